@@ -1,0 +1,19 @@
+//! Writes the golden result of the current schema into an empty directory: how `tests/golden/v1` was made, and
+//! how that of a next schema version is to be.
+
+#[path = "../tests/support/document.rs"]
+mod document;
+#[path = "../tests/support/lines.rs"]
+mod lines;
+
+use pathbench_record::directory::ResultWriter;
+use std::error::Error;
+use std::path::PathBuf;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let dir: PathBuf = std::env::args_os().nth(1).ok_or("usage: write_golden DIR")?.into();
+    let mut writer = ResultWriter::create(&dir)?;
+    writer.append_run(&lines::samples(), &lines::events(), &lines::deliveries())?;
+    writer.finish(&document::document())?;
+    Ok(())
+}

@@ -1,0 +1,176 @@
+//! What the receiving application got, and when: the basis of every figure of goodput.
+
+use crate::time::Timestamp;
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// Width of a delivery bin.
+pub const BIN: Duration = Duration::from_millis(10);
+
+/// Silences of the receiver shorter than this are not kept one by one.
+pub const SHORTEST_GAP: Duration = Duration::from_millis(20);
+
+/// An interval without a single byte at the receiver.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Gap {
+    /// The last byte before the silence.
+    pub from: Timestamp,
+    /// The first byte after it, or the end of the recording.
+    pub until: Timestamp,
+}
+
+/// Bytes handed to an application over time, in bins of [`BIN`], with exact first and last times.
+///
+/// One series covers one direction of one run, all its parallel streams together unless said otherwise.
+/// The same shape records what a *sending* application handed to its sockets (`offered`).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeliverySeries {
+    /// Start of the first bin.
+    pub origin: Timestamp,
+    /// Bytes per bin; bin `i` covers `origin + i * BIN .. origin + (i + 1) * BIN`.
+    pub bytes: Vec<u64>,
+    /// When the first byte came.
+    pub first: Option<Timestamp>,
+    /// When the last byte came.
+    pub last: Option<Timestamp>,
+    /// Silences longer than [`SHORTEST_GAP`] between first and last byte, in order.
+    pub gaps: Vec<Gap>,
+}
+
+impl DeliverySeries {
+    /// An empty series whose first bin starts at `origin`.
+    #[must_use]
+    pub fn starting_at(origin: Timestamp) -> Self {
+        Self { origin, bytes: Vec::new(), first: None, last: None, gaps: Vec::new() }
+    }
+
+    /// Adds `count` bytes that reached the application at `at`; times before the origin count in the first bin.
+    pub fn record(&mut self, at: Timestamp, count: u64) {
+        if count == 0 {
+            return;
+        }
+        let bin = self.bin_of(at);
+        if bin >= self.bytes.len() {
+            self.bytes.resize(bin + 1, 0);
+        }
+        self.bytes[bin] += count;
+        if let Some(last) = self.last
+            && at.since(last) > SHORTEST_GAP
+        {
+            self.gaps.push(Gap { from: last, until: at });
+        }
+        // Threads may hand in their records slightly out of order.
+        self.first = Some(self.first.map_or(at, |first| first.min(at)));
+        self.last = self.last.max(Some(at));
+    }
+
+    /// All bytes of the series.
+    #[must_use]
+    pub fn total_bytes(&self) -> u64 {
+        self.bytes.iter().sum()
+    }
+
+    /// Adds up series, each of which begins at `origin` or a whole number of bins later: bins and first and last
+    /// times exactly. A gap of the sum is a time in which every part was silent; as each part keeps all its
+    /// silences above [`SHORTEST_GAP`], that is exact, too.
+    #[must_use]
+    pub fn sum(origin: Timestamp, parts: &[&Self]) -> Self {
+        let mut sum = Self::starting_at(origin);
+        for part in parts {
+            let offset = sum.bin_of(part.origin);
+            if sum.bytes.len() < offset + part.bytes.len() {
+                sum.bytes.resize(offset + part.bytes.len(), 0);
+            }
+            for (total, bytes) in sum.bytes[offset..].iter_mut().zip(&part.bytes) {
+                *total += bytes;
+            }
+        }
+        sum.first = parts.iter().filter_map(|part| part.first).min();
+        sum.last = parts.iter().filter_map(|part| part.last).max();
+        let (Some(first), Some(last)) = (sum.first, sum.last) else { return sum };
+        let mut common = vec![Gap { from: first, until: last }];
+        for part in parts.iter().filter(|part| part.first.is_some()) {
+            common = intersect(&common, &part.silences(first, last));
+        }
+        common.retain(|gap| gap.until.since(gap.from) > SHORTEST_GAP);
+        sum.gaps = common;
+        sum
+    }
+
+    /// Its silences between `first` and `last` of all parts of a sum, its late start and early end included.
+    fn silences(&self, first: Timestamp, last: Timestamp) -> Vec<Gap> {
+        let mut silences = Vec::with_capacity(self.gaps.len() + 2);
+        if let Some(own) = self.first {
+            silences.push(Gap { from: first, until: own });
+        }
+        silences.extend_from_slice(&self.gaps);
+        if let Some(own) = self.last {
+            silences.push(Gap { from: own, until: last });
+        }
+        silences
+    }
+
+    /// The bin that holds `at`; the first for times before the origin.
+    #[must_use]
+    pub fn bin_of(&self, at: Timestamp) -> usize {
+        (at.since(self.origin).as_nanos() / BIN.as_nanos()) as usize
+    }
+
+    /// When bin `bin` begins.
+    #[must_use]
+    pub fn bin_start(&self, bin: usize) -> Timestamp {
+        self.origin + Duration::from_nanos((bin as u64).saturating_mul(BIN.as_nanos() as u64))
+    }
+}
+
+/// The times that lie in a gap of both sides, whose gaps are in order.
+fn intersect(left: &[Gap], right: &[Gap]) -> Vec<Gap> {
+    let (mut i, mut j) = (0, 0);
+    let mut common = Vec::new();
+    while let (Some(a), Some(b)) = (left.get(i), right.get(j)) {
+        let (from, until) = (a.from.max(b.from), a.until.min(b.until));
+        if from < until {
+            common.push(Gap { from, until });
+        }
+        if a.until <= b.until {
+            i += 1;
+        } else {
+            j += 1;
+        }
+    }
+    common
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn at(ms: u64) -> Timestamp {
+        Timestamp::from_nanos(ms * 1_000_000)
+    }
+
+    proptest! {
+        #[test]
+        fn the_sum_is_what_one_series_would_have_recorded(
+            mut arrivals in prop::collection::vec((0_u64..2_000, 0_usize..4, 1_u64..1_000), 0..60)
+        ) {
+            arrivals.sort_unstable();
+            let mut whole = DeliverySeries::starting_at(at(0));
+            let mut parts = vec![DeliverySeries::starting_at(at(0)); 4];
+            for (ms, part, bytes) in arrivals {
+                whole.record(at(ms), bytes);
+                parts[part].record(at(ms), bytes);
+            }
+            let parts: Vec<_> = parts.iter().collect();
+            prop_assert_eq!(DeliverySeries::sum(at(0), &parts), whole);
+        }
+    }
+
+    #[test]
+    fn nothing_adds_up_to_nothing() {
+        let empty = DeliverySeries::starting_at(at(3));
+        assert_eq!(DeliverySeries::sum(at(3), &[]), empty);
+        assert_eq!(DeliverySeries::sum(at(3), &[&empty, &empty]), empty);
+    }
+}

@@ -1,0 +1,229 @@
+//! Writing a result, run by run, so that a crash loses nothing that was finished.
+
+use super::{DELIVERIES, DOCUMENT, EVENTS, PARTIAL, SAMPLES};
+use crate::document::ResultDocument;
+use crate::event::{DeliveryLine, Event};
+use crate::sample::Sample;
+use serde::Serialize;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use thiserror::Error;
+
+/// A result directory could not be begun.
+#[derive(Debug, Error)]
+pub enum CreateError {
+    /// There is a result in it.
+    #[error("{} already holds a Pathbench result, which is never overwritten; choose another directory with --out", dir.display())]
+    HoldsResult {
+        /// The directory.
+        dir: PathBuf,
+    },
+    /// There is something else in it.
+    #[error("{} is not empty and holds no Pathbench result; nothing was written there, choose another directory with --out", dir.display())]
+    NotEmpty {
+        /// The directory.
+        dir: PathBuf,
+    },
+    /// It is a file.
+    #[error("{} is not a directory; choose another one with --out", dir.display())]
+    NotADirectory {
+        /// What was given.
+        dir: PathBuf,
+    },
+    /// The system refused.
+    #[error("cannot create {}: {source}; choose another directory with --out", path.display())]
+    Io {
+        /// The directory or file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// A part of a result could not be written.
+#[derive(Debug, Error)]
+pub enum WriteError {
+    /// The system refused.
+    #[error("cannot write {}: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A record has no JSON form.
+    #[error("cannot write {}: {source}", path.display())]
+    Encode {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: serde_json::Error,
+    },
+}
+
+/// Writes one result directory.
+///
+/// Lines are appended and flushed run by run; the document is replaced as a whole, so that whoever reads it
+/// meanwhile sees a complete one.
+#[derive(Debug)]
+pub struct ResultWriter {
+    dir: PathBuf,
+    samples: Lines,
+    events: Lines,
+    deliveries: Lines,
+}
+
+impl ResultWriter {
+    /// Begins a result in `dir`, which is created with its parents, or exists and is empty.
+    ///
+    /// # Errors
+    ///
+    /// When `dir` holds anything, is a file, or cannot be written to.
+    pub fn create(dir: &Path) -> Result<Self, CreateError> {
+        let io = |source| CreateError::Io { path: dir.to_owned(), source };
+        if dir.exists() && !dir.is_dir() {
+            return Err(CreateError::NotADirectory { dir: dir.to_owned() });
+        }
+        fs::create_dir_all(dir).map_err(io)?;
+        if [DOCUMENT, PARTIAL, SAMPLES].iter().any(|file| dir.join(file).exists()) {
+            return Err(CreateError::HoldsResult { dir: dir.to_owned() });
+        }
+        if fs::read_dir(dir).map_err(io)?.next().is_some() {
+            return Err(CreateError::NotEmpty { dir: dir.to_owned() });
+        }
+        Ok(Self {
+            dir: dir.to_owned(),
+            samples: Lines::create(dir, SAMPLES)?,
+            events: Lines::create(dir, EVENTS)?,
+            deliveries: Lines::create(dir, DELIVERIES)?,
+        })
+    }
+
+    /// Begins a result in `dir`, or where that holds one already in `dir-2`, `dir-3`, …: for default names,
+    /// which two commands started in the same second share.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::create`], except that an existing result is none.
+    pub fn create_beside(dir: &Path) -> Result<Self, CreateError> {
+        for number in 2_u32.. {
+            let candidate = if number == 2 {
+                Self::create(dir)
+            } else {
+                let mut name = dir.as_os_str().to_owned();
+                name.push(format!("-{}", number - 1));
+                Self::create(Path::new(&name))
+            };
+            match candidate {
+                Err(CreateError::HoldsResult { .. }) => {}
+                other => return other,
+            }
+        }
+        Err(CreateError::HoldsResult { dir: dir.to_owned() })
+    }
+
+    /// The directory.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Appends what was recorded of one run; when it returns, the lines are with the operating system.
+    ///
+    /// # Errors
+    ///
+    /// When a file cannot be written.
+    pub fn append_run(
+        &mut self,
+        samples: &[Sample],
+        events: &[Event],
+        deliveries: &[DeliveryLine],
+    ) -> Result<(), WriteError> {
+        self.samples.append(samples)?;
+        self.events.append(events)?;
+        self.deliveries.append(deliveries)
+    }
+
+    /// Writes `document` as that of the runs so far (`run.partial.json`): what a report reads when this process
+    /// dies before [`Self::finish`].
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be written.
+    pub fn write_partial(&mut self, document: &ResultDocument) -> Result<(), WriteError> {
+        replace(&self.dir, PARTIAL, document).map(drop)
+    }
+
+    /// Writes `run.json`, makes everything durable, and returns the path of `run.json`.
+    ///
+    /// # Errors
+    ///
+    /// When a file cannot be written.
+    pub fn finish(self, document: &ResultDocument) -> Result<PathBuf, WriteError> {
+        for lines in [&self.samples, &self.events, &self.deliveries] {
+            lines.file.sync_all().map_err(|source| WriteError::Io { path: lines.path.clone(), source })?;
+        }
+        let path = replace(&self.dir, DOCUMENT, document)?;
+        let partial = self.dir.join(PARTIAL);
+        match fs::remove_file(&partial) {
+            Err(source) if source.kind() != io::ErrorKind::NotFound => {
+                Err(WriteError::Io { path: partial, source })
+            }
+            _ => Ok(path),
+        }
+    }
+}
+
+/// Writes a document under a temporary name, makes it durable, and puts it in place.
+fn replace(dir: &Path, name: &str, document: &ResultDocument) -> Result<PathBuf, WriteError> {
+    let path = dir.join(name);
+    let temporary = dir.join(format!(".{name}.tmp"));
+    let io = |path: &Path, source| WriteError::Io { path: path.to_owned(), source };
+    let mut text = serde_json::to_vec_pretty(document)
+        .map_err(|source| WriteError::Encode { path: path.clone(), source })?;
+    text.push(b'\n');
+    let mut file = File::create(&temporary).map_err(|source| io(&temporary, source))?;
+    file.write_all(&text).and_then(|()| file.sync_all()).map_err(|source| io(&temporary, source))?;
+    fs::rename(&temporary, &path).map_err(|source| io(&path, source))?;
+    // The rename itself is durable once the directory is.
+    File::open(dir).and_then(|dir| dir.sync_all()).map_err(|source| io(dir, source))?;
+    Ok(path)
+}
+
+/// A file of JSON lines that only grows.
+#[derive(Debug)]
+struct Lines {
+    path: PathBuf,
+    file: File,
+}
+
+impl Lines {
+    fn create(dir: &Path, name: &str) -> Result<Self, CreateError> {
+        let path = dir.join(name);
+        match OpenOptions::new().append(true).create_new(true).open(&path) {
+            Ok(file) => Ok(Self { path, file }),
+            // Another command was faster.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                Err(CreateError::HoldsResult { dir: dir.to_owned() })
+            }
+            Err(source) => Err(CreateError::Io { path, source }),
+        }
+    }
+
+    fn append<T: Serialize>(&mut self, records: &[T]) -> Result<(), WriteError> {
+        let io = |source| WriteError::Io { path: self.path.clone(), source };
+        let mut writer = BufWriter::with_capacity(1 << 18, &self.file);
+        for record in records {
+            serde_json::to_writer(&mut writer, record).map_err(|source| {
+                if source.is_io() {
+                    io(source.into())
+                } else {
+                    WriteError::Encode { path: self.path.clone(), source }
+                }
+            })?;
+            writer.write_all(b"\n").map_err(io)?;
+        }
+        writer.flush().map_err(io)
+    }
+}

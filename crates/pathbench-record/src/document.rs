@@ -1,0 +1,408 @@
+//! `run.json`: the one document that says what was asked, on what machine, and what came out of it.
+//!
+//! Every unit stands in its field's name. Fields that a run has no value for are absent, never zero.
+
+use crate::event::Direction;
+use crate::sample::Side;
+use crate::transport::Transport;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+
+/// The schema this version writes.
+pub const SCHEMA: &str = "pathbench.result/1";
+
+/// Goodput, stall and the like by matrix key: key → value as written in the scenario.
+pub type Variant = BTreeMap<String, Value>;
+
+/// The whole of `run.json`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ResultDocument {
+    /// [`SCHEMA`], or that of the version which wrote the file.
+    pub schema: String,
+    /// What was asked.
+    pub scenario: ScenarioRecord,
+    /// Seed of the run order and of everything random.
+    pub seed: u64,
+    /// The machine.
+    pub host: HostRecord,
+    /// Each link: what was requested and what it measured over all runs.
+    pub links: Vec<LinkRecord>,
+    /// Every run, in the order in which they ran.
+    pub runs: Vec<RunRecord>,
+    /// The comparison over repetitions, and the verdicts.
+    pub summary: Summary,
+}
+
+/// The scenario as it was run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+pub struct ScenarioRecord {
+    /// Its name.
+    pub name: String,
+    /// Its line of description.
+    pub description: String,
+    /// `builtin`, or the path of the file.
+    pub origin: String,
+    /// The text of the file.
+    pub text: String,
+    /// Keys changed on the command line: key → value.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub overrides: Map<String, Value>,
+}
+
+/// The machine on which the result was made.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+pub struct HostRecord {
+    /// `uname -r`.
+    pub kernel: String,
+    /// `uname -m`.
+    pub machine: String,
+    /// Online CPUs.
+    pub cpus: u32,
+    /// Memory of the machine.
+    pub memory_bytes: u64,
+    /// Pathbench's version.
+    pub pathbench: String,
+    /// `user-namespace` (rootless) or `root`.
+    pub privilege: String,
+    /// When the result was begun, RFC 3339, UTC.
+    pub started: String,
+    /// Congestion control in force when none is asked for.
+    pub default_congestion: String,
+}
+
+/// One direction of a link, seen from the link's first end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LinkDirection {
+    /// From the first end (client) to the second (server).
+    Forward,
+    /// From the second end to the first.
+    Backward,
+}
+
+/// A link: requested against measured, over all runs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LinkRecord {
+    /// Its name.
+    pub name: String,
+    /// The hosts at its ends.
+    pub ends: [String; 2],
+    /// `kernel` or `emulated`.
+    pub engine: String,
+    /// The matrix variant it belongs to, where variants differ in it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub variant: Variant,
+    /// What the scenario asks for.
+    pub requested: LinkFigures,
+    /// What was measured: medians over the runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measured: Option<LinkMeasurement>,
+    /// Allowed relative deviation of the rate.
+    pub tolerance: f64,
+}
+
+/// What a link is asked to be. Absent: unlimited, none, or the engine's default.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+pub struct LinkFigures {
+    /// Rate in each direction, counted in Ethernet frames without preamble and checksum.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate_bps: Option<u64>,
+    /// One-way delay.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delay_ms: Option<f64>,
+    /// Largest IP packet.
+    pub mtu_bytes: u32,
+    /// Queue in front of the bottleneck.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue_bytes: Option<u64>,
+    /// Probability that a packet is lost, 0 to 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loss: Option<f64>,
+}
+
+/// What a link measured before a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+pub struct LinkMeasurement {
+    /// Rate first end → second end; absent when the link is not rate-limited.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forward_bps: Option<u64>,
+    /// Rate second end → first end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backward_bps: Option<u64>,
+    /// Median round-trip time of small packets on the idle link.
+    pub rtt_ms: f64,
+    /// Smallest round-trip time of small packets on the idle link.
+    pub min_rtt_ms: f64,
+    /// Largest IP packet that came through, first end → second end.
+    pub forward_mtu_bytes: u32,
+    /// Largest IP packet that came through, second end → first end.
+    pub backward_mtu_bytes: u32,
+}
+
+/// A link as measured before one run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunLink {
+    /// The link's name.
+    pub name: String,
+    /// What it measured.
+    pub measured: LinkMeasurement,
+    /// Whether all of it lies within the tolerance of what was asked.
+    pub within_tolerance: bool,
+    /// What was off, in words; empty when nothing was.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub deviations: Vec<String>,
+    /// Bytes that the link's bottlenecks let through during the run (frames), first end → second end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forward_bytes: Option<u64>,
+    /// Bytes that the link's bottlenecks let through during the run (frames), second end → first end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backward_bytes: Option<u64>,
+}
+
+/// One run: one transport × one pattern × one repetition.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunRecord {
+    /// Unique within the result, e.g. `02-mptcp-r1`; samples, events and deliveries refer to it.
+    pub id: String,
+    /// Matrix key → value.
+    pub variant: Variant,
+    /// The transport.
+    pub transport: Transport,
+    /// The transport with the path it was bound to: `tcp@wlan`.
+    pub label: String,
+    /// `iperf`, ….
+    pub pattern: String,
+    /// From 1.
+    pub repetition: u32,
+    /// False when the environment was not what the scenario asks for; such a run counts in no statistic.
+    pub valid: bool,
+    /// Why it is not valid; empty when it is.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub invalid_because: Vec<String>,
+    /// Whether the test ran to its end and the receiver confirmed it.
+    pub completed: bool,
+    /// Why not, in words.
+    #[serde(default)]
+    pub error: Option<String>,
+    /// Bytes delivered to receiving applications per second of the measured time, both directions together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub goodput_mbps: Option<f64>,
+    /// All bytes delivered to receiving applications, both directions together, warm-up included.
+    pub delivered_bytes: u64,
+    /// First to last byte delivered.
+    pub duration_ms: f64,
+    /// For a run that did not complete: how long the application waited without a byte before it gave up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hung_ms: Option<f64>,
+    /// Longest time the receiver got no byte while data was outstanding (docs/metrics.md).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stall_ms: Option<f64>,
+    /// Recovery after the first disruptive event (docs/metrics.md); absent when it never came.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recovery_ms: Option<f64>,
+    /// Dip after the first disruptive event, 0 to 1 (docs/metrics.md).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dip: Option<f64>,
+    /// Was multipath really used.
+    pub multipath: MultipathRecord,
+    /// Every path of the connection, data or not.
+    pub paths: Vec<PathRecord>,
+    /// Per direction.
+    pub directions: Vec<DirectionRecord>,
+    /// Each disruptive event and what it did, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub impacts: Vec<Impact>,
+    /// The stretches between events.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub phases: Vec<Phase>,
+    /// Links as measured before the run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub links: Vec<RunLink>,
+    /// Parameters as asked and as in force.
+    pub parameters: Parameters,
+    /// MIB counters that changed during the run, after − before: side → name (`MPTcpExt.MPJoinSynTx`) → difference.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub counters: BTreeMap<Side, BTreeMap<String, i64>>,
+    /// Anything a person should know about this run, in words.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+}
+
+/// Was multipath really used? Never inferred from the option that asked for it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+pub struct MultipathRecord {
+    /// Whether multipath was asked for.
+    pub requested: bool,
+    /// Whether the protocol was negotiated and still in force at the end (no fallback), by the kernel's word.
+    pub negotiated: bool,
+    /// Whether at least two paths each carried 1 % of the delivered bytes or more.
+    pub used: bool,
+    /// Why not, in words a person can act on; how it is known when it was used.
+    pub reason: String,
+    /// Paths that carried at least 1 % of the delivered bytes.
+    pub paths_used: u32,
+    /// Subflows ever opened, the first included, where the kernel tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subflows_total: Option<u32>,
+}
+
+/// One path of a run. Figures are the sending end's for what it sent, the receiving end's for what arrived;
+/// with data both ways they are sums over both directions. Several subflows on one path are added up.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+pub struct PathRecord {
+    /// The path's name.
+    pub name: String,
+    /// Client's address.
+    pub local: String,
+    /// Server's address.
+    pub remote: String,
+    /// Payload bytes sent, retransmissions included.
+    pub bytes_sent: u64,
+    /// Payload bytes that arrived in order over this path (reinjected duplicates included).
+    pub bytes_delivered: u64,
+    /// Part of all `bytes_delivered`, 0 to 1.
+    pub share: f64,
+    /// Payload bytes retransmitted on this path.
+    pub retransmitted_bytes: u64,
+    /// Sending MSS at the last sample.
+    pub mss_bytes: u32,
+    /// The kernel's path MTU at the last sample.
+    pub pmtu_bytes: u32,
+    /// Median smoothed RTT over the run's samples.
+    pub rtt_ms: f64,
+    /// `open` or `closed` at the end of the run.
+    pub state: String,
+    /// Backup flag, where the transport has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backup: Option<bool>,
+    /// Subflows (or QUIC paths) that used it.
+    pub subflows: u32,
+}
+
+/// One direction of a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct DirectionRecord {
+    /// Which way.
+    pub direction: Direction,
+    /// Goodput over the measured time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub goodput_mbps: Option<f64>,
+    /// Bytes delivered, warm-up included.
+    pub delivered_bytes: u64,
+    /// Longest stall.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stall_ms: Option<f64>,
+}
+
+/// What a disruptive event did to the deliveries (docs/metrics.md).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Impact {
+    /// Direction whose deliveries are meant.
+    pub direction: Direction,
+    /// The event's kind.
+    pub kind: String,
+    /// The path it hit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// When it took effect.
+    pub at_ms: f64,
+    /// 1 − lowest 100 ms goodput after the event ÷ mean of the 2 s before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dip: Option<f64>,
+    /// Event → first 100 ms window from which goodput stays recovered; absent when it never does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recovery_ms: Option<f64>,
+    /// Longest stall that begins after (or spans) the event, up to the next event.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stall_ms: Option<f64>,
+}
+
+/// A stretch between two events (or start and end).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Phase {
+    /// Direction whose deliveries are meant.
+    pub direction: Direction,
+    /// `start`, or the event that began it: `down wlan`.
+    pub name: String,
+    /// Begin.
+    pub from_ms: f64,
+    /// End.
+    pub to_ms: f64,
+    /// Goodput of the stretch.
+    pub goodput_mbps: f64,
+    /// Path → part of the bytes that arrived over any path during the stretch (from the receiver's samples).
+    pub shares: BTreeMap<String, f64>,
+}
+
+/// What was asked of the sockets, and what the kernel put in force.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+pub struct Parameters {
+    /// As in the scenario (`run.iperf.*`), defaults filled in.
+    pub asked: Map<String, Value>,
+    /// As read back from the sockets: `client.congestion`, `server.receive_buffer_bytes`, ….
+    pub in_force: Map<String, Value>,
+}
+
+/// Comparison over repetitions, and verdicts.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+pub struct Summary {
+    /// One per variant × label.
+    pub groups: Vec<Group>,
+    /// Expectations of the scenario and whether they held.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub expectations: Vec<Expectation>,
+    /// Notes on the whole, in words.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+}
+
+/// All repetitions of one label in one variant.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Group {
+    /// Matrix key → value.
+    pub variant: Variant,
+    /// Transport label.
+    pub label: String,
+    /// Runs in all.
+    pub runs: u32,
+    /// Runs in a valid environment; only these enter the figures below.
+    pub valid: u32,
+    /// Valid runs that completed.
+    pub completed: u32,
+    /// Valid runs in which multipath was really used.
+    pub multipath_used: u32,
+    /// Figure name (`goodput_mbps`, `stall_ms`, `recovery_ms`, `dip`) → its distribution.
+    pub figures: BTreeMap<String, Distribution>,
+    /// Path → median share.
+    pub shares: BTreeMap<String, f64>,
+}
+
+/// A figure over repetitions.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Distribution {
+    /// Number of values.
+    pub n: u32,
+    /// Median.
+    pub median: f64,
+    /// Smallest.
+    pub min: f64,
+    /// Largest.
+    pub max: f64,
+    /// Distribution-free 95 % confidence interval of the median; absent for n < 6.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ci95: Option<[f64; 2]>,
+}
+
+/// One `[expect]` entry and its verdict.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Expectation {
+    /// As written: `mptcp.stall_ms`.
+    pub key: String,
+    /// As written: `< 500`.
+    pub expected: String,
+    /// The value found, in words, with the run it comes from.
+    pub found: String,
+    /// Whether it held in every valid run it applies to (and applied to at least one).
+    pub held: bool,
+}

@@ -1,0 +1,119 @@
+//! One line of `events.jsonl`: something that happened to a link, a path or a connection.
+
+use crate::delivery::DeliverySeries;
+use crate::time::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// Who says that it happened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum EventSource {
+    /// An `[[event]]` of the scenario, carried out by the lab.
+    Scenario,
+    /// The kernel's MPTCP path manager (generic netlink `mptcp_pm_events`).
+    Mptcp,
+    /// The kernel's link and address notifications.
+    Link,
+    /// Pathbench's own observation (first byte, connection died, …).
+    Observer,
+}
+
+/// One line of `events.jsonl`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Event {
+    /// The run's id.
+    pub run: String,
+    /// When it took effect (scenario events: when the kernel call returned), on the run's clock.
+    pub t_ms: f64,
+    /// Who says so.
+    pub source: EventSource,
+    /// Host on which it happened or was seen.
+    pub host: String,
+    /// What: `down`, `up`, `set`, `remove-address`, `SUB_ESTABLISHED`, `SUB_CLOSED`, `first-byte`, ….
+    pub kind: String,
+    /// The path or link it concerns, where it concerns one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// For scenario events: when it was due.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub due_ms: Option<f64>,
+    /// Everything else that was said (addresses, error, reset reason, changed keys).
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub detail: Map<String, Value>,
+}
+
+/// One line of `delivery.jsonl`: bytes handed to the receiving application in one 10 ms bin.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct DeliveryLine {
+    /// The run's id.
+    pub run: String,
+    /// Which way the data went.
+    pub direction: Direction,
+    /// Start of the bin on the run's clock. Bins without a byte have no line.
+    pub t_ms: f64,
+    /// Bytes delivered within the bin.
+    pub bytes: u64,
+}
+
+/// Which way data goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Direction {
+    /// Client to server.
+    Upload,
+    /// Server to client.
+    Download,
+}
+
+impl Direction {
+    /// `upload` or `download`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Upload => "upload",
+            Self::Download => "download",
+        }
+    }
+}
+
+impl DeliveryLine {
+    /// The lines of one direction of a run: one per bin that has bytes. `origin` is the zero of the run's clock.
+    #[must_use]
+    pub fn of_series(
+        run: &str,
+        direction: Direction,
+        series: &DeliverySeries,
+        origin: Timestamp,
+    ) -> Vec<Self> {
+        let spoken = series.bytes.iter().enumerate().filter(|&(_, &bytes)| bytes > 0);
+        spoken
+            .map(|(bin, &bytes)| Self {
+                run: run.to_owned(),
+                direction,
+                t_ms: series.bin_start(bin).ms_from(origin),
+                bytes,
+            })
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn a_series_becomes_lines_on_the_clock_of_the_run() {
+        let begun = Timestamp::from_nanos(1_000_000_000);
+        let mut series = DeliverySeries::starting_at(begun);
+        series.record(begun + Duration::from_millis(5), 10);
+        series.record(begun + Duration::from_millis(9), 1);
+        series.record(begun + Duration::from_millis(31), 20);
+        // The sender's first byte went out 2 ms after the recording had begun.
+        let origin = begun + Duration::from_millis(2);
+        let lines = DeliveryLine::of_series("r", Direction::Upload, &series, origin);
+        let found: Vec<_> = lines.iter().map(|line| (line.t_ms as i64, line.bytes)).collect();
+        assert_eq!(found, [(-2, 11), (28, 20)]);
+    }
+}

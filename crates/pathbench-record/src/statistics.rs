@@ -1,0 +1,260 @@
+//! Statistics over repetitions: quantiles, an interval for the median that assumes no distribution, and the
+//! ratio of two medians.
+//!
+//! Contract: a sample holds finite numbers only. A function that is given a NaN, an infinity or too few
+//! values answers `None`; it never drops a value silently and never panics.
+
+use crate::document::Distribution;
+use crate::random::SplitMix64;
+
+/// Fewest values for which a 95 % interval of the median exists: with five, even the interval from the
+/// smallest to the largest covers the median with only 1 − 2/2⁵ = 93.75 %.
+pub const FEWEST_FOR_INTERVAL: usize = 6;
+
+/// Resamples drawn for an interval of a ratio. At 4000, the end points repeat to about 1 % of the interval's width.
+const RESAMPLES: usize = 4000;
+
+/// The sample in ascending order, or `None` when it is empty or holds a value that is not finite.
+fn sorted(values: &[f64]) -> Option<Vec<f64>> {
+    if values.is_empty() || values.iter().any(|value| !value.is_finite()) {
+        return None;
+    }
+    let mut values = values.to_vec();
+    values.sort_by(f64::total_cmp);
+    Some(values)
+}
+
+/// Quantile of a sample already in ascending order and not empty.
+fn quantile_sorted(sorted: &[f64], p: f64) -> f64 {
+    let rank = (sorted.len() - 1) as f64 * p;
+    let below = rank.floor() as usize;
+    let above = (below + 1).min(sorted.len() - 1);
+    let (low, high) = (sorted[below], sorted[above]);
+    // Written as a weighted mean and bounded by its neighbours so that rounding cannot leave the range.
+    let weight = rank - below as f64;
+    (low * (1.0 - weight) + high * weight).clamp(low, high)
+}
+
+/// The `p`-quantile, 0 ≤ `p` ≤ 1, by linear interpolation between order statistics: type 7 of Hyndman and Fan,
+/// "Sample Quantiles in Statistical Packages", The American Statistician 50 (1996), the default of R and `NumPy`.
+///
+/// `None` for an empty sample, a value that is not finite, or `p` outside 0 to 1.
+#[must_use]
+pub fn quantile(values: &[f64], p: f64) -> Option<f64> {
+    if !(0.0..=1.0).contains(&p) {
+        return None;
+    }
+    Some(quantile_sorted(&sorted(values)?, p))
+}
+
+/// The median: the middle value, or the mean of the two in the middle. `None` as for [`quantile`].
+#[must_use]
+pub fn median(values: &[f64]) -> Option<f64> {
+    quantile(values, 0.5)
+}
+
+/// Smallest and largest value. `None` as for [`quantile`].
+#[must_use]
+pub fn range(values: &[f64]) -> Option<[f64; 2]> {
+    let sorted = sorted(values)?;
+    Some([*sorted.first()?, *sorted.last()?])
+}
+
+/// Ranks (from 1) of the order statistics that enclose the median with at least 95 % confidence, whatever the
+/// distribution: the largest `k` with P(Binomial(n, ½) < k) ≤ 2.5 %, and its mirror `n + 1 − k`.
+///
+/// David and Nagaraja, Order Statistics, 3rd ed. (2003), section 7.1. `None` for fewer than
+/// [`FEWEST_FOR_INTERVAL`] values.
+#[must_use]
+pub fn median_interval_ranks(n: usize) -> Option<[usize; 2]> {
+    if n < FEWEST_FOR_INTERVAL {
+        return None;
+    }
+    // In logarithms, since 2⁻ⁿ underflows for n > 1074.
+    let mut log_probability = -(n as f64) * std::f64::consts::LN_2;
+    let mut below = 0.0;
+    let mut rank = 0;
+    for successes in 0..n {
+        below += log_probability.exp();
+        if below > 0.025 {
+            break;
+        }
+        rank = successes + 1;
+        log_probability += ((n - successes) as f64 / (successes + 1) as f64).ln();
+    }
+    Some([rank, n + 1 - rank])
+}
+
+/// Distribution-free 95 % confidence interval of the median ([`median_interval_ranks`]).
+///
+/// `None` for fewer than [`FEWEST_FOR_INTERVAL`] values or a value that is not finite.
+#[must_use]
+pub fn median_interval(values: &[f64]) -> Option<[f64; 2]> {
+    let sorted = sorted(values)?;
+    let [low, high] = median_interval_ranks(sorted.len())?;
+    Some([sorted[low - 1], sorted[high - 1]])
+}
+
+/// What a table says of one figure over repetitions. `None` for an empty sample or a value that is not finite.
+#[must_use]
+pub fn distribution(values: &[f64]) -> Option<Distribution> {
+    let [min, max] = range(values)?;
+    Some(Distribution {
+        n: u32::try_from(values.len()).ok()?,
+        median: median(values)?,
+        min,
+        max,
+        ci95: median_interval(values),
+    })
+}
+
+/// How two samples belong together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pairing {
+    /// Value `i` of one was measured next to value `i` of the other (same repetition, same moment).
+    Paired,
+    /// Nothing connects them; they may differ in length.
+    Unpaired,
+}
+
+/// Ratio of two medians.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct MedianRatio {
+    /// Median of the numerator's sample ÷ median of the denominator's.
+    pub ratio: f64,
+    /// 95 % bootstrap interval; absent when either sample has fewer than [`FEWEST_FOR_INTERVAL`] values or a
+    /// resample's denominator was not positive.
+    pub ci95: Option<[f64; 2]>,
+}
+
+/// The ratio of the medians of two samples, with a 95 % percentile bootstrap interval (Efron and Tibshirani,
+/// An Introduction to the Bootstrap (1993), section 13.3); paired samples are resampled in pairs.
+///
+/// The same samples and seed give the same interval. `None` when a sample is empty or not finite, when the
+/// denominator's median is not positive, or when paired samples differ in length.
+#[must_use]
+pub fn median_ratio(
+    numerator: &[f64],
+    denominator: &[f64],
+    pairing: Pairing,
+    seed: u64,
+) -> Option<MedianRatio> {
+    if pairing == Pairing::Paired && numerator.len() != denominator.len() {
+        return None;
+    }
+    let (above, below) = (median(numerator)?, median(denominator)?);
+    if below <= 0.0 {
+        return None;
+    }
+    let enough = numerator.len().min(denominator.len()) >= FEWEST_FOR_INTERVAL;
+    let ci95 = if enough { ratio_interval(numerator, denominator, pairing, seed) } else { None };
+    Some(MedianRatio { ratio: above / below, ci95 })
+}
+
+fn ratio_interval(numerator: &[f64], denominator: &[f64], pairing: Pairing, seed: u64) -> Option<[f64; 2]> {
+    let mut random = SplitMix64::new(seed);
+    let mut above = vec![0.0; numerator.len()];
+    let mut below = vec![0.0; denominator.len()];
+    let mut ratios = Vec::with_capacity(RESAMPLES);
+    for _ in 0..RESAMPLES {
+        match pairing {
+            Pairing::Paired => {
+                for (above, below) in above.iter_mut().zip(&mut below) {
+                    let index = random.below(numerator.len());
+                    (*above, *below) = (numerator[index], denominator[index]);
+                }
+            }
+            Pairing::Unpaired => {
+                above.fill_with(|| numerator[random.below(numerator.len())]);
+                below.fill_with(|| denominator[random.below(denominator.len())]);
+            }
+        }
+        let divisor = median_in_place(&mut below);
+        if divisor <= 0.0 {
+            return None;
+        }
+        ratios.push(median_in_place(&mut above) / divisor);
+    }
+    Some([quantile(&ratios, 0.025)?, quantile(&ratios, 0.975)?])
+}
+
+/// Median of a finite, non-empty sample, which it sorts.
+fn median_in_place(values: &mut [f64]) -> f64 {
+    values.sort_unstable_by(f64::total_cmp);
+    quantile_sorted(values, 0.5)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_those_of_r_type_7() {
+        // R: quantile(c(1, 3, 4, 10), c(.1, .25, .5, .95))
+        let values = [10.0, 1.0, 4.0, 3.0];
+        for (p, expected) in [(0.0, 1.0), (0.1, 1.6), (0.25, 2.5), (0.5, 3.5), (0.95, 9.1), (1.0, 10.0)] {
+            let found = quantile(&values, p).unwrap();
+            assert!((found - expected).abs() < 1e-12, "p {p}: {found}");
+        }
+    }
+
+    #[test]
+    fn ranks_are_those_of_the_printed_tables() {
+        // 95 % ranks for the median, e.g. Conover, Practical Nonparametric Statistics, table A3.
+        let table: [(usize, [usize; 2]); 7] = [
+            (6, [1, 6]),
+            (8, [1, 8]),
+            (9, [2, 8]),
+            (10, [2, 9]),
+            (20, [6, 15]),
+            (30, [10, 21]),
+            (100, [40, 61]),
+        ];
+        for (n, ranks) in table {
+            assert_eq!(median_interval_ranks(n), Some(ranks), "n {n}");
+        }
+        assert_eq!(median_interval_ranks(5), None);
+        // Normal approximation for an n at which 2⁻ⁿ is zero in f64: n/2 ± 0.98·√n.
+        let [low, high] = median_interval_ranks(10_000).unwrap();
+        assert!((4901..=4903).contains(&low), "{low}");
+        assert_eq!(low + high, 10_001);
+    }
+
+    #[test]
+    fn what_is_not_a_number_is_refused() {
+        for bad in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+            assert_eq!(median(&[1.0, bad]), None);
+            assert_eq!(distribution(&[1.0, bad]), None);
+            assert_eq!(median_ratio(&[1.0, bad], &[1.0], Pairing::Unpaired, 1), None);
+        }
+        assert_eq!(median(&[]), None);
+        assert_eq!(quantile(&[1.0], 1.1), None);
+        assert_eq!(quantile(&[1.0], f64::NAN), None);
+    }
+
+    #[test]
+    fn the_ratio_of_samples_that_differ_by_a_factor_is_that_factor() {
+        let base: Vec<f64> = (0..9).map(|i| 100.0 + f64::from(i)).collect();
+        let double: Vec<f64> = base.iter().map(|value| value * 2.0).collect();
+        let paired = median_ratio(&double, &base, Pairing::Paired, 7).unwrap();
+        assert!((paired.ratio - 2.0).abs() < 1e-12);
+        let [low, high] = paired.ci95.unwrap();
+        assert!(
+            (low - 2.0).abs() < 1e-12 && (high - 2.0).abs() < 1e-12,
+            "pairs carry no spread: {low} {high}"
+        );
+
+        let unpaired = median_ratio(&double, &base, Pairing::Unpaired, 7).unwrap();
+        let [low, high] = unpaired.ci95.unwrap();
+        assert!(low < 2.0 && high > 2.0 && low > 1.9 && high < 2.1, "{low} {high}");
+        assert_eq!(unpaired, median_ratio(&double, &base, Pairing::Unpaired, 7).unwrap());
+    }
+
+    #[test]
+    fn a_ratio_without_ground_is_none() {
+        assert_eq!(median_ratio(&[1.0], &[0.0], Pairing::Paired, 1), None);
+        assert_eq!(median_ratio(&[1.0, 2.0], &[1.0], Pairing::Paired, 1), None);
+        let few = median_ratio(&[2.0; 3], &[1.0; 3], Pairing::Paired, 1).unwrap();
+        assert_eq!(few, MedianRatio { ratio: 2.0, ci95: None });
+    }
+}

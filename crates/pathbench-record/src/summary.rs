@@ -1,0 +1,103 @@
+//! The comparison over repetitions: runs of one label in one variant, and links over all runs.
+
+use crate::document::{Group, LinkMeasurement, LinkRecord, RunRecord};
+use crate::statistics::{distribution, median};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Groups `runs` by variant and label, in the order in which they first appear.
+///
+/// Only valid runs enter the figures and shares. A figure's `n` counts the runs that have it: where it is less
+/// than `valid`, the others had none (a run that never recovered has no `recovery_ms`).
+#[must_use]
+pub fn summarise(runs: &[RunRecord]) -> Vec<Group> {
+    let mut members: Vec<Vec<&RunRecord>> = Vec::new();
+    for run in runs {
+        let same = |group: &&mut Vec<&RunRecord>| {
+            group.first().is_some_and(|first| first.label == run.label && first.variant == run.variant)
+        };
+        match members.iter_mut().find(same) {
+            Some(group) => group.push(run),
+            None => members.push(vec![run]),
+        }
+    }
+    members.iter().filter_map(|members| group(members)).collect()
+}
+
+fn group(members: &[&RunRecord]) -> Option<Group> {
+    let first = members.first()?;
+    let valid: Vec<&RunRecord> = members.iter().copied().filter(|run| run.valid).collect();
+    let count = |condition: fn(&RunRecord) -> bool| {
+        u32::try_from(valid.iter().filter(|run| condition(run)).count()).unwrap_or(u32::MAX)
+    };
+    Some(Group {
+        variant: first.variant.clone(),
+        label: first.label.clone(),
+        runs: u32::try_from(members.len()).unwrap_or(u32::MAX),
+        valid: count(|_| true),
+        completed: count(|run| run.completed),
+        multipath_used: count(|run| run.multipath.used),
+        figures: FIGURES
+            .iter()
+            .filter_map(|&(name, figure)| {
+                let values: Vec<f64> = valid.iter().filter_map(|run| figure(run)).collect();
+                Some((name.to_owned(), distribution(&values)?))
+            })
+            .collect(),
+        shares: shares(&valid),
+    })
+}
+
+type Figure = fn(&RunRecord) -> Option<f64>;
+
+/// The figures of a run that are compared over repetitions, by their field's name.
+const FIGURES: [(&str, Figure); 5] = [
+    ("goodput_mbps", |run| run.goodput_mbps),
+    ("stall_ms", |run| run.stall_ms),
+    ("recovery_ms", |run| run.recovery_ms),
+    ("dip", |run| run.dip),
+    ("hung_ms", |run| run.hung_ms),
+];
+
+/// Path → median share; in a run that does not know the path, its share is zero.
+fn shares(runs: &[&RunRecord]) -> BTreeMap<String, f64> {
+    let names: BTreeSet<&str> =
+        runs.iter().flat_map(|run| &run.paths).map(|path| path.name.as_str()).collect();
+    names
+        .into_iter()
+        .filter_map(|name| {
+            let share = |run: &&RunRecord| -> f64 {
+                run.paths.iter().filter(|path| path.name == name).map(|path| path.share).sum()
+            };
+            let values: Vec<f64> = runs.iter().map(share).collect();
+            Some((name.to_owned(), median(&values)?))
+        })
+        .collect()
+}
+
+/// Fills each link's `measured` with the medians over the runs of its variant, valid or not; a link that no run
+/// measured has none.
+pub fn measure_links(links: &mut [LinkRecord], runs: &[RunRecord]) {
+    for link in links {
+        let of_variant =
+            |run: &&RunRecord| link.variant.iter().all(|(key, value)| run.variant.get(key) == Some(value));
+        let measured = runs.iter().filter(of_variant).flat_map(|run| &run.links);
+        let measured: Vec<&LinkMeasurement> =
+            measured.filter(|of_run| of_run.name == link.name).map(|of_run| &of_run.measured).collect();
+        link.measured = median_measurement(&measured);
+    }
+}
+
+fn median_measurement(measured: &[&LinkMeasurement]) -> Option<LinkMeasurement> {
+    let of = |figure: fn(&LinkMeasurement) -> Option<f64>| {
+        let values: Vec<f64> = measured.iter().filter_map(|one| figure(one)).collect();
+        median(&values)
+    };
+    Some(LinkMeasurement {
+        forward_bps: of(|one| one.forward_bps.map(|bps| bps as f64)).map(|bps| bps.round() as u64),
+        backward_bps: of(|one| one.backward_bps.map(|bps| bps as f64)).map(|bps| bps.round() as u64),
+        rtt_ms: of(|one| Some(one.rtt_ms))?,
+        min_rtt_ms: of(|one| Some(one.min_rtt_ms))?,
+        forward_mtu_bytes: of(|one| Some(f64::from(one.forward_mtu_bytes)))?.round() as u32,
+        backward_mtu_bytes: of(|one| Some(f64::from(one.backward_mtu_bytes)))?.round() as u32,
+    })
+}

@@ -1,0 +1,68 @@
+//! Points in time on the monotonic clock, and the trait through which the outermost shell lends its clock.
+
+use serde::{Deserialize, Serialize};
+use std::ops::{Add, Sub};
+use std::time::Duration;
+
+/// A point on the machine's monotonic clock (`CLOCK_MONOTONIC`), in nanoseconds.
+///
+/// All processes of a lab share the machine's monotonic clock, whatever namespaces they live in, so
+/// timestamps of different lab hosts compare directly. Timestamps of different machines do not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Default)]
+#[serde(transparent)]
+pub struct Timestamp {
+    nanos: u64,
+}
+
+impl Timestamp {
+    /// The timestamp `nanos` nanoseconds after the clock's origin.
+    #[must_use]
+    pub const fn from_nanos(nanos: u64) -> Self {
+        Self { nanos }
+    }
+
+    /// Nanoseconds since the clock's origin.
+    #[must_use]
+    pub const fn as_nanos(self) -> u64 {
+        self.nanos
+    }
+
+    /// Time passed since `earlier`; zero when `earlier` is in fact later.
+    #[must_use]
+    pub const fn since(self, earlier: Self) -> Duration {
+        Duration::from_nanos(self.nanos.saturating_sub(earlier.nanos))
+    }
+
+    /// Milliseconds from `origin` to this point, negative when it lies before `origin`.
+    #[must_use]
+    pub fn ms_from(self, origin: Self) -> f64 {
+        (i128::from(self.nanos) - i128::from(origin.nanos)) as f64 / 1e6
+    }
+}
+
+impl Add<Duration> for Timestamp {
+    type Output = Self;
+
+    fn add(self, rhs: Duration) -> Self {
+        Self { nanos: self.nanos.saturating_add(u64::try_from(rhs.as_nanos()).unwrap_or(u64::MAX)) }
+    }
+}
+
+impl Sub<Duration> for Timestamp {
+    type Output = Self;
+
+    fn sub(self, rhs: Duration) -> Self {
+        Self { nanos: self.nanos.saturating_sub(u64::try_from(rhs.as_nanos()).unwrap_or(u64::MAX)) }
+    }
+}
+
+/// A source of monotonic time, and the only way below the binary to wait for a point in time.
+///
+/// The binary implements it with the real clock; simulated tests implement it with a virtual one.
+pub trait Clock: Send + Sync {
+    /// The present.
+    fn now(&self) -> Timestamp;
+
+    /// Blocks the calling thread until `deadline`, or not at all when it has passed.
+    fn sleep_until(&self, deadline: Timestamp);
+}

@@ -1,0 +1,486 @@
+//! Quantities as people write them in scenario files and on the command line, always with their unit.
+//!
+//! Every type parses and prints ([`FromStr`], [`fmt::Display`]) without loss: what is printed parses back to
+//! the same value. Decimal places are exact, never rounded: what cannot be held exactly is refused.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+use thiserror::Error;
+
+/// A text is not the quantity it should be.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{problem}; {remedy}")]
+pub struct UnitError {
+    /// What is wrong with the text, the text included.
+    pub problem: String,
+    /// What would be right, with an example.
+    pub remedy: String,
+}
+
+impl UnitError {
+    fn new(problem: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { problem: problem.into(), remedy: remedy.into() }
+    }
+}
+
+/// A unit and how many base units it stands for.
+type Scale = (&'static str, u64);
+
+/// A kind of quantity: its units, and how to speak of it.
+struct Kind {
+    /// From the smallest to the largest.
+    scales: &'static [Scale],
+    /// "a rate".
+    noun: &'static str,
+    /// What would be right.
+    remedy: &'static str,
+    /// "a whole number of bits per second".
+    grain: &'static str,
+}
+
+const RATE: Kind = Kind {
+    scales: &[("bit", 1), ("kbit", 1_000), ("mbit", 1_000_000), ("gbit", 1_000_000_000)],
+    noun: "a rate",
+    remedy: "give a number with bit, kbit, mbit or gbit (per second), as in \"50mbit\"",
+    grain: "a whole number of bits per second",
+};
+
+const SPAN: Kind = Kind {
+    scales: &[("ns", 1), ("us", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000), ("m", 60_000_000_000)],
+    noun: "a duration",
+    remedy: "give a number with us, ms, s or m (minutes), as in \"10ms\"",
+    grain: "a whole number of nanoseconds",
+};
+
+const SIZE: Kind = Kind {
+    scales: &[
+        ("B", 1),
+        ("kB", 1_000),
+        ("KiB", 1_024),
+        ("MB", 1_000_000),
+        ("MiB", 1_048_576),
+        ("GB", 1_000_000_000),
+        ("GiB", 1_073_741_824),
+    ],
+    noun: "a size",
+    remedy: "give bytes, or a number with kB, MB, GB (1000s) or KiB, MiB, GiB (1024s), as in \"256kB\"",
+    grain: "a whole number of bytes",
+};
+
+const PERCENT: Kind = Kind {
+    scales: &[("%", 10_000_000)],
+    noun: "a percentage",
+    remedy: "give a percentage with its sign, as in \"0.1%\"",
+    grain: "a multiple of 0.0000001%",
+};
+
+const QUEUE_REMEDY: &str =
+    "give a time at the link's rate (\"100ms\"), a number of packets (\"200p\") or bytes (\"256kB\")";
+
+impl Kind {
+    /// Splits `text` into its number and its unit, which may be empty.
+    fn split<'a>(&self, text: &'a str) -> Result<(&'a str, &'a str), UnitError> {
+        let trimmed = text.trim();
+        if trimmed.is_empty() {
+            return Err(UnitError::new(format!("an empty text is not {}", self.noun), self.remedy));
+        }
+        if trimmed.starts_with('-') {
+            return Err(UnitError::new(format!("`{trimmed}` is negative"), self.remedy));
+        }
+        let digits = trimmed.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(trimmed.len());
+        let (number, unit) = trimmed.split_at(digits);
+        if number.is_empty() {
+            return Err(UnitError::new(format!("`{trimmed}` is not {}", self.noun), self.remedy));
+        }
+        Ok((number, unit.trim_start()))
+    }
+
+    /// The multiplier of `unit`, which must be one of the kind's own.
+    fn scale(&self, text: &str, unit: &str) -> Result<u64, UnitError> {
+        if unit.is_empty() {
+            return Err(UnitError::new(format!("`{}` has no unit", text.trim()), self.remedy));
+        }
+        self.scales
+            .iter()
+            .find(|(name, _)| *name == unit)
+            .map(|&(_, scale)| scale)
+            .ok_or_else(|| self.unknown_unit(text, unit))
+    }
+
+    fn unknown_unit(&self, text: &str, unit: &str) -> UnitError {
+        let spelled = self.scales.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit));
+        // `KB` is 1000 bytes to some and 1024 to others, `mbps` bytes to tc and bits to the rest: no guessing.
+        let problem = match spelled {
+            Some((name, _)) if unit != "KB" => format!("`{}` spells the unit {name} wrongly", text.trim()),
+            _ => format!("`{}` has the unit `{unit}`, which is unknown or ambiguous", text.trim()),
+        };
+        UnitError::new(problem, self.remedy)
+    }
+
+    /// `number` × `scale`, exact, at most `u64::MAX`.
+    fn exact(&self, text: &str, number: &str, scale: u64) -> Result<u64, UnitError> {
+        let wrong = |what: String| UnitError::new(format!("`{}` {what}", text.trim()), self.remedy);
+        let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
+        let all_digits = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+        if !all_digits(whole) || !all_digits(fraction) {
+            return Err(wrong(format!("is not {}", self.noun)));
+        }
+        let whole = whole.trim_start_matches('0');
+        let fraction = fraction.trim_end_matches('0');
+        if whole.len() > 20 {
+            return Err(wrong("is too large".to_owned()));
+        }
+        if fraction.len() > 18 {
+            return Err(wrong(format!("is not {}", self.grain)));
+        }
+        // At most 20 digits times 60e9 resp. 18 digits times 60e9: both far below 2^128.
+        let value_of = |part: &str| part.bytes().fold(0_u128, |sum, byte| sum * 10 + u128::from(byte - b'0'));
+        let divisor = 10_u128.pow(fraction.len() as u32);
+        let scaled = value_of(fraction) * u128::from(scale);
+        if !scaled.is_multiple_of(divisor) {
+            return Err(wrong(format!("is not {}", self.grain)));
+        }
+        u64::try_from(value_of(whole) * u128::from(scale) + scaled / divisor)
+            .map_err(|_| wrong("is too large".to_owned()))
+    }
+
+    fn parse(&self, text: &str) -> Result<u64, UnitError> {
+        let (number, unit) = self.split(text)?;
+        let scale = self.scale(text, unit)?;
+        self.exact(text, number, scale)
+    }
+}
+
+/// Writes `value / scale` with all its decimal places; `scale` must be a power of ten.
+fn write_decimal(f: &mut fmt::Formatter<'_>, value: u64, scale: u64, unit: &str) -> fmt::Result {
+    let (whole, rest) = (value / scale, value % scale);
+    if rest == 0 {
+        return f.pad(&format!("{whole}{unit}"));
+    }
+    let places = scale.ilog10() as usize;
+    let fraction = format!("{rest:0places$}");
+    f.pad(&format!("{whole}.{}{unit}", fraction.trim_end_matches('0')))
+}
+
+/// The largest scale that `value` reaches, so that the number before the unit is at least 1.
+fn fitting(scales: &[Scale], value: u64) -> Scale {
+    scales.iter().rev().find(|(_, scale)| value >= *scale).or(scales.first()).copied().unwrap_or(("", 1))
+}
+
+/// Bits per second: `"50mbit"`, `"2.5gbit"`.
+///
+/// `mbps`, `Mb` and the like are refused: to `tc` they are bytes per second, to others bits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Rate(pub u64);
+
+impl FromStr for Rate {
+    type Err = UnitError;
+
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        // Bits have no other reading, so `Mbit` and `mbit` are the same.
+        RATE.parse(&text.to_ascii_lowercase()).map(Self).map_err(|mut error| {
+            error.problem = error.problem.replace(&text.trim().to_ascii_lowercase(), text.trim());
+            error
+        })
+    }
+}
+
+impl fmt::Display for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (unit, scale) = fitting(RATE.scales, self.0);
+        write_decimal(f, self.0, scale, unit)
+    }
+}
+
+/// A length of time: `"250us"`, `"1ms"`, `"3s"`, `"2m"`; exact to the nanosecond, at most some 584 years.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Span(pub Duration);
+
+impl FromStr for Span {
+    type Err = UnitError;
+
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        SPAN.parse(text).map(|nanos| Self(Duration::from_nanos(nanos)))
+    }
+}
+
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let nanos = u64::try_from(self.0.as_nanos()).unwrap_or(u64::MAX);
+        if nanos == 0 {
+            return f.pad("0s");
+        }
+        if nanos.is_multiple_of(60_000_000_000) {
+            return f.pad(&format!("{}m", nanos / 60_000_000_000));
+        }
+        let (unit, scale) = fitting(&SPAN.scales[..4], nanos);
+        write_decimal(f, nanos, scale, unit)
+    }
+}
+
+/// A number of bytes: `"1500"`, `"256kB"` (256 000), `"64KiB"` (65 536).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Size(pub u64);
+
+impl FromStr for Size {
+    type Err = UnitError;
+
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        let (number, unit) = SIZE.split(text)?;
+        let scale = if unit.is_empty() { 1 } else { SIZE.scale(text, unit)? };
+        SIZE.exact(text, number, scale).map(Self)
+    }
+}
+
+impl fmt::Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let whole = SIZE.scales.iter().rev().find(|(_, scale)| self.0 != 0 && self.0.is_multiple_of(*scale));
+        match whole {
+            Some((unit, scale)) if *scale > 1 => f.pad(&format!("{}{unit}", self.0 / scale)),
+            _ => f.pad(&format!("{}", self.0)),
+        }
+    }
+}
+
+/// A part of a whole: `"0.1%"`; exact to a billionth, 0 to 100 %.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Percent {
+    billionths: u32,
+}
+
+impl Percent {
+    /// `value` per cent, 100 at most.
+    #[must_use]
+    pub const fn whole(value: u32) -> Self {
+        Self { billionths: (if value > 100 { 100 } else { value }) * 10_000_000 }
+    }
+
+    /// 0 to 1.
+    #[must_use]
+    pub fn fraction(self) -> f64 {
+        f64::from(self.billionths) / 1e9
+    }
+}
+
+impl FromStr for Percent {
+    type Err = UnitError;
+
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        let billionths = PERCENT.parse(text)?;
+        match u32::try_from(billionths) {
+            Ok(billionths) if billionths <= 1_000_000_000 => Ok(Self { billionths }),
+            _ => Err(UnitError::new(
+                format!("`{}` is more than the whole", text.trim()),
+                "give 0% to 100%, as in \"0.1%\"",
+            )),
+        }
+    }
+}
+
+impl fmt::Display for Percent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_decimal(f, u64::from(self.billionths), 10_000_000, "%")
+    }
+}
+
+/// How much a queue holds: a time at the link's rate (`"100ms"`), packets (`"200p"`) or bytes (`"256kB"`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum QueueLimit {
+    /// As many bytes as the link sends in this time.
+    Time(Duration),
+    /// Packets, whatever their size.
+    Packets(u32),
+    /// Bytes of whole packets.
+    Bytes(u64),
+}
+
+impl FromStr for QueueLimit {
+    type Err = UnitError;
+
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        let queue = |error: UnitError| UnitError::new(error.problem, QUEUE_REMEDY);
+        let kind = Kind { noun: "a queue size", ..SIZE };
+        let (number, unit) = kind.split(text).map_err(queue)?;
+        if unit == "p" {
+            let kind = Kind { grain: "a whole number of packets", ..kind };
+            let packets = kind.exact(text, number, 1).map_err(queue)?;
+            return u32::try_from(packets)
+                .map(Self::Packets)
+                .map_err(|_| UnitError::new(format!("`{}` is too large", text.trim()), QUEUE_REMEDY));
+        }
+        if SPAN.scales.iter().any(|(name, _)| *name == unit) {
+            return text.parse::<Span>().map(|span| Self::Time(span.0)).map_err(queue);
+        }
+        // Without a unit it could be packets or bytes.
+        let scale = kind.scale(text, unit).map_err(queue)?;
+        kind.exact(text, number, scale).map(Self::Bytes).map_err(queue)
+    }
+}
+
+impl fmt::Display for QueueLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Time(time) => Span(*time).fmt(f),
+            Self::Packets(packets) => f.pad(&format!("{packets}p")),
+            Self::Bytes(bytes) => {
+                let size = Size(*bytes).to_string();
+                let unit = if size.ends_with('B') { "" } else { "B" };
+                f.pad(&format!("{size}{unit}"))
+            }
+        }
+    }
+}
+
+/// A [`Duration`] as a number of milliseconds in JSON, for fields named `…_ms`; exact below 104 days.
+///
+/// For `#[serde(with = "pathbench_record::units::milliseconds")]`.
+pub mod milliseconds {
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+    use std::time::Duration;
+
+    /// Writes `duration` as milliseconds.
+    ///
+    /// # Errors
+    /// Those of the serializer.
+    pub fn serialize<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_f64(duration.as_nanos() as f64 / 1e6)
+    }
+
+    /// Reads milliseconds.
+    ///
+    /// # Errors
+    /// When the value is not a number, negative, not finite or beyond the range of [`Duration`].
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+        let nanos = (f64::deserialize(deserializer)? * 1e6).round();
+        if (0.0..18.0e18).contains(&nanos) {
+            Ok(Duration::from_nanos(nanos as u64))
+        } else {
+            Err(D::Error::custom("a duration in milliseconds must lie between 0 and 18e12"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn refused<T: FromStr<Err = UnitError>>(text: &str) -> String {
+        match text.parse::<T>() {
+            Ok(_) => panic!("`{text}` was accepted"),
+            Err(error) => error.to_string(),
+        }
+    }
+
+    #[test]
+    fn rates_are_read_exactly() {
+        for (text, bps) in [
+            ("50mbit", 50_000_000),
+            ("1gbit", 1_000_000_000),
+            ("2.5gbit", 2_500_000_000),
+            ("0.5kbit", 500),
+            ("9bit", 9),
+            ("50Mbit", 50_000_000),
+            (" 50 mbit ", 50_000_000),
+        ] {
+            assert_eq!(text.parse(), Ok(Rate(bps)), "{text}");
+        }
+        assert_eq!(Rate(2_500_000_000).to_string(), "2.5gbit");
+        assert_eq!(Rate(1_000_001).to_string(), "1.000001mbit");
+        assert_eq!(Rate(0).to_string(), "0bit");
+    }
+
+    #[test]
+    fn refusals_say_what_would_be_right() {
+        let remedy = "give a number with bit, kbit, mbit or gbit (per second), as in \"50mbit\"";
+        assert_eq!(
+            refused::<Rate>("50mbps"),
+            format!("`50mbps` has the unit `mbps`, which is unknown or ambiguous; {remedy}")
+        );
+        assert_eq!(refused::<Rate>("50"), format!("`50` has no unit; {remedy}"));
+        assert_eq!(refused::<Rate>("fast"), format!("`fast` is not a rate; {remedy}"));
+        assert_eq!(refused::<Rate>("-1mbit"), format!("`-1mbit` is negative; {remedy}"));
+        assert_eq!(
+            refused::<Rate>("1.5bit"),
+            format!("`1.5bit` is not a whole number of bits per second; {remedy}")
+        );
+        assert_eq!(refused::<Rate>("99999999999gbit"), format!("`99999999999gbit` is too large; {remedy}"));
+        assert_eq!(refused::<Rate>("1.2.3mbit"), format!("`1.2.3mbit` is not a rate; {remedy}"));
+        assert_eq!(refused::<Rate>(""), format!("an empty text is not a rate; {remedy}"));
+        assert!(refused::<Span>("1").starts_with("`1` has no unit; give a number with us, ms, s or m"));
+        assert!(refused::<Span>("1min").contains("the unit `min`"));
+        assert!(refused::<Span>("1MS").contains("spells the unit ms wrongly"));
+        assert!(refused::<Size>("64k").contains("the unit `k`"));
+        assert!(refused::<Size>("64KB").contains("unknown or ambiguous"));
+        assert!(refused::<Percent>("0.1").starts_with("`0.1` has no unit; give a percentage with its sign"));
+        assert!(refused::<Percent>("101%").starts_with("`101%` is more than the whole"));
+        assert!(
+            refused::<QueueLimit>("100").starts_with("`100` has no unit; give a time at the link's rate")
+        );
+        assert!(refused::<QueueLimit>("1.5p").contains("not a whole number of packets"));
+    }
+
+    #[test]
+    fn durations_sizes_and_queues_are_read() {
+        for (text, nanos) in [
+            ("1ms", 1_000_000),
+            ("250us", 250_000),
+            ("3s", 3_000_000_000),
+            ("2m", 120_000_000_000),
+            ("0.5ms", 500_000),
+        ] {
+            assert_eq!(text.parse(), Ok(Span(Duration::from_nanos(nanos))), "{text}");
+        }
+        for (text, bytes) in
+            [("1500", 1500), ("256kB", 256_000), ("64KiB", 65_536), ("10MB", 10_000_000), ("1.5KiB", 1536)]
+        {
+            assert_eq!(text.parse(), Ok(Size(bytes)), "{text}");
+        }
+        assert_eq!("100ms".parse(), Ok(QueueLimit::Time(Duration::from_millis(100))));
+        assert_eq!("200p".parse(), Ok(QueueLimit::Packets(200)));
+        assert_eq!("256kB".parse(), Ok(QueueLimit::Bytes(256_000)));
+        assert!(("0.1%".parse::<Percent>().unwrap().fraction() - 0.001).abs() < 1e-15);
+        assert_eq!(Span(Duration::from_secs(90)).to_string(), "90s");
+        assert_eq!(Span(Duration::from_micros(1500)).to_string(), "1.5ms");
+        assert_eq!(Size(65_536).to_string(), "64KiB");
+        assert_eq!(QueueLimit::Bytes(1501).to_string(), "1501B");
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_printed_parses_back(
+            number in any::<u64>(), small in any::<u32>(), percent in 0_u32..=1_000_000_000
+        ) {
+            prop_assert_eq!(Rate(number).to_string().parse(), Ok(Rate(number)));
+            prop_assert_eq!(Size(number).to_string().parse(), Ok(Size(number)));
+            let time = Duration::from_nanos(number);
+            prop_assert_eq!(Span(time).to_string().parse(), Ok(Span(time)));
+            let percent = Percent { billionths: percent };
+            prop_assert_eq!(percent.to_string().parse(), Ok(percent));
+            for queue in [QueueLimit::Time(time), QueueLimit::Packets(small), QueueLimit::Bytes(number)] {
+                prop_assert_eq!(queue.to_string().parse(), Ok(queue));
+            }
+        }
+
+        #[test]
+        fn round_numbers_survive_too(number in 0_u64..10_000, unit in 0_usize..4) {
+            let bps = number * [1, 1_000, 1_000_000, 1_000_000_000][unit];
+            prop_assert_eq!(Rate(bps).to_string().parse(), Ok(Rate(bps)));
+            prop_assert_eq!(Size(number << (10 * unit)).to_string().parse(), Ok(Size(number << (10 * unit))));
+        }
+
+        #[test]
+        fn no_text_panics(text in "\\PC{0,12}", number in "[0-9.]{0,40}", unit in "[a-zA-Z%]{0,4}") {
+            for text in [text, format!("{number}{unit}")] {
+                // What is accepted must also print as something that is accepted.
+                if let Ok(rate) = text.parse::<Rate>() { prop_assert_eq!(rate.to_string().parse(), Ok(rate)); }
+                if let Ok(span) = text.parse::<Span>() { prop_assert_eq!(span.to_string().parse(), Ok(span)); }
+                if let Ok(size) = text.parse::<Size>() { prop_assert_eq!(size.to_string().parse(), Ok(size)); }
+                if let Ok(part) = text.parse::<Percent>() { prop_assert_eq!(part.to_string().parse(), Ok(part)); }
+                if let Ok(queue) = text.parse::<QueueLimit>() { prop_assert_eq!(queue.to_string().parse(), Ok(queue)); }
+            }
+        }
+    }
+}

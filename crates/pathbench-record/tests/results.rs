@@ -1,0 +1,248 @@
+//! The result directory: what is written can be read, whatever happened in between; every field is documented;
+//! old results stay readable.
+
+#[path = "support/document.rs"]
+mod example;
+#[path = "support/lines.rs"]
+mod lines;
+
+use pathbench_record::directory::{CreateError, OpenError, ReadError, ResultDirectory, ResultWriter};
+use pathbench_record::document::ResultDocument;
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::error::Error;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Fields whose keys are data (path names, matrix keys, figure names), not part of the schema.
+const MAPS: [&str; 9] =
+    ["overrides", "variant", "counters", "shares", "asked", "in_force", "figures", "detail", "client"];
+
+fn golden() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/v1")
+}
+
+fn write_example(dir: &Path) -> Result<PathBuf, Box<dyn Error>> {
+    let mut writer = ResultWriter::create(dir)?;
+    writer.append_run(&lines::samples(), &lines::events(), &lines::deliveries())?;
+    Ok(writer.finish(&example::document())?)
+}
+
+#[test]
+fn what_is_written_can_be_read() {
+    let parent = tempfile::tempdir().unwrap();
+    let dir = parent.path().join("not/yet/there");
+    let document = write_example(&dir).unwrap();
+    assert_eq!(document, dir.join("run.json"));
+    for path in [&dir, &document] {
+        let result = ResultDirectory::open(path).unwrap();
+        assert_eq!(result.document(), &example::document());
+        assert_eq!((result.path(), result.warning()), (dir.as_path(), None));
+        let (samples, events, deliveries) =
+            (result.samples().unwrap(), result.events().unwrap(), result.deliveries().unwrap());
+        assert_eq!((samples.items, samples.warning), (lines::samples(), None));
+        assert_eq!((events.items, events.warning), (lines::events(), None));
+        assert_eq!((deliveries.items, deliveries.warning), (lines::deliveries(), None));
+    }
+    let mut names: Vec<_> = fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    names.sort();
+    assert_eq!(names, ["delivery.jsonl", "events.jsonl", "run.json", "samples.jsonl"]);
+}
+
+#[test]
+fn nothing_is_ever_overwritten() {
+    let parent = tempfile::tempdir().unwrap();
+    let dir = parent.path().join("result");
+    write_example(&dir).unwrap();
+    let error = ResultWriter::create(&dir).unwrap_err();
+    assert!(matches!(error, CreateError::HoldsResult { .. }), "{error:?}");
+    assert!(error.to_string().contains("--out"), "{error}");
+
+    let other = parent.path().join("other");
+    fs::create_dir(&other).unwrap();
+    fs::write(other.join("thesis.tex"), "years of work").unwrap();
+    let error = ResultWriter::create(&other).unwrap_err();
+    assert!(matches!(error, CreateError::NotEmpty { .. }), "{error:?}");
+    assert_eq!(fs::read_dir(&other).unwrap().count(), 1);
+
+    let file = other.join("thesis.tex");
+    assert!(matches!(ResultWriter::create(&file).unwrap_err(), CreateError::NotADirectory { .. }));
+    let below = ResultWriter::create(&file.join("below")).unwrap_err();
+    assert!(matches!(below, CreateError::Io { .. }), "{below:?}");
+}
+
+#[test]
+fn two_commands_of_one_second_get_two_directories() {
+    let parent = tempfile::tempdir().unwrap();
+    let dir = parent.path().join("failover-20261121-203354");
+    let writers: Vec<_> = (0..3).map(|_| ResultWriter::create_beside(&dir).unwrap()).collect();
+    let names: Vec<_> = writers.iter().map(|w| w.path().file_name().unwrap().to_owned()).collect();
+    assert_eq!(
+        names,
+        ["failover-20261121-203354", "failover-20261121-203354-2", "failover-20261121-203354-3"]
+    );
+}
+
+#[test]
+fn a_crash_loses_nothing_that_was_finished() {
+    let parent = tempfile::tempdir().unwrap();
+    let dir = parent.path().join("result");
+    let mut writer = ResultWriter::create(&dir).unwrap();
+    assert!(matches!(ResultDirectory::open(&dir).unwrap_err(), OpenError::NotAResult { .. }));
+    writer.append_run(&lines::samples(), &lines::events(), &lines::deliveries()).unwrap();
+    writer.write_partial(&example::document()).unwrap();
+    drop(writer);
+    // The next run's lines were being written.
+    let samples = dir.join("samples.jsonl");
+    let whole = fs::read(&samples).unwrap();
+    fs::write(&samples, [&whole[..], b"{\"run\":\"02-tcp-r1\",\"t_ms\":0.0,\"ho"].concat()).unwrap();
+
+    let result = ResultDirectory::open(&dir).unwrap();
+    assert_eq!(result.document(), &example::document());
+    assert!(result.warning().unwrap().contains("never finished"), "{:?}", result.warning());
+    let read = result.samples().unwrap();
+    assert_eq!(read.items, lines::samples());
+    let warning = read.warning.unwrap();
+    assert!(warning.contains("samples.jsonl:5: the last line is cut off"), "{warning}");
+    assert_eq!(result.events().unwrap().warning, None);
+}
+
+#[test]
+fn a_broken_line_is_named() {
+    let parent = tempfile::tempdir().unwrap();
+    let dir = parent.path().join("result");
+    write_example(&dir).unwrap();
+    let events = dir.join("events.jsonl");
+    let text = fs::read_to_string(&events).unwrap();
+    let mut text_lines: Vec<&str> = text.lines().collect();
+    text_lines[2] = "{\"run\": 7}";
+    fs::write(&events, text_lines.join("\n") + "\n").unwrap();
+    let error = ResultDirectory::open(&dir).unwrap().events().unwrap_err();
+    assert!(matches!(error, ReadError::Broken { line: 3, .. }), "{error:?}");
+    assert!(error.to_string().contains("events.jsonl:3: "), "{error}");
+
+    fs::write(dir.join("delivery.jsonl"), b"\xff\xfe\n").unwrap();
+    assert!(ResultDirectory::open(&dir).unwrap().deliveries().is_err());
+    fs::remove_file(dir.join("delivery.jsonl")).unwrap();
+    let missing = ResultDirectory::open(&dir).unwrap().deliveries().unwrap();
+    assert!(missing.items.is_empty() && missing.warning.unwrap().ends_with("delivery.jsonl is missing"));
+}
+
+#[test]
+fn only_a_result_of_a_known_version_opens() {
+    let parent = tempfile::tempdir().unwrap();
+    let dir = parent.path().join("result");
+    let file = write_example(&dir).unwrap();
+    let text = fs::read_to_string(&file).unwrap();
+    let opened = |schema: &str| {
+        fs::write(&file, text.replace("\"pathbench.result/1\"", schema)).unwrap();
+        ResultDirectory::open(&dir)
+    };
+    assert!(opened("\"pathbench.result/1\"").is_ok());
+    let newer = opened("\"pathbench.result/2\"").unwrap_err();
+    assert!(matches!(newer, OpenError::Newer { .. }), "{newer:?}");
+    assert!(newer.to_string().contains("newer Pathbench (schema pathbench.result/2"), "{newer}");
+    for other in ["\"pathbench.result/0\"", "\"pathbench.result/x\"", "\"pathbench\"", "null"] {
+        let error = opened(other).unwrap_err();
+        assert!(matches!(error, OpenError::OtherDocument { .. }), "{other}: {error:?}");
+    }
+    fs::write(&file, "{\n  \"schema\": \"pathbench.result/1\",\n  nonsense").unwrap();
+    let error = ResultDirectory::open(&dir).unwrap_err();
+    assert!(matches!(error, OpenError::Broken { line: 3, .. }), "{error:?}");
+    assert!(matches!(ResultDirectory::open(parent.path()).unwrap_err(), OpenError::NotAResult { .. }));
+    let nowhere = ResultDirectory::open(&parent.path().join("nowhere")).unwrap_err();
+    assert!(matches!(nowhere, OpenError::NotAResult { .. }), "{nowhere:?}");
+}
+
+/// Adds a field that this version does not know to every object that is not a map of data.
+fn add_unknown(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            for (key, field) in fields.iter_mut() {
+                if !MAPS.contains(&key.as_str()) {
+                    add_unknown(field);
+                }
+            }
+            fields.insert("from_the_future".to_owned(), Value::from(1));
+        }
+        Value::Array(items) => items.iter_mut().for_each(add_unknown),
+        _ => {}
+    }
+}
+
+#[test]
+fn unknown_fields_are_ignored() {
+    let mut value = serde_json::to_value(example::document()).unwrap();
+    add_unknown(&mut value);
+    let document: ResultDocument = serde_json::from_value(value).unwrap();
+    assert_eq!(document, example::document());
+    for line in lines::samples() {
+        let mut value = serde_json::to_value(&line).unwrap();
+        add_unknown(&mut value);
+        assert_eq!(serde_json::from_value::<pathbench_record::sample::Sample>(value).unwrap(), line);
+    }
+}
+
+fn keys(value: &Value, into: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(fields) => {
+            for (key, field) in fields {
+                into.insert(key.clone());
+                if MAPS.contains(&key.as_str()) {
+                    // A map's keys are data, but what stands under them may have fields.
+                    field.as_object().into_iter().flatten().for_each(|(_, value)| keys(value, into));
+                } else {
+                    keys(field, into);
+                }
+            }
+        }
+        Value::Array(items) => items.iter().for_each(|item| keys(item, into)),
+        _ => {}
+    }
+}
+
+#[test]
+fn every_field_is_documented() {
+    let text =
+        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/results.md")).unwrap();
+    let documented = |section: &str| -> String {
+        let (_, rest) = text.split_once(&format!("\n## {section}\n")).unwrap();
+        rest.split("\n## ").next().unwrap().to_owned()
+    };
+    let example = [
+        ("`run.json`", serde_json::to_value(example::document()).unwrap()),
+        ("`samples.jsonl`", serde_json::to_value(lines::samples()).unwrap()),
+        ("`events.jsonl`", serde_json::to_value(lines::events()).unwrap()),
+        ("`delivery.jsonl`", serde_json::to_value(lines::deliveries()).unwrap()),
+    ];
+    for (file, value) in example {
+        let mut found = BTreeSet::new();
+        keys(&value, &mut found);
+        found.remove("MPTcpExt.MPJoinSynTx");
+        let section = documented(file);
+        let missing: Vec<_> = found.iter().filter(|key| !section.contains(&format!("`{key}`"))).collect();
+        assert!(missing.is_empty(), "docs/results.md, section {file}, lacks {missing:?}");
+    }
+}
+
+#[test]
+fn the_first_schema_stays_readable() {
+    let result = ResultDirectory::open(&golden()).unwrap();
+    let document = result.document();
+    assert_eq!(document.schema, "pathbench.result/1");
+    let run = &document.runs[0];
+    assert_eq!((run.id.as_str(), run.goodput_mbps, run.recovery_ms), (lines::RUN, Some(1214.5), Some(230.9)));
+    assert_eq!((run.paths[1].name.as_str(), run.paths[1].share), ("wlan", 0.23));
+    assert_eq!(run.phases[1].shares.get("eth"), Some(&1.0));
+    assert_eq!(document.summary.groups[0].figures["goodput_mbps"].ci95, Some([1190.0, 1233.25]));
+    let samples = result.samples().unwrap().items;
+    assert_eq!((samples.len(), samples[3].figures.bytes_received), (4, 23_310_000));
+    let events = result.events().unwrap().items;
+    assert_eq!((events.len(), events[0].due_ms), (4, Some(3000.0)));
+    assert_eq!(result.deliveries().unwrap().items.iter().map(|line| line.bytes).sum::<u64>(), 46_790_000);
+
+    // Nothing of it gets lost on the way through this version.
+    let text = fs::read_to_string(golden().join("run.json")).unwrap();
+    let stored: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(serde_json::to_value(document).unwrap(), stored);
+}

@@ -1,0 +1,111 @@
+//! The comparison over repetitions.
+
+#[path = "support/document.rs"]
+mod example;
+
+use pathbench_record::document::{
+    LinkMeasurement, LinkRecord, PathRecord, ResultDocument, RunLink, RunRecord,
+};
+use pathbench_record::summary::{measure_links, summarise};
+use serde_json::json;
+
+/// A valid, completed run with the figures that a test cares about.
+fn run(label: &str, goodput: f64, recovery: Option<f64>, wlan: f64) -> RunRecord {
+    let ResultDocument { mut runs, .. } = example::document();
+    let mut run = runs.remove(0);
+    label.clone_into(&mut run.label);
+    (run.valid, run.completed) = (true, true);
+    (run.goodput_mbps, run.recovery_ms, run.hung_ms) = (Some(goodput), recovery, None);
+    run.paths = [("eth", 1.0 - wlan), ("wlan", wlan)]
+        .map(|(name, share)| PathRecord { name: name.to_owned(), share, ..PathRecord::default() })
+        .into();
+    run
+}
+
+#[test]
+fn only_valid_runs_count_and_missing_figures_show() {
+    let mut invalid = run("mptcp", 9999.0, Some(9999.0), 1.0);
+    invalid.valid = false;
+    let mut died = run("mptcp", 300.0, None, 0.2);
+    (died.completed, died.multipath.used) = (false, false);
+    let runs = [
+        run("tcp@wlan", 900.0, None, 1.0),
+        run("mptcp", 1000.0, Some(200.0), 0.5),
+        invalid,
+        run("mptcp", 1200.0, Some(300.0), 0.4),
+        died,
+    ];
+    let groups = summarise(&runs);
+    let labels: Vec<&str> = groups.iter().map(|group| group.label.as_str()).collect();
+    assert_eq!(labels, ["tcp@wlan", "mptcp"], "in the order of first appearance");
+    let mptcp = &groups[1];
+    assert_eq!((mptcp.runs, mptcp.valid, mptcp.completed, mptcp.multipath_used), (4, 3, 2, 2));
+    let goodput = &mptcp.figures["goodput_mbps"];
+    assert_eq!((goodput.n, goodput.ci95), (3, None));
+    let found = [goodput.median, goodput.min, goodput.max].map(|mbps| mbps.round() as u64);
+    assert_eq!(found, [1000, 300, 1200]);
+    let recovery = &mptcp.figures["recovery_ms"];
+    assert_eq!((recovery.n, recovery.median.to_bits()), (2, 250.0_f64.to_bits()));
+    assert!(!mptcp.figures.contains_key("hung_ms"), "a figure that no run has is absent");
+    assert!((mptcp.shares["wlan"] - 0.4).abs() < 1e-12);
+}
+
+#[test]
+fn variants_are_kept_apart_and_an_absent_path_has_no_share() {
+    let mut other = run("mptcp", 500.0, None, 0.5);
+    other.variant = [("run.iperf.streams".to_owned(), json!(4))].into();
+    let mut one_path = run("mptcp", 500.0, None, 0.5);
+    one_path.paths.truncate(1);
+    one_path.paths[0].share = 1.0;
+    let mut without_valid = run("tcp", 1.0, None, 0.5);
+    without_valid.valid = false;
+    let groups = summarise(&[run("mptcp", 1000.0, None, 0.4), other.clone(), one_path, without_valid]);
+    assert_eq!(groups.len(), 3);
+    assert_eq!(groups[1].variant, other.variant);
+    assert!((groups[0].shares["wlan"] - 0.2).abs() < 1e-12, "median of 0.4 and nothing");
+    assert_eq!((groups[2].runs, groups[2].valid), (1, 0));
+    assert!(groups[2].figures.is_empty() && groups[2].shares.is_empty());
+    assert!(summarise(&[]).is_empty());
+}
+
+#[test]
+fn links_get_the_medians_of_the_runs_of_their_variant() {
+    let measured = |rate: u64, rtt: f64| LinkMeasurement {
+        forward_bps: Some(rate),
+        backward_bps: None,
+        rtt_ms: rtt,
+        min_rtt_ms: rtt / 2.0,
+        forward_mtu_bytes: 1500,
+        backward_mtu_bytes: 1400,
+    };
+    let run_over = |rate, rtt, variant: &str| {
+        let mut run = run("mptcp", 1.0, None, 0.5);
+        run.variant = [("path.wlan.rate".to_owned(), json!(variant))].into();
+        run.links = vec![RunLink {
+            name: "wlan".to_owned(),
+            measured: measured(rate, rtt),
+            within_tolerance: true,
+            deviations: Vec::new(),
+            forward_bytes: None,
+            backward_bytes: None,
+        }];
+        run
+    };
+    let runs = [
+        run_over(100, 1.0, "slow"),
+        run_over(900, 3.0, "fast"),
+        run_over(1000, 4.0, "fast"),
+        run_over(2000, 8.0, "fast"),
+    ];
+    let link = |name: &str, variant: Option<&str>| {
+        let mut link = example::document().links.remove(0);
+        link.name = name.to_owned();
+        link.variant = variant.map(|value| ("path.wlan.rate".to_owned(), json!(value))).into_iter().collect();
+        link
+    };
+    let mut links: Vec<LinkRecord> = vec![link("wlan", Some("fast")), link("wlan", None), link("eth", None)];
+    measure_links(&mut links, &runs);
+    assert_eq!(links[0].measured, Some(measured(1000, 4.0)));
+    assert_eq!(links[1].measured, Some(measured(950, 3.5)));
+    assert_eq!(links[2].measured, None, "no run measured it");
+}

@@ -1,0 +1,189 @@
+//! A document in which every field has a value, shared by tests and by the writer of the golden result.
+
+use pathbench_record::document::{
+    DirectionRecord, Distribution, Expectation, Group, HostRecord, Impact, LinkFigures, LinkMeasurement,
+    LinkRecord, MultipathRecord, Parameters, PathRecord, Phase, ResultDocument, RunLink, RunRecord, SCHEMA,
+    ScenarioRecord, Summary,
+};
+use pathbench_record::event::Direction;
+use pathbench_record::sample::Side;
+use pathbench_record::transport::Transport;
+use serde_json::json;
+use std::collections::BTreeMap;
+
+fn map<V: Clone>(entries: &[(&str, V)]) -> BTreeMap<String, V> {
+    entries.iter().map(|(key, value)| ((*key).to_owned(), value.clone())).collect()
+}
+
+fn object(entries: &[(&str, serde_json::Value)]) -> serde_json::Map<String, serde_json::Value> {
+    entries.iter().map(|(key, value)| ((*key).to_owned(), value.clone())).collect()
+}
+
+fn measurement() -> LinkMeasurement {
+    LinkMeasurement {
+        forward_bps: Some(998_412_000),
+        backward_bps: Some(997_955_000),
+        rtt_ms: 0.061,
+        min_rtt_ms: 0.044,
+        forward_mtu_bytes: 1500,
+        backward_mtu_bytes: 1500,
+    }
+}
+
+fn link() -> LinkRecord {
+    LinkRecord {
+        name: "wlan".to_owned(),
+        ends: ["client".to_owned(), "server".to_owned()],
+        engine: "kernel".to_owned(),
+        variant: map(&[("path.wlan.rate", json!("1gbit"))]),
+        requested: LinkFigures {
+            rate_bps: Some(1_000_000_000),
+            delay_ms: Some(0.0),
+            mtu_bytes: 1500,
+            queue_bytes: Some(256_000),
+            loss: Some(0.0),
+        },
+        measured: Some(measurement()),
+        tolerance: 0.05,
+    }
+}
+
+fn path(name: &str, host: u8, bytes: u64, share: f64) -> PathRecord {
+    PathRecord {
+        name: name.to_owned(),
+        local: format!("10.0.{host}.1"),
+        remote: format!("10.0.{host}.2"),
+        bytes_sent: bytes + 14_480,
+        bytes_delivered: bytes,
+        share,
+        retransmitted_bytes: 14_480,
+        mss_bytes: 1448,
+        pmtu_bytes: 1500,
+        rtt_ms: 2.25,
+        state: if name == "wlan" { "closed" } else { "open" }.to_owned(),
+        backup: Some(false),
+        subflows: 1,
+    }
+}
+
+fn phase(name: &str, from_ms: f64, to_ms: f64, goodput_mbps: f64, wlan: f64) -> Phase {
+    Phase {
+        direction: Direction::Upload,
+        name: name.to_owned(),
+        from_ms,
+        to_ms,
+        goodput_mbps,
+        shares: map(&[("eth", 1.0 - wlan), ("wlan", wlan)]),
+    }
+}
+
+fn run() -> RunRecord {
+    RunRecord {
+        id: "01-mptcp-r1".to_owned(),
+        variant: map(&[("path.wlan.rate", json!("1gbit"))]),
+        transport: Transport::Mptcp,
+        label: "mptcp".to_owned(),
+        pattern: "iperf".to_owned(),
+        repetition: 1,
+        valid: false,
+        invalid_because: vec!["link `wlan`: 890 Mbit/s forward, 1000 asked, 5 % allowed".to_owned()],
+        completed: false,
+        error: Some("no byte for 5 s".to_owned()),
+        goodput_mbps: Some(1214.5),
+        delivered_bytes: 1_518_125_000,
+        duration_ms: 10_003.2,
+        hung_ms: Some(5000.0),
+        stall_ms: Some(231.4),
+        recovery_ms: Some(230.9),
+        dip: Some(1.0),
+        multipath: MultipathRecord {
+            requested: true,
+            negotiated: true,
+            used: true,
+            reason: "MPTCP_INFO: no fallback; 2 subflows carried data".to_owned(),
+            paths_used: 2,
+            subflows_total: Some(2),
+        },
+        paths: vec![path("eth", 1, 1_168_956_250, 0.77), path("wlan", 2, 349_168_750, 0.23)],
+        directions: vec![DirectionRecord {
+            direction: Direction::Upload,
+            goodput_mbps: Some(1214.5),
+            delivered_bytes: 1_518_125_000,
+            stall_ms: Some(231.4),
+        }],
+        impacts: vec![Impact {
+            direction: Direction::Upload,
+            kind: "down".to_owned(),
+            path: Some("wlan".to_owned()),
+            at_ms: 3000.4,
+            dip: Some(1.0),
+            recovery_ms: Some(230.9),
+            stall_ms: Some(230.9),
+        }],
+        phases: vec![
+            phase("start", 0.1, 3000.4, 1872.5, 0.5),
+            phase("down wlan", 3000.4, 10_000.1, 930.25, 0.0),
+        ],
+        links: vec![RunLink {
+            name: "wlan".to_owned(),
+            measured: measurement(),
+            within_tolerance: false,
+            deviations: vec!["890 Mbit/s forward, 1000 asked, 5 % allowed".to_owned()],
+            forward_bytes: Some(370_120_992),
+            backward_bytes: Some(6_201_400),
+        }],
+        parameters: Parameters {
+            asked: object(&[("direction", json!("upload")), ("streams", json!(1))]),
+            in_force: object(&[("client.congestion", json!("cubic"))]),
+        },
+        counters: [(Side::Client, map(&[("MPTcpExt.MPJoinSynTx", 1)]))].into(),
+        notes: vec!["the kernel did not open the subflow on `wlan` again".to_owned()],
+    }
+}
+
+pub(crate) fn document() -> ResultDocument {
+    let goodput =
+        Distribution { n: 6, median: 1214.5, min: 1190.0, max: 1233.25, ci95: Some([1190.0, 1233.25]) };
+    ResultDocument {
+        schema: SCHEMA.to_owned(),
+        scenario: ScenarioRecord {
+            name: "failover".to_owned(),
+            description: "one of two paths goes away in mid-transfer and comes back".to_owned(),
+            origin: "builtin".to_owned(),
+            text: "name = \"failover\"\n".to_owned(),
+            overrides: object(&[("run.repeat", json!(6))]),
+        },
+        seed: 1,
+        host: HostRecord {
+            kernel: "6.18.5".to_owned(),
+            machine: "x86_64".to_owned(),
+            cpus: 2,
+            memory_bytes: 8_326_565_888,
+            pathbench: "0.1.0".to_owned(),
+            privilege: "user-namespace".to_owned(),
+            started: "2026-11-21T20:33:54Z".to_owned(),
+            default_congestion: "cubic".to_owned(),
+        },
+        links: vec![link()],
+        runs: vec![run()],
+        summary: Summary {
+            groups: vec![Group {
+                variant: map(&[("path.wlan.rate", json!("1gbit"))]),
+                label: "mptcp".to_owned(),
+                runs: 7,
+                valid: 6,
+                completed: 6,
+                multipath_used: 6,
+                figures: map(&[("goodput_mbps", goodput)]),
+                shares: map(&[("eth", 0.77), ("wlan", 0.23)]),
+            }],
+            expectations: vec![Expectation {
+                key: "mptcp.stall_ms".to_owned(),
+                expected: "< 500".to_owned(),
+                found: "231.4 in 01-mptcp-r1".to_owned(),
+                held: true,
+            }],
+            notes: vec!["after `up wlan` the kernel does not re-create a closed subflow".to_owned()],
+        },
+    }
+}

@@ -1,0 +1,83 @@
+//! Lines in which every field has a value, shared by tests and by the writer of the golden result.
+
+use pathbench_record::event::{DeliveryLine, Direction, Event, EventSource};
+use pathbench_record::sample::{PathFigures, PathState, Sample, Side};
+use serde_json::json;
+
+pub(crate) const RUN: &str = "01-mptcp-r1";
+
+fn sample(t_ms: f64, path: &str, host: u8, bytes_received: u64) -> Sample {
+    Sample {
+        run: RUN.to_owned(),
+        t_ms,
+        host: "server".to_owned(),
+        side: Side::Server,
+        stream: 0,
+        path: path.to_owned(),
+        figures: PathFigures {
+            subflow: u32::from(host),
+            local: ([10, 0, host, 2], 5201).into(),
+            remote: ([10, 0, host, 1], 40_000).into(),
+            state: PathState::Open,
+            backup: Some(false),
+            bytes_sent: 0,
+            bytes_acked: 1,
+            bytes_received,
+            retransmitted_bytes: 0,
+            retransmitted_segments: 0,
+            srtt_ms: 2.25,
+            rttvar_ms: 0.5,
+            min_rtt_ms: Some(0.061),
+            rto_ms: 204.0,
+            backoff: 0,
+            cwnd_bytes: 14_480,
+            in_flight_bytes: 0,
+            not_sent_bytes: 0,
+            pacing_rate_bps: Some(1_250_000_000),
+            delivery_rate_bps: Some(940_000_000),
+            mss_bytes: 1448,
+            pmtu_bytes: 1500,
+            since_last_sent_ms: 4,
+            since_last_received_ms: 0,
+        },
+    }
+}
+
+pub(crate) fn samples() -> Vec<Sample> {
+    vec![
+        sample(100.0, "eth", 1, 11_750_000),
+        sample(100.0, "wlan", 2, 11_640_000),
+        sample(200.0, "eth", 1, 23_480_000),
+        sample(200.0, "wlan", 2, 23_310_000),
+    ]
+}
+
+pub(crate) fn events() -> Vec<Event> {
+    let event = |t_ms, source, kind: &str, due_ms| Event {
+        run: RUN.to_owned(),
+        t_ms,
+        source,
+        host: "client".to_owned(),
+        kind: kind.to_owned(),
+        path: Some("wlan".to_owned()),
+        due_ms,
+        detail: [("error".to_owned(), json!(101))].into_iter().collect(),
+    };
+    vec![
+        event(3000.4, EventSource::Scenario, "down", Some(3000.0)),
+        event(3000.6, EventSource::Link, "down", None),
+        event(3000.9, EventSource::Mptcp, "SUB_CLOSED", None),
+        event(3231.3, EventSource::Observer, "recovered", None),
+    ]
+}
+
+pub(crate) fn deliveries() -> Vec<DeliveryLine> {
+    (0..20_u32)
+        .map(|bin| DeliveryLine {
+            run: RUN.to_owned(),
+            direction: Direction::Upload,
+            t_ms: f64::from(bin) * 10.0,
+            bytes: 2_339_500,
+        })
+        .collect()
+}
