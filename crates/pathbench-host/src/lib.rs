@@ -1,0 +1,18 @@
+//! Control of this Linux host: network namespaces, links, addresses, routes, rules, queueing disciplines,
+//! the MPTCP path manager, sysctls and the kernel's counters, by netlink and system calls.
+//!
+//! Everything here is synchronous and acts either on the calling thread's network namespace or on one that
+//! is named explicitly ([`namespace::NetNamespace`]). Nothing calls `ip`, `tc` or `sysctl`. This room never
+//! sends or receives test traffic, never decides what a host should look like, never reads a clock, and
+//! undoes nothing by itself: it does one thing when asked, and says exactly what the kernel answered.
+
+pub mod connections;
+pub mod counters;
+pub mod kernel;
+pub mod link_events;
+pub mod mptcp;
+pub mod namespace;
+pub mod netlink;
+pub mod network;
+pub mod qdisc;
+pub mod sysctl;

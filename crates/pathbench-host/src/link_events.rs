@@ -1,0 +1,233 @@
+//! What happens to interfaces and addresses, as the kernel tells it.
+
+use crate::namespace::NetNamespace;
+use crate::netlink::channel::Protocol;
+use crate::netlink::notification::{Listener, Notice};
+use crate::netlink::{IpNetwork, Link, NetlinkError, RouteSocket, parse_address, parse_link};
+use std::collections::HashMap;
+use std::fmt;
+use std::os::fd::{AsFd, BorrowedFd};
+
+// linux/rtnetlink.h: multicast groups
+const RTNLGRP_LINK: u32 = 1;
+const RTNLGRP_IPV4_IFADDR: u32 = 5;
+const RTNLGRP_IPV6_IFADDR: u32 = 9;
+const REQUEST: &str = "receive link events";
+
+/// One change of an interface.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct LinkEvent {
+    /// The interface's index; 0 for [`LinkChange::Overrun`].
+    pub index: u32,
+    /// The interface's name; `None` when it was never seen.
+    pub name: Option<String>,
+    /// What changed.
+    pub change: LinkChange,
+}
+
+/// What changed about an interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum LinkChange {
+    /// It came into being, or into this namespace.
+    Appeared,
+    /// It is gone, or in another namespace.
+    Disappeared,
+    /// It was brought up.
+    Up,
+    /// It was taken down.
+    Down,
+    /// It has a carrier now.
+    CarrierUp,
+    /// It has no carrier any more.
+    CarrierDown,
+    /// Its MTU is this many bytes now.
+    Mtu(u32),
+    /// It got an address.
+    AddressAdded(IpNetwork),
+    /// It lost an address.
+    AddressRemoved(IpNetwork),
+    /// Not from the kernel: changes were lost because they came faster than they were read.
+    Overrun,
+}
+
+/// `down`, `up`, `mtu 1400`, `address 10.0.1.2/24 removed`, ….
+impl fmt::Display for LinkChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Appeared => f.write_str("appeared"),
+            Self::Disappeared => f.write_str("disappeared"),
+            Self::Up => f.write_str("up"),
+            Self::Down => f.write_str("down"),
+            Self::CarrierUp => f.write_str("carrier up"),
+            Self::CarrierDown => f.write_str("carrier down"),
+            Self::Mtu(mtu) => write!(f, "mtu {mtu}"),
+            Self::AddressAdded(network) => write!(f, "address {network} added"),
+            Self::AddressRemoved(network) => write!(f, "address {network} removed"),
+            Self::Overrun => f.write_str("overrun"),
+        }
+    }
+}
+
+/// Turns the kernel's notifications, each of which describes an interface as it is now, into changes.
+#[derive(Debug, Default)]
+struct Observer {
+    known: HashMap<u32, Link>,
+}
+
+impl Observer {
+    fn observe(&mut self, kind: u16, payload: &[u8]) -> Vec<LinkEvent> {
+        match kind {
+            libc::RTM_NEWLINK | libc::RTM_DELLINK => {
+                // Bridges send notices about their ports (AF_BRIDGE) that do not describe the interface.
+                if payload.first().is_none_or(|family| i32::from(*family) != libc::AF_UNSPEC) {
+                    return Vec::new();
+                }
+                let Some(link) = parse_link(payload) else { return Vec::new() };
+                if kind == libc::RTM_DELLINK { self.gone(link) } else { self.seen(link) }
+            }
+            libc::RTM_NEWADDR | libc::RTM_DELADDR => {
+                let Some(address) = parse_address(payload) else { return Vec::new() };
+                let added = kind == libc::RTM_NEWADDR;
+                let change = if added { LinkChange::AddressAdded } else { LinkChange::AddressRemoved }(
+                    address.network,
+                );
+                let name = self.known.get(&address.index).map(|link| link.name.clone());
+                vec![LinkEvent { index: address.index, name, change }]
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn gone(&mut self, link: Link) -> Vec<LinkEvent> {
+        self.known.remove(&link.index);
+        vec![LinkEvent { index: link.index, name: Some(link.name), change: LinkChange::Disappeared }]
+    }
+
+    fn seen(&mut self, link: Link) -> Vec<LinkEvent> {
+        let before = self.known.get(&link.index);
+        let mut changes = Vec::new();
+        if before.is_none() {
+            changes.push(LinkChange::Appeared);
+        }
+        let was_up = before.is_some_and(|before| before.up);
+        if link.up != was_up {
+            changes.push(if link.up { LinkChange::Up } else { LinkChange::Down });
+        }
+        let had_carrier = before.is_some_and(|before| before.carrier);
+        if link.carrier != had_carrier {
+            changes.push(if link.carrier { LinkChange::CarrierUp } else { LinkChange::CarrierDown });
+        }
+        if before.is_some_and(|before| before.mtu != link.mtu) {
+            changes.push(LinkChange::Mtu(link.mtu));
+        }
+        let (index, name) = (link.index, link.name.clone());
+        self.known.insert(index, link);
+        changes.into_iter().map(|change| LinkEvent { index, name: Some(name.clone()), change }).collect()
+    }
+}
+
+/// The changes of the interfaces and addresses of one network namespace, from the moment of subscription on.
+#[derive(Debug)]
+pub struct LinkEventStream {
+    listener: Listener,
+    observer: Observer,
+}
+
+impl LinkEventStream {
+    /// Subscribes to the changes in the calling thread's network namespace.
+    ///
+    /// # Errors
+    /// [`NetlinkError`]; it needs no privilege.
+    pub fn subscribe() -> Result<Self, NetlinkError> {
+        let groups = [RTNLGRP_LINK, RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV6_IFADDR];
+        // Before listing, so that no change falls between; one that is in both changes nothing.
+        let listener = Listener::subscribe(Protocol::Route, &groups, "subscribe to link events")?;
+        let links = RouteSocket::open()?.links()?;
+        let known = links.into_iter().map(|link| (link.index, link)).collect();
+        Ok(Self { listener, observer: Observer { known } })
+    }
+
+    /// Subscribes to the changes in `namespace`.
+    ///
+    /// # Errors
+    /// [`NetlinkError`].
+    pub fn subscribe_in(namespace: &NetNamespace) -> Result<Self, NetlinkError> {
+        namespace.run_in(Self::subscribe)?
+    }
+
+    /// What to poll for readability.
+    #[must_use]
+    pub fn as_fd(&self) -> BorrowedFd<'_> {
+        self.listener.as_fd()
+    }
+
+    /// Everything that has changed since the last call, without waiting.
+    ///
+    /// # Errors
+    /// [`NetlinkError::Exchange`] when the socket fails; lost changes are no error but
+    /// [`LinkChange::Overrun`].
+    pub fn receive(&mut self) -> Result<Vec<LinkEvent>, NetlinkError> {
+        let (mut events, observer) = (Vec::new(), &mut self.observer);
+        self.listener.drain(REQUEST, |notice| match notice {
+            Notice::Message(kind, payload) => events.extend(observer.observe(kind, payload)),
+            Notice::Overrun => events.push(LinkEvent { index: 0, name: None, change: LinkChange::Overrun }),
+        })?;
+        Ok(events)
+    }
+}
+
+impl AsFd for LinkEventStream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.listener.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use netlink_packet_core::Emitable;
+    use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
+    use proptest::prelude::*;
+
+    fn notice(name: &str, flags: LinkFlags, mtu: u32) -> Vec<u8> {
+        let mut message = LinkMessage::default();
+        message.header.index = 7;
+        message.header.flags = flags;
+        message.attributes = vec![LinkAttribute::IfName(name.to_owned()), LinkAttribute::Mtu(mtu)];
+        let mut bytes = vec![0; message.buffer_len()];
+        message.emit(&mut bytes);
+        bytes
+    }
+
+    fn changes(observer: &mut Observer, kind: u16, payload: &[u8]) -> Vec<LinkChange> {
+        observer.observe(kind, payload).into_iter().map(|event| event.change).collect()
+    }
+
+    #[test]
+    fn notifications_become_changes() {
+        let mut observer = Observer::default();
+        let new = libc::RTM_NEWLINK;
+        let down = notice("eth", LinkFlags::empty(), 1500);
+        let up = notice("eth", LinkFlags::Up | LinkFlags::LowerUp, 1500);
+        assert_eq!(changes(&mut observer, new, &down), [LinkChange::Appeared]);
+        assert_eq!(changes(&mut observer, new, &up), [LinkChange::Up, LinkChange::CarrierUp]);
+        assert_eq!(changes(&mut observer, new, &up), []);
+        let smaller = notice("eth", LinkFlags::Up | LinkFlags::LowerUp, 1400);
+        assert_eq!(changes(&mut observer, new, &smaller), [LinkChange::Mtu(1400)]);
+        let gone = observer.observe(libc::RTM_DELLINK, &smaller);
+        assert_eq!(
+            gone,
+            [LinkEvent { index: 7, name: Some("eth".to_owned()), change: LinkChange::Disappeared }]
+        );
+        assert_eq!(changes(&mut observer, new, &down), [LinkChange::Appeared]);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes(kind in 16u16..24, payload: Vec<u8>) {
+            let mut observer = Observer::default();
+            observer.observe(kind, &payload);
+            observer.observe(kind, &payload);
+        }
+    }
+}

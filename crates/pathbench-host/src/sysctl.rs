@@ -1,0 +1,142 @@
+//! Kernel settings under `/proc/sys`. Those of `net.` belong to the calling thread's network namespace.
+
+use std::io::{Error, ErrorKind};
+use std::path::PathBuf;
+
+/// A setting could not be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum SysctlError {
+    /// The text cannot name a setting.
+    #[error("{key:?} is not the name of a kernel setting such as net.ipv4.tcp_mtu_probing")]
+    InvalidKey {
+        /// The text.
+        key: String,
+    },
+    /// The kernel has no such setting.
+    #[error("this kernel has no setting {key}: it is misspelt, or the kernel is too old or built without it")]
+    NoSuchKey {
+        /// The setting.
+        key: String,
+    },
+    /// Not allowed.
+    #[error(
+        "not allowed to {action} {key}: it needs root, or belongs to the whole machine and cannot be changed in a lab"
+    )]
+    NoPermission {
+        /// The setting.
+        key: String,
+        /// `read` or `set`.
+        action: &'static str,
+    },
+    /// The kernel does not take this value.
+    #[error("the kernel does not take {value:?} for {key}: {source}")]
+    InvalidValue {
+        /// The setting.
+        key: String,
+        /// The value.
+        value: String,
+        /// What the kernel said.
+        source: Error,
+    },
+    /// Anything else.
+    #[error("cannot {action} {key}: {source}")]
+    Io {
+        /// The setting.
+        key: String,
+        /// `read` or `set`.
+        action: &'static str,
+        /// What the system call said.
+        source: Error,
+    },
+}
+
+/// The value of a setting, without the line's end. `key` has dots (`net.ipv4.tcp_mtu_probing`) or slashes.
+///
+/// # Errors
+/// [`SysctlError`].
+pub fn read(key: &str) -> Result<String, SysctlError> {
+    match std::fs::read_to_string(path(key)?) {
+        Ok(text) => Ok(text.trim_end_matches('\n').to_owned()),
+        Err(source) => Err(refused(key, "read", source)),
+    }
+}
+
+/// Sets a setting. `key` has dots or slashes.
+///
+/// # Errors
+/// [`SysctlError`].
+pub fn write(key: &str, value: &str) -> Result<(), SysctlError> {
+    let path = path(key)?;
+    // Not `fs::write`: that would create a file if /proc/sys were an ordinary directory.
+    let write = || {
+        let mut file = std::fs::OpenOptions::new().write(true).open(&path)?;
+        std::io::Write::write_all(&mut file, value.as_bytes())
+    };
+    write().map_err(|source| match source.raw_os_error() {
+        Some(libc::EINVAL | libc::ERANGE | libc::ENOENT) if path.exists() => {
+            SysctlError::InvalidValue { key: key.to_owned(), value: value.to_owned(), source }
+        }
+        _ => refused(key, "set", source),
+    })
+}
+
+fn refused(key: &str, action: &'static str, source: Error) -> SysctlError {
+    let key = key.to_owned();
+    match source.kind() {
+        ErrorKind::NotFound => SysctlError::NoSuchKey { key },
+        ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
+            SysctlError::NoPermission { key, action }
+        }
+        _ => SysctlError::Io { key, action, source },
+    }
+}
+
+/// The file of a setting; a key with slashes keeps its dots, as sysctl(8) does.
+fn path(key: &str) -> Result<PathBuf, SysctlError> {
+    let separator = if key.contains('/') { '/' } else { '.' };
+    let mut path = PathBuf::from("/proc/sys");
+    for part in key.split(separator) {
+        let plain = !part.is_empty()
+            && !matches!(part, "." | "..")
+            && part.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'/');
+        if !plain {
+            return Err(SysctlError::InvalidKey { key: key.to_owned() });
+        }
+        path.push(part);
+    }
+    Ok(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn dots_and_slashes() {
+        let file = PathBuf::from("/proc/sys/net/ipv4/tcp_mtu_probing");
+        assert_eq!(path("net.ipv4.tcp_mtu_probing").unwrap(), file);
+        assert_eq!(path("net/ipv4/tcp_mtu_probing").unwrap(), file);
+        assert_eq!(
+            path("net/ipv4/conf/eth0.5/rp_filter").unwrap(),
+            PathBuf::from("/proc/sys/net/ipv4/conf/eth0.5/rp_filter")
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn no_key_leads_out_of_proc_sys(key in "[a-z./ ]{0,20}") {
+            if let Ok(path) = path(&key) {
+                prop_assert!(path.starts_with("/proc/sys"));
+                prop_assert!(path.components().all(|part| part != std::path::Component::ParentDir));
+            }
+        }
+    }
+
+    #[test]
+    fn a_setting_the_kernel_lacks() {
+        assert!(matches!(read("net.ipv4.no_such_setting"), Err(SysctlError::NoSuchKey { .. })));
+        assert!(matches!(read("../etc/passwd"), Err(SysctlError::InvalidKey { .. })));
+        assert!(matches!(write("net.ipv4.no_such_setting", "1"), Err(SysctlError::NoSuchKey { .. })));
+    }
+}

@@ -1,0 +1,220 @@
+//! MPTCP endpoints, limits and the events of a real connection.
+
+use crate::fixture::{Host, Lab, v4, v6, wire_name};
+use crate::{Outcome, ensure, tests};
+use libtest_mimic::Failed;
+use pathbench_host::counters::Counters;
+use pathbench_host::mptcp::{
+    Endpoint, EndpointFlags, EventStream, Limits, MptcpError, MptcpEvent, MptcpEventKind as Kind, PathManager,
+};
+use pathbench_host::namespace::NetNamespace;
+use pathbench_host::netlink::{IpNetwork, Route};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use socket2::{Domain, Protocol, Socket, Type};
+use std::io::{Read, Write};
+use std::net::{IpAddr, SocketAddr};
+use std::time::{Duration, Instant};
+
+tests!(
+    endpoints_come_change_and_go,
+    limits_round_trip,
+    each_namespace_has_its_own,
+    a_connection_with_two_subflows_v4,
+    a_connection_with_two_subflows_v6,
+    lost_events_are_told,
+);
+
+const SUBFLOW: EndpointFlags = EndpointFlags {
+    signal: false,
+    subflow: true,
+    backup: false,
+    fullmesh: false,
+    implicit: false,
+    laminar: false,
+};
+
+fn endpoint(address: IpAddr, flags: EndpointFlags) -> Endpoint {
+    Endpoint { address, port: None, id: None, interface: None, flags }
+}
+
+fn endpoints_come_change_and_go() -> Outcome {
+    let mut lab = Lab::new(&[None, None])?;
+    let index = lab.client.index(&wire_name(1))?;
+    let mut manager = PathManager::open_in(&lab.client.namespace)?;
+    let first = Endpoint { interface: Some(index), id: Some(7), ..endpoint(v4(1, 1), SUBFLOW) };
+    let signal = EndpointFlags { subflow: false, signal: true, ..SUBFLOW };
+    let second = Endpoint { port: Some(4321), id: Some(9), ..endpoint(v6(1, 1), signal) };
+    manager.add_endpoint(&first)?;
+    manager.add_endpoint(&second)?;
+    manager.add_endpoint(&endpoint(v4(0, 1), SUBFLOW))?;
+    let endpoints = manager.endpoints()?;
+    ensure!(endpoints.len() == 3, "{endpoints:?}");
+    ensure!(endpoints.contains(&first) && endpoints.contains(&second), "{endpoints:?}");
+    let again = manager.add_endpoint(&first);
+    ensure!(matches!(&again, Err(MptcpError::Netlink(error)) if error.errno().is_some()), "{again:?}");
+    let backup = Endpoint { flags: EndpointFlags { backup: true, ..SUBFLOW }, ..first };
+    manager.set_flags(&backup)?;
+    ensure!(manager.endpoints()?.contains(&backup), "{:?}", manager.endpoints()?);
+    manager.remove_endpoint(7, first.address)?;
+    ensure!(manager.endpoints()?.len() == 2, "{:?}", manager.endpoints()?);
+    ensure!(manager.remove_endpoint(7, first.address).is_err(), "it was removed twice");
+    manager.flush_endpoints()?;
+    ensure!(manager.endpoints()?.is_empty(), "{:?}", manager.endpoints()?);
+    Ok(())
+}
+
+fn limits_round_trip() -> Outcome {
+    let host = Host::new()?;
+    let mut manager = PathManager::open_in(&host.namespace)?;
+    let limits = Limits { subflows: 5, add_addr_accepted: 3 };
+    manager.set_limits(&limits)?;
+    ensure!(manager.limits()? == limits, "{:?}", manager.limits()?);
+    let refused = manager.set_limits(&Limits { subflows: 1000, ..limits });
+    let text = refused.err().map(|error| error.to_string()).unwrap_or_default();
+    ensure!(text.starts_with("cannot set the MPTCP limits to subflows 1000"), "{text}");
+    ensure!(text.contains("the kernel says"), "{text}");
+    ensure!(manager.limits()? == limits, "{:?}", manager.limits()?);
+    Ok(())
+}
+
+fn each_namespace_has_its_own() -> Outcome {
+    let (left, right) = (Host::new()?, Host::new()?);
+    PathManager::open_in(&left.namespace)?.add_endpoint(&endpoint(v4(0, 1), SUBFLOW))?;
+    ensure!(PathManager::open_in(&right.namespace)?.endpoints()?.is_empty(), "it is in the other one");
+    ensure!(PathManager::open()?.endpoints()?.is_empty(), "it is in the outer one");
+    Ok(())
+}
+
+fn a_connection_with_two_subflows_v4() -> Outcome {
+    two_subflows(v4)
+}
+
+fn a_connection_with_two_subflows_v6() -> Outcome {
+    two_subflows(v6)
+}
+
+fn two_subflows(address: fn(u8, u8) -> IpAddr) -> Outcome {
+    let mut lab = Lab::new(&[None, None])?;
+    let interface = Some(lab.client.index(&wire_name(1))?);
+    // From its second address the client reaches the server's first one over path 1.
+    let far = IpNetwork::new(address(0, 0), if address(0, 1).is_ipv4() { 24 } else { 64 })?;
+    let route = Route { gateway: Some(address(1, 2)), interface, table: 101, ..Route::to(far) };
+    lab.client.socket.add_route(&route)?;
+    let mut manager = PathManager::open_in(&lab.client.namespace)?;
+    manager.set_limits(&Limits { subflows: 4, add_addr_accepted: 0 })?;
+    manager.add_endpoint(&Endpoint { id: Some(3), interface, ..endpoint(address(1, 1), SUBFLOW) })?;
+    PathManager::open_in(&lab.server.namespace)?.set_limits(&Limits { subflows: 4, add_addr_accepted: 0 })?;
+
+    let mut client_events = EventStream::subscribe_in(&lab.client.namespace)?;
+    let mut server_events = EventStream::subscribe_in(&lab.server.namespace)?;
+    let before = lab.client.namespace.run_in(Counters::read)??;
+    let connection = Connection::open(&lab, address)?;
+    let seen = collect(&mut client_events, Kind::SubEstablished)?;
+    let created = find(&seen, Kind::Created)?;
+    ensure!(created.server_side == Some(false) && created.token.is_some(), "{created:?}");
+    ensure!(
+        created.local == Some(connection.local) && created.remote == Some(connection.remote),
+        "{created:?}"
+    );
+    let established = find(&seen, Kind::Established)?;
+    ensure!(established.token == created.token, "{established:?}");
+    let joined = find(&seen, Kind::SubEstablished)?;
+    ensure!(joined.token == created.token && joined.backup == Some(false), "{joined:?}");
+    ensure!(joined.local.map(|local| local.ip()) == Some(address(1, 1)), "{joined:?}");
+    ensure!(joined.remote == Some(connection.remote), "{joined:?}");
+    ensure!(joined.local_id == Some(3) && joined.interface_index == interface, "{joined:?}");
+
+    let of_server = collect(&mut server_events, Kind::SubEstablished)?;
+    ensure!(find(&of_server, Kind::Created)?.server_side == Some(true), "{of_server:?}");
+
+    let signal = EndpointFlags { subflow: false, signal: true, ..SUBFLOW };
+    PathManager::open_in(&lab.server.namespace)?.add_endpoint(&endpoint(address(1, 2), signal))?;
+    let announced = find(&collect(&mut client_events, Kind::Announced)?, Kind::Announced)?;
+    ensure!(announced.remote.map(|remote| remote.ip()) == Some(address(1, 2)), "{announced:?}");
+    ensure!(announced.token == created.token && announced.remote_id.is_some(), "{announced:?}");
+
+    manager.remove_endpoint(3, address(1, 1))?;
+    let closed = find(&collect(&mut client_events, Kind::SubClosed)?, Kind::SubClosed)?;
+    ensure!(closed.local == joined.local && closed.token == joined.token, "{closed:?}");
+    drop(connection);
+    let end = find(&collect(&mut client_events, Kind::Closed)?, Kind::Closed)?;
+    ensure!(end.token == created.token, "{end:?}");
+    let change = Counters::difference(&before, &lab.client.namespace.run_in(Counters::read)??);
+    ensure!(change.get("MPTcpExt.MPCapableSYNTX") == Some(&1), "{change:?}");
+    ensure!(change.get("MPTcpExt.MPJoinSynAckRx").is_some_and(|joins| *joins >= 1), "{change:?}");
+    Ok(())
+}
+
+/// An MPTCP connection from the client to the server over path 0 through which data have passed.
+struct Connection {
+    local: SocketAddr,
+    remote: SocketAddr,
+    /// Further subflows come to the listener, too.
+    _sockets: [Socket; 3],
+}
+
+impl Connection {
+    fn open(lab: &Lab, address: fn(u8, u8) -> IpAddr) -> Result<Self, Failed> {
+        let any = if address(0, 2).is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
+        let listener = mptcp_socket(&lab.server.namespace, address(0, 2))?;
+        listener.bind(&any.parse::<SocketAddr>()?.into())?;
+        listener.listen(8)?;
+        let port = listener.local_addr()?.as_socket().map_or(0, |local| local.port());
+        let remote = SocketAddr::new(address(0, 2), port);
+        let mut client = mptcp_socket(&lab.client.namespace, remote.ip())?;
+        client.bind(&SocketAddr::new(address(0, 1), 0).into())?;
+        client.connect(&remote.into())?;
+        let (mut server, _) = listener.accept()?;
+        // The path manager starts when the first data are acknowledged.
+        client.write_all(b"hello")?;
+        let mut text = [0; 5];
+        server.read_exact(&mut text)?;
+        server.write_all(&text)?;
+        client.read_exact(&mut text)?;
+        let local = client.local_addr()?.as_socket().ok_or("no local address")?;
+        Ok(Self { local, remote, _sockets: [listener, client, server] })
+    }
+}
+
+fn mptcp_socket(namespace: &NetNamespace, like: IpAddr) -> Result<Socket, Failed> {
+    let domain = if like.is_ipv4() { Domain::IPV4 } else { Domain::IPV6 };
+    Ok(namespace.run_in(|| Socket::new(domain, Type::STREAM, Some(Protocol::MPTCP)))??)
+}
+
+/// The events up to the first of a kind, waiting for it for some seconds.
+fn collect(stream: &mut EventStream, until: Kind) -> Result<Vec<MptcpEvent>, Failed> {
+    let deadline = Instant::now() + Duration::from_secs(5);
+    let mut seen = Vec::new();
+    loop {
+        seen.extend(stream.receive()?);
+        if seen.iter().any(|event| event.kind == until) {
+            return Ok(seen);
+        }
+        let left = deadline.saturating_duration_since(Instant::now());
+        ensure!(!left.is_zero(), "no {until} among {seen:?}");
+        let timeout = Timespec { tv_sec: 0, tv_nsec: left.as_nanos().min(100_000_000) as i64 };
+        poll(&mut [PollFd::from_borrowed_fd(stream.as_fd(), PollFlags::IN)], Some(&timeout))?;
+    }
+}
+
+fn find(events: &[MptcpEvent], kind: Kind) -> Result<MptcpEvent, Failed> {
+    events
+        .iter()
+        .copied()
+        .find(|event| event.kind == kind)
+        .ok_or_else(|| format!("no {kind} in {events:?}").into())
+}
+
+fn lost_events_are_told() -> Outcome {
+    let lab = Lab::new(&[None])?;
+    let mut events = EventStream::subscribe_in(&lab.client.namespace)?;
+    // As small as the kernel allows, instead of the millions of events that it would take otherwise.
+    rustix::net::sockopt::set_socket_recv_buffer_size(events.as_fd(), 1)?;
+    for _ in 0..100 {
+        drop(Connection::open(&lab, v4)?);
+    }
+    let seen = events.receive()?;
+    ensure!(seen.iter().any(|event| event.kind == Kind::Overrun), "{} events, none lost", seen.len());
+    ensure!(seen.iter().any(|event| event.kind == Kind::Created), "not even the first is there");
+    Ok(())
+}

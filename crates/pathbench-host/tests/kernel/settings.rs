@@ -1,0 +1,84 @@
+//! Sysctls, counters and what the kernel can do.
+
+use crate::fixture::{Host, Lab, message_arrives, v4};
+use crate::{Outcome, ensure, tests};
+use pathbench_host::counters::Counters;
+use pathbench_host::kernel::{self, MptcpSupport};
+use pathbench_host::qdisc::kernel_has_netem;
+use pathbench_host::sysctl::{self, SysctlError};
+
+tests!(
+    settings_belong_to_a_namespace,
+    settings_the_kernel_refuses,
+    counters_count,
+    mptcp_can_be_switched_off,
+    netem_or_not
+);
+
+const KEY: &str = "net.ipv4.tcp_mtu_probing";
+
+fn settings_belong_to_a_namespace() -> Outcome {
+    let (left, right) = (Host::new()?, Host::new()?);
+    let here = sysctl::read(KEY)?;
+    left.namespace.run_in(|| sysctl::write(KEY, "2"))??;
+    right.namespace.run_in(|| sysctl::write("net/ipv4/tcp_mtu_probing", "1"))??;
+    ensure!(left.namespace.run_in(|| sysctl::read(KEY))?? == "2", "the left one has another value");
+    ensure!(right.namespace.run_in(|| sysctl::read(KEY))?? == "1", "the right one has another value");
+    ensure!(sysctl::read(KEY)? == here, "the outer namespace was changed");
+    Ok(())
+}
+
+fn settings_the_kernel_refuses() -> Outcome {
+    let host = Host::new()?;
+    let write =
+        |key: &'static str, value: &'static str| host.namespace.run_in(move || sysctl::write(key, value));
+    let result = write(KEY, "many")?;
+    ensure!(matches!(result, Err(SysctlError::InvalidValue { .. })), "{result:?}");
+    let result = write("net.ipv4.tcp_congestion_control", "no-such-control")?;
+    ensure!(matches!(result, Err(SysctlError::InvalidValue { .. })), "{result:?}");
+    let result = write("net.mptcp.no_such_key", "1")?;
+    ensure!(matches!(result, Err(SysctlError::NoSuchKey { .. })), "{result:?}");
+    // Read-only for everyone.
+    let result = write("net.ipv4.tcp_available_congestion_control", "reno")?;
+    ensure!(matches!(result, Err(SysctlError::NoPermission { .. })), "{result:?}");
+    Ok(())
+}
+
+fn counters_count() -> Outcome {
+    let lab = Lab::new(&[None])?;
+    let read = || lab.server.namespace.run_in(Counters::read);
+    let before = read()??;
+    ensure!(message_arrives(&lab.client, v4(0, 1), &lab.server, v4(0, 2))?, "nothing arrives");
+    let change = Counters::difference(&before, &read()??);
+    ensure!(change.get("Udp.InDatagrams") == Some(&1), "{change:?}");
+    ensure!(!change.contains_key("Tcp.InSegs"), "{change:?}");
+    ensure!(before.get("MPTcpExt.MPJoinSynTx") == Some(0), "{before:?}");
+    ensure!(before.get("Ip6InReceives").is_some(), "{before:?}");
+    Ok(())
+}
+
+fn mptcp_can_be_switched_off() -> Outcome {
+    let host = Host::new()?;
+    let support = || host.namespace.run_in(kernel::mptcp_support);
+    ensure!(support()? == MptcpSupport::Available, "{}", support()?);
+    host.namespace.run_in(|| sysctl::write("net.mptcp.enabled", "0"))??;
+    ensure!(support()? == MptcpSupport::Disabled, "{}", support()?);
+    ensure!(kernel::mptcp_support() == MptcpSupport::Available, "only that namespace was meant");
+    let control = host.namespace.run_in(kernel::default_congestion_control)??;
+    ensure!(!control.is_empty(), "no default congestion control");
+    Ok(())
+}
+
+fn netem_or_not() -> Outcome {
+    use pathbench_host::qdisc::{Netem, QueueLimit, Shaper, ShaperError};
+    use std::time::Duration;
+    let netem =
+        Netem { delay: Duration::from_millis(5), jitter: Duration::ZERO, loss: 0.0, limit_packets: 100 };
+    let shaper = Shaper { netem: Some(netem), ..Shaper::new(1_000_000, 1500, QueueLimit::Packets(100)) };
+    let mut host = Host::new()?;
+    let loopback = host.index("lo")?;
+    match (kernel_has_netem()?, host.socket.install_shaper(loopback, &shaper)) {
+        (true, Ok(())) | (false, Err(ShaperError::NoNetem)) => Ok(()),
+        (has, result) => Err(format!("netem: {has}, but {result:?}").into()),
+    }
+}
