@@ -1,0 +1,206 @@
+//! Opening a connection.
+
+use crate::connection::Connection;
+use crate::options::{ApplyError, CongestionError, SocketOptions};
+use pathbench_record::transport::Transport;
+use socket2::{Domain, Protocol, SockAddr, Socket, Type};
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+use thiserror::Error;
+
+/// Where to connect to, from where, and how.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConnectOptions {
+    /// The server.
+    pub remote: SocketAddr,
+    /// The local address to start from; the kernel's choice when absent.
+    pub local: Option<IpAddr>,
+    /// The interface to leave by (`SO_BINDTODEVICE`). For mptcp it binds every subflow.
+    pub interface: Option<String>,
+    /// Options of the socket.
+    pub socket: SocketOptions,
+    /// How long to wait for the server's answer.
+    pub timeout: Duration,
+}
+
+/// Why MPTCP sockets cannot be had on this host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum MptcpUnavailable {
+    /// `EINVAL`: the kernel does not know the protocol.
+    #[error("this kernel knows no MPTCP; it takes Linux 5.6 or newer")]
+    KernelTooOld,
+    /// `EPROTONOSUPPORT`: the kernel was built without it.
+    #[error("this kernel was built without MPTCP (CONFIG_MPTCP); it takes another kernel")]
+    NotBuilt,
+    /// `ENOPROTOOPT`: switched off in this network namespace.
+    #[error("MPTCP is switched off in this network namespace; as root: sysctl net.mptcp.enabled=1")]
+    Disabled,
+}
+
+/// Why a connection could not be opened.
+#[derive(Debug, Error)]
+pub enum ConnectError {
+    /// The transport is not one of this build's.
+    #[error("transport {transport} cannot be opened by this version")]
+    NoSuchTransport {
+        /// What was asked for.
+        transport: Transport,
+    },
+    /// No MPTCP here.
+    #[error(transparent)]
+    Mptcp(#[from] MptcpUnavailable),
+    /// The congestion control cannot be had.
+    #[error(transparent)]
+    Congestion(#[from] CongestionError),
+    /// The interface does not exist.
+    #[error("no interface `{interface}` in this network namespace")]
+    NoSuchInterface {
+        /// What was asked for.
+        interface: String,
+    },
+    /// The local address is not one of this host's.
+    #[error("{local} is not an address of this host; `ip address` shows which are")]
+    NotALocalAddress {
+        /// What was asked for.
+        local: IpAddr,
+    },
+    /// Local address and server are of different families.
+    #[error("cannot reach {remote} from {local}: one is IPv4 and the other IPv6")]
+    FamilyMismatch {
+        /// The local address.
+        local: IpAddr,
+        /// The server.
+        remote: SocketAddr,
+    },
+    /// The server's host answered that nobody listens.
+    #[error("{remote} refused the connection: nothing listens on that port there (or a firewall rejects it)")]
+    Refused {
+        /// The server.
+        remote: SocketAddr,
+    },
+    /// No way there, by the local routing table or by a router's word.
+    #[error("no route to {remote}{}: {message}", from(.local.as_ref()))]
+    Unreachable {
+        /// The server.
+        remote: SocketAddr,
+        /// Where it was tried from, when that was asked for.
+        local: Option<IpAddr>,
+        /// The kernel's words.
+        message: String,
+    },
+    /// No answer.
+    #[error("no answer from {remote}{} within {} s: the packets or the answers get lost on the way, or the host is off",
+        from(.local.as_ref()), .after.as_secs_f64())]
+    TimedOut {
+        /// The server.
+        remote: SocketAddr,
+        /// Where it was tried from, when that was asked for.
+        local: Option<IpAddr>,
+        /// How long was waited.
+        after: Duration,
+    },
+    /// Anything else the kernel refused.
+    #[error("{doing} for a connection to {remote}: {source}")]
+    Failed {
+        /// The server.
+        remote: SocketAddr,
+        /// What was being done.
+        doing: &'static str,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+}
+
+fn from(local: Option<&IpAddr>) -> String {
+    local.map(|local| format!(" from {local}")).unwrap_or_default()
+}
+
+/// Opens a connection over `transport`, waiting at most `options.timeout` for the server's answer.
+///
+/// # Errors
+/// See [`ConnectError`]; nothing stays behind.
+pub fn connect(transport: Transport, options: &ConnectOptions) -> Result<Connection, ConnectError> {
+    let remote = options.remote;
+    let domain = Domain::for_address(remote);
+    let failed = |doing| move |source| ConnectError::Failed { remote, doing, source };
+    let socket = open_socket(transport, domain).map_err(|error| match error {
+        OpenError::NoSuchTransport => ConnectError::NoSuchTransport { transport },
+        OpenError::Mptcp(unavailable) => unavailable.into(),
+        OpenError::Failed(source) => failed("opening a socket")(source),
+    })?;
+    options.socket.apply(&socket, domain).map_err(|error| match error {
+        ApplyError::Congestion(error) => error.into(),
+        ApplyError::Option { option, source } => ConnectError::Failed { remote, doing: option, source },
+    })?;
+    if let Some(interface) = &options.interface {
+        socket.bind_device(Some(interface.as_bytes())).map_err(|source| match source.raw_os_error() {
+            Some(libc::ENODEV) => ConnectError::NoSuchInterface { interface: interface.clone() },
+            _ => failed("binding to the interface (SO_BINDTODEVICE)")(source),
+        })?;
+    }
+    if let Some(local) = options.local {
+        if local.is_ipv4() != remote.is_ipv4() {
+            return Err(ConnectError::FamilyMismatch { local, remote });
+        }
+        socket.bind(&SocketAddr::new(local, 0).into()).map_err(|source| match source.kind() {
+            io::ErrorKind::AddrNotAvailable => ConnectError::NotALocalAddress { local },
+            _ => failed("binding the local address")(source),
+        })?;
+    }
+    socket
+        .connect_timeout(&SockAddr::from(remote), options.timeout)
+        .map_err(|source| connect_failure(options, source))?;
+    let connection =
+        Connection::established(socket, transport).map_err(failed("reading the socket's options"))?;
+    options.socket.verify(connection.in_force())?;
+    Ok(connection)
+}
+
+fn connect_failure(options: &ConnectOptions, source: io::Error) -> ConnectError {
+    let (remote, local) = (options.remote, options.local);
+    match source.kind() {
+        io::ErrorKind::ConnectionRefused | io::ErrorKind::ConnectionReset => ConnectError::Refused { remote },
+        io::ErrorKind::TimedOut => ConnectError::TimedOut { remote, local, after: options.timeout },
+        io::ErrorKind::HostUnreachable
+        | io::ErrorKind::NetworkUnreachable
+        | io::ErrorKind::NetworkDown
+        | io::ErrorKind::PermissionDenied => {
+            ConnectError::Unreachable { remote, local, message: source.to_string() }
+        }
+        _ => ConnectError::Failed { remote, doing: "connecting", source },
+    }
+}
+
+/// Whether MPTCP sockets can be opened in this network namespace, and why not.
+///
+/// # Errors
+/// [`MptcpUnavailable`] with the remedy in its words.
+pub fn mptcp_available() -> Result<(), MptcpUnavailable> {
+    match open_socket(Transport::Mptcp, Domain::IPV4) {
+        Err(OpenError::Mptcp(unavailable)) => Err(unavailable),
+        _ => Ok(()),
+    }
+}
+
+pub(crate) enum OpenError {
+    NoSuchTransport,
+    Mptcp(MptcpUnavailable),
+    Failed(io::Error),
+}
+
+pub(crate) fn open_socket(transport: Transport, domain: Domain) -> Result<Socket, OpenError> {
+    let protocol = match transport {
+        Transport::Tcp => Protocol::TCP,
+        Transport::Mptcp => Protocol::MPTCP,
+        Transport::Quic | Transport::Mpquic => return Err(OpenError::NoSuchTransport),
+    };
+    Socket::new(domain, Type::STREAM, Some(protocol)).map_err(|error| {
+        match (transport, error.raw_os_error()) {
+            (Transport::Mptcp, Some(libc::EINVAL)) => OpenError::Mptcp(MptcpUnavailable::KernelTooOld),
+            (Transport::Mptcp, Some(libc::EPROTONOSUPPORT)) => OpenError::Mptcp(MptcpUnavailable::NotBuilt),
+            (Transport::Mptcp, Some(libc::ENOPROTOOPT)) => OpenError::Mptcp(MptcpUnavailable::Disabled),
+            _ => OpenError::Failed(error),
+        }
+    })
+}

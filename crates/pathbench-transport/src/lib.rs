@@ -1,0 +1,33 @@
+//! Transports behind one interface, and what each of their paths is doing.
+//!
+//! This room opens and accepts connections over `tcp` and `mptcp`, moves bytes through them with blocking
+//! calls, reads back what the kernel made of the options, takes the kernel's figures of every path
+//! ([`Telemetry`], [`Sampler`]), and judges from the evidence whether multipath was really used
+//! ([`multipath_verdict`]). It never decides what to send, never changes the host (no endpoints, routes or
+//! sysctls), and never infers multipath from the option that asked for it.
+
+mod connect;
+mod connection;
+mod kernel;
+mod ledger;
+mod listener;
+mod mptcp_info;
+mod options;
+#[cfg(test)]
+mod recorded;
+mod sampler;
+mod tcp_info;
+mod telemetry;
+mod verdict;
+
+pub use connect::{ConnectError, ConnectOptions, MptcpUnavailable, connect, mptcp_available};
+pub use connection::{Connection, ReceiveError, SendError};
+pub use ledger::{ObservedSubflow, SubflowLedger};
+pub use listener::{AcceptError, BindError, Listener};
+pub use mptcp_info::MptcpFigures;
+pub use options::{CongestionError, InForce, SocketOptions};
+pub use sampler::{SampledConnection, Sampler, SamplerError};
+pub use telemetry::{
+    ConnectionSnapshot, FallbackReason, Negotiation, Telemetry, TelemetryError, TelemetrySource,
+};
+pub use verdict::{JoinFailure, LocalSetup, PathDelivery, USED_SHARE, VerdictInput, multipath_verdict};

@@ -1,0 +1,231 @@
+//! Accepting connections, until told to stop.
+
+use crate::connect::{MptcpUnavailable, OpenError, open_socket};
+use crate::connection::{Connection, inet};
+use crate::mptcp_info::canonical;
+use crate::options::{ApplyError, CongestionError, SocketOptions};
+use pathbench_record::transport::Transport;
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use socket2::{Domain, Socket};
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
+use thiserror::Error;
+
+/// A listening socket. An mptcp one accepts plain TCP peers, too; their telemetry says so.
+///
+/// Keep an mptcp listener open for as long as its connections shall be able to get further subflows: a join is a
+/// SYN to the listening port, and without a listener there it is answered with a reset.
+#[derive(Debug)]
+pub struct Listener {
+    socket: Socket,
+    transport: Transport,
+    options: SocketOptions,
+    local: SocketAddr,
+    closing: OwnedFd,
+}
+
+/// Why a listener could not be opened.
+#[derive(Debug, Error)]
+pub enum BindError {
+    /// The transport is not one of this build's.
+    #[error("transport {transport} cannot be served by this version")]
+    NoSuchTransport {
+        /// What was asked for.
+        transport: Transport,
+    },
+    /// No MPTCP here.
+    #[error(transparent)]
+    Mptcp(#[from] MptcpUnavailable),
+    /// The congestion control cannot be had.
+    #[error(transparent)]
+    Congestion(#[from] CongestionError),
+    /// Somebody else listens there.
+    #[error("{address} is taken: another program listens on that port (`ss -ltnp` shows which)")]
+    InUse {
+        /// What was asked for.
+        address: SocketAddr,
+    },
+    /// The address is not one of this host's.
+    #[error("{address} is not an address of this host; `ip address` shows which are")]
+    NotALocalAddress {
+        /// What was asked for.
+        address: SocketAddr,
+    },
+    /// A privileged port without the privilege.
+    #[error("this user may not listen on {address}: ports below 1024 take root or CAP_NET_BIND_SERVICE")]
+    Denied {
+        /// What was asked for.
+        address: SocketAddr,
+    },
+    /// Anything else.
+    #[error("{doing} to listen on {address}: {source}")]
+    Failed {
+        /// What was asked for.
+        address: SocketAddr,
+        /// What was being done.
+        doing: &'static str,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+}
+
+/// Why nothing was accepted.
+#[derive(Debug, Error)]
+pub enum AcceptError {
+    /// [`Listener::close`] was called.
+    #[error("the listener on {local} was closed")]
+    Closed {
+        /// Where it listened.
+        local: SocketAddr,
+    },
+    /// No file descriptors or memory left; waiting a moment and trying again makes sense.
+    #[error("no room for another connection on {local}: {source}")]
+    Exhausted {
+        /// Where it listens.
+        local: SocketAddr,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// Anything else.
+    #[error("accepting on {local}: {source}")]
+    Failed {
+        /// Where it listens.
+        local: SocketAddr,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+}
+
+impl Listener {
+    /// Listens on `address` (port 0: the kernel's choice); accepted connections get `options`.
+    ///
+    /// An IPv6 wildcard address takes IPv4 peers as well; their addresses are reported as IPv4.
+    ///
+    /// # Errors
+    /// See [`BindError`].
+    pub fn bind(
+        transport: Transport,
+        address: SocketAddr,
+        backlog: u32,
+        options: &SocketOptions,
+    ) -> Result<Self, BindError> {
+        let domain = Domain::for_address(address);
+        let failed = |doing| move |source| BindError::Failed { address, doing, source };
+        let socket = open_socket(transport, domain).map_err(|error| match error {
+            OpenError::NoSuchTransport => BindError::NoSuchTransport { transport },
+            OpenError::Mptcp(unavailable) => unavailable.into(),
+            OpenError::Failed(source) => failed("opening a socket")(source),
+        })?;
+        socket.set_reuse_address(true).map_err(failed("setting SO_REUSEADDR"))?;
+        // Buffers must be set before listening: the window scale is negotiated in the handshake.
+        options.apply(&socket, domain).map_err(|error| match error {
+            ApplyError::Congestion(error) => error.into(),
+            ApplyError::Option { option, source } => failed(option)(source),
+        })?;
+        let refused = |source: io::Error| match source.kind() {
+            io::ErrorKind::AddrInUse => BindError::InUse { address },
+            io::ErrorKind::AddrNotAvailable => BindError::NotALocalAddress { address },
+            io::ErrorKind::PermissionDenied => BindError::Denied { address },
+            _ => failed("binding the address")(source),
+        };
+        socket.bind(&address.into()).map_err(refused)?;
+        socket.listen(i32::try_from(backlog).unwrap_or(i32::MAX)).map_err(refused)?;
+        socket.set_nonblocking(true).map_err(failed("setting O_NONBLOCK"))?;
+        let local =
+            socket.local_addr().and_then(|local| inet(&local)).map_err(failed("reading the address"))?;
+        let closing = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
+            .map_err(|error| failed("opening an event descriptor")(error.into()))?;
+        Ok(Self { socket, transport, options: options.clone(), local, closing })
+    }
+
+    /// Waits for the next connection.
+    ///
+    /// # Errors
+    /// `Closed` once [`Listener::close`] was called; the others leave the listener usable.
+    pub fn accept(&self) -> Result<(Connection, SocketAddr), AcceptError> {
+        let local = self.local;
+        loop {
+            self.wait()?;
+            let (socket, peer) = match self.socket.accept() {
+                Ok(accepted) => accepted,
+                Err(error) if is_passing(&error) => continue,
+                Err(source) => return Err(accept_failure(local, source)),
+            };
+            let connection = match self.adopt(socket) {
+                Ok(connection) => connection,
+                // The peer was gone before it could be looked at.
+                Err(error) if matches!(error.raw_os_error(), Some(libc::ENOTCONN | libc::EINVAL)) => continue,
+                Err(source) => return Err(accept_failure(local, source)),
+            };
+            let peer = inet(&peer).map_or(connection.peer_addr(), canonical);
+            return Ok((connection, peer));
+        }
+    }
+
+    /// Where it listens, the port filled in.
+    #[must_use]
+    pub fn local_addr(&self) -> SocketAddr {
+        self.local
+    }
+
+    /// Makes [`Listener::accept`] return `Closed`, now in every thread blocked in it and whenever it is called.
+    pub fn close(&self) {
+        // Fails only when the counter is full, that is, when it has been closed already.
+        let _ = rustix::io::write(&self.closing, &1_u64.to_ne_bytes());
+    }
+
+    fn wait(&self) -> Result<(), AcceptError> {
+        let local = self.local;
+        let mut watched = [
+            PollFd::from_borrowed_fd(self.closing.as_fd(), PollFlags::IN),
+            PollFd::from_borrowed_fd(self.socket.as_fd(), PollFlags::IN),
+        ];
+        loop {
+            match poll(&mut watched, None) {
+                Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(AcceptError::Failed { local, source: error.into() }),
+                Ok(_) if !watched[0].revents().is_empty() => return Err(AcceptError::Closed { local }),
+                Ok(_) => return Ok(()),
+            }
+        }
+    }
+
+    fn adopt(&self, socket: Socket) -> io::Result<Connection> {
+        socket.set_nonblocking(false)?;
+        // Accepted sockets inherit buffers and congestion control, but not on every kernel TCP_NODELAY.
+        if self.options.no_delay {
+            socket.set_tcp_nodelay(true)?;
+        }
+        Connection::established(socket, self.transport)
+    }
+}
+
+/// Errors of one connection that was gone before it was accepted (accept(2), "Error handling").
+fn is_passing(error: &io::Error) -> bool {
+    matches!(
+        error.raw_os_error(),
+        Some(
+            libc::EAGAIN
+                | libc::EINTR
+                | libc::ECONNABORTED
+                | libc::EPROTO
+                | libc::ENETDOWN
+                | libc::ENOPROTOOPT
+                | libc::EHOSTDOWN
+                | libc::ENONET
+                | libc::EHOSTUNREACH
+                | libc::EOPNOTSUPP
+                | libc::ENETUNREACH
+        )
+    )
+}
+
+fn accept_failure(local: SocketAddr, source: io::Error) -> AcceptError {
+    match source.raw_os_error() {
+        Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM) => {
+            AcceptError::Exhausted { local, source }
+        }
+        _ => AcceptError::Failed { local, source },
+    }
+}

@@ -1,0 +1,203 @@
+//! Why a connection that speaks MPTCP used one path only.
+
+use super::{JoinFailure, LocalSetup, PathDelivery, VerdictInput, is_used, share};
+use pathbench_record::sample::{PathFigures, PathState};
+use std::io;
+use std::net::IpAddr;
+
+pub(super) fn reason(input: &VerdictInput, total: u64) -> String {
+    if total == 0 {
+        return "MPTCP was negotiated, but no byte was delivered over any path".to_owned();
+    }
+    let idle: Vec<&PathDelivery> = input.paths.iter().filter(|path| !is_used(path, total)).collect();
+    if !idle.is_empty() {
+        let found: Vec<String> = idle.iter().map(|path| idle_path(input, path, total)).collect();
+        return found.join("; ");
+    }
+    if input.subflows_total.is_some_and(|subflows| subflows >= 2) {
+        let names: Vec<&str> = input.paths.iter().map(|path| path.name.as_str()).collect();
+        return format!(
+            "MPTCP was negotiated and {} subflows were opened, but all of them on the one path {}",
+            input.subflows_total.unwrap_or_default(),
+            names.join(", ")
+        );
+    }
+    let mut found = set_up(input);
+    found.extend(joins(input));
+    if found.is_empty() {
+        found.push(nothing_known(input));
+    }
+    format!("MPTCP was negotiated, but only one path was opened: {}", found.join("; "))
+}
+
+/// A path that was opened but carried next to nothing.
+fn idle_path(input: &VerdictInput, path: &PathDelivery, total: u64) -> String {
+    let name = &path.name;
+    let carried = format!("path {name} was opened but carried {} of the bytes", share(path, total));
+    let Some(last) = &path.last else { return format!("{carried}, less than the 1 % that counts as used") };
+    if last.backup == Some(true) {
+        return format!("{carried}: it is marked backup, which is used only while no other path is alive");
+    }
+    if is_stuck(last) {
+        return format!(
+            "{carried}: what was sent there is never acknowledged ({} retransmission timeouts in a row, MSS {} \
+             bytes, path MTU believed to be {} bytes). Either the path is dead, or it loses large packets without \
+             saying so (an MTU black hole): set the route's `mtu` or net.ipv4.tcp_mtu_probing=2",
+            last.backoff, last.mss_bytes, last.pmtu_bytes
+        );
+    }
+    if last.state == PathState::Closed {
+        let failure = input
+            .join_failures
+            .iter()
+            .find(|failure| failure.local.is_none_or(|local| local == last.local.ip()))
+            .map(|failure| format!(": {}", failure_words(failure)))
+            .unwrap_or_default();
+        return format!("{carried} before it was closed{failure}");
+    }
+    if last.state == PathState::Opening {
+        return format!("{carried}: its handshake was never completed, so its packets do not get through");
+    }
+    if input.any_rose(&["SubflowStale"]) {
+        return format!(
+            "{carried}: the kernel found it stale (no progress over several retransmission timeouts)"
+        );
+    }
+    format!(
+        "{carried}, less than the 1 % that counts as used: the transfer was too short or too slow to need it, or \
+         the buffers too small for both paths"
+    )
+}
+
+/// Sent, never acknowledged, and the retransmission timer backs off (`bytes_acked` flat, `backoff` rising).
+fn is_stuck(last: &PathFigures) -> bool {
+    last.backoff > 0 && last.in_flight_bytes > 0 && last.bytes_acked.saturating_mul(10) < last.bytes_sent
+}
+
+/// What the host's own set-up explains.
+fn set_up(input: &VerdictInput) -> Vec<String> {
+    let mut found = Vec::new();
+    let Some(setup) = &input.setup else { return found };
+    if setup.subflow_limit == 0 {
+        found.push(
+            "the limit of additional subflows is 0 on this host; as root: ip mptcp limits set subflows 2"
+                .to_owned(),
+        );
+    }
+    if setup.peer_subflow_limit == Some(0) {
+        found.push(
+            "the limit of additional subflows is 0 on the peer; there, as root: ip mptcp limits set subflows 2"
+                .to_owned(),
+        );
+    }
+    found.extend(missing_endpoints(setup));
+    found
+}
+
+fn missing_endpoints(setup: &LocalSetup) -> Option<String> {
+    let is_second = |address: &&IpAddr| Some(**address) != setup.initial;
+    if setup.endpoints.iter().any(|address| is_second(&address)) {
+        return None;
+    }
+    let second: Vec<String> = setup.addresses.iter().filter(is_second).map(ToString::to_string).collect();
+    Some(match second.first() {
+        Some(address) => format!(
+            "no endpoint for {}; as root: ip mptcp endpoint add {address} dev INTERFACE subflow",
+            second.join(", ")
+        ),
+        None => "no endpoint for a second address on this host; as root: ip mptcp endpoint add ADDRESS dev \
+                 INTERFACE subflow"
+            .to_owned(),
+    })
+}
+
+/// What happened to the attempts to open another subflow.
+fn joins(input: &VerdictInput) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut say = |words: &str| found.push(words.to_owned());
+    if input.rose("MPJoinSynTxBindErr") {
+        say("an endpoint's address could not be bound: it is not (or no longer) an address of this host");
+    }
+    if input.rose("MPJoinSynTxConnectErr") {
+        say(
+            "no route from an endpoint's address to the peer: it takes a rule and a routing table for that source \
+             address (ip rule add from ADDRESS table N), or `dev` in the endpoint",
+        );
+    }
+    if input.rose("MPJoinSynTxCreatSkErr") {
+        say("the kernel could not make a socket for another subflow");
+    }
+    if input.any_rose(&["MPJoinNoTokenFound"]) {
+        say(
+            "a join reached a host that does not know the connection (token not found): another host answers at \
+             that address, or a load balancer sends the paths to different ones",
+        );
+    }
+    if input.any_rose(&["MPJoinRejected"]) {
+        say(
+            "a join was rejected by the peer: its limit of additional subflows is reached, or MPTCP is being closed there",
+        );
+    }
+    if input.any_rose(&["MPJoinSynAckHMacFailure", "MPJoinAckHMacFailure"]) {
+        say(
+            "a join failed its authentication (HMAC): another host answers at that address, or something rewrites TCP options",
+        );
+    }
+    found.extend(input.join_failures.iter().map(failure_words));
+    if found.is_empty() && input.rose("MPJoinSynTx") && !input.rose("MPJoinSynAckRx") {
+        found.push(
+            "joins were sent, but the peer never agreed to one: the second path loses packets or TCP option 30, a \
+             firewall rejects them, or nothing listens on the connection's port any more"
+                .to_owned(),
+        );
+    }
+    found
+}
+
+fn failure_words(failure: &JoinFailure) -> String {
+    let way = match (failure.local, failure.remote) {
+        (Some(local), Some(remote)) => format!("the subflow {local} → {remote}"),
+        (Some(local), None) => format!("the subflow from {local}"),
+        (None, Some(remote)) => format!("the subflow to {remote}"),
+        (None, None) => "a subflow".to_owned(),
+    };
+    if let Some(reason) = failure.reset_reason {
+        return format!("{way} was reset by MPTCP: {}", reset_words(reason));
+    }
+    match failure.errno {
+        Some(libc::ECONNREFUSED | libc::ECONNRESET) => {
+            format!("{way} was reset: the peer or a firewall on the way rejects the join")
+        }
+        Some(libc::ETIMEDOUT) => format!("{way} timed out: its packets or the answers get lost on the way"),
+        Some(errno @ (libc::ENETUNREACH | libc::EHOSTUNREACH)) => {
+            format!("{way} has no route ({})", io::Error::from_raw_os_error(errno))
+        }
+        Some(errno) if errno != 0 => format!("{way} was closed: {}", io::Error::from_raw_os_error(errno)),
+        _ => format!("{way} was closed without an error"),
+    }
+}
+
+/// RFC 8684 section 3.6, `MPTCP_RST_*` in linux/mptcp.h.
+fn reset_words(reason: u32) -> String {
+    match reason {
+        0 => "unspecified error".to_owned(),
+        1 => "MPTCP-specific error (a malformed or missing option)".to_owned(),
+        2 => "the other end lacks resources".to_owned(),
+        3 => "administratively prohibited at the other end (its limits or path manager do not allow the subflow)".to_owned(),
+        4 => "too much outstanding data".to_owned(),
+        5 => "unacceptable performance".to_owned(),
+        6 => "middlebox interference was detected".to_owned(),
+        other => format!("reason {other}"),
+    }
+}
+
+fn nothing_known(input: &VerdictInput) -> String {
+    if input.setup.is_some() && !input.rose("MPJoinSynTx") && !input.counters.is_empty() {
+        return "no join was attempted although the set-up allows one: the transfer may have ended before it, or the \
+                endpoint was added after the connection began"
+            .to_owned();
+    }
+    "neither the set-up nor the counters of this host say why; `ip mptcp limits`, `ip mptcp endpoint` and `ip mptcp \
+     monitor` show more"
+        .to_owned()
+}

@@ -1,0 +1,313 @@
+//! Connections over the kernel's tcp and mptcp.
+
+use crate::support::{Loopback, MonotonicClock, PATIENCE, listen, loopback, pair, to, transfer, wait_for};
+use crate::tests;
+use pathbench_host::sysctl;
+use pathbench_record::time::Clock;
+use pathbench_record::transport::Transport;
+use pathbench_transport::{
+    AcceptError, BindError, CongestionError, ConnectError, ConnectOptions, FallbackReason, Listener,
+    MptcpUnavailable, Negotiation, ReceiveError, SendError, SocketOptions, connect, mptcp_available,
+};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::thread;
+use std::time::Duration;
+
+const BOTH: [Transport; 2] = [Transport::Tcp, Transport::Mptcp];
+const SHORT: Duration = Duration::from_millis(120);
+
+tests! {
+    bytes_go_both_ways_and_the_end_is_seen,
+    one_connection_serves_a_sending_and_a_receiving_thread,
+    a_wildcard_ipv6_listener_reports_ipv4_peers_as_ipv4,
+    timeouts_leave_the_connection_usable,
+    abort_unblocks_other_threads_and_resets_the_peer,
+    a_closed_listener_stops_accepting,
+    failures_to_connect_are_told_apart,
+    a_connection_starts_where_it_is_told_to,
+    options_are_in_force_at_both_ends,
+    an_unknown_congestion_control_names_the_known_ones,
+    a_taken_port_is_told,
+    a_plain_tcp_server_makes_mptcp_fall_back_in_the_handshake,
+    a_plain_tcp_client_is_told_by_the_mptcp_server,
+    switched_off_mptcp_is_told_with_its_remedy,
+    a_dead_path_is_told_from_a_slow_one,
+}
+
+fn bytes_go_both_ways_and_the_end_is_seen() {
+    for transport in BOTH {
+        for address in [loopback(1), IpAddr::V6(Ipv6Addr::LOCALHOST)] {
+            let (client, server) = pair(transport, transport, address);
+            assert_eq!(client.local_addr(), server.peer_addr());
+            assert_eq!(client.peer_addr(), server.local_addr());
+            assert_eq!(client.in_force().protocol, transport.name());
+            assert_eq!(server.in_force().protocol, transport.name());
+            transfer(&client, &server, 3_000_000);
+            transfer(&server, &client, 2_000_000);
+            client.finish_sending();
+            let mut buffer = [0; 16];
+            assert_eq!(server.receive(&mut buffer, Some(PATIENCE)).expect("the end"), 0);
+            transfer(&server, &client, 1000);
+            drop(server);
+            assert_eq!(client.receive(&mut buffer, Some(PATIENCE)).expect("the end"), 0);
+        }
+    }
+}
+
+fn one_connection_serves_a_sending_and_a_receiving_thread() {
+    for transport in BOTH {
+        let (client, server) = pair(transport, transport, loopback(1));
+        thread::scope(|scope| {
+            scope.spawn(|| transfer(&client, &server, 20_000_000));
+            scope.spawn(|| transfer(&server, &client, 20_000_000));
+        });
+    }
+}
+
+fn a_wildcard_ipv6_listener_reports_ipv4_peers_as_ipv4() {
+    for transport in BOTH {
+        let listener = listen(transport, IpAddr::V6(Ipv6Addr::UNSPECIFIED));
+        let target = SocketAddr::new(loopback(1), listener.local_addr().port());
+        let client = connect(transport, &to(target)).expect("a connection");
+        let (server, peer) = listener.accept().expect("an accepted connection");
+        assert_eq!(peer, client.local_addr());
+        assert_eq!(server.peer_addr(), client.local_addr());
+        assert_eq!(server.local_addr(), target);
+        let figures = server.telemetry().expect("a handle").snapshot().expect("a snapshot");
+        assert_eq!(figures.subflows[0].remote, client.local_addr());
+        assert_eq!(figures.subflows[0].local, target);
+    }
+}
+
+fn timeouts_leave_the_connection_usable() {
+    let clock = MonotonicClock::new();
+    for transport in BOTH {
+        let (client, server) = pair(transport, transport, loopback(1));
+        let mut buffer = vec![0; 1 << 20];
+        let before = clock.now();
+        let error = client.receive(&mut buffer, Some(SHORT)).expect_err("nothing was sent");
+        let waited = clock.now().since(before);
+        assert!(matches!(error, ReceiveError::TimedOut { after, .. } if after == SHORT), "{error}");
+        assert!(waited >= SHORT * 9 / 10 && waited < PATIENCE, "waited {waited:?}");
+        let error = client.receive(&mut buffer, Some(Duration::ZERO)).expect_err("nothing was sent");
+        assert!(matches!(error, ReceiveError::TimedOut { .. }), "{error}");
+
+        // Nobody reads, so the buffers fill up: first a part is taken, then nothing.
+        let mut taken = 0;
+        let error = loop {
+            match client.send(&buffer, Some(SHORT)) {
+                Ok(count) => taken += count,
+                Err(error) => break error,
+            }
+        };
+        assert!(matches!(error, SendError::TimedOut { .. }), "{error}");
+        assert!(taken > 0);
+        let error = client.send(&buffer, Some(Duration::ZERO)).expect_err("the buffers are full");
+        assert!(matches!(error, SendError::TimedOut { .. }), "{error}");
+        let mut received = 0;
+        while received < taken {
+            received += server.receive(&mut buffer, Some(PATIENCE)).expect("received");
+        }
+        assert_eq!(received, taken);
+        transfer(&client, &server, 10_000);
+    }
+}
+
+fn abort_unblocks_other_threads_and_resets_the_peer() {
+    for transport in BOTH {
+        let (client, server) = pair(transport, transport, loopback(1));
+        thread::scope(|scope| {
+            let receiving = scope.spawn(|| client.receive(&mut [0; 16], None));
+            let sending = scope.spawn(|| {
+                let block = vec![0; 1 << 20];
+                loop {
+                    if let Err(error) = client.send(&block, None) {
+                        return error;
+                    }
+                }
+            });
+            thread::sleep(Duration::from_millis(300));
+            assert!(!receiving.is_finished() && !sending.is_finished(), "both should be blocked");
+            client.abort();
+            let received = receiving.join().expect("no panic");
+            assert!(matches!(received, Err(ReceiveError::Aborted { .. })), "{received:?}");
+            let sent = sending.join().expect("no panic");
+            assert!(matches!(sent, SendError::Aborted { .. }), "{sent}");
+        });
+        let later = client.receive(&mut [0; 16], None);
+        assert!(matches!(later, Err(ReceiveError::Aborted { .. })), "{later:?}");
+        drop(client);
+        let mut buffer = vec![0; 1 << 20];
+        let end = wait_for("a reset", || match server.receive(&mut buffer, Some(PATIENCE)) {
+            Ok(1..) => None,
+            other => Some(other),
+        });
+        assert!(matches!(end, Err(ReceiveError::Reset { .. })), "{transport}: {end:?}");
+    }
+}
+
+fn a_closed_listener_stops_accepting() {
+    for transport in BOTH {
+        let listener = listen(transport, loopback(1));
+        thread::scope(|scope| {
+            let waiting: Vec<_> = (0..2).map(|_| scope.spawn(|| listener.accept())).collect();
+            thread::sleep(Duration::from_millis(100));
+            assert!(waiting.iter().all(|thread| !thread.is_finished()));
+            listener.close();
+            for thread in waiting {
+                let result = thread.join().expect("no panic");
+                assert!(matches!(result, Err(AcceptError::Closed { .. })), "{result:?}");
+            }
+        });
+        assert!(matches!(listener.accept(), Err(AcceptError::Closed { .. })));
+    }
+}
+
+fn failures_to_connect_are_told_apart() {
+    let clock = MonotonicClock::new();
+    for transport in BOTH {
+        let free = listen(transport, loopback(1)).local_addr();
+        let error = connect(transport, &to(free)).expect_err("nobody listens");
+        assert!(matches!(error, ConnectError::Refused { remote } if remote == free), "{error}");
+
+        let far = SocketAddr::from(([192, 0, 2, 1], 9));
+        let error = connect(transport, &to(far)).expect_err("no route");
+        assert!(matches!(error, ConnectError::Unreachable { .. }), "{error}");
+
+        let options = ConnectOptions { local: Some(IpAddr::from([192, 0, 2, 7])), ..to(free) };
+        let error = connect(transport, &options).expect_err("not a local address");
+        assert!(matches!(error, ConnectError::NotALocalAddress { .. }), "{error}");
+
+        let options = ConnectOptions { local: Some(IpAddr::V6(Ipv6Addr::LOCALHOST)), ..to(free) };
+        let error = connect(transport, &options).expect_err("mixed families");
+        assert!(matches!(error, ConnectError::FamilyMismatch { .. }), "{error}");
+
+        let options = ConnectOptions { interface: Some("nosuch0".to_owned()), ..to(free) };
+        let error = connect(transport, &options).expect_err("no such interface");
+        assert!(matches!(error, ConnectError::NoSuchInterface { .. }), "{error}");
+
+        // Nobody accepts and the queue is full, so further SYNs are dropped.
+        let listener = Listener::bind(transport, free, 0, &SocketOptions::default()).expect("a listener");
+        let _queued = connect(transport, &to(listener.local_addr())).expect("room for one");
+        let options = ConnectOptions { timeout: Duration::from_millis(300), ..to(listener.local_addr()) };
+        let before = clock.now();
+        let error = connect(transport, &options).expect_err("no answer");
+        let waited = clock.now().since(before);
+        assert!(matches!(error, ConnectError::TimedOut { .. }), "{error}");
+        // poll(2) counts in whole milliseconds.
+        assert!(waited >= Duration::from_millis(298) && waited < PATIENCE, "{waited:?}");
+    }
+    let error = connect(Transport::Quic, &to(SocketAddr::from(([127, 0, 0, 1], 9)))).expect_err("later");
+    assert!(matches!(error, ConnectError::NoSuchTransport { transport: Transport::Quic }), "{error}");
+}
+
+fn a_connection_starts_where_it_is_told_to() {
+    for transport in BOTH {
+        let listener = listen(transport, loopback(1));
+        let options = ConnectOptions {
+            local: Some(loopback(5)),
+            interface: Some("lo".to_owned()),
+            ..to(listener.local_addr())
+        };
+        let client = connect(transport, &options).expect("a connection");
+        assert_eq!(client.local_addr().ip(), loopback(5));
+        let (_server, peer) = listener.accept().expect("accepted");
+        assert_eq!(peer.ip(), loopback(5));
+    }
+}
+
+fn options_are_in_force_at_both_ends() {
+    let options = SocketOptions {
+        congestion: Some("reno".to_owned()),
+        send_buffer_bytes: Some(100_000),
+        receive_buffer_bytes: Some(150_000),
+        no_delay: true,
+    };
+    for transport in BOTH {
+        let any = SocketAddr::new(loopback(1), 0);
+        let listener = Listener::bind(transport, any, 4, &options).expect("a listener");
+        let client = ConnectOptions { socket: options.clone(), ..to(listener.local_addr()) };
+        let client = connect(transport, &client).expect("a connection");
+        let (server, _) = listener.accept().expect("accepted");
+        for end in [&client, &server] {
+            let in_force = end.in_force();
+            assert_eq!(in_force.congestion, "reno", "{transport}");
+            assert_eq!(in_force.send_buffer_bytes, 200_000, "{transport}");
+            assert_eq!(in_force.receive_buffer_bytes, 300_000, "{transport}");
+            assert!(in_force.no_delay, "{transport}");
+        }
+        transfer(&client, &server, 1_000_000);
+    }
+}
+
+fn an_unknown_congestion_control_names_the_known_ones() {
+    let socket = SocketOptions { congestion: Some("nosuch".to_owned()), ..SocketOptions::default() };
+    for transport in BOTH {
+        let listener = listen(transport, loopback(1));
+        let options = ConnectOptions { socket: socket.clone(), ..to(listener.local_addr()) };
+        let error = connect(transport, &options).expect_err("no such congestion control");
+        let ConnectError::Congestion(CongestionError::Unknown { name, available }) = &error else {
+            panic!("{error:?}")
+        };
+        assert_eq!(name, "nosuch");
+        assert!(available.contains("reno"), "{available}");
+        let error = Listener::bind(transport, SocketAddr::new(loopback(1), 0), 1, &socket)
+            .expect_err("no such congestion control");
+        assert!(matches!(error, BindError::Congestion(CongestionError::Unknown { .. })), "{error:?}");
+    }
+}
+
+fn a_taken_port_is_told() {
+    let listener = listen(Transport::Tcp, loopback(1));
+    for transport in BOTH {
+        let error = Listener::bind(transport, listener.local_addr(), 1, &SocketOptions::default())
+            .expect_err("taken");
+        assert!(matches!(error, BindError::InUse { .. }), "{error}");
+    }
+}
+
+fn a_plain_tcp_server_makes_mptcp_fall_back_in_the_handshake() {
+    for address in [loopback(1), IpAddr::V6(Ipv6Addr::LOCALHOST)] {
+        let (client, server) = pair(Transport::Mptcp, Transport::Tcp, address);
+        transfer(&client, &server, 500_000);
+        let snapshot = client.telemetry().expect("a handle").snapshot().expect("a snapshot");
+        let expected = Negotiation::FellBack { reason: FallbackReason::InHandshake };
+        assert_eq!(snapshot.multipath, expected, "{address}");
+        assert_eq!(snapshot.mptcp, None);
+        assert_eq!(snapshot.subflows.len(), 1);
+        assert_eq!(snapshot.subflows[0].bytes_sent - snapshot.subflows[0].retransmitted_bytes, 500_000);
+        let snapshot = server.telemetry().expect("a handle").snapshot().expect("a snapshot");
+        assert_eq!(snapshot.multipath, Negotiation::NotAsked);
+    }
+}
+
+fn a_plain_tcp_client_is_told_by_the_mptcp_server() {
+    for address in [loopback(1), IpAddr::V6(Ipv6Addr::LOCALHOST)] {
+        let (client, server) = pair(Transport::Tcp, Transport::Mptcp, address);
+        transfer(&client, &server, 500_000);
+        let snapshot = server.telemetry().expect("a handle").snapshot().expect("a snapshot");
+        let expected = Negotiation::FellBack { reason: FallbackReason::PeerAskedForPlainTcp };
+        assert_eq!(snapshot.multipath, expected, "{address}");
+        assert_eq!(snapshot.subflows[0].bytes_received, 500_000);
+    }
+}
+
+fn switched_off_mptcp_is_told_with_its_remedy() {
+    assert_eq!(mptcp_available(), Ok(()));
+    sysctl::write("net.mptcp.enabled", "0").expect("a setting of the namespace");
+    assert_eq!(mptcp_available(), Err(MptcpUnavailable::Disabled));
+    let error = connect(Transport::Mptcp, &to(SocketAddr::new(loopback(1), 9))).expect_err("no MPTCP");
+    assert!(matches!(error, ConnectError::Mptcp(MptcpUnavailable::Disabled)), "{error}");
+    assert!(error.to_string().contains("net.mptcp.enabled=1"), "{error}");
+}
+
+fn a_dead_path_is_told_from_a_slow_one() {
+    sysctl::write("net.ipv4.tcp_retries2", "1").expect("a setting of the namespace");
+    let (mut interface, address) = (Loopback::new(), IpAddr::from([192, 0, 2, 1]));
+    interface.add_address(address);
+    let (client, _server) = pair(Transport::Tcp, Transport::Tcp, address);
+    interface.set_down();
+    client.send(b"into the void", Some(PATIENCE)).expect("taken");
+    let error = client.receive(&mut [0; 16], Some(PATIENCE)).expect_err("no way back");
+    assert!(matches!(error, ReceiveError::Dead { .. }), "{error:?}");
+}

@@ -1,0 +1,140 @@
+//! A namespace for each test, what tests change in it, and connections.
+
+use libtest_mimic::Failed;
+use pathbench_host::mptcp::{Endpoint, EndpointFlags, PathManager};
+use pathbench_host::namespace::NetNamespace;
+use pathbench_host::netlink::{IpNetwork, RouteSocket};
+use pathbench_record::time::{Clock, Timestamp};
+use pathbench_record::transport::Transport;
+use pathbench_transport::{ConnectOptions, Connection, Listener, SocketOptions, connect};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Long enough for anything that is going to happen at all.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Runs `body` in a fresh network namespace whose loopback is up.
+pub(crate) fn in_namespace(body: fn()) -> Result<(), Failed> {
+    let namespace = NetNamespace::create()?;
+    RouteSocket::open_in(&namespace)?.set_loopback_up()?;
+    Ok(namespace.run_in(body)?)
+}
+
+/// The namespace's loopback interface.
+pub(crate) struct Loopback {
+    socket: RouteSocket,
+    index: u32,
+}
+
+impl Loopback {
+    pub(crate) fn new() -> Self {
+        let mut socket = RouteSocket::open().expect("a netlink socket");
+        let index = socket.link("lo").expect("the loopback interface").index;
+        Self { socket, index }
+    }
+
+    pub(crate) fn add_address(&mut self, address: IpAddr) {
+        self.socket.add_address(self.index, IpNetwork::host(address)).expect("an address more");
+    }
+
+    pub(crate) fn set_down(&mut self) {
+        self.socket.set_down(self.index).expect("the loopback interface down");
+    }
+
+    /// An endpoint at which MPTCP connections open a subflow.
+    pub(crate) fn add_endpoint(&self, address: IpAddr) {
+        let flags = EndpointFlags { subflow: true, ..EndpointFlags::default() };
+        let endpoint = Endpoint { address, port: None, id: None, interface: Some(self.index), flags };
+        path_manager().add_endpoint(&endpoint).expect("an endpoint more");
+    }
+}
+
+/// The namespace's MPTCP path manager.
+pub(crate) fn path_manager() -> PathManager {
+    PathManager::open().expect("the path manager")
+}
+
+/// The machine's monotonic clock.
+pub(crate) struct MonotonicClock {
+    origin: Instant,
+}
+
+impl MonotonicClock {
+    #[allow(clippy::disallowed_methods, reason = "tests of the real kernel run on the real clock")]
+    pub(crate) fn new() -> Self {
+        Self { origin: Instant::now() }
+    }
+}
+
+impl Clock for MonotonicClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_nanos(self.origin.elapsed().as_nanos() as u64)
+    }
+
+    fn sleep_until(&self, deadline: Timestamp) {
+        thread::sleep(deadline.since(self.now()));
+    }
+}
+
+pub(crate) fn loopback(last: u8) -> IpAddr {
+    Ipv4Addr::new(127, 0, 0, last).into()
+}
+
+pub(crate) fn to(remote: SocketAddr) -> ConnectOptions {
+    ConnectOptions {
+        remote,
+        local: None,
+        interface: None,
+        socket: SocketOptions::default(),
+        timeout: PATIENCE,
+    }
+}
+
+pub(crate) fn listen(transport: Transport, address: IpAddr) -> Listener {
+    Listener::bind(transport, SocketAddr::new(address, 0), 16, &SocketOptions::default()).expect("a listener")
+}
+
+/// A connection from a client to a server of possibly different transports.
+pub(crate) fn pair(client: Transport, server: Transport, address: IpAddr) -> (Connection, Connection) {
+    pair_at(&listen(server, address), client)
+}
+
+/// A connection to a listener, which must stay open for as long as further subflows shall be able to join.
+pub(crate) fn pair_at(listener: &Listener, client: Transport) -> (Connection, Connection) {
+    let client = connect(client, &to(listener.local_addr())).expect("a connection");
+    let (server, _) = listener.accept().expect("an accepted connection");
+    (client, server)
+}
+
+/// Sends `length` bytes one way and waits until all have arrived.
+pub(crate) fn transfer(from: &Connection, to: &Connection, length: usize) {
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let block = vec![0x5a_u8; 64 * 1024];
+            let mut left = length;
+            while left > 0 {
+                left -= from.send(&block[..left.min(block.len())], Some(PATIENCE)).expect("sent");
+            }
+        });
+        let mut buffer = vec![0_u8; 128 * 1024];
+        let mut received = 0;
+        while received < length {
+            let count = to.receive(&mut buffer, Some(PATIENCE)).expect("received");
+            assert!(count > 0, "the end after {received} of {length} bytes");
+            assert!(buffer[..count].iter().all(|&byte| byte == 0x5a));
+            received += count;
+        }
+    });
+}
+
+/// Repeats `look` until it finds something.
+pub(crate) fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    for _ in 0..2000 {
+        if let Some(found) = look() {
+            return found;
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+    panic!("{what} did not happen within 10 s");
+}
