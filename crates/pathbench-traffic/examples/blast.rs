@@ -1,0 +1,102 @@
+//! Load generator by hand, and the means by which its cost is measured (docs/performance.md).
+//!
+//! ```text
+//! blast serve ADDRESS [tcp|mptcp] [CONGESTION]
+//! blast upload|download|both ADDRESS [tcp|mptcp] [CONGESTION] [SECONDS] [STREAMS] [BLOCK_BYTES]
+//! ```
+//! Prints goodput as the receiver saw it, and the process's own CPU seconds. The server serves until its standard
+//! input closes.
+
+#![allow(clippy::disallowed_methods, reason = "the outermost shell is where the clock is read")]
+#![allow(clippy::unwrap_used, reason = "a tool by hand may panic on bad arguments")]
+
+use pathbench_record::time::{Clock, Timestamp};
+use pathbench_record::transport::Transport;
+use pathbench_traffic::client::{ClientPlan, Unobserved, run_client};
+use pathbench_traffic::iperf::{Amount, IperfParameters, TrafficDirection};
+use pathbench_traffic::protocol::TestId;
+use pathbench_traffic::server::{Limits, Server, ServerOptions};
+use pathbench_transport::SocketOptions;
+use std::io::Read;
+use std::sync::Arc;
+use std::time::Duration;
+
+struct Monotonic;
+
+impl Clock for Monotonic {
+    fn now(&self) -> Timestamp {
+        let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+        Timestamp::from_nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+    }
+
+    fn sleep_until(&self, deadline: Timestamp) {
+        std::thread::sleep(deadline.since(self.now()));
+    }
+}
+
+/// User and system time of this process, in seconds.
+fn cpu_seconds() -> f64 {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
+    let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
+    let ticks: f64 = fields[11].parse::<f64>().unwrap() + fields[12].parse::<f64>().unwrap();
+    ticks / 100.0
+}
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let argument = |index: usize, default: &str| arguments.get(index).cloned().unwrap_or(default.to_owned());
+    let clock: Arc<dyn Clock> = Arc::new(Monotonic);
+    let address = argument(1, "127.0.0.1:5202").parse().unwrap();
+    let transport: Transport = argument(2, "tcp").parse().unwrap();
+    let socket = SocketOptions { congestion: Some(argument(3, "cubic")), ..SocketOptions::default() };
+    let sample_interval = Duration::from_millis(100);
+    let direction = match argument(0, "serve").as_str() {
+        "upload" => TrafficDirection::Upload,
+        "download" => TrafficDirection::Download,
+        "both" => TrafficDirection::Both,
+        _ => {
+            let options = ServerOptions {
+                listeners: vec![(transport, address)],
+                limits: Limits::default(),
+                socket,
+                sample_interval,
+            };
+            let server = Server::start(options, clock).unwrap();
+            eprintln!("{:?}", server.addresses());
+            let _ = std::io::stdin().read(&mut [0; 1]);
+            server.stop();
+            println!("server_cpu_s {:.3}", cpu_seconds());
+            return;
+        }
+    };
+    let mut test = [0; 16];
+    std::fs::File::open("/dev/urandom").unwrap().read_exact(&mut test).unwrap();
+    let block = argument(6, "131072").parse().unwrap();
+    let plan = ClientPlan {
+        transport,
+        server: address,
+        local: None,
+        interface: None,
+        socket,
+        test: TestId(test),
+        parameters: IperfParameters {
+            direction,
+            streams: argument(5, "1").parse().unwrap(),
+            amount: Amount::Duration(Duration::from_secs_f64(argument(4, "5").parse().unwrap())),
+            block_bytes: block,
+            ..IperfParameters::default()
+        },
+        sample_interval,
+        patience: Duration::from_secs(5),
+        connect_timeout: Duration::from_secs(3),
+    };
+    let outcome = run_client(&plan, &clock, &Unobserved);
+    let server = outcome.server.as_ref();
+    let received = [Some(&outcome.client), server].into_iter().flatten().map(|end| &end.deliveries);
+    for series in received.filter(|series| series.first.is_some()) {
+        let seconds = series.last.unwrap().since(series.first.unwrap()).as_secs_f64();
+        let bytes = series.total_bytes();
+        println!("bytes {bytes} goodput_gbps {:.3}", bytes as f64 * 8e-9 / seconds);
+    }
+    println!("client_cpu_s {:.3} completed {} {:?}", cpu_seconds(), outcome.completed, outcome.error);
+}

@@ -1,0 +1,94 @@
+//! What a link really delivers, measured before a run: rate, round-trip time and MTU, both ways, by UDP.
+//!
+//! A [`CalibrationResponder`] runs at the far end, [`calibrate`] at the near end. The responder sends
+//! nothing larger than what it received to an address that has not returned its cookie.
+//!
+//! * **Round-trip time**: small echoes on the idle link.
+//! * **MTU**: datagrams with DF that ignore what the kernel believes of the path (`IP_PMTUDISC_PROBE`).
+//! * **Rate**: a train of datagrams, 25 % faster than asked, behind a burst that empties the token bucket of
+//!   the link's shaper. The receiver takes the slope of wire bytes (IP packet plus 14 bytes of Ethernet
+//!   header, for every segment, as the kernel's qdiscs count) over the kernel's arrival times.
+
+mod datagram;
+mod initiator;
+mod message;
+mod rate;
+mod responder;
+mod rtt;
+mod train;
+
+pub use initiator::{CalibrationError, calibrate};
+pub use rate::RateMeter;
+pub use responder::{CalibrationResponder, ResponderError};
+pub use rtt::RttFigures;
+
+use serde::{Deserialize, Serialize};
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+/// A link to be measured from one of its ends.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct CalibrationPlan {
+    /// The near end's address on the link; port 0 for any.
+    pub local: SocketAddr,
+    /// The responder's address at the far end of the link.
+    pub remote: SocketAddr,
+    /// Rate asked for from here to there, in wire bits; `None`: not limited, not measured.
+    pub forward_bps: Option<u64>,
+    /// Rate asked for from there to here.
+    pub backward_bps: Option<u64>,
+    /// Largest IP packet asked for.
+    pub mtu_bytes: u32,
+    /// Depth of the shapers' token buckets, or more: what passes faster than the rate after a pause.
+    pub bucket_bytes: u64,
+    /// Length of each train.
+    pub train: Duration,
+    /// Number of echoes.
+    pub echoes: u32,
+}
+
+impl CalibrationPlan {
+    /// A plan with usual lengths: trains of 120 ms, 20 echoes, buckets of up to 256 KiB.
+    #[must_use]
+    pub fn new(local: SocketAddr, remote: SocketAddr, mtu_bytes: u32) -> Self {
+        Self {
+            local,
+            remote,
+            forward_bps: None,
+            backward_bps: None,
+            mtu_bytes,
+            bucket_bytes: 256 * 1024,
+            train: Duration::from_millis(120),
+            echoes: 20,
+        }
+    }
+}
+
+/// What a link measured.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LinkCalibration {
+    /// Wire bits per second from the near to the far end; `None` when not asked for.
+    pub forward_bps: Option<u64>,
+    /// Wire bits per second from the far to the near end; `None` when not asked for.
+    pub backward_bps: Option<u64>,
+    /// Median round-trip time.
+    pub rtt: Duration,
+    /// Smallest round-trip time.
+    pub min_rtt: Duration,
+    /// Largest IP packet that came through, near to far end: the asked size, one byte more (then the link takes
+    /// larger packets than it should), or the largest below it that does.
+    pub forward_mtu_bytes: u32,
+    /// The same, far to near end.
+    pub backward_mtu_bytes: u32,
+}
+
+/// IP and UDP headers of a datagram to or from `address`.
+const fn header_bytes(address: IpAddr) -> u32 {
+    match address {
+        IpAddr::V4(_) => 20 + 8,
+        IpAddr::V6(_) => 40 + 8,
+    }
+}
+
+/// Bytes of an Ethernet header, which the kernel's qdiscs count.
+const ETHERNET_BYTES: u32 = 14;

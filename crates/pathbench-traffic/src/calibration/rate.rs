@@ -1,0 +1,231 @@
+//! The rate of a bottleneck, from the arrivals of a train that was faster.
+
+/// Fewer arrivals than this say nothing.
+const MIN_ARRIVALS: usize = 8;
+
+/// Part of the train's time that is left out at its begin, where the shaper still settles.
+const SETTLING: f64 = 0.2;
+
+/// Arrivals kept at most; beyond that every other one goes (the slope needs no more).
+const MOST_ARRIVALS: usize = 16_384;
+
+/// A pause this many times as long as an arrival takes at the asked rate means that the bottleneck ran dry,
+/// because the sender did not get the processor; shorter ones are jitter.
+const PAUSE_ARRIVALS: u64 = 8;
+const SHORTEST_PAUSE_NS: u64 = 300_000;
+
+/// Takes the arrivals of a train and estimates the rate by least squares over its steady stretches.
+///
+/// Stretches are separated by pauses in which the bottleneck ran dry. What a token bucket saved up during a
+/// pause is left out after it; all stretches share one slope.
+///
+/// Datagrams that the receiving socket had to drop for want of buffer have passed the bottleneck all the
+/// same: the kernel counts them (`SO_RXQ_OVFL`), and each counts as much as the largest arrival.
+#[derive(Debug, Clone)]
+pub struct RateMeter {
+    asked_bps: u64,
+    bucket_bytes: u64,
+    points: Vec<Point>,
+    seen: u64,
+    keep_every: u64,
+    received: u64,
+    first_drops: Option<u32>,
+    largest: u64,
+    last_at_ns: Option<u64>,
+    stretch: u32,
+    /// Bytes of the stretch that were saved up and do not show the rate, still to come.
+    saved_up: u64,
+}
+
+/// One arrival.
+#[derive(Debug, Clone, Copy)]
+struct Point {
+    at_ns: u64,
+    stretch: u32,
+    /// Received wire bytes up to and including this arrival.
+    received: u64,
+    /// Datagrams dropped by the socket before it.
+    drops: u64,
+}
+
+impl RateMeter {
+    /// A meter without arrivals, for a bottleneck of about `asked_bps` with a bucket of `bucket_bytes`.
+    #[must_use]
+    pub fn new(asked_bps: u64, bucket_bytes: u64) -> Self {
+        Self {
+            asked_bps: asked_bps.max(1),
+            bucket_bytes,
+            points: Vec::new(),
+            seen: 0,
+            keep_every: 1,
+            received: 0,
+            first_drops: None,
+            largest: 0,
+            last_at_ns: None,
+            stretch: 0,
+            saved_up: 0,
+        }
+    }
+
+    /// `wire_bytes` arrived at `at_ns` (any clock that runs evenly); `drops` is the socket's running count of
+    /// datagrams dropped until then.
+    pub fn arrived(&mut self, at_ns: u64, wire_bytes: u64, drops: u32) {
+        let first = *self.first_drops.get_or_insert(drops);
+        self.received += wire_bytes;
+        self.largest = self.largest.max(wire_bytes);
+        self.seen += 1;
+        let pause = at_ns.saturating_sub(self.last_at_ns.replace(at_ns).unwrap_or(at_ns));
+        if pause > (self.time_of(wire_bytes) * PAUSE_ARRIVALS).max(SHORTEST_PAUSE_NS) {
+            self.stretch += 1;
+            let saved = u128::from(self.asked_bps) * u128::from(pause) / 8_000_000_000;
+            self.saved_up = self.bucket_bytes.min(u64::try_from(saved).unwrap_or(u64::MAX));
+        }
+        if self.saved_up > 0 {
+            self.saved_up = self.saved_up.saturating_sub(wire_bytes);
+        } else if self.seen.is_multiple_of(self.keep_every) {
+            let drops = u64::from(drops.wrapping_sub(first));
+            self.points.push(Point { at_ns, stretch: self.stretch, received: self.received, drops });
+        }
+        if self.points.len() > MOST_ARRIVALS {
+            let mut index = 0_u64;
+            self.points.retain(|_| {
+                index += 1;
+                index % 2 == 1
+            });
+            self.keep_every *= 2;
+        }
+    }
+
+    /// Number of arrivals taken.
+    #[must_use]
+    pub const fn arrivals(&self) -> u64 {
+        self.seen
+    }
+
+    /// Bits per second; `None` when there is too little to say.
+    #[must_use]
+    pub fn rate_bps(&self) -> Option<u64> {
+        let (first, last) = (self.points.first()?.at_ns, self.points.last()?.at_ns);
+        let settled = first + (last.saturating_sub(first) as f64 * SETTLING) as u64;
+        let steady = &self.points[self.points.partition_point(|point| point.at_ns < settled)..];
+        let (mut both, mut square) = (0.0, 0.0);
+        for stretch in steady.chunk_by(|left, right| left.stretch == right.stretch) {
+            if stretch.len() < MIN_ARRIVALS {
+                continue;
+            }
+            let count = stretch.len() as f64;
+            let time = |point: &Point| point.at_ns.saturating_sub(settled) as f64;
+            let bytes = |point: &Point| (point.received + point.drops * self.largest) as f64;
+            let mean_time = stretch.iter().map(time).sum::<f64>() / count;
+            let mean_bytes = stretch.iter().map(bytes).sum::<f64>() / count;
+            for point in stretch {
+                let late = time(point) - mean_time;
+                both += late * (bytes(point) - mean_bytes);
+                square += late * late;
+            }
+        }
+        let bytes_per_ns = both / square;
+        (bytes_per_ns.is_finite() && bytes_per_ns > 0.0).then(|| (bytes_per_ns * 8e9).round() as u64)
+    }
+
+    /// Nanoseconds that `bytes` take at the asked rate.
+    fn time_of(&self, bytes: u64) -> u64 {
+        u64::try_from(u128::from(bytes) * 8_000_000_000 / u128::from(self.asked_bps)).unwrap_or(u64::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Arrivals behind a bottleneck of `rate_bps`, `span_ns` long, each up to `jitter` late.
+    fn arrivals(rate_bps: u64, wire: u64, span_ns: u64, jitter: u64) -> Vec<u64> {
+        let spacing = wire * 8_000_000_000 / rate_bps;
+        let mut noise: u64 = 88_172_645_463_325_252;
+        (0..span_ns / spacing)
+            .map(|index| {
+                noise ^= noise << 13;
+                noise ^= noise >> 7;
+                noise ^= noise << 17;
+                index * spacing + noise % jitter.max(1)
+            })
+            .collect()
+    }
+
+    fn off_by(meter: &RateMeter, rate_bps: u64) -> f64 {
+        (meter.rate_bps().unwrap() as f64 / rate_bps as f64 - 1.0).abs()
+    }
+
+    #[test]
+    fn the_slope_is_the_rate_from_kilobits_to_ten_gigabits() {
+        for (rate, wire, jitter) in [
+            (1_000_000, 314, 500_000),
+            (10_000_000, 1514, 300_000),
+            (1_000_000_000, 16 * 1514, 100_000),
+            (10_000_000_000, 43 * 1514, 100_000),
+        ] {
+            let mut meter = RateMeter::new(rate, 262_144);
+            for at in arrivals(rate, wire, 150_000_000, jitter) {
+                meter.arrived(at, wire, 0);
+            }
+            assert!(off_by(&meter, rate) < 0.005, "{rate}: {}", off_by(&meter, rate));
+        }
+    }
+
+    #[test]
+    fn drops_at_the_receiver_are_made_up_for() {
+        let mut meter = RateMeter::new(1_000_000_000, 262_144);
+        let mut drops = u32::MAX - 50; // wraps on the way
+        for (index, at) in arrivals(1_000_000_000, 15_140, 150_000_000, 1000).into_iter().enumerate() {
+            if index % 100 < 20 {
+                drops = drops.wrapping_add(1);
+            } else {
+                meter.arrived(at, 15_140, drops);
+            }
+        }
+        assert!(off_by(&meter, 1_000_000_000) < 0.01, "{}", off_by(&meter, 1_000_000_000));
+    }
+
+    #[test]
+    fn pauses_of_the_sender_and_the_burst_after_them_do_not_count() {
+        // 10 Gbit/s, bucket 256 KiB: every 10 ms the sender is away for 3 ms, then the bucket comes at once.
+        let (rate, wire) = (10_000_000_000, 65_102);
+        let mut meter = RateMeter::new(rate, 262_144);
+        let (mut at, mut saved) = (0, 0);
+        for index in 0..3000 {
+            if index % 200 == 199 {
+                at += 3_000_000;
+                saved = 4;
+            }
+            if saved > 0 {
+                saved -= 1;
+                at += 1000;
+            } else {
+                at += wire * 8 / 10;
+            }
+            meter.arrived(at, wire, 0);
+        }
+        assert!(off_by(&meter, rate) < 0.005, "{}", off_by(&meter, rate));
+    }
+
+    #[test]
+    fn memory_is_bounded_and_too_little_says_nothing() {
+        let mut meter = RateMeter::new(8_000_000_000, 262_144);
+        for index in 0..200_000 {
+            meter.arrived(index * 1000, 1000, 0);
+        }
+        assert!(meter.points.len() <= MOST_ARRIVALS);
+        assert_eq!(meter.arrivals(), 200_000);
+        assert!(off_by(&meter, 8_000_000_000) < 0.001);
+        let mut few = RateMeter::new(8_000_000_000, 262_144);
+        for index in 0..5 {
+            few.arrived(index, 1000, 0);
+        }
+        assert_eq!(few.rate_bps(), None);
+        let mut at_once = RateMeter::new(8_000_000_000, 262_144);
+        for _ in 0..50 {
+            at_once.arrived(7, 1000, 0);
+        }
+        assert_eq!(at_once.rate_bps(), None);
+    }
+}

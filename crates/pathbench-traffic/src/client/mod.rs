@@ -1,0 +1,170 @@
+//! The client: opens the streams of a test, runs it, and comes back with both ends' records.
+
+mod fetch;
+mod run;
+
+pub use fetch::{FetchError, FetchPlan, fetch_record};
+pub use run::run_client;
+
+use crate::iperf::IperfParameters;
+use crate::protocol::{RefusalCode, TestId};
+use crate::record::EndRecord;
+use pathbench_record::time::Timestamp;
+use pathbench_record::transport::Transport;
+use pathbench_transport::SocketOptions;
+use serde::{Deserialize, Serialize};
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+/// A test as the client is to run it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ClientPlan {
+    /// Over which transport.
+    pub transport: Transport,
+    /// The server.
+    pub server: SocketAddr,
+    /// The local address to start from; the kernel's choice when absent.
+    pub local: Option<IpAddr>,
+    /// The interface to leave by (`SO_BINDTODEVICE`).
+    pub interface: Option<String>,
+    /// Options of every stream's socket.
+    pub socket: SocketOptions,
+    /// The test's name: 16 bytes from a cryptographic random source.
+    pub test: TestId,
+    /// What to do.
+    pub parameters: IperfParameters,
+    /// Interval of the kernel's figures per path, at least 1 ms.
+    pub sample_interval: Duration,
+    /// The test ends as not completed after this long without progress. A sender's progress is a byte that its
+    /// socket accepted or that the peer's kernel acknowledged; a receiver's is a byte received.
+    pub patience: Duration,
+    /// How long to wait for each connection, and for the server's answer on it.
+    pub connect_timeout: Duration,
+}
+
+/// Hears of a test while it runs; called from the test's threads, so it must be quick.
+pub trait ClientObserver: Sync {
+    /// A stream is connected; data does not flow yet.
+    fn on_connected(&self, connected: &Connected) {
+        let _ = connected;
+    }
+
+    /// The test's first byte of data: just before it is handed to the socket for an upload, just after it was
+    /// received for a download, whichever is first for both. Called once.
+    fn on_first_byte(&self, at: Timestamp) {
+        let _ = at;
+    }
+
+    /// About every 100 ms between first byte and end.
+    fn on_progress(&self, progress: &Progress) {
+        let _ = progress;
+    }
+}
+
+/// An observer that does not listen.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Unobserved;
+
+impl ClientObserver for Unobserved {}
+
+/// A stream that is connected.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Connected {
+    /// When.
+    pub at: Timestamp,
+    /// Which stream, from 0.
+    pub stream: u32,
+    /// The local address (of the first subflow).
+    pub local: SocketAddr,
+    /// The server's address (of the first subflow).
+    pub peer: SocketAddr,
+}
+
+/// How far a test has come.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Progress {
+    /// When.
+    pub at: Timestamp,
+    /// Payload bytes that the client's sockets accepted (upload).
+    pub sent_bytes: u64,
+    /// Payload bytes that the client received (download).
+    pub received_bytes: u64,
+    /// By path, from the latest sample; several streams' and subflows' figures on a path are added up.
+    pub paths: Vec<PathProgress>,
+}
+
+/// How far a test has come on one path.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PathProgress {
+    /// The path's local address.
+    pub local: IpAddr,
+    /// The path's remote address.
+    pub remote: IpAddr,
+    /// Bytes that the server's kernel acknowledged on it (protocol overhead of the test included).
+    pub acknowledged_bytes: u64,
+    /// Bytes received on it (protocol overhead of the test included).
+    pub received_bytes: u64,
+}
+
+/// How a test went.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ClientOutcome {
+    /// The client's record.
+    pub client: EndRecord,
+    /// The server's record of all streams; `None` when not every stream handed it over
+    /// ([`fetch_record`] gets it over another path).
+    pub server: Option<EndRecord>,
+    /// Whether every stream ran to its end and both ends agree on every byte.
+    pub completed: bool,
+    /// Why not, in words.
+    pub error: Option<ClientError>,
+    /// For a test that began and did not complete: from the last progress to its end.
+    pub hung: Option<Duration>,
+}
+
+/// Why a test did not complete.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+pub enum ClientError {
+    /// No connection could be opened.
+    #[error("{message}")]
+    Unreachable {
+        /// What happened.
+        message: String,
+    },
+    /// This host cannot open such a connection at all, whatever the server.
+    #[error("{message}")]
+    Incapable {
+        /// What is missing and how to get it.
+        message: String,
+    },
+    /// The server refused.
+    #[error("the server refused the test: {message}")]
+    Refused {
+        /// Class of reason.
+        code: RefusalCode,
+        /// The server's words.
+        message: String,
+        /// When to try again, where it makes sense.
+        retry_after_ms: Option<u64>,
+    },
+    /// The other end does not answer as a Pathbench server does.
+    #[error("{server} does not answer as a Pathbench server of this version does: {message}")]
+    Handshake {
+        /// The server.
+        server: SocketAddr,
+        /// What it did instead.
+        message: String,
+    },
+    /// The plan makes no sense.
+    #[error("{message}")]
+    Plan {
+        /// What is wrong.
+        message: String,
+    },
+    /// The test began and one of its streams did not come to its end.
+    #[error("{message}")]
+    Broken {
+        /// What happened.
+        message: String,
+    },
+}

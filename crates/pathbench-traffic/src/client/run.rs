@@ -1,0 +1,317 @@
+//! One test, from the first connection to both ends' records.
+
+use super::{ClientError, ClientObserver, ClientOutcome, ClientPlan, Connected, PathProgress, Progress};
+use crate::protocol::{Frame, Hello, MAX_RECORD_BYTES, Refusal};
+use crate::record::EndRecord;
+use crate::request::Request;
+use crate::server::MAX_CLIENT_RECORD_BYTES;
+use crate::stream::{Channel, Stream, StreamError, TICK, TestPlan, Wait};
+use pathbench_record::delivery::DeliverySeries;
+use pathbench_record::sample::Side;
+use pathbench_record::time::{Clock, Timestamp};
+use pathbench_transport::{ConnectError, ConnectOptions, Connection, connect};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread;
+use std::time::Duration;
+
+/// How long a server may take to close after a test that is complete.
+const CLOSING_TIME: Duration = Duration::from_millis(500);
+
+/// What a stream's thread comes back with.
+struct StreamOutcome {
+    client: EndRecord,
+    server: Option<EndRecord>,
+    error: Option<String>,
+}
+
+/// Runs a test. It always comes back with the client's record, however the test went.
+pub fn run_client(plan: &ClientPlan, clock: &Arc<dyn Clock>, observer: &dyn ClientObserver) -> ClientOutcome {
+    let started = clock.now();
+    let connections = match open_all(plan, clock.as_ref(), observer) {
+        Ok(connections) => connections,
+        Err(error) => return not_begun(plan, started, clock.now(), error),
+    };
+    let test = test_plan(plan, started);
+    let mut channels: Vec<Channel<'_>> =
+        connections.iter().map(|connection| Channel::new(connection, clock.as_ref())).collect();
+    let streams = match shake_hands(plan, &test, clock, &connections, &mut channels) {
+        Ok(streams) => streams,
+        Err(error) => {
+            for connection in &connections {
+                connection.abort();
+            }
+            return not_begun(plan, started, clock.now(), error);
+        }
+    };
+    let outcomes = run_streams(plan, &streams, channels, clock.as_ref(), observer);
+    outcome(&test, outcomes, clock.now())
+}
+
+fn test_plan(plan: &ClientPlan, started: Timestamp) -> TestPlan {
+    TestPlan {
+        side: Side::Client,
+        test: plan.test,
+        transport: plan.transport,
+        parameters: plan.parameters.clone(),
+        started,
+        patience: plan.patience,
+        ceiling_bytes: None,
+        deadline: None,
+    }
+}
+
+fn open_all(
+    plan: &ClientPlan,
+    clock: &dyn Clock,
+    observer: &dyn ClientObserver,
+) -> Result<Vec<Arc<Connection>>, ClientError> {
+    plan.parameters.validate().map_err(|wrong| ClientError::Plan {
+        message: wrong.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "),
+    })?;
+    let options = ConnectOptions {
+        remote: plan.server,
+        local: plan.local,
+        interface: plan.interface.clone(),
+        socket: plan.socket.clone(),
+        timeout: plan.connect_timeout,
+    };
+    (0..plan.parameters.streams)
+        .map(|stream| {
+            let connection = connect(plan.transport, &options).map_err(|error| connect_error(&error))?;
+            observer.on_connected(&Connected {
+                at: clock.now(),
+                stream,
+                local: connection.local_addr(),
+                peer: connection.peer_addr(),
+            });
+            Ok(Arc::new(connection))
+        })
+        .collect()
+}
+
+pub(super) fn connect_error(error: &ConnectError) -> ClientError {
+    let message = error.to_string();
+    match error {
+        ConnectError::Refused { .. } | ConnectError::Unreachable { .. } | ConnectError::TimedOut { .. } => {
+            ClientError::Unreachable { message }
+        }
+        ConnectError::NoSuchTransport { .. } | ConnectError::Mptcp(_) | ConnectError::Congestion(_) => {
+            ClientError::Incapable { message }
+        }
+        _ => ClientError::Plan { message },
+    }
+}
+
+/// HELLO on every stream, ACCEPT from every stream, and only then START.
+fn shake_hands(
+    plan: &ClientPlan,
+    test: &TestPlan,
+    clock: &Arc<dyn Clock>,
+    connections: &[Arc<Connection>],
+    channels: &mut [Channel<'_>],
+) -> Result<Vec<Stream>, ClientError> {
+    let request =
+        Request { transport: plan.transport, patience: plan.patience, parameters: plan.parameters.clone() }
+            .to_json();
+    let failed = |error| handshake_error(plan, error);
+    let wait = || Wait::strict(clock.now(), plan.connect_timeout, "answer");
+    for (index, channel) in channels.iter_mut().enumerate() {
+        let hello = Frame::Hello(Hello::new(plan.test, index as u32, request.clone()));
+        channel.write(&hello, &mut wait()).map_err(failed)?;
+        match channel.frame(&mut wait()).map_err(failed)? {
+            Frame::Accept => {}
+            frame => return Err(failed(StreamError::unexpected("ACCEPT", frame))),
+        }
+        channel.accept_bodies_of(MAX_RECORD_BYTES);
+    }
+    let streams = connections
+        .iter()
+        .enumerate()
+        .map(|(index, connection)| {
+            let connection = Arc::clone(connection);
+            Stream::new(test.clone(), index as u32, connection, clock, plan.sample_interval)
+        })
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(failed)?;
+    for channel in channels {
+        channel.write(&Frame::Start, &mut wait()).map_err(failed)?;
+    }
+    Ok(streams)
+}
+
+pub(super) fn refused(refusal: Refusal) -> ClientError {
+    let Refusal { code, message, retry_after_ms } = refusal;
+    ClientError::Refused { code, message, retry_after_ms }
+}
+
+fn handshake_error(plan: &ClientPlan, error: StreamError) -> ClientError {
+    match error {
+        StreamError::Refused(refusal) => refused(refusal),
+        StreamError::Telemetry(_) | StreamError::Sampler(_) => {
+            ClientError::Plan { message: error.to_string() }
+        }
+        error => ClientError::Handshake { server: plan.server, message: error.to_string() },
+    }
+}
+
+/// One thread per stream; this thread tells the observer how far they are.
+fn run_streams(
+    plan: &ClientPlan,
+    streams: &[Stream],
+    channels: Vec<Channel<'_>>,
+    clock: &dyn Clock,
+    observer: &dyn ClientObserver,
+) -> Vec<StreamOutcome> {
+    let begun = AtomicBool::new(false);
+    let on_first_byte = |at| {
+        if !begun.swap(true, Ordering::Relaxed) {
+            observer.on_first_byte(at);
+        }
+    };
+    let (done, finished) = channel();
+    thread::scope(|scope| {
+        let mut outcomes = Vec::new();
+        for (stream, mut channel) in streams.iter().zip(channels) {
+            let done = done.clone();
+            let on_first_byte = &on_first_byte;
+            let run = move || {
+                // The receiver outlives every sender.
+                let _ = done.send(run_stream(stream, &mut channel, plan, on_first_byte));
+            };
+            if let Err(error) = thread::Builder::new().name("stream".to_owned()).spawn_scoped(scope, run) {
+                stream.connection.abort();
+                let error = Some(StreamError::Thread(error).to_string());
+                outcomes.push(StreamOutcome { client: stream.finish(clock), server: None, error });
+            }
+        }
+        drop(done);
+        loop {
+            match finished.recv_timeout(TICK) {
+                Ok(outcome) => outcomes.push(outcome),
+                Err(RecvTimeoutError::Timeout) if begun.load(Ordering::Relaxed) => {
+                    observer.on_progress(&progress(streams, clock.now()));
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return outcomes,
+            }
+        }
+    })
+}
+
+fn run_stream(
+    stream: &Stream,
+    channel: &mut Channel<'_>,
+    plan: &ClientPlan,
+    on_first_byte: &(dyn Fn(Timestamp) + Sync),
+) -> StreamOutcome {
+    let clock = channel.clock();
+    let result = stream.run(channel, on_first_byte);
+    let client = stream.finish(clock);
+    let exchanged = result.and_then(|()| exchange_records(stream, channel, &client));
+    match exchanged {
+        Ok(server) => StreamOutcome { client, server: Some(server), error: None },
+        Err(error) => {
+            // Nothing more is to be expected of it; a peer that still lives hears of it at once.
+            stream.connection.abort();
+            let error = format!("{error}{}", of_plan(plan, stream));
+            StreamOutcome { client, server: None, error: Some(error) }
+        }
+    }
+}
+
+/// Which stream, when there is more than one.
+fn of_plan(plan: &ClientPlan, stream: &Stream) -> String {
+    if plan.parameters.streams > 1 { format!(" (stream {})", stream.index()) } else { String::new() }
+}
+
+/// The server's record of the stream; then ours, and the end.
+fn exchange_records(
+    stream: &Stream,
+    channel: &mut Channel<'_>,
+    client: &EndRecord,
+) -> Result<EndRecord, StreamError> {
+    let clock = channel.clock();
+    let server = match channel.frame(&mut stream.wait(clock))? {
+        Frame::Record(json) => serde_json::from_slice(&json).map_err(StreamError::Record)?,
+        frame => return Err(StreamError::unexpected("RECORD", frame)),
+    };
+    // A courtesy to the server's operator: a test is not less complete when it does not arrive.
+    if let Ok(json) = client.clone().to_bounded_json(MAX_CLIENT_RECORD_BYTES) {
+        let _ = channel.write(&Frame::Record(json), &mut stream.wait(clock));
+    }
+    stream.connection.finish_sending();
+    // The server closes once it has it all.
+    channel.drain(CLOSING_TIME);
+    Ok(server)
+}
+
+fn progress(streams: &[Stream], at: Timestamp) -> Progress {
+    let (mut sent_bytes, mut received_bytes) = (0, 0);
+    let mut paths: BTreeMap<_, PathProgress> = BTreeMap::new();
+    for stream in streams {
+        let (sent, received) = stream.progress();
+        sent_bytes += sent;
+        received_bytes += received;
+        for figures in stream.latest().into_iter().flat_map(|snapshot| snapshot.subflows) {
+            let (local, remote) = (figures.local.ip(), figures.remote.ip());
+            let path = paths.entry((local, remote)).or_insert(PathProgress {
+                local,
+                remote,
+                acknowledged_bytes: 0,
+                received_bytes: 0,
+            });
+            path.acknowledged_bytes += figures.bytes_acked;
+            path.received_bytes += figures.bytes_received;
+        }
+    }
+    Progress { at, sent_bytes, received_bytes, paths: paths.into_values().collect() }
+}
+
+fn outcome(test: &TestPlan, outcomes: Vec<StreamOutcome>, ended: Timestamp) -> ClientOutcome {
+    let streams = outcomes.len();
+    let error = outcomes.iter().find_map(|outcome| outcome.error.clone());
+    let (client, server): (Vec<_>, Vec<_>) =
+        outcomes.into_iter().map(|outcome| (outcome.client, outcome.server)).unzip();
+    let server: Vec<EndRecord> = server.into_iter().flatten().collect();
+    let server = if server.len() == streams { EndRecord::of_streams(server) } else { None };
+    let client = EndRecord::of_streams(client).unwrap_or_else(|| empty_record(test, ended));
+    let completed = error.is_none() && client.completed && server.as_ref().is_some_and(|end| end.completed);
+    ClientOutcome {
+        hung: if completed { None } else { client.hung() },
+        error: match error {
+            None if completed => None,
+            None => Some(ClientError::Broken { message: "the server's record is not complete".to_owned() }),
+            Some(message) => Some(ClientError::Broken { message }),
+        },
+        completed,
+        client,
+        server,
+    }
+}
+
+fn not_begun(plan: &ClientPlan, started: Timestamp, ended: Timestamp, error: ClientError) -> ClientOutcome {
+    let mut client = empty_record(&test_plan(plan, started), ended);
+    client.errors.push(error.to_string());
+    ClientOutcome { client, server: None, completed: false, error: Some(error), hung: None }
+}
+
+fn empty_record(test: &TestPlan, ended: Timestamp) -> EndRecord {
+    EndRecord {
+        side: test.side,
+        test: test.test,
+        transport: test.transport,
+        parameters: test.parameters.clone(),
+        started: test.started,
+        ended,
+        deliveries: DeliverySeries::starting_at(test.started),
+        offered: DeliverySeries::starting_at(test.started),
+        streams: Vec::new(),
+        samples: Vec::new(),
+        samples_thinned_by: 1,
+        completed: false,
+        errors: Vec::new(),
+    }
+}

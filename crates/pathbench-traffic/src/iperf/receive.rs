@@ -1,0 +1,158 @@
+//! The receiving end of one stream.
+
+use crate::protocol::{DecodeError, Decoder, End, Event, Frame, FrameKind, Refusal};
+use pathbench_record::delivery::DeliverySeries;
+use pathbench_record::time::Timestamp;
+use std::time::Duration;
+use thiserror::Error;
+
+/// The sender's bytes are not what the test expects.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum ReceiveFault {
+    /// Not the protocol.
+    #[error(transparent)]
+    Decode(#[from] DecodeError),
+    /// A frame that has no place within test data.
+    #[error("the peer sent {kind} in the middle of the test data")]
+    Unexpected {
+        /// The frame's type.
+        kind: FrameKind,
+    },
+    /// The peer ended the test by force.
+    #[error("the peer ended the test: {0}")]
+    Refused(Refusal),
+    /// More payload than this end takes.
+    #[error("the peer sent more than the {limit} bytes that this end takes in one test")]
+    Excess {
+        /// The limit, in bytes.
+        limit: u64,
+    },
+}
+
+/// What became of a piece of input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Taken {
+    /// Bytes that belong to the test data; the rest comes after END.
+    pub consumed: usize,
+    /// Whether END is among them.
+    pub ended: bool,
+}
+
+/// Turns received bytes into deliveries, and knows when the data is complete.
+///
+/// *Progress* of a receiver is a byte received; before END, silence longer than its patience ends the test.
+#[derive(Debug)]
+pub struct ReceiveCore {
+    ceiling: Option<u64>,
+    patience: Duration,
+    received: u64,
+    end: Option<End>,
+    last_progress: Option<Timestamp>,
+    deliveries: DeliverySeries,
+}
+
+impl ReceiveCore {
+    /// A receiver of at most `ceiling` bytes whose series counts from `origin`.
+    #[must_use]
+    pub fn new(origin: Timestamp, patience: Duration, ceiling: Option<u64>) -> Self {
+        Self {
+            ceiling,
+            patience,
+            received: 0,
+            end: None,
+            last_progress: None,
+            deliveries: DeliverySeries::starting_at(origin),
+        }
+    }
+
+    /// The test begins: silence counts from now on.
+    pub const fn begin(&mut self, now: Timestamp) {
+        self.last_progress = Some(now);
+    }
+
+    /// Takes bytes that the socket gave at `now`. `decoder` is the connection's.
+    ///
+    /// # Errors
+    /// [`ReceiveFault`]; what came before the fault is counted.
+    pub fn take(
+        &mut self,
+        now: Timestamp,
+        decoder: &mut Decoder,
+        input: &[u8],
+    ) -> Result<Taken, ReceiveFault> {
+        let mut payload = 0;
+        let result = self.decode(decoder, input, &mut payload);
+        self.received += payload;
+        self.deliveries.record(now, payload);
+        self.last_progress = Some(now);
+        let taken = result?;
+        match self.ceiling {
+            Some(limit) if self.received > limit => Err(ReceiveFault::Excess { limit }),
+            _ => Ok(taken),
+        }
+    }
+
+    fn decode(
+        &mut self,
+        decoder: &mut Decoder,
+        input: &[u8],
+        payload: &mut u64,
+    ) -> Result<Taken, ReceiveFault> {
+        let mut consumed = 0;
+        while consumed < input.len() {
+            let (count, event) = decoder.decode(&input[consumed..])?;
+            consumed += count;
+            match event {
+                None => {}
+                Some(Event::Payload(run)) => *payload += run as u64,
+                Some(Event::Frame(Frame::End(end))) => {
+                    self.end = Some(end);
+                    return Ok(Taken { consumed, ended: true });
+                }
+                Some(Event::Frame(Frame::Refuse(refusal))) => return Err(ReceiveFault::Refused(refusal)),
+                Some(Event::Frame(frame)) => return Err(ReceiveFault::Unexpected { kind: frame.kind() }),
+            }
+        }
+        Ok(Taken { consumed, ended: false })
+    }
+
+    /// How long there was silence, once that exceeds the patience and END has not come.
+    #[must_use]
+    pub fn hung(&self, now: Timestamp) -> Option<Duration> {
+        if self.end.is_some() {
+            return None;
+        }
+        let silence = now.since(self.last_progress?);
+        (silence >= self.patience).then_some(silence)
+    }
+
+    /// When there last was progress; `None` before the test begins.
+    #[must_use]
+    pub const fn last_progress(&self) -> Option<Timestamp> {
+        self.last_progress
+    }
+
+    /// Payload bytes received.
+    #[must_use]
+    pub const fn received_bytes(&self) -> u64 {
+        self.received
+    }
+
+    /// What the sender said at its end.
+    #[must_use]
+    pub const fn end(&self) -> Option<End> {
+        self.end
+    }
+
+    /// Whether END came, not cut short, and exactly the bytes it speaks of.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.end.is_some_and(|end| !end.cut_short && end.bytes == self.received)
+    }
+
+    /// What was received, and when.
+    #[must_use]
+    pub const fn deliveries(&self) -> &DeliverySeries {
+        &self.deliveries
+    }
+}

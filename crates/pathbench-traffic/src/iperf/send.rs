@@ -1,0 +1,203 @@
+//! The sending end of one stream.
+
+use super::{Amount, RateSchedule, payload_bytes_per_block};
+use crate::protocol::{End, HEADER_BYTES, data_header};
+use pathbench_record::delivery::DeliverySeries;
+use pathbench_record::time::Timestamp;
+use std::time::Duration;
+
+/// What one stream is to send.
+#[derive(Debug, Clone, Copy)]
+pub struct SendPlan {
+    /// This stream's part.
+    pub amount: Amount,
+    /// Warm-up; a test by time lasts this much longer.
+    pub omit: Duration,
+    /// This stream's rate limit.
+    pub rate_bps: Option<u64>,
+    /// Largest write, header included.
+    pub block_bytes: u32,
+    /// The sender's own bound on the payload, whatever was asked for.
+    pub ceiling_bytes: Option<u64>,
+    /// No progress for this long ends the test.
+    pub patience: Duration,
+}
+
+/// What to do next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// Write `from..until` of the block, whose header is to be `header`.
+    Write {
+        /// The DATA header of the block.
+        header: [u8; HEADER_BYTES],
+        /// First byte of the block not yet accepted by the socket.
+        from: usize,
+        /// End of the block.
+        until: usize,
+    },
+    /// Nothing is due before this time.
+    WaitUntil(Timestamp),
+    /// All is sent; END follows.
+    Finished,
+}
+
+/// Decides what one stream writes and when, and keeps the series of what its socket accepted (`offered`).
+///
+/// *Progress* of a sender is a byte that its socket accepted or that the peer's kernel acknowledged, while
+/// there is something to write. Waiting for the rate limit is not a lack of progress.
+#[derive(Debug)]
+pub struct SendCore {
+    plan: SendPlan,
+    payload_per_block: usize,
+    schedule: Option<RateSchedule>,
+    /// End of a test by time; known from the first step on.
+    deadline: Option<Timestamp>,
+    /// The block being written: accepted bytes and length, header included.
+    block: Option<(usize, usize)>,
+    begun: u64,
+    accepted: u64,
+    cut_short: bool,
+    /// When the first write began.
+    first_write: Option<Timestamp>,
+    last_progress: Option<Timestamp>,
+    offered: DeliverySeries,
+}
+
+impl SendCore {
+    /// A sender that has not begun; its series counts from `origin`.
+    #[must_use]
+    pub fn new(plan: SendPlan, origin: Timestamp) -> Self {
+        Self {
+            plan,
+            payload_per_block: payload_bytes_per_block(plan.block_bytes, plan.rate_bps),
+            schedule: None,
+            deadline: None,
+            block: None,
+            begun: 0,
+            accepted: 0,
+            cut_short: false,
+            first_write: None,
+            last_progress: None,
+            offered: DeliverySeries::starting_at(origin),
+        }
+    }
+
+    /// Payload of a full block.
+    #[must_use]
+    pub const fn payload_per_block(&self) -> usize {
+        self.payload_per_block
+    }
+
+    /// What to do at `now`. The first call is the start of the test for this stream.
+    pub fn next(&mut self, now: Timestamp) -> Step {
+        if self.last_progress.is_none() {
+            self.start(now);
+        }
+        if let Some((from, until)) = self.block {
+            return Self::write(from, until);
+        }
+        let Some(payload) = self.next_payload(now) else { return Step::Finished };
+        if let Some(schedule) = &mut self.schedule {
+            if let Err(due) = schedule.ready(now) {
+                // Not later than the end of the test, so that END is not late by a block's time.
+                return Step::WaitUntil(self.deadline.map_or(due, |deadline| due.min(deadline)));
+            }
+            schedule.book(payload);
+        }
+        self.begun += payload;
+        self.first_write.get_or_insert(now);
+        self.last_progress = Some(now);
+        let until = HEADER_BYTES + payload as usize;
+        self.block = Some((0, until));
+        Self::write(0, until)
+    }
+
+    /// The socket accepted `count` bytes of the last [`Step::Write`] at `now`.
+    pub fn accepted(&mut self, now: Timestamp, count: usize) {
+        let Some((from, until)) = self.block else { return };
+        let reached = (from + count).min(until);
+        let payload = reached.saturating_sub(HEADER_BYTES) - from.saturating_sub(HEADER_BYTES);
+        self.accepted += payload as u64;
+        self.offered.record(now, payload as u64);
+        if self.offered.first == Some(now) {
+            // The receiver may have the first bytes of a write before the call returns; cause comes before effect.
+            self.offered.first = self.first_write;
+        }
+        self.block = if reached < until { Some((reached, until)) } else { None };
+        if count > 0 {
+            self.last_progress = Some(now);
+        }
+    }
+
+    /// The peer's kernel acknowledged more bytes by `now`.
+    pub const fn acknowledged(&mut self, now: Timestamp) {
+        self.last_progress = Some(now);
+    }
+
+    /// How long there was no progress, once that exceeds the patience.
+    #[must_use]
+    pub fn hung(&self, now: Timestamp) -> Option<Duration> {
+        let silence = now.since(self.last_progress?);
+        (silence >= self.plan.patience).then_some(silence)
+    }
+
+    /// When there last was progress; `None` before the first step.
+    #[must_use]
+    pub const fn last_progress(&self) -> Option<Timestamp> {
+        self.last_progress
+    }
+
+    /// Payload bytes that the socket accepted.
+    #[must_use]
+    pub const fn accepted_bytes(&self) -> u64 {
+        self.accepted
+    }
+
+    /// What the socket accepted, and when.
+    #[must_use]
+    pub const fn offered(&self) -> &DeliverySeries {
+        &self.offered
+    }
+
+    /// Body of the END frame.
+    #[must_use]
+    pub fn end(&self) -> End {
+        let elapsed = match (self.offered.first, self.offered.last) {
+            (Some(first), Some(last)) => last.since(first),
+            _ => Duration::ZERO,
+        };
+        End {
+            bytes: self.accepted,
+            elapsed_ns: u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX),
+            cut_short: self.cut_short,
+        }
+    }
+
+    fn start(&mut self, now: Timestamp) {
+        self.last_progress = Some(now);
+        self.schedule = self.plan.rate_bps.map(|rate| RateSchedule::new(rate, now));
+        if let Amount::Duration(duration) = self.plan.amount {
+            self.deadline = Some(now + self.plan.omit + duration);
+        }
+    }
+
+    /// Payload of the block to begin at `now`; `None` when everything has been sent.
+    fn next_payload(&mut self, now: Timestamp) -> Option<u64> {
+        let mut payload = self.payload_per_block as u64;
+        if let Amount::Bytes(bytes) = self.plan.amount {
+            payload = payload.min(bytes - self.begun);
+        }
+        if self.deadline.is_some_and(|deadline| now >= deadline) || payload == 0 {
+            return None;
+        }
+        if let Some(ceiling) = self.plan.ceiling_bytes {
+            payload = payload.min(ceiling - self.begun);
+            self.cut_short = payload == 0;
+        }
+        (payload > 0).then_some(payload)
+    }
+
+    fn write(from: usize, until: usize) -> Step {
+        Step::Write { header: data_header((until - HEADER_BYTES) as u32), from, until }
+    }
+}

@@ -1,0 +1,373 @@
+//! Frame types, their bodies, and how they are written.
+
+use super::{
+    DecodeError, HEADER_BYTES, MAGIC, MAX_DATA_BYTES, MAX_HELLO_BYTES, MAX_RECORD_BYTES, MAX_SMALL_BYTES,
+    TestId, VERSION,
+};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// Byte 0 of a header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum FrameKind {
+    /// Client asks for a stream of a test.
+    Hello = 1,
+    /// Server grants it.
+    Accept = 2,
+    /// Server does not, or ends a test by force.
+    Refuse = 3,
+    /// Client: every stream of the test is accepted, data may flow.
+    Start = 4,
+    /// Test data.
+    Data = 5,
+    /// The sender of test data has sent all of it.
+    End = 6,
+    /// The receiver of test data has received up to END.
+    Done = 7,
+    /// One end's record, JSON.
+    Record = 8,
+    /// Asks for the record of a test.
+    Fetch = 9,
+    /// There is no such record.
+    NotFound = 10,
+}
+
+impl FrameKind {
+    /// The kind with this code.
+    #[must_use]
+    pub const fn from_code(code: u8) -> Option<Self> {
+        Some(match code {
+            1 => Self::Hello,
+            2 => Self::Accept,
+            3 => Self::Refuse,
+            4 => Self::Start,
+            5 => Self::Data,
+            6 => Self::End,
+            7 => Self::Done,
+            8 => Self::Record,
+            9 => Self::Fetch,
+            10 => Self::NotFound,
+            _ => return None,
+        })
+    }
+
+    /// Smallest and largest body.
+    pub(super) const fn body_bounds(self) -> (usize, usize) {
+        match self {
+            Self::Hello => (MAGIC.len() + 2 + 16 + 4, MAX_HELLO_BYTES),
+            Self::Accept | Self::Start | Self::NotFound => (0, 0),
+            Self::Refuse => (2, MAX_SMALL_BYTES),
+            Self::Data => (1, MAX_DATA_BYTES),
+            Self::End => (16, 16),
+            Self::Done => (8, 8),
+            Self::Record => (2, MAX_RECORD_BYTES),
+            Self::Fetch => (MAGIC.len() + 2 + 16, MAGIC.len() + 2 + 16),
+        }
+    }
+
+    /// Flag bits that have a meaning for this kind.
+    pub(super) const fn known_flags(self) -> u8 {
+        match self {
+            Self::End => FLAG_CUT_SHORT,
+            Self::Fetch => FLAG_END_TEST,
+            _ => 0,
+        }
+    }
+}
+
+impl fmt::Display for FrameKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Hello => "HELLO",
+            Self::Accept => "ACCEPT",
+            Self::Refuse => "REFUSE",
+            Self::Start => "START",
+            Self::Data => "DATA",
+            Self::End => "END",
+            Self::Done => "DONE",
+            Self::Record => "RECORD",
+            Self::Fetch => "FETCH",
+            Self::NotFound => "NOT_FOUND",
+        })
+    }
+}
+
+/// END: the sender stopped before the amount that was asked for.
+const FLAG_CUT_SHORT: u8 = 1;
+
+/// FETCH: end the test first if it is still running.
+const FLAG_END_TEST: u8 = 1;
+
+/// A control frame. DATA is not one: its body never is in memory as a whole.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Frame {
+    /// See [`FrameKind::Hello`].
+    Hello(Hello),
+    /// See [`FrameKind::Accept`].
+    Accept,
+    /// See [`FrameKind::Refuse`].
+    Refuse(Refusal),
+    /// See [`FrameKind::Start`].
+    Start,
+    /// See [`FrameKind::End`].
+    End(End),
+    /// See [`FrameKind::Done`].
+    Done {
+        /// DATA payload received, in bytes.
+        bytes: u64,
+    },
+    /// See [`FrameKind::Record`]; the JSON text.
+    Record(Vec<u8>),
+    /// See [`FrameKind::Fetch`].
+    Fetch(Fetch),
+    /// See [`FrameKind::NotFound`].
+    NotFound,
+}
+
+/// Body of HELLO: magic, version (u16), test id (16 bytes), stream (u32), request (JSON).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hello {
+    /// Protocol version of the client.
+    pub version: u16,
+    /// The test.
+    pub test: TestId,
+    /// Which of its streams this connection is, from 0.
+    pub stream: u32,
+    /// The pattern and its parameters: JSON, not yet looked at.
+    pub request: Vec<u8>,
+}
+
+/// Body of END: payload bytes sent (u64), nanoseconds from the first to the last of them (u64).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct End {
+    /// DATA payload sent on this connection, in bytes. Below 2^63.
+    pub bytes: u64,
+    /// From the first to the last byte handed to the sender's socket.
+    pub elapsed_ns: u64,
+    /// The sender stopped before the amount that was asked for (a limit of its own).
+    pub cut_short: bool,
+}
+
+/// Body of FETCH: magic, version (u16), test id (16 bytes).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fetch {
+    /// Protocol version of the client.
+    pub version: u16,
+    /// The test.
+    pub test: TestId,
+    /// The client has given the test up: end it now if it still runs, then answer.
+    pub end_test: bool,
+}
+
+/// Body of REFUSE, as JSON.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refusal {
+    /// The class of reason.
+    pub code: RefusalCode,
+    /// The reason in words, for the person at the client.
+    pub message: String,
+    /// When it makes sense to try again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_after_ms: Option<u64>,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)?;
+        match self.retry_after_ms {
+            None => Ok(()),
+            Some(ms) => write!(f, " (try again in {} s)", ms.div_ceil(1000)),
+        }
+    }
+}
+
+/// Why a server refuses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RefusalCode {
+    /// It runs as many tests as it takes.
+    Busy,
+    /// The request exceeds one of its limits.
+    Limit,
+    /// The request makes no sense.
+    BadRequest,
+    /// It knows not this version, transport or pattern.
+    Unsupported,
+}
+
+/// Header of a DATA frame with `length` bytes of payload.
+#[must_use]
+pub const fn data_header(length: u32) -> [u8; HEADER_BYTES] {
+    header(FrameKind::Data, 0, length)
+}
+
+const fn header(kind: FrameKind, flags: u8, length: u32) -> [u8; HEADER_BYTES] {
+    let length = length.to_be_bytes();
+    [kind as u8, flags, 0, 0, length[0], length[1], length[2], length[3]]
+}
+
+impl Frame {
+    /// Its kind.
+    #[must_use]
+    pub const fn kind(&self) -> FrameKind {
+        match self {
+            Self::Hello(_) => FrameKind::Hello,
+            Self::Accept => FrameKind::Accept,
+            Self::Refuse(_) => FrameKind::Refuse,
+            Self::Start => FrameKind::Start,
+            Self::End(_) => FrameKind::End,
+            Self::Done { .. } => FrameKind::Done,
+            Self::Record(_) => FrameKind::Record,
+            Self::Fetch(_) => FrameKind::Fetch,
+            Self::NotFound => FrameKind::NotFound,
+        }
+    }
+
+    /// The frame as it goes on the wire.
+    ///
+    /// # Errors
+    /// [`DecodeError::Length`] when the body exceeds what its kind allows (a receiver would reject it).
+    pub fn encode(&self) -> Result<Vec<u8>, DecodeError> {
+        let (flags, body) = self.body();
+        let kind = self.kind();
+        let (least, most) = kind.body_bounds();
+        if !(least..=most).contains(&body.len()) {
+            return Err(DecodeError::Length { kind, length: body.len() as u64, least, most });
+        }
+        let mut bytes = Vec::with_capacity(HEADER_BYTES + body.len());
+        bytes.extend_from_slice(&header(kind, flags, body.len() as u32));
+        bytes.extend_from_slice(&body);
+        Ok(bytes)
+    }
+
+    fn body(&self) -> (u8, Vec<u8>) {
+        let mut body = Vec::new();
+        let mut flags = 0;
+        match self {
+            Self::Accept | Self::Start | Self::NotFound => {}
+            Self::Hello(hello) => {
+                body.extend_from_slice(&MAGIC);
+                body.extend_from_slice(&hello.version.to_be_bytes());
+                body.extend_from_slice(&hello.test.0);
+                body.extend_from_slice(&hello.stream.to_be_bytes());
+                body.extend_from_slice(&hello.request);
+            }
+            Self::Refuse(refusal) => body = refusal.to_json(),
+            Self::End(end) => {
+                flags = if end.cut_short { FLAG_CUT_SHORT } else { 0 };
+                body.extend_from_slice(&end.bytes.to_be_bytes());
+                body.extend_from_slice(&end.elapsed_ns.to_be_bytes());
+            }
+            Self::Done { bytes } => body.extend_from_slice(&bytes.to_be_bytes()),
+            Self::Record(json) => body.extend_from_slice(json),
+            Self::Fetch(fetch) => {
+                flags = if fetch.end_test { FLAG_END_TEST } else { 0 };
+                body.extend_from_slice(&MAGIC);
+                body.extend_from_slice(&fetch.version.to_be_bytes());
+                body.extend_from_slice(&fetch.test.0);
+            }
+        }
+        (flags, body)
+    }
+
+    /// Reads a whole body; its length lies within the bounds of its kind.
+    pub(super) fn parse(kind: FrameKind, flags: u8, body: Vec<u8>) -> Result<Self, DecodeError> {
+        let mut fields = Fields { kind, rest: &body };
+        Ok(match kind {
+            FrameKind::Accept => Self::Accept,
+            FrameKind::Start => Self::Start,
+            FrameKind::NotFound => Self::NotFound,
+            FrameKind::Record => Self::Record(body),
+            FrameKind::Done => Self::Done { bytes: fields.byte_count()? },
+            FrameKind::End => Self::End(End {
+                bytes: fields.byte_count()?,
+                elapsed_ns: u64::from_be_bytes(fields.take()?),
+                cut_short: flags & FLAG_CUT_SHORT != 0,
+            }),
+            FrameKind::Hello => {
+                fields.magic()?;
+                Self::Hello(Hello {
+                    version: u16::from_be_bytes(fields.take()?),
+                    test: TestId(fields.take()?),
+                    stream: u32::from_be_bytes(fields.take()?),
+                    request: fields.rest.to_vec(),
+                })
+            }
+            FrameKind::Fetch => {
+                fields.magic()?;
+                Self::Fetch(Fetch {
+                    version: u16::from_be_bytes(fields.take()?),
+                    test: TestId(fields.take()?),
+                    end_test: flags & FLAG_END_TEST != 0,
+                })
+            }
+            FrameKind::Refuse => Self::Refuse(
+                serde_json::from_slice(&body)
+                    .map_err(|error| DecodeError::Malformed { kind, reason: error.to_string() })?,
+            ),
+            FrameKind::Data => {
+                let reason = "test data is not a control frame".to_owned();
+                return Err(DecodeError::Malformed { kind, reason });
+            }
+        })
+    }
+}
+
+impl Hello {
+    /// A HELLO of this build's version.
+    #[must_use]
+    pub const fn new(test: TestId, stream: u32, request: Vec<u8>) -> Self {
+        Self { version: VERSION, test, stream, request }
+    }
+}
+
+impl Refusal {
+    /// A refusal; messages longer than a frame can carry are cut.
+    #[must_use]
+    pub fn new(code: RefusalCode, message: impl Into<String>, retry_after_ms: Option<u64>) -> Self {
+        let mut message: String = message.into();
+        if message.len() > 500 {
+            message = message.chars().take(400).collect();
+        }
+        Self { code, message, retry_after_ms }
+    }
+
+    fn to_json(&self) -> Vec<u8> {
+        // A struct of strings and numbers always serialises; an empty body would be refused by `encode`.
+        serde_json::to_vec(self).unwrap_or_default()
+    }
+}
+
+/// Reads fixed-size fields off the front of a body.
+struct Fields<'a> {
+    kind: FrameKind,
+    rest: &'a [u8],
+}
+
+impl Fields<'_> {
+    fn take<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
+        let Some((field, rest)) = self.rest.split_first_chunk::<N>() else {
+            return Err(self.malformed("it ends within a field"));
+        };
+        self.rest = rest;
+        Ok(*field)
+    }
+
+    fn magic(&mut self) -> Result<(), DecodeError> {
+        if self.take::<8>()? == MAGIC { Ok(()) } else { Err(DecodeError::Magic { kind: self.kind }) }
+    }
+
+    fn byte_count(&mut self) -> Result<u64, DecodeError> {
+        let count = u64::from_be_bytes(self.take()?);
+        if count >> 63 == 0 {
+            Ok(count)
+        } else {
+            Err(self.malformed("a count of 2^63 bytes or more cannot be true"))
+        }
+    }
+
+    fn malformed(&self, reason: &str) -> DecodeError {
+        DecodeError::Malformed { kind: self.kind, reason: reason.to_owned() }
+    }
+}

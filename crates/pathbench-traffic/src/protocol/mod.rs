@@ -1,0 +1,55 @@
+//! The test protocol: how a test travels inside the connection that it measures.
+//!
+//! One connection is one stream of a test; there is no separate control connection that could die in its
+//! place. Every frame is an 8-byte header and a body:
+//!
+//! ```text
+//!  byte 0     1       2..4          4..8                 8..
+//!  type     flags   0x0000   length, big-endian u32    body of `length` bytes
+//! ```
+//!
+//! ```text
+//! client                                   server
+//! HELLO  magic, version, test, stream,  ─►
+//!        request as JSON
+//!                                       ◄─ ACCEPT, or REFUSE and close
+//! START  all streams are accepted       ─►
+//! DATA…  END{bytes}        (upload, both)   DATA…  END{bytes}     (download, both)
+//! DONE{bytes received}  (download, both)    DONE{bytes received}  (upload, both)
+//!                                       ◄─ RECORD of the server's end of the stream
+//! RECORD of the client's end            ─►  close
+//! ```
+//!
+//! On a fresh connection, over any path: `FETCH{test}` ─► `RECORD` of the whole test as the server saw it,
+//! or `NOT_FOUND`.
+
+mod decoder;
+mod error;
+mod frame;
+mod test_id;
+
+pub use decoder::{Decoder, Event};
+pub use error::DecodeError;
+pub use frame::{End, Fetch, Frame, FrameKind, Hello, Refusal, RefusalCode, data_header};
+pub use test_id::{InvalidTestId, TestId};
+
+/// First bytes of the body of HELLO and FETCH.
+pub const MAGIC: [u8; 8] = *b"PATHBNCH";
+
+/// The protocol version this build speaks.
+pub const VERSION: u16 = 1;
+
+/// Bytes of a frame header.
+pub const HEADER_BYTES: usize = 8;
+
+/// Largest body of HELLO.
+pub const MAX_HELLO_BYTES: usize = 64 * 1024;
+
+/// Largest body of the other small frames (ACCEPT, REFUSE).
+pub const MAX_SMALL_BYTES: usize = 4 * 1024;
+
+/// Largest body of DATA; it is never held in memory as a whole by a receiver.
+pub const MAX_DATA_BYTES: usize = 16 * 1024 * 1024;
+
+/// Largest body of RECORD.
+pub const MAX_RECORD_BYTES: usize = 8 * 1024 * 1024;

@@ -1,0 +1,113 @@
+//! What a server grants.
+
+use crate::iperf::{Amount, IperfParameters, MAX_STREAMS};
+use std::time::Duration;
+
+/// Bounds of a server. Whatever strangers send, its memory, threads and time stay within them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limits {
+    /// Tests that run at the same time.
+    pub max_tests: usize,
+    /// Connections at the same time, half-open ones included.
+    pub max_connections: usize,
+    /// Streams of one test.
+    pub max_streams: u32,
+    /// Payload of one test in one direction; `None`: as much as fits into the time.
+    pub max_bytes: Option<u64>,
+    /// Duration of a test, warm-up included. A test by bytes is cut off at this time.
+    pub max_duration: Duration,
+    /// Longest patience a client may ask for.
+    pub max_patience: Duration,
+    /// Time for a connection to say what it wants, and for a test to start once it is accepted.
+    pub handshake_timeout: Duration,
+    /// Records kept.
+    pub max_records: usize,
+    /// Bytes of all records kept.
+    pub max_record_bytes: usize,
+    /// How long a record is kept after its test.
+    pub keep_records_for: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            max_tests: 4,
+            max_connections: 256,
+            max_streams: MAX_STREAMS,
+            max_bytes: None,
+            max_duration: Duration::from_secs(3600),
+            max_patience: Duration::from_secs(120),
+            handshake_timeout: Duration::from_secs(10),
+            max_records: 64,
+            max_record_bytes: 64 * 1024 * 1024,
+            keep_records_for: Duration::from_secs(600),
+        }
+    }
+}
+
+impl Limits {
+    /// Why a test exceeds a limit, in words; `None` when it does not.
+    #[must_use]
+    pub fn objection(&self, parameters: &IperfParameters, patience: Duration) -> Option<String> {
+        if parameters.streams > self.max_streams {
+            return Some(format!(
+                "{} streams were asked for; this server allows {}",
+                parameters.streams, self.max_streams
+            ));
+        }
+        if patience > self.max_patience || patience < Duration::from_millis(100) {
+            return Some(format!(
+                "a patience of {} s was asked for; this server allows 0.1 to {} s",
+                patience.as_secs_f64(),
+                self.max_patience.as_secs_f64()
+            ));
+        }
+        match (parameters.amount, self.max_bytes) {
+            (Amount::Bytes(asked), Some(most)) if asked > most => {
+                Some(format!("{asked} bytes were asked for; this server allows {most} in each direction"))
+            }
+            (Amount::Duration(asked), _) if asked.saturating_add(parameters.omit) > self.max_duration => {
+                Some(format!(
+                    "{} s were asked for (warm-up included); this server allows {} s",
+                    asked.saturating_add(parameters.omit).as_secs_f64(),
+                    self.max_duration.as_secs_f64()
+                ))
+            }
+            _ => None,
+        }
+    }
+
+    /// The bound on the payload of each stream of a test.
+    #[must_use]
+    pub fn stream_ceiling(&self, parameters: &IperfParameters) -> Option<u64> {
+        self.max_bytes.map(|most| most.div_ceil(u64::from(parameters.streams.max(1))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn objections_name_what_was_asked_and_what_is_allowed() {
+        let limits = Limits {
+            max_streams: 4,
+            max_bytes: Some(1000),
+            max_duration: Duration::from_secs(20),
+            ..Limits::default()
+        };
+        let patience = Duration::from_secs(5);
+        let fine = IperfParameters::default();
+        assert_eq!(limits.objection(&fine, patience), None);
+        let cases = [
+            (IperfParameters { streams: 5, ..fine.clone() }, patience, "allows 4"),
+            (IperfParameters { amount: Amount::Bytes(1001), ..fine.clone() }, patience, "allows 1000"),
+            (IperfParameters { omit: Duration::from_secs(11), ..fine.clone() }, patience, "21 s"),
+            (fine.clone(), Duration::MAX, "allows 0.1 to 120 s"),
+        ];
+        for (parameters, patience, words) in cases {
+            let objection = limits.objection(&parameters, patience).unwrap_or_default();
+            assert!(objection.contains(words), "{objection}");
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! The server: one thread per connection, bounded in everything that a stranger could make grow.
+
+mod limits;
+mod registry;
+mod session;
+
+pub use limits::Limits;
+
+/// Largest record that a server takes from a client, per stream.
+pub(crate) const MAX_CLIENT_RECORD_BYTES: usize = 1024 * 1024;
+
+use crate::stream::lock;
+use pathbench_record::time::Clock;
+use pathbench_record::transport::Transport;
+use pathbench_transport::{AcceptError, BindError, Connection, Listener, SocketOptions};
+use registry::Registry;
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+use std::{fmt, io};
+use thiserror::Error;
+
+/// Connections that wait to be accepted, per listener.
+const BACKLOG: u32 = 128;
+
+/// Pause of a listener that cannot accept (no file descriptors, no memory).
+const EXHAUSTED_PAUSE: Duration = Duration::from_millis(100);
+
+/// Where and how to serve.
+#[derive(Debug, Clone)]
+pub struct ServerOptions {
+    /// Transports and addresses to listen on; port 0 for the kernel's choice. An mptcp listener serves plain
+    /// TCP clients as well.
+    pub listeners: Vec<(Transport, SocketAddr)>,
+    /// What is granted.
+    pub limits: Limits,
+    /// Options of every accepted connection.
+    pub socket: SocketOptions,
+    /// Interval of the kernel's figures per path, at least 1 ms.
+    pub sample_interval: Duration,
+}
+
+/// Why a server could not be started.
+#[derive(Debug, Error)]
+pub enum StartError {
+    /// An address cannot be listened on.
+    #[error(transparent)]
+    Bind(#[from] BindError),
+    /// No thread to be had.
+    #[error("starting a thread of the server: {0}")]
+    Thread(io::Error),
+    /// Nothing to listen on.
+    #[error("a server needs at least one address to listen on")]
+    NoListener,
+}
+
+/// A running server; stops when dropped.
+pub struct Server {
+    shared: Arc<Shared>,
+    listeners: Vec<Arc<Listener>>,
+    addresses: Vec<(Transport, SocketAddr)>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// What all threads of a server share.
+struct Shared {
+    options: ServerOptions,
+    clock: Arc<dyn Clock>,
+    registry: Registry,
+    /// Live connections by number, to be aborted at the end.
+    connections: Mutex<HashMap<u64, Arc<Connection>>>,
+    next_connection: AtomicU64,
+    stopping: AtomicBool,
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server").field("addresses", &self.addresses).finish_non_exhaustive()
+    }
+}
+
+impl Server {
+    /// Listens on all addresses and serves until [`Server::stop`].
+    ///
+    /// # Errors
+    /// See [`StartError`]; nothing stays behind.
+    pub fn start(options: ServerOptions, clock: Arc<dyn Clock>) -> Result<Self, StartError> {
+        if options.listeners.is_empty() {
+            return Err(StartError::NoListener);
+        }
+        let mut listeners = Vec::new();
+        for &(transport, address) in &options.listeners {
+            let listener = Listener::bind(transport, address, BACKLOG, &options.socket)?;
+            listeners.push((transport, Arc::new(listener)));
+        }
+        let registry = Registry::new(options.limits.clone());
+        let mut server = Self {
+            shared: Arc::new(Shared {
+                options,
+                clock,
+                registry,
+                connections: Mutex::new(HashMap::new()),
+                next_connection: AtomicU64::new(0),
+                stopping: AtomicBool::new(false),
+            }),
+            addresses: listeners.iter().map(|(transport, at)| (*transport, at.local_addr())).collect(),
+            listeners: listeners.into_iter().map(|(_, listener)| listener).collect(),
+            threads: Vec::new(),
+        };
+        for listener in server.listeners.clone() {
+            let shared = Arc::clone(&server.shared);
+            let thread = thread::Builder::new()
+                .name("listener".to_owned())
+                .spawn(move || listen(&shared, &listener))
+                .map_err(StartError::Thread)?;
+            server.threads.push(thread);
+        }
+        Ok(server)
+    }
+
+    /// Where it listens, in the order of the options, ports filled in.
+    #[must_use]
+    pub fn addresses(&self) -> &[(Transport, SocketAddr)] {
+        &self.addresses
+    }
+
+    /// Stops listening, aborts every connection and waits for the threads.
+    pub fn stop(self) {
+        drop(self);
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.shared.stopping.store(true, Ordering::SeqCst);
+        self.listeners.iter().for_each(|listener| listener.close());
+        // Each listener thread waits for the threads of its connections.
+        lock(&self.shared.connections).values().for_each(|connection| connection.abort());
+        for thread in self.threads.drain(..) {
+            // A panic of a listener has been printed already; there is nothing else to save here.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn listen(shared: &Arc<Shared>, listener: &Listener) {
+    thread::scope(|scope| {
+        loop {
+            let connection = match listener.accept() {
+                Ok((connection, _)) => Arc::new(connection),
+                Err(AcceptError::Closed { .. }) => return,
+                Err(_) => {
+                    if shared.stopping.load(Ordering::SeqCst) {
+                        return;
+                    }
+                    shared.clock.sleep_until(shared.clock.now() + EXHAUSTED_PAUSE);
+                    continue;
+                }
+            };
+            let Some(number) = shared.admit(&connection) else { continue };
+            let serve = move || {
+                session::serve(shared, &connection);
+                lock(&shared.connections).remove(&number);
+            };
+            // No thread: the connection is dropped with the closure, and the peer sees it close.
+            if thread::Builder::new().name("connection".to_owned()).spawn_scoped(scope, serve).is_err() {
+                lock(&shared.connections).remove(&number);
+            }
+        }
+    });
+}
+
+impl Shared {
+    /// Counts a connection in; `None` when there are too many or the server is stopping.
+    fn admit(&self, connection: &Arc<Connection>) -> Option<u64> {
+        let mut connections = lock(&self.connections);
+        if connections.len() >= self.options.limits.max_connections || self.stopping.load(Ordering::SeqCst) {
+            return None;
+        }
+        let number = self.next_connection.fetch_add(1, Ordering::Relaxed);
+        connections.insert(number, Arc::clone(connection));
+        Some(number)
+    }
+}

@@ -1,0 +1,163 @@
+//! The threads of the data phase: one per direction.
+
+use super::acknowledgements::Acknowledgements;
+use super::channel::write_frame;
+use super::{Channel, Stream, StreamError, TICK, Wait, lock};
+use crate::iperf::{Block, ReceiveCore, SendCore, Step};
+use crate::protocol::{Frame, HEADER_BYTES};
+use pathbench_record::time::{Clock, Timestamp};
+use pathbench_transport::{Connection, SendError};
+use std::sync::Mutex;
+use std::thread;
+use std::time::Duration;
+
+/// How long a reason that the peer gave before it closed may take to be read.
+const EXPLANATION: Duration = Duration::from_millis(500);
+
+type FirstByte<'a> = &'a (dyn Fn(Timestamp) + Sync);
+
+/// Sends, receives, or both at once, up to END in each direction.
+pub(super) fn exchange(
+    stream: &Stream,
+    channel: &mut Channel<'_>,
+    on_first_byte: FirstByte<'_>,
+) -> Result<(), StreamError> {
+    let clock = channel.clock();
+    match (&stream.sending, &stream.receiving) {
+        (Some(core), None) => send(stream, core, clock, on_first_byte)
+            .map_err(|error| explanation(channel, &error).unwrap_or(error)),
+        (None, Some(core)) => receive(stream, core, channel, on_first_byte),
+        (Some(outgoing), Some(incoming)) => thread::scope(|scope| {
+            let sender = thread::Builder::new()
+                .name("sender".to_owned())
+                .spawn_scoped(scope, || {
+                    let result = send(stream, outgoing, clock, on_first_byte);
+                    if result.is_err() {
+                        stream.connection.abort();
+                    }
+                    result
+                })
+                .map_err(StreamError::Thread)?;
+            let received = receive(stream, incoming, channel, on_first_byte);
+            if received.is_err() {
+                stream.connection.abort();
+            }
+            let sent = sender.join().unwrap_or(Err(StreamError::Panic));
+            first_cause(received, sent)
+        }),
+        (None, None) => Ok(()),
+    }
+}
+
+/// Of two failures the one that is not the other's consequence.
+fn first_cause(left: Result<(), StreamError>, right: Result<(), StreamError>) -> Result<(), StreamError> {
+    match (left, right) {
+        (Err(left), Err(right)) => Err(if left.is_consequence() { right } else { left }),
+        (left, right) => left.and(right),
+    }
+}
+
+/// A refusal that the peer sent before it closed the connection under our data.
+fn explanation(channel: &mut Channel<'_>, error: &StreamError) -> Option<StreamError> {
+    if !error.may_have_an_explanation() {
+        return None;
+    }
+    let mut wait = Wait::strict(channel.clock().now(), EXPLANATION, "say why");
+    match channel.frame(&mut wait) {
+        Ok(Frame::Refuse(refusal)) => Some(StreamError::Refused(refusal)),
+        _ => None,
+    }
+}
+
+fn send(
+    stream: &Stream,
+    core: &Mutex<SendCore>,
+    clock: &dyn Clock,
+    on_first_byte: FirstByte<'_>,
+) -> Result<(), StreamError> {
+    let connection: &Connection = &stream.connection;
+    let mut block = Block::new(lock(core).payload_per_block());
+    let mut block_header = [0; HEADER_BYTES];
+    let mut acknowledgements = None;
+    let mut now = clock.now();
+    let mut step = lock(core).next(now);
+    on_first_byte(now);
+    loop {
+        match step {
+            Step::Finished => break,
+            Step::WaitUntil(due) => {
+                clock.sleep_until(due);
+                now = clock.now();
+                step = lock(core).next(now);
+            }
+            Step::Write { header, from, until } => {
+                if header != block_header {
+                    block_header = header;
+                    block.set_header(header);
+                }
+                match connection.send(&block.bytes()[from..until], Some(TICK)) {
+                    Ok(count) => {
+                        now = clock.now();
+                        let mut core = lock(core);
+                        core.accepted(now, count);
+                        step = core.next(now);
+                    }
+                    Err(SendError::TimedOut { peer, .. }) => {
+                        now = clock.now();
+                        let watch = acknowledgements.get_or_insert_with(|| Acknowledgements::of(connection));
+                        let advanced = watch.advanced();
+                        let mut core = lock(core);
+                        if advanced {
+                            core.acknowledged(now);
+                        }
+                        if let Some(silence) = core.hung(now) {
+                            return Err(StreamError::Hung { peer, doing: "sending", silence });
+                        }
+                    }
+                    Err(error) => return Err(error.into()),
+                }
+            }
+        }
+        if stream.plan.deadline.is_some_and(|deadline| now > deadline) {
+            return Err(StreamError::Overtime);
+        }
+    }
+    let end = Frame::End(lock(core).end());
+    write_frame(connection, clock, &end, &mut stream.wait(clock))
+}
+
+fn receive(
+    stream: &Stream,
+    core: &Mutex<ReceiveCore>,
+    channel: &mut Channel<'_>,
+    on_first_byte: FirstByte<'_>,
+) -> Result<(), StreamError> {
+    let clock = channel.clock();
+    let peer = channel.connection().peer_addr();
+    channel.prepare_for_data();
+    lock(core).begin(clock.now());
+    let mut begun = false;
+    loop {
+        let came = channel.fill()?;
+        let now = clock.now();
+        if came {
+            let (input, decoder) = channel.unread();
+            let taken = lock(core).take(now, decoder, input)?;
+            channel.consume(taken.consumed);
+            if !begun {
+                begun = lock(core).received_bytes() > 0;
+                if begun {
+                    on_first_byte(now);
+                }
+            }
+            if taken.ended {
+                return Ok(());
+            }
+        } else if let Some(silence) = lock(core).hung(now) {
+            return Err(StreamError::Hung { peer, doing: "receiving", silence });
+        }
+        if stream.plan.deadline.is_some_and(|deadline| now > deadline) {
+            return Err(StreamError::Overtime);
+        }
+    }
+}

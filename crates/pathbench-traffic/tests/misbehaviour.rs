@@ -1,0 +1,244 @@
+//! Peers that talk nonsense, fall silent or vanish cost the other end bounded time, and leave a record.
+
+#![allow(clippy::unwrap_used, reason = "a failed test panics")]
+
+mod common;
+
+use common::{clock, limits, plan, random_id, server};
+use pathbench_record::transport::Transport;
+use pathbench_traffic::client::{ClientError, FetchPlan, Unobserved, fetch_record, run_client};
+use pathbench_traffic::iperf::{Amount, IperfParameters, TrafficDirection};
+use pathbench_traffic::protocol::{Decoder, Event, Frame, Hello, TestId, data_header};
+use pathbench_traffic::server::Limits;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::time::Duration;
+
+const MS: Duration = Duration::from_millis(1);
+
+/// What a client says, by hand.
+fn hello(test: TestId, direction: &str) -> Hello {
+    let request = format!(
+        r#"{{"pattern":"iperf","transport":"tcp","patience_ns":60000000000,"parameters":{{
+            "direction":"{direction}","streams":1,"amount":{{"bytes":1000000}},"block_bytes":131072}}}}"#
+    );
+    Hello::new(test, 0, request.into_bytes())
+}
+
+fn next_frame(stream: &mut TcpStream) -> Option<Frame> {
+    let mut decoder = Decoder::new(1 << 20);
+    let mut byte = [0];
+    stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    loop {
+        if stream.read(&mut byte).unwrap() == 0 {
+            return None;
+        }
+        if let (_, Some(Event::Frame(frame))) = decoder.decode(&byte).unwrap() {
+            return Some(frame);
+        }
+    }
+}
+
+/// A client that got as far as START.
+fn started(server: SocketAddr, test: TestId, direction: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(server).unwrap();
+    stream.write_all(&Frame::Hello(hello(test, direction)).encode().unwrap()).unwrap();
+    assert_eq!(next_frame(&mut stream), Some(Frame::Accept));
+    stream.write_all(&Frame::Start.encode().unwrap()).unwrap();
+    stream
+}
+
+fn assert_serves(server: SocketAddr) {
+    let parameters = IperfParameters { amount: Amount::Bytes(100_000), ..IperfParameters::default() };
+    let outcome = run_client(&plan(Transport::Tcp, server, parameters), &clock(), &Unobserved);
+    assert!(outcome.completed, "{:?}", outcome.error);
+}
+
+fn fetch(server: SocketAddr, test: TestId, end_test: bool) -> FetchPlan {
+    FetchPlan {
+        transport: Transport::Tcp,
+        server,
+        local: None,
+        interface: None,
+        test,
+        end_test,
+        timeout: Duration::from_secs(5),
+    }
+}
+
+/// Whether the server closes (or resets) within `time`, sending nothing.
+fn closes_within(stream: &mut TcpStream, time: Duration) -> bool {
+    stream.set_read_timeout(Some(time)).unwrap();
+    match stream.read(&mut [0; 64]) {
+        Ok(count) => count == 0,
+        Err(error) => error.kind() == std::io::ErrorKind::ConnectionReset,
+    }
+}
+
+#[test]
+fn strangers_silent_peers_and_slow_writers_are_dropped() {
+    let few = Limits { handshake_timeout: 300 * MS, max_tests: 1, ..limits() };
+    let (server, address) = server(Transport::Tcp, few);
+    let mut browser = TcpStream::connect(address).unwrap();
+    browser.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    assert!(closes_within(&mut browser, 3000 * MS));
+    let mut endless = TcpStream::connect(address).unwrap();
+    endless.write_all(&(1_u64 << 63).to_be_bytes()).unwrap();
+    assert!(closes_within(&mut endless, 3000 * MS));
+    let mut silent = TcpStream::connect(address).unwrap();
+    assert!(closes_within(&mut silent, 3000 * MS));
+    // One byte now and then does not prolong the time.
+    let mut slow = TcpStream::connect(address).unwrap();
+    let bytes = Frame::Hello(hello(random_id(), "upload")).encode().unwrap();
+    let gave_up = bytes.iter().take(30).any(|byte| {
+        std::thread::sleep(50 * MS);
+        slow.write_all(&[*byte]).is_err()
+    });
+    assert!(gave_up || closes_within(&mut slow, 3000 * MS));
+    // Accepted, but never started: the place is free again after the handshake time.
+    let mut waiting = TcpStream::connect(address).unwrap();
+    waiting.write_all(&Frame::Hello(hello(random_id(), "upload")).encode().unwrap()).unwrap();
+    assert_eq!(next_frame(&mut waiting), Some(Frame::Accept));
+    assert!(closes_within(&mut waiting, 3000 * MS));
+    assert_serves(address);
+    server.stop();
+}
+
+#[test]
+fn requests_of_another_version_or_pattern_are_refused_in_words() {
+    let (server, address) = server(Transport::Tcp, limits());
+    let ours = hello(random_id(), "upload");
+    let foreign = String::from_utf8(ours.request.clone()).unwrap().replace("iperf", "ping");
+    let wrong = [
+        (Hello { version: 9, ..ours.clone() }, "version 9"),
+        (Hello { request: foreign.into_bytes(), ..ours.clone() }, "`ping`"),
+        (Hello { request: b"nonsense".to_vec(), ..ours.clone() }, "malformed"),
+        (Hello { stream: 1, ..ours }, "stream 1 of a test of 1"),
+    ];
+    for (hello, words) in wrong {
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.write_all(&Frame::Hello(hello).encode().unwrap()).unwrap();
+        let Some(Frame::Refuse(refusal)) = next_frame(&mut stream) else { panic!("not refused") };
+        assert!(refusal.message.contains(words), "{}", refusal.message);
+    }
+    assert_serves(address);
+    server.stop();
+}
+
+#[test]
+fn too_many_connections_are_closed_and_the_rest_goes_on() {
+    let (server, address) =
+        server(Transport::Tcp, Limits { max_connections: 2, handshake_timeout: 600 * MS, ..limits() });
+    let _first = TcpStream::connect(address).unwrap();
+    let _second = TcpStream::connect(address).unwrap();
+    std::thread::sleep(100 * MS);
+    let mut third = TcpStream::connect(address).unwrap();
+    assert!(closes_within(&mut third, 400 * MS));
+    std::thread::sleep(1000 * MS);
+    assert_serves(address);
+    server.stop();
+}
+
+#[test]
+fn a_client_that_vanishes_leaves_a_record_and_its_place() {
+    let (server, address) = server(Transport::Tcp, Limits { max_tests: 1, ..limits() });
+    let test = random_id();
+    let mut stream = started(address, test, "upload");
+    stream.write_all(&data_header(50_000)).unwrap();
+    stream.write_all(&vec![1; 30_000]).unwrap();
+    drop(stream);
+    let record = fetch_record(&fetch(address, test, true), clock().as_ref()).unwrap();
+    assert!(!record.running && !record.record.completed);
+    assert_eq!(record.record.deliveries.total_bytes(), 30_000);
+    assert!(record.record.errors[0].contains("closed the connection"), "{:?}", record.record.errors);
+    assert!(record.record.streams[0].hung_ns.is_some());
+    assert_serves(address);
+    server.stop();
+}
+
+#[test]
+fn a_test_that_the_client_gave_up_can_be_ended_and_fetched_over_another_connection() {
+    let (server, address) = server(Transport::Tcp, Limits { max_tests: 1, ..limits() });
+    for direction in ["upload", "download", "both"] {
+        let test = random_id();
+        // Nothing comes from it any more, and nothing is read by it: a path that died silently.
+        let _stalled = started(address, test, direction);
+        std::thread::sleep(150 * MS);
+        let record = fetch_record(&fetch(address, test, false), clock().as_ref()).unwrap();
+        assert!(record.running && !record.record.completed);
+        let record = fetch_record(&fetch(address, test, true), clock().as_ref()).unwrap();
+        assert!(!record.running && !record.record.completed, "{direction}");
+        assert!(record.record.errors[0].contains("aborted"), "{:?}", record.record.errors);
+        assert!(!record.record.samples.is_empty());
+        assert_serves(address);
+    }
+    server.stop();
+}
+
+/// A server that accepts a test and then neither reads nor writes.
+fn deaf_server() -> (SocketAddr, std::thread::JoinHandle<TcpStream>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let thread = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        assert!(matches!(next_frame(&mut stream), Some(Frame::Hello(_))));
+        stream.write_all(&Frame::Accept.encode().unwrap()).unwrap();
+        stream
+    });
+    (address, thread)
+}
+
+#[test]
+fn a_test_without_progress_ends_after_its_patience_and_says_how_long_it_hung() {
+    for direction in [TrafficDirection::Upload, TrafficDirection::Download, TrafficDirection::Both] {
+        let (address, thread) = deaf_server();
+        let parameters = IperfParameters {
+            direction,
+            amount: Amount::Duration(Duration::from_secs(20)),
+            ..IperfParameters::default()
+        };
+        let mut plan = plan(Transport::Tcp, address, parameters);
+        plan.patience = 600 * MS;
+        let outcome = run_client(&plan, &clock(), &Unobserved);
+        assert!(!outcome.completed && outcome.server.is_none());
+        let hung = outcome.hung.unwrap();
+        assert!(hung >= 300 * MS && hung < 5000 * MS, "{direction:?}: {hung:?}");
+        let Some(ClientError::Broken { message }) = outcome.error else { panic!("{:?}", outcome.error) };
+        assert!(message.contains("hung"), "{message}");
+        drop(thread.join());
+    }
+}
+
+#[test]
+fn a_foreign_server_is_named_as_such() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let thread = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        stream.write_all(b"220 mail.example ESMTP\r\n").unwrap();
+        stream
+    });
+    let outcome =
+        run_client(&plan(Transport::Tcp, address, IperfParameters::default()), &clock(), &Unobserved);
+    assert!(matches!(outcome.error, Some(ClientError::Handshake { .. })), "{:?}", outcome.error);
+    drop(thread.join());
+}
+
+#[test]
+fn a_server_that_stops_ends_the_test_at_once() {
+    let (server, address) = server(Transport::Tcp, limits());
+    let client = std::thread::spawn(move || {
+        let parameters = IperfParameters {
+            amount: Amount::Duration(Duration::from_secs(20)),
+            ..IperfParameters::default()
+        };
+        run_client(&plan(Transport::Tcp, address, parameters), &clock(), &Unobserved)
+    });
+    std::thread::sleep(300 * MS);
+    server.stop();
+    let outcome = client.join().unwrap();
+    assert!(!outcome.completed);
+    assert!(outcome.client.offered.total_bytes() > 0);
+    let span = outcome.client.ended.since(outcome.client.started);
+    assert!(span < Duration::from_secs(5), "{span:?}");
+}
