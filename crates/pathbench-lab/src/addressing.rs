@@ -1,0 +1,248 @@
+//! From a topology to what each node must have configured: addresses, routes, source rules. Pure.
+//!
+//! In a lab the client's address alone decides which link a packet takes, both ways. The hosts route by
+//! *source*: each link has a table of its own, and traffic from an address of the link leaves by that link,
+//! whatever its destination. The server routes by *destination*: what goes to the client's address on a link
+//! goes over that link, whichever of the server's addresses it comes from. So a subflow from the client's
+//! `wlan` to the server's `eth` address runs over `wlan` in both directions. The main table reaches every
+//! other subnet by the path with the fewest hops.
+
+use crate::scenario::{Link, Role, Topology};
+use pathbench_host::netlink::IpNetwork;
+use std::collections::{BTreeSet, VecDeque};
+use std::net::IpAddr;
+
+/// Table and rule priority of a node's first link; the next links count up from it.
+const FIRST_SOURCE_TABLE: u32 = 1000;
+
+/// A network prefix.
+pub(crate) type Prefix = (IpAddr, u8);
+
+/// One route of one interface.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct PlannedRoute {
+    /// Destination.
+    pub(crate) destination: Prefix,
+    /// Next hop; absent for the link's own subnet.
+    pub(crate) gateway: Option<IpAddr>,
+    /// Routing table; `None` is the main one.
+    pub(crate) table: Option<u32>,
+}
+
+/// A rule that sends traffic from `from` to `table`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SourceRule {
+    pub(crate) from: IpAddr,
+    pub(crate) table: u32,
+}
+
+/// What one end of a link must have configured on its node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct InterfacePlan {
+    /// Index of the link in the topology.
+    pub(crate) link: usize,
+    /// 0 or 1: which of the link's ends this is.
+    pub(crate) end: usize,
+    /// Name of the interface.
+    pub(crate) interface: String,
+    pub(crate) addresses: Vec<Prefix>,
+    pub(crate) routes: Vec<PlannedRoute>,
+    pub(crate) rules: Vec<SourceRule>,
+}
+
+/// The interfaces of `node`, in the order of the topology's links. `server` is the host that accepts connections.
+pub(crate) fn interfaces(topology: &Topology, node: &str, server: &str) -> Vec<InterfacePlan> {
+    let routes_by_source = node != server && !forwards(topology, node);
+    let mut plans: Vec<InterfacePlan> = Vec::new();
+    for (index, link) in topology.links.iter().enumerate() {
+        for end in 0..2 {
+            if link.ends[end].node == node {
+                let table = FIRST_SOURCE_TABLE + plans.len() as u32;
+                plans.push(InterfacePlan {
+                    link: index,
+                    end,
+                    interface: link.ends[end].interface.clone(),
+                    addresses: link.ends[end].addresses.clone(),
+                    routes: if routes_by_source { source_routes(link, end, table) } else { Vec::new() },
+                    rules: if routes_by_source { source_rules(link, end, table) } else { Vec::new() },
+                });
+            }
+        }
+    }
+    for (link, via, destination) in remote_subnets(topology, node) {
+        if let Some(plan) = plans.iter_mut().find(|plan| plan.link == link) {
+            plan.routes.push(PlannedRoute { destination, gateway: Some(via), table: None });
+        }
+    }
+    plans
+}
+
+fn source_rules(link: &Link, end: usize, table: u32) -> Vec<SourceRule> {
+    link.ends[end].addresses.iter().map(|&(from, _)| SourceRule { from, table }).collect()
+}
+
+/// The link's own subnets and a default route over its other end, for each address family of the link.
+fn source_routes(link: &Link, end: usize, table: u32) -> Vec<PlannedRoute> {
+    let mut routes = Vec::new();
+    for &(address, length) in &link.ends[end].addresses {
+        routes.push(PlannedRoute {
+            destination: (network(address, length), length),
+            gateway: None,
+            table: Some(table),
+        });
+        if let Some(peer) = same_family(&link.ends[1 - end].addresses, address) {
+            routes.push(PlannedRoute {
+                destination: (IpNetwork::default_for(address).addr(), 0),
+                gateway: Some(peer),
+                table: Some(table),
+            });
+        }
+    }
+    routes
+}
+
+/// Every subnet that `node` is not attached to, with the link and next hop of the shortest way there.
+fn remote_subnets(topology: &Topology, node: &str) -> Vec<(usize, IpAddr, Prefix)> {
+    let attached: BTreeSet<usize> = (0..topology.links.len())
+        .filter(|&link| topology.links[link].ends.iter().any(|end| end.node == node))
+        .collect();
+    let mut reached: BTreeSet<usize> = attached.clone();
+    let mut visited: BTreeSet<&str> = BTreeSet::from([node]);
+    let mut queue: VecDeque<(&str, usize, usize)> = VecDeque::new(); // node, first link, its end at `node`
+    for &link in &attached {
+        for end in 0..2 {
+            let here = &topology.links[link].ends[end];
+            let there = &topology.links[link].ends[1 - end];
+            if here.node == node && forwards(topology, &there.node) && visited.insert(&there.node) {
+                queue.push_back((&there.node, link, end));
+            }
+        }
+    }
+    let mut routes = Vec::new();
+    while let Some((router, first_link, first_end)) = queue.pop_front() {
+        for (index, link) in topology.links.iter().enumerate() {
+            let Some(end) = link.ends.iter().position(|end| end.node == router) else { continue };
+            if reached.insert(index) {
+                let first_hop = &topology.links[first_link].ends[1 - first_end].addresses;
+                for &(address, length) in &link.ends[end].addresses {
+                    if let Some(via) = same_family(first_hop, address) {
+                        routes.push((first_link, via, (network(address, length), length)));
+                    }
+                }
+            }
+            let next = &link.ends[1 - end].node;
+            if forwards(topology, next) && visited.insert(next) {
+                queue.push_back((next, first_link, first_end));
+            }
+        }
+    }
+    routes
+}
+
+fn forwards(topology: &Topology, node: &str) -> bool {
+    topology.nodes.iter().any(|candidate| candidate.name == node && candidate.role == Role::Router)
+}
+
+fn same_family(addresses: &[Prefix], like: IpAddr) -> Option<IpAddr> {
+    addresses.iter().map(|&(address, _)| address).find(|address| address.is_ipv4() == like.is_ipv4())
+}
+
+/// `address` with all bits after the first `length` cleared.
+fn network(address: IpAddr, length: u8) -> IpAddr {
+    // A plan has been validated: its prefixes fit their addresses.
+    IpNetwork::new(address, length).map_or(address, |network| network.network().addr())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::{self, Overrides, Source};
+
+    fn topology(text: &str) -> Topology {
+        let run = "[run]\ntransports = [\"tcp\"]\npattern = \"iperf\"\nduration = \"1s\"\n";
+        let source = Source::from_text("t.toml", format!("name = \"t\"\ndescription = \"t\"\n{text}\n{run}"));
+        scenario::plan(&source, &Overrides::default())
+            .unwrap_or_else(|mistakes| panic!("{mistakes}"))
+            .variants
+            .remove(0)
+            .topology
+    }
+
+    fn two_paths() -> Topology {
+        topology("[[path]]\nname = \"eth\"\n[[path]]\nname = \"wlan\"\n")
+    }
+
+    /// The interface and next hop that a packet takes: rules first, then the main table's subnets and routes.
+    fn way(plans: &[InterfacePlan], from: IpAddr, to: IpAddr) -> Option<(String, Option<IpAddr>)> {
+        let inside = |(net, length): Prefix| {
+            net.is_ipv4() == to.is_ipv4() && network(to, length) == network(net, length)
+        };
+        let table =
+            plans.iter().flat_map(|plan| &plan.rules).find(|rule| rule.from == from).map(|rule| rule.table);
+        let mut candidates: Vec<(u8, String, Option<IpAddr>)> = Vec::new();
+        for plan in plans {
+            for route in plan.routes.iter().filter(|route| route.table == table && inside(route.destination))
+            {
+                candidates.push((route.destination.1, plan.interface.clone(), route.gateway));
+            }
+            if table.is_none() {
+                for &(address, length) in plan.addresses.iter().filter(|&&prefix| inside(prefix)) {
+                    let _ = address;
+                    candidates.push((length, plan.interface.clone(), None));
+                }
+            }
+        }
+        candidates.sort_by_key(|&(length, ..)| std::cmp::Reverse(length));
+        candidates.into_iter().next().map(|(_, interface, gateway)| (interface, gateway))
+    }
+
+    fn addresses(topology: &Topology, link: &str, end: usize) -> Vec<IpAddr> {
+        topology.link(link).unwrap().ends[end].addresses.iter().map(|&(address, _)| address).collect()
+    }
+
+    #[test]
+    fn the_clients_address_decides_the_link_both_ways() {
+        let topology = two_paths();
+        let client = interfaces(&topology, "client", "server");
+        let server = interfaces(&topology, "server", "server");
+        for near in ["eth", "wlan"] {
+            for far in ["eth", "wlan"] {
+                for (from, to) in addresses(&topology, near, 0).into_iter().zip(addresses(&topology, far, 1))
+                {
+                    assert_eq!(way(&client, from, to).unwrap().0, near, "{from} to {to}");
+                    assert_eq!(way(&server, to, from).unwrap().0, near, "back from {to} to {from}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn remote_subnets_are_reached_over_routers_by_the_fewest_hops() {
+        let topology = topology(
+            "[[host]]\nname = \"client\"\n[[host]]\nname = \"server\"\n[[router]]\nname = \"r1\"\n[[router]]\nname = \"r2\"\n\
+             [[link]]\nname = \"a\"\nends = [\"client:eth\", \"r1:a\"]\n[[link]]\nname = \"b\"\nends = [\"r1:b\", \"r2:b\"]\n\
+             [[link]]\nname = \"c\"\nends = [\"r2:c\", \"server:eth\"]\n",
+        );
+        let server_address = addresses(&topology, "c", 1)[0];
+        let client_address = addresses(&topology, "a", 0)[0];
+        let next_hop = |node: &str, from, to| way(&interfaces(&topology, node, "server"), from, to).unwrap();
+        assert_eq!(
+            next_hop("client", client_address, server_address).1,
+            Some(addresses(&topology, "a", 1)[0])
+        );
+        assert_eq!(next_hop("r1", client_address, server_address).1, Some(addresses(&topology, "b", 1)[0]));
+        assert_eq!(next_hop("r2", client_address, server_address), ("c".to_owned(), None));
+        assert_eq!(
+            next_hop("server", server_address, client_address).1,
+            Some(addresses(&topology, "c", 0)[0])
+        );
+        assert_eq!(next_hop("r2", server_address, client_address).1, Some(addresses(&topology, "b", 0)[0]));
+    }
+
+    #[test]
+    fn host_bits_are_cleared() {
+        assert_eq!(network("10.1.2.3".parse().unwrap(), 20), "10.1.0.0".parse::<IpAddr>().unwrap());
+        assert_eq!(network("10.1.2.3".parse().unwrap(), 0), "0.0.0.0".parse::<IpAddr>().unwrap());
+        assert_eq!(network("fd00::1:2".parse().unwrap(), 112), "fd00::1:0".parse::<IpAddr>().unwrap());
+    }
+}

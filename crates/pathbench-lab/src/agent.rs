@@ -1,0 +1,372 @@
+//! The agent of a lab host: the process that carries out what the orchestrator asks, inside the host's
+//! namespaces; and the orchestrator's handle on it.
+//!
+//! The agent reads requests from its end of a socket pair (its standard input) and answers with notices.
+//! When the pair ends, because the orchestrator is gone, the agent ends, whatever it is doing.
+
+use crate::channel::{self, ChannelError};
+use pathbench_host::namespace::{NamespaceError, NetNamespace};
+use pathbench_record::time::{Clock, Timestamp};
+use pathbench_record::transport::Transport;
+use pathbench_traffic::calibration::{self, CalibrationPlan, CalibrationResponder, LinkCalibration};
+use pathbench_traffic::client::{
+    ClientObserver, ClientOutcome, ClientPlan, FetchPlan, Progress, fetch_record, run_client,
+};
+use pathbench_traffic::protocol::TestId;
+use pathbench_traffic::record::EndRecord;
+use pathbench_traffic::server::{Limits, Server, ServerOptions};
+use pathbench_transport::SocketOptions;
+use serde::{Deserialize, Serialize};
+use std::ffi::OsString;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel as queue};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use thiserror::Error;
+
+/// How long an agent may take to start, or to answer a request that needs no traffic.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// What the orchestrator asks of an agent.
+#[derive(Debug, Serialize, Deserialize)]
+pub enum Request {
+    /// Start the test server; answered by [`Notice::Serving`].
+    Serve(ServePlan),
+    /// Answer calibration probes on this address; answered by [`Notice::Responding`].
+    Respond(IpAddr),
+    /// Measure a link; answered by [`Notice::Calibrated`].
+    Calibrate(CalibrationPlan),
+    /// Run a test as its client; answered by a series of notices that ends with [`Notice::Finished`].
+    Transfer(Box<ClientPlan>),
+    /// This agent's server's record of a test that is over; answered by [`Notice::Record`].
+    Record(TestId),
+}
+
+/// The test server of one run.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ServePlan {
+    /// The transport to accept.
+    pub transport: Transport,
+    /// Where to listen; port 0 for the kernel's choice.
+    pub address: SocketAddr,
+    /// Options of accepted connections.
+    pub socket: SocketOptions,
+    /// Interval of the kernel's figures per path.
+    pub sample_interval: Duration,
+}
+
+/// What an agent answers, or tells unasked.
+#[derive(Debug, Serialize, Deserialize)]
+pub enum Notice {
+    /// The agent is up.
+    Ready,
+    /// The server listens on these addresses.
+    Serving(Vec<SocketAddr>),
+    /// The calibration responder listens here.
+    Responding(Vec<SocketAddr>),
+    /// The link measures this.
+    Calibrated(LinkCalibration),
+    /// The client's first byte of data went out or came in at this time.
+    FirstByte(Timestamp),
+    /// Bytes so far.
+    Progress(Progress),
+    /// The test is over.
+    Finished(Box<ClientOutcome>),
+    /// The server's record, if it has one.
+    Record(Box<Option<EndRecord>>),
+    /// The request could not be carried out.
+    Failed(String),
+}
+
+impl Notice {
+    /// The answer that `expect` recognises, out of the notice that came.
+    pub(crate) fn into_answer<R>(self, expect: impl FnOnce(Self) -> Option<R>) -> Result<R, AgentError> {
+        match self {
+            Self::Failed(message) => Err(AgentError::Refused(message)),
+            notice => expect(notice).ok_or(AgentError::OutOfTurn),
+        }
+    }
+}
+
+/// An agent did not do what it was asked.
+#[derive(Debug, Error)]
+pub enum AgentError {
+    /// The process could not be started.
+    #[error("its agent could not be started: {0}")]
+    Start(io::Error),
+    /// Its namespace could not be entered.
+    #[error(transparent)]
+    Namespace(#[from] NamespaceError),
+    /// It is gone.
+    #[error("its agent is gone (killed, or out of memory)")]
+    Gone,
+    /// It did not answer in time.
+    #[error("its agent did not answer within {0:?}")]
+    Silent(Duration),
+    /// It refused or failed.
+    #[error("{0}")]
+    Refused(String),
+    /// It answered something else.
+    #[error("its agent answered out of turn")]
+    OutOfTurn,
+}
+
+/// How agents are started: the program and the arguments that make it one.
+#[derive(Debug, Clone)]
+pub struct AgentLauncher {
+    /// The program, normally this very one.
+    pub program: PathBuf,
+    /// Arguments that make it an agent.
+    pub arguments: Vec<OsString>,
+}
+
+impl AgentLauncher {
+    /// Starts an agent in `namespace`. It reports [`Notice::Ready`] by itself.
+    ///
+    /// # Errors
+    /// When the process does not start or the namespace cannot be entered.
+    pub fn launch(&self, name: &str, namespace: &NetNamespace) -> Result<AgentHandle, AgentError> {
+        let (ours, theirs) = UnixStream::pair().map_err(AgentError::Start)?;
+        let mut command = Command::new(&self.program);
+        command
+            .args(&self.arguments)
+            .arg(name)
+            .stdin(Stdio::from(OwnedFd::from(theirs)))
+            .stdout(Stdio::null());
+        let child = namespace.run_in(|| command.spawn())?.map_err(AgentError::Start)?;
+        let reader = ours.try_clone().map_err(AgentError::Start)?;
+        let (sender, notices) = queue();
+        let gone = Arc::new(AtomicBool::new(false));
+        let flag = Arc::clone(&gone);
+        let forward = move || {
+            forward_notices(&reader, &sender);
+            flag.store(true, Ordering::Relaxed);
+        };
+        std::thread::Builder::new()
+            .name(format!("notices of {name}"))
+            .spawn(forward)
+            .map_err(AgentError::Start)?;
+        Ok(AgentHandle { child, channel: ours, notices: Mutex::new(notices), gone })
+    }
+}
+
+fn forward_notices(reader: &UnixStream, sender: &Sender<Notice>) {
+    while let Ok(notice) = channel::receive(reader) {
+        if sender.send(notice).is_err() {
+            return;
+        }
+    }
+}
+
+/// The orchestrator's handle on an agent. Dropping it ends the agent.
+#[derive(Debug)]
+pub struct AgentHandle {
+    child: Child,
+    channel: UnixStream,
+    notices: Mutex<Receiver<Notice>>,
+    gone: Arc<AtomicBool>,
+}
+
+impl AgentHandle {
+    /// Sends a request.
+    ///
+    /// # Errors
+    /// When the agent is gone.
+    pub fn send(&self, request: &Request) -> Result<(), AgentError> {
+        channel::send(&self.channel, request).map_err(|_| AgentError::Gone)
+    }
+
+    /// The next notice, waiting at most `timeout`; `None` when none came.
+    ///
+    /// # Errors
+    /// When the agent is gone.
+    pub fn next(&self, timeout: Duration) -> Result<Option<Notice>, AgentError> {
+        let notices = self.notices.lock().unwrap_or_else(PoisonError::into_inner);
+        match notices.recv_timeout(timeout) {
+            Ok(notice) => Ok(Some(notice)),
+            Err(RecvTimeoutError::Timeout) => Ok(None),
+            Err(RecvTimeoutError::Disconnected) => Err(AgentError::Gone),
+        }
+    }
+
+    /// Sends a request and waits for its one answer, which `expect` recognises.
+    ///
+    /// # Errors
+    /// When the agent is gone, silent, refuses, or answers something else.
+    pub fn ask<R>(
+        &self,
+        request: &Request,
+        timeout: Duration,
+        expect: impl FnOnce(Notice) -> Option<R>,
+    ) -> Result<R, AgentError> {
+        self.send(request)?;
+        let notice = self.next(timeout)?.ok_or(AgentError::Silent(timeout))?;
+        notice.into_answer(expect)
+    }
+
+    /// Whether its process has ended.
+    #[must_use]
+    pub fn is_gone(&self) -> bool {
+        self.gone.load(Ordering::Relaxed)
+    }
+
+    /// Waits until the agent has reported that it is up.
+    ///
+    /// # Errors
+    /// When it does not within ten seconds.
+    pub fn wait_until_ready(&self) -> Result<(), AgentError> {
+        match self.next(ANSWER_TIMEOUT)? {
+            Some(Notice::Ready) => Ok(()),
+            Some(_) => Err(AgentError::OutOfTurn),
+            None => Err(AgentError::Silent(ANSWER_TIMEOUT)),
+        }
+    }
+
+    /// Ends the agent, and waits for its end.
+    pub(crate) fn end(&mut self) {
+        let _already_dead = self.child.kill();
+        let _reaped = self.child.wait();
+    }
+
+    /// The agent's process id, as the orchestrator sees it.
+    #[must_use]
+    pub fn process_id(&self) -> u32 {
+        self.child.id()
+    }
+}
+
+impl Drop for AgentHandle {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// Serves requests from `channel` until it closes. This is all that an agent process does.
+///
+/// # Errors
+/// When the channel breaks otherwise than by closing.
+pub fn serve(channel: &UnixStream, clock: &Arc<dyn Clock>) -> Result<(), ChannelError> {
+    let notices = Arc::new(Notices { channel: Mutex::new(channel.try_clone()?) });
+    notices.tell(&Notice::Ready);
+    let mut held = Held::default();
+    loop {
+        let request = match channel::receive(channel) {
+            Ok(request) => request,
+            Err(ChannelError::Closed) => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        match request {
+            Request::Serve(options) => notices.tell(&held.serve(options, clock)),
+            Request::Respond(address) => notices.tell(&held.respond(address, clock)),
+            Request::Record(test) => notices.tell(&held.record(test, clock)),
+            Request::Calibrate(plan) => in_background(&notices, clock, move |_, clock| {
+                calibration::calibrate(&plan, clock.as_ref())
+                    .map_or_else(|error| Notice::Failed(error.to_string()), Notice::Calibrated)
+            }),
+            Request::Transfer(plan) => in_background(&notices, clock, move |notices, clock| {
+                Notice::Finished(Box::new(run_client(&plan, clock, notices)))
+            }),
+        }
+    }
+}
+
+/// What an agent keeps running between requests.
+#[derive(Default)]
+struct Held {
+    server: Option<Server>,
+    responders: Vec<CalibrationResponder>,
+}
+
+impl Held {
+    fn serve(&mut self, plan: ServePlan, clock: &Arc<dyn Clock>) -> Notice {
+        let options = ServerOptions {
+            listeners: vec![(plan.transport, plan.address)],
+            // In a lab the only client is the scenario's own.
+            limits: Limits { max_duration: Duration::MAX, max_patience: Duration::MAX, ..Limits::default() },
+            socket: plan.socket,
+            sample_interval: plan.sample_interval,
+        };
+        match Server::start(options, Arc::clone(clock)) {
+            Ok(server) => {
+                let addresses = server.addresses().iter().map(|&(_, address)| address).collect();
+                self.server = Some(server);
+                Notice::Serving(addresses)
+            }
+            Err(error) => Notice::Failed(error.to_string()),
+        }
+    }
+
+    /// Fetched over loopback by the test protocol itself, as any client could fetch it over any path.
+    fn record(&self, test: TestId, clock: &Arc<dyn Clock>) -> Notice {
+        let address = self.server.as_ref().and_then(|server| server.addresses().first().copied());
+        let Some((_, address)) = address else { return Notice::Record(Box::new(None)) };
+        let loopback: IpAddr =
+            if address.is_ipv4() { Ipv4Addr::LOCALHOST.into() } else { Ipv6Addr::LOCALHOST.into() };
+        let plan = FetchPlan {
+            transport: Transport::Tcp,
+            server: SocketAddr::new(loopback, address.port()),
+            local: None,
+            interface: None,
+            test,
+            end_test: true,
+            timeout: ANSWER_TIMEOUT,
+        };
+        match fetch_record(&plan, clock.as_ref()) {
+            Ok(kept) => Notice::Record(Box::new(Some(kept.record))),
+            Err(_) => Notice::Record(Box::new(None)),
+        }
+    }
+
+    fn respond(&mut self, address: IpAddr, clock: &Arc<dyn Clock>) -> Notice {
+        match CalibrationResponder::start(&[SocketAddr::new(address, 0)], clock) {
+            Ok(responder) => {
+                let addresses = responder.addresses().to_vec();
+                self.responders.push(responder);
+                Notice::Responding(addresses)
+            }
+            Err(error) => Notice::Failed(error.to_string()),
+        }
+    }
+}
+
+/// Runs `work` on a thread of its own and tells what it returns, so that the channel's end is noticed meanwhile.
+fn in_background(
+    notices: &Arc<Notices>,
+    clock: &Arc<dyn Clock>,
+    work: impl FnOnce(&Notices, &Arc<dyn Clock>) -> Notice + Send + 'static,
+) {
+    let (notices, clock) = (Arc::clone(notices), Arc::clone(clock));
+    std::thread::spawn(move || {
+        let answer = work(&notices, &clock);
+        notices.tell(&answer);
+    });
+}
+
+/// The agent's side of the channel, shared by its threads.
+struct Notices {
+    channel: Mutex<UnixStream>,
+}
+
+impl Notices {
+    /// A notice that cannot be delivered means that the orchestrator is gone, which ends the agent elsewhere.
+    fn tell(&self, notice: &Notice) {
+        let channel = self.channel.lock().unwrap_or_else(PoisonError::into_inner);
+        let _orchestrator_gone = channel::send(&*channel, notice);
+    }
+}
+
+impl ClientObserver for Notices {
+    fn on_first_byte(&self, at: Timestamp) {
+        self.tell(&Notice::FirstByte(at));
+    }
+
+    fn on_progress(&self, progress: &Progress) {
+        self.tell(&Notice::Progress(progress.clone()));
+    }
+}

@@ -1,0 +1,315 @@
+//! A lab that stands: namespaces, agents, links. Dropping it takes everything away again.
+//!
+//! The calling process's own network namespace is the *wire room*: it holds the middle of every link, a
+//! bridge with one veth end towards each node and the shapers on them. It must therefore never be the
+//! machine's own namespace; the binary enters fresh namespaces before it builds anything.
+
+mod link;
+mod node;
+mod setting;
+
+pub use link::LinkCounters;
+pub use node::NodeHandle;
+
+use crate::addressing;
+use crate::agent::{AgentError, AgentLauncher, Notice, Request};
+use crate::scenario::Topology;
+use link::Wire;
+use pathbench_host::mptcp::MptcpError;
+use pathbench_host::namespace::NamespaceError;
+use pathbench_host::netlink::{NetlinkError, RouteSocket};
+use pathbench_host::network::IpNetworkError;
+use pathbench_host::qdisc::ShaperError;
+use pathbench_host::sysctl::SysctlError;
+use std::io;
+use std::process::{Child, Command};
+use std::time::Duration;
+use thiserror::Error;
+
+/// How often, and how many times, a fresh lab's interfaces are asked whether they run.
+const RUNNING_INTERVAL: Duration = Duration::from_millis(1);
+const RUNNING_TRIES: u32 = 5000;
+
+/// How often a wait for one agent looks whether the others live.
+const WATCH_INTERVAL: Duration = Duration::from_millis(100);
+
+/// A lab could not be built or changed.
+#[derive(Debug, Error)]
+pub enum EnvironmentError {
+    /// The kernel refused something about an interface, address, route or shaper.
+    #[error("{context}: {source}")]
+    Netlink {
+        /// What was being done.
+        context: String,
+        /// The refusal.
+        source: NetlinkError,
+    },
+    /// The kernel refused an MPTCP endpoint or limit.
+    #[error("host `{node}`: {source}")]
+    Mptcp {
+        /// The host.
+        node: String,
+        /// The refusal.
+        source: MptcpError,
+    },
+    /// A shaper was refused.
+    #[error("link `{link}`: {source}")]
+    Shaper {
+        /// The link.
+        link: String,
+        /// The refusal.
+        source: ShaperError,
+    },
+    /// The links did not come up.
+    #[error("the lab's links were made but did not come up within five seconds; is the machine overloaded?")]
+    NotRunning,
+    /// A namespace could not be made or entered.
+    #[error("node `{node}`: {source}")]
+    Namespace {
+        /// The node.
+        node: String,
+        /// The refusal.
+        source: NamespaceError,
+    },
+    /// A sysctl could not be written.
+    #[error("host `{node}`: {source}")]
+    Sysctl {
+        /// The host.
+        node: String,
+        /// The refusal.
+        source: SysctlError,
+    },
+    /// An agent did not start or died.
+    #[error("host `{node}`: {source}")]
+    Agent {
+        /// The host.
+        node: String,
+        /// Why.
+        source: AgentError,
+    },
+    /// A link asks for what no engine of this machine can do.
+    #[error("link `{link}` asks for {what}, {why}")]
+    Unsupported {
+        /// The link.
+        link: String,
+        /// The wish.
+        what: String,
+        /// Why it cannot be had, and what to do.
+        why: String,
+    },
+    /// An address of the scenario is none.
+    #[error("`{text}`: {source}")]
+    Address {
+        /// The address.
+        text: String,
+        /// Why.
+        source: IpNetworkError,
+    },
+    /// No such node.
+    #[error("the lab has no host `{name}`; its hosts are {known}")]
+    NoSuchNode {
+        /// What was asked for.
+        name: String,
+        /// What there is.
+        known: String,
+    },
+    /// A program could not be started in a host.
+    #[error("cannot start `{program}` in host `{node}`: {source}")]
+    Spawn {
+        /// The program.
+        program: String,
+        /// The host.
+        node: String,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+impl EnvironmentError {
+    /// Whether this host cannot do what was asked, whatever is tried.
+    #[must_use]
+    pub fn is_incapable(&self) -> bool {
+        matches!(self, Self::Unsupported { .. })
+    }
+}
+
+/// A lab that stands.
+#[derive(Debug)]
+pub struct Environment {
+    topology: Topology,
+    room: RouteSocket,
+    nodes: Vec<NodeHandle>,
+    wires: Vec<Wire>,
+}
+
+impl Environment {
+    /// Builds the lab, in which `server` is the host that accepts connections: every namespace, link, address, route, rule, endpoint and sysctl, and one agent a node.
+    /// When it returns, traffic flows.
+    ///
+    /// # Errors
+    /// The first refusal; whatever was built until then is gone again.
+    pub fn build(
+        topology: &Topology,
+        server: &str,
+        launcher: &AgentLauncher,
+    ) -> Result<Self, EnvironmentError> {
+        let room = RouteSocket::open().map_err(netlink("opening the wire room"))?;
+        let mut nodes = Vec::new();
+        for node in &topology.nodes {
+            nodes.push(NodeHandle::create(
+                node,
+                addressing::interfaces(topology, &node.name, server),
+                launcher,
+            )?);
+        }
+        let mut environment = Self { topology: topology.clone(), room, nodes, wires: Vec::new() };
+        for index in 0..topology.links.len() {
+            let wire = Wire::build(&mut environment.room, index, &topology.links[index], &environment.nodes)?;
+            environment.wires.push(wire);
+        }
+        for (handle, node) in environment.nodes.iter_mut().zip(&topology.nodes) {
+            handle.configure(node)?;
+        }
+        for wire in &environment.wires {
+            wire.offload(&mut environment.nodes)?;
+        }
+        environment.wait_until_running()?;
+        for handle in &environment.nodes {
+            handle.wait_until_ready()?;
+        }
+        Ok(environment)
+    }
+
+    /// Waits until every interface has its carrier noticed: until then the kernel drops packets silently, and a
+    /// lost ARP request costs a second.
+    fn wait_until_running(&mut self) -> Result<(), EnvironmentError> {
+        for _ in 0..RUNNING_TRIES {
+            let mut running = true;
+            for wire in &self.wires {
+                running &= wire.is_running(&mut self.room)?;
+            }
+            for node in &mut self.nodes {
+                running &= node.is_running()?;
+            }
+            if running {
+                return Ok(());
+            }
+            std::thread::sleep(RUNNING_INTERVAL);
+        }
+        Err(EnvironmentError::NotRunning)
+    }
+
+    /// What was built.
+    #[must_use]
+    pub fn topology(&self) -> &Topology {
+        &self.topology
+    }
+
+    /// The node of that name.
+    ///
+    /// # Errors
+    /// [`EnvironmentError::NoSuchNode`], naming the nodes there are.
+    pub fn node(&self, name: &str) -> Result<&NodeHandle, EnvironmentError> {
+        self.node_index(name).map(|index| &self.nodes[index])
+    }
+
+    fn node_index(&self, name: &str) -> Result<usize, EnvironmentError> {
+        self.nodes.iter().position(|node| node.name() == name).ok_or_else(|| EnvironmentError::NoSuchNode {
+            name: name.to_owned(),
+            known: self.nodes.iter().map(NodeHandle::name).collect::<Vec<_>>().join(", "),
+        })
+    }
+
+    /// All nodes, in the topology's order.
+    #[must_use]
+    pub fn nodes(&self) -> &[NodeHandle] {
+        &self.nodes
+    }
+
+    /// Starts a program in a node's namespaces.
+    ///
+    /// # Errors
+    /// When there is no such node or the program does not start.
+    pub fn spawn(&self, node: &str, command: &mut Command) -> Result<Child, EnvironmentError> {
+        self.node(node)?.spawn(command)
+    }
+
+    /// The next notice of a node's agent, waiting at most `timeout`; `None` when none came.
+    ///
+    /// # Errors
+    /// When there is no such node, or an agent of any node is gone: the lab measures nothing any more.
+    pub fn next_notice(&self, node: &str, timeout: Duration) -> Result<Option<Notice>, EnvironmentError> {
+        let agent = self.node(node)?.agent();
+        let mut left = timeout;
+        loop {
+            let slice = left.min(WATCH_INTERVAL);
+            let notice = agent.next(slice).map_err(of_agent(node))?;
+            if notice.is_some() {
+                return Ok(notice);
+            }
+            self.require_agents()?;
+            left = left.saturating_sub(slice);
+            if left.is_zero() {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Asks a node's agent for something and waits for its one answer, which `expect` recognises.
+    ///
+    /// # Errors
+    /// As [`Self::next_notice`], and when the agent is silent, refuses, or answers something else.
+    pub fn ask<R>(
+        &self,
+        node: &str,
+        request: &Request,
+        timeout: Duration,
+        expect: impl FnOnce(Notice) -> Option<R>,
+    ) -> Result<R, EnvironmentError> {
+        self.node(node)?.agent().send(request).map_err(of_agent(node))?;
+        let notice = self.next_notice(node, timeout)?;
+        let answer = notice.ok_or(AgentError::Silent(timeout)).and_then(|notice| notice.into_answer(expect));
+        if answer.is_err() {
+            // What one agent failed in may be the other's death.
+            self.require_agents()?;
+        }
+        answer.map_err(of_agent(node))
+    }
+
+    fn require_agents(&self) -> Result<(), EnvironmentError> {
+        match self.nodes.iter().find(|node| node.agent().is_gone()) {
+            Some(node) => Err(of_agent(node.name())(AgentError::Gone)),
+            None => Ok(()),
+        }
+    }
+
+    /// What the bottlenecks of a link have let through and dropped so far; `None` when there is no such link.
+    ///
+    /// # Errors
+    /// When the kernel does not answer.
+    pub fn counters(&mut self, link: &str) -> Result<Option<LinkCounters>, EnvironmentError> {
+        let room = &mut self.room;
+        self.wires.iter().find(|wire| wire.name() == link).map(|wire| wire.counters(room)).transpose()
+    }
+}
+
+impl Drop for Environment {
+    fn drop(&mut self) {
+        for node in &mut self.nodes {
+            node.end();
+        }
+        for wire in &self.wires {
+            wire.remove(&mut self.room);
+        }
+    }
+}
+
+fn of_agent(node: &str) -> impl FnOnce(AgentError) -> EnvironmentError + use<> {
+    let node = node.to_owned();
+    move |source| EnvironmentError::Agent { node, source }
+}
+
+fn netlink(context: impl Into<String>) -> impl FnOnce(NetlinkError) -> EnvironmentError {
+    let context = context.into();
+    move |source| EnvironmentError::Netlink { context, source }
+}

@@ -1,0 +1,394 @@
+//! One node of the lab: its network namespace, its agent, and what is configured in it.
+
+use super::{EnvironmentError, netlink};
+use crate::addressing::{InterfacePlan, Prefix};
+use crate::agent::{AgentHandle, AgentLauncher};
+use crate::scenario::{EndpointPlan, Node, Role};
+use pathbench_host::connections;
+use pathbench_host::counters::Counters;
+use pathbench_host::link_events::LinkEventStream;
+use pathbench_host::mptcp::{Endpoint, EndpointFlags, EventStream, Limits, MptcpError, PathManager};
+use pathbench_host::namespace::NetNamespace;
+use pathbench_host::netlink::{MAIN_TABLE, NetlinkError, Route, RouteSocket, Rule};
+use pathbench_host::network::IpNetwork;
+use pathbench_host::sysctl::{self, SysctlError};
+use std::net::IpAddr;
+use std::process::{Child, Command};
+
+/// Settings that every lab host gets before those of its scenario, because the kernel's defaults would make
+/// one run depend on another or let traffic take a link that it should not.
+const HOST_SYSCTLS: &[(&str, &str)] = &[
+    // After one blocked MPTCP handshake the whole namespace would stop trying for an hour.
+    ("net.mptcp.blackhole_timeout", "0"),
+    // Replies to the address of one link may arrive over another: that is what a second path is for.
+    ("net.ipv4.conf.all.rp_filter", "0"),
+    ("net.ipv4.conf.default.rp_filter", "0"),
+    // Each address answers on its own link only.
+    ("net.ipv4.conf.all.arp_ignore", "1"),
+    ("net.ipv4.conf.all.arp_announce", "2"),
+    // Addresses stay when the interface goes down, as IPv4's do.
+    ("net.ipv6.conf.all.keep_addr_on_down", "1"),
+    ("net.ipv6.conf.default.accept_dad", "0"),
+    ("net.ipv4.tcp_no_metrics_save", "1"),
+];
+
+/// The kernel's own default for the size of a packet before segmentation (`GSO_LEGACY_MAX_SIZE`).
+const GSO_MAX_BYTES: u32 = 65_536;
+
+const ROUTER_SYSCTLS: &[(&str, &str)] =
+    &[("net.ipv4.ip_forward", "1"), ("net.ipv6.conf.all.forwarding", "1")];
+
+/// One node of the lab.
+#[derive(Debug)]
+pub struct NodeHandle {
+    name: String,
+    namespace: NetNamespace,
+    routes: RouteSocket,
+    interfaces: Vec<InterfacePlan>,
+    endpoints: Vec<EndpointPlan>,
+    agent: AgentHandle,
+}
+
+impl NodeHandle {
+    /// Makes the namespace and starts the agent in it.
+    pub(super) fn create(
+        node: &Node,
+        interfaces: Vec<InterfacePlan>,
+        launcher: &AgentLauncher,
+    ) -> Result<Self, EnvironmentError> {
+        let in_node = |source| EnvironmentError::Namespace { node: node.name.clone(), source };
+        let namespace = NetNamespace::create().map_err(in_node)?;
+        let agent = launcher
+            .launch(&node.name, &namespace)
+            .map_err(|source| EnvironmentError::Agent { node: node.name.clone(), source })?;
+        let routes = RouteSocket::open_in(&namespace).map_err(netlink(format!("host `{}`", node.name)))?;
+        let endpoints = node.mptcp.endpoints.clone();
+        Ok(Self { name: node.name.clone(), namespace, routes, interfaces, endpoints, agent })
+    }
+
+    /// The node's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its network namespace.
+    #[must_use]
+    pub fn namespace(&self) -> &NetNamespace {
+        &self.namespace
+    }
+
+    /// Its agent.
+    #[must_use]
+    pub fn agent(&self) -> &AgentHandle {
+        &self.agent
+    }
+
+    /// A subscription to the MPTCP events of this node's kernel.
+    ///
+    /// # Errors
+    /// When the kernel refuses it.
+    pub fn mptcp_events(&self) -> Result<EventStream, EnvironmentError> {
+        EventStream::subscribe_in(&self.namespace)
+            .map_err(|source| EnvironmentError::Mptcp { node: self.name.clone(), source })
+    }
+
+    /// A subscription to the changes of this node's interfaces and addresses.
+    ///
+    /// # Errors
+    /// When the kernel refuses it.
+    pub fn link_events(&self) -> Result<LinkEventStream, EnvironmentError> {
+        LinkEventStream::subscribe_in(&self.namespace).map_err(self.doing("listening to its links"))
+    }
+
+    /// The node's MIB counters.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    pub fn mib(&self) -> Result<Counters, EnvironmentError> {
+        self.run_in(Counters::read)?.map_err(|source| EnvironmentError::Spawn {
+            program: "reading the MIB counters".to_owned(),
+            node: self.name.clone(),
+            source: std::io::Error::other(source),
+        })
+    }
+
+    /// Starts a program in the node's network namespace.
+    ///
+    /// # Errors
+    /// When it does not start.
+    pub fn spawn(&self, command: &mut Command) -> Result<Child, EnvironmentError> {
+        let program = command.get_program().to_string_lossy().into_owned();
+        self.run_in(|| command.spawn())?.map_err(|source| EnvironmentError::Spawn {
+            program,
+            node: self.name.clone(),
+            source,
+        })
+    }
+
+    fn run_in<R: Send>(&self, work: impl FnOnce() -> R + Send) -> Result<R, EnvironmentError> {
+        self.namespace
+            .run_in(work)
+            .map_err(|source| EnvironmentError::Namespace { node: self.name.clone(), source })
+    }
+
+    /// Ends the agent and what it had open. A connection with data that nobody will acknowledge any more would
+    /// keep the namespace for minutes.
+    pub(super) fn end(&mut self) {
+        self.agent.end();
+        // A kernel that cannot do it frees the namespace later.
+        let _later = connections::abort_all(&self.namespace);
+    }
+
+    pub(super) fn wait_until_ready(&self) -> Result<(), EnvironmentError> {
+        self.agent
+            .wait_until_ready()
+            .map_err(|source| EnvironmentError::Agent { node: self.name.clone(), source })
+    }
+
+    /// Whether all of the node's links pass packets.
+    pub(super) fn is_running(&mut self) -> Result<bool, EnvironmentError> {
+        for name in self.interfaces.iter().map(|plan| plan.interface.clone()).collect::<Vec<_>>() {
+            let link = self.routes.link(&name).map_err(self.doing("asking whether an interface runs"))?;
+            if !link.running {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Caps the segments of a packet that an interface is given for segmentation.
+    pub(super) fn cap_segments(&mut self, interface: &str, segments: u32) -> Result<(), EnvironmentError> {
+        let index = self.interface_index(interface)?;
+        self.routes
+            .set_gso(index, GSO_MAX_BYTES, segments)
+            .map_err(self.doing("capping segmentation offload"))
+    }
+
+    /// Sysctls, loopback, every interface, MPTCP limits and endpoints.
+    pub(super) fn configure(&mut self, node: &Node) -> Result<(), EnvironmentError> {
+        self.write_sysctls(node)?;
+        let lo = self.interface_index("lo")?;
+        self.routes.set_up(lo).map_err(self.doing("bringing lo up"))?;
+        for plan in self.interfaces.clone() {
+            self.configure_interface(&plan)?;
+        }
+        for route in &node.routes {
+            self.add_hand_route(route.destination, route.via)?;
+        }
+        if node.role == Role::Host {
+            self.configure_mptcp(node)?;
+        }
+        Ok(())
+    }
+
+    fn write_sysctls(&self, node: &Node) -> Result<(), EnvironmentError> {
+        let defaults = match node.role {
+            Role::Host => HOST_SYSCTLS,
+            Role::Router => ROUTER_SYSCTLS,
+        };
+        let written = self.run_in(|| {
+            for (key, value) in defaults {
+                // A kernel without the key (no IPv6, older MPTCP) does not have the problem either.
+                match sysctl::write(key, value) {
+                    Ok(()) | Err(SysctlError::NoSuchKey { .. }) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            node.sysctls.iter().try_for_each(|(key, value)| sysctl::write(key, value))
+        })?;
+        written.map_err(|source| EnvironmentError::Sysctl { node: self.name.clone(), source })
+    }
+
+    /// Brings the interface of `plan` up with its addresses, routes and rules; what is there already stays.
+    pub(super) fn configure_interface(&mut self, plan: &InterfacePlan) -> Result<(), EnvironmentError> {
+        let index = self.interface_index(&plan.interface)?;
+        self.routes.set_up(index).map_err(self.doing("bringing an interface up"))?;
+        self.add_addresses(index, plan)?;
+        for rule in &plan.rules {
+            let rule = Rule { from: IpNetwork::host(rule.from), table: rule.table, priority: rule.table };
+            self.routes
+                .add_rule(&rule)
+                .or_else(|error| if error.is_already_there() { Ok(()) } else { Err(error) })
+                .map_err(self.doing("adding a source rule"))?;
+        }
+        self.add_routes(index, plan)
+    }
+
+    pub(super) fn add_addresses(&mut self, index: u32, plan: &InterfacePlan) -> Result<(), EnvironmentError> {
+        for &prefix in &plan.addresses {
+            self.routes
+                .add_address(index, network(prefix)?)
+                .or_else(|error| if error.is_already_there() { Ok(()) } else { Err(error) })
+                .map_err(self.doing("adding an address"))?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn remove_addresses(
+        &mut self,
+        index: u32,
+        plan: &InterfacePlan,
+    ) -> Result<(), EnvironmentError> {
+        for &prefix in &plan.addresses {
+            self.routes
+                .remove_address(index, network(prefix)?)
+                .or_else(|error| if error.is_absent() { Ok(()) } else { Err(error) })
+                .map_err(self.doing("removing an address"))?;
+        }
+        Ok(())
+    }
+
+    /// The routes of `plan`; the kernel forgets them when the interface goes down, so `up` adds them again.
+    pub(super) fn add_routes(&mut self, index: u32, plan: &InterfacePlan) -> Result<(), EnvironmentError> {
+        for route in &plan.routes {
+            let route = Route {
+                table: route.table.unwrap_or(MAIN_TABLE),
+                gateway: route.gateway,
+                interface: Some(index),
+                ..Route::to(network(route.destination)?)
+            };
+            self.routes.replace_route(&route).map_err(self.doing("adding a route"))?;
+        }
+        Ok(())
+    }
+
+    fn add_hand_route(&mut self, destination: Option<Prefix>, via: IpAddr) -> Result<(), EnvironmentError> {
+        let default = if via.is_ipv4() { IpNetwork::DEFAULT_V4 } else { IpNetwork::DEFAULT_V6 };
+        let destination = destination.map_or(Ok(default), network)?;
+        let route = Route { gateway: Some(via), ..Route::to(destination) };
+        self.routes.replace_route(&route).map_err(self.doing("adding a route of the scenario"))
+    }
+
+    fn configure_mptcp(&mut self, node: &Node) -> Result<(), EnvironmentError> {
+        let mut manager = self.path_manager()?;
+        manager
+            .set_limits(&Limits {
+                subflows: node.mptcp.subflows,
+                add_addr_accepted: node.mptcp.add_addr_accepted,
+            })
+            .map_err(|source| self.mptcp(source))?;
+        for endpoint in self.endpoints.clone() {
+            self.add_endpoint(&mut manager, &endpoint)?;
+        }
+        Ok(())
+    }
+
+    /// Takes the interface of link `wire` down, or up again with all that the kernel forgot meanwhile.
+    pub(super) fn set_interface(&mut self, wire: usize, up: bool) -> Result<String, EnvironmentError> {
+        let plan = self.plan_of(wire)?;
+        let interface = plan.interface.clone();
+        if up {
+            self.configure_interface(&plan)?;
+        } else {
+            let index = self.interface_index(&interface)?;
+            self.routes.set_down(index).map_err(self.doing("taking an interface down"))?;
+        }
+        Ok(interface)
+    }
+
+    /// Removes the addresses of link `wire`, and with them their MPTCP endpoints, as a network manager does.
+    pub(super) fn withdraw_addresses(&mut self, wire: usize) -> Result<Vec<String>, EnvironmentError> {
+        let plan = self.plan_of(wire)?;
+        let index = self.interface_index(&plan.interface)?;
+        let mut manager = self.path_manager()?;
+        let present = manager.endpoints().map_err(|source| self.mptcp(source))?;
+        for endpoint in present {
+            if plan.addresses.iter().any(|&(address, _)| address == endpoint.address) {
+                manager
+                    .remove_endpoint(endpoint.id.unwrap_or_default(), endpoint.address)
+                    .map_err(|source| self.mptcp(source))?;
+            }
+        }
+        self.remove_addresses(index, &plan)?;
+        Ok(in_words(&plan))
+    }
+
+    /// Gives link `wire` its addresses, routes and endpoints back.
+    pub(super) fn return_addresses(&mut self, wire: usize) -> Result<Vec<String>, EnvironmentError> {
+        let plan = self.plan_of(wire)?;
+        self.configure_interface(&plan)?;
+        let mut manager = self.path_manager()?;
+        for endpoint in self.endpoints.clone() {
+            if plan.addresses.iter().any(|&(address, _)| address == endpoint.address) {
+                self.add_endpoint(&mut manager, &endpoint)?;
+            }
+        }
+        Ok(in_words(&plan))
+    }
+
+    fn plan_of(&self, wire: usize) -> Result<InterfacePlan, EnvironmentError> {
+        self.interfaces.iter().find(|plan| plan.link == wire).cloned().ok_or_else(|| {
+            EnvironmentError::NoSuchNode {
+                name: format!("{} on link {wire}", self.name),
+                known: String::new(),
+            }
+        })
+    }
+
+    pub(super) fn routes_mut(&mut self) -> &mut RouteSocket {
+        &mut self.routes
+    }
+
+    fn path_manager(&self) -> Result<PathManager, EnvironmentError> {
+        PathManager::open_in(&self.namespace).map_err(|source| self.mptcp(source))
+    }
+
+    fn interface_index(&mut self, name: &str) -> Result<u32, EnvironmentError> {
+        self.routes
+            .link(name)
+            .map(|link| link.index)
+            .map_err(netlink(format!("host `{}`: looking up {name}", self.name)))
+    }
+
+    /// Context for a refusal of something done to this node.
+    fn doing(&self, what: &str) -> impl FnOnce(NetlinkError) -> EnvironmentError + use<> {
+        netlink(format!("host `{}`: {what}", self.name))
+    }
+
+    fn mptcp(&self, source: MptcpError) -> EnvironmentError {
+        EnvironmentError::Mptcp { node: self.name.clone(), source }
+    }
+
+    fn add_endpoint(
+        &mut self,
+        manager: &mut PathManager,
+        plan: &EndpointPlan,
+    ) -> Result<(), EnvironmentError> {
+        let interface = self
+            .interfaces
+            .iter()
+            .position(|interface| interface.addresses.iter().any(|&(address, _)| address == plan.address));
+        let interface = match interface {
+            Some(position) => {
+                let name = self.interfaces[position].interface.clone();
+                Some(self.interface_index(&name)?)
+            }
+            None => None,
+        };
+        manager
+            .add_endpoint(&Endpoint {
+                address: plan.address,
+                interface,
+                flags: EndpointFlags {
+                    signal: plan.signal,
+                    subflow: plan.subflow,
+                    backup: plan.backup,
+                    fullmesh: plan.fullmesh,
+                    ..EndpointFlags::default()
+                },
+                id: None,
+                port: None,
+            })
+            .map_err(|source| self.mptcp(source))
+    }
+}
+
+fn network((address, length): Prefix) -> Result<IpNetwork, EnvironmentError> {
+    IpNetwork::new(address, length)
+        .map_err(|source| EnvironmentError::Address { text: format!("{address}/{length}"), source })
+}
+
+fn in_words(plan: &InterfacePlan) -> Vec<String> {
+    plan.addresses.iter().map(|(address, length)| format!("{address}/{length}")).collect()
+}

@@ -1,0 +1,141 @@
+//! Where scenarios come from: those that ship with Pathbench, and files.
+
+use super::suggestion::nearest;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+use thiserror::Error;
+
+/// A scenario that ships with Pathbench.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Builtin {
+    /// What it is called on the command line.
+    pub name: &'static str,
+    /// The text of its file.
+    pub text: &'static str,
+}
+
+impl Builtin {
+    /// Its line of description.
+    #[must_use]
+    pub fn description(&self) -> String {
+        let parsed = toml::de::DeTable::parse(self.text);
+        let table = parsed.ok().map(toml::Spanned::into_inner);
+        table
+            .as_ref()
+            .and_then(|table| table.get("description"))
+            .and_then(|value| value.get_ref().as_str())
+            .unwrap_or_default()
+            .to_owned()
+    }
+}
+
+macro_rules! shipped {
+    ($($name:literal),* $(,)?) => {
+        &[$(Builtin { name: $name, text: include_str!(concat!("../../../../scenarios/", $name, ".toml")) }),*]
+    };
+}
+
+/// The scenarios that ship with Pathbench.
+#[must_use]
+pub fn builtin() -> &'static [Builtin] {
+    shipped!["hello", "failover", "aggregate-2x10g"]
+}
+
+/// The text of a scenario and where it comes from.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Source {
+    /// `builtin`, or the path of the file.
+    pub origin: String,
+    /// What mistakes name as their file.
+    pub file: String,
+    /// The text.
+    pub text: String,
+}
+
+impl Source {
+    /// A scenario with the given text, as if it were in `file`.
+    #[must_use]
+    pub fn from_text(file: impl Into<String>, text: impl Into<String>) -> Self {
+        let file = file.into();
+        Self { origin: file.clone(), file, text: text.into() }
+    }
+}
+
+/// A scenario could not be read.
+#[derive(Debug, Error)]
+pub enum LoadError {
+    /// No scenario of that name ships with Pathbench, and there is no such file.
+    #[error(
+        "there is no scenario `{name}`;{} shipped are {known}; a file is given by its path, as in ./{name}.toml",
+        suggestion.map(|name| format!(" did you mean `{name}`?")).unwrap_or_default()
+    )]
+    Unknown {
+        /// What was asked for.
+        name: String,
+        /// The nearest name of a shipped one.
+        suggestion: Option<&'static str>,
+        /// The names of the shipped ones.
+        known: String,
+    },
+    /// The file could not be read.
+    #[error("cannot read the scenario {path}: {source}")]
+    Unreadable {
+        /// Path of the file.
+        path: String,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The file is not text.
+    #[error("the scenario {path} is not UTF-8 text; is it a TOML file?")]
+    NotText {
+        /// Path of the file.
+        path: String,
+    },
+    /// The file is larger than any scenario.
+    #[error("the scenario {path} has more than {LARGEST_BYTES} bytes; is it a TOML file?")]
+    TooLarge {
+        /// Path of the file.
+        path: String,
+    },
+}
+
+/// Beyond this, a file is something else than a scenario.
+const LARGEST_BYTES: u64 = 1 << 20;
+
+/// Finds a scenario: a shipped one by its name, else a file by its path. What contains `/`, ends in `.toml`, or
+/// is a file is a path.
+///
+/// # Errors
+/// When there is no such scenario, or its file cannot be read.
+pub fn load(name_or_path: &str) -> Result<Source, LoadError> {
+    if let Some(shipped) = builtin().iter().find(|shipped| shipped.name == name_or_path) {
+        let file = format!("scenarios/{}.toml", shipped.name);
+        return Ok(Source { origin: "builtin".to_owned(), file, text: shipped.text.to_owned() });
+    }
+    let is_path = name_or_path.contains('/')
+        || Path::new(name_or_path).extension().is_some_and(|extension| extension == "toml")
+        || Path::new(name_or_path).is_file();
+    if is_path {
+        return Ok(Source::from_text(name_or_path, read(name_or_path)?));
+    }
+    let known: Vec<&'static str> = builtin().iter().map(|shipped| shipped.name).collect();
+    Err(LoadError::Unknown {
+        name: name_or_path.to_owned(),
+        suggestion: nearest(name_or_path, &known),
+        known: known.join(", "),
+    })
+}
+
+fn read(path: &str) -> Result<String, LoadError> {
+    let unreadable = |source| LoadError::Unreadable { path: path.to_owned(), source };
+    let mut bytes = Vec::new();
+    // The size of a pipe or device is not known beforehand.
+    File::open(path)
+        .and_then(|file| file.take(LARGEST_BYTES + 1).read_to_end(&mut bytes))
+        .map_err(unreadable)?;
+    if bytes.len() as u64 > LARGEST_BYTES {
+        return Err(LoadError::TooLarge { path: path.to_owned() });
+    }
+    String::from_utf8(bytes).map_err(|_| LoadError::NotText { path: path.to_owned() })
+}

@@ -1,0 +1,122 @@
+//! The fields of a run's record that an expectation may name.
+
+use super::suggestion::nearest;
+
+/// What sort of value a field has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum FieldKind {
+    Flag,
+    Number,
+    Text,
+    /// A number that is left out of the record when it is zero.
+    Counter,
+}
+
+/// Fields by their path in [`pathbench_record::document::RunRecord`]; `PATH` stands for the name of a path or
+/// link, `N` for a number from 0, `NAME` for anything.
+const FIELDS: [(&str, FieldKind); 50] = [
+    ("completed", FieldKind::Flag),
+    ("error", FieldKind::Text),
+    ("goodput_mbps", FieldKind::Number),
+    ("delivered_bytes", FieldKind::Number),
+    ("duration_ms", FieldKind::Number),
+    ("hung_ms", FieldKind::Number),
+    ("stall_ms", FieldKind::Number),
+    ("recovery_ms", FieldKind::Number),
+    ("dip", FieldKind::Number),
+    ("multipath.requested", FieldKind::Flag),
+    ("multipath.negotiated", FieldKind::Flag),
+    ("multipath.used", FieldKind::Flag),
+    ("multipath.reason", FieldKind::Text),
+    ("multipath.paths_used", FieldKind::Number),
+    ("multipath.subflows_total", FieldKind::Number),
+    ("paths.PATH.local", FieldKind::Text),
+    ("paths.PATH.remote", FieldKind::Text),
+    ("paths.PATH.bytes_sent", FieldKind::Number),
+    ("paths.PATH.bytes_delivered", FieldKind::Number),
+    ("paths.PATH.share", FieldKind::Number),
+    ("paths.PATH.retransmitted_bytes", FieldKind::Number),
+    ("paths.PATH.mss_bytes", FieldKind::Number),
+    ("paths.PATH.pmtu_bytes", FieldKind::Number),
+    ("paths.PATH.rtt_ms", FieldKind::Number),
+    ("paths.PATH.state", FieldKind::Text),
+    ("paths.PATH.backup", FieldKind::Flag),
+    ("paths.PATH.subflows", FieldKind::Number),
+    ("directions.upload.goodput_mbps", FieldKind::Number),
+    ("directions.upload.delivered_bytes", FieldKind::Number),
+    ("directions.upload.stall_ms", FieldKind::Number),
+    ("directions.download.goodput_mbps", FieldKind::Number),
+    ("directions.download.delivered_bytes", FieldKind::Number),
+    ("directions.download.stall_ms", FieldKind::Number),
+    ("impacts.N.dip", FieldKind::Number),
+    ("impacts.N.recovery_ms", FieldKind::Number),
+    ("impacts.N.stall_ms", FieldKind::Number),
+    ("phases.N.from_ms", FieldKind::Number),
+    ("phases.N.to_ms", FieldKind::Number),
+    ("phases.N.goodput_mbps", FieldKind::Number),
+    ("phases.N.shares.PATH", FieldKind::Number),
+    ("links.PATH.forward_bytes", FieldKind::Number),
+    ("links.PATH.backward_bytes", FieldKind::Number),
+    ("links.PATH.measured.forward_bps", FieldKind::Number),
+    ("links.PATH.measured.backward_bps", FieldKind::Number),
+    ("links.PATH.measured.rtt_ms", FieldKind::Number),
+    ("links.PATH.measured.min_rtt_ms", FieldKind::Number),
+    ("links.PATH.measured.forward_mtu_bytes", FieldKind::Number),
+    ("links.PATH.measured.backward_mtu_bytes", FieldKind::Number),
+    ("counters.client.NAME", FieldKind::Counter),
+    ("counters.server.NAME", FieldKind::Counter),
+];
+
+/// The kind of the field, or what is wrong with its name.
+pub(super) fn kind_of(field: &str, links: &[&str]) -> Result<FieldKind, (String, String)> {
+    // Paths of the same shape differ only in the names that stand for themselves.
+    if let Some((pattern, kind)) = FIELDS.iter().find(|(pattern, _)| fits(pattern, field)) {
+        let name = pattern.split('.').zip(field.split('.')).find(|(slot, _)| *slot == "PATH");
+        return match name {
+            Some((_, name)) if !links.contains(&name) => {
+                Err((format!("there is no path or link `{name}`"), super::suggestion::choices(name, links)))
+            }
+            _ => Ok(*kind),
+        };
+    }
+    let problem = format!("a run has no field `{field}`");
+    // With the name of the path put back, the nearest field reads like what was written.
+    let written =
+        field.split('.').nth(1).filter(|_| field.starts_with("paths.") || field.starts_with("links."));
+    let known: Vec<String> = FIELDS
+        .iter()
+        .map(|(pattern, _)| {
+            written.map_or_else(|| (*pattern).to_owned(), |name| pattern.replace("PATH", name))
+        })
+        .collect();
+    let known: Vec<&str> = known.iter().map(String::as_str).collect();
+    let remedy = match nearest(field, &known) {
+        Some(name) => format!("did you mean `{name}`?"),
+        None => "name one of completed, goodput_mbps, stall_ms, recovery_ms, dip, multipath.used, \
+                 paths.PATH.share, …; all are in docs/scenarios.md"
+            .to_owned(),
+    };
+    Err((problem, remedy))
+}
+
+fn fits(pattern: &str, field: &str) -> bool {
+    let mut slots = pattern.split('.');
+    let mut segments = field.split('.');
+    loop {
+        match (slots.next(), segments.next()) {
+            (None, None) => return true,
+            // Names of counters have dots of their own.
+            (Some("NAME"), Some(segment)) => return !segment.is_empty(),
+            (Some("PATH"), Some(segment)) if !segment.is_empty() => {}
+            (Some("N"), Some(segment)) if segment.parse::<u16>().is_ok() => {}
+            (Some(slot), Some(segment)) if slot == segment => {}
+            _ => return false,
+        }
+    }
+}
+
+/// All fields, as they are documented.
+#[must_use]
+pub fn known_fields() -> Vec<&'static str> {
+    FIELDS.iter().map(|(pattern, _)| *pattern).collect()
+}

@@ -1,0 +1,199 @@
+//! `[[path]]` and `[[link]]`: wires and their models.
+
+use super::address::{Given, parse_given};
+use super::keys;
+use super::mistake::MistakeKind;
+use super::naming::{NameOf, Named};
+use super::plan::{Engine, LinkModel, Queue, queue_bytes};
+use super::section::Section;
+use super::tree::{Origin, Value};
+use std::time::Duration;
+
+/// Smallest IPv4 MTU (RFC 791) to largest IP packet.
+const MTU_BYTES: std::ops::RangeInclusive<u64> = 68..=65_535;
+/// Smallest link MTU under IPv6 (RFC 8200, section 5).
+pub(super) const SMALLEST_IPV6_MTU_BYTES: u32 = 1_280;
+const DEFAULT_MTU_BYTES: u32 = 1_500;
+const DEFAULT_QUEUE: Queue = Queue::Time(Duration::from_millis(100));
+const DEFAULT_TOLERANCE: f64 = 0.05;
+/// Limits of the kernel's byte queues (`struct tc_fifo_qopt`) have 32 bits.
+const LARGEST_QUEUE_BYTES: u64 = u32::MAX as u64;
+pub(super) const LONGEST_DELAY: Duration = Duration::from_secs(60);
+
+/// A link before its addresses are settled.
+#[derive(Debug, Clone)]
+pub(super) struct LinkDraft<'a> {
+    pub(super) named: Named<'a>,
+    pub(super) ends: [EndDraft; 2],
+    pub(super) forward: LinkModel,
+    pub(super) backward: LinkModel,
+    pub(super) mtu_bytes: u32,
+    pub(super) engine: Engine,
+    pub(super) tolerance: f64,
+    pub(super) backup: bool,
+}
+
+/// One end of a link before its addresses are settled.
+#[derive(Debug, Clone)]
+pub(super) struct EndDraft {
+    /// Empty when it could not be read.
+    pub(super) node: String,
+    pub(super) interface: String,
+    /// Addresses that the file gives, not those to be assigned.
+    pub(super) given: Vec<Given>,
+    /// Where the end is written, and its key path.
+    pub(super) origin: Origin,
+    pub(super) key: String,
+}
+
+/// A `[[path]]`: a link between `client` and `server`, its interface named like itself on both.
+pub(super) fn path(named: Named<'_>) -> LinkDraft<'_> {
+    let section = named.section.clone();
+    section.only("a path", &keys::PATH);
+    let end = |node: &str, key: &str| EndDraft {
+        node: node.to_owned(),
+        interface: named.name.clone(),
+        given: parse_given(&section, key),
+        origin: named.name_origin.clone(),
+        key: section.key("name"),
+    };
+    let ends = [end("client", "client_address"), end("server", "server_address")];
+    draft(named, ends, ["upload", "download"])
+}
+
+/// A `[[link]]` between any two nodes.
+pub(super) fn link(named: Named<'_>) -> LinkDraft<'_> {
+    let section = named.section.clone();
+    section.only("a link", &keys::LINK);
+    let ends = ends(&section);
+    draft(named, ends, ["forward", "backward"])
+}
+
+fn draft<'a>(named: Named<'a>, ends: [EndDraft; 2], directions: [&str; 2]) -> LinkDraft<'a> {
+    let section = &named.section;
+    let mtu_bytes = section.bytes("mtu", MTU_BYTES).map_or(DEFAULT_MTU_BYTES, |bytes| bytes as u32);
+    let both = model(section, None, mtu_bytes);
+    let [forward, backward] = directions.map(|direction| {
+        let own = section.section(direction);
+        own.only("a direction", &keys::DIRECTION);
+        model(&own, Some(&both), mtu_bytes)
+    });
+    let engines = [("auto", Engine::Auto), ("kernel", Engine::Kernel), ("emulated", Engine::Emulated)];
+    LinkDraft {
+        ends,
+        forward,
+        backward,
+        mtu_bytes,
+        engine: section.choice("engine", &engines).unwrap_or(Engine::Auto),
+        tolerance: section.fraction("tolerance").unwrap_or(DEFAULT_TOLERANCE),
+        backup: section.flag("backup").unwrap_or(false),
+        named,
+    }
+}
+
+/// The model of one direction: its own keys, else those of `both` directions, else the defaults.
+fn model(section: &Section<'_>, both: Option<&LinkModel>, mtu_bytes: u32) -> LinkModel {
+    let times = Duration::ZERO..=LONGEST_DELAY;
+    let model = LinkModel {
+        rate_bps: section.rate_bps("rate").or(both.and_then(|both| both.rate_bps)),
+        delay: section.duration("delay", times.clone()).or(both.map(|both| both.delay)).unwrap_or_default(),
+        jitter: section.duration("jitter", times).or(both.map(|both| both.jitter)).unwrap_or_default(),
+        loss: section.fraction("loss").or(both.map(|both| both.loss)).unwrap_or_default(),
+        queue: section.queue("queue").or(both.map(|both| both.queue)).unwrap_or(DEFAULT_QUEUE),
+    };
+    let own = |keys: &[&str]| keys.iter().any(|key| section.has(key));
+    if model.jitter > model.delay && own(&["jitter", "delay"]) {
+        let remedy = "give a delay at least as large: no packet arrives before it is sent";
+        section.wrong(MistakeKind::Conflict, "jitter", "the jitter is larger than the delay", remedy);
+    }
+    if own(&["queue", "rate"]) {
+        check_queue(section, "queue", model.queue, model.rate_bps, mtu_bytes);
+    }
+    model
+}
+
+/// Reports a queue that cannot hold one packet, or more than any engine holds.
+pub(super) fn check_queue(
+    section: &Section<'_>,
+    key: &str,
+    queue: Queue,
+    rate_bps: Option<u64>,
+    mtu_bytes: u32,
+) {
+    let bytes = queue_bytes(queue, rate_bps.unwrap_or(0), mtu_bytes);
+    let frame = queue_bytes(Queue::Packets(1), 0, mtu_bytes);
+    if bytes > LARGEST_QUEUE_BYTES {
+        let problem = format!("the queue `{queue}` comes to {bytes} bytes");
+        section.wrong(MistakeKind::Value, key, problem, format!("give at most {LARGEST_QUEUE_BYTES} bytes"));
+    } else if bytes < frame {
+        let problem = format!("the queue `{queue}` does not hold one packet of {mtu_bytes} bytes");
+        section.wrong(MistakeKind::Value, key, problem, format!("give at least \"{frame}B\" or \"1p\""));
+    }
+}
+
+const ENDS_EXAMPLE: &str = "[\"client:eth\", \"server:eth\"]";
+
+/// The two ends of a `[[link]]`; an end that cannot be read has an empty node.
+fn ends(section: &Section<'_>) -> [EndDraft; 2] {
+    let unread = || EndDraft {
+        node: String::new(),
+        interface: String::new(),
+        given: Vec::new(),
+        origin: section.origin.clone(),
+        key: section.key("ends"),
+    };
+    if !section.has("ends") {
+        section.missing("ends", ENDS_EXAMPLE);
+        return [unread(), unread()];
+    }
+    let Some(items) = section.items("ends") else { return [unread(), unread()] };
+    let [first, second] = items else {
+        let problem = format!("a link has 2 ends, not {}", items.len());
+        section.wrong(MistakeKind::Value, "ends", problem, format!("give two, as in ends = {ENDS_EXAMPLE}"));
+        return [unread(), unread()];
+    };
+    let mut read = [(0, first), (1, second)].map(|(index, item)| {
+        let key = format!("{}.{index}", section.key("ends"));
+        let mut end = EndDraft { origin: item.origin.clone(), key: key.clone(), ..unread() };
+        match &item.value {
+            Value::Text(text) => {
+                let (node, interface) = text.split_once(':').unwrap_or((text, ""));
+                (end.node, end.interface) = (node.to_owned(), interface.to_owned());
+            }
+            Value::Table(table) => {
+                let own = Section {
+                    ledger: section.ledger,
+                    table: Some(table),
+                    origin: item.origin.clone(),
+                    path: key,
+                };
+                own.only("an end of a link", &keys::END);
+                own.required_text("node", "client").unwrap_or_default().clone_into(&mut end.node);
+                own.required_text("interface", "eth").unwrap_or_default().clone_into(&mut end.interface);
+                end.given = parse_given(&own, "address");
+                return (end, true);
+            }
+            other => {
+                let problem = format!("{} is not an end of a link", other.noun());
+                let remedy = "give \"HOST:INTERFACE\", or { node = …, interface = …, address = … }";
+                section.ledger.add(MistakeKind::Type, &item.origin, key, problem, remedy);
+                return (end, true);
+            }
+        }
+        (end, false)
+    });
+    for (end, reported) in &mut read {
+        check_end(section, end, *reported);
+    }
+    read.map(|(end, _)| end)
+}
+
+fn check_end(section: &Section<'_>, end: &EndDraft, reported: bool) {
+    if !reported && (end.node.is_empty() || end.interface.is_empty()) {
+        let problem = format!("`{}` does not name a host and its interface", end.node);
+        let remedy = "write \"HOST:INTERFACE\", as in \"client:eth\"";
+        section.ledger.add(MistakeKind::Value, &end.origin, &*end.key, problem, remedy);
+    } else if !end.interface.is_empty() {
+        NameOf::Interface.check(&end.interface, section.ledger, &end.origin, &end.key);
+    }
+}

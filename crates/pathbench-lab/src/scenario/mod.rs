@@ -1,0 +1,42 @@
+//! The scenario language: TOML text → typed [`Plan`], or every [`Mistake`] in it at once.
+//!
+//! The text becomes a tree in which each value knows its line; the command line's overrides are put in by key
+//! path; the matrix is spread out; each variant is validated in full. Nothing is left to be found out later,
+//! except whether this machine can do what is asked, which is for the engines to say.
+
+mod address;
+mod catalogue;
+mod expect;
+mod fields;
+mod gathering;
+mod keypath;
+mod keys;
+mod link;
+mod matrix;
+mod mistake;
+mod naming;
+mod node;
+mod overrides;
+mod plan;
+mod section;
+mod suggestion;
+mod syntax;
+mod timeline;
+mod topology;
+mod traffic;
+mod tree;
+mod validation;
+mod verdict;
+
+pub use catalogue::{Builtin, LoadError, Source, builtin, load};
+pub use expect::{Comparison, ExpectationPlan, Figure, Subject, Target};
+pub use fields::known_fields;
+pub use keys::known_keys;
+pub use mistake::{Mistake, MistakeKind, Mistakes};
+pub use overrides::Overrides;
+pub use plan::{
+    Action, Change, DataDirection, EndpointPlan, Engine, EventPlan, Family, IperfPlan, Link, LinkEnd,
+    LinkModel, MptcpPlan, Node, PatternPlan, Plan, Queue, Role, RoutePlan, RunPlan, Topology, VariantPlan,
+    queue_bytes,
+};
+pub use validation::plan;

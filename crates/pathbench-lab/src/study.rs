@@ -1,0 +1,168 @@
+//! A study: every run of a plan, in seeded random order, each in a fresh lab, written down as it ends.
+
+mod run;
+
+use crate::agent::AgentLauncher;
+use crate::assembly::AssembledRun;
+use crate::environment::EnvironmentError;
+use crate::order::{ScheduledRun, schedule};
+use crate::scenario::{Link, Plan, VariantPlan};
+use pathbench_record::directory::{ResultWriter, WriteError};
+use pathbench_record::document::{
+    HostRecord, LinkFigures, LinkRecord, ResultDocument, RunLink, RunRecord, SCHEMA, ScenarioRecord, Summary,
+    Variant,
+};
+use pathbench_record::summary::{measure_links, summarise};
+use pathbench_record::time::Clock;
+use pathbench_traffic::client::Progress;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use thiserror::Error;
+
+/// A study could not go on. What had been written stays.
+#[derive(Debug, Error)]
+pub enum StudyError {
+    /// A lab could not be built or changed.
+    #[error(transparent)]
+    Environment(#[from] EnvironmentError),
+    /// The result could not be written.
+    #[error(transparent)]
+    Write(#[from] WriteError),
+}
+
+impl StudyError {
+    /// Whether this host cannot do what was asked, whatever is tried.
+    #[must_use]
+    pub fn is_incapable(&self) -> bool {
+        matches!(self, Self::Environment(error) if error.is_incapable())
+    }
+}
+
+/// What a study needs beside its plan.
+#[derive(Debug)]
+pub struct StudyOptions {
+    /// How host agents are started.
+    pub launcher: AgentLauncher,
+    /// Whether links are measured before each run.
+    pub calibrate: bool,
+    /// The machine, for the result.
+    pub host: HostRecord,
+    /// Set when the user wants to stop: the run in progress is given up, the finished ones are kept.
+    pub stop: Arc<AtomicBool>,
+}
+
+/// Hears how a study goes on, for a live display.
+pub trait StudyObserver {
+    /// Run `number` (from 1) of `total` begins.
+    fn on_run(&mut self, number: usize, total: usize, run: &ScheduledRun, expected: Option<Duration>);
+    /// The links of the run are being measured.
+    fn on_calibration(&mut self);
+    /// The links were measured.
+    fn on_links(&mut self, links: &[RunLink]);
+    /// Bytes so far.
+    fn on_progress(&mut self, progress: &Progress);
+    /// An event of the scenario was carried out.
+    fn on_event(&mut self, kind: &str, link: &str);
+    /// The run is over.
+    fn on_record(&mut self, record: &RunRecord);
+}
+
+/// Makes every run of `plan`, appends each to `writer` as it ends, and returns the finished document.
+/// The caller hands it to [`ResultWriter::finish`].
+///
+/// # Errors
+/// When a lab cannot be built or the result cannot be written. A run that fails is no error but a result.
+pub fn conduct(
+    plan: &Plan,
+    options: &StudyOptions,
+    clock: &Arc<dyn Clock>,
+    writer: &mut ResultWriter,
+    observer: &mut dyn StudyObserver,
+) -> Result<ResultDocument, StudyError> {
+    let labels: Vec<_> = plan.variants.iter().map(|variant| variant.run.labels.as_slice()).collect();
+    let order = schedule(&labels, plan.repeat, plan.seed);
+    let mut document = empty_document(plan, &options.host);
+    for (index, scheduled) in order.iter().enumerate() {
+        let variant = &plan.variants[scheduled.variant];
+        observer.on_run(index + 1, order.len(), scheduled, variant.run.duration);
+        let id = format!("{:02}-{}-r{}", index + 1, scheduled.label, scheduled.repetition);
+        let run =
+            run::Run { id, plan: variant, scheduled, options, clock, sample_interval: plan.sample_interval };
+        let AssembledRun { record, samples, events, deliveries } = run.conduct(observer)?;
+        writer.append_run(&samples, &events, &deliveries)?;
+        observer.on_record(&record);
+        document.runs.push(record);
+        conclude(plan, &mut document);
+        writer.write_partial(&document)?;
+        if options.stop.load(Ordering::Relaxed) {
+            let missing = order.len() - index - 1;
+            document
+                .summary
+                .notes
+                .push(format!("stopped by the user; {missing} of {} runs were not made", order.len()));
+            break;
+        }
+    }
+    Ok(document)
+}
+
+fn empty_document(plan: &Plan, host: &HostRecord) -> ResultDocument {
+    ResultDocument {
+        schema: SCHEMA.to_owned(),
+        scenario: ScenarioRecord {
+            name: plan.name.clone(),
+            description: plan.description.clone(),
+            origin: plan.origin.clone(),
+            text: plan.text.clone(),
+            overrides: plan.overrides.clone(),
+        },
+        seed: plan.seed,
+        host: host.clone(),
+        links: link_records(plan),
+        runs: Vec::new(),
+        summary: Summary::default(),
+    }
+}
+
+/// Brings everything that depends on all runs up to date.
+fn conclude(plan: &Plan, document: &mut ResultDocument) {
+    measure_links(&mut document.links, &document.runs);
+    document.summary.groups = summarise(&document.runs);
+    document.summary.expectations =
+        plan.expectations.iter().map(|expectation| expectation.evaluate(document)).collect();
+    document.summary.notes.clone_from(&plan.left_out);
+}
+
+/// One record a link, or one for each of its shapes where the matrix changes it.
+fn link_records(plan: &Plan) -> Vec<LinkRecord> {
+    let mut records: Vec<LinkRecord> = Vec::new();
+    for variant in &plan.variants {
+        for link in &variant.topology.links {
+            let same_in_all = plan.variants.iter().all(|other| other.topology.link(&link.name) == Some(link));
+            let record = link_record(link, variant, same_in_all);
+            if !records.contains(&record) {
+                records.push(record);
+            }
+        }
+    }
+    records
+}
+
+fn link_record(link: &Link, variant: &VariantPlan, same_in_all: bool) -> LinkRecord {
+    LinkRecord {
+        name: link.name.clone(),
+        ends: [link.ends[0].node.clone(), link.ends[1].node.clone()],
+        engine: "kernel".to_owned(),
+        variant: if same_in_all { Variant::default() } else { variant.variant.clone() },
+        requested: LinkFigures {
+            rate_bps: link.forward.rate_bps,
+            delay_ms: (!link.forward.delay.is_zero()).then_some(link.forward.delay.as_secs_f64() * 1e3),
+            mtu_bytes: link.mtu_bytes,
+            queue_bytes: link.forward.queue_bytes(link.mtu_bytes),
+            loss: (link.forward.loss > 0.0).then_some(link.forward.loss),
+        },
+        measured: None,
+        tolerance: link.tolerance,
+    }
+}

@@ -1,0 +1,278 @@
+//! Expectations against results: when they hold, when not, and in what words.
+
+use pathbench_lab::scenario::{ExpectationPlan, Overrides, Source, known_fields, plan};
+use pathbench_record::document::{DirectionRecord, Impact, Phase, RunLink};
+use pathbench_record::document::{
+    Expectation, HostRecord, LinkMeasurement, MultipathRecord, Parameters, PathRecord, ResultDocument,
+    RunRecord, ScenarioRecord, Summary, Variant,
+};
+use pathbench_record::event::Direction;
+use pathbench_record::sample::Side;
+use pathbench_record::transport::TransportLabel;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+const SCENARIO: &str = "name = \"x\"\n[[path]]\nname = \"eth\"\n[[path]]\nname = \"wlan\"\n[run]\n\
+                        transports = [\"tcp\", \"mptcp\", \"tcp@wlan\"]\n[matrix]\n\
+                        run.iperf.direction = [\"upload\", \"download\"]\n[expect]\n";
+
+fn expectations(lines: &str) -> Vec<ExpectationPlan> {
+    let source = Source::from_text("mine.toml", format!("{SCENARIO}{lines}\n"));
+    plan(&source, &Overrides::default()).unwrap_or_else(|mistakes| panic!("{mistakes}")).expectations
+}
+
+fn measured(link: &str) -> RunLink {
+    let measured =
+        LinkMeasurement { forward_bps: Some(1), backward_bps: Some(1), ..LinkMeasurement::default() };
+    RunLink {
+        name: link.to_owned(),
+        measured,
+        within_tolerance: true,
+        deviations: Vec::new(),
+        forward_bytes: Some(1),
+        backward_bytes: Some(1),
+    }
+}
+
+/// A run of which every field has a value.
+fn run(label: &str, direction: &str, repetition: u32) -> RunRecord {
+    let parsed: TransportLabel = label.parse().expect("a label");
+    let path = |name: &str, share: f64| PathRecord {
+        name: name.to_owned(),
+        state: "open".to_owned(),
+        share,
+        backup: Some(false),
+        ..PathRecord::default()
+    };
+    let ways = [Direction::Upload, Direction::Download];
+    let shares = BTreeMap::from([("eth".to_owned(), 0.5), ("wlan".to_owned(), 0.5)]);
+    RunRecord {
+        id: format!("{label}-{direction}-r{repetition}"),
+        variant: Variant::from([("run.iperf.direction".to_owned(), json!(direction))]),
+        transport: parsed.transport,
+        label: label.to_owned(),
+        pattern: "iperf".to_owned(),
+        repetition,
+        valid: true,
+        invalid_because: Vec::new(),
+        completed: true,
+        error: Some("none".to_owned()),
+        goodput_mbps: Some(90.0),
+        delivered_bytes: 1,
+        duration_ms: 1.0,
+        hung_ms: Some(1.0),
+        stall_ms: Some(100.0),
+        recovery_ms: Some(1.0),
+        dip: Some(0.5),
+        multipath: MultipathRecord { used: true, subflows_total: Some(2), ..MultipathRecord::default() },
+        paths: vec![path("eth", 0.6), path("wlan", 0.4)],
+        directions: ways
+            .map(|direction| DirectionRecord {
+                direction,
+                goodput_mbps: Some(45.0),
+                delivered_bytes: 1,
+                stall_ms: Some(1.0),
+            })
+            .into(),
+        impacts: vec![Impact {
+            direction: Direction::Upload,
+            kind: "down".to_owned(),
+            path: Some("wlan".to_owned()),
+            at_ms: 1.0,
+            dip: Some(0.5),
+            recovery_ms: Some(1.0),
+            stall_ms: Some(1.0),
+        }],
+        phases: vec![Phase {
+            direction: Direction::Upload,
+            name: "start".to_owned(),
+            from_ms: 0.0,
+            to_ms: 1.0,
+            goodput_mbps: 1.0,
+            shares,
+        }],
+        links: ["eth", "wlan"].map(measured).into(),
+        parameters: Parameters::default(),
+        counters: BTreeMap::from([
+            (Side::Client, BTreeMap::from([("MPTcpExt.MPJoinSynTx".to_owned(), 3)])),
+            (Side::Server, BTreeMap::from([("TcpExt.TCPTimeouts".to_owned(), 1)])),
+        ]),
+        notes: Vec::new(),
+    }
+}
+
+fn document(runs: Vec<RunRecord>) -> ResultDocument {
+    ResultDocument {
+        schema: pathbench_record::document::SCHEMA.to_owned(),
+        scenario: ScenarioRecord::default(),
+        seed: 1,
+        host: HostRecord::default(),
+        links: Vec::new(),
+        runs,
+        summary: Summary::default(),
+    }
+}
+
+fn verdict(line: &str, runs: &[RunRecord]) -> Expectation {
+    let found = expectations(line);
+    assert_eq!(found.len(), 1, "{line}");
+    found[0].evaluate(&document(runs.to_vec()))
+}
+
+/// Asserts whether `line` holds for `runs`, and what was found.
+fn assert_found(line: &str, runs: &[RunRecord], held: bool, found: &str) {
+    let verdict = verdict(line, runs);
+    assert_eq!((verdict.held, verdict.found.as_str()), (held, found), "{line}");
+}
+
+fn with(change: impl Fn(&mut RunRecord)) -> RunRecord {
+    let mut changed = run("mptcp", "upload", 1);
+    change(&mut changed);
+    changed
+}
+
+#[test]
+fn every_documented_field_is_found_in_a_run() {
+    for field in known_fields() {
+        let field = field
+            .replace("PATH", "wlan")
+            .replace(".N.", ".0.")
+            .replace("client.NAME", "client.MPTcpExt.MPJoinSynTx");
+        let field = field.replace("server.NAME", "server.TcpExt.TCPTimeouts");
+        // One of these three is right for the field's type.
+        let mut lines =
+            ["!= nothing", "> -1"].map(|value| format!("\"mptcp.{field}\" = \"{value}\"")).to_vec();
+        lines.push(format!("\"mptcp.{field}\" = true"));
+        let sources = lines.iter().map(|line| Source::from_text("mine.toml", format!("{SCENARIO}{line}\n")));
+        let plans: Vec<_> = sources.filter_map(|source| plan(&source, &Overrides::default()).ok()).collect();
+        assert_eq!(plans.len(), 1, "{field} takes one type of value");
+        let verdict = plans[0].expectations[0].evaluate(&document(vec![run("mptcp", "upload", 1)]));
+        assert!(!verdict.found.contains("absent"), "{field}: {}", verdict.found);
+    }
+}
+
+#[test]
+fn it_must_hold_in_every_valid_run() {
+    let fast = run("mptcp", "upload", 1);
+    let slow = RunRecord { stall_ms: Some(800.0), ..run("mptcp", "upload", 2) };
+    let line = "\"mptcp.stall_ms\" = \"< 500\"";
+    assert_found(line, std::slice::from_ref(&fast), true, "100 in mptcp-upload-r1");
+    assert_found(line, &[fast.clone(), slow.clone()], false, "800 in mptcp-upload-r2");
+    let invalid = RunRecord { valid: false, ..slow.clone() };
+    assert_found(line, &[fast.clone(), invalid.clone()], true, "100 in mptcp-upload-r1");
+    assert_found(line, &[invalid], false, "no valid run of mptcp");
+    assert_found(line, &[run("tcp", "upload", 1)], false, "no valid run of mptcp");
+    assert_found(line, &[RunRecord { stall_ms: None, ..fast.clone() }], false, "absent in mptcp-upload-r1");
+    let both = [fast, slow];
+    assert_found(
+        "\"mptcp.stall_ms\" = \"< 900\"",
+        &both,
+        true,
+        "800 in mptcp-upload-r2, the furthest of 2 runs",
+    );
+    assert_found(
+        "\"mptcp.stall_ms\" = \"> 9\"",
+        &both,
+        true,
+        "100 in mptcp-upload-r1, the furthest of 2 runs",
+    );
+    assert_found("\"mptcp.completed\" = true", &both, true, "true in all 2 runs");
+}
+
+#[test]
+fn each_comparison_compares() {
+    let runs = [with(|run| run.goodput_mbps = Some(90.5))];
+    for (value, held) in [
+        ("\"< 90.5\"", false),
+        ("\"<= 90.5\"", true),
+        ("\"> 90.5\"", false),
+        ("\">= 90.5\"", true),
+        ("\"== 90.5\"", true),
+        ("\"!= 90.5\"", false),
+        ("\"< 91\"", true),
+        ("\"> 90\"", true),
+        ("90.5", true),
+        ("90", false),
+    ] {
+        assert_found(&format!("\"mptcp.goodput_mbps\" = {value}"), &runs, held, "90.5 in mptcp-upload-r1");
+    }
+    for (line, held, found) in [
+        ("\"mptcp.completed\" = false", false, "true in mptcp-upload-r1"),
+        ("\"mptcp.completed\" = \"!= false\"", true, "true in mptcp-upload-r1"),
+        ("\"mptcp.paths.wlan.state\" = \"open\"", true, "`open` in mptcp-upload-r1"),
+        ("\"mptcp.paths.wlan.state\" = \"!= closed\"", true, "`open` in mptcp-upload-r1"),
+        ("\"mptcp.paths.wlan.share\" = \"> 0.3\"", true, "0.4 in mptcp-upload-r1"),
+        ("\"mptcp.directions.download.goodput_mbps\" = \"> 0.3\"", true, "45 in mptcp-upload-r1"),
+        ("mptcp.phases.0.shares.eth = \"> 0.3\"", true, "0.5 in mptcp-upload-r1"),
+        ("\"mptcp.phases.1.shares.eth\" = \"> 0.3\"", false, "absent in mptcp-upload-r1"),
+        ("\"mptcp.counters.client.MPTcpExt.MPJoinSynTx\" = 3", true, "3 in mptcp-upload-r1"),
+        ("\"mptcp.counters.client.MPTcpExt.MPFailTx\" = 0", true, "0 in mptcp-upload-r1"),
+    ] {
+        assert_found(line, &runs, held, found);
+    }
+    let without_counters = [with(|run| run.counters.clear())];
+    let line = "\"mptcp.counters.client.MPTcpExt.MPFailTx\" = 0";
+    assert_found(line, &without_counters, false, "absent in mptcp-upload-r1");
+    assert_found(
+        "\"mptcp.error\" = \"x\"",
+        &[with(|run| run.error = None)],
+        false,
+        "absent in mptcp-upload-r1",
+    );
+}
+
+fn goodputs(label: &str, direction: &str, values: &[f64]) -> Vec<RunRecord> {
+    let run = |(index, value): (usize, &f64)| RunRecord {
+        goodput_mbps: Some(*value),
+        ..run(label, direction, index as u32 + 1)
+    };
+    values.iter().enumerate().map(run).collect()
+}
+
+#[test]
+fn medians_and_their_quotients_are_taken_in_each_variant() {
+    let mut runs = goodputs("mptcp", "upload", &[100.0, 10.0, 90.0]);
+    runs.extend(goodputs("tcp", "upload", &[45.0, 47.0]));
+    let median = "\"median(mptcp.goodput_mbps)\" = \">= 90\"";
+    let ratio = "\"median(mptcp.goodput_mbps) / median(tcp.goodput_mbps)\" = \">= 1.9\"";
+    assert_found(median, &runs, true, "90 with run.iperf.direction = upload");
+    assert_found(ratio, &runs, true, "1.957 with run.iperf.direction = upload");
+    runs.extend(goodputs("mptcp", "download", &[80.0]));
+    assert_found(median, &runs, false, "80 with run.iperf.direction = download");
+    assert_found(ratio, &runs, false, "no valid run of tcp with run.iperf.direction = download");
+    runs.extend(goodputs("tcp", "download", &[0.0]));
+    let found = "the median of tcp.goodput_mbps is 0 with run.iperf.direction = download";
+    assert_found(ratio, &runs, false, found);
+    assert_found(median, &goodputs("tcp", "upload", &[1.0]), false, "no valid run of mptcp");
+    assert_found(ratio, &[], false, "no valid run of mptcp or tcp");
+    let absent = [RunRecord { goodput_mbps: None, ..run("mptcp", "upload", 1) }];
+    let found = "goodput_mbps is absent in mptcp-upload-r1 with run.iperf.direction = upload";
+    assert_found(median, &absent, false, found);
+}
+
+#[test]
+fn when_restricts_to_variants() {
+    let line = "\"mptcp.stall_ms\" = { is = \"< 500\", when = { run.iperf.direction = \"upload\" } }";
+    let slow = RunRecord { stall_ms: Some(800.0), ..run("mptcp", "download", 1) };
+    assert_found(line, &[run("mptcp", "upload", 1), slow.clone()], true, "100 in mptcp-upload-r1");
+    assert_found(line, &[slow], false, "no valid run of mptcp");
+    let both = "\"mptcp.stall_ms\" = [{ is = \"< 500\" }, { is = \"< 5\", when = { \"run.iperf.direction\" = \"upload\" } }]";
+    let plans = expectations(both);
+    let held: Vec<_> =
+        plans.iter().map(|plan| plan.evaluate(&document(vec![run("mptcp", "upload", 1)])).held).collect();
+    assert_eq!(held, [true, false]);
+    let set = vec![("run.iperf.direction".to_owned(), "download".to_owned())];
+    let source = Source::from_text("mine.toml", format!("{SCENARIO}{both}\n"));
+    let plan = plan(&source, &Overrides { set, ..Overrides::default() }).expect("valid");
+    assert_eq!((plan.expectations.len(), plan.left_out.len()), (1, 1));
+}
+
+#[test]
+fn the_verdict_repeats_what_was_written() {
+    let verdict = verdict("\"mptcp.stall_ms\" = \"<   500\"", &[run("mptcp", "upload", 1)]);
+    assert_eq!((verdict.key.as_str(), verdict.expected.as_str()), ("mptcp.stall_ms", "<   500"));
+    let plan = &expectations("\"mptcp.completed\" = true")[0];
+    assert_eq!(plan.expected, "true");
+    let json = serde_json::to_value(plan).expect("JSON");
+    assert_eq!(json["target"], Value::Bool(true));
+}

@@ -1,0 +1,172 @@
+//! The shipped scenarios are valid and mean what they say.
+
+use pathbench_lab::scenario::{Action, DataDirection, Overrides, PatternPlan, Plan, builtin, load, plan};
+use std::time::Duration;
+
+fn shipped(name: &str, overrides: &Overrides) -> Plan {
+    let source = load(name).expect("it ships");
+    plan(&source, overrides).unwrap_or_else(|mistakes| panic!("{mistakes}"))
+}
+
+#[test]
+fn every_shipped_scenario_is_valid_and_described() {
+    for scenario in builtin() {
+        let plan = shipped(scenario.name, &Overrides::default());
+        assert_eq!(plan.name, scenario.name);
+        assert_eq!(plan.origin, "builtin");
+        assert_eq!(plan.description, scenario.description());
+        assert!(!plan.description.is_empty() && !plan.description.contains('\n'));
+        assert!(!plan.expectations.is_empty() && plan.left_out.is_empty());
+    }
+}
+
+#[test]
+fn every_file_in_scenarios_ships() {
+    let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios");
+    let files = std::fs::read_dir(directory).expect("the scenarios are there");
+    let mut names: Vec<_> = files
+        .map(|entry| entry.expect("readable").file_name().into_string().expect("UTF-8").replace(".toml", ""))
+        .collect();
+    let mut shipped: Vec<_> = builtin().iter().map(|scenario| scenario.name).collect();
+    names.sort();
+    shipped.sort_unstable();
+    assert_eq!(names, shipped);
+}
+
+#[test]
+fn failover_takes_wlan_away_and_brings_it_back() {
+    let plan = shipped("failover", &Overrides::default());
+    assert_eq!((plan.repeat, plan.seed, plan.variants.len()), (3, 1, 1));
+    assert_eq!(plan.sample_interval, Duration::from_millis(100));
+    let variant = &plan.variants[0];
+    assert_eq!(variant.run.duration, Some(Duration::from_secs(10)));
+    let labels: Vec<_> = variant.run.labels.iter().map(ToString::to_string).collect();
+    assert_eq!(labels, ["mptcp", "tcp@eth", "tcp@wlan"]);
+    let PatternPlan::Iperf(iperf) = &variant.run.pattern;
+    assert_eq!(iperf.patience, Duration::from_secs(3));
+    assert_eq!(iperf.direction, DataDirection::Upload);
+    assert_eq!(iperf.congestion.as_deref(), Some("cubic"));
+    let events: Vec<_> = variant
+        .events
+        .iter()
+        .map(|event| (event.at.as_secs(), event.node.as_str(), event.link.as_str(), event.action.clone()))
+        .collect();
+    assert_eq!(events, [(3, "client", "wlan", Action::Down), (7, "client", "wlan", Action::Up)]);
+    for (index, link) in variant.topology.links.iter().enumerate() {
+        assert_eq!(link.forward.rate_bps, Some(1_000_000_000));
+        // 100 ms at 1 Gbit/s.
+        assert_eq!(link.forward.queue_bytes(link.mtu_bytes), Some(12_500_000));
+        let addresses = link.ends.each_ref().map(|end| end.addresses[0].0.to_string());
+        assert_eq!(addresses, [format!("10.83.{index}.1"), format!("10.83.{index}.2")]);
+    }
+    let client = variant.topology.node("client").expect("a client");
+    let endpoints: Vec<_> = client
+        .mptcp
+        .endpoints
+        .iter()
+        .map(|endpoint| {
+            (endpoint.address.to_string(), endpoint.link.as_str(), endpoint.subflow, endpoint.backup)
+        })
+        .collect();
+    assert_eq!(
+        endpoints,
+        [("10.83.0.1".to_owned(), "eth", true, false), ("10.83.1.1".to_owned(), "wlan", true, false)]
+    );
+    assert_eq!((client.mptcp.subflows, client.mptcp.add_addr_accepted), (8, 8));
+    assert!(variant.topology.node("server").expect("a server").mptcp.endpoints.is_empty());
+}
+
+#[test]
+fn aggregate_goes_both_ways_one_after_the_other() {
+    let plan = shipped("aggregate-2x10g", &Overrides::default());
+    let directions: Vec<_> = plan
+        .variants
+        .iter()
+        .map(|variant| {
+            let PatternPlan::Iperf(iperf) = &variant.run.pattern;
+            (variant.variant["run.iperf.direction"].as_str().expect("text").to_owned(), iperf.direction)
+        })
+        .collect();
+    assert_eq!(
+        directions,
+        [("upload".to_owned(), DataDirection::Upload), ("download".to_owned(), DataDirection::Download)]
+    );
+}
+
+#[test]
+fn the_command_line_changes_what_it_names() {
+    let overrides = Overrides {
+        set: vec![
+            ("path.wlan.rate".to_owned(), "20mbit".to_owned()),
+            ("path.wlan.mtu".to_owned(), "1400".to_owned()),
+            ("host.client.sysctl.net.ipv4.tcp_mtu_probing".to_owned(), "1".to_owned()),
+            ("event.1.at".to_owned(), "4s".to_owned()),
+        ],
+        transports: Some(vec!["mptcp".to_owned(), "tcp@*".to_owned()]),
+        repeat: Some(7),
+        seed: Some(u64::MAX >> 1),
+        duration: Some("5s".to_owned()),
+    };
+    let plan = shipped("failover", &overrides);
+    assert_eq!((plan.repeat, plan.seed), (7, u64::MAX >> 1));
+    let variant = &plan.variants[0];
+    let wlan = variant.topology.link("wlan").expect("wlan");
+    assert_eq!(
+        (wlan.forward.rate_bps, wlan.backward.rate_bps, wlan.mtu_bytes),
+        (Some(20_000_000), Some(20_000_000), 1400)
+    );
+    assert_eq!(variant.topology.link("eth").expect("eth").mtu_bytes, 1500);
+    assert_eq!(variant.topology.nodes[0].sysctls["net.ipv4.tcp_mtu_probing"], "1");
+    assert_eq!(variant.events[1].at, Duration::from_secs(4));
+    let labels: Vec<_> = variant.run.labels.iter().map(ToString::to_string).collect();
+    assert_eq!(labels, ["mptcp", "tcp@eth", "tcp@wlan"]);
+    assert_eq!(variant.run.duration, Some(Duration::from_secs(5)));
+    let record = serde_json::Value::Object(plan.overrides);
+    assert_eq!(record["path.wlan.mtu"], 1400);
+    assert_eq!(record["run.transports"], serde_json::json!(["mptcp", "tcp@*"]));
+    assert_eq!(record["run.duration"], "5s");
+}
+
+#[test]
+fn expectations_on_transports_that_do_not_run_are_left_out() {
+    let overrides = Overrides { transports: Some(vec!["mptcp".to_owned()]), ..Overrides::default() };
+    let plan = shipped("failover", &overrides);
+    assert_eq!(plan.expectations.len(), 3);
+    assert_eq!(
+        plan.left_out,
+        ["tcp@eth.completed: `tcp@eth` does not run", "tcp@wlan.completed: `tcp@wlan` does not run"]
+    );
+}
+
+#[test]
+fn a_key_set_on_the_command_line_is_varied_no_longer() {
+    let set = vec![("run.iperf.direction".to_owned(), "both".to_owned())];
+    let plan = shipped("aggregate-2x10g", &Overrides { set, ..Overrides::default() });
+    assert_eq!(plan.variants.len(), 1);
+    assert!(plan.variants[0].variant.is_empty());
+    let PatternPlan::Iperf(iperf) = &plan.variants[0].run.pattern;
+    assert_eq!(iperf.direction, DataDirection::Both);
+}
+
+#[test]
+fn what_is_no_shipped_scenario_is_refused_with_a_guess() {
+    let error = load("failovr").expect_err("there is none").to_string();
+    assert_eq!(
+        error,
+        "there is no scenario `failovr`; did you mean `failover`? shipped are hello, failover, aggregate-2x10g; \
+         a file is given by its path, as in ./failovr.toml"
+    );
+    let error = load("/nowhere/x.toml").expect_err("there is none").to_string();
+    assert!(error.starts_with("cannot read the scenario /nowhere/x.toml: No such file"), "{error}");
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("x.toml");
+    std::fs::write(&path, [0xff, 0xfe]).expect("written");
+    let error = load(path.to_str().expect("UTF-8")).expect_err("no text").to_string();
+    assert!(error.ends_with("is not UTF-8 text; is it a TOML file?"), "{error}");
+    std::fs::write(&path, "name = \"x\"").expect("written");
+    let source = load(path.to_str().expect("UTF-8")).expect("it is there");
+    assert_eq!(
+        (source.text.as_str(), source.origin.as_str()),
+        ("name = \"x\"", path.to_str().expect("UTF-8"))
+    );
+}
