@@ -1,0 +1,32 @@
+//! Writes the reports of the synthetic results to a directory, to be looked at.
+
+#[path = "../tests/synthetic/mod.rs"]
+mod synthetic;
+
+use pathbench_report::terminal::{Style, summary};
+use pathbench_report::{ResultSet, write};
+use std::path::PathBuf;
+
+fn main() -> Result<(), pathbench_report::WriteError> {
+    let out = PathBuf::from(std::env::args().nth(1).unwrap_or_else(|| "/tmp/pathbench-gallery".to_owned()));
+    let gallery: [(&str, ResultSet); 8] = [
+        ("failover", synthetic::failover()),
+        ("aggregate", synthetic::aggregate(6, false)),
+        ("both-ways", synthetic::aggregate(1, true)),
+        ("study", synthetic::study()),
+        ("forty", synthetic::forty_labels()),
+        ("invalid", synthetic::all_invalid()),
+        ("nothing", synthetic::nothing("nothing", "no run")),
+        ("hostile", synthetic::hostile()),
+    ];
+    for (name, mut set) in gallery {
+        let directory = out.join(name);
+        write(std::slice::from_ref(&set), &directory)?;
+        set.directory = Some(directory);
+        for width in [80, 120] {
+            println!("──── {name} at {width}\n{}", summary(&set, Style { colour: width == 120, width }));
+        }
+    }
+    write(&[synthetic::aggregate(6, false), synthetic::aggregate(3, true)], &out.join("several"))?;
+    Ok(())
+}

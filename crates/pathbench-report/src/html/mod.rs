@@ -1,0 +1,289 @@
+//! The report as one HTML page that needs nothing else: no script, no font, no picture from elsewhere.
+
+mod across;
+mod run;
+mod tables;
+
+use crate::ResultSet;
+use crate::lettering::is_deceptive;
+use crate::narrative::{self, Story, Tone};
+use crate::output::{self, Named};
+use crate::palette::Paths;
+use crate::quantity::{bytes, counted};
+use crate::view::{View, value_text};
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+const CSS: &str = include_str!("report.css");
+
+/// The page for one or several results, complete in itself. Everything that comes from a result is escaped.
+#[must_use]
+pub fn report(sets: &[ResultSet]) -> String {
+    page(sets, &output::figures(sets))
+}
+
+/// The page with figures that are drawn already, one list per result.
+pub(crate) fn page(sets: &[ResultSet], figures: &[Vec<Named>]) -> String {
+    let all: Vec<&ResultSet> = sets.iter().collect();
+    let paths = Paths::of(&all);
+    let views: Vec<View> = all.iter().map(|set| View::with_paths(set, paths.clone())).collect();
+    let names: Vec<&str> = sets.iter().map(|set| set.document.scenario.name.as_str()).collect();
+    let title = if names.is_empty() { "No result".to_owned() } else { names.join(", ") };
+    let markup = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="generator" content="Pathbench";
+                title { (title) " – Pathbench" }
+                style { (PreEscaped(CSS)) }
+            }
+            body {
+                main {
+                    @if views.is_empty() {
+                        h1 { "No result" }
+                        p { "There is nothing to report." }
+                    }
+                    @if views.len() > 1 {
+                        (across::comparison(&views))
+                    }
+                    @for (index, (view, figures)) in views.iter().zip(figures).enumerate() {
+                        (result(view, figures, (views.len() > 1).then_some(index + 1)))
+                    }
+                    (definitions())
+                }
+            }
+        }
+    };
+    harmless(markup.into_string())
+}
+
+/// The page without control characters and characters that turn the reading direction: nothing that the report
+/// itself writes has any, and in a name they make one thing look like another.
+fn harmless(page: String) -> String {
+    if page.chars().all(|character| character == '\n' || !is_deceptive(character)) {
+        return page;
+    }
+    page.chars().map(|c| if c != '\n' && is_deceptive(c) { char::REPLACEMENT_CHARACTER } else { c }).collect()
+}
+
+fn result(view: &View, figures: &[Named], number: Option<usize>) -> Markup {
+    let document = &view.set.document;
+    let anchor = number.map(|number| format!("result-{number}"));
+    html! {
+        article id=[anchor] {
+            header {
+                h1 {
+                    @if let Some(number) = number { (number) ". " }
+                    (document.scenario.name)
+                }
+                p.lead { (document.scenario.description) }
+                (facts(view))
+            }
+            (findings(view))
+            @for figure in figures {
+                figure { (PreEscaped(figure.svg.to_string())) }
+            }
+            (tables::results(view))
+            (tables::paths(view))
+            (tables::expectations(view))
+            (notes(view))
+            (tables::links(view))
+            (run::runs(view))
+            (asked(view))
+            (environment(view))
+        }
+    }
+}
+
+fn facts(view: &View) -> Markup {
+    let document = &view.set.document;
+    let invalid = document.runs.iter().filter(|run| !run.valid).count();
+    html! {
+        p.facts {
+            span { (counted(document.runs.len() as u32, "run")) }
+            @if invalid > 0 { span.bad { (invalid) " not valid" } }
+            @if let Some(run) = document.runs.first() { span { "pattern " (run.pattern) } }
+            span { "seed " (document.seed) }
+            @if !document.host.kernel.is_empty() { span { "Linux " (document.host.kernel) } }
+            @if !document.host.started.is_empty() { span { (document.host.started) } }
+        }
+    }
+}
+
+/// More findings than this, and those without trouble are folded away.
+const MOST_FINDINGS: usize = 12;
+
+/// The headline in words: a line per label, and whether multipath was used.
+fn findings(view: &View) -> Markup {
+    let stories = narrative::stories_of(view);
+    let many = stories.len() > MOST_FINDINGS;
+    let (folded, shown): (Vec<&Story>, Vec<&Story>) =
+        stories.iter().partition(|story| many && story.tone == Tone::Good);
+    html! {
+        section.findings {
+            @if stories.is_empty() {
+                p.finding.bad { "No run was made." }
+            }
+            @for story in shown { (finding(story)) }
+            @if !folded.is_empty() {
+                details {
+                    summary { (mark(true)) " " (folded.len()) " of " (stories.len()) " got through every run" }
+                    div.inside { @for story in folded { (finding(story)) } }
+                }
+            }
+        }
+        (verdicts(view))
+    }
+}
+
+fn verdicts(view: &View) -> Markup {
+    let verdicts = narrative::verdicts(view);
+    let held = verdicts.iter().filter(|verdict| verdict.holds()).count();
+    let rows = html! {
+        table { tbody { @for verdict in &verdicts { tr {
+            th scope="row" { (verdict.name()) }
+            td { (mark(verdict.holds())) " " (verdict.text) }
+        } } } }
+    };
+    html! {
+        @if !verdicts.is_empty() {
+            section {
+                h2 { "Was multipath really used?" }
+                @if verdicts.len() > MOST_FINDINGS {
+                    details {
+                        summary {
+                            (mark(held == verdicts.len())) " In " (held) " of " (verdicts.len())
+                            " combinations it was used in every valid run"
+                        }
+                        div.inside { (rows) }
+                    }
+                } @else { (rows) }
+            }
+        }
+    }
+}
+
+fn finding(story: &Story) -> Markup {
+    let (class, sign) = match story.tone {
+        Tone::Good => ("good", "✓"),
+        Tone::Mixed => ("mixed", "!"),
+        Tone::Bad => ("bad", "✗"),
+    };
+    html! {
+        div.finding.(class) {
+            p { span.sign { (sign) } " " b { (story.label) }
+                @if !story.variant.is_empty() { " (" (crate::view::variant_text(&story.variant)) ")" }
+                " " (story.headline) "." }
+            @if !story.details.is_empty() {
+                ul { @for detail in &story.details { li { (detail) } } }
+            }
+        }
+    }
+}
+
+/// A sign for yes or no, with its word for those who do not see it.
+pub(super) fn mark(good: bool) -> Markup {
+    html! {
+        @if good { span.good title="yes" { "✓" } } @else { span.bad title="no" { "✗" } }
+    }
+}
+
+fn notes(view: &View) -> Markup {
+    let notes = &view.set.document.summary.notes;
+    html! {
+        @if !notes.is_empty() {
+            section {
+                h2 { "Notes" }
+                ul { @for note in notes { li { (note) } } }
+            }
+        }
+    }
+}
+
+fn asked(view: &View) -> Markup {
+    let scenario = &view.set.document.scenario;
+    html! {
+        section {
+            h2 { "What was asked" }
+            p { "Scenario " b { (scenario.name) } " from " code { (scenario.origin) } "." }
+            @if !scenario.overrides.is_empty() {
+                p { "Changed on the command line:" }
+                ul { @for (key, value) in &scenario.overrides {
+                    li { code { (key) "=" (value_text(value)) } }
+                } }
+            }
+            @if !scenario.text.is_empty() {
+                details { summary { "The scenario file" } pre { (scenario.text) } }
+            }
+        }
+    }
+}
+
+fn environment(view: &View) -> Markup {
+    let (host, document) = (&view.set.document.host, &view.set.document);
+    let rows = [
+        ("Kernel", format!("Linux {} ({})", host.kernel, host.machine)),
+        ("CPUs", host.cpus.to_string()),
+        ("Memory", bytes(host.memory_bytes)),
+        ("Pathbench", host.pathbench.clone()),
+        ("Privilege", host.privilege.clone()),
+        ("Congestion control by default", host.default_congestion.clone()),
+        ("Begun", host.started.clone()),
+        ("Seed", document.seed.to_string()),
+        ("Schema", document.schema.clone()),
+    ];
+    html! {
+        section {
+            h2 { "Environment" }
+            table.narrow { tbody {
+                @for (name, value) in rows { tr { th scope="row" { (name) } td { (value) } } }
+            } }
+        }
+    }
+}
+
+/// How each metric is defined, in short.
+fn definitions() -> Markup {
+    let terms = [
+        (
+            "Goodput",
+            "bytes delivered to the receiving application per second of the measured time, both directions together.",
+        ),
+        ("Dip", "1 − the lowest 100 ms goodput after the event ÷ the mean of the 2 s before it."),
+        (
+            "Stall",
+            "the longest time in which the receiving application got no byte while data was outstanding.",
+        ),
+        (
+            "Recovery",
+            "from the event to the first 100 ms window from which goodput stays, over 500 ms, at 90 % of what the surviving paths give at the end of the phase.",
+        ),
+        ("Gave up after", "for a run that did not complete: how long the application waited without a byte."),
+        (
+            "Share",
+            "a path's part of all payload bytes that arrived over any path. A path counts as used from 1 % on.",
+        ),
+        (
+            "Multipath used",
+            "by the kernel's own word: negotiated, not fallen back, and at least two paths that count as used.",
+        ),
+        (
+            "Valid",
+            "every link measured, before the run, what the scenario asks for, within its tolerance. Runs that are not valid enter no figure.",
+        ),
+        (
+            "Median and interval",
+            "over the valid repetitions; the distribution-free 95 % interval of the median from six repetitions on, lowest and highest value below that.",
+        ),
+    ];
+    html! {
+        section.definitions {
+            h2 { "How the figures are defined" }
+            dl { @for (term, meaning) in terms { dt { (term) } dd { (meaning) } } }
+            p { "In full: " code { "docs/metrics.md" } " in Pathbench's sources. The records behind every figure lie \
+                 beside this report: " code { "run.json" } ", " code { "samples.jsonl" } ", "
+                code { "events.jsonl" } " and " code { "delivery.jsonl" } "." }
+        }
+    }
+}

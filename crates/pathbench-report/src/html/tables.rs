@@ -1,0 +1,257 @@
+//! The tables over all runs: figures per label, paths, expectations, links.
+
+use super::mark;
+use crate::palette::Colour;
+use crate::quantity::{NONE, bit_rate, bounds, bytes, duration, percent, plain, rate, spread};
+use crate::view::{GroupView, View, variant_text};
+use maud::{Markup, html};
+use pathbench_record::document::{Distribution, LinkFigures, LinkMeasurement, LinkRecord, PathRecord};
+
+/// Medians per variant × label.
+pub(super) fn results(view: &View) -> Markup {
+    html! {
+        @if !view.groups.is_empty() {
+            section {
+                h2 { "Results" }
+                div.scroll { table {
+                    thead { tr {
+                        th { "transport" } th.n { "completed" } th.n { "multipath" } th { "goodput" } th { "dip" }
+                        th { "longest stall" } th { "recovery" } th { "gave up after" }
+                    } }
+                    tbody { (result_rows(view)) }
+                } }
+                p.muted { "Median over the valid runs; below it the 95 % interval of the median, or lowest and \
+                           highest value for fewer than six runs." }
+            }
+        }
+    }
+}
+
+fn result_rows(view: &View) -> Markup {
+    let mut last = None;
+    let rows = view.groups.iter().map(|group| {
+        let is_new = last != Some(group.variant) && !group.variant.is_empty();
+        last = Some(group.variant);
+        html! {
+            @if is_new { tr.variant { td colspan="8" { (variant_text(group.variant)) } } }
+            (result_row(group))
+        }
+    });
+    html! { @for row in rows { (row) } }
+}
+
+fn result_row(group: &GroupView) -> Markup {
+    let (valid, completed) = (group.valid(), group.completed());
+    let invalid = group.runs.len() as u32 - valid;
+    let used = group.valid_runs().filter(|run| run.multipath.used).count() as u32;
+    let hung: Vec<f64> =
+        group.valid_runs().filter(|run| !run.completed).filter_map(|run| run.hung_ms).collect();
+    html! {
+        tr {
+            th scope="row" { (group.label) }
+            td.n {
+                span.bad[completed < valid || valid == 0] { (completed) " of " (valid) }
+                @if invalid > 0 { small { (invalid) " not valid" } }
+            }
+            td.n {
+                @if group.is_multipath() { span.bad[used < valid] { (used) " of " (valid) } } @else { (NONE) }
+            }
+            (figure(group.figure("goodput_mbps"), rate))
+            (figure(group.figure("dip"), percent))
+            (figure(group.figure("stall_ms"), duration))
+            (figure(group.figure("recovery_ms"), duration))
+            td { @match spread(&hung, duration) { Some(text) => { span.bad { (text) } } None => { (NONE) } } }
+        }
+    }
+}
+
+/// A median with its interval under it.
+pub(super) fn figure(found: Option<&Distribution>, show: fn(f64) -> String) -> Markup {
+    html! {
+        td {
+            @if let Some(found) = found {
+                (show(found.median))
+                @if found.n > 1 {
+                    @let [low, high] = found.ci95.unwrap_or([found.min, found.max]);
+                    @let bounds = bounds(low, high, found.median, show);
+                    @if !bounds.is_empty() { small { (bounds) } }
+                }
+            } @else { (NONE) }
+        }
+    }
+}
+
+fn css(Colour(r, g, b): Colour) -> String {
+    format!("background:#{r:02x}{g:02x}{b:02x}")
+}
+
+/// The path's name behind its colour.
+pub(super) fn path_name(view: &View, name: &str) -> Markup {
+    html! { span.path title=(name) { span.swatch style=(css(view.paths.colour(name))) {} (name) } }
+}
+
+/// A bar of the path's colour, and the share in numbers.
+pub(super) fn share_bar(view: &View, name: &str, share: f64) -> Markup {
+    let part = if share.is_finite() { share.clamp(0.0, 1.0) * 100.0 } else { 0.0 };
+    let style = format!("width:{part:.1}%;{}", css(view.paths.colour(name)));
+    html! { span.bar { i style=(style) {} } (percent(share)) }
+}
+
+/// Who carried the bytes: a line per label and path.
+pub(super) fn paths(view: &View) -> Markup {
+    let any = view.set.document.runs.iter().any(|run| !run.paths.is_empty());
+    html! {
+        @if any {
+            section {
+                h2 { "Paths" }
+                div.scroll { table {
+                    thead { (path_titles(true)) }
+                    tbody { @for group in &view.groups { (group_paths(view, group)) } }
+                } }
+                p.muted { "Share: median over the valid runs. The other columns are those of the run shown in the \
+                           timeline." }
+            }
+        }
+    }
+}
+
+/// The head of a table of paths.
+pub(super) fn path_titles(with_label: bool) -> Markup {
+    html! { tr {
+        @if with_label { th { "transport" } }
+        th { "path" } th { "share" } th.n { "arrived" } th.n { "sent" } th.n { "resent" } th.n { "RTT" } th.n { "MSS" }
+        th.n { "path MTU" } th { "addresses" } th { "at the end" }
+    } }
+}
+
+fn group_paths(view: &View, group: &GroupView) -> Markup {
+    let paths = group.representative().map_or(&[][..], |run| run.paths.as_slice());
+    html! {
+        @for (index, path) in paths.iter().enumerate() {
+            @let share = group.summary.and_then(|one| one.shares.get(&path.name)).copied().unwrap_or(path.share);
+            tr {
+                th scope="row" { @if index == 0 { (group.name()) } }
+                (path_cells(view, path, share))
+            }
+        }
+    }
+}
+
+/// The cells of one path.
+pub(super) fn path_cells(view: &View, path: &PathRecord, share: f64) -> Markup {
+    let or_none = |value: u32| if value == 0 { NONE.to_owned() } else { value.to_string() };
+    html! {
+        td { (path_name(view, &path.name)) }
+        td style="white-space:nowrap" { (share_bar(view, &path.name, share)) }
+        td.n { (bytes(path.bytes_delivered)) }
+        td.n { (bytes(path.bytes_sent)) }
+        td.n { (bytes(path.retransmitted_bytes)) }
+        td.n { @if path.rtt_ms > 0.0 { (duration(path.rtt_ms)) } @else { (NONE) } }
+        td.n { (or_none(path.mss_bytes)) }
+        td.n { (or_none(path.pmtu_bytes)) }
+        td { (path.local) " →" br; (path.remote) }
+        td {
+            (path.state)
+            @if path.subflows > 1 { ", " (path.subflows) " subflows" }
+            @if path.backup == Some(true) { ", backup" }
+        }
+    }
+}
+
+/// Expectations of the scenario.
+pub(super) fn expectations(view: &View) -> Markup {
+    let all = &view.set.document.summary.expectations;
+    html! {
+        @if !all.is_empty() {
+            section {
+                h2 { "Expectations" }
+                table {
+                    thead { tr { th { "held" } th { "expected" } th { "found" } } }
+                    tbody { @for one in all { tr {
+                        td { (mark(one.held)) } td { code { (one.key) " " (one.expected) } } td { (one.found) }
+                    } } }
+                }
+            }
+        }
+    }
+}
+
+/// Links: requested against measured.
+pub(super) fn links(view: &View) -> Markup {
+    let links = &view.set.document.links;
+    html! {
+        @if !links.is_empty() {
+            section {
+                h2 { "Links, as asked and as measured" }
+                div.scroll { table {
+                    thead { tr {
+                        th { "link" } th { "between" } th { "engine" } th { "rate → / ←" } th { "RTT, idle" }
+                        th { "MTU → / ←" } th { "queue, loss asked" } th { "within tolerance" }
+                    } }
+                    tbody { @for link in links { (link_row(view, link)) } }
+                } }
+                p.muted { "Rates count Ethernet frames without preamble and checksum; goodput is lower by the headers. \
+                           Measured values are medians over the runs." }
+            }
+        }
+    }
+}
+
+fn link_row(view: &View, link: &LinkRecord) -> Markup {
+    let of_link = || {
+        let runs = view.set.document.runs.iter();
+        runs.flat_map(|run| &run.links).filter(|one| one.name == link.name)
+    };
+    let (all, off) = (of_link().count(), of_link().filter(|one| !one.within_tolerance).count());
+    let asked = &link.requested;
+    html! {
+        tr {
+            th scope="row" {
+                (path_name(view, &link.name))
+                @if !link.variant.is_empty() { small { (variant_text(&link.variant)) } }
+            }
+            td { (link.ends[0]) " –" br; (link.ends[1]) }
+            td { (link.engine) }
+            (measured_cell(
+                link.measured.as_ref().map(measured_rates).as_deref(),
+                asked.rate_bps.map(|rate| plain(&bit_rate(rate))).as_deref(),
+            ))
+            (measured_cell(
+                link.measured.as_ref().map(|found| duration(found.rtt_ms)).as_deref(),
+                asked.delay_ms.map(|delay| plain(&duration(2.0 * delay))).as_deref(),
+            ))
+            (measured_cell(
+                link.measured.as_ref().map(|found| format!("{} / {}", found.forward_mtu_bytes, found.backward_mtu_bytes)).as_deref(),
+                Some(&asked.mtu_bytes.to_string()),
+            ))
+            td { (queue_and_loss(asked)) }
+            td {
+                @if all == 0 { "not measured" }
+                @else if off == 0 { (mark(true)) " ± " (percent(link.tolerance)) }
+                @else { (mark(false)) " off in " (off) " of " (all) " runs (± " (percent(link.tolerance)) ")" }
+            }
+        }
+    }
+}
+
+/// What was measured, and under it what was asked.
+fn measured_cell(measured: Option<&str>, asked: Option<&str>) -> Markup {
+    html! {
+        td {
+            (measured.unwrap_or(NONE))
+            small { "asked " (asked.unwrap_or("nothing")) }
+        }
+    }
+}
+
+fn measured_rates(measured: &LinkMeasurement) -> String {
+    let one = |found: Option<u64>| found.map_or(NONE.to_owned(), bit_rate);
+    format!("{} / {}", one(measured.forward_bps), one(measured.backward_bps))
+}
+
+fn queue_and_loss(asked: &LinkFigures) -> String {
+    let queue = asked.queue_bytes.map(bytes);
+    let loss = asked.loss.map(|loss| format!("loss {}", percent(loss)));
+    let parts: Vec<String> = [queue, loss].into_iter().flatten().collect();
+    if parts.is_empty() { NONE.to_owned() } else { parts.join(", ") }
+}

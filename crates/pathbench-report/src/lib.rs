@@ -1,0 +1,68 @@
+//! What people see of a result: the summary in the terminal, the figures (SVG and PNG) and the HTML report.
+//!
+//! This room turns the records of [`pathbench_record`] into text and pictures. It computes how a picture is
+//! laid out and how a finding reads in words; the metrics themselves come from the record. Its output is a
+//! pure function of the result: the same result gives the same bytes, whatever fonts, locale or clock the
+//! machine has. It never reads a socket, a clock or an environment variable, and the only files it touches are
+//! those of the result that [`ResultSet::read`] takes in and those that [`write()`] creates.
+
+use pathbench_record::directory::{ReadError, ResultDirectory};
+use pathbench_record::document::ResultDocument;
+use pathbench_record::event::{DeliveryLine, Event};
+use pathbench_record::sample::Sample;
+use std::path::PathBuf;
+
+pub mod figure;
+pub mod html;
+mod lettering;
+pub mod narrative;
+mod output;
+mod palette;
+pub mod quantity;
+pub mod raster;
+mod series;
+pub mod svg;
+pub mod terminal;
+mod view;
+
+pub use output::{WriteError, Written, write};
+
+/// One result: everything that its directory holds, in memory.
+#[derive(Debug, Clone)]
+pub struct ResultSet {
+    /// `run.json`.
+    pub document: ResultDocument,
+    /// `samples.jsonl`.
+    pub samples: Vec<Sample>,
+    /// `events.jsonl`.
+    pub events: Vec<Event>,
+    /// `delivery.jsonl`.
+    pub deliveries: Vec<DeliveryLine>,
+    /// Where the result lies, when it lies anywhere.
+    pub directory: Option<PathBuf>,
+}
+
+impl ResultSet {
+    /// Everything in an opened result directory, and what a reader should be told of it (a file that is missing,
+    /// a result that was never finished).
+    ///
+    /// # Errors
+    /// [`ReadError`] when a file cannot be read, or one of its lines is broken.
+    pub fn read(directory: ResultDirectory) -> Result<(Self, Vec<String>), ReadError> {
+        let (samples, events, deliveries) =
+            (directory.samples()?, directory.events()?, directory.deliveries()?);
+        let of_files = [samples.warning, events.warning, deliveries.warning];
+        let warnings =
+            directory.warning().map(str::to_owned).into_iter().chain(of_files.into_iter().flatten());
+        let warnings = warnings.collect();
+        let path = directory.path().to_owned();
+        let set = Self {
+            document: directory.into_document(),
+            samples: samples.items,
+            events: events.items,
+            deliveries: deliveries.items,
+            directory: Some(path),
+        };
+        Ok((set, warnings))
+    }
+}

@@ -1,0 +1,247 @@
+//! What happened, in sentences: for each label what it did, and why, as a person would tell it.
+//!
+//! The terminal summary, the report and the captions of the figures all take their words from here.
+
+mod happening;
+mod restoration;
+mod traffic;
+mod verdict;
+
+pub(crate) use happening::{Happening, happenings, subflow_marks};
+pub use happening::{event_label, event_sentence};
+pub use restoration::{Fate, Restoration};
+pub(crate) use traffic::traffic;
+pub(crate) use verdict::verdicts;
+pub use verdict::{Verdict, multipath};
+
+use crate::ResultSet;
+use crate::quantity::{self, counted, duration, percent, rate, ratio};
+use crate::series::MARKED_SILENCE_MS;
+use crate::view::{GroupView, View, variant_text};
+use pathbench_record::document::{Distribution, Impact, RunRecord, Variant};
+
+/// Whether a story is a happy one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tone {
+    /// It did what was asked of it.
+    Good,
+    /// It did, with something to know about it.
+    Mixed,
+    /// It did not.
+    Bad,
+}
+
+/// What one label did in one variant.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Story {
+    /// Matrix key → value.
+    pub variant: Variant,
+    /// The transport label.
+    pub label: String,
+    /// How it went.
+    pub tone: Tone,
+    /// The finding, without the label in front: `kept going at 1.37 Gbit/s: longest stall 210 ms`.
+    pub headline: String,
+    /// More sentences, most important first.
+    pub details: Vec<String>,
+}
+
+impl Story {
+    /// The finding as a sentence of its own: `mptcp kept going at …`.
+    #[must_use]
+    pub fn sentence(&self) -> String {
+        let variant = if self.variant.is_empty() {
+            String::new()
+        } else {
+            format!(" ({})", variant_text(&self.variant))
+        };
+        format!("{}{variant} {}", self.label, self.headline)
+    }
+}
+
+/// The stories of all labels, in the order of the result's groups.
+#[must_use]
+pub fn stories(set: &ResultSet) -> Vec<Story> {
+    stories_of(&View::new(set))
+}
+
+pub(crate) fn stories_of(view: &View) -> Vec<Story> {
+    view.groups.iter().map(|group| story(view, group)).collect()
+}
+
+/// Every return of a path during `run`, and whether traffic came back with it.
+#[must_use]
+pub fn restorations(set: &ResultSet, run: &RunRecord) -> Vec<Restoration> {
+    restoration::restorations(run, View::new(set).data(run))
+}
+
+/// The finding of the whole result in one line: the stories of its labels joined, or what there is to say
+/// when there are none or too many.
+#[must_use]
+pub fn headline(set: &ResultSet) -> String {
+    let stories = stories(set);
+    match stories.len() {
+        0 => "no run was made".to_owned(),
+        1..=4 => stories.iter().map(Story::sentence).collect::<Vec<_>>().join("; "),
+        many => {
+            let bad = stories.iter().filter(|story| story.tone == Tone::Bad).count();
+            let rest = if bad == 0 {
+                "all completed".to_owned()
+            } else {
+                format!("{bad} did not get through every run")
+            };
+            format!("{many} combinations of transport and parameters compared; {rest}")
+        }
+    }
+}
+
+fn story(view: &View, group: &GroupView) -> Story {
+    let (tone, headline) = finding(view, group);
+    let mut details = Vec::new();
+    details.extend(completion(group));
+    details.extend(comparison(view, group));
+    details.extend(restoration::sentences(view, group));
+    details.extend(errors(group));
+    Story { variant: group.variant.clone(), label: group.label.to_owned(), tone, headline, details }
+}
+
+/// The one sentence on a group.
+fn finding(view: &View, group: &GroupView) -> (Tone, String) {
+    let (valid, completed) = (group.valid(), group.completed());
+    if group.runs.is_empty() {
+        return (Tone::Bad, "was not run".to_owned());
+    }
+    if valid == 0 {
+        let because = group.runs.iter().flat_map(|run| &run.invalid_because).next();
+        let because = because.map_or(String::new(), |reason| format!(": {reason}"));
+        return (Tone::Bad, format!("has no valid run{because}"));
+    }
+    if completed < valid {
+        return (Tone::Bad, incomplete(group, valid, completed));
+    }
+    let (tone, text) = through(view, group);
+    let unused = group.valid_runs().filter(|run| run.multipath.requested && !run.multipath.used).count();
+    if unused > 0 {
+        let runs =
+            if unused as u32 == valid { String::new() } else { format!(" in {unused} of {valid} runs") };
+        return (Tone::Bad, format!("did not use multipath{runs}; it {text}"));
+    }
+    (tone, text)
+}
+
+fn incomplete(group: &GroupView, valid: u32, completed: u32) -> String {
+    let failed: Vec<&RunRecord> = group.valid_runs().filter(|run| !run.completed).collect();
+    let hung: Vec<f64> = failed.iter().filter_map(|run| run.hung_ms).collect();
+    let runs = match (completed, valid) {
+        (0, 1) => String::new(),
+        (0, _) => format!(" in all {valid} runs"),
+        _ => format!(" in {} of {valid} runs", valid - completed),
+    };
+    // An event after the last byte (and half a second for what was under way) is not what the run died of.
+    let preceded = |run: &RunRecord, impact: &Impact| impact.at_ms <= run.duration_ms + 500.0;
+    let event = failed.iter().find_map(|run| run.impacts.iter().find(|impact| preceded(run, impact)));
+    let after = event.map_or(String::new(), |impact| format!(" after {}", impact_words(impact)));
+    if let Some(hung) = quantity::spread(&hung, duration) {
+        return format!("died{after}{runs}: no byte for {hung} before it gave up");
+    }
+    let error = failed.iter().find_map(|run| run.error.as_deref());
+    format!("did not complete{runs}{}", error.map_or(String::new(), |error| format!(": {error}")))
+}
+
+/// What a group did whose runs all completed.
+fn through(view: &View, group: &GroupView) -> (Tone, String) {
+    let goodput = group.median("goodput_mbps").map(rate);
+    let at = goodput.as_ref().map_or(String::new(), |rate| format!(" at {rate}"));
+    let Some(impact) = group.valid_runs().find_map(|run| run.impacts.first()) else {
+        let than = best_single_path(view, group)
+            .map(|(label, factor)| format!(", {} {label}", ratio(factor)))
+            .unwrap_or_default();
+        let delivered = goodput.map_or("completed".to_owned(), |rate| format!("delivered {rate}"));
+        return (Tone::Good, format!("{delivered}{than}"));
+    };
+    let impacts: Vec<&Impact> = group.valid_runs().flat_map(|run| &run.impacts).collect();
+    let stalls: Vec<f64> = impacts.iter().filter_map(|one| one.stall_ms).collect();
+    let dips: Vec<f64> = impacts.iter().filter_map(|one| one.dip).collect();
+    let event = impact_words(impact);
+    if stalls.is_empty() && dips.is_empty() {
+        return (Tone::Mixed, format!("completed{at}; what changed when {event} could not be measured"));
+    }
+    if stalls.iter().all(|stall| *stall < MARKED_SILENCE_MS) && dips.iter().all(|dip| *dip < 0.1) {
+        return (Tone::Good, format!("went through undisturbed{at}"));
+    }
+    let mut parts = Vec::new();
+    if let Some(stall) = group.figure("stall_ms").filter(|stall| stall.median > 0.0) {
+        parts.push(format!("longest stall {}", with_bounds(stall)));
+    }
+    if let Some(dip) = group.median("dip") {
+        parts.push(format!("goodput dipped by {}", percent(dip)));
+    }
+    let recovery = group.figure("recovery_ms");
+    parts.push(match recovery {
+        None => format!("not recovered after {event}"),
+        Some(found) if found.n < group.valid() => {
+            let runs = counted(group.valid(), "run");
+            format!("recovered {} after {event} in {} of {runs} only", with_bounds(found), found.n)
+        }
+        Some(found) => format!("recovered {} after {event}", with_bounds(found)),
+    });
+    let always = recovery.is_some_and(|found| found.n >= group.valid());
+    (if always { Tone::Good } else { Tone::Mixed }, format!("kept going{at}: {}", parts.join(", ")))
+}
+
+/// A median duration with lowest and highest value: `210 ms (190–230)`.
+fn with_bounds(found: &Distribution) -> String {
+    let bounds = quantity::bounds(found.min, found.max, found.median, duration);
+    let bounds = if bounds.is_empty() { bounds } else { format!(" ({bounds})") };
+    format!("{}{bounds}", duration(found.median))
+}
+
+/// The label bound to one path that did best in the same variant, and how many times its goodput this group has.
+fn best_single_path<'a>(view: &View<'a>, group: &GroupView) -> Option<(&'a str, f64)> {
+    let own = group.median("goodput_mbps").filter(|_| group.is_multipath())?;
+    let others = view.groups.iter().filter(|one| one.variant == group.variant && !one.is_multipath());
+    let complete = others.filter(|one| one.valid() > 0 && one.completed() == one.valid());
+    let rated = complete.filter_map(|one| Some((one.label, one.median("goodput_mbps")?)));
+    let (label, best) = rated.filter(|(_, goodput)| *goodput > 0.0).max_by(|a, b| a.1.total_cmp(&b.1))?;
+    Some((label, own / best))
+}
+
+fn completion(group: &GroupView) -> Option<String> {
+    let valid = group.valid();
+    if valid == 0 {
+        return None;
+    }
+    let mut parts = vec![format!("completed in {} of {}", group.completed(), counted(valid, "valid run"))];
+    if let Some(found) = group.figure("goodput_mbps") {
+        let bounds = quantity::bounds(found.min, found.max, found.median, rate);
+        let bounds = if bounds.is_empty() { bounds } else { format!(" ({bounds})") };
+        parts.push(format!("goodput {}{bounds}", rate(found.median)));
+    }
+    let invalid = group.runs.len() as u32 - valid;
+    if invalid > 0 {
+        parts.push(format!("{} left out as not valid", counted(invalid, "run")));
+    }
+    Some(parts.join(", "))
+}
+
+fn comparison(view: &View, group: &GroupView) -> Option<String> {
+    // Without an event the headline says it.
+    group.valid_runs().find(|run| !run.impacts.is_empty())?;
+    let (label, factor) = best_single_path(view, group)?;
+    Some(format!("{} the goodput of {label}, the best on one path", ratio(factor)))
+}
+
+fn errors(group: &GroupView) -> Vec<String> {
+    let mut sentences: Vec<String> = Vec::new();
+    for run in group.valid_runs().filter(|run| !run.completed) {
+        let sentence = format!("ended with: {}", run.error.as_deref().unwrap_or("no error was recorded"));
+        if !sentences.contains(&sentence) {
+            sentences.push(sentence);
+        }
+    }
+    sentences
+}
+
+fn impact_words(impact: &Impact) -> String {
+    happening::in_words(&impact.kind, impact.path.as_deref())
+}

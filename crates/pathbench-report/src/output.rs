@@ -1,0 +1,171 @@
+//! Writing the report and the figures.
+
+use crate::figure::{self, Selection};
+use crate::palette::Paths;
+use crate::raster::{self, RasterError};
+use crate::svg::Svg;
+use crate::view::{View, variant_text};
+use crate::{ResultSet, html};
+use pathbench_record::event::Direction;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use thiserror::Error;
+
+/// Pixels per CSS pixel of the PNGs: sharp on today's screens and on paper.
+const PNG_SCALE: f32 = 2.0;
+
+/// More panels than this in one timeline, and every variant gets its own.
+const MOST_PANELS: usize = 9;
+
+/// Variants that get a timeline of their own.
+const MOST_VARIANTS: usize = 24;
+
+/// The files that were written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Written {
+    /// The self-contained report.
+    pub html: PathBuf,
+    /// The figures, each as SVG and PNG.
+    pub figures: Vec<PathBuf>,
+}
+
+/// Why the report could not be written.
+#[derive(Debug, Error)]
+pub enum WriteError {
+    /// A file or the directory.
+    #[error("cannot write {}: {source}; is the directory writable, and the disk not full?", path.display())]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// A picture.
+    #[error(transparent)]
+    Raster(#[from] RasterError),
+}
+
+/// A figure and the name of its files, without extension.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Named {
+    pub(crate) name: String,
+    pub(crate) svg: Svg,
+}
+
+/// All figures of the sets, in the order of the report; the path colours are shared between the sets.
+pub(crate) fn figures(sets: &[ResultSet]) -> Vec<Vec<Named>> {
+    let all: Vec<&ResultSet> = sets.iter().collect();
+    let paths = Paths::of(&all);
+    let mut taken = Vec::new();
+    sets.iter()
+        .enumerate()
+        .map(|(index, set)| {
+            let view = View::with_paths(set, paths.clone());
+            let prefix = if sets.len() > 1 {
+                format!("{}-{}-", index + 1, slug(&set.document.scenario.name))
+            } else {
+                String::new()
+            };
+            let mut figures = timelines(&view, &prefix, &mut taken);
+            let name = unique(&format!("{prefix}comparison"), &mut taken);
+            figures.push(Named { name, svg: figure::comparison_of(&view) });
+            figures
+        })
+        .collect()
+}
+
+/// One timeline, or one per direction and, when there are many panels, per variant.
+fn timelines(view: &View, prefix: &str, taken: &mut Vec<String>) -> Vec<Named> {
+    let directions = view.directions();
+    let directions: Vec<Option<Direction>> =
+        if directions.len() > 1 { directions.into_iter().map(Some).collect() } else { vec![None] };
+    let variants = view.variants();
+    // Beyond, nobody looks at them one by one; the comparison and the tables have all.
+    let variants = variants.into_iter().take(MOST_VARIANTS);
+    let split = variants.len() > 1 && view.groups.len() > MOST_PANELS;
+    let variants =
+        if split { variants.into_iter().map(|one| Some(one.clone())).collect() } else { vec![None] };
+    let mut figures = Vec::new();
+    for variant in &variants {
+        for direction in &directions {
+            let variant_part = variant.as_ref().map(|variant| slug(&variant_text(variant)));
+            let direction_part = direction.map(|direction| direction.name().to_owned());
+            let parts = [Some(format!("{prefix}timeline")), variant_part, direction_part];
+            let name = parts.into_iter().flatten().collect::<Vec<_>>().join("-");
+            let selection = Selection { variant: variant.clone(), direction: *direction };
+            let svg = figure::timeline_of(view, &selection);
+            figures.push(Named { name: unique(&name, taken), svg });
+        }
+    }
+    figures
+}
+
+/// `text` as part of a file's name: lower-case letters, digits and single dashes.
+fn slug(text: &str) -> String {
+    let mut slug = String::new();
+    for character in text.chars().take(60) {
+        if character.is_ascii_alphanumeric() {
+            slug.push(character.to_ascii_lowercase());
+        } else if !slug.ends_with('-') && !slug.is_empty() {
+            slug.push('-');
+        }
+    }
+    let slug = slug.trim_end_matches('-');
+    if slug.is_empty() { "unnamed".to_owned() } else { slug.to_owned() }
+}
+
+/// `name`, with a number where it is taken already.
+fn unique(name: &str, taken: &mut Vec<String>) -> String {
+    let mut unique = name.to_owned();
+    let mut number = 2;
+    while taken.contains(&unique) {
+        unique = format!("{name}-{number}");
+        number += 1;
+    }
+    taken.push(unique.clone());
+    unique
+}
+
+/// Writes `report.html` and every figure as SVG and PNG into `out`, which is created where it does not exist.
+///
+/// `timeline.svg` and `comparison.svg` for a plain result; `timeline-upload.svg`, `timeline-download.svg` where
+/// data went both ways; `timeline-<variant>.svg` where a matrix has many variants; each name prefixed with the
+/// result's number and name where there are several results.
+///
+/// # Errors
+/// [`WriteError`], naming the file.
+pub fn write(sets: &[ResultSet], out: &Path) -> Result<Written, WriteError> {
+    let store = |path: &Path, bytes: &[u8]| {
+        fs::write(path, bytes).map_err(|source| WriteError::File { path: path.to_owned(), source })
+    };
+    fs::create_dir_all(out).map_err(|source| WriteError::File { path: out.to_owned(), source })?;
+    let figures = figures(sets);
+    let html = out.join("report.html");
+    store(&html, html::page(sets, &figures).as_bytes())?;
+    let mut written = Vec::new();
+    for figure in figures.iter().flatten() {
+        let svg = out.join(format!("{}.svg", figure.name));
+        store(&svg, figure.svg.to_string().as_bytes())?;
+        let png = out.join(format!("{}.png", figure.name));
+        store(&png, &raster::png(&figure.svg, PNG_SCALE)?)?;
+        written.extend([svg, png]);
+    }
+    Ok(Written { html, figures: written })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_files_are_harmless_and_unique() {
+        assert_eq!(slug("../../etc/passwd"), "etc-passwd");
+        assert_eq!(slug("<script>"), "script");
+        assert_eq!(slug("µ"), "unnamed");
+        assert_eq!(slug("tcp_mtu_probing=2, wlan.icmp=off"), "tcp-mtu-probing-2-wlan-icmp-off");
+        let mut taken = Vec::new();
+        let names: Vec<String> = (0..3).map(|_| unique("timeline", &mut taken)).collect();
+        assert_eq!(names, ["timeline", "timeline-2", "timeline-3"]);
+    }
+}

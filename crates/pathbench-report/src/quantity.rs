@@ -1,0 +1,207 @@
+//! Quantities in words: three significant digits, the unit that fits, and a dash for what is not a number.
+
+use pathbench_record::statistics;
+
+/// Stands for a figure that does not exist.
+pub const NONE: &str = "–";
+
+/// `value` with about three significant digits and no exponent.
+fn three_digits(value: f64) -> String {
+    let size = value.abs();
+    if size >= 99.95 || size == 0.0 {
+        format!("{value:.0}")
+    } else if size >= 9.995 {
+        format!("{value:.1}")
+    } else {
+        format!("{value:.2}")
+    }
+}
+
+/// `value` in the largest of `units` (factor, name; largest first) in which it is at least 1.
+fn scaled(value: f64, units: &[(f64, &str)]) -> String {
+    if !value.is_finite() {
+        return NONE.to_owned();
+    }
+    // 0.9995 lets 999.6 Mbit/s become 1.00 Gbit/s rather than `1000 Mbit/s`.
+    let fits = |&&(factor, _): &&(f64, &str)| value.abs() >= 0.9995 * factor;
+    let Some((factor, unit)) = units.iter().find(fits).or(units.last()) else {
+        return NONE.to_owned();
+    };
+    let scaled = value / factor;
+    if scaled.abs() >= 1e6 {
+        format!("{scaled:.2e} {unit}")
+    } else {
+        format!("{} {unit}", three_digits(scaled))
+    }
+}
+
+/// A rate given in Mbit/s: `938 Mbit/s`, `1.38 Gbit/s`, `512 kbit/s`.
+#[must_use]
+pub fn rate(mbps: f64) -> String {
+    if mbps == 0.0 {
+        return "0 Mbit/s".to_owned();
+    }
+    scaled(mbps, &[(1e3, "Gbit/s"), (1.0, "Mbit/s"), (1e-3, "kbit/s"), (1e-6, "bit/s")])
+}
+
+/// A rate given in bit/s.
+#[must_use]
+pub fn bit_rate(bps: u64) -> String {
+    rate(bps as f64 / 1e6)
+}
+
+/// `text` without the zeros that a value somebody wrote down does not need: `1 Gbit/s` for `1.00 Gbit/s`.
+#[must_use]
+pub fn plain(text: &str) -> String {
+    match text.split_once(' ') {
+        Some((number, unit)) if number.contains('.') => {
+            format!("{} {unit}", number.trim_end_matches('0').trim_end_matches('.'))
+        }
+        _ => text.to_owned(),
+    }
+}
+
+/// A duration given in ms: `0.35 ms`, `210 ms`, `2.41 s`, `15.4 min`.
+#[must_use]
+pub fn duration(ms: f64) -> String {
+    if !ms.is_finite() {
+        return NONE.to_owned();
+    }
+    if ms.abs() >= 120_000.0 {
+        return scaled(ms / 60_000.0, &[(60.0, "h"), (1.0, "min")]);
+    }
+    if ms == 0.0 {
+        return "0 ms".to_owned();
+    }
+    scaled(ms, &[(1e3, "s"), (1.0, "ms"), (1e-3, "µs")])
+}
+
+/// Decimal bytes: `1.25 GB`, `34.5 MB`, `512 B`.
+#[must_use]
+pub fn bytes(count: u64) -> String {
+    if count < 1000 {
+        return format!("{count} B");
+    }
+    scaled(count as f64, &[(1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")])
+}
+
+/// A part of 1 in percent: `66 %`, `0.4 %`, `< 0.1 %`.
+#[must_use]
+pub fn percent(part: f64) -> String {
+    let percent = part * 100.0;
+    if !percent.is_finite() {
+        NONE.to_owned()
+    } else if percent == 0.0 || (9.95..1e6).contains(&percent.abs()) {
+        format!("{percent:.0} %")
+    } else if percent.abs() < 0.1 {
+        "< 0.1 %".to_owned()
+    } else if percent.abs() >= 1e6 {
+        format!("{percent:.1e} %")
+    } else {
+        format!("{percent:.1} %")
+    }
+}
+
+/// How often one figure is another: `1.96 ×`.
+#[must_use]
+pub fn ratio(value: f64) -> String {
+    if value.is_finite() && value.abs() < 1e6 {
+        format!("{} ×", three_digits(value))
+    } else {
+        NONE.to_owned()
+    }
+}
+
+/// Lowest to highest, without the unit where both have that of `of`: what stands under a median. Empty where
+/// there is nothing to add to it.
+#[must_use]
+pub fn bounds(min: f64, max: f64, of: f64, show: fn(f64) -> String) -> String {
+    let (range, median) = (range(min, max, show), show(of));
+    if range == median {
+        return String::new();
+    }
+    match (range.rsplit_once(' '), median.rsplit_once(' ')) {
+        (Some((numbers, unit)), Some((_, same))) if unit == same && !numbers.contains(' ') => {
+            numbers.to_owned()
+        }
+        _ => range,
+    }
+}
+
+/// Lowest to highest, the unit said once where it is the same: `1.36–1.39 Gbit/s`, `950 Mbit/s–1.02 Gbit/s`.
+#[must_use]
+pub fn range(min: f64, max: f64, show: fn(f64) -> String) -> String {
+    let (low, high) = (show(min), show(max));
+    if low == high {
+        return low;
+    }
+    match (low.rsplit_once(' '), high.rsplit_once(' ')) {
+        (Some((number, unit)), Some((_, same))) if unit == same && !number.starts_with('<') => {
+            format!("{number}–{high}")
+        }
+        _ => format!("{low}–{high}"),
+    }
+}
+
+/// The finite ones of `values`: a figure that is no number has no place in a sentence.
+fn finite(values: &[f64]) -> Vec<f64> {
+    values.iter().copied().filter(|value| value.is_finite()).collect()
+}
+
+/// The median of the finite `values`, the mean of the middle two when their number is even.
+#[must_use]
+pub fn median(values: &[f64]) -> Option<f64> {
+    statistics::median(&finite(values))
+}
+
+/// `2.41 s` for one value, `2.41 s (2.10–3.02 s)` for several that differ; `None` for none.
+#[must_use]
+pub fn spread(values: &[f64], show: fn(f64) -> String) -> Option<String> {
+    let finite = finite(values);
+    let middle = show(statistics::median(&finite)?);
+    let [min, max] = statistics::range(&finite)?;
+    let range = range(min, max, show);
+    Some(if range == middle { middle } else { format!("{middle} ({range})") })
+}
+
+/// `1 run`, `3 runs`.
+#[must_use]
+pub fn counted(count: u32, noun: &str) -> String {
+    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_unit_fits_the_value() {
+        assert_eq!(rate(938.4), "938 Mbit/s");
+        assert_eq!(rate(999.7), "1.00 Gbit/s");
+        assert_eq!(rate(18_412.0), "18.4 Gbit/s");
+        assert_eq!(rate(0.0512), "51.2 kbit/s");
+        assert_eq!(rate(0.0), "0 Mbit/s");
+        assert_eq!(duration(0.35), "350 µs");
+        assert_eq!(duration(2.04), "2.04 ms");
+        assert_eq!(duration(212.4), "212 ms");
+        assert_eq!(duration(2412.0), "2.41 s");
+        assert_eq!(duration(924_000.0), "15.4 min");
+        assert_eq!(bytes(999), "999 B");
+        assert_eq!(bytes(1_250_000_000), "1.25 GB");
+        assert_eq!(percent(0.663), "66 %");
+        assert_eq!(percent(0.004), "0.4 %");
+        assert_eq!(percent(0.0001), "< 0.1 %");
+        assert_eq!(percent(0.0), "0 %");
+        assert_eq!(ratio(1.958), "1.96 ×");
+    }
+
+    #[test]
+    fn what_is_no_number_is_a_dash() {
+        for odd in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+            assert_eq!(rate(odd), NONE);
+            assert_eq!(duration(odd), NONE);
+            assert_eq!(percent(odd), NONE);
+            assert_eq!(ratio(odd), NONE);
+        }
+    }
+}

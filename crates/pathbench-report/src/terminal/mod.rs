@@ -1,0 +1,327 @@
+//! What a person reads in the terminal after a run.
+
+mod page;
+mod table;
+mod timeline;
+
+use crate::ResultSet;
+use crate::narrative::{self, Story, Tone};
+use crate::quantity::{self, bit_rate, bytes, counted, duration, percent, plain};
+use crate::view::{GroupView, View, value_text};
+use page::{Ink, Line, Page, columns, fitted};
+use pathbench_record::document::{LinkRecord, PathRecord, RunRecord};
+
+/// How the terminal is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Style {
+    /// Whether it shows colours (the caller honours `NO_COLOR`).
+    pub colour: bool,
+    /// Its width in columns; taken for 80 when it is less.
+    pub width: usize,
+}
+
+/// Groups whose paths are listed; the report has them all.
+const MOST_GROUPS: usize = 12;
+
+/// The summary of a result: what was asked, whether multipath was used, the figures per label, who carried
+/// the bytes, a small timeline, and what there is to know about it.
+///
+/// No line is longer than the terminal is wide, but for the last ones, which name files.
+#[must_use]
+pub fn summary(set: &ResultSet, style: Style) -> String {
+    let view = View::new(set);
+    let mut page = Page::new(style);
+    write_question(&mut page, &view);
+    write_links(&mut page, &view);
+    table::write_verdicts(&mut page, &view);
+    table::write(&mut page, &view);
+    write_paths(&mut page, &view);
+    timeline::write(&mut page, &view);
+    write_stories(&mut page, &view);
+    write_notes(&mut page, &view);
+    write_expectations(&mut page, &view);
+    write_invalid(&mut page, &view);
+    write_files(&mut page, set);
+    page.finish()
+}
+
+fn write_question(page: &mut Page, view: &View) {
+    let document = &view.set.document;
+    let scenario = &document.scenario;
+    let start = Line::new().add(Ink::Strong, &fitted(&scenario.name, 40)).add(Ink::Plain, "  ");
+    page.paragraph(start, Ink::Plain, &scenario.description);
+    let mut parts = Vec::new();
+    if let Some(run) = document.runs.first() {
+        parts.push(narrative::traffic(run));
+    }
+    let mut labels: Vec<&str> = Vec::new();
+    for group in &view.groups {
+        if !labels.contains(&group.label) {
+            labels.push(group.label);
+        }
+    }
+    if (1..=8).contains(&labels.len()) {
+        parts.push(labels.join(", "));
+    }
+    parts.push(counted(document.runs.len() as u32, "run"));
+    parts.push(format!("seed {}", document.seed));
+    if !document.host.kernel.is_empty() {
+        parts.push(format!("Linux {}", document.host.kernel));
+    }
+    for (key, value) in &scenario.overrides {
+        parts.push(format!("--set {key}={}", value_text(value)));
+    }
+    // Parts stay whole; lines break between them.
+    let parts: Vec<String> = parts.iter().map(|part| part.replace(' ', "\u{a0}")).collect();
+    page.paragraph(Line::new(), Ink::Dim, &parts.join(" · "));
+}
+
+fn write_links(page: &mut Page, view: &View) {
+    let document = &view.set.document;
+    if document.links.is_empty() {
+        return;
+    }
+    page.heading("Links", "asked → measured");
+    let names = document.links.iter().map(|link| columns(&fitted(&link.name, 16))).max().unwrap_or(0);
+    for link in &document.links {
+        let deviations = deviations(view, link);
+        let (mark, ink) = match (&link.measured, deviations.is_empty()) {
+            (None, _) => ("?", Ink::Dim),
+            (Some(_), true) => ("✓", Ink::Good),
+            (Some(_), false) => ("✗", Ink::Bad),
+        };
+        let start = Line::new().add(Ink::Plain, "  ").add(ink, mark).add(Ink::Plain, " ");
+        let rank = Ink::Path(view.paths.rank(&link.name));
+        let start = start.add(rank, &fitted(&link.name, 16)).padded_to(names + 6);
+        page.paragraph(start, Ink::Plain, &link_text(link));
+        for deviation in deviations {
+            page.paragraph(Line::new().padded_to(names + 6), Ink::Bad, &deviation);
+        }
+    }
+}
+
+/// What was off on a link in any run, each thing once.
+fn deviations(view: &View, link: &LinkRecord) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    let runs = view
+        .set
+        .document
+        .runs
+        .iter()
+        .filter(|run| link.variant.iter().all(|(key, value)| run.variant.get(key) == Some(value)));
+    for measured in
+        runs.flat_map(|run| &run.links).filter(|one| one.name == link.name && !one.within_tolerance)
+    {
+        let texts =
+            if measured.deviations.is_empty() { vec!["off".to_owned()] } else { measured.deviations.clone() };
+        for text in texts {
+            if !found.contains(&text) && found.len() < 3 {
+                found.push(text);
+            }
+        }
+    }
+    found
+}
+
+fn link_text(link: &LinkRecord) -> String {
+    let asked = &link.requested;
+    let rate = asked.rate_bps.map_or("unlimited".to_owned(), |rate| plain(&bit_rate(rate)));
+    let delay = asked.delay_ms.map(|delay| plain(&duration(2.0 * delay)));
+    let Some(measured) = &link.measured else {
+        let delay = delay.map_or("RTT not set".to_owned(), |delay| format!("RTT {delay}"));
+        return parts_text(&[rate, delay, format!("MTU {}", asked.mtu_bytes), "not measured".to_owned()]);
+    };
+    let found: Vec<u64> = [measured.forward_bps, measured.backward_bps].into_iter().flatten().collect();
+    let rates = match found.as_slice() {
+        [] => rate,
+        [one] => format!("{rate} → {}", bit_rate(*one)),
+        [one, other, ..] => {
+            let show = |mbps: f64| quantity::rate(mbps);
+            format!(
+                "{rate} → {}",
+                quantity::range(*one as f64 / 1e6, *other as f64 / 1e6, show).replace('–', " / ")
+            )
+        }
+    };
+    let delay = delay.map_or(String::new(), |delay| format!("{delay} → "));
+    let mtu = measured.forward_mtu_bytes.min(measured.backward_mtu_bytes);
+    let mtu = if mtu == asked.mtu_bytes { mtu.to_string() } else { format!("{} → {mtu}", asked.mtu_bytes) };
+    let rtt = duration(measured.rtt_ms);
+    parts_text(&[rates, format!("RTT {delay}{rtt}"), format!("MTU {mtu}"), link.engine.clone()])
+}
+
+/// Parts with wide gaps between them, where the line may wrap; within a part it may not.
+fn parts_text(parts: &[String]) -> String {
+    let parts: Vec<String> = parts.iter().map(|part| part.replace(' ', "\u{a0}")).collect();
+    parts.join("\u{a0}\u{a0} ")
+}
+
+fn write_paths(page: &mut Page, view: &View) {
+    let groups: Vec<(&GroupView, &RunRecord)> =
+        view.groups.iter().filter_map(|group| Some((group, group.representative()?))).collect();
+    if groups.iter().all(|(_, run)| run.paths.is_empty()) {
+        return;
+    }
+    page.heading("Paths", "median share of the bytes that arrived; the rest from the run below");
+    let widest = groups.iter().map(|(group, _)| columns(&fitted(group.label, 26))).max().unwrap_or(0);
+    let names = view.paths.names().iter().map(|name| columns(&fitted(name, 16))).max().unwrap_or(0);
+    let texts = groups.iter().take(MOST_GROUPS).flat_map(|(_, run)| &run.paths).map(path_text);
+    let text_width = texts.map(|text| columns(&text)).max().unwrap_or(0);
+    // Path name, gap, percentage and the text all fit before the bar gets more than it needs.
+    let bar = page.width().saturating_sub(widest + names + 14 + text_width).clamp(6, 24);
+    let mut variant = None;
+    for (group, run) in groups.iter().take(MOST_GROUPS) {
+        page.variant(&mut variant, group.variant);
+        for (index, path) in run.paths.iter().enumerate() {
+            let name = if index == 0 { fitted(group.label, 26) } else { String::new() };
+            let ink = Ink::Path(view.paths.rank(&path.name));
+            let line = Line::new().add(Ink::Strong, &format!("  {name}")).padded_to(widest + 4);
+            let line = line.add(ink, &fitted(&path.name, 16)).padded_to(widest + names + 6);
+            let share = group.summary.and_then(|group| group.shares.get(&path.name)).unwrap_or(&path.share);
+            let line =
+                line.add(ink, &bar_text(*share, bar)).add(Ink::Plain, &format!(" {:>5}  ", percent(*share)));
+            page.line(line.add(Ink::Dim, &path_text(path)));
+        }
+    }
+    if groups.len() > MOST_GROUPS {
+        page.more(groups.len() - MOST_GROUPS);
+    }
+}
+
+/// A bar of `cells` characters, to the eighth of a character.
+fn bar_text(share: f64, cells: usize) -> String {
+    const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+    let part = if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.0 };
+    let eighths = (part * 8.0 * cells as f64).round() as usize;
+    let bar = "█".repeat(eighths / 8) + EIGHTHS[eighths % 8];
+    format!("{bar}{}", " ".repeat(cells.saturating_sub(columns(&bar))))
+}
+
+fn path_text(path: &PathRecord) -> String {
+    let mut parts = vec![bytes(path.bytes_delivered)];
+    if path.rtt_ms > 0.0 {
+        parts.push(format!("RTT {}", duration(path.rtt_ms)));
+    }
+    if path.mss_bytes > 0 {
+        parts.push(format!("MSS {}", path.mss_bytes));
+    }
+    if path.bytes_sent > 0 && path.retransmitted_bytes > 0 {
+        let part = path.retransmitted_bytes as f64 / path.bytes_sent as f64;
+        parts.push(format!("resent {}", percent(part)));
+    }
+    if path.backup == Some(true) {
+        parts.push("backup".to_owned());
+    }
+    parts.join("  ")
+}
+
+fn write_stories(page: &mut Page, view: &View) {
+    let stories = narrative::stories_of(view);
+    if stories.is_empty() {
+        page.blank();
+        page.line(Line::new().add(Ink::Bad, "No run was made."));
+        return;
+    }
+    page.heading("What happened", "");
+    let many = stories.len() > MOST_GROUPS;
+    let told: Vec<&Story> = stories.iter().filter(|story| !many || story.tone != Tone::Good).collect();
+    for story in told.iter().take(MOST_GROUPS) {
+        let (mark, ink) = match story.tone {
+            Tone::Good => ("✓", Ink::Good),
+            Tone::Mixed => ("!", Ink::Warn),
+            Tone::Bad => ("✗", Ink::Bad),
+        };
+        let start = Line::new().add(Ink::Plain, "  ").add(ink, mark).add(Ink::Plain, " ");
+        page.paragraph(start, Ink::Plain, &(story.sentence() + "."));
+        // The figures are in the table above.
+        for detail in story.details.iter().skip(1) {
+            page.paragraph(Line::new().add(Ink::Plain, "    "), Ink::Dim, detail);
+        }
+    }
+    if told.len() > MOST_GROUPS {
+        page.more(told.len() - MOST_GROUPS);
+    } else if told.len() < stories.len() {
+        let others = stories.len() - told.len();
+        let text = format!("  {others} of {} got through every run; their figures are above", stories.len());
+        page.line(Line::new().add(Ink::Dim, &text));
+    }
+}
+
+fn write_notes(page: &mut Page, view: &View) {
+    let document = &view.set.document;
+    let mut notes: Vec<(String, Vec<&str>)> =
+        document.summary.notes.iter().map(|note| (note.clone(), Vec::new())).collect();
+    for run in &document.runs {
+        for note in &run.notes {
+            match notes.iter_mut().find(|(known, _)| known == note) {
+                Some((_, runs)) => runs.push(&run.id),
+                None => notes.push((note.clone(), vec![&run.id])),
+            }
+        }
+    }
+    if notes.is_empty() {
+        return;
+    }
+    page.heading("Notes", "");
+    for (note, runs) in notes {
+        let of = match runs.as_slice() {
+            [] => String::new(),
+            [run] => format!(" ({run})"),
+            many => format!(" ({} runs)", many.len()),
+        };
+        page.paragraph(Line::new().add(Ink::Plain, "  · "), Ink::Plain, &format!("{note}{of}"));
+    }
+}
+
+fn write_expectations(page: &mut Page, view: &View) {
+    let expectations = &view.set.document.summary.expectations;
+    if expectations.is_empty() {
+        return;
+    }
+    let held = expectations.iter().filter(|one| one.held).count();
+    page.heading("Expectations", &format!("{held} of {} held", expectations.len()));
+    for one in expectations {
+        let (mark, ink) = if one.held { ("✓", Ink::Good) } else { ("✗", Ink::Bad) };
+        let start = Line::new().add(Ink::Plain, "  ").add(ink, mark).add(Ink::Plain, " ");
+        let verdict = if one.held { "held" } else { "did not hold" };
+        let text = format!("{} {}: {verdict}, found {}", one.key, one.expected, one.found);
+        page.paragraph(start, Ink::Plain, &text);
+    }
+}
+
+fn write_invalid(page: &mut Page, view: &View) {
+    let runs: Vec<&RunRecord> = view.set.document.runs.iter().filter(|run| !run.valid).collect();
+    if runs.is_empty() {
+        return;
+    }
+    page.heading("Runs that do not count", "the environment was not what was asked for");
+    let mut reasons: Vec<(String, Vec<&str>)> = Vec::new();
+    for run in runs {
+        let because = run.invalid_because.join("; ");
+        let because = if because.is_empty() { "no reason was recorded".to_owned() } else { because };
+        match reasons.iter_mut().find(|(known, _)| *known == because) {
+            Some((_, ids)) => ids.push(&run.id),
+            None => reasons.push((because, vec![&run.id])),
+        }
+    }
+    for (because, ids) in reasons.iter().take(MOST_GROUPS) {
+        let (shown, more) = ids.split_at(ids.len().min(MOST_GROUPS));
+        let more = if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
+        let start = Line::new().add(Ink::Plain, "  ").add(Ink::Bad, "✗").add(Ink::Plain, " ");
+        page.paragraph(start, Ink::Plain, because);
+        page.paragraph(Line::new().padded_to(4), Ink::Dim, &format!("{}{more}", shown.join(", ")));
+    }
+    if reasons.len() > MOST_GROUPS {
+        page.more(reasons.len() - MOST_GROUPS);
+    }
+}
+
+fn write_files(page: &mut Page, set: &ResultSet) {
+    let Some(directory) = &set.directory else { return };
+    page.blank();
+    let report = directory.join("report.html");
+    if report.is_file() {
+        page.copyable("Report   ", &report.display().to_string());
+    }
+    page.copyable("Results  ", &directory.display().to_string());
+}

@@ -1,0 +1,161 @@
+//! The small timeline: a sparkline per path, and the events under it.
+
+use super::page::{Ink, Line, Page, clean, columns, fitted};
+use crate::narrative::{Happening, happenings};
+use crate::quantity::{duration, rate};
+use crate::series::{self, Grid, Series};
+use crate::view::{GroupView, View};
+use pathbench_record::document::RunRecord;
+
+const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+/// Groups beyond this are left to the report.
+const MOST_GROUPS: usize = 6;
+/// No cell is shorter than this: a delivery bin is 10 ms, and a sample comes every 100 ms.
+const SHORTEST_CELL_MS: f64 = 50.0;
+
+/// One row per path of the representative run of each label.
+pub(super) fn write(page: &mut Page, view: &View) {
+    let shown: Vec<(&GroupView, &RunRecord)> = view
+        .groups
+        .iter()
+        .filter_map(|group| Some((group, group.representative()?)))
+        .filter(|(_, run)| !view.data(run).deliveries.is_empty())
+        .collect();
+    let end_ms = shown.iter().map(|(_, run)| series::end_ms(view.data(run))).fold(0.0, f64::max);
+    if shown.is_empty() || end_ms <= 0.0 {
+        return;
+    }
+    let left = names_width(view, &shown);
+    let cells = (page.width() - left - 1).min((end_ms / SHORTEST_CELL_MS) as usize).clamp(1, 200);
+    let grid = Grid::split(end_ms, cells);
+    let of_run = |run: &RunRecord| series::series(run, view.data(run), None, grid, &view.paths);
+    let rows: Vec<(&GroupView, &RunRecord, Series)> =
+        shown.iter().take(MOST_GROUPS).map(|(group, run)| (*group, *run, of_run(run))).collect();
+    let peak = rows.iter().map(|(_, _, series)| series.peak_mbps()).fold(0.0, f64::max);
+    let remark = format!("full height {}, one column {}", rate(peak), duration(grid.window_ms));
+    page.heading("Timeline", &remark);
+    let marks: Vec<Vec<Happening>> = rows.iter().map(|(_, run, _)| happenings(view.data(run))).collect();
+    let common = marks.windows(2).all(|pair| same_cells(&pair[0], &pair[1], grid));
+    let mut variant = None;
+    for ((group, run, series), marks) in rows.iter().zip(&marks) {
+        page.variant(&mut variant, group.variant);
+        write_series(page, view, (group, run), series, left, peak);
+        if !common {
+            write_marks(page, marks, left, grid);
+        }
+    }
+    if common && let Some(marks) = marks.first() {
+        write_marks(page, marks, left, grid);
+    }
+    write_axis(page, left, grid);
+    if shown.len() > MOST_GROUPS {
+        page.more(shown.len() - MOST_GROUPS);
+    }
+}
+
+fn names_width(view: &View, shown: &[(&GroupView, &RunRecord)]) -> usize {
+    let names = shown.iter().take(MOST_GROUPS).map(|(group, _)| columns(&fitted(group.label, 22)));
+    let paths = view.paths.names().iter().map(|name| columns(&fitted(name, 12)) + 2);
+    names.chain(paths).max().unwrap_or(0) + 4
+}
+
+fn write_series(
+    page: &mut Page,
+    view: &View,
+    (group, run): (&GroupView, &RunRecord),
+    series: &Series,
+    left: usize,
+    peak: f64,
+) {
+    let end = (series::end_ms(view.data(run)) / series.grid.window_ms).ceil() as usize;
+    let total = spark(&series.total_mbps(), peak, end);
+    let name = fitted(group.label, left - 4);
+    page.line(Line::new().add(Ink::Strong, &format!("  {name}")).padded_to(left).add(Ink::Plain, &total));
+    if series.paths.len() < 2 {
+        return;
+    }
+    for path in &series.paths {
+        let (name, ink) = match &path.path {
+            Some(name) => (name.as_str(), Ink::Path(view.paths.rank(name))),
+            None => ("?", Ink::Dim),
+        };
+        let line = Line::new().add(ink, &format!("    {}", fitted(name, left.saturating_sub(6))));
+        page.line(line.padded_to(left).add(ink, &spark(&path.mbps, peak, end)));
+    }
+}
+
+/// One character per window: its height, `·` for a window without a byte, nothing after the end of the run.
+fn spark(mbps: &[f64], peak: f64, end: usize) -> String {
+    let level = |value: f64| {
+        let part = if peak > 0.0 { (value / peak).clamp(0.0, 1.0) } else { 0.0 };
+        LEVELS[((part * LEVELS.len() as f64).ceil() as usize).clamp(1, LEVELS.len()) - 1]
+    };
+    let cell = |(index, value): (usize, &f64)| match (index < end, *value > 0.0) {
+        (_, true) => level(*value),
+        (true, false) => '·',
+        (false, false) => ' ',
+    };
+    mbps.iter().enumerate().map(cell).collect()
+}
+
+fn cell(t_ms: f64, grid: Grid) -> usize {
+    ((t_ms / grid.window_ms).max(0.0) as usize).min(grid.windows.saturating_sub(1))
+}
+
+/// Whether two runs have the same events in the same columns, give or take one.
+fn same_cells(a: &[Happening], b: &[Happening], grid: Grid) -> bool {
+    let close = |(x, y): (&Happening, &Happening)| {
+        x.label == y.label && cell(x.t_ms, grid).abs_diff(cell(y.t_ms, grid)) <= 1
+    };
+    a.len() == b.len() && a.iter().zip(b).all(close)
+}
+
+/// The events, each label's mark in the column of its time; what does not fit goes one row down, at most thrice.
+fn write_marks(page: &mut Page, marks: &[Happening], left: usize, grid: Grid) {
+    let room = page.width() - left;
+    let mut rows: Vec<Vec<(usize, String)>> = vec![Vec::new(); 3];
+    for mark in marks {
+        let (column, label) = (cell(mark.t_ms, grid), fitted(&mark.label, room));
+        let wide = columns(&label);
+        // At the right edge the text stands before its mark.
+        let (begin, label) = match label.split_once(' ') {
+            Some((sign, text)) if column + wide > room && column + 1 >= wide => {
+                (column + 1 - wide, format!("{text} {sign}"))
+            }
+            _ => (column.min(room.saturating_sub(wide)), label),
+        };
+        let free = |row: &&mut Vec<(usize, String)>| {
+            row.iter().all(|(at, text)| begin > at + columns(text) || begin + wide < *at)
+        };
+        if let Some(row) = rows.iter_mut().find(free) {
+            row.push((begin, label));
+        }
+    }
+    for mut row in rows.into_iter().filter(|row| !row.is_empty()) {
+        row.sort();
+        let mut line = Line::new();
+        for (begin, label) in row {
+            line = line.padded_to(left + begin).add(Ink::Warn, &clean(&label));
+        }
+        page.line(line);
+    }
+}
+
+fn write_axis(page: &mut Page, left: usize, grid: Grid) {
+    let end = duration(grid.until_ms());
+    let at = (left + grid.windows).saturating_sub(columns(&end));
+    page.line(Line::new().padded_to(left).add(Ink::Dim, "0 s").padded_to(at).add(Ink::Dim, &end));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sparkline_has_a_level_for_every_eighth() {
+        let values: Vec<f64> = (0..=8).map(f64::from).collect();
+        assert_eq!(spark(&values, 8.0, 9), "·▁▂▃▄▅▆▇█");
+        assert_eq!(spark(&[0.0, 1.0, 0.0, 0.0], 8.0, 3), "·▁· ");
+        assert_eq!(spark(&[0.0], 0.0, 1), "·");
+    }
+}

@@ -1,0 +1,229 @@
+//! No result, however odd, stops a report: not-a-numbers, negative and endless times, broken references.
+
+mod synthetic;
+
+use pathbench_record::document::{Distribution, RunRecord};
+use pathbench_record::event::{Direction, EventSource};
+use pathbench_record::sample::{PathState, Side};
+use pathbench_report::figure::{self, Selection};
+use pathbench_report::terminal::{Style, summary};
+use pathbench_report::{ResultSet, html, narrative, raster};
+use proptest::prelude::*;
+use unicode_width::UnicodeWidthStr;
+
+fn odd_number() -> impl Strategy<Value = f64> {
+    prop_oneof![
+        4 => -50.0..12_000.0_f64,
+        1 => any::<f64>(),
+        1 => prop::sample::select(vec![f64::NAN, f64::INFINITY, f64::NEG_INFINITY, f64::MAX, f64::MIN_POSITIVE, -0.0]),
+    ]
+}
+
+fn maybe_odd() -> impl Strategy<Value = Option<f64>> {
+    prop::option::of(odd_number())
+}
+
+fn odd_name() -> impl Strategy<Value = String> {
+    prop_oneof![
+        prop::sample::select(vec!["eth", "wlan", "tcp", "mptcp", "tcp@eth", "", "路径", "<b>&"])
+            .prop_map(str::to_owned),
+        ".{0,40}",
+    ]
+}
+
+#[derive(Debug, Clone)]
+struct Odd {
+    numbers: Vec<f64>,
+    options: Vec<Option<f64>>,
+    names: Vec<String>,
+    counters: Vec<u64>,
+    flags: Vec<bool>,
+}
+
+impl Odd {
+    fn number(&self, at: usize) -> f64 {
+        self.numbers[at % self.numbers.len()]
+    }
+
+    fn option(&self, at: usize) -> Option<f64> {
+        self.options[at % self.options.len()]
+    }
+
+    fn name(&self, at: usize) -> String {
+        self.names[at % self.names.len()].clone()
+    }
+
+    fn counter(&self, at: usize) -> u64 {
+        self.counters[at % self.counters.len()]
+    }
+
+    fn flag(&self, at: usize) -> bool {
+        self.flags[at % self.flags.len()]
+    }
+}
+
+fn odd() -> impl Strategy<Value = Odd> {
+    (
+        prop::collection::vec(odd_number(), 5..23),
+        prop::collection::vec(maybe_odd(), 5..17),
+        prop::collection::vec(odd_name(), 3..11),
+        prop::collection::vec(prop_oneof![0..9_000_000_u64, any::<u64>()], 3..13),
+        prop::collection::vec(any::<bool>(), 3..19),
+    )
+        .prop_map(|(numbers, options, names, counters, flags)| Odd {
+            numbers,
+            options,
+            names,
+            counters,
+            flags,
+        })
+}
+
+fn disturb_run(run: &mut RunRecord, odd: &Odd, at: usize) {
+    run.valid = odd.flag(at);
+    run.completed = odd.flag(at + 1);
+    run.label = odd.name(at);
+    run.goodput_mbps = odd.option(at);
+    run.hung_ms = odd.option(at + 1);
+    run.stall_ms = odd.option(at + 2);
+    run.recovery_ms = odd.option(at + 3);
+    run.dip = odd.option(at + 4);
+    run.multipath.used = odd.flag(at + 2);
+    for (index, path) in run.paths.iter_mut().enumerate() {
+        path.name = odd.name(at + index);
+        path.share = odd.number(at + index);
+        path.rtt_ms = odd.number(at + index + 1);
+        path.bytes_delivered = odd.counter(at + index);
+        path.retransmitted_bytes = odd.counter(at + index + 1);
+    }
+    for impact in &mut run.impacts {
+        impact.kind = odd.name(at + 2);
+        impact.at_ms = odd.number(at);
+        impact.dip = odd.option(at);
+        impact.stall_ms = odd.option(at + 1);
+    }
+    for phase in &mut run.phases {
+        (phase.from_ms, phase.to_ms, phase.goodput_mbps) =
+            (odd.number(at), odd.number(at + 1), odd.number(at + 2));
+    }
+    if odd.flag(at + 3) {
+        run.directions.clear();
+    }
+}
+
+/// The failover result with every tenth number, name and flag replaced by something odd.
+fn disturbed(odd: &Odd) -> ResultSet {
+    let mut set = synthetic::failover();
+    // The first repetition is enough, and three times as fast.
+    set.document.runs.truncate(3);
+    let first = |run: &str| run.ends_with("-r1");
+    set.samples.retain(|line| first(&line.run));
+    set.events.retain(|line| first(&line.run));
+    set.deliveries.retain(|line| first(&line.run));
+    for (at, run) in set.document.runs.iter_mut().enumerate() {
+        disturb_run(run, odd, at);
+    }
+    for (at, line) in set.deliveries.iter_mut().enumerate().filter(|(at, _)| odd.flag(*at)) {
+        line.t_ms = odd.number(at);
+        line.bytes = odd.counter(at);
+        line.direction = if odd.flag(at + 1) { Direction::Upload } else { Direction::Download };
+    }
+    for (at, sample) in set.samples.iter_mut().enumerate().filter(|(at, _)| odd.flag(*at)) {
+        sample.t_ms = odd.number(at);
+        sample.path = odd.name(at);
+        sample.side = if odd.flag(at + 1) { Side::Client } else { Side::Server };
+        sample.figures.bytes_received = odd.counter(at);
+        sample.figures.bytes_acked = odd.counter(at + 1);
+        sample.figures.rto_ms = odd.number(at + 1);
+        sample.figures.backoff = odd.counter(at) as u32;
+        sample.figures.state = if odd.flag(at + 2) { PathState::Closed } else { PathState::Opening };
+    }
+    for (at, event) in set.events.iter_mut().enumerate() {
+        event.t_ms = odd.number(at);
+        event.kind = if odd.flag(at) { odd.name(at) } else { event.kind.clone() };
+        event.path = Some(odd.name(at + 1)).filter(|_| odd.flag(at + 1));
+        event.source = if odd.flag(at + 2) { EventSource::Scenario } else { EventSource::Mptcp };
+    }
+    disturb_document(&mut set, odd);
+    set
+}
+
+fn disturb_document(set: &mut ResultSet, odd: &Odd) {
+    for (at, link) in set.document.links.iter_mut().enumerate() {
+        link.name = odd.name(at + 3);
+        link.requested.delay_ms = odd.option(at);
+        link.requested.rate_bps = Some(odd.counter(at));
+        link.tolerance = odd.number(at);
+        link.measured = link.measured.take().filter(|_| odd.flag(at));
+        if let Some(measured) = &mut link.measured {
+            measured.rtt_ms = odd.number(at + 1);
+            measured.backward_bps = None;
+        }
+    }
+    for (at, group) in set.document.summary.groups.iter_mut().enumerate() {
+        group.label = odd.name(at);
+        let of = |at: usize| Distribution {
+            n: odd.counter(at) as u32,
+            median: odd.number(at),
+            min: odd.number(at + 1),
+            max: odd.number(at + 2),
+            ci95: odd.flag(at).then(|| [odd.number(at + 3), odd.number(at + 4)]),
+        };
+        for (index, name) in ["goodput_mbps", "stall_ms", "recovery_ms", "dip"].into_iter().enumerate() {
+            group.figures.insert(name.to_owned(), of(at + index));
+        }
+        group.shares.insert(odd.name(at), odd.number(at));
+    }
+    set.document.scenario.name = odd.name(1);
+    set.document.scenario.description = odd.name(2);
+    set.document.summary.notes.clone_from(&odd.names);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+    #[test]
+    fn everything_is_reported_without_a_panic(odd in odd()) {
+        let set = disturbed(&odd);
+        let page = html::report(std::slice::from_ref(&set));
+        prop_assert!(page.ends_with("</html>"));
+        prop_assert!(!narrative::headline(&set).is_empty());
+        for svg in [figure::timeline(&set, &Selection::default()), figure::comparison(&set)] {
+            let text = svg.to_string();
+            prop_assert!(!text.contains("NaN") && !text.contains("inf\""), "no number that is none");
+            prop_assert!(raster::png(&svg, 0.2).is_ok());
+        }
+    }
+
+    #[test]
+    fn no_line_is_wider_than_the_terminal(odd in odd(), width in 0..200_usize) {
+        let text = summary(&disturbed(&odd), Style { colour: false, width });
+        for line in text.lines() {
+            prop_assert!(line.width() <= width.max(80), "{} columns: {line}", line.width());
+        }
+    }
+}
+
+#[test]
+fn odd_results_are_reported() {
+    let mut one_sample = synthetic::aggregate(1, false);
+    one_sample.samples.truncate(1);
+    one_sample.deliveries.truncate(1);
+    let mut no_lines = synthetic::failover();
+    (no_lines.samples, no_lines.events, no_lines.deliveries) = (Vec::new(), Vec::new(), Vec::new());
+    let sets = [
+        synthetic::nothing("empty", ""),
+        one_sample,
+        no_lines,
+        synthetic::forty_labels(),
+        synthetic::all_invalid(),
+    ];
+    for set in &sets {
+        let text = summary(set, Style { colour: false, width: 80 });
+        assert!(text.lines().all(|line| line.width() <= 80), "{text}");
+        assert!(raster::png(&figure::timeline(set, &Selection::default()), 0.5).is_ok());
+        assert!(raster::png(&figure::comparison(set), 0.5).is_ok());
+    }
+    assert!(html::report(&sets).contains("Comparison of 5 results"));
+    assert!(html::report(&[]).contains("There is nothing to report."));
+}

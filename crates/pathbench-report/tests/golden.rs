@@ -1,0 +1,54 @@
+//! The output for a known result, byte by byte. `PATHBENCH_BLESS=1 cargo test` writes it anew: look at it then.
+
+mod synthetic;
+
+use pathbench_report::figure::{self, Selection};
+use pathbench_report::terminal::{Style, summary};
+use pathbench_report::{ResultSet, html};
+use std::fs;
+use std::path::PathBuf;
+
+fn holds(name: &str, found: &str) {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
+    if std::env::var_os("PATHBENCH_BLESS").is_some() {
+        fs::write(&path, found).expect("the golden file can be written");
+    }
+    let expected = fs::read_to_string(&path).unwrap_or_default();
+    let differs = expected.lines().zip(found.lines()).position(|(a, b)| a != b);
+    assert!(
+        expected == found,
+        "{name} differs from line {} on; PATHBENCH_BLESS=1 writes it anew",
+        differs.unwrap_or(expected.lines().count().min(found.lines().count())) + 1
+    );
+}
+
+fn plain(set: &ResultSet, width: usize) -> String {
+    summary(set, Style { colour: false, width })
+}
+
+#[test]
+fn summaries() {
+    holds("failover-80.txt", &plain(&synthetic::failover(), 80));
+    holds("failover-120.txt", &plain(&synthetic::failover(), 120));
+    holds("aggregate-80.txt", &plain(&synthetic::aggregate(6, false), 80));
+    holds("invalid-80.txt", &plain(&synthetic::all_invalid(), 80));
+    holds("failover-80-colour.txt", &summary(&synthetic::failover(), Style { colour: true, width: 80 }));
+}
+
+#[test]
+fn figures() {
+    let failover = synthetic::failover();
+    holds("failover-timeline.svg", &figure::timeline(&failover, &Selection::default()).to_string());
+    holds("failover-comparison.svg", &figure::comparison(&failover).to_string());
+}
+
+#[test]
+fn report() {
+    holds("failover.html", &html::report(&[synthetic::failover()]));
+}
+
+#[test]
+fn the_same_result_gives_the_same_bytes() {
+    let [first, second] = [synthetic::study(), synthetic::study()];
+    assert_eq!(html::report(&[first]), html::report(&[second]));
+}

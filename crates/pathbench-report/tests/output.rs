@@ -1,0 +1,98 @@
+//! The files that a report is written to.
+
+mod synthetic;
+
+use pathbench_record::directory::{ResultDirectory, ResultWriter};
+use pathbench_report::figure::{Selection, timeline};
+use pathbench_report::{ResultSet, Written, write};
+use std::error::Error;
+use std::fs;
+
+type Outcome = Result<(), Box<dyn Error>>;
+
+fn names(written: &Written) -> Vec<String> {
+    let names = written.figures.iter().filter_map(|path| path.file_name());
+    names.map(|name| name.to_string_lossy().into_owned()).collect()
+}
+
+#[test]
+fn a_plain_result_has_two_figures() -> Outcome {
+    let out = tempfile::tempdir()?;
+    let written = write(&[synthetic::failover()], &out.path().join("new"))?;
+    assert_eq!(names(&written), ["timeline.svg", "timeline.png", "comparison.svg", "comparison.png"]);
+    assert!(fs::read_to_string(&written.html)?.contains("<svg "));
+    for path in &written.figures {
+        let bytes = fs::read(path)?;
+        let starts: &[u8] =
+            if path.extension().is_some_and(|one| one == "png") { b"\x89PNG" } else { b"<svg " };
+        assert!(bytes.starts_with(starts), "{}", path.display());
+    }
+    Ok(())
+}
+
+#[test]
+fn each_direction_has_its_timeline() -> Outcome {
+    let out = tempfile::tempdir()?;
+    let names = names(&write(&[synthetic::aggregate(1, true)], out.path())?);
+    assert!(names.contains(&"timeline-upload.svg".to_owned()), "{names:?}");
+    assert!(names.contains(&"timeline-download.png".to_owned()), "{names:?}");
+    Ok(())
+}
+
+#[test]
+fn several_results_do_not_overwrite_each_other() -> Outcome {
+    let out = tempfile::tempdir()?;
+    let sets = [synthetic::aggregate(1, false), synthetic::aggregate(2, false)];
+    let written = write(&sets, out.path())?;
+    let mut names = names(&written);
+    assert!(names.contains(&"2-aggregate-2x10g-timeline.svg".to_owned()), "{names:?}");
+    let all = names.len();
+    names.sort();
+    names.dedup();
+    assert_eq!((names.len(), all), (8, 8));
+    assert!(fs::read_to_string(&written.html)?.contains("Comparison of 2 results"));
+    Ok(())
+}
+
+#[test]
+fn a_file_that_cannot_be_written_is_named() -> Outcome {
+    let out = tempfile::tempdir()?;
+    let blocked = out.path().join("blocked");
+    fs::create_dir_all(blocked.join("report.html"))?;
+    let error = write(&[synthetic::failover()], &blocked).expect_err("a directory is in the way");
+    assert!(error.to_string().contains("report.html"), "{error}");
+    Ok(())
+}
+
+#[test]
+fn a_result_directory_is_read_whole() -> Outcome {
+    let out = tempfile::tempdir()?;
+    let made = synthetic::failover();
+    let directory = out.path().join("result");
+    let mut writer = ResultWriter::create(&directory)?;
+    writer.append_run(&made.samples, &made.events, &made.deliveries)?;
+    writer.finish(&made.document)?;
+    let (read, warnings) = ResultSet::read(ResultDirectory::open(&directory)?)?;
+    assert_eq!(warnings, Vec::<String>::new());
+    let ids = |set: &ResultSet| set.document.runs.iter().map(|run| run.id.clone()).collect::<Vec<_>>();
+    let lines = |set: &ResultSet| (set.samples.len(), set.events.len(), set.deliveries.len());
+    assert_eq!((ids(&read), lines(&read)), (ids(&made), lines(&made)));
+    assert_eq!(read.directory, Some(directory));
+    Ok(())
+}
+
+#[test]
+fn what_is_missing_is_said() -> Outcome {
+    let out = tempfile::tempdir()?;
+    let made = synthetic::aggregate(1, false);
+    let directory = out.path().join("result");
+    let mut writer = ResultWriter::create(&directory)?;
+    writer.append_run(&made.samples, &made.events, &made.deliveries)?;
+    writer.finish(&made.document)?;
+    fs::remove_file(directory.join("samples.jsonl"))?;
+    let (read, warnings) = ResultSet::read(ResultDirectory::open(&directory)?)?;
+    assert!(warnings.len() == 1 && warnings[0].contains("samples.jsonl"), "{warnings:?}");
+    let drawn = timeline(&read, &Selection::default()).to_string();
+    assert!(drawn.contains("no samples say which path brought these bytes"));
+    Ok(())
+}

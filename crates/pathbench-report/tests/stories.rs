@@ -1,0 +1,179 @@
+//! What is told of a result.
+
+mod synthetic;
+
+use pathbench_record::document::RunRecord;
+use pathbench_record::event::Direction;
+use pathbench_record::summary::summarise;
+use pathbench_report::ResultSet;
+use pathbench_report::narrative::{self, Fate, Tone};
+use synthetic::Course;
+
+/// One mptcp run over 6 s in which `wlan` goes at 1 s and comes at 3 s.
+fn comeback(wlan: Option<Course>) -> ResultSet {
+    let mut set = synthetic::nothing("comeback", "");
+    let mut run = synthetic::run("r", "mptcp", 1);
+    set.events.push(synthetic::event("r", 1000.0, "down", "wlan"));
+    set.events.push(synthetic::event("r", 3000.0, "up", "wlan"));
+    let courses: Vec<Course> = [Some(Course::new("eth", 90.0, 1)), wlan].into_iter().flatten().collect();
+    let courses: Vec<Course> = courses.into_iter().map(|course| course.until(6000.0)).collect();
+    synthetic::add_carried(&mut set, &mut run, Direction::Upload, &courses);
+    run.multipath.used = true;
+    synthetic::finish_run(&mut set, run);
+    set
+}
+
+fn wlan() -> Course {
+    Course::new("wlan", 90.0, 2)
+}
+
+fn only_detail(set: &ResultSet, about: &str) -> String {
+    let details: Vec<String> = narrative::stories(set).into_iter().flat_map(|story| story.details).collect();
+    let found: Vec<&String> = details.iter().filter(|detail| detail.contains(about)).collect();
+    assert_eq!(found.len(), 1, "{details:?}");
+    found[0].clone()
+}
+
+#[test]
+fn traffic_that_returns_is_timed_from_the_event() {
+    let set = comeback(Some(wlan().silent(1000.0, 4500.0)));
+    assert_eq!(only_detail(&set, "traffic"), "traffic was back on wlan 1.60 s after it came up");
+    let found = narrative::restorations(&set, &set.document.runs[0]);
+    let fate = Fate::CameBack { after_ms: 1600.0, new_subflow: false };
+    assert_eq!(found.iter().map(|one| one.fate).collect::<Vec<_>>(), [fate]);
+}
+
+#[test]
+fn a_subflow_in_back_off_is_named_as_the_reason() {
+    let set = comeback(Some(wlan().silent(1000.0, 9000.0).in_back_off(3400.0)));
+    assert_eq!(
+        only_detail(&set, "traffic"),
+        "traffic did not return to wlan in the 3.00 s after it came up: the subflow was still in retransmission \
+         back-off (RTO 3.40 s)"
+    );
+}
+
+#[test]
+fn a_closed_subflow_is_named_as_the_reason() {
+    let set = comeback(Some(wlan().silent(1000.0, 9000.0).closed()));
+    let told = only_detail(&set, "traffic");
+    assert!(
+        told.ends_with("its subflow had been closed; the kernel does not re-create closed subflows"),
+        "{told}"
+    );
+}
+
+#[test]
+fn a_subflow_that_is_no_longer_sampled_counts_as_closed() {
+    let mut set = comeback(Some(wlan().silent(1000.0, 9000.0)));
+    set.samples.retain(|sample| sample.path != "wlan" || sample.t_ms < 1500.0);
+    assert!(only_detail(&set, "traffic").contains("had been closed"));
+}
+
+#[test]
+fn an_idle_subflow_and_a_path_without_one_are_told_apart() {
+    let idle = comeback(Some(wlan().silent(1000.0, 9000.0)));
+    assert!(only_detail(&idle, "traffic").ends_with("the transport gave it nothing to carry"));
+    let absent = comeback(None);
+    assert!(only_detail(&absent, "traffic").ends_with("the connection had no subflow on it"));
+}
+
+#[test]
+fn a_new_subflow_is_called_one() {
+    let mut set = comeback(Some(wlan().silent(1000.0, 4500.0)));
+    for sample in set.samples.iter_mut().filter(|one| one.path == "wlan" && one.t_ms > 3000.0) {
+        sample.figures.subflow = 7;
+    }
+    assert_eq!(
+        only_detail(&set, "traffic"),
+        "traffic was back on wlan 100 ms after it came up, on a new subflow"
+    );
+}
+
+#[test]
+fn the_failover_is_told_in_one_line() {
+    assert_eq!(
+        narrative::headline(&synthetic::failover()),
+        "mptcp kept going at 1.26 Gbit/s: longest stall 210 ms (190–230), goodput dipped by 100 %, recovered 250 ms \
+         (230–270) after wlan went down; tcp@eth went through undisturbed at 938 Mbit/s; tcp@wlan died after wlan went down in all \
+         3 runs: no byte for 6.90 s before it gave up"
+    );
+}
+
+#[test]
+fn an_aggregate_is_compared_with_the_best_single_path() {
+    let stories = narrative::stories(&synthetic::aggregate(6, false));
+    assert_eq!(stories[0].headline, "delivered 9.37 Gbit/s");
+    assert_eq!(stories[1].headline, "delivered 18.4 Gbit/s, 1.96 × tcp");
+}
+
+fn failover_with(change: impl Fn(&mut RunRecord)) -> ResultSet {
+    let mut set = synthetic::failover();
+    set.document.runs.iter_mut().for_each(change);
+    set.document.summary.groups = summarise(&set.document.runs);
+    set
+}
+
+#[test]
+fn a_multipath_transport_that_used_one_path_is_bad_news() {
+    let set = failover_with(|run| {
+        if run.id == "01-mptcp-r1" {
+            run.multipath.used = false;
+            run.multipath.reason = "the peer did not answer MP_CAPABLE".to_owned();
+        }
+    });
+    let story = &narrative::stories(&set)[0];
+    assert_eq!(story.tone, Tone::Bad);
+    assert!(story.headline.starts_with("did not use multipath in 1 of 3 runs; it kept going"), "{story:?}");
+    let verdict = &narrative::multipath(&set)[0];
+    assert!(!verdict.holds());
+    assert_eq!(verdict.text, "used in 2 of 3 runs; not in the others: the peer did not answer MP_CAPABLE");
+}
+
+#[test]
+fn a_recovery_that_did_not_always_come_is_said() {
+    let set = failover_with(|run| run.recovery_ms = run.recovery_ms.filter(|_| run.repetition != 2));
+    let story = &narrative::stories(&set)[0];
+    assert_eq!(story.tone, Tone::Mixed);
+    assert!(
+        story.headline.ends_with("recovered 250 ms (230–270) after wlan went down in 2 of 3 runs only"),
+        "{story:?}"
+    );
+    let never = failover_with(|run| run.recovery_ms = None);
+    assert!(narrative::stories(&never)[0].headline.ends_with("not recovered after wlan went down"));
+}
+
+#[test]
+fn a_run_that_died_before_the_event_did_not_die_of_it() {
+    let set = failover_with(|run| run.duration_ms = run.duration_ms.min(1200.0));
+    assert_eq!(
+        narrative::stories(&set)[2].headline,
+        "died in all 3 runs: no byte for 6.90 s before it gave up"
+    );
+}
+
+#[test]
+fn what_could_not_be_measured_is_not_called_undisturbed() {
+    let set = failover_with(|run| {
+        for impact in &mut run.impacts {
+            (impact.dip, impact.stall_ms) = (None, None);
+        }
+    });
+    assert_eq!(
+        narrative::stories(&set)[1].headline,
+        "completed at 938 Mbit/s; what changed when wlan went down could not be measured"
+    );
+}
+
+#[test]
+fn invalid_runs_enter_no_finding() {
+    let story = &narrative::stories(&synthetic::all_invalid())[0];
+    assert_eq!(story.headline, "has no valid run: link `wlan` gave 412 Mbit/s of 1 Gbit/s");
+    let one = failover_with(|run| run.valid = run.repetition != 3);
+    assert!(narrative::stories(&one)[0].details[0].ends_with("1 run left out as not valid"));
+}
+
+#[test]
+fn a_result_without_runs_has_a_headline() {
+    assert_eq!(narrative::headline(&synthetic::nothing("x", "")), "no run was made");
+}
