@@ -1,0 +1,74 @@
+//! What the benchmarks share: the clock, the way into namespaces of their own, resource usage.
+#![allow(dead_code, reason = "each benchmark uses its part")]
+
+use pathbench_host::namespace::{Isolation, enter_lab, set_parent_death_signal_kill};
+use pathbench_lab::agent::AgentLauncher;
+use pathbench_lab::scenario::{Overrides, Source, VariantPlan, plan};
+use pathbench_record::time::{Clock, Timestamp};
+use std::process::{Command, ExitCode};
+use std::time::Duration;
+
+/// Marks the process that is PID 1 of the benchmark's own namespaces.
+const INSIDE: &str = "PATHBENCH_BENCHMARK_INSIDE";
+
+/// `CLOCK_MONOTONIC`.
+pub(crate) struct BenchmarkClock;
+
+impl Clock for BenchmarkClock {
+    #[expect(clippy::disallowed_methods, reason = "a benchmark is an outermost shell: it reads the clock")]
+    fn now(&self) -> Timestamp {
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+        Timestamp::from_nanos(now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs())
+    }
+
+    fn sleep_until(&self, deadline: Timestamp) {
+        std::thread::sleep(deadline.since(self.now()));
+    }
+}
+
+/// Runs `benchmark` as the first process of new user, network and PID namespaces; nothing of it is left behind.
+pub(crate) fn in_lab_namespaces(benchmark: impl FnOnce() -> Result<(), String>) -> ExitCode {
+    let done = if std::env::var_os(INSIDE).is_some() {
+        set_parent_death_signal_kill().map_err(|error| error.to_string()).and_then(|()| benchmark())
+    } else {
+        enter_lab(Isolation::User).map_err(|error| error.to_string()).and_then(|()| {
+            let status = Command::new("/proc/self/exe")
+                .env(INSIDE, "1")
+                .status()
+                .map_err(|error| error.to_string())?;
+            if status.success() { Ok(()) } else { Err("the benchmark failed".to_owned()) }
+        })
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("{message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// How host agents are started: from the binary that cargo built beside the benchmark.
+pub(crate) fn launcher() -> AgentLauncher {
+    AgentLauncher { program: env!("CARGO_BIN_EXE_pathbench").into(), arguments: vec!["__host".into()] }
+}
+
+/// The first variant of a scenario given as text.
+pub(crate) fn variant(text: &str) -> Result<VariantPlan, String> {
+    let source = Source::from_text("benchmark.toml", text);
+    let mut plan = plan(&source, &Overrides::default()).map_err(|mistakes| mistakes.to_string())?;
+    Ok(plan.variants.remove(0))
+}
+
+/// User and system time of all children that have been waited for.
+pub(crate) fn children_cpu() -> Duration {
+    let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
+    #[expect(unsafe_code, reason = "getrusage has no safe wrapper among our dependencies")]
+    // SAFETY: the kernel fills the whole struct, which is plain numbers; on failure it stays zeroed.
+    let usage = unsafe {
+        libc::getrusage(libc::RUSAGE_CHILDREN, usage.as_mut_ptr());
+        usage.assume_init()
+    };
+    let time = |value: libc::timeval| Duration::new(value.tv_sec as u64, value.tv_usec as u32 * 1000);
+    time(usage.ru_utime) + time(usage.ru_stime)
+}

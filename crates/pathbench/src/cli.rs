@@ -1,0 +1,185 @@
+//! The command line as clap reads it. Help texts are the users' first documentation: keep them exact.
+
+use clap::{Args, Parser, Subcommand};
+use std::path::PathBuf;
+
+const EXIT_CODES: &str = "Exit codes: 0 done; 1 failed; 2 usage or bad input; 3 server unreachable; \
+4 server refused; 5 an expectation of the scenario did not hold; 6 a multipath transport was asked for but \
+fell back or used one path only; 7 this host cannot do it.";
+
+/// Measures what a second network path is worth: TCP and Multipath TCP side by side, path by path.
+#[derive(Debug, Parser)]
+#[command(name = "pathbench", version, about, after_help = EXIT_CODES, max_term_width = 110)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Emulated networks: run a scenario, or keep a lab to work in by hand
+    #[command(subcommand)]
+    Lab(LabCommand),
+    /// Figures and tables of one or several results
+    Report(ReportArgs),
+    /// The lab's orchestrator, first process of its namespaces; started by `lab run`
+    #[command(name = "__orchestrate", hide = true)]
+    Orchestrate,
+    /// The orchestrator of a lab that stays; started by `lab up`
+    #[command(name = "__keep", hide = true)]
+    Keep,
+    /// A lab host's agent; started by the orchestrator
+    #[command(name = "__host", hide = true)]
+    Host {
+        /// The host's name, for whoever looks at the process list
+        name: String,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum LabCommand {
+    /// Build the scenario's network, run its traffic and events, write and show the result
+    Run(RunArgs),
+    /// Build the scenario's network and keep it, to work in by hand
+    Up(UpArgs),
+    /// Run a program in a host of a lab that is up (ping, iperf3, curl, tcpdump, a shell …)
+    Exec(ExecArgs),
+    /// Take a lab down
+    Down(DownArgs),
+    /// The shipped scenarios, a line each, and the labs that are up
+    List,
+    /// Print a shipped scenario, to read or to start one's own from
+    Show {
+        /// Name of a shipped scenario
+        name: String,
+    },
+    /// Check scenario files in full without running anything
+    Check {
+        #[command(flatten)]
+        scenario: ScenarioArgs,
+    },
+}
+
+/// What to run, and what to change in it.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct ScenarioArgs {
+    /// Name of a shipped scenario, or path of a scenario file; several run one after the other
+    #[arg(required = true, value_name = "SCENARIO")]
+    pub(crate) scenarios: Vec<String>,
+    #[command(flatten)]
+    pub(crate) overrides: OverrideArgs,
+}
+
+/// Changes to a scenario from the command line.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct OverrideArgs {
+    /// Set a key of the scenario, e.g. path.wlan.rate=50mbit (repeatable)
+    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = key_value)]
+    pub(crate) set: Vec<(String, String)>,
+    /// Transports to run, e.g. mptcp,tcp@wlan
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub(crate) transports: Option<Vec<String>>,
+    /// Repetitions of each transport in each variant
+    #[arg(long, value_name = "N")]
+    pub(crate) repeat: Option<u32>,
+    /// Seed of the run order and of everything random
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
+    /// Duration of the traffic, e.g. 5s
+    #[arg(long, value_name = "TIME")]
+    pub(crate) duration: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    #[command(flatten)]
+    pub(crate) scenario: ScenarioArgs,
+    /// Where the result directory goes [default: pathbench-results/SCENARIO-DATE]
+    #[arg(long, value_name = "DIR", env = "PATHBENCH_OUT")]
+    pub(crate) out: Option<PathBuf>,
+    /// Print the result document as JSON instead of the summary
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Do not measure the links before each run (the result says so)
+    #[arg(long)]
+    pub(crate) no_calibration: bool,
+    #[command(flatten)]
+    pub(crate) privilege: PrivilegeArgs,
+    /// No progress on stderr
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+}
+
+#[derive(Debug, Clone, Copy, Args)]
+pub(crate) struct PrivilegeArgs {
+    /// Build the lab as root instead of in a user namespace (needs root; default where user namespaces are refused)
+    #[arg(long)]
+    pub(crate) as_root: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct UpArgs {
+    /// Name of a shipped scenario, or path of a scenario file
+    #[arg(value_name = "SCENARIO")]
+    pub(crate) scenario: String,
+    #[command(flatten)]
+    pub(crate) overrides: OverrideArgs,
+    /// Name of the lab [default: the scenario's name]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Option<String>,
+    #[command(flatten)]
+    pub(crate) privilege: PrivilegeArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ExecArgs {
+    /// Which lab, when several are up
+    #[arg(long, value_name = "NAME")]
+    pub(crate) lab: Option<String>,
+    /// The lab's host; `wires` is the room in which the links' middles and shapers live
+    pub(crate) host: String,
+    /// The program and its arguments [default: a shell]
+    #[arg(last = true, value_name = "CMD")]
+    pub(crate) command: Vec<std::ffi::OsString>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DownArgs {
+    /// Which lab, when several are up
+    #[arg(value_name = "NAME")]
+    pub(crate) lab: Option<String>,
+    /// All labs of this user
+    #[arg(long, conflicts_with = "lab")]
+    pub(crate) all: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ReportArgs {
+    /// Result directories (or their run.json)
+    #[arg(required = true, value_name = "RUN")]
+    pub(crate) runs: Vec<PathBuf>,
+    /// Where report.html and the figures go [default: into the first result directory]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// Print the result documents as one JSON array instead of the summary
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+fn key_value(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.trim().is_empty() => Ok((key.trim().to_owned(), value.trim().to_owned())),
+        _ => Err("write it as KEY=VALUE, e.g. path.wlan.rate=50mbit".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,29 @@
+//! What the command in front hands to the orchestrator, over its standard input.
+
+use pathbench_lab::scenario::{Overrides, Source};
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// Everything an orchestrator needs to know.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Assignment {
+    /// `user-namespace` or `root`.
+    pub(crate) privilege: String,
+    /// What to run, one after the other; `lab up` has exactly one.
+    pub(crate) jobs: Vec<Job>,
+    /// Print the result document instead of the summary.
+    pub(crate) json: bool,
+    /// No progress.
+    pub(crate) quiet: bool,
+    /// Measure links before each run.
+    pub(crate) calibrate: bool,
+}
+
+/// One scenario to run. Validated once in front; planning it again here gives the same plan.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Job {
+    pub(crate) source: Source,
+    pub(crate) overrides: Overrides,
+    /// Result directory; a default one beside others where `None`.
+    pub(crate) out: Option<PathBuf>,
+}

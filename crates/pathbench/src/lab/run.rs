@@ -1,0 +1,90 @@
+//! `lab run`: validates everything, enters the namespaces, starts the orchestrator, waits.
+
+use super::assignment::{Assignment, Job};
+use super::{isolation, load};
+use crate::cli::RunArgs;
+use crate::exit::{Exit, Failure};
+use crate::signals;
+use pathbench_lab::channel;
+use pathbench_lab::scenario::Overrides;
+use rustix::process::{Pid, Signal, kill_process};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+
+pub(crate) fn run(args: &RunArgs) -> Result<Exit, Failure> {
+    let scenarios = &args.scenario.scenarios;
+    if args.json && scenarios.len() > 1 {
+        return Err(Failure::bad_input(
+            "--json prints one document: run one scenario at a time with it, or read the run.json files",
+        ));
+    }
+    let overrides = Overrides::from(&args.scenario.overrides);
+    let mut jobs = Vec::new();
+    let mut refusals = Vec::new();
+    let mut names = Vec::new();
+    for name in scenarios {
+        match load(name, &overrides) {
+            Ok((source, plan)) => {
+                isolation::require(&plan)?;
+                if args.out.is_some() && names.contains(&plan.name) {
+                    return Err(Failure::bad_input(format!(
+                        "with --out each scenario gets a directory of its name, and `{}` is given twice: \
+                         leave one out, or raise --repeat",
+                        plan.name
+                    )));
+                }
+                names.push(plan.name.clone());
+                let out = args.out.as_deref().map(|out| out_directory(out, &plan.name, scenarios.len()));
+                jobs.push(Job { source, overrides: overrides.clone(), out });
+            }
+            Err(failure) => refusals.push(failure.message),
+        }
+    }
+    if !refusals.is_empty() {
+        return Err(Failure::bad_input(refusals.join("\n")));
+    }
+    let privilege = isolation::enter(args.privilege)?;
+    let assignment =
+        Assignment { privilege, jobs, json: args.json, quiet: args.quiet, calibrate: !args.no_calibration };
+    orchestrate(&assignment)
+}
+
+/// With several scenarios, `--out` holds a directory for each.
+fn out_directory(out: &Path, scenario: &str, scenarios: usize) -> PathBuf {
+    if scenarios > 1 { out.join(scenario) } else { out.to_owned() }
+}
+
+/// Starts the orchestrator as first process of the new PID namespace and waits for its end. The socket pair
+/// stays open meanwhile: its end tells the orchestrator that this process is gone.
+fn orchestrate(assignment: &Assignment) -> Result<Exit, Failure> {
+    let (ours, theirs) = UnixStream::pair().map_err(Failure::failed)?;
+    let start = || {
+        let child = Command::new("/proc/self/exe")
+            .arg("__orchestrate")
+            .stdin(Stdio::from(OwnedFd::from(theirs)))
+            .spawn()?;
+        channel::send(&ours, assignment).map_err(io::Error::other)?;
+        Ok(child)
+    };
+    let status = signals::wait_forwarding(start, |child, signal| {
+        let process = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+        let signal = if signal == signal_hook::consts::SIGINT { Signal::INT } else { Signal::TERM };
+        // Gone already: then waiting for it ends, too.
+        let _gone = process.map(|process| kill_process(process, signal));
+    })
+    .map_err(|error| Failure::failed(format!("cannot start the lab's orchestrator: {error}")))?;
+    passed_on(status)
+}
+
+/// The orchestrator's exit code is this command's; it has already said why.
+fn passed_on(status: ExitStatus) -> Result<Exit, Failure> {
+    match status.code() {
+        Some(code) => Ok(Exit::of_code(code)),
+        None => Err(Failure::failed(format!(
+            "the lab's orchestrator was killed ({status}); the lab is gone with it"
+        ))),
+    }
+}

@@ -1,0 +1,154 @@
+//! The lab's orchestrator: PID 1 of the lab's PID namespace. When it ends, the kernel ends everything in it.
+
+pub(crate) mod keep;
+
+use crate::clock::{MonotonicClock, unix_seconds};
+use crate::exit::{Exit, Failure};
+use crate::lab::assignment::{Assignment, Job};
+use crate::progress::Display;
+use crate::{report, signals, terminal};
+use pathbench_host::kernel;
+use pathbench_host::namespace::set_parent_death_signal_kill;
+use pathbench_lab::agent::AgentLauncher;
+use pathbench_lab::channel;
+use pathbench_lab::scenario;
+use pathbench_lab::study::{StudyError, StudyOptions, conduct};
+use pathbench_record::calendar::rfc3339_from_unix;
+use pathbench_record::directory::{ResultDirectory, ResultWriter, default_directory_name};
+use pathbench_record::document::{HostRecord, ResultDocument};
+use pathbench_record::time::Clock;
+use std::fs;
+use std::io::Read as _;
+use std::os::fd::AsFd as _;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+pub(crate) fn orchestrate() -> Result<Exit, Failure> {
+    // Two ways to notice that the command in front is gone: the kernel's signal, and the end of the socket.
+    set_parent_death_signal_kill().map_err(Failure::failed)?;
+    let control = UnixStream::from(std::io::stdin().as_fd().try_clone_to_owned().map_err(Failure::failed)?);
+    let assignment: Assignment = channel::receive(&control).map_err(|error| {
+        Failure::failed(format!("this command is started by `pathbench lab run`: {error}"))
+    })?;
+    end_with(control);
+    let stop = signals::stop_flag();
+    let mut exit = Exit::Done;
+    for job in &assignment.jobs {
+        let of_job = run(job, &assignment, &stop)?;
+        if exit == Exit::Done {
+            exit = of_job;
+        }
+        if stop.load(Ordering::Relaxed) {
+            return Ok(Exit::Failed);
+        }
+    }
+    Ok(exit)
+}
+
+/// Ends this process, and with it the lab, when the other end of `control` closes.
+fn end_with(mut control: UnixStream) {
+    std::thread::spawn(move || {
+        let mut nothing = [0; 1];
+        while matches!(control.read(&mut nothing), Ok(1..)) {}
+        std::process::exit(i32::from(Exit::Failed.code()));
+    });
+}
+
+/// How agents of this program are started.
+pub(crate) fn launcher() -> AgentLauncher {
+    AgentLauncher { program: "/proc/self/exe".into(), arguments: vec!["__host".into()] }
+}
+
+fn run(job: &Job, assignment: &Assignment, stop: &Arc<AtomicBool>) -> Result<Exit, Failure> {
+    let plan = scenario::plan(&job.source, &job.overrides).map_err(Failure::bad_input)?;
+    let started = rfc3339_from_unix(unix_seconds() as i64);
+    let created = match &job.out {
+        Some(out) => ResultWriter::create(out),
+        None => ResultWriter::create_beside(&default_directory_name(&plan.name, &started)),
+    };
+    let mut writer = created.map_err(Failure::bad_input)?;
+    let options = StudyOptions {
+        launcher: launcher(),
+        calibrate: assignment.calibrate,
+        host: host_record(&assignment.privilege, started),
+        stop: Arc::clone(stop),
+    };
+    let clock: Arc<dyn Clock> = Arc::new(MonotonicClock);
+    let mut display = Display::new(&plan, assignment.quiet);
+    let conducted = conduct(&plan, &options, &clock, &mut writer, &mut display);
+    display.finish();
+    let directory = writer.path().to_owned();
+    let document = conducted.map_err(|error| broken_off(&error, &directory))?;
+    writer.finish(&document).map_err(Failure::failed)?;
+    let set = report::open(&directory)?;
+    report::write(std::slice::from_ref(&set), &directory)?;
+    if assignment.json {
+        report::print_json(&set.document)?;
+    } else {
+        print!("{}", pathbench_report::terminal::summary(&set, terminal::style()));
+    }
+    Ok(verdict(&document))
+}
+
+/// A study that could not go on: what it had made is named, and where it had made nothing, no trace of it stays.
+fn broken_off(error: &StudyError, directory: &Path) -> Failure {
+    let exit = if error.is_incapable() { Exit::HostCannot } else { Exit::Failed };
+    let finished = ResultDirectory::open(directory).map_or(0, |result| result.document().runs.len());
+    if finished > 0 {
+        let shown = directory.display();
+        let message =
+            format!("{error}\nfinished runs are kept ({finished}): pathbench report {shown} shows them");
+        return Failure { exit, message };
+    }
+    remove_empty(directory);
+    Failure { exit, message: error.to_string() }
+}
+
+/// Removes a result directory in which nothing was written yet. A file that has content keeps it.
+fn remove_empty(directory: &Path) {
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        if entry.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.len() == 0) {
+            let _stays = fs::remove_file(entry.path());
+        }
+    }
+    let _not_empty = fs::remove_dir(directory);
+}
+
+/// The exit code that a finished document deserves.
+fn verdict(document: &ResultDocument) -> Exit {
+    let valid = || document.runs.iter().filter(|run| run.valid);
+    if document.summary.expectations.iter().any(|expectation| !expectation.held) {
+        Exit::ExpectationNotHeld
+    } else if valid().next().is_none() {
+        Exit::Failed
+    } else if valid().any(|run| run.multipath.requested && !run.multipath.used) && !expects_one_path(document)
+    {
+        Exit::MultipathNotUsed
+    } else {
+        Exit::Done
+    }
+}
+
+/// Whether the scenario itself says that multipath is not to be used, and was right.
+fn expects_one_path(document: &ResultDocument) -> bool {
+    document
+        .summary
+        .expectations
+        .iter()
+        .any(|expectation| expectation.key.ends_with(".multipath.used") && expectation.expected == "false")
+}
+
+fn host_record(privilege: &str, started: String) -> HostRecord {
+    HostRecord {
+        kernel: kernel::release().text,
+        machine: rustix::system::uname().machine().to_string_lossy().into_owned(),
+        cpus: kernel::cpu_count() as u32,
+        memory_bytes: kernel::memory_bytes(),
+        pathbench: env!("CARGO_PKG_VERSION").to_owned(),
+        privilege: privilege.to_owned(),
+        started,
+        default_congestion: kernel::default_congestion_control().unwrap_or_default(),
+    }
+}

@@ -1,0 +1,32 @@
+//! ARCHITECTURE.md is a map: what it names exists.
+
+#![allow(clippy::unwrap_used, reason = "a failed test panics")]
+
+use std::path::Path;
+
+const TEXT: &str = include_str!("../../../ARCHITECTURE.md");
+const ROOTS: [&str; 4] = ["crates/", "docs/", "scenarios/", ".ci/"];
+
+#[test]
+fn every_path_that_it_names_exists() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    // Between backticks lies every second piece.
+    let named: Vec<&str> = TEXT
+        .split('`')
+        .skip(1)
+        .step_by(2)
+        .filter(|name| ROOTS.iter().any(|prefix| name.starts_with(prefix)))
+        .collect();
+    assert!(named.len() >= 7, "it should name every room at least: {named:?}");
+    let missing: Vec<_> = named.iter().filter(|name| !root.join(name).exists()).collect();
+    assert!(missing.is_empty(), "{missing:?} do not exist");
+}
+
+#[test]
+fn every_room_is_on_the_map() {
+    let rooms = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    for room in std::fs::read_dir(rooms).unwrap() {
+        let name = room.unwrap().file_name().into_string().unwrap();
+        assert!(TEXT.contains(&format!("`crates/{name}`")), "crates/{name} is missing");
+    }
+}

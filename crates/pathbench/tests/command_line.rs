@@ -1,0 +1,321 @@
+//! The command line: what it accepts, what it refuses and how, and where it prints what.
+
+#![allow(clippy::unwrap_used, reason = "a failed test panics")]
+
+mod support;
+
+use pathbench_record::document::ResultDocument;
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::io::Read as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use support::{TWO_PATHS, Workplace};
+
+const HELLO: &str = include_str!("../../../scenarios/hello.toml");
+const ESCAPE: char = '\u{1b}';
+
+/// The quickest run there is.
+const QUICK: &str = r#"
+[[path]]
+name = "eth"
+rate = "20mbit"
+
+[run]
+transports = ["tcp"]
+duration = "200ms"
+"#;
+
+/// Each of these lines has one mistake.
+const TEN_MISTAKES: &str = r#"
+description = 7
+colour = "red"
+
+[[path]]
+name = "eth"
+rate = "50"
+delay = "1 fortnight"
+mtu = 12
+
+[[path]]
+name = "eth"
+bakcup = true
+
+[[event]]
+at = "3s"
+path = "wlna"
+action = "explode"
+
+[run]
+transports = ["tpc"]
+"#;
+
+/// Where in the file they are; the name stands on line 1.
+const LINES_OF_MISTAKES: [u32; 10] = [3, 4, 8, 9, 10, 13, 14, 18, 19, 22];
+
+/// Every file of a directory with its content.
+fn contents(directory: &Path) -> BTreeMap<String, Vec<u8>> {
+    let entries = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+    entries
+        .filter(|path| path.is_file())
+        .map(|path| (path.file_name().unwrap().to_str().unwrap().to_owned(), std::fs::read(path).unwrap()))
+        .collect()
+}
+
+#[test]
+fn help_names_every_command_and_the_exit_codes() {
+    let work = Workplace::new();
+    let help = work.run(&["--help"]).expect(0);
+    for text in ["lab", "report", "Exit codes", "6 a multipath transport"] {
+        assert!(help.stdout.contains(text), "{text}: {}", help.stdout);
+    }
+    assert!(!help.stdout.contains("__"), "internal commands are shown: {}", help.stdout);
+    let lab = work.run(&["lab", "--help"]).expect(0);
+    for command in ["run", "up", "exec", "down", "list", "show", "check"] {
+        assert!(lab.stdout.lines().any(|line| line.trim_start().starts_with(command)), "{}", lab.stdout);
+    }
+    let version = work.run(&["--version"]).expect(0);
+    assert_eq!(version.stdout, concat!("pathbench ", env!("CARGO_PKG_VERSION"), "\n"));
+}
+
+#[test]
+fn wrong_usage_ends_with_two_and_says_what_is_wrong() {
+    let work = Workplace::new();
+    let cases: [(&[&str], &str); 8] = [
+        (&[], "Usage"),
+        (&["lab"], "Usage"),
+        (&["lap", "run"], "unrecognized subcommand 'lap'"),
+        (&["lab", "run"], "SCENARIO"),
+        (&["lab", "run", "hello", "--colour"], "--colour"),
+        (&["lab", "run", "hello", "--repeat", "many"], "many"),
+        (&["lab", "run", "hello", "--set", "path.eth.rate"], "KEY=VALUE"),
+        (&["lab", "down", "a", "--all"], "--all"),
+    ];
+    for (arguments, text) in cases {
+        let refused = work.run(arguments).expect(2).says(&[text]);
+        assert_eq!(refused.stdout, "", "{arguments:?}");
+    }
+}
+
+#[test]
+fn shipped_scenarios_are_listed_and_shown_as_they_are() {
+    let work = Workplace::new();
+    let list = work.run(&["lab", "list"]).expect(0).stdout;
+    for name in ["hello", "failover", "aggregate-2x10g"] {
+        let described = |line: &str| {
+            let mut words = line.split_whitespace();
+            words.next() == Some(name) && words.count() >= 3
+        };
+        assert!(list.lines().any(described), "{name} has no line: {list}");
+        let shown = work.run(&["lab", "show", name]).expect(0).stdout;
+        // What is shown is a scenario itself.
+        let copy = format!("my-{name}.toml");
+        std::fs::write(work.path().join(&copy), &shown).unwrap();
+        work.run(&["lab", "check", &copy]).expect(0);
+    }
+    assert_eq!(work.run(&["lab", "show", "hello"]).expect(0).stdout, HELLO);
+}
+
+#[test]
+fn an_unknown_scenario_is_refused_with_the_nearest_name() {
+    let work = Workplace::new();
+    for command in [["lab", "run", "failver"], ["lab", "show", "failver"], ["lab", "up", "failver"]] {
+        work.run(&command).expect(2).says(&["`failver`", "did you mean `failover`?", "./failver.toml"]);
+    }
+    work.run(&["lab", "run", "./failver.toml"]).expect(2).says(&["./failver.toml", "No such file"]);
+}
+
+#[test]
+fn ten_mistakes_are_reported_at_once_and_nothing_is_started() {
+    let work = Workplace::new();
+    let file = work.scenario("mistaken", TEN_MISTAKES);
+    let before = contents(work.path());
+    for command in ["run", "check", "up"] {
+        let refused = work.run(&["lab", command, &file]).expect(2);
+        let mut lines: Vec<u32> = refused
+            .stderr
+            .lines()
+            .map(|line| line.split_once("mistaken.toml:").unwrap_or_else(|| panic!("{refused:#?}")).1)
+            .map(|rest| rest.split(':').next().unwrap().parse().unwrap())
+            .collect();
+        lines.dedup();
+        assert_eq!(lines, LINES_OF_MISTAKES, "{refused:#?}");
+        assert_eq!(refused.stdout, "");
+    }
+    assert_eq!(contents(work.path()), before, "something was written");
+    assert!(!work.path().join("pathbench-results").exists());
+    assert!(work.processes().is_empty());
+}
+
+#[test]
+fn mistakes_on_the_command_line_are_mistakes_of_their_option() {
+    let work = Workplace::new();
+    let cases: [(&[&str], &[&str]); 4] = [
+        (&["--set", "path.wlna.rate=50mbit"], &["--set path.wlna.rate=50mbit", "path.wlna"]),
+        (&["--set", "path.wlan.rate=50"], &["--set path.wlan.rate=50", "unit", "mbit"]),
+        (&["--transports", "mptpc"], &["mptpc"]),
+        (&["--duration", "soon"], &["soon"]),
+    ];
+    for (options, texts) in cases {
+        work.run(&[&["lab", "run", "hello"], options].concat()).expect(2).says(texts);
+    }
+    assert!(!work.path().join("pathbench-results").exists());
+}
+
+#[test]
+fn json_is_one_document_or_none() {
+    let work = Workplace::new();
+    let file = work.scenario("quick", QUICK);
+    let both = work.run(&["lab", "run", &file, "hello", "--json"]).expect(2).says(&["--json", "one"]);
+    assert_eq!(both.stdout, "");
+    let run = work.run(&["lab", "run", &file, "--json", "--no-calibration", "--out", "out"]).expect(0);
+    let printed: ResultDocument = serde_json::from_str(&run.stdout).unwrap();
+    let written = std::fs::read_to_string(work.path().join("out/run.json")).unwrap();
+    assert_eq!(printed, serde_json::from_str::<ResultDocument>(&written).unwrap());
+    assert_eq!(printed.runs.len(), 1);
+    let reported = work.run(&["report", "out", "out/run.json", "--json", "--out", "both"]).expect(0);
+    let reported: Vec<ResultDocument> = serde_json::from_str(&reported.stdout).unwrap();
+    assert_eq!(reported, [printed.clone(), printed]);
+}
+
+#[test]
+fn a_result_is_never_overwritten() {
+    let work = Workplace::new();
+    let file = work.scenario("quick", QUICK);
+    let run = ["lab", "run", &file, "--no-calibration", "--out", "out"];
+    work.run(&run).expect(0);
+    let before = contents(&work.path().join("out"));
+    assert!(before.contains_key("run.json") && before.contains_key("report.html"), "{:?}", before.keys());
+    work.run(&run).expect(2).says(&["out already holds a Pathbench result", "--out"]);
+    assert_eq!(contents(&work.path().join("out")), before);
+
+    std::fs::create_dir(work.path().join("mine")).unwrap();
+    std::fs::write(work.path().join("mine/letter.txt"), "dear").unwrap();
+    work.run(&["lab", "run", &file, "--out", "mine"]).expect(2).says(&["mine is not empty", "--out"]);
+    work.run(&["lab", "run", &file, "--out", "mine/letter.txt"]).expect(2).says(&["not a directory"]);
+    assert_eq!(contents(&work.path().join("mine")).len(), 1);
+}
+
+#[test]
+fn without_out_results_lie_side_by_side_under_their_name_and_date() {
+    let work = Workplace::new();
+    let file = work.scenario("quick", QUICK);
+    let runs = work.run(&["lab", "run", &file, &file, "--no-calibration"]).expect(0);
+    let results: Vec<_> = std::fs::read_dir(work.path().join("pathbench-results")).unwrap().collect();
+    assert_eq!(results.len(), 2);
+    for result in results {
+        let path = result.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap();
+        assert!(name.starts_with("quick-2"), "{name}");
+        assert!(path.join("run.json").exists());
+        assert!(runs.stdout.contains(name), "the summary does not say where {name} is: {}", runs.stdout);
+    }
+}
+
+#[test]
+fn several_scenarios_share_a_directory() {
+    let work = Workplace::new();
+    let files = [work.scenario("first", QUICK), work.scenario("second", QUICK)];
+    work.run(&["lab", "run", &files[0], &files[1], "--no-calibration", "--out", "out"]).expect(0);
+    for name in ["first", "second"] {
+        let text = std::fs::read_to_string(work.path().join("out").join(name).join("run.json")).unwrap();
+        assert_eq!(serde_json::from_str::<ResultDocument>(&text).unwrap().scenario.name, name);
+    }
+}
+
+#[test]
+fn what_is_no_result_cannot_be_reported() {
+    let work = Workplace::new();
+    std::fs::create_dir(work.path().join("empty")).unwrap();
+    std::fs::write(work.path().join("other.json"), "{\"schema\":\"else/1\"}").unwrap();
+    std::fs::write(work.path().join("newer.json"), "{\"schema\":\"pathbench.result/99\"}").unwrap();
+    let cases = [
+        ("nowhere", "nowhere"),
+        ("empty", "no Pathbench result"),
+        ("other.json", "not a Pathbench result"),
+        ("newer.json", "newer Pathbench"),
+    ];
+    for (path, text) in cases {
+        let refused = work.run(&["report", path]).expect(2).says(&[path, text]);
+        assert_eq!(refused.stdout, "");
+    }
+    assert!(contents(&work.path().join("empty")).is_empty());
+}
+
+#[test]
+fn as_root_is_for_root() {
+    let work = Workplace::new();
+    let file = work.scenario("quick", QUICK);
+    let command = ["lab", "run", &file, "--as-root", "--json", "--no-calibration", "--out", "out"];
+    if rustix::process::geteuid().is_root() {
+        let document: ResultDocument = serde_json::from_str(&work.run(&command).expect(0).stdout).unwrap();
+        assert_eq!(document.host.privilege, "root");
+    } else {
+        work.run(&command).expect(7).says(&["--as-root needs root", "sudo"]);
+    }
+}
+
+#[test]
+fn progress_goes_to_stderr_and_can_be_silenced() {
+    let work = Workplace::new();
+    let file = work.scenario("quick", QUICK);
+    let run = |name: &str, options: &[&str]| {
+        work.run(&[&["lab", "run", &file, "--no-calibration", "--out", name], options].concat()).expect(0)
+    };
+    let loud = run("loud", &[]);
+    assert!(loud.stderr.contains("run 1 of 1: tcp"), "{loud:#?}");
+    assert!(!loud.stdout.contains("run 1 of 1"), "{loud:#?}");
+    let quiet = run("quiet", &["--quiet"]);
+    assert_eq!(quiet.stderr, "");
+    for text in [loud.stdout, loud.stderr, quiet.stdout] {
+        assert!(!text.contains(ESCAPE), "{text:?}");
+    }
+}
+
+#[test]
+fn colours_are_for_terminals_that_want_them() {
+    let work = Workplace::new();
+    let file = work.scenario("quick", QUICK);
+    work.run(&["lab", "run", &file, "--no-calibration", "--out", "out"]).expect(0);
+    let report = ["report", "out"];
+    assert!(!work.run(&report).expect(0).stdout.contains(ESCAPE));
+    let coloured = on_a_terminal(&mut work.pathbench(&report));
+    assert!(coloured.contains(ESCAPE), "no colours on a terminal: {coloured:?}");
+    let plain = on_a_terminal(work.pathbench(&report).env("NO_COLOR", "1"));
+    assert!(plain.contains("quick") && !plain.contains(ESCAPE), "NO_COLOR is not heeded: {plain:?}");
+}
+
+/// What `command` prints on a terminal.
+fn on_a_terminal(command: &mut Command) -> String {
+    let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&master).unwrap();
+    unlockpt(&master).unwrap();
+    let name = ptsname(&master, Vec::new()).unwrap();
+    let path = Path::new(std::ffi::OsStr::from_bytes(name.as_bytes()));
+    let terminal = OpenOptions::new().read(true).write(true).open(path).unwrap();
+    let mut child = command.stdout(Stdio::from(terminal)).stderr(Stdio::null()).spawn().unwrap();
+    // The command's own copy must go, or the terminal never ends.
+    command.stdout(Stdio::null());
+    let mut printed = Vec::new();
+    // A terminal whose other side is closed ends with EIO instead of an end of file.
+    let _ended = File::from(master).read_to_end(&mut printed);
+    assert!(child.wait().unwrap().success());
+    String::from_utf8(printed).unwrap()
+}
+
+#[test]
+fn every_key_can_be_set_and_the_result_says_so() {
+    let work = Workplace::new();
+    let options =
+        ["--set", "path.eth.rate=10mbit", "--transports", "tcp", "--duration", "300ms", "--seed", "9"];
+    let measured = work.lab_run("set", TWO_PATHS, &[&options[..], &["--no-calibration"]].concat()).expect(0);
+    let document = &measured.document;
+    assert_eq!(document.seed, 9);
+    assert_eq!(document.links[0].requested.rate_bps, Some(10_000_000));
+    assert_eq!(document.links[1].requested.rate_bps, Some(20_000_000));
+    assert_eq!(document.scenario.overrides["path.eth.rate"], "10mbit");
+    assert_eq!(document.runs.len(), 1);
+    assert!(document.scenario.text.contains("20mbit"), "the text is not the file's any more");
+}

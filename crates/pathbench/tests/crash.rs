@@ -1,0 +1,280 @@
+//! Whatever dies, and however: nothing is left of a lab, and what was measured before is kept.
+
+#![allow(clippy::disallowed_methods, reason = "how long a lab takes to go is measured by the real clock")]
+#![allow(clippy::unwrap_used, reason = "a failed test panics")]
+
+mod support;
+
+use pathbench_record::directory::ResultDirectory;
+use pathbench_record::document::ResultDocument;
+use rustix::process::{Pid, Signal, kill_process_group};
+use std::collections::BTreeMap;
+use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+use support::machine::Machine;
+use support::namespaces::Ledger;
+use support::processes::{Process, Role, signal};
+use support::{Dice, Finished, TWO_PATHS, Workplace, captured, within};
+
+/// How many labs are killed, where `PATHBENCH_CRASH_LABS` does not say.
+const LABS: u64 = 12;
+/// How long the kernel may take to end all processes of a lab.
+const GONE_WITHIN: Duration = Duration::from_secs(3);
+
+/// Three runs of over a second each.
+const THREE_RUNS: &str = "[run]\ntransports = [\"tcp\"]\nduration = \"1200ms\"\nrepeat = 3\n";
+
+fn number_from(variable: &str, default: u64) -> u64 {
+    std::env::var(variable).ok().map_or(default, |value| value.parse().unwrap())
+}
+
+/// What came of killing one process of a lab.
+struct Death {
+    victim: String,
+    /// From the kill to the end of the last process.
+    took: Duration,
+}
+
+/// Labs that are started in one ledger, to be killed.
+struct Slaughterhouse {
+    work: Workplace,
+    ledger: Ledger,
+    scenario: String,
+    dice: Dice,
+}
+
+impl Slaughterhouse {
+    fn new() -> Self {
+        let work = Workplace::new();
+        // Long enough that none comes to its end by itself.
+        let rest = "[run]\ntransports = [\"mptcp\"]\nduration = \"1m\"\n";
+        let scenario = work.scenario("doomed", &format!("{TWO_PATHS}\n{rest}"));
+        let dice = Dice(number_from("PATHBENCH_CRASH_SEED", 1));
+        Self { work, ledger: Ledger::open(), scenario, dice }
+    }
+
+    fn start(&self, arguments: &[&str]) -> Child {
+        let mut command = self.ledger.command(&support::binary());
+        self.work.prepare(&mut command);
+        command.args(arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+    }
+
+    /// Starts a lab, kills one of its processes after a while, and waits for the others to go.
+    fn kill_one(&mut self, number: u64) -> Death {
+        let stays = number % 3 == 2;
+        let (name, out) = (format!("doomed-{number}"), format!("out-{number}"));
+        // A lab stands within a fifth of a second; links are measured and data flows for two more.
+        let (mut front, moment) = if stays {
+            (self.start(&["lab", "up", &self.scenario, "--name", &name]), self.dice.below(400))
+        } else {
+            (self.start(&["lab", "run", &self.scenario, "--out", &out]), self.dice.below(3000))
+        };
+        std::thread::sleep(Duration::from_millis(moment));
+        let processes = self.work.processes();
+        let begin = Instant::now();
+        let victim = if processes.is_empty() {
+            // Hardly begun.
+            let _ended = front.kill();
+            "front before it was one".to_owned()
+        } else {
+            let victim = &processes[self.dice.below(processes.len() as u64) as usize];
+            victim.kill();
+            format!("{} of lab {}", role_name(victim), if stays { "up" } else { "run" })
+        };
+        if stays {
+            // It stands if its keeper lives, and was told to nobody if its front died.
+            let ended = within(GONE_WITHIN, || front.try_wait().unwrap().is_some());
+            assert!(ended, "lab {number} ({victim}): `lab up` hangs");
+            let mut down = self.start(&["lab", "down", &name]);
+            let code = down.wait().unwrap().code();
+            assert!(matches!(code, Some(0 | 2)), "lab {number} ({victim}): lab down ends with {code:?}");
+        }
+        let gone = within(GONE_WITHIN, || {
+            front.try_wait().unwrap();
+            self.work.processes().is_empty()
+        });
+        assert!(gone, "lab {number} ({victim} killed after {moment} ms): {:?}", self.work.processes());
+        front.wait().unwrap();
+        let took = begin.elapsed();
+        println!("lab {number}: {victim} killed after {moment} ms, everything gone {took:.0?} later");
+        Death { victim, took }
+    }
+}
+
+fn role_name(process: &Process) -> String {
+    match &process.role {
+        Role::Agent(host) => format!("agent {host}"),
+        role => format!("{role:?}").to_lowercase(),
+    }
+}
+
+#[test]
+fn labs_killed_at_random_moments_leave_the_machine_as_it_was() {
+    let labs = number_from("PATHBENCH_CRASH_LABS", LABS);
+    let machine = Machine::now();
+    let mut house = Slaughterhouse::new();
+    let mut deaths: BTreeMap<String, Vec<Duration>> = BTreeMap::new();
+    for number in 0..labs {
+        let death = house.kill_one(number);
+        deaths.entry(death.victim).or_default().push(death.took);
+        assert_eq!(Machine::now(), machine, "after lab {number}");
+    }
+    for (victim, took) in &deaths {
+        let longest = took.iter().max().unwrap();
+        println!("{} × {victim}: everything gone after at most {longest:.0?}", took.len());
+    }
+    // The kernel itself has no namespace left of any of them.
+    let begin = Instant::now();
+    if let Err(refused) = house.ledger.is_empty(&house.work, &house.scenario, "last") {
+        panic!("namespaces were left: {refused:#?}");
+    }
+    println!(
+        "{labs} labs; the kernel counts no namespace of theirs (found out within {:.0?})",
+        begin.elapsed()
+    );
+    assert_eq!(Machine::now(), machine);
+}
+
+#[test]
+fn lab_up_ends_when_its_keeper_dies_at_birth() {
+    for _ in 0..20 {
+        let work = Workplace::new();
+        let file = work.scenario("stillborn", TWO_PATHS);
+        let name = format!("stillborn-{}", std::process::id());
+        let mut front = captured(&mut work.pathbench(&["lab", "up", &file, "--name", &name]));
+        let children = format!("/proc/{0}/task/{0}/children", front.id());
+        let begin = Instant::now();
+        // Without a pause, to be there before a child has done anything.
+        while front.try_wait().unwrap().is_none() {
+            assert!(begin.elapsed() < GONE_WITHIN, "`lab up` waits for a dead process");
+            let born = std::fs::read_to_string(&children).unwrap_or_default();
+            born.split_whitespace().for_each(|child| signal(child.parse().unwrap(), Signal::KILL));
+        }
+        Finished::from(front.wait_with_output().unwrap()).expect(1).says(&["the lab's orchestrator"]);
+        let left = work.left_behind();
+        assert!(left.is_empty(), "{left:?}");
+    }
+}
+
+/// A `lab run` of three runs in a process group of its own.
+struct Study {
+    work: Workplace,
+    front: Child,
+}
+
+impl Study {
+    /// Starts it and waits until it has made its first run and is in the middle of the second.
+    fn in_its_second_run() -> Self {
+        let work = Workplace::new();
+        let file = work.scenario("study", &format!("{TWO_PATHS}\n{THREE_RUNS}"));
+        let mut command = work.pathbench(&["lab", "run", &file, "--no-calibration", "--out", "out"]);
+        let front = captured(command.process_group(0));
+        let study = Self { work, front };
+        let first_is_made = || study.out().join("run.partial.json").exists();
+        assert!(within(Duration::from_secs(20), first_is_made), "no run was made");
+        std::thread::sleep(Duration::from_millis(500));
+        study
+    }
+
+    fn out(&self) -> PathBuf {
+        self.work.path().join("out")
+    }
+
+    fn process(&self, role: &Role) -> Process {
+        self.work.processes().into_iter().find(|process| process.role == *role).unwrap()
+    }
+
+    /// Waits for the end, which must come soon.
+    fn end(mut self) -> (Workplace, Finished) {
+        let ended = within(Duration::from_secs(5), || self.front.try_wait().unwrap().is_some());
+        if !ended {
+            let processes = self.work.processes();
+            panic!("it did not end: {processes:?}");
+        }
+        let finished = Finished::from(self.front.wait_with_output().unwrap());
+        let left = self.work.left_behind();
+        assert!(left.is_empty(), "{left:?}");
+        (self.work, finished)
+    }
+}
+
+/// What there is in `out`, and what `report` says of it.
+fn what_was_kept(work: &Workplace) -> (ResultDocument, Finished) {
+    let directory = ResultDirectory::open(&work.path().join("out")).unwrap();
+    for warning in [directory.samples().unwrap().warning, directory.deliveries().unwrap().warning] {
+        assert_eq!(warning, None);
+    }
+    let report = work.run(&["report", "out"]).expect(0);
+    assert!(work.path().join("out/report.html").exists());
+    (directory.into_document(), report)
+}
+
+#[test]
+fn a_study_whose_agent_dies_says_so_and_keeps_what_it_had() {
+    for host in ["client", "server"] {
+        let study = Study::in_its_second_run();
+        study.process(&Role::Agent(host.to_owned())).kill();
+        let (work, finished) = study.end();
+        let finished = finished.expect(1).says(&[
+            &format!("host `{host}`"),
+            "its agent is gone",
+            "pathbench report out",
+        ]);
+        assert_eq!(finished.stdout, "", "a summary of half a study");
+        let (document, report) = what_was_kept(&work);
+        assert_eq!(document.runs.len(), 1);
+        assert!(document.runs[0].valid && document.runs[0].completed);
+        report.says(&["was never finished"]);
+    }
+}
+
+#[test]
+fn a_study_whose_orchestrator_dies_says_so_and_keeps_what_it_had() {
+    let study = Study::in_its_second_run();
+    study.process(&Role::Orchestrator).kill();
+    let (work, finished) = study.end();
+    finished.expect(1).says(&["orchestrator was killed"]);
+    let (document, report) = what_was_kept(&work);
+    assert_eq!(document.runs.len(), 1);
+    report.says(&["was never finished"]);
+}
+
+#[test]
+fn a_study_whose_front_dies_ends_and_keeps_what_it_had() {
+    let study = Study::in_its_second_run();
+    signal(study.front.id() as i32, Signal::KILL);
+    let (work, finished) = study.end();
+    assert_eq!(finished.code, None);
+    assert_eq!(what_was_kept(&work).0.runs.len(), 1);
+}
+
+#[test]
+fn a_study_that_is_stopped_ends_in_order() {
+    // Ctrl-C on a terminal goes to the whole process group, kill(1) to the command only.
+    for (way, end, to_all) in [
+        ("Ctrl-C", Signal::INT, true),
+        ("kill -INT", Signal::INT, false),
+        ("kill -TERM", Signal::TERM, false),
+    ] {
+        let study = Study::in_its_second_run();
+        let front = study.front.id() as i32;
+        if to_all {
+            kill_process_group(Pid::from_raw(front).unwrap(), end).unwrap();
+        } else {
+            signal(front, end);
+        }
+        let (work, finished) = study.end();
+        let finished = finished.expect(1);
+        assert!(finished.stdout.contains("stopped by the user"), "{way}: {finished:#?}");
+        let (document, report) = what_was_kept(&work);
+        assert!(work.path().join("out/run.json").exists(), "{way}: the result is not finished");
+        assert_eq!(report.stderr, "", "{way}");
+        assert_eq!(document.runs.len(), 2, "{way}");
+        assert!(document.runs[0].valid && document.runs[0].completed, "{way}");
+        assert_eq!(document.runs[1].invalid_because, ["stopped by the user"], "{way}");
+        let notes = document.summary.notes.join("\n");
+        assert!(notes.contains("stopped by the user; 1 of 3 runs were not made"), "{way}: {notes}");
+    }
+}

@@ -1,0 +1,206 @@
+//! `lab up`, `lab exec`, `lab list`, `lab down`: labs that stay, to work in by hand.
+
+#![allow(clippy::unwrap_used, reason = "a failed test panics")]
+
+mod support;
+
+use rustix::process::Signal;
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+use support::machine::{Machine, interfaces};
+use support::processes::{Role, signal};
+use support::{Finished, TWO_PATHS, Workplace, captured, finish, finish_with_input, within};
+
+/// A place with the scenario `two`, and a name for a lab that no other test or user has.
+struct Site {
+    work: Workplace,
+    name: String,
+}
+
+impl Site {
+    fn new() -> Self {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let work = Workplace::new();
+        work.scenario("two", TWO_PATHS);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        Self { work, name: format!("test-{}-{number}", std::process::id()) }
+    }
+
+    /// A site whose lab is up.
+    fn standing() -> Self {
+        let site = Self::new();
+        site.up(&site.name).expect(0);
+        site
+    }
+
+    fn up(&self, name: &str) -> Finished {
+        self.work.run(&["lab", "up", "two.toml", "--name", name])
+    }
+
+    fn down(&self, name: &str) -> Finished {
+        self.work.run(&["lab", "down", name])
+    }
+
+    fn exec(&self, host: &str, command: &[&str]) -> Finished {
+        self.work.run(&[&["lab", "exec", "--lab", &self.name, host, "--"], command].concat())
+    }
+
+    fn is_listed(&self, name: &str) -> bool {
+        let list = self.work.run(&["lab", "list"]).expect(0).stdout;
+        list.lines().any(|line| line.split_whitespace().next() == Some(name))
+    }
+}
+
+fn names(list: &[&str]) -> BTreeSet<String> {
+    list.iter().map(|&name| name.to_owned()).collect()
+}
+
+#[test]
+fn two_labs_of_one_scenario_stand_side_by_side_and_leave_nothing() {
+    let machine = Machine::now();
+    let site = Site::new();
+    let labs = [format!("{}-a", site.name), format!("{}-b", site.name)];
+    for lab in &labs {
+        let up = site.up(lab).expect(0);
+        assert!(up.stdout.contains(lab) && up.stdout.contains("client, server"), "{up:#?}");
+    }
+    assert!(labs.iter().all(|lab| site.is_listed(lab)));
+    let work = &site.work;
+    // Both have the same addresses, and neither sees the other.
+    for lab in &labs {
+        let seen =
+            work.run(&["lab", "exec", "--lab", lab, "client", "--", "cat", "/proc/net/fib_trie"]).expect(0);
+        assert!(seen.stdout.contains("10.83.0.1") && seen.stdout.contains("10.83.1.1"), "{seen:#?}");
+    }
+    work.run(&["lab", "exec", "client", "--", "true"]).expect(2).says(&[
+        "several labs are up",
+        &labs[0],
+        &labs[1],
+    ]);
+    work.run(&["lab", "down"]).expect(2).says(&["several labs are up"]);
+
+    let mut of_labs: Vec<Role> = work.processes().into_iter().map(|process| process.role).collect();
+    of_labs.sort();
+    let agents = ["client", "client", "server", "server"].map(|host| Role::Agent(host.to_owned()));
+    assert_eq!(of_labs, [&[Role::Keeper, Role::Keeper][..], &agents].concat());
+
+    site.down(&labs[0]).expect(0);
+    assert!(!site.is_listed(&labs[0]) && site.is_listed(&labs[1]));
+    site.down(&labs[1]).expect(0);
+    let left = work.left_behind();
+    assert!(left.is_empty(), "{left:?}");
+    assert_eq!(Machine::now(), machine);
+}
+
+#[test]
+fn a_name_is_given_once_and_free_again_at_once() {
+    let site = Site::standing();
+    site.up(&site.name).expect(2).says(&["is up already", "lab down", "--name"]);
+    for _ in 0..5 {
+        site.down(&site.name).expect(0);
+        site.up(&site.name).expect(0);
+    }
+    site.down(&site.name).expect(0);
+    site.down(&site.name).expect(2).says(&["no lab named", &site.name]);
+    site.up("no/slash").expect(2).says(&["cannot name a lab"]);
+    site.exec("client", &["true"]).expect(2).says(&["no lab named", &site.name]);
+}
+
+#[test]
+fn programs_run_inside_a_host_as_if_it_were_a_machine() {
+    let site = Site::standing();
+    for host in ["client", "server"] {
+        let table = site.exec(host, &["cat", "/proc/net/dev"]).expect(0).stdout;
+        assert_eq!(interfaces(&table), names(&["lo", "eth", "wlan"]), "{host}");
+    }
+    let wires = site.exec("wires", &["cat", "/proc/net/dev"]).expect(0).stdout;
+    // A bridge and two ports of each link.
+    let expected = names(&["lo", "w0", "w0a", "w0b", "w1", "w1a", "w1b"]);
+    assert!(interfaces(&wires).is_superset(&expected), "{wires}");
+    let told =
+        site.exec("client", &["sh", "-c", "echo $PATHBENCH_LAB_HOST; id -u; echo aside >&2"]).expect(0);
+    assert_eq!((told.stdout.as_str(), told.stderr.as_str()), ("client\n0\n", "aside\n"));
+    site.down(&site.name).expect(0);
+}
+
+#[test]
+fn exit_codes_and_input_are_passed_on() {
+    let site = Site::standing();
+    site.exec("client", &["sh", "-c", "exit 7"]).expect(7);
+    site.exec("client", &["sh", "-c", "kill -9 $$"]).expect(128 + 9);
+    let arguments = ["lab", "exec", "--lab", &site.name, "server", "--", "tr", "a-z", "A-Z"];
+    let mut command = site.work.pathbench(&arguments);
+    assert_eq!(finish_with_input(&mut command, "hello\n").expect(0).stdout, "HELLO\n");
+    site.exec("client", &["no-such-program"]).expect(2).says(&["`no-such-program`", "host `client`"]);
+    site.exec("clinet", &["true"]).expect(2).says(&["`clinet`", "client, server"]);
+    site.down(&site.name).expect(0);
+}
+
+#[test]
+fn a_lab_is_ready_for_traffic_when_up_returns() {
+    let site = Site::standing();
+    // Nobody listens there: only the server itself can refuse, and only over the link.
+    for address in ["10.83.0.2", "10.83.1.2"] {
+        let script = format!("exec 3<>/dev/tcp/{address}/9");
+        let refused = site.exec("client", &["timeout", "2", "bash", "-c", &script]);
+        assert!(refused.stderr.contains("Connection refused"), "{refused:#?}");
+    }
+    // A lab has no way out.
+    let out = site.exec("client", &["bash", "-c", "exec 3<>/dev/tcp/192.0.2.1/9"]);
+    assert!(out.stderr.contains("unreachable"), "{out:#?}");
+    site.down(&site.name).expect(0);
+}
+
+#[test]
+fn what_runs_in_a_lab_ends_with_it() {
+    let site = Site::standing();
+    let arguments = ["lab", "exec", "--lab", &site.name, "client", "--", "sleep", "1000"];
+    let mut sleeper = captured(&mut site.work.pathbench(&arguments));
+    let sleeps = || site.work.processes().iter().any(|process| process.runs("sleep"));
+    assert!(within(Duration::from_secs(5), sleeps), "{:?}", site.work.processes());
+    site.down(&site.name).expect(0);
+    assert!(within(Duration::from_secs(3), || sleeper.try_wait().unwrap().is_some()), "it sleeps on");
+    assert_eq!(sleeper.wait().unwrap().code(), Some(128 + 9));
+    let left = site.work.left_behind();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn a_signal_to_the_keeper_takes_the_lab_down_in_order() {
+    for end in [Signal::TERM, Signal::INT] {
+        let site = Site::standing();
+        let processes = site.work.processes();
+        let keeper = processes.iter().find(|process| process.role == Role::Keeper).unwrap();
+        signal(keeper.id, end);
+        let left = site.work.left_behind();
+        assert!(left.is_empty(), "{left:?}");
+        assert!(!site.is_listed(&site.name));
+    }
+}
+
+#[test]
+fn a_lab_outlives_the_terminal_it_was_started_from() {
+    let site = Site::new();
+    // The shell is the leader of a session; everything left in its foreground group gets SIGHUP at its end.
+    let script = "setsid sh -c '\"$0\" lab up two.toml --name \"$1\" && kill -HUP 0' \"$0\" \"$1\"";
+    let mut shell = std::process::Command::new("sh");
+    site.work.prepare(&mut shell);
+    finish(shell.args(["-c", script]).arg(support::binary()).arg(&site.name));
+    site.exec("client", &["true"]).expect(0);
+    site.down(&site.name).expect(0);
+}
+
+#[test]
+fn what_cannot_be_built_is_said_and_leaves_nothing() {
+    let site = Site::new();
+    let text = format!("{TWO_PATHS}\n[host.client.sysctl]\n\"net.ipv4.no_such_setting\" = 1\n");
+    let file = site.work.scenario("wrong", &text);
+    let refused = site.work.run(&["lab", "up", &file, "--name", &site.name]);
+    assert_eq!(refused.code, Some(1), "{refused:#?}");
+    let refused = refused.says(&["host `client`", "net.ipv4.no_such_setting"]);
+    assert_eq!(refused.stdout, "");
+    let left = site.work.left_behind();
+    assert!(left.is_empty(), "{left:?}");
+    assert!(!site.is_listed(&site.name));
+}

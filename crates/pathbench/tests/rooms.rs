@@ -1,0 +1,103 @@
+//! One crate a room, arrows only point down the list, and every room says what it does and what it never does.
+
+#![allow(clippy::unwrap_used, reason = "a failed test panics")]
+
+use serde_json::Value;
+use std::path::Path;
+use std::process::Command;
+
+/// From the roof to the ground. A room may depend on rooms further down only.
+const ROOMS: [&str; 10] = [
+    "pathbench",
+    "pathbench-collector",
+    "pathbench-report",
+    "pathbench-lab",
+    "pathbench-traffic",
+    "pathbench-transport",
+    "pathbench-emulator",
+    "pathbench-host",
+    "pathbench-trace",
+    "pathbench-record",
+];
+
+/// What follows from the sentences that begin with "never": a room, and rooms it must not even reach.
+const FORBIDDEN: [(&str, &str); 3] = [
+    // The report reads no socket, and so knows nobody who has one.
+    ("pathbench-report", "pathbench-transport"),
+    ("pathbench-report", "pathbench-host"),
+    // The traffic room opens no netlink socket.
+    ("pathbench-traffic", "pathbench-host"),
+];
+
+struct Room {
+    name: String,
+    /// `src/lib.rs`, or `src/main.rs` of the roof.
+    root: String,
+    /// Other rooms it depends on in any way, tests included.
+    uses: Vec<String>,
+}
+
+fn rooms() -> Vec<Room> {
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../Cargo.toml");
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--no-deps", "--offline", "--format-version", "1", "--manifest-path"])
+        .arg(manifest)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
+    metadata["packages"].as_array().unwrap().iter().map(room).collect()
+}
+
+fn room(package: &Value) -> Room {
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let dependencies = package["dependencies"].as_array().unwrap();
+    let uses = dependencies.iter().map(|dependency| text(&dependency["name"]));
+    let targets = package["targets"].as_array().unwrap();
+    let root = targets
+        .iter()
+        .map(|target| text(&target["src_path"]))
+        .find(|path| path.ends_with("src/lib.rs") || path.ends_with("src/main.rs"))
+        .unwrap();
+    let uses = uses.filter(|name| ROOMS.contains(&name.as_str())).collect();
+    Room { name: text(&package["name"]), root, uses }
+}
+
+fn storey(name: &str) -> usize {
+    let place = ROOMS.iter().position(|room| *room == name);
+    place.unwrap_or_else(|| panic!("{name} has no place in the list of rooms: say where it belongs"))
+}
+
+#[test]
+fn arrows_only_point_down() {
+    let rooms = rooms();
+    assert!(rooms.len() >= 7, "only {} rooms", rooms.len());
+    for room in &rooms {
+        for used in &room.uses {
+            assert!(storey(&room.name) < storey(used), "{} must not depend on {used}", room.name);
+        }
+    }
+}
+
+#[test]
+fn the_ground_depends_on_nothing_and_the_report_on_the_ground_only() {
+    for room in rooms() {
+        match room.name.as_str() {
+            "pathbench-record" => assert!(room.uses.is_empty(), "{:?}", room.uses),
+            "pathbench-report" => assert_eq!(room.uses, ["pathbench-record"]),
+            _ => {}
+        }
+        for (_, forbidden) in FORBIDDEN.iter().filter(|(name, _)| *name == room.name) {
+            assert!(!room.uses.iter().any(|used| used == forbidden), "{} reaches {forbidden}", room.name);
+        }
+    }
+}
+
+#[test]
+fn every_room_says_what_it_does_and_what_it_never_does() {
+    for room in rooms() {
+        let text = std::fs::read_to_string(&room.root).unwrap();
+        let opening: String = text.lines().take_while(|line| line.starts_with("//!")).collect();
+        assert!(opening.contains("never"), "{} does not open with what it never does: {opening}", room.root);
+    }
+}
