@@ -10,6 +10,7 @@
 pub mod calibration;
 pub mod client;
 pub mod iperf;
+pub mod pattern;
 pub mod protocol;
 pub mod record;
 mod request;

@@ -2,6 +2,8 @@
 
 use crate::connection::Connection;
 use crate::options::{ApplyError, CongestionError, SocketOptions};
+use crate::quic::QuicOptions;
+use crate::tls::Security;
 use pathbench_record::transport::Transport;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::io;
@@ -22,6 +24,26 @@ pub struct ConnectOptions {
     pub socket: SocketOptions,
     /// How long to wait for the server's answer.
     pub timeout: Duration,
+    /// Whether to encrypt, and what the server is known by; quic and mpquic always encrypt.
+    pub security: Security,
+    /// What quic and mpquic take beyond that.
+    pub quic: QuicOptions,
+}
+
+impl ConnectOptions {
+    /// A connection to `remote` in clear text by the kernel's choice of address, with default options.
+    #[must_use]
+    pub fn to(remote: SocketAddr, timeout: Duration) -> Self {
+        Self {
+            remote,
+            local: None,
+            interface: None,
+            socket: SocketOptions::default(),
+            timeout,
+            security: Security::Clear,
+            quic: QuicOptions::default(),
+        }
+    }
 }
 
 /// Why MPTCP sockets cannot be had on this host.

@@ -13,11 +13,14 @@ mod ledger;
 mod listener;
 mod mptcp_info;
 mod options;
+mod quic;
 #[cfg(test)]
 mod recorded;
 mod sampler;
+mod session;
 mod tcp_info;
 mod telemetry;
+mod tls;
 mod verdict;
 
 pub use connect::{ConnectError, ConnectOptions, MptcpUnavailable, connect, mptcp_available};
@@ -26,8 +29,11 @@ pub use ledger::{ObservedSubflow, SubflowLedger};
 pub use listener::{AcceptError, BindError, Listener};
 pub use mptcp_info::MptcpFigures;
 pub use options::{CongestionError, InForce, SocketOptions};
+pub use quic::{LocalPath, QuicOptions, Scheduler};
 pub use sampler::{SampledConnection, Sampler, SamplerError};
+pub use session::Session;
 pub use telemetry::{
     ConnectionSnapshot, FallbackReason, Negotiation, Telemetry, TelemetryError, TelemetrySource,
 };
+pub use tls::{CertificateFingerprint, InvalidFingerprint, Security, Trust};
 pub use verdict::{JoinFailure, LocalSetup, PathDelivery, USED_SHARE, VerdictInput, multipath_verdict};

@@ -7,7 +7,7 @@ use crate::record::ServerRecord;
 use crate::stream::{Channel, StreamError, Wait};
 use pathbench_record::time::Clock;
 use pathbench_record::transport::Transport;
-use pathbench_transport::{ConnectOptions, SocketOptions, connect};
+use pathbench_transport::{ConnectOptions, connect};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 use thiserror::Error;
@@ -70,11 +70,9 @@ pub enum FetchError {
 /// See [`FetchError`].
 pub fn fetch_record(plan: &FetchPlan, clock: &dyn Clock) -> Result<ServerRecord, FetchError> {
     let options = ConnectOptions {
-        remote: plan.server,
         local: plan.local,
         interface: plan.interface.clone(),
-        socket: SocketOptions::default(),
-        timeout: plan.timeout,
+        ..ConnectOptions::to(plan.server, plan.timeout)
     };
     let connection = connect(plan.transport, &options).map_err(|error| connect_error(&error))?;
     let mut channel = Channel::new(&connection, clock);

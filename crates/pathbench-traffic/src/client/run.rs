@@ -72,11 +72,10 @@ fn open_all(
         message: wrong.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "),
     })?;
     let options = ConnectOptions {
-        remote: plan.server,
         local: plan.local,
         interface: plan.interface.clone(),
         socket: plan.socket.clone(),
-        timeout: plan.connect_timeout,
+        ..ConnectOptions::to(plan.server, plan.connect_timeout)
     };
     (0..plan.parameters.streams)
         .map(|stream| {

@@ -82,13 +82,7 @@ pub(crate) fn loopback(last: u8) -> IpAddr {
 }
 
 pub(crate) fn to(remote: SocketAddr) -> ConnectOptions {
-    ConnectOptions {
-        remote,
-        local: None,
-        interface: None,
-        socket: SocketOptions::default(),
-        timeout: PATIENCE,
-    }
+    ConnectOptions::to(remote, PATIENCE)
 }
 
 pub(crate) fn listen(transport: Transport, address: IpAddr) -> Listener {

