@@ -1,5 +1,6 @@
 //! Opening a connection.
 
+use crate::connected_socket::ConnectedSocket;
 use crate::connection::Connection;
 use crate::options::{ApplyError, CongestionError, SocketOptions};
 use crate::quic::QuicOptions;
@@ -174,9 +175,9 @@ pub fn connect(transport: Transport, options: &ConnectOptions) -> Result<Connect
         .connect_timeout(&SockAddr::from(remote), options.timeout)
         .map_err(|source| connect_failure(options, source))?;
     let connection =
-        Connection::established(socket, transport).map_err(failed("reading the socket's options"))?;
+        ConnectedSocket::established(socket, transport).map_err(failed("reading the socket's options"))?;
     options.socket.verify(connection.in_force())?;
-    Ok(connection)
+    Ok(connection.into())
 }
 
 fn connect_failure(options: &ConnectOptions, source: io::Error) -> ConnectError {

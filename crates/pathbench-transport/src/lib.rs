@@ -7,6 +7,7 @@
 //! sysctls), and never infers multipath from the option that asked for it.
 
 mod connect;
+mod connected_socket;
 mod connection;
 mod kernel;
 mod ledger;
@@ -18,6 +19,7 @@ mod quic;
 mod recorded;
 mod sampler;
 mod session;
+mod socket_telemetry;
 mod tcp_info;
 mod telemetry;
 mod tls;

@@ -1,7 +1,8 @@
 //! Accepting connections, until told to stop.
 
 use crate::connect::{MptcpUnavailable, OpenError, open_socket};
-use crate::connection::{Connection, inet};
+use crate::connected_socket::{ConnectedSocket, inet};
+use crate::connection::Connection;
 use crate::mptcp_info::canonical;
 use crate::options::{ApplyError, CongestionError, SocketOptions};
 use pathbench_record::transport::Transport;
@@ -197,7 +198,7 @@ impl Listener {
         if self.options.no_delay {
             socket.set_tcp_nodelay(true)?;
         }
-        Connection::established(socket, self.transport)
+        ConnectedSocket::established(socket, self.transport).map(Connection::from)
     }
 }
 

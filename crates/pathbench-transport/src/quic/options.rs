@@ -14,7 +14,7 @@ pub struct LocalPath {
     /// The local address; the interface's first of the server's family when absent.
     #[serde(default)]
     pub address: Option<IpAddr>,
-    /// Used only when no other path is usable (PATH_STATUS_BACKUP of the multipath draft).
+    /// Used only when no other path is usable (`PATH_STATUS_BACKUP` of the multipath draft).
     #[serde(default)]
     pub backup: bool,
     /// Part of the data that the `weighted` scheduler gives it, relative to the others.
@@ -37,7 +37,7 @@ pub enum Scheduler {
     RoundRobin,
     /// By [`LocalPath::weight`].
     Weighted,
-    /// MultipathTester's: the preferred path, and another one only while the preferred one is in trouble.
+    /// `MultipathTester`'s: the preferred path, and another one only while the preferred one is in trouble.
     Backup {
         /// Trouble: smoothed RTT of the preferred path above this.
         #[serde(with = "pathbench_record::units::milliseconds", rename = "srtt_above_ms")]
@@ -49,7 +49,7 @@ pub enum Scheduler {
 }
 
 impl Scheduler {
-    /// The backup scheduler with the thresholds of MultipathTester's paper: 600 ms and 1500 ms.
+    /// The backup scheduler with the thresholds of `MultipathTester`'s paper: 600 ms and 1500 ms.
     #[must_use]
     pub const fn backup() -> Self {
         Self::Backup { srtt_above: Duration::from_millis(600), rto_above: Duration::from_millis(1500) }
