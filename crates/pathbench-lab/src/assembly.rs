@@ -1,73 +1,99 @@
-//! From the evidence of one run to its record: a pure function of what both ends and the lab wrote down.
+//! From the evidence of one run to its record: a pure function of what both ends and whoever watched wrote down.
+//!
+//! It serves runs in a lab and runs between real hosts alike: what it has to know of the plan is in [`RunSetting`].
 
 mod lines;
+mod messages;
 mod paths;
+mod setting;
 
-pub(crate) use paths::PathNames;
+pub use setting::{ClientPath, RunSetting};
 
-use crate::scenario::{DataDirection, PatternPlan, RunPlan, VariantPlan};
+use messages::Messages;
+use paths::PathNames;
 use pathbench_host::link_events::LinkEvent;
 use pathbench_host::mptcp::{MptcpEvent, MptcpEventKind};
 use pathbench_record::delivery::DeliverySeries;
-use pathbench_record::document::{MultipathRecord, Parameters, RunLink, RunRecord};
+use pathbench_record::document::{DirectionRecord, MultipathRecord, Parameters, RunLink, RunRecord};
 use pathbench_record::event::{DeliveryLine, Direction, Event};
+use pathbench_record::message::MessageLine;
 use pathbench_record::metrics::{self, DirectionAnalysis, Disturbance, Measurement, PathCounter};
 use pathbench_record::sample::{Sample, Side};
 use pathbench_record::time::Timestamp;
-use pathbench_record::transport::TransportLabel;
+use pathbench_record::transport::{Transport, TransportLabel};
+use pathbench_traffic::iperf::{Amount, IperfParameters, TrafficDirection};
 use pathbench_traffic::record::EndRecord;
 use pathbench_transport::{
     JoinFailure, LocalSetup, Negotiation, PathDelivery, VerdictInput, multipath_verdict,
 };
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::time::Duration;
 
 /// What happened in one run, as written down by everyone who saw it.
 #[derive(Debug)]
-pub(crate) struct Evidence<'a> {
-    pub(crate) id: String,
-    pub(crate) plan: &'a VariantPlan,
-    pub(crate) label: &'a TransportLabel,
-    pub(crate) repetition: u32,
+pub struct Evidence<'a> {
+    /// Unique within the result.
+    pub id: String,
+    /// What was to be done, and between whom.
+    pub setting: &'a RunSetting,
+    /// Transport, and the path it is bound to where it is.
+    pub label: &'a TransportLabel,
+    /// From 1.
+    pub repetition: u32,
     /// The client's record; `None` when the connection was never opened.
-    pub(crate) client: Option<EndRecord>,
-    pub(crate) server: Option<EndRecord>,
-    pub(crate) completed: bool,
-    pub(crate) error: Option<String>,
+    pub client: Option<EndRecord>,
+    /// The server's record, on the client's clock.
+    pub server: Option<EndRecord>,
+    /// Whether the test ran to its end and both ends agree.
+    pub completed: bool,
+    /// Why not, in words.
+    pub error: Option<String>,
     /// When the client gave the connection up.
-    pub(crate) gave_up: Option<Timestamp>,
-    pub(crate) links: Vec<RunLink>,
+    pub gave_up: Option<Timestamp>,
+    /// Links as measured before the run.
+    pub links: Vec<RunLink>,
     /// Why the environment was not what the scenario asks for; empty when it was.
-    pub(crate) invalid_because: Vec<String>,
-    pub(crate) executed: Vec<ExecutedEvent>,
-    pub(crate) notifications: Vec<SeenEvent>,
-    pub(crate) counters: BTreeMap<Side, BTreeMap<String, i64>>,
+    pub invalid_because: Vec<String>,
+    /// The scenario's events.
+    pub executed: Vec<ExecutedEvent>,
+    /// What kernels told meanwhile.
+    pub notifications: Vec<SeenEvent>,
+    /// MIB counters that changed.
+    pub counters: BTreeMap<Side, BTreeMap<String, i64>>,
 }
 
 /// An event of the scenario, carried out.
 #[derive(Debug, Clone)]
-pub(crate) struct ExecutedEvent {
-    pub(crate) due: Timestamp,
+pub struct ExecutedEvent {
+    /// When it was due.
+    pub due: Timestamp,
     /// When the kernel call returned.
-    pub(crate) at: Timestamp,
-    pub(crate) node: String,
-    pub(crate) link: String,
-    pub(crate) kind: &'static str,
-    pub(crate) detail: Map<String, Value>,
+    pub at: Timestamp,
+    /// The host at whose end.
+    pub node: String,
+    /// The link.
+    pub link: String,
+    /// `down`, `up`, ….
+    pub kind: &'static str,
+    /// What changed.
+    pub detail: Map<String, Value>,
 }
 
 /// What a host's kernel told, and when it was heard.
 #[derive(Debug, Clone)]
-pub(crate) struct SeenEvent {
-    pub(crate) at: Timestamp,
-    pub(crate) node: String,
-    pub(crate) what: Notification,
+pub struct SeenEvent {
+    /// When it was heard.
+    pub at: Timestamp,
+    /// The host whose kernel it is.
+    pub node: String,
+    /// What it told.
+    pub what: Notification,
 }
 
 /// What a kernel tells unasked.
 #[derive(Debug, Clone)]
-pub(crate) enum Notification {
+pub enum Notification {
     /// Its MPTCP path manager.
     Mptcp(MptcpEvent),
     /// Its interfaces and addresses.
@@ -76,16 +102,23 @@ pub(crate) enum Notification {
 
 /// A run's record and its lines for the other files.
 #[derive(Debug)]
-pub(crate) struct AssembledRun {
-    pub(crate) record: RunRecord,
-    pub(crate) samples: Vec<Sample>,
-    pub(crate) events: Vec<Event>,
-    pub(crate) deliveries: Vec<DeliveryLine>,
+pub struct AssembledRun {
+    /// For `run.json`.
+    pub record: RunRecord,
+    /// For `samples.jsonl`.
+    pub samples: Vec<Sample>,
+    /// For `events.jsonl`.
+    pub events: Vec<Event>,
+    /// For `delivery.jsonl`.
+    pub deliveries: Vec<DeliveryLine>,
+    /// For `messages.jsonl`.
+    pub messages: Vec<MessageLine>,
 }
 
 /// Puts the evidence together.
-pub(crate) fn assemble(evidence: &Evidence<'_>) -> AssembledRun {
-    let names = PathNames::of(&evidence.plan.topology, &evidence.plan.run.client);
+#[must_use]
+pub fn assemble(evidence: &Evidence<'_>) -> AssembledRun {
+    let names = PathNames::of(&evidence.setting.paths);
     let origin = evidence.origin();
     let samples = lines::samples(evidence, &names, origin);
     let analyses: Vec<DirectionAnalysis> = evidence
@@ -98,11 +131,13 @@ pub(crate) fn assemble(evidence: &Evidence<'_>) -> AssembledRun {
         .iter()
         .flat_map(|&direction| lines::deliveries(evidence, direction, origin))
         .collect();
+    let messages = Messages::of(evidence);
     AssembledRun {
-        record: record(evidence, &names, &samples, &analyses),
+        record: record(evidence, &names, &samples, &analyses, &messages),
         events: lines::events(evidence, &names, origin),
         samples,
         deliveries,
+        messages: messages.lines(&evidence.id, origin),
     }
 }
 
@@ -111,52 +146,110 @@ fn record(
     names: &PathNames,
     samples: &[Sample],
     analyses: &[DirectionAnalysis],
+    messages: &Messages,
 ) -> RunRecord {
+    let setting = evidence.setting;
     let figures = metrics::combine(analyses);
     let paths = paths::paths(evidence, names, samples);
     let multipath = evidence.verdict(&paths);
+    let encryption = evidence.encryption();
     RunRecord {
         id: evidence.id.clone(),
-        variant: evidence.plan.variant.clone(),
+        variant: setting.variant.clone(),
         transport: evidence.label.transport,
         label: evidence.label.to_string(),
-        pattern: evidence.plan.run.pattern.name().to_owned(),
+        pattern: setting.pattern.clone(),
+        server: setting.server_address.clone(),
         repetition: evidence.repetition,
+        encrypted: encryption.is_some() || is_quic(evidence.label.transport),
+        encryption,
         valid: evidence.invalid_because.is_empty(),
         invalid_because: evidence.invalid_because.clone(),
         completed: evidence.completed,
         error: evidence.error.clone(),
         goodput_mbps: figures.goodput_mbps,
-        delivered_bytes: figures.delivered_bytes,
+        delivered_bytes: evidence.delivered_bytes(),
         duration_ms: figures.duration_ms,
         hung_ms: figures.hung_ms,
         stall_ms: figures.stall_ms,
         recovery_ms: figures.recovery_ms,
         dip: figures.dip,
+        handshake_ms: milliseconds(evidence.client.as_ref().and_then(|client| client.handshake)),
+        completion_ms: milliseconds(evidence.client.as_ref().and_then(|client| client.completion)),
+        ping: messages.ping(),
+        delay_ms: messages.delay(),
         multipath,
         paths: paths.into_iter().map(|path| path.record).collect(),
-        directions: analyses.iter().map(DirectionAnalysis::record).collect(),
+        directions: directions(evidence, analyses, messages),
         impacts: analyses.iter().flat_map(|analysis| analysis.impacts.clone()).collect(),
         phases: analyses.iter().flat_map(|analysis| analysis.phases.clone()).collect(),
         links: evidence.links.clone(),
         parameters: parameters(evidence),
         counters: evidence.counters.clone(),
         notes: notes(evidence, analyses),
+        ..RunRecord::default()
     }
 }
 
+/// What each direction got; a pattern of messages has its delays there instead of goodput and stalls.
+fn directions(
+    evidence: &Evidence<'_>,
+    analyses: &[DirectionAnalysis],
+    messages: &Messages,
+) -> Vec<DirectionRecord> {
+    let of_direction = |&direction: &Direction| {
+        let analysis = analyses.iter().find(|analysis| analysis.direction == direction);
+        let delay_ms = messages.delay_of(direction);
+        match analysis {
+            Some(analysis) => Some(DirectionRecord { delay_ms, ..analysis.record() }),
+            None => delay_ms.map(|delay| DirectionRecord {
+                direction,
+                goodput_mbps: None,
+                delivered_bytes: evidence
+                    .receiver(direction)
+                    .map_or(0, |end| end.deliveries.total_bytes()),
+                stall_ms: None,
+                delay_ms: Some(delay),
+            }),
+        }
+    };
+    evidence.directions().iter().filter_map(of_direction).collect()
+}
+
+const fn is_quic(transport: Transport) -> bool {
+    matches!(transport, Transport::Quic | Transport::Mpquic)
+}
+
+fn milliseconds(time: Option<Duration>) -> Option<f64> {
+    time.map(|time| time.as_nanos() as f64 / 1e6)
+}
+
 impl Evidence<'_> {
-    fn run(&self) -> &RunPlan {
-        &self.plan.run
+    /// What the run comes down to where it is one of bulk data.
+    fn transfer(&self) -> Option<IperfParameters> {
+        self.setting.parameters.transfer()
     }
 
     fn directions(&self) -> &'static [Direction] {
-        let PatternPlan::Iperf(iperf) = &self.run().pattern;
-        match iperf.direction {
-            DataDirection::Upload => &[Direction::Upload],
-            DataDirection::Download => &[Direction::Download],
-            DataDirection::Both => &[Direction::Upload, Direction::Download],
+        match self.transfer().map(|transfer| transfer.direction) {
+            Some(TrafficDirection::Upload) => &[Direction::Upload],
+            Some(TrafficDirection::Download) => &[Direction::Download],
+            // Messages and their answers go both ways.
+            Some(TrafficDirection::Both) | None => &[Direction::Upload, Direction::Download],
         }
+    }
+
+    /// Bytes that reached applications, both directions together.
+    fn delivered_bytes(&self) -> u64 {
+        let receivers = self.directions().iter().filter_map(|&direction| self.receiver(direction));
+        receivers.map(|end| end.deliveries.total_bytes()).sum()
+    }
+
+    /// Protocol and cipher suite in force; `None` in clear text, or when the connection was never opened.
+    fn encryption(&self) -> Option<String> {
+        let stream = self.client.as_ref()?.streams.first()?;
+        let in_force = as_map(&stream.in_force);
+        in_force.get("encryption").and_then(Value::as_str).map(str::to_owned)
     }
 
     fn end(&self, side: Side) -> Option<&EndRecord> {
@@ -174,8 +267,12 @@ impl Evidence<'_> {
         self.end(receiving_side(direction))
     }
 
-    /// Zero of the run's clock: the first byte that a sending application wrote.
+    /// Zero of the run's clock: the first byte that a sending application wrote; of messages, when the first was due.
     fn origin(&self) -> Timestamp {
+        let ends = [self.client.as_ref(), self.server.as_ref()].into_iter().flatten();
+        if let Some(first_due) = ends.flat_map(|end| &end.messages).map(|message| message.due).min() {
+            return first_due;
+        }
         let first_written = self
             .directions()
             .iter()
@@ -196,7 +293,7 @@ impl Evidence<'_> {
         origin: Timestamp,
         samples: &[Sample],
     ) -> Option<DirectionAnalysis> {
-        let PatternPlan::Iperf(iperf) = &self.run().pattern;
+        let transfer = self.transfer()?;
         let disturbances: Vec<Disturbance> = self
             .executed
             .iter()
@@ -214,13 +311,14 @@ impl Evidence<'_> {
             return None;
         }
         // Without a rate limit the sending application always has more to send until its time is over.
-        let offered = (iperf.rate_bps.is_some() || iperf.bytes.is_some())
+        let by_bytes = matches!(transfer.amount, Amount::Bytes(_));
+        let offered = (transfer.rate_bps.is_some() || by_bytes)
             .then(|| self.sender(direction).map(|end| &end.offered))
             .flatten();
         Some(metrics::analyse(&Measurement {
             origin,
-            omit: iperf.omit,
-            duration: self.run().duration,
+            omit: transfer.omit,
+            duration: self.setting.parameters.nominal_duration(),
             direction,
             deliveries,
             offered,
@@ -233,9 +331,7 @@ impl Evidence<'_> {
     /// Whether this run's traffic can cross `link`: a single-path transport uses none of the client's links but
     /// the one it is bound to, and an event there tells nothing about it.
     fn may_feel(&self, link: &str) -> bool {
-        let client = &self.run().client;
-        let of_client: Vec<&str> =
-            self.plan.topology.links_of(client).map(|(link, _)| link.name.as_str()).collect();
+        let of_client: Vec<&str> = self.setting.paths.iter().map(|path| path.name.as_str()).collect();
         let own = self.label.path.as_deref().or(of_client.first().copied());
         self.label.transport.is_multipath() || own == Some(link) || !of_client.contains(&link)
     }
@@ -277,28 +373,9 @@ impl Evidence<'_> {
     }
 
     fn setup(&self) -> Option<LocalSetup> {
-        let topology = &self.plan.topology;
-        let client = topology.node(&self.run().client)?;
-        let addresses: Vec<IpAddr> = topology
-            .links_of(&client.name)
-            .filter_map(|(link, end)| link.ends[end].address(self.run().family))
-            .collect();
         let initial =
             self.client.as_ref().and_then(|end| end.streams.first()).map(|stream| stream.local.ip());
-        Some(LocalSetup {
-            subflow_limit: client.mptcp.subflows,
-            add_addr_accepted_limit: client.mptcp.add_addr_accepted,
-            endpoints: client
-                .mptcp
-                .endpoints
-                .iter()
-                .filter(|endpoint| endpoint.subflow || endpoint.fullmesh)
-                .map(|endpoint| endpoint.address)
-                .collect(),
-            addresses,
-            initial,
-            peer_subflow_limit: topology.node(&self.run().server).map(|server| server.mptcp.subflows),
-        })
+        self.setting.mptcp.clone().map(|setup| LocalSetup { initial, ..setup })
     }
 
     /// The path managers' events, with the host each comes from.
@@ -311,7 +388,7 @@ impl Evidence<'_> {
 
     fn join_failures(&self) -> Vec<JoinFailure> {
         self.path_manager()
-            .filter(|(node, _)| *node == self.run().client)
+            .filter(|(node, _)| *node == self.setting.client)
             .map(|(_, event)| event)
             .filter(|event| event.kind == MptcpEventKind::SubClosed)
             .filter(|event| event.error.is_some_and(|error| error != 0) || event.reset_reason.is_some())
@@ -326,11 +403,6 @@ impl Evidence<'_> {
 }
 
 fn parameters(evidence: &Evidence<'_>) -> Parameters {
-    let PatternPlan::Iperf(iperf) = &evidence.run().pattern;
-    let mut asked = as_map(iperf);
-    if let Some(duration) = evidence.run().duration {
-        asked.insert("duration_ms".to_owned(), (duration.as_secs_f64() * 1e3).into());
-    }
     let mut in_force = Map::new();
     for end in [evidence.client.as_ref(), evidence.server.as_ref()].into_iter().flatten() {
         let Some(stream) = end.streams.first() else { continue };
@@ -339,7 +411,7 @@ fn parameters(evidence: &Evidence<'_>) -> Parameters {
             in_force.insert(format!("{side}.{key}"), value);
         }
     }
-    Parameters { asked, in_force }
+    Parameters { asked: evidence.setting.asked.clone(), in_force }
 }
 
 fn as_map(value: &impl serde::Serialize) -> Map<String, Value> {

@@ -7,7 +7,7 @@
 
 mod addressing;
 pub mod agent;
-mod assembly;
+pub mod assembly;
 mod calibration;
 pub mod channel;
 pub mod environment;

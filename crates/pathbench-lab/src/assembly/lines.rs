@@ -12,8 +12,8 @@ pub(super) fn samples(evidence: &Evidence<'_>, names: &PathNames, origin: Timest
     let mut samples: Vec<Sample> = Vec::new();
     for end in [evidence.client.as_ref(), evidence.server.as_ref()].into_iter().flatten() {
         let host = match end.side {
-            Side::Client => &evidence.plan.run.client,
-            Side::Server => &evidence.plan.run.server,
+            Side::Client => &evidence.setting.client,
+            Side::Server => &evidence.setting.server,
         };
         samples.extend(end.samples.iter().map(|sample| Sample {
             run: evidence.id.clone(),
@@ -72,7 +72,7 @@ pub(super) fn events(evidence: &Evidence<'_>, names: &PathNames, origin: Timesta
                 }
             }
             Notification::Link(told) => Event {
-                path: told.name.as_deref().and_then(|name| link_of_interface(evidence, &seen.node, name)),
+                path: told.name.as_deref().and_then(|name| evidence.setting.path_of_interface(&seen.node, name)),
                 ..event(seen.at, EventSource::Link, &seen.node, &told.change.to_string())
             },
         });
@@ -80,8 +80,8 @@ pub(super) fn events(evidence: &Evidence<'_>, names: &PathNames, origin: Timesta
     for &direction in evidence.directions() {
         let Some(receiver) = evidence.receiver(direction) else { continue };
         let host = match receiver.side {
-            Side::Client => &evidence.plan.run.client,
-            Side::Server => &evidence.plan.run.server,
+            Side::Client => &evidence.setting.client,
+            Side::Server => &evidence.setting.server,
         };
         for (at, kind) in [(receiver.deliveries.first, "first-byte"), (receiver.deliveries.last, "last-byte")]
         {
@@ -89,7 +89,7 @@ pub(super) fn events(evidence: &Evidence<'_>, names: &PathNames, origin: Timesta
         }
     }
     if let Some(at) = evidence.gave_up {
-        let mut gave_up = event(at, EventSource::Observer, &evidence.plan.run.client, "gave-up");
+        let mut gave_up = event(at, EventSource::Observer, &evidence.setting.client, "gave-up");
         if let Some(error) = &evidence.error {
             gave_up.detail.insert("error".to_owned(), Value::from(error.as_str()));
         }
@@ -97,12 +97,6 @@ pub(super) fn events(evidence: &Evidence<'_>, names: &PathNames, origin: Timesta
     }
     events.sort_by(|a, b| a.t_ms.total_cmp(&b.t_ms));
     events
-}
-
-/// The link that ends at this interface of this node.
-fn link_of_interface(evidence: &Evidence<'_>, node: &str, interface: &str) -> Option<String> {
-    let mut of_node = evidence.plan.topology.links_of(node);
-    of_node.find(|(link, end)| link.ends[*end].interface == interface).map(|(link, _)| link.name.clone())
 }
 
 fn path_manager_detail(event: &MptcpEvent) -> Map<String, Value> {

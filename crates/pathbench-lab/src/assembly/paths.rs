@@ -1,7 +1,6 @@
 //! Which link a subflow takes, and the figures of each path.
 
-use super::{Evidence, sending_side};
-use crate::scenario::Topology;
+use super::{ClientPath, Evidence, sending_side};
 use pathbench_record::document::PathRecord;
 use pathbench_record::sample::{PathFigures, PathState, Sample, Side};
 use pathbench_record::statistics::median;
@@ -16,14 +15,10 @@ pub(crate) struct PathNames {
 }
 
 impl PathNames {
-    pub(crate) fn of(topology: &Topology, client: &str) -> Self {
-        let by_client_address = topology
-            .links_of(client)
-            .flat_map(|(link, end)| {
-                link.ends[end].addresses.iter().map(|&(address, _)| (address, link.name.clone()))
-            })
-            .collect();
-        Self { by_client_address }
+    pub(crate) fn of(paths: &[ClientPath]) -> Self {
+        let addresses =
+            |path: &ClientPath| path.addresses.iter().map(|&at| (at, path.name.clone())).collect::<Vec<_>>();
+        Self { by_client_address: paths.iter().flat_map(addresses).collect() }
     }
 
     /// The path of a subflow whose end at the client has this address; the address itself where no link has it.
@@ -110,10 +105,9 @@ fn fill(path: &mut AssembledPath, evidence: &Evidence<'_>, names: &PathNames, sa
     let sender = evidence.directions().first().map_or(Side::Client, |&direction| sending_side(direction));
     let figures = evidence.end(sender).map(&of_path).unwrap_or_default();
     record.subflows = figures.len() as u32;
-    // The kernel does not tell a subflow's flag with its figures; the scenario says what was set.
-    let as_set =
-        evidence.plan.topology.link(&record.name).filter(|_| evidence.label.transport.is_multipath());
-    record.backup = figures.iter().find_map(|figures| figures.backup).or(as_set.map(|link| link.backup));
+    // The kernel does not tell a subflow's flag with its figures; the plan says what was set.
+    let as_set = evidence.setting.path(&record.name).filter(|_| evidence.label.transport.is_multipath());
+    record.backup = figures.iter().find_map(|figures| figures.backup).or(as_set.and_then(|path| path.backup));
     let open = figures.iter().any(|figures| figures.state != PathState::Closed);
     record.state = String::from(if open { "open" } else { "closed" });
     if let Some(last) = figures.into_iter().max_by_key(|figures| figures.bytes_sent) {
