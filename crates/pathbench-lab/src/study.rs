@@ -9,7 +9,7 @@ use crate::order::{ScheduledRun, schedule};
 use crate::scenario::{Link, Plan, VariantPlan};
 use pathbench_record::directory::{ResultWriter, WriteError};
 use pathbench_record::document::{
-    HostRecord, LinkFigures, LinkRecord, ResultDocument, RunLink, RunRecord, SCHEMA, ScenarioRecord, Summary,
+    HostRecord, LinkFigures, LinkRecord, ResultDocument, RunLink, RunRecord, SCHEMA, ScenarioRecord,
     Variant,
 };
 use pathbench_record::summary::{measure_links, summarise};
@@ -120,8 +120,7 @@ fn empty_document(plan: &Plan, host: &HostRecord) -> ResultDocument {
         seed: plan.seed,
         host: host.clone(),
         links: link_records(plan),
-        runs: Vec::new(),
-        summary: Summary::default(),
+        ..ResultDocument::default()
     }
 }
 

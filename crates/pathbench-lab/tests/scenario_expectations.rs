@@ -54,7 +54,6 @@ fn run(label: &str, direction: &str, repetition: u32) -> RunRecord {
         pattern: "iperf".to_owned(),
         repetition,
         valid: true,
-        invalid_because: Vec::new(),
         completed: true,
         error: Some("none".to_owned()),
         goodput_mbps: Some(90.0),
@@ -72,6 +71,7 @@ fn run(label: &str, direction: &str, repetition: u32) -> RunRecord {
                 goodput_mbps: Some(45.0),
                 delivered_bytes: 1,
                 stall_ms: Some(1.0),
+                delay_ms: None,
             })
             .into(),
         impacts: vec![Impact {
@@ -97,19 +97,15 @@ fn run(label: &str, direction: &str, repetition: u32) -> RunRecord {
             (Side::Client, BTreeMap::from([("MPTcpExt.MPJoinSynTx".to_owned(), 3)])),
             (Side::Server, BTreeMap::from([("TcpExt.TCPTimeouts".to_owned(), 1)])),
         ]),
-        notes: Vec::new(),
+        ..RunRecord::default()
     }
 }
 
 fn document(runs: Vec<RunRecord>) -> ResultDocument {
     ResultDocument {
-        schema: pathbench_record::document::SCHEMA.to_owned(),
-        scenario: ScenarioRecord::default(),
         seed: 1,
-        host: HostRecord::default(),
-        links: Vec::new(),
         runs,
-        summary: Summary::default(),
+        ..ResultDocument::default()
     }
 }
 

@@ -1,5 +1,5 @@
-//! Writes the golden result of the current schema into an empty directory: how `tests/golden/v1` was made, and
-//! how that of a next schema version is to be.
+//! Writes the golden result of the current schema into an empty directory: how `tests/golden/v1` was made, later
+//! `tests/golden/v1-messages` with all that was added to it, and how that of a next schema version is to be.
 
 #[path = "../tests/support/document.rs"]
 mod document;
@@ -14,6 +14,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let dir: PathBuf = std::env::args_os().nth(1).ok_or("usage: write_golden DIR")?.into();
     let mut writer = ResultWriter::create(&dir)?;
     writer.append_run(&lines::samples(), &lines::events(), &lines::deliveries())?;
+    writer.append_messages(&lines::messages())?;
     writer.finish(&document::document())?;
     Ok(())
 }

@@ -2,6 +2,12 @@
 //!
 //! Every unit stands in its field's name. Fields that a run has no value for are absent, never zero.
 
+mod application;
+mod server;
+
+pub use application::{DelayRecord, PingRecord};
+pub use server::{AddressFamily, Reachability, ServerRecord, UnreachableBecause};
+
 use crate::event::Direction;
 use crate::sample::Side;
 use crate::transport::Transport;
@@ -28,20 +34,43 @@ pub struct ResultDocument {
     pub host: HostRecord,
     /// Each link: what was requested and what it measured over all runs.
     pub links: Vec<LinkRecord>,
+    /// The servers that were asked before the test, in the order given (`pathbench test` only).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub servers: Vec<ServerRecord>,
+    /// Which transport reached the chosen server on which port (`pathbench test` only).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reachability: Vec<Reachability>,
     /// Every run, in the order in which they ran.
     pub runs: Vec<RunRecord>,
     /// The comparison over repetitions, and the verdicts.
     pub summary: Summary,
 }
 
+impl Default for ResultDocument {
+    /// An empty result of this version's schema.
+    fn default() -> Self {
+        Self {
+            schema: SCHEMA.to_owned(),
+            scenario: ScenarioRecord::default(),
+            seed: 0,
+            host: HostRecord::default(),
+            links: Vec::new(),
+            servers: Vec::new(),
+            reachability: Vec::new(),
+            runs: Vec::new(),
+            summary: Summary::default(),
+        }
+    }
+}
+
 /// The scenario as it was run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
 pub struct ScenarioRecord {
-    /// Its name.
+    /// Its name; `test` for `pathbench test`.
     pub name: String,
     /// Its line of description.
     pub description: String,
-    /// `builtin`, or the path of the file.
+    /// `builtin`, or the path of the file; `command line` for `pathbench test`.
     pub origin: String,
     /// The text of the file.
     pub text: String,
@@ -63,7 +92,7 @@ pub struct HostRecord {
     pub memory_bytes: u64,
     /// Pathbench's version.
     pub pathbench: String,
-    /// `user-namespace` (rootless) or `root`.
+    /// `user-namespace` (rootless) or `root`; `user` where nothing of the kind was needed.
     pub privilege: String,
     /// When the result was begun, RFC 3339, UTC.
     pub started: String,
@@ -161,7 +190,7 @@ pub struct RunLink {
 }
 
 /// One run: one transport × one pattern × one repetition.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
 pub struct RunRecord {
     /// Unique within the result, e.g. `02-mptcp-r1`; samples, events and deliveries refer to it.
     pub id: String,
@@ -171,10 +200,19 @@ pub struct RunRecord {
     pub transport: Transport,
     /// The transport with the path it was bound to: `tcp@wlan`.
     pub label: String,
-    /// `iperf`, ….
+    /// `ping`, `bulk`, `iperf` or `interactive`.
     pub pattern: String,
+    /// Address of the server, as it was given, where the server is not a host of the lab.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server: Option<String>,
     /// From 1.
     pub repetition: u32,
+    /// Whether what travelled was encrypted: always on quic and mpquic, with TLS on tcp and mptcp.
+    #[serde(default)]
+    pub encrypted: bool,
+    /// Protocol and cipher suite in force: `TLS 1.3 TLS13_AES_128_GCM_SHA256`; absent in clear text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub encryption: Option<String>,
     /// False when the environment was not what the scenario asks for; such a run counts in no statistic.
     pub valid: bool,
     /// Why it is not valid; empty when it is.
@@ -204,6 +242,21 @@ pub struct RunRecord {
     /// Dip after the first disruptive event, 0 to 1 (docs/metrics.md).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dip: Option<f64>,
+    /// Opening the connection → its first stream can carry data; TLS and QUIC handshakes included.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handshake_ms: Option<f64>,
+    /// `bulk`: before the connection is opened → last byte received and found right.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub completion_ms: Option<f64>,
+    /// `ping`: round-trip times of its requests.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ping: Option<PingRecord>,
+    /// `interactive`: delay of the messages of both directions together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delay_ms: Option<DelayRecord>,
+    /// Network changes that nobody ordered and that fell into the run, in words; empty when there were none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub touched_by: Vec<String>,
     /// Was multipath really used.
     pub multipath: MultipathRecord,
     /// Every path of the connection, data or not.
@@ -234,7 +287,8 @@ pub struct RunRecord {
 pub struct MultipathRecord {
     /// Whether multipath was asked for.
     pub requested: bool,
-    /// Whether the protocol was negotiated and still in force at the end (no fallback), by the kernel's word.
+    /// Whether the protocol was negotiated and still in force at the end (no fallback), by the word of the
+    /// kernel (mptcp) or of the transport parameters (mpquic).
     pub negotiated: bool,
     /// Whether at least two paths each carried 1 % of the delivered bytes or more.
     pub used: bool,
@@ -249,6 +303,9 @@ pub struct MultipathRecord {
 
 /// One path of a run. Figures are the sending end's for what it sent, the receiving end's for what arrived;
 /// with data both ways they are sums over both directions. Several subflows on one path are added up.
+///
+/// "Payload" is TCP payload for tcp and mptcp, UDP payload for quic and mpquic (QUIC's own headers, frames and
+/// authentication tags included); [`crate::sample::PathFigures`] says where each figure comes from.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
 pub struct PathRecord {
     /// The path's name.
@@ -259,15 +316,19 @@ pub struct PathRecord {
     pub remote: String,
     /// Payload bytes sent, retransmissions included.
     pub bytes_sent: u64,
-    /// Payload bytes that arrived in order over this path (reinjected duplicates included).
+    /// Payload bytes that arrived over this path, in order where the transport has one order per path
+    /// (reinjected duplicates included).
     pub bytes_delivered: u64,
     /// Part of all `bytes_delivered`, 0 to 1.
     pub share: f64,
     /// Payload bytes retransmitted on this path.
     pub retransmitted_bytes: u64,
+    /// Payload bytes that the sender declared lost, where the transport tells (quic, mpquic).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lost_bytes: Option<u64>,
     /// Sending MSS at the last sample.
     pub mss_bytes: u32,
-    /// The kernel's path MTU at the last sample.
+    /// The path MTU that the transport believed in at the last sample.
     pub pmtu_bytes: u32,
     /// Median smoothed RTT over the run's samples.
     pub rtt_ms: f64,
@@ -293,6 +354,9 @@ pub struct DirectionRecord {
     /// Longest stall.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stall_ms: Option<f64>,
+    /// `interactive`: delay of the messages whose requests went this way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delay_ms: Option<DelayRecord>,
 }
 
 /// What a disruptive event did to the deliveries (docs/metrics.md).
@@ -357,13 +421,21 @@ pub struct Summary {
     pub notes: Vec<String>,
 }
 
-/// All repetitions of one label in one variant.
+/// What a group without a `pattern` ran: results from before there were others.
+fn first_pattern() -> String {
+    "iperf".to_owned()
+}
+
+/// All repetitions of one label and pattern in one variant.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Group {
     /// Matrix key → value.
     pub variant: Variant,
     /// Transport label.
     pub label: String,
+    /// The pattern.
+    #[serde(default = "first_pattern")]
+    pub pattern: String,
     /// Runs in all.
     pub runs: u32,
     /// Runs in a valid environment; only these enter the figures below.
@@ -372,7 +444,7 @@ pub struct Group {
     pub completed: u32,
     /// Valid runs in which multipath was really used.
     pub multipath_used: u32,
-    /// Figure name (`goodput_mbps`, `stall_ms`, `recovery_ms`, `dip`) → its distribution.
+    /// Figure name (`goodput_mbps`, `stall_ms`, `delay_p95_ms`, …: docs/results.md) → its distribution.
     pub figures: BTreeMap<String, Distribution>,
     /// Path → median share.
     pub shares: BTreeMap<String, f64>,

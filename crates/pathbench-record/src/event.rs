@@ -13,6 +13,10 @@ pub enum EventSource {
     Scenario,
     /// The kernel's MPTCP path manager (generic netlink `mptcp_pm_events`).
     Mptcp,
+    /// The QUIC library's path events and this project's QUIC driver: `path-opened`, `path-established`,
+    /// `path-abandoned`, `path-closed`, `path-status`, `path-suspended`, `path-resumed`, `scheduler`,
+    /// `mtu-black-hole`.
+    Quic,
     /// The kernel's link and address notifications.
     Link,
     /// Pathbench's own observation (first byte, connection died, …).
@@ -30,7 +34,7 @@ pub struct Event {
     pub source: EventSource,
     /// Host on which it happened or was seen.
     pub host: String,
-    /// What: `down`, `up`, `set`, `remove-address`, `SUB_ESTABLISHED`, `SUB_CLOSED`, `first-byte`, ….
+    /// What: `down`, `up`, `set`, `remove-address`, `SUB_ESTABLISHED`, `path-suspended`, `first-byte`, ….
     pub kind: String,
     /// The path or link it concerns, where it concerns one.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -14,44 +14,61 @@ pub enum Side {
 }
 
 /// State of a path inside a connection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
 #[serde(rename_all = "lowercase")]
 pub enum PathState {
-    /// Being opened (TCP: SYN sent or received).
+    /// Being opened (TCP: SYN sent or received; QUIC: not validated yet).
+    #[default]
     Opening,
-    /// Open; the transport may use it.
+    /// Open; the transport may use it. Also a QUIC path that is suspended for its silence: that is an event.
     Open,
-    /// Closed; the figures are the last that were seen.
+    /// Closed (QUIC: abandoned by either end); the figures are the last that were seen.
     Closed,
 }
 
 /// The transport's own view of one path. Counters run from the start of the connection.
 ///
-/// Sources: `struct tcp_info` (linux/tcp.h) of the subflow for tcp and mptcp. A field that the kernel of
-/// the host did not report is absent.
+/// Sources: for tcp and mptcp, `struct tcp_info` (linux/tcp.h) of the subflow, and payload is TCP payload; a
+/// field that the kernel of the host did not report is absent. For quic and mpquic, the state of the QUIC path in
+/// the process (RFC 9000, RFC 9002, draft-ietf-quic-multipath), and payload is **UDP payload**: QUIC's
+/// headers, frames and authentication tags are in it, since a lost datagram's data may go on any path.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PathFigures {
     /// Which subflow: the kernel's subflow id where it tells, else the order of appearance. From 1.
     pub subflow: u32,
+    /// QUIC path id (draft-ietf-quic-multipath, section 3.1; 0 is the handshake's). Absent for tcp and mptcp.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path_id: Option<u64>,
     /// Local address and port.
     pub local: SocketAddr,
     /// Remote address and port.
     pub remote: SocketAddr,
     /// Open, opening or closed.
     pub state: PathState,
-    /// Whether the path is marked as backup, where the kernel tells.
+    /// Whether the path is marked as backup, where the transport tells (QUIC: the status in force at this end).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backup: Option<bool>,
-    /// Payload bytes sent, retransmissions included (`tcpi_bytes_sent`).
+    /// Payload bytes sent, retransmissions included (`tcpi_bytes_sent`; QUIC: UDP payload sent).
     pub bytes_sent: u64,
-    /// Payload bytes acknowledged (`tcpi_bytes_acked`).
+    /// Payload bytes acknowledged (`tcpi_bytes_acked`; QUIC: sizes of acknowledged packets).
     pub bytes_acked: u64,
-    /// Payload bytes received in order on this path (`tcpi_bytes_received`).
+    /// Payload bytes received in order on this path (`tcpi_bytes_received`; QUIC: UDP payload received, whatever
+    /// its order).
     pub bytes_received: u64,
-    /// Payload bytes retransmitted on this path (`tcpi_bytes_retrans`).
+    /// Payload bytes retransmitted on this path (`tcpi_bytes_retrans`; QUIC: sizes of packets declared lost here,
+    /// whose data goes out again on this path or another).
     pub retransmitted_bytes: u64,
-    /// Segments retransmitted (`tcpi_total_retrans`).
+    /// Segments retransmitted (`tcpi_total_retrans`; QUIC: packets declared lost).
     pub retransmitted_segments: u64,
+    /// Payload bytes declared lost (QUIC, RFC 9002, section 6.1). Absent for tcp and mptcp.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lost_bytes: Option<u64>,
+    /// Packets sent to probe for a larger path MTU (RFC 8899). Absent for tcp and mptcp.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mtu_probes: Option<u64>,
+    /// Times that the path MTU was found too large and reset (RFC 8899, section 4.3). Absent for tcp and mptcp.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub black_holes: Option<u64>,
     /// Smoothed round-trip time.
     pub srtt_ms: f64,
     /// Mean deviation of the round-trip time.
@@ -59,15 +76,16 @@ pub struct PathFigures {
     /// Smallest round-trip time seen; absent before the first measurement.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_rtt_ms: Option<f64>,
-    /// Retransmission timeout in force.
+    /// Retransmission timeout in force (QUIC: the probe timeout, RFC 9002, section 6.2.1).
     pub rto_ms: f64,
-    /// Exponential back-off steps of the retransmission timer (`tcpi_backoff`).
+    /// Exponential back-off steps of the retransmission timer (`tcpi_backoff`; QUIC: consecutive probe timeouts).
     pub backoff: u32,
     /// Congestion window.
     pub cwnd_bytes: u64,
-    /// Bytes in flight, estimated as unacknowledged − sacked − lost + retransmitted segments times MSS.
+    /// Bytes in flight: for tcp and mptcp estimated as unacknowledged − sacked − lost + retransmitted segments
+    /// times MSS; for QUIC as its congestion controller counts them.
     pub in_flight_bytes: u64,
-    /// Bytes in the socket not yet sent (`tcpi_notsent_bytes`).
+    /// Bytes in the socket not yet sent (`tcpi_notsent_bytes`); zero for QUIC, where data waits in the connection.
     pub not_sent_bytes: u64,
     /// Pacing rate, where one is in force.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -75,14 +93,51 @@ pub struct PathFigures {
     /// Most recent delivery-rate estimate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delivery_rate_bps: Option<u64>,
-    /// Sending MSS in force.
+    /// Sending MSS in force (QUIC: largest UDP payload in force).
     pub mss_bytes: u32,
-    /// Path MTU the kernel believes in.
+    /// Path MTU the kernel believes in (QUIC: largest UDP payload in force + UDP and IP header).
     pub pmtu_bytes: u32,
     /// Time since data was last sent on the path.
     pub since_last_sent_ms: u64,
     /// Time since data was last received on the path.
     pub since_last_received_ms: u64,
+}
+
+impl PathFigures {
+    /// A path of which nothing is known but its ends: opening, all counters at zero.
+    #[must_use]
+    pub const fn between(local: SocketAddr, remote: SocketAddr) -> Self {
+        Self {
+            subflow: 0,
+            path_id: None,
+            local,
+            remote,
+            state: PathState::Opening,
+            backup: None,
+            bytes_sent: 0,
+            bytes_acked: 0,
+            bytes_received: 0,
+            retransmitted_bytes: 0,
+            retransmitted_segments: 0,
+            lost_bytes: None,
+            mtu_probes: None,
+            black_holes: None,
+            srtt_ms: 0.0,
+            rttvar_ms: 0.0,
+            min_rtt_ms: None,
+            rto_ms: 0.0,
+            backoff: 0,
+            cwnd_bytes: 0,
+            in_flight_bytes: 0,
+            not_sent_bytes: 0,
+            pacing_rate_bps: None,
+            delivery_rate_bps: None,
+            mss_bytes: 0,
+            pmtu_bytes: 0,
+            since_last_sent_ms: 0,
+            since_last_received_ms: 0,
+        }
+    }
 }
 
 /// One line of `samples.jsonl`.

@@ -1,10 +1,10 @@
-//! The comparison over repetitions: runs of one label in one variant, and links over all runs.
+//! The comparison over repetitions: runs of one label and pattern in one variant, and links over all runs.
 
 use crate::document::{Group, LinkMeasurement, LinkRecord, RunRecord};
 use crate::statistics::{distribution, median};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Groups `runs` by variant and label, in the order in which they first appear.
+/// Groups `runs` by variant, label and pattern, in the order in which they first appear.
 ///
 /// Only valid runs enter the figures and shares. A figure's `n` counts the runs that have it: where it is less
 /// than `valid`, the others had none (a run that never recovered has no `recovery_ms`).
@@ -13,7 +13,9 @@ pub fn summarise(runs: &[RunRecord]) -> Vec<Group> {
     let mut members: Vec<Vec<&RunRecord>> = Vec::new();
     for run in runs {
         let same = |group: &&mut Vec<&RunRecord>| {
-            group.first().is_some_and(|first| first.label == run.label && first.variant == run.variant)
+            group.first().is_some_and(|first| {
+                first.label == run.label && first.pattern == run.pattern && first.variant == run.variant
+            })
         };
         match members.iter_mut().find(same) {
             Some(group) => group.push(run),
@@ -32,6 +34,7 @@ fn group(members: &[&RunRecord]) -> Option<Group> {
     Some(Group {
         variant: first.variant.clone(),
         label: first.label.clone(),
+        pattern: first.pattern.clone(),
         runs: u32::try_from(members.len()).unwrap_or(u32::MAX),
         valid: count(|_| true),
         completed: count(|run| run.completed),
@@ -50,12 +53,18 @@ fn group(members: &[&RunRecord]) -> Option<Group> {
 type Figure = fn(&RunRecord) -> Option<f64>;
 
 /// The figures of a run that are compared over repetitions, by their field's name.
-const FIGURES: [(&str, Figure); 5] = [
+const FIGURES: [(&str, Figure); 11] = [
     ("goodput_mbps", |run| run.goodput_mbps),
     ("stall_ms", |run| run.stall_ms),
     ("recovery_ms", |run| run.recovery_ms),
     ("dip", |run| run.dip),
     ("hung_ms", |run| run.hung_ms),
+    ("handshake_ms", |run| run.handshake_ms),
+    ("completion_ms", |run| run.completion_ms),
+    ("ping_ms", |run| run.ping.as_ref()?.median_ms),
+    ("delay_p50_ms", |run| Some(run.delay_ms.as_ref()?.p50)),
+    ("delay_p95_ms", |run| Some(run.delay_ms.as_ref()?.p95)),
+    ("delay_max_ms", |run| Some(run.delay_ms.as_ref()?.max)),
 ];
 
 /// Path → median share; in a run that does not know the path, its share is zero.

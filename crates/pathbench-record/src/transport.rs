@@ -6,10 +6,11 @@ use std::str::FromStr;
 use thiserror::Error;
 
 /// A transport protocol that carries a test.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Default)]
 #[serde(rename_all = "lowercase")]
 pub enum Transport {
     /// Plain TCP, one connection on one path.
+    #[default]
     Tcp,
     /// Multipath TCP (RFC 8684) of this kernel.
     Mptcp,

@@ -25,6 +25,9 @@ fn golden() -> PathBuf {
 fn write_example(dir: &Path) -> Result<PathBuf, Box<dyn Error>> {
     let mut writer = ResultWriter::create(dir)?;
     writer.append_run(&lines::samples(), &lines::events(), &lines::deliveries())?;
+    let messages = lines::messages();
+    writer.append_messages(&messages[..1])?;
+    writer.append_messages(&messages[1..])?;
     Ok(writer.finish(&example::document())?)
 }
 
@@ -43,10 +46,33 @@ fn what_is_written_can_be_read() {
         assert_eq!((samples.items, samples.warning), (lines::samples(), None));
         assert_eq!((events.items, events.warning), (lines::events(), None));
         assert_eq!((deliveries.items, deliveries.warning), (lines::deliveries(), None));
+        let messages = result.messages().unwrap();
+        assert_eq!((messages.items, messages.warning), (lines::messages(), None));
     }
     let mut names: Vec<_> = fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     names.sort();
-    assert_eq!(names, ["delivery.jsonl", "events.jsonl", "run.json", "samples.jsonl"]);
+    assert_eq!(names, ["delivery.jsonl", "events.jsonl", "messages.jsonl", "run.json", "samples.jsonl"]);
+}
+
+#[test]
+fn a_result_without_messages_lacks_nothing() {
+    let parent = tempfile::tempdir().unwrap();
+    let dir = parent.path().join("result");
+    let mut writer = ResultWriter::create(&dir).unwrap();
+    writer.append_messages(&[]).unwrap();
+    let mut document = example::document();
+    document.runs[0].delay_ms = None;
+    writer.finish(&document).unwrap();
+    assert!(!dir.join("messages.jsonl").exists());
+    let messages = ResultDirectory::open(&dir).unwrap().messages().unwrap();
+    assert_eq!((messages.items.len(), messages.warning), (0, None));
+
+    // Where a run has delays, their messages are missed.
+    let dir = parent.path().join("lost");
+    write_example(&dir).unwrap();
+    fs::remove_file(dir.join("messages.jsonl")).unwrap();
+    let messages = ResultDirectory::open(&dir).unwrap().messages().unwrap();
+    assert!(messages.warning.unwrap().ends_with("messages.jsonl is missing"));
 }
 
 #[test]
@@ -214,6 +240,7 @@ fn every_field_is_documented() {
         ("`samples.jsonl`", serde_json::to_value(lines::samples()).unwrap()),
         ("`events.jsonl`", serde_json::to_value(lines::events()).unwrap()),
         ("`delivery.jsonl`", serde_json::to_value(lines::deliveries()).unwrap()),
+        ("`messages.jsonl`", serde_json::to_value(lines::messages()).unwrap()),
     ];
     for (file, value) in example {
         let mut found = BTreeSet::new();
@@ -222,6 +249,39 @@ fn every_field_is_documented() {
         let section = documented(file);
         let missing: Vec<_> = found.iter().filter(|key| !section.contains(&format!("`{key}`"))).collect();
         assert!(missing.is_empty(), "docs/results.md, section {file}, lacks {missing:?}");
+    }
+}
+
+#[test]
+fn what_was_added_to_the_first_schema_stays_readable() {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/v1-messages");
+    let result = ResultDirectory::open(&dir).unwrap();
+    let text = fs::read_to_string(dir.join("run.json")).unwrap();
+    let stored: Value = serde_json::from_str(&text).unwrap();
+    assert_within(&stored, &serde_json::to_value(result.document()).unwrap(), "run.json");
+    let run = &result.document().runs[0];
+    assert!(run.encrypted && run.touched_by.len() == 1 && result.document().servers[0].chosen);
+    assert_eq!(run.delay_ms.as_ref().map(|delay| (delay.messages, delay.late)), Some((100, 1)));
+    assert_eq!(result.document().summary.groups[0].pattern, "iperf");
+    assert_eq!(result.messages().unwrap().items, lines::messages());
+    let figures = &result.samples().unwrap().items[0].figures;
+    assert_eq!((figures.path_id, figures.lost_bytes, figures.black_holes), (Some(1), Some(1_200), Some(1)));
+}
+
+/// Asserts that `now` has everything that `stored` has, with the same values; it may have more.
+fn assert_within(stored: &Value, now: &Value, place: &str) {
+    match (stored, now) {
+        (Value::Object(stored), Value::Object(now)) => {
+            for (key, value) in stored {
+                let found = now.get(key).unwrap_or_else(|| panic!("{place}.{key} got lost"));
+                assert_within(value, found, &format!("{place}.{key}"));
+            }
+        }
+        (Value::Array(stored), Value::Array(now)) => {
+            assert_eq!(stored.len(), now.len(), "{place}");
+            stored.iter().zip(now).for_each(|(stored, now)| assert_within(stored, now, place));
+        }
+        _ => assert_eq!(stored, now, "{place}"),
     }
 }
 
@@ -244,5 +304,9 @@ fn the_first_schema_stays_readable() {
     // Nothing of it gets lost on the way through this version.
     let text = fs::read_to_string(golden().join("run.json")).unwrap();
     let stored: Value = serde_json::from_str(&text).unwrap();
-    assert_eq!(serde_json::to_value(document).unwrap(), stored);
+    assert_within(&stored, &serde_json::to_value(document).unwrap(), "run.json");
+    // What came later reads as what was then the only possibility.
+    assert_eq!((run.encrypted, document.summary.groups[0].pattern.as_str()), (false, "iperf"));
+    let messages = result.messages().unwrap();
+    assert_eq!((messages.items.len(), messages.warning), (0, None));
 }

@@ -102,32 +102,10 @@ mod tests {
     use std::net::SocketAddr;
 
     fn seen(kernel_id: Option<u32>, port: u16, bytes_sent: u64) -> ObservedSubflow {
-        let figures = PathFigures {
-            subflow: 0,
-            local: SocketAddr::from(([10, 0, 0, 1], port)),
-            remote: SocketAddr::from(([10, 0, 0, 2], 80)),
-            state: PathState::Open,
-            backup: None,
-            bytes_sent,
-            bytes_acked: 0,
-            bytes_received: 0,
-            retransmitted_bytes: 0,
-            retransmitted_segments: 0,
-            srtt_ms: 0.0,
-            rttvar_ms: 0.0,
-            min_rtt_ms: None,
-            rto_ms: 0.0,
-            backoff: 0,
-            cwnd_bytes: 0,
-            in_flight_bytes: 0,
-            not_sent_bytes: 0,
-            pacing_rate_bps: None,
-            delivery_rate_bps: None,
-            mss_bytes: 0,
-            pmtu_bytes: 0,
-            since_last_sent_ms: 0,
-            since_last_received_ms: 0,
-        };
+        let (local, remote) =
+            (SocketAddr::from(([10, 0, 0, 1], port)), SocketAddr::from(([10, 0, 0, 2], 80)));
+        let figures =
+            PathFigures { state: PathState::Open, bytes_sent, ..PathFigures::between(local, remote) };
         ObservedSubflow { kernel_id, figures }
     }
 

@@ -75,6 +75,7 @@ pub(crate) fn path_figures(
     let fin_received = matches!(tcp_state, state::CLOSE_WAIT | state::LAST_ACK | state::CLOSING);
     Some(PathFigures {
         subflow,
+        path_id: None,
         local,
         remote,
         state: path_state(tcp_state),
@@ -84,6 +85,9 @@ pub(crate) fn path_figures(
         bytes_received: fields.u64(128)?.saturating_sub(u64::from(fin_received)), // tcpi_bytes_received
         retransmitted_bytes: bytes_retransmitted,
         retransmitted_segments: u64::from(fields.u32(100)?), // tcpi_total_retrans
+        lost_bytes: None,
+        mtu_probes: None,
+        black_holes: None,
         srtt_ms: f64::from(fields.u32(68)?) / 1e3,           // tcpi_rtt, µs
         rttvar_ms: f64::from(fields.u32(72)?) / 1e3,         // tcpi_rttvar, µs
         // tcpi_min_rtt, µs; all ones before the first measurement

@@ -1,4 +1,4 @@
-//! The result directory: `run.json`, `samples.jsonl`, `events.jsonl` and `delivery.jsonl` (docs/results.md).
+//! The result directory: `run.json` and the files of lines beside it (docs/results.md).
 
 mod reader;
 mod writer;
@@ -19,6 +19,8 @@ const PARTIAL: &str = "run.partial.json";
 const SAMPLES: &str = "samples.jsonl";
 const EVENTS: &str = "events.jsonl";
 const DELIVERIES: &str = "delivery.jsonl";
+/// Only in results with patterns that send messages.
+const MESSAGES: &str = "messages.jsonl";
 
 /// `pathbench-results/<scenario>-<YYYYmmdd-HHMMSS>` for a scenario's name and an RFC 3339 start (UTC).
 ///

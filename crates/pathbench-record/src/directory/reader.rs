@@ -1,8 +1,9 @@
 //! Reading a result of this version or an older one, finished or not.
 
-use super::{DELIVERIES, DOCUMENT, EVENTS, PARTIAL, SAMPLES};
+use super::{DELIVERIES, DOCUMENT, EVENTS, MESSAGES, PARTIAL, SAMPLES};
 use crate::document::{ResultDocument, SCHEMA};
 use crate::event::{DeliveryLine, Event};
+use crate::message::MessageLine;
 use crate::sample::Sample;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -184,6 +185,19 @@ impl ResultDirectory {
     /// As [`Self::samples`].
     pub fn deliveries(&self) -> Result<Records<DeliveryLine>, ReadError> {
         records(&self.dir.join(DELIVERIES))
+    }
+
+    /// All of `messages.jsonl`; none, and no warning, when no run of the result has messages.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::samples`].
+    pub fn messages(&self) -> Result<Records<MessageLine>, ReadError> {
+        let file = self.dir.join(MESSAGES);
+        if !file.exists() && self.document.runs.iter().all(|run| run.delay_ms.is_none()) {
+            return Ok(Records { items: Vec::new(), warning: None });
+        }
+        records(&file)
     }
 }
 

@@ -1,8 +1,9 @@
 //! Writing a result, run by run, so that a crash loses nothing that was finished.
 
-use super::{DELIVERIES, DOCUMENT, EVENTS, PARTIAL, SAMPLES};
+use super::{DELIVERIES, DOCUMENT, EVENTS, MESSAGES, PARTIAL, SAMPLES};
 use crate::document::ResultDocument;
 use crate::event::{DeliveryLine, Event};
+use crate::message::MessageLine;
 use crate::sample::Sample;
 use serde::Serialize;
 use std::fs::{self, File, OpenOptions};
@@ -72,6 +73,8 @@ pub struct ResultWriter {
     samples: Lines,
     events: Lines,
     deliveries: Lines,
+    /// Made with its first line.
+    messages: Option<Lines>,
 }
 
 impl ResultWriter {
@@ -97,6 +100,7 @@ impl ResultWriter {
             samples: Lines::create(dir, SAMPLES)?,
             events: Lines::create(dir, EVENTS)?,
             deliveries: Lines::create(dir, DELIVERIES)?,
+            messages: None,
         })
     }
 
@@ -145,6 +149,26 @@ impl ResultWriter {
         self.deliveries.append(deliveries)
     }
 
+    /// Appends the messages of one run, if it has any, to `messages.jsonl`.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be written.
+    pub fn append_messages(&mut self, messages: &[MessageLine]) -> Result<(), WriteError> {
+        if messages.is_empty() {
+            return Ok(());
+        }
+        let lines = match &mut self.messages {
+            Some(lines) => lines,
+            none => {
+                let path = self.dir.join(MESSAGES);
+                let lines = Lines::open(&path).map_err(|source| WriteError::Io { path, source })?;
+                none.insert(lines)
+            }
+        };
+        lines.append(messages)
+    }
+
     /// Writes `document` as that of the runs so far (`run.partial.json`): what a report reads when this process
     /// dies before [`Self::finish`].
     ///
@@ -161,7 +185,7 @@ impl ResultWriter {
     ///
     /// When a file cannot be written.
     pub fn finish(self, document: &ResultDocument) -> Result<PathBuf, WriteError> {
-        for lines in [&self.samples, &self.events, &self.deliveries] {
+        for lines in [&self.samples, &self.events, &self.deliveries].into_iter().chain(&self.messages) {
             lines.file.sync_all().map_err(|source| WriteError::Io { path: lines.path.clone(), source })?;
         }
         let path = replace(&self.dir, DOCUMENT, document)?;
@@ -199,10 +223,16 @@ struct Lines {
 }
 
 impl Lines {
+    /// A new file.
+    fn open(path: &Path) -> io::Result<Self> {
+        let file = OpenOptions::new().append(true).create_new(true).open(path)?;
+        Ok(Self { path: path.to_owned(), file })
+    }
+
     fn create(dir: &Path, name: &str) -> Result<Self, CreateError> {
         let path = dir.join(name);
-        match OpenOptions::new().append(true).create_new(true).open(&path) {
-            Ok(file) => Ok(Self { path, file }),
+        match Self::open(&path) {
+            Ok(lines) => Ok(lines),
             // Another command was faster.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 Err(CreateError::HoldsResult { dir: dir.to_owned() })

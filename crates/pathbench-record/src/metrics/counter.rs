@@ -112,29 +112,9 @@ mod tests {
         let address = ([10, 0, 0, 1], 5201).into();
         let figures = PathFigures {
             subflow,
-            local: address,
-            remote: address,
             state: PathState::Open,
-            backup: None,
-            bytes_sent: 0,
-            bytes_acked: 0,
             bytes_received,
-            retransmitted_bytes: 0,
-            retransmitted_segments: 0,
-            srtt_ms: 0.0,
-            rttvar_ms: 0.0,
-            min_rtt_ms: None,
-            rto_ms: 0.0,
-            backoff: 0,
-            cwnd_bytes: 0,
-            in_flight_bytes: 0,
-            not_sent_bytes: 0,
-            pacing_rate_bps: None,
-            delivery_rate_bps: None,
-            mss_bytes: 0,
-            pmtu_bytes: 0,
-            since_last_sent_ms: 0,
-            since_last_received_ms: 0,
+            ..PathFigures::between(address, address)
         };
         Sample {
             run: "r".to_owned(),

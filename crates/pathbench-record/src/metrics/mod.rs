@@ -6,6 +6,7 @@
 mod combination;
 mod counter;
 mod curve;
+mod delay;
 mod impact;
 mod phase;
 mod stall;
@@ -13,6 +14,7 @@ mod window;
 
 pub use combination::{RunFigures, combine};
 pub use counter::PathCounter;
+pub use delay::{delay, ping};
 pub use window::Window;
 
 use crate::delivery::DeliverySeries;
@@ -115,7 +117,7 @@ pub struct DirectionAnalysis {
 }
 
 impl DirectionAnalysis {
-    /// The part of it that stands in a run's `directions`.
+    /// The part of it that stands in a run's `directions`; delays are not of deliveries ([`delay`]).
     #[must_use]
     pub fn record(&self) -> DirectionRecord {
         DirectionRecord {
@@ -123,6 +125,7 @@ impl DirectionAnalysis {
             goodput_mbps: self.goodput_mbps,
             delivered_bytes: self.delivered_bytes,
             stall_ms: self.stall_ms,
+            delay_ms: None,
         }
     }
 }

@@ -1,9 +1,10 @@
 //! A document in which every field has a value, shared by tests and by the writer of the golden result.
 
 use pathbench_record::document::{
-    DirectionRecord, Distribution, Expectation, Group, HostRecord, Impact, LinkFigures, LinkMeasurement,
-    LinkRecord, MultipathRecord, Parameters, PathRecord, Phase, ResultDocument, RunLink, RunRecord, SCHEMA,
-    ScenarioRecord, Summary,
+    AddressFamily, DelayRecord, DirectionRecord, Distribution, Expectation, Group, HostRecord, Impact,
+    LinkFigures, LinkMeasurement, LinkRecord, MultipathRecord, Parameters, PathRecord, Phase, PingRecord,
+    Reachability, ResultDocument, RunLink, RunRecord, SCHEMA, ScenarioRecord, ServerRecord, Summary,
+    UnreachableBecause,
 };
 use pathbench_record::event::Direction;
 use pathbench_record::sample::Side;
@@ -57,6 +58,7 @@ fn path(name: &str, host: u8, bytes: u64, share: f64) -> PathRecord {
         bytes_delivered: bytes,
         share,
         retransmitted_bytes: 14_480,
+        lost_bytes: Some(0),
         mss_bytes: 1448,
         pmtu_bytes: 1500,
         rtt_ms: 2.25,
@@ -77,6 +79,21 @@ fn phase(name: &str, from_ms: f64, to_ms: f64, goodput_mbps: f64, wlan: f64) -> 
     }
 }
 
+fn delay() -> DelayRecord {
+    DelayRecord { messages: 100, late: 1, p50: 22.5, p95: 231.0, p99: 900.25, max: 5000.0 }
+}
+
+fn ping() -> PingRecord {
+    PingRecord {
+        sent: 3,
+        lost: 1,
+        median_ms: Some(21.0),
+        min_ms: Some(20.5),
+        max_ms: Some(21.5),
+        rtts_ms: vec![21.5, 20.5],
+    }
+}
+
 fn run() -> RunRecord {
     RunRecord {
         id: "01-mptcp-r1".to_owned(),
@@ -84,7 +101,10 @@ fn run() -> RunRecord {
         transport: Transport::Mptcp,
         label: "mptcp".to_owned(),
         pattern: "iperf".to_owned(),
+        server: Some("test.example:4433".to_owned()),
         repetition: 1,
+        encrypted: true,
+        encryption: Some("TLS 1.3 TLS13_AES_128_GCM_SHA256".to_owned()),
         valid: false,
         invalid_because: vec!["link `wlan`: 890 Mbit/s forward, 1000 asked, 5 % allowed".to_owned()],
         completed: false,
@@ -96,6 +116,11 @@ fn run() -> RunRecord {
         stall_ms: Some(231.4),
         recovery_ms: Some(230.9),
         dip: Some(1.0),
+        handshake_ms: Some(21.5),
+        completion_ms: Some(812.25),
+        ping: Some(ping()),
+        delay_ms: Some(delay()),
+        touched_by: vec!["`wlan` lost its address 10.0.2.1 at 3.0 s".to_owned()],
         multipath: MultipathRecord {
             requested: true,
             negotiated: true,
@@ -110,6 +135,7 @@ fn run() -> RunRecord {
             goodput_mbps: Some(1214.5),
             delivered_bytes: 1_518_125_000,
             stall_ms: Some(231.4),
+            delay_ms: Some(delay()),
         }],
         impacts: vec![Impact {
             direction: Direction::Upload,
@@ -165,11 +191,30 @@ pub(crate) fn document() -> ResultDocument {
             default_congestion: "cubic".to_owned(),
         },
         links: vec![link()],
+        servers: vec![ServerRecord {
+            address: "test.example:4433".to_owned(),
+            name: Some("Louvain".to_owned()),
+            ping_ms: Some(21.0),
+            lost: 1,
+            chosen: true,
+            error: Some("one of five pings was not answered".to_owned()),
+        }],
+        reachability: vec![Reachability {
+            server: "test.example:4433".to_owned(),
+            transport: Transport::Quic,
+            family: AddressFamily::Ipv6,
+            port: 443,
+            reachable: false,
+            rtt_ms: Some(22.5),
+            error: Some("no answer within 5 s; a firewall may drop UDP to port 443".to_owned()),
+            error_kind: Some(UnreachableBecause::Timeout),
+        }],
         runs: vec![run()],
         summary: Summary {
             groups: vec![Group {
                 variant: map(&[("path.wlan.rate", json!("1gbit"))]),
                 label: "mptcp".to_owned(),
+                pattern: "iperf".to_owned(),
                 runs: 7,
                 valid: 6,
                 completed: 6,

@@ -1,6 +1,7 @@
 //! Lines in which every field has a value, shared by tests and by the writer of the golden result.
 
 use pathbench_record::event::{DeliveryLine, Direction, Event, EventSource};
+use pathbench_record::message::MessageLine;
 use pathbench_record::sample::{PathFigures, PathState, Sample, Side};
 use serde_json::json;
 
@@ -16,6 +17,7 @@ fn sample(t_ms: f64, path: &str, host: u8, bytes_received: u64) -> Sample {
         path: path.to_owned(),
         figures: PathFigures {
             subflow: u32::from(host),
+            path_id: Some(1),
             local: ([10, 0, host, 2], 5201).into(),
             remote: ([10, 0, host, 1], 40_000).into(),
             state: PathState::Open,
@@ -25,6 +27,9 @@ fn sample(t_ms: f64, path: &str, host: u8, bytes_received: u64) -> Sample {
             bytes_received,
             retransmitted_bytes: 0,
             retransmitted_segments: 0,
+            lost_bytes: Some(1_200),
+            mtu_probes: Some(7),
+            black_holes: Some(1),
             srtt_ms: 2.25,
             rttvar_ms: 0.5,
             min_rtt_ms: Some(0.061),
@@ -67,6 +72,7 @@ pub(crate) fn events() -> Vec<Event> {
         event(3000.4, EventSource::Scenario, "down", Some(3000.0)),
         event(3000.6, EventSource::Link, "down", None),
         event(3000.9, EventSource::Mptcp, "SUB_CLOSED", None),
+        event(3001.2, EventSource::Quic, "path-abandoned", None),
         event(3231.3, EventSource::Observer, "recovered", None),
     ]
 }
@@ -80,4 +86,19 @@ pub(crate) fn deliveries() -> Vec<DeliveryLine> {
             bytes: 2_339_500,
         })
         .collect()
+}
+
+pub(crate) fn messages() -> Vec<MessageLine> {
+    let line = |sequence, late: bool| MessageLine {
+        run: RUN.to_owned(),
+        direction: Direction::Upload,
+        sequence,
+        due_ms: f64::from(sequence) * 100.0,
+        sent_ms: Some(f64::from(sequence) * 100.0 + 0.25),
+        acknowledged_ms: (!late).then(|| f64::from(sequence) * 100.0 + 21.5),
+        answered_ms: (!late).then(|| f64::from(sequence) * 100.0 + 22.0),
+        delay_ms: if late { 5000.0 } else { 21.5 },
+        late,
+    };
+    vec![line(0, false), line(1, true)]
 }

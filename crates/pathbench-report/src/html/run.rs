@@ -156,6 +156,7 @@ fn source(event: &Event) -> &'static str {
     match event.source {
         EventSource::Scenario => "scenario",
         EventSource::Mptcp => "kernel, MPTCP",
+        EventSource::Quic => "QUIC",
         EventSource::Link => "kernel, link",
         EventSource::Observer => "Pathbench",
     }

@@ -125,15 +125,11 @@ fn samples(
         let closed = course.state == PathState::Closed && course.is_silent(t_ms);
         let figures = PathFigures {
             subflow,
-            local: if side == Side::Client { local } else { remote },
-            remote: if side == Side::Client { remote } else { local },
             state: if closed { PathState::Closed } else { PathState::Open },
             backup: Some(false),
             bytes_sent: if sends { sum } else { 40 },
             bytes_acked: if sends { sum } else { 41 },
             bytes_received: if sends { 40 } else { sum },
-            retransmitted_bytes: 0,
-            retransmitted_segments: 0,
             srtt_ms: 18.0,
             rttvar_ms: 2.0,
             min_rtt_ms: Some(2.0),
@@ -141,13 +137,13 @@ fn samples(
             backoff: if stuck.is_some() { 4 } else { 0 },
             cwnd_bytes: 2_000_000,
             in_flight_bytes: 1_000_000,
-            not_sent_bytes: 0,
-            pacing_rate_bps: None,
-            delivery_rate_bps: None,
             mss_bytes: 1428,
             pmtu_bytes: 1500,
-            since_last_sent_ms: 0,
-            since_last_received_ms: 0,
+            ..if side == Side::Client {
+                PathFigures::between(local, remote)
+            } else {
+                PathFigures::between(remote, local)
+            }
         };
         let host = if side == Side::Client { "client" } else { "server" };
         Sample {

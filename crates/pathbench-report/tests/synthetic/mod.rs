@@ -9,7 +9,7 @@ pub(crate) use carriage::{Course, carry};
 use pathbench_record::document::Expectation;
 use pathbench_record::document::{
     DirectionRecord, HostRecord, Impact, LinkFigures, LinkMeasurement, LinkRecord, MultipathRecord,
-    Parameters, PathRecord, Phase, ResultDocument, RunLink, RunRecord, SCHEMA, ScenarioRecord, Summary,
+    Parameters, PathRecord, Phase, ResultDocument, RunLink, RunRecord, SCHEMA, ScenarioRecord,
     Variant,
 };
 use pathbench_record::event::{Direction, Event, EventSource};
@@ -44,9 +44,7 @@ pub(crate) fn nothing(name: &str, description: &str) -> ResultSet {
         scenario,
         seed: 1,
         host,
-        links: Vec::new(),
-        runs: Vec::new(),
-        summary: Summary::default(),
+        ..ResultDocument::default()
     };
     ResultSet { document, samples: Vec::new(), events: Vec::new(), deliveries: Vec::new(), directory: None }
 }
@@ -95,25 +93,10 @@ pub(crate) fn run(id: &str, label: &str, repetition: u32) -> RunRecord {
         pattern: "iperf".to_owned(),
         repetition,
         valid: true,
-        invalid_because: Vec::new(),
         completed: true,
-        error: None,
-        goodput_mbps: None,
-        delivered_bytes: 0,
-        duration_ms: 0.0,
-        hung_ms: None,
-        stall_ms: None,
-        recovery_ms: None,
-        dip: None,
         multipath: MultipathRecord { requested: transport.is_multipath(), ..MultipathRecord::default() },
-        paths: Vec::new(),
-        directions: Vec::new(),
-        impacts: Vec::new(),
-        phases: Vec::new(),
-        links: Vec::new(),
         parameters: Parameters { asked: map(asked), in_force: map(in_force) },
-        counters: BTreeMap::new(),
-        notes: Vec::new(),
+        ..RunRecord::default()
     }
 }
 
@@ -157,6 +140,7 @@ pub(crate) fn add_carried(
         goodput_mbps: goodput,
         delivered_bytes: delivered,
         stall_ms: run.stall_ms,
+        delay_ms: None,
     });
     run.goodput_mbps = goodput.map(|own| own + run.goodput_mbps.unwrap_or(0.0));
     run.delivered_bytes += delivered;

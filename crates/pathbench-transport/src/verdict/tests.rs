@@ -14,29 +14,14 @@ fn path(name: &str, delivered_bytes: u64) -> PathDelivery {
 fn figures() -> PathFigures {
     PathFigures {
         subflow: 2,
-        local: SocketAddr::new(SECOND, 4711),
-        remote: SocketAddr::from(([10, 0, 1, 2], 80)),
         state: PathState::Open,
-        backup: None,
-        bytes_sent: 0,
-        bytes_acked: 0,
-        bytes_received: 0,
-        retransmitted_bytes: 0,
-        retransmitted_segments: 0,
         srtt_ms: 1.0,
         rttvar_ms: 0.5,
-        min_rtt_ms: None,
         rto_ms: 204.0,
-        backoff: 0,
         cwnd_bytes: 14_480,
-        in_flight_bytes: 0,
-        not_sent_bytes: 0,
-        pacing_rate_bps: None,
-        delivery_rate_bps: None,
         mss_bytes: 8948,
         pmtu_bytes: 9000,
-        since_last_sent_ms: 0,
-        since_last_received_ms: 0,
+        ..PathFigures::between(SocketAddr::new(SECOND, 4711), SocketAddr::from(([10, 0, 1, 2], 80)))
     }
 }
 

@@ -1,0 +1,47 @@
+//! What an application with messages feels. docs/metrics.md, sections Delay and Ping.
+
+use crate::document::{DelayRecord, PingRecord};
+use crate::message::Message;
+use crate::statistics::{median, nearest_rank, range};
+use crate::time::Timestamp;
+use std::time::Duration;
+
+/// Delay of `messages`, which may be of one direction or of both. `end` is when their requesters stopped waiting.
+///
+/// Percentiles are nearest-rank over all messages: one that was never acknowledged enters with the time it had
+/// been waiting at `end`. To leave it out would make a transport that loses its worst messages look the
+/// better one. `None` without messages.
+#[must_use]
+pub fn delay(messages: &[Message], end: Timestamp) -> Option<DelayRecord> {
+    let delays: Vec<f64> =
+        messages.iter().map(|message| message.delay(end).as_nanos() as f64 / 1e6).collect();
+    let late = messages.iter().filter(|message| message.is_late()).count();
+    Some(DelayRecord {
+        messages: u32::try_from(messages.len()).unwrap_or(u32::MAX),
+        late: u32::try_from(late).unwrap_or(u32::MAX),
+        p50: nearest_rank(&delays, 0.5)?,
+        p95: nearest_rank(&delays, 0.95)?,
+        p99: nearest_rank(&delays, 0.99)?,
+        max: range(&delays)?[1],
+    })
+}
+
+/// Round-trip times of a ping: one entry per request in the order sent, `None` for one not answered in time.
+///
+/// Lost requests are counted, not averaged: the median is that of the answers. `None` without requests.
+#[must_use]
+pub fn ping(answers: &[Option<Duration>]) -> Option<PingRecord> {
+    if answers.is_empty() {
+        return None;
+    }
+    let rtts_ms: Vec<f64> = answers.iter().flatten().map(|rtt| rtt.as_nanos() as f64 / 1e6).collect();
+    let bounds = range(&rtts_ms);
+    Some(PingRecord {
+        sent: u32::try_from(answers.len()).unwrap_or(u32::MAX),
+        lost: u32::try_from(answers.len() - rtts_ms.len()).unwrap_or(u32::MAX),
+        median_ms: median(&rtts_ms),
+        min_ms: bounds.map(|[min, _]| min),
+        max_ms: bounds.map(|[_, max]| max),
+        rtts_ms,
+    })
+}
