@@ -61,7 +61,7 @@ fn a_result_without_messages_lacks_nothing() {
     let mut writer = ResultWriter::create(&dir).unwrap();
     writer.append_messages(&[]).unwrap();
     let mut document = example::document();
-    document.runs[0].delay_ms = None;
+    (document.runs[0].delay_ms, document.runs[0].ping) = (None, None);
     writer.finish(&document).unwrap();
     assert!(!dir.join("messages.jsonl").exists());
     let messages = ResultDirectory::open(&dir).unwrap().messages().unwrap();

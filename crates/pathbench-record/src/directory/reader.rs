@@ -194,7 +194,8 @@ impl ResultDirectory {
     /// As [`Self::samples`].
     pub fn messages(&self) -> Result<Records<MessageLine>, ReadError> {
         let file = self.dir.join(MESSAGES);
-        if !file.exists() && self.document.runs.iter().all(|run| run.delay_ms.is_none()) {
+        if !file.exists() && self.document.runs.iter().all(|run| run.delay_ms.is_none() && run.ping.is_none())
+        {
             return Ok(Records { items: Vec::new(), warning: None });
         }
         records(&file)
