@@ -12,6 +12,7 @@ mod connection;
 mod kernel;
 mod ledger;
 mod listener;
+mod listening_socket;
 mod mptcp_info;
 mod options;
 mod quic;
@@ -28,14 +29,17 @@ mod verdict;
 pub use connect::{ConnectError, ConnectOptions, MptcpUnavailable, connect, mptcp_available};
 pub use connection::{Connection, ReceiveError, SendError};
 pub use ledger::{ObservedSubflow, SubflowLedger};
-pub use listener::{AcceptError, BindError, Listener};
+pub use listener::{AcceptError, BindError, ListenOptions, Listener};
 pub use mptcp_info::MptcpFigures;
 pub use options::{CongestionError, InForce, SocketOptions};
-pub use quic::{LocalPath, QuicOptions, Scheduler};
+pub use quic::{LocalPath, PathEvent, PathEventKind, QuicOptions, Scheduler};
 pub use sampler::{SampledConnection, Sampler, SamplerError};
 pub use session::Session;
 pub use telemetry::{
     ConnectionSnapshot, FallbackReason, Negotiation, Telemetry, TelemetryError, TelemetrySource,
 };
-pub use tls::{CertificateFingerprint, InvalidFingerprint, Security, Trust};
+pub use tls::{
+    ALPN, CertificateFingerprint, IdentityError, InvalidFingerprint, Security, ServerIdentity, Trust,
+    TrustError, client_config, server_config,
+};
 pub use verdict::{JoinFailure, LocalSetup, PathDelivery, USED_SHARE, VerdictInput, multipath_verdict};

@@ -1,5 +1,9 @@
 //! Who a server is, and how a client knows it: TLS 1.3 for quic and mpquic always, for tcp and mptcp on request.
 
+mod configuration;
+mod identity;
 mod trust;
 
+pub use configuration::{ALPN, TrustError, client_config, server_config};
+pub use identity::{IdentityError, ServerIdentity};
 pub use trust::{CertificateFingerprint, InvalidFingerprint, Security, Trust};
