@@ -1,0 +1,194 @@
+//! Which paths are heard, and when to say something on them. Pure: counters and time in, verdicts out.
+//!
+//! Acknowledgements for all paths travel on one of them, so a path can work and yet carry nothing towards this
+//! end. Therefore both ends send something on every path each interval, and a path is silent when nothing came
+//! while *another* path was heard: if all are silent, the peer is busy or everything is down, and no path is
+//! better than another. Without heartbeats from the peer every path but one would seem silent.
+
+use noq_proto::PathId;
+use pathbench_record::time::Timestamp;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Silence is never waited for longer than this, however much the RTT varies.
+const MAX_SUSPEND_AFTER: Duration = Duration::from_secs(1);
+
+/// How often to say something, and how much silence means what.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct HeartbeatOptions {
+    /// A PING on each path on which nothing else was sent this long.
+    pub(crate) interval: Duration,
+    /// A path not heard this long gets no new data. More where the RTT varies: two intervals and four times its
+    /// variation, up to a second.
+    pub(crate) suspend_after: Duration,
+    /// A path suspended this long is given up. Only then is what was lost on it sent again elsewhere.
+    pub(crate) give_up_after: Duration,
+}
+
+impl Default for HeartbeatOptions {
+    /// 60, 300 and 150 ms: a black hole is given up within half a second, which leaves the other half to noq, which
+    /// takes a round trip and three PTOs of the path before it sends again what was lost.
+    fn default() -> Self {
+        Self {
+            interval: Duration::from_millis(60),
+            suspend_after: Duration::from_millis(300),
+            give_up_after: Duration::from_millis(150),
+        }
+    }
+}
+
+/// What is to be done about a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Beat {
+    /// Send a PING: `Board::allow_ping`, then `Connection::ping_path`.
+    Ping(PathId),
+    /// Nothing has been heard for too long.
+    Silent(PathId),
+    /// It is heard again.
+    Heard(PathId),
+    /// Silent for so long that it should be closed. Said once per silence.
+    Dead(PathId),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    Heard,
+    Silent,
+    Dead,
+}
+
+#[derive(Debug)]
+struct Pulse {
+    received: u64,
+    heard_at: Timestamp,
+    sent: u64,
+    sent_at: Timestamp,
+    rttvar: Duration,
+    verdict: Verdict,
+}
+
+/// The heartbeats of one connection.
+#[derive(Debug)]
+pub(crate) struct Heartbeats {
+    options: HeartbeatOptions,
+    pulses: BTreeMap<PathId, Pulse>,
+    ticked_at: Option<Timestamp>,
+}
+
+impl Heartbeats {
+    /// Heartbeats of a connection that has no path yet.
+    pub(crate) fn new(options: HeartbeatOptions) -> Self {
+        Self { options, pulses: BTreeMap::new(), ticked_at: None }
+    }
+
+    /// Begins to watch a path that was established `now`.
+    pub(crate) fn add(&mut self, path: PathId, now: Timestamp) {
+        self.pulses.entry(path).or_insert(Pulse {
+            received: 0,
+            heard_at: now,
+            sent: 0,
+            sent_at: now,
+            rttvar: Duration::ZERO,
+            verdict: Verdict::Heard,
+        });
+    }
+
+    /// Forgets a path that was abandoned.
+    pub(crate) fn remove(&mut self, path: PathId) {
+        self.pulses.remove(&path);
+    }
+
+    /// Takes in a path's counters of UDP datagrams (`PathStats::udp_rx`, `udp_tx`) and the variation of its RTT.
+    ///
+    /// To be called for all paths before [`Heartbeats::tick`], after everything that has arrived was read.
+    pub(crate) fn observe(
+        &mut self,
+        path: PathId,
+        received: u64,
+        sent: u64,
+        rttvar: Duration,
+        now: Timestamp,
+    ) {
+        let Some(pulse) = self.pulses.get_mut(&path) else { return };
+        if received != pulse.received {
+            pulse.received = received;
+            pulse.heard_at = pulse.heard_at.max(now);
+        }
+        if sent != pulse.sent {
+            pulse.sent = sent;
+            pulse.sent_at = pulse.sent_at.max(now);
+        }
+        pulse.rttvar = rttvar;
+    }
+
+    /// What is to be done `now`. To be called at [`Heartbeats::next_timeout`] at the latest.
+    pub(crate) fn tick(&mut self, now: Timestamp) -> Vec<Beat> {
+        self.excuse_own_absence(now);
+        let mut beats = Vec::new();
+        let paths: Vec<PathId> = self.pulses.keys().copied().collect();
+        for path in paths {
+            let silence = self.silence(path);
+            let Some(pulse) = self.pulses.get_mut(&path) else { continue };
+            let suspend_after = suspend_after(&self.options, pulse.rttvar);
+            let verdict = if silence < suspend_after {
+                // Silence that others do not contradict any more is no proof that the path is back.
+                if pulse.verdict != Verdict::Heard && now.since(pulse.heard_at) >= suspend_after {
+                    pulse.verdict
+                } else {
+                    Verdict::Heard
+                }
+            } else if silence < suspend_after + self.options.give_up_after && pulse.verdict != Verdict::Dead {
+                Verdict::Silent
+            } else {
+                Verdict::Dead
+            };
+            match (pulse.verdict, verdict) {
+                (Verdict::Heard, Verdict::Silent) => beats.push(Beat::Silent(path)),
+                (Verdict::Heard, Verdict::Dead) => beats.extend([Beat::Silent(path), Beat::Dead(path)]),
+                (Verdict::Silent, Verdict::Dead) => beats.push(Beat::Dead(path)),
+                (Verdict::Silent | Verdict::Dead, Verdict::Heard) => beats.push(Beat::Heard(path)),
+                _ => {}
+            }
+            pulse.verdict = verdict;
+            if now.since(pulse.sent_at) >= self.options.interval {
+                pulse.sent_at = now;
+                beats.push(Beat::Ping(path));
+            }
+        }
+        beats
+    }
+
+    /// When [`Heartbeats::tick`] is due; `None` without paths.
+    pub(crate) fn next_timeout(&self) -> Option<Timestamp> {
+        self.pulses.values().map(|pulse| pulse.sent_at + self.options.interval).min()
+    }
+
+    /// How long `path` was not heard while another was.
+    fn silence(&self, path: PathId) -> Duration {
+        let heard_at = |of: PathId| self.pulses.get(&of).map(|pulse| pulse.heard_at);
+        let elsewhere =
+            self.pulses.keys().filter(|other| **other != path).filter_map(|other| heard_at(*other)).max();
+        match (elsewhere, heard_at(path)) {
+            (Some(elsewhere), Some(here)) => elsewhere.since(here),
+            _ => Duration::ZERO,
+        }
+    }
+
+    /// Time in which this end was not running is nobody's silence: what came then may not have been read yet.
+    fn excuse_own_absence(&mut self, now: Timestamp) {
+        if let Some(ticked_at) = self.ticked_at {
+            let late = now.since(ticked_at).saturating_sub(self.options.interval * 2);
+            if !late.is_zero() {
+                for pulse in self.pulses.values_mut() {
+                    pulse.heard_at = now.min(pulse.heard_at + late);
+                }
+            }
+        }
+        self.ticked_at = Some(now);
+    }
+}
+
+fn suspend_after(options: &HeartbeatOptions, rttvar: Duration) -> Duration {
+    let varying = (options.interval * 2 + rttvar * 4).min(MAX_SUSPEND_AFTER);
+    options.suspend_after.max(varying)
+}

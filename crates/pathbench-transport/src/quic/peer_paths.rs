@@ -1,0 +1,89 @@
+//! Which paths a server holds back or gives up. Pure, the counterpart of [`super::path_manager`].
+//!
+//! A server follows the client's statuses, as noq does not by itself, and adds what its own heartbeats say.
+
+use super::path_manager::{CloseReason, PathAction, PathInput};
+use noq_proto::PathId;
+use std::collections::BTreeMap;
+
+#[derive(Debug, Default)]
+struct Path {
+    /// The client wants it used only when no other is usable.
+    backup: bool,
+    silent: bool,
+    dead: bool,
+    refused: bool,
+    told_role: bool,
+    told_suspended: bool,
+    told_backup: bool,
+}
+
+/// The paths that a client has opened to this server, by one connection.
+#[derive(Debug, Default)]
+pub(crate) struct PeerPaths {
+    paths: BTreeMap<PathId, Path>,
+    backup_needed: bool,
+}
+
+impl PeerPaths {
+    /// Takes in what happened, and says what is to be done now. Links, addresses and openings are the client's.
+    pub(crate) fn handle(&mut self, input: &PathInput) -> Vec<PathAction> {
+        match input {
+            PathInput::Established { path } => {
+                self.paths.entry(*path).or_default();
+                for path in self.paths.values_mut() {
+                    path.refused = false;
+                }
+            }
+            PathInput::Abandoned { path } => {
+                self.paths.remove(path);
+            }
+            PathInput::CloseRefused { path } => self.change(*path, |path| path.refused = true),
+            PathInput::Silent { path } => self.change(*path, |path| path.silent = true),
+            PathInput::Heard { path } => self.change(*path, |path| (path.silent, path.dead) = (false, false)),
+            PathInput::Dead { path } => self.change(*path, |path| (path.silent, path.dead) = (true, true)),
+            PathInput::RemoteStatus { path, backup } => self.change(*path, |path| {
+                path.backup = *backup;
+                path.told_role = false;
+            }),
+            PathInput::BackupNeeded(needed) => self.backup_needed = *needed,
+            PathInput::LinkUp { .. }
+            | PathInput::LinkDown { .. }
+            | PathInput::AddressAdded { .. }
+            | PathInput::AddressRemoved { .. }
+            | PathInput::Opened { .. }
+            | PathInput::OpenFailed { .. } => {}
+        }
+        self.actions()
+    }
+
+    fn change(&mut self, path: PathId, change: impl FnOnce(&mut Path)) {
+        if let Some(path) = self.paths.get_mut(&path) {
+            change(path);
+        }
+    }
+
+    fn actions(&mut self) -> Vec<PathAction> {
+        let mut actions = Vec::new();
+        let heard = self.paths.values().any(|path| !path.silent);
+        let preferred = self.paths.values().any(|path| !path.silent && !path.backup);
+        for (&path, state) in &mut self.paths {
+            if !std::mem::replace(&mut state.told_role, true) {
+                actions.push(PathAction::SetRole { path, backup: state.backup, weight: 1 });
+            }
+            if std::mem::replace(&mut state.told_suspended, state.silent) != state.silent {
+                actions.push(PathAction::SetSuspended { path, suspended: state.silent });
+            }
+            let backup = state.silent || (state.backup && preferred && !self.backup_needed);
+            if std::mem::replace(&mut state.told_backup, backup) != backup {
+                actions.push(PathAction::SetStatus { path, backup });
+            }
+            if state.dead && heard && !state.refused {
+                // Until it is refused or abandoned, it is not asked for again.
+                state.refused = true;
+                actions.push(PathAction::Close { path, reason: CloseReason::Silent });
+            }
+        }
+        actions
+    }
+}

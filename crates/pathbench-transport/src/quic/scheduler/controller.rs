@@ -1,0 +1,248 @@
+//! The wrapper round a path's real congestion controller.
+
+use super::Board;
+use super::slot::Acked;
+use noq_proto::RttEstimator;
+use noq_proto::congestion::{
+    Bbr3Config, Controller, ControllerFactory, ControllerMetrics, CubicConfig, NewRenoConfig,
+};
+use std::any::Any;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// The congestion controls that noq has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum CongestionControl {
+    /// RFC 9438.
+    #[default]
+    Cubic,
+    /// RFC 9002 section 7.
+    NewReno,
+    /// draft-ietf-ccwg-bbr.
+    Bbr3,
+}
+
+impl CongestionControl {
+    /// All of them, in the order in which they are listed to a person.
+    pub(crate) const ALL: [Self; 3] = [Self::Cubic, Self::NewReno, Self::Bbr3];
+
+    /// `cubic`, `newreno` or `bbr3`.
+    #[must_use]
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Cubic => "cubic",
+            Self::NewReno => "newreno",
+            Self::Bbr3 => "bbr3",
+        }
+    }
+
+    /// The one of this [`CongestionControl::name`].
+    #[must_use]
+    pub(crate) fn by_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|control| control.name() == name)
+    }
+
+    fn factory(self) -> Arc<dyn ControllerFactory + Send + Sync> {
+        match self {
+            Self::Cubic => Arc::new(CubicConfig::default()),
+            Self::NewReno => Arc::new(NewRenoConfig::default()),
+            Self::Bbr3 => Arc::new(Bbr3Config::default()),
+        }
+    }
+}
+
+/// Builds the wrapped controllers of *one* connection; for `TransportConfig::congestion_controller_factory`.
+///
+/// A server gives each connection a configuration of its own when it accepts it: paths of two connections on one
+/// board would wait for each other.
+pub(crate) struct SchedulerFactory {
+    board: Board,
+    inner: Arc<dyn ControllerFactory + Send + Sync>,
+}
+
+impl SchedulerFactory {
+    /// A factory whose controllers share `board` and control congestion by `control`.
+    #[must_use]
+    pub(crate) fn new(board: Board, control: CongestionControl) -> Self {
+        Self { board, inner: control.factory() }
+    }
+}
+
+impl ControllerFactory for SchedulerFactory {
+    fn build(self: Arc<Self>, now: Instant, current_mtu: u16) -> Box<dyn Controller> {
+        let inner = Arc::clone(&self.inner).build(now, current_mtu);
+        let slot = self.board.add_slot(current_mtu, inner.window());
+        Box::new(Scheduled {
+            inner,
+            place: Arc::new(Place { board: self.board.clone(), slot }),
+            batch: Batch::default(),
+        })
+    }
+}
+
+/// A path's place on the board, given up with the last clone of its controller.
+#[derive(Debug)]
+struct Place {
+    board: Board,
+    slot: u64,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.board.remove_slot(self.slot);
+    }
+}
+
+/// Acknowledged packets of the batch that noq is reporting.
+#[derive(Debug, Clone, Copy, Default)]
+struct Batch {
+    bytes: u64,
+    largest: Option<(u64, Instant)>,
+    /// Largest packet number acknowledged in earlier batches.
+    known: Option<u64>,
+}
+
+impl Batch {
+    fn add(&mut self, pn: u64, sent: Instant, bytes: u64) {
+        self.bytes += bytes;
+        if self.largest.is_none_or(|(largest, _)| pn > largest) {
+            self.largest = Some((pn, sent));
+        }
+    }
+
+    fn finish(&mut self, now: Instant) -> Acked {
+        let rtt = self
+            .largest
+            .filter(|(pn, _)| self.known.is_none_or(|known| *pn > known))
+            .map(|(_, sent)| now.saturating_duration_since(sent));
+        self.known = self.known.max(self.largest.map(|(pn, _)| pn));
+        let acked = Acked { bytes: self.bytes, rtt };
+        self.bytes = 0;
+        self.largest = None;
+        acked
+    }
+}
+
+/// A path's congestion controller that lets the board hold the path back.
+#[derive(Debug)]
+pub(super) struct Scheduled {
+    inner: Box<dyn Controller>,
+    place: Arc<Place>,
+    batch: Batch,
+}
+
+impl Scheduled {
+    pub(super) fn slot(&self) -> u64 {
+        self.place.slot
+    }
+
+    fn report_window(&self) {
+        self.place.board.set_window(self.place.slot, self.inner.window(), self.inner.metrics().ssthresh);
+    }
+}
+
+impl Controller for Scheduled {
+    fn on_sent(&mut self, now: Instant, bytes: u64, largest_pn: u64) {
+        self.inner.on_sent(now, bytes, largest_pn);
+    }
+
+    fn on_packet_sent(&mut self, now: Instant, bytes: u16, pn: u64) {
+        self.inner.on_packet_sent(now, bytes, pn);
+        self.place.board.on_sent(self.place.slot, now, u64::from(bytes));
+    }
+
+    fn on_cwnd_limited(&mut self) {
+        if !self.place.board.is_held_back(self.place.slot) {
+            self.inner.on_cwnd_limited();
+        }
+    }
+
+    fn on_ack(
+        &mut self,
+        now: Instant,
+        sent: Instant,
+        bytes: u64,
+        pn: u64,
+        app_limited: bool,
+        rtt: &RttEstimator,
+    ) {
+        let unused = app_limited || self.place.board.is_held_back(self.place.slot);
+        self.inner.on_ack(now, sent, bytes, pn, unused, rtt);
+        self.batch.add(pn, sent, bytes);
+    }
+
+    fn on_end_acks(
+        &mut self,
+        now: Instant,
+        in_flight: u64,
+        app_limited: bool,
+        largest_packet_num_acked: Option<u64>,
+    ) {
+        let unused = app_limited || self.place.board.is_held_back(self.place.slot);
+        self.inner.on_end_acks(now, in_flight, unused, largest_packet_num_acked);
+        let acked = self.batch.finish(now);
+        self.place.board.on_acked(self.place.slot, now, &acked, in_flight);
+        self.report_window();
+    }
+
+    fn on_congestion_event(
+        &mut self,
+        now: Instant,
+        sent: Instant,
+        is_persistent_congestion: bool,
+        is_ecn: bool,
+        lost_bytes: u64,
+        largest_lost_pn: u64,
+    ) {
+        self.inner.on_congestion_event(
+            now,
+            sent,
+            is_persistent_congestion,
+            is_ecn,
+            lost_bytes,
+            largest_lost_pn,
+        );
+        self.report_window();
+    }
+
+    fn on_packet_lost(&mut self, lost_bytes: u16, pn: u64, now: Instant) {
+        self.inner.on_packet_lost(lost_bytes, pn, now);
+        self.place.board.on_lost(self.place.slot, u64::from(lost_bytes));
+    }
+
+    fn on_spurious_congestion_event(&mut self) {
+        self.inner.on_spurious_congestion_event();
+        self.report_window();
+    }
+
+    fn on_mtu_update(&mut self, new_mtu: u16) {
+        self.inner.on_mtu_update(new_mtu);
+        self.place.board.set_mtu(self.place.slot, new_mtu);
+        self.report_window();
+    }
+
+    fn on_ack_frequency_update(&mut self, ack_eliciting_threshold: u64, requested_max_ack_delay: Duration) {
+        self.inner.on_ack_frequency_update(ack_eliciting_threshold, requested_max_ack_delay);
+    }
+
+    fn window(&self) -> u64 {
+        self.place.board.window(self.place.slot, self.inner.window())
+    }
+
+    /// The real controller's: the pacer must not see a window of 0.
+    fn metrics(&self) -> ControllerMetrics {
+        self.inner.metrics()
+    }
+
+    fn clone_box(&self) -> Box<dyn Controller> {
+        Box::new(Self { inner: self.inner.clone_box(), place: Arc::clone(&self.place), batch: self.batch })
+    }
+
+    fn initial_window(&self) -> u64 {
+        self.inner.initial_window()
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
+    }
+}

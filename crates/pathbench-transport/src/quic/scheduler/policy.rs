@@ -1,0 +1,91 @@
+//! Which of several paths may send the next packet, given what is known of each. Pure.
+
+use crate::quic::options::Scheduler;
+use std::time::Duration;
+
+/// Virtual bytes by which a path may run ahead of the others, in packets: long enough for segmentation offload.
+const TURN_PACKETS: u64 = 10;
+
+/// Why the `backup` scheduler left the preferred path: the conditions of MultipathTester's paper.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Trouble {
+    /// Its smoothed RTT is above the threshold.
+    SlowPath {
+        /// The smoothed RTT.
+        srtt: Duration,
+    },
+    /// Nothing was acknowledged for a retransmission timeout, and there is new data to send.
+    Timeout {
+        /// Time since the last progress.
+        since: Duration,
+    },
+    /// Its retransmission timeout, with back-off, is above the threshold.
+    LongTimeout {
+        /// The timeout.
+        rto: Duration,
+    },
+}
+
+/// What the choice rests on, of one path that can send.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Contender {
+    pub(super) rank: Rank,
+    /// Smoothed RTT; `None` before the first sample.
+    pub(super) srtt: Option<Duration>,
+    /// Room in the congestion window for another packet, and not found blocked by pacing just now.
+    pub(super) available: bool,
+    /// Bytes sent divided by weight, scaled.
+    pub(super) served: u64,
+    /// Bytes of one turn, on the scale of `served`.
+    pub(super) turn: u64,
+}
+
+/// How gladly a path is used: only paths of the best rank present are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Rank {
+    Usable,
+    /// A retransmission timeout passed without progress.
+    Stalled,
+    Backup,
+    /// The peer does not hear us there.
+    Avoided,
+    /// We do not hear the peer there.
+    Suspended,
+}
+
+/// One turn of a path that sends packets of `mtu` bytes, scaled as [`scaled`].
+pub(super) fn turn(mtu: u16, weight: u32) -> u64 {
+    scaled(u64::from(mtu) * TURN_PACKETS, weight)
+}
+
+/// `bytes` sent by a path of `weight`, on a scale on which equal numbers mean fair shares.
+pub(super) fn scaled(bytes: u64, weight: u32) -> u64 {
+    bytes.saturating_mul(1024) / u64::from(weight.max(1))
+}
+
+/// Whether path number `index` of `contenders` may send now.
+///
+/// A path without room is always told yes: noq knows better, and has to see that it is limited by its window.
+pub(super) fn may_send(scheduler: &Scheduler, contenders: &[Contender], index: usize) -> bool {
+    let Some(own) = contenders.get(index) else { return true };
+    let best = contenders.iter().map(|contender| contender.rank).min().unwrap_or(own.rank);
+    if own.rank > best {
+        return false;
+    }
+    let mut rivals = contenders.iter().enumerate().filter(|(at, other)| *at != index && other.rank == best);
+    match scheduler {
+        Scheduler::LowestRtt | Scheduler::Backup { .. } => {
+            let order = |at: usize, path: &Contender| (path.srtt.unwrap_or(Duration::MAX), at);
+            let own = order(index, own);
+            !rivals.any(|(at, other)| other.available && order(at, other) < own)
+        }
+        // Whoever has no room loses his turn.
+        Scheduler::RoundRobin => {
+            !rivals.any(|(_, other)| other.available && own.served >= other.served.saturating_add(own.turn))
+        }
+        // Whoever has no room is waited for: the shares are what was asked for.
+        Scheduler::Weighted => {
+            !rivals.any(|(_, other)| own.served >= other.served.saturating_add(own.turn.max(other.turn)))
+        }
+    }
+}

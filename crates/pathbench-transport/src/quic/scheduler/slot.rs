@@ -1,0 +1,204 @@
+//! What is known of one path: fed by its congestion controller, read by the scheduler and by telemetry.
+
+use super::policy::{self, Rank};
+use noq_proto::PathId;
+use std::time::{Duration, Instant};
+
+/// `max_ack_delay` of a peer that announces none (RFC 9000 section 18.2); noq announces none.
+const MAX_ACK_DELAY: Duration = Duration::from_millis(25);
+/// Least term of the variance in a retransmission timeout (RFC 9002 section 6.1.2, kGranularity).
+const GRANULARITY: Duration = Duration::from_millis(1);
+/// Back-off is counted up to 2^10, beyond which it says nothing new.
+const MAX_BACKOFF: u32 = 10;
+
+/// What the congestion controller saw of a path: the figures that noq's `PathStats` lacks or has otherwise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Observation {
+    /// Smoothed RTT; `None` before the first sample.
+    pub(crate) srtt: Option<Duration>,
+    /// RTT variation (RFC 9002 section 5.3).
+    pub(crate) rttvar: Duration,
+    /// Smallest RTT sample, acknowledgement delay included as RFC 9002 section 5.2 wants it.
+    pub(crate) min_rtt: Option<Duration>,
+    /// Most recent RTT sample.
+    pub(crate) latest_rtt: Option<Duration>,
+    /// Bytes of ack-eliciting packets that are neither acknowledged nor lost.
+    pub(crate) in_flight_bytes: u64,
+    /// Bytes of ack-eliciting packets sent.
+    pub(crate) sent_bytes: u64,
+    /// Bytes of those acknowledged.
+    pub(crate) acked_bytes: u64,
+    /// Bytes of those declared lost; their content was queued again for whichever path.
+    pub(crate) lost_bytes: u64,
+    /// The real controller's congestion window.
+    pub(crate) cwnd_bytes: u64,
+    /// Slow start threshold, where the controller has one and has left slow start.
+    pub(crate) ssthresh_bytes: Option<u64>,
+    /// UDP payload per datagram on the path.
+    pub(crate) mtu_bytes: u16,
+}
+
+impl Observation {
+    /// The retransmission timeout without back-off (RFC 9002 section 6.2.1); `None` before the first RTT sample.
+    #[must_use]
+    pub(crate) fn retransmission_timeout(&self) -> Option<Duration> {
+        Some(self.srtt? + (self.rttvar * 4).max(GRANULARITY) + MAX_ACK_DELAY)
+    }
+}
+
+/// One path on the board.
+#[derive(Debug)]
+pub(super) struct Slot {
+    pub(super) id: u64,
+    /// The path, once the board has found out.
+    pub(super) path: Option<PathId>,
+    /// It can carry data: validated and not abandoned.
+    pub(super) open: bool,
+    pub(super) backup: bool,
+    pub(super) avoided: bool,
+    pub(super) suspended: bool,
+    pub(super) weight: u32,
+    /// A PING may go out although the path is held back.
+    pub(super) ping_allowed: bool,
+    pub(super) seen: Observation,
+    /// Bytes sent per weight, see [`policy::scaled`].
+    pub(super) served: u64,
+    /// When the last acknowledgement arrived, or the first packet of the present flight left.
+    pub(super) progress: Option<Instant>,
+    /// Had room but was told to wait, so that its controller must not take the window for used.
+    pub(super) held_back: bool,
+    pub(super) turn: Turn,
+}
+
+/// What happened to a path while noq was asked for one transmission, and in the present burst of those.
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct Turn {
+    /// Was asked for its window since the last question to noq.
+    pub(super) asked: bool,
+    /// Was told to wait then.
+    pub(super) diverted: bool,
+    /// Sent since then.
+    pub(super) sent: bool,
+    /// Could have sent in this burst but did not: pacing holds it.
+    pub(super) paced: bool,
+    /// Was not even asked in this burst: noq cannot use it now.
+    pub(super) passed_over: bool,
+}
+
+impl Slot {
+    pub(super) fn new(id: u64, mtu_bytes: u16, cwnd_bytes: u64) -> Self {
+        Self {
+            id,
+            path: None,
+            open: false,
+            backup: false,
+            avoided: false,
+            suspended: false,
+            weight: 1,
+            ping_allowed: false,
+            seen: Observation { mtu_bytes, cwnd_bytes, ..Observation::default() },
+            served: 0,
+            progress: None,
+            held_back: false,
+            turn: Turn::default(),
+        }
+    }
+
+    pub(super) fn has_room(&self) -> bool {
+        self.seen.in_flight_bytes + u64::from(self.seen.mtu_bytes) <= self.seen.cwnd_bytes
+    }
+
+    pub(super) fn turn_scaled(&self) -> u64 {
+        policy::turn(self.seen.mtu_bytes, self.weight)
+    }
+
+    /// Time without progress although something is in flight.
+    pub(super) fn waiting(&self, now: Instant) -> Duration {
+        match self.progress {
+            Some(since) if self.seen.in_flight_bytes > 0 => now.saturating_duration_since(since),
+            _ => Duration::ZERO,
+        }
+    }
+
+    /// Whether a retransmission timeout has passed without progress.
+    pub(super) fn stalled(&self, now: Instant) -> bool {
+        self.seen.retransmission_timeout().is_some_and(|timeout| self.waiting(now) > timeout)
+    }
+
+    /// When the path will be [`Slot::stalled`] if nothing is acknowledged.
+    pub(super) fn stalled_at(&self) -> Option<Instant> {
+        let timeout = self.seen.retransmission_timeout()?;
+        (self.seen.in_flight_bytes > 0).then_some(self.progress? + timeout)
+    }
+
+    /// The retransmission timeout, doubled for each that has passed without progress.
+    pub(super) fn backed_off_timeout(&self, now: Instant) -> Option<Duration> {
+        let base = self.seen.retransmission_timeout()?;
+        let waiting = self.waiting(now);
+        let mut timeout = base;
+        let mut passed = base;
+        for _ in 0..MAX_BACKOFF {
+            if waiting <= passed {
+                break;
+            }
+            timeout *= 2;
+            passed += timeout;
+        }
+        Some(timeout)
+    }
+
+    /// How gladly it is used, `relieved` when the backup paths take over.
+    pub(super) fn rank(&self, now: Instant, relieved: bool) -> Rank {
+        if self.suspended {
+            Rank::Suspended
+        } else if self.avoided {
+            Rank::Avoided
+        } else if self.backup != relieved {
+            Rank::Backup
+        } else if self.stalled(now) {
+            Rank::Stalled
+        } else {
+            Rank::Usable
+        }
+    }
+
+    pub(super) fn on_sent(&mut self, now: Instant, bytes: u64) {
+        if self.seen.in_flight_bytes == 0 {
+            self.progress = Some(now);
+        }
+        self.seen.in_flight_bytes += bytes;
+        self.seen.sent_bytes += bytes;
+        self.served = self.served.saturating_add(policy::scaled(bytes, self.weight));
+        self.ping_allowed = false;
+        self.turn.sent = true;
+    }
+
+    /// An acknowledgement arrived that leaves `in_flight_bytes`, with an RTT sample unless it held no news.
+    pub(super) fn on_acked(&mut self, now: Instant, acked: &Acked, in_flight_bytes: u64) {
+        self.seen.acked_bytes += acked.bytes;
+        self.seen.in_flight_bytes = in_flight_bytes;
+        self.progress = Some(now);
+        let Some(sample) = acked.rtt else { return };
+        let seen = &mut self.seen;
+        seen.latest_rtt = Some(sample);
+        seen.min_rtt = Some(seen.min_rtt.map_or(sample, |min| min.min(sample)));
+        match seen.srtt {
+            None => {
+                seen.srtt = Some(sample);
+                seen.rttvar = sample / 2;
+            }
+            Some(srtt) => {
+                seen.rttvar = (seen.rttvar * 3 + srtt.abs_diff(sample)) / 4;
+                seen.srtt = Some((srtt * 7 + sample) / 8);
+            }
+        }
+    }
+}
+
+/// One batch of acknowledged packets.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Acked {
+    pub(super) bytes: u64,
+    /// Time from sending the largest packet to its acknowledgement, if it was not acknowledged before.
+    pub(super) rtt: Option<Duration>,
+}
