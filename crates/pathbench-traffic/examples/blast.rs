@@ -72,23 +72,19 @@ fn main() {
     let mut test = [0; 16];
     std::fs::File::open("/dev/urandom").unwrap().read_exact(&mut test).unwrap();
     let block = argument(6, "131072").parse().unwrap();
+    let parameters = IperfParameters {
+        direction,
+        streams: argument(5, "1").parse().unwrap(),
+        amount: Amount::Duration(Duration::from_secs_f64(argument(4, "5").parse().unwrap())),
+        block_bytes: block,
+        ..IperfParameters::default()
+    };
     let plan = ClientPlan {
-        transport,
-        server: address,
-        local: None,
-        interface: None,
         socket,
-        test: TestId(test),
-        parameters: IperfParameters {
-            direction,
-            streams: argument(5, "1").parse().unwrap(),
-            amount: Amount::Duration(Duration::from_secs_f64(argument(4, "5").parse().unwrap())),
-            block_bytes: block,
-            ..IperfParameters::default()
-        },
         sample_interval,
         patience: Duration::from_secs(5),
         connect_timeout: Duration::from_secs(3),
+        ..ClientPlan::new(transport, address, TestId(test), parameters.into())
     };
     let outcome = run_client(&plan, &clock, &Unobserved);
     let server = outcome.server.as_ref();

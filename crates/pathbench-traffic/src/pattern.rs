@@ -1,8 +1,18 @@
 //! The traffic patterns and what each is asked to do.
 
-use crate::iperf::{IperfParameters, nanoseconds};
+mod validation;
+
+pub use validation::MAX_MESSAGES;
+
+use crate::iperf::{Amount, IperfParameters, MIN_STREAM_RATE_BPS, TrafficDirection, nanoseconds};
+use pathbench_record::transport::Transport;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
+
+/// Fewest streams that carry bulk data over quic and mpquic. A stream's receive window must stay small (the
+/// reassembly of a stream gives up when it has too many gaps, which a path's death makes), so that one stream
+/// alone cannot fill a fast or long path.
+pub const QUIC_STREAMS: u32 = 4;
 
 /// A pattern with its parameters.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,9 +51,107 @@ impl PatternParameters {
             Self::Interactive(_) => 2,
         }
     }
+
+    /// The parameters as they are run over `transport`: bulk data over quic and mpquic goes over at least
+    /// [`QUIC_STREAMS`] streams of the one connection, as far as there is a byte and a rate for each.
+    #[must_use]
+    pub fn for_transport(mut self, transport: Transport) -> Self {
+        if !matches!(transport, Transport::Quic | Transport::Mpquic) {
+            return self;
+        }
+        match &mut self {
+            Self::Bulk(bulk) if bulk.streams > 0 => {
+                bulk.streams = bulk.streams.max(u64::from(QUIC_STREAMS).min(bulk.bytes) as u32);
+            }
+            Self::Iperf(iperf) if iperf.streams > 0 => {
+                let mut streams = u64::from(QUIC_STREAMS);
+                if let Amount::Bytes(bytes) = iperf.amount {
+                    streams = streams.min(bytes);
+                }
+                if let Some(rate_bps) = iperf.rate_bps {
+                    streams = streams.min(rate_bps / MIN_STREAM_RATE_BPS);
+                }
+                iperf.streams = iperf.streams.max(streams as u32);
+            }
+            _ => {}
+        }
+        self
+    }
+
+    /// What a pattern of bulk data comes down to; `None` for patterns of messages.
+    #[must_use]
+    pub fn transfer(&self) -> Option<IperfParameters> {
+        match self {
+            Self::Iperf(iperf) => Some(iperf.clone()),
+            Self::Bulk(bulk) => Some(IperfParameters {
+                direction: TrafficDirection::Download,
+                streams: bulk.streams,
+                amount: Amount::Bytes(bulk.bytes),
+                ..IperfParameters::default()
+            }),
+            Self::Ping(_) | Self::Interactive(_) => None,
+        }
+    }
+
+    /// How long a test takes when the network is not what holds it up; `None` when only the network does.
+    #[must_use]
+    pub fn nominal_duration(&self) -> Option<Duration> {
+        match self {
+            Self::Ping(ping) => Some(ping.interval.saturating_mul(ping.requests())),
+            Self::Interactive(interactive) => Some(interactive.duration.saturating_add(interactive.linger)),
+            Self::Iperf(iperf) => match iperf.amount {
+                Amount::Duration(duration) => Some(duration.saturating_add(iperf.omit)),
+                Amount::Bytes(_) => None,
+            },
+            Self::Bulk(_) => None,
+        }
+    }
+
+    /// Payload of the busier direction; `None` when only time and network bound it.
+    #[must_use]
+    pub fn nominal_bytes(&self) -> Option<u64> {
+        match self {
+            Self::Ping(ping) => {
+                Some(u64::from(ping.requests()) * u64::from(ping.request_bytes.max(ping.response_bytes)))
+            }
+            Self::Interactive(interactive) => {
+                let each = u64::from(interactive.request_bytes) + u64::from(interactive.response_bytes);
+                // An acknowledgement is a bare sequence number.
+                Some(u64::from(interactive.messages()) * (each + 4))
+            }
+            Self::Bulk(bulk) => Some(bulk.bytes),
+            Self::Iperf(iperf) => match iperf.amount {
+                Amount::Bytes(bytes) => Some(bytes),
+                Amount::Duration(_) => None,
+            },
+        }
+    }
 }
 
-/// Parameters of `ping`. Defaults: MultipathTester's five GETs of 10 bytes, 100 ms apart.
+impl From<IperfParameters> for PatternParameters {
+    fn from(iperf: IperfParameters) -> Self {
+        Self::Iperf(iperf)
+    }
+}
+
+impl PingParameters {
+    /// All requests, those of the warm-up included.
+    #[must_use]
+    pub const fn requests(&self) -> u32 {
+        self.count.saturating_add(self.warm_up)
+    }
+}
+
+impl InteractiveParameters {
+    /// Requests of each side: one at the start, and one more per interval before the duration is over.
+    #[must_use]
+    pub fn messages(&self) -> u32 {
+        let interval = self.interval.as_nanos().max(1);
+        u32::try_from(self.duration.as_nanos().div_ceil(interval)).unwrap_or(u32::MAX)
+    }
+}
+
+/// Parameters of `ping`. Defaults: `MultipathTester`'s five GETs of 10 bytes, 100 ms apart.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct PingParameters {
@@ -54,16 +162,16 @@ pub struct PingParameters {
     /// From one request to the next, or to the answer when that takes longer.
     #[serde(rename = "interval_ns", with = "nanoseconds")]
     pub interval: Duration,
-    /// Size of a request.
+    /// Size of a request: its frame's body, of which the sequence number takes four bytes.
     pub request_bytes: u32,
-    /// Size of an answer.
+    /// Size of an answer, likewise.
     pub response_bytes: u32,
     /// A request whose answer takes longer counts as lost.
     #[serde(rename = "timeout_ns", with = "nanoseconds")]
     pub timeout: Duration,
 }
 
-/// Parameters of `bulk`. Default: MultipathTester's GET of 10 MB.
+/// Parameters of `bulk`. Default: `MultipathTester`'s GET of 10 MB.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct BulkParameters {
@@ -73,7 +181,7 @@ pub struct BulkParameters {
     pub streams: u32,
 }
 
-/// Parameters of `interactive`. Defaults: MultipathTester's stream test.
+/// Parameters of `interactive`. Defaults: `MultipathTester`'s stream test.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct InteractiveParameters {
@@ -83,9 +191,9 @@ pub struct InteractiveParameters {
     /// From one request to the next.
     #[serde(rename = "interval_ns", with = "nanoseconds")]
     pub interval: Duration,
-    /// Size of a request.
+    /// Size of a request: its frame's body, of which the sequence number takes four bytes.
     pub request_bytes: u32,
-    /// Size of the answer to it.
+    /// Size of the answer to it, likewise.
     pub response_bytes: u32,
     /// How long to wait for the last acknowledgements after the last request.
     #[serde(rename = "linger_ns", with = "nanoseconds")]

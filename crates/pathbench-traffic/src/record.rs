@@ -1,8 +1,9 @@
 //! What one end of a test knows when the test is over.
 
-use crate::iperf::IperfParameters;
+use crate::pattern::PatternParameters;
 use crate::protocol::TestId;
 use pathbench_record::delivery::DeliverySeries;
+use pathbench_record::event::Direction;
 use pathbench_record::sample::{PathFigures, Side};
 use pathbench_record::time::Timestamp;
 use pathbench_record::transport::Transport;
@@ -21,8 +22,8 @@ pub struct EndRecord {
     pub test: TestId,
     /// The transport that the client asked for.
     pub transport: Transport,
-    /// What was asked.
-    pub parameters: IperfParameters,
+    /// What was done: what was asked, as the transport takes it ([`PatternParameters::for_transport`]).
+    pub parameters: PatternParameters,
     /// When this end began the test (before the first byte of data); origin of both series.
     pub started: Timestamp,
     /// When this end's record was closed.
@@ -31,6 +32,17 @@ pub struct EndRecord {
     pub deliveries: DeliverySeries,
     /// What this end's sockets accepted from its application; empty when it was to send nothing.
     pub offered: DeliverySeries,
+    /// The requests that this end made (ping, interactive), those of each flow in order; none is left out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub messages: Vec<MessageRecord>,
+    /// At the client: from the moment before the first connection is opened to the moment it is open, its
+    /// encryption included.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handshake: Option<Duration>,
+    /// At the client of a bulk test that completed: from the moment before the first connection is opened to the
+    /// last byte received and verified.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub completion: Option<Duration>,
     /// One per stream that was opened, in order.
     pub streams: Vec<StreamRecord>,
     /// The kernel's figures over time, in order of stream and time.
@@ -84,6 +96,55 @@ pub struct PathSample {
     pub figures: PathFigures,
 }
 
+/// A request of one end, and what came of it. Its time is its application's: what it waits for, and when it has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "MessageOnWire", into = "MessageOnWire")]
+pub struct MessageRecord {
+    /// Which side sent the request: `Upload` the client.
+    pub flow: Direction,
+    /// From 0 in each flow; a ping's warm-up does not count.
+    pub sequence: u32,
+    /// When it was to be sent: interactive, its place on the grid, wherever the network was by then; ping, when
+    /// its first byte was handed to the socket.
+    pub due: Timestamp,
+    /// When the socket had taken the whole of it.
+    pub sent: Option<Timestamp>,
+    /// When the acknowledgement was received (interactive); `None`: never, up to the end of this end's record.
+    pub acknowledged: Option<Timestamp>,
+    /// When the whole answer was received; `None`: never, or (ping) later than the timeout.
+    pub answered: Option<Timestamp>,
+}
+
+/// A list instead of a map: an hour of messages must fit into a RECORD frame.
+type MessageOnWire = (Direction, u32, Timestamp, Option<Timestamp>, Option<Timestamp>, Option<Timestamp>);
+
+impl From<MessageOnWire> for MessageRecord {
+    fn from((flow, sequence, due, sent, acknowledged, answered): MessageOnWire) -> Self {
+        Self { flow, sequence, due, sent, acknowledged, answered }
+    }
+}
+
+impl From<MessageRecord> for MessageOnWire {
+    fn from(message: MessageRecord) -> Self {
+        let MessageRecord { flow, sequence, due, sent, acknowledged, answered } = message;
+        (flow, sequence, due, sent, acknowledged, answered)
+    }
+}
+
+impl MessageRecord {
+    /// From when it was due to its acknowledgement.
+    #[must_use]
+    pub fn delay(&self) -> Option<Duration> {
+        self.acknowledged.map(|at| at.since(self.due))
+    }
+
+    /// From when it was due to its answer; for a ping, the round-trip time.
+    #[must_use]
+    pub fn round_trip(&self) -> Option<Duration> {
+        self.answered.map(|at| at.since(self.due))
+    }
+}
+
 /// What a server keeps of a test and gives to whoever knows its id.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ServerRecord {
@@ -124,8 +185,16 @@ impl EndRecord {
             deliveries: DeliverySeries::sum(started, &deliveries),
             offered: DeliverySeries::sum(started, &offered),
             samples_thinned_by: parts.iter().map(|part| part.samples_thinned_by).max()?,
-            completed: parts.len() == first.parameters.streams as usize
+            completed: parts.len() == first.parameters.streams() as usize
                 && parts.iter().all(|part| part.completed),
+            messages: parts.iter().flat_map(|part| part.messages.iter().copied()).collect(),
+            handshake: first.handshake,
+            // Complete with the last stream.
+            completion: parts
+                .iter()
+                .map(|part| part.completion)
+                .collect::<Option<Vec<_>>>()
+                .and_then(|times| times.into_iter().max()),
             errors: parts.iter().flat_map(|part| part.errors.iter().cloned()).collect(),
             streams: parts.iter().flat_map(|part| part.streams.iter().cloned()).collect(),
             samples: parts.into_iter().flat_map(|part| part.samples).collect(),

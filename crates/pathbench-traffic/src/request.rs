@@ -1,21 +1,24 @@
 //! The JSON in HELLO: what is asked of the server.
 
-use crate::iperf::{IperfParameters, nanoseconds};
+use crate::iperf::nanoseconds;
+use crate::pattern::PatternParameters;
 use pathbench_record::transport::Transport;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::time::Duration;
 use thiserror::Error;
 
-/// The only pattern of this version.
-const IPERF: &str = "iperf";
+/// The patterns of this version.
+const PATTERNS: [&str; 2] = ["bulk", "iperf"];
 
 /// What is asked of the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Request {
     pub(crate) transport: Transport,
     pub(crate) patience: Duration,
-    pub(crate) parameters: IperfParameters,
+    pub(crate) parameters: PatternParameters,
+    /// What allows the client to ask.
+    pub(crate) token: Option<String>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -24,13 +27,16 @@ struct RequestOnWire {
     transport: Transport,
     #[serde(rename = "patience_ns", with = "nanoseconds")]
     patience: Duration,
+    /// Those of the pattern.
     parameters: Value,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    token: Option<String>,
 }
 
 /// The request cannot be met as it stands.
 #[derive(Debug, Error)]
 pub(crate) enum RequestError {
-    #[error("this server does not know the pattern `{pattern}`; it knows {IPERF}")]
+    #[error("this server does not know the pattern `{pattern}`; it knows {}", PATTERNS.join(", "))]
     UnknownPattern { pattern: String },
     #[error("the request is malformed: {0}")]
     Malformed(#[from] serde_json::Error),
@@ -40,46 +46,60 @@ pub(crate) enum RequestError {
 
 impl Request {
     pub(crate) fn to_json(&self) -> Vec<u8> {
+        let parameters = match &self.parameters {
+            PatternParameters::Ping(ping) => serde_json::to_value(ping),
+            PatternParameters::Bulk(bulk) => serde_json::to_value(bulk),
+            PatternParameters::Iperf(iperf) => serde_json::to_value(iperf),
+            PatternParameters::Interactive(interactive) => serde_json::to_value(interactive),
+        };
         let on_wire = RequestOnWire {
-            pattern: IPERF.to_owned(),
+            pattern: self.parameters.name().to_owned(),
             transport: self.transport,
             patience: self.patience,
-            parameters: serde_json::to_value(&self.parameters).unwrap_or_default(),
+            parameters: parameters.unwrap_or_default(),
+            token: self.token.clone(),
         };
         // A struct of numbers and strings always serialises.
         serde_json::to_vec(&on_wire).unwrap_or_default()
     }
 
     pub(crate) fn from_json(json: &[u8]) -> Result<Self, RequestError> {
-        let RequestOnWire { pattern, transport, patience, parameters } = serde_json::from_slice(json)?;
-        if pattern != IPERF {
+        let RequestOnWire { pattern, transport, patience, parameters, token } = serde_json::from_slice(json)?;
+        if !PATTERNS.contains(&pattern.as_str()) {
             let pattern = pattern.chars().take(40).collect();
             return Err(RequestError::UnknownPattern { pattern });
         }
-        let parameters: IperfParameters = serde_json::from_value(parameters)?;
+        let parameters = match pattern.as_str() {
+            "ping" => PatternParameters::Ping(serde_json::from_value(parameters)?),
+            "bulk" => PatternParameters::Bulk(serde_json::from_value(parameters)?),
+            "interactive" => PatternParameters::Interactive(serde_json::from_value(parameters)?),
+            _ => PatternParameters::Iperf(serde_json::from_value(parameters)?),
+        };
         parameters.validate().map_err(|wrong| {
             let words: Vec<String> = wrong.iter().map(ToString::to_string).collect();
             RequestError::Parameters(words.join("; "))
         })?;
-        Ok(Self { transport, patience, parameters })
+        Ok(Self { transport, patience, parameters, token })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::iperf::IperfParameters;
 
     #[test]
     fn requests_round_trip_and_others_are_named() {
         let request = Request {
             transport: Transport::Mptcp,
             patience: Duration::from_secs(7),
-            parameters: IperfParameters::default(),
+            parameters: IperfParameters::default().into(),
+            token: Some("t".to_owned()),
         };
         assert_eq!(Request::from_json(&request.to_json()).unwrap(), request);
-        let foreign = String::from_utf8(request.to_json()).unwrap().replace("iperf", "ping");
+        let foreign = String::from_utf8(request.to_json()).unwrap().replace("iperf", "chat");
         let error = Request::from_json(foreign.as_bytes()).unwrap_err();
-        assert_eq!(error.to_string(), "this server does not know the pattern `ping`; it knows iperf");
+        assert_eq!(error.to_string(), "this server does not know the pattern `chat`; it knows bulk, iperf");
         assert!(matches!(Request::from_json(b"{}"), Err(RequestError::Malformed(_))));
         let empty = String::from_utf8(request.to_json()).unwrap().replace("\"streams\":1", "\"streams\":0");
         assert!(matches!(Request::from_json(empty.as_bytes()), Err(RequestError::Parameters(_))));

@@ -223,12 +223,12 @@ fn the_record_of_a_test_can_be_fetched_afterwards_and_only_that() {
     let plan = plan(Transport::Tcp, address, bytes(TrafficDirection::Upload, 2, 3_000_000));
     let outcome = run_client(&plan, &clock(), &Unobserved);
     let fetch = FetchPlan::after(&plan);
-    let fetched = fetch_record(&fetch, clock().as_ref()).unwrap();
+    let fetched = fetch_record(&fetch, &clock()).unwrap();
     assert!(!fetched.running);
     assert_eq!(Some(&fetched.record), outcome.server.as_ref());
     assert_eq!(fetched.client.unwrap().offered, outcome.client.offered);
     let unknown = FetchPlan { test: common::random_id(), ..fetch };
-    let error = fetch_record(&unknown, clock().as_ref()).unwrap_err();
+    let error = fetch_record(&unknown, &clock()).unwrap_err();
     assert!(matches!(error, FetchError::NotFound { .. }), "{error}");
     // A test id is for one test.
     let again = run_client(&plan, &clock(), &Unobserved);
@@ -245,7 +245,7 @@ fn records_are_forgotten_by_age_and_number() {
     for plan in &plans {
         assert!(run_client(plan, &clock(), &Unobserved).completed);
     }
-    let found = |index: usize| fetch_record(&FetchPlan::after(&plans[index]), clock().as_ref()).is_ok();
+    let found = |index: usize| fetch_record(&FetchPlan::after(&plans[index]), &clock()).is_ok();
     assert!(found(2));
     assert!(!found(0));
     std::thread::sleep(400 * MS);

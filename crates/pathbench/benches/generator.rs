@@ -96,32 +96,27 @@ fn pathbench(plan: &VariantPlan, seconds: u64) -> Result<Figures, String> {
     let before = support::children_cpu();
     let server = environment.node("server").map_err(|error| error.to_string())?.agent();
     let serve = ServePlan {
-        transport: Transport::Tcp,
-        address: SocketAddr::new(remote, 0),
         socket: socket.clone(),
         sample_interval,
+        ..ServePlan::new(Transport::Tcp, SocketAddr::new(remote, 0))
     };
     let address = server
         .ask(&Request::Serve(serve), Duration::from_secs(5), |notice| match notice {
-            Notice::Serving(addresses) => addresses.first().copied(),
+            Notice::Serving { addresses, .. } => addresses.first().copied(),
             _ => None,
         })
         .map_err(|error| error.to_string())?;
     let client = environment.node("client").map_err(|error| error.to_string())?.agent();
+    let parameters = IperfParameters {
+        amount: Amount::Duration(Duration::from_secs(seconds)),
+        ..IperfParameters::default()
+    };
     let transfer = ClientPlan {
-        transport: Transport::Tcp,
-        server: address,
         local: Some(local),
-        interface: None,
         socket,
-        test: TestId([7; 16]),
-        parameters: IperfParameters {
-            amount: Amount::Duration(Duration::from_secs(seconds)),
-            ..IperfParameters::default()
-        },
         sample_interval,
         patience: Duration::from_secs(10),
-        connect_timeout: Duration::from_secs(5),
+        ..ClientPlan::new(Transport::Tcp, address, TestId([7; 16]), parameters.into())
     };
     client.send(&Request::Transfer(Box::new(transfer))).map_err(|error| error.to_string())?;
     let outcome = loop {

@@ -7,12 +7,13 @@ use crate::record::ServerRecord;
 use crate::stream::{Channel, StreamError, Wait};
 use pathbench_record::time::Clock;
 use pathbench_record::transport::Transport;
-use pathbench_transport::{ConnectOptions, connect};
+use pathbench_transport::{ConnectOptions, QuicOptions, Security, Session};
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration;
 use thiserror::Error;
 
-/// Which record to fetch, and by which way.
+/// Which record to fetch, and by which way. No token: a server asks for the test's id, which nobody else knows.
 #[derive(Debug, Clone)]
 pub struct FetchPlan {
     /// Over which transport; any that the server listens on.
@@ -23,6 +24,10 @@ pub struct FetchPlan {
     pub local: Option<IpAddr>,
     /// The interface to leave by (`SO_BINDTODEVICE`).
     pub interface: Option<String>,
+    /// Whether tcp and mptcp are encrypted, and what the server is known by; quic and mpquic always encrypt.
+    pub security: Security,
+    /// What quic and mpquic take.
+    pub quic: QuicOptions,
     /// The test.
     pub test: TestId,
     /// The client has given the test up: the server ends it first if it still runs, so that its record is
@@ -33,17 +38,32 @@ pub struct FetchPlan {
 }
 
 impl FetchPlan {
+    /// Fetches a record as it stands by the kernel's choice of address, in clear text where the transport has that.
+    #[must_use]
+    pub fn new(transport: Transport, server: SocketAddr, test: TestId, timeout: Duration) -> Self {
+        Self {
+            transport,
+            server,
+            local: None,
+            interface: None,
+            security: Security::Clear,
+            quic: QuicOptions::default(),
+            test,
+            end_test: false,
+            timeout,
+        }
+    }
+
     /// Fetches the record of a test that is over for the client, the way the test itself was to go.
     #[must_use]
     pub fn after(plan: &ClientPlan) -> Self {
         Self {
-            transport: plan.transport,
-            server: plan.server,
             local: plan.local,
             interface: plan.interface.clone(),
-            test: plan.test,
+            security: plan.security.clone(),
+            quic: plan.quic.clone(),
             end_test: true,
-            timeout: plan.connect_timeout,
+            ..Self::new(plan.transport, plan.server, plan.test, plan.connect_timeout)
         }
     }
 }
@@ -68,13 +88,17 @@ pub enum FetchError {
 ///
 /// # Errors
 /// See [`FetchError`].
-pub fn fetch_record(plan: &FetchPlan, clock: &dyn Clock) -> Result<ServerRecord, FetchError> {
+pub fn fetch_record(plan: &FetchPlan, clock: &Arc<dyn Clock>) -> Result<ServerRecord, FetchError> {
     let options = ConnectOptions {
         local: plan.local,
         interface: plan.interface.clone(),
+        security: plan.security.clone(),
+        quic: plan.quic.clone(),
         ..ConnectOptions::to(plan.server, plan.timeout)
     };
-    let connection = connect(plan.transport, &options).map_err(|error| connect_error(&error))?;
+    let session = Session::new(plan.transport, options, Arc::clone(clock));
+    let clock = clock.as_ref();
+    let connection = session.open().map_err(|error| connect_error(&error))?;
     let mut channel = Channel::new(&connection, clock);
     channel.accept_bodies_of(MAX_RECORD_BYTES);
     let wait = || Wait::patient(clock.now(), plan.timeout, None);

@@ -6,12 +6,13 @@ mod run;
 pub use fetch::{FetchError, FetchPlan, fetch_record};
 pub use run::run_client;
 
-use crate::iperf::IperfParameters;
+use crate::pattern::PatternParameters;
 use crate::protocol::{RefusalCode, TestId};
 use crate::record::EndRecord;
+use pathbench_record::document::UnreachableBecause;
 use pathbench_record::time::Timestamp;
 use pathbench_record::transport::Transport;
-use pathbench_transport::SocketOptions;
+use pathbench_transport::{QuicOptions, Security, SocketOptions};
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -32,7 +33,13 @@ pub struct ClientPlan {
     /// The test's name: 16 bytes from a cryptographic random source.
     pub test: TestId,
     /// What to do.
-    pub parameters: IperfParameters,
+    pub parameters: PatternParameters,
+    /// Whether tcp and mptcp are encrypted, and what the server is known by; quic and mpquic always encrypt.
+    pub security: Security,
+    /// What quic and mpquic take beyond [`ClientPlan::socket`].
+    pub quic: QuicOptions,
+    /// What the server's operator gave the user, where the server asks for it.
+    pub token: Option<String>,
     /// Interval of the kernel's figures per path, at least 1 ms.
     pub sample_interval: Duration,
     /// The test ends as not completed after this long without progress. A sender's progress is a byte that its
@@ -40,6 +47,34 @@ pub struct ClientPlan {
     pub patience: Duration,
     /// How long to wait for each connection, and for the server's answer on it.
     pub connect_timeout: Duration,
+}
+
+impl ClientPlan {
+    /// A test over the kernel's choice of address, in clear text where the transport has that, with a sample every
+    /// 100 ms, patience for 30 s and 5 s to connect.
+    #[must_use]
+    pub fn new(
+        transport: Transport,
+        server: SocketAddr,
+        test: TestId,
+        parameters: PatternParameters,
+    ) -> Self {
+        Self {
+            transport,
+            server,
+            local: None,
+            interface: None,
+            socket: SocketOptions::default(),
+            test,
+            parameters,
+            security: Security::Clear,
+            quic: QuicOptions::default(),
+            token: None,
+            sample_interval: Duration::from_millis(100),
+            patience: Duration::from_secs(30),
+            connect_timeout: Duration::from_secs(5),
+        }
+    }
 }
 
 /// Hears of a test while it runs; called from the test's threads, so it must be quick.
@@ -128,6 +163,8 @@ pub enum ClientError {
     /// No connection could be opened.
     #[error("{message}")]
     Unreachable {
+        /// Class of reason.
+        because: UnreachableBecause,
         /// What happened.
         message: String,
     },

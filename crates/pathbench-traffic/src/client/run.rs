@@ -7,9 +7,10 @@ use crate::request::Request;
 use crate::server::MAX_CLIENT_RECORD_BYTES;
 use crate::stream::{Channel, Stream, StreamError, TICK, TestPlan, Wait};
 use pathbench_record::delivery::DeliverySeries;
+use pathbench_record::document::UnreachableBecause;
 use pathbench_record::sample::Side;
 use pathbench_record::time::{Clock, Timestamp};
-use pathbench_transport::{ConnectError, ConnectOptions, Connection, connect};
+use pathbench_transport::{ConnectError, ConnectOptions, Connection, Session};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,11 +31,12 @@ struct StreamOutcome {
 /// Runs a test. It always comes back with the client's record, however the test went.
 pub fn run_client(plan: &ClientPlan, clock: &Arc<dyn Clock>, observer: &dyn ClientObserver) -> ClientOutcome {
     let started = clock.now();
-    let connections = match open_all(plan, clock.as_ref(), observer) {
+    let mut test = test_plan(plan, started);
+    let session = Session::new(plan.transport, connect_options(plan), Arc::clone(clock));
+    let connections = match open_all(&mut test, &session, clock.as_ref(), observer) {
         Ok(connections) => connections,
-        Err(error) => return not_begun(plan, started, clock.now(), error),
+        Err(error) => return not_begun(&test, clock.now(), error),
     };
-    let test = test_plan(plan, started);
     let mut channels: Vec<Channel<'_>> =
         connections.iter().map(|connection| Channel::new(connection, clock.as_ref())).collect();
     let streams = match shake_hands(plan, &test, clock, &connections, &mut channels) {
@@ -43,10 +45,10 @@ pub fn run_client(plan: &ClientPlan, clock: &Arc<dyn Clock>, observer: &dyn Clie
             for connection in &connections {
                 connection.abort();
             }
-            return not_begun(plan, started, clock.now(), error);
+            return not_begun(&test, clock.now(), error);
         }
     };
-    let outcomes = run_streams(plan, &streams, channels, clock.as_ref(), observer);
+    let outcomes = run_streams(&streams, channels, clock.as_ref(), observer);
     outcome(&test, outcomes, clock.now())
 }
 
@@ -55,48 +57,58 @@ fn test_plan(plan: &ClientPlan, started: Timestamp) -> TestPlan {
         side: Side::Client,
         test: plan.test,
         transport: plan.transport,
-        parameters: plan.parameters.clone(),
+        parameters: plan.parameters.clone().for_transport(plan.transport),
         started,
+        handshake: None,
         patience: plan.patience,
         ceiling_bytes: None,
         deadline: None,
     }
 }
 
-fn open_all(
-    plan: &ClientPlan,
-    clock: &dyn Clock,
-    observer: &dyn ClientObserver,
-) -> Result<Vec<Arc<Connection>>, ClientError> {
-    plan.parameters.validate().map_err(|wrong| ClientError::Plan {
-        message: wrong.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "),
-    })?;
-    let options = ConnectOptions {
+fn connect_options(plan: &ClientPlan) -> ConnectOptions {
+    ConnectOptions {
         local: plan.local,
         interface: plan.interface.clone(),
         socket: plan.socket.clone(),
+        security: plan.security.clone(),
+        quic: plan.quic.clone(),
         ..ConnectOptions::to(plan.server, plan.connect_timeout)
-    };
-    (0..plan.parameters.streams)
-        .map(|stream| {
-            let connection = connect(plan.transport, &options).map_err(|error| connect_error(&error))?;
-            observer.on_connected(&Connected {
-                at: clock.now(),
-                stream,
-                local: connection.local_addr(),
-                peer: connection.peer_addr(),
-            });
-            Ok(Arc::new(connection))
-        })
-        .collect()
+    }
+}
+
+fn open_all(
+    test: &mut TestPlan,
+    session: &Session,
+    clock: &dyn Clock,
+    observer: &dyn ClientObserver,
+) -> Result<Vec<Arc<Connection>>, ClientError> {
+    test.parameters.validate().map_err(|wrong| ClientError::Plan {
+        message: wrong.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "),
+    })?;
+    let mut connections = Vec::new();
+    for stream in 0..test.parameters.streams() {
+        let connection = session.open().map_err(|error| connect_error(&error))?;
+        let at = clock.now();
+        test.handshake.get_or_insert(at.since(test.started));
+        observer.on_connected(&Connected {
+            at,
+            stream,
+            local: connection.local_addr(),
+            peer: connection.peer_addr(),
+        });
+        connections.push(Arc::new(connection));
+    }
+    Ok(connections)
 }
 
 pub(super) fn connect_error(error: &ConnectError) -> ClientError {
     let message = error.to_string();
+    let unreachable = |because| ClientError::Unreachable { because, message: message.clone() };
     match error {
-        ConnectError::Refused { .. } | ConnectError::Unreachable { .. } | ConnectError::TimedOut { .. } => {
-            ClientError::Unreachable { message }
-        }
+        ConnectError::Refused { .. } => unreachable(UnreachableBecause::Refused),
+        ConnectError::Unreachable { .. } => unreachable(UnreachableBecause::NoRoute),
+        ConnectError::TimedOut { .. } => unreachable(UnreachableBecause::Timeout),
         ConnectError::NoSuchTransport { .. } | ConnectError::Mptcp(_) | ConnectError::Congestion(_) => {
             ClientError::Incapable { message }
         }
@@ -112,9 +124,13 @@ fn shake_hands(
     connections: &[Arc<Connection>],
     channels: &mut [Channel<'_>],
 ) -> Result<Vec<Stream>, ClientError> {
-    let request =
-        Request { transport: plan.transport, patience: plan.patience, parameters: plan.parameters.clone() }
-            .to_json();
+    let request = Request {
+        transport: plan.transport,
+        patience: plan.patience,
+        parameters: test.parameters.clone(),
+        token: plan.token.clone(),
+    }
+    .to_json();
     let failed = |error| handshake_error(plan, error);
     let wait = || Wait::strict(clock.now(), plan.connect_timeout, "answer");
     for (index, channel) in channels.iter_mut().enumerate() {
@@ -158,7 +174,6 @@ fn handshake_error(plan: &ClientPlan, error: StreamError) -> ClientError {
 
 /// One thread per stream; this thread tells the observer how far they are.
 fn run_streams(
-    plan: &ClientPlan,
     streams: &[Stream],
     channels: Vec<Channel<'_>>,
     clock: &dyn Clock,
@@ -178,7 +193,7 @@ fn run_streams(
             let on_first_byte = &on_first_byte;
             let run = move || {
                 // The receiver outlives every sender.
-                let _ = done.send(run_stream(stream, &mut channel, plan, on_first_byte));
+                let _ = done.send(run_stream(stream, &mut channel, on_first_byte));
             };
             if let Err(error) = thread::Builder::new().name("stream".to_owned()).spawn_scoped(scope, run) {
                 stream.connection.abort();
@@ -203,7 +218,6 @@ fn run_streams(
 fn run_stream(
     stream: &Stream,
     channel: &mut Channel<'_>,
-    plan: &ClientPlan,
     on_first_byte: &(dyn Fn(Timestamp) + Sync),
 ) -> StreamOutcome {
     let clock = channel.clock();
@@ -215,15 +229,15 @@ fn run_stream(
         Err(error) => {
             // Nothing more is to be expected of it; a peer that still lives hears of it at once.
             stream.connection.abort();
-            let error = format!("{error}{}", of_plan(plan, stream));
+            let error = format!("{error}{}", of_several(stream));
             StreamOutcome { client, server: None, error: Some(error) }
         }
     }
 }
 
 /// Which stream, when there is more than one.
-fn of_plan(plan: &ClientPlan, stream: &Stream) -> String {
-    if plan.parameters.streams > 1 { format!(" (stream {})", stream.index()) } else { String::new() }
+fn of_several(stream: &Stream) -> String {
+    if stream.is_one_of_several() { format!(" (stream {})", stream.index()) } else { String::new() }
 }
 
 /// The server's record of the stream; then ours, and the end.
@@ -291,8 +305,8 @@ fn outcome(test: &TestPlan, outcomes: Vec<StreamOutcome>, ended: Timestamp) -> C
     }
 }
 
-fn not_begun(plan: &ClientPlan, started: Timestamp, ended: Timestamp, error: ClientError) -> ClientOutcome {
-    let mut client = empty_record(&test_plan(plan, started), ended);
+fn not_begun(test: &TestPlan, ended: Timestamp, error: ClientError) -> ClientOutcome {
+    let mut client = empty_record(test, ended);
     client.errors.push(error.to_string());
     ClientOutcome { client, server: None, completed: false, error: Some(error), hung: None }
 }
@@ -307,6 +321,9 @@ fn empty_record(test: &TestPlan, ended: Timestamp) -> EndRecord {
         ended,
         deliveries: DeliverySeries::starting_at(test.started),
         offered: DeliverySeries::starting_at(test.started),
+        messages: Vec::new(),
+        handshake: test.handshake,
+        completion: None,
         streams: Vec::new(),
         samples: Vec::new(),
         samples_thinned_by: 1,

@@ -11,8 +11,8 @@ mod schedule;
 mod send;
 
 pub use block::{Block, payload_bytes_per_block};
-pub(crate) use parameters::nanoseconds;
 pub use parameters::{Amount, IperfParameters, MAX_STREAMS, ParameterError, TrafficDirection};
+pub(crate) use parameters::{MIN_STREAM_RATE_BPS, nanoseconds};
 pub use receive::{ReceiveCore, ReceiveFault, Taken};
 pub use schedule::{MAX_CATCH_UP, RateSchedule};
 pub use send::{SendCore, SendPlan, Step};

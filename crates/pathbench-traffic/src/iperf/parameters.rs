@@ -8,7 +8,7 @@ use thiserror::Error;
 pub const MAX_STREAMS: u32 = 128;
 
 /// Lowest rate limit per stream: below it, single blocks would be seconds apart.
-const MIN_STREAM_RATE_BPS: u64 = 8_000;
+pub(crate) const MIN_STREAM_RATE_BPS: u64 = 8_000;
 
 /// Which way test data goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -104,6 +104,39 @@ pub enum ParameterError {
         given: u64,
         /// Number of streams.
         streams: u32,
+    },
+    /// No request at all.
+    #[error("a ping of no requests measures nothing; ask for at least 1")]
+    NoRequest,
+    /// More messages than a record can hold.
+    #[error("{given} messages in one test: at most {most} are possible")]
+    Messages {
+        /// What was given.
+        given: u32,
+        /// The bound.
+        most: u32,
+    },
+    /// A message size out of range.
+    #[error("messages of {given} bytes: {least} to {most} bytes are possible")]
+    Message {
+        /// What was given.
+        given: u32,
+        /// Smallest.
+        least: u32,
+        /// Largest.
+        most: u32,
+    },
+    /// Messages too close to each other.
+    #[error("an interval of {} ms between messages: 1 ms is the shortest", .given.as_secs_f64() * 1e3)]
+    Interval {
+        /// What was given.
+        given: Duration,
+    },
+    /// Answers that cannot be waited for.
+    #[error("a timeout of {} ms for an answer: 1 ms is the shortest", .given.as_secs_f64() * 1e3)]
+    Timeout {
+        /// What was given.
+        given: Duration,
     },
     /// A block size out of range.
     #[error("blocks of {given} bytes: 64 bytes to 4 MiB are possible")]

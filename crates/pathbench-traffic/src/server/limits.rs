@@ -1,6 +1,7 @@
 //! What a server grants.
 
-use crate::iperf::{Amount, IperfParameters, MAX_STREAMS};
+use crate::iperf::MAX_STREAMS;
+use crate::pattern::PatternParameters;
 use std::time::Duration;
 
 /// Bounds of a server. Whatever strangers send, its memory, threads and time stay within them.
@@ -48,11 +49,12 @@ impl Default for Limits {
 impl Limits {
     /// Why a test exceeds a limit, in words; `None` when it does not.
     #[must_use]
-    pub fn objection(&self, parameters: &IperfParameters, patience: Duration) -> Option<String> {
-        if parameters.streams > self.max_streams {
+    pub fn objection(&self, parameters: &PatternParameters, patience: Duration) -> Option<String> {
+        let streams = parameters.streams();
+        if streams > self.max_streams {
             return Some(format!(
-                "{} streams were asked for; this server allows {}",
-                parameters.streams, self.max_streams
+                "{streams} streams were asked for; this server allows {}",
+                self.max_streams
             ));
         }
         if patience > self.max_patience || patience < Duration::from_millis(100) {
@@ -62,31 +64,35 @@ impl Limits {
                 self.max_patience.as_secs_f64()
             ));
         }
-        match (parameters.amount, self.max_bytes) {
-            (Amount::Bytes(asked), Some(most)) if asked > most => {
-                Some(format!("{asked} bytes were asked for; this server allows {most} in each direction"))
-            }
-            (Amount::Duration(asked), _) if asked.saturating_add(parameters.omit) > self.max_duration => {
-                Some(format!(
-                    "{} s were asked for (warm-up included); this server allows {} s",
-                    asked.saturating_add(parameters.omit).as_secs_f64(),
-                    self.max_duration.as_secs_f64()
-                ))
-            }
-            _ => None,
+        if let (Some(asked), Some(most)) = (parameters.nominal_bytes(), self.max_bytes)
+            && asked > most
+        {
+            return Some(format!(
+                "{asked} bytes were asked for; this server allows {most} in each direction"
+            ));
         }
+        let asked = parameters.nominal_duration()?;
+        (asked > self.max_duration).then(|| {
+            format!(
+                "{} s were asked for (warm-up and wait for the last answers included); this server allows {} s",
+                asked.as_secs_f64(),
+                self.max_duration.as_secs_f64()
+            )
+        })
     }
 
     /// The bound on the payload of each stream of a test.
     #[must_use]
-    pub fn stream_ceiling(&self, parameters: &IperfParameters) -> Option<u64> {
-        self.max_bytes.map(|most| most.div_ceil(u64::from(parameters.streams.max(1))))
+    pub fn stream_ceiling(&self, parameters: &PatternParameters) -> Option<u64> {
+        self.max_bytes.map(|most| most.div_ceil(u64::from(parameters.streams().max(1))))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::iperf::{Amount, IperfParameters};
+    use crate::pattern::{BulkParameters, InteractiveParameters, PingParameters};
 
     #[test]
     fn objections_name_what_was_asked_and_what_is_allowed() {
@@ -98,12 +104,30 @@ mod tests {
         };
         let patience = Duration::from_secs(5);
         let fine = IperfParameters::default();
-        assert_eq!(limits.objection(&fine, patience), None);
-        let cases = [
-            (IperfParameters { streams: 5, ..fine.clone() }, patience, "allows 4"),
-            (IperfParameters { amount: Amount::Bytes(1001), ..fine.clone() }, patience, "allows 1000"),
-            (IperfParameters { omit: Duration::from_secs(11), ..fine.clone() }, patience, "21 s"),
-            (fine.clone(), Duration::MAX, "allows 0.1 to 120 s"),
+        assert_eq!(limits.objection(&fine.clone().into(), patience), None);
+        let interactive = InteractiveParameters::default();
+        let cases: [(PatternParameters, Duration, &str); 8] = [
+            (IperfParameters { streams: 5, ..fine.clone() }.into(), patience, "allows 4"),
+            (IperfParameters { amount: Amount::Bytes(1001), ..fine.clone() }.into(), patience, "allows 1000"),
+            (IperfParameters { omit: Duration::from_secs(11), ..fine.clone() }.into(), patience, "21 s"),
+            (fine.into(), Duration::MAX, "allows 0.1 to 120 s"),
+            (PatternParameters::Bulk(BulkParameters { bytes: 1001, streams: 1 }), patience, "1001 bytes"),
+            (
+                PatternParameters::Ping(PingParameters { count: 200, ..PingParameters::default() }),
+                patience,
+                "2010 bytes",
+            ),
+            (PatternParameters::Interactive(interactive.clone()), patience, "275400 bytes"),
+            (
+                PatternParameters::Interactive(InteractiveParameters {
+                    duration: Duration::from_secs(19),
+                    interval: Duration::from_secs(19),
+                    request_bytes: 10,
+                    ..interactive
+                }),
+                patience,
+                "24 s",
+            ),
         ];
         for (parameters, patience, words) in cases {
             let objection = limits.objection(&parameters, patience).unwrap_or_default();

@@ -10,6 +10,9 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+/// What a busy server takes for the duration of a test by bytes.
+const UNFORESEEABLE: Duration = Duration::from_secs(10);
+
 /// All tests, by id.
 pub(super) struct Registry {
     limits: Limits,
@@ -59,8 +62,9 @@ impl Registry {
         if let Some(objection) = self.limits.objection(&request.parameters, request.patience) {
             return refuse(RefusalCode::Limit, objection);
         }
-        if stream >= request.parameters.streams {
-            let message = format!("stream {stream} of a test of {} streams", request.parameters.streams);
+        let streams = request.parameters.streams();
+        if stream >= streams {
+            let message = format!("stream {stream} of a test of {streams} streams");
             return refuse(RefusalCode::BadRequest, message);
         }
         let mut tests = lock(&self.tests);
@@ -194,11 +198,7 @@ impl Test {
     }
 
     fn expected_rest(&self, now: Timestamp) -> Duration {
-        use crate::iperf::Amount;
-        let whole = match self.request.parameters.amount {
-            Amount::Duration(duration) => duration.saturating_add(self.request.parameters.omit),
-            Amount::Bytes(_) => Duration::from_secs(10),
-        };
+        let whole = self.request.parameters.nominal_duration().unwrap_or(UNFORESEEABLE);
         (self.started + whole).since(now).max(Duration::from_secs(1))
     }
 }

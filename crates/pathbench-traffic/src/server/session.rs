@@ -170,6 +170,7 @@ impl Shared {
             patience: request.patience + EXTRA_PATIENCE,
             parameters: request.parameters,
             started,
+            handshake: None,
             deadline: Some(deadline),
         }
     }

@@ -10,9 +10,11 @@ pub(crate) use channel::{Channel, TICK, Wait};
 pub(crate) use error::StreamError;
 
 use crate::iperf::{IperfParameters, ReceiveCore, SendCore, SendPlan};
+use crate::pattern::PatternParameters;
 use crate::protocol::{Frame, TestId};
 use crate::record::{EndRecord, PathSample, StreamRecord};
 use acknowledgements::Acknowledgements;
+use pathbench_record::delivery::DeliverySeries;
 use pathbench_record::sample::Side;
 use pathbench_record::time::{Clock, Timestamp};
 use pathbench_record::transport::Transport;
@@ -27,9 +29,11 @@ pub(crate) struct TestPlan {
     pub(crate) side: Side,
     pub(crate) test: TestId,
     pub(crate) transport: Transport,
-    pub(crate) parameters: IperfParameters,
+    pub(crate) parameters: PatternParameters,
     /// Origin of the series.
     pub(crate) started: Timestamp,
+    /// At the client: how long the first connection took to open.
+    pub(crate) handshake: Option<Duration>,
     pub(crate) patience: Duration,
     /// This end's bound on the payload of one stream and direction.
     pub(crate) ceiling_bytes: Option<u64>,
@@ -38,17 +42,17 @@ pub(crate) struct TestPlan {
 }
 
 impl TestPlan {
-    fn sends(&self) -> bool {
+    fn sends(&self, transfer: &IperfParameters) -> bool {
         match self.side {
-            Side::Client => self.parameters.direction.has_upload(),
-            Side::Server => self.parameters.direction.has_download(),
+            Side::Client => transfer.direction.has_upload(),
+            Side::Server => transfer.direction.has_download(),
         }
     }
 
-    fn receives(&self) -> bool {
+    fn receives(&self, transfer: &IperfParameters) -> bool {
         match self.side {
-            Side::Client => self.parameters.direction.has_download(),
-            Side::Server => self.parameters.direction.has_upload(),
+            Side::Client => transfer.direction.has_download(),
+            Side::Server => transfer.direction.has_upload(),
         }
     }
 }
@@ -77,22 +81,23 @@ impl Stream {
         clock: &Arc<dyn Clock>,
         sample_interval: Duration,
     ) -> Result<Self, StreamError> {
-        let sending = plan.sends().then(|| {
+        let transfer = plan.parameters.transfer();
+        let sending = transfer.as_ref().filter(|transfer| plan.sends(transfer)).map(|transfer| {
             Mutex::new(SendCore::new(
                 SendPlan {
-                    amount: plan.parameters.stream_amount(index),
-                    omit: plan.parameters.omit,
-                    rate_bps: plan.parameters.stream_rate_bps(),
-                    block_bytes: plan.parameters.block_bytes,
+                    amount: transfer.stream_amount(index),
+                    omit: transfer.omit,
+                    rate_bps: transfer.stream_rate_bps(),
+                    block_bytes: transfer.block_bytes,
                     ceiling_bytes: plan.ceiling_bytes,
                     patience: plan.patience,
                 },
                 plan.started,
             ))
         });
-        let receiving = plan
-            .receives()
-            .then(|| Mutex::new(ReceiveCore::new(plan.started, plan.patience, plan.ceiling_bytes)));
+        let receiving = transfer
+            .filter(|transfer| plan.receives(transfer))
+            .map(|_| Mutex::new(ReceiveCore::new(plan.started, plan.patience, plan.ceiling_bytes)));
         let telemetry = connection.telemetry()?;
         let sampler = Sampler::start(telemetry, Arc::clone(clock), sample_interval)?;
         Ok(Self {
@@ -111,6 +116,11 @@ impl Stream {
     /// Which of the test's streams, from 0.
     pub(crate) fn index(&self) -> u32 {
         self.index
+    }
+
+    /// Whether the test has other streams, too.
+    pub(crate) fn is_one_of_several(&self) -> bool {
+        self.plan.parameters.streams() > 1
     }
 
     /// Whether this end sends test data, so that nothing else may be written before END.
@@ -233,7 +243,6 @@ impl Stream {
         samples: Vec<PathSample>,
         samples_thinned_by: u32,
     ) -> EndRecord {
-        use pathbench_record::delivery::DeliverySeries;
         let plan = &self.plan;
         let none = || DeliverySeries::starting_at(plan.started);
         let offered = self.sending.as_ref().map_or_else(none, |core| lock(core).offered().clone());
@@ -265,6 +274,9 @@ impl Stream {
             parameters: plan.parameters.clone(),
             started: plan.started,
             ended: now,
+            completion: self.completion(completed, &deliveries),
+            handshake: plan.handshake,
+            messages: Vec::new(),
             deliveries,
             offered,
             streams: vec![stream],
@@ -273,6 +285,14 @@ impl Stream {
             completed,
             errors: failure.map(|(error, _)| format!("stream {}: {error}", self.index)).into_iter().collect(),
         }
+    }
+
+    /// For the client of a bulk test.
+    fn completion(&self, completed: bool, deliveries: &DeliverySeries) -> Option<Duration> {
+        let measured = completed
+            && self.plan.side == Side::Client
+            && matches!(self.plan.parameters, PatternParameters::Bulk(_));
+        deliveries.last.filter(|_| measured).map(|last| last.since(self.plan.started))
     }
 }
 

@@ -5,7 +5,7 @@
 use pathbench_record::time::{Clock, Timestamp};
 use pathbench_record::transport::Transport;
 use pathbench_traffic::client::ClientPlan;
-use pathbench_traffic::iperf::IperfParameters;
+use pathbench_traffic::pattern::PatternParameters;
 use pathbench_traffic::protocol::TestId;
 use pathbench_traffic::server::{Limits, Server, ServerOptions};
 use pathbench_transport::SocketOptions;
@@ -54,17 +54,14 @@ pub(crate) fn server(transport: Transport, limits: Limits) -> (Server, SocketAdd
     (server, address)
 }
 
-pub(crate) fn plan(transport: Transport, server: SocketAddr, parameters: IperfParameters) -> ClientPlan {
+pub(crate) fn plan(
+    transport: Transport,
+    server: SocketAddr,
+    parameters: impl Into<PatternParameters>,
+) -> ClientPlan {
     ClientPlan {
-        transport,
-        server,
-        local: None,
-        interface: None,
-        socket: SocketOptions::default(),
-        test: random_id(),
-        parameters,
         sample_interval: Duration::from_millis(20),
         patience: Duration::from_secs(5),
-        connect_timeout: Duration::from_secs(5),
+        ..ClientPlan::new(transport, server, random_id(), parameters.into())
     }
 }
