@@ -1,29 +1,49 @@
 //! Accepting connections, until told to stop.
 
-use crate::connect::{MptcpUnavailable, OpenError, open_socket};
-use crate::connected_socket::{ConnectedSocket, inet};
+use crate::connect::MptcpUnavailable;
 use crate::connection::Connection;
-use crate::mptcp_info::canonical;
-use crate::options::{ApplyError, CongestionError, SocketOptions};
+use crate::listening_socket::ListeningSocket;
+use crate::options::{CongestionError, SocketOptions};
+use crate::quic::{QuicListener, QuicOptions};
+use crate::tls::{ServerIdentity, TlsAcceptor};
+use pathbench_record::time::Clock;
 use pathbench_record::transport::Transport;
-use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
-use socket2::{Domain, Socket};
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 use thiserror::Error;
 
-/// A listening socket. An mptcp one accepts plain TCP peers, too; their telemetry says so.
+/// What to listen for connections with.
+#[derive(Debug, Clone)]
+pub struct ListenOptions {
+    /// Connections that the kernel completes before they are accepted (tcp, mptcp).
+    pub backlog: u32,
+    /// Options of accepted connections; of quic and mpquic, congestion control and buffers.
+    pub socket: SocketOptions,
+    /// Who the server is. Needed by quic and mpquic; with it, tcp and mptcp listeners accept TLS as well as clear
+    /// text on the same port, as each client chooses.
+    pub identity: Option<Arc<ServerIdentity>>,
+    /// What quic and mpquic take beyond that.
+    pub quic: QuicOptions,
+}
+
+/// Listens. An mptcp listener accepts plain TCP peers, too, and quic and mpquic listeners each other's: the
+/// telemetry of the connections says which.
 ///
 /// Keep an mptcp listener open for as long as its connections shall be able to get further subflows: a join is a
 /// SYN to the listening port, and without a listener there it is answered with a reset.
 #[derive(Debug)]
 pub struct Listener {
-    socket: Socket,
-    transport: Transport,
-    options: SocketOptions,
-    local: SocketAddr,
-    closing: OwnedFd,
+    kind: Kind,
+}
+
+/// What listens.
+#[derive(Debug)]
+enum Kind {
+    /// tcp and mptcp; with an acceptor, encrypted or not as each client chooses.
+    Socket { socket: ListeningSocket, tls: Option<TlsAcceptor> },
+    /// quic and mpquic.
+    Quic(QuicListener),
 }
 
 /// Why a listener could not be opened.
@@ -57,6 +77,14 @@ pub enum BindError {
     #[error("this user may not listen on {address}: ports below 1024 take root or CAP_NET_BIND_SERVICE")]
     Denied {
         /// What was asked for.
+        address: SocketAddr,
+    },
+    /// quic or mpquic without a certificate.
+    #[error("{transport} on {address} takes a certificate: QUIC always encrypts")]
+    NoIdentity {
+        /// What was asked for.
+        transport: Transport,
+        /// Where.
         address: SocketAddr,
     },
     /// Anything else.
@@ -98,8 +126,14 @@ pub enum AcceptError {
     },
 }
 
+impl Default for ListenOptions {
+    fn default() -> Self {
+        Self { backlog: 128, socket: SocketOptions::default(), identity: None, quic: QuicOptions::default() }
+    }
+}
+
 impl Listener {
-    /// Listens on `address` (port 0: the kernel's choice); accepted connections get `options`.
+    /// Listens on `address` (port 0: the kernel's choice) over tcp or mptcp; accepted connections get `options`.
     ///
     /// An IPv6 wildcard address takes IPv4 peers as well; their addresses are reported as IPv4.
     ///
@@ -111,33 +145,42 @@ impl Listener {
         backlog: u32,
         options: &SocketOptions,
     ) -> Result<Self, BindError> {
-        let domain = Domain::for_address(address);
-        let failed = |doing| move |source| BindError::Failed { address, doing, source };
-        let socket = open_socket(transport, domain).map_err(|error| match error {
-            OpenError::NoSuchTransport => BindError::NoSuchTransport { transport },
-            OpenError::Mptcp(unavailable) => unavailable.into(),
-            OpenError::Failed(source) => failed("opening a socket")(source),
-        })?;
-        socket.set_reuse_address(true).map_err(failed("setting SO_REUSEADDR"))?;
-        // Buffers must be set before listening: the window scale is negotiated in the handshake.
-        options.apply(&socket, domain).map_err(|error| match error {
-            ApplyError::Congestion(error) => error.into(),
-            ApplyError::Option { option, source } => failed(option)(source),
-        })?;
-        let refused = |source: io::Error| match source.kind() {
-            io::ErrorKind::AddrInUse => BindError::InUse { address },
-            io::ErrorKind::AddrNotAvailable => BindError::NotALocalAddress { address },
-            io::ErrorKind::PermissionDenied => BindError::Denied { address },
-            _ => failed("binding the address")(source),
-        };
-        socket.bind(&address.into()).map_err(refused)?;
-        socket.listen(i32::try_from(backlog).unwrap_or(i32::MAX)).map_err(refused)?;
-        socket.set_nonblocking(true).map_err(failed("setting O_NONBLOCK"))?;
-        let local =
-            socket.local_addr().and_then(|local| inet(&local)).map_err(failed("reading the address"))?;
-        let closing = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
-            .map_err(|error| failed("opening an event descriptor")(error.into()))?;
-        Ok(Self { socket, transport, options: options.clone(), local, closing })
+        let socket = ListeningSocket::bind(transport, address, backlog, options)?;
+        Ok(Self { kind: Kind::Socket { socket, tls: None } })
+    }
+
+    /// Listens on `address` (port 0: the kernel's choice) over any transport. Over quic and mpquic every stream that a
+    /// peer opens is a connection.
+    ///
+    /// An IPv6 wildcard address takes IPv4 peers as well; their addresses are reported as IPv4.
+    ///
+    /// # Errors
+    /// See [`BindError`].
+    pub fn open(
+        transport: Transport,
+        address: SocketAddr,
+        options: &ListenOptions,
+        clock: &Arc<dyn Clock>,
+    ) -> Result<Self, BindError> {
+        match transport {
+            Transport::Tcp | Transport::Mptcp => {
+                let tls = match &options.identity {
+                    None => None,
+                    Some(identity) => {
+                        Some(TlsAcceptor::new(identity, Arc::clone(clock)).map_err(|error| {
+                            let source = io::Error::other(error);
+                            BindError::Failed { address, doing: "setting up TLS", source }
+                        })?)
+                    }
+                };
+                let socket = ListeningSocket::bind(transport, address, options.backlog, &options.socket)?;
+                Ok(Self { kind: Kind::Socket { socket, tls } })
+            }
+            Transport::Quic | Transport::Mpquic => {
+                let listener = QuicListener::open(transport, address, options, Arc::clone(clock))?;
+                Ok(Self { kind: Kind::Quic(listener) })
+            }
+        }
     }
 
     /// Waits for the next connection.
@@ -145,88 +188,36 @@ impl Listener {
     /// # Errors
     /// `Closed` once [`Listener::close`] was called; the others leave the listener usable.
     pub fn accept(&self) -> Result<(Connection, SocketAddr), AcceptError> {
-        let local = self.local;
-        loop {
-            self.wait()?;
-            let (socket, peer) = match self.socket.accept() {
-                Ok(accepted) => accepted,
-                Err(error) if is_passing(&error) => continue,
-                Err(source) => return Err(accept_failure(local, source)),
-            };
-            let connection = match self.adopt(socket) {
-                Ok(connection) => connection,
-                // The peer was gone before it could be looked at.
-                Err(error) if matches!(error.raw_os_error(), Some(libc::ENOTCONN | libc::EINVAL)) => continue,
-                Err(source) => return Err(accept_failure(local, source)),
-            };
-            let peer = inet(&peer).map_or(connection.peer_addr(), canonical);
-            return Ok((connection, peer));
+        match &self.kind {
+            Kind::Socket { socket, tls } => {
+                let (connected, peer) = socket.accept()?;
+                let connection = match tls {
+                    None => Connection::from(connected),
+                    Some(tls) => Connection::from(tls.accept(connected)),
+                };
+                Ok((connection, peer))
+            }
+            Kind::Quic(listener) => listener.accept().map(|stream| {
+                let peer = stream.peer_addr();
+                (Connection::from(stream), peer)
+            }),
         }
     }
 
     /// Where it listens, the port filled in.
     #[must_use]
     pub fn local_addr(&self) -> SocketAddr {
-        self.local
+        match &self.kind {
+            Kind::Socket { socket, .. } => socket.local_addr(),
+            Kind::Quic(listener) => listener.local_addr(),
+        }
     }
 
     /// Makes [`Listener::accept`] return `Closed`, now in every thread blocked in it and whenever it is called.
     pub fn close(&self) {
-        // Fails only when the counter is full, that is, when it has been closed already.
-        let _ = rustix::io::write(&self.closing, &1_u64.to_ne_bytes());
-    }
-
-    fn wait(&self) -> Result<(), AcceptError> {
-        let local = self.local;
-        let mut watched = [
-            PollFd::from_borrowed_fd(self.closing.as_fd(), PollFlags::IN),
-            PollFd::from_borrowed_fd(self.socket.as_fd(), PollFlags::IN),
-        ];
-        loop {
-            match poll(&mut watched, None) {
-                Err(rustix::io::Errno::INTR) => {}
-                Err(error) => return Err(AcceptError::Failed { local, source: error.into() }),
-                Ok(_) if !watched[0].revents().is_empty() => return Err(AcceptError::Closed { local }),
-                Ok(_) => return Ok(()),
-            }
+        match &self.kind {
+            Kind::Socket { socket, .. } => socket.close(),
+            Kind::Quic(listener) => listener.close(),
         }
-    }
-
-    fn adopt(&self, socket: Socket) -> io::Result<Connection> {
-        socket.set_nonblocking(false)?;
-        // Accepted sockets inherit buffers and congestion control, but not on every kernel TCP_NODELAY.
-        if self.options.no_delay {
-            socket.set_tcp_nodelay(true)?;
-        }
-        ConnectedSocket::established(socket, self.transport).map(Connection::from)
-    }
-}
-
-/// Errors of one connection that was gone before it was accepted (accept(2), "Error handling").
-fn is_passing(error: &io::Error) -> bool {
-    matches!(
-        error.raw_os_error(),
-        Some(
-            libc::EAGAIN
-                | libc::EINTR
-                | libc::ECONNABORTED
-                | libc::EPROTO
-                | libc::ENETDOWN
-                | libc::ENOPROTOOPT
-                | libc::EHOSTDOWN
-                | libc::ENONET
-                | libc::EHOSTUNREACH
-                | libc::EOPNOTSUPP
-                | libc::ENETUNREACH
-        )
-    )
-}
-
-fn accept_failure(local: SocketAddr, source: io::Error) -> AcceptError {
-    match source.raw_os_error() {
-        Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM) => {
-            AcceptError::Exhausted { local, source }
-        }
-        _ => AcceptError::Failed { local, source },
     }
 }

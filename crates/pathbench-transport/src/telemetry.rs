@@ -1,6 +1,7 @@
 //! What is known of a connection and of each of its paths.
 
 use crate::mptcp_info::MptcpFigures;
+use crate::quic::QuicTelemetry;
 use crate::socket_telemetry::SocketTelemetry;
 use pathbench_record::sample::PathFigures;
 use serde::{Deserialize, Serialize};
@@ -30,6 +31,8 @@ pub enum Negotiation {
     NotAsked,
     /// The peer agreed, and it still holds.
     Negotiated,
+    /// mpquic: the peer did not agree to several paths.
+    NotNegotiated,
     /// The connection is plain TCP now.
     FellBack {
         /// When, as far as the connection itself tells.
@@ -98,11 +101,18 @@ pub struct Telemetry {
 #[derive(Debug)]
 enum Figures {
     Socket(Box<SocketTelemetry>),
+    Quic(QuicTelemetry),
 }
 
 impl From<SocketTelemetry> for Telemetry {
     fn from(socket: SocketTelemetry) -> Self {
         Self { figures: Figures::Socket(Box::new(socket)) }
+    }
+}
+
+impl From<QuicTelemetry> for Telemetry {
+    fn from(quic: QuicTelemetry) -> Self {
+        Self { figures: Figures::Quic(quic) }
     }
 }
 
@@ -112,6 +122,7 @@ impl Telemetry {
     pub fn restrict_to(&mut self, source: Option<TelemetrySource>) {
         match &mut self.figures {
             Figures::Socket(socket) => socket.restrict_to(source),
+            Figures::Quic(_) => {}
         }
     }
 
@@ -122,6 +133,7 @@ impl Telemetry {
     pub fn snapshot(&mut self) -> Result<ConnectionSnapshot, TelemetryError> {
         match &mut self.figures {
             Figures::Socket(socket) => socket.snapshot(),
+            Figures::Quic(quic) => Ok(quic.snapshot()),
         }
     }
 }

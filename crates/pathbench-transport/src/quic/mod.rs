@@ -1,5 +1,39 @@
 //! QUIC (RFC 9000) and its multipath extension (draft-ietf-quic-multipath).
+//!
+//! The protocol is a library's, as a state machine without sockets or clock ([`core`](self::core)). Around it: sockets, one for
+//! each local interface; a thread for each endpoint that takes what arrives and sends what is due; streams with
+//! blocking calls, whose callers send themselves while that thread sleeps; and what decides about paths, pure:
+//! the scheduler, the path manager, the heartbeats.
 
+mod client;
+mod configuration;
+mod connection;
+mod core;
+mod driver;
+mod endpoint;
+#[allow(dead_code, reason = "taken up by the driver")]
+mod heartbeat;
+mod interfaces;
+mod listener;
 mod options;
+mod path_event;
+#[allow(dead_code, reason = "taken up by the driver")]
+mod path_manager;
+mod path_number;
+#[allow(dead_code, reason = "taken up by the driver")]
+mod peer_paths;
+mod qlog;
+#[allow(dead_code, unused_imports, reason = "taken up by the driver")]
+mod scheduler;
+mod server;
+mod socket;
+mod stream;
+mod telemetry;
+mod time;
 
+pub(crate) use client::QuicClient;
+pub(crate) use listener::QuicListener;
 pub use options::{LocalPath, QuicOptions, Scheduler};
+pub use path_event::{PathEvent, PathEventKind};
+pub(crate) use stream::QuicStream;
+pub(crate) use telemetry::QuicTelemetry;

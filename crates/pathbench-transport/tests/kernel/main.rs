@@ -4,6 +4,7 @@
 //! runs itself again inside them as PID 1, where the tests are. So they run for root and for ordinary users
 //! alike, need no other program, and never touch the host's own network.
 
+mod quic;
 mod sampling;
 mod sockets;
 mod support;
@@ -42,7 +43,10 @@ fn outside() -> Result<ExitCode, Box<dyn Error>> {
 }
 
 fn trials() -> Vec<Trial> {
-    [sampling::trials(), sockets::trials(), telemetry::trials()].into_iter().flatten().collect()
+    [quic::trials(), sampling::trials(), sockets::trials(), telemetry::trials()]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 /// A list of tests out of functions, named after them, each to be run in a namespace of its own.

@@ -1,0 +1,173 @@
+//! The opening side: one QUIC connection, and streams on it.
+
+use super::configuration::{self, ConnectionSettings};
+use super::connection::QuicConnection;
+use super::core::Core;
+use super::endpoint::Endpoint;
+use super::scheduler::Board;
+use super::socket::{PathSocket, SocketError, Way};
+use super::stream::QuicStream;
+use super::time::Epoch;
+use crate::connect::{ConnectError, ConnectOptions};
+use crate::tls::{ALPN, client_config};
+use noq_proto::crypto::rustls::QuicClientConfig;
+use noq_proto::{ClientConfig, ConnectionError, Dir};
+use pathbench_record::time::Clock;
+use pathbench_record::transport::Transport;
+use std::io;
+use std::sync::Arc;
+
+/// A QUIC connection to a server. It is closed when this and all its streams are dropped.
+#[derive(Debug)]
+pub(crate) struct QuicClient {
+    connection: Arc<QuicConnection>,
+    options: ConnectOptions,
+}
+
+impl QuicClient {
+    /// Connects, waiting at most `options.timeout`.
+    pub(crate) fn connect(
+        transport: Transport,
+        options: &ConnectOptions,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, ConnectError> {
+        let remote = options.remote;
+        let failed = |doing| move |source| ConnectError::Failed { remote, doing, source };
+        let multipath = transport == Transport::Mpquic;
+        let (mut crypto, server_name) = trust(transport, options)?;
+        let settings = ConnectionSettings::new(
+            &options.socket,
+            &options.quic,
+            multipath,
+            super::interfaces::largest_mtu(),
+        )?;
+        let epoch = Epoch::starting(clock);
+        let way = Way { interface: options.interface.as_deref(), local: options.local, remote };
+        let socket = PathSocket::towards(&way, &options.socket).map_err(|error| refusal(options, error))?;
+        let sockets = vec![Arc::new(socket)];
+        let board = Board::new(options.quic.scheduler.clone());
+        crypto.transport_config(Arc::new(settings.transport(&board, &epoch)));
+        let mut protocol = noq_proto::Endpoint::new(Arc::new(configuration::endpoint()), None, true);
+        let now = epoch.instant(epoch.now());
+        let (handle, inner) = protocol
+            .connect(now, crypto, remote, &server_name)
+            .map_err(|error| failed("starting a QUIC handshake")(io::Error::other(error.to_string())))?;
+        let endpoint = Endpoint::new(epoch.clone(), protocol, settings, None, sockets.clone())
+            .map_err(failed("opening an event descriptor"))?;
+        let endpoint = Arc::new(endpoint);
+        let mut core = Core::new(handle, inner, board, sockets, epoch, now);
+        core.join();
+        let connection = Arc::new(QuicConnection::new(Arc::clone(&endpoint), handle, remote, core));
+        endpoint.connections().insert(handle, Arc::clone(&connection));
+        endpoint.start().map_err(failed("starting a thread for QUIC"))?;
+        let client = Self { connection, options: options.clone() };
+        client.await_handshake()?;
+        Ok(client)
+    }
+
+    fn await_handshake(&self) -> Result<(), ConnectError> {
+        let endpoint = &self.connection.endpoint;
+        let deadline = endpoint.now() + self.options.timeout;
+        let mut core = self.connection.lock();
+        loop {
+            if let Some(reason) = &core.ended {
+                return Err(self.failure(reason));
+            }
+            if core.established {
+                return Ok(());
+            }
+            let left = deadline.since(endpoint.now());
+            if left.is_zero() || endpoint.was_refused() {
+                let now = endpoint.instant();
+                core.close(now, super::core::ABORTED);
+                self.connection.submit(core);
+                return Err(if left.is_zero() {
+                    self.failure(&ConnectionError::TimedOut)
+                } else {
+                    ConnectError::Refused { remote: self.options.remote }
+                });
+            }
+            core = self.connection.wait(core, left);
+        }
+    }
+
+    /// Opens a stream, waiting at most `options.timeout` until the server allows one more.
+    pub(crate) fn open(&self) -> Result<QuicStream, ConnectError> {
+        let endpoint = &self.connection.endpoint;
+        let deadline = endpoint.now() + self.options.timeout;
+        let mut core = self.connection.lock();
+        loop {
+            if let Some(reason) = &core.ended {
+                return Err(self.failure(reason));
+            }
+            if let Some(id) = core.inner.streams().open(Dir::Bi) {
+                return Ok(QuicStream::adopt(Arc::clone(&self.connection), &mut core, id));
+            }
+            let left = deadline.since(endpoint.now());
+            if left.is_zero() {
+                return Err(self.failure(&ConnectionError::TimedOut));
+            }
+            core = self.connection.wait(core, left);
+        }
+    }
+
+    /// Whether streams can no longer be opened on it.
+    pub(crate) fn is_over(&self) -> bool {
+        self.connection.lock().ended.is_some()
+    }
+
+    fn failure(&self, reason: &ConnectionError) -> ConnectError {
+        let (remote, local) = (self.options.remote, self.options.local);
+        match reason {
+            ConnectionError::TimedOut => {
+                ConnectError::TimedOut { remote, local, after: self.options.timeout }
+            }
+            other => ConnectError::Failed {
+                remote,
+                doing: "the QUIC handshake",
+                source: io::Error::other(other.to_string()),
+            },
+        }
+    }
+}
+
+impl Drop for QuicClient {
+    fn drop(&mut self) {
+        self.connection.leave(self.connection.lock());
+    }
+}
+
+/// The configuration by which the server is believed, and the name that it is to prove.
+fn trust(transport: Transport, options: &ConnectOptions) -> Result<(ClientConfig, String), ConnectError> {
+    let remote = options.remote;
+    let failed = |source: String| ConnectError::Failed {
+        remote,
+        doing: "setting up TLS",
+        source: io::Error::other(source),
+    };
+    let trust = options.security.trust().ok_or(ConnectError::NoTrust { transport, remote })?;
+    let name = trust.server_name(remote.ip()).map_err(|error| failed(error.to_string()))?;
+    let tls = client_config(trust, ALPN).map_err(|error| failed(error.to_string()))?;
+    let crypto = QuicClientConfig::try_from(tls).map_err(|error| failed(error.to_string()))?;
+    Ok((ClientConfig::new(Arc::new(crypto)), name.to_str().into_owned()))
+}
+
+fn refusal(options: &ConnectOptions, error: SocketError) -> ConnectError {
+    let (remote, local) = (options.remote, options.local);
+    match (error.source.kind(), &options.interface) {
+        (_, Some(interface)) if error.source.raw_os_error() == Some(libc::ENODEV) => {
+            ConnectError::NoSuchInterface { interface: interface.clone() }
+        }
+        (io::ErrorKind::AddrNotAvailable, _) if local.is_some() => {
+            ConnectError::NotALocalAddress { local: local.unwrap_or(remote.ip()) }
+        }
+        (
+            io::ErrorKind::NetworkUnreachable
+            | io::ErrorKind::HostUnreachable
+            | io::ErrorKind::NetworkDown
+            | io::ErrorKind::PermissionDenied,
+            _,
+        ) => ConnectError::Unreachable { remote, local, message: error.source.to_string() },
+        _ => ConnectError::Failed { remote, doing: error.doing, source: error.source },
+    }
+}

@@ -1,0 +1,103 @@
+//! The library's configuration of endpoints and connections.
+
+use super::options::QuicOptions;
+use super::qlog::QlogDirectory;
+use super::scheduler::{Board, CongestionControl, SchedulerFactory};
+use super::time::Epoch;
+use crate::options::{CongestionError, SocketOptions};
+use noq_proto::{EndpointConfig, MtuDiscoveryConfig, TransportConfig, VarInt};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What a stream may have under way. More than 2 MB and the library ends connections that have lost much at once
+/// ("too many gaps in stream buffer").
+const STREAM_WINDOW_BYTES: u32 = 2 << 20;
+/// What all streams of a connection may have under way.
+const CONNECTION_WINDOW_BYTES: u32 = 16 << 20;
+/// Bytes taken from the application and not yet acknowledged, all streams together, when nothing else is asked for.
+const SEND_WINDOW_BYTES: u64 = 16 << 20;
+/// Streams that a peer may have open at once.
+const STREAMS: u32 = 128;
+/// Paths of a connection at once.
+pub(crate) const PATHS: u32 = 8;
+/// A connection on which nothing is heard is dead after this.
+pub(crate) const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
+/// Something is sent at least this often, so that a connection at rest is not taken for dead.
+const KEEP_ALIVE: Duration = Duration::from_secs(10);
+/// Largest UDP payload taken from a peer (RFC 9000 section 18.2).
+const LARGEST_PAYLOAD_BYTES: u16 = 65_527;
+/// Datagrams on loopback could be 64 KiB long; nothing is gained by more than jumbo frames have.
+const LARGEST_MTU_BYTES: u32 = 9216;
+
+/// The congestion controls there are.
+const CONGESTION_CONTROLS: &str = "cubic newreno bbr3";
+
+/// What a connection is to be like.
+#[derive(Debug, Clone)]
+pub(crate) struct ConnectionSettings {
+    pub(crate) socket: SocketOptions,
+    pub(crate) quic: QuicOptions,
+    pub(crate) control: CongestionControl,
+    /// Ask for, or agree to, several paths.
+    pub(crate) multipath: bool,
+    /// The largest MTU of the interfaces that may carry it, in bytes.
+    pub(crate) mtu_bytes: u32,
+}
+
+impl ConnectionSettings {
+    /// The settings, once the congestion control's name is known to be one.
+    pub(crate) fn new(
+        socket: &SocketOptions,
+        quic: &QuicOptions,
+        multipath: bool,
+        mtu_bytes: u32,
+    ) -> Result<Self, CongestionError> {
+        let name = socket.congestion.as_deref().unwrap_or(CongestionControl::default().name());
+        let control = CongestionControl::by_name(name).ok_or_else(|| CongestionError::Unknown {
+            name: name.to_owned(),
+            available: CONGESTION_CONTROLS.to_owned(),
+        })?;
+        Ok(Self { socket: socket.clone(), quic: quic.clone(), control, multipath, mtu_bytes })
+    }
+
+    /// The library's configuration of one connection, whose paths share `board`.
+    pub(crate) fn transport(&self, board: &Board, epoch: &Epoch) -> TransportConfig {
+        let mut config = TransportConfig::default();
+        config
+            .max_concurrent_bidi_streams(STREAMS.into())
+            .max_concurrent_uni_streams(0_u32.into())
+            .stream_receive_window(STREAM_WINDOW_BYTES.into())
+            .receive_window(CONNECTION_WINDOW_BYTES.into())
+            .send_window(self.socket.send_buffer_bytes.unwrap_or(SEND_WINDOW_BYTES))
+            .max_idle_timeout(Some(VarInt::from_u32(IDLE_TIMEOUT.as_millis() as u32).into()))
+            .keep_alive_interval(Some(KEEP_ALIVE))
+            .datagram_receive_buffer_size(None)
+            .mtu_discovery_config(Some(self.mtu_discovery()))
+            .congestion_controller_factory(Arc::new(SchedulerFactory::new(board.clone(), self.control)));
+        if self.multipath {
+            config.max_concurrent_multipath_paths(PATHS);
+        }
+        if let Some(directory) = &self.quic.qlog {
+            config.qlog_factory(Arc::new(QlogDirectory::new(directory.clone(), epoch.clone())));
+        }
+        config
+    }
+
+    fn mtu_discovery(&self) -> MtuDiscoveryConfig {
+        let mut discovery = MtuDiscoveryConfig::default();
+        // 20 bytes of IPv4 and 8 of UDP; over IPv6 the last probes, which are 20 bytes too long, are lost.
+        let payload = self.mtu_bytes.min(LARGEST_MTU_BYTES).saturating_sub(28);
+        discovery
+            .upper_bound(u16::try_from(payload).unwrap_or(LARGEST_PAYLOAD_BYTES))
+            .black_hole_cooldown(Duration::from_secs(5));
+        discovery
+    }
+}
+
+/// The library's configuration of an endpoint.
+pub(crate) fn endpoint() -> EndpointConfig {
+    let mut config = EndpointConfig::default();
+    // Never refused: the bound is a constant within the limits.
+    let _ = config.max_udp_payload_size(LARGEST_PAYLOAD_BYTES);
+    config
+}

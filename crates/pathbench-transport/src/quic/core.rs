@@ -1,0 +1,549 @@
+//! The library's state of one connection, and what its streams wait for. No threads, no locks, no clock.
+
+use super::path_event::{PathEvent, PathEventKind};
+use super::path_number::path_number;
+use super::scheduler::{Board, Trouble};
+use super::socket::{PathSocket, local_of};
+use super::time::Epoch;
+use crate::mptcp_info::canonical;
+use noq_proto::{
+    Connection, ConnectionError, ConnectionHandle, Dir, Event, FinishError, PathAbandonReason, PathId,
+    PathStats, PathStatus, ReadError, ReadableError, StreamEvent, StreamId, VarInt, WriteError,
+};
+use pathbench_record::sample::PathState;
+use std::collections::{BTreeMap, HashMap};
+use std::net::{IpAddr, SocketAddr};
+use std::num::NonZeroUsize;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Datagrams in one system call at most; the socket splits what is too long for an IP packet.
+const BATCH: NonZeroUsize = NonZeroUsize::new(44).unwrap();
+/// Datagrams sent before what has arrived is looked at again.
+const TURN_DATAGRAMS: usize = 88;
+/// A connection that its users are done with is closed after this, even when not everything was acknowledged.
+pub(crate) const LINGER: Duration = Duration::from_secs(1);
+/// A handshake that takes longer is given up by the server.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+/// A server ends a connection on which there was no stream for this long.
+const UNUSED_TIMEOUT: Duration = Duration::from_secs(30);
+/// Path events kept; the last ones count.
+const MAX_EVENTS: usize = 4096;
+/// Application error codes: the end in good order, and the end without regard for data.
+pub(crate) const DONE: VarInt = VarInt::from_u32(0);
+pub(crate) const ABORTED: VarInt = VarInt::from_u32(1);
+
+/// Wakes the threads that wait for a stream.
+#[derive(Debug, Default)]
+pub(crate) struct StreamSignals {
+    pub(crate) readable: Condvar,
+    pub(crate) writable: Condvar,
+}
+
+/// A stream with a user at this end.
+#[derive(Debug, Default)]
+pub(crate) struct StreamState {
+    pub(crate) signals: Arc<StreamSignals>,
+    /// Threads that wait.
+    pub(crate) readers: usize,
+    pub(crate) writers: usize,
+    /// How receiving ended, for the library tells only once.
+    pub(crate) received_all: Option<StreamEnd>,
+}
+
+/// How receiving on a stream ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StreamEnd {
+    /// In good order.
+    Finished,
+    /// The peer took it back.
+    Reset,
+}
+
+/// What came of reading.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Read {
+    /// So many bytes.
+    Bytes(usize),
+    /// Nothing yet.
+    Blocked,
+    /// Nothing more.
+    End(StreamEnd),
+}
+
+/// Endpoint state that a connection reaches from within.
+#[derive(Debug)]
+pub(crate) struct Routing(Mutex<noq_proto::Endpoint>);
+
+impl Routing {
+    pub(crate) fn new(endpoint: noq_proto::Endpoint) -> Self {
+        Self(Mutex::new(endpoint))
+    }
+
+    /// Held for a moment only; a connection's lock may be held already, never the other way round.
+    pub(crate) fn with<T>(&self, act: impl FnOnce(&mut noq_proto::Endpoint) -> T) -> T {
+        act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// What is remembered of a path when the library forgets it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct KnownPath {
+    pub(crate) local: SocketAddr,
+    pub(crate) remote: SocketAddr,
+    pub(crate) state: PathState,
+    pub(crate) backup: bool,
+    last: Option<PathStats>,
+}
+
+/// One connection.
+#[derive(Debug)]
+pub(crate) struct Core {
+    pub(crate) inner: Connection,
+    pub(crate) board: Board,
+    pub(crate) streams: HashMap<StreamId, StreamState>,
+    /// Streams that the peer opened and nobody has taken over yet.
+    pub(crate) opened: Vec<StreamId>,
+    /// The peer lets us open more streams than before.
+    pub(crate) established: bool,
+    /// Why the connection is over.
+    pub(crate) ended: Option<ConnectionError>,
+    /// The library is done with it.
+    pub(crate) drained: bool,
+    /// Streams and sessions that hold it.
+    pub(crate) users: usize,
+    /// When it came into being here.
+    begun: Instant,
+    /// Since when nobody holds it.
+    unused_since: Option<Instant>,
+    /// Close without waiting for acknowledgements.
+    pub(crate) hasty: bool,
+    /// Where packets leave: the last one of a source address counts.
+    pub(crate) sockets: Vec<Arc<PathSocket>>,
+    /// Every path there ever was.
+    paths: BTreeMap<PathId, KnownPath>,
+    /// Who must be woken, once the lock is released.
+    wakeups: Vec<Wakeup>,
+    events: Vec<PathEvent>,
+    epoch: Epoch,
+    handle: ConnectionHandle,
+    buffer: Vec<u8>,
+}
+
+/// A thread to wake.
+#[derive(Debug)]
+pub(crate) enum Wakeup {
+    Readers(Arc<StreamSignals>),
+    Writers(Arc<StreamSignals>),
+    /// Those that wait for the connection itself.
+    Connection,
+}
+
+impl Core {
+    pub(crate) fn new(
+        handle: ConnectionHandle,
+        inner: Connection,
+        board: Board,
+        sockets: Vec<Arc<PathSocket>>,
+        epoch: Epoch,
+        begun: Instant,
+    ) -> Self {
+        Self {
+            inner,
+            board,
+            streams: HashMap::new(),
+            opened: Vec::new(),
+            established: false,
+            ended: None,
+            drained: false,
+            users: 0,
+            begun,
+            unused_since: Some(begun),
+            hasty: false,
+            sockets,
+            paths: BTreeMap::new(),
+            wakeups: Vec::new(),
+            events: Vec::new(),
+            epoch,
+            handle,
+            buffer: Vec::new(),
+        }
+    }
+
+    /// Does everything that is due: timers, packets to send, events. `true` when there is more to send at once.
+    pub(crate) fn pump(&mut self, routing: &Routing, now: Instant) -> bool {
+        let mut datagrams = 0;
+        loop {
+            let mut progress = false;
+            if self.inner.poll_timeout().is_some_and(|due| due <= now) {
+                self.inner.handle_timeout(now);
+                progress = true;
+            }
+            while datagrams < TURN_DATAGRAMS {
+                let sent = self.transmit(now);
+                if sent == 0 {
+                    break;
+                }
+                datagrams += sent;
+                progress = true;
+            }
+            while let Some(event) = self.inner.poll_endpoint_events() {
+                self.drained |= event.is_drained();
+                progress = true;
+                if let Some(answer) = routing.with(|endpoint| endpoint.handle_event(self.handle, event)) {
+                    self.inner.handle_event(answer);
+                }
+            }
+            while let Some(event) = self.inner.poll() {
+                self.take_note(event);
+                progress = true;
+            }
+            if datagrams >= TURN_DATAGRAMS {
+                return true;
+            }
+            if !progress {
+                return false;
+            }
+        }
+    }
+
+    /// Sends one batch; how many datagrams.
+    fn transmit(&mut self, now: Instant) -> usize {
+        self.buffer.clear();
+        let transmit = self.board.poll_transmit(&mut self.inner, now, BATCH, &mut self.buffer);
+        let Some(transmit) = transmit else { return 0 };
+        let contents = self.buffer.get(..transmit.size).unwrap_or_default();
+        if let Some(socket) = socket_from(&self.sockets, transmit.src_ip) {
+            socket.send(&transmit, contents);
+        }
+        transmit.segment_size.map_or(1, |size| transmit.size.div_ceil(size.max(1)))
+    }
+
+    /// When [`Core::pump`] must be called again at the latest.
+    pub(crate) fn next_deadline(&self, now: Instant) -> Option<Instant> {
+        let end = self.purpose_ends_at().filter(|_| !self.inner.is_closed());
+        [self.inner.poll_timeout(), self.board.next_deadline(now), end].into_iter().flatten().min()
+    }
+
+    /// When the connection will have outlived its purpose, as things are.
+    fn purpose_ends_at(&self) -> Option<Instant> {
+        if self.inner.side().is_client() {
+            return self.unused_since.filter(|_| self.established).map(|since| since + LINGER);
+        }
+        if !self.established {
+            return Some(self.begun + HANDSHAKE_TIMEOUT);
+        }
+        self.unused_since.map(|since| since + UNUSED_TIMEOUT)
+    }
+
+    /// Closes the connection when nobody needs it any more: at once when everything was acknowledged and no further
+    /// stream can be expected, that is, at a client, or `at_once`; else when enough time has passed.
+    pub(crate) fn close_when_useless(&mut self, now: Instant, at_once: bool) {
+        let none_expected = at_once || self.inner.side().is_client();
+        let unused = self.unused_since.is_some() && self.established;
+        let done = unused && none_expected && (self.hasty || self.inner.streams().send_streams() == 0);
+        if done || self.purpose_ends_at().is_some_and(|end| now >= end) {
+            self.close(now, if self.hasty || !self.established { ABORTED } else { DONE });
+        }
+    }
+
+    /// A user more.
+    pub(crate) fn join(&mut self) {
+        self.users += 1;
+        self.unused_since = None;
+        self.hasty = false;
+    }
+
+    /// A user less; whether it was the last.
+    pub(crate) fn leave(&mut self, now: Instant) -> bool {
+        self.users = self.users.saturating_sub(1);
+        if self.users == 0 {
+            self.unused_since = Some(now);
+        }
+        self.users == 0
+    }
+
+    /// Ends the connection now.
+    pub(crate) fn close(&mut self, now: Instant, code: VarInt) {
+        if !self.inner.is_closed() {
+            self.inner.close(now, code, bytes::Bytes::new());
+            self.end(ConnectionError::LocallyClosed);
+        }
+    }
+
+    /// Threads to wake; to be called once the lock is released.
+    pub(crate) fn take_wakeups(&mut self) -> Vec<Wakeup> {
+        std::mem::take(&mut self.wakeups)
+    }
+
+    /// What happened to paths, from the beginning.
+    pub(crate) fn events(&mut self) -> &[PathEvent] {
+        for event in self.board.take_events() {
+            let at = self.epoch.timestamp(event.at);
+            let reason =
+                event.trouble.map_or_else(|| "the preferred path is used again".to_owned(), in_words);
+            let kind = PathEventKind::Scheduler { reason };
+            let event = self.path_event(at, Some(event.path), kind);
+            self.events.push(event);
+        }
+        self.events.sort_by_key(|event| event.at);
+        &self.events
+    }
+
+    fn path_event(
+        &self,
+        at: pathbench_record::time::Timestamp,
+        path: Option<PathId>,
+        kind: PathEventKind,
+    ) -> PathEvent {
+        let way = path.and_then(|path| self.inner.network_path(path).ok());
+        PathEvent {
+            at,
+            path: path.map(|path| path_number(path).into()),
+            local: way.and_then(|way| way.local_ip()).map(|ip| ip.to_canonical()),
+            remote: way.map(|way| canonical(way.remote())),
+            kind,
+        }
+    }
+
+    /// Records what happened to a path now.
+    pub(crate) fn record(&mut self, path: Option<PathId>, kind: PathEventKind) {
+        let event = self.path_event(self.epoch.now(), path, kind);
+        if self.events.len() < MAX_EVENTS {
+            self.events.push(event);
+        }
+    }
+
+    fn take_note(&mut self, event: Event) {
+        match event {
+            Event::Connected => {
+                self.established = true;
+                self.board.set_open(PathId::ZERO, true);
+                self.note_path(PathId::ZERO, PathState::Open);
+                self.record(Some(PathId::ZERO), PathEventKind::PathEstablished);
+                self.wakeups.push(Wakeup::Connection);
+            }
+            Event::ConnectionLost { reason } => self.end(reason),
+            Event::Stream(event) => self.take_note_of_stream(&event),
+            Event::Path(event) => self.take_note_of_path(&event),
+            _ => {}
+        }
+    }
+
+    fn take_note_of_stream(&mut self, event: &StreamEvent) {
+        match *event {
+            StreamEvent::Opened { dir: Dir::Bi } => {
+                while let Some(id) = self.inner.streams().accept(Dir::Bi) {
+                    self.opened.push(id);
+                }
+            }
+            StreamEvent::Readable { id } => {
+                if let Some(stream) = self.streams.get(&id).filter(|stream| stream.readers > 0) {
+                    self.wakeups.push(Wakeup::Readers(Arc::clone(&stream.signals)));
+                }
+            }
+            StreamEvent::Writable { id } => self.wake_writers(id),
+            StreamEvent::Stopped { id, .. } => {
+                self.wake_writers(id);
+                if !self.streams.contains_key(&id) {
+                    // Nobody is left at this end who could notice; the library waits for it.
+                    let _ = self.inner.send_stream(id).reset(ABORTED);
+                }
+            }
+            StreamEvent::Available { dir: Dir::Bi } => self.wakeups.push(Wakeup::Connection),
+            _ => {}
+        }
+    }
+
+    fn wake_writers(&mut self, id: StreamId) {
+        if let Some(stream) = self.streams.get(&id).filter(|stream| stream.writers > 0) {
+            self.wakeups.push(Wakeup::Writers(Arc::clone(&stream.signals)));
+        }
+    }
+
+    fn take_note_of_path(&mut self, event: &noq_proto::PathEvent) {
+        self.board.on_path_event(event);
+        match event {
+            noq_proto::PathEvent::Established { id, .. } => {
+                self.note_path(*id, PathState::Open);
+                self.record(Some(*id), PathEventKind::PathEstablished);
+            }
+            noq_proto::PathEvent::Abandoned { id, reason, .. } => {
+                let reason = abandoned(reason);
+                self.note_path(*id, PathState::Closed);
+                self.record(Some(*id), PathEventKind::PathAbandoned { reason });
+            }
+            noq_proto::PathEvent::Discarded { id, path_stats, .. } => {
+                self.note_path(*id, PathState::Closed);
+                if let Some(path) = self.paths.get_mut(id) {
+                    path.last = Some(**path_stats);
+                }
+                self.record(Some(*id), PathEventKind::PathClosed);
+            }
+            _ => {}
+        }
+    }
+
+    /// Remembers a path, its ends as the library knows them now.
+    pub(crate) fn note_path(&mut self, id: PathId, state: PathState) {
+        let socket = self.sockets.first().map(|socket| socket.local_addr());
+        let way = self.inner.network_path(id).ok();
+        let (Some(way), Some(socket)) = (way, socket) else {
+            if let Some(known) = self.paths.get_mut(&id) {
+                known.state = state;
+            }
+            return;
+        };
+        let socket = socket_from(&self.sockets, way.local_ip()).map_or(socket, |socket| socket.local_addr());
+        let (local, remote) = (local_of(&way, socket), canonical(way.remote()));
+        let backup = self.inner.path_status(id) == Ok(PathStatus::Backup);
+        let known = KnownPath { local, remote, state, backup, last: None };
+        let entry = self.paths.entry(id).or_insert(known);
+        *entry = KnownPath { last: entry.last, ..known };
+    }
+
+    /// Whether both ends agreed to several paths.
+    pub(crate) fn is_multipath(&self) -> bool {
+        self.inner.is_multipath_negotiated()
+    }
+
+    /// Every path there ever was with its figures, the last ones where it is gone.
+    pub(crate) fn all_paths(&mut self) -> Vec<(PathId, KnownPath, PathStats)> {
+        for id in self.inner.paths() {
+            let state = self.paths.get(&id).map_or(PathState::Opening, |path| path.state);
+            self.note_path(id, state);
+        }
+        let inner = &mut self.inner;
+        let figures = self.paths.iter().map(|(id, path)| {
+            let stats = inner.path_stats(*id).or(path.last).unwrap_or_default();
+            (*id, *path, stats)
+        });
+        figures.collect()
+    }
+
+    fn end(&mut self, reason: ConnectionError) {
+        self.ended.get_or_insert(reason);
+        for stream in self.streams.values() {
+            self.wakeups.push(Wakeup::Readers(Arc::clone(&stream.signals)));
+            self.wakeups.push(Wakeup::Writers(Arc::clone(&stream.signals)));
+        }
+        self.wakeups.push(Wakeup::Connection);
+    }
+
+    /// Copies what has arrived on a stream into `buffer`. The second value: whether the peer should be told that there
+    /// is room again.
+    pub(crate) fn read(&mut self, id: StreamId, buffer: &mut [u8]) -> (Read, bool) {
+        let Some(stream) = self.streams.get_mut(&id) else { return (Read::End(StreamEnd::Reset), false) };
+        if let Some(end) = stream.received_all {
+            return (Read::End(end), false);
+        }
+        let mut receiving = self.inner.recv_stream(id);
+        let mut chunks = match receiving.read(true) {
+            Ok(chunks) => chunks,
+            Err(ReadableError::ClosedStream | ReadableError::IllegalOrderedRead) => {
+                stream.received_all = Some(StreamEnd::Reset);
+                return (Read::End(StreamEnd::Reset), false);
+            }
+        };
+        let mut filled = 0;
+        let end = loop {
+            let Some(room) = buffer.get_mut(filled..).filter(|room| !room.is_empty()) else { break None };
+            match chunks.next(room.len()) {
+                Ok(Some(chunk)) => {
+                    if let Some(place) = room.get_mut(..chunk.bytes.len()) {
+                        place.copy_from_slice(&chunk.bytes);
+                    }
+                    filled += chunk.bytes.len();
+                }
+                Ok(None) => break Some(StreamEnd::Finished),
+                Err(ReadError::Reset(_)) => break Some(StreamEnd::Reset),
+                Err(ReadError::Blocked) => break None,
+            }
+        };
+        let tell = chunks.finalize().should_transmit();
+        stream.received_all = end;
+        let read = match end {
+            _ if filled > 0 => Read::Bytes(filled),
+            Some(end) => Read::End(end),
+            None => Read::Blocked,
+        };
+        (read, tell)
+    }
+
+    /// Hands bytes to a stream: how many were taken, or that the peer wants no more.
+    pub(crate) fn write(&mut self, id: StreamId, bytes: &[u8]) -> Result<usize, StreamEnd> {
+        let mut sending = self.inner.send_stream(id);
+        let mut taken = 0;
+        while let Some(rest) = bytes.get(taken..).filter(|rest| !rest.is_empty()) {
+            match sending.write(rest) {
+                Ok(count) => taken += count,
+                Err(WriteError::Blocked) => break,
+                Err(WriteError::Stopped(_) | WriteError::ClosedStream) => return Err(StreamEnd::Reset),
+            }
+        }
+        Ok(taken)
+    }
+
+    /// Ends sending on a stream in good order.
+    pub(crate) fn finish(&mut self, id: StreamId) {
+        match self.inner.send_stream(id).finish() {
+            Ok(()) | Err(FinishError::ClosedStream) => {}
+            // The peer wants no more; what it has not got it will not get.
+            Err(FinishError::Stopped(_)) => {
+                let _ = self.inner.send_stream(id).reset(ABORTED);
+            }
+        }
+    }
+
+    /// Takes back what was sent on a stream and wants nothing more from it.
+    pub(crate) fn abort(&mut self, id: StreamId) {
+        // Both fail only on a stream that is closed already, which is what is wanted.
+        let _ = self.inner.send_stream(id).reset(ABORTED);
+        let _ = self.inner.recv_stream(id).stop(ABORTED);
+        if let Some(stream) = self.streams.get(&id) {
+            self.wakeups.push(Wakeup::Readers(Arc::clone(&stream.signals)));
+            self.wakeups.push(Wakeup::Writers(Arc::clone(&stream.signals)));
+        }
+    }
+
+    /// Lets go of a stream: the sending direction ends in good order, what may still arrive is not wanted.
+    pub(crate) fn release(&mut self, id: StreamId) {
+        self.finish(id);
+        let _ = self.inner.recv_stream(id).stop(DONE);
+        self.streams.remove(&id);
+    }
+}
+
+/// The socket that packets from `source` leave by: the latest of that address, or the first one there is.
+fn socket_from(sockets: &[Arc<PathSocket>], source: Option<IpAddr>) -> Option<&Arc<PathSocket>> {
+    let of_source =
+        source.and_then(|source| sockets.iter().rev().find(|socket| socket.local_addr().ip() == source));
+    of_source.or(sockets.first())
+}
+
+fn abandoned(reason: &PathAbandonReason) -> String {
+    match reason {
+        PathAbandonReason::ApplicationClosed { .. } => "given up at this end".to_owned(),
+        PathAbandonReason::RemoteAbandoned { error_code } => {
+            format!("given up by the peer (code {error_code})")
+        }
+        PathAbandonReason::TimedOut => "nothing was heard on it".to_owned(),
+        other => format!("{other:?}"),
+    }
+}
+
+fn in_words(trouble: Trouble) -> String {
+    let ms = |duration: Duration| duration.as_millis();
+    match trouble {
+        Trouble::SlowPath { srtt } => format!("smoothed RTT of the preferred path is {} ms", ms(srtt)),
+        Trouble::Timeout { since } => {
+            format!(
+                "nothing was acknowledged on the preferred path for {} ms, and there is new data",
+                ms(since)
+            )
+        }
+        Trouble::LongTimeout { rto } => {
+            format!("retransmission timeout of the preferred path is {} ms", ms(rto))
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! The thread of an endpoint: takes what arrives, sends what is due, sleeps.
+
+use super::connection::QuicConnection;
+use super::core::Core;
+use super::endpoint::Endpoint;
+use super::socket::{Datagram, Inbox, PathSocket, was_full};
+use noq_proto::{ConnectionEvent, ConnectionHandle, DatagramEvent, Incoming, Transmit};
+use pathbench_record::time::Timestamp;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::os::fd::AsFd;
+use std::sync::{Arc, MutexGuard};
+use std::time::{Duration, Instant};
+
+/// Reads of one socket before others have their turn.
+const READS_PER_TURN: usize = 4;
+/// The driver looks around at least this often.
+const LONGEST_SLEEP: Duration = Duration::from_secs(1);
+/// Answers to strangers are at most this many times as long as what they sent (RFC 9000 section 8.1).
+const AMPLIFICATION: usize = 3;
+
+/// What drives an endpoint.
+pub(crate) struct Driver {
+    endpoint: Arc<Endpoint>,
+    inbox: Inbox,
+    sockets: Vec<Arc<PathSocket>>,
+    arrived: Vec<(ConnectionHandle, ConnectionEvent)>,
+    strangers: Vec<Incoming>,
+    response: Vec<u8>,
+}
+
+impl Driver {
+    pub(crate) fn new(endpoint: Arc<Endpoint>) -> Self {
+        Self {
+            endpoint,
+            inbox: Inbox::new(),
+            sockets: Vec::new(),
+            arrived: Vec::new(),
+            strangers: Vec::new(),
+            response: Vec::new(),
+        }
+    }
+
+    /// Drives until there is nothing left to drive.
+    pub(crate) fn run(mut self) {
+        loop {
+            self.sockets.clone_from(&self.endpoint.sockets());
+            let more = self.receive();
+            self.admit();
+            let busy = self.serve();
+            if self.is_done() {
+                return;
+            }
+            if !more && !busy {
+                self.sleep();
+            }
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        let over = self.endpoint.server().is_none() || self.endpoint.is_closing();
+        over && self.endpoint.connections().is_empty()
+    }
+
+    /// Takes what has arrived at the sockets. `true` when there may be more.
+    fn receive(&mut self) -> bool {
+        let mut more = false;
+        for socket in &self.sockets {
+            let now = self.endpoint.instant();
+            for read in 1..=READS_PER_TURN {
+                let (endpoint, response) = (&self.endpoint, &mut self.response);
+                let (arrived, strangers) = (&mut self.arrived, &mut self.strangers);
+                let count = socket.receive(&mut self.inbox, |datagram| {
+                    match route(endpoint, now, datagram, response) {
+                        Some(DatagramEvent::ConnectionEvent(handle, event)) => arrived.push((handle, event)),
+                        Some(DatagramEvent::NewConnection(incoming)) => strangers.push(incoming),
+                        Some(DatagramEvent::Response(transmit)) => socket.send(&transmit, response),
+                        None => {}
+                    }
+                });
+                match count {
+                    Ok(count) if was_full(count) => more |= read == READS_PER_TURN,
+                    Ok(_) => break,
+                    Err(error) => self.endpoint.on_network_error(&error),
+                }
+            }
+        }
+        more
+    }
+
+    /// Decides about clients that want to connect.
+    fn admit(&mut self) {
+        for incoming in self.strangers.drain(..) {
+            self.response.clear();
+            let Some(server) = self.endpoint.server() else {
+                self.endpoint.routing().with(|endpoint| endpoint.ignore(incoming));
+                continue;
+            };
+            let answer: Option<Transmit> = server.admit(&self.endpoint, incoming, &mut self.response);
+            if let (Some(transmit), Some(socket)) = (answer, self.sockets.first()) {
+                socket.send(&transmit, &self.response);
+            }
+        }
+    }
+
+    /// Hands on what has arrived and does what is due. `true` when there is more to send at once.
+    fn serve(&mut self) -> bool {
+        for socket in self.sockets.iter().filter(|socket| socket.is_holding()) {
+            socket.flush();
+        }
+        let mut connections: Vec<Arc<QuicConnection>> =
+            self.endpoint.connections().values().map(Arc::clone).collect();
+        let now = self.endpoint.now();
+        let mut arrived = std::mem::take(&mut self.arrived);
+        let mut busy = false;
+        connections.retain(|connection| {
+            let addressed = arrived.iter().any(|(handle, _)| *handle == connection.handle);
+            addressed || connection.is_due(now) || self.endpoint.is_closing()
+        });
+        let mut rest = Vec::with_capacity(arrived.len());
+        for connection in connections {
+            let mut core = connection.lock();
+            for (handle, event) in arrived.drain(..) {
+                if handle == connection.handle {
+                    core.inner.handle_event(event);
+                } else {
+                    rest.push((handle, event));
+                }
+            }
+            std::mem::swap(&mut arrived, &mut rest);
+            busy |= connection.turn(&mut core);
+            self.finish(&connection, core);
+        }
+        arrived.clear();
+        self.arrived = arrived;
+        busy
+    }
+
+    /// What is left to do when a connection was looked after.
+    fn finish(&self, connection: &Arc<QuicConnection>, mut core: MutexGuard<'_, Core>) {
+        let opened = std::mem::take(&mut core.opened);
+        if let Some(server) = self.endpoint.server() {
+            for id in opened {
+                server.offer(connection, &mut core, id);
+            }
+        }
+        let (wakeups, drained) = (core.take_wakeups(), core.drained);
+        drop(core);
+        connection.wake(wakeups);
+        if drained {
+            self.endpoint.connections().remove(&connection.handle);
+        }
+    }
+
+    fn sleep(&self) {
+        let now = self.endpoint.now();
+        let longest = now + LONGEST_SLEEP;
+        let dues = self.endpoint.connections().values().map(|connection| connection.due()).min();
+        let planned: Timestamp = dues.map_or(longest, |due| due.min(longest));
+        if !self.endpoint.fall_asleep(planned) {
+            return;
+        }
+        let mut watched = vec![PollFd::from_borrowed_fd(self.endpoint.bell(), PollFlags::IN)];
+        watched.extend(self.sockets.iter().map(|socket| {
+            let room = if socket.is_holding() { PollFlags::OUT } else { PollFlags::empty() };
+            PollFd::from_borrowed_fd(socket.as_fd(), PollFlags::IN | room)
+        }));
+        let limit = planned.since(now);
+        let limit = Timespec { tv_sec: limit.as_secs() as i64, tv_nsec: limit.subsec_nanos().into() };
+        // Nothing but a signal can end it in error, and then it is as good as over.
+        let _ = poll(&mut watched, Some(&limit));
+        self.endpoint.awake();
+    }
+}
+
+/// Finds out whom a datagram is for. An answer to a stranger that would be much longer than what he sent is dropped:
+/// his address may be someone else's.
+fn route(
+    endpoint: &Endpoint,
+    now: Instant,
+    datagram: Datagram,
+    response: &mut Vec<u8>,
+) -> Option<DatagramEvent> {
+    response.clear();
+    let length = datagram.payload.len();
+    let event = endpoint
+        .routing()
+        .with(|endpoint| endpoint.handle(now, datagram.way, datagram.ecn, datagram.payload, response));
+    event.filter(
+        |event| !matches!(event, DatagramEvent::Response(transmit) if transmit.size > AMPLIFICATION * length),
+    )
+}

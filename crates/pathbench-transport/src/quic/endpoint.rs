@@ -1,0 +1,189 @@
+//! Sockets, the library's endpoint and the connections over them, with the thread that drives them.
+
+use super::configuration::ConnectionSettings;
+use super::connection::QuicConnection;
+use super::core::{Routing, Wakeup};
+use super::driver::Driver;
+use super::server::Server;
+use super::socket::PathSocket;
+use super::time::Epoch;
+use noq_proto::ConnectionHandle;
+use pathbench_record::time::Timestamp;
+use rustix::event::{EventfdFlags, eventfd};
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Instant;
+
+/// A client's endpoint, which has one connection, or a server's.
+#[derive(Debug)]
+pub(crate) struct Endpoint {
+    epoch: Epoch,
+    routing: Routing,
+    settings: ConnectionSettings,
+    server: Option<Server>,
+    sockets: Mutex<Vec<Arc<PathSocket>>>,
+    connections: Mutex<HashMap<ConnectionHandle, Arc<QuicConnection>>>,
+    /// Wakes the driver.
+    bell: OwnedFd,
+    /// The driver waits for sockets, the bell or [`Endpoint::planned_nanos`].
+    asleep: AtomicBool,
+    /// Something was done that the driver has to follow up before it sleeps.
+    pending: AtomicBool,
+    planned_nanos: AtomicU64,
+    /// Nobody will want anything new of it.
+    closing: AtomicBool,
+    /// The peer's host said that nobody listens there.
+    refused: AtomicBool,
+}
+
+impl Endpoint {
+    /// An endpoint that nobody drives yet.
+    ///
+    /// # Errors
+    /// When the process has no file descriptor left.
+    pub(crate) fn new(
+        epoch: Epoch,
+        protocol: noq_proto::Endpoint,
+        settings: ConnectionSettings,
+        server: Option<Server>,
+        sockets: Vec<Arc<PathSocket>>,
+    ) -> io::Result<Self> {
+        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        Ok(Self {
+            epoch,
+            routing: Routing::new(protocol),
+            settings,
+            server,
+            sockets: Mutex::new(sockets),
+            connections: Mutex::default(),
+            bell,
+            asleep: AtomicBool::new(false),
+            pending: AtomicBool::new(false),
+            planned_nanos: AtomicU64::new(0),
+            closing: AtomicBool::new(false),
+            refused: AtomicBool::new(false),
+        })
+    }
+
+    /// Starts the thread that drives it. It ends when the endpoint is closing and its last connection is over; a
+    /// client's, when its connection is.
+    ///
+    /// # Errors
+    /// When the system has no thread to give.
+    pub(crate) fn start(self: &Arc<Self>) -> io::Result<()> {
+        let driver = Driver::new(Arc::clone(self));
+        thread::Builder::new().name("quic".to_owned()).spawn(move || driver.run()).map(|_| ())
+    }
+
+    pub(crate) fn epoch(&self) -> &Epoch {
+        &self.epoch
+    }
+
+    pub(crate) fn routing(&self) -> &Routing {
+        &self.routing
+    }
+
+    pub(crate) fn settings(&self) -> &ConnectionSettings {
+        &self.settings
+    }
+
+    pub(crate) fn server(&self) -> Option<&Server> {
+        self.server.as_ref()
+    }
+
+    /// The present.
+    pub(crate) fn now(&self) -> Timestamp {
+        self.epoch.now()
+    }
+
+    /// The present as the library wants it.
+    pub(crate) fn instant(&self) -> Instant {
+        self.epoch.instant(self.epoch.now())
+    }
+
+    /// One of the library's instants on the clock.
+    pub(crate) fn timestamp(&self, instant: Instant) -> Timestamp {
+        self.epoch.timestamp(instant)
+    }
+
+    /// The sockets it sends and receives by.
+    pub(crate) fn sockets(&self) -> MutexGuard<'_, Vec<Arc<PathSocket>>> {
+        self.sockets.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The connections that are not over.
+    pub(crate) fn connections(&self) -> MutexGuard<'_, HashMap<ConnectionHandle, Arc<QuicConnection>>> {
+        self.connections.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Says that nothing new will be wanted, and has connections that nobody uses closed.
+    pub(crate) fn close(&self) {
+        self.closing.store(true, Ordering::Release);
+        self.ring();
+    }
+
+    /// Takes note of what the network told a socket (ICMP), which anyone can forge: it counts while connecting only.
+    pub(crate) fn on_network_error(&self, error: &io::Error) {
+        if error.kind() == io::ErrorKind::ConnectionRefused && !self.refused.swap(true, Ordering::AcqRel) {
+            for connection in self.connections().values() {
+                connection.wake(vec![Wakeup::Connection]);
+            }
+        }
+    }
+
+    /// Whether the peer's host said that nobody listens there.
+    pub(crate) fn was_refused(&self) -> bool {
+        self.refused.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn is_closing(&self) -> bool {
+        self.closing.load(Ordering::Acquire)
+    }
+
+    /// Whether the driver sleeps, so that whoever changed something must see to it. When it does not, it will look
+    /// once more before it does: each side writes its flag before it reads the other's.
+    pub(crate) fn is_driver_asleep(&self) -> bool {
+        self.pending.store(true, Ordering::SeqCst);
+        self.asleep.load(Ordering::SeqCst)
+    }
+
+    /// Wakes the driver if it would sleep beyond `due`, or in any case.
+    pub(crate) fn look_again(&self, due: Timestamp, in_any_case: bool) {
+        if in_any_case || due.as_nanos() < self.planned_nanos.load(Ordering::Acquire) {
+            self.ring();
+        }
+    }
+
+    /// Wakes the driver.
+    pub(crate) fn ring(&self) {
+        // Fails only when the counter is full, that is, when it has been rung already.
+        let _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes());
+    }
+
+    /// For the driver: it is about to sleep until `planned`. `false` when there is something to do first.
+    pub(crate) fn fall_asleep(&self, planned: Timestamp) -> bool {
+        self.planned_nanos.store(planned.as_nanos(), Ordering::Release);
+        self.asleep.store(true, Ordering::SeqCst);
+        if self.pending.swap(false, Ordering::SeqCst) {
+            self.asleep.store(false, Ordering::SeqCst);
+            return false;
+        }
+        true
+    }
+
+    /// For the driver: it is awake.
+    pub(crate) fn awake(&self) {
+        self.asleep.store(false, Ordering::SeqCst);
+        let mut count = [0_u8; 8];
+        // Empty unless the bell was rung.
+        let _ = rustix::io::read(&self.bell, &mut count);
+    }
+
+    pub(crate) fn bell(&self) -> BorrowedFd<'_> {
+        self.bell.as_fd()
+    }
+}

@@ -1,0 +1,95 @@
+//! What happened to the paths of a QUIC connection.
+
+use pathbench_record::time::Timestamp;
+use serde::{Deserialize, Serialize};
+use std::net::{IpAddr, SocketAddr};
+
+/// Something that happened to a path.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PathEvent {
+    /// When it was noticed.
+    pub at: Timestamp,
+    /// The path's id (draft-ietf-quic-multipath section 2.1); absent for an interface without a path.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<u64>,
+    /// The path's local address, where it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub local: Option<IpAddr>,
+    /// The peer's address on the path.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remote: Option<SocketAddr>,
+    /// What.
+    #[serde(flatten)]
+    pub kind: PathEventKind,
+}
+
+/// What happened to a path.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "kind")]
+pub enum PathEventKind {
+    /// This end began to open it.
+    PathOpened,
+    /// It could not even be begun.
+    PathRefused {
+        /// Why, in words.
+        reason: String,
+    },
+    /// It can carry data.
+    PathEstablished,
+    /// One of the ends gave it up.
+    PathAbandoned {
+        /// Who and why, in words.
+        reason: String,
+    },
+    /// Its last traces are gone.
+    PathClosed,
+    /// It is a backup path from now on, or no longer.
+    PathStatus {
+        /// Whether it is a backup path now.
+        backup: bool,
+        /// The peer said so.
+        by_peer: bool,
+    },
+    /// Nothing was heard on it for too long while another path was heard: it gets no new data.
+    PathSuspended,
+    /// It was heard again.
+    PathResumed,
+    /// Its interface or address is gone, in words.
+    InterfaceGone {
+        /// What the kernel reported.
+        change: String,
+    },
+    /// Its interface and address are back, in words.
+    InterfaceBack {
+        /// What the kernel reported.
+        change: String,
+    },
+    /// The scheduler took to other paths than the preferred one, or returned to it.
+    Scheduler {
+        /// Why, in words.
+        reason: String,
+    },
+    /// Packets of the path MTU no longer arrive: the search begins again at 1200 bytes.
+    MtuBlackHole,
+}
+
+impl PathEventKind {
+    /// `path-opened`, `path-established`, ….
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::PathOpened => "path-opened",
+            Self::PathRefused { .. } => "path-refused",
+            Self::PathEstablished => "path-established",
+            Self::PathAbandoned { .. } => "path-abandoned",
+            Self::PathClosed => "path-closed",
+            Self::PathStatus { .. } => "path-status",
+            Self::PathSuspended => "path-suspended",
+            Self::PathResumed => "path-resumed",
+            Self::InterfaceGone { .. } => "interface-gone",
+            Self::InterfaceBack { .. } => "interface-back",
+            Self::Scheduler { .. } => "scheduler",
+            Self::MtuBlackHole => "mtu-black-hole",
+        }
+    }
+}

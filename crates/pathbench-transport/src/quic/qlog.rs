@@ -1,0 +1,45 @@
+//! A qlog file for each connection (draft-ietf-quic-qlog-main-schema, JSON text sequences).
+
+use super::time::Epoch;
+use noq_proto::{ConnectionId, QlogConfig, QlogFactory, Side};
+use std::fs::File;
+use std::io::BufWriter;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Instant;
+
+/// Where qlog files go.
+#[derive(Debug)]
+pub(crate) struct QlogDirectory {
+    directory: PathBuf,
+    epoch: Epoch,
+}
+
+impl QlogDirectory {
+    /// Files are made in `directory`, which exists.
+    pub(crate) fn new(directory: PathBuf, epoch: Epoch) -> Self {
+        Self { directory, epoch }
+    }
+}
+
+impl QlogFactory for QlogDirectory {
+    /// `None` when the file cannot be made: a connection is not refused for want of its log.
+    fn for_connection(
+        &self,
+        side: Side,
+        remote: SocketAddr,
+        initial_dst_cid: ConnectionId,
+        now: Instant,
+    ) -> Option<QlogConfig> {
+        let side = if side.is_client() { "client" } else { "server" };
+        let path = self.directory.join(format!("{initial_dst_cid}-{side}.qlog"));
+        let file = File::create(path).ok()?;
+        let mut config = QlogConfig::new(Box::new(BufWriter::new(file)));
+        let nanos = self.epoch.timestamp(now).as_nanos();
+        config
+            .title(Some(format!("{side}, peer {remote}")))
+            .description(Some(format!("time 0 is {nanos} ns of CLOCK_MONOTONIC")))
+            .start_time(now);
+        Some(config)
+    }
+}

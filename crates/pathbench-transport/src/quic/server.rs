@@ -1,0 +1,130 @@
+//! The accepting side: whom to admit, and the streams that wait to be taken over.
+
+use super::connection::QuicConnection;
+use super::core::{ABORTED, Core};
+use super::endpoint::Endpoint;
+use super::scheduler::Board;
+use super::stream::QuicStream;
+use crate::listener::AcceptError;
+use noq_proto::{Incoming, ServerConfig, StreamId, Transmit};
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+/// Connections at once.
+const CONNECTIONS: usize = 1024;
+/// Handshakes at once beyond which a client must prove its address first.
+const HANDSHAKES: usize = 64;
+/// Streams that wait to be accepted; more are refused.
+const WAITING_STREAMS: usize = 1024;
+
+/// What a server's endpoint has beyond a client's.
+#[derive(Debug)]
+pub(crate) struct Server {
+    config: ServerConfig,
+    waiting: Mutex<Waiting>,
+    arrived: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    streams: VecDeque<QuicStream>,
+    closed: bool,
+}
+
+impl Server {
+    /// A server whose connections are secured as `config` says.
+    pub(crate) fn new(config: ServerConfig) -> Self {
+        Self { config, waiting: Mutex::default(), arrived: Condvar::new() }
+    }
+
+    pub(crate) fn config(&self) -> &ServerConfig {
+        &self.config
+    }
+
+    /// Admits a client, makes it prove its address, or refuses it; the answer is in `response`.
+    pub(crate) fn admit(
+        &self,
+        endpoint: &Arc<Endpoint>,
+        incoming: Incoming,
+        response: &mut Vec<u8>,
+    ) -> Option<Transmit> {
+        let (count, handshakes) = {
+            let connections = endpoint.connections();
+            let young = connections.values().filter(|connection| !connection.is_established());
+            (connections.len(), young.count())
+        };
+        let proved = incoming.remote_address_validated() || !incoming.may_retry();
+        let routing = endpoint.routing();
+        if endpoint.is_closing() || count >= CONNECTIONS {
+            return Some(routing.with(|endpoint| endpoint.refuse(incoming, response)));
+        }
+        if handshakes >= HANDSHAKES && !proved {
+            return routing.with(|endpoint| endpoint.retry(incoming, response)).ok();
+        }
+        let peer = incoming.remote_address();
+        let board = Board::new(endpoint.settings().quic.scheduler.clone());
+        let mut config = self.config.clone();
+        config.transport = Arc::new(endpoint.settings().transport(&board, endpoint.epoch()));
+        let now = endpoint.instant();
+        let accepted =
+            routing.with(|endpoint| endpoint.accept(incoming, now, response, Some(Arc::new(config))));
+        match accepted {
+            Ok((handle, inner)) => {
+                let sockets = endpoint.sockets().clone();
+                let core = Core::new(handle, inner, board, sockets, endpoint.epoch().clone(), now);
+                let connection = QuicConnection::new(Arc::clone(endpoint), handle, peer, core);
+                endpoint.connections().insert(handle, Arc::new(connection));
+                None
+            }
+            Err(error) => error.response,
+        }
+    }
+
+    /// Puts a stream that the peer has opened into the queue.
+    pub(crate) fn offer(&self, connection: &Arc<QuicConnection>, core: &mut Core, id: StreamId) {
+        let mut waiting = self.waiting();
+        if waiting.closed || waiting.streams.len() >= WAITING_STREAMS {
+            drop(waiting);
+            let _ = core.inner.send_stream(id).reset(ABORTED);
+            let _ = core.inner.recv_stream(id).stop(ABORTED);
+            return;
+        }
+        waiting.streams.push_back(QuicStream::adopt(Arc::clone(connection), core, id));
+        drop(waiting);
+        self.arrived.notify_one();
+    }
+
+    /// Waits for a stream that a peer has opened.
+    ///
+    /// # Errors
+    /// `Closed` once [`Server::close`] was called.
+    pub(crate) fn accept(&self, local: SocketAddr) -> Result<QuicStream, AcceptError> {
+        let mut waiting = self.waiting();
+        loop {
+            if waiting.closed {
+                return Err(AcceptError::Closed { local });
+            }
+            if let Some(stream) = waiting.streams.pop_front() {
+                return Ok(stream);
+            }
+            waiting = self.arrived.wait(waiting).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Ends all waiting for streams, now and later; those nobody has taken over are refused.
+    pub(crate) fn close(&self) {
+        let mut waiting = self.waiting();
+        waiting.closed = true;
+        let refused = std::mem::take(&mut waiting.streams);
+        drop(waiting);
+        self.arrived.notify_all();
+        for stream in refused {
+            stream.abort();
+        }
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,324 @@
+//! quic and mpquic.
+
+use crate::support::{MonotonicClock, PATIENCE, loopback, transfer, wait_for};
+use crate::tests;
+use pathbench_record::time::Clock;
+use pathbench_record::transport::Transport;
+use pathbench_transport::{
+    AcceptError, CongestionError, ConnectError, ConnectOptions, Connection, ListenOptions, Listener,
+    Negotiation, ReceiveError, Security, SendError, ServerIdentity, Session, SocketOptions, Trust,
+};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+const BOTH: [Transport; 2] = [Transport::Quic, Transport::Mpquic];
+const SHORT: Duration = Duration::from_millis(120);
+
+tests! {
+    bytes_go_both_ways_and_the_end_is_seen,
+    one_stream_serves_a_sending_and_a_receiving_thread,
+    many_streams_of_one_connection_keep_their_bytes_apart,
+    a_wildcard_ipv6_listener_reports_ipv4_peers_as_ipv4,
+    timeouts_leave_the_stream_usable,
+    abort_unblocks_other_threads_and_resets_the_peer,
+    a_closed_listener_stops_accepting,
+    failures_to_connect_are_told_apart,
+    every_congestion_control_carries_data_and_an_unknown_one_is_told,
+    the_first_stream_reports_the_path_and_the_others_none,
+}
+
+/// A server with a certificate made for it, and what a client must know of it.
+pub(crate) struct Service {
+    pub(crate) listener: Listener,
+    pub(crate) trust: Trust,
+}
+
+impl Service {
+    pub(crate) fn at(address: IpAddr, options: ListenOptions) -> Self {
+        let identity = ServerIdentity::self_made(&["localhost".to_owned()]).expect("a certificate");
+        let trust = Trust::Fingerprint(identity.fingerprint());
+        let options = ListenOptions { identity: Some(Arc::new(identity)), ..options };
+        let listener = Listener::open(Transport::Quic, SocketAddr::new(address, 0), &options, &clock())
+            .expect("a listener");
+        Self { listener, trust }
+    }
+
+    pub(crate) fn options(&self) -> ConnectOptions {
+        ConnectOptions {
+            security: Security::Tls(self.trust.clone()),
+            ..ConnectOptions::to(self.listener.local_addr(), PATIENCE)
+        }
+    }
+
+    /// The server's end of a stream that is open at the client: it hears of it with the first byte.
+    pub(crate) fn accept(&self, client: &Connection) -> Connection {
+        client.send(b"!", Some(PATIENCE)).expect("sent");
+        let (server, _) = self.listener.accept().expect("accepted");
+        let mut first = [0; 1];
+        assert_eq!(server.receive(&mut first, Some(PATIENCE)).expect("received"), 1);
+        assert_eq!(&first, b"!");
+        server
+    }
+}
+
+pub(crate) fn clock() -> Arc<dyn Clock> {
+    Arc::new(MonotonicClock::new())
+}
+
+fn session(transport: Transport, service: &Service) -> Session {
+    Session::new(transport, service.options(), clock())
+}
+
+fn bytes_go_both_ways_and_the_end_is_seen() {
+    for transport in BOTH {
+        for address in [loopback(1), IpAddr::V6(Ipv6Addr::LOCALHOST)] {
+            let service = Service::at(address, ListenOptions::default());
+            let session = session(transport, &service);
+            let client = session.open().expect("a stream");
+            let server = service.accept(&client);
+            assert_eq!(client.local_addr(), server.peer_addr());
+            assert_eq!(client.peer_addr(), server.local_addr());
+            assert_eq!(client.in_force().protocol, transport.name());
+            assert_eq!(server.in_force().protocol, transport.name());
+            transfer(&client, &server, 3_000_000);
+            transfer(&server, &client, 2_000_000);
+            client.finish_sending();
+            let mut buffer = [0; 16];
+            assert_eq!(server.receive(&mut buffer, Some(PATIENCE)).expect("the end"), 0);
+            assert_eq!(server.receive(&mut buffer, Some(PATIENCE)).expect("still the end"), 0);
+            transfer(&server, &client, 1000);
+            drop(server);
+            assert_eq!(client.receive(&mut buffer, Some(PATIENCE)).expect("the end"), 0);
+        }
+    }
+}
+
+fn one_stream_serves_a_sending_and_a_receiving_thread() {
+    let service = Service::at(loopback(1), ListenOptions::default());
+    let session = session(Transport::Quic, &service);
+    let client = session.open().expect("a stream");
+    let server = service.accept(&client);
+    thread::scope(|scope| {
+        scope.spawn(|| transfer(&client, &server, 20_000_000));
+        scope.spawn(|| transfer(&server, &client, 20_000_000));
+    });
+}
+
+fn many_streams_of_one_connection_keep_their_bytes_apart() {
+    let service = Service::at(loopback(1), ListenOptions::default());
+    let session = session(Transport::Mpquic, &service);
+    thread::scope(|scope| {
+        let serving = scope.spawn(|| {
+            thread::scope(|scope| {
+                for _ in 0..20 {
+                    let (server, _) = service.listener.accept().expect("accepted");
+                    scope.spawn(move || {
+                        let (mut seen, mut total, mut buffer) = (None, 0, [0; 4096]);
+                        loop {
+                            let count = server.receive(&mut buffer, Some(PATIENCE)).expect("received");
+                            if count == 0 {
+                                break;
+                            }
+                            let first = *seen.get_or_insert(buffer[0]);
+                            assert!(buffer[..count].iter().all(|&byte| byte == first));
+                            total += count;
+                        }
+                        assert_eq!(total, 100_000);
+                        server.send(&[seen.expect("a byte")], Some(PATIENCE)).expect("sent");
+                    });
+                }
+            });
+        });
+        for number in 0..20_u8 {
+            let session = &session;
+            scope.spawn(move || {
+                let client = session.open().expect("a stream");
+                let mut left = 100_000;
+                while left > 0 {
+                    left -= client.send(&vec![number; left], Some(PATIENCE)).expect("sent");
+                }
+                client.finish_sending();
+                let mut answer = [0; 2];
+                assert_eq!(client.receive(&mut answer, Some(PATIENCE)).expect("an answer"), 1);
+                assert_eq!(answer[0], number);
+            });
+        }
+        serving.join().expect("no panic");
+    });
+}
+
+fn a_wildcard_ipv6_listener_reports_ipv4_peers_as_ipv4() {
+    let service = Service::at(IpAddr::V6(Ipv6Addr::UNSPECIFIED), ListenOptions::default());
+    let target = SocketAddr::new(loopback(3), service.listener.local_addr().port());
+    let options = ConnectOptions { remote: target, ..service.options() };
+    let session = Session::new(Transport::Quic, options, clock());
+    let client = session.open().expect("a stream");
+    client.send(b"x", Some(PATIENCE)).expect("sent");
+    let (server, peer) = service.listener.accept().expect("accepted");
+    assert_eq!(peer, client.local_addr());
+    assert_eq!(server.peer_addr(), client.local_addr());
+    assert_eq!(server.local_addr(), target);
+    let figures = server.telemetry().expect("a handle").snapshot().expect("a snapshot");
+    assert_eq!(figures.subflows[0].remote, client.local_addr());
+    assert_eq!(figures.subflows[0].local, target);
+}
+
+fn timeouts_leave_the_stream_usable() {
+    let clock = MonotonicClock::new();
+    let service = Service::at(loopback(1), ListenOptions::default());
+    let session = session(Transport::Quic, &service);
+    let client = session.open().expect("a stream");
+    let server = service.accept(&client);
+    let mut buffer = vec![0; 1 << 20];
+    let before = clock.now();
+    let error = client.receive(&mut buffer, Some(SHORT)).expect_err("nothing was sent");
+    let waited = clock.now().since(before);
+    assert!(matches!(error, ReceiveError::TimedOut { after, .. } if after == SHORT), "{error}");
+    assert!(waited >= SHORT * 9 / 10 && waited < PATIENCE, "waited {waited:?}");
+    let error = client.receive(&mut buffer, Some(Duration::ZERO)).expect_err("nothing was sent");
+    assert!(matches!(error, ReceiveError::TimedOut { .. }), "{error}");
+
+    // Nobody reads, so the stream's window fills up: first a part is taken, then nothing.
+    let mut taken = 0;
+    let error = loop {
+        match client.send(&buffer, Some(SHORT)) {
+            Ok(count) => taken += count,
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(error, SendError::TimedOut { .. }), "{error}");
+    assert!(taken > 0);
+    let mut received = 0;
+    while received < taken {
+        received += server.receive(&mut buffer, Some(PATIENCE)).expect("received");
+    }
+    assert_eq!(received, taken);
+    transfer(&client, &server, 10_000);
+}
+
+fn abort_unblocks_other_threads_and_resets_the_peer() {
+    let service = Service::at(loopback(1), ListenOptions::default());
+    let session = session(Transport::Quic, &service);
+    let client = session.open().expect("a stream");
+    let server = service.accept(&client);
+    thread::scope(|scope| {
+        let receiving = scope.spawn(|| client.receive(&mut [0; 16], None));
+        let sending = scope.spawn(|| {
+            let block = vec![0; 1 << 20];
+            loop {
+                if let Err(error) = client.send(&block, None) {
+                    return error;
+                }
+            }
+        });
+        thread::sleep(Duration::from_millis(300));
+        assert!(!receiving.is_finished() && !sending.is_finished(), "both should be blocked");
+        client.abort();
+        let received = receiving.join().expect("no panic");
+        assert!(matches!(received, Err(ReceiveError::Aborted { .. })), "{received:?}");
+        let sent = sending.join().expect("no panic");
+        assert!(matches!(sent, SendError::Aborted { .. }), "{sent}");
+    });
+    let later = client.receive(&mut [0; 16], None);
+    assert!(matches!(later, Err(ReceiveError::Aborted { .. })), "{later:?}");
+    let mut buffer = vec![0; 1 << 20];
+    let end = wait_for("a reset", || match server.receive(&mut buffer, Some(PATIENCE)) {
+        Ok(1..) => None,
+        other => Some(other),
+    });
+    assert!(matches!(end, Err(ReceiveError::Reset { .. })), "{end:?}");
+    // The connection serves on.
+    let client = session.open().expect("another stream");
+    let server = service.accept(&client);
+    transfer(&client, &server, 10_000);
+}
+
+fn a_closed_listener_stops_accepting() {
+    let service = Service::at(loopback(1), ListenOptions::default());
+    thread::scope(|scope| {
+        let waiting: Vec<_> = (0..2).map(|_| scope.spawn(|| service.listener.accept())).collect();
+        thread::sleep(Duration::from_millis(100));
+        assert!(waiting.iter().all(|thread| !thread.is_finished()));
+        service.listener.close();
+        for thread in waiting {
+            let result = thread.join().expect("no panic");
+            assert!(matches!(result, Err(AcceptError::Closed { .. })), "{result:?}");
+        }
+    });
+    assert!(matches!(service.listener.accept(), Err(AcceptError::Closed { .. })));
+}
+
+fn failures_to_connect_are_told_apart() {
+    let service = Service::at(loopback(1), ListenOptions::default());
+    let good = service.options();
+    let refusal = |options: ConnectOptions| {
+        Session::new(Transport::Quic, options, clock()).open().expect_err("no connection")
+    };
+    let clear = refusal(ConnectOptions { security: Security::Clear, ..good.clone() });
+    assert!(matches!(clear, ConnectError::NoTrust { .. }), "{clear}");
+    let other = ServerIdentity::self_made(&["other".to_owned()]).expect("a certificate");
+    let security = Security::Tls(Trust::Fingerprint(other.fingerprint()));
+    let wrong = refusal(ConnectOptions { security, ..good.clone() });
+    assert!(matches!(wrong, ConnectError::Failed { .. }), "{wrong}");
+    let free = SocketAddr::new(loopback(1), 9);
+    let refused = refusal(ConnectOptions { remote: free, ..good.clone() });
+    assert!(matches!(refused, ConnectError::Refused { remote } if remote == free), "{refused}");
+    let far = SocketAddr::from(([192, 0, 2, 1], 9));
+    let unreachable = refusal(ConnectOptions { remote: far, ..good.clone() });
+    assert!(matches!(unreachable, ConnectError::Unreachable { .. }), "{unreachable}");
+    let foreign = refusal(ConnectOptions { local: Some(IpAddr::from([192, 0, 2, 7])), ..good.clone() });
+    assert!(matches!(foreign, ConnectError::NotALocalAddress { .. }), "{foreign}");
+    let nowhere = refusal(ConnectOptions { interface: Some("nosuch0".to_owned()), ..good.clone() });
+    assert!(matches!(nowhere, ConnectError::NoSuchInterface { .. }), "{nowhere}");
+    // Somebody is there and says nothing.
+    let silent = std::net::UdpSocket::bind((loopback(1), 0)).expect("a socket");
+    let remote = silent.local_addr().expect("its address");
+    let mute = refusal(ConnectOptions { remote, timeout: Duration::from_millis(300), ..good });
+    assert!(matches!(mute, ConnectError::TimedOut { .. }), "{mute}");
+}
+
+fn every_congestion_control_carries_data_and_an_unknown_one_is_told() {
+    for name in ["cubic", "newreno", "bbr3"] {
+        let socket = SocketOptions { congestion: Some(name.to_owned()), ..SocketOptions::default() };
+        let service =
+            Service::at(loopback(1), ListenOptions { socket: socket.clone(), ..ListenOptions::default() });
+        let options = ConnectOptions { socket, ..service.options() };
+        let session = Session::new(Transport::Quic, options, clock());
+        let client = session.open().expect("a stream");
+        let server = service.accept(&client);
+        assert_eq!(client.in_force().congestion, name);
+        assert_eq!(server.in_force().congestion, name);
+        transfer(&client, &server, 2_000_000);
+        transfer(&server, &client, 2_000_000);
+    }
+    let service = Service::at(loopback(1), ListenOptions::default());
+    let socket = SocketOptions { congestion: Some("nosuch".to_owned()), ..SocketOptions::default() };
+    let options = ConnectOptions { socket, ..service.options() };
+    let error = Session::new(Transport::Quic, options, clock()).open().expect_err("no such control");
+    let ConnectError::Congestion(CongestionError::Unknown { available, .. }) = &error else {
+        panic!("{error:?}")
+    };
+    assert!(available.contains("bbr3"), "{available}");
+}
+
+fn the_first_stream_reports_the_path_and_the_others_none() {
+    let service = Service::at(loopback(1), ListenOptions::default());
+    let session = session(Transport::Quic, &service);
+    let clients = [session.open().expect("a stream"), session.open().expect("another")];
+    let servers = clients.each_ref().map(|client| service.accept(client));
+    transfer(&clients[1], &servers[1], 5_000_000);
+    for (ends, sends) in [(&clients, true), (&servers, false)] {
+        let snapshots =
+            ends.each_ref().map(|end| end.telemetry().expect("a handle").snapshot().expect("figures"));
+        assert_eq!(snapshots[0].multipath, Negotiation::NotAsked);
+        assert!(snapshots[1].subflows.is_empty());
+        let [path] = snapshots[0].subflows.as_slice() else { panic!("{snapshots:?}") };
+        assert_eq!((path.local, path.remote), (ends[0].local_addr(), ends[0].peer_addr()));
+        let bulk = if sends { path.bytes_sent } else { path.bytes_received };
+        assert!(bulk > 5_000_000, "{path:?}");
+        assert!(!sends || path.bytes_acked > 4_000_000, "{path:?}");
+        assert!(path.pmtu_bytes > 1200 && path.srtt_ms > 0.0 && path.cwnd_bytes > 0, "{path:?}");
+    }
+}
