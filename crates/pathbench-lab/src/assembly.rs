@@ -2,15 +2,16 @@
 //!
 //! It serves runs in a lab and runs between real hosts alike: what it has to know of the plan is in [`RunSetting`].
 
+mod clock;
 mod lines;
 mod messages;
 mod paths;
 mod setting;
 
+pub use clock::ClockOffset;
 pub use setting::{ClientPath, RunSetting};
 
 use messages::Messages;
-use paths::PathNames;
 use pathbench_host::link_events::LinkEvent;
 use pathbench_host::mptcp::{MptcpEvent, MptcpEventKind};
 use pathbench_record::delivery::DeliverySeries;
@@ -26,6 +27,7 @@ use pathbench_traffic::record::EndRecord;
 use pathbench_transport::{
     JoinFailure, LocalSetup, Negotiation, PathDelivery, VerdictInput, multipath_verdict,
 };
+use paths::PathNames;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -205,9 +207,7 @@ fn directions(
             None => delay_ms.map(|delay| DirectionRecord {
                 direction,
                 goodput_mbps: None,
-                delivered_bytes: evidence
-                    .receiver(direction)
-                    .map_or(0, |end| end.deliveries.total_bytes()),
+                delivered_bytes: evidence.receiver(direction).map_or(0, |end| end.deliveries.total_bytes()),
                 stall_ms: None,
                 delay_ms: Some(delay),
             }),
