@@ -4,11 +4,13 @@ use crate::connected_socket::ConnectedSocket;
 use crate::connection::Connection;
 use crate::options::{ApplyError, CongestionError, SocketOptions};
 use crate::quic::QuicOptions;
-use crate::tls::Security;
+use crate::tls::{ClientSetup, HandshakeError, Security, TlsSocket, TrustError};
+use pathbench_record::time::Clock;
 use pathbench_record::transport::Transport;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration;
 use thiserror::Error;
 
@@ -69,6 +71,36 @@ pub enum ConnectError {
     NoSuchTransport {
         /// What was asked for.
         transport: Transport,
+    },
+    /// quic and mpquic always encrypt, so they have to know whom to believe.
+    #[error("{transport} to {remote} takes the fingerprint or the authority of the server's certificate")]
+    NoTrust {
+        /// What was asked for.
+        transport: Transport,
+        /// The server.
+        remote: SocketAddr,
+    },
+    /// What the server is to be known by cannot be used.
+    #[error(transparent)]
+    Trust(#[from] TrustError),
+    /// Somebody answers, but cannot prove to be the server that was meant.
+    #[error(
+        "{remote} is not the server that was meant: {message}. Compare with what `pathbench serve` prints there; a \
+         self-made certificate is another one at each start"
+    )]
+    Untrusted {
+        /// Who answered.
+        remote: SocketAddr,
+        /// What is wrong with the certificate.
+        message: String,
+    },
+    /// No agreement on encryption.
+    #[error("no encrypted connection to {remote}: {message}")]
+    NotEncrypted {
+        /// The server.
+        remote: SocketAddr,
+        /// What happened.
+        message: String,
     },
     /// No MPTCP here.
     #[error(transparent)]
@@ -139,11 +171,34 @@ fn from(local: Option<&IpAddr>) -> String {
     local.map(|local| format!(" from {local}")).unwrap_or_default()
 }
 
-/// Opens a connection over `transport`, waiting at most `options.timeout` for the server's answer.
+/// Opens a tcp or mptcp connection, waiting at most `options.timeout` for the server's answer, and as long again for
+/// TLS where that is asked for.
 ///
 /// # Errors
 /// See [`ConnectError`]; nothing stays behind.
-pub fn connect(transport: Transport, options: &ConnectOptions) -> Result<Connection, ConnectError> {
+pub(crate) fn connect(
+    transport: Transport,
+    options: &ConnectOptions,
+    clock: &Arc<dyn Clock>,
+) -> Result<Connection, ConnectError> {
+    let remote = options.remote;
+    let Some(trust) = options.security.trust() else {
+        return connect_socket(transport, options).map(Connection::from);
+    };
+    let setup = ClientSetup::new(trust, remote.ip())?;
+    let socket = connect_socket(transport, options)?;
+    TlsSocket::connect(socket, &setup, Arc::clone(clock), options.timeout).map(Connection::from).map_err(
+        |error| match error {
+            HandshakeError::Untrusted(message) => ConnectError::Untrusted { remote, message },
+            HandshakeError::Failed(message) => ConnectError::NotEncrypted { remote, message },
+            HandshakeError::TimedOut => {
+                ConnectError::TimedOut { remote, local: options.local, after: options.timeout }
+            }
+        },
+    )
+}
+
+fn connect_socket(transport: Transport, options: &ConnectOptions) -> Result<ConnectedSocket, ConnectError> {
     let remote = options.remote;
     let domain = Domain::for_address(remote);
     let failed = |doing| move |source| ConnectError::Failed { remote, doing, source };
@@ -177,7 +232,7 @@ pub fn connect(transport: Transport, options: &ConnectOptions) -> Result<Connect
     let connection =
         ConnectedSocket::established(socket, transport).map_err(failed("reading the socket's options"))?;
     options.socket.verify(connection.in_force())?;
-    Ok(connection.into())
+    Ok(connection)
 }
 
 fn connect_failure(options: &ConnectOptions, source: io::Error) -> ConnectError {

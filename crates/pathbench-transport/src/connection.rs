@@ -2,7 +2,9 @@
 
 use crate::connected_socket::ConnectedSocket;
 use crate::options::InForce;
+use crate::quic::{PathEvent, QuicStream};
 use crate::telemetry::Telemetry;
+use crate::tls::TlsSocket;
 use pathbench_record::transport::Transport;
 use std::io;
 use std::net::SocketAddr;
@@ -13,7 +15,9 @@ use thiserror::Error;
 ///
 /// All methods take `&self`; one thread may receive while another sends and a third aborts. Two threads
 /// *receiving* (or two sending) at once must use the same timeout. Dropping it ends the sending direction in
-/// good order; the kernel's socket lives on until the last [`Telemetry`] of it is dropped, too.
+/// good order; a kernel socket lives on until the last [`Telemetry`] of it is dropped, too.
+///
+/// Over quic and mpquic a connection in this sense is one bidirectional stream of a QUIC connection.
 #[derive(Debug)]
 pub struct Connection {
     carrier: Carrier,
@@ -24,11 +28,21 @@ pub struct Connection {
 enum Carrier {
     /// tcp and mptcp.
     Socket(ConnectedSocket),
+    /// tcp and mptcp, encrypted, or at a server that takes both.
+    Tls(Box<TlsSocket>),
+    /// A stream of a quic or mpquic connection.
+    Stream(QuicStream),
 }
 
 impl From<ConnectedSocket> for Connection {
     fn from(socket: ConnectedSocket) -> Self {
         Self { carrier: Carrier::Socket(socket) }
+    }
+}
+
+impl From<TlsSocket> for Connection {
+    fn from(socket: TlsSocket) -> Self {
+        Self { carrier: Carrier::Tls(Box::new(socket)) }
     }
 }
 
@@ -114,6 +128,12 @@ pub enum SendError {
     },
 }
 
+impl From<QuicStream> for Connection {
+    fn from(stream: QuicStream) -> Self {
+        Self { carrier: Carrier::Stream(stream) }
+    }
+}
+
 impl Connection {
     /// Receives up to `buffer.len()` bytes, waiting for the first of them up to `timeout` (`None`: for ever; zero:
     /// not at all). `Ok(0)` is the end: the peer has finished sending.
@@ -123,6 +143,8 @@ impl Connection {
     pub fn receive(&self, buffer: &mut [u8], timeout: Option<Duration>) -> Result<usize, ReceiveError> {
         match &self.carrier {
             Carrier::Socket(socket) => socket.receive(buffer, timeout),
+            Carrier::Tls(tls) => tls.receive(buffer, timeout),
+            Carrier::Stream(stream) => stream.receive(buffer, timeout),
         }
     }
 
@@ -134,6 +156,8 @@ impl Connection {
     pub fn send(&self, bytes: &[u8], timeout: Option<Duration>) -> Result<usize, SendError> {
         match &self.carrier {
             Carrier::Socket(socket) => socket.send(bytes, timeout),
+            Carrier::Tls(tls) => tls.send(bytes, timeout),
+            Carrier::Stream(stream) => stream.send(bytes, timeout),
         }
     }
 
@@ -142,6 +166,8 @@ impl Connection {
     pub fn finish_sending(&self) {
         match &self.carrier {
             Carrier::Socket(socket) => socket.finish_sending(),
+            Carrier::Tls(tls) => tls.finish_sending(),
+            Carrier::Stream(stream) => stream.finish_sending(),
         }
     }
 
@@ -151,6 +177,8 @@ impl Connection {
     pub fn abort(&self) {
         match &self.carrier {
             Carrier::Socket(socket) => socket.abort(),
+            Carrier::Tls(tls) => tls.socket().abort(),
+            Carrier::Stream(stream) => stream.abort(),
         }
     }
 
@@ -159,6 +187,8 @@ impl Connection {
     pub fn local_addr(&self) -> SocketAddr {
         match &self.carrier {
             Carrier::Socket(socket) => socket.local_addr(),
+            Carrier::Tls(tls) => tls.socket().local_addr(),
+            Carrier::Stream(stream) => stream.local_addr(),
         }
     }
 
@@ -167,6 +197,8 @@ impl Connection {
     pub fn peer_addr(&self) -> SocketAddr {
         match &self.carrier {
             Carrier::Socket(socket) => socket.peer_addr(),
+            Carrier::Tls(tls) => tls.socket().peer_addr(),
+            Carrier::Stream(stream) => stream.peer_addr(),
         }
     }
 
@@ -175,6 +207,8 @@ impl Connection {
     pub fn transport(&self) -> Transport {
         match &self.carrier {
             Carrier::Socket(socket) => socket.transport(),
+            Carrier::Tls(tls) => tls.socket().transport(),
+            Carrier::Stream(stream) => stream.transport(),
         }
     }
 
@@ -183,6 +217,18 @@ impl Connection {
     pub fn in_force(&self) -> &InForce {
         match &self.carrier {
             Carrier::Socket(socket) => socket.in_force(),
+            Carrier::Tls(tls) => tls.in_force(),
+            Carrier::Stream(stream) => stream.in_force(),
+        }
+    }
+
+    /// What happened to the paths of a quic or mpquic connection so far, in order; empty for tcp and mptcp, whose
+    /// paths are the kernel's.
+    #[must_use]
+    pub fn path_events(&self) -> Vec<PathEvent> {
+        match &self.carrier {
+            Carrier::Socket(_) | Carrier::Tls(_) => Vec::new(),
+            Carrier::Stream(stream) => stream.path_events(),
         }
     }
 
@@ -193,6 +239,8 @@ impl Connection {
     pub fn telemetry(&self) -> io::Result<Telemetry> {
         match &self.carrier {
             Carrier::Socket(socket) => socket.telemetry(),
+            Carrier::Tls(tls) => tls.socket().telemetry(),
+            Carrier::Stream(stream) => Ok(stream.telemetry().into()),
         }
     }
 }

@@ -26,7 +26,7 @@ mod telemetry;
 mod tls;
 mod verdict;
 
-pub use connect::{ConnectError, ConnectOptions, MptcpUnavailable, connect, mptcp_available};
+pub use connect::{ConnectError, ConnectOptions, MptcpUnavailable, mptcp_available};
 pub use connection::{Connection, ReceiveError, SendError};
 pub use ledger::{ObservedSubflow, SubflowLedger};
 pub use listener::{AcceptError, BindError, ListenOptions, Listener};

@@ -37,6 +37,9 @@ pub struct InForce {
     pub receive_buffer_bytes: u64,
     /// Whether small segments are sent at once.
     pub no_delay: bool,
+    /// What it is encrypted with, e.g. `TLS 1.3 TLS13_AES_128_GCM_SHA256`; absent for clear text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub encryption: Option<String>,
 }
 
 /// The congestion control asked for cannot be had.
@@ -111,6 +114,12 @@ impl SocketOptions {
         Ok(())
     }
 
+    /// Sets both buffers of a socket, as far as this user may.
+    pub(crate) fn set_buffers(fd: BorrowedFd<'_>, send: u64, receive: u64) -> io::Result<()> {
+        set_buffer(fd, libc::SO_SNDBUFFORCE, libc::SO_SNDBUF, send)?;
+        set_buffer(fd, libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, receive)
+    }
+
     /// Checks on a connected socket what cannot be checked before (an unconnected mptcp socket takes any name).
     pub(crate) fn verify(&self, in_force: &InForce) -> Result<(), CongestionError> {
         match &self.congestion {
@@ -133,6 +142,7 @@ impl InForce {
             send_buffer_bytes: socket.send_buffer_size()? as u64,
             receive_buffer_bytes: socket.recv_buffer_size()? as u64,
             no_delay: socket.tcp_nodelay()?,
+            encryption: None,
         })
     }
 }

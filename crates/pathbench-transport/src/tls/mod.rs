@@ -2,8 +2,11 @@
 
 mod configuration;
 mod identity;
+mod layer;
+mod socket;
 mod trust;
 
 pub use configuration::{ALPN, TrustError, client_config, server_config};
 pub use identity::{IdentityError, ServerIdentity};
+pub(crate) use socket::{ClientSetup, HandshakeError, TlsAcceptor, TlsSocket};
 pub use trust::{CertificateFingerprint, InvalidFingerprint, Security, Trust};

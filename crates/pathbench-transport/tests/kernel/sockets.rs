@@ -1,13 +1,15 @@
 //! Connections over the kernel's tcp and mptcp.
 
-use crate::support::{Loopback, MonotonicClock, PATIENCE, listen, loopback, pair, to, transfer, wait_for};
+use crate::support::{
+    Loopback, MonotonicClock, PATIENCE, connect, listen, loopback, pair, to, transfer, wait_for,
+};
 use crate::tests;
 use pathbench_host::sysctl;
 use pathbench_record::time::Clock;
 use pathbench_record::transport::Transport;
 use pathbench_transport::{
     AcceptError, BindError, CongestionError, ConnectError, ConnectOptions, FallbackReason, Listener,
-    MptcpUnavailable, Negotiation, ReceiveError, SendError, SocketOptions, connect, mptcp_available,
+    MptcpUnavailable, Negotiation, ReceiveError, SendError, SocketOptions, mptcp_available,
 };
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::thread;
@@ -197,8 +199,9 @@ fn failures_to_connect_are_told_apart() {
         // poll(2) counts in whole milliseconds.
         assert!(waited >= Duration::from_millis(298) && waited < PATIENCE, "{waited:?}");
     }
-    let error = connect(Transport::Quic, &to(SocketAddr::from(([127, 0, 0, 1], 9)))).expect_err("later");
-    assert!(matches!(error, ConnectError::NoSuchTransport { transport: Transport::Quic }), "{error}");
+    let error =
+        connect(Transport::Quic, &to(SocketAddr::from(([127, 0, 0, 1], 9)))).expect_err("nobody to believe");
+    assert!(matches!(error, ConnectError::NoTrust { transport: Transport::Quic, .. }), "{error}");
 }
 
 fn a_connection_starts_where_it_is_told_to() {

@@ -6,8 +6,9 @@ use pathbench_host::namespace::NetNamespace;
 use pathbench_host::netlink::{IpNetwork, RouteSocket};
 use pathbench_record::time::{Clock, Timestamp};
 use pathbench_record::transport::Transport;
-use pathbench_transport::{ConnectOptions, Connection, Listener, SocketOptions, connect};
+use pathbench_transport::{ConnectError, ConnectOptions, Connection, Listener, Session, SocketOptions};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -83,6 +84,10 @@ pub(crate) fn loopback(last: u8) -> IpAddr {
 
 pub(crate) fn to(remote: SocketAddr) -> ConnectOptions {
     ConnectOptions::to(remote, PATIENCE)
+}
+
+pub(crate) fn connect(transport: Transport, options: &ConnectOptions) -> Result<Connection, ConnectError> {
+    Session::new(transport, options.clone(), Arc::new(MonotonicClock::new())).open()
 }
 
 pub(crate) fn listen(transport: Transport, address: IpAddr) -> Listener {
