@@ -15,7 +15,7 @@ use pathbench_traffic::client::{
 use pathbench_traffic::protocol::TestId;
 use pathbench_traffic::record::EndRecord;
 use pathbench_traffic::server::{Limits, Server, ServerOptions};
-use pathbench_transport::SocketOptions;
+use pathbench_transport::{CertificateFingerprint, QuicOptions, ServerIdentity, SocketOptions};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::io;
@@ -57,8 +57,27 @@ pub struct ServePlan {
     pub address: SocketAddr,
     /// Options of accepted connections.
     pub socket: SocketOptions,
+    /// What QUIC takes.
+    pub quic: QuicOptions,
+    /// Whether the server needs a certificate; it makes its own.
+    pub encrypted: bool,
     /// Interval of the kernel's figures per path.
     pub sample_interval: Duration,
+}
+
+impl ServePlan {
+    /// A server in clear text where the transport has that, with default options and a sample every 100 ms.
+    #[must_use]
+    pub fn new(transport: Transport, address: SocketAddr) -> Self {
+        Self {
+            transport,
+            address,
+            socket: SocketOptions::default(),
+            quic: QuicOptions::default(),
+            encrypted: matches!(transport, Transport::Quic | Transport::Mpquic),
+            sample_interval: Duration::from_millis(100),
+        }
+    }
 }
 
 /// What an agent answers, or tells unasked.
@@ -66,8 +85,13 @@ pub struct ServePlan {
 pub enum Notice {
     /// The agent is up.
     Ready,
-    /// The server listens on these addresses.
-    Serving(Vec<SocketAddr>),
+    /// The server listens.
+    Serving {
+        /// On these addresses.
+        addresses: Vec<SocketAddr>,
+        /// What its certificate is known by, where it has one.
+        fingerprint: Option<CertificateFingerprint>,
+    },
     /// The calibration responder listens here.
     Responding(Vec<SocketAddr>),
     /// The link measures this.
@@ -285,8 +309,19 @@ struct Held {
 
 impl Held {
     fn serve(&mut self, plan: ServePlan, clock: &Arc<dyn Clock>) -> Notice {
+        let identity = match plan.encrypted.then(|| ServerIdentity::self_made(&["pathbench".to_owned()])) {
+            None => None,
+            Some(Ok(identity)) => Some(Arc::new(identity)),
+            Some(Err(error)) => return Notice::Failed(error.to_string()),
+        };
+        let fingerprint = identity.as_ref().map(|identity| identity.fingerprint());
+        let mut listeners = vec![(plan.transport, plan.address)];
+        if matches!(plan.transport, Transport::Quic | Transport::Mpquic) {
+            // For records that were not handed over: to fetch them must not depend on what is measured.
+            listeners.push((Transport::Tcp, SocketAddr::new(loopback_of(plan.address), 0)));
+        }
         let options = ServerOptions {
-            listeners: vec![(plan.transport, plan.address)],
+            listeners,
             // In a lab the only client is the scenario's own.
             limits: Limits { max_duration: Duration::MAX, max_patience: Duration::MAX, ..Limits::default() },
             socket: plan.socket,
@@ -296,7 +331,7 @@ impl Held {
             Ok(server) => {
                 let addresses = server.addresses().iter().map(|&(_, address)| address).collect();
                 self.server = Some(server);
-                Notice::Serving(addresses)
+                Notice::Serving { addresses, fingerprint }
             }
             Err(error) => Notice::Failed(error.to_string()),
         }
@@ -304,23 +339,17 @@ impl Held {
 
     /// Fetched over loopback by the test protocol itself, as any client could fetch it over any path.
     fn record(&self, test: TestId, clock: &Arc<dyn Clock>) -> Notice {
-        let address = self.server.as_ref().and_then(|server| server.addresses().first().copied());
-        let Some((_, address)) = address else { return Notice::Record(Box::new(None)) };
-        let loopback: IpAddr =
-            if address.is_ipv4() { Ipv4Addr::LOCALHOST.into() } else { Ipv6Addr::LOCALHOST.into() };
-        let plan = FetchPlan {
-            transport: Transport::Tcp,
-            server: SocketAddr::new(loopback, address.port()),
-            local: None,
-            interface: None,
-            test,
-            end_test: true,
-            timeout: ANSWER_TIMEOUT,
-        };
-        match fetch_record(&plan, clock.as_ref()) {
-            Ok(kept) => Notice::Record(Box::new(Some(kept.record))),
-            Err(_) => Notice::Record(Box::new(None)),
-        }
+        let kept = self.server.as_ref().and_then(|server| {
+            let is_tcp = |(transport, _): &&(Transport, SocketAddr)| {
+                matches!(transport, Transport::Tcp | Transport::Mptcp)
+            };
+            let (_, address) = server.addresses().iter().find(is_tcp)?;
+            let server = SocketAddr::new(loopback_of(*address), address.port());
+            let plan =
+                FetchPlan { end_test: true, ..FetchPlan::new(Transport::Tcp, server, test, ANSWER_TIMEOUT) };
+            fetch_record(&plan, clock).ok()
+        });
+        Notice::Record(Box::new(kept.map(|kept| kept.record)))
     }
 
     fn respond(&mut self, address: IpAddr, clock: &Arc<dyn Clock>) -> Notice {
@@ -333,6 +362,11 @@ impl Held {
             Err(error) => Notice::Failed(error.to_string()),
         }
     }
+}
+
+/// The loopback address of the family of `address`.
+const fn loopback_of(address: SocketAddr) -> IpAddr {
+    if address.is_ipv4() { IpAddr::V4(Ipv4Addr::LOCALHOST) } else { IpAddr::V6(Ipv6Addr::LOCALHOST) }
 }
 
 /// Runs `work` on a thread of its own and tells what it returns, so that the channel's end is noticed meanwhile.

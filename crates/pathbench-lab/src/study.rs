@@ -1,23 +1,24 @@
 //! A study: every run of a plan, in seeded random order, each in a fresh lab, written down as it ends.
 
+mod assignment;
 mod run;
+mod setting;
 
 use crate::agent::AgentLauncher;
 use crate::assembly::AssembledRun;
 use crate::environment::EnvironmentError;
 use crate::order::{ScheduledRun, schedule};
-use crate::scenario::{Link, Plan, VariantPlan};
+use crate::scenario::{Link, PatternPlan, Plan, VariantPlan};
+use assignment::Assignment;
 use pathbench_record::directory::{ResultWriter, WriteError};
 use pathbench_record::document::{
-    HostRecord, LinkFigures, LinkRecord, ResultDocument, RunLink, RunRecord, SCHEMA, ScenarioRecord,
-    Variant,
+    HostRecord, LinkFigures, LinkRecord, ResultDocument, RunLink, RunRecord, ScenarioRecord, Variant,
 };
 use pathbench_record::summary::{measure_links, summarise};
 use pathbench_record::time::Clock;
 use pathbench_traffic::client::Progress;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 use thiserror::Error;
 
 /// A study could not go on. What had been written stays.
@@ -55,7 +56,7 @@ pub struct StudyOptions {
 /// Hears how a study goes on, for a live display.
 pub trait StudyObserver {
     /// Run `number` (from 1) of `total` begins.
-    fn on_run(&mut self, number: usize, total: usize, run: &ScheduledRun, expected: Option<Duration>);
+    fn on_run(&mut self, number: usize, total: usize, run: &ScheduledRun, pattern: &PatternPlan);
     /// The links of the run are being measured.
     fn on_calibration(&mut self);
     /// The links were measured.
@@ -80,17 +81,30 @@ pub fn conduct(
     writer: &mut ResultWriter,
     observer: &mut dyn StudyObserver,
 ) -> Result<ResultDocument, StudyError> {
-    let labels: Vec<_> = plan.variants.iter().map(|variant| variant.run.labels.as_slice()).collect();
-    let order = schedule(&labels, plan.repeat, plan.seed);
+    let variants: Vec<_> = plan
+        .variants
+        .iter()
+        .map(|variant| (variant.run.labels.as_slice(), variant.run.patterns.len()))
+        .collect();
+    let order = schedule(&variants, plan.repeat, plan.seed);
     let mut document = empty_document(plan, &options.host);
     for (index, scheduled) in order.iter().enumerate() {
         let variant = &plan.variants[scheduled.variant];
-        observer.on_run(index + 1, order.len(), scheduled, variant.run.duration);
-        let id = format!("{:02}-{}-r{}", index + 1, scheduled.label, scheduled.repetition);
-        let run =
-            run::Run { id, plan: variant, scheduled, options, clock, sample_interval: plan.sample_interval };
-        let AssembledRun { record, samples, events, deliveries } = run.conduct(observer)?;
+        let pattern = &variant.run.patterns[scheduled.pattern];
+        observer.on_run(index + 1, order.len(), scheduled, pattern);
+        let id = run_id(index + 1, scheduled, pattern, variant);
+        let assignment = Assignment {
+            plan: variant,
+            label: &scheduled.label,
+            pattern,
+            sample_interval: plan.sample_interval,
+            qlog: variant.run.quic.qlog.then(|| writer.path().join("qlog").join(&id)),
+            id,
+        };
+        let run = run::Run { assignment, repetition: scheduled.repetition, options, clock };
+        let AssembledRun { record, samples, events, deliveries, messages } = run.conduct(observer)?;
         writer.append_run(&samples, &events, &deliveries)?;
+        writer.append_messages(&messages)?;
         observer.on_record(&record);
         document.runs.push(record);
         conclude(plan, &mut document);
@@ -107,9 +121,15 @@ pub fn conduct(
     Ok(document)
 }
 
+/// Unique within the study; names the pattern where there are several.
+fn run_id(number: usize, scheduled: &ScheduledRun, pattern: &PatternPlan, variant: &VariantPlan) -> String {
+    let of_pattern =
+        if variant.run.patterns.len() > 1 { format!("-{}", pattern.name()) } else { String::new() };
+    format!("{number:02}-{}{of_pattern}-r{}", scheduled.label, scheduled.repetition)
+}
+
 fn empty_document(plan: &Plan, host: &HostRecord) -> ResultDocument {
     ResultDocument {
-        schema: SCHEMA.to_owned(),
         scenario: ScenarioRecord {
             name: plan.name.clone(),
             description: plan.description.clone(),

@@ -42,8 +42,12 @@ fn every_key_has_a_row_in_the_table_of_its_section() {
             "link" => between(&text, "## Links", "An end as a table:"),
             "end" => between(&text, "An end as a table:", "A router has"),
             "event" => between(&text, "## Events", "| action |"),
-            "run" => between(&text, "## Runs", "`[run.iperf]`:"),
-            "iperf" => between(&text, "`[run.iperf]`:", "## Key paths"),
+            "run" => between(&text, "## Runs", "`[run.ping]`:"),
+            "ping" => between(&text, "`[run.ping]`:", "`[run.bulk]`:"),
+            "bulk" => between(&text, "`[run.bulk]`:", "`[run.iperf]`:"),
+            "iperf" => between(&text, "`[run.iperf]`:", "`[run.interactive]`:"),
+            "interactive" => between(&text, "`[run.interactive]`:", "`[run.quic]`:"),
+            "quic" => between(&text, "`[run.quic]`:", "## Key paths"),
             "expectation" => between(&text, "To let an expectation", "The fields,"),
             // Documented in one sentence, or in the row of the key that holds them.
             "router" | "upload, download, forward, backward" => {

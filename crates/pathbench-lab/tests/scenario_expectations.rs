@@ -1,10 +1,9 @@
 //! Expectations against results: when they hold, when not, and in what words.
 
 use pathbench_lab::scenario::{ExpectationPlan, Overrides, Source, known_fields, plan};
-use pathbench_record::document::{DirectionRecord, Impact, Phase, RunLink};
+use pathbench_record::document::{DelayRecord, DirectionRecord, Impact, Phase, PingRecord, RunLink};
 use pathbench_record::document::{
-    Expectation, HostRecord, LinkMeasurement, MultipathRecord, Parameters, PathRecord, ResultDocument,
-    RunRecord, ScenarioRecord, Summary, Variant,
+    Expectation, LinkMeasurement, MultipathRecord, Parameters, PathRecord, ResultDocument, RunRecord, Variant,
 };
 use pathbench_record::event::Direction;
 use pathbench_record::sample::Side;
@@ -41,6 +40,7 @@ fn run(label: &str, direction: &str, repetition: u32) -> RunRecord {
         name: name.to_owned(),
         state: "open".to_owned(),
         share,
+        lost_bytes: Some(0),
         backup: Some(false),
         ..PathRecord::default()
     };
@@ -71,9 +71,19 @@ fn run(label: &str, direction: &str, repetition: u32) -> RunRecord {
                 goodput_mbps: Some(45.0),
                 delivered_bytes: 1,
                 stall_ms: Some(1.0),
-                delay_ms: None,
+                delay_ms: Some(DelayRecord::default()),
             })
             .into(),
+        encryption: Some("TLS 1.3".to_owned()),
+        handshake_ms: Some(1.0),
+        completion_ms: Some(1.0),
+        ping: Some(PingRecord {
+            median_ms: Some(1.0),
+            min_ms: Some(1.0),
+            max_ms: Some(1.0),
+            ..PingRecord::default()
+        }),
+        delay_ms: Some(DelayRecord::default()),
         impacts: vec![Impact {
             direction: Direction::Upload,
             kind: "down".to_owned(),
@@ -102,11 +112,7 @@ fn run(label: &str, direction: &str, repetition: u32) -> RunRecord {
 }
 
 fn document(runs: Vec<RunRecord>) -> ResultDocument {
-    ResultDocument {
-        seed: 1,
-        runs,
-        ..ResultDocument::default()
-    }
+    ResultDocument { seed: 1, runs, ..ResultDocument::default() }
 }
 
 fn verdict(line: &str, runs: &[RunRecord]) -> Expectation {
@@ -129,6 +135,10 @@ fn with(change: impl Fn(&mut RunRecord)) -> RunRecord {
 
 #[test]
 fn every_documented_field_is_found_in_a_run() {
+    let patterns = ["iperf", "ping", "bulk", "interactive"];
+    let scenario =
+        SCENARIO.replace("[matrix]", "pattern = [\"iperf\", \"ping\", \"bulk\", \"interactive\"]\n[matrix]");
+    let runs = patterns.map(|pattern| RunRecord { pattern: pattern.to_owned(), ..run("mptcp", "upload", 1) });
     for field in known_fields() {
         let field = field
             .replace("PATH", "wlan")
@@ -139,12 +149,69 @@ fn every_documented_field_is_found_in_a_run() {
         let mut lines =
             ["!= nothing", "> -1"].map(|value| format!("\"mptcp.{field}\" = \"{value}\"")).to_vec();
         lines.push(format!("\"mptcp.{field}\" = true"));
-        let sources = lines.iter().map(|line| Source::from_text("mine.toml", format!("{SCENARIO}{line}\n")));
+        let sources = lines.iter().map(|line| Source::from_text("mine.toml", format!("{scenario}{line}\n")));
         let plans: Vec<_> = sources.filter_map(|source| plan(&source, &Overrides::default()).ok()).collect();
         assert_eq!(plans.len(), 1, "{field} takes one type of value");
-        let verdict = plans[0].expectations[0].evaluate(&document(vec![run("mptcp", "upload", 1)]));
-        assert!(!verdict.found.contains("absent"), "{field}: {}", verdict.found);
+        let verdict = plans[0].expectations[0].evaluate(&document(runs.to_vec()));
+        let found = &verdict.found;
+        assert!(!found.contains("absent") && !found.contains("no valid run"), "{field}: {found}");
     }
+}
+
+#[test]
+fn a_pattern_narrows_and_a_figure_is_asked_of_the_patterns_that_have_it() {
+    let text = |lines: &str| {
+        let run = "[run]\ntransports = [\"tcp\"]\npattern = [\"ping\", \"iperf-upload\", \"iperf-download\", \"interactive\"]";
+        format!("name = \"x\"\n[[path]]\nname = \"eth\"\n{run}\n[expect]\n{lines}\n")
+    };
+    let planned = |lines: &str, overrides: &Overrides| {
+        plan(&Source::from_text("mine.toml", text(lines)), overrides).map_err(|mistakes| mistakes.to_string())
+    };
+    let of = |pattern: &str, goodput_mbps: Option<f64>| RunRecord {
+        id: pattern.to_owned(),
+        pattern: pattern.to_owned(),
+        variant: Variant::new(),
+        goodput_mbps,
+        ..run("tcp", "upload", 1)
+    };
+    let runs =
+        document(vec![of("ping", None), of("iperf-upload", Some(40.0)), of("iperf-download", Some(20.0))]);
+    for (line, held, found) in [
+        ("\"tcp.goodput_mbps\" = \"> 10\"", true, "20 in iperf-download, the furthest of 2 runs"),
+        ("\"tcp.iperf-upload.goodput_mbps\" = \"> 30\"", true, "40 in iperf-upload"),
+        ("\"median(tcp.iperf-download.goodput_mbps)\" = \"> 30\"", false, "20"),
+        ("\"tcp.completed\" = true", true, "true in all 3 runs"),
+        ("\"tcp.ping.median_ms\" = \"< 5\"", true, "1 in ping"),
+        ("\"tcp.ping.ping.median_ms\" = \"< 5\"", true, "1 in ping"),
+        ("\"tcp.interactive.delay_ms.max\" = \"< 5\"", false, "no valid run of tcp interactive"),
+    ] {
+        let plan = planned(line, &Overrides::default()).unwrap_or_else(|mistakes| panic!("{mistakes}"));
+        let verdict = plan.expectations[0].evaluate(&runs);
+        assert_eq!((verdict.held, verdict.found.as_str()), (held, found), "{line}");
+    }
+    let impossible = planned(
+        "\"tcp.ping.goodput_mbps\" = \"> 1\"\n\"tcp.completion_ms\" = \"> 1\"",
+        &Overrides::default(),
+    );
+    assert_eq!(
+        impossible.expect_err("no run can have them"),
+        "mine.toml:8: expect.\"tcp.ping.goodput_mbps\": a run of ping has no `goodput_mbps`; bulk, iperf, \
+         iperf-upload, iperf-download can have it\n\
+         mine.toml:9: expect.\"tcp.completion_ms\": a run of interactive, iperf-download, iperf-upload, ping has no \
+         `completion_ms`; bulk can have it"
+    );
+    let set = vec![("run.pattern".to_owned(), "ping".to_owned())];
+    let lines =
+        "\"tcp.goodput_mbps\" = \"> 1\"\n\"tcp.iperf-upload.completed\" = true\n\"tcp.completed\" = true";
+    let plan = planned(lines, &Overrides { set, ..Overrides::default() }).expect("valid");
+    assert_eq!(plan.expectations.len(), 1);
+    assert_eq!(
+        plan.left_out,
+        [
+            "tcp.goodput_mbps: a pattern with `goodput_mbps` does not run",
+            "tcp.iperf-upload.completed: `iperf-upload` does not run"
+        ]
+    );
 }
 
 #[test]

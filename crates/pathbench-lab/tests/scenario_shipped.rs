@@ -39,10 +39,10 @@ fn failover_takes_wlan_away_and_brings_it_back() {
     assert_eq!((plan.repeat, plan.seed, plan.variants.len()), (3, 1, 1));
     assert_eq!(plan.sample_interval, Duration::from_millis(100));
     let variant = &plan.variants[0];
-    assert_eq!(variant.run.duration, Some(Duration::from_secs(10)));
+    assert_eq!(variant.run.duration(), Some(Duration::from_secs(10)));
     let labels: Vec<_> = variant.run.labels.iter().map(ToString::to_string).collect();
     assert_eq!(labels, ["mptcp", "tcp@eth", "tcp@wlan"]);
-    let PatternPlan::Iperf(iperf) = &variant.run.pattern;
+    let PatternPlan::Iperf(iperf) = &variant.run.patterns[0] else { panic!("not iperf") };
     assert_eq!(iperf.patience, Duration::from_secs(3));
     assert_eq!(iperf.direction, DataDirection::Upload);
     assert_eq!(iperf.congestion.as_deref(), Some("cubic"));
@@ -83,7 +83,7 @@ fn aggregate_goes_both_ways_one_after_the_other() {
         .variants
         .iter()
         .map(|variant| {
-            let PatternPlan::Iperf(iperf) = &variant.run.pattern;
+            let PatternPlan::Iperf(iperf) = &variant.run.patterns[0] else { panic!("not iperf") };
             (variant.variant["run.iperf.direction"].as_str().expect("text").to_owned(), iperf.direction)
         })
         .collect();
@@ -120,7 +120,7 @@ fn the_command_line_changes_what_it_names() {
     assert_eq!(variant.events[1].at, Duration::from_secs(4));
     let labels: Vec<_> = variant.run.labels.iter().map(ToString::to_string).collect();
     assert_eq!(labels, ["mptcp", "tcp@eth", "tcp@wlan"]);
-    assert_eq!(variant.run.duration, Some(Duration::from_secs(5)));
+    assert_eq!(variant.run.duration(), Some(Duration::from_secs(5)));
     let record = serde_json::Value::Object(plan.overrides);
     assert_eq!(record["path.wlan.mtu"], 1400);
     assert_eq!(record["run.transports"], serde_json::json!(["mptcp", "tcp@*"]));
@@ -144,7 +144,7 @@ fn a_key_set_on_the_command_line_is_varied_no_longer() {
     let plan = shipped("aggregate-2x10g", &Overrides { set, ..Overrides::default() });
     assert_eq!(plan.variants.len(), 1);
     assert!(plan.variants[0].variant.is_empty());
-    let PatternPlan::Iperf(iperf) = &plan.variants[0].run.pattern;
+    let PatternPlan::Iperf(iperf) = &plan.variants[0].run.patterns[0] else { panic!("not iperf") };
     assert_eq!(iperf.direction, DataDirection::Both);
 }
 

@@ -35,7 +35,7 @@ fn a_path_without_anything_has_the_documented_defaults() {
         assert_eq!(model.queue_bytes(1500), None);
     }
     assert_eq!(addresses(&variant, "eth"), [vec!["10.83.0.1/24"], vec!["10.83.0.2/24"]]);
-    assert_eq!((variant.run.family, variant.run.duration), (Family::Ipv4, Some(Duration::from_secs(10))));
+    assert_eq!((variant.run.family, variant.run.duration()), (Family::Ipv4, Some(Duration::from_secs(10))));
 }
 
 #[test]

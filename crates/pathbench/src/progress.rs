@@ -2,7 +2,7 @@
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use pathbench_lab::order::ScheduledRun;
-use pathbench_lab::scenario::Plan;
+use pathbench_lab::scenario::{PatternPlan, Plan, VariantPlan};
 use pathbench_lab::study::StudyObserver;
 use pathbench_record::document::{RunLink, RunRecord};
 use pathbench_record::time::Timestamp;
@@ -31,8 +31,9 @@ impl Display {
     /// A display for a study of `plan`.
     pub(crate) fn new(plan: &Plan, quiet: bool) -> Self {
         let terminal = std::io::stderr().is_terminal();
-        let labels: usize = plan.variants.iter().map(|variant| variant.run.labels.len()).sum();
-        let runs = labels as u64 * u64::from(plan.repeat);
+        let of_variant = |variant: &VariantPlan| variant.run.labels.len() * variant.run.patterns.len();
+        let combinations: usize = plan.variants.iter().map(of_variant).sum();
+        let runs = combinations as u64 * u64::from(plan.repeat);
         let target =
             if terminal && !quiet { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
         let bar = ProgressBar::with_draw_target(Some(runs * STEPS_PER_RUN), target);
@@ -66,10 +67,10 @@ impl Display {
 }
 
 impl StudyObserver for Display {
-    fn on_run(&mut self, number: usize, total: usize, run: &ScheduledRun, expected: Option<Duration>) {
-        self.title = format!("run {number} of {total}: {}", run.label);
+    fn on_run(&mut self, number: usize, total: usize, run: &ScheduledRun, pattern: &PatternPlan) {
+        self.title = format!("run {number} of {total}: {} {}", run.label, pattern.name());
         self.number = number;
-        self.expected = expected;
+        self.expected = pattern.parameters().nominal_duration();
         (self.first, self.last) = (None, None);
         self.bar.set_position((number as u64 - 1) * STEPS_PER_RUN);
         self.say("building the lab");

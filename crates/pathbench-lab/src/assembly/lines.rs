@@ -72,7 +72,10 @@ pub(super) fn events(evidence: &Evidence<'_>, names: &PathNames, origin: Timesta
                 }
             }
             Notification::Link(told) => Event {
-                path: told.name.as_deref().and_then(|name| evidence.setting.path_of_interface(&seen.node, name)),
+                path: told
+                    .name
+                    .as_deref()
+                    .and_then(|name| evidence.setting.path_of_interface(&seen.node, name)),
                 ..event(seen.at, EventSource::Link, &seen.node, &told.change.to_string())
             },
         });

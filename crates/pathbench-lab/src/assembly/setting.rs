@@ -57,6 +57,9 @@ impl RunSetting {
             return of_client.map(|path| path.name.clone());
         }
         let of_others = self.far_interfaces.iter();
-        of_others.filter(|[of, name, _]| of == host && name == interface).map(|[_, _, path]| path.clone()).next()
+        of_others
+            .filter(|[of, name, _]| of == host && name == interface)
+            .map(|[_, _, path]| path.clone())
+            .next()
     }
 }

@@ -1,6 +1,6 @@
 //! `[expect]`: what must hold, read and checked against what a result has.
 
-use super::fields::{FieldKind, kind_of};
+use super::fields::{FieldKind, PATTERNS, is_field_of, kind_of};
 use super::keys;
 use super::mistake::{Ledger, MistakeKind};
 use super::section::Section;
@@ -44,13 +44,19 @@ pub enum Subject {
 pub struct Figure {
     /// `mptcp`, `tcp@wlan`.
     pub label: String,
+    /// Only of this pattern's runs; without it of every pattern's that has the field.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pattern: Option<String>,
     /// Path of a field in a run's record: `stall_ms`, `paths.wlan.share`.
     pub field: String,
 }
 
 impl fmt::Display for Figure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}", self.label, self.field)
+        match &self.pattern {
+            Some(pattern) => write!(f, "{}.{pattern}.{}", self.label, self.field),
+            None => write!(f, "{}.{}", self.label, self.field),
+        }
     }
 }
 
@@ -83,6 +89,8 @@ pub(super) struct Vocabulary {
     pub(super) labels: Vec<String>,
     /// Labels that the file has and the command line has taken away.
     pub(super) labels_gone: Vec<String>,
+    /// Patterns that will run, in any variant.
+    pub(super) patterns: Vec<&'static str>,
     /// Links of any variant.
     pub(super) links: Vec<String>,
     /// The variants that will run.
@@ -144,8 +152,8 @@ impl Reader<'_> {
         let target = self.comparison(value, subject.as_ref().map(|(_, kind)| *kind));
         let when = self.when(when)?;
         let ((subject, _), (comparison, target)) = (subject?, target?);
-        if let Some(label) = self.gone(&subject) {
-            return Some(Reading::LeftOut(format!("`{label}` does not run")));
+        if let Some(gone) = self.gone(&subject) {
+            return Some(Reading::LeftOut(format!("{gone} does not run")));
         }
         let applies = self.words.variants.iter().any(|variant| super::verdict::applies(&when, variant));
         if !applies && self.words.variants_changed {
@@ -228,7 +236,7 @@ impl Reader<'_> {
         Some(figure)
     }
 
-    /// `LABEL.FIELD`
+    /// `LABEL.FIELD` or `LABEL.PATTERN.FIELD`
     fn figure(&self, text: &str) -> Option<(Figure, FieldKind)> {
         let origin = &self.key.origin;
         let Some((label, field)) = text.split_once('.') else {
@@ -243,9 +251,11 @@ impl Reader<'_> {
             self.wrong(MistakeKind::Reference, origin, problem, choices(label, &known));
         }
         let links: Vec<_> = self.words.links.iter().map(String::as_str).collect();
+        let (pattern, field) = self.of_pattern(field, &links);
         match kind_of(field, &links) {
-            Ok(kind) if label_is_known => {
-                Some((Figure { label: label.to_owned(), field: field.to_owned() }, kind))
+            Ok(kind) if label_is_known && self.is_had_by_a_pattern(pattern, field) => {
+                let pattern = pattern.map(str::to_owned);
+                Some((Figure { label: label.to_owned(), pattern, field: field.to_owned() }, kind))
             }
             Ok(_) => None,
             Err((problem, remedy)) => {
@@ -255,13 +265,54 @@ impl Reader<'_> {
         }
     }
 
+    /// Takes the pattern off `PATTERN.FIELD`. `ping.median_ms` is a field, `ping.ping.median_ms` names both.
+    fn of_pattern<'f>(&self, field: &'f str, links: &[&str]) -> (Option<&'f str>, &'f str) {
+        match field.split_once('.') {
+            Some((pattern, rest)) if PATTERNS.contains(&pattern) && kind_of(field, links).is_err() => {
+                (Some(pattern), rest)
+            }
+            _ => (None, field),
+        }
+    }
+
+    /// Reports a field that no run of the pattern can have.
+    fn is_had_by_a_pattern(&self, pattern: Option<&str>, field: &str) -> bool {
+        let has = |pattern: &&str| is_field_of(field, pattern);
+        let all: Vec<&str> = PATTERNS.into_iter().filter(has).collect();
+        let patterns = pattern.map_or_else(|| self.words.patterns.clone(), |_| Vec::new());
+        if pattern.is_some_and(|pattern| is_field_of(field, pattern)) || patterns.iter().any(has) {
+            return true;
+        }
+        // A pattern that the command line chose instead leaves its expectations out, which is not for here.
+        if pattern.is_none() && self.words.variants_changed {
+            return true;
+        }
+        let of = pattern.map_or_else(|| patterns.join(", "), str::to_owned);
+        let problem = format!("a run of {of} has no `{field}`");
+        self.wrong(MistakeKind::Reference, &self.key.origin, problem, format!("{} can have it", all.join(", ")));
+        false
+    }
+
+    /// What of the subject does not run.
     fn gone(&self, subject: &Subject) -> Option<String> {
         let figures = match subject {
             Subject::Each(figure) | Subject::Median(figure) => vec![figure],
             Subject::Ratio(dividend, divisor) => vec![dividend, divisor],
         };
-        let runs = |figure: &&Figure| self.words.labels.contains(&figure.label);
-        figures.into_iter().find(|figure| !runs(figure)).map(|figure| figure.label.clone())
+        figures.into_iter().find_map(|figure| {
+            if !self.words.labels.contains(&figure.label) {
+                return Some(format!("`{}`", figure.label));
+            }
+            let runs = |pattern: &str| self.words.patterns.contains(&pattern);
+            match &figure.pattern {
+                Some(pattern) => (!runs(pattern)).then(|| format!("`{pattern}`")),
+                None => {
+                    let had =
+                        PATTERNS.into_iter().any(|known| runs(known) && is_field_of(&figure.field, known));
+                    (!had).then(|| format!("a pattern with `{}`", figure.field))
+                }
+            }
+        })
     }
 
     fn comparison(&self, item: &Item, kind: Option<FieldKind>) -> Option<(Comparison, Target)> {

@@ -14,7 +14,7 @@ pub(super) enum FieldKind {
 
 /// Fields by their path in [`pathbench_record::document::RunRecord`]; `PATH` stands for the name of a path or
 /// link, `N` for a number from 0, `NAME` for anything.
-const FIELDS: [(&str, FieldKind); 50] = [
+const FIELDS: [(&str, FieldKind); 78] = [
     ("completed", FieldKind::Flag),
     ("error", FieldKind::Text),
     ("goodput_mbps", FieldKind::Number),
@@ -24,6 +24,21 @@ const FIELDS: [(&str, FieldKind); 50] = [
     ("stall_ms", FieldKind::Number),
     ("recovery_ms", FieldKind::Number),
     ("dip", FieldKind::Number),
+    ("encrypted", FieldKind::Flag),
+    ("encryption", FieldKind::Text),
+    ("handshake_ms", FieldKind::Number),
+    ("completion_ms", FieldKind::Number),
+    ("ping.sent", FieldKind::Number),
+    ("ping.lost", FieldKind::Number),
+    ("ping.median_ms", FieldKind::Number),
+    ("ping.min_ms", FieldKind::Number),
+    ("ping.max_ms", FieldKind::Number),
+    ("delay_ms.messages", FieldKind::Number),
+    ("delay_ms.late", FieldKind::Number),
+    ("delay_ms.p50", FieldKind::Number),
+    ("delay_ms.p95", FieldKind::Number),
+    ("delay_ms.p99", FieldKind::Number),
+    ("delay_ms.max", FieldKind::Number),
     ("multipath.requested", FieldKind::Flag),
     ("multipath.negotiated", FieldKind::Flag),
     ("multipath.used", FieldKind::Flag),
@@ -36,6 +51,7 @@ const FIELDS: [(&str, FieldKind); 50] = [
     ("paths.PATH.bytes_delivered", FieldKind::Number),
     ("paths.PATH.share", FieldKind::Number),
     ("paths.PATH.retransmitted_bytes", FieldKind::Number),
+    ("paths.PATH.lost_bytes", FieldKind::Number),
     ("paths.PATH.mss_bytes", FieldKind::Number),
     ("paths.PATH.pmtu_bytes", FieldKind::Number),
     ("paths.PATH.rtt_ms", FieldKind::Number),
@@ -45,9 +61,21 @@ const FIELDS: [(&str, FieldKind); 50] = [
     ("directions.upload.goodput_mbps", FieldKind::Number),
     ("directions.upload.delivered_bytes", FieldKind::Number),
     ("directions.upload.stall_ms", FieldKind::Number),
+    ("directions.upload.delay_ms.messages", FieldKind::Number),
+    ("directions.upload.delay_ms.late", FieldKind::Number),
+    ("directions.upload.delay_ms.p50", FieldKind::Number),
+    ("directions.upload.delay_ms.p95", FieldKind::Number),
+    ("directions.upload.delay_ms.p99", FieldKind::Number),
+    ("directions.upload.delay_ms.max", FieldKind::Number),
     ("directions.download.goodput_mbps", FieldKind::Number),
     ("directions.download.delivered_bytes", FieldKind::Number),
     ("directions.download.stall_ms", FieldKind::Number),
+    ("directions.download.delay_ms.messages", FieldKind::Number),
+    ("directions.download.delay_ms.late", FieldKind::Number),
+    ("directions.download.delay_ms.p50", FieldKind::Number),
+    ("directions.download.delay_ms.p95", FieldKind::Number),
+    ("directions.download.delay_ms.p99", FieldKind::Number),
+    ("directions.download.delay_ms.max", FieldKind::Number),
     ("impacts.N.dip", FieldKind::Number),
     ("impacts.N.recovery_ms", FieldKind::Number),
     ("impacts.N.stall_ms", FieldKind::Number),
@@ -66,6 +94,35 @@ const FIELDS: [(&str, FieldKind); 50] = [
     ("counters.client.NAME", FieldKind::Counter),
     ("counters.server.NAME", FieldKind::Counter),
 ];
+
+/// The patterns, as runs and expectations name them.
+pub(super) const PATTERNS: [&str; 6] =
+    ["ping", "bulk", "iperf", "iperf-upload", "iperf-download", "interactive"];
+
+/// Fields that only runs of some patterns have, by their beginning.
+const OF_PATTERNS: [(&str, &[&str]); 13] = [
+    ("ping", &["ping"]),
+    ("completion_ms", &["bulk"]),
+    ("delay_ms", &["interactive"]),
+    ("directions.upload.delay_ms", &["interactive"]),
+    ("directions.download.delay_ms", &["interactive"]),
+    ("goodput_mbps", &TRANSFERS),
+    ("stall_ms", &TRANSFERS),
+    ("recovery_ms", &TRANSFERS),
+    ("dip", &TRANSFERS),
+    ("duration_ms", &TRANSFERS),
+    ("hung_ms", &TRANSFERS),
+    ("impacts", &TRANSFERS),
+    ("phases", &TRANSFERS),
+];
+const TRANSFERS: [&str; 4] = ["bulk", "iperf", "iperf-upload", "iperf-download"];
+
+/// Whether a run of `pattern` can have the field.
+pub(super) fn is_field_of(field: &str, pattern: &str) -> bool {
+    let begins =
+        |start: &str| field.strip_prefix(start).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+    OF_PATTERNS.iter().find(|(start, _)| begins(start)).is_none_or(|(_, have)| have.contains(&pattern))
+}
 
 /// The kind of the field, or what is wrong with its name.
 pub(super) fn kind_of(field: &str, links: &[&str]) -> Result<FieldKind, (String, String)> {

@@ -3,7 +3,7 @@
 pub(super) const SCENARIO: [&str; 9] =
     ["name", "description", "path", "link", "host", "router", "event", "run", "expect"];
 pub(super) const MATRIX: &str = "matrix";
-pub(super) const PATH: [&str; 14] = [
+pub(super) const PATH: [&str; 15] = [
     "name",
     "rate",
     "delay",
@@ -14,12 +14,13 @@ pub(super) const PATH: [&str; 14] = [
     "download",
     "mtu",
     "backup",
+    "weight",
     "engine",
     "tolerance",
     "client_address",
     "server_address",
 ];
-pub(super) const LINK: [&str; 13] = [
+pub(super) const LINK: [&str; 14] = [
     "name",
     "ends",
     "rate",
@@ -31,6 +32,7 @@ pub(super) const LINK: [&str; 13] = [
     "backward",
     "mtu",
     "backup",
+    "weight",
     "engine",
     "tolerance",
 ];
@@ -45,7 +47,7 @@ pub(super) const EVENT: [&str; 10] =
     ["at", "path", "link", "host", "action", "rate", "delay", "loss", "mtu", "queue"];
 /// Those of an event that only `action = "set"` takes.
 pub(super) const CHANGE: [&str; 5] = ["rate", "delay", "loss", "mtu", "queue"];
-pub(super) const RUN: [&str; 10] = [
+pub(super) const RUN: [&str; 17] = [
     "transports",
     "pattern",
     "duration",
@@ -55,8 +57,20 @@ pub(super) const RUN: [&str; 10] = [
     "client",
     "server",
     "family",
+    "tls",
+    "congestion",
+    "patience",
+    "ping",
+    "bulk",
     "iperf",
+    "interactive",
+    "quic",
 ];
+pub(super) const PING: [&str; 6] = ["count", "warm_up", "interval", "request", "response", "timeout"];
+pub(super) const BULK: [&str; 2] = ["bytes", "streams"];
+pub(super) const INTERACTIVE: [&str; 4] = ["interval", "request", "response", "linger"];
+pub(super) const QUIC: [&str; 7] =
+    ["scheduler", "srtt_above", "rto_above", "heartbeat", "silence", "congestion", "qlog"];
 pub(super) const IPERF: [&str; 10] = [
     "direction",
     "streams",
@@ -90,7 +104,11 @@ pub fn known_keys() -> Vec<(&'static str, Vec<&'static str>)> {
         ("route", ROUTE.to_vec()),
         ("event", EVENT.to_vec()),
         ("run", RUN.to_vec()),
+        ("ping", PING.to_vec()),
+        ("bulk", BULK.to_vec()),
         ("iperf", IPERF.to_vec()),
+        ("interactive", INTERACTIVE.to_vec()),
+        ("quic", QUIC.to_vec()),
         ("expectation", EXPECT.to_vec()),
     ]
 }

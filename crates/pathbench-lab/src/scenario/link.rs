@@ -31,6 +31,7 @@ pub(super) struct LinkDraft<'a> {
     pub(super) engine: Engine,
     pub(super) tolerance: f64,
     pub(super) backup: bool,
+    pub(super) weight: u32,
 }
 
 /// One end of a link before its addresses are settled.
@@ -87,6 +88,7 @@ fn draft<'a>(named: Named<'a>, ends: [EndDraft; 2], directions: [&str; 2]) -> Li
         engine: section.choice("engine", &engines).unwrap_or(Engine::Auto),
         tolerance: section.fraction("tolerance").unwrap_or(DEFAULT_TOLERANCE),
         backup: section.flag("backup").unwrap_or(false),
+        weight: section.integer("weight", 1..=1_000).map_or(1, |weight| weight as u32),
         named,
     }
 }

@@ -24,8 +24,6 @@ pub enum MistakeKind {
     Duplicate,
     /// Two values that do not go together.
     Conflict,
-    /// Something that this version knows but cannot do.
-    Unavailable,
 }
 
 /// One mistake in a scenario.

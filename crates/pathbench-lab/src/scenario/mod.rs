@@ -35,8 +35,8 @@ pub use keys::known_keys;
 pub use mistake::{Mistake, MistakeKind, Mistakes};
 pub use overrides::Overrides;
 pub use plan::{
-    Action, Change, DataDirection, EndpointPlan, Engine, EventPlan, Family, IperfPlan, Link, LinkEnd,
-    LinkModel, MptcpPlan, Node, PatternPlan, Plan, Queue, Role, RoutePlan, RunPlan, Topology, VariantPlan,
-    queue_bytes,
+    Action, BulkPlan, Change, DataDirection, EndpointPlan, Engine, EventPlan, Family, InteractivePlan,
+    IperfPlan, Link, LinkEnd, LinkModel, MptcpPlan, Node, PatternPlan, PingPlan, Plan, Queue, QuicPlan, Role,
+    RoutePlan, RunPlan, SocketPlan, Topology, VariantPlan, queue_bytes,
 };
 pub use validation::plan;

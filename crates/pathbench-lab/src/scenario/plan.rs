@@ -1,8 +1,14 @@
 //! What a valid scenario asks for, in types: nothing in here still needs checking.
 
+mod parameters;
+mod traffic;
+
+pub use traffic::{
+    BulkPlan, DataDirection, InteractivePlan, IperfPlan, PatternPlan, PingPlan, QuicPlan, RunPlan, SocketPlan,
+};
+
 use super::expect::ExpectationPlan;
 use pathbench_record::document::Variant;
-use pathbench_record::transport::TransportLabel;
 use pathbench_record::units::milliseconds;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -174,6 +180,8 @@ pub struct Link {
     pub tolerance: f64,
     /// Whether multipath transports treat it as a spare.
     pub backup: bool,
+    /// Part of the data that mpquic's `weighted` scheduler gives it, relative to the client's other links.
+    pub weight: u32,
 }
 
 impl Link {
@@ -337,86 +345,6 @@ impl Family {
             Self::Ipv6 => "IPv6",
         }
     }
-}
-
-/// What to run.
-#[derive(Debug, Clone, PartialEq)]
-pub struct RunPlan {
-    /// Each transport, with the path it is bound to where it is; `tcp@*` is already spread out.
-    pub labels: Vec<TransportLabel>,
-    /// The traffic.
-    pub pattern: PatternPlan,
-    /// How long data is sent, warm-up included; `None` when the run ends by bytes.
-    pub duration: Option<Duration>,
-    /// The host that opens connections.
-    pub client: String,
-    /// The host that accepts them.
-    pub server: String,
-    /// IP version of the connections.
-    pub family: Family,
-}
-
-/// A traffic pattern and its parameters.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum PatternPlan {
-    /// As much data as the connection carries.
-    Iperf(IperfPlan),
-}
-
-impl PatternPlan {
-    /// As in the scenario file and in results.
-    #[must_use]
-    pub const fn name(&self) -> &'static str {
-        match self {
-            Self::Iperf(_) => "iperf",
-        }
-    }
-}
-
-/// Which way a pattern's data goes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum DataDirection {
-    /// Client to server.
-    Upload,
-    /// Server to client.
-    Download,
-    /// Both at once.
-    Both,
-}
-
-/// Parameters of the iperf pattern. An absent value leaves the choice to the kernel, or sets no limit.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct IperfPlan {
-    /// Which way the data goes.
-    pub direction: DataDirection,
-    /// Parallel connections.
-    pub streams: u32,
-    /// Bytes per connection and direction after which the run ends.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub bytes: Option<u64>,
-    /// Limit of the sending application, per connection and direction.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rate_bps: Option<u64>,
-    /// Warm-up that goodput leaves out.
-    #[serde(rename = "omit_ms", with = "milliseconds")]
-    pub omit: Duration,
-    /// Congestion control of both ends.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub congestion: Option<String>,
-    /// `SO_SNDBUF` of the sending end.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub send_buffer_bytes: Option<u64>,
-    /// `SO_RCVBUF` of the receiving end.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub receive_buffer_bytes: Option<u64>,
-    /// Bytes per write; the pattern's own choice when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub block_bytes: Option<u32>,
-    /// The application gives up when its connection made no progress this long although data was outstanding.
-    #[serde(rename = "patience_ms", with = "milliseconds")]
-    pub patience: Duration,
 }
 
 mod optional_milliseconds {

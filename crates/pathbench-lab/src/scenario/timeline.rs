@@ -31,7 +31,7 @@ fn at(section: &Section<'_>, run: &RunPlan) -> Option<Duration> {
         section.missing("at", "\"3s\"");
     }
     let at = section.duration("at", Duration::ZERO..=LONGEST_RUN)?;
-    if let Some(duration) = run.duration.filter(|duration| at >= *duration) {
+    if let Some(duration) = run.duration().filter(|duration| at >= *duration) {
         let problem = format!("the event comes at {}, but the run ends at {}", Span(at), Span(duration));
         section.wrong(MistakeKind::Conflict, "at", problem, "give an earlier time, or a longer run.duration");
     }

@@ -204,6 +204,7 @@ fn finished(draft: &LinkDraft<'_>, addresses: [Vec<(std::net::IpAddr, u8)>; 2]) 
         engine: draft.engine,
         tolerance: draft.tolerance,
         backup: draft.backup,
+        weight: draft.weight,
     }
 }
 

@@ -1,22 +1,22 @@
-//! `[run]`: transports, pattern, how long and how often.
+//! `[run]`: transports, patterns, how long and how often.
+
+mod labels;
+mod pattern;
+mod quic;
+
+pub(super) use labels::labels;
 
 use super::keys;
 use super::mistake::MistakeKind;
-use super::plan::{DataDirection, Family, IperfPlan, PatternPlan, Role, RunPlan, Topology};
+use super::plan::{Family, Role, RunPlan, SocketPlan, Topology};
 use super::section::{Section, did_you_mean};
-use super::suggestion::choices;
 use super::topology::reaches;
-use super::tree::{Origin, Value};
-use pathbench_record::transport::{Transport, TransportLabel};
 use std::time::Duration;
 
-const DEFAULT_DURATION: Duration = Duration::from_secs(10);
 const DEFAULT_PATIENCE: Duration = Duration::from_secs(30);
 const DEFAULT_SAMPLE_INTERVAL: Duration = Duration::from_millis(100);
 const DEFAULT_SEED: u64 = 1;
 pub(super) const LONGEST_RUN: Duration = Duration::from_secs(24 * 3_600);
-/// The largest value of `SO_SNDBUF` that does not overflow when the kernel doubles it.
-const LARGEST_BUFFER_BYTES: u64 = 1 << 30;
 
 /// What the rest of the scenario must know of `[run]` before it can be read.
 pub(super) struct Ends {
@@ -54,19 +54,18 @@ pub(super) fn course(run: &Section<'_>) -> Course {
 /// Reads `[run]` in full.
 pub(super) fn read(run: &Section<'_>, ends: Ends, topology: &Topology) -> RunPlan {
     run.only("run", &keys::RUN);
-    run.choice("pattern", &[("iperf", ())]);
     check_ends(run, &ends, topology);
-    let iperf = run.section("iperf");
-    iperf.only("run.iperf", &keys::IPERF);
-    let plan = read_iperf(&iperf);
-    let duration = duration(run, &iperf, &plan);
+    let socket =
+        SocketPlan { congestion: congestion(run), patience: patience(run).unwrap_or(DEFAULT_PATIENCE) };
     RunPlan {
         labels: labels(run, &ends.client, topology),
-        pattern: PatternPlan::Iperf(plan),
-        duration,
+        patterns: pattern::read(run, &socket),
         client: ends.client,
         server: ends.server,
         family: ends.family,
+        tls: run.flag("tls").unwrap_or(false),
+        quic: quic::read(&run.section("quic")),
+        socket,
     }
 }
 
@@ -100,58 +99,17 @@ fn check_ends(run: &Section<'_>, ends: &Ends, topology: &Topology) {
     }
 }
 
-fn duration(run: &Section<'_>, iperf: &Section<'_>, plan: &IperfPlan) -> Option<Duration> {
-    let given = run.duration("duration", Duration::from_millis(100)..=LONGEST_RUN);
-    if run.has("duration") && iperf.has("bytes") {
-        let remedy = "remove one of the two";
-        run.wrong(
-            MistakeKind::Conflict,
-            "duration",
-            "the run ends by time or by run.iperf.bytes, not both",
-            remedy,
-        );
-        return given;
-    }
-    if iperf.has("bytes") {
-        return None;
-    }
-    let duration = given.unwrap_or(DEFAULT_DURATION);
-    if plan.omit >= duration {
-        let remedy = "give less than run.duration";
-        iperf.wrong(MistakeKind::Conflict, "omit", "the warm-up takes all of the run", remedy);
-    }
-    Some(duration)
-}
-
-fn read_iperf(iperf: &Section<'_>) -> IperfPlan {
-    let directions = [
-        ("upload", DataDirection::Upload),
-        ("download", DataDirection::Download),
-        ("both", DataDirection::Both),
-    ];
-    let buffers = 1_024..=LARGEST_BUFFER_BYTES;
-    let patience = Duration::from_millis(100)..=LONGEST_RUN;
-    IperfPlan {
-        direction: iperf.choice("direction", &directions).unwrap_or(DataDirection::Upload),
-        streams: iperf.integer("streams", 1..=128).unwrap_or(1) as u32,
-        bytes: iperf.bytes("bytes", 1..=1 << 50),
-        rate_bps: iperf.rate_bps("rate"),
-        omit: iperf.duration("omit", Duration::ZERO..=LONGEST_RUN).unwrap_or_default(),
-        congestion: congestion(iperf),
-        send_buffer_bytes: iperf.bytes("send_buffer", buffers.clone()),
-        receive_buffer_bytes: iperf.bytes("receive_buffer", buffers),
-        block_bytes: iperf.bytes("block", 1..=16 << 20).map(|bytes| bytes as u32),
-        patience: iperf.duration("patience", patience).unwrap_or(DEFAULT_PATIENCE),
-    }
+fn patience(section: &Section<'_>) -> Option<Duration> {
+    section.duration("patience", Duration::from_millis(100)..=LONGEST_RUN)
 }
 
 /// The name of a congestion control: below `TCP_CA_NAME_MAX` (include/net/tcp.h).
-fn congestion(iperf: &Section<'_>) -> Option<String> {
-    let name = iperf.text("congestion", "cubic")?;
+fn congestion(section: &Section<'_>) -> Option<String> {
+    let name = section.text("congestion", "cubic")?;
     let legal = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     if name.is_empty() || name.len() > 15 || !name.chars().all(legal) {
         let remedy = "give a name as in net.ipv4.tcp_available_congestion_control, \"cubic\" for example";
-        iperf.wrong(
+        section.wrong(
             MistakeKind::Value,
             "congestion",
             format!("`{name}` names no congestion control"),
@@ -160,75 +118,4 @@ fn congestion(iperf: &Section<'_>) -> Option<String> {
         return None;
     }
     Some(name.to_owned())
-}
-
-/// The transports in order, `@*` spread over the client's paths.
-pub(super) fn labels(run: &Section<'_>, client: &str, topology: &Topology) -> Vec<TransportLabel> {
-    let Some(texts) = run.texts("transports", "mptcp") else {
-        return [Transport::Tcp, Transport::Mptcp]
-            .map(|transport| TransportLabel { transport, path: None })
-            .into();
-    };
-    let is_empty_list =
-        matches!(run.get("transports").map(|item| &item.value), Some(Value::List(items)) if items.is_empty());
-    if is_empty_list {
-        run.wrong(
-            MistakeKind::Value,
-            "transports",
-            "names no transport",
-            "give some, as in [\"mptcp\", \"tcp\"]",
-        );
-    }
-    let paths: Vec<_> = topology.links_of(client).map(|(link, _)| link.name.as_str()).collect();
-    let mut labels: Vec<TransportLabel> = Vec::new();
-    for (text, origin) in texts {
-        for label in label(run, text, &origin, &paths) {
-            if labels.contains(&label) {
-                let problem = format!("`{label}` is there twice");
-                let remedy = "remove one; run.repeat says how often each runs";
-                run.ledger.add(MistakeKind::Duplicate, &origin, run.key("transports"), problem, remedy);
-            } else {
-                labels.push(label);
-            }
-        }
-    }
-    labels
-}
-
-fn label(run: &Section<'_>, text: &str, origin: &Origin, paths: &[&str]) -> Vec<TransportLabel> {
-    let wrong = |kind, problem: String, remedy: String| {
-        run.ledger.add(kind, origin, run.key("transports"), problem, remedy);
-        Vec::new()
-    };
-    let (name, path) = text.split_once('@').map_or((text, None), |(name, path)| (name, Some(path)));
-    let Ok(transport) = name.parse::<Transport>() else {
-        let guess =
-            did_you_mean(name, &["tcp", "mptcp"]).map_or_else(String::new, |guess| format!("{guess} "));
-        return wrong(
-            MistakeKind::Value,
-            format!("`{name}` is not a transport"),
-            format!("{guess}available are tcp and mptcp, tcp@PATH and tcp@*"),
-        );
-    };
-    if matches!(transport, Transport::Quic | Transport::Mpquic) {
-        return wrong(
-            MistakeKind::Unavailable,
-            format!("`{name}` is not available in this version"),
-            "use tcp or mptcp".to_owned(),
-        );
-    }
-    match path {
-        None => vec![TransportLabel { transport, path: None }],
-        Some("*") => {
-            paths.iter().map(|path| TransportLabel { transport, path: Some((*path).to_owned()) }).collect()
-        }
-        Some(path) if paths.contains(&path) => {
-            vec![TransportLabel { transport, path: Some(path.to_owned()) }]
-        }
-        Some(path) => wrong(
-            MistakeKind::Reference,
-            format!("`{text}`: the client has no path `{path}`"),
-            choices(path, paths),
-        ),
-    }
 }

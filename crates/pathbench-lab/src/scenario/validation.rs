@@ -8,13 +8,14 @@ use super::matrix::{self, Cell};
 use super::mistake::{Ledger, MistakeKind, Mistakes};
 use super::naming::NameOf;
 use super::overrides::{self, Overrides};
-use super::plan::{Plan, VariantPlan};
+use super::plan::{PatternPlan, Plan, VariantPlan};
 use super::section::Section;
 use super::syntax;
 use super::timeline;
 use super::topology;
 use super::traffic;
 use super::tree::{Item, Origin, Table, Value};
+use std::collections::BTreeSet;
 
 /// Reads a scenario with the overrides of the command line put in.
 ///
@@ -128,9 +129,12 @@ fn vocabulary(variants: &[VariantPlan], labels_gone: Vec<String>, overridden: bo
     let mut gone = Vec::new();
     extend(&mut gone, labels_gone);
     gone.retain(|label| !labels.contains(label));
+    let patterns: BTreeSet<_> =
+        variants.iter().flat_map(|variant| &variant.run.patterns).map(PatternPlan::name).collect();
     Vocabulary {
         labels,
         labels_gone: gone,
+        patterns: patterns.into_iter().collect(),
         links,
         variants: variants.iter().map(|variant| variant.variant.clone()).collect(),
         variants_changed: overridden,

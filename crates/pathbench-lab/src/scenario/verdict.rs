@@ -1,7 +1,7 @@
 //! Expectations held against a result.
 
 use super::expect::{Comparison, ExpectationPlan, Figure, Subject, Target};
-use super::fields::{FieldKind, kind_of};
+use super::fields::{FieldKind, is_field_of, kind_of};
 use pathbench_record::document::{Expectation, ResultDocument, RunRecord, Variant};
 use pathbench_record::statistics::median;
 use serde_json::Value;
@@ -20,6 +20,22 @@ struct Finding {
 impl Finding {
     fn not_held(found: impl Into<String>) -> Self {
         Self { found: found.into(), held: false }
+    }
+}
+
+impl Figure {
+    /// Whether the figure is one of this run's.
+    fn is_of(&self, run: &RunRecord) -> bool {
+        let meant = match &self.pattern {
+            Some(pattern) => *pattern == run.pattern,
+            None => is_field_of(&self.field, &run.pattern),
+        };
+        meant && self.label == run.label
+    }
+
+    fn runs_in_words(&self) -> String {
+        let of_pattern = self.pattern.as_ref().map_or_else(String::new, |pattern| format!(" {pattern}"));
+        format!("{}{of_pattern}", self.label)
     }
 }
 
@@ -50,9 +66,9 @@ impl ExpectationPlan {
     }
 
     fn each(&self, figure: &Figure, runs: &[&RunRecord]) -> Finding {
-        let runs: Vec<_> = runs.iter().filter(|run| run.label == figure.label).collect();
+        let runs: Vec<_> = runs.iter().filter(|run| figure.is_of(run)).collect();
         let Some(first) = runs.first() else {
-            return Finding::not_held(format!("no valid run of {}", figure.label));
+            return Finding::not_held(format!("no valid run of {}", figure.runs_in_words()));
         };
         // The value to show: the first that fails, else the one that comes nearest to failing.
         let mut shown: Option<(Value, &str)> = None;
@@ -85,14 +101,14 @@ impl ExpectationPlan {
         figures: &[&Figure],
         figure_of: impl Fn(&[&RunRecord]) -> Result<f64, String>,
     ) -> Finding {
-        let is_meant = |run: &&&RunRecord| figures.iter().any(|figure| figure.label == run.label);
+        let is_meant = |run: &&&RunRecord| figures.iter().any(|figure| figure.is_of(run));
         let mut variants: Vec<&Variant> = Vec::new();
         for run in runs.iter().filter(is_meant) {
             if !variants.contains(&&run.variant) {
                 variants.push(&run.variant);
             }
         }
-        let labels: Vec<_> = figures.iter().map(|figure| figure.label.as_str()).collect();
+        let labels: Vec<_> = figures.iter().map(|figure| figure.runs_in_words()).collect();
         let mut shown: Option<(f64, String)> = None;
         for variant in variants {
             let own: Vec<_> = runs.iter().copied().filter(|run| run.variant == *variant).collect();
@@ -154,13 +170,13 @@ impl ExpectationPlan {
 /// The median of the figure over `runs`, or why there is none.
 fn median_of(figure: &Figure, runs: &[&RunRecord]) -> Result<f64, String> {
     let mut values = Vec::new();
-    for run in runs.iter().filter(|run| run.label == figure.label) {
+    for run in runs.iter().filter(|run| figure.is_of(run)) {
         match value_of(figure, run).as_ref().and_then(Value::as_f64) {
             Some(value) => values.push(value),
             None => return Err(format!("{} is absent in {}", figure.field, run.id)),
         }
     }
-    median(&values).ok_or_else(|| format!("no valid run of {}", figure.label))
+    median(&values).ok_or_else(|| format!("no valid run of {}", figure.runs_in_words()))
 }
 
 /// The figure in the run's record.

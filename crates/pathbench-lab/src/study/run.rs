@@ -1,28 +1,24 @@
 //! One run: a fresh lab, links measured, the traffic with its events on time, both ends' records.
 
+use super::assignment::{Assignment, CONNECT_TIMEOUT};
 use super::{StudyError, StudyObserver, StudyOptions};
-use crate::agent::{AgentError, Notice, Request, ServePlan};
+use crate::agent::{AgentError, Notice, Request};
 use crate::assembly::{AssembledRun, Evidence, ExecutedEvent, assemble};
 use crate::calibration;
 use crate::environment::{Environment, EnvironmentError};
 use crate::kernel_watch::KernelWatch;
-use crate::order::ScheduledRun;
-use crate::scenario::{EventPlan, Link, PatternPlan, VariantPlan};
+use crate::scenario::{EventPlan, VariantPlan};
 use pathbench_host::counters::Counters;
 use pathbench_record::sample::Side;
 use pathbench_record::time::{Clock, Timestamp};
-use pathbench_traffic::client::{ClientOutcome, ClientPlan};
-use pathbench_traffic::iperf::{Amount, IperfParameters, TrafficDirection};
-use pathbench_traffic::protocol::TestId;
-use pathbench_transport::SocketOptions;
+use pathbench_traffic::client::ClientOutcome;
+use pathbench_transport::CertificateFingerprint;
 use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// How long a connection may take to open.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Beyond duration and patience: exchange of records over a bad path.
 const WRAP_UP: Duration = Duration::from_secs(20);
 /// A sleep that long before an event is left to the channel; the rest is waited out on the clock.
@@ -32,12 +28,17 @@ const STOP_INTERVAL: Duration = Duration::from_millis(200);
 
 /// One run and all that it needs.
 pub(super) struct Run<'a> {
-    pub(super) id: String,
-    pub(super) plan: &'a VariantPlan,
-    pub(super) scheduled: &'a ScheduledRun,
+    pub(super) assignment: Assignment<'a>,
+    pub(super) repetition: u32,
     pub(super) options: &'a StudyOptions,
     pub(super) clock: &'a Arc<dyn Clock>,
-    pub(super) sample_interval: Duration,
+}
+
+/// The server, ready.
+struct Serving {
+    address: SocketAddr,
+    /// What its certificate is known by, where it has one.
+    fingerprint: Option<CertificateFingerprint>,
 }
 
 /// What the traffic phase brought.
@@ -51,10 +52,14 @@ struct Traffic {
 }
 
 impl Run<'_> {
+    fn plan(&self) -> &VariantPlan {
+        self.assignment.plan
+    }
+
     /// Makes the run. Its failure is part of what it returns; an error means that no lab could be had.
     pub(super) fn conduct(self, observer: &mut dyn StudyObserver) -> Result<AssembledRun, StudyError> {
         let mut environment =
-            Environment::build(&self.plan.topology, &self.plan.run.server, &self.options.launcher)?;
+            Environment::build(&self.plan().topology, &self.plan().run.server, &self.options.launcher)?;
         let mut links = Vec::new();
         let mut invalid_because = Vec::new();
         if self.options.calibrate {
@@ -101,10 +106,10 @@ impl Run<'_> {
             }
         };
         assemble(&Evidence {
-            id: self.id.clone(),
-            plan: self.plan,
-            label: &self.scheduled.label,
-            repetition: self.scheduled.repetition,
+            id: self.assignment.id.clone(),
+            setting: &self.assignment.setting(),
+            label: self.assignment.label,
+            repetition: self.repetition,
             client,
             server,
             completed,
@@ -118,123 +123,40 @@ impl Run<'_> {
         })
     }
 
-    /// The link that the connection starts on: the one it is bound to, else the first that joins both hosts.
-    fn first_link(&self) -> Option<(&Link, usize)> {
-        let run = &self.plan.run;
-        let mut of_client = self.plan.topology.links_of(&run.client);
-        match &self.scheduled.label.path {
-            Some(name) => of_client.find(|(link, _)| link.name == *name),
-            None => of_client.next(),
-        }
-    }
-
-    /// The client's address on the first link and the server's address to connect to: on the same link where
-    /// both are on it, else the server's first of the family.
-    fn addresses(&self) -> Option<(IpAddr, String, IpAddr)> {
-        let run = &self.plan.run;
-        let (link, end) = self.first_link()?;
-        let local = link.ends[end].address(run.family)?;
-        let far = &link.ends[1 - end];
-        let remote = if far.node == run.server {
-            far.address(run.family)?
-        } else {
-            self.plan
-                .topology
-                .links_of(&run.server)
-                .find_map(|(link, end)| link.ends[end].address(run.family))?
-        };
-        Some((local, link.ends[end].interface.clone(), remote))
-    }
-
-    fn start_server(&self, environment: &Environment) -> Result<SocketAddr, StudyError> {
-        let run = &self.plan.run;
-        let (_, _, remote) = self.addresses().ok_or_else(|| EnvironmentError::NoSuchNode {
+    fn start_server(&self, environment: &Environment) -> Result<Serving, StudyError> {
+        let run = &self.assignment.plan.run;
+        let remote = self.assignment.server_address().ok_or_else(|| EnvironmentError::NoSuchNode {
             name: format!("{} with an {} address", run.server, run.family.title()),
             known: "none".to_owned(),
         })?;
-        let any: IpAddr = if remote.is_ipv4() { [0; 4].into() } else { [0_u16; 8].into() };
-        let plan = ServePlan {
-            transport: self.scheduled.label.transport,
-            address: SocketAddr::new(any, 0),
-            socket: self.socket_options(),
-            sample_interval: self.sample_interval,
-        };
-        let addresses =
+        let plan = self.assignment.serve_plan(remote);
+        let (addresses, fingerprint) =
             environment.ask(&run.server, &Request::Serve(plan), WRAP_UP, |notice| match notice {
-                Notice::Serving(addresses) => Some(addresses),
+                Notice::Serving { addresses, fingerprint } => Some((addresses, fingerprint)),
                 _ => None,
             })?;
         let port = addresses.first().map_or(0, SocketAddr::port);
-        Ok(SocketAddr::new(remote, port))
-    }
-
-    fn socket_options(&self) -> SocketOptions {
-        let PatternPlan::Iperf(iperf) = &self.plan.run.pattern;
-        SocketOptions {
-            congestion: iperf.congestion.clone(),
-            send_buffer_bytes: iperf.send_buffer_bytes,
-            receive_buffer_bytes: iperf.receive_buffer_bytes,
-            ..SocketOptions::default()
-        }
-    }
-
-    fn parameters(&self) -> IperfParameters {
-        let PatternPlan::Iperf(iperf) = &self.plan.run.pattern;
-        let streams = u64::from(iperf.streams);
-        IperfParameters {
-            direction: match iperf.direction {
-                crate::scenario::DataDirection::Upload => TrafficDirection::Upload,
-                crate::scenario::DataDirection::Download => TrafficDirection::Download,
-                crate::scenario::DataDirection::Both => TrafficDirection::Both,
-            },
-            streams: iperf.streams,
-            amount: match (iperf.bytes, self.plan.run.duration) {
-                (Some(bytes), _) => Amount::Bytes(bytes * streams),
-                (None, duration) => {
-                    Amount::Duration(duration.unwrap_or(Duration::from_secs(10)).saturating_sub(iperf.omit))
-                }
-            },
-            rate_bps: iperf.rate_bps.map(|rate_bps| rate_bps * streams),
-            omit: iperf.omit,
-            block_bytes: iperf.block_bytes.unwrap_or(IperfParameters::DEFAULT_BLOCK_BYTES),
-        }
-    }
-
-    fn client_plan(&self, server: SocketAddr) -> Option<ClientPlan> {
-        let PatternPlan::Iperf(iperf) = &self.plan.run.pattern;
-        let (local, interface, _) = self.addresses()?;
-        // Binding an mptcp socket to an interface would bind its further subflows to it, too.
-        let bound = !self.scheduled.label.transport.is_multipath();
-        Some(ClientPlan {
-            transport: self.scheduled.label.transport,
-            server,
-            local: Some(local),
-            interface: bound.then_some(interface),
-            socket: self.socket_options(),
-            test: test_id(&self.id),
-            parameters: self.parameters(),
-            sample_interval: self.sample_interval,
-            patience: iperf.patience,
-            connect_timeout: CONNECT_TIMEOUT,
-        })
+        Ok(Serving { address: SocketAddr::new(remote, port), fingerprint })
     }
 
     /// Runs the client and carries out the events until the client is done.
     fn traffic(
         &self,
         environment: &mut Environment,
-        server: SocketAddr,
+        server: Serving,
         observer: &mut dyn StudyObserver,
     ) -> Result<Traffic, StudyError> {
-        let client = self.plan.run.client.clone();
+        let client = self.plan().run.client.clone();
         let gone = |source: AgentError| EnvironmentError::Agent { node: client.clone(), source };
-        let plan = self.client_plan(server).ok_or_else(|| gone(AgentError::OutOfTurn))?;
-        let PatternPlan::Iperf(iperf) = &self.plan.run.pattern;
-        let longest = self.plan.run.duration.map(|duration| duration + iperf.patience + WRAP_UP);
+        let plan = self
+            .assignment
+            .client_plan(server.address, server.fingerprint)
+            .ok_or_else(|| gone(AgentError::OutOfTurn))?;
+        let longest = plan.parameters.nominal_duration().map(|nominal| nominal + plan.patience + WRAP_UP);
         environment.node(&client)?.agent().send(&Request::Transfer(Box::new(plan))).map_err(gone)?;
         let mut traffic = Traffic::default();
         let mut due: Option<Timestamp> = None;
-        let mut pending = self.plan.events.iter();
+        let mut pending = self.plan().events.iter();
         let mut next = pending.next();
         let begun = self.clock.now();
         while traffic.outcome.is_none() && traffic.failure.is_none() {
@@ -295,7 +217,7 @@ impl Run<'_> {
     }
 
     fn read_counters(&self, environment: &Environment) -> Result<BTreeMap<Side, Counters>, StudyError> {
-        let run = &self.plan.run;
+        let run = &self.plan().run;
         let mut counters = BTreeMap::new();
         for (side, host) in [(Side::Client, &run.client), (Side::Server, &run.server)] {
             counters.insert(side, environment.node(host)?.mib()?);
@@ -314,7 +236,7 @@ impl Run<'_> {
             return Ok(Some(record.clone()));
         }
         let request = Request::Record(outcome.client.test);
-        Ok(environment.ask(&self.plan.run.server, &request, WRAP_UP, |notice| match notice {
+        Ok(environment.ask(&self.plan().run.server, &request, WRAP_UP, |notice| match notice {
             Notice::Record(record) => Some(*record),
             _ => None,
         })?)
@@ -329,13 +251,4 @@ fn difference(
         .iter()
         .filter_map(|(side, before)| Some((*side, Counters::difference(before, after.get(side)?))))
         .collect()
-}
-
-/// Within a lab nobody guesses ids; the run's own name makes the test easy to find.
-fn test_id(run: &str) -> TestId {
-    let mut bytes = [0; 16];
-    for (byte, letter) in bytes.iter_mut().zip(run.bytes().rev()) {
-        *byte = letter;
-    }
-    TestId(bytes)
 }

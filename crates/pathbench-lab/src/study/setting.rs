@@ -8,7 +8,11 @@ use serde_json::{Map, Value};
 use std::net::IpAddr;
 
 /// The setting of a run of `pattern`, which is asked of the client as `parameters`.
-pub(super) fn of_plan(plan: &VariantPlan, pattern: &PatternPlan, parameters: PatternParameters) -> RunSetting {
+pub(super) fn of_plan(
+    plan: &VariantPlan,
+    pattern: &PatternPlan,
+    parameters: PatternParameters,
+) -> RunSetting {
     let (topology, run) = (&plan.topology, &plan.run);
     let paths = topology.links_of(&run.client).map(|(link, end)| ClientPath {
         name: link.name.clone(),

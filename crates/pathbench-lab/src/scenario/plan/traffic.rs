@@ -1,0 +1,209 @@
+//! What a valid `[run]` asks for: transports, patterns, and what each of them takes.
+
+use super::Family;
+use pathbench_record::transport::TransportLabel;
+use pathbench_record::units::milliseconds;
+use pathbench_transport::Scheduler;
+use serde::Serialize;
+use std::time::Duration;
+
+/// What to run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunPlan {
+    /// Each transport, with the path it is bound to where it is; `tcp@*` is already spread out.
+    pub labels: Vec<TransportLabel>,
+    /// The traffic; each transport runs each of them. At least one, no name twice.
+    pub patterns: Vec<PatternPlan>,
+    /// The host that opens connections.
+    pub client: String,
+    /// The host that accepts them.
+    pub server: String,
+    /// IP version of the connections.
+    pub family: Family,
+    /// Whether tcp and mptcp are encrypted, too.
+    pub tls: bool,
+    /// What the kernel's sockets take under every pattern.
+    pub socket: SocketPlan,
+    /// What quic and mpquic take.
+    pub quic: QuicPlan,
+}
+
+impl RunPlan {
+    /// How long the longest pattern sends, warm-up included; `None` when one of them ends by something else.
+    #[must_use]
+    pub fn duration(&self) -> Option<Duration> {
+        let durations: Option<Vec<Duration>> = self.patterns.iter().map(PatternPlan::duration).collect();
+        durations?.into_iter().max()
+    }
+}
+
+/// What the kernel's sockets and the application on them take, whatever the pattern.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SocketPlan {
+    /// Congestion control of both ends of tcp and mptcp; the kernel's choice when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub congestion: Option<String>,
+    /// The application gives up when its connection made no progress this long although data was outstanding.
+    #[serde(rename = "patience_ms", with = "milliseconds")]
+    pub patience: Duration,
+}
+
+/// A traffic pattern and its parameters.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PatternPlan {
+    /// Small requests, one after the other.
+    Ping(PingPlan),
+    /// A download of a given size, verified.
+    Bulk(BulkPlan),
+    /// As much data as the connection carries.
+    Iperf(IperfPlan),
+    /// Small requests both ways at a fixed pace.
+    Interactive(InteractivePlan),
+}
+
+impl PatternPlan {
+    /// As in the scenario file and in results. The two iperf patterns of the suite carry their direction.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Ping(_) => "ping",
+            Self::Bulk(_) => "bulk",
+            Self::Iperf(iperf) => match (iperf.named_by_direction, iperf.direction) {
+                (true, DataDirection::Upload) => "iperf-upload",
+                (true, DataDirection::Download) => "iperf-download",
+                _ => "iperf",
+            },
+            Self::Interactive(_) => "interactive",
+        }
+    }
+
+    /// How long data is sent, warm-up included; `None` for what ends by count or by bytes.
+    #[must_use]
+    pub const fn duration(&self) -> Option<Duration> {
+        match self {
+            Self::Ping(_) | Self::Bulk(_) => None,
+            Self::Iperf(iperf) => iperf.duration,
+            Self::Interactive(interactive) => Some(interactive.duration),
+        }
+    }
+}
+
+/// Which way a pattern's data goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DataDirection {
+    /// Client to server.
+    Upload,
+    /// Server to client.
+    Download,
+    /// Both at once.
+    Both,
+}
+
+/// Parameters of the ping pattern.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct PingPlan {
+    /// Requests that count.
+    pub count: u32,
+    /// Requests before them that do not.
+    pub warm_up: u32,
+    /// From one request to the next, or to the answer when that takes longer.
+    #[serde(rename = "interval_ms", with = "milliseconds")]
+    pub interval: Duration,
+    /// Size of a request.
+    pub request_bytes: u32,
+    /// Size of an answer.
+    pub response_bytes: u32,
+    /// A request whose answer takes longer counts as lost.
+    #[serde(rename = "timeout_ms", with = "milliseconds")]
+    pub timeout: Duration,
+}
+
+/// Parameters of the bulk pattern.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct BulkPlan {
+    /// Bytes to download, all streams together.
+    pub bytes: u64,
+    /// Parallel streams that share them.
+    pub streams: u32,
+}
+
+/// Parameters of the iperf pattern. An absent value leaves the choice to the kernel, or sets no limit.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct IperfPlan {
+    /// Which way the data goes.
+    pub direction: DataDirection,
+    /// Whether the pattern is one of the suite's two, whose names carry their direction.
+    #[serde(skip)]
+    pub named_by_direction: bool,
+    /// How long data is sent, warm-up included; `None` when the run ends by bytes.
+    #[serde(
+        rename = "duration_ms",
+        with = "super::optional_milliseconds",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub duration: Option<Duration>,
+    /// Parallel streams.
+    pub streams: u32,
+    /// Bytes per stream and direction after which the run ends.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<u64>,
+    /// Limit of the sending application, per stream and direction.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate_bps: Option<u64>,
+    /// Warm-up that goodput leaves out.
+    #[serde(rename = "omit_ms", with = "milliseconds")]
+    pub omit: Duration,
+    /// Congestion control of both ends of tcp and mptcp.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub congestion: Option<String>,
+    /// `SO_SNDBUF` of the sending end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub send_buffer_bytes: Option<u64>,
+    /// `SO_RCVBUF` of the receiving end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub receive_buffer_bytes: Option<u64>,
+    /// Bytes per write; the pattern's own choice when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub block_bytes: Option<u32>,
+    /// The application gives up when its connection made no progress this long although data was outstanding.
+    #[serde(rename = "patience_ms", with = "milliseconds")]
+    pub patience: Duration,
+}
+
+/// Parameters of the interactive pattern.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct InteractivePlan {
+    /// How long requests are sent.
+    #[serde(rename = "duration_ms", with = "milliseconds")]
+    pub duration: Duration,
+    /// From one request to the next, each way.
+    #[serde(rename = "interval_ms", with = "milliseconds")]
+    pub interval: Duration,
+    /// Size of a request.
+    pub request_bytes: u32,
+    /// Size of the answer to it.
+    pub response_bytes: u32,
+    /// How long to wait for the last acknowledgements after the last request.
+    #[serde(rename = "linger_ms", with = "milliseconds")]
+    pub linger: Duration,
+}
+
+/// What quic and mpquic take, whatever the pattern.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct QuicPlan {
+    /// Which path new data takes, at both ends.
+    pub scheduler: Scheduler,
+    /// A PING on every path this often, from both ends.
+    #[serde(rename = "heartbeat_ms", with = "milliseconds")]
+    pub heartbeat: Duration,
+    /// A path on which nothing was heard this long gets no new data while another path is heard.
+    #[serde(rename = "silence_ms", with = "milliseconds")]
+    pub silence: Duration,
+    /// Congestion control of both ends; the transport's choice when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub congestion: Option<String>,
+    /// Whether each run leaves a qlog of its connection in the result directory.
+    pub qlog: bool,
+}
