@@ -4,27 +4,16 @@
 
 mod support;
 
-use pathbench_lab::agent::{Notice, Request, ServePlan};
-use pathbench_lab::environment::Environment;
-use pathbench_lab::scenario::{Family, VariantPlan};
+use pathbench_lab::scenario::VariantPlan;
 use pathbench_record::statistics::{Pairing, median, median_ratio};
 use pathbench_record::transport::Transport;
-use pathbench_traffic::client::ClientPlan;
-use pathbench_traffic::iperf::{Amount, IperfParameters};
-use pathbench_traffic::protocol::TestId;
-use pathbench_transport::SocketOptions;
-use std::net::{IpAddr, SocketAddr};
+use pathbench_traffic::iperf::TrafficDirection;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
+use support::transfer::{self, Figures, addresses, build};
 
 const SCENARIO: &str =
     "name = \"generator\"\ndescription = \"one unshaped path\"\n[[path]]\nname = \"eth\"\n";
-
-/// Goodput and cost of one transfer.
-struct Figures {
-    gbps: f64,
-    cpu_seconds_per_gb: f64,
-}
 
 fn main() -> ExitCode {
     support::in_lab_namespaces(|| {
@@ -36,16 +25,20 @@ fn main() -> ExitCode {
 
 fn compare(rounds: u64, seconds: u64) -> Result<(), String> {
     let plan = support::variant(SCENARIO)?;
+    let pathbench = || {
+        transfer::pathbench(&plan, Transport::Tcp, TrafficDirection::Upload, seconds)
+            .map(|(figures, _)| figures)
+    };
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     println!("round  pathbench Gbit/s  CPU s/GB   iperf3 Gbit/s  CPU s/GB");
     for round in 0..rounds {
         // Who goes first alternates, so that neither always meets the warmer machine.
         let (a, b) = if round % 2 == 0 {
-            let ours = pathbench(&plan, seconds)?;
+            let ours = pathbench()?;
             (ours, iperf3(&plan, seconds)?)
         } else {
             let theirs = iperf3(&plan, seconds)?;
-            (pathbench(&plan, seconds)?, theirs)
+            (pathbench()?, theirs)
         };
         println!(
             "{:5}  {:16.2}  {:8.3}   {:13.2}  {:8.3}",
@@ -77,67 +70,6 @@ fn compare(rounds: u64, seconds: u64) -> Result<(), String> {
     Ok(())
 }
 
-fn addresses(plan: &VariantPlan) -> Result<(IpAddr, IpAddr), String> {
-    let link = plan.topology.links.first().ok_or("no link")?;
-    let of_end = |end: usize| link.ends[end].address(Family::Ipv4).ok_or("no address");
-    Ok((of_end(0)?, of_end(1)?))
-}
-
-fn build(plan: &VariantPlan) -> Result<Environment, String> {
-    Environment::build(&plan.topology, &plan.run.server, &support::launcher())
-        .map_err(|error| error.to_string())
-}
-
-fn pathbench(plan: &VariantPlan, seconds: u64) -> Result<Figures, String> {
-    let environment = build(plan)?;
-    let (local, remote) = addresses(plan)?;
-    let socket = SocketOptions { congestion: Some("cubic".to_owned()), ..SocketOptions::default() };
-    let sample_interval = Duration::from_millis(100);
-    let before = support::children_cpu();
-    let server = environment.node("server").map_err(|error| error.to_string())?.agent();
-    let serve = ServePlan {
-        socket: socket.clone(),
-        sample_interval,
-        ..ServePlan::new(Transport::Tcp, SocketAddr::new(remote, 0))
-    };
-    let address = server
-        .ask(&Request::Serve(serve), Duration::from_secs(5), |notice| match notice {
-            Notice::Serving { addresses, .. } => addresses.first().copied(),
-            _ => None,
-        })
-        .map_err(|error| error.to_string())?;
-    let client = environment.node("client").map_err(|error| error.to_string())?.agent();
-    let parameters = IperfParameters {
-        amount: Amount::Duration(Duration::from_secs(seconds)),
-        ..IperfParameters::default()
-    };
-    let transfer = ClientPlan {
-        local: Some(local),
-        socket,
-        sample_interval,
-        patience: Duration::from_secs(10),
-        ..ClientPlan::new(Transport::Tcp, address, TestId([7; 16]), parameters.into())
-    };
-    client.send(&Request::Transfer(Box::new(transfer))).map_err(|error| error.to_string())?;
-    let outcome = loop {
-        match client.next(Duration::from_secs(seconds + 20)).map_err(|error| error.to_string())? {
-            Some(Notice::Finished(outcome)) => break outcome,
-            Some(Notice::Failed(message)) => return Err(message),
-            Some(_) => {}
-            None => return Err("the transfer did not end".to_owned()),
-        }
-    };
-    let received = outcome.server.ok_or("no record of the server")?.deliveries;
-    // The agents are children: their time counts once they have been waited for.
-    drop(environment);
-    let (first, last) = received.first.zip(received.last).ok_or("nothing was received")?;
-    Ok(figures(
-        received.total_bytes() as f64,
-        last.since(first).as_secs_f64(),
-        support::children_cpu().saturating_sub(before),
-    ))
-}
-
 fn iperf3(plan: &VariantPlan, seconds: u64) -> Result<Figures, String> {
     let environment = build(plan)?;
     let (_, remote) = addresses(plan)?;
@@ -164,9 +96,5 @@ fn iperf3(plan: &VariantPlan, seconds: u64) -> Result<Figures, String> {
         serde_json::from_slice(&output.stdout).map_err(|error| error.to_string())?;
     let received = &result["end"]["sum_received"];
     let bytes = received["bytes"].as_f64().ok_or_else(|| format!("iperf3 failed: {}", result["error"]))?;
-    Ok(figures(bytes, received["seconds"].as_f64().unwrap_or(seconds as f64), cpu))
-}
-
-fn figures(bytes: f64, seconds: f64, cpu: Duration) -> Figures {
-    Figures { gbps: bytes * 8.0 / seconds / 1e9, cpu_seconds_per_gb: cpu.as_secs_f64() / (bytes / 1e9) }
+    Ok(Figures::of(bytes, received["seconds"].as_f64().unwrap_or(seconds as f64), cpu))
 }

@@ -1,6 +1,8 @@
 //! What the benchmarks share: the clock, the way into namespaces of their own, resource usage.
 #![allow(dead_code, reason = "each benchmark uses its part")]
 
+pub(crate) mod transfer;
+
 use pathbench_host::namespace::{Isolation, enter_lab, set_parent_death_signal_kill};
 use pathbench_lab::agent::AgentLauncher;
 use pathbench_lab::scenario::{Overrides, Source, VariantPlan, plan};
