@@ -12,6 +12,10 @@ pub(crate) enum Exit {
     Failed,
     /// Usage or bad input.
     BadInput,
+    /// No server could be reached.
+    Unreachable,
+    /// The server refused.
+    Refused,
     /// An expectation of the scenario did not hold.
     ExpectationNotHeld,
     /// A multipath transport fell back or used one path only.
@@ -27,6 +31,8 @@ impl Exit {
             Self::Done => 0,
             Self::Failed => 1,
             Self::BadInput => 2,
+            Self::Unreachable => 3,
+            Self::Refused => 4,
             Self::ExpectationNotHeld => 5,
             Self::MultipathNotUsed => 6,
             Self::HostCannot => 7,
@@ -41,6 +47,8 @@ impl Exit {
             Self::Done,
             Self::Failed,
             Self::BadInput,
+            Self::Unreachable,
+            Self::Refused,
             Self::ExpectationNotHeld,
             Self::MultipathNotUsed,
             Self::HostCannot,

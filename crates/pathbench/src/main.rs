@@ -11,7 +11,9 @@ mod lab;
 mod orchestrator;
 mod progress;
 mod report;
+mod result;
 mod signals;
+mod suite;
 mod terminal;
 
 use clap::Parser as _;
@@ -38,6 +40,7 @@ fn dispatch(command: Command) -> Result<Exit, Failure> {
         Command::Lab(LabCommand::List) => Ok(lab::catalogue::list()),
         Command::Lab(LabCommand::Show { name }) => lab::catalogue::show(&name),
         Command::Lab(LabCommand::Check { scenario }) => lab::catalogue::check(&scenario),
+        Command::Test(args) => suite::test(&args),
         Command::Report(args) => report::report(&args),
         Command::Orchestrate => orchestrator::orchestrate(),
         Command::Keep => orchestrator::keep::keep(),

@@ -15,7 +15,7 @@ use pathbench_lab::scenario;
 use pathbench_lab::study::{StudyError, StudyOptions, conduct};
 use pathbench_record::calendar::rfc3339_from_unix;
 use pathbench_record::directory::{ResultDirectory, ResultWriter, default_directory_name};
-use pathbench_record::document::{HostRecord, ResultDocument, RunRecord};
+use pathbench_record::document::{ResultDocument, RunRecord};
 use pathbench_record::time::Clock;
 use std::io::Read as _;
 use std::os::fd::AsFd as _;

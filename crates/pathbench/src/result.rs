@@ -1,0 +1,30 @@
+//! What every command that measures puts into its result, and what it leaves when it measured nothing.
+
+use pathbench_host::kernel;
+use pathbench_record::document::HostRecord;
+use std::fs;
+use std::path::Path;
+
+/// This machine; `privilege` is what the command had.
+pub(crate) fn host_record(privilege: &str, started: String) -> HostRecord {
+    HostRecord {
+        kernel: kernel::release().text,
+        machine: rustix::system::uname().machine().to_string_lossy().into_owned(),
+        cpus: kernel::cpu_count() as u32,
+        memory_bytes: kernel::memory_bytes(),
+        pathbench: env!("CARGO_PKG_VERSION").to_owned(),
+        privilege: privilege.to_owned(),
+        started,
+        default_congestion: kernel::default_congestion_control().unwrap_or_default(),
+    }
+}
+
+/// Removes a result directory in which nothing was written yet. A file that has content keeps it.
+pub(crate) fn remove_empty(directory: &Path) {
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        if entry.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.len() == 0) {
+            let _stays = fs::remove_file(entry.path());
+        }
+    }
+    let _not_empty = fs::remove_dir(directory);
+}

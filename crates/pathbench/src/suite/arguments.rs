@@ -1,0 +1,93 @@
+//! `pathbench test` as clap reads it.
+
+use clap::Args;
+use pathbench_record::transport::Transport;
+use pathbench_record::units::{Size, Span};
+use pathbench_transport::CertificateFingerprint;
+use std::path::PathBuf;
+
+/// Servers, what to run against the nearest of them, and where the result goes.
+#[derive(Debug, Clone, Args)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a flag of its own on the command line")]
+pub(crate) struct TestArgs {
+    /// The server: NAME, ADDRESS, HOST:PORT or [IPV6]:PORT; of several, the nearest one is tested
+    #[arg(required = true, value_name = "SERVER")]
+    pub(super) servers: Vec<String>,
+    /// Port of the servers, TCP and UDP
+    #[arg(long, value_name = "N", default_value_t = 4433, value_parser = clap::value_parser!(u16).range(1..))]
+    pub(super) port: u16,
+    /// A further UDP port to try QUIC on (repeatable)
+    #[arg(long = "quic-port", value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(super) quic_ports: Vec<u16>,
+    #[command(flatten)]
+    pub(super) access: AccessArgs,
+    #[command(flatten)]
+    pub(super) traffic: TrafficArgs,
+    /// Use IPv4 only
+    #[arg(short = '4', long = "ipv4", conflicts_with = "ipv6_only")]
+    pub(super) ipv4_only: bool,
+    /// Use IPv6 only
+    #[arg(short = '6', long = "ipv6")]
+    pub(super) ipv6_only: bool,
+    /// Where the result directory goes [default: pathbench-results/test-DATE]
+    #[arg(long, value_name = "DIR", env = "PATHBENCH_OUT")]
+    pub(super) out: Option<PathBuf>,
+    /// Print the result document as JSON instead of the summary
+    #[arg(long)]
+    pub(super) json: bool,
+    /// Write no report.html and no figures
+    #[arg(long)]
+    pub(super) no_report: bool,
+    /// No progress on stderr
+    #[arg(long, short)]
+    pub(super) quiet: bool,
+}
+
+/// What the server is known by, and what the server knows the client by.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct AccessArgs {
+    /// SHA-256 of the server's certificate, as `pathbench serve` prints it [default: the public's authorities]
+    #[arg(long, value_name = "HEX", conflicts_with = "ca")]
+    pub(super) fingerprint: Option<CertificateFingerprint>,
+    /// PEM file with the authority that signed the server's certificate
+    #[arg(long, value_name = "FILE")]
+    pub(super) ca: Option<PathBuf>,
+    /// What the server's operator gave you, where the server asks for it
+    #[arg(long, value_name = "T", env = "PATHBENCH_TOKEN", hide_env_values = true)]
+    pub(super) token: Option<String>,
+    /// Encrypt tcp and mptcp as well (quic and mpquic always are)
+    #[arg(long)]
+    pub(super) tls: bool,
+}
+
+/// What is run, how often, and over which paths.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct TrafficArgs {
+    /// Transports: tcp, mptcp, quic, mpquic [default: all that work]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub(super) transports: Vec<Transport>,
+    /// Patterns: ping, bulk, iperf-upload, iperf-download, interactive; iperf is both of its kind [default: all]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub(super) patterns: Vec<String>,
+    /// An interface to use, the preferred one first (repeatable) [default: all that have a route to the server]
+    #[arg(long = "path", value_name = "IFACE")]
+    pub(super) paths: Vec<String>,
+    /// Runs of each pattern on each transport
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(super) repeat: u32,
+    /// Seed of the order of the runs [default: a random one, which the result names]
+    #[arg(long, value_name = "N")]
+    pub(super) seed: Option<u64>,
+    /// How long iperf and interactive send
+    #[arg(long, value_name = "TIME", default_value = "7s")]
+    pub(super) duration: Span,
+    /// Size of the bulk download
+    #[arg(long, value_name = "SIZE", default_value = "10MB")]
+    pub(super) bulk_bytes: Size,
+    /// mpquic: which path data takes: lowest-rtt, round-robin, weighted, backup
+    #[arg(long, value_name = "NAME", default_value = "lowest-rtt")]
+    pub(super) scheduler: String,
+    /// Congestion control at this end: cubic, reno, bbr, … [default: the system's; cubic for QUIC]
+    #[arg(long, value_name = "NAME")]
+    pub(super) congestion: Option<String>,
+}

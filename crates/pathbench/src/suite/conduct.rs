@@ -1,0 +1,339 @@
+//! The suite's runs in their order: each is made, put together, written down, and judged by what happened meanwhile.
+
+use super::address::ServerName;
+use super::client::{Client, Target};
+use super::display::{Display, in_words};
+use super::multipath;
+use super::network::CLIENT;
+use super::plan::{SuitePattern, SuitePlan};
+use super::run::{self, Lookout, Seen};
+use super::ways::HostNetwork;
+use crate::exit::Failure;
+use pathbench_host::counters::Counters;
+use pathbench_lab::assembly::{AssembledRun, ClientPath, ClockOffset, Evidence, RunSetting, assemble};
+use pathbench_lab::order::{ScheduledRun, schedule};
+use pathbench_record::directory::ResultWriter;
+use pathbench_record::document::ResultDocument;
+use pathbench_record::sample::Side;
+use pathbench_record::summary::summarise;
+use pathbench_record::transport::{Transport, TransportLabel};
+use pathbench_traffic::client::{ClientError, ClientOutcome};
+use pathbench_traffic::iperf::{Amount, IperfParameters, TrafficDirection};
+use pathbench_traffic::protocol::RefusalCode;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+/// A transport that could not be opened this many times in a row is given up.
+const FAILURES: u32 = 2;
+/// Bytes each way of the exchange that tells how far the clocks of both ends are apart.
+const CLOCK_BYTES: u64 = 1000;
+const CLOCK_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// What the suite goes by.
+pub(super) struct Suite<'a> {
+    pub(super) client: &'a Client,
+    pub(super) plan: &'a SuitePlan,
+    pub(super) server: &'a ServerName,
+    /// Where each transport that works is run.
+    pub(super) places: BTreeMap<Transport, SocketAddr>,
+    /// Interfaces asked for; all when empty.
+    pub(super) interfaces: &'a [String],
+    pub(super) stop: &'a Arc<AtomicBool>,
+}
+
+/// What it knows by now.
+struct State {
+    offset: Option<ClockOffset>,
+    /// By transport and pattern, how long runs took.
+    took: BTreeMap<(Transport, usize), Vec<Duration>>,
+    failures: BTreeMap<Transport, u32>,
+    given_up: BTreeSet<Transport>,
+    notes: Vec<String>,
+    refused: bool,
+}
+
+/// How the suite ended.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Ending {
+    /// The user stopped it.
+    pub(super) stopped: bool,
+    /// The server refused in the middle of it.
+    pub(super) refused: bool,
+}
+
+impl Suite<'_> {
+    /// The ways to `address` now.
+    pub(super) fn ways(&self, address: SocketAddr) -> Result<Vec<ClientPath>, String> {
+        let network = HostNetwork::read().map_err(|error| error.to_string())?;
+        network.ways_over(self.interfaces, address)
+    }
+
+    /// The order of all runs, and about how long they take.
+    pub(super) fn order(&self, seed: u64) -> (Vec<ScheduledRun>, Duration) {
+        let labels: Vec<TransportLabel> =
+            self.places.keys().map(|&transport| TransportLabel { transport, path: None }).collect();
+        let order = schedule(&[(&labels, self.plan.patterns.len())], self.plan.repeat, seed);
+        let total = order.iter().map(|run| self.plan.patterns[run.pattern].expected(&[])).sum();
+        (order, total)
+    }
+
+    /// Makes all runs, each written to `writer` as it ends.
+    pub(super) fn conduct(
+        &self,
+        order: &[ScheduledRun],
+        lookout: &mut Lookout,
+        display: &mut Display,
+        writer: &mut ResultWriter,
+        document: &mut ResultDocument,
+    ) -> Result<Ending, Failure> {
+        let mut state = State {
+            offset: self.compare_clocks(),
+            took: BTreeMap::new(),
+            failures: BTreeMap::new(),
+            given_up: BTreeSet::new(),
+            notes: std::mem::take(&mut document.summary.notes),
+            refused: false,
+        };
+        display.begin(order.len());
+        let mut stopped = false;
+        for (index, scheduled) in order.iter().enumerate() {
+            if state.given_up.contains(&scheduled.label.transport) {
+                continue;
+            }
+            let rest = order.get(index..).unwrap_or_default();
+            let pattern = &self.plan.patterns[scheduled.pattern];
+            let what = format!("{} {}", scheduled.label, pattern.name);
+            display.run(index + 1, order.len(), &what, self.left(rest, &state));
+            let Some(run) = self.run(index + 1, scheduled, lookout, display, &mut state) else {
+                stopped = true;
+                state.notes.push(format!(
+                    "stopped by the user; {} of {} runs were not made",
+                    rest.len(),
+                    order.len()
+                ));
+                break;
+            };
+            writer.append_run(&run.samples, &run.events, &run.deliveries).map_err(Failure::failed)?;
+            writer.append_messages(&run.messages).map_err(Failure::failed)?;
+            display.finished(&run.record, self.left(rest.get(1..).unwrap_or_default(), &state));
+            document.runs.push(run.record);
+            document.summary.groups = summarise(&document.runs);
+            document.summary.notes.clone_from(&state.notes);
+            writer.write_partial(document).map_err(Failure::failed)?;
+            if state.refused || state.given_up.len() == self.places.len() {
+                break;
+            }
+        }
+        display.end();
+        document.summary.notes = state.notes;
+        Ok(Ending { stopped, refused: state.refused })
+    }
+
+    /// About how long `runs` take.
+    fn left(&self, runs: &[ScheduledRun], state: &State) -> Duration {
+        let to_be_made = runs.iter().filter(|run| !state.given_up.contains(&run.label.transport));
+        let expected = |run: &ScheduledRun| {
+            let took = state.took.get(&(run.label.transport, run.pattern));
+            self.plan.patterns[run.pattern].expected(took.map_or(&[], Vec::as_slice))
+        };
+        to_be_made.map(expected).sum()
+    }
+
+    /// A few bytes both ways over the first transport that works.
+    fn compare_clocks(&self) -> Option<ClockOffset> {
+        let (&transport, &address) = self.places.first_key_value()?;
+        let target = self.target(address, self.ways(address).unwrap_or_default());
+        let both = IperfParameters {
+            direction: TrafficDirection::Both,
+            amount: Amount::Bytes(CLOCK_BYTES),
+            ..IperfParameters::default()
+        };
+        let outcome = self.client.run_unwatched(transport, &target, both.into(), CLOCK_TIMEOUT);
+        ClockOffset::of_records(&outcome.client, outcome.server.as_ref()?)
+    }
+
+    fn target(&self, address: SocketAddr, ways: Vec<ClientPath>) -> Target {
+        Target { address, host: self.server.host.clone(), ways }
+    }
+
+    /// One run, put together; `None` when the user stopped it.
+    fn run(
+        &self,
+        number: usize,
+        scheduled: &ScheduledRun,
+        lookout: &mut Lookout,
+        display: &mut Display,
+        state: &mut State,
+    ) -> Option<AssembledRun> {
+        let transport = scheduled.label.transport;
+        let pattern = &self.plan.patterns[scheduled.pattern];
+        let address = *self.places.get(&transport)?;
+        let ways = self.ways(address).unwrap_or_else(|why| {
+            display.warn(&format!("pathbench: {why}"));
+            Vec::new()
+        });
+        self.look_before(number, &ways, lookout, display, state);
+        let target = self.target(address, ways.clone());
+        let plan = self.client.plan(transport, &target, pattern.parameters.clone());
+        let before = Counters::read().ok();
+        let begun = self.client.clock.now();
+        let mut seen = Seen::default();
+        let outcome = run::run(self.client, &plan, &ways, lookout, &mut seen, display, self.stop)?;
+        let ended = self.client.clock.now();
+        let after = Counters::read().ok();
+        let counters = before.zip(after).map(|(before, after)| Counters::difference(&before, &after));
+        self.learn(number, scheduled, &outcome, ended.since(begun), display, state);
+        let setting = self.setting(pattern, &ways);
+        let mut assembled = self.assemble(number, scheduled, &setting, outcome, &seen, counters, state);
+        let mut touched: Vec<String> = seen.changes.into_iter().map(|change| change.words).collect();
+        touched.dedup();
+        if !touched.is_empty() {
+            let record = &mut assembled.record;
+            record.valid = false;
+            record
+                .invalid_because
+                .push(format!("the network changed during the run: {}", touched.join(", ")));
+            record.touched_by = touched;
+        }
+        Some(assembled)
+    }
+
+    /// What has changed since the run before.
+    fn look_before(
+        &self,
+        number: usize,
+        ways: &[ClientPath],
+        lookout: &mut Lookout,
+        display: &Display,
+        state: &mut State,
+    ) {
+        let interfaces: Vec<String> = ways.iter().map(|way| way.interface.clone()).collect();
+        let mut seen = Seen::default();
+        lookout.look(&interfaces, &mut seen, display);
+        let words: Vec<String> = seen.changes.into_iter().map(|change| change.words).collect();
+        if !words.is_empty() {
+            state.notes.push(format!("the network changed before run {number}: {}", words.join(", ")));
+        }
+    }
+
+    /// What a run tells about those to come.
+    fn learn(
+        &self,
+        number: usize,
+        scheduled: &ScheduledRun,
+        outcome: &ClientOutcome,
+        took: Duration,
+        display: &Display,
+        state: &mut State,
+    ) {
+        let transport = scheduled.label.transport;
+        match &outcome.error {
+            None => {
+                state.took.entry((transport, scheduled.pattern)).or_default().push(took);
+                state.failures.remove(&transport);
+            }
+            Some(ClientError::Refused { code, message, .. }) if *code != RefusalCode::Busy => {
+                state.refused = true;
+                state.notes.push(format!("the server refused run {number}: {message}"));
+            }
+            Some(ClientError::Broken { .. }) => {}
+            Some(error) => {
+                let failures = state.failures.entry(transport).or_default();
+                *failures += 1;
+                if *failures >= FAILURES {
+                    state.given_up.insert(transport);
+                    let words =
+                        format!("{transport} became unusable and was given up after run {number}: {error}");
+                    display.warn(&format!("pathbench: {words}"));
+                    state.notes.push(words);
+                }
+            }
+        }
+    }
+
+    fn setting(&self, pattern: &SuitePattern, ways: &[ClientPath]) -> RunSetting {
+        RunSetting {
+            variant: BTreeMap::new(),
+            client: CLIENT.to_owned(),
+            server: "server".to_owned(),
+            server_address: Some(self.server.to_string()),
+            pattern: pattern.name.to_owned(),
+            parameters: pattern.parameters.clone(),
+            asked: pattern.asked(),
+            paths: ways.to_vec(),
+            far_interfaces: Vec::new(),
+            mptcp: multipath::kernel_setup(ways),
+        }
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "everything that is known of a run comes together here")]
+    fn assemble(
+        &self,
+        number: usize,
+        scheduled: &ScheduledRun,
+        setting: &RunSetting,
+        outcome: ClientOutcome,
+        seen: &Seen,
+        counters: Option<BTreeMap<String, i64>>,
+        state: &mut State,
+    ) -> AssembledRun {
+        let ClientOutcome { client, server, completed, error, hung } = outcome;
+        let mut notes = Vec::new();
+        let server = server.map(|server| {
+            let of_this = ClockOffset::of_records(&client, &server);
+            state.offset = match (state.offset, of_this) {
+                (Some(known), Some(of_this)) => Some(known.and(of_this)),
+                (known, of_this) => of_this.or(known),
+            };
+            let offset = state.offset.unwrap_or_else(|| ClockOffset::of_starts(&client, &server));
+            match state.offset {
+                None => notes.push(
+                    "the clocks of both ends could not be compared: the server's times are counted from the \
+                     moment at which the connection was open"
+                        .to_owned(),
+                ),
+                Some(offset) if !offset.may_be_none() => notes.push(format!(
+                    "the server's clock is another one: its times are right to ±{:.2} ms",
+                    offset.uncertainty().as_secs_f64() * 1e3
+                )),
+                Some(_) => {}
+            }
+            offset.apply(server)
+        });
+        let pattern = &setting.pattern;
+        let mut assembled = assemble(&Evidence {
+            id: format!("{number:02}-{}-{pattern}-r{}", scheduled.label, scheduled.repetition),
+            setting,
+            label: &scheduled.label,
+            repetition: scheduled.repetition,
+            gave_up: hung.map(|_| client.ended),
+            client: Some(client),
+            server,
+            completed,
+            error: error.map(|error| error.to_string()),
+            links: Vec::new(),
+            invalid_because: Vec::new(),
+            executed: Vec::new(),
+            notifications: seen.notifications.clone(),
+            counters: counters.into_iter().map(|counters| (Side::Client, counters)).collect(),
+        });
+        assembled.record.notes.extend(notes);
+        assembled
+    }
+}
+
+/// The line that says what is about to happen.
+pub(super) fn announcement(suite: &Suite<'_>, runs: usize, total: Duration, seed: u64) -> String {
+    let transports: Vec<&str> = suite.places.keys().map(|transport| transport.name()).collect();
+    let patterns: Vec<&str> = suite.plan.patterns.iter().map(|pattern| pattern.name).collect();
+    format!(
+        "{runs} runs: {} on {}, {} times, in the random order of seed {seed}; about {}",
+        patterns.join(", "),
+        transports.join(", "),
+        suite.plan.repeat,
+        in_words(total)
+    )
+}

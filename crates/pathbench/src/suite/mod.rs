@@ -1,0 +1,358 @@
+//! `test`: the suite against a server. The nearest of several is chosen, every transport is tried on every port, then
+//! each pattern runs on each transport that works, in seeded random order, while the host's network is watched.
+
+mod address;
+mod arguments;
+mod client;
+mod conduct;
+mod display;
+mod multipath;
+mod network;
+mod plan;
+mod probe;
+mod random;
+mod reachability;
+mod run;
+mod selection;
+mod ways;
+
+pub(crate) use arguments::TestArgs;
+
+use crate::clock::{MonotonicClock, unix_seconds};
+use crate::exit::{Exit, Failure};
+use crate::result::{host_record, remove_empty};
+use crate::{report, signals, terminal};
+use address::ServerName;
+use client::{Client, Wishes};
+use conduct::{Ending, Suite, announcement};
+use display::Display;
+use network::{Judge, NetworkWatch};
+use pathbench_record::calendar::rfc3339_from_unix;
+use pathbench_record::directory::{ResultWriter, default_directory_name};
+use pathbench_record::document::{AddressFamily, Reachability, ResultDocument, ScenarioRecord};
+use pathbench_record::transport::Transport;
+use pathbench_transport::mptcp_available;
+use plan::SuitePlan;
+use run::Lookout;
+use selection::{Asked, Search};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use ways::HostNetwork;
+
+/// Name of a result of this command.
+const NAME: &str = "test";
+
+pub(crate) fn test(args: &TestArgs) -> Result<Exit, Failure> {
+    let (plan, servers, client) = validate(args)?;
+    let stop = signals::stop_flag();
+    let mut display = Display::new(args.quiet);
+    let started = rfc3339_from_unix(unix_seconds() as i64);
+    // Made before anything is sent, so that nobody measures for minutes and then cannot write.
+    let created = match &args.out {
+        Some(out) => ResultWriter::create(out),
+        None => ResultWriter::create_beside(&default_directory_name(NAME, &started)),
+    };
+    let writer = created.map_err(Failure::bad_input)?;
+    let directory = writer.path().to_owned();
+    let mut document =
+        ResultDocument { seed: args.traffic.seed.unwrap_or_else(random::seed), ..ResultDocument::default() };
+    document.host = host_record("user", started);
+    let job = Job { args, plan: &plan, client: &client, stop: &stop };
+    let ending = job.measure(servers, &mut display, writer, &mut document);
+    display.end();
+    let (ending, ways) = ending.inspect_err(|_| {
+        // Where nothing was measured, no trace of it stays.
+        if document.runs.is_empty() {
+            remove_empty(&directory);
+        }
+    })?;
+    present(args, &directory, &document)?;
+    Ok(verdict(&plan, &document, ending, ways))
+}
+
+/// Everything that can be wrong before anything is sent.
+fn validate(args: &TestArgs) -> Result<(SuitePlan, Vec<ServerName>, Client), Failure> {
+    let mut mistakes = Vec::new();
+    let mut servers = Vec::new();
+    for given in &args.servers {
+        match ServerName::parse(given, args.port) {
+            Ok(server) => servers.push(server),
+            Err(mistake) => mistakes.push(mistake),
+        }
+    }
+    let plan = SuitePlan::of(&args.traffic);
+    if let Err(of_plan) = &plan {
+        mistakes.extend(of_plan.iter().cloned());
+    }
+    let access = &args.access;
+    if let Some(file) = &access.ca
+        && let Err(error) = std::fs::read(file)
+    {
+        mistakes.push(format!("--ca {}: {error}", file.display()));
+    }
+    let (Ok(plan), true) = (plan, mistakes.is_empty()) else {
+        return Err(Failure::bad_input(mistakes.join("\n")));
+    };
+    if plan.asks_for(Transport::Mptcp)
+        && let Err(unavailable) = mptcp_available()
+    {
+        return Err(Failure::host_cannot(unavailable));
+    }
+    let client = Client {
+        clock: Arc::new(MonotonicClock),
+        wishes: Wishes {
+            fingerprint: access.fingerprint,
+            ca: access.ca.clone(),
+            token: access.token.clone(),
+            tls: access.tls,
+            scheduler: plan.scheduler.clone(),
+            congestion: args.traffic.congestion.clone(),
+            bind: !args.traffic.paths.is_empty(),
+        },
+    };
+    Ok((plan, servers, client))
+}
+
+/// One call of the command.
+struct Job<'a> {
+    args: &'a TestArgs,
+    plan: &'a SuitePlan,
+    client: &'a Client,
+    stop: &'a Arc<AtomicBool>,
+}
+
+impl Job<'_> {
+    /// Chooses the server, finds out what works and makes all runs; returns how it ended, and how many ways there
+    /// were.
+    fn measure(
+        &self,
+        servers: Vec<ServerName>,
+        display: &mut Display,
+        mut writer: ResultWriter,
+        document: &mut ResultDocument,
+    ) -> Result<(Ending, usize), Failure> {
+        let (chosen, asked) = self.choose(servers, display)?;
+        document.servers = selection::records(&asked, Some(chosen));
+        let asked = asked.get(chosen).ok_or_else(|| Failure::failed("no server was chosen"))?;
+        document.scenario = self.scenario(&asked.server);
+        let mut suite = Suite {
+            client: self.client,
+            plan: self.plan,
+            server: &asked.server,
+            places: BTreeMap::new(),
+            interfaces: &self.args.traffic.paths,
+            stop: self.stop,
+        };
+        self.require_paths(&suite, asked)?;
+        document.reachability = self.reach(&suite, asked, display);
+        suite.places = reachability::choose(&document.reachability, &asked.addresses).into_iter().collect();
+        self.go_on()?;
+        let Some(&address) = suite.places.values().next() else {
+            return Err(nothing_works(&asked.server, &document.reachability));
+        };
+        let ways = suite.ways(address).map_err(Failure::failed)?;
+        document.summary.notes = self.notes(&suite, &ways, &document.reachability);
+        for note in &document.summary.notes {
+            display.line(&format!("note: {note}"));
+        }
+        let (order, total) = suite.order(document.seed);
+        display.line(&announcement(&suite, order.len(), total, document.seed));
+        let network = HostNetwork::read().map_err(Failure::failed)?;
+        let watch = NetworkWatch::start(&self.client.clock).map_err(Failure::failed)?;
+        let mut lookout = Lookout { watch, judge: Judge::knowing(&network) };
+        let ending = suite.conduct(&order, &mut lookout, display, &mut writer, document)?;
+        writer.finish(document).map_err(Failure::failed)?;
+        Ok((ending, ways.len()))
+    }
+
+    /// Asks all servers; the index of the nearest.
+    fn choose(&self, servers: Vec<ServerName>, display: &Display) -> Result<(usize, Vec<Asked>), Failure> {
+        let search = Search {
+            family: self.family(),
+            quic_ports: &self.args.quic_ports,
+            transports: if self.plan.named { &self.plan.transports } else { &[] },
+        };
+        let mut asked = Vec::new();
+        for server in servers {
+            asked.push(selection::ask(self.client, server, &search));
+            self.go_on()?;
+        }
+        let nearest = selection::nearest(&asked);
+        let lines = selection::lines(&asked, nearest);
+        match nearest {
+            Some(nearest) => {
+                lines.iter().for_each(|line| display.line(line));
+                Ok((nearest, asked))
+            }
+            None => {
+                // A server that was reached and said no is the better news.
+                let refused = asked.iter().any(|asked| asked.outcome.as_ref().is_err_and(|no| no.by_server));
+                let exit = if refused { Exit::Refused } else { Exit::Unreachable };
+                Err(Failure { exit, message: lines.join("\n") })
+            }
+        }
+    }
+
+    fn family(&self) -> Option<AddressFamily> {
+        match (self.args.ipv4_only, self.args.ipv6_only) {
+            (true, _) => Some(AddressFamily::Ipv4),
+            (_, true) => Some(AddressFamily::Ipv6),
+            _ => None,
+        }
+    }
+
+    /// An error when `--path` names something that leads to none of the server's addresses.
+    fn require_paths(&self, suite: &Suite<'_>, asked: &Asked) -> Result<(), Failure> {
+        if suite.interfaces.is_empty() {
+            return Ok(());
+        }
+        let mut refusals = Vec::new();
+        for &address in &asked.addresses {
+            match suite.ways(SocketAddr::new(address, asked.server.port)) {
+                Ok(_) => return Ok(()),
+                Err(why) => refusals.push(why),
+            }
+        }
+        Err(Failure::bad_input(refusals.join("\n")))
+    }
+
+    fn reach(&self, suite: &Suite<'_>, asked: &Asked, display: &Display) -> Vec<Reachability> {
+        let families = match self.family() {
+            Some(family) => vec![family],
+            None => vec![AddressFamily::Ipv4, AddressFamily::Ipv6],
+        };
+        let tries = reachability::tries(
+            &asked.server,
+            &asked.addresses,
+            &families,
+            &self.plan.transports,
+            &self.args.quic_ports,
+        );
+        let ways = |address| suite.ways(address);
+        let stopped = || self.stop.load(Ordering::Relaxed);
+        reachability::probe_all(self.client, &asked.server, &tries, &ways, &stopped, |one| {
+            let place = format!("{} over {}, port {}", one.transport, one.family.name(), one.port);
+            match (one.rtt_ms, &one.error) {
+                (Some(ms), _) => display.line(&format!("{place}: works, first answer after {ms:.1} ms")),
+                (None, Some(error)) => display.line(&format!("{place}: {error}")),
+                (None, None) => display.line(&format!("{place}: no answer")),
+            }
+        })
+    }
+
+    /// What a reader must know before the figures.
+    fn notes(
+        &self,
+        suite: &Suite<'_>,
+        ways: &[pathbench_lab::assembly::ClientPath],
+        reachability: &[Reachability],
+    ) -> Vec<String> {
+        let mut notes = Vec::new();
+        for &transport in &self.plan.transports {
+            if suite.places.contains_key(&transport) {
+                continue;
+            }
+            let why = reachability.iter().find(|one| one.transport == transport && one.error.is_some());
+            let why = why.and_then(|one| one.error.clone()).unwrap_or_default();
+            notes.push(format!("{transport} does not work here and is left out: {why}"));
+        }
+        if ways.len() < 2 && suite.places.keys().any(|transport| transport.is_multipath()) {
+            let name = ways.first().map_or("none is known", |way| way.name.as_str());
+            notes
+                .push(format!("this host has one path to the server ({name}): multipath has nothing to add"));
+        }
+        if suite.places.contains_key(&Transport::Mptcp) {
+            let setup = multipath::kernel_setup(ways);
+            notes.extend(setup.and_then(|setup| multipath::shortage(&setup, ways)));
+        }
+        if !self.args.access.tls && suite.places.keys().any(|transport| client::is_quic(*transport)) {
+            let clear = suite.places.keys().any(|transport| !client::is_quic(*transport));
+            if clear {
+                notes.push(
+                    "tcp and mptcp run in clear text, quic and mpquic encrypted; --tls encrypts all of them"
+                        .to_owned(),
+                );
+            }
+        }
+        notes
+    }
+
+    fn scenario(&self, server: &ServerName) -> ScenarioRecord {
+        let traffic = &self.args.traffic;
+        let overrides = [
+            ("repeat", Value::from(traffic.repeat)),
+            ("duration", traffic.duration.to_string().into()),
+            ("bulk-bytes", traffic.bulk_bytes.0.into()),
+            ("scheduler", traffic.scheduler.as_str().into()),
+            ("tls", self.args.access.tls.into()),
+        ];
+        ScenarioRecord {
+            name: NAME.to_owned(),
+            description: format!("The suite against {server}"),
+            origin: "command line".to_owned(),
+            text: String::new(),
+            overrides: overrides.into_iter().map(|(key, value)| (key.to_owned(), value)).collect(),
+        }
+    }
+
+    /// An error when the user wants to stop before anything was measured.
+    fn go_on(&self) -> Result<(), Failure> {
+        if self.stop.load(Ordering::Relaxed) {
+            return Err(Failure::failed("stopped by the user before anything was measured"));
+        }
+        Ok(())
+    }
+}
+
+fn nothing_works(server: &ServerName, reachability: &[Reachability]) -> Failure {
+    let mut lines = vec![format!("{server} answered, but no transport works")];
+    lines.extend(reachability.iter().filter_map(|one| {
+        let error = one.error.as_ref()?;
+        Some(format!("{} over {}, port {}: {error}", one.transport, one.family.name(), one.port))
+    }));
+    Failure { exit: Exit::Unreachable, message: lines.join("\n") }
+}
+
+/// Report, and the summary or the document on standard output.
+fn present(args: &TestArgs, directory: &Path, document: &ResultDocument) -> Result<(), Failure> {
+    if document.runs.is_empty() {
+        return Ok(());
+    }
+    let set = report::open(directory)?;
+    if !args.no_report {
+        report::write(std::slice::from_ref(&set), directory)?;
+    }
+    if args.json {
+        report::print_json(&set.document)
+    } else {
+        print!("{}", pathbench_report::terminal::summary(&set, terminal::style()));
+        Ok(())
+    }
+}
+
+/// The exit code that the result deserves, with the reason on stderr where the summary does not give it.
+fn verdict(plan: &SuitePlan, document: &ResultDocument, ending: Ending, ways: usize) -> Exit {
+    let disappointments = multipath::disappointments(plan, &document.runs, ways);
+    let missing = |transport: &Transport| {
+        plan.asks_for(*transport)
+            && !document.reachability.iter().any(|one| one.transport == *transport && one.reachable)
+    };
+    if ending.refused {
+        Exit::Refused
+    } else if ending.stopped || !document.runs.iter().any(|run| run.valid && run.completed) {
+        Exit::Failed
+    } else if plan.transports.iter().any(missing) {
+        Exit::Unreachable
+    } else if disappointments.is_empty() {
+        Exit::Done
+    } else {
+        for disappointment in disappointments {
+            eprintln!("pathbench: {disappointment}");
+        }
+        Exit::MultipathNotUsed
+    }
+}

@@ -1,0 +1,241 @@
+//! What is to be run, validated before anything is sent.
+
+use super::arguments::TrafficArgs;
+use pathbench_record::transport::Transport;
+use pathbench_traffic::iperf::{Amount, IperfParameters, TrafficDirection};
+use pathbench_traffic::pattern::{BulkParameters, InteractiveParameters, PatternParameters, PingParameters};
+use pathbench_transport::Scheduler;
+use serde_json::{Map, Value, json};
+use std::time::Duration;
+
+/// All transports, single-path ones before the multipath ones that share their way.
+pub(super) const TRANSPORTS: [Transport; 4] =
+    [Transport::Tcp, Transport::Mptcp, Transport::Quic, Transport::Mpquic];
+
+/// Pings of one run: enough for a median that one late answer does not move.
+const PINGS: u32 = 20;
+/// What a run takes beside its traffic: connections, the exchange of records.
+const OVERHEAD: Duration = Duration::from_millis(500);
+/// A bulk download is expected to take this long until one has been measured.
+const UNKNOWN_DOWNLOAD: Duration = Duration::from_secs(3);
+
+/// A pattern of the suite under its name in results.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct SuitePattern {
+    pub(super) name: &'static str,
+    pub(super) parameters: PatternParameters,
+}
+
+impl SuitePattern {
+    /// How long a run of it takes about; `measured`: how long earlier ones took.
+    pub(super) fn expected(&self, measured: &[Duration]) -> Duration {
+        match self.parameters.nominal_duration() {
+            // Of the linger, next to nothing is used.
+            _ if !measured.is_empty() => measured.iter().sum::<Duration>() / measured.len() as u32,
+            Some(nominal) => match &self.parameters {
+                PatternParameters::Interactive(interactive) => interactive.duration + OVERHEAD,
+                _ => nominal + OVERHEAD,
+            },
+            None => UNKNOWN_DOWNLOAD,
+        }
+    }
+
+    /// Its parameters as the user knows them.
+    pub(super) fn asked(&self) -> Map<String, Value> {
+        let ms = |time: Duration| json!(time.as_secs_f64() * 1e3);
+        let asked = match &self.parameters {
+            PatternParameters::Ping(ping) => json!({
+                "count": ping.count,
+                "warm_up": ping.warm_up,
+                "interval_ms": ms(ping.interval),
+                "request_bytes": ping.request_bytes,
+                "response_bytes": ping.response_bytes,
+                "timeout_ms": ms(ping.timeout),
+            }),
+            PatternParameters::Bulk(bulk) => json!({ "bytes": bulk.bytes, "streams": bulk.streams }),
+            PatternParameters::Iperf(iperf) => json!({
+                "direction": self.name.trim_start_matches("iperf-"),
+                "streams": iperf.streams,
+                "duration_ms": self.parameters.nominal_duration().map(ms),
+                "omit_ms": ms(iperf.omit),
+            }),
+            PatternParameters::Interactive(interactive) => json!({
+                "duration_ms": ms(interactive.duration),
+                "interval_ms": ms(interactive.interval),
+                "request_bytes": interactive.request_bytes,
+                "response_bytes": interactive.response_bytes,
+                "linger_ms": ms(interactive.linger),
+            }),
+        };
+        match asked {
+            Value::Object(map) => map,
+            _ => Map::new(),
+        }
+    }
+
+    /// Whether it sends enough to need more than one path.
+    pub(super) const fn fills_paths(&self) -> bool {
+        matches!(self.parameters, PatternParameters::Iperf(_))
+    }
+}
+
+/// The suite as asked for.
+#[derive(Debug, Clone)]
+pub(super) struct SuitePlan {
+    pub(super) patterns: Vec<SuitePattern>,
+    /// Those to try.
+    pub(super) transports: Vec<Transport>,
+    /// Whether the user named them.
+    pub(super) named: bool,
+    pub(super) repeat: u32,
+    pub(super) scheduler: Scheduler,
+}
+
+impl SuitePlan {
+    /// Reads the arguments; all mistakes at once, each with what would be right.
+    pub(super) fn of(args: &TrafficArgs) -> Result<Self, Vec<String>> {
+        let mut mistakes = Vec::new();
+        let patterns = patterns(args, &mut mistakes);
+        for pattern in &patterns {
+            if let Err(wrong) = pattern.parameters.validate() {
+                mistakes.extend(wrong.iter().map(|wrong| format!("{}: {wrong}", pattern.name)));
+            }
+        }
+        let scheduler = scheduler(&args.scheduler).unwrap_or_else(|mistake| {
+            mistakes.push(mistake);
+            Scheduler::default()
+        });
+        let named = !args.transports.is_empty();
+        let transports: Vec<Transport> = TRANSPORTS
+            .into_iter()
+            .filter(|transport| !named || args.transports.contains(transport))
+            .collect();
+        for (index, path) in args.paths.iter().enumerate() {
+            if args.paths[..index].contains(path) {
+                mistakes.push(format!("--path {path} is given twice"));
+            }
+        }
+        if mistakes.is_empty() {
+            Ok(Self { patterns, transports, named, repeat: args.repeat, scheduler })
+        } else {
+            Err(mistakes)
+        }
+    }
+
+    /// Whether the user asked for this transport by name.
+    pub(super) fn asks_for(&self, transport: Transport) -> bool {
+        self.named && self.transports.contains(&transport)
+    }
+}
+
+const PATTERNS: [&str; 5] = ["ping", "bulk", "iperf-upload", "iperf-download", "interactive"];
+
+fn patterns(args: &TrafficArgs, mistakes: &mut Vec<String>) -> Vec<SuitePattern> {
+    for asked in &args.patterns {
+        if asked != "iperf" && !PATTERNS.contains(&asked.as_str()) {
+            mistakes.push(format!("`{asked}` is not a pattern; known are {} and iperf", PATTERNS.join(", ")));
+        }
+    }
+    let wanted = |name: &str| {
+        args.patterns.is_empty()
+            || args.patterns.iter().any(|asked| {
+                asked == name || name.strip_prefix(asked.as_str()).is_some_and(|rest| rest.starts_with('-'))
+            })
+    };
+    let parameters = |name| match name {
+        "ping" => PatternParameters::Ping(PingParameters { count: PINGS, ..PingParameters::default() }),
+        "bulk" => {
+            PatternParameters::Bulk(BulkParameters { bytes: args.bulk_bytes.0, ..BulkParameters::default() })
+        }
+        "interactive" => PatternParameters::Interactive(InteractiveParameters {
+            duration: args.duration.0,
+            ..InteractiveParameters::default()
+        }),
+        _ => PatternParameters::Iperf(IperfParameters {
+            direction: match name {
+                "iperf-upload" => TrafficDirection::Upload,
+                _ => TrafficDirection::Download,
+            },
+            amount: Amount::Duration(args.duration.0),
+            ..IperfParameters::default()
+        }),
+    };
+    let wanted = PATTERNS.into_iter().filter(|name| wanted(name));
+    wanted.map(|name| SuitePattern { name, parameters: parameters(name) }).collect()
+}
+
+fn scheduler(name: &str) -> Result<Scheduler, String> {
+    let known = [Scheduler::LowestRtt, Scheduler::RoundRobin, Scheduler::Weighted, Scheduler::backup()];
+    let names: Vec<&str> = known.iter().map(Scheduler::name).collect();
+    let refusal = format!("`{name}` is not a scheduler; known are {}", names.join(", "));
+    known.into_iter().find(|scheduler| scheduler.name() == name).ok_or(refusal)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser as _;
+
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        traffic: TrafficArgs,
+    }
+
+    fn plan(arguments: &[&str]) -> Result<SuitePlan, Vec<String>> {
+        let line = Line::try_parse_from([&["test"], arguments].concat()).unwrap();
+        SuitePlan::of(&line.traffic)
+    }
+
+    #[test]
+    fn without_wishes_everything_is_run() {
+        let plan = plan(&[]).unwrap();
+        let names: Vec<&str> = plan.patterns.iter().map(|pattern| pattern.name).collect();
+        assert_eq!(names, PATTERNS);
+        assert_eq!((plan.transports.len(), plan.repeat, plan.named), (4, 3, false));
+        assert!(plan.patterns.iter().all(|pattern| !pattern.asked().is_empty()));
+        assert!(!plan.asks_for(Transport::Mptcp));
+    }
+
+    #[test]
+    fn wishes_choose_and_iperf_is_both_of_its_kind() {
+        let plan =
+            plan(&["--transports", "mptcp,tcp", "--patterns", "iperf,ping", "--duration", "2s"]).unwrap();
+        let names: Vec<&str> = plan.patterns.iter().map(|pattern| pattern.name).collect();
+        assert_eq!(names, ["ping", "iperf-upload", "iperf-download"]);
+        assert_eq!(plan.transports, [Transport::Tcp, Transport::Mptcp]);
+        assert!(plan.asks_for(Transport::Mptcp));
+        assert_eq!(plan.patterns[1].parameters.nominal_duration(), Some(Duration::from_secs(2)));
+    }
+
+    #[test]
+    fn all_mistakes_are_told_at_once() {
+        let wrong = [
+            "--patterns",
+            "pong",
+            "--scheduler",
+            "best",
+            "--path",
+            "eth0",
+            "--path",
+            "eth0",
+            "--bulk-bytes",
+            "0",
+        ];
+        let mistakes = plan(&wrong).unwrap_err();
+        for words in ["`pong` is not a pattern", "`best` is not a scheduler", "eth0 is given twice"] {
+            assert!(mistakes.iter().any(|mistake| mistake.contains(words)), "{words}: {mistakes:?}");
+        }
+        let empty = plan(&["--bulk-bytes", "0"]).unwrap_err();
+        assert!(empty[0].starts_with("bulk: "), "{empty:?}");
+    }
+
+    #[test]
+    fn what_was_measured_replaces_what_was_expected() {
+        let plan = plan(&[]).unwrap();
+        let bulk = &plan.patterns[1];
+        assert_eq!(bulk.expected(&[]), UNKNOWN_DOWNLOAD);
+        assert_eq!(bulk.expected(&[Duration::from_secs(1), Duration::from_secs(3)]), Duration::from_secs(2));
+        assert!(plan.patterns[4].expected(&[]) < Duration::from_secs(8), "the linger is hardly ever used");
+    }
+}

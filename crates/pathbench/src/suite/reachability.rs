@@ -1,0 +1,225 @@
+//! Which transport reaches the server: each × IPv4 and IPv6 × each port, one connection and one ping.
+
+use super::address::ServerName;
+use super::client::{Client, Target, is_quic};
+use super::probe::{self, Answer};
+use pathbench_lab::assembly::ClientPath;
+use pathbench_record::document::{AddressFamily, Reachability, UnreachableBecause};
+use pathbench_record::transport::Transport;
+use pathbench_traffic::client::ClientError;
+use pathbench_transport::mptcp_available;
+use std::net::{IpAddr, SocketAddr};
+
+/// One thing to try.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Try {
+    pub(super) transport: Transport,
+    pub(super) family: AddressFamily,
+    /// `None` where the server has no address of the family.
+    pub(super) address: Option<IpAddr>,
+    pub(super) port: u16,
+}
+
+/// What is to be tried, single-path transports before the multipath one that shares their way.
+pub(super) fn tries(
+    server: &ServerName,
+    addresses: &[IpAddr],
+    families: &[AddressFamily],
+    transports: &[Transport],
+    quic_ports: &[u16],
+) -> Vec<Try> {
+    let mut tries = Vec::new();
+    for &family in families {
+        let address = addresses.iter().copied().find(|&at| super::address::family(at) == family);
+        for &transport in transports {
+            let mut ports = vec![server.port];
+            if is_quic(transport) {
+                ports.extend(quic_ports.iter().filter(|port| **port != server.port));
+            }
+            tries.extend(ports.into_iter().map(|port| Try { transport, family, address, port }));
+        }
+    }
+    tries
+}
+
+/// Tries one after the other, until `stopped`; a multipath transport is spared where its single-path one got no answer.
+pub(super) fn probe_all(
+    client: &Client,
+    server: &ServerName,
+    tries: &[Try],
+    ways: &dyn Fn(SocketAddr) -> Result<Vec<ClientPath>, String>,
+    stopped: &dyn Fn() -> bool,
+    mut tell: impl FnMut(&Reachability),
+) -> Vec<Reachability> {
+    let mut found: Vec<Reachability> = Vec::new();
+    for &tried in tries {
+        if stopped() {
+            break;
+        }
+        let result = match silent_sibling(&found, tried) {
+            Some(sibling) => Err((
+                UnreachableBecause::Timeout,
+                format!("not tried, for {sibling} got no answer there either"),
+            )),
+            None => probe_one(client, server, tried, ways),
+        };
+        let reachability = record(server, tried, result);
+        tell(&reachability);
+        found.push(reachability);
+    }
+    found
+}
+
+/// The single-path transport on the same port that got no answer at all.
+fn silent_sibling(found: &[Reachability], tried: Try) -> Option<Transport> {
+    let sibling = match tried.transport {
+        Transport::Mptcp => Transport::Tcp,
+        Transport::Mpquic => Transport::Quic,
+        Transport::Tcp | Transport::Quic => return None,
+    };
+    let same = |one: &&Reachability| {
+        (one.transport, one.family, one.port) == (sibling, tried.family, tried.port)
+            && one.error_kind == Some(UnreachableBecause::Timeout)
+    };
+    found.iter().find(same).map(|one| one.transport)
+}
+
+type Probed = Result<Answer, (UnreachableBecause, String)>;
+
+fn probe_one(
+    client: &Client,
+    server: &ServerName,
+    tried: Try,
+    ways: &dyn Fn(SocketAddr) -> Result<Vec<ClientPath>, String>,
+) -> Probed {
+    let Some(address) = tried.address else {
+        let message = format!("{server} has no {} address", tried.family.name());
+        return Err((UnreachableBecause::NoRoute, message));
+    };
+    if tried.transport == Transport::Mptcp
+        && let Err(unavailable) = mptcp_available()
+    {
+        return Err((UnreachableBecause::Other, unavailable.to_string()));
+    }
+    let address = SocketAddr::new(address, tried.port);
+    let ways = ways(address).map_err(|why| (UnreachableBecause::NoRoute, why))?;
+    let target = Target { address, host: server.host.clone(), ways };
+    probe::ping(client, tried.transport, &target, 1, 0)
+        .map_err(|error: ClientError| (probe::class_of(&error), error.to_string()))
+}
+
+fn record(server: &ServerName, tried: Try, result: Probed) -> Reachability {
+    let (answer, error) = match result {
+        Ok(answer) => (Some(answer), None),
+        Err(error) => (None, Some(error)),
+    };
+    let (error_kind, error) = error.unzip();
+    Reachability {
+        server: server.to_string(),
+        transport: tried.transport,
+        family: tried.family,
+        port: tried.port,
+        reachable: answer.is_some(),
+        rtt_ms: answer.as_ref().and_then(Answer::first_ms),
+        error,
+        error_kind,
+    }
+}
+
+/// Where each transport that works is run: all of them on the family on which most work, IPv6 only where IPv4 is not
+/// better (as the resolver prefers), on the first port that answers.
+pub(super) fn choose(found: &[Reachability], addresses: &[IpAddr]) -> Vec<(Transport, SocketAddr)> {
+    let transports = [Transport::Tcp, Transport::Mptcp, Transport::Quic, Transport::Mpquic];
+    // In the resolver's order of preference.
+    let mut families: Vec<AddressFamily> = Vec::new();
+    for &address in addresses {
+        if !families.contains(&super::address::family(address)) {
+            families.push(super::address::family(address));
+        }
+    }
+    let working = |family: AddressFamily| {
+        transports.iter().filter(|transport| found.iter().any(|one| works(one, **transport, family))).count()
+    };
+    // A stable sort keeps the resolver's order among equals.
+    families.sort_by_key(|&family| std::cmp::Reverse(working(family)));
+    let place = |transport: &Transport| {
+        families.iter().find_map(|&family| {
+            let one = found.iter().find(|one| works(one, *transport, family))?;
+            let address = addresses.iter().copied().find(|&at| super::address::family(at) == family)?;
+            Some((*transport, SocketAddr::new(address, one.port)))
+        })
+    };
+    transports.iter().filter_map(place).collect()
+}
+
+fn works(one: &Reachability, transport: Transport, family: AddressFamily) -> bool {
+    one.transport == transport && one.family == family && one.reachable
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALL: [Transport; 4] = [Transport::Tcp, Transport::Mptcp, Transport::Quic, Transport::Mpquic];
+    const BOTH: [AddressFamily; 2] = [AddressFamily::Ipv4, AddressFamily::Ipv6];
+
+    fn server() -> ServerName {
+        ServerName::parse("example.net", 443).unwrap()
+    }
+
+    fn addresses() -> Vec<IpAddr> {
+        ["2001:db8::7", "192.0.2.7"].iter().map(|text| text.parse().unwrap()).collect()
+    }
+
+    fn found(works: impl Fn(&Try) -> bool) -> Vec<Reachability> {
+        let tries = tries(&server(), &addresses(), &BOTH, &ALL, &[6121, 443]);
+        let answer = Answer { rtts: vec![std::time::Duration::from_millis(3)], lost: 0, handshake: None };
+        tries
+            .into_iter()
+            .map(|tried| {
+                let result = if works(&tried) {
+                    Ok(answer.clone())
+                } else {
+                    Err((UnreachableBecause::Timeout, "no answer".to_owned()))
+                };
+                record(&server(), tried, result)
+            })
+            .collect()
+    }
+
+    #[test]
+    fn every_transport_is_tried_on_every_family_and_quic_on_every_port() {
+        let found = found(|_| true);
+        assert_eq!(found.len(), 2 * (2 + 2 * 2));
+        assert!(found.iter().all(|one| one.reachable && one.rtt_ms == Some(3.0)));
+    }
+
+    #[test]
+    fn the_resolvers_first_family_is_taken_when_both_serve_alike() {
+        let places = choose(&found(|_| true), &addresses());
+        assert_eq!(places.len(), 4);
+        assert!(places.iter().all(|(_, at)| at.is_ipv6() && at.port() == 443));
+    }
+
+    #[test]
+    fn transports_are_compared_on_one_family_as_far_as_that_goes() {
+        // IPv6 lets no UDP through; IPv4 lets QUIC through on its second port only.
+        let works = |tried: &Try| match tried.family {
+            AddressFamily::Ipv6 => !is_quic(tried.transport),
+            AddressFamily::Ipv4 => !is_quic(tried.transport) || tried.port == 6121,
+        };
+        let places = choose(&found(works), &addresses());
+        assert!(places.iter().all(|(_, at)| at.is_ipv4()), "{places:?}");
+        let ports: Vec<u16> = places.iter().map(|(_, at)| at.port()).collect();
+        assert_eq!(ports, [443, 443, 6121, 6121]);
+    }
+
+    #[test]
+    fn a_multipath_transport_is_spared_the_wait_that_its_sibling_had() {
+        let found = found(|tried| tried.transport == Transport::Tcp);
+        let tried = |transport| Try { transport, family: AddressFamily::Ipv4, address: None, port: 443 };
+        assert_eq!(silent_sibling(&found, tried(Transport::Mpquic)), Some(Transport::Quic));
+        assert_eq!(silent_sibling(&found, tried(Transport::Mptcp)), None);
+        assert_eq!(silent_sibling(&found, tried(Transport::Quic)), None);
+    }
+}

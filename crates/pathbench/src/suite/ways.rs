@@ -1,0 +1,254 @@
+//! The ways from this host to a server: interfaces that are up, have a routable address and a route there.
+
+use pathbench_host::netlink::{InterfaceAddress, Link, NetlinkError, Route, RouteSocket};
+use pathbench_lab::assembly::ClientPath;
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+
+/// Table of the host's own addresses (`RT_TABLE_LOCAL` of linux/rtnetlink.h).
+const LOCAL_TABLE: u32 = 255;
+
+/// This host's interfaces, addresses and routes at one moment.
+#[derive(Debug, Clone, Default)]
+pub(super) struct HostNetwork {
+    pub(super) links: Vec<Link>,
+    pub(super) addresses: Vec<InterfaceAddress>,
+    pub(super) routes: Vec<Route>,
+}
+
+impl HostNetwork {
+    /// As it is now.
+    pub(super) fn read() -> Result<Self, NetlinkError> {
+        let mut socket = RouteSocket::open()?;
+        Ok(Self { links: socket.links()?, addresses: socket.addresses()?, routes: socket.routes()? })
+    }
+
+    /// The ways to `server`, the one that starts at `preferred` (the kernel's own choice) first. A server on this host
+    /// is reached by the loopback interface alone.
+    pub(super) fn ways_to(&self, server: IpAddr, preferred: Option<IpAddr>) -> Vec<ClientPath> {
+        let is_own = self.addresses.iter().any(|address| address.network.addr() == server);
+        let own = is_own || server.is_loopback();
+        let mut ways: Vec<ClientPath> = self
+            .links
+            .iter()
+            .filter(|link| link.up && link.loopback == own && (own || self.leads_to(link, server)))
+            .filter_map(|link| self.way(link, server))
+            .collect();
+        if let Some(preferred) = preferred {
+            ways.sort_by_key(|way| !way.addresses.contains(&preferred));
+            // The kernel's choice among several addresses (privacy addresses, say) is the user's.
+            ways.iter_mut().for_each(|way| way.addresses.sort_by_key(|at| *at != preferred));
+        }
+        ways
+    }
+
+    /// The ways over these interfaces alone, in this order, or all of them where none is named; in words what is
+    /// wrong with a named one that is none.
+    pub(super) fn ways_over(
+        &self,
+        interfaces: &[String],
+        server: SocketAddr,
+    ) -> Result<Vec<ClientPath>, String> {
+        if interfaces.is_empty() {
+            return Ok(self.ways_to(server.ip(), kernels_choice(server)));
+        }
+        let server = server.ip();
+        let found = self.ways_to(server, None);
+        let way = |name: &String| {
+            let way = found.iter().find(|way| way.interface == *name).cloned();
+            way.ok_or_else(|| self.why_not(name, server))
+        };
+        interfaces.iter().map(way).collect()
+    }
+
+    fn why_not(&self, interface: &str, server: IpAddr) -> String {
+        let family = if server.is_ipv4() { "IPv4" } else { "IPv6" };
+        let Some(link) = self.links.iter().find(|link| link.name == interface) else {
+            let known: Vec<&str> = self.links.iter().map(|link| link.name.as_str()).collect();
+            return format!("no interface `{interface}` here; there are {}", known.join(", "));
+        };
+        if !link.up {
+            return format!("interface {interface} is down; as root: ip link set {interface} up");
+        }
+        if self.way(link, server).is_none() {
+            return format!("interface {interface} has no {family} address that {server} could answer to");
+        }
+        format!(
+            "no route to {server} leaves by {interface}; give it one, e.g. as root: ip route add default via ROUTER \
+             dev {interface} metric 200"
+        )
+    }
+
+    /// Whether any table has a route to `server` that leaves by `link`.
+    fn leads_to(&self, link: &Link, server: IpAddr) -> bool {
+        self.routes.iter().any(|route| {
+            route.interface == Some(link.index)
+                && route.table != LOCAL_TABLE
+                && route.destination.addr().is_ipv4() == server.is_ipv4()
+                && route.destination.contains(server)
+        })
+    }
+
+    /// The way over `link`, with its addresses of the server's family, the best to start from first.
+    fn way(&self, link: &Link, server: IpAddr) -> Option<ClientPath> {
+        let mut usable: Vec<&InterfaceAddress> = self
+            .addresses
+            .iter()
+            .filter(|address| address.index == link.index)
+            .filter(|address| address.network.addr().is_ipv4() == server.is_ipv4())
+            .filter(|address| !address.tentative && !address.link_scope)
+            .collect();
+        usable.sort_by_key(|address| (address.deprecated, address.secondary && server.is_ipv4()));
+        (!usable.is_empty()).then(|| ClientPath {
+            name: link.name.clone(),
+            interface: link.name.clone(),
+            addresses: usable.iter().map(|address| address.network.addr()).collect(),
+            backup: None,
+        })
+    }
+
+    /// Every interface's routable addresses, whatever they are good for.
+    pub(super) fn routable_addresses(&self) -> BTreeMap<u32, Vec<IpAddr>> {
+        let mut addresses: BTreeMap<u32, Vec<IpAddr>> = BTreeMap::new();
+        for address in self.addresses.iter().filter(|address| !address.link_scope) {
+            addresses.entry(address.index).or_default().push(address.network.addr());
+        }
+        addresses
+    }
+}
+
+/// The address from which the kernel itself would start to `server`; nothing is sent.
+fn kernels_choice(server: SocketAddr) -> Option<IpAddr> {
+    let any: IpAddr =
+        if server.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+    let socket = UdpSocket::bind((any, 0)).ok()?;
+    socket.connect(server).ok()?;
+    socket.local_addr().ok().map(|local| local.ip())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pathbench_host::netlink::{IpNetwork, MAIN_TABLE};
+
+    fn link(index: u32, name: &str, up: bool) -> Link {
+        Link {
+            index,
+            name: name.to_owned(),
+            mtu: 1500,
+            up,
+            carrier: up,
+            running: up,
+            loopback: name == "lo",
+            kind: None,
+            mac: None,
+            master: None,
+            gso_max_size: None,
+            gso_max_segs: None,
+        }
+    }
+
+    fn address(index: u32, text: &str) -> InterfaceAddress {
+        let network: IpNetwork = text.parse().unwrap();
+        let link_scope = matches!(network.addr(), IpAddr::V6(v6) if v6.is_unicast_link_local());
+        InterfaceAddress {
+            index,
+            network,
+            tentative: false,
+            permanent: true,
+            deprecated: false,
+            secondary: false,
+            link_scope,
+        }
+    }
+
+    fn route(interface: u32, destination: &str) -> Route {
+        Route {
+            destination: destination.parse().unwrap(),
+            gateway: None,
+            interface: Some(interface),
+            source: None,
+            table: MAIN_TABLE,
+            mtu: None,
+            mtu_locked: false,
+            metric: None,
+        }
+    }
+
+    /// A laptop: cable, radio, a bridge of containers, a radio that is off.
+    fn laptop() -> HostNetwork {
+        HostNetwork {
+            links: vec![
+                link(1, "lo", true),
+                link(2, "eth0", true),
+                link(3, "wlan0", true),
+                link(4, "docker0", true),
+                link(5, "wwan0", false),
+            ],
+            addresses: vec![
+                address(1, "127.0.0.1/8"),
+                address(1, "::1/128"),
+                address(2, "192.168.1.2/24"),
+                address(2, "2001:db8:1::2/64"),
+                address(2, "fe80::2/64"),
+                address(3, "192.168.2.2/24"),
+                address(3, "fe80::3/64"),
+                address(4, "172.17.0.1/16"),
+                address(5, "10.0.0.2/8"),
+            ],
+            routes: vec![
+                route(2, "0.0.0.0/0"),
+                route(3, "0.0.0.0/0"),
+                route(2, "::/0"),
+                route(3, "::/0"),
+                route(4, "172.17.0.0/16"),
+                route(5, "0.0.0.0/0"),
+            ],
+        }
+    }
+
+    fn names(ways: &[ClientPath]) -> Vec<&str> {
+        ways.iter().map(|way| way.name.as_str()).collect()
+    }
+
+    #[test]
+    fn ways_are_interfaces_that_are_up_with_an_address_and_a_route() {
+        let laptop = laptop();
+        let server: IpAddr = "198.51.100.7".parse().unwrap();
+        assert_eq!(names(&laptop.ways_to(server, None)), ["eth0", "wlan0"]);
+        let by_radio = laptop.ways_to(server, Some("192.168.2.2".parse().unwrap()));
+        assert_eq!(names(&by_radio), ["wlan0", "eth0"]);
+        // wlan0 has a route for IPv6, but an address for its own link only.
+        assert_eq!(names(&laptop.ways_to("2001:db8:9::9".parse().unwrap(), None)), ["eth0"]);
+        let container: IpAddr = "172.17.0.5".parse().unwrap();
+        assert_eq!(names(&laptop.ways_to(container, None)), ["eth0", "wlan0", "docker0"]);
+    }
+
+    #[test]
+    fn a_server_on_this_host_is_reached_by_loopback_alone() {
+        for server in ["127.0.0.1", "127.0.0.53", "::1", "192.168.1.2"] {
+            assert_eq!(names(&laptop().ways_to(server.parse().unwrap(), None)), ["lo"], "{server}");
+        }
+    }
+
+    #[test]
+    fn what_is_asked_for_and_cannot_be_had_is_said_with_the_remedy() {
+        let laptop = laptop();
+        let server: IpAddr = "198.51.100.7".parse().unwrap();
+        let at = SocketAddr::new(server, 4433);
+        let asked = |name: &str| laptop.ways_over(&[name.to_owned()], at);
+        let both = ["wlan0".to_owned(), "eth0".to_owned()];
+        assert_eq!(names(&laptop.ways_over(&both, at).unwrap()), ["wlan0", "eth0"]);
+        for (name, words) in [
+            ("eth9", "no interface `eth9`"),
+            ("wwan0", "ip link set wwan0 up"),
+            ("docker0", "no route to 198.51.100.7 leaves by docker0"),
+        ] {
+            let error = asked(name).unwrap_err();
+            assert!(error.contains(words), "{error}");
+        }
+        let v6 =
+            laptop.ways_over(&["wlan0".to_owned()], "[2001:db8:9::9]:4433".parse().unwrap()).unwrap_err();
+        assert!(v6.contains("no IPv6 address"), "{v6}");
+    }
+}
