@@ -15,7 +15,9 @@ use pathbench_traffic::client::{
 use pathbench_traffic::protocol::TestId;
 use pathbench_traffic::record::EndRecord;
 use pathbench_traffic::server::{Limits, Server, ServerOptions};
-use pathbench_transport::{CertificateFingerprint, QuicOptions, ServerIdentity, SocketOptions};
+use pathbench_transport::{
+    CertificateFingerprint, QuicOptions, Security, ServerIdentity, SocketOptions, Trust,
+};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::io;
@@ -74,7 +76,7 @@ impl ServePlan {
             address,
             socket: SocketOptions::default(),
             quic: QuicOptions::default(),
-            encrypted: matches!(transport, Transport::Quic | Transport::Mpquic),
+            encrypted: is_quic(transport),
             sample_interval: Duration::from_millis(100),
         }
     }
@@ -303,7 +305,8 @@ pub fn serve(channel: &UnixStream, clock: &Arc<dyn Clock>) -> Result<(), Channel
 /// What an agent keeps running between requests.
 #[derive(Default)]
 struct Held {
-    server: Option<Server>,
+    /// With what its certificate is known by, where it has one.
+    server: Option<(Server, Option<CertificateFingerprint>)>,
     responders: Vec<CalibrationResponder>,
 }
 
@@ -315,22 +318,19 @@ impl Held {
             Some(Err(error)) => return Notice::Failed(error.to_string()),
         };
         let fingerprint = identity.as_ref().map(|identity| identity.fingerprint());
-        let mut listeners = vec![(plan.transport, plan.address)];
-        if matches!(plan.transport, Transport::Quic | Transport::Mpquic) {
-            // For records that were not handed over: to fetch them must not depend on what is measured.
-            listeners.push((Transport::Tcp, SocketAddr::new(loopback_of(plan.address), 0)));
-        }
         let options = ServerOptions {
-            listeners,
             // In a lab the only client is the scenario's own.
             limits: Limits { max_duration: Duration::MAX, max_patience: Duration::MAX, ..Limits::default() },
             socket: plan.socket,
+            identity,
+            quic: plan.quic,
             sample_interval: plan.sample_interval,
+            ..ServerOptions::new(vec![(plan.transport, plan.address)])
         };
         match Server::start(options, Arc::clone(clock)) {
             Ok(server) => {
                 let addresses = server.addresses().iter().map(|&(_, address)| address).collect();
-                self.server = Some(server);
+                self.server = Some((server, fingerprint));
                 Notice::Serving { addresses, fingerprint }
             }
             Err(error) => Notice::Failed(error.to_string()),
@@ -339,14 +339,16 @@ impl Held {
 
     /// Fetched over loopback by the test protocol itself, as any client could fetch it over any path.
     fn record(&self, test: TestId, clock: &Arc<dyn Clock>) -> Notice {
-        let kept = self.server.as_ref().and_then(|server| {
-            let is_tcp = |(transport, _): &&(Transport, SocketAddr)| {
-                matches!(transport, Transport::Tcp | Transport::Mptcp)
+        let kept = self.server.as_ref().and_then(|(server, fingerprint)| {
+            let &(transport, address) = server.addresses().first()?;
+            let single = if is_quic(transport) { Transport::Quic } else { Transport::Tcp };
+            let trust = fingerprint.filter(|_| is_quic(transport)).map(Trust::Fingerprint);
+            let server = SocketAddr::new(loopback_of(address), address.port());
+            let plan = FetchPlan {
+                end_test: true,
+                security: trust.map_or(Security::Clear, Security::Tls),
+                ..FetchPlan::new(single, server, test, ANSWER_TIMEOUT)
             };
-            let (_, address) = server.addresses().iter().find(is_tcp)?;
-            let server = SocketAddr::new(loopback_of(*address), address.port());
-            let plan =
-                FetchPlan { end_test: true, ..FetchPlan::new(Transport::Tcp, server, test, ANSWER_TIMEOUT) };
             fetch_record(&plan, clock).ok()
         });
         Notice::Record(Box::new(kept.map(|kept| kept.record)))
@@ -362,6 +364,10 @@ impl Held {
             Err(error) => Notice::Failed(error.to_string()),
         }
     }
+}
+
+const fn is_quic(transport: Transport) -> bool {
+    matches!(transport, Transport::Quic | Transport::Mpquic)
 }
 
 /// The loopback address of the family of `address`.

@@ -55,12 +55,8 @@ fn main() {
         "download" => TrafficDirection::Download,
         "both" => TrafficDirection::Both,
         _ => {
-            let options = ServerOptions {
-                listeners: vec![(transport, address)],
-                limits: Limits::default(),
-                socket,
-                sample_interval,
-            };
+            let options =
+                ServerOptions { socket, sample_interval, ..ServerOptions::new(vec![(transport, address)]) };
             let server = Server::start(options, clock).unwrap();
             eprintln!("{:?}", server.addresses());
             let _ = std::io::stdin().read(&mut [0; 1]);

@@ -289,7 +289,12 @@ impl Reader<'_> {
         }
         let of = pattern.map_or_else(|| patterns.join(", "), str::to_owned);
         let problem = format!("a run of {of} has no `{field}`");
-        self.wrong(MistakeKind::Reference, &self.key.origin, problem, format!("{} can have it", all.join(", ")));
+        self.wrong(
+            MistakeKind::Reference,
+            &self.key.origin,
+            problem,
+            format!("{} can have it", all.join(", ")),
+        );
         false
     }
 

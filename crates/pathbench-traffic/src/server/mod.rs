@@ -12,7 +12,9 @@ pub(crate) const MAX_CLIENT_RECORD_BYTES: usize = 1024 * 1024;
 use crate::stream::lock;
 use pathbench_record::time::Clock;
 use pathbench_record::transport::Transport;
-use pathbench_transport::{AcceptError, BindError, Connection, Listener, SocketOptions};
+use pathbench_transport::{
+    AcceptError, BindError, Connection, ListenOptions, Listener, QuicOptions, ServerIdentity, SocketOptions,
+};
 use registry::Registry;
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -39,8 +41,27 @@ pub struct ServerOptions {
     pub limits: Limits,
     /// Options of every accepted connection.
     pub socket: SocketOptions,
+    /// Who the server is. Needed by quic and mpquic; with it, tcp and mptcp clients may encrypt, too.
+    pub identity: Option<Arc<ServerIdentity>>,
+    /// What quic and mpquic take.
+    pub quic: QuicOptions,
     /// Interval of the kernel's figures per path, at least 1 ms.
     pub sample_interval: Duration,
+}
+
+impl ServerOptions {
+    /// A server in clear text with the default limits and options, and a sample every 100 ms.
+    #[must_use]
+    pub fn new(listeners: Vec<(Transport, SocketAddr)>) -> Self {
+        Self {
+            listeners,
+            limits: Limits::default(),
+            socket: SocketOptions::default(),
+            identity: None,
+            quic: QuicOptions::default(),
+            sample_interval: Duration::from_millis(100),
+        }
+    }
 }
 
 /// Why a server could not be started.
@@ -92,8 +113,14 @@ impl Server {
             return Err(StartError::NoListener);
         }
         let mut listeners = Vec::new();
+        let listening = ListenOptions {
+            backlog: BACKLOG,
+            socket: options.socket.clone(),
+            identity: options.identity.clone(),
+            quic: options.quic.clone(),
+        };
         for &(transport, address) in &options.listeners {
-            let listener = Listener::bind(transport, address, BACKLOG, &options.socket)?;
+            let listener = Listener::open(transport, address, &listening, &clock)?;
             listeners.push((transport, Arc::new(listener)));
         }
         let registry = Registry::new(options.limits.clone());

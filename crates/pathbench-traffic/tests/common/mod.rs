@@ -44,10 +44,9 @@ pub(crate) fn limits() -> Limits {
 
 pub(crate) fn server(transport: Transport, limits: Limits) -> (Server, SocketAddr) {
     let options = ServerOptions {
-        listeners: vec![(transport, SocketAddr::from(([127, 0, 0, 1], 0)))],
         limits,
-        socket: SocketOptions::default(),
         sample_interval: Duration::from_millis(20),
+        ..ServerOptions::new(vec![(transport, SocketAddr::from(([127, 0, 0, 1], 0)))])
     };
     let server = Server::start(options, clock()).unwrap();
     let address = server.addresses()[0].1;
