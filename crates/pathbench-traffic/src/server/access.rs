@@ -1,0 +1,28 @@
+//! Who may run tests.
+
+use crate::token::{TokenKey, TokenRefusal};
+
+/// Who may run tests on a server.
+#[derive(Debug, Clone)]
+pub enum Access {
+    /// Everybody, within the limits.
+    Open,
+    /// Whoever has a valid token, within the limits.
+    Token {
+        /// What the tokens are signed with.
+        key: TokenKey,
+        /// Seconds since the Unix epoch, for their expiry.
+        wall_clock: fn() -> u64,
+    },
+}
+
+impl Access {
+    /// Whether a client with this token may run a test.
+    pub(super) fn check(&self, token: Option<&str>) -> Result<(), TokenRefusal> {
+        match (self, token) {
+            (Self::Open, _) => Ok(()),
+            (Self::Token { .. }, None) => Err(TokenRefusal::Missing),
+            (Self::Token { key, wall_clock }, Some(token)) => key.check(token, wall_clock()).map(drop),
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! Tokens: what a server's operator hands out so that not everybody can load the server.
+//!
+//! A token is text of four parts with points between: `pb1.EXPIRY.NAME.MAC`. EXPIRY is in seconds since the Unix
+//! epoch, in decimal digits; NAME is for the operator's eyes; MAC is HMAC-SHA256 (RFC 2104) over everything before
+//! its point, with the server's key, as 64 lower-case hexadecimal digits. The first part is the format's version.
+//! Whoever has the key can make tokens, and nobody has to keep a list of them.
+
+use ring::hmac;
+use std::fmt;
+use std::time::Duration;
+use thiserror::Error;
+
+/// The format's version.
+const VERSION: &str = "pb1";
+
+/// A key must not be guessed: 16 bytes at least, in whatever way they are written.
+const MIN_KEY_CHARACTERS: usize = 32;
+
+/// Longest a token may be valid: whoever has seen it can use it.
+pub const MAX_VALIDITY: Duration = Duration::from_secs(90 * 24 * 3600);
+
+/// Longest name in a token.
+const MAX_NAME_BYTES: usize = 64;
+
+/// What tokens are signed with.
+#[derive(Clone)]
+pub struct TokenKey(hmac::Key);
+
+impl fmt::Debug for TokenKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("TokenKey(secret)")
+    }
+}
+
+/// The text is no key.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("a key takes at least {MIN_KEY_CHARACTERS} characters that nobody can guess; this has {found}")]
+pub struct KeyTooShort {
+    /// Characters that it has.
+    pub found: usize,
+}
+
+/// Why no token was made.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum MintError {
+    /// The name would not survive the way to the server.
+    #[error(
+        "`{name}` cannot be the name in a token: use 1 to {MAX_NAME_BYTES} letters, digits, hyphens, underscores"
+    )]
+    Name {
+        /// What was given.
+        name: String,
+    },
+    /// For nobody, or for too long.
+    #[error("a token is valid for 1 s to {} days", MAX_VALIDITY.as_secs() / 86_400)]
+    Validity,
+}
+
+/// Why a token is not accepted. The words reach the person at the client.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum TokenRefusal {
+    /// There is none.
+    #[error("it takes a token: ask its operator for one and give it with --token")]
+    Missing,
+    /// It does not look like one.
+    #[error("this is not a token of this version (pb1.…): copy it whole")]
+    Malformed,
+    /// It is not signed with this server's key.
+    #[error("this token is not one of this server's: it was made for another one, or is not copied whole")]
+    Wrong,
+    /// Its time is over.
+    #[error("this token expired {} ago: ask the operator for a new one", words(*.since))]
+    Expired {
+        /// How long ago.
+        since: Duration,
+    },
+}
+
+fn words(time: Duration) -> String {
+    match time.as_secs() {
+        seconds @ ..120 => format!("{seconds} s"),
+        seconds @ ..7200 => format!("{} min", seconds / 60),
+        seconds @ ..172_800 => format!("{} h", seconds / 3600),
+        seconds => format!("{} days", seconds / 86_400),
+    }
+}
+
+impl TokenKey {
+    /// A key out of the text of a key file; white space around it does not count.
+    ///
+    /// # Errors
+    /// [`KeyTooShort`].
+    pub fn from_text(text: &str) -> Result<Self, KeyTooShort> {
+        let text = text.trim();
+        if text.len() < MIN_KEY_CHARACTERS {
+            return Err(KeyTooShort { found: text.len() });
+        }
+        Ok(Self(hmac::Key::new(hmac::HMAC_SHA256, text.as_bytes())))
+    }
+
+    /// Makes a token that is valid for `validity` from `now` on (seconds since the Unix epoch).
+    ///
+    /// # Errors
+    /// See [`MintError`].
+    pub fn mint(&self, name: &str, now: u64, validity: Duration) -> Result<String, MintError> {
+        if !is_name(name) {
+            return Err(MintError::Name { name: name.chars().take(MAX_NAME_BYTES).collect() });
+        }
+        if validity < Duration::from_secs(1) || validity > MAX_VALIDITY {
+            return Err(MintError::Validity);
+        }
+        let signed = format!("{VERSION}.{}.{name}", now.saturating_add(validity.as_secs()));
+        let mac: String = hmac::sign(&self.0, signed.as_bytes())
+            .as_ref()
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
+        Ok(format!("{signed}.{mac}"))
+    }
+
+    /// Checks a token at `now` (seconds since the Unix epoch) and returns the name in it. The comparison takes the
+    /// same time whatever is wrong with the signature, and an expiry is believed only once the signature is right.
+    ///
+    /// # Errors
+    /// See [`TokenRefusal`].
+    pub fn check<'a>(&self, token: &'a str, now: u64) -> Result<&'a str, TokenRefusal> {
+        let (signed, mac) = token.trim().rsplit_once('.').ok_or(TokenRefusal::Malformed)?;
+        let mut parts = signed.split('.');
+        let (Some(VERSION), Some(expiry), Some(name), None) =
+            (parts.next(), parts.next(), parts.next(), parts.next())
+        else {
+            return Err(TokenRefusal::Malformed);
+        };
+        let expiry: u64 = expiry.parse().map_err(|_| TokenRefusal::Malformed)?;
+        let mac = from_hexadecimal(mac).ok_or(TokenRefusal::Malformed)?;
+        hmac::verify(&self.0, signed.as_bytes(), &mac).map_err(|_| TokenRefusal::Wrong)?;
+        match now.checked_sub(expiry) {
+            None => Ok(name),
+            Some(since) => Err(TokenRefusal::Expired { since: Duration::from_secs(since) }),
+        }
+    }
+}
+
+fn is_name(name: &str) -> bool {
+    (1..=MAX_NAME_BYTES).contains(&name.len())
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_')
+}
+
+fn from_hexadecimal(text: &str) -> Option<[u8; 32]> {
+    let (pairs, rest) = text.as_bytes().as_chunks::<2>();
+    let digit = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8);
+    let bytes: Vec<u8> =
+        pairs.iter().map(|&[high, low]| Some(digit(high)? * 16 + digit(low)?)).collect::<Option<_>>()?;
+    if rest.is_empty() { bytes.try_into().ok() } else { None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: u64 = 1_800_000_000;
+    const HOUR: Duration = Duration::from_secs(3600);
+
+    fn key(seed: char) -> TokenKey {
+        TokenKey::from_text(&seed.to_string().repeat(32)).unwrap()
+    }
+
+    #[test]
+    fn a_token_is_valid_until_it_expires_and_with_its_key_only() {
+        let token = key('a').mint("alice", NOW, HOUR).unwrap();
+        assert_eq!(key('a').check(&token, NOW), Ok("alice"));
+        assert_eq!(key('a').check(&format!(" {token}\n"), NOW + 3599), Ok("alice"));
+        let expired = key('a').check(&token, NOW + 3600 + 240);
+        assert_eq!(expired, Err(TokenRefusal::Expired { since: Duration::from_secs(240) }));
+        assert!(expired.unwrap_err().to_string().contains("4 min ago"));
+        assert_eq!(key('b').check(&token, NOW), Err(TokenRefusal::Wrong));
+        // Somebody else's expired token does not even tell that it has expired.
+        assert_eq!(key('b').check(&token, NOW + 9000), Err(TokenRefusal::Wrong));
+    }
+
+    #[test]
+    fn no_part_of_a_token_can_be_changed() {
+        let token = key('a').mint("alice", NOW, HOUR).unwrap();
+        for at in 0..token.len() {
+            for other in [b'0', b'1', b'f', b'.', b'b'] {
+                let mut bytes = token.clone().into_bytes();
+                if bytes[at] == other {
+                    continue;
+                }
+                bytes[at] = other;
+                let changed = String::from_utf8(bytes).unwrap();
+                assert!(key('a').check(&changed, NOW).is_err(), "{changed}");
+            }
+        }
+        for wrong in ["", ".", "pb1", "pb1...", "pb2.1.a.00", "pb1.9999999999.x.", &"9".repeat(10_000)] {
+            assert_eq!(key('a').check(wrong, NOW), Err(TokenRefusal::Malformed), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_format_is_the_documented_one() {
+        // printf %s pb1.1800003600.alice | openssl dgst -sha256 -hmac (32 times a)
+        let token = key('a').mint("alice", NOW, HOUR).unwrap();
+        assert_eq!(token, format!("pb1.1800003600.alice.{REFERENCE}"));
+    }
+
+    const REFERENCE: &str = "93d9da1af18171c3ed77ffd7e64936f583d240a1f7e7d85107bfd4c46be01ab1";
+
+    #[test]
+    fn keys_names_and_validities_are_bounded() {
+        assert_eq!(TokenKey::from_text("  short \n").unwrap_err(), KeyTooShort { found: 5 });
+        for name in ["", "a.b", "two words", "ü", &"x".repeat(65)] {
+            assert!(matches!(key('a').mint(name, NOW, HOUR), Err(MintError::Name { .. })), "{name}");
+        }
+        for validity in [Duration::ZERO, MAX_VALIDITY + HOUR] {
+            assert_eq!(key('a').mint("a", NOW, validity), Err(MintError::Validity));
+        }
+        assert!(key('a').mint("a", u64::MAX, HOUR).is_ok());
+    }
+}
