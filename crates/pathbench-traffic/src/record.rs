@@ -7,7 +7,7 @@ use pathbench_record::event::Direction;
 use pathbench_record::sample::{PathFigures, Side};
 use pathbench_record::time::Timestamp;
 use pathbench_record::transport::Transport;
-use pathbench_transport::{InForce, MptcpFigures, Negotiation};
+use pathbench_transport::{InForce, MptcpFigures, Negotiation, PathEvent};
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -35,6 +35,9 @@ pub struct EndRecord {
     /// The requests that this end made (ping, interactive), those of each flow in order; none is left out.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub messages: Vec<MessageRecord>,
+    /// What happened to the paths of a quic or mpquic connection, as this end saw it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub path_events: Vec<PathEvent>,
     /// At the client: from the moment before the first connection is opened to the moment it is open, its
     /// encryption included.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -188,6 +191,7 @@ impl EndRecord {
             completed: parts.len() == first.parameters.streams() as usize
                 && parts.iter().all(|part| part.completed),
             messages: parts.iter().flat_map(|part| part.messages.iter().copied()).collect(),
+            path_events: parts.iter().flat_map(|part| part.path_events.iter().cloned()).collect(),
             handshake: first.handshake,
             // Complete with the last stream.
             completion: parts

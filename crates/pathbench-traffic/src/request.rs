@@ -9,7 +9,7 @@ use std::time::Duration;
 use thiserror::Error;
 
 /// The patterns of this version.
-const PATTERNS: [&str; 2] = ["bulk", "iperf"];
+const PATTERNS: [&str; 4] = ["ping", "bulk", "iperf", "interactive"];
 
 /// What is asked of the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -99,7 +99,10 @@ mod tests {
         assert_eq!(Request::from_json(&request.to_json()).unwrap(), request);
         let foreign = String::from_utf8(request.to_json()).unwrap().replace("iperf", "chat");
         let error = Request::from_json(foreign.as_bytes()).unwrap_err();
-        assert_eq!(error.to_string(), "this server does not know the pattern `chat`; it knows bulk, iperf");
+        assert_eq!(
+            error.to_string(),
+            "this server does not know the pattern `chat`; it knows ping, bulk, iperf, interactive"
+        );
         assert!(matches!(Request::from_json(b"{}"), Err(RequestError::Malformed(_))));
         let empty = String::from_utf8(request.to_json()).unwrap().replace("\"streams\":1", "\"streams\":0");
         assert!(matches!(Request::from_json(empty.as_bytes()), Err(RequestError::Parameters(_))));

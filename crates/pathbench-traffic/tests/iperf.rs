@@ -35,7 +35,7 @@ fn run(core: &mut SendCore, socket_bps: u64, parts: &[usize]) -> (Vec<u8>, Times
                 assert!(until > now, "waits for the past");
                 now = until;
             }
-            Step::Write { header, from, until } => {
+            Step::Write { header, from, until, .. } => {
                 let count = (until - from).min(parts[turn % parts.len()]);
                 turn += 1;
                 wire.extend((from..from + count).map(|at| header.get(at).copied().unwrap_or(1)));

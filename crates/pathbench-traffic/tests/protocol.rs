@@ -5,7 +5,7 @@
 
 use pathbench_traffic::protocol::{
     DecodeError, Decoder, End, Event, Fetch, Frame, FrameKind, HEADER_BYTES, Hello, MAX_RECORD_BYTES,
-    Refusal, RefusalCode, TestId, data_header,
+    Message, Refusal, RefusalCode, TestId, data_header,
 };
 use proptest::prelude::*;
 
@@ -57,6 +57,13 @@ fn frame() -> impl Strategy<Value = Sent> {
         (id, any::<u16>(), any::<bool>()).prop_map(|(test, version, end_test)| {
             Sent::Control(Frame::Fetch(Fetch { version, test, end_test }))
         }),
+        (any::<u32>(), prop::collection::vec(any::<u8>(), 0..5000), any::<bool>()).prop_map(
+            |(sequence, content, answer)| {
+                let message = Message { sequence, content };
+                Sent::Control(if answer { Frame::Answer(message) } else { Frame::Message(message) })
+            }
+        ),
+        any::<u32>().prop_map(|sequence| Sent::Control(Frame::Acknowledge { sequence })),
         Just(Sent::Control(Frame::Accept)),
         Just(Sent::Control(Frame::Start)),
         Just(Sent::Control(Frame::NotFound)),
@@ -119,7 +126,7 @@ proptest! {
 
     #[test]
     fn garbage_never_panics_and_an_error_stays(
-        kind in 0_u8..12,
+        kind in 0_u8..15,
         garbage in prop::collection::vec(any::<u8>(), 0..600),
     ) {
         let mut decoder = Decoder::new(64 * 1024);
@@ -146,7 +153,7 @@ fn unknown_types_and_reserved_bits_are_refused() {
 
 #[test]
 fn lengths_beyond_the_bound_are_refused_before_anything_is_kept() {
-    for kind in [1, 3, 5, 8] {
+    for kind in [1, 3, 5, 8, 11, 12, 13] {
         let header = [kind, 0, 0, 0, 0xff, 0xff, 0xff, 0xff];
         let error = error_of(&header);
         assert!(matches!(error, DecodeError::Length { length: 0xffff_ffff, .. }), "{error:?}");
@@ -157,6 +164,22 @@ fn lengths_beyond_the_bound_are_refused_before_anything_is_kept() {
     // Within the protocol's bound, but above this decoder's.
     let record = Frame::Record(vec![b' '; 70_000]).encode().unwrap();
     assert!(matches!(error_of(&record), DecodeError::Length { length: 70_000, most: 65_536, .. }));
+}
+
+#[test]
+fn a_message_has_a_sequence_number_and_a_bounded_content() {
+    for kind in [11, 13] {
+        assert!(matches!(
+            error_of(&[kind, 0, 0, 0, 0, 0, 0, 3]),
+            DecodeError::Length { length: 3, least: 4, .. }
+        ));
+        let error = error_of(&[kind, 0, 0, 0, 0, 1, 0, 1]);
+        assert!(matches!(error, DecodeError::Length { length: 65_537, most: 65_536, .. }), "{error}");
+    }
+    let message = Message { sequence: 7, content: vec![1, 2] };
+    assert_eq!(Frame::Message(message).encode().unwrap(), [11, 0, 0, 0, 0, 0, 0, 6, 0, 0, 0, 7, 1, 2]);
+    let long = Message { sequence: 0, content: vec![0; 65_533] };
+    assert!(matches!(Frame::Answer(long).encode(), Err(DecodeError::Length { kind: FrameKind::Answer, .. })));
 }
 
 #[test]

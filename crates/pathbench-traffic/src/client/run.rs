@@ -5,7 +5,7 @@ use crate::protocol::{Frame, Hello, MAX_RECORD_BYTES, Refusal};
 use crate::record::EndRecord;
 use crate::request::Request;
 use crate::server::MAX_CLIENT_RECORD_BYTES;
-use crate::stream::{Channel, Stream, StreamError, TICK, TestPlan, Wait};
+use crate::stream::{Channel, Companions, Stream, StreamError, TICK, TestPlan, Wait};
 use pathbench_record::delivery::DeliverySeries;
 use pathbench_record::document::UnreachableBecause;
 use pathbench_record::sample::Side;
@@ -62,6 +62,7 @@ fn test_plan(plan: &ClientPlan, started: Timestamp) -> TestPlan {
         handshake: None,
         patience: plan.patience,
         ceiling_bytes: None,
+        pacers: None,
         deadline: None,
     }
 }
@@ -142,12 +143,14 @@ fn shake_hands(
         }
         channel.accept_bodies_of(MAX_RECORD_BYTES);
     }
+    let companions = Companions::new(test.parameters.streams());
     let streams = connections
         .iter()
         .enumerate()
         .map(|(index, connection)| {
             let connection = Arc::clone(connection);
-            Stream::new(test.clone(), index as u32, connection, clock, plan.sample_interval)
+            let companions = Arc::clone(&companions);
+            Stream::new(test.clone(), index as u32, connection, companions, clock, plan.sample_interval)
         })
         .collect::<Result<Vec<_>, _>>()
         .map_err(failed)?;
@@ -322,6 +325,7 @@ fn empty_record(test: &TestPlan, ended: Timestamp) -> EndRecord {
         deliveries: DeliverySeries::starting_at(test.started),
         offered: DeliverySeries::starting_at(test.started),
         messages: Vec::new(),
+        path_events: Vec::new(),
         handshake: test.handshake,
         completion: None,
         streams: Vec::new(),

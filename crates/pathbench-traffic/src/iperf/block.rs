@@ -1,5 +1,6 @@
 //! The buffer that is written over and over: one DATA header and a payload that is built once.
 
+use crate::content::Content;
 use crate::protocol::HEADER_BYTES;
 use std::time::Duration;
 
@@ -49,6 +50,13 @@ impl Block {
     /// Puts `header` at the front.
     pub fn set_header(&mut self, header: [u8; HEADER_BYTES]) {
         self.bytes[..HEADER_BYTES].copy_from_slice(&header);
+    }
+
+    /// Makes the first `payload_bytes` of the payload the content from `offset` on.
+    pub fn set_content(&mut self, content: Content, offset: u64, payload_bytes: usize) {
+        if let Some(payload) = self.bytes.get_mut(HEADER_BYTES..HEADER_BYTES + payload_bytes) {
+            content.fill(offset, payload);
+        }
     }
 
     /// Header and payload.

@@ -1,5 +1,6 @@
 //! The receiving end of one stream.
 
+use crate::content::Content;
 use crate::protocol::{DecodeError, Decoder, End, Event, Frame, FrameKind, Refusal};
 use pathbench_record::delivery::DeliverySeries;
 use pathbench_record::time::Timestamp;
@@ -21,6 +22,12 @@ pub enum ReceiveFault {
     /// The peer ended the test by force.
     #[error("the peer ended the test: {0}")]
     Refused(Refusal),
+    /// A byte that is not the one that belongs there.
+    #[error("the data received is not what was sent: byte {offset} of the stream is wrong")]
+    Content {
+        /// Its place, from 0.
+        offset: u64,
+    },
     /// More payload than this end takes.
     #[error("the peer sent more than the {limit} bytes that this end takes in one test")]
     Excess {
@@ -46,6 +53,7 @@ pub struct ReceiveCore {
     ceiling: Option<u64>,
     patience: Duration,
     received: u64,
+    content: Option<Content>,
     end: Option<End>,
     last_progress: Option<Timestamp>,
     deliveries: DeliverySeries,
@@ -59,10 +67,18 @@ impl ReceiveCore {
             ceiling,
             patience,
             received: 0,
+            content: None,
             end: None,
             last_progress: None,
             deliveries: DeliverySeries::starting_at(origin),
         }
+    }
+
+    /// Compares every byte with what belongs in its place.
+    #[must_use]
+    pub const fn verifying(mut self, content: Content) -> Self {
+        self.content = Some(content);
+        self
     }
 
     /// The test begins: silence counts from now on.
@@ -80,10 +96,9 @@ impl ReceiveCore {
         decoder: &mut Decoder,
         input: &[u8],
     ) -> Result<Taken, ReceiveFault> {
-        let mut payload = 0;
-        let result = self.decode(decoder, input, &mut payload);
-        self.received += payload;
-        self.deliveries.record(now, payload);
+        let before = self.received;
+        let result = self.decode(decoder, input);
+        self.deliveries.record(now, self.received - before);
         self.last_progress = Some(now);
         let taken = result?;
         match self.ceiling {
@@ -92,19 +107,14 @@ impl ReceiveCore {
         }
     }
 
-    fn decode(
-        &mut self,
-        decoder: &mut Decoder,
-        input: &[u8],
-        payload: &mut u64,
-    ) -> Result<Taken, ReceiveFault> {
+    fn decode(&mut self, decoder: &mut Decoder, input: &[u8]) -> Result<Taken, ReceiveFault> {
         let mut consumed = 0;
         while consumed < input.len() {
             let (count, event) = decoder.decode(&input[consumed..])?;
             consumed += count;
             match event {
                 None => {}
-                Some(Event::Payload(run)) => *payload += run as u64,
+                Some(Event::Payload(run)) => self.take_payload(&input[consumed - run..consumed])?,
                 Some(Event::Frame(Frame::End(end))) => {
                     self.end = Some(end);
                     return Ok(Taken { consumed, ended: true });
@@ -114,6 +124,18 @@ impl ReceiveCore {
             }
         }
         Ok(Taken { consumed, ended: false })
+    }
+
+    fn take_payload(&mut self, payload: &[u8]) -> Result<(), ReceiveFault> {
+        if let Some(content) = self.content
+            && let Some(offset) = content.first_difference(self.received, payload)
+        {
+            // Only what is right was delivered.
+            self.received = offset;
+            return Err(ReceiveFault::Content { offset });
+        }
+        self.received += payload.len() as u64;
+        Ok(())
     }
 
     /// How long there was silence, once that exceeds the patience and END has not come.

@@ -34,6 +34,8 @@ pub enum Step {
         from: usize,
         /// End of the block.
         until: usize,
+        /// Place in the stream of the block's first payload byte.
+        offset: u64,
     },
     /// Nothing is due before this time.
     WaitUntil(Timestamp),
@@ -94,7 +96,7 @@ impl SendCore {
             self.start(now);
         }
         if let Some((from, until)) = self.block {
-            return Self::write(from, until);
+            return self.write(from, until);
         }
         let Some(payload) = self.next_payload(now) else { return Step::Finished };
         if let Some(schedule) = &mut self.schedule {
@@ -109,7 +111,7 @@ impl SendCore {
         self.last_progress = Some(now);
         let until = HEADER_BYTES + payload as usize;
         self.block = Some((0, until));
-        Self::write(0, until)
+        self.write(0, until)
     }
 
     /// The socket accepted `count` bytes of the last [`Step::Write`] at `now`.
@@ -197,7 +199,9 @@ impl SendCore {
         (payload > 0).then_some(payload)
     }
 
-    fn write(from: usize, until: usize) -> Step {
-        Step::Write { header: data_header((until - HEADER_BYTES) as u32), from, until }
+    fn write(&self, from: usize, until: usize) -> Step {
+        let payload = until - HEADER_BYTES;
+        // The block under way is the last one begun.
+        Step::Write { header: data_header(payload as u32), from, until, offset: self.begun - payload as u64 }
     }
 }

@@ -5,7 +5,7 @@ use super::{DecodeError, Frame, FrameKind, HEADER_BYTES};
 /// What a piece of input amounts to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
-    /// This many bytes of DATA payload, all within the consumed input. One DATA frame may give several.
+    /// This many bytes of DATA payload: the last ones of the consumed input. One DATA frame may give several.
     Payload(usize),
     /// A complete control frame.
     Frame(Frame),

@@ -1,8 +1,8 @@
 //! Frame types, their bodies, and how they are written.
 
 use super::{
-    DecodeError, HEADER_BYTES, MAGIC, MAX_DATA_BYTES, MAX_HELLO_BYTES, MAX_RECORD_BYTES, MAX_SMALL_BYTES,
-    TestId, VERSION,
+    DecodeError, HEADER_BYTES, MAGIC, MAX_DATA_BYTES, MAX_HELLO_BYTES, MAX_MESSAGE_BYTES, MAX_RECORD_BYTES,
+    MAX_SMALL_BYTES, MIN_MESSAGE_BYTES, TestId, VERSION,
 };
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -31,6 +31,12 @@ pub enum FrameKind {
     Fetch = 9,
     /// There is no such record.
     NotFound = 10,
+    /// A request of the ping or interactive pattern.
+    Message = 11,
+    /// The whole of a request was received.
+    Acknowledge = 12,
+    /// The answer to a request.
+    Answer = 13,
 }
 
 impl FrameKind {
@@ -48,6 +54,9 @@ impl FrameKind {
             8 => Self::Record,
             9 => Self::Fetch,
             10 => Self::NotFound,
+            11 => Self::Message,
+            12 => Self::Acknowledge,
+            13 => Self::Answer,
             _ => return None,
         })
     }
@@ -63,6 +72,8 @@ impl FrameKind {
             Self::Done => (8, 8),
             Self::Record => (2, MAX_RECORD_BYTES),
             Self::Fetch => (MAGIC.len() + 2 + 16, MAGIC.len() + 2 + 16),
+            Self::Message | Self::Answer => (MIN_MESSAGE_BYTES, MAX_MESSAGE_BYTES),
+            Self::Acknowledge => (4, 4),
         }
     }
 
@@ -89,6 +100,9 @@ impl fmt::Display for FrameKind {
             Self::Record => "RECORD",
             Self::Fetch => "FETCH",
             Self::NotFound => "NOT_FOUND",
+            Self::Message => "MESSAGE",
+            Self::Acknowledge => "ACKNOWLEDGE",
+            Self::Answer => "ANSWER",
         })
     }
 }
@@ -123,6 +137,24 @@ pub enum Frame {
     Fetch(Fetch),
     /// See [`FrameKind::NotFound`].
     NotFound,
+    /// See [`FrameKind::Message`].
+    Message(Message),
+    /// See [`FrameKind::Acknowledge`].
+    Acknowledge {
+        /// Of the request.
+        sequence: u32,
+    },
+    /// See [`FrameKind::Answer`].
+    Answer(Message),
+}
+
+/// Body of MESSAGE and ANSWER: sequence number (u32) of the request, content.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Message {
+    /// From 0 on each stream; the answer to a request carries the request's.
+    pub sequence: u32,
+    /// What both ends can compute ([`crate::content::Content`]).
+    pub content: Vec<u8>,
 }
 
 /// Body of HELLO: magic, version (u16), test id (16 bytes), stream (u32), request (JSON).
@@ -194,6 +226,10 @@ pub enum RefusalCode {
     BadRequest,
     /// It knows not this version, transport or pattern.
     Unsupported,
+    /// It takes a token, and there is none, or not a valid one.
+    Access,
+    /// It is being stopped, and takes no new tests.
+    ShuttingDown,
 }
 
 /// Header of a DATA frame with `length` bytes of payload.
@@ -221,6 +257,9 @@ impl Frame {
             Self::Record(_) => FrameKind::Record,
             Self::Fetch(_) => FrameKind::Fetch,
             Self::NotFound => FrameKind::NotFound,
+            Self::Message(_) => FrameKind::Message,
+            Self::Acknowledge { .. } => FrameKind::Acknowledge,
+            Self::Answer(_) => FrameKind::Answer,
         }
     }
 
@@ -261,6 +300,11 @@ impl Frame {
             }
             Self::Done { bytes } => body.extend_from_slice(&bytes.to_be_bytes()),
             Self::Record(json) => body.extend_from_slice(json),
+            Self::Acknowledge { sequence } => body.extend_from_slice(&sequence.to_be_bytes()),
+            Self::Message(message) | Self::Answer(message) => {
+                body.extend_from_slice(&message.sequence.to_be_bytes());
+                body.extend_from_slice(&message.content);
+            }
             Self::Fetch(fetch) => {
                 flags = if fetch.end_test { FLAG_END_TEST } else { 0 };
                 body.extend_from_slice(&MAGIC);
@@ -280,6 +324,9 @@ impl Frame {
             FrameKind::NotFound => Self::NotFound,
             FrameKind::Record => Self::Record(body),
             FrameKind::Done => Self::Done { bytes: fields.byte_count()? },
+            FrameKind::Acknowledge => Self::Acknowledge { sequence: u32::from_be_bytes(fields.take()?) },
+            FrameKind::Message => Self::Message(fields.message()?),
+            FrameKind::Answer => Self::Answer(fields.message()?),
             FrameKind::End => Self::End(End {
                 bytes: fields.byte_count()?,
                 elapsed_ns: u64::from_be_bytes(fields.take()?),
@@ -356,6 +403,10 @@ impl Fields<'_> {
 
     fn magic(&mut self) -> Result<(), DecodeError> {
         if self.take::<8>()? == MAGIC { Ok(()) } else { Err(DecodeError::Magic { kind: self.kind }) }
+    }
+
+    fn message(&mut self) -> Result<Message, DecodeError> {
+        Ok(Message { sequence: u32::from_be_bytes(self.take()?), content: self.rest.to_vec() })
     }
 
     fn byte_count(&mut self) -> Result<u64, DecodeError> {

@@ -20,6 +20,17 @@
 //! RECORD of the client's end            ─►  close
 //! ```
 //!
+//! The patterns of messages have, in the place of DATA, on each stream in one direction (ping: the client asks;
+//! interactive: the client on stream 0, the server on stream 1):
+//!
+//! ```text
+//! MESSAGE{sequence, content}            ─►
+//!                                       ◄─ ACKNOWLEDGE{sequence}          (interactive)
+//!                                       ◄─ ANSWER{sequence, content}
+//! END{bytes of all messages}            ─►
+//!                                       ◄─ DONE{bytes received}
+//! ```
+//!
 //! On a fresh connection, over any path: `FETCH{test}` ─► `RECORD` of the whole test as the server saw it,
 //! or `NOT_FOUND`.
 
@@ -30,7 +41,7 @@ mod test_id;
 
 pub use decoder::{Decoder, Event};
 pub use error::DecodeError;
-pub use frame::{End, Fetch, Frame, FrameKind, Hello, Refusal, RefusalCode, data_header};
+pub use frame::{End, Fetch, Frame, FrameKind, Hello, Message, Refusal, RefusalCode, data_header};
 pub use test_id::{InvalidTestId, TestId};
 
 /// First bytes of the body of HELLO and FETCH.

@@ -9,8 +9,14 @@ use std::time::Duration;
 pub struct Limits {
     /// Tests that run at the same time.
     pub max_tests: usize,
-    /// Connections at the same time, half-open ones included.
+    /// Tests of one client that run at the same time.
+    pub max_tests_per_client: usize,
+    /// Connections at the same time, half-open ones included; over QUIC, streams.
     pub max_connections: usize,
+    /// The same of one client.
+    pub max_connections_per_client: usize,
+    /// Payload of all tests of one client in one direction, in bits per second; `None`: as fast as it goes.
+    pub max_rate_bps: Option<u64>,
     /// Streams of one test.
     pub max_streams: u32,
     /// Payload of one test in one direction; `None`: as much as fits into the time.
@@ -33,7 +39,10 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             max_tests: 4,
+            max_tests_per_client: usize::MAX,
             max_connections: 256,
+            max_connections_per_client: usize::MAX,
+            max_rate_bps: None,
             max_streams: MAX_STREAMS,
             max_bytes: None,
             max_duration: Duration::from_secs(3600),

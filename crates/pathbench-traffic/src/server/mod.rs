@@ -1,15 +1,23 @@
 //! The server: one thread per connection, bounded in everything that a stranger could make grow.
 
+mod access;
+mod client;
+mod events;
 mod limits;
+mod pacer;
 mod registry;
 mod session;
 
+pub use access::Access;
+pub use events::{ServerEvent, ServerObserver, ServerStatus};
 pub use limits::Limits;
+pub(crate) use pacer::Pacers;
 
 /// Largest record that a server takes from a client, per stream.
 pub(crate) const MAX_CLIENT_RECORD_BYTES: usize = 1024 * 1024;
 
 use crate::stream::lock;
+use client::Client;
 use pathbench_record::time::Clock;
 use pathbench_record::transport::Transport;
 use pathbench_transport::{
@@ -39,6 +47,8 @@ pub struct ServerOptions {
     pub listeners: Vec<(Transport, SocketAddr)>,
     /// What is granted.
     pub limits: Limits,
+    /// To whom.
+    pub access: Access,
     /// Options of every accepted connection.
     pub socket: SocketOptions,
     /// Who the server is. Needed by quic and mpquic; with it, tcp and mptcp clients may encrypt, too.
@@ -50,12 +60,13 @@ pub struct ServerOptions {
 }
 
 impl ServerOptions {
-    /// A server in clear text with the default limits and options, and a sample every 100 ms.
+    /// A server in clear text for everybody with the default limits and options, and a sample every 100 ms.
     #[must_use]
     pub fn new(listeners: Vec<(Transport, SocketAddr)>) -> Self {
         Self {
             listeners,
             limits: Limits::default(),
+            access: Access::Open,
             socket: SocketOptions::default(),
             identity: None,
             quic: QuicOptions::default(),
@@ -91,10 +102,19 @@ struct Shared {
     options: ServerOptions,
     clock: Arc<dyn Clock>,
     registry: Registry,
+    observer: Option<Arc<dyn ServerObserver>>,
     /// Live connections by number, to be aborted at the end.
-    connections: Mutex<HashMap<u64, Arc<Connection>>>,
+    connections: Mutex<HashMap<u64, Live>>,
     next_connection: AtomicU64,
+    /// No new tests any more.
+    draining: AtomicBool,
     stopping: AtomicBool,
+}
+
+/// A connection that is being served.
+struct Live {
+    client: Client,
+    connection: Arc<Connection>,
 }
 
 impl fmt::Debug for Server {
@@ -109,6 +129,26 @@ impl Server {
     /// # Errors
     /// See [`StartError`]; nothing stays behind.
     pub fn start(options: ServerOptions, clock: Arc<dyn Clock>) -> Result<Self, StartError> {
+        Self::start_with(options, clock, None)
+    }
+
+    /// The same, and tells `observer` what happens.
+    ///
+    /// # Errors
+    /// See [`StartError`]; nothing stays behind.
+    pub fn start_observed(
+        options: ServerOptions,
+        clock: Arc<dyn Clock>,
+        observer: Arc<dyn ServerObserver>,
+    ) -> Result<Self, StartError> {
+        Self::start_with(options, clock, Some(observer))
+    }
+
+    fn start_with(
+        options: ServerOptions,
+        clock: Arc<dyn Clock>,
+        observer: Option<Arc<dyn ServerObserver>>,
+    ) -> Result<Self, StartError> {
         if options.listeners.is_empty() {
             return Err(StartError::NoListener);
         }
@@ -129,8 +169,10 @@ impl Server {
                 options,
                 clock,
                 registry,
+                observer,
                 connections: Mutex::new(HashMap::new()),
                 next_connection: AtomicU64::new(0),
+                draining: AtomicBool::new(false),
                 stopping: AtomicBool::new(false),
             }),
             addresses: listeners.iter().map(|(transport, at)| (*transport, at.local_addr())).collect(),
@@ -154,6 +196,22 @@ impl Server {
         &self.addresses
     }
 
+    /// Takes no new tests from now on; those that run go on, and their records can be fetched.
+    pub fn drain(&self) {
+        self.shared.draining.store(true, Ordering::SeqCst);
+    }
+
+    /// How loaded it is.
+    #[must_use]
+    pub fn status(&self) -> ServerStatus {
+        ServerStatus {
+            tests: self.shared.registry.running(),
+            max_tests: self.shared.options.limits.max_tests,
+            connections: lock(&self.shared.connections).len(),
+            draining: self.shared.draining.load(Ordering::SeqCst),
+        }
+    }
+
     /// Stops listening, aborts every connection and waits for the threads.
     pub fn stop(self) {
         drop(self);
@@ -165,7 +223,7 @@ impl Drop for Server {
         self.shared.stopping.store(true, Ordering::SeqCst);
         self.listeners.iter().for_each(|listener| listener.close());
         // Each listener thread waits for the threads of its connections.
-        lock(&self.shared.connections).values().for_each(|connection| connection.abort());
+        lock(&self.shared.connections).values().for_each(|live| live.connection.abort());
         for thread in self.threads.drain(..) {
             // A panic of a listener has been printed already; there is nothing else to save here.
             let _ = thread.join();
@@ -176,8 +234,14 @@ impl Drop for Server {
 fn listen(shared: &Arc<Shared>, listener: &Listener) {
     thread::scope(|scope| {
         loop {
-            let connection = match listener.accept() {
-                Ok((connection, _)) => Arc::new(connection),
+            let (number, connection) = match listener.accept() {
+                Ok((connection, client)) => {
+                    let connection = Arc::new(connection);
+                    match shared.admit(client, &connection) {
+                        Some(number) => (number, connection),
+                        None => continue,
+                    }
+                }
                 Err(AcceptError::Closed { .. }) => return,
                 Err(_) => {
                     if shared.stopping.load(Ordering::SeqCst) {
@@ -187,7 +251,6 @@ fn listen(shared: &Arc<Shared>, listener: &Listener) {
                     continue;
                 }
             };
-            let Some(number) = shared.admit(&connection) else { continue };
             let serve = move || {
                 session::serve(shared, &connection);
                 lock(&shared.connections).remove(&number);
@@ -201,14 +264,28 @@ fn listen(shared: &Arc<Shared>, listener: &Listener) {
 }
 
 impl Shared {
-    /// Counts a connection in; `None` when there are too many or the server is stopping.
-    fn admit(&self, connection: &Arc<Connection>) -> Option<u64> {
+    /// Counts a connection in; `None` when there are too many, of this client or of all, or the server is stopping.
+    fn admit(&self, peer: SocketAddr, connection: &Arc<Connection>) -> Option<u64> {
+        let limits = &self.options.limits;
+        let client = Client::from(peer.ip());
         let mut connections = lock(&self.connections);
-        if connections.len() >= self.options.limits.max_connections || self.stopping.load(Ordering::SeqCst) {
+        if self.stopping.load(Ordering::SeqCst) {
+            return None;
+        }
+        let own = || connections.values().filter(|live| live.client == client).count();
+        if connections.len() >= limits.max_connections || own() >= limits.max_connections_per_client {
+            drop(connections);
+            self.tell(&ServerEvent::TooManyConnections { client: peer });
             return None;
         }
         let number = self.next_connection.fetch_add(1, Ordering::Relaxed);
-        connections.insert(number, Arc::clone(connection));
+        connections.insert(number, Live { client, connection: Arc::clone(connection) });
         Some(number)
+    }
+
+    fn tell(&self, event: &ServerEvent<'_>) {
+        if let Some(observer) = &self.observer {
+            observer.on_event(event);
+        }
     }
 }

@@ -1,12 +1,14 @@
 //! The tests a server knows: running ones, and the records of those that are over.
 
-use super::Limits;
+use super::client::Client;
+use super::{Limits, Pacers};
 use crate::protocol::{MAX_RECORD_BYTES, Refusal, RefusalCode, TestId};
 use crate::record::{EndRecord, ServerRecord};
 use crate::request::Request;
-use crate::stream::{Stream, lock};
+use crate::stream::{Companions, Stream, lock};
 use pathbench_record::time::Timestamp;
 use std::collections::{BTreeSet, HashMap};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -17,10 +19,14 @@ const UNFORESEEABLE: Duration = Duration::from_secs(10);
 pub(super) struct Registry {
     limits: Limits,
     tests: Mutex<HashMap<TestId, Test>>,
+    next_number: AtomicU64,
 }
 
 /// One test.
 struct Test {
+    number: u64,
+    client: Client,
+    pacers: Option<Arc<Pacers>>,
     request: Request,
     started: Timestamp,
     /// Indices of the streams that ever joined.
@@ -29,7 +35,12 @@ struct Test {
     live: usize,
     running: Vec<Arc<Stream>>,
     finished: Vec<Kept>,
+    /// Streams that ran to their end.
+    completed: u32,
+    sent_bytes: u64,
+    received_bytes: u64,
     ended: Option<Timestamp>,
+    companions: Arc<Companions>,
 }
 
 /// A stream's records, as JSON: small, and its size is known.
@@ -43,11 +54,54 @@ struct Kept {
 pub(super) struct Place {
     /// Begin of the test, common to its streams.
     pub(super) started: Timestamp,
+    /// What its client's tests together must not exceed.
+    pub(super) pacers: Option<Arc<Pacers>>,
+    /// The test's number, for the stream that begins it.
+    pub(super) begins: Option<u64>,
+    /// What the test's streams know of each other.
+    pub(super) companions: Arc<Companions>,
+}
+
+/// Who asks.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Applicant {
+    /// The client.
+    pub(super) client: Client,
+    /// The server takes no new tests.
+    pub(super) draining: bool,
+}
+
+/// A test that is over.
+pub(super) struct Ended {
+    /// Its number.
+    pub(super) number: u64,
+    /// All its streams were there, and ran to their end.
+    pub(super) completed: bool,
+    /// Payload sent to the client.
+    pub(super) sent_bytes: u64,
+    /// Payload received from the client.
+    pub(super) received_bytes: u64,
+    /// How long it took.
+    pub(super) lasted: Duration,
+}
+
+/// What a stream leaves behind.
+pub(super) struct Legacy {
+    /// Its record, as JSON.
+    pub(super) json: Vec<u8>,
+    pub(super) completed: bool,
+    pub(super) sent_bytes: u64,
+    pub(super) received_bytes: u64,
 }
 
 impl Registry {
     pub(super) fn new(limits: Limits) -> Self {
-        Self { limits, tests: Mutex::new(HashMap::new()) }
+        Self { limits, tests: Mutex::new(HashMap::new()), next_number: AtomicU64::new(1) }
+    }
+
+    /// Tests that run.
+    pub(super) fn running(&self) -> usize {
+        lock(&self.tests).values().filter(|test| test.ended.is_none()).count()
     }
 
     /// Lets a stream into its test, or says why not.
@@ -57,52 +111,74 @@ impl Registry {
         id: TestId,
         stream: u32,
         request: &Request,
+        applicant: Applicant,
     ) -> Result<Place, Refusal> {
-        let refuse = |code, message: String| Err(Refusal::new(code, message, None));
         if let Some(objection) = self.limits.objection(&request.parameters, request.patience) {
-            return refuse(RefusalCode::Limit, objection);
+            return Err(Refusal::new(RefusalCode::Limit, objection, None));
         }
         let streams = request.parameters.streams();
         if stream >= streams {
             let message = format!("stream {stream} of a test of {streams} streams");
-            return refuse(RefusalCode::BadRequest, message);
+            return Err(Refusal::new(RefusalCode::BadRequest, message, None));
         }
         let mut tests = lock(&self.tests);
         self.forget(&mut tests, now);
         if let Some(test) = tests.get_mut(&id) {
-            if test.request != *request {
-                return refuse(
-                    RefusalCode::BadRequest,
-                    "streams of one test ask for different things".to_owned(),
-                );
-            }
-            if test.ended.is_some() || !test.joined.insert(stream) {
-                let message = "a test of this id has already taken place; ids are for one test only";
-                return refuse(RefusalCode::BadRequest, message.to_owned());
-            }
-            test.live += 1;
-            return Ok(Place { started: test.started });
+            return test.join(stream, request);
         }
-        let running: Vec<&Test> = tests.values().filter(|test| test.ended.is_none()).collect();
-        if running.len() >= self.limits.max_tests {
-            let wait = running.iter().map(|test| test.expected_rest(now)).min().unwrap_or_default();
-            return Err(Refusal::new(
-                RefusalCode::Busy,
-                format!("it is busy with {} tests, as many as it runs at a time", running.len()),
-                Some(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)),
-            ));
-        }
+        let pacers = self.admit(now, &tests, applicant)?;
+        let number = self.next_number.fetch_add(1, Ordering::Relaxed);
+        let companions = Companions::new(streams);
         let test = Test {
+            number,
+            client: applicant.client,
+            pacers: pacers.clone(),
             request: request.clone(),
             started: now,
             joined: BTreeSet::from([stream]),
             live: 1,
             running: Vec::new(),
             finished: Vec::new(),
+            completed: 0,
+            sent_bytes: 0,
+            received_bytes: 0,
             ended: None,
+            companions: Arc::clone(&companions),
         };
         tests.insert(id, test);
-        Ok(Place { started: now })
+        Ok(Place { started: now, pacers, begins: Some(number), companions })
+    }
+
+    /// Whether there is room for a test more, and what bounds its rate.
+    fn admit(
+        &self,
+        now: Timestamp,
+        tests: &HashMap<TestId, Test>,
+        applicant: Applicant,
+    ) -> Result<Option<Arc<Pacers>>, Refusal> {
+        if applicant.draining {
+            let message = "it is being shut down and takes no new tests".to_owned();
+            return Err(Refusal::new(RefusalCode::ShuttingDown, message, None));
+        }
+        let running: Vec<&Test> = tests.values().filter(|test| test.ended.is_none()).collect();
+        let own: Vec<&Test> =
+            running.iter().copied().filter(|test| test.client == applicant.client).collect();
+        let busy = |tests: &[&Test], message: String| {
+            let wait = tests.iter().map(|test| test.expected_rest(now)).min().unwrap_or_default();
+            let wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
+            Err(Refusal::new(RefusalCode::Busy, message, Some(wait_ms)))
+        };
+        if own.len() >= self.limits.max_tests_per_client {
+            let message = format!("it runs {} tests of this client already, as many as it allows", own.len());
+            return busy(&own, message);
+        }
+        if running.len() >= self.limits.max_tests {
+            let message = format!("it is busy with {} tests, as many as it runs at a time", running.len());
+            return busy(&running, message);
+        }
+        // Shared by all tests of a client that overlap.
+        let shared = own.iter().find_map(|test| test.pacers.clone());
+        Ok(self.limits.max_rate_bps.map(|rate| shared.unwrap_or_else(|| Arc::new(Pacers::new(rate)))))
     }
 
     /// The stream's data phase begins.
@@ -121,16 +197,29 @@ impl Registry {
         }
     }
 
-    /// A stream that joined is over: keeps its record, if it came to have one. With the last stream the test is
-    /// over and its place free.
-    pub(super) fn leave(&self, now: Timestamp, id: TestId, stream: u32, record: Option<Vec<u8>>) {
+    /// A stream that joined is over: keeps what it leaves, if it came to that. With the last stream the test is over
+    /// and its place free.
+    pub(super) fn leave(
+        &self,
+        now: Timestamp,
+        id: TestId,
+        stream: u32,
+        legacy: Option<Legacy>,
+    ) -> Option<Ended> {
         let mut tests = lock(&self.tests);
+        let mut ended = None;
         if let Some(test) = tests.get_mut(&id) {
             test.running.retain(|running| running.index() != stream);
-            test.finished.extend(record.map(|server| Kept { server: server.into(), client: None, stream }));
+            if let Some(legacy) = legacy {
+                test.completed += u32::from(legacy.completed);
+                test.sent_bytes += legacy.sent_bytes;
+                test.received_bytes += legacy.received_bytes;
+                test.finished.push(Kept { server: legacy.json.into(), client: None, stream });
+            }
             test.live -= 1;
             if test.live == 0 {
                 test.ended = Some(now);
+                ended = Some(test.epitaph(now));
                 // A client that went before any data leaves nothing worth keeping.
                 if test.finished.is_empty() {
                     tests.remove(&id);
@@ -138,6 +227,7 @@ impl Registry {
             }
         }
         self.forget(&mut tests, now);
+        ended
     }
 
     /// Ends a test that the client has given up.
@@ -190,6 +280,34 @@ impl Registry {
 }
 
 impl Test {
+    /// A further stream of it.
+    fn join(&mut self, stream: u32, request: &Request) -> Result<Place, Refusal> {
+        let refuse = |message: &str| Err(Refusal::new(RefusalCode::BadRequest, message.to_owned(), None));
+        if self.request != *request {
+            return refuse("streams of one test ask for different things");
+        }
+        if self.ended.is_some() || !self.joined.insert(stream) {
+            return refuse("a test of this id has already taken place; ids are for one test only");
+        }
+        self.live += 1;
+        Ok(Place {
+            started: self.started,
+            pacers: self.pacers.clone(),
+            begins: None,
+            companions: Arc::clone(&self.companions),
+        })
+    }
+
+    fn epitaph(&self, now: Timestamp) -> Ended {
+        Ended {
+            number: self.number,
+            completed: self.completed == self.request.parameters.streams(),
+            sent_bytes: self.sent_bytes,
+            received_bytes: self.received_bytes,
+            lasted: now.since(self.started),
+        }
+    }
+
     fn bytes(&self) -> usize {
         self.finished
             .iter()

@@ -1,14 +1,17 @@
 //! One connection of a server: what it asks for, and its stream of a test.
 
-use super::{MAX_CLIENT_RECORD_BYTES, Shared};
+use super::client::Client;
+use super::registry::{Applicant, Ended, Legacy, Place};
+use super::{MAX_CLIENT_RECORD_BYTES, ServerEvent, Shared};
 use crate::iperf::ReceiveFault;
-use crate::protocol::{Fetch, Frame, Hello, MAX_RECORD_BYTES, Refusal, RefusalCode, VERSION};
+use crate::protocol::{Fetch, Frame, Hello, MAX_RECORD_BYTES, Refusal, RefusalCode, TestId, VERSION};
 use crate::request::{Request, RequestError};
-use crate::stream::{Channel, Stream, StreamError, TestPlan, Wait};
+use crate::stream::{Channel, Companions, Stream, StreamError, TestPlan, Wait};
 use pathbench_record::sample::Side;
 use pathbench_record::time::Timestamp;
 use pathbench_transport::Connection;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// The server is this much more patient than the client, so that the client is the one to say what happened.
@@ -16,6 +19,9 @@ const EXTRA_PATIENCE: Duration = Duration::from_secs(2);
 
 /// How long the end of a test that a client gave up may take before its record is handed out as it is.
 const END_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// How long a client may take for a record, however slowly it reads.
+const FETCH_TIME: Duration = Duration::from_secs(120);
 
 /// How long a peer that was told something final may take to close.
 const CLOSING_TIME: Duration = Duration::from_secs(2);
@@ -35,23 +41,33 @@ pub(super) fn serve(shared: &Shared, connection: &Arc<Connection>) {
 fn serve_stream(shared: &Shared, connection: &Arc<Connection>, channel: &mut Channel<'_>, hello: &Hello) {
     let clock = shared.clock.as_ref();
     let (id, index) = (hello.test, hello.stream);
-    let joined = understand(hello)
-        .and_then(|request| Ok((shared.registry.join(clock.now(), id, index, &request)?, request)));
-    let (place, request) = match joined {
-        Ok(joined) => joined,
+    let (place, request) = match admit(shared, connection, hello) {
+        Ok(admitted) => admitted,
         Err(refusal) => return refuse(shared, channel, refusal),
     };
-    let plan = shared.plan(hello, request, place.started, clock.now());
-    let Ok(stream) = begin(shared, connection, channel, plan, index) else {
-        shared.registry.leave(clock.now(), id, index, None);
+    if let Some(number) = place.begins {
+        shared.tell(&ServerEvent::Started {
+            number,
+            pattern: request.parameters.name(),
+            transport: request.transport,
+            client: connection.peer_addr(),
+        });
+    }
+    let companions = Arc::clone(&place.companions);
+    let plan = shared.plan(hello, request, place, clock.now());
+    let Ok(stream) = begin(shared, connection, channel, plan, index, companions) else {
+        shared.leave(id, index, None);
         return connection.abort();
     };
     let stream = Arc::new(stream);
     shared.registry.run(id, &stream);
     let result = stream.run(channel, &|_| {});
-    let record = stream.finish(clock).to_bounded_json(MAX_RECORD_BYTES);
+    let record = stream.finish(clock);
+    let (completed, (sent_bytes, received_bytes)) = (record.completed, stream.progress());
+    let record = record.to_bounded_json(MAX_RECORD_BYTES);
     // Before the client hears of the end: its next test must find the place free.
-    shared.registry.leave(clock.now(), id, index, record.as_ref().ok().cloned());
+    let json = record.as_ref().ok().cloned();
+    shared.leave(id, index, json.map(|json| Legacy { json, completed, sent_bytes, received_bytes }));
     match (result, record) {
         (Err(error), _) => break_off(shared, channel, &stream, &error),
         (Ok(()), Ok(json)) => hand_over(shared, channel, &stream, hello, json),
@@ -59,6 +75,22 @@ fn serve_stream(shared: &Shared, connection: &Arc<Connection>, channel: &mut Cha
             refuse(shared, channel, Refusal::new(RefusalCode::Limit, error.to_string(), None));
         }
     }
+}
+
+/// Whether this client may run this test, now.
+fn admit(shared: &Shared, connection: &Connection, hello: &Hello) -> Result<(Place, Request), Refusal> {
+    let request = understand(hello)?;
+    shared
+        .options
+        .access
+        .check(request.token.as_deref())
+        .map_err(|refusal| Refusal::new(RefusalCode::Access, refusal.to_string(), None))?;
+    let applicant = Applicant {
+        client: Client::from(connection.peer_addr().ip()),
+        draining: shared.draining.load(Ordering::SeqCst),
+    };
+    let place = shared.registry.join(shared.clock.now(), hello.test, hello.stream, &request, applicant)?;
+    Ok((place, request))
 }
 
 fn understand(hello: &Hello) -> Result<Request, Refusal> {
@@ -80,6 +112,8 @@ fn understand(hello: &Hello) -> Result<Request, Refusal> {
 }
 
 fn refuse(shared: &Shared, channel: &mut Channel<'_>, refusal: Refusal) {
+    let (code, client) = (refusal.code, channel.connection().peer_addr());
+    shared.tell(&ServerEvent::Refused { code, message: &refusal.message, client });
     if channel.write(&Frame::Refuse(refusal), &mut shared.handshake_wait()).is_ok() {
         channel.connection().finish_sending();
         channel.drain(CLOSING_TIME);
@@ -93,10 +127,11 @@ fn begin(
     channel: &mut Channel<'_>,
     plan: TestPlan,
     index: u32,
+    companions: Arc<Companions>,
 ) -> Result<Stream, StreamError> {
     channel.write(&Frame::Accept, &mut shared.handshake_wait())?;
     let interval = shared.options.sample_interval;
-    let stream = Stream::new(plan, index, Arc::clone(connection), &shared.clock, interval)?;
+    let stream = Stream::new(plan, index, Arc::clone(connection), companions, &shared.clock, interval)?;
     match channel.frame(&mut shared.handshake_wait())? {
         Frame::Start => Ok(stream),
         frame => Err(StreamError::unexpected("START", frame)),
@@ -145,7 +180,9 @@ fn serve_fetch(shared: &Shared, channel: &mut Channel<'_>, fetch: Fetch) {
         Some(json) => Frame::Record(json),
         None => Frame::NotFound,
     };
-    let mut wait = Wait::patient(clock.now(), shared.options.limits.handshake_timeout, None);
+    // A record is small enough for that on any path that a test was run on.
+    let deadline = clock.now() + FETCH_TIME;
+    let mut wait = Wait::patient(clock.now(), shared.options.limits.handshake_timeout, Some(deadline));
     if channel.write(&answer, &mut wait).is_ok() {
         channel.connection().finish_sending();
         channel.drain(CLOSING_TIME);
@@ -157,7 +194,15 @@ impl Shared {
         Wait::strict(self.clock.now(), self.options.limits.handshake_timeout, "say what it wants")
     }
 
-    fn plan(&self, hello: &Hello, request: Request, started: Timestamp, now: Timestamp) -> TestPlan {
+    /// A stream that joined its test is over.
+    fn leave(&self, test: TestId, stream: u32, legacy: Option<Legacy>) {
+        if let Some(ended) = self.registry.leave(self.clock.now(), test, stream, legacy) {
+            let Ended { number, completed, sent_bytes, received_bytes, lasted } = ended;
+            self.tell(&ServerEvent::Ended { number, completed, sent_bytes, received_bytes, lasted });
+        }
+    }
+
+    fn plan(&self, hello: &Hello, request: Request, place: Place, now: Timestamp) -> TestPlan {
         let limits = &self.options.limits;
         // Whatever the peer does, the connection is over by then.
         let deadline =
@@ -169,7 +214,8 @@ impl Shared {
             ceiling_bytes: limits.stream_ceiling(&request.parameters),
             patience: request.patience + EXTRA_PATIENCE,
             parameters: request.parameters,
-            started,
+            started: place.started,
+            pacers: place.pacers,
             handshake: None,
             deadline: Some(deadline),
         }

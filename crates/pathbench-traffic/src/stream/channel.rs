@@ -121,10 +121,14 @@ impl<'a> Channel<'a> {
 
     /// Makes sure that something is unread; `false` when nothing came within a tick.
     pub(super) fn fill(&mut self) -> Result<bool, StreamError> {
+        self.fill_within(TICK)
+    }
+
+    fn fill_within(&mut self, time: Duration) -> Result<bool, StreamError> {
         if self.start < self.end {
             return Ok(true);
         }
-        match self.connection.receive(&mut self.buffer, Some(TICK)) {
+        match self.connection.receive(&mut self.buffer, Some(time)) {
             Ok(0) => Err(StreamError::Closed { peer: self.connection.peer_addr() }),
             Ok(count) => {
                 (self.start, self.end) = (0, count);
@@ -133,6 +137,21 @@ impl<'a> Channel<'a> {
             Err(ReceiveError::TimedOut { .. }) => Ok(false),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// The next control frame, if the rest of it comes within `time` without a pause.
+    pub(super) fn next_frame_within(&mut self, time: Duration) -> Result<Option<Frame>, StreamError> {
+        while self.fill_within(time)? {
+            let (consumed, event) = self.decoder.decode(&self.buffer[self.start..self.end])?;
+            self.consume(consumed);
+            match event {
+                Some(Event::Frame(frame)) => return Ok(Some(frame)),
+                Some(Event::Payload(_)) => return Err(StreamError::unexpected_data("a message")),
+                None if self.start == self.end => return Ok(None),
+                None => {}
+            }
+        }
+        Ok(None)
     }
 
     /// The next control frame.
@@ -156,7 +175,7 @@ impl<'a> Channel<'a> {
 
     /// Writes a control frame.
     pub(crate) fn write(&self, frame: &Frame, wait: &mut Wait) -> Result<(), StreamError> {
-        write_frame(self.connection, self.clock, frame, wait)
+        write_frame(self.connection, self.clock, &frame.encode()?, wait)
     }
 
     /// Waits for the peer to close, discarding what still comes, so that closing on our side resets nothing.
@@ -172,15 +191,14 @@ impl<'a> Channel<'a> {
     }
 }
 
-/// Writes a control frame.
+/// Writes an encoded frame.
 pub(super) fn write_frame(
     connection: &Connection,
     clock: &dyn Clock,
-    frame: &Frame,
+    frame: &[u8],
     wait: &mut Wait,
 ) -> Result<(), StreamError> {
-    let bytes = frame.encode()?;
-    let mut rest = bytes.as_slice();
+    let mut rest = frame;
     while !rest.is_empty() {
         match connection.send(rest, Some(TICK)) {
             Ok(count) => {

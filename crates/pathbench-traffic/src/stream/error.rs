@@ -1,6 +1,7 @@
 //! Why a stream did not complete.
 
 use crate::iperf::ReceiveFault;
+use crate::messages::MessageFault;
 use crate::protocol::{DecodeError, Frame, FrameKind, Refusal};
 use pathbench_transport::{ReceiveError, SamplerError, SendError};
 use std::io;
@@ -25,6 +26,8 @@ pub(crate) enum StreamError {
     Closed { peer: SocketAddr },
     #[error(transparent)]
     Fault(#[from] ReceiveFault),
+    #[error(transparent)]
+    Message(#[from] MessageFault),
     #[error(transparent)]
     Protocol(#[from] DecodeError),
     #[error("the peer refused: {0}")]

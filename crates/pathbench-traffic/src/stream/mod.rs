@@ -1,27 +1,35 @@
-//! One connection of a test after its handshake, the same for both ends: data one or both ways, the
+//! One connection of a test after its handshake, the same for both ends: data one or both ways or messages, the
 //! confirmation of what arrived, and this end's record of it.
 
 mod acknowledgements;
 mod channel;
+mod companions;
+mod dialogue;
 mod error;
 mod transfer;
+mod work;
 
 pub(crate) use channel::{Channel, TICK, Wait};
+pub(crate) use companions::Companions;
 pub(crate) use error::StreamError;
 
-use crate::iperf::{IperfParameters, ReceiveCore, SendCore, SendPlan};
 use crate::pattern::PatternParameters;
-use crate::protocol::{Frame, TestId};
+use crate::protocol::{End, Frame, TestId};
 use crate::record::{EndRecord, PathSample, StreamRecord};
+use crate::server::Pacers;
 use acknowledgements::Acknowledgements;
 use pathbench_record::delivery::DeliverySeries;
 use pathbench_record::sample::Side;
 use pathbench_record::time::{Clock, Timestamp};
 use pathbench_record::transport::Transport;
-use pathbench_transport::{Connection, ConnectionSnapshot, SampledConnection, Sampler};
+use pathbench_transport::{Connection, ConnectionSnapshot, Sampler};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use work::Work;
+
+/// Called with the time of a test's first byte.
+type FirstByte<'a> = &'a (dyn Fn(Timestamp) + Sync);
 
 /// What the streams of one test at one end have in common.
 #[derive(Debug, Clone)]
@@ -37,24 +45,10 @@ pub(crate) struct TestPlan {
     pub(crate) patience: Duration,
     /// This end's bound on the payload of one stream and direction.
     pub(crate) ceiling_bytes: Option<u64>,
+    /// This end's bound on the rate, over all tests of the client.
+    pub(crate) pacers: Option<Arc<Pacers>>,
     /// This end's bound on the time of a stream.
     pub(crate) deadline: Option<Timestamp>,
-}
-
-impl TestPlan {
-    fn sends(&self, transfer: &IperfParameters) -> bool {
-        match self.side {
-            Side::Client => transfer.direction.has_upload(),
-            Side::Server => transfer.direction.has_download(),
-        }
-    }
-
-    fn receives(&self, transfer: &IperfParameters) -> bool {
-        match self.side {
-            Side::Client => transfer.direction.has_download(),
-            Side::Server => transfer.direction.has_upload(),
-        }
-    }
 }
 
 /// A stream's state, open to other threads (progress, a FETCH) while its own threads run it.
@@ -62,11 +56,14 @@ pub(crate) struct Stream {
     plan: TestPlan,
     index: u32,
     pub(crate) connection: Arc<Connection>,
-    sending: Option<Mutex<SendCore>>,
-    receiving: Option<Mutex<ReceiveCore>>,
+    companions: Arc<Companions>,
+    work: Work,
+    /// Absent for a stream whose connection's figures another stream reports.
     sampler: Mutex<Option<Sampler>>,
-    /// What the sampler saw last, once it has been stopped.
+    /// The last look at the connection, once its sampler has been stopped.
     last: Mutex<Option<ConnectionSnapshot>>,
+    /// One of its threads has found out that it is over.
+    given_up: AtomicBool,
     /// All data went both ways and the other end confirmed it.
     confirmed: AtomicBool,
     failure: Mutex<Option<(String, Duration)>>,
@@ -78,36 +75,27 @@ impl Stream {
         plan: TestPlan,
         index: u32,
         connection: Arc<Connection>,
+        companions: Arc<Companions>,
         clock: &Arc<dyn Clock>,
         sample_interval: Duration,
     ) -> Result<Self, StreamError> {
-        let transfer = plan.parameters.transfer();
-        let sending = transfer.as_ref().filter(|transfer| plan.sends(transfer)).map(|transfer| {
-            Mutex::new(SendCore::new(
-                SendPlan {
-                    amount: transfer.stream_amount(index),
-                    omit: transfer.omit,
-                    rate_bps: transfer.stream_rate_bps(),
-                    block_bytes: transfer.block_bytes,
-                    ceiling_bytes: plan.ceiling_bytes,
-                    patience: plan.patience,
-                },
-                plan.started,
-            ))
-        });
-        let receiving = transfer
-            .filter(|transfer| plan.receives(transfer))
-            .map(|_| Mutex::new(ReceiveCore::new(plan.started, plan.patience, plan.ceiling_bytes)));
-        let telemetry = connection.telemetry()?;
-        let sampler = Sampler::start(telemetry, Arc::clone(clock), sample_interval)?;
+        if index == 0 {
+            companions.introduce_first(&connection);
+        }
+        let sampler = if index == 0 || !shares_connection(plan.transport) {
+            Some(Sampler::start(connection.telemetry()?, Arc::clone(clock), sample_interval)?)
+        } else {
+            None
+        };
         Ok(Self {
+            work: Work::of(&plan, index),
             plan,
             index,
             connection,
-            sending,
-            receiving,
-            sampler: Mutex::new(Some(sampler)),
+            companions,
+            sampler: Mutex::new(sampler),
             last: Mutex::new(None),
+            given_up: AtomicBool::new(false),
             confirmed: AtomicBool::new(false),
             failure: Mutex::new(None),
         })
@@ -123,17 +111,14 @@ impl Stream {
         self.plan.parameters.streams() > 1
     }
 
-    /// Whether this end sends test data, so that nothing else may be written before END.
+    /// Whether this end may be in the middle of test data, so that nothing else may be written before END.
     pub(crate) fn is_sending(&self) -> bool {
-        self.sending.is_some()
+        self.work.is_sending()
     }
 
     /// Payload bytes sent and received so far.
     pub(crate) fn progress(&self) -> (u64, u64) {
-        (
-            self.sending.as_ref().map_or(0, |core| lock(core).accepted_bytes()),
-            self.receiving.as_ref().map_or(0, |core| lock(core).received_bytes()),
-        )
+        self.work.progress()
     }
 
     /// The latest sample of its paths; after the stream's end, the last one.
@@ -151,44 +136,109 @@ impl Stream {
     ) -> Result<(), StreamError> {
         let clock = channel.clock();
         let begun = clock.now();
-        let result = transfer::exchange(self, channel, on_first_byte).and_then(|()| self.confirm(channel));
+        let result = self.exchange(channel, on_first_byte).and_then(|()| self.confirm(channel));
         self.confirmed.store(result.is_ok(), Ordering::Release);
         if let Err(error) = &result {
-            let silence = self.silence(clock.now(), begun);
+            let silence = clock.now().since(self.work.last_progress().unwrap_or(begun));
             *lock(&self.failure) = Some((error.to_string(), silence));
         }
+        self.companions.one_ended();
         result
+    }
+
+    /// Everything up to and with END.
+    fn exchange(&self, channel: &mut Channel<'_>, on_first_byte: FirstByte<'_>) -> Result<(), StreamError> {
+        match &self.work {
+            Work::Transfer { sending, receiving } => {
+                transfer::exchange(self, sending.as_ref(), receiving.as_ref(), channel, on_first_byte)
+            }
+            Work::Ping(core) => dialogue::ping(self, core, channel, on_first_byte),
+            Work::Interactive(core) => dialogue::interactive(self, core, channel, on_first_byte),
+            Work::Respond(core) => dialogue::respond(self, core, channel, on_first_byte),
+        }
     }
 
     /// DONE in both directions that carried data.
     fn confirm(&self, channel: &mut Channel<'_>) -> Result<(), StreamError> {
-        if let Some(core) = &self.receiving {
-            let (bytes, end, complete) = {
-                let core = lock(core);
-                (core.received_bytes(), core.end(), core.is_complete())
-            };
-            channel.write(&Frame::Done { bytes }, &mut self.wait(channel.clock()))?;
-            if !complete {
-                return Err(StreamError::Incomplete {
-                    received: bytes,
-                    sent: end.map_or(0, |end| end.bytes),
-                    cut_short: end.is_some_and(|end| end.cut_short),
-                });
+        match &self.work {
+            Work::Transfer { sending, receiving } => {
+                if let Some(core) = receiving {
+                    let (bytes, end) = {
+                        let core = lock(core);
+                        (core.received_bytes(), core.end())
+                    };
+                    self.confirm_received(channel, bytes, end)?;
+                }
+                if let Some(core) = sending {
+                    let end = lock(core).end();
+                    self.await_confirmation(channel, end, |_, frame| {
+                        Err(StreamError::unexpected("DONE", frame))
+                    })?;
+                }
+                Ok(())
+            }
+            Work::Respond(core) => {
+                let (bytes, end) = {
+                    let core = lock(core);
+                    (core.deliveries().total_bytes(), core.end())
+                };
+                self.confirm_received(channel, bytes, end)
+            }
+            Work::Ping(core) => {
+                let end = lock(core).end();
+                self.await_confirmation(channel, end, |at, frame| Ok(lock(core).take(at, frame)?))
+            }
+            Work::Interactive(core) => {
+                let end = lock(core).end();
+                self.await_confirmation(channel, end, |at, frame| Ok(lock(core).take(at, frame)?))
             }
         }
-        if let Some(core) = &self.sending {
-            let mut wait = self.wait(channel.clock());
-            let (sent, cut_short) = {
-                let core = lock(core);
-                (core.accepted_bytes(), core.end().cut_short)
-            };
-            match channel.frame(&mut wait)? {
-                Frame::Done { bytes } if bytes == sent && !cut_short => {}
-                Frame::Done { bytes } => {
-                    return Err(StreamError::Incomplete { received: bytes, sent, cut_short });
-                }
-                frame => return Err(StreamError::unexpected("DONE", frame)),
-            }
+    }
+
+    fn confirm_received(
+        &self,
+        channel: &mut Channel<'_>,
+        received: u64,
+        end: Option<End>,
+    ) -> Result<(), StreamError> {
+        channel.write(&Frame::Done { bytes: received }, &mut self.wait(channel.clock()))?;
+        if end.is_some_and(|end| !end.cut_short && end.bytes == received) {
+            return Ok(());
+        }
+        Err(StreamError::Incomplete {
+            received,
+            sent: end.map_or(0, |end| end.bytes),
+            cut_short: end.is_some_and(|end| end.cut_short),
+        })
+    }
+
+    /// Waits for DONE; `late` gets what comes before it.
+    fn await_confirmation(
+        &self,
+        channel: &mut Channel<'_>,
+        end: End,
+        late: impl FnMut(Timestamp, Frame) -> Result<(), StreamError>,
+    ) -> Result<(), StreamError> {
+        let received = dialogue::until_done(channel, &mut self.wait(channel.clock()), late)?;
+        let End { bytes: sent, cut_short, .. } = end;
+        if received == sent && !cut_short {
+            return Ok(());
+        }
+        Err(StreamError::Incomplete { received, sent, cut_short })
+    }
+
+    /// Another thread of this stream need not go on.
+    fn give_up(&self) {
+        self.given_up.store(true, Ordering::Release);
+    }
+
+    fn is_given_up(&self) -> bool {
+        self.given_up.load(Ordering::Acquire)
+    }
+
+    fn check_deadline(&self, now: Timestamp) -> Result<(), StreamError> {
+        if self.plan.deadline.is_some_and(|deadline| now > deadline) {
+            return Err(StreamError::Overtime);
         }
         Ok(())
     }
@@ -196,14 +246,13 @@ impl Stream {
     /// A wait bounded by the test's patience, in which acknowledgements of what was sent count as progress.
     pub(crate) fn wait(&self, clock: &dyn Clock) -> Wait {
         Wait::patient(clock.now(), self.plan.patience, self.plan.deadline)
-            .watching(self.sending.is_some().then(|| Acknowledgements::of(&self.connection)))
+            .watching(self.is_sending().then(|| self.acknowledgements()))
     }
 
-    /// Time without progress in the direction that saw it last.
-    fn silence(&self, now: Timestamp, begun: Timestamp) -> Duration {
-        let sent = self.sending.as_ref().and_then(|core| lock(core).last_progress());
-        let received = self.receiving.as_ref().and_then(|core| lock(core).last_progress());
-        now.since(sent.into_iter().chain(received).max().unwrap_or(begun))
+    /// Of this stream, or of the connection that it shares with others.
+    fn acknowledgements(&self) -> Acknowledgements {
+        let first = shares_connection(self.plan.transport).then(|| self.companions.first()).flatten();
+        Acknowledgements::of(first.as_ref().unwrap_or(&self.connection))
     }
 
     /// This end's record of the stream so far, without samples: for a test that still runs.
@@ -212,17 +261,16 @@ impl Stream {
         self.record(now, latest, Vec::new(), 1)
     }
 
-    /// Ends the sampling and closes the record.
+    /// Ends the sampling and closes the record. The stream that reports the figures of a shared connection first
+    /// waits until the data of its companions has ended, but not so long that the other end would lose patience.
     pub(crate) fn finish(&self, clock: &dyn Clock) -> EndRecord {
+        if self.index == 0 && shares_connection(self.plan.transport) {
+            self.companions.wait_for_all(self.plan.patience / 2);
+        }
         // Held meanwhile, so that whoever asks for the latest sample finds either the sampler or what it saw last.
         let mut running = lock(&self.sampler);
-        let sampled = running.take().map(Sampler::stop);
-        let SampledConnection { samples, .. } = sampled.unwrap_or(SampledConnection {
-            samples: Vec::new(),
-            interval: Duration::ZERO,
-            failure: None,
-        });
-        let last = samples.last().map(|(_, snapshot)| snapshot.clone());
+        let samples = running.take().map(|sampler| sampler.stop().samples).unwrap_or_default();
+        let last = samples.last().map(|(_, snapshot)| snapshot.clone()).or_else(|| self.look());
         lock(&self.last).clone_from(&last);
         drop(running);
         let mut path_samples = Vec::new();
@@ -236,6 +284,11 @@ impl Stream {
         self.record(clock.now(), last, path_samples, 1)
     }
 
+    /// One look at the connection.
+    fn look(&self) -> Option<ConnectionSnapshot> {
+        self.connection.telemetry().ok()?.snapshot().ok()
+    }
+
     fn record(
         &self,
         now: Timestamp,
@@ -244,9 +297,7 @@ impl Stream {
         samples_thinned_by: u32,
     ) -> EndRecord {
         let plan = &self.plan;
-        let none = || DeliverySeries::starting_at(plan.started);
-        let offered = self.sending.as_ref().map_or_else(none, |core| lock(core).offered().clone());
-        let deliveries = self.receiving.as_ref().map_or_else(none, |core| lock(core).deliveries().clone());
+        let (offered, deliveries) = self.work.series(plan.started);
         let (sent_bytes, received_bytes) = self.progress();
         let failure = lock(&self.failure).clone();
         let completed = self.confirmed.load(Ordering::Acquire);
@@ -276,7 +327,8 @@ impl Stream {
             ended: now,
             completion: self.completion(completed, &deliveries),
             handshake: plan.handshake,
-            messages: Vec::new(),
+            messages: self.work.messages(now),
+            path_events: self.connection.path_events(),
             deliveries,
             offered,
             streams: vec![stream],
@@ -294,6 +346,11 @@ impl Stream {
             && matches!(self.plan.parameters, PatternParameters::Bulk(_));
         deliveries.last.filter(|_| measured).map(|last| last.since(self.plan.started))
     }
+}
+
+/// Whether the streams of a test are streams of one connection.
+const fn shares_connection(transport: Transport) -> bool {
+    matches!(transport, Transport::Quic | Transport::Mpquic)
 }
 
 /// A panic of another thread leaves counters and series usable.

@@ -1,11 +1,11 @@
 //! The threads of the data phase: one per direction.
 
-use super::acknowledgements::Acknowledgements;
 use super::channel::write_frame;
-use super::{Channel, Stream, StreamError, TICK, Wait, lock};
+use super::work::content;
+use super::{Channel, FirstByte, Stream, StreamError, TICK, Wait, lock};
 use crate::iperf::{Block, ReceiveCore, SendCore, Step};
 use crate::protocol::{Frame, HEADER_BYTES};
-use pathbench_record::time::{Clock, Timestamp};
+use pathbench_record::time::Clock;
 use pathbench_transport::{Connection, SendError};
 use std::sync::Mutex;
 use std::thread;
@@ -14,16 +14,16 @@ use std::time::Duration;
 /// How long a reason that the peer gave before it closed may take to be read.
 const EXPLANATION: Duration = Duration::from_millis(500);
 
-type FirstByte<'a> = &'a (dyn Fn(Timestamp) + Sync);
-
 /// Sends, receives, or both at once, up to END in each direction.
 pub(super) fn exchange(
     stream: &Stream,
+    sending: Option<&Mutex<SendCore>>,
+    receiving: Option<&Mutex<ReceiveCore>>,
     channel: &mut Channel<'_>,
     on_first_byte: FirstByte<'_>,
 ) -> Result<(), StreamError> {
     let clock = channel.clock();
-    match (&stream.sending, &stream.receiving) {
+    match (sending, receiving) {
         (Some(core), None) => send(stream, core, clock, on_first_byte)
             .map_err(|error| explanation(channel, &error).unwrap_or(error)),
         (None, Some(core)) => receive(stream, core, channel, on_first_byte),
@@ -50,7 +50,10 @@ pub(super) fn exchange(
 }
 
 /// Of two failures the one that is not the other's consequence.
-fn first_cause(left: Result<(), StreamError>, right: Result<(), StreamError>) -> Result<(), StreamError> {
+pub(super) fn first_cause(
+    left: Result<(), StreamError>,
+    right: Result<(), StreamError>,
+) -> Result<(), StreamError> {
     match (left, right) {
         (Err(left), Err(right)) => Err(if left.is_consequence() { right } else { left }),
         (left, right) => left.and(right),
@@ -77,6 +80,7 @@ fn send(
 ) -> Result<(), StreamError> {
     let connection: &Connection = &stream.connection;
     let mut block = Block::new(lock(core).payload_per_block());
+    let content = content(&stream.plan, stream.index);
     let mut block_header = [0; HEADER_BYTES];
     let mut acknowledgements = None;
     let mut now = clock.now();
@@ -90,7 +94,10 @@ fn send(
                 now = clock.now();
                 step = lock(core).next(now);
             }
-            Step::Write { header, from, until } => {
+            Step::Write { header, from, until, offset } => {
+                if let (Some(content), 0) = (content, from) {
+                    block.set_content(content, offset, until - HEADER_BYTES);
+                }
                 if header != block_header {
                     block_header = header;
                     block.set_header(header);
@@ -98,13 +105,16 @@ fn send(
                 match connection.send(&block.bytes()[from..until], Some(TICK)) {
                     Ok(count) => {
                         now = clock.now();
-                        let mut core = lock(core);
-                        core.accepted(now, count);
-                        step = core.next(now);
+                        lock(core).accepted(now, count);
+                        if let Some(pacers) = &stream.plan.pacers {
+                            clock.sleep_until(pacers.sent(now, count));
+                            now = clock.now();
+                        }
+                        step = lock(core).next(now);
                     }
                     Err(SendError::TimedOut { peer, .. }) => {
                         now = clock.now();
-                        let watch = acknowledgements.get_or_insert_with(|| Acknowledgements::of(connection));
+                        let watch = acknowledgements.get_or_insert_with(|| stream.acknowledgements());
                         let advanced = watch.advanced();
                         let mut core = lock(core);
                         if advanced {
@@ -118,12 +128,10 @@ fn send(
                 }
             }
         }
-        if stream.plan.deadline.is_some_and(|deadline| now > deadline) {
-            return Err(StreamError::Overtime);
-        }
+        stream.check_deadline(now)?;
     }
     let end = Frame::End(lock(core).end());
-    write_frame(connection, clock, &end, &mut stream.wait(clock))
+    write_frame(connection, clock, &end.encode()?, &mut stream.wait(clock))
 }
 
 fn receive(
@@ -144,6 +152,9 @@ fn receive(
             let (input, decoder) = channel.unread();
             let taken = lock(core).take(now, decoder, input)?;
             channel.consume(taken.consumed);
+            if let Some(pacers) = &stream.plan.pacers {
+                clock.sleep_until(pacers.received(now, taken.consumed));
+            }
             if !begun {
                 begun = lock(core).received_bytes() > 0;
                 if begun {
@@ -156,8 +167,6 @@ fn receive(
         } else if let Some(silence) = lock(core).hung(now) {
             return Err(StreamError::Hung { peer, doing: "receiving", silence });
         }
-        if stream.plan.deadline.is_some_and(|deadline| now > deadline) {
-            return Err(StreamError::Overtime);
-        }
+        stream.check_deadline(now)?;
     }
 }

@@ -8,7 +8,8 @@ use pathbench_traffic::client::ClientPlan;
 use pathbench_traffic::pattern::PatternParameters;
 use pathbench_traffic::protocol::TestId;
 use pathbench_traffic::server::{Limits, Server, ServerOptions};
-use pathbench_transport::SocketOptions;
+use pathbench_transport::{Security, ServerIdentity, Trust, mptcp_available};
+
 use std::io::Read;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -62,5 +63,48 @@ pub(crate) fn plan(
         sample_interval: Duration::from_millis(20),
         patience: Duration::from_secs(5),
         ..ClientPlan::new(transport, server, random_id(), parameters.into())
+    }
+}
+
+/// A server of every transport that this kernel has, with a certificate.
+pub(crate) struct Everything {
+    pub(crate) server: Server,
+    pub(crate) addresses: Vec<(Transport, SocketAddr)>,
+    security: Security,
+}
+
+impl Everything {
+    pub(crate) fn start(limits: Limits) -> Self {
+        let identity = ServerIdentity::self_made(&["localhost".to_owned()]).unwrap();
+        let security = Security::Tls(Trust::Fingerprint(identity.fingerprint()));
+        let anywhere = SocketAddr::from(([127, 0, 0, 1], 0));
+        let stream = if mptcp_available().is_ok() { Transport::Mptcp } else { Transport::Tcp };
+        let options = ServerOptions {
+            limits,
+            identity: Some(Arc::new(identity)),
+            sample_interval: Duration::from_millis(20),
+            ..ServerOptions::new(vec![(stream, anywhere), (Transport::Mpquic, anywhere)])
+        };
+        let server = Server::start(options, clock()).unwrap();
+        let [(_, of_streams), (_, of_datagrams)] = *server.addresses() else { panic!("two listeners") };
+        let mut addresses = vec![
+            (Transport::Tcp, of_streams),
+            (Transport::Quic, of_datagrams),
+            (Transport::Mpquic, of_datagrams),
+        ];
+        if stream == Transport::Mptcp {
+            addresses.push((Transport::Mptcp, of_streams));
+        }
+        Self { server, addresses, security }
+    }
+
+    /// A test over the `index`-th of its transports, in turn.
+    pub(crate) fn plan(&self, index: usize, parameters: impl Into<PatternParameters>) -> ClientPlan {
+        let (transport, address) = self.addresses[index % self.addresses.len()];
+        let encrypts = matches!(transport, Transport::Quic | Transport::Mpquic);
+        ClientPlan {
+            security: if encrypts { self.security.clone() } else { Security::Clear },
+            ..plan(transport, address, parameters)
+        }
     }
 }

@@ -1,0 +1,160 @@
+//! What the bytes of a test are, so that the receiver knows a wrong one: each stream of each test has a content of
+//! its own, which both ends compute.
+
+use crate::protocol::TestId;
+
+/// A pseudo-random byte stream that can be computed at any offset.
+///
+/// Word `i` (8 bytes, little-endian) is the `i`-th output of SplitMix64 (Steele, Lea and Flood: "Fast splittable
+/// pseudorandom number generators", OOPSLA 2014) from a seed of the test, the stream and the lane. Bytes of another
+/// test, another stream or another place in the stream are therefore wrong bytes. The generator is no cipher: it
+/// finds mistakes, not forgers. One core computes or verifies several gigabytes per second of it (the benchmark in
+/// docs/performance.md).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Content {
+    seed: u64,
+}
+
+/// Which bytes of a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u64)]
+pub enum Lane {
+    /// DATA from the server.
+    Download = 1,
+    /// MESSAGE.
+    Requests = 2,
+    /// ANSWER.
+    Answers = 3,
+}
+
+/// 2^64 / golden ratio: SplitMix64's increment.
+const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// SplitMix64's output function.
+const fn mix(mut word: u64) -> u64 {
+    word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    word ^ (word >> 31)
+}
+
+impl Content {
+    /// The content of one lane of a stream.
+    #[must_use]
+    pub fn of(test: TestId, stream: u32, lane: Lane) -> Self {
+        let test = u128::from_be_bytes(test.0);
+        let seed = mix(test as u64 ^ mix((test >> 64) as u64));
+        Self { seed: mix(seed ^ (u64::from(stream) << 8 | lane as u64)) }
+    }
+
+    const fn word(self, index: u64) -> u64 {
+        mix(self.seed.wrapping_add(index.wrapping_add(1).wrapping_mul(GOLDEN)))
+    }
+
+    const fn byte(self, offset: u64) -> u8 {
+        self.word(offset / 8).to_le_bytes()[(offset % 8) as usize]
+    }
+
+    /// Fills `bytes` with the content from `offset` on.
+    pub fn fill(self, offset: u64, bytes: &mut [u8]) {
+        let (head, rest) = bytes.split_at_mut(head_of(offset, bytes.len()));
+        for (byte, at) in head.iter_mut().zip(offset..) {
+            *byte = self.byte(at);
+        }
+        let aligned = offset + head.len() as u64;
+        let (words, tail) = rest.as_chunks_mut::<8>();
+        let behind = aligned + words.len() as u64 * 8;
+        for (word, index) in words.iter_mut().zip(aligned / 8..) {
+            *word = self.word(index).to_le_bytes();
+        }
+        for (byte, at) in tail.iter_mut().zip(behind..) {
+            *byte = self.byte(at);
+        }
+    }
+
+    /// The offset of the first of `bytes`, which begin at `offset`, that is not the content's.
+    #[must_use]
+    pub fn first_difference(self, offset: u64, bytes: &[u8]) -> Option<u64> {
+        let wrong = |bytes: &[u8], from: u64| {
+            bytes.iter().zip(from..).find(|(byte, at)| **byte != self.byte(*at)).map(|(_, at)| at)
+        };
+        let (head, rest) = bytes.split_at(head_of(offset, bytes.len()));
+        if let Some(at) = wrong(head, offset) {
+            return Some(at);
+        }
+        let aligned = offset + head.len() as u64;
+        let (words, tail) = rest.as_chunks::<8>();
+        let differs = words
+            .iter()
+            .zip(aligned / 8..)
+            .find(|(word, index)| u64::from_le_bytes(**word) != self.word(*index));
+        match differs {
+            Some((word, index)) => wrong(word, index * 8),
+            None => wrong(tail, aligned + words.len() as u64 * 8),
+        }
+    }
+}
+
+/// Bytes before the first whole word.
+fn head_of(offset: u64, length: usize) -> usize {
+    length.min((offset.wrapping_neg() % 8) as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::HashSet;
+
+    const TEST: TestId = TestId([7; 16]);
+
+    fn bytes(content: Content, offset: u64, length: usize) -> Vec<u8> {
+        let mut bytes = vec![0; length];
+        content.fill(offset, &mut bytes);
+        bytes
+    }
+
+    #[test]
+    fn words_are_splitmix64s() {
+        // Published outputs of the generator from the seed 1234567.
+        let content = Content { seed: 1_234_567 };
+        assert_eq!(content.word(0), 6_457_827_717_110_365_317);
+        assert_eq!(content.word(1), 3_203_168_211_198_807_973);
+    }
+
+    #[test]
+    fn every_test_stream_and_lane_has_its_own() {
+        let other = TestId([8; 16]);
+        let mut seen = HashSet::new();
+        for test in [TEST, other] {
+            for stream in 0..3 {
+                for lane in [Lane::Download, Lane::Requests, Lane::Answers] {
+                    assert!(seen.insert(bytes(Content::of(test, stream, lane), 0, 16)));
+                }
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_piece_is_a_piece_of_the_whole(from in 0_usize..500, length in 0_usize..500) {
+            let content = Content::of(TEST, 1, Lane::Download);
+            let whole = bytes(content, 0, 1000);
+            prop_assert_eq!(bytes(content, from as u64, length), &whole[from..from + length]);
+            prop_assert_eq!(content.first_difference(from as u64, &whole[from..from + length]), None);
+        }
+
+        #[test]
+        fn one_wrong_bit_is_found_where_it_is(
+            from in 0_u64..1 << 60,
+            length in 1_usize..500,
+            at in any::<prop::sample::Index>(),
+            bit in 0..8_u32,
+        ) {
+            let content = Content::of(TEST, 1, Lane::Download);
+            let mut piece = bytes(content, from, length);
+            let at = at.index(length);
+            piece[at] ^= 1_u8 << bit;
+            prop_assert_eq!(content.first_difference(from, &piece), Some(from + at as u64));
+        }
+    }
+}

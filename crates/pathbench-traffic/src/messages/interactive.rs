@@ -1,0 +1,243 @@
+//! The asking end of `interactive`.
+
+use super::outgoing::Outgoing;
+use super::{MessageFault, Template};
+use crate::content::{Content, Lane};
+use crate::pattern::InteractiveParameters;
+use crate::protocol::{End, Frame, FrameKind, Message, TestId};
+use crate::record::MessageRecord;
+use pathbench_record::delivery::DeliverySeries;
+use pathbench_record::event::Direction;
+use pathbench_record::time::Timestamp;
+use std::time::Duration;
+
+/// What to write next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum InteractiveStep {
+    /// Write these bytes, or as many as the socket takes.
+    Write(Vec<u8>),
+    /// Nothing is due before this time.
+    WaitUntil(Timestamp),
+    /// No request is to be written any more.
+    Finished,
+}
+
+/// What became of a request.
+#[derive(Debug, Clone, Copy, Default)]
+struct Marks {
+    sent: Option<Timestamp>,
+    acknowledged: Option<Timestamp>,
+    answered: Option<Timestamp>,
+}
+
+/// Makes requests on a fixed grid and keeps when each was sent, acknowledged and answered.
+///
+/// Request `k` is due `k` intervals after the first step, whatever the network does: while the socket takes nothing,
+/// requests queue here, and their delay counts from when they were due. Nothing is ever dropped from the record.
+#[derive(Debug)]
+pub struct InteractiveCore {
+    flow: Direction,
+    parameters: InteractiveParameters,
+    requests: Template,
+    answers: Template,
+    patience: Duration,
+    /// The first step: due time of request 0.
+    start: Option<Timestamp>,
+    /// One per request that was begun to be written.
+    marks: Vec<Marks>,
+    outgoing: Option<Outgoing>,
+    acknowledged: u32,
+    answered: u32,
+    /// When the first write began.
+    first_write: Option<Timestamp>,
+    last_heard: Option<Timestamp>,
+    offered: DeliverySeries,
+    deliveries: DeliverySeries,
+}
+
+impl InteractiveCore {
+    /// A core that has not begun; its series count from `origin`. Requests of the client are the `Upload` flow.
+    /// Nothing heard for `patience` while something is due ends the test.
+    #[must_use]
+    pub fn new(
+        flow: Direction,
+        parameters: InteractiveParameters,
+        test: TestId,
+        stream: u32,
+        origin: Timestamp,
+        patience: Duration,
+    ) -> Self {
+        let content = |lane| Content::of(test, stream, lane);
+        Self {
+            flow,
+            requests: Template::new(content(Lane::Requests), parameters.request_bytes),
+            answers: Template::new(content(Lane::Answers), parameters.response_bytes),
+            parameters,
+            patience,
+            start: None,
+            marks: Vec::new(),
+            outgoing: None,
+            acknowledged: 0,
+            answered: 0,
+            first_write: None,
+            last_heard: None,
+            offered: DeliverySeries::starting_at(origin),
+            deliveries: DeliverySeries::starting_at(origin),
+        }
+    }
+
+    /// What to write at `now`. The first call is the start of the grid.
+    ///
+    /// # Errors
+    /// When a request does not fit into a frame.
+    pub fn next(&mut self, now: Timestamp) -> Result<InteractiveStep, MessageFault> {
+        let start = *self.start.get_or_insert(now);
+        if let Some(outgoing) = &self.outgoing {
+            return Ok(InteractiveStep::Write(outgoing.rest()));
+        }
+        let sequence = self.marks.len() as u32;
+        if sequence >= self.parameters.messages() || now >= self.gives_up_at(start) {
+            return Ok(InteractiveStep::Finished);
+        }
+        let due = self.due(start, sequence);
+        if now < due {
+            return Ok(InteractiveStep::WaitUntil(due));
+        }
+        let outgoing = Outgoing::new(self.requests, sequence)?;
+        let step = InteractiveStep::Write(outgoing.rest());
+        self.outgoing = Some(outgoing);
+        self.marks.push(Marks::default());
+        self.first_write.get_or_insert(now);
+        Ok(step)
+    }
+
+    /// The socket accepted `count` bytes of the last [`InteractiveStep::Write`] at `now`.
+    pub fn accepted(&mut self, now: Timestamp, count: usize) {
+        let Some(outgoing) = &mut self.outgoing else { return };
+        self.offered.record(now, outgoing.take(count));
+        if self.offered.first == Some(now) {
+            // Cause comes before effect: the receiver may have it before the call returns that writes it.
+            self.offered.first = self.first_write;
+        }
+        if outgoing.is_taken() {
+            if let Some(marks) = self.marks.get_mut(outgoing.sequence as usize) {
+                marks.sent = Some(now);
+            }
+            self.outgoing = None;
+        }
+    }
+
+    /// A frame was received at `now`.
+    ///
+    /// # Errors
+    /// When it is not the next acknowledgement or the next answer.
+    pub fn take(&mut self, now: Timestamp, frame: Frame) -> Result<(), MessageFault> {
+        match frame {
+            Frame::Acknowledge { sequence } => {
+                in_turn(FrameKind::Acknowledge, sequence, self.acknowledged)?;
+                let marks = self.marks.get_mut(sequence as usize).ok_or(out_of_turn(
+                    FrameKind::Acknowledge,
+                    sequence,
+                    self.acknowledged,
+                ))?;
+                marks.acknowledged = Some(now);
+                self.acknowledged += 1;
+                self.deliveries.record(now, 4);
+            }
+            Frame::Answer(answer) => self.take_answer(now, &answer)?,
+            frame => return Err(MessageFault::unexpected(frame)),
+        }
+        self.last_heard = Some(now);
+        Ok(())
+    }
+
+    fn take_answer(&mut self, now: Timestamp, answer: &Message) -> Result<(), MessageFault> {
+        let sequence = answer.sequence;
+        in_turn(FrameKind::Answer, sequence, self.answered)?;
+        // The acknowledgement goes before the answer.
+        if sequence >= self.acknowledged {
+            return Err(out_of_turn(FrameKind::Answer, sequence, self.answered));
+        }
+        self.answers.check(FrameKind::Answer, answer)?;
+        if let Some(marks) = self.marks.get_mut(sequence as usize) {
+            marks.answered = Some(now);
+        }
+        self.answered += 1;
+        self.deliveries.record(now, self.answers.body_bytes as u64);
+        Ok(())
+    }
+
+    /// Whether END may follow: every request is answered, or those that are missing have been waited for long
+    /// enough. A request that the socket took in part has to be taken as a whole first.
+    #[must_use]
+    pub fn is_settled(&self, now: Timestamp) -> bool {
+        let Some(start) = self.start else { return false };
+        self.outgoing.is_none()
+            && (self.answered >= self.parameters.messages() || now >= self.gives_up_at(start))
+    }
+
+    /// How long nothing was heard while a request waited for its acknowledgement, once that exceeds the patience.
+    #[must_use]
+    pub fn hung(&self, now: Timestamp) -> Option<Duration> {
+        let start = self.start?;
+        let waits = self.acknowledged < self.parameters.messages();
+        let since = self.last_heard.unwrap_or(start).max(self.due(start, self.acknowledged));
+        let silence = now.since(since);
+        (waits && silence >= self.patience).then_some(silence)
+    }
+
+    /// When something was last heard of the peer; the start when nothing was.
+    #[must_use]
+    pub fn last_progress(&self) -> Option<Timestamp> {
+        self.last_heard.or(self.start)
+    }
+
+    /// Every request that was due by `now`.
+    #[must_use]
+    pub fn messages(&self, now: Timestamp) -> Vec<MessageRecord> {
+        let Some(start) = self.start else { return Vec::new() };
+        (0..self.parameters.messages())
+            .map(|sequence| (sequence, self.due(start, sequence)))
+            .take_while(|(_, due)| *due <= now)
+            .map(|(sequence, due)| {
+                let Marks { sent, acknowledged, answered } =
+                    self.marks.get(sequence as usize).copied().unwrap_or_default();
+                MessageRecord { flow: self.flow, sequence, due, sent, acknowledged, answered }
+            })
+            .collect()
+    }
+
+    /// Body of the END frame.
+    #[must_use]
+    pub fn end(&self) -> End {
+        super::end_of(&self.offered)
+    }
+
+    /// Bodies of requests that the socket accepted, and when.
+    #[must_use]
+    pub const fn offered(&self) -> &DeliverySeries {
+        &self.offered
+    }
+
+    /// Bodies of acknowledgements and answers received, and when.
+    #[must_use]
+    pub const fn deliveries(&self) -> &DeliverySeries {
+        &self.deliveries
+    }
+
+    fn due(&self, start: Timestamp, sequence: u32) -> Timestamp {
+        start + self.parameters.interval.saturating_mul(sequence)
+    }
+
+    fn gives_up_at(&self, start: Timestamp) -> Timestamp {
+        start + self.parameters.duration + self.parameters.linger
+    }
+}
+
+fn in_turn(kind: FrameKind, sequence: u32, expected: u32) -> Result<(), MessageFault> {
+    if sequence == expected { Ok(()) } else { Err(out_of_turn(kind, sequence, expected)) }
+}
+
+const fn out_of_turn(kind: FrameKind, sequence: u32, expected: u32) -> MessageFault {
+    MessageFault::OutOfTurn { kind, sequence, expected }
+}

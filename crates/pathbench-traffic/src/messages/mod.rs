@@ -1,0 +1,139 @@
+//! The patterns of messages: `ping`, small requests one after the other, and `interactive`, requests on a fixed
+//! grid of time that the other end acknowledges and answers.
+//!
+//! Pure: [`PingCore`] and [`InteractiveCore`] say which bytes to write now or until when to wait, and keep what
+//! became of every request; a [`Responder`] turns requests into replies. The shells that own sockets and threads
+//! are in [`crate::client`] and [`crate::server`].
+
+mod interactive;
+mod outgoing;
+mod ping;
+mod responder;
+
+pub use interactive::{InteractiveCore, InteractiveStep};
+pub use ping::{PingCore, PingStep};
+pub use responder::{Reply, Responder, ResponderPlan};
+
+use crate::content::Content;
+use crate::protocol::{DecodeError, End, Frame, FrameKind, MIN_MESSAGE_BYTES, Message, Refusal};
+use pathbench_record::delivery::DeliverySeries;
+use std::time::Duration;
+use thiserror::Error;
+
+/// The peer's frames are not what the pattern expects.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum MessageFault {
+    /// What is to be written does not fit into a frame.
+    #[error(transparent)]
+    Encode(#[from] DecodeError),
+    /// A frame that has no place here.
+    #[error("the peer sent {kind} among the messages of the test")]
+    Unexpected {
+        /// The frame's type.
+        kind: FrameKind,
+    },
+    /// The peer ended the test by force.
+    #[error("the peer ended the test: {0}")]
+    Refused(Refusal),
+    /// A message or reply out of turn.
+    #[error("the peer sent {kind} number {sequence} where number {expected} belongs")]
+    OutOfTurn {
+        /// The frame's type.
+        kind: FrameKind,
+        /// Its number.
+        sequence: u32,
+        /// The number that was due.
+        expected: u32,
+    },
+    /// More messages than the parameters allow.
+    #[error("the peer sent more than the {most} messages of the test")]
+    Excess {
+        /// The bound.
+        most: u32,
+    },
+    /// A size that is not the one agreed on.
+    #[error("the peer's {kind} number {sequence} has {given} bytes instead of {asked}")]
+    Size {
+        /// The frame's type.
+        kind: FrameKind,
+        /// Its number.
+        sequence: u32,
+        /// Its body.
+        given: usize,
+        /// The body agreed on.
+        asked: usize,
+    },
+    /// A wrong byte.
+    #[error("the peer's {kind} number {sequence} is not the one of this test: byte {offset} of it is wrong")]
+    Content {
+        /// The frame's type.
+        kind: FrameKind,
+        /// Its number.
+        sequence: u32,
+        /// The first wrong byte of its content.
+        offset: u64,
+    },
+}
+
+impl MessageFault {
+    fn unexpected(frame: Frame) -> Self {
+        match frame {
+            Frame::Refuse(refusal) => Self::Refused(refusal),
+            frame => Self::Unexpected { kind: frame.kind() },
+        }
+    }
+}
+
+/// What END says of the requests that the socket took.
+fn end_of(offered: &DeliverySeries) -> End {
+    let elapsed = match (offered.first, offered.last) {
+        (Some(first), Some(last)) => last.since(first),
+        _ => Duration::ZERO,
+    };
+    End {
+        bytes: offered.total_bytes(),
+        elapsed_ns: u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX),
+        cut_short: false,
+    }
+}
+
+/// Messages of one kind on one stream: how large, and what is in them.
+#[derive(Debug, Clone, Copy)]
+struct Template {
+    content: Content,
+    body_bytes: usize,
+}
+
+impl Template {
+    fn new(content: Content, body_bytes: u32) -> Self {
+        Self { content, body_bytes: body_bytes as usize }
+    }
+
+    const fn content_bytes(self) -> usize {
+        self.body_bytes.saturating_sub(MIN_MESSAGE_BYTES)
+    }
+
+    /// Each message has its own part of the content.
+    fn offset(self, sequence: u32) -> u64 {
+        u64::from(sequence) * self.content_bytes() as u64
+    }
+
+    fn message(self, sequence: u32) -> Message {
+        let mut content = vec![0; self.content_bytes()];
+        self.content.fill(self.offset(sequence), &mut content);
+        Message { sequence, content }
+    }
+
+    fn check(self, kind: FrameKind, message: &Message) -> Result<(), MessageFault> {
+        let sequence = message.sequence;
+        if message.content.len() != self.content_bytes() {
+            let given = message.content.len() + MIN_MESSAGE_BYTES;
+            return Err(MessageFault::Size { kind, sequence, given, asked: self.body_bytes });
+        }
+        let from = self.offset(sequence);
+        match self.content.first_difference(from, &message.content) {
+            None => Ok(()),
+            Some(at) => Err(MessageFault::Content { kind, sequence, offset: at - from }),
+        }
+    }
+}

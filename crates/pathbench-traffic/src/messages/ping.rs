@@ -1,0 +1,200 @@
+//! The asking end of `ping`.
+
+use super::outgoing::Outgoing;
+use super::{MessageFault, Template};
+use crate::content::{Content, Lane};
+use crate::pattern::PingParameters;
+use crate::protocol::{End, Frame, FrameKind, TestId};
+use crate::record::MessageRecord;
+use pathbench_record::delivery::DeliverySeries;
+use pathbench_record::event::Direction;
+use pathbench_record::time::Timestamp;
+use std::time::Duration;
+
+/// What to do next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PingStep {
+    /// Write these bytes, or as many as the socket takes.
+    Write(Vec<u8>),
+    /// Nothing is due before this time.
+    WaitUntil(Timestamp),
+    /// An answer may come until this time.
+    Await(Timestamp),
+    /// Every request was made; END follows.
+    Finished,
+}
+
+/// Makes requests one after the other and keeps when each was answered.
+///
+/// A request is answered in time or lost: its answer is ignored when it comes after all. The next one follows an
+/// interval after it, or as soon as the answer is there or given up when that takes longer.
+#[derive(Debug)]
+pub struct PingCore {
+    parameters: PingParameters,
+    requests: Template,
+    answers: Template,
+    patience: Duration,
+    /// One per request made, the warm-up's included.
+    made: Vec<MessageRecord>,
+    outgoing: Option<Outgoing>,
+    /// Until when the last request may be answered.
+    awaited_until: Option<Timestamp>,
+    next_due: Timestamp,
+    last_progress: Option<Timestamp>,
+    offered: DeliverySeries,
+    deliveries: DeliverySeries,
+}
+
+impl PingCore {
+    /// A core that has not begun; its series count from `origin`. A request that cannot be written for `patience`
+    /// ends the test.
+    #[must_use]
+    pub fn new(parameters: PingParameters, test: TestId, origin: Timestamp, patience: Duration) -> Self {
+        let content = |lane| Content::of(test, 0, lane);
+        Self {
+            requests: Template::new(content(Lane::Requests), parameters.request_bytes),
+            answers: Template::new(content(Lane::Answers), parameters.response_bytes),
+            parameters,
+            patience,
+            made: Vec::new(),
+            outgoing: None,
+            awaited_until: None,
+            next_due: Timestamp::default(),
+            last_progress: None,
+            offered: DeliverySeries::starting_at(origin),
+            deliveries: DeliverySeries::starting_at(origin),
+        }
+    }
+
+    /// What to do at `now`.
+    ///
+    /// # Errors
+    /// When a request does not fit into a frame.
+    pub fn next(&mut self, now: Timestamp) -> Result<PingStep, MessageFault> {
+        if let Some(outgoing) = &self.outgoing {
+            return Ok(PingStep::Write(outgoing.rest()));
+        }
+        if let Some(until) = self.awaited_until {
+            if now < until {
+                return Ok(PingStep::Await(until));
+            }
+            self.settle(now);
+        }
+        let sequence = self.made.len() as u32;
+        if sequence >= self.parameters.requests() {
+            return Ok(PingStep::Finished);
+        }
+        if now < self.next_due {
+            return Ok(PingStep::WaitUntil(self.next_due));
+        }
+        let outgoing = Outgoing::new(self.requests, sequence)?;
+        let step = PingStep::Write(outgoing.rest());
+        self.outgoing = Some(outgoing);
+        self.made.push(MessageRecord {
+            flow: Direction::Upload,
+            sequence,
+            due: now,
+            sent: None,
+            acknowledged: None,
+            answered: None,
+        });
+        self.awaited_until = Some(now + self.parameters.timeout);
+        self.last_progress = Some(now);
+        Ok(step)
+    }
+
+    /// The socket accepted `count` bytes of the last [`PingStep::Write`] at `now`.
+    pub fn accepted(&mut self, now: Timestamp, count: usize) {
+        let Some(outgoing) = &mut self.outgoing else { return };
+        self.offered.record(now, outgoing.take(count));
+        if count > 0 {
+            self.last_progress = Some(now);
+        }
+        if outgoing.is_taken() {
+            self.outgoing = None;
+            if let Some(made) = self.made.last_mut() {
+                made.sent = Some(now);
+                if self.offered.first == Some(now) {
+                    // Cause comes before effect: the answer may be there before the call returns.
+                    self.offered.first = Some(made.due);
+                }
+            }
+        }
+    }
+
+    /// A frame was received at `now`.
+    ///
+    /// # Errors
+    /// When it is not an answer to one of the requests.
+    pub fn take(&mut self, now: Timestamp, frame: Frame) -> Result<(), MessageFault> {
+        let Frame::Answer(answer) = frame else { return Err(MessageFault::unexpected(frame)) };
+        let asked = self.made.len() as u32;
+        let sequence = answer.sequence;
+        if sequence >= asked {
+            return Err(MessageFault::OutOfTurn { kind: FrameKind::Answer, sequence, expected: asked });
+        }
+        self.answers.check(FrameKind::Answer, &answer)?;
+        self.last_progress = Some(now);
+        self.deliveries.record(now, self.answers.body_bytes as u64);
+        let in_time = self.awaited_until.is_some_and(|until| now < until);
+        if in_time
+            && sequence + 1 == asked
+            && let Some(made) = self.made.last_mut()
+        {
+            made.answered = Some(now);
+            self.settle(now);
+        }
+        Ok(())
+    }
+
+    /// The last request is answered or given up: when the next one is due.
+    fn settle(&mut self, now: Timestamp) {
+        self.awaited_until = None;
+        if let Some(made) = self.made.last() {
+            self.next_due = now.max(made.due + self.parameters.interval);
+        }
+    }
+
+    /// How long a request could not be written, once that exceeds the patience.
+    #[must_use]
+    pub fn hung(&self, now: Timestamp) -> Option<Duration> {
+        self.outgoing.as_ref()?;
+        let silence = now.since(self.last_progress?);
+        (silence >= self.patience).then_some(silence)
+    }
+
+    /// When there last was progress: a byte accepted by the socket or an answer received.
+    #[must_use]
+    pub const fn last_progress(&self) -> Option<Timestamp> {
+        self.last_progress
+    }
+
+    /// The requests that count, the warm-up left out.
+    #[must_use]
+    pub fn messages(&self) -> Vec<MessageRecord> {
+        let warm_up = self.parameters.warm_up;
+        self.made
+            .iter()
+            .filter(|made| made.sequence >= warm_up)
+            .map(|made| MessageRecord { sequence: made.sequence - warm_up, ..*made })
+            .collect()
+    }
+
+    /// Body of the END frame.
+    #[must_use]
+    pub fn end(&self) -> End {
+        super::end_of(&self.offered)
+    }
+
+    /// Bodies of requests that the socket accepted, and when.
+    #[must_use]
+    pub const fn offered(&self) -> &DeliverySeries {
+        &self.offered
+    }
+
+    /// Bodies of answers received, and when.
+    #[must_use]
+    pub const fn deliveries(&self) -> &DeliverySeries {
+        &self.deliveries
+    }
+}

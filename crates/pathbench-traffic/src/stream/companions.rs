@@ -1,0 +1,53 @@
+//! What the streams of one test at one end know of each other.
+
+use super::lock;
+use pathbench_transport::Connection;
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, Weak};
+use std::time::Duration;
+
+/// The streams of one test at one end.
+///
+/// Over quic and mpquic they are streams of one connection, whose figures only the first of them reports: it goes
+/// on sampling until the data of all of them has ended, and what it sees acknowledged is progress of each.
+#[derive(Debug)]
+pub(crate) struct Companions {
+    /// How many have not ended their data.
+    running: Mutex<u32>,
+    changed: Condvar,
+    first: OnceLock<Weak<Connection>>,
+}
+
+impl Companions {
+    /// Of a test of `streams` streams.
+    pub(crate) fn new(streams: u32) -> Arc<Self> {
+        Arc::new(Self { running: Mutex::new(streams), changed: Condvar::new(), first: OnceLock::new() })
+    }
+
+    /// The connection of stream 0.
+    pub(super) fn introduce_first(&self, connection: &Arc<Connection>) {
+        // A second stream 0 was refused before it came here.
+        let _ = self.first.set(Arc::downgrade(connection));
+    }
+
+    pub(super) fn first(&self) -> Option<Arc<Connection>> {
+        self.first.get().and_then(Weak::upgrade)
+    }
+
+    /// The data of one of them has ended, well or not.
+    pub(super) fn one_ended(&self) {
+        let mut running = lock(&self.running);
+        *running = running.saturating_sub(1);
+        self.changed.notify_all();
+    }
+
+    /// Waits until the data of all has ended, at most `time`.
+    pub(super) fn wait_for_all(&self, time: Duration) {
+        let running = lock(&self.running);
+        // A poisoned lock means that a stream's thread panicked; there is nothing to wait for then.
+        drop(
+            self.changed
+                .wait_timeout_while(running, time, |running| *running > 0)
+                .unwrap_or_else(PoisonError::into_inner),
+        );
+    }
+}

@@ -1,0 +1,186 @@
+//! The threads of the patterns of messages: one that asks and hears, or asks in one and hears in another; one that
+//! answers.
+
+use super::channel::write_frame;
+use super::transfer::first_cause;
+use super::{Channel, FirstByte, Stream, StreamError, TICK, lock};
+use crate::messages::{InteractiveCore, InteractiveStep, PingCore, PingStep, Responder};
+use crate::protocol::Frame;
+use pathbench_record::time::{Clock, Timestamp};
+use pathbench_transport::SendError;
+use std::sync::Mutex;
+use std::thread;
+
+/// Asks one request after the other, and ends with END.
+pub(super) fn ping(
+    stream: &Stream,
+    core: &Mutex<PingCore>,
+    channel: &mut Channel<'_>,
+    on_first_byte: FirstByte<'_>,
+) -> Result<(), StreamError> {
+    let clock = channel.clock();
+    let peer = stream.connection.peer_addr();
+    on_first_byte(clock.now());
+    loop {
+        let now = clock.now();
+        stream.check_deadline(now)?;
+        let step = lock(core).next(now)?;
+        match step {
+            PingStep::Write(bytes) => match stream.connection.send(&bytes, Some(TICK)) {
+                Ok(count) => lock(core).accepted(clock.now(), count),
+                Err(SendError::TimedOut { .. }) => {
+                    if let Some(silence) = lock(core).hung(clock.now()) {
+                        return Err(StreamError::Hung { peer, doing: "sending", silence });
+                    }
+                }
+                Err(error) => return Err(error.into()),
+            },
+            PingStep::WaitUntil(due) => clock.sleep_until(due.min(now + TICK)),
+            PingStep::Await(until) => {
+                if let Some(frame) = channel.next_frame_within(until.since(now).min(TICK))? {
+                    lock(core).take(clock.now(), frame)?;
+                }
+            }
+            PingStep::Finished => break,
+        }
+    }
+    let end = Frame::End(lock(core).end());
+    channel.write(&end, &mut stream.wait(clock))
+}
+
+/// Asks on the grid, in a thread of its own that nothing received can hold up, and hears the replies; ends with END.
+pub(super) fn interactive(
+    stream: &Stream,
+    core: &Mutex<InteractiveCore>,
+    channel: &mut Channel<'_>,
+    on_first_byte: FirstByte<'_>,
+) -> Result<(), StreamError> {
+    let clock = channel.clock();
+    thread::scope(|scope| {
+        let ask = || {
+            let result = ask(stream, core, clock, on_first_byte);
+            if result.is_err() {
+                stream.connection.abort();
+            }
+            result
+        };
+        let asking = thread::Builder::new()
+            .name("asker".to_owned())
+            .spawn_scoped(scope, ask)
+            .map_err(StreamError::Thread)?;
+        let heard = hear(stream, core, channel);
+        if heard.is_err() {
+            stream.connection.abort();
+        }
+        let asked = asking.join().unwrap_or(Err(StreamError::Panic));
+        first_cause(heard, asked)
+    })?;
+    let end = Frame::End(lock(core).end());
+    channel.write(&end, &mut stream.wait(clock))
+}
+
+fn ask(
+    stream: &Stream,
+    core: &Mutex<InteractiveCore>,
+    clock: &dyn Clock,
+    on_first_byte: FirstByte<'_>,
+) -> Result<(), StreamError> {
+    on_first_byte(clock.now());
+    loop {
+        let now = clock.now();
+        stream.check_deadline(now)?;
+        let step = lock(core).next(now)?;
+        match step {
+            InteractiveStep::Write(bytes) => match stream.connection.send(&bytes, Some(TICK)) {
+                Ok(count) => lock(core).accepted(clock.now(), count),
+                // Whether it hangs is for the one who hears to say.
+                Err(SendError::TimedOut { .. }) => {}
+                Err(error) => return Err(error.into()),
+            },
+            InteractiveStep::WaitUntil(due) => {
+                clock.sleep_until(due.min(now + TICK));
+                if stream.is_given_up() {
+                    return Ok(());
+                }
+            }
+            InteractiveStep::Finished => return Ok(()),
+        }
+    }
+}
+
+fn hear(
+    stream: &Stream,
+    core: &Mutex<InteractiveCore>,
+    channel: &mut Channel<'_>,
+) -> Result<(), StreamError> {
+    let clock = channel.clock();
+    let peer = stream.connection.peer_addr();
+    loop {
+        let frame = channel.next_frame_within(TICK).inspect_err(|_| stream.give_up())?;
+        let now = clock.now();
+        let mut core = lock(core);
+        if let Some(frame) = frame {
+            core.take(now, frame).inspect_err(|_| stream.give_up())?;
+        }
+        if core.is_settled(now) {
+            return Ok(());
+        }
+        let hung = core.hung(now);
+        drop(core);
+        if let Some(silence) = hung {
+            stream.give_up();
+            return Err(StreamError::Hung { peer, doing: "waiting for an acknowledgement", silence });
+        }
+        stream.check_deadline(now).inspect_err(|_| stream.give_up())?;
+    }
+}
+
+/// What still comes between END and DONE; returns the bytes that DONE speaks of.
+pub(super) fn until_done(
+    channel: &mut Channel<'_>,
+    wait: &mut super::Wait,
+    mut late: impl FnMut(Timestamp, Frame) -> Result<(), StreamError>,
+) -> Result<u64, StreamError> {
+    loop {
+        match channel.frame(wait)? {
+            Frame::Done { bytes } => return Ok(bytes),
+            frame => late(channel.clock().now(), frame)?,
+        }
+    }
+}
+
+/// Answers until END.
+pub(super) fn respond(
+    stream: &Stream,
+    core: &Mutex<Responder>,
+    channel: &mut Channel<'_>,
+    on_first_byte: FirstByte<'_>,
+) -> Result<(), StreamError> {
+    let clock = channel.clock();
+    let peer = stream.connection.peer_addr();
+    let write = |frame: &[u8]| {
+        let mut wait = stream.wait(clock);
+        write_frame(&stream.connection, clock, frame, &mut wait).map(|()| clock.now())
+    };
+    lock(core).begin(clock.now());
+    loop {
+        let frame = channel.next_frame_within(TICK)?;
+        let now = clock.now();
+        stream.check_deadline(now)?;
+        let Some(frame) = frame else {
+            if let Some(silence) = lock(core).hung(now) {
+                return Err(StreamError::Hung { peer, doing: "receiving", silence });
+            }
+            continue;
+        };
+        on_first_byte(now);
+        let reply = lock(core).take(now, frame)?;
+        let Some(reply) = reply else { return Ok(()) };
+        if let Some(acknowledgement) = reply.acknowledgement {
+            let at = write(&acknowledgement)?;
+            lock(core).acknowledged(at);
+        }
+        let at = write(&reply.answer)?;
+        lock(core).answered(at);
+    }
+}

@@ -1,0 +1,171 @@
+//! What one stream has to do at one end: the pure core of its pattern behind a lock.
+
+use super::{TestPlan, lock};
+use crate::content::{Content, Lane};
+use crate::iperf::{IperfParameters, ReceiveCore, SendCore, SendPlan};
+use crate::messages::{InteractiveCore, PingCore, Responder, ResponderPlan};
+use crate::pattern::PatternParameters;
+use crate::record::MessageRecord;
+use pathbench_record::delivery::DeliverySeries;
+use pathbench_record::event::Direction;
+use pathbench_record::sample::Side;
+use pathbench_record::time::Timestamp;
+use std::sync::Mutex;
+
+/// What one stream has to do at one end.
+pub(super) enum Work {
+    /// Bulk data one or both ways.
+    Transfer { sending: Option<Mutex<SendCore>>, receiving: Option<Mutex<ReceiveCore>> },
+    /// To ask, one request after the other.
+    Ping(Mutex<PingCore>),
+    /// To ask, on a grid of time.
+    Interactive(Mutex<InteractiveCore>),
+    /// To answer.
+    Respond(Mutex<Responder>),
+}
+
+impl Work {
+    pub(super) fn of(plan: &TestPlan, stream: u32) -> Self {
+        let (test, origin, patience) = (plan.test, plan.started, plan.patience);
+        match &plan.parameters {
+            PatternParameters::Ping(ping) if plan.side == Side::Client => {
+                Self::Ping(Mutex::new(PingCore::new(ping.clone(), test, origin, patience)))
+            }
+            PatternParameters::Interactive(interactive) if flow(stream) == plan.sends_as() => {
+                let (flow, interactive) = (flow(stream), interactive.clone());
+                let core = InteractiveCore::new(flow, interactive, test, stream, origin, patience);
+                Self::Interactive(Mutex::new(core))
+            }
+            parameters => match ResponderPlan::of(parameters, test, stream) {
+                Some(respond) => Self::Respond(Mutex::new(Responder::new(respond, origin, patience))),
+                None => Self::transfer(plan, stream),
+            },
+        }
+    }
+
+    fn transfer(plan: &TestPlan, stream: u32) -> Self {
+        let transfer = plan.parameters.transfer().unwrap_or_default();
+        let content = content(plan, stream);
+        let sends = |transfer: &IperfParameters| match plan.side {
+            Side::Client => transfer.direction.has_upload(),
+            Side::Server => transfer.direction.has_download(),
+        };
+        let receives = |transfer: &IperfParameters| match plan.side {
+            Side::Client => transfer.direction.has_download(),
+            Side::Server => transfer.direction.has_upload(),
+        };
+        let sending = sends(&transfer).then(|| {
+            let send = SendPlan {
+                amount: transfer.stream_amount(stream),
+                omit: transfer.omit,
+                rate_bps: transfer.stream_rate_bps(),
+                block_bytes: transfer.block_bytes,
+                ceiling_bytes: plan.ceiling_bytes,
+                patience: plan.patience,
+            };
+            Mutex::new(SendCore::new(send, plan.started))
+        });
+        let receiving = receives(&transfer).then(|| {
+            let core = ReceiveCore::new(plan.started, plan.patience, plan.ceiling_bytes);
+            Mutex::new(match content {
+                Some(content) => core.verifying(content),
+                None => core,
+            })
+        });
+        Self::Transfer { sending, receiving }
+    }
+
+    /// Whether this end may be in the middle of a frame, so that nothing else may be written.
+    pub(super) fn is_sending(&self) -> bool {
+        !matches!(self, Self::Transfer { sending: None, .. })
+    }
+
+    /// Payload bytes sent and received so far.
+    pub(super) fn progress(&self) -> (u64, u64) {
+        match self {
+            Self::Transfer { sending, receiving } => (
+                sending.as_ref().map_or(0, |core| lock(core).accepted_bytes()),
+                receiving.as_ref().map_or(0, |core| lock(core).received_bytes()),
+            ),
+            Self::Ping(core) => {
+                let core = lock(core);
+                (core.offered().total_bytes(), core.deliveries().total_bytes())
+            }
+            Self::Interactive(core) => {
+                let core = lock(core);
+                (core.offered().total_bytes(), core.deliveries().total_bytes())
+            }
+            Self::Respond(core) => {
+                let core = lock(core);
+                (core.offered().total_bytes(), core.deliveries().total_bytes())
+            }
+        }
+    }
+
+    /// When there last was progress in either direction.
+    pub(super) fn last_progress(&self) -> Option<Timestamp> {
+        match self {
+            Self::Transfer { sending, receiving } => {
+                let sent = sending.as_ref().and_then(|core| lock(core).last_progress());
+                let received = receiving.as_ref().and_then(|core| lock(core).last_progress());
+                sent.max(received)
+            }
+            Self::Ping(core) => lock(core).last_progress(),
+            Self::Interactive(core) => lock(core).last_progress(),
+            Self::Respond(core) => lock(core).last_progress(),
+        }
+    }
+
+    /// What the socket accepted and what was received, over time.
+    pub(super) fn series(&self, origin: Timestamp) -> (DeliverySeries, DeliverySeries) {
+        let none = || DeliverySeries::starting_at(origin);
+        match self {
+            Self::Transfer { sending, receiving } => (
+                sending.as_ref().map_or_else(none, |core| lock(core).offered().clone()),
+                receiving.as_ref().map_or_else(none, |core| lock(core).deliveries().clone()),
+            ),
+            Self::Ping(core) => {
+                let core = lock(core);
+                (core.offered().clone(), core.deliveries().clone())
+            }
+            Self::Interactive(core) => {
+                let core = lock(core);
+                (core.offered().clone(), core.deliveries().clone())
+            }
+            Self::Respond(core) => {
+                let core = lock(core);
+                (core.offered().clone(), core.deliveries().clone())
+            }
+        }
+    }
+
+    /// The requests that this end made by `now`.
+    pub(super) fn messages(&self, now: Timestamp) -> Vec<MessageRecord> {
+        match self {
+            Self::Transfer { .. } | Self::Respond(_) => Vec::new(),
+            Self::Ping(core) => lock(core).messages(),
+            Self::Interactive(core) => lock(core).messages(now),
+        }
+    }
+}
+
+impl TestPlan {
+    /// The flow whose requests come from this side.
+    const fn sends_as(&self) -> Direction {
+        match self.side {
+            Side::Client => Direction::Upload,
+            Side::Server => Direction::Download,
+        }
+    }
+}
+
+/// Who asks on a stream of the interactive pattern: the client on the first, the server on the second.
+const fn flow(stream: u32) -> Direction {
+    if stream == 0 { Direction::Upload } else { Direction::Download }
+}
+
+/// What the data of a stream is, where it is verified.
+pub(super) fn content(plan: &TestPlan, stream: u32) -> Option<Content> {
+    matches!(plan.parameters, PatternParameters::Bulk(_))
+        .then(|| Content::of(plan.test, stream, Lane::Download))
+}
