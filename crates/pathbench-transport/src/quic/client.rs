@@ -4,6 +4,9 @@ use super::configuration::{self, ConnectionSettings};
 use super::connection::QuicConnection;
 use super::core::Core;
 use super::endpoint::Endpoint;
+use super::link_watch::LinkWatch;
+use super::path_manager::PathInput;
+use super::paths::Paths;
 use super::scheduler::Board;
 use super::socket::{PathSocket, SocketError, Way};
 use super::stream::QuicStream;
@@ -42,9 +45,17 @@ impl QuicClient {
             super::interfaces::largest_mtu(),
         )?;
         let epoch = Epoch::starting(clock);
-        let way = Way { interface: options.interface.as_deref(), local: options.local, remote };
-        let socket = PathSocket::towards(&way, &options.socket).map_err(|error| refusal(options, error))?;
-        let sockets = vec![Arc::new(socket)];
+        let links =
+            if multipath && !options.quic.paths.is_empty() {
+                Some(LinkWatch::start().map_err(|error| {
+                    failed("watching the interfaces")(io::Error::other(error.to_string()))
+                })?)
+            } else {
+                None
+            };
+        let (first, socket) = first_socket(options, links.as_ref())?;
+        let socket = Arc::new(socket);
+        let sockets = vec![Arc::clone(&socket)];
         let board = Board::new(options.quic.scheduler.clone());
         crypto.transport_config(Arc::new(settings.transport(&board, &epoch)));
         let mut protocol = noq_proto::Endpoint::new(Arc::new(configuration::endpoint()), None, true);
@@ -52,14 +63,22 @@ impl QuicClient {
         let (handle, inner) = protocol
             .connect(now, crypto, remote, &server_name)
             .map_err(|error| failed("starting a QUIC handshake")(io::Error::other(error.to_string())))?;
-        let endpoint = Endpoint::new(epoch.clone(), protocol, settings, None, sockets.clone())
+        let endpoint = Endpoint::new(epoch.clone(), protocol, settings, None, sockets)
             .map_err(failed("opening an event descriptor"))?;
         let endpoint = Arc::new(endpoint);
-        let mut core = Core::new(handle, inner, board, sockets, epoch, now);
+        let paths = Paths::of_client(&endpoint.settings().quic, &options.socket, first, socket, remote);
+        let interfaces: Vec<PathInput> = links
+            .iter()
+            .flat_map(|links| {
+                paths.interfaces().into_iter().flat_map(|name| links.as_changes(&name)).collect::<Vec<_>>()
+            })
+            .collect();
+        let mut core = Core::new(handle, inner, board, paths, epoch, now);
+        core.set_interfaces(interfaces);
         core.join();
         let connection = Arc::new(QuicConnection::new(Arc::clone(&endpoint), handle, remote, core));
         endpoint.connections().insert(handle, Arc::clone(&connection));
-        endpoint.start().map_err(failed("starting a thread for QUIC"))?;
+        endpoint.start(links).map_err(failed("starting a thread for QUIC"))?;
         let client = Self { connection, options: options.clone() };
         client.await_handshake()?;
         Ok(client)
@@ -135,6 +154,39 @@ impl Drop for QuicClient {
     fn drop(&mut self) {
         self.connection.leave(self.connection.lock());
     }
+}
+
+/// The socket that the handshake takes, and of which wanted path it is: the first that can be had.
+fn first_socket(
+    options: &ConnectOptions,
+    links: Option<&LinkWatch>,
+) -> Result<(usize, PathSocket), ConnectError> {
+    let remote = options.remote;
+    let Some(links) = links else {
+        let way = Way { interface: options.interface.as_deref(), local: options.local, remote };
+        let socket = PathSocket::towards(&way, &options.socket);
+        return socket.map(|socket| (0, socket)).map_err(|error| refusal(options, error));
+    };
+    let mut refused = None;
+    for (index, path) in options.quic.paths.iter().enumerate() {
+        let usable = links.usable_addresses(&path.interface, remote.is_ipv6());
+        let local = usable.into_iter().find(|address| path.address.is_none_or(|wanted| wanted == *address));
+        let Some(local) = local else { continue };
+        let way = Way { interface: Some(&path.interface), local: Some(local), remote };
+        match PathSocket::towards(&way, &options.socket) {
+            Ok(socket) => return Ok((index, socket)),
+            Err(error) => refused = Some(error),
+        }
+    }
+    Err(refused.map_or_else(
+        || ConnectError::Unreachable {
+            remote,
+            local: None,
+            message: "none of the interfaces asked for is up and has an address of the server's family"
+                .to_owned(),
+        },
+        |error| refusal(options, error),
+    ))
 }
 
 /// The configuration by which the server is believed, and the name that it is to prove.

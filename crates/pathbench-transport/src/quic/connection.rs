@@ -2,6 +2,7 @@
 
 use super::core::{Core, StreamSignals, StreamState, Wakeup};
 use super::endpoint::Endpoint;
+use super::link_watch::NoticedChange;
 use super::path_event::PathEvent;
 use super::socket::local_of;
 use crate::mptcp_info::canonical;
@@ -61,7 +62,7 @@ impl QuicConnection {
     /// Where the first path, or the one that took its place, starts at this end.
     pub(crate) fn local_of(core: &Core) -> SocketAddr {
         let first = core.inner.paths().first().copied().unwrap_or(PathId::ZERO);
-        let socket = core.sockets.first().map(|socket| socket.local_addr());
+        let socket = core.paths.socket_from(None).map(|socket| socket.local_addr());
         let socket = socket.unwrap_or_else(|| SocketAddr::from(([0, 0, 0, 0], 0)));
         core.inner.network_path(first).map_or(canonical(socket), |way| local_of(&way, socket))
     }
@@ -73,7 +74,7 @@ impl QuicConnection {
 
     /// What is in force on it.
     pub(crate) fn in_force(&self, core: &Core) -> InForce {
-        let buffers = core.sockets.first().and_then(|socket| socket.buffers().ok());
+        let buffers = core.paths.socket_from(None).and_then(|socket| socket.buffers().ok());
         let (send_buffer_bytes, receive_buffer_bytes) = buffers.unwrap_or_default();
         InForce {
             protocol: self.transport(core).name().to_owned(),
@@ -143,6 +144,10 @@ impl QuicConnection {
         let now = self.endpoint.instant();
         core.close_when_useless(now, self.endpoint.is_closing());
         let more = core.pump(self.endpoint.routing(), now);
+        if let Some(sockets) = core.paths.take_changed_sockets() {
+            *self.endpoint.sockets() = sockets;
+            self.endpoint.ring();
+        }
         let due = if more { Some(now) } else { core.next_deadline(now) };
         let nanos = due.map_or(u64::MAX, |due| self.endpoint.timestamp(due).as_nanos());
         self.established.store(core.established, Ordering::Release);
@@ -160,6 +165,12 @@ impl QuicConnection {
                 Wakeup::Connection => self.changed.notify_all(),
             }
         }
+    }
+
+    /// Changes of this host's interfaces, to be looked at in the next turn.
+    pub(crate) fn on_link_changes(&self, changes: &[NoticedChange]) {
+        self.lock().on_link_changes(changes.iter().cloned());
+        self.pending.store(true, Ordering::Release);
     }
 
     /// Whether its handshake is complete.

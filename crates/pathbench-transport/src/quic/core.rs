@@ -1,18 +1,16 @@
 //! The library's state of one connection, and what its streams wait for. No threads, no locks, no clock.
 
-use super::path_event::{PathEvent, PathEventKind};
-use super::path_number::path_number;
+use super::link_watch::NoticedChange;
+use super::path_event::{PathEvent, PathEventKind, PathLog};
+use super::path_manager::PathInput;
+use super::paths::{KnownPath, Paths, Surroundings};
 use super::scheduler::{Board, Trouble};
-use super::socket::{PathSocket, local_of};
 use super::time::Epoch;
-use crate::mptcp_info::canonical;
 use noq_proto::{
-    Connection, ConnectionError, ConnectionHandle, Dir, Event, FinishError, PathAbandonReason, PathId,
-    PathStats, PathStatus, ReadError, ReadableError, StreamEvent, StreamId, VarInt, WriteError,
+    Connection, ConnectionError, ConnectionHandle, Dir, Event, FinishError, PathId, PathStats, ReadError,
+    ReadableError, StreamEvent, StreamId, VarInt, WriteError,
 };
-use pathbench_record::sample::PathState;
-use std::collections::{BTreeMap, HashMap};
-use std::net::{IpAddr, SocketAddr};
+use std::collections::HashMap;
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -27,8 +25,6 @@ pub(crate) const LINGER: Duration = Duration::from_secs(1);
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// A server ends a connection on which there was no stream for this long.
 const UNUSED_TIMEOUT: Duration = Duration::from_secs(30);
-/// Path events kept; the last ones count.
-const MAX_EVENTS: usize = 4096;
 /// Application error codes: the end in good order, and the end without regard for data.
 pub(crate) const DONE: VarInt = VarInt::from_u32(0);
 pub(crate) const ABORTED: VarInt = VarInt::from_u32(1);
@@ -86,16 +82,6 @@ impl Routing {
     }
 }
 
-/// What is remembered of a path when the library forgets it.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct KnownPath {
-    pub(crate) local: SocketAddr,
-    pub(crate) remote: SocketAddr,
-    pub(crate) state: PathState,
-    pub(crate) backup: bool,
-    last: Option<PathStats>,
-}
-
 /// One connection.
 #[derive(Debug)]
 pub(crate) struct Core {
@@ -118,13 +104,14 @@ pub(crate) struct Core {
     unused_since: Option<Instant>,
     /// Close without waiting for acknowledgements.
     pub(crate) hasty: bool,
-    /// Where packets leave: the last one of a source address counts.
-    pub(crate) sockets: Vec<Arc<PathSocket>>,
-    /// Every path there ever was.
-    paths: BTreeMap<PathId, KnownPath>,
+    pub(crate) paths: Paths,
+    log: PathLog,
+    /// What this host changed since the last turn.
+    link_changes: Vec<NoticedChange>,
+    /// The interfaces as they were when the connection began, until the handshake is complete.
+    interfaces: Vec<PathInput>,
     /// Who must be woken, once the lock is released.
     wakeups: Vec<Wakeup>,
-    events: Vec<PathEvent>,
     epoch: Epoch,
     handle: ConnectionHandle,
     buffer: Vec<u8>,
@@ -144,7 +131,7 @@ impl Core {
         handle: ConnectionHandle,
         inner: Connection,
         board: Board,
-        sockets: Vec<Arc<PathSocket>>,
+        paths: Paths,
         epoch: Epoch,
         begun: Instant,
     ) -> Self {
@@ -160,10 +147,11 @@ impl Core {
             begun,
             unused_since: Some(begun),
             hasty: false,
-            sockets,
-            paths: BTreeMap::new(),
+            paths,
+            log: PathLog::default(),
+            link_changes: Vec::new(),
+            interfaces: Vec::new(),
             wakeups: Vec::new(),
-            events: Vec::new(),
             epoch,
             handle,
             buffer: Vec::new(),
@@ -173,6 +161,7 @@ impl Core {
     /// Does everything that is due: timers, packets to send, events. `true` when there is more to send at once.
     pub(crate) fn pump(&mut self, routing: &Routing, now: Instant) -> bool {
         let mut datagrams = 0;
+        self.tend_paths(now);
         loop {
             let mut progress = false;
             if self.inner.poll_timeout().is_some_and(|due| due <= now) {
@@ -195,7 +184,7 @@ impl Core {
                 }
             }
             while let Some(event) = self.inner.poll() {
-                self.take_note(event);
+                self.take_note(event, now);
                 progress = true;
             }
             if datagrams >= TURN_DATAGRAMS {
@@ -213,7 +202,7 @@ impl Core {
         let transmit = self.board.poll_transmit(&mut self.inner, now, BATCH, &mut self.buffer);
         let Some(transmit) = transmit else { return 0 };
         let contents = self.buffer.get(..transmit.size).unwrap_or_default();
-        if let Some(socket) = socket_from(&self.sockets, transmit.src_ip) {
+        if let Some(socket) = self.paths.socket_from(transmit.src_ip) {
             socket.send(&transmit, contents);
         }
         transmit.segment_size.map_or(1, |size| transmit.size.div_ceil(size.max(1)))
@@ -222,7 +211,9 @@ impl Core {
     /// When [`Core::pump`] must be called again at the latest.
     pub(crate) fn next_deadline(&self, now: Instant) -> Option<Instant> {
         let end = self.purpose_ends_at().filter(|_| !self.inner.is_closed());
-        [self.inner.poll_timeout(), self.board.next_deadline(now), end].into_iter().flatten().min()
+        let tend = self.paths.next_timeout().filter(|_| self.established && self.ended.is_none());
+        let tend = tend.map(|at| self.epoch.instant(at));
+        [self.inner.poll_timeout(), self.board.next_deadline(now), tend, end].into_iter().flatten().min()
     }
 
     /// When the connection will have outlived its purpose, as things are.
@@ -282,50 +273,70 @@ impl Core {
             let at = self.epoch.timestamp(event.at);
             let reason =
                 event.trouble.map_or_else(|| "the preferred path is used again".to_owned(), in_words);
-            let kind = PathEventKind::Scheduler { reason };
-            let event = self.path_event(at, Some(event.path), kind);
-            self.events.push(event);
+            let way = self.inner.network_path(event.path).ok();
+            let way = way.and_then(|way| Some((event.path, way.local_ip()?.to_canonical(), way.remote())));
+            self.log.record(at, way, None, PathEventKind::Scheduler { reason });
         }
-        self.events.sort_by_key(|event| event.at);
-        &self.events
+        self.log.events()
     }
 
-    fn path_event(
-        &self,
-        at: pathbench_record::time::Timestamp,
-        path: Option<PathId>,
-        kind: PathEventKind,
-    ) -> PathEvent {
-        let way = path.and_then(|path| self.inner.network_path(path).ok());
-        PathEvent {
-            at,
-            path: path.map(|path| path_number(path).into()),
-            local: way.and_then(|way| way.local_ip()).map(|ip| ip.to_canonical()),
-            remote: way.map(|way| canonical(way.remote())),
-            kind,
-        }
+    /// Every path there ever was with its figures, the last ones where it is gone.
+    pub(crate) fn all_paths(&mut self) -> Vec<(PathId, KnownPath, PathStats)> {
+        self.paths.all(&mut self.inner, &mut self.log, self.epoch.now())
     }
 
-    /// Records what happened to a path now.
-    pub(crate) fn record(&mut self, path: Option<PathId>, kind: PathEventKind) {
-        let event = self.path_event(self.epoch.now(), path, kind);
-        if self.events.len() < MAX_EVENTS {
-            self.events.push(event);
-        }
+    /// Whether both ends agreed to several paths.
+    pub(crate) fn is_multipath(&self) -> bool {
+        self.inner.is_multipath_negotiated()
     }
 
-    fn take_note(&mut self, event: Event) {
+    /// The interfaces as they are, before the connection begins.
+    pub(crate) fn set_interfaces(&mut self, interfaces: Vec<PathInput>) {
+        self.interfaces = interfaces;
+    }
+
+    /// Changes of this host's interfaces, to be looked at in the next turn.
+    pub(crate) fn on_link_changes(&mut self, changes: impl IntoIterator<Item = NoticedChange>) {
+        self.link_changes.extend(changes);
+    }
+
+    /// Has something done about the paths.
+    fn with_paths(&mut self, now: Instant, act: impl FnOnce(&mut Paths, &mut Surroundings<'_>)) {
+        let mut around = Surroundings {
+            inner: &mut self.inner,
+            board: &self.board,
+            log: &mut self.log,
+            instant: now,
+            now: self.epoch.timestamp(now),
+        };
+        act(&mut self.paths, &mut around);
+    }
+
+    /// Sees to the paths. Before the handshake is complete nothing can be done about them.
+    fn tend_paths(&mut self, now: Instant) {
+        if !self.established || self.ended.is_some() {
+            return;
+        }
+        let changes = std::mem::take(&mut self.link_changes);
+        self.with_paths(now, |paths, around| {
+            for change in changes {
+                paths.on_link_change(change, around);
+            }
+            paths.tend(around);
+        });
+    }
+
+    fn take_note(&mut self, event: Event, now: Instant) {
         match event {
             Event::Connected => {
                 self.established = true;
-                self.board.set_open(PathId::ZERO, true);
-                self.note_path(PathId::ZERO, PathState::Open);
-                self.record(Some(PathId::ZERO), PathEventKind::PathEstablished);
+                let interfaces = std::mem::take(&mut self.interfaces);
+                self.with_paths(now, |paths, around| paths.on_connected(interfaces, around));
                 self.wakeups.push(Wakeup::Connection);
             }
             Event::ConnectionLost { reason } => self.end(reason),
             Event::Stream(event) => self.take_note_of_stream(&event),
-            Event::Path(event) => self.take_note_of_path(&event),
+            Event::Path(event) => self.with_paths(now, |paths, around| paths.on_path_event(&event, around)),
             _ => {}
         }
     }
@@ -359,66 +370,6 @@ impl Core {
         if let Some(stream) = self.streams.get(&id).filter(|stream| stream.writers > 0) {
             self.wakeups.push(Wakeup::Writers(Arc::clone(&stream.signals)));
         }
-    }
-
-    fn take_note_of_path(&mut self, event: &noq_proto::PathEvent) {
-        self.board.on_path_event(event);
-        match event {
-            noq_proto::PathEvent::Established { id, .. } => {
-                self.note_path(*id, PathState::Open);
-                self.record(Some(*id), PathEventKind::PathEstablished);
-            }
-            noq_proto::PathEvent::Abandoned { id, reason, .. } => {
-                let reason = abandoned(reason);
-                self.note_path(*id, PathState::Closed);
-                self.record(Some(*id), PathEventKind::PathAbandoned { reason });
-            }
-            noq_proto::PathEvent::Discarded { id, path_stats, .. } => {
-                self.note_path(*id, PathState::Closed);
-                if let Some(path) = self.paths.get_mut(id) {
-                    path.last = Some(**path_stats);
-                }
-                self.record(Some(*id), PathEventKind::PathClosed);
-            }
-            _ => {}
-        }
-    }
-
-    /// Remembers a path, its ends as the library knows them now.
-    pub(crate) fn note_path(&mut self, id: PathId, state: PathState) {
-        let socket = self.sockets.first().map(|socket| socket.local_addr());
-        let way = self.inner.network_path(id).ok();
-        let (Some(way), Some(socket)) = (way, socket) else {
-            if let Some(known) = self.paths.get_mut(&id) {
-                known.state = state;
-            }
-            return;
-        };
-        let socket = socket_from(&self.sockets, way.local_ip()).map_or(socket, |socket| socket.local_addr());
-        let (local, remote) = (local_of(&way, socket), canonical(way.remote()));
-        let backup = self.inner.path_status(id) == Ok(PathStatus::Backup);
-        let known = KnownPath { local, remote, state, backup, last: None };
-        let entry = self.paths.entry(id).or_insert(known);
-        *entry = KnownPath { last: entry.last, ..known };
-    }
-
-    /// Whether both ends agreed to several paths.
-    pub(crate) fn is_multipath(&self) -> bool {
-        self.inner.is_multipath_negotiated()
-    }
-
-    /// Every path there ever was with its figures, the last ones where it is gone.
-    pub(crate) fn all_paths(&mut self) -> Vec<(PathId, KnownPath, PathStats)> {
-        for id in self.inner.paths() {
-            let state = self.paths.get(&id).map_or(PathState::Opening, |path| path.state);
-            self.note_path(id, state);
-        }
-        let inner = &mut self.inner;
-        let figures = self.paths.iter().map(|(id, path)| {
-            let stats = inner.path_stats(*id).or(path.last).unwrap_or_default();
-            (*id, *path, stats)
-        });
-        figures.collect()
     }
 
     fn end(&mut self, reason: ConnectionError) {
@@ -511,24 +462,6 @@ impl Core {
         self.finish(id);
         let _ = self.inner.recv_stream(id).stop(DONE);
         self.streams.remove(&id);
-    }
-}
-
-/// The socket that packets from `source` leave by: the latest of that address, or the first one there is.
-fn socket_from(sockets: &[Arc<PathSocket>], source: Option<IpAddr>) -> Option<&Arc<PathSocket>> {
-    let of_source =
-        source.and_then(|source| sockets.iter().rev().find(|socket| socket.local_addr().ip() == source));
-    of_source.or(sockets.first())
-}
-
-fn abandoned(reason: &PathAbandonReason) -> String {
-    match reason {
-        PathAbandonReason::ApplicationClosed { .. } => "given up at this end".to_owned(),
-        PathAbandonReason::RemoteAbandoned { error_code } => {
-            format!("given up by the peer (code {error_code})")
-        }
-        PathAbandonReason::TimedOut => "nothing was heard on it".to_owned(),
-        other => format!("{other:?}"),
     }
 }
 

@@ -3,6 +3,7 @@
 use super::connection::QuicConnection;
 use super::core::Core;
 use super::endpoint::Endpoint;
+use super::link_watch::LinkWatch;
 use super::socket::{Datagram, Inbox, PathSocket, was_full};
 use noq_proto::{ConnectionEvent, ConnectionHandle, DatagramEvent, Incoming, Transmit};
 use pathbench_record::time::Timestamp;
@@ -26,10 +27,14 @@ pub(crate) struct Driver {
     arrived: Vec<(ConnectionHandle, ConnectionEvent)>,
     strangers: Vec<Incoming>,
     response: Vec<u8>,
+    /// A client's eye on its interfaces.
+    links: Option<LinkWatch>,
+    /// There may be something to see.
+    links_stirred: bool,
 }
 
 impl Driver {
-    pub(crate) fn new(endpoint: Arc<Endpoint>) -> Self {
+    pub(crate) fn new(endpoint: Arc<Endpoint>, links: Option<LinkWatch>) -> Self {
         Self {
             endpoint,
             inbox: Inbox::new(),
@@ -37,6 +42,8 @@ impl Driver {
             arrived: Vec::new(),
             strangers: Vec::new(),
             response: Vec::new(),
+            links,
+            links_stirred: true,
         }
     }
 
@@ -45,6 +52,7 @@ impl Driver {
         loop {
             self.sockets.clone_from(&self.endpoint.sockets());
             let more = self.receive();
+            self.notice_link_changes();
             self.admit();
             let busy = self.serve();
             if self.is_done() {
@@ -85,6 +93,19 @@ impl Driver {
             }
         }
         more
+    }
+
+    /// Tells connections what changed on this host.
+    fn notice_link_changes(&mut self) {
+        let changes = self.links.as_mut().filter(|_| self.links_stirred).map(LinkWatch::changes);
+        self.links_stirred = false;
+        let changes = changes.unwrap_or_default();
+        if changes.is_empty() {
+            return;
+        }
+        for connection in self.endpoint.connections().values() {
+            connection.on_link_changes(&changes);
+        }
     }
 
     /// Decides about clients that want to connect.
@@ -151,7 +172,7 @@ impl Driver {
         }
     }
 
-    fn sleep(&self) {
+    fn sleep(&mut self) {
         let now = self.endpoint.now();
         let longest = now + LONGEST_SLEEP;
         let dues = self.endpoint.connections().values().map(|connection| connection.due()).min();
@@ -166,8 +187,13 @@ impl Driver {
         }));
         let limit = planned.since(now);
         let limit = Timespec { tv_sec: limit.as_secs() as i64, tv_nsec: limit.subsec_nanos().into() };
+        let links = self.links.as_ref().map(|links| PollFd::from_borrowed_fd(links.as_fd(), PollFlags::IN));
+        watched.extend(links);
         // Nothing but a signal can end it in error, and then it is as good as over.
         let _ = poll(&mut watched, Some(&limit));
+        let stirred = self.links.is_some() && watched.last().is_some_and(|last| !last.revents().is_empty());
+        drop(watched);
+        self.links_stirred = stirred;
         self.endpoint.awake();
     }
 }

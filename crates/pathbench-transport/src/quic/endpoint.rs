@@ -4,6 +4,7 @@ use super::configuration::ConnectionSettings;
 use super::connection::QuicConnection;
 use super::core::{Routing, Wakeup};
 use super::driver::Driver;
+use super::link_watch::LinkWatch;
 use super::server::Server;
 use super::socket::PathSocket;
 use super::time::Epoch;
@@ -69,13 +70,13 @@ impl Endpoint {
         })
     }
 
-    /// Starts the thread that drives it. It ends when the endpoint is closing and its last connection is over; a
+    /// Starts the thread that drives it, and tells its connections what changes on this host. It ends when the endpoint is closing and its last connection is over; a
     /// client's, when its connection is.
     ///
     /// # Errors
     /// When the system has no thread to give.
-    pub(crate) fn start(self: &Arc<Self>) -> io::Result<()> {
-        let driver = Driver::new(Arc::clone(self));
+    pub(crate) fn start(self: &Arc<Self>, links: Option<LinkWatch>) -> io::Result<()> {
+        let driver = Driver::new(Arc::clone(self), links);
         thread::Builder::new().name("quic".to_owned()).spawn(move || driver.run()).map(|_| ())
     }
 

@@ -57,7 +57,7 @@ impl QuicListener {
         let endpoint = Endpoint::new(Epoch::starting(clock), protocol, settings, Some(server), sockets)
             .map_err(failed("opening an event descriptor"))?;
         let endpoint = Arc::new(endpoint);
-        endpoint.start().map_err(failed("starting a thread for QUIC"))?;
+        endpoint.start(None).map_err(failed("starting a thread for QUIC"))?;
         Ok(Self { endpoint, local })
     }
 

@@ -11,21 +11,21 @@ mod connection;
 mod core;
 mod driver;
 mod endpoint;
-#[allow(dead_code, reason = "taken up by the driver")]
 mod heartbeat;
 mod interfaces;
+mod link_watch;
 mod listener;
 mod options;
 mod path_event;
-#[allow(dead_code, reason = "taken up by the driver")]
 mod path_manager;
 mod path_number;
-#[allow(dead_code, reason = "taken up by the driver")]
+mod paths;
 mod peer_paths;
 mod qlog;
-#[allow(dead_code, unused_imports, reason = "taken up by the driver")]
 mod scheduler;
 mod server;
+#[cfg(test)]
+mod simulated;
 mod socket;
 mod stream;
 mod telemetry;

@@ -1,5 +1,7 @@
 //! What happened to the paths of a QUIC connection.
 
+use super::path_number::path_number;
+use noq_proto::PathId;
 use pathbench_record::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, SocketAddr};
@@ -36,7 +38,12 @@ pub enum PathEventKind {
     },
     /// It can carry data.
     PathEstablished,
-    /// One of the ends gave it up.
+    /// This end asked for its end.
+    PathGivenUp {
+        /// Why, in words.
+        reason: String,
+    },
+    /// One of the ends gave it up, and it carries nothing more.
     PathAbandoned {
         /// Who and why, in words.
         reason: String,
@@ -81,6 +88,7 @@ impl PathEventKind {
             Self::PathOpened => "path-opened",
             Self::PathRefused { .. } => "path-refused",
             Self::PathEstablished => "path-established",
+            Self::PathGivenUp { .. } => "path-given-up",
             Self::PathAbandoned { .. } => "path-abandoned",
             Self::PathClosed => "path-closed",
             Self::PathStatus { .. } => "path-status",
@@ -91,5 +99,41 @@ impl PathEventKind {
             Self::Scheduler { .. } => "scheduler",
             Self::MtuBlackHole => "mtu-black-hole",
         }
+    }
+}
+
+/// The path events of a connection.
+#[derive(Debug, Default)]
+pub(crate) struct PathLog {
+    events: Vec<PathEvent>,
+}
+
+/// Events kept of one connection; the first ones count.
+const MAX_EVENTS: usize = 4096;
+
+impl PathLog {
+    /// Adds an event of a path (id, local address, the peer's address), or of a local address without one.
+    pub(crate) fn record(
+        &mut self,
+        at: Timestamp,
+        path: Option<(PathId, IpAddr, SocketAddr)>,
+        local: Option<IpAddr>,
+        kind: PathEventKind,
+    ) {
+        if self.events.len() < MAX_EVENTS {
+            self.events.push(PathEvent {
+                at,
+                path: path.map(|(id, ..)| path_number(id).into()),
+                local: path.map(|(_, local, _)| local).or(local),
+                remote: path.map(|(.., remote)| remote),
+                kind,
+            });
+        }
+    }
+
+    /// All of them, in order of time.
+    pub(crate) fn events(&mut self) -> &[PathEvent] {
+        self.events.sort_by_key(|event| event.at);
+        &self.events
     }
 }

@@ -3,6 +3,7 @@
 use super::connection::QuicConnection;
 use super::core::{ABORTED, Core};
 use super::endpoint::Endpoint;
+use super::paths::Paths;
 use super::scheduler::Board;
 use super::stream::QuicStream;
 use crate::listener::AcceptError;
@@ -71,8 +72,9 @@ impl Server {
             routing.with(|endpoint| endpoint.accept(incoming, now, response, Some(Arc::new(config))));
         match accepted {
             Ok((handle, inner)) => {
-                let sockets = endpoint.sockets().clone();
-                let core = Core::new(handle, inner, board, sockets, endpoint.epoch().clone(), now);
+                let socket = Arc::clone(endpoint.sockets().first()?);
+                let paths = Paths::of_server(&endpoint.settings().quic, socket, peer);
+                let core = Core::new(handle, inner, board, paths, endpoint.epoch().clone(), now);
                 let connection = QuicConnection::new(Arc::clone(endpoint), handle, peer, core);
                 endpoint.connections().insert(handle, Arc::new(connection));
                 None

@@ -1,8 +1,9 @@
 //! The figures of a QUIC connection's paths.
 
 use super::connection::QuicConnection;
-use super::core::{Core, KnownPath};
+use super::core::Core;
 use super::path_number::path_number;
+use super::paths::KnownPath;
 use super::scheduler::Observation;
 use crate::telemetry::{ConnectionSnapshot, Negotiation};
 use noq_proto::{PathId, PathStats};

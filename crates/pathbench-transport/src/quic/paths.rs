@@ -1,0 +1,426 @@
+//! The paths of a connection: what was decided about them is done to the library, and what becomes of them is told
+//! to those who decide.
+
+use super::heartbeat::{Beat, HeartbeatOptions, Heartbeats};
+use super::link_watch::NoticedChange;
+use super::options::{LocalPath, QuicOptions};
+use super::path_event::{PathEventKind, PathLog};
+use super::path_manager::{CloseReason, PathAction, PathInput, PathManager, PathManagerOptions};
+use super::peer_paths::PeerPaths;
+use super::scheduler::Board;
+use super::socket::{PathSocket, Way, local_of};
+use crate::mptcp_info::canonical;
+use crate::options::SocketOptions;
+use noq_proto::{Connection, FourTuple, PathAbandonReason, PathId, PathStats, PathStatus, VarInt};
+use pathbench_record::sample::PathState;
+use pathbench_record::time::Timestamp;
+use std::collections::{BTreeMap, VecDeque};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// The peer's connection ids for further paths arrive a moment after the handshake.
+const FIRST_RETRY: Duration = Duration::from_millis(20);
+
+/// What is remembered of a path when the library forgets it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct KnownPath {
+    pub(crate) local: SocketAddr,
+    pub(crate) remote: SocketAddr,
+    pub(crate) state: PathState,
+    pub(crate) backup: bool,
+    last: Option<PathStats>,
+    black_holes: u64,
+}
+
+/// Who decides.
+#[derive(Debug)]
+enum Decider {
+    /// A single path, or a client that was not given any: the library alone.
+    Nobody,
+    Client {
+        manager: PathManager,
+        wanted: Vec<LocalPath>,
+        /// The wanted path that the handshake took.
+        first: usize,
+        socket: SocketOptions,
+    },
+    Server(PeerPaths),
+}
+
+/// The paths of a connection.
+#[derive(Debug)]
+pub(crate) struct Paths {
+    decider: Decider,
+    heartbeats: Heartbeats,
+    known: BTreeMap<PathId, KnownPath>,
+    /// Where each path leaves, in the order in which they were opened. The first is the server's only one.
+    sockets: Vec<(PathId, Arc<PathSocket>)>,
+    sockets_changed: bool,
+    troubled: bool,
+    remote: SocketAddr,
+}
+
+/// What is acted upon.
+pub(crate) struct Surroundings<'a> {
+    pub(crate) inner: &'a mut Connection,
+    pub(crate) board: &'a Board,
+    pub(crate) log: &'a mut PathLog,
+    pub(crate) instant: Instant,
+    pub(crate) now: Timestamp,
+}
+
+impl Paths {
+    /// A client's: `wanted` may be empty; `first` is the one of them that the handshake takes, by `socket`.
+    pub(crate) fn of_client(
+        quic: &QuicOptions,
+        options: &SocketOptions,
+        first: usize,
+        socket: Arc<PathSocket>,
+        remote: SocketAddr,
+    ) -> Self {
+        let decider = if quic.paths.is_empty() {
+            Decider::Nobody
+        } else {
+            let times = PathManagerOptions { first_retry: FIRST_RETRY, ..PathManagerOptions::default() };
+            let manager = PathManager::new(&quic.paths, &quic.scheduler, remote.is_ipv6(), times);
+            Decider::Client { manager, wanted: quic.paths.clone(), first, socket: options.clone() }
+        };
+        Self::new(decider, quic, socket, remote)
+    }
+
+    /// A server's.
+    pub(crate) fn of_server(quic: &QuicOptions, socket: Arc<PathSocket>, remote: SocketAddr) -> Self {
+        Self::new(Decider::Server(PeerPaths::default()), quic, socket, remote)
+    }
+
+    fn new(decider: Decider, quic: &QuicOptions, socket: Arc<PathSocket>, remote: SocketAddr) -> Self {
+        let beats = HeartbeatOptions {
+            interval: quic.heartbeat,
+            suspend_after: quic.silence,
+            ..HeartbeatOptions::default()
+        };
+        Self {
+            decider,
+            heartbeats: Heartbeats::new(beats),
+            known: BTreeMap::new(),
+            sockets: vec![(PathId::ZERO, socket)],
+            sockets_changed: false,
+            troubled: false,
+            remote,
+        }
+    }
+
+    /// The socket that packets from `source` leave by: the latest of that address, or the first one there is.
+    pub(crate) fn socket_from(&self, source: Option<IpAddr>) -> Option<&Arc<PathSocket>> {
+        let mut sockets = self.sockets.iter().map(|(_, socket)| socket);
+        let of_source = |source| sockets.clone().rev().find(|socket| socket.local_addr().ip() == source);
+        source.and_then(of_source).or_else(|| sockets.next())
+    }
+
+    /// The sockets in use, when they are others than at the last call.
+    pub(crate) fn take_changed_sockets(&mut self) -> Option<Vec<Arc<PathSocket>>> {
+        std::mem::take(&mut self.sockets_changed)
+            .then(|| self.sockets.iter().map(|(_, socket)| Arc::clone(socket)).collect())
+    }
+
+    /// When [`Paths::tend`] is due.
+    pub(crate) fn next_timeout(&self) -> Option<Timestamp> {
+        let manager = match &self.decider {
+            Decider::Client { manager, .. } => manager.next_timeout(),
+            Decider::Nobody | Decider::Server(_) => None,
+        };
+        let beat = if self.watches() { self.heartbeats.next_timeout() } else { None };
+        [manager, beat].into_iter().flatten().min()
+    }
+
+    /// Heartbeats tell one path from another; of one path alone they tell nothing.
+    fn watches(&self) -> bool {
+        self.known.values().filter(|path| path.state == PathState::Open).count() > 1
+    }
+
+    /// Does what is due. To be called after everything that has arrived was taken in.
+    pub(crate) fn tend(&mut self, around: &mut Surroundings<'_>) {
+        if self.watches() && self.heartbeats.next_timeout().is_some_and(|due| due <= around.now) {
+            self.beat(around);
+        }
+        let troubled = around.board.trouble().is_some();
+        if std::mem::replace(&mut self.troubled, troubled) != troubled {
+            self.decide(PathInput::BackupNeeded(troubled), around);
+        }
+        if let Decider::Client { manager, .. } = &mut self.decider
+            && manager.next_timeout().is_some_and(|due| due <= around.now)
+        {
+            let actions = manager.poll(around.now);
+            self.act(actions, around);
+        }
+    }
+
+    fn beat(&mut self, around: &mut Surroundings<'_>) {
+        for path in around.inner.paths() {
+            let Some(stats) = around.inner.path_stats(path) else { continue };
+            self.note_black_holes(path, &stats, around.log, around.now);
+            let rttvar = around.board.observation(path).map(|seen| seen.rttvar).unwrap_or_default();
+            let (received, sent) = (stats.udp_rx.datagrams, stats.udp_tx.datagrams);
+            self.heartbeats.observe(path, received, sent, rttvar, around.now);
+        }
+        for beat in self.heartbeats.tick(around.now) {
+            match beat {
+                Beat::Ping(path) => {
+                    around.board.allow_ping(path);
+                    // Fails only when the path was closed in between.
+                    let _ = around.inner.ping_path(path);
+                }
+                Beat::Silent(path) => {
+                    self.record(path, PathEventKind::PathSuspended, around);
+                    self.decide(PathInput::Silent { path }, around);
+                }
+                Beat::Heard(path) => {
+                    self.record(path, PathEventKind::PathResumed, around);
+                    self.decide(PathInput::Heard { path }, around);
+                }
+                Beat::Dead(path) => self.decide(PathInput::Dead { path }, around),
+            }
+        }
+    }
+
+    /// The handshake is complete: its path is there, and further ones can be opened.
+    pub(crate) fn on_connected(&mut self, interfaces: Vec<PathInput>, around: &mut Surroundings<'_>) {
+        around.board.set_open(PathId::ZERO, true);
+        self.note(PathId::ZERO, PathState::Open, around.inner);
+        self.record(PathId::ZERO, PathEventKind::PathEstablished, around);
+        if !around.inner.is_multipath_negotiated() {
+            self.decider = Decider::Nobody;
+            return;
+        }
+        self.heartbeats.add(PathId::ZERO, around.now);
+        match &self.decider {
+            Decider::Nobody => {}
+            Decider::Server(_) => self.decide(PathInput::Established { path: PathId::ZERO }, around),
+            Decider::Client { .. } => {
+                for input in interfaces {
+                    self.decide(input, around);
+                }
+            }
+        }
+    }
+
+    /// The interfaces that the wanted paths are on, the one of the handshake first.
+    pub(crate) fn interfaces(&self) -> Vec<String> {
+        let Decider::Client { wanted, first, .. } = &self.decider else { return Vec::new() };
+        let mut names: Vec<String> = wanted.iter().map(|path| path.interface.clone()).collect();
+        if *first < names.len() {
+            names.swap(0, *first);
+        }
+        let mut seen = std::collections::BTreeSet::new();
+        names.retain(|name| seen.insert(name.clone()));
+        names
+    }
+
+    /// Something changed on this host.
+    pub(crate) fn on_link_change(&mut self, change: NoticedChange, around: &mut Surroundings<'_>) {
+        let interfaces = self.interfaces();
+        let (interface, gone) = match &change.input {
+            PathInput::LinkUp { interface } | PathInput::AddressAdded { interface, .. } => (interface, false),
+            PathInput::LinkDown { interface } | PathInput::AddressRemoved { interface, .. } => {
+                (interface, true)
+            }
+            _ => return,
+        };
+        if !interfaces.contains(interface) {
+            return;
+        }
+        let change_in_words = change.words;
+        let kind = if gone {
+            PathEventKind::InterfaceGone { change: change_in_words }
+        } else {
+            PathEventKind::InterfaceBack { change: change_in_words }
+        };
+        around.log.record(around.now, None, None, kind);
+        self.decide(change.input, around);
+    }
+
+    /// Something became of a path.
+    pub(crate) fn on_path_event(&mut self, event: &noq_proto::PathEvent, around: &mut Surroundings<'_>) {
+        around.board.on_path_event(event);
+        match event {
+            noq_proto::PathEvent::Established { id, .. } => {
+                self.note(*id, PathState::Open, around.inner);
+                self.heartbeats.add(*id, around.now);
+                self.record(*id, PathEventKind::PathEstablished, around);
+                self.decide(PathInput::Established { path: *id }, around);
+            }
+            noq_proto::PathEvent::Abandoned { id, reason, .. } => {
+                self.note(*id, PathState::Closed, around.inner);
+                self.heartbeats.remove(*id);
+                let reason = in_words(reason);
+                self.record(*id, PathEventKind::PathAbandoned { reason }, around);
+                self.decide(PathInput::Abandoned { path: *id }, around);
+            }
+            noq_proto::PathEvent::Discarded { id, path_stats, .. } => {
+                self.note(*id, PathState::Closed, around.inner);
+                if let Some(path) = self.known.get_mut(id) {
+                    path.last = Some(**path_stats);
+                }
+                self.record(*id, PathEventKind::PathClosed, around);
+                if self.sockets.len() > 1 && self.sockets.iter().any(|(path, _)| path == id) {
+                    self.sockets.retain(|(path, _)| path != id);
+                    self.sockets_changed = true;
+                }
+            }
+            noq_proto::PathEvent::RemoteStatus { id, status, .. } => {
+                let backup = *status == PathStatus::Backup;
+                self.record(*id, PathEventKind::PathStatus { backup, by_peer: true }, around);
+                self.decide(PathInput::RemoteStatus { path: *id, backup }, around);
+            }
+            _ => {}
+        }
+    }
+
+    /// Tells those who decide, and does what they say.
+    fn decide(&mut self, input: PathInput, around: &mut Surroundings<'_>) {
+        let mut inputs = VecDeque::from([input]);
+        while let Some(input) = inputs.pop_front() {
+            let actions = match &mut self.decider {
+                Decider::Nobody => return,
+                Decider::Client { manager, .. } => manager.handle(&input, around.now),
+                Decider::Server(peer) => peer.handle(&input),
+            };
+            inputs.extend(actions.into_iter().flat_map(|action| self.carry_out(&action, around)));
+        }
+    }
+
+    fn act(&mut self, actions: Vec<PathAction>, around: &mut Surroundings<'_>) {
+        for action in actions {
+            for input in self.carry_out(&action, around) {
+                self.decide(input, around);
+            }
+        }
+    }
+
+    /// Does it, and says what came of it.
+    fn carry_out(&mut self, action: &PathAction, around: &mut Surroundings<'_>) -> Vec<PathInput> {
+        match *action {
+            PathAction::Open { local, address } => return self.open(local, address, around),
+            PathAction::Close { path, reason } => return self.close(path, reason, around),
+            PathAction::SetStatus { path, backup } => {
+                let status = if backup { PathStatus::Backup } else { PathStatus::Available };
+                if around.inner.set_path_status(path, status).is_ok_and(|before| before != status) {
+                    self.record(path, PathEventKind::PathStatus { backup, by_peer: false }, around);
+                }
+            }
+            PathAction::SetRole { path, backup, weight } => around.board.set_role(path, backup, weight),
+            PathAction::SetSuspended { path, suspended } => around.board.set_suspended(path, suspended),
+            PathAction::SetAvoided { path, avoided } => around.board.set_avoided(path, avoided),
+        }
+        Vec::new()
+    }
+
+    fn open(&mut self, local: usize, address: IpAddr, around: &mut Surroundings<'_>) -> Vec<PathInput> {
+        let Decider::Client { wanted, first, socket: options, .. } = &mut self.decider else {
+            return Vec::new();
+        };
+        if local == *first {
+            // The path of the handshake, which is there already.
+            *first = usize::MAX;
+            let path = PathId::ZERO;
+            return vec![PathInput::Opened { local, path }, PathInput::Established { path }];
+        }
+        let interface = wanted.get(local).map(|path| path.interface.as_str());
+        let way = Way { interface, local: Some(address), remote: self.remote };
+        let opened = PathSocket::towards(&way, options)
+            .map_err(|error| format!("{}: {}", error.doing, error.source))
+            .and_then(|socket| {
+                let four = FourTuple::new(self.remote, Some(address));
+                let path = around.inner.open_path(four, PathStatus::Available, around.instant);
+                path.map(|path| (path, socket)).map_err(|error| error.to_string())
+            });
+        match opened {
+            Ok((path, socket)) => {
+                self.sockets.push((path, Arc::new(socket)));
+                self.sockets_changed = true;
+                self.note(path, PathState::Opening, around.inner);
+                self.record(path, PathEventKind::PathOpened, around);
+                vec![PathInput::Opened { local, path }]
+            }
+            Err(reason) => {
+                around.log.record(around.now, None, Some(address), PathEventKind::PathRefused { reason });
+                vec![PathInput::OpenFailed { local }]
+            }
+        }
+    }
+
+    fn close(&mut self, path: PathId, reason: CloseReason, around: &mut Surroundings<'_>) -> Vec<PathInput> {
+        let code = VarInt::from_u32(0);
+        match around.inner.close_path(around.instant, path, code) {
+            Ok(()) => {
+                let reason = reason.describe().to_owned();
+                self.record(path, PathEventKind::PathGivenUp { reason }, around);
+                Vec::new()
+            }
+            Err(noq_proto::ClosePathError::ClosedPath) => vec![PathInput::Abandoned { path }],
+            Err(_) => vec![PathInput::CloseRefused { path }],
+        }
+    }
+
+    fn record(&self, path: PathId, kind: PathEventKind, around: &mut Surroundings<'_>) {
+        let known = self.known.get(&path);
+        let way = known.map(|known| (path, known.local.ip(), known.remote));
+        around.log.record(around.now, way, None, kind);
+    }
+
+    /// Remembers a path, its ends as the library knows them now.
+    fn note(&mut self, id: PathId, state: PathState, inner: &Connection) {
+        let backup = inner.path_status(id) == Ok(PathStatus::Backup);
+        if let Some(known) = self.known.get_mut(&id) {
+            (known.state, known.backup) = (state, backup);
+        }
+        let Ok(way) = inner.network_path(id) else { return };
+        let own = self.sockets.iter().find(|(path, _)| *path == id).or(self.sockets.first());
+        let Some((_, socket)) = own else { return };
+        let (local, remote) = (local_of(&way, socket.local_addr()), canonical(way.remote()));
+        let known = KnownPath { local, remote, state, backup, last: None, black_holes: 0 };
+        let entry = self.known.entry(id).or_insert(known);
+        *entry = KnownPath { last: entry.last, black_holes: entry.black_holes, ..known };
+    }
+
+    fn note_black_holes(&mut self, id: PathId, stats: &PathStats, log: &mut PathLog, now: Timestamp) {
+        let Some(known) = self.known.get_mut(&id) else { return };
+        if stats.black_holes_detected > known.black_holes {
+            known.black_holes = stats.black_holes_detected;
+            log.record(now, Some((id, known.local.ip(), known.remote)), None, PathEventKind::MtuBlackHole);
+        }
+    }
+
+    /// Every path there ever was with its figures, the last ones where it is gone.
+    pub(crate) fn all(
+        &mut self,
+        inner: &mut Connection,
+        log: &mut PathLog,
+        now: Timestamp,
+    ) -> Vec<(PathId, KnownPath, PathStats)> {
+        for id in inner.paths() {
+            let state = self.known.get(&id).map_or(PathState::Opening, |path| path.state);
+            self.note(id, state, inner);
+            if let Some(stats) = inner.path_stats(id) {
+                self.note_black_holes(id, &stats, log, now);
+            }
+        }
+        let figures = self.known.iter().map(|(id, path)| {
+            let stats = inner.path_stats(*id).or(path.last).unwrap_or_default();
+            (*id, *path, stats)
+        });
+        figures.collect()
+    }
+}
+
+fn in_words(reason: &PathAbandonReason) -> String {
+    match reason {
+        PathAbandonReason::ApplicationClosed { .. } => "given up at this end".to_owned(),
+        PathAbandonReason::RemoteAbandoned { error_code } => {
+            format!("given up by the peer (code {error_code})")
+        }
+        PathAbandonReason::TimedOut => "nothing was heard on it".to_owned(),
+        other => format!("{other:?}"),
+    }
+}
