@@ -111,6 +111,11 @@ impl ConnectedSocket {
         })
     }
 
+    /// Sets `TCP_NODELAY`.
+    pub(crate) fn send_at_once(&self) -> io::Result<()> {
+        self.socket.set_tcp_nodelay(true)
+    }
+
     /// Says that nothing more will be sent: the peer receives the end after all bytes sent so far. Receiving
     /// goes on. Harmless when the connection is already closed.
     pub(crate) fn finish_sending(&self) {

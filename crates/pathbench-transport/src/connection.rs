@@ -171,6 +171,19 @@ impl Connection {
         }
     }
 
+    /// Sends small segments at once from now on, as [`crate::SocketOptions::no_delay`] does from the start
+    /// (`TCP_NODELAY`); QUIC always does.
+    ///
+    /// # Errors
+    /// When the kernel refuses, which it does only on a connection that is over.
+    pub fn send_at_once(&self) -> io::Result<()> {
+        match &self.carrier {
+            Carrier::Socket(socket) => socket.send_at_once(),
+            Carrier::Tls(tls) => tls.socket().send_at_once(),
+            Carrier::Stream(_) => Ok(()),
+        }
+    }
+
     /// Ends the connection without regard for bytes still under way. Calls blocked in other threads return
     /// with `Aborted`, and so do later ones. What the kernel still holds is thrown away and the peer gets a
     /// reset when the last handle of the socket ([`Telemetry`] included) is dropped.
