@@ -6,6 +6,7 @@ mod clock;
 mod lines;
 mod messages;
 mod paths;
+mod quic;
 mod setting;
 
 pub use clock::ClockOffset;
@@ -369,6 +370,7 @@ impl Evidence<'_> {
             peer_counters: self.counters.get(&Side::Server).cloned().unwrap_or_default(),
             setup: self.setup(),
             join_failures: self.join_failures(),
+            quic: quic::paths(self),
         })
     }
 
@@ -410,6 +412,9 @@ fn parameters(evidence: &Evidence<'_>) -> Parameters {
             let side = if end.side == Side::Client { "client" } else { "server" };
             in_force.insert(format!("{side}.{key}"), value);
         }
+    }
+    if let Some(client) = &evidence.client {
+        in_force.insert("streams".to_owned(), client.parameters.streams().into());
     }
     Parameters { asked: evidence.setting.asked.clone(), in_force }
 }

@@ -41,7 +41,7 @@ fn failover_takes_wlan_away_and_brings_it_back() {
     let variant = &plan.variants[0];
     assert_eq!(variant.run.duration(), Some(Duration::from_secs(10)));
     let labels: Vec<_> = variant.run.labels.iter().map(ToString::to_string).collect();
-    assert_eq!(labels, ["mptcp", "tcp@eth", "tcp@wlan"]);
+    assert_eq!(labels, ["mptcp", "tcp@eth", "tcp@wlan", "mpquic", "quic@wlan"]);
     let PatternPlan::Iperf(iperf) = &variant.run.patterns[0] else { panic!("not iperf") };
     assert_eq!(iperf.patience, Duration::from_secs(3));
     assert_eq!(iperf.direction, DataDirection::Upload);
@@ -74,6 +74,37 @@ fn failover_takes_wlan_away_and_brings_it_back() {
     );
     assert_eq!((client.mptcp.subflows, client.mptcp.add_addr_accepted), (8, 8));
     assert!(variant.topology.node("server").expect("a server").mptcp.endpoints.is_empty());
+}
+
+#[test]
+fn hello_and_stable_compare_all_transports() {
+    for (name, patterns) in [
+        ("hello", vec!["iperf"]),
+        ("stable", vec!["ping", "bulk", "iperf-upload", "iperf-download", "interactive"]),
+    ] {
+        let plan = shipped(name, &Overrides::default());
+        let run = &plan.variants[0].run;
+        let labels: Vec<_> = run.labels.iter().map(ToString::to_string).collect();
+        assert_eq!(labels, ["tcp", "mptcp", "quic", "mpquic"]);
+        let names: Vec<_> = run.patterns.iter().map(PatternPlan::name).collect();
+        assert_eq!(names, patterns);
+        for pattern in &run.patterns {
+            if let PatternPlan::Iperf(iperf) = pattern {
+                assert_eq!(iperf.congestion.as_deref(), Some("cubic"), "run.congestion holds for iperf, too");
+            }
+        }
+    }
+}
+
+#[test]
+fn blackhole_tells_nobody() {
+    let plan = shipped("blackhole", &Overrides::default());
+    let variant = &plan.variants[0];
+    let events: Vec<_> =
+        variant.events.iter().map(|event| (event.link.as_str(), event.action.clone())).collect();
+    assert_eq!(events, [("wlan", Action::Blackhole), ("wlan", Action::Restore)]);
+    let PatternPlan::Iperf(iperf) = &variant.run.patterns[0] else { panic!("not iperf") };
+    assert_eq!(iperf.patience, Duration::from_secs(3), "run.patience holds for iperf, too");
 }
 
 #[test]
@@ -134,7 +165,14 @@ fn expectations_on_transports_that_do_not_run_are_left_out() {
     assert_eq!(plan.expectations.len(), 3);
     assert_eq!(
         plan.left_out,
-        ["tcp@eth.completed: `tcp@eth` does not run", "tcp@wlan.completed: `tcp@wlan` does not run"]
+        [
+            "mpquic.completed: `mpquic` does not run",
+            "mpquic.multipath.used: `mpquic` does not run",
+            "mpquic.stall_ms: `mpquic` does not run",
+            "tcp@eth.completed: `tcp@eth` does not run",
+            "tcp@wlan.completed: `tcp@wlan` does not run",
+            "quic@wlan.completed: `quic@wlan` does not run"
+        ]
     );
 }
 
@@ -153,7 +191,7 @@ fn what_is_no_shipped_scenario_is_refused_with_a_guess() {
     let error = load("failovr").expect_err("there is none").to_string();
     assert_eq!(
         error,
-        "there is no scenario `failovr`; did you mean `failover`? shipped are hello, failover, aggregate-2x10g; \
+        "there is no scenario `failovr`; did you mean `failover`? shipped are hello, stable, failover, blackhole, aggregate-2x10g; \
          a file is given by its path, as in ./failovr.toml"
     );
     let error = load("/nowhere/x.toml").expect_err("there is none").to_string();

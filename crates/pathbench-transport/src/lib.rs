@@ -42,4 +42,6 @@ pub use tls::{
     ALPN, CertificateFingerprint, IdentityError, InvalidFingerprint, Security, ServerIdentity, Trust,
     TrustError, client_config, server_config,
 };
-pub use verdict::{JoinFailure, LocalSetup, PathDelivery, USED_SHARE, VerdictInput, multipath_verdict};
+pub use verdict::{
+    AskedPath, JoinFailure, LocalSetup, PathDelivery, QuicPaths, USED_SHARE, VerdictInput, multipath_verdict,
+};

@@ -4,8 +4,11 @@
 
 mod fallback;
 mod one_path;
+mod quic;
 #[cfg(test)]
 mod tests;
+
+pub use quic::{AskedPath, QuicPaths};
 
 use crate::telemetry::Negotiation;
 use pathbench_record::document::MultipathRecord;
@@ -35,6 +38,8 @@ pub struct VerdictInput {
     pub setup: Option<LocalSetup>,
     /// Subflows that the path manager reported closed with an error (event `SUB_CLOSED`).
     pub join_failures: Vec<JoinFailure>,
+    /// What is known of the paths when the transport is mpquic; `None` for the others.
+    pub quic: Option<QuicPaths>,
 }
 
 /// What went over one path.
@@ -87,12 +92,16 @@ pub fn multipath_verdict(input: &VerdictInput) -> MultipathRecord {
     let really = negotiated && used.len() >= 2;
     let reason = if !input.requested {
         "multipath was not asked for".to_owned()
+    } else if input.negotiation == Negotiation::NotNegotiated {
+        quic::NOT_NEGOTIATED.to_owned()
     } else if !negotiated {
         fallback::reason(input)
     } else if really {
         let shares: Vec<String> =
             used.iter().map(|path| format!("{} {}", path.name, share(path, total))).collect();
         format!("{} paths carried the delivered bytes: {}", used.len(), shares.join(", "))
+    } else if let Some(quic) = &input.quic {
+        quic::one_path_reason(input, quic, total)
     } else {
         one_path::reason(input, total)
     };

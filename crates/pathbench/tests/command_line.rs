@@ -103,7 +103,7 @@ fn wrong_usage_ends_with_two_and_says_what_is_wrong() {
 fn shipped_scenarios_are_listed_and_shown_as_they_are() {
     let work = Workplace::new();
     let list = work.run(&["lab", "list"]).expect(0).stdout;
-    for name in ["hello", "failover", "aggregate-2x10g"] {
+    for name in ["hello", "stable", "failover", "blackhole", "aggregate-2x10g"] {
         let described = |line: &str| {
             let mut words = line.split_whitespace();
             words.next() == Some(name) && words.count() >= 3

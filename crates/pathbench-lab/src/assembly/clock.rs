@@ -123,6 +123,9 @@ impl ClockOffset {
         for sample in &mut server.samples {
             moved(&mut sample.at);
         }
+        for event in &mut server.path_events {
+            moved(&mut event.at);
+        }
         server
     }
 }
@@ -164,6 +167,7 @@ mod tests {
             handshake: Some(Duration::from_millis(20)),
             completion: None,
             streams: Vec::new(),
+            path_events: Vec::new(),
             samples: Vec::new(),
             samples_thinned_by: 1,
             completed: true,

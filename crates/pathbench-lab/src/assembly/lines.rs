@@ -1,6 +1,6 @@
 //! The lines of `samples.jsonl`, `events.jsonl` and `delivery.jsonl` of one run.
 
-use super::{Evidence, Notification, PathNames};
+use super::{Evidence, Notification, PathNames, quic};
 use pathbench_host::mptcp::MptcpEvent;
 use pathbench_record::event::{DeliveryLine, Direction, Event, EventSource};
 use pathbench_record::sample::{Sample, Side};
@@ -80,6 +80,9 @@ pub(super) fn events(evidence: &Evidence<'_>, names: &PathNames, origin: Timesta
             },
         });
     }
+    quic::append_events(evidence, names, &mut events, &|told, host| {
+        event(told.at, EventSource::Quic, host, told.kind.name())
+    });
     for &direction in evidence.directions() {
         let Some(receiver) = evidence.receiver(direction) else { continue };
         let host = match receiver.side {

@@ -2,7 +2,7 @@
 
 use pathbench_record::document::Variant;
 use pathbench_traffic::pattern::PatternParameters;
-use pathbench_transport::LocalSetup;
+use pathbench_transport::{LocalSetup, Scheduler};
 use serde_json::{Map, Value};
 use std::net::IpAddr;
 
@@ -29,6 +29,8 @@ pub struct RunSetting {
     pub far_interfaces: Vec<[String; 3]>,
     /// How the client is set up for MPTCP, where it is known ([`LocalSetup::initial`] is filled in here).
     pub mptcp: Option<LocalSetup>,
+    /// Which path new data takes on mpquic.
+    pub scheduler: Scheduler,
 }
 
 /// A way out of the client. Its addresses decide which path a subflow takes.

@@ -39,7 +39,7 @@ macro_rules! shipped {
 /// The scenarios that ship with Pathbench.
 #[must_use]
 pub fn builtin() -> &'static [Builtin] {
-    shipped!["hello", "failover", "aggregate-2x10g"]
+    shipped!["hello", "stable", "failover", "blackhole", "aggregate-2x10g"]
 }
 
 /// The text of a scenario and where it comes from.

@@ -35,6 +35,7 @@ pub(super) fn of_plan(
             .map(|(link, end)| [end.node.clone(), end.interface.clone(), link.name.clone()])
             .collect(),
         mptcp: mptcp(topology, &run.client, &run.server, run.family),
+        scheduler: run.quic.scheduler.clone(),
     }
 }
 

@@ -266,6 +266,7 @@ impl Suite<'_> {
             paths: ways.to_vec(),
             far_interfaces: Vec::new(),
             mptcp: multipath::kernel_setup(ways),
+            scheduler: self.plan.scheduler.clone(),
         }
     }
 
