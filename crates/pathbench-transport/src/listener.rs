@@ -27,8 +27,8 @@ pub struct ListenOptions {
     pub quic: QuicOptions,
 }
 
-/// Listens. An mptcp listener accepts plain TCP peers, too, and quic and mpquic listeners each other's: the
-/// telemetry of the connections says which.
+/// Listens. An mptcp listener accepts plain TCP peers, too, and an mpquic listener
+/// quic peers: the telemetry of the connections says which. A quic listener agrees to one path only.
 ///
 /// Keep an mptcp listener open for as long as its connections shall be able to get further subflows: a join is a
 /// SYN to the listening port, and without a listener there it is answered with a reset.

@@ -130,7 +130,7 @@ impl QuicConnection {
     pub(crate) fn submit(&self, mut core: MutexGuard<'_, Core>) {
         self.pending.store(true, Ordering::Release);
         if self.endpoint.is_driver_asleep() {
-            let more = self.turn(&mut core);
+            let more = self.turn(&mut core, false);
             let wakeups = core.take_wakeups();
             let unfinished = more || !core.opened.is_empty() || core.drained;
             drop(core);
@@ -139,11 +139,12 @@ impl QuicConnection {
         }
     }
 
-    /// Does what is due. `true` when there is more to send at once. For the driver, which knows what has come.
-    pub(crate) fn turn(&self, core: &mut Core) -> bool {
+    /// Does what is due. `true` when there is more to send at once. What depends on all having been taken in that has
+    /// arrived is left to the driver.
+    pub(crate) fn turn(&self, core: &mut Core, by_driver: bool) -> bool {
         let now = self.endpoint.instant();
         core.close_when_useless(now, self.endpoint.is_closing());
-        let more = core.pump(self.endpoint.routing(), now);
+        let more = core.pump(self.endpoint.routing(), now, by_driver);
         if let Some(sockets) = core.paths.take_changed_sockets() {
             *self.endpoint.sockets() = sockets;
             self.endpoint.ring();

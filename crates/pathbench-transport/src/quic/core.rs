@@ -84,6 +84,7 @@ impl Routing {
 
 /// One connection.
 #[derive(Debug)]
+#[allow(clippy::struct_excessive_bools, reason = "independent facts about a connection")]
 pub(crate) struct Core {
     pub(crate) inner: Connection,
     pub(crate) board: Board,
@@ -106,6 +107,8 @@ pub(crate) struct Core {
     pub(crate) hasty: bool,
     pub(crate) paths: Paths,
     log: PathLog,
+    /// It is the driver's turn, not that of a stream's user.
+    by_driver: bool,
     /// What this host changed since the last turn.
     link_changes: Vec<NoticedChange>,
     /// The interfaces as they were when the connection began, until the handshake is complete.
@@ -149,6 +152,7 @@ impl Core {
             hasty: false,
             paths,
             log: PathLog::default(),
+            by_driver: false,
             link_changes: Vec::new(),
             interfaces: Vec::new(),
             wakeups: Vec::new(),
@@ -159,9 +163,12 @@ impl Core {
     }
 
     /// Does everything that is due: timers, packets to send, events. `true` when there is more to send at once.
-    pub(crate) fn pump(&mut self, routing: &Routing, now: Instant) -> bool {
+    pub(crate) fn pump(&mut self, routing: &Routing, now: Instant, by_driver: bool) -> bool {
+        self.by_driver = by_driver;
         let mut datagrams = 0;
-        self.tend_paths(now);
+        if by_driver {
+            self.tend_paths(now);
+        }
         loop {
             let mut progress = false;
             if self.inner.poll_timeout().is_some_and(|due| due <= now) {
@@ -308,6 +315,7 @@ impl Core {
             log: &mut self.log,
             instant: now,
             now: self.epoch.timestamp(now),
+            by_driver: self.by_driver,
         };
         act(&mut self.paths, &mut around);
     }

@@ -148,7 +148,7 @@ impl Driver {
                 }
             }
             std::mem::swap(&mut arrived, &mut rest);
-            busy |= connection.turn(&mut core);
+            busy |= connection.turn(&mut core, true);
             self.finish(&connection, core);
         }
         arrived.clear();

@@ -17,7 +17,8 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// Accepts the streams of QUIC connections. It agrees to several paths with every client that asks for them.
+/// Accepts the streams of QUIC connections. One of mpquic agrees to several paths with every client that asks for
+/// them, and takes the others as well.
 #[derive(Debug)]
 pub(crate) struct QuicListener {
     endpoint: Arc<Endpoint>,
@@ -33,8 +34,9 @@ impl QuicListener {
     ) -> Result<Self, BindError> {
         let failed = |doing| move |source| BindError::Failed { address, doing, source };
         let identity = options.identity.as_ref().ok_or(BindError::NoIdentity { transport, address })?;
+        let multipath = transport == Transport::Mpquic;
         let settings =
-            ConnectionSettings::new(&options.socket, &options.quic, true, interfaces::largest_mtu())?;
+            ConnectionSettings::new(&options.socket, &options.quic, multipath, interfaces::largest_mtu())?;
         let tls = server_config(identity, ALPN)
             .map_err(|error| failed("setting up TLS")(io::Error::other(error.to_string())))?;
         let crypto = QuicServerConfig::try_from(tls)

@@ -22,6 +22,14 @@ pub struct LocalPath {
     pub weight: u32,
 }
 
+impl LocalPath {
+    /// The way out by `interface`, as good as any other.
+    #[must_use]
+    pub const fn by(interface: String) -> Self {
+        Self { interface, address: None, backup: false, weight: one() }
+    }
+}
+
 const fn one() -> u32 {
     1
 }

@@ -57,6 +57,8 @@ pub(crate) struct Paths {
     /// Where each path leaves, in the order in which they were opened. The first is the server's only one.
     sockets: Vec<(PathId, Arc<PathSocket>)>,
     sockets_changed: bool,
+    /// What only the driver may do: sockets belong to the network namespace of the thread that opens them.
+    for_the_driver: Vec<PathAction>,
     troubled: bool,
     remote: SocketAddr,
 }
@@ -68,6 +70,8 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) log: &'a mut PathLog,
     pub(crate) instant: Instant,
     pub(crate) now: Timestamp,
+    /// It is the driver's thread that acts.
+    pub(crate) by_driver: bool,
 }
 
 impl Paths {
@@ -106,6 +110,7 @@ impl Paths {
             known: BTreeMap::new(),
             sockets: vec![(PathId::ZERO, socket)],
             sockets_changed: false,
+            for_the_driver: Vec::new(),
             troubled: false,
             remote,
         }
@@ -126,6 +131,9 @@ impl Paths {
 
     /// When [`Paths::tend`] is due.
     pub(crate) fn next_timeout(&self) -> Option<Timestamp> {
+        if !self.for_the_driver.is_empty() {
+            return Some(Timestamp::default());
+        }
         let manager = match &self.decider {
             Decider::Client { manager, .. } => manager.next_timeout(),
             Decider::Nobody | Decider::Server(_) => None,
@@ -139,8 +147,10 @@ impl Paths {
         self.known.values().filter(|path| path.state == PathState::Open).count() > 1
     }
 
-    /// Does what is due. To be called after everything that has arrived was taken in.
+    /// Does what is due. To be called by the driver, after everything that has arrived was taken in.
     pub(crate) fn tend(&mut self, around: &mut Surroundings<'_>) {
+        let actions = std::mem::take(&mut self.for_the_driver);
+        self.act(actions, around);
         if self.watches() && self.heartbeats.next_timeout().is_some_and(|due| due <= around.now) {
             self.beat(around);
         }
@@ -301,6 +311,7 @@ impl Paths {
     /// Does it, and says what came of it.
     fn carry_out(&mut self, action: &PathAction, around: &mut Surroundings<'_>) -> Vec<PathInput> {
         match *action {
+            PathAction::Open { .. } if !around.by_driver => self.for_the_driver.push(action.clone()),
             PathAction::Open { local, address } => return self.open(local, address, around),
             PathAction::Close { path, reason } => return self.close(path, reason, around),
             PathAction::SetStatus { path, backup } => {

@@ -5,10 +5,12 @@
 //! alike, need no other program, and never touch the host's own network.
 
 mod quic;
+mod quic_paths;
 mod sampling;
 mod sockets;
 mod support;
 mod telemetry;
+mod two_ways;
 
 use libtest_mimic::{Arguments, Trial};
 use pathbench_host::namespace::{Isolation, enter_lab, set_parent_death_signal_kill};
@@ -43,7 +45,7 @@ fn outside() -> Result<ExitCode, Box<dyn Error>> {
 }
 
 fn trials() -> Vec<Trial> {
-    [quic::trials(), sampling::trials(), sockets::trials(), telemetry::trials()]
+    [quic::trials(), quic_paths::trials(), sampling::trials(), sockets::trials(), telemetry::trials()]
         .into_iter()
         .flatten()
         .collect()

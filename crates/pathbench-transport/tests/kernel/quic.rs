@@ -37,11 +37,15 @@ pub(crate) struct Service {
 
 impl Service {
     pub(crate) fn at(address: IpAddr, options: ListenOptions) -> Self {
+        Self::over(Transport::Mpquic, address, options)
+    }
+
+    pub(crate) fn over(transport: Transport, address: IpAddr, options: ListenOptions) -> Self {
         let identity = ServerIdentity::self_made(&["localhost".to_owned()]).expect("a certificate");
         let trust = Trust::Fingerprint(identity.fingerprint());
         let options = ListenOptions { identity: Some(Arc::new(identity)), ..options };
-        let listener = Listener::open(Transport::Quic, SocketAddr::new(address, 0), &options, &clock())
-            .expect("a listener");
+        let listener =
+            Listener::open(transport, SocketAddr::new(address, 0), &options, &clock()).expect("a listener");
         Self { listener, trust }
     }
 

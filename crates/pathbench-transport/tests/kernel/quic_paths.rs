@@ -1,0 +1,213 @@
+//! Multipath QUIC between two hosts with two wires.
+
+use crate::quic::Service;
+use crate::support::{MonotonicClock, PATIENCE, transfer, wait_for};
+use crate::tests;
+use crate::two_ways::{TwoWays, WIRES, carried, client_address};
+use pathbench_record::sample::PathState;
+use pathbench_record::time::{Clock, Timestamp};
+use pathbench_transport::{
+    Connection, ConnectionSnapshot, Negotiation, PathEventKind, QuicOptions, Scheduler, Session,
+};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+tests! {
+    both_paths_carry_data_and_are_reported,
+    jumbo_frames_are_found_per_path_and_kept,
+    a_link_down_is_survived_and_its_return_is_used,
+    a_silent_black_hole_is_survived_by_upload_and_download,
+    a_backup_path_stays_idle_until_it_is_needed,
+    a_peer_that_knows_no_multipath_is_told,
+}
+
+/// What holds a connection between the two hosts together.
+struct Test {
+    two: TwoWays,
+    session: Session,
+    client: Connection,
+    server: Connection,
+    _service: Service,
+}
+
+fn connected(mtus: [u32; 2], rates_bps: Option<[u64; 2]>, quic: &QuicOptions) -> Test {
+    let two = TwoWays::new(mtus);
+    for (wire, rate) in rates_bps.into_iter().flatten().enumerate() {
+        two.shape(wire, rate);
+    }
+    let service = two.serve(quic.clone());
+    let session = two.session(&service, quic.clone());
+    let client = two.client.run_in(|| session.open().expect("a stream")).expect("the client's host");
+    let server = service.accept(&client);
+    Test { two, session, client, server, _service: service }
+}
+
+fn snapshot(end: &Connection) -> ConnectionSnapshot {
+    end.telemetry().expect("a handle").snapshot().expect("figures")
+}
+
+fn open_paths(end: &Connection) -> usize {
+    snapshot(end).subflows.iter().filter(|path| path.state == PathState::Open).count()
+}
+
+fn both_open(test: &Test) {
+    for end in [&test.client, &test.server] {
+        let opened = (0..1000).any(|_| {
+            thread::sleep(Duration::from_millis(10));
+            open_paths(end) == 2
+        });
+        assert!(opened, "{:#?}\n{:#?}", snapshot(end).subflows, end.path_events());
+    }
+}
+
+fn both_paths_carry_data_and_are_reported() {
+    let test = connected([1500, 1500], Some([50_000_000; 2]), &QuicOptions::default());
+    both_open(&test);
+    let (up, down) = (4_000_000, 3_000_000);
+    transfer(&test.client, &test.server, up);
+    transfer(&test.server, &test.client, down);
+    let seen = snapshot(&test.client);
+    assert_eq!(seen.multipath, Negotiation::Negotiated);
+    assert_eq!(snapshot(&test.server).multipath, Negotiation::Negotiated);
+    for wire in 0..WIRES.len() {
+        let (sent, received) = carried(&seen, wire);
+        assert!(sent > up as u64 / 5 && received > down as u64 / 5, "{wire}: {sent} {received} {seen:#?}");
+    }
+    let kinds: Vec<&str> = test.client.path_events().iter().map(|event| event.kind.name()).collect();
+    assert!(kinds.contains(&"path-opened") && kinds.contains(&"path-established"), "{kinds:?}");
+    let second = test.client.path_events().into_iter().find(|event| event.kind == PathEventKind::PathOpened);
+    assert_eq!(second.and_then(|event| event.local), Some(client_address(1)));
+}
+
+/// Bulk over batches longer than an IP packet once brought the path MTU down to 1200.
+fn jumbo_frames_are_found_per_path_and_kept() {
+    let test = connected([9000, 1500], None, &QuicOptions::default());
+    both_open(&test);
+    for _ in 0..3 {
+        transfer(&test.client, &test.server, 20_000_000);
+    }
+    let seen = snapshot(&test.client);
+    for (wire, pmtu) in [9000, 1500].into_iter().enumerate() {
+        let path = seen.subflows.iter().find(|path| path.local.ip() == client_address(wire)).expect("a path");
+        // Discovery stops when what is left to search is less than 20 bytes.
+        assert!((pmtu - 40..=pmtu).contains(&path.pmtu_bytes), "{path:?}");
+        assert_eq!(path.black_holes, Some(0), "{path:?}");
+    }
+}
+
+/// Sends from `from` to `to` until told otherwise while `disturb` does its part; when the bytes came.
+fn deliver_through(
+    from: &Connection,
+    to: &Connection,
+    disturb: impl FnOnce(&MonotonicClock),
+) -> Vec<Timestamp> {
+    let clock = MonotonicClock::new();
+    let done = AtomicBool::new(false);
+    let mut arrivals = Vec::new();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let block = vec![0; 16 * 1024];
+            while !done.load(Ordering::Acquire) {
+                from.send(&block, Some(PATIENCE)).expect("sent");
+            }
+            from.finish_sending();
+        });
+        let (arrived, clock) = (&mut arrivals, &clock);
+        let receiving = scope.spawn(move || {
+            let mut buffer = vec![0; 256 * 1024];
+            while to.receive(&mut buffer, Some(PATIENCE)).expect("received") > 0 {
+                arrived.push(clock.now());
+            }
+        });
+        disturb(clock);
+        done.store(true, Ordering::Release);
+        receiving.join().expect("no panic");
+    });
+    arrivals
+}
+
+fn longest_pause(arrivals: &[Timestamp]) -> Duration {
+    arrivals.windows(2).map(|pair| pair[1].since(pair[0])).max().unwrap_or(PATIENCE)
+}
+
+fn rest() {
+    thread::sleep(Duration::from_millis(1500));
+}
+
+fn a_link_down_is_survived_and_its_return_is_used() {
+    for wire in 0..WIRES.len() {
+        let test = connected([1500, 1500], Some([30_000_000; 2]), &QuicOptions::default());
+        both_open(&test);
+        let mut before = (0, 0);
+        let arrivals = deliver_through(&test.client, &test.server, |_| {
+            rest();
+            test.two.set_up(wire, false);
+            rest();
+            test.two.set_up(wire, true);
+            wait_for("the path back", || (open_paths(&test.client) == 2).then_some(()));
+            before = carried(&snapshot(&test.client), wire);
+            rest();
+        });
+        let pause = longest_pause(&arrivals);
+        eprintln!("{}: down, longest pause {pause:?}", WIRES[wire]);
+        assert!(pause < Duration::from_secs(3), "{}: {pause:?}", WIRES[wire]);
+        let after = carried(&snapshot(&test.client), wire);
+        assert!(after.0 > before.0 + 500_000, "{before:?} {after:?}");
+        let events = test.client.path_events();
+        let told = |name| events.iter().any(|event| event.kind.name() == name);
+        assert!(told("interface-gone") && told("interface-back") && told("path-abandoned"), "{events:#?}");
+    }
+}
+
+fn a_silent_black_hole_is_survived_by_upload_and_download() {
+    for (wire, upload) in [(0, true), (1, true), (0, false), (1, false)] {
+        let test = connected([1500, 1500], Some([30_000_000; 2]), &QuicOptions::default());
+        both_open(&test);
+        let (from, to) = if upload { (&test.client, &test.server) } else { (&test.server, &test.client) };
+        let mut before = (0, 0);
+        let arrivals = deliver_through(from, to, |_| {
+            rest();
+            test.two.blackhole(wire);
+            rest();
+            test.two.restore(wire);
+            wait_for("the path back", || (open_paths(&test.client) == 2).then_some(()));
+            before = carried(&snapshot(&test.client), wire);
+            rest();
+        });
+        let pause = longest_pause(&arrivals);
+        eprintln!("{}: black hole, upload {upload}, longest pause {pause:?}", WIRES[wire]);
+        assert!(pause < Duration::from_secs(5), "{}: {pause:?}", WIRES[wire]);
+        let after = carried(&snapshot(&test.client), wire);
+        let more = if upload { after.0 - before.0 } else { after.1 - before.1 };
+        assert!(more > 500_000, "{} upload {upload}: {before:?} {after:?}", WIRES[wire]);
+    }
+}
+
+fn a_backup_path_stays_idle_until_it_is_needed() {
+    let quic = QuicOptions { scheduler: Scheduler::backup(), ..QuicOptions::default() };
+    let test = connected([1500, 1500], Some([30_000_000; 2]), &quic);
+    both_open(&test);
+    transfer(&test.client, &test.server, 3_000_000);
+    transfer(&test.server, &test.client, 3_000_000);
+    let (sent, received) = carried(&snapshot(&test.client), 1);
+    assert!(sent < 300_000 && received < 300_000, "{sent} {received}");
+    test.two.set_up(0, false);
+    transfer(&test.client, &test.server, 3_000_000);
+    transfer(&test.server, &test.client, 3_000_000);
+    let (sent, received) = carried(&snapshot(&test.client), 1);
+    assert!(sent > 2_000_000 && received > 2_000_000, "{sent} {received}");
+    drop(test.session);
+}
+
+fn a_peer_that_knows_no_multipath_is_told() {
+    let two = TwoWays::new([1500, 1500]);
+    let service = two.serve_single_path();
+    let session = two.session(&service, QuicOptions::default());
+    let client = two.client.run_in(|| session.open().expect("a stream")).expect("the client's host");
+    let server = service.accept(&client);
+    transfer(&client, &server, 100_000);
+    let seen = snapshot(&client);
+    assert_eq!(seen.multipath, Negotiation::NotNegotiated);
+    assert_eq!(seen.subflows.len(), 1);
+}
