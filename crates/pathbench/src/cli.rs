@@ -1,5 +1,6 @@
 //! The command line as clap reads it. Help texts are the users' first documentation: keep them exact.
 
+use crate::serve::ServeArgs;
 use crate::suite::TestArgs;
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
@@ -23,6 +24,8 @@ pub(crate) enum Command {
     Lab(LabCommand),
     /// The suite against a server: every pattern on every transport that works, path by path
     Test(Box<TestArgs>),
+    /// The test server
+    Serve(Box<ServeArgs>),
     /// Figures and tables of one or several results
     Report(ReportArgs),
     /// The lab's orchestrator, first process of its namespaces; started by `lab run`

@@ -12,6 +12,7 @@ mod orchestrator;
 mod progress;
 mod report;
 mod result;
+mod serve;
 mod signals;
 mod suite;
 mod terminal;
@@ -41,6 +42,7 @@ fn dispatch(command: Command) -> Result<Exit, Failure> {
         Command::Lab(LabCommand::Show { name }) => lab::catalogue::show(&name),
         Command::Lab(LabCommand::Check { scenario }) => lab::catalogue::check(&scenario),
         Command::Test(args) => suite::test(&args),
+        Command::Serve(args) => serve::serve(&args),
         Command::Report(args) => report::report(&args),
         Command::Orchestrate => orchestrator::orchestrate(),
         Command::Keep => orchestrator::keep::keep(),

@@ -87,15 +87,21 @@ impl ServerIdentity {
     /// # Errors
     /// [`IdentityError::Making`], for a name that no certificate can carry.
     pub fn self_made(names: &[String]) -> Result<Self, IdentityError> {
-        let making = |source| IdentityError::Making { names: names.join(", "), source };
-        let key = rcgen::KeyPair::generate().map_err(making)?;
-        let mut parameters = rcgen::CertificateParams::new(names).map_err(making)?;
-        parameters.distinguished_name.push(rcgen::DnType::CommonName, "Pathbench test server");
-        let certificate = parameters.self_signed(&key).map_err(making)?;
+        let (certificate, key) = make(names)?;
         Ok(Self {
             chain: vec![certificate.der().clone()],
             key: PrivatePkcs8KeyDer::from(key.serialize_der()).into(),
         })
+    }
+
+    /// The same as PEM files: the certificate, and the private key (PKCS #8), to be read by
+    /// [`ServerIdentity::from_pem_files`] again and again.
+    ///
+    /// # Errors
+    /// [`IdentityError::Making`], for a name that no certificate can carry.
+    pub fn self_made_pem(names: &[String]) -> Result<(String, String), IdentityError> {
+        let (certificate, key) = make(names)?;
+        Ok((certificate.pem(), key.serialize_pem()))
     }
 
     /// What a client can pin.
@@ -111,6 +117,15 @@ impl ServerIdentity {
     pub(super) fn key(&self) -> PrivateKeyDer<'static> {
         self.key.clone_key()
     }
+}
+
+fn make(names: &[String]) -> Result<(rcgen::Certificate, rcgen::KeyPair), IdentityError> {
+    let making = |source| IdentityError::Making { names: names.join(", "), source };
+    let key = rcgen::KeyPair::generate().map_err(making)?;
+    let mut parameters = rcgen::CertificateParams::new(names).map_err(making)?;
+    parameters.distinguished_name.push(rcgen::DnType::CommonName, "Pathbench test server");
+    let certificate = parameters.self_signed(&key).map_err(making)?;
+    Ok((certificate, key))
 }
 
 /// SHA-256 of a certificate.

@@ -10,7 +10,7 @@ mod multipath;
 mod network;
 mod plan;
 mod probe;
-mod random;
+pub(crate) mod random;
 mod reachability;
 mod run;
 mod selection;

@@ -3,7 +3,7 @@
 use rustix::rand::{GetRandomFlags, getrandom};
 
 /// `N` random bytes.
-pub(super) fn bytes<const N: usize>() -> [u8; N] {
+pub(crate) fn bytes<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
     let mut filled = 0;
     while filled < N {

@@ -1,0 +1,151 @@
+//! `GET /health`: a status for load balancers and monitors, over as much of HTTP/1.1 (RFC 9112) as that takes.
+
+use crate::clock::MonotonicClock;
+use crate::exit::Failure;
+use pathbench_record::time::Clock as _;
+use pathbench_traffic::server::{Server, ServerStatus};
+use serde_json::json;
+use std::io::{self, Read as _, Write as _};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+/// Time for one request, answer included: one after the other is served.
+const TIME: Duration = Duration::from_millis(500);
+
+/// Longest request that is read; what follows the first line does not matter.
+const MOST_BYTES: usize = 4096;
+
+/// Answers until dropped.
+pub(super) struct HealthResponder {
+    address: SocketAddr,
+    stopping: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl HealthResponder {
+    pub(super) fn start(address: SocketAddr, server: &Arc<Server>) -> Result<Self, Failure> {
+        let failed =
+            |error: io::Error| Failure::failed(format!("listening on {address} for GET /health: {error}"));
+        let listener = TcpListener::bind(address).map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        let stopping = Arc::new(AtomicBool::new(false));
+        let (stop, server) = (Arc::clone(&stopping), Arc::downgrade(server));
+        let thread = thread::Builder::new()
+            .name("health".to_owned())
+            .spawn(move || respond(&listener, &server, &stop))
+            .map_err(failed)?;
+        Ok(Self { address, stopping, thread: Some(thread) })
+    }
+}
+
+impl Drop for HealthResponder {
+    fn drop(&mut self) {
+        self.stopping.store(true, Ordering::SeqCst);
+        // Wakes the thread; when that fails, it ends with the process.
+        if TcpStream::connect_timeout(&reachable(self.address), TIME).is_ok()
+            && let Some(thread) = self.thread.take()
+        {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// A wildcard address is no destination.
+fn reachable(mut address: SocketAddr) -> SocketAddr {
+    use std::net::{Ipv4Addr, Ipv6Addr};
+    if address.ip().is_unspecified() {
+        address.set_ip(match address {
+            SocketAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+            SocketAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+        });
+    }
+    address
+}
+
+fn respond(listener: &TcpListener, server: &Weak<Server>, stopping: &AtomicBool) {
+    loop {
+        let accepted = listener.accept();
+        if stopping.load(Ordering::SeqCst) {
+            return;
+        }
+        match accepted {
+            // A client that goes away has no answer to miss.
+            Ok((stream, _)) => drop(answer(stream, server)),
+            // No descriptors left, most likely.
+            Err(_) => thread::sleep(TIME),
+        }
+    }
+}
+
+fn answer(mut stream: TcpStream, server: &Weak<Server>) -> io::Result<()> {
+    let deadline = MonotonicClock.now() + TIME;
+    let mut request = Vec::new();
+    let mut buffer = [0; 512];
+    while !request.windows(2).any(|pair| pair == b"\r\n") {
+        let left = deadline.since(MonotonicClock.now());
+        if left.is_zero() || request.len() >= MOST_BYTES {
+            return Ok(());
+        }
+        stream.set_read_timeout(Some(left))?;
+        match stream.read(&mut buffer)? {
+            0 => return Ok(()),
+            count => request.extend_from_slice(&buffer[..count]),
+        }
+    }
+    let line = request.split(|&byte| byte == b'\r').next().unwrap_or_default();
+    let Some(server) = server.upgrade() else { return Ok(()) };
+    stream.set_write_timeout(Some(TIME))?;
+    stream.write_all(response(line, server.status()).as_bytes())?;
+    stream.shutdown(Shutdown::Write)
+}
+
+/// The whole response to a request that begins with this line.
+fn response(line: &[u8], status: ServerStatus) -> String {
+    let mut words = line.split(|&byte| byte == b' ');
+    let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    let path = target.split(|&byte| byte == b'?').next().unwrap_or_default();
+    let (code, body) = match (method, path) {
+        (b"GET" | b"HEAD", b"/health") => {
+            let code = if status.draining { "503 Service Unavailable" } else { "200 OK" };
+            let document = json!({
+                "status": if status.draining { "draining" } else { "ok" },
+                "tests": status.tests,
+                "max_tests": status.max_tests,
+                "connections": status.connections,
+            });
+            (code, document)
+        }
+        (b"GET" | b"HEAD", _) => ("404 Not Found", json!({ "error": "only /health is here" })),
+        _ => ("405 Method Not Allowed", json!({ "error": "only GET is answered" })),
+    };
+    let body = format!("{body}\n");
+    let head = format!(
+        "HTTP/1.1 {code}\r\nContent-Type: application/json\r\nContent-Length: {}\r\nCache-Control: no-store\r\n\
+         Connection: close\r\n\r\n",
+        body.len()
+    );
+    if method == b"HEAD" { head } else { head + &body }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_health_is_answered() {
+        let status = |draining| ServerStatus { tests: 1, max_tests: 8, connections: 3, draining };
+        let says = |line: &str, draining| response(line.as_bytes(), status(draining));
+        let fine = says("GET /health HTTP/1.1", false);
+        assert!(fine.starts_with("HTTP/1.1 200 OK\r\n") && fine.contains(r#""status":"ok""#), "{fine}");
+        assert!(fine.contains(r#""tests":1"#) && fine.contains(r#""max_tests":8"#), "{fine}");
+        let leaving = says("GET /health?x=1 HTTP/1.0", true);
+        assert!(leaving.starts_with("HTTP/1.1 503 ") && leaving.contains("draining"), "{leaving}");
+        assert!(says("GET / HTTP/1.1", false).starts_with("HTTP/1.1 404 "));
+        assert!(says("POST /health HTTP/1.1", false).starts_with("HTTP/1.1 405 "));
+        assert!(says("", false).starts_with("HTTP/1.1 405 "));
+        assert!(says("HEAD /health HTTP/1.1", false).ends_with("\r\n\r\n"));
+    }
+}

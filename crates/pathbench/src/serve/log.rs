@@ -1,0 +1,186 @@
+//! What a server's operator reads on stderr: a line an event, without clients' addresses unless asked for.
+
+use super::arguments::ServeArgs;
+use crate::clock::{MonotonicClock, unix_seconds};
+use pathbench_record::calendar::rfc3339_from_unix;
+use pathbench_record::time::{Clock as _, Timestamp};
+use pathbench_traffic::server::{ServerEvent, ServerObserver};
+use serde_json::{Map, Value, json};
+use std::io::Write as _;
+use std::net::SocketAddr;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// Refusals that are logged in one span; strangers must not be able to fill a disk.
+const MOST_REFUSALS: u32 = 20;
+const SPAN: Duration = Duration::from_secs(10);
+
+/// The log.
+pub(super) struct Log {
+    json: bool,
+    quiet: bool,
+    clients: bool,
+    refusals: Mutex<Refusals>,
+}
+
+/// A line, as a document and as a sentence.
+struct Line {
+    event: &'static str,
+    fields: Map<String, Value>,
+    words: String,
+}
+
+impl Log {
+    pub(super) fn new(args: &ServeArgs) -> Self {
+        Self {
+            json: args.json,
+            quiet: args.quiet,
+            clients: args.log_clients,
+            refusals: Mutex::new(Refusals::default()),
+        }
+    }
+
+    /// Something that is no event of a test.
+    pub(super) fn notice(&self, words: &str) {
+        self.write(Line {
+            event: "notice",
+            fields: fields(json!({ "message": words })),
+            words: words.to_owned(),
+        });
+    }
+
+    fn write(&self, line: Line) {
+        if self.quiet {
+            return;
+        }
+        let time = rfc3339_from_unix(i64::try_from(unix_seconds()).unwrap_or(i64::MAX));
+        let text = if self.json {
+            let mut document = fields(json!({ "time": time, "event": line.event }));
+            document.extend(line.fields);
+            Value::Object(document).to_string()
+        } else {
+            format!("{time} {}", line.words)
+        };
+        // A log that nobody reads any more must not stop the server.
+        let _ = writeln!(std::io::stderr(), "{text}");
+    }
+
+    fn line(&self, event: &ServerEvent<'_>) -> Line {
+        let from = |client: &SocketAddr| {
+            if self.clients { format!(" from {client}") } else { String::new() }
+        };
+        let with_client = |document: Value, client: &SocketAddr| {
+            let mut document = fields(document);
+            if self.clients {
+                document.insert("client".to_owned(), client.to_string().into());
+            }
+            document
+        };
+        match event {
+            ServerEvent::Started { number, pattern, transport, client } => Line {
+                event: "started",
+                fields: with_client(
+                    json!({ "test": number, "pattern": pattern, "transport": transport.name() }),
+                    client,
+                ),
+                words: format!("test {number} begins: {pattern} over {transport}{}", from(client)),
+            },
+            ServerEvent::Ended { number, completed, sent_bytes, received_bytes, lasted } => Line {
+                event: "ended",
+                fields: fields(json!({
+                    "test": number,
+                    "completed": completed,
+                    "sent_bytes": sent_bytes,
+                    "received_bytes": received_bytes,
+                    "lasted_ms": u64::try_from(lasted.as_millis()).unwrap_or(u64::MAX),
+                })),
+                words: format!(
+                    "test {number} {} after {:.1} s: {sent_bytes} bytes sent, {received_bytes} received",
+                    if *completed { "is complete" } else { "broke off" },
+                    lasted.as_secs_f64()
+                ),
+            },
+            ServerEvent::Refused { code, message, client } => Line {
+                event: "refused",
+                fields: with_client(json!({ "code": code, "message": message }), client),
+                words: format!("refused a client{}: {message}", from(client)),
+            },
+            ServerEvent::TooManyConnections { client } => Line {
+                event: "too-many-connections",
+                fields: with_client(json!({}), client),
+                words: format!("closed a connection{}: there are too many", from(client)),
+            },
+        }
+    }
+}
+
+impl ServerObserver for Log {
+    fn on_event(&self, event: &ServerEvent<'_>) {
+        if matches!(event, ServerEvent::Refused { .. } | ServerEvent::TooManyConnections { .. }) {
+            let mut refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
+            let (shown, missed) = refusals.count(MonotonicClock.now());
+            drop(refusals);
+            if missed > 0 {
+                self.notice(&format!("{missed} more were refused before"));
+            }
+            if !shown {
+                return;
+            }
+        }
+        self.write(self.line(event));
+    }
+}
+
+/// How many refusals were logged lately.
+#[derive(Debug, Default)]
+struct Refusals {
+    since: Option<Timestamp>,
+    count: u32,
+}
+
+impl Refusals {
+    /// Whether this one is to be logged, and how many were not before it.
+    fn count(&mut self, now: Timestamp) -> (bool, u32) {
+        let mut missed = 0;
+        if self.since.is_none_or(|since| now.since(since) > SPAN) {
+            missed = self.count.saturating_sub(MOST_REFUSALS);
+            (self.since, self.count) = (Some(now), 0);
+        }
+        self.count = self.count.saturating_add(1);
+        (self.count <= MOST_REFUSALS, missed)
+    }
+}
+
+fn fields(document: Value) -> Map<String, Value> {
+    match document {
+        Value::Object(fields) => fields,
+        _ => Map::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flood_of_refusals_is_a_few_lines_and_a_number() {
+        let at = |seconds: u64| Timestamp::from_nanos(seconds * 1_000_000_000);
+        let mut refusals = Refusals::default();
+        let shown = (0..1000).filter(|_| refusals.count(at(100)).0).count();
+        assert_eq!(shown, 20);
+        assert_eq!(refusals.count(at(105)), (false, 0));
+        assert_eq!(refusals.count(at(111)), (true, 981));
+        assert_eq!(refusals.count(at(112)), (true, 0));
+    }
+
+    #[test]
+    fn clients_are_named_only_when_asked_for() {
+        let log = |clients| Log { json: false, quiet: false, clients, refusals: Mutex::default() };
+        let client = SocketAddr::from(([192, 0, 2, 7], 1234));
+        let event = ServerEvent::TooManyConnections { client };
+        assert!(!log(false).line(&event).words.contains("192.0.2.7"));
+        assert!(log(false).line(&event).fields.is_empty());
+        assert!(log(true).line(&event).words.contains("192.0.2.7:1234"));
+        assert_eq!(log(true).line(&event).fields["client"], "192.0.2.7:1234");
+    }
+}

@@ -1,0 +1,177 @@
+//! `pathbench serve`: the test server, from the command line to its end in good order.
+
+mod announcement;
+mod arguments;
+mod health;
+mod log;
+mod places;
+mod secrets;
+
+pub(crate) use arguments::ServeArgs;
+
+use crate::clock::{MonotonicClock, unix_seconds};
+use crate::exit::{Exit, Failure};
+use crate::signals;
+use announcement::Announcement;
+use arguments::{LimitArgs, ServeCommand};
+use health::HealthResponder;
+use log::Log;
+use pathbench_record::time::Clock;
+use pathbench_traffic::server::{Access, Limits, Server, ServerOptions, StartError};
+use pathbench_traffic::token::TokenKey;
+use pathbench_transport::BindError;
+use pathbench_transport::ServerIdentity;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Duration;
+
+/// Interval of the kernel's figures per path in the server's records.
+const SAMPLE_INTERVAL: Duration = Duration::from_millis(20);
+
+/// How often a server that is being stopped looks whether its tests are over.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// How long the last clients may take to fetch what is theirs.
+const FAREWELL: Duration = Duration::from_secs(3);
+
+/// What a test may take beyond its duration, until the server gives it up by itself.
+const OVERTIME: Duration = Duration::from_secs(60);
+
+pub(crate) fn serve(args: &ServeArgs) -> Result<Exit, Failure> {
+    match &args.command {
+        None => run(args),
+        Some(ServeCommand::Key { file }) => secrets::make_key(file),
+        Some(ServeCommand::Token { key, valid, name }) => secrets::make_token(key, *valid, name),
+        Some(ServeCommand::Certificate { cert, key, names }) => secrets::make_certificate(cert, key, names),
+    }
+}
+
+fn run(args: &ServeArgs) -> Result<Exit, Failure> {
+    let access = access(args)?;
+    let places = places::Places::chosen(args)?;
+    let identity = identity(args, &places)?;
+    let fingerprint = identity.fingerprint();
+    // Two descriptors a connection; a soft limit of 1024 would be reached before --max-connections.
+    raise_descriptor_limit();
+    let (signal, signals) = channel();
+    signals::on_signal(move || {
+        // The receiver lives as long as the process.
+        let _ = signal.send(());
+    });
+    let log = Arc::new(Log::new(args));
+    if let Some(lack) = &places.lack {
+        log.notice(&format!("serving tcp without mptcp: {lack}"));
+    }
+    let clock: Arc<dyn Clock> = Arc::new(MonotonicClock);
+    let limits = limits(&args.limits);
+    let longest = limits.max_duration + OVERTIME;
+    let options = ServerOptions {
+        limits,
+        access,
+        identity: Some(Arc::new(identity)),
+        sample_interval: SAMPLE_INTERVAL,
+        ..ServerOptions::new(places.listeners.clone())
+    };
+    let observer = Arc::clone(&log);
+    let server = Server::start_observed(options, Arc::clone(&clock), observer).map_err(start_failure)?;
+    let server = Arc::new(server);
+    let health = match args.health {
+        None => None,
+        Some(address) => Some(HealthResponder::start(address, &server)?),
+    };
+    let announcement = Announcement::new(args, server.addresses(), fingerprint);
+    announcement.print(args.json)?;
+    // Ends with the process at the latest.
+    let _ = signals.recv();
+    wind_down(&server, &signals, &log, clock.as_ref(), longest);
+    drop(health);
+    drop(server);
+    log.notice("stopped");
+    Ok(Exit::Done)
+}
+
+/// Takes no new tests and waits for those that run; a second signal ends the wait.
+fn wind_down(server: &Server, signals: &Receiver<()>, log: &Log, clock: &dyn Clock, longest: Duration) {
+    server.drain();
+    let tests = server.status().tests;
+    if tests > 0 {
+        log.notice(&format!(
+            "taking no new tests, waiting for the end of {tests}; another signal ends them now"
+        ));
+    }
+    let begun = clock.now();
+    let mut last_test = begun;
+    loop {
+        let (now, status) = (clock.now(), server.status());
+        if status.tests > 0 {
+            last_test = now;
+        }
+        let alone = status.tests == 0 && (status.connections == 0 || now.since(last_test) > FAREWELL);
+        if alone || now.since(begun) > longest {
+            return;
+        }
+        match signals.recv_timeout(LOOK) {
+            Err(RecvTimeoutError::Timeout) => {}
+            Ok(()) | Err(RecvTimeoutError::Disconnected) => return,
+        }
+    }
+}
+
+fn access(args: &ServeArgs) -> Result<Access, Failure> {
+    match (&args.token_key, args.open) {
+        (Some(file), _) => Ok(Access::Token { key: token_key(file)?, wall_clock: unix_seconds }),
+        (None, true) => Ok(Access::Open),
+        (None, false) => Err(Failure::bad_input(
+            "who may run tests? Give --token-key FILE, for clients with a token \
+             (make the key with `pathbench serve key FILE`, tokens with `pathbench serve token --key FILE`),\n\
+             or --open, for everybody within the limits",
+        )),
+    }
+}
+
+fn token_key(file: &Path) -> Result<TokenKey, Failure> {
+    let named = |error: &dyn std::fmt::Display| Failure::bad_input(format!("{}: {error}", file.display()));
+    let text = std::fs::read_to_string(file).map_err(|error| named(&error))?;
+    TokenKey::from_text(&text).map_err(|error| named(&error))
+}
+
+fn identity(args: &ServeArgs, places: &places::Places) -> Result<ServerIdentity, Failure> {
+    match (&args.cert, &args.key) {
+        (Some(certificate), Some(key)) => {
+            ServerIdentity::from_pem_files(certificate, key).map_err(Failure::bad_input)
+        }
+        _ => ServerIdentity::self_made(&places.names()).map_err(Failure::failed),
+    }
+}
+
+fn limits(args: &LimitArgs) -> Limits {
+    let connections = usize::from(args.max_connections);
+    Limits {
+        max_tests: args.max_tests.into(),
+        max_tests_per_client: args.max_tests_per_client.into(),
+        max_connections: connections,
+        max_connections_per_client: (connections / 4).max(8),
+        max_rate_bps: args.max_rate.map(|rate| rate.0),
+        max_bytes: Some(args.max_bytes.0),
+        max_duration: Duration::from_secs(args.max_seconds.into()),
+        ..Limits::default()
+    }
+}
+
+fn start_failure(error: StartError) -> Failure {
+    match &error {
+        StartError::Bind(BindError::NotALocalAddress { .. }) => Failure::bad_input(error),
+        StartError::Bind(BindError::Denied { .. }) => Failure::host_cannot(error),
+        _ => Failure::failed(error),
+    }
+}
+
+fn raise_descriptor_limit() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    if current != maximum {
+        // Without it, connections beyond the limit wait until there is room.
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
+    }
+}
