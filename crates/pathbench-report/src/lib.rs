@@ -9,6 +9,7 @@
 use pathbench_record::directory::{ReadError, ResultDirectory};
 use pathbench_record::document::ResultDocument;
 use pathbench_record::event::{DeliveryLine, Event};
+use pathbench_record::message::MessageLine;
 use pathbench_record::sample::Sample;
 use std::path::PathBuf;
 
@@ -18,6 +19,7 @@ mod lettering;
 pub mod narrative;
 mod output;
 mod palette;
+mod pattern;
 pub mod quantity;
 pub mod raster;
 mod series;
@@ -38,6 +40,8 @@ pub struct ResultSet {
     pub events: Vec<Event>,
     /// `delivery.jsonl`.
     pub deliveries: Vec<DeliveryLine>,
+    /// `messages.jsonl`.
+    pub messages: Vec<MessageLine>,
     /// Where the result lies, when it lies anywhere.
     pub directory: Option<PathBuf>,
 }
@@ -49,9 +53,9 @@ impl ResultSet {
     /// # Errors
     /// [`ReadError`] when a file cannot be read, or one of its lines is broken.
     pub fn read(directory: ResultDirectory) -> Result<(Self, Vec<String>), ReadError> {
-        let (samples, events, deliveries) =
-            (directory.samples()?, directory.events()?, directory.deliveries()?);
-        let of_files = [samples.warning, events.warning, deliveries.warning];
+        let (samples, events) = (directory.samples()?, directory.events()?);
+        let (deliveries, messages) = (directory.deliveries()?, directory.messages()?);
+        let of_files = [samples.warning, events.warning, deliveries.warning, messages.warning];
         let warnings =
             directory.warning().map(str::to_owned).into_iter().chain(of_files.into_iter().flatten());
         let warnings = warnings.collect();
@@ -61,6 +65,7 @@ impl ResultSet {
             samples: samples.items,
             events: events.items,
             deliveries: deliveries.items,
+            messages: messages.items,
             directory: Some(path),
         };
         Ok((set, warnings))

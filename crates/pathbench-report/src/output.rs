@@ -2,10 +2,12 @@
 
 use crate::figure::{self, Selection};
 use crate::palette::Paths;
+use crate::pattern::Kind;
 use crate::raster::{self, RasterError};
 use crate::svg::Svg;
 use crate::view::{View, variant_text};
 use crate::{ResultSet, html};
+use pathbench_record::document::{RunRecord, Variant};
 use pathbench_record::event::Direction;
 use std::fs;
 use std::io;
@@ -50,6 +52,8 @@ pub enum WriteError {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Named {
     pub(crate) name: String,
+    /// What it is about, where a result has several patterns.
+    pub(crate) pattern: Option<String>,
     pub(crate) svg: Svg,
 }
 
@@ -67,38 +71,110 @@ pub(crate) fn figures(sets: &[ResultSet]) -> Vec<Vec<Named>> {
             } else {
                 String::new()
             };
-            let mut figures = timelines(&view, &prefix, &mut taken);
-            let name = unique(&format!("{prefix}comparison"), &mut taken);
-            figures.push(Named { name, svg: figure::comparison_of(&view) });
-            figures
+            Album { view: &view, prefix, taken: &mut taken, figures: Vec::new() }.filled()
         })
         .collect()
 }
 
-/// One timeline, or one per direction and, when there are many panels, per variant.
-fn timelines(view: &View, prefix: &str, taken: &mut Vec<String>) -> Vec<Named> {
-    let directions = view.directions();
-    let directions: Vec<Option<Direction>> =
-        if directions.len() > 1 { directions.into_iter().map(Some).collect() } else { vec![None] };
-    let variants = view.variants();
-    // Beyond, nobody looks at them one by one; the comparison and the tables have all.
-    let variants = variants.into_iter().take(MOST_VARIANTS);
-    let split = variants.len() > 1 && view.groups.len() > MOST_PANELS;
-    let variants =
-        if split { variants.into_iter().map(|one| Some(one.clone())).collect() } else { vec![None] };
-    let mut figures = Vec::new();
-    for variant in &variants {
-        for direction in &directions {
-            let variant_part = variant.as_ref().map(|variant| slug(&variant_text(variant)));
-            let direction_part = direction.map(|direction| direction.name().to_owned());
-            let parts = [Some(format!("{prefix}timeline")), variant_part, direction_part];
-            let name = parts.into_iter().flatten().collect::<Vec<_>>().join("-");
-            let selection = Selection { variant: variant.clone(), direction: *direction };
-            let svg = figure::timeline_of(view, &selection);
-            figures.push(Named { name: unique(&name, taken), svg });
+/// The figures of one result in the making.
+struct Album<'a> {
+    view: &'a View<'a>,
+    prefix: String,
+    /// Names that are in use.
+    taken: &'a mut Vec<String>,
+    figures: Vec<Named>,
+}
+
+impl Album<'_> {
+    fn filled(mut self) -> Vec<Named> {
+        let view = self.view;
+        let patterns = view.patterns();
+        let several = patterns.len() > 1;
+        if several {
+            self.add("overview", None, figure::overview_of(view));
+        }
+        if patterns.is_empty() {
+            self.add_timelines(None);
+            self.add("comparison", None, figure::comparison(view.set));
+        }
+        for pattern in patterns {
+            let said = several.then(|| pattern.name.to_owned());
+            let messages = view.has_messages_of(pattern.kind);
+            match pattern.kind {
+                Kind::Iperf | Kind::Bulk => self.add_timelines(said.as_deref()),
+                Kind::Ping => {}
+                Kind::Interactive => {
+                    self.add_delays(said.as_deref());
+                    let mut multipath = view.of_pattern(pattern).filter(|group| group.is_multipath());
+                    let delivered = |run: &&RunRecord| !view.data(run).deliveries.is_empty();
+                    if multipath.any(|group| group.runs.iter().any(delivered)) {
+                        self.add_timelines(said.as_deref());
+                    }
+                }
+            }
+            let pings = pattern.kind == Kind::Ping
+                && view.of_pattern(pattern).flat_map(|group| &group.runs).any(|run| run.ping.is_some());
+            if pings || (messages && pattern.kind == Kind::Interactive) {
+                self.add("distribution", said.clone(), figure::distribution_of(view, pattern));
+            }
+            self.add("comparison", said, figure::comparison_of(view, pattern));
+        }
+        self.figures
+    }
+
+    fn add(&mut self, name: &str, pattern: Option<String>, svg: Svg) {
+        let of_pattern = pattern.as_deref().map_or(String::new(), |pattern| format!("-{}", slug(pattern)));
+        let name = unique(&format!("{}{name}{of_pattern}", self.prefix), self.taken);
+        self.figures.push(Named { name, pattern, svg });
+    }
+
+    /// The variants that get a figure of their own; `None` for one with all of them.
+    fn variants(&self, pattern: Option<&str>) -> Vec<Option<Variant>> {
+        let view = self.view;
+        let variants = view.variants();
+        let panels = view.groups.iter().filter(|group| pattern.is_none_or(|one| one == group.pattern.name));
+        if variants.len() < 2 || panels.count() <= MOST_PANELS {
+            return vec![None];
+        }
+        // Beyond, nobody looks at them one by one; the comparison and the tables have all.
+        variants.into_iter().take(MOST_VARIANTS).map(|one| Some(one.clone())).collect()
+    }
+
+    /// One timeline, or one per direction and, when there are many panels, per variant.
+    fn add_timelines(&mut self, pattern: Option<&str>) {
+        let directions = self.view.directions_of(pattern);
+        let directions: Vec<Option<Direction>> =
+            if directions.len() > 1 { directions.into_iter().map(Some).collect() } else { vec![None] };
+        for variant in self.variants(pattern) {
+            for direction in &directions {
+                let selection = Selection {
+                    variant: variant.clone(),
+                    pattern: pattern.map(str::to_owned),
+                    direction: *direction,
+                };
+                let svg = figure::timeline_of(self.view, &selection);
+                self.add_selected("timeline", &selection, svg);
+            }
         }
     }
-    figures
+
+    fn add_delays(&mut self, pattern: Option<&str>) {
+        for variant in self.variants(pattern) {
+            let selection = Selection { variant, pattern: pattern.map(str::to_owned), direction: None };
+            let svg = figure::delay_of(self.view, &selection);
+            self.add_selected("delay", &selection, svg);
+        }
+    }
+
+    /// Adds a figure under the name of what was selected for it: `timeline-bulk-<variant>-upload`.
+    fn add_selected(&mut self, name: &str, selection: &Selection, svg: Svg) {
+        let variant_part = selection.variant.as_ref().map(|variant| slug(&variant_text(variant)));
+        let direction_part = selection.direction.map(|direction| direction.name().to_owned());
+        let pattern_part = selection.pattern.as_deref().map(slug);
+        let parts = [Some(format!("{}{name}", self.prefix)), pattern_part, variant_part, direction_part];
+        let name = unique(&parts.into_iter().flatten().collect::<Vec<_>>().join("-"), self.taken);
+        self.figures.push(Named { name, pattern: selection.pattern.clone(), svg });
+    }
 }
 
 /// `text` as part of a file's name: lower-case letters, digits and single dashes.
@@ -129,9 +205,10 @@ fn unique(name: &str, taken: &mut Vec<String>) -> String {
 
 /// Writes `report.html` and every figure as SVG and PNG into `out`, which is created where it does not exist.
 ///
-/// `timeline.svg` and `comparison.svg` for a plain result; `timeline-upload.svg`, `timeline-download.svg` where
-/// data went both ways; `timeline-<variant>.svg` where a matrix has many variants; each name prefixed with the
-/// result's number and name where there are several results.
+/// `timeline.svg` and `comparison.svg` for a plain result; `delay.svg` and `distribution.svg` where messages were sent;
+/// `timeline-upload.svg`, `timeline-download.svg` where data went both ways; `timeline-<variant>.svg` where a matrix
+/// has many variants. With several patterns `overview.svg`, and the pattern in each other name:
+/// `timeline-bulk.svg`. Each name is prefixed with the result's number and name where there are several results.
 ///
 /// # Errors
 /// [`WriteError`], naming the file.

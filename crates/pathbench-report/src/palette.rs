@@ -1,10 +1,19 @@
 //! Colours: those of Okabe and Ito, which stay apart for the colour-blind, and one of them for each path.
 
 use crate::ResultSet;
+use pathbench_record::transport::Transport;
 
 /// An opaque sRGB colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Colour(pub(crate) u8, pub(crate) u8, pub(crate) u8);
+
+impl Colour {
+    /// The colour mixed with paper: 0 leaves it as it is, 1 leaves none of it.
+    pub(crate) fn paler(self, part: f64) -> Self {
+        let mixed = |one: u8| (255.0 - f64::from(255 - one) * (1.0 - part.clamp(0.0, 1.0))).round() as u8;
+        Self(mixed(self.0), mixed(self.1), mixed(self.2))
+    }
+}
 
 /// Text and marks that carry the message.
 pub(crate) const INK: Colour = Colour(0x1f, 0x24, 0x2b);
@@ -34,6 +43,18 @@ const OKABE_ITO: [Colour; 6] = [
     Colour(0x56, 0xb4, 0xe9),
     Colour(0xd5, 0x5e, 0x00),
 ];
+
+/// The colour of a transport. Hue tells the family (blue: TCP, orange: QUIC), lightness whether it is
+/// multipath (dark). The four are as far apart in lightness alone (luma 61, 95, 151, 186), so that they stay apart in
+/// print without colour and for every kind of colour-blindness.
+pub(crate) const fn transport_colour(transport: Transport) -> Colour {
+    match transport {
+        Transport::Mptcp => Colour(0x00, 0x4c, 0x8c),
+        Transport::Mpquic => Colour(0xb3, 0x46, 0x00),
+        Transport::Quic => Colour(0xd9, 0x92, 0x00),
+        Transport::Tcp => Colour(0x86, 0xca, 0xf2),
+    }
+}
 
 /// The colour of the `index`th path; beyond the palette's end the colours come again, paler.
 fn path_colour(index: usize) -> Colour {
@@ -96,6 +117,36 @@ impl Paths {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Luma of ITU-R BT.601: what is left of a colour in a grey print.
+    fn luma(Colour(r, g, b): Colour) -> f64 {
+        0.299 * f64::from(r) + 0.587 * f64::from(g) + 0.114 * f64::from(b)
+    }
+
+    /// `colour` as a dichromat sees it, by the matrices of Viénot, Brettel and Mollon (1999) without gamma.
+    fn seen_without(colour: Colour, red: bool) -> [f64; 3] {
+        let Colour(r, g, b) = colour;
+        let [r, g, b] = [r, g, b].map(f64::from);
+        let mixed = if red { 0.112 * r + 0.888 * g } else { 0.293 * r + 0.707 * g };
+        let blue = if red { 0.004 * r - 0.004 * g + b } else { -0.022 * r + 0.022 * g + b };
+        [mixed, mixed, blue]
+    }
+
+    #[test]
+    fn transports_stay_apart_in_grey_and_for_the_colour_blind() {
+        let all =
+            [Transport::Tcp, Transport::Mptcp, Transport::Quic, Transport::Mpquic].map(transport_colour);
+        for (index, one) in all.iter().enumerate() {
+            for other in &all[..index] {
+                assert!((luma(*one) - luma(*other)).abs() > 30.0, "{one:?} and {other:?} in grey");
+                for red in [true, false] {
+                    let (a, b) = (seen_without(*one, red), seen_without(*other, red));
+                    let distance = a.iter().zip(b).map(|(a, b)| (a - b).powi(2)).sum::<f64>().sqrt();
+                    assert!(distance > 40.0, "{one:?} and {other:?}: {distance}");
+                }
+            }
+        }
+    }
 
     #[test]
     fn eighteen_paths_have_eighteen_colours() {

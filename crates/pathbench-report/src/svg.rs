@@ -104,6 +104,10 @@ enum Shape {
         lines: Vec<[(f64, f64); 2]>,
         stroke: Stroke,
     },
+    Polyline {
+        points: Vec<(f64, f64)>,
+        stroke: Stroke,
+    },
     Circle {
         centre: (f64, f64),
         radius: f64,
@@ -185,6 +189,18 @@ impl Svg {
         if !lines.is_empty() {
             self.shapes.push(Shape::Segments { lines, stroke });
         }
+    }
+
+    /// One line through all points, so that its dashes run on.
+    pub(crate) fn polyline(&mut self, points: Vec<(f64, f64)>, stroke: Stroke) {
+        if points.len() > 1 {
+            self.shapes.push(Shape::Polyline { points, stroke });
+        }
+    }
+
+    /// A triangle that stands on its base, its middle at `centre`.
+    pub(crate) fn triangle(&mut self, (x, y): (f64, f64), half: f64, fill: Colour) {
+        self.polygon(vec![(x - half, y + half), (x + half, y + half), (x, y - half)], fill);
     }
 
     /// A filled dot with a thin white rim, so that dots on top of each other can be counted.
@@ -307,11 +323,13 @@ impl fmt::Display for Shape {
             }
             Self::Polygon { points, fill } => {
                 f.write_str("<polygon points=\"")?;
-                for (index, (x, y)) in points.iter().enumerate() {
-                    let gap = if index == 0 { "" } else { " " };
-                    write!(f, "{gap}{},{}", Number(*x), Number(*y))?;
-                }
+                write_points(f, points)?;
                 writeln!(f, "\" fill=\"{fill}\"/>")
+            }
+            Self::Polyline { points, stroke } => {
+                f.write_str("<polyline points=\"")?;
+                write_points(f, points)?;
+                writeln!(f, "\" fill=\"none\" stroke-linejoin=\"round\"{stroke}/>")
             }
             Self::Segments { lines, stroke } => {
                 f.write_str("<path d=\"")?;
@@ -335,6 +353,14 @@ impl fmt::Display for Shape {
             Self::Text { at, style, text } => write_text(f, *at, *style, text),
         }
     }
+}
+
+fn write_points(f: &mut fmt::Formatter<'_>, points: &[(f64, f64)]) -> fmt::Result {
+    for (index, (x, y)) in points.iter().enumerate() {
+        let gap = if index == 0 { "" } else { " " };
+        write!(f, "{gap}{},{}", Number(*x), Number(*y))?;
+    }
+    Ok(())
 }
 
 fn write_text(f: &mut fmt::Formatter<'_>, at: (f64, f64), style: TextStyle, text: &str) -> fmt::Result {

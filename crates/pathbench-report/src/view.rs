@@ -2,9 +2,12 @@
 
 use crate::ResultSet;
 use crate::palette::Paths;
+use crate::pattern::{Kind, Pattern, bound_mark};
 use pathbench_record::document::{Distribution, Group, RunRecord, Variant};
 use pathbench_record::event::{DeliveryLine, Direction, Event, EventSource};
+use pathbench_record::message::MessageLine;
 use pathbench_record::sample::Sample;
+use pathbench_record::transport::{Transport, TransportLabel};
 use serde_json::Value;
 use std::collections::{BTreeSet, HashMap};
 
@@ -17,6 +20,7 @@ pub(crate) struct RunData<'a> {
     pub(crate) samples: Vec<&'a Sample>,
     pub(crate) events: Vec<&'a Event>,
     pub(crate) deliveries: Vec<&'a DeliveryLine>,
+    pub(crate) messages: Vec<&'a MessageLine>,
 }
 
 impl<'a> RunData<'a> {
@@ -26,19 +30,27 @@ impl<'a> RunData<'a> {
     }
 }
 
-/// All repetitions of one label in one variant, with what the document says of them together.
+/// All repetitions of one label and pattern in one variant, with what the document says of them together.
 #[derive(Debug)]
 pub(crate) struct GroupView<'a> {
     pub(crate) variant: &'a Variant,
     pub(crate) label: &'a str,
+    pub(crate) pattern: Pattern<'a>,
+    /// Whether the result has other patterns as well, so that the name of this one's has to be said.
+    pub(crate) among_patterns: bool,
     pub(crate) runs: Vec<&'a RunRecord>,
     pub(crate) summary: Option<&'a Group>,
 }
 
 impl<'a> GroupView<'a> {
-    /// The label, with its variant where there is one.
+    /// The label, with its pattern where there are several, and its variant where there is one.
     pub(crate) fn name(&self) -> String {
-        name_of(self.label, self.variant)
+        name_of(self.label, self.said_pattern(), self.variant)
+    }
+
+    /// The pattern, where it has to be said.
+    pub(crate) fn said_pattern(&self) -> Option<&'a str> {
+        self.among_patterns.then_some(self.pattern.name)
     }
 
     /// The distribution of a figure over the valid repetitions.
@@ -49,6 +61,18 @@ impl<'a> GroupView<'a> {
     /// Median of a figure over the valid repetitions.
     pub(crate) fn median(&self, name: &str) -> Option<f64> {
         self.figure(name).map(|found| found.median)
+    }
+
+    /// `≥ ` where the figure is a lower bound: some of the messages it rests on were never acknowledged.
+    pub(crate) fn bound_mark(&self, name: &str) -> &'static str {
+        let delays = self.valid_runs().filter_map(|run| run.delay_ms.as_ref());
+        delays.map(|delay| bound_mark(delay, name)).find(|mark| !mark.is_empty()).unwrap_or_default()
+    }
+
+    /// The transport of its runs.
+    pub(crate) fn transport(&self) -> Option<Transport> {
+        let of_label = || Some(self.label.parse::<TransportLabel>().ok()?.transport);
+        self.runs.first().map(|run| run.transport).or_else(of_label)
     }
 
     pub(crate) fn valid_runs(&self) -> impl Iterator<Item = &'a RunRecord> + '_ {
@@ -65,13 +89,13 @@ impl<'a> GroupView<'a> {
         self.valid_runs().filter(|run| run.completed).count() as u32
     }
 
-    /// The run that is shown for the group: the valid run of median goodput (bytes delivered where a run has
-    /// no goodput), the lower one of two; the first run when none is valid.
+    /// The run that is shown for the group: the valid run whose main figure is the median (bytes delivered
+    /// where a run has none), the lower one of two; the first run when none is valid.
     pub(crate) fn representative(&self) -> Option<&'a RunRecord> {
         let mut valid: Vec<&RunRecord> = self.valid_runs().collect();
         valid.sort_by(|a, b| {
-            let goodput = |run: &RunRecord| run.goodput_mbps.unwrap_or(-1.0);
-            goodput(a).total_cmp(&goodput(b)).then(a.delivered_bytes.cmp(&b.delivered_bytes))
+            let main = |run: &RunRecord| self.pattern.main_figure(run).unwrap_or(-1.0);
+            main(a).total_cmp(&main(b)).then(a.delivered_bytes.cmp(&b.delivered_bytes))
         });
         let middle = valid.len().saturating_sub(1) / 2;
         valid.get(middle).copied().or_else(|| self.runs.first().copied())
@@ -110,7 +134,11 @@ impl<'a> View<'a> {
         for delivery in set.deliveries.iter().filter(|line| is_shown(line.t_ms)) {
             data.entry(&delivery.run).or_default().deliveries.push(delivery);
         }
+        for message in set.messages.iter().filter(|line| is_shown(line.due_ms)) {
+            data.entry(&message.run).or_default().messages.push(message);
+        }
         for lines in data.values_mut() {
+            lines.messages.sort_by(|a, b| a.due_ms.total_cmp(&b.due_ms));
             lines.samples.sort_by(|a, b| a.t_ms.total_cmp(&b.t_ms));
             lines.events.sort_by(|a, b| a.t_ms.total_cmp(&b.t_ms));
             lines.deliveries.sort_by(|a, b| a.t_ms.total_cmp(&b.t_ms));
@@ -134,11 +162,55 @@ impl<'a> View<'a> {
         variants
     }
 
-    /// The directions in which data flowed or was meant to, in order.
-    pub(crate) fn directions(&self) -> Vec<Direction> {
-        let recorded = self.set.document.runs.iter().flat_map(|run| &run.directions).map(|one| one.direction);
-        let delivered = self.set.deliveries.iter().map(|line| line.direction);
-        recorded.chain(delivered).collect::<BTreeSet<_>>().into_iter().collect()
+    /// Labels in their variants, in the order of their groups, whatever the pattern.
+    pub(crate) fn labels(&self) -> Vec<(&'a Variant, &'a str)> {
+        let mut labels: Vec<(&Variant, &str)> = Vec::new();
+        for group in &self.groups {
+            if !labels.contains(&(group.variant, group.label)) {
+                labels.push((group.variant, group.label));
+            }
+        }
+        labels
+    }
+
+    /// The patterns, in the order of their groups.
+    pub(crate) fn patterns(&self) -> Vec<Pattern<'a>> {
+        let mut patterns: Vec<Pattern> = Vec::new();
+        for group in &self.groups {
+            if !patterns.contains(&group.pattern) {
+                patterns.push(group.pattern);
+            }
+        }
+        patterns
+    }
+
+    /// The groups of a pattern.
+    pub(crate) fn of_pattern<'b, 'p>(
+        &'b self,
+        pattern: Pattern<'p>,
+    ) -> impl Iterator<Item = &'b GroupView<'a>> + use<'a, 'b, 'p> {
+        self.groups.iter().filter(move |group| group.pattern == pattern)
+    }
+
+    /// Whether a run of the result has messages.
+    pub(crate) fn has_messages_of(&self, kind: Kind) -> bool {
+        let runs =
+            self.groups.iter().filter(|group| group.pattern.kind == kind).flat_map(|group| &group.runs);
+        runs.into_iter().any(|run| !self.data(run).messages.is_empty())
+    }
+
+    /// The directions in which data flowed or was meant to, in order; of one pattern, or of all.
+    pub(crate) fn directions_of(&self, pattern: Option<&str>) -> Vec<Direction> {
+        let runs = || {
+            let runs = self.set.document.runs.iter();
+            runs.filter(|run| pattern.is_none_or(|pattern| pattern == run.pattern))
+        };
+        let recorded = runs().flat_map(|run| &run.directions).map(|one| one.direction);
+        let mut found: BTreeSet<Direction> = recorded.collect();
+        if pattern.is_none() {
+            found.extend(self.set.deliveries.iter().map(|line| line.direction));
+        }
+        found.into_iter().collect()
     }
 }
 
@@ -154,28 +226,40 @@ fn groups(set: &ResultSet) -> Vec<GroupView<'_>> {
         groups.push(GroupView {
             variant: &group.variant,
             label: &group.label,
+            pattern: Pattern::named(&group.pattern),
+            among_patterns: false,
             runs: Vec::new(),
             summary: Some(group),
         });
     }
     for run in &set.document.runs {
-        let found = groups.iter_mut().find(|group| *group.variant == run.variant && group.label == run.label);
-        match found {
+        let same = |group: &&mut GroupView| {
+            *group.variant == run.variant && group.label == run.label && group.pattern.name == run.pattern
+        };
+        match groups.iter_mut().find(same) {
             Some(group) => group.runs.push(run),
             None => groups.push(GroupView {
                 variant: &run.variant,
                 label: &run.label,
+                pattern: Pattern::named(&run.pattern),
+                among_patterns: false,
                 runs: vec![run],
                 summary: None,
             }),
         }
     }
+    let several = groups.windows(2).any(|pair| pair[0].pattern != pair[1].pattern);
+    for group in &mut groups {
+        group.among_patterns = several;
+    }
     groups
 }
 
-/// `mptcp`, or `mptcp · wlan.icmp=off` where there is a variant.
-pub(crate) fn name_of(label: &str, variant: &Variant) -> String {
-    if variant.is_empty() { label.to_owned() } else { format!("{label} · {}", variant_text(variant)) }
+/// `mptcp`, `mptcp · ping` where there are several patterns, `mptcp · wlan.icmp=off` where there is a variant.
+pub(crate) fn name_of(label: &str, pattern: Option<&str>, variant: &Variant) -> String {
+    let variant = (!variant.is_empty()).then(|| variant_text(variant));
+    let parts = [Some(label.to_owned()), pattern.map(str::to_owned), variant];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(" · ")
 }
 
 /// A JSON value as a person writes it: strings without quotes.

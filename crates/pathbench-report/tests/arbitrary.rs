@@ -2,9 +2,10 @@
 
 mod synthetic;
 
-use pathbench_record::document::{Distribution, RunRecord};
+use pathbench_record::document::{Distribution, PingRecord, RunRecord};
 use pathbench_record::event::{Direction, EventSource};
 use pathbench_record::sample::{PathState, Side};
+use pathbench_record::summary::summarise;
 use pathbench_report::figure::{self, Selection};
 use pathbench_report::terminal::{Style, summary};
 use pathbench_report::{ResultSet, html, narrative, raster};
@@ -179,6 +180,46 @@ fn disturb_document(set: &mut ResultSet, odd: &Odd) {
     set.document.summary.notes.clone_from(&odd.names);
 }
 
+/// The handover result with figures of messages replaced by something odd.
+fn disturbed_messages(odd: &Odd) -> ResultSet {
+    let mut set = synthetic::handover();
+    set.document.runs.truncate(5);
+    for (at, run) in set.document.runs.iter_mut().enumerate() {
+        disturb_run(run, odd, at);
+        run.pattern = if odd.flag(at + 5) { odd.name(at + 2) } else { run.pattern.clone() };
+        run.completion_ms = odd.option(at + 2);
+        run.handshake_ms = odd.option(at + 3);
+        run.ping = odd.flag(at + 4).then(|| PingRecord {
+            sent: odd.counter(at) as u32,
+            lost: odd.counter(at + 1) as u32,
+            median_ms: odd.option(at),
+            min_ms: odd.option(at + 1),
+            max_ms: odd.option(at + 2),
+            rtts_ms: odd.numbers.clone(),
+        });
+        for delay in
+            run.delay_ms.iter_mut().chain(run.directions.iter_mut().filter_map(|one| one.delay_ms.as_mut()))
+        {
+            (delay.messages, delay.late) = (odd.counter(at + 2) as u32, odd.counter(at + 3) as u32);
+            (delay.p50, delay.p95, delay.max) = (odd.number(at), odd.number(at + 1), odd.number(at + 2));
+        }
+        run.touched_by = vec![odd.name(at)];
+        run.encrypted = odd.flag(at);
+    }
+    for (at, line) in set.messages.iter_mut().enumerate().filter(|(at, _)| odd.flag(*at)) {
+        line.due_ms = odd.number(at);
+        line.delay_ms = odd.number(at + 1);
+        line.late = odd.flag(at + 1);
+    }
+    set.document.summary.groups = summarise(&set.document.runs);
+    set.document.servers = synthetic::suite().document.servers;
+    for (at, server) in set.document.servers.iter_mut().enumerate() {
+        (server.address, server.ping_ms, server.name) =
+            (odd.name(at), odd.option(at), Some(odd.name(at + 1)));
+    }
+    set
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
@@ -192,6 +233,27 @@ proptest! {
             let text = svg.to_string();
             prop_assert!(!text.contains("NaN") && !text.contains("inf\""), "no number that is none");
             prop_assert!(raster::png(&svg, 0.2).is_ok());
+        }
+    }
+
+    #[test]
+    fn odd_messages_are_reported_without_a_panic(odd in odd()) {
+        let set = disturbed_messages(&odd);
+        let page = html::report(std::slice::from_ref(&set));
+        prop_assert!(page.ends_with("</html>"));
+        let drawn = [
+            Some(figure::delay(&set, &Selection::default())),
+            figure::distribution(&set),
+            Some(figure::overview(&set)),
+        ];
+        for svg in drawn.into_iter().flatten() {
+            let text = svg.to_string();
+            prop_assert!(!text.contains("NaN") && !text.contains("inf\""), "no number that is none");
+            prop_assert!(raster::png(&svg, 0.2).is_ok());
+        }
+        let text = summary(&set, Style { colour: false, width: 80 });
+        for line in text.lines() {
+            prop_assert!(line.width() <= 80, "{} columns: {line}", line.width());
         }
     }
 
@@ -217,13 +279,16 @@ fn odd_results_are_reported() {
         no_lines,
         synthetic::forty_labels(),
         synthetic::all_invalid(),
+        synthetic::silence(),
     ];
     for set in &sets {
         let text = summary(set, Style { colour: false, width: 80 });
         assert!(text.lines().all(|line| line.width() <= 80), "{text}");
         assert!(raster::png(&figure::timeline(set, &Selection::default()), 0.5).is_ok());
         assert!(raster::png(&figure::comparison(set), 0.5).is_ok());
+        assert!(raster::png(&figure::delay(set, &Selection::default()), 0.5).is_ok());
+        assert!(raster::png(&figure::overview(set), 0.5).is_ok());
     }
-    assert!(html::report(&sets).contains("Comparison of 5 results"));
+    assert!(html::report(&sets).contains("Comparison of 6 results"));
     assert!(html::report(&[]).contains("There is nothing to report."));
 }

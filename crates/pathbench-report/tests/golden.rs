@@ -32,6 +32,8 @@ fn summaries() {
     holds("failover-120.txt", &plain(&synthetic::failover(), 120));
     holds("aggregate-80.txt", &plain(&synthetic::aggregate(6, false), 80));
     holds("invalid-80.txt", &plain(&synthetic::all_invalid(), 80));
+    holds("suite-80.txt", &plain(&synthetic::suite(), 80));
+    holds("handover-80.txt", &plain(&synthetic::handover(), 80));
     holds("failover-80-colour.txt", &summary(&synthetic::failover(), Style { colour: true, width: 80 }));
 }
 
@@ -40,6 +42,11 @@ fn figures() {
     let failover = synthetic::failover();
     holds("failover-timeline.svg", &figure::timeline(&failover, &Selection::default()).to_string());
     holds("failover-comparison.svg", &figure::comparison(&failover).to_string());
+    holds("suite-overview.svg", &figure::overview(&synthetic::suite()).to_string());
+    let handover = synthetic::handover();
+    holds("handover-delay.svg", &figure::delay(&handover, &Selection::default()).to_string());
+    let distribution = figure::distribution(&handover).map(|svg| svg.to_string());
+    holds("handover-distribution.svg", &distribution.unwrap_or_default());
 }
 
 #[test]

@@ -31,6 +31,51 @@ fn a_plain_result_has_two_figures() -> Outcome {
 }
 
 #[test]
+fn each_pattern_has_its_figures_under_its_name() -> Outcome {
+    let out = tempfile::tempdir()?;
+    let written = write(&[synthetic::suite()], out.path())?;
+    // Each is there as SVG, then as PNG.
+    let svgs: Vec<String> = names(&written).into_iter().step_by(2).collect();
+    assert_eq!(
+        svgs,
+        [
+            "overview.svg",
+            "distribution-ping.svg",
+            "comparison-ping.svg",
+            "timeline-bulk.svg",
+            "comparison-bulk.svg",
+            "timeline-iperf-upload.svg",
+            "comparison-iperf-upload.svg",
+            "timeline-iperf-download.svg",
+            "comparison-iperf-download.svg",
+            "delay-interactive.svg",
+            "distribution-interactive.svg",
+            "comparison-interactive.svg",
+        ]
+    );
+    let page = fs::read_to_string(&written.html)?;
+    for part in [
+        "What gets through",
+        "test.example:4433",
+        "Pattern interactive",
+        "tcp, mptcp in clear text, quic, mpquic encrypted: not like with like",
+        "TLS 1.3 TLS13_AES_128_GCM_SHA256",
+        "lost its address 100.64.0.7",
+    ] {
+        assert!(page.contains(part), "{part} is not in the report");
+    }
+    Ok(())
+}
+
+#[test]
+fn messages_have_a_delay_and_a_distribution() -> Outcome {
+    let out = tempfile::tempdir()?;
+    let names = names(&write(&[synthetic::handover()], out.path())?);
+    assert_eq!(names[..4], ["delay.svg", "delay.png", "distribution.svg", "distribution.png"]);
+    Ok(())
+}
+
+#[test]
 fn each_direction_has_its_timeline() -> Outcome {
     let out = tempfile::tempdir()?;
     let names = names(&write(&[synthetic::aggregate(1, true)], out.path())?);
@@ -71,12 +116,15 @@ fn a_result_directory_is_read_whole() -> Outcome {
     let directory = out.path().join("result");
     let mut writer = ResultWriter::create(&directory)?;
     writer.append_run(&made.samples, &made.events, &made.deliveries)?;
+    let messages = synthetic::handover().messages;
+    writer.append_messages(&messages)?;
     writer.finish(&made.document)?;
     let (read, warnings) = ResultSet::read(ResultDirectory::open(&directory)?)?;
     assert_eq!(warnings, Vec::<String>::new());
     let ids = |set: &ResultSet| set.document.runs.iter().map(|run| run.id.clone()).collect::<Vec<_>>();
     let lines = |set: &ResultSet| (set.samples.len(), set.events.len(), set.deliveries.len());
     assert_eq!((ids(&read), lines(&read)), (ids(&made), lines(&made)));
+    assert_eq!(read.messages, messages);
     assert_eq!(read.directory, Some(directory));
     Ok(())
 }

@@ -166,6 +166,76 @@ fn what_could_not_be_measured_is_not_called_undisturbed() {
 }
 
 #[test]
+fn what_messages_felt_is_told_by_the_slowest() {
+    let stories = narrative::stories(&synthetic::handover());
+    let told = |label: &str| stories.iter().find(|story| story.label == label).expect("a story");
+    let smooth = told("mpquic");
+    assert_eq!(smooth.tone, Tone::Good);
+    assert!(smooth.headline.starts_with("got its messages through in 19.3 ms in the median"), "{smooth:?}");
+    let when_down = smooth.details.iter().find(|detail| detail.starts_with("when wlan went down"));
+    assert!(when_down.is_some_and(|detail| detail.contains("the slowest message took 124 ms")), "{smooth:?}");
+    assert_eq!(told("quic@wlan").tone, Tone::Mixed, "five seconds are noticed");
+    let dead = told("tcp@wlan");
+    assert_eq!(dead.tone, Tone::Bad);
+    assert_eq!(
+        dead.headline,
+        "left 420 of 600 messages without acknowledgement; delay ≥ 7.00 s in the median, ≥ 11.5 s at 95 %, the \
+         slowest ≥ 12.0 s"
+    );
+}
+
+#[test]
+fn the_suite_is_told_pattern_by_pattern() {
+    let set = synthetic::suite();
+    let stories = narrative::stories(&set);
+    assert_eq!(stories.len(), 20);
+    let told = |label: &str, pattern: &str| {
+        let mut found =
+            stories.iter().filter(|one| one.label == label && one.pattern.as_deref() == Some(pattern));
+        found.next().expect("a story")
+    };
+    let ping = told("quic", "ping");
+    assert_eq!(ping.tone, Tone::Mixed);
+    assert_eq!(ping.sentence(), "quic (ping) answered in 21.6 ms (20.5–21.8), 1 of 30 pings lost (3.3 %)");
+    let bulk = &told("mpquic", "bulk").headline;
+    assert!(
+        bulk.starts_with("fetched 10 MB in 1.07 s") && bulk.ends_with("0.63 × the time of quic"),
+        "{bulk}"
+    );
+    let upload = &told("mptcp", "iperf-upload").headline;
+    assert_eq!(upload, "delivered 31.0 Mbit/s, 1.61 × tcp", "compared with the same pattern");
+    let interactive = told("mpquic", "interactive");
+    assert_eq!(interactive.tone, Tone::Good, "one path is enough for messages");
+    let has = |part: &str| interactive.details.iter().any(|detail| detail.contains(part));
+    assert!(has("all took one path in 6 runs") && has("the network changed by itself during 1 run"));
+    // Pings and messages are not judged where other patterns fill the paths.
+    let judged: Vec<String> = narrative::multipath(&set).into_iter().filter_map(|one| one.pattern).collect();
+    assert_eq!(judged, ["bulk", "iperf-upload", "iperf-download", "bulk", "iperf-upload", "iperf-download"]);
+}
+
+#[test]
+fn multipath_that_was_never_agreed_on_is_bad_news_for_messages_too() {
+    let mut set = synthetic::handover();
+    for run in set.document.runs.iter_mut().filter(|run| run.label == "mptcp") {
+        (run.multipath.used, run.multipath.negotiated) = (false, false);
+    }
+    let stories = narrative::stories(&set);
+    let story = stories.iter().find(|story| story.label == "mptcp").expect("a story");
+    assert_eq!(story.tone, Tone::Bad);
+    assert!(story.headline.starts_with("did not use multipath"), "{story:?}");
+}
+
+#[test]
+fn silence_is_told() {
+    let stories = narrative::stories(&synthetic::silence());
+    assert_eq!(
+        (stories[0].tone, stories[0].headline.as_str()),
+        (Tone::Bad, "got no answer to any of 3 pings")
+    );
+    assert_eq!(stories[1].headline, "completed");
+}
+
+#[test]
 fn invalid_runs_enter_no_finding() {
     let story = &narrative::stories(&synthetic::all_invalid())[0];
     assert_eq!(story.headline, "has no valid run: link `wlan` gave 412 Mbit/s of 1 Gbit/s");

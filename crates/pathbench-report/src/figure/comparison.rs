@@ -1,15 +1,20 @@
-//! The comparison: every repetition of every label as a dot, goodput, stall and recovery side by side.
+//! The comparison: every repetition of every label as a dot. For one pattern, its figures side by side; as an
+//! overview, the main figure of every pattern side by side.
 
-use super::axis::{self, Axis};
+use super::axis::{Axis, LogScale};
 use super::legend::{self, Mark};
+use super::measure::Measure;
 use super::{WIDTH, lettering};
 use crate::ResultSet;
-use crate::palette::{ALARM, Colour, FRAME, GRID, INK, MUTED};
-use crate::quantity::{counted, duration, median, rate, spread};
-use crate::svg::{Anchor, Stroke, Svg, TextStyle};
+use crate::narrative;
+use crate::palette::{ALARM, Colour, FRAME, GRID, INK, MUTED, transport_colour};
+use crate::pattern::Pattern;
+use crate::quantity::{counted, duration, median, spread};
+use crate::svg::{Anchor, Area, Stroke, Svg, TextStyle};
 use crate::view::{GroupView, View, variant_text};
-use pathbench_record::document::RunRecord;
-use pathbench_record::transport::TransportLabel;
+use pathbench_record::document::{RunRecord, Variant};
+use pathbench_record::statistics;
+use pathbench_record::transport::{Transport, TransportLabel};
 
 /// Rows beyond this are not drawn; the table of the report has them all.
 const MOST_ROWS: usize = 120;
@@ -17,142 +22,173 @@ const MARGIN: f64 = 20.0;
 const VALUE_WIDTH: f64 = 74.0;
 const GAP: f64 = 22.0;
 
-/// A figure of a run that is compared.
-struct Measure {
-    name: &'static str,
-    better: &'static str,
-    /// Its definition in a sentence, for the caption.
-    meaning: &'static str,
-    value: fn(&RunRecord) -> Option<f64>,
-    words: fn(f64) -> String,
-    unit: fn(f64) -> (&'static str, f64),
-}
-
-const MEASURES: [Measure; 3] = [
-    Measure {
-        name: "Goodput",
-        better: "more is better",
-        meaning: "",
-        value: |run| run.goodput_mbps,
-        words: rate,
-        unit: axis::rate_unit,
-    },
-    Measure {
-        name: "Longest stall",
-        better: "less is better",
-        meaning: "Stall: the longest time the receiving application got no byte while data was outstanding.",
-        value: |run| run.stall_ms,
-        words: duration,
-        unit: axis::time_unit,
-    },
-    Measure {
-        name: "Recovery after the first event",
-        better: "less is better",
-        meaning: "Recovery: from the first event to the first 100 ms window from which goodput stays at 90 % of \
-                  what the surviving paths give.",
-        value: |run| run.recovery_ms,
-        words: duration,
-        unit: axis::time_unit,
-    },
-];
-
-/// Every valid repetition of every label as a dot, and the median as a bar: goodput, stall and recovery.
+/// Every valid repetition of every label as a dot, and the median as a bar: goodput, stall and recovery, or what
+/// the result's first pattern has instead.
 #[must_use]
 pub fn comparison(set: &ResultSet) -> Svg {
-    comparison_of(&View::new(set))
+    let view = View::new(set);
+    let pattern = view.patterns().first().copied().unwrap_or(Pattern::named("iperf"));
+    comparison_of(&view, pattern)
 }
 
-pub(crate) fn comparison_of(view: &View) -> Svg {
-    let sheet = Sheet::new(view);
-    let (_, height) = sheet.draw(10.0);
-    sheet.draw(height).0
+/// The comparison of one pattern.
+pub(crate) fn comparison_of(view: &View, pattern: Pattern) -> Svg {
+    let groups: Vec<&GroupView> = view.groups.iter().filter(|group| group.pattern == pattern).collect();
+    let of_pattern = if view.patterns().len() > 1 { format!(" of {}", pattern.name) } else { String::new() };
+    let title = format!("{}: every repetition{of_pattern}", view.set.document.scenario.name);
+    let measures = Measure::all_of(pattern);
+    let rows = groups.iter().map(|group| Row::of(group, vec![Some(*group); measures.len()])).collect();
+    Sheet::new(view, title, measures, rows).finish()
+}
+
+/// The main figure of every pattern, transport by transport.
+#[must_use]
+pub fn overview(set: &ResultSet) -> Svg {
+    overview_of(&View::new(set))
+}
+
+pub(crate) fn overview_of(view: &View) -> Svg {
+    let patterns: Vec<Pattern> = view.patterns().into_iter().take(MOST_PATTERNS).collect();
+    let mut rows: Vec<Row> = Vec::new();
+    for group in &view.groups {
+        if !rows.iter().any(|row| row.label == group.label && row.variant == group.variant) {
+            let same = |one: &&GroupView| one.label == group.label && one.variant == group.variant;
+            let of = |pattern: &Pattern| view.of_pattern(*pattern).find(same);
+            rows.push(Row::of(group, patterns.iter().map(of).collect()));
+        }
+    }
+    let title = format!("{}: all patterns", view.set.document.scenario.name);
+    let measures = patterns.iter().map(|pattern| Measure::overview(*pattern)).collect();
+    Sheet::new(view, title, measures, rows).finish()
+}
+
+/// Columns of an overview: more do not fit.
+const MOST_PATTERNS: usize = 5;
+
+/// One row: a label in a variant, and the group that each column takes its values from.
+struct Row<'a> {
+    label: &'a str,
+    variant: &'a Variant,
+    groups: Vec<Option<&'a GroupView<'a>>>,
+}
+
+impl<'a> Row<'a> {
+    fn of(group: &GroupView<'a>, groups: Vec<Option<&'a GroupView<'a>>>) -> Self {
+        Self { label: group.label, variant: group.variant, groups }
+    }
 }
 
 /// One column: a measure, the scale that all rows share, and where it stands.
-struct Column<'a> {
-    measure: &'a Measure,
-    axis: Axis,
-    unit: (&'static str, f64),
+struct Column {
+    /// Which measure of the sheet.
+    index: usize,
+    measure: Measure,
+    scale: Scale,
     x: f64,
     width: f64,
 }
 
+/// How values become places.
+enum Scale {
+    /// From zero, in a unit: its name and how much of the figure it is.
+    Linear(Axis, (&'static str, f64)),
+    Logarithmic(LogScale),
+}
+
+impl Scale {
+    /// Logarithmic where times differ by so much that the short ones would all be one.
+    fn of(measure: &Measure, values: &[f64], width: f64) -> Option<Self> {
+        let highest = values.iter().copied().reduce(f64::max)?;
+        let lowest = values.iter().copied().filter(|value| *value > 0.0).fold(f64::MAX, f64::min);
+        if measure.may_be_logarithmic && highest > lowest * 20.0 {
+            return Some(Self::Logarithmic(LogScale::holding(values.iter().copied())));
+        }
+        let unit = (measure.unit)(highest);
+        let axis = Axis::holding(highest / unit.1, ((width / 50.0) as usize).clamp(1, 5));
+        Some(Self::Linear(axis, unit))
+    }
+
+    fn part(&self, value: f64) -> f64 {
+        match self {
+            Self::Linear(axis, unit) => axis.part(value / unit.1),
+            Self::Logarithmic(scale) => scale.part(value),
+        }
+    }
+
+    /// Values, and what stands at them.
+    fn ticks(&self) -> Vec<(f64, Option<String>)> {
+        match self {
+            Self::Linear(axis, unit) => {
+                axis.ticks.iter().map(|tick| (tick * unit.1, Some(axis.number(*tick)))).collect()
+            }
+            Self::Logarithmic(scale) => scale.ticks(),
+        }
+    }
+
+    fn unit(&self) -> &'static str {
+        match self {
+            Self::Linear(_, unit) => unit.0,
+            Self::Logarithmic(_) => "logarithmic",
+        }
+    }
+}
+
 struct Sheet<'a> {
     view: &'a View<'a>,
-    groups: Vec<&'a GroupView<'a>>,
-    columns: Vec<Column<'a>>,
+    rows: Vec<Row<'a>>,
+    columns: Vec<Column>,
     labels_width: f64,
     row_height: f64,
     title: String,
     caption: Vec<String>,
 }
 
-fn values(group: &GroupView, measure: &Measure) -> Vec<f64> {
-    let values = group.valid_runs().filter_map(|run| (measure.value)(run));
-    values.filter(|value| value.is_finite() && (0.0..1e12).contains(value)).collect()
-}
-
 impl<'a> Sheet<'a> {
-    fn new(view: &'a View<'a>) -> Self {
-        let groups: Vec<&GroupView> = view.groups.iter().take(MOST_ROWS).collect();
-        let widest = groups
+    fn new(view: &'a View<'a>, title: String, measures: Vec<Measure>, mut rows: Vec<Row<'a>>) -> Self {
+        let all_rows = rows.len();
+        rows.truncate(MOST_ROWS);
+        let widest = rows
             .iter()
-            .map(|group| {
-                let label = lettering::width(group.label, 12.0 * 1.1);
-                label.max(lettering::width(&variant_text(group.variant), 10.0))
+            .map(|row| {
+                let label = lettering::width(row.label, 12.0 * 1.1);
+                label.max(lettering::width(&variant_text(row.variant), 10.0))
             })
             .fold(60.0, f64::max);
         let labels_width = widest.min(230.0) + 14.0;
-        let used: Vec<(&Measure, f64)> = MEASURES
-            .iter()
-            .filter_map(|measure| {
-                let all = groups.iter().flat_map(|group| values(group, measure));
-                Some((measure, all.reduce(f64::max)?))
-            })
-            .collect();
-        let shown: Vec<&str> = used.iter().map(|(measure, _)| measure.name).collect();
-        let room = WIDTH - 2.0 * MARGIN - labels_width;
-        let each = room / used.len().max(1) as f64;
-        let columns = used
-            .into_iter()
-            .enumerate()
-            .map(|(index, (measure, highest))| {
-                let unit = (measure.unit)(highest);
-                let width = each - VALUE_WIDTH - GAP;
-                Column {
-                    measure,
-                    axis: Axis::holding(highest / unit.1, ((width / 50.0) as usize).clamp(2, 5)),
-                    unit,
-                    x: MARGIN + labels_width + index as f64 * each,
-                    width,
-                }
-            })
-            .collect();
-        let has_variants = groups.iter().any(|group| !group.variant.is_empty());
-        let row_height = if has_variants {
+        let columns = columns(measures, &rows, labels_width);
+        let caption = caption(view, &columns, all_rows);
+        let row_height = if rows.iter().any(|row| !row.variant.is_empty()) {
             36.0
-        } else if groups.len() > 12 {
+        } else if rows.len() > 12 {
             24.0
         } else {
             32.0
         };
-        let title = format!("{}: every repetition", view.set.document.scenario.name);
-        let caption = legend::caption_lines(&caption(view, &shown), WIDTH - 2.0 * MARGIN);
-        Self { view, groups, columns, labels_width, row_height, title, caption }
+        let caption = legend::caption_lines(&caption, WIDTH - 2.0 * MARGIN);
+        Self { view, rows, columns, labels_width, row_height, title, caption }
+    }
+
+    /// Drawn once to measure its height, once for good.
+    fn finish(&self) -> Svg {
+        let (_, height) = self.draw(10.0);
+        self.draw(height).0
     }
 
     fn draw(&self, height: f64) -> (Svg, f64) {
         let mut svg = Svg::new(WIDTH, height, &self.title, &self.caption.join(" "));
         let description = &self.view.set.document.scenario.description;
         let mut y = legend::heading(&mut svg, MARGIN, WIDTH - 2.0 * MARGIN, &self.title, description);
-        let entries = [
+        let mut entries = vec![
             (Mark::Dot(MUTED), "one valid run".to_owned()),
             (Mark::Bar(MUTED), "median (its value at the right)".to_owned()),
         ];
+        if self.columns.iter().any(|column| column.measure.bar) {
+            entries.push((Mark::Whisker(MUTED), "95 % interval, or all values".to_owned()));
+        }
         y += legend::draw(&mut svg, (MARGIN, y), WIDTH - 2.0 * MARGIN, &entries) + 22.0;
-        if self.groups.is_empty() || self.columns.is_empty() {
+        if self.rows.is_empty() || self.columns.is_empty() {
             let text =
-                if self.groups.is_empty() { "There is no run to show." } else { "No valid run has figures." };
+                if self.rows.is_empty() { "There is no run to show." } else { "No valid run has figures." };
             svg.text((MARGIN, y), TextStyle::new(12.0, MUTED), text);
             y += 16.0;
         } else {
@@ -165,28 +201,30 @@ impl<'a> Sheet<'a> {
 
     fn draw_columns(&self, svg: &mut Svg, top: f64) -> f64 {
         let rows_top = top + 14.0;
-        let bottom = rows_top + self.row_height * self.groups.len() as f64;
+        let bottom = rows_top + self.row_height * self.rows.len() as f64;
         for column in &self.columns {
             column.draw_frame(svg, top, rows_top, bottom);
         }
-        for (index, group) in self.groups.iter().enumerate() {
+        for (index, row) in self.rows.iter().enumerate() {
             let middle = rows_top + (index as f64 + 0.5) * self.row_height;
             if index > 0 {
                 let y = rows_top + index as f64 * self.row_height;
                 svg.line((MARGIN, y), (WIDTH - MARGIN, y), Stroke::solid(GRID, 0.8));
             }
-            self.draw_label(svg, group, middle);
+            self.draw_label(svg, row, middle);
             for column in &self.columns {
-                column.draw_row(svg, group, middle, self.colour(group));
+                if let Some(group) = row.groups.get(column.index).copied().flatten() {
+                    column.draw_row(svg, group, middle, self.colour(group));
+                }
             }
         }
         bottom + 38.0
     }
 
-    fn draw_label(&self, svg: &mut Svg, group: &GroupView, middle: f64) {
+    fn draw_label(&self, svg: &mut Svg, row: &Row, middle: f64) {
         let room = self.labels_width - 10.0;
-        let label = lettering::fitted(group.label, 12.0 * 1.1, room);
-        let variant = variant_text(group.variant);
+        let label = lettering::fitted(row.label, 12.0 * 1.1, room);
+        let variant = variant_text(row.variant);
         let baseline = if variant.is_empty() { middle + 4.3 } else { middle - 2.0 };
         svg.text((MARGIN, baseline), TextStyle::new(12.0, INK).bold(), &label);
         if !variant.is_empty() {
@@ -195,8 +233,13 @@ impl<'a> Sheet<'a> {
         }
     }
 
-    /// A label that is bound to one path has that path's colour; the others are ink.
+    /// Where QUIC is among them, transports have their colours. Else a label that is bound to one path has
+    /// that path's colour, and the others are ink.
     fn colour(&self, group: &GroupView) -> Colour {
+        let is_quic = |one: &GroupView| matches!(one.transport(), Some(Transport::Quic | Transport::Mpquic));
+        if self.view.groups.iter().any(is_quic) {
+            return group.transport().map_or(INK, transport_colour);
+        }
         let label = group.label.parse::<TransportLabel>().ok();
         let path = label.filter(|label| !label.transport.is_multipath()).and_then(|label| label.path);
         let known = path.filter(|path| self.view.paths.names().contains(path));
@@ -204,42 +247,95 @@ impl<'a> Sheet<'a> {
     }
 }
 
-impl Column<'_> {
+/// The measures that have values, side by side.
+fn columns(measures: Vec<Measure>, rows: &[Row], labels_width: f64) -> Vec<Column> {
+    let used: Vec<(usize, Measure, Vec<f64>)> = measures
+        .into_iter()
+        .enumerate()
+        .map(|(index, measure)| {
+            let groups = rows.iter().filter_map(|row| row.groups.get(index).copied().flatten());
+            let values = groups.flat_map(|group| measure.values(group)).collect();
+            (index, measure, values)
+        })
+        .filter(|(_, _, values): &(usize, Measure, Vec<f64>)| !values.is_empty())
+        .collect();
+    let room = WIDTH - 2.0 * MARGIN - labels_width;
+    let each = room / used.len().max(1) as f64;
+    used.into_iter()
+        .enumerate()
+        .filter_map(|(place, (index, measure, values))| {
+            let width = each - VALUE_WIDTH - GAP;
+            let scale = Scale::of(&measure, &values, width)?;
+            Some(Column { index, measure, scale, x: MARGIN + labels_width + place as f64 * each, width })
+        })
+        .collect()
+}
+
+impl Column {
     fn x(&self, value: f64) -> f64 {
-        self.x + self.axis.part(value / self.unit.1) * self.width
+        self.x + self.scale.part(value) * self.width
     }
 
     fn draw_frame(&self, svg: &mut Svg, top: f64, rows_top: f64, bottom: f64) {
         let small = TextStyle::new(10.5, MUTED);
-        svg.text((self.x, top), TextStyle::new(12.0, INK).bold(), self.measure.name);
-        for tick in &self.axis.ticks {
-            let x = self.x(tick * self.unit.1);
-            svg.line((x, rows_top), (x, bottom), Stroke::solid(GRID, 1.0));
-            svg.text((x, bottom + 15.0), small.anchored(Anchor::Middle), &self.axis.number(*tick));
+        svg.text((self.x, top), TextStyle::new(12.0, INK).bold(), &self.measure.name);
+        for (value, words) in self.scale.ticks() {
+            let x = self.x(value);
+            let width = if words.is_some() { 1.0 } else { 0.5 };
+            svg.line((x, rows_top), (x, bottom), Stroke::solid(GRID, width));
+            if let Some(words) = words {
+                svg.text((x, bottom + 15.0), small.anchored(Anchor::Middle), &words);
+            }
         }
         svg.line((self.x, rows_top), (self.x, bottom), Stroke::solid(FRAME, 1.0));
-        let text = format!("{} · {}", self.unit.0, self.measure.better);
+        let text = format!("{} · {}", self.scale.unit(), self.measure.better);
         svg.text((self.x, bottom + 30.0), small, &text);
     }
 
     fn draw_row(&self, svg: &mut Svg, group: &GroupView, middle: f64, colour: Colour) {
         let values_x = self.x + self.width + 10.0;
-        let values = values(group, self.measure);
+        let values = self.measure.values(group);
         let Some(typical) = median(&values) else {
             let (text, colour) = self.absence(group);
             svg.text((self.x + 6.0, middle + 3.8), TextStyle::new(10.5, colour), &text);
             return;
         };
+        if self.measure.bar {
+            self.draw_bar(svg, middle, colour, typical);
+        }
         for run in group.valid_runs() {
-            if let Some(value) = (self.measure.value)(run).filter(|value| values.contains(value)) {
-                let tooltip = format!("{}: {}", run.id, (self.measure.words)(value));
+            if let Some(value) = (self.measure.figure.of_run)(run).filter(|value| values.contains(value)) {
+                let tooltip = format!("{}: {}", run.id, (self.measure.figure.words)(value));
                 svg.dot((self.x(value), middle), 4.5, colour, tooltip);
             }
         }
+        if self.measure.bar {
+            self.draw_whisker(svg, middle, &values);
+        }
         let x = self.x(typical);
         svg.line((x, middle - 10.0), (x, middle + 10.0), Stroke::solid(colour, 2.5));
-        let text = (self.measure.words)(typical);
+        let mark = group.bound_mark(self.measure.figure.name);
+        let text = format!("{mark}{}", (self.measure.figure.words)(typical));
         svg.text((values_x, middle + 4.0), TextStyle::new(11.0, INK).bold(), &text);
+    }
+
+    /// From zero to the median.
+    fn draw_bar(&self, svg: &mut Svg, middle: f64, colour: Colour, typical: f64) {
+        let width = self.x(typical) - self.x;
+        svg.rect(Area { x: self.x, y: middle - 7.0, width, height: 14.0 }, colour.paler(0.72));
+    }
+
+    /// The interval of the median, all values where there are too few for one.
+    fn draw_whisker(&self, svg: &mut Svg, middle: f64, values: &[f64]) {
+        let Some([low, high]) = statistics::median_interval(values).or_else(|| statistics::range(values))
+        else {
+            return;
+        };
+        if values.len() > 1 {
+            let (low, high, y) = (self.x(low), self.x(high), middle + 7.0);
+            let caps = [[(low, y - 3.0), (low, y + 3.0)], [(high, y - 3.0), (high, y + 3.0)]];
+            svg.segments([&caps[..], &[[(low, y), (high, y)]]].concat(), Stroke::solid(INK, 1.2));
+        }
     }
 
     /// What stands where there is no value.
@@ -249,7 +345,7 @@ impl Column<'_> {
         let text = match (group.valid(), failed.len()) {
             (0, _) => return ("no valid run".to_owned(), MUTED),
             (_, 0) => return ("–".to_owned(), MUTED),
-            (valid, failed) if self.measure.name == "Goodput" => {
+            (valid, failed) if self.measure.figure.name == group.pattern.main().name => {
                 format!("did not complete in {failed} of {valid}")
             }
             _ => match spread(&hung, duration) {
@@ -261,17 +357,25 @@ impl Column<'_> {
     }
 }
 
-fn caption(view: &View, shown: &[&str]) -> Vec<String> {
+fn caption(view: &View, columns: &[Column], rows: usize) -> Vec<String> {
     let mut sentences = vec!["Only runs in a valid environment are shown.".to_owned()];
-    let meant =
-        MEASURES.iter().filter(|measure| shown.contains(&measure.name)).map(|measure| measure.meaning);
+    let meant = columns.iter().map(|column| column.measure.meaning);
     sentences.extend(meant.filter(|meaning| !meaning.is_empty()).map(str::to_owned));
+    let is_overview = !columns.is_empty() && columns.iter().all(|column| column.measure.is_overview);
+    if is_overview {
+        let patterns = view.patterns();
+        let meanings = patterns.iter().take(MOST_PATTERNS);
+        sentences.extend(meanings.map(|pattern| format!("{}: {}.", pattern.name, pattern.meaning())));
+    }
+    if let Some(note) = narrative::encryption(view) {
+        sentences.push(format!("{note}."));
+    }
     let invalid = view.set.document.runs.iter().filter(|run| !run.valid).count();
     if invalid > 0 {
         sentences.push(format!("{} left out as not valid.", counted(invalid as u32, "run")));
     }
-    if view.groups.len() > MOST_ROWS {
-        sentences.push(format!("The first {MOST_ROWS} of {} rows are shown.", view.groups.len()));
+    if rows > MOST_ROWS {
+        sentences.push(format!("The first {MOST_ROWS} of {rows} rows are shown."));
     }
     vec![sentences.join(" ")]
 }

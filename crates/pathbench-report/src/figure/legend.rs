@@ -25,6 +25,12 @@ pub(super) enum Mark {
     Dot(Colour),
     /// A median.
     Bar(Colour),
+    /// An interval.
+    Whisker(Colour),
+    /// A message that was never acknowledged.
+    Triangle(Colour),
+    /// A line of this look.
+    Line(Stroke),
 }
 
 /// Draws `entries` from (`x`, `y`) on within `limit` pixels; returns the height used.
@@ -59,6 +65,16 @@ fn draw_mark(svg: &mut Svg, mark: Mark, (x, y): (f64, f64)) {
         Mark::Ring => ring(svg, (middle, centre), MUTED, String::new()),
         Mark::Cross => cross(svg, (middle, centre), MUTED),
         Mark::Dot(colour) => svg.dot((middle, centre), 4.0, colour, String::new()),
+        Mark::Whisker(colour) => {
+            let lines = vec![
+                [(x, centre), (x + MARK, centre)],
+                [(x, centre - 3.0), (x, centre + 3.0)],
+                [(x + MARK, centre - 3.0), (x + MARK, centre + 3.0)],
+            ];
+            svg.segments(lines, Stroke::solid(colour, 1.2));
+        }
+        Mark::Triangle(colour) => svg.triangle((middle, centre), 4.0, colour),
+        Mark::Line(stroke) => svg.line((x - 6.0, centre), (x + MARK, centre), stroke),
         Mark::Bar(colour) => svg.line((middle, y), (middle, y + MARK), Stroke::solid(colour, 2.5)),
     }
 }

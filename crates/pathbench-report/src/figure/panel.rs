@@ -1,17 +1,13 @@
 //! One panel of the timeline: the representative run of a label.
 
-use super::axis::Axis;
-use super::{legend, lettering};
+use super::axis::{Axis, TimeScale};
+use super::{event, legend, lettering};
 use crate::narrative::Happening;
 use crate::palette::{ALARM, Colour, FRAME, GRID, HATCH, INK, MUTED, Paths, STALL, UNATTRIBUTED};
 use crate::quantity::{duration, rate};
 use crate::series::{PathSeries, Series, Silence};
 use crate::svg::{Anchor, Area, Stroke, Svg, TextStyle};
 
-/// Height of a row of event labels.
-pub(super) const EVENT_ROW: f64 = 14.0;
-/// Rows of event labels at most; labels beyond are only lines with a tooltip.
-const EVENT_ROWS: usize = 3;
 /// Height of the lane of subflow marks under the plot.
 pub(super) const LANE: f64 = 13.0;
 
@@ -42,8 +38,7 @@ pub(super) struct Panel {
 /// The scales that all panels share.
 #[derive(Debug)]
 pub(super) struct Scales {
-    pub(super) time: Axis,
-    pub(super) time_unit: (&'static str, f64),
+    pub(super) time: TimeScale,
     pub(super) rate: Axis,
     pub(super) rate_unit: (&'static str, f64),
 }
@@ -63,7 +58,7 @@ pub(super) struct Place {
 
 impl Scales {
     fn x(&self, plot: Area, t_ms: f64) -> f64 {
-        plot.x + self.time.part(t_ms / self.time_unit.1) * plot.width
+        self.time.x(plot, t_ms)
     }
 
     fn y(&self, plot: Area, mbps: f64) -> f64 {
@@ -90,7 +85,7 @@ impl Panel {
             (place.plot.right(), place.plot.bottom()),
             Stroke::solid(FRAME, 1.0),
         );
-        self.draw_events(svg, place, scales);
+        event::draw(svg, &self.happenings, place.plot, place.events_height, &scales.time);
         for silence in &self.silences {
             label_silence(svg, place.plot, scales, *silence);
         }
@@ -129,11 +124,11 @@ impl Panel {
             svg.text((plot.x - 6.0, y + 3.6), small.anchored(Anchor::End), &scales.rate.number(*tick));
         }
         let below = plot.bottom() + if place.lane { LANE } else { 0.0 };
-        for tick in &scales.time.ticks {
-            let x = scales.x(plot, tick * scales.time_unit.1);
+        for tick in &scales.time.axis.ticks {
+            let x = scales.x(plot, tick * scales.time.unit.1);
             svg.line((x, plot.bottom()), (x, plot.bottom() + 4.0), Stroke::solid(FRAME, 1.0));
             if place.bottom {
-                svg.text((x, below + 16.0), small.anchored(Anchor::Middle), &scales.time.number(*tick));
+                svg.text((x, below + 16.0), small.anchored(Anchor::Middle), &scales.time.axis.number(*tick));
             }
         }
         svg.text((plot.x - 6.0, plot.y - 11.0), small.anchored(Anchor::End), scales.rate_unit.0);
@@ -171,24 +166,6 @@ impl Panel {
             [right, left]
         }));
         points
-    }
-
-    fn draw_events(&self, svg: &mut Svg, place: Place, scales: &Scales) {
-        let (rows, _) = event_rows(&self.happenings, place.plot, scales);
-        for (happening, slot) in self.happenings.iter().zip(rows) {
-            let x = scales.x(place.plot, happening.t_ms);
-            let top = place.plot.y - place.events_height;
-            let row_top = slot.map_or(place.plot.y, |slot| top + slot.row as f64 * EVENT_ROW);
-            let stroke = Stroke { colour: INK, width: 1.0, dash: Some((4.0, 3.0)) };
-            let tooltip = format!("{} at {}", happening.label, duration(happening.t_ms));
-            svg.line_with_tooltip((x, row_top), (x, place.plot.bottom()), stroke, tooltip);
-            if let Some(slot) = slot {
-                let style = TextStyle::new(10.5, INK);
-                let (at, anchor) = if slot.left { (x - 4.0, Anchor::End) } else { (x + 4.0, Anchor::Start) };
-                let label = lettering::fitted(&happening.label, 10.5, MAX_LABEL);
-                svg.text((at, row_top + 9.5), style.anchored(anchor), &label);
-            }
-        }
     }
 
     fn draw_lane(&self, svg: &mut Svg, plot: Area, scales: &Scales, paths: &Paths) {
@@ -253,41 +230,6 @@ fn label_silence(svg: &mut Svg, plot: Area, scales: &Scales, silence: Silence) {
     );
     let style = TextStyle::new(10.5, colour).anchored(Anchor::Middle);
     svg.text((middle.0, middle.1 + 3.5), style, &text);
-}
-
-/// Where the label of an event stands.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Slot {
-    row: usize,
-    left: bool,
-}
-
-/// No label of an event gets wider than this.
-const MAX_LABEL: f64 = 190.0;
-
-/// A row for every label that finds room, and the number of rows it takes.
-pub(super) fn event_rows(
-    happenings: &[Happening],
-    plot: Area,
-    scales: &Scales,
-) -> (Vec<Option<Slot>>, usize) {
-    let mut taken: Vec<Vec<(f64, f64)>> = vec![Vec::new(); EVENT_ROWS];
-    let mut slots = Vec::new();
-    let mut used = 0;
-    for happening in happenings {
-        let x = scales.x(plot, happening.t_ms);
-        let width = lettering::width(&happening.label, 10.5).min(MAX_LABEL) + 8.0;
-        let left = x + width > plot.right() + 6.0;
-        let span = if left { (x - width, x) } else { (x, x + width) };
-        let free = |row: &Vec<(f64, f64)>| row.iter().all(|(from, to)| span.1 < *from || span.0 > *to);
-        let row = taken.iter_mut().enumerate().find(|(_, row)| free(row)).map(|(index, row)| {
-            row.push(span);
-            index
-        });
-        used = used.max(row.map_or(0, |row| row + 1));
-        slots.push(row.map(|row| Slot { row, left }));
-    }
-    (slots, used)
 }
 
 /// The facts in a panel's title.

@@ -1,8 +1,9 @@
 //! The timeline: stacked goodput per path, one panel per label and variant, on shared axes.
 
-use super::axis::{self, Axis};
+use super::axis::{self, Axis, TimeScale};
+use super::event;
 use super::legend::{self, Mark};
-use super::panel::{self, EVENT_ROW, LANE, Panel, Place, Scales, SubflowMark};
+use super::panel::{self, LANE, Panel, Place, Scales, SubflowMark};
 use super::{Selection, WIDTH};
 use crate::ResultSet;
 use crate::narrative;
@@ -10,9 +11,10 @@ use crate::palette::UNATTRIBUTED;
 use crate::quantity::{counted, duration};
 use crate::series::{self, Attribution, Grid};
 use crate::svg::{Anchor, Area, Svg, TextStyle};
-use crate::view::{GroupView, View, variant_text};
+use crate::view::{GroupView, View, name_of, variant_text};
 use pathbench_record::document::RunRecord;
-use pathbench_record::event::Direction;
+use pathbench_record::event::{Direction, Event, EventSource};
+use pathbench_record::transport::Transport;
 
 const LEFT: f64 = 62.0;
 const RIGHT: f64 = 20.0;
@@ -31,10 +33,9 @@ pub fn timeline(set: &ResultSet, selection: &Selection) -> Svg {
 }
 
 pub(crate) fn timeline_of(view: &View, selection: &Selection) -> Svg {
-    let wanted =
-        |group: &&GroupView| selection.variant.as_ref().is_none_or(|variant| variant == group.variant);
+    let wanted = |group: &&GroupView| selection.has(group);
     // The scales hold the runs of all variants, so that figures of different variants compare, too.
-    let grid = Grid::covering(until_ms(view), MOST_WINDOWS);
+    let grid = Grid::covering(until_ms(view, selection), MOST_WINDOWS);
     let groups = view.groups.iter().filter(wanted).take(MOST_PANELS);
     let panels: Vec<Panel> = groups
         .filter_map(|group| Some(panel(view, group, group.representative()?, selection, grid)))
@@ -42,17 +43,18 @@ pub(crate) fn timeline_of(view: &View, selection: &Selection) -> Svg {
     Layout::new(view, selection, panels, grid).draw(view)
 }
 
-fn representatives<'a>(view: &'a View) -> impl Iterator<Item = &'a RunRecord> {
-    view.groups.iter().filter_map(GroupView::representative)
+/// The shown runs of the pattern, of all variants.
+fn representatives<'a>(view: &'a View, selection: &'a Selection) -> impl Iterator<Item = &'a RunRecord> {
+    view.groups.iter().filter(|group| selection.has_pattern(group)).filter_map(GroupView::representative)
 }
 
-fn until_ms(view: &View) -> f64 {
-    representatives(view).map(|run| series::end_ms(view.data(run))).fold(0.0, f64::max)
+fn until_ms(view: &View, selection: &Selection) -> f64 {
+    representatives(view, selection).map(|run| series::end_ms(view.data(run))).fold(0.0, f64::max)
 }
 
 fn peak_mbps(view: &View, selection: &Selection, grid: Grid) -> f64 {
     let peak = |run: &RunRecord| series::peak_mbps(view.data(run), selection.direction, grid);
-    representatives(view).map(peak).fold(0.0, f64::max)
+    representatives(view, selection).map(peak).fold(0.0, f64::max)
 }
 
 fn panel(view: &View, group: &GroupView, run: &RunRecord, selection: &Selection, grid: Grid) -> Panel {
@@ -64,7 +66,11 @@ fn panel(view: &View, group: &GroupView, run: &RunRecord, selection: &Selection,
         Some(one) => (one.goodput_mbps, one.stall_ms),
         None => (run.goodput_mbps, run.stall_ms),
     };
-    let name = if selection.variant.is_some() { group.label.to_owned() } else { group.name() };
+    let name = match (selection.variant.is_some(), selection.pattern.is_some()) {
+        (true, _) => group.label.to_owned(),
+        (false, true) => name_of(group.label, None, group.variant),
+        (false, false) => group.name(),
+    };
     let of = counted(group.valid(), "valid run");
     let chosen = match (run.valid, group.valid()) {
         (false, _) => "not valid".to_owned(),
@@ -76,8 +82,8 @@ fn panel(view: &View, group: &GroupView, run: &RunRecord, selection: &Selection,
         opened,
         path: event.path.clone(),
         tooltip: format!(
-            "subflow {} {} at {}",
-            if opened { "opened" } else { "closed" },
+            "{} {} at {}",
+            subflow_words(event, opened),
             event.path.as_deref().map_or(String::new(), |path| format!("on {path}")),
             duration(t_ms)
         ),
@@ -92,6 +98,18 @@ fn panel(view: &View, group: &GroupView, run: &RunRecord, selection: &Selection,
         subflows: subflows.collect(),
         empty: nothing.then(|| "no byte was delivered".to_owned()),
         series,
+    }
+}
+
+/// What came or went.
+fn subflow_words(event: &Event, opened: bool) -> &'static str {
+    match (event.source, event.kind.as_str(), opened) {
+        (EventSource::Quic, "path-suspended", _) => "path suspended",
+        (EventSource::Quic, "path-resumed", _) => "path resumed",
+        (EventSource::Quic, _, true) => "path opened",
+        (EventSource::Quic, _, false) => "path closed",
+        (_, _, true) => "subflow opened",
+        (_, _, false) => "subflow closed",
     }
 }
 
@@ -121,18 +139,18 @@ impl Layout {
         let plot_height =
             if columns > 1 { 84.0 } else { [190.0, 190.0, 150.0, 124.0, 110.0, 100.0, 92.0][panels.len()] };
         let peak = peak_mbps(view, selection, grid);
-        let (rate_unit, time_unit) = (axis::rate_unit(peak), axis::time_unit(grid.end_ms()));
+        let rate_unit = axis::rate_unit(peak);
         let ticks = if plot_height > 100.0 { 4 } else { 2 };
         let scales = Scales {
-            time: Axis::until(grid.end_ms() / time_unit.1, (plot_width / 70.0) as usize),
-            time_unit,
+            time: TimeScale::until(grid.end_ms(), plot_width),
             rate: Axis::holding(peak / rate_unit.1, ticks),
             rate_unit,
         };
         let plot = Area { x: LEFT, y: 0.0, width: plot_width, height: plot_height };
-        let rows = panels.iter().map(|panel| panel::event_rows(&panel.happenings, plot, &scales).1).max();
+        let rows = panels.iter().map(|panel| event::rows(&panel.happenings, plot, &scales.time).1).max();
         let document = &view.set.document;
         let mut title = document.scenario.name.clone();
+        title += &selection.of_pattern();
         title += match selection.direction {
             Some(Direction::Upload) => ": goodput by path, upload",
             Some(Direction::Download) => ": goodput by path, download",
@@ -147,7 +165,7 @@ impl Layout {
             legend: legend_entries(view, &panels),
             caption: legend::caption_lines(&caption(view, selection, &panels, grid), WIDTH - 40.0),
             lane: panels.iter().any(|panel| !panel.subflows.is_empty()),
-            events_height: rows.unwrap_or(0) as f64 * EVENT_ROW,
+            events_height: rows.unwrap_or(0) as f64 * event::ROW,
             panels,
             scales,
             title,
@@ -194,7 +212,7 @@ impl Layout {
         } else {
             y += rows as f64 * row_height + 14.0;
             let style = TextStyle::new(10.5, crate::palette::MUTED).anchored(Anchor::Middle);
-            let text = format!("time since the first byte of data, {}", self.scales.time_unit.0);
+            let text = format!("time since the first byte of data, {}", self.scales.time.unit.0);
             svg.text((LEFT + (WIDTH - LEFT - RIGHT) / 2.0, y + 8.0), style, &text);
             y += 22.0;
         }
@@ -214,19 +232,17 @@ fn legend_entries(view: &View, panels: &[Panel]) -> Vec<(Mark, String)> {
     if shown(None) {
         entries.push((Mark::Fill(UNATTRIBUTED), "path not known".to_owned()));
     }
+    let is_quic = view.groups.iter().any(|group| group.transport() == Some(Transport::Mpquic));
+    let (opened, closed) = if is_quic {
+        ("subflow or path opened", "subflow or path closed")
+    } else {
+        ("subflow opened", "subflow closed")
+    };
     let marks = [
         (Mark::Hatch, "no byte for 100 ms or more", panels.iter().any(|panel| !panel.silences.is_empty())),
         (Mark::Event, "event of the scenario", panels.iter().any(|panel| !panel.happenings.is_empty())),
-        (
-            Mark::Ring,
-            "subflow opened",
-            panels.iter().any(|panel| panel.subflows.iter().any(|one| one.opened)),
-        ),
-        (
-            Mark::Cross,
-            "subflow closed",
-            panels.iter().any(|panel| panel.subflows.iter().any(|one| !one.opened)),
-        ),
+        (Mark::Ring, opened, panels.iter().any(|panel| panel.subflows.iter().any(|one| one.opened))),
+        (Mark::Cross, closed, panels.iter().any(|panel| panel.subflows.iter().any(|one| !one.opened))),
     ];
     entries.extend(marks.into_iter().filter(|mark| mark.2).map(|(mark, text, _)| (mark, text.to_owned())));
     entries
@@ -235,22 +251,21 @@ fn legend_entries(view: &View, panels: &[Panel]) -> Vec<(Mark, String)> {
 /// What one sees, in numbers; then how it was made.
 fn caption(view: &View, selection: &Selection, panels: &[Panel], grid: Grid) -> Vec<String> {
     let stories = narrative::stories_of(view);
+    let mine = stories.iter().zip(&view.groups).filter(|(_, group)| selection.has(group));
     let told: Vec<String> = match &selection.variant {
-        None => stories.iter().map(narrative::Story::sentence).collect(),
-        // The subtitle names the variant.
-        Some(variant) => {
-            let of_variant = stories.iter().filter(|story| story.variant == *variant);
-            of_variant.map(|story| format!("{} {}", story.label, story.headline)).collect()
-        }
+        None if selection.pattern.is_none() => mine.map(|(story, _)| story.sentence()).collect(),
+        // The title names the pattern, the subtitle the variant.
+        _ => mine.map(|(story, _)| format!("{} {}", story.label, story.headline)).collect(),
     };
     let mut paragraphs = Vec::new();
     if (1..=6).contains(&told.len()) {
         // The stories tell of the run as a whole.
-        let scope = if selection.direction.is_some() && view.directions().len() > 1 {
-            "Both ways together: "
-        } else {
-            ""
-        };
+        let scope =
+            if selection.direction.is_some() && view.directions_of(selection.pattern.as_deref()).len() > 1 {
+                "Both ways together: "
+            } else {
+                ""
+            };
         paragraphs.extend(told.into_iter().map(|sentence| format!("{scope}{sentence}.")));
     }
     let source =
@@ -267,15 +282,19 @@ fn caption(view: &View, selection: &Selection, panels: &[Panel], grid: Grid) -> 
         }
         Some(Attribution::Unknown) => "Grey: no samples say which path brought these bytes.",
     };
-    let wanted =
-        view.groups.iter().filter(|group| selection.variant.as_ref().is_none_or(|one| one == group.variant));
+    let wanted = view.groups.iter().filter(|group| selection.has(group));
     if let Some(more @ 1..) = wanted.count().checked_sub(MOST_PANELS) {
         paragraphs.push(format!("{more} more panels are not shown; the report's table has them."));
     }
+    let main = view
+        .patterns()
+        .into_iter()
+        .find(|pattern| selection.pattern.as_ref().is_none_or(|wanted| wanted == pattern.name));
     paragraphs.push(format!(
         "Height: what the receiving application got, per {}. {split} Each panel is one run, the one of median \
-         goodput.",
-        axis::window(grid.window_ms)
+         {}.",
+        axis::window(grid.window_ms),
+        main.map_or("goodput", |pattern| pattern.main().title)
     ));
     paragraphs
 }

@@ -1,7 +1,8 @@
 //! Several results side by side.
 
 use super::tables::figure;
-use crate::quantity::{NONE, duration, rate, ratio};
+use crate::pattern::{DIP, Figure, Pattern};
+use crate::quantity::{NONE, ratio};
 use crate::view::{GroupView, View, variant_text};
 use maud::{Markup, html};
 use pathbench_record::document::Variant;
@@ -20,7 +21,7 @@ pub(super) fn comparison(views: &[View]) -> Markup {
                         @if let Some(directory) = &view.set.directory { ", " (directory.display()) } }
                 }
             } }
-            @for (title, name, show) in measures() { (table(views, title, name, show)) }
+            @for table in tables(views) { (table) }
             p.muted { "Median over the valid runs, its interval below; × is the ratio of medians to the first result. \
                        An interval that excludes another result's median is the least to ask for before a difference \
                        is believed." }
@@ -28,19 +29,34 @@ pub(super) fn comparison(views: &[View]) -> Markup {
     }
 }
 
-type Measure = (&'static str, &'static str, fn(f64) -> String);
-
-fn measures() -> [Measure; 3] {
-    [
-        ("Goodput", "goodput_mbps", rate),
-        ("Longest stall", "stall_ms", duration),
-        ("Recovery", "recovery_ms", duration),
-    ]
+/// A table per pattern and figure: transports down, results across.
+fn tables(views: &[View]) -> Vec<Markup> {
+    let mut patterns: Vec<Pattern> = Vec::new();
+    for pattern in views.iter().flat_map(View::patterns) {
+        if !patterns.contains(&pattern) {
+            patterns.push(pattern);
+        }
+    }
+    let several = patterns.len() > 1;
+    patterns
+        .into_iter()
+        .flat_map(|pattern| pattern.figures().iter().map(move |figure| (pattern, figure)))
+        .filter(|(_, figure)| figure.name != DIP.name)
+        .map(|(pattern, figure)| {
+            let mut title = figure.title.to_owned();
+            if let Some(first) = title.get(..1).map(str::to_uppercase) {
+                title.replace_range(..1, &first);
+            }
+            let of = if several { format!("{}: {}", pattern.name, figure.title) } else { title };
+            table(views, &of, pattern, *figure)
+        })
+        .collect()
 }
 
-fn table(views: &[View], title: &str, name: &str, show: fn(f64) -> String) -> Markup {
+fn table(views: &[View], title: &str, pattern: Pattern, of: Figure) -> Markup {
     let mut rows: Vec<(&Variant, &str)> = Vec::new();
-    for group in views.iter().flat_map(|view| &view.groups).filter(|group| group.figure(name).is_some()) {
+    let groups = views.iter().flat_map(|view| &view.groups).filter(|group| group.pattern == pattern);
+    for group in groups.filter(|group| group.figure(of.name).is_some()) {
         if !rows.contains(&(group.variant, group.label)) {
             rows.push((group.variant, group.label));
         }
@@ -58,9 +74,12 @@ fn table(views: &[View], title: &str, name: &str, show: fn(f64) -> String) -> Ma
                 } }
                 tbody { @for (variant, label) in rows { tr {
                     th scope="row" { (label) @if !variant.is_empty() { small { (variant_text(variant)) } } }
+                    @let row = Row { variant, label, pattern };
                     @for (index, view) in views.iter().enumerate() {
-                        (figure(find(view, variant, label).and_then(|group| group.figure(name)), show))
-                        @if index > 0 { td.n { (against_first(views, view, (variant, label), name)) } }
+                        @let group = row.find(view);
+                        @let mark = group.map_or("", |group| group.bound_mark(of.name));
+                        (figure(group.and_then(|group| group.figure(of.name)), of.words, mark))
+                        @if index > 0 { td.n { (row.against_first(views, view, of.name)) } }
                     }
                 } } }
             } }
@@ -68,14 +87,26 @@ fn table(views: &[View], title: &str, name: &str, show: fn(f64) -> String) -> Ma
     }
 }
 
-fn find<'a, 'b>(view: &'b View<'a>, variant: &Variant, label: &str) -> Option<&'b GroupView<'a>> {
-    view.groups.iter().find(|group| group.variant == variant && group.label == label)
+/// A label of a pattern in a variant.
+#[derive(Clone, Copy)]
+struct Row<'a> {
+    variant: &'a Variant,
+    label: &'a str,
+    pattern: Pattern<'a>,
 }
 
-fn against_first(views: &[View], view: &View, (variant, label): (&Variant, &str), name: &str) -> String {
-    let median = |view: &View| find(view, variant, label).and_then(|group| group.median(name));
-    match (views.first().and_then(median), median(view)) {
-        (Some(first), Some(own)) if first > 0.0 => ratio(own / first),
-        _ => NONE.to_owned(),
+impl Row<'_> {
+    fn find<'a, 'b>(&self, view: &'b View<'a>) -> Option<&'b GroupView<'a>> {
+        view.groups.iter().find(|group| {
+            group.variant == self.variant && group.label == self.label && group.pattern == self.pattern
+        })
+    }
+
+    fn against_first(&self, views: &[View], view: &View, name: &str) -> String {
+        let median = |view: &View| self.find(view).and_then(|group| group.median(name));
+        match (views.first().and_then(median), median(view)) {
+            (Some(first), Some(own)) if first > 0.0 => ratio(own / first),
+            _ => NONE.to_owned(),
+        }
     }
 }

@@ -1,7 +1,9 @@
 //! The report as one HTML page that needs nothing else: no script, no font, no picture from elsewhere.
 
 mod across;
+mod overview;
 mod run;
+mod server;
 mod tables;
 
 use crate::ResultSet;
@@ -80,10 +82,11 @@ fn result(view: &View, figures: &[Named], number: Option<usize>) -> Markup {
                 p.lead { (document.scenario.description) }
                 (facts(view))
             }
+            (server::servers(view))
+            (server::reachability(view))
             (findings(view))
-            @for figure in figures {
-                figure { (PreEscaped(figure.svg.to_string())) }
-            }
+            (overview::overview(view))
+            (drawn(figures))
             (tables::results(view))
             (tables::paths(view))
             (tables::expectations(view))
@@ -96,14 +99,32 @@ fn result(view: &View, figures: &[Named], number: Option<usize>) -> Markup {
     }
 }
 
+/// The figures, under the name of their pattern where there are several.
+fn drawn(figures: &[Named]) -> Markup {
+    let mut last = None;
+    let parts = figures.iter().map(|figure| {
+        let heading = figure.pattern.as_ref().filter(|pattern| last != Some(*pattern));
+        last = figure.pattern.as_ref();
+        html! {
+            @if let Some(pattern) = heading { h2 { "Pattern " (pattern) } }
+            figure { (PreEscaped(figure.svg.to_string())) }
+        }
+    });
+    html! { @for part in parts { (part) } }
+}
+
 fn facts(view: &View) -> Markup {
     let document = &view.set.document;
     let invalid = document.runs.iter().filter(|run| !run.valid).count();
+    let patterns: Vec<&str> = view.patterns().into_iter().map(|pattern| pattern.name).collect();
     html! {
         p.facts {
             span { (counted(document.runs.len() as u32, "run")) }
             @if invalid > 0 { span.bad { (invalid) " not valid" } }
-            @if let Some(run) = document.runs.first() { span { "pattern " (run.pattern) } }
+            @if !patterns.is_empty() {
+                span { @if patterns.len() > 1 { "patterns " } @else { "pattern " } (patterns.join(", ")) }
+            }
+            @if let Some(note) = narrative::encryption(view) { span.mixed { (note) } }
             span { "seed " (document.seed) }
             @if !document.host.kernel.is_empty() { span { "Linux " (document.host.kernel) } }
             @if !document.host.started.is_empty() { span { (document.host.started) } }
@@ -173,8 +194,7 @@ fn finding(story: &Story) -> Markup {
     html! {
         div.finding.(class) {
             p { span.sign { (sign) } " " b { (story.label) }
-                @if !story.variant.is_empty() { " (" (crate::view::variant_text(&story.variant)) ")" }
-                " " (story.headline) "." }
+                (story.aside()) " " (story.headline) "." }
             @if !story.details.is_empty() {
                 ul { @for detail in &story.details { li { (detail) } } }
             }
@@ -261,12 +281,24 @@ fn definitions() -> Markup {
         ),
         ("Gave up after", "for a run that did not complete: how long the application waited without a byte."),
         (
+            "Delay",
+            "of a message: from the moment it is due, on a grid that never slips, to its acknowledgement. Percentiles are nearest-rank over all messages; one never acknowledged counts with the time to the end of the run, and ≥ marks figures that rest on such messages.",
+        ),
+        (
+            "Round trip",
+            "of a ping: request handed over to answer received, the median of those answered; lost ones are counted beside it.",
+        ),
+        (
+            "Completion",
+            "from before the connection is opened to the last byte received and found right. Handshake: the first part of it.",
+        ),
+        (
             "Share",
-            "a path's part of all payload bytes that arrived over any path. A path counts as used from 1 % on.",
+            "a path's part of all payload bytes that arrived over any path (quic, mpquic: of UDP payload). A path counts as used from 1 % on.",
         ),
         (
             "Multipath used",
-            "by the kernel's own word: negotiated, not fallen back, and at least two paths that count as used.",
+            "by the word of the kernel, or of QUIC's transport parameters: negotiated, not fallen back, and at least two paths that count as used.",
         ),
         (
             "Valid",
@@ -283,7 +315,7 @@ fn definitions() -> Markup {
             dl { @for (term, meaning) in terms { dt { (term) } dd { (meaning) } } }
             p { "In full: " code { "docs/metrics.md" } " in Pathbench's sources. The records behind every figure lie \
                  beside this report: " code { "run.json" } ", " code { "samples.jsonl" } ", "
-                code { "events.jsonl" } " and " code { "delivery.jsonl" } "." }
+                code { "events.jsonl" } ", " code { "delivery.jsonl" } " and " code { "messages.jsonl" } "." }
         }
     }
 }

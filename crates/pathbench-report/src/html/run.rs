@@ -3,10 +3,11 @@
 use super::mark;
 use super::tables::{path_cells, path_name, path_titles, share_bar};
 use crate::narrative;
+use crate::pattern::bound_mark;
 use crate::quantity::{NONE, duration, percent, rate};
 use crate::view::{View, value_text, variant_text};
 use maud::{Markup, html};
-use pathbench_record::document::RunRecord;
+use pathbench_record::document::{DelayRecord, RunRecord};
 use pathbench_record::event::{Event, EventSource};
 use pathbench_record::sample::Side;
 use std::collections::BTreeSet;
@@ -31,7 +32,7 @@ pub(super) fn runs(view: &View) -> Markup {
 fn one(view: &View, run: &RunRecord) -> Markup {
     html! {
         details {
-            summary { (mark(run.valid && run.completed)) " " b { (run.id) } " – " (in_short(run)) }
+            summary { (mark(run.valid && run.completed)) " " b { (run.id) } " – " (in_short(run, view.patterns().len() > 1)) }
             div.inside {
                 (reasons(run))
                 (directions(run))
@@ -52,7 +53,23 @@ fn one(view: &View, run: &RunRecord) -> Markup {
     }
 }
 
-fn in_short(run: &RunRecord) -> String {
+/// What a pattern's application felt, in few words.
+fn application(run: &RunRecord) -> Vec<String> {
+    let ping = run.ping.as_ref().map(|ping| {
+        let median = ping.median_ms.map_or("no answer".to_owned(), duration);
+        if ping.lost > 0 { format!("{median}, {} of {} lost", ping.lost, ping.sent) } else { median }
+    });
+    let delay = run.delay_ms.as_ref().map(|delay| {
+        let of = |figure: &str, ms: f64| format!("{}{}", bound_mark(delay, figure), duration(ms));
+        format!("p95 {}, slowest {}", of("delay_p95_ms", delay.p95), of("delay_max_ms", delay.max))
+    });
+    let late = run.delay_ms.as_ref().filter(|delay| delay.late > 0);
+    let late = late.map(|delay| format!("{} of {} never acknowledged", delay.late, delay.messages));
+    let completion = run.completion_ms.map(|ms| format!("completed in {}", duration(ms)));
+    [ping, delay, late, completion].into_iter().flatten().collect()
+}
+
+fn in_short(run: &RunRecord, several_patterns: bool) -> String {
     let mut parts = vec![run.label.clone()];
     if !run.variant.is_empty() {
         parts.push(variant_text(&run.variant));
@@ -60,8 +77,15 @@ fn in_short(run: &RunRecord) -> String {
     if !run.valid {
         parts.push("not valid".to_owned());
     }
-    parts.extend(run.goodput_mbps.map(rate));
-    parts.extend(run.stall_ms.map(|stall| format!("stall {}", duration(stall))));
+    if several_patterns {
+        parts.push(run.pattern.clone());
+    }
+    parts.extend(application(run));
+    // Of messages there are too few for goodput to say anything.
+    if run.delay_ms.is_none() && run.ping.is_none() {
+        parts.extend(run.goodput_mbps.map(rate));
+        parts.extend(run.stall_ms.map(|stall| format!("stall {}", duration(stall))));
+    }
     parts.extend(run.recovery_ms.map(|recovery| format!("recovery {}", duration(recovery))));
     if !run.completed {
         parts.push("did not complete".to_owned());
@@ -80,6 +104,10 @@ fn reasons(run: &RunRecord) -> Markup {
                 @if let Some(total) = run.multipath.subflows_total { " Subflows ever opened: " (total) "." }
             }
         }
+        @if let Some(server) = &run.server { p { "Server " (server) "." } }
+        @if run.encrypted { p { "Encrypted: " (narrative::encryption_of(run)) "." } }
+        @if let Some(handshake) = run.handshake_ms { p { "Handshake " (duration(handshake)) "." } }
+        @for change in &run.touched_by { p.bad { "The network changed by itself: " (sentence(change)) } }
         @for note in &run.notes { p { (note) } }
         @for link in run.links.iter().filter(|link| !link.within_tolerance) {
             p.bad { "Link " (link.name) " was off: " (link.deviations.join("; ")) }
@@ -95,16 +123,39 @@ fn sentence(text: &str) -> String {
 
 fn directions(run: &RunRecord) -> Markup {
     html! {
+        @let delays = run.directions.iter().any(|one| one.delay_ms.is_some());
         @if run.directions.len() > 1 {
             h3 { "Directions" }
             table.narrow {
-                thead { tr { th { "direction" } th.n { "goodput" } th.n { "delivered" } th.n { "longest stall" } } }
+                thead { tr {
+                    th { "direction" } th.n { "goodput" } th.n { "delivered" } th.n { "longest stall" }
+                    @if delays { @for title in DELAY_TITLES { th.n { (title) } } }
+                } }
                 tbody { @for one in &run.directions { tr {
                     th scope="row" { (one.direction.name()) }
                     td.n { (one.goodput_mbps.map_or(NONE.to_owned(), rate)) }
                     td.n { (crate::quantity::bytes(one.delivered_bytes)) }
                     td.n { (one.stall_ms.map_or(NONE.to_owned(), duration)) }
+                    @if delays { (delay_cells(one.delay_ms.as_ref())) }
                 } } }
+            }
+        }
+    }
+}
+
+const DELAY_TITLES: [&str; 6] = ["messages", "never acknowledged", "delay p50", "p95", "p99", "max"];
+
+fn delay_cells(delay: Option<&DelayRecord>) -> Markup {
+    html! {
+        @match delay {
+            None => { @for _ in DELAY_TITLES { td.n { (NONE) } } }
+            Some(delay) => {
+                td.n { (delay.messages) }
+                td.n { span.bad[delay.late > 0] { (delay.late) } }
+                @for (figure, ms) in [
+                    ("delay_p50_ms", delay.p50), ("delay_p95_ms", delay.p95),
+                    ("delay_p99_ms", delay.p99), ("delay_max_ms", delay.max),
+                ] { td.n { (bound_mark(delay, figure)) (duration(ms)) } }
             }
         }
     }

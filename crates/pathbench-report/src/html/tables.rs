@@ -2,50 +2,73 @@
 
 use super::mark;
 use crate::palette::Colour;
-use crate::quantity::{NONE, bit_rate, bounds, bytes, duration, percent, plain, rate, spread};
+use crate::pattern::{Figure, Kind, Pattern};
+use crate::quantity::{NONE, bit_rate, bounds, bytes, duration, percent, plain, spread};
 use crate::view::{GroupView, View, variant_text};
 use maud::{Markup, html};
-use pathbench_record::document::{Distribution, LinkFigures, LinkMeasurement, LinkRecord, PathRecord};
+use pathbench_record::document::{
+    Distribution, LinkFigures, LinkMeasurement, LinkRecord, PathRecord, RunRecord,
+};
 
-/// Medians per variant × label.
+/// Medians per variant × label, a table per pattern.
 pub(super) fn results(view: &View) -> Markup {
+    let patterns = view.patterns();
     html! {
-        @if !view.groups.is_empty() {
+        @for pattern in &patterns {
             section {
-                h2 { "Results" }
-                div.scroll { table {
-                    thead { tr {
-                        th { "transport" } th.n { "completed" } th.n { "multipath" } th { "goodput" } th { "dip" }
-                        th { "longest stall" } th { "recovery" } th { "gave up after" }
-                    } }
-                    tbody { (result_rows(view)) }
-                } }
-                p.muted { "Median over the valid runs; below it the 95 % interval of the median, or lowest and \
-                           highest value for fewer than six runs." }
+                h2 { "Results" @if patterns.len() > 1 { ", " (pattern.name) } }
+                div.scroll { (of_pattern(view, *pattern)) }
             }
+        }
+        @if !patterns.is_empty() {
+            p.muted { "Median over the valid runs; below it the 95 % interval of the median, or lowest and \
+                       highest value for fewer than six runs." }
         }
     }
 }
 
-fn result_rows(view: &View) -> Markup {
+/// The figures of a pattern that its runs have; goodput and what comes of it are always there for iperf.
+fn of_pattern<'a>(view: &View<'a>, pattern: Pattern<'a>) -> Markup {
+    let used = |figure: &&Figure| {
+        pattern.kind == Kind::Iperf
+            || view.of_pattern(pattern).any(|group| group.figure(figure.name).is_some())
+    };
+    let figures: Vec<&Figure> = pattern.figures().iter().filter(used).collect();
     let mut last = None;
-    let rows = view.groups.iter().map(|group| {
+    let rows = view.of_pattern(pattern).map(|group| {
         let is_new = last != Some(group.variant) && !group.variant.is_empty();
         last = Some(group.variant);
         html! {
-            @if is_new { tr.variant { td colspan="8" { (variant_text(group.variant)) } } }
-            (result_row(group))
+            @if is_new { tr.variant { td colspan=(figures.len() + 4) { (variant_text(group.variant)) } } }
+            (result_row(group, &figures))
         }
     });
-    html! { @for row in rows { (row) } }
+    let rows: Vec<Markup> = rows.collect();
+    html! {
+        table {
+            thead { tr {
+                th { "transport" } th.n { "completed" } th.n { "multipath" }
+                @for figure in &figures { th { (figure.title) } }
+                th { (lost_title(pattern)) }
+            } }
+            tbody { @for row in rows { (row) } }
+        }
+    }
 }
 
-fn result_row(group: &GroupView) -> Markup {
+/// What the last column counts: what did not get through.
+const fn lost_title(pattern: Pattern) -> &'static str {
+    match pattern.kind {
+        Kind::Ping => "lost",
+        Kind::Interactive => "never acknowledged",
+        Kind::Iperf | Kind::Bulk => "gave up after",
+    }
+}
+
+fn result_row(group: &GroupView, figures: &[&Figure]) -> Markup {
     let (valid, completed) = (group.valid(), group.completed());
     let invalid = group.runs.len() as u32 - valid;
     let used = group.valid_runs().filter(|run| run.multipath.used).count() as u32;
-    let hung: Vec<f64> =
-        group.valid_runs().filter(|run| !run.completed).filter_map(|run| run.hung_ms).collect();
     html! {
         tr {
             th scope="row" { (group.label) }
@@ -54,23 +77,41 @@ fn result_row(group: &GroupView) -> Markup {
                 @if invalid > 0 { small { (invalid) " not valid" } }
             }
             td.n {
-                @if group.is_multipath() { span.bad[used < valid] { (used) " of " (valid) } } @else { (NONE) }
+                @if group.is_multipath() {
+                    span.bad[used < valid && !group.pattern.is_of_messages()] { (used) " of " (valid) }
+                } @else { (NONE) }
             }
-            (figure(group.figure("goodput_mbps"), rate))
-            (figure(group.figure("dip"), percent))
-            (figure(group.figure("stall_ms"), duration))
-            (figure(group.figure("recovery_ms"), duration))
-            td { @match spread(&hung, duration) { Some(text) => { span.bad { (text) } } None => { (NONE) } } }
+            @for one in figures { (figure(group.figure(one.name), one.words, group.bound_mark(one.name))) }
+            td { @match lost(group) { Some(text) => { span.bad { (text) } } None => { (NONE) } } }
         }
     }
 }
 
-/// A median with its interval under it.
-pub(super) fn figure(found: Option<&Distribution>, show: fn(f64) -> String) -> Markup {
+/// What of a group's traffic did not get through, in words.
+fn lost(group: &GroupView) -> Option<String> {
+    let sum = |of: &dyn Fn(&RunRecord) -> Option<(u32, u32)>| {
+        let sums = group.valid_runs().filter_map(of);
+        let (lost, all) =
+            sums.fold((0_u32, 0_u32), |(lost, all), (l, a)| (lost.saturating_add(l), all.saturating_add(a)));
+        (lost > 0).then(|| format!("{lost} of {all}"))
+    };
+    match group.pattern.kind {
+        Kind::Ping => sum(&|run| run.ping.as_ref().map(|ping| (ping.lost, ping.sent))),
+        Kind::Interactive => sum(&|run| run.delay_ms.as_ref().map(|delay| (delay.late, delay.messages))),
+        Kind::Iperf | Kind::Bulk => {
+            let hung: Vec<f64> =
+                group.valid_runs().filter(|run| !run.completed).filter_map(|run| run.hung_ms).collect();
+            spread(&hung, duration)
+        }
+    }
+}
+
+/// A median with its interval under it; `mark` stands before it.
+pub(super) fn figure(found: Option<&Distribution>, show: fn(f64) -> String, mark: &str) -> Markup {
     html! {
         td {
             @if let Some(found) = found {
-                (show(found.median))
+                (mark) (show(found.median))
                 @if found.n > 1 {
                     @let [low, high] = found.ci95.unwrap_or([found.min, found.max]);
                     @let bounds = bounds(low, high, found.median, show);
@@ -145,7 +186,10 @@ pub(super) fn path_cells(view: &View, path: &PathRecord, share: f64) -> Markup {
         td style="white-space:nowrap" { (share_bar(view, &path.name, share)) }
         td.n { (bytes(path.bytes_delivered)) }
         td.n { (bytes(path.bytes_sent)) }
-        td.n { (bytes(path.retransmitted_bytes)) }
+        td.n {
+            (bytes(path.retransmitted_bytes))
+            @if let Some(lost) = path.lost_bytes { small { (bytes(lost)) " lost" } }
+        }
         td.n { @if path.rtt_ms > 0.0 { (duration(path.rtt_ms)) } @else { (NONE) } }
         td.n { (or_none(path.mss_bytes)) }
         td.n { (or_none(path.pmtu_bytes)) }

@@ -11,21 +11,42 @@ pub(crate) struct Happening {
     pub(crate) path: Option<String>,
 }
 
-/// What the scenario did during a run, in order.
-pub(crate) fn happenings(data: &RunData) -> Vec<Happening> {
-    let shown = data.scenario_events().filter(|event| event.t_ms >= 0.0);
-    shown.map(|one| Happening { t_ms: one.t_ms, label: event_label(one), path: one.path.clone() }).collect()
+/// Whether an event takes something away from a path.
+pub(crate) fn is_disruption(event: &Event) -> bool {
+    pathbench_record::metrics::is_disruptive(&event.kind)
 }
 
-/// Subflows that came (`true`) and went (`false`) by the word of the kernel's path manager.
+/// Network changes beyond this are not marked one by one.
+const MOST_CHANGES: usize = 12;
+
+/// What the scenario did during a run, in order; without a scenario, what the kernel told of its links.
+pub(crate) fn happenings(data: &RunData) -> Vec<Happening> {
+    let of = |source: EventSource| {
+        data.events.iter().copied().filter(move |event| event.source == source && event.t_ms >= 0.0)
+    };
+    let mut shown: Vec<&Event> = of(EventSource::Scenario).collect();
+    if shown.is_empty() {
+        shown = of(EventSource::Link).take(MOST_CHANGES).collect();
+    }
+    shown
+        .into_iter()
+        .map(|one| Happening { t_ms: one.t_ms, label: event_label(one), path: one.path.clone() })
+        .collect()
+}
+
+/// Subflows and QUIC paths that came (`true`) and went (`false`) by the word of the kernel's path manager and of the
+/// QUIC connection. A path that is suspended for its silence went, too, for no data goes there.
 ///
 /// Both hosts report the same subflow; the second report of the same kind on the same path within 50 ms is left out.
 pub(crate) fn subflow_marks<'a>(data: &RunData<'a>) -> Vec<(f64, bool, &'a Event)> {
     let mut marks: Vec<(f64, bool, &Event)> = Vec::new();
-    for event in data.events.iter().copied().filter(|event| event.source == EventSource::Mptcp) {
-        let opened = match event.kind.as_str() {
-            "SUB_ESTABLISHED" => true,
-            "SUB_CLOSED" => false,
+    for event in &data.events {
+        let opened = match (event.source, event.kind.as_str()) {
+            (EventSource::Mptcp, "SUB_ESTABLISHED")
+            | (EventSource::Quic, "path-established" | "path-resumed") => true,
+            (EventSource::Mptcp, "SUB_CLOSED") | (EventSource::Quic, "path-abandoned" | "path-suspended") => {
+                false
+            }
             _ => continue,
         };
         let same = |(t_ms, kind, known): &&(f64, bool, &Event)| {

@@ -2,13 +2,18 @@
 //!
 //! The terminal summary, the report and the captions of the figures all take their words from here.
 
+mod application;
+mod encryption;
 mod happening;
+mod reachability;
 mod restoration;
 mod traffic;
 mod verdict;
 
-pub(crate) use happening::{Happening, happenings, subflow_marks};
+pub(crate) use encryption::{encryption, encryption_of};
+pub(crate) use happening::{Happening, happenings, is_disruption, subflow_marks};
 pub use happening::{event_label, event_sentence};
+pub(crate) use reachability::{barriers, reachability, why_unreachable};
 pub use restoration::{Fate, Restoration};
 pub(crate) use traffic::traffic;
 pub(crate) use verdict::verdicts;
@@ -19,6 +24,7 @@ use crate::quantity::{self, counted, duration, percent, rate, ratio};
 use crate::series::MARKED_SILENCE_MS;
 use crate::view::{GroupView, View, variant_text};
 use pathbench_record::document::{Distribution, Impact, RunRecord, Variant};
+use pathbench_record::transport::Transport;
 
 /// Whether a story is a happy one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,6 +44,8 @@ pub struct Story {
     pub variant: Variant,
     /// The transport label.
     pub label: String,
+    /// The pattern, where the result has several.
+    pub pattern: Option<String>,
     /// How it went.
     pub tone: Tone,
     /// The finding, without the label in front: `kept going at 1.37 Gbit/s: longest stall 210 ms`.
@@ -50,12 +58,15 @@ impl Story {
     /// The finding as a sentence of its own: `mptcp kept going at …`.
     #[must_use]
     pub fn sentence(&self) -> String {
-        let variant = if self.variant.is_empty() {
-            String::new()
-        } else {
-            format!(" ({})", variant_text(&self.variant))
-        };
-        format!("{}{variant} {}", self.label, self.headline)
+        format!("{}{} {}", self.label, self.aside(), self.headline)
+    }
+
+    /// What stands in brackets behind the label: ` (ping, wlan.rate=50mbit)`, or nothing.
+    #[must_use]
+    pub fn aside(&self) -> String {
+        let variant = (!self.variant.is_empty()).then(|| variant_text(&self.variant));
+        let parts: Vec<String> = self.pattern.iter().cloned().chain(variant).collect();
+        if parts.is_empty() { String::new() } else { format!(" ({})", parts.join(", ")) }
     }
 }
 
@@ -100,9 +111,28 @@ fn story(view: &View, group: &GroupView) -> Story {
     let mut details = Vec::new();
     details.extend(completion(group));
     details.extend(comparison(view, group));
+    details.extend(application::details(view, group));
     details.extend(restoration::sentences(view, group));
+    details.extend(touched(group));
     details.extend(errors(group));
-    Story { variant: group.variant.clone(), label: group.label.to_owned(), tone, headline, details }
+    Story {
+        variant: group.variant.clone(),
+        label: group.label.to_owned(),
+        pattern: group.said_pattern().map(str::to_owned),
+        tone,
+        headline,
+        details,
+    }
+}
+
+/// Network changes that nobody ordered and that fell into runs of the group.
+fn touched(group: &GroupView) -> Option<String> {
+    let touched: Vec<&RunRecord> = group.valid_runs().filter(|run| !run.touched_by.is_empty()).collect();
+    let first = touched.first()?.touched_by.first()?;
+    let runs = counted(touched.len() as u32, "run");
+    Some(format!(
+        "the network changed by itself during {runs}: {first}; the figures of such runs tell of that, too"
+    ))
 }
 
 /// The one sentence on a group.
@@ -119,8 +149,13 @@ fn finding(view: &View, group: &GroupView) -> (Tone, String) {
     if completed < valid {
         return (Tone::Bad, incomplete(group, valid, completed));
     }
-    let (tone, text) = through(view, group);
-    let unused = group.valid_runs().filter(|run| run.multipath.requested && !run.multipath.used).count();
+    let (tone, text) = application::through(view, group).unwrap_or_else(|| through(view, group));
+    // Messages are few: which path takes them is up to the scheduler, as long as multipath was agreed on.
+    let failed = |run: &&RunRecord| {
+        let good = run.multipath.used || (group.pattern.is_of_messages() && run.multipath.negotiated);
+        run.multipath.requested && !good
+    };
+    let unused = group.valid_runs().filter(failed).count();
     if unused > 0 {
         let runs =
             if unused as u32 == valid { String::new() } else { format!(" in {unused} of {valid} runs") };
@@ -196,14 +231,28 @@ fn with_bounds(found: &Distribution) -> String {
     format!("{}{bounds}", duration(found.median))
 }
 
-/// The label bound to one path that did best in the same variant, and how many times its goodput this group has.
-fn best_single_path<'a>(view: &View<'a>, group: &GroupView) -> Option<(&'a str, f64)> {
+/// The label on one path that did best in the same variant and pattern, and how many times its goodput this group has.
+fn best_single_path<'a>(view: &View<'a>, group: &GroupView<'a>) -> Option<(&'a str, f64)> {
     let own = group.median("goodput_mbps").filter(|_| group.is_multipath())?;
-    let others = view.groups.iter().filter(|one| one.variant == group.variant && !one.is_multipath());
-    let complete = others.filter(|one| one.valid() > 0 && one.completed() == one.valid());
-    let rated = complete.filter_map(|one| Some((one.label, one.median("goodput_mbps")?)));
-    let (label, best) = rated.filter(|(_, goodput)| *goodput > 0.0).max_by(|a, b| a.1.total_cmp(&b.1))?;
+    let rated = single_paths(view, group)
+        .into_iter()
+        .filter_map(|one| Some((one.label, one.median("goodput_mbps").filter(|mbps| *mbps > 0.0)?)));
+    let (label, best) = rated.max_by(|a, b| a.1.total_cmp(&b.1))?;
     Some((label, own / best))
+}
+
+/// The groups on one path that this one compares with, all of whose runs completed: those of its own family (mpquic
+/// with quic, mptcp with tcp) where there are any, so that the difference is the second path and nothing else.
+fn single_paths<'a, 'b>(view: &'b View<'a>, group: &GroupView<'a>) -> Vec<&'b GroupView<'a>> {
+    let is_quic = |one: &GroupView| matches!(one.transport(), Some(Transport::Quic | Transport::Mpquic));
+    let others: Vec<&GroupView> = view
+        .of_pattern(group.pattern)
+        .filter(|one| one.variant == group.variant && !one.is_multipath())
+        .filter(|one| one.valid() > 0 && one.completed() == one.valid())
+        .collect();
+    let family: Vec<&GroupView> =
+        others.iter().copied().filter(|one| is_quic(one) == is_quic(group)).collect();
+    if family.is_empty() { others } else { family }
 }
 
 fn completion(group: &GroupView) -> Option<String> {
@@ -212,10 +261,11 @@ fn completion(group: &GroupView) -> Option<String> {
         return None;
     }
     let mut parts = vec![format!("completed in {} of {}", group.completed(), counted(valid, "valid run"))];
-    if let Some(found) = group.figure("goodput_mbps") {
-        let bounds = quantity::bounds(found.min, found.max, found.median, rate);
+    let main = group.pattern.main();
+    if let Some(found) = group.figure(main.name) {
+        let bounds = quantity::bounds(found.min, found.max, found.median, main.words);
         let bounds = if bounds.is_empty() { bounds } else { format!(" ({bounds})") };
-        parts.push(format!("goodput {}{bounds}", rate(found.median)));
+        parts.push(format!("{} {}{bounds}", main.title, (main.words)(found.median)));
     }
     let invalid = group.runs.len() as u32 - valid;
     if invalid > 0 {

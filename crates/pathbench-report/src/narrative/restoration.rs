@@ -6,10 +6,14 @@ use crate::view::{GroupView, RunData, View};
 use pathbench_record::document::RunRecord;
 use pathbench_record::event::{Direction, Event};
 use pathbench_record::sample::{PathState, Sample, Side};
+use pathbench_record::transport::Transport;
 use std::collections::BTreeMap;
 
 /// Growth of a byte counter up to this is no traffic: the kernel counts SYN and FIN as a byte each.
 const CONTROL_BYTES: f64 = 2.0;
+
+/// The same on a QUIC path, whose counters have heartbeats, path validation and probes for its MTU in them.
+const QUIC_CONTROL_BYTES: f64 = 64_000.0;
 
 /// What became of a path after the event that brought it back.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -118,7 +122,9 @@ fn first_growth(on_path: &[&Sample], side: Side, at_ms: f64) -> Option<(f64, boo
         let total = |t_ms: f64| series.at(t_ms).values().sum::<f64>();
         let before = before_ms.map_or(0.0, total);
         let times = of_side().map(|line| line.t_ms).filter(|t_ms| *t_ms > at_ms);
-        let grown = times.into_iter().find(|t_ms| total(*t_ms) > before + CONTROL_BYTES);
+        let is_quic = on_path.iter().any(|line| line.figures.path_id.is_some());
+        let control = if is_quic { QUIC_CONTROL_BYTES } else { CONTROL_BYTES };
+        let grown = times.into_iter().find(|t_ms| total(*t_ms) > before + control);
         first = first.into_iter().chain(grown).min_by(f64::total_cmp);
     }
     let t_ms = first?;
@@ -146,6 +152,12 @@ fn last_of_each_subflow<'a>(run: &RunRecord, on_path: &[&'a Sample]) -> Vec<&'a 
 
 /// What to say of a group's returns: one sentence per path and event.
 pub(crate) fn sentences(view: &View, group: &GroupView) -> Vec<String> {
+    let is_quic = matches!(group.transport(), Some(Transport::Quic | Transport::Mpquic));
+    let sampled = group.valid_runs().any(|run| !view.data(run).samples.is_empty());
+    if !sampled || (is_quic && group.pattern.is_of_messages()) {
+        // Messages and heartbeats of a QUIC path cannot be told apart by its counters.
+        return Vec::new();
+    }
     let mut returns: BTreeMap<(String, usize), Vec<Restoration>> = BTreeMap::new();
     for run in group.valid_runs() {
         let mut count: BTreeMap<String, usize> = BTreeMap::new();
@@ -155,10 +167,10 @@ pub(crate) fn sentences(view: &View, group: &GroupView) -> Vec<String> {
             *nth += 1;
         }
     }
-    returns.values().filter_map(|all| sentence(all)).collect()
+    returns.values().filter_map(|all| sentence(all, is_quic)).collect()
 }
 
-fn sentence(all: &[Restoration]) -> Option<String> {
+fn sentence(all: &[Restoration], is_quic: bool) -> Option<String> {
     let first = all.first()?;
     let (path, event) = (&first.path, event_words(&first.kind));
     let mut after = Vec::new();
@@ -169,8 +181,8 @@ fn sentence(all: &[Restoration]) -> Option<String> {
             on_new += usize::from(new_subflow);
         }
     }
-    let by = if on_new > 0 && on_new == after.len() { ", on a new subflow" } else { "" };
-    let reason = all.iter().find_map(|one| reason(one.fate));
+    let by = if on_new > 0 && on_new == after.len() { on_a_new(is_quic) } else { "" };
+    let reason = all.iter().find_map(|one| if is_quic { quic_reason(one.fate) } else { reason(one.fate) });
     let watched: Vec<f64> = all.iter().map(|one| one.watched_ms).collect();
     match (spread(&after, duration), reason) {
         (Some(after), None) => Some(format!("traffic was back on {path} {after} after it {event}{by}")),
@@ -192,6 +204,23 @@ fn event_words(kind: &str) -> &'static str {
         "restore" => "was restored",
         "add-address" => "got its address back",
         _ => "came up",
+    }
+}
+
+const fn on_a_new(is_quic: bool) -> &'static str {
+    if is_quic { ", on a new QUIC path" } else { ", on a new subflow" }
+}
+
+/// Why traffic did not return to a path of an mpquic connection.
+fn quic_reason(fate: Fate) -> Option<String> {
+    match fate {
+        Fate::CameBack { .. } => None,
+        Fate::BackOff { rto_ms } => {
+            Some(format!("the path was still waiting for an answer to its probes (PTO {})", duration(rto_ms)))
+        }
+        Fate::Closed => Some("its QUIC path had been abandoned and was not opened again".to_owned()),
+        Fate::Idle => Some("a QUIC path was open, but the scheduler gave it nothing to carry".to_owned()),
+        Fate::Absent => Some("the connection had no QUIC path on it".to_owned()),
     }
 }
 

@@ -26,7 +26,8 @@ pub(crate) fn traffic(run: &RunRecord) -> String {
         first = vec!["both ways at once".to_owned()];
     }
     first.extend(number("duration_ms").map(|ms| format!("for {}", plain(&duration(ms)))));
-    first.extend(number("bytes").map(|count| format!("of {} per stream", plain(&bytes(count as u64)))));
+    let each = if run.pattern == "bulk" { "" } else { " per stream" };
+    first.extend(number("bytes").map(|count| format!("of {}{each}", plain(&bytes(count as u64)))));
     let mut parts = vec![first.join(" ")];
     for (key, value) in asked {
         let figure = value.as_f64().unwrap_or_default();
@@ -35,11 +36,18 @@ pub(crate) fn traffic(run: &RunRecord) -> String {
             "congestion" => Some(value_text(value)),
             "streams" if value == 1 => None,
             "streams" => Some(counted(figure as u32, "stream")),
-            "omit_ms" if figure == 0.0 => None,
+            "omit_ms" | "warm_up" if figure == 0.0 => None,
             "omit_ms" => Some(format!("the first {} left out", plain(&duration(figure)))),
             "patience_ms" if figure == USUAL_PATIENCE_MS => None,
             "patience_ms" => Some(format!("gives up after {} without progress", plain(&duration(figure)))),
             "rate_bps" => Some(format!("at most {} per stream", plain(&bit_rate(figure as u64)))),
+            "count" => Some(counted(figure as u32, "request")),
+            "warm_up" => Some(format!("{} before them", value_text(value))),
+            "interval_ms" => Some(format!("one each {}", plain(&duration(figure)))),
+            "request_bytes" => Some(format!("requests of {}", plain(&bytes(figure as u64)))),
+            "response_bytes" => Some(format!("answers of {}", plain(&bytes(figure as u64)))),
+            "timeout_ms" => Some(format!("lost after {}", plain(&duration(figure)))),
+            "linger_ms" => Some(format!("waits {} for the last", plain(&duration(figure)))),
             _ => Some(format!("{key} {}", value_text(value))),
         });
     }
@@ -52,8 +60,12 @@ mod tests {
     use serde_json::json;
 
     fn words(asked: &Value, variant: &Value) -> String {
+        of_pattern("iperf", asked, variant)
+    }
+
+    fn of_pattern(pattern: &str, asked: &Value, variant: &Value) -> String {
         let run = json!({
-            "id": "01", "variant": variant, "transport": "tcp", "label": "tcp", "pattern": "iperf", "repetition": 1,
+            "id": "01", "variant": variant, "transport": "tcp", "label": "tcp", "pattern": pattern, "repetition": 1,
             "valid": true, "completed": true, "delivered_bytes": 0, "duration_ms": 0.0, "paths": [], "directions": [],
             "multipath": { "requested": false, "negotiated": false, "used": false, "reason": "", "paths_used": 1 },
             "parameters": { "asked": asked, "in_force": {} },
@@ -73,6 +85,24 @@ mod tests {
             words(&unusual, &json!({})),
             "both ways at once of 5 MB per stream, new_key true, the first 500 ms left out, \
              gives up after 3 s without progress, at most 2 Mbit/s per stream, 4 streams"
+        );
+    }
+
+    #[test]
+    fn patterns_of_messages_read_as_a_person_would_say_it() {
+        let ping = json!({ "count": 5, "warm_up": 1, "interval_ms": 100.0, "request_bytes": 10, "response_bytes": 10,
+            "timeout_ms": 3000.0 });
+        assert_eq!(
+            of_pattern("ping", &ping, &json!({})),
+            "ping, 5 requests, one each 100 ms, requests of 10 B, answers of 10 B, lost after 3 s, 1 before them"
+        );
+        let bulk = json!({ "bytes": 10_000_000, "streams": 4 });
+        assert_eq!(of_pattern("bulk", &bulk, &json!({})), "bulk of 10 MB, 4 streams");
+        let interactive = json!({ "duration_ms": 10_000.0, "interval_ms": 100.0, "request_bytes": 2000,
+            "response_bytes": 750, "linger_ms": 5000.0 });
+        assert_eq!(
+            of_pattern("interactive", &interactive, &json!({})),
+            "interactive for 10 s, one each 100 ms, waits 5 s for the last, requests of 2 kB, answers of 750 B"
         );
     }
 }

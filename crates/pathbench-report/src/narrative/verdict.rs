@@ -12,6 +12,8 @@ pub struct Verdict {
     pub variant: Variant,
     /// The transport label.
     pub label: String,
+    /// The pattern, where the result has several.
+    pub pattern: Option<String>,
     /// Valid runs in which multipath was really used.
     pub used: u32,
     /// Valid runs.
@@ -21,10 +23,10 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// The label, with its variant where there is one.
+    /// The label, with its pattern where there are several, and its variant where there is one.
     #[must_use]
     pub fn name(&self) -> String {
-        name_of(&self.label, &self.variant)
+        name_of(&self.label, self.pattern.as_deref(), &self.variant)
     }
 
     /// Whether multipath was used in every valid run, and there was one.
@@ -34,15 +36,17 @@ impl Verdict {
     }
 }
 
-/// The verdicts on all labels that asked for multipath.
+/// The verdicts on all labels that asked for multipath. Where a result has patterns that fill the paths, those that
+/// only send messages are not judged: one path is enough for them.
 #[must_use]
 pub fn multipath(set: &ResultSet) -> Vec<Verdict> {
     verdicts(&View::new(set))
 }
 
 pub(crate) fn verdicts(view: &View) -> Vec<Verdict> {
-    let asked = view.groups.iter().filter(|group| group.is_multipath());
-    asked.map(verdict).collect()
+    let fills = view.patterns().iter().any(|pattern| !pattern.is_of_messages());
+    let judged = |group: &&GroupView| group.is_multipath() && !(fills && group.pattern.is_of_messages());
+    view.groups.iter().filter(judged).map(verdict).collect()
 }
 
 fn verdict(group: &GroupView) -> Verdict {
@@ -66,5 +70,12 @@ fn verdict(group: &GroupView) -> Verdict {
         _ if used == of => format!("used in all {}{because}", counted(of, "run")),
         _ => format!("used in {used} of {}; not in the others{because}", counted(of, "run")),
     };
-    Verdict { variant: group.variant.clone(), label: group.label.to_owned(), used, of, text }
+    Verdict {
+        variant: group.variant.clone(),
+        label: group.label.to_owned(),
+        pattern: group.said_pattern().map(str::to_owned),
+        used,
+        of,
+        text,
+    }
 }

@@ -1,15 +1,16 @@
 //! What a person reads in the terminal after a run.
 
 mod page;
+mod server;
 mod table;
 mod timeline;
 
 use crate::ResultSet;
 use crate::narrative::{self, Story, Tone};
 use crate::quantity::{self, bit_rate, bytes, counted, duration, percent, plain};
-use crate::view::{GroupView, View, value_text};
+use crate::view::{GroupView, View, name_of, value_text};
 use page::{Ink, Line, Page, columns, fitted};
-use pathbench_record::document::{LinkRecord, PathRecord, RunRecord};
+use pathbench_record::document::{LinkRecord, PathRecord, RunRecord, Variant};
 
 /// How the terminal is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,11 +33,13 @@ pub fn summary(set: &ResultSet, style: Style) -> String {
     let view = View::new(set);
     let mut page = Page::new(style);
     write_question(&mut page, &view);
+    server::write(&mut page, &view);
     write_links(&mut page, &view);
     table::write_verdicts(&mut page, &view);
     table::write(&mut page, &view);
     write_paths(&mut page, &view);
     timeline::write(&mut page, &view);
+    timeline::write_delays(&mut page, &view);
     write_stories(&mut page, &view);
     write_notes(&mut page, &view);
     write_expectations(&mut page, &view);
@@ -51,13 +54,18 @@ fn write_question(page: &mut Page, view: &View) {
     let start = Line::new().add(Ink::Strong, &fitted(&scenario.name, 40)).add(Ink::Plain, "  ");
     page.paragraph(start, Ink::Plain, &scenario.description);
     let mut parts = Vec::new();
-    if let Some(run) = document.runs.first() {
-        parts.push(narrative::traffic(run));
+    match (view.patterns().as_slice(), document.runs.first()) {
+        ([_, _, ..], _) => {
+            let names: Vec<&str> = view.patterns().iter().map(|pattern| pattern.name).collect();
+            parts.push(names.join(", "));
+        }
+        (_, Some(run)) => parts.push(narrative::traffic(run)),
+        _ => {}
     }
     let mut labels: Vec<&str> = Vec::new();
-    for group in &view.groups {
-        if !labels.contains(&group.label) {
-            labels.push(group.label);
+    for (_, label) in view.labels() {
+        if !labels.contains(&label) {
+            labels.push(label);
         }
     }
     if (1..=8).contains(&labels.len()) {
@@ -157,13 +165,17 @@ fn parts_text(parts: &[String]) -> String {
 }
 
 fn write_paths(page: &mut Page, view: &View) {
+    // Among several patterns, those that fill several paths have something to tell.
+    let fills = |group: &&GroupView| {
+        !group.among_patterns || (!group.pattern.is_of_messages() && group.is_multipath())
+    };
     let groups: Vec<(&GroupView, &RunRecord)> =
-        view.groups.iter().filter_map(|group| Some((group, group.representative()?))).collect();
+        view.groups.iter().filter(fills).filter_map(|group| Some((group, group.representative()?))).collect();
     if groups.iter().all(|(_, run)| run.paths.is_empty()) {
         return;
     }
     page.heading("Paths", "median share of the bytes that arrived; the rest from the run below");
-    let widest = groups.iter().map(|(group, _)| columns(&fitted(group.label, 26))).max().unwrap_or(0);
+    let widest = groups.iter().map(|(group, _)| columns(&fitted(&said(group), 26))).max().unwrap_or(0);
     let names = view.paths.names().iter().map(|name| columns(&fitted(name, 16))).max().unwrap_or(0);
     let texts = groups.iter().take(MOST_GROUPS).flat_map(|(_, run)| &run.paths).map(path_text);
     let text_width = texts.map(|text| columns(&text)).max().unwrap_or(0);
@@ -173,19 +185,30 @@ fn write_paths(page: &mut Page, view: &View) {
     for (group, run) in groups.iter().take(MOST_GROUPS) {
         page.variant(&mut variant, group.variant);
         for (index, path) in run.paths.iter().enumerate() {
-            let name = if index == 0 { fitted(group.label, 26) } else { String::new() };
+            let name = if index == 0 { fitted(&said(group), 26) } else { String::new() };
             let ink = Ink::Path(view.paths.rank(&path.name));
             let line = Line::new().add(Ink::Strong, &format!("  {name}")).padded_to(widest + 4);
             let line = line.add(ink, &fitted(&path.name, 16)).padded_to(widest + names + 6);
             let share = group.summary.and_then(|group| group.shares.get(&path.name)).unwrap_or(&path.share);
             let line =
                 line.add(ink, &bar_text(*share, bar)).add(Ink::Plain, &format!(" {:>5}  ", percent(*share)));
-            page.line(line.add(Ink::Dim, &path_text(path)));
+            // Rather less than a text that is cut.
+            let mut text = path_text(path);
+            while columns(&text) > page.width().saturating_sub(line.columns()) {
+                let Some((shorter, _)) = text.rsplit_once("  ") else { break };
+                text.truncate(shorter.len());
+            }
+            page.line(line.add(Ink::Dim, &text));
         }
     }
     if groups.len() > MOST_GROUPS {
         page.more(groups.len() - MOST_GROUPS);
     }
+}
+
+/// The label, with its pattern where there are several.
+fn said(group: &GroupView) -> String {
+    name_of(group.label, group.said_pattern(), &Variant::new())
 }
 
 /// A bar of `cells` characters, to the eighth of a character.
@@ -258,6 +281,9 @@ fn write_notes(page: &mut Page, view: &View) {
                 None => notes.push((note.clone(), vec![&run.id])),
             }
         }
+    }
+    if let Some(note) = narrative::encryption(view) {
+        notes.insert(0, (note, Vec::new()));
     }
     if notes.is_empty() {
         return;

@@ -2,19 +2,10 @@
 
 use super::page::{Ink, Line, Page, columns, fitted};
 use crate::narrative::{self, Verdict};
-use crate::quantity::{NONE, bounds, counted, duration, median, percent, rate};
+use crate::pattern::{Figure, Kind, Pattern};
+use crate::quantity::{NONE, bounds, counted, duration, median};
 use crate::view::{GroupView, View};
-use pathbench_record::document::{Distribution, Variant};
-
-/// A column of figures: its title, the figure's name, and how a value reads.
-type Figure = (&'static str, &'static str, fn(f64) -> String);
-
-const FIGURES: [Figure; 4] = [
-    ("goodput", "goodput_mbps", rate),
-    ("dip", "dip", percent),
-    ("longest stall", "stall_ms", duration),
-    ("recovery", "recovery_ms", duration),
-];
+use pathbench_record::document::{Distribution, RunRecord, Variant};
 
 /// A cell: the value, and what stands under it.
 struct Cell {
@@ -23,38 +14,85 @@ struct Cell {
     below: String,
 }
 
-/// Table per variant × label.
-pub(super) fn write(page: &mut Page, view: &View) {
-    if view.groups.is_empty() {
-        return;
+impl Cell {
+    fn none() -> Self {
+        Self { ink: Ink::Dim, value: NONE.to_owned(), below: String::new() }
     }
-    let figures: Vec<&Figure> = FIGURES
-        .iter()
-        .filter(|(_, name, _)| view.groups.iter().any(|group| group.figure(name).is_some()))
-        .collect();
-    let hung = view.groups.iter().any(|group| median(&hung_ms(group)).is_some());
-    let mut titles = vec!["", "done"];
-    titles.extend(figures.iter().map(|(title, ..)| *title));
-    titles.extend(hung.then_some("hung"));
-    let rows: Vec<Vec<Cell>> = view.groups.iter().map(|group| row(group, &figures, hung)).collect();
-    let has_spread = rows.iter().flatten().any(|cell| !cell.below.is_empty());
+}
+
+/// Table per variant × label: the figures of the pattern, or where there are several patterns the main one of each.
+pub(super) fn write(page: &mut Page, view: &View) {
+    match view.patterns().as_slice() {
+        [] => {}
+        [only] => write_pattern(page, view, *only),
+        many => write_overview(page, view, many),
+    }
+}
+
+fn write_pattern(page: &mut Page, view: &View, pattern: Pattern) {
+    let has = |figure: &&Figure| view.groups.iter().any(|group| group.figure(figure.name).is_some());
+    let figures: Vec<&Figure> = pattern.figures().iter().filter(has).collect();
+    let lost = view.groups.iter().any(|group| lost(group).is_some());
+    let mut titles = vec![String::new(), "done".to_owned()];
+    titles.extend(figures.iter().map(|figure| figure.title.to_owned()));
+    titles.extend(lost.then(|| lost_title(pattern).to_owned()));
+    let rows = view.groups.iter().map(|group| (group.variant, row(group, &figures, lost))).collect();
+    write_rows(page, view, &titles, rows);
+}
+
+/// A column per pattern, with what its transports are compared by.
+fn write_overview(page: &mut Page, view: &View, patterns: &[Pattern]) {
+    let patterns = &patterns[..patterns.len().min(MOST_PATTERNS)];
+    let mut titles = vec![String::new()];
+    titles.extend(patterns.iter().map(Pattern::title));
+    let cell = |pattern: &Pattern, variant: &Variant, label: &str| {
+        let same = |group: &&GroupView| group.variant == variant && group.label == label;
+        view.of_pattern(*pattern).find(same).map_or_else(Cell::none, |group| overview_cell(group, *pattern))
+    };
+    let rows = view.labels().into_iter().map(|(variant, label)| {
+        let name = Cell { ink: Ink::Strong, value: fitted(label, 24), below: String::new() };
+        let cells = patterns.iter().map(|pattern| cell(pattern, variant, label));
+        (variant, std::iter::once(name).chain(cells).collect())
+    });
+    let rows = rows.collect();
+    write_rows(page, view, &titles, rows);
+}
+
+/// Columns of an overview: more do not fit.
+const MOST_PATTERNS: usize = 6;
+
+fn overview_cell(group: &GroupView, pattern: Pattern) -> Cell {
+    let (valid, completed) = (group.valid(), group.completed());
+    let mut cell = figure_cell(group, &pattern.main());
+    if completed < valid {
+        (cell.ink, cell.below) = (Ink::Bad, format!("{completed} of {valid} done"));
+    } else if valid == 0 {
+        (cell.ink, cell.below) = (Ink::Bad, "not valid".to_owned());
+    }
+    cell
+}
+
+fn write_rows(page: &mut Page, view: &View, titles: &[String], rows: Vec<(&Variant, Vec<Cell>)>) {
+    let has_spread = rows.iter().flat_map(|(_, cells)| cells).any(|cell| !cell.below.is_empty());
     page.heading("Results", if has_spread { spread_remark(view) } else { "" });
-    let widths = widths(&titles, &rows);
+    let widths = widths(titles, &rows);
     let mut line = Line::new();
     for (title, column) in titles.iter().zip(&widths) {
         line = line.padded_to(*column).add(Ink::Dim, title);
     }
     page.line(line);
-    let mut variant = None;
-    for (group, cells) in view.groups.iter().zip(rows) {
-        page.variant(&mut variant, group.variant);
+    let mut last = None;
+    for (variant, cells) in rows {
+        page.variant(&mut last, variant);
         write_row(page, &cells, &widths);
     }
 }
 
 fn spread_remark(view: &View) -> &'static str {
-    let intervals =
-        |group: &GroupView| FIGURES.iter().any(|one| group.figure(one.1).is_some_and(|d| d.ci95.is_some()));
+    let intervals = |group: &GroupView| {
+        let figures = group.pattern.figures();
+        figures.iter().any(|one| group.figure(one.name).is_some_and(|found| found.ci95.is_some()))
+    };
     if view.groups.iter().any(intervals) {
         "median; below it its 95 % interval (min–max for less than 6 runs)"
     } else {
@@ -62,7 +100,7 @@ fn spread_remark(view: &View) -> &'static str {
     }
 }
 
-fn row(group: &GroupView, figures: &[&Figure], hung: bool) -> Vec<Cell> {
+fn row(group: &GroupView, figures: &[&Figure], with_lost: bool) -> Vec<Cell> {
     let (valid, completed) = (group.valid(), group.completed());
     let ink = if valid > 0 && completed == valid { Ink::Plain } else { Ink::Bad };
     let invalid = group.runs.len() as u32 - valid;
@@ -71,26 +109,48 @@ fn row(group: &GroupView, figures: &[&Figure], hung: bool) -> Vec<Cell> {
         Cell { ink: Ink::Strong, value: fitted(group.label, 24), below: String::new() },
         Cell { ink, value: format!("{completed} of {valid}"), below },
     ];
-    for (_, name, show) in figures {
-        cells.push(match group.figure(name) {
-            None => Cell { ink: Ink::Dim, value: NONE.to_owned(), below: String::new() },
-            Some(found) => {
-                Cell { ink: Ink::Plain, value: show(found.median), below: below_median(found, *show) }
-            }
-        });
-    }
-    if hung {
-        let values = hung_ms(group);
-        cells.push(match median(&values) {
-            None => Cell { ink: Ink::Dim, value: NONE.to_owned(), below: String::new() },
-            Some(middle) => {
-                let (min, max) =
-                    values.iter().fold((middle, middle), |(low, high), v| (low.min(*v), high.max(*v)));
-                Cell { ink: Ink::Bad, value: duration(middle), below: bounds(min, max, middle, duration) }
-            }
-        });
+    cells.extend(figures.iter().map(|figure| figure_cell(group, figure)));
+    if with_lost {
+        cells.push(lost(group).unwrap_or_else(Cell::none));
     }
     cells
+}
+
+fn figure_cell(group: &GroupView, figure: &Figure) -> Cell {
+    let Some(found) = group.figure(figure.name) else { return Cell::none() };
+    let value = format!("{}{}", group.bound_mark(figure.name), (figure.words)(found.median));
+    Cell { ink: Ink::Plain, value, below: below_median(found, figure.words) }
+}
+
+/// What the last column tells: what did not get through.
+const fn lost_title(pattern: Pattern) -> &'static str {
+    match pattern.kind {
+        Kind::Ping => "lost",
+        Kind::Interactive => "never",
+        Kind::Iperf | Kind::Bulk => "hung",
+    }
+}
+
+/// What of a group's traffic did not get through; `None` when all did.
+fn lost(group: &GroupView) -> Option<Cell> {
+    let sum = |of: &dyn Fn(&RunRecord) -> Option<(u32, u32)>| {
+        let sums = group.valid_runs().filter_map(of);
+        let (lost, all) =
+            sums.fold((0_u32, 0_u32), |(lost, all), (l, a)| (lost.saturating_add(l), all.saturating_add(a)));
+        let value = format!("{lost} of {all}");
+        (lost > 0).then_some(Cell { ink: Ink::Bad, value, below: String::new() })
+    };
+    match group.pattern.kind {
+        Kind::Ping => sum(&|run| run.ping.as_ref().map(|ping| (ping.lost, ping.sent))),
+        Kind::Interactive => sum(&|run| run.delay_ms.as_ref().map(|delay| (delay.late, delay.messages))),
+        Kind::Iperf | Kind::Bulk => {
+            let values = hung_ms(group);
+            let middle = median(&values)?;
+            let (min, max) =
+                values.iter().fold((middle, middle), |(low, high), v| (low.min(*v), high.max(*v)));
+            Some(Cell { ink: Ink::Bad, value: duration(middle), below: bounds(min, max, middle, duration) })
+        }
+    }
 }
 
 fn below_median(found: &Distribution, show: fn(f64) -> String) -> String {
@@ -103,12 +163,12 @@ fn hung_ms(group: &GroupView) -> Vec<f64> {
 }
 
 /// Where each column begins.
-fn widths(titles: &[&str], rows: &[Vec<Cell>]) -> Vec<usize> {
+fn widths(titles: &[String], rows: &[(&Variant, Vec<Cell>)]) -> Vec<usize> {
     let mut at = 2;
     let mut begins = Vec::new();
     for (index, title) in titles.iter().enumerate() {
         begins.push(at);
-        let cells = rows.iter().filter_map(|row| row.get(index));
+        let cells = rows.iter().filter_map(|(_, row)| row.get(index));
         let widest = cells.map(|cell| columns(&cell.value).max(columns(&cell.below))).max().unwrap_or(0);
         at += widest.max(columns(title)) + 2;
     }
@@ -155,22 +215,24 @@ pub(super) fn write_verdicts(page: &mut Page, view: &View) {
     }
 }
 
-/// One line per label for the variants in which multipath was used in every run; the others as they are.
+/// One line per label for the patterns and variants in which multipath was used in every run; the others as they are.
 fn summed_up(verdicts: &[Verdict]) -> Vec<Verdict> {
-    let mut sums: Vec<(Verdict, usize)> = Vec::new();
+    let mut sums: Vec<(Verdict, usize, Vec<String>)> = Vec::new();
     for verdict in verdicts.iter().filter(|one| one.holds()) {
-        match sums.iter_mut().find(|(known, _)| known.label == verdict.label) {
-            Some((known, variants)) => {
-                known.used += verdict.used;
-                known.of += verdict.of;
-                *variants += 1;
-            }
-            None => sums.push((Verdict { variant: Variant::new(), ..verdict.clone() }, 1)),
-        }
+        let place = sums.iter().position(|(known, ..)| known.label == verdict.label).unwrap_or_else(|| {
+            let none = Verdict { variant: Variant::new(), pattern: None, used: 0, of: 0, ..verdict.clone() };
+            sums.push((none, 0, Vec::new()));
+            sums.len() - 1
+        });
+        let (known, number, patterns) = &mut sums[place];
+        known.used += verdict.used;
+        known.of += verdict.of;
+        *number += 1;
+        patterns.extend(verdict.pattern.clone().filter(|pattern| !patterns.contains(pattern)));
     }
-    let sums = sums.into_iter().map(|(verdict, variants)| Verdict {
-        text: format!("used in all {} of {variants} variants", counted(verdict.of, "run")),
-        ..verdict
+    let sums = sums.into_iter().map(|(verdict, number, patterns)| {
+        let of = if patterns.is_empty() { format!("{number} variants") } else { patterns.join(", ") };
+        Verdict { text: format!("used in all {} of {of}", counted(verdict.of, "run")), ..verdict }
     });
     sums.chain(verdicts.iter().filter(|one| !one.holds()).cloned()).collect()
 }

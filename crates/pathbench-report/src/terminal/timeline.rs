@@ -1,11 +1,14 @@
-//! The small timeline: a sparkline per path, and the events under it.
+//! The small timeline: a sparkline per path, and the events under it; for messages, one of their delays.
 
 use super::page::{Ink, Line, Page, clean, columns, fitted};
+use super::said;
 use crate::narrative::{Happening, happenings};
-use crate::quantity::{duration, rate};
+use crate::pattern::Kind;
+use crate::quantity::{duration, range, rate};
 use crate::series::{self, Grid, Series};
 use crate::view::{GroupView, View};
 use pathbench_record::document::RunRecord;
+use pathbench_record::event::Direction;
 
 const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 /// Groups beyond this are left to the report.
@@ -15,9 +18,12 @@ const SHORTEST_CELL_MS: f64 = 50.0;
 
 /// One row per path of the representative run of each label.
 pub(super) fn write(page: &mut Page, view: &View) {
+    // Among several patterns, those that fill the paths have something to see in goodput.
+    let fills = |group: &&GroupView| !group.among_patterns || group.pattern.kind == Kind::Iperf;
     let shown: Vec<(&GroupView, &RunRecord)> = view
         .groups
         .iter()
+        .filter(fills)
         .filter_map(|group| Some((group, group.representative()?)))
         .filter(|(_, run)| !view.data(run).deliveries.is_empty())
         .collect();
@@ -53,8 +59,69 @@ pub(super) fn write(page: &mut Page, view: &View) {
     }
 }
 
+/// One row per direction of the representative run of each label: the slowest message of each column.
+pub(super) fn write_delays(page: &mut Page, view: &View) {
+    let shown: Vec<(&GroupView, &RunRecord)> = view
+        .groups
+        .iter()
+        .filter(|group| group.pattern.kind == Kind::Interactive)
+        .filter_map(|group| Some((group, group.representative()?)))
+        .filter(|(_, run)| !view.data(run).messages.is_empty())
+        .take(MOST_GROUPS)
+        .collect();
+    let lines = || shown.iter().flat_map(|(_, run)| &view.data(run).messages);
+    let end_ms = lines().map(|line| line.due_ms).fold(0.0, f64::max);
+    let [fastest, slowest] = lines()
+        .map(|line| line.delay_ms)
+        .filter(|ms| ms.is_finite() && *ms > 0.0)
+        .fold([f64::MAX, 0.0], |[low, high], ms| [low.min(ms), high.max(ms)]);
+    if end_ms <= 0.0 || slowest <= 0.0 {
+        return;
+    }
+    let left = names_width(view, &shown).max("    download".len() + 2);
+    let cells = (page.width() - left - 1).min((end_ms / SHORTEST_CELL_MS) as usize).clamp(1, 200);
+    let grid = Grid::split(end_ms + 1.0, cells);
+    let never = if lines().any(|line| line.late) { "; ! never acknowledged" } else { "" };
+    let span = range(fastest, slowest, duration);
+    let remark = format!("slowest per {}, {span} (log scale){never}", duration(grid.window_ms));
+    page.heading("Delay", &remark);
+    let mut variant = None;
+    for (group, run) in &shown {
+        page.variant(&mut variant, group.variant);
+        page.line(Line::new().add(Ink::Strong, &format!("  {}", fitted(&said(group), left - 4))));
+        for direction in [Direction::Upload, Direction::Download] {
+            let mut slowest_of = vec![(0.0_f64, false); grid.windows];
+            let mut any = false;
+            for line in view.data(run).messages.iter().filter(|line| line.direction == direction) {
+                any = true;
+                let cell = &mut slowest_of[cell(line.due_ms, grid)];
+                *cell = (cell.0.max(line.delay_ms), cell.1 || line.late);
+            }
+            if any {
+                let row: String = slowest_of.iter().map(|one| delay_cell(*one, fastest, slowest)).collect();
+                let line = Line::new().add(Ink::Plain, &format!("    {}", direction.name()));
+                page.line(line.padded_to(left).add(Ink::Plain, &row));
+            }
+        }
+        write_marks(page, &happenings(view.data(run)), left, grid);
+    }
+    write_axis(page, left, grid);
+}
+
+/// The height of a delay between the fastest and the slowest, on a logarithmic scale; blank where none was due.
+fn delay_cell((ms, late): (f64, bool), fastest: f64, slowest: f64) -> char {
+    if late {
+        return '!';
+    }
+    if !(ms.is_finite() && ms > 0.0) {
+        return ' ';
+    }
+    let part = (ms / fastest).ln() / (slowest / fastest).ln().max(f64::MIN_POSITIVE);
+    LEVELS[((part.clamp(0.0, 1.0) * LEVELS.len() as f64) as usize).min(LEVELS.len() - 1)]
+}
+
 fn names_width(view: &View, shown: &[(&GroupView, &RunRecord)]) -> usize {
-    let names = shown.iter().take(MOST_GROUPS).map(|(group, _)| columns(&fitted(group.label, 22)));
+    let names = shown.iter().take(MOST_GROUPS).map(|(group, _)| columns(&fitted(&said(group), 22)));
     let paths = view.paths.names().iter().map(|name| columns(&fitted(name, 12)) + 2);
     names.chain(paths).max().unwrap_or(0) + 4
 }
@@ -69,7 +136,7 @@ fn write_series(
 ) {
     let end = (series::end_ms(view.data(run)) / series.grid.window_ms).ceil() as usize;
     let total = spark(&series.total_mbps(), peak, end);
-    let name = fitted(group.label, left - 4);
+    let name = fitted(&said(group), left - 4);
     page.line(Line::new().add(Ink::Strong, &format!("  {name}")).padded_to(left).add(Ink::Plain, &total));
     if series.paths.len() < 2 {
         return;
@@ -150,6 +217,17 @@ fn write_axis(page: &mut Page, left: usize, grid: Grid) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn delays_are_drawn_on_a_logarithmic_scale() {
+        let row: String = [10.0, 100.0, 999.0, 0.0, f64::NAN]
+            .into_iter()
+            .map(|ms| delay_cell((ms, false), 10.0, 1000.0))
+            .collect();
+        assert_eq!(row, "▁▅█  ");
+        assert_eq!(delay_cell((5000.0, true), 10.0, 5000.0), '!');
+        assert_eq!(delay_cell((10.0, false), 10.0, 10.0), '▁');
+    }
 
     #[test]
     fn a_sparkline_has_a_level_for_every_eighth() {

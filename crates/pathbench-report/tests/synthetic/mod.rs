@@ -1,16 +1,17 @@
 //! Results that no network made: the same on every machine, with everything that a report has to show.
 
-#![allow(dead_code, reason = "every test file uses its own part of this module")]
+#![allow(dead_code, unused_imports, reason = "every test file uses its own part of this module")]
 
 mod carriage;
+mod suite;
 
 pub(crate) use carriage::{Course, carry};
+pub(crate) use suite::{handover, silence, suite};
 
 use pathbench_record::document::Expectation;
 use pathbench_record::document::{
     DirectionRecord, HostRecord, Impact, LinkFigures, LinkMeasurement, LinkRecord, MultipathRecord,
-    Parameters, PathRecord, Phase, ResultDocument, RunLink, RunRecord, SCHEMA, ScenarioRecord,
-    Variant,
+    Parameters, PathRecord, Phase, ResultDocument, RunLink, RunRecord, SCHEMA, ScenarioRecord, Variant,
 };
 use pathbench_record::event::{Direction, Event, EventSource};
 use pathbench_record::sample::{PathState, Side};
@@ -39,14 +40,16 @@ pub(crate) fn nothing(name: &str, description: &str) -> ResultSet {
         started: "2026-11-21T20:14:00Z".to_owned(),
         default_congestion: "cubic".to_owned(),
     };
-    let document = ResultDocument {
-        schema: SCHEMA.to_owned(),
-        scenario,
-        seed: 1,
-        host,
-        ..ResultDocument::default()
-    };
-    ResultSet { document, samples: Vec::new(), events: Vec::new(), deliveries: Vec::new(), directory: None }
+    let document =
+        ResultDocument { schema: SCHEMA.to_owned(), scenario, seed: 1, host, ..ResultDocument::default() };
+    ResultSet {
+        document,
+        samples: Vec::new(),
+        events: Vec::new(),
+        deliveries: Vec::new(),
+        messages: Vec::new(),
+        directory: None,
+    }
 }
 
 /// A link that measured what was asked of it.

@@ -1,0 +1,162 @@
+//! The patterns as a report sees them: which figures each has, and which of them comes first.
+
+use crate::quantity::{duration, percent, rate};
+use pathbench_record::document::{DelayRecord, RunRecord};
+
+/// A pattern of a result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Pattern<'a> {
+    /// As in the result: `iperf-upload`.
+    pub(crate) name: &'a str,
+    pub(crate) kind: Kind,
+}
+
+/// What a pattern does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Small requests, one after the other.
+    Ping,
+    /// A download of a given size.
+    Bulk,
+    /// As much as goes through; also whatever this version does not know.
+    Iperf,
+    /// Small requests both ways at a fixed pace.
+    Interactive,
+}
+
+/// A figure that is compared over repetitions.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Figure {
+    /// Its name in the summary of the result.
+    pub(crate) name: &'static str,
+    /// A table's column.
+    pub(crate) title: &'static str,
+    pub(crate) words: fn(f64) -> String,
+    pub(crate) of_run: fn(&RunRecord) -> Option<f64>,
+}
+
+pub(crate) const GOODPUT: Figure =
+    Figure { name: "goodput_mbps", title: "goodput", words: rate, of_run: |run| run.goodput_mbps };
+pub(crate) const DIP: Figure = Figure { name: "dip", title: "dip", words: percent, of_run: |run| run.dip };
+pub(crate) const STALL: Figure =
+    Figure { name: "stall_ms", title: "longest stall", words: duration, of_run: |run| run.stall_ms };
+pub(crate) const RECOVERY: Figure =
+    Figure { name: "recovery_ms", title: "recovery", words: duration, of_run: |run| run.recovery_ms };
+pub(crate) const PING: Figure = Figure {
+    name: "ping_ms",
+    title: "round trip",
+    words: duration,
+    of_run: |run| run.ping.as_ref()?.median_ms,
+};
+pub(crate) const COMPLETION: Figure =
+    Figure { name: "completion_ms", title: "completion", words: duration, of_run: |run| run.completion_ms };
+pub(crate) const HANDSHAKE: Figure =
+    Figure { name: "handshake_ms", title: "handshake", words: duration, of_run: |run| run.handshake_ms };
+pub(crate) const DELAY_P50: Figure = Figure {
+    name: "delay_p50_ms",
+    title: "delay, median",
+    words: duration,
+    of_run: |run| Some(run.delay_ms.as_ref()?.p50),
+};
+pub(crate) const DELAY_P95: Figure = Figure {
+    name: "delay_p95_ms",
+    title: "delay, p95",
+    words: duration,
+    of_run: |run| Some(run.delay_ms.as_ref()?.p95),
+};
+pub(crate) const DELAY_MAX: Figure = Figure {
+    name: "delay_max_ms",
+    title: "delay, max",
+    words: duration,
+    of_run: |run| Some(run.delay_ms.as_ref()?.max),
+};
+
+/// `≥ ` where a figure of `delay` is a lower bound: it falls on messages that were never acknowledged.
+pub(crate) fn bound_mark(delay: &DelayRecord, figure: &str) -> &'static str {
+    let (late, all) = (u64::from(delay.late), u64::from(delay.messages));
+    let is_bound = late > 0
+        && match figure {
+            "delay_p50_ms" => late * 2 >= all,
+            "delay_p95_ms" => late * 20 >= all,
+            "delay_p99_ms" => late * 100 >= all,
+            "delay_max_ms" => true,
+            _ => false,
+        };
+    if is_bound { "≥ " } else { "" }
+}
+
+impl<'a> Pattern<'a> {
+    pub(crate) fn named(name: &'a str) -> Self {
+        let kind = match name.split('-').next().unwrap_or_default() {
+            "ping" => Kind::Ping,
+            "bulk" => Kind::Bulk,
+            "interactive" => Kind::Interactive,
+            _ => Kind::Iperf,
+        };
+        Self { name, kind }
+    }
+
+    /// The figures of its runs, the main one first.
+    pub(crate) const fn figures(&self) -> &'static [Figure] {
+        match self.kind {
+            Kind::Ping => &[PING, HANDSHAKE],
+            Kind::Bulk => &[COMPLETION, HANDSHAKE, GOODPUT, STALL],
+            Kind::Iperf => &[GOODPUT, DIP, STALL, RECOVERY],
+            Kind::Interactive => &[DELAY_P95, DELAY_P50, DELAY_MAX],
+        }
+    }
+
+    /// The figure by which its transports are compared.
+    pub(crate) const fn main(&self) -> Figure {
+        self.figures()[0]
+    }
+
+    /// The main figure of a run of it.
+    pub(crate) fn main_figure(&self, run: &RunRecord) -> Option<f64> {
+        (self.main().of_run)(run).filter(|value| value.is_finite())
+    }
+
+    /// What its column is called in an overview.
+    pub(crate) fn title(&self) -> String {
+        match (self.name, self.kind) {
+            ("iperf-upload", _) => "upload".to_owned(),
+            ("iperf-download", _) => "download".to_owned(),
+            (name, Kind::Interactive) => format!("{name}, p95"),
+            (name, _) => name.to_owned(),
+        }
+    }
+
+    /// The main figure in a sentence.
+    pub(crate) const fn meaning(&self) -> &'static str {
+        match self.kind {
+            Kind::Ping => "round-trip time of a small request",
+            Kind::Bulk => "time to open a connection and fetch all bytes",
+            Kind::Iperf => "goodput",
+            Kind::Interactive => "delay that 95 % of the messages do not exceed",
+        }
+    }
+
+    /// Whether it is messages that count, not bytes: which of two paths carries them is then the scheduler's choice.
+    pub(crate) const fn is_of_messages(&self) -> bool {
+        matches!(self.kind, Kind::Ping | Kind::Interactive)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_of_the_suite_are_known_by_the_begin_of_their_name() {
+        for (name, kind, title) in [
+            ("ping", Kind::Ping, "ping"),
+            ("bulk", Kind::Bulk, "bulk"),
+            ("iperf-upload", Kind::Iperf, "upload"),
+            ("interactive", Kind::Interactive, "interactive, p95"),
+            ("of-tomorrow", Kind::Iperf, "of-tomorrow"),
+        ] {
+            let pattern = Pattern::named(name);
+            assert_eq!((pattern.kind, pattern.title().as_str()), (kind, title));
+        }
+    }
+}
