@@ -47,7 +47,7 @@ impl Drop for KernelWatch {
 /// The subscriptions on one host.
 struct Ears {
     node: String,
-    mptcp: EventStream,
+    mptcp: Option<EventStream>,
     links: LinkEventStream,
 }
 
@@ -58,7 +58,8 @@ impl Ears {
 
     /// What has come since the last time.
     fn hear(&mut self) -> Vec<Notification> {
-        let mptcp = self.mptcp.receive().unwrap_or_default().into_iter().map(Notification::Mptcp);
+        let mptcp = self.mptcp.as_mut().and_then(|stream| stream.receive().ok()).unwrap_or_default();
+        let mptcp = mptcp.into_iter().map(Notification::Mptcp);
         let links = self.links.receive().unwrap_or_default().into_iter().map(Notification::Link);
         links.chain(mptcp).collect()
     }
@@ -71,7 +72,9 @@ fn watch(ears: &mut [Ears], stop: &AtomicBool, clock: &dyn Clock) -> Vec<SeenEve
         let last_round = stop.load(Ordering::Relaxed);
         let mut waiting: Vec<PollFd<'_>> = ears
             .iter()
-            .flat_map(|ears| [ears.mptcp.as_fd(), ears.links.as_fd()])
+            .flat_map(|ears| {
+                ears.mptcp.as_ref().map(EventStream::as_fd).into_iter().chain([ears.links.as_fd()])
+            })
             .map(|stream| PollFd::from_borrowed_fd(stream, PollFlags::IN))
             .collect();
         let ready = poll(&mut waiting, Some(&WAIT));

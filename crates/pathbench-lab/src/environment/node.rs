@@ -84,13 +84,16 @@ impl NodeHandle {
         &self.agent
     }
 
-    /// A subscription to the MPTCP events of this node's kernel.
+    /// A subscription to the MPTCP events of this node's kernel; `None` where it has no MPTCP to tell of.
     ///
     /// # Errors
     /// When the kernel refuses it.
-    pub fn mptcp_events(&self) -> Result<EventStream, EnvironmentError> {
-        EventStream::subscribe_in(&self.namespace)
-            .map_err(|source| EnvironmentError::Mptcp { node: self.name.clone(), source })
+    pub fn mptcp_events(&self) -> Result<Option<EventStream>, EnvironmentError> {
+        match EventStream::subscribe_in(&self.namespace) {
+            Ok(stream) => Ok(Some(stream)),
+            Err(MptcpError::NoPathManager) => Ok(None),
+            Err(source) => Err(self.mptcp(source)),
+        }
     }
 
     /// A subscription to the changes of this node's interfaces and addresses.
@@ -261,7 +264,7 @@ impl NodeHandle {
     }
 
     fn configure_mptcp(&mut self, node: &Node) -> Result<(), EnvironmentError> {
-        let mut manager = self.path_manager()?;
+        let Some(mut manager) = self.path_manager()? else { return Ok(()) };
         manager
             .set_limits(&Limits {
                 subflows: node.mptcp.subflows,
@@ -291,13 +294,14 @@ impl NodeHandle {
     pub(super) fn withdraw_addresses(&mut self, wire: usize) -> Result<Vec<String>, EnvironmentError> {
         let plan = self.plan_of(wire)?;
         let index = self.interface_index(&plan.interface)?;
-        let mut manager = self.path_manager()?;
-        let present = manager.endpoints().map_err(|source| self.mptcp(source))?;
-        for endpoint in present {
-            if plan.addresses.iter().any(|&(address, _)| address == endpoint.address) {
-                manager
-                    .remove_endpoint(endpoint.id.unwrap_or_default(), endpoint.address)
-                    .map_err(|source| self.mptcp(source))?;
+        if let Some(mut manager) = self.path_manager()? {
+            let present = manager.endpoints().map_err(|source| self.mptcp(source))?;
+            for endpoint in present {
+                if plan.addresses.iter().any(|&(address, _)| address == endpoint.address) {
+                    manager
+                        .remove_endpoint(endpoint.id.unwrap_or_default(), endpoint.address)
+                        .map_err(|source| self.mptcp(source))?;
+                }
             }
         }
         self.remove_addresses(index, &plan)?;
@@ -308,7 +312,7 @@ impl NodeHandle {
     pub(super) fn return_addresses(&mut self, wire: usize) -> Result<Vec<String>, EnvironmentError> {
         let plan = self.plan_of(wire)?;
         self.configure_interface(&plan)?;
-        let mut manager = self.path_manager()?;
+        let Some(mut manager) = self.path_manager()? else { return Ok(in_words(&plan)) };
         for endpoint in self.endpoints.clone() {
             if plan.addresses.iter().any(|&(address, _)| address == endpoint.address) {
                 self.add_endpoint(&mut manager, &endpoint)?;
@@ -330,8 +334,14 @@ impl NodeHandle {
         &mut self.routes
     }
 
-    fn path_manager(&self) -> Result<PathManager, EnvironmentError> {
-        PathManager::open_in(&self.namespace).map_err(|source| self.mptcp(source))
+    /// `None` on a kernel without MPTCP, where there is nothing to set up: scenarios that run mptcp are refused
+    /// there before any lab is built, and those that do not run it need none.
+    fn path_manager(&self) -> Result<Option<PathManager>, EnvironmentError> {
+        match PathManager::open_in(&self.namespace) {
+            Ok(manager) => Ok(Some(manager)),
+            Err(MptcpError::NoPathManager) => Ok(None),
+            Err(source) => Err(self.mptcp(source)),
+        }
     }
 
     fn interface_index(&mut self, name: &str) -> Result<u32, EnvironmentError> {

@@ -7,7 +7,10 @@ use crate::scenario::{Link, PatternPlan, VariantPlan};
 use pathbench_record::transport::{Transport, TransportLabel};
 use pathbench_traffic::client::ClientPlan;
 use pathbench_traffic::protocol::TestId;
-use pathbench_transport::{CertificateFingerprint, LocalPath, QuicOptions, Security, SocketOptions, Trust};
+use pathbench_transport::{
+    CertificateFingerprint, LocalPath, QuicOptions, Scheduler, Security, SocketOptions, Trust,
+};
+use serde_json::{Map, Value};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -169,16 +172,36 @@ impl Assignment<'_> {
     /// What the assembly of the run has to know.
     pub(super) fn setting(&self) -> RunSetting {
         let mut setting = setting::of_plan(self.plan, self.pattern, self.pattern.parameters());
-        let run = &self.plan.run;
-        if self.is_quic()
-            && let Ok(quic) = serde_json::to_value(&run.quic)
-        {
-            setting.asked.insert("quic".to_owned(), quic);
-        }
-        if run.tls && !self.is_quic() {
+        if self.is_quic() {
+            self.ask_of_quic(&mut setting.asked);
+        } else if self.plan.run.tls {
             setting.asked.insert("tls".to_owned(), true.into());
         }
         setting
+    }
+
+    /// What of `[run.quic]` goes without saying is left out.
+    fn ask_of_quic(&self, asked: &mut Map<String, Value>) {
+        let quic = &self.plan.run.quic;
+        let usual = QuicOptions::default();
+        let mut put = |key: &str, value: Option<Value>| {
+            // The kernel's congestion control is not QUIC's.
+            asked.remove(key);
+            if let Some(value) = value {
+                asked.insert(key.to_owned(), value);
+            }
+        };
+        let ms = |time: Duration| Value::from(time.as_secs_f64() * 1e3);
+        put("congestion", quic.congestion.clone().map(Value::from));
+        put("heartbeat_ms", (quic.heartbeat != usual.heartbeat).then(|| ms(quic.heartbeat)));
+        put("silence_ms", (quic.silence != usual.silence).then(|| ms(quic.silence)));
+        if self.transport() == Transport::Mpquic {
+            put("scheduler", Some(quic.scheduler.name().into()));
+            if let Scheduler::Backup { srtt_above, rto_above } = quic.scheduler {
+                put("srtt_above_ms", Some(ms(srtt_above)));
+                put("rto_above_ms", Some(ms(rto_above)));
+            }
+        }
     }
 }
 
@@ -196,8 +219,6 @@ mod tests {
     use super::*;
     use crate::scenario::{Overrides, Plan, Source, plan};
     use pathbench_traffic::pattern::PatternParameters;
-    use pathbench_transport::Scheduler;
-    use serde_json::Value;
 
     const SCENARIO: &str = r#"
 name = "t"
@@ -308,6 +329,10 @@ qlog = true
         assert!(matches!(client(&ping).parameters, PatternParameters::Ping(_)));
         let setting = ping.setting();
         assert_eq!((setting.pattern.as_str(), &setting.asked["count"]), ("ping", &Value::from(5)));
-        assert_eq!(setting.asked["quic"]["scheduler"]["name"], "weighted");
+        assert_eq!(
+            (&setting.asked["scheduler"], &setting.asked["congestion"]),
+            (&"weighted".into(), &"bbr3".into())
+        );
+        assert!(!setting.asked.contains_key("heartbeat_ms"), "{:?}", setting.asked);
     }
 }

@@ -4,6 +4,7 @@ use super::Finished;
 use pathbench_record::directory::ResultDirectory;
 use pathbench_record::document::{PathRecord, Phase, ResultDocument, RunRecord};
 use pathbench_record::event::{DeliveryLine, Direction, Event, EventSource};
+use pathbench_record::message::MessageLine;
 use pathbench_record::sample::Sample;
 use std::path::Path;
 
@@ -14,6 +15,7 @@ pub(crate) struct Measured {
     pub(crate) samples: Vec<Sample>,
     pub(crate) events: Vec<Event>,
     pub(crate) deliveries: Vec<DeliveryLine>,
+    pub(crate) messages: Vec<MessageLine>,
 }
 
 impl Measured {
@@ -23,7 +25,8 @@ impl Measured {
         let samples = result.samples().unwrap();
         let events = result.events().unwrap();
         let deliveries = result.deliveries().unwrap();
-        for warning in [&samples.warning, &events.warning, &deliveries.warning] {
+        let messages = result.messages().unwrap();
+        for warning in [&samples.warning, &events.warning, &deliveries.warning, &messages.warning] {
             assert_eq!(*warning, None);
         }
         Self {
@@ -31,6 +34,7 @@ impl Measured {
             samples: samples.items,
             events: events.items,
             deliveries: deliveries.items,
+            messages: messages.items,
             document: result.into_document(),
         }
     }
@@ -49,6 +53,16 @@ impl Measured {
         let run = runs.next().unwrap_or_else(|| panic!("no run of {label}"));
         assert!(runs.next().is_none(), "several runs of {label}");
         assert!(run.valid, "{label}: {:?}", run.invalid_because);
+        run
+    }
+
+    /// The only run of a label with that pattern, which is valid.
+    #[track_caller]
+    pub(crate) fn run_of(&self, label: &str, pattern: &str) -> &RunRecord {
+        let mut runs = self.document.runs.iter().filter(|run| run.label == label && run.pattern == pattern);
+        let run = runs.next().unwrap_or_else(|| panic!("no run of {label} {pattern}"));
+        assert!(runs.next().is_none(), "several runs of {label} {pattern}");
+        assert!(run.valid, "{label} {pattern}: {:?}", run.invalid_because);
         run
     }
 
