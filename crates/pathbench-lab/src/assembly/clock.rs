@@ -21,29 +21,27 @@ pub struct ClockOffset {
 }
 
 impl ClockOffset {
-    /// What the records of both ends of one test say by cause and effect; `None` when they contradict each other.
+    /// What the records of both ends of one test of bulk data say by cause and effect; `None` of another test (their
+    /// few messages leave too much room) and where the records contradict each other.
     ///
     /// - The server begins the test after the client has opened the connection.
-    /// - What one end receives, the other sent before.
+    /// - The first byte is received after it was handed to the other end's socket.
+    /// - An upload is complete at the client after the server has received the last of it.
     #[must_use]
     pub fn of_records(client: &EndRecord, server: &EndRecord) -> Option<Self> {
+        client.parameters.transfer()?;
         let connected = client.started + client.handshake.unwrap_or_default();
-        let mut highest = vec![difference(server.started, connected)];
-        let mut lowest = Vec::new();
-        for (ours, theirs) in [(client.offered.first, server.deliveries.first)] {
-            highest.extend(ours.zip(theirs).map(|(ours, theirs)| difference(theirs, ours)));
-        }
-        for (ours, theirs) in [
+        let earlier_here = [
+            (Some(connected), Some(server.started)),
+            (client.offered.first, server.deliveries.first),
+        ];
+        let later_here = [
             (client.deliveries.first, server.offered.first),
-            (client.deliveries.last, server.offered.last),
-            // An upload ends with the server's word that it has all of it.
             (Some(client.ended).filter(|_| client.completed), server.deliveries.last),
-        ] {
-            lowest.extend(ours.zip(theirs).map(|(ours, theirs)| difference(theirs, ours)));
-        }
-        let highest_ns = highest.into_iter().min()?;
-        // Without any word from the server to the client, it may be as late as it likes.
-        let lowest_ns = lowest.into_iter().max()?;
+        ];
+        let apart = |(ours, theirs): (Option<Timestamp>, Option<Timestamp>)| Some(difference(theirs?, ours?));
+        let highest_ns = earlier_here.into_iter().filter_map(apart).min()?;
+        let lowest_ns = later_here.into_iter().filter_map(apart).max()?;
         (lowest_ns <= highest_ns).then_some(Self { lowest_ns, highest_ns, at: client.ended })
     }
 
@@ -166,6 +164,7 @@ mod tests {
             messages: Vec::new(),
             handshake: Some(Duration::from_millis(20)),
             completion: None,
+            rate_limit_bps: None,
             streams: Vec::new(),
             path_events: Vec::new(),
             samples: Vec::new(),

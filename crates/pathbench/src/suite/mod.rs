@@ -221,7 +221,9 @@ impl Job<'_> {
     }
 
     fn reach(&self, suite: &Suite<'_>, asked: &Asked, display: &Display) -> Vec<Reachability> {
-        let families = match self.family() {
+        // An address has no name of the other family.
+        let given = asked.server.host.parse().ok().map(address::family);
+        let families = match self.family().or(given) {
             Some(family) => vec![family],
             None => vec![AddressFamily::Ipv4, AddressFamily::Ipv6],
         };
@@ -268,15 +270,6 @@ impl Job<'_> {
         if suite.places.contains_key(&Transport::Mptcp) {
             let setup = multipath::kernel_setup(ways);
             notes.extend(setup.and_then(|setup| multipath::shortage(&setup, ways)));
-        }
-        if !self.args.access.tls && suite.places.keys().any(|transport| client::is_quic(*transport)) {
-            let clear = suite.places.keys().any(|transport| !client::is_quic(*transport));
-            if clear {
-                notes.push(
-                    "tcp and mptcp run in clear text, quic and mpquic encrypted; --tls encrypts all of them"
-                        .to_owned(),
-                );
-            }
         }
         notes
     }

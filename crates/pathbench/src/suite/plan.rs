@@ -13,7 +13,7 @@ pub(super) const TRANSPORTS: [Transport; 4] =
     [Transport::Tcp, Transport::Mptcp, Transport::Quic, Transport::Mpquic];
 
 /// Pings of one run: enough for a median that one late answer does not move.
-const PINGS: u32 = 20;
+const PINGS: u32 = 10;
 /// What a run takes beside its traffic: connections, the exchange of records.
 const OVERHEAD: Duration = Duration::from_millis(500);
 /// A bulk download is expected to take this long until one has been measured.

@@ -32,6 +32,11 @@ impl Process {
         self.command_line.first().is_some_and(|name| name == program)
     }
 
+    /// Its command line, the program first.
+    pub(crate) fn arguments(&self) -> &[String] {
+        &self.command_line
+    }
+
     /// Ends it, however it is; it may be gone already.
     pub(crate) fn kill(&self) {
         signal(self.id, Signal::KILL);

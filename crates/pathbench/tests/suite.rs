@@ -1,0 +1,304 @@
+//! `pathbench test` against `pathbench serve`: in a lab of two hosts with two links, and on this host alone.
+
+#![allow(clippy::unwrap_used, reason = "a failed test panics")]
+
+mod support;
+
+use pathbench_record::document::{ResultDocument, RunRecord, UnreachableBecause};
+use pathbench_record::event::EventSource;
+use pathbench_record::transport::Transport;
+use rustix::process::Signal;
+use std::collections::BTreeSet;
+use std::io::{BufRead as _, BufReader};
+use std::net::TcpListener;
+use std::process::{Child, Command};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+use support::measured::{Measured, path};
+use support::processes::signal;
+use support::{Finished, TWO_PATHS, Workplace, binary, captured, finish, within};
+
+/// The server's address on the first link.
+const SERVER: &str = "10.83.0.2";
+/// Runs that take about a second each.
+const QUICK: [&str; 6] = ["--repeat", "1", "--duration", "1s", "--bulk-bytes", "500kB"];
+
+/// A lab that stays, with two hosts and two links.
+struct Lab {
+    work: Workplace,
+    name: String,
+}
+
+impl Lab {
+    fn standing(options: &[&str]) -> Self {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let work = Workplace::new();
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("suite-{}-{number}", std::process::id());
+        work.scenario("two", TWO_PATHS);
+        work.run(&[&["lab", "up", "two.toml", "--name", &name], options].concat()).expect(0);
+        Self { work, name }
+    }
+
+    /// A program in one of its hosts.
+    fn exec(&self, host: &str, command: &[&str]) -> Command {
+        self.work.pathbench(&[&["lab", "exec", "--lab", &self.name, host, "--"], command].concat())
+    }
+
+    /// `pathbench serve` in the host `server`, which is up when this returns.
+    fn serve(&self, options: &[&str]) -> Server {
+        let program = binary();
+        let serve = [&[program.to_str().unwrap(), "serve"], options].concat();
+        Server::started(&mut self.exec("server", &serve))
+    }
+
+    /// `pathbench test` in the host `client`, its result in the directory `out`.
+    fn test(&self, out: &str, options: &[&str]) -> Command {
+        let program = binary();
+        self.exec("client", &[&[program.to_str().unwrap(), "test", "--out", out], options].concat())
+    }
+
+    /// The same, run to its end, its result read.
+    fn measure(&self, out: &str, options: &[&str]) -> Measured {
+        let finished = finish(&mut self.test(out, options));
+        Measured::read(&self.work.path().join(out), finished)
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        self.work.run(&["lab", "down", &self.name]);
+    }
+}
+
+/// A server that runs; it ends with the test.
+struct Server {
+    process: Child,
+    fingerprint: String,
+}
+
+impl Server {
+    /// Waits for the line that names the certificate, which comes when it listens.
+    fn started(command: &mut Command) -> Self {
+        let mut process = captured(command);
+        let lines = BufReader::new(process.stdout.take().unwrap()).lines();
+        let word = |line: String| {
+            let words = line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+            words.into_iter().find(|word| word.len() == 64 && word.chars().all(|c| c.is_ascii_hexdigit()))
+        };
+        let fingerprint = lines.map_while(Result::ok).find_map(word);
+        let Some(fingerprint) = fingerprint else {
+            let finished = Finished::from(process.wait_with_output().unwrap());
+            panic!("it did not start: {finished:#?}");
+        };
+        Self { process, fingerprint }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _gone = self.process.kill();
+        let _reaped = self.process.wait();
+    }
+}
+
+fn runs<'a>(measured: &'a Measured, transport: Transport, pattern: &str) -> Vec<&'a RunRecord> {
+    let runs = measured.document.runs.iter();
+    runs.filter(|run| run.transport == transport && run.pattern == pattern).collect()
+}
+
+fn port_that_nobody_has() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+#[test]
+fn the_suite_runs_on_all_four_transports_from_one_lab_host_to_another() {
+    let lab = Lab::standing(&[]);
+    let server = lab.serve(&["--open", "--quic-port", "6121"]);
+    let options =
+        ["--fingerprint", &server.fingerprint, "--quic-port", "6121", "--patterns", "ping,bulk,iperf-upload", "--json"];
+    let measured = lab.measure("all", &[&[SERVER][..], &options, &QUICK].concat()).expect(0);
+    let document = &measured.document;
+
+    let printed: ResultDocument = serde_json::from_str(&measured.finished.stdout).unwrap();
+    assert_eq!(printed.runs.len(), document.runs.len());
+    assert_eq!(document.scenario.name, "test");
+    let ids: BTreeSet<&str> = document.runs.iter().map(|run| run.id.as_str()).collect();
+    assert_eq!(ids.len(), 4 * 3, "{ids:?}");
+    for transport in [Transport::Tcp, Transport::Mptcp, Transport::Quic, Transport::Mpquic] {
+        for pattern in ["ping", "bulk", "iperf-upload"] {
+            let of_kind = runs(&measured, transport, pattern);
+            assert_eq!(of_kind.len(), 1, "{transport} {pattern}");
+            let run = of_kind[0];
+            assert!(run.completed && run.valid, "{transport} {pattern}: {:?} {:?}", run.error, run.invalid_because);
+            assert_eq!(run.server.as_deref(), Some(SERVER));
+            let is_quic = matches!(transport, Transport::Quic | Transport::Mpquic);
+            assert_eq!(run.encrypted, is_quic, "{transport} {pattern}");
+        }
+        let ping = runs(&measured, transport, "ping")[0].ping.as_ref().unwrap();
+        assert_eq!((ping.sent, ping.lost), (10, 0), "{transport}");
+        let bulk = runs(&measured, transport, "bulk")[0];
+        // 500 kB at 20 Mbit/s or twice that: no faster than the links.
+        assert!(bulk.completion_ms.is_some_and(|ms| ms > 80.0), "{transport}: {:?}", bulk.completion_ms);
+    }
+    for transport in [Transport::Mptcp, Transport::Mpquic] {
+        let upload = runs(&measured, transport, "iperf-upload")[0];
+        assert!(upload.multipath.used, "{transport}: {}", upload.multipath.reason);
+        for name in ["eth", "wlan"] {
+            assert!(path(upload, name).share > 0.1, "{transport}: {:?}", upload.paths);
+        }
+    }
+
+    // Both UDP ports answer.
+    let reached = |transport, port| {
+        document.reachability.iter().any(|one| one.transport == transport && one.port == port && one.reachable)
+    };
+    assert!(reached(Transport::Tcp, 4433) && reached(Transport::Mptcp, 4433));
+    assert!(reached(Transport::Quic, 4433) && reached(Transport::Quic, 6121) && reached(Transport::Mpquic, 6121));
+    // An address was given: there is no other version's to try.
+    assert_eq!(document.reachability.len(), 2 + 2 * 2);
+    assert_eq!((document.servers.len(), document.servers[0].chosen), (1, true));
+    assert!(document.servers[0].ping_ms.is_some_and(|ms| ms > 0.0));
+    assert!(lab.work.path().join("all/report.html").exists());
+}
+
+#[test]
+fn of_several_servers_the_one_that_answers_is_tested_and_the_others_are_listed() {
+    let lab = Lab::standing(&[]);
+    let _server = lab.serve(&["--open", "--port", "5000"]);
+    let servers = ["no-such-host.invalid", "10.83.0.2:5001", "10.83.0.2:5000", "10.83.1.2:5000"];
+    let options = ["--transports", "tcp", "--patterns", "ping", "--no-report"];
+    let measured = lab.measure("several", &[&servers[..], &options, &QUICK].concat()).expect(0);
+    let of_server = |address: &str| {
+        let mut servers = measured.document.servers.iter();
+        servers.find(|server| server.address == address).unwrap_or_else(|| panic!("{address} is not listed"))
+    };
+    assert!(of_server(servers[0]).error.as_ref().unwrap().contains("cannot be resolved"));
+    assert!(of_server(servers[1]).error.as_ref().unwrap().contains("refused the connection"));
+    let chosen: Vec<_> = measured.document.servers.iter().filter(|server| server.chosen).collect();
+    assert_eq!(chosen.len(), 1);
+    assert!(servers[2..].contains(&chosen[0].address.as_str()));
+    let nearest = of_server(servers[2]).ping_ms.unwrap().min(of_server(servers[3]).ping_ms.unwrap());
+    assert_eq!(chosen[0].ping_ms, Some(nearest));
+    let finished = measured.finished.says(&["the nearest", "cannot be resolved"]);
+    assert!(!lab.work.path().join("several/report.html").exists());
+    drop(finished);
+}
+
+#[test]
+fn a_server_that_is_not_there_is_told_from_one_that_says_no() {
+    let lab = Lab::standing(&[]);
+    let nobody = finish(&mut lab.test("nobody", &[&[SERVER][..], &QUICK].concat())).expect(3);
+    drop(nobody.says(&["refused the connection"]));
+    assert!(!lab.work.path().join("nobody").exists(), "a result without runs was left");
+
+    std::fs::write(lab.work.path().join("key"), "0123456789abcdef0123456789abcdef\n").unwrap();
+    let key = lab.work.path().join("key");
+    let _server = lab.serve(&["--token-key", key.to_str().unwrap()]);
+    for token in [&[][..], &["--token", "made-up"]] {
+        let options = [&[SERVER, "--transports", "tcp"][..], &QUICK, token].concat();
+        let refused = finish(&mut lab.test("refused", &options)).expect(4);
+        drop(refused.says(&["the server refused", "token"]));
+    }
+}
+
+#[test]
+fn a_multipath_transport_that_was_asked_for_and_finds_one_path_is_told() {
+    let lab = Lab::standing(&["--set", "host.client.mptcp.subflows=0"]);
+    let _server = lab.serve(&["--open"]);
+    let upload = |out: &str, options: &[&str]| {
+        lab.measure(out, &[&[SERVER, "--patterns", "iperf-upload", "--no-report"][..], options, &QUICK].concat())
+    };
+    let asked = upload("asked", &["--transports", "mptcp"]).expect(6);
+    drop(asked.finished.says(&["limit of additional subflows is 0"]));
+    // With one path there is nothing to be disappointed of.
+    let one_path = upload("one", &["--transports", "mptcp", "--path", "wlan"]).expect(0);
+    let run = runs(&one_path, Transport::Mptcp, "iperf-upload")[0];
+    assert_eq!((run.multipath.used, run.paths.len()), (false, 1));
+    assert!(path(run, "wlan").share > 0.99, "{:?}", run.paths);
+    drop(one_path.finished.says(&["one path to the server (wlan)"]));
+    // An interface that leads nowhere.
+    let wrong = lab.test("wrong", &[&[SERVER, "--path", "eth9"][..], &QUICK].concat());
+    drop(finish(&mut { wrong }).expect(2).says(&["no interface `eth9`", "eth", "wlan"]));
+}
+
+#[test]
+fn a_change_of_the_network_marks_the_run_it_falls_into() {
+    let lab = Lab::standing(&[]);
+    let _server = lab.serve(&["--open"]);
+    let options = ["--transports", "tcp", "--patterns", "interactive", "--no-report", "--repeat", "2", "--duration"];
+    let mut test = captured(&mut lab.test("changed", &[&[SERVER][..], &options, &["2s"]].concat()));
+    // The suite says so when it begins; its first run is on its way soon after.
+    let mut progress = BufReader::new(test.stderr.take().unwrap()).lines().map_while(Result::ok);
+    assert!(progress.any(|line| line.starts_with("2 runs:")), "it never began");
+    std::thread::sleep(Duration::from_millis(800));
+    let less = "echo 1 > /proc/sys/net/ipv6/conf/wlan/disable_ipv6";
+    finish(&mut lab.exec("client", &["sh", "-c", less])).expect(0);
+    let told: Vec<String> = progress.collect();
+    let finished = Finished::from(test.wait_with_output().unwrap());
+    let measured = Measured::read(&lab.work.path().join("changed"), finished).expect(0);
+    assert!(told.iter().any(|line| line.contains("the network changed: wlan address")), "{told:#?}");
+    let [first, second] = &measured.document.runs[..] else { panic!("{:?}", measured.document.runs) };
+    assert!(!first.valid && first.touched_by.iter().any(|words| words.contains("wlan")), "{first:#?}");
+    assert!(second.valid && second.touched_by.is_empty(), "{second:#?}");
+    assert!(!measured.events_of(first, EventSource::Link).is_empty());
+    let group = &measured.document.summary.groups[0];
+    assert_eq!((group.runs, group.valid), (2, 1), "a touched run counts in no statistic");
+}
+
+#[test]
+fn interrupting_it_keeps_what_was_measured() {
+    let lab = Lab::standing(&[]);
+    let _server = lab.serve(&["--open"]);
+    let options = ["--transports", "tcp", "--patterns", "ping", "--repeat", "50"];
+    let mut test = captured(&mut lab.test("stopped", &[&[SERVER][..], &options].concat()));
+    let mut progress = BufReader::new(test.stderr.take().unwrap()).lines().map_while(Result::ok);
+    assert!(progress.any(|line| line.starts_with("run 2 of 50")), "it never began");
+    let mut told = Vec::new();
+    // The program itself; `lab exec` waits for it.
+    let of_test = |process: &support::processes::Process| process.arguments().get(1).is_some_and(|word| word == "test");
+    let process = lab.work.processes().into_iter().find(of_test).unwrap();
+    signal(process.id, Signal::INT);
+    told.extend(progress);
+    let finished = Finished::from(test.wait_with_output().unwrap());
+    let measured = Measured::read(&lab.work.path().join("stopped"), finished).expect(1);
+    let made = measured.document.runs.len();
+    assert!((2..50).contains(&made), "{made}: {told:#?}");
+    assert!(measured.document.summary.notes.iter().any(|note| note.contains("stopped by the user")));
+    assert!(measured.finished.stdout.contains("ping"), "{:#?}", measured.finished);
+    assert!(within(Duration::from_secs(3), || !lab.work.processes().iter().any(of_test)));
+}
+
+#[test]
+fn a_server_on_this_very_host_is_tested_over_loopback() {
+    let work = Workplace::new();
+    let port = port_that_nobody_has().to_string();
+    let serve = ["serve", "--open", "--listen", "127.0.0.1", "--port", &port];
+    let server = Server::started(&mut work.pathbench(&serve));
+    let options = ["--port", &port, "--fingerprint", &server.fingerprint, "--patterns", "ping,bulk,interactive"];
+    let finished = work.run(&[&["test", "localhost", "-4", "--out", "here"][..], &options, &QUICK].concat());
+    let measured = Measured::read(&work.path().join("here"), finished).expect(0);
+    assert!(measured.document.runs.len() >= 3 * 3, "{:?}", measured.document.reachability);
+    for run in &measured.document.runs {
+        assert!(run.completed && run.valid, "{}: {:?}", run.id, run.error);
+        assert!(run.paths.iter().all(|path| path.name == "lo"), "{}: {:?}", run.id, run.paths);
+        // One machine, one clock.
+        assert!(run.notes.iter().all(|note| !note.contains("clock")), "{}: {:?}", run.id, run.notes);
+        if run.pattern == "interactive" {
+            let delay = run.delay_ms.as_ref().unwrap();
+            assert_eq!((delay.messages, delay.late), (20, 0), "{}", run.id);
+            assert_eq!(run.directions.len(), 2, "{}", run.id);
+        }
+    }
+}
+
+#[test]
+fn all_mistakes_on_the_line_are_told_at_once() {
+    let work = Workplace::new();
+    let wrong = ["a b", "[::1", "--patterns", "pong", "--scheduler", "best", "--ca", "no-such-file"];
+    let refused = work.run(&[&["test"][..], &wrong].concat()).expect(2);
+    drop(refused.says(&["`a b` names no server", "`[::1`", "`pong`", "`best`", "no-such-file"]));
+    work.run(&["test", "localhost", "--fingerprint", "abc"]).expect(2);
+    work.run(&["test"]).expect(2);
+    assert!(!work.path().join("pathbench-results").exists());
+}
