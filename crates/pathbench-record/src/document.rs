@@ -200,7 +200,7 @@ pub struct RunRecord {
     pub transport: Transport,
     /// The transport with the path it was bound to: `tcp@wlan`.
     pub label: String,
-    /// `ping`, `bulk`, `iperf` or `interactive`.
+    /// `ping`, `bulk`, `iperf` or `interactive`; `iperf-upload` and `iperf-download` where a result has both.
     pub pattern: String,
     /// Address of the server, as it was given, where the server is not a host of the lab.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -2,7 +2,7 @@
 
 use pathbench_record::event::Direction;
 use pathbench_record::message::{Message, MessageLine};
-use pathbench_record::metrics::{delay, ping};
+use pathbench_record::metrics::{delay, delay_of_flows, ping};
 use pathbench_record::statistics::nearest_rank;
 use pathbench_record::time::Timestamp;
 use proptest::prelude::*;
@@ -67,6 +67,27 @@ fn waiting_in_a_blocked_transport_is_delay() {
     close(record.max, 1000.0);
     close(record.p95, 900.0);
     close(record.p50, 10.0);
+}
+
+#[test]
+fn flows_together_are_each_counted_to_their_own_end() {
+    // The second flow is of another machine, whose clock began an age earlier.
+    let upload = messages(&[Some(10), None]);
+    let age = Duration::from_secs(86_400);
+    let download: Vec<Message> = messages(&[Some(30), None, Some(20)])
+        .into_iter()
+        .map(|message| Message {
+            direction: Direction::Download,
+            due: message.due - age,
+            acknowledged: message.acknowledged.map(|at| at - age),
+            ..message
+        })
+        .collect();
+    let record = delay_of_flows(&[(&upload, at(1100)), (&download, at(2100) - age)]).unwrap();
+    assert_eq!((record.messages, record.late), (5, 2));
+    close(record.p50, 30.0);
+    close(record.max, 2000.0);
+    assert_eq!(delay_of_flows(&[]), None);
 }
 
 #[test]

@@ -54,19 +54,19 @@ pub(crate) const HANDSHAKE: Figure =
     Figure { name: "handshake_ms", title: "handshake", words: duration, of_run: |run| run.handshake_ms };
 pub(crate) const DELAY_P50: Figure = Figure {
     name: "delay_p50_ms",
-    title: "delay, median",
+    title: "median delay",
     words: duration,
     of_run: |run| Some(run.delay_ms.as_ref()?.p50),
 };
 pub(crate) const DELAY_P95: Figure = Figure {
     name: "delay_p95_ms",
-    title: "delay, p95",
+    title: "p95 delay",
     words: duration,
     of_run: |run| Some(run.delay_ms.as_ref()?.p95),
 };
 pub(crate) const DELAY_MAX: Figure = Figure {
     name: "delay_max_ms",
-    title: "delay, max",
+    title: "max delay",
     words: duration,
     of_run: |run| Some(run.delay_ms.as_ref()?.max),
 };

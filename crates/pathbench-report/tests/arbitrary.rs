@@ -237,6 +237,18 @@ proptest! {
     }
 
     #[test]
+    fn no_line_is_wider_than_the_terminal(odd in odd(), width in 0..200_usize) {
+        let text = summary(&disturbed(&odd), Style { colour: false, width });
+        for line in text.lines() {
+            prop_assert!(line.width() <= width.max(80), "{} columns: {line}", line.width());
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    #[test]
     fn odd_messages_are_reported_without_a_panic(odd in odd()) {
         let set = disturbed_messages(&odd);
         let page = html::report(std::slice::from_ref(&set));
@@ -254,14 +266,6 @@ proptest! {
         let text = summary(&set, Style { colour: false, width: 80 });
         for line in text.lines() {
             prop_assert!(line.width() <= 80, "{} columns: {line}", line.width());
-        }
-    }
-
-    #[test]
-    fn no_line_is_wider_than_the_terminal(odd in odd(), width in 0..200_usize) {
-        let text = summary(&disturbed(&odd), Style { colour: false, width });
-        for line in text.lines() {
-            prop_assert!(line.width() <= width.max(80), "{} columns: {line}", line.width());
         }
     }
 }

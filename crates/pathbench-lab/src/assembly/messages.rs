@@ -81,8 +81,7 @@ impl Messages {
         if self.is_ping {
             return None;
         }
-        let end = self.flows.iter().map(|flow| flow.end).max()?;
-        let all: Vec<Message> = self.flows.iter().flat_map(|flow| flow.messages.iter().copied()).collect();
-        metrics::delay(&all, end)
+        let flows: Vec<_> = self.flows.iter().map(|flow| (flow.messages.as_slice(), flow.end)).collect();
+        metrics::delay_of_flows(&flows)
     }
 }

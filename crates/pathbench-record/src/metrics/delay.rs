@@ -6,18 +6,27 @@ use crate::statistics::{median, nearest_rank, range};
 use crate::time::Timestamp;
 use std::time::Duration;
 
-/// Delay of `messages`, which may be of one direction or of both. `end` is when their requesters stopped waiting.
+/// Delay of `messages`, all of one requester. `end` is when it stopped waiting for acknowledgements.
 ///
 /// Percentiles are nearest-rank over all messages: one that was never acknowledged enters with the time it had
 /// been waiting at `end`. To leave it out would make a transport that loses its worst messages look the
 /// better one. `None` without messages.
 #[must_use]
 pub fn delay(messages: &[Message], end: Timestamp) -> Option<DelayRecord> {
-    let delays: Vec<f64> =
-        messages.iter().map(|message| message.delay(end).as_nanos() as f64 / 1e6).collect();
-    let late = messages.iter().filter(|message| message.is_late()).count();
+    delay_of_flows(&[(messages, end)])
+}
+
+/// [`delay`] of several flows together, each with its own `end` (and, between machines, on its own clock).
+#[must_use]
+pub fn delay_of_flows(flows: &[(&[Message], Timestamp)]) -> Option<DelayRecord> {
+    let delays: Vec<f64> = flows
+        .iter()
+        .flat_map(|(messages, end)| messages.iter().map(|message| message.delay(*end)))
+        .map(|delay| delay.as_nanos() as f64 / 1e6)
+        .collect();
+    let late = flows.iter().flat_map(|(messages, _)| *messages).filter(|message| message.is_late()).count();
     Some(DelayRecord {
-        messages: u32::try_from(messages.len()).unwrap_or(u32::MAX),
+        messages: u32::try_from(delays.len()).unwrap_or(u32::MAX),
         late: u32::try_from(late).unwrap_or(u32::MAX),
         p50: nearest_rank(&delays, 0.5)?,
         p95: nearest_rank(&delays, 0.95)?,

@@ -14,7 +14,7 @@ mod window;
 
 pub use combination::{RunFigures, combine};
 pub use counter::PathCounter;
-pub use delay::{delay, ping};
+pub use delay::{delay, delay_of_flows, ping};
 pub use window::Window;
 
 use crate::delivery::DeliverySeries;

@@ -188,7 +188,7 @@ mod tests {
         assert_eq!(scale.ticks().last().map(|tick| tick.0.round() as u32), Some(5000));
         assert!((scale.part(10.0 * 500f64.sqrt()) - 0.5).abs() < 1e-9, "the middle of the logarithms");
         assert_eq!((scale.part(0.0).to_bits(), scale.part(1e9).to_bits()), (0, 1f64.to_bits()));
-        assert_eq!(words(LogScale::holding([20.0, 45.0].into_iter())), ["20 ms", "50 ms", "100 ms"]);
+        assert_eq!(words(LogScale::holding([20.0, 45.0].into_iter())), ["20 ms", "50 ms"]);
         assert_eq!(words(LogScale::holding([0.2].into_iter())), ["0.2 ms", "0.5 ms"]);
         for odd in [1e-300, 1e300, 7.0] {
             assert!(LogScale::holding([odd].into_iter()).part(odd).is_finite());

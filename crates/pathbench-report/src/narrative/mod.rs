@@ -107,13 +107,17 @@ pub fn headline(set: &ResultSet) -> String {
 }
 
 fn story(view: &View, group: &GroupView) -> Story {
-    let (tone, headline) = finding(view, group);
+    let (mut tone, headline) = finding(view, group);
+    let touched = touched(group);
+    if touched.is_some() && tone == Tone::Good {
+        tone = Tone::Mixed;
+    }
     let mut details = Vec::new();
     details.extend(completion(group));
     details.extend(comparison(view, group));
     details.extend(application::details(view, group));
     details.extend(restoration::sentences(view, group));
-    details.extend(touched(group));
+    details.extend(touched);
     details.extend(errors(group));
     Story {
         variant: group.variant.clone(),
