@@ -62,6 +62,7 @@ impl ConnectionSettings {
 
     /// The library's configuration of one connection, whose paths share `board`.
     pub(crate) fn transport(&self, board: &Board, epoch: &Epoch) -> TransportConfig {
+        board.lend_receive_window(CONNECTION_WINDOW_BYTES.into());
         let mut config = TransportConfig::default();
         config
             .max_concurrent_bidi_streams(STREAMS.into())

@@ -31,7 +31,7 @@ impl Default for PathManagerOptions {
     fn default() -> Self {
         Self {
             open_timeout: Duration::from_secs(1),
-            first_retry: Duration::from_millis(100),
+            first_retry: Duration::from_millis(25),
             last_retry: Duration::from_secs(3),
             proved_after: Duration::from_secs(3),
         }
@@ -181,8 +181,9 @@ pub(crate) struct PathManager {
 impl PathManager {
     /// A manager for the paths `wanted` to a server that is reached by IPv6 (`ipv6`) or IPv4.
     ///
-    /// Nothing is up until it is told so. With the `backup` scheduler and no path marked as backup, all but the
-    /// first are.
+    /// Nothing is up until it is told so, which is for when the handshake is complete; the first `Open` of the path
+    /// that the handshake took is to be answered with `Opened` and `Established`. With the `backup` scheduler and
+    /// no path marked as backup, all but the first are.
     pub(crate) fn new(
         wanted: &[LocalPath],
         scheduler: &Scheduler,
@@ -260,11 +261,6 @@ impl PathManager {
         self.locals.iter().filter_map(due).min()
     }
 
-    /// The wanted path that `path` is at present.
-    pub(crate) fn local(&self, path: PathId) -> Option<usize> {
-        self.locals.iter().position(|local| local.path() == Some(path))
-    }
-
     fn of(&mut self, path: PathId) -> Option<&mut Local> {
         self.locals.iter_mut().find(|local| local.path() == Some(path))
     }
@@ -293,10 +289,11 @@ impl PathManager {
     }
 
     fn opened(&mut self, local: usize, path: PathId, now: Timestamp) {
+        let ipv6 = self.ipv6;
         let Some(local) = self.locals.get_mut(local) else { return };
         let from = match local.stage {
             Stage::Requested { from, .. } => Some(from),
-            _ => None,
+            _ => local.source(ipv6),
         };
         local.begin(Stage::Opening { path, since: now, from });
     }
@@ -399,6 +396,8 @@ impl PathManager {
             }
             if std::mem::replace(&mut local.told.backup, backup) != backup {
                 actions.push(PathAction::SetStatus { path, backup });
+                // What the server said it said of our former word.
+                local.remote_backup = false;
             }
             // The server repeats our own word; what it says beyond that is its own.
             let avoided = local.remote_backup && !backup;

@@ -5,7 +5,7 @@ use super::controller::Scheduled;
 use super::policy::{self, Contender, Trouble};
 use super::slot::{Acked, Observation, Slot, Turn};
 use crate::quic::options::Scheduler;
-use noq_proto::{Connection, PathEvent, PathId, Transmit};
+use noq_proto::{Connection, PathEvent, PathId, Transmit, VarInt};
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,6 +13,10 @@ use std::time::{Duration, Instant};
 
 /// What a pacer decided holds this long: the application may fill more than one burst at the same instant.
 const BURST: Duration = Duration::from_millis(1);
+/// While a path sends, the ones after it get an acknowledgement to carry this often.
+const ACK_ROTATION: Duration = Duration::from_millis(20);
+/// Transmissions on a path before one is left to the next: what is sent now and then keeps to one path.
+const ACK_ROTATION_SENT: u32 = 8;
 /// Last figures kept of paths that are gone.
 const MAX_GONE: usize = 256;
 /// Events kept until they are taken.
@@ -38,6 +42,10 @@ struct State {
     questioning: bool,
     burst_since: Option<Instant>,
     trouble: Option<Trouble>,
+    /// What the connection announces that it can take, if that may be raised a little.
+    receive_window: Option<u64>,
+    /// The slot whose path leaves its acknowledgements to another one just now.
+    rotating: Option<u64>,
     events: Vec<SchedulerEvent>,
     gone: BTreeMap<PathId, Observation>,
 }
@@ -55,6 +63,8 @@ impl Board {
             questioning: false,
             burst_since: None,
             trouble: None,
+            receive_window: None,
+            rotating: None,
             events: Vec::new(),
             gone: BTreeMap::new(),
         })))
@@ -62,6 +72,12 @@ impl Board {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets the board raise the connection's receive window by a byte now and then, from `bytes` on: it takes a frame
+    /// to send to have acknowledgements go by another path than the usual.
+    pub(crate) fn lend_receive_window(&self, bytes: u64) {
+        self.state().receive_window = Some(bytes);
     }
 
     /// As [`Connection::poll_transmit`], with the scheduler's choice of the path.
@@ -75,6 +91,10 @@ impl Board {
         buffer: &mut Vec<u8>,
     ) -> Option<Transmit> {
         self.bind(connection);
+        let rotation = self.state().begin_rotation(now);
+        if let Some(window) = rotation {
+            connection.set_receive_window(window);
+        }
         loop {
             self.state().before_question(now);
             let transmit = connection.poll_transmit(now, max_datagrams, buffer);
@@ -208,6 +228,10 @@ impl Board {
         self.state().on_sent(slot, now, bytes);
     }
 
+    pub(super) fn on_transmission(&self, slot: u64, now: Instant) {
+        self.state().on_transmission(slot, now);
+    }
+
     pub(super) fn on_acked(&self, slot: u64, now: Instant, acked: &Acked, in_flight_bytes: u64) {
         self.state().on_acked(slot, now, acked, in_flight_bytes);
     }
@@ -304,6 +328,11 @@ impl State {
     fn ask_again(&mut self) -> bool {
         let diverted = self.slots.iter().any(|slot| slot.turn.diverted);
         let mut news = false;
+        if let Some(slot) = self.rotating.take().and_then(|carrier| self.slot(carrier)) {
+            // Nobody took what it left.
+            slot.transmissions = 0;
+            news = slot.turn.asked;
+        }
         if diverted {
             for slot in self.slots.iter_mut().filter(|slot| slot.open) {
                 let turn = &mut slot.turn;
@@ -346,7 +375,12 @@ impl State {
         slot.turn.asked = true;
         slot.held_back = false;
         let open = slot.open;
+        let path = slot.path;
         let Some(now) = self.now.filter(|_| choice && open) else { return real };
+        if let Some(carrier) = self.rotating {
+            let carrier_path = self.slots.iter().find(|slot| slot.id == carrier).and_then(|slot| slot.path);
+            return if carrier == id || path < carrier_path { 0 } else { real };
+        }
         // To be asked means that there is data to send.
         self.judge(now, true);
         let (ids, contenders) = self.contenders(now);
@@ -355,9 +389,10 @@ impl State {
         let Some(slot) = self.slot(id) else { return real };
         slot.held_back = !may_send && slot.has_room();
         slot.turn.diverted |= !may_send;
-        match (may_send, slot.ping_allowed) {
-            (true, _) => real,
-            (false, true) => u64::MAX,
+        match (slot.ping_allowed, may_send) {
+            // Also when the window is full, as it is soon on a path that has gone dead.
+            (true, _) => u64::MAX,
+            (false, true) => real,
             (false, false) => 0,
         }
     }
@@ -373,6 +408,49 @@ impl State {
                 other.served = other.served.max(floor);
             }
         }
+    }
+
+    /// Whether a path that carries all acknowledgements should leave some to another one now: the window of the
+    /// connection to announce for that, one byte more than before.
+    ///
+    /// noq sends acknowledgements on the lowest path of status "available". When that one loses them, all paths come
+    /// to a stop, and the RTT of all is taken for long. It does not ask about acknowledgements alone, but about
+    /// everything once there is any other frame to send: so there is to be one, a `MAX_DATA`.
+    fn begin_rotation(&mut self, now: Instant) -> Option<VarInt> {
+        if self.slots.len() < 2 || self.rotating.is_some() {
+            return None;
+        }
+        let usable = |slot: &&Slot| slot.open && !slot.suspended && !slot.backup && slot.path.is_some();
+        let carrier = self.slots.iter().filter(usable).min_by_key(|slot| slot.path)?;
+        // One that sends data sends acknowledgements along with them on all paths that it uses.
+        let receives_only = carrier.seen.in_flight_bytes < 2 * u64::from(carrier.seen.mtu_bytes);
+        if carrier.transmissions < ACK_ROTATION_SENT || !receives_only {
+            return None;
+        }
+        let silent =
+            |slot: &Slot| slot.transmitted.is_none_or(|at| now.saturating_duration_since(at) >= ACK_ROTATION);
+        let next = self.slots.iter().filter(usable).find(|slot| slot.path > carrier.path && silent(slot));
+        next?;
+        let carrier = carrier.id;
+        let window = self.receive_window.as_mut()?;
+        *window += 1;
+        let window = VarInt::from_u64(*window).ok()?;
+        self.rotating = Some(carrier);
+        Some(window)
+    }
+
+    fn on_transmission(&mut self, id: u64, now: Instant) {
+        let now = self.tick(now);
+        let path = self.slots.iter().find(|slot| slot.id == id).and_then(|slot| slot.path);
+        for slot in &mut self.slots {
+            if slot.id == id {
+                slot.transmitted = Some(now);
+                slot.transmissions = slot.transmissions.saturating_add(1);
+            } else if slot.path < path {
+                slot.transmissions = 0;
+            }
+        }
+        self.rotating = None;
     }
 
     fn on_acked(&mut self, id: u64, now: Instant, acked: &Acked, in_flight_bytes: u64) {

@@ -144,6 +144,7 @@ impl Scheduled {
 impl Controller for Scheduled {
     fn on_sent(&mut self, now: Instant, bytes: u64, largest_pn: u64) {
         self.inner.on_sent(now, bytes, largest_pn);
+        self.place.board.on_transmission(self.place.slot, now);
     }
 
     fn on_packet_sent(&mut self, now: Instant, bytes: u16, pn: u64) {

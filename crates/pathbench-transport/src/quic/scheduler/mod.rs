@@ -8,14 +8,13 @@
 //!
 //! A window of 0 holds back stream data only. Tail loss probes, MTU probes and the validation of a new path are
 //! not asked about; a PING is, when data waits at the same moment, and needs [`Board::allow_ping`].
-//! Acknowledgements are sent on the lowest path of status "available" whatever its window.
+//! Acknowledgements alone are sent on the lowest path of status "available" whatever its window. The board sees to it
+//! that now and then another path gets some, so that one dead path does not silence all.
 
 mod board;
 mod controller;
 mod policy;
 mod slot;
-#[cfg(test)]
-mod tests;
 
 pub(crate) use board::Board;
 pub(crate) use controller::{CongestionControl, SchedulerFactory};

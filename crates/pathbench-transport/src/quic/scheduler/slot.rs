@@ -48,6 +48,7 @@ impl Observation {
 
 /// One path on the board.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts, each told by somebody else")]
 pub(super) struct Slot {
     pub(super) id: u64,
     /// The path, once the board has found out.
@@ -67,11 +68,16 @@ pub(super) struct Slot {
     pub(super) progress: Option<Instant>,
     /// Had room but was told to wait, so that its controller must not take the window for used.
     pub(super) held_back: bool,
+    /// When anything was sent last, acknowledgements included.
+    pub(super) transmitted: Option<Instant>,
+    /// Transmissions since a path of higher id had one.
+    pub(super) transmissions: u32,
     pub(super) turn: Turn,
 }
 
 /// What happened to a path while noq was asked for one transmission, and in the present burst of those.
 #[derive(Debug, Default, Clone, Copy)]
+#[expect(clippy::struct_excessive_bools, reason = "independent marks, set and cleared at different times")]
 pub(super) struct Turn {
     /// Was asked for its window since the last question to noq.
     pub(super) asked: bool,
@@ -96,10 +102,12 @@ impl Slot {
             suspended: false,
             weight: 1,
             ping_allowed: false,
-            seen: Observation { mtu_bytes, cwnd_bytes, ..Observation::default() },
+            seen: Observation { cwnd_bytes, mtu_bytes, ..Observation::default() },
             served: 0,
             progress: None,
             held_back: false,
+            transmitted: None,
+            transmissions: 0,
             turn: Turn::default(),
         }
     }
