@@ -3,6 +3,8 @@
 //! ```text
 //! blast serve ADDRESS [tcp|mptcp] [CONGESTION]
 //! blast upload|download|both ADDRESS [tcp|mptcp] [CONGESTION] [SECONDS] [STREAMS] [BLOCK_BYTES]
+//! blast bulk ADDRESS [tcp|mptcp] [CONGESTION] [BYTES] [STREAMS]
+//! blast content                              what computing and verifying content costs, without a network
 //! ```
 //! Prints goodput as the receiver saw it, and the process's own CPU seconds. The server serves until its standard
 //! input closes.
@@ -13,9 +15,11 @@
 use pathbench_record::time::{Clock, Timestamp};
 use pathbench_record::transport::Transport;
 use pathbench_traffic::client::{ClientPlan, Unobserved, run_client};
+use pathbench_traffic::content::{Content, Lane};
 use pathbench_traffic::iperf::{Amount, IperfParameters, TrafficDirection};
+use pathbench_traffic::pattern::{BulkParameters, PatternParameters};
 use pathbench_traffic::protocol::TestId;
-use pathbench_traffic::server::{Limits, Server, ServerOptions};
+use pathbench_traffic::server::{Server, ServerOptions};
 use pathbench_transport::SocketOptions;
 use std::io::Read;
 use std::sync::Arc;
@@ -42,6 +46,26 @@ fn cpu_seconds() -> f64 {
     ticks / 100.0
 }
 
+/// Computes and verifies as much as a test at 80 Gbit/s would in a second, in blocks of the size that tests use.
+fn content(clock: &dyn Clock) {
+    let content = Content::of(TestId([7; 16]), 0, Lane::Download);
+    let mut block = vec![0; 131_064];
+    let blocks = 10_000_000_000 / block.len() as u64;
+    let begun = clock.now();
+    for index in 0..blocks {
+        content.fill(index * block.len() as u64, std::hint::black_box(&mut block));
+    }
+    let filled = clock.now();
+    for _ in 0..blocks {
+        let from = (blocks - 1) * block.len() as u64;
+        assert_eq!(content.first_difference(from, std::hint::black_box(&block)), None);
+    }
+    let gigabytes = (blocks * block.len() as u64) as f64 / 1e9;
+    let per_second = |from: Timestamp, until: Timestamp| gigabytes / until.since(from).as_secs_f64();
+    println!("computed {:.2} GB/s", per_second(begun, filled));
+    println!("verified {:.2} GB/s", per_second(filled, clock.now()));
+}
+
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let argument = |index: usize, default: &str| arguments.get(index).cloned().unwrap_or(default.to_owned());
@@ -53,7 +77,9 @@ fn main() {
     let direction = match argument(0, "serve").as_str() {
         "upload" => TrafficDirection::Upload,
         "download" => TrafficDirection::Download,
-        "both" => TrafficDirection::Both,
+        // Of bulk, which has no direction to choose.
+        "both" | "bulk" => TrafficDirection::Both,
+        "content" => return content(clock.as_ref()),
         _ => {
             let options =
                 ServerOptions { socket, sample_interval, ..ServerOptions::new(vec![(transport, address)]) };
@@ -68,19 +94,24 @@ fn main() {
     let mut test = [0; 16];
     std::fs::File::open("/dev/urandom").unwrap().read_exact(&mut test).unwrap();
     let block = argument(6, "131072").parse().unwrap();
-    let parameters = IperfParameters {
-        direction,
-        streams: argument(5, "1").parse().unwrap(),
-        amount: Amount::Duration(Duration::from_secs_f64(argument(4, "5").parse().unwrap())),
-        block_bytes: block,
-        ..IperfParameters::default()
+    let streams = argument(5, "1").parse().unwrap();
+    let parameters = if argument(0, "") == "bulk" {
+        PatternParameters::Bulk(BulkParameters { bytes: argument(4, "10000000").parse().unwrap(), streams })
+    } else {
+        PatternParameters::Iperf(IperfParameters {
+            direction,
+            streams,
+            amount: Amount::Duration(Duration::from_secs_f64(argument(4, "5").parse().unwrap())),
+            block_bytes: block,
+            ..IperfParameters::default()
+        })
     };
     let plan = ClientPlan {
         socket,
         sample_interval,
         patience: Duration::from_secs(5),
         connect_timeout: Duration::from_secs(3),
-        ..ClientPlan::new(transport, address, TestId(test), parameters.into())
+        ..ClientPlan::new(transport, address, TestId(test), parameters)
     };
     let outcome = run_client(&plan, &clock, &Unobserved);
     let server = outcome.server.as_ref();

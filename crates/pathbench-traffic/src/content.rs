@@ -5,7 +5,7 @@ use crate::protocol::TestId;
 
 /// A pseudo-random byte stream that can be computed at any offset.
 ///
-/// Word `i` (8 bytes, little-endian) is the `i`-th output of SplitMix64 (Steele, Lea and Flood: "Fast splittable
+/// Word `i` (8 bytes, little-endian) is the `i`-th output of `SplitMix64` (Steele, Lea and Flood: "Fast splittable
 /// pseudorandom number generators", OOPSLA 2014) from a seed of the test, the stream and the lane. Bytes of another
 /// test, another stream or another place in the stream are therefore wrong bytes. The generator is no cipher: it
 /// finds mistakes, not forgers. One core computes or verifies several gigabytes per second of it (the benchmark in
@@ -27,10 +27,10 @@ pub enum Lane {
     Answers = 3,
 }
 
-/// 2^64 / golden ratio: SplitMix64's increment.
+/// 2^64 / golden ratio: `SplitMix64`'s increment.
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// SplitMix64's output function.
+/// `SplitMix64`'s output function.
 const fn mix(mut word: u64) -> u64 {
     word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

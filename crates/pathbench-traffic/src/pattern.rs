@@ -93,6 +93,13 @@ impl PatternParameters {
         }
     }
 
+    /// Whether what is written has to go out at once. Nagle's algorithm (RFC 896) would hold the end of a message
+    /// back until the peer's delayed acknowledgement of its beginning, and the test would measure that.
+    #[must_use]
+    pub const fn sends_at_once(&self) -> bool {
+        matches!(self, Self::Ping(_) | Self::Interactive(_))
+    }
+
     /// How long a test takes when the network is not what holds it up; `None` when only the network does.
     #[must_use]
     pub fn nominal_duration(&self) -> Option<Duration> {

@@ -63,6 +63,10 @@ fn a_ping_has_a_round_trip_time_per_request_and_no_warm_up() {
         }
         assert!(client.messages.windows(2).all(|pair| pair[1].due >= pair[0].due + 20 * MS));
         assert_eq!(client.offered.total_bytes(), 100);
+        // Nagle's algorithm would make a delay of its own.
+        if matches!(transport, Transport::Tcp | Transport::Mptcp) {
+            assert!(client.streams[0].in_force.no_delay && server.streams[0].in_force.no_delay);
+        }
     });
 }
 

@@ -68,10 +68,12 @@ fn test_plan(plan: &ClientPlan, started: Timestamp) -> TestPlan {
 }
 
 fn connect_options(plan: &ClientPlan) -> ConnectOptions {
+    let mut socket = plan.socket.clone();
+    socket.no_delay |= plan.parameters.sends_at_once();
     ConnectOptions {
         local: plan.local,
         interface: plan.interface.clone(),
-        socket: plan.socket.clone(),
+        socket,
         security: plan.security.clone(),
         quic: plan.quic.clone(),
         ..ConnectOptions::to(plan.server, plan.connect_timeout)
@@ -199,7 +201,7 @@ fn run_streams(
                 let _ = done.send(run_stream(stream, &mut channel, on_first_byte));
             };
             if let Err(error) = thread::Builder::new().name("stream".to_owned()).spawn_scoped(scope, run) {
-                stream.connection.abort();
+                stream.abandon();
                 let error = Some(StreamError::Thread(error).to_string());
                 outcomes.push(StreamOutcome { client: stream.finish(clock), server: None, error });
             }
@@ -328,6 +330,7 @@ fn empty_record(test: &TestPlan, ended: Timestamp) -> EndRecord {
         path_events: Vec::new(),
         handshake: test.handshake,
         completion: None,
+        rate_limit_bps: None,
         streams: Vec::new(),
         samples: Vec::new(),
         samples_thinned_by: 1,

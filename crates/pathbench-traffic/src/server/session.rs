@@ -55,7 +55,9 @@ fn serve_stream(shared: &Shared, connection: &Arc<Connection>, channel: &mut Cha
     }
     let companions = Arc::clone(&place.companions);
     let plan = shared.plan(hello, request, place, clock.now());
-    let Ok(stream) = begin(shared, connection, channel, plan, index, companions) else {
+    let begun = begin(shared, connection, channel, plan, index, Arc::clone(&companions));
+    let Ok(stream) = begun else {
+        companions.one_ended();
         shared.leave(id, index, None);
         return connection.abort();
     };

@@ -34,7 +34,7 @@ impl Companions {
     }
 
     /// The data of one of them has ended, well or not.
-    pub(super) fn one_ended(&self) {
+    pub(crate) fn one_ended(&self) {
         let mut running = lock(&self.running);
         *running = running.saturating_sub(1);
         self.changed.notify_all();

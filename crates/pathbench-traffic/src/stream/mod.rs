@@ -22,7 +22,7 @@ use pathbench_record::delivery::DeliverySeries;
 use pathbench_record::sample::Side;
 use pathbench_record::time::{Clock, Timestamp};
 use pathbench_record::transport::Transport;
-use pathbench_transport::{Connection, ConnectionSnapshot, Sampler};
+use pathbench_transport::{Connection, ConnectionSnapshot, InForce, Sampler};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -79,6 +79,9 @@ impl Stream {
         clock: &Arc<dyn Clock>,
         sample_interval: Duration,
     ) -> Result<Self, StreamError> {
+        if plan.parameters.sends_at_once() {
+            connection.send_at_once()?;
+        }
         if index == 0 {
             companions.introduce_first(&connection);
         }
@@ -144,6 +147,12 @@ impl Stream {
         }
         self.companions.one_ended();
         result
+    }
+
+    /// Ends it before it could run.
+    pub(crate) fn abandon(&self) {
+        self.connection.abort();
+        self.companions.one_ended();
     }
 
     /// Everything up to and with END.
@@ -308,7 +317,7 @@ impl Stream {
             stream: self.index,
             local: self.connection.local_addr(),
             peer: self.connection.peer_addr(),
-            in_force: self.connection.in_force().clone(),
+            in_force: self.in_force(),
             multipath,
             mptcp,
             paths,
@@ -327,6 +336,7 @@ impl Stream {
             ended: now,
             completion: self.completion(completed, &deliveries),
             handshake: plan.handshake,
+            rate_limit_bps: plan.pacers.as_ref().map(|pacers| pacers.rate_bps()),
             messages: self.work.messages(now),
             path_events: self.connection.path_events(),
             deliveries,
@@ -337,6 +347,13 @@ impl Stream {
             completed,
             errors: failure.map(|(error, _)| format!("stream {}: {error}", self.index)).into_iter().collect(),
         }
+    }
+
+    /// Socket options as read back when the connection was established, and what was changed since.
+    fn in_force(&self) -> InForce {
+        let mut in_force = self.connection.in_force().clone();
+        in_force.no_delay |= self.plan.parameters.sends_at_once();
+        in_force
     }
 
     /// For the client of a bulk test.

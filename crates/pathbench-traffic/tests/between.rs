@@ -1,0 +1,210 @@
+//! Between client and server sits something that changes bytes, or swallows them from some moment on.
+
+#![allow(clippy::unwrap_used, reason = "a failed test panics")]
+
+mod common;
+
+use common::{clock, limits, plan, server};
+use pathbench_record::event::Direction;
+use pathbench_record::time::Timestamp;
+use pathbench_record::transport::Transport;
+use pathbench_traffic::client::{
+    ClientError, ClientObserver, ClientOutcome, ClientPlan, FetchPlan, Unobserved, fetch_record, run_client,
+};
+use pathbench_traffic::pattern::{BulkParameters, InteractiveParameters, PatternParameters, PingParameters};
+use pathbench_traffic::protocol::HEADER_BYTES;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+const MS: Duration = Duration::from_millis(1);
+
+/// What it does with what it carries.
+#[derive(Clone)]
+struct Meddling {
+    /// Changes this byte of what the server sends on each connection.
+    change: Option<u64>,
+    /// Swallows everything while set; nobody is told.
+    swallow: Arc<AtomicBool>,
+}
+
+/// Carries bytes from one socket to another until either end closes.
+fn carry(mut from: TcpStream, mut to: TcpStream, change: Option<u64>, swallow: &AtomicBool) {
+    let mut buffer = vec![0; 65_536];
+    let mut at: u64 = 0;
+    while let Ok(count @ 1..) = from.read(&mut buffer) {
+        if let Some(place) = change
+            && (at..at + count as u64).contains(&place)
+        {
+            buffer[(place - at) as usize] ^= 0x20;
+        }
+        at += count as u64;
+        if !swallow.load(Ordering::Relaxed) && to.write_all(&buffer[..count]).is_err() {
+            break;
+        }
+    }
+    let _ = to.shutdown(std::net::Shutdown::Write);
+}
+
+/// Listens in the server's place. Its threads end with the connections they carry.
+fn between(server: SocketAddr, meddling: Meddling) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        while let Ok((client, _)) = listener.accept() {
+            let Ok(server) = TcpStream::connect(server) else { return };
+            for (from, to, change) in [
+                (client.try_clone().unwrap(), server.try_clone().unwrap(), None),
+                (server, client, meddling.change),
+            ] {
+                let swallow = Arc::clone(&meddling.swallow);
+                // As fast as a wire.
+                from.set_nodelay(true).unwrap();
+                to.set_nodelay(true).unwrap();
+                std::thread::spawn(move || carry(from, to, change, &swallow));
+            }
+        }
+    });
+    address
+}
+
+fn meddling() -> Meddling {
+    Meddling { change: None, swallow: Arc::default() }
+}
+
+fn interactive(duration: Duration, linger: Duration) -> PatternParameters {
+    PatternParameters::Interactive(InteractiveParameters {
+        duration,
+        linger,
+        interval: 50 * MS,
+        ..InteractiveParameters::default()
+    })
+}
+
+fn broken(outcome: &ClientOutcome) -> &str {
+    assert!(!outcome.completed);
+    match &outcome.error {
+        Some(ClientError::Broken { message }) => message,
+        error => panic!("{error:?}"),
+    }
+}
+
+#[test]
+fn what_only_passes_through_is_as_good_as_direct() {
+    let (server, address) = server(Transport::Tcp, limits());
+    let via = between(address, meddling());
+    let bulk = PatternParameters::Bulk(BulkParameters { bytes: 2_000_000, streams: 2 });
+    for parameters in [bulk, interactive(300 * MS, 5000 * MS)] {
+        let outcome = run_client(&plan(Transport::Tcp, via, parameters), &clock(), &Unobserved);
+        assert!(outcome.completed, "{:?}", outcome.error);
+    }
+    server.stop();
+}
+
+#[test]
+fn one_wrong_byte_of_a_download_fails_it_and_is_named() {
+    let (server, address) = server(Transport::Tcp, limits());
+    let place = 1_000_000;
+    let via = between(address, Meddling { change: Some(place), ..meddling() });
+    let bulk = PatternParameters::Bulk(BulkParameters { bytes: 3_000_000, streams: 1 });
+    let outcome = run_client(&plan(Transport::Tcp, via, bulk), &clock(), &Unobserved);
+    // ACCEPT goes before the blocks of 128 KiB, each of which has a header.
+    let header = HEADER_BYTES as u64;
+    let offset = place - header - header * ((place - header) / (128 * 1024) + 1);
+    let words = format!("byte {offset} of the stream is wrong");
+    assert!(broken(&outcome).contains(&words), "{} instead of {words}", broken(&outcome));
+    assert_eq!(outcome.client.deliveries.total_bytes(), offset, "only what was right was delivered");
+    assert_eq!(outcome.client.completion, None);
+    server.stop();
+}
+
+#[test]
+fn a_wrong_byte_of_an_answer_fails_the_test_and_is_named() {
+    let (server, address) = server(Transport::Tcp, limits());
+    // ACCEPT; then answers of 8 + 100 bytes: the fourth byte of the content of the third.
+    let via = between(address, Meddling { change: Some(8 + 2 * 108 + 8 + 4 + 3), ..meddling() });
+    let parameters = PingParameters { response_bytes: 100, ..PingParameters::default() };
+    let outcome =
+        run_client(&plan(Transport::Tcp, via, PatternParameters::Ping(parameters)), &clock(), &Unobserved);
+    let message = broken(&outcome);
+    assert!(message.contains("ANSWER number 2") && message.contains("byte 3"), "{message}");
+    // Two answers were right, one of them the warm-up's; the third request was made.
+    let answered: Vec<bool> =
+        outcome.client.messages.iter().map(|message| message.answered.is_some()).collect();
+    assert_eq!(answered, [true, false]);
+    server.stop();
+}
+
+/// Tells of a test's first byte.
+struct FirstByte(Mutex<Sender<()>>);
+
+impl ClientObserver for FirstByte {
+    fn on_first_byte(&self, _: Timestamp) {
+        self.0.lock().unwrap().send(()).unwrap();
+    }
+}
+
+/// Runs a test of which everything is swallowed from some time after its first byte on.
+fn swallowed(plan: &ClientPlan, swallow: &AtomicBool, after: Duration) -> ClientOutcome {
+    let (begun, first_byte) = channel();
+    std::thread::scope(|scope| {
+        let running = scope.spawn(move || run_client(plan, &clock(), &FirstByte(Mutex::new(begun))));
+        first_byte.recv().unwrap();
+        std::thread::sleep(after);
+        swallow.store(true, Ordering::Relaxed);
+        running.join().unwrap()
+    })
+}
+
+#[test]
+fn a_dead_connection_ends_the_test_and_leaves_every_message_in_the_record() {
+    let (server, address) = server(Transport::Tcp, limits());
+    let way = meddling();
+    let swallow = Arc::clone(&way.swallow);
+    let via = between(address, way);
+    let plan =
+        ClientPlan { patience: 1000 * MS, ..plan(Transport::Tcp, via, interactive(20_000 * MS, 5000 * MS)) };
+    let outcome = swallowed(&plan, &swallow, 700 * MS);
+    let message = broken(&outcome);
+    assert!(message.contains("hung") || message.contains("closed"), "{message}");
+    assert!(outcome.hung.unwrap() >= 500 * MS, "{:?}", outcome.hung);
+    let fetched = fetch_record(&FetchPlan { server: address, ..FetchPlan::after(&plan) }, &clock()).unwrap();
+    assert!(!fetched.running);
+    for (end, flow) in [(&outcome.client, Direction::Upload), (&fetched.record, Direction::Download)] {
+        let messages = &end.messages;
+        assert!(!end.completed);
+        let first = messages[0];
+        assert!(first.acknowledged.is_some());
+        // Every one that was due by the end, on the grid, and the last of them without an acknowledgement.
+        for (message, sequence) in messages.iter().zip(0_u32..) {
+            assert_eq!((message.flow, message.sequence), (flow, sequence));
+            assert_eq!(message.due, first.due + 50 * MS * sequence);
+        }
+        let late = messages.iter().filter(|message| message.acknowledged.is_none()).count();
+        assert!(late >= 10, "{late} of {}", messages.len());
+        assert!(messages.last().unwrap().acknowledged.is_none());
+    }
+    server.stop();
+}
+
+#[test]
+fn a_ping_into_silence_counts_what_was_lost() {
+    let (server, address) = server(Transport::Tcp, limits());
+    let way = meddling();
+    let swallow = Arc::clone(&way.swallow);
+    let via = between(address, way);
+    let parameters =
+        PingParameters { count: 8, interval: 200 * MS, timeout: 100 * MS, ..PingParameters::default() };
+    let plan =
+        ClientPlan { patience: 1000 * MS, ..plan(Transport::Tcp, via, PatternParameters::Ping(parameters)) };
+    let outcome = swallowed(&plan, &swallow, 500 * MS);
+    // END does not come through either.
+    assert!(!outcome.completed);
+    assert_eq!(outcome.client.messages.len(), 8);
+    let lost = outcome.client.messages.iter().filter(|message| message.answered.is_none()).count();
+    assert!(lost >= 4, "{lost} lost");
+    server.stop();
+}
