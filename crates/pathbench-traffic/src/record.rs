@@ -46,6 +46,9 @@ pub struct EndRecord {
     /// last byte received and verified.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completion: Option<Duration>,
+    /// What this end, a server, bounds the rate of each of its clients to, in each direction.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate_limit_bps: Option<u64>,
     /// One per stream that was opened, in order.
     pub streams: Vec<StreamRecord>,
     /// The kernel's figures over time, in order of stream and time.
@@ -193,6 +196,7 @@ impl EndRecord {
             messages: parts.iter().flat_map(|part| part.messages.iter().copied()).collect(),
             path_events: parts.iter().flat_map(|part| part.path_events.iter().cloned()).collect(),
             handshake: first.handshake,
+            rate_limit_bps: first.rate_limit_bps,
             // Complete with the last stream.
             completion: parts
                 .iter()
