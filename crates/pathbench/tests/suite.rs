@@ -4,7 +4,7 @@
 
 mod support;
 
-use pathbench_record::document::{ResultDocument, RunRecord, UnreachableBecause};
+use pathbench_record::document::{ResultDocument, RunRecord};
 use pathbench_record::event::EventSource;
 use pathbench_record::transport::Transport;
 use rustix::process::Signal;
@@ -31,11 +31,15 @@ struct Lab {
 
 impl Lab {
     fn standing(options: &[&str]) -> Self {
+        Self::of(TWO_PATHS, options)
+    }
+
+    fn of(scenario: &str, options: &[&str]) -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let work = Workplace::new();
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let name = format!("suite-{}-{number}", std::process::id());
-        work.scenario("two", TWO_PATHS);
+        work.scenario("two", scenario);
         work.run(&[&["lab", "up", "two.toml", "--name", &name], options].concat()).expect(0);
         Self { work, name }
     }
@@ -224,7 +228,12 @@ fn a_multipath_transport_that_was_asked_for_and_finds_one_path_is_told() {
 
 #[test]
 fn a_change_of_the_network_marks_the_run_it_falls_into() {
-    let lab = Lab::standing(&[]);
+    // An IPv6 address more on the path that IPv4's traffic does not take.
+    let text = format!(
+        "{TWO_PATHS}client_address = [\"10.83.1.1/24\", \"fd83::1/64\"]\n\
+         server_address = [\"10.83.1.2/24\", \"fd83::2/64\"]\n"
+    );
+    let lab = Lab::of(&text, &[]);
     let _server = lab.serve(&["--open"]);
     let options = ["--transports", "tcp", "--patterns", "interactive", "--no-report", "--repeat", "2", "--duration"];
     let mut test = captured(&mut lab.test("changed", &[&[SERVER][..], &options, &["2s"]].concat()));
