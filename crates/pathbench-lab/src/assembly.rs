@@ -436,6 +436,13 @@ fn notes(evidence: &Evidence<'_>, analyses: &[DirectionAnalysis]) -> Vec<String>
             ));
         }
     }
+    if let Some(rate_bps) = evidence.server.as_ref().and_then(|server| server.rate_limit_bps) {
+        notes.push(format!(
+            "the server bounds each client to {} Mbit/s in each direction: a goodput near that says little about the \
+             network",
+            rate_bps as f64 / 1e6
+        ));
+    }
     if evidence.client.is_some() && evidence.server.is_none() {
         notes.push("the server has no record of this test".to_owned());
     }

@@ -42,6 +42,10 @@ impl ListeningSocket {
             OpenError::Mptcp(unavailable) => unavailable.into(),
             OpenError::Failed(source) => failed("opening a socket")(source),
         })?;
+        if address.is_ipv6() && address.ip().is_unspecified() {
+            // Otherwise net.ipv6.bindv6only would decide.
+            socket.set_only_v6(false).map_err(failed("clearing IPV6_V6ONLY"))?;
+        }
         socket.set_reuse_address(true).map_err(failed("setting SO_REUSEADDR"))?;
         // Buffers must be set before listening: the window scale is negotiated in the handshake.
         options.apply(&socket, domain).map_err(|error| match error {

@@ -17,6 +17,8 @@ use std::time::{Duration, Instant};
 
 /// Datagrams in one system call at most; the socket splits what is too long for an IP packet.
 const BATCH: NonZeroUsize = NonZeroUsize::new(44).unwrap();
+/// Least size of a datagram that begins a connection (RFC 9000, 14.1).
+const INITIAL_BYTES: u64 = 1200;
 /// Datagrams sent before what has arrived is looked at again.
 const TURN_DATAGRAMS: usize = 88;
 /// A connection that its users are done with is closed after this, even when not everything was acknowledged.
@@ -113,6 +115,8 @@ pub(crate) struct Core {
     link_changes: Vec<NoticedChange>,
     /// The interfaces as they were when the connection began, until the handshake is complete.
     interfaces: Vec<PathInput>,
+    /// At a server: nothing proves yet that the client is at the address it says.
+    pub(crate) unproved: bool,
     /// Who must be woken, once the lock is released.
     wakeups: Vec<Wakeup>,
     epoch: Epoch,
@@ -155,6 +159,7 @@ impl Core {
             by_driver: false,
             link_changes: Vec::new(),
             interfaces: Vec::new(),
+            unproved: false,
             wakeups: Vec::new(),
             epoch,
             handle,
@@ -206,13 +211,31 @@ impl Core {
     /// Sends one batch; how many datagrams.
     fn transmit(&mut self, now: Instant) -> usize {
         self.buffer.clear();
-        let transmit = self.board.poll_transmit(&mut self.inner, now, BATCH, &mut self.buffer);
+        // One by one as long as each may be too much.
+        let batch = if self.unproved { NonZeroUsize::MIN } else { BATCH };
+        let transmit = self.board.poll_transmit(&mut self.inner, now, batch, &mut self.buffer);
         let Some(transmit) = transmit else { return 0 };
+        let datagrams = transmit.segment_size.map_or(1, |size| transmit.size.div_ceil(size.max(1)));
+        if self.unproved && self.exceeds_allowance() {
+            // To the library they are lost.
+            return datagrams;
+        }
         let contents = self.buffer.get(..transmit.size).unwrap_or_default();
         if let Some(socket) = self.paths.socket_from(transmit.src_ip) {
             socket.send(&transmit, contents);
         }
-        transmit.segment_size.map_or(1, |size| transmit.size.div_ceil(size.max(1)))
+        datagrams
+    }
+
+    /// Whether more would have been sent to an address that has not proved itself than three times what came from it
+    /// (RFC 9000, 8.1). The library lets the last datagram begin below that bound and end above it.
+    fn exceeds_allowance(&mut self) -> bool {
+        let given_up = self.inner.is_closed() && !self.established;
+        self.unproved = self.inner.is_handshaking() || given_up;
+        let stats = self.inner.stats();
+        // The first datagram is not counted there; an Initial that is answered has at least this size.
+        let received = stats.udp_rx.bytes + INITIAL_BYTES;
+        self.unproved && stats.udp_tx.bytes > 3 * received
     }
 
     /// When [`Core::pump`] must be called again at the latest.

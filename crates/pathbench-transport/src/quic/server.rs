@@ -55,7 +55,8 @@ impl Server {
             let young = connections.values().filter(|connection| !connection.is_established());
             (connections.len(), young.count())
         };
-        let proved = incoming.remote_address_validated() || !incoming.may_retry();
+        let validated = incoming.remote_address_validated();
+        let proved = validated || !incoming.may_retry();
         let routing = endpoint.routing();
         if endpoint.is_closing() || count >= CONNECTIONS {
             return Some(routing.with(|endpoint| endpoint.refuse(incoming, response)));
@@ -74,7 +75,8 @@ impl Server {
             Ok((handle, inner)) => {
                 let socket = Arc::clone(endpoint.sockets().first()?);
                 let paths = Paths::of_server(&endpoint.settings().quic, socket, peer);
-                let core = Core::new(handle, inner, board, paths, endpoint.epoch().clone(), now);
+                let mut core = Core::new(handle, inner, board, paths, endpoint.epoch().clone(), now);
+                core.unproved = !validated;
                 let connection = QuicConnection::new(Arc::clone(endpoint), handle, peer, core);
                 endpoint.connections().insert(handle, Arc::new(connection));
                 None

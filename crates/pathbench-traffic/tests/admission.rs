@@ -1,0 +1,431 @@
+//! Who is let in, how much each may have, and what strangers on any port cost: a refusal in words, or a closed
+//! connection, and never the server.
+
+#![allow(clippy::unwrap_used, reason = "a failed test panics")]
+
+mod common;
+
+use common::{clock, limits, plan};
+use pathbench_record::transport::Transport;
+use pathbench_traffic::client::{ClientError, ClientOutcome, ClientPlan, Unobserved, run_client};
+use pathbench_traffic::iperf::{Amount, IperfParameters, TrafficDirection};
+use pathbench_traffic::protocol::RefusalCode;
+use pathbench_traffic::server::{Access, Limits, Server, ServerEvent, ServerObserver, ServerOptions};
+use pathbench_traffic::token::TokenKey;
+use pathbench_transport::{
+    ConnectOptions, Connection, Security, ServerIdentity, Session, Trust, mptcp_available,
+};
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+const MS: Duration = Duration::from_millis(1);
+const NOW: u64 = 1_800_000_000;
+
+/// A server of all that this kernel has, with a certificate.
+struct Fortress {
+    server: Server,
+    security: Security,
+}
+
+impl Fortress {
+    fn build(limits: Limits, access: Access, observer: Option<Arc<dyn ServerObserver>>) -> Self {
+        let identity = ServerIdentity::self_made(&["localhost".to_owned()]).unwrap();
+        let security = Security::Tls(Trust::Fingerprint(identity.fingerprint()));
+        let anywhere = SocketAddr::from(([127, 0, 0, 1], 0));
+        let streams = if mptcp_available().is_ok() { Transport::Mptcp } else { Transport::Tcp };
+        let options = ServerOptions {
+            limits,
+            access,
+            identity: Some(Arc::new(identity)),
+            sample_interval: Duration::from_millis(20),
+            ..ServerOptions::new(vec![(streams, anywhere), (Transport::Mpquic, anywhere)])
+        };
+        let server = match observer {
+            None => Server::start(options, clock()),
+            Some(observer) => Server::start_observed(options, clock(), observer),
+        };
+        Self { server: server.unwrap(), security }
+    }
+
+    fn open(limits: Limits) -> Self {
+        Self::build(limits, Access::Open, None)
+    }
+
+    fn address(&self, transport: Transport) -> SocketAddr {
+        let quic = matches!(transport, Transport::Quic | Transport::Mpquic);
+        self.server.addresses()[usize::from(quic)].1
+    }
+
+    /// A test over TLS or QUIC.
+    fn plan(&self, transport: Transport, parameters: IperfParameters) -> ClientPlan {
+        let plan = plan(transport, self.address(transport), parameters);
+        ClientPlan { security: self.security.clone(), ..plan }
+    }
+
+    fn session(&self, transport: Transport, security: Security) -> Session {
+        let options = ConnectOptions {
+            security,
+            ..ConnectOptions::to(self.address(transport), Duration::from_secs(10))
+        };
+        Session::new(transport, options, clock())
+    }
+
+    fn assert_serves(&self) {
+        for transport in [Transport::Tcp, Transport::Quic] {
+            let outcome = run(&self.plan(transport, upload(100_000)));
+            assert!(outcome.completed, "{transport}: {:?}", outcome.error);
+        }
+    }
+}
+
+fn run(plan: &ClientPlan) -> ClientOutcome {
+    run_client(plan, &clock(), &Unobserved)
+}
+
+fn upload(bytes: u64) -> IperfParameters {
+    IperfParameters { amount: Amount::Bytes(bytes), ..IperfParameters::default() }
+}
+
+#[track_caller]
+fn refusal(outcome: ClientOutcome) -> (RefusalCode, String, Option<u64>) {
+    match outcome.error {
+        Some(ClientError::Refused { code, message, retry_after_ms }) => (code, message, retry_after_ms),
+        other => panic!("not refused: {other:?}"),
+    }
+}
+
+#[test]
+fn a_token_is_asked_for_on_every_transport() {
+    let key = TokenKey::from_text("0123456789abcdef0123456789abcdef").unwrap();
+    let access = Access::Token { key: key.clone(), wall_clock: || NOW };
+    let fortress = Fortress::build(limits(), access, None);
+    let valid = key.mint("alice", NOW - 10, Duration::from_secs(60)).unwrap();
+    let expired = key.mint("alice", NOW - 600, Duration::from_secs(60)).unwrap();
+    let foreign = TokenKey::from_text(&"f".repeat(32)).unwrap();
+    let foreign = foreign.mint("alice", NOW, Duration::from_secs(60)).unwrap();
+    for transport in [Transport::Tcp, Transport::Quic] {
+        let with = |token: Option<&str>| {
+            let plan = fortress.plan(transport, upload(10_000));
+            run(&ClientPlan { token: token.map(str::to_owned), ..plan })
+        };
+        let outcome = with(Some(&valid));
+        assert!(outcome.completed, "{transport}: {:?}", outcome.error);
+        let long = "x".repeat(60_000);
+        let wrong = [
+            (None, "takes a token"),
+            (Some(expired.as_str()), "expired 9 min ago"),
+            (Some(foreign.as_str()), "not one of this server's"),
+            (Some("let me in"), "not a token"),
+            (Some(long.as_str()), "not a token"),
+        ];
+        for (token, words) in wrong {
+            let (code, message, _) = refusal(with(token));
+            assert_eq!(code, RefusalCode::Access);
+            assert!(message.contains(words), "{message}");
+        }
+    }
+    assert_eq!(fortress.server.status().tests, 0);
+}
+
+/// A test that takes long enough for others to come meanwhile.
+fn long_upload() -> IperfParameters {
+    IperfParameters {
+        amount: Amount::Duration(Duration::from_secs(2)),
+        rate_bps: Some(8_000_000),
+        ..IperfParameters::default()
+    }
+}
+
+/// Runs `meanwhile` while a test of `plan` runs, which must be completed.
+fn during(fortress: &Fortress, plan: ClientPlan, meanwhile: impl FnOnce()) {
+    let long = thread::spawn(move || run(&plan));
+    while fortress.server.status().tests == 0 {
+        thread::sleep(5 * MS);
+    }
+    meanwhile();
+    let outcome = long.join().unwrap();
+    assert!(outcome.completed, "{:?}", outcome.error);
+}
+
+#[test]
+fn a_client_has_a_share_of_the_places_and_is_told_when_to_come_back() {
+    let fortress = Fortress::open(Limits { max_tests: 8, max_tests_per_client: 1, ..limits() });
+    during(&fortress, fortress.plan(Transport::Tcp, long_upload()), || {
+        // Another port and transport, but the same client.
+        let (code, message, retry) = refusal(run(&fortress.plan(Transport::Quic, upload(1000))));
+        assert_eq!(code, RefusalCode::Busy);
+        assert!(message.contains("this client"), "{message}");
+        assert!(retry.is_some_and(|ms| (1000..10_000).contains(&ms)), "{retry:?}");
+    });
+    fortress.assert_serves();
+}
+
+#[test]
+fn a_server_that_drains_finishes_what_runs_and_refuses_what_is_new() {
+    let fortress = Fortress::open(limits());
+    let several = IperfParameters { streams: 4, ..long_upload() };
+    during(&fortress, fortress.plan(Transport::Tcp, several), || {
+        fortress.server.drain();
+        let (code, _, _) = refusal(run(&fortress.plan(Transport::Tcp, upload(1000))));
+        assert_eq!(code, RefusalCode::ShuttingDown);
+        assert!(fortress.server.status().draining && fortress.server.status().tests == 1);
+    });
+    assert_eq!(fortress.server.status().tests, 0);
+}
+
+#[test]
+fn a_bound_on_the_rate_holds_for_all_of_a_clients_tests_and_streams_together() {
+    let most = 40e6;
+    let fortress = Fortress::open(Limits { max_rate_bps: Some(most as u64), ..limits() });
+    for direction in [TrafficDirection::Upload, TrafficDirection::Download] {
+        let two: Vec<ClientOutcome> = thread::scope(|scope| {
+            let start = |transport| {
+                let parameters = IperfParameters {
+                    direction,
+                    streams: 2,
+                    amount: Amount::Duration(Duration::from_secs(2)),
+                    ..IperfParameters::default()
+                };
+                let plan = fortress.plan(transport, parameters);
+                scope.spawn(move || run(&plan))
+            };
+            let both = [start(Transport::Tcp), start(Transport::Quic)];
+            both.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        let mut received = 0;
+        let mut longest: f64 = 0.0;
+        for outcome in &two {
+            assert!(outcome.completed, "{direction:?}: {:?}", outcome.error);
+            let receiver = match direction {
+                TrafficDirection::Download => &outcome.client,
+                _ => outcome.server.as_ref().unwrap(),
+            };
+            received += receiver.deliveries.total_bytes();
+            longest = longest.max(receiver.ended.since(receiver.started).as_secs_f64());
+        }
+        // Both began at about the same time; what was in buffers at the end arrived as late as it had to.
+        let rate = received as f64 * 8.0 / longest;
+        assert!(rate < most * 1.25, "{direction:?}: {rate}");
+        assert!(rate > most * 0.2, "{direction:?}: {rate}");
+    }
+}
+
+#[test]
+fn tests_over_tls_are_as_complete_and_say_what_they_were_encrypted_with() {
+    let fortress = Fortress::open(limits());
+    let mut transports = vec![Transport::Tcp];
+    if mptcp_available().is_ok() {
+        transports.push(Transport::Mptcp);
+    }
+    for transport in transports {
+        for direction in [TrafficDirection::Upload, TrafficDirection::Download, TrafficDirection::Both] {
+            let parameters = IperfParameters { direction, streams: 3, ..upload(5_000_001) };
+            let outcome = run(&fortress.plan(transport, parameters));
+            assert!(outcome.completed, "{transport} {direction:?}: {:?}", outcome.error);
+            let server = outcome.server.unwrap();
+            assert_eq!(server.deliveries.total_bytes(), outcome.client.offered.total_bytes());
+            assert_eq!(outcome.client.deliveries.total_bytes(), server.offered.total_bytes());
+            for stream in outcome.client.streams.iter().chain(&server.streams) {
+                let encryption = stream.in_force.encryption.clone().unwrap_or_default();
+                assert!(encryption.starts_with("TLS 1.3 "), "{encryption}");
+            }
+        }
+        // The same listener, in clear text.
+        let clear = ClientPlan { security: Security::Clear, ..fortress.plan(transport, upload(100_000)) };
+        let outcome = run(&clear);
+        assert!(outcome.completed, "{:?}", outcome.error);
+        assert_eq!(outcome.client.streams[0].in_force.encryption, None);
+    }
+}
+
+#[derive(Default)]
+struct Heard(Mutex<Vec<String>>);
+
+impl ServerObserver for Heard {
+    fn on_event(&self, event: &ServerEvent<'_>) {
+        let word = match event {
+            ServerEvent::Started { number, pattern, .. } => format!("{number} {pattern}"),
+            ServerEvent::Ended { number, completed, received_bytes, .. } => {
+                format!("{number} {completed} {received_bytes}")
+            }
+            ServerEvent::Refused { code, .. } => format!("{code:?}"),
+            ServerEvent::TooManyConnections { .. } => "too many".to_owned(),
+        };
+        self.0.lock().unwrap().push(word);
+    }
+}
+
+#[test]
+fn an_operator_hears_of_tests_by_number_and_of_refusals() {
+    let heard = Arc::new(Heard::default());
+    let fortress = Fortress::build(
+        Limits { max_bytes: Some(1_000_000), ..limits() },
+        Access::Open,
+        Some(Arc::clone(&heard) as Arc<dyn ServerObserver>),
+    );
+    let parameters = IperfParameters { streams: 4, ..upload(400_000) };
+    assert!(run(&fortress.plan(Transport::Quic, parameters)).completed);
+    let (code, message, _) = refusal(run(&fortress.plan(Transport::Tcp, upload(2_000_000))));
+    assert!(code == RefusalCode::Limit && message.contains("1000000"), "{message}");
+    fortress.server.stop();
+    assert_eq!(*heard.0.lock().unwrap(), ["1 iperf", "1 true 400000", "Limit"]);
+}
+
+#[test]
+fn one_client_cannot_take_all_connections() {
+    let fortress = Fortress::open(Limits { max_connections: 100, max_connections_per_client: 3, ..limits() });
+    let address = fortress.address(Transport::Tcp);
+    let _half_open: Vec<TcpStream> = (0..3).map(|_| TcpStream::connect(address).unwrap()).collect();
+    while fortress.server.status().connections < 3 {
+        thread::sleep(5 * MS);
+    }
+    let mut fourth = TcpStream::connect(address).unwrap();
+    fourth.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    // Closed at once, or reset.
+    assert!(!matches!(fourth.read(&mut [0; 8]), Ok(1..)));
+    // Another address of the same host is another client.
+    let other = std::net::IpAddr::from([127, 0, 0, 2]);
+    let plan = ClientPlan { local: Some(other), ..fortress.plan(Transport::Tcp, upload(1000)) };
+    let outcome = run(&plan);
+    assert!(outcome.completed, "{:?}", outcome.error);
+}
+
+/// Whether the server closes within `time`, sending no frame.
+fn closes(connection: &Connection, time: Duration) -> bool {
+    match connection.receive(&mut [0; 64], Some(time)) {
+        Ok(count) => count == 0,
+        Err(error) => !matches!(error, pathbench_transport::ReceiveError::TimedOut { .. }),
+    }
+}
+
+#[test]
+fn garbage_and_silence_inside_every_kind_of_connection_are_ended() {
+    let fortress = Fortress::open(Limits { handshake_timeout: 500 * MS, ..limits() });
+    // A header that asks for 2^63 bytes; another protocol; nothing at all.
+    let huge = (1_u64 << 63).to_be_bytes();
+    let noise: Vec<u8> =
+        (0..5000_u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 13) as u8 | 0x80).collect();
+    for transport in [Transport::Tcp, Transport::Quic, Transport::Mpquic] {
+        for said in [&huge[..], &b"GET / HTTP/1.1\r\n\r\n"[..], &noise[..], &[1][..]] {
+            let session = fortress.session(transport, fortress.security.clone());
+            let connection = session.open().unwrap();
+            connection.send(said, Some(Duration::from_secs(5))).unwrap();
+            assert!(closes(&connection, Duration::from_secs(15)), "{transport}: {said:?} is not ended");
+        }
+    }
+    let clear = fortress.session(Transport::Tcp, Security::Clear).open().unwrap();
+    clear.send(&huge, Some(Duration::from_secs(5))).unwrap();
+    assert!(closes(&clear, Duration::from_secs(15)));
+    fortress.assert_serves();
+}
+
+#[test]
+fn half_open_connections_on_every_port_do_not_keep_others_out() {
+    let fortress = Fortress::open(Limits { handshake_timeout: 700 * MS, max_connections: 60, ..limits() });
+    let tcp = fortress.address(Transport::Tcp);
+    let mut silent: Vec<TcpStream> = (0..20).map(|_| TcpStream::connect(tcp).unwrap()).collect();
+    for stream in silent.iter_mut().skip(10) {
+        // The beginning of a TLS handshake that never goes on.
+        stream.write_all(&[0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3]).unwrap();
+    }
+    let sessions: Vec<Session> = (0..10)
+        .map(|number| {
+            let transport = if number % 2 == 0 { Transport::Quic } else { Transport::Mpquic };
+            fortress.session(transport, fortress.security.clone())
+        })
+        .collect();
+    let streams: Vec<Connection> = sessions.iter().map(|session| session.open().unwrap()).collect();
+    for stream in &streams {
+        // The server hears of a stream with its first byte; more does not come.
+        stream.send(&[1], Some(Duration::from_secs(5))).unwrap();
+    }
+    fortress.assert_serves();
+    // Their time is over, and their places are free, although they are still there.
+    let freed = (0..600).any(|_| {
+        thread::sleep(20 * MS);
+        fortress.server.status().connections == 0
+    });
+    assert!(freed, "{:?}", fortress.server.status());
+    drop((silent, streams, sessions));
+    fortress.assert_serves();
+}
+
+#[test]
+fn a_client_that_vanishes_in_mid_test_frees_its_place_on_every_transport() {
+    let fortress = Fortress::open(Limits { max_tests: 1, ..limits() });
+    for transport in [Transport::Tcp, Transport::Quic, Transport::Mpquic] {
+        let session = fortress.session(transport, fortress.security.clone());
+        let connection = session.open().unwrap();
+        let request = format!(
+            r#"{{"pattern":"iperf","transport":"{transport}","patience_ns":500000000,"parameters":{{
+                "direction":"download","streams":1,"amount":{{"duration_ns":5000000000}},"block_bytes":131072}}}}"#
+        );
+        let hello = pathbench_traffic::protocol::Hello::new(common::random_id(), 0, request.into_bytes());
+        let frame = pathbench_traffic::protocol::Frame::Hello(hello);
+        connection.send(&frame.encode().unwrap(), Some(Duration::from_secs(5))).unwrap();
+        let start = pathbench_traffic::protocol::Frame::Start.encode().unwrap();
+        connection.send(&start, Some(Duration::from_secs(5))).unwrap();
+        // ACCEPT and some data.
+        assert!(connection.receive(&mut [0; 4096], Some(Duration::from_secs(10))).unwrap() > 0);
+        assert_eq!(fortress.server.status().tests, 1, "{transport}");
+        connection.abort();
+        drop((connection, session));
+        let freed = (0..1000).any(|_| {
+            thread::sleep(20 * MS);
+            fortress.server.status().tests == 0
+        });
+        assert!(freed, "{transport}: {:?}", fortress.server.status());
+    }
+    fortress.assert_serves();
+}
+
+/// What a server sends back to somebody who sends `datagrams` and answers nothing, in two seconds, in bytes.
+fn echo(server: SocketAddr, datagrams: &[Vec<u8>]) -> usize {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.set_read_timeout(Some(2000 * MS)).unwrap();
+    for datagram in datagrams {
+        socket.send_to(datagram, server).unwrap();
+    }
+    let mut received = 0;
+    let mut buffer = [0; 65_536];
+    while let Ok(count) = socket.recv(&mut buffer) {
+        received += count;
+    }
+    received
+}
+
+#[test]
+fn nobody_can_make_the_server_flood_an_address_that_has_not_proved_itself() {
+    let fortress = Fortress::open(limits());
+    let server = fortress.address(Transport::Quic);
+    // A genuine first flight, recorded: what an attacker could send from a forged address.
+    let recorder = UdpSocket::bind("127.0.0.1:0").unwrap();
+    recorder.set_read_timeout(Some(10_000 * MS)).unwrap();
+    let (target, security) = (recorder.local_addr().unwrap(), fortress.security.clone());
+    let client = thread::spawn(move || {
+        let options = ConnectOptions { security, ..ConnectOptions::to(target, 300 * MS) };
+        Session::new(Transport::Quic, options, clock()).open().map(drop)
+    });
+    let mut buffer = [0; 65_536];
+    let count = recorder.recv(&mut buffer).unwrap();
+    let initial = buffer[..count].to_vec();
+    assert!(client.join().unwrap().is_err());
+    assert!(initial.len() >= 1200, "RFC 9000, 14.1: {}", initial.len());
+    let answer = echo(server, std::slice::from_ref(&initial));
+    assert!(answer > 0, "this is not a first flight that a server answers");
+    assert!(answer <= 3 * initial.len(), "RFC 9000, 8: {answer} bytes for {}", initial.len());
+    // Garbage: too short to be anything, of an unknown version, and noise.
+    let mut unknown = initial.clone();
+    unknown[1..5].copy_from_slice(&[0x1a, 0x2a, 0x3a, 0x4a]);
+    let noise: Vec<u8> = (0..1200_u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 11) as u8).collect();
+    for garbage in [vec![0; 20], unknown, noise.clone(), vec![0xff; 1472]] {
+        let answer = echo(server, std::slice::from_ref(&garbage));
+        assert!(answer <= garbage.len(), "{answer} bytes for {} of garbage", garbage.len());
+    }
+    let flood: Vec<Vec<u8>> = (0..2000).map(|_| noise.clone()).collect();
+    assert!(echo(server, &flood) <= 2000 * noise.len());
+    fortress.assert_serves();
+}
