@@ -16,7 +16,10 @@ use pathbench_record::document::{
 };
 use pathbench_record::summary::{measure_links, summarise};
 use pathbench_record::time::Clock;
+use pathbench_record::transport::Transport;
 use pathbench_traffic::client::Progress;
+use std::fs;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use thiserror::Error;
@@ -93,12 +96,13 @@ pub fn conduct(
         let pattern = &variant.run.patterns[scheduled.pattern];
         observer.on_run(index + 1, order.len(), scheduled, pattern);
         let id = run_id(index + 1, scheduled, pattern, variant);
+        let qlog = qlog_directory(writer, variant, scheduled, &id)?;
         let assignment = Assignment {
             plan: variant,
             label: &scheduled.label,
             pattern,
             sample_interval: plan.sample_interval,
-            qlog: variant.run.quic.qlog.then(|| writer.path().join("qlog").join(&id)),
+            qlog,
             id,
         };
         let run = run::Run { assignment, repetition: scheduled.repetition, options, clock };
@@ -126,6 +130,24 @@ fn run_id(number: usize, scheduled: &ScheduledRun, pattern: &PatternPlan, varian
     let of_pattern =
         if variant.run.patterns.len() > 1 { format!("-{}", pattern.name()) } else { String::new() };
     format!("{number:02}-{}{of_pattern}-r{}", scheduled.label, scheduled.repetition)
+}
+
+/// Makes the directory for a run's qlogs, where it has any and they are wanted.
+fn qlog_directory(
+    writer: &ResultWriter,
+    variant: &VariantPlan,
+    scheduled: &ScheduledRun,
+    id: &str,
+) -> Result<Option<PathBuf>, WriteError> {
+    let is_quic = matches!(scheduled.label.transport, Transport::Quic | Transport::Mpquic);
+    if !is_quic || !variant.run.quic.qlog {
+        return Ok(None);
+    }
+    let path = writer.path().join("qlog").join(id);
+    match fs::create_dir_all(&path) {
+        Ok(()) => Ok(Some(path)),
+        Err(source) => Err(WriteError::Io { path, source }),
+    }
 }
 
 fn empty_document(plan: &Plan, host: &HostRecord) -> ResultDocument {

@@ -31,10 +31,8 @@ impl ClockOffset {
     pub fn of_records(client: &EndRecord, server: &EndRecord) -> Option<Self> {
         client.parameters.transfer()?;
         let connected = client.started + client.handshake.unwrap_or_default();
-        let earlier_here = [
-            (Some(connected), Some(server.started)),
-            (client.offered.first, server.deliveries.first),
-        ];
+        let earlier_here =
+            [(Some(connected), Some(server.started)), (client.offered.first, server.deliveries.first)];
         let later_here = [
             (client.deliveries.first, server.offered.first),
             (Some(client.ended).filter(|_| client.completed), server.deliveries.last),

@@ -96,6 +96,9 @@ fn fill(path: &mut AssembledPath, evidence: &Evidence<'_>, names: &PathNames, sa
         let sent = evidence.sender(direction).map(&of_path).unwrap_or_default();
         record.bytes_sent += sent.iter().map(|figures| figures.bytes_sent).sum::<u64>();
         record.retransmitted_bytes += sent.iter().map(|figures| figures.retransmitted_bytes).sum::<u64>();
+        for lost in sent.iter().filter_map(|figures| figures.lost_bytes) {
+            *record.lost_bytes.get_or_insert(0) += lost;
+        }
         record.bytes_delivered += match evidence.receiver(direction) {
             Some(receiver) => of_path(receiver).iter().map(|figures| figures.bytes_received).sum(),
             // Without the receiver's own word, what it acknowledged is what it got.
@@ -105,9 +108,10 @@ fn fill(path: &mut AssembledPath, evidence: &Evidence<'_>, names: &PathNames, sa
     let sender = evidence.directions().first().map_or(Side::Client, |&direction| sending_side(direction));
     let figures = evidence.end(sender).map(&of_path).unwrap_or_default();
     record.subflows = figures.len() as u32;
-    // The kernel does not tell a subflow's flag with its figures; the plan says what was set.
+    // The kernel does not tell a subflow's flag with its figures, and mpquic's changes with need; the plan says
+    // what was set.
     let as_set = evidence.setting.path(&record.name).filter(|_| evidence.label.transport.is_multipath());
-    record.backup = figures.iter().find_map(|figures| figures.backup).or(as_set.and_then(|path| path.backup));
+    record.backup = as_set.and_then(|path| path.backup).or(figures.iter().find_map(|figures| figures.backup));
     let open = figures.iter().any(|figures| figures.state != PathState::Closed);
     record.state = String::from(if open { "open" } else { "closed" });
     if let Some(last) = figures.into_iter().max_by_key(|figures| figures.bytes_sent) {

@@ -118,9 +118,16 @@ fn trouble<'a>(quic: &'a QuicPaths, asked: &'a AskedPath) -> Option<Trouble<'a>>
     for event in events_of(quic, asked) {
         found = match &event.kind {
             PathEventKind::PathRefused { reason } => Some(Trouble::Refused(reason)),
-            // An interface that went explains why its path was given up right after.
-            PathEventKind::PathAbandoned { .. } if matches!(found, Some(Trouble::Gone(_))) => found,
-            PathEventKind::PathAbandoned { reason } => Some(Trouble::Lost(reason)),
+            // What led to it is said before: an interface that went, a silence.
+            PathEventKind::PathAbandoned { .. } | PathEventKind::PathGivenUp { .. }
+                if matches!(found, Some(Trouble::Gone(_))) =>
+            {
+                found
+            }
+            PathEventKind::PathAbandoned { .. } if matches!(found, Some(Trouble::Lost(_))) => found,
+            PathEventKind::PathAbandoned { reason } | PathEventKind::PathGivenUp { reason } => {
+                Some(Trouble::Lost(reason))
+            }
             PathEventKind::InterfaceGone { change } => Some(Trouble::Gone(change)),
             PathEventKind::PathSuspended => Some(Trouble::Silent),
             PathEventKind::PathEstablished | PathEventKind::PathResumed => None,
@@ -235,6 +242,11 @@ mod tests {
                 [10_000, 1],
                 vec![PathEstablished, gone(), abandoned("closed")],
                 "before its interface or address was gone (link down)",
+            ),
+            (
+                [10_000, 1],
+                vec![PathEstablished, PathSuspended, given_up(), abandoned("at this end")],
+                "before it was given up: no answer",
             ),
             ([10_000, 1], vec![PathEstablished, PathSuspended], "nothing was heard on it any more"),
             (
