@@ -71,9 +71,9 @@ fn waiting_in_a_blocked_transport_is_delay() {
 
 #[test]
 fn flows_together_are_each_counted_to_their_own_end() {
-    // The second flow is of another machine, whose clock began an age earlier.
+    // The second flow is of another machine, whose clock began an hour later.
     let upload = messages(&[Some(10), None]);
-    let age = Duration::from_secs(86_400);
+    let age = Duration::from_secs(3_600);
     let download: Vec<Message> = messages(&[Some(30), None, Some(20)])
         .into_iter()
         .map(|message| Message {
