@@ -15,6 +15,7 @@ use pathbench_traffic::pattern::{
 };
 use pathbench_traffic::record::{EndRecord, MessageRecord};
 use pathbench_traffic::server::Limits;
+use pathbench_transport::{PathEvent, PathEventKind};
 use std::time::Duration;
 
 const MS: Duration = Duration::from_millis(1);
@@ -100,6 +101,13 @@ fn iperf_is_exact_both_ways_over_every_transport() {
         let acknowledged = client.streams[0].paths[0].bytes_acked;
         assert!((5_000_003..10_000_000).contains(&acknowledged), "{transport}: {acknowledged}");
         assert!(client.samples.iter().all(|sample| sample.stream == 0));
+        let established = |event: &&PathEvent| event.kind == PathEventKind::PathEstablished;
+        let is_quic = matches!(transport, Transport::Quic | Transport::Mpquic);
+        assert_eq!(
+            client.path_events.iter().filter(established).count(),
+            usize::from(is_quic),
+            "{transport}"
+        );
     });
 }
 

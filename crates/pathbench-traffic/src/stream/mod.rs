@@ -338,7 +338,8 @@ impl Stream {
             handshake: plan.handshake,
             rate_limit_bps: plan.pacers.as_ref().map(|pacers| pacers.rate_bps()),
             messages: self.work.messages(now),
-            path_events: self.connection.path_events(),
+            // Those of the connection: once, like its figures.
+            path_events: if self.index == 0 { self.connection.path_events() } else { Vec::new() },
             deliveries,
             offered,
             streams: vec![stream],
