@@ -201,10 +201,9 @@ fn directions(
     messages: &Messages,
 ) -> Vec<DirectionRecord> {
     let of_direction = |&direction: &Direction| {
-        let analysis = analyses.iter().find(|analysis| analysis.direction == direction);
         let delay_ms = messages.delay_of(direction);
-        match analysis {
-            Some(analysis) => Some(DirectionRecord { delay_ms, ..analysis.record() }),
+        match analyses.iter().find(|one| one.direction == direction) {
+            Some(of_bytes) => Some(DirectionRecord { delay_ms, ..of_bytes.record() }),
             None => delay_ms.map(|delay| DirectionRecord {
                 direction,
                 goodput_mbps: None,

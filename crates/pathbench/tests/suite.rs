@@ -119,8 +119,15 @@ fn port_that_nobody_has() -> u16 {
 fn the_suite_runs_on_all_four_transports_from_one_lab_host_to_another() {
     let lab = Lab::standing(&[]);
     let server = lab.serve(&["--open", "--quic-port", "6121"]);
-    let options =
-        ["--fingerprint", &server.fingerprint, "--quic-port", "6121", "--patterns", "ping,bulk,iperf-upload", "--json"];
+    let options = [
+        "--fingerprint",
+        &server.fingerprint,
+        "--quic-port",
+        "6121",
+        "--patterns",
+        "ping,bulk,iperf-upload",
+        "--json",
+    ];
     let measured = lab.measure("all", &[&[SERVER][..], &options, &QUICK].concat()).expect(0);
     let document = &measured.document;
 
@@ -134,7 +141,12 @@ fn the_suite_runs_on_all_four_transports_from_one_lab_host_to_another() {
             let of_kind = runs(&measured, transport, pattern);
             assert_eq!(of_kind.len(), 1, "{transport} {pattern}");
             let run = of_kind[0];
-            assert!(run.completed && run.valid, "{transport} {pattern}: {:?} {:?}", run.error, run.invalid_because);
+            assert!(
+                run.completed && run.valid,
+                "{transport} {pattern}: {:?} {:?}",
+                run.error,
+                run.invalid_because
+            );
             assert_eq!(run.server.as_deref(), Some(SERVER));
             let is_quic = matches!(transport, Transport::Quic | Transport::Mpquic);
             assert_eq!(run.encrypted, is_quic, "{transport} {pattern}");
@@ -155,10 +167,15 @@ fn the_suite_runs_on_all_four_transports_from_one_lab_host_to_another() {
 
     // Both UDP ports answer.
     let reached = |transport, port| {
-        document.reachability.iter().any(|one| one.transport == transport && one.port == port && one.reachable)
+        document
+            .reachability
+            .iter()
+            .any(|one| one.transport == transport && one.port == port && one.reachable)
     };
     assert!(reached(Transport::Tcp, 4433) && reached(Transport::Mptcp, 4433));
-    assert!(reached(Transport::Quic, 4433) && reached(Transport::Quic, 6121) && reached(Transport::Mpquic, 6121));
+    assert!(
+        reached(Transport::Quic, 4433) && reached(Transport::Quic, 6121) && reached(Transport::Mpquic, 6121)
+    );
     // An address was given: there is no other version's to try.
     assert_eq!(document.reachability.len(), 2 + 2 * 2);
     assert_eq!((document.servers.len(), document.servers[0].chosen), (1, true));
@@ -211,7 +228,10 @@ fn a_multipath_transport_that_was_asked_for_and_finds_one_path_is_told() {
     let lab = Lab::standing(&["--set", "host.client.mptcp.subflows=0"]);
     let _server = lab.serve(&["--open"]);
     let upload = |out: &str, options: &[&str]| {
-        lab.measure(out, &[&[SERVER, "--patterns", "iperf-upload", "--no-report"][..], options, &QUICK].concat())
+        lab.measure(
+            out,
+            &[&[SERVER, "--patterns", "iperf-upload", "--no-report"][..], options, &QUICK].concat(),
+        )
     };
     let asked = upload("asked", &["--transports", "mptcp"]).expect(6);
     drop(asked.finished.says(&["limit of additional subflows is 0"]));
@@ -229,13 +249,14 @@ fn a_multipath_transport_that_was_asked_for_and_finds_one_path_is_told() {
 #[test]
 fn a_change_of_the_network_marks_the_run_it_falls_into() {
     // An IPv6 address more on the path that IPv4's traffic does not take.
-    let text = format!(
+    let scenario = format!(
         "{TWO_PATHS}client_address = [\"10.83.1.1/24\", \"fd83::1/64\"]\n\
          server_address = [\"10.83.1.2/24\", \"fd83::2/64\"]\n"
     );
-    let lab = Lab::of(&text, &[]);
+    let lab = Lab::of(&scenario, &[]);
     let _server = lab.serve(&["--open"]);
-    let options = ["--transports", "tcp", "--patterns", "interactive", "--no-report", "--repeat", "2", "--duration"];
+    let options =
+        ["--transports", "tcp", "--patterns", "interactive", "--no-report", "--repeat", "2", "--duration"];
     let mut test = captured(&mut lab.test("changed", &[&[SERVER][..], &options, &["2s"]].concat()));
     // The suite says so when it begins; its first run is on its way soon after.
     let mut progress = BufReader::new(test.stderr.take().unwrap()).lines().map_while(Result::ok);
@@ -265,7 +286,8 @@ fn interrupting_it_keeps_what_was_measured() {
     assert!(progress.any(|line| line.starts_with("run 2 of 50")), "it never began");
     let mut told = Vec::new();
     // The program itself; `lab exec` waits for it.
-    let of_test = |process: &support::processes::Process| process.arguments().get(1).is_some_and(|word| word == "test");
+    let of_test =
+        |process: &support::processes::Process| process.arguments().get(1).is_some_and(|word| word == "test");
     let process = lab.work.processes().into_iter().find(of_test).unwrap();
     signal(process.id, Signal::INT);
     told.extend(progress);
@@ -284,7 +306,8 @@ fn a_server_on_this_very_host_is_tested_over_loopback() {
     let port = port_that_nobody_has().to_string();
     let serve = ["serve", "--open", "--listen", "127.0.0.1", "--port", &port];
     let server = Server::started(&mut work.pathbench(&serve));
-    let options = ["--port", &port, "--fingerprint", &server.fingerprint, "--patterns", "ping,bulk,interactive"];
+    let options =
+        ["--port", &port, "--fingerprint", &server.fingerprint, "--patterns", "ping,bulk,interactive"];
     let finished = work.run(&[&["test", "localhost", "-4", "--out", "here"][..], &options, &QUICK].concat());
     let measured = Measured::read(&work.path().join("here"), finished).expect(0);
     assert!(measured.document.runs.len() >= 3 * 3, "{:?}", measured.document.reachability);

@@ -3,6 +3,7 @@
 use super::address::ServerName;
 use super::client::{Client, Target};
 use super::display::{Display, in_words};
+use super::knowledge::Knowledge;
 use super::multipath;
 use super::network::CLIENT;
 use super::plan::{SuitePattern, SuitePlan};
@@ -10,24 +11,19 @@ use super::run::{self, Lookout, Seen};
 use super::ways::HostNetwork;
 use crate::exit::Failure;
 use pathbench_host::counters::Counters;
-use pathbench_lab::assembly::{AssembledRun, ClientPath, ClockOffset, Evidence, RunSetting, assemble};
+use pathbench_lab::assembly::{AssembledRun, ClientPath, ClockOffset, RunSetting};
 use pathbench_lab::order::{ScheduledRun, schedule};
 use pathbench_record::directory::ResultWriter;
 use pathbench_record::document::ResultDocument;
-use pathbench_record::sample::Side;
 use pathbench_record::summary::summarise;
 use pathbench_record::transport::{Transport, TransportLabel};
-use pathbench_traffic::client::{ClientError, ClientOutcome};
 use pathbench_traffic::iperf::{Amount, IperfParameters, TrafficDirection};
-use pathbench_traffic::protocol::RefusalCode;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// A transport that could not be opened this many times in a row is given up.
-const FAILURES: u32 = 2;
 /// Bytes each way of the exchange that tells how far the clocks of both ends are apart.
 const CLOCK_BYTES: u64 = 1000;
 const CLOCK_TIMEOUT: Duration = Duration::from_secs(5);
@@ -42,17 +38,6 @@ pub(super) struct Suite<'a> {
     /// Interfaces asked for; all when empty.
     pub(super) interfaces: &'a [String],
     pub(super) stop: &'a Arc<AtomicBool>,
-}
-
-/// What it knows by now.
-struct State {
-    offset: Option<ClockOffset>,
-    /// By transport and pattern, how long runs took.
-    took: BTreeMap<(Transport, usize), Vec<Duration>>,
-    failures: BTreeMap<Transport, u32>,
-    given_up: BTreeSet<Transport>,
-    notes: Vec<String>,
-    refused: bool,
 }
 
 /// How the suite ended.
@@ -89,13 +74,10 @@ impl Suite<'_> {
         writer: &mut ResultWriter,
         document: &mut ResultDocument,
     ) -> Result<Ending, Failure> {
-        let mut state = State {
+        let mut state = Knowledge {
             offset: self.compare_clocks(),
-            took: BTreeMap::new(),
-            failures: BTreeMap::new(),
-            given_up: BTreeSet::new(),
             notes: std::mem::take(&mut document.summary.notes),
-            refused: false,
+            ..Knowledge::default()
         };
         display.begin(order.len());
         let mut stopped = false;
@@ -133,7 +115,7 @@ impl Suite<'_> {
     }
 
     /// About how long `runs` take.
-    fn left(&self, runs: &[ScheduledRun], state: &State) -> Duration {
+    fn left(&self, runs: &[ScheduledRun], state: &Knowledge) -> Duration {
         let to_be_made = runs.iter().filter(|run| !state.given_up.contains(&run.label.transport));
         let expected = |run: &ScheduledRun| {
             let took = state.took.get(&(run.label.transport, run.pattern));
@@ -166,7 +148,7 @@ impl Suite<'_> {
         scheduled: &ScheduledRun,
         lookout: &mut Lookout,
         display: &mut Display,
-        state: &mut State,
+        state: &mut Knowledge,
     ) -> Option<AssembledRun> {
         let transport = scheduled.label.transport;
         let pattern = &self.plan.patterns[scheduled.pattern];
@@ -175,7 +157,7 @@ impl Suite<'_> {
             display.warn(&format!("pathbench: {why}"));
             Vec::new()
         });
-        self.look_before(number, &ways, lookout, display, state);
+        state.look_before(number, &ways, lookout, display);
         let target = self.target(address, ways.clone());
         let plan = self.client.plan(transport, &target, pattern.parameters.clone());
         let before = Counters::read().ok();
@@ -185,9 +167,9 @@ impl Suite<'_> {
         let ended = self.client.clock.now();
         let after = Counters::read().ok();
         let counters = before.zip(after).map(|(before, after)| Counters::difference(&before, &after));
-        self.learn(number, scheduled, &outcome, ended.since(begun), display, state);
+        state.learn(number, scheduled, &outcome, ended.since(begun), display);
         let setting = self.setting(pattern, &ways);
-        let mut assembled = self.assemble(number, scheduled, &setting, outcome, &seen, counters, state);
+        let mut assembled = state.assemble(number, scheduled, &setting, outcome, &seen, counters);
         let mut touched: Vec<String> = seen.changes.into_iter().map(|change| change.words).collect();
         touched.dedup();
         if !touched.is_empty() {
@@ -199,59 +181,6 @@ impl Suite<'_> {
             record.touched_by = touched;
         }
         Some(assembled)
-    }
-
-    /// What has changed since the run before.
-    fn look_before(
-        &self,
-        number: usize,
-        ways: &[ClientPath],
-        lookout: &mut Lookout,
-        display: &Display,
-        state: &mut State,
-    ) {
-        let interfaces: Vec<String> = ways.iter().map(|way| way.interface.clone()).collect();
-        let mut seen = Seen::default();
-        lookout.look(&interfaces, &mut seen, display);
-        let words: Vec<String> = seen.changes.into_iter().map(|change| change.words).collect();
-        if !words.is_empty() {
-            state.notes.push(format!("the network changed before run {number}: {}", words.join(", ")));
-        }
-    }
-
-    /// What a run tells about those to come.
-    fn learn(
-        &self,
-        number: usize,
-        scheduled: &ScheduledRun,
-        outcome: &ClientOutcome,
-        took: Duration,
-        display: &Display,
-        state: &mut State,
-    ) {
-        let transport = scheduled.label.transport;
-        match &outcome.error {
-            None => {
-                state.took.entry((transport, scheduled.pattern)).or_default().push(took);
-                state.failures.remove(&transport);
-            }
-            Some(ClientError::Refused { code, message, .. }) if *code != RefusalCode::Busy => {
-                state.refused = true;
-                state.notes.push(format!("the server refused run {number}: {message}"));
-            }
-            Some(ClientError::Broken { .. }) => {}
-            Some(error) => {
-                let failures = state.failures.entry(transport).or_default();
-                *failures += 1;
-                if *failures >= FAILURES {
-                    state.given_up.insert(transport);
-                    let words =
-                        format!("{transport} became unusable and was given up after run {number}: {error}");
-                    display.warn(&format!("pathbench: {words}"));
-                    state.notes.push(words);
-                }
-            }
-        }
     }
 
     fn setting(&self, pattern: &SuitePattern, ways: &[ClientPath]) -> RunSetting {
@@ -268,61 +197,6 @@ impl Suite<'_> {
             mptcp: multipath::kernel_setup(ways),
             scheduler: self.plan.scheduler.clone(),
         }
-    }
-
-    #[allow(clippy::too_many_arguments, reason = "everything that is known of a run comes together here")]
-    fn assemble(
-        &self,
-        number: usize,
-        scheduled: &ScheduledRun,
-        setting: &RunSetting,
-        outcome: ClientOutcome,
-        seen: &Seen,
-        counters: Option<BTreeMap<String, i64>>,
-        state: &mut State,
-    ) -> AssembledRun {
-        let ClientOutcome { client, server, completed, error, hung } = outcome;
-        let mut notes = Vec::new();
-        let server = server.map(|server| {
-            let of_this = ClockOffset::of_records(&client, &server);
-            state.offset = match (state.offset, of_this) {
-                (Some(known), Some(of_this)) => Some(known.and(of_this)),
-                (known, of_this) => of_this.or(known),
-            };
-            let offset = state.offset.unwrap_or_else(|| ClockOffset::of_starts(&client, &server));
-            match state.offset {
-                None => notes.push(
-                    "the clocks of both ends could not be compared: the server's times are counted from the \
-                     moment at which the connection was open"
-                        .to_owned(),
-                ),
-                Some(offset) if !offset.may_be_none() => notes.push(format!(
-                    "the server's clock is another one: its times are right to ±{:.2} ms",
-                    offset.uncertainty().as_secs_f64() * 1e3
-                )),
-                Some(_) => {}
-            }
-            offset.apply(server)
-        });
-        let pattern = &setting.pattern;
-        let mut assembled = assemble(&Evidence {
-            id: format!("{number:02}-{}-{pattern}-r{}", scheduled.label, scheduled.repetition),
-            setting,
-            label: &scheduled.label,
-            repetition: scheduled.repetition,
-            gave_up: hung.map(|_| client.ended),
-            client: Some(client),
-            server,
-            completed,
-            error: error.map(|error| error.to_string()),
-            links: Vec::new(),
-            invalid_because: Vec::new(),
-            executed: Vec::new(),
-            notifications: seen.notifications.clone(),
-            counters: counters.into_iter().map(|counters| (Side::Client, counters)).collect(),
-        });
-        assembled.record.notes.extend(notes);
-        assembled
     }
 }
 

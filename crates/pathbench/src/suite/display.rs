@@ -89,7 +89,8 @@ impl Display {
                 (Some(error), true) => format!("did not complete: {error}"),
                 (None, true) => "completed".to_owned(),
             };
-            let left = if left.is_zero() { String::new() } else { format!("; about {} left", in_words(left)) };
+            let left =
+                if left.is_zero() { String::new() } else { format!("; about {} left", in_words(left)) };
             self.line(&format!("{}: {}{end}{left}", self.title, figure(record)));
         }
     }

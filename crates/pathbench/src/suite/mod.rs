@@ -6,6 +6,7 @@ mod arguments;
 mod client;
 mod conduct;
 mod display;
+mod knowledge;
 mod multipath;
 mod network;
 mod plan;
@@ -147,7 +148,7 @@ impl Job<'_> {
             interfaces: &self.args.traffic.paths,
             stop: self.stop,
         };
-        self.require_paths(&suite, asked)?;
+        require_paths(&suite, asked)?;
         document.reachability = self.reach(&suite, asked, display);
         suite.places = reachability::choose(&document.reachability, &asked.addresses).into_iter().collect();
         self.go_on()?;
@@ -183,18 +184,16 @@ impl Job<'_> {
         }
         let nearest = selection::nearest(&asked);
         let lines = selection::lines(&asked, nearest);
-        match nearest {
-            Some(nearest) => {
-                lines.iter().for_each(|line| display.line(line));
-                Ok((nearest, asked))
-            }
-            None => {
-                // A server that was reached and said no is the better news.
-                let refused = asked.iter().any(|asked| asked.outcome.as_ref().is_err_and(|no| no.by_server));
-                let exit = if refused { Exit::Refused } else { Exit::Unreachable };
-                Err(Failure { exit, message: lines.join("\n") })
-            }
+        let Some(nearest) = nearest else {
+            // A server that was reached and said no is the better news.
+            let refused = asked.iter().any(|asked| asked.outcome.as_ref().is_err_and(|no| no.by_server));
+            let exit = if refused { Exit::Refused } else { Exit::Unreachable };
+            return Err(Failure { exit, message: lines.join("\n") });
+        };
+        for line in lines {
+            display.line(&line);
         }
+        Ok((nearest, asked))
     }
 
     fn family(&self) -> Option<AddressFamily> {
@@ -203,21 +202,6 @@ impl Job<'_> {
             (_, true) => Some(AddressFamily::Ipv6),
             _ => None,
         }
-    }
-
-    /// An error when `--path` names something that leads to none of the server's addresses.
-    fn require_paths(&self, suite: &Suite<'_>, asked: &Asked) -> Result<(), Failure> {
-        if suite.interfaces.is_empty() {
-            return Ok(());
-        }
-        let mut refusals = Vec::new();
-        for &address in &asked.addresses {
-            match suite.ways(SocketAddr::new(address, asked.server.port)) {
-                Ok(_) => return Ok(()),
-                Err(why) => refusals.push(why),
-            }
-        }
-        Err(Failure::bad_input(refusals.join("\n")))
     }
 
     fn reach(&self, suite: &Suite<'_>, asked: &Asked, display: &Display) -> Vec<Reachability> {
@@ -299,6 +283,21 @@ impl Job<'_> {
         }
         Ok(())
     }
+}
+
+/// An error when `--path` names something that leads to none of the server's addresses.
+fn require_paths(suite: &Suite<'_>, asked: &Asked) -> Result<(), Failure> {
+    if suite.interfaces.is_empty() {
+        return Ok(());
+    }
+    let mut refusals = Vec::new();
+    for &address in &asked.addresses {
+        match suite.ways(SocketAddr::new(address, asked.server.port)) {
+            Ok(_) => return Ok(()),
+            Err(why) => refusals.push(why),
+        }
+    }
+    Err(Failure::bad_input(refusals.join("\n")))
 }
 
 fn nothing_works(server: &ServerName, reachability: &[Reachability]) -> Failure {

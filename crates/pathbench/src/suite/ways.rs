@@ -37,7 +37,9 @@ impl HostNetwork {
         if let Some(preferred) = preferred {
             ways.sort_by_key(|way| !way.addresses.contains(&preferred));
             // The kernel's choice among several addresses (privacy addresses, say) is the user's.
-            ways.iter_mut().for_each(|way| way.addresses.sort_by_key(|at| *at != preferred));
+            for way in &mut ways {
+                way.addresses.sort_by_key(|at| *at != preferred);
+            }
         }
         ways
     }
