@@ -12,7 +12,7 @@ use pathbench_traffic::client::{
     ClientError, ClientObserver, ClientOutcome, ClientPlan, FetchPlan, Unobserved, fetch_record, run_client,
 };
 use pathbench_traffic::pattern::{BulkParameters, InteractiveParameters, PatternParameters, PingParameters};
-use pathbench_traffic::protocol::HEADER_BYTES;
+use pathbench_traffic::protocol::{Decoder, Event, Frame, HEADER_BYTES};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -207,4 +207,45 @@ fn a_ping_into_silence_counts_what_was_lost() {
     let lost = outcome.client.messages.iter().filter(|message| message.answered.is_none()).count();
     assert!(lost >= 4, "{lost} lost");
     server.stop();
+}
+
+/// Reads one frame off a connection.
+fn next_frame(stream: &mut TcpStream) -> Frame {
+    let mut decoder = Decoder::new(1 << 16);
+    let mut byte = [0];
+    stream.set_read_timeout(Some(10_000 * MS)).unwrap();
+    loop {
+        stream.read_exact(&mut byte).unwrap();
+        if let (_, Some(Event::Frame(frame))) = decoder.decode(&byte).unwrap() {
+            return frame;
+        }
+    }
+}
+
+#[test]
+fn many_streams_take_no_more_round_trips_than_one() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    // Accepts no stream before all have asked: as if every answer took longer than all questions.
+    let server = std::thread::spawn(move || {
+        let mut streams: Vec<TcpStream> = (0..4).map(|_| listener.accept().unwrap().0).collect();
+        let mut asked: Vec<u32> = streams
+            .iter_mut()
+            .map(|stream| match next_frame(stream) {
+                Frame::Hello(hello) => hello.stream,
+                frame => panic!("{frame:?}"),
+            })
+            .collect();
+        asked.sort_unstable();
+        for stream in &mut streams {
+            stream.write_all(&Frame::Accept.encode().unwrap()).unwrap();
+        }
+        assert!(streams.iter_mut().all(|stream| next_frame(stream) == Frame::Start));
+        asked
+    });
+    let bulk = PatternParameters::Bulk(BulkParameters { bytes: 1000, streams: 4 });
+    let plan = ClientPlan { connect_timeout: 20_000 * MS, ..plan(Transport::Tcp, address, bulk) };
+    // This server then goes.
+    broken(&run_client(&plan, &clock(), &Unobserved));
+    assert_eq!(server.join().unwrap(), [0, 1, 2, 3]);
 }

@@ -139,6 +139,9 @@ fn shake_hands(
     for (index, channel) in channels.iter_mut().enumerate() {
         let hello = Frame::Hello(Hello::new(plan.test, index as u32, request.clone()));
         channel.write(&hello, &mut wait()).map_err(failed)?;
+    }
+    // Only now, so that many streams cost no more round trips than one.
+    for channel in channels.iter_mut() {
         match channel.frame(&mut wait()).map_err(failed)? {
             Frame::Accept => {}
             frame => return Err(failed(StreamError::unexpected("ACCEPT", frame))),
