@@ -86,6 +86,12 @@ fn words(time: Duration) -> String {
 }
 
 impl TokenKey {
+    /// The text of a key file, out of bytes from a cryptographic random source.
+    #[must_use]
+    pub fn file_text(random: [u8; 32]) -> String {
+        hexadecimal(&random) + "\n"
+    }
+
     /// A key out of the text of a key file; white space around it does not count.
     ///
     /// # Errors
@@ -110,12 +116,8 @@ impl TokenKey {
             return Err(MintError::Validity);
         }
         let signed = format!("{VERSION}.{}.{name}", now.saturating_add(validity.as_secs()));
-        let mac: String = hmac::sign(&self.0, signed.as_bytes())
-            .as_ref()
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect();
-        Ok(format!("{signed}.{mac}"))
+        let mac = hmac::sign(&self.0, signed.as_bytes());
+        Ok(format!("{signed}.{}", hexadecimal(mac.as_ref())))
     }
 
     /// Checks a token at `now` (seconds since the Unix epoch) and returns the name in it. The comparison takes the
@@ -144,6 +146,11 @@ impl TokenKey {
 fn is_name(name: &str) -> bool {
     (1..=MAX_NAME_BYTES).contains(&name.len())
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_')
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    digits.filter_map(|digit| char::from_digit(digit.into(), 16)).collect()
 }
 
 fn from_hexadecimal(text: &str) -> Option<[u8; 32]> {
@@ -208,6 +215,7 @@ mod tests {
 
     #[test]
     fn keys_names_and_validities_are_bounded() {
+        assert!(TokenKey::from_text(&TokenKey::file_text([7; 32])).is_ok());
         assert_eq!(TokenKey::from_text("  short \n").unwrap_err(), KeyTooShort { found: 5 });
         for name in ["", "a.b", "two words", "ü", &"x".repeat(65)] {
             assert!(matches!(key('a').mint(name, NOW, HOUR), Err(MintError::Name { .. })), "{name}");

@@ -128,9 +128,9 @@ fn free_udp_port() -> u16 {
 fn tokens_are_made_and_asked_for() {
     let work = Workplace::new();
     work.run(&["serve", "key", "tokens.key"]).expect(0);
-    let mode =
+    let secret =
         std::os::unix::fs::MetadataExt::mode(&std::fs::metadata(work.path().join("tokens.key")).unwrap());
-    assert_eq!(mode & 0o777, 0o600);
+    assert_eq!(secret & 0o777, 0o600);
     work.run(&["serve", "key", "tokens.key"]).expect(2).says(&["not overwritten"]);
     let mint = |valid: &str| {
         let made = work.run(&["serve", "token", "--key", "tokens.key", "--valid", valid, "--name", "alice"]);

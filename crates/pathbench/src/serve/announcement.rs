@@ -28,16 +28,14 @@ impl Announcement {
     ) -> Self {
         let self_made = args.cert.is_none();
         let first = listening.first().map(|(_, address)| *address);
-        let mut command = format!("pathbench test {}", first.map_or_else(String::new, destination));
-        for port in &args.quic_ports {
-            command += &format!(" --quic-port {port}");
-        }
+        let mut words = vec![format!("pathbench test {}", first.map_or_else(String::new, destination))];
+        words.extend(args.quic_ports.iter().map(|port| format!("--quic-port {port}")));
         // A certificate that was given may be one that the public trusts, but pinning it is right as well.
-        command += &format!(" --fingerprint {fingerprint}");
+        words.push(format!("--fingerprint {fingerprint}"));
         if args.token_key.is_some() {
-            command += " --token TOKEN";
+            words.push("--token TOKEN".to_owned());
         }
-        Self { listening: listening.to_vec(), fingerprint, self_made, command }
+        Self { listening: listening.to_vec(), fingerprint, self_made, command: words.join(" ") }
     }
 
     /// Prints it on stdout.
@@ -65,15 +63,17 @@ impl Announcement {
     }
 
     fn sentences(&self) -> String {
-        let mut text = String::new();
-        for (transport, address) in &self.listening {
+        let listening = self.listening.iter().map(|(transport, address)| {
             let port = if matches!(transport, Transport::Tcp | Transport::Mptcp) { "TCP" } else { "UDP" };
-            text += &format!("listening on {address} ({port}): {}\n", served(*transport).join(", "));
-        }
+            format!("listening on {address} ({port}): {}\n", served(*transport).join(", "))
+        });
         let kind = if self.self_made { "self-made certificate" } else { "certificate" };
-        text += &format!("{kind}, SHA-256: {}\n", self.fingerprint);
-        text += &format!("to test against it:\n  {}\n", self.command);
-        text
+        format!(
+            "{}{kind}, SHA-256: {}\nto test against it:\n  {}\n",
+            listening.collect::<String>(),
+            self.fingerprint,
+            self.command
+        )
     }
 }
 

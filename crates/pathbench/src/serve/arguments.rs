@@ -52,6 +52,7 @@ pub(crate) struct ServeArgs {
 
 /// What a client may ask for. What exceeds it is refused, and the client told what is allowed.
 #[derive(Debug, Clone, Args)]
+#[allow(clippy::struct_field_names, reason = "the flags are called so")]
 pub(crate) struct LimitArgs {
     /// Tests at the same time; a client that comes too many is told when to come back
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..))]

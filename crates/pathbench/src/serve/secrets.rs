@@ -4,6 +4,7 @@ use super::{places, token_key};
 use crate::clock::unix_seconds;
 use crate::exit::{Exit, Failure};
 use crate::suite::random;
+use pathbench_traffic::token::TokenKey;
 use pathbench_transport::ServerIdentity;
 use std::fs::OpenOptions;
 use std::io::Write as _;
@@ -16,8 +17,7 @@ const SECRET: u32 = 0o600;
 const PUBLIC: u32 = 0o644;
 
 pub(super) fn make_key(file: &Path) -> Result<Exit, Failure> {
-    let key: String = random::bytes::<32>().iter().map(|byte| format!("{byte:02x}")).collect();
-    write_new(file, SECRET, &format!("{key}\n"))?;
+    write_new(file, SECRET, &TokenKey::file_text(random::bytes()))?;
     println!("{}: a key for tokens. Whoever can read it can make tokens.", file.display());
     println!("  pathbench serve token --key {} --valid 1h", file.display());
     println!("  pathbench serve --token-key {}", file.display());
