@@ -201,6 +201,10 @@ mod tests {
         PathEventKind::PathAbandoned { reason: reason.to_owned() }
     }
 
+    fn given_up() -> PathEventKind {
+        PathEventKind::PathGivenUp { reason: "no answer".to_owned() }
+    }
+
     #[test]
     fn two_paths_with_their_share_are_multipath() {
         let verdict = multipath_verdict(&input([700, 300], vec![PathEventKind::PathEstablished]));
