@@ -192,3 +192,6 @@ fn suspend_after(options: &HeartbeatOptions, rttvar: Duration) -> Duration {
     let varying = (options.interval * 2 + rttvar * 4).min(MAX_SUSPEND_AFTER);
     options.suspend_after.max(varying)
 }
+
+#[cfg(test)]
+mod tests;

@@ -487,3 +487,6 @@ impl Local {
         self.retry_after = (self.retry_after * 2).min(options.last_retry);
     }
 }
+
+#[cfg(test)]
+mod tests;
