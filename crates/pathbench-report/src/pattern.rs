@@ -116,6 +116,17 @@ impl<'a> Pattern<'a> {
         (self.main().of_run)(run).filter(|value| value.is_finite())
     }
 
+    /// Where it stands among patterns: what is short comes first, downloads after uploads.
+    pub(crate) fn rank(&self) -> u8 {
+        match self.kind {
+            Kind::Ping => 0,
+            Kind::Bulk => 1,
+            Kind::Iperf if self.name == "iperf-download" => 3,
+            Kind::Iperf => 2,
+            Kind::Interactive => 4,
+        }
+    }
+
     /// What its column is called in an overview.
     pub(crate) fn title(&self) -> String {
         match (self.name, self.kind) {

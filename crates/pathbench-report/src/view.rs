@@ -219,7 +219,8 @@ fn is_shown(t_ms: f64) -> bool {
     (-1e4..=LATEST_MS).contains(&t_ms)
 }
 
-/// The groups in the summary's order, then those that only the runs know.
+/// The groups in the summary's order, then those that only the runs know; in a reader's order where there are many
+/// kinds of them.
 fn groups(set: &ResultSet) -> Vec<GroupView<'_>> {
     let mut groups: Vec<GroupView> = Vec::new();
     for group in &set.document.summary.groups {
@@ -252,7 +253,26 @@ fn groups(set: &ResultSet) -> Vec<GroupView<'_>> {
     for group in &mut groups {
         group.among_patterns = several;
     }
+    let is_quic = |group: &GroupView| matches!(group.transport(), Some(Transport::Quic | Transport::Mpquic));
+    if several || groups.iter().any(is_quic) {
+        put_in_order(&mut groups);
+    }
     groups
+}
+
+/// Runs are made in random order; where there is much to compare, that is no order for a reader: variants as they
+/// came, transports from tcp to mpquic, patterns from ping to interactive.
+fn put_in_order(groups: &mut [GroupView<'_>]) {
+    let mut variants: Vec<&Variant> = Vec::new();
+    for group in groups.iter() {
+        if !variants.contains(&group.variant) {
+            variants.push(group.variant);
+        }
+    }
+    groups.sort_by_key(|group| {
+        let variant = variants.iter().position(|one| *one == group.variant);
+        (variant, group.transport(), group.label, group.pattern.rank(), group.pattern.name)
+    });
 }
 
 /// `mptcp`, `mptcp · ping` where there are several patterns, `mptcp · wlan.icmp=off` where there is a variant.

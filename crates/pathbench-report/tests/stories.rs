@@ -7,6 +7,7 @@ use pathbench_record::event::Direction;
 use pathbench_record::summary::summarise;
 use pathbench_report::ResultSet;
 use pathbench_report::narrative::{self, Fate, Tone};
+use pathbench_report::terminal::{Style, summary};
 use synthetic::Course;
 
 /// One mptcp run over 6 s in which `wlan` goes at 1 s and comes at 3 s.
@@ -234,6 +235,17 @@ fn silence_is_told() {
         (Tone::Bad, "got no answer to any of 3 pings")
     );
     assert_eq!(stories[1].headline, "completed");
+}
+
+#[test]
+fn notes_that_differ_in_numbers_only_are_told_once() {
+    let mut set = synthetic::failover();
+    for (index, run) in set.document.runs.iter_mut().enumerate() {
+        run.notes = vec![format!("its times are right to ±0.{index} ms")];
+    }
+    let text = summary(&set, Style { colour: false, width: 120 });
+    assert!(text.contains("±0.0 ms (01-mptcp-r1; much the same in 8 other runs)"), "{text}");
+    assert_eq!(text.matches("its times are right").count(), 1);
 }
 
 #[test]

@@ -272,30 +272,56 @@ fn write_stories(page: &mut Page, view: &View) {
 
 fn write_notes(page: &mut Page, view: &View) {
     let document = &view.set.document;
-    let mut notes: Vec<(String, Vec<&str>)> =
-        document.summary.notes.iter().map(|note| (note.clone(), Vec::new())).collect();
-    for run in &document.runs {
-        for note in &run.notes {
-            match notes.iter_mut().find(|(known, _)| known == note) {
-                Some((_, runs)) => runs.push(&run.id),
-                None => notes.push((note.clone(), vec![&run.id])),
-            }
-        }
+    let mut notes: Vec<Note> = document.summary.notes.iter().map(|text| Note::of(text)).collect();
+    let told = notes.iter().any(|note| note.text.contains("clear text"));
+    if let Some(note) = narrative::encryption(view).filter(|_| !told) {
+        notes.insert(0, Note::of(&note));
     }
-    if let Some(note) = narrative::encryption(view) {
-        notes.insert(0, (note, Vec::new()));
+    for run in &document.runs {
+        for text in &run.notes {
+            let new = Note::of(text);
+            let place = notes.iter().position(|known| known.gist == new.gist).unwrap_or_else(|| {
+                notes.push(new);
+                notes.len() - 1
+            });
+            notes[place].differs |= notes[place].text != *text;
+            notes[place].runs.push(&run.id);
+        }
     }
     if notes.is_empty() {
         return;
     }
     page.heading("Notes", "");
-    for (note, runs) in notes {
-        let of = match runs.as_slice() {
-            [] => String::new(),
-            [run] => format!(" ({run})"),
-            many => format!(" ({} runs)", many.len()),
+    for note in notes {
+        page.paragraph(Line::new().add(Ink::Plain, "  · "), Ink::Plain, &note.sentence());
+    }
+}
+
+/// A note, and the runs that have it.
+struct Note<'a> {
+    text: String,
+    /// The note without its numbers: those of several runs that differ in nothing else are told once.
+    gist: String,
+    runs: Vec<&'a str>,
+    differs: bool,
+}
+
+impl Note<'_> {
+    fn of(text: &str) -> Self {
+        let gist = text.chars().filter(|character| !character.is_ascii_digit()).collect();
+        Self { text: text.to_owned(), gist, runs: Vec::new(), differs: false }
+    }
+
+    fn sentence(&self) -> String {
+        let of = match (self.runs.as_slice(), self.differs) {
+            ([], _) => String::new(),
+            ([run], _) => format!(" ({run})"),
+            ([first, others @ ..], true) => {
+                format!(" ({first}; much the same in {})", counted(others.len() as u32, "other run"))
+            }
+            (many, false) => format!(" ({} runs)", many.len()),
         };
-        page.paragraph(Line::new().add(Ink::Plain, "  · "), Ink::Plain, &format!("{note}{of}"));
+        format!("{}{of}", self.text)
     }
 }
 

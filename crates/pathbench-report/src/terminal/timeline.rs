@@ -121,7 +121,7 @@ fn delay_cell((ms, late): (f64, bool), fastest: f64, slowest: f64) -> char {
 }
 
 fn names_width(view: &View, shown: &[(&GroupView, &RunRecord)]) -> usize {
-    let names = shown.iter().take(MOST_GROUPS).map(|(group, _)| columns(&fitted(&said(group), 22)));
+    let names = shown.iter().take(MOST_GROUPS).map(|(group, _)| columns(&fitted(&said(group), 26)));
     let paths = view.paths.names().iter().map(|name| columns(&fitted(name, 12)) + 2);
     names.chain(paths).max().unwrap_or(0) + 4
 }
