@@ -1,6 +1,9 @@
 //! The paths of a connection: what was decided about them is done to the library, and what becomes of them is told
 //! to those who decide.
 
+mod detour;
+
+use self::detour::Detour;
 use super::heartbeat::{Beat, HeartbeatOptions, Heartbeats};
 use super::link_watch::NoticedChange;
 use super::options::{LocalPath, QuicOptions};
@@ -29,6 +32,8 @@ pub(crate) struct KnownPath {
     pub(crate) remote: SocketAddr,
     pub(crate) state: PathState,
     pub(crate) backup: bool,
+    /// Its ends are known, and stay what they are.
+    named: bool,
     last: Option<PathStats>,
     black_holes: u64,
 }
@@ -57,6 +62,8 @@ pub(crate) struct Paths {
     /// Where each path leaves, in the order in which they were opened. The first is the server's only one.
     sockets: Vec<(PathId, Arc<PathSocket>)>,
     sockets_changed: bool,
+    /// Paths that are about to be closed, and the way their packets take until then.
+    detours: Vec<Detour>,
     /// What only the driver may do: sockets belong to the network namespace of the thread that opens them.
     for_the_driver: Vec<PathAction>,
     troubled: bool,
@@ -110,6 +117,7 @@ impl Paths {
             known: BTreeMap::new(),
             sockets: vec![(PathId::ZERO, socket)],
             sockets_changed: false,
+            detours: Vec::new(),
             for_the_driver: Vec::new(),
             troubled: false,
             remote,
@@ -118,6 +126,9 @@ impl Paths {
 
     /// The socket that packets from `source` leave by: the latest of that address, or the first one there is.
     pub(crate) fn socket_from(&self, source: Option<IpAddr>) -> Option<&Arc<PathSocket>> {
+        if let Some(detour) = self.detours.iter().find(|detour| Some(detour.from) == source) {
+            return Some(&detour.by);
+        }
         let mut sockets = self.sockets.iter().map(|(_, socket)| socket);
         let of_source = |source| sockets.clone().rev().find(|socket| socket.local_addr().ip() == source);
         source.and_then(of_source).or_else(|| sockets.next())
@@ -139,7 +150,8 @@ impl Paths {
             Decider::Nobody | Decider::Server(_) => None,
         };
         let beat = if self.watches() { self.heartbeats.next_timeout() } else { None };
-        [manager, beat].into_iter().flatten().min()
+        let detour = self.detours.iter().map(|detour| detour.ends_at).min();
+        [manager, beat, detour].into_iter().flatten().min()
     }
 
     /// Heartbeats tell one path from another; of one path alone they tell nothing.
@@ -151,6 +163,7 @@ impl Paths {
     pub(crate) fn tend(&mut self, around: &mut Surroundings<'_>) {
         let actions = std::mem::take(&mut self.for_the_driver);
         self.act(actions, around);
+        self.end_detours(around);
         if self.watches() && self.heartbeats.next_timeout().is_some_and(|due| due <= around.now) {
             self.beat(around);
         }
@@ -263,6 +276,7 @@ impl Paths {
             noq_proto::PathEvent::Abandoned { id, reason, .. } => {
                 self.note(*id, PathState::Closed, around.inner);
                 self.heartbeats.remove(*id);
+                self.detours.retain(|detour| detour.path != *id);
                 let reason = in_words(reason);
                 self.record(*id, PathEventKind::PathAbandoned { reason }, around);
                 self.decide(PathInput::Abandoned { path: *id }, around);
@@ -361,7 +375,12 @@ impl Paths {
         }
     }
 
-    fn close(&mut self, path: PathId, reason: CloseReason, around: &mut Surroundings<'_>) -> Vec<PathInput> {
+    fn close_now(
+        &mut self,
+        path: PathId,
+        reason: CloseReason,
+        around: &mut Surroundings<'_>,
+    ) -> Vec<PathInput> {
         let code = VarInt::from_u32(0);
         match around.inner.close_path(around.instant, path, code) {
             Ok(()) => {
@@ -386,11 +405,16 @@ impl Paths {
         if let Some(known) = self.known.get_mut(&id) {
             (known.state, known.backup) = (state, backup);
         }
+        // A path keeps the name it had when it was opened: before it is closed its packets may take another's way.
+        if self.known.get(&id).is_some_and(|known| known.named) {
+            return;
+        }
         let Ok(way) = inner.network_path(id) else { return };
         let own = self.sockets.iter().find(|(path, _)| *path == id).or(self.sockets.first());
         let Some((_, socket)) = own else { return };
         let (local, remote) = (local_of(&way, socket.local_addr()), canonical(way.remote()));
-        let known = KnownPath { local, remote, state, backup, last: None, black_holes: 0 };
+        let named = state == PathState::Open && way.local_ip().is_some() && inner.is_multipath_negotiated();
+        let known = KnownPath { local, remote, state, backup, named, last: None, black_holes: 0 };
         let entry = self.known.entry(id).or_insert(known);
         *entry = KnownPath { last: entry.last, black_holes: entry.black_holes, ..known };
     }

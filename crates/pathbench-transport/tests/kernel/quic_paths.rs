@@ -196,7 +196,12 @@ fn a_backup_path_stays_idle_until_it_is_needed() {
     transfer(&test.client, &test.server, 3_000_000);
     transfer(&test.server, &test.client, 3_000_000);
     let (sent, received) = carried(&snapshot(&test.client), 1);
-    assert!(sent > 2_000_000 && received > 2_000_000, "{sent} {received}");
+    assert!(
+        sent > 2_000_000 && received > 2_000_000,
+        "{sent} {received} {:#?} {:#?}",
+        snapshot(&test.client).subflows,
+        test.client.path_events()
+    );
     drop(test.session);
 }
 

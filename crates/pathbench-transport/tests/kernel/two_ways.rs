@@ -105,7 +105,7 @@ impl TwoWays {
         }
     }
 
-    /// Lets nothing through a wire any more, without a word: 8 kbit/s and a queue too short for a packet.
+    /// Lets nothing through a wire any more, without a word: no packet fits the queue.
     pub(crate) fn blackhole(&self, wire: usize) {
         for mut socket in self.sockets() {
             let interface = socket.link(WIRES[wire]).expect("the wire's end").index;
@@ -113,7 +113,7 @@ impl TwoWays {
             let shaper = Shaper {
                 rate_bps: pathbench_host::qdisc::MIN_RATE_BPS,
                 burst_bytes: 1600,
-                queue: QueueLimit::Packets(1),
+                queue: QueueLimit::Bytes(1),
                 netem: None,
             };
             socket.install_shaper(interface, &shaper).expect("a shaper");
