@@ -71,7 +71,7 @@ impl ListeningSocket {
     /// Waits for the next connection.
     ///
     /// # Errors
-    /// `Closed` once [`Listener::close`] was called; the others leave the listener usable.
+    /// `Closed` once [`crate::Listener::close`] was called; the others leave the listener usable.
     pub(crate) fn accept(&self) -> Result<(ConnectedSocket, SocketAddr), AcceptError> {
         let local = self.local;
         loop {
@@ -97,7 +97,7 @@ impl ListeningSocket {
         self.local
     }
 
-    /// Makes [`Listener::accept`] return `Closed`, now in every thread blocked in it and whenever it is called.
+    /// Makes [`crate::Listener::accept`] return `Closed`, now in every thread blocked in it and whenever it is called.
     pub(crate) fn close(&self) {
         // Fails only when the counter is full, that is, when it has been closed already.
         let _ = rustix::io::write(&self.closing, &1_u64.to_ne_bytes());

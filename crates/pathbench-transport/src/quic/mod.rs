@@ -1,7 +1,7 @@
 //! QUIC (RFC 9000) and its multipath extension (draft-ietf-quic-multipath).
 //!
-//! The protocol is a library's, as a state machine without sockets or clock ([`core`](self::core)). Around it: sockets, one for
-//! each local interface; a thread for each endpoint that takes what arrives and sends what is due; streams with
+//! The protocol is a library's, as a state machine without sockets or clock (in `core.rs`). Around it: sockets, one
+//! for each local interface; a thread for each endpoint that takes what arrives and sends what is due; streams with
 //! blocking calls, whose callers send themselves while that thread sleeps; and what decides about paths, pure:
 //! the scheduler, the path manager, the heartbeats.
 
