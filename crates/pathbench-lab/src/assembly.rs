@@ -121,7 +121,7 @@ pub struct AssembledRun {
 /// Puts the evidence together.
 #[must_use]
 pub fn assemble(evidence: &Evidence<'_>) -> AssembledRun {
-    let names = PathNames::of(&evidence.setting.paths);
+    let names = PathNames::of(evidence.setting.named());
     let origin = evidence.origin();
     let samples = lines::samples(evidence, &names, origin);
     let analyses: Vec<DirectionAnalysis> = evidence

@@ -15,10 +15,10 @@ pub(crate) struct PathNames {
 }
 
 impl PathNames {
-    pub(crate) fn of(paths: &[ClientPath]) -> Self {
+    pub(crate) fn of<'a>(paths: impl Iterator<Item = &'a ClientPath>) -> Self {
         let addresses =
             |path: &ClientPath| path.addresses.iter().map(|&at| (at, path.name.clone())).collect::<Vec<_>>();
-        Self { by_client_address: paths.iter().flat_map(addresses).collect() }
+        Self { by_client_address: paths.flat_map(addresses).collect() }
     }
 
     /// The path of a subflow whose end at the client has this address; the address itself where no link has it.

@@ -25,6 +25,8 @@ pub struct RunSetting {
     pub asked: Map<String, Value>,
     /// The client's ways out, the one to start on first.
     pub paths: Vec<ClientPath>,
+    /// The client's interfaces that are no way to the server at the start of the run, for their names alone.
+    pub other_interfaces: Vec<ClientPath>,
     /// Interfaces of other hosts and the paths they belong to: host, interface, path.
     pub far_interfaces: Vec<[String; 3]>,
     /// How the client is set up for MPTCP, where it is known ([`LocalSetup::initial`] is filled in here).
@@ -47,6 +49,11 @@ pub struct ClientPath {
 }
 
 impl RunSetting {
+    /// Everything at the client that has a name.
+    pub(super) fn named(&self) -> impl Iterator<Item = &ClientPath> {
+        self.paths.iter().chain(&self.other_interfaces)
+    }
+
     /// The client's path of that name.
     pub(super) fn path(&self, name: &str) -> Option<&ClientPath> {
         self.paths.iter().find(|path| path.name == name)
@@ -55,7 +62,7 @@ impl RunSetting {
     /// The path that this interface of this host belongs to.
     pub(super) fn path_of_interface(&self, host: &str, interface: &str) -> Option<String> {
         if host == self.client {
-            let of_client = self.paths.iter().find(|path| path.interface == interface);
+            let of_client = self.named().find(|path| path.interface == interface);
             return of_client.map(|path| path.name.clone());
         }
         let of_others = self.far_interfaces.iter();

@@ -30,6 +30,7 @@ pub(super) fn of_plan(
         parameters,
         asked: asked(pattern),
         paths: paths.collect(),
+        other_interfaces: Vec::new(),
         far_interfaces: ends
             .filter(|(_, end)| end.node != run.client)
             .map(|(link, end)| [end.node.clone(), end.interface.clone(), link.name.clone()])

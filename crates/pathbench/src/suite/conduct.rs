@@ -157,7 +157,7 @@ impl Suite<'_> {
             display.warn(&format!("pathbench: {why}"));
             Vec::new()
         });
-        state.look_before(number, &ways, lookout, display);
+        state.look_before(number, lookout, display);
         let target = self.target(address, ways.clone());
         let plan = self.client.plan(transport, &target, pattern.parameters.clone());
         let before = Counters::read().ok();
@@ -193,6 +193,7 @@ impl Suite<'_> {
             parameters: pattern.parameters.clone(),
             asked: pattern.asked(),
             paths: ways.to_vec(),
+            other_interfaces: HostNetwork::read().map(|host| host.other_interfaces(ways)).unwrap_or_default(),
             far_interfaces: Vec::new(),
             mptcp: multipath::kernel_setup(ways),
             scheduler: self.plan.scheduler.clone(),

@@ -2,7 +2,7 @@
 
 use super::display::Display;
 use super::run::{Lookout, Seen};
-use pathbench_lab::assembly::{AssembledRun, ClientPath, ClockOffset, Evidence, RunSetting, assemble};
+use pathbench_lab::assembly::{AssembledRun, ClockOffset, Evidence, RunSetting, assemble};
 use pathbench_lab::order::ScheduledRun;
 use pathbench_record::sample::Side;
 use pathbench_record::transport::Transport;
@@ -28,16 +28,9 @@ pub(super) struct Knowledge {
 
 impl Knowledge {
     /// What has changed since the run before.
-    pub(super) fn look_before(
-        &mut self,
-        number: usize,
-        ways: &[ClientPath],
-        lookout: &mut Lookout,
-        display: &Display,
-    ) {
-        let interfaces: Vec<String> = ways.iter().map(|way| way.interface.clone()).collect();
+    pub(super) fn look_before(&mut self, number: usize, lookout: &mut Lookout, display: &Display) {
         let mut seen = Seen::default();
-        lookout.look(&interfaces, &mut seen, display);
+        lookout.look(&mut seen, display);
         let words: Vec<String> = seen.changes.into_iter().map(|change| change.words).collect();
         if !words.is_empty() {
             self.notes.push(format!("the network changed before run {number}: {}", words.join(", ")));

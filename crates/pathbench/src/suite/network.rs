@@ -4,7 +4,7 @@ use super::ways::HostNetwork;
 use pathbench_host::link_events::{LinkChange, LinkEvent, LinkEventStream};
 use pathbench_host::mptcp::EventStream;
 use pathbench_host::netlink::NetlinkError;
-use pathbench_lab::assembly::{Notification, SeenEvent};
+use pathbench_lab::assembly::{ClientPath, Notification, SeenEvent};
 use pathbench_record::time::{Clock, Timestamp};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::Timespec;
@@ -92,26 +92,29 @@ pub(super) struct Change {
 #[derive(Debug, Default)]
 pub(super) struct Judge {
     addresses: BTreeMap<u32, BTreeSet<IpAddr>>,
+    /// Interfaces that were a way to the server at any time: one that is down is one that may come back.
+    ways: BTreeSet<String>,
 }
 
 impl Judge {
     /// One that knows the network as it is.
     pub(super) fn knowing(network: &HostNetwork) -> Self {
-        let addresses = network.routable_addresses();
+        let addresses = network.routable_addresses().into_iter();
         Self {
-            addresses: addresses.into_iter().map(|(index, of)| (index, of.into_iter().collect())).collect(),
+            addresses: addresses.map(|(index, of)| (index, of.into_iter().collect())).collect(),
+            ways: BTreeSet::new(),
         }
     }
 
-    /// The change that `event` is for tests over these `interfaces`; `None` where it is none.
-    pub(super) fn change(
-        &mut self,
-        at: Timestamp,
-        event: &LinkEvent,
-        interfaces: &[String],
-    ) -> Option<Change> {
+    /// These are ways to the server, from now on.
+    pub(super) fn know_ways(&mut self, ways: &[ClientPath]) {
+        self.ways.extend(ways.iter().map(|way| way.interface.clone()));
+    }
+
+    /// The change that `event` is for the tests of this suite; `None` where it is none.
+    pub(super) fn change(&mut self, at: Timestamp, event: &LinkEvent) -> Option<Change> {
         let name = event.name.clone().unwrap_or_else(|| format!("interface {}", event.index));
-        let ours = interfaces.contains(&name);
+        let ours = self.ways.contains(&name);
         let matters = match event.change {
             LinkChange::AddressAdded(network) => {
                 // A lease that was renewed is told like an address that is new.
@@ -162,11 +165,10 @@ mod tests {
 
     #[test]
     fn only_changes_that_can_touch_a_test_count() {
-        let mut judge =
-            Judge { addresses: BTreeMap::from([(2, BTreeSet::from(["192.0.2.2".parse().unwrap()]))]) };
-        let paths = ["eth0".to_owned()];
+        let known = BTreeMap::from([(2, BTreeSet::from(["192.0.2.2".parse().unwrap()]))]);
+        let mut judge = Judge { addresses: known, ways: BTreeSet::from(["eth0".to_owned()]) };
         let mut words =
-            |event: &LinkEvent| judge.change(Timestamp::default(), event, &paths).map(|change| change.words);
+            |event: &LinkEvent| judge.change(Timestamp::default(), event).map(|change| change.words);
         let said = |words: &str| Some(words.to_owned());
         assert_eq!(words(&told(2, "eth0", LinkChange::Down)), said("eth0 down"));
         assert_eq!(words(&told(2, "eth0", LinkChange::Mtu(1400))), said("eth0 mtu 1400"));

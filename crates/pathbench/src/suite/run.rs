@@ -36,10 +36,10 @@ pub(super) struct Lookout {
 
 impl Lookout {
     /// Takes in what has happened since the last look, and tells what matters.
-    pub(super) fn look(&mut self, interfaces: &[String], seen: &mut Seen, display: &Display) {
+    pub(super) fn look(&mut self, seen: &mut Seen, display: &Display) {
         for event in self.watch.take() {
             if let Notification::Link(told) = &event.what
-                && let Some(change) = self.judge.change(event.at, told, interfaces)
+                && let Some(change) = self.judge.change(event.at, told)
             {
                 display.warn(&format!("pathbench: the network changed: {}", change.words));
                 seen.changes.push(change);
@@ -77,11 +77,11 @@ pub(super) fn run(
     display: &mut Display,
     stop: &AtomicBool,
 ) -> Option<ClientOutcome> {
-    let interfaces: Vec<String> = ways.iter().map(|way| way.interface.clone()).collect();
+    lookout.judge.know_ways(ways);
     for attempt in 1.. {
         let messages = start(client, plan.clone());
         let outcome = loop {
-            lookout.look(&interfaces, seen, display);
+            lookout.look(seen, display);
             if stop.load(Ordering::Relaxed) {
                 // The thread dies with the process, and with it the connection.
                 return None;
@@ -94,7 +94,7 @@ pub(super) fn run(
             }
         };
         let Some(wait) = busy_for(&outcome).filter(|_| attempt < BUSY_TRIES) else {
-            lookout.look(&interfaces, seen, display);
+            lookout.look(seen, display);
             return Some(*outcome);
         };
         display.line(&format!("the server is busy; asking again in {:.0} s", wait.as_secs_f64().ceil()));

@@ -109,6 +109,20 @@ impl HostNetwork {
         })
     }
 
+    /// Interfaces that are none of these ways, with their addresses, for their names in results.
+    pub(super) fn other_interfaces(&self, ways: &[ClientPath]) -> Vec<ClientPath> {
+        let addresses = self.routable_addresses();
+        let others = self.links.iter().filter(|link| !ways.iter().any(|way| way.interface == link.name));
+        others
+            .map(|link| ClientPath {
+                name: link.name.clone(),
+                interface: link.name.clone(),
+                addresses: addresses.get(&link.index).cloned().unwrap_or_default(),
+                backup: None,
+            })
+            .collect()
+    }
+
     /// Every interface's routable addresses, whatever they are good for.
     pub(super) fn routable_addresses(&self) -> BTreeMap<u32, Vec<IpAddr>> {
         let mut addresses: BTreeMap<u32, Vec<IpAddr>> = BTreeMap::new();
