@@ -38,12 +38,14 @@ fn run(plan: &ClientPlan) -> (EndRecord, EndRecord) {
     (client, server)
 }
 
-/// One run of a pattern over each transport.
+/// One run of a pattern over each transport, and over TLS where that is a choice.
 fn over_all(parameters: &PatternParameters, check: impl Fn(Transport, EndRecord, EndRecord)) {
     let everything = Everything::start(limits());
-    for index in 0..everything.addresses.len() {
-        let plan = everything.plan(index, parameters.clone());
+    for plan in everything.plans(parameters) {
         let (client, server) = run(&plan);
+        let encrypted = client.streams[0].in_force.encryption.is_some();
+        let asked = plan.security.trust().is_some();
+        assert_eq!(encrypted, asked, "{}: {:?}", plan.transport, client.streams[0].in_force);
         check(plan.transport, client, server);
     }
     everything.server.stop();

@@ -107,4 +107,16 @@ impl Everything {
             ..plan(transport, address, parameters)
         }
     }
+
+    /// A test over each of its transports, and where that is a choice, once in clear text and once encrypted.
+    pub(crate) fn plans(&self, parameters: &PatternParameters) -> Vec<ClientPlan> {
+        let mut plans: Vec<ClientPlan> =
+            (0..self.addresses.len()).map(|index| self.plan(index, parameters.clone())).collect();
+        let clear = plans.iter().filter(|plan| plan.security == Security::Clear);
+        let encrypted: Vec<ClientPlan> = clear
+            .map(|plan| ClientPlan { security: self.security.clone(), test: random_id(), ..plan.clone() })
+            .collect();
+        plans.extend(encrypted);
+        plans
+    }
 }
