@@ -11,10 +11,13 @@
 //! Acknowledgements alone are sent on the lowest path of status "available" whatever its window. The board sees to it
 //! that now and then another path gets some, so that one dead path does not silence all.
 
+mod arbiter;
 mod board;
 mod controller;
 mod policy;
 mod slot;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use board::Board;
 pub(crate) use controller::{CongestionControl, SchedulerFactory};
