@@ -170,6 +170,17 @@ fn a_short_fluctuation_is_part_of_having_recovered_but_a_second_dip_is_not() {
     close(second_dip_of(20), 500.0, 25.0);
 }
 
+/// Seen with mpquic: a silence of 118 ms across two windows of 100 ms, each still above half, was "recovered 0 ms"
+/// beside a dip of 100 %.
+#[test]
+fn a_silence_across_two_windows_is_not_yet_recovered() {
+    let deliveries = delivered(8000, |ms| if (3045..3163).contains(&ms) { 0 } else { FULL });
+    let events = [event(3000.0, "down", "wlan")];
+    let analysis = analyse(&upload(&deliveries, &events));
+    close(only_impact(&analysis).dip, 1.0, 1e-9);
+    close(only_impact(&analysis).recovery_ms, 163.0, 1.0);
+}
+
 #[test]
 fn a_connection_that_dies_is_measured_until_it_is_given_up() {
     let deliveries = delivered(3000, |_| FULL);

@@ -3,6 +3,7 @@
 use super::window::Window;
 use crate::delivery::{BIN, DeliverySeries};
 use crate::time::Timestamp;
+use std::time::Duration;
 
 /// A stretch over which a bin's bytes are taken to have come evenly.
 #[derive(Debug, Clone, Copy)]
@@ -103,13 +104,41 @@ impl Curve {
         let next = self.segments.partition_point(|segment| segment.until < at);
         self.segments.get(next).map(|segment| segment.from.max(at))
     }
+
+    /// The longest stretch of `from..until` in which no byte comes.
+    pub(super) fn longest_silence(&self, from: Timestamp, until: Timestamp) -> Duration {
+        let first = self.segments.partition_point(|segment| segment.until < from);
+        let mut silent_since = from;
+        let mut longest = Duration::ZERO;
+        for segment in self.segments[first..].iter().take_while(|segment| segment.from < until) {
+            longest = longest.max(segment.from.since(silent_since));
+            silent_since = segment.until;
+        }
+        longest.max(until.since(silent_since))
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use std::time::Duration;
+
+    #[test]
+    fn silence_is_measured_across_bins_and_at_both_ends() {
+        let mut series = DeliverySeries::starting_at(at(0));
+        for ms in (0..100).chain(218..400) {
+            series.record(at(ms * 1000), 1000);
+        }
+        let curve = Curve::of(&series);
+        let silence = |from_ms: u64, until_ms: u64| {
+            curve.longest_silence(at(from_ms * 1000), at(until_ms * 1000)).as_millis()
+        };
+        assert_eq!(silence(0, 390), 119);
+        assert_eq!(silence(50, 160), 61);
+        assert_eq!(silence(150, 300), 68);
+        assert_eq!(silence(230, 390), 0);
+        assert_eq!(silence(500, 600), 100);
+    }
 
     fn at(micros: u64) -> Timestamp {
         Timestamp::from_nanos(1_000_000_000) + Duration::from_micros(micros)

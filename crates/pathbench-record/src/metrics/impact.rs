@@ -144,6 +144,8 @@ fn stays(curve: &Curve, from: Timestamp, target: f64) -> bool {
     parts.first().is_some_and(|&first| first >= RECOVERED)
         && mean >= RECOVERED
         && parts.iter().all(|&part| part >= FLUCTUATION)
+        // The windows that follow each other miss a silence that lies across two of them.
+        && curve.longest_silence(from, from + STAY) < WINDOW
 }
 
 /// Goodput in Mbit/s of the window that begins at `from`.

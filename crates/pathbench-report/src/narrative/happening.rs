@@ -26,12 +26,18 @@ pub(crate) fn happenings(data: &RunData) -> Vec<Happening> {
     };
     let mut shown: Vec<&Event> = of(EventSource::Scenario).collect();
     if shown.is_empty() {
-        shown = of(EventSource::Link).take(MOST_CHANGES).collect();
+        shown = of(EventSource::Link).filter(|event| !is_link_local(event)).take(MOST_CHANGES).collect();
     }
     shown
         .into_iter()
         .map(|one| Happening { t_ms: one.t_ms, label: event_label(one), path: one.path.clone() })
         .collect()
+}
+
+/// Whether a change concerns a link-local IPv6 address only. The kernel gives every interface one about a second after
+/// it came up, and no test's traffic uses it.
+fn is_link_local(event: &Event) -> bool {
+    event.kind.starts_with("address fe80:")
 }
 
 /// Subflows and QUIC paths that came (`true`) and went (`false`) by the word of the kernel's path manager and of the
@@ -106,5 +112,27 @@ pub(crate) fn in_words(kind: &str, path: Option<&str>) -> String {
         "add-address" => format!("{path} got its address back"),
         "set" => format!("{path} was changed"),
         other => format!("`{other}` on {path}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn link_local_addresses_are_no_change_of_the_network() {
+        let told = |kind: &str| Event {
+            run: "r".to_owned(),
+            t_ms: 1.0,
+            source: EventSource::Link,
+            host: "client".to_owned(),
+            kind: kind.to_owned(),
+            path: Some("eth".to_owned()),
+            due_ms: None,
+            detail: serde_json::Map::new(),
+        };
+        assert!(is_link_local(&told("address fe80::38d8:41ff:febd:6070/64 added")));
+        assert!(!is_link_local(&told("address 2001:db8::1/64 added")));
+        assert!(!is_link_local(&told("down")));
     }
 }
