@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed test panics")]
 
+mod network;
+
+use network::{Way, at};
 use pathbench_record::event::Direction;
 use pathbench_record::time::Timestamp;
 use pathbench_traffic::messages::{
@@ -18,10 +21,6 @@ const TEST: TestId = TestId([7; 16]);
 const MS: Duration = Duration::from_millis(1);
 const PATIENCE: Duration = Duration::from_secs(30);
 
-fn at(ms: u64) -> Timestamp {
-    Timestamp::from_nanos(ms * 1_000_000)
-}
-
 /// Whatever is received, as frames.
 fn frames(decoder: &mut Decoder, bytes: &[u8]) -> Vec<Frame> {
     let mut frames = Vec::new();
@@ -36,48 +35,6 @@ fn frames(decoder: &mut Decoder, bytes: &[u8]) -> Vec<Frame> {
         }
     }
     frames
-}
-
-/// One way through a network that stands still now and then: bytes come out in order, `delay` after they went in,
-/// and none while it stands still. What its sender may have under way is bounded, as a socket's buffer is.
-struct Way {
-    delay: Duration,
-    /// From, until.
-    standstills: Vec<(Timestamp, Timestamp)>,
-    buffer_bytes: usize,
-    in_flight: VecDeque<(Timestamp, Vec<u8>)>,
-}
-
-impl Way {
-    fn new(delay: Duration, standstills: &[(u64, u64)], buffer_bytes: usize) -> Self {
-        let standstills = standstills.iter().map(|(from, until)| (at(*from), at(*until))).collect();
-        Self { delay, standstills, buffer_bytes, in_flight: VecDeque::new() }
-    }
-
-    /// How many of `bytes` it takes.
-    fn take(&mut self, now: Timestamp, bytes: &[u8]) -> usize {
-        let held: usize = self.in_flight.iter().map(|(_, bytes)| bytes.len()).sum();
-        let count = bytes.len().min(self.buffer_bytes.saturating_sub(held));
-        if count > 0 {
-            self.in_flight.push_back((now + self.delay, bytes[..count].to_vec()));
-        }
-        count
-    }
-
-    fn stands_still(&self, now: Timestamp) -> bool {
-        self.standstills.iter().any(|(from, until)| (*from..*until).contains(&now))
-    }
-
-    fn give(&mut self, now: Timestamp) -> Vec<u8> {
-        let mut out = Vec::new();
-        while !self.stands_still(now)
-            && let Some((due, _)) = self.in_flight.front()
-            && *due <= now
-        {
-            out.extend(self.in_flight.pop_front().unwrap().1);
-        }
-        out
-    }
 }
 
 /// Asker and responder of the interactive pattern on the two ends of a network, in steps of a millisecond.
