@@ -18,7 +18,7 @@ use pathbench_record::document::ResultDocument;
 use pathbench_record::summary::summarise;
 use pathbench_record::transport::{Transport, TransportLabel};
 use pathbench_traffic::iperf::{Amount, IperfParameters, TrafficDirection};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -41,12 +41,14 @@ pub(super) struct Suite<'a> {
 }
 
 /// How the suite ended.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Ending {
     /// The user stopped it.
     pub(super) stopped: bool,
     /// The server refused in the middle of it.
     pub(super) refused: bool,
+    /// Ids of the runs that began with several ways to the server.
+    pub(super) with_several_ways: BTreeSet<String>,
 }
 
 impl Suite<'_> {
@@ -111,7 +113,7 @@ impl Suite<'_> {
         }
         display.end();
         document.summary.notes = state.notes;
-        Ok(Ending { stopped, refused: state.refused })
+        Ok(Ending { stopped, refused: state.refused, with_several_ways: state.with_several_ways })
     }
 
     /// About how long `runs` take.
@@ -170,6 +172,9 @@ impl Suite<'_> {
         state.learn(number, scheduled, &outcome, ended.since(begun), display);
         let setting = self.setting(pattern, &ways);
         let mut assembled = state.assemble(number, scheduled, &setting, outcome, &seen, counters);
+        if ways.len() > 1 {
+            state.with_several_ways.insert(assembled.record.id.clone());
+        }
         let mut touched: Vec<String> = seen.changes.into_iter().map(|change| change.words).collect();
         touched.dedup();
         if !touched.is_empty() {

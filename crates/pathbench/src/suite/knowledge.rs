@@ -22,6 +22,8 @@ pub(super) struct Knowledge {
     pub(super) took: BTreeMap<(Transport, usize), Vec<Duration>>,
     pub(super) failures: BTreeMap<Transport, u32>,
     pub(super) given_up: BTreeSet<Transport>,
+    /// Ids of the runs that began with several ways to the server.
+    pub(super) with_several_ways: BTreeSet<String>,
     pub(super) notes: Vec<String>,
     pub(super) refused: bool,
 }

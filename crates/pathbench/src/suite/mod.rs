@@ -65,14 +65,14 @@ pub(crate) fn test(args: &TestArgs) -> Result<Exit, Failure> {
     let job = Job { args, plan: &plan, client: &client, stop: &stop };
     let ending = job.measure(servers, &mut display, writer, &mut document);
     display.end();
-    let (ending, ways) = ending.inspect_err(|_| {
+    let ending = ending.inspect_err(|_| {
         // Where nothing was measured, no trace of it stays.
         if document.runs.is_empty() {
             remove_empty(&directory);
         }
     })?;
     present(args, &directory, &document)?;
-    Ok(verdict(&plan, &document, ending, ways))
+    Ok(verdict(&plan, &document, &ending))
 }
 
 /// Everything that can be wrong before anything is sent.
@@ -127,15 +127,14 @@ struct Job<'a> {
 }
 
 impl Job<'_> {
-    /// Chooses the server, finds out what works and makes all runs; returns how it ended, and how many ways there
-    /// were.
+    /// Chooses the server, finds out what works and makes all runs.
     fn measure(
         &self,
         servers: Vec<ServerName>,
         display: &mut Display,
         mut writer: ResultWriter,
         document: &mut ResultDocument,
-    ) -> Result<(Ending, usize), Failure> {
+    ) -> Result<Ending, Failure> {
         let (chosen, asked) = self.choose(servers, display)?;
         document.servers = selection::records(&asked, Some(chosen));
         let asked = asked.get(chosen).ok_or_else(|| Failure::failed("no server was chosen"))?;
@@ -167,7 +166,7 @@ impl Job<'_> {
         let mut lookout = Lookout { watch, judge: Judge::knowing(&network) };
         let ending = suite.conduct(&order, &mut lookout, display, &mut writer, document)?;
         writer.finish(document).map_err(Failure::failed)?;
-        Ok((ending, ways.len()))
+        Ok(ending)
     }
 
     /// Asks all servers; the index of the nearest.
@@ -327,8 +326,8 @@ fn present(args: &TestArgs, directory: &Path, document: &ResultDocument) -> Resu
 }
 
 /// The exit code that the result deserves, with the reason on stderr where the summary does not give it.
-fn verdict(plan: &SuitePlan, document: &ResultDocument, ending: Ending, ways: usize) -> Exit {
-    let disappointments = multipath::disappointments(plan, &document.runs, ways);
+fn verdict(plan: &SuitePlan, document: &ResultDocument, ending: &Ending) -> Exit {
+    let disappointments = multipath::disappointments(plan, &document.runs, &ending.with_several_ways);
     let missing = |transport: &Transport| {
         plan.asks_for(*transport)
             && !document.reachability.iter().any(|one| one.transport == *transport && one.reachable)

@@ -6,6 +6,7 @@ use pathbench_lab::assembly::ClientPath;
 use pathbench_record::document::RunRecord;
 use pathbench_record::transport::Transport;
 use pathbench_transport::LocalSetup;
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 /// How this host is set up for MPTCP; `None` where the kernel does not tell (before some call it takes privilege).
@@ -52,9 +53,13 @@ pub(super) fn shortage(setup: &LocalSetup, ways: &[ClientPath]) -> Option<String
     ))
 }
 
-/// Multipath transports that the user named and that fell back or used one path only although there were several,
-/// each with the reason of its first such run.
-pub(super) fn disappointments(plan: &SuitePlan, runs: &[RunRecord], ways: usize) -> Vec<String> {
+/// Multipath transports that the user named and that fell back, or used one path only in a run that began with several
+/// ways to the server; each with the reason of its first such run.
+pub(super) fn disappointments(
+    plan: &SuitePlan,
+    runs: &[RunRecord],
+    with_several_ways: &BTreeSet<String>,
+) -> Vec<String> {
     let disappointed = |transport: Transport| {
         let run = runs.iter().find(|run| {
             let fell_back = !run.multipath.negotiated;
@@ -64,7 +69,7 @@ pub(super) fn disappointments(plan: &SuitePlan, runs: &[RunRecord], ways: usize)
                 && run.valid
                 && run.completed
                 && !run.multipath.used
-                && (fell_back || (fills && ways > 1))
+                && (fell_back || (fills && with_several_ways.contains(&run.id)))
         })?;
         plan.asks_for(transport).then(|| format!("{transport}: {}", run.multipath.reason))
     };
