@@ -5,7 +5,7 @@
 //! in flight only after that; but never the last one, for that would end the connection. The server has
 //! [`PeerPaths`](super::peer_paths::PeerPaths) instead: it cannot open paths and follows the client's word.
 //!
-//! The client's statuses (PATH_STATUS_AVAILABLE, PATH_STATUS_BACKUP) are its own opinion. What the server says in
+//! The client's statuses (`PATH_STATUS_AVAILABLE`, `PATH_STATUS_BACKUP`) are its own opinion. What the server says in
 //! return is not echoed but avoided: two ends that follow each other would never come back.
 
 use super::options::{LocalPath, Scheduler};
@@ -143,6 +143,7 @@ enum Stage {
 
 /// A wanted path and how far it is.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts, each told by somebody else")]
 struct Local {
     wanted: LocalPath,
     backup: bool,
@@ -162,6 +163,7 @@ struct Local {
 
 /// What was last said about the present path; what noq and the board assume to begin with.
 #[derive(Debug, Default, Clone, Copy)]
+#[expect(clippy::struct_excessive_bools, reason = "one for each thing that can be said")]
 struct Told {
     role: bool,
     backup: bool,

@@ -7,6 +7,7 @@ use noq_proto::PathId;
 use std::collections::BTreeMap;
 
 #[derive(Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts, each told by somebody else")]
 struct Path {
     /// The client wants it used only when no other is usable.
     backup: bool,

@@ -31,7 +31,7 @@ impl Pair {
         for _ in 0..ms {
             self.now = self.now + Duration::from_millis(1);
             let elapsed = self.elapsed_ms();
-            if elapsed % 50 == 0 {
+            if elapsed.is_multiple_of(50) {
                 for (received, alive) in self.received.iter_mut().zip(alive) {
                     *received += u64::from(alive);
                 }

@@ -345,8 +345,15 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 impl Bench {
+    /// Tells something about the path of a wanted path, if there is one.
+    fn give_of(&mut self, index: usize, input: impl FnOnce(PathId) -> PathInput) {
+        let path = self.paths.iter().find(|(_, (of, _))| *of == index).map(|(path, _)| *path);
+        if let Some(path) = path {
+            self.give(&input(path));
+        }
+    }
+
     fn take(&mut self, step: &Step) {
-        let path = |index: usize| self.paths.iter().find(|(_, (of, _))| *of == index).map(|(path, _)| *path);
         match *step {
             Step::Up(index) => self.up(index),
             Step::Down(index) => self.down(index),
@@ -358,25 +365,24 @@ impl Bench {
                     PathInput::AddressRemoved { interface, address }
                 });
             }
-            Step::Silent(index) => {
-                path(index).into_iter().for_each(|path| self.give(&PathInput::Silent { path }));
-            }
-            Step::Heard(index) => {
-                path(index).into_iter().for_each(|path| self.give(&PathInput::Heard { path }))
-            }
-            Step::Dead(index) => {
-                path(index).into_iter().for_each(|path| self.give(&PathInput::Dead { path }))
-            }
+            Step::Silent(index) => self.give_of(index, |path| PathInput::Silent { path }),
+            Step::Heard(index) => self.give_of(index, |path| PathInput::Heard { path }),
+            Step::Dead(index) => self.give_of(index, |path| PathInput::Dead { path }),
             Step::Remote(index, backup) => {
-                path(index).into_iter().for_each(|path| self.give(&PathInput::RemoteStatus { path, backup }));
+                self.give_of(index, |path| PathInput::RemoteStatus { path, backup });
             }
             Step::Establish => {
                 let opening =
                     self.paths.iter().find(|(_, (_, established))| !established).map(|(path, _)| *path);
-                opening.into_iter().for_each(|path| self.establish(path));
+                if let Some(path) = opening {
+                    self.establish(path);
+                }
             }
             Step::AbandonedByPeer(index) => {
-                path(index).into_iter().for_each(|path| self.abandon(path));
+                let path = self.paths.iter().find(|(_, (of, _))| *of == index).map(|(path, _)| *path);
+                if let Some(path) = path {
+                    self.abandon(path);
+                }
             }
             Step::Needed(needed) => self.give(&PathInput::BackupNeeded(needed)),
             Step::Refuse(refuse) => self.refuse = refuse,

@@ -110,7 +110,7 @@ impl Board {
         });
     }
 
-    /// Whether the peer asks us to keep off `path` (PATH_STATUS_BACKUP): no new data while there is another.
+    /// Whether the peer asks us to keep off `path` (`PATH_STATUS_BACKUP`): no new data while there is another.
     pub(crate) fn set_avoided(&self, path: PathId, avoided: bool) {
         self.state().change(path, |slot, least_served| {
             slot.avoided = avoided;

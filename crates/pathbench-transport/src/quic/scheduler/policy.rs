@@ -6,7 +6,7 @@ use std::time::Duration;
 /// Virtual bytes by which a path may run ahead of the others, in packets: long enough for segmentation offload.
 const TURN_PACKETS: u64 = 10;
 
-/// Why the `backup` scheduler left the preferred path: the conditions of MultipathTester's paper.
+/// Why the `backup` scheduler left the preferred path: the conditions of `MultipathTester`'s paper.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Trouble {
     /// Its smoothed RTT is above the threshold.

@@ -84,7 +84,7 @@ fn round_robin_passes_the_turn_on_and_skips_who_has_no_room() {
     paths[0].served = paths[0].turn;
     assert_eq!(chosen(&Scheduler::RoundRobin, &paths), [false, true]);
     paths[1].available = false;
-    assert_eq!(chosen(&Scheduler::RoundRobin, &paths)[0], true);
+    assert!(chosen(&Scheduler::RoundRobin, &paths)[0]);
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn weighted_waits_for_who_has_no_room() {
     let mut paths = [contender(10), contender(10)];
     paths[0].served = paths[0].turn;
     paths[1].available = false;
-    assert_eq!(chosen(&Scheduler::Weighted, &paths)[0], false);
+    assert!(!chosen(&Scheduler::Weighted, &paths)[0]);
 }
 
 #[test]

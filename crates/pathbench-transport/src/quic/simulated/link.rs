@@ -16,9 +16,9 @@ pub(super) struct LinkModel {
 }
 
 impl LinkModel {
-    /// A link with a queue of 50 ms.
-    pub(super) const fn new(rate_mbps: u64, delay_ms: u64) -> Self {
-        let rate_bps = rate_mbps * 1_000_000;
+    /// A link of so many Mbit/s with a queue of 50 ms.
+    pub(super) const fn new(megabits: u64, delay_ms: u64) -> Self {
+        let rate_bps = megabits * 1_000_000;
         Self {
             rate_bps,
             delay: Duration::from_millis(delay_ms),
