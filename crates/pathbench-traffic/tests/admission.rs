@@ -13,7 +13,7 @@ use pathbench_traffic::protocol::RefusalCode;
 use pathbench_traffic::server::{Access, Limits, Server, ServerEvent, ServerObserver, ServerOptions};
 use pathbench_traffic::token::TokenKey;
 use pathbench_transport::{
-    ConnectOptions, Connection, Security, ServerIdentity, Session, Trust, mptcp_available,
+    ConnectError, ConnectOptions, Connection, Security, ServerIdentity, Session, Trust, mptcp_available,
 };
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
@@ -255,6 +255,17 @@ impl ServerObserver for Heard {
             ServerEvent::TooManyConnections { .. } => "too many".to_owned(),
         };
         self.0.lock().unwrap().push(word);
+    }
+}
+
+#[test]
+fn another_server_is_not_taken_for_the_one_that_was_meant_on_any_transport() {
+    let fortress = Fortress::open(limits());
+    let stranger = ServerIdentity::self_made(&["localhost".to_owned()]).unwrap();
+    for transport in [Transport::Tcp, Transport::Quic, Transport::Mpquic] {
+        let security = Security::Tls(Trust::Fingerprint(stranger.fingerprint()));
+        let error = fortress.session(transport, security).open().unwrap_err();
+        assert!(matches!(error, ConnectError::Untrusted { .. }), "{transport}: {error}");
     }
 }
 

@@ -112,6 +112,10 @@ pub(super) fn connect_error(error: &ConnectError) -> ClientError {
         ConnectError::Refused { .. } => unreachable(UnreachableBecause::Refused),
         ConnectError::Unreachable { .. } => unreachable(UnreachableBecause::NoRoute),
         ConnectError::TimedOut { .. } => unreachable(UnreachableBecause::Timeout),
+        // Somebody is there, but not the server that was meant, or not one that encrypts.
+        ConnectError::Untrusted { .. } | ConnectError::NotEncrypted { .. } => {
+            unreachable(UnreachableBecause::Other)
+        }
         ConnectError::NoSuchTransport { .. } | ConnectError::Mptcp(_) | ConnectError::Congestion(_) => {
             ClientError::Incapable { message }
         }

@@ -12,7 +12,7 @@ use super::socket::{PathSocket, SocketError, Way};
 use super::stream::QuicStream;
 use super::time::Epoch;
 use crate::connect::{ConnectError, ConnectOptions};
-use crate::tls::{ALPN, client_config};
+use crate::tls::{ALPN, client_config, distrust};
 use noq_proto::crypto::rustls::QuicClientConfig;
 use noq_proto::{ClientConfig, ConnectionError, Dir};
 use pathbench_record::time::Clock;
@@ -141,13 +141,22 @@ impl QuicClient {
             ConnectionError::TimedOut => {
                 ConnectError::TimedOut { remote, local, after: self.options.timeout }
             }
-            other => ConnectError::Failed {
-                remote,
-                doing: "the QUIC handshake",
-                source: io::Error::other(other.to_string()),
+            other => match distrusted(other) {
+                Some(message) => ConnectError::Untrusted { remote, message },
+                None => ConnectError::Failed {
+                    remote,
+                    doing: "the QUIC handshake",
+                    source: io::Error::other(other.to_string()),
+                },
             },
         }
     }
+}
+
+/// Why the server is not the one that was meant, when that is what ended the handshake.
+fn distrusted(reason: &ConnectionError) -> Option<String> {
+    let ConnectionError::TransportError(error) = reason else { return None };
+    error.crypto.as_ref()?.downcast_ref::<rustls::Error>().and_then(distrust)
 }
 
 impl Drop for QuicClient {

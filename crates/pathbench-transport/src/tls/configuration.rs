@@ -106,6 +106,17 @@ pub fn client_config(trust: &Trust, alpn: &[u8]) -> Result<ClientConfig, TrustEr
     Ok(config)
 }
 
+/// In words, why a server is not the one that was meant, when that is what is wrong.
+pub(crate) fn distrust(error: &rustls::Error) -> Option<String> {
+    match error {
+        rustls::Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure) => {
+            Some("its certificate is not the one with the fingerprint that was given".to_owned())
+        }
+        rustls::Error::InvalidCertificate(wrong) => Some(wrong.to_string()),
+        _ => None,
+    }
+}
+
 /// Believes one certificate, whatever name and dates it carries; that the server has its key is proved by the
 /// signature of the handshake (RFC 8446, 4.4.3), as always.
 #[derive(Debug)]

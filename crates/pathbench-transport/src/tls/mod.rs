@@ -6,6 +6,7 @@ mod layer;
 mod socket;
 mod trust;
 
+pub(crate) use configuration::distrust;
 pub use configuration::{ALPN, TrustError, client_config, server_config};
 pub use identity::{IdentityError, ServerIdentity};
 pub(crate) use socket::{ClientSetup, HandshakeError, TlsAcceptor, TlsSocket};

@@ -1,5 +1,6 @@
 //! A connected kernel socket that is, or may turn out to be, encrypted.
 
+use super::configuration::distrust;
 use super::layer::Layer;
 use super::{ALPN, ServerIdentity, Trust, TrustError, client_config, server_config};
 use crate::connected_socket::ConnectedSocket;
@@ -7,7 +8,7 @@ use crate::connection::{ReceiveError, SendError};
 use crate::options::InForce;
 use pathbench_record::time::Clock;
 use rustls::pki_types::ServerName;
-use rustls::{CertificateError, ClientConfig, ClientConnection, ServerConfig, ServerConnection};
+use rustls::{ClientConfig, ClientConnection, ServerConfig, ServerConnection};
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
@@ -227,13 +228,11 @@ fn handshake_error(error: ReceiveError) -> HandshakeError {
         ReceiveError::Failed { source, .. } => source,
         other => return HandshakeError::Failed(other.to_string()),
     };
-    match source.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
-        Some(rustls::Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure)) => {
-            HandshakeError::Untrusted(
-                "its certificate is not the one with the fingerprint that was given".to_owned(),
-            )
-        }
-        Some(rustls::Error::InvalidCertificate(wrong)) => HandshakeError::Untrusted(wrong.to_string()),
+    let error = source.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+    if let Some(words) = error.and_then(distrust) {
+        return HandshakeError::Untrusted(words);
+    }
+    match error {
         Some(rustls::Error::InvalidMessage(_)) => {
             HandshakeError::Failed("it answers with something other than TLS".to_owned())
         }
