@@ -24,6 +24,9 @@ use std::time::{Duration, Instant};
 
 /// The peer's connection ids for further paths arrive a moment after the handshake.
 const FIRST_RETRY: Duration = Duration::from_millis(20);
+/// While a path is not answered on, the library asks again every two seconds at the latest. To begin another one
+/// instead would use up path ids: a server does not replace those of paths that it never heard of.
+const OPEN_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// What is remembered of a path when the library forgets it.
 #[derive(Debug, Clone, Copy)]
@@ -93,7 +96,11 @@ impl Paths {
         let decider = if quic.paths.is_empty() {
             Decider::Nobody
         } else {
-            let times = PathManagerOptions { first_retry: FIRST_RETRY, ..PathManagerOptions::default() };
+            let times = PathManagerOptions {
+                first_retry: FIRST_RETRY,
+                open_timeout: OPEN_TIMEOUT,
+                ..PathManagerOptions::default()
+            };
             let manager = PathManager::new(&quic.paths, &quic.scheduler, remote.is_ipv6(), times);
             Decider::Client { manager, wanted: quic.paths.clone(), first, socket: options.clone() }
         };
@@ -261,6 +268,13 @@ impl Paths {
         };
         around.log.record(around.now, None, None, kind);
         self.decide(change.input, around);
+        if !gone {
+            // What was lost on the last path while it was away is asked for at once, not at the next timeout.
+            for path in around.inner.paths() {
+                around.board.allow_ping(path);
+                let _ = around.inner.ping_path(path);
+            }
+        }
     }
 
     /// Something became of a path.

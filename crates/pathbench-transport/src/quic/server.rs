@@ -9,11 +9,13 @@ use super::stream::QuicStream;
 use crate::listener::AcceptError;
 use noq_proto::{Incoming, ServerConfig, StreamId, Transmit};
 use std::collections::VecDeque;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 /// Connections at once.
-const CONNECTIONS: usize = 1024;
+const CONNECTIONS: usize = 256;
+/// The same of one client, so that none can keep the others out by holding idle ones.
+const CONNECTIONS_PER_CLIENT: usize = 256;
 /// Handshakes at once beyond which a client must prove its address first.
 const HANDSHAKES: usize = 64;
 /// Streams that wait to be accepted; more are refused.
@@ -50,21 +52,22 @@ impl Server {
         incoming: Incoming,
         response: &mut Vec<u8>,
     ) -> Option<Transmit> {
-        let (count, handshakes) = {
+        let peer = incoming.remote_address();
+        let (count, own, handshakes) = {
             let connections = endpoint.connections();
+            let own = connections.values().filter(|connection| is_one_client(connection.peer_addr(), peer));
             let young = connections.values().filter(|connection| !connection.is_established());
-            (connections.len(), young.count())
+            (connections.len(), own.count(), young.count())
         };
         let validated = incoming.remote_address_validated();
         let proved = validated || !incoming.may_retry();
         let routing = endpoint.routing();
-        if endpoint.is_closing() || count >= CONNECTIONS {
+        if endpoint.is_closing() || count >= CONNECTIONS || own >= CONNECTIONS_PER_CLIENT {
             return Some(routing.with(|endpoint| endpoint.refuse(incoming, response)));
         }
         if handshakes >= HANDSHAKES && !proved {
             return routing.with(|endpoint| endpoint.retry(incoming, response)).ok();
         }
-        let peer = incoming.remote_address();
         let board = Board::new(endpoint.settings().quic.scheduler.clone());
         let mut config = self.config.clone();
         config.transport = Arc::new(endpoint.settings().transport(&board, endpoint.epoch()));
@@ -130,5 +133,14 @@ impl Server {
 
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether two addresses are of one client: one IPv4 address, or one IPv6 network of 64 bits.
+fn is_one_client(one: SocketAddr, other: SocketAddr) -> bool {
+    match (one.ip().to_canonical(), other.ip().to_canonical()) {
+        (IpAddr::V4(one), IpAddr::V4(other)) => one == other,
+        (IpAddr::V6(one), IpAddr::V6(other)) => one.to_bits() >> 64 == other.to_bits() >> 64,
+        _ => false,
     }
 }

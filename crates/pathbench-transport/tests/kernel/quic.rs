@@ -265,7 +265,7 @@ fn failures_to_connect_are_told_apart() {
     let other = ServerIdentity::self_made(&["other".to_owned()]).expect("a certificate");
     let security = Security::Tls(Trust::Fingerprint(other.fingerprint()));
     let wrong = refusal(ConnectOptions { security, ..good.clone() });
-    assert!(matches!(wrong, ConnectError::Failed { .. }), "{wrong}");
+    assert!(matches!(wrong, ConnectError::Untrusted { .. }), "{wrong}");
     let free = SocketAddr::new(loopback(1), 9);
     let refused = refusal(ConnectOptions { remote: free, ..good.clone() });
     assert!(matches!(refused, ConnectError::Refused { remote } if remote == free), "{refused}");

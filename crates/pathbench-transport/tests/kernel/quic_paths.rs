@@ -18,6 +18,8 @@ tests! {
     jumbo_frames_are_found_per_path_and_kept,
     a_link_down_is_survived_and_its_return_is_used,
     a_silent_black_hole_is_survived_by_upload_and_download,
+    a_link_that_flaps_is_used_again_whenever_it_is_there,
+    a_connection_outlives_all_its_links,
     a_backup_path_stays_idle_until_it_is_needed,
     a_peer_that_knows_no_multipath_is_told,
 }
@@ -182,6 +184,35 @@ fn a_silent_black_hole_is_survived_by_upload_and_download() {
         let more = if upload { after.0 - before.0 } else { after.1 - before.1 };
         assert!(more > 500_000, "{} upload {upload}: {before:?} {after:?}", WIRES[wire]);
     }
+}
+
+/// More often than there are path ids at once.
+fn a_link_that_flaps_is_used_again_whenever_it_is_there() {
+    let test = connected([1500, 1500], Some([30_000_000; 2]), &QuicOptions::default());
+    both_open(&test);
+    let _ = deliver_through(&test.client, &test.server, |_| {
+        for _ in 0..12 {
+            test.two.set_up(0, false);
+            wait_for("one path less", || (open_paths(&test.client) == 1).then_some(()));
+            test.two.set_up(0, true);
+            wait_for("the path back", || (open_paths(&test.client) == 2).then_some(()));
+        }
+    });
+}
+
+fn a_connection_outlives_all_its_links() {
+    let test = connected([1500, 1500], Some([30_000_000; 2]), &QuicOptions::default());
+    both_open(&test);
+    let _ = deliver_through(&test.client, &test.server, |_| {
+        for wire in [0, 1] {
+            test.two.set_up(wire, false);
+        }
+        rest();
+        for wire in [1, 0] {
+            test.two.set_up(wire, true);
+        }
+        both_open(&test);
+    });
 }
 
 fn a_backup_path_stays_idle_until_it_is_needed() {
