@@ -13,9 +13,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 /// Connections at once.
-const CONNECTIONS: usize = 256;
+const CONNECTIONS: usize = 512;
 /// The same of one client, so that none can keep the others out by holding idle ones.
-const CONNECTIONS_PER_CLIENT: usize = 256;
+const CONNECTIONS_PER_CLIENT: usize = 64;
 /// Handshakes at once beyond which a client must prove its address first.
 const HANDSHAKES: usize = 64;
 /// Streams that wait to be accepted; more are refused.
