@@ -304,6 +304,24 @@ fn one_client_cannot_take_all_connections() {
     assert!(outcome.completed, "{:?}", outcome.error);
 }
 
+#[test]
+fn one_client_cannot_take_all_quic_connections_by_holding_them_idle() {
+    let fortress = Fortress::open(limits());
+    let mut held = Vec::new();
+    let refused = (0..200).any(|_| {
+        let session = fortress.session(Transport::Quic, fortress.security.clone());
+        let opened = session.open();
+        let refused = opened.is_err();
+        held.push((session, opened));
+        refused
+    });
+    assert!(refused, "{} idle connections are held", held.len());
+    let other = std::net::IpAddr::from([127, 0, 0, 2]);
+    let plan = ClientPlan { local: Some(other), ..fortress.plan(Transport::Quic, upload(1000)) };
+    let outcome = run(&plan);
+    assert!(outcome.completed, "{:?}", outcome.error);
+}
+
 /// Whether the server closes within `time`, sending no frame.
 fn closes(connection: &Connection, time: Duration) -> bool {
     match connection.receive(&mut [0; 64], Some(time)) {
