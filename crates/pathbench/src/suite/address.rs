@@ -20,6 +20,10 @@ impl ServerName {
     /// Reads `NAME`, `ADDRESS`, `HOST:PORT`, `[IPV6]` or `[IPV6]:PORT`.
     pub(super) fn parse(text: &str, default_port: u16) -> Result<Self, String> {
         let wrong = |why: &str| Err(format!("`{text}` names no server: {why}"));
+        let usual = "give a name or an address, with :PORT where it is not the usual one";
+        if text.contains('/') || text.contains(char::is_whitespace) {
+            return wrong(usual);
+        }
         let (host, port) = if let Some(rest) = text.strip_prefix('[') {
             match rest.split_once(']') {
                 Some((host, "")) => (host, None),
@@ -40,8 +44,8 @@ impl ServerName {
         if text.starts_with('[') && host.parse::<Ipv6Addr>().is_err() {
             return wrong("what stands in brackets is no IPv6 address");
         }
-        if host.is_empty() || host.contains(char::is_whitespace) || host.contains('/') {
-            return wrong("give a name or an address, with :PORT where it is not the usual one");
+        if host.is_empty() {
+            return wrong(usual);
         }
         let port = match port.map(str::parse::<u16>) {
             None => default_port,

@@ -47,6 +47,8 @@ pub(super) struct Ending {
     pub(super) stopped: bool,
     /// The server refused in the middle of it.
     pub(super) refused: bool,
+    /// No transport gets through to the server any more.
+    pub(super) lost: bool,
     /// Ids of the runs that began with several ways to the server.
     pub(super) with_several_ways: BTreeSet<String>,
 }
@@ -113,7 +115,12 @@ impl Suite<'_> {
         }
         display.end();
         document.summary.notes = state.notes;
-        Ok(Ending { stopped, refused: state.refused, with_several_ways: state.with_several_ways })
+        Ok(Ending {
+            stopped,
+            refused: state.refused,
+            lost: state.given_up.len() == self.places.len(),
+            with_several_ways: state.with_several_ways,
+        })
     }
 
     /// About how long `runs` take.

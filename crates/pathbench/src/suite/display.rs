@@ -17,6 +17,8 @@ pub(super) struct Display {
     quiet: bool,
     terminal: bool,
     title: String,
+    /// The title in short, for the bar.
+    short: String,
     left: Duration,
     first: Option<Timestamp>,
     last: Option<Progress>,
@@ -27,7 +29,16 @@ impl Display {
     pub(super) fn new(quiet: bool) -> Self {
         let terminal = std::io::stderr().is_terminal();
         let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::hidden());
-        Self { bar, quiet, terminal, title: String::new(), left: Duration::ZERO, first: None, last: None }
+        Self {
+            bar,
+            quiet,
+            terminal,
+            title: String::new(),
+            short: String::new(),
+            left: Duration::ZERO,
+            first: None,
+            last: None,
+        }
     }
 
     /// A line that is told at once, above the bar.
@@ -47,7 +58,7 @@ impl Display {
         let shown = self.terminal && !self.quiet;
         let target = if shown { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
         self.bar = ProgressBar::with_draw_target(Some(runs as u64), target);
-        if let Ok(style) = ProgressStyle::with_template("{bar:20} {wide_msg}") {
+        if let Ok(style) = ProgressStyle::with_template("{bar:10} {wide_msg}") {
             self.bar.set_style(style);
         }
     }
@@ -55,14 +66,17 @@ impl Display {
     /// Run `number` (from 1) of `total` begins; about `left` is left of the suite.
     pub(super) fn run(&mut self, number: usize, total: usize, what: &dyn std::fmt::Display, left: Duration) {
         self.title = format!("run {number} of {total}: {what}");
+        self.short = format!("{number}/{total} {what}");
         self.left = left;
         (self.first, self.last) = (None, None);
         self.bar.set_position(number as u64 - 1);
-        self.say("connecting");
+        self.say(Duration::ZERO, "connecting");
     }
 
-    fn say(&self, what: &str) {
-        self.bar.set_message(format!("{}  {what}  (about {} left)", self.title, in_words(self.left)));
+    /// What is going on, so long after the first byte. The whole fits into the 80 columns of a small terminal.
+    fn say(&self, elapsed: Duration, what: &str) {
+        let left = in_words(self.left.saturating_sub(elapsed));
+        self.bar.set_message(format!("{}, {left} left  {what}", self.short));
     }
 
     /// The run goes on.
@@ -75,7 +89,7 @@ impl Display {
                 return;
             }
             let rates = rates(last, &progress, ways, seconds);
-            self.say(&format!("{:4.1} s  {rates}", progress.at.since(first).as_secs_f64()));
+            self.say(progress.at.since(first), &rates);
         }
         self.last = Some(progress);
     }

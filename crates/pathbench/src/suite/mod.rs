@@ -336,7 +336,7 @@ fn verdict(plan: &SuitePlan, document: &ResultDocument, ending: &Ending) -> Exit
         Exit::Refused
     } else if ending.stopped || !document.runs.iter().any(|run| run.valid && run.completed) {
         Exit::Failed
-    } else if plan.transports.iter().any(missing) {
+    } else if ending.lost || plan.transports.iter().any(missing) {
         Exit::Unreachable
     } else if disappointments.is_empty() {
         Exit::Done
