@@ -6,7 +6,8 @@ use pathbench_record::time::Clock;
 use pathbench_record::transport::Transport;
 use pathbench_transport::{
     AcceptError, CongestionError, ConnectError, ConnectOptions, Connection, ListenOptions, Listener,
-    Negotiation, ReceiveError, Security, SendError, ServerIdentity, Session, SocketOptions, Trust,
+    Negotiation, QuicOptions, ReceiveError, Security, SendError, ServerIdentity, Session, SocketOptions,
+    Trust,
 };
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
@@ -27,6 +28,8 @@ tests! {
     failures_to_connect_are_told_apart,
     every_congestion_control_carries_data_and_an_unknown_one_is_told,
     the_first_stream_reports_the_path_and_the_others_none,
+    a_qlog_file_is_written_per_connection_on_request,
+    clients_beyond_the_bound_are_refused_and_the_others_served,
 }
 
 /// A server with a certificate made for it, and what a client must know of it.
@@ -325,4 +328,40 @@ fn the_first_stream_reports_the_path_and_the_others_none() {
         assert!(!sends || path.bytes_acked > 4_000_000, "{path:?}");
         assert!(path.pmtu_bytes > 1200 && path.srtt_ms > 0.0 && path.cwnd_bytes > 0, "{path:?}");
     }
+}
+
+fn a_qlog_file_is_written_per_connection_on_request() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let quic = QuicOptions { qlog: Some(directory.path().to_owned()), ..QuicOptions::default() };
+    let service = Service::at(loopback(1), ListenOptions { quic: quic.clone(), ..ListenOptions::default() });
+    let session = Session::new(Transport::Quic, ConnectOptions { quic, ..service.options() }, clock());
+    let client = session.open().expect("a stream");
+    let server = service.accept(&client);
+    transfer(&client, &server, 100_000);
+    let files: Vec<_> = std::fs::read_dir(directory.path())
+        .expect("a listing")
+        .map(|entry| entry.expect("a file").path())
+        .collect();
+    for side in ["client", "server"] {
+        let ends = |path: &&std::path::PathBuf| path.to_string_lossy().ends_with(&format!("{side}.qlog"));
+        assert_eq!(files.iter().filter(ends).count(), 1, "{files:?}");
+    }
+}
+
+fn clients_beyond_the_bound_are_refused_and_the_others_served() {
+    let service = Service::at(loopback(1), ListenOptions::default());
+    let mut held = Vec::new();
+    let refusal = loop {
+        let options = ConnectOptions { timeout: Duration::from_secs(5), ..service.options() };
+        let session = Session::new(Transport::Quic, options, clock());
+        match session.open() {
+            Ok(stream) => held.push((session, stream)),
+            Err(error) => break error,
+        }
+        assert!(held.len() < 1000, "no bound");
+    };
+    assert!(matches!(refusal, ConnectError::Refused { .. } | ConnectError::Failed { .. }), "{refusal}");
+    let (_, first) = &held[0];
+    let server = service.accept(first);
+    transfer(first, &server, 100_000);
 }
