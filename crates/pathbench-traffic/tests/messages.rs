@@ -5,13 +5,16 @@
 mod network;
 
 use network::{Way, at};
+use pathbench_record::document::DelayRecord;
 use pathbench_record::event::Direction;
+use pathbench_record::message::Message;
+use pathbench_record::metrics;
 use pathbench_record::time::Timestamp;
 use pathbench_traffic::messages::{
     InteractiveCore, InteractiveStep, MessageFault, PingCore, PingStep, Responder, ResponderPlan,
 };
 use pathbench_traffic::pattern::{InteractiveParameters, PatternParameters, PingParameters};
-use pathbench_traffic::protocol::{Decoder, Event, Frame, FrameKind, HEADER_BYTES, Message, TestId};
+use pathbench_traffic::protocol::{self, Decoder, Event, Frame, FrameKind, HEADER_BYTES, TestId};
 use pathbench_traffic::record::MessageRecord;
 use proptest::prelude::*;
 use std::collections::VecDeque;
@@ -107,6 +110,16 @@ impl Interactive {
     }
 }
 
+/// What the record says of the delays of a test that ended at `end`.
+fn delay_of(messages: &[MessageRecord], end: Timestamp) -> DelayRecord {
+    let of_record = |message: &MessageRecord| {
+        let MessageRecord { flow, sequence, due, sent, acknowledged, answered } = *message;
+        Message { direction: flow, sequence, due, sent, acknowledged, answered }
+    };
+    let messages: Vec<Message> = messages.iter().map(of_record).collect();
+    metrics::delay(&messages, end).unwrap()
+}
+
 fn short() -> InteractiveParameters {
     InteractiveParameters { duration: 1000 * MS, linger: 500 * MS, ..InteractiveParameters::default() }
 }
@@ -166,6 +179,10 @@ fn what_is_never_acknowledged_is_marked_and_stays() {
     assert!(messages[5].sent.is_some());
     assert!(messages[6..].iter().all(|message| message.sent.is_none()));
     assert!(!test.asker.is_settled(end), "half a request cannot be left behind");
+    // Those that nobody heard of again are the slow ones, not the absent ones: request 5 had waited since 500 ms.
+    let delay = delay_of(&messages, end);
+    assert_eq!((delay.messages, delay.late), (10, 5));
+    assert_eq!((delay.p50, delay.p95, delay.max), (0.0, 1500.0, 1500.0));
     assert_eq!(test.asker.hung(at(29_000)), None);
     // From when request 5 was due.
     assert_eq!(test.asker.hung(at(30_500)), Some(PATIENCE));
@@ -258,6 +275,12 @@ proptest! {
         // Acknowledgements are in order: what is missing is at the end.
         let known = messages.iter().take_while(|message| message.acknowledged.is_some()).count();
         prop_assert!(messages[known..].iter().all(|message| message.acknowledged.is_none()));
+        // No percentile is censored: the slowest is at least as slow as the first of the missing has waited.
+        let delay = delay_of(&messages, ended);
+        prop_assert_eq!((delay.messages as usize, delay.late as usize), (messages.len(), messages.len() - known));
+        if let Some(missing) = messages.get(known) {
+            prop_assert!(delay.max >= ended.since(missing.due).as_secs_f64() * 1e3 - 1e-6);
+        }
         // Every byte is accounted for.
         let sent = messages.iter().filter(|message| message.sent.is_some()).count() as u64;
         prop_assert_eq!(test.asker.offered().total_bytes(), sent * u64::from(sizes.0));
@@ -372,7 +395,7 @@ fn responder(parameters: &InteractiveParameters) -> Responder {
     Responder::new(ResponderPlan::of(&pattern, TEST, 0).unwrap(), at(0), PATIENCE)
 }
 
-fn request(parameters: &InteractiveParameters, test: TestId) -> Message {
+fn request(parameters: &InteractiveParameters, test: TestId) -> protocol::Message {
     let mut asker = InteractiveCore::new(Direction::Upload, parameters.clone(), test, 0, at(0), PATIENCE);
     let InteractiveStep::Write(bytes) = asker.next(at(0)).unwrap() else { panic!("no request") };
     match frames(&mut Decoder::new(65_536), &bytes).remove(0) {
@@ -384,18 +407,19 @@ fn request(parameters: &InteractiveParameters, test: TestId) -> Message {
 #[test]
 fn requests_that_are_not_those_of_the_test_are_faults() {
     let parameters = short();
-    let fault = |message: Message| responder(&parameters).take(at(1), Frame::Message(message)).unwrap_err();
+    let fault =
+        |message: protocol::Message| responder(&parameters).take(at(1), Frame::Message(message)).unwrap_err();
     let right = request(&parameters, TEST);
     assert!(responder(&parameters).take(at(1), Frame::Message(right.clone())).unwrap().is_some());
     let kind = FrameKind::Message;
     assert_eq!(
-        fault(Message { sequence: 1, ..right.clone() }),
+        fault(protocol::Message { sequence: 1, ..right.clone() }),
         MessageFault::OutOfTurn { kind, sequence: 1, expected: 0 }
     );
     let mut content = right.content.clone();
     content[1234] ^= 0x10;
     assert_eq!(
-        fault(Message { content, ..right.clone() }),
+        fault(protocol::Message { content, ..right.clone() }),
         MessageFault::Content { kind, sequence: 0, offset: 1234 }
     );
     // The same request of another test.
@@ -404,7 +428,7 @@ fn requests_that_are_not_those_of_the_test_are_faults() {
     let mut content = right.content.clone();
     content.pop();
     assert_eq!(
-        fault(Message { content, ..right }),
+        fault(protocol::Message { content, ..right }),
         MessageFault::Size { kind, sequence: 0, given: 1999, asked: 2000 }
     );
     let unexpected = responder(&parameters).take(at(1), Frame::Start).unwrap_err();
@@ -448,7 +472,7 @@ fn replies_that_answer_nothing_are_faults() {
     assert!(twice.take(at(1), Frame::Acknowledge { sequence: 0 }).is_err());
     twice.take(at(2), answer).unwrap();
     let mut core = ping(PingParameters::default());
-    let never = Frame::Answer(Message { sequence: 0, content: vec![0; 6] });
+    let never = Frame::Answer(protocol::Message { sequence: 0, content: vec![0; 6] });
     assert!(matches!(core.take(at(1), never), Err(MessageFault::OutOfTurn { .. })));
 }
 
