@@ -8,7 +8,10 @@
 //! The client's statuses (`PATH_STATUS_AVAILABLE`, `PATH_STATUS_BACKUP`) are its own opinion. What the server says in
 //! return is not echoed but avoided: two ends that follow each other would never come back.
 
+mod local;
+
 use super::options::{LocalPath, Scheduler};
+use local::{Local, Stage};
 use noq_proto::PathId;
 use pathbench_record::time::Timestamp;
 use std::net::IpAddr;
@@ -17,8 +20,11 @@ use std::time::Duration;
 /// The times of the path manager.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PathManagerOptions {
-    /// A path that is not validated by then is closed and tried again.
+    /// A path that is not validated by then is closed and tried again. Long, for each try uses up a path id for good
+    /// (noq replaces the ids only of paths that it has heard of), and noq itself asks again every two seconds.
     pub(crate) open_timeout: Duration,
+    /// As above, from when a link is back that went down meanwhile: its socket may be none any more.
+    pub(crate) reopen_timeout: Duration,
     /// Wait before the first retry; doubled for each that fails.
     pub(crate) first_retry: Duration,
     /// Longest wait before a retry.
@@ -30,7 +36,8 @@ pub(crate) struct PathManagerOptions {
 impl Default for PathManagerOptions {
     fn default() -> Self {
         Self {
-            open_timeout: Duration::from_secs(1),
+            open_timeout: Duration::from_secs(600),
+            reopen_timeout: Duration::from_secs(3),
             first_retry: Duration::from_millis(25),
             last_retry: Duration::from_secs(3),
             proved_after: Duration::from_secs(3),
@@ -114,63 +121,6 @@ pub(crate) enum PathAction {
     SetAvoided { path: PathId, avoided: bool },
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stage {
-    Idle {
-        retry_at: Timestamp,
-    },
-    Requested {
-        since: Timestamp,
-        from: IpAddr,
-    },
-    Opening {
-        path: PathId,
-        since: Timestamp,
-        from: Option<IpAddr>,
-    },
-    Established {
-        path: PathId,
-        since: Timestamp,
-        from: Option<IpAddr>,
-    },
-    /// [`PathAction::Close`] was asked for, and is not confirmed yet.
-    Closing {
-        path: PathId,
-        since: Timestamp,
-        from: Option<IpAddr>,
-    },
-}
-
-/// A wanted path and how far it is.
-#[derive(Debug)]
-#[expect(clippy::struct_excessive_bools, reason = "independent facts, each told by somebody else")]
-struct Local {
-    wanted: LocalPath,
-    backup: bool,
-    up: bool,
-    addresses: Vec<IpAddr>,
-    stage: Stage,
-    retry_after: Duration,
-    silent: bool,
-    dead: bool,
-    remote_backup: bool,
-    /// It should be closed, at once or when another path is there.
-    closing: Option<CloseReason>,
-    /// noq would not close it; not asked again until something is established.
-    refused: bool,
-    told: Told,
-}
-
-/// What was last said about the present path; what noq and the board assume to begin with.
-#[derive(Debug, Default, Clone, Copy)]
-#[expect(clippy::struct_excessive_bools, reason = "one for each thing that can be said")]
-struct Told {
-    role: bool,
-    backup: bool,
-    suspended: bool,
-    avoided: bool,
-}
-
 /// The paths that a client wants and has.
 #[derive(Debug)]
 pub(crate) struct PathManager {
@@ -194,19 +144,8 @@ impl PathManager {
     ) -> Self {
         let all_but_first =
             matches!(scheduler, Scheduler::Backup { .. }) && wanted.iter().all(|path| !path.backup);
-        let locals = wanted.iter().enumerate().map(|(index, wanted)| Local {
-            wanted: wanted.clone(),
-            backup: wanted.backup || (all_but_first && index > 0),
-            up: false,
-            addresses: Vec::new(),
-            stage: Stage::Idle { retry_at: Timestamp::default() },
-            retry_after: options.first_retry,
-            silent: false,
-            dead: false,
-            remote_backup: false,
-            closing: None,
-            refused: false,
-            told: Told::default(),
+        let locals = wanted.iter().enumerate().map(|(index, wanted)| {
+            Local::new(wanted, wanted.backup || (all_but_first && index > 0), &options)
         });
         Self { options, ipv6, locals: locals.collect(), backup_needed: false }
     }
@@ -255,8 +194,8 @@ impl PathManager {
         let due = |local: &Local| match local.stage {
             Stage::Idle { retry_at } if local.source(self.ipv6).is_some() => Some(retry_at),
             Stage::Requested { since, .. } => Some(since + self.options.open_timeout),
-            Stage::Opening { since, .. } if local.closing.is_none() => {
-                Some(since + self.options.open_timeout)
+            Stage::Opening { since, .. } if local.up && local.closing.is_none() => {
+                Some(since + local.patience)
             }
             _ => None,
         };
@@ -272,10 +211,17 @@ impl PathManager {
     }
 
     fn link(&mut self, interface: &str, up: bool, now: Timestamp) {
-        let first_retry = self.options.first_retry;
+        let options = self.options;
         for local in self.on(interface) {
+            if up
+                && !local.up
+                && let Stage::Opening { since, .. } = &mut local.stage
+            {
+                *since = now;
+                local.patience = options.reopen_timeout;
+            }
             local.up = up;
-            local.retry_at_once(first_retry, now);
+            local.retry_at_once(options.first_retry, now);
         }
     }
 
@@ -291,13 +237,14 @@ impl PathManager {
     }
 
     fn opened(&mut self, local: usize, path: PathId, now: Timestamp) {
-        let ipv6 = self.ipv6;
+        let (ipv6, patience) = (self.ipv6, self.options.open_timeout);
         let Some(local) = self.locals.get_mut(local) else { return };
         let from = match local.stage {
             Stage::Requested { from, .. } => Some(from),
             _ => local.source(ipv6),
         };
         local.begin(Stage::Opening { path, since: now, from });
+        local.patience = patience;
     }
 
     fn open_failed(&mut self, local: usize, now: Timestamp) {
@@ -337,9 +284,9 @@ impl PathManager {
     }
 
     fn close(&mut self, now: Timestamp, actions: &mut Vec<PathAction>) {
-        let (ipv6, open_timeout) = (self.ipv6, self.options.open_timeout);
+        let ipv6 = self.ipv6;
         for local in &mut self.locals {
-            local.closing = local.reason_to_close(ipv6, open_timeout, now);
+            local.closing = local.reason_to_close(ipv6, now);
         }
         for index in 0..self.locals.len() {
             let Some((path, reason)) = self.closable(index) else { continue };
@@ -407,86 +354,6 @@ impl PathManager {
                 actions.push(PathAction::SetAvoided { path, avoided });
             }
         }
-    }
-}
-
-impl Local {
-    /// The address to open from, if the interface is up and has one of the right family.
-    fn source(&self, ipv6: bool) -> Option<IpAddr> {
-        let fits = |address: &&IpAddr| match (self.wanted.address, address) {
-            (Some(wanted), _) => wanted == **address,
-            (None, IpAddr::V6(v6)) => ipv6 && !v6.is_unicast_link_local(),
-            (None, IpAddr::V4(_)) => !ipv6,
-        };
-        self.addresses.iter().find(fits).copied().filter(|_| self.up)
-    }
-
-    fn path(&self) -> Option<PathId> {
-        match self.stage {
-            Stage::Opening { path, .. } | Stage::Established { path, .. } | Stage::Closing { path, .. } => {
-                Some(path)
-            }
-            Stage::Idle { .. } | Stage::Requested { .. } => None,
-        }
-    }
-
-    fn is_healthy(&self) -> bool {
-        matches!(self.stage, Stage::Established { .. }) && !self.silent && self.closing.is_none()
-    }
-
-    fn reason_to_close(&self, ipv6: bool, open_timeout: Duration, now: Timestamp) -> Option<CloseReason> {
-        let from = match self.stage {
-            Stage::Opening { from, .. } | Stage::Established { from, .. } => from,
-            Stage::Closing { .. } => return self.closing,
-            Stage::Idle { .. } | Stage::Requested { .. } => return None,
-        };
-        if !self.up {
-            return Some(CloseReason::LinkDown);
-        }
-        let lost = match from {
-            Some(from) => !self.addresses.contains(&from),
-            None => self.source(ipv6).is_none(),
-        };
-        if lost {
-            return Some(CloseReason::AddressRemoved);
-        }
-        match self.stage {
-            Stage::Opening { since, .. } if now >= since + open_timeout => Some(CloseReason::OpenTimeout),
-            _ => self.dead.then_some(CloseReason::Silent),
-        }
-    }
-
-    fn retry_at_once(&mut self, first_retry: Duration, now: Timestamp) {
-        self.retry_after = first_retry;
-        if let Stage::Idle { retry_at } = &mut self.stage {
-            *retry_at = now;
-        }
-    }
-
-    /// A path begins, of which nothing was said yet.
-    fn begin(&mut self, stage: Stage) {
-        self.stage = stage;
-        self.silent = false;
-        self.dead = false;
-        self.remote_backup = false;
-        self.closing = None;
-        self.refused = false;
-        self.told = Told::default();
-    }
-
-    /// The path has ended, or did not come to be: the next try is after a wait.
-    fn end(&mut self, now: Timestamp, options: &PathManagerOptions) {
-        let established = if let Stage::Established { since, .. } | Stage::Closing { since, .. } = self.stage
-        {
-            Some(since)
-        } else {
-            None
-        };
-        if established.is_some_and(|since| now.since(since) >= options.proved_after) {
-            self.retry_after = options.first_retry;
-        }
-        self.begin(Stage::Idle { retry_at: now + self.retry_after });
-        self.retry_after = (self.retry_after * 2).min(options.last_retry);
     }
 }
 

@@ -68,6 +68,21 @@ fn a_black_hole_costs_less_than_a_second_and_traffic_returns() {
 }
 
 #[test]
+fn traffic_returns_after_a_black_hole_of_a_minute() {
+    let mut world = World::established(&two_paths());
+    world.set_cut(1, true);
+    world.run_for(ms(60_000));
+    world.set_cut(1, false);
+    world.run_for(ms(2500));
+    assert_eq!(world.open_paths(), 2, "{}", world.story());
+    world.start_download();
+    world.run_for(ms(500));
+    let bytes = world.download_for(ms(1000));
+    let used = utilisation(bytes[1], ms(1000), RATE_MBPS * 1_000_000);
+    assert!(used > 0.5, "link 1 was used by {used:.2} after its return: {bytes:?}");
+}
+
+#[test]
 fn an_idle_connection_keeps_all_its_paths() {
     let mut world = World::established(&two_paths());
     world.run_for(ms(60_000));
