@@ -88,3 +88,73 @@ impl PeerPaths {
         actions
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: PathId = PathId::ZERO;
+
+    fn b() -> PathId {
+        PathId::from(1_u32)
+    }
+
+    fn two_paths() -> PeerPaths {
+        let mut paths = PeerPaths::default();
+        for path in [A, b()] {
+            let actions = paths.handle(&PathInput::Established { path });
+            assert_eq!(actions, [PathAction::SetRole { path, backup: false, weight: 1 }]);
+        }
+        paths
+    }
+
+    #[test]
+    fn the_clients_status_is_followed_both_ways() {
+        let mut paths = two_paths();
+        let path = b();
+        for backup in [true, false] {
+            let actions = paths.handle(&PathInput::RemoteStatus { path, backup });
+            assert_eq!(
+                actions,
+                [PathAction::SetRole { path, backup, weight: 1 }, PathAction::SetStatus { path, backup }]
+            );
+        }
+    }
+
+    #[test]
+    fn a_backup_is_available_when_nothing_else_is_heard() {
+        let mut paths = two_paths();
+        let _ = paths.handle(&PathInput::RemoteStatus { path: b(), backup: true });
+        let actions = paths.handle(&PathInput::Silent { path: A });
+        assert!(actions.contains(&PathAction::SetSuspended { path: A, suspended: true }), "{actions:?}");
+        assert!(actions.contains(&PathAction::SetStatus { path: A, backup: true }), "{actions:?}");
+        assert!(actions.contains(&PathAction::SetStatus { path: b(), backup: false }), "{actions:?}");
+    }
+
+    #[test]
+    fn a_dead_path_is_closed_once_and_only_while_another_is_heard() {
+        let mut paths = two_paths();
+        let close = |path| PathAction::Close { path, reason: CloseReason::Silent };
+        let _ = paths.handle(&PathInput::Silent { path: b() });
+        assert!(
+            !paths.handle(&PathInput::Dead { path: A }).contains(&close(A)),
+            "the other is silent as well"
+        );
+        assert!(paths.handle(&PathInput::Heard { path: b() }).contains(&close(A)));
+        let _ = paths.handle(&PathInput::CloseRefused { path: A });
+        assert!(!paths.handle(&PathInput::Dead { path: A }).contains(&close(A)), "it was refused");
+        let again = paths.handle(&PathInput::Established { path: PathId::from(2_u32) });
+        assert!(again.contains(&close(A)), "{again:?}");
+    }
+
+    #[test]
+    fn a_path_that_is_gone_is_not_spoken_of() {
+        let mut paths = two_paths();
+        let _ = paths.handle(&PathInput::Abandoned { path: A });
+        for input in
+            [PathInput::Silent { path: A }, PathInput::Dead { path: A }, PathInput::Heard { path: A }]
+        {
+            assert_eq!(paths.handle(&input), []);
+        }
+    }
+}

@@ -167,3 +167,49 @@ fn trap_4_only_a_change_of_the_status_is_signalled() {
     // And the peer does not act on it by itself.
     assert_eq!(world.server.connection().path_status(path).unwrap(), PathStatus::Available);
 }
+
+/// Each path that is begun and closed before the peer hears of it uses up a path id, which noq's server does not
+/// replace. Remedy: an unanswered path is waited for.
+#[test]
+fn path_ids_of_unheard_paths_are_not_replaced() {
+    let mut setup = Setup::new(&[LinkModel::new(50, 10), LinkModel::new(50, 10)], Scheduler::LowestRtt);
+    setup.managed = false;
+    let mut world = World::established(&setup);
+    world.set_cut(1, true);
+    let mut begun = 0;
+    for _ in 0..20 {
+        let at = world.client.instant(world.now);
+        let way = FourTuple::new(SERVER, Some(client_address(1)));
+        if let Ok(path) = world.client.connection().open_path(way, PathStatus::Available, at) {
+            begun += 1;
+            world.run_for(ms(1000));
+            let at = world.client.instant(world.now);
+            world.client.connection().close_path(at, path, 0_u32.into()).unwrap();
+        }
+        world.run_for(ms(1000));
+    }
+    assert_eq!(begun, configuration::PATHS - 1);
+}
+
+/// A path's data in flight are sent again only when its state is dropped: after the peer's answer to
+/// `PATH_ABANDON`, and three PTOs of the path. That is what a failover takes at least.
+#[test]
+fn what_was_in_flight_on_a_closed_path_is_sent_again_after_three_ptos() {
+    let mut world = unmanaged(|_| {});
+    world.start_download();
+    world.run_for(ms(1000));
+    let path = PathId::from(1_u32);
+    world.set_cut(1, true);
+    let at = world.client.instant(world.now);
+    world.client.connection().close_path(at, path, 0_u32.into()).unwrap();
+    let closed = world.now;
+    let seen = world.server.board.observation(path).unwrap();
+    let timeout = seen.retransmission_timeout().unwrap();
+    world.run_for(ms(2000));
+    let discarded = |(at, event): &(Timestamp, PathEvent)| match event {
+        PathEvent::Discarded { id, .. } if *id == path => Some(at.since(closed)),
+        _ => None,
+    };
+    let after = world.server.path_events.iter().find_map(discarded).unwrap();
+    assert!(after > timeout * 2 && after < timeout * 5, "{after:?} with a PTO of {timeout:?}");
+}
