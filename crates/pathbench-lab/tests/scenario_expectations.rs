@@ -33,6 +33,10 @@ fn measured(link: &str) -> RunLink {
     }
 }
 
+fn ping() -> PingRecord {
+    PingRecord { median_ms: Some(1.0), min_ms: Some(1.0), max_ms: Some(1.0), ..PingRecord::default() }
+}
+
 /// A run of which every field has a value.
 fn run(label: &str, direction: &str, repetition: u32) -> RunRecord {
     let parsed: TransportLabel = label.parse().expect("a label");
@@ -77,12 +81,7 @@ fn run(label: &str, direction: &str, repetition: u32) -> RunRecord {
         encryption: Some("TLS 1.3".to_owned()),
         handshake_ms: Some(1.0),
         completion_ms: Some(1.0),
-        ping: Some(PingRecord {
-            median_ms: Some(1.0),
-            min_ms: Some(1.0),
-            max_ms: Some(1.0),
-            ..PingRecord::default()
-        }),
+        ping: Some(ping()),
         delay_ms: Some(DelayRecord::default()),
         impacts: vec![Impact {
             direction: Direction::Upload,

@@ -112,7 +112,7 @@ pub(super) fn read(root: &Section<'_>, words: &Vocabulary) -> (Vec<ExpectationPl
         for item in items {
             let reader = Reader { ledger: root.ledger, key: &field, words };
             match reader.expectation(item) {
-                Some(Reading::Plan(plan)) => plans.push(plan),
+                Some(Reading::Plan(plan)) => plans.push(*plan),
                 Some(Reading::LeftOut(why)) => left_out.push(format!("{}: {why}", field.key)),
                 None => {}
             }
@@ -122,7 +122,7 @@ pub(super) fn read(root: &Section<'_>, words: &Vocabulary) -> (Vec<ExpectationPl
 }
 
 enum Reading {
-    Plan(ExpectationPlan),
+    Plan(Box<ExpectationPlan>),
     LeftOut(String),
 }
 
@@ -164,14 +164,14 @@ impl Reader<'_> {
             self.wrong(MistakeKind::Reference, &item.origin, "`when` fits no variant of the matrix", remedy);
             return None;
         }
-        Some(Reading::Plan(ExpectationPlan {
+        Some(Reading::Plan(Box::new(ExpectationPlan {
             key: self.key.key.clone(),
             expected: value.written(),
             subject,
             comparison,
             target,
             when,
-        }))
+        })))
     }
 
     /// `VALUE`, or `{ is = VALUE, when = { KEY = … } }`.
@@ -251,7 +251,7 @@ impl Reader<'_> {
             self.wrong(MistakeKind::Reference, origin, problem, choices(label, &known));
         }
         let links: Vec<_> = self.words.links.iter().map(String::as_str).collect();
-        let (pattern, field) = self.of_pattern(field, &links);
+        let (pattern, field) = without_pattern(field, &links);
         match kind_of(field, &links) {
             Ok(kind) if label_is_known && self.is_had_by_a_pattern(pattern, field) => {
                 let pattern = pattern.map(str::to_owned);
@@ -262,16 +262,6 @@ impl Reader<'_> {
                 self.wrong(MistakeKind::Reference, origin, problem, remedy);
                 None
             }
-        }
-    }
-
-    /// Takes the pattern off `PATTERN.FIELD`. `ping.median_ms` is a field, `ping.ping.median_ms` names both.
-    fn of_pattern<'f>(&self, field: &'f str, links: &[&str]) -> (Option<&'f str>, &'f str) {
-        match field.split_once('.') {
-            Some((pattern, rest)) if PATTERNS.contains(&pattern) && kind_of(field, links).is_err() => {
-                (Some(pattern), rest)
-            }
-            _ => (None, field),
         }
     }
 
@@ -309,14 +299,11 @@ impl Reader<'_> {
                 return Some(format!("`{}`", figure.label));
             }
             let runs = |pattern: &str| self.words.patterns.contains(&pattern);
-            match &figure.pattern {
-                Some(pattern) => (!runs(pattern)).then(|| format!("`{pattern}`")),
-                None => {
-                    let had =
-                        PATTERNS.into_iter().any(|known| runs(known) && is_field_of(&figure.field, known));
-                    (!had).then(|| format!("a pattern with `{}`", figure.field))
-                }
+            if let Some(pattern) = &figure.pattern {
+                return (!runs(pattern)).then(|| format!("`{pattern}`"));
             }
+            let had = PATTERNS.into_iter().any(|known| runs(known) && is_field_of(&figure.field, known));
+            (!had).then(|| format!("a pattern with `{}`", figure.field))
         })
     }
 
@@ -359,6 +346,16 @@ impl Reader<'_> {
             return None;
         }
         Some((comparison, target))
+    }
+}
+
+/// Takes the pattern off `PATTERN.FIELD`. `ping.median_ms` is a field, `ping.ping.median_ms` names both.
+fn without_pattern<'f>(field: &'f str, links: &[&str]) -> (Option<&'f str>, &'f str) {
+    match field.split_once('.') {
+        Some((pattern, rest)) if PATTERNS.contains(&pattern) && kind_of(field, links).is_err() => {
+            (Some(pattern), rest)
+        }
+        _ => (None, field),
     }
 }
 

@@ -119,7 +119,6 @@ impl Assignment<'_> {
             heartbeat: quic.heartbeat,
             silence: quic.silence,
             qlog: self.qlog.clone(),
-            ..QuicOptions::default()
         }
     }
 

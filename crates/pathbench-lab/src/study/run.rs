@@ -72,7 +72,7 @@ impl Run<'_> {
         let watch = KernelWatch::start(&environment, self.clock)?;
         let before = self.read_counters(&environment)?;
         let link_counters = calibration::read_link_counters(&mut environment)?;
-        let traffic = self.traffic(&mut environment, server, observer)?;
+        let traffic = self.traffic(&mut environment, &server, observer)?;
         calibration::count_bytes(&mut links, &link_counters, &mut environment)?;
         let counters = difference(&before, &self.read_counters(&environment)?);
         let server_record = self.server_record(&environment, &traffic)?;
@@ -143,7 +143,7 @@ impl Run<'_> {
     fn traffic(
         &self,
         environment: &mut Environment,
-        server: Serving,
+        server: &Serving,
         observer: &mut dyn StudyObserver,
     ) -> Result<Traffic, StudyError> {
         let client = self.plan().run.client.clone();

@@ -38,7 +38,7 @@ const NAMES: [(&str, Name); 7] = [
     ("iperf-download", Name::Iperf(Some(DataDirection::Download))),
 ];
 
-/// What `suite` stands for: MultipathTester's test of a stable network.
+/// What `suite` stands for: `MultipathTester`'s test of a stable network.
 const SUITE: [Name; 5] = [
     Name::Ping,
     Name::Bulk,
