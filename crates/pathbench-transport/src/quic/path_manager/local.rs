@@ -26,7 +26,7 @@ pub(super) enum Stage {
         since: Timestamp,
         from: Option<IpAddr>,
     },
-    /// [`PathAction::Close`] was asked for, and is not confirmed yet.
+    /// [`PathAction::Close`](super::PathAction::Close) was asked for, and is not confirmed yet.
     Closing {
         path: PathId,
         since: Timestamp,
