@@ -11,11 +11,12 @@ use rustix::process::Signal;
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
+use std::path::Path;
 use std::process::{Child, Command};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
-use support::measured::{Measured, path};
-use support::processes::signal;
+use support::measured::{Measured, goodput, path};
+use support::processes::{Process, signal};
 use support::{Finished, TWO_PATHS, Workplace, binary, captured, finish, within};
 
 /// The server's address on the first link.
@@ -277,6 +278,57 @@ fn a_change_of_the_network_marks_the_run_it_falls_into() {
 }
 
 #[test]
+fn a_server_that_is_lost_on_the_way_ends_the_suite_with_what_there_is() {
+    let lab = Lab::standing(&[]);
+    let server = lab.serve(&["--open"]);
+    let options = ["--transports", "tcp", "--patterns", "ping", "--repeat", "20", "--no-report"];
+    let mut test = captured(&mut lab.test("lost", &[&[SERVER][..], &options].concat()));
+    let mut progress = BufReader::new(test.stderr.take().unwrap()).lines().map_while(Result::ok);
+    assert!(progress.any(|line| line.starts_with("run 1 of 20")), "it never began");
+    let serves = |process: &Process| process.arguments().get(1).is_some_and(|word| word == "serve");
+    for process in lab.work.processes().into_iter().filter(serves) {
+        process.kill();
+    }
+    let told: Vec<String> = progress.collect();
+    let finished = Finished::from(test.wait_with_output().unwrap());
+    let measured = Measured::read(&lab.work.path().join("lost"), finished).expect(3);
+    let runs = &measured.document.runs;
+    assert!(runs[0].completed && runs.len() < 20 && !runs[runs.len() - 1].completed, "{runs:#?}");
+    assert!(told.iter().any(|line| line.contains("tcp became unusable and was given up")), "{told:#?}");
+    drop(server);
+}
+
+#[test]
+fn a_server_whose_clock_is_another_one_is_put_on_the_clients() {
+    if !Path::new("/proc/self/ns/time").exists() {
+        eprintln!("this kernel knows one monotonic clock only (CONFIG_TIME_NS): nothing to test");
+        return;
+    }
+    let lab = Lab::standing(&[]);
+    let program = binary();
+    let ahead = ["unshare", "--time", "--monotonic", "86400", program.to_str().unwrap(), "serve", "--open"];
+    let _server = Server::started(&mut lab.exec("server", &ahead));
+    let options = ["--transports", "tcp", "--patterns", "iperf-upload,interactive", "--no-report"];
+    let measured = lab.measure("clocks", &[&[SERVER][..], &options, &QUICK].concat()).expect(0);
+    for run in &measured.document.runs {
+        assert!(run.notes.iter().any(|note| note.contains("another one")), "{}: {:?}", run.id, run.notes);
+    }
+    // What the server saw and what the client saw fall into the same few seconds.
+    let times = measured
+        .events
+        .iter()
+        .map(|event| event.t_ms)
+        .chain(measured.samples.iter().map(|sample| sample.t_ms));
+    let (earliest, latest) =
+        times.fold((0.0_f64, 0.0_f64), |(low, high), t_ms| (low.min(t_ms), high.max(t_ms)));
+    assert!(earliest > -30_000.0 && latest < 60_000.0, "{earliest} to {latest} ms");
+    let upload = runs(&measured, Transport::Tcp, "iperf-upload")[0];
+    assert!(goodput(upload) > 5.0 && goodput(upload) < 20.0, "{upload:#?}");
+    let first_byte = measured.events_of(upload, EventSource::Observer)[0];
+    assert!((-50.0..5_000.0).contains(&first_byte.t_ms), "{first_byte:?}");
+}
+
+#[test]
 fn interrupting_it_keeps_what_was_measured() {
     let lab = Lab::standing(&[]);
     let _server = lab.serve(&["--open"]);
@@ -286,8 +338,7 @@ fn interrupting_it_keeps_what_was_measured() {
     assert!(progress.any(|line| line.starts_with("run 2 of 50")), "it never began");
     let mut told = Vec::new();
     // The program itself; `lab exec` waits for it.
-    let of_test =
-        |process: &support::processes::Process| process.arguments().get(1).is_some_and(|word| word == "test");
+    let of_test = |process: &Process| process.arguments().get(1).is_some_and(|word| word == "test");
     let process = lab.work.processes().into_iter().find(of_test).unwrap();
     signal(process.id, Signal::INT);
     told.extend(progress);
