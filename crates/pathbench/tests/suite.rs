@@ -285,8 +285,8 @@ fn a_server_that_is_lost_on_the_way_ends_the_suite_with_what_there_is() {
     let mut test = captured(&mut lab.test("lost", &[&[SERVER][..], &options].concat()));
     let mut progress = BufReader::new(test.stderr.take().unwrap()).lines().map_while(Result::ok);
     assert!(progress.any(|line| line.starts_with("run 1 of 20")), "it never began");
-    let serves = |process: &Process| process.arguments().get(1).is_some_and(|word| word == "serve");
-    for process in lab.work.processes().into_iter().filter(serves) {
+    let of_server = |process: &Process| process.arguments().get(1).is_some_and(|word| word == "serve");
+    for process in lab.work.processes().into_iter().filter(of_server) {
         process.kill();
     }
     let told: Vec<String> = progress.collect();
