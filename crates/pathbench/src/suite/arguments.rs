@@ -10,7 +10,7 @@ use std::path::PathBuf;
 #[derive(Debug, Clone, Args)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a flag of its own on the command line")]
 pub(crate) struct TestArgs {
-    /// The server: NAME, ADDRESS, HOST:PORT or [IPV6]:PORT; of several, the nearest one is tested
+    /// The server: NAME, ADDRESS or HOST:PORT (IPv6 before a port in brackets); of several, the nearest is tested
     #[arg(required = true, value_name = "SERVER")]
     pub(super) servers: Vec<String>,
     /// Port of the servers, TCP and UDP
