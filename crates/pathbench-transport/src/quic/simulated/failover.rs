@@ -68,6 +68,59 @@ fn a_black_hole_costs_less_than_a_second_and_traffic_returns() {
 }
 
 #[test]
+fn a_black_hole_in_one_direction_is_survived() {
+    for (download, direction) in [(true, 0), (true, 1), (false, 0), (false, 1)] {
+        let mut world = begin(download);
+        let now = world.now;
+        receiver(&mut world, download).forget_stalls(now);
+        world.wires[0][direction].cut = true;
+        world.run_for(ms(4000));
+        let now = world.now;
+        let stall = receiver(&mut world, download).stall(now);
+        assert!(stall < ms(1000), "download {download}, direction {direction}: {stall:?}\n{}", world.story());
+        world.wires[0][direction].cut = false;
+        world.run_for(ms(4500));
+        assert_eq!(world.open_paths(), 2, "{}", world.story());
+    }
+}
+
+#[test]
+fn a_trickle_outlives_a_black_hole_too() {
+    for (download, link) in [(true, 0), (true, 1), (false, 0), (false, 1)] {
+        let mut world = World::established(&two_paths());
+        world.client.wanted_streams = 1;
+        if download {
+            world.server.load = Load::Paced(500);
+        } else {
+            world.client.load = Load::Paced(500);
+        }
+        world.run_for(ms(1500));
+        let now = world.now;
+        receiver(&mut world, download).forget_stalls(now);
+        world.set_cut(link, true);
+        world.run_for(ms(3000));
+        let now = world.now;
+        let stall = receiver(&mut world, download).stall(now);
+        assert!(stall < ms(1000), "download {download}, link {link}: {stall:?}\n{}", world.story());
+    }
+}
+
+#[test]
+fn of_three_paths_two_can_go() {
+    let mut world =
+        World::established(&Setup::new(&[LinkModel::new(RATE_MBPS, 10); 3], Scheduler::LowestRtt));
+    world.start_download();
+    world.run_for(ms(1000));
+    world.bring_down(0);
+    world.run_for(ms(500));
+    world.set_cut(1, true);
+    world.run_for(ms(1500));
+    let bytes = world.download_for(ms(1000));
+    let used = utilisation(bytes[2], ms(1000), RATE_MBPS * 1_000_000);
+    assert!(used > 0.8, "the last link was used by {used:.2}: {bytes:?}\n{}", world.story());
+}
+
+#[test]
 fn traffic_returns_after_a_black_hole_of_a_minute() {
     let mut world = World::established(&two_paths());
     world.set_cut(1, true);
