@@ -357,12 +357,26 @@ fn a_server_on_this_very_host_is_tested_over_loopback() {
     let port = port_that_nobody_has().to_string();
     let serve = ["serve", "--open", "--listen", "127.0.0.1", "--port", &port];
     let server = Server::started(&mut work.pathbench(&serve));
-    let options =
-        ["--port", &port, "--fingerprint", &server.fingerprint, "--patterns", "ping,bulk,interactive"];
+    let options = [
+        "--port",
+        &port,
+        "--fingerprint",
+        &server.fingerprint,
+        "--tls",
+        "--patterns",
+        "ping,bulk,interactive",
+    ];
     let finished = work.run(&[&["test", "localhost", "-4", "--out", "here"][..], &options, &QUICK].concat());
     let measured = Measured::read(&work.path().join("here"), finished).expect(0);
     assert!(measured.document.runs.len() >= 3 * 3, "{:?}", measured.document.reachability);
+    // Nobody's authority signed that certificate.
+    let strange = ["test", "127.0.0.1", "--port", &port, "--tls", "--patterns", "ping"];
+    drop(work.run(&strange).expect(3).says(&["not the server that was meant", "--fingerprint"]));
     for run in &measured.document.runs {
+        assert!(
+            run.encrypted && run.encryption.as_ref().is_some_and(|suite| suite.starts_with("TLS 1.3")),
+            "{run:#?}"
+        );
         assert!(run.completed && run.valid, "{}: {:?}", run.id, run.error);
         assert!(run.paths.iter().all(|path| path.name == "lo"), "{}: {:?}", run.id, run.paths);
         // One machine, one clock.

@@ -28,9 +28,12 @@ use client::{Client, Wishes};
 use conduct::{Ending, Suite, announcement};
 use display::Display;
 use network::{Judge, NetworkWatch};
+use pathbench_lab::assembly::ClientPath;
 use pathbench_record::calendar::rfc3339_from_unix;
 use pathbench_record::directory::{ResultWriter, default_directory_name};
-use pathbench_record::document::{AddressFamily, Reachability, ResultDocument, ScenarioRecord};
+use pathbench_record::document::{
+    AddressFamily, Reachability, ResultDocument, ScenarioRecord, UnreachableBecause,
+};
 use pathbench_record::transport::Transport;
 use pathbench_transport::mptcp_available;
 use plan::SuitePlan;
@@ -155,10 +158,12 @@ impl Job<'_> {
             return Err(nothing_works(&asked.server, &document.reachability));
         };
         let ways = suite.ways(address).map_err(Failure::failed)?;
-        document.summary.notes = self.notes(&suite, &ways, &document.reachability);
-        for note in &document.summary.notes {
+        let left_out = self.left_out(&suite, &document.reachability);
+        let notes = [left_out, Self::notes(&suite, &ways)].concat();
+        for note in &notes {
             display.line(&format!("note: {note}"));
         }
+        document.summary.notes = notes;
         let (order, total) = suite.order(document.seed);
         display.line(&announcement(&suite, order.len(), total, document.seed));
         let network = HostNetwork::read().map_err(Failure::failed)?;
@@ -184,9 +189,15 @@ impl Job<'_> {
         let nearest = selection::nearest(&asked);
         let lines = selection::lines(&asked, nearest);
         let Some(nearest) = nearest else {
-            // A server that was reached and said no is the better news.
-            let refused = asked.iter().any(|asked| asked.outcome.as_ref().is_err_and(|no| no.by_server));
-            let exit = if refused { Exit::Refused } else { Exit::Unreachable };
+            // A server that was reached and said no is the better news, and what this host lacks the worse.
+            let exits = || asked.iter().filter_map(|asked| asked.outcome.as_ref().err().map(|no| no.exit));
+            let exit =
+                [Exit::Refused, Exit::Unreachable].into_iter().find(|exit| exits().any(|one| one == *exit));
+            let exit = exit.unwrap_or(Exit::HostCannot);
+            let mut lines = lines;
+            if self.args.access.tls {
+                lines.extend(self.hint());
+            }
             return Err(Failure { exit, message: lines.join("\n") });
         };
         for line in lines {
@@ -229,22 +240,34 @@ impl Job<'_> {
         })
     }
 
-    /// What a reader must know before the figures.
-    fn notes(
-        &self,
-        suite: &Suite<'_>,
-        ways: &[pathbench_lab::assembly::ClientPath],
-        reachability: &[Reachability],
-    ) -> Vec<String> {
-        let mut notes = Vec::new();
-        for &transport in &self.plan.transports {
-            if suite.places.contains_key(&transport) {
-                continue;
-            }
+    /// The transports that do not work, with the reason.
+    fn left_out(&self, suite: &Suite<'_>, reachability: &[Reachability]) -> Vec<String> {
+        let mut words = Vec::new();
+        let missing = self.plan.transports.iter().filter(|transport| !suite.places.contains_key(transport));
+        for &transport in missing {
             let why = reachability.iter().find(|one| one.transport == transport && one.error.is_some());
+            let hint = why
+                .filter(|why| client::is_quic(transport) && why.error_kind == Some(UnreachableBecause::Other))
+                .and_then(|_| self.hint());
             let why = why.and_then(|one| one.error.clone()).unwrap_or_default();
-            notes.push(format!("{transport} does not work here and is left out: {why}"));
+            let hint = hint.map(|hint| format!(" ({hint})")).unwrap_or_default();
+            words.push(format!("{transport} does not work here and is left out: {why}{hint}"));
         }
+        words
+    }
+
+    /// What to give where the server's certificate is to be believed by something else than the public's authorities.
+    fn hint(&self) -> Option<String> {
+        let given = self.args.access.fingerprint.is_some() || self.args.access.ca.is_some();
+        (!given).then(|| {
+            "without --fingerprint or --ca, the server's certificate must be by an authority that the public trusts"
+                .to_owned()
+        })
+    }
+
+    /// What a reader must know before the figures.
+    fn notes(suite: &Suite<'_>, ways: &[ClientPath]) -> Vec<String> {
+        let mut notes = Vec::new();
         if ways.len() < 2 && suite.places.keys().any(|transport| transport.is_multipath()) {
             let name = ways.first().map_or("none is known", |way| way.name.as_str());
             notes

@@ -3,6 +3,7 @@
 use super::address::{ServerName, family};
 use super::client::{Client, Target};
 use super::probe::{self, Answer};
+use crate::exit::Exit;
 use pathbench_record::document::{AddressFamily, ServerRecord};
 use pathbench_record::transport::Transport;
 use pathbench_traffic::client::ClientError;
@@ -33,8 +34,8 @@ pub(super) struct Near {
 pub(super) struct Refusal {
     /// In words.
     pub(super) message: String,
-    /// Whether the server itself said no; otherwise it was not reached.
-    pub(super) by_server: bool,
+    /// The exit code that says so: the server itself said no, this host cannot do it, or the server was not reached.
+    pub(super) exit: Exit,
 }
 
 impl From<&ClientError> for Refusal {
@@ -45,7 +46,12 @@ impl From<&ClientError> for Refusal {
             }
             _ => String::new(),
         };
-        Self { message: format!("{error}{when}"), by_server: matches!(error, ClientError::Refused { .. }) }
+        let exit = match error {
+            ClientError::Refused { .. } => Exit::Refused,
+            ClientError::Incapable { .. } => Exit::HostCannot,
+            _ => Exit::Unreachable,
+        };
+        Self { message: format!("{error}{when}"), exit }
     }
 }
 
@@ -93,14 +99,14 @@ pub(super) fn ask(client: &Client, server: ServerName, search: &Search<'_>) -> A
         }
     }
     let outcome = Err(first_error.as_ref().map_or_else(
-        || Refusal { message: "no transport to ask it by".to_owned(), by_server: false },
+        || Refusal { message: "no transport to ask it by".to_owned(), exit: Exit::Unreachable },
         Refusal::from,
     ));
     Asked { server, addresses, outcome }
 }
 
 fn refused(server: ServerName, addresses: Vec<IpAddr>, message: String) -> Asked {
-    Asked { server, addresses, outcome: Err(Refusal { message, by_server: false }) }
+    Asked { server, addresses, outcome: Err(Refusal { message, exit: Exit::Unreachable }) }
 }
 
 /// tcp on every address, then quic on every address and port, as far as they were asked for.
