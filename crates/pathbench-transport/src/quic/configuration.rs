@@ -73,6 +73,8 @@ impl ConnectionSettings {
             .max_idle_timeout(Some(VarInt::from_u32(IDLE_TIMEOUT.as_millis() as u32).into()))
             .keep_alive_interval(Some(KEEP_ALIVE))
             .datagram_receive_buffer_size(None)
+            // Turns of streams longer than a packet: one of them is read at a time, with fewer switches of threads.
+            .send_fairness(false)
             .mtu_discovery_config(Some(self.mtu_discovery()))
             .congestion_controller_factory(Arc::new(SchedulerFactory::new(board.clone(), self.control)));
         if self.multipath {

@@ -45,6 +45,9 @@ pub(crate) struct StreamState {
     /// Threads that wait.
     pub(crate) readers: usize,
     pub(crate) writers: usize,
+    /// They have been called since they began to wait.
+    pub(crate) readers_called: bool,
+    pub(crate) writers_called: bool,
     /// How receiving ended, for the library tells only once.
     pub(crate) received_all: Option<StreamEnd>,
 }
@@ -380,7 +383,9 @@ impl Core {
                 }
             }
             StreamEvent::Readable { id } => {
-                if let Some(stream) = self.streams.get(&id).filter(|stream| stream.readers > 0) {
+                let waiting = |stream: &&mut StreamState| stream.readers > 0 && !stream.readers_called;
+                if let Some(stream) = self.streams.get_mut(&id).filter(waiting) {
+                    stream.readers_called = true;
                     self.wakeups.push(Wakeup::Readers(Arc::clone(&stream.signals)));
                 }
             }
@@ -398,7 +403,9 @@ impl Core {
     }
 
     fn wake_writers(&mut self, id: StreamId) {
-        if let Some(stream) = self.streams.get(&id).filter(|stream| stream.writers > 0) {
+        let waiting = |stream: &&mut StreamState| stream.writers > 0 && !stream.writers_called;
+        if let Some(stream) = self.streams.get_mut(&id).filter(waiting) {
+            stream.writers_called = true;
             self.wakeups.push(Wakeup::Writers(Arc::clone(&stream.signals)));
         }
     }

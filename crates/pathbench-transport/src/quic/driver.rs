@@ -1,7 +1,7 @@
 //! The thread of an endpoint: takes what arrives, sends what is due, sleeps.
 
 use super::connection::QuicConnection;
-use super::core::Core;
+use super::core::{Core, Wakeup};
 use super::endpoint::Endpoint;
 use super::link_watch::LinkWatch;
 use super::socket::{Datagram, Inbox, PathSocket, was_full};
@@ -14,6 +14,9 @@ use std::time::{Duration, Instant};
 
 /// Reads of one socket before others have their turn.
 const READS_PER_TURN: usize = 4;
+/// While there is more to do, threads that wait for streams are woken every so many turns only: each finds more then,
+/// and the switch to it is not paid for every batch.
+const TURNS_PER_WAKING: usize = 4;
 /// The driver looks around at least this often.
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 /// Answers to strangers are at most this many times as long as what they sent (RFC 9000 section 8.1).
@@ -27,6 +30,10 @@ pub(crate) struct Driver {
     arrived: Vec<(ConnectionHandle, ConnectionEvent)>,
     strangers: Vec<Incoming>,
     response: Vec<u8>,
+    /// Threads to wake, whom to wake them through.
+    wakeups: Vec<(Arc<QuicConnection>, Vec<Wakeup>)>,
+    /// Turns since threads were woken last.
+    turns: usize,
     /// A client's eye on its interfaces.
     links: Option<LinkWatch>,
     /// There may be something to see.
@@ -42,6 +49,8 @@ impl Driver {
             arrived: Vec::new(),
             strangers: Vec::new(),
             response: Vec::new(),
+            wakeups: Vec::new(),
+            turns: 0,
             links,
             links_stirred: true,
         }
@@ -58,7 +67,11 @@ impl Driver {
             if self.is_done() {
                 return;
             }
-            if !more && !busy {
+            let idle = !more && !busy;
+            if idle || self.turns >= TURNS_PER_WAKING {
+                self.wake();
+            }
+            if idle {
                 self.sleep();
             }
         }
@@ -128,6 +141,7 @@ impl Driver {
         for socket in self.sockets.iter().filter(|socket| socket.is_holding()) {
             socket.flush();
         }
+        self.turns += 1;
         let mut connections: Vec<Arc<QuicConnection>> =
             self.endpoint.connections().values().map(Arc::clone).collect();
         let now = self.endpoint.now();
@@ -157,7 +171,7 @@ impl Driver {
     }
 
     /// What is left to do when a connection was looked after.
-    fn finish(&self, connection: &Arc<QuicConnection>, mut core: MutexGuard<'_, Core>) {
+    fn finish(&mut self, connection: &Arc<QuicConnection>, mut core: MutexGuard<'_, Core>) {
         let opened = std::mem::take(&mut core.opened);
         if let Some(server) = self.endpoint.server() {
             for id in opened {
@@ -166,9 +180,19 @@ impl Driver {
         }
         let (wakeups, drained) = (core.take_wakeups(), core.drained);
         drop(core);
-        connection.wake(wakeups);
+        if !wakeups.is_empty() {
+            self.wakeups.push((Arc::clone(connection), wakeups));
+        }
         if drained {
             self.endpoint.connections().remove(&connection.handle);
+        }
+    }
+
+    /// Wakes those who have something to do now.
+    fn wake(&mut self) {
+        self.turns = 0;
+        for (connection, wakeups) in self.wakeups.drain(..) {
+            connection.wake(wakeups);
         }
     }
 

@@ -200,11 +200,12 @@ struct TimeIsUp;
 
 fn count(core: &mut Core, id: StreamId, direction: Waiting, change: impl Fn(usize) -> usize) {
     if let Some(stream) = core.streams.get_mut(&id) {
-        let waiting = match direction {
-            Waiting::Read => &mut stream.readers,
-            Waiting::Write => &mut stream.writers,
+        let (waiting, called) = match direction {
+            Waiting::Read => (&mut stream.readers, &mut stream.readers_called),
+            Waiting::Write => (&mut stream.writers, &mut stream.writers_called),
         };
         *waiting = change(*waiting);
+        *called = false;
     }
 }
 
