@@ -88,8 +88,8 @@ pub(crate) fn path_figures(
         lost_bytes: None,
         mtu_probes: None,
         black_holes: None,
-        srtt_ms: f64::from(fields.u32(68)?) / 1e3,           // tcpi_rtt, µs
-        rttvar_ms: f64::from(fields.u32(72)?) / 1e3,         // tcpi_rttvar, µs
+        srtt_ms: f64::from(fields.u32(68)?) / 1e3,   // tcpi_rtt, µs
+        rttvar_ms: f64::from(fields.u32(72)?) / 1e3, // tcpi_rttvar, µs
         // tcpi_min_rtt, µs; all ones before the first measurement
         min_rtt_ms: fields.u32(148).filter(|&rtt| rtt != u32::MAX).map(|rtt| f64::from(rtt) / 1e3),
         rto_ms: f64::from(fields.u32(8)?) / 1e3, // tcpi_rto, µs

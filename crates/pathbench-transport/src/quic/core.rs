@@ -1,5 +1,9 @@
 //! The library's state of one connection, and what its streams wait for. No threads, no locks, no clock.
 
+mod streams;
+
+pub(crate) use self::streams::{Read, StreamEnd, StreamSignals, StreamState};
+
 use super::link_watch::NoticedChange;
 use super::path_event::{PathEvent, PathEventKind, PathLog};
 use super::path_manager::PathInput;
@@ -7,12 +11,12 @@ use super::paths::{KnownPath, Paths, Surroundings};
 use super::scheduler::{Board, Trouble};
 use super::time::Epoch;
 use noq_proto::{
-    Connection, ConnectionError, ConnectionHandle, Dir, Event, FinishError, PathId, PathStats, ReadError,
-    ReadableError, StreamEvent, StreamId, VarInt, WriteError,
+    Connection, ConnectionError, ConnectionHandle, Dir, Event, PathId, PathStats, StreamEvent, StreamId,
+    VarInt,
 };
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Datagrams in one system call at most; the socket splits what is too long for an IP packet.
@@ -30,47 +34,6 @@ const UNUSED_TIMEOUT: Duration = Duration::from_secs(30);
 /// Application error codes: the end in good order, and the end without regard for data.
 pub(crate) const DONE: VarInt = VarInt::from_u32(0);
 pub(crate) const ABORTED: VarInt = VarInt::from_u32(1);
-
-/// Wakes the threads that wait for a stream.
-#[derive(Debug, Default)]
-pub(crate) struct StreamSignals {
-    pub(crate) readable: Condvar,
-    pub(crate) writable: Condvar,
-}
-
-/// A stream with a user at this end.
-#[derive(Debug, Default)]
-pub(crate) struct StreamState {
-    pub(crate) signals: Arc<StreamSignals>,
-    /// Threads that wait.
-    pub(crate) readers: usize,
-    pub(crate) writers: usize,
-    /// They have been called since they began to wait.
-    pub(crate) readers_called: bool,
-    pub(crate) writers_called: bool,
-    /// How receiving ended, for the library tells only once.
-    pub(crate) received_all: Option<StreamEnd>,
-}
-
-/// How receiving on a stream ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum StreamEnd {
-    /// In good order.
-    Finished,
-    /// The peer took it back.
-    Reset,
-}
-
-/// What came of reading.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Read {
-    /// So many bytes.
-    Bytes(usize),
-    /// Nothing yet.
-    Blocked,
-    /// Nothing more.
-    End(StreamEnd),
-}
 
 /// Endpoint state that a connection reaches from within.
 #[derive(Debug)]
@@ -417,89 +380,6 @@ impl Core {
             self.wakeups.push(Wakeup::Writers(Arc::clone(&stream.signals)));
         }
         self.wakeups.push(Wakeup::Connection);
-    }
-
-    /// Copies what has arrived on a stream into `buffer`. The second value: whether the peer should be told that there
-    /// is room again.
-    pub(crate) fn read(&mut self, id: StreamId, buffer: &mut [u8]) -> (Read, bool) {
-        let Some(stream) = self.streams.get_mut(&id) else { return (Read::End(StreamEnd::Reset), false) };
-        if let Some(end) = stream.received_all {
-            return (Read::End(end), false);
-        }
-        let mut receiving = self.inner.recv_stream(id);
-        let mut chunks = match receiving.read(true) {
-            Ok(chunks) => chunks,
-            Err(ReadableError::ClosedStream | ReadableError::IllegalOrderedRead) => {
-                stream.received_all = Some(StreamEnd::Reset);
-                return (Read::End(StreamEnd::Reset), false);
-            }
-        };
-        let mut filled = 0;
-        let end = loop {
-            let Some(room) = buffer.get_mut(filled..).filter(|room| !room.is_empty()) else { break None };
-            match chunks.next(room.len()) {
-                Ok(Some(chunk)) => {
-                    if let Some(place) = room.get_mut(..chunk.bytes.len()) {
-                        place.copy_from_slice(&chunk.bytes);
-                    }
-                    filled += chunk.bytes.len();
-                }
-                Ok(None) => break Some(StreamEnd::Finished),
-                Err(ReadError::Reset(_)) => break Some(StreamEnd::Reset),
-                Err(ReadError::Blocked) => break None,
-            }
-        };
-        let tell = chunks.finalize().should_transmit();
-        stream.received_all = end;
-        let read = match end {
-            _ if filled > 0 => Read::Bytes(filled),
-            Some(end) => Read::End(end),
-            None => Read::Blocked,
-        };
-        (read, tell)
-    }
-
-    /// Hands bytes to a stream: how many were taken, or that the peer wants no more.
-    pub(crate) fn write(&mut self, id: StreamId, bytes: &[u8]) -> Result<usize, StreamEnd> {
-        let mut sending = self.inner.send_stream(id);
-        let mut taken = 0;
-        while let Some(rest) = bytes.get(taken..).filter(|rest| !rest.is_empty()) {
-            match sending.write(rest) {
-                Ok(count) => taken += count,
-                Err(WriteError::Blocked) => break,
-                Err(WriteError::Stopped(_) | WriteError::ClosedStream) => return Err(StreamEnd::Reset),
-            }
-        }
-        Ok(taken)
-    }
-
-    /// Ends sending on a stream in good order.
-    pub(crate) fn finish(&mut self, id: StreamId) {
-        match self.inner.send_stream(id).finish() {
-            Ok(()) | Err(FinishError::ClosedStream) => {}
-            // The peer wants no more; what it has not got it will not get.
-            Err(FinishError::Stopped(_)) => {
-                let _ = self.inner.send_stream(id).reset(ABORTED);
-            }
-        }
-    }
-
-    /// Takes back what was sent on a stream and wants nothing more from it.
-    pub(crate) fn abort(&mut self, id: StreamId) {
-        // Both fail only on a stream that is closed already, which is what is wanted.
-        let _ = self.inner.send_stream(id).reset(ABORTED);
-        let _ = self.inner.recv_stream(id).stop(ABORTED);
-        if let Some(stream) = self.streams.get(&id) {
-            self.wakeups.push(Wakeup::Readers(Arc::clone(&stream.signals)));
-            self.wakeups.push(Wakeup::Writers(Arc::clone(&stream.signals)));
-        }
-    }
-
-    /// Lets go of a stream: the sending direction ends in good order, what may still arrive is not wanted.
-    pub(crate) fn release(&mut self, id: StreamId) {
-        self.finish(id);
-        let _ = self.inner.recv_stream(id).stop(DONE);
-        self.streams.remove(&id);
     }
 }
 

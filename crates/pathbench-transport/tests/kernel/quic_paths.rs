@@ -39,7 +39,7 @@ fn connected(mtus: [u32; 2], rates_bps: Option<[u64; 2]>, quic: &QuicOptions) ->
         two.shape(wire, rate);
     }
     let service = two.serve(quic.clone());
-    let session = two.session(&service, quic.clone());
+    let session = TwoWays::session(&service, quic.clone());
     let client = two.client.run_in(|| session.open().expect("a stream")).expect("the client's host");
     let server = service.accept(&client);
     Test { two, session, client, server, _service: service }
@@ -138,7 +138,7 @@ fn rest() {
 }
 
 fn a_link_down_is_survived_and_its_return_is_used() {
-    for wire in 0..WIRES.len() {
+    for (wire, name) in WIRES.into_iter().enumerate() {
         let test = connected([1500, 1500], Some([30_000_000; 2]), &QuicOptions::default());
         both_open(&test);
         let mut before = (0, 0);
@@ -152,8 +152,8 @@ fn a_link_down_is_survived_and_its_return_is_used() {
             rest();
         });
         let pause = longest_pause(&arrivals);
-        eprintln!("{}: down, longest pause {pause:?}", WIRES[wire]);
-        assert!(pause < Duration::from_secs(3), "{}: {pause:?}", WIRES[wire]);
+        eprintln!("{name}: down, longest pause {pause:?}");
+        assert!(pause < Duration::from_secs(3), "{name}: {pause:?}");
         let after = carried(&snapshot(&test.client), wire);
         assert!(after.0 > before.0 + 500_000, "{before:?} {after:?}");
         let events = test.client.path_events();
@@ -239,7 +239,7 @@ fn a_backup_path_stays_idle_until_it_is_needed() {
 fn a_peer_that_knows_no_multipath_is_told() {
     let two = TwoWays::new([1500, 1500]);
     let service = two.serve_single_path();
-    let session = two.session(&service, QuicOptions::default());
+    let session = TwoWays::session(&service, QuicOptions::default());
     let client = two.client.run_in(|| session.open().expect("a stream")).expect("the client's host");
     let server = service.accept(&client);
     transfer(&client, &server, 100_000);

@@ -56,11 +56,11 @@ impl TwoWays {
         let loopback = at[1].link("lo").expect("loopback").index;
         at[1].set_loopback_up().expect("up");
         at[1].add_address(loopback, IpNetwork::host(server_loopback())).expect("an address");
-        for index in 0..WIRES.len() {
+        for (index, wire) in WIRES.into_iter().enumerate() {
             two.route(index);
             // Asking for an interface alone makes the kernel take note that it is ready.
             for socket in &mut at {
-                let _ = socket.link(WIRES[index]).expect("the wire's end");
+                let _ = socket.link(wire).expect("the wire's end");
             }
         }
         two
@@ -140,8 +140,8 @@ impl TwoWays {
         self.server.run_in(serve).expect("the server's host")
     }
 
-    /// A session on the client's host with a path by each wire.
-    pub(crate) fn session(&self, service: &Service, quic: QuicOptions) -> Session {
+    /// A session with a path by each wire, to be opened on the client's host.
+    pub(crate) fn session(service: &Service, quic: QuicOptions) -> Session {
         let paths = WIRES.iter().map(|wire| LocalPath::by((*wire).to_owned()));
         let quic = QuicOptions { paths: paths.collect(), ..quic };
         let options = ConnectOptions { quic, timeout: PATIENCE, ..service.options() };
