@@ -10,6 +10,7 @@ mod host_agent;
 mod lab;
 mod orchestrator;
 mod progress;
+mod random;
 mod report;
 mod result;
 mod serve;

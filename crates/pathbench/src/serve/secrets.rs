@@ -3,7 +3,7 @@
 use super::{places, token_key};
 use crate::clock::unix_seconds;
 use crate::exit::{Exit, Failure};
-use crate::suite::random;
+use crate::random;
 use pathbench_traffic::token::TokenKey;
 use pathbench_transport::ServerIdentity;
 use std::fs::OpenOptions;

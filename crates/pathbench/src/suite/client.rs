@@ -1,6 +1,6 @@
 //! This host as the client of tests: from a transport and a server to a test's plan.
 
-use super::random;
+use crate::random;
 use pathbench_lab::assembly::ClientPath;
 use pathbench_record::time::Clock;
 use pathbench_record::transport::Transport;

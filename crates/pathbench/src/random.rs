@@ -1,4 +1,4 @@
-//! Random bytes of the kernel's cryptographic source: a test's name is what allows to join and end it.
+//! Random bytes of the kernel's cryptographic source, for names of tests, keys and seeds.
 
 use rustix::rand::{GetRandomFlags, getrandom};
 
@@ -14,6 +14,6 @@ pub(crate) fn bytes<const N: usize>() -> [u8; N] {
 }
 
 /// A seed that is easy to type again.
-pub(super) fn seed() -> u64 {
+pub(crate) fn seed() -> u64 {
     u64::from(u32::from_ne_bytes(bytes()))
 }
