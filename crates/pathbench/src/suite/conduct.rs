@@ -5,10 +5,10 @@ use super::client::{Client, Target};
 use super::display::{Display, in_words};
 use super::knowledge::Knowledge;
 use super::multipath;
-use super::network::CLIENT;
+use super::network::{CLIENT, Change};
 use super::plan::{SuitePattern, SuitePlan};
 use super::run::{self, Lookout, Seen};
-use super::ways::HostNetwork;
+use super::ways::{self, HostNetwork};
 use crate::exit::Failure;
 use pathbench_host::counters::Counters;
 use pathbench_lab::assembly::{AssembledRun, ClientPath, ClockOffset, RunSetting};
@@ -174,6 +174,12 @@ impl Suite<'_> {
         let mut seen = Seen::default();
         let outcome = run::run(self.client, &plan, &ways, lookout, &mut seen, display, self.stop)?;
         let ended = self.client.clock.now();
+        // Routes come and go without a word about links or addresses.
+        let rerouted = self.ways(address).ok().and_then(|now| ways::rerouted(&ways, &now));
+        if let Some(words) = rerouted.filter(|_| seen.changes.is_empty()) {
+            display.warn(&format!("pathbench: the network changed: {words}"));
+            seen.changes.push(Change { at: ended, words });
+        }
         let after = Counters::read().ok();
         let counters = before.zip(after).map(|(before, after)| Counters::difference(&before, &after));
         state.learn(number, scheduled, &outcome, ended.since(begun), display);

@@ -133,6 +133,16 @@ impl HostNetwork {
     }
 }
 
+/// What changed from one look at the ways to a server to the next, in words; `None` when nothing did.
+pub(super) fn rerouted(before: &[ClientPath], now: &[ClientPath]) -> Option<String> {
+    let names = |ways: &[ClientPath]| {
+        let names: Vec<&str> = ways.iter().map(|way| way.name.as_str()).collect();
+        if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+    };
+    let (before, now) = (names(before), names(now));
+    (before != now).then(|| format!("the ways to the server were {before}, and are {now}"))
+}
+
 /// The address from which the kernel itself would start to `server`; nothing is sent.
 fn kernels_choice(server: SocketAddr) -> Option<IpAddr> {
     let any: IpAddr =
@@ -238,6 +248,19 @@ mod tests {
         assert_eq!(names(&laptop.ways_to("2001:db8:9::9".parse().unwrap(), None)), ["eth0"]);
         let container: IpAddr = "172.17.0.5".parse().unwrap();
         assert_eq!(names(&laptop.ways_to(container, None)), ["eth0", "wlan0", "docker0"]);
+    }
+
+    #[test]
+    fn a_route_that_is_gone_is_noticed() {
+        let server: IpAddr = "198.51.100.7".parse().unwrap();
+        let before = laptop().ways_to(server, None);
+        assert_eq!(rerouted(&before, &laptop().ways_to(server, None)), None);
+        let mut less = laptop();
+        less.routes.retain(|route| route.interface != Some(3));
+        let words = rerouted(&before, &less.ways_to(server, None)).unwrap();
+        assert_eq!(words, "the ways to the server were eth0, wlan0, and are eth0");
+        less.routes.clear();
+        assert!(rerouted(&before, &less.ways_to(server, None)).unwrap().ends_with("and are none"));
     }
 
     #[test]
