@@ -1,14 +1,21 @@
 //! Random bytes of the kernel's cryptographic source, for names of tests, keys and seeds.
 
+use rustix::io::Errno;
 use rustix::rand::{GetRandomFlags, getrandom};
 
 /// `N` random bytes.
+///
+/// # Panics
+/// Where the kernel gives none (a sandbox that forbids getrandom(2)): nothing may be named, then.
 pub(crate) fn bytes<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
     let mut filled = 0;
     while filled < N {
-        // getrandom(2): once its pool is initialised, which it is long before a login, it fails for signals only.
-        filled += getrandom(&mut bytes[filled..], GetRandomFlags::empty()).unwrap_or(0);
+        match getrandom(&mut bytes[filled..], GetRandomFlags::empty()) {
+            Ok(count) => filled += count,
+            Err(Errno::INTR) => {}
+            Err(error) => panic!("the kernel gives no random bytes: {error}"),
+        }
     }
     bytes
 }
