@@ -83,8 +83,8 @@ mod tests {
             "patience_ms": 3000.0, "rate_bps": 2_000_000, "new_key": true });
         assert_eq!(
             words(&unusual, &json!({})),
-            "both ways at once of 5 MB per stream, new_key true, the first 500 ms left out, \
-             gives up after 3 s without progress, at most 2 Mbit/s per stream, 4 streams"
+            "both ways at once of 5 MB per stream, 4 streams, the first 500 ms left out, \
+             gives up after 3 s without progress, at most 2 Mbit/s per stream, new_key true"
         );
     }
 
@@ -94,7 +94,7 @@ mod tests {
             "timeout_ms": 3000.0 });
         assert_eq!(
             of_pattern("ping", &ping, &json!({})),
-            "ping, 5 requests, one each 100 ms, requests of 10 B, answers of 10 B, lost after 3 s, 1 before them"
+            "ping, 5 requests, 1 before them, one each 100 ms, requests of 10 B, answers of 10 B, lost after 3 s"
         );
         let bulk = json!({ "bytes": 10_000_000, "streams": 4 });
         assert_eq!(of_pattern("bulk", &bulk, &json!({})), "bulk of 10 MB, 4 streams");
@@ -102,7 +102,7 @@ mod tests {
             "response_bytes": 750, "linger_ms": 5000.0 });
         assert_eq!(
             of_pattern("interactive", &interactive, &json!({})),
-            "interactive for 10 s, one each 100 ms, waits 5 s for the last, requests of 2 kB, answers of 750 B"
+            "interactive for 10 s, one each 100 ms, requests of 2 kB, answers of 750 B, waits 5 s for the last"
         );
     }
 }
