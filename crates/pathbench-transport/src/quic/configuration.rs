@@ -26,6 +26,9 @@ pub(crate) const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
 /// Largest UDP payload taken from a peer (RFC 9000 section 18.2).
 const LARGEST_PAYLOAD_BYTES: u16 = 65_527;
+/// Assumed of a path before the first measurement. RFC 9002 section 6.2.2 recommends 333 ms; with it a path whose first
+/// packet is lost, as is easily done on an interface that has just come up, is asked again after a second only.
+const INITIAL_RTT: Duration = Duration::from_millis(100);
 /// Datagrams on loopback could be 64 KiB long; nothing is gained by more than jumbo frames have.
 const LARGEST_MTU_BYTES: u32 = 9216;
 
@@ -72,6 +75,7 @@ impl ConnectionSettings {
             .send_window(self.socket.send_buffer_bytes.unwrap_or(SEND_WINDOW_BYTES))
             .max_idle_timeout(Some(VarInt::from_u32(IDLE_TIMEOUT.as_millis() as u32).into()))
             .keep_alive_interval(Some(KEEP_ALIVE))
+            .initial_rtt(INITIAL_RTT)
             .datagram_receive_buffer_size(None)
             // Turns of streams longer than a packet: one of them is read at a time, with fewer switches of threads.
             .send_fairness(false)

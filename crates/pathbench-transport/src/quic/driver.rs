@@ -70,6 +70,8 @@ impl Driver {
             let idle = !more && !busy;
             if idle || self.turns >= TURNS_PER_WAKING {
                 self.wake();
+                // A driver that never sleeps has to look, too.
+                self.links_stirred |= !idle;
             }
             if idle {
                 self.sleep();

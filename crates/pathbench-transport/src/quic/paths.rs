@@ -14,7 +14,7 @@ use super::scheduler::Board;
 use super::socket::{PathSocket, Way, local_of};
 use crate::mptcp_info::canonical;
 use crate::options::SocketOptions;
-use noq_proto::{Connection, FourTuple, PathAbandonReason, PathId, PathStats, PathStatus, VarInt};
+use noq_proto::{Connection, FourTuple, PathAbandonReason, PathError, PathId, PathStats, PathStatus, VarInt};
 use pathbench_record::sample::PathState;
 use pathbench_record::time::Timestamp;
 use std::collections::{BTreeMap, VecDeque};
@@ -368,11 +368,15 @@ impl Paths {
         let interface = wanted.get(local).map(|path| path.interface.as_str());
         let way = Way { interface, local: Some(address), remote: self.remote };
         let opened = PathSocket::towards(&way, options)
-            .map_err(|error| format!("{}: {}", error.doing, error.source))
+            .map_err(|error| Some(format!("{}: {}", error.doing, error.source)))
             .and_then(|socket| {
                 let four = FourTuple::new(self.remote, Some(address));
                 let path = around.inner.open_path(four, PathStatus::Available, around.instant);
-                path.map(|path| (path, socket)).map_err(|error| error.to_string())
+                path.map(|path| (path, socket)).map_err(|error| match error {
+                    // They are on their way: not worth an event.
+                    PathError::RemoteCidsExhausted => None,
+                    error => Some(error.to_string()),
+                })
             });
         match opened {
             Ok((path, socket)) => {
@@ -383,7 +387,9 @@ impl Paths {
                 vec![PathInput::Opened { local, path }]
             }
             Err(reason) => {
-                around.log.record(around.now, None, Some(address), PathEventKind::PathRefused { reason });
+                if let Some(reason) = reason {
+                    around.log.record(around.now, None, Some(address), PathEventKind::PathRefused { reason });
+                }
                 vec![PathInput::OpenFailed { local }]
             }
         }
