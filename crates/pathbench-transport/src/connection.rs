@@ -187,6 +187,9 @@ impl Connection {
     /// Ends the connection without regard for bytes still under way. Calls blocked in other threads return
     /// with `Aborted`, and so do later ones. What the kernel still holds is thrown away and the peer gets a
     /// reset when the last handle of the socket ([`Telemetry`] included) is dropped.
+    ///
+    /// Over quic and mpquic the stream is reset and stopped (RFC 9000 section 3); the QUIC connection, when this
+    /// was its last stream, is closed once nobody holds it any more.
     pub fn abort(&self) {
         match &self.carrier {
             Carrier::Socket(socket) => socket.abort(),

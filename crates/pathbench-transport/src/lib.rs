@@ -1,10 +1,10 @@
 //! Transports behind one interface, and what each of their paths is doing.
 //!
-//! This room opens and accepts connections over `tcp` and `mptcp`, moves bytes through them with blocking
-//! calls, reads back what the kernel made of the options, takes the kernel's figures of every path
-//! ([`Telemetry`], [`Sampler`]), and judges from the evidence whether multipath was really used
-//! ([`multipath_verdict`]). It never decides what to send, never changes the host (no endpoints, routes or
-//! sysctls), and never infers multipath from the option that asked for it.
+//! This room opens and accepts byte streams over `tcp`, `mptcp`, `quic` and `mpquic`, moves bytes through them
+//! with blocking calls, reads back what was made of the options, takes the figures of every path, the kernel's
+//! or QUIC's own ([`Telemetry`], [`Sampler`]), manages the paths of QUIC, and judges from the evidence whether
+//! multipath was really used ([`multipath_verdict`]). It never decides what to send, never changes the host (no
+//! endpoints, routes or sysctls), and never infers multipath from the option that asked for it.
 
 mod connect;
 mod connected_socket;
