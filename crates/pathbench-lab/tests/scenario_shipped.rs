@@ -167,7 +167,6 @@ fn expectations_on_transports_that_do_not_run_are_left_out() {
         plan.left_out,
         [
             "mpquic.completed: `mpquic` does not run",
-            "mpquic.multipath.used: `mpquic` does not run",
             "mpquic.stall_ms: `mpquic` does not run",
             "tcp@eth.completed: `tcp@eth` does not run",
             "tcp@wlan.completed: `tcp@wlan` does not run",
