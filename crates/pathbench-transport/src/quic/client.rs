@@ -73,7 +73,7 @@ impl QuicClient {
                 paths.interfaces().into_iter().flat_map(|name| links.as_changes(&name)).collect::<Vec<_>>()
             })
             .collect();
-        let mut core = Core::new(handle, inner, board, paths, epoch, now);
+        let mut core = Core::new(handle, inner, board, paths, epoch, now, endpoint.settings().send_window());
         core.set_interfaces(interfaces);
         core.join();
         let connection = Arc::new(QuicConnection::new(Arc::clone(&endpoint), handle, remote, core));

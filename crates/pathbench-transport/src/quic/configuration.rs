@@ -3,6 +3,7 @@
 use super::options::QuicOptions;
 use super::qlog::QlogDirectory;
 use super::scheduler::{Board, CongestionControl, SchedulerFactory};
+use super::send_window::SendWindow;
 use super::time::Epoch;
 use crate::options::{CongestionError, SocketOptions};
 use noq_proto::{EndpointConfig, MtuDiscoveryConfig, TransportConfig, VarInt};
@@ -14,8 +15,6 @@ use std::time::Duration;
 const STREAM_WINDOW_BYTES: u32 = 2 << 20;
 /// What all streams of a connection may have under way.
 const CONNECTION_WINDOW_BYTES: u32 = 16 << 20;
-/// Bytes taken from the application and not yet acknowledged, all streams together, when nothing else is asked for.
-const SEND_WINDOW_BYTES: u64 = 16 << 20;
 /// Streams that a peer may have open at once.
 const STREAMS: u32 = 128;
 /// Paths of a connection at once.
@@ -72,7 +71,7 @@ impl ConnectionSettings {
             .max_concurrent_uni_streams(0_u32.into())
             .stream_receive_window(STREAM_WINDOW_BYTES.into())
             .receive_window(CONNECTION_WINDOW_BYTES.into())
-            .send_window(self.socket.send_buffer_bytes.unwrap_or(SEND_WINDOW_BYTES))
+            .send_window(self.send_window().bytes())
             .max_idle_timeout(Some(VarInt::from_u32(IDLE_TIMEOUT.as_millis() as u32).into()))
             .keep_alive_interval(Some(KEEP_ALIVE))
             .initial_rtt(INITIAL_RTT)
@@ -88,6 +87,11 @@ impl ConnectionSettings {
             config.qlog_factory(Arc::new(QlogDirectory::new(directory.clone(), epoch.clone())));
         }
         config
+    }
+
+    /// How much is taken from the application beyond what was acknowledged.
+    pub(crate) fn send_window(&self) -> SendWindow {
+        SendWindow::new(self.socket.send_buffer_bytes)
     }
 
     fn mtu_discovery(&self) -> MtuDiscoveryConfig {

@@ -9,6 +9,7 @@ use super::path_event::{PathEvent, PathEventKind, PathLog};
 use super::path_manager::PathInput;
 use super::paths::{KnownPath, Paths, Surroundings};
 use super::scheduler::{Board, Trouble};
+use super::send_window::SendWindow;
 use super::time::Epoch;
 use noq_proto::{
     Connection, ConnectionError, ConnectionHandle, Dir, Event, PathId, PathStats, StreamEvent, StreamId,
@@ -85,6 +86,7 @@ pub(crate) struct Core {
     pub(crate) unproved: bool,
     /// Who must be woken, once the lock is released.
     wakeups: Vec<Wakeup>,
+    send_window: SendWindow,
     epoch: Epoch,
     handle: ConnectionHandle,
     buffer: Vec<u8>,
@@ -107,6 +109,7 @@ impl Core {
         paths: Paths,
         epoch: Epoch,
         begun: Instant,
+        send_window: SendWindow,
     ) -> Self {
         Self {
             inner,
@@ -127,6 +130,7 @@ impl Core {
             interfaces: Vec::new(),
             unproved: false,
             wakeups: Vec::new(),
+            send_window,
             epoch,
             handle,
             buffer: Vec::new(),
@@ -139,6 +143,10 @@ impl Core {
         let mut datagrams = 0;
         if by_driver {
             self.tend_paths(now);
+        }
+        if let Some(bytes) = self.send_window.follow(self.board.cwnd_bytes()) {
+            // Streams that wait for room hear of it from the events below.
+            self.inner.set_send_window(bytes);
         }
         loop {
             let mut progress = false;

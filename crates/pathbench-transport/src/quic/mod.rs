@@ -23,6 +23,7 @@ mod paths;
 mod peer_paths;
 mod qlog;
 mod scheduler;
+mod send_window;
 mod server;
 #[cfg(test)]
 mod simulated;

@@ -78,7 +78,8 @@ impl Server {
             Ok((handle, inner)) => {
                 let socket = Arc::clone(endpoint.sockets().first()?);
                 let paths = Paths::of_server(&endpoint.settings().quic, socket, peer);
-                let mut core = Core::new(handle, inner, board, paths, endpoint.epoch().clone(), now);
+                let (epoch, send_window) = (endpoint.epoch().clone(), endpoint.settings().send_window());
+                let mut core = Core::new(handle, inner, board, paths, epoch, now, send_window);
                 core.unproved = !validated;
                 let connection = QuicConnection::new(Arc::clone(endpoint), handle, peer, core);
                 endpoint.connections().insert(handle, Arc::new(connection));

@@ -131,6 +131,12 @@ impl Board {
         slot.map(|slot| slot.seen).or_else(|| state.gone.get(&path).copied())
     }
 
+    /// What may be under way on all open paths together.
+    pub(crate) fn cwnd_bytes(&self) -> u64 {
+        let state = self.state();
+        state.slots.iter().filter(|slot| slot.open).map(|slot| slot.seen.cwnd_bytes).sum()
+    }
+
     /// Why the `backup` scheduler uses the backup paths at present; `None` while it does not.
     #[must_use]
     pub(crate) fn trouble(&self) -> Option<Trouble> {
