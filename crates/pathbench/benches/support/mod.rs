@@ -35,6 +35,7 @@ pub(crate) fn in_lab_namespaces(benchmark: impl FnOnce() -> Result<(), String>) 
     } else {
         enter_lab(Isolation::User).map_err(|error| error.to_string()).and_then(|()| {
             let status = Command::new("/proc/self/exe")
+                .args(std::env::args_os().skip(1))
                 .env(INSIDE, "1")
                 .status()
                 .map_err(|error| error.to_string())?;
