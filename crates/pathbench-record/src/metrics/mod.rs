@@ -117,7 +117,7 @@ pub struct DirectionAnalysis {
 }
 
 impl DirectionAnalysis {
-    /// The part of it that stands in a run's `directions`; delays are not of deliveries ([`delay`]).
+    /// The part of it that stands in a run's `directions`; delays are not of deliveries ([`delay()`]).
     #[must_use]
     pub fn record(&self) -> DirectionRecord {
         DirectionRecord {
