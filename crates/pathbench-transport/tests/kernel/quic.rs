@@ -1,6 +1,6 @@
 //! quic and mpquic.
 
-use crate::support::{MonotonicClock, PATIENCE, loopback, transfer, wait_for};
+use crate::support::{MonotonicClock, PATIENCE, abort_while_blocked, assert_reset, loopback, transfer};
 use crate::tests;
 use pathbench_record::time::Clock;
 use pathbench_record::transport::Transport;
@@ -210,32 +210,8 @@ fn abort_unblocks_other_threads_and_resets_the_peer() {
     let session = session(Transport::Quic, &service);
     let client = session.open().expect("a stream");
     let server = service.accept(&client);
-    thread::scope(|scope| {
-        let receiving = scope.spawn(|| client.receive(&mut [0; 16], None));
-        let sending = scope.spawn(|| {
-            let block = vec![0; 1 << 20];
-            loop {
-                if let Err(error) = client.send(&block, None) {
-                    return error;
-                }
-            }
-        });
-        thread::sleep(Duration::from_millis(300));
-        assert!(!receiving.is_finished() && !sending.is_finished(), "both should be blocked");
-        client.abort();
-        let received = receiving.join().expect("no panic");
-        assert!(matches!(received, Err(ReceiveError::Aborted { .. })), "{received:?}");
-        let sent = sending.join().expect("no panic");
-        assert!(matches!(sent, SendError::Aborted { .. }), "{sent}");
-    });
-    let later = client.receive(&mut [0; 16], None);
-    assert!(matches!(later, Err(ReceiveError::Aborted { .. })), "{later:?}");
-    let mut buffer = vec![0; 1 << 20];
-    let end = wait_for("a reset", || match server.receive(&mut buffer, Some(PATIENCE)) {
-        Ok(1..) => None,
-        other => Some(other),
-    });
-    assert!(matches!(end, Err(ReceiveError::Reset { .. })), "{end:?}");
+    abort_while_blocked(&client);
+    assert_reset(&server);
     // The connection serves on.
     let client = session.open().expect("another stream");
     let server = service.accept(&client);

@@ -1,7 +1,8 @@
 //! Connections over the kernel's tcp and mptcp.
 
 use crate::support::{
-    Loopback, MonotonicClock, PATIENCE, connect, listen, loopback, pair, to, transfer, wait_for,
+    Loopback, MonotonicClock, PATIENCE, abort_while_blocked, assert_reset, connect, listen, loopback, pair,
+    to, transfer,
 };
 use crate::tests;
 use pathbench_host::sysctl;
@@ -118,33 +119,9 @@ fn timeouts_leave_the_connection_usable() {
 fn abort_unblocks_other_threads_and_resets_the_peer() {
     for transport in BOTH {
         let (client, server) = pair(transport, transport, loopback(1));
-        thread::scope(|scope| {
-            let receiving = scope.spawn(|| client.receive(&mut [0; 16], None));
-            let sending = scope.spawn(|| {
-                let block = vec![0; 1 << 20];
-                loop {
-                    if let Err(error) = client.send(&block, None) {
-                        return error;
-                    }
-                }
-            });
-            thread::sleep(Duration::from_millis(300));
-            assert!(!receiving.is_finished() && !sending.is_finished(), "both should be blocked");
-            client.abort();
-            let received = receiving.join().expect("no panic");
-            assert!(matches!(received, Err(ReceiveError::Aborted { .. })), "{received:?}");
-            let sent = sending.join().expect("no panic");
-            assert!(matches!(sent, SendError::Aborted { .. }), "{sent}");
-        });
-        let later = client.receive(&mut [0; 16], None);
-        assert!(matches!(later, Err(ReceiveError::Aborted { .. })), "{later:?}");
+        abort_while_blocked(&client);
         drop(client);
-        let mut buffer = vec![0; 1 << 20];
-        let end = wait_for("a reset", || match server.receive(&mut buffer, Some(PATIENCE)) {
-            Ok(1..) => None,
-            other => Some(other),
-        });
-        assert!(matches!(end, Err(ReceiveError::Reset { .. })), "{transport}: {end:?}");
+        assert_reset(&server);
     }
 }
 

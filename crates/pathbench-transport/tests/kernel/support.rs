@@ -6,7 +6,9 @@ use pathbench_host::namespace::NetNamespace;
 use pathbench_host::netlink::{IpNetwork, RouteSocket};
 use pathbench_record::time::{Clock, Timestamp};
 use pathbench_record::transport::Transport;
-use pathbench_transport::{ConnectError, ConnectOptions, Connection, Listener, Session, SocketOptions};
+use pathbench_transport::{
+    ConnectError, ConnectOptions, Connection, Listener, ReceiveError, SendError, Session, SocketOptions,
+};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::thread;
@@ -136,4 +138,39 @@ pub(crate) fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T 
         thread::sleep(Duration::from_millis(5));
     }
     panic!("{what} did not happen within 10 s");
+}
+
+/// Aborts a connection that one thread receives from and another sends on, neither of them getting anywhere: both
+/// must come back, and so must later calls.
+pub(crate) fn abort_while_blocked(client: &Connection) {
+    thread::scope(|scope| {
+        let receiving = scope.spawn(|| client.receive(&mut [0; 16], None));
+        let sending = scope.spawn(|| {
+            let block = vec![0; 1 << 20];
+            loop {
+                if let Err(error) = client.send(&block, None) {
+                    return error;
+                }
+            }
+        });
+        thread::sleep(Duration::from_millis(300));
+        assert!(!receiving.is_finished() && !sending.is_finished(), "both should be blocked");
+        client.abort();
+        let received = receiving.join().expect("no panic");
+        assert!(matches!(received, Err(ReceiveError::Aborted { .. })), "{received:?}");
+        let sent = sending.join().expect("no panic");
+        assert!(matches!(sent, SendError::Aborted { .. }), "{sent}");
+    });
+    let later = client.receive(&mut [0; 16], None);
+    assert!(matches!(later, Err(ReceiveError::Aborted { .. })), "{later:?}");
+}
+
+/// Receives what is still under way, and then a reset.
+pub(crate) fn assert_reset(server: &Connection) {
+    let mut buffer = vec![0; 1 << 20];
+    let end = wait_for("a reset", || match server.receive(&mut buffer, Some(PATIENCE)) {
+        Ok(1..) => None,
+        other => Some(other),
+    });
+    assert!(matches!(end, Err(ReceiveError::Reset { .. })), "{}: {end:?}", server.transport());
 }
