@@ -35,14 +35,7 @@ fn measure_link(environment: &Environment, link: &Link) -> Result<RunLink, Envir
     } else {
         Family::Ipv6
     };
-    let mut run_link = RunLink {
-        name: link.name.clone(),
-        measured: LinkMeasurement::default(),
-        within_tolerance: false,
-        deviations: Vec::new(),
-        forward_bytes: None,
-        backward_bytes: None,
-    };
+    let mut run_link = RunLink { name: link.name.clone(), ..RunLink::default() };
     let (Some(near), Some(far)) = (link.ends[0].address(family), link.ends[1].address(family)) else {
         run_link
             .deviations
@@ -111,6 +104,7 @@ fn measurement(calibration: &LinkCalibration) -> LinkMeasurement {
         min_rtt_ms: milliseconds(calibration.min_rtt),
         forward_mtu_bytes: calibration.forward_mtu_bytes,
         backward_mtu_bytes: calibration.backward_mtu_bytes,
+        ..LinkMeasurement::default()
     }
 }
 
@@ -204,6 +198,7 @@ mod tests {
             min_rtt_ms: 0.1,
             forward_mtu_bytes: 1400,
             backward_mtu_bytes: 1400,
+            ..LinkMeasurement::default()
         }
     }
 

@@ -30,6 +30,7 @@ fn measured(link: &str) -> RunLink {
         deviations: Vec::new(),
         forward_bytes: Some(1),
         backward_bytes: Some(1),
+        ..RunLink::default()
     }
 }
 

@@ -3,9 +3,15 @@
 //! Every unit stands in its field's name. Fields that a run has no value for are absent, never zero.
 
 mod application;
+mod emulation;
+mod mobility;
 mod server;
 
 pub use application::{DelayRecord, PingRecord};
+pub use emulation::{EmulatedDirection, EmulationRecord, LatenessRecord, LinkSample, OneWayDelay};
+pub use mobility::{
+    HandoverReason, HandoverRecord, HandoverSummary, MobilitySummary, ProbeLine, ProbeRecord,
+};
 pub use server::{AddressFamily, Reachability, ServerRecord, UnreachableBecause};
 
 use crate::event::Direction;
@@ -167,10 +173,22 @@ pub struct LinkMeasurement {
     pub forward_mtu_bytes: u32,
     /// Largest IP packet that came through, second end → first end.
     pub backward_mtu_bytes: u32,
+    /// One-way delays, first end → second end (emulated links).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forward_delay: Option<OneWayDelay>,
+    /// One-way delays, second end → first end (emulated links).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backward_delay: Option<OneWayDelay>,
+    /// Part of the packets that did not arrive, 0 to 1, first end → second end (emulated links).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forward_loss: Option<f64>,
+    /// Part of the packets that did not arrive, 0 to 1, second end → first end (emulated links).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backward_loss: Option<f64>,
 }
 
 /// A link as measured before one run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
 pub struct RunLink {
     /// The link's name.
     pub name: String,
@@ -187,6 +205,9 @@ pub struct RunLink {
     /// Bytes that the link's bottlenecks let through during the run (frames), second end → first end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backward_bytes: Option<u64>,
+    /// What the data plane did, where the link was emulated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub emulation: Option<EmulationRecord>,
 }
 
 /// One run: one transport × one pattern × one repetition.
@@ -272,6 +293,12 @@ pub struct RunRecord {
     /// Links as measured before the run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub links: Vec<RunLink>,
+    /// The handover from the first path to the second, where there was one (mptcp, mpquic; a spare path came into use).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handover: Option<HandoverRecord>,
+    /// Probes of each interface (`pathbench roam`).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub probes: Vec<ProbeRecord>,
     /// Parameters as asked and as in force.
     pub parameters: Parameters,
     /// MIB counters that changed during the run, after − before: side → name (`MPTcpExt.MPJoinSynTx`) → difference.
@@ -416,6 +443,9 @@ pub struct Summary {
     /// Expectations of the scenario and whether they held.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub expectations: Vec<Expectation>,
+    /// Mobility metrics, one per variant, where there were handovers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mobility: Vec<MobilitySummary>,
     /// Notes on the whole, in words.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,

@@ -50,6 +50,12 @@ pub struct PathFigures {
     pub backup: Option<bool>,
     /// Payload bytes sent, retransmissions included (`tcpi_bytes_sent`; QUIC: UDP payload sent).
     pub bytes_sent: u64,
+    /// Packets sent, acknowledgements included (`tcpi_segs_out`; QUIC: datagrams). Absent where nobody counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub packets_sent: Option<u64>,
+    /// Packets received, acknowledgements included (`tcpi_segs_in`; QUIC: datagrams). Absent where nobody counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub packets_received: Option<u64>,
     /// Payload bytes acknowledged (`tcpi_bytes_acked`; QUIC: sizes of acknowledged packets).
     pub bytes_acked: u64,
     /// Payload bytes received in order on this path (`tcpi_bytes_received`; QUIC: UDP payload received, whatever
@@ -115,6 +121,8 @@ impl PathFigures {
             state: PathState::Opening,
             backup: None,
             bytes_sent: 0,
+            packets_sent: None,
+            packets_received: None,
             bytes_acked: 0,
             bytes_received: 0,
             retransmitted_bytes: 0,

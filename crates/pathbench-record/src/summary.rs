@@ -108,5 +108,6 @@ fn median_measurement(measured: &[&LinkMeasurement]) -> Option<LinkMeasurement> 
         min_rtt_ms: of(|one| Some(one.min_rtt_ms))?,
         forward_mtu_bytes: of(|one| Some(f64::from(one.forward_mtu_bytes)))?.round() as u32,
         backward_mtu_bytes: of(|one| Some(f64::from(one.backward_mtu_bytes)))?.round() as u32,
+        ..LinkMeasurement::default()
     })
 }

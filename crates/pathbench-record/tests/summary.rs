@@ -77,6 +77,7 @@ fn links_get_the_medians_of_the_runs_of_their_variant() {
         min_rtt_ms: rtt / 2.0,
         forward_mtu_bytes: 1500,
         backward_mtu_bytes: 1400,
+        ..LinkMeasurement::default()
     };
     let run_over = |rate, rtt, variant: &str| {
         let mut run = run("mptcp", 1.0, None, 0.5);
@@ -88,6 +89,7 @@ fn links_get_the_medians_of_the_runs_of_their_variant() {
             deviations: Vec::new(),
             forward_bytes: None,
             backward_bytes: None,
+            ..RunLink::default()
         }];
         run
     };

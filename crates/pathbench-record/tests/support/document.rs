@@ -28,6 +28,7 @@ fn measurement() -> LinkMeasurement {
         min_rtt_ms: 0.044,
         forward_mtu_bytes: 1500,
         backward_mtu_bytes: 1500,
+        ..LinkMeasurement::default()
     }
 }
 
@@ -94,6 +95,7 @@ fn ping() -> PingRecord {
     }
 }
 
+#[allow(clippy::too_many_lines, reason = "one value, field by field")]
 fn run() -> RunRecord {
     RunRecord {
         id: "01-mptcp-r1".to_owned(),
@@ -157,6 +159,7 @@ fn run() -> RunRecord {
             deviations: vec!["890 Mbit/s forward, 1000 asked, 5 % allowed".to_owned()],
             forward_bytes: Some(370_120_992),
             backward_bytes: Some(6_201_400),
+            ..RunLink::default()
         }],
         parameters: Parameters {
             asked: object(&[("direction", json!("upload")), ("streams", json!(1))]),
@@ -164,6 +167,7 @@ fn run() -> RunRecord {
         },
         counters: [(Side::Client, map(&[("MPTcpExt.MPJoinSynTx", 1)]))].into(),
         notes: vec!["the kernel did not open the subflow on `wlan` again".to_owned()],
+        ..RunRecord::default()
     }
 }
 
@@ -229,6 +233,7 @@ pub(crate) fn document() -> ResultDocument {
                 held: true,
             }],
             notes: vec!["after `up wlan` the kernel does not re-create a closed subflow".to_owned()],
+            ..Summary::default()
         },
     }
 }

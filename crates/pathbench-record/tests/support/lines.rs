@@ -23,6 +23,8 @@ fn sample(t_ms: f64, path: &str, host: u8, bytes_received: u64) -> Sample {
             state: PathState::Open,
             backup: Some(false),
             bytes_sent: 0,
+            packets_sent: Some(5_000),
+            packets_received: Some(2_500),
             bytes_acked: 1,
             bytes_received,
             retransmitted_bytes: 0,

@@ -79,6 +79,7 @@ fn measurement(rate_bps: u64) -> LinkMeasurement {
         min_rtt_ms: 2.03,
         forward_mtu_bytes: 1500,
         backward_mtu_bytes: 1500,
+        ..LinkMeasurement::default()
     }
 }
 
@@ -202,6 +203,7 @@ pub(crate) fn finish_run(set: &mut ResultSet, mut run: RunRecord) {
             deviations: Vec::new(),
             forward_bytes: Some(run.delivered_bytes),
             backward_bytes: Some(run.delivered_bytes / 60),
+            ..RunLink::default()
         })
         .collect();
     set.document.runs.push(run);

@@ -94,6 +94,8 @@ fn figures(
         state: known.state,
         backup: core.is_multipath().then_some(known.backup),
         bytes_sent: stats.udp_tx.bytes,
+        packets_sent: Some(stats.udp_tx.datagrams),
+        packets_received: Some(stats.udp_rx.datagrams),
         bytes_acked: seen.acked_bytes,
         bytes_received: stats.udp_rx.bytes,
         retransmitted_bytes: seen.lost_bytes,

@@ -1,0 +1,250 @@
+//! The parameters of a pipe: what one direction of a link does to packets.
+
+use crate::schedule::{DelaySchedule, LossSchedule, OpportunitySchedule, RateSchedule, TrainSchedule};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Bytes that an Ethernet frame has beside its IP packet, as the kernel's queueing disciplines count: the header,
+/// neither preamble nor checksum.
+pub const ETHERNET_OVERHEAD_BYTES: u32 = 14;
+
+/// One direction of a link. The order of the fields is the order in which a packet meets them; what is decided by
+/// chance is decided by the seed and the packet's number alone, so that time has no part in it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PipeModel {
+    /// Largest IP packet let in; larger ones vanish without a word. `None`: any.
+    pub mtu_bytes: Option<u32>,
+    /// Probability that a packet is delivered twice, 0 to 1.
+    pub duplicate: f64,
+    /// Probability that one bit of a packet is turned over, 0 to 1.
+    pub corrupt: f64,
+    /// The queue in front of the bottleneck. Nothing queues where the rate is unlimited.
+    pub queue: QueueModel,
+    /// How fast packets are taken from the queue.
+    pub rate: RateModel,
+    /// What a packet counts beside its IP bytes, for rate and queue.
+    pub overhead_bytes: u32,
+    /// Sending again by the radio's own means; `None`: what is lost is lost.
+    pub radio: Option<RadioModel>,
+    /// What is lost on the way. It has used the link's rate by then.
+    pub loss: LossModel,
+    /// From the bottleneck to the far end.
+    pub delay: DelayModel,
+}
+
+impl Default for PipeModel {
+    /// A wire that does nothing to packets.
+    fn default() -> Self {
+        Self {
+            mtu_bytes: None,
+            duplicate: 0.0,
+            corrupt: 0.0,
+            queue: QueueModel::default(),
+            rate: RateModel::Unlimited,
+            overhead_bytes: ETHERNET_OVERHEAD_BYTES,
+            radio: None,
+            loss: LossModel::default(),
+            delay: DelayModel::default(),
+        }
+    }
+}
+
+/// How fast packets are sent. A schedule begins when the pipe does, and again when it is put in force by a change.
+#[derive(Debug, Clone, PartialEq)]
+pub enum RateModel {
+    /// At once.
+    Unlimited,
+    /// Bits per second, at least 1.
+    Constant(u64),
+    /// Bits per second that change with time: steps of a scenario, or a `second,bytes_per_second` trace.
+    Steps(Arc<RateSchedule>),
+    /// Mahimahi's delivery opportunities.
+    Opportunities(Arc<OpportunitySchedule>),
+    /// `CellReplay`'s packet trains, which carry a base delay as well.
+    Trains(Arc<TrainSchedule>),
+}
+
+/// The queue in front of the bottleneck.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct QueueModel {
+    /// What fits.
+    pub limit: QueueLimit,
+    /// What is done before it overflows.
+    pub discipline: QueueDiscipline,
+    /// Whether the discipline marks packets of ECN-capable transports (RFC 3168) instead of dropping them.
+    pub ecn: bool,
+}
+
+impl Default for QueueModel {
+    fn default() -> Self {
+        Self { limit: QueueLimit::Packets(1_000), discipline: QueueDiscipline::DropTail, ecn: false }
+    }
+}
+
+/// What a queue holds; the packet in transmission is not in the queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum QueueLimit {
+    /// Packets.
+    Packets(u32),
+    /// Bytes, overhead included.
+    Bytes(u64),
+}
+
+/// Which packet is dropped, and when.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum QueueDiscipline {
+    /// The arriving one when the queue is full.
+    DropTail,
+    /// The oldest when the queue is full.
+    DropHead,
+    /// RFC 8289.
+    CoDel {
+        /// Acceptable standing delay (5 ms).
+        target: Duration,
+        /// Sliding window in which the delay must have gone below it once (100 ms).
+        interval: Duration,
+    },
+    /// RFC 8033.
+    Pie {
+        /// Delay aimed at (15 ms).
+        target: Duration,
+        /// From one update of the drop probability to the next (15 ms).
+        update: Duration,
+    },
+}
+
+/// A radio's sending again: each attempt fails by the loss model's word and costs the packet's time on the link and
+/// `pause`; a packet whose attempts are used up is lost. So a fading radio is slow first and loses later.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RadioModel {
+    /// Attempts after the first (7 in 802.11 for short frames).
+    pub retries: u32,
+    /// From a failed attempt to the next one.
+    pub pause: Duration,
+}
+
+/// What is lost.
+#[derive(Debug, Clone, PartialEq)]
+pub enum LossModel {
+    /// Each packet by itself with this probability, 0 to 1.
+    Independent(f64),
+    /// Two states with a loss probability each (Gilbert 1960, Elliott 1963); the state moves with each packet.
+    GilbertElliott(GilbertElliott),
+    /// For `length` in every `period`, each packet with probability `loss`; the first burst begins after one
+    /// period less a length.
+    Bursts {
+        /// From the begin of one burst to that of the next.
+        period: Duration,
+        /// How long one lasts; less than the period.
+        length: Duration,
+        /// Probability within it.
+        loss: f64,
+    },
+    /// Probabilities that change with time, from a trace.
+    Schedule(Arc<LossSchedule>),
+}
+
+impl Default for LossModel {
+    fn default() -> Self {
+        Self::Independent(0.0)
+    }
+}
+
+/// Parameters of the two-state channel; all 0 to 1. It begins in the good state.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct GilbertElliott {
+    /// Probability of going from good to bad, per packet.
+    pub to_bad: f64,
+    /// Probability of going from bad to good, per packet.
+    pub to_good: f64,
+    /// Loss in the good state.
+    pub loss_good: f64,
+    /// Loss in the bad state.
+    pub loss_bad: f64,
+}
+
+/// From the bottleneck to the far end.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct DelayModel {
+    /// What every packet needs.
+    pub base: BaseDelay,
+    /// What differs from packet to packet.
+    pub jitter: Option<JitterModel>,
+}
+
+/// The delay that all packets have in common.
+#[derive(Debug, Clone, PartialEq)]
+pub enum BaseDelay {
+    /// Always the same.
+    Constant(Duration),
+    /// Changes with time, from a trace.
+    Schedule(Arc<DelaySchedule>),
+}
+
+impl Default for BaseDelay {
+    fn default() -> Self {
+        Self::Constant(Duration::ZERO)
+    }
+}
+
+/// A random part of the delay.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct JitterModel {
+    /// Its shape.
+    pub distribution: Distribution,
+    /// Its size: half width of the uniform, standard deviation of the normal, mean of the exponential, scale of the
+    /// Pareto distribution.
+    pub size: Duration,
+    /// Whether a packet may overtake another. Otherwise none leaves before those that came before it.
+    pub reorder: bool,
+}
+
+/// Shapes of jitter. Uniform and normal lie around the base delay (never below zero in all), exponential and Pareto on
+/// top of it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Distribution {
+    /// `[-size, size]`, all alike.
+    Uniform,
+    /// Standard deviation `size`.
+    Normal,
+    /// Mean `size`.
+    Exponential,
+    /// Exceeds `x` with probability `(size / (size + x))^shape` (Lomax); `shape` > 1.
+    Pareto {
+        /// Tail index: the smaller, the heavier.
+        shape: f64,
+    },
+}
+
+/// New values of some of a pipe's parameters; what is `None` stays. Nothing that is queued or under way is lost by it.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct ModelChange {
+    /// See [`PipeModel::mtu_bytes`]; `Some(None)` takes it away.
+    pub mtu_bytes: Option<Option<u32>>,
+    /// See [`PipeModel::duplicate`].
+    pub duplicate: Option<f64>,
+    /// See [`PipeModel::corrupt`].
+    pub corrupt: Option<f64>,
+    /// See [`PipeModel::queue`].
+    pub queue: Option<QueueModel>,
+    /// See [`PipeModel::rate`].
+    pub rate: Option<RateModel>,
+    /// See [`PipeModel::radio`].
+    pub radio: Option<Option<RadioModel>>,
+    /// See [`PipeModel::loss`].
+    pub loss: Option<LossModel>,
+    /// See [`PipeModel::delay`].
+    pub delay: Option<DelayModel>,
+}
+
+/// How a pipe carries packets at present, apart from its model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Condition {
+    /// As the model says.
+    #[default]
+    Carrying,
+    /// Nothing is sent; packets wait in the queue until it overflows, and go on afterwards.
+    Outage,
+    /// Whatever is put in vanishes; what was in already still arrives.
+    Blackhole,
+}
