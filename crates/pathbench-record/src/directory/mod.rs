@@ -21,6 +21,10 @@ const EVENTS: &str = "events.jsonl";
 const DELIVERIES: &str = "delivery.jsonl";
 /// Only in results with patterns that send messages.
 const MESSAGES: &str = "messages.jsonl";
+/// Only in results with emulated links.
+const LINKS: &str = "links.jsonl";
+/// Only in results of a walk (`pathbench roam`).
+const PROBES: &str = "probes.jsonl";
 
 /// `pathbench-results/<scenario>-<YYYYmmdd-HHMMSS>` for a scenario's name and an RFC 3339 start (UTC).
 ///

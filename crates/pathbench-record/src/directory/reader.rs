@@ -1,7 +1,7 @@
 //! Reading a result of this version or an older one, finished or not.
 
-use super::{DELIVERIES, DOCUMENT, EVENTS, MESSAGES, PARTIAL, SAMPLES};
-use crate::document::{ResultDocument, SCHEMA};
+use super::{DELIVERIES, DOCUMENT, EVENTS, LINKS, MESSAGES, PARTIAL, PROBES, SAMPLES};
+use crate::document::{LinkSample, ProbeLine, ResultDocument, RunRecord, SCHEMA};
 use crate::event::{DeliveryLine, Event};
 use crate::message::MessageLine;
 use crate::sample::Sample;
@@ -193,9 +193,35 @@ impl ResultDirectory {
     ///
     /// As [`Self::samples`].
     pub fn messages(&self) -> Result<Records<MessageLine>, ReadError> {
-        let file = self.dir.join(MESSAGES);
-        if !file.exists() && self.document.runs.iter().all(|run| run.delay_ms.is_none() && run.ping.is_none())
-        {
+        self.expected_if(MESSAGES, |run| run.delay_ms.is_some() || run.ping.is_some())
+    }
+
+    /// All of `links.jsonl`; none, and no warning, when no link of the result was emulated.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::samples`].
+    pub fn links(&self) -> Result<Records<LinkSample>, ReadError> {
+        self.expected_if(LINKS, |run| run.links.iter().any(|link| link.emulation.is_some()))
+    }
+
+    /// All of `probes.jsonl`; none, and no warning, when no run of the result was probed.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::samples`].
+    pub fn probes(&self) -> Result<Records<ProbeLine>, ReadError> {
+        self.expected_if(PROBES, |run| !run.probes.is_empty())
+    }
+
+    /// The lines of a file that is made with its first line; it is missed only where a run should have some.
+    fn expected_if<T: DeserializeOwned>(
+        &self,
+        name: &str,
+        has_some: fn(&RunRecord) -> bool,
+    ) -> Result<Records<T>, ReadError> {
+        let file = self.dir.join(name);
+        if !file.exists() && !self.document.runs.iter().any(has_some) {
             return Ok(Records { items: Vec::new(), warning: None });
         }
         records(&file)

@@ -1,7 +1,7 @@
 //! Writing a result, run by run, so that a crash loses nothing that was finished.
 
-use super::{DELIVERIES, DOCUMENT, EVENTS, MESSAGES, PARTIAL, SAMPLES};
-use crate::document::ResultDocument;
+use super::{DELIVERIES, DOCUMENT, EVENTS, LINKS, MESSAGES, PARTIAL, PROBES, SAMPLES};
+use crate::document::{LinkSample, ProbeLine, ResultDocument};
 use crate::event::{DeliveryLine, Event};
 use crate::message::MessageLine;
 use crate::sample::Sample;
@@ -73,8 +73,10 @@ pub struct ResultWriter {
     samples: Lines,
     events: Lines,
     deliveries: Lines,
-    /// Made with its first line.
+    // The rest is made with its first line.
     messages: Option<Lines>,
+    links: Option<Lines>,
+    probes: Option<Lines>,
 }
 
 impl ResultWriter {
@@ -101,6 +103,8 @@ impl ResultWriter {
             events: Lines::create(dir, EVENTS)?,
             deliveries: Lines::create(dir, DELIVERIES)?,
             messages: None,
+            links: None,
+            probes: None,
         })
     }
 
@@ -155,18 +159,25 @@ impl ResultWriter {
     ///
     /// When the file cannot be written.
     pub fn append_messages(&mut self, messages: &[MessageLine]) -> Result<(), WriteError> {
-        if messages.is_empty() {
-            return Ok(());
-        }
-        let lines = match &mut self.messages {
-            Some(lines) => lines,
-            none => {
-                let path = self.dir.join(MESSAGES);
-                let lines = Lines::open(&path).map_err(|source| WriteError::Io { path, source })?;
-                none.insert(lines)
-            }
-        };
-        lines.append(messages)
+        append_if_any(&mut self.messages, &self.dir, MESSAGES, messages)
+    }
+
+    /// Appends what became of the emulated links of one run, if it has any, to `links.jsonl`.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be written.
+    pub fn append_links(&mut self, links: &[LinkSample]) -> Result<(), WriteError> {
+        append_if_any(&mut self.links, &self.dir, LINKS, links)
+    }
+
+    /// Appends probes, if there are any, to `probes.jsonl`.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be written.
+    pub fn append_probes(&mut self, probes: &[ProbeLine]) -> Result<(), WriteError> {
+        append_if_any(&mut self.probes, &self.dir, PROBES, probes)
     }
 
     /// Writes `document` as that of the runs so far (`run.partial.json`): what a report reads when this process
@@ -185,7 +196,8 @@ impl ResultWriter {
     ///
     /// When a file cannot be written.
     pub fn finish(self, document: &ResultDocument) -> Result<PathBuf, WriteError> {
-        for lines in [&self.samples, &self.events, &self.deliveries].into_iter().chain(&self.messages) {
+        let optional = [&self.messages, &self.links, &self.probes].into_iter().flatten();
+        for lines in [&self.samples, &self.events, &self.deliveries].into_iter().chain(optional) {
             lines.file.sync_all().map_err(|source| WriteError::Io { path: lines.path.clone(), source })?;
         }
         let path = replace(&self.dir, DOCUMENT, document)?;
@@ -197,6 +209,27 @@ impl ResultWriter {
             _ => Ok(path),
         }
     }
+}
+
+/// Appends to a file that is made with its first line.
+fn append_if_any<T: Serialize>(
+    lines: &mut Option<Lines>,
+    dir: &Path,
+    name: &str,
+    records: &[T],
+) -> Result<(), WriteError> {
+    if records.is_empty() {
+        return Ok(());
+    }
+    let lines = match lines {
+        Some(lines) => lines,
+        none => {
+            let path = dir.join(name);
+            let made = Lines::open(&path).map_err(|source| WriteError::Io { path, source })?;
+            none.insert(made)
+        }
+    };
+    lines.append(records)
 }
 
 /// Writes a document under a temporary name, makes it durable, and puts it in place.
