@@ -14,6 +14,7 @@ pub mod content;
 pub mod iperf;
 pub mod messages;
 pub mod pattern;
+pub mod probe;
 pub mod protocol;
 pub mod record;
 mod request;

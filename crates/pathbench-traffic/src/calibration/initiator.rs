@@ -111,6 +111,8 @@ pub fn calibrate(plan: &CalibrationPlan, clock: &dyn Clock) -> Result<LinkCalibr
         min_rtt: rtt.min,
         forward_mtu_bytes,
         backward_mtu_bytes,
+        forward_probes: None,
+        backward_probes: None,
     })
 }
 

@@ -45,6 +45,15 @@ pub struct CalibrationPlan {
     pub train: Duration,
     /// Number of echoes.
     pub echoes: u32,
+    /// Most small packets that are sent each way, one way only, to measure delay and loss; 0: none. They take at most
+    /// a tenth of the direction's rate and 0.3 s, so at low rates fewer are sent.
+    pub probes: u32,
+    /// The rate that probes may take a tenth of where a direction's own rate is not given (wire bits per second);
+    /// `None`: not limited.
+    pub probed_bps: Option<u64>,
+    /// The link loses packets behind its bottleneck, which have used its rate. Then gaps in a train count as far as
+    /// they took time, and the trains are gentler, so that the queue in front of the bottleneck hardly loses any.
+    pub lossy: bool,
 }
 
 impl CalibrationPlan {
@@ -60,6 +69,9 @@ impl CalibrationPlan {
             bucket_bytes: 256 * 1024,
             train: Duration::from_millis(120),
             echoes: 20,
+            probes: 0,
+            probed_bps: None,
+            lossy: false,
         }
     }
 }
@@ -80,6 +92,43 @@ pub struct LinkCalibration {
     pub forward_mtu_bytes: u32,
     /// The same, far to near end.
     pub backward_mtu_bytes: u32,
+    /// What probes from the near to the far end met; `None` when none were asked for.
+    pub forward_probes: Option<ProbedDirection>,
+    /// What probes from the far to the near end met.
+    pub backward_probes: Option<ProbedDirection>,
+}
+
+/// What probes met in one direction of an idle link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
+pub struct ProbedDirection {
+    /// Packets sent.
+    pub sent: u32,
+    /// Packets of them that arrived, duplicates not counted. One whose checksum was wrong has not arrived.
+    pub received: u32,
+    /// Their delays; `None` when none arrived.
+    pub delays: Option<OneWayDelays>,
+}
+
+/// One-way delays, from before the sender's system call to the receiving host's kernel. Both ends must read the same
+/// clock, as the hosts of a lab do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
+pub struct OneWayDelays {
+    /// Smallest.
+    pub min: Duration,
+    /// Median.
+    pub p50: Duration,
+    /// 95th percentile.
+    pub p95: Duration,
+    /// Largest.
+    pub max: Duration,
+}
+
+impl ProbedDirection {
+    /// Part of the packets that did not arrive; `None` when none were sent.
+    #[must_use]
+    pub fn loss(&self) -> Option<f64> {
+        (self.sent > 0).then(|| 1.0 - f64::from(self.received) / f64::from(self.sent))
+    }
 }
 
 /// IP and UDP headers of a datagram to or from `address`.
