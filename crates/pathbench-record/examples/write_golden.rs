@@ -1,5 +1,6 @@
 //! Writes the golden result of the current schema into an empty directory: how `tests/golden/v1` was made, later
-//! `tests/golden/v1-messages` with all that was added to it, and how that of a next schema version is to be.
+//! `tests/golden/v1-messages` and `tests/golden/v1-emulated` with all that was added to it, and how that of a next
+//! schema version is to be.
 
 #[path = "../tests/support/document.rs"]
 mod document;
@@ -15,6 +16,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut writer = ResultWriter::create(&dir)?;
     writer.append_run(&lines::samples(), &lines::events(), &lines::deliveries())?;
     writer.append_messages(&lines::messages())?;
+    writer.append_links(&lines::link_samples())?;
+    writer.append_probes(&lines::probe_lines())?;
     writer.finish(&document::document())?;
     Ok(())
 }

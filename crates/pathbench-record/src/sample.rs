@@ -56,6 +56,13 @@ pub struct PathFigures {
     /// Packets received, acknowledgements included (`tcpi_segs_in`; QUIC: datagrams). Absent where nobody counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packets_received: Option<u64>,
+    /// STREAM frames sent (RFC 9000, section 19.8): what tells data from heartbeats and path validation, whose
+    /// packets count as payload, too. Absent for tcp and mptcp, whose payload is nothing but data.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stream_frames_sent: Option<u64>,
+    /// STREAM frames received. Absent for tcp and mptcp.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stream_frames_received: Option<u64>,
     /// Payload bytes acknowledged (`tcpi_bytes_acked`; QUIC: sizes of acknowledged packets).
     pub bytes_acked: u64,
     /// Payload bytes received in order on this path (`tcpi_bytes_received`; QUIC: UDP payload received, whatever
@@ -123,6 +130,8 @@ impl PathFigures {
             bytes_sent: 0,
             packets_sent: None,
             packets_received: None,
+            stream_frames_sent: None,
+            stream_frames_received: None,
             bytes_acked: 0,
             bytes_received: 0,
             retransmitted_bytes: 0,

@@ -6,6 +6,7 @@ mod example;
 #[path = "support/lines.rs"]
 mod lines;
 
+use example::emulated;
 use pathbench_record::directory::{CreateError, OpenError, ReadError, ResultDirectory, ResultWriter};
 use pathbench_record::document::ResultDocument;
 use serde_json::Value;
@@ -15,8 +16,20 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Fields whose keys are data (path names, matrix keys, figure names), not part of the schema.
-const MAPS: [&str; 9] =
-    ["overrides", "variant", "counters", "shares", "asked", "in_force", "figures", "detail", "client"];
+const MAPS: [&str; 12] = [
+    "overrides",
+    "variant",
+    "counters",
+    "shares",
+    "asked",
+    "in_force",
+    "figures",
+    "detail",
+    "client",
+    "dropped_packets",
+    "reasons",
+    "max_delay_ratios",
+];
 
 fn golden() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/v1")
@@ -28,6 +41,10 @@ fn write_example(dir: &Path) -> Result<PathBuf, Box<dyn Error>> {
     let messages = lines::messages();
     writer.append_messages(&messages[..1])?;
     writer.append_messages(&messages[1..])?;
+    writer.append_links(&lines::link_samples())?;
+    let probes = lines::probe_lines();
+    writer.append_probes(&probes[..2])?;
+    writer.append_probes(&probes[2..])?;
     Ok(writer.finish(&example::document())?)
 }
 
@@ -48,31 +65,62 @@ fn what_is_written_can_be_read() {
         assert_eq!((deliveries.items, deliveries.warning), (lines::deliveries(), None));
         let messages = result.messages().unwrap();
         assert_eq!((messages.items, messages.warning), (lines::messages(), None));
+        let (links, probes) = (result.links().unwrap(), result.probes().unwrap());
+        assert_eq!((links.items, links.warning), (lines::link_samples(), None));
+        assert_eq!((probes.items, probes.warning), (lines::probe_lines(), None));
     }
     let mut names: Vec<_> = fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     names.sort();
-    assert_eq!(names, ["delivery.jsonl", "events.jsonl", "messages.jsonl", "run.json", "samples.jsonl"]);
+    assert_eq!(
+        names,
+        [
+            "delivery.jsonl",
+            "events.jsonl",
+            "links.jsonl",
+            "messages.jsonl",
+            "probes.jsonl",
+            "run.json",
+            "samples.jsonl"
+        ]
+    );
 }
 
 #[test]
-fn a_result_without_messages_lacks_nothing() {
+fn a_result_lacks_only_the_files_that_its_runs_speak_of() {
     let parent = tempfile::tempdir().unwrap();
     let dir = parent.path().join("result");
     let mut writer = ResultWriter::create(&dir).unwrap();
     writer.append_messages(&[]).unwrap();
+    writer.append_links(&[]).unwrap();
+    writer.append_probes(&[]).unwrap();
     let mut document = example::document();
-    (document.runs[0].delay_ms, document.runs[0].ping) = (None, None);
+    let run = &mut document.runs[0];
+    (run.delay_ms, run.ping, run.probes) = (None, None, Vec::new());
+    run.links[0].emulation = None;
     writer.finish(&document).unwrap();
-    assert!(!dir.join("messages.jsonl").exists());
-    let messages = ResultDirectory::open(&dir).unwrap().messages().unwrap();
+    let result = ResultDirectory::open(&dir).unwrap();
+    let (messages, links, probes) =
+        (result.messages().unwrap(), result.links().unwrap(), result.probes().unwrap());
     assert_eq!((messages.items.len(), messages.warning), (0, None));
+    assert_eq!((links.items.len(), links.warning), (0, None));
+    assert_eq!((probes.items.len(), probes.warning), (0, None));
 
-    // Where a run has delays, their messages are missed.
+    // Where a run has delays, emulated links or probes, the lines are missed.
     let dir = parent.path().join("lost");
     write_example(&dir).unwrap();
-    fs::remove_file(dir.join("messages.jsonl")).unwrap();
-    let messages = ResultDirectory::open(&dir).unwrap().messages().unwrap();
-    assert!(messages.warning.unwrap().ends_with("messages.jsonl is missing"));
+    for name in ["messages.jsonl", "links.jsonl", "probes.jsonl"] {
+        assert!(!parent.path().join("result").join(name).exists(), "{name}");
+        fs::remove_file(dir.join(name)).unwrap();
+    }
+    let result = ResultDirectory::open(&dir).unwrap();
+    let warnings = [
+        result.messages().unwrap().warning.unwrap(),
+        result.links().unwrap().warning.unwrap(),
+        result.probes().unwrap().warning.unwrap(),
+    ];
+    assert!(warnings[0].ends_with("messages.jsonl is missing"), "{warnings:?}");
+    assert!(warnings[1].ends_with("links.jsonl is missing"), "{warnings:?}");
+    assert!(warnings[2].ends_with("probes.jsonl is missing"), "{warnings:?}");
 }
 
 #[test]
@@ -241,6 +289,8 @@ fn every_field_is_documented() {
         ("`events.jsonl`", serde_json::to_value(lines::events()).unwrap()),
         ("`delivery.jsonl`", serde_json::to_value(lines::deliveries()).unwrap()),
         ("`messages.jsonl`", serde_json::to_value(lines::messages()).unwrap()),
+        ("`links.jsonl`", serde_json::to_value(lines::link_samples()).unwrap()),
+        ("`probes.jsonl`", serde_json::to_value(lines::probe_lines()).unwrap()),
     ];
     for (file, value) in example {
         let mut found = BTreeSet::new();
@@ -266,6 +316,24 @@ fn what_was_added_to_the_first_schema_stays_readable() {
     assert_eq!(result.messages().unwrap().items, lines::messages());
     let figures = &result.samples().unwrap().items[0].figures;
     assert_eq!((figures.path_id, figures.lost_bytes, figures.black_holes), (Some(1), Some(1_200), Some(1)));
+}
+
+#[test]
+fn emulated_links_and_handovers_stay_readable() {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/v1-emulated");
+    let result = ResultDirectory::open(&dir).unwrap();
+    let text = fs::read_to_string(dir.join("run.json")).unwrap();
+    let stored: Value = serde_json::from_str(&text).unwrap();
+    assert_within(&stored, &serde_json::to_value(result.document()).unwrap(), "run.json");
+    let run = &result.document().runs[0];
+    assert_eq!(run.handover, Some(emulated::handover()));
+    assert_eq!(run.links[0].emulation, Some(emulated::emulation()));
+    assert_eq!(
+        (&run.probes, &result.document().summary.mobility[0]),
+        (&emulated::probes(), &emulated::mobility())
+    );
+    assert_eq!(result.links().unwrap().items, lines::link_samples());
+    assert_eq!(result.probes().unwrap().items, lines::probe_lines());
 }
 
 /// Asserts that `now` has everything that `stored` has, with the same values; it may have more.

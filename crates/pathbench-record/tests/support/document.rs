@@ -1,5 +1,8 @@
 //! A document in which every field has a value, shared by tests and by the writer of the golden result.
 
+#[path = "emulated.rs"]
+pub(crate) mod emulated;
+
 use pathbench_record::document::{
     AddressFamily, DelayRecord, DirectionRecord, Distribution, Expectation, Group, HostRecord, Impact,
     LinkFigures, LinkMeasurement, LinkRecord, MultipathRecord, Parameters, PathRecord, Phase, PingRecord,
@@ -28,7 +31,10 @@ fn measurement() -> LinkMeasurement {
         min_rtt_ms: 0.044,
         forward_mtu_bytes: 1500,
         backward_mtu_bytes: 1500,
-        ..LinkMeasurement::default()
+        forward_delay: Some(emulated::one_way_delay()),
+        backward_delay: Some(emulated::one_way_delay()),
+        forward_loss: Some(0.01),
+        backward_loss: Some(0.0),
     }
 }
 
@@ -159,15 +165,16 @@ fn run() -> RunRecord {
             deviations: vec!["890 Mbit/s forward, 1000 asked, 5 % allowed".to_owned()],
             forward_bytes: Some(370_120_992),
             backward_bytes: Some(6_201_400),
-            ..RunLink::default()
+            emulation: Some(emulated::emulation()),
         }],
         parameters: Parameters {
             asked: object(&[("direction", json!("upload")), ("streams", json!(1))]),
             in_force: object(&[("client.congestion", json!("cubic"))]),
         },
         counters: [(Side::Client, map(&[("MPTcpExt.MPJoinSynTx", 1)]))].into(),
+        handover: Some(emulated::handover()),
+        probes: emulated::probes(),
         notes: vec!["the kernel did not open the subflow on `wlan` again".to_owned()],
-        ..RunRecord::default()
     }
 }
 
@@ -232,8 +239,8 @@ pub(crate) fn document() -> ResultDocument {
                 found: "231.4 in 01-mptcp-r1".to_owned(),
                 held: true,
             }],
+            mobility: vec![emulated::mobility()],
             notes: vec!["after `up wlan` the kernel does not re-create a closed subflow".to_owned()],
-            ..Summary::default()
         },
     }
 }

@@ -1,5 +1,6 @@
 //! Lines in which every field has a value, shared by tests and by the writer of the golden result.
 
+use pathbench_record::document::{LinkDirection, LinkSample, ProbeLine};
 use pathbench_record::event::{DeliveryLine, Direction, Event, EventSource};
 use pathbench_record::message::MessageLine;
 use pathbench_record::sample::{PathFigures, PathState, Sample, Side};
@@ -25,6 +26,8 @@ fn sample(t_ms: f64, path: &str, host: u8, bytes_received: u64) -> Sample {
             bytes_sent: 0,
             packets_sent: Some(5_000),
             packets_received: Some(2_500),
+            stream_frames_sent: Some(120),
+            stream_frames_received: Some(9_000),
             bytes_acked: 1,
             bytes_received,
             retransmitted_bytes: 0,
@@ -103,4 +106,33 @@ pub(crate) fn messages() -> Vec<MessageLine> {
         late,
     };
     vec![line(0, false), line(1, true)]
+}
+
+pub(crate) fn link_samples() -> Vec<LinkSample> {
+    let sample = |t_ms, direction, queue_packets: u64| LinkSample {
+        run: RUN.to_owned(),
+        t_ms,
+        link: "wlan".to_owned(),
+        direction,
+        queue_bytes: queue_packets * 1_514,
+        queue_packets,
+        offered_bytes: 3_000_000,
+        delivered_bytes: 2_900_000,
+        dropped_packets: 13,
+        rate_bps: Some(20_000_000),
+        loss: Some(0.01),
+        delay_ms: Some(20.0),
+    };
+    vec![sample(100.0, LinkDirection::Forward, 40), sample(100.0, LinkDirection::Backward, 0)]
+}
+
+pub(crate) fn probe_lines() -> Vec<ProbeLine> {
+    let line = |sequence: u32, rtt_ms, error: Option<&str>| ProbeLine {
+        t_ms: f64::from(sequence) * 100.0,
+        path: "wlan".to_owned(),
+        sequence,
+        rtt_ms,
+        error: error.map(str::to_owned),
+    };
+    vec![line(0, Some(20.5), None), line(1, None, None), line(2, None, Some("Network is unreachable"))]
 }

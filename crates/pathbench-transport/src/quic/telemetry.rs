@@ -96,6 +96,8 @@ fn figures(
         bytes_sent: stats.udp_tx.bytes,
         packets_sent: Some(stats.udp_tx.datagrams),
         packets_received: Some(stats.udp_rx.datagrams),
+        stream_frames_sent: Some(stats.frame_tx.stream),
+        stream_frames_received: Some(stats.frame_rx.stream),
         bytes_acked: seen.acked_bytes,
         bytes_received: stats.udp_rx.bytes,
         retransmitted_bytes: seen.lost_bytes,
