@@ -83,6 +83,8 @@ pub(crate) fn path_figures(
         bytes_sent,
         packets_sent: fields.u32(136).map(u64::from), // tcpi_segs_out
         packets_received: fields.u32(140).map(u64::from), // tcpi_segs_in
+        stream_frames_sent: None,
+        stream_frames_received: None,
         bytes_acked: fields.u64(120)?.min(bytes_sent.saturating_sub(bytes_retransmitted)), // tcpi_bytes_acked
         bytes_received: fields.u64(128)?.saturating_sub(u64::from(fin_received)), // tcpi_bytes_received
         retransmitted_bytes: bytes_retransmitted,
