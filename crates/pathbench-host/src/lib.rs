@@ -16,3 +16,4 @@ pub mod netlink;
 pub mod network;
 pub mod qdisc;
 pub mod sysctl;
+pub mod wifi;

@@ -3,22 +3,20 @@
 use crate::netlink::NetlinkError;
 use crate::netlink::attribute::{Attributes, emitted};
 use crate::netlink::channel::{Channel, Reply};
+use crate::netlink::generic::{self, CTRL_ATTR_FAMILY_ID};
 use netlink_packet_core::{DefaultNla, Emitable};
-use netlink_packet_generic::ctrl::nlas::GenlCtrlAttrs;
-use netlink_packet_generic::ctrl::{GenlCtrl, GenlCtrlCmd};
 use netlink_packet_generic::{GenlFamily, GenlMessage};
+
+pub(super) use crate::netlink::generic::GENERIC_HEADER;
 
 // linux/mptcp_pm.h (linux/mptcp.h before 6.7)
 pub(super) const FAMILY: &str = "mptcp_pm";
 const EVENT_GROUP: &str = "mptcp_pm_events";
 const VERSION: u8 = 1;
 // linux/genetlink.h
-const CTRL_ATTR_FAMILY_ID: u16 = 1;
 const CTRL_ATTR_MCAST_GROUPS: u16 = 7;
 const CTRL_ATTR_MCAST_GRP_NAME: u16 = 1;
 const CTRL_ATTR_MCAST_GRP_ID: u16 = 2;
-/// `struct genlmsghdr`: command, version, two unused bytes.
-pub(super) const GENERIC_HEADER: usize = 4;
 
 /// The numbers that this kernel gave the family when it started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,15 +69,7 @@ impl Family {
     /// Asks the kernel; `None` when it has no MPTCP path manager.
     pub(super) fn look_up(channel: &mut Channel) -> Result<Option<Self>, NetlinkError> {
         const REQUEST: &str = "find the kernel's MPTCP path manager";
-        let message = GenlMessage::from_payload(GenlCtrl {
-            cmd: GenlCtrlCmd::GetFamily,
-            nlas: vec![GenlCtrlAttrs::FamilyName(FAMILY.to_owned())],
-        });
-        let replies = match channel.get(REQUEST, 0, message) {
-            Ok(replies) => replies,
-            Err(error) if error.is_absent() => return Ok(None),
-            Err(error) => return Err(error),
-        };
+        let Some(replies) = generic::look_up(channel, FAMILY, REQUEST)? else { return Ok(None) };
         replies.iter().find_map(Self::parse).map(Some).ok_or(NetlinkError::Malformed {
             request: REQUEST.to_owned(),
             detail: "it does not number the family",

@@ -5,6 +5,7 @@ mod address;
 pub(crate) mod attribute;
 pub(crate) mod channel;
 mod error;
+pub(crate) mod generic;
 mod link;
 pub(crate) mod notification;
 mod route;

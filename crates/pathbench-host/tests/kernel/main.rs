@@ -15,6 +15,7 @@ mod isolation;
 mod path_manager;
 mod settings;
 mod shaping;
+mod wifi;
 mod wires;
 
 use libtest_mimic::{Arguments, Failed, Trial};
@@ -93,6 +94,7 @@ fn trials() -> Vec<Trial> {
         events::trials(),
         isolation::trials(),
         connections::trials(),
+        wifi::trials(),
     ]
     .into_iter()
     .flatten()

@@ -1,0 +1,198 @@
+//! Wi-Fi interfaces and what they are connected to: generic netlink family `nl80211` (linux/nl80211.h).
+//!
+//! Needs no privilege. A kernel without wireless networking has no such family, which is no error: there is no Wi-Fi,
+//! then.
+
+use crate::netlink::NetlinkError;
+use crate::netlink::attribute::{Attributes, u32_attribute};
+use crate::netlink::channel::{Channel, Protocol, Reply};
+use crate::netlink::generic::{self, CTRL_ATTR_FAMILY_ID, GENERIC_HEADER};
+use message::Command;
+use rustix::io::Errno;
+use std::fmt;
+
+mod message;
+
+const FAMILY: &str = "nl80211";
+// linux/nl80211.h: commands, …
+const CMD_GET_INTERFACE: u8 = 5;
+const CMD_GET_STATION: u8 = 17;
+// … attributes, …
+const ATTR_IFINDEX: u16 = 3;
+const ATTR_IFNAME: u16 = 4;
+const ATTR_IFTYPE: u16 = 5;
+const ATTR_MAC: u16 = 6;
+const ATTR_STA_INFO: u16 = 21;
+const ATTR_WIPHY_FREQ: u16 = 38;
+const ATTR_SSID: u16 = 52;
+// … what is nested in `NL80211_ATTR_STA_INFO`, …
+const STA_INFO_SIGNAL: u16 = 7;
+const STA_INFO_TX_BITRATE: u16 = 8;
+const STA_INFO_SIGNAL_AVG: u16 = 13;
+const STA_INFO_RX_BITRATE: u16 = 14;
+// … in a bit rate, …
+const RATE_INFO_BITRATE: u16 = 1;
+const RATE_INFO_BITRATE32: u16 = 5;
+// … and kinds of interfaces that join somebody else's network.
+const IFTYPE_STATION: u32 = 2;
+const IFTYPE_P2P_CLIENT: u32 = 8;
+
+/// Bit rates are told in units of this.
+const RATE_UNIT_BPS: u64 = 100_000;
+
+/// A Wi-Fi interface.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WifiInterface {
+    /// Its index.
+    pub index: u32,
+    /// Its name.
+    pub name: String,
+    /// What it is connected to; `None` when it is not.
+    pub network: Option<WifiNetwork>,
+}
+
+/// The access point that an interface is associated with. What the driver does not tell is absent.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct WifiNetwork {
+    /// The network's name, as text: bytes that are none are replaced.
+    pub ssid: Option<String>,
+    /// The access point's address.
+    pub bssid: Option<Bssid>,
+    /// Centre frequency of the primary channel.
+    pub frequency_mhz: Option<u32>,
+    /// Strength at which the access point is received: a smoothed one where the driver has it.
+    pub signal_dbm: Option<i8>,
+    /// Bit rate of the last frame sent, before the overhead of the medium.
+    pub tx_bps: Option<u64>,
+    /// Bit rate of the last frame received.
+    pub rx_bps: Option<u64>,
+}
+
+/// An access point's MAC address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Bssid(pub [u8; 6]);
+
+impl fmt::Display for Bssid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, byte) in self.0.iter().enumerate() {
+            let separator = if index == 0 { "" } else { ":" };
+            write!(f, "{separator}{byte:02x}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Asks about the Wi-Fi interfaces of one network namespace.
+#[derive(Debug)]
+pub struct WifiSocket {
+    channel: Channel,
+    family: u16,
+}
+
+impl WifiSocket {
+    /// For the calling thread's network namespace; `None` when this kernel has no wireless networking.
+    ///
+    /// # Errors
+    /// [`NetlinkError`] when no socket can be had.
+    pub fn open() -> Result<Option<Self>, NetlinkError> {
+        const REQUEST: &str = "find the kernel's Wi-Fi configuration";
+        let mut channel = Channel::open(Protocol::Generic)?;
+        let Some(replies) = generic::look_up(&mut channel, FAMILY, REQUEST)? else { return Ok(None) };
+        let family = replies
+            .iter()
+            .find_map(|(_, payload)| Attributes::after(payload, GENERIC_HEADER)?.1.u16(CTRL_ATTR_FAMILY_ID));
+        let malformed = || NetlinkError::Malformed {
+            request: REQUEST.to_owned(),
+            detail: "it does not number the family",
+        };
+        Ok(Some(Self { channel, family: family.ok_or_else(malformed)? }))
+    }
+
+    /// Every interface that joins networks (access points and monitors are none), with what it is connected to now.
+    ///
+    /// # Errors
+    /// [`NetlinkError`].
+    pub fn interfaces(&mut self) -> Result<Vec<WifiInterface>, NetlinkError> {
+        let replies = self.dump("list the Wi-Fi interfaces", Command::new(CMD_GET_INTERFACE, Vec::new()))?;
+        let mut interfaces = Vec::new();
+        for mut interface in replies.iter().filter_map(|(_, payload)| parse_interface(payload)) {
+            self.add_station(&mut interface)?;
+            interfaces.push(interface);
+        }
+        Ok(interfaces)
+    }
+
+    /// Adds what the driver says of the access point. For an interface of this kind the only station is that one.
+    fn add_station(&mut self, interface: &mut WifiInterface) -> Result<(), NetlinkError> {
+        let command = Command::new(CMD_GET_STATION, vec![u32_attribute(ATTR_IFINDEX, interface.index)]);
+        match self.dump(&format!("ask what {} is connected to", interface.name), command) {
+            Ok(replies) => {
+                if let Some(station) = replies.iter().find_map(|(_, payload)| parse_station(payload)) {
+                    let of_interface = interface.network.take().unwrap_or_default();
+                    interface.network = Some(WifiNetwork {
+                        ssid: of_interface.ssid,
+                        frequency_mhz: of_interface.frequency_mhz,
+                        ..station
+                    });
+                }
+                Ok(())
+            }
+            // A driver that keeps this to itself, and an interface that has gone in between.
+            Err(error) if error.is_absent() || error.errno() == Some(Errno::OPNOTSUPP) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn dump(&mut self, request: &str, command: Command) -> Result<Vec<Reply>, NetlinkError> {
+        self.channel.dump(request, &command.to(self.family))
+    }
+}
+
+/// An answer to `NL80211_CMD_GET_INTERFACE`; `None` of an interface of another kind. The kernel names the network
+/// only while the interface is associated.
+fn parse_interface(payload: &[u8]) -> Option<WifiInterface> {
+    let (_, attributes) = Attributes::after(payload, GENERIC_HEADER)?;
+    let kind = attributes.u32(ATTR_IFTYPE)?;
+    if kind != IFTYPE_STATION && kind != IFTYPE_P2P_CLIENT {
+        return None;
+    }
+    let ssid = attributes.get(ATTR_SSID).filter(|ssid| !ssid.is_empty());
+    let ssid = ssid.map(|ssid| String::from_utf8_lossy(ssid).into_owned());
+    Some(WifiInterface {
+        index: attributes.u32(ATTR_IFINDEX)?,
+        name: attributes.text(ATTR_IFNAME)?,
+        network: ssid.map(|ssid| WifiNetwork {
+            ssid: Some(ssid),
+            frequency_mhz: attributes.u32(ATTR_WIPHY_FREQ),
+            ..WifiNetwork::default()
+        }),
+    })
+}
+
+/// An answer to `NL80211_CMD_GET_STATION`.
+fn parse_station(payload: &[u8]) -> Option<WifiNetwork> {
+    let (_, attributes) = Attributes::after(payload, GENERIC_HEADER)?;
+    let bssid = attributes.get(ATTR_MAC)?.try_into().ok().map(Bssid)?;
+    let information = attributes.nested(ATTR_STA_INFO).unwrap_or(Attributes::new(&[]));
+    // Zero stands for a driver that does not know: no radio is that strong.
+    let signal = |kind| information.u8(kind).map(u8::cast_signed).filter(|dbm| *dbm != 0);
+    Some(WifiNetwork {
+        bssid: Some(bssid),
+        signal_dbm: signal(STA_INFO_SIGNAL_AVG).or_else(|| signal(STA_INFO_SIGNAL)),
+        tx_bps: information.nested(STA_INFO_TX_BITRATE).and_then(rate),
+        rx_bps: information.nested(STA_INFO_RX_BITRATE).and_then(rate),
+        ..WifiNetwork::default()
+    })
+}
+
+/// The older attribute of 16 bits ends at 6.5 Gbit/s.
+fn rate(attributes: Attributes<'_>) -> Option<u64> {
+    let units = attributes
+        .u32(RATE_INFO_BITRATE32)
+        .or_else(|| attributes.u16(RATE_INFO_BITRATE).map(u32::from))
+        .filter(|units| *units > 0)?;
+    Some(u64::from(units) * RATE_UNIT_BPS)
+}
+
+#[cfg(test)]
+mod tests;
