@@ -321,7 +321,15 @@ const ONE_BY_ONE: &[(&str, &str)] = &[
         "mine.toml:13: run.ping.counts: run.ping has no key `counts`; did you mean `count`? known are count, warm_up, \
          interval, request, response, timeout",
     ),
-    ("[run]\nbulk.bytes = 0", "mine.toml:13: run.bulk.bytes: `0` is out of range; give 1 to \"1024GiB\""),
+    (
+        "[run]\nbulk.bytes = 0",
+        "mine.toml:13: run.bulk.bytes: nothing goes either way; give the bytes to download (bytes), those to upload, \
+         or both",
+    ),
+    (
+        "[run]\nbulk.upload = \"2000GB\"",
+        "mine.toml:13: run.bulk.upload: `2000GB` is out of range; give 0 to \"1024GiB\"",
+    ),
     (
         "[run]\nduration = \"1s\"\npattern = \"interactive\"\ninteractive.interval = \"2s\"",
         "mine.toml:15: run.interactive.interval: the run is over before the second request; give less than run.duration",

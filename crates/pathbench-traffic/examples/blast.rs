@@ -96,7 +96,11 @@ fn main() {
     let block = argument(6, "131072").parse().unwrap();
     let streams = argument(5, "1").parse().unwrap();
     let parameters = if argument(0, "") == "bulk" {
-        PatternParameters::Bulk(BulkParameters { bytes: argument(4, "10000000").parse().unwrap(), streams })
+        PatternParameters::Bulk(BulkParameters {
+            bytes: argument(4, "10000000").parse().unwrap(),
+            upload_bytes: 0,
+            streams,
+        })
     } else {
         PatternParameters::Iperf(IperfParameters {
             direction,

@@ -25,6 +25,8 @@ pub enum Lane {
     Requests = 2,
     /// ANSWER.
     Answers = 3,
+    /// DATA from the client.
+    Upload = 4,
 }
 
 /// 2^64 / golden ratio: `SplitMix64`'s increment.

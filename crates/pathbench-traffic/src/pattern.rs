@@ -5,6 +5,7 @@ mod validation;
 pub use validation::MAX_MESSAGES;
 
 use crate::iperf::{Amount, IperfParameters, MIN_STREAM_RATE_BPS, TrafficDirection, nanoseconds};
+use pathbench_record::event::Direction;
 use pathbench_record::transport::Transport;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -20,7 +21,7 @@ pub const QUIC_STREAMS: u32 = 4;
 pub enum PatternParameters {
     /// Small requests, one after the other.
     Ping(PingParameters),
-    /// A download of a given size, verified.
+    /// A download, an upload or both at once, of given sizes, verified.
     Bulk(BulkParameters),
     /// Data for a given time or amount, up, down or both ways.
     Iperf(IperfParameters),
@@ -61,7 +62,7 @@ impl PatternParameters {
         }
         match &mut self {
             Self::Bulk(bulk) if bulk.streams > 0 => {
-                bulk.streams = bulk.streams.max(u64::from(QUIC_STREAMS).min(bulk.bytes) as u32);
+                bulk.streams = bulk.streams.max(u64::from(QUIC_STREAMS).min(bulk.least_bytes()) as u32);
             }
             Self::Iperf(iperf) if iperf.streams > 0 => {
                 let mut streams = u64::from(QUIC_STREAMS);
@@ -78,19 +79,35 @@ impl PatternParameters {
         self
     }
 
-    /// What a pattern of bulk data comes down to; `None` for patterns of messages.
+    /// What a pattern of bulk data comes down to; `None` for patterns of messages. A `bulk` may have another amount for
+    /// each direction, of which this is the larger: [`PatternParameters::transfer_of`] tells them apart.
     #[must_use]
     pub fn transfer(&self) -> Option<IperfParameters> {
         match self {
             Self::Iperf(iperf) => Some(iperf.clone()),
             Self::Bulk(bulk) => Some(IperfParameters {
-                direction: TrafficDirection::Download,
+                direction: bulk.direction(),
                 streams: bulk.streams,
-                amount: Amount::Bytes(bulk.bytes),
+                amount: Amount::Bytes(bulk.bytes.max(bulk.upload_bytes)),
                 ..IperfParameters::default()
             }),
             Self::Ping(_) | Self::Interactive(_) => None,
         }
+    }
+
+    /// What of a pattern of bulk data goes one way; `None` when nothing does.
+    #[must_use]
+    pub fn transfer_of(&self, direction: Direction) -> Option<IperfParameters> {
+        let transfer = self.transfer()?;
+        let (goes, bulk_bytes): (bool, fn(&BulkParameters) -> u64) = match direction {
+            Direction::Upload => (transfer.direction.has_upload(), |bulk| bulk.upload_bytes),
+            Direction::Download => (transfer.direction.has_download(), |bulk| bulk.bytes),
+        };
+        let amount = match self {
+            Self::Bulk(bulk) => Amount::Bytes(bulk_bytes(bulk)),
+            _ => transfer.amount,
+        };
+        goes.then_some(IperfParameters { amount, ..transfer })
     }
 
     /// Whether what is written has to go out at once. Nagle's algorithm (RFC 896) would hold the end of a message
@@ -126,7 +143,7 @@ impl PatternParameters {
                 // An acknowledgement is a bare sequence number.
                 Some(u64::from(interactive.messages()) * (each + 4))
             }
-            Self::Bulk(bulk) => Some(bulk.bytes),
+            Self::Bulk(bulk) => Some(bulk.bytes.max(bulk.upload_bytes)),
             Self::Iperf(iperf) => match iperf.amount {
                 Amount::Bytes(bytes) => Some(bytes),
                 Amount::Duration(_) => None,
@@ -147,6 +164,28 @@ impl PingParameters {
     pub const fn requests(&self) -> u32 {
         self.count.saturating_add(self.warm_up)
     }
+}
+
+impl BulkParameters {
+    /// Which way data goes.
+    #[must_use]
+    pub const fn direction(&self) -> TrafficDirection {
+        match (self.bytes, self.upload_bytes) {
+            (_, 0) => TrafficDirection::Download,
+            (0, _) => TrafficDirection::Upload,
+            _ => TrafficDirection::Both,
+        }
+    }
+
+    /// The smaller amount, of those directions that have one.
+    fn least_bytes(&self) -> u64 {
+        [self.bytes, self.upload_bytes].into_iter().filter(|bytes| *bytes > 0).min().unwrap_or(0)
+    }
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "the signature serde asks for")]
+const fn is_zero(value: &u64) -> bool {
+    *value == 0
 }
 
 impl InteractiveParameters {
@@ -178,12 +217,16 @@ pub struct PingParameters {
     pub timeout: Duration,
 }
 
-/// Parameters of `bulk`. Default: `MultipathTester`'s GET of 10 MB.
+/// Parameters of `bulk`: at least one of its amounts is not 0. Default: `MultipathTester`'s GET of 10 MB.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct BulkParameters {
-    /// Bytes to download, all streams together.
+    /// Bytes to download, all streams together; 0: none.
     pub bytes: u64,
+    /// Bytes to upload at the same time, on the same streams; 0: none. Left out of the request then, so that a server
+    /// that does not know it is not asked for it.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub upload_bytes: u64,
     /// Parallel streams that share them.
     pub streams: u32,
 }
@@ -222,7 +265,7 @@ impl Default for PingParameters {
 
 impl Default for BulkParameters {
     fn default() -> Self {
-        Self { bytes: 10_000_000, streams: 1 }
+        Self { bytes: 10_000_000, upload_bytes: 0, streams: 1 }
     }
 }
 

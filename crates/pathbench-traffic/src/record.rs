@@ -43,7 +43,8 @@ pub struct EndRecord {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub handshake: Option<Duration>,
     /// At the client of a bulk test that completed: from the moment before the first connection is opened to the
-    /// last byte received and verified.
+    /// last byte received and verified, or to the server's word that it has received and verified
+    /// what was uploaded, whichever came later.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completion: Option<Duration>,
     /// What this end, a server, bounds the rate of each of its clients to, in each direction.

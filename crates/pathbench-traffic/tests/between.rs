@@ -96,7 +96,7 @@ fn broken(outcome: &ClientOutcome) -> &str {
 fn what_only_passes_through_is_as_good_as_direct() {
     let (server, address) = server(Transport::Tcp, limits());
     let via = between(address, meddling());
-    let bulk = PatternParameters::Bulk(BulkParameters { bytes: 2_000_000, streams: 2 });
+    let bulk = PatternParameters::Bulk(BulkParameters { bytes: 2_000_000, upload_bytes: 0, streams: 2 });
     for parameters in [bulk, interactive(300 * MS, 5000 * MS)] {
         let outcome = run_client(&plan(Transport::Tcp, via, parameters), &clock(), &Unobserved);
         assert!(outcome.completed, "{:?}", outcome.error);
@@ -109,7 +109,7 @@ fn one_wrong_byte_of_a_download_fails_it_and_is_named() {
     let (server, address) = server(Transport::Tcp, limits());
     let place = 1_000_000;
     let via = between(address, Meddling { change: Some(place), ..meddling() });
-    let bulk = PatternParameters::Bulk(BulkParameters { bytes: 3_000_000, streams: 1 });
+    let bulk = PatternParameters::Bulk(BulkParameters { bytes: 3_000_000, ..BulkParameters::default() });
     let outcome = run_client(&plan(Transport::Tcp, via, bulk), &clock(), &Unobserved);
     // ACCEPT goes before the blocks of 128 KiB, each of which has a header.
     let header = HEADER_BYTES as u64;
@@ -243,7 +243,7 @@ fn many_streams_take_no_more_round_trips_than_one() {
         assert!(streams.iter_mut().all(|stream| next_frame(stream) == Frame::Start));
         asked
     });
-    let bulk = PatternParameters::Bulk(BulkParameters { bytes: 1000, streams: 4 });
+    let bulk = PatternParameters::Bulk(BulkParameters { bytes: 1000, upload_bytes: 0, streams: 4 });
     let plan = ClientPlan { connect_timeout: 20_000 * MS, ..plan(Transport::Tcp, address, bulk) };
     // This server then goes.
     broken(&run_client(&plan, &clock(), &Unobserved));

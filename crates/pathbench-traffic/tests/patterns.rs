@@ -75,7 +75,7 @@ fn a_ping_has_a_round_trip_time_per_request_and_no_warm_up() {
 
 #[test]
 fn bulk_has_a_completion_time_from_before_the_connection_to_the_last_byte() {
-    let bulk = PatternParameters::Bulk(BulkParameters { bytes: 10_000_001, streams: 1 });
+    let bulk = PatternParameters::Bulk(BulkParameters { bytes: 10_000_001, ..BulkParameters::default() });
     over_all(&bulk, |transport, client, server| {
         assert_eq!(client.deliveries.total_bytes(), 10_000_001);
         assert_eq!(server.deliveries.total_bytes(), 0);
@@ -85,6 +85,22 @@ fn bulk_has_a_completion_time_from_before_the_connection_to_the_last_byte() {
         let quic = matches!(transport, Transport::Quic | Transport::Mpquic);
         assert_eq!(client.streams.len(), if quic { QUIC_STREAMS as usize } else { 1 });
     });
+}
+
+#[test]
+fn bulk_goes_both_ways_at_once_and_is_complete_when_the_server_says_so() {
+    // As the kernel's selftest `simult_flows`, and with an upload alone.
+    for (bytes, upload_bytes) in [(4_000_001, 81_920), (81_920, 4_000_001), (0, 300_007)] {
+        let bulk = PatternParameters::Bulk(BulkParameters { bytes, upload_bytes, streams: 1 });
+        over_all(&bulk, |transport, client, server| {
+            assert_eq!(client.deliveries.total_bytes(), bytes, "{transport}");
+            assert_eq!(server.deliveries.total_bytes(), upload_bytes, "{transport}");
+            let completed_at = client.started + client.completion.unwrap();
+            assert!(completed_at > server.deliveries.last.unwrap(), "{transport}");
+            assert!(client.deliveries.last.is_none_or(|last| completed_at >= last), "{transport}");
+            assert!(completed_at <= client.ended, "{transport}");
+        });
+    }
 }
 
 #[test]
@@ -144,7 +160,10 @@ fn interactive_delays_are_known_for_both_directions() {
 fn of_the_crowd(index: usize) -> PatternParameters {
     match index % 5 {
         0 => PatternParameters::Ping(PingParameters { count: 20, ..PingParameters::default() }),
-        1 => PatternParameters::Bulk(BulkParameters { bytes: 2_000_000 + index as u64, streams: 1 }),
+        1 => PatternParameters::Bulk(BulkParameters {
+            bytes: 2_000_000 + index as u64,
+            ..BulkParameters::default()
+        }),
         2 => PatternParameters::Interactive(InteractiveParameters {
             duration: 1000 * MS,
             ..InteractiveParameters::default()

@@ -67,7 +67,7 @@ pub(super) const RUN: [&str; 17] = [
     "quic",
 ];
 pub(super) const PING: [&str; 6] = ["count", "warm_up", "interval", "request", "response", "timeout"];
-pub(super) const BULK: [&str; 2] = ["bytes", "streams"];
+pub(super) const BULK: [&str; 3] = ["bytes", "upload", "streams"];
 pub(super) const INTERACTIVE: [&str; 4] = ["interval", "request", "response", "linger"];
 pub(super) const QUIC: [&str; 7] =
     ["scheduler", "srtt_above", "rto_above", "heartbeat", "silence", "congestion", "qlog"];

@@ -47,7 +47,7 @@ impl BulkParameters {
         if self.streams == 0 || self.streams > MAX_STREAMS {
             wrong.push(ParameterError::Streams { given: self.streams });
         }
-        if self.bytes == 0 || self.bytes < u64::from(self.streams) {
+        if self.least_bytes() == 0 || self.least_bytes() < u64::from(self.streams) {
             wrong.push(ParameterError::Nothing);
         }
         wrong
@@ -86,6 +86,7 @@ fn sizes(given: [u32; 2]) -> impl Iterator<Item = ParameterError> {
 mod tests {
     use super::*;
     use crate::iperf::{Amount, IperfParameters};
+    use pathbench_record::event::Direction;
     use pathbench_record::transport::Transport;
 
     #[test]
@@ -114,7 +115,7 @@ mod tests {
             ..PingParameters::default()
         };
         assert_eq!(ping.mistakes().len(), 5);
-        assert_eq!(BulkParameters { bytes: 0, streams: 0 }.mistakes().len(), 2);
+        assert_eq!(BulkParameters { bytes: 0, streams: 0, ..BulkParameters::default() }.mistakes().len(), 2);
         let interactive = InteractiveParameters {
             duration: Duration::ZERO,
             interval: Duration::from_micros(999),
@@ -131,8 +132,35 @@ mod tests {
     }
 
     #[test]
+    fn an_upload_is_only_asked_of_servers_that_know_it_and_has_an_amount_of_its_own() {
+        let both = BulkParameters { bytes: 10, upload_bytes: 20, streams: 4 };
+        let transfer = |bulk: BulkParameters, direction| {
+            PatternParameters::Bulk(bulk).transfer_of(direction).map(|transfer| transfer.amount)
+        };
+        let bytes = |bytes| Some(Amount::Bytes(bytes));
+        for (bytes_down, bytes_up) in [(10, 20), (10, 0), (0, 20)] {
+            let bulk = BulkParameters { bytes: bytes_down, upload_bytes: bytes_up, ..both.clone() };
+            assert_eq!(bulk.mistakes(), []);
+            let amount = |amount| if amount > 0 { bytes(amount) } else { None };
+            assert_eq!(transfer(bulk.clone(), Direction::Download), amount(bytes_down));
+            assert_eq!(transfer(bulk.clone(), Direction::Upload), amount(bytes_up));
+            let json = serde_json::to_string(&bulk).unwrap();
+            assert_eq!(json.contains("upload_bytes"), bytes_up > 0, "{json}");
+        }
+        // Each stream carries at least one byte each way that is used.
+        assert_eq!(BulkParameters { upload_bytes: 3, ..both.clone() }.mistakes(), [ParameterError::Nothing]);
+        let few = PatternParameters::Bulk(BulkParameters { upload_bytes: 2, streams: 1, ..both });
+        assert_eq!(few.for_transport(Transport::Quic).streams(), 2);
+        let iperf = PatternParameters::Iperf(IperfParameters::default());
+        assert_eq!(iperf.transfer_of(Direction::Upload), iperf.transfer());
+        assert_eq!(iperf.transfer_of(Direction::Download), None);
+    }
+
+    #[test]
     fn bulk_data_over_quic_is_spread_where_there_is_enough_of_it() {
-        let bulk = |bytes, streams| PatternParameters::Bulk(BulkParameters { bytes, streams });
+        let bulk = |bytes, streams| {
+            PatternParameters::Bulk(BulkParameters { bytes, streams, ..BulkParameters::default() })
+        };
         let iperf = |streams, amount, rate_bps| {
             PatternParameters::Iperf(IperfParameters {
                 streams,

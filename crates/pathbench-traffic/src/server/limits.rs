@@ -115,12 +115,15 @@ mod tests {
         let fine = IperfParameters::default();
         assert_eq!(limits.objection(&fine.clone().into(), patience), None);
         let interactive = InteractiveParameters::default();
-        let cases: [(PatternParameters, Duration, &str); 8] = [
+        let bulk =
+            |bytes, upload_bytes| PatternParameters::Bulk(BulkParameters { bytes, upload_bytes, streams: 1 });
+        let cases: [(PatternParameters, Duration, &str); 9] = [
             (IperfParameters { streams: 5, ..fine.clone() }.into(), patience, "allows 4"),
             (IperfParameters { amount: Amount::Bytes(1001), ..fine.clone() }.into(), patience, "allows 1000"),
             (IperfParameters { omit: Duration::from_secs(11), ..fine.clone() }.into(), patience, "21 s"),
             (fine.into(), Duration::MAX, "allows 0.1 to 120 s"),
-            (PatternParameters::Bulk(BulkParameters { bytes: 1001, streams: 1 }), patience, "1001 bytes"),
+            (bulk(1001, 0), patience, "1001 bytes"),
+            (bulk(10, 1002), patience, "1002 bytes"),
             (
                 PatternParameters::Ping(PingParameters { count: 200, ..PingParameters::default() }),
                 patience,

@@ -64,8 +64,8 @@ pub(crate) struct Stream {
     last: Mutex<Option<ConnectionSnapshot>>,
     /// One of its threads has found out that it is over.
     given_up: AtomicBool,
-    /// All data went both ways and the other end confirmed it.
-    confirmed: AtomicBool,
+    /// Since when all data has gone both ways and the other end has confirmed it.
+    confirmed: Mutex<Option<Timestamp>>,
     failure: Mutex<Option<(String, Duration)>>,
 }
 
@@ -99,7 +99,7 @@ impl Stream {
             sampler: Mutex::new(sampler),
             last: Mutex::new(None),
             given_up: AtomicBool::new(false),
-            confirmed: AtomicBool::new(false),
+            confirmed: Mutex::new(None),
             failure: Mutex::new(None),
         })
     }
@@ -140,7 +140,7 @@ impl Stream {
         let clock = channel.clock();
         let begun = clock.now();
         let result = self.exchange(channel, on_first_byte).and_then(|()| self.confirm(channel));
-        self.confirmed.store(result.is_ok(), Ordering::Release);
+        *lock(&self.confirmed) = result.is_ok().then(|| clock.now());
         if let Err(error) = &result {
             let silence = clock.now().since(self.work.last_progress().unwrap_or(begun));
             *lock(&self.failure) = Some((error.to_string(), silence));
@@ -309,7 +309,8 @@ impl Stream {
         let (offered, deliveries) = self.work.series(plan.started);
         let (sent_bytes, received_bytes) = self.progress();
         let failure = lock(&self.failure).clone();
-        let completed = self.confirmed.load(Ordering::Acquire);
+        let confirmed = *lock(&self.confirmed);
+        let completed = confirmed.is_some();
         let (multipath, mptcp, paths) = last.map_or_else(Default::default, |snapshot| {
             (snapshot.multipath, snapshot.mptcp, snapshot.subflows)
         });
@@ -334,7 +335,7 @@ impl Stream {
             parameters: plan.parameters.clone(),
             started: plan.started,
             ended: now,
-            completion: self.completion(completed, &deliveries),
+            completion: self.completion(confirmed, &deliveries),
             handshake: plan.handshake,
             rate_limit_bps: plan.pacers.as_ref().map(|pacers| pacers.rate_bps()),
             messages: self.work.messages(now),
@@ -357,12 +358,12 @@ impl Stream {
         in_force
     }
 
-    /// For the client of a bulk test.
-    fn completion(&self, completed: bool, deliveries: &DeliverySeries) -> Option<Duration> {
-        let measured = completed
-            && self.plan.side == Side::Client
-            && matches!(self.plan.parameters, PatternParameters::Bulk(_));
-        deliveries.last.filter(|_| measured).map(|last| last.since(self.plan.started))
+    /// For the client of a bulk test: a download is complete with its last byte, an upload when the server has said so.
+    fn completion(&self, confirmed: Option<Timestamp>, deliveries: &DeliverySeries) -> Option<Duration> {
+        let PatternParameters::Bulk(bulk) = &self.plan.parameters else { return None };
+        let confirmed = confirmed.filter(|_| self.plan.side == Side::Client)?;
+        let end = if bulk.upload_bytes > 0 { confirmed } else { deliveries.last? };
+        Some(end.since(self.plan.started))
     }
 }
 

@@ -80,7 +80,7 @@ fn send(
 ) -> Result<(), StreamError> {
     let connection: &Connection = &stream.connection;
     let mut block = Block::new(lock(core).payload_per_block());
-    let content = content(&stream.plan, stream.index);
+    let content = content(&stream.plan, stream.index, stream.plan.sends_as());
     let mut block_header = [0; HEADER_BYTES];
     let mut acknowledgements = None;
     let mut now = clock.now();

@@ -2,7 +2,7 @@
 
 use super::{TestPlan, lock};
 use crate::content::{Content, Lane};
-use crate::iperf::{IperfParameters, ReceiveCore, SendCore, SendPlan};
+use crate::iperf::{ReceiveCore, SendCore, SendPlan};
 use crate::messages::{InteractiveCore, PingCore, Responder, ResponderPlan};
 use crate::pattern::PatternParameters;
 use crate::record::MessageRecord;
@@ -44,17 +44,7 @@ impl Work {
     }
 
     fn transfer(plan: &TestPlan, stream: u32) -> Self {
-        let transfer = plan.parameters.transfer().unwrap_or_default();
-        let content = content(plan, stream);
-        let sends = |transfer: &IperfParameters| match plan.side {
-            Side::Client => transfer.direction.has_upload(),
-            Side::Server => transfer.direction.has_download(),
-        };
-        let receives = |transfer: &IperfParameters| match plan.side {
-            Side::Client => transfer.direction.has_download(),
-            Side::Server => transfer.direction.has_upload(),
-        };
-        let sending = sends(&transfer).then(|| {
+        let sending = plan.parameters.transfer_of(plan.sends_as()).map(|transfer| {
             let send = SendPlan {
                 amount: transfer.stream_amount(stream),
                 omit: transfer.omit,
@@ -65,9 +55,9 @@ impl Work {
             };
             Mutex::new(SendCore::new(send, plan.started))
         });
-        let receiving = receives(&transfer).then(|| {
+        let receiving = plan.parameters.transfer_of(plan.receives_as()).map(|_| {
             let core = ReceiveCore::new(plan.started, plan.patience, plan.ceiling_bytes);
-            Mutex::new(match content {
+            Mutex::new(match content(plan, stream, plan.receives_as()) {
                 Some(content) => core.verifying(content),
                 None => core,
             })
@@ -150,11 +140,19 @@ impl Work {
 }
 
 impl TestPlan {
-    /// The flow whose requests come from this side.
-    const fn sends_as(&self) -> Direction {
+    /// Where what this side sends goes; the flow whose requests come from it.
+    pub(super) const fn sends_as(&self) -> Direction {
         match self.side {
             Side::Client => Direction::Upload,
             Side::Server => Direction::Download,
+        }
+    }
+
+    /// Where what this side receives goes.
+    const fn receives_as(&self) -> Direction {
+        match self.side {
+            Side::Client => Direction::Download,
+            Side::Server => Direction::Upload,
         }
     }
 }
@@ -164,8 +162,11 @@ const fn flow(stream: u32) -> Direction {
     if stream == 0 { Direction::Upload } else { Direction::Download }
 }
 
-/// What the data of a stream is, where it is verified.
-pub(super) fn content(plan: &TestPlan, stream: u32) -> Option<Content> {
-    matches!(plan.parameters, PatternParameters::Bulk(_))
-        .then(|| Content::of(plan.test, stream, Lane::Download))
+/// What the data of a stream is that goes one way, where it is verified.
+pub(super) fn content(plan: &TestPlan, stream: u32, direction: Direction) -> Option<Content> {
+    let lane = match direction {
+        Direction::Upload => Lane::Upload,
+        Direction::Download => Lane::Download,
+    };
+    matches!(plan.parameters, PatternParameters::Bulk(_)).then(|| Content::of(plan.test, stream, lane))
 }

@@ -32,7 +32,7 @@ impl From<&PingPlan> for PingParameters {
 
 impl From<&BulkPlan> for BulkParameters {
     fn from(plan: &BulkPlan) -> Self {
-        Self { bytes: plan.bytes, streams: plan.streams }
+        Self { bytes: plan.bytes, upload_bytes: plan.upload_bytes, streams: plan.streams }
     }
 }
 
@@ -68,6 +68,30 @@ impl From<&InteractivePlan> for InteractiveParameters {
             request_bytes: plan.request_bytes,
             response_bytes: plan.response_bytes,
             linger: plan.linger,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::scenario::{self, Overrides, Source};
+    use pathbench_traffic::pattern::{BulkParameters, PatternParameters};
+
+    #[test]
+    fn bulk_goes_down_up_or_both_ways() {
+        for (keys, bytes, upload_bytes) in [
+            ("", 10_000_000, 0),
+            ("upload = \"81920B\"\nbytes = 16777216", 16_777_216, 81_920),
+            ("upload = 5000\nbytes = 0", 0, 5_000),
+        ] {
+            let text = format!(
+                "name = \"t\"\ndescription = \"t\"\n[[path]]\nname = \"eth\"\n[run]\ntransports = [\"tcp\"]\n\
+                 pattern = \"bulk\"\n[run.bulk]\n{keys}\n"
+            );
+            let plan = scenario::plan(&Source::from_text("t.toml", &text), &Overrides::default()).unwrap();
+            let expected = BulkParameters { bytes, upload_bytes, ..BulkParameters::default() };
+            let read = plan.variants[0].run.patterns[0].parameters();
+            assert_eq!(read, PatternParameters::Bulk(expected));
         }
     }
 }

@@ -125,6 +125,8 @@ pub struct PingPlan {
 pub struct BulkPlan {
     /// Bytes to download, all streams together.
     pub bytes: u64,
+    /// Bytes to upload at the same time.
+    pub upload_bytes: u64,
     /// Parallel streams that share them.
     pub streams: u32,
 }

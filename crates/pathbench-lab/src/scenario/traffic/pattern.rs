@@ -147,10 +147,16 @@ fn read_ping(ping: &Section<'_>) -> PingPlan {
 
 fn read_bulk(bulk: &Section<'_>) -> BulkPlan {
     let default = BulkParameters::default();
-    BulkPlan {
-        bytes: bulk.bytes("bytes", 1..=1 << 40).unwrap_or(default.bytes),
+    let plan = BulkPlan {
+        bytes: bulk.bytes("bytes", 0..=1 << 40).unwrap_or(default.bytes),
+        upload_bytes: bulk.bytes("upload", 0..=1 << 40).unwrap_or(default.upload_bytes),
         streams: bulk.integer("streams", 1..=128).map_or(default.streams, |streams| streams as u32),
+    };
+    if plan.bytes == 0 && plan.upload_bytes == 0 {
+        let remedy = "give the bytes to download (bytes), those to upload, or both";
+        bulk.wrong(MistakeKind::Value, "bytes", "nothing goes either way", remedy);
     }
+    plan
 }
 
 /// `runs`: only then does the interval have to go with the duration.
