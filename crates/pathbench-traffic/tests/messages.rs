@@ -217,6 +217,44 @@ fn requests_that_could_not_be_written_by_the_end_of_the_linger_are_given_up() {
 }
 
 #[test]
+fn a_stop_leaves_out_what_is_not_due_yet_and_nothing_else() {
+    // Half a second during which nothing comes through, and the stop falls into it.
+    let there = Way::new(20 * MS, &[(150, 650)], 1 << 20);
+    let mut test = Interactive::new(&short(), there, Way::new(20 * MS, &[], 1 << 20));
+    for ms in 0..420 {
+        test.step(at(ms));
+    }
+    assert_eq!(test.asker.settled(), 2);
+    test.asker.take(at(420), Frame::Stop).unwrap();
+    test.asker.stop(at(440));
+    let ended = test.run(421);
+    assert!(ended < at(700), "{ended:?}");
+    let messages = test.asker.messages(ended);
+    // Due at 0, 100, …, 400 ms: all of them were acknowledged, the late ones late.
+    assert_eq!(messages.len(), 5);
+    assert!(messages[2].delay().unwrap() > 450 * MS, "{messages:?}");
+    assert!(messages.iter().all(|message| message.answered.is_some()));
+    assert_eq!(test.asker.messages_from(3, ended), messages[3..]);
+    assert_eq!(test.asker.end().bytes, test.responder.deliveries().total_bytes());
+}
+
+#[test]
+fn after_a_stop_what_is_missing_is_waited_for_as_long_as_the_linger() {
+    let dead = Way::new(Duration::ZERO, &[(150, 100_000)], 1 << 20);
+    let mut test = Interactive::new(&short(), Way::new(Duration::ZERO, &[], 1 << 20), dead);
+    for ms in 0..300 {
+        test.step(at(ms));
+    }
+    test.asker.stop(at(300));
+    assert_eq!(test.run(300), at(800));
+    // One that was stopped before it began has nothing to do.
+    let mut unbegun = InteractiveCore::new(Direction::Upload, short(), TEST, 0, at(0), PATIENCE);
+    unbegun.stop(at(5));
+    assert_eq!(unbegun.next(at(10)).unwrap(), InteractiveStep::Finished);
+    assert!(unbegun.is_settled(at(10)) && unbegun.messages(at(2000)).is_empty());
+}
+
+#[test]
 fn a_record_closed_early_has_what_was_due_by_then() {
     let mut asker = InteractiveCore::new(Direction::Upload, short(), TEST, 0, at(0), PATIENCE);
     assert_eq!(asker.messages(at(500)), []);

@@ -67,6 +67,7 @@ fn frame() -> impl Strategy<Value = Sent> {
         Just(Sent::Control(Frame::Accept)),
         Just(Sent::Control(Frame::Start)),
         Just(Sent::Control(Frame::NotFound)),
+        Just(Sent::Control(Frame::Stop)),
     ]
 }
 
@@ -126,7 +127,7 @@ proptest! {
 
     #[test]
     fn garbage_never_panics_and_an_error_stays(
-        kind in 0_u8..15,
+        kind in 0_u8..16,
         garbage in prop::collection::vec(any::<u8>(), 0..600),
     ) {
         let mut decoder = Decoder::new(64 * 1024);

@@ -117,6 +117,14 @@ impl Sampler {
         lock(&self.shared).samples.last().cloned()
     }
 
+    /// The samples after a moment, or all.
+    #[must_use]
+    pub fn since(&self, after: Option<Timestamp>) -> Vec<(Timestamp, ConnectionSnapshot)> {
+        let shared = lock(&self.shared);
+        let first = after.map_or(0, |after| shared.samples.partition_point(|(at, _)| *at <= after));
+        shared.samples.get(first..).unwrap_or_default().to_vec()
+    }
+
     /// Takes a last sample, ends at once and returns everything. Releases the connection's socket.
     #[must_use]
     pub fn stop(self) -> SampledConnection {

@@ -1,9 +1,11 @@
 //! The client: opens the streams of a test, runs it, and comes back with both ends' records.
 
 mod fetch;
+mod news;
 mod run;
 
 pub use fetch::{FetchError, FetchPlan, fetch_record};
+pub use news::News;
 pub use run::run_client;
 
 use crate::pattern::PatternParameters;
@@ -94,6 +96,34 @@ pub trait ClientObserver: Sync {
     fn on_progress(&self, progress: &Progress) {
         let _ = progress;
     }
+
+    /// Whether it wants to hear the news: putting them together takes some work.
+    fn wants_news(&self) -> bool {
+        false
+    }
+
+    /// What became known of the test since the last call, about every 100 ms between first byte and end.
+    fn on_news(&self, news: &News<'_>) {
+        let _ = news;
+    }
+
+    /// What is to become of the test; asked about every 100 ms.
+    fn wish(&self) -> Wish {
+        Wish::GoOn
+    }
+}
+
+/// What is to become of a test that runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Wish {
+    /// It goes on.
+    #[default]
+    GoOn,
+    /// It comes to its end in good order: no further requests, and both ends' records (interactive; other patterns
+    /// have an end of their own and go on to it).
+    Stop,
+    /// It ends now, by force.
+    Abort,
 }
 
 /// An observer that does not listen.

@@ -1,6 +1,9 @@
 //! One test, from the first connection to both ends' records.
 
-use super::{ClientError, ClientObserver, ClientOutcome, ClientPlan, Connected, PathProgress, Progress};
+use super::news::Listener;
+use super::{
+    ClientError, ClientObserver, ClientOutcome, ClientPlan, Connected, PathProgress, Progress, Wish,
+};
 use crate::protocol::{Frame, Hello, MAX_RECORD_BYTES, Refusal};
 use crate::record::EndRecord;
 use crate::request::Request;
@@ -214,14 +217,24 @@ fn run_streams(
             }
         }
         drop(done);
+        let mut listener = observer.wants_news().then(|| Listener::of(streams));
         loop {
             match finished.recv_timeout(TICK) {
                 Ok(outcome) => outcomes.push(outcome),
                 Err(RecvTimeoutError::Timeout) if begun.load(Ordering::Relaxed) => {
-                    observer.on_progress(&progress(streams, clock.now()));
+                    let now = clock.now();
+                    observer.on_progress(&progress(streams, now));
+                    if let Some(listener) = &mut listener {
+                        listener.tell(streams, now, observer);
+                    }
                 }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return outcomes,
+            }
+            match observer.wish() {
+                Wish::GoOn => {}
+                Wish::Stop => streams.iter().for_each(|stream| stream.stop(clock.now())),
+                Wish::Abort => streams.iter().for_each(|stream| stream.connection.abort()),
             }
         }
     })

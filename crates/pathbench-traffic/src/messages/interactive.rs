@@ -43,6 +43,8 @@ pub struct InteractiveCore {
     patience: Duration,
     /// The first step: due time of request 0.
     start: Option<Timestamp>,
+    /// From when on no further request is due, before the duration is over.
+    stopped: Option<Timestamp>,
     /// One per request that was begun to be written.
     marks: Vec<Marks>,
     outgoing: Option<Outgoing>,
@@ -75,6 +77,7 @@ impl InteractiveCore {
             parameters,
             patience,
             start: None,
+            stopped: None,
             marks: Vec::new(),
             outgoing: None,
             acknowledged: 0,
@@ -96,7 +99,7 @@ impl InteractiveCore {
             return Ok(InteractiveStep::Write(outgoing.rest()));
         }
         let sequence = self.marks.len() as u32;
-        if sequence >= self.parameters.messages() || now >= self.gives_up_at(start) {
+        if sequence >= self.requests_wanted() || now >= self.gives_up_at(start) {
             return Ok(InteractiveStep::Finished);
         }
         let due = self.due(start, sequence);
@@ -130,7 +133,7 @@ impl InteractiveCore {
     /// A frame was received at `now`.
     ///
     /// # Errors
-    /// When it is not the next acknowledgement or the next answer.
+    /// When it is not the next acknowledgement or the next answer, or STOP.
     pub fn take(&mut self, now: Timestamp, frame: Frame) -> Result<(), MessageFault> {
         match frame {
             Frame::Acknowledge { sequence } => {
@@ -145,6 +148,7 @@ impl InteractiveCore {
                 self.deliveries.record(now, 4);
             }
             Frame::Answer(answer) => self.take_answer(now, &answer)?,
+            Frame::Stop => self.stop(now),
             frame => return Err(MessageFault::unexpected(frame)),
         }
         self.last_heard = Some(now);
@@ -167,20 +171,31 @@ impl InteractiveCore {
         Ok(())
     }
 
+    /// Nothing more is due from `now` on, as if the duration were over. What was due before stays to be written,
+    /// acknowledged and answered.
+    pub fn stop(&mut self, now: Timestamp) {
+        self.stopped.get_or_insert(now);
+    }
+
+    /// How many requests are acknowledged and answered: what came of them is final.
+    #[must_use]
+    pub const fn settled(&self) -> u32 {
+        self.answered
+    }
+
     /// Whether END may follow: every request is answered, or those that are missing have been waited for long
     /// enough. A request that the socket took in part has to be taken as a whole first.
     #[must_use]
     pub fn is_settled(&self, now: Timestamp) -> bool {
         let Some(start) = self.start else { return false };
-        self.outgoing.is_none()
-            && (self.answered >= self.parameters.messages() || now >= self.gives_up_at(start))
+        self.outgoing.is_none() && (self.answered >= self.requests_wanted() || now >= self.gives_up_at(start))
     }
 
     /// How long nothing was heard while a request waited for its acknowledgement, once that exceeds the patience.
     #[must_use]
     pub fn hung(&self, now: Timestamp) -> Option<Duration> {
         let start = self.start?;
-        let waits = self.acknowledged < self.parameters.messages();
+        let waits = self.acknowledged < self.requests_wanted();
         let since = self.last_heard.unwrap_or(start).max(self.due(start, self.acknowledged));
         let silence = now.since(since);
         (waits && silence >= self.patience).then_some(silence)
@@ -195,8 +210,14 @@ impl InteractiveCore {
     /// Every request that was due by `now`.
     #[must_use]
     pub fn messages(&self, now: Timestamp) -> Vec<MessageRecord> {
+        self.messages_from(0, now)
+    }
+
+    /// Those of them from number `first` on.
+    #[must_use]
+    pub fn messages_from(&self, first: u32, now: Timestamp) -> Vec<MessageRecord> {
         let Some(start) = self.start else { return Vec::new() };
-        (0..self.parameters.messages())
+        (first..self.requests_wanted())
             .map(|sequence| (sequence, self.due(start, sequence)))
             .take_while(|(_, due)| *due <= now)
             .map(|(sequence, due)| {
@@ -229,8 +250,20 @@ impl InteractiveCore {
         start + self.parameters.interval.saturating_mul(sequence)
     }
 
+    /// All requests of the test: those of its duration, or those that were due when it was stopped.
+    fn requests_wanted(&self) -> u32 {
+        let all = self.parameters.messages();
+        let (Some(start), Some(stopped)) = (self.start, self.stopped) else { return all };
+        if stopped < start {
+            return 0;
+        }
+        let intervals = stopped.since(start).as_nanos() / self.parameters.interval.as_nanos().max(1);
+        u32::try_from(intervals).map_or(all, |due| all.min(due.saturating_add(1)))
+    }
+
     fn gives_up_at(&self, start: Timestamp) -> Timestamp {
-        start + self.parameters.duration + self.parameters.linger
+        let last = start + self.parameters.duration;
+        self.stopped.map_or(last, |stopped| last.min(stopped)) + self.parameters.linger
     }
 }
 

@@ -12,7 +12,7 @@ mod responder;
 
 pub use interactive::{InteractiveCore, InteractiveStep};
 pub use ping::{PingCore, PingStep};
-pub use responder::{Reply, Responder, ResponderPlan};
+pub use responder::{Arrival, Reply, Responder, ResponderPlan};
 
 use crate::content::Content;
 use crate::protocol::{DecodeError, End, Frame, FrameKind, MIN_MESSAGE_BYTES, Message, Refusal};

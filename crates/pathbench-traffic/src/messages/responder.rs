@@ -28,7 +28,8 @@ pub struct Reply {
     pub answer: Vec<u8>,
 }
 
-/// Answers requests, in order, and counts them. It holds nothing of a request once it is answered.
+/// Answers requests, in order, and counts them. Unless somebody wants to know when they came, it holds nothing of a
+/// request once it is answered.
 #[derive(Debug)]
 pub struct Responder {
     plan: ResponderPlan,
@@ -36,8 +37,19 @@ pub struct Responder {
     next: u32,
     end: Option<End>,
     last_heard: Option<Timestamp>,
+    /// When requests came, where somebody wants to know.
+    arrivals: Option<Vec<Arrival>>,
     offered: DeliverySeries,
     deliveries: DeliverySeries,
+}
+
+/// A request that came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Arrival {
+    /// Its number.
+    pub sequence: u32,
+    /// When the whole of it was there.
+    pub at: Timestamp,
 }
 
 impl ResponderPlan {
@@ -76,6 +88,7 @@ impl Responder {
             next: 0,
             end: None,
             last_heard: None,
+            arrivals: None,
             offered: DeliverySeries::starting_at(origin),
             deliveries: DeliverySeries::starting_at(origin),
         }
@@ -84,6 +97,12 @@ impl Responder {
     /// The test begins: silence counts from now on.
     pub const fn begin(&mut self, now: Timestamp) {
         self.last_heard = Some(now);
+    }
+
+    /// When the requests since the last call came. From the first call on they are remembered, each until it is handed
+    /// out.
+    pub fn take_arrivals(&mut self) -> Vec<Arrival> {
+        self.arrivals.replace(Vec::new()).unwrap_or_default()
     }
 
     /// A frame was received at `now`: what to reply; `None` at END.
@@ -111,6 +130,9 @@ impl Responder {
         self.plan.requests.check(FrameKind::Message, &message)?;
         self.next += 1;
         self.last_heard = Some(now);
+        if let Some(arrivals) = &mut self.arrivals {
+            arrivals.push(Arrival { sequence, at: now });
+        }
         self.deliveries.record(now, self.plan.requests.body_bytes as u64);
         let acknowledgement =
             self.plan.acknowledges.then(|| Frame::Acknowledge { sequence }.encode()).transpose()?;

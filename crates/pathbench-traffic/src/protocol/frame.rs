@@ -37,6 +37,8 @@ pub enum FrameKind {
     Acknowledge = 12,
     /// The answer to a request.
     Answer = 13,
+    /// Who answers asks who asks to make no further request (interactive).
+    Stop = 14,
 }
 
 impl FrameKind {
@@ -57,6 +59,7 @@ impl FrameKind {
             11 => Self::Message,
             12 => Self::Acknowledge,
             13 => Self::Answer,
+            14 => Self::Stop,
             _ => return None,
         })
     }
@@ -65,7 +68,7 @@ impl FrameKind {
     pub(super) const fn body_bounds(self) -> (usize, usize) {
         match self {
             Self::Hello => (MAGIC.len() + 2 + 16 + 4, MAX_HELLO_BYTES),
-            Self::Accept | Self::Start | Self::NotFound => (0, 0),
+            Self::Accept | Self::Start | Self::NotFound | Self::Stop => (0, 0),
             Self::Refuse => (2, MAX_SMALL_BYTES),
             Self::Data => (1, MAX_DATA_BYTES),
             Self::End => (16, 16),
@@ -103,6 +106,7 @@ impl fmt::Display for FrameKind {
             Self::Message => "MESSAGE",
             Self::Acknowledge => "ACKNOWLEDGE",
             Self::Answer => "ANSWER",
+            Self::Stop => "STOP",
         })
     }
 }
@@ -146,6 +150,8 @@ pub enum Frame {
     },
     /// See [`FrameKind::Answer`].
     Answer(Message),
+    /// See [`FrameKind::Stop`].
+    Stop,
 }
 
 /// Body of MESSAGE and ANSWER: sequence number (u32) of the request, content.
@@ -260,6 +266,7 @@ impl Frame {
             Self::Message(_) => FrameKind::Message,
             Self::Acknowledge { .. } => FrameKind::Acknowledge,
             Self::Answer(_) => FrameKind::Answer,
+            Self::Stop => FrameKind::Stop,
         }
     }
 
@@ -284,7 +291,7 @@ impl Frame {
         let mut body = Vec::new();
         let mut flags = 0;
         match self {
-            Self::Accept | Self::Start | Self::NotFound => {}
+            Self::Accept | Self::Start | Self::NotFound | Self::Stop => {}
             Self::Hello(hello) => {
                 body.extend_from_slice(&MAGIC);
                 body.extend_from_slice(&hello.version.to_be_bytes());
@@ -322,6 +329,7 @@ impl Frame {
             FrameKind::Accept => Self::Accept,
             FrameKind::Start => Self::Start,
             FrameKind::NotFound => Self::NotFound,
+            FrameKind::Stop => Self::Stop,
             FrameKind::Record => Self::Record(body),
             FrameKind::Done => Self::Done { bytes: fields.byte_count()? },
             FrameKind::Acknowledge => Self::Acknowledge { sequence: u32::from_be_bytes(fields.take()?) },

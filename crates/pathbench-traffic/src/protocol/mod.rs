@@ -31,6 +31,9 @@
 //!                                       ◄─ DONE{bytes received}
 //! ```
 //!
+//! A test that a person ends: the client makes no further request, and in the place of an answer says `STOP` on the
+//! stream on which the server asks, which then makes none either (interactive). Both go on to END as ever.
+//!
 //! On a fresh connection, over any path: `FETCH{test}` ─► `RECORD` of the whole test as the server saw it,
 //! or `NOT_FOUND`.
 

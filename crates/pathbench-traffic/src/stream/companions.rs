@@ -2,6 +2,7 @@
 
 use super::lock;
 use pathbench_transport::Connection;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
@@ -15,12 +16,19 @@ pub(crate) struct Companions {
     running: Mutex<u32>,
     changed: Condvar,
     first: OnceLock<Weak<Connection>>,
+    /// The test is to come to its end before its time is over.
+    stopping: AtomicBool,
 }
 
 impl Companions {
     /// Of a test of `streams` streams.
     pub(crate) fn new(streams: u32) -> Arc<Self> {
-        Arc::new(Self { running: Mutex::new(streams), changed: Condvar::new(), first: OnceLock::new() })
+        Arc::new(Self {
+            running: Mutex::new(streams),
+            changed: Condvar::new(),
+            first: OnceLock::new(),
+            stopping: AtomicBool::new(false),
+        })
     }
 
     /// The connection of stream 0.
@@ -31,6 +39,15 @@ impl Companions {
 
     pub(super) fn first(&self) -> Option<Arc<Connection>> {
         self.first.get().and_then(Weak::upgrade)
+    }
+
+    /// Nothing further is to be asked for.
+    pub(super) fn stop(&self) {
+        self.stopping.store(true, Ordering::Release);
+    }
+
+    pub(super) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
     }
 
     /// The data of one of them has ended, well or not.

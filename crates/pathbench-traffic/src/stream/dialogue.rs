@@ -163,10 +163,15 @@ pub(super) fn respond(
         write_frame(&stream.connection, clock, frame, &mut wait).map(|()| clock.now())
     };
     lock(core).begin(clock.now());
+    let mut said_stop = false;
     loop {
         let frame = channel.next_frame_within(TICK)?;
         let now = clock.now();
         stream.check_deadline(now)?;
+        if stream.is_stopping() && !said_stop {
+            write(&Frame::Stop.encode()?)?;
+            said_stop = true;
+        }
         let Some(frame) = frame else {
             if let Some(silence) = lock(core).hung(now) {
                 return Err(StreamError::Hung { peer, doing: "receiving", silence });

@@ -6,12 +6,14 @@ mod channel;
 mod companions;
 mod dialogue;
 mod error;
+mod news;
 mod transfer;
 mod work;
 
 pub(crate) use channel::{Channel, TICK, Wait};
 pub(crate) use companions::Companions;
 pub(crate) use error::StreamError;
+pub(crate) use news::Cursor;
 
 use crate::pattern::PatternParameters;
 use crate::protocol::{End, Frame, TestId};

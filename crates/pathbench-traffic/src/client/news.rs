@@ -1,0 +1,65 @@
+//! What becomes known of a test while it runs, for whoever must not lose it.
+
+use super::ClientObserver;
+use crate::messages::Arrival;
+use crate::record::{EndRecord, MessageRecord, PathSample};
+use crate::stream::{Cursor, Stream};
+use pathbench_record::time::Timestamp;
+use pathbench_transport::PathEvent;
+use std::fmt;
+
+/// What became known of a test since the last news.
+pub struct News<'a> {
+    /// When.
+    pub at: Timestamp,
+    /// The requests of this end (interactive). One that is not answered yet comes again with the next news, until what
+    /// came of it is final.
+    pub messages: Vec<MessageRecord>,
+    /// The server's requests that came (interactive). How long they took to be acknowledged is in the server's record.
+    pub arrivals: Vec<Arrival>,
+    /// The figures of every path.
+    pub samples: Vec<PathSample>,
+    /// What happened to the paths of a quic or mpquic connection.
+    pub path_events: Vec<PathEvent>,
+    streams: &'a [Stream],
+}
+
+impl fmt::Debug for News<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("News").field("at", &self.at).finish_non_exhaustive()
+    }
+}
+
+impl News<'_> {
+    /// The client's record so far, without samples; `None` of a test without streams. It takes time in proportion to the
+    /// length of the test.
+    #[must_use]
+    pub fn record_so_far(&self) -> Option<EndRecord> {
+        EndRecord::of_streams(self.streams.iter().map(|stream| stream.record_so_far(self.at)).collect())
+    }
+}
+
+/// Knows what the observer has heard.
+pub(super) struct Listener {
+    /// One per stream.
+    cursors: Vec<Cursor>,
+}
+
+impl Listener {
+    pub(super) fn of(streams: &[Stream]) -> Self {
+        Self { cursors: vec![Cursor::default(); streams.len()] }
+    }
+
+    pub(super) fn tell(&mut self, streams: &[Stream], at: Timestamp, observer: &dyn ClientObserver) {
+        let (mut messages, mut arrivals, mut samples, mut path_events) =
+            (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        for (stream, cursor) in streams.iter().zip(&mut self.cursors) {
+            let news = stream.news(cursor, at);
+            messages.extend(news.messages);
+            arrivals.extend(news.arrivals);
+            samples.extend(news.samples);
+            path_events.extend(news.path_events);
+        }
+        observer.on_news(&News { at, messages, arrivals, samples, path_events, streams });
+    }
+}

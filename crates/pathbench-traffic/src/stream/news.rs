@@ -1,0 +1,67 @@
+//! What became known of a stream while it runs, and ending it before its time.
+
+use super::work::Work;
+use super::{Stream, lock};
+use crate::messages::Arrival;
+use crate::record::{MessageRecord, PathSample};
+use pathbench_record::time::Timestamp;
+use pathbench_transport::{PathEvent, Sampler};
+
+/// How far one listener has heard of a stream.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Cursor {
+    /// Requests before this number are final and were handed out.
+    message: u32,
+    sample: Option<Timestamp>,
+    path_events: usize,
+}
+
+/// What a listener has not heard yet.
+#[derive(Debug, Default)]
+pub(crate) struct StreamNews {
+    pub(crate) messages: Vec<MessageRecord>,
+    pub(crate) arrivals: Vec<Arrival>,
+    pub(crate) samples: Vec<PathSample>,
+    pub(crate) path_events: Vec<PathEvent>,
+}
+
+impl Stream {
+    /// No further request is made on it, nor asked for by this end: the test goes on to its end as if its time were
+    /// over. Patterns other than interactive run on.
+    pub(crate) fn stop(&self, now: Timestamp) {
+        self.companions.stop();
+        if let Work::Interactive(core) = &self.work {
+            lock(core).stop(now);
+        }
+    }
+
+    pub(super) fn is_stopping(&self) -> bool {
+        self.companions.is_stopping()
+    }
+
+    /// What became known since `cursor`, which moves on. A request that is not answered yet comes again.
+    pub(crate) fn news(&self, cursor: &mut Cursor, now: Timestamp) -> StreamNews {
+        let mut news = StreamNews::default();
+        match &self.work {
+            Work::Interactive(core) => {
+                let core = lock(core);
+                news.messages = core.messages_from(cursor.message, now);
+                cursor.message = core.settled();
+            }
+            Work::Respond(core) => news.arrivals = lock(core).take_arrivals(),
+            Work::Transfer { .. } | Work::Ping(_) => {}
+        }
+        let samples = lock(&self.sampler).as_ref().map(|sampler| Sampler::since(sampler, cursor.sample));
+        for (at, snapshot) in samples.unwrap_or_default() {
+            cursor.sample = Some(at);
+            let of_path = |figures| PathSample { at, stream: self.index, figures };
+            news.samples.extend(snapshot.subflows.into_iter().map(of_path));
+        }
+        if self.index == 0 {
+            let events = self.connection.path_events();
+            news.path_events = events.get(cursor.path_events..).unwrap_or_default().to_vec();
+            cursor.path_events = cursor.path_events.max(events.len());
+        }
+        news
+    }
+}
