@@ -7,6 +7,7 @@ mod combination;
 mod counter;
 mod curve;
 mod delay;
+mod handover;
 mod impact;
 mod phase;
 mod stall;
@@ -15,6 +16,7 @@ mod window;
 pub use combination::{RunFigures, combine};
 pub use counter::PathCounter;
 pub use delay::{delay, delay_of_flows, ping};
+pub use handover::{PathHistory, handover};
 pub use window::Window;
 
 use crate::delivery::DeliverySeries;
@@ -62,7 +64,7 @@ pub struct Disturbance {
 /// Whether an event of this kind takes something away from a path, so that its impact is worth a figure.
 #[must_use]
 pub fn is_disruptive(kind: &str) -> bool {
-    matches!(kind, "down" | "blackhole" | "remove-address" | "set")
+    matches!(kind, "down" | "blackhole" | "outage" | "remove-address" | "set" | "fade")
 }
 
 /// What is known of one direction of one run. All timestamps are of one clock.
