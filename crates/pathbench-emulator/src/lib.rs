@@ -4,7 +4,10 @@
 //! come out. It reads traces of real links, computes how a radio fades, and moves the packets of TUN devices through
 //! pipes in one thread. It never knows about scenarios, hosts or runs, and reads no clock but the one it is lent.
 
+mod chance;
 pub mod model;
 pub mod packet;
+pub mod pipe;
+mod queue;
 pub mod schedule;
 pub mod statistics;

@@ -1,0 +1,312 @@
+//! One direction of a link at work: packets and time go in, packets and what became of them come out.
+//!
+//! A packet's times follow from the model alone. Everything happens at its own time, however late the pipe is asked, so
+//! that it makes no difference how often it is.
+
+mod bottleneck;
+mod course;
+mod delay;
+mod flight;
+pub(crate) mod ledger;
+mod loss;
+mod opportunity;
+
+use crate::chance::{Chance, Purpose};
+use crate::model::{Condition, ModelChange, PipeModel};
+use crate::packet::{Delivery, DropCause, Outcome, Packet};
+use crate::queue::Queue;
+use crate::schedule::ChangeSchedule;
+use crate::statistics::PipeStatistics;
+use bottleneck::{Bottleneck, Progress};
+use delay::Delay;
+use flight::Flight;
+use ledger::{Held, Ledger};
+use loss::Loss;
+use pathbench_record::time::Timestamp;
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// One direction of a link. See [`PipeModel`] for what it does to packets and in which order.
+///
+/// Whoever owns it offers packets, fetches outcomes with [`Pipe::poll`] until there are none, and comes back at
+/// [`Pipe::next_deadline`]. Times must not decrease from call to call; one that does counts as the latest one.
+#[derive(Debug)]
+pub struct Pipe<P> {
+    model: PipeModel,
+    condition: Condition,
+    chance: Chance,
+    /// Everything up to this time has happened.
+    now: Timestamp,
+    /// Packets put in so far.
+    offered: u64,
+    queue: Queue<P>,
+    bottleneck: Bottleneck<P>,
+    /// When the bottleneck has something to do.
+    bottleneck_due: Option<Timestamp>,
+    loss: Loss,
+    delay: Delay,
+    flight: Flight<P>,
+    followed: VecDeque<(Timestamp, ModelChange)>,
+    ledger: Ledger<P>,
+}
+
+/// What happens next. At the same time, in this order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    Change,
+    Delivery,
+    Bottleneck,
+}
+
+impl<P> Pipe<P> {
+    /// A pipe whose random decisions `seed` decides and whose schedules begin at `now`.
+    #[must_use]
+    pub fn new(model: PipeModel, seed: u64, now: Timestamp) -> Self {
+        Self {
+            condition: Condition::Carrying,
+            chance: Chance::new(seed),
+            now,
+            offered: 0,
+            queue: Queue::new(model.queue),
+            bottleneck: Bottleneck::new(&model.rate, now),
+            bottleneck_due: None,
+            loss: Loss::new(model.loss.clone(), now),
+            delay: Delay::new(&model.delay, now),
+            flight: Flight::new(),
+            followed: VecDeque::new(),
+            ledger: Ledger::new(),
+            model,
+        }
+    }
+
+    /// Puts a packet in. What happened before is done first.
+    pub fn offer(&mut self, now: Timestamp, packet: Packet<P>) {
+        let now = self.run(now, false);
+        let held = self.admit(now, packet);
+        if self.condition == Condition::Blackhole {
+            return self.ledger.drop(held, DropCause::Blackhole, now);
+        }
+        let segment_bytes = held.packet.ip_bytes.div_ceil(held.packet.segments.max(1));
+        if self.model.mtu_bytes.is_some_and(|mtu_bytes| segment_bytes > mtu_bytes) {
+            return self.ledger.drop(held, DropCause::Mtu, now);
+        }
+        if self.bottleneck.is_free() && self.queue.is_empty() {
+            self.bottleneck.send(held, now);
+        } else {
+            if self.queue.is_empty() && !self.bottleneck.is_sending() {
+                self.bottleneck.wake(now);
+            }
+            self.queue.put(held, now, &mut self.ledger);
+        }
+        self.rearm();
+    }
+
+    /// Counts the packet and decides what is decided at the entrance.
+    fn admit(&mut self, now: Timestamp, packet: Packet<P>) -> Held<P> {
+        let number = self.offered;
+        self.offered += 1;
+        let overhead_bytes = u64::from(packet.segments) * u64::from(self.model.overhead_bytes);
+        let held = Held {
+            number,
+            offered_at: now,
+            wire_bytes: u64::from(packet.ip_bytes) + overhead_bytes,
+            twice: self.chance.happens(self.model.duplicate, Purpose::Duplicate, number, 0),
+            corrupt: self.chance.happens(self.model.corrupt, Purpose::Corrupt, number, 0),
+            mark: false,
+            bad_state: self.loss.state_at(number, self.chance),
+            packet,
+        };
+        let statistics = &mut self.ledger.statistics;
+        statistics.offered_packets += u64::from(held.packet.segments);
+        statistics.offered_bytes += held.wire_bytes;
+        held
+    }
+
+    /// The next of what happened up to now, in order of time; to be called until there is nothing.
+    pub fn poll(&mut self, now: Timestamp) -> Option<Outcome<P>> {
+        if let Some(outcome) = self.ledger.fetch() {
+            return Some(outcome);
+        }
+        self.run(now, true);
+        self.ledger.fetch()
+    }
+
+    /// When [`Pipe::poll`] has something to do next, if no packet comes before.
+    #[must_use]
+    pub fn next_deadline(&self) -> Option<Timestamp> {
+        self.ledger.oldest().or_else(|| self.next_event().map(|(at, _)| at))
+    }
+
+    /// Puts new parameters in force. What waits or is under way stays; what is being sent goes on at the new rate.
+    pub fn change(&mut self, now: Timestamp, change: &ModelChange) {
+        let now = self.run(now, false);
+        self.apply(now, change);
+    }
+
+    /// Follows a schedule of changes from now on, in the place of the one followed so far.
+    pub fn follow(&mut self, now: Timestamp, schedule: ChangeSchedule) {
+        let now = self.run(now, false);
+        self.followed = schedule.changes.into_iter().map(|(after, change)| (now + after, change)).collect();
+        self.run(now, false);
+    }
+
+    /// Changes how packets are carried.
+    pub fn set_condition(&mut self, now: Timestamp, condition: Condition) {
+        let now = self.run(now, false);
+        self.condition = condition;
+        self.bottleneck.halt(condition == Condition::Outage, now);
+        self.resume(now);
+    }
+
+    /// The model in force.
+    #[must_use]
+    pub fn model(&self) -> &PipeModel {
+        &self.model
+    }
+
+    /// How packets are carried at present.
+    #[must_use]
+    pub fn condition(&self) -> Condition {
+        self.condition
+    }
+
+    /// The rate in force; `None` where it is unlimited or made of opportunities.
+    #[must_use]
+    pub fn rate_bps(&self, now: Timestamp) -> Option<u64> {
+        self.bottleneck.rate_bps(now)
+    }
+
+    /// The probability of loss in force; `None` where it depends on the packet before.
+    #[must_use]
+    pub fn loss(&self, now: Timestamp) -> Option<f64> {
+        self.loss.at(now)
+    }
+
+    /// The base delay in force.
+    #[must_use]
+    pub fn base_delay(&self, now: Timestamp) -> Duration {
+        self.delay.base_at(now)
+    }
+
+    /// The counters, as of the latest call.
+    #[must_use]
+    pub fn statistics(&self) -> &PipeStatistics {
+        &self.ledger.statistics
+    }
+
+    fn next_event(&self) -> Option<(Timestamp, Event)> {
+        let change = self.followed.front().map(|(at, _)| (*at, Event::Change));
+        let delivery = self.flight.next_due().map(|due| (due, Event::Delivery));
+        let bottleneck = self.bottleneck_due.map(|due| (due, Event::Bottleneck));
+        [change, delivery, bottleneck].into_iter().flatten().min()
+    }
+
+    /// Lets everything happen up to `now`, or until there is an outcome; says what time it is by then.
+    fn run(&mut self, now: Timestamp, until_outcome: bool) -> Timestamp {
+        while let Some((at, event)) = self.next_event() {
+            if at > now {
+                break;
+            }
+            if until_outcome && self.ledger.oldest().is_some() {
+                return self.now;
+            }
+            let at = at.max(self.now);
+            self.now = at;
+            match event {
+                Event::Change => {
+                    if let Some((_, change)) = self.followed.pop_front() {
+                        self.apply(at, &change);
+                    }
+                }
+                Event::Delivery => self.deliver(),
+                Event::Bottleneck => self.work(at),
+            }
+        }
+        self.now = self.now.max(now);
+        self.now
+    }
+
+    fn deliver(&mut self) {
+        let Some((due, held)) = self.flight.take() else { return };
+        let corrupt = held.corrupt.then(|| self.chance.bits(Purpose::CorruptedBit, held.number, 0));
+        let delivery = Delivery { due, mark: held.mark, corrupt, twice: held.twice };
+        self.ledger.deliver(held, delivery);
+    }
+
+    /// Lets the bottleneck do what it has to do now.
+    fn work(&mut self, now: Timestamp) {
+        self.bottleneck.open(now);
+        self.resume(now);
+    }
+
+    fn resume(&mut self, now: Timestamp) {
+        loop {
+            match self.bottleneck.advance(now) {
+                Progress::Wants => match self.queue.take(now, &mut self.ledger) {
+                    Some(held) => self.bottleneck.send(held, now),
+                    None => break,
+                },
+                Progress::Sent(held, attempt) => self.sent(held, attempt, now),
+                Progress::Nothing => break,
+            }
+        }
+        self.rearm();
+    }
+
+    /// An attempt at a packet is over.
+    fn sent(&mut self, held: Held<P>, attempt: u32, now: Timestamp) {
+        if !self.loss.takes(&held, attempt, now, self.chance) {
+            let due = now + self.delay.of(held.number, now, self.chance);
+            let packets = u64::from(held.packet.segments);
+            if self.flight.add(held, due, self.delay.may_overtake()) {
+                self.ledger.statistics.reordered_packets += packets;
+            }
+            return;
+        }
+        match self.model.radio {
+            None => self.ledger.drop(held, DropCause::Loss, now),
+            Some(radio) if attempt < radio.retries => {
+                self.ledger.statistics.radio_retries += u64::from(held.packet.segments);
+                self.bottleneck.again(held, attempt + 1, radio, now);
+            }
+            Some(_) => self.ledger.drop(held, DropCause::Radio, now),
+        }
+    }
+
+    fn rearm(&mut self) {
+        self.bottleneck_due = self.bottleneck.next(!self.queue.is_empty());
+    }
+
+    fn apply(&mut self, now: Timestamp, change: &ModelChange) {
+        let model = &mut self.model;
+        if let Some(mtu_bytes) = change.mtu_bytes {
+            model.mtu_bytes = mtu_bytes;
+        }
+        if let Some(duplicate) = change.duplicate {
+            model.duplicate = duplicate;
+        }
+        if let Some(corrupt) = change.corrupt {
+            model.corrupt = corrupt;
+        }
+        if let Some(radio) = change.radio {
+            model.radio = radio;
+        }
+        if let Some(queue) = change.queue {
+            model.queue = queue;
+            self.queue.change(queue);
+        }
+        if let Some(loss) = &change.loss {
+            model.loss.clone_from(loss);
+            self.loss.change(loss.clone(), now);
+        }
+        if let Some(delay) = &change.delay {
+            model.delay.clone_from(delay);
+            self.delay = Delay::new(delay, now);
+        }
+        if let Some(rate) = &change.rate {
+            model.rate.clone_from(rate);
+            self.bottleneck.change(rate, now);
+            self.resume(now);
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! The bottleneck: one packet at a time, sent at the rate in force.
+//!
+//! Work is counted in billionths of a bit, of which a rate of r bit/s does r in each nanosecond: so all is whole
+//! numbers, and what the last nanosecond of a packet leaves over goes to the next one.
+
+use super::course::Course;
+use super::ledger::Held;
+use super::opportunity::Opportunities;
+use crate::model::{RadioModel, RateModel};
+use crate::schedule::OpportunitySchedule;
+use pathbench_record::time::Timestamp;
+use std::time::Duration;
+
+/// Work in a byte.
+const WORK_PER_BYTE: u64 = 8_000_000_000;
+
+/// How fast packets are sent, at work.
+#[derive(Debug)]
+enum Pace {
+    Unlimited,
+    /// Bits per second.
+    Steady(Course<u64>),
+    Opportunities(Opportunities),
+}
+
+impl Pace {
+    fn new(model: &RateModel, begin: Timestamp) -> Self {
+        match model {
+            RateModel::Unlimited | RateModel::Trains(_) => Self::Unlimited,
+            RateModel::Constant(rate_bps) => Self::Steady(Course::constant(*rate_bps)),
+            RateModel::Steps(schedule) => Self::Steady(Course::scheduled(schedule.clone(), begin)),
+            RateModel::Opportunities(schedule) => {
+                Self::Opportunities(Opportunities::new(schedule.clone(), begin))
+            }
+        }
+    }
+
+    /// What a packet is for it. Opportunities are for IP bytes.
+    fn work<P>(&self, held: &Held<P>) -> u64 {
+        match self {
+            Self::Unlimited => 0,
+            Self::Steady(_) => held.wire_bytes.saturating_mul(WORK_PER_BYTE),
+            Self::Opportunities(_) => u64::from(held.packet.ip_bytes).saturating_mul(WORK_PER_BYTE),
+        }
+    }
+}
+
+/// The packet that is being sent.
+#[derive(Debug)]
+struct Sending<P> {
+    held: Held<P>,
+    /// Attempts before this one.
+    attempt: u32,
+    work: u64,
+    left: u64,
+    phase: Phase,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// `left` is as of this time.
+    Sending(Timestamp),
+    /// Until the radio's next attempt.
+    Pausing(Timestamp),
+}
+
+/// The bottleneck at work.
+#[derive(Debug)]
+pub(crate) struct Bottleneck<P> {
+    pace: Pace,
+    sending: Option<Sending<P>>,
+    /// Work that the nanosecond in which the last packet ended had left over, and that nanosecond's end.
+    spare: (u64, Timestamp),
+    /// What is left of the opportunity in hand.
+    budget: u64,
+    /// Nothing is sent.
+    halted: bool,
+}
+
+/// What the bottleneck has done.
+#[derive(Debug)]
+pub(crate) enum Progress<P> {
+    /// It wants another packet, if there is one.
+    Wants,
+    /// An attempt is over: number of attempts before it. Say how it went with [`Bottleneck::again`].
+    Sent(Held<P>, u32),
+    /// Nothing more at this time.
+    Nothing,
+}
+
+impl<P> Bottleneck<P> {
+    pub(crate) fn new(model: &RateModel, begin: Timestamp) -> Self {
+        Self { pace: Pace::new(model, begin), sending: None, spare: (0, begin), budget: 0, halted: false }
+    }
+
+    /// Whether a packet that arrives now is sent at once, without having been in the queue.
+    pub(crate) fn is_free(&self) -> bool {
+        !self.halted && self.sending.is_none() && !matches!(self.pace, Pace::Opportunities(_))
+    }
+
+    pub(crate) fn is_sending(&self) -> bool {
+        self.sending.is_some()
+    }
+
+    /// The rate in force; `None` where it is unlimited or made of opportunities.
+    pub(crate) fn rate_bps(&self, now: Timestamp) -> Option<u64> {
+        match &self.pace {
+            Pace::Steady(rate) => Some(rate.at(now).0),
+            Pace::Unlimited | Pace::Opportunities(_) => None,
+        }
+    }
+
+    /// Begins to send a packet.
+    pub(crate) fn send(&mut self, held: Held<P>, now: Timestamp) {
+        let work = self.pace.work(&held);
+        self.begin(held, work, 0, now);
+    }
+
+    fn begin(&mut self, held: Held<P>, work: u64, attempt: u32, now: Timestamp) {
+        let mut left = work;
+        if let Pace::Steady(rate) = &mut self.pace {
+            rate.advance(now);
+            if self.spare.1 == now {
+                left = left.saturating_sub(self.spare.0);
+            }
+            self.spare.0 = 0;
+        }
+        self.sending = Some(Sending { held, attempt, work, left, phase: Phase::Sending(now) });
+    }
+
+    /// Another attempt at a packet, after a pause.
+    pub(crate) fn again(&mut self, held: Held<P>, attempt: u32, radio: RadioModel, now: Timestamp) {
+        let work = self.pace.work(&held);
+        if radio.pause.is_zero() {
+            self.begin(held, work, attempt, now);
+        } else {
+            let phase = Phase::Pausing(now + radio.pause);
+            self.sending = Some(Sending { held, attempt, work, left: work, phase });
+            self.budget = 0;
+        }
+    }
+
+    /// A packet has come into the queue: opportunities up to now were not for it.
+    pub(crate) fn wake(&mut self, now: Timestamp) {
+        if let Pace::Opportunities(opportunities) = &mut self.pace {
+            opportunities.skip(now);
+        }
+    }
+
+    /// When [`Bottleneck::advance`] has something to do.
+    pub(crate) fn next(&self, something_waits: bool) -> Option<Timestamp> {
+        if self.halted {
+            return None;
+        }
+        let since = match self.sending.as_ref().map(|sending| (sending.phase, sending.left)) {
+            Some((Phase::Pausing(until), _)) => return Some(until),
+            Some((Phase::Sending(since), left)) => Some((since, left)),
+            None => None,
+        };
+        match (&self.pace, since) {
+            (Pace::Unlimited, Some((since, _))) => Some(since),
+            (Pace::Steady(rate), Some((since, left))) => {
+                let end =
+                    (rate.value() > 0).then(|| since + Duration::from_nanos(left.div_ceil(rate.value())));
+                match (end, rate.until()) {
+                    (Some(end), Some(until)) => Some(end.min(until)),
+                    (end, until) => end.or(until),
+                }
+            }
+            (Pace::Opportunities(opportunities), since) if since.is_some() || something_waits => {
+                opportunities.next()
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether a time for [`Bottleneck::advance`] begins with an opportunity.
+    pub(crate) fn open(&mut self, now: Timestamp) {
+        self.budget = 0;
+        let pausing = self.sending.as_ref().is_some_and(|sending| matches!(sending.phase, Phase::Pausing(_)));
+        if let Pace::Opportunities(opportunities) = &mut self.pace
+            && !pausing
+            && opportunities.next() == Some(now)
+        {
+            opportunities.advance();
+            self.budget = u64::from(OpportunitySchedule::BYTES) * WORK_PER_BYTE;
+        }
+    }
+
+    /// Goes on to `now`, which is not beyond [`Bottleneck::next`]; to be called until it has nothing more.
+    pub(crate) fn advance(&mut self, now: Timestamp) -> Progress<P> {
+        if self.halted {
+            return Progress::Nothing;
+        }
+        let Some(sending) = &mut self.sending else {
+            let idle = match self.pace {
+                Pace::Opportunities(_) => self.budget == 0,
+                Pace::Unlimited | Pace::Steady(_) => false,
+            };
+            return if idle { Progress::Nothing } else { Progress::Wants };
+        };
+        match sending.phase {
+            Phase::Pausing(until) if until <= now => {
+                sending.phase = Phase::Sending(now);
+                match &mut self.pace {
+                    Pace::Steady(rate) => _ = rate.advance(now),
+                    Pace::Opportunities(opportunities) => opportunities.skip(now),
+                    Pace::Unlimited => {}
+                }
+            }
+            Phase::Pausing(_) => return Progress::Nothing,
+            Phase::Sending(_) => {}
+        }
+        self.settle(now);
+        match self.sending.take() {
+            Some(sent) if sent.left == 0 => Progress::Sent(sent.held, sent.attempt),
+            unfinished => {
+                self.sending = unfinished;
+                Progress::Nothing
+            }
+        }
+    }
+
+    /// Counts what has been sent up to now.
+    fn settle(&mut self, now: Timestamp) {
+        let Some(sending) = &mut self.sending else { return };
+        let Phase::Sending(since) = sending.phase else { return };
+        sending.phase = Phase::Sending(now);
+        match &mut self.pace {
+            Pace::Unlimited => sending.left = 0,
+            Pace::Steady(rate) => {
+                let done =
+                    u128::from(now.as_nanos().saturating_sub(since.as_nanos())) * u128::from(rate.value());
+                let done = u64::try_from(done).unwrap_or(u64::MAX);
+                if done >= sending.left {
+                    self.spare = (done - sending.left, now);
+                }
+                sending.left = sending.left.saturating_sub(done);
+                rate.advance(now);
+            }
+            Pace::Opportunities(_) => {
+                let done = sending.left.min(self.budget);
+                sending.left -= done;
+                self.budget -= done;
+            }
+        }
+    }
+
+    /// A new rate. What is being sent goes on with it: the same share of it is left to send.
+    pub(crate) fn change(&mut self, model: &RateModel, now: Timestamp) {
+        if !self.halted {
+            self.budget = 0;
+            self.settle(now);
+        }
+        self.pace = Pace::new(model, now);
+        self.spare.0 = 0;
+        if let Some(sending) = &mut self.sending {
+            let work = self.pace.work(&sending.held);
+            sending.left = match sending.work {
+                0 => work,
+                before => (u128::from(sending.left) * u128::from(work)).div_ceil(u128::from(before)) as u64,
+            };
+            sending.work = work;
+        }
+        self.wake(now);
+    }
+
+    /// Stops sending, or goes on.
+    pub(crate) fn halt(&mut self, halted: bool, now: Timestamp) {
+        if halted == self.halted {
+            return;
+        }
+        if halted {
+            self.budget = 0;
+            self.settle(now);
+        } else if let Some(sending) = &mut self.sending {
+            sending.phase = match sending.phase {
+                Phase::Pausing(until) => Phase::Pausing(until.max(now)),
+                Phase::Sending(_) => Phase::Sending(now),
+            };
+            if let Pace::Steady(rate) = &mut self.pace {
+                rate.advance(now);
+            }
+        }
+        self.halted = halted;
+        self.wake(now);
+    }
+}
