@@ -4,6 +4,7 @@
 //! orchestrator in its namespaces, the host agents) and reports every failure. It never computes a metric.
 
 mod cli;
+mod client;
 mod clock;
 mod exit;
 mod host_agent;

@@ -43,6 +43,28 @@ pub(crate) fn write(sets: &[ResultSet], out: &Path) -> Result<(), Failure> {
     pathbench_report::write(sets, out).map(drop).map_err(Failure::failed)
 }
 
+/// Report, and the summary or the document on standard output; nothing of a result without runs.
+pub(crate) fn present(
+    directory: &Path,
+    document: &ResultDocument,
+    no_report: bool,
+    json: bool,
+) -> Result<(), Failure> {
+    if document.runs.is_empty() {
+        return Ok(());
+    }
+    let set = open(directory)?;
+    if !no_report {
+        write(std::slice::from_ref(&set), directory)?;
+    }
+    if json {
+        print_json(&set.document)
+    } else {
+        print!("{}", pathbench_report::terminal::summary(&set, terminal::style()));
+        Ok(())
+    }
+}
+
 /// Prints `value` as one JSON document on standard output.
 pub(crate) fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();

@@ -1,9 +1,9 @@
 //! `pathbench test` as clap reads it.
 
+use crate::client::AccessArgs;
 use clap::Args;
 use pathbench_record::transport::Transport;
 use pathbench_record::units::{Size, Span};
-use pathbench_transport::CertificateFingerprint;
 use std::path::PathBuf;
 
 /// Servers, what to run against the nearest of them, and where the result goes.
@@ -41,23 +41,6 @@ pub(crate) struct TestArgs {
     /// No progress on stderr
     #[arg(long, short)]
     pub(super) quiet: bool,
-}
-
-/// What the server is known by, and what the server knows the client by.
-#[derive(Debug, Clone, Args)]
-pub(crate) struct AccessArgs {
-    /// SHA-256 of the server's certificate, as `pathbench serve` prints it [default: the public's authorities]
-    #[arg(long, value_name = "HEX", conflicts_with = "ca")]
-    pub(super) fingerprint: Option<CertificateFingerprint>,
-    /// PEM file with the authority that signed the server's certificate
-    #[arg(long, value_name = "FILE")]
-    pub(super) ca: Option<PathBuf>,
-    /// What the server's operator gave you, where the server asks for it
-    #[arg(long, value_name = "T", env = "PATHBENCH_TOKEN", hide_env_values = true)]
-    pub(super) token: Option<String>,
-    /// Encrypt tcp and mptcp as well (quic and mpquic always are)
-    #[arg(long)]
-    pub(super) tls: bool,
 }
 
 /// What is run, how often, and over which paths.

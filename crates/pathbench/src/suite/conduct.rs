@@ -1,14 +1,15 @@
 //! The suite's runs in their order: each is made, put together, written down, and judged by what happened meanwhile.
 
-use super::address::ServerName;
-use super::client::{Client, Target};
 use super::display::{Display, in_words};
 use super::knowledge::Knowledge;
-use super::multipath;
-use super::network::{CLIENT, Change};
 use super::plan::{SuitePattern, SuitePlan};
 use super::run::{self, Lookout, Seen};
-use super::ways::{self, HostNetwork};
+use crate::client::address::ServerName;
+use crate::client::approach::Approach;
+use crate::client::clocks::Clocks;
+use crate::client::network::{CLIENT, Change};
+use crate::client::ways::{self, HostNetwork};
+use crate::client::{Client, Target, clocks, mptcp};
 use crate::exit::Failure;
 use pathbench_host::counters::Counters;
 use pathbench_lab::assembly::{AssembledRun, ClientPath, ClockOffset, RunSetting};
@@ -17,26 +18,20 @@ use pathbench_record::directory::ResultWriter;
 use pathbench_record::document::ResultDocument;
 use pathbench_record::summary::summarise;
 use pathbench_record::transport::{Transport, TransportLabel};
-use pathbench_traffic::iperf::{Amount, IperfParameters, TrafficDirection};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// Bytes each way of the exchange that tells how far the clocks of both ends are apart.
-const CLOCK_BYTES: u64 = 1000;
-const CLOCK_TIMEOUT: Duration = Duration::from_secs(5);
-
 /// What the suite goes by.
 pub(super) struct Suite<'a> {
+    pub(super) approach: Approach<'a>,
     pub(super) client: &'a Client,
     pub(super) plan: &'a SuitePlan,
     pub(super) server: &'a ServerName,
     /// Where each transport that works is run.
     pub(super) places: BTreeMap<Transport, SocketAddr>,
-    /// Interfaces asked for; all when empty.
-    pub(super) interfaces: &'a [String],
     pub(super) stop: &'a Arc<AtomicBool>,
 }
 
@@ -54,12 +49,6 @@ pub(super) struct Ending {
 }
 
 impl Suite<'_> {
-    /// The ways to `address` now.
-    pub(super) fn ways(&self, address: SocketAddr) -> Result<Vec<ClientPath>, String> {
-        let network = HostNetwork::read().map_err(|error| error.to_string())?;
-        network.ways_over(self.interfaces, address)
-    }
-
     /// The order of all runs, and about how long they take.
     pub(super) fn order(&self, seed: u64) -> (Vec<ScheduledRun>, Duration) {
         let labels: Vec<TransportLabel> =
@@ -79,7 +68,7 @@ impl Suite<'_> {
         document: &mut ResultDocument,
     ) -> Result<Ending, Failure> {
         let mut state = Knowledge {
-            offset: self.compare_clocks(),
+            clocks: Clocks::differing_by(self.compare_clocks()),
             notes: std::mem::take(&mut document.summary.notes),
             ..Knowledge::default()
         };
@@ -133,17 +122,10 @@ impl Suite<'_> {
         to_be_made.map(expected).sum()
     }
 
-    /// A few bytes both ways over the first transport that works.
     fn compare_clocks(&self) -> Option<ClockOffset> {
         let (&transport, &address) = self.places.first_key_value()?;
-        let target = self.target(address, self.ways(address).unwrap_or_default());
-        let both = IperfParameters {
-            direction: TrafficDirection::Both,
-            amount: Amount::Bytes(CLOCK_BYTES),
-            ..IperfParameters::default()
-        };
-        let outcome = self.client.run_unwatched(transport, &target, both.into(), CLOCK_TIMEOUT);
-        ClockOffset::of_records(&outcome.client, outcome.server.as_ref()?)
+        let target = self.target(address, self.approach.ways(address).unwrap_or_default());
+        clocks::compare(self.client, transport, &target)
     }
 
     fn target(&self, address: SocketAddr, ways: Vec<ClientPath>) -> Target {
@@ -162,7 +144,7 @@ impl Suite<'_> {
         let transport = scheduled.label.transport;
         let pattern = &self.plan.patterns[scheduled.pattern];
         let address = *self.places.get(&transport)?;
-        let ways = self.ways(address).unwrap_or_else(|why| {
+        let ways = self.approach.ways(address).unwrap_or_else(|why| {
             display.warn(&format!("pathbench: {why}"));
             Vec::new()
         });
@@ -175,7 +157,7 @@ impl Suite<'_> {
         let outcome = run::run(self.client, &plan, &ways, lookout, &mut seen, display, self.stop)?;
         let ended = self.client.clock.now();
         // Routes come and go without a word about links or addresses.
-        let rerouted = self.ways(address).ok().and_then(|now| ways::rerouted(&ways, &now));
+        let rerouted = self.approach.ways(address).ok().and_then(|now| ways::rerouted(&ways, &now));
         if let Some(words) = rerouted.filter(|_| seen.changes.is_empty()) {
             display.warn(&format!("pathbench: the network changed: {words}"));
             seen.changes.push(Change { at: ended, words });
@@ -213,7 +195,7 @@ impl Suite<'_> {
             paths: ways.to_vec(),
             other_interfaces: HostNetwork::read().map(|host| host.other_interfaces(ways)).unwrap_or_default(),
             far_interfaces: Vec::new(),
-            mptcp: multipath::kernel_setup(ways),
+            mptcp: mptcp::kernel_setup(ways),
             scheduler: self.plan.scheduler.clone(),
         }
     }

@@ -2,7 +2,8 @@
 
 use super::display::Display;
 use super::run::{Lookout, Seen};
-use pathbench_lab::assembly::{AssembledRun, ClockOffset, Evidence, RunSetting, assemble};
+use crate::client::clocks::Clocks;
+use pathbench_lab::assembly::{AssembledRun, Evidence, RunSetting, assemble};
 use pathbench_lab::order::ScheduledRun;
 use pathbench_record::sample::Side;
 use pathbench_record::transport::Transport;
@@ -17,7 +18,7 @@ const FAILURES: u32 = 2;
 /// What the suite knows by now.
 #[derive(Default)]
 pub(super) struct Knowledge {
-    pub(super) offset: Option<ClockOffset>,
+    pub(super) clocks: Clocks,
     /// By transport and pattern, how long runs took.
     pub(super) took: BTreeMap<(Transport, usize), Vec<Duration>>,
     pub(super) failures: BTreeMap<Transport, u32>,
@@ -84,28 +85,7 @@ impl Knowledge {
         counters: Option<BTreeMap<String, i64>>,
     ) -> AssembledRun {
         let ClientOutcome { client, server, completed, error, hung } = outcome;
-        let mut notes = Vec::new();
-        let server = server.map(|server| {
-            let of_this = ClockOffset::of_records(&client, &server);
-            self.offset = match (self.offset, of_this) {
-                (Some(known), Some(of_this)) => Some(known.and(of_this)),
-                (known, of_this) => of_this.or(known),
-            };
-            let offset = self.offset.unwrap_or_else(|| ClockOffset::of_starts(&client, &server));
-            match self.offset {
-                None => notes.push(
-                    "the clocks of both ends could not be compared: the server's times are counted from the \
-                     moment at which the connection was open"
-                        .to_owned(),
-                ),
-                Some(offset) if !offset.may_be_none() => notes.push(format!(
-                    "the server's clock is another one: its times are right to ±{:.2} ms",
-                    offset.uncertainty().as_secs_f64() * 1e3
-                )),
-                Some(_) => {}
-            }
-            offset.apply(server)
-        });
+        let (server, note) = server.map(|server| self.clocks.on_clients(&client, server)).unzip();
         let pattern = &setting.pattern;
         let mut assembled = assemble(&Evidence {
             id: format!("{number:02}-{}-{pattern}-r{}", scheduled.label, scheduled.repetition),
@@ -123,7 +103,7 @@ impl Knowledge {
             notifications: seen.notifications.clone(),
             counters: counters.into_iter().map(|counters| (Side::Client, counters)).collect(),
         });
-        assembled.record.notes.extend(notes);
+        assembled.record.notes.extend(note.flatten());
         assembled
     }
 }

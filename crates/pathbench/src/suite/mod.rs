@@ -1,50 +1,38 @@
 //! `test`: the suite against a server. The nearest of several is chosen, every transport is tried on every port, then
 //! each pattern runs on each transport that works, in seeded random order, while the host's network is watched.
 
-mod address;
 mod arguments;
-mod client;
 mod conduct;
 mod display;
 mod knowledge;
 mod multipath;
-mod network;
 mod plan;
-mod probe;
-mod reachability;
 mod run;
-mod selection;
-mod ways;
 
 pub(crate) use arguments::TestArgs;
 
+use crate::client::address::ServerName;
+use crate::client::approach::Approach;
+use crate::client::network::{Judge, NetworkWatch};
+use crate::client::ways::HostNetwork;
+use crate::client::{Client, Wishes, mptcp};
 use crate::clock::{MonotonicClock, unix_seconds};
 use crate::exit::{Exit, Failure};
 use crate::result::{host_record, remove_empty};
-use crate::{random, report, signals, terminal};
-use address::ServerName;
-use client::{Client, Wishes};
+use crate::{random, report, signals};
 use conduct::{Ending, Suite, announcement};
 use display::Display;
-use network::{Judge, NetworkWatch};
 use pathbench_lab::assembly::ClientPath;
 use pathbench_record::calendar::rfc3339_from_unix;
 use pathbench_record::directory::{ResultWriter, default_directory_name};
-use pathbench_record::document::{
-    AddressFamily, Reachability, ResultDocument, ScenarioRecord, UnreachableBecause,
-};
+use pathbench_record::document::{AddressFamily, ResultDocument, ScenarioRecord};
 use pathbench_record::transport::Transport;
 use pathbench_transport::mptcp_available;
 use plan::SuitePlan;
 use run::Lookout;
-use selection::{Asked, Search};
 use serde_json::Value;
-use std::collections::BTreeMap;
-use std::net::SocketAddr;
-use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use ways::HostNetwork;
+use std::sync::atomic::AtomicBool;
 
 /// Name of a result of this command.
 const NAME: &str = "test";
@@ -73,7 +61,7 @@ pub(crate) fn test(args: &TestArgs) -> Result<Exit, Failure> {
             remove_empty(&directory);
         }
     })?;
-    present(args, &directory, &document)?;
+    report::present(&directory, &document, args.no_report, args.json)?;
     Ok(verdict(&plan, &document, &ending))
 }
 
@@ -92,11 +80,7 @@ fn validate(args: &TestArgs) -> Result<(SuitePlan, Vec<ServerName>, Client), Fai
         mistakes.extend(of_plan.iter().cloned());
     }
     let access = &args.access;
-    if let Some(file) = &access.ca
-        && let Err(error) = std::fs::read(file)
-    {
-        mistakes.push(format!("--ca {}: {error}", file.display()));
-    }
+    mistakes.extend(access.mistake());
     let (Ok(plan), true) = (plan, mistakes.is_empty()) else {
         return Err(Failure::bad_input(mistakes.join("\n")));
     };
@@ -137,28 +121,33 @@ impl Job<'_> {
         mut writer: ResultWriter,
         document: &mut ResultDocument,
     ) -> Result<Ending, Failure> {
-        let (chosen, asked) = self.choose(servers, display)?;
-        document.servers = selection::records(&asked, Some(chosen));
-        let asked = asked.get(chosen).ok_or_else(|| Failure::failed("no server was chosen"))?;
-        document.scenario = self.scenario(&asked.server);
-        let mut suite = Suite {
+        let approach = Approach {
             client: self.client,
-            plan: self.plan,
-            server: &asked.server,
-            places: BTreeMap::new(),
+            access: &self.args.access,
+            transports: &self.plan.transports,
+            named: self.plan.named,
             interfaces: &self.args.traffic.paths,
+            quic_ports: &self.args.quic_ports,
+            family: self.family(),
             stop: self.stop,
         };
-        require_paths(&suite, asked)?;
-        document.reachability = self.reach(&suite, asked, display);
-        suite.places = reachability::choose(&document.reachability, &asked.addresses).into_iter().collect();
-        self.go_on()?;
-        let Some(&address) = suite.places.values().next() else {
-            return Err(nothing_works(&asked.server, &document.reachability));
+        let reached = approach.find(servers, &|line| display.line(line))?;
+        document.servers = reached.servers;
+        document.reachability = reached.reachability;
+        document.scenario = self.scenario(&reached.server);
+        let suite = Suite {
+            approach,
+            client: self.client,
+            plan: self.plan,
+            server: &reached.server,
+            places: reached.places,
+            stop: self.stop,
         };
-        let ways = suite.ways(address).map_err(Failure::failed)?;
-        let left_out = self.left_out(&suite, &document.reachability);
-        let notes = [left_out, Self::notes(&suite, &ways)].concat();
+        let ways = match suite.places.values().next() {
+            Some(&address) => approach.ways(address).map_err(Failure::failed)?,
+            None => Vec::new(),
+        };
+        let notes = [reached.left_out, Self::notes(&suite, &ways)].concat();
         for note in &notes {
             display.line(&format!("note: {note}"));
         }
@@ -173,95 +162,12 @@ impl Job<'_> {
         Ok(ending)
     }
 
-    /// Asks all servers; the index of the nearest.
-    fn choose(&self, servers: Vec<ServerName>, display: &Display) -> Result<(usize, Vec<Asked>), Failure> {
-        let search = Search {
-            family: self.family(),
-            quic_ports: &self.args.quic_ports,
-            transports: if self.plan.named { &self.plan.transports } else { &[] },
-        };
-        let mut asked = Vec::new();
-        for server in servers {
-            asked.push(selection::ask(self.client, server, &search));
-            self.go_on()?;
-        }
-        let nearest = selection::nearest(&asked);
-        let lines = selection::lines(&asked, nearest);
-        let Some(nearest) = nearest else {
-            // A server that was reached and said no is the better news, and what this host lacks the worse.
-            let exits = || asked.iter().filter_map(|asked| asked.outcome.as_ref().err().map(|no| no.exit));
-            let exit =
-                [Exit::Refused, Exit::Unreachable].into_iter().find(|exit| exits().any(|one| one == *exit));
-            let exit = exit.unwrap_or(Exit::HostCannot);
-            let mut lines = lines;
-            if self.args.access.tls {
-                lines.extend(self.hint());
-            }
-            return Err(Failure { exit, message: lines.join("\n") });
-        };
-        for line in lines {
-            display.line(&line);
-        }
-        Ok((nearest, asked))
-    }
-
     fn family(&self) -> Option<AddressFamily> {
         match (self.args.ipv4_only, self.args.ipv6_only) {
             (true, _) => Some(AddressFamily::Ipv4),
             (_, true) => Some(AddressFamily::Ipv6),
             _ => None,
         }
-    }
-
-    fn reach(&self, suite: &Suite<'_>, asked: &Asked, display: &Display) -> Vec<Reachability> {
-        // An address has no name of the other family.
-        let given = asked.server.host.parse().ok().map(address::family);
-        let families = match self.family().or(given) {
-            Some(family) => vec![family],
-            None => vec![AddressFamily::Ipv4, AddressFamily::Ipv6],
-        };
-        let tries = reachability::tries(
-            &asked.server,
-            &asked.addresses,
-            &families,
-            &self.plan.transports,
-            &self.args.quic_ports,
-        );
-        let ways = |address| suite.ways(address);
-        let stopped = || self.stop.load(Ordering::Relaxed);
-        reachability::probe_all(self.client, &asked.server, &tries, &ways, &stopped, |one| {
-            let place = format!("{} over {}, port {}", one.transport, one.family.name(), one.port);
-            match (one.rtt_ms, &one.error) {
-                (Some(ms), _) => display.line(&format!("{place}: works, first answer after {ms:.1} ms")),
-                (None, Some(error)) => display.line(&format!("{place}: {error}")),
-                (None, None) => display.line(&format!("{place}: no answer")),
-            }
-        })
-    }
-
-    /// The transports that do not work, with the reason.
-    fn left_out(&self, suite: &Suite<'_>, reachability: &[Reachability]) -> Vec<String> {
-        let mut words = Vec::new();
-        let missing = self.plan.transports.iter().filter(|transport| !suite.places.contains_key(transport));
-        for &transport in missing {
-            let why = reachability.iter().find(|one| one.transport == transport && one.error.is_some());
-            let hint = why
-                .filter(|why| client::is_quic(transport) && why.error_kind == Some(UnreachableBecause::Other))
-                .and_then(|_| self.hint());
-            let why = why.and_then(|one| one.error.clone()).unwrap_or_default();
-            let hint = hint.map(|hint| format!(" ({hint})")).unwrap_or_default();
-            words.push(format!("{transport} does not work here and is left out: {why}{hint}"));
-        }
-        words
-    }
-
-    /// What to give where the server's certificate is to be believed by something else than the public's authorities.
-    fn hint(&self) -> Option<String> {
-        let given = self.args.access.fingerprint.is_some() || self.args.access.ca.is_some();
-        (!given).then(|| {
-            "without --fingerprint or --ca, the server's certificate must be by an authority that the public trusts"
-                .to_owned()
-        })
     }
 
     /// What a reader must know before the figures.
@@ -273,8 +179,8 @@ impl Job<'_> {
                 .push(format!("this host has one path to the server ({name}): multipath has nothing to add"));
         }
         if suite.places.contains_key(&Transport::Mptcp) {
-            let setup = multipath::kernel_setup(ways);
-            notes.extend(setup.and_then(|setup| multipath::shortage(&setup, ways)));
+            let setup = mptcp::kernel_setup(ways);
+            notes.extend(setup.and_then(|setup| mptcp::shortage(&setup, ways)));
         }
         notes
     }
@@ -295,55 +201,6 @@ impl Job<'_> {
             text: String::new(),
             overrides: overrides.into_iter().map(|(key, value)| (key.to_owned(), value)).collect(),
         }
-    }
-
-    /// An error when the user wants to stop before anything was measured.
-    fn go_on(&self) -> Result<(), Failure> {
-        if self.stop.load(Ordering::Relaxed) {
-            return Err(Failure::failed("stopped by the user before anything was measured"));
-        }
-        Ok(())
-    }
-}
-
-/// An error when `--path` names something that leads to none of the server's addresses.
-fn require_paths(suite: &Suite<'_>, asked: &Asked) -> Result<(), Failure> {
-    if suite.interfaces.is_empty() {
-        return Ok(());
-    }
-    let mut refusals = Vec::new();
-    for &address in &asked.addresses {
-        match suite.ways(SocketAddr::new(address, asked.server.port)) {
-            Ok(_) => return Ok(()),
-            Err(why) => refusals.push(why),
-        }
-    }
-    Err(Failure::bad_input(refusals.join("\n")))
-}
-
-fn nothing_works(server: &ServerName, reachability: &[Reachability]) -> Failure {
-    let mut lines = vec![format!("{server} answered, but no transport works")];
-    lines.extend(reachability.iter().filter_map(|one| {
-        let error = one.error.as_ref()?;
-        Some(format!("{} over {}, port {}: {error}", one.transport, one.family.name(), one.port))
-    }));
-    Failure { exit: Exit::Unreachable, message: lines.join("\n") }
-}
-
-/// Report, and the summary or the document on standard output.
-fn present(args: &TestArgs, directory: &Path, document: &ResultDocument) -> Result<(), Failure> {
-    if document.runs.is_empty() {
-        return Ok(());
-    }
-    let set = report::open(directory)?;
-    if !args.no_report {
-        report::write(std::slice::from_ref(&set), directory)?;
-    }
-    if args.json {
-        report::print_json(&set.document)
-    } else {
-        print!("{}", pathbench_report::terminal::summary(&set, terminal::style()));
-        Ok(())
     }
 }
 

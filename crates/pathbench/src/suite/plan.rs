@@ -1,16 +1,13 @@
 //! What is to be run, validated before anything is sent.
 
 use super::arguments::TrafficArgs;
+use crate::client::{TRANSPORTS, parameters};
 use pathbench_record::transport::Transport;
 use pathbench_traffic::iperf::{Amount, IperfParameters, TrafficDirection};
 use pathbench_traffic::pattern::{BulkParameters, InteractiveParameters, PatternParameters, PingParameters};
 use pathbench_transport::Scheduler;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use std::time::Duration;
-
-/// All transports, single-path ones before the multipath ones that share their way.
-pub(super) const TRANSPORTS: [Transport; 4] =
-    [Transport::Tcp, Transport::Mptcp, Transport::Quic, Transport::Mpquic];
 
 /// Pings of one run: enough for a median that one late answer does not move.
 const PINGS: u32 = 10;
@@ -42,35 +39,7 @@ impl SuitePattern {
 
     /// Its parameters as the user knows them.
     pub(super) fn asked(&self) -> Map<String, Value> {
-        let ms = |time: Duration| json!(time.as_secs_f64() * 1e3);
-        let asked = match &self.parameters {
-            PatternParameters::Ping(ping) => json!({
-                "count": ping.count,
-                "warm_up": ping.warm_up,
-                "interval_ms": ms(ping.interval),
-                "request_bytes": ping.request_bytes,
-                "response_bytes": ping.response_bytes,
-                "timeout_ms": ms(ping.timeout),
-            }),
-            PatternParameters::Bulk(bulk) => json!({ "bytes": bulk.bytes, "streams": bulk.streams }),
-            PatternParameters::Iperf(iperf) => json!({
-                "direction": self.name.trim_start_matches("iperf-"),
-                "streams": iperf.streams,
-                "duration_ms": self.parameters.nominal_duration().map(ms),
-                "omit_ms": ms(iperf.omit),
-            }),
-            PatternParameters::Interactive(interactive) => json!({
-                "duration_ms": ms(interactive.duration),
-                "interval_ms": ms(interactive.interval),
-                "request_bytes": interactive.request_bytes,
-                "response_bytes": interactive.response_bytes,
-                "linger_ms": ms(interactive.linger),
-            }),
-        };
-        match asked {
-            Value::Object(map) => map,
-            _ => Map::new(),
-        }
+        parameters::asked(self.name, &self.parameters)
     }
 
     /// Whether it sends enough to need more than one path.
@@ -101,7 +70,7 @@ impl SuitePlan {
                 mistakes.extend(wrong.iter().map(|wrong| format!("{}: {wrong}", pattern.name)));
             }
         }
-        let scheduler = scheduler(&args.scheduler).unwrap_or_else(|mistake| {
+        let scheduler = parameters::scheduler(&args.scheduler).unwrap_or_else(|mistake| {
             mistakes.push(mistake);
             Scheduler::default()
         });
@@ -162,13 +131,6 @@ fn patterns(args: &TrafficArgs, mistakes: &mut Vec<String>) -> Vec<SuitePattern>
     };
     let wanted = PATTERNS.into_iter().filter(|name| wanted(name));
     wanted.map(|name| SuitePattern { name, parameters: parameters(name) }).collect()
-}
-
-fn scheduler(name: &str) -> Result<Scheduler, String> {
-    let known = [Scheduler::LowestRtt, Scheduler::RoundRobin, Scheduler::Weighted, Scheduler::backup()];
-    let names: Vec<&str> = known.iter().map(Scheduler::name).collect();
-    let refusal = format!("`{name}` is not a scheduler; known are {}", names.join(", "));
-    known.into_iter().find(|scheduler| scheduler.name() == name).ok_or(refusal)
 }
 
 #[cfg(test)]

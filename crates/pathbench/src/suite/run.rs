@@ -1,8 +1,8 @@
 //! One run of the suite: the test on a thread of its own, watched.
 
-use super::client::Client;
 use super::display::Display;
-use super::network::{Change, Judge, NetworkWatch};
+use crate::client::Client;
+use crate::client::network::{Change, Judge, NetworkWatch};
 use pathbench_lab::assembly::{ClientPath, Notification, SeenEvent};
 use pathbench_traffic::client::{
     ClientError, ClientObserver, ClientOutcome, ClientPlan, FetchPlan, Progress, fetch_record, run_client,

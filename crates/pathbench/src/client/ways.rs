@@ -10,22 +10,22 @@ const LOCAL_TABLE: u32 = 255;
 
 /// This host's interfaces, addresses and routes at one moment.
 #[derive(Debug, Clone, Default)]
-pub(super) struct HostNetwork {
-    pub(super) links: Vec<Link>,
-    pub(super) addresses: Vec<InterfaceAddress>,
-    pub(super) routes: Vec<Route>,
+pub(crate) struct HostNetwork {
+    pub(crate) links: Vec<Link>,
+    pub(crate) addresses: Vec<InterfaceAddress>,
+    pub(crate) routes: Vec<Route>,
 }
 
 impl HostNetwork {
     /// As it is now.
-    pub(super) fn read() -> Result<Self, NetlinkError> {
+    pub(crate) fn read() -> Result<Self, NetlinkError> {
         let mut socket = RouteSocket::open()?;
         Ok(Self { links: socket.links()?, addresses: socket.addresses()?, routes: socket.routes()? })
     }
 
     /// The ways to `server`, the one that starts at `preferred` (the kernel's own choice) first. A server on this host
     /// is reached by the loopback interface alone.
-    pub(super) fn ways_to(&self, server: IpAddr, preferred: Option<IpAddr>) -> Vec<ClientPath> {
+    pub(crate) fn ways_to(&self, server: IpAddr, preferred: Option<IpAddr>) -> Vec<ClientPath> {
         let is_own = self.addresses.iter().any(|address| address.network.addr() == server);
         let own = is_own || server.is_loopback();
         let mut ways: Vec<ClientPath> = self
@@ -46,7 +46,7 @@ impl HostNetwork {
 
     /// The ways over these interfaces alone, in this order, or all of them where none is named; in words what is
     /// wrong with a named one that is none.
-    pub(super) fn ways_over(
+    pub(crate) fn ways_over(
         &self,
         interfaces: &[String],
         server: SocketAddr,
@@ -110,7 +110,7 @@ impl HostNetwork {
     }
 
     /// Interfaces that are none of these ways, with their addresses, for their names in results.
-    pub(super) fn other_interfaces(&self, ways: &[ClientPath]) -> Vec<ClientPath> {
+    pub(crate) fn other_interfaces(&self, ways: &[ClientPath]) -> Vec<ClientPath> {
         let addresses = self.routable_addresses();
         let others = self.links.iter().filter(|link| !ways.iter().any(|way| way.interface == link.name));
         others
@@ -124,7 +124,7 @@ impl HostNetwork {
     }
 
     /// Every interface's routable addresses, whatever they are good for.
-    pub(super) fn routable_addresses(&self) -> BTreeMap<u32, Vec<IpAddr>> {
+    pub(crate) fn routable_addresses(&self) -> BTreeMap<u32, Vec<IpAddr>> {
         let mut addresses: BTreeMap<u32, Vec<IpAddr>> = BTreeMap::new();
         for address in self.addresses.iter().filter(|address| !address.link_scope) {
             addresses.entry(address.index).or_default().push(address.network.addr());
@@ -134,7 +134,7 @@ impl HostNetwork {
 }
 
 /// What changed from one look at the ways to a server to the next, in words; `None` when nothing did.
-pub(super) fn rerouted(before: &[ClientPath], now: &[ClientPath]) -> Option<String> {
+pub(crate) fn rerouted(before: &[ClientPath], now: &[ClientPath]) -> Option<String> {
     let names = |ways: &[ClientPath]| {
         let names: Vec<&str> = ways.iter().map(|way| way.name.as_str()).collect();
         if names.is_empty() { "none".to_owned() } else { names.join(", ") }

@@ -7,18 +7,18 @@ use std::net::{IpAddr, Ipv6Addr, ToSocketAddrs as _};
 
 /// A server as it was given.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct ServerName {
+pub(crate) struct ServerName {
     /// Name or address.
-    pub(super) host: String,
+    pub(crate) host: String,
     /// Its port.
-    pub(super) port: u16,
+    pub(crate) port: u16,
     /// As it was written.
     given: String,
 }
 
 impl ServerName {
     /// Reads `NAME`, `ADDRESS`, `HOST:PORT`, `[IPV6]` or `[IPV6]:PORT`.
-    pub(super) fn parse(text: &str, default_port: u16) -> Result<Self, String> {
+    pub(crate) fn parse(text: &str, default_port: u16) -> Result<Self, String> {
         let wrong = |why: &str| Err(format!("`{text}` names no server: {why}"));
         let usual = "give a name or an address, with :PORT where it is not the usual one";
         if text.contains('/') || text.contains(char::is_whitespace) {
@@ -56,7 +56,7 @@ impl ServerName {
     }
 
     /// Its addresses, in the resolver's order of preference.
-    pub(super) fn resolve(&self) -> io::Result<Vec<IpAddr>> {
+    pub(crate) fn resolve(&self) -> io::Result<Vec<IpAddr>> {
         let mut addresses: Vec<IpAddr> = Vec::new();
         for address in (self.host.as_str(), self.port).to_socket_addrs()? {
             if !addresses.contains(&address.ip()) {
@@ -74,7 +74,7 @@ impl fmt::Display for ServerName {
 }
 
 /// The family of an address.
-pub(super) const fn family(address: IpAddr) -> AddressFamily {
+pub(crate) const fn family(address: IpAddr) -> AddressFamily {
     match address {
         IpAddr::V4(_) => AddressFamily::Ipv4,
         IpAddr::V6(_) => AddressFamily::Ipv6,

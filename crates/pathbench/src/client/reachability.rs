@@ -1,8 +1,8 @@
 //! Which transport reaches the server: each × IPv4 and IPv6 × each port, one connection and one ping.
 
 use super::address::ServerName;
-use super::client::{Client, Target, is_quic};
-use super::probe::{self, Answer};
+use super::ping::{self, Answer};
+use super::{Client, Target, is_quic};
 use pathbench_lab::assembly::ClientPath;
 use pathbench_record::document::{AddressFamily, Reachability, UnreachableBecause};
 use pathbench_record::transport::Transport;
@@ -12,16 +12,16 @@ use std::net::{IpAddr, SocketAddr};
 
 /// One thing to try.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Try {
-    pub(super) transport: Transport,
-    pub(super) family: AddressFamily,
+pub(crate) struct Try {
+    pub(crate) transport: Transport,
+    pub(crate) family: AddressFamily,
     /// `None` where the server has no address of the family.
-    pub(super) address: Option<IpAddr>,
-    pub(super) port: u16,
+    pub(crate) address: Option<IpAddr>,
+    pub(crate) port: u16,
 }
 
 /// What is to be tried, single-path transports before the multipath one that shares their way.
-pub(super) fn tries(
+pub(crate) fn tries(
     server: &ServerName,
     addresses: &[IpAddr],
     families: &[AddressFamily],
@@ -43,7 +43,7 @@ pub(super) fn tries(
 }
 
 /// Tries one after the other, until `stopped`; a multipath transport is spared where its single-path one got no answer.
-pub(super) fn probe_all(
+pub(crate) fn probe_all(
     client: &Client,
     server: &ServerName,
     tries: &[Try],
@@ -104,8 +104,8 @@ fn probe_one(
     let address = SocketAddr::new(address, tried.port);
     let ways = ways(address).map_err(|why| (UnreachableBecause::NoRoute, why))?;
     let target = Target { address, host: server.host.clone(), ways };
-    probe::ping(client, tried.transport, &target, 1, 0)
-        .map_err(|error: ClientError| (probe::class_of(&error), error.to_string()))
+    ping::ping(client, tried.transport, &target, 1, 0)
+        .map_err(|error: ClientError| (ping::class_of(&error), error.to_string()))
 }
 
 fn record(server: &ServerName, tried: Try, result: Probed) -> Reachability {
@@ -128,7 +128,7 @@ fn record(server: &ServerName, tried: Try, result: Probed) -> Reachability {
 
 /// Where each transport that works is run: all of them on the family on which most work, IPv6 only where IPv4 is not
 /// better (as the resolver prefers), on the first port that answers.
-pub(super) fn choose(found: &[Reachability], addresses: &[IpAddr]) -> Vec<(Transport, SocketAddr)> {
+pub(crate) fn choose(found: &[Reachability], addresses: &[IpAddr]) -> Vec<(Transport, SocketAddr)> {
     let transports = [Transport::Tcp, Transport::Mptcp, Transport::Quic, Transport::Mpquic];
     // In the resolver's order of preference.
     let mut families: Vec<AddressFamily> = Vec::new();

@@ -1,6 +1,6 @@
 //! A short ping: does this transport reach this server, and how far is it.
 
-use super::client::{Client, Target};
+use super::{Client, Target};
 use pathbench_record::document::UnreachableBecause;
 use pathbench_record::statistics::median;
 use pathbench_record::transport::Transport;
@@ -15,31 +15,31 @@ const INTERVAL: Duration = Duration::from_millis(50);
 
 /// Round-trip times of a short ping.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Answer {
+pub(crate) struct Answer {
     /// Those answered, in order.
-    pub(super) rtts: Vec<Duration>,
+    pub(crate) rtts: Vec<Duration>,
     /// Requests without an answer.
-    pub(super) lost: u32,
+    pub(crate) lost: u32,
     /// Before the connection is opened → open.
-    pub(super) handshake: Option<Duration>,
+    pub(crate) handshake: Option<Duration>,
 }
 
 impl Answer {
     /// Median round-trip time in milliseconds.
-    pub(super) fn median_ms(&self) -> Option<f64> {
+    pub(crate) fn median_ms(&self) -> Option<f64> {
         let rtts_ms: Vec<f64> = self.rtts.iter().map(|rtt| rtt.as_secs_f64() * 1e3).collect();
         median(&rtts_ms)
     }
 
     /// From opening the connection to the first answer on it, in milliseconds.
-    pub(super) fn first_ms(&self) -> Option<f64> {
+    pub(crate) fn first_ms(&self) -> Option<f64> {
         let time = self.handshake.unwrap_or_default() + *self.rtts.first()?;
         Some(time.as_secs_f64() * 1e3)
     }
 }
 
 /// Sends `count` requests, after `warm_up` that do not count.
-pub(super) fn ping(
+pub(crate) fn ping(
     client: &Client,
     transport: Transport,
     target: &Target,
@@ -67,7 +67,7 @@ pub(super) fn ping(
 }
 
 /// The class of a failure, for programs.
-pub(super) const fn class_of(error: &ClientError) -> UnreachableBecause {
+pub(crate) const fn class_of(error: &ClientError) -> UnreachableBecause {
     match error {
         ClientError::Unreachable { because, .. } => *because,
         _ => UnreachableBecause::Other,

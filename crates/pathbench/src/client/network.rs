@@ -17,10 +17,10 @@ use std::thread::JoinHandle;
 /// Longest time between the end of the watch and its thread noticing.
 const WAIT: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 /// This host in results.
-pub(super) const CLIENT: &str = "client";
+pub(crate) const CLIENT: &str = "client";
 
 /// A thread that writes down what the kernel tells of links, addresses and (where it may) MPTCP subflows.
-pub(super) struct NetworkWatch {
+pub(crate) struct NetworkWatch {
     seen: Arc<Mutex<Vec<SeenEvent>>>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -28,7 +28,7 @@ pub(super) struct NetworkWatch {
 
 impl NetworkWatch {
     /// What happens from now on is seen.
-    pub(super) fn start(clock: &Arc<dyn Clock>) -> Result<Self, NetlinkError> {
+    pub(crate) fn start(clock: &Arc<dyn Clock>) -> Result<Self, NetlinkError> {
         let links = LinkEventStream::subscribe()?;
         // Takes CAP_NET_ADMIN; without it, the paths themselves still tell.
         let subflows = EventStream::subscribe().ok();
@@ -40,7 +40,7 @@ impl NetworkWatch {
     }
 
     /// What was seen since the last call, in order.
-    pub(super) fn take(&self) -> Vec<SeenEvent> {
+    pub(crate) fn take(&self) -> Vec<SeenEvent> {
         std::mem::take(&mut *self.seen.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
@@ -82,15 +82,15 @@ fn watch(
 
 /// A change that may have touched a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Change {
-    pub(super) at: Timestamp,
+pub(crate) struct Change {
+    pub(crate) at: Timestamp,
     /// `eth0 down`, `wlan0 address 192.0.2.2/24 added`, ….
-    pub(super) words: String,
+    pub(crate) words: String,
 }
 
 /// Tells changes of the network from the kernel's other news: renewed leases, other programs' interfaces.
 #[derive(Debug, Default)]
-pub(super) struct Judge {
+pub(crate) struct Judge {
     addresses: BTreeMap<u32, BTreeSet<IpAddr>>,
     /// Interfaces that were a way to the server at any time: one that is down is one that may come back.
     ways: BTreeSet<String>,
@@ -98,7 +98,7 @@ pub(super) struct Judge {
 
 impl Judge {
     /// One that knows the network as it is.
-    pub(super) fn knowing(network: &HostNetwork) -> Self {
+    pub(crate) fn knowing(network: &HostNetwork) -> Self {
         let addresses = network.routable_addresses().into_iter();
         Self {
             addresses: addresses.map(|(index, of)| (index, of.into_iter().collect())).collect(),
@@ -107,12 +107,12 @@ impl Judge {
     }
 
     /// These are ways to the server, from now on.
-    pub(super) fn know_ways(&mut self, ways: &[ClientPath]) {
+    pub(crate) fn know_ways(&mut self, ways: &[ClientPath]) {
         self.ways.extend(ways.iter().map(|way| way.interface.clone()));
     }
 
     /// The change that `event` is for the tests of this suite; `None` where it is none.
-    pub(super) fn change(&mut self, at: Timestamp, event: &LinkEvent) -> Option<Change> {
+    pub(crate) fn change(&mut self, at: Timestamp, event: &LinkEvent) -> Option<Change> {
         let name = event.name.clone().unwrap_or_else(|| format!("interface {}", event.index));
         let ours = self.ways.contains(&name);
         let matters = match event.change {

@@ -1,4 +1,18 @@
-//! This host as the client of tests: from a transport and a server to a test's plan.
+//! This host as the client of tests: which server, by which ways, over which transports, and a test's plan.
+
+mod access;
+pub(crate) mod address;
+pub(crate) mod approach;
+pub(crate) mod clocks;
+pub(crate) mod mptcp;
+pub(crate) mod network;
+pub(crate) mod parameters;
+mod ping;
+mod reachability;
+mod selection;
+pub(crate) mod ways;
+
+pub(crate) use access::AccessArgs;
 
 use crate::random;
 use pathbench_lab::assembly::ClientPath;
@@ -15,6 +29,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// All transports, single-path ones before the multipath ones that share their way.
+pub(crate) const TRANSPORTS: [Transport; 4] =
+    [Transport::Tcp, Transport::Mptcp, Transport::Quic, Transport::Mpquic];
+
 /// How long a connection may take to open.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// A run ends as not completed after this long without progress.
@@ -22,37 +40,37 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What the user asks of every test.
 #[derive(Debug, Clone)]
-pub(super) struct Wishes {
-    pub(super) fingerprint: Option<CertificateFingerprint>,
-    pub(super) ca: Option<PathBuf>,
-    pub(super) token: Option<String>,
-    pub(super) tls: bool,
-    pub(super) scheduler: Scheduler,
-    pub(super) congestion: Option<String>,
+pub(crate) struct Wishes {
+    pub(crate) fingerprint: Option<CertificateFingerprint>,
+    pub(crate) ca: Option<PathBuf>,
+    pub(crate) token: Option<String>,
+    pub(crate) tls: bool,
+    pub(crate) scheduler: Scheduler,
+    pub(crate) congestion: Option<String>,
     /// Whether single-path transports are bound to the first way's interface.
-    pub(super) bind: bool,
+    pub(crate) bind: bool,
 }
 
 /// A server at one address, and the ways there.
 #[derive(Debug, Clone)]
-pub(super) struct Target {
-    pub(super) address: SocketAddr,
+pub(crate) struct Target {
+    pub(crate) address: SocketAddr,
     /// The name in its certificate.
-    pub(super) host: String,
+    pub(crate) host: String,
     /// The one to start on first; may be empty, where only the kernel knows.
-    pub(super) ways: Vec<ClientPath>,
+    pub(crate) ways: Vec<ClientPath>,
 }
 
 /// This host as the client of tests.
 #[derive(Clone)]
-pub(super) struct Client {
-    pub(super) clock: Arc<dyn Clock>,
-    pub(super) wishes: Wishes,
+pub(crate) struct Client {
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) wishes: Wishes,
 }
 
 impl Client {
     /// A test of `parameters` against `target`.
-    pub(super) fn plan(
+    pub(crate) fn plan(
         &self,
         transport: Transport,
         target: &Target,
@@ -85,7 +103,7 @@ impl Client {
     }
 
     /// Runs a short test in this thread.
-    pub(super) fn run_unwatched(
+    pub(crate) fn run_unwatched(
         &self,
         transport: Transport,
         target: &Target,
@@ -135,6 +153,6 @@ fn known_as(transport: Transport, congestion: &str) -> &str {
 }
 
 /// Whether it runs over UDP.
-pub(super) const fn is_quic(transport: Transport) -> bool {
+pub(crate) const fn is_quic(transport: Transport) -> bool {
     matches!(transport, Transport::Quic | Transport::Mpquic)
 }

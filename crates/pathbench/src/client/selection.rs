@@ -1,8 +1,8 @@
 //! Which server: the nearest by the median of a few pings.
 
 use super::address::{ServerName, family};
-use super::client::{Client, Target};
-use super::probe::{self, Answer};
+use super::ping::{self, Answer};
+use super::{Client, Target};
 use crate::exit::Exit;
 use pathbench_record::document::{AddressFamily, ServerRecord};
 use pathbench_record::transport::Transport;
@@ -15,27 +15,27 @@ const WARM_UP: u32 = 1;
 
 /// What came of asking one server.
 #[derive(Debug)]
-pub(super) struct Asked {
-    pub(super) server: ServerName,
+pub(crate) struct Asked {
+    pub(crate) server: ServerName,
     /// Its addresses of the families allowed, in the resolver's order.
-    pub(super) addresses: Vec<IpAddr>,
-    pub(super) outcome: Result<Near, Refusal>,
+    pub(crate) addresses: Vec<IpAddr>,
+    pub(crate) outcome: Result<Near, Refusal>,
 }
 
 /// A server that answered.
 #[derive(Debug)]
-pub(super) struct Near {
-    pub(super) transport: Transport,
-    pub(super) answer: Answer,
+pub(crate) struct Near {
+    pub(crate) transport: Transport,
+    pub(crate) answer: Answer,
 }
 
 /// Why a server cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Refusal {
+pub(crate) struct Refusal {
     /// In words.
-    pub(super) message: String,
+    pub(crate) message: String,
     /// The exit code that says so: the server itself said no, this host cannot do it, or the server was not reached.
-    pub(super) exit: Exit,
+    pub(crate) exit: Exit,
 }
 
 impl From<&ClientError> for Refusal {
@@ -57,17 +57,17 @@ impl From<&ClientError> for Refusal {
 
 /// What may be tried.
 #[derive(Debug, Clone)]
-pub(super) struct Search<'a> {
+pub(crate) struct Search<'a> {
     /// The family asked for; both when absent.
-    pub(super) family: Option<AddressFamily>,
+    pub(crate) family: Option<AddressFamily>,
     /// UDP ports beside each server's own.
-    pub(super) quic_ports: &'a [u16],
+    pub(crate) quic_ports: &'a [u16],
     /// Transports asked for; all when empty.
-    pub(super) transports: &'a [Transport],
+    pub(crate) transports: &'a [Transport],
 }
 
 /// Pings one server: over tcp, and where that gets nowhere over quic.
-pub(super) fn ask(client: &Client, server: ServerName, search: &Search<'_>) -> Asked {
+pub(crate) fn ask(client: &Client, server: ServerName, search: &Search<'_>) -> Asked {
     let resolved = match server.resolve() {
         Ok(resolved) => resolved,
         Err(error) => {
@@ -84,7 +84,7 @@ pub(super) fn ask(client: &Client, server: ServerName, search: &Search<'_>) -> A
     }
     let mut first_error: Option<ClientError> = None;
     for (transport, target) in cheap_tries(&server, &addresses, search) {
-        match probe::ping(client, transport, &target, ROUNDS, WARM_UP) {
+        match ping::ping(client, transport, &target, ROUNDS, WARM_UP) {
             Ok(answer) => return Asked { server, addresses, outcome: Ok(Near { transport, answer }) },
             Err(error) => {
                 let by_server = matches!(error, ClientError::Refused { .. });
@@ -132,7 +132,7 @@ fn cheap_tries(server: &ServerName, addresses: &[IpAddr], search: &Search<'_>) -
 }
 
 /// The index of the nearest of those that answered.
-pub(super) fn nearest(asked: &[Asked]) -> Option<usize> {
+pub(crate) fn nearest(asked: &[Asked]) -> Option<usize> {
     let distances = asked.iter().enumerate().filter_map(|(index, asked)| {
         let near = asked.outcome.as_ref().ok()?;
         Some((index, near.answer.median_ms()?))
@@ -141,7 +141,7 @@ pub(super) fn nearest(asked: &[Asked]) -> Option<usize> {
 }
 
 /// What the result says of each.
-pub(super) fn records(asked: &[Asked], chosen: Option<usize>) -> Vec<ServerRecord> {
+pub(crate) fn records(asked: &[Asked], chosen: Option<usize>) -> Vec<ServerRecord> {
     let record = |(index, asked): (usize, &Asked)| {
         let answer = asked.outcome.as_ref().ok().map(|near| &near.answer);
         ServerRecord {
@@ -157,7 +157,7 @@ pub(super) fn records(asked: &[Asked], chosen: Option<usize>) -> Vec<ServerRecor
 }
 
 /// One line a server, for the person who waits.
-pub(super) fn lines(asked: &[Asked], chosen: Option<usize>) -> Vec<String> {
+pub(crate) fn lines(asked: &[Asked], chosen: Option<usize>) -> Vec<String> {
     let several = asked.len() > 1;
     let line = |(index, asked): (usize, &Asked)| match &asked.outcome {
         Ok(near) => {
