@@ -3,18 +3,22 @@
 //! It serves runs in a lab and runs between real hosts alike: what it has to know of the plan is in [`RunSetting`].
 
 mod clock;
+mod handover;
 mod lines;
 mod messages;
 mod paths;
 mod quic;
 mod setting;
+mod so_far;
 
 pub use clock::ClockOffset;
 pub use setting::{ClientPath, RunSetting};
+pub use so_far::LinesSoFar;
 
 use messages::Messages;
 use pathbench_host::link_events::LinkEvent;
 use pathbench_host::mptcp::{MptcpEvent, MptcpEventKind};
+use pathbench_host::wifi::WifiNetwork;
 use pathbench_record::delivery::DeliverySeries;
 use pathbench_record::document::{DirectionRecord, MultipathRecord, Parameters, RunLink, RunRecord};
 use pathbench_record::event::{DeliveryLine, Direction, Event};
@@ -101,6 +105,32 @@ pub enum Notification {
     Mptcp(MptcpEvent),
     /// Its interfaces and addresses.
     Link(LinkEvent),
+    /// What a Wi-Fi interface is connected to.
+    Wifi(WifiSighting),
+}
+
+/// What a Wi-Fi interface is connected to, and what is new of that.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WifiSighting {
+    /// The interface.
+    pub interface: String,
+    /// What is new.
+    pub change: WifiChange,
+    /// The network it is connected to; `None` when it is not.
+    pub network: Option<WifiNetwork>,
+}
+
+/// What is new of a Wi-Fi interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WifiChange {
+    /// It joined a network, or another one than before.
+    Joined,
+    /// It left its network.
+    Left,
+    /// It moved to another access point of the same network.
+    Moved,
+    /// Only how well it hears it.
+    Signal,
 }
 
 /// A run's record and its lines for the other files.
@@ -135,9 +165,11 @@ pub fn assemble(evidence: &Evidence<'_>) -> AssembledRun {
         .flat_map(|&direction| lines::deliveries(evidence, direction, origin))
         .collect();
     let messages = Messages::of(evidence);
+    let events = lines::events(evidence, &names, origin);
+    let handover = handover::handover(evidence, &samples, &events);
     AssembledRun {
-        record: record(evidence, &names, &samples, &analyses, &messages),
-        events: lines::events(evidence, &names, origin),
+        record: RunRecord { handover, ..record(evidence, &names, &samples, &analyses, &messages) },
+        events,
         samples,
         deliveries,
         messages: messages.lines(&evidence.id, origin),
@@ -383,7 +415,7 @@ impl Evidence<'_> {
     fn path_manager(&self) -> impl Iterator<Item = (&str, &MptcpEvent)> {
         self.notifications.iter().filter_map(|seen| match &seen.what {
             Notification::Mptcp(event) => Some((seen.node.as_str(), event)),
-            Notification::Link(_) => None,
+            Notification::Link(_) | Notification::Wifi(_) => None,
         })
     }
 

@@ -1,7 +1,8 @@
 //! The lines of `samples.jsonl`, `events.jsonl` and `delivery.jsonl` of one run.
 
-use super::{Evidence, Notification, PathNames, quic};
+use super::{Evidence, Notification, PathNames, WifiChange, quic};
 use pathbench_host::mptcp::MptcpEvent;
+use pathbench_host::wifi::WifiNetwork;
 use pathbench_record::event::{DeliveryLine, Direction, Event, EventSource};
 use pathbench_record::sample::{Sample, Side};
 use pathbench_record::time::Timestamp;
@@ -78,6 +79,14 @@ pub(super) fn events(evidence: &Evidence<'_>, names: &PathNames, origin: Timesta
                     .and_then(|name| evidence.setting.path_of_interface(&seen.node, name)),
                 ..event(seen.at, EventSource::Link, &seen.node, &told.change.to_string())
             },
+            Notification::Wifi(told) => {
+                let (source, kind) = wifi_kind(told.change);
+                Event {
+                    path: evidence.setting.path_of_interface(&seen.node, &told.interface),
+                    detail: told.network.as_ref().map(wifi_detail).unwrap_or_default(),
+                    ..event(seen.at, source, &seen.node, kind)
+                }
+            }
         });
     }
     quic::append_events(evidence, names, &mut events, &|told, host| {
@@ -122,6 +131,29 @@ fn path_manager_detail(event: &MptcpEvent) -> Map<String, Value> {
     put("reset_reason", event.reset_reason.map(Value::from));
     put("interface_index", event.interface_index.map(Value::from));
     detail
+}
+
+/// What a reader looks for: changes stand with those of links, the signal's course by itself.
+const fn wifi_kind(change: WifiChange) -> (EventSource, &'static str) {
+    match change {
+        WifiChange::Joined => (EventSource::Link, "wifi-joined"),
+        WifiChange::Left => (EventSource::Link, "wifi-left"),
+        WifiChange::Moved => (EventSource::Link, "wifi-moved"),
+        WifiChange::Signal => (EventSource::Observer, "wifi-signal"),
+    }
+}
+
+fn wifi_detail(network: &WifiNetwork) -> Map<String, Value> {
+    let mbps = |bps: u64| Value::from(bps as f64 / 1e6);
+    let told = [
+        ("ssid", network.ssid.clone().map(Value::from)),
+        ("bssid", network.bssid.map(|bssid| bssid.to_string().into())),
+        ("frequency_mhz", network.frequency_mhz.map(Value::from)),
+        ("signal_dbm", network.signal_dbm.map(Value::from)),
+        ("tx_mbps", network.tx_bps.map(mbps)),
+        ("rx_mbps", network.rx_bps.map(mbps)),
+    ];
+    told.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect()
 }
 
 /// Milliseconds with three decimals: microseconds are all that the clock's readers are good for.

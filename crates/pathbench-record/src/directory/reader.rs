@@ -7,6 +7,7 @@ use crate::message::MessageLine;
 use crate::sample::Sample;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -189,11 +190,18 @@ impl ResultDirectory {
 
     /// All of `messages.jsonl`; none, and no warning, when no run of the result has messages.
     ///
+    /// A result that was never finished may tell of one message several times: only the last word counts.
+    ///
     /// # Errors
     ///
     /// As [`Self::samples`].
     pub fn messages(&self) -> Result<Records<MessageLine>, ReadError> {
-        self.expected_if(MESSAGES, |run| run.delay_ms.is_some() || run.ping.is_some())
+        let mut lines: Records<MessageLine> =
+            self.expected_if(MESSAGES, |run| run.delay_ms.is_some() || run.ping.is_some())?;
+        if self.warning.is_some() {
+            lines.items = last_words(lines.items);
+        }
+        Ok(lines)
     }
 
     /// All of `links.jsonl`; none, and no warning, when no link of the result was emulated.
@@ -226,6 +234,17 @@ impl ResultDirectory {
         }
         records(&file)
     }
+}
+
+/// The last line of each message, in the order in which they were due.
+fn last_words(lines: Vec<MessageLine>) -> Vec<MessageLine> {
+    let mut last = BTreeMap::new();
+    for line in lines {
+        last.insert((line.run.clone(), line.direction, line.sequence), line);
+    }
+    let mut lines: Vec<MessageLine> = last.into_values().collect();
+    lines.sort_by(|a, b| a.run.cmp(&b.run).then(a.due_ms.total_cmp(&b.due_ms)));
+    lines
 }
 
 /// The one field that every version has.

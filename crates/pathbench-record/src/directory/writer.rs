@@ -180,6 +180,34 @@ impl ResultWriter {
         append_if_any(&mut self.probes, &self.dir, PROBES, probes)
     }
 
+    /// Writes the runs' lines (samples, events, deliveries, messages) anew. What was appended so far was provisional;
+    /// it stays readable until [`Self::finish`] puts what is appended from now on in its place.
+    ///
+    /// # Errors
+    ///
+    /// When a file cannot be written.
+    pub fn begin_anew(&mut self) -> Result<(), WriteError> {
+        self.samples = Lines::anew(&self.dir, SAMPLES)?;
+        self.events = Lines::anew(&self.dir, EVENTS)?;
+        self.deliveries = Lines::anew(&self.dir, DELIVERIES)?;
+        self.messages = Some(Lines::anew(&self.dir, MESSAGES)?);
+        Ok(())
+    }
+
+    /// Makes durable what was appended so far: it outlives the machine, too, not only this process.
+    ///
+    /// # Errors
+    ///
+    /// When a file cannot be written.
+    pub fn sync(&self) -> Result<(), WriteError> {
+        self.all_lines().try_for_each(Lines::sync)
+    }
+
+    fn all_lines(&self) -> impl Iterator<Item = &Lines> {
+        let optional = [&self.messages, &self.links, &self.probes].into_iter().flatten();
+        [&self.samples, &self.events, &self.deliveries].into_iter().chain(optional)
+    }
+
     /// Writes `document` as that of the runs so far (`run.partial.json`): what a report reads when this process
     /// dies before [`Self::finish`].
     ///
@@ -196,10 +224,8 @@ impl ResultWriter {
     ///
     /// When a file cannot be written.
     pub fn finish(self, document: &ResultDocument) -> Result<PathBuf, WriteError> {
-        let optional = [&self.messages, &self.links, &self.probes].into_iter().flatten();
-        for lines in [&self.samples, &self.events, &self.deliveries].into_iter().chain(optional) {
-            lines.file.sync_all().map_err(|source| WriteError::Io { path: lines.path.clone(), source })?;
-        }
+        self.sync()?;
+        self.all_lines().try_for_each(Lines::put_in_place)?;
         let path = replace(&self.dir, DOCUMENT, document)?;
         let partial = self.dir.join(PARTIAL);
         match fs::remove_file(&partial) {
@@ -253,13 +279,31 @@ fn replace(dir: &Path, name: &str, document: &ResultDocument) -> Result<PathBuf,
 struct Lines {
     path: PathBuf,
     file: File,
+    /// Where it goes in the end, when it is elsewhere until then.
+    place: Option<PathBuf>,
 }
 
 impl Lines {
     /// A new file.
     fn open(path: &Path) -> io::Result<Self> {
         let file = OpenOptions::new().append(true).create_new(true).open(path)?;
-        Ok(Self { path: path.to_owned(), file })
+        Ok(Self { path: path.to_owned(), file, place: None })
+    }
+
+    /// A new file that takes the place of the one of this name when it is put there.
+    fn anew(dir: &Path, name: &str) -> Result<Self, WriteError> {
+        let path = dir.join(format!(".{name}.tmp"));
+        let file = File::create(&path).map_err(|source| WriteError::Io { path: path.clone(), source })?;
+        Ok(Self { path, file, place: Some(dir.join(name)) })
+    }
+
+    fn sync(&self) -> Result<(), WriteError> {
+        self.file.sync_all().map_err(|source| WriteError::Io { path: self.path.clone(), source })
+    }
+
+    fn put_in_place(&self) -> Result<(), WriteError> {
+        let Some(place) = &self.place else { return Ok(()) };
+        fs::rename(&self.path, place).map_err(|source| WriteError::Io { path: place.clone(), source })
     }
 
     fn create(dir: &Path, name: &str) -> Result<Self, CreateError> {

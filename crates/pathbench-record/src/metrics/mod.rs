@@ -10,6 +10,7 @@ mod delay;
 mod handover;
 mod impact;
 mod phase;
+mod probe;
 mod stall;
 mod window;
 
@@ -17,6 +18,7 @@ pub use combination::{RunFigures, combine};
 pub use counter::PathCounter;
 pub use delay::{delay, delay_of_flows, ping};
 pub use handover::{PathHistory, handover};
+pub use probe::probes;
 pub use window::Window;
 
 use crate::delivery::DeliverySeries;
