@@ -14,7 +14,7 @@ use pathbench_record::directory::{ResultWriter, WriteError};
 use pathbench_record::document::{
     HostRecord, LinkFigures, LinkRecord, ResultDocument, RunLink, RunRecord, ScenarioRecord, Variant,
 };
-use pathbench_record::summary::{measure_links, summarise};
+use pathbench_record::summary::{measure_links, summarise, summarise_mobility};
 use pathbench_record::time::Clock;
 use pathbench_record::transport::Transport;
 use pathbench_traffic::client::Progress;
@@ -170,6 +170,7 @@ fn empty_document(plan: &Plan, host: &HostRecord) -> ResultDocument {
 fn conclude(plan: &Plan, document: &mut ResultDocument) {
     measure_links(&mut document.links, &document.runs);
     document.summary.groups = summarise(&document.runs);
+    document.summary.mobility = summarise_mobility(&document.runs);
     document.summary.expectations =
         plan.expectations.iter().map(|expectation| expectation.evaluate(document)).collect();
     document.summary.notes.clone_from(&plan.left_out);
@@ -194,14 +195,18 @@ fn link_record(link: &Link, variant: &VariantPlan, same_in_all: bool) -> LinkRec
     LinkRecord {
         name: link.name.clone(),
         ends: [link.ends[0].node.clone(), link.ends[1].node.clone()],
-        engine: "kernel".to_owned(),
+        engine: link.engine.name().to_owned(),
         variant: if same_in_all { Variant::default() } else { variant.variant.clone() },
         requested: LinkFigures {
-            rate_bps: link.forward.rate_bps,
-            delay_ms: (!link.forward.delay.is_zero()).then_some(link.forward.delay.as_secs_f64() * 1e3),
+            rate_bps: link.forward.mean_rate_bps(),
+            delay_ms: link
+                .forward
+                .constant_delay()
+                .filter(|delay| !delay.is_zero())
+                .map(|delay| delay.as_secs_f64() * 1e3),
             mtu_bytes: link.mtu_bytes,
             queue_bytes: link.forward.queue_bytes(link.mtu_bytes),
-            loss: (link.forward.loss > 0.0).then_some(link.forward.loss),
+            loss: link.forward.independent_loss().filter(|loss| *loss > 0.0),
         },
         measured: None,
         tolerance: link.tolerance,

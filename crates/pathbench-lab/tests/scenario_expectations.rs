@@ -1,7 +1,10 @@
 //! Expectations against results: when they hold, when not, and in what words.
 
 use pathbench_lab::scenario::{ExpectationPlan, Overrides, Source, known_fields, plan};
-use pathbench_record::document::{DelayRecord, DirectionRecord, Impact, Phase, PingRecord, RunLink};
+use pathbench_record::document::{
+    DelayRecord, DirectionRecord, EmulationRecord, HandoverReason, HandoverRecord, Impact, OneWayDelay, Phase,
+    PingRecord, RunLink,
+};
 use pathbench_record::document::{
     Expectation, LinkMeasurement, MultipathRecord, Parameters, PathRecord, ResultDocument, RunRecord, Variant,
 };
@@ -21,8 +24,17 @@ fn expectations(lines: &str) -> Vec<ExpectationPlan> {
 }
 
 fn measured(link: &str) -> RunLink {
-    let measured =
-        LinkMeasurement { forward_bps: Some(1), backward_bps: Some(1), ..LinkMeasurement::default() };
+    let measured = LinkMeasurement {
+        forward_bps: Some(1),
+        backward_bps: Some(1),
+        forward_delay: Some(OneWayDelay::default()),
+        backward_delay: Some(OneWayDelay::default()),
+        forward_loss: Some(0.0),
+        backward_loss: Some(0.0),
+        ..LinkMeasurement::default()
+    };
+    let mut emulation = EmulationRecord::default();
+    emulation.forward.dropped_packets.insert("loss".to_owned(), 7);
     RunLink {
         name: link.to_owned(),
         measured,
@@ -30,7 +42,22 @@ fn measured(link: &str) -> RunLink {
         deviations: Vec::new(),
         forward_bytes: Some(1),
         backward_bytes: Some(1),
-        ..RunLink::default()
+        emulation: Some(emulation),
+    }
+}
+
+fn handover() -> HandoverRecord {
+    HandoverRecord {
+        from: "wlan".to_owned(),
+        to: "eth".to_owned(),
+        began_ms: 4030.0,
+        duration_sent_ms: Some(2900.0),
+        duration_received_ms: Some(-280.0),
+        reason: HandoverReason::UnderRto,
+        srtt_ms: 21.0,
+        rto_ms: 444.0,
+        backoff: 1,
+        remark: None,
     }
 }
 
@@ -102,6 +129,7 @@ fn run(label: &str, direction: &str, repetition: u32) -> RunRecord {
             shares,
         }],
         links: ["eth", "wlan"].map(measured).into(),
+        handover: Some(handover()),
         parameters: Parameters::default(),
         counters: BTreeMap::from([
             (Side::Client, BTreeMap::from([("MPTcpExt.MPJoinSynTx".to_owned(), 3)])),
@@ -144,7 +172,7 @@ fn every_documented_field_is_found_in_a_run() {
             .replace("PATH", "wlan")
             .replace(".N.", ".0.")
             .replace("client.NAME", "client.MPTcpExt.MPJoinSynTx");
-        let field = field.replace("server.NAME", "server.TcpExt.TCPTimeouts");
+        let field = field.replace("server.NAME", "server.TcpExt.TCPTimeouts").replace("NAME", "queue-full");
         // One of these three is right for the field's type.
         let mut lines =
             ["!= nothing", "> -1"].map(|value| format!("\"mptcp.{field}\" = \"{value}\"")).to_vec();
@@ -270,12 +298,20 @@ fn each_comparison_compares() {
         ("\"mptcp.phases.1.shares.eth\" = \"> 0.3\"", false, "absent in mptcp-upload-r1"),
         ("\"mptcp.counters.client.MPTcpExt.MPJoinSynTx\" = 3", true, "3 in mptcp-upload-r1"),
         ("\"mptcp.counters.client.MPTcpExt.MPFailTx\" = 0", true, "0 in mptcp-upload-r1"),
+        ("\"mptcp.handover.reason\" = \"under-rto\"", true, "`under-rto` in mptcp-upload-r1"),
+        ("\"mptcp.handover.duration_received_ms\" = \"< 0\"", true, "-280 in mptcp-upload-r1"),
+        ("\"mptcp.links.wlan.emulation.forward.dropped_packets.loss\" = 7", true, "7 in mptcp-upload-r1"),
+        ("\"mptcp.links.wlan.emulation.forward.dropped_packets.mtu\" = 0", true, "0 in mptcp-upload-r1"),
+        ("\"mptcp.links.wlan.emulation.forward.lateness_ms.p99\" = \"< 1\"", true, "0 in mptcp-upload-r1"),
     ] {
         assert_found(line, &runs, held, found);
     }
     let without_counters = [with(|run| run.counters.clear())];
     let line = "\"mptcp.counters.client.MPTcpExt.MPFailTx\" = 0";
     assert_found(line, &without_counters, false, "absent in mptcp-upload-r1");
+    let kernel_link = [with(|run| run.links.iter_mut().for_each(|link| link.emulation = None))];
+    let line = "\"mptcp.links.wlan.emulation.forward.dropped_packets.mtu\" = 0";
+    assert_found(line, &kernel_link, false, "absent in mptcp-upload-r1");
     assert_found(
         "\"mptcp.error\" = \"x\"",
         &[with(|run| run.error = None)],

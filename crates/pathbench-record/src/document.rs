@@ -4,11 +4,13 @@
 
 mod application;
 mod emulation;
+mod link;
 mod mobility;
 mod server;
 
 pub use application::{DelayRecord, PingRecord};
 pub use emulation::{EmulatedDirection, EmulationRecord, LatenessRecord, LinkSample, OneWayDelay};
+pub use link::{LinkDirection, LinkFigures, LinkMeasurement, LinkRecord, RunLink};
 pub use mobility::{
     HandoverReason, HandoverRecord, HandoverSummary, MobilitySummary, ProbeLine, ProbeRecord,
 };
@@ -104,110 +106,6 @@ pub struct HostRecord {
     pub started: String,
     /// Congestion control in force when none is asked for.
     pub default_congestion: String,
-}
-
-/// One direction of a link, seen from the link's first end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum LinkDirection {
-    /// From the first end (client) to the second (server).
-    Forward,
-    /// From the second end to the first.
-    Backward,
-}
-
-/// A link: requested against measured, over all runs.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct LinkRecord {
-    /// Its name.
-    pub name: String,
-    /// The hosts at its ends.
-    pub ends: [String; 2],
-    /// `kernel` or `emulated`.
-    pub engine: String,
-    /// The matrix variant it belongs to, where variants differ in it.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub variant: Variant,
-    /// What the scenario asks for.
-    pub requested: LinkFigures,
-    /// What was measured: medians over the runs.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub measured: Option<LinkMeasurement>,
-    /// Allowed relative deviation of the rate.
-    pub tolerance: f64,
-}
-
-/// What a link is asked to be. Absent: unlimited, none, or the engine's default.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
-pub struct LinkFigures {
-    /// Rate in each direction, counted in Ethernet frames without preamble and checksum.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rate_bps: Option<u64>,
-    /// One-way delay.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub delay_ms: Option<f64>,
-    /// Largest IP packet.
-    pub mtu_bytes: u32,
-    /// Queue in front of the bottleneck.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub queue_bytes: Option<u64>,
-    /// Probability that a packet is lost, 0 to 1.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub loss: Option<f64>,
-}
-
-/// What a link measured before a run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
-pub struct LinkMeasurement {
-    /// Rate first end → second end; absent when the link is not rate-limited.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub forward_bps: Option<u64>,
-    /// Rate second end → first end.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub backward_bps: Option<u64>,
-    /// Median round-trip time of small packets on the idle link.
-    pub rtt_ms: f64,
-    /// Smallest round-trip time of small packets on the idle link.
-    pub min_rtt_ms: f64,
-    /// Largest IP packet that came through, first end → second end.
-    pub forward_mtu_bytes: u32,
-    /// Largest IP packet that came through, second end → first end.
-    pub backward_mtu_bytes: u32,
-    /// One-way delays, first end → second end (emulated links).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub forward_delay: Option<OneWayDelay>,
-    /// One-way delays, second end → first end (emulated links).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub backward_delay: Option<OneWayDelay>,
-    /// Part of the packets that did not arrive, 0 to 1, first end → second end (emulated links).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub forward_loss: Option<f64>,
-    /// Part of the packets that did not arrive, 0 to 1, second end → first end (emulated links).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub backward_loss: Option<f64>,
-}
-
-/// A link as measured before one run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
-pub struct RunLink {
-    /// The link's name.
-    pub name: String,
-    /// What it measured.
-    pub measured: LinkMeasurement,
-    /// Whether all of it lies within the tolerance of what was asked.
-    pub within_tolerance: bool,
-    /// What was off, in words; empty when nothing was.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub deviations: Vec<String>,
-    /// Bytes that the link's bottlenecks let through during the run (frames), first end → second end.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub forward_bytes: Option<u64>,
-    /// Bytes that the link's bottlenecks let through during the run (frames), second end → first end.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub backward_bytes: Option<u64>,
-    /// What the data plane did, where the link was emulated.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub emulation: Option<EmulationRecord>,
 }
 
 /// One run: one transport × one pattern × one repetition.
@@ -307,6 +205,15 @@ pub struct RunRecord {
     /// Anything a person should know about this run, in words.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+}
+
+impl RunRecord {
+    /// The largest delay of the messages whose requests went this way; `None` for patterns without such messages.
+    #[must_use]
+    pub fn max_delay_ms(&self, direction: Direction) -> Option<f64> {
+        let of_direction = self.directions.iter().find(|record| record.direction == direction)?;
+        Some(of_direction.delay_ms.as_ref()?.max)
+    }
 }
 
 /// Was multipath really used? Never inferred from the option that asked for it.

@@ -1,6 +1,11 @@
 //! The comparison over repetitions: runs of one label and pattern in one variant, and links over all runs.
 
-use crate::document::{Group, LinkMeasurement, LinkRecord, RunRecord};
+mod mobility;
+
+pub use mobility::{max_delay_pairs, summarise_mobility};
+
+use crate::document::{Group, LinkMeasurement, LinkRecord, OneWayDelay, RunRecord};
+use crate::event::Direction;
 use crate::statistics::{distribution, median};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -53,7 +58,7 @@ fn group(members: &[&RunRecord]) -> Option<Group> {
 type Figure = fn(&RunRecord) -> Option<f64>;
 
 /// The figures of a run that are compared over repetitions, by their field's name.
-const FIGURES: [(&str, Figure); 11] = [
+const FIGURES: [(&str, Figure); 15] = [
     ("goodput_mbps", |run| run.goodput_mbps),
     ("stall_ms", |run| run.stall_ms),
     ("recovery_ms", |run| run.recovery_ms),
@@ -65,6 +70,10 @@ const FIGURES: [(&str, Figure); 11] = [
     ("delay_p50_ms", |run| Some(run.delay_ms.as_ref()?.p50)),
     ("delay_p95_ms", |run| Some(run.delay_ms.as_ref()?.p95)),
     ("delay_max_ms", |run| Some(run.delay_ms.as_ref()?.max)),
+    ("delay_max_upload_ms", |run| run.max_delay_ms(Direction::Upload)),
+    ("delay_max_download_ms", |run| run.max_delay_ms(Direction::Download)),
+    ("handover_sent_ms", |run| run.handover.as_ref()?.duration_sent_ms),
+    ("handover_received_ms", |run| run.handover.as_ref()?.duration_received_ms),
 ];
 
 /// Path → median share; in a run that does not know the path, its share is zero.
@@ -108,6 +117,28 @@ fn median_measurement(measured: &[&LinkMeasurement]) -> Option<LinkMeasurement> 
         min_rtt_ms: of(|one| Some(one.min_rtt_ms))?,
         forward_mtu_bytes: of(|one| Some(f64::from(one.forward_mtu_bytes)))?.round() as u32,
         backward_mtu_bytes: of(|one| Some(f64::from(one.backward_mtu_bytes)))?.round() as u32,
-        ..LinkMeasurement::default()
+        forward_delay: all_delays(measured.iter().filter_map(|one| one.forward_delay)),
+        backward_delay: all_delays(measured.iter().filter_map(|one| one.backward_delay)),
+        forward_loss: mean(measured.iter().filter_map(|one| one.forward_loss)),
+        backward_loss: mean(measured.iter().filter_map(|one| one.backward_loss)),
     })
+}
+
+/// One-way delays of several measurements: all packets, the smallest, medians of the quantiles, the largest.
+fn all_delays(measured: impl Iterator<Item = OneWayDelay>) -> Option<OneWayDelay> {
+    let measured: Vec<OneWayDelay> = measured.collect();
+    let of = |figure: fn(&OneWayDelay) -> f64| measured.iter().map(figure).collect::<Vec<f64>>();
+    Some(OneWayDelay {
+        packets: measured.iter().map(|one| one.packets).fold(0, u32::saturating_add),
+        min_ms: of(|one| one.min_ms).into_iter().reduce(f64::min)?,
+        p50_ms: median(&of(|one| one.p50_ms))?,
+        p95_ms: median(&of(|one| one.p95_ms))?,
+        max_ms: of(|one| one.max_ms).into_iter().reduce(f64::max)?,
+    })
+}
+
+/// Each measurement sees a few losses at most: their median would say nothing of the probability, their mean does.
+fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let values: Vec<f64> = values.collect();
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }

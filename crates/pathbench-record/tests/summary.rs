@@ -4,9 +4,12 @@
 mod example;
 
 use pathbench_record::document::{
-    LinkMeasurement, LinkRecord, PathRecord, ResultDocument, RunLink, RunRecord,
+    DelayRecord, HandoverReason, HandoverRecord, LinkMeasurement, LinkRecord, PathRecord, ResultDocument,
+    RunLink, RunRecord,
 };
-use pathbench_record::summary::{measure_links, summarise};
+use pathbench_record::event::Direction;
+use pathbench_record::summary::{max_delay_pairs, measure_links, summarise, summarise_mobility};
+use pathbench_record::transport::Transport;
 use serde_json::json;
 
 /// A valid, completed run with the figures that a test cares about.
@@ -110,4 +113,83 @@ fn links_get_the_medians_of_the_runs_of_their_variant() {
     assert_eq!(links[0].measured, Some(measured(1000, 4.0)));
     assert_eq!(links[1].measured, Some(measured(950, 3.5)));
     assert_eq!(links[2].measured, None, "no run measured it");
+}
+
+/// A run of messages with these largest delays up and down, and perhaps a handover.
+fn walk(
+    transport: Transport,
+    repetition: u32,
+    max_ms: [f64; 2],
+    handover: Option<(HandoverReason, f64)>,
+) -> RunRecord {
+    let mut run = run(transport.name(), 1.0, None, 0.5);
+    (run.transport, run.repetition, run.pattern) = (transport, repetition, "interactive".to_owned());
+    let template = run.directions.remove(0);
+    for (direction, max) in [Direction::Upload, Direction::Download].into_iter().zip(max_ms) {
+        let mut of_direction = template.clone();
+        of_direction.direction = direction;
+        of_direction.delay_ms = of_direction.delay_ms.map(|delay| DelayRecord { max, ..delay });
+        run.directions.push(of_direction);
+    }
+    let template = example::emulated::handover();
+    run.handover = handover.map(|(reason, received)| HandoverRecord {
+        reason,
+        duration_received_ms: Some(received),
+        ..template
+    });
+    run
+}
+
+#[test]
+fn the_two_multipath_transports_are_compared_repetition_by_repetition() {
+    use HandoverReason::{Other, UnderRto};
+    let mut invalid = walk(Transport::Mptcp, 3, [9.0, 9.0], Some((Other, 1.0)));
+    invalid.valid = false;
+    let runs = [
+        walk(Transport::Mptcp, 2, [300.0, 900.0], Some((UnderRto, -230.0))),
+        walk(Transport::Mpquic, 1, [400.0, 100.0], None),
+        walk(Transport::Mptcp, 1, [200.0, 50.0], Some((UnderRto, 4000.0))),
+        walk(Transport::Mpquic, 2, [200.0, 300.0], Some((Other, 10.0))),
+        walk(Transport::Tcp, 1, [1.0, 1.0], None),
+        invalid,
+        walk(Transport::Mpquic, 3, [1.0, 1.0], None),
+        // No mpquic of this repetition.
+        walk(Transport::Mptcp, 4, [1.0, 1.0], None),
+    ];
+    let all: Vec<&RunRecord> = runs.iter().collect();
+    assert_eq!(max_delay_pairs(&all, Direction::Upload), [[200.0, 400.0], [300.0, 200.0]]);
+    let summaries = summarise_mobility(&runs);
+    assert_eq!(summaries.len(), 1);
+    let summary = &summaries[0];
+    assert_eq!(summary.max_delay_ratios["upload"], [0.5, 1.5]);
+    assert_eq!(summary.max_delay_ratios["download"], [0.5, 3.0]);
+    let [mpquic, mptcp] = &summary.handovers[..] else { panic!("{summary:?}") };
+    assert_eq!((mptcp.label.as_str(), mptcp.runs, mptcp.handovers, mptcp.abrupt), ("mptcp", 3, 2, 1));
+    assert_eq!(mptcp.reasons, [(UnderRto, 2)].into());
+    assert_eq!((mpquic.label.as_str(), mpquic.runs, mpquic.handovers, mpquic.abrupt), ("mpquic", 3, 1, 0));
+    let groups = summarise(&runs);
+    assert_eq!(groups[0].figures["delay_max_upload_ms"].max.to_bits(), 300.0_f64.to_bits());
+    assert_eq!(groups[0].figures["handover_received_ms"].n, 2);
+    // Nothing to say: no handover, and no pair.
+    assert!(summarise_mobility(&[walk(Transport::Mptcp, 1, [1.0, 1.0], None)]).is_empty());
+}
+
+#[test]
+fn delays_and_losses_of_links_are_gathered_over_runs() {
+    let measured = |p50: f64, min: f64, loss: f64| {
+        let mut run = run("mptcp", 1.0, None, 0.5);
+        let link = &mut run.links[0].measured;
+        let delay = link.forward_delay.as_mut().unwrap();
+        (delay.p50_ms, delay.min_ms, delay.packets) = (p50, min, 100);
+        (link.forward_loss, link.backward_loss, link.backward_delay) = (Some(loss), None, None);
+        run
+    };
+    let runs = [measured(20.0, 19.0, 0.0), measured(22.0, 18.0, 0.0), measured(21.0, 19.5, 0.03)];
+    let ResultDocument { mut links, .. } = example::document();
+    measure_links(&mut links, &runs);
+    let found = links[0].measured.clone().unwrap();
+    let delay = found.forward_delay.unwrap();
+    assert_eq!((delay.packets, delay.min_ms as u32, delay.p50_ms as u32), (300, 18, 21));
+    assert!((found.forward_loss.unwrap() - 0.01).abs() < 1e-12, "a median of 0 would hide the losses");
+    assert_eq!((found.backward_loss, found.backward_delay), (None, None));
 }

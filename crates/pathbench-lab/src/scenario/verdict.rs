@@ -183,9 +183,11 @@ fn median_of(figure: &Figure, runs: &[&RunRecord]) -> Result<f64, String> {
 fn value_of(figure: &Figure, run: &RunRecord) -> Option<Value> {
     let record = serde_json::to_value(run).ok()?;
     let found = look_up(&record, &figure.field).filter(|value| !value.is_null()).cloned();
-    // Counters that did not change are not in the record, provided that the host's counters are there at all.
-    let side = figure.field.split('.').take(2).collect::<Vec<_>>().join(".");
-    match kind_of(&figure.field, &[]) {
+    // Counters that did not change are not in the record, provided that whoever counts is there at all.
+    let segments = if figure.field.starts_with("links.") { 4 } else { 2 };
+    let side = figure.field.split('.').take(segments).collect::<Vec<_>>().join(".");
+    let links: Vec<&str> = run.links.iter().map(|link| link.name.as_str()).collect();
+    match kind_of(&figure.field, &links) {
         Ok(FieldKind::Counter) if found.is_none() && look_up(&record, &side).is_some() => {
             Some(Value::from(0))
         }

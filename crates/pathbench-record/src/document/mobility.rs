@@ -20,7 +20,20 @@ pub enum HandoverReason {
     Other,
 }
 
-/// A handover from the first path to the second, seen at the client.
+impl HandoverReason {
+    /// `rtt-threshold`, `under-rto`, `rto-threshold` or `other`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::RttThreshold => "rtt-threshold",
+            Self::UnderRto => "under-rto",
+            Self::RtoThreshold => "rto-threshold",
+            Self::Other => "other",
+        }
+    }
+}
+
+/// A handover from the first path to the second, seen at the client; where data goes only down, at the server.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct HandoverRecord {
     /// The path in use at the start.
@@ -47,6 +60,14 @@ pub struct HandoverRecord {
     /// What else is known of that moment, in words (`wlan went down 12 ms before`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remark: Option<String>,
+}
+
+impl HandoverRecord {
+    /// Whether nothing was received on the first path any more when the second came into use.
+    #[must_use]
+    pub fn is_abrupt(&self) -> bool {
+        self.duration_received_ms.is_some_and(|duration| duration < 0.0)
+    }
 }
 
 /// The mobility metrics over all repetitions of one variant.

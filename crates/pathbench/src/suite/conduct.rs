@@ -16,7 +16,7 @@ use pathbench_lab::assembly::{AssembledRun, ClientPath, ClockOffset, RunSetting}
 use pathbench_lab::order::{ScheduledRun, schedule};
 use pathbench_record::directory::ResultWriter;
 use pathbench_record::document::ResultDocument;
-use pathbench_record::summary::summarise;
+use pathbench_record::summary::{summarise, summarise_mobility};
 use pathbench_record::transport::{Transport, TransportLabel};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -96,6 +96,7 @@ impl Suite<'_> {
             display.finished(&run.record, self.left(rest.get(1..).unwrap_or_default(), &state));
             document.runs.push(run.record);
             document.summary.groups = summarise(&document.runs);
+            document.summary.mobility = summarise_mobility(&document.runs);
             document.summary.notes.clone_from(&state.notes);
             writer.write_partial(document).map_err(Failure::failed)?;
             if state.refused || state.given_up.len() == self.places.len() {
