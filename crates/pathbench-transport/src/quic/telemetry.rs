@@ -12,7 +12,7 @@ use pathbench_record::time::Timestamp;
 use pathbench_record::transport::Transport;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// IP and UDP header in front of a datagram.
 const V4_HEADERS_BYTES: u32 = 28;
@@ -44,7 +44,7 @@ impl QuicTelemetry {
 
     /// The connection now, and every path there ever was.
     pub(crate) fn snapshot(&mut self) -> ConnectionSnapshot {
-        let now = self.connection.endpoint.now();
+        let (now, instant) = (self.connection.endpoint.now(), self.connection.endpoint.instant());
         let mut core = self.connection.lock();
         let multipath = match self.transport {
             Transport::Mpquic if core.is_multipath() => Negotiation::Negotiated,
@@ -61,7 +61,7 @@ impl QuicTelemetry {
                     received_at: now,
                 });
                 activity.observe(&stats, now);
-                subflows.push(figures(&core, (path, &known), &stats, activity, now));
+                subflows.push(figures(&core, (path, &known), &stats, activity, (now, instant)));
             }
         }
         ConnectionSnapshot { subflows, mptcp: None, multipath }
@@ -84,9 +84,9 @@ fn figures(
     (path, known): (PathId, &KnownPath),
     stats: &PathStats,
     activity: &Activity,
-    now: Timestamp,
+    (now, instant): (Timestamp, Instant),
 ) -> PathFigures {
-    let seen = core.board.observation(path).unwrap_or_default();
+    let seen = core.board.observation_at(path, instant).unwrap_or_default();
     let headers = if known.remote.is_ipv4() { V4_HEADERS_BYTES } else { V6_HEADERS_BYTES };
     PathFigures {
         subflow: path_number(path).saturating_add(1),
@@ -108,7 +108,8 @@ fn figures(
         srtt_ms: ms(seen.srtt.unwrap_or(stats.rtt)),
         rttvar_ms: ms(seen.rttvar),
         min_rtt_ms: seen.min_rtt.map(ms),
-        rto_ms: ms(seen.retransmission_timeout().unwrap_or_default()),
+        rto_ms: ms(seen.timeout_in_force().unwrap_or_default()),
+        backoff: seen.backoff,
         cwnd_bytes: cwnd(&seen, stats),
         in_flight_bytes: if known.state == PathState::Closed { 0 } else { seen.in_flight_bytes },
         delivery_rate_bps: stats.bandwidth_estimate,

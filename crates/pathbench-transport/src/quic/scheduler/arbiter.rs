@@ -110,7 +110,7 @@ impl Arbiter {
             if self.gone.len() >= MAX_GONE {
                 self.gone.pop_first();
             }
-            self.gone.insert(path, slot.seen);
+            self.gone.insert(path, slot.observation(self.now));
         }
     }
 

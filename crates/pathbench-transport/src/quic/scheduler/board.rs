@@ -131,6 +131,14 @@ impl Board {
         slot.map(|slot| slot.seen).or_else(|| state.gone.get(&path).copied())
     }
 
+    /// The same with the back-off as it is `now`.
+    #[must_use]
+    pub(crate) fn observation_at(&self, path: PathId, now: Instant) -> Option<Observation> {
+        let state = self.state();
+        let slot = state.slots.iter().find(|slot| slot.path == Some(path));
+        slot.map(|slot| slot.observation(Some(now))).or_else(|| state.gone.get(&path).copied())
+    }
+
     /// What may be under way on all open paths together.
     pub(crate) fn cwnd_bytes(&self) -> u64 {
         let state = self.state();

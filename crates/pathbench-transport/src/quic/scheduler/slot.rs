@@ -36,6 +36,8 @@ pub(crate) struct Observation {
     pub(crate) ssthresh_bytes: Option<u64>,
     /// UDP payload per datagram on the path.
     pub(crate) mtu_bytes: u16,
+    /// Retransmission timeouts that have passed without progress, when it was read.
+    pub(crate) backoff: u32,
 }
 
 impl Observation {
@@ -43,6 +45,12 @@ impl Observation {
     #[must_use]
     pub(crate) fn retransmission_timeout(&self) -> Option<Duration> {
         Some(self.srtt? + (self.rttvar * 4).max(GRANULARITY) + MAX_ACK_DELAY)
+    }
+
+    /// The same with the back-off in force.
+    #[must_use]
+    pub(crate) fn timeout_in_force(&self) -> Option<Duration> {
+        self.retransmission_timeout()?.checked_mul(2_u32.checked_pow(self.backoff)?)
     }
 }
 
@@ -139,20 +147,28 @@ impl Slot {
         (self.seen.in_flight_bytes > 0).then_some(self.progress? + timeout)
     }
 
-    /// The retransmission timeout, doubled for each that has passed without progress.
-    pub(super) fn backed_off_timeout(&self, now: Instant) -> Option<Duration> {
-        let base = self.seen.retransmission_timeout()?;
+    /// Retransmission timeouts, each twice the one before, that have passed without progress.
+    pub(super) fn backoff(&self, now: Instant) -> u32 {
+        let Some(mut timeout) = self.seen.retransmission_timeout() else { return 0 };
         let waiting = self.waiting(now);
-        let mut timeout = base;
-        let mut passed = base;
-        for _ in 0..MAX_BACKOFF {
-            if waiting <= passed {
-                break;
-            }
+        let mut passed = timeout;
+        let mut steps = 0;
+        while waiting > passed && steps < MAX_BACKOFF {
             timeout *= 2;
             passed += timeout;
+            steps += 1;
         }
-        Some(timeout)
+        steps
+    }
+
+    /// The retransmission timeout, doubled for each that has passed without progress.
+    pub(super) fn backed_off_timeout(&self, now: Instant) -> Option<Duration> {
+        Some(self.seen.retransmission_timeout()? * 2_u32.pow(self.backoff(now)))
+    }
+
+    /// What is known of the path `now`.
+    pub(super) fn observation(&self, now: Option<Instant>) -> Observation {
+        Observation { backoff: now.map_or(0, |now| self.backoff(now)), ..self.seen }
     }
 
     /// How gladly it is used, `relieved` when the backup paths take over.
