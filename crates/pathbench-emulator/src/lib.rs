@@ -11,3 +11,4 @@ pub mod pipe;
 mod queue;
 pub mod schedule;
 pub mod statistics;
+pub mod trace;
