@@ -5,8 +5,15 @@
 mod common;
 
 use common::clock;
-use pathbench_traffic::calibration::{CalibrationError, CalibrationPlan, CalibrationResponder, calibrate};
+use pathbench_record::time::Timestamp;
+use pathbench_traffic::calibration::{
+    CalibrationError, CalibrationPlan, CalibrationResponder, LinkCalibration, calibrate,
+};
+use std::collections::VecDeque;
 use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 fn loopback(text: &str) -> SocketAddr {
@@ -113,4 +120,167 @@ fn nothing_is_sent_to_an_address_that_did_not_return_its_cookie() {
     other.set_read_timeout(Some(Duration::from_millis(150))).unwrap();
     other.send_to(&message(11, cookie, train), responder.addresses()[0]).unwrap();
     assert!(other.recv(&mut buffer).is_err());
+}
+
+/// What a link in between does, in both directions alike.
+#[derive(Debug, Clone, Copy)]
+struct Model {
+    rate_bps: u64,
+    queue: Duration,
+    delay: Duration,
+    /// Every so many packets one is lost, behind the bottleneck.
+    one_lost_in: Option<u64>,
+    mtu_bytes: usize,
+}
+
+/// A link between loopback sockets.
+struct Between {
+    near: SocketAddr,
+    stopping: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Between {
+    fn start(model: Model, far: SocketAddr) -> Self {
+        let sockets = [UdpSocket::bind("127.0.0.1:0").unwrap(), UdpSocket::bind("127.0.0.1:0").unwrap()];
+        let near = sockets[0].local_addr().unwrap();
+        sockets[1].connect(far).unwrap();
+        let stopping = Arc::new(AtomicBool::new(false));
+        let stop = Arc::clone(&stopping);
+        let thread = thread::spawn(move || carry(model, &sockets, &stop));
+        Self { near, stopping, thread: Some(thread) }
+    }
+}
+
+impl Drop for Between {
+    fn drop(&mut self) {
+        self.stopping.store(true, Ordering::Release);
+        self.thread.take().unwrap().join().unwrap();
+    }
+}
+
+fn carry(model: Model, sockets: &[UdpSocket; 2], stopping: &AtomicBool) {
+    let clock = clock();
+    for socket in sockets {
+        socket.set_nonblocking(true).unwrap();
+    }
+    let mut client = None;
+    let mut buffer = vec![0; 65_536];
+    let mut under_way: [VecDeque<(Timestamp, Vec<u8>)>; 2] = Default::default();
+    let mut busy_until = [clock.now(); 2];
+    let mut number: u64 = 0;
+    while !stopping.load(Ordering::Acquire) {
+        for from in 0..2 {
+            while let Ok((length, sender)) = sockets[from].recv_from(&mut buffer) {
+                client = if from == 0 { Some(sender) } else { client };
+                let now = clock.now();
+                let begins = busy_until[from].max(now);
+                if length + 28 > model.mtu_bytes || begins.since(now) > model.queue {
+                    continue;
+                }
+                let wire_bits = (length as u64 + 42) * 8;
+                busy_until[from] = begins + Duration::from_nanos(wire_bits * 1_000_000_000 / model.rate_bps);
+                number += 1;
+                if model.one_lost_in.is_none_or(|every| !(number * 7919 % 1000).is_multiple_of(every)) {
+                    under_way[from].push_back((busy_until[from] + model.delay, buffer[..length].to_vec()));
+                }
+            }
+            let now = clock.now();
+            while under_way[from].front().is_some_and(|(due, _)| *due <= now) {
+                let Some((_, bytes)) = under_way[from].pop_front() else { break };
+                let _ = match (from, client) {
+                    (0, _) => sockets[1].send(&bytes),
+                    (_, Some(client)) => sockets[0].send_to(&bytes, client),
+                    _ => Ok(0),
+                };
+            }
+        }
+        thread::sleep(Duration::from_micros(50));
+    }
+}
+
+fn through(model: Model, adapt: impl Fn(&mut CalibrationPlan)) -> (LinkCalibration, Duration) {
+    let responder = CalibrationResponder::start(&[loopback("127.0.0.1:0")], &clock()).unwrap();
+    let between = Between::start(model, responder.addresses()[0]);
+    let mut plan = CalibrationPlan::new(loopback("127.0.0.1:0"), between.near, 1500);
+    plan.emulated = true;
+    adapt(&mut plan);
+    let begun = clock().now();
+    let link = calibrate(&plan, clock().as_ref()).unwrap();
+    (link, clock().now().since(begun))
+}
+
+const MS: Duration = Duration::from_millis(1);
+
+#[test]
+fn delay_loss_and_rate_of_an_emulated_link_are_found_in_both_directions() {
+    for one_lost_in in [None, Some(20)] {
+        let model =
+            Model { rate_bps: 10_000_000, queue: 40 * MS, delay: 20 * MS, one_lost_in, mtu_bytes: 1500 };
+        // A machine that is busy elsewhere carries late; once in a few tries it is not.
+        let tries = (0..5).map(|_| {
+            through(model, |plan| {
+                plan.forward_bps = Some(model.rate_bps);
+                plan.backward_bps = Some(model.rate_bps);
+                plan.probes = 300;
+            })
+            .0
+        });
+        let mut best = f64::MAX;
+        for link in tries {
+            assert_eq!((link.forward_mtu_bytes, link.backward_mtu_bytes), (1500, 1500));
+            let mut off = f64::from(u8::from(link.rtt > 45 * MS));
+            for (probes, bps) in
+                [(link.forward_probes, link.forward_bps), (link.backward_probes, link.backward_bps)]
+            {
+                let probes = probes.unwrap();
+                let loss = probes.loss().unwrap();
+                assert!(probes.sent == 300 && loss < 0.2, "{probes:?}");
+                assert!((loss > 0.01) == one_lost_in.is_some(), "{probes:?}");
+                let delays = probes.delays.unwrap();
+                assert!(delays.min >= 20 * MS, "{delays:?}");
+                assert!(delays.min <= delays.p50 && delays.p50 <= delays.p95 && delays.p95 <= delays.max);
+                off = off.max((bps.unwrap() as f64 / 10e6 - 1.0).abs());
+                off = off.max(f64::from(u8::from(delays.p50 > 22 * MS)));
+            }
+            best = best.min(off);
+            if best < 0.005 {
+                return;
+            }
+        }
+        assert!(best < 0.01, "{one_lost_in:?}: off by {best} at best");
+    }
+}
+
+#[test]
+fn a_link_with_a_round_trip_of_more_than_a_second_is_waited_for() {
+    let model = Model {
+        rate_bps: 2_000_000,
+        queue: 500 * MS,
+        delay: 600 * MS,
+        one_lost_in: Some(50),
+        mtu_bytes: 1400,
+    };
+    let (link, took) = through(model, |plan| {
+        plan.mtu_bytes = 1400;
+        plan.forward_bps = Some(model.rate_bps);
+        plan.backward_bps = Some(model.rate_bps);
+        plan.probes = 50;
+    });
+    let limit =
+        CalibrationPlan::new(loopback("127.0.0.1:0"), loopback("127.0.0.1:1"), 1400).time_limit(1200 * MS);
+    assert!(link.min_rtt >= 1200 * MS && link.rtt < 1300 * MS, "{link:?}");
+    assert_eq!((link.forward_mtu_bytes, link.backward_mtu_bytes), (1400, 1400));
+    for bps in [link.forward_bps, link.backward_bps] {
+        assert!((bps.unwrap() as f64 / 2e6 - 1.0).abs() < 0.1, "{link:?}");
+    }
+    assert!(took < limit, "{took:?}");
+}
+
+#[test]
+fn an_mtu_is_found_though_packets_are_lost() {
+    let model =
+        Model { rate_bps: 50_000_000, queue: 40 * MS, delay: MS, one_lost_in: Some(10), mtu_bytes: 1280 };
+    let (link, _) = through(model, |_| {});
+    assert_eq!((link.forward_mtu_bytes, link.backward_mtu_bytes), (1280, 1280));
 }

@@ -2,10 +2,12 @@
 
 use super::datagram::{Arrival, DatagramSocket};
 use super::message::{Kind, Message};
+use super::probes::{ProbeSeries, ProbeTally, probe};
 use super::responder::is_of_size;
 use super::rtt::{Echoes, RttFigures};
-use super::train::{Train, meter, payload_bytes};
-use super::{CalibrationPlan, LinkCalibration, header_bytes};
+use super::sizes::{MOST_ATTEMPTS, Question, Questions};
+use super::train::{Train, payload_bytes};
+use super::{CalibrationPlan, LinkCalibration, OneWayDelays, ProbedDirection, header_bytes};
 use pathbench_record::event::Direction;
 use pathbench_record::time::Clock;
 use std::collections::hash_map::RandomState;
@@ -18,17 +20,24 @@ use thiserror::Error;
 /// Pause between echoes: each finds the link idle.
 const ECHO_SPACING: Duration = Duration::from_millis(2);
 
-/// An answer that takes longer than this and twice the round-trip time is not coming.
+/// An answer that takes this much longer than the slowest echo is not coming.
 const ANSWER_TIME: Duration = Duration::from_millis(20);
 
-/// Longest wait for an answer before the round-trip time is known, or behind a full queue.
-const LONG_TIME: Duration = Duration::from_secs(1);
+/// Longest wait for an answer before the round-trip time is known, or behind a full queue: over a satellite with a
+/// bloated queue, an answer takes two seconds.
+const LONG_TIME: Duration = Duration::from_secs(3);
 
-/// Silence after which a train that has begun to arrive is over.
+/// Pauses between the messages that say hello: 3 s in all, and most of them early, for each may be lost.
+const HELLO_WAITS_MS: [u64; 7] = [100, 200, 300, 400, 500, 700, 800];
+
+/// Silence after which a train that has begun to arrive is over, beyond what the link's delay varies by.
 const TRAIN_SILENCE: Duration = Duration::from_millis(100);
 
 /// Times a message that got no answer is sent.
-const ATTEMPTS: u32 = 3;
+const ATTEMPTS: u64 = 10;
+
+/// Pause between attempts to get a size through, at most; at low rates it is longer, so that they find the link idle.
+const SIZE_SPACING: Duration = Duration::from_millis(10);
 
 /// A train that measures less than this part of the asked rate is sent again, up to so many times in all, and
 /// the highest rate counts: a busy machine can make a train too slow, but nothing makes a bottleneck faster.
@@ -79,8 +88,9 @@ pub enum CalibrationError {
 
 /// Measures a link from this end; the other end runs a [`super::CalibrationResponder`].
 ///
-/// Takes about two trains, the time that the links' queues take to drain after each, 60 ms, and some ten
-/// round-trip times.
+/// Takes about two trains, the time that the links' queues take to drain after each, 60 ms, 0.6 s where probes are
+/// asked for, and some eight round-trip times; more where packets are lost or sizes do not pass
+/// ([`CalibrationPlan::time_limit`]).
 ///
 /// # Errors
 /// See [`CalibrationError`].
@@ -94,14 +104,16 @@ pub fn calibrate(plan: &CalibrationPlan, clock: &dyn Clock) -> Result<LinkCalibr
         session: RandomState::new().hash_one(plan.remote),
         cookie: 0,
         answer_time: LONG_TIME,
+        spread: Duration::ZERO,
+        echoes: 0,
         buffer: vec![0; 65_536],
     };
     link.prove_address()?;
     let rtt = link.round_trips()?;
-    link.answer_time = rtt.median * 2 + ANSWER_TIME;
-    let forward_mtu_bytes = link.mtu(Direction::Upload)?;
-    let backward_mtu_bytes = link.mtu(Direction::Download)?;
+    let [forward_mtu_bytes, backward_mtu_bytes] = link.mtus()?;
     let mtu_bytes = plan.mtu_bytes.min(forward_mtu_bytes).min(backward_mtu_bytes);
+    let forward_probes = link.forward_probes()?;
+    let backward_probes = link.backward_probes()?;
     let forward_bps = plan.forward_bps.map(|bps| link.forward_rate(bps, mtu_bytes)).transpose()?;
     let backward_bps = plan.backward_bps.map(|bps| link.backward_rate(bps, mtu_bytes)).transpose()?;
     Ok(LinkCalibration {
@@ -111,8 +123,8 @@ pub fn calibrate(plan: &CalibrationPlan, clock: &dyn Clock) -> Result<LinkCalibr
         min_rtt: rtt.min,
         forward_mtu_bytes,
         backward_mtu_bytes,
-        forward_probes: None,
-        backward_probes: None,
+        forward_probes,
+        backward_probes,
     })
 }
 
@@ -122,14 +134,19 @@ struct Link<'a> {
     clock: &'a dyn Clock,
     session: u64,
     cookie: u64,
+    /// How long an answer may take.
     answer_time: Duration,
+    /// By how much the round-trip times of echoes differed.
+    spread: Duration,
+    /// Number of the next echo.
+    echoes: u64,
     buffer: Vec<u8>,
 }
 
 impl Link<'_> {
     fn prove_address(&mut self) -> Result<(), CalibrationError> {
         const DOING: &str = "when saying hello";
-        for wait in [100, 300, 600].map(Duration::from_millis) {
+        for wait in HELLO_WAITS_MS.map(Duration::from_millis) {
             self.send(&self.message(Kind::CookieRequest, 0).encode(), DOING)?;
             if let Some((answer, _)) = self.wait_for(wait, DOING, |answer, _| answer.kind == Kind::Cookie)? {
                 self.cookie = answer.cookie;
@@ -143,6 +160,7 @@ impl Link<'_> {
         const DOING: &str = "to echoes";
         let mut echoes = Echoes::default();
         let count = u64::from(self.plan.echoes.max(3));
+        self.echoes = count;
         for number in 0..count {
             let sent = self.clock.now();
             echoes.sent(number, sent);
@@ -150,7 +168,7 @@ impl Link<'_> {
             let last = number + 1 == count;
             loop {
                 let spacing = if last {
-                    echoes.longest().map_or(LONG_TIME, |rtt| rtt * 2 + ANSWER_TIME)
+                    echoes.longest().map_or(LONG_TIME, |rtt| rtt + rtt / 4 + ANSWER_TIME)
                 } else {
                     ECHO_SPACING
                 };
@@ -164,20 +182,37 @@ impl Link<'_> {
                 }
             }
         }
-        echoes.figures().ok_or_else(|| self.no_answer(DOING))
+        let longest = echoes.longest().unwrap_or(LONG_TIME);
+        let rtt = echoes.figures().ok_or_else(|| self.no_answer(DOING))?;
+        self.spread = longest.saturating_sub(rtt.min);
+        self.answer_time = longest + self.spread + ANSWER_TIME;
+        Ok(rtt)
     }
 
-    /// The asked size, one more when that passes as well, or the largest below it that does.
-    fn mtu(&mut self, direction: Direction) -> Result<u32, CalibrationError> {
+    /// In each direction the asked size, one more when that passes as well, or the largest below it that does.
+    fn mtus(&mut self) -> Result<[u32; 2], CalibrationError> {
         let asked = self.plan.mtu_bytes;
-        if self.passes(direction, asked)? {
-            return Ok(if self.passes(direction, asked + 1)? { asked + 1 } else { asked });
+        let directions = [Direction::Upload, Direction::Download];
+        let questions =
+            directions.map(|direction| [asked, asked + 1].map(|size| Question { direction, size }));
+        let answers = self.settle(questions.as_flattened())?;
+        let mut mtus = [asked; 2];
+        for ((mtu, direction), passes) in mtus.iter_mut().zip(directions).zip(answers.chunks(2)) {
+            *mtu = match passes {
+                [true, larger] => asked + u32::from(*larger),
+                _ => self.largest_below(direction, asked)?,
+            };
         }
+        Ok(mtus)
+    }
+
+    /// The largest size that passes, where `fails` does not.
+    fn largest_below(&mut self, direction: Direction, mut fails: u32) -> Result<u32, CalibrationError> {
         let least = if self.plan.remote.is_ipv4() { SMALLEST_MTU_V4 } else { SMALLEST_MTU_V6 };
-        let (mut passes, mut fails) = (least.min(asked), asked);
+        let mut passes = least.min(fails);
         while fails - passes > 1 {
             let size = passes + (fails - passes) / 2;
-            if self.passes(direction, size)? {
+            if self.settle(&[Question { direction, size }])?.contains(&true) {
                 passes = size;
             } else {
                 fails = size;
@@ -186,32 +221,142 @@ impl Link<'_> {
         Ok(passes)
     }
 
-    fn passes(&mut self, direction: Direction, size: u32) -> Result<bool, CalibrationError> {
+    /// The answers to questions asked at the same time.
+    fn settle(&mut self, asked: &[Question]) -> Result<Vec<bool>, CalibrationError> {
         const DOING: &str = "probing the MTU";
-        let request = match direction {
-            Direction::Upload => self
-                .message(Kind::SizeProbe, u64::from(size))
-                .encode_padded(size.saturating_sub(header_bytes(self.plan.remote.ip())) as usize),
-            Direction::Download => self.message(Kind::SizeRequest, u64::from(size)).encode().to_vec(),
-        };
-        for _ in 0..ATTEMPTS {
-            match self.socket.send(&request, self.plan.remote) {
-                Err(error) if error.raw_os_error() == Some(libc::EMSGSIZE) => return Ok(false),
-                result => result.map_err(|source| self.failed(DOING, source))?,
+        let mut questions = Questions::new(asked, self.echoes);
+        let mut grace = self.answer_time;
+        for _ in 0..MOST_ATTEMPTS {
+            for question in questions.open() {
+                self.ask(question, &mut questions)?;
             }
-            let answer = self.wait_for(self.answer_time, DOING, |answer, arrival| {
-                answer.values[0] == u64::from(size)
-                    && match answer.kind {
-                        Kind::SizeSeen | Kind::SizeRefused => true,
-                        Kind::SizeProbe => is_of_size(arrival, u64::from(size)),
-                        _ => false,
-                    }
-            })?;
-            if let Some((answer, _)) = answer {
-                return Ok(answer.kind != Kind::SizeRefused);
+            if questions.open().is_empty() {
+                break;
+            }
+            let witness = self.echoes;
+            self.echoes += 1;
+            self.send(&self.message(Kind::Echo, witness).encode(), DOING)?;
+            self.hear(&mut questions, Some(witness), self.size_spacing(asked))?;
+            if questions.silence_counts() {
+                // An answer may be overtaken, where jitter reorders.
+                grace = self.spread + ANSWER_TIME / 4;
+                break;
             }
         }
-        Ok(false)
+        self.hear(&mut questions, None, grace)?;
+        questions.answers().ok_or_else(|| self.no_answer(DOING))
+    }
+
+    /// The time that an attempt may take at least, so that the link is idle again: twice that of its packets.
+    fn size_spacing(&self, asked: &[Question]) -> Duration {
+        let plan = self.plan;
+        let slowest = [plan.forward_bps, plan.backward_bps].into_iter().flatten().min().or(plan.probed_bps);
+        let bits = asked.iter().map(|question| u64::from(question.size) * 8).sum::<u64>();
+        let needed = slowest.map_or(0, |bps| 2 * bits * 1_000_000 / bps.max(1));
+        SIZE_SPACING.max(Duration::from_micros(needed))
+    }
+
+    /// Sends a probe of a size, or asks for one.
+    fn ask(&self, question: Question, questions: &mut Questions) -> Result<(), CalibrationError> {
+        let size = u64::from(question.size);
+        let request = match question.direction {
+            Direction::Upload => self
+                .message(Kind::SizeProbe, size)
+                .encode_padded(question.size.saturating_sub(header_bytes(self.plan.remote.ip())) as usize),
+            Direction::Download => self.message(Kind::SizeRequest, size).encode().to_vec(),
+        };
+        match self.socket.send(&request, self.plan.remote) {
+            Err(error) if error.raw_os_error() == Some(libc::EMSGSIZE) => {
+                questions.answered(question, false);
+                Ok(())
+            }
+            result => result.map_err(|source| self.failed("probing the MTU", source)),
+        }
+    }
+
+    /// Takes answers for `time`; not so long when all are there, or the `witness` is back.
+    fn hear(
+        &mut self,
+        questions: &mut Questions,
+        witness: Option<u64>,
+        time: Duration,
+    ) -> Result<(), CalibrationError> {
+        let deadline = self.clock.now() + time;
+        loop {
+            let rest = deadline.since(self.clock.now());
+            let done =
+                questions.open().is_empty() || witness.is_some_and(|number| questions.has_witness(number));
+            if rest.is_zero() || done {
+                return Ok(());
+            }
+            let answer = self.wait_for(rest, "probing the MTU", |answer, arrival| match answer.kind {
+                Kind::SizeSeen | Kind::SizeRefused | Kind::EchoReply => true,
+                Kind::SizeProbe => is_of_size(arrival, answer.values[0]),
+                _ => false,
+            })?;
+            let Some((Message { kind, values: [value, ..], .. }, _)) = answer else { continue };
+            let of = |direction| Question { direction, size: u32::try_from(value).unwrap_or(u32::MAX) };
+            match kind {
+                Kind::SizeSeen => questions.answered(of(Direction::Upload), true),
+                Kind::SizeProbe => questions.answered(of(Direction::Download), true),
+                Kind::SizeRefused => questions.answered(of(Direction::Download), false),
+                _ => questions.witnessed(value),
+            }
+        }
+    }
+
+    /// Sends probes, and asks what became of them.
+    fn forward_probes(&mut self) -> Result<Option<ProbedDirection>, CalibrationError> {
+        const DOING: &str = "probing the delay there";
+        let Some(series) = ProbeSeries::suiting(self.plan, self.plan.forward_bps) else { return Ok(None) };
+        let of = self.message(Kind::Probe, 0);
+        let start = self.clock.now();
+        for number in 0..series.count {
+            self.clock.sleep_until(start + series.spacing * number as u32);
+            self.send(&probe(&of, series.series, number, self.clock.now()), DOING)?;
+        }
+        // So that the last are there before they are counted.
+        self.clock.sleep_until(self.clock.now() + self.spread + ANSWER_TIME / 4);
+        let request = self.message(Kind::ProbesResultRequest, 0).encode();
+        for _ in 0..ATTEMPTS {
+            self.send(&request, DOING)?;
+            let answer =
+                self.wait_for(self.answer_time, DOING, |answer, _| answer.kind == Kind::ProbesResult)?;
+            if let Some((Message { values: [received, delays @ ..], .. }, _)) = answer {
+                return Ok(Some(ProbedDirection {
+                    sent: series.count as u32,
+                    received: u32::try_from(received).unwrap_or(u32::MAX).min(series.count as u32),
+                    delays: (received > 0).then(|| OneWayDelays::from_values(delays)),
+                }));
+            }
+        }
+        Err(self.no_answer(DOING))
+    }
+
+    /// Asks for probes, and counts them.
+    fn backward_probes(&mut self) -> Result<Option<ProbedDirection>, CalibrationError> {
+        const DOING: &str = "probing the delay from there";
+        let Some(series) = ProbeSeries::suiting(self.plan, self.plan.backward_bps) else { return Ok(None) };
+        for attempt in 0..ATTEMPTS {
+            let series = ProbeSeries { series: attempt, ..series };
+            let request = Message { values: series.values(), ..self.message(Kind::ProbesRequest, 0) };
+            self.send(&request.encode(), DOING)?;
+            let mut tally = ProbeTally::of(series.series);
+            let mut deadline = self.clock.now() + self.answer_time + series.span() / 4;
+            while tally.received() < series.count {
+                let rest = deadline.since(self.clock.now());
+                let arrival = self.wait_for(rest, DOING, |message, _| message.kind == Kind::Probe)?;
+                let Some((Message { values: [_, number, ..], .. }, arrival)) = arrival else { break };
+                let now = self.clock.now();
+                tally.take(&self.buffer[..arrival.length], &arrival, now);
+                let rest = series.spacing * series.count.saturating_sub(number) as u32;
+                deadline = now + rest + self.spread + ANSWER_TIME;
+            }
+            if tally.received() > 0 {
+                return Ok(Some(tally.figures(series.count)));
+            }
+        }
+        Err(self.no_answer(DOING))
     }
 
     fn forward_rate(&mut self, asked_bps: u64, mtu_bytes: u32) -> Result<u64, CalibrationError> {
@@ -235,9 +380,9 @@ impl Link<'_> {
         const DOING: &str = "to a train";
         let number = train.number;
         let request = self.message(Kind::ResultRequest, number).encode();
-        for _ in 0..ATTEMPTS * 10 {
+        for _ in 0..ATTEMPTS * 3 {
             self.send(&request, DOING)?;
-            let answer = self.wait_for(self.answer_time + LONG_TIME / 10, DOING, |answer, _| {
+            let answer = self.wait_for(self.answer_time + TRAIN_SILENCE, DOING, |answer, _| {
                 answer.kind == Kind::Result && answer.values[0] == number
             })?;
             if let Some((answer, _)) = answer {
@@ -264,15 +409,17 @@ impl Link<'_> {
     /// Rate of a train that is arriving; 0 when too little of it came.
     fn take_train(&mut self, train: &Train, doing: &'static str) -> Result<u64, CalibrationError> {
         let mut rate = train.meter();
-        let mut patience = LONG_TIME;
+        let mut patience = self.answer_time + LONG_TIME;
         loop {
             let arrived = self.wait_for(patience, doing, |message, _| {
-                matches!(message.kind, Kind::Fill | Kind::Train | Kind::TrainEnd)
+                matches!(message.kind, Kind::Fill | Kind::Train | Kind::NumberedTrain | Kind::TrainEnd)
                     && message.values[0] == train.number
             })?;
-            patience = TRAIN_SILENCE;
+            patience = TRAIN_SILENCE + self.spread;
             match arrived {
-                Some((Message { kind: Kind::Train, .. }, arrival)) => meter(&mut rate, &arrival, self.clock),
+                Some((Message { kind: Kind::Train | Kind::NumberedTrain, .. }, arrival)) => {
+                    rate.take(&self.buffer[..arrival.length], &arrival, self.clock);
+                }
                 Some((Message { kind: Kind::Fill, .. }, _)) => {}
                 Some(_) | None => return Ok(rate.rate_bps().unwrap_or(0)),
             }
@@ -288,7 +435,8 @@ impl Link<'_> {
             asked_bps,
             duration: plan.train,
             payload_bytes: payload_bytes(asked_bps, plan.train, mtu_bytes, plan.remote),
-            bucket_bytes: plan.bucket_bytes,
+            bucket_bytes: if plan.emulated { 0 } else { plan.bucket_bytes },
+            numbered: plan.emulated,
         }
     }
 

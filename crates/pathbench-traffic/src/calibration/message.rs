@@ -43,6 +43,18 @@ pub(super) enum Kind {
     ResultRequest = 13,
     /// [train, wire rate or 0, arrivals] The answer.
     Result = 14,
+    /// `[series, number, time of sending in ns]` How long was I under way?
+    Probe = 15,
+    /// `[series, number of probes, spacing in ns]` Send me probes.
+    ProbesRequest = 16,
+    /// `[]` What became of my probes?
+    ProbesResultRequest = 17,
+    /// `[number received, smallest delay in ns, median, 95th percentile, largest]` The answer.
+    ProbesResult = 18,
+    /// `[train, wire rate asked, number, time of sending in ns]` Part of a train whose packets are numbered.
+    NumberedTrain = 19,
+    /// As `TrainRequest`, for a train whose packets are numbered.
+    NumberedTrainRequest = 20,
 }
 
 impl Kind {
@@ -62,6 +74,12 @@ impl Kind {
             12 => Self::TrainEnd,
             13 => Self::ResultRequest,
             14 => Self::Result,
+            15 => Self::Probe,
+            16 => Self::ProbesRequest,
+            17 => Self::ProbesResultRequest,
+            18 => Self::ProbesResult,
+            19 => Self::NumberedTrain,
+            20 => Self::NumberedTrainRequest,
             _ => return None,
         })
     }
@@ -90,6 +108,12 @@ impl Message {
             place.copy_from_slice(&field.to_be_bytes());
         }
         bytes
+    }
+
+    /// Place of a value within the datagram.
+    pub(super) const fn place_of_value(index: usize) -> std::ops::Range<usize> {
+        let from = 24 + index * 8;
+        from..from + 8
     }
 
     /// The message padded to `length` bytes.
@@ -125,7 +149,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn messages_round_trip(code in 1_u8..=14, fields in any::<[u64; 7]>(), padding in 0_usize..2000) {
+        fn messages_round_trip(code in 1_u8..=20, fields in any::<[u64; 7]>(), padding in 0_usize..2000) {
             let message = Message {
                 kind: Kind::from_code(code).unwrap(),
                 session: fields[0],

@@ -8,19 +8,27 @@
 //! * **Rate**: a train of datagrams, 25 % faster than asked, behind a burst that empties the token bucket of
 //!   the link's shaper. The receiver takes the slope of wire bytes (IP packet plus 14 bytes of Ethernet
 //!   header, for every segment, as the kernel's qdiscs count) over the kernel's arrival times.
+//!   On an emulated link the packets are numbered, 10 % faster than asked, and what is missing counts as far as it
+//!   took the bottleneck's time.
+//! * **Delay and loss one way**: small probes in each direction on the idle link, stamped by the sending application
+//!   and by the receiving kernel. Only ends that read the same clock, as those in a lab do, have one-way delays.
 
 mod datagram;
 mod initiator;
 mod message;
+mod probes;
 mod rate;
 mod responder;
 mod rtt;
+mod sequence_meter;
+mod sizes;
 mod train;
 
 pub use initiator::{CalibrationError, calibrate};
 pub use rate::RateMeter;
 pub use responder::{CalibrationResponder, ResponderError};
 pub use rtt::RttFigures;
+pub use sequence_meter::SequenceMeter;
 
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, SocketAddr};
@@ -51,9 +59,9 @@ pub struct CalibrationPlan {
     /// The rate that probes may take a tenth of where a direction's own rate is not given (wire bits per second);
     /// `None`: not limited.
     pub probed_bps: Option<u64>,
-    /// The link loses packets behind its bottleneck, which have used its rate. Then gaps in a train count as far as
-    /// they took time, and the trains are gentler, so that the queue in front of the bottleneck hardly loses any.
-    pub lossy: bool,
+    /// The link is an emulated one: its bottleneck has no token bucket, and packets are lost, delayed and reordered
+    /// behind it. Then trains are numbered, and gentler, so that the queue in front of the bottleneck hardly loses any.
+    pub emulated: bool,
 }
 
 impl CalibrationPlan {
@@ -71,8 +79,15 @@ impl CalibrationPlan {
             echoes: 20,
             probes: 0,
             probed_bps: None,
-            lossy: false,
+            emulated: false,
         }
+    }
+
+    /// The longest that a calibration takes over a link that answers, with round-trip times of up to `rtt`; beyond it
+    /// something is stuck.
+    #[must_use]
+    pub fn time_limit(&self, rtt: Duration) -> Duration {
+        Duration::from_secs(10) + rtt.saturating_mul(40)
     }
 }
 

@@ -1,10 +1,10 @@
 //! The far end of a calibration.
 
-use super::RateMeter;
 use super::datagram::{Arrival, DatagramSocket};
 use super::header_bytes;
 use super::message::{Kind, Message};
-use super::train::{Train, meter};
+use super::probes::{ProbeSeries, ProbeTally, Source, probe};
+use super::train::{Meter, Train};
 use pathbench_record::time::Clock;
 use std::collections::VecDeque;
 use std::collections::hash_map::RandomState;
@@ -20,7 +20,7 @@ use thiserror::Error;
 /// How often a responder looks whether it is to stop.
 const TICK: Duration = Duration::from_millis(50);
 
-/// Trains remembered; the oldest goes first.
+/// Trains remembered, and initiators' probes; the oldest goes first.
 const MOST_TRAINS: usize = 16;
 
 /// Why a responder could not be started.
@@ -96,12 +96,19 @@ struct Arriving {
     from: SocketAddr,
     session: u64,
     number: u64,
-    rate: RateMeter,
+    rate: Meter,
+}
+
+/// What is arriving or has arrived.
+#[derive(Default)]
+struct Received {
+    trains: VecDeque<Arriving>,
+    probes: VecDeque<(Source, ProbeTally)>,
 }
 
 fn serve(socket: &DatagramSocket, stopping: &AtomicBool, clock: &dyn Clock) {
     let cookies = RandomState::new();
-    let mut trains: VecDeque<Arriving> = VecDeque::new();
+    let mut received = Received::default();
     let mut buffer = vec![0; 65_536];
     while !stopping.load(Ordering::Acquire) {
         let arrival = match socket.receive(&mut buffer, TICK) {
@@ -113,26 +120,35 @@ fn serve(socket: &DatagramSocket, stopping: &AtomicBool, clock: &dyn Clock) {
                 continue;
             }
         };
-        let Some(message) = Message::decode(&buffer[..arrival.length]) else { continue };
+        let bytes = &buffer[..arrival.length];
+        let Some(message) = Message::decode(bytes) else { continue };
         let cookie = cookies.hash_one((arrival.from, message.session));
         if message.kind == Kind::CookieRequest {
             let answer = Message { kind: Kind::Cookie, cookie, ..message };
             // An answer that cannot be sent is lost like any datagram; the initiator asks again.
             let _ = socket.send(&answer.encode(), arrival.from);
         } else if message.cookie == cookie {
-            let _ = answer(socket, &message, &arrival, &mut trains, clock);
+            let asked = Asked { message, bytes, arrival };
+            let _ = answer(socket, &asked, &mut received, clock);
         }
     }
+}
+
+/// A message from an initiator, and the datagrams it came with.
+struct Asked<'a> {
+    message: Message,
+    bytes: &'a [u8],
+    arrival: Arrival,
 }
 
 /// Answers an initiator that has proved its address.
 fn answer(
     socket: &DatagramSocket,
-    message: &Message,
-    arrival: &Arrival,
-    trains: &mut VecDeque<Arriving>,
+    asked: &Asked<'_>,
+    received: &mut Received,
     clock: &dyn Clock,
 ) -> io::Result<()> {
+    let Asked { message, bytes, arrival } = asked;
     let to = arrival.from;
     let reply = |kind, values| socket.send(&Message { kind, values, ..*message }.encode(), to);
     let [value, ..] = message.values;
@@ -140,40 +156,86 @@ fn answer(
         Kind::Echo => reply(Kind::EchoReply, message.values),
         Kind::SizeProbe if is_of_size(arrival, value) => reply(Kind::SizeSeen, message.values),
         Kind::SizeRequest => send_probe(socket, message, to),
-        Kind::Train => {
-            meter(train_of(trains, arrival.from, message), arrival, clock);
+        Kind::Train | Kind::NumberedTrain => {
+            received.train(to, message).rate.take(bytes, arrival, clock);
             Ok(())
         }
-        Kind::TrainRequest => {
+        Kind::TrainRequest | Kind::NumberedTrainRequest => {
             let Some(train) = Train::from_request(message) else { return Ok(()) };
             train.send(socket, to, clock)?;
             train.send_end(socket, to, clock)
         }
         Kind::ResultRequest => {
-            let rate = train_of(trains, arrival.from, message);
-            reply(Kind::Result, [value, rate.rate_bps().unwrap_or(0), rate.arrivals(), 0, 0])
+            let rate = received.known_train(to, message).map(|index| &received.trains[index].rate);
+            let (bps, arrivals) = rate.map_or((None, 0), |rate| (rate.rate_bps(), rate.arrivals()));
+            reply(Kind::Result, [value, bps.unwrap_or(0), arrivals, 0, 0])
+        }
+        Kind::Probe => {
+            received.probes(to, message).take(bytes, arrival, clock.now());
+            Ok(())
+        }
+        Kind::ProbesRequest => ProbeSeries::from_values(message.values)
+            .map_or(Ok(()), |series| send_probes(socket, message, &series, to, clock)),
+        Kind::ProbesResultRequest => {
+            let tally = received.probes(to, message);
+            let [min, p50, p95, max] = tally.delays().unwrap_or_default().values();
+            reply(Kind::ProbesResult, [tally.received(), min, p50, p95, max])
         }
         _ => Ok(()),
     }
 }
 
-fn train_of<'a>(
-    trains: &'a mut VecDeque<Arriving>,
-    from: SocketAddr,
-    message: &Message,
-) -> &'a mut RateMeter {
-    let [number, asked_bps, _, _, bucket_bytes] = message.values;
-    let session = message.session;
-    let known =
-        trains.iter().position(|train| (train.from, train.session, train.number) == (from, session, number));
-    let index = known.unwrap_or_else(|| {
-        if trains.len() >= MOST_TRAINS {
-            trains.pop_front();
-        }
-        trains.push_back(Arriving { from, session, number, rate: RateMeter::new(asked_bps, bucket_bytes) });
-        trains.len() - 1
-    });
-    &mut trains[index].rate
+impl Received {
+    /// Place of the train that the message is about.
+    fn known_train(&self, from: SocketAddr, message: &Message) -> Option<usize> {
+        let ([number, ..], session) = (message.values, message.session);
+        self.trains
+            .iter()
+            .position(|train| (train.from, train.session, train.number) == (from, session, number))
+    }
+
+    /// The train that the message is part of.
+    fn train(&mut self, from: SocketAddr, message: &Message) -> &mut Arriving {
+        let ([number, ..], session) = (message.values, message.session);
+        let index = self.known_train(from, message).unwrap_or_else(|| {
+            if self.trains.len() >= MOST_TRAINS {
+                self.trains.pop_front();
+            }
+            self.trains.push_back(Arriving { from, session, number, rate: Meter::for_part(message) });
+            self.trains.len() - 1
+        });
+        &mut self.trains[index]
+    }
+
+    /// The probes of an initiator, which sends one series.
+    fn probes(&mut self, from: SocketAddr, message: &Message) -> &mut ProbeTally {
+        let source = (from, message.session);
+        let known = self.probes.iter().position(|(known, _)| *known == source);
+        let index = known.unwrap_or_else(|| {
+            if self.probes.len() >= MOST_TRAINS {
+                self.probes.pop_front();
+            }
+            self.probes.push_back((source, ProbeTally::of(0)));
+            self.probes.len() - 1
+        });
+        &mut self.probes[index].1
+    }
+}
+
+/// Sends probes; blocks for as long as they take.
+fn send_probes(
+    socket: &DatagramSocket,
+    request: &Message,
+    series: &ProbeSeries,
+    to: SocketAddr,
+    clock: &dyn Clock,
+) -> io::Result<()> {
+    let start = clock.now();
+    for number in 0..series.count {
+        clock.sleep_until(start + series.spacing * number as u32);
+        socket.send(&probe(request, series.series, number, clock.now()), to)?;
+    }
+    Ok(())
 }
 
 /// Whether the arrival is one IP packet of `size` bytes.

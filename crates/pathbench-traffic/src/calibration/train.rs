@@ -2,7 +2,7 @@
 
 use super::datagram::{Arrival, DatagramSocket};
 use super::message::{Kind, MESSAGE_BYTES, Message};
-use super::{ETHERNET_BYTES, RateMeter, header_bytes};
+use super::{ETHERNET_BYTES, RateMeter, SequenceMeter, header_bytes};
 use pathbench_record::time::Clock;
 use std::io;
 use std::net::SocketAddr;
@@ -14,6 +14,11 @@ const MOST_BATCH_BYTES: u64 = 65_000;
 
 /// At a lower rate, a system call sends not more than this much time of it.
 const BATCH_TIME: Duration = Duration::from_micros(200);
+
+/// What a numbered train puts into the queue before it begins: so much that a sender that is held up for a moment does
+/// not let the bottleneck run dry.
+const HEAD_START: Duration = Duration::from_millis(2);
+const HEAD_START_PACKETS: u64 = 4;
 
 /// A train has at least about this many datagrams, if need be smaller ones.
 const FEW_DATAGRAMS: u64 = 60;
@@ -35,6 +40,17 @@ pub(super) struct Train {
     pub(super) duration: Duration,
     pub(super) payload_bytes: u64,
     pub(super) bucket_bytes: u64,
+    /// For an emulated link: its packets are numbered, and there is no bucket.
+    pub(super) numbered: bool,
+}
+
+/// Takes what arrives of a train.
+#[derive(Debug, Clone)]
+pub(super) enum Meter {
+    /// Of a shaper with a token bucket.
+    Shaper(RateMeter),
+    /// Of an emulated link.
+    Emulated(SequenceMeter),
 }
 
 /// Wire bytes of a datagram beyond its payload.
@@ -54,10 +70,8 @@ impl Train {
     /// The request for a train, as sent to a responder.
     pub(super) fn request(&self) -> Message {
         let duration = u64::try_from(self.duration.as_nanos()).unwrap_or(u64::MAX);
-        self.message(
-            Kind::TrainRequest,
-            [self.number, self.asked_bps, duration, self.payload_bytes, self.bucket_bytes],
-        )
+        let kind = if self.numbered { Kind::NumberedTrainRequest } else { Kind::TrainRequest };
+        self.message(kind, [self.number, self.asked_bps, duration, self.payload_bytes, self.bucket_bytes])
     }
 
     /// The train that a request asks for; `None` when it is beyond all bounds.
@@ -71,6 +85,7 @@ impl Train {
             duration: Duration::from_nanos(duration),
             payload_bytes,
             bucket_bytes,
+            numbered: message.kind == Kind::NumberedTrainRequest,
         };
         let sane = (1000..=MOST_BPS).contains(&asked_bps)
             && train.duration <= LONGEST
@@ -80,16 +95,24 @@ impl Train {
     }
 
     /// What its receiver needs.
-    pub(super) fn meter(&self) -> RateMeter {
-        RateMeter::new(self.asked_bps, self.bucket_bytes)
+    pub(super) fn meter(&self) -> Meter {
+        let kind = if self.numbered { Kind::NumberedTrain } else { Kind::Train };
+        Meter::for_part(&self.message(kind, self.values()))
     }
 
     /// Sends it. Blocks for at most about twice its duration.
     pub(super) fn send(&self, socket: &DatagramSocket, to: SocketAddr, clock: &dyn Clock) -> io::Result<()> {
         let wire = self.payload_bytes + overhead_bytes(to);
         let most = (MOST_BATCH_BYTES / self.payload_bytes).clamp(1, MOST_SEGMENTS);
+        let in_time = |bps: u64, time: Duration| {
+            u64::try_from(u128::from(bps) * time.as_nanos() / 8_000_000_000).unwrap_or(u64::MAX) / wire
+        };
         // Empties the bucket, so that what follows passes at the rate and not at the bucket's mercy.
-        let fill = (self.bucket_bytes + self.bucket_bytes / 20) / wire + 4;
+        let fill = if self.numbered {
+            in_time(self.asked_bps, HEAD_START).max(HEAD_START_PACKETS)
+        } else {
+            (self.bucket_bytes + self.bucket_bytes / 20) / wire + 4
+        };
         let batch = self.batch(Kind::Fill, most);
         let mut left = fill;
         while left > 0 {
@@ -97,13 +120,10 @@ impl Train {
             self.send_batch(socket, &batch, count, to)?;
             left -= count;
         }
-        let offered = self.asked_bps + self.asked_bps / 4;
-        let in_time = |time: Duration| {
-            u64::try_from(u128::from(offered) * time.as_nanos() / 8_000_000_000).unwrap_or(u64::MAX) / wire
-        };
-        let per_batch = in_time(BATCH_TIME).clamp(1, most);
-        let total = in_time(self.duration).max(16);
-        let batch = self.batch(Kind::Train, per_batch);
+        let offered = self.asked_bps + self.asked_bps / if self.numbered { 10 } else { 4 };
+        let per_batch = in_time(offered, BATCH_TIME).clamp(1, most);
+        let total = in_time(offered, self.duration).max(16);
+        let mut batch = self.batch(if self.numbered { Kind::NumberedTrain } else { Kind::Train }, per_batch);
         let start = clock.now();
         let mut sent = 0;
         while sent < total {
@@ -115,6 +135,9 @@ impl Train {
             }
             if now < due {
                 clock.sleep_until(due);
+            }
+            if self.numbered {
+                self.number_batch(&mut batch, sent, clock.now().as_nanos());
             }
             self.send_batch(socket, &batch, per_batch, to)?;
             sent += per_batch;
@@ -141,8 +164,20 @@ impl Train {
         Message { kind, session: self.session, cookie: self.cookie, values }
     }
 
+    fn values(&self) -> [u64; 5] {
+        [self.number, self.asked_bps, 0, 0, self.bucket_bytes]
+    }
+
+    /// Writes numbers from `first` on and the time of sending into the packets of a batch.
+    fn number_batch(&self, batch: &mut [u8], first: u64, sent_ns: u64) {
+        for (packet, number) in batch.chunks_exact_mut(self.payload_bytes as usize).zip(first..) {
+            packet[Message::place_of_value(2)].copy_from_slice(&number.to_be_bytes());
+            packet[Message::place_of_value(3)].copy_from_slice(&sent_ns.to_be_bytes());
+        }
+    }
+
     fn batch(&self, kind: Kind, count: u64) -> Vec<u8> {
-        let message = self.message(kind, [self.number, self.asked_bps, 0, 0, self.bucket_bytes]);
+        let message = self.message(kind, self.values());
         message.encode_padded(self.payload_bytes as usize).repeat(count as usize)
     }
 
@@ -167,12 +202,70 @@ impl Train {
     }
 }
 
-/// Meters a batch of a train that arrived.
-pub(super) fn meter(rate: &mut RateMeter, arrival: &Arrival, clock: &dyn Clock) {
-    let segments = arrival.length.div_ceil(arrival.segment.max(1)) as u64;
-    let wire = arrival.length as u64 + segments * overhead_bytes(arrival.from);
-    let at_ns = arrival.at_ns.unwrap_or_else(|| clock.now().as_nanos());
-    rate.arrived(at_ns, wire, arrival.drops);
+impl Meter {
+    /// What suits a train of which this is a part.
+    pub(super) fn for_part(message: &Message) -> Self {
+        let [_, asked_bps, _, _, bucket_bytes] = message.values;
+        if message.kind == Kind::NumberedTrain {
+            Self::Emulated(SequenceMeter::new(asked_bps, HEAD_START.as_nanos() as u64))
+        } else {
+            Self::Shaper(RateMeter::new(asked_bps, bucket_bytes))
+        }
+    }
+
+    /// Meters a batch that arrived.
+    pub(super) fn take(&mut self, bytes: &[u8], arrival: &Arrival, clock: &dyn Clock) {
+        let overhead = overhead_bytes(arrival.from);
+        let at_ns = arrival.at_ns.unwrap_or_else(|| clock.now().as_nanos());
+        match self {
+            Self::Shaper(rate) => {
+                let segments = arrival.length.div_ceil(arrival.segment.max(1)) as u64;
+                rate.arrived(at_ns, arrival.length as u64 + segments * overhead, arrival.drops);
+            }
+            Self::Emulated(rate) => {
+                let mut run: Option<(u64, u64, u64)> = None;
+                let wire = arrival.segment as u64 + overhead;
+                for segment in bytes.chunks_exact(arrival.segment.max(1)) {
+                    let Some(Message {
+                        kind: Kind::NumberedTrain, values: [_, _, number, sent_ns, _], ..
+                    }) = Message::decode(segment)
+                    else {
+                        continue;
+                    };
+                    run = match run {
+                        Some((first, count, sent)) if first.checked_add(count) == Some(number) => {
+                            Some((first, count + 1, sent))
+                        }
+                        other => {
+                            if let Some((first, count, sent)) = other {
+                                rate.arrived(first, count, wire, sent, at_ns);
+                            }
+                            Some((number, 1, sent_ns))
+                        }
+                    };
+                }
+                if let Some((first, count, sent)) = run {
+                    rate.arrived(first, count, wire, sent, at_ns);
+                }
+            }
+        }
+    }
+
+    /// Bits per second; `None` when there is too little to say.
+    pub(super) fn rate_bps(&self) -> Option<u64> {
+        match self {
+            Self::Shaper(rate) => rate.rate_bps(),
+            Self::Emulated(rate) => rate.rate_bps(),
+        }
+    }
+
+    /// Number of arrivals taken.
+    pub(super) const fn arrivals(&self) -> u64 {
+        match self {
+            Self::Shaper(rate) => rate.arrivals(),
+            Self::Emulated(rate) => rate.arrivals(),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -201,8 +294,11 @@ mod tests {
             duration: Duration::from_millis(150),
             payload_bytes: 1472,
             bucket_bytes: 262_144,
+            numbered: false,
         };
-        assert_eq!(Train::from_request(&train.request()), Some(train));
+        for train in [train, Train { numbered: true, ..train }] {
+            assert_eq!(Train::from_request(&train.request()), Some(train));
+        }
         for excessive in [
             Train { asked_bps: MOST_BPS + 1, ..train },
             Train { duration: LONGEST * 2, ..train },

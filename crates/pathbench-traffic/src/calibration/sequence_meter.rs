@@ -1,0 +1,351 @@
+//! The rate of a bottleneck behind which packets are lost, delayed and reordered, from a train of numbered packets.
+
+/// Fewer arrivals than this say nothing.
+const MIN_ARRIVALS: usize = 8;
+
+/// Arrivals kept at most; a train of usual length has fewer.
+const MOST_ARRIVALS: usize = 65_536;
+
+/// Numbers beyond this are not of a train.
+const MOST_NUMBER: u64 = 1 << 24;
+
+/// Times scatter less than this part of a packet's time: then a hole says how many packets would have filled it.
+const CLEAR: f64 = 0.2;
+
+/// Standard errors within which an estimate agrees with another.
+const AGREEMENT: f64 = 2.0;
+
+/// Takes the arrivals of a train of packets of one size and estimates the rate by least squares.
+///
+/// A packet that is missing was dropped in front of the bottleneck, for want of room, and took no time of it; or it
+/// was lost behind, and its time shows as a hole. So the slope is first taken within stretches in which none is
+/// missing. Where arrivals are regular enough, each hole then says what was in it, and the slope is taken again over
+/// all; else, of the slopes in which all or none of the missing packets took their time, the one is taken that agrees
+/// with the stretches', and theirs when none does.
+///
+/// Times are what scatters, not bytes, so times are fitted over packets: jitter makes the result uncertain, not low.
+/// When the sender was held up so long that the bottleneck ran dry, a new stretch begins; that follows from the times
+/// of sending, which jitter does not touch.
+#[derive(Debug, Clone)]
+pub struct SequenceMeter {
+    asked_bps: u64,
+    head_start_ns: u64,
+    wire_bytes: u64,
+    arrivals: Vec<Arrival>,
+}
+
+/// Packets that came at the same time.
+#[derive(Debug, Clone, Copy)]
+struct Arrival {
+    first: u64,
+    count: u64,
+    at_ns: u64,
+    sent_ns: u64,
+}
+
+/// An arrival in its place.
+#[derive(Debug, Clone, Copy)]
+struct Point {
+    at_ns: f64,
+    /// Packets sent up to and including this arrival.
+    sent: f64,
+    /// Of these, packets received.
+    received: f64,
+    /// Packets of this arrival.
+    count: f64,
+    /// Packets missing just before it.
+    missing: f64,
+    /// Begins anew when the bottleneck ran dry.
+    busy_period: u32,
+    /// Begins anew with that and whenever packets are missing.
+    stretch: u32,
+}
+
+/// Time over packets, within groups that share the slope.
+#[derive(Debug, Clone, Copy)]
+struct Fit {
+    ns_per_packet: f64,
+    /// Standard error of that.
+    error_ns: f64,
+    /// Scatter of single times.
+    scatter_ns: f64,
+}
+
+impl SequenceMeter {
+    /// A meter without arrivals for a bottleneck of about `asked_bps`, in whose queue the sender puts `head_start_ns`
+    /// of packets before the train.
+    #[must_use]
+    pub const fn new(asked_bps: u64, head_start_ns: u64) -> Self {
+        let asked_bps = if asked_bps == 0 { 1 } else { asked_bps };
+        Self { asked_bps, head_start_ns, wire_bytes: 0, arrivals: Vec::new() }
+    }
+
+    /// Packets `first .. first + count` of `wire_bytes` each, sent at `sent_ns` on the sender's clock, arrived at
+    /// `at_ns` (any clock that runs evenly).
+    pub fn arrived(&mut self, first: u64, count: u64, wire_bytes: u64, sent_ns: u64, at_ns: u64) {
+        if self.arrivals.len() < MOST_ARRIVALS && first < MOST_NUMBER && (1..MOST_NUMBER).contains(&count) {
+            self.wire_bytes = wire_bytes;
+            self.arrivals.push(Arrival { first, count, at_ns, sent_ns });
+        }
+    }
+
+    /// Number of arrivals taken.
+    #[must_use]
+    pub const fn arrivals(&self) -> u64 {
+        self.arrivals.len() as u64
+    }
+
+    /// Bits per second; `None` when there is too little to say.
+    #[must_use]
+    pub fn rate_bps(&self) -> Option<u64> {
+        let mut points = self.points();
+        if points.len() < MIN_ARRIVALS {
+            return None;
+        }
+        let bits = self.wire_bytes as f64 * 8e9;
+        let rate = |fit: Fit| {
+            let bps = bits / fit.ns_per_packet;
+            (bps.is_finite() && bps > 0.0).then_some(bps.round() as u64)
+        };
+        let lower = fit(&points, |point| point.received, |point| point.busy_period);
+        if points.iter().all(|point| point.missing == 0.0) {
+            return lower.and_then(rate);
+        }
+        let Some(within) = fit(&points, |point| point.sent, |point| point.stretch) else {
+            return lower.and_then(rate);
+        };
+        if within.scatter_ns < within.ns_per_packet * CLEAR {
+            fill_holes(&mut points, within.ns_per_packet);
+            return fit(&points, |point| point.sent, |point| point.busy_period).and_then(rate);
+        }
+        let upper = fit(&points, |point| point.sent, |point| point.busy_period);
+        let agrees =
+            |fit: &Fit| (fit.ns_per_packet - within.ns_per_packet).abs() <= within.error_ns * AGREEMENT;
+        // A gentle train seldom finds the queue full, so that is assumed last.
+        [upper, lower].into_iter().flatten().find(agrees).or(Some(within)).and_then(rate)
+    }
+
+    /// The arrivals in the order of their numbers, duplicates left out.
+    fn points(&self) -> Vec<Point> {
+        let mut arrivals = self.arrivals.clone();
+        arrivals.sort_unstable_by_key(|arrival| (arrival.first, arrival.at_ns));
+        let (Some(&first), Some(origin_ns)) =
+            (arrivals.first(), arrivals.iter().map(|arrival| arrival.at_ns).min())
+        else {
+            return Vec::new();
+        };
+        let packet_ns = self.wire_bytes as f64 * 8e9 / self.asked_bps as f64;
+        let since = |ns: u64| ns.saturating_sub(first.sent_ns) as f64;
+        // Until when the bottleneck has something to send, as far as the sender can tell.
+        let mut busy_until = self.head_start_ns as f64;
+        let (mut expected, mut received) = (first.first, 0.0);
+        let (mut busy_period, mut stretch) = (0, 0);
+        let mut points = Vec::with_capacity(arrivals.len());
+        for arrival in arrivals {
+            if arrival.first < expected {
+                continue;
+            }
+            let (missing, count) = ((arrival.first - expected) as f64, arrival.count as f64);
+            let sent_at = since(arrival.sent_ns);
+            if sent_at > busy_until {
+                busy_until = sent_at;
+                busy_period += 1;
+            }
+            busy_until += (missing + count) * packet_ns;
+            stretch += u32::from(missing > 0.0);
+            expected = arrival.first + arrival.count;
+            received += count;
+            points.push(Point {
+                at_ns: arrival.at_ns.saturating_sub(origin_ns) as f64,
+                sent: (expected - first.first) as f64,
+                received,
+                count,
+                missing,
+                busy_period,
+                stretch: stretch + busy_period,
+            });
+        }
+        points
+    }
+}
+
+/// Takes what was missing without leaving a hole for not sent.
+fn fill_holes(points: &mut [Point], ns_per_packet: f64) {
+    let (mut sent, mut before) = (0.0, None::<(f64, u32)>);
+    for point in points {
+        let lost = match before {
+            Some((at_ns, busy_period)) if busy_period == point.busy_period => {
+                let room = ((point.at_ns - at_ns) / ns_per_packet).round();
+                (room - point.count).clamp(0.0, point.missing)
+            }
+            _ => 0.0,
+        };
+        sent += lost + point.count;
+        point.sent = sent;
+        before = Some((point.at_ns, point.busy_period));
+    }
+}
+
+/// Least squares of time over `packets`, with an intercept for each group; `None` where that leaves nothing to fit.
+fn fit(points: &[Point], packets: impl Fn(&Point) -> f64, group: impl Fn(&Point) -> u32) -> Option<Fit> {
+    let (mut both, mut square, mut time_square) = (0.0, 0.0, 0.0);
+    let (mut used, mut groups) = (0.0, 0.0);
+    for members in points.chunk_by(|left, right| group(left) == group(right)) {
+        if members.len() < 2 {
+            continue;
+        }
+        let count = members.len() as f64;
+        let mean_packets = members.iter().map(&packets).sum::<f64>() / count;
+        let mean_time = members.iter().map(|point| point.at_ns).sum::<f64>() / count;
+        for point in members {
+            let (x, y) = (packets(point) - mean_packets, point.at_ns - mean_time);
+            both += x * y;
+            square += x * x;
+            time_square += y * y;
+        }
+        used += count;
+        groups += 1.0;
+    }
+    let freedom = used - groups - 1.0;
+    if square <= 0.0 || both <= 0.0 || freedom < (MIN_ARRIVALS / 2) as f64 {
+        return None;
+    }
+    let residual = (time_square - both * both / square).max(0.0) / freedom;
+    Some(Fit {
+        ns_per_packet: both / square,
+        error_ns: (residual / square).sqrt(),
+        scatter_ns: residual.sqrt(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A link with a queue in front of its bottleneck, and what happens behind.
+    #[derive(Debug, Clone, Copy)]
+    struct Link {
+        rate_bps: u64,
+        queue_packets: u64,
+        loss: f64,
+        jitter_ns: u64,
+        in_order: bool,
+        /// Every so many packets the sender is away for so long.
+        away: Option<(u64, u64)>,
+    }
+
+    const PLAIN: Link = Link {
+        rate_bps: 10_000_000,
+        queue_packets: 100,
+        loss: 0.0,
+        jitter_ns: 100_000,
+        in_order: false,
+        away: None,
+    };
+    const WIRE: u64 = 1514;
+
+    struct Noise(u64);
+
+    impl Noise {
+        fn next(&mut self) -> u64 {
+            self.0 ^= self.0 << 13;
+            self.0 ^= self.0 >> 7;
+            self.0 ^= self.0 << 17;
+            self.0
+        }
+
+        fn chance(&mut self, probability: f64) -> bool {
+            (self.next() >> 11) as f64 / (1_u64 << 53) as f64 <= probability
+        }
+    }
+
+    /// What a train for `asked_bps` of 120 ms measures on the link.
+    fn measured(link: Link, asked_bps: u64, seed: u64) -> SequenceMeter {
+        let packet_ns = |bps: u64| WIRE * 8_000_000_000 / bps;
+        let head_start = (4 * packet_ns(asked_bps)).max(2_000_000);
+        let mut meter = SequenceMeter::new(asked_bps, head_start);
+        let mut noise = Noise(0x0139_408d_cbbf_7a44 ^ seed);
+        let offered_ns = packet_ns(asked_bps * 11 / 10);
+        let (mut busy_until, mut late_until, mut away_ns, mut number) = (head_start, 0, 0, 0);
+        while number * offered_ns < 120_000_000 {
+            if let Some((every, pause)) = link.away
+                && number % every == every - 1
+            {
+                away_ns = (number * offered_ns).max(away_ns) + pause;
+            }
+            let sent = (number * offered_ns).max(away_ns);
+            let begins = busy_until.max(sent);
+            if (begins - sent) / packet_ns(link.rate_bps) <= link.queue_packets {
+                busy_until = begins + packet_ns(link.rate_bps);
+                let mut at = busy_until + 30_000_000 + noise.next() % link.jitter_ns.max(1);
+                if link.in_order {
+                    at = at.max(late_until);
+                    late_until = at;
+                }
+                if !noise.chance(link.loss) {
+                    meter.arrived(number, 1, WIRE, sent + 5_000_000_000, at);
+                }
+            }
+            number += 1;
+        }
+        meter
+    }
+
+    #[test]
+    fn the_rate_is_found_whatever_the_link_does_to_packets() {
+        let lossy = Link { loss: 0.02, ..PLAIN };
+        let fast = Link { rate_bps: 1_000_000_000, queue_packets: 10_000, jitter_ns: 60_000, ..PLAIN };
+        for (link, asked_bps, within) in [
+            (PLAIN, 10_000_000, 0.005),
+            (lossy, 10_000_000, 0.005),
+            (Link { loss: 0.05, ..PLAIN }, 10_000_000, 0.005),
+            // Some are dropped in front of the bottleneck as well, and the link is slower than asked for.
+            (Link { queue_packets: 5, ..lossy }, 10_000_000, 0.005),
+            (Link { rate_bps: 9_000_000, queue_packets: 10, ..lossy }, 10_000_000, 0.005),
+            (Link { rate_bps: 10_500_000, ..lossy }, 10_000_000, 0.005),
+            (Link { jitter_ns: 10_000_000, ..lossy }, 10_000_000, 0.03),
+            (Link { jitter_ns: 10_000_000, in_order: true, ..PLAIN }, 10_000_000, 0.03),
+            (Link { away: Some((40, 15_000_000)), ..PLAIN }, 10_000_000, 0.005),
+            (Link { away: Some((40, 15_000_000)), ..lossy }, 10_000_000, 0.005),
+            (fast, 1_000_000_000, 0.005),
+            (Link { loss: 0.01, ..fast }, 1_000_000_000, 0.005),
+            (Link { loss: 0.05, ..fast }, 1_000_000_000, 0.005),
+            (Link { queue_packets: 20, loss: 0.02, ..fast }, 1_000_000_000, 0.02),
+        ] {
+            for seed in 0..20 {
+                let rate = measured(link, asked_bps, seed).rate_bps().unwrap();
+                let off = (rate as f64 / link.rate_bps as f64 - 1.0).abs();
+                assert!(off < within, "{link:?}: seed {seed}: {rate}");
+            }
+        }
+    }
+
+    #[test]
+    fn duplicates_do_not_count_and_batches_do() {
+        let mut meter = SequenceMeter::new(10_000_000, 5_000_000);
+        for batch in 0..30_u64 {
+            let at = 1_000_000 + batch * 4 * 1_211_200;
+            for copy in 0..2 {
+                meter.arrived(batch * 4, 4, WIRE, batch * 4_400_000, at + copy * 300_000);
+            }
+        }
+        let rate = meter.rate_bps().unwrap();
+        assert!((rate as f64 / 1e7 - 1.0).abs() < 0.001, "{rate}");
+    }
+
+    #[test]
+    fn nonsense_says_nothing() {
+        assert_eq!(SequenceMeter::new(0, 0).rate_bps(), None);
+        let mut meter = SequenceMeter::new(10_000_000, 0);
+        for _ in 0..20 {
+            meter.arrived(u64::MAX, 1, WIRE, 0, 0);
+            meter.arrived(1, u64::MAX, WIRE, 0, 0);
+            meter.arrived(1, 0, WIRE, 0, 0);
+        }
+        assert_eq!((meter.arrivals(), meter.rate_bps()), (0, None));
+        for number in 0..20 {
+            meter.arrived(number, 1, WIRE, u64::MAX - number, 7);
+        }
+        assert_eq!(meter.rate_bps(), None, "all at once");
+    }
+}
