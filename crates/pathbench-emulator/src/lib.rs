@@ -8,6 +8,7 @@ mod chance;
 pub mod model;
 pub mod packet;
 pub mod pipe;
+pub mod plane;
 mod queue;
 pub mod schedule;
 pub mod statistics;

@@ -16,4 +16,5 @@ pub mod netlink;
 pub mod network;
 pub mod qdisc;
 pub mod sysctl;
+pub mod tun;
 pub mod wifi;

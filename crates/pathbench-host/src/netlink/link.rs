@@ -227,6 +227,15 @@ impl RouteSocket {
         )
     }
 
+    /// Sets how many packets may wait to be sent by interface `index`; of a TUN device: to be read.
+    ///
+    /// # Errors
+    /// [`NetlinkError::Refused`].
+    pub fn set_transmit_queue(&mut self, index: u32, packets: u32) -> Result<(), NetlinkError> {
+        let request = format!("set the transmit queue of interface {index} to {packets} packets");
+        self.change_link(&request, index, [LinkAttribute::TxQueueLen(packets)])
+    }
+
     /// Limits the packets handed to interface `index` for segmentation: at most `gso_max_size` bytes and
     /// `gso_max_segs` segments each.
     ///

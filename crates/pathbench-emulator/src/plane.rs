@@ -1,0 +1,232 @@
+//! The data plane: one thread that moves the packets of TUN devices through pipes.
+//!
+//! A link is two devices and a pipe for each way. What a host sends through one device is read at once, goes into the
+//! pipe, and is written to the other device when the pipe says so. How much later than that it really is is the
+//! [`Lateness`], counted for every packet.
+//!
+//! Hosts hand over what is still to be cut into segments. It is cut here, a wire packet at a time, so that loss and queues
+//! treat each by itself; segments that leave together at one time are written together, as a network card would hand
+//! them up. A direction that treats no packet by itself is spared that.
+
+mod command;
+mod engine;
+mod lateness;
+mod report;
+
+use crate::model::{Condition, ModelChange, PipeModel};
+use crate::schedule::ChangeSchedule;
+use command::{Command, Reply};
+use pathbench_host::tun::Tun;
+use pathbench_record::time::Clock;
+use rustix::event::EventfdFlags;
+use rustix::io::Errno;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+
+pub use lateness::Lateness;
+pub use report::{DirectionReport, LinkReport, QueueSample};
+
+/// One way of a link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Way {
+    /// From the first end to the second.
+    Forward,
+    /// From the second end to the first.
+    Backward,
+}
+
+impl Way {
+    /// Both.
+    pub const BOTH: [Self; 2] = [Self::Forward, Self::Backward];
+
+    /// As in the result files.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Forward => "forward",
+            Self::Backward => "backward",
+        }
+    }
+
+    const fn index(self) -> usize {
+        match self {
+            Self::Forward => 0,
+            Self::Backward => 1,
+        }
+    }
+}
+
+/// A link to be: its devices and what it does.
+#[derive(Debug)]
+pub struct PlaneLink {
+    /// For captures and messages.
+    pub name: String,
+    /// The two ends.
+    pub ends: [Tun; 2],
+    /// What happens to packets from the first end to the second, and back.
+    pub models: [PipeModel; 2],
+    /// What decides over chance, each way.
+    pub seeds: [u64; 2],
+    /// The file that records every packet and its fate (pcapng); overwritten.
+    pub capture: Option<PathBuf>,
+}
+
+/// A request to the data plane was not carried out.
+#[derive(Debug, thiserror::Error)]
+pub enum PlaneError {
+    /// Its thread could not be started.
+    #[error("cannot start the thread that moves the packets of emulated links: {source}")]
+    Thread {
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// What wakes its thread could not be made or used.
+    #[error("cannot {action} the event descriptor of the emulated links: {errno}")]
+    Wake {
+        /// What was being done.
+        action: &'static str,
+        /// What the system call said.
+        errno: Errno,
+    },
+    /// Its thread is gone, which only a mistake in this program can bring about.
+    #[error("the thread that moves the packets of emulated links has ended; this is a bug in Pathbench")]
+    Ended,
+    /// There is no such link.
+    #[error("there is no emulated link with number {link}")]
+    NoSuchLink {
+        /// The number.
+        link: usize,
+    },
+    /// The capture's file could not be made.
+    #[error(
+        "cannot write the capture of link {link} to {path:?}: {source}; is there such a directory, and room?"
+    )]
+    Capture {
+        /// The link's name.
+        link: String,
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+}
+
+/// The handle of the data plane. Its end is that of the thread, of the links and of their devices; captures are
+/// complete by then.
+#[derive(Debug)]
+pub struct DataPlane {
+    commands: Option<mpsc::Sender<Command>>,
+    wake: Arc<OwnedFd>,
+    thread: Option<JoinHandle<()>>,
+    links: usize,
+    wall_offset_ns: i64,
+}
+
+impl DataPlane {
+    /// Starts the thread. It begins without links.
+    ///
+    /// # Errors
+    /// [`PlaneError::Thread`] and [`PlaneError::Wake`].
+    pub fn start(clock: Arc<dyn Clock>) -> Result<Self, PlaneError> {
+        let wake = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
+            .map_err(|errno| PlaneError::Wake { action: "make", errno })?;
+        let wake = Arc::new(wake);
+        let (commands, inbox) = mpsc::channel();
+        let engine_wake = Arc::clone(&wake);
+        let thread = std::thread::Builder::new()
+            .name("links".to_owned())
+            .spawn(move || engine::run(clock.as_ref(), &inbox, &engine_wake))
+            .map_err(|source| PlaneError::Thread { source })?;
+        Ok(Self { commands: Some(commands), wake, thread: Some(thread), links: 0, wall_offset_ns: 0 })
+    }
+
+    /// Says what to add to the clock to get nanoseconds since 1970, for the captures of links added from now on.
+    /// Without it, captures begin in 1970.
+    pub const fn set_wall_offset_ns(&mut self, offset_ns: i64) {
+        self.wall_offset_ns = offset_ns;
+    }
+
+    /// Adds a link; it carries packets by the time this returns its number.
+    ///
+    /// # Errors
+    /// [`PlaneError::Capture`].
+    pub fn add(&mut self, link: PlaneLink) -> Result<usize, PlaneError> {
+        let wall_offset_ns = self.wall_offset_ns;
+        let number = self.ask(|reply| Command::Add { link: Box::new(link), wall_offset_ns, reply })?;
+        self.links = number + 1;
+        Ok(number)
+    }
+
+    /// Changes what one way of a link does, and returns once that is in force.
+    ///
+    /// # Errors
+    /// [`PlaneError::NoSuchLink`].
+    pub fn change(&self, link: usize, way: Way, change: ModelChange) -> Result<(), PlaneError> {
+        self.ask(|reply| Command::Change { link, way, change: Box::new(change), reply })
+    }
+
+    /// Has one way of a link follow a schedule of changes from now on.
+    ///
+    /// # Errors
+    /// [`PlaneError::NoSuchLink`].
+    pub fn follow(&self, link: usize, way: Way, schedule: ChangeSchedule) -> Result<(), PlaneError> {
+        self.ask(|reply| Command::Follow { link, way, schedule, reply })
+    }
+
+    /// Changes how a link carries packets, both ways.
+    ///
+    /// # Errors
+    /// [`PlaneError::NoSuchLink`].
+    pub fn set_condition(&self, link: usize, condition: Condition) -> Result<(), PlaneError> {
+        self.ask(|reply| Command::SetCondition { link, condition, reply })
+    }
+
+    /// Begins a link anew: its models as last set (without what a schedule of changes made of them) and its condition
+    /// stay; schedules and random numbers are at their beginning; statistics, lateness and samples are gone. Packets
+    /// that are under way are gone, too.
+    ///
+    /// # Errors
+    /// [`PlaneError::NoSuchLink`].
+    pub fn restart(&self, link: usize, seeds: [u64; 2]) -> Result<(), PlaneError> {
+        self.ask(|reply| Command::Restart { link, seeds, reply })
+    }
+
+    /// What a link has done since it began.
+    ///
+    /// # Errors
+    /// [`PlaneError::NoSuchLink`].
+    pub fn report(&self, link: usize) -> Result<LinkReport, PlaneError> {
+        self.ask(|reply| Command::Report { link, reply })
+    }
+
+    /// Sends a command and waits for the answer.
+    fn ask<T>(&self, command: impl FnOnce(Reply<T>) -> Command) -> Result<T, PlaneError> {
+        let (reply, answer) = mpsc::sync_channel(1);
+        let commands = self.commands.as_ref().ok_or(PlaneError::Ended)?;
+        commands.send(command(reply)).map_err(|_| PlaneError::Ended)?;
+        self.wake()?;
+        answer.recv().map_err(|_| PlaneError::Ended)?
+    }
+
+    fn wake(&self) -> Result<(), PlaneError> {
+        match rustix::io::write(&self.wake, &1_u64.to_ne_bytes()) {
+            Ok(_) | Err(Errno::AGAIN) => Ok(()),
+            Err(errno) => Err(PlaneError::Wake { action: "write to", errno }),
+        }
+    }
+}
+
+impl Drop for DataPlane {
+    fn drop(&mut self) {
+        // The thread ends when nobody can send commands any more.
+        self.commands = None;
+        if self.wake().is_ok()
+            && let Some(thread) = self.thread.take()
+        {
+            let _ = thread.join();
+        }
+    }
+}

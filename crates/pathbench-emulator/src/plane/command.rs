@@ -1,0 +1,19 @@
+//! What the handle asks of the thread.
+
+use super::{LinkReport, PlaneError, PlaneLink, Way};
+use crate::model::{Condition, ModelChange};
+use crate::schedule::ChangeSchedule;
+use std::sync::mpsc::SyncSender;
+
+/// Where the answer goes.
+pub(super) type Reply<T> = SyncSender<Result<T, PlaneError>>;
+
+/// A request; each is answered once it is in force.
+pub(super) enum Command {
+    Add { link: Box<PlaneLink>, wall_offset_ns: i64, reply: Reply<usize> },
+    Change { link: usize, way: Way, change: Box<ModelChange>, reply: Reply<()> },
+    Follow { link: usize, way: Way, schedule: ChangeSchedule, reply: Reply<()> },
+    SetCondition { link: usize, condition: Condition, reply: Reply<()> },
+    Restart { link: usize, seeds: [u64; 2], reply: Reply<()> },
+    Report { link: usize, reply: Reply<LinkReport> },
+}
