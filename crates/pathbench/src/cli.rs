@@ -1,5 +1,6 @@
 //! The command line as clap reads it. Help texts are the users' first documentation: keep them exact.
 
+use crate::roam::RoamArgs;
 use crate::serve::ServeArgs;
 use crate::suite::TestArgs;
 use clap::{Args, Parser, Subcommand};
@@ -24,6 +25,8 @@ pub(crate) enum Command {
     Lab(LabCommand),
     /// The suite against a server: every pattern on every transport that works, path by path
     Test(Box<TestArgs>),
+    /// Interactive traffic on several transports at once while this host moves from network to network
+    Roam(Box<RoamArgs>),
     /// The test server
     Serve(Box<ServeArgs>),
     /// Figures and tables of one or several results

@@ -14,6 +14,7 @@ mod progress;
 mod random;
 mod report;
 mod result;
+mod roam;
 mod serve;
 mod signals;
 mod suite;
@@ -44,6 +45,7 @@ fn dispatch(command: Command) -> Result<Exit, Failure> {
         Command::Lab(LabCommand::Show { name }) => lab::catalogue::show(&name),
         Command::Lab(LabCommand::Check { scenario }) => lab::catalogue::check(&scenario),
         Command::Test(args) => suite::test(&args),
+        Command::Roam(args) => roam::roam(&args),
         Command::Serve(args) => serve::serve(&args),
         Command::Report(args) => report::report(&args),
         Command::Orchestrate => orchestrator::orchestrate(),

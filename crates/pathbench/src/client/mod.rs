@@ -119,7 +119,7 @@ impl Client {
     }
 
     /// Whether a transport is encrypted, and what the server is known by.
-    fn security(&self, transport: Transport, host: &str) -> Security {
+    pub(crate) fn security(&self, transport: Transport, host: &str) -> Security {
         if !is_quic(transport) && !self.wishes.tls {
             return Security::Clear;
         }
@@ -136,7 +136,7 @@ fn local_path(way: &ClientPath) -> LocalPath {
     LocalPath {
         interface: way.interface.clone(),
         address: way.addresses.first().copied(),
-        backup: false,
+        backup: way.backup.unwrap_or(false),
         weight: 1,
     }
 }

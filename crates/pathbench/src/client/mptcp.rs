@@ -1,6 +1,6 @@
 //! Is this host set up for several paths of MPTCP.
 
-use pathbench_host::mptcp::PathManager;
+use pathbench_host::mptcp::{Endpoint, PathManager};
 use pathbench_lab::assembly::ClientPath;
 use pathbench_transport::LocalSetup;
 use std::net::IpAddr;
@@ -49,9 +49,43 @@ pub(crate) fn shortage(setup: &LocalSetup, ways: &[ClientPath]) -> Option<String
     ))
 }
 
+/// The kernel's MPTCP endpoints; none where it does not tell.
+fn endpoints() -> Vec<Endpoint> {
+    PathManager::open().and_then(|mut manager| manager.endpoints()).unwrap_or_default()
+}
+
+/// Addresses whose subflows carry data only while no other does well.
+pub(crate) fn spares() -> Vec<IpAddr> {
+    let spares = endpoints().into_iter().filter(|endpoint| endpoint.flags.backup);
+    spares.map(|endpoint| endpoint.address).collect()
+}
+
+/// That mptcp will not spare `way`, which the user wants spared, with what would make it; `None` when it will. Pathbench
+/// changes nothing in the host's own network.
+pub(crate) fn not_spared(way: &ClientPath) -> Option<String> {
+    not_spared_by(&endpoints(), way)
+}
+
+fn not_spared_by(endpoints: &[Endpoint], way: &ClientPath) -> Option<String> {
+    let of_way = endpoints.iter().find(|endpoint| way.addresses.contains(&endpoint.address));
+    let remedy = match of_way {
+        Some(endpoint) if endpoint.flags.backup => return None,
+        Some(Endpoint { id: Some(id), .. }) => format!("ip mptcp endpoint change id {id} backup"),
+        _ => {
+            let address = way.addresses.first().copied().unwrap_or(IpAddr::from([0, 0, 0, 0]));
+            format!("ip mptcp endpoint add {address} dev {} subflow backup", way.interface)
+        }
+    };
+    Some(format!(
+        "mptcp will not spare {}, for its endpoint is no backup in this kernel; as root: {remedy}",
+        way.name
+    ))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pathbench_host::mptcp::EndpointFlags;
 
     fn way(name: &str, host: u8) -> ClientPath {
         ClientPath {
@@ -73,5 +107,21 @@ mod tests {
         setup.subflow_limit = 0;
         assert!(shortage(&setup, &ways).unwrap().contains("ip mptcp limits set subflows"));
         assert_eq!(shortage(&setup, &ways[..1]), None, "one path is all there is");
+    }
+
+    #[test]
+    fn whether_a_path_is_spared_is_the_kernels_to_say() {
+        let endpoint = |backup| Endpoint {
+            address: [192, 0, 2, 2].into(),
+            port: None,
+            id: Some(3),
+            interface: None,
+            flags: EndpointFlags { subflow: true, backup, ..EndpointFlags::default() },
+        };
+        let lte = way("lte", 2);
+        assert_eq!(not_spared_by(&[endpoint(true)], &lte), None);
+        assert!(not_spared_by(&[endpoint(false)], &lte).unwrap().contains("endpoint change id 3 backup"));
+        let none = not_spared_by(&[], &lte).unwrap();
+        assert!(none.contains("endpoint add 192.0.2.2 dev lte subflow backup"), "{none}");
     }
 }

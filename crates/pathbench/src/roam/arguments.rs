@@ -1,0 +1,87 @@
+//! `pathbench roam` as clap reads it.
+
+use crate::client::AccessArgs;
+use clap::Args;
+use pathbench_record::transport::Transport;
+use pathbench_record::units::Span;
+use std::path::PathBuf;
+
+/// Which server, over what, how long, and where the result goes.
+#[derive(Debug, Clone, Args)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a flag of its own on the command line")]
+pub(crate) struct RoamArgs {
+    /// The server: NAME, ADDRESS or HOST:PORT (IPv6 before a port in brackets)
+    #[arg(value_name = "SERVER")]
+    pub(super) server: String,
+    /// Port of the server, TCP and UDP
+    #[arg(long, value_name = "N", default_value_t = 4433, value_parser = clap::value_parser!(u16).range(1..))]
+    pub(super) port: u16,
+    /// A further UDP port to try QUIC on (repeatable)
+    #[arg(long = "quic-port", value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(super) quic_ports: Vec<u16>,
+    #[command(flatten)]
+    pub(super) access: AccessArgs,
+    /// Transports that run at the same time: tcp, mptcp, quic, mpquic [default: mptcp,mpquic]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub(super) transports: Vec<Transport>,
+    #[command(flatten)]
+    pub(super) paths: PathArgs,
+    #[command(flatten)]
+    pub(super) end: EndArgs,
+    /// Seed of the order in which the transports start [default: a random one, which the result names]
+    #[arg(long, value_name = "N")]
+    pub(super) seed: Option<u64>,
+    /// Use IPv4 only
+    #[arg(short = '4', long = "ipv4", conflicts_with = "ipv6_only")]
+    pub(super) ipv4_only: bool,
+    /// Use IPv6 only
+    #[arg(short = '6', long = "ipv6")]
+    pub(super) ipv6_only: bool,
+    /// Where the result directory goes [default: pathbench-results/roam-DATE]
+    #[arg(long, value_name = "DIR", env = "PATHBENCH_OUT")]
+    pub(super) out: Option<PathBuf>,
+    /// Print the result document as JSON instead of the summary
+    #[arg(long)]
+    pub(super) json: bool,
+    /// Write no report.html and no figures
+    #[arg(long)]
+    pub(super) no_report: bool,
+    /// No live view and no progress on stderr
+    #[arg(long, short)]
+    pub(super) quiet: bool,
+}
+
+/// The ways to the server.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct PathArgs {
+    /// An interface to use, the preferred one first (repeatable) [default: all that have a route to the server]
+    #[arg(long = "path", value_name = "IFACE")]
+    pub(super) interfaces: Vec<String>,
+    /// An interface that is to carry data only while no other does well (repeatable)
+    #[arg(long = "backup", value_name = "IFACE")]
+    pub(super) backups: Vec<String>,
+    /// mpquic: which path data takes: lowest-rtt, round-robin, weighted, backup [default: lowest-rtt; backup with
+    /// --backup]
+    #[arg(long, value_name = "NAME")]
+    pub(super) scheduler: Option<String>,
+    /// The Wi-Fi interface [default: what the kernel says]
+    #[arg(long, value_name = "IFACE")]
+    pub(super) wifi: Option<String>,
+}
+
+/// When it ends: when the user stops it (Ctrl-C), at the latest after the longest time that the server allows.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct EndArgs {
+    /// End after this time
+    #[arg(long, value_name = "TIME")]
+    pub(super) duration: Option<Span>,
+    /// End when this Wi-Fi interface has lost its network or joined another one; `auto` is the only one there is
+    #[arg(long, value_name = "IFACE|auto")]
+    pub(super) until_gone: Option<String>,
+    /// How long it has to be gone for that
+    #[arg(long, value_name = "TIME", default_value = "2s", requires = "until_gone")]
+    pub(super) gone_for: Span,
+    /// A transport on which nothing was heard for this long has broken
+    #[arg(long, value_name = "TIME", default_value = "60s")]
+    pub(super) patience: Span,
+}

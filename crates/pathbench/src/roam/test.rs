@@ -1,0 +1,269 @@
+//! One transport of a walk: its test on a thread of its own, and the server's record of it by whatever way is left.
+
+use super::plan::interactive;
+use crate::client::{Client, Target};
+use pathbench_lab::assembly::ClientPath;
+use pathbench_record::document::UnreachableBecause;
+use pathbench_record::time::Timestamp;
+use pathbench_record::transport::Transport;
+use pathbench_traffic::client::{
+    ClientError, ClientObserver, ClientOutcome, ClientPlan, FetchError, FetchPlan, News, Progress, Wish,
+    fetch_record, run_client,
+};
+use pathbench_traffic::messages::Arrival;
+use pathbench_traffic::protocol::RefusalCode;
+use pathbench_traffic::record::{EndRecord, MessageRecord, PathSample};
+use pathbench_transport::{LocalPath, PathEvent, QuicOptions};
+use std::net::SocketAddr;
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Sender;
+use std::time::Duration;
+
+/// At most this often, and this part of the time, is spent on the whole of what is known so far.
+const SO_FAR: Duration = Duration::from_secs(5);
+const SO_FAR_PART: u32 = 20;
+/// How long one way may take for the server's record.
+const FETCH_TIMEOUT: Duration = Duration::from_secs(4);
+/// Between two rounds over all ways.
+const FETCH_PAUSE: Duration = Duration::from_secs(1);
+/// A server that refuses on every way this often is not there any more.
+const REFUSALS: u32 = 2;
+/// How often a sleeping thread looks whether it is needed.
+const TICK: Duration = Duration::from_millis(100);
+
+/// What a test is told to do.
+#[derive(Debug, Default)]
+pub(super) struct Control {
+    stop: AtomicBool,
+    abort: AtomicBool,
+    /// Until when the server's record is sought.
+    deadline: Mutex<Option<Timestamp>>,
+}
+
+impl Control {
+    /// The walk is over: tests come to their end, and records are sought until `deadline`.
+    pub(super) fn stop(&self, deadline: Timestamp) {
+        *self.deadline.lock().unwrap_or_else(PoisonError::into_inner) = Some(deadline);
+        self.stop.store(true, Ordering::Release);
+    }
+
+    /// Tests that have not ended by now are ended by force.
+    pub(super) fn abort(&self) {
+        self.abort.store(true, Ordering::Release);
+    }
+
+    fn wish(&self) -> Wish {
+        match (self.abort.load(Ordering::Acquire), self.stop.load(Ordering::Acquire)) {
+            (true, _) => Wish::Abort,
+            (false, true) => Wish::Stop,
+            (false, false) => Wish::GoOn,
+        }
+    }
+
+    fn deadline(&self) -> Option<Timestamp> {
+        *self.deadline.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What a test tells.
+#[derive(Debug)]
+pub(super) enum Told {
+    /// How far it is.
+    Progress(Progress),
+    /// What it has seen.
+    Fresh(Box<Fresh>),
+    /// It is over; what comes is at most the server's record.
+    Over,
+    /// Nothing more comes.
+    Done(Box<Finished>),
+}
+
+/// What a test has seen since it last told.
+#[derive(Debug)]
+pub(super) struct Fresh {
+    pub(super) messages: Vec<MessageRecord>,
+    pub(super) arrivals: Vec<Arrival>,
+    pub(super) samples: Vec<PathSample>,
+    pub(super) path_events: Vec<PathEvent>,
+    /// The record so far, without samples; not every time.
+    pub(super) so_far: Option<EndRecord>,
+}
+
+/// How a test went.
+#[derive(Debug)]
+pub(super) struct Finished {
+    pub(super) outcome: ClientOutcome,
+    /// The duration that the server granted.
+    pub(super) duration: Duration,
+    /// What became of the server's record where the test itself did not bring it.
+    pub(super) note: Option<String>,
+}
+
+/// One transport's test.
+pub(super) struct Test<'a> {
+    pub(super) client: &'a Client,
+    pub(super) transport: Transport,
+    pub(super) target: Target,
+    pub(super) durations: &'a [Duration],
+    pub(super) patience: Duration,
+    pub(super) control: &'a Control,
+    /// Where a record can be fetched, in this order.
+    pub(super) sources: Vec<(Transport, SocketAddr)>,
+    /// The ways to an address, now.
+    pub(super) ways: &'a (dyn Fn(SocketAddr) -> Vec<ClientPath> + Sync),
+    /// Tells which test it is, too.
+    pub(super) sender: Sender<(usize, Told)>,
+    pub(super) number: usize,
+}
+
+impl Test<'_> {
+    /// Runs it, in this thread, to its end and the server's record.
+    pub(super) fn conduct(&self) {
+        let (plan, duration, mut outcome) = self.run();
+        self.tell(Told::Over);
+        let mut note = None;
+        // Where no stream was ever opened, the server has nothing either.
+        if outcome.server.is_none() && !outcome.client.streams.is_empty() {
+            match self.seek_record(&plan) {
+                Ok((record, way)) => {
+                    outcome.server = Some(record);
+                    note = Some(format!("the server's record was fetched afterwards, over {way}"));
+                }
+                Err(why) => note = Some(format!("the server's record could not be had: {why}")),
+            }
+        }
+        self.tell(Told::Done(Box::new(Finished { outcome, duration, note })));
+    }
+
+    /// For the longest of the durations that the server grants.
+    fn run(&self) -> (ClientPlan, Duration, ClientOutcome) {
+        let mut durations = self.durations.iter().copied().peekable();
+        loop {
+            let duration = durations.next().unwrap_or_default();
+            let plan = ClientPlan {
+                patience: self.patience,
+                ..self.client.plan(self.transport, &self.target, interactive(duration))
+            };
+            let outcome = run_client(&plan, &self.client.clock, &Reporter::of(self));
+            let too_long =
+                matches!(&outcome.error, Some(ClientError::Refused { code: RefusalCode::Limit, .. }));
+            if !too_long || durations.peek().is_none() {
+                return (plan, duration, outcome);
+            }
+        }
+    }
+
+    /// Asks on every way in turn, for as long as the walk goes on and some time after; also says which way it came.
+    fn seek_record(&self, plan: &ClientPlan) -> Result<(EndRecord, String), String> {
+        let clock = &self.client.clock;
+        let mut refusals = 0;
+        loop {
+            let mut last = "there is no way to the server".to_owned();
+            let mut all_refused = true;
+            for fetch in self.fetches(plan) {
+                let way = fetch.interface.clone().unwrap_or_default();
+                match fetch_record(&fetch, clock) {
+                    Ok(kept) => return Ok((kept.record, way)),
+                    Err(error @ FetchError::NotFound { .. }) => return Err(error.to_string()),
+                    Err(error) => {
+                        all_refused &= is_refusal(&error);
+                        last = error.to_string();
+                    }
+                }
+            }
+            refusals = if all_refused { refusals + 1 } else { 0 };
+            let ended = self.control.deadline();
+            if ended.is_some_and(|deadline| clock.now() >= deadline || refusals >= REFUSALS) {
+                return Err(last);
+            }
+            let next = clock.now() + FETCH_PAUSE;
+            while clock.now() < next {
+                clock.sleep_until((clock.now() + TICK).min(next));
+            }
+        }
+    }
+
+    fn fetches(&self, plan: &ClientPlan) -> Vec<FetchPlan> {
+        let mut fetches = Vec::new();
+        for &(transport, server) in &self.sources {
+            let of_way = |way: ClientPath| FetchPlan {
+                transport,
+                server,
+                local: way.addresses.first().copied(),
+                security: self.client.security(transport, &self.target.host),
+                quic: QuicOptions {
+                    paths: vec![LocalPath::by(way.interface.clone())],
+                    ..QuicOptions::default()
+                },
+                interface: Some(way.interface),
+                timeout: FETCH_TIMEOUT,
+                ..FetchPlan::after(plan)
+            };
+            fetches.extend((self.ways)(server).into_iter().map(of_way));
+        }
+        fetches
+    }
+
+    fn tell(&self, told: Told) {
+        // Whoever does not listen any more has given this walk up.
+        let _given_up = self.sender.send((self.number, told));
+    }
+}
+
+/// Whether somebody is there who has no server, so that waiting for a network changes nothing.
+fn is_refusal(error: &FetchError) -> bool {
+    matches!(
+        error,
+        FetchError::Connection(ClientError::Unreachable { because: UnreachableBecause::Refused, .. })
+    )
+}
+
+/// Hands on what a test sees.
+struct Reporter<'a> {
+    test: &'a Test<'a>,
+    next_so_far: Mutex<Timestamp>,
+}
+
+impl<'a> Reporter<'a> {
+    fn of(test: &'a Test<'a>) -> Self {
+        Self { test, next_so_far: Mutex::default() }
+    }
+
+    fn so_far(&self, news: &News<'_>) -> Option<EndRecord> {
+        let mut next = self.next_so_far.lock().unwrap_or_else(PoisonError::into_inner);
+        if news.at < *next {
+            return None;
+        }
+        let clock = &self.test.client.clock;
+        let begun = clock.now();
+        let record = news.record_so_far();
+        *next = news.at + SO_FAR.max(clock.now().since(begun) * SO_FAR_PART);
+        record
+    }
+}
+
+impl ClientObserver for Reporter<'_> {
+    fn on_progress(&self, progress: &Progress) {
+        self.test.tell(Told::Progress(progress.clone()));
+    }
+
+    fn wants_news(&self) -> bool {
+        true
+    }
+
+    fn on_news(&self, news: &News<'_>) {
+        self.test.tell(Told::Fresh(Box::new(Fresh {
+            messages: news.messages.clone(),
+            arrivals: news.arrivals.clone(),
+            samples: news.samples.clone(),
+            path_events: news.path_events.clone(),
+            so_far: self.so_far(news),
+        })));
+    }
+
+    fn wish(&self) -> Wish {
+        self.test.control.wish()
+    }
+}
