@@ -5,6 +5,7 @@
 //! pipes in one thread. It never knows about scenarios, hosts or runs, and reads no clock but the one it is lent.
 
 mod chance;
+pub mod fading;
 pub mod model;
 pub mod packet;
 pub mod pipe;

@@ -10,6 +10,7 @@ mod flight;
 pub(crate) mod ledger;
 mod loss;
 mod opportunity;
+mod train;
 
 use crate::chance::{Chance, Purpose};
 use crate::model::{Condition, ModelChange, PipeModel};
@@ -55,6 +56,7 @@ pub struct Pipe<P> {
 enum Event {
     Change,
     Delivery,
+    Queue,
     Bottleneck,
 }
 
@@ -62,12 +64,13 @@ impl<P> Pipe<P> {
     /// A pipe whose random decisions `seed` decides and whose schedules begin at `now`.
     #[must_use]
     pub fn new(model: PipeModel, seed: u64, now: Timestamp) -> Self {
+        let chance = Chance::new(seed);
         Self {
             condition: Condition::Carrying,
-            chance: Chance::new(seed),
+            chance,
             now,
             offered: 0,
-            queue: Queue::new(model.queue),
+            queue: Queue::new(model.queue, chance, now),
             bottleneck: Bottleneck::new(&model.rate, now),
             bottleneck_due: None,
             loss: Loss::new(model.loss.clone(), now),
@@ -182,10 +185,10 @@ impl<P> Pipe<P> {
         self.loss.at(now)
     }
 
-    /// The base delay in force.
+    /// The base delay in force, that of packet trains included.
     #[must_use]
     pub fn base_delay(&self, now: Timestamp) -> Duration {
-        self.delay.base_at(now)
+        self.delay.base_at(now) + self.bottleneck.train_delay_at(now)
     }
 
     /// The counters, as of the latest call.
@@ -197,8 +200,9 @@ impl<P> Pipe<P> {
     fn next_event(&self) -> Option<(Timestamp, Event)> {
         let change = self.followed.front().map(|(at, _)| (*at, Event::Change));
         let delivery = self.flight.next_due().map(|due| (due, Event::Delivery));
+        let queue = self.queue.next_update().map(|at| (at, Event::Queue));
         let bottleneck = self.bottleneck_due.map(|due| (due, Event::Bottleneck));
-        [change, delivery, bottleneck].into_iter().flatten().min()
+        [change, delivery, queue, bottleneck].into_iter().flatten().min()
     }
 
     /// Lets everything happen up to `now`, or until there is an outcome; says what time it is by then.
@@ -219,6 +223,7 @@ impl<P> Pipe<P> {
                     }
                 }
                 Event::Delivery => self.deliver(),
+                Event::Queue => self.queue.update(at),
                 Event::Bottleneck => self.work(at),
             }
         }
@@ -256,7 +261,7 @@ impl<P> Pipe<P> {
     /// An attempt at a packet is over.
     fn sent(&mut self, held: Held<P>, attempt: u32, now: Timestamp) {
         if !self.loss.takes(&held, attempt, now, self.chance) {
-            let due = now + self.delay.of(held.number, now, self.chance);
+            let due = now + self.delay.of(held.number, now, self.chance) + self.bottleneck.train_delay();
             let packets = u64::from(held.packet.segments);
             if self.flight.add(held, due, self.delay.may_overtake()) {
                 self.ledger.statistics.reordered_packets += packets;
@@ -293,7 +298,7 @@ impl<P> Pipe<P> {
         }
         if let Some(queue) = change.queue {
             model.queue = queue;
-            self.queue.change(queue);
+            self.queue.change(queue, now);
         }
         if let Some(loss) = &change.loss {
             model.loss.clone_from(loss);

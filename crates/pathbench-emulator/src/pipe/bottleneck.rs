@@ -6,6 +6,7 @@
 use super::course::Course;
 use super::ledger::Held;
 use super::opportunity::Opportunities;
+use super::train::Trains;
 use crate::model::{RadioModel, RateModel};
 use crate::schedule::OpportunitySchedule;
 use pathbench_record::time::Timestamp;
@@ -21,17 +22,19 @@ enum Pace {
     /// Bits per second.
     Steady(Course<u64>),
     Opportunities(Opportunities),
+    Trains(Trains),
 }
 
 impl Pace {
     fn new(model: &RateModel, begin: Timestamp) -> Self {
         match model {
-            RateModel::Unlimited | RateModel::Trains(_) => Self::Unlimited,
+            RateModel::Unlimited => Self::Unlimited,
             RateModel::Constant(rate_bps) => Self::Steady(Course::constant(*rate_bps)),
             RateModel::Steps(schedule) => Self::Steady(Course::scheduled(schedule.clone(), begin)),
             RateModel::Opportunities(schedule) => {
                 Self::Opportunities(Opportunities::new(schedule.clone(), begin))
             }
+            RateModel::Trains(schedule) => Self::Trains(Trains::new(schedule.clone(), begin)),
         }
     }
 
@@ -40,7 +43,43 @@ impl Pace {
         match self {
             Self::Unlimited => 0,
             Self::Steady(_) => held.wire_bytes.saturating_mul(WORK_PER_BYTE),
-            Self::Opportunities(_) => u64::from(held.packet.ip_bytes).saturating_mul(WORK_PER_BYTE),
+            Self::Opportunities(_) | Self::Trains(_) => {
+                u64::from(held.packet.ip_bytes).saturating_mul(WORK_PER_BYTE)
+            }
+        }
+    }
+}
+
+impl Pace {
+    /// Whether packets leave at opportunities only, and wait for them in the queue.
+    const fn is_by_opportunity(&self) -> bool {
+        matches!(self, Self::Opportunities(_) | Self::Trains(_))
+    }
+
+    fn next_opportunity(&self) -> Option<Timestamp> {
+        match self {
+            Self::Opportunities(opportunities) => opportunities.next(),
+            Self::Trains(trains) => trains.next(),
+            Self::Unlimited | Self::Steady(_) => None,
+        }
+    }
+
+    /// Makes use of the next opportunity.
+    fn use_opportunity(&mut self) {
+        match self {
+            Self::Opportunities(opportunities) => opportunities.advance(),
+            Self::Trains(trains) => trains.advance(),
+            Self::Unlimited | Self::Steady(_) => {}
+        }
+    }
+
+    /// Nothing has been sent for a while: goes on to `now`.
+    fn catch_up(&mut self, now: Timestamp) {
+        match self {
+            Self::Opportunities(opportunities) => opportunities.skip(now),
+            Self::Trains(trains) => trains.skip(now),
+            Self::Steady(rate) => _ = rate.advance(now),
+            Self::Unlimited => {}
         }
     }
 }
@@ -95,7 +134,7 @@ impl<P> Bottleneck<P> {
 
     /// Whether a packet that arrives now is sent at once, without having been in the queue.
     pub(crate) fn is_free(&self) -> bool {
-        !self.halted && self.sending.is_none() && !matches!(self.pace, Pace::Opportunities(_))
+        !self.halted && self.sending.is_none() && !self.pace.is_by_opportunity()
     }
 
     pub(crate) fn is_sending(&self) -> bool {
@@ -106,7 +145,23 @@ impl<P> Bottleneck<P> {
     pub(crate) fn rate_bps(&self, now: Timestamp) -> Option<u64> {
         match &self.pace {
             Pace::Steady(rate) => Some(rate.at(now).0),
-            Pace::Unlimited | Pace::Opportunities(_) => None,
+            Pace::Unlimited | Pace::Opportunities(_) | Pace::Trains(_) => None,
+        }
+    }
+
+    /// What the train whose opportunity was used last adds to the delay.
+    pub(crate) fn train_delay(&self) -> Duration {
+        match &self.pace {
+            Pace::Trains(trains) => trains.base_delay(),
+            Pace::Unlimited | Pace::Steady(_) | Pace::Opportunities(_) => Duration::ZERO,
+        }
+    }
+
+    /// What a train that began now would add to the delay.
+    pub(crate) fn train_delay_at(&self, now: Timestamp) -> Duration {
+        match &self.pace {
+            Pace::Trains(trains) => trains.base_delay_at(now),
+            Pace::Unlimited | Pace::Steady(_) | Pace::Opportunities(_) => Duration::ZERO,
         }
     }
 
@@ -140,11 +195,9 @@ impl<P> Bottleneck<P> {
         }
     }
 
-    /// A packet has come into the queue: opportunities up to now were not for it.
+    /// A packet has come to an idle link: opportunities up to now were not for it.
     pub(crate) fn wake(&mut self, now: Timestamp) {
-        if let Pace::Opportunities(opportunities) = &mut self.pace {
-            opportunities.skip(now);
-        }
+        self.pace.catch_up(now);
     }
 
     /// When [`Bottleneck::advance`] has something to do.
@@ -167,9 +220,7 @@ impl<P> Bottleneck<P> {
                     (end, until) => end.or(until),
                 }
             }
-            (Pace::Opportunities(opportunities), since) if since.is_some() || something_waits => {
-                opportunities.next()
-            }
+            (pace, since) if since.is_some() || something_waits => pace.next_opportunity(),
             _ => None,
         }
     }
@@ -178,11 +229,8 @@ impl<P> Bottleneck<P> {
     pub(crate) fn open(&mut self, now: Timestamp) {
         self.budget = 0;
         let pausing = self.sending.as_ref().is_some_and(|sending| matches!(sending.phase, Phase::Pausing(_)));
-        if let Pace::Opportunities(opportunities) = &mut self.pace
-            && !pausing
-            && opportunities.next() == Some(now)
-        {
-            opportunities.advance();
+        if !pausing && self.pace.next_opportunity() == Some(now) {
+            self.pace.use_opportunity();
             self.budget = u64::from(OpportunitySchedule::BYTES) * WORK_PER_BYTE;
         }
     }
@@ -193,20 +241,16 @@ impl<P> Bottleneck<P> {
             return Progress::Nothing;
         }
         let Some(sending) = &mut self.sending else {
-            let idle = match self.pace {
-                Pace::Opportunities(_) => self.budget == 0,
-                Pace::Unlimited | Pace::Steady(_) => false,
+            return if self.pace.is_by_opportunity() && self.budget == 0 {
+                Progress::Nothing
+            } else {
+                Progress::Wants
             };
-            return if idle { Progress::Nothing } else { Progress::Wants };
         };
         match sending.phase {
             Phase::Pausing(until) if until <= now => {
                 sending.phase = Phase::Sending(now);
-                match &mut self.pace {
-                    Pace::Steady(rate) => _ = rate.advance(now),
-                    Pace::Opportunities(opportunities) => opportunities.skip(now),
-                    Pace::Unlimited => {}
-                }
+                self.pace.catch_up(now);
             }
             Phase::Pausing(_) => return Progress::Nothing,
             Phase::Sending(_) => {}
@@ -238,7 +282,7 @@ impl<P> Bottleneck<P> {
                 sending.left = sending.left.saturating_sub(done);
                 rate.advance(now);
             }
-            Pace::Opportunities(_) => {
+            Pace::Opportunities(_) | Pace::Trains(_) => {
                 let done = sending.left.min(self.budget);
                 sending.left -= done;
                 self.budget -= done;
@@ -262,7 +306,7 @@ impl<P> Bottleneck<P> {
             };
             sending.work = work;
         }
-        self.wake(now);
+        self.pace.catch_up(now);
     }
 
     /// Stops sending, or goes on.
@@ -278,11 +322,8 @@ impl<P> Bottleneck<P> {
                 Phase::Pausing(until) => Phase::Pausing(until.max(now)),
                 Phase::Sending(_) => Phase::Sending(now),
             };
-            if let Pace::Steady(rate) = &mut self.pace {
-                rate.advance(now);
-            }
         }
         self.halted = halted;
-        self.wake(now);
+        self.pace.catch_up(now);
     }
 }

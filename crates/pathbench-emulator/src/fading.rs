@@ -1,0 +1,366 @@
+//! How a link changes while its user walks, as a schedule that a pipe follows by itself.
+//!
+//! [`Walk`] is a radio: distance → path loss → signal-to-noise ratio → share of the rate, and frame errors. [`Ramp`] goes
+//! from the present model to a given one. Both are pure: the same model and parameters give the same schedule.
+
+use crate::model::{
+    BaseDelay, DelayModel, GilbertElliott, LossModel, ModelChange, PipeModel, RadioModel, RateModel,
+};
+use crate::schedule::ChangeSchedule;
+use std::time::Duration;
+use thiserror::Error;
+
+/// From one change to the next.
+pub const STEP: Duration = Duration::from_millis(100);
+
+/// Longest fade: the schedule is made in full beforehand.
+pub const LONGEST: Duration = Duration::from_secs(24 * 3_600);
+
+/// Attempts and pauses of a fading radio whose model names none: seven attempts after the first (`dot11ShortRetryLimit` of
+/// IEEE 802.11-2016, annex C), and between them the mean of the backoffs that grow from 15 to 1023 slots of 9 µs (its
+/// tables 9-155 and 17-21), rounded.
+pub const DEFAULT_RADIO: RadioModel = RadioModel { retries: 7, pause: Duration::from_millis(1) };
+
+/// Receiver sensitivity in dBm and rate in kbit/s of each MCS with one stream, 20 MHz, long guard interval: IEEE 802.11-2016,
+/// tables 21-25 and 21-30 (VHT; MCS 9 does not exist at 20 MHz).
+const MCS: [(f64, f64); 9] = [
+    (-82.0, 6_500.0),
+    (-79.0, 13_000.0),
+    (-77.0, 19_500.0),
+    (-74.0, 26_000.0),
+    (-70.0, 39_000.0),
+    (-66.0, 52_000.0),
+    (-65.0, 58_500.0),
+    (-64.0, 65_000.0),
+    (-59.0, 78_000.0),
+];
+
+/// Noise that the sensitivities assume: thermal noise of 20 MHz (-101 dBm) and a noise figure of 10 dB; on top of it, they
+/// assume an implementation margin of 5 dB (IEEE 802.11-2016, section 17.3.10.2).
+const STANDARD_NOISE_DBM: f64 = -91.0;
+const STANDARD_MARGIN_DB: f64 = 5.0;
+
+/// Frame errors at the lowest MCS's sensitivity (IEEE 802.11-2016, section 21.3.18.1), and how much less signal makes them
+/// one half. The second is an estimate: measured curves fall from one to the other within 1 to 2 dB.
+const ERRORS_AT_SENSITIVITY: f64 = 0.1;
+const DB_TO_HALF: f64 = 1.5;
+
+/// Someone walks to or from an access point: log-distance path loss, ideal rate adaptation, frame errors where even the
+/// lowest rate is too much.
+///
+/// Rate and frame success are relative to those at the walk's begin, which is where the present model holds. Errors
+/// are those of an attempt: the radio sends again, so that a fading link is slow first and loses later. The base delay
+/// stays, for the air's is none.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Walk {
+    /// Metres per second; about 1.4 for somebody who walks.
+    pub speed_mps: f64,
+    /// Distance at the begin, in metres.
+    pub from_m: f64,
+    /// Distance at the end, in metres: larger (away) or smaller (back).
+    pub to_m: f64,
+    /// Path loss exponent: 2 in free space, about 3 within buildings (ITU-R P.1238-10, table 2), up to 6 through walls.
+    pub exponent: f64,
+    /// Transmitter's power and antenna gains.
+    pub transmit_dbm: f64,
+    /// Noise and interference at the receiver.
+    pub noise_dbm: f64,
+    /// Path loss at one metre.
+    pub loss_at_1m_db: f64,
+}
+
+impl Default for Walk {
+    /// Out of a building at a walker's pace, from an access point's room to a hundred metres away: 5 GHz (free-space loss of
+    /// 46.8 dB at one metre, Friis), 20 dBm, the standard's noise.
+    fn default() -> Self {
+        Self {
+            speed_mps: 1.4,
+            from_m: 5.0,
+            to_m: 100.0,
+            exponent: 3.0,
+            transmit_dbm: 20.0,
+            noise_dbm: STANDARD_NOISE_DBM,
+            loss_at_1m_db: 46.8,
+        }
+    }
+}
+
+/// Why a link cannot fade so.
+#[derive(Debug, Clone, PartialEq, Error)]
+pub enum FadingError {
+    /// A parameter out of its range.
+    #[error("`{name}` of a fade is {value}; it must be {range}")]
+    Parameter {
+        /// Which.
+        name: &'static str,
+        /// Its value.
+        value: f64,
+        /// What it may be.
+        range: &'static str,
+    },
+    /// It takes longer than [`LONGEST`].
+    #[error("the fade takes {seconds:.0} s, more than a day; walk faster or less far")]
+    TooLong {
+        /// How long.
+        seconds: f64,
+    },
+    /// What is to fade follows a trace or has bursts by the clock.
+    #[error(
+        "the link's {what} is from a trace or by the clock, so it cannot fade as well; give a constant one"
+    )]
+    Traced {
+        /// `rate`, `loss` or `delay`.
+        what: &'static str,
+    },
+}
+
+/// Quality of a radio at one distance.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Quality {
+    /// Signal-to-noise ratio.
+    pub snr_db: f64,
+    /// Of the physical rate of the best MCS that the signal allows.
+    pub rate_kbps: f64,
+    /// Probability that an attempt fails.
+    pub frame_errors: f64,
+}
+
+impl Walk {
+    /// Distance walked ÷ speed.
+    #[must_use]
+    pub fn duration(&self) -> Duration {
+        Duration::try_from_secs_f64((self.to_m - self.from_m).abs() / self.speed_mps).unwrap_or(Duration::MAX)
+    }
+
+    /// Where one is after a time.
+    #[must_use]
+    pub fn distance_m(&self, elapsed: Duration) -> f64 {
+        let walked = self.speed_mps * elapsed.as_secs_f64();
+        if self.to_m >= self.from_m {
+            (self.from_m + walked).min(self.to_m)
+        } else {
+            (self.from_m - walked).max(self.to_m)
+        }
+    }
+
+    /// The radio at a distance.
+    #[must_use]
+    pub fn quality(&self, distance_m: f64) -> Quality {
+        let path_loss_db = self.loss_at_1m_db + 10.0 * self.exponent * distance_m.max(1.0).log10();
+        let snr_db = self.transmit_dbm - path_loss_db - self.noise_dbm;
+        let needed_db = |sensitivity: f64| sensitivity - STANDARD_NOISE_DBM - STANDARD_MARGIN_DB;
+        let (lowest_dbm, lowest_kbps) = MCS[0];
+        let rate_kbps = MCS
+            .iter()
+            .rev()
+            .find(|(sensitivity, _)| snr_db >= needed_db(*sensitivity))
+            .map_or(lowest_kbps, |(_, kbps)| *kbps);
+        let steepness = (1.0 / ERRORS_AT_SENSITIVITY - 1.0).ln() / DB_TO_HALF;
+        let half_db = needed_db(lowest_dbm) - DB_TO_HALF;
+        let frame_errors = 1.0 / (1.0 + (steepness * (snr_db - half_db)).exp());
+        Quality { snr_db, rate_kbps, frame_errors }
+    }
+
+    /// The walk as changes of a model, which holds at its begin.
+    ///
+    /// # Errors
+    /// Parameters out of range; a rate or a loss that goes by the clock.
+    pub fn changes(&self, base: &PipeModel) -> Result<ChangeSchedule, FadingError> {
+        self.check()?;
+        let duration = self.duration();
+        if duration > LONGEST {
+            return Err(FadingError::TooLong { seconds: duration.as_secs_f64() });
+        }
+        let begin = self.quality(self.from_m);
+        let rate_bps = constant_rate(base)?;
+        fadable(&base.loss)?;
+        Ok(schedule(duration, base, |elapsed| {
+            let quality = self.quality(self.distance_m(elapsed));
+            let rate_bps = rate_bps.map(|rate_bps| {
+                ((rate_bps as f64 * (quality.rate_kbps / begin.rate_kbps)).round() as u64).max(1)
+            });
+            let success = (1.0 - quality.frame_errors) / (1.0 - begin.frame_errors).max(f64::MIN_POSITIVE);
+            ModelChange {
+                rate: rate_bps.map(RateModel::Constant),
+                radio: Some(Some(base.radio.unwrap_or(DEFAULT_RADIO))),
+                loss: Some(with_success(&base.loss, success)),
+                ..ModelChange::default()
+            }
+        }))
+    }
+
+    fn check(&self) -> Result<(), FadingError> {
+        let parameters = [
+            ("speed", self.speed_mps, 0.001, 1_000.0, "0.001 to 1000 m/s"),
+            ("from", self.from_m, 1.0, 100_000.0, "1 to 100000 m"),
+            ("to", self.to_m, 1.0, 100_000.0, "1 to 100000 m"),
+            ("exponent", self.exponent, 1.0, 8.0, "1 to 8"),
+            ("transmit power", self.transmit_dbm, -50.0, 100.0, "-50 to 100 dBm"),
+            ("noise", self.noise_dbm, -200.0, 0.0, "-200 to 0 dBm"),
+            ("loss at one metre", self.loss_at_1m_db, 0.0, 200.0, "0 to 200 dB"),
+        ];
+        match parameters.into_iter().find(|(_, value, least, most, _)| !(least..=most).contains(&value)) {
+            Some((name, value, _, _, range)) => Err(FadingError::Parameter { name, value, range }),
+            None => Ok(()),
+        }
+    }
+}
+
+/// From the present model to other values.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Ramp {
+    /// How long it takes.
+    pub duration: Duration,
+    /// The way there.
+    pub shape: Shape,
+    /// Bits per second in the end, at least 1; `None`: as it is.
+    pub rate_bps: Option<u64>,
+    /// Probability of loss in the end, 0 to 1; `None`: as it is.
+    pub loss: Option<f64>,
+    /// Base delay in the end; `None`: as it is.
+    pub delay: Option<Duration>,
+}
+
+/// The way from one value to another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Shape {
+    /// The same difference in each step.
+    #[default]
+    Linear,
+    /// The same ratio in each step, where neither end is zero.
+    Exponential,
+}
+
+impl Shape {
+    fn between(self, from: f64, to: f64, share: f64) -> f64 {
+        match self {
+            Self::Exponential if from > 0.0 && to > 0.0 => from * (to / from).powf(share),
+            _ => from + (to - from) * share,
+        }
+    }
+}
+
+impl Ramp {
+    /// The ramp as changes of a model, which holds at its begin.
+    ///
+    /// # Errors
+    /// A loss that is no probability; a fade that is too long; what is to change goes by the clock.
+    pub fn changes(&self, base: &PipeModel) -> Result<ChangeSchedule, FadingError> {
+        if self.duration > LONGEST {
+            return Err(FadingError::TooLong { seconds: self.duration.as_secs_f64() });
+        }
+        let rate = match self.rate_bps {
+            None => None,
+            // An unlimited rate has no way to a limited one: it jumps.
+            Some(to) => Some((constant_rate(base)?.unwrap_or(to) as f64, to as f64)),
+        };
+        let loss = match (self.loss, &base.loss) {
+            (None, _) => None,
+            (Some(to), _) if !(0.0..=1.0).contains(&to) => {
+                return Err(FadingError::Parameter { name: "loss", value: to, range: "0 to 1" });
+            }
+            (Some(to), LossModel::Independent(from)) => Some((*from, to)),
+            (Some(to), LossModel::GilbertElliott(channel)) => Some((mean_loss(channel), to)),
+            (Some(_), LossModel::Bursts { .. } | LossModel::Schedule(_)) => {
+                return Err(FadingError::Traced { what: "loss" });
+            }
+        };
+        let delay = match (self.delay, &base.delay.base) {
+            (None, _) => None,
+            (Some(to), BaseDelay::Constant(from)) => Some((from.as_secs_f64(), to.as_secs_f64())),
+            (Some(_), BaseDelay::Schedule(_)) => return Err(FadingError::Traced { what: "delay" }),
+        };
+        Ok(schedule(self.duration, base, |elapsed| {
+            let share = if self.duration.is_zero() {
+                1.0
+            } else {
+                (elapsed.as_secs_f64() / self.duration.as_secs_f64()).min(1.0)
+            };
+            let at = |(from, to): (f64, f64)| self.shape.between(from, to, share);
+            let base_delay =
+                |delay| BaseDelay::Constant(Duration::try_from_secs_f64(at(delay)).unwrap_or_default());
+            ModelChange {
+                rate: rate.map(|rate| RateModel::Constant((at(rate).round() as u64).max(1))),
+                loss: loss.map(|loss| LossModel::Independent(at(loss).clamp(0.0, 1.0))),
+                delay: delay.map(|delay| DelayModel { base: base_delay(delay), jitter: base.delay.jitter }),
+                ..ModelChange::default()
+            }
+        }))
+    }
+}
+
+/// Changes every [`STEP`] and at the end, of which only what differs from the step before is kept.
+fn schedule(
+    duration: Duration,
+    base: &PipeModel,
+    change_at: impl Fn(Duration) -> ModelChange,
+) -> ChangeSchedule {
+    let steps = (duration.as_nanos() / STEP.as_nanos()) as u32;
+    let times = (0..=steps).map(|step| STEP * step).chain((STEP * steps < duration).then_some(duration));
+    let mut before = ModelChange {
+        rate: Some(base.rate.clone()),
+        radio: Some(base.radio),
+        loss: Some(base.loss.clone()),
+        delay: Some(base.delay.clone()),
+        ..ModelChange::default()
+    };
+    let mut changes = Vec::new();
+    for at in times {
+        let mut change = change_at(at);
+        keep_new(&mut change.rate, &mut before.rate);
+        keep_new(&mut change.radio, &mut before.radio);
+        keep_new(&mut change.loss, &mut before.loss);
+        keep_new(&mut change.delay, &mut before.delay);
+        if change != ModelChange::default() {
+            changes.push((at, change));
+        }
+    }
+    ChangeSchedule { changes }
+}
+
+fn keep_new<T: Clone + PartialEq>(value: &mut Option<T>, before: &mut Option<T>) {
+    if value == before {
+        *value = None;
+    } else if value.is_some() {
+        before.clone_from(value);
+    }
+}
+
+/// `None` where it is unlimited.
+fn constant_rate(base: &PipeModel) -> Result<Option<u64>, FadingError> {
+    match base.rate {
+        RateModel::Constant(rate_bps) => Ok(Some(rate_bps)),
+        RateModel::Unlimited => Ok(None),
+        RateModel::Steps(_) | RateModel::Opportunities(_) | RateModel::Trains(_) => {
+            Err(FadingError::Traced { what: "rate" })
+        }
+    }
+}
+
+fn fadable(loss: &LossModel) -> Result<(), FadingError> {
+    match loss {
+        LossModel::Independent(_) | LossModel::GilbertElliott(_) => Ok(()),
+        LossModel::Bursts { .. } | LossModel::Schedule(_) => Err(FadingError::Traced { what: "loss" }),
+    }
+}
+
+/// The same loss with this many times as many successes, at most all.
+fn with_success(loss: &LossModel, success: f64) -> LossModel {
+    let scale = |loss: f64| (1.0 - (1.0 - loss) * success).clamp(0.0, 1.0);
+    match loss {
+        LossModel::Independent(loss) => LossModel::Independent(scale(*loss)),
+        LossModel::GilbertElliott(channel) => LossModel::GilbertElliott(GilbertElliott {
+            loss_good: scale(channel.loss_good),
+            loss_bad: scale(channel.loss_bad),
+            ..*channel
+        }),
+        other => other.clone(),
+    }
+}
+
+/// In the long run.
+fn mean_loss(channel: &GilbertElliott) -> f64 {
+    let moves = channel.to_bad + channel.to_good;
+    let bad = if moves > 0.0 { channel.to_bad / moves } else { 0.0 };
+    bad * channel.loss_bad + (1.0 - bad) * channel.loss_good
+}

@@ -1,0 +1,107 @@
+//! A pipe in virtual time, which begins at zero.
+
+use pathbench_emulator::model::{BaseDelay, Condition, DelayModel, ModelChange, PipeModel, RateModel};
+use pathbench_emulator::packet::{DropCause, Ecn, Fate, Outcome, Packet};
+use pathbench_emulator::pipe::Pipe;
+use pathbench_record::time::Timestamp;
+use std::time::Duration;
+
+pub(crate) const fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+pub(crate) const fn us(us: u64) -> Duration {
+    Duration::from_micros(us)
+}
+
+pub(crate) fn at(after: Duration) -> Timestamp {
+    Timestamp::default() + after
+}
+
+pub(crate) fn wire() -> PipeModel {
+    PipeModel::default()
+}
+
+pub(crate) fn rate(rate_bps: u64) -> PipeModel {
+    PipeModel { rate: RateModel::Constant(rate_bps), ..wire() }
+}
+
+/// A packet of 1500 bytes takes a millisecond at this rate.
+pub(crate) const PACKET_A_MS_BPS: u64 = 1_514 * 8 * 1_000;
+
+pub(crate) fn constant(base: Duration) -> DelayModel {
+    DelayModel { base: BaseDelay::Constant(base), jitter: None }
+}
+
+/// A pipe and everything that has come out of it.
+pub(crate) struct Bench {
+    pub(crate) pipe: Pipe<()>,
+    outcomes: Vec<Outcome<()>>,
+}
+
+impl Bench {
+    pub(crate) fn new(model: PipeModel, seed: u64) -> Self {
+        Self { pipe: Pipe::new(model, seed, Timestamp::default()), outcomes: Vec::new() }
+    }
+
+    pub(crate) fn offer(&mut self, after: Duration, ip_bytes: u32) {
+        self.offer_ecn(after, ip_bytes, Ecn::NotEct);
+    }
+
+    pub(crate) fn offer_ecn(&mut self, after: Duration, ip_bytes: u32, ecn: Ecn) {
+        self.pipe.offer(at(after), Packet { ip_bytes, segments: 1, ecn, payload: () });
+    }
+
+    pub(crate) fn change(&mut self, after: Duration, change: &ModelChange) {
+        self.pipe.change(at(after), change);
+    }
+
+    pub(crate) fn condition(&mut self, after: Duration, condition: Condition) {
+        self.pipe.set_condition(at(after), condition);
+    }
+
+    /// Fetches what happened up to a time.
+    pub(crate) fn poll(&mut self, after: Duration) {
+        while let Some(outcome) = self.pipe.poll(at(after)) {
+            self.outcomes.push(outcome);
+        }
+    }
+
+    /// Goes from deadline to deadline until there is none, or for a day of virtual time.
+    pub(crate) fn finish(&mut self) -> Vec<Outcome<()>> {
+        while let Some(deadline) = self.pipe.next_deadline()
+            && deadline < at(Duration::from_secs(86_400))
+        {
+            self.poll(deadline.since(Timestamp::default()));
+        }
+        std::mem::take(&mut self.outcomes)
+    }
+
+    pub(crate) fn dropped(&self, cause: DropCause) -> u64 {
+        self.pipe.statistics().dropped_packets.get(&cause).copied().unwrap_or(0)
+    }
+}
+
+/// Number and time of what was delivered.
+pub(crate) fn delivered(outcomes: &[Outcome<()>]) -> impl Iterator<Item = (u64, Duration)> + '_ {
+    outcomes.iter().filter_map(|outcome| match outcome.fate {
+        Fate::Delivered(delivery) => Some((outcome.number, delivery.due.since(Timestamp::default()))),
+        Fate::Dropped { .. } => None,
+    })
+}
+
+/// Numbers of what was dropped, whatever the cause.
+pub(crate) fn dropped(outcomes: &[Outcome<()>]) -> impl Iterator<Item = u64> + '_ {
+    outcomes
+        .iter()
+        .filter(|outcome| matches!(outcome.fate, Fate::Dropped { .. }))
+        .map(|outcome| outcome.number)
+}
+
+/// When it happened.
+pub(crate) fn ended(outcome: &Outcome<()>) -> Timestamp {
+    match outcome.fate {
+        Fate::Delivered(delivery) => delivery.due,
+        Fate::Dropped { at, .. } => at,
+    }
+}

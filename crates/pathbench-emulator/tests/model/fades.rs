@@ -1,0 +1,139 @@
+//! Walks and ramps.
+
+use crate::bench::{Bench, at, constant, delivered, ms, rate, wire};
+use pathbench_emulator::fading::{DEFAULT_RADIO, FadingError, Ramp, Shape, Walk};
+use pathbench_emulator::model::{GilbertElliott, LossModel, PipeModel, RateModel};
+use pathbench_emulator::packet::DropCause;
+use pathbench_emulator::schedule::{ChangeSchedule, OpportunitySchedule};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Rate and loss per attempt at the end of a schedule.
+fn last(schedule: &ChangeSchedule) -> (Option<RateModel>, Option<LossModel>) {
+    let newest = schedule.changes.iter().rev();
+    (
+        newest.clone().find_map(|(_, change)| change.rate.clone()),
+        newest.clone().find_map(|(_, change)| change.loss.clone()),
+    )
+}
+
+#[test]
+fn a_radio_loses_rate_first_and_frames_later() {
+    let walk = Walk::default();
+    let qualities: Vec<_> = [1.0, 10.0, 20.0, 50.0, 100.0, 150.0, 300.0].map(|m| walk.quality(m)).into();
+    assert!(qualities.is_sorted_by(|a, b| a.rate_kbps >= b.rate_kbps && a.frame_errors < b.frame_errors));
+    assert!((qualities[0].snr_db - 64.2).abs() < 0.01, "20 dBm - 46.8 dB + 91 dBm");
+    assert!((qualities[1].snr_db - 34.2).abs() < 0.01, "30 dB a decade");
+    assert!((qualities[0].rate_kbps, qualities[6].rate_kbps) == (78_000.0, 6_500.0));
+    assert!(qualities[4].frame_errors < 0.1 && qualities[6].frame_errors > 0.99, "{qualities:?}");
+    // At the lowest MCS's sensitivity, one frame in ten.
+    let sensitive = Walk { transmit_dbm: -82.0 + 46.8, noise_dbm: -86.0, ..walk }.quality(1.0);
+    assert!((sensitive.frame_errors - 0.1).abs() < 1e-9, "{sensitive:?}");
+}
+
+#[test]
+fn a_link_that_is_left_slows_down_before_it_loses() {
+    let walk = Walk { to_m: 200.0, ..Walk::default() };
+    let mut model = rate(50_000_000);
+    model.delay = constant(ms(2));
+    let mut bench = Bench::new(model.clone(), 3);
+    bench.pipe.follow(at(ms(0)), walk.changes(&model).unwrap());
+    let seconds = walk.duration().as_secs() + 5;
+    for tick in 0..seconds * 100 {
+        bench.offer(ms(tick * 10), 1_000);
+    }
+    let outcomes = bench.finish();
+    let mut second_delays = vec![Vec::new(); seconds as usize + 60];
+    for (number, at) in delivered(&outcomes) {
+        second_delays[(number / 100) as usize].push((at - ms(number * 10)).as_secs_f64() * 1e3);
+    }
+    let delay =
+        |second: usize| second_delays[second].iter().sum::<f64>() / second_delays[second].len().max(1) as f64;
+    assert!(delay(1) < 2.5 && second_delays[1].len() == 100, "near: {} ms", delay(1));
+    assert!(delay(75) > delay(1) && second_delays[75].len() == 100, "at 110 m: slower, nothing lost");
+    assert!(second_delays[seconds as usize - 2].len() < 10, "at 200 m: gone");
+    assert!(bench.dropped(DropCause::Radio) > 100);
+    assert_eq!(bench.pipe.model().radio, Some(DEFAULT_RADIO));
+}
+
+#[test]
+fn there_and_back_again_is_where_one_was() {
+    let away = Walk { to_m: 130.0, ..Walk::default() };
+    let back = Walk { from_m: away.to_m, to_m: away.from_m, ..away };
+    let channel = GilbertElliott { to_bad: 0.01, to_good: 0.2, loss_good: 0.01, loss_bad: 0.4 };
+    for loss in [LossModel::Independent(0.02), LossModel::GilbertElliott(channel)] {
+        let model = PipeModel { loss: loss.clone(), ..rate(40_000_000) };
+        let mut bench = Bench::new(model.clone(), 1);
+        bench.pipe.follow(at(ms(0)), away.changes(&model).unwrap());
+        bench.poll(Duration::from_secs(100));
+        let far = bench.pipe.model().clone();
+        assert_eq!(far.rate, RateModel::Constant(3_333_333));
+        bench.pipe.follow(at(Duration::from_secs(100)), back.changes(&far).unwrap());
+        bench.poll(Duration::from_secs(200));
+        let RateModel::Constant(rate_bps) = bench.pipe.model().rate else { panic!() };
+        assert!(rate_bps.abs_diff(40_000_000) < 10, "{rate_bps}");
+        let losses = |model: &LossModel| match model {
+            LossModel::Independent(loss) => [*loss, *loss],
+            LossModel::GilbertElliott(channel) => [channel.loss_good, channel.loss_bad],
+            _ => panic!(),
+        };
+        for (now, before) in losses(&bench.pipe.model().loss).into_iter().zip(losses(&loss)) {
+            assert!((now - before).abs() < 1e-6, "{now} {before}");
+        }
+    }
+}
+
+#[test]
+fn a_walk_changes_only_what_moves_and_not_more_often_than_its_step() {
+    let schedule = Walk::default().changes(&rate(10_000_000)).unwrap();
+    assert!(schedule.changes.is_sorted_by(|(a, _), (b, _)| *b - *a >= ms(50)));
+    let rates = schedule.changes.iter().filter(|(_, change)| change.rate.is_some()).count();
+    assert!((4..=8).contains(&rates), "one for each MCS: {rates}");
+    let unlimited = Walk::default().changes(&wire()).unwrap();
+    assert!(unlimited.changes.iter().all(|(_, change)| change.rate.is_none()));
+}
+
+#[test]
+fn ramps_end_where_they_should() {
+    for shape in [Shape::Linear, Shape::Exponential] {
+        let ramp = Ramp {
+            duration: ms(1_050),
+            shape,
+            rate_bps: Some(1_000_000),
+            loss: Some(0.5),
+            delay: Some(ms(200)),
+        };
+        let model = PipeModel { delay: constant(ms(20)), ..rate(100_000_000) };
+        let schedule = ramp.changes(&model).unwrap();
+        assert_eq!(schedule.changes.last().unwrap().0, ms(1_050));
+        let (rate, loss) = last(&schedule);
+        assert_eq!(rate, Some(RateModel::Constant(1_000_000)));
+        assert_eq!(loss, Some(LossModel::Independent(0.5)));
+        let halfway = schedule.changes.iter().find(|(at, _)| *at == ms(500)).unwrap();
+        let Some(RateModel::Constant(halfway_bps)) = halfway.1.rate else { panic!() };
+        let expected = match shape {
+            Shape::Linear => 100_000_000.0 - 99_000_000.0 * 500.0 / 1_050.0,
+            Shape::Exponential => 100_000_000.0 * 0.01_f64.powf(500.0 / 1_050.0),
+        };
+        assert!((halfway_bps as f64 / expected - 1.0).abs() < 1e-6, "{shape:?}: {halfway_bps}");
+    }
+}
+
+#[test]
+fn what_cannot_fade_is_refused_in_words() {
+    let trace = RateModel::Opportunities(Arc::new(OpportunitySchedule { at_ms: vec![1] }));
+    let traced = Walk::default().changes(&PipeModel { rate: trace, ..wire() });
+    assert_eq!(traced, Err(FadingError::Traced { what: "rate" }));
+    for (walk, name) in [
+        (Walk { speed_mps: 0.0, ..Walk::default() }, "speed"),
+        (Walk { to_m: f64::NAN, ..Walk::default() }, "to"),
+        (Walk { exponent: 99.0, ..Walk::default() }, "exponent"),
+    ] {
+        match walk.changes(&wire()) {
+            Err(FadingError::Parameter { name: named, .. }) => assert_eq!(named, name),
+            other => panic!("{name}: {other:?}"),
+        }
+    }
+    let slow = Walk { speed_mps: 0.001, ..Walk::default() };
+    assert!(matches!(slow.changes(&wire()), Err(FadingError::TooLong { .. })));
+}
