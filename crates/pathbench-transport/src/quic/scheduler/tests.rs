@@ -137,7 +137,10 @@ fn the_timeout_doubles_with_each_that_passes() {
     // Telemetry tells the same, and none of it where nothing is waited for.
     let seen = |after: Duration| slot.observation(Some(now + after));
     assert_eq!((seen(base / 2).backoff, seen(base / 2).timeout_in_force()), (0, Some(base)));
-    assert_eq!((seen(base * 3 + ms(1)).backoff, seen(base * 3 + ms(1)).timeout_in_force()), (2, Some(base * 4)));
+    assert_eq!(
+        (seen(base * 3 + ms(1)).backoff, seen(base * 3 + ms(1)).timeout_in_force()),
+        (2, Some(base * 4))
+    );
     assert_eq!(path_with(&[100; 60], now).observation(Some(now + base * 9)).backoff, 0);
 }
 
