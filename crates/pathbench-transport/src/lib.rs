@@ -29,7 +29,7 @@ mod verdict;
 pub use connect::{ConnectError, ConnectOptions, MptcpUnavailable, mptcp_available};
 pub use connection::{Connection, ReceiveError, SendError};
 pub use ledger::{ObservedSubflow, SubflowLedger};
-pub use listener::{AcceptError, BindError, ListenOptions, Listener};
+pub use listener::{AcceptError, BindError, DatagramService, ListenOptions, Listener};
 pub use mptcp_info::MptcpFigures;
 pub use options::{CongestionError, InForce, SocketOptions};
 pub use quic::{LocalPath, PathEvent, PathEventKind, QuicOptions, Scheduler};

@@ -8,6 +8,7 @@ use crate::quic::{QuicListener, QuicOptions};
 use crate::tls::{ServerIdentity, TlsAcceptor};
 use pathbench_record::time::Clock;
 use pathbench_record::transport::Transport;
+use std::fmt::Debug;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -25,6 +26,22 @@ pub struct ListenOptions {
     pub identity: Option<Arc<ServerIdentity>>,
     /// What quic and mpquic take beyond that.
     pub quic: QuicOptions,
+    /// Something else that is served at the UDP port of quic and mpquic.
+    pub datagrams: Option<Arc<dyn DatagramService>>,
+}
+
+/// Answers datagrams that are not QUIC's, at the UDP port where QUIC is served. It is asked before QUIC is, from the
+/// thread that drives all connections, so it must be quick.
+///
+/// What it takes must not be mistaken for QUIC: the first byte alone does not tell, for peers that grease the QUIC bit
+/// (RFC 9287) may send any.
+pub trait DatagramService: Debug + Send + Sync {
+    /// Whether this datagram is for the service, and not for QUIC.
+    fn takes(&self, datagram: &[u8]) -> bool;
+
+    /// The answer to a datagram that it takes, if it gives one; it goes back to `from`, from the address that was
+    /// asked.
+    fn answer(&self, from: SocketAddr, datagram: &[u8]) -> Option<Vec<u8>>;
 }
 
 /// Listens. An mptcp listener accepts plain TCP peers, too, and an mpquic listener
@@ -128,7 +145,13 @@ pub enum AcceptError {
 
 impl Default for ListenOptions {
     fn default() -> Self {
-        Self { backlog: 128, socket: SocketOptions::default(), identity: None, quic: QuicOptions::default() }
+        Self {
+            backlog: 128,
+            socket: SocketOptions::default(),
+            identity: None,
+            quic: QuicOptions::default(),
+            datagrams: None,
+        }
     }
 }
 

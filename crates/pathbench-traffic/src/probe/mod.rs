@@ -1,12 +1,31 @@
 //! Small UDP datagrams over each interface at a steady pace, answered by the server: which network is alive, and how
 //! far away the server is by it, whatever the tests do meanwhile.
+//!
+//! A [`Prober`] per path and the server's [`ProbeResponder`] are pure; [`run_probes`] gives the probers sockets. A
+//! server answers at the UDP port where it serves QUIC.
 
-use pathbench_record::time::{Clock, Timestamp};
+mod message;
+mod prober;
+mod responder;
+mod service;
+mod shell;
+
+pub use message::{HEADER_BYTES, MAGIC, MAX_TEXT_BYTES, ProbeKind, ProbeMessage};
+pub use prober::{Prober, Settled};
+pub use responder::ProbeResponder;
+pub(crate) use service::ProbeService;
+pub use shell::run_probes;
+
+use pathbench_record::time::Timestamp;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use thiserror::Error;
+
+/// Shorter intervals would be a burden.
+const SHORTEST_INTERVAL: Duration = Duration::from_millis(20);
+
+/// Longest token.
+const MAX_TOKEN_BYTES: usize = MAX_TEXT_BYTES;
 
 /// An interface to probe by.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,7 +56,8 @@ pub struct ProbePlan {
 pub struct ProbeSample {
     /// Index of the path in the plan.
     pub path: usize,
-    /// From 0 in each path; every number is reported once, not necessarily in order.
+    /// From 0 in each path; every number is reported once, not necessarily in order (after hours of the host's sleep,
+    /// some are left out).
     pub sequence: u32,
     /// When it was sent, or was to be sent.
     pub sent_at: Timestamp,
@@ -55,7 +75,7 @@ pub enum ProbeOutcome {
     },
     /// No answer within 3 s, or until the end.
     Lost,
-    /// It was not sent: the kernel or the server refused.
+    /// The kernel did not send it, or the network or the server refused it.
     Refused {
         /// Why, in words.
         error: String,
@@ -71,23 +91,21 @@ pub enum ProbeError {
         /// What was asked for.
         given: Duration,
     },
+    /// A token that is none.
+    #[error("a token of {bytes} bytes: at most {most} are possible; copy it as the operator gave it")]
+    Token {
+        /// Its length.
+        bytes: usize,
+        /// The bound.
+        most: usize,
+    },
 }
 
-/// Probes every path of `plan` until `stop` is set, in the calling thread, and hands each probe to `sink` as soon as
-/// its fate is known. An interface that is down or missing is no error: its probes are reported as refused, and go on
-/// when it is back. What is still open at the end is waited for, for at most half a second.
-///
-/// # Errors
-/// See [`ProbeError`]; nothing has been sent then.
-pub fn run_probes(
-    plan: &ProbePlan,
-    clock: &Arc<dyn Clock>,
-    stop: &AtomicBool,
-    sink: &dyn Fn(ProbeSample),
-) -> Result<(), ProbeError> {
-    let _ = (clock, sink, stop.load(Ordering::Acquire));
-    if plan.interval < Duration::from_millis(20) {
-        return Err(ProbeError::Interval { given: plan.interval });
-    }
-    Ok(())
+/// Answers that do not count as answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ProbeCounts {
+    /// Came after the probe was given up.
+    pub late: u64,
+    /// Came once more.
+    pub duplicates: u64,
 }

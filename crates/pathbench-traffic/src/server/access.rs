@@ -18,7 +18,7 @@ pub enum Access {
 
 impl Access {
     /// Whether a client with this token may run a test.
-    pub(super) fn check(&self, token: Option<&str>) -> Result<(), TokenRefusal> {
+    pub(crate) fn check(&self, token: Option<&str>) -> Result<(), TokenRefusal> {
         match (self, token) {
             (Self::Open, _) => Ok(()),
             (Self::Token { .. }, None) => Err(TokenRefusal::Missing),

@@ -7,7 +7,7 @@ const IPV6_PREFIX: u32 = 64;
 
 /// A client, by its address. Hosts behind one NAT are one client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Client(IpAddr);
+pub(crate) struct Client(IpAddr);
 
 impl From<IpAddr> for Client {
     fn from(address: IpAddr) -> Self {

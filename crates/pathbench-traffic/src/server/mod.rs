@@ -9,6 +9,7 @@ mod registry;
 mod session;
 
 pub use access::Access;
+pub(crate) use client::Client;
 pub use events::{ServerEvent, ServerObserver, ServerStatus};
 pub use limits::Limits;
 pub(crate) use pacer::Pacers;
@@ -16,8 +17,8 @@ pub(crate) use pacer::Pacers;
 /// Largest record that a server takes from a client, per stream.
 pub(crate) const MAX_CLIENT_RECORD_BYTES: usize = 1024 * 1024;
 
+use crate::probe::ProbeService;
 use crate::stream::lock;
-use client::Client;
 use pathbench_record::time::Clock;
 use pathbench_record::transport::Transport;
 use pathbench_transport::{
@@ -93,6 +94,7 @@ pub enum StartError {
 pub struct Server {
     shared: Arc<Shared>,
     listeners: Vec<Arc<Listener>>,
+    probes: Arc<ProbeService>,
     addresses: Vec<(Transport, SocketAddr)>,
     threads: Vec<JoinHandle<()>>,
 }
@@ -153,11 +155,14 @@ impl Server {
             return Err(StartError::NoListener);
         }
         let mut listeners = Vec::new();
+        let most_clients = options.limits.max_connections;
+        let probes = Arc::new(ProbeService::new(options.access.clone(), most_clients, &clock));
         let listening = ListenOptions {
             backlog: BACKLOG,
             socket: options.socket.clone(),
             identity: options.identity.clone(),
             quic: options.quic.clone(),
+            datagrams: Some(probes.clone()),
         };
         for &(transport, address) in &options.listeners {
             let listener = Listener::open(transport, address, &listening, &clock)?;
@@ -177,6 +182,7 @@ impl Server {
             }),
             addresses: listeners.iter().map(|(transport, at)| (*transport, at.local_addr())).collect(),
             listeners: listeners.into_iter().map(|(_, listener)| listener).collect(),
+            probes,
             threads: Vec::new(),
         };
         for listener in server.listeners.clone() {
@@ -199,6 +205,7 @@ impl Server {
     /// Takes no new tests from now on; those that run go on, and their records can be fetched.
     pub fn drain(&self) {
         self.shared.draining.store(true, Ordering::SeqCst);
+        self.probes.drain();
     }
 
     /// How loaded it is.

@@ -93,6 +93,9 @@ impl Driver {
                 let (endpoint, response) = (&self.endpoint, &mut self.response);
                 let (arrived, strangers) = (&mut self.arrived, &mut self.strangers);
                 let count = socket.receive(&mut self.inbox, |datagram| {
+                    if is_served_otherwise(endpoint, socket, &datagram) {
+                        return;
+                    }
                     match route(endpoint, now, datagram, response) {
                         Some(DatagramEvent::ConnectionEvent(handle, event)) => arrived.push((handle, event)),
                         Some(DatagramEvent::NewConnection(incoming)) => strangers.push(incoming),
@@ -222,6 +225,18 @@ impl Driver {
         self.links_stirred = stirred;
         self.endpoint.awake();
     }
+}
+
+/// Whether a datagram was not QUIC's, but for the other service at the port, which has then answered it.
+fn is_served_otherwise(endpoint: &Endpoint, socket: &PathSocket, datagram: &Datagram) -> bool {
+    let service = endpoint.server().and_then(|server| server.service_for(&datagram.payload));
+    let Some(service) = service else { return false };
+    let (destination, src_ip) = (datagram.way.remote(), datagram.way.local_ip());
+    if let Some(answer) = service.answer(destination, &datagram.payload) {
+        let transmit = Transmit { destination, ecn: None, size: answer.len(), segment_size: None, src_ip };
+        socket.send(&transmit, &answer);
+    }
+    true
 }
 
 /// Finds out whom a datagram is for. An answer to a stranger that would be much longer than what he sent is dropped:

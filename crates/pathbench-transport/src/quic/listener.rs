@@ -41,7 +41,7 @@ impl QuicListener {
             .map_err(|error| failed("setting up TLS")(io::Error::other(error.to_string())))?;
         let crypto = QuicServerConfig::try_from(tls)
             .map_err(|error| failed("setting up TLS for QUIC")(io::Error::other(error.to_string())))?;
-        let server = Server::new(ServerConfig::with_crypto(Arc::new(crypto)));
+        let server = Server::new(ServerConfig::with_crypto(Arc::new(crypto)), options.datagrams.clone());
         let socket =
             PathSocket::listening(address, &options.socket).map_err(|error| match error.source.kind() {
                 io::ErrorKind::AddrInUse => BindError::InUse { address },

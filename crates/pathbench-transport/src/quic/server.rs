@@ -6,7 +6,7 @@ use super::endpoint::Endpoint;
 use super::paths::Paths;
 use super::scheduler::Board;
 use super::stream::QuicStream;
-use crate::listener::AcceptError;
+use crate::listener::{AcceptError, DatagramService};
 use noq_proto::{Incoming, ServerConfig, StreamId, Transmit};
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
@@ -25,6 +25,8 @@ const WAITING_STREAMS: usize = 1024;
 #[derive(Debug)]
 pub(crate) struct Server {
     config: ServerConfig,
+    /// What else is served at its port.
+    datagrams: Option<Arc<dyn DatagramService>>,
     waiting: Mutex<Waiting>,
     arrived: Condvar,
 }
@@ -36,9 +38,14 @@ struct Waiting {
 }
 
 impl Server {
-    /// A server whose connections are secured as `config` says.
-    pub(crate) fn new(config: ServerConfig) -> Self {
-        Self { config, waiting: Mutex::default(), arrived: Condvar::new() }
+    /// A server whose connections are secured as `config` says, and of `datagrams` that are not QUIC's.
+    pub(crate) fn new(config: ServerConfig, datagrams: Option<Arc<dyn DatagramService>>) -> Self {
+        Self { config, datagrams, waiting: Mutex::default(), arrived: Condvar::new() }
+    }
+
+    /// Who else may be meant by a datagram.
+    pub(crate) fn service_for(&self, datagram: &[u8]) -> Option<&dyn DatagramService> {
+        self.datagrams.as_deref().filter(|service| service.takes(datagram))
     }
 
     pub(crate) fn config(&self) -> &ServerConfig {

@@ -1,0 +1,304 @@
+//! What answers probes, without a socket: datagrams and time in, datagrams out.
+
+use super::message::{HEADER_BYTES, MAGIC, ProbeKind, ProbeMessage, cut};
+use crate::server::{Access, Client};
+use pathbench_record::time::Timestamp;
+use std::collections::HashMap;
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// Probes per second of one client, and how many it may send at once: four interfaces behind one NAT at 20 ms.
+const CLIENT_RATE: u64 = 200;
+/// The same of everybody's hellos together, whose senders have not proved their addresses.
+const HELLO_RATE: u64 = 500;
+
+/// A cookie is good for this long at least, and for twice that at most.
+const COOKIE_EPOCH: Duration = Duration::from_secs(3600);
+
+/// A client that was not heard of for so long may make room for another.
+const IDLE: Duration = Duration::from_secs(10);
+
+/// Answers probes.
+///
+/// It keeps to four rules whatever it gets: no answer is longer than what it answers; no more than a hello is answered
+/// to an address that has not returned the cookie sent there; a client is answered so often and no more; and what is
+/// remembered is bounded.
+#[derive(Debug)]
+pub struct ProbeResponder {
+    access: Access,
+    cookies: RandomState,
+    clients: HashMap<Client, Allowance>,
+    most_clients: usize,
+    hellos: Allowance,
+    draining: bool,
+}
+
+/// What may still be answered, refilled over time (a token bucket of one second).
+#[derive(Debug, Clone, Copy)]
+struct Allowance {
+    /// In thousandths of an answer.
+    left: u64,
+    at: Timestamp,
+}
+
+impl Allowance {
+    const fn full(per_second: u64, now: Timestamp) -> Self {
+        Self { left: per_second * 1000, at: now }
+    }
+
+    fn take(&mut self, per_second: u64, now: Timestamp) -> bool {
+        let elapsed_ns = u64::try_from(now.since(self.at).as_nanos()).unwrap_or(u64::MAX);
+        let gained = u128::from(elapsed_ns) * u128::from(per_second) / 1_000_000;
+        // Time is not taken off before it has become a whole thousandth.
+        if gained > 0 {
+            let full = per_second * 1000;
+            self.left =
+                u64::try_from(gained).map_or(full, |gained| self.left.saturating_add(gained).min(full));
+            self.at = now;
+        }
+        let allowed = self.left >= 1000;
+        self.left -= if allowed { 1000 } else { 0 };
+        allowed
+    }
+}
+
+impl ProbeResponder {
+    /// A responder for whoever `access` lets in, for at most `most_clients` at the same time.
+    #[must_use]
+    pub fn new(access: Access, most_clients: usize, now: Timestamp) -> Self {
+        Self {
+            access,
+            cookies: RandomState::new(),
+            clients: HashMap::new(),
+            most_clients: most_clients.max(1),
+            hellos: Allowance::full(HELLO_RATE, now),
+            draining: false,
+        }
+    }
+
+    /// Whether a datagram is a prober's.
+    #[must_use]
+    pub fn takes(datagram: &[u8]) -> bool {
+        datagram.starts_with(&MAGIC)
+    }
+
+    /// Lets nobody in any more; those who are go on.
+    pub fn drain(&mut self) {
+        self.draining = true;
+    }
+
+    /// The answer to a datagram from `from`, if there is one; never longer than the datagram.
+    pub fn answer(&mut self, now: Timestamp, from: SocketAddr, datagram: &[u8]) -> Option<Vec<u8>> {
+        let message = ProbeMessage::decode(datagram)?;
+        let reply = match message.kind {
+            ProbeKind::Hello => {
+                if !self.hellos.take(HELLO_RATE, now) {
+                    return None;
+                }
+                match self.objection(now, from, &message) {
+                    None => ProbeMessage {
+                        kind: ProbeKind::Welcome,
+                        cookie: self.cookie(now, from, message.session),
+                        text: String::new(),
+                        ..message
+                    },
+                    Some(reason) => {
+                        let text = cut(&reason, datagram.len() - HEADER_BYTES).to_owned();
+                        ProbeMessage { kind: ProbeKind::Refused, cookie: 0, text, ..message }
+                    }
+                }
+            }
+            ProbeKind::Probe => {
+                let is_known = self.is_cookie(now, from, &message);
+                if !is_known || !self.admit(now, from) {
+                    return None;
+                }
+                ProbeMessage { kind: ProbeKind::Answer, text: String::new(), ..message }
+            }
+            ProbeKind::Welcome | ProbeKind::Refused | ProbeKind::Answer => return None,
+        };
+        Some(reply.encode(0))
+    }
+
+    /// Why the sender of a hello may not probe, in words for the person there.
+    fn objection(&self, now: Timestamp, from: SocketAddr, hello: &ProbeMessage) -> Option<String> {
+        let token = (!hello.text.is_empty()).then_some(hello.text.as_str());
+        if let Err(refusal) = self.access.check(token) {
+            return Some(refusal.to_string());
+        }
+        if self.draining {
+            return Some("the server is shutting down".to_owned());
+        }
+        let client = Client::from(from.ip());
+        let is_full = !self.clients.contains_key(&client)
+            && self.clients.values().filter(|allowance| now.since(allowance.at) < IDLE).count()
+                >= self.most_clients;
+        is_full.then(|| "the server answers the probes of as many clients as it may; try later".to_owned())
+    }
+
+    /// Whether a client that returned its cookie is answered now.
+    fn admit(&mut self, now: Timestamp, from: SocketAddr) -> bool {
+        let client = Client::from(from.ip());
+        if !self.clients.contains_key(&client) && self.clients.len() >= self.most_clients {
+            self.clients.retain(|_, allowance| now.since(allowance.at) < IDLE);
+            if self.clients.len() >= self.most_clients {
+                return false;
+            }
+        }
+        let fresh = Allowance::full(CLIENT_RATE, now);
+        self.clients.entry(client).or_insert(fresh).take(CLIENT_RATE, now)
+    }
+
+    fn cookie(&self, now: Timestamp, from: SocketAddr, session: u64) -> u64 {
+        self.cookie_of(epoch(now), from, session)
+    }
+
+    fn is_cookie(&self, now: Timestamp, from: SocketAddr, message: &ProbeMessage) -> bool {
+        let epoch = epoch(now);
+        [Some(epoch), epoch.checked_sub(1)]
+            .into_iter()
+            .flatten()
+            .any(|epoch| self.cookie_of(epoch, from, message.session) == message.cookie)
+    }
+
+    /// A keyed hash (`SipHash` with a key that nobody outside knows).
+    fn cookie_of(&self, epoch: u64, from: SocketAddr, session: u64) -> u64 {
+        self.cookies.hash_one((epoch, from, session))
+    }
+}
+
+fn epoch(now: Timestamp) -> u64 {
+    now.as_nanos() / COOKIE_EPOCH.as_nanos() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::token::TokenKey;
+    use proptest::prelude::*;
+
+    fn at(ms: u64) -> Timestamp {
+        Timestamp::from_nanos(10_000_000_000_000 + ms * 1_000_000)
+    }
+
+    fn from(text: &str) -> SocketAddr {
+        text.parse().unwrap()
+    }
+
+    fn message(kind: ProbeKind, cookie: u64) -> ProbeMessage {
+        ProbeMessage { kind, sequence: 9, session: 77, cookie, sent_ns: 5, text: String::new() }
+    }
+
+    fn open() -> ProbeResponder {
+        ProbeResponder::new(Access::Open, 4, at(0))
+    }
+
+    fn ask(
+        responder: &mut ProbeResponder,
+        now: Timestamp,
+        peer: &str,
+        message: &ProbeMessage,
+    ) -> Option<ProbeMessage> {
+        let datagram = message.encode(0);
+        let answer = responder.answer(now, from(peer), &datagram)?;
+        assert!(answer.len() <= datagram.len());
+        ProbeMessage::decode(&answer)
+    }
+
+    #[test]
+    fn probes_are_answered_to_whoever_returns_his_cookie_and_to_nobody_else() {
+        let mut responder = open();
+        let welcome = ask(&mut responder, at(0), "192.0.2.1:1000", &message(ProbeKind::Hello, 0)).unwrap();
+        assert_eq!((welcome.kind, welcome.sequence, welcome.sent_ns), (ProbeKind::Welcome, 9, 5));
+        let probe = message(ProbeKind::Probe, welcome.cookie);
+        let answer = ask(&mut responder, at(1), "192.0.2.1:1000", &probe).unwrap();
+        assert_eq!(answer, ProbeMessage { kind: ProbeKind::Answer, ..probe.clone() });
+        for (peer, probe) in [
+            ("192.0.2.1:1001", probe.clone()),
+            ("192.0.2.2:1000", probe.clone()),
+            ("192.0.2.1:1000", ProbeMessage { session: 78, ..probe.clone() }),
+            ("192.0.2.1:1000", ProbeMessage { cookie: probe.cookie ^ 1, ..probe.clone() }),
+            ("192.0.2.1:1000", ProbeMessage { kind: ProbeKind::Answer, ..probe.clone() }),
+            ("192.0.2.1:1000", ProbeMessage { kind: ProbeKind::Welcome, ..probe.clone() }),
+        ] {
+            assert_eq!(ask(&mut responder, at(2), peer, &probe), None, "{peer} {probe:?}");
+        }
+        // For two hours at most.
+        let hour = 3_600_000;
+        assert!(ask(&mut responder, at(hour), "192.0.2.1:1000", &probe).is_some());
+        assert_eq!(ask(&mut responder, at(2 * hour), "192.0.2.1:1000", &probe), None);
+    }
+
+    #[test]
+    fn who_has_no_token_is_told_within_what_he_sent() {
+        let key = TokenKey::from_text(&"k".repeat(32)).unwrap();
+        let token = key.mint("alice", 1000, Duration::from_secs(60)).unwrap();
+        let mut responder = ProbeResponder::new(Access::Token { key, wall_clock: || 1010 }, 4, at(0));
+        let hello = message(ProbeKind::Hello, 0);
+        let right = ProbeMessage { text: token, ..hello.clone() };
+        assert_eq!(ask(&mut responder, at(0), "192.0.2.1:1", &right).unwrap().kind, ProbeKind::Welcome);
+        let wrong = ProbeMessage { text: "pb1.x".to_owned(), ..hello.clone() };
+        let refused = ask(&mut responder, at(0), "192.0.2.1:1", &wrong).unwrap();
+        assert_eq!((refused.kind, refused.cookie, refused.text.len()), (ProbeKind::Refused, 0, 5));
+        let padded = responder.answer(at(0), from("192.0.2.1:1"), &hello.encode(400)).unwrap();
+        assert!(ProbeMessage::decode(&padded).unwrap().text.contains("--token"));
+        responder.drain();
+        let padded = responder.answer(at(0), from("192.0.2.1:1"), &right.encode(400)).unwrap();
+        assert!(ProbeMessage::decode(&padded).unwrap().text.contains("shutting down"));
+    }
+
+    #[test]
+    fn a_client_is_answered_so_often_and_no_more() {
+        let mut responder = open();
+        let welcome = ask(&mut responder, at(0), "192.0.2.1:1", &message(ProbeKind::Hello, 0)).unwrap();
+        let probe = message(ProbeKind::Probe, welcome.cookie);
+        let mut answered = 0;
+        for ms in 0..10_000 {
+            for _ in 0..3 {
+                answered += u64::from(ask(&mut responder, at(ms), "192.0.2.1:1", &probe).is_some());
+            }
+        }
+        assert!((CLIENT_RATE * 10..=CLIENT_RATE * 11).contains(&answered), "{answered}");
+        let hellos = (0..5000).filter(|_| {
+            ask(&mut responder, at(10_000), "198.51.100.1:1", &message(ProbeKind::Hello, 0)).is_some()
+        });
+        assert!(hellos.count() as u64 <= HELLO_RATE);
+    }
+
+    #[test]
+    fn clients_are_remembered_up_to_a_bound_and_make_room_when_idle() {
+        let mut responder = open();
+        let join = |responder: &mut ProbeResponder, now, peer: &str| {
+            let hello = responder.answer(now, from(peer), &message(ProbeKind::Hello, 0).encode(300))?;
+            let welcome = ProbeMessage::decode(&hello)?;
+            ask(responder, now, peer, &message(ProbeKind::Probe, welcome.cookie))
+        };
+        for client in 0..4 {
+            assert!(join(&mut responder, at(0), &format!("192.0.2.{client}:1")).is_some());
+        }
+        assert_eq!(join(&mut responder, at(5000), "192.0.2.4:1"), None);
+        assert!(join(&mut responder, at(5000), "192.0.2.3:1").is_some());
+        assert!(join(&mut responder, at(11_000), "192.0.2.4:1").is_some());
+        assert!(responder.clients.len() <= 4);
+    }
+
+    proptest! {
+        #[test]
+        fn no_datagram_gets_a_longer_answer(
+            magic in any::<bool>(),
+            code in 0_u8..7,
+            bytes in prop::collection::vec(any::<u8>(), 0..600),
+        ) {
+            let mut datagram = bytes;
+            if magic {
+                datagram.splice(0..0, MAGIC.into_iter().chain([code, 1, 0]));
+            }
+            if let Some(answer) = open().answer(at(0), from("192.0.2.1:1"), &datagram) {
+                prop_assert!(answer.len() <= datagram.len());
+                prop_assert_eq!(code, 1, "only a hello is answered without a cookie");
+            }
+        }
+    }
+}

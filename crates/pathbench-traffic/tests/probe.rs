@@ -1,0 +1,170 @@
+//! Probes over loopback, answered beside QUIC by a server on the real kernel.
+
+#![allow(clippy::unwrap_used, reason = "a failed test panics")]
+
+mod common;
+
+use common::{Everything, clock, limits};
+use pathbench_record::transport::Transport;
+use pathbench_traffic::client::{Unobserved, run_client};
+use pathbench_traffic::iperf::{Amount, IperfParameters, TrafficDirection};
+use pathbench_traffic::probe::{
+    HEADER_BYTES, MAGIC, ProbeCounts, ProbeError, ProbeKind, ProbeMessage, ProbeOutcome, ProbePath,
+    ProbePlan, ProbeSample, run_probes,
+};
+use pathbench_traffic::server::{Access, Server, ServerOptions};
+use pathbench_traffic::token::TokenKey;
+use pathbench_transport::ServerIdentity;
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+const MS: Duration = Duration::from_millis(1);
+
+fn by(interface: &str) -> ProbePath {
+    ProbePath { name: interface.to_owned(), interface: interface.to_owned(), local: None }
+}
+
+fn plan(server: SocketAddr, paths: Vec<ProbePath>) -> ProbePlan {
+    ProbePlan { server, token: None, paths, interval: 20 * MS }
+}
+
+/// Probes for `time`.
+fn probe(plan: &ProbePlan, time: Duration) -> (Vec<ProbeSample>, Vec<ProbeCounts>) {
+    let samples = Mutex::new(Vec::new());
+    let stop = AtomicBool::new(false);
+    let counts = thread::scope(|scope| {
+        let probing = scope.spawn(|| {
+            run_probes(plan, &clock(), &stop, &|sample| samples.lock().unwrap().push(sample)).unwrap()
+        });
+        clock().sleep_until(clock().now() + time);
+        stop.store(true, Ordering::Release);
+        probing.join().unwrap()
+    });
+    (samples.into_inner().unwrap(), counts)
+}
+
+fn of_path(samples: &[ProbeSample], path: usize) -> Vec<&ProbeSample> {
+    samples.iter().filter(|sample| sample.path == path).collect()
+}
+
+fn is_answered(sample: &ProbeSample) -> bool {
+    matches!(sample.outcome, ProbeOutcome::Answered { .. })
+}
+
+fn quic_address(everything: &Everything) -> SocketAddr {
+    everything.addresses.iter().find(|(transport, _)| *transport == Transport::Mpquic).unwrap().1
+}
+
+#[test]
+fn a_server_answers_probes_beside_quic_and_a_missing_interface_is_told() {
+    let everything = Everything::start(limits());
+    let plan = plan(quic_address(&everything), vec![by("lo"), by("nosuch0")]);
+    let (samples, counts) = thread::scope(|scope| {
+        let probing = scope.spawn(|| probe(&plan, 1500 * MS));
+        // Over the same port meanwhile, so that neither takes what is the other's.
+        let iperf = IperfParameters {
+            direction: TrafficDirection::Both,
+            amount: Amount::Bytes(20_000_000),
+            ..IperfParameters::default()
+        };
+        let index = everything.addresses.iter().position(|(transport, _)| *transport == Transport::Mpquic);
+        let outcome = run_client(&everything.plan(index.unwrap(), iperf), &clock(), &Unobserved);
+        assert!(outcome.completed, "{:?}", outcome.error);
+        probing.join().unwrap()
+    });
+    assert_eq!(counts, [ProbeCounts::default(); 2]);
+    let answered = of_path(&samples, 0);
+    // On a machine that is busy some are not sent in time, but none gets lost on the way.
+    assert!(answered.iter().filter(|sample| is_answered(sample)).count() >= 20, "{answered:?}");
+    assert!(answered.iter().all(|sample| sample.outcome != ProbeOutcome::Lost), "{answered:?}");
+    for sample in &answered {
+        if let ProbeOutcome::Answered { rtt } = sample.outcome {
+            assert!(rtt > Duration::ZERO && rtt < 3000 * MS);
+        }
+    }
+    let missing = of_path(&samples, 1);
+    assert!(!missing.is_empty());
+    for sample in missing {
+        let ProbeOutcome::Refused { error } = &sample.outcome else { panic!("{sample:?}") };
+        assert!(error.contains("nosuch0") || error.contains("in time"), "{error}");
+    }
+    for path in [0, 1] {
+        let mut numbers: Vec<u32> = of_path(&samples, path).iter().map(|sample| sample.sequence).collect();
+        numbers.sort_unstable();
+        assert_eq!(numbers, (0..numbers.len() as u32).collect::<Vec<_>>(), "path {path}");
+    }
+    everything.server.stop();
+}
+
+#[test]
+fn a_server_that_wants_a_token_answers_with_it_only_and_says_so() {
+    let key = TokenKey::from_text(&"k".repeat(32)).unwrap();
+    let token = key.mint("alice", 1000, Duration::from_secs(60)).unwrap();
+    let identity = ServerIdentity::self_made(&["localhost".to_owned()]).unwrap();
+    let options = ServerOptions {
+        access: Access::Token { key, wall_clock: || 1010 },
+        identity: Some(Arc::new(identity)),
+        ..ServerOptions::new(vec![(Transport::Quic, SocketAddr::from(([127, 0, 0, 1], 0)))])
+    };
+    let server = Server::start(options, clock()).unwrap();
+    let address = server.addresses()[0].1;
+    let without = plan(address, vec![by("lo")]);
+    let (samples, _) = probe(&without, 200 * MS);
+    assert!(!samples.is_empty());
+    for sample in samples {
+        let ProbeOutcome::Refused { error } = &sample.outcome else { panic!("{sample:?}") };
+        assert!(error.contains("--token") || error.contains("in time"), "{error}");
+    }
+    let with = ProbePlan { token: Some(token), ..without };
+    assert!(probe(&with, 200 * MS).0.iter().any(is_answered));
+    // Whoever is in goes on, and nobody comes in any more.
+    server.drain();
+    let (samples, _) = probe(&with, 200 * MS);
+    assert!(!samples.iter().any(is_answered), "{samples:?}");
+    server.stop();
+}
+
+#[test]
+fn nobody_there_is_told_and_silence_is_loss() {
+    let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let (samples, _) = probe(&plan(silent.local_addr().unwrap(), vec![by("lo")]), 300 * MS);
+    assert!(samples.iter().any(|sample| sample.outcome == ProbeOutcome::Lost), "{samples:?}");
+    let address = silent.local_addr().unwrap();
+    drop(silent);
+    let (samples, _) = probe(&plan(address, vec![by("lo")]), 300 * MS);
+    let refused = |sample: &ProbeSample| matches!(&sample.outcome, ProbeOutcome::Refused { error } if error.contains("refused"));
+    assert!(samples.iter().any(refused), "{samples:?}");
+    assert!(!samples.iter().any(is_answered));
+}
+
+#[test]
+fn an_interval_that_would_be_a_burden_is_refused() {
+    let address = SocketAddr::from(([127, 0, 0, 1], 9));
+    let hasty = ProbePlan { interval: 19 * MS, ..plan(address, vec![by("lo")]) };
+    let error = run_probes(&hasty, &clock(), &AtomicBool::new(true), &|_| {}).unwrap_err();
+    assert!(matches!(error, ProbeError::Interval { .. }), "{error}");
+    let long = ProbePlan { token: Some("t".repeat(513)), ..plan(address, vec![by("lo")]) };
+    let error = run_probes(&long, &clock(), &AtomicBool::new(true), &|_| {}).unwrap_err();
+    assert!(matches!(error, ProbeError::Token { .. }), "{error}");
+}
+
+#[test]
+fn a_stranger_gets_no_more_than_he_sent_and_nothing_without_a_cookie() {
+    let everything = Everything::start(limits());
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.connect(quic_address(&everything)).unwrap();
+    socket.set_read_timeout(Some(200 * MS)).unwrap();
+    let mut buffer = [0; 2000];
+    let message =
+        |kind| ProbeMessage { kind, sequence: 3, session: 1, cookie: 0, sent_ns: 7, text: String::new() };
+    socket.send(&message(ProbeKind::Probe).encode(1000)).unwrap();
+    socket.send(&MAGIC).unwrap();
+    socket.send(&[&MAGIC[..], &[0xff; 900]].concat()).unwrap();
+    assert!(socket.recv(&mut buffer).is_err(), "an answer without a cookie");
+    socket.send(&message(ProbeKind::Hello).encode(0)).unwrap();
+    assert_eq!(socket.recv(&mut buffer).unwrap(), HEADER_BYTES);
+    everything.server.stop();
+}
