@@ -300,7 +300,8 @@ impl Evidence<'_> {
     }
 
     /// Zero of the run's clock: the first byte that a sending application wrote; of messages, when the first was due.
-    fn origin(&self) -> Timestamp {
+    #[must_use]
+    pub fn origin(&self) -> Timestamp {
         let ends = [self.client.as_ref(), self.server.as_ref()].into_iter().flatten();
         if let Some(first_due) = ends.flat_map(|end| &end.messages).map(|message| message.due).min() {
             return first_due;

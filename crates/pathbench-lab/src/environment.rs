@@ -4,27 +4,35 @@
 //! bridge with one veth end towards each node and the shapers on them. It must therefore never be the
 //! machine's own namespace; the binary enters fresh namespaces before it builds anything.
 
-mod link;
+mod detail;
 mod node;
 mod setting;
+mod wire;
 
-pub use link::LinkCounters;
 pub use node::NodeHandle;
+pub use wire::LinkCounters;
 
 use crate::addressing;
 use crate::agent::{AgentError, AgentLauncher, Notice, Request};
-use crate::scenario::Topology;
-use link::Wire;
+use crate::scenario::{Engine, Topology};
+use pathbench_emulator::fading::FadingError;
+use pathbench_emulator::plane::{DataPlane, LinkReport, PlaneError};
 use pathbench_host::mptcp::MptcpError;
 use pathbench_host::namespace::NamespaceError;
 use pathbench_host::netlink::{NetlinkError, RouteSocket};
 use pathbench_host::network::IpNetworkError;
 use pathbench_host::qdisc::ShaperError;
 use pathbench_host::sysctl::SysctlError;
+use pathbench_host::tun::TunError;
+use pathbench_record::time::Clock;
+use std::collections::BTreeMap;
 use std::io;
+use std::path::PathBuf;
 use std::process::{Child, Command};
+use std::sync::Arc;
 use std::time::Duration;
 use thiserror::Error;
+use wire::{Building, Middle, Wire};
 
 /// How often, and how many times, a fresh lab's interfaces are asked whether they run.
 const RUNNING_INTERVAL: Duration = Duration::from_millis(1);
@@ -97,6 +105,30 @@ pub enum EnvironmentError {
         /// Why it cannot be had, and what to do.
         why: String,
     },
+    /// An emulated link's device could not be made.
+    #[error("link `{link}`: {source}")]
+    Tun {
+        /// The link.
+        link: String,
+        /// The refusal.
+        source: TunError,
+    },
+    /// The data plane failed.
+    #[error("link `{link}`: {source}")]
+    Plane {
+        /// The link.
+        link: String,
+        /// Why.
+        source: PlaneError,
+    },
+    /// A link cannot fade from what it is at that moment.
+    #[error("link `{link}`: {source}")]
+    Fading {
+        /// The link.
+        link: String,
+        /// Why.
+        source: FadingError,
+    },
     /// An address of the scenario is none.
     #[error("`{text}`: {source}")]
     Address {
@@ -129,15 +161,50 @@ impl EnvironmentError {
     /// Whether this host cannot do what was asked, whatever is tried.
     #[must_use]
     pub fn is_incapable(&self) -> bool {
-        matches!(self, Self::Unsupported { .. })
+        match self {
+            Self::Unsupported { .. } => true,
+            Self::Tun { source, .. } => source.is_host_unable(),
+            _ => false,
+        }
     }
+}
+
+/// What emulated links need beside their models.
+#[derive(Clone)]
+pub struct Emulation {
+    /// The clock that packets leave by.
+    pub clock: Arc<dyn Clock>,
+    /// Seed of the study.
+    pub seed: u64,
+    /// Which repetition the lab is for: each meets other random numbers, the same for all transports.
+    pub repetition: u32,
+    /// Link → file that its packets are written to.
+    pub captures: BTreeMap<String, PathBuf>,
+}
+
+impl Emulation {
+    /// Seeds of the two directions of `link`.
+    fn seeds(&self, link: &str) -> [u64; 2] {
+        ["forward", "backward"].map(|direction| {
+            let repetition = self.repetition.to_string();
+            let parts = [self.seed.to_string(), repetition, link.to_owned(), direction.to_owned()];
+            fnv1a(parts.join("/").as_bytes())
+        })
+    }
+}
+
+/// FNV-1a (Fowler, Noll and Vo): the same in every version, unlike the standard library's hashes.
+fn fnv1a(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xCBF2_9CE4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01B3)
+    })
 }
 
 /// A lab that stands.
 #[derive(Debug)]
 pub struct Environment {
     topology: Topology,
-    room: RouteSocket,
+    middle: Middle,
     nodes: Vec<NodeHandle>,
     wires: Vec<Wire>,
 }
@@ -152,6 +219,7 @@ impl Environment {
         topology: &Topology,
         server: &str,
         launcher: &AgentLauncher,
+        emulation: &Emulation,
     ) -> Result<Self, EnvironmentError> {
         let room = RouteSocket::open().map_err(netlink("opening the wire room"))?;
         let mut nodes = Vec::new();
@@ -162,9 +230,21 @@ impl Environment {
                 launcher,
             )?);
         }
-        let mut environment = Self { topology: topology.clone(), room, nodes, wires: Vec::new() };
-        for index in 0..topology.links.len() {
-            let wire = Wire::build(&mut environment.room, index, &topology.links[index], &environment.nodes)?;
+        let emulated = topology.links.iter().find(|link| link.engine == Engine::Emulated);
+        let plane = match emulated {
+            Some(link) => Some(
+                DataPlane::start(Arc::clone(&emulation.clock))
+                    .map_err(|source| EnvironmentError::Plane { link: link.name.clone(), source })?,
+            ),
+            None => None,
+        };
+        let middle = Middle { room, plane };
+        let mut environment = Self { topology: topology.clone(), middle, nodes, wires: Vec::new() };
+        for (index, link) in topology.links.iter().enumerate() {
+            let seeds = emulation.seeds(&link.name);
+            let building =
+                Building { index, link, seeds, capture: emulation.captures.get(&link.name).cloned() };
+            let wire = Wire::build(&mut environment.middle, building, &environment.nodes)?;
             environment.wires.push(wire);
         }
         for (handle, node) in environment.nodes.iter_mut().zip(&topology.nodes) {
@@ -186,7 +266,7 @@ impl Environment {
         for _ in 0..RUNNING_TRIES {
             let mut running = true;
             for wire in &self.wires {
-                running &= wire.is_running(&mut self.room)?;
+                running &= wire.is_running(&mut self.middle)?;
             }
             for node in &mut self.nodes {
                 running &= node.is_running()?;
@@ -288,8 +368,30 @@ impl Environment {
     /// # Errors
     /// When the kernel does not answer.
     pub fn counters(&mut self, link: &str) -> Result<Option<LinkCounters>, EnvironmentError> {
-        let room = &mut self.room;
-        self.wires.iter().find(|wire| wire.name() == link).map(|wire| wire.counters(room)).transpose()
+        let middle = &mut self.middle;
+        self.wires.iter().find(|wire| wire.name() == link).map(|wire| wire.counters(middle)).transpose()
+    }
+
+    /// Begins every emulated link anew: traces and random numbers from their beginning, counters at zero.
+    ///
+    /// # Errors
+    /// When the data plane is gone.
+    pub fn restart_links(&self) -> Result<(), EnvironmentError> {
+        self.wires.iter().try_for_each(|wire| wire.restart(&self.middle))
+    }
+
+    /// What became of the packets of each emulated link since it began, by the link's name.
+    ///
+    /// # Errors
+    /// When the data plane is gone.
+    pub fn reports(&self) -> Result<Vec<(String, LinkReport)>, EnvironmentError> {
+        let mut reports = Vec::new();
+        for wire in &self.wires {
+            if let Some(report) = wire.report(&self.middle)? {
+                reports.push((wire.name().to_owned(), report));
+            }
+        }
+        Ok(reports)
     }
 }
 
@@ -299,7 +401,7 @@ impl Drop for Environment {
             node.end();
         }
         for wire in &self.wires {
-            wire.remove(&mut self.room);
+            wire.remove(&mut self.middle);
         }
     }
 }

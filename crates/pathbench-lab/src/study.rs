@@ -1,14 +1,15 @@
 //! A study: every run of a plan, in seeded random order, each in a fresh lab, written down as it ends.
 
 mod assignment;
+mod emulation;
 mod run;
 mod setting;
 
 use crate::agent::AgentLauncher;
 use crate::assembly::AssembledRun;
-use crate::environment::EnvironmentError;
+use crate::environment::{Emulation, EnvironmentError};
 use crate::order::{ScheduledRun, schedule};
-use crate::scenario::{Link, PatternPlan, Plan, VariantPlan};
+use crate::scenario::{Engine, Link, PatternPlan, Plan, VariantPlan};
 use assignment::Assignment;
 use pathbench_record::directory::{ResultWriter, WriteError};
 use pathbench_record::document::{
@@ -18,6 +19,8 @@ use pathbench_record::summary::{measure_links, summarise, summarise_mobility};
 use pathbench_record::time::Clock;
 use pathbench_record::transport::Transport;
 use pathbench_traffic::client::Progress;
+use run::ConductedRun;
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -50,6 +53,9 @@ pub struct StudyOptions {
     pub launcher: AgentLauncher,
     /// Whether links are measured before each run.
     pub calibrate: bool,
+    /// Whether the packets of every emulated link are written to files, also of those that the scenario does not say
+    /// so of.
+    pub capture: bool,
     /// The machine, for the result.
     pub host: HostRecord,
     /// Set when the user wants to stop: the run in progress is given up, the finished ones are kept.
@@ -105,10 +111,25 @@ pub fn conduct(
             qlog,
             id,
         };
-        let run = run::Run { assignment, repetition: scheduled.repetition, options, clock };
-        let AssembledRun { record, samples, events, deliveries, messages } = run.conduct(observer)?;
+        let emulation = Emulation {
+            clock: Arc::clone(clock),
+            seed: plan.seed,
+            repetition: scheduled.repetition,
+            captures: captures(writer, variant, options.capture, &assignment.id)?,
+        };
+        let run = run::Run {
+            assignment,
+            repetition: scheduled.repetition,
+            options,
+            emulation: &emulation,
+            lateness_tolerance: plan.lateness_tolerance,
+            clock,
+        };
+        let ConductedRun { assembled, link_samples } = run.conduct(observer)?;
+        let AssembledRun { record, samples, events, deliveries, messages } = assembled;
         writer.append_run(&samples, &events, &deliveries)?;
         writer.append_messages(&messages)?;
+        writer.append_links(&link_samples)?;
         observer.on_record(&record);
         document.runs.push(record);
         conclude(plan, &mut document);
@@ -148,6 +169,24 @@ fn qlog_directory(
         Ok(()) => Ok(Some(path)),
         Err(source) => Err(WriteError::Io { path, source }),
     }
+}
+
+/// The files that a run's packets go to, by link, with their directory made.
+fn captures(
+    writer: &ResultWriter,
+    variant: &VariantPlan,
+    all: bool,
+    id: &str,
+) -> Result<BTreeMap<String, PathBuf>, WriteError> {
+    let directory = writer.path().join("captures");
+    let captured = |link: &&Link| link.engine == Engine::Emulated && (link.capture || all);
+    let file = |link: &Link| (link.name.clone(), directory.join(format!("{id}-{}.pcapng", link.name)));
+    let captures: BTreeMap<_, _> = variant.topology.links.iter().filter(captured).map(file).collect();
+    if !captures.is_empty() {
+        fs::create_dir_all(&directory)
+            .map_err(|source| WriteError::Io { path: directory.clone(), source })?;
+    }
+    Ok(captures)
 }
 
 fn empty_document(plan: &Plan, host: &HostRecord) -> ResultDocument {

@@ -83,9 +83,9 @@ const ONE_BY_ONE: &[(&str, &str)] = &[
     // Keys
     (
         "[run]\ndurration = \"3s\"",
-        "mine.toml:13: run.durration: run has no key `durration`; did you mean `duration`? known are transports, \
-         pattern, duration, repeat, seed, sample_interval, client, server, family, tls, congestion, patience, ping, \
-         bulk, iperf, interactive, quic",
+        "mine.toml:13: run.durration: run has no key `durration`; did you mean `duration`? known are \
+         transports, pattern, duration, repeat, seed, sample_interval, lateness_tolerance, client, \
+         server, family, tls, congestion, patience, ping, bulk, iperf, interactive, quic",
     ),
     (
         "[paths]",
@@ -115,7 +115,10 @@ const ONE_BY_ONE: &[(&str, &str)] = &[
     (
         "run = 3",
         "mine.toml:12: path.lte.run: a path has no key `run`; known are name, rate, delay, jitter, loss, \
-      queue, upload, download, mtu, backup, weight, engine, tolerance, client_address, server_address",
+         queue, rate_steps, rate_trace, rate_trace_format, delay_trace, jitter_distribution, reorder, \
+         burst_loss, loss_bursts, loss_trace, duplicate, corrupt, queue_discipline, queue_target, \
+         queue_interval, ecn, radio, upload, download, preset, mtu, backup, weight, engine, tolerance, \
+         capture, client_address, server_address",
     ),
     ("[event]\nat = \"1s\"", "mine.toml:12: event: [event] is a single table; write [[event]]"),
     // Quantities
@@ -290,7 +293,10 @@ const ONE_BY_ONE: &[(&str, &str)] = &[
     ),
     (
         "[[event]]\nat = \"1s\"\npath = \"eth\"\naction = \"set\"",
-        "mine.toml:15: event.0.action: `set` without anything to set; give what to set: rate, delay, loss, mtu, queue",
+        "mine.toml:15: event.0.action: `set` without anything to set; give what to set: rate, delay, \
+         jitter, loss, queue, rate_steps, rate_trace, rate_trace_format, delay_trace, \
+         jitter_distribution, reorder, burst_loss, loss_bursts, loss_trace, duplicate, corrupt, \
+         queue_discipline, queue_target, queue_interval, ecn, radio, mtu",
     ),
     // Runs
     (
@@ -401,8 +407,11 @@ const ONE_BY_ONE: &[(&str, &str)] = &[
     ),
     (
         "[matrix]\n\"path.wlan.raet\" = [\"1mbit\"]",
-        "mine.toml:13: path.wlan.raet: a path has no key `raet`; did you mean `rate`? known are name, rate, delay, \
-         jitter, loss, queue, upload, download, mtu, backup, weight, engine, tolerance, client_address, server_address",
+        "mine.toml:13: path.wlan.raet: a path has no key `raet`; did you mean `rate`? known are name, \
+         rate, delay, jitter, loss, queue, rate_steps, rate_trace, rate_trace_format, delay_trace, \
+         jitter_distribution, reorder, burst_loss, loss_bursts, loss_trace, duplicate, corrupt, \
+         queue_discipline, queue_target, queue_interval, ecn, radio, upload, download, preset, mtu, \
+         backup, weight, engine, tolerance, capture, client_address, server_address",
     ),
     (
         "[matrix]\n\"run.seed\" = [1, 2]",

@@ -53,7 +53,7 @@ fn failover_takes_wlan_away_and_brings_it_back() {
         .collect();
     assert_eq!(events, [(3, "client", "wlan", Action::Down), (7, "client", "wlan", Action::Up)]);
     for (index, link) in variant.topology.links.iter().enumerate() {
-        assert_eq!(link.forward.rate_bps, Some(1_000_000_000));
+        assert_eq!(link.forward.rate_bps(), Some(1_000_000_000));
         // 100 ms at 1 Gbit/s.
         assert_eq!(link.forward.queue_bytes(link.mtu_bytes), Some(12_500_000));
         let addresses = link.ends.each_ref().map(|end| end.addresses[0].0.to_string());
@@ -143,7 +143,7 @@ fn the_command_line_changes_what_it_names() {
     let variant = &plan.variants[0];
     let wlan = variant.topology.link("wlan").expect("wlan");
     assert_eq!(
-        (wlan.forward.rate_bps, wlan.backward.rate_bps, wlan.mtu_bytes),
+        (wlan.forward.rate_bps(), wlan.backward.rate_bps(), wlan.mtu_bytes),
         (Some(20_000_000), Some(20_000_000), 1400)
     );
     assert_eq!(variant.topology.link("eth").expect("eth").mtu_bytes, 1500);

@@ -112,6 +112,9 @@ pub(crate) struct RunArgs {
     /// Do not measure the links before each run (the result says so)
     #[arg(long)]
     pub(crate) no_calibration: bool,
+    /// Write the packets of every emulated link, with what became of them, to captures/RUN-LINK.pcapng in the result
+    #[arg(long)]
+    pub(crate) capture: bool,
     #[command(flatten)]
     pub(crate) privilege: PrivilegeArgs,
     /// No progress on stderr

@@ -1,7 +1,10 @@
 //! Changes to a standing lab: what the events of a scenario do to its links.
 
+use super::detail::{self, told};
+use super::wire::Wire;
 use super::{Environment, EnvironmentError, netlink};
-use crate::scenario::{Action, Change, EventPlan};
+use crate::scenario::{Action, Change, EventPlan, ModelKeys};
+use pathbench_emulator::model::Condition;
 use serde_json::{Map, Value};
 
 impl Environment {
@@ -14,18 +17,23 @@ impl Environment {
         match &event.action {
             Action::Down => self.set_interface(event, wire, false),
             Action::Up => self.set_interface(event, wire, true),
-            Action::Blackhole => self.connect(wire, false),
-            Action::Restore => self.connect(wire, true),
+            Action::Blackhole => self.set_condition(wire, Condition::Blackhole),
+            Action::Outage => self.set_condition(wire, Condition::Outage),
+            Action::Restore => self.set_condition(wire, Condition::Carrying),
             Action::RemoveAddress => self.set_addresses(event, wire, false),
             Action::AddAddress => self.set_addresses(event, wire, true),
             Action::Set(change) => self.change(wire, change),
+            Action::Fade(fade) => {
+                self.wires[wire].fade(&self.middle, fade)?;
+                Ok(detail::of_fade(fade))
+            }
         }
     }
 
     fn wire_index(&self, link: &str) -> Result<usize, EnvironmentError> {
         self.wires.iter().position(|wire| wire.name() == link).ok_or_else(|| EnvironmentError::NoSuchNode {
             name: link.to_owned(),
-            known: self.wires.iter().map(super::link::Wire::name).collect::<Vec<_>>().join(", "),
+            known: self.wires.iter().map(Wire::name).collect::<Vec<_>>().join(", "),
         })
     }
 
@@ -40,8 +48,12 @@ impl Environment {
         Ok(told("interface", interface.into()))
     }
 
-    fn connect(&mut self, wire: usize, connected: bool) -> Result<Map<String, Value>, EnvironmentError> {
-        self.wires[wire].set_connected(&mut self.room, connected)?;
+    fn set_condition(
+        &mut self,
+        wire: usize,
+        condition: Condition,
+    ) -> Result<Map<String, Value>, EnvironmentError> {
+        self.wires[wire].set_condition(&mut self.middle, condition)?;
         Ok(Map::new())
     }
 
@@ -58,44 +70,18 @@ impl Environment {
     }
 
     fn change(&mut self, wire: usize, change: &Change) -> Result<Map<String, Value>, EnvironmentError> {
-        let mut detail = Map::new();
-        let link = self.wires[wire].link_mut();
-        for model in [&mut link.forward, &mut link.backward] {
-            if let Some(rate_bps) = change.rate_bps {
-                model.rate_bps = Some(rate_bps);
-                detail.insert("rate_bps".to_owned(), rate_bps.into());
-            }
-            if let Some(delay) = change.delay {
-                model.delay = delay;
-                detail.insert("delay_ms".to_owned(), (delay.as_secs_f64() * 1e3).into());
-            }
-            if let Some(loss) = change.loss {
-                model.loss = loss;
-                detail.insert("loss".to_owned(), loss.into());
-            }
-            if let Some(queue) = change.queue {
-                model.queue = queue;
-                detail.insert("queue".to_owned(), queue.to_string().into());
-            }
-        }
         if let Some(mtu_bytes) = change.mtu_bytes {
-            link.mtu_bytes = mtu_bytes;
-            detail.insert("mtu_bytes".to_owned(), mtu_bytes.into());
             self.set_mtu(wire, mtu_bytes)?;
         }
-        if change.rate_bps.is_some()
-            || change.delay.is_some()
-            || change.loss.is_some()
-            || change.queue.is_some()
-        {
-            self.wires[wire].shape(&mut self.room)?;
+        if change.keys != ModelKeys::default() {
+            self.wires[wire].change(&mut self.middle, change)?;
         }
-        Ok(detail)
+        Ok(detail::of_change(change))
     }
 
     fn set_mtu(&mut self, wire: usize, mtu_bytes: u32) -> Result<(), EnvironmentError> {
+        self.wires[wire].set_mtu(&mut self.middle, mtu_bytes)?;
         let link = self.wires[wire].link().clone();
-        self.wires[wire].set_mtu(&mut self.room, mtu_bytes)?;
         for end in &link.ends {
             let node = self.node_index(&end.node)?;
             let routes = self.nodes[node].routes_mut();
@@ -105,9 +91,4 @@ impl Environment {
         }
         Ok(())
     }
-}
-
-/// One thing to tell about an event.
-fn told(key: &str, value: Value) -> Map<String, Value> {
-    Map::from_iter([(key.to_owned(), value)])
 }

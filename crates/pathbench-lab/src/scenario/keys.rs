@@ -3,57 +3,63 @@
 pub(super) const SCENARIO: [&str; 9] =
     ["name", "description", "path", "link", "host", "router", "event", "run", "expect"];
 pub(super) const MATRIX: &str = "matrix";
-pub(super) const PATH: [&str; 15] = [
-    "name",
+/// What describes one direction of a link.
+pub(super) const DIRECTION: [&str; 21] = [
     "rate",
     "delay",
     "jitter",
     "loss",
     "queue",
-    "upload",
-    "download",
-    "mtu",
-    "backup",
-    "weight",
-    "engine",
-    "tolerance",
-    "client_address",
-    "server_address",
+    "rate_steps",
+    "rate_trace",
+    "rate_trace_format",
+    "delay_trace",
+    "jitter_distribution",
+    "reorder",
+    "burst_loss",
+    "loss_bursts",
+    "loss_trace",
+    "duplicate",
+    "corrupt",
+    "queue_discipline",
+    "queue_target",
+    "queue_interval",
+    "ecn",
+    "radio",
 ];
-pub(super) const LINK: [&str; 14] = [
-    "name",
-    "ends",
-    "rate",
-    "delay",
-    "jitter",
-    "loss",
-    "queue",
-    "forward",
-    "backward",
-    "mtu",
-    "backup",
-    "weight",
-    "engine",
-    "tolerance",
-];
-pub(super) const DIRECTION: [&str; 5] = ["rate", "delay", "jitter", "loss", "queue"];
+/// What describes a link beside its model.
+const WIRE: [&str; 7] = ["preset", "mtu", "backup", "weight", "engine", "tolerance", "capture"];
+pub(super) const PATH: [&str; 33] = join(
+    &["name"],
+    &DIRECTION,
+    &["upload", "download"],
+    &join::<9>(&WIRE, &["client_address", "server_address"], &[], &[]),
+);
+pub(super) const LINK: [&str; 32] = join(&["name", "ends"], &DIRECTION, &["forward", "backward"], &WIRE);
+pub(super) const BURST_LOSS: [&str; 4] = ["to_bad", "to_good", "loss_bad", "loss_good"];
+pub(super) const LOSS_BURSTS: [&str; 3] = ["period", "length", "loss"];
+pub(super) const RADIO: [&str; 2] = ["retries", "pause"];
 pub(super) const END: [&str; 3] = ["node", "interface", "address"];
 pub(super) const HOST: [&str; 4] = ["name", "sysctl", "mptcp", "routes"];
 pub(super) const ROUTER: [&str; 3] = ["name", "sysctl", "routes"];
 pub(super) const MPTCP: [&str; 3] = ["subflows", "add_addr_accepted", "endpoints"];
 pub(super) const ENDPOINT: [&str; 4] = ["path", "link", "address", "flags"];
 pub(super) const ROUTE: [&str; 2] = ["to", "via"];
-pub(super) const EVENT: [&str; 10] =
-    ["at", "path", "link", "host", "action", "rate", "delay", "loss", "mtu", "queue"];
+pub(super) const EVENT: [&str; 34] =
+    join(&["at", "path", "link", "host", "action", "direction"], &CHANGE, &FADE, &["to"]);
 /// Those of an event that only `action = "set"` takes.
-pub(super) const CHANGE: [&str; 5] = ["rate", "delay", "loss", "mtu", "queue"];
-pub(super) const RUN: [&str; 17] = [
+pub(super) const CHANGE: [&str; 22] = join(&DIRECTION, &["mtu"], &[], &[]);
+/// Those of an event that only `action = "fade"` takes, beside `to`.
+pub(super) const FADE: [&str; 5] = ["duration", "from_m", "to_m", "speed_mps", "exponent"];
+pub(super) const FADE_TO: [&str; 3] = ["rate", "loss", "delay"];
+pub(super) const RUN: [&str; 18] = [
     "transports",
     "pattern",
     "duration",
     "repeat",
     "seed",
     "sample_interval",
+    "lateness_tolerance",
     "client",
     "server",
     "family",
@@ -95,6 +101,9 @@ pub fn known_keys() -> Vec<(&'static str, Vec<&'static str>)> {
         ("scenario", scenario),
         ("path", PATH.to_vec()),
         ("upload, download, forward, backward", DIRECTION.to_vec()),
+        ("burst_loss", BURST_LOSS.to_vec()),
+        ("loss_bursts", LOSS_BURSTS.to_vec()),
+        ("radio", RADIO.to_vec()),
         ("link", LINK.to_vec()),
         ("end", END.to_vec()),
         ("host", HOST.to_vec()),
@@ -103,6 +112,7 @@ pub fn known_keys() -> Vec<(&'static str, Vec<&'static str>)> {
         ("endpoint", ENDPOINT.to_vec()),
         ("route", ROUTE.to_vec()),
         ("event", EVENT.to_vec()),
+        ("to", FADE_TO.to_vec()),
         ("run", RUN.to_vec()),
         ("ping", PING.to_vec()),
         ("bulk", BULK.to_vec()),
@@ -111,4 +121,26 @@ pub fn known_keys() -> Vec<(&'static str, Vec<&'static str>)> {
         ("quic", QUIC.to_vec()),
         ("expectation", EXPECT.to_vec()),
     ]
+}
+
+/// Four lists in one.
+const fn join<const N: usize>(
+    first: &[&'static str],
+    second: &[&'static str],
+    third: &[&'static str],
+    fourth: &[&'static str],
+) -> [&'static str; N] {
+    let lists = [first, second, third, fourth];
+    let mut joined = [""; N];
+    let (mut list, mut index, mut length) = (0, 0, 0);
+    while list < lists.len() {
+        if index < lists[list].len() {
+            joined[length] = lists[list][index];
+            (index, length) = (index + 1, length + 1);
+        } else {
+            (list, index) = (list + 1, 0);
+        }
+    }
+    assert!(length == N, "the lists have as many keys as the joined one");
+    joined
 }

@@ -3,22 +3,19 @@
 use super::address::{Given, parse_given};
 use super::keys;
 use super::mistake::MistakeKind;
+use super::model;
 use super::naming::{NameOf, Named};
-use super::plan::{Engine, LinkModel, Queue, queue_bytes};
+use super::plan::{Engine, LinkModel};
+use super::preset;
 use super::section::Section;
 use super::tree::{Origin, Value};
-use std::time::Duration;
 
 /// Smallest IPv4 MTU (RFC 791) to largest IP packet.
-const MTU_BYTES: std::ops::RangeInclusive<u64> = 68..=65_535;
+pub(super) const MTU_BYTES: std::ops::RangeInclusive<u64> = 68..=65_535;
 /// Smallest link MTU under IPv6 (RFC 8200, section 5).
 pub(super) const SMALLEST_IPV6_MTU_BYTES: u32 = 1_280;
 const DEFAULT_MTU_BYTES: u32 = 1_500;
-const DEFAULT_QUEUE: Queue = Queue::Time(Duration::from_millis(100));
 const DEFAULT_TOLERANCE: f64 = 0.05;
-/// Limits of the kernel's byte queues (`struct tc_fifo_qopt`) have 32 bits.
-const LARGEST_QUEUE_BYTES: u64 = u32::MAX as u64;
-pub(super) const LONGEST_DELAY: Duration = Duration::from_secs(60);
 
 /// A link before its addresses are settled.
 #[derive(Debug, Clone)]
@@ -28,10 +25,12 @@ pub(super) struct LinkDraft<'a> {
     pub(super) forward: LinkModel,
     pub(super) backward: LinkModel,
     pub(super) mtu_bytes: u32,
-    pub(super) engine: Engine,
+    /// What is asked for; `None`: whatever the link needs.
+    pub(super) engine: Option<Engine>,
     pub(super) tolerance: f64,
     pub(super) backup: bool,
     pub(super) weight: u32,
+    pub(super) capture: bool,
 }
 
 /// One end of a link before its addresses are settled.
@@ -72,64 +71,47 @@ pub(super) fn link(named: Named<'_>) -> LinkDraft<'_> {
 
 fn draft<'a>(named: Named<'a>, ends: [EndDraft; 2], directions: [&str; 2]) -> LinkDraft<'a> {
     let section = &named.section;
-    let mtu_bytes = section.bytes("mtu", MTU_BYTES).map_or(DEFAULT_MTU_BYTES, |bytes| bytes as u32);
-    let both = model(section, None, mtu_bytes);
-    let [forward, backward] = directions.map(|direction| {
-        let own = section.section(direction);
+    let preset = preset::read(section);
+    let mtu_bytes = section.bytes("mtu", MTU_BYTES).map(|bytes| bytes as u32);
+    let mtu_bytes = mtu_bytes.or(preset.mtu_bytes).unwrap_or(DEFAULT_MTU_BYTES);
+    let both = model::keys_of(section);
+    let [forward, backward] = [0, 1].map(|way| {
+        let own = section.section(directions[way]);
         own.only("a direction", &keys::DIRECTION);
-        model(&own, Some(&both), mtu_bytes)
+        let model = preset.directions[way].with(&both).with(&model::keys_of(&own));
+        model::check(&[&own, section], &model, mtu_bytes);
+        model
     });
-    let engines = [("auto", Engine::Auto), ("kernel", Engine::Kernel), ("emulated", Engine::Emulated)];
+    let engines = [("auto", None), ("kernel", Some(Engine::Kernel)), ("emulated", Some(Engine::Emulated))];
+    let engine = section.choice("engine", &engines).flatten();
+    let capture = section.flag("capture").unwrap_or(false);
+    if engine == Some(Engine::Kernel) {
+        check_kernel(section, &[&forward, &backward], capture);
+    }
     LinkDraft {
         ends,
         forward,
         backward,
         mtu_bytes,
-        engine: section.choice("engine", &engines).unwrap_or(Engine::Auto),
+        engine,
         tolerance: section.fraction("tolerance").unwrap_or(DEFAULT_TOLERANCE),
         backup: section.flag("backup").unwrap_or(false),
         weight: section.integer("weight", 1..=1_000).map_or(1, |weight| weight as u32),
+        capture,
         named,
     }
 }
 
-/// The model of one direction: its own keys, else those of `both` directions, else the defaults.
-fn model(section: &Section<'_>, both: Option<&LinkModel>, mtu_bytes: u32) -> LinkModel {
-    let times = Duration::ZERO..=LONGEST_DELAY;
-    let model = LinkModel {
-        rate_bps: section.rate_bps("rate").or(both.and_then(|both| both.rate_bps)),
-        delay: section.duration("delay", times.clone()).or(both.map(|both| both.delay)).unwrap_or_default(),
-        jitter: section.duration("jitter", times).or(both.map(|both| both.jitter)).unwrap_or_default(),
-        loss: section.fraction("loss").or(both.map(|both| both.loss)).unwrap_or_default(),
-        queue: section.queue("queue").or(both.map(|both| both.queue)).unwrap_or(DEFAULT_QUEUE),
-    };
-    let own = |keys: &[&str]| keys.iter().any(|key| section.has(key));
-    if model.jitter > model.delay && own(&["jitter", "delay"]) {
-        let remedy = "give a delay at least as large: no packet arrives before it is sent";
-        section.wrong(MistakeKind::Conflict, "jitter", "the jitter is larger than the delay", remedy);
+/// Reports what the kernel's engine cannot do, netem or not.
+fn check_kernel(section: &Section<'_>, directions: &[&LinkModel; 2], capture: bool) {
+    let remedy = "make it \"emulated\", or leave the engine out";
+    if directions.iter().any(|model| !model.is_netem()) {
+        let problem =
+            "the kernel's engine does rate, queue, delay, jitter and loss only, each in its simple form";
+        section.wrong(MistakeKind::Conflict, "engine", problem, remedy);
     }
-    if own(&["queue", "rate"]) {
-        check_queue(section, "queue", model.queue, model.rate_bps, mtu_bytes);
-    }
-    model
-}
-
-/// Reports a queue that cannot hold one packet, or more than any engine holds.
-pub(super) fn check_queue(
-    section: &Section<'_>,
-    key: &str,
-    queue: Queue,
-    rate_bps: Option<u64>,
-    mtu_bytes: u32,
-) {
-    let bytes = queue_bytes(queue, rate_bps.unwrap_or(0), mtu_bytes);
-    let frame = queue_bytes(Queue::Packets(1), 0, mtu_bytes);
-    if bytes > LARGEST_QUEUE_BYTES {
-        let problem = format!("the queue `{queue}` comes to {bytes} bytes");
-        section.wrong(MistakeKind::Value, key, problem, format!("give at most {LARGEST_QUEUE_BYTES} bytes"));
-    } else if bytes < frame {
-        let problem = format!("the queue `{queue}` does not hold one packet of {mtu_bytes} bytes");
-        section.wrong(MistakeKind::Value, key, problem, format!("give at least \"{frame}B\" or \"1p\""));
+    if capture {
+        section.wrong(MistakeKind::Conflict, "engine", "the kernel's engine captures no packets", remedy);
     }
 }
 

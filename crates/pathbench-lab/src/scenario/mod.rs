@@ -7,6 +7,7 @@
 mod address;
 mod catalogue;
 mod expect;
+mod fade;
 mod fields;
 mod gathering;
 mod keypath;
@@ -14,15 +15,18 @@ mod keys;
 mod link;
 mod matrix;
 mod mistake;
+mod model;
 mod naming;
 mod node;
 mod overrides;
 mod plan;
+mod preset;
 mod section;
 mod suggestion;
 mod syntax;
 mod timeline;
 mod topology;
+mod trace_file;
 mod traffic;
 mod tree;
 mod validation;
@@ -35,8 +39,8 @@ pub use keys::known_keys;
 pub use mistake::{Mistake, MistakeKind, Mistakes};
 pub use overrides::Overrides;
 pub use plan::{
-    Action, BulkPlan, Change, DataDirection, EndpointPlan, Engine, EventPlan, Family, InteractivePlan,
-    IperfPlan, Link, LinkEnd, LinkModel, MptcpPlan, Node, PatternPlan, PingPlan, Plan, Queue, QuicPlan, Role,
-    RoutePlan, RunPlan, SocketPlan, Topology, VariantPlan, queue_bytes,
+    Action, BulkPlan, Change, DataDirection, Discipline, EndpointPlan, Engine, EventPlan, FadePlan, Family,
+    InteractivePlan, IperfPlan, Link, LinkEnd, LinkModel, ModelKeys, MptcpPlan, Node, PatternPlan, PingPlan,
+    Plan, Queue, QuicPlan, Role, RoutePlan, RunPlan, SocketPlan, Topology, VariantPlan, Ways, queue_bytes,
 };
 pub use validation::plan;

@@ -1,22 +1,22 @@
 //! What a valid scenario asks for, in types: nothing in here still needs checking.
 
+mod event;
+mod model;
 mod parameters;
 mod traffic;
 
+pub use event::{Action, Change, EventPlan, FadePlan, Ways};
+pub use model::{Discipline, LinkModel, ModelKeys, Queue, queue_bytes};
 pub use traffic::{
     BulkPlan, DataDirection, InteractivePlan, IperfPlan, PatternPlan, PingPlan, QuicPlan, RunPlan, SocketPlan,
 };
 
 use super::expect::ExpectationPlan;
 use pathbench_record::document::Variant;
-use pathbench_record::units::milliseconds;
-use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::Duration;
-
-pub use pathbench_record::units::QueueLimit as Queue;
 
 /// A scenario, validated in full: what is to be built, run and expected.
 #[derive(Debug, Clone, PartialEq)]
@@ -43,6 +43,8 @@ pub struct Plan {
     pub left_out: Vec<String>,
     /// Time between two samples of a path.
     pub sample_interval: Duration,
+    /// 99th percentile of the lateness of emulated links beyond which a run is not valid.
+    pub lateness_tolerance: Duration,
 }
 
 /// One combination of the matrix.
@@ -59,7 +61,7 @@ pub struct VariantPlan {
 }
 
 /// Hosts, routers and links.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Topology {
     /// `client` and `server` first where they exist, then in file order.
     pub nodes: Vec<Node>,
@@ -87,8 +89,7 @@ impl Topology {
 }
 
 /// Whether a node ends connections or passes packets on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// Programs run here.
     Host,
@@ -97,7 +98,7 @@ pub enum Role {
 }
 
 /// A host or router.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Node {
     /// Its name.
     pub name: String,
@@ -112,7 +113,7 @@ pub struct Node {
 }
 
 /// A route given by hand.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RoutePlan {
     /// Network and prefix length; the default route when `None`.
     pub destination: Option<(IpAddr, u8)>,
@@ -121,7 +122,7 @@ pub struct RoutePlan {
 }
 
 /// MPTCP path-manager settings of a node.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct MptcpPlan {
     /// Additional subflows allowed per connection, at most 8.
     pub subflows: u32,
@@ -132,7 +133,7 @@ pub struct MptcpPlan {
 }
 
 /// One MPTCP endpoint (`ip mptcp endpoint add ADDRESS dev … FLAGS`).
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 #[allow(clippy::struct_excessive_bools, reason = "the kernel's flags are independent of each other")]
 pub struct EndpointPlan {
     /// One of the node's own addresses.
@@ -149,20 +150,28 @@ pub struct EndpointPlan {
     pub fullmesh: bool,
 }
 
-/// What carries out a link.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+/// What carries out a link: as the scenario says, else whatever the link and its events need.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Engine {
-    /// Whatever the link needs and the machine has.
-    Auto,
     /// veth with queueing disciplines of the kernel.
     Kernel,
     /// Pathbench's own data plane.
     Emulated,
 }
 
+impl Engine {
+    /// As in scenarios and results.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Kernel => "kernel",
+            Self::Emulated => "emulated",
+        }
+    }
+}
+
 /// A wire between two nodes; both ends are in the same subnets.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Link {
     /// Its name: unique among links and paths, at most 15 characters.
     pub name: String,
@@ -176,12 +185,16 @@ pub struct Link {
     pub mtu_bytes: u32,
     /// What carries it out.
     pub engine: Engine,
+    /// Whether the scenario asks for that engine; otherwise it follows from the link and its events.
+    pub engine_is_given: bool,
     /// Allowed relative deviation of what the link measures, 0 to 1.
     pub tolerance: f64,
     /// Whether multipath transports treat it as a spare.
     pub backup: bool,
     /// Part of the data that mpquic's `weighted` scheduler gives it, relative to the client's other links.
     pub weight: u32,
+    /// Whether its packets are to be written to a file.
+    pub capture: bool,
 }
 
 impl Link {
@@ -193,7 +206,7 @@ impl Link {
 }
 
 /// Where a link meets a node.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LinkEnd {
     /// The node.
     pub node: String,
@@ -211,118 +224,8 @@ impl LinkEnd {
     }
 }
 
-/// One direction of a link.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct LinkModel {
-    /// Rate of Ethernet frames without preamble and checksum; unlimited when `None`.
-    pub rate_bps: Option<u64>,
-    /// One-way delay.
-    #[serde(rename = "delay_ms", with = "milliseconds")]
-    pub delay: Duration,
-    /// Largest deviation from the delay.
-    #[serde(rename = "jitter_ms", with = "milliseconds")]
-    pub jitter: Duration,
-    /// Probability that a packet is lost, 0 to 1.
-    pub loss: f64,
-    /// What the queue in front of the bottleneck holds; meaningless without a rate.
-    pub queue: Queue,
-}
-
-/// Frames are never held back by a queue smaller than this: one burst of a sender with segmentation offload.
-const SMALLEST_TIMED_QUEUE_BYTES: u64 = 65_536;
-
-impl LinkModel {
-    /// The queue in bytes for packets of up to `mtu_bytes`: a time counts as what the link sends meanwhile, at
-    /// least 64 KiB; a packet counts as a full Ethernet frame. `None` without a rate, since nothing queues then.
-    #[must_use]
-    pub fn queue_bytes(&self, mtu_bytes: u32) -> Option<u64> {
-        Some(queue_bytes(self.queue, self.rate_bps?, mtu_bytes))
-    }
-}
-
-/// What `queue` holds in bytes on a link of `rate_bps`, by the rules of [`LinkModel::queue_bytes`].
-#[must_use]
-pub fn queue_bytes(queue: Queue, rate_bps: u64, mtu_bytes: u32) -> u64 {
-    const ETHERNET_HEADER_BYTES: u64 = 14;
-    match queue {
-        Queue::Time(time) => {
-            let bits = u128::from(rate_bps) * time.as_nanos() / 1_000_000_000;
-            u64::try_from(bits / 8).unwrap_or(u64::MAX).max(SMALLEST_TIMED_QUEUE_BYTES)
-        }
-        Queue::Packets(packets) => u64::from(packets) * (u64::from(mtu_bytes) + ETHERNET_HEADER_BYTES),
-        Queue::Bytes(bytes) => bytes,
-    }
-}
-
-/// Something that happens to a link during a run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct EventPlan {
-    /// From the first byte of data.
-    #[serde(rename = "at_ms", with = "milliseconds")]
-    pub at: Duration,
-    /// The link.
-    pub link: String,
-    /// The end to act on, where the action concerns one end.
-    pub node: String,
-    /// What happens.
-    pub action: Action,
-}
-
-/// What an event does.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Action {
-    /// The node's interface goes down.
-    Down,
-    /// The node's interface comes up again.
-    Up,
-    /// The link swallows every packet, both ways; nobody is told.
-    Blackhole,
-    /// The link carries packets again.
-    Restore,
-    /// The node loses its addresses on the link.
-    RemoveAddress,
-    /// The node gets its addresses on the link back.
-    AddAddress,
-    /// The link changes, both ways; what is `None` stays as it is.
-    Set(Change),
-}
-
-impl Action {
-    /// As in the scenario file and in `events.jsonl`.
-    #[must_use]
-    pub const fn name(&self) -> &'static str {
-        match self {
-            Self::Down => "down",
-            Self::Up => "up",
-            Self::Blackhole => "blackhole",
-            Self::Restore => "restore",
-            Self::RemoveAddress => "remove-address",
-            Self::AddAddress => "add-address",
-            Self::Set(_) => "set",
-        }
-    }
-}
-
-/// New values of a link's properties; at least one is given.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
-pub struct Change {
-    /// New rate, both ways.
-    pub rate_bps: Option<u64>,
-    /// New one-way delay, both ways.
-    #[serde(rename = "delay_ms", with = "optional_milliseconds")]
-    pub delay: Option<Duration>,
-    /// New loss, both ways.
-    pub loss: Option<f64>,
-    /// New largest IP packet.
-    pub mtu_bytes: Option<u32>,
-    /// New queue, both ways.
-    pub queue: Option<Queue>,
-}
-
 /// The IP version of a run's connections.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Family {
     /// IPv4.
     Ipv4,
@@ -349,10 +252,10 @@ impl Family {
 
 mod optional_milliseconds {
     use pathbench_record::units::milliseconds;
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+    use serde::{Serialize, Serializer};
     use std::time::Duration;
 
-    #[derive(Serialize, Deserialize)]
+    #[derive(Serialize)]
     #[serde(transparent)]
     struct Milliseconds(#[serde(with = "milliseconds")] Duration);
 
@@ -362,11 +265,5 @@ mod optional_milliseconds {
         serializer: S,
     ) -> Result<S::Ok, S::Error> {
         value.map(Milliseconds).serialize(serializer)
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<Option<Duration>, D::Error> {
-        Ok(Option::<Milliseconds>::deserialize(deserializer)?.map(|value| value.0))
     }
 }

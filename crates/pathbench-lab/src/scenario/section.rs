@@ -210,6 +210,24 @@ impl<'a> Section<'a> {
         self.wrong(MistakeKind::Value, key, problem, format!("give {least} to {most}"));
     }
 
+    /// The number at `key`, whole or not, if it lies within `range`.
+    pub(super) fn number(&self, key: &str, range: RangeInclusive<f64>) -> Option<f64> {
+        let item = self.get(key)?;
+        let number = match item.value {
+            Value::Integer(number) => number as f64,
+            Value::Float(number) => number,
+            _ => {
+                self.wrong_type(key, item, "a number without quotes", &range.end().to_string());
+                return None;
+            }
+        };
+        if !range.contains(&number) {
+            self.out_of_range(key, item, range.start(), range.end());
+            return None;
+        }
+        Some(number)
+    }
+
     /// One of `known` names.
     pub(super) fn choice<T: Copy>(&self, key: &str, known: &[(&str, T)]) -> Option<T> {
         let text = self.text(key, known.first().map_or("", |(name, _)| name))?;

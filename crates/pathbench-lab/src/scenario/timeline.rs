@@ -1,9 +1,11 @@
 //! `[[event]]`: what happens to links during a run.
 
+use super::fade;
 use super::keys;
-use super::link::{LONGEST_DELAY, SMALLEST_IPV6_MTU_BYTES, check_queue};
+use super::link::SMALLEST_IPV6_MTU_BYTES;
 use super::mistake::MistakeKind;
-use super::plan::{Action, Change, EventPlan, Link, RunPlan, Topology};
+use super::model;
+use super::plan::{Action, Change, Engine, EventPlan, Link, RunPlan, Topology, Ways};
 use super::section::Section;
 use super::traffic::LONGEST_RUN;
 use pathbench_record::units::Span;
@@ -69,46 +71,96 @@ fn node(section: &Section<'_>, link: &Link, run: &RunPlan) -> Option<String> {
     Some(link.ends[end].node.clone())
 }
 
+const ACTIONS: [&str; 9] =
+    ["down", "up", "blackhole", "outage", "restore", "remove-address", "add-address", "set", "fade"];
+
 fn action(section: &Section<'_>, link: Option<&Link>) -> Option<Action> {
-    let known = ["down", "up", "blackhole", "restore", "remove-address", "add-address", "set"];
     if !section.has("action") {
         section.missing("action", "\"down\"");
     }
     let change = change(section, link);
-    let name = section.choice("action", &known.map(|name| (name, name)))?;
-    let given: Vec<_> = keys::CHANGE.into_iter().filter(|key| section.has(key)).collect();
-    if name != "set" {
-        for key in given {
-            let problem = format!("the action `{name}` changes no {key}");
-            section.wrong(MistakeKind::Conflict, key, problem, "remove it, or make the action \"set\"");
-        }
-    } else if given.is_empty() {
-        let remedy = format!("give what to set: {}", keys::CHANGE.join(", "));
-        section.wrong(MistakeKind::Missing, "action", "`set` without anything to set", remedy);
-    }
-    Some(match name {
+    let name = section.choice("action", &ACTIONS.map(|name| (name, name)))?;
+    refuse_foreign(section, name);
+    let action = match name {
         "down" => Action::Down,
         "up" => Action::Up,
         "blackhole" => Action::Blackhole,
+        "outage" => Action::Outage,
         "restore" => Action::Restore,
         "remove-address" => Action::RemoveAddress,
         "add-address" => Action::AddAddress,
-        _ => Action::Set(change),
-    })
+        "fade" => Action::Fade(fade::read(section, link)?),
+        _ => Action::Set(Box::new(change)),
+    };
+    let of_kernel = link.is_some_and(|link| link.engine_is_given && link.engine == Engine::Kernel);
+    let netem = matches!(&action, Action::Set(change) if change.ways == Ways::Both
+        && link.is_some_and(|link| link.forward.with(&change.keys).is_netem()));
+    if of_kernel && !action.is_plain() && !netem {
+        let problem = format!("the kernel's engine, which the link asks for, cannot do this `{name}`");
+        let remedy = "give the link engine = \"emulated\", or leave its engine out";
+        section.wrong(MistakeKind::Conflict, "action", problem, remedy);
+    }
+    Some(action)
+}
+
+/// Reports keys that belong to another action.
+fn refuse_foreign(section: &Section<'_>, name: &str) {
+    let given = |keys: &[&'static str]| -> Vec<&'static str> {
+        keys.iter().copied().filter(|key| section.has(key)).collect()
+    };
+    let of_set = given(&keys::CHANGE);
+    if name != "set" {
+        for key in of_set {
+            let problem = format!("the action `{name}` changes no {key}");
+            section.wrong(MistakeKind::Conflict, key, problem, "remove it, or make the action \"set\"");
+        }
+    } else if of_set.is_empty() {
+        let remedy = format!("give what to set: {}", keys::CHANGE.join(", "));
+        section.wrong(MistakeKind::Missing, "action", "`set` without anything to set", remedy);
+    }
+    if name != "fade" {
+        for key in given(&keys::FADE).into_iter().chain(given(&["to"])) {
+            let problem = format!("the action `{name}` takes no {key}");
+            section.wrong(MistakeKind::Conflict, key, problem, "remove it, or make the action \"fade\"");
+        }
+    }
+    if section.has("direction") && !["set", "fade"].contains(&name) {
+        let problem = format!("the action `{name}` concerns both directions");
+        section.wrong(MistakeKind::Conflict, "direction", problem, "remove it");
+    }
+}
+
+/// The directions that an event concerns.
+pub(super) fn ways(section: &Section<'_>) -> Ways {
+    let known = [
+        ("upload", Ways::Forward),
+        ("download", Ways::Backward),
+        ("forward", Ways::Forward),
+        ("backward", Ways::Backward),
+    ];
+    section.choice("direction", &known).unwrap_or_default()
 }
 
 fn change(section: &Section<'_>, link: Option<&Link>) -> Change {
     let change = Change {
-        rate_bps: section.rate_bps("rate"),
-        delay: section.duration("delay", Duration::ZERO..=LONGEST_DELAY),
-        loss: section.fraction("loss"),
+        ways: ways(section),
+        keys: model::keys_of(section),
         mtu_bytes: section.bytes("mtu", 68..=65_535).map(|bytes| bytes as u32),
-        queue: section.queue("queue"),
     };
     let Some(link) = link else { return change };
-    if let Some(queue) = change.queue {
-        let rate_bps = change.rate_bps.or(link.forward.rate_bps);
-        check_queue(section, "queue", queue, rate_bps, change.mtu_bytes.unwrap_or(link.mtu_bytes));
+    let mtu_bytes = change.mtu_bytes.unwrap_or(link.mtu_bytes);
+    for (model, chosen) in [&link.forward, &link.backward].into_iter().zip(change.ways.chosen()) {
+        if chosen {
+            model::check(&[section], &model.with(&change.keys), mtu_bytes);
+        }
+    }
+    if change.mtu_bytes.is_some() && change.ways != Ways::Both {
+        section.wrong(
+            MistakeKind::Conflict,
+            "mtu",
+            "a link has one MTU for both directions",
+            "leave direction out",
+        );
     }
     let has_ipv6 = link.ends.iter().flat_map(|end| &end.addresses).any(|(address, _)| address.is_ipv6());
     if has_ipv6 && change.mtu_bytes.is_some_and(|mtu_bytes| mtu_bytes < SMALLEST_IPV6_MTU_BYTES) {

@@ -6,7 +6,7 @@ use super::link::{self, LinkDraft};
 use super::mistake::MistakeKind;
 use super::naming::{NameOf, Named, collection, no_name_twice};
 use super::node::{self, Surroundings};
-use super::plan::{Family, Link, LinkEnd, MptcpPlan, Node, Role, Topology};
+use super::plan::{Engine, EventPlan, Family, Link, LinkEnd, MptcpPlan, Node, Role, Topology};
 use super::section::Section;
 use super::suggestion::choices;
 use super::tree::Origin;
@@ -201,10 +201,30 @@ fn finished(draft: &LinkDraft<'_>, addresses: [Vec<(std::net::IpAddr, u8)>; 2]) 
         forward: draft.forward.clone(),
         backward: draft.backward.clone(),
         mtu_bytes: draft.mtu_bytes,
-        engine: draft.engine,
+        engine: draft.engine.unwrap_or_else(|| suitable(draft)),
+        engine_is_given: draft.engine.is_some(),
         tolerance: draft.tolerance,
         backup: draft.backup,
         weight: draft.weight,
+        capture: draft.capture,
+    }
+}
+
+/// The engine that does what a link asks for: the kernel's for rate, queue and MTU; for more the emulated one, also
+/// where the kernel has netem, whose decisions can be neither repeated nor counted.
+fn suitable(draft: &LinkDraft<'_>) -> Engine {
+    let plain = draft.forward.is_plain() && draft.backward.is_plain() && !draft.capture;
+    if plain { Engine::Kernel } else { Engine::Emulated }
+}
+
+/// Gives links that ask for no engine the emulated one where an event asks for what only that can do.
+pub(super) fn suit_events(topology: &mut Topology, events: &[EventPlan]) {
+    for event in events.iter().filter(|event| !event.action.is_plain()) {
+        if let Some(link) =
+            topology.links.iter_mut().find(|link| link.name == event.link && !link.engine_is_given)
+        {
+            link.engine = Engine::Emulated;
+        }
     }
 }
 

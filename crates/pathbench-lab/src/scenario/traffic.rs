@@ -14,6 +14,8 @@ use super::topology::reaches;
 use std::time::Duration;
 
 const DEFAULT_PATIENCE: Duration = Duration::from_secs(30);
+/// Past this a link's delays are not what the scenario says, on the scale of what is measured over it.
+const DEFAULT_LATENESS_TOLERANCE: Duration = Duration::from_millis(10);
 const DEFAULT_SAMPLE_INTERVAL: Duration = Duration::from_millis(100);
 const DEFAULT_SEED: u64 = 1;
 pub(super) const LONGEST_RUN: Duration = Duration::from_secs(24 * 3_600);
@@ -40,6 +42,7 @@ pub(super) struct Course {
     pub(super) seed: u64,
     pub(super) repeat: u32,
     pub(super) sample_interval: Duration,
+    pub(super) lateness_tolerance: Duration,
 }
 
 pub(super) fn course(run: &Section<'_>) -> Course {
@@ -48,6 +51,9 @@ pub(super) fn course(run: &Section<'_>) -> Course {
         seed: run.integer("seed", 0..=u64::MAX).unwrap_or(DEFAULT_SEED),
         repeat: run.integer("repeat", 1..=10_000).unwrap_or(1) as u32,
         sample_interval: run.duration("sample_interval", intervals).unwrap_or(DEFAULT_SAMPLE_INTERVAL),
+        lateness_tolerance: run
+            .duration("lateness_tolerance", Duration::ZERO..=Duration::from_secs(10))
+            .unwrap_or(DEFAULT_LATENESS_TOLERANCE),
     }
 }
 

@@ -78,15 +78,17 @@ fn read(source: &Source, overrides: &Overrides, mut tree: Table, ledger: &Ledger
         expectations,
         left_out,
         sample_interval: course.sample_interval,
+        lateness_tolerance: course.lateness_tolerance,
     }
 }
 
 fn variant(root: &Section<'_>, cell: &Cell) -> VariantPlan {
     let run = root.section("run");
     let ends = traffic::ends(&run);
-    let topology = topology::read(root, ends.family, &ends.client);
+    let mut topology = topology::read(root, ends.family, &ends.client);
     let run = traffic::read(&run, ends, &topology);
     let events = timeline::read(root, &topology, &run);
+    topology::suit_events(&mut topology, &events);
     VariantPlan { variant: cell.variant.clone(), topology, events, run }
 }
 

@@ -1,14 +1,15 @@
 //! One run: a fresh lab, links measured, the traffic with its events on time, both ends' records.
 
 use super::assignment::{Assignment, CONNECT_TIMEOUT};
-use super::{StudyError, StudyObserver, StudyOptions};
+use super::{StudyError, StudyObserver, StudyOptions, emulation};
 use crate::agent::{AgentError, Notice, Request};
 use crate::assembly::{AssembledRun, Evidence, ExecutedEvent, assemble};
 use crate::calibration;
-use crate::environment::{Environment, EnvironmentError};
+use crate::environment::{Emulation, Environment, EnvironmentError};
 use crate::kernel_watch::KernelWatch;
 use crate::scenario::{EventPlan, VariantPlan};
 use pathbench_host::counters::Counters;
+use pathbench_record::document::LinkSample;
 use pathbench_record::sample::Side;
 use pathbench_record::time::{Clock, Timestamp};
 use pathbench_traffic::client::ClientOutcome;
@@ -31,7 +32,17 @@ pub(super) struct Run<'a> {
     pub(super) assignment: Assignment<'a>,
     pub(super) repetition: u32,
     pub(super) options: &'a StudyOptions,
+    /// What its emulated links need.
+    pub(super) emulation: &'a Emulation,
+    pub(super) lateness_tolerance: Duration,
     pub(super) clock: &'a Arc<dyn Clock>,
+}
+
+/// What came of a run.
+pub(super) struct ConductedRun {
+    pub(super) assembled: AssembledRun,
+    /// For `links.jsonl`.
+    pub(super) link_samples: Vec<LinkSample>,
 }
 
 /// The server, ready.
@@ -57,9 +68,9 @@ impl Run<'_> {
     }
 
     /// Makes the run. Its failure is part of what it returns; an error means that no lab could be had.
-    pub(super) fn conduct(self, observer: &mut dyn StudyObserver) -> Result<AssembledRun, StudyError> {
-        let mut environment =
-            Environment::build(&self.plan().topology, &self.plan().run.server, &self.options.launcher)?;
+    pub(super) fn conduct(self, observer: &mut dyn StudyObserver) -> Result<ConductedRun, StudyError> {
+        let (topology, server) = (&self.plan().topology, &self.plan().run.server);
+        let mut environment = Environment::build(topology, server, &self.options.launcher, self.emulation)?;
         let mut links = Vec::new();
         let mut invalid_because = Vec::new();
         if self.options.calibrate {
@@ -71,16 +82,23 @@ impl Run<'_> {
         let server = self.start_server(&environment)?;
         let watch = KernelWatch::start(&environment, self.clock)?;
         let before = self.read_counters(&environment)?;
+        environment.restart_links()?;
         let link_counters = calibration::read_link_counters(&mut environment)?;
         let traffic = self.traffic(&mut environment, &server, observer)?;
         calibration::count_bytes(&mut links, &link_counters, &mut environment)?;
+        let reports = environment.reports()?;
+        emulation::record(&mut links, &reports);
+        invalid_because.extend(emulation::too_late(self.lateness_tolerance, &reports));
         let counters = difference(&before, &self.read_counters(&environment)?);
         let server_record = self.server_record(&environment, &traffic)?;
         if let Some(failure) = &traffic.failure {
             invalid_because.push(failure.clone());
         }
         let notifications = watch.stop();
-        Ok(self.assemble(traffic, server_record, links, invalid_because, notifications, counters))
+        let (assembled, origin) =
+            self.assemble(traffic, server_record, links, invalid_because, notifications, counters);
+        let link_samples = emulation::samples(&self.assignment.id, origin, &reports);
+        Ok(ConductedRun { assembled, link_samples })
     }
 
     fn assemble(
@@ -91,7 +109,7 @@ impl Run<'_> {
         invalid_because: Vec<String>,
         notifications: Vec<crate::assembly::SeenEvent>,
         counters: BTreeMap<Side, BTreeMap<String, i64>>,
-    ) -> AssembledRun {
+    ) -> (AssembledRun, Timestamp) {
         let Traffic { outcome, executed, failure, ended } = traffic;
         let (completed, error, gave_up, client) = match outcome {
             None => (false, failure, None, None),
@@ -105,9 +123,10 @@ impl Run<'_> {
                 )
             }
         };
-        assemble(&Evidence {
+        let setting = self.assignment.setting();
+        let evidence = Evidence {
             id: self.assignment.id.clone(),
-            setting: &self.assignment.setting(),
+            setting: &setting,
             label: self.assignment.label,
             repetition: self.repetition,
             client,
@@ -120,7 +139,8 @@ impl Run<'_> {
             executed,
             notifications,
             counters,
-        })
+        };
+        (assemble(&evidence), evidence.origin())
     }
 
     fn start_server(&self, environment: &Environment) -> Result<Serving, StudyError> {

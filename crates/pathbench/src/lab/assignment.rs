@@ -17,6 +17,8 @@ pub(crate) struct Assignment {
     pub(crate) quiet: bool,
     /// Measure links before each run.
     pub(crate) calibrate: bool,
+    /// Write the packets of all emulated links to files.
+    pub(crate) capture: bool,
 }
 
 /// One scenario to run. Validated once in front; planning it again here gives the same plan.

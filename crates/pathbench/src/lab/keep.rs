@@ -85,7 +85,8 @@ pub(crate) fn up(args: &UpArgs) -> Result<Exit, Failure> {
     // after the orchestrator's death.
     drop(command);
     let job = Job { source, overrides, out: None };
-    let assignment = Assignment { privilege, jobs: vec![job], json: false, quiet: true, calibrate: false };
+    let assignment =
+        Assignment { privilege, jobs: vec![job], json: false, quiet: true, calibrate: false, capture: false };
     let died = |error| Failure::failed(format!("the lab's orchestrator did not start: {error}"));
     channel::send(&control, &assignment).map_err(died)?;
     match channel::receive(&control).map_err(died)? {

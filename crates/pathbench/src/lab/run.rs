@@ -6,7 +6,7 @@ use crate::cli::RunArgs;
 use crate::exit::{Exit, Failure};
 use crate::signals;
 use pathbench_lab::channel;
-use pathbench_lab::scenario::Overrides;
+use pathbench_lab::scenario::{Engine, Overrides, Plan};
 use rustix::process::{Pid, Signal, kill_process};
 use std::io;
 use std::os::fd::OwnedFd;
@@ -29,6 +29,9 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit, Failure> {
         match load(name, &overrides) {
             Ok((source, plan)) => {
                 isolation::require(&plan)?;
+                if args.capture {
+                    require_emulated(&plan)?;
+                }
                 if args.out.is_some() && names.contains(&plan.name) {
                     return Err(Failure::bad_input(format!(
                         "with --out each scenario gets a directory of its name, and `{}` is given twice: \
@@ -47,9 +50,28 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit, Failure> {
         return Err(Failure::bad_input(refusals.join("\n")));
     }
     let privilege = isolation::enter(args.privilege)?;
-    let assignment =
-        Assignment { privilege, jobs, json: args.json, quiet: args.quiet, calibrate: !args.no_calibration };
+    let assignment = Assignment {
+        privilege,
+        jobs,
+        json: args.json,
+        quiet: args.quiet,
+        calibrate: !args.no_calibration,
+        capture: args.capture,
+    };
     orchestrate(&assignment)
+}
+
+/// Refuses to capture where there is nothing to capture from: only the data plane sees every packet's fate.
+fn require_emulated(plan: &Plan) -> Result<(), Failure> {
+    let mut links = plan.variants.iter().flat_map(|variant| &variant.topology.links);
+    if links.any(|link| link.engine == Engine::Emulated) {
+        return Ok(());
+    }
+    let name = plan.variants[0].topology.links.first().map_or("NAME", |link| link.name.as_str());
+    Err(Failure::bad_input(format!(
+        "--capture: scenario `{}` has no emulated link; make one with --set path.{name}.engine=emulated",
+        plan.name
+    )))
 }
 
 /// With several scenarios, `--out` holds a directory for each.

@@ -1,20 +1,23 @@
 //! The orchestrator of a lab that stays: builds it, then answers `exec` and `down` on the lab's socket.
 
 use super::launcher;
+use crate::clock::MonotonicClock;
 use crate::exit::{Exit, Failure};
 use crate::lab::assignment::Assignment;
 use crate::lab::keep::{Answer, Question};
 use crate::signals;
 use pathbench_host::namespace::NetNamespace;
 use pathbench_lab::channel;
-use pathbench_lab::environment::Environment;
+use pathbench_lab::environment::{Emulation, Environment};
 use pathbench_lab::scenario;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::IoSlice;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::sync::Arc;
 
 /// Host name under which the room of the links' middles can be entered.
 const WIRES: &str = "wires";
@@ -50,7 +53,13 @@ fn build(assignment: &Assignment) -> Result<Environment, Failure> {
     let job = assignment.jobs.first().ok_or_else(|| Failure::failed("there is no lab to build"))?;
     let plan = scenario::plan(&job.source, &job.overrides).map_err(Failure::bad_input)?;
     let variant = plan.variants.first().ok_or_else(|| Failure::failed("the scenario has no variant"))?;
-    Environment::build(&variant.topology, &variant.run.server, &launcher()).map_err(|error| {
+    let emulation = Emulation {
+        clock: Arc::new(MonotonicClock),
+        seed: plan.seed,
+        repetition: 1,
+        captures: BTreeMap::new(),
+    };
+    Environment::build(&variant.topology, &variant.run.server, &launcher(), &emulation).map_err(|error| {
         if error.is_incapable() { Failure::host_cannot(error) } else { Failure::failed(error) }
     })
 }

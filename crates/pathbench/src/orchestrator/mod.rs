@@ -71,6 +71,7 @@ fn run(job: &Job, assignment: &Assignment, stop: &Arc<AtomicBool>) -> Result<Exi
     let options = StudyOptions {
         launcher: launcher(),
         calibrate: assignment.calibrate,
+        capture: assignment.capture,
         host: host_record(&assignment.privilege, started),
         stop: Arc::clone(stop),
     };

@@ -1,0 +1,194 @@
+//! The middle of a link: in the wire room for the kernel's engine, in the data plane for the emulated one.
+
+mod emulated;
+mod kernel;
+mod offload;
+
+use super::EnvironmentError;
+use super::node::NodeHandle;
+use crate::scenario::{Change, Engine, FadePlan, Link};
+use emulated::EmulatedWire;
+use kernel::KernelWire;
+use pathbench_emulator::model::Condition;
+use pathbench_emulator::plane::{DataPlane, LinkReport};
+use pathbench_host::netlink::RouteSocket;
+use std::path::PathBuf;
+
+/// Counters of a link's two bottlenecks since the lab was built. Bytes are Ethernet frames.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LinkCounters {
+    /// Bytes that left towards the second end.
+    pub forward_bytes: u64,
+    /// Packets dropped in the queue towards the second end.
+    pub forward_drops: u64,
+    /// Bytes that left towards the first end.
+    pub backward_bytes: u64,
+    /// Packets dropped in the queue towards the first end.
+    pub backward_drops: u64,
+}
+
+/// Where the middles of all links are.
+#[derive(Debug)]
+pub(super) struct Middle {
+    /// The wire room.
+    pub(super) room: RouteSocket,
+    /// The data plane, where the lab has an emulated link.
+    pub(super) plane: Option<DataPlane>,
+}
+
+/// What a link needs beside its model to be built.
+#[derive(Debug)]
+pub(super) struct Building<'a> {
+    /// Its number in the topology.
+    pub(super) index: usize,
+    pub(super) link: &'a Link,
+    /// Seeds of an emulated link's directions.
+    pub(super) seeds: [u64; 2],
+    /// File for the packets of an emulated link.
+    pub(super) capture: Option<PathBuf>,
+}
+
+/// The middle of one link.
+#[derive(Debug)]
+pub(super) struct Wire {
+    /// As it is at present: events change it.
+    link: Link,
+    engine: EngineWire,
+}
+
+#[derive(Debug)]
+enum EngineWire {
+    Kernel(KernelWire),
+    Emulated(EmulatedWire),
+}
+
+impl Wire {
+    /// Creates the link between its two nodes.
+    pub(super) fn build(
+        middle: &mut Middle,
+        building: Building<'_>,
+        nodes: &[NodeHandle],
+    ) -> Result<Self, EnvironmentError> {
+        let link = building.link.clone();
+        let engine = match link.engine {
+            Engine::Kernel => {
+                EngineWire::Kernel(KernelWire::build(&mut middle.room, building.index, &link, nodes)?)
+            }
+            Engine::Emulated => EngineWire::Emulated(EmulatedWire::build(middle, building, nodes)?),
+        };
+        Ok(Self { link, engine })
+    }
+
+    /// Caps what the nodes hand over for segmentation, so that a slow link is not fed 64 KiB lumps.
+    pub(super) fn offload(&self, nodes: &mut [NodeHandle]) -> Result<(), EnvironmentError> {
+        let model = [&self.link.forward, &self.link.backward];
+        for (end, model) in self.link.ends.iter().zip(model) {
+            let cap = match self.engine {
+                EngineWire::Kernel(_) => offload::kernel_cap(model, self.link.mtu_bytes),
+                EngineWire::Emulated(_) => offload::cap(model, self.link.mtu_bytes),
+            };
+            let Some(segments) = cap else { continue };
+            if let Some(node) = nodes.iter_mut().find(|node| node.name() == end.node) {
+                node.cap_segments(&end.interface, segments)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the middle passes packets.
+    pub(super) fn is_running(&self, middle: &mut Middle) -> Result<bool, EnvironmentError> {
+        match &self.engine {
+            EngineWire::Kernel(wire) => wire.is_running(&mut middle.room, &self.link),
+            // The data plane takes packets from the moment the link is added.
+            EngineWire::Emulated(_) => Ok(true),
+        }
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.link.name
+    }
+
+    pub(super) fn link(&self) -> &Link {
+        &self.link
+    }
+
+    /// Puts new models in force. The MTU is set by itself.
+    pub(super) fn change(&mut self, middle: &mut Middle, change: &Change) -> Result<(), EnvironmentError> {
+        let [forward, backward] = change.ways.chosen();
+        for (model, chosen) in [(&mut self.link.forward, forward), (&mut self.link.backward, backward)] {
+            if chosen {
+                *model = model.with(&change.keys);
+            }
+        }
+        match &mut self.engine {
+            EngineWire::Kernel(wire) => wire.shape(&mut middle.room, &self.link),
+            EngineWire::Emulated(wire) => wire.change(middle, &self.link, change),
+        }
+    }
+
+    /// Sets the MTU of the middle.
+    pub(super) fn set_mtu(&mut self, middle: &mut Middle, mtu_bytes: u32) -> Result<(), EnvironmentError> {
+        self.link.mtu_bytes = mtu_bytes;
+        match &self.engine {
+            EngineWire::Kernel(wire) => wire.set_mtu(&mut middle.room, &self.link),
+            EngineWire::Emulated(wire) => wire.set_mtu(middle, &self.link),
+        }
+    }
+
+    /// Lets the link carry packets, hold them, or swallow them, without either end noticing.
+    pub(super) fn set_condition(
+        &self,
+        middle: &mut Middle,
+        condition: Condition,
+    ) -> Result<(), EnvironmentError> {
+        match &self.engine {
+            EngineWire::Kernel(wire) => {
+                // Plans ask the kernel's engine for no outage.
+                wire.set_connected(&mut middle.room, &self.link, condition == Condition::Carrying)
+            }
+            EngineWire::Emulated(wire) => wire.set_condition(middle, &self.link, condition),
+        }
+    }
+
+    /// Begins a fade; the link follows it by itself.
+    pub(super) fn fade(&mut self, middle: &Middle, fade: &FadePlan) -> Result<(), EnvironmentError> {
+        match &self.engine {
+            EngineWire::Kernel(_) => Err(EnvironmentError::Unsupported {
+                link: self.link.name.clone(),
+                what: "a fade".to_owned(),
+                why: "which the kernel's engine cannot do: leave the link's engine out".to_owned(),
+            }),
+            EngineWire::Emulated(wire) => wire.fade(middle, &mut self.link, fade),
+        }
+    }
+
+    /// Begins an emulated link anew, with the random numbers and traces of its beginning.
+    pub(super) fn restart(&self, middle: &Middle) -> Result<(), EnvironmentError> {
+        match &self.engine {
+            EngineWire::Kernel(_) => Ok(()),
+            EngineWire::Emulated(wire) => wire.restart(middle, &self.link),
+        }
+    }
+
+    /// What became of an emulated link's packets; `None` for a link of the kernel.
+    pub(super) fn report(&self, middle: &Middle) -> Result<Option<LinkReport>, EnvironmentError> {
+        match &self.engine {
+            EngineWire::Kernel(_) => Ok(None),
+            EngineWire::Emulated(wire) => wire.report(middle, &self.link).map(Some),
+        }
+    }
+
+    pub(super) fn counters(&self, middle: &mut Middle) -> Result<LinkCounters, EnvironmentError> {
+        match &self.engine {
+            EngineWire::Kernel(wire) => wire.counters(&mut middle.room, &self.link),
+            EngineWire::Emulated(wire) => wire.counters(middle, &self.link),
+        }
+    }
+
+    /// Takes the wire out of the room. Its interfaces in the nodes go with it; what is gone already is no matter.
+    pub(super) fn remove(&self, middle: &mut Middle) {
+        if let EngineWire::Kernel(wire) = &self.engine {
+            wire.remove(&mut middle.room);
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! `action = "fade"`: a link that gets better or worse bit by bit.
+
+use super::keys;
+use super::mistake::MistakeKind;
+use super::model::LONGEST_DELAY;
+use super::plan::{FadePlan, Link};
+use super::section::Section;
+use super::timeline::ways;
+use super::traffic::LONGEST_RUN;
+use pathbench_emulator::fading::{Ramp, Shape, Walk};
+use std::time::Duration;
+
+/// What a person walks to: nearer than a metre the path loss of a radio means nothing.
+const DISTANCES_M: std::ops::RangeInclusive<f64> = 1.0..=10_000.0;
+/// From free space's 2 down to what corridors guide, up to what several floors block (ITU-R P.1238).
+const EXPONENTS: std::ops::RangeInclusive<f64> = 1.5..=6.0;
+const SPEEDS_MPS: std::ops::RangeInclusive<f64> = 0.01..=1_000.0;
+const WALK_KEYS: [&str; 4] = ["from_m", "to_m", "speed_mps", "exponent"];
+
+/// The fade of an event; `None` when something is wrong with it.
+pub(super) fn read(section: &Section<'_>, link: Option<&Link>) -> Option<FadePlan> {
+    let duration = section.duration("duration", Duration::from_millis(100)..=LONGEST_RUN);
+    if section.has("to") {
+        for key in WALK_KEYS.into_iter().filter(|key| section.has(key)) {
+            let problem = format!("`to` and `{key}` are both given");
+            section.wrong(
+                MistakeKind::Conflict,
+                key,
+                problem,
+                "remove one: a fade is a walk, or leads to values",
+            );
+        }
+    }
+    let fade = if section.has("to") { ramp(section, duration) } else { walk(section, duration) }?;
+    if let Some(Err(error)) = link.map(|link| fade.schedules(link)) {
+        let remedy = "let the link be what can fade: a constant rate, delay and probability of loss";
+        section.wrong(MistakeKind::Conflict, "action", error.to_string(), remedy);
+    }
+    Some(fade)
+}
+
+fn ramp(section: &Section<'_>, duration: Option<Duration>) -> Option<FadePlan> {
+    let own = section.section("to");
+    own.only("the end of a fade", &keys::FADE_TO);
+    if own.table.is_some_and(|table| table.fields.is_empty()) {
+        let remedy = format!("give any of {}", keys::FADE_TO.join(", "));
+        section.wrong(MistakeKind::Missing, "to", "the fade leads nowhere", remedy);
+    }
+    if !section.has("duration") {
+        section.missing("duration", "\"10s\"");
+    }
+    let ramp = Ramp {
+        duration: duration?,
+        shape: Shape::Linear,
+        rate_bps: own.rate_bps("rate"),
+        loss: own.fraction("loss"),
+        delay: own.duration("delay", Duration::ZERO..=LONGEST_DELAY),
+    };
+    Some(FadePlan::Ramp { ramp, ways: ways(section) })
+}
+
+fn walk(section: &Section<'_>, duration: Option<Duration>) -> Option<FadePlan> {
+    for (key, example) in [("from_m", "3"), ("to_m", "60")] {
+        if !section.has(key) {
+            section.missing(key, example);
+        }
+    }
+    let (from_m, to_m) = (section.number("from_m", DISTANCES_M), section.number("to_m", DISTANCES_M));
+    let speed_mps = section.number("speed_mps", SPEEDS_MPS);
+    let exponent = section.number("exponent", EXPONENTS);
+    match (section.has("duration"), section.has("speed_mps")) {
+        (false, false) => section.missing("duration", "\"30s\" (or speed_mps = 1.4)"),
+        (true, true) => {
+            let problem = "`duration` and `speed_mps` are both given";
+            section.wrong(
+                MistakeKind::Conflict,
+                "speed_mps",
+                problem,
+                "remove one: the other follows from it",
+            );
+        }
+        _ => {}
+    }
+    if section.has("direction") {
+        let problem = "a walk concerns both directions";
+        section.wrong(MistakeKind::Conflict, "direction", problem, "remove it, or give `to`");
+    }
+    let (from_m, to_m) = (from_m?, to_m?);
+    let way_m = (to_m - from_m).abs();
+    if way_m == 0.0 {
+        section.wrong(MistakeKind::Conflict, "to_m", "the walk leads nowhere", "give another distance");
+        return None;
+    }
+    let speed_mps = speed_mps.or_else(|| Some(way_m / duration?.as_secs_f64()))?;
+    let usual = Walk::default();
+    Some(FadePlan::Walk(Walk {
+        speed_mps,
+        from_m,
+        to_m,
+        exponent: exponent.unwrap_or(usual.exponent),
+        ..usual
+    }))
+}

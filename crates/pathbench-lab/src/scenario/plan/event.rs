@@ -1,0 +1,147 @@
+//! What happens to links during a run.
+
+use super::Link;
+use super::model::{LinkModel, ModelKeys};
+use pathbench_emulator::fading::{FadingError, Ramp, Walk};
+use pathbench_emulator::schedule::ChangeSchedule;
+use std::time::Duration;
+
+/// Something that happens to a link during a run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EventPlan {
+    /// From the first byte of data.
+    pub at: Duration,
+    /// The link.
+    pub link: String,
+    /// The end to act on, where the action concerns one end.
+    pub node: String,
+    /// What happens.
+    pub action: Action,
+}
+
+/// What an event does.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Action {
+    /// The node's interface goes down.
+    Down,
+    /// The node's interface comes up again.
+    Up,
+    /// The link swallows every packet, both ways; nobody is told.
+    Blackhole,
+    /// The link sends nothing; packets wait in its queues.
+    Outage,
+    /// The link carries packets again.
+    Restore,
+    /// The node loses its addresses on the link.
+    RemoveAddress,
+    /// The node gets its addresses on the link back.
+    AddAddress,
+    /// The link changes; what is `None` stays as it is.
+    Set(Box<Change>),
+    /// The link changes bit by bit, by itself.
+    Fade(FadePlan),
+}
+
+impl Action {
+    /// As in the scenario file and in `events.jsonl`.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Down => "down",
+            Self::Up => "up",
+            Self::Blackhole => "blackhole",
+            Self::Outage => "outage",
+            Self::Restore => "restore",
+            Self::RemoveAddress => "remove-address",
+            Self::AddAddress => "add-address",
+            Self::Set(_) => "set",
+            Self::Fade(_) => "fade",
+        }
+    }
+
+    /// Whether the kernel's engine can do it.
+    #[must_use]
+    pub fn is_plain(&self) -> bool {
+        match self {
+            Self::Outage | Self::Fade(_) => false,
+            Self::Set(change) => {
+                change.ways == Ways::Both && LinkModel::default().with(&change.keys).is_plain()
+            }
+            _ => true,
+        }
+    }
+}
+
+/// Which directions of a link an event concerns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Ways {
+    /// Both.
+    #[default]
+    Both,
+    /// First end to second.
+    Forward,
+    /// Second end to first.
+    Backward,
+}
+
+impl Ways {
+    /// Whether the forward and the backward direction are meant.
+    #[must_use]
+    pub const fn chosen(self) -> [bool; 2] {
+        [!matches!(self, Self::Backward), !matches!(self, Self::Forward)]
+    }
+}
+
+/// New values of a link's properties; at least one is given.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Change {
+    /// The directions that change; the MTU is that of both.
+    pub ways: Ways,
+    /// What changes in them.
+    pub keys: ModelKeys,
+    /// New largest IP packet.
+    pub mtu_bytes: Option<u32>,
+}
+
+/// A link that gets better or worse bit by bit.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum FadePlan {
+    /// A walk away from the radio's base station, or towards it: both directions fade as radios do.
+    Walk(Walk),
+    /// Each given value changes evenly from what it is to another.
+    Ramp {
+        /// Where it leads, and how long it takes.
+        ramp: Ramp,
+        /// The directions that fade.
+        ways: Ways,
+    },
+}
+
+impl FadePlan {
+    /// How long it takes.
+    #[must_use]
+    pub fn duration(&self) -> Duration {
+        match self {
+            Self::Walk(walk) => walk.duration(),
+            Self::Ramp { ramp, .. } => ramp.duration,
+        }
+    }
+
+    /// What the two directions of `link`, as it is when the fade begins, follow from then on; empty for one that does
+    /// not fade.
+    ///
+    /// # Errors
+    /// When the link has a rate, delay or loss that goes by the clock and so cannot fade.
+    pub fn schedules(&self, link: &Link) -> Result<[ChangeSchedule; 2], FadingError> {
+        let of = |model: &LinkModel, chosen: bool| match self {
+            Self::Walk(walk) => walk.changes(&model.pipe(link.mtu_bytes)),
+            Self::Ramp { ramp, .. } if chosen => ramp.changes(&model.pipe(link.mtu_bytes)),
+            Self::Ramp { .. } => Ok(ChangeSchedule::default()),
+        };
+        let chosen = match self {
+            Self::Walk(_) => [true; 2],
+            Self::Ramp { ways, .. } => ways.chosen(),
+        };
+        Ok([of(&link.forward, chosen[0])?, of(&link.backward, chosen[1])?])
+    }
+}

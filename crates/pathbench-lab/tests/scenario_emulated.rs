@@ -1,0 +1,307 @@
+//! Links that the kernel alone cannot make: what their keys mean, which engine they get, and what is wrong with them.
+
+use pathbench_emulator::fading::{Ramp, Shape, Walk};
+use pathbench_emulator::model::{
+    BaseDelay, Distribution, GilbertElliott, LossModel, PipeModel, QueueDiscipline, QueueLimit, RadioModel,
+    RateModel,
+};
+use pathbench_lab::scenario::{Action, Engine, FadePlan, Link, Overrides, Source, VariantPlan, Ways, plan};
+use std::time::Duration;
+
+fn variant(text: &str) -> VariantPlan {
+    let source = Source::from_text("mine.toml", format!("name = \"mine\"\n{text}\n"));
+    let plan =
+        plan(&source, &Overrides::default()).unwrap_or_else(|mistakes| panic!("{mistakes}\nin\n{text}"));
+    plan.variants.into_iter().next().expect("one variant")
+}
+
+fn link(keys: &str) -> Link {
+    variant(&format!("[[path]]\nname = \"eth\"\n{keys}")).topology.links.remove(0)
+}
+
+fn pipe(keys: &str) -> PipeModel {
+    link(keys).forward.pipe(1500)
+}
+
+const MS: Duration = Duration::from_millis(1);
+
+#[test]
+fn every_key_reaches_the_pipe() {
+    let rate = "rate = \"10mbit\"\n";
+    assert_eq!(pipe(rate).rate, RateModel::Constant(10_000_000));
+    let RateModel::Steps(steps) = pipe("rate_steps = [[\"0s\", \"40mbit\"], [\"10s\", \"0bit\"]]").rate
+    else {
+        panic!("steps were asked for");
+    };
+    assert_eq!(steps.steps, [(Duration::ZERO, 40_000_000), (10_000 * MS, 0)]);
+    let delay =
+        pipe("delay = \"20ms\"\njitter = \"5ms\"\njitter_distribution = \"normal\"\nreorder = true").delay;
+    let jitter = delay.jitter.expect("jitter was asked for");
+    assert_eq!(delay.base, BaseDelay::Constant(20 * MS));
+    assert_eq!((jitter.distribution, jitter.size, jitter.reorder), (Distribution::Normal, 5 * MS, true));
+    assert_eq!(pipe("delay = \"20ms\"").delay.jitter, None);
+    assert_eq!(pipe("loss = \"2%\"").loss, LossModel::Independent(0.02));
+    let chain = GilbertElliott { to_bad: 0.01, to_good: 0.25, loss_good: 0.0, loss_bad: 1.0 };
+    assert_eq!(
+        pipe("burst_loss = { to_bad = \"1%\", to_good = \"25%\" }").loss,
+        LossModel::GilbertElliott(chain)
+    );
+    assert_eq!(
+        pipe("loss_bursts = { period = \"10s\", length = \"300ms\" }").loss,
+        LossModel::Bursts { period: 10_000 * MS, length: 300 * MS, loss: 1.0 }
+    );
+    let odd = pipe("duplicate = \"0.1%\"\ncorrupt = \"0.01%\"");
+    assert!((odd.duplicate - 0.001).abs() < 1e-12 && (odd.corrupt - 0.0001).abs() < 1e-12);
+    let radio = pipe(&format!("{rate}loss = \"10%\"\nradio = {{ retries = 3, pause = \"2ms\" }}")).radio;
+    assert_eq!(radio, Some(RadioModel { retries: 3, pause: 2 * MS }));
+    assert_eq!(pipe("mtu = 1400").mtu_bytes, Some(1500), "the MTU is the link's, not the model's");
+}
+
+#[test]
+fn queues_have_their_disciplines_and_limits() {
+    let queue = |keys: &str| pipe(&format!("rate = \"10mbit\"\n{keys}")).queue;
+    assert_eq!(queue("queue = \"20p\"").limit, QueueLimit::Packets(20));
+    assert_eq!(queue("queue = \"200ms\"").limit, QueueLimit::Bytes(250_000));
+    assert_eq!(queue("queue_discipline = \"drop-head\"").discipline, QueueDiscipline::DropHead);
+    let codel = queue("queue_discipline = \"codel\"\necn = true\nqueue_target = \"8ms\"");
+    assert_eq!(codel.discipline, QueueDiscipline::CoDel { target: 8 * MS, interval: 100 * MS });
+    assert!(codel.ecn);
+    let pie = QueueDiscipline::Pie { target: 15 * MS, update: 15 * MS };
+    assert_eq!(queue("queue_discipline = \"pie\"").discipline, pie);
+    let steps = link("rate_steps = [[\"0s\", \"30mbit\"], [\"3s\", \"10mbit\"]]\nqueue = \"100ms\"");
+    assert_eq!(steps.forward.queue_bytes(1500), Some(312_500), "of the mean rate, the last second included");
+}
+
+#[test]
+fn a_direction_takes_the_place_of_the_paths_own() {
+    let path = link(
+        "loss = \"1%\"\nrate = \"5mbit\"\nupload = { burst_loss = { to_bad = \"1%\", to_good = \"9%\" } }",
+    );
+    assert!(matches!(path.forward.loss, LossModel::GilbertElliott(_)));
+    assert_eq!(path.backward.loss, LossModel::Independent(0.01));
+    assert_eq!(path.forward.rate_bps(), Some(5_000_000));
+    let radio = link("rate = \"5mbit\"\nradio = { retries = 2 }\ndownload = { radio = { retries = 0 } }");
+    assert_eq!((radio.forward.radio.map(|radio| radio.retries), radio.backward.radio), (Some(2), None));
+}
+
+#[test]
+fn the_engine_follows_from_the_link_and_its_events() {
+    let engine_with = |keys: &str, event: &str| {
+        variant(&format!("[[path]]\nname = \"eth\"\nrate = \"10mbit\"\n{keys}\n{event}")).topology.links[0]
+            .engine
+    };
+    for (keys, event, engine) in [
+        ("", "", Engine::Kernel),
+        ("queue = \"50p\"\nmtu = 1400", "", Engine::Kernel),
+        ("", "[[event]]\nat = \"1s\"\npath = \"eth\"\naction = \"blackhole\"", Engine::Kernel),
+        ("", "[[event]]\nat = \"1s\"\npath = \"eth\"\naction = \"set\"\nrate = \"1mbit\"", Engine::Kernel),
+        ("delay = \"1ms\"", "", Engine::Emulated),
+        ("loss = \"1%\"", "", Engine::Emulated),
+        ("capture = true", "", Engine::Emulated),
+        ("queue_discipline = \"codel\"", "", Engine::Emulated),
+        ("engine = \"emulated\"", "", Engine::Emulated),
+        ("engine = \"kernel\"\ndelay = \"1ms\"", "", Engine::Kernel),
+        ("", "[[event]]\nat = \"1s\"\npath = \"eth\"\naction = \"outage\"", Engine::Emulated),
+        ("", "[[event]]\nat = \"1s\"\npath = \"eth\"\naction = \"set\"\ndelay = \"1ms\"", Engine::Emulated),
+        (
+            "",
+            "[[event]]\nat = \"1s\"\npath = \"eth\"\naction = \"set\"\ndirection = \"upload\"\nrate = \"1mbit\"",
+            Engine::Emulated,
+        ),
+        (
+            "",
+            "[[event]]\nat = \"1s\"\npath = \"eth\"\naction = \"fade\"\nfrom_m = 3\nto_m = 60\nduration = \"3s\"",
+            Engine::Emulated,
+        ),
+    ] {
+        assert_eq!(engine_with(keys, event), engine, "{keys} {event}");
+    }
+}
+
+fn action(keys: &str) -> Action {
+    let path = "[[path]]\nname = \"eth\"\nrate = \"10mbit\"\n[[event]]\nat = \"1s\"\npath = \"eth\"\n";
+    variant(&format!("{path}{keys}")).events.remove(0).action
+}
+
+#[test]
+fn a_fade_is_a_walk_or_leads_to_values() {
+    let walk = Walk { speed_mps: 1.4, from_m: 3.0, to_m: 45.0, ..Walk::default() };
+    assert_eq!(
+        action("action = \"fade\"\nfrom_m = 3\nto_m = 45\nspeed_mps = 1.4"),
+        Action::Fade(FadePlan::Walk(walk))
+    );
+    assert_eq!(
+        action("action = \"fade\"\nfrom_m = 3.0\nto_m = 45\nduration = \"30s\""),
+        Action::Fade(FadePlan::Walk(walk))
+    );
+    let ramp = Ramp {
+        duration: 2_000 * MS,
+        shape: Shape::Linear,
+        rate_bps: Some(1_000_000),
+        loss: Some(0.1),
+        delay: None,
+    };
+    let keys = "action = \"fade\"\nduration = \"2s\"\ndirection = \"download\"\nto = { rate = \"1mbit\", loss = \"10%\" }";
+    assert_eq!(action(keys), Action::Fade(FadePlan::Ramp { ramp, ways: Ways::Backward }));
+}
+
+/// What is appended to a valid scenario of six lines, and the one mistake in it.
+const ONE_BY_ONE: &[(&str, &str)] = &[
+    (
+        "rate_steps = [[\"0s\", \"1mbit\"]]",
+        "7: path.eth.rate_steps: `rate` and `rate_steps` are both given; remove one of the two",
+    ),
+    (
+        "upload = { loss = \"1%\", loss_bursts = { period = \"1s\", length = \"1ms\" } }",
+        "7: path.eth.upload.loss_bursts: `loss` and `loss_bursts` are both given; remove one of the two",
+    ),
+    (
+        "upload = { rate_steps = [[\"1s\", \"1mbit\"]] }",
+        "7: path.eth.upload.rate_steps.0: the first step is at 1s; begin at \"0s\"",
+    ),
+    (
+        "upload = { rate_steps = [[\"0s\", \"1mbit\"], [\"0s\", \"2mbit\"]] }",
+        "7: path.eth.upload.rate_steps.1: 0s does not come after 0s; give the steps in the order of their times",
+    ),
+    (
+        "upload = { rate_steps = [\"1mbit\"] }",
+        "7: path.eth.upload.rate_steps.0: `1mbit` is not a time and a rate; write each step as a list of two texts, \
+         as in [[\"0s\", \"40mbit\"], [\"10s\", \"30mbit\"]]",
+    ),
+    (
+        "upload = { rate_steps = [[\"0s\", \"0bit\"]] }",
+        "7: path.eth.upload.rate_steps: nothing is ever sent; give one step a rate above zero",
+    ),
+    (
+        "upload = { rate_trace = \"no/such.trace\" }",
+        "7: path.eth.upload.rate_trace: cannot read no/such.trace: No such file or directory (os error 2); give the \
+         path of a file, relative to the scenario's own directory",
+    ),
+    (
+        "rate_trace_format = \"mahimahi\"",
+        "7: path.eth.rate_trace_format: there is no trace; add rate_trace = \"FILE\", or remove it",
+    ),
+    ("burst_loss = { to_bad = \"1%\" }", "7: path.eth.burst_loss.to_good: is missing; add to_good = \"25%\""),
+    (
+        "burst_loss = { to_bad = \"1%\", to_good = \"0%\" }",
+        "7: path.eth.burst_loss.to_good: a burst would never end; give more than \"0%\"",
+    ),
+    (
+        "loss_bursts = { period = \"1s\", length = \"2s\" }",
+        "7: path.eth.loss_bursts.length: a burst of 2s does not fit into a period of 1s; give less than the period",
+    ),
+    (
+        "radio = { tries = 7 }",
+        "7: path.eth.radio.tries: radio has no key `tries`; did you mean `retries`? known are retries, pause",
+    ),
+    (
+        "ecn = true",
+        "7: path.eth.ecn: a queue that is only dropped from when it is full takes no such setting; add \
+         queue_discipline = \"codel\" or \"pie\"",
+    ),
+    (
+        "queue_discipline = \"red\"",
+        "7: path.eth.queue_discipline: `red` is not one of its values; known are drop-tail, drop-head, codel, pie",
+    ),
+    (
+        "[[path]]\nname = \"b\"\nqueue_discipline = \"pie\"",
+        "9: path.b.queue_discipline: nothing queues where the rate is unlimited; give a rate as well",
+    ),
+    (
+        "engine = \"kernel\"\nduplicate = \"1%\"",
+        "7: path.eth.engine: the kernel's engine does rate, queue, delay, jitter and loss only, each in its simple \
+         form; make it \"emulated\", or leave the engine out",
+    ),
+    (
+        "engine = \"kernel\"\ncapture = true",
+        "7: path.eth.engine: the kernel's engine captures no packets; make it \"emulated\", or leave the engine out",
+    ),
+    (
+        "engine = \"kernel\"\n[[event]]\nat = \"1s\"\npath = \"eth\"\naction = \"outage\"",
+        "11: event.0.action: the kernel's engine, which the link asks for, cannot do this `outage`; give the link \
+         engine = \"emulated\", or leave its engine out",
+    ),
+    (
+        "[[event]]\nat = \"1s\"\npath = \"eth\"\naction = \"outage\"\ndirection = \"upload\"",
+        "11: event.0.direction: the action `outage` concerns both directions; remove it",
+    ),
+    (
+        "[[event]]\nat = \"1s\"\npath = \"eth\"\naction = \"set\"\nmtu = 1400\ndirection = \"upload\"",
+        "11: event.0.mtu: a link has one MTU for both directions; leave direction out",
+    ),
+    (
+        "[[event]]\nat = \"1s\"\npath = \"eth\"\naction = \"down\"\nto_m = 4",
+        "11: event.0.to_m: the action `down` takes no to_m; remove it, or make the action \"fade\"",
+    ),
+    (
+        "[[event]]\nat = \"1s\"\npath = \"eth\"\naction = \"fade\"\nto_m = 40\nduration = \"3s\"",
+        "7: event.0.from_m: is missing; add from_m = 3",
+    ),
+    (
+        "[[event]]\nat = \"1s\"\npath = \"eth\"\naction = \"fade\"\nfrom_m = 3\nto_m = 40",
+        "7: event.0.duration: is missing; add duration = \"30s\" (or speed_mps = 1.4)",
+    ),
+    (
+        "[[event]]\nat = \"1s\"\npath = \"eth\"\naction = \"fade\"\nfrom_m = 0.5\nto_m = 40\nduration = \"3s\"",
+        "11: event.0.from_m: `0.5` is out of range; give 1 to 10000",
+    ),
+    (
+        "[[event]]\nat = \"1s\"\npath = \"eth\"\naction = \"fade\"\nduration = \"3s\"\nto = {}",
+        "12: event.0.to: the fade leads nowhere; give any of rate, loss, delay",
+    ),
+    (
+        "[[event]]\nat = \"1s\"\npath = \"eth\"\naction = \"fade\"\nduration = \"3s\"\nto = { loss = \"1%\" }\nto_m = 4",
+        "13: event.0.to_m: `to` and `to_m` are both given; remove one: a fade is a walk, or leads to values",
+    ),
+    (
+        "[[event]]\nat = \"1s\"\npath = \"eth\"\naction = \"fade\"\nfrom_m = 4\nto_m = 4.0\nduration = \"3s\"",
+        "12: event.0.to_m: the walk leads nowhere; give another distance",
+    ),
+    (
+        "[[path]]\nname = \"b\"\nrate_steps = [[\"0s\", \"1mbit\"]]\n[[event]]\nat = \"1s\"\npath = \"b\"\n\
+         action = \"fade\"\nfrom_m = 4\nto_m = 40\nduration = \"3s\"",
+        "13: event.0.action: ",
+    ),
+    (
+        "[run]\nlateness_tolerance = \"1m\"",
+        "8: run.lateness_tolerance: `1m` is out of range; give \"0s\" to \"10s\"",
+    ),
+    ("preset = \"tle\"", "7: path.eth.preset: `tle` is not one of its values; did you mean `lte`?"),
+];
+
+#[test]
+fn each_mistake_has_its_place_and_remedy() {
+    const BASE: &str = "name = \"mine\"\n\n# A path.\n[[path]]\nname = \"eth\"\nrate = \"10mbit\"\n";
+    for (text, expected) in ONE_BY_ONE {
+        let source = Source::from_text("mine.toml", format!("{BASE}{text}\n"));
+        let found = match plan(&source, &Overrides::default()) {
+            Ok(_) => panic!("no mistake was found in\n{text}"),
+            Err(mistakes) => mistakes.to_string(),
+        };
+        let lines: Vec<_> = found.lines().collect();
+        let begins = lines.first().is_some_and(|line| line.starts_with(&format!("mine.toml:{expected}")));
+        assert!(lines.len() == 1 && begins, "{text}\nexpected mine.toml:{expected}\nfound    {found}");
+    }
+}
+
+#[test]
+fn traces_are_read_from_the_scenarios_own_directory() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("mine.toml");
+    std::fs::write(directory.path().join("down.trace"), "1\n2\n2\n5\n").expect("written");
+    std::fs::write(directory.path().join("loss.csv"), "second,loss\n0,0\n1,0.5\n").expect("written");
+    std::fs::write(directory.path().join("bad.trace"), "1\n2\nx\n").expect("written");
+    let read = |keys: &str| {
+        let text = format!("name = \"mine\"\n[[path]]\nname = \"eth\"\n{keys}\n");
+        let source = Source::from_text(file.display().to_string(), text);
+        plan(&source, &Overrides::default()).map(|plan| plan.variants[0].topology.links[0].clone())
+    };
+    let link = read("download = { rate_trace = \"down.trace\", loss_trace = \"loss.csv\" }").expect("valid");
+    let RateModel::Opportunities(schedule) = &link.backward.rate else { panic!("a trace was asked for") };
+    assert_eq!(schedule.at_ms, [1, 2, 2, 5]);
+    assert!(matches!(link.backward.loss, LossModel::Schedule(_)));
+    assert_eq!(link.forward.rate, RateModel::Unlimited);
+    assert_eq!(link.engine, Engine::Emulated);
+    let wrong = read("rate_trace = \"bad.trace\"").expect_err("not a trace").to_string();
+    assert!(wrong.contains("mine.toml:4: path.eth.rate_trace: ") && wrong.contains("line 3"), "{wrong}");
+}
