@@ -4,6 +4,7 @@
 //! come out. It reads traces of real links, computes how a radio fades, and moves the packets of TUN devices through
 //! pipes in one thread. It never knows about scenarios, hosts or runs, and reads no clock but the one it is lent.
 
+pub mod capture;
 mod chance;
 pub mod fading;
 pub mod model;
@@ -12,5 +13,6 @@ pub mod pipe;
 pub mod plane;
 mod queue;
 pub mod schedule;
+pub mod segmentation;
 pub mod statistics;
 pub mod trace;

@@ -6,11 +6,18 @@
 //!
 //! Hosts hand over what is still to be cut into segments. It is cut here, a wire packet at a time, so that loss and queues
 //! treat each by itself; segments that leave together at one time are written together, as a network card would hand
-//! them up. A direction that treats no packet by itself is spared that.
+//! them up. A direction that treats no packet by itself (unlimited or beyond 2 Gbit/s, nothing left to
+//! chance) is spared that.
 
 mod command;
+mod direction;
 mod engine;
+mod granularity;
 mod lateness;
+mod link;
+mod outlet;
+mod packet;
+mod recorder;
 mod report;
 
 use crate::model::{Condition, ModelChange, PipeModel};
@@ -134,11 +141,13 @@ impl DataPlane {
         let wake = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
             .map_err(|errno| PlaneError::Wake { action: "make", errno })?;
         let wake = Arc::new(wake);
+        let poll = engine::waiting_place(&wake)
+            .map_err(|errno| PlaneError::Wake { action: "wait for packets beside", errno })?;
         let (commands, inbox) = mpsc::channel();
         let engine_wake = Arc::clone(&wake);
         let thread = std::thread::Builder::new()
             .name("links".to_owned())
-            .spawn(move || engine::run(clock.as_ref(), &inbox, &engine_wake))
+            .spawn(move || engine::run(clock.as_ref(), &inbox, &poll, &engine_wake))
             .map_err(|source| PlaneError::Thread { source })?;
         Ok(Self { commands: Some(commands), wake, thread: Some(thread), links: 0, wall_offset_ns: 0 })
     }

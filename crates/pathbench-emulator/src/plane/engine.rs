@@ -1,32 +1,208 @@
-//! The thread.
+//! The thread: waits for packets, times and commands, and has the links do what is to be done.
 
 use super::command::Command;
-use super::{LinkReport, PlaneError, PlaneLink};
-use pathbench_record::time::Clock;
-use std::os::fd::OwnedFd;
-use std::sync::mpsc::Receiver;
+use super::link::{Link, Tools};
+use super::outlet::Outlet;
+use super::packet::Pool;
+use super::{PlaneError, Way};
+use pathbench_record::time::{Clock, Timestamp};
+use rustix::event::{Timespec, epoll};
+use rustix::io::Errno;
+use std::num::NonZeroU64;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::mpsc::{Receiver, TryRecvError};
+use std::time::Duration;
 
-/// Serves commands until the handle is gone.
-pub(super) fn run(_clock: &dyn Clock, inbox: &Receiver<Command>, _wake: &OwnedFd) {
-    let mut links: Vec<PlaneLink> = Vec::new();
-    while let Ok(command) = inbox.recv() {
-        let known = |link: usize, links: &[PlaneLink]| {
-            if link < links.len() { Ok(()) } else { Err(PlaneError::NoSuchLink { link }) }
-        };
-        match command {
-            Command::Add { link, reply, .. } => {
-                links.push(*link);
-                let _ = reply.send(Ok(links.len() - 1));
+/// From one sample to the next.
+const SAMPLE_INTERVAL: Duration = Duration::from_millis(100);
+/// Events fetched at once.
+const EVENTS: usize = 64;
+/// The number under which the handle's wake-up is registered; no device has it.
+const WAKE: u64 = u64::MAX;
+/// The kernel takes the liberty of being late by a thousandth of what it was asked to wait
+/// (`select_estimate_accuracy`, fs/select.c), so of a long wait the last part is done by itself.
+const LONG_WAIT: Duration = Duration::from_micros(200);
+const LAST_PART: u32 = 200;
+
+/// Serves commands and moves packets until the handle is gone. `poll` is a [`waiting_place`].
+pub(super) fn run(clock: &dyn Clock, inbox: &Receiver<Command>, poll: &OwnedFd, wake: &OwnedFd) {
+    // Without it the kernel may wake this thread 50 µs late; that it cannot be set shows in the lateness.
+    let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+    let tools = Tools { clock, pool: Pool::new(), outlet: Outlet::default() };
+    let mut engine = Engine { poll, links: Vec::new(), tools, next_sample: None };
+    let mut events = Vec::with_capacity(EVENTS);
+    loop {
+        let busy = engine.serve();
+        let timeout = if busy { Some(Duration::ZERO) } else { engine.wait() };
+        events.clear();
+        let timeout = timeout.map(timespec);
+        match epoll::wait(poll, rustix::buffer::spare_capacity(&mut events), timeout.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => {}
+            // There is nothing to wait with any more; the handle finds out.
+            Err(_) => return,
+        }
+        let called = engine.take_note(&events);
+        if called && engine.obey(inbox, wake) == Handle::Gone {
+            return;
+        }
+        engine.receive();
+    }
+}
+
+/// A place to wait at, in which `wake` is registered.
+pub(super) fn waiting_place(wake: &OwnedFd) -> Result<OwnedFd, Errno> {
+    let poll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+    epoll::add(&poll, wake, epoll::EventData::new_u64(WAKE), epoll::EventFlags::IN)?;
+    Ok(poll)
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Handle {
+    There,
+    Gone,
+}
+
+struct Engine<'thread> {
+    poll: &'thread OwnedFd,
+    links: Vec<Link>,
+    tools: Tools<'thread>,
+    /// When samples are taken next; `None` while nothing happens.
+    next_sample: Option<Timestamp>,
+}
+
+impl Engine<'_> {
+    /// Lets leave what is due; says whether there is more to be done at once.
+    fn serve(&mut self) -> bool {
+        let mut busy = false;
+        for link in &mut self.links {
+            for way in Way::BOTH {
+                let now = self.tools.clock.now();
+                busy |= link.serve(way, now, &mut self.tools);
+                busy |= link.ends[way.index()].readable;
             }
-            Command::Change { link, reply, .. }
-            | Command::Follow { link, reply, .. }
-            | Command::SetCondition { link, reply, .. }
-            | Command::Restart { link, reply, .. } => {
-                let _ = reply.send(known(link, &links));
+        }
+        busy
+    }
+
+    /// How long there is nothing to do unless a packet or a command comes. `None`: for ever.
+    fn wait(&mut self) -> Option<Duration> {
+        let now = self.tools.clock.now();
+        if self.next_sample.is_some_and(|at| at <= now) {
+            let changed = self.links.iter_mut().fold(false, |changed, link| changed | link.sample(now));
+            self.next_sample = changed.then(|| now + SAMPLE_INTERVAL);
+        }
+        let deadline = self.deadline().into_iter().chain(self.next_sample).min()?;
+        let wait = deadline.since(now);
+        Some(if wait > LONG_WAIT { wait.saturating_sub(wait / LAST_PART) } else { wait })
+    }
+
+    fn deadline(&self) -> Option<Timestamp> {
+        self.links.iter().filter_map(Link::next_deadline).min()
+    }
+
+    /// Marks which devices can be read; says whether the handle has called.
+    fn take_note(&mut self, events: &[epoll::Event]) -> bool {
+        let mut called = false;
+        for event in events {
+            let number = event.data.u64();
+            if number == WAKE {
+                called = true;
+                continue;
             }
-            Command::Report { link, reply } => {
-                let _ = reply.send(known(link, &links).map(|()| LinkReport::default()));
+            let Some(link) = self.links.get_mut((number / 2) as usize) else { continue };
+            let end = &mut link.ends[(number % 2) as usize];
+            // An interface that is gone would be reported again and again.
+            let flags = event.flags;
+            if flags.contains(epoll::EventFlags::ERR) {
+                end.gone = true;
+            }
+            if end.gone {
+                end.readable = false;
+                let _ = epoll::delete(self.poll, &end.tun);
+            } else {
+                end.readable = true;
+            }
+        }
+        called
+    }
+
+    /// Gives every device that can be read its turn.
+    fn receive(&mut self) {
+        let deadline = self.deadline();
+        for link in &mut self.links {
+            for way in Way::BOTH {
+                if link.ends[way.index()].readable {
+                    link.receive(way, deadline, &mut self.tools);
+                }
+            }
+        }
+        if self.next_sample.is_none() {
+            self.next_sample = Some(self.tools.clock.now() + SAMPLE_INTERVAL);
+        }
+    }
+
+    /// Does what the handle wants.
+    fn obey(&mut self, inbox: &Receiver<Command>, wake: &OwnedFd) -> Handle {
+        let _ = rustix::io::read(wake, &mut [0; 8]);
+        loop {
+            match inbox.try_recv() {
+                Ok(command) => self.carry_out(command),
+                Err(TryRecvError::Empty) => return Handle::There,
+                Err(TryRecvError::Disconnected) => return Handle::Gone,
             }
         }
     }
+
+    fn carry_out(&mut self, command: Command) {
+        // Everything that was due before has left by then, so that counters and samples are of now.
+        self.serve();
+        let now = self.tools.clock.now();
+        // Whoever does not wait for the answer any more needs none.
+        let _ = match command {
+            Command::Add { link, wall_offset_ns, reply } => {
+                let added = Link::new(*link, wall_offset_ns, now).and_then(|link| self.add(link));
+                reply.send(added).ok()
+            }
+            Command::Change { link, way, change, reply } => {
+                let done = self.link(link).map(|link| link.direction(way).change(now, &change));
+                reply.send(done).ok()
+            }
+            Command::Follow { link, way, schedule, reply } => {
+                let done = self.link(link).map(|link| link.direction(way).follow(now, schedule));
+                reply.send(done).ok()
+            }
+            Command::SetCondition { link, condition, reply } => {
+                let done = self.link(link).map(|link| link.set_condition(condition, now));
+                reply.send(done).ok()
+            }
+            Command::Restart { link, seeds, reply } => {
+                let Self { links, tools, .. } = self;
+                let found = links.get_mut(link).ok_or(PlaneError::NoSuchLink { link });
+                reply.send(found.map(|link| link.restart(seeds, now, &mut tools.pool))).ok()
+            }
+            Command::Report { link, reply } => {
+                let report = self.link(link).map(|link| link.report(now));
+                reply.send(report).ok()
+            }
+        };
+    }
+
+    fn link(&mut self, link: usize) -> Result<&mut Link, PlaneError> {
+        self.links.get_mut(link).ok_or(PlaneError::NoSuchLink { link })
+    }
+
+    fn add(&mut self, link: Link) -> Result<usize, PlaneError> {
+        let number = self.links.len();
+        for (end, place) in link.ends.iter().zip(0_u64..) {
+            let data = epoll::EventData::new_u64(number as u64 * 2 + place);
+            epoll::add(self.poll, end.tun.as_fd(), data, epoll::EventFlags::IN)
+                .map_err(|errno| PlaneError::Wake { action: "wait for packets beside", errno })?;
+        }
+        self.links.push(link);
+        Ok(number)
+    }
+}
+
+fn timespec(duration: Duration) -> Timespec {
+    Timespec { tv_sec: duration.as_secs() as _, tv_nsec: duration.subsec_nanos().into() }
 }

@@ -76,7 +76,7 @@ fn bucket(nanos: u64) -> usize {
     if nanos < BUCKETS as u64 {
         return nanos as usize;
     }
-    let octave = 63 - nanos.leading_zeros() - BUCKETS_BITS;
+    let octave = nanos.ilog2() - BUCKETS_BITS;
     let within = (nanos >> octave) as usize & (BUCKETS - 1);
     (octave as usize + 1) * BUCKETS + within
 }

@@ -1,0 +1,142 @@
+//! Captures in the pcapng format (draft-ietf-opsawg-pcapng): raw IP packets, nanoseconds, a comment on each packet.
+//!
+//! Only bytes are made here; where they go is the caller's business.
+
+/// `LINKTYPE_RAW`: IPv4 or IPv6, as the first four bits say.
+const LINK_TYPE_RAW: u16 = 101;
+const SECTION_HEADER: u32 = 0x0a0d_0d0a;
+const INTERFACE_DESCRIPTION: u32 = 1;
+const ENHANCED_PACKET: u32 = 6;
+const BYTE_ORDER_MAGIC: u32 = 0x1a2b_3c4d;
+
+// Options of blocks.
+const COMMENT: u16 = 1;
+const SECTION_APPLICATION: u16 = 4;
+const INTERFACE_NAME: u16 = 2;
+const INTERFACE_TIME_RESOLUTION: u16 = 9;
+/// Timestamps count units of 10⁻⁹ s.
+const NANOSECONDS: u8 = 9;
+
+/// Longest value of an option that needs no cutting off: its length and padding fit 16 bits.
+const LARGEST_OPTION_BYTES: usize = 65_532;
+
+/// Appends the beginning of a capture: a section with an interface for each name, numbered from 0.
+pub fn begin(interfaces: &[&str], out: &mut Vec<u8>) {
+    block(SECTION_HEADER, out, |out| {
+        out.extend_from_slice(&BYTE_ORDER_MAGIC.to_le_bytes());
+        out.extend_from_slice(&1_u16.to_le_bytes());
+        out.extend_from_slice(&0_u16.to_le_bytes());
+        // The section's length is not known beforehand.
+        out.extend_from_slice(&u64::MAX.to_le_bytes());
+        option(SECTION_APPLICATION, b"Pathbench", out);
+        end_of_options(out);
+    });
+    for name in interfaces {
+        block(INTERFACE_DESCRIPTION, out, |out| {
+            out.extend_from_slice(&LINK_TYPE_RAW.to_le_bytes());
+            out.extend_from_slice(&0_u16.to_le_bytes());
+            // Packets are not cut off.
+            out.extend_from_slice(&0_u32.to_le_bytes());
+            option(INTERFACE_NAME, name.as_bytes(), out);
+            option(INTERFACE_TIME_RESOLUTION, &[NANOSECONDS], out);
+            end_of_options(out);
+        });
+    }
+}
+
+/// Appends an IP packet that came in at `at_ns` (nanoseconds since 1970) on interface `interface`.
+pub fn packet(interface: u32, at_ns: u64, ip: &[u8], comment: &str, out: &mut Vec<u8>) {
+    let length = (ip.len() as u32).to_le_bytes();
+    block(ENHANCED_PACKET, out, |out| {
+        out.extend_from_slice(&interface.to_le_bytes());
+        out.extend_from_slice(&((at_ns >> 32) as u32).to_le_bytes());
+        out.extend_from_slice(&(at_ns as u32).to_le_bytes());
+        out.extend_from_slice(&length);
+        out.extend_from_slice(&length);
+        out.extend_from_slice(ip);
+        pad(ip.len(), out);
+        if !comment.is_empty() {
+            option(COMMENT, comment.as_bytes(), out);
+            end_of_options(out);
+        }
+    });
+}
+
+/// A block: its type, its length before and after what `body` appends.
+fn block(kind: u32, out: &mut Vec<u8>, body: impl FnOnce(&mut Vec<u8>)) {
+    let start = out.len();
+    out.extend_from_slice(&kind.to_le_bytes());
+    out.extend_from_slice(&[0; 4]);
+    body(out);
+    let length = ((out.len() - start + 4) as u32).to_le_bytes();
+    if let Some(place) = out.get_mut(start + 4..start + 8) {
+        place.copy_from_slice(&length);
+    }
+    out.extend_from_slice(&length);
+}
+
+fn option(code: u16, value: &[u8], out: &mut Vec<u8>) {
+    let value = value.get(..LARGEST_OPTION_BYTES).unwrap_or(value);
+    out.extend_from_slice(&code.to_le_bytes());
+    out.extend_from_slice(&(value.len() as u16).to_le_bytes());
+    out.extend_from_slice(value);
+    pad(value.len(), out);
+}
+
+fn end_of_options(out: &mut Vec<u8>) {
+    out.extend_from_slice(&[0; 4]);
+}
+
+/// Fills up to a multiple of four bytes.
+fn pad(length: usize, out: &mut Vec<u8>) {
+    out.extend_from_slice([0; 3].get(..length.wrapping_neg() % 4).unwrap_or_default());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// The blocks of a capture: type and body.
+    fn blocks(mut bytes: &[u8]) -> Vec<(u32, &[u8])> {
+        let number = |bytes: &[u8], at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
+        let mut blocks = Vec::new();
+        while !bytes.is_empty() {
+            let length = number(bytes, 4) as usize;
+            assert!(length % 4 == 0 && length >= 12);
+            assert_eq!(number(bytes, length - 4) as usize, length);
+            blocks.push((number(bytes, 0), &bytes[8..length - 4]));
+            bytes = &bytes[length..];
+        }
+        blocks
+    }
+
+    #[test]
+    fn a_capture_byte_by_byte() {
+        let mut out = Vec::new();
+        begin(&["eth forward"], &mut out);
+        packet(0, 0x0001_0002_0003_0004, &[0x45, 1, 2, 3, 4], "lost", &mut out);
+        let blocks = blocks(&out);
+        assert_eq!(blocks.iter().map(|(kind, _)| *kind).collect::<Vec<_>>(), [SECTION_HEADER, 1, 6]);
+        assert_eq!(blocks[1].1[..8], [101, 0, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(blocks[1].1[8..24], *b"\x02\0\x0b\0eth forward\0");
+        assert_eq!(blocks[1].1[24..], [9, 0, 1, 0, 9, 0, 0, 0, 0, 0, 0, 0]);
+        let expected = [
+            0, 0, 0, 0, 2, 0, 1, 0, 4, 0, 3, 0, 5, 0, 0, 0, 5, 0, 0, 0, 0x45, 1, 2, 3, 4, 0, 0, 0, 1, 0, 4,
+            0, b'l', b'o', b's', b't', 0, 0, 0, 0,
+        ];
+        assert_eq!(blocks[2].1, expected);
+    }
+
+    proptest! {
+        #[test]
+        fn any_packet_and_comment_make_a_block(ip: Vec<u8>, comment: String, at_ns: u64) {
+            let mut out = Vec::new();
+            begin(&["a", "b"], &mut out);
+            packet(1, at_ns, &ip, &comment, &mut out);
+            let blocks = blocks(&out);
+            prop_assert_eq!(blocks.len(), 4);
+            prop_assert_eq!(&blocks[3].1[20..20 + ip.len()], &ip[..]);
+        }
+    }
+}

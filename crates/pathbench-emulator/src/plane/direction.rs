@@ -1,0 +1,115 @@
+//! One way of a link: its pipe, and what is counted about it.
+
+use super::granularity::passes_whole;
+use super::lateness::Histogram;
+use super::packet::Piece;
+use super::{DirectionReport, QueueSample};
+use crate::model::{Condition, ModelChange, PipeModel};
+use crate::pipe::Pipe;
+use crate::schedule::ChangeSchedule;
+use pathbench_record::time::Timestamp;
+
+/// One way of a link.
+#[derive(Debug)]
+pub(super) struct Direction {
+    pub(super) pipe: Pipe<Piece>,
+    pub(super) lateness: Histogram,
+    pub(super) refused_packets: u64,
+    /// As it was set, without what a schedule of changes made of it.
+    model: PipeModel,
+    /// Whether a schedule of changes is or was followed.
+    following: bool,
+    series: Vec<QueueSample>,
+}
+
+impl Direction {
+    pub(super) fn new(model: PipeModel, seed: u64, now: Timestamp) -> Self {
+        let mut direction = Self {
+            pipe: Pipe::new(model.clone(), seed, now),
+            lateness: Histogram::new(),
+            refused_packets: 0,
+            model,
+            following: false,
+            series: Vec::new(),
+        };
+        direction.sample(now);
+        direction
+    }
+
+    /// Begins anew.
+    pub(super) fn restart(&mut self, seed: u64, now: Timestamp) {
+        let condition = self.pipe.condition();
+        *self = Self::new(self.model.clone(), seed, now);
+        self.pipe.set_condition(now, condition);
+    }
+
+    pub(super) fn change(&mut self, now: Timestamp, change: &ModelChange) {
+        self.pipe.change(now, change);
+        apply(change, &mut self.model);
+    }
+
+    pub(super) fn follow(&mut self, now: Timestamp, schedule: ChangeSchedule) {
+        self.pipe.follow(now, schedule);
+        self.following = true;
+    }
+
+    pub(super) fn set_condition(&mut self, now: Timestamp, condition: Condition) {
+        self.pipe.set_condition(now, condition);
+    }
+
+    /// Whether what hosts hand over passes whole. Not while a schedule may change the model at any time.
+    pub(super) fn passes_whole(&self) -> bool {
+        !self.following && passes_whole(&self.model)
+    }
+
+    /// Takes a sample; says whether anything has changed since the one before.
+    pub(super) fn sample(&mut self, now: Timestamp) -> bool {
+        let statistics = self.pipe.statistics();
+        let sample = QueueSample {
+            at: now,
+            queue_bytes: statistics.queue_bytes,
+            queue_packets: statistics.queue_packets,
+            offered_bytes: statistics.offered_bytes,
+            delivered_bytes: statistics.delivered_bytes,
+            dropped_packets: statistics.dropped_packets.values().sum(),
+            rate_bps: self.pipe.rate_bps(now),
+            loss: self.pipe.loss(now),
+            delay: self.pipe.base_delay(now),
+        };
+        let changed = self.series.last().is_none_or(|last| QueueSample { at: now, ..*last } != sample);
+        if changed {
+            self.series.push(sample);
+        }
+        changed
+    }
+
+    /// What it has done. Does not know of overruns.
+    pub(super) fn report(&self) -> DirectionReport {
+        DirectionReport {
+            statistics: self.pipe.statistics().clone(),
+            lateness: self.lateness.lateness(),
+            refused_packets: self.refused_packets,
+            overrun_packets: 0,
+            series: self.series.clone(),
+        }
+    }
+}
+
+/// What a change makes of a model.
+fn apply(change: &ModelChange, model: &mut PipeModel) {
+    let ModelChange { mtu_bytes, duplicate, corrupt, queue, rate, radio, loss, delay } = change;
+    set(&mut model.mtu_bytes, mtu_bytes.as_ref());
+    set(&mut model.duplicate, duplicate.as_ref());
+    set(&mut model.corrupt, corrupt.as_ref());
+    set(&mut model.queue, queue.as_ref());
+    set(&mut model.rate, rate.as_ref());
+    set(&mut model.radio, radio.as_ref());
+    set(&mut model.loss, loss.as_ref());
+    set(&mut model.delay, delay.as_ref());
+}
+
+fn set<V: Clone>(place: &mut V, value: Option<&V>) {
+    if let Some(value) = value {
+        place.clone_from(value);
+    }
+}

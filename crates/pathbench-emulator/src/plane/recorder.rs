@@ -1,0 +1,229 @@
+//! The capture of a link: every packet in the order in which they came in, and what became of each.
+
+use super::packet::{Piece, Pool};
+use super::{PlaneError, Way};
+use crate::capture;
+use crate::packet::{Delivery, Fate};
+use crate::segmentation::Run;
+use pathbench_record::time::Timestamp;
+use std::collections::VecDeque;
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::Write as _;
+use std::path::Path;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Packets that wait for their or an older one's fate; beyond that, the oldest is written without.
+const WAITING_PACKETS: usize = 65_536;
+/// Bytes handed to the file at once.
+const BLOCK_BYTES: usize = 256 << 10;
+/// Blocks that may wait for the file; beyond that, the data plane waits for the disk, and its lateness says so.
+const WAITING_BLOCKS: usize = 64;
+
+/// What became of a packet.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Note {
+    /// It left the link then.
+    Left { at: Timestamp, delivery: Delivery, refused: bool },
+    /// It was dropped.
+    Dropped(Fate),
+}
+
+#[derive(Debug)]
+struct Entry {
+    at: Timestamp,
+    piece: Piece,
+    note: Option<Note>,
+}
+
+/// Packets of one way whose entries are still to be written.
+#[derive(Debug, Default)]
+struct Waiting {
+    /// The number of the first.
+    first: u64,
+    entries: VecDeque<Entry>,
+}
+
+/// Records a link.
+#[derive(Debug)]
+pub(super) struct Recorder {
+    waiting: [Waiting; 2],
+    wall_offset_ns: i64,
+    file: CaptureFile,
+    wire: Vec<u8>,
+    comment: String,
+}
+
+impl Recorder {
+    /// Begins the file of a link.
+    pub(super) fn create(link: &str, path: &Path, wall_offset_ns: i64) -> Result<Self, PlaneError> {
+        let failed = |source| PlaneError::Capture { link: link.to_owned(), path: path.to_owned(), source };
+        let mut file = CaptureFile::create(path).map_err(failed)?;
+        let names = Way::BOTH.map(|way| format!("{link} {}", way.name()));
+        capture::begin(&names.each_ref().map(String::as_str), &mut file.block);
+        Ok(Self {
+            waiting: Default::default(),
+            wall_offset_ns,
+            file,
+            wire: Vec::new(),
+            comment: String::new(),
+        })
+    }
+
+    /// A packet goes into a pipe.
+    pub(super) fn enter(&mut self, way: Way, at: Timestamp, piece: Piece) {
+        self.waiting[way.index()].entries.push_back(Entry { at, piece, note: None });
+    }
+
+    /// A packet has met its fate.
+    pub(super) fn note(&mut self, way: Way, number: u64, note: Note, pool: &mut Pool) {
+        let waiting = &mut self.waiting[way.index()];
+        let place = number.checked_sub(waiting.first).map(|place| place as usize);
+        if let Some(entry) = place.and_then(|place| waiting.entries.get_mut(place)) {
+            entry.note = Some(note);
+        }
+        self.write_settled(pool);
+    }
+
+    /// Writes what is known of all packets; their numbers begin anew.
+    pub(super) fn restart(&mut self, pool: &mut Pool) {
+        while let Some(way) = self.oldest() {
+            self.write_oldest(way, pool);
+        }
+        self.waiting = Default::default();
+    }
+
+    /// Why something is missing in the file, if it is.
+    pub(super) fn error(&self) -> Option<&str> {
+        self.file.error.as_deref()
+    }
+
+    fn write_settled(&mut self, pool: &mut Pool) {
+        while let Some(way) = self.oldest() {
+            let entries = &self.waiting[way.index()].entries;
+            let settled = entries.front().is_some_and(|entry| entry.note.is_some());
+            if !settled
+                && self.waiting.iter().map(|waiting| waiting.entries.len()).sum::<usize>() <= WAITING_PACKETS
+            {
+                return;
+            }
+            self.write_oldest(way, pool);
+        }
+    }
+
+    /// The way whose first packet came in first.
+    fn oldest(&self) -> Option<Way> {
+        let front =
+            |way: Way| self.waiting[way.index()].entries.front().map(|entry| (entry.at, way.index(), way));
+        Way::BOTH
+            .into_iter()
+            .filter_map(front)
+            .min_by_key(|(at, index, _)| (*at, *index))
+            .map(|(_, _, way)| way)
+    }
+
+    fn write_oldest(&mut self, way: Way, pool: &mut Pool) {
+        let waiting = &mut self.waiting[way.index()];
+        let Some(Entry { at, piece, note }) = waiting.entries.pop_front() else { return };
+        waiting.first += 1;
+        let at_ns = i128::from(at.as_nanos()) + i128::from(self.wall_offset_ns);
+        let at_ns = u64::try_from(at_ns).unwrap_or_default();
+        describe(at, note, &mut self.comment);
+        let Run { first, count } = piece.run;
+        for segment in first..first.saturating_add(count) {
+            let handover = piece.handover();
+            if handover
+                .and_then(|h| h.wire_packet(piece.packet.ip(), segment, false, &mut self.wire))
+                .is_some()
+            {
+                capture::packet(way.index() as u32, at_ns, &self.wire, &self.comment, &mut self.file.block);
+            }
+        }
+        pool.put(piece.packet);
+        self.file.pass_on(BLOCK_BYTES);
+    }
+}
+
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        self.restart(&mut Pool::new());
+    }
+}
+
+/// What became of a packet that came in at `at`, in words.
+fn describe(at: Timestamp, note: Option<Note>, text: &mut String) {
+    text.clear();
+    let ms = |time: Duration| time.as_secs_f64() * 1e3;
+    // Writing into a text cannot fail.
+    let _ = match note {
+        None => write!(text, "still under way when the capture ended"),
+        Some(Note::Dropped(Fate::Dropped { cause, at: dropped })) => {
+            write!(text, "dropped: {}, after {:.3} ms", cause.name(), ms(dropped.since(at)))
+        }
+        Some(Note::Dropped(Fate::Delivered(_))) => write!(text, "delivered"),
+        Some(Note::Left { at: left, delivery, refused }) => {
+            let verb = if refused { "not taken by the far end" } else { "delivered" };
+            let (after, due) = (ms(left.since(at)), ms(delivery.due.since(at)));
+            let mark = if delivery.mark { ", marked CE" } else { "" };
+            let corrupt = if delivery.corrupt.is_some() { ", one bit turned over" } else { "" };
+            let twice = if delivery.twice { ", twice" } else { "" };
+            write!(text, "{verb} after {after:.3} ms (due {due:.3}){mark}{corrupt}{twice}")
+        }
+    };
+}
+
+/// A file that a thread of its own writes, so that the disk holds no packet up.
+#[derive(Debug)]
+struct CaptureFile {
+    /// What was not handed to the thread yet.
+    block: Vec<u8>,
+    blocks: Option<SyncSender<Vec<u8>>>,
+    thread: Option<JoinHandle<std::io::Result<()>>>,
+    error: Option<String>,
+}
+
+impl CaptureFile {
+    fn create(path: &Path) -> std::io::Result<Self> {
+        let file = File::create(path)?;
+        let (blocks, inbox) = sync_channel(WAITING_BLOCKS);
+        let thread = std::thread::Builder::new()
+            .name("capture".to_owned())
+            .spawn(move || write_blocks(file, &inbox))?;
+        Ok(Self { block: Vec::new(), blocks: Some(blocks), thread: Some(thread), error: None })
+    }
+
+    /// Hands over what there is, if it is at least so much.
+    fn pass_on(&mut self, least_bytes: usize) {
+        if self.block.len() < least_bytes.max(1) {
+            return;
+        }
+        let block = std::mem::replace(&mut self.block, Vec::with_capacity(least_bytes + (64 << 10)));
+        // The thread ends before its time only when it cannot write.
+        if self.blocks.as_ref().is_some_and(|blocks| blocks.send(block).is_err()) {
+            self.end();
+        }
+    }
+
+    fn end(&mut self) {
+        self.blocks = None;
+        if let Some(Ok(Err(error))) = self.thread.take().map(JoinHandle::join) {
+            self.error = Some(format!("the capture's file could not be written: {error}"));
+        }
+    }
+}
+
+impl Drop for CaptureFile {
+    fn drop(&mut self) {
+        self.pass_on(0);
+        self.end();
+    }
+}
+
+fn write_blocks(mut file: File, inbox: &Receiver<Vec<u8>>) -> std::io::Result<()> {
+    for block in inbox {
+        file.write_all(&block)?;
+    }
+    file.flush()
+}
