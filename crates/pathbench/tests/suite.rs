@@ -12,98 +12,33 @@ use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
 use std::path::Path;
-use std::process::{Child, Command};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::process::Command;
 use std::time::Duration;
 use support::measured::{Measured, goodput, path};
 use support::processes::{Process, signal};
+use support::standing::{Lab, SERVER, Server};
 use support::{Finished, TWO_PATHS, Workplace, binary, captured, finish, within};
 
-/// The server's address on the first link.
-const SERVER: &str = "10.83.0.2";
 /// Runs that take about a second each.
 const QUICK: [&str; 6] = ["--repeat", "1", "--duration", "1s", "--bulk-bytes", "500kB"];
 
-/// A lab that stays, with two hosts and two links.
-struct Lab {
-    work: Workplace,
-    name: String,
+/// What is asked of a lab here.
+trait Suite {
+    /// `pathbench test` in the host `client`, its result in the directory `out`.
+    fn test(&self, out: &str, options: &[&str]) -> Command;
+    /// The same, run to its end, its result read.
+    fn measure(&self, out: &str, options: &[&str]) -> Measured;
 }
 
-impl Lab {
-    fn standing(options: &[&str]) -> Self {
-        Self::of(TWO_PATHS, options)
-    }
-
-    fn of(scenario: &str, options: &[&str]) -> Self {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let work = Workplace::new();
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let name = format!("suite-{}-{number}", std::process::id());
-        work.scenario("two", scenario);
-        work.run(&[&["lab", "up", "two.toml", "--name", &name], options].concat()).expect(0);
-        Self { work, name }
-    }
-
-    /// A program in one of its hosts.
-    fn exec(&self, host: &str, command: &[&str]) -> Command {
-        self.work.pathbench(&[&["lab", "exec", "--lab", &self.name, host, "--"], command].concat())
-    }
-
-    /// `pathbench serve` in the host `server`, which is up when this returns.
-    fn serve(&self, options: &[&str]) -> Server {
-        let program = binary();
-        let serve = [&[program.to_str().unwrap(), "serve"], options].concat();
-        Server::started(&mut self.exec("server", &serve))
-    }
-
-    /// `pathbench test` in the host `client`, its result in the directory `out`.
+impl Suite for Lab {
     fn test(&self, out: &str, options: &[&str]) -> Command {
         let program = binary();
         self.exec("client", &[&[program.to_str().unwrap(), "test", "--out", out], options].concat())
     }
 
-    /// The same, run to its end, its result read.
     fn measure(&self, out: &str, options: &[&str]) -> Measured {
         let finished = finish(&mut self.test(out, options));
         Measured::read(&self.work.path().join(out), finished)
-    }
-}
-
-impl Drop for Lab {
-    fn drop(&mut self) {
-        self.work.run(&["lab", "down", &self.name]);
-    }
-}
-
-/// A server that runs; it ends with the test.
-struct Server {
-    process: Child,
-    fingerprint: String,
-}
-
-impl Server {
-    /// Waits for the line that names the certificate, which comes when it listens.
-    fn started(command: &mut Command) -> Self {
-        let mut process = captured(command);
-        let lines = BufReader::new(process.stdout.take().unwrap()).lines();
-        let word = |line: String| {
-            let words = line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
-            words.into_iter().find(|word| word.len() == 64 && word.chars().all(|c| c.is_ascii_hexdigit()))
-        };
-        let fingerprint = lines.map_while(Result::ok).find_map(word);
-        let Some(fingerprint) = fingerprint else {
-            let finished = Finished::from(process.wait_with_output().unwrap());
-            panic!("it did not start: {finished:#?}");
-        };
-        Self { process, fingerprint }
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _gone = self.process.kill();
-        let _reaped = self.process.wait();
     }
 }
 

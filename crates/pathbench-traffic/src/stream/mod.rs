@@ -268,7 +268,8 @@ impl Stream {
 
     /// This end's record of the stream so far, without samples: for a test that still runs.
     pub(crate) fn record_so_far(&self, now: Timestamp) -> EndRecord {
-        let latest = self.latest();
+        // A stream that leaves the figures to another one still knows what was negotiated.
+        let latest = self.latest().or_else(|| self.look());
         self.record(now, latest, Vec::new(), 1)
     }
 

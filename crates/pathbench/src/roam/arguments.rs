@@ -81,7 +81,7 @@ pub(crate) struct EndArgs {
     /// How long it has to be gone for that
     #[arg(long, value_name = "TIME", default_value = "2s", requires = "until_gone")]
     pub(super) gone_for: Span,
-    /// A transport on which nothing was heard for this long has broken
-    #[arg(long, value_name = "TIME", default_value = "60s")]
+    /// A transport on which nothing was heard for this long has broken; quic and mpquic break after 30s at the latest
+    #[arg(long, value_name = "TIME", default_value = "30s")]
     pub(super) patience: Span,
 }

@@ -14,6 +14,7 @@ use pathbench_record::document::{ProbeLine, ProbeRecord, ResultDocument};
 use pathbench_record::metrics;
 use pathbench_record::sample::Side;
 use pathbench_record::summary::summarise;
+use pathbench_record::time::Timestamp;
 use pathbench_record::transport::Transport;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -62,22 +63,25 @@ impl Walk<'_> {
         writer: &mut ResultWriter,
         document: &mut ResultDocument,
     ) -> Result<(), WriteError> {
-        let Walked { logs, finished, surroundings, probes, ways, begun, end: _ } = walked;
+        let Walked { logs, finished, lateness, surroundings, probes, ways, begun, end: _ } = walked;
         let probes = probe_records(&ways, &probes);
         let mut touched: Vec<String> =
             surroundings.changes.iter().map(|change| change.words.clone()).collect();
         touched.dedup();
         writer.begin_anew()?;
         document.runs.clear();
-        for (log, finished) in logs.iter().zip(finished) {
+        for ((log, finished), lateness) in logs.iter().zip(finished).zip(lateness) {
             let Some(finished) = finished else { continue };
             let setting = self.setting(log, &surroundings, Some(finished.duration));
+            let has_server = finished.outcome.server.is_some();
             let mut run = put_together(log, &setting, &surroundings, finished, clocks, counters);
-            if let Some(zero) = run.zero_ms_from(begun) {
-                run.assembled
-                    .record
-                    .notes
-                    .push(format!("its clock began {zero:.0} ms after that of the probes"));
+            let notes = &mut run.assembled.record.notes;
+            if let Some(zero) = run.first_due {
+                let zero_ms = zero.ms_from(begun);
+                notes.push(format!("its clock began {zero_ms:.0} ms after that of the probes"));
+                if !has_server {
+                    notes.push(half(lateness));
+                }
             }
             let record = &mut run.assembled.record;
             record.probes.clone_from(&probes);
@@ -96,13 +100,15 @@ impl Walk<'_> {
 /// A run, and when its first message was due.
 struct PutTogether {
     assembled: AssembledRun,
-    first_due: Option<pathbench_record::time::Timestamp>,
+    first_due: Option<Timestamp>,
 }
 
-impl PutTogether {
-    fn zero_ms_from(&self, begun: pathbench_record::time::Timestamp) -> Option<f64> {
-        self.first_due.map(|due| due.ms_from(begun))
-    }
+/// What is missing without the server's record, and what is known instead.
+fn half(lateness: Option<Duration>) -> String {
+    let known = lateness.map_or_else(String::new, |late| {
+        format!("; its requests came up to {:.0} ms late, by their own pace", late.as_secs_f64() * 1e3)
+    });
+    format!("only the client's half is here: the delays of the download are the server's to know{known}")
 }
 
 fn put_together(
@@ -114,7 +120,6 @@ fn put_together(
     counters: Option<&BTreeMap<String, i64>>,
 ) -> PutTogether {
     let Finished { outcome, note, .. } = finished;
-    let has_server = outcome.server.is_some();
     let client = outcome.client;
     let (server, clock_note) = outcome.server.map(|server| clocks.on_clients(&client, server)).unzip();
     let ends = [Some(&client), server.as_ref()].into_iter().flatten();
@@ -142,11 +147,6 @@ fn put_together(
     });
     assembled.record.notes.extend(clock_note.flatten());
     assembled.record.notes.extend(note);
-    if !has_server && first_due.is_some() {
-        assembled.record.notes.push(
-            "only the client's half is here: the delays of the download are the server's to know".to_owned(),
-        );
-    }
     PutTogether { assembled, first_due }
 }
 

@@ -65,6 +65,8 @@ pub(super) struct Walked {
     pub(super) logs: Vec<RunLog>,
     /// One per log.
     pub(super) finished: Vec<Option<Finished>>,
+    /// How late the server's requests came at most by their own pace, one per log.
+    pub(super) lateness: Vec<Option<Duration>>,
     pub(super) surroundings: Surroundings,
     pub(super) probes: Vec<ProbeLine>,
     /// Those that were probed.
@@ -362,7 +364,9 @@ impl Course<'_> {
         let walked = now.since(self.begun);
         let time = self.walk.plan.durations.first().filter(|_| self.walk.plan.timed);
         if self.over.iter().all(|over| *over) {
-            return Some(if time.is_some_and(|time| walked >= *time) { End::Time } else { End::Over });
+            // The last message of all is due one interval before the time is over.
+            let in_time = time.is_some_and(|time| walked + MESSAGE_INTERVAL >= *time);
+            return Some(if in_time { End::Time } else { End::Over });
         }
         if time.is_some_and(|time| walked >= *time + OVERTIME) {
             return Some(End::Time);
@@ -414,6 +418,7 @@ impl Course<'_> {
         Walked {
             logs: self.logs,
             finished: self.finished,
+            lateness: self.dashboard.tests.iter().map(|test| test.download.longest()).collect(),
             surroundings: self.surroundings,
             probes: self.probes,
             ways: self.ways.to_vec(),

@@ -11,6 +11,7 @@ pub(crate) mod machine;
 pub(crate) mod measured;
 pub(crate) mod namespaces;
 pub(crate) mod processes;
+pub(crate) mod standing;
 
 use measured::Measured;
 use processes::Process;

@@ -1,0 +1,79 @@
+//! A lab that stays, and a server in it.
+
+use super::{Finished, TWO_PATHS, Workplace, binary, captured};
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Command};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// The server's address on the first link.
+pub(crate) const SERVER: &str = "10.83.0.2";
+/// A lab that stays, with two hosts and two links.
+pub(crate) struct Lab {
+    pub(crate) work: Workplace,
+    pub(crate) name: String,
+}
+
+impl Lab {
+    pub(crate) fn standing(options: &[&str]) -> Self {
+        Self::of(TWO_PATHS, options)
+    }
+
+    pub(crate) fn of(scenario: &str, options: &[&str]) -> Self {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let work = Workplace::new();
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("standing-{}-{number}", std::process::id());
+        work.scenario("two", scenario);
+        work.run(&[&["lab", "up", "two.toml", "--name", &name], options].concat()).expect(0);
+        Self { work, name }
+    }
+
+    /// A program in one of its hosts.
+    pub(crate) fn exec(&self, host: &str, command: &[&str]) -> Command {
+        self.work.pathbench(&[&["lab", "exec", "--lab", &self.name, host, "--"], command].concat())
+    }
+
+    /// `pathbench serve` in the host `server`, which is up when this returns.
+    pub(crate) fn serve(&self, options: &[&str]) -> Server {
+        let program = binary();
+        let serve = [&[program.to_str().unwrap(), "serve"], options].concat();
+        Server::started(&mut self.exec("server", &serve))
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        self.work.run(&["lab", "down", &self.name]);
+    }
+}
+
+/// A server that runs; it ends with the test.
+pub(crate) struct Server {
+    process: Child,
+    pub(crate) fingerprint: String,
+}
+
+impl Server {
+    /// Waits for the line that names the certificate, which comes when it listens.
+    pub(crate) fn started(command: &mut Command) -> Self {
+        let mut process = captured(command);
+        let lines = BufReader::new(process.stdout.take().unwrap()).lines();
+        let word = |line: String| {
+            let words = line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+            words.into_iter().find(|word| word.len() == 64 && word.chars().all(|c| c.is_ascii_hexdigit()))
+        };
+        let fingerprint = lines.map_while(Result::ok).find_map(word);
+        let Some(fingerprint) = fingerprint else {
+            let finished = Finished::from(process.wait_with_output().unwrap());
+            panic!("it did not start: {finished:#?}");
+        };
+        Self { process, fingerprint }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _gone = self.process.kill();
+        let _reaped = self.process.wait();
+    }
+}
