@@ -34,7 +34,9 @@ impl Pace {
         self.offsets.push_back(offset.as_nanos());
         let late = self.late(offset);
         self.latest = Some((arrival.sequence, late));
-        self.longest = self.longest.max(late);
+        // One that set no pace any more when a faster one came was late, too.
+        let slowest = self.offsets.iter().max().copied().unwrap_or_default();
+        self.longest = self.longest.max(self.late(Timestamp::from_nanos(slowest)));
     }
 
     fn late(&self, offset: Timestamp) -> Duration {
@@ -84,8 +86,8 @@ mod tests {
         }
         assert_eq!(pace.longest(), Some(ms(400)));
         assert_eq!(pace.now(at(1_730)), Some(ms(100)));
-        pace.arrived(Arrival { sequence: 7, at: at(1_820) });
-        assert_eq!((pace.now(at(1_821)), pace.longest()), (Some(ms(0)), Some(ms(400))));
+        pace.arrived(Arrival { sequence: 7, at: at(1_720) });
+        assert_eq!((pace.now(at(1_730)), pace.longest()), (Some(ms(0)), Some(ms(400))));
     }
 
     #[test]

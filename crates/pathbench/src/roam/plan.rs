@@ -185,7 +185,7 @@ mod tests {
             "--backup",
             "lte",
             "--duration",
-            "2h",
+            "120m",
             "--patience",
             "100ms",
         ];

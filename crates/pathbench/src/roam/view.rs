@@ -114,10 +114,11 @@ fn wifi(network: &WifiNetwork) -> String {
     parts.into_iter().flatten().collect::<Vec<_>>().join("  ")
 }
 
-/// `45 ms`, `2.31 s`.
+/// `0.4 ms`, `45 ms`, `2.31 s`.
 fn duration(time: Option<Duration>) -> String {
     match time {
         None => "-".to_owned(),
+        Some(time) if time < Duration::from_millis(10) => format!("{:.1} ms", time.as_secs_f64() * 1e3),
         Some(time) if time < Duration::from_secs(1) => format!("{:.0} ms", time.as_secs_f64() * 1e3),
         Some(time) => format!("{:.2} s", time.as_secs_f64()),
     }

@@ -266,7 +266,8 @@ impl Course<'_> {
             }
             if self.finished.iter().all(Option::is_some) {
                 self.write(writer, now)?;
-                return Ok(ended.map_or(End::Over, |(_, end)| end));
+                let end = ended.map(|(_, end)| end).or_else(|| self.end(now));
+                return Ok(end.unwrap_or(End::Over));
             }
             match &ended {
                 None => {
