@@ -9,9 +9,10 @@ use std::path::PathBuf;
 
 fn main() -> Result<(), pathbench_report::WriteError> {
     let out = PathBuf::from(std::env::args().nth(1).unwrap_or_else(|| "/tmp/pathbench-gallery".to_owned()));
-    let gallery: [(&str, ResultSet); 11] = [
+    let gallery: [(&str, ResultSet); 12] = [
         ("suite", synthetic::suite()),
         ("handover", synthetic::handover()),
+        ("walk", synthetic::walk()),
         ("silence", synthetic::silence()),
         ("failover", synthetic::failover()),
         ("aggregate", synthetic::aggregate(6, false)),

@@ -7,7 +7,7 @@
 //! those of the result that [`ResultSet::read`] takes in and those that [`write()`] creates.
 
 use pathbench_record::directory::{ReadError, ResultDirectory};
-use pathbench_record::document::ResultDocument;
+use pathbench_record::document::{LinkSample, ProbeLine, ResultDocument};
 use pathbench_record::event::{DeliveryLine, Event};
 use pathbench_record::message::MessageLine;
 use pathbench_record::sample::Sample;
@@ -42,6 +42,10 @@ pub struct ResultSet {
     pub deliveries: Vec<DeliveryLine>,
     /// `messages.jsonl`.
     pub messages: Vec<MessageLine>,
+    /// `links.jsonl`.
+    pub links: Vec<LinkSample>,
+    /// `probes.jsonl`.
+    pub probes: Vec<ProbeLine>,
     /// Where the result lies, when it lies anywhere.
     pub directory: Option<PathBuf>,
 }
@@ -55,7 +59,15 @@ impl ResultSet {
     pub fn read(directory: ResultDirectory) -> Result<(Self, Vec<String>), ReadError> {
         let (samples, events) = (directory.samples()?, directory.events()?);
         let (deliveries, messages) = (directory.deliveries()?, directory.messages()?);
-        let of_files = [samples.warning, events.warning, deliveries.warning, messages.warning];
+        let (links, probes) = (directory.links()?, directory.probes()?);
+        let of_files = [
+            samples.warning,
+            events.warning,
+            deliveries.warning,
+            messages.warning,
+            links.warning,
+            probes.warning,
+        ];
         let warnings =
             directory.warning().map(str::to_owned).into_iter().chain(of_files.into_iter().flatten());
         let warnings = warnings.collect();
@@ -66,6 +78,8 @@ impl ResultSet {
             events: events.items,
             deliveries: deliveries.items,
             messages: messages.items,
+            links: links.items,
+            probes: probes.items,
             directory: Some(path),
         };
         Ok((set, warnings))

@@ -117,7 +117,11 @@ impl Album<'_> {
             if pings || (messages && pattern.kind == Kind::Interactive) {
                 self.add("distribution", said.clone(), figure::distribution_of(view, pattern));
             }
-            self.add("comparison", said, figure::comparison_of(view, pattern));
+            self.add("comparison", said.clone(), figure::comparison_of(view, pattern));
+            if let Some(svg) = figure::mobility_of(view, pattern) {
+                self.add("mobility", said.clone(), svg);
+            }
+            self.add_links(said.as_deref());
         }
         self.figures
     }
@@ -166,6 +170,15 @@ impl Album<'_> {
         }
     }
 
+    fn add_links(&mut self, pattern: Option<&str>) {
+        for variant in self.variants(pattern) {
+            let selection = Selection { variant, pattern: pattern.map(str::to_owned), direction: None };
+            if let Some(svg) = figure::links_of(self.view, &selection) {
+                self.add_selected("links", &selection, svg);
+            }
+        }
+    }
+
     /// Adds a figure under the name of what was selected for it: `timeline-bulk-<variant>-upload`.
     fn add_selected(&mut self, name: &str, selection: &Selection, svg: Svg) {
         let variant_part = selection.variant.as_ref().map(|variant| slug(&variant_text(variant)));
@@ -206,6 +219,7 @@ fn unique(name: &str, taken: &mut Vec<String>) -> String {
 /// Writes `report.html` and every figure as SVG and PNG into `out`, which is created where it does not exist.
 ///
 /// `timeline.svg` and `comparison.svg` for a plain result; `delay.svg` and `distribution.svg` where messages were sent;
+/// `mobility.svg` where there were handovers; `links.svg` where links were emulated;
 /// `timeline-upload.svg`, `timeline-download.svg` where data went both ways; `timeline-<variant>.svg` where a matrix
 /// has many variants. With several patterns `overview.svg`, and the pattern in each other name:
 /// `timeline-bulk.svg`. Each name is prefixed with the result's number and name where there are several results.

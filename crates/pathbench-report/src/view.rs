@@ -3,7 +3,7 @@
 use crate::ResultSet;
 use crate::palette::Paths;
 use crate::pattern::{Kind, Pattern, bound_mark};
-use pathbench_record::document::{Distribution, Group, RunRecord, Variant};
+use pathbench_record::document::{Distribution, Group, LinkSample, RunRecord, Variant};
 use pathbench_record::event::{DeliveryLine, Direction, Event, EventSource};
 use pathbench_record::message::MessageLine;
 use pathbench_record::sample::Sample;
@@ -21,6 +21,7 @@ pub(crate) struct RunData<'a> {
     pub(crate) events: Vec<&'a Event>,
     pub(crate) deliveries: Vec<&'a DeliveryLine>,
     pub(crate) messages: Vec<&'a MessageLine>,
+    pub(crate) links: Vec<&'a LinkSample>,
 }
 
 impl<'a> RunData<'a> {
@@ -137,7 +138,11 @@ impl<'a> View<'a> {
         for message in set.messages.iter().filter(|line| is_shown(line.due_ms)) {
             data.entry(&message.run).or_default().messages.push(message);
         }
+        for sample in set.links.iter().filter(|line| is_shown(line.t_ms)) {
+            data.entry(&sample.run).or_default().links.push(sample);
+        }
         for lines in data.values_mut() {
+            lines.links.sort_by(|a, b| a.t_ms.total_cmp(&b.t_ms));
             lines.messages.sort_by(|a, b| a.due_ms.total_cmp(&b.due_ms));
             lines.samples.sort_by(|a, b| a.t_ms.total_cmp(&b.t_ms));
             lines.events.sort_by(|a, b| a.t_ms.total_cmp(&b.t_ms));

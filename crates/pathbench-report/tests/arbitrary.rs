@@ -5,7 +5,7 @@ mod synthetic;
 use pathbench_record::document::{Distribution, PingRecord, RunRecord};
 use pathbench_record::event::{Direction, EventSource};
 use pathbench_record::sample::{PathState, Side};
-use pathbench_record::summary::summarise;
+use pathbench_record::summary::{summarise, summarise_mobility};
 use pathbench_report::figure::{self, Selection};
 use pathbench_report::terminal::{Style, summary};
 use pathbench_report::{ResultSet, html, narrative, raster};
@@ -218,6 +218,61 @@ fn disturbed_messages(odd: &Odd) -> ResultSet {
             (odd.name(at), odd.option(at), Some(odd.name(at + 1)));
     }
     set
+}
+
+/// The walk with figures of handovers, links and delays replaced by something odd.
+fn disturbed_walk(odd: &Odd) -> ResultSet {
+    let mut set = synthetic::walk();
+    set.document.runs.truncate(6);
+    for (at, run) in set.document.runs.iter_mut().enumerate() {
+        run.repetition = 1 + odd.counter(at) as u32 % 2;
+        run.handover = run.handover.take().filter(|_| odd.flag(at));
+        if let Some(handover) = &mut run.handover {
+            (handover.from, handover.to) = (odd.name(at), odd.name(at + 1));
+            (handover.began_ms, handover.srtt_ms, handover.rto_ms) =
+                (odd.number(at), odd.number(at + 1), odd.number(at + 2));
+            (handover.duration_sent_ms, handover.duration_received_ms) = (odd.option(at), odd.option(at + 1));
+            handover.remark = Some(odd.name(at + 2));
+        }
+        for (index, one) in run.directions.iter_mut().filter_map(|one| one.delay_ms.as_mut()).enumerate() {
+            one.max = odd.number(at + index);
+        }
+        for emulation in run.links.iter_mut().filter_map(|link| link.emulation.as_mut()) {
+            emulation.forward.dropped_packets.insert(odd.name(at), odd.counter(at));
+            emulation.forward.offered_packets = odd.counter(at + 1);
+            emulation.backward.lateness_ms.p99 = odd.number(at);
+        }
+    }
+    for (at, line) in set.links.iter_mut().enumerate().filter(|(at, _)| odd.flag(*at)) {
+        line.t_ms = odd.number(at);
+        (line.queue_bytes, line.delivered_bytes) = (odd.counter(at), odd.counter(at + 1));
+        line.dropped_packets = odd.counter(at + 2);
+        (line.rate_bps, line.loss) = (Some(odd.counter(at)).filter(|_| odd.flag(at + 1)), odd.option(at));
+    }
+    set.document.summary.groups = summarise(&set.document.runs);
+    set.document.summary.mobility = summarise_mobility(&set.document.runs);
+    set
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    #[test]
+    fn odd_walks_are_reported_without_a_panic(odd in odd()) {
+        let set = disturbed_walk(&odd);
+        let page = html::report(std::slice::from_ref(&set));
+        prop_assert!(page.ends_with("</html>"));
+        let drawn = [figure::mobility(&set), figure::links(&set, &Selection::default())];
+        for svg in drawn.into_iter().flatten() {
+            let text = svg.to_string();
+            prop_assert!(!text.contains("NaN") && !text.contains("inf\""), "no number that is none");
+            prop_assert!(raster::png(&svg, 0.2).is_ok());
+        }
+        let text = summary(&set, Style { colour: false, width: 80 });
+        for line in text.lines() {
+            prop_assert!(line.width() <= 80, "{} columns: {line}", line.width());
+        }
+    }
 }
 
 proptest! {

@@ -34,6 +34,7 @@ fn summaries() {
     holds("invalid-80.txt", &plain(&synthetic::all_invalid(), 80));
     holds("suite-80.txt", &plain(&synthetic::suite(), 80));
     holds("handover-80.txt", &plain(&synthetic::handover(), 80));
+    holds("walk-80.txt", &plain(&synthetic::walk(), 80));
     holds("failover-80-colour.txt", &summary(&synthetic::failover(), Style { colour: true, width: 80 }));
 }
 
@@ -47,6 +48,11 @@ fn figures() {
     holds("handover-delay.svg", &figure::delay(&handover, &Selection::default()).to_string());
     let distribution = figure::distribution(&handover).map(|svg| svg.to_string());
     holds("handover-distribution.svg", &distribution.unwrap_or_default());
+    let walk = synthetic::walk();
+    let mobility = figure::mobility(&walk).map(|svg| svg.to_string());
+    holds("walk-mobility.svg", &mobility.unwrap_or_default());
+    let links = figure::links(&walk, &Selection::default()).map(|svg| svg.to_string());
+    holds("walk-links.svg", &links.unwrap_or_default());
 }
 
 #[test]

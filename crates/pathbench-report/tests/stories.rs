@@ -260,3 +260,40 @@ fn invalid_runs_enter_no_finding() {
 fn a_result_without_runs_has_a_headline() {
     assert_eq!(narrative::headline(&synthetic::nothing("x", "")), "no run was made");
 }
+
+/// The walk, cut down to the runs of one label.
+fn walks_of(label: &str, runs: usize) -> ResultSet {
+    let mut set = synthetic::walk();
+    set.document.runs.retain(|run| run.label == label);
+    set.document.runs.truncate(runs);
+    set.document.summary.groups = summarise(&set.document.runs);
+    set
+}
+
+#[test]
+fn why_the_second_path_came_into_use_is_told() {
+    let one = narrative::stories(&walks_of("mptcp", 1));
+    let told = one[0].details.iter().find(|detail| detail.contains("came into use")).expect("a handover");
+    assert!(told.starts_with("lte came into use at 7.10 s: wlan was in retransmission timeout"), "{told}");
+    assert!(
+        told.contains("; wlan was heard for ") && told.ends_with("; `wlan` began to fade 3120 ms before"),
+        "{told}"
+    );
+
+    let all = narrative::stories(&walks_of("mptcp", 12));
+    let told = all[0].details.iter().find(|detail| detail.contains("came into use")).expect("handovers");
+    assert!(told.starts_with("lte came into use in 11 of 12 runs; wlan: "), "{told}");
+    assert!(told.contains("in retransmission timeout in "), "{told}");
+
+    let single_path = narrative::stories(&walks_of("tcp@wlan", 12));
+    assert!(!single_path[0].details.iter().any(|detail| detail.contains("came into use")));
+}
+
+#[test]
+fn an_abrupt_handover_is_called_one() {
+    let mut set = walks_of("mptcp", 1);
+    let handover = set.document.runs[0].handover.as_mut().expect("a handover");
+    handover.duration_received_ms = Some(-230.0);
+    let told = narrative::stories(&set)[0].details.join("\n");
+    assert!(told.contains("abrupt: nothing had come over wlan for 230 ms by then"), "{told}");
+}

@@ -72,6 +72,15 @@ fn stroke(group: &GroupView, same_before: usize) -> Stroke {
     Stroke { colour: transport_colour(transport), width: 2.2, dash: dashes[same_before % dashes.len()] }
 }
 
+/// The looks of `groups`, in their order.
+pub(super) fn strokes(groups: &[&GroupView]) -> Vec<Stroke> {
+    let look = |(index, group): (usize, &&GroupView)| {
+        let before = groups[..index].iter().filter(|one| one.transport() == group.transport());
+        stroke(group, before.count())
+    };
+    groups.iter().enumerate().map(look).collect()
+}
+
 /// Delays of the answered messages, and the number of all, over the valid runs of a group.
 fn answered(view: &View, group: &GroupView, direction: Option<Direction>) -> (Vec<f64>, usize) {
     let mut answered_ms = Vec::new();
@@ -104,14 +113,7 @@ impl Sheet {
             Kind::Interactive => vec![Some(Direction::Upload), Some(Direction::Download)],
             _ => vec![None],
         };
-        let strokes: Vec<Stroke> = groups
-            .iter()
-            .enumerate()
-            .map(|(index, group)| {
-                let before = groups[..index].iter().filter(|one| one.transport() == group.transport());
-                stroke(group, before.count())
-            })
-            .collect();
+        let strokes = strokes(&groups);
         let plots: Vec<Plot> = directions
             .into_iter()
             .map(|direction| Plot {

@@ -8,7 +8,9 @@ mod distribution;
 mod event;
 mod legend;
 mod lettering;
+mod link;
 mod measure;
+mod mobility;
 mod panel;
 mod timeline;
 
@@ -18,6 +20,10 @@ pub use delay::delay;
 pub(crate) use delay::delay_of;
 pub use distribution::distribution;
 pub(crate) use distribution::distribution_of;
+pub use link::links;
+pub(crate) use link::links_of;
+pub use mobility::mobility;
+pub(crate) use mobility::mobility_of;
 pub use timeline::timeline;
 pub(crate) use timeline::timeline_of;
 

@@ -1,6 +1,8 @@
 //! The report as one HTML page that needs nothing else: no script, no font, no picture from elsewhere.
 
 mod across;
+mod emulation;
+mod mobility;
 mod overview;
 mod run;
 mod server;
@@ -88,6 +90,7 @@ fn result(view: &View, figures: &[Named], number: Option<usize>) -> Markup {
             (overview::overview(view))
             (drawn(figures))
             (tables::results(view))
+            (mobility::handovers(view))
             (tables::paths(view))
             (tables::expectations(view))
             (notes(view))
@@ -301,6 +304,11 @@ fn definitions() -> Markup {
             "by the word of the kernel, or of QUIC's transport parameters: negotiated, not fallen back, and at least two paths that count as used.",
         ),
         (
+            "Handover",
+            "from the first data on the second path, which is a spare or takes over, to the last packet received (or sent) on the first; negative, or abrupt, where the first had fallen silent before. Its reason: the first that holds of the first path at that moment: smoothed RTT over 600 ms, in retransmission timeout, retransmission timeout over 1500 ms.",
+        ),
+        ("Lateness", "of a packet on an emulated link: how much later than the model's time it left."),
+        (
             "Valid",
             "every link measured, before the run, what the scenario asks for, within its tolerance. Runs that are not valid enter no figure.",
         ),
@@ -315,7 +323,8 @@ fn definitions() -> Markup {
             dl { @for (term, meaning) in terms { dt { (term) } dd { (meaning) } } }
             p { "In full: " code { "docs/metrics.md" } " in Pathbench's sources. The records behind every figure lie \
                  beside this report: " code { "run.json" } ", " code { "samples.jsonl" } ", "
-                code { "events.jsonl" } ", " code { "delivery.jsonl" } " and " code { "messages.jsonl" } "." }
+                code { "events.jsonl" } ", " code { "delivery.jsonl" } ", " code { "messages.jsonl" } ", " code { "links.jsonl" } " and "
+                code { "probes.jsonl" } "." }
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Every run, folded: its verdict, paths, phases, events, parameters and counters.
 
-use super::mark;
 use super::tables::{path_cells, path_name, path_titles, share_bar};
+use super::{emulation, mark};
 use crate::narrative;
 use crate::pattern::bound_mark;
 use crate::quantity::{NONE, duration, percent, rate};
@@ -45,6 +45,8 @@ fn one(view: &View, run: &RunRecord) -> Markup {
                         tbody { @for path in &run.paths { tr { (path_cells(view, path, path.share)) } } }
                     } }
                 }
+                (emulation::links(view, run))
+                (emulation::probes(view, run))
                 (events(view, run))
                 (parameters(run))
                 (counters(run))
@@ -107,6 +109,7 @@ fn reasons(run: &RunRecord) -> Markup {
         @if let Some(server) = &run.server { p { "Server " (server) "." } }
         @if run.encrypted { p { "Encrypted: " (narrative::encryption_of(run)) "." } }
         @if let Some(handshake) = run.handshake_ms { p { "Handshake " (duration(handshake)) "." } }
+        @if let Some(handover) = &run.handover { p { "Handover: " (sentence(&narrative::handover(handover))) } }
         @for change in &run.touched_by { p.bad { "The network changed by itself: " (sentence(change)) } }
         @for note in &run.notes { p { (note) } }
         @for link in run.links.iter().filter(|link| !link.within_tolerance) {

@@ -1,5 +1,6 @@
 //! The tables over all runs: figures per label, paths, expectations, links.
 
+use super::emulation::one_way as one_way_delays;
 use super::mark;
 use crate::palette::Colour;
 use crate::pattern::{Figure, Kind, Pattern};
@@ -223,6 +224,9 @@ pub(super) fn expectations(view: &View) -> Markup {
 /// Links: requested against measured.
 pub(super) fn links(view: &View) -> Markup {
     let links = &view.set.document.links;
+    let one_way = links.iter().filter_map(|link| link.measured.as_ref()).any(|found| {
+        found.forward_delay.is_some() || found.backward_delay.is_some() || found.forward_loss.is_some()
+    });
     html! {
         @if !links.is_empty() {
             section {
@@ -230,18 +234,27 @@ pub(super) fn links(view: &View) -> Markup {
                 div.scroll { table {
                     thead { tr {
                         th { "link" } th { "between" } th { "engine" } th { "rate → / ←" } th { "RTT, idle" }
+                        @if one_way { th { "delay one way, idle" } th { "loss, idle" } }
                         th { "MTU → / ←" } th { "queue, loss asked" } th { "within tolerance" }
                     } }
-                    tbody { @for link in links { (link_row(view, link)) } }
+                    tbody { @for link in links { (link_row(view, link, one_way)) } }
                 } }
                 p.muted { "Rates count Ethernet frames without preamble and checksum; goodput is lower by the headers. \
-                           Measured values are medians over the runs." }
+                           Measured values are medians over the runs." @if one_way { " Loss is a mean." } }
             }
         }
     }
 }
 
-fn link_row(view: &View, link: &LinkRecord) -> Markup {
+/// Loss each way.
+fn measured_losses(measured: &LinkMeasurement) -> Option<String> {
+    let of = |loss: Option<f64>| loss.map_or(NONE.to_owned(), percent);
+    let (forward, backward) = (measured.forward_loss, measured.backward_loss);
+    (forward.is_some() || backward.is_some()).then(|| format!("→ {}, ← {}", of(forward), of(backward)))
+}
+
+/// A link's row; `one_way` says whether there are columns for what only emulated links measure.
+fn link_row(view: &View, link: &LinkRecord, one_way: bool) -> Markup {
     let of_link = || {
         let runs = view.set.document.runs.iter();
         runs.flat_map(|run| &run.links).filter(|one| one.name == link.name)
@@ -264,10 +277,21 @@ fn link_row(view: &View, link: &LinkRecord) -> Markup {
                 link.measured.as_ref().map(|found| duration(found.rtt_ms)).as_deref(),
                 asked.delay_ms.map(|delay| plain(&duration(2.0 * delay))).as_deref(),
             ))
+            @if one_way { (measured_cell(
+                link.measured
+                    .as_ref()
+                    .and_then(|found| one_way_delays(found.forward_delay.as_ref(), found.backward_delay.as_ref()))
+                    .as_deref(),
+                asked.delay_ms.map(|delay| plain(&duration(delay))).as_deref(),
+            )) }
             (measured_cell(
                 link.measured.as_ref().map(|found| format!("{} / {}", found.forward_mtu_bytes, found.backward_mtu_bytes)).as_deref(),
                 Some(&asked.mtu_bytes.to_string()),
             ))
+            @if one_way { (measured_cell(
+                link.measured.as_ref().and_then(measured_losses).as_deref(),
+                asked.loss.map(percent).as_deref(),
+            )) }
             td { (queue_and_loss(asked)) }
             td {
                 @if all == 0 { "not measured" }

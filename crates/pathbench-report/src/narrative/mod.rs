@@ -4,6 +4,7 @@
 
 mod application;
 mod encryption;
+mod handover;
 mod happening;
 mod reachability;
 mod restoration;
@@ -11,6 +12,7 @@ mod traffic;
 mod verdict;
 
 pub(crate) use encryption::{encryption, encryption_of};
+pub(crate) use handover::{REASONS, of_group as handovers_of, of_run as handover, reason_title};
 pub(crate) use happening::{Happening, happenings, is_disruption, subflow_marks};
 pub use happening::{event_label, event_sentence};
 pub(crate) use reachability::{barriers, reachability, why_unreachable};
@@ -116,6 +118,7 @@ fn story(view: &View, group: &GroupView) -> Story {
     details.extend(completion(group));
     details.extend(comparison(view, group));
     details.extend(application::details(view, group));
+    details.extend(handover::details(group));
     details.extend(restoration::sentences(view, group));
     details.extend(touched);
     details.extend(errors(group));

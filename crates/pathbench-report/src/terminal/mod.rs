@@ -1,5 +1,6 @@
 //! What a person reads in the terminal after a run.
 
+mod mobility;
 mod page;
 mod server;
 mod table;
@@ -10,7 +11,7 @@ use crate::narrative::{self, Story, Tone};
 use crate::quantity::{self, bit_rate, bytes, counted, duration, percent, plain};
 use crate::view::{GroupView, View, name_of, value_text};
 use page::{Ink, Line, Page, columns, fitted};
-use pathbench_record::document::{LinkRecord, PathRecord, RunRecord, Variant};
+use pathbench_record::document::{LinkMeasurement, LinkRecord, PathRecord, RunRecord, Variant};
 
 /// How the terminal is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,6 +38,7 @@ pub fn summary(set: &ResultSet, style: Style) -> String {
     write_links(&mut page, &view);
     table::write_verdicts(&mut page, &view);
     table::write(&mut page, &view);
+    mobility::write(&mut page, &view);
     write_paths(&mut page, &view);
     timeline::write(&mut page, &view);
     timeline::write_delays(&mut page, &view);
@@ -155,7 +157,19 @@ fn link_text(link: &LinkRecord) -> String {
     let mtu = measured.forward_mtu_bytes.min(measured.backward_mtu_bytes);
     let mtu = if mtu == asked.mtu_bytes { mtu.to_string() } else { format!("{} → {mtu}", asked.mtu_bytes) };
     let rtt = duration(measured.rtt_ms);
-    parts_text(&[rates, format!("RTT {delay}{rtt}"), format!("MTU {mtu}"), link.engine.clone()])
+    let mut parts = vec![rates, format!("RTT {delay}{rtt}")];
+    parts.extend(loss_text(asked.loss, measured));
+    parts.extend([format!("MTU {mtu}"), link.engine.clone()]);
+    parts_text(&parts)
+}
+
+/// Loss asked and measured, the worse direction; nothing where none was asked for and none was seen.
+fn loss_text(asked: Option<f64>, measured: &LinkMeasurement) -> Option<String> {
+    let found = [measured.forward_loss, measured.backward_loss].into_iter().flatten().reduce(f64::max)?;
+    match asked.filter(|asked| *asked > 0.0) {
+        Some(asked) => Some(format!("loss {} → {}", percent(asked), percent(found))),
+        None => (found > 0.0).then(|| format!("loss {}", percent(found))),
+    }
 }
 
 /// Parts with wide gaps between them, where the line may wrap; within a part it may not.

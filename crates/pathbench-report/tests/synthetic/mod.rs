@@ -4,9 +4,11 @@
 
 mod carriage;
 mod suite;
+mod walk;
 
 pub(crate) use carriage::{Course, carry};
 pub(crate) use suite::{handover, silence, suite};
+pub(crate) use walk::walk;
 
 use pathbench_record::document::Expectation;
 use pathbench_record::document::{
@@ -48,6 +50,8 @@ pub(crate) fn nothing(name: &str, description: &str) -> ResultSet {
         events: Vec::new(),
         deliveries: Vec::new(),
         messages: Vec::new(),
+        links: Vec::new(),
+        probes: Vec::new(),
         directory: None,
     }
 }

@@ -29,13 +29,13 @@ fn noisy(random: &mut SplitMix64, floor_ms: f64) -> f64 {
 
 /// When nothing gets through: messages due then wait for its end.
 #[derive(Debug, Clone, Copy)]
-struct Outage {
-    from_ms: f64,
-    until_ms: f64,
+pub(super) struct Outage {
+    pub(super) from_ms: f64,
+    pub(super) until_ms: f64,
 }
 
 /// Adds 10 s of messages both ways, one each 100 ms; the requester gives up 5 s after the last.
-fn add_messages(set: &mut ResultSet, run: &mut RunRecord, floor_ms: f64, outage: Option<Outage>) {
+pub(super) fn add_messages(set: &mut ResultSet, run: &mut RunRecord, floor_ms: f64, outage: Option<Outage>) {
     let mut random = SplitMix64::new(u64::from(run.repetition) * 31 + run.label.len() as u64);
     let end = at(15_000.0);
     let mut all = Vec::new();
@@ -76,7 +76,7 @@ fn add_messages(set: &mut ResultSet, run: &mut RunRecord, floor_ms: f64, outage:
     run.duration_ms = 10_000.0;
 }
 
-fn of_transport(id: &str, label: &str, repetition: u32, pattern: &str) -> RunRecord {
+pub(super) fn of_transport(id: &str, label: &str, repetition: u32, pattern: &str) -> RunRecord {
     let mut run = run(id, label, repetition);
     run.transport = label.split('@').next().and_then(|name| name.parse().ok()).unwrap_or_default();
     pattern.clone_into(&mut run.pattern);
