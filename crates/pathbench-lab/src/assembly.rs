@@ -476,7 +476,7 @@ fn notes(evidence: &Evidence<'_>, analyses: &[DirectionAnalysis]) -> Vec<String>
         ));
     }
     if evidence.client.is_some() && evidence.server.is_none() {
-        notes.push("the server has no record of this test".to_owned());
+        notes.push("the server's record of this test is missing".to_owned());
     }
     if evidence.path_manager().any(|(_, event)| event.kind == MptcpEventKind::Overrun) {
         notes.push("the kernel had more path-manager events than could be read; some are missing".to_owned());
