@@ -57,12 +57,14 @@ impl Chance {
 mod tests {
     use super::*;
 
+    type Named<T> = (&'static str, fn(u64) -> T);
+
     #[test]
     fn units_are_spread_evenly_over_numbers_attempts_and_seeds() {
-        let draws: [(&str, Box<dyn Fn(u64) -> f64>); 3] = [
-            ("numbers", Box::new(|n| Chance::new(1).unit(Purpose::Loss, n, 0))),
-            ("attempts", Box::new(|n| Chance::new(1).unit(Purpose::Loss, 7, n as u32))),
-            ("seeds", Box::new(|n| Chance::new(n).unit(Purpose::Loss, 0, 0))),
+        let draws: [Named<f64>; 3] = [
+            ("numbers", |n| Chance::new(1).unit(Purpose::Loss, n, 0)),
+            ("attempts", |n| Chance::new(1).unit(Purpose::Loss, 7, n as u32)),
+            ("seeds", |n| Chance::new(n).unit(Purpose::Loss, 0, 0)),
         ];
         for (what, draw) in draws {
             let mut tenths = [0_u32; 10];
@@ -76,22 +78,17 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_purposes_and_attempts_are_independent() {
-        let chance = Chance::new(3);
-        let pairs: [(&str, Box<dyn Fn(u64) -> (u64, u64)>); 4] = [
-            ("next", Box::new(|n| (chance.bits(Purpose::Loss, n, 0), chance.bits(Purpose::Loss, n + 1, 0)))),
-            (
-                "purpose",
-                Box::new(|n| (chance.bits(Purpose::Loss, n, 0), chance.bits(Purpose::Corrupt, n, 0))),
-            ),
-            ("attempt", Box::new(|n| (chance.bits(Purpose::Loss, n, 0), chance.bits(Purpose::Loss, n, 1)))),
-            (
-                "seed",
-                Box::new(|n| (chance.bits(Purpose::Loss, n, 0), Chance::new(4).bits(Purpose::Loss, n, 0))),
-            ),
+    fn neighbours_purposes_attempts_and_seeds_are_independent() {
+        const CHANCE: Chance = Chance::new(3);
+        let others: [Named<u64>; 4] = [
+            ("next", |n| CHANCE.bits(Purpose::Loss, n + 1, 0)),
+            ("purpose", |n| CHANCE.bits(Purpose::Corrupt, n, 0)),
+            ("attempt", |n| CHANCE.bits(Purpose::Loss, n, 1)),
+            ("seed", |n| Chance::new(4).bits(Purpose::Loss, n, 0)),
         ];
-        for (what, pair) in pairs {
-            let equal: u32 = (0..10_000).map(|n| pair(n)).map(|(a, b)| (!(a ^ b)).count_ones()).sum();
+        for (what, other) in others {
+            let equal: u32 =
+                (0..10_000).map(|n| (!(CHANCE.bits(Purpose::Loss, n, 0) ^ other(n))).count_ones()).sum();
             let share = f64::from(equal) / 640_000.0;
             assert!((share - 0.5).abs() < 0.0025, "{what}: {share}"); // four standard deviations
         }

@@ -49,8 +49,9 @@ const DB_TO_HALF: f64 = 1.5;
 /// lowest rate is too much.
 ///
 /// Rate and frame success are relative to those at the walk's begin, which is where the present model holds. Errors
-/// are those of an attempt: the radio sends again, so that a fading link is slow first and loses later. The base delay
-/// stays, for the air's is none.
+/// are those of an attempt: the radio sends again, so that a fading link is slow first and loses later. Where the present
+/// model has no radio, it gets [`DEFAULT_RADIO`], and its loss becomes that of an attempt. An unlimited rate stays so. The
+/// base delay stays, for the air's is next to none.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Walk {
     /// Metres per second; about 1.4 for somebody who walks.
@@ -206,7 +207,8 @@ impl Walk {
     }
 }
 
-/// From the present model to other values.
+/// From the present model to other values. A loss in two states becomes an independent one, beginning at its mean; an
+/// unlimited rate becomes the new one at once.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Ramp {
     /// How long it takes.
@@ -251,7 +253,6 @@ impl Ramp {
         }
         let rate = match self.rate_bps {
             None => None,
-            // An unlimited rate has no way to a limited one: it jumps.
             Some(to) => Some((constant_rate(base)?.unwrap_or(to) as f64, to as f64)),
         };
         let loss = match (self.loss, &base.loss) {

@@ -18,7 +18,8 @@ pub struct PipeModel {
     pub duplicate: f64,
     /// Probability that one bit of a packet is turned over, 0 to 1.
     pub corrupt: f64,
-    /// The queue in front of the bottleneck. Nothing queues where the rate is unlimited.
+    /// The queue in front of the bottleneck. Nothing queues where the rate is unlimited, but for what a radio's pauses and
+    /// outages hold up.
     pub queue: QueueModel,
     /// How fast packets are taken from the queue.
     pub rate: RateModel,

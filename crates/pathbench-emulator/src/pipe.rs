@@ -146,7 +146,8 @@ impl<P> Pipe<P> {
         self.apply(now, change);
     }
 
-    /// Follows a schedule of changes from now on, in the place of the one followed so far.
+    /// Follows a schedule of changes from now on, in the place of the one followed so far. What is changed meanwhile by
+    /// [`Pipe::change`] holds until the schedule changes the same parameter.
     pub fn follow(&mut self, now: Timestamp, schedule: ChangeSchedule) {
         let now = self.run(now, false);
         self.followed = schedule.changes.into_iter().map(|(after, change)| (now + after, change)).collect();
@@ -157,7 +158,7 @@ impl<P> Pipe<P> {
     pub fn set_condition(&mut self, now: Timestamp, condition: Condition) {
         let now = self.run(now, false);
         self.condition = condition;
-        self.bottleneck.halt(condition == Condition::Outage, now);
+        self.bottleneck.halt(condition == Condition::Outage, !self.queue.is_empty(), now);
         self.resume(now);
     }
 
@@ -310,7 +311,7 @@ impl<P> Pipe<P> {
         }
         if let Some(rate) = &change.rate {
             model.rate.clone_from(rate);
-            self.bottleneck.change(rate, now);
+            self.bottleneck.change(rate, !self.queue.is_empty(), now);
             self.resume(now);
         }
     }

@@ -41,6 +41,15 @@ impl OpportunitySchedule {
 }
 
 /// `CellReplay`'s packet trains: what a train of packets that begins at a time meets.
+///
+/// A train begins with a packet that comes when the train before is over. It meets the opportunities of the last line
+/// whose time has come, and a base delay between those of this line and the next, in proportion. Where packets still wait
+/// when its opportunities are used up, another train follows, as far from the last opportunity as they were from each
+/// other in the mean. Small packets share an opportunity, large ones span several, unused ones are lost. The trace
+/// repeats when its last line's time is reached.
+///
+/// (`CellReplay` goes on with a second trace, recorded under load, when a train is used up, and begins a new one with
+/// every packet that comes after the last one's departure, which lets a paced sender exceed what was measured.)
 #[derive(Debug, Clone, PartialEq)]
 pub struct TrainSchedule {
     /// In the order of their times; at least one.

@@ -291,7 +291,7 @@ impl<P> Bottleneck<P> {
     }
 
     /// A new rate. What is being sent goes on with it: the same share of it is left to send.
-    pub(crate) fn change(&mut self, model: &RateModel, now: Timestamp) {
+    pub(crate) fn change(&mut self, model: &RateModel, something_waits: bool, now: Timestamp) {
         if !self.halted {
             self.budget = 0;
             self.settle(now);
@@ -306,11 +306,11 @@ impl<P> Bottleneck<P> {
             };
             sending.work = work;
         }
-        self.pace.catch_up(now);
+        self.catch_up(something_waits, now);
     }
 
     /// Stops sending, or goes on.
-    pub(crate) fn halt(&mut self, halted: bool, now: Timestamp) {
+    pub(crate) fn halt(&mut self, halted: bool, something_waits: bool, now: Timestamp) {
         if halted == self.halted {
             return;
         }
@@ -324,6 +324,13 @@ impl<P> Bottleneck<P> {
             };
         }
         self.halted = halted;
-        self.pace.catch_up(now);
+        self.catch_up(something_waits, now);
+    }
+
+    /// Where there is nothing to send, the next packet to come does this: a train begins with it.
+    fn catch_up(&mut self, something_waits: bool, now: Timestamp) {
+        if something_waits || self.sending.is_some() {
+            self.pace.catch_up(now);
+        }
     }
 }

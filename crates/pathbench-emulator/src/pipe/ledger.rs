@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 
 /// A packet inside the pipe and what has been decided about it.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "decisions that have nothing to do with each other")]
 pub(crate) struct Held<P> {
     pub(crate) packet: Packet<P>,
     pub(crate) number: u64,

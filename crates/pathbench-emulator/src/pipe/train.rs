@@ -1,9 +1,5 @@
-//! Packet trains, one after another for as long as packets wait, and anew when they come to an idle link.
-//!
-//! A train begins with a packet that comes when the one before is over. Where packets still wait when a train's
-//! opportunities are used up, the train that belongs to that time follows, as far from the last opportunity as that train's
-//! opportunities were from each other. (`CellReplay` goes on with a second trace then, and begins a train with every
-//! packet that comes to an empty queue, which would let a paced sender exceed what was measured.)
+//! Packet trains, one after another for as long as packets wait, and anew when they come to an idle link: see
+//! [`TrainSchedule`].
 
 use crate::schedule::{Train, TrainSchedule};
 use pathbench_record::time::Timestamp;
@@ -50,9 +46,10 @@ impl Trains {
         });
     }
 
-    /// Opportunities up to `now` are lost; where the train is over by then, one begins now.
+    /// Opportunities up to `now` are lost; where the train is over by then, or nobody has begun it, one begins now.
     pub(crate) fn skip(&mut self, now: Timestamp) {
         if let Some((started, index, next)) = self.current
+            && (next > 0 || started > now)
             && let Some(train) = self.schedule.trains.get(index)
             && let Some(upcoming) = (next..train.opportunities.len())
                 .find(|&i| offset(train, i).is_some_and(|at| started + at > now))

@@ -352,7 +352,7 @@ proptest! {
         if !changed {
             pipe.change(at(change_at.max(now)), &change);
         }
-        let change_at = if by_steps { change_at } else if changed { change_at } else { change_at.max(now) };
+        let change_at = if changed { change_at } else { change_at.max(now) };
         let mut arrivals = Vec::new();
         while let Some(deadline) = pipe.next_deadline() {
             while let Some(outcome) = pipe.poll(deadline) {

@@ -34,9 +34,9 @@ fn the_two_state_channel_has_its_mean_loss_and_burst_length() {
         }
         let lost: Vec<u64> = dropped(&bench.finish()).collect();
         let bursts = 1 + lost.windows(2).filter(|pair| pair[1] != pair[0] + 1).count();
-        let (loss, length) = (lost.len() as f64 / 200_000.0, lost.len() as f64 / bursts as f64);
+        let (mean, length) = (lost.len() as f64 / 200_000.0, lost.len() as f64 / bursts as f64);
         // In theory 0.01/0.26 and 1/0.25; about 1,900 bursts, so 3 % are more than a standard deviation.
-        assert!((loss / (0.01 / 0.26) - 1.0).abs() < 0.1, "seed {seed}: {loss}");
+        assert!((mean / (0.01 / 0.26) - 1.0).abs() < 0.1, "seed {seed}: {mean}");
         assert!((length / 4.0 - 1.0).abs() < 0.1, "seed {seed}: {length}");
     }
 }

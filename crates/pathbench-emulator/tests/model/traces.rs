@@ -153,6 +153,27 @@ fn an_idle_link_begins_a_new_train() {
 }
 
 #[test]
+fn a_train_that_nobody_began_holds_nobody_up() {
+    // Regression: a rate put in force on an idle link, and a used-up train, left trains behind that no packet had begun.
+    let mut bench = Bench::new(wire(), 1);
+    bench.change(ms(0), &ModelChange { rate: Some(trains().rate), ..ModelChange::default() });
+    bench.offer(ms(3), 1_500); // at once, not at the 6 ms of a train that began at 0
+    for _ in 0..3 {
+        bench.offer(ms(3), 1_500); // up to 9 ms; the next train would begin at 11 ms
+    }
+    bench.offer(ms(14), 1_500); // at once, not at its 17 ms
+    let expected = [3.0, 4.0, 5.0, 9.0, 14.0].map(|departure| departure + 20.0);
+    for ((number, at), expected) in delivered(&bench.finish()).zip(expected) {
+        let at_ms = at.as_secs_f64() * 1e3;
+        assert!(
+            (0.0..3.0).contains(&(at_ms - expected)),
+            "{number}: {at_ms} ms rather than {expected} and its share"
+        );
+    }
+    assert_eq!(bench.pipe.statistics().delivered_packets, 5);
+}
+
+#[test]
 fn a_schedule_of_changes_is_followed_by_the_pipe_itself() {
     let to = |rate_bps| ModelChange { rate: Some(RateModel::Constant(rate_bps)), ..ModelChange::default() };
     let changes = vec![(ms(2), to(PACKET_A_MS_BPS / 2)), (ms(4), to(PACKET_A_MS_BPS * 2))];
