@@ -2,8 +2,8 @@
 
 use pathbench_lab::scenario::{ExpectationPlan, Overrides, Source, known_fields, plan};
 use pathbench_record::document::{
-    DelayRecord, DirectionRecord, EmulationRecord, HandoverReason, HandoverRecord, Impact, OneWayDelay, Phase,
-    PingRecord, RunLink,
+    DelayRecord, DirectionRecord, EmulationRecord, HandoverReason, HandoverRecord, Impact, OneWayDelay,
+    Phase, PingRecord, RunLink,
 };
 use pathbench_record::document::{
     Expectation, LinkMeasurement, MultipathRecord, Parameters, PathRecord, ResultDocument, RunRecord, Variant,
