@@ -139,9 +139,9 @@ pub enum TraceError {
 /// The formats of files that say how fast a link is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RateFormat {
-    /// Delivery opportunities; see [`mahimahi`].
+    /// Delivery opportunities; see [`mahimahi()`].
     Mahimahi,
-    /// Packet trains; see [`cellreplay`].
+    /// Packet trains; see [`cellreplay()`].
     CellReplay,
     /// A table; see [`bytes_per_second`].
     BytesPerSecond,
