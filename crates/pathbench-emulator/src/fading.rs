@@ -17,12 +17,12 @@ pub const STEP: Duration = Duration::from_millis(100);
 pub const LONGEST: Duration = Duration::from_secs(24 * 3_600);
 
 /// Attempts and pauses of a fading radio whose model names none: seven attempts after the first (`dot11ShortRetryLimit` of
-/// IEEE 802.11-2016, annex C), and between them the mean of the backoffs that grow from 15 to 1023 slots of 9 µs (its
-/// tables 9-155 and 17-21), rounded.
-pub const DEFAULT_RADIO: RadioModel = RadioModel { retries: 7, pause: Duration::from_millis(1) };
+/// IEEE 802.11-2016, annex C); between them the mean backoff of these seven, whose windows grow from 31 to 1023 slots of 9 µs
+/// (its sections 10.3.3 and 17.4.4), in whole milliseconds.
+pub const DEFAULT_RADIO: RadioModel = RadioModel { retries: 7, pause: Duration::from_millis(2) };
 
 /// Receiver sensitivity in dBm and rate in kbit/s of each MCS with one stream, 20 MHz, long guard interval: IEEE 802.11-2016,
-/// tables 21-25 and 21-30 (VHT; MCS 9 does not exist at 20 MHz).
+/// sections 21.3.18.1 and 21.5 (VHT; MCS 9 does not exist at 20 MHz).
 const MCS: [(f64, f64); 9] = [
     (-82.0, 6_500.0),
     (-79.0, 13_000.0),
