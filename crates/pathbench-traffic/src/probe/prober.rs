@@ -10,7 +10,7 @@ use std::time::Duration;
 const TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Silence after which the prober introduces itself again: its address may have changed on the way (NAT).
-const SILENCE: Duration = Duration::from_secs(1);
+const SILENCE: Duration = Duration::from_millis(500);
 
 /// A hello is so long that the reason of a refusal fits into an answer that is no longer.
 const HELLO_BYTES: usize = HEADER_BYTES + 280;
@@ -109,6 +109,11 @@ impl Prober {
             self.settle(sequence, sent_at, ProbeOutcome::Lost);
         }
         Some((sequence, message.encode(if kind == ProbeKind::Hello { HELLO_BYTES } else { 0 })))
+    }
+
+    /// The socket is a new one: the server may know it by another address, for which the cookie is not good.
+    pub fn introduce_again(&mut self) {
+        self.cookie = None;
     }
 
     /// A probe could not be sent.
@@ -278,6 +283,23 @@ mod tests {
             .collect();
         assert_eq!(lost, (10..30).collect::<Vec<_>>());
         assert_eq!(settled.len(), 80);
+    }
+
+    #[test]
+    fn a_new_address_costs_no_probe() {
+        let mut responder = ProbeResponder::new(Access::Open, 4, at(0));
+        let mut prober = prober();
+        for (step, peer) in [(0, "192.0.2.1:9"), (100, "192.0.2.1:9"), (200, "192.0.2.7:4")] {
+            if step == 200 {
+                prober.introduce_again();
+            }
+            let (_, datagram) = prober.probe(at(step)).unwrap();
+            let answer = responder.answer(at(step), peer.parse().unwrap(), &datagram).unwrap();
+            prober.received(at(step + 1), &answer);
+        }
+        let settled = prober.take_settled();
+        assert_eq!(settled.len(), 3);
+        assert!(settled.iter().all(|probe| probe.outcome == ProbeOutcome::Answered { rtt: MS }));
     }
 
     #[test]

@@ -142,6 +142,7 @@ impl Lane<'_> {
             }
         }
         if self.socket.is_none() {
+            self.prober.introduce_again();
             self.socket = Some((open(self.path, server)?, now));
         }
         Ok(())
