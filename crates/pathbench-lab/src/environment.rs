@@ -178,6 +178,8 @@ pub struct Emulation {
     pub seed: u64,
     /// Which repetition the lab is for: each meets other random numbers, the same for all transports.
     pub repetition: u32,
+    /// What to add to the clock to get nanoseconds since 1970, for captures.
+    pub wall_offset_ns: i64,
     /// Link → file that its packets are written to.
     pub captures: BTreeMap<String, PathBuf>,
 }
@@ -191,6 +193,13 @@ impl Emulation {
             fnv1a(parts.join("/").as_bytes())
         })
     }
+}
+
+fn start_plane(emulation: &Emulation, link: &str) -> Result<DataPlane, EnvironmentError> {
+    let mut plane = DataPlane::start(Arc::clone(&emulation.clock))
+        .map_err(|source| EnvironmentError::Plane { link: link.to_owned(), source })?;
+    plane.set_wall_offset_ns(emulation.wall_offset_ns);
+    Ok(plane)
 }
 
 /// FNV-1a (Fowler, Noll and Vo): the same in every version, unlike the standard library's hashes.
@@ -231,13 +240,7 @@ impl Environment {
             )?);
         }
         let emulated = topology.links.iter().find(|link| link.engine == Engine::Emulated);
-        let plane = match emulated {
-            Some(link) => Some(
-                DataPlane::start(Arc::clone(&emulation.clock))
-                    .map_err(|source| EnvironmentError::Plane { link: link.name.clone(), source })?,
-            ),
-            None => None,
-        };
+        let plane = emulated.map(|link| start_plane(emulation, &link.name)).transpose()?;
         let middle = Middle { room, plane };
         let mut environment = Self { topology: topology.clone(), middle, nodes, wires: Vec::new() };
         for (index, link) in topology.links.iter().enumerate() {

@@ -56,6 +56,8 @@ pub struct StudyOptions {
     /// Whether the packets of every emulated link are written to files, also of those that the scenario does not say
     /// so of.
     pub capture: bool,
+    /// What to add to the clock to get nanoseconds since 1970, for captures.
+    pub wall_offset_ns: i64,
     /// The machine, for the result.
     pub host: HostRecord,
     /// Set when the user wants to stop: the run in progress is given up, the finished ones are kept.
@@ -115,6 +117,7 @@ pub fn conduct(
             clock: Arc::clone(clock),
             seed: plan.seed,
             repetition: scheduled.repetition,
+            wall_offset_ns: options.wall_offset_ns,
             captures: captures(writer, variant, options.capture, &assignment.id)?,
         };
         let run = run::Run {
@@ -181,12 +184,12 @@ fn captures(
     let directory = writer.path().join("captures");
     let captured = |link: &&Link| link.engine == Engine::Emulated && (link.capture || all);
     let file = |link: &Link| (link.name.clone(), directory.join(format!("{id}-{}.pcapng", link.name)));
-    let captures: BTreeMap<_, _> = variant.topology.links.iter().filter(captured).map(file).collect();
-    if !captures.is_empty() {
+    let files: BTreeMap<_, _> = variant.topology.links.iter().filter(captured).map(file).collect();
+    if !files.is_empty() {
         fs::create_dir_all(&directory)
             .map_err(|source| WriteError::Io { path: directory.clone(), source })?;
     }
-    Ok(captures)
+    Ok(files)
 }
 
 fn empty_document(plan: &Plan, host: &HostRecord) -> ResultDocument {

@@ -38,3 +38,11 @@ impl Clock for MonotonicClock {
 pub(crate) fn unix_seconds() -> u64 {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
+
+/// What to add to the monotonic clock to get nanoseconds since the Unix epoch, for the dates in captures; as true as
+/// the machine's date.
+pub(crate) fn wall_offset_ns() -> i64 {
+    let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let offset = since_epoch.as_nanos() as i128 - i128::from(MonotonicClock.now().as_nanos());
+    i64::try_from(offset).unwrap_or_default()
+}

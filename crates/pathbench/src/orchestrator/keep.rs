@@ -1,7 +1,7 @@
 //! The orchestrator of a lab that stays: builds it, then answers `exec` and `down` on the lab's socket.
 
 use super::launcher;
-use crate::clock::MonotonicClock;
+use crate::clock::{MonotonicClock, wall_offset_ns};
 use crate::exit::{Exit, Failure};
 use crate::lab::assignment::Assignment;
 use crate::lab::keep::{Answer, Question};
@@ -57,6 +57,7 @@ fn build(assignment: &Assignment) -> Result<Environment, Failure> {
         clock: Arc::new(MonotonicClock),
         seed: plan.seed,
         repetition: 1,
+        wall_offset_ns: wall_offset_ns(),
         captures: BTreeMap::new(),
     };
     Environment::build(&variant.topology, &variant.run.server, &launcher(), &emulation).map_err(|error| {

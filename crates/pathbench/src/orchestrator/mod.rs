@@ -2,7 +2,7 @@
 
 pub(crate) mod keep;
 
-use crate::clock::{MonotonicClock, unix_seconds};
+use crate::clock::{MonotonicClock, unix_seconds, wall_offset_ns};
 use crate::exit::{Exit, Failure};
 use crate::lab::assignment::{Assignment, Job};
 use crate::progress::Display;
@@ -72,6 +72,7 @@ fn run(job: &Job, assignment: &Assignment, stop: &Arc<AtomicBool>) -> Result<Exi
         launcher: launcher(),
         calibrate: assignment.calibrate,
         capture: assignment.capture,
+        wall_offset_ns: wall_offset_ns(),
         host: host_record(&assignment.privilege, started),
         stop: Arc::clone(stop),
     };

@@ -2,7 +2,7 @@
 
 use super::Finished;
 use pathbench_record::directory::ResultDirectory;
-use pathbench_record::document::{PathRecord, Phase, ResultDocument, RunRecord};
+use pathbench_record::document::{LinkSample, PathRecord, Phase, ResultDocument, RunRecord};
 use pathbench_record::event::{DeliveryLine, Direction, Event, EventSource};
 use pathbench_record::message::MessageLine;
 use pathbench_record::sample::Sample;
@@ -16,6 +16,7 @@ pub(crate) struct Measured {
     pub(crate) events: Vec<Event>,
     pub(crate) deliveries: Vec<DeliveryLine>,
     pub(crate) messages: Vec<MessageLine>,
+    pub(crate) links: Vec<LinkSample>,
 }
 
 impl Measured {
@@ -26,6 +27,7 @@ impl Measured {
         let events = result.events().unwrap();
         let deliveries = result.deliveries().unwrap();
         let messages = result.messages().unwrap();
+        let links = result.links().unwrap();
         for warning in [&samples.warning, &events.warning, &deliveries.warning, &messages.warning] {
             assert_eq!(*warning, None);
         }
@@ -35,6 +37,7 @@ impl Measured {
             events: events.items,
             deliveries: deliveries.items,
             messages: messages.items,
+            links: links.items,
             document: result.into_document(),
         }
     }

@@ -279,8 +279,11 @@ fn mean(steps: &RateSchedule) -> u64 {
     let last = steps.steps.last().map_or(Duration::ZERO, |(at, _)| *at);
     let end = last + Duration::from_secs(1);
     let ends = steps.steps.iter().skip(1).map(|(at, _)| *at).chain([end]);
-    let bits =
-        steps.steps.iter().zip(ends).map(|((at, bps), until)| *bps as f64 * (until - *at).as_secs_f64());
+    let bits = steps
+        .steps
+        .iter()
+        .zip(ends)
+        .map(|((at, bps), until)| *bps as f64 * until.saturating_sub(*at).as_secs_f64());
     (bits.sum::<f64>() / end.as_secs_f64()) as u64
 }
 

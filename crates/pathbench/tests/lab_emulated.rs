@@ -1,0 +1,293 @@
+//! `lab run` over emulated links: delay, loss and rate as asked for, end to end; events, fades, captures; the same seed
+//! gives the same losses.
+//!
+//! Assertions are on physics: no packet is earlier than the link's delay, no link carries more than its rate, packets
+//! are conserved. What a busy machine may delay has room.
+
+#![allow(clippy::unwrap_used, reason = "a failed test panics")]
+
+mod support;
+
+use pathbench_record::document::{EmulatedDirection, LinkSample, RunLink, RunRecord};
+use pathbench_record::event::EventSource;
+use std::process::Command;
+use std::sync::LazyLock;
+use support::measured::{Measured, goodput, path};
+use support::{Workplace, binary, finish};
+
+/// A busy machine is not to decide over these tests; what is asserted about times has room of its own.
+const PATIENT: &str = "lateness_tolerance = \"10s\"\n";
+
+fn link<'a>(run: &'a RunRecord, name: &str) -> &'a RunLink {
+    run.links.iter().find(|link| link.name == name).unwrap_or_else(|| panic!("no link {name}: {run:#?}"))
+}
+
+fn forward(run: &RunRecord, name: &str) -> EmulatedDirection {
+    link(run, name).emulation.clone().unwrap_or_else(|| panic!("no record of {name}")).forward
+}
+
+fn dropped(direction: &EmulatedDirection) -> u64 {
+    direction.dropped_packets.values().sum()
+}
+
+/// Standard deviations of a binomial share that 99.99 % of all samples lie within.
+const SIGMAS: f64 = 3.9;
+
+/// One path of 10 Mbit/s, 30 ms and 2 % of loss each way, under pings and TCP.
+static ONE_PATH: LazyLock<Measured> = LazyLock::new(|| {
+    let text = format!(
+        "[[path]]\nname = \"lte\"\nrate = \"10mbit\"\ndelay = \"30ms\"\nloss = \"2%\"\ntolerance = \"30%\"\n\
+         [run]\ntransports = [\"tcp\"]\npattern = [\"iperf\", \"ping\"]\nduration = \"4s\"\n{PATIENT}"
+    );
+    Workplace::new().lab_run("one-path", &text, &[])
+});
+
+#[test]
+fn delay_loss_and_rate_are_measured_as_asked_for() {
+    let document = &ONE_PATH.document;
+    assert_eq!(document.links[0].engine, "emulated");
+    for run in &document.runs {
+        let measured = &link(run, "lte").measured;
+        for (delay, loss) in [
+            (measured.forward_delay.unwrap(), measured.forward_loss.unwrap()),
+            (measured.backward_delay.unwrap(), measured.backward_loss.unwrap()),
+        ] {
+            assert!(delay.min_ms >= 30.0, "earlier than it can be: {delay:?}");
+            assert!(delay.p50_ms < 45.0, "{delay:?}");
+            let spread = (0.02 * 0.98 / f64::from(delay.packets)).sqrt();
+            assert!((loss - 0.02).abs() < SIGMAS * spread, "{loss} of {delay:?}");
+        }
+        assert!(measured.min_rtt_ms >= 60.0, "{measured:?}");
+        for bps in [measured.forward_bps.unwrap(), measured.backward_bps.unwrap()] {
+            assert!((9e6..10.2e6).contains(&(bps as f64)), "{measured:?}");
+        }
+    }
+}
+
+#[test]
+fn an_application_meets_the_delay_and_the_rate() {
+    let ping = ONE_PATH.run_of("tcp", "ping").ping.clone().unwrap();
+    assert!(ping.min_ms.unwrap() >= 60.0, "{ping:?}");
+    let iperf = ONE_PATH.run_of("tcp", "iperf");
+    assert!(goodput(iperf) < 10.0 * 1448.0 / 1514.0, "{}", goodput(iperf));
+    assert!(goodput(iperf) > 0.5, "{}", goodput(iperf));
+    assert!(path(iperf, "lte").rtt_ms >= 60.0);
+}
+
+#[test]
+fn packets_are_conserved_and_lost_for_the_reason_asked_for() {
+    let run = ONE_PATH.run_of("tcp", "iperf");
+    let way = forward(run, "lte");
+    let inside = way.offered_packets - way.delivered_packets - dropped(&way);
+    // What was on its way when the run was over: 30 ms of small packets.
+    assert!(inside < 100, "{way:?}");
+    assert!(way.offered_packets > 500, "{way:?}");
+    let lost = way.dropped_packets["loss"] as f64 / way.offered_packets as f64;
+    let spread = (0.02 * 0.98 / way.offered_packets as f64).sqrt();
+    assert!((lost - 0.02).abs() < SIGMAS * spread, "{lost} of {way:?}");
+    assert_eq!(link(run, "lte").forward_bytes, Some(way.delivered_bytes));
+    assert!(way.lateness_ms.p50 <= way.lateness_ms.p99 && way.lateness_ms.p99 <= way.lateness_ms.max);
+}
+
+#[test]
+fn tcp_and_mptcp_over_two_emulated_paths() {
+    let text = format!(
+        "[[path]]\nname = \"eth\"\nrate = \"10mbit\"\ndelay = \"10ms\"\n\
+         [[path]]\nname = \"lte\"\nrate = \"10mbit\"\ndelay = \"15ms\"\njitter = \"2ms\"\n\
+         [run]\ntransports = [\"tcp\", \"mptcp\"]\nduration = \"5s\"\n{PATIENT}[run.iperf]\nomit = \"1s\"\n"
+    );
+    let measured = Workplace::new().lab_run("two", &text, &["--no-calibration"]);
+    let (tcp, mptcp) = (measured.run("tcp"), measured.run("mptcp"));
+    assert!(mptcp.multipath.used, "{:?}", mptcp.multipath);
+    assert!(goodput(tcp) < 10.0 && goodput(mptcp) < 20.0);
+    assert!(goodput(mptcp) > 1.4 * goodput(tcp), "{} and {}", goodput(mptcp), goodput(tcp));
+}
+
+/// Everything that can happen to one path in nine seconds.
+static EVENTS: LazyLock<Measured> = LazyLock::new(|| {
+    let event = |at: &str, rest: &str| format!("[[event]]\nat = \"{at}\"\npath = \"eth\"\n{rest}\n");
+    let text = [
+        "[[path]]\nname = \"eth\"\nrate = \"20mbit\"\nqueue = \"100p\"\n".to_owned(),
+        event("1s", "action = \"set\"\ndelay = \"50ms\"\ndirection = \"upload\""),
+        event("2s", "action = \"set\"\ndelay = \"5ms\"\nrate = \"10mbit\""),
+        event("3s", "action = \"outage\""),
+        event("4s", "action = \"restore\""),
+        event("5s", "action = \"blackhole\""),
+        event("5300ms", "action = \"restore\""),
+        event("6500ms", "action = \"fade\"\nduration = \"1s\"\nto = { rate = \"2mbit\" }"),
+        format!(
+            "[run]\ntransports = [\"tcp\"]\nduration = \"9s\"\n{PATIENT}[run.iperf]\npatience = \"20s\"\n"
+        ),
+    ]
+    .concat();
+    Workplace::new().lab_run("events", &text, &["--no-calibration", "--capture"])
+});
+
+/// The last sample of the forward direction before a time.
+fn sample_at(t_ms: f64) -> &'static LinkSample {
+    let forward = EVENTS
+        .links
+        .iter()
+        .filter(|sample| sample.direction == pathbench_record::document::LinkDirection::Forward);
+    forward.filter(|sample| sample.t_ms <= t_ms).last().unwrap()
+}
+
+#[test]
+fn events_are_carried_out_and_what_is_in_force_can_be_read_off() {
+    let run = EVENTS.run("tcp");
+    let events = EVENTS.events_of(run, EventSource::Scenario);
+    let kinds: Vec<_> = events.iter().map(|event| event.kind.as_str()).collect();
+    assert_eq!(kinds, ["set", "set", "outage", "restore", "blackhole", "restore", "fade"]);
+    assert_eq!(sample_at(900.0).delay_ms, Some(0.0));
+    assert_eq!((sample_at(1_900.0).delay_ms, sample_at(1_900.0).rate_bps), (Some(50.0), Some(20_000_000)));
+    assert_eq!((sample_at(2_900.0).delay_ms, sample_at(2_900.0).rate_bps), (Some(5.0), Some(10_000_000)));
+    let halfway = sample_at(7_000.0).rate_bps.unwrap();
+    assert!((4_000_000..8_500_000).contains(&halfway), "{halfway}");
+    assert_eq!(sample_at(8_900.0).rate_bps, Some(2_000_000));
+}
+
+#[test]
+fn an_outage_holds_packets_and_a_black_hole_swallows_them() {
+    let (before, after) = (sample_at(3_050.0), sample_at(3_950.0));
+    // What had been sent before may arrive 5 ms later.
+    assert!(after.delivered_bytes - before.delivered_bytes < 20_000, "{before:?} {after:?}");
+    assert!(after.queue_packets > 0, "{after:?}");
+    let run = EVENTS.run("tcp");
+    let (before, after) = (sample_at(4_950.0), sample_at(5_400.0));
+    assert!(after.dropped_packets > before.dropped_packets, "{before:?} {after:?}");
+    assert!(run.stall_ms.unwrap() >= 900.0, "{:?}", run.stall_ms);
+    assert!(run.completed, "{:?}", run.error);
+}
+
+/// Comments of a capture's packets, by interface: 0 is the forward direction.
+fn fates(capture: &[u8], interface: u32) -> Vec<String> {
+    let word = |at: usize| u32::from_le_bytes(capture[at..at + 4].try_into().unwrap());
+    let mut fates = Vec::new();
+    let mut at = 0;
+    while at < capture.len() {
+        let (kind, length) = (word(at), word(at + 4) as usize);
+        if kind == 6 && word(at + 8) == interface {
+            let options = at + 28 + (word(at + 20) as usize).next_multiple_of(4);
+            let size = usize::from(u16::from_le_bytes([capture[options + 2], capture[options + 3]]));
+            fates.push(String::from_utf8(capture[options + 4..options + 4 + size].to_vec()).unwrap());
+        }
+        at += length;
+    }
+    fates
+}
+
+/// Which packets of the forward direction a run's loss model lost, by their order, and how many there were.
+fn lost_packets(seed: &str, repetitions: usize) -> Vec<(Vec<usize>, usize)> {
+    let text = format!(
+        "[[path]]\nname = \"eth\"\nrate = \"20mbit\"\ndelay = \"2ms\"\nloss = \"10%\"\ncapture = true\n\
+         [run]\ntransports = [\"tcp\"]\nduration = \"2s\"\nrepeat = {repetitions}\n{PATIENT}"
+    );
+    let workplace = Workplace::new();
+    let measured = workplace.lab_run("seeded", &text, &["--no-calibration", "--seed", seed]);
+    let of_run = |run: &RunRecord| {
+        let file = workplace.path().join(format!("result-seeded/captures/{}-eth.pcapng", run.id));
+        let fates = fates(&std::fs::read(file).unwrap(), 0);
+        let lost = fates.iter().enumerate().filter(|(_, fate)| fate.starts_with("dropped: loss"));
+        (lost.map(|(number, _)| number).collect(), fates.len())
+    };
+    measured.document.runs.iter().map(of_run).collect()
+}
+
+#[test]
+fn the_same_seed_loses_the_same_packets_and_another_repetition_others() {
+    let (first, again) = (lost_packets("7", 2), lost_packets("7", 2));
+    for ((lost, count), (lost_again, count_again)) in first.iter().zip(&again) {
+        // One run may have got further than the other; as far as both got, they lost the same.
+        let both = *count.min(count_again);
+        assert!(both > 100, "{both} packets");
+        let so_far =
+            |lost: &[usize]| lost.iter().copied().filter(|number| *number < both).collect::<Vec<_>>();
+        assert_eq!(so_far(lost), so_far(lost_again));
+        assert!(so_far(lost).len() > both / 20, "{} of {both}", so_far(lost).len());
+    }
+    assert_ne!(first[0].0[..5], first[1].0[..5]);
+}
+
+#[test]
+fn a_run_whose_packets_left_later_than_is_tolerated_is_not_valid() {
+    let text = "[[path]]\nname = \"eth\"\ndelay = \"5ms\"\n[run]\ntransports = [\"tcp\"]\npattern = \"ping\"\n\
+                lateness_tolerance = \"0s\"\n";
+    let measured = Workplace::new().lab_run("late", text, &["--no-calibration"]).expect(1);
+    let run = &measured.document.runs[0];
+    assert!(!run.valid && run.completed, "{run:#?}");
+    assert!(run.invalid_because[0].starts_with("link eth: one packet in a hundred left"), "{run:#?}");
+}
+
+#[test]
+fn interfaces_go_and_come_back_on_emulated_links_as_on_others() {
+    let text = format!(
+        "[[path]]\nname = \"eth\"\nrate = \"10mbit\"\ndelay = \"5ms\"\n\
+         [[path]]\nname = \"wlan\"\nrate = \"10mbit\"\ndelay = \"5ms\"\n\
+         [[event]]\nat = \"2s\"\npath = \"wlan\"\naction = \"down\"\n\
+         [[event]]\nat = \"3s\"\npath = \"wlan\"\naction = \"up\"\n\
+         [[event]]\nat = \"5s\"\npath = \"eth\"\naction = \"remove-address\"\n\
+         [[event]]\nat = \"6s\"\npath = \"eth\"\naction = \"add-address\"\n\
+         [[event]]\nat = \"6500ms\"\npath = \"eth\"\naction = \"set\"\nmtu = 1400\n\
+         [run]\ntransports = [\"mptcp\", \"mpquic\"]\nduration = \"8s\"\n{PATIENT}"
+    );
+    let measured = Workplace::new().lab_run("gone", &text, &["--no-calibration"]);
+    for label in ["mptcp", "mpquic"] {
+        let run = measured.run(label);
+        assert!(run.completed && run.multipath.used, "{run:#?}");
+        let share = |name: &str, at: f64| {
+            let phase = run.phases.iter().find(|phase| phase.from_ms <= at && at < phase.to_ms).unwrap();
+            phase.shares.get(name).copied().unwrap_or_default()
+        };
+        assert!(share("wlan", 2_500.0) < 0.2, "{label}: {:?}", run.phases);
+        assert!(share("wlan", 5_500.0) > 0.8, "{label}: {:?}", run.phases);
+    }
+}
+
+#[test]
+fn both_multipath_transports_lose_no_message_when_the_wifi_fades() {
+    let text = format!(
+        "[[path]]\nname = \"wlan\"\nrate = \"20mbit\"\ndelay = \"3ms\"\nradio = {{ retries = 7, pause = \"500us\" }}\n\
+         [[path]]\nname = \"lte\"\npreset = \"lte\"\nbackup = true\n\
+         [[event]]\nat = \"1s\"\npath = \"wlan\"\naction = \"fade\"\nfrom_m = 10\nto_m = 400\nduration = \"5s\"\n\
+         [run]\ntransports = [\"mptcp\", \"mpquic\"]\npattern = \"interactive\"\nduration = \"9s\"\n{PATIENT}\
+         [run.interactive]\nlinger = \"20s\"\n[run.quic]\nscheduler = \"backup\"\n"
+    );
+    let measured = Workplace::new().lab_run("fading", &text, &["--no-calibration"]);
+    for label in ["mptcp", "mpquic"] {
+        let run = measured.run(label);
+        let delay = run.delay_ms.as_ref().unwrap();
+        assert!(run.completed && delay.late == 0, "{label}: {delay:?}");
+        assert!(path(run, "lte").bytes_delivered > 0, "{label}: {:?}", run.paths);
+    }
+    let radio = measured.links.iter().filter(|sample| sample.link == "wlan" && sample.run.contains("mptcp"));
+    let rates: Vec<u64> = radio.filter_map(|sample| sample.rate_bps).collect();
+    assert!(rates.iter().min() < rates.iter().max(), "the radio got slower: {rates:?}");
+}
+
+#[test]
+fn a_lab_with_emulated_links_can_be_worked_in_by_hand() {
+    let workplace = Workplace::new();
+    let name = format!("emulated-{}", std::process::id());
+    let text = "[[path]]\nname = \"eth\"\nrate = \"10mbit\"\ndelay = \"100ms\"\n";
+    let file = workplace.scenario("by-hand", text);
+    workplace.run(&["lab", "up", &file, "--name", &name]).expect(0);
+    // Nobody listens there: the refusal is a round trip.
+    let knock = "time -p timeout 10 bash -c 'echo > /dev/tcp/10.83.0.2/9'";
+    let knocked = workplace.run(&["lab", "exec", "--lab", &name, "client", "--", "bash", "-c", knock]);
+    workplace.run(&["lab", "down", &name]).expect(0);
+    assert_eq!(knocked.code, Some(1), "refused, not timed out: {knocked:#?}");
+    let real = knocked.stderr.lines().find_map(|line| line.strip_prefix("real ")).unwrap();
+    assert!(real.trim().parse::<f64>().unwrap() >= 0.2, "{knocked:#?}");
+}
+
+#[test]
+fn a_host_without_tun_devices_is_told_what_to_do() {
+    let workplace = Workplace::new();
+    let file = workplace.scenario("nowhere", "[[path]]\nname = \"eth\"\ndelay = \"5ms\"\n");
+    let hide = "mount -t tmpfs none /dev/net && exec \"$@\"";
+    let mut command = Command::new("unshare");
+    command.args(["--map-root-user", "--mount", "sh", "-c", hide, "sh"]).arg(binary());
+    workplace.prepare(command.args(["lab", "run", &file, "--out", "nothing"]));
+    finish(&mut command).expect(7).says(&["link `eth`", "/dev/net/tun is missing", "modprobe tun"]);
+    assert!(!workplace.path().join("nothing").exists(), "no trace of it stays");
+}
