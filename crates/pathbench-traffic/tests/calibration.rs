@@ -263,6 +263,8 @@ fn a_link_with_a_round_trip_of_more_than_a_second_is_waited_for() {
     };
     let (link, took) = through(model, |plan| {
         plan.mtu_bytes = 1400;
+        // Cut to what a responder sends.
+        plan.train = 3000 * MS;
         plan.forward_bps = Some(model.rate_bps);
         plan.backward_bps = Some(model.rate_bps);
         plan.probes = 50;

@@ -6,7 +6,7 @@ use super::probes::{ProbeSeries, ProbeTally, probe};
 use super::responder::is_of_size;
 use super::rtt::{Echoes, RttFigures};
 use super::sizes::{MOST_ATTEMPTS, Question, Questions};
-use super::train::{Train, payload_bytes};
+use super::train::{LONGEST, Train, payload_bytes};
 use super::{CalibrationPlan, LinkCalibration, OneWayDelays, ProbedDirection, header_bytes};
 use pathbench_record::event::Direction;
 use pathbench_record::time::Clock;
@@ -428,13 +428,15 @@ impl Link<'_> {
 
     fn train(&self, number: u64, asked_bps: u64, mtu_bytes: u32) -> Train {
         let plan = self.plan;
+        // A responder sends no longer ones.
+        let duration = plan.train.min(LONGEST);
         Train {
             session: self.session,
             cookie: self.cookie,
             number,
             asked_bps,
-            duration: plan.train,
-            payload_bytes: payload_bytes(asked_bps, plan.train, mtu_bytes, plan.remote),
+            duration,
+            payload_bytes: payload_bytes(asked_bps, duration, mtu_bytes, plan.remote),
             bucket_bytes: if plan.emulated { 0 } else { plan.bucket_bytes },
             numbered: plan.emulated,
         }

@@ -49,7 +49,7 @@ pub struct CalibrationPlan {
     pub mtu_bytes: u32,
     /// Depth of the shapers' token buckets, or more: what passes faster than the rate after a pause.
     pub bucket_bytes: u64,
-    /// Length of each train.
+    /// Length of each train, at most 1 s; longer ones are cut to that.
     pub train: Duration,
     /// Number of echoes.
     pub echoes: u32,

@@ -26,7 +26,7 @@ const SMALLEST_PAYLOAD: u64 = 200;
 
 /// Trains that anyone may ask a responder for.
 const MOST_BPS: u64 = 100_000_000_000;
-const LONGEST: Duration = Duration::from_millis(500);
+pub(super) const LONGEST: Duration = Duration::from_secs(1);
 const DEEPEST_BUCKET: u64 = 4 * 1024 * 1024;
 
 /// A train to be sent.
