@@ -1,0 +1,60 @@
+//! Import of minitopo's files: a topology, and if given an experiment, become the text of a scenario, so that all that
+//! is imported goes through the one validation. What was taken from where stands in the scenario's comments.
+//!
+//! Source: <https://github.com/qdeconinck/minitopo> (`core/topo.py`, `core/parameter.py`, `topos/`, `experiments/`), the
+//! wrapper of Mininet that multipath experiments have been described in since 2013. Its files have a `key:value` a line:
+//!
+//! | key | value |
+//! |---|---|
+//! | `topoType` | `MultiIf`, or `MultiIfMultiClient` (whose further clients are left out) |
+//! | `leftSubnet`, `rightSubnet` | first two octets of the addresses left and right of the router: `10.1.`, `10.2.` |
+//! | `path_c2r_N`, `path_r2s_N` | `delay,bandwidth` or `delay,queue,bandwidth[,loss[,backup]]`: ms one way, packets, Mbit/s, %; a link from client to router or from router to server |
+//! | `changeNetem` | `yes`: the next key is in force |
+//! | `netemAt_c2r_N`, `netemAt_r2s_N` | `seconds,arguments of netem`: what the link's delay and loss are from then on |
+//! | `desc` | a description |
+//!
+//! Where minitopo overlooks a mistake (a value it cannot read, changes out of order, a link that does not exist), this
+//! import reports it.
+
+mod entry;
+mod experiment;
+mod netem;
+mod quantity;
+mod topology;
+mod writing;
+
+use super::mistake::{Ledger, Mistakes};
+use experiment::Experiment;
+use topology::Topology;
+
+/// minitopo begins to count at its own start: its experiments start the server, sleep this long, and start the client.
+const HEAD_START_SECONDS: f64 = 2.0;
+
+/// A file of minitopo's.
+#[derive(Debug, Clone, Copy)]
+pub struct MinitopoFile<'a> {
+    /// What mistakes name as their file.
+    pub name: &'a str,
+    /// What is in it.
+    pub content: &'a [u8],
+}
+
+/// The text of the scenario that a topology, and an experiment in it, amount to.
+///
+/// # Errors
+/// All mistakes of the topology, or else all of the experiment.
+pub fn import_minitopo(
+    topology: MinitopoFile<'_>,
+    experiment: Option<MinitopoFile<'_>>,
+) -> Result<String, Mistakes> {
+    let network = read(topology, Topology::read)?;
+    let traffic = experiment.map(|file| read(file, Experiment::read)).transpose()?;
+    Ok(writing::scenario(topology.name, &network, &traffic.unwrap_or_default()))
+}
+
+fn read<T>(file: MinitopoFile<'_>, reader: fn(&[entry::Entry], &Ledger) -> T) -> Result<T, Mistakes> {
+    let ledger = Ledger::new(file.name);
+    let entries = entry::entries(file.content, &ledger);
+    let value = reader(&entries, &ledger);
+    if ledger.is_empty() { Ok(value) } else { Err(ledger.into_mistakes()) }
+}

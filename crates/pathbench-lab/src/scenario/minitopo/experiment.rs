@@ -1,0 +1,184 @@
+//! An experiment file: which traffic runs through a topology.
+
+use super::super::mistake::{Ledger, MistakeKind};
+use super::super::tree::Origin;
+use super::entry::Entry;
+use super::quantity::{number, seconds};
+use std::time::Duration;
+
+/// What an experiment comes to.
+#[derive(Debug)]
+pub(super) struct Experiment {
+    pub(super) transports: Vec<&'static str>,
+    pub(super) pattern: Pattern,
+    pub(super) congestion: Option<&'static str>,
+    /// Name and value of sysctls of both hosts.
+    pub(super) sysctls: Vec<(&'static str, String)>,
+    /// Whether the client's first and second path are for backup.
+    pub(super) backup: [bool; 2],
+    pub(super) round_robin: bool,
+    pub(super) tls: bool,
+    /// What was left out, and why.
+    pub(super) notes: Vec<String>,
+}
+
+/// The traffic.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Pattern {
+    /// As much as goes through, from client to server.
+    Iperf { duration: Option<Duration>, streams: u64 },
+    /// A download.
+    Bulk { bytes: u64 },
+    /// Requests and answers of one size.
+    Ping { count: u64, interval: Duration, bytes: u64 },
+}
+
+impl Default for Experiment {
+    /// No traffic is described: TCP is compared with MPTCP.
+    fn default() -> Self {
+        Self {
+            transports: vec!["tcp", "mptcp"],
+            pattern: Pattern::Iperf { duration: None, streams: 1 },
+            congestion: None,
+            sysctls: Vec::new(),
+            backup: [false; 2],
+            round_robin: false,
+            tls: false,
+            notes: Vec::new(),
+        }
+    }
+}
+
+const TYPES: &str = "give iperf, ping, msg, http, https, pquic or none";
+
+struct Reader<'a> {
+    entries: &'a [Entry],
+    ledger: &'a Ledger,
+}
+
+impl<'a> Reader<'a> {
+    /// The last one counts.
+    fn get(&self, key: &str) -> Option<&'a Entry> {
+        self.entries.iter().rev().find(|entry| entry.key == key)
+    }
+
+    fn number(&self, key: &str, default: f64, least: f64, most: f64) -> f64 {
+        let Some(entry) = self.get(key) else { return default };
+        let value = number(&entry.value).filter(|value| (least..=most).contains(value));
+        if value.is_none() {
+            let problem = format!("`{}` is not a number from {least} to {most}", entry.value);
+            entry.wrong(self.ledger, MistakeKind::Value, problem, "correct it");
+        }
+        value.unwrap_or(default)
+    }
+
+    fn whole(&self, key: &str, default: u64, least: u64, most: u64) -> u64 {
+        let value = self.number(key, default as f64, least as f64, most as f64);
+        if let Some(entry) = self.get(key).filter(|_| value.fract() != 0.0) {
+            let problem = format!("`{}` is not a whole number", entry.value);
+            entry.wrong(self.ledger, MistakeKind::Value, problem, "leave the fraction out");
+        }
+        value as u64
+    }
+}
+
+impl Experiment {
+    pub(super) fn read(entries: &[Entry], ledger: &Ledger) -> Self {
+        let reader = Reader { entries, ledger };
+        let mut experiment = Self::default();
+        let kind = reader.get("xpType").map_or("none", |entry| entry.value.as_str());
+        experiment.pattern(kind, &reader);
+        if kind != "none" && kind != "pquic" {
+            let multipath = reader.whole("mptcpEnabled", 1, 0, 1) == 1;
+            experiment.transports = vec![if multipath { "mptcp" } else { "tcp" }];
+        }
+        for (index, key) in ["backup_path_0", "backup_path_1"].into_iter().enumerate() {
+            experiment.backup[index] = reader.whole(key, 0, 0, 1) == 1;
+        }
+        for entry in entries {
+            experiment.setting(entry, ledger);
+        }
+        experiment
+    }
+
+    fn pattern(&mut self, kind: &str, reader: &Reader<'_>) {
+        let second = Duration::from_secs(1);
+        self.pattern = match kind {
+            "none" => Pattern::Iperf { duration: None, streams: 1 },
+            "iperf" => Pattern::Iperf {
+                duration: seconds(reader.number("iperfTime", 10.0, 1.0, 86_400.0)),
+                streams: reader.whole("iperfParallel", 1, 1, 128),
+            },
+            "ping" => {
+                Pattern::Ping { count: reader.whole("pingCount", 5, 1, 10_000), interval: second, bytes: 56 }
+            }
+            "msg" => Pattern::Ping {
+                count: reader.whole("msgNbRequests", 5, 1, 10_000),
+                interval: seconds(reader.number("msgClientSleep", 5.0, 0.001, 60.0)).unwrap_or(second),
+                bytes: reader.whole("msgBytes", 1_200, 4, 65_536),
+            },
+            "http" | "https" => {
+                self.tls = kind == "https";
+                let kibibytes = reader.whole("file_size", 1_024, 1, 10_000_000);
+                if reader.get("file").is_some_and(|entry| entry.value != "random") {
+                    self.notes.push("file: that file is not at hand; one of file_size is sent".to_owned());
+                }
+                Pattern::Bulk { bytes: kibibytes * 1_024 }
+            }
+            "pquic" => {
+                let multipath =
+                    |entry: &&Entry| entry.key.ends_with("lugins") && entry.value.contains("multipath");
+                let plugin = reader.entries.iter().find(multipath);
+                self.transports = vec![if plugin.is_some() { "mpquic" } else { "quic" }];
+                self.round_robin = plugin.is_some_and(|entry| entry.value.contains("_rr"));
+                Pattern::Bulk { bytes: reader.whole("pquicSize", 10_240_000, 1, 10_000_000_000) }
+            }
+            other => {
+                let origin = reader.get("xpType").map_or(Origin::Line(1), |entry| Origin::Line(entry.line));
+                let problem = format!("experiments of the type `{other}` cannot be imported");
+                reader.ledger.add(MistakeKind::Value, &origin, "xpType", problem, TYPES);
+                return;
+            }
+        };
+    }
+
+    /// What is not part of the pattern.
+    fn setting(&mut self, entry: &Entry, ledger: &Ledger) {
+        let value = entry.value.as_str();
+        let left_out = |why: &str| format!("{}:{value} (line {}) is left out: {why}", entry.key, entry.line);
+        match entry.key.as_str() {
+            "xpType" | "mptcpEnabled" | "iperfTime" | "iperfParallel" | "pingCount" | "msgClientSleep"
+            | "msgNbRequests" | "msgBytes" | "file" | "file_size" | "pquicSize" | "pquicPlugins"
+            | "pquicClientPlugins" | "pquicServerPlugins" | "backup_path_0" | "backup_path_1" => {}
+            "congctrl" => match ["cubic", "reno", "bbr"].into_iter().find(|known| *known == value) {
+                Some(known) => self.congestion = Some(known),
+                None => self.notes.push(left_out("not a congestion control of the unpatched kernel")),
+            },
+            "rmem" | "wmem" => {
+                let sizes: Vec<_> = value.split_ascii_whitespace().map(str::parse::<u32>).collect();
+                let increasing =
+                    sizes.iter().flatten().is_sorted() && sizes.iter().flatten().all(|size| *size > 0);
+                if sizes.len() != 3 || sizes.iter().any(Result::is_err) || !increasing {
+                    let remedy = "give least, default and most bytes, as in 4096 87380 16777216";
+                    let problem = format!("`{value}` is not three sizes in their order");
+                    return entry.wrong(ledger, MistakeKind::Value, problem, remedy);
+                }
+                let name = if entry.key == "rmem" { "net.ipv4.tcp_rmem" } else { "net.ipv4.tcp_wmem" };
+                self.sysctls.retain(|(known, _)| *known != name);
+                self.sysctls.push((name, value.split_ascii_whitespace().collect::<Vec<_>>().join(" ")));
+            }
+            "sched" if value == "default" => {}
+            "sched" => self.notes.push(left_out("the kernel's MPTCP has its own scheduler only")),
+            "kpm" | "kpmc" | "kpms" if value == "fullmesh" => {}
+            "kpm" | "kpmc" | "kpms" => {
+                self.notes.push(left_out("the scenario's endpoints say which paths are opened"));
+            }
+            "clientPcap" | "serverPcap" | "snaplenPcap" | "snaplen_pcap" => {
+                if value != "no" && !entry.key.starts_with("snaplen") {
+                    self.notes.push(left_out("capture = true at a link records its packets"));
+                }
+            }
+            _ => self.notes.push(left_out("it has no counterpart")),
+        }
+    }
+}

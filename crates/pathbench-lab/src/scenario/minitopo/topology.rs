@@ -1,0 +1,369 @@
+//! A topology file.
+
+use super::super::mistake::{Ledger, MistakeKind};
+use super::super::tree::Origin;
+use super::HEAD_START_SECONDS;
+use super::entry::Entry;
+use super::netem::Netem;
+use super::quantity::{milliseconds, number, rounded_percent, seconds};
+use std::time::Duration;
+
+/// Which links a path is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Side {
+    /// Client to router.
+    C2r,
+    /// Router to server.
+    R2s,
+}
+
+impl Side {
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::C2r => "c2r",
+            Self::R2s => "r2s",
+        }
+    }
+
+    fn of(name: &str) -> Option<Self> {
+        [Self::C2r, Self::R2s].into_iter().find(|side| side.name() == name)
+    }
+}
+
+/// A link of the topology.
+#[derive(Debug, Clone)]
+pub(super) struct Path {
+    pub(super) side: Side,
+    pub(super) number: u32,
+    pub(super) entry: Entry,
+    /// One way.
+    pub(super) delay: Duration,
+    pub(super) rate_bps: u64,
+    pub(super) queue_packets: u64,
+    /// Whether the file says how large the queue is.
+    pub(super) queue_given: bool,
+    /// Percent.
+    pub(super) loss: f64,
+    pub(super) backup: bool,
+    pub(super) changes: Vec<NetemAt>,
+}
+
+impl Path {
+    pub(super) fn name(&self) -> String {
+        format!("{}_{}", self.side.name(), self.number)
+    }
+
+    /// What minitopo's token bucket holds (`buffer_size`): the bandwidth-delay product of a round trip in packets
+    /// of 1500 bytes, and the packets of the queue, by way of whole milliseconds of a megabit of 2²⁰ bits.
+    pub(super) fn bucket_bytes(&self) -> u64 {
+        let mbps = self.rate_bps as f64 / 1e6;
+        let queuing_ms =
+            (self.queue_packets as f64 * 1_500.0 * 8.0 * 1_000.0 / (mbps * 1_048_576.0)).floor().max(1.0);
+        let product = round_trip_packets(self.delay, self.rate_bps) as f64 * 1_500.0;
+        (product + mbps * 1_000.0 * queuing_ms / 8.0).round() as u64
+    }
+}
+
+/// A change of a path's netem.
+#[derive(Debug, Clone)]
+pub(super) struct NetemAt {
+    pub(super) entry: Entry,
+    /// From the first byte of data; `None` where it comes before.
+    pub(super) at: Option<Duration>,
+    pub(super) netem: Netem,
+}
+
+/// What a topology file says.
+#[derive(Debug)]
+pub(super) struct Topology {
+    pub(super) description: String,
+    /// First two octets of the addresses left and right of the router.
+    pub(super) subnets: [[u8; 2]; 2],
+    /// Whether the file describes further clients.
+    pub(super) other_clients: bool,
+    /// Client to router first, each side by number.
+    pub(super) paths: Vec<Path>,
+    /// Whether the changes are in force.
+    pub(super) changing: bool,
+}
+
+const TYPES: &str =
+    "give MultiIf, the type that can be imported (or MultiIfMultiClient, of which only the first client is)";
+const LONGEST: &str =
+    "give delay,bandwidth or delay,queue,bandwidth[,loss[,backup]]: ms one way, packets, Mbit/s, %, 0 or 1";
+/// The lab's kernel has eight endpoints for MPTCP, and the addresses one octet for the link.
+const MOST_PATHS: usize = 8;
+
+impl Topology {
+    pub(super) fn read(entries: &[Entry], ledger: &Ledger) -> Self {
+        let mut topology = Self {
+            description: String::new(),
+            subnets: [[10, 1], [10, 2]],
+            other_clients: false,
+            paths: Vec::new(),
+            changing: false,
+        };
+        no_key_twice(entries, ledger);
+        let mut changes = Vec::new();
+        for entry in entries {
+            match entry.key.as_str() {
+                "topoType" => topology.other_clients = is_multi_client(entry, ledger),
+                "desc" => topology.description.clone_from(&entry.value),
+                "leftSubnet" => topology.subnets[0] = subnet(entry, ledger).unwrap_or([10, 1]),
+                "rightSubnet" => topology.subnets[1] = subnet(entry, ledger).unwrap_or([10, 2]),
+                "changeNetem" => topology.changing = entry.value == "yes",
+                key if key.starts_with("path") => topology.paths.extend(path(entry, ledger)),
+                key if key.starts_with("netemAt") => changes.push(entry),
+                _ => {
+                    let remedy = "known are topoType, leftSubnet, rightSubnet, path_c2r_N, path_r2s_N, changeNetem, \
+                                  netemAt_c2r_N, netemAt_r2s_N, desc";
+                    entry.wrong(
+                        ledger,
+                        MistakeKind::UnknownKey,
+                        "minitopo's topologies have no such key",
+                        remedy,
+                    );
+                }
+            }
+        }
+        topology.paths.sort_by_key(|path| (path.side, path.number));
+        for entry in changes {
+            topology.change(entry, ledger);
+        }
+        topology.check(entries, ledger);
+        topology
+    }
+
+    pub(super) fn side(&self, side: Side) -> impl Iterator<Item = &Path> {
+        self.paths.iter().filter(move |path| path.side == side)
+    }
+
+    fn change(&mut self, entry: &Entry, ledger: &Ledger) {
+        let Some((side, number)) = identity(entry, "netemAt", ledger) else { return };
+        let change = match change(entry) {
+            Ok(change) => change,
+            Err((problem, remedy)) => return entry.wrong(ledger, MistakeKind::Value, problem, remedy),
+        };
+        let found = self.paths.iter_mut().find(|path| (path.side, path.number) == (side, number));
+        let Some(path) = found else {
+            // A path that could not be read has been reported as such.
+            if ledger.is_empty() {
+                let problem = format!("there is no path_{}_{number}", side.name());
+                entry.wrong(ledger, MistakeKind::Reference, problem, "name a path of this file");
+            }
+            return;
+        };
+        if path.changes.last().is_some_and(|before| change.seconds <= before.seconds()) {
+            let remedy = "write the changes of a path in the order of their times";
+            entry.wrong(
+                ledger,
+                MistakeKind::Conflict,
+                "the change does not come after the one before it",
+                remedy,
+            );
+        }
+        path.changes.push(NetemAt { entry: entry.clone(), at: change.at(), netem: change.netem });
+    }
+
+    fn check(&self, entries: &[Entry], ledger: &Ledger) {
+        if !ledger.is_empty() {
+            return;
+        }
+        let top = Origin::Line(1);
+        if !entries.iter().any(|entry| entry.key == "topoType") {
+            ledger.add(MistakeKind::Missing, &top, "topoType", "the file does not say its type", TYPES);
+        }
+        if self.side(Side::C2r).next().is_none() {
+            let remedy = "add one, as in path_c2r_0:20,80,20";
+            ledger.add(
+                MistakeKind::Missing,
+                &top,
+                "path_c2r_0",
+                "the file has no path of the client",
+                remedy,
+            );
+        }
+        for side in [Side::C2r, Side::R2s] {
+            if let Some(path) = self.side(side).nth(MOST_PATHS) {
+                let problem = format!("there are more than {MOST_PATHS} paths on one side of the router");
+                path.entry.wrong(ledger, MistakeKind::Value, problem, "take some away");
+            }
+        }
+        if self.subnets[0] == self.subnets[1] {
+            let entry = entries.iter().find(|entry| entry.key == "rightSubnet" || entry.key == "leftSubnet");
+            let origin = entry.map_or(top, |entry| Origin::Line(entry.line));
+            let problem = "both sides of the router have the same subnets";
+            ledger.add(
+                MistakeKind::Conflict,
+                &origin,
+                "rightSubnet",
+                problem,
+                "give leftSubnet and rightSubnet different ones",
+            );
+        }
+    }
+}
+
+/// Changes of a path may share their key; nothing else may.
+fn no_key_twice(entries: &[Entry], ledger: &Ledger) {
+    for (index, entry) in entries.iter().enumerate() {
+        let before = entries[..index].iter().find(|before| before.key == entry.key);
+        if let Some(before) = before.filter(|_| !entry.key.starts_with("netemAt")) {
+            let problem = format!("the key stands in line {} as well", before.line);
+            entry.wrong(ledger, MistakeKind::Duplicate, problem, "remove one of the two");
+        }
+    }
+}
+
+fn is_multi_client(entry: &Entry, ledger: &Ledger) -> bool {
+    if !["MultiIf", "MultiIfMultiClient"].contains(&entry.value.as_str()) {
+        entry.wrong(
+            ledger,
+            MistakeKind::Value,
+            format!("the type `{}` cannot be imported", entry.value),
+            TYPES,
+        );
+    }
+    entry.value == "MultiIfMultiClient"
+}
+
+/// `10.1.`: the first two octets of addresses.
+fn subnet(entry: &Entry, ledger: &Ledger) -> Option<[u8; 2]> {
+    let octets = entry.value.strip_suffix('.').and_then(|text| text.split_once('.'));
+    let octet = |text: &str| text.parse::<u8>().ok().filter(|octet| octet.to_string() == text);
+    let pair = octets.and_then(|(first, second)| Some([octet(first)?, octet(second)?]));
+    let usable = pair.filter(|[first, _]| (1..=223).contains(first) && *first != 127);
+    if usable.is_none() {
+        let problem = format!("`{}` is not the begin of addresses that hosts can have", entry.value);
+        entry.wrong(
+            ledger,
+            MistakeKind::Value,
+            problem,
+            "give two octets with a dot after each, as in 10.1.",
+        );
+    }
+    usable
+}
+
+/// Side and number in `path_c2r_0` or `netemAt_c2r_0`.
+fn identity(entry: &Entry, prefix: &str, ledger: &Ledger) -> Option<(Side, u32)> {
+    let rest = entry.key.strip_prefix(prefix).and_then(|rest| rest.strip_prefix('_'));
+    let pair = rest.and_then(|rest| rest.split_once('_'));
+    let number =
+        |text: &str| text.parse::<u32>().ok().filter(|number| *number < 1_000 && number.to_string() == text);
+    let identity = pair.and_then(|(side, text)| Some((Side::of(side)?, number(text)?)));
+    if identity.is_none() {
+        let remedy = format!(
+            "write {prefix}_c2r_N for the link N from client to router (old files: {prefix}_N), {prefix}_r2s_N for that \
+             from router to server"
+        );
+        entry.wrong(ledger, MistakeKind::UnknownKey, "the key does not say which link it is about", remedy);
+    }
+    identity
+}
+
+fn round_trip_packets(delay: Duration, rate_bps: u64) -> u64 {
+    (rate_bps as f64 / 8.0 * 2.0 * delay.as_secs_f64() / 1_500.0).ceil() as u64
+}
+
+fn path(entry: &Entry, ledger: &Ledger) -> Option<Path> {
+    let (side, number) = identity(entry, "path", ledger)?;
+    match values(&entry.value) {
+        Ok(values) => {
+            let queue = values.queue_packets;
+            Some(Path {
+                side,
+                number,
+                entry: entry.clone(),
+                delay: values.delay,
+                rate_bps: values.rate_bps,
+                queue_packets: queue
+                    .unwrap_or_else(|| round_trip_packets(values.delay, values.rate_bps).max(1)),
+                queue_given: queue.is_some(),
+                loss: values.loss,
+                backup: values.backup,
+                changes: Vec::new(),
+            })
+        }
+        Err(problem) => {
+            entry.wrong(ledger, MistakeKind::Value, problem, LONGEST);
+            None
+        }
+    }
+}
+
+struct Values {
+    delay: Duration,
+    rate_bps: u64,
+    queue_packets: Option<u64>,
+    loss: f64,
+    backup: bool,
+}
+
+fn values(text: &str) -> Result<Values, String> {
+    let fields: Vec<&str> = text.split(',').map(str::trim).collect();
+    let (delay, queue, bandwidth, loss, backup) = match fields[..] {
+        [delay, bandwidth] => (delay, None, bandwidth, "0", "0"),
+        [delay, queue, bandwidth] => (delay, Some(queue), bandwidth, "0", "0"),
+        [delay, queue, bandwidth, loss] => (delay, Some(queue), bandwidth, loss, "0"),
+        [delay, queue, bandwidth, loss, backup] => (delay, Some(queue), bandwidth, loss, backup),
+        _ => return Err(format!("`{text}` has {} values", fields.len())),
+    };
+    let limited = |what: &str, text: &str, least: f64, most: f64, unit: &str| {
+        let value = number(text).ok_or_else(|| format!("the {what} `{text}` is not a number"))?;
+        if (least..=most).contains(&value) {
+            return Ok(value);
+        }
+        Err(format!("the {what} `{text}` is not between {least} and {most} {unit}"))
+    };
+    let delay = limited("delay", delay, 0.0, 60_000.0, "ms")?;
+    let mbps = limited("bandwidth", bandwidth, 0.008, 100_000.0, "Mbit/s")?;
+    let queue_packets = queue.map(|queue| {
+        let packets =
+            queue.parse::<u64>().map_err(|_| format!("the queue `{queue}` is not a number of packets"))?;
+        limited("queue", queue, 1.0, 1_000_000.0, "packets").map(|_| packets)
+    });
+    let loss = limited("loss", loss, 0.0, 100.0, "%")?;
+    let backup =
+        backup.parse::<u8>().map_err(|_| format!("the backup flag `{backup}` is neither 0 nor 1"))?;
+    Ok(Values {
+        delay: milliseconds(delay).unwrap_or_default(),
+        rate_bps: (mbps * 1e6).round() as u64,
+        queue_packets: queue_packets.transpose()?,
+        loss: rounded_percent(loss),
+        backup: backup != 0,
+    })
+}
+
+struct ReadChange {
+    seconds: f64,
+    netem: Netem,
+}
+
+impl ReadChange {
+    fn at(&self) -> Option<Duration> {
+        seconds(self.seconds - HEAD_START_SECONDS)
+    }
+}
+
+impl NetemAt {
+    /// By minitopo's clock.
+    fn seconds(&self) -> f64 {
+        self.entry.value.split(',').next().and_then(|text| number(text.trim())).unwrap_or_default()
+    }
+}
+
+fn change(entry: &Entry) -> Result<ReadChange, (String, String)> {
+    let example = "write seconds,arguments of netem, as in 5,delay 20ms loss 1%";
+    let Some((at, arguments)) = entry.value.split_once(',') else {
+        return Err((format!("`{}` has no comma", entry.value), example.to_owned()));
+    };
+    let seconds = number(at.trim()).filter(|seconds| *seconds <= 86_000.0);
+    let seconds = seconds.ok_or_else(|| {
+        (format!("`{}` is not a number of seconds of a day", at.trim()), example.to_owned())
+    })?;
+    if arguments.contains(',') {
+        return Err(("there is more than one comma".to_owned(), example.to_owned()));
+    }
+    Ok(ReadChange { seconds, netem: Netem::read(arguments)? })
+}
