@@ -200,6 +200,11 @@ const ONE_BY_ONE: &[(&str, &str)] = &[
          run.family = \"ipv6\"",
     ),
     (
+        "client_address = \"10.9.0.1/24\"\n[run]\nfamily = \"ipv6\"\ntransports = [\"mptcp\", \"tcp@lte\"]",
+        "mine.toml:15: run.transports: `tcp@lte`: `lte` has no IPv6 address; give the path one, or leave this \
+         transport out",
+    ),
+    (
         "mtu = 1000\n[run]\nfamily = \"ipv6\"",
         "mine.toml:12: path.lte.mtu: an MTU of 1000 is too small for the IPv6 address fd83:0:0:2::1; give at least \
          1280 (RFC 8200), or IPv4 addresses only",

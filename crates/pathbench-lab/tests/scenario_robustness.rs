@@ -16,9 +16,13 @@ fn hold(text: &str, overrides: &Overrides) {
                 for link in &variant.topology.links {
                     for end in &link.ends {
                         assert!(!end.interface.is_empty() && end.interface.len() <= 15, "{end:?}");
-                        assert!(end.address(run.family).is_some(), "{end:?}");
+                        assert!(!end.addresses.is_empty(), "{end:?}");
                         assert!(variant.topology.node(&end.node).is_some(), "{end:?}");
                     }
+                }
+                for host in [&run.client, &run.server] {
+                    let mut ends = variant.topology.links_of(host).map(|(link, end)| &link.ends[end]);
+                    assert!(ends.any(|end| end.address(run.family).is_some()), "{host}");
                 }
                 for event in &variant.events {
                     let link = variant.topology.link(&event.link).expect("the event's link exists");

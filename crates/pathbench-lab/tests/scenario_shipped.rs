@@ -1,6 +1,8 @@
 //! The shipped scenarios are valid and mean what they say.
 
-use pathbench_lab::scenario::{Action, DataDirection, Overrides, PatternPlan, Plan, builtin, load, plan};
+use pathbench_lab::scenario::{
+    Action, DataDirection, Engine, Overrides, PatternPlan, Plan, builtin, load, plan,
+};
 use std::time::Duration;
 
 fn shipped(name: &str, overrides: &Overrides) -> Plan {
@@ -188,11 +190,13 @@ fn a_key_set_on_the_command_line_is_varied_no_longer() {
 #[test]
 fn what_is_no_shipped_scenario_is_refused_with_a_guess() {
     let error = load("failovr").expect_err("there is none").to_string();
-    assert_eq!(
-        error,
-        "there is no scenario `failovr`; did you mean `failover`? shipped are hello, stable, failover, blackhole, aggregate-2x10g; \
-         a file is given by its path, as in ./failovr.toml"
+    let known: Vec<_> = builtin().iter().map(|scenario| scenario.name).collect();
+    let expected = format!(
+        "there is no scenario `failovr`; did you mean `failover`? shipped are {}; a file is given by its path, as in \
+         ./failovr.toml",
+        known.join(", ")
     );
+    assert_eq!(error, expected);
     let error = load("/nowhere/x.toml").expect_err("there is none").to_string();
     assert!(error.starts_with("cannot read the scenario /nowhere/x.toml: No such file"), "{error}");
     let directory = tempfile::tempdir().expect("a directory");
@@ -206,4 +210,27 @@ fn what_is_no_shipped_scenario_is_refused_with_a_guess() {
         (source.text.as_str(), source.origin.as_str()),
         ("name = \"x\"", path.to_str().expect("UTF-8"))
     );
+}
+
+#[test]
+fn walks_fade_the_wifi_and_leave_lte_as_a_spare() {
+    for name in ["walk-away", "walk-back", "elevator", "abrupt"] {
+        let plan = shipped(name, &Overrides::default());
+        let variant = &plan.variants[0];
+        let backups: Vec<_> =
+            variant.topology.links.iter().map(|link| (link.name.as_str(), link.backup)).collect();
+        assert_eq!(backups, [("wlan", false), ("lte", true)], "{name}");
+        assert!(variant.topology.links.iter().all(|link| link.engine == Engine::Emulated), "{name}");
+        assert!(matches!(variant.run.patterns[..], [PatternPlan::Interactive(_)]), "{name}");
+        let fades = variant.events.iter().filter(|event| matches!(event.action, Action::Fade(_))).count();
+        assert_eq!(
+            fades,
+            match name {
+                "walk-away" => 1,
+                "walk-back" => 2,
+                "elevator" => 4,
+                _ => 0,
+            }
+        );
+    }
 }

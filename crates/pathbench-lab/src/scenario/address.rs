@@ -182,10 +182,16 @@ pub(super) fn parse_given(section: &Section<'_>, key: &str) -> Vec<Given> {
 pub(super) fn settle(
     links: &[LinkDraft<'_>],
     family: Family,
+    family_is_given: bool,
     ledger: &Ledger,
 ) -> Vec<[Vec<(IpAddr, u8)>; 2]> {
-    let settled: Vec<[Vec<Subnet>; 2]> =
-        links.iter().enumerate().map(|(index, link)| settle_link(link, index, family, ledger)).collect();
+    // Who asks for an IP version and has another link for it may leave a link without.
+    let needs_family = |index: usize| index == 0 || !family_is_given;
+    let settled: Vec<[Vec<Subnet>; 2]> = links
+        .iter()
+        .enumerate()
+        .map(|(index, link)| settle_link(link, index, (family, needs_family(index)), ledger))
+        .collect();
     no_address_twice(links, ledger);
     no_overlap(links, &settled, ledger);
     for (link, ends) in links.iter().zip(&settled) {
@@ -205,13 +211,22 @@ fn assigned(index: usize, family: Family) -> [Subnet; 2] {
     })
 }
 
-fn settle_link(link: &LinkDraft<'_>, index: usize, family: Family, ledger: &Ledger) -> [Vec<Subnet>; 2] {
+/// The addresses of a link's ends; `needs_family` says whether it must have some of the family.
+fn settle_link(
+    link: &LinkDraft<'_>,
+    index: usize,
+    (family, needs_family): (Family, bool),
+    ledger: &Ledger,
+) -> [Vec<Subnet>; 2] {
     let given = [0, 1].map(|end| link.ends[end].given.iter().map(|given| given.subnet).collect::<Vec<_>>());
     if given.iter().all(Vec::is_empty) {
         return assigned(index, family).map(|subnet| vec![subnet]);
     }
     let anywhere = given.iter().flatten().any(|subnet| family.holds(subnet.address));
-    if !anywhere && let Some(first) = link.ends.iter().flat_map(|end| &end.given).next() {
+    if !anywhere
+        && needs_family
+        && let Some(first) = link.ends.iter().flat_map(|end| &end.given).next()
+    {
         let other = if family == Family::Ipv4 { Family::Ipv6 } else { Family::Ipv4 };
         let problem = format!("`{}` has no {} address, which the run uses", link.named.name, family.title());
         let remedy = format!("give it one, or set run.family = \"{}\"", other.title().to_lowercase());

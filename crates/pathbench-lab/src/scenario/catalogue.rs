@@ -39,7 +39,18 @@ macro_rules! shipped {
 /// The scenarios that ship with Pathbench.
 #[must_use]
 pub fn builtin() -> &'static [Builtin] {
-    shipped!["hello", "stable", "failover", "blackhole", "aggregate-2x10g"]
+    shipped![
+        "hello",
+        "stable",
+        "failover",
+        "blackhole",
+        "aggregate-2x10g",
+        "walk-away",
+        "walk-back",
+        "elevator",
+        "abrupt",
+        "ipv6-wifi-ipv4-cellular",
+    ]
 }
 
 /// The text of a scenario and where it comes from.

@@ -28,7 +28,7 @@ pub(super) fn read(root: &Section<'_>, family: Family, client: &str) -> Topology
     count_links(root, &drafts);
     let declared = Declared::read(root);
     check_ends(&drafts, &declared);
-    let addresses = address::settle(&drafts, family, root.ledger);
+    let addresses = address::settle(&drafts, family, root.section("run").has("family"), root.ledger);
     let links: Vec<_> = drafts.iter().zip(addresses).map(|(draft, ends)| finished(draft, ends)).collect();
     let names = declared.names(&links);
     check_connected(root, &declared, &links);

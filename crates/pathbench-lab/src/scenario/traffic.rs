@@ -64,7 +64,7 @@ pub(super) fn read(run: &Section<'_>, ends: Ends, topology: &Topology) -> RunPla
     let socket =
         SocketPlan { congestion: congestion(run), patience: patience(run).unwrap_or(DEFAULT_PATIENCE) };
     RunPlan {
-        labels: labels(run, &ends.client, topology),
+        labels: labels(run, &ends.client, ends.family, topology),
         patterns: pattern::read(run, &socket),
         client: ends.client,
         server: ends.server,
@@ -102,6 +102,13 @@ fn check_ends(run: &Section<'_>, ends: &Ends, topology: &Topology) {
         let problem = format!("nothing links `{}` with `{}`", ends.client, ends.server);
         let remedy = "link them, directly or over routers (hosts do not forward)";
         run.wrong(MistakeKind::Conflict, "server", problem, remedy);
+    }
+    for host in [&ends.client, &ends.server] {
+        let mut own = topology.links_of(host);
+        if !own.any(|(link, end)| link.ends[end].address(ends.family).is_some()) {
+            let problem = format!("`{host}` has no {} address", ends.family.title());
+            run.wrong(MistakeKind::Conflict, "family", problem, "give one of its links such an address");
+        }
     }
 }
 

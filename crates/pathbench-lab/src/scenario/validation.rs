@@ -111,7 +111,10 @@ fn labels_of(item: &Item, ledger: &Ledger, variant: &VariantPlan) -> Vec<String>
         origin: item.origin.clone(),
         path: "run".to_owned(),
     };
-    traffic::labels(&run, &variant.run.client, &variant.topology).iter().map(ToString::to_string).collect()
+    traffic::labels(&run, &variant.run.client, variant.run.family, &variant.topology)
+        .iter()
+        .map(ToString::to_string)
+        .collect()
 }
 
 fn vocabulary(variants: &[VariantPlan], labels_gone: Vec<String>, overridden: bool) -> Vocabulary {

@@ -1,14 +1,19 @@
 //! `run.transports`: what is compared, each bound to a path or not.
 
 use crate::scenario::mistake::MistakeKind;
-use crate::scenario::plan::Topology;
+use crate::scenario::plan::{Family, Topology};
 use crate::scenario::section::{Section, did_you_mean};
 use crate::scenario::suggestion::choices;
 use crate::scenario::tree::{Origin, Value};
 use pathbench_record::transport::{Transport, TransportLabel};
 
 /// The transports in order, `@*` spread over the client's paths.
-pub(crate) fn labels(run: &Section<'_>, client: &str, topology: &Topology) -> Vec<TransportLabel> {
+pub(crate) fn labels(
+    run: &Section<'_>,
+    client: &str,
+    family: Family,
+    topology: &Topology,
+) -> Vec<TransportLabel> {
     let Some(texts) = run.texts("transports", "mptcp") else {
         return [Transport::Tcp, Transport::Mptcp]
             .map(|transport| TransportLabel { transport, path: None })
@@ -25,9 +30,20 @@ pub(crate) fn labels(run: &Section<'_>, client: &str, topology: &Topology) -> Ve
         );
     }
     let paths: Vec<_> = topology.links_of(client).map(|(link, _)| link.name.as_str()).collect();
+    let lacking: Vec<_> = topology
+        .links_of(client)
+        .filter(|(link, end)| link.ends[*end].address(family).is_none())
+        .map(|(link, _)| link.name.as_str())
+        .collect();
     let mut labels: Vec<TransportLabel> = Vec::new();
     for (text, origin) in texts {
         for label in label(run, text, &origin, &paths) {
+            let start = label.path.as_deref().or(paths.first().copied());
+            if let Some(path) = start.filter(|path| lacking.contains(path)) {
+                let problem = format!("`{label}`: `{path}` has no {} address", family.title());
+                let remedy = "give the path one, or leave this transport out";
+                run.ledger.add(MistakeKind::Conflict, &origin, run.key("transports"), problem, remedy);
+            }
             if labels.contains(&label) {
                 let problem = format!("`{label}` is there twice");
                 let remedy = "remove one; run.repeat says how often each runs";
