@@ -14,6 +14,7 @@ mod keypath;
 mod keys;
 mod link;
 mod matrix;
+mod minitopo;
 mod mistake;
 mod model;
 mod naming;
@@ -36,6 +37,7 @@ pub use catalogue::{Builtin, LoadError, Source, builtin, load};
 pub use expect::{Comparison, ExpectationPlan, Figure, Subject, Target};
 pub use fields::known_fields;
 pub use keys::known_keys;
+pub use minitopo::{MinitopoFile, import_minitopo};
 pub use mistake::{Mistake, MistakeKind, Mistakes};
 pub use overrides::Overrides;
 pub use plan::{

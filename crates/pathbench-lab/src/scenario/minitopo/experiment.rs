@@ -145,7 +145,9 @@ impl Experiment {
     /// What is not part of the pattern.
     fn setting(&mut self, entry: &Entry, ledger: &Ledger) {
         let value = entry.value.as_str();
-        let left_out = |why: &str| format!("{}:{value} (line {}) is left out: {why}", entry.key, entry.line);
+        let left_out = |why: &str| {
+            format!("{}:{value} (line {} of the experiment) is left out: {why}", entry.key, entry.line)
+        };
         match entry.key.as_str() {
             "xpType" | "mptcpEnabled" | "iperfTime" | "iperfParallel" | "pingCount" | "msgClientSleep"
             | "msgNbRequests" | "msgBytes" | "file" | "file_size" | "pquicSize" | "pquicPlugins"

@@ -106,8 +106,19 @@ fn link(text: &mut String, network: &Topology, path: &Path, position: usize, tra
     line(text, format_args!("{}", ends(network, path.side, position)));
     line(text, format_args!("delay = \"{}\"", Span(path.delay)));
     line(text, format_args!("rate = \"{}\"", Rate(path.rate_bps)));
-    let meaning = if path.queue_given { "" } else { ": the bandwidth-delay product, as the file gives none" };
-    line(text, format_args!("# minitopo's own queue holds {} bytes in all{meaning}", path.bucket_bytes()));
+    let bucket = path.bucket_bytes();
+    if path.queue_given {
+        line(
+            text,
+            format_args!("# minitopo's own holds {bucket} bytes: the bandwidth-delay product as well"),
+        );
+    } else {
+        line(
+            text,
+            format_args!("# The file gives no queue; the bandwidth-delay product, of which minitopo's own"),
+        );
+        line(text, format_args!("# holds twice as much ({bucket} bytes)"));
+    }
     line(text, format_args!("queue = \"{}p\"", path.queue_packets));
     if path.loss > 0.0 {
         line(text, format_args!("loss = \"{}%\"", path.loss));
@@ -207,7 +218,8 @@ fn event(text: &mut String, path: &Path, change: &NetemAt, so_far: &[&Netem]) {
     if ever(|netem| !netem.jitter.is_zero()) {
         line(text, format_args!("jitter = \"{}\"", Span(netem.jitter)));
         line(text, format_args!("jitter_distribution = \"{}\"", netem.distribution.unwrap_or("uniform")));
-        line(text, format_args!("reorder = {}            # as netem's jitter does", !netem.jitter.is_zero()));
+        let comment = if netem.jitter.is_zero() { "" } else { "          # as netem's jitter does" };
+        line(text, format_args!("reorder = {}{comment}", !netem.jitter.is_zero()));
     }
     match netem.loss {
         Loss::Independent(percent) => line(text, format_args!("loss = \"{percent}%\"")),
