@@ -15,6 +15,7 @@ pub mod namespace;
 pub mod netlink;
 pub mod network;
 pub mod qdisc;
+pub mod scheduling;
 pub mod sysctl;
 pub mod tun;
 pub mod wifi;

@@ -28,6 +28,8 @@ const LAST_PART: u32 = 200;
 pub(super) fn run(clock: &dyn Clock, inbox: &Receiver<Command>, poll: &OwnedFd, wake: &OwnedFd) {
     // Without it the kernel may wake this thread 50 µs late; that it cannot be set shows in the lateness.
     let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+    // So does what precedence it gets.
+    let _ = pathbench_host::scheduling::prefer_latency();
     let tools = Tools { clock, pool: Pool::new(), outlet: Outlet::default() };
     let mut engine = Engine { poll, links: Vec::new(), tools, next_sample: None };
     let mut events = Vec::with_capacity(EVENTS);

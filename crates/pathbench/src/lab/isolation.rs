@@ -4,6 +4,7 @@ use crate::cli::PrivilegeArgs;
 use crate::exit::Failure;
 use pathbench_host::kernel::{self, MptcpSupport};
 use pathbench_host::namespace::{Isolation, enter_lab};
+use pathbench_host::scheduling;
 use pathbench_lab::scenario::Plan;
 use pathbench_record::transport::Transport;
 
@@ -32,6 +33,8 @@ pub(crate) fn enter(args: PrivilegeArgs) -> Result<String, Failure> {
     } else {
         Isolation::User
     };
+    // Before the namespace, in which even root could not: the thread that carries emulated links is in a hurry.
+    scheduling::permit_precedence();
     enter_lab(isolation).map_err(Failure::host_cannot)?;
     Ok(match isolation {
         Isolation::User => "user-namespace",
