@@ -2,8 +2,10 @@
 //! to those who decide.
 
 mod detour;
+mod stray;
 
 use self::detour::Detour;
+use self::stray::Stray;
 use super::heartbeat::{Beat, HeartbeatOptions, Heartbeats};
 use super::link_watch::NoticedChange;
 use super::options::{LocalPath, QuicOptions};
@@ -39,6 +41,8 @@ pub(crate) struct KnownPath {
     named: bool,
     last: Option<PathStats>,
     black_holes: u64,
+    /// Its packets take the way of another path.
+    stray: Option<Stray>,
 }
 
 /// Who decides.
@@ -187,6 +191,7 @@ impl Paths {
     }
 
     fn beat(&mut self, around: &mut Surroundings<'_>) {
+        self.note_strays(around.inner);
         for path in around.inner.paths() {
             let Some(stats) = around.inner.path_stats(path) else { continue };
             self.note_black_holes(path, &stats, around.log, around.now);
@@ -434,9 +439,10 @@ impl Paths {
         let Some((_, socket)) = own else { return };
         let (local, remote) = (local_of(&way, socket.local_addr()), canonical(way.remote()));
         let named = state == PathState::Open && way.local_ip().is_some() && inner.is_multipath_negotiated();
-        let known = KnownPath { local, remote, state, backup, named, last: None, black_holes: 0 };
+        let known =
+            KnownPath { local, remote, state, backup, named, last: None, black_holes: 0, stray: None };
         let entry = self.known.entry(id).or_insert(known);
-        *entry = KnownPath { last: entry.last, black_holes: entry.black_holes, ..known };
+        *entry = KnownPath { last: entry.last, black_holes: entry.black_holes, stray: entry.stray, ..known };
     }
 
     fn note_black_holes(&mut self, id: PathId, stats: &PathStats, log: &mut PathLog, now: Timestamp) {
@@ -461,11 +467,14 @@ impl Paths {
                 self.note_black_holes(id, &stats, log, now);
             }
         }
+        self.note_strays(inner);
         let figures = self.known.iter().map(|(id, path)| {
             let stats = inner.path_stats(*id).or(path.last).unwrap_or_default();
             (*id, *path, stats)
         });
-        figures.collect()
+        let mut figures: Vec<(PathId, KnownPath, PathStats)> = figures.collect();
+        stray::attribute(&mut figures);
+        figures
     }
 }
 

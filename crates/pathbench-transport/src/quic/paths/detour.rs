@@ -37,8 +37,11 @@ impl Paths {
         reason: CloseReason,
         around: &mut Surroundings<'_>,
     ) -> Vec<PathInput> {
-        if let Some(detour) = self.detour(path, reason, around) {
+        if let Some((detour, other)) = self.detour(path, reason, around) {
             self.detours.push(detour);
+            if let Some(other) = other {
+                self.stray(path, other, around.inner);
+            }
             around.board.set_suspended(path, true);
             // Keeps the server's data off it, too. This and the PING fail only when the path is closed already.
             let _ = around.inner.set_path_status(path, PathStatus::Backup);
@@ -49,7 +52,13 @@ impl Paths {
         self.close_now(path, reason, around)
     }
 
-    fn detour(&self, path: PathId, reason: CloseReason, around: &Surroundings<'_>) -> Option<Detour> {
+    /// The detour, and at a client the path whose way it takes.
+    fn detour(
+        &self,
+        path: PathId,
+        reason: CloseReason,
+        around: &Surroundings<'_>,
+    ) -> Option<(Detour, Option<PathId>)> {
         let own_way_is_dead = reason != CloseReason::OpenTimeout;
         let known = |id: &PathId| self.detours.iter().any(|detour| detour.path == *id);
         if !own_way_is_dead || known(&path) {
@@ -59,13 +68,14 @@ impl Paths {
         if !matches!(self.decider, Decider::Client { .. }) {
             // Only a client can take another way; it is given the time to.
             let by = Arc::clone(self.socket_from(None)?);
-            return Some(Detour { path, from, by, reason, ends_at: around.now + LONGEST_DETOUR });
+            return Some((Detour { path, from, by, reason, ends_at: around.now + LONGEST_DETOUR }, None));
         }
         let is_open = |id: &PathId| self.known.get(id).is_some_and(|known| known.state == PathState::Open);
         let (other, by) = self.sockets.iter().find(|(id, _)| *id != path && is_open(id) && !known(id))?;
         let rto = around.board.observation(*other).and_then(|seen| seen.retransmission_timeout());
         let lasts = (rto.unwrap_or(SHORTEST_DETOUR) * 2).clamp(SHORTEST_DETOUR, LONGEST_DETOUR);
-        Some(Detour { path, from, by: Arc::clone(by), reason, ends_at: around.now + lasts })
+        let detour = Detour { path, from, by: Arc::clone(by), reason, ends_at: around.now + lasts };
+        Some((detour, Some(*other)))
     }
 
     pub(super) fn end_detours(&mut self, around: &mut Surroundings<'_>) {
