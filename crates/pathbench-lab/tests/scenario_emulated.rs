@@ -85,6 +85,21 @@ fn a_direction_takes_the_place_of_the_paths_own() {
 }
 
 #[test]
+fn a_preset_gives_what_is_not_given() {
+    let plain = link("preset = \"lte\"");
+    assert_eq!((plain.forward.rate_bps(), plain.backward.rate_bps()), (Some(9_000_000), Some(20_000_000)));
+    assert_eq!((plain.mtu_bytes, plain.engine), (1420, Engine::Emulated));
+    let changed = link("preset = \"lte\"\nrate = \"5mbit\"\nmtu = 1500\ndownload = { delay = \"40ms\" }");
+    assert_eq!((changed.forward.rate_bps(), changed.backward.rate_bps()), (Some(5_000_000), Some(5_000_000)));
+    assert_eq!((changed.forward.jitter, changed.mtu_bytes), (plain.forward.jitter, 1500));
+    assert_eq!(changed.backward.constant_delay(), Some(40 * MS));
+    let names = ["wifi-good", "wifi-cafe", "lte", "5g-walk", "leo-satellite", "adsl", "datacenter"];
+    for name in names {
+        assert!(link(&format!("preset = \"{name}\"")).forward.mean_rate_bps().is_some(), "{name}");
+    }
+}
+
+#[test]
 fn the_engine_follows_from_the_link_and_its_events() {
     let engine_with = |keys: &str, event: &str| {
         variant(&format!("[[path]]\nname = \"eth\"\nrate = \"10mbit\"\n{keys}\n{event}")).topology.links[0]

@@ -129,7 +129,7 @@ fn sample_at(t_ms: f64) -> &'static LinkSample {
         .links
         .iter()
         .filter(|sample| sample.direction == pathbench_record::document::LinkDirection::Forward);
-    forward.filter(|sample| sample.t_ms <= t_ms).last().unwrap()
+    forward.filter(|sample| sample.t_ms <= t_ms).next_back().unwrap()
 }
 
 #[test]

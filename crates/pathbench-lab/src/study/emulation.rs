@@ -94,6 +94,23 @@ pub(super) fn too_late(tolerance: Duration, reports: &[(String, LinkReport)]) ->
     reports.iter().filter_map(late).collect()
 }
 
+/// What else there is to know of emulated links, in words.
+pub(super) fn notes(reports: &[(String, LinkReport)]) -> Vec<String> {
+    let of_link = |(name, report): &(String, LinkReport)| {
+        let capture = report.capture_error.as_ref();
+        let capture = capture.map(|error| format!("the capture of link {name} is not complete: {error}"));
+        let overrun: u64 = report.directions.iter().map(|direction| direction.overrun_packets).sum();
+        let overrun = (overrun > 0).then(|| {
+            format!(
+                "link {name} lost {overrun} packets before they came to its model: they were sent faster than this \
+                 machine could take them"
+            )
+        });
+        [capture, overrun]
+    };
+    reports.iter().flat_map(of_link).flatten().collect()
+}
+
 fn ms(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
@@ -109,7 +126,15 @@ mod tests {
         report.directions[1].lateness = late(11);
         let reports = [("lte".to_owned(), report)];
         assert_eq!(too_late(Duration::from_millis(11), &reports), Vec::<String>::new());
+        assert_eq!(notes(&reports), Vec::<String>::new());
         let reasons = too_late(Duration::from_millis(10), &reports);
         assert!(reasons[0].starts_with("link lte: one packet in a hundred left 11.000 ms"), "{reasons:?}");
+        let mut report = LinkReport { capture_error: Some("disk full".to_owned()), ..LinkReport::default() };
+        report.directions[0].overrun_packets = 3;
+        let notes = notes(&[("lte".to_owned(), report)]);
+        assert!(
+            notes[0].ends_with("lte is not complete: disk full") && notes[1].contains("lost 3 packets"),
+            "{notes:?}"
+        );
     }
 }

@@ -95,8 +95,9 @@ impl Run<'_> {
             invalid_because.push(failure.clone());
         }
         let notifications = watch.stop();
-        let (assembled, origin) =
+        let (mut assembled, origin) =
             self.assemble(traffic, server_record, links, invalid_because, notifications, counters);
+        assembled.record.notes.extend(emulation::notes(&reports));
         let link_samples = emulation::samples(&self.assignment.id, origin, &reports);
         Ok(ConductedRun { assembled, link_samples })
     }
