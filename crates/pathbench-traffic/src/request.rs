@@ -19,6 +19,8 @@ pub(crate) struct Request {
     pub(crate) parameters: PatternParameters,
     /// What allows the client to ask.
     pub(crate) token: Option<String>,
+    /// The server need not look at its paths more often than this.
+    pub(crate) sample_interval: Option<Duration>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -31,6 +33,8 @@ struct RequestOnWire {
     parameters: Value,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     token: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    sample_interval_ns: Option<u64>,
 }
 
 /// The request cannot be met as it stands.
@@ -58,13 +62,17 @@ impl Request {
             patience: self.patience,
             parameters: parameters.unwrap_or_default(),
             token: self.token.clone(),
+            sample_interval_ns: self
+                .sample_interval
+                .map(|interval| u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX)),
         };
         // A struct of numbers and strings always serialises.
         serde_json::to_vec(&on_wire).unwrap_or_default()
     }
 
     pub(crate) fn from_json(json: &[u8]) -> Result<Self, RequestError> {
-        let RequestOnWire { pattern, transport, patience, parameters, token } = serde_json::from_slice(json)?;
+        let RequestOnWire { pattern, transport, patience, parameters, token, sample_interval_ns } =
+            serde_json::from_slice(json)?;
         if !PATTERNS.contains(&pattern.as_str()) {
             let pattern = pattern.chars().take(40).collect();
             return Err(RequestError::UnknownPattern { pattern });
@@ -79,7 +87,8 @@ impl Request {
             let words: Vec<String> = wrong.iter().map(ToString::to_string).collect();
             RequestError::Parameters(words.join("; "))
         })?;
-        Ok(Self { transport, patience, parameters, token })
+        let sample_interval = sample_interval_ns.map(Duration::from_nanos);
+        Ok(Self { transport, patience, parameters, token, sample_interval })
     }
 }
 
@@ -95,6 +104,7 @@ mod tests {
             patience: Duration::from_secs(7),
             parameters: IperfParameters::default().into(),
             token: Some("t".to_owned()),
+            sample_interval: Some(Duration::from_secs(1)),
         };
         assert_eq!(Request::from_json(&request.to_json()).unwrap(), request);
         let foreign = String::from_utf8(request.to_json()).unwrap().replace("iperf", "chat");

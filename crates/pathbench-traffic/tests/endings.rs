@@ -133,6 +133,21 @@ fn a_test_that_is_ended_by_force_leaves_what_both_ends_saw() {
 }
 
 #[test]
+fn a_client_can_ask_for_a_smaller_record() {
+    let everything = Everything::start(limits());
+    let moments = |server_sample_interval| {
+        let plan = ClientPlan { server_sample_interval, ..everything.plan(0, long()) };
+        let outcome = run_client(&plan, &clock(), &Scribe::wishing(Wish::Stop, Duration::from_millis(800)));
+        let samples = outcome.server.unwrap().samples.into_iter().filter(|sample| sample.stream == 0);
+        samples.map(|sample| sample.at).collect::<std::collections::BTreeSet<_>>().len()
+    };
+    // Each 20 ms by itself, on a machine that may be busy; never more often than that.
+    let (usual, fewer, more) =
+        (moments(None), moments(Some(Duration::from_millis(400))), moments(Some(Duration::from_micros(1))));
+    assert!((2..=5).contains(&fewer) && usual > 12 && more < 100, "{usual}, {fewer}, {more}");
+}
+
+#[test]
 fn a_pattern_with_an_end_of_its_own_runs_on_to_it() {
     let everything = Everything::start(limits());
     let iperf = PatternParameters::Iperf(pathbench_traffic::iperf::IperfParameters {

@@ -44,6 +44,9 @@ pub struct ClientPlan {
     pub token: Option<String>,
     /// Interval of the kernel's figures per path, at least 1 ms.
     pub sample_interval: Duration,
+    /// The server's, where the client wants its record to be smaller than it would be by itself.
+    #[serde(default)]
+    pub server_sample_interval: Option<Duration>,
     /// The test ends as not completed after this long without progress. A sender's progress is a byte that its
     /// socket accepted or that the peer's kernel acknowledged; a receiver's is a byte received.
     pub patience: Duration,
@@ -73,6 +76,7 @@ impl ClientPlan {
             quic: QuicOptions::default(),
             token: None,
             sample_interval: Duration::from_millis(100),
+            server_sample_interval: None,
             patience: Duration::from_secs(30),
             connect_timeout: Duration::from_secs(5),
         }

@@ -21,6 +21,8 @@ pub struct News<'a> {
     pub samples: Vec<PathSample>,
     /// What happened to the paths of a quic or mpquic connection.
     pub path_events: Vec<PathEvent>,
+    /// Whether all data went both ways: at most the records are still to come.
+    pub is_exchanged: bool,
     streams: &'a [Stream],
 }
 
@@ -60,6 +62,7 @@ impl Listener {
             samples.extend(news.samples);
             path_events.extend(news.path_events);
         }
-        observer.on_news(&News { at, messages, arrivals, samples, path_events, streams });
+        let is_exchanged = streams.iter().all(Stream::is_exchanged);
+        observer.on_news(&News { at, messages, arrivals, samples, path_events, is_exchanged, streams });
     }
 }

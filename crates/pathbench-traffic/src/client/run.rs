@@ -24,6 +24,9 @@ use std::time::Duration;
 /// How long a server may take to close after a test that is complete.
 const CLOSING_TIME: Duration = Duration::from_millis(500);
 
+/// Largest record that a person who has ended a test waits for to be sent.
+const STOPPED_RECORD_BYTES: usize = 128 * 1024;
+
 /// What a stream's thread comes back with.
 struct StreamOutcome {
     client: EndRecord,
@@ -139,6 +142,7 @@ fn shake_hands(
         patience: plan.patience,
         parameters: test.parameters.clone(),
         token: plan.token.clone(),
+        sample_interval: plan.server_sample_interval,
     }
     .to_json();
     let failed = |error| handshake_error(plan, error);
@@ -277,7 +281,8 @@ fn exchange_records(
         frame => return Err(StreamError::unexpected("RECORD", frame)),
     };
     // A courtesy to the server's operator: a test is not less complete when it does not arrive.
-    if let Ok(json) = client.clone().to_bounded_json(MAX_CLIENT_RECORD_BYTES) {
+    let most = if stream.is_stopping() { STOPPED_RECORD_BYTES } else { MAX_CLIENT_RECORD_BYTES };
+    if let Ok(json) = client.clone().to_bounded_json(most) {
         let _ = channel.write(&Frame::Record(json), &mut stream.wait(clock));
     }
     stream.connection.finish_sending();

@@ -54,8 +54,10 @@ fn serve_stream(shared: &Shared, connection: &Arc<Connection>, channel: &mut Cha
         });
     }
     let companions = Arc::clone(&place.companions);
+    // Never more often than is the server's way.
+    let interval = shared.options.sample_interval.max(request.sample_interval.unwrap_or_default());
     let plan = shared.plan(hello, request, place, clock.now());
-    let begun = begin(shared, connection, channel, plan, index, Arc::clone(&companions));
+    let begun = begin(shared, connection, channel, plan, index, Arc::clone(&companions), interval);
     let Ok(stream) = begun else {
         companions.one_ended();
         shared.leave(id, index, None);
@@ -130,9 +132,9 @@ fn begin(
     plan: TestPlan,
     index: u32,
     companions: Arc<Companions>,
+    interval: Duration,
 ) -> Result<Stream, StreamError> {
     channel.write(&Frame::Accept, &mut shared.handshake_wait())?;
-    let interval = shared.options.sample_interval;
     let stream = Stream::new(plan, index, Arc::clone(connection), companions, &shared.clock, interval)?;
     match channel.frame(&mut shared.handshake_wait())? {
         Frame::Start => Ok(stream),

@@ -35,8 +35,13 @@ impl Stream {
         }
     }
 
-    pub(super) fn is_stopping(&self) -> bool {
+    pub(crate) fn is_stopping(&self) -> bool {
         self.companions.is_stopping()
+    }
+
+    /// Whether all its data went both ways, or it has failed: at most the records are still to come.
+    pub(crate) fn is_exchanged(&self) -> bool {
+        lock(&self.confirmed).is_some() || lock(&self.failure).is_some()
     }
 
     /// What became known since `cursor`, which moves on. A request that is not answered yet comes again.

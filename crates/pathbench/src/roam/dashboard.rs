@@ -33,6 +33,8 @@ pub(super) struct TestFigures {
 pub(super) enum State {
     Connecting,
     Running,
+    /// Only the server's record is still to come.
+    Closing,
     /// With what went wrong.
     Over(Option<String>),
 }
@@ -69,7 +71,7 @@ impl TestFigures {
     }
 
     pub(super) fn hear(&mut self, fresh: &Fresh) {
-        self.state = State::Running;
+        self.state = if fresh.is_exchanged { State::Closing } else { State::Running };
         self.upload.waiting_since = None;
         for message in &fresh.messages {
             match message.delay() {

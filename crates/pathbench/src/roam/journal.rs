@@ -31,8 +31,12 @@ pub(super) struct RunLog {
     so_far: Option<EndRecord>,
     /// The zero of the lines' clock: when the first message was due.
     origin: Option<Timestamp>,
-    /// Messages of which the last word is not written.
+    /// All messages, with the last that is known of each.
+    messages: BTreeMap<u32, MessageRecord>,
+    /// Those of which the last word is not written.
     open: BTreeMap<u32, MessageRecord>,
+    /// When they were heard of.
+    heard: Timestamp,
     /// Those of them that are written as waiting.
     written_as_waiting: BTreeSet<u32>,
     samples: Vec<PathSample>,
@@ -50,7 +54,9 @@ impl RunLog {
             ways,
             so_far: None,
             origin: None,
+            messages: BTreeMap::new(),
             open: BTreeMap::new(),
+            heard: Timestamp::default(),
             written_as_waiting: BTreeSet::new(),
             samples: Vec::new(),
             path_events: Vec::new(),
@@ -64,6 +70,8 @@ impl RunLog {
         if let Some(first) = fresh.messages.first() {
             self.origin.get_or_insert(first.due);
         }
+        self.heard = fresh.at;
+        self.messages.extend(fresh.messages.iter().map(|message| (message.sequence, *message)));
         self.open.extend(fresh.messages.into_iter().map(|message| (message.sequence, message)));
         self.kept_samples.extend(fresh.samples.iter().cloned());
         if self.kept_samples.len() > MOST_SAMPLES {
@@ -124,6 +132,8 @@ impl RunLog {
     pub(super) fn record(&self, setting: &RunSetting, events: &[SeenEvent]) -> Option<RunRecord> {
         let mut client = self.so_far.clone()?;
         client.samples.clone_from(&self.kept_samples);
+        client.messages = self.messages.values().copied().collect();
+        client.ended = self.heard;
         let evidence = self.evidence(setting, Some(client), self.own(events));
         Some(assemble(&evidence).record)
     }

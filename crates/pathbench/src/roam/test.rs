@@ -30,23 +30,27 @@ const FETCH_TIMEOUT: Duration = Duration::from_secs(4);
 const FETCH_PAUSE: Duration = Duration::from_secs(1);
 /// A server that refuses on every way this often is not there any more.
 const REFUSALS: u32 = 2;
+/// A test that is to end has this long for it, the wait for the last answers included; then it is ended by force.
+const FORCE_AFTER: Duration = Duration::from_secs(8);
+/// And this long for the records, once all data went both ways.
+const HAND_OVER: Duration = Duration::from_secs(60);
+/// The server's figures are for the parts of the paths; its record has to fit through what network is left.
+const SERVER_SAMPLES: Duration = Duration::from_secs(1);
 /// How often a sleeping thread looks whether it is needed.
 const TICK: Duration = Duration::from_millis(100);
 
 /// What a test is told to do.
 #[derive(Debug, Default)]
 pub(super) struct Control {
-    stop: AtomicBool,
     abort: AtomicBool,
-    /// Until when the server's record is sought.
-    deadline: Mutex<Option<Timestamp>>,
+    /// Since when tests are to end, and until when the server's record is sought.
+    stopped: Mutex<Option<(Timestamp, Timestamp)>>,
 }
 
 impl Control {
-    /// The walk is over: tests come to their end, and records are sought until `deadline`.
-    pub(super) fn stop(&self, deadline: Timestamp) {
-        *self.deadline.lock().unwrap_or_else(PoisonError::into_inner) = Some(deadline);
-        self.stop.store(true, Ordering::Release);
+    /// The walk is over at `now`: tests come to their end, and records are sought until `deadline`.
+    pub(super) fn stop(&self, now: Timestamp, deadline: Timestamp) {
+        *self.stopped.lock().unwrap_or_else(PoisonError::into_inner) = Some((now, deadline));
     }
 
     /// Tests that have not ended by now are ended by force.
@@ -54,16 +58,16 @@ impl Control {
         self.abort.store(true, Ordering::Release);
     }
 
-    fn wish(&self) -> Wish {
-        match (self.abort.load(Ordering::Acquire), self.stop.load(Ordering::Acquire)) {
-            (true, _) => Wish::Abort,
-            (false, true) => Wish::Stop,
-            (false, false) => Wish::GoOn,
-        }
+    /// What a test is to do at `now`; `is_exchanged`: only its records are still to come.
+    fn wish(&self, now: Timestamp, is_exchanged: bool) -> Wish {
+        let Some((since, _)) = self.stopped() else { return Wish::GoOn };
+        let most = if is_exchanged { HAND_OVER } else { FORCE_AFTER };
+        let late = now.since(since) >= most;
+        if late || self.abort.load(Ordering::Acquire) { Wish::Abort } else { Wish::Stop }
     }
 
-    fn deadline(&self) -> Option<Timestamp> {
-        *self.deadline.lock().unwrap_or_else(PoisonError::into_inner)
+    fn stopped(&self) -> Option<(Timestamp, Timestamp)> {
+        *self.stopped.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -83,10 +87,13 @@ pub(super) enum Told {
 /// What a test has seen since it last told.
 #[derive(Debug)]
 pub(super) struct Fresh {
+    pub(super) at: Timestamp,
     pub(super) messages: Vec<MessageRecord>,
     pub(super) arrivals: Vec<Arrival>,
     pub(super) samples: Vec<PathSample>,
     pub(super) path_events: Vec<PathEvent>,
+    /// Only the records are still to come.
+    pub(super) is_exchanged: bool,
     /// The record so far, without samples; not every time.
     pub(super) so_far: Option<EndRecord>,
 }
@@ -144,6 +151,7 @@ impl Test<'_> {
             let duration = durations.next().unwrap_or_default();
             let plan = ClientPlan {
                 patience: self.patience,
+                server_sample_interval: Some(SERVER_SAMPLES),
                 ..self.client.plan(self.transport, &self.target, interactive(duration))
             };
             let outcome = run_client(&plan, &self.client.clock, &Reporter::of(self));
@@ -174,8 +182,8 @@ impl Test<'_> {
                 }
             }
             refusals = if all_refused { refusals + 1 } else { 0 };
-            let ended = self.control.deadline();
-            if ended.is_some_and(|deadline| clock.now() >= deadline || refusals >= REFUSALS) {
+            let ended = self.control.stopped();
+            if ended.is_some_and(|(_, deadline)| clock.now() >= deadline || refusals >= REFUSALS) {
                 return Err(last);
             }
             let next = clock.now() + FETCH_PAUSE;
@@ -224,11 +232,12 @@ fn is_refusal(error: &FetchError) -> bool {
 struct Reporter<'a> {
     test: &'a Test<'a>,
     next_so_far: Mutex<Timestamp>,
+    is_exchanged: AtomicBool,
 }
 
 impl<'a> Reporter<'a> {
     fn of(test: &'a Test<'a>) -> Self {
-        Self { test, next_so_far: Mutex::default() }
+        Self { test, next_so_far: Mutex::default(), is_exchanged: AtomicBool::new(false) }
     }
 
     fn so_far(&self, news: &News<'_>) -> Option<EndRecord> {
@@ -254,16 +263,19 @@ impl ClientObserver for Reporter<'_> {
     }
 
     fn on_news(&self, news: &News<'_>) {
+        self.is_exchanged.store(news.is_exchanged, Ordering::Relaxed);
         self.test.tell(Told::Fresh(Box::new(Fresh {
+            at: news.at,
             messages: news.messages.clone(),
             arrivals: news.arrivals.clone(),
             samples: news.samples.clone(),
             path_events: news.path_events.clone(),
+            is_exchanged: news.is_exchanged,
             so_far: self.so_far(news),
         })));
     }
 
     fn wish(&self) -> Wish {
-        self.test.control.wish()
+        self.test.control.wish(self.test.client.clock.now(), self.is_exchanged.load(Ordering::Relaxed))
     }
 }

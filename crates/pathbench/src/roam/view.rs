@@ -27,6 +27,7 @@ pub(super) fn line(dashboard: &Dashboard, names: &Names<'_>, now: Timestamp) -> 
     for test in &dashboard.tests {
         let words = match &test.state {
             State::Connecting => "connecting".to_owned(),
+            State::Closing => "fetching the server's record".to_owned(),
             State::Over(_) => "over".to_owned(),
             State::Running => {
                 let [up, up_max, down, down_max] = delays(test, now);
@@ -63,6 +64,7 @@ fn test_line(test: &TestFigures, names: &Names<'_>, now: Timestamp) -> String {
     let name = &test.name;
     match &test.state {
         State::Connecting => format!("{name:<7} connecting"),
+        State::Closing => format!("{name:<7} over; fetching the server's record"),
         State::Over(None) => format!("{name:<7} over"),
         State::Over(Some(why)) => format!("{name:<7} over: {why}"),
         State::Running => {
@@ -166,6 +168,7 @@ mod tests {
         let mut mptcp = TestFigures::new("mptcp".to_owned(), Duration::from_millis(100));
         let arrivals = [(0, 1020), (1, 1120), (2, 1350)];
         mptcp.hear(&Fresh {
+            at: at(1400),
             messages: vec![
                 message(0, Some(1045)),
                 message(1, Some(2400)),
@@ -175,6 +178,7 @@ mod tests {
             arrivals: arrivals.map(|(sequence, ms)| Arrival { sequence, at: at(ms) }).to_vec(),
             samples: Vec::new(),
             path_events: Vec::new(),
+            is_exchanged: false,
             so_far: None,
         });
         mptcp.progress(&progress(1000, [1_000, 0]));

@@ -34,10 +34,8 @@ const FLUSH: Duration = Duration::from_millis(500);
 /// Between two documents of what is known so far, and this part of the time at most is spent on them.
 const PARTIAL: Duration = Duration::from_secs(2);
 const PARTIAL_PART: u32 = 20;
-/// Tests that are to end have this long for it, the wait for the last answers included; then they are ended by force.
-const FORCE_AFTER: Duration = Duration::from_secs(8);
 /// How long the server's records are sought once the walk is over.
-const SEEK_RECORDS: Duration = Duration::from_secs(25);
+const SEEK_RECORDS: Duration = Duration::from_secs(30);
 /// A duration is the tests' own; they are told to end only when they are this late.
 const OVERTIME: Duration = Duration::from_secs(1);
 /// Between two probes of a path.
@@ -136,7 +134,7 @@ impl Walk<'_> {
             };
             let end = course.run(&Ears { told, looks, probed }, writer, document, display);
             if end.is_err() {
-                control.stop(clock.now());
+                control.stop(clock.now(), clock.now());
                 control.abort();
             }
             quit.store(true, Ordering::Relaxed);
@@ -249,7 +247,7 @@ impl Course<'_> {
         display: &mut Display,
     ) -> Result<End, Failure> {
         let clock = &self.walk.client.clock;
-        let mut ended: Option<(Timestamp, End)> = None;
+        let mut ended: Option<End> = None;
         let (mut next_flush, mut next_partial) = (self.begun, self.begun);
         loop {
             self.listen(ears, display);
@@ -266,22 +264,16 @@ impl Course<'_> {
             }
             if self.finished.iter().all(Option::is_some) {
                 self.write(writer, now)?;
-                let end = ended.map(|(_, end)| end).or_else(|| self.end(now));
+                let end = ended.or_else(|| self.end(now));
                 return Ok(end.unwrap_or(End::Over));
             }
-            match &ended {
-                None => {
-                    if let Some(end) = self.end(now) {
-                        display.line(&format!(
-                            "{}; waiting for the last answers and the server's records",
-                            end.words()
-                        ));
-                        self.control.stop(now + SEEK_RECORDS);
-                        ended = Some((now, end));
-                    }
-                }
-                Some((since, _)) if now.since(*since) >= FORCE_AFTER => self.control.abort(),
-                Some(_) => {}
+            if ended.is_none()
+                && let Some(end) = self.end(now)
+            {
+                display
+                    .line(&format!("{}; waiting for the last answers and the server's records", end.words()));
+                self.control.stop(now, now + SEEK_RECORDS);
+                ended = Some(end);
             }
         }
     }
