@@ -62,6 +62,8 @@ pub(crate) enum LabCommand {
         /// Name of a shipped scenario
         name: String,
     },
+    /// Make a scenario of minitopo's files
+    Import(ImportArgs),
     /// Check scenario files in full without running anything
     Check {
         #[command(flatten)]
@@ -120,6 +122,19 @@ pub(crate) struct RunArgs {
     /// No progress on stderr
     #[arg(long, short)]
     pub(crate) quiet: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ImportArgs {
+    /// Topology file of minitopo
+    #[arg(value_name = "FILE")]
+    pub(crate) topology: PathBuf,
+    /// Experiment file of minitopo, for the traffic [default: iperf over tcp and mptcp]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) experiment: Option<PathBuf>,
+    /// Where the scenario goes, a new file [default: standard output]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, Copy, Args)]

@@ -43,6 +43,7 @@ fn dispatch(command: Command) -> Result<Exit, Failure> {
         Command::Lab(LabCommand::Down(args)) => lab::keep::down(&args),
         Command::Lab(LabCommand::List) => Ok(lab::catalogue::list()),
         Command::Lab(LabCommand::Show { name }) => lab::catalogue::show(&name),
+        Command::Lab(LabCommand::Import(args)) => lab::import::run(&args),
         Command::Lab(LabCommand::Check { scenario }) => lab::catalogue::check(&scenario),
         Command::Test(args) => suite::test(&args),
         Command::Roam(args) => roam::roam(&args),
