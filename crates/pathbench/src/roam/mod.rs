@@ -152,8 +152,8 @@ impl Job<'_> {
         let counters = before.zip(after).map(|(before, after)| Counters::difference(&before, &after));
         clocks.learn(self.compare_clocks(&reached, &ways));
         let verdict = verdict(&walked)?;
-        let walked_for = self.client.clock.now().since(walked.begun);
-        document.summary.notes.push(format!("{}, after {}", walked.end.words(), view::clock(walked_for)));
+        let after = view::clock(walked.lasted);
+        document.summary.notes.push(format!("{}, after {after}", walked.end.words()));
         walk.write_runs(walked, &mut clocks, counters.as_ref(), &mut writer, document)
             .map_err(Failure::failed)?;
         writer.finish(document).map_err(Failure::failed)?;

@@ -63,7 +63,7 @@ impl Walk<'_> {
         writer: &mut ResultWriter,
         document: &mut ResultDocument,
     ) -> Result<(), WriteError> {
-        let Walked { logs, finished, lateness, surroundings, probes, ways, begun, end: _ } = walked;
+        let Walked { logs, finished, lateness, surroundings, probes, ways, begun, .. } = walked;
         let probes = probe_records(&ways, &probes);
         let mut touched: Vec<String> =
             surroundings.changes.iter().map(|change| change.words.clone()).collect();

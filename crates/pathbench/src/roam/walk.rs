@@ -71,6 +71,8 @@ pub(super) struct Walked {
     pub(super) ways: Vec<ClientPath>,
     pub(super) begun: Timestamp,
     pub(super) end: End,
+    /// How long it went on, the wait for the records not included.
+    pub(super) lasted: Duration,
 }
 
 /// Why a walk ended.
@@ -132,13 +134,14 @@ impl Walk<'_> {
                 presence: self.until_gone.as_ref().map(|(_, gone_for)| Presence::new(*gone_for)),
                 begun: clock.now(),
             };
-            let end = course.run(&Ears { told, looks, probed }, writer, document, display);
-            if end.is_err() {
+            let ended = course.run(&Ears { told, looks, probed }, writer, document, display);
+            if ended.is_err() {
                 control.stop(clock.now(), clock.now());
                 control.abort();
             }
             quit.store(true, Ordering::Relaxed);
-            Ok(course.into_walked(end?))
+            let (end, at) = ended?;
+            Ok(course.into_walked(end, at))
         })
     }
 
@@ -245,9 +248,9 @@ impl Course<'_> {
         writer: &mut ResultWriter,
         document: &mut ResultDocument,
         display: &mut Display,
-    ) -> Result<End, Failure> {
+    ) -> Result<(End, Timestamp), Failure> {
         let clock = &self.walk.client.clock;
-        let mut ended: Option<End> = None;
+        let mut ended: Option<(End, Timestamp)> = None;
         let (mut next_flush, mut next_partial) = (self.begun, self.begun);
         loop {
             self.listen(ears, display);
@@ -264,8 +267,7 @@ impl Course<'_> {
             }
             if self.finished.iter().all(Option::is_some) {
                 self.write(writer, now)?;
-                let end = ended.or_else(|| self.end(now));
-                return Ok(end.unwrap_or(End::Over));
+                return Ok(ended.unwrap_or_else(|| (self.end(now).unwrap_or(End::Over), now)));
             }
             if ended.is_none()
                 && let Some(end) = self.end(now)
@@ -273,7 +275,7 @@ impl Course<'_> {
                 display
                     .line(&format!("{}; waiting for the last answers and the server's records", end.words()));
                 self.control.stop(now, now + SEEK_RECORDS);
-                ended = Some(end);
+                ended = Some((end, now));
             }
         }
     }
@@ -407,7 +409,7 @@ impl Course<'_> {
         writer.write_partial(document).and_then(|()| writer.sync()).map_err(Failure::failed)
     }
 
-    fn into_walked(self, end: End) -> Walked {
+    fn into_walked(self, end: End, ended: Timestamp) -> Walked {
         Walked {
             logs: self.logs,
             finished: self.finished,
@@ -417,6 +419,7 @@ impl Course<'_> {
             ways: self.ways.to_vec(),
             begun: self.begun,
             end,
+            lasted: ended.since(self.begun),
         }
     }
 }
