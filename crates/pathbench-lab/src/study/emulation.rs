@@ -94,13 +94,14 @@ pub(super) fn too_late(tolerance: Duration, reports: &[(String, LinkReport)]) ->
     reports.iter().filter_map(late).collect()
 }
 
-/// What else there is to know of emulated links, in words.
-pub(super) fn notes(reports: &[(String, LinkReport)]) -> Vec<String> {
+/// What else there is to know of emulated links, in words. An interface of the links that `went_down` dropped what was
+/// sent over it meanwhile, as it should.
+pub(super) fn notes(reports: &[(String, LinkReport)], went_down: &[&str]) -> Vec<String> {
     let of_link = |(name, report): &(String, LinkReport)| {
         let capture = report.capture_error.as_ref();
         let capture = capture.map(|error| format!("the capture of link {name} is not complete: {error}"));
         let overrun: u64 = report.directions.iter().map(|direction| direction.overrun_packets).sum();
-        let overrun = (overrun > 0).then(|| {
+        let overrun = (overrun > 0 && !went_down.contains(&name.as_str())).then(|| {
             format!(
                 "link {name} lost {overrun} packets before they came to its model: they were sent faster than this \
                  machine could take them"
@@ -126,12 +127,14 @@ mod tests {
         report.directions[1].lateness = late(11);
         let reports = [("lte".to_owned(), report)];
         assert_eq!(too_late(Duration::from_millis(11), &reports), Vec::<String>::new());
-        assert_eq!(notes(&reports), Vec::<String>::new());
+        assert_eq!(notes(&reports, &[]), Vec::<String>::new());
         let reasons = too_late(Duration::from_millis(10), &reports);
         assert!(reasons[0].starts_with("link lte: one packet in a hundred left 11.000 ms"), "{reasons:?}");
         let mut report = LinkReport { capture_error: Some("disk full".to_owned()), ..LinkReport::default() };
         report.directions[0].overrun_packets = 3;
-        let notes = notes(&[("lte".to_owned(), report)]);
+        let reports = [("lte".to_owned(), report)];
+        assert_eq!(notes(&reports, &["lte"]).len(), 1);
+        let notes = notes(&reports, &[]);
         assert!(
             notes[0].ends_with("lte is not complete: disk full") && notes[1].contains("lost 3 packets"),
             "{notes:?}"

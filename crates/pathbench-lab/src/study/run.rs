@@ -7,7 +7,7 @@ use crate::assembly::{AssembledRun, Evidence, ExecutedEvent, assemble};
 use crate::calibration;
 use crate::environment::{Emulation, Environment, EnvironmentError};
 use crate::kernel_watch::KernelWatch;
-use crate::scenario::{EventPlan, VariantPlan};
+use crate::scenario::{Action, EventPlan, VariantPlan};
 use pathbench_host::counters::Counters;
 use pathbench_record::document::LinkSample;
 use pathbench_record::sample::Side;
@@ -97,9 +97,15 @@ impl Run<'_> {
         let notifications = watch.stop();
         let (mut assembled, origin) =
             self.assemble(traffic, server_record, links, invalid_because, notifications, counters);
-        assembled.record.notes.extend(emulation::notes(&reports));
+        assembled.record.notes.extend(emulation::notes(&reports, &self.links_down()));
         let link_samples = emulation::samples(&self.assignment.id, origin, &reports);
         Ok(ConductedRun { assembled, link_samples })
+    }
+
+    /// The links that an event takes down.
+    fn links_down(&self) -> Vec<&str> {
+        let down = self.plan().events.iter().filter(|event| event.action == Action::Down);
+        down.map(|event| event.link.as_str()).collect()
     }
 
     fn assemble(
