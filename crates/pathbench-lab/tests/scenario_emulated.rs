@@ -121,7 +121,7 @@ fn the_engine_follows_from_the_link_and_its_events() {
         (
             "",
             "[[event]]\nat = \"1s\"\npath = \"eth\"\naction = \"set\"\ndirection = \"upload\"\nrate = \"1mbit\"",
-            Engine::Emulated,
+            Engine::Kernel,
         ),
         (
             "",

@@ -93,8 +93,8 @@ fn action(section: &Section<'_>, link: Option<&Link>) -> Option<Action> {
         _ => Action::Set(Box::new(change)),
     };
     let of_kernel = link.is_some_and(|link| link.engine_is_given && link.engine == Engine::Kernel);
-    let netem = matches!(&action, Action::Set(change) if change.ways == Ways::Both
-        && link.is_some_and(|link| link.forward.with(&change.keys).is_netem()));
+    let netem = matches!(&action, Action::Set(change)
+        if link.is_some_and(|link| link.forward.with(&change.keys).is_netem()));
     if of_kernel && !action.is_plain() && !netem {
         let problem = format!("the kernel's engine, which the link asks for, cannot do this `{name}`");
         let remedy = "give the link engine = \"emulated\", or leave its engine out";

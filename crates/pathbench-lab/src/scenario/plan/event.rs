@@ -64,9 +64,7 @@ impl Action {
     pub fn is_plain(&self) -> bool {
         match self {
             Self::Outage | Self::Fade(_) => false,
-            Self::Set(change) => {
-                change.ways == Ways::Both && LinkModel::default().with(&change.keys).is_plain()
-            }
+            Self::Set(change) => LinkModel::default().with(&change.keys).is_plain(),
             _ => true,
         }
     }
