@@ -1,0 +1,187 @@
+//! Changes while packets pass, and what befalls the devices.
+
+use crate::fixture::{INTERFACE, Lab, MTU, delayed, v4};
+use crate::lots::send_in_lots;
+use crate::{Outcome, ensure, tests};
+use libtest_mimic::Failed;
+use pathbench_emulator::model::{
+    BaseDelay, Condition, DelayModel, LossModel, ModelChange, PipeModel, RateModel,
+};
+use pathbench_emulator::packet::DropCause;
+use pathbench_emulator::plane::{PlaneError, PlaneLink, Way};
+use pathbench_emulator::schedule::{ChangeSchedule, RateSchedule, Steps};
+use pathbench_host::namespace::NetNamespace;
+use pathbench_host::tun::{Tun, TunError};
+use std::net::UdpSocket;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+tests![
+    a_change_is_in_force_when_it_returns,
+    a_schedule_is_followed_and_forgotten_at_a_restart,
+    outages_hold_and_black_holes_swallow,
+    samples_follow_the_rate,
+    a_device_that_is_down_refuses,
+    a_device_that_is_gone_troubles_nobody,
+    links_that_are_not_there_are_refused,
+    a_name_that_is_taken_is_refused,
+];
+
+/// How long a datagram is under way; `None`: longer than 300 ms.
+fn passage((client, server): &(UdpSocket, UdpSocket)) -> Result<Option<Duration>, Failed> {
+    server.set_read_timeout(Some(Duration::from_millis(300)))?;
+    let begun = Instant::now();
+    client.send(b"passage")?;
+    Ok(server.recv(&mut [0; 64]).is_ok().then(|| begun.elapsed()))
+}
+
+fn delay(milliseconds: u64) -> ModelChange {
+    let base = BaseDelay::Constant(Duration::from_millis(milliseconds));
+    ModelChange { delay: Some(DelayModel { base, jitter: None }), ..ModelChange::default() }
+}
+
+fn a_change_is_in_force_when_it_returns() -> Outcome {
+    let lab = Lab::symmetric(&delayed(Duration::ZERO))?;
+    let sockets = lab.udp(v4)?;
+    for milliseconds in [0, 50, 10, 0] {
+        lab.plane.change(lab.link, Way::Forward, delay(milliseconds))?;
+        let time = passage(&sockets)?.ok_or("nothing arrived")?;
+        ensure!(time >= Duration::from_millis(milliseconds), "{time:?} at {milliseconds} ms");
+    }
+    let all_lost = ModelChange { loss: Some(LossModel::Independent(1.0)), ..ModelChange::default() };
+    lab.plane.change(lab.link, Way::Forward, all_lost)?;
+    ensure!(passage(&sockets)?.is_none(), "a packet came through certain loss");
+    Ok(())
+}
+
+fn a_schedule_is_followed_and_forgotten_at_a_restart() -> Outcome {
+    let lab = Lab::symmetric(&delayed(Duration::from_millis(5)))?;
+    let sockets = lab.udp(v4)?;
+    let changes = vec![(Duration::ZERO, delay(40)), (Duration::from_millis(200), delay(80))];
+    lab.plane.follow(lab.link, Way::Forward, ChangeSchedule { changes })?;
+    let time = passage(&sockets)?.ok_or("nothing arrived")?;
+    ensure!(time >= Duration::from_millis(40), "{time:?} at the beginning");
+    std::thread::sleep(Duration::from_millis(200));
+    let time = passage(&sockets)?.ok_or("nothing arrived")?;
+    ensure!(time >= Duration::from_millis(80), "{time:?} after 200 ms");
+    lab.plane.restart(lab.link, [3, 4])?;
+    let report = lab.report()?;
+    ensure!(report.directions[0].statistics.offered_packets == 0, "{report:?}");
+    ensure!(report.directions[0].lateness.count == 0, "{report:?}");
+    passage(&sockets)?.ok_or("nothing arrived")?;
+    let delay = lab.report()?.directions[0].series.last().map(|sample| sample.delay);
+    ensure!(delay == Some(Duration::from_millis(5)), "{delay:?} after the restart");
+    Ok(())
+}
+
+fn outages_hold_and_black_holes_swallow() -> Outcome {
+    let lab = Lab::symmetric(&PipeModel { rate: RateModel::Constant(100_000_000), ..PipeModel::default() })?;
+    let sockets = lab.udp(v4)?;
+    lab.plane.set_condition(lab.link, Condition::Outage)?;
+    ensure!(passage(&sockets)?.is_none(), "a packet came through an outage");
+    lab.plane.set_condition(lab.link, Condition::Carrying)?;
+    ensure!(sockets.1.recv(&mut [0; 64]).is_ok(), "what waited did not go on");
+    lab.plane.set_condition(lab.link, Condition::Blackhole)?;
+    ensure!(passage(&sockets)?.is_none(), "a packet came through a black hole");
+    lab.plane.set_condition(lab.link, Condition::Carrying)?;
+    ensure!(passage(&sockets)?.is_some(), "the link does not carry again");
+    let statistics = &lab.report()?.directions[0].statistics;
+    ensure!(statistics.dropped_packets.get(&DropCause::Blackhole) == Some(&1), "{statistics:?}");
+    Ok(())
+}
+
+/// A change of rate is seen although nobody sends.
+fn samples_follow_the_rate() -> Outcome {
+    let steps = vec![(Duration::ZERO, 5_000_000), (Duration::from_millis(150), 2_000_000)];
+    let schedule: RateSchedule = Steps { steps, end: pathbench_emulator::schedule::End::Hold };
+    let rate = RateModel::Steps(Arc::new(schedule));
+    let lab = Lab::symmetric(&PipeModel { rate, ..PipeModel::default() })?;
+    send_in_lots(&lab, 10, 100)?;
+    std::thread::sleep(Duration::from_millis(400));
+    let series = lab.report()?.directions.map(|direction| direction.series);
+    for series in &series {
+        let rates: Vec<Option<u64>> = series.iter().map(|sample| sample.rate_bps).collect();
+        ensure!(rates.first() == Some(&Some(5_000_000)), "{rates:?}");
+        ensure!(rates.last() == Some(&Some(2_000_000)), "{rates:?}");
+        ensure!(series.is_sorted_by(|a, b| a.at < b.at), "{series:?}");
+    }
+    ensure!(series[0].last().is_some_and(|last| last.delivered_bytes == 10 * (128 + 14)), "{:?}", series[0]);
+    Ok(())
+}
+
+fn a_device_that_is_down_refuses() -> Outcome {
+    let mut lab = Lab::symmetric(&delayed(Duration::ZERO))?;
+    let sockets = lab.udp(v4)?;
+    ensure!(passage(&sockets)?.is_some(), "the link does not carry");
+    lab.server.socket.set_down(lab.server.index)?;
+    ensure!(passage(&sockets)?.is_none(), "a device that is down took a packet");
+    ensure!(lab.report()?.directions[0].refused_packets == 1, "{:?}", lab.report()?);
+    lab.server.socket.set_up(lab.server.index)?;
+    ensure!(passage(&sockets)?.is_some(), "the link does not carry again");
+    Ok(())
+}
+
+/// Neither the other links nor the processor notice.
+fn a_device_that_is_gone_troubles_nobody() -> Outcome {
+    let mut lab = Lab::symmetric(&delayed(Duration::ZERO))?;
+    let others = [NetNamespace::create()?, NetNamespace::create()?];
+    let ends = [Tun::create(&others[0], "pbt-1", MTU)?, Tun::create(&others[1], "pbt-1", MTU)?];
+    let models = [PipeModel::default(), PipeModel::default()];
+    let other =
+        lab.plane.add(PlaneLink { name: "other".into(), ends, models, seeds: [1, 2], capture: None })?;
+    lab.server.socket.delete_link(lab.server.index)?;
+    let (client, _server) = lab.udp(v4).or_else(|_| {
+        let client = lab.client.namespace.run_in(|| UdpSocket::bind((v4(1), 0)))??;
+        client.connect((v4(2), 9))?;
+        let server = client.try_clone()?;
+        Ok::<_, Failed>((client, server))
+    })?;
+    for _ in 0..10 {
+        client.send(b"into nothing")?;
+    }
+    std::thread::sleep(Duration::from_millis(20));
+    let busy_before = thread_cpu_ticks()?;
+    std::thread::sleep(Duration::from_millis(300));
+    let busy = thread_cpu_ticks()? - busy_before;
+    ensure!(busy <= 5, "the thread was busy for {busy} of 30 ticks");
+    ensure!(lab.report()?.directions[0].refused_packets == 10, "{:?}", lab.report()?.directions[0]);
+    lab.plane.report(other)?;
+    Ok(())
+}
+
+/// Processor time of the data plane's thread, in hundredths of a second.
+fn thread_cpu_ticks() -> Result<u64, Failed> {
+    for task in std::fs::read_dir("/proc/self/task").or_else(|_| std::fs::read_dir("/proc/thread-self/.."))? {
+        let stat = std::fs::read_to_string(task?.path().join("stat"))?;
+        if let Some((head, rest)) = stat.rsplit_once(')')
+            && head.ends_with("(links")
+        {
+            let fields: Vec<&str> = rest.split_whitespace().collect();
+            return Ok(fields[11].parse::<u64>()? + fields[12].parse::<u64>()?);
+        }
+    }
+    Err("no thread called links".into())
+}
+
+fn links_that_are_not_there_are_refused() -> Outcome {
+    let lab = Lab::symmetric(&delayed(Duration::ZERO))?;
+    let refused = [
+        lab.plane.report(7).err(),
+        lab.plane.restart(7, [1, 2]).err(),
+        lab.plane.change(7, Way::Backward, ModelChange::default()).err(),
+        lab.plane.follow(7, Way::Backward, ChangeSchedule::default()).err(),
+        lab.plane.set_condition(7, Condition::Carrying).err(),
+    ];
+    let all = refused.iter().all(|error| matches!(error, Some(PlaneError::NoSuchLink { link: 7 })));
+    ensure!(all, "{refused:?}");
+    Ok(())
+}
+
+fn a_name_that_is_taken_is_refused() -> Outcome {
+    let lab = Lab::symmetric(&delayed(Duration::ZERO))?;
+    let error = Tun::create(&lab.client.namespace, INTERFACE, MTU).err();
+    ensure!(matches!(&error, Some(TunError::Refused { .. })), "{error:?}");
+    let text = error.map(|error| error.to_string()).unwrap_or_default();
+    ensure!(text.contains(INTERFACE) && text.contains("exists already"), "{text}");
+    Ok(())
+}

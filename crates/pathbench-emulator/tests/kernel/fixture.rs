@@ -1,0 +1,134 @@
+//! Two hosts and an emulated link between them.
+
+use crate::ensure;
+use libtest_mimic::Failed;
+use pathbench_emulator::model::{BaseDelay, DelayModel, PipeModel};
+use pathbench_emulator::plane::{DataPlane, LinkReport, PlaneLink};
+use pathbench_host::namespace::NetNamespace;
+use pathbench_host::netlink::{IpNetwork, RouteSocket};
+use pathbench_host::sysctl;
+use pathbench_host::tun::Tun;
+use pathbench_record::time::{Clock, Timestamp};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub(crate) const MTU: u32 = 1_500;
+/// The interface's name in both hosts.
+pub(crate) const INTERFACE: &str = "pbt-0";
+
+/// `CLOCK_MONOTONIC`.
+pub(crate) struct Monotonic;
+
+impl Clock for Monotonic {
+    fn now(&self) -> Timestamp {
+        let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+        Timestamp::from_nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+    }
+
+    fn sleep_until(&self, deadline: Timestamp) {
+        std::thread::sleep(deadline.since(self.now()));
+    }
+}
+
+/// A host: its namespace, and a socket to control it with.
+pub(crate) struct Host {
+    pub(crate) namespace: NetNamespace,
+    pub(crate) socket: RouteSocket,
+    pub(crate) index: u32,
+}
+
+/// `client` (the first end) and `server` (the second).
+pub(crate) struct Lab {
+    pub(crate) client: Host,
+    pub(crate) server: Host,
+    pub(crate) plane: DataPlane,
+    pub(crate) link: usize,
+}
+
+/// The client's (1) or the server's (2) address.
+pub(crate) fn v4(host: u8) -> IpAddr {
+    Ipv4Addr::new(10, 9, 0, host).into()
+}
+
+/// The client's (1) or the server's (2) address.
+pub(crate) fn v6(host: u8) -> IpAddr {
+    Ipv6Addr::new(0xfd09, 0, 0, 0, 0, 0, 0, u16::from(host)).into()
+}
+
+/// A model that only delays.
+pub(crate) fn delayed(delay: Duration) -> PipeModel {
+    let delay = DelayModel { base: BaseDelay::Constant(delay), jitter: None };
+    PipeModel { delay, ..PipeModel::default() }
+}
+
+impl Lab {
+    /// A lab whose link does the same both ways.
+    pub(crate) fn symmetric(model: &PipeModel) -> Result<Self, Failed> {
+        Self::new([model.clone(), model.clone()], [1, 2], None)
+    }
+
+    /// The same, but the hosts cut their packets themselves.
+    pub(crate) fn without_offload(model: &PipeModel) -> Result<Self, Failed> {
+        Self::make([model.clone(), model.clone()], [1, 2], None, false)
+    }
+
+    pub(crate) fn new(
+        models: [PipeModel; 2],
+        seeds: [u64; 2],
+        capture: Option<PathBuf>,
+    ) -> Result<Self, Failed> {
+        Self::make(models, seeds, capture, true)
+    }
+
+    fn make(
+        models: [PipeModel; 2],
+        seeds: [u64; 2],
+        capture: Option<PathBuf>,
+        offload: bool,
+    ) -> Result<Self, Failed> {
+        let namespaces = [NetNamespace::create()?, NetNamespace::create()?];
+        let mut ends =
+            [Tun::create(&namespaces[0], INTERFACE, MTU)?, Tun::create(&namespaces[1], INTERFACE, MTU)?];
+        if !offload {
+            ends.iter_mut().try_for_each(|end| end.set_offload(false))?;
+        }
+        let indices = ends.each_ref().map(Tun::index);
+        let mut plane = DataPlane::start(Arc::new(Monotonic))?;
+        let link = plane.add(PlaneLink { name: "pbt".to_owned(), ends, models, seeds, capture })?;
+        let [first, second] = namespaces;
+        let host = |namespace: NetNamespace, number: u8| {
+            let mut socket = RouteSocket::open_in(&namespace)?;
+            socket.set_loopback_up()?;
+            let index = indices[usize::from(number) - 1];
+            socket.set_up(index)?;
+            socket.add_address(index, IpNetwork::new(v4(number), 24)?)?;
+            socket.add_address(index, IpNetwork::new(v6(number), 64)?)?;
+            ensure!(socket.link_by_index(index)?.running, "{INTERFACE} is not ready");
+            Ok::<_, Failed>(Host { namespace, socket, index })
+        };
+        Ok(Self { client: host(first, 1)?, server: host(second, 2)?, plane, link })
+    }
+
+    pub(crate) fn report(&self) -> Result<LinkReport, Failed> {
+        Ok(self.plane.report(self.link)?)
+    }
+
+    /// Sets a kernel setting in both hosts.
+    pub(crate) fn set(&self, key: &str, value: &str) -> Result<(), Failed> {
+        for host in [&self.client, &self.server] {
+            host.namespace.run_in(|| sysctl::write(key, value))??;
+        }
+        Ok(())
+    }
+
+    /// A socket of the client, connected to one of the server.
+    pub(crate) fn udp(&self, address: fn(u8) -> IpAddr) -> Result<(UdpSocket, UdpSocket), Failed> {
+        let server = self.server.namespace.run_in(|| UdpSocket::bind((address(2), 0)))??;
+        let client = self.client.namespace.run_in(|| UdpSocket::bind((address(1), 0)))??;
+        client.connect(server.local_addr()?)?;
+        server.connect(client.local_addr()?)?;
+        Ok((client, server))
+    }
+}

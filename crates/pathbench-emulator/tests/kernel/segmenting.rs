@@ -1,0 +1,197 @@
+//! What hosts hand over for segmentation, and what arrives of it.
+
+use crate::fixture::{Lab, delayed, v4, v6};
+use crate::{Outcome, ensure, tests};
+use libtest_mimic::Failed;
+use pathbench_emulator::model::{LossModel, PipeModel, QueueDiscipline, QueueLimit, QueueModel, RateModel};
+use pathbench_emulator::plane::{DirectionReport, LinkReport};
+use std::io::{Read, Write};
+use std::net::{IpAddr, TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
+use std::time::Duration;
+
+tests![
+    streams_over_a_bad_link_are_whole,
+    streams_over_a_good_link_are_whole_and_pass_whole,
+    hosts_may_cut_their_packets_themselves,
+    datagrams_are_cut_one_by_one,
+    marked_packets_keep_their_content,
+];
+
+/// What stands at a place of a stream.
+fn content(place: u64) -> u8 {
+    (place.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56) as u8
+}
+
+fn write(mut stream: &TcpStream, bytes: u64) -> std::io::Result<()> {
+    let mut block = vec![0; 128 << 10];
+    let mut place = 0;
+    while place < bytes {
+        let length = block.len().min((bytes - place) as usize);
+        for (byte, at) in block[..length].iter_mut().zip(place..) {
+            *byte = content(at);
+        }
+        stream.write_all(&block[..length])?;
+        place += length as u64;
+    }
+    stream.shutdown(std::net::Shutdown::Write)
+}
+
+fn read(mut stream: &TcpStream, bytes: u64) -> Outcome {
+    stream.set_read_timeout(Some(Duration::from_secs(20)))?;
+    let mut block = vec![0; 128 << 10];
+    let mut place = 0;
+    loop {
+        let length = stream.read(&mut block)?;
+        if length == 0 {
+            ensure!(place == bytes, "{place} of {bytes} B arrived");
+            return Ok(());
+        }
+        for (byte, at) in block[..length].iter().zip(place..) {
+            ensure!(*byte == content(at), "a wrong byte at {at}");
+        }
+        place += length as u64;
+    }
+}
+
+/// Sends `bytes` both ways at once.
+fn exchange(lab: &Lab, address: fn(u8) -> IpAddr, bytes: u64) -> Outcome {
+    let listener = lab.server.namespace.run_in(|| TcpListener::bind((address(2), 0)))??;
+    let to = listener.local_addr()?;
+    let client =
+        lab.client.namespace.run_in(|| TcpStream::connect_timeout(&to, Duration::from_secs(10)))??;
+    let (server, _) = listener.accept()?;
+    std::thread::scope(|scope| {
+        let sides = [scope.spawn(|| write(&client, bytes)), scope.spawn(|| write(&server, bytes))];
+        let server_reads = scope.spawn(|| read(&server, bytes));
+        let client_reads = read(&client, bytes);
+        server_reads.join().map_err(|_| "a reader panicked")??;
+        client_reads?;
+        for side in sides {
+            side.join().map_err(|_| "a writer panicked")??;
+        }
+        Ok(())
+    })
+}
+
+fn refuse_refusals(report: &LinkReport) -> Outcome {
+    for direction in &report.directions {
+        ensure!(direction.overrun_packets == 0, "{direction:?}");
+    }
+    Ok(())
+}
+
+/// Loss, duplication, corruption and little delay: whatever is wrong with a header or a checksum would show as a stream
+/// that is not whole, or does not end.
+fn streams_over_a_bad_link_are_whole() -> Outcome {
+    let model = PipeModel {
+        loss: LossModel::Independent(0.005),
+        duplicate: 0.01,
+        corrupt: 0.005,
+        ..delayed(Duration::from_micros(500))
+    };
+    let lab = Lab::symmetric(&model)?;
+    exchange(&lab, v4, 8_000_000)?;
+    exchange(&lab, v6, 8_000_000)?;
+    let report = lab.report()?;
+    refuse_refusals(&report)?;
+    for DirectionReport { statistics, .. } in &report.directions {
+        // 16 MB are 11,000 full packets at least, whatever was handed over at once.
+        ensure!(statistics.offered_packets > 11_000, "{statistics:?}");
+        ensure!(statistics.corrupted_packets > 20 && statistics.duplicated_packets > 50, "{statistics:?}");
+    }
+    Ok(())
+}
+
+fn streams_over_a_good_link_are_whole_and_pass_whole() -> Outcome {
+    let lab = Lab::symmetric(&delayed(Duration::from_micros(500)))?;
+    exchange(&lab, v4, 50_000_000)?;
+    exchange(&lab, v6, 50_000_000)?;
+    let report = lab.report()?;
+    refuse_refusals(&report)?;
+    for DirectionReport { statistics, lateness, .. } in &report.directions {
+        // Wire packets are counted, although few are seen.
+        ensure!(statistics.offered_packets > 70_000, "{statistics:?}");
+        ensure!(statistics.delivered_packets == statistics.offered_packets, "{statistics:?}");
+        ensure!(lateness.count == statistics.delivered_packets, "{lateness:?} {statistics:?}");
+    }
+    Ok(())
+}
+
+fn hosts_may_cut_their_packets_themselves() -> Outcome {
+    let lab = Lab::without_offload(&delayed(Duration::from_micros(500)))?;
+    exchange(&lab, v4, 5_000_000)?;
+    for DirectionReport { statistics, lateness, .. } in &lab.report()?.directions {
+        ensure!(statistics.delivered_packets > 3_400, "{statistics:?}");
+        ensure!(lateness.count == statistics.delivered_packets, "{lateness:?} {statistics:?}");
+    }
+    Ok(())
+}
+
+/// Ten datagrams handed over at once (`UDP_SEGMENT`) are ten for the link, and ten for the receiver.
+fn datagrams_are_cut_one_by_one() -> Outcome {
+    for (address, loss) in [(v4 as fn(u8) -> IpAddr, 0.0), (v6, 0.0), (v4, 0.1), (v6, 0.1)] {
+        let model = PipeModel { loss: LossModel::Independent(loss), ..PipeModel::default() };
+        let lab = Lab::symmetric(&model)?;
+        let (client, server) = lab.udp(address)?;
+        server.set_read_timeout(Some(Duration::from_millis(200)))?;
+        set_segment_bytes(&client, 1_000)?;
+        let lot: Vec<u8> = (0..9_500_u64).map(content).collect();
+        let mut arrived = 0;
+        for _ in 0..20 {
+            client.send(&lot)?;
+            let mut inbox = [0; 2_048];
+            while let Ok(length) = server.recv(&mut inbox) {
+                let known = lot.chunks(1_000).any(|datagram| datagram == &inbox[..length]);
+                ensure!(known, "a datagram of {length} B that was not sent");
+                arrived += 1;
+                if loss == 0.0 && arrived % 10 == 0 {
+                    break;
+                }
+            }
+        }
+        let statistics = &lab.report()?.directions[0].statistics;
+        ensure!(statistics.offered_packets == 200, "{statistics:?}");
+        ensure!(statistics.delivered_packets == arrived, "{arrived} arrived: {statistics:?}");
+        ensure!((arrived == 200) == (loss == 0.0), "{arrived} arrived of 200 at {loss}");
+    }
+    Ok(())
+}
+
+/// Has the kernel cut what is sent on `socket` at once into datagrams of so many bytes.
+fn set_segment_bytes(socket: &std::net::UdpSocket, bytes: libc::c_int) -> Result<(), Failed> {
+    // SAFETY: setsockopt(2) reads the one int it is given, which lives until it returns.
+    #[allow(unsafe_code, reason = "no crate of the workspace knows UDP_SEGMENT")]
+    let answer = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_UDP,
+            libc::UDP_SEGMENT,
+            (&raw const bytes).cast(),
+            size_of_val(&bytes) as libc::socklen_t,
+        )
+    };
+    ensure!(answer == 0, "UDP_SEGMENT: {}", std::io::Error::last_os_error());
+    Ok(())
+}
+
+/// `CoDel` marks what a TCP with ECN sends; the marks change no byte of it.
+fn marked_packets_keep_their_content() -> Outcome {
+    let (target, interval) = (Duration::from_millis(5), Duration::from_millis(20));
+    let queue = QueueModel {
+        limit: QueueLimit::Packets(2_000),
+        discipline: QueueDiscipline::CoDel { target, interval },
+        ecn: true,
+    };
+    let rate = RateModel::Constant(40_000_000);
+    let lab = Lab::symmetric(&PipeModel { rate, queue, ..delayed(Duration::from_millis(2)) })?;
+    lab.set("net.ipv4.tcp_ecn", "1")?;
+    for address in [v4 as fn(u8) -> IpAddr, v6] {
+        exchange(&lab, address, 5_000_000)?;
+    }
+    for DirectionReport { statistics, .. } in &lab.report()?.directions {
+        ensure!(statistics.marked_packets > 5, "{statistics:?}");
+        // Bare acknowledgements are not of an ECN-capable transport, and may be dropped.
+    }
+    Ok(())
+}
