@@ -108,6 +108,13 @@ pub(super) struct Finished {
     pub(super) note: Option<String>,
 }
 
+impl Finished {
+    /// Whether the server runs too many tests already.
+    pub(super) fn is_crowded_out(&self) -> bool {
+        matches!(&self.outcome.error, Some(ClientError::Refused { code: RefusalCode::Busy, .. }))
+    }
+}
+
 /// One transport's test.
 pub(super) struct Test<'a> {
     pub(super) client: &'a Client,

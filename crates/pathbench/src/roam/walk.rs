@@ -325,7 +325,13 @@ impl Course<'_> {
             Told::Done(finished) => {
                 let error = finished.outcome.error.as_ref().map(ToString::to_string);
                 if let Some(error) = &error {
-                    display.warn(&format!("pathbench: {}: {error}", figures.name));
+                    let hint = if finished.is_crowded_out() {
+                        "; a walk runs several at once: its operator can allow that with `pathbench serve \
+                         --max-tests-per-client 4`"
+                    } else {
+                        ""
+                    };
+                    display.warn(&format!("pathbench: {}: {error}{hint}", figures.name));
                 }
                 figures.state = State::Over(error);
                 self.over[number] = true;
