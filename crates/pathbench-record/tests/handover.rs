@@ -292,6 +292,9 @@ fn the_remark_says_what_was_done_and_what_the_transport_said() {
     let suspended = event(2330.0, EventSource::Quic, "path-suspended", None);
     let resumed = event(2600.0, EventSource::Quic, "path-resumed", None);
     let closed = event(3040.0, EventSource::Mptcp, "SUB_CLOSED", None);
+    let left = Event { path: None, ..event(3000.0, EventSource::Quic, "scheduler", Some("slow")) };
+    let back = event(3010.0, EventSource::Quic, "scheduler", Some("the preferred path is used again"));
+    let elsewhere = Event { host: "server".to_owned(), ..suspended.clone() };
     let later = event(7000.0, EventSource::Scenario, "blackhole", None);
     for (events, expected) in [
         (vec![down.clone(), seen.clone()], Some("`wlan` went down 1012 ms before")),
@@ -305,6 +308,8 @@ fn the_remark_says_what_was_done_and_what_the_transport_said() {
         ),
         (vec![suspended, resumed, down, up], None),
         (vec![closed], Some("the kernel closed the subflow on `wlan` 10 ms after")),
+        (vec![left, back], Some("the scheduler left `wlan` (slow) 30 ms before")),
+        (vec![elsewhere], None),
         (vec![later], None),
         (Vec::new(), None),
     ] {

@@ -45,7 +45,8 @@ pub fn handover(history: &PathHistory<'_>) -> Option<HandoverRecord> {
         .filter_map(|path| timeline.onset(path))
         .filter(|onset| is_spare(history, onset.path) || data_moved(&timeline, onset))
         .min_by(|a, b| a.at_ms.total_cmp(&b.at_ms))?;
-    let began_ms = scheduled_within(history, &onset).unwrap_or(onset.at_ms);
+    let host = history.samples.iter().find(|sample| sample.side == history.side)?.host.as_str();
+    let began_ms = scheduled_within(history.events, host, &onset).unwrap_or(onset.at_ms);
     // What the path was like at that moment is known from the samples on either side of it.
     let around = timeline.around(first, &onset);
     let most = |figure: fn(&PathFigures) -> f64| around.iter().map(|seen| figure(seen)).fold(0.0, f64::max);
@@ -62,7 +63,7 @@ pub fn handover(history: &PathHistory<'_>) -> Option<HandoverRecord> {
         srtt_ms,
         rto_ms,
         backoff,
-        remark: remark::remark(history.events, first, began_ms, onset.seen_ms),
+        remark: remark::remark(history.events, first, host, (began_ms, onset.seen_ms)),
     })
 }
 
@@ -100,13 +101,10 @@ fn data_moved(timeline: &Timeline<'_>, onset: &Onset<'_>) -> bool {
 }
 
 /// The moment at which a scheduler took to the other paths, where it said so between the two samples in question.
-fn scheduled_within(history: &PathHistory<'_>, onset: &Onset<'_>) -> Option<f64> {
-    let host =
-        history.samples.iter().find(|sample| sample.side == history.side).map(|sample| &sample.host)?;
-    history
-        .events
+fn scheduled_within(events: &[Event], host: &str, onset: &Onset<'_>) -> Option<f64> {
+    events
         .iter()
-        .filter(|event| event.source == EventSource::Quic && event.kind == "scheduler" && event.host == *host)
+        .filter(|event| event.source == EventSource::Quic && event.kind == "scheduler" && event.host == host)
         .map(|event| event.t_ms)
         .filter(|&at_ms| at_ms > onset.unseen_ms && at_ms <= onset.seen_ms)
         .min_by(f64::total_cmp)

@@ -2,12 +2,25 @@
 
 use crate::event::{Event, EventSource};
 
-/// What had been done to `path`, and what the transport said of it, up to `until_ms`; `None` when nothing is known.
-pub(super) fn remark(events: &[Event], path: &str, began_ms: f64, until_ms: f64) -> Option<String> {
+/// What had been done to `path`, and what the transport at `host` said of it, up to `until_ms`; `None` when nothing
+/// is known.
+pub(super) fn remark(
+    events: &[Event],
+    path: &str,
+    host: &str,
+    (began_ms, until_ms): (f64, f64),
+) -> Option<String> {
+    let of_transport = |event: &Event| matches!(event.source, EventSource::Quic | EventSource::Mptcp);
+    let is_meant = |event: &Event| match event.path.as_deref() {
+        Some(of) => of == path,
+        // A scheduler does not always know the address of the path that it leaves.
+        None => event.kind == "scheduler",
+    };
     let latest = |sources: &[EventSource], words: fn(&Event, &str) -> Option<Told>| {
         let mut of_path: Vec<&Event> = events
             .iter()
-            .filter(|event| sources.contains(&event.source) && event.path.as_deref() == Some(path))
+            .filter(|event| sources.contains(&event.source) && is_meant(event))
+            .filter(|event| !of_transport(event) || event.host == host)
             .filter(|event| event.t_ms <= until_ms)
             .collect();
         of_path.sort_by(|a, b| a.t_ms.total_cmp(&b.t_ms));
@@ -23,6 +36,9 @@ pub(super) fn remark(events: &[Event], path: &str, began_ms: f64, until_ms: f64)
     let remarks: Vec<String> = cause.into_iter().chain(transport).collect();
     (!remarks.is_empty()).then(|| remarks.join("; "))
 }
+
+/// What the scheduler says when it returns to its preferred path.
+const USED_AGAIN: &str = "the preferred path is used again";
 
 enum Told {
     Trouble(String),
@@ -76,6 +92,7 @@ fn said(event: &Event, path: &str) -> Option<Told> {
         "path-suspended" => format!("nothing had been heard on `{path}` for too long"),
         "path-given-up" | "path-abandoned" => format!("`{path}` was given up{because}"),
         "interface-gone" => format!("the transport saw the interface of `{path}` go"),
+        "scheduler" if reason == Some(USED_AGAIN) => return None,
         "scheduler" => format!("the scheduler left `{path}`{because}"),
         "SUB_CLOSED" => format!("the kernel closed the subflow on `{path}`"),
         _ => return None,
