@@ -105,6 +105,7 @@ fn scheduled_within(events: &[Event], host: &str, onset: &Onset<'_>) -> Option<f
     events
         .iter()
         .filter(|event| event.source == EventSource::Quic && event.kind == "scheduler" && event.host == host)
+        .filter(|event| !remark::is_return(event))
         .map(|event| event.t_ms)
         .filter(|&at_ms| at_ms > onset.unseen_ms && at_ms <= onset.seen_ms)
         .min_by(f64::total_cmp)

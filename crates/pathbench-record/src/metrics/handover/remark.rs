@@ -37,8 +37,11 @@ pub(super) fn remark(
     (!remarks.is_empty()).then(|| remarks.join("; "))
 }
 
-/// What the scheduler says when it returns to its preferred path.
-const USED_AGAIN: &str = "the preferred path is used again";
+/// Whether it is the scheduler's return to its preferred path.
+pub(super) fn is_return(event: &Event) -> bool {
+    let reason = event.detail.get("reason").and_then(serde_json::Value::as_str);
+    event.kind == "scheduler" && reason == Some("the preferred path is used again")
+}
 
 enum Told {
     Trouble(String),
@@ -92,7 +95,7 @@ fn said(event: &Event, path: &str) -> Option<Told> {
         "path-suspended" => format!("nothing had been heard on `{path}` for too long"),
         "path-given-up" | "path-abandoned" => format!("`{path}` was given up{because}"),
         "interface-gone" => format!("the transport saw the interface of `{path}` go"),
-        "scheduler" if reason == Some(USED_AGAIN) => return None,
+        "scheduler" if is_return(event) => return None,
         "scheduler" => format!("the scheduler left `{path}`{because}"),
         "SUB_CLOSED" => format!("the kernel closed the subflow on `{path}`"),
         _ => return None,
