@@ -185,6 +185,12 @@ pub struct Emulation {
 }
 
 impl Emulation {
+    /// The first repetition, without captures.
+    #[must_use]
+    pub fn new(clock: Arc<dyn Clock>, seed: u64) -> Self {
+        Self { clock, seed, repetition: 1, wall_offset_ns: 0, captures: BTreeMap::new() }
+    }
+
     /// Seeds of the two directions of `link`.
     fn seeds(&self, link: &str) -> [u64; 2] {
         ["forward", "backward"].map(|direction| {

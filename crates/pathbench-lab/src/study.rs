@@ -1,16 +1,18 @@
 //! A study: every run of a plan, in seeded random order, each in a fresh lab, written down as it ends.
 
 mod assignment;
+mod book;
 mod emulation;
 mod run;
 mod setting;
 
 use crate::agent::AgentLauncher;
-use crate::assembly::AssembledRun;
 use crate::environment::{Emulation, EnvironmentError};
 use crate::order::{ScheduledRun, schedule};
 use crate::scenario::{Engine, Link, PatternPlan, Plan, VariantPlan};
 use assignment::Assignment;
+use book::{Book, Listener, open};
+use pathbench_host::namespace::NetNamespace;
 use pathbench_record::directory::{ResultWriter, WriteError};
 use pathbench_record::document::{
     HostRecord, LinkFigures, LinkRecord, ResultDocument, RunLink, RunRecord, ScenarioRecord, Variant,
@@ -19,12 +21,13 @@ use pathbench_record::summary::{measure_links, summarise, summarise_mobility};
 use pathbench_record::time::Clock;
 use pathbench_record::transport::Transport;
 use pathbench_traffic::client::Progress;
-use run::ConductedRun;
 use std::collections::BTreeMap;
 use std::fs;
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
 use thiserror::Error;
 
 /// A study could not go on. What had been written stays.
@@ -60,12 +63,14 @@ pub struct StudyOptions {
     pub wall_offset_ns: i64,
     /// The machine, for the result.
     pub host: HostRecord,
+    /// Runs made at the same time, each in a lab of its own. They share the machine: for light traffic only.
+    pub jobs: NonZeroUsize,
     /// Set when the user wants to stop: the run in progress is given up, the finished ones are kept.
     pub stop: Arc<AtomicBool>,
 }
 
 /// Hears how a study goes on, for a live display.
-pub trait StudyObserver {
+pub trait StudyObserver: Send {
     /// Run `number` (from 1) of `total` begins.
     fn on_run(&mut self, number: usize, total: usize, run: &ScheduledRun, pattern: &PatternPlan);
     /// The links of the run are being measured.
@@ -98,13 +103,83 @@ pub fn conduct(
         .map(|variant| (variant.run.labels.as_slice(), variant.run.patterns.len()))
         .collect();
     let order = schedule(&variants, plan.repeat, plan.seed);
-    let mut document = empty_document(plan, &options.host);
-    for (index, scheduled) in order.iter().enumerate() {
+    let document = empty_document(plan, &options.host);
+    let study = Study { plan, options, clock, order: &order, failed: AtomicBool::new(false) };
+    let book = Mutex::new(Book::new(plan, &order, writer, observer, document));
+    let workers = options.jobs.get().min(order.len());
+    if workers <= 1 {
+        study.work(&book, true)?;
+    } else {
+        thread::scope(|scope| {
+            let workers: Vec<_> =
+                (0..workers).map(|_| scope.spawn(|| study.work_in_a_room_of_its_own(&book))).collect();
+            workers.into_iter().try_for_each(|worker| match worker.join() {
+                Ok(worked) => worked,
+                Err(panic) => std::panic::resume_unwind(panic),
+            })
+        })?;
+    }
+    let mut document = book.into_inner().unwrap_or_else(PoisonError::into_inner).document;
+    if options.stop.load(Ordering::Relaxed) {
+        let missing = order.len() - document.runs.len();
+        let note = format!("stopped by the user; {missing} of {} runs were not made", order.len());
+        document.summary.notes.push(note);
+    }
+    Ok(document)
+}
+
+/// What every worker of a study needs.
+struct Study<'a> {
+    plan: &'a Plan,
+    options: &'a StudyOptions,
+    clock: &'a Arc<dyn Clock>,
+    order: &'a [ScheduledRun],
+    /// Set when a worker cannot go on: the others end their runs and begin none.
+    failed: AtomicBool,
+}
+
+impl Study<'_> {
+    /// Makes runs beside other workers. Labs side by side must not share a wire room, which is the thread's namespace.
+    fn work_in_a_room_of_its_own(&self, book: &Mutex<Book<'_>>) -> Result<(), StudyError> {
+        let room = NetNamespace::create().and_then(|room| room.enter());
+        let in_room = |source| EnvironmentError::Namespace { node: "the wire room".to_owned(), source };
+        let worked = room.map_err(|source| in_room(source).into()).and_then(|()| self.work(book, false));
+        if worked.is_err() {
+            self.failed.store(true, Ordering::Relaxed);
+        }
+        worked
+    }
+
+    /// Makes runs until there are none left, or the user wants to stop.
+    fn work(&self, book: &Mutex<Book<'_>>, alone: bool) -> Result<(), StudyError> {
+        while !self.failed.load(Ordering::Relaxed) {
+            let Some(place) = open(book).begin() else { break };
+            let run = self.make(place, book, alone)?;
+            open(book).enter(place, run)?;
+            if self.options.stop.load(Ordering::Relaxed) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the run at `place` of the order.
+    fn make(
+        &self,
+        place: usize,
+        book: &Mutex<Book<'_>>,
+        alone: bool,
+    ) -> Result<run::ConductedRun, StudyError> {
+        let Self { plan, options, clock, .. } = self;
+        let scheduled = &self.order[place];
         let variant = &plan.variants[scheduled.variant];
         let pattern = &variant.run.patterns[scheduled.pattern];
-        observer.on_run(index + 1, order.len(), scheduled, pattern);
-        let id = run_id(index + 1, scheduled, pattern, variant);
-        let qlog = qlog_directory(writer, variant, scheduled, &id)?;
+        let id = run_id(place + 1, scheduled, pattern, variant);
+        let (qlog, captures) = {
+            let writer = &open(book).writer;
+            let qlog = qlog_directory(writer, variant, scheduled, &id)?;
+            (qlog, captures(writer, variant, options.capture, &id)?)
+        };
         let assignment = Assignment {
             plan: variant,
             label: &scheduled.label,
@@ -118,7 +193,7 @@ pub fn conduct(
             seed: plan.seed,
             repetition: scheduled.repetition,
             wall_offset_ns: options.wall_offset_ns,
-            captures: captures(writer, variant, options.capture, &assignment.id)?,
+            captures,
         };
         let run = run::Run {
             assignment,
@@ -128,25 +203,8 @@ pub fn conduct(
             lateness_tolerance: plan.lateness_tolerance,
             clock,
         };
-        let ConductedRun { assembled, link_samples } = run.conduct(observer)?;
-        let AssembledRun { record, samples, events, deliveries, messages } = assembled;
-        writer.append_run(&samples, &events, &deliveries)?;
-        writer.append_messages(&messages)?;
-        writer.append_links(&link_samples)?;
-        observer.on_record(&record);
-        document.runs.push(record);
-        conclude(plan, &mut document);
-        writer.write_partial(&document)?;
-        if options.stop.load(Ordering::Relaxed) {
-            let missing = order.len() - index - 1;
-            document
-                .summary
-                .notes
-                .push(format!("stopped by the user; {missing} of {} runs were not made", order.len()));
-            break;
-        }
+        run.conduct(&mut Listener { book, alone })
     }
-    Ok(document)
 }
 
 /// Unique within the study; names the pattern where there are several.

@@ -24,8 +24,9 @@ fn measure(rounds: usize) -> Result<(), String> {
     let (mut starts, mut ends) = (Vec::new(), Vec::new());
     for _ in 0..rounds {
         let begun = support::BenchmarkClock.now();
-        let environment = Environment::build(&plan.topology, &plan.run.server, &support::launcher())
-            .map_err(|error| error.to_string())?;
+        let environment =
+            Environment::build(&plan.topology, &plan.run.server, &support::launcher(), &support::emulation())
+                .map_err(|error| error.to_string())?;
         let ready = support::BenchmarkClock.now();
         drop(environment);
         starts.push(ready.ms_from(begun));

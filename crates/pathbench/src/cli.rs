@@ -102,6 +102,7 @@ pub(crate) struct OverrideArgs {
 }
 
 #[derive(Debug, Args)]
+#[allow(clippy::struct_excessive_bools, reason = "switches that have nothing to do with each other")]
 pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) scenario: ScenarioArgs,
@@ -114,6 +115,10 @@ pub(crate) struct RunArgs {
     /// Do not measure the links before each run (the result says so)
     #[arg(long)]
     pub(crate) no_calibration: bool,
+    /// Make so many runs at the same time, each in a lab of its own; for light traffic (interactive, ping), since they
+    /// share the machine
+    #[arg(long, value_name = "N", default_value = "1")]
+    pub(crate) jobs: std::num::NonZeroUsize,
     /// Write the packets of every emulated link, with what became of them, to captures/RUN-LINK.pcapng in the result
     #[arg(long)]
     pub(crate) capture: bool,

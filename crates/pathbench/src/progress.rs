@@ -8,6 +8,7 @@ use pathbench_record::document::{RunLink, RunRecord};
 use pathbench_record::time::Timestamp;
 use pathbench_traffic::client::Progress;
 use std::io::IsTerminal as _;
+use std::num::NonZeroUsize;
 use std::time::Duration;
 
 /// The bar's resolution within a run.
@@ -21,7 +22,10 @@ pub(crate) struct Display {
     /// Whether there is a bar; then only runs that do not count are told by lines.
     shown: bool,
     title: String,
+    /// Whether only one run is made at a time.
+    one_by_one: bool,
     number: usize,
+    finished: u64,
     expected: Option<Duration>,
     first: Option<Timestamp>,
     last: Option<(Timestamp, u64)>,
@@ -29,7 +33,7 @@ pub(crate) struct Display {
 
 impl Display {
     /// A display for a study of `plan`.
-    pub(crate) fn new(plan: &Plan, quiet: bool) -> Self {
+    pub(crate) fn new(plan: &Plan, quiet: bool, jobs: NonZeroUsize) -> Self {
         let terminal = std::io::stderr().is_terminal();
         let of_variant = |variant: &VariantPlan| variant.run.labels.len() * variant.run.patterns.len();
         let combinations: usize = plan.variants.iter().map(of_variant).sum();
@@ -49,7 +53,9 @@ impl Display {
             lines,
             shown: terminal && !quiet,
             title: String::new(),
+            one_by_one: jobs == NonZeroUsize::MIN,
             number: 0,
+            finished: 0,
             expected: None,
             first: None,
             last: None,
@@ -69,6 +75,9 @@ impl Display {
 impl StudyObserver for Display {
     fn on_run(&mut self, number: usize, total: usize, run: &ScheduledRun, pattern: &PatternPlan) {
         self.title = format!("run {number} of {total}: {} {}", run.label, pattern.name());
+        if !self.one_by_one {
+            return self.say("begun");
+        }
         self.number = number;
         self.expected = pattern.parameters().nominal_duration();
         (self.first, self.last) = (None, None);
@@ -107,7 +116,8 @@ impl StudyObserver for Display {
     }
 
     fn on_record(&mut self, record: &RunRecord) {
-        self.bar.set_position(self.number as u64 * STEPS_PER_RUN);
+        self.finished += 1;
+        self.bar.set_position(self.finished * STEPS_PER_RUN);
         if self.lines || (self.shown && !record.valid) {
             let goodput =
                 record.goodput_mbps.map_or_else(|| "-".to_owned(), |mbps| format!("{mbps:.1} Mbit/s"));
@@ -116,7 +126,8 @@ impl StudyObserver for Display {
                 (Some(error), true) => format!("did not complete: {error}"),
                 (None, true) => "completed".to_owned(),
             };
-            self.bar.suspend(|| eprintln!("{}: {goodput}, {end}", self.title));
+            let title = if self.one_by_one { &self.title } else { &record.id };
+            self.bar.suspend(|| eprintln!("{title}: {goodput}, {end}"));
         }
     }
 }

@@ -5,9 +5,11 @@ pub(crate) mod transfer;
 
 use pathbench_host::namespace::{Isolation, enter_lab, set_parent_death_signal_kill};
 use pathbench_lab::agent::AgentLauncher;
+use pathbench_lab::environment::Emulation;
 use pathbench_lab::scenario::{Overrides, Source, VariantPlan, plan};
 use pathbench_record::time::{Clock, Timestamp};
 use std::process::{Command, ExitCode};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Marks the process that is PID 1 of the benchmark's own namespaces.
@@ -26,6 +28,11 @@ impl Clock for BenchmarkClock {
     fn sleep_until(&self, deadline: Timestamp) {
         std::thread::sleep(deadline.since(self.now()));
     }
+}
+
+/// What emulated links take.
+pub(crate) fn emulation() -> Emulation {
+    Emulation::new(Arc::new(BenchmarkClock), 1)
 }
 
 /// Runs `benchmark` as the first process of new user, network and PID namespaces; nothing of it is left behind.

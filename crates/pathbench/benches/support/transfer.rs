@@ -26,7 +26,8 @@ impl Figures {
 
 /// A lab of its own.
 pub(crate) fn build(plan: &VariantPlan) -> Result<Environment, String> {
-    Environment::build(&plan.topology, &plan.run.server, &launcher()).map_err(|error| error.to_string())
+    Environment::build(&plan.topology, &plan.run.server, &launcher(), &super::emulation())
+        .map_err(|error| error.to_string())
 }
 
 /// Addresses of client and server on the first link.

@@ -2,10 +2,12 @@
 
 use pathbench_lab::scenario::{Overrides, Source};
 use serde::{Deserialize, Serialize};
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 /// Everything an orchestrator needs to know.
 #[derive(Debug, Serialize, Deserialize)]
+#[allow(clippy::struct_excessive_bools, reason = "switches that have nothing to do with each other")]
 pub(crate) struct Assignment {
     /// `user-namespace` or `root`.
     pub(crate) privilege: String,
@@ -17,6 +19,8 @@ pub(crate) struct Assignment {
     pub(crate) quiet: bool,
     /// Measure links before each run.
     pub(crate) calibrate: bool,
+    /// Runs at the same time.
+    pub(crate) side_by_side: NonZeroUsize,
     /// Write the packets of all emulated links to files.
     pub(crate) capture: bool,
 }

@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::{self, IoSliceMut, Read as _};
 use std::mem::MaybeUninit;
+use std::num::NonZeroUsize;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::fs::MetadataExt as _;
@@ -85,8 +86,15 @@ pub(crate) fn up(args: &UpArgs) -> Result<Exit, Failure> {
     // after the orchestrator's death.
     drop(command);
     let job = Job { source, overrides, out: None };
-    let assignment =
-        Assignment { privilege, jobs: vec![job], json: false, quiet: true, calibrate: false, capture: false };
+    let assignment = Assignment {
+        privilege,
+        jobs: vec![job],
+        json: false,
+        quiet: true,
+        calibrate: false,
+        side_by_side: NonZeroUsize::MIN,
+        capture: false,
+    };
     let died = |error| Failure::failed(format!("the lab's orchestrator did not start: {error}"));
     channel::send(&control, &assignment).map_err(died)?;
     match channel::receive(&control).map_err(died)? {

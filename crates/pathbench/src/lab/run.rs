@@ -56,6 +56,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit, Failure> {
         json: args.json,
         quiet: args.quiet,
         calibrate: !args.no_calibration,
+        side_by_side: args.jobs,
         capture: args.capture,
     };
     orchestrate(&assignment)

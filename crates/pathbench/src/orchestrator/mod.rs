@@ -71,13 +71,14 @@ fn run(job: &Job, assignment: &Assignment, stop: &Arc<AtomicBool>) -> Result<Exi
     let options = StudyOptions {
         launcher: launcher(),
         calibrate: assignment.calibrate,
+        jobs: assignment.side_by_side,
         capture: assignment.capture,
         wall_offset_ns: wall_offset_ns(),
         host: host_record(&assignment.privilege, started),
         stop: Arc::clone(stop),
     };
     let clock: Arc<dyn Clock> = Arc::new(MonotonicClock);
-    let mut display = Display::new(&plan, assignment.quiet);
+    let mut display = Display::new(&plan, assignment.quiet, assignment.side_by_side);
     let conducted = conduct(&plan, &options, &clock, &mut writer, &mut display);
     display.finish();
     let directory = writer.path().to_owned();
