@@ -76,6 +76,7 @@ impl ControllerFactory for SchedulerFactory {
             inner,
             place: Arc::new(Place { board: self.board.clone(), slot }),
             batch: Batch::default(),
+            srtt: None,
         })
     }
 }
@@ -129,6 +130,21 @@ pub(super) struct Scheduled {
     inner: Box<dyn Controller>,
     place: Arc<Place>,
     batch: Batch,
+    srtt: Option<Duration>,
+}
+
+/// Time within which noq's pacer lets the burst of a pacing rate out (its `MAX_BURST_INTERVAL`).
+const BURST_INTERVAL: Duration = Duration::from_millis(10);
+
+/// The rate (bytes/s) to pace at instead of what noq makes of a small window; `None` where its own is right.
+///
+/// noq lets out 10 ms of a window's rate at once: on a path of 40 ms that is three packets of the first window, so that
+/// a message of ten takes most of another round trip, and the scheduler takes the path for full. RFC 9002 section 7.7
+/// asks for no more than that a burst be no larger than the initial window, as with TCP.
+fn pacing_rate(window: u64, initial_window: u64, srtt: Duration) -> Option<u64> {
+    let window_rate = 1.25 * window as f64 / srtt.as_secs_f64();
+    let burst_rate = initial_window as f64 / BURST_INTERVAL.as_secs_f64();
+    (window_rate < burst_rate).then_some(burst_rate as u64)
 }
 
 impl Scheduled {
@@ -169,6 +185,7 @@ impl Controller for Scheduled {
     ) {
         let unused = app_limited || self.place.board.is_held_back(self.place.slot);
         self.inner.on_ack(now, sent, bytes, pn, unused, rtt);
+        self.srtt = Some(rtt.get());
         self.batch.add(pn, sent, bytes);
     }
 
@@ -232,11 +249,20 @@ impl Controller for Scheduled {
 
     /// The real controller's: the pacer must not see a window of 0.
     fn metrics(&self) -> ControllerMetrics {
-        self.inner.metrics()
+        let mut metrics = self.inner.metrics();
+        if let (None, Some(srtt)) = (metrics.pacing_rate, self.srtt) {
+            metrics.pacing_rate = pacing_rate(metrics.congestion_window, self.inner.initial_window(), srtt);
+        }
+        metrics
     }
 
     fn clone_box(&self) -> Box<dyn Controller> {
-        Box::new(Self { inner: self.inner.clone_box(), place: Arc::clone(&self.place), batch: self.batch })
+        Box::new(Self {
+            inner: self.inner.clone_box(),
+            place: Arc::clone(&self.place),
+            batch: self.batch,
+            srtt: self.srtt,
+        })
     }
 
     fn initial_window(&self) -> u64 {
@@ -245,5 +271,20 @@ impl Controller for Scheduled {
 
     fn into_any(self: Box<Self>) -> Box<dyn Any> {
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_initial_window_leaves_at_once_and_larger_ones_are_paced_by_the_window() {
+        let rtt = Duration::from_millis(40);
+        // 12 kB in 10 ms, whatever the window: a token bucket of ten packets.
+        assert_eq!(pacing_rate(12_000, 12_000, rtt), Some(1_200_000));
+        assert_eq!(pacing_rate(4_800, 12_000, Duration::from_millis(600)), Some(1_200_000));
+        assert_eq!(pacing_rate(60_000, 12_000, rtt), None);
+        assert_eq!(pacing_rate(12_000, 12_000, Duration::from_millis(10)), None);
     }
 }
