@@ -222,6 +222,28 @@ fn heartbeats_and_validation_on_a_quic_path_are_no_data() {
 }
 
 #[test]
+fn the_schedulers_own_word_is_better_than_what_samples_show() {
+    // A timeout that came and went between two samples: by them alone, `other`.
+    let mut paths = walk(9000.0, 9000.0, 3030.0);
+    for path in &mut paths {
+        path.quic = true;
+    }
+    let mut left = event(3028.5, EventSource::Quic, "scheduler", Some("nothing acknowledged for 56 ms"));
+    left.detail.insert("condition".to_owned(), json!("under-rto"));
+    assert_eq!(found(&paths, &[]).map(|record| record.reason), Some(HandoverReason::Other));
+    let told = found(&paths, std::slice::from_ref(&left)).unwrap();
+    assert_eq!(told.reason, HandoverReason::UnderRto);
+    // Decided earlier and still in force, it is the reason, and the data itself says when.
+    let earlier = Event { t_ms: 2850.0, ..left.clone() };
+    let told = found(&paths, std::slice::from_ref(&earlier)).unwrap();
+    assert_eq!(told.reason, HandoverReason::UnderRto);
+    close(Some(told.began_ms), 3100.0, 1e-9);
+    // Taken back, it is none.
+    let back = event(2900.0, EventSource::Quic, "scheduler", Some("the preferred path is used again"));
+    assert_eq!(found(&paths, &[earlier, back]).map(|record| record.reason), Some(HandoverReason::Other));
+}
+
+#[test]
 fn only_a_spare_or_a_path_that_took_over_is_a_handover() {
     let both_from_the_start = |lte_onset: f64, wlan_until: f64| {
         let mut paths = walk(wlan_until, wlan_until, lte_onset);

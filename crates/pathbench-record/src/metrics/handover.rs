@@ -46,7 +46,9 @@ pub fn handover(history: &PathHistory<'_>) -> Option<HandoverRecord> {
         .filter(|onset| is_spare(history, onset.path) || data_moved(&timeline, onset))
         .min_by(|a, b| a.at_ms.total_cmp(&b.at_ms))?;
     let host = history.samples.iter().find(|sample| sample.side == history.side)?.host.as_str();
-    let began_ms = scheduled_within(history.events, host, &onset).unwrap_or(onset.at_ms);
+    let decision = decision(history.events, host, onset.seen_ms);
+    let decided_ms = decision.map(|event| event.t_ms).filter(|at_ms| *at_ms > onset.unseen_ms);
+    let began_ms = decided_ms.unwrap_or(onset.at_ms);
     // What the path was like at that moment is known from the samples on either side of it.
     let around = timeline.around(first, &onset);
     let most = |figure: fn(&PathFigures) -> f64| around.iter().map(|seen| figure(seen)).fold(0.0, f64::max);
@@ -59,7 +61,7 @@ pub fn handover(history: &PathHistory<'_>) -> Option<HandoverRecord> {
         began_ms: rounded(began_ms),
         duration_sent_ms: since(timeline.last_sent_ms(first)),
         duration_received_ms: since(timeline.last_received_ms(first)),
-        reason: reason(srtt_ms, rto_ms, backoff),
+        reason: decision.and_then(condition).unwrap_or_else(|| reason(srtt_ms, rto_ms, backoff)),
         srtt_ms,
         rto_ms,
         backoff,
@@ -100,15 +102,19 @@ fn data_moved(timeline: &Timeline<'_>, onset: &Onset<'_>) -> bool {
     alone_before && alone_after
 }
 
-/// The moment at which a scheduler took to the other paths, where it said so between the two samples in question.
-fn scheduled_within(events: &[Event], host: &str, onset: &Onset<'_>) -> Option<f64> {
+/// The scheduler's decision in force at `at_ms` at `host`, where it had left the preferred path.
+fn decision<'a>(events: &'a [Event], host: &str, at_ms: f64) -> Option<&'a Event> {
     events
         .iter()
         .filter(|event| event.source == EventSource::Quic && event.kind == "scheduler" && event.host == host)
+        .filter(|event| event.t_ms <= at_ms)
+        .max_by(|a, b| a.t_ms.total_cmp(&b.t_ms))
         .filter(|event| !remark::is_return(event))
-        .map(|event| event.t_ms)
-        .filter(|&at_ms| at_ms > onset.unseen_ms && at_ms <= onset.seen_ms)
-        .min_by(f64::total_cmp)
+}
+
+/// The condition that made a scheduler leave the preferred path, by its own word.
+fn condition(event: &Event) -> Option<HandoverReason> {
+    serde_json::from_value(event.detail.get("condition")?.clone()).ok()
 }
 
 /// To the microsecond: that is all the clock's readers are good for.

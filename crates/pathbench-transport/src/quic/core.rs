@@ -279,7 +279,8 @@ impl Core {
                 event.trouble.map_or_else(|| "the preferred path is used again".to_owned(), in_words);
             let way = self.inner.network_path(event.path).ok();
             let way = way.and_then(|way| Some((event.path, way.local_ip()?.to_canonical(), way.remote())));
-            self.log.record(at, way, None, PathEventKind::Scheduler { reason });
+            let condition = event.trouble.map(Trouble::condition);
+            self.log.record(at, way, None, PathEventKind::Scheduler { reason, condition });
         }
         self.log.events()
     }

@@ -2,6 +2,7 @@
 
 use super::path_number::path_number;
 use noq_proto::PathId;
+use pathbench_record::document::HandoverReason;
 use pathbench_record::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, SocketAddr};
@@ -75,6 +76,9 @@ pub enum PathEventKind {
     Scheduler {
         /// Why, in words.
         reason: String,
+        /// Which condition made it leave the preferred path; absent when it returned.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        condition: Option<HandoverReason>,
     },
     /// Packets of the path MTU no longer arrive: the search begins again at 1200 bytes.
     MtuBlackHole,

@@ -1,6 +1,7 @@
 //! Which of several paths may send the next packet, given what is known of each. Pure.
 
 use crate::quic::options::Scheduler;
+use pathbench_record::document::HandoverReason;
 use std::time::Duration;
 
 /// Virtual bytes by which a path may run ahead of the others, in packets: long enough for segmentation offload.
@@ -24,6 +25,17 @@ pub(crate) enum Trouble {
         /// The timeout.
         rto: Duration,
     },
+}
+
+impl Trouble {
+    /// The condition of the paper that it is.
+    pub(crate) const fn condition(self) -> HandoverReason {
+        match self {
+            Self::SlowPath { .. } => HandoverReason::RttThreshold,
+            Self::Timeout { .. } => HandoverReason::UnderRto,
+            Self::LongTimeout { .. } => HandoverReason::RtoThreshold,
+        }
+    }
 }
 
 /// What the choice rests on, of one path that can send.
