@@ -103,7 +103,7 @@ mod tests {
         let mut blocks = Vec::new();
         while !bytes.is_empty() {
             let length = number(bytes, 4) as usize;
-            assert!(length % 4 == 0 && length >= 12);
+            assert!(length.is_multiple_of(4) && length >= 12);
             assert_eq!(number(bytes, length - 4) as usize, length);
             blocks.push((number(bytes, 0), &bytes[8..length - 4]));
             bytes = &bytes[length..];

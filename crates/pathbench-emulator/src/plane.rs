@@ -19,6 +19,7 @@ mod outlet;
 mod packet;
 mod recorder;
 mod report;
+mod waiting;
 
 use crate::model::{Condition, ModelChange, PipeModel};
 use crate::schedule::ChangeSchedule;
@@ -32,6 +33,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
+use waiting::Waiting;
 
 pub use lateness::Lateness;
 pub use report::{DirectionReport, LinkReport, QueueSample};
@@ -141,13 +143,12 @@ impl DataPlane {
         let wake = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
             .map_err(|errno| PlaneError::Wake { action: "make", errno })?;
         let wake = Arc::new(wake);
-        let poll = engine::waiting_place(&wake)
-            .map_err(|errno| PlaneError::Wake { action: "wait for packets beside", errno })?;
+        let waiting = Waiting::new(Arc::clone(&wake))
+            .map_err(|errno| PlaneError::Wake { action: "wait for", errno })?;
         let (commands, inbox) = mpsc::channel();
-        let engine_wake = Arc::clone(&wake);
         let thread = std::thread::Builder::new()
             .name("links".to_owned())
-            .spawn(move || engine::run(clock.as_ref(), &inbox, &poll, &engine_wake))
+            .spawn(move || engine::run(clock.as_ref(), &inbox, waiting))
             .map_err(|source| PlaneError::Thread { source })?;
         Ok(Self { commands: Some(commands), wake, thread: Some(thread), links: 0, wall_offset_ns: 0 })
     }

@@ -40,7 +40,11 @@ pub(crate) fn stream<R>(
     std::thread::scope(|scope| {
         scope.spawn(|| {
             let block = vec![0; 128 << 10];
-            while !done.load(Ordering::Relaxed) && (&sender).write_all(&block).is_ok() {}
+            while !done.load(Ordering::Relaxed) {
+                if (&sender).write_all(&block).is_err() {
+                    return;
+                }
+            }
         });
         scope.spawn(|| {
             let mut block = vec![0; 256 << 10];

@@ -22,7 +22,8 @@ use std::process::ExitCode;
 /// Like `assert!`, for functions that return a `Result`.
 macro_rules! ensure {
     ($condition:expr, $($text:tt)+) => {
-        if !$condition {
+        if $condition {
+        } else {
             return Err(libtest_mimic::Failed::from(format!($($text)+)));
         }
     };

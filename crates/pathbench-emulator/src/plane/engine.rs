@@ -4,58 +4,31 @@ use super::command::Command;
 use super::link::{Link, Tools};
 use super::outlet::Outlet;
 use super::packet::Pool;
+use super::waiting::{Call, Waiting};
 use super::{PlaneError, Way};
 use pathbench_record::time::{Clock, Timestamp};
-use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 use std::num::NonZeroU64;
-use std::os::fd::{AsFd, OwnedFd};
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::Duration;
 
 /// From one sample to the next.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(100);
-/// Events fetched at once.
-const EVENTS: usize = 64;
-/// The number under which the handle's wake-up is registered; no device has it.
-const WAKE: u64 = u64::MAX;
-/// The kernel takes the liberty of being late by a thousandth of what it was asked to wait
-/// (`select_estimate_accuracy`, fs/select.c), so of a long wait the last part is done by itself.
-const LONG_WAIT: Duration = Duration::from_micros(200);
-const LAST_PART: u32 = 200;
-
-/// Serves commands and moves packets until the handle is gone. `poll` is a [`waiting_place`].
-pub(super) fn run(clock: &dyn Clock, inbox: &Receiver<Command>, poll: &OwnedFd, wake: &OwnedFd) {
+/// Serves commands and moves packets until the handle is gone.
+pub(super) fn run(clock: &dyn Clock, inbox: &Receiver<Command>, waiting: Waiting) {
     // Without it the kernel may wake this thread 50 µs late; that it cannot be set shows in the lateness.
     let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
     // So does what precedence it gets.
     let _ = pathbench_host::scheduling::prefer_latency();
     let tools = Tools { clock, pool: Pool::new(), outlet: Outlet::default() };
-    let mut engine = Engine { poll, links: Vec::new(), tools, next_sample: None };
-    let mut events = Vec::with_capacity(EVENTS);
-    loop {
-        let busy = engine.serve();
-        let timeout = if busy { Some(Duration::ZERO) } else { engine.wait() };
-        events.clear();
-        let timeout = timeout.map(timespec);
-        match epoll::wait(poll, rustix::buffer::spare_capacity(&mut events), timeout.as_ref()) {
-            Ok(_) | Err(Errno::INTR) => {}
-            // There is nothing to wait with any more; the handle finds out.
-            Err(_) => return,
-        }
-        let called = engine.take_note(&events);
-        if called && engine.obey(inbox, wake) == Handle::Gone {
+    let mut engine = Engine { waiting, links: Vec::new(), tools, next_sample: None };
+    // When there is nothing to wait with any more, the thread ends, which the handle finds out.
+    while engine.wait().is_ok() {
+        if engine.take_note() && engine.obey(inbox) == Handle::Gone {
             return;
         }
         engine.receive();
     }
-}
-
-/// A place to wait at, in which `wake` is registered.
-pub(super) fn waiting_place(wake: &OwnedFd) -> Result<OwnedFd, Errno> {
-    let poll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-    epoll::add(&poll, wake, epoll::EventData::new_u64(WAKE), epoll::EventFlags::IN)?;
-    Ok(poll)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,7 +38,7 @@ enum Handle {
 }
 
 struct Engine<'thread> {
-    poll: &'thread OwnedFd,
+    waiting: Waiting,
     links: Vec<Link>,
     tools: Tools<'thread>,
     /// When samples are taken next; `None` while nothing happens.
@@ -86,16 +59,17 @@ impl Engine<'_> {
         busy
     }
 
-    /// How long there is nothing to do unless a packet or a command comes. `None`: for ever.
-    fn wait(&mut self) -> Option<Duration> {
+    /// Lets leave what is due, and waits until there is something else to do.
+    fn wait(&mut self) -> Result<(), Errno> {
+        if self.serve() {
+            return self.waiting.look();
+        }
         let now = self.tools.clock.now();
         if self.next_sample.is_some_and(|at| at <= now) {
             let changed = self.links.iter_mut().fold(false, |changed, link| changed | link.sample(now));
             self.next_sample = changed.then(|| now + SAMPLE_INTERVAL);
         }
-        let deadline = self.deadline().into_iter().chain(self.next_sample).min()?;
-        let wait = deadline.since(now);
-        Some(if wait > LONG_WAIT { wait.saturating_sub(wait / LAST_PART) } else { wait })
+        self.waiting.wait(self.deadline().into_iter().chain(self.next_sample).min())
     }
 
     fn deadline(&self) -> Option<Timestamp> {
@@ -103,26 +77,20 @@ impl Engine<'_> {
     }
 
     /// Marks which devices can be read; says whether the handle has called.
-    fn take_note(&mut self, events: &[epoll::Event]) -> bool {
+    fn take_note(&mut self) -> bool {
         let mut called = false;
-        for event in events {
-            let number = event.data.u64();
-            if number == WAKE {
+        for call in self.waiting.calls() {
+            let Call::Device { number, failed } = *call else {
                 called = true;
                 continue;
-            }
+            };
             let Some(link) = self.links.get_mut((number / 2) as usize) else { continue };
             let end = &mut link.ends[(number % 2) as usize];
-            // An interface that is gone would be reported again and again.
-            let flags = event.flags;
-            if flags.contains(epoll::EventFlags::ERR) {
-                end.gone = true;
-            }
+            end.gone |= failed;
+            end.readable = !end.gone;
             if end.gone {
-                end.readable = false;
-                let _ = epoll::delete(self.poll, &end.tun);
-            } else {
-                end.readable = true;
+                // It would call again and again.
+                self.waiting.remove(&end.tun);
             }
         }
         called
@@ -144,8 +112,7 @@ impl Engine<'_> {
     }
 
     /// Does what the handle wants.
-    fn obey(&mut self, inbox: &Receiver<Command>, wake: &OwnedFd) -> Handle {
-        let _ = rustix::io::read(wake, &mut [0; 8]);
+    fn obey(&mut self, inbox: &Receiver<Command>) -> Handle {
         loop {
             match inbox.try_recv() {
                 Ok(command) => self.carry_out(command),
@@ -196,15 +163,11 @@ impl Engine<'_> {
     fn add(&mut self, link: Link) -> Result<usize, PlaneError> {
         let number = self.links.len();
         for (end, place) in link.ends.iter().zip(0_u64..) {
-            let data = epoll::EventData::new_u64(number as u64 * 2 + place);
-            epoll::add(self.poll, end.tun.as_fd(), data, epoll::EventFlags::IN)
+            self.waiting
+                .add(&end.tun, number as u64 * 2 + place)
                 .map_err(|errno| PlaneError::Wake { action: "wait for packets beside", errno })?;
         }
         self.links.push(link);
         Ok(number)
     }
-}
-
-fn timespec(duration: Duration) -> Timespec {
-    Timespec { tv_sec: duration.as_secs() as _, tv_nsec: duration.subsec_nanos().into() }
 }

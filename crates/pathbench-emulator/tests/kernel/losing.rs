@@ -56,14 +56,14 @@ fn duplicates_arrive_and_corrupted_ones_do_not() -> Outcome {
     let statistics = &lab.report()?.directions[0].statistics;
     let (twice, corrupted) = (statistics.duplicated_packets, statistics.corrupted_packets);
     ensure!((1_800..2_200).contains(&twice) && (850..1_150).contains(&corrupted), "{statistics:?}");
-    let mut seen = vec![0_u8; 20_000];
+    let mut seen = vec![0_u32; 20_000];
     for number in &arrived {
         let Some(count) = seen.get_mut(*number as usize) else {
             return Err(format!("number {number} was never sent").into());
         };
         *count += 1;
     }
-    let times = |count: u8| seen.iter().filter(|&&seen| seen == count).count() as u64;
+    let times = |count: u32| seen.iter().filter(|&&seen| seen == count).count() as u64;
     ensure!(times(0) == corrupted, "{} missing, {corrupted} corrupted", times(0));
     ensure!(times(2) <= twice && times(2) > twice * 8 / 10, "{} twice of {twice}", times(2));
     ensure!(times(0) + times(1) + times(2) == 20_000, "something came three times");

@@ -59,7 +59,8 @@ use tests;
 /// Like `assert!`, for functions that return an [`Outcome`].
 macro_rules! ensure {
     ($condition:expr, $($text:tt)+) => {
-        if !$condition {
+        if $condition {
+        } else {
             return Err(libtest_mimic::Failed::from(format!($($text)+)));
         }
     };

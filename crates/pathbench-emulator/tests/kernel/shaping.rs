@@ -15,8 +15,9 @@ tests![ten_megabits_are_ten_megabits, a_trace_delivers_its_bytes];
 /// Payload of a datagram that fills the MTU.
 const FULL: usize = 1_472;
 
+/// Its queue lasts for half a second, for which the sender may have to wait for a processor.
 fn shaped(rate: RateModel) -> PipeModel {
-    let queue = QueueModel { limit: QueueLimit::Packets(50), ..QueueModel::default() };
+    let queue = QueueModel { limit: QueueLimit::Packets(500), ..QueueModel::default() };
     PipeModel { rate, queue, ..PipeModel::default() }
 }
 
@@ -30,7 +31,7 @@ fn flood(lab: &Lab, time: Duration) -> Result<(u64, Duration), Failed> {
         scope.spawn(|| {
             let datagram = [0; FULL];
             while !done.load(Ordering::Relaxed) {
-                for _ in 0..4 {
+                for _ in 0..8 {
                     let _ = client.send(&datagram);
                 }
                 std::thread::sleep(Duration::from_millis(2));

@@ -1,0 +1,167 @@
+//! Waiting for packets, commands and points in time.
+//!
+//! Points in time come from a timer descriptor: timeouts of `epoll_wait(2)` count milliseconds, and those of its
+//! successor and of `ppoll(2)` may be late by a thousandth of what is waited for (`select_estimate_accuracy`,
+//! fs/select.c).
+
+use pathbench_host::tun::Tun;
+use pathbench_record::time::Timestamp;
+use rustix::event::{Timespec, epoll};
+use rustix::io::Errno;
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime,
+};
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+/// Events fetched at once.
+const EVENTS: usize = 64;
+/// Numbers that no device has.
+const WAKE: u64 = u64::MAX;
+const TIMER: u64 = u64::MAX - 1;
+const AT_ONCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
+const NEVER: Timespec = AT_ONCE;
+
+/// Something to be looked after.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Call {
+    /// The handle has a command.
+    Handle,
+    /// The device with this number can be read, or has failed.
+    Device { number: u64, failed: bool },
+}
+
+/// What is waited for.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    poll: OwnedFd,
+    timer: OwnedFd,
+    /// When the timer goes off.
+    armed: Option<Timestamp>,
+    wake: Arc<OwnedFd>,
+    calls: Vec<Call>,
+}
+
+impl Waiting {
+    /// Waits for `wake` alone, an event descriptor.
+    pub(super) fn new(wake: Arc<OwnedFd>) -> Result<Self, Errno> {
+        let poll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let timer =
+            timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)?;
+        epoll::add(&poll, &wake, epoll::EventData::new_u64(WAKE), epoll::EventFlags::IN)?;
+        epoll::add(&poll, &timer, epoll::EventData::new_u64(TIMER), epoll::EventFlags::IN)?;
+        Ok(Self { poll, timer, armed: None, wake, calls: Vec::with_capacity(EVENTS) })
+    }
+
+    /// Waits for a device, too.
+    pub(super) fn add(&self, tun: &Tun, number: u64) -> Result<(), Errno> {
+        epoll::add(&self.poll, tun, epoll::EventData::new_u64(number), epoll::EventFlags::IN)
+    }
+
+    /// Waits for a device no more.
+    pub(super) fn remove(&self, tun: &Tun) {
+        // It is gone already when its interface is.
+        let _ = epoll::delete(&self.poll, tun);
+    }
+
+    /// Waits until something calls or `deadline` has come; `None`: as long as it takes.
+    pub(super) fn wait(&mut self, deadline: Option<Timestamp>) -> Result<(), Errno> {
+        if deadline != self.armed {
+            self.arm(deadline)?;
+        }
+        self.fetch(None)
+    }
+
+    /// Looks what calls at present.
+    pub(super) fn look(&mut self) -> Result<(), Errno> {
+        self.fetch(Some(&AT_ONCE))
+    }
+
+    /// What has called. A handle that has is not told again until it does so anew.
+    pub(super) fn calls(&self) -> &[Call] {
+        &self.calls
+    }
+
+    /// Sets the timer anew, which also takes back that it has gone off.
+    fn arm(&mut self, deadline: Option<Timestamp>) -> Result<(), Errno> {
+        let it_value = deadline.map_or(NEVER, |deadline| {
+            // Zero would mean never.
+            let nanos = deadline.as_nanos().max(1);
+            Timespec { tv_sec: (nanos / 1_000_000_000) as _, tv_nsec: (nanos % 1_000_000_000) as _ }
+        });
+        let setting = Itimerspec { it_interval: NEVER, it_value };
+        timerfd_settime(&self.timer, TimerfdTimerFlags::ABSTIME, &setting)?;
+        self.armed = deadline;
+        Ok(())
+    }
+
+    fn fetch(&mut self, timeout: Option<&Timespec>) -> Result<(), Errno> {
+        self.calls.clear();
+        let mut space = [MaybeUninit::uninit(); EVENTS];
+        let events = match epoll::wait(&self.poll, space.as_mut_slice(), timeout) {
+            Ok((events, _)) => events,
+            Err(Errno::INTR) => return Ok(()),
+            Err(errno) => return Err(errno),
+        };
+        for event in events {
+            let (flags, number) = (event.flags, event.data.u64());
+            match number {
+                TIMER => {}
+                WAKE => {
+                    let _ = rustix::io::read(&self.wake, &mut [0; 8]);
+                    self.calls.push(Call::Handle);
+                }
+                number => {
+                    let failed = flags.contains(epoll::EventFlags::ERR);
+                    self.calls.push(Call::Device { number, failed });
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::event::EventfdFlags;
+    use std::time::Duration;
+
+    #[allow(clippy::disallowed_methods, reason = "the system's own clock is what is waited by")]
+    fn now() -> Timestamp {
+        let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+        Timestamp::from_nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+    }
+
+    /// Timeouts of `epoll_wait` were rounded up to milliseconds. The best of many is that of the mechanism, the others
+    /// are the machine's.
+    #[test]
+    fn waits_of_parts_of_a_millisecond_are_that_long() {
+        let wake = Arc::new(rustix::event::eventfd(0, EventfdFlags::NONBLOCK).unwrap());
+        let mut waiting = Waiting::new(wake).unwrap();
+        for wait in [Duration::from_micros(100), Duration::from_micros(1_200)] {
+            let late = (0..50).map(|_| {
+                let deadline = now() + wait;
+                waiting.wait(Some(deadline)).unwrap();
+                let woken = now();
+                assert!(woken >= deadline, "{woken:?} {deadline:?}");
+                assert_eq!(waiting.calls(), []);
+                woken.since(deadline)
+            });
+            let least = late.min().unwrap();
+            assert!(least < Duration::from_micros(300), "{least:?} late after {wait:?}");
+        }
+    }
+
+    #[test]
+    fn a_call_of_the_handle_is_told_once() {
+        let wake = Arc::new(rustix::event::eventfd(0, EventfdFlags::NONBLOCK).unwrap());
+        let mut waiting = Waiting::new(Arc::clone(&wake)).unwrap();
+        rustix::io::write(&wake, &1_u64.to_ne_bytes()).unwrap();
+        waiting.wait(None).unwrap();
+        assert_eq!(waiting.calls(), [Call::Handle]);
+        waiting.look().unwrap();
+        assert_eq!(waiting.calls(), []);
+    }
+}
