@@ -1,7 +1,7 @@
 //! The shipped scenarios are valid and mean what they say.
 
 use pathbench_lab::scenario::{
-    Action, DataDirection, Engine, Overrides, PatternPlan, Plan, builtin, load, plan,
+    Action, DataDirection, Engine, Overrides, PatternPlan, Plan, Queue, builtin, load, plan,
 };
 use std::time::Duration;
 
@@ -232,5 +232,37 @@ fn walks_fade_the_wifi_and_leave_lte_as_a_spare() {
                 _ => 0,
             }
         );
+    }
+}
+
+/// The kernel's table of `simult_flows.sh`: rates (Mbit/s), delays (ms), queues (packets), bound (ms).
+#[test]
+fn the_kernels_test_of_simultaneous_flows_has_its_five_pairs_of_links_and_their_bounds() {
+    let table = [
+        ("simult-flows-10-10", [10, 10], [0, 0], [20, 20], "<= 7906"),
+        ("simult-flows-10-10-delay", [10, 10], [1, 25], [20, 50], "<= 7906"),
+        ("simult-flows-10-3", [10, 3], [0, 0], [30, 20], "<= 11921"),
+        ("simult-flows-10-3-delay", [10, 3], [1, 25], [40, 30], "<= 11921"),
+        ("simult-flows-10-3-swapped", [10, 3], [25, 1], [50, 30], "<= 11921"),
+    ];
+    for (name, rates, delays, queues, bound) in table {
+        let plan = shipped(name, &Overrides::default());
+        assert_eq!((plan.repeat, plan.variants.len()), (10, 2), "{name}");
+        let sizes = plan.variants.iter().map(|variant| {
+            let PatternPlan::Bulk(bulk) = &variant.run.patterns[0] else { panic!("not bulk") };
+            (bulk.bytes, bulk.upload_bytes)
+        });
+        assert_eq!(sizes.collect::<Vec<_>>(), [(16_777_216, 81_920), (81_920, 16_777_216)], "{name}");
+        for (index, link) in plan.variants[0].topology.links.iter().enumerate() {
+            assert_eq!(link.forward, link.backward, "{name}");
+            assert_eq!(link.mtu_bytes, 1_500, "{name}");
+            assert_eq!(link.forward.rate_bps(), Some(rates[index] * 1_000_000), "{name}");
+            assert_eq!(link.forward.constant_delay(), Some(Duration::from_millis(delays[index])), "{name}");
+            assert_eq!(link.forward.queue, Queue::Packets(queues[index]), "{name}");
+        }
+        let sum = rates[0] + rates[1];
+        let milliseconds = 1_000 * 16_777_216 * 8 * 10 / (sum * 1_000_000 * 9) + 400 + 50;
+        assert_eq!(bound, format!("<= {milliseconds}"));
+        assert!(load(name).unwrap().text.contains(&format!("\"median(mptcp.completion_ms)\" = \"{bound}\"")));
     }
 }

@@ -50,6 +50,15 @@ pub fn builtin() -> &'static [Builtin] {
         "elevator",
         "abrupt",
         "ipv6-wifi-ipv4-cellular",
+        "simult-flows-10-10",
+        "simult-flows-10-10-delay",
+        "simult-flows-10-3",
+        "simult-flows-10-3-delay",
+        "simult-flows-10-3-swapped",
+        "tutorial-aggregation",
+        "tutorial-scheduler",
+        "tutorial-bottleneck",
+        "tutorial-quic",
     ]
 }
 
