@@ -95,7 +95,7 @@ fn said(event: &Event, path: &str) -> Option<Told> {
         "path-suspended" => format!("nothing had been heard on `{path}` for too long"),
         "path-given-up" | "path-abandoned" => format!("`{path}` was given up{because}"),
         "interface-gone" => format!("the transport saw the interface of `{path}` go"),
-        "scheduler" if is_return(event) => return None,
+        "scheduler" if is_return(event) => return Some(Told::AllWell),
         "scheduler" => format!("the scheduler left `{path}`{because}"),
         "SUB_CLOSED" => format!("the kernel closed the subflow on `{path}`"),
         _ => return None,
