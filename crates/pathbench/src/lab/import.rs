@@ -24,12 +24,17 @@ fn read(path: &Path) -> Result<(String, Vec<u8>), Failure> {
     let name = path.display().to_string();
     match fs::read(path) {
         Ok(content) => Ok((name, content)),
-        Err(error) => Err(Failure::bad_input(format!("cannot read {name}: {error}"))),
+        Err(error) => {
+            Err(Failure::bad_input(format!("cannot read {name}: {error}; give one of minitopo's files")))
+        }
     }
 }
 
 /// A file that is there already may be a scenario that somebody has worked on.
 fn write(path: &Path, text: &str) -> Result<(), Failure> {
     let written = File::create_new(path).and_then(|mut file| file.write_all(text.as_bytes()));
-    written.map_err(|error| Failure::bad_input(format!("cannot write {}: {error}", path.display())))
+    written.map_err(|error| {
+        let problem = format!("cannot write {}: {error}", path.display());
+        Failure::bad_input(format!("{problem}; give the name of a file that does not exist yet to --out"))
+    })
 }
