@@ -126,11 +126,11 @@ static EVENTS: LazyLock<Measured> = LazyLock::new(|| {
 
 /// The last sample of the forward direction before a time.
 fn sample_at(t_ms: f64) -> &'static LinkSample {
-    let forward = EVENTS
+    let mut forward = EVENTS
         .links
         .iter()
         .filter(|sample| sample.direction == pathbench_record::document::LinkDirection::Forward);
-    forward.filter(|sample| sample.t_ms <= t_ms).next_back().unwrap()
+    forward.rfind(|sample| sample.t_ms <= t_ms).unwrap()
 }
 
 #[test]
