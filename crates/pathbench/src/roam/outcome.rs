@@ -13,7 +13,7 @@ use pathbench_record::directory::{ResultWriter, WriteError};
 use pathbench_record::document::{ProbeLine, ProbeRecord, ResultDocument};
 use pathbench_record::metrics;
 use pathbench_record::sample::Side;
-use pathbench_record::summary::summarise;
+use pathbench_record::summary::{summarise, summarise_mobility};
 use pathbench_record::time::Timestamp;
 use pathbench_record::transport::Transport;
 use std::collections::BTreeMap;
@@ -158,4 +158,5 @@ pub(super) fn probe_records(ways: &[ClientPath], lines: &[ProbeLine]) -> Vec<Pro
 /// Fills the summary of the runs as they are.
 pub(super) fn summarise_runs(document: &mut ResultDocument) {
     document.summary.groups = summarise(&document.runs);
+    document.summary.mobility = summarise_mobility(&document.runs);
 }
