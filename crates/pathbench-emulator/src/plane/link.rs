@@ -22,6 +22,8 @@ pub(super) struct Tools<'clock> {
     pub(super) clock: &'clock dyn Clock,
     pub(super) pool: Pool,
     pub(super) outlet: Outlet,
+    /// When a packet left last.
+    pub(super) left_at: Timestamp,
 }
 
 /// One end of a link.
@@ -192,6 +194,7 @@ impl Link {
     /// A packet leaves.
     fn leave(&mut self, way: Way, departure: Departure, tools: &mut Tools<'_>) {
         let at = tools.clock.now();
+        tools.left_at = at;
         let packets = departure.piece.run.count;
         let end = &mut self.ends[1 - way.index()];
         let written = if end.gone { Written::Gone } else { tools.outlet.write(&end.tun, &departure) };
