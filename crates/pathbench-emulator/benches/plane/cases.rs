@@ -138,7 +138,11 @@ fn delays(times: &[Duration]) -> Figures {
 fn gigabit_ping(time: Duration) -> Result<Figures, Failed> {
     let lab = gigabit_link()?;
     let times = pings(&lab.client, v4(2), time)?;
-    Ok(delays(&times))
+    let mut figures = delays(&times);
+    let late = lab.report()?.directions[0].lateness;
+    figures.push(("lateness p50", late.p50.as_secs_f64() * 1e6, "µs"));
+    figures.push(("lateness p99", late.p99.as_secs_f64() * 1e6, "µs"));
+    Ok(figures)
 }
 
 fn gigabit_ping_under_load(time: Duration) -> Result<Figures, Failed> {

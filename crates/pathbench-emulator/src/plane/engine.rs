@@ -76,7 +76,7 @@ impl Engine<'_> {
         }
         let moderated = self.tools.left_at + MODERATION;
         let departure = self.deadline().map(|deadline| deadline.max(moderated));
-        self.waiting.wait(departure.into_iter().chain(self.next_sample).min())
+        self.waiting.wait(now, departure.into_iter().chain(self.next_sample).min())
     }
 
     fn deadline(&self) -> Option<Timestamp> {
