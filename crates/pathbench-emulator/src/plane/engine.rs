@@ -2,7 +2,7 @@
 
 use super::command::Command;
 use super::link::{Link, Tools};
-use super::outlet::Outlet;
+use super::outlet::{MODERATION, Outlet};
 use super::packet::Pool;
 use super::waiting::{Call, Waiting};
 use super::{PlaneError, Way};
@@ -14,18 +14,19 @@ use std::time::Duration;
 
 /// From one sample to the next.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(100);
-/// Packets that are due sooner after others wait this long at most, to leave together: setting a timer and being
-/// woken costs more than a packet does, most of all in virtual machines. Network cards moderate their interrupts alike.
-/// It is part of the lateness.
-const MODERATION: Duration = Duration::from_micros(50);
-
 /// Serves commands and moves packets until the handle is gone.
 pub(super) fn run(clock: &dyn Clock, inbox: &Receiver<Command>, waiting: Waiting) {
     // Without it the kernel may wake this thread 50 µs late; that it cannot be set shows in the lateness.
     let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
     // So does what precedence it gets.
     let _ = pathbench_host::scheduling::prefer_latency();
-    let tools = Tools { clock, pool: Pool::new(), outlet: Outlet::default(), left_at: Timestamp::default() };
+    let tools = Tools {
+        clock,
+        pool: Pool::new(),
+        outlet: Outlet::default(),
+        left_at: Timestamp::default(),
+        joined: Vec::new(),
+    };
     let mut engine = Engine { waiting, links: Vec::new(), tools, next_sample: None };
     // When there is nothing to wait with any more, the thread ends, which the handle finds out.
     while engine.wait().is_ok() {
@@ -74,6 +75,7 @@ impl Engine<'_> {
             let changed = self.links.iter_mut().fold(false, |changed, link| changed | link.sample(now));
             self.next_sample = changed.then(|| now + SAMPLE_INTERVAL);
         }
+        // Setting a timer and being woken costs more than a packet does, most of all in virtual machines.
         let moderated = self.tools.left_at + MODERATION;
         let departure = self.deadline().map(|deadline| deadline.max(moderated));
         self.waiting.wait(now, departure.into_iter().chain(self.next_sample).min())

@@ -24,6 +24,8 @@ pub(super) struct Tools<'clock> {
     pub(super) outlet: Outlet,
     /// When a packet left last.
     pub(super) left_at: Timestamp,
+    /// When those packets were due that leave with one before them, and how many.
+    pub(super) joined: Vec<(Timestamp, u32)>,
 }
 
 /// One end of a link.
@@ -171,9 +173,11 @@ impl Link {
                     waiting = Some(next);
                     continue;
                 };
+                let due = next.delivery.due;
                 let joined = if self.recorder.is_none() { before.join(next) } else { Err(next) };
                 match joined {
                     Ok(piece) => {
+                        tools.joined.push((due, piece.run.count));
                         tools.pool.put(piece.packet);
                         waiting = Some(before);
                     }
@@ -200,7 +204,12 @@ impl Link {
         let written = if end.gone { Written::Gone } else { tools.outlet.write(&end.tun, &departure) };
         end.gone |= written == Written::Gone;
         let direction = &mut self.directions[way.index()];
-        direction.lateness.add(at.since(departure.delivery.due), u64::from(packets));
+        let mut first = packets;
+        for (due, count) in tools.joined.drain(..) {
+            direction.lateness.add(at.since(due), u64::from(count));
+            first -= count;
+        }
+        direction.lateness.add(at.since(departure.delivery.due), u64::from(first));
         let refused = written != Written::Taken;
         if refused {
             direction.refused_packets += u64::from(packets);

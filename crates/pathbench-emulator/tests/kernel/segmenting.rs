@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 tests![
     streams_over_a_bad_link_are_whole,
     streams_over_a_good_link_are_whole_and_pass_whole,
+    streams_over_a_shaped_link_are_whole,
     hosts_may_cut_their_packets_themselves,
     datagrams_are_cut_one_by_one,
     marked_packets_keep_their_content,
@@ -114,6 +115,20 @@ fn streams_over_a_good_link_are_whole_and_pass_whole() -> Outcome {
         ensure!(statistics.offered_packets > 70_000, "{statistics:?}");
         ensure!(statistics.delivered_packets == statistics.offered_packets, "{statistics:?}");
         ensure!(lateness.count == statistics.delivered_packets, "{lateness:?} {statistics:?}");
+    }
+    Ok(())
+}
+
+/// Every packet has a time of its own here, and is counted by itself, whether or not it leaves with others.
+fn streams_over_a_shaped_link_are_whole() -> Outcome {
+    let rate = RateModel::Constant(1_000_000_000);
+    let lab = Lab::symmetric(&PipeModel { rate, ..delayed(Duration::from_millis(1)) })?;
+    exchange(&lab, v4, 20_000_000)?;
+    exchange(&lab, v6, 20_000_000)?;
+    for DirectionReport { statistics, lateness, refused_packets, .. } in &lab.report()?.directions {
+        ensure!(statistics.offered_packets > 27_000, "{statistics:?}");
+        ensure!(lateness.count == statistics.delivered_packets, "{lateness:?} {statistics:?}");
+        ensure!(*refused_packets == 0, "{refused_packets} refused");
     }
     Ok(())
 }
