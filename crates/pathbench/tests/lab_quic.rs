@@ -34,7 +34,9 @@ static ALL_FOUR: LazyLock<Measured> = LazyLock::new(|| {
         duration = "4s"
         congestion = "cubic"
     "#;
-    measure("all-four", rest, &[])
+    // What a busy machine measures of a link is not what is tested here.
+    let tolerant = ["--set", "path.eth.tolerance=20%", "--set", "path.wlan.tolerance=20%"];
+    measure("all-four", rest, &tolerant)
 });
 
 /// The second path goes at 2 s and comes back at 4 s, by the event kinds given.
