@@ -1,9 +1,21 @@
 //! What every command that measures puts into its result, and what it leaves when it measured nothing.
 
+use crate::exit::Failure;
 use pathbench_host::kernel;
+use pathbench_record::directory::{ResultWriter, default_directory_name};
 use pathbench_record::document::HostRecord;
 use std::fs;
 use std::path::Path;
+
+/// Begins the result of the command or scenario `name` that started at `started` (RFC 3339): in `out` where the user
+/// says so, else in a directory of its own beside others.
+pub(crate) fn begin_result(out: Option<&Path>, name: &str, started: &str) -> Result<ResultWriter, Failure> {
+    match out {
+        Some(out) => ResultWriter::create(out),
+        None => ResultWriter::create_beside(&default_directory_name(name, started)),
+    }
+    .map_err(Failure::bad_input)
+}
 
 /// This machine; `privilege` is what the command had.
 pub(crate) fn host_record(privilege: &str, started: String) -> HostRecord {

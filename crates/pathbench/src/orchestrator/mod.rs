@@ -6,7 +6,7 @@ use crate::clock::{MonotonicClock, unix_seconds, wall_offset_ns};
 use crate::exit::{Exit, Failure};
 use crate::lab::assignment::{Assignment, Job};
 use crate::progress::Display;
-use crate::result::{host_record, remove_empty};
+use crate::result::{begin_result, host_record, remove_empty};
 use crate::{report, signals, terminal};
 use pathbench_host::namespace::set_parent_death_signal_kill;
 use pathbench_lab::agent::AgentLauncher;
@@ -14,7 +14,7 @@ use pathbench_lab::channel;
 use pathbench_lab::scenario;
 use pathbench_lab::study::{StudyError, StudyOptions, conduct};
 use pathbench_record::calendar::rfc3339_from_unix;
-use pathbench_record::directory::{ResultDirectory, ResultWriter, default_directory_name};
+use pathbench_record::directory::ResultDirectory;
 use pathbench_record::document::{ResultDocument, RunRecord};
 use pathbench_record::time::Clock;
 use std::io::Read as _;
@@ -63,11 +63,7 @@ pub(crate) fn launcher() -> AgentLauncher {
 fn run(job: &Job, assignment: &Assignment, stop: &Arc<AtomicBool>) -> Result<Exit, Failure> {
     let plan = scenario::plan(&job.source, &job.overrides).map_err(Failure::bad_input)?;
     let started = rfc3339_from_unix(unix_seconds() as i64);
-    let created = match &job.out {
-        Some(out) => ResultWriter::create(out),
-        None => ResultWriter::create_beside(&default_directory_name(&plan.name, &started)),
-    };
-    let mut writer = created.map_err(Failure::bad_input)?;
+    let mut writer = begin_result(job.out.as_deref(), &plan.name, &started)?;
     let options = StudyOptions {
         launcher: launcher(),
         calibrate: assignment.calibrate,

@@ -23,14 +23,14 @@ use crate::client::clocks::{self, Clocks};
 use crate::client::{Client, Target, Wishes, mptcp};
 use crate::clock::{MonotonicClock, unix_seconds};
 use crate::exit::{Exit, Failure};
-use crate::result::{host_record, remove_empty};
+use crate::result::{begin_result, host_record, remove_empty};
 use crate::{random, report, signals};
 use display::Display;
 use pathbench_host::counters::Counters;
 use pathbench_lab::assembly::ClientPath;
 use pathbench_lab::order::schedule;
 use pathbench_record::calendar::rfc3339_from_unix;
-use pathbench_record::directory::{ResultWriter, default_directory_name};
+use pathbench_record::directory::ResultWriter;
 use pathbench_record::document::{AddressFamily, ResultDocument, ScenarioRecord};
 use pathbench_record::transport::{Transport, TransportLabel};
 use pathbench_traffic::client::ClientError;
@@ -52,11 +52,7 @@ pub(crate) fn roam(args: &RoamArgs) -> Result<Exit, Failure> {
     let mut display = Display::new(args.quiet);
     let started = rfc3339_from_unix(unix_seconds() as i64);
     // Made before anything is sent, so that nobody walks for an hour and then cannot write.
-    let created = match &args.out {
-        Some(out) => ResultWriter::create(out),
-        None => ResultWriter::create_beside(&default_directory_name(NAME, &started)),
-    };
-    let writer = created.map_err(Failure::bad_input)?;
+    let writer = begin_result(args.out.as_deref(), NAME, &started)?;
     let directory = writer.path().to_owned();
     let mut document =
         ResultDocument { seed: args.seed.unwrap_or_else(random::seed), ..ResultDocument::default() };

@@ -18,13 +18,13 @@ use crate::client::ways::HostNetwork;
 use crate::client::{Client, Wishes, mptcp};
 use crate::clock::{MonotonicClock, unix_seconds};
 use crate::exit::{Exit, Failure};
-use crate::result::{host_record, remove_empty};
+use crate::result::{begin_result, host_record, remove_empty};
 use crate::{random, report, signals};
 use conduct::{Ending, Suite, announcement};
 use display::Display;
 use pathbench_lab::assembly::ClientPath;
 use pathbench_record::calendar::rfc3339_from_unix;
-use pathbench_record::directory::{ResultWriter, default_directory_name};
+use pathbench_record::directory::ResultWriter;
 use pathbench_record::document::{AddressFamily, ResultDocument, ScenarioRecord};
 use pathbench_record::transport::Transport;
 use pathbench_transport::mptcp_available;
@@ -43,11 +43,7 @@ pub(crate) fn test(args: &TestArgs) -> Result<Exit, Failure> {
     let mut display = Display::new(args.quiet);
     let started = rfc3339_from_unix(unix_seconds() as i64);
     // Made before anything is sent, so that nobody measures for minutes and then cannot write.
-    let created = match &args.out {
-        Some(out) => ResultWriter::create(out),
-        None => ResultWriter::create_beside(&default_directory_name(NAME, &started)),
-    };
-    let writer = created.map_err(Failure::bad_input)?;
+    let writer = begin_result(args.out.as_deref(), NAME, &started)?;
     let directory = writer.path().to_owned();
     let mut document =
         ResultDocument { seed: args.traffic.seed.unwrap_or_else(random::seed), ..ResultDocument::default() };
