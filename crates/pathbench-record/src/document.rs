@@ -3,17 +3,25 @@
 //! Every unit stands in its field's name. Fields that a run has no value for are absent, never zero.
 
 mod application;
+mod diagnosis;
 mod emulation;
 mod link;
 mod mobility;
+mod mtu;
+mod packet_sizes;
 mod server;
 
 pub use application::{DelayRecord, PingRecord};
+pub use diagnosis::{DiagnosisKind, PathDiagnosis};
 pub use emulation::{EmulatedDirection, EmulationRecord, LatenessRecord, LinkSample, OneWayDelay};
 pub use link::{LinkDirection, LinkFigures, LinkMeasurement, LinkRecord, RunLink};
 pub use mobility::{
     HandoverReason, HandoverRecord, HandoverSummary, MobilitySummary, ProbeLine, ProbeRecord,
 };
+pub use mtu::{
+    ConnectionMtu, DirectionMtu, KernelBelief, MtuChange, MtuEvidence, MtuRecord, MtuStep, PathMtu,
+};
+pub use packet_sizes::{PacketSizes, RouterRecord};
 pub use server::{AddressFamily, Reachability, ServerRecord, UnreachableBecause};
 
 use crate::event::Direction;
@@ -48,6 +56,9 @@ pub struct ResultDocument {
     /// Which transport reached the chosen server on which port (`pathbench test` only).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reachability: Vec<Reachability>,
+    /// The MTU of each path (`pathbench mtu` only).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mtu: Option<MtuRecord>,
     /// Every run, in the order in which they ran.
     pub runs: Vec<RunRecord>,
     /// The comparison over repetitions, and the verdicts.
@@ -65,6 +76,7 @@ impl Default for ResultDocument {
             links: Vec::new(),
             servers: Vec::new(),
             reachability: Vec::new(),
+            mtu: None,
             runs: Vec::new(),
             summary: Summary::default(),
         }
@@ -191,6 +203,12 @@ pub struct RunRecord {
     /// Links as measured before the run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub links: Vec<RunLink>,
+    /// Paths that carried nothing, for all of the run or a part of it, and why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub diagnoses: Vec<PathDiagnosis>,
+    /// Routers of the lab and what they did about packets that were too large.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub routers: Vec<RouterRecord>,
     /// The handover from the first path to the second, where there was one (mptcp, mpquic; a spare path came into use).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub handover: Option<HandoverRecord>,

@@ -1,6 +1,6 @@
 //! Links: what was asked of them, and what they measured.
 
-use super::{EmulationRecord, OneWayDelay, Variant};
+use super::{EmulationRecord, OneWayDelay, PacketSizes, Variant};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -106,4 +106,7 @@ pub struct RunLink {
     /// What the data plane did, where the link was emulated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub emulation: Option<EmulationRecord>,
+    /// Sizes of the packets that crossed it during the run, where the scenario asks for them (`packet_sizes`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub packet_sizes: Option<PacketSizes>,
 }
