@@ -43,6 +43,7 @@ fn measured(link: &str) -> RunLink {
         forward_bytes: Some(1),
         backward_bytes: Some(1),
         emulation: Some(emulation),
+        ..RunLink::default()
     }
 }
 
