@@ -10,7 +10,7 @@ use pathbench_record::time::Clock;
 use pathbench_record::transport::Transport;
 use std::fmt::Debug;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use thiserror::Error;
 
@@ -42,6 +42,20 @@ pub trait DatagramService: Debug + Send + Sync {
     /// The answer to a datagram that it takes, if it gives one; it goes back to `from`, from the address that was
     /// asked.
     fn answer(&self, from: SocketAddr, datagram: &[u8]) -> Option<Vec<u8>>;
+
+    /// What goes to `from` instead of an answer that the kernel would not send: an answer is sent whole or not at all
+    /// (don't fragment), and one that is longer than the interface takes is refused with `EMSGSIZE`. `local` is the
+    /// address that was asked, where the kernel told it.
+    fn unsent(
+        &self,
+        from: SocketAddr,
+        local: Option<IpAddr>,
+        answer: &[u8],
+        error: &io::Error,
+    ) -> Option<Vec<u8>> {
+        let _ = (from, local, answer, error);
+        None
+    }
 }
 
 /// Listens. An mptcp listener accepts plain TCP peers, too, and an mpquic listener

@@ -233,8 +233,12 @@ fn is_served_otherwise(endpoint: &Endpoint, socket: &PathSocket, datagram: &Data
     let Some(service) = service else { return false };
     let (destination, src_ip) = (datagram.way.remote(), datagram.way.local_ip());
     if let Some(answer) = service.answer(destination, &datagram.payload) {
-        let transmit = Transmit { destination, ecn: None, size: answer.len(), segment_size: None, src_ip };
-        socket.send(&transmit, &answer);
+        let transmit = |size| Transmit { destination, ecn: None, size, segment_size: None, src_ip };
+        if let Err(error) = socket.send_whole(&transmit(answer.len()), &answer)
+            && let Some(other) = service.unsent(destination, src_ip, &answer, &error)
+        {
+            socket.send(&transmit(other.len()), &other);
+        }
     }
     true
 }

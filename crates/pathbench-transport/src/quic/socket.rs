@@ -164,6 +164,24 @@ impl PathSocket {
         }
     }
 
+    /// Sends one datagram that is not QUIC's, whole. What the kernel refuses is told, and lost.
+    ///
+    /// # Errors
+    /// `EMSGSIZE` when it is longer than the interface takes.
+    pub(crate) fn send_whole(&self, transmit: &Transmit, contents: &[u8]) -> io::Result<()> {
+        if !self.is_holding() {
+            let (destination, ecn) = (transmit.destination, transmit.ecn.map(udp_ecn));
+            let src_ip = if self.connected { None } else { transmit.src_ip };
+            let whole = noq_udp::Transmit { destination, ecn, contents, segment_size: None, src_ip };
+            match self.state.try_send(UdpSockRef::from(&self.socket), &whole) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                done => return done,
+            }
+        }
+        self.send(transmit, contents);
+        Ok(())
+    }
+
     /// Sends what was held back, as far as the kernel takes it.
     pub(crate) fn flush(&self) {
         let mut held = self.held();
