@@ -3,7 +3,7 @@
 //! This room decides what is sent and when, counts what arrives, and lets the two ends of a test agree on
 //! it: the [`protocol`] that carries a test inside the connection it measures, the patterns of bulk data ([`iperf`])
 //! and of [`messages`], what the bytes of a test are ([`content`]), the shells that run all this on threads
-//! ([`client`], [`server`]), the [`calibration`] of a link before a run, and the [`probe`] of networks beside one.
+//! ([`client`], [`server`]), the [`calibration`] of a link before a run, the [`probe`] of networks beside one, and the MTU of a path ([`path_mtu`]).
 //! The codec, the patterns and the estimators are pure: bytes and points in time go in, decisions come out.
 //! It never opens a netlink socket, changes anything on the host or reads a clock, and it never sends test
 //! traffic to an address that did not ask for it.
@@ -13,6 +13,7 @@ pub mod client;
 pub mod content;
 pub mod iperf;
 pub mod messages;
+pub mod path_mtu;
 pub mod pattern;
 pub mod probe;
 pub mod protocol;

@@ -1,0 +1,281 @@
+//! The MTU of a path to a server, both ways, found by datagrams of our own (packetisation layer path MTU discovery,
+//! RFC 8899), whatever becomes of ICMP.
+//!
+//! [`find_mtu`] examines one path in the calling thread, in one to five seconds; several paths may be examined at the
+//! same time by a thread each. [`watch_mtu`] goes on from there until it is told to stop. A server answers at the UDP
+//! port where it serves QUIC, to whoever may probe there (see [`crate::probe`]).
+//!
+//! Sizes are those of whole IP packets, headers included.
+
+mod shell;
+
+pub use shell::{find_mtu, watch_mtu};
+
+use pathbench_record::document::{DirectionMtu, MtuEvidence};
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+use thiserror::Error;
+
+/// A path: a local address and the interface to use.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct MtuPath {
+    /// The interface: the socket is bound to it (`SO_BINDTODEVICE`), or, where that is forbidden, to its address and
+    /// index (`IP_UNICAST_IF`). `None`: as the routes say.
+    pub interface: Option<String>,
+    /// The local address; `None`: the kernel's choice.
+    pub local: Option<IpAddr>,
+}
+
+/// What to examine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MtuPlan {
+    /// The server's UDP address: the one it serves QUIC at. Its family decides between IPv4 and IPv6.
+    pub server: SocketAddr,
+    /// What allows this client to ask, where the server wants a token.
+    pub token: Option<String>,
+    /// The path.
+    pub path: MtuPath,
+    /// How long it may take, and how much.
+    pub bounds: MtuBounds,
+}
+
+/// How much an examination of one path may cost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MtuBounds {
+    /// Datagrams that are sent by this host, both directions together (of the download these are the requests).
+    pub most_probes: u32,
+    /// Bytes of IP packets in each direction.
+    pub most_bytes: u64,
+    /// Time.
+    pub most_time: Duration,
+}
+
+impl Default for MtuBounds {
+    /// 400 datagrams, 1.5 MB each way, 10 s (what is needed is less than half of each, unless much is lost).
+    fn default() -> Self {
+        Self { most_probes: 400, most_bytes: 1_500_000, most_time: Duration::from_secs(10) }
+    }
+}
+
+/// Which way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum MtuDirection {
+    /// Client → server.
+    Upload,
+    /// Server → client.
+    Download,
+}
+
+/// What was found out about one path.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PathMtuFound {
+    /// The address of this host that the probes had.
+    pub local: IpAddr,
+    /// The server's.
+    pub remote: SocketAddr,
+    /// Client → server.
+    pub upload: DirectionFound,
+    /// Server → client.
+    pub download: DirectionFound,
+}
+
+/// What was found out about one direction, and what that cost.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DirectionFound {
+    /// The MTU, or why there is none.
+    pub found: Result<FoundMtu, NoMtu>,
+    /// What ICMP messages said on the way (of the upload only: those of the download go to the server), whether it was
+    /// true or not, in the order in which it was heard first.
+    pub icmp: Vec<IcmpWord>,
+    /// How often the search began again, because the path changed under it.
+    pub restarts: u32,
+    /// Probes sent this way.
+    pub probes_sent: u32,
+    /// Bytes of IP packets sent this way, probes only.
+    pub bytes_sent: u64,
+    /// From the first datagram to the verdict.
+    pub duration: Duration,
+    /// Median round trip of small probes; `None` when none was answered.
+    pub rtt: Option<Duration>,
+    /// Part of the probes of sizes that pass which were lost, there or on the way back, 0 to 1.
+    pub loss: f64,
+}
+
+/// A path MTU.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FoundMtu {
+    /// The largest IP packet that passed: a probe of this size was answered.
+    pub mtu_bytes: u32,
+    /// How it is known that nothing larger passes.
+    pub evidence: Evidence,
+    /// The smallest size that did not pass, where one was tried; one byte more, unless the search was ended early.
+    pub smallest_lost_bytes: Option<u32>,
+    /// Probability that `smallest_lost_bytes` is really too large and was not lost by chance, 0 to 1; that of the
+    /// losses that were seen, with room for bad luck.
+    pub confidence: f64,
+}
+
+/// How it is known that nothing larger passes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Evidence {
+    /// A router said so, and probes agree with it: this size passes and one byte more does not.
+    Icmp {
+        /// Who said it.
+        router: IpAddr,
+        /// What it said.
+        said_bytes: u32,
+    },
+    /// One byte more vanishes without a word.
+    Vanished,
+    /// This host's interface takes nothing larger.
+    LocalInterface,
+    /// The server's interface takes nothing larger.
+    PeerInterface,
+    /// The search ended before it was known: larger packets may pass.
+    Unsettled,
+}
+
+/// What an ICMP message said about a probe of ours (fragmentation needed, packet too big). Anybody on the way can say
+/// such a thing; nothing is believed that probes do not bear out (RFC 8899 section 4.6).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct IcmpWord {
+    /// Who said it.
+    pub router: IpAddr,
+    /// The MTU of the next link, by its word.
+    pub said_bytes: u32,
+    /// The size of the probe it quoted.
+    pub probe_bytes: u32,
+    /// Whether it turned out to be true.
+    pub held: bool,
+}
+
+/// Why there is no MTU.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum NoMtu {
+    /// Nothing came back.
+    #[error("no answer from the server by this path: is it up, and does UDP get through to its port?")]
+    Silent,
+    /// The server says no.
+    #[error("the server refused: {reason}")]
+    Refused {
+        /// Its words.
+        reason: String,
+    },
+    /// The kernel or the network says no.
+    #[error("{reason}")]
+    Unreachable {
+        /// In words.
+        reason: String,
+    },
+    /// Small messages are answered, and none of the smallest size that every network must carry.
+    #[error(
+        "the server answers small messages, but nothing of {floor_bytes} bytes comes through this way \
+         (a server of an older version answers none either)"
+    )]
+    BelowFloor {
+        /// The smallest size tried.
+        floor_bytes: u32,
+    },
+    /// The path changes faster than it can be measured.
+    #[error("the path changed again and again while it was examined")]
+    Unstable,
+    /// Stopped before anything was known.
+    #[error("stopped before anything was found")]
+    Stopped,
+}
+
+/// Why a path could not be examined at all; nothing was sent.
+#[derive(Debug, Error)]
+pub enum MtuError {
+    /// No socket on this path.
+    #[error("{doing}: {source}")]
+    Socket {
+        /// What was being done, with the address or the interface.
+        doing: String,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// A token that is none.
+    #[error("a token of {bytes} bytes: at most {most} are possible; copy it as the operator gave it")]
+    Token {
+        /// Its length.
+        bytes: usize,
+        /// The bound.
+        most: usize,
+    },
+}
+
+/// What a watch tells.
+#[derive(Debug, Clone, PartialEq)]
+pub enum MtuNews {
+    /// The first examination of the path, or one after the path had been away.
+    Examined(Box<PathMtuFound>),
+    /// The path's MTU has changed, in one direction or both; this is what holds now.
+    Changed {
+        /// Before.
+        before: Box<PathMtuFound>,
+        /// Now.
+        now: Box<PathMtuFound>,
+    },
+    /// The server has not answered for a while by this path.
+    Away {
+        /// In words, where anybody said why.
+        reason: Option<String>,
+    },
+}
+
+/// How closely to watch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WatchPace {
+    /// Time between probes of the size that is known to pass.
+    pub interval: Duration,
+    /// Time between probes of larger sizes.
+    pub larger_interval: Duration,
+}
+
+impl Default for WatchPace {
+    /// 1 s, and 5 s for larger sizes.
+    fn default() -> Self {
+        Self { interval: Duration::from_secs(1), larger_interval: Duration::from_secs(5) }
+    }
+}
+
+impl DirectionFound {
+    /// As it stands in a result.
+    #[must_use]
+    pub fn to_record(&self) -> DirectionMtu {
+        let found = self.found.as_ref().ok();
+        let said = match found.map(|found| &found.evidence) {
+            Some(Evidence::Icmp { router, said_bytes }) => Some((router.to_string(), *said_bytes)),
+            _ => None,
+        };
+        DirectionMtu {
+            mtu_bytes: found.map(|found| found.mtu_bytes),
+            evidence: found.map(|found| found.evidence.to_record()),
+            said_by: said.as_ref().map(|(router, _)| router.clone()),
+            said_bytes: said.map(|(_, bytes)| bytes),
+            smallest_lost_bytes: found.and_then(|found| found.smallest_lost_bytes),
+            confidence: found.map(|found| found.confidence),
+            loss: self.rtt.map(|_| self.loss),
+            rtt_ms: self.rtt.map(|rtt| rtt.as_secs_f64() * 1e3),
+            probes: self.probes_sent,
+            probed_bytes: self.bytes_sent,
+            duration_ms: self.duration.as_secs_f64() * 1e3,
+            error: self.found.as_ref().err().map(ToString::to_string),
+        }
+    }
+}
+
+impl Evidence {
+    /// As it stands in a result.
+    #[must_use]
+    pub const fn to_record(&self) -> MtuEvidence {
+        match self {
+            Self::Icmp { .. } => MtuEvidence::Icmp,
+            Self::Vanished => MtuEvidence::Vanished,
+            Self::LocalInterface | Self::PeerInterface => MtuEvidence::Interface,
+            Self::Unsettled => MtuEvidence::Bounded,
+        }
+    }
+}
