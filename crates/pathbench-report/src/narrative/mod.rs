@@ -6,6 +6,7 @@ mod application;
 mod encryption;
 mod handover;
 mod happening;
+pub(crate) mod path_mtu;
 mod reachability;
 mod restoration;
 mod traffic;

@@ -2,9 +2,12 @@
 
 mod mobility;
 mod page;
+mod path_mtu;
 mod server;
 mod table;
 mod timeline;
+
+pub use path_mtu::{mtu, mtu_change};
 
 use crate::ResultSet;
 use crate::narrative::{self, Story, Tone};
@@ -34,6 +37,14 @@ pub fn summary(set: &ResultSet, style: Style) -> String {
     let view = View::new(set);
     let mut page = Page::new(style);
     write_question(&mut page, &view);
+    if let Some(record) = &set.document.mtu {
+        path_mtu::write(&mut page, record);
+        if set.document.runs.is_empty() {
+            write_notes(&mut page, &view);
+            write_files(&mut page, set);
+            return page.finish();
+        }
+    }
     server::write(&mut page, &view);
     write_links(&mut page, &view);
     table::write_verdicts(&mut page, &view);

@@ -211,6 +211,15 @@ impl Page {
         self.line(Line::new().add(Ink::Dim, &format!("  … and {count} more, in the report")));
     }
 
+    /// `text` after `start`, never cut or wrapped, so that a command can be copied.
+    pub(super) fn copyable_after(&mut self, start: Line, text: &str) {
+        for (ink, piece) in start.pieces {
+            self.piece(ink, &piece);
+        }
+        self.text += &clean(text);
+        self.text.push('\n');
+    }
+
     /// A line that is never cut, so that a path in it can be copied.
     pub(super) fn copyable(&mut self, title: &str, text: &str) {
         self.piece(Ink::Plain, title);
