@@ -8,6 +8,7 @@
 
 pub mod connections;
 pub mod counters;
+pub mod firewall;
 pub mod kernel;
 pub mod link_events;
 pub mod mptcp;

@@ -18,7 +18,7 @@ const DUMP_ATTEMPTS: u32 = 16;
 /// `NLMSGERR_ATTR_MSG` of linux/netlink.h.
 const ERROR_TEXT: u16 = 1;
 /// Length of `struct nlmsghdr`.
-const MESSAGE_HEADER: usize = 16;
+pub(super) const MESSAGE_HEADER: usize = 16;
 
 /// Which kernel subsystem a socket talks to.
 #[derive(Debug, Clone, Copy)]
@@ -29,6 +29,8 @@ pub(crate) enum Protocol {
     Generic,
     /// Sockets.
     SocketDiagnosis,
+    /// Packet filters.
+    Netfilter,
 }
 
 impl Protocol {
@@ -37,6 +39,7 @@ impl Protocol {
             Self::Route => "route",
             Self::Generic => "generic",
             Self::SocketDiagnosis => "sock_diag",
+            Self::Netfilter => "netfilter",
         }
     }
 
@@ -45,6 +48,7 @@ impl Protocol {
             Self::Route => netlink_sys::protocols::NETLINK_ROUTE,
             Self::Generic => netlink_sys::protocols::NETLINK_GENERIC,
             Self::SocketDiagnosis => netlink_sys::protocols::NETLINK_SOCK_DIAG,
+            Self::Netfilter => netlink_sys::protocols::NETLINK_NETFILTER,
         }
     }
 }
@@ -55,8 +59,8 @@ pub(crate) type Reply = (u16, Vec<u8>);
 /// A netlink socket for requests, with strict checking and explained refusals.
 #[derive(Debug)]
 pub(crate) struct Channel {
-    socket: Socket,
-    sequence: u32,
+    pub(super) socket: Socket,
+    pub(super) sequence: u32,
     buffer: Vec<u8>,
 }
 
@@ -134,18 +138,10 @@ impl Channel {
 
     /// Collects the answer to `sequence`; says also whether the kernel flagged it as inconsistent.
     fn receive(&mut self, request: &str, sequence: u32) -> Result<(Vec<Reply>, bool), NetlinkError> {
-        let malformed = |detail| NetlinkError::Malformed { request: request.to_owned(), detail };
         let (mut replies, mut interrupted) = (Vec::new(), false);
         loop {
-            self.buffer.clear();
-            match self.socket.recv(&mut self.buffer, libc::MSG_TRUNC) {
-                Ok(length) if length > self.buffer.len() => return Err(malformed("it was cut off")),
-                Ok(_) => {}
-                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-                Err(source) => return Err(NetlinkError::Exchange { request: request.to_owned(), source }),
-            }
-            for message in Messages::new(&self.buffer) {
-                let message = message.ok_or_else(|| malformed("a message is cut short"))?;
+            for message in self.receive_datagram(request)? {
+                let message = message.ok_or_else(|| cut_short(request))?;
                 if message.sequence != sequence {
                     continue;
                 }
@@ -159,6 +155,27 @@ impl Channel {
             }
         }
     }
+
+    /// Waits for the next datagram.
+    pub(super) fn receive_datagram(&mut self, request: &str) -> Result<Messages<'_>, NetlinkError> {
+        loop {
+            self.buffer.clear();
+            match self.socket.recv(&mut self.buffer, libc::MSG_TRUNC) {
+                Ok(length) if length > self.buffer.len() => {
+                    let detail = "it was cut off";
+                    return Err(NetlinkError::Malformed { request: request.to_owned(), detail });
+                }
+                Ok(_) => return Ok(Messages::new(&self.buffer)),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(source) => return Err(NetlinkError::Exchange { request: request.to_owned(), source }),
+            }
+        }
+    }
+}
+
+/// The error for a datagram that ends within a message.
+pub(super) fn cut_short(request: &str) -> NetlinkError {
+    NetlinkError::Malformed { request: request.to_owned(), detail: "a message is cut short" }
 }
 
 /// One netlink message of a datagram.
@@ -167,12 +184,12 @@ pub(crate) struct Message<'a> {
     pub(crate) kind: u16,
     pub(crate) payload: &'a [u8],
     flags: u16,
-    sequence: u32,
+    pub(super) sequence: u32,
 }
 
 impl Message<'_> {
     /// What an acknowledgement or the end of a dump says.
-    fn verdict(self, request: &str) -> Result<(), NetlinkError> {
+    pub(super) fn verdict(self, request: &str) -> Result<(), NetlinkError> {
         let Some(code) = u32_at(self.payload, 0) else {
             // The kernel ends every dump with a code; an acknowledgement without one says nothing.
             return Err(NetlinkError::Malformed { request: request.to_owned(), detail: "it has no verdict" });

@@ -8,7 +8,7 @@ pub enum NetlinkError {
     /// The socket could not be opened or set up.
     #[error("cannot open a {protocol} netlink socket: {source}")]
     Open {
-        /// `route`, `generic` or `sock_diag`.
+        /// `route`, `generic`, `sock_diag` or `netfilter`.
         protocol: &'static str,
         /// What the system call said.
         source: std::io::Error,

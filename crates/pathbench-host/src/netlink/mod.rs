@@ -3,6 +3,7 @@
 
 mod address;
 pub(crate) mod attribute;
+pub(crate) mod batch;
 pub(crate) mod channel;
 mod error;
 pub(crate) mod generic;

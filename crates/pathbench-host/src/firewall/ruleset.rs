@@ -1,0 +1,123 @@
+//! The rules of a router as changes of the table, and what kernel each change needs.
+
+use super::message::{
+    Expression, Hook, Kind, Meta, all_rules, base_chain, chain, change, counter, rule, table,
+};
+use super::{RouterRules, TooBig};
+use crate::netlink::batch::Change;
+use netlink_packet_core::NLM_F_CREATE;
+
+/// Counts the messages that left this host.
+pub(super) const SENT: &str = "too-big-sent";
+/// Counts those that did not.
+pub(super) const SUPPRESSED: &str = "too-big-suppressed";
+/// Counts the SYNs that went through the clamp.
+pub(super) const CLAMPED: &str = "syn-clamped";
+
+const OUTPUT: &str = "too-big";
+const VERDICT: &str = "too-big-verdict";
+const FORWARD: &str = "clamp-mss";
+
+/// `NF_IP_PRI_FILTER` and `NF_IP_PRI_MANGLE` of `linux/netfilter_ipv4.h`.
+const PRIORITY_FILTER: i32 = 0;
+const PRIORITY_MANGLE: i32 = -150;
+/// No message beyond the rate, however long there was none.
+const BURST: u32 = 1;
+
+const NFPROTO_IPV4: u8 = 2;
+const NFPROTO_IPV6: u8 = 10;
+const ICMPV4_FRAGMENTATION_NEEDED: [u8; 2] = [3, 4];
+const ICMPV6_PACKET_TOO_BIG: u8 = 2;
+const TCP_FLAGS_OFFSET: u32 = 13;
+const TCP_SYN: u8 = 0x02;
+
+/// A change and the options of the kernel's configuration without which it is refused.
+#[derive(Debug)]
+pub(super) struct Step {
+    pub(super) change: Change,
+    pub(super) needs: &'static str,
+}
+
+/// Puts the table into the state that `rules` describe, whichever it was in before. Its counters go on counting.
+pub(super) fn steps(rules: &RouterRules) -> Vec<Step> {
+    const TABLES: &str = "CONFIG_NF_TABLES and CONFIG_NF_TABLES_INET";
+    const COUNTERS: &str = "CONFIG_NFT_COUNTER and CONFIG_NFT_OBJREF, in nf_tables itself since Linux 5.17";
+    let mut steps = Vec::new();
+    let mut add = |request, kind, needs, attributes: &[_]| {
+        let flags = if kind == Kind::DelRule { 0 } else { NLM_F_CREATE };
+        steps.push(Step { change: change(request, kind, flags, attributes), needs });
+    };
+    add("make the firewall's table", Kind::NewTable, TABLES, &table());
+    for name in [SENT, SUPPRESSED, CLAMPED] {
+        add("make the firewall's counters", Kind::NewObject, COUNTERS, &counter(name));
+    }
+    for made in [
+        base_chain(OUTPUT, Hook::Output, PRIORITY_FILTER),
+        base_chain(FORWARD, Hook::Forward, PRIORITY_MANGLE),
+        chain(VERDICT),
+    ] {
+        add("make the firewall's chains", Kind::NewChain, TABLES, &made);
+    }
+    add("clear the firewall's rules", Kind::DelRule, TABLES, &all_rules());
+    for made in too_big_messages() {
+        add("pick out \"packet too big\" messages", Kind::NewRule, TABLES, &rule(OUTPUT, &made));
+    }
+    for (made, needs) in too_big_verdicts(rules.too_big) {
+        let request = "drop or limit \"packet too big\" messages";
+        add(request, Kind::NewRule, needs.unwrap_or(COUNTERS), &rule(VERDICT, &made));
+    }
+    if rules.clamp_mss {
+        const NEEDS: &str =
+            "CONFIG_NFT_RT and CONFIG_NFT_EXTHDR of Linux 4.14, in nf_tables itself since 4.18";
+        add("clamp the MSS of forwarded SYNs", Kind::NewRule, NEEDS, &rule(FORWARD, &clamp()));
+    }
+    steps
+}
+
+/// The rules that find the messages, for IPv4 and IPv6.
+fn too_big_messages() -> [Vec<Expression>; 2] {
+    let found = |network, transport: i32, beginning: &[u8]| {
+        vec![
+            Expression::Meta(Meta::NetworkProtocol),
+            Expression::Equals(vec![network]),
+            Expression::Meta(Meta::TransportProtocol),
+            Expression::Equals(vec![transport as u8]),
+            Expression::Transport { offset: 0, bytes: beginning.len() as u32 },
+            Expression::Equals(beginning.to_vec()),
+            Expression::Jump(VERDICT),
+        ]
+    };
+    [
+        found(NFPROTO_IPV4, libc::IPPROTO_ICMP, &ICMPV4_FRAGMENTATION_NEEDED),
+        found(NFPROTO_IPV6, libc::IPPROTO_ICMPV6, &[ICMPV6_PACKET_TOO_BIG]),
+    ]
+}
+
+/// What becomes of them, and what that needs of the kernel beyond counters.
+fn too_big_verdicts(too_big: TooBig) -> Vec<(Vec<Expression>, Option<&'static str>)> {
+    let sent = (vec![Expression::Count(SENT)], None);
+    let suppress = [Expression::Count(SUPPRESSED), Expression::Drop];
+    match too_big {
+        TooBig::Sent => vec![sent],
+        TooBig::Dropped | TooBig::Limited { per_second: 0 } => vec![(suppress.to_vec(), None)],
+        TooBig::Limited { per_second } => {
+            let mut beyond = vec![Expression::Beyond { per_second: u64::from(per_second), burst: BURST }];
+            beyond.extend(suppress);
+            vec![(beyond, Some("CONFIG_NFT_LIMIT")), sent]
+        }
+    }
+}
+
+fn clamp() -> Vec<Expression> {
+    vec![
+        Expression::Meta(Meta::TransportProtocol),
+        Expression::Equals(vec![libc::IPPROTO_TCP as u8]),
+        Expression::Transport { offset: TCP_FLAGS_OFFSET, bytes: 1 },
+        Expression::Mask(TCP_SYN),
+        Expression::Differs(vec![0]),
+        Expression::Count(CLAMPED),
+        Expression::RouteMss,
+        Expression::ToNetworkOrder,
+        Expression::LowerMss,
+    ]
+}
