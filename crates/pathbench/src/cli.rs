@@ -1,5 +1,6 @@
 //! The command line as clap reads it. Help texts are the users' first documentation: keep them exact.
 
+use crate::mtu::MtuArgs;
 use crate::roam::RoamArgs;
 use crate::serve::ServeArgs;
 use crate::suite::TestArgs;
@@ -27,6 +28,8 @@ pub(crate) enum Command {
     Test(Box<TestArgs>),
     /// Interactive traffic on several transports at once while this host moves from network to network
     Roam(Box<RoamArgs>),
+    /// The MTU of each path to a server, what the kernel believes, and putting the kernel right
+    Mtu(Box<MtuArgs>),
     /// The test server
     Serve(Box<ServeArgs>),
     /// Figures and tables of one or several results

@@ -9,6 +9,7 @@ mod clock;
 mod exit;
 mod host_agent;
 mod lab;
+mod mtu;
 mod orchestrator;
 mod progress;
 mod random;
@@ -47,6 +48,7 @@ fn dispatch(command: Command) -> Result<Exit, Failure> {
         Command::Lab(LabCommand::Check { scenario }) => lab::catalogue::check(&scenario),
         Command::Test(args) => suite::test(&args),
         Command::Roam(args) => roam::roam(&args),
+        Command::Mtu(args) => mtu::mtu(&args),
         Command::Serve(args) => serve::serve(&args),
         Command::Report(args) => report::report(&args),
         Command::Orchestrate => orchestrator::orchestrate(),

@@ -1,0 +1,228 @@
+//! The paths to examine: each subnet that an interface with a route to the server has an address in.
+
+use crate::client::address::{ServerName, family};
+use crate::client::ways::HostNetwork;
+use crate::exit::{Exit, Failure};
+use pathbench_host::netlink::InterfaceAddress;
+use pathbench_lab::assembly::ClientPath;
+use pathbench_record::document::AddressFamily;
+use std::collections::BTreeSet;
+use std::net::{IpAddr, SocketAddr};
+
+/// More are not examined at the same time, for each takes a thread.
+const MOST_PATHS: usize = 16;
+
+/// A path to examine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Path {
+    /// Its interface, with the family or the address where the interface has several.
+    pub(super) name: String,
+    pub(super) interface: String,
+    pub(super) local: IpAddr,
+    pub(super) server: SocketAddr,
+}
+
+/// What to examine, and what a reader must know about the choice.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Choice {
+    pub(super) paths: Vec<Path>,
+    pub(super) notes: Vec<String>,
+}
+
+/// The addresses of `server` to examine paths to: the resolver's first of each family allowed.
+pub(super) fn addresses(
+    server: &ServerName,
+    wanted: Option<AddressFamily>,
+) -> Result<Vec<SocketAddr>, Failure> {
+    let resolved = server.resolve().map_err(|error| Failure {
+        exit: Exit::Unreachable,
+        message: format!("the name {} cannot be resolved: {error}", server.host),
+    })?;
+    let mut seen = BTreeSet::new();
+    let of_family =
+        |at: &IpAddr| wanted.is_none_or(|wanted| family(*at) == wanted) && seen.insert(family(*at));
+    let chosen: Vec<SocketAddr> =
+        resolved.into_iter().filter(of_family).map(|at| SocketAddr::new(at, server.port)).collect();
+    if chosen.is_empty() {
+        let wanted = wanted.map_or("IP", AddressFamily::name);
+        let message = format!("{server} has no {wanted} address");
+        return Err(Failure { exit: Exit::Unreachable, message });
+    }
+    Ok(chosen)
+}
+
+/// The paths over `interfaces`, or over all that lead to the server where none is named.
+pub(super) fn choose(
+    network: &HostNetwork,
+    interfaces: &[String],
+    servers: &[SocketAddr],
+) -> Result<Choice, Failure> {
+    let mut choice = Choice::default();
+    let mut refusals = Vec::new();
+    for &server in servers {
+        match network.ways_over(interfaces, server) {
+            Ok(ways) if ways.is_empty() => {
+                refusals
+                    .push(format!("no interface that is up has an address and a route to {}", server.ip()));
+            }
+            Ok(ways) => choice.paths.extend(ways.iter().flat_map(|way| paths_of(network, way, server))),
+            Err(why) => refusals.push(why),
+        }
+    }
+    if choice.paths.is_empty() {
+        let message = refusals.join("\n");
+        return Err(if interfaces.is_empty() {
+            Failure { exit: Exit::Unreachable, message }
+        } else {
+            Failure::bad_input(message)
+        });
+    }
+    choice.notes = refusals;
+    if choice.paths.len() > MOST_PATHS {
+        choice.notes.push(format!(
+            "{} paths lead to the server, and the first {MOST_PATHS} are examined; name others with --path",
+            choice.paths.len()
+        ));
+        choice.paths.truncate(MOST_PATHS);
+    }
+    name(&mut choice.paths);
+    Ok(choice)
+}
+
+/// A path for each subnet of `way`: what starts from another address of the same subnet takes the same path.
+fn paths_of(network: &HostNetwork, way: &ClientPath, server: SocketAddr) -> Vec<Path> {
+    let facts = |at: &IpAddr| network.addresses.iter().find(|one| one.network.addr() == *at);
+    let mut subnets = BTreeSet::new();
+    let mut usable: Vec<IpAddr> = Vec::new();
+    for at in &way.addresses {
+        let known: Option<&InterfaceAddress> = facts(at);
+        // The best address comes first; one that is running out is taken where there is no other.
+        let is_running_out = known.is_some_and(|known| known.deprecated) && !usable.is_empty();
+        let subnet = known.map(|known| known.network.network().to_string());
+        if !is_running_out && subnet.is_none_or(|subnet| subnets.insert(subnet)) {
+            usable.push(*at);
+        }
+    }
+    let path = |local| Path { name: way.name.clone(), interface: way.interface.clone(), local, server };
+    usable.into_iter().map(path).collect()
+}
+
+/// Gives paths of the same interface names of their own.
+fn name(paths: &mut [Path]) {
+    let all: Vec<(String, IpAddr)> = paths.iter().map(|path| (path.interface.clone(), path.local)).collect();
+    for path in paths {
+        let mut others =
+            all.iter().filter(|(interface, local)| *interface == path.interface && *local != path.local);
+        let (mut any, mut same_family) = (false, false);
+        others.by_ref().for_each(|(_, local)| {
+            any = true;
+            same_family |= local.is_ipv4() == path.local.is_ipv4();
+        });
+        if same_family {
+            path.name = format!("{} {}", path.interface, path.local);
+        } else if any {
+            path.name = format!("{} {}", path.interface, family(path.local).name());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pathbench_host::netlink::{IpNetwork, Link, MAIN_TABLE, Route};
+
+    fn network(addresses: &[(u32, &str, bool)]) -> HostNetwork {
+        let link = |index: u32, name: &str| Link {
+            index,
+            name: name.to_owned(),
+            mtu: 1500,
+            up: true,
+            carrier: true,
+            running: true,
+            loopback: false,
+            kind: None,
+            mac: None,
+            master: None,
+            gso_max_size: None,
+            gso_max_segs: None,
+        };
+        let address = |&(index, text, deprecated): &(u32, &str, bool)| InterfaceAddress {
+            index,
+            network: text.parse().unwrap(),
+            tentative: false,
+            permanent: true,
+            deprecated,
+            secondary: false,
+            link_scope: false,
+        };
+        let route = |(index, to): (u32, IpNetwork)| Route {
+            interface: Some(index),
+            table: MAIN_TABLE,
+            ..Route::to(to)
+        };
+        let defaults = [IpNetwork::DEFAULT_V4, IpNetwork::DEFAULT_V6];
+        HostNetwork {
+            links: vec![link(2, "eth"), link(3, "wlan")],
+            addresses: addresses.iter().map(address).collect(),
+            routes: [2, 3].into_iter().flat_map(|index| defaults.map(|to| route((index, to)))).collect(),
+        }
+    }
+
+    fn chosen(addresses: &[(u32, &str, bool)], servers: &[&str]) -> Vec<(String, String)> {
+        let servers: Vec<SocketAddr> = servers.iter().map(|server| server.parse().unwrap()).collect();
+        let choice = choose(&network(addresses), &[], &servers).unwrap();
+        choice.paths.into_iter().map(|path| (path.name, path.local.to_string())).collect()
+    }
+
+    fn pairs(expected: &[(&str, &str)]) -> Vec<(String, String)> {
+        expected.iter().map(|(name, local)| ((*name).to_owned(), (*local).to_owned())).collect()
+    }
+
+    const V4: &str = "198.51.100.7:4433";
+    const V6: &str = "[2001:db8:9::9]:4433";
+
+    #[test]
+    fn a_path_is_an_interface_and_its_address() {
+        let addresses = [(2, "192.0.2.2/25", false), (3, "192.0.2.130/25", false)];
+        assert_eq!(chosen(&addresses, &[V4]), pairs(&[("eth", "192.0.2.2"), ("wlan", "192.0.2.130")]));
+    }
+
+    #[test]
+    fn several_paths_of_one_interface_have_names_of_their_own() {
+        let addresses = [(2, "192.0.2.2/25", false), (2, "2001:db8:1::2/64", false)];
+        assert_eq!(
+            chosen(&addresses, &[V4, V6]),
+            pairs(&[("eth IPv4", "192.0.2.2"), ("eth IPv6", "2001:db8:1::2")])
+        );
+        let two_subnets = [(2, "192.0.2.2/25", false), (2, "192.0.2.130/25", false)];
+        assert_eq!(
+            chosen(&two_subnets, &[V4]),
+            pairs(&[("eth 192.0.2.2", "192.0.2.2"), ("eth 192.0.2.130", "192.0.2.130")])
+        );
+    }
+
+    #[test]
+    fn addresses_of_one_subnet_are_one_path_and_those_that_run_out_are_none() {
+        let addresses = [
+            (2, "2001:db8:1::2/64", false),
+            (2, "2001:db8:1::3/64", false),
+            (2, "2001:db8:2::2/64", true),
+            (3, "2001:db8:3::2/64", true),
+        ];
+        assert_eq!(chosen(&addresses, &[V6]), pairs(&[("eth", "2001:db8:1::2"), ("wlan", "2001:db8:3::2")]));
+    }
+
+    #[test]
+    fn interfaces_that_lead_nowhere_are_refused_in_words() {
+        let network = network(&[(2, "192.0.2.2/25", false)]);
+        let (v4, v6): (SocketAddr, SocketAddr) = (V4.parse().unwrap(), V6.parse().unwrap());
+        let only_v6 = choose(&network, &[], &[v6]).unwrap_err();
+        assert_eq!(only_v6.exit, Exit::Unreachable);
+        let named = choose(&network, &["wlan".to_owned()], &[v4]).unwrap_err();
+        assert_eq!(named.exit, Exit::BadInput);
+        assert!(named.message.contains("no IPv4 address"), "{}", named.message);
+        // One family is enough; the other is told.
+        let both = choose(&network, &["eth".to_owned()], &[v4, v6]).unwrap();
+        assert_eq!((both.paths.len(), both.notes.len()), (1, 1), "{both:?}");
+    }
+}
