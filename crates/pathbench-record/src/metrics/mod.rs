@@ -12,6 +12,7 @@ mod impact;
 mod phase;
 mod probe;
 mod stall;
+pub mod unified_mss;
 mod window;
 
 pub use combination::{RunFigures, combine};
