@@ -100,6 +100,7 @@ impl ConnectionSettings {
         let payload = self.mtu_bytes.min(LARGEST_MTU_BYTES).saturating_sub(28);
         discovery
             .upper_bound(u16::try_from(payload).unwrap_or(LARGEST_PAYLOAD_BYTES))
+            .minimum_change(1)
             .black_hole_cooldown(Duration::from_secs(5));
         discovery
     }

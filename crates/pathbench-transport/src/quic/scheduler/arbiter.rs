@@ -206,6 +206,10 @@ impl Arbiter {
     pub(super) fn on_sent(&mut self, id: u64, now: Instant, bytes: u64) {
         let now = self.tick(now);
         let Some(slot) = self.slot(id) else { return };
+        if bytes > u64::from(slot.seen.mtu_bytes) {
+            // Nothing else is ever longer.
+            return slot.on_probe_sent(bytes);
+        }
         slot.on_sent(now, bytes);
         let floor = slot.served.saturating_sub(2 * slot.turn_scaled());
         if self.scheduler == Scheduler::RoundRobin {
@@ -229,7 +233,7 @@ impl Arbiter {
         let usable = |slot: &&Slot| slot.open && !slot.suspended && !slot.backup && slot.path.is_some();
         let carrier = self.slots.iter().filter(usable).min_by_key(|slot| slot.path)?;
         // One that sends data sends acknowledgements along with them on all paths that it uses.
-        let receives_only = carrier.seen.in_flight_bytes < 2 * u64::from(carrier.seen.mtu_bytes);
+        let receives_only = carrier.data_in_flight_bytes < 2 * u64::from(carrier.seen.mtu_bytes);
         if carrier.transmissions < ACK_ROTATION_SENT || !receives_only {
             return None;
         }

@@ -207,8 +207,7 @@ impl Board {
 
     pub(super) fn on_lost(&self, slot: u64, bytes: u64) {
         if let Some(slot) = self.state().slot(slot) {
-            slot.seen.lost_bytes += bytes;
-            slot.seen.in_flight_bytes = slot.seen.in_flight_bytes.saturating_sub(bytes);
+            slot.on_lost(bytes);
         }
     }
 

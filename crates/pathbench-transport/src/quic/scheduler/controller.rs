@@ -76,6 +76,7 @@ impl ControllerFactory for SchedulerFactory {
             inner,
             place: Arc::new(Place { board: self.board.clone(), slot }),
             batch: Batch::default(),
+            mtu: current_mtu,
             srtt: None,
         })
     }
@@ -98,6 +99,9 @@ impl Drop for Place {
 #[derive(Debug, Clone, Copy, Default)]
 struct Batch {
     bytes: u64,
+    probe_bytes: u64,
+    /// Packet number of the latest MTU probe.
+    probe: Option<u64>,
     largest: Option<(u64, Instant)>,
     /// Largest packet number acknowledged in earlier batches.
     known: Option<u64>,
@@ -106,6 +110,9 @@ struct Batch {
 impl Batch {
     fn add(&mut self, pn: u64, sent: Instant, bytes: u64) {
         self.bytes += bytes;
+        if self.probe == Some(pn) {
+            self.probe_bytes += bytes;
+        }
         if self.largest.is_none_or(|(largest, _)| pn > largest) {
             self.largest = Some((pn, sent));
         }
@@ -117,8 +124,8 @@ impl Batch {
             .filter(|(pn, _)| self.known.is_none_or(|known| *pn > known))
             .map(|(_, sent)| now.saturating_duration_since(sent));
         self.known = self.known.max(self.largest.map(|(pn, _)| pn));
-        let acked = Acked { bytes: self.bytes, rtt };
-        self.bytes = 0;
+        let acked = Acked { bytes: self.bytes, probe_bytes: self.probe_bytes, rtt };
+        (self.bytes, self.probe_bytes) = (0, 0);
         self.largest = None;
         acked
     }
@@ -130,6 +137,8 @@ pub(super) struct Scheduled {
     inner: Box<dyn Controller>,
     place: Arc<Place>,
     batch: Batch,
+    /// UDP payload of the longest packet that is no MTU probe.
+    mtu: u16,
     srtt: Option<Duration>,
 }
 
@@ -164,6 +173,9 @@ impl Controller for Scheduled {
     }
 
     fn on_packet_sent(&mut self, now: Instant, bytes: u16, pn: u64) {
+        if bytes > self.mtu {
+            self.batch.probe = Some(pn);
+        }
         self.inner.on_packet_sent(now, bytes, pn);
         self.place.board.on_sent(self.place.slot, now, u64::from(bytes));
     }
@@ -235,6 +247,7 @@ impl Controller for Scheduled {
 
     fn on_mtu_update(&mut self, new_mtu: u16) {
         self.inner.on_mtu_update(new_mtu);
+        self.mtu = new_mtu;
         self.place.board.set_mtu(self.place.slot, new_mtu);
         self.report_window();
     }
@@ -251,7 +264,8 @@ impl Controller for Scheduled {
     fn metrics(&self) -> ControllerMetrics {
         let mut metrics = self.inner.metrics();
         if let (None, Some(srtt)) = (metrics.pacing_rate, self.srtt) {
-            metrics.pacing_rate = pacing_rate(metrics.congestion_window, self.inner.initial_window(), srtt);
+            let initial_window = self.inner.initial_window().max(2 * u64::from(self.mtu));
+            metrics.pacing_rate = pacing_rate(metrics.congestion_window, initial_window, srtt);
         }
         metrics
     }
@@ -261,6 +275,7 @@ impl Controller for Scheduled {
             inner: self.inner.clone_box(),
             place: Arc::clone(&self.place),
             batch: self.batch,
+            mtu: self.mtu,
             srtt: self.srtt,
         })
     }

@@ -70,6 +70,8 @@ pub(super) struct Slot {
     /// A PING may go out although the path is held back.
     pub(super) ping_allowed: bool,
     pub(super) seen: Observation,
+    /// Of the bytes in flight those that a loss says something about: a lost MTU probe is not the path's fault.
+    pub(super) data_in_flight_bytes: u64,
     /// Bytes sent per weight, see [`policy::scaled`].
     pub(super) served: u64,
     /// When the last acknowledgement arrived, or the first packet of the present flight left.
@@ -111,6 +113,7 @@ impl Slot {
             weight: 1,
             ping_allowed: false,
             seen: Observation { cwnd_bytes, mtu_bytes, ..Observation::default() },
+            data_in_flight_bytes: 0,
             served: 0,
             progress: None,
             held_back: false,
@@ -121,7 +124,7 @@ impl Slot {
     }
 
     pub(super) fn has_room(&self) -> bool {
-        self.seen.in_flight_bytes + u64::from(self.seen.mtu_bytes) <= self.seen.cwnd_bytes
+        self.data_in_flight_bytes + u64::from(self.seen.mtu_bytes) <= self.seen.cwnd_bytes
     }
 
     pub(super) fn turn_scaled(&self) -> u64 {
@@ -131,7 +134,7 @@ impl Slot {
     /// Time without progress although something is in flight.
     pub(super) fn waiting(&self, now: Instant) -> Duration {
         match self.progress {
-            Some(since) if self.seen.in_flight_bytes > 0 => now.saturating_duration_since(since),
+            Some(since) if self.data_in_flight_bytes > 0 => now.saturating_duration_since(since),
             _ => Duration::ZERO,
         }
     }
@@ -144,7 +147,7 @@ impl Slot {
     /// When the path will be [`Slot::stalled`] if nothing is acknowledged.
     pub(super) fn stalled_at(&self) -> Option<Instant> {
         let timeout = self.seen.retransmission_timeout()?;
-        (self.seen.in_flight_bytes > 0).then_some(self.progress? + timeout)
+        (self.data_in_flight_bytes > 0).then_some(self.progress? + timeout)
     }
 
     /// Retransmission timeouts, each twice the one before, that have passed without progress.
@@ -186,21 +189,39 @@ impl Slot {
         }
     }
 
+    /// A packet that is no MTU probe left.
     pub(super) fn on_sent(&mut self, now: Instant, bytes: u64) {
-        if self.seen.in_flight_bytes == 0 {
+        if self.data_in_flight_bytes == 0 {
             self.progress = Some(now);
         }
         self.seen.in_flight_bytes += bytes;
         self.seen.sent_bytes += bytes;
+        self.data_in_flight_bytes += bytes;
         self.served = self.served.saturating_add(policy::scaled(bytes, self.weight));
         self.ping_allowed = false;
         self.turn.sent = true;
+    }
+
+    /// An MTU probe left. It was not the scheduler's choice, and may be lost for no other reason than its length
+    /// (RFC 9000 section 14.4).
+    pub(super) fn on_probe_sent(&mut self, bytes: u64) {
+        self.seen.in_flight_bytes += bytes;
+        self.seen.sent_bytes += bytes;
+    }
+
+    /// A packet that is no MTU probe was lost.
+    pub(super) fn on_lost(&mut self, bytes: u64) {
+        self.seen.lost_bytes += bytes;
+        self.seen.in_flight_bytes = self.seen.in_flight_bytes.saturating_sub(bytes);
+        self.data_in_flight_bytes = self.data_in_flight_bytes.saturating_sub(bytes);
     }
 
     /// An acknowledgement arrived that leaves `in_flight_bytes`, with an RTT sample unless it held no news.
     pub(super) fn on_acked(&mut self, now: Instant, acked: &Acked, in_flight_bytes: u64) {
         self.seen.acked_bytes += acked.bytes;
         self.seen.in_flight_bytes = in_flight_bytes;
+        let data_bytes = acked.bytes.saturating_sub(acked.probe_bytes);
+        self.data_in_flight_bytes = self.data_in_flight_bytes.saturating_sub(data_bytes).min(in_flight_bytes);
         self.progress = Some(now);
         let Some(sample) = acked.rtt else { return };
         let seen = &mut self.seen;
@@ -223,6 +244,8 @@ impl Slot {
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Acked {
     pub(super) bytes: u64,
+    /// Of these the MTU probe's.
+    pub(super) probe_bytes: u64,
     /// Time from sending the largest packet to its acknowledgement, if it was not acknowledged before.
     pub(super) rtt: Option<Duration>,
 }

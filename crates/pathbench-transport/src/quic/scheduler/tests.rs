@@ -106,7 +106,7 @@ fn path_with(rtts_ms: &[u64], now: Instant) -> Slot {
     let mut slot = Slot::new(0, MTU, 100_000);
     slot.open = true;
     for rtt in rtts_ms {
-        slot.on_acked(now, &Acked { bytes: 1000, rtt: Some(ms(*rtt)) }, 0);
+        slot.on_acked(now, &Acked { bytes: 1000, rtt: Some(ms(*rtt)), ..Acked::default() }, 0);
     }
     slot
 }
@@ -196,7 +196,7 @@ fn a_timeout_is_trouble_only_with_new_data_to_send() {
     assert_eq!(windows(&mut arbiter, later), [false, true]);
     assert!(matches!(arbiter.trouble, Some(Trouble::Timeout { .. })), "{:?}", arbiter.trouble);
     // An answer ends it.
-    arbiter.on_acked(0, later, &Acked { bytes: 1200, rtt: Some(ms(200)) }, 0);
+    arbiter.on_acked(0, later, &Acked { bytes: 1200, rtt: Some(ms(200)), ..Acked::default() }, 0);
     assert_eq!(arbiter.trouble, None);
     assert_eq!(windows(&mut arbiter, later), [true, false]);
     let troubles: Vec<bool> = arbiter.events.iter().map(|event| event.trouble.is_some()).collect();
@@ -241,6 +241,29 @@ fn a_ping_gets_through_once_whatever_holds_the_path() {
     assert_eq!(windows(&mut arbiter, now), [true, true]);
     arbiter.on_sent(1, now, 50);
     assert_eq!(windows(&mut arbiter, now), [true, false]);
+}
+
+#[test]
+fn a_lost_mtu_probe_is_no_silence_takes_no_turn_and_no_pings_place() {
+    let now = instant();
+    let mut arbiter = arbiter(&[100; 60], now);
+    arbiter.slots[1].ping_allowed = true;
+    for path in [0, 1] {
+        arbiter.on_sent(path, now, u64::from(MTU) + 1);
+    }
+    assert!(!arbiter.slots[0].stalled(now + ms(10_000)));
+    assert_eq!(arbiter.slots[0].stalled_at(), None);
+    assert_eq!(arbiter.slots[0].served, 0);
+    assert!(arbiter.slots[1].ping_allowed);
+    // What is sent after it is waited for from then on, and the probe's answer leaves the rest under way.
+    arbiter.on_sent(0, now + ms(500), 1000);
+    assert_eq!(arbiter.slots[0].waiting(now + ms(600)), ms(100));
+    let acked = Acked { bytes: u64::from(MTU) + 1, probe_bytes: u64::from(MTU) + 1, rtt: None };
+    arbiter.on_acked(0, now + ms(600), &acked, 1000);
+    assert!(arbiter.slots[0].stalled(now + ms(10_000)));
+    // Later the probe is gone without a word: only noq's own figure tells.
+    arbiter.on_acked(0, now + ms(700), &Acked { bytes: 1000, ..Acked::default() }, 0);
+    assert_eq!((arbiter.slots[0].data_in_flight_bytes, arbiter.slots[0].seen.in_flight_bytes), (0, 0));
 }
 
 #[test]

@@ -4,6 +4,7 @@
 mod failover;
 mod host;
 mod link;
+mod mtu;
 mod scheduling;
 mod traps;
 
@@ -54,6 +55,8 @@ struct Setup {
     scheduler: Scheduler,
     /// Path manager and heartbeats at both ends.
     managed: bool,
+    /// The largest MTU that the hosts' interfaces are said to have.
+    mtu_bytes: u32,
     /// Changes the library's configuration.
     adjust: fn(&mut TransportConfig),
     seed: u64,
@@ -66,6 +69,7 @@ impl Setup {
             paths: (0..links.len()).map(local_path).collect(),
             scheduler,
             managed: true,
+            mtu_bytes: 1500,
             adjust: |_| {},
             seed: 1,
         }
@@ -108,7 +112,8 @@ impl World {
     fn new(setup: &Setup) -> Self {
         let epoch = Epoch::starting(Arc::new(Standstill));
         let quic = QuicOptions { scheduler: setup.scheduler.clone(), ..QuicOptions::default() };
-        let settings = ConnectionSettings::new(&SocketOptions::default(), &quic, true, 1500).unwrap();
+        let settings =
+            ConnectionSettings::new(&SocketOptions::default(), &quic, true, setup.mtu_bytes).unwrap();
         let endpoint = |server| {
             let mut config = configuration::endpoint();
             config.rng_seed(Some([setup.seed as u8; 32]));
