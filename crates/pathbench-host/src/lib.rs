@@ -15,6 +15,8 @@ pub mod mptcp;
 pub mod namespace;
 pub mod netlink;
 pub mod network;
+pub mod packet_sizes;
+pub mod path_mtu;
 pub mod qdisc;
 pub mod scheduling;
 pub mod sysctl;

@@ -4,6 +4,7 @@ use super::family::GENERIC_HEADER;
 use super::{ATTR_ADDR, ATTR_RCV_ADD_ADDRS, ATTR_SUBFLOWS};
 use crate::netlink::attribute::{Attributes, octets, u32_attribute};
 use netlink_packet_core::DefaultNla;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::IpAddr;
 
@@ -17,7 +18,7 @@ const ADDR_ATTR_FLAGS: u16 = 6;
 const ADDR_ATTR_IF_IDX: u16 = 7;
 
 /// A local address that the path manager may use for subflows or announce to peers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Endpoint {
     /// The address.
     pub address: IpAddr,
@@ -32,7 +33,7 @@ pub struct Endpoint {
 }
 
 /// What an endpoint is for (`MPTCP_PM_ADDR_FLAG_*` of linux/mptcp.h).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[allow(clippy::struct_excessive_bools, reason = "independent flags of the kernel's interface")]
 pub struct EndpointFlags {
     /// Announced to peers by `ADD_ADDR`.
@@ -101,7 +102,7 @@ impl fmt::Display for Endpoint {
 }
 
 /// What each connection may have beyond its first subflow.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Limits {
     /// Further subflows, 0 to 8.
     pub subflows: u32,

@@ -9,6 +9,7 @@ mod error;
 pub(crate) mod generic;
 mod link;
 pub(crate) mod notification;
+pub(crate) mod raw;
 mod route;
 mod rule;
 

@@ -1,0 +1,284 @@
+//! What the kernel believes of a path's MTU.
+
+use super::connection::{LiveConnection, Subflow, live_connections};
+use super::fib_entry::{FibEntry, ROUTE_HEADER, RTA_CACHEINFO, RTA_METRICS, RTAX_LOCK, RTAX_MTU};
+use super::fib_table::Lookup;
+use super::rule::deciding_rule;
+use crate::mptcp::{Endpoint, Limits, MptcpError, PathManager};
+use crate::namespace::NetNamespace;
+use crate::netlink::attribute::{Attributes, u32_at};
+use crate::netlink::channel::{Channel, Protocol};
+use crate::netlink::{NetlinkError, RouteSocket};
+use rustix::io::Errno;
+use std::collections::{BTreeMap, HashSet};
+use std::net::IpAddr;
+use std::time::Duration;
+
+/// `rta_expires` in `struct rta_cacheinfo`, in hundredths of a second (`USER_HZ`).
+const CACHEINFO_EXPIRES: usize = 8;
+
+/// A path of this host: what leaves by an interface from an address to a server.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Way {
+    /// The address of this host.
+    pub local: IpAddr,
+    /// The interface's name.
+    pub interface: String,
+    /// The server's address.
+    pub server: IpAddr,
+}
+
+/// What the kernel believes of a path. Reading it takes no privilege.
+#[derive(Debug, Clone)]
+pub struct Belief {
+    /// The path.
+    pub way: Way,
+    /// The interface's index.
+    pub interface_index: u32,
+    /// Largest IP packet that the interface takes, in bytes.
+    pub interface_mtu_bytes: u32,
+    /// Priority of the rule that leads to the table; `None` where no rule is known to.
+    pub rule_priority: Option<u32>,
+    /// The route that decides. Its MTU is that of the path, where it has one; otherwise the interface's is.
+    pub route: FibEntry,
+    /// All routes of its table that lead to the server, `route` among them, in the kernel's order.
+    pub candidates: Vec<FibEntry>,
+    /// The interface by which sockets leave that are bound to the address and to no interface; `None` when they
+    /// have no route, or several interfaces.
+    pub unbound_interface: Option<u32>,
+    /// The path MTU that the kernel learnt by ICMP, if any (RFC 1191, RFC 8201).
+    pub cached: Option<CachedMtu>,
+    /// Live TCP connections and MPTCP subflows from the address to the server.
+    pub connections: Vec<LiveConnection>,
+    /// All live subflows of the MPTCP connections among those, by this path and by others.
+    pub siblings: Vec<LiveConnection>,
+    /// The MPTCP endpoints of the host; `None` when it does not tell.
+    pub endpoints: Option<Vec<Endpoint>>,
+    /// The limits of MPTCP connections; `None` when the host does not tell.
+    pub limits: Option<Limits>,
+    /// Names of all interfaces by their indices.
+    pub interface_names: BTreeMap<u32, String>,
+}
+
+/// A path MTU in the kernel's cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CachedMtu {
+    /// Largest IP packet in bytes.
+    pub mtu_bytes: u32,
+    /// When it is forgotten.
+    pub expires_in: Duration,
+    /// Whether packets are sent in fragments instead, because ICMP said less than `net.ipv4.route.min_pmtu`.
+    pub locked: bool,
+}
+
+/// Why the kernel's belief cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum BeliefError {
+    /// There is no route.
+    #[error(
+        "this host has no route from {} to {} by {}{}: add one to the table that this address looks up",
+        way.local, way.server, way.interface, said(*errno)
+    )]
+    NoRoute {
+        /// The path.
+        way: Way,
+        /// What the kernel said.
+        errno: Option<Errno>,
+    },
+    /// The addresses are of two families.
+    #[error("{} and {} are of different families: there is no path between them", way.local, way.server)]
+    TwoFamilies {
+        /// The path.
+        way: Way,
+    },
+    /// The path manager could not be asked.
+    #[error(transparent)]
+    Mptcp(#[from] MptcpError),
+    /// The kernel could not be asked.
+    #[error(transparent)]
+    Netlink(#[from] NetlinkError),
+}
+
+fn said(errno: Option<Errno>) -> String {
+    errno.map(|errno| format!(" ({errno})")).unwrap_or_default()
+}
+
+impl Belief {
+    /// The MTU that new connections on this path begin with: the cached one, the route's or the interface's.
+    #[must_use]
+    pub fn effective_mtu_bytes(&self) -> u32 {
+        let route = self.route.mtu_bytes();
+        let cached = self.cached.map(|cached| cached.mtu_bytes);
+        cached.or(route).unwrap_or(self.interface_mtu_bytes)
+    }
+
+    /// The table of the route.
+    #[must_use]
+    pub fn table(&self) -> u32 {
+        self.route.table()
+    }
+
+    /// The next router on this path; `None` when the server is on the link.
+    #[must_use]
+    pub fn gateway(&self) -> Option<IpAddr> {
+        let hops = self.route.next_hops();
+        hops.iter().find(|hop| hop.interface == self.interface_index).or(hops.first())?.gateway
+    }
+}
+
+/// Sockets to ask the kernel of one network namespace with.
+#[derive(Debug)]
+pub struct PathObserver {
+    pub(super) routes: RouteSocket,
+    diagnosis: Channel,
+    pub(super) manager: Option<PathManager>,
+}
+
+impl PathObserver {
+    /// For the calling thread's network namespace.
+    ///
+    /// # Errors
+    /// [`BeliefError::Netlink`], [`BeliefError::Mptcp`]; a kernel without MPTCP is no error.
+    pub fn open() -> Result<Self, BeliefError> {
+        let manager = match PathManager::open() {
+            Ok(manager) => Some(manager),
+            Err(MptcpError::NoPathManager) => None,
+            Err(error) => return Err(error.into()),
+        };
+        Ok(Self {
+            routes: RouteSocket::open()?,
+            diagnosis: Channel::open(Protocol::SocketDiagnosis)?,
+            manager,
+        })
+    }
+
+    /// For `namespace`.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn open_in(namespace: &NetNamespace) -> Result<Self, BeliefError> {
+        namespace.run_in(Self::open).map_err(NetlinkError::from)?
+    }
+
+    /// What the kernel believes of a path.
+    ///
+    /// # Errors
+    /// [`BeliefError`].
+    pub fn belief(&mut self, way: &Way) -> Result<Belief, BeliefError> {
+        if way.local.is_ipv4() != way.server.is_ipv4() {
+            return Err(BeliefError::TwoFamilies { way: way.clone() });
+        }
+        let links = self.routes.links()?;
+        let absent = || NetlinkError::NoSuchInterface { interface: way.interface.clone() };
+        let link = links.iter().find(|link| link.name == way.interface).ok_or_else(absent)?;
+        let lookup = Lookup { source: way.local, destination: way.server, interface: Some(link.index) };
+        let no_route = |errno| BeliefError::NoRoute { way: way.clone(), errno };
+        let matched = match self.routes.matched_entry(&lookup) {
+            Ok(matched) => matched.ok_or_else(|| no_route(None))?,
+            Err(error) if is_no_route(&error) => return Err(no_route(error.errno())),
+            Err(error) => return Err(error.into()),
+        };
+        let entries = self.routes.fib_entries(way.server, Some(matched.table()))?;
+        let candidates: Vec<_> =
+            entries.into_iter().filter(|entry| entry.destination().contains(way.server)).collect();
+        // The lookup leaves out what it need not tell; the table has all of it.
+        let route = candidates.iter().find(|entry| is_told_of(&matched, entry)).cloned().unwrap_or(matched);
+        let prefix = route.destination().prefix();
+        let rule_priority =
+            deciding_rule(&mut self.routes, &lookup, Some(&way.interface), route.table(), prefix)?;
+        let everything = live_connections(&mut self.diagnosis)?;
+        let connections: Vec<_> =
+            everything.iter().filter(|connection| is_on(way, connection)).cloned().collect();
+        let tokens: HashSet<_> =
+            connections.iter().filter_map(|connection| connection.subflow).map(|own| own.token).collect();
+        let is_sibling = |own: Subflow| tokens.contains(&own.token);
+        let siblings =
+            everything.into_iter().filter(|connection| connection.subflow.is_some_and(is_sibling)).collect();
+        Ok(Belief {
+            interface_index: link.index,
+            interface_mtu_bytes: link.mtu,
+            rule_priority,
+            unbound_interface: self.unbound_interface(&lookup),
+            cached: self.cached(&lookup)?,
+            siblings,
+            connections,
+            endpoints: told(self.manager.as_mut().map(PathManager::endpoints))?,
+            limits: told(self.manager.as_mut().map(PathManager::limits))?,
+            interface_names: links.iter().map(|link| (link.index, link.name.clone())).collect(),
+            way: way.clone(),
+            route,
+            candidates,
+        })
+    }
+
+    /// The live TCP connections and MPTCP subflows of a path: two looks some hundred milliseconds apart tell which
+    /// are stuck ([`super::is_stuck`]).
+    ///
+    /// # Errors
+    /// [`BeliefError::Netlink`].
+    pub fn connections(&mut self, way: &Way) -> Result<Vec<LiveConnection>, BeliefError> {
+        let everything = live_connections(&mut self.diagnosis)?;
+        Ok(everything.into_iter().filter(|connection| is_on(way, connection)).collect())
+    }
+
+    fn unbound_interface(&mut self, lookup: &Lookup) -> Option<u32> {
+        let entry = self.routes.matched_entry(&Lookup { interface: None, ..*lookup }).ok()??;
+        let first = entry.next_hops().first()?.interface;
+        entry.leaves_only_by(first).then_some(first)
+    }
+
+    fn cached(&mut self, lookup: &Lookup) -> Result<Option<CachedMtu>, BeliefError> {
+        match self.routes.look_up(lookup, 0) {
+            Ok(replies) => Ok(replies.iter().find_map(|(_, payload)| cached_mtu(payload))),
+            Err(error) if is_no_route(&error) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+fn is_on(way: &Way, connection: &LiveConnection) -> bool {
+    connection.local.ip() == way.local && connection.remote.ip() == way.server
+}
+
+/// What the kernel tells; `None` where it keeps it to the privileged.
+fn told<T>(answer: Option<Result<T, MptcpError>>) -> Result<Option<T>, MptcpError> {
+    match answer {
+        Some(Err(MptcpError::Netlink(error)))
+            if matches!(error.errno(), Some(Errno::PERM | Errno::ACCESS)) =>
+        {
+            Ok(None)
+        }
+        answer => answer.transpose(),
+    }
+}
+
+fn is_no_route(error: &NetlinkError) -> bool {
+    let no_route = [Errno::NETUNREACH, Errno::HOSTUNREACH, Errno::INVAL, Errno::SRCH, Errno::ACCESS];
+    error.errno().is_some_and(|errno| no_route.contains(&errno))
+}
+
+/// Whether a lookup's answer tells of this entry of the table.
+fn is_told_of(answer: &FibEntry, entry: &FibEntry) -> bool {
+    let told = |kind| answer.get(kind) == entry.get(kind);
+    answer.shares_place_with(entry)
+        && answer.kind() == entry.kind()
+        && told(RTA_METRICS)
+        && answer.next_hops() == entry.next_hops()
+}
+
+/// The cached path MTU in the answer to a lookup: an MTU that expires.
+fn cached_mtu(payload: &[u8]) -> Option<CachedMtu> {
+    let (header, attributes) = Attributes::after(payload, ROUTE_HEADER)?;
+    // IPv6 has routes that expire, too; those are not made for one destination.
+    if u32_at(header, 8)? & libc::RTM_F_CLONED == 0 {
+        return None;
+    }
+    let hundredths = u32_at(attributes.get(RTA_CACHEINFO)?, CACHEINFO_EXPIRES)? as i32;
+    let metrics = attributes.nested(RTA_METRICS)?;
+    let expires_in = u64::try_from(hundredths).ok().filter(|hundredths| *hundredths > 0)?;
+    Some(CachedMtu {
+        mtu_bytes: metrics.u32(RTAX_MTU)?,
+        expires_in: Duration::from_millis(expires_in * 10),
+        locked: metrics.u32(RTAX_LOCK).is_some_and(|locks| locks & (1 << RTAX_MTU) != 0),
+    })
+}

@@ -1,0 +1,170 @@
+//! Live TCP connections and MPTCP subflows to a server, by `sock_diag(7)`.
+
+use crate::connections::{ID_BYTES, Request, SOCK_DIAG_BY_FAMILY};
+use crate::netlink::NetlinkError;
+use crate::netlink::attribute::{Attributes, u32_at, u64_at};
+use crate::netlink::channel::Channel;
+use std::net::{IpAddr, SocketAddr};
+
+// linux/inet_diag.h
+const INET_DIAG_INFO: u16 = 2;
+const INET_DIAG_ULP_INFO: u16 = 19;
+const INET_ULP_INFO_NAME: u16 = 1;
+const INET_ULP_INFO_MPTCP: u16 = 3;
+/// `struct inet_diag_msg`
+const MESSAGE_HEADER: usize = 72;
+/// The bit of `idiag_ext` that asks for `INET_DIAG_INFO`.
+const WITH_INFO: u8 = 1 << (INET_DIAG_INFO - 1);
+// linux/mptcp.h
+const SUBFLOW_TOKEN_LOCAL: u16 = 2;
+const SUBFLOW_ID_LOCAL: u16 = 10;
+/// States of `net/tcp_states.h` in which there may be data to send: ESTABLISHED, FIN_WAIT1, CLOSE_WAIT, LAST_ACK,
+/// CLOSING.
+const SENDING: u32 = 1 << 1 | 1 << 4 | 1 << 8 | 1 << 9 | 1 << 11;
+/// Bytes of a TCP header without options.
+const TCP_HEADER: u32 = 20;
+
+/// What the kernel says of one TCP connection, which may be a subflow of MPTCP (`struct tcp_info`).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LiveConnection {
+    /// Its own address and port.
+    pub local: SocketAddr,
+    /// The peer's.
+    pub remote: SocketAddr,
+    /// The kernel's number for the socket (`SO_COOKIE`), which is never used again.
+    pub cookie: u64,
+    /// Index of the interface that it is bound to, if to any.
+    pub interface: Option<u32>,
+    /// Its place in an MPTCP connection; `None` for plain TCP, or where the kernel does not tell.
+    pub subflow: Option<Subflow>,
+    /// `TCP_*` of `net/tcp_states.h`: 1 is established.
+    pub state: u8,
+    /// Path MTU in force, in bytes (`tcpi_pmtu`). It follows the route only when the connection sends next.
+    pub pmtu_bytes: u32,
+    /// Sending MSS in force (`tcpi_snd_mss`), without TCP's options.
+    pub mss_bytes: u32,
+    /// MSS that was announced to the peer (`tcpi_advmss`).
+    pub advertised_mss_bytes: u32,
+    /// Doublings of the retransmission timer (`tcpi_backoff`).
+    pub backoff: u32,
+    /// Segments sent and not acknowledged (`tcpi_unacked`).
+    pub unacked_segments: u32,
+    /// Segments sent again, in all (`tcpi_total_retrans`).
+    pub retransmitted_segments: u32,
+    /// Bytes that the peer has acknowledged (`tcpi_bytes_acked`).
+    pub bytes_acked: u64,
+    /// Bytes that were sent, repetitions included (`tcpi_bytes_sent`, Linux 4.19).
+    pub bytes_sent: u64,
+    /// Time since the last acknowledgement came (`tcpi_last_ack_recv`).
+    pub since_last_ack_ms: u32,
+    /// Congestion window (`tcpi_snd_cwnd`).
+    pub cwnd_segments: u32,
+    /// Retransmission timeout in force, backoff included (`tcpi_rto`), in microseconds.
+    pub rto_us: u32,
+}
+
+/// The place of a subflow in its MPTCP connection (`tcp-ulp-mptcp`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Subflow {
+    /// The connection: all its subflows have this number.
+    pub token: u32,
+    /// Id of its local address; 0 for the connection's first address, else that of an endpoint.
+    pub local_id: u8,
+}
+
+impl LiveConnection {
+    /// The largest IP packet that it sends, in bytes: its MSS and the headers without options.
+    #[must_use]
+    pub fn largest_packet_bytes(&self) -> u32 {
+        let ip_header = if self.remote.is_ipv4() { 20 } else { 40 };
+        self.mss_bytes.saturating_add(ip_header + TCP_HEADER)
+    }
+
+    /// Whether `other` is the same connection.
+    #[must_use]
+    pub fn is_same_as(&self, other: &Self) -> bool {
+        (self.cookie, self.local, self.remote) == (other.cookie, other.local, other.remote)
+    }
+}
+
+/// Whether a connection is stuck because its packets are larger than its path takes: between two looks nothing was
+/// acknowledged although data were out all the time, its retransmission timer has fired, and what it sends is larger
+/// than `mtu_bytes`, the MTU that was found.
+#[must_use]
+pub fn is_stuck(earlier: &LiveConnection, later: &LiveConnection, mtu_bytes: u32) -> bool {
+    earlier.is_same_as(later)
+        && earlier.bytes_acked == later.bytes_acked
+        && earlier.unacked_segments > 0
+        && later.unacked_segments > 0
+        && later.backoff > 0
+        && later.backoff >= earlier.backoff
+        && later.pmtu_bytes > mtu_bytes
+        && later.largest_packet_bytes() > mtu_bytes
+}
+
+/// The connections of the namespace that may have data to send. Their place in MPTCP connections is told to the
+/// privileged only, before Linux 6.16.
+pub(super) fn live_connections(channel: &mut Channel) -> Result<Vec<LiveConnection>, NetlinkError> {
+    let mut found = Vec::new();
+    for family in [libc::AF_INET as u8, libc::AF_INET6 as u8] {
+        let request = Request {
+            kind: SOCK_DIAG_BY_FAMILY,
+            family,
+            extensions: WITH_INFO,
+            states: SENDING,
+            id: [0; ID_BYTES],
+        };
+        let replies = channel.dump("list the TCP connections", &request)?;
+        found.extend(replies.iter().filter_map(|(_, payload)| parse(payload)));
+    }
+    Ok(found)
+}
+
+/// The connection in a `struct inet_diag_msg` with its attributes.
+fn parse(payload: &[u8]) -> Option<LiveConnection> {
+    let (header, attributes) = Attributes::after(payload, MESSAGE_HEADER)?;
+    let (family, state) = (*header.first()?, *header.get(1)?);
+    let info = attributes.get(INET_DIAG_INFO)?;
+    let number = |at| u32_at(info, at);
+    Some(LiveConnection {
+        local: SocketAddr::new(address(family, header, 8)?, port(header, 4)?),
+        remote: SocketAddr::new(address(family, header, 24)?, port(header, 6)?),
+        interface: u32_at(header, 40).filter(|index| *index != 0),
+        cookie: u64_at(header, 44)?,
+        subflow: attributes.nested(INET_DIAG_ULP_INFO).and_then(subflow),
+        state,
+        backoff: u32::from(*info.get(4)?),
+        rto_us: number(8)?,
+        mss_bytes: number(16)?,
+        unacked_segments: number(24)?,
+        since_last_ack_ms: number(56)?,
+        pmtu_bytes: number(60)?,
+        cwnd_segments: number(80)?,
+        advertised_mss_bytes: number(84)?,
+        retransmitted_segments: number(100)?,
+        bytes_acked: u64_at(info, 120)?,
+        bytes_sent: u64_at(info, 200).unwrap_or(0),
+    })
+}
+
+fn subflow(ulp: Attributes<'_>) -> Option<Subflow> {
+    if ulp.text(INET_ULP_INFO_NAME)? != "mptcp" {
+        return None;
+    }
+    let mptcp = ulp.nested(INET_ULP_INFO_MPTCP)?;
+    // A subflow that fell back to plain TCP has no token.
+    let token = mptcp.u32(SUBFLOW_TOKEN_LOCAL).filter(|token| *token != 0)?;
+    Some(Subflow { token, local_id: mptcp.u8(SUBFLOW_ID_LOCAL)? })
+}
+
+fn port(header: &[u8], at: usize) -> Option<u16> {
+    header.get(at..)?.first_chunk().map(|bytes| u16::from_be_bytes(*bytes))
+}
+
+fn address(family: u8, header: &[u8], at: usize) -> Option<IpAddr> {
+    let bytes = header.get(at..)?;
+    if i32::from(family) == libc::AF_INET {
+        return bytes.first_chunk::<4>().map(|bytes| IpAddr::from(*bytes));
+    }
+    bytes.first_chunk::<16>().map(|bytes| IpAddr::from(*bytes).to_canonical())
+}

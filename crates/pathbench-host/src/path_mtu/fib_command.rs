@@ -1,0 +1,178 @@
+//! Routes in the words of ip-route(8).
+
+use super::fib_entry::{FibEntry, NextHop, RTA_ENCAP, RTA_FLOW, RTA_NH_ID, RTA_PREF, RTAX_LOCK};
+use crate::netlink::MAIN_TABLE;
+use crate::netlink::attribute::u32_at;
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+/// Names of interfaces by their indices.
+pub type InterfaceNames = BTreeMap<u32, String>;
+
+/// Names of `RTAX_*` (linux/rtnetlink.h) in `ip`, by number.
+const METRICS: [&str; 18] = [
+    "",
+    "",
+    "mtu",
+    "window",
+    "rtt",
+    "rttvar",
+    "ssthresh",
+    "cwnd",
+    "advmss",
+    "reordering",
+    "hoplimit",
+    "initcwnd",
+    "features",
+    "rto_min",
+    "initrwnd",
+    "quickack",
+    "congctl",
+    "fastopen_no_cookie",
+];
+const RTAX_RTT: u16 = 4;
+const RTAX_RTTVAR: u16 = 5;
+const RTAX_FEATURES: u16 = 12;
+const RTAX_RTO_MIN: u16 = 13;
+const RTAX_CC_ALGO: u16 = 16;
+/// `RTPROT_BOOT`: what `ip` says when nobody says who made a route.
+const PROTOCOL_BOOT: u8 = 3;
+const SCOPE_UNIVERSE: u8 = 0;
+const SCOPE_LINK: u8 = 253;
+
+/// `ip route VERB …`, which makes (`add`, `replace`) or removes (`delete`) this very route. What `ip` cannot be told,
+/// encapsulation, is named in a comment.
+pub(super) fn route_command(verb: &str, entry: &FibEntry, names: &InterfaceNames) -> String {
+    let mut words = vec![if entry.is_ipv4() { "ip" } else { "ip -6" }.to_owned(), format!("route {verb}")];
+    words.push(destination(entry));
+    words.extend(entry.from().map(|from| format!("from {from}")));
+    let header = entry.header();
+    if header[3] != 0 {
+        words.push(format!("tos {:#04x}", header[3]));
+    }
+    let hops = entry.next_hops();
+    match entry.get(RTA_NH_ID).and_then(|id| u32_at(id, 0)) {
+        Some(id) => words.push(format!("nhid {id}")),
+        None if hops.len() == 1 => hops.iter().for_each(|hop| words.extend(hop_words(entry, hop, names))),
+        None => {}
+    }
+    if entry.protocol() != PROTOCOL_BOOT {
+        words.push(format!("proto {}", protocol(entry.protocol())));
+    }
+    words.extend(scope(entry, &hops));
+    words.extend(entry.preferred_source().map(|source| format!("src {source}")));
+    if entry.metric() != 0 {
+        words.push(format!("metric {}", entry.metric()));
+    }
+    if entry.table() != MAIN_TABLE {
+        words.push(format!("table {}", entry.table()));
+    }
+    words.extend(entry.get(RTA_FLOW).and_then(|realms| u32_at(realms, 0)).map(realms));
+    words.extend(entry.expires_s().map(|seconds| format!("expires {seconds}")));
+    words.extend(preference(entry));
+    words.extend(metrics(entry));
+    if hops.len() > 1 && entry.get(RTA_NH_ID).is_none() {
+        for hop in &hops {
+            words.push("nexthop".to_owned());
+            words.extend(hop_words(entry, hop, names));
+            words.push(format!("weight {}", hop.weight));
+        }
+    }
+    if entry.get(RTA_ENCAP).is_some() {
+        words.push("# and its encapsulation".to_owned());
+    }
+    words.join(" ")
+}
+
+fn destination(entry: &FibEntry) -> String {
+    let network = entry.destination();
+    if network.is_default() {
+        "default".to_owned()
+    } else if network.prefix() == if entry.is_ipv4() { 32 } else { 128 } {
+        network.addr().to_string()
+    } else {
+        network.to_string()
+    }
+}
+
+fn hop_words(entry: &FibEntry, hop: &NextHop, names: &InterfaceNames) -> Vec<String> {
+    let mut words = Vec::new();
+    if let Some(gateway) = hop.gateway {
+        let other_family = gateway.is_ipv4() != entry.is_ipv4();
+        let family = match gateway {
+            _ if !other_family => "",
+            IpAddr::V4(_) => "inet ",
+            IpAddr::V6(_) => "inet6 ",
+        };
+        words.push(format!("via {family}{gateway}"));
+    }
+    if hop.interface != 0 {
+        let name = names.get(&hop.interface).cloned().unwrap_or_else(|| format!("if{}", hop.interface));
+        words.push(format!("dev {name}"));
+    }
+    if hop.on_link {
+        words.push("onlink".to_owned());
+    }
+    words
+}
+
+fn protocol(number: u8) -> String {
+    match number {
+        2 => "kernel".to_owned(),
+        4 => "static".to_owned(),
+        9 => "ra".to_owned(),
+        16 => "dhcp".to_owned(),
+        number => number.to_string(),
+    }
+}
+
+/// The scope, where it is not what `ip` takes for granted.
+fn scope(entry: &FibEntry, hops: &[NextHop]) -> Option<String> {
+    if !entry.is_ipv4() {
+        return None;
+    }
+    let scope = entry.header()[6];
+    let direct = hops.len() == 1 && hops.iter().all(|hop| hop.gateway.is_none());
+    let expected = if direct { SCOPE_LINK } else { SCOPE_UNIVERSE };
+    (scope != expected).then(|| match scope {
+        SCOPE_UNIVERSE => "scope global".to_owned(),
+        SCOPE_LINK => "scope link".to_owned(),
+        scope => format!("scope {scope}"),
+    })
+}
+
+fn realms(both: u32) -> String {
+    let (from, to) = (both >> 16, both & 0xffff);
+    if from == 0 { format!("realms {to}") } else { format!("realms {from}/{to}") }
+}
+
+fn preference(entry: &FibEntry) -> Option<String> {
+    // ICMPV6_ROUTER_PREF_* of linux/icmpv6.h
+    match entry.get(RTA_PREF)?.first()? {
+        1 => Some("pref high".to_owned()),
+        3 => Some("pref low".to_owned()),
+        _ => None,
+    }
+}
+
+fn metrics(entry: &FibEntry) -> Vec<String> {
+    let metrics = entry.metrics();
+    let locks = metrics.u32(RTAX_LOCK).unwrap_or(0);
+    let words = metrics.iter().filter_map(|(kind, value)| {
+        let name = METRICS.get(usize::from(kind)).filter(|name| !name.is_empty())?;
+        let lock = if locks & (1 << kind) == 0 { "" } else { "lock " };
+        let number = || u32_at(value, 0);
+        let value = match kind {
+            RTAX_CC_ALGO => metrics.text(kind)?,
+            // In eighths and quarters of a millisecond.
+            RTAX_RTT => format!("{}ms", number()? / 8),
+            RTAX_RTTVAR => format!("{}ms", number()? / 4),
+            RTAX_RTO_MIN => format!("{}ms", number()?),
+            // RTAX_FEATURE_ECN, the only one that ip knows by name.
+            RTAX_FEATURES if number()? == 1 => "ecn".to_owned(),
+            _ => number()?.to_string(),
+        };
+        Some(format!("{name} {lock}{value}"))
+    });
+    words.collect()
+}

@@ -1,0 +1,383 @@
+//! A route as the kernel dumps it, every attribute kept, understood or not.
+
+use crate::netlink::IpNetwork;
+use crate::netlink::attribute::{Attributes, emitted, octets, u32_at, u32_attribute};
+use netlink_packet_core::{DefaultNla, NLA_F_NESTED};
+use serde::{Deserialize, Serialize};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+// linux/rtnetlink.h
+pub(super) const RTA_DST: u16 = 1;
+pub(super) const RTA_SRC: u16 = 2;
+pub(super) const RTA_OIF: u16 = 4;
+pub(super) const RTA_GATEWAY: u16 = 5;
+pub(super) const RTA_PRIORITY: u16 = 6;
+pub(super) const RTA_PREFSRC: u16 = 7;
+pub(super) const RTA_METRICS: u16 = 8;
+pub(super) const RTA_MULTIPATH: u16 = 9;
+pub(super) const RTA_FLOW: u16 = 11;
+pub(super) const RTA_CACHEINFO: u16 = 12;
+pub(super) const RTA_TABLE: u16 = 15;
+pub(super) const RTA_VIA: u16 = 18;
+pub(super) const RTA_PREF: u16 = 20;
+pub(super) const RTA_ENCAP_TYPE: u16 = 21;
+pub(super) const RTA_ENCAP: u16 = 22;
+pub(super) const RTA_EXPIRES: u16 = 23;
+pub(super) const RTA_NH_ID: u16 = 30;
+pub(super) const RTAX_LOCK: u16 = 1;
+pub(super) const RTAX_MTU: u16 = 2;
+/// `struct rtmsg`
+pub(super) const ROUTE_HEADER: usize = 12;
+/// What of a next hop's flags is a person's wish (`RTNH_F_PERVASIVE`, `RTNH_F_ONLINK`); the rest is its state.
+const WISHED_FLAGS: u8 = 2 | 4;
+/// `RTNH_F_ONLINK`
+pub(super) const ONLINK: u8 = 4;
+/// `rta_expires` in `struct rta_cacheinfo`, in hundredths of a second (`USER_HZ`).
+const CACHEINFO_EXPIRES: usize = 8;
+/// The largest MTU that the kernel keeps of a route (`ip_metrics_convert`, net/ipv4/metrics.c).
+const LARGEST_ROUTE_MTU: u32 = 65_535 - 15;
+/// `RTPROT_STATIC`: an administrator's.
+const PROTOCOL_STATIC: u8 = 4;
+/// What `RTA_NH_ID` stands for, which the kernel tells beside it and does not take beside it.
+const INSTEAD_OF_NEXT_HOP_OBJECT: [u16; 7] =
+    [RTA_OIF, RTA_GATEWAY, RTA_VIA, RTA_MULTIPATH, RTA_ENCAP, RTA_ENCAP_TYPE, RTA_FLOW];
+
+/// One next hop of a route.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NextHop {
+    /// Index of the interface; 0 when the kernel named none.
+    pub interface: u32,
+    /// Next router; `None` when the destination is on the link itself.
+    pub gateway: Option<IpAddr>,
+    /// Its part of the packets, where there are several.
+    pub weight: u32,
+    /// Whether the gateway counts as reachable although no route says so.
+    pub on_link: bool,
+}
+
+/// A route of any kind, byte for byte as the kernel dumps it (`RTM_NEWROUTE`), so that it can be put back exactly.
+///
+/// Left out is only what the kernel computes: the state of next hops, counters of use. What runs down, the time
+/// until it expires, is kept beside it and is no part of comparisons.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(try_from = "Stored", into = "Stored")]
+pub struct FibEntry {
+    header: [u8; ROUTE_HEADER],
+    /// In ascending order of their kinds, as they are compared.
+    attributes: Vec<(u16, Vec<u8>)>,
+    expires_s: Option<u32>,
+}
+
+impl PartialEq for FibEntry {
+    fn eq(&self, other: &Self) -> bool {
+        self.header == other.header
+            && self.attributes == other.attributes
+            && self.expires_s.is_some() == other.expires_s.is_some()
+    }
+}
+
+impl Eq for FibEntry {}
+
+impl FibEntry {
+    /// The route in an `RTM_NEWROUTE` message; `None` when it is too short or of another family than IPv4 and IPv6.
+    pub(super) fn parse(payload: &[u8]) -> Option<Self> {
+        let (header, attributes) = Attributes::after(payload, ROUTE_HEADER)?;
+        let mut header: [u8; ROUTE_HEADER] = header.try_into().ok()?;
+        if !matches!(i32::from(header[0]), libc::AF_INET | libc::AF_INET6) {
+            return None;
+        }
+        let wished = u32_at(&header, 8)? & u32::from(WISHED_FLAGS);
+        header[8..].copy_from_slice(&wished.to_ne_bytes());
+        let hundredths = attributes.get(RTA_CACHEINFO).and_then(|info| u32_at(info, CACHEINFO_EXPIRES));
+        let expires_s = hundredths
+            .map(|hundredths| hundredths as i32)
+            .filter(|hundredths| *hundredths > 0)
+            .map(|hundredths| (hundredths as u32).div_ceil(100));
+        let mut kept: Vec<_> = attributes
+            .iter()
+            .map(|(kind, value)| (kind & !NLA_F_NESTED, value))
+            .filter(|(kind, _)| *kind != RTA_CACHEINFO)
+            .map(|(kind, value)| {
+                (kind, if kind == RTA_MULTIPATH { steady_hops(value) } else { value.to_vec() })
+            })
+            .collect();
+        kept.sort_by_key(|(kind, _)| *kind);
+        Some(Self { header, attributes: kept, expires_s })
+    }
+
+    /// The message that makes this route: its fixed header and its attributes.
+    pub(super) fn request(&self) -> ([u8; ROUTE_HEADER], Vec<DefaultNla>) {
+        let by_object = self.get(RTA_NH_ID).is_some();
+        let attributes = self
+            .attributes
+            .iter()
+            .filter(|(kind, _)| !(by_object && INSTEAD_OF_NEXT_HOP_OBJECT.contains(kind)));
+        let mut attributes: Vec<_> = attributes
+            .map(|(kind, value)| {
+                let nested = matches!(*kind, RTA_METRICS | RTA_ENCAP);
+                DefaultNla::new(if nested { *kind | NLA_F_NESTED } else { *kind }, value.clone())
+            })
+            .collect();
+        attributes.extend(self.expires_s.map(|seconds| u32_attribute(RTA_EXPIRES, seconds)));
+        (self.header, attributes)
+    }
+
+    pub(super) const fn header(&self) -> &[u8; ROUTE_HEADER] {
+        &self.header
+    }
+
+    pub(super) fn kinds(&self) -> impl Iterator<Item = u16> {
+        self.attributes.iter().map(|(kind, _)| *kind)
+    }
+
+    pub(super) fn get(&self, kind: u16) -> Option<&[u8]> {
+        self.attributes.iter().find(|(found, _)| *found == kind).map(|(_, value)| value.as_slice())
+    }
+
+    fn number(&self, kind: u16) -> Option<u32> {
+        self.get(kind).and_then(|value| u32_at(value, 0))
+    }
+
+    fn address(&self, kind: u16) -> Option<IpAddr> {
+        self.get(kind).and_then(address)
+    }
+
+    /// Whether it is a route of IPv4; otherwise it is one of IPv6.
+    #[must_use]
+    pub fn is_ipv4(&self) -> bool {
+        i32::from(self.header[0]) == libc::AF_INET
+    }
+
+    fn network(&self, kind: u16, prefix: u8) -> IpNetwork {
+        let anywhere = if self.is_ipv4() {
+            IpAddr::V4(Ipv4Addr::UNSPECIFIED)
+        } else {
+            IpAddr::V6(Ipv6Addr::UNSPECIFIED)
+        };
+        let address = self.address(kind).unwrap_or(anywhere);
+        IpNetwork::new(address, prefix).unwrap_or(IpNetwork::host(address))
+    }
+
+    /// Where it leads.
+    #[must_use]
+    pub fn destination(&self) -> IpNetwork {
+        self.network(RTA_DST, self.header[1])
+    }
+
+    /// The sources it is for (IPv6 only).
+    #[must_use]
+    pub fn from(&self) -> Option<IpNetwork> {
+        (self.header[2] != 0).then(|| self.network(RTA_SRC, self.header[2]))
+    }
+
+    /// The table it stands in.
+    #[must_use]
+    pub fn table(&self) -> u32 {
+        self.number(RTA_TABLE).unwrap_or_else(|| u32::from(self.header[4]))
+    }
+
+    /// `RTN_*` of linux/rtnetlink.h; 1 is unicast.
+    #[must_use]
+    pub const fn kind(&self) -> u8 {
+        self.header[7]
+    }
+
+    /// `RTPROT_*` of linux/rtnetlink.h: who made it; 2 the kernel, 9 a router's advertisement.
+    #[must_use]
+    pub const fn protocol(&self) -> u8 {
+        self.header[5]
+    }
+
+    /// Its place among routes to the same destination: the lowest wins.
+    #[must_use]
+    pub fn metric(&self) -> u32 {
+        self.number(RTA_PRIORITY).unwrap_or(0)
+    }
+
+    /// The source address that sockets without one get.
+    #[must_use]
+    pub fn preferred_source(&self) -> Option<IpAddr> {
+        self.address(RTA_PREFSRC)
+    }
+
+    /// Seconds until the kernel forgets it, when it was read; `None` for one that stays.
+    #[must_use]
+    pub const fn expires_s(&self) -> Option<u32> {
+        self.expires_s
+    }
+
+    /// Its MTU in bytes, where it has one.
+    #[must_use]
+    pub fn mtu_bytes(&self) -> Option<u32> {
+        self.metrics().u32(RTAX_MTU)
+    }
+
+    /// Whether its MTU holds whatever ICMP says (`mtu lock`).
+    #[must_use]
+    pub fn is_mtu_locked(&self) -> bool {
+        self.metrics().u32(RTAX_LOCK).is_some_and(|locks| locks & (1 << RTAX_MTU) != 0)
+    }
+
+    pub(super) fn metrics(&self) -> Attributes<'_> {
+        Attributes::new(self.get(RTA_METRICS).unwrap_or_default())
+    }
+
+    /// All its next hops; none for a blackhole and the like.
+    #[must_use]
+    pub fn next_hops(&self) -> Vec<NextHop> {
+        if let Some(hops) = self.get(RTA_MULTIPATH) {
+            return hops_of(hops)
+                .map(|hop| NextHop {
+                    interface: u32_at(hop, 4).unwrap_or(0),
+                    gateway: gateway(|kind| Attributes::new(hop.get(8..).unwrap_or_default()).get(kind)),
+                    weight: u32::from(hop.get(3).copied().unwrap_or(0)) + 1,
+                    on_link: hop.get(2).is_some_and(|flags| flags & ONLINK != 0),
+                })
+                .collect();
+        }
+        let gateway = gateway(|kind| self.get(kind));
+        let Some(interface) = self.number(RTA_OIF).or(gateway.map(|_| 0)) else { return Vec::new() };
+        let on_link = u32_at(&self.header, 8).is_some_and(|flags| flags & u32::from(ONLINK) != 0);
+        vec![NextHop { interface, gateway, weight: 1, on_link }]
+    }
+
+    /// Whether every packet that takes it leaves by `interface`.
+    #[must_use]
+    pub fn leaves_only_by(&self, interface: u32) -> bool {
+        let hops = self.next_hops();
+        !hops.is_empty() && hops.iter().all(|hop| hop.interface == interface)
+    }
+
+    /// Whether the kernel takes the two for the same place in a table: a replacement of the one hits the other
+    /// (`fib_table_insert` of net/ipv4/fib_trie.c, `fib6_add_rt2node` of net/ipv6/ip6_fib.c).
+    #[must_use]
+    pub fn shares_place_with(&self, other: &Self) -> bool {
+        let tos_counts = self.is_ipv4();
+        self.header[0] == other.header[0]
+            && self.destination() == other.destination()
+            && self.from() == other.from()
+            && self.table() == other.table()
+            && (!tos_counts || self.header[3] == other.header[3])
+            && self.metric() == other.metric()
+    }
+
+    /// The same with another MTU, or with none. What is locked stays locked.
+    #[must_use]
+    pub fn with_mtu(&self, mtu_bytes: Option<u32>) -> Self {
+        let lock = 1u32 << RTAX_MTU;
+        let mut metrics: Vec<(u16, Vec<u8>)> = Vec::new();
+        for (kind, value) in self.metrics().iter() {
+            match kind {
+                RTAX_MTU => {}
+                // Without an MTU there is nothing to lock.
+                RTAX_LOCK if mtu_bytes.is_none() => {
+                    let locks = u32_at(value, 0).unwrap_or(0) & !lock;
+                    if locks != 0 {
+                        metrics.push((kind, locks.to_ne_bytes().to_vec()));
+                    }
+                }
+                _ => metrics.push((kind, value.to_vec())),
+            }
+        }
+        metrics.extend(mtu_bytes.map(|mtu| (RTAX_MTU, mtu.min(LARGEST_ROUTE_MTU).to_ne_bytes().to_vec())));
+        metrics.sort_by_key(|(kind, _)| *kind);
+        let metrics: Vec<_> = metrics.into_iter().map(|(kind, value)| DefaultNla::new(kind, value)).collect();
+        let value = emitted(&metrics);
+        self.with((!value.is_empty()).then_some(value), RTA_METRICS)
+    }
+
+    /// The same way, for `host` alone: an administrator's route that does not expire.
+    #[must_use]
+    pub fn for_host(&self, host: IpAddr) -> Self {
+        let mut copy = self.with(Some(octets(host)), RTA_DST);
+        copy.header[1] = IpNetwork::host(host).prefix();
+        copy.header[5] = PROTOCOL_STATIC;
+        copy.expires_s = None;
+        copy
+    }
+
+    /// The same with the time left that `other` has.
+    #[must_use]
+    pub(super) fn expiring_like(&self, other: &Self) -> Self {
+        Self { expires_s: self.expires_s.and(other.expires_s), ..self.clone() }
+    }
+
+    fn with(&self, value: Option<Vec<u8>>, kind: u16) -> Self {
+        let mut copy = self.clone();
+        copy.attributes.retain(|(found, _)| *found != kind);
+        copy.attributes.extend(value.map(|value| (kind, value)));
+        copy.attributes.sort_by_key(|(kind, _)| *kind);
+        copy
+    }
+}
+
+/// The address that is exactly these bytes.
+pub(super) fn address(bytes: &[u8]) -> Option<IpAddr> {
+    let v6 = || <[u8; 16]>::try_from(bytes).ok().map(IpAddr::from);
+    <[u8; 4]>::try_from(bytes).ok().map(IpAddr::from).or_else(v6)
+}
+
+fn gateway<'a>(get: impl Fn(u16) -> Option<&'a [u8]>) -> Option<IpAddr> {
+    // RTA_VIA is a gateway of the other family: family (2 bytes), address.
+    get(RTA_GATEWAY).and_then(address).or_else(|| address(get(RTA_VIA)?.get(2..)?))
+}
+
+/// Each `struct rtnexthop` with its attributes: length (2 bytes), flags, weight less one, interface (4 bytes).
+fn hops_of(mut bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+    std::iter::from_fn(move || {
+        let length = usize::from(u16::from_ne_bytes(*bytes.first_chunk()?));
+        let hop = bytes.get(..length).filter(|hop| hop.len() >= 8)?;
+        bytes = bytes.get(length.next_multiple_of(4)..).unwrap_or_default();
+        Some(hop)
+    })
+}
+
+/// The next hops without what is their state at the moment.
+fn steady_hops(bytes: &[u8]) -> Vec<u8> {
+    let mut steady = bytes.to_vec();
+    let mut offset = 0;
+    for hop in hops_of(bytes) {
+        if let Some(flags) = steady.get_mut(offset + 2) {
+            *flags &= WISHED_FLAGS;
+        }
+        offset += hop.len().next_multiple_of(4);
+    }
+    steady
+}
+
+/// How it is kept in a journal: the bytes in hexadecimal.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Stored {
+    bytes: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    expires_s: Option<u32>,
+}
+
+impl From<FibEntry> for Stored {
+    fn from(entry: FibEntry) -> Self {
+        use std::fmt::Write as _;
+        let attributes = entry.attributes.into_iter().map(|(kind, value)| DefaultNla::new(kind, value));
+        let bytes = [entry.header.as_slice(), &emitted(&attributes.collect::<Vec<_>>())].concat();
+        let mut text = String::with_capacity(bytes.len() * 2);
+        for byte in bytes {
+            let _ = write!(text, "{byte:02x}");
+        }
+        Self { bytes: text, expires_s: entry.expires_s }
+    }
+}
+
+impl TryFrom<Stored> for FibEntry {
+    type Error = String;
+
+    fn try_from(stored: Stored) -> Result<Self, String> {
+        let pair = |at: usize| {
+            let pair = stored.bytes.get(at..at + 2)?;
+            u8::from_str_radix(pair, 16).ok()
+        };
+        let bytes: Option<Vec<u8>> = (0..stored.bytes.len()).step_by(2).map(pair).collect();
+        let entry = bytes.as_deref().and_then(Self::parse);
+        entry
+            .map(|entry| Self { expires_s: stored.expires_s, ..entry })
+            .ok_or_else(|| format!("{:?} is no route", stored.bytes))
+    }
+}

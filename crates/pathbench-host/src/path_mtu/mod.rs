@@ -1,0 +1,18 @@
+//! What the kernel believes of the MTU of a path, and putting it right: read ([`PathObserver`]), planned without
+//! touching anything ([`plan`]), applied step by step with a journal on disk, and taken back exactly ([`Remedy`]).
+
+mod belief;
+mod connection;
+mod fib_command;
+mod fib_entry;
+mod fib_table;
+mod operation;
+mod plan;
+mod rule;
+
+pub use belief::{Belief, BeliefError, CachedMtu, PathObserver, Way};
+pub use connection::{LiveConnection, Subflow, is_stuck};
+pub use fib_command::InterfaceNames;
+pub use fib_entry::{FibEntry, NextHop};
+pub use operation::Operation;
+pub use plan::{Plan, PlanError, PlannedStep, plan};

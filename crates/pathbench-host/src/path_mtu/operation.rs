@@ -1,0 +1,125 @@
+//! The changes that put a path's MTU right, what takes each back, and the commands that do the same.
+
+use super::fib_command::{InterfaceNames, route_command};
+use super::fib_entry::FibEntry;
+use crate::mptcp::{Endpoint, EndpointFlags, Limits};
+use serde::{Deserialize, Serialize};
+use std::net::IpAddr;
+
+/// One change of the host.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "change")]
+pub enum Operation {
+    /// A route is added where there was none of its destination and metric.
+    AddRoute {
+        /// The route.
+        route: FibEntry,
+    },
+    /// A route takes the place of another.
+    ReplaceRoute {
+        /// What was there.
+        before: FibEntry,
+        /// What is there then.
+        after: FibEntry,
+    },
+    /// MPTCP connections may have another number of subflows.
+    SetLimits {
+        /// What was allowed.
+        before: Limits,
+        /// What is allowed then.
+        after: Limits,
+    },
+    /// An MPTCP endpoint is removed and added again, so that connections close their subflow from it and open
+    /// another one.
+    RefreshEndpoint {
+        /// The endpoint.
+        endpoint: Endpoint,
+        /// Whether connections that began at its address close that first subflow, too.
+        first_subflow_too: bool,
+    },
+    /// Connections that began at this address, which is no endpoint, close that first subflow.
+    CloseFirstSubflow {
+        /// The address.
+        address: IpAddr,
+    },
+    /// An MPTCP endpoint is added.
+    AddEndpoint {
+        /// The endpoint, with an id.
+        endpoint: Endpoint,
+    },
+}
+
+impl Operation {
+    /// The commands that do the same, to be pasted into a shell.
+    #[must_use]
+    pub fn commands(&self, names: &InterfaceNames) -> Vec<String> {
+        match self {
+            Self::AddRoute { route } => vec![route_command("add", route, names)],
+            Self::ReplaceRoute { after, .. } => vec![route_command("replace", after, names)],
+            Self::SetLimits { after, .. } => vec![limits_command(after)],
+            Self::RefreshEndpoint { endpoint, first_subflow_too } => {
+                let first = first_subflow_too.then(|| first_subflow_command(endpoint.address));
+                let mut commands = vec![remove_endpoint_command(endpoint)];
+                commands.extend(first);
+                commands.push(endpoint_command(endpoint, names));
+                commands
+            }
+            Self::CloseFirstSubflow { address } => vec![first_subflow_command(*address)],
+            Self::AddEndpoint { endpoint } => vec![endpoint_command(endpoint, names)],
+        }
+    }
+
+    /// The commands that take it back; none where nothing stays of it.
+    #[must_use]
+    pub fn undo_commands(&self, names: &InterfaceNames) -> Vec<String> {
+        match self {
+            Self::AddRoute { route } => vec![route_command("delete", route, names)],
+            Self::ReplaceRoute { before, .. } => vec![route_command("replace", before, names)],
+            Self::SetLimits { before, .. } => vec![limits_command(before)],
+            Self::RefreshEndpoint { .. } | Self::CloseFirstSubflow { .. } => Vec::new(),
+            Self::AddEndpoint { endpoint } => vec![remove_endpoint_command(endpoint)],
+        }
+    }
+
+    /// Indices of the interfaces that it names.
+    pub(super) fn interfaces(&self) -> Vec<u32> {
+        let of_route = |entry: &FibEntry| entry.next_hops().iter().map(|hop| hop.interface).collect();
+        match self {
+            Self::AddRoute { route } => of_route(route),
+            Self::ReplaceRoute { before, .. } => of_route(before),
+            Self::RefreshEndpoint { endpoint, .. } | Self::AddEndpoint { endpoint } => {
+                endpoint.interface.into_iter().collect()
+            }
+            Self::SetLimits { .. } | Self::CloseFirstSubflow { .. } => Vec::new(),
+        }
+    }
+}
+
+fn limits_command(limits: &Limits) -> String {
+    format!("ip mptcp limits set subflows {} add_addr_accepted {}", limits.subflows, limits.add_addr_accepted)
+}
+
+fn first_subflow_command(address: IpAddr) -> String {
+    format!("ip mptcp endpoint delete id 0 {address}")
+}
+
+fn remove_endpoint_command(endpoint: &Endpoint) -> String {
+    match endpoint.id {
+        Some(id) => format!("ip mptcp endpoint delete id {id}"),
+        None => format!("ip mptcp endpoint delete {}", endpoint.address),
+    }
+}
+
+fn endpoint_command(endpoint: &Endpoint, names: &InterfaceNames) -> String {
+    let mut words = vec![format!("ip mptcp endpoint add {}", endpoint.address)];
+    words.extend(endpoint.port.map(|port| format!("port {port}")));
+    words.extend(endpoint.interface.map(|index| {
+        let name = names.get(&index).cloned().unwrap_or_else(|| format!("if{index}"));
+        format!("dev {name}")
+    }));
+    words.extend(endpoint.id.map(|id| format!("id {id}")));
+    if endpoint.flags != EndpointFlags::default() {
+        words.push(endpoint.flags.to_string());
+    }
+    words.join(" ")
+}

@@ -1,0 +1,306 @@
+//! What would put a path's MTU right.
+
+use super::belief::Belief;
+use super::connection::LiveConnection;
+use super::fib_entry::FibEntry;
+use super::operation::Operation;
+use crate::mptcp::{Endpoint, EndpointFlags, Limits};
+use crate::netlink::IpNetwork;
+use serde::{Deserialize, Serialize};
+
+/// `RTN_UNICAST`
+const UNICAST: u8 = 1;
+/// `RTPROT_RA`: by a router's advertisement.
+const PROTOCOL_ROUTER_ADVERTISEMENT: u8 = 9;
+/// The least that a link of IPv4 can have (RFC 791).
+const LEAST_MTU_V4: u32 = 68;
+/// The least that a link of IPv6 can have (RFC 8200, section 5).
+const LEAST_MTU_V6: u32 = 1280;
+/// As many subflows beyond its first one as the kernel allows a connection (`MPTCP_SUBFLOWS_MAX`).
+const MOST_SUBFLOWS: u32 = 8;
+
+/// A change that is to be made, and the commands that do the same.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlannedStep {
+    /// The change.
+    pub operation: Operation,
+    /// The commands that do the same, to be pasted into a shell.
+    pub commands: Vec<String>,
+    /// The commands that take it back; none where nothing stays of it.
+    pub undo_commands: Vec<String>,
+}
+
+/// What would put a path's MTU right.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// The changes, in their order; none when the kernel is right already.
+    pub steps: Vec<PlannedStep>,
+    /// What a person should know of them, in sentences.
+    pub notes: Vec<String>,
+}
+
+/// Why the route cannot be given the MTU.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum PlanError {
+    /// Less than the protocol allows.
+    #[error(
+        "an MTU of {mtu_bytes} bytes is below the {least_bytes} that every link must carry: no route can be given it; \
+         the path is broken, have it mended"
+    )]
+    BelowMinimum {
+        /// The MTU that was found.
+        mtu_bytes: u32,
+        /// The least that a link can have.
+        least_bytes: u32,
+    },
+    /// The route is none that packets leave by.
+    #[error(
+        "the route to {destination} in table {table} is not one that packets leave by: it has no MTU to set"
+    )]
+    NotUnicast {
+        /// Where it leads.
+        destination: IpNetwork,
+        /// Its table.
+        table: u32,
+    },
+    /// The kernel would replace another one.
+    #[error(
+        "table {table} has several routes to {destination} with metric {metric}, and a change would hit the first of \
+         them instead of the one by {interface}: give them different metrics, or {interface} a table of its own"
+    )]
+    Ambiguous {
+        /// Where they lead.
+        destination: IpNetwork,
+        /// Their table.
+        table: u32,
+        /// Their metric.
+        metric: u32,
+        /// The path's interface.
+        interface: String,
+    },
+}
+
+/// What would make the kernel believe that the path's MTU is `mtu_bytes`, the largest IP packet that was found to
+/// pass, and free the connections in `stuck` ([`super::is_stuck`]).
+///
+/// The MTU of a route bounds what this host sends, and by the MSS that new connections announce what it is sent by
+/// TCP: of a path whose ways differ, give the smaller one.
+///
+/// # Errors
+/// [`PlanError`].
+pub fn plan(belief: &Belief, mtu_bytes: u32, stuck: &[LiveConnection]) -> Result<Plan, PlanError> {
+    let mut draft = Draft { belief, plan: Plan::default() };
+    draft.route(mtu_bytes)?;
+    draft.cache(mtu_bytes);
+    draft.connections(stuck);
+    Ok(draft.plan)
+}
+
+struct Draft<'a> {
+    belief: &'a Belief,
+    plan: Plan,
+}
+
+impl Draft<'_> {
+    fn step(&mut self, operation: Operation) {
+        let names = &self.belief.interface_names;
+        self.plan.steps.push(PlannedStep {
+            commands: operation.commands(names),
+            undo_commands: operation.undo_commands(names),
+            operation,
+        });
+    }
+
+    fn note(&mut self, note: String) {
+        self.plan.notes.push(note);
+    }
+
+    fn route(&mut self, mtu_bytes: u32) -> Result<(), PlanError> {
+        let belief = self.belief;
+        let (route, interface) = (&belief.route, belief.interface_mtu_bytes);
+        let narrow = mtu_bytes < interface;
+        let least_bytes = if route.is_ipv4() { LEAST_MTU_V4 } else { LEAST_MTU_V6 };
+        if narrow && mtu_bytes < least_bytes {
+            return Err(PlanError::BelowMinimum { mtu_bytes, least_bytes });
+        }
+        if route.kind() != UNICAST {
+            return Err(PlanError::NotUnicast { destination: route.destination(), table: route.table() });
+        }
+        let wanted = match route.mtu_bytes() {
+            _ if narrow => Some(mtu_bytes),
+            // What is locked stays locked, which takes a number.
+            Some(_) if route.is_mtu_locked() => Some(interface),
+            Some(less) if less < interface => None,
+            as_it_is => as_it_is,
+        };
+        let learnt = belief.cached.is_some_and(|cached| cached.mtu_bytes == mtu_bytes);
+        if route.mtu_bytes() == wanted || (narrow && learnt) {
+            return Ok(());
+        }
+        self.change_route(wanted)
+    }
+
+    fn change_route(&mut self, wanted: Option<u32>) -> Result<(), PlanError> {
+        let belief = self.belief;
+        let route = &belief.route;
+        let host = IpNetwork::host(belief.way.server);
+        let own_table = belief.candidates.iter().all(|entry| entry.leaves_only_by(belief.interface_index));
+        if own_table && route.destination() != host {
+            let copy = route.for_host(belief.way.server).with_mtu(wanted);
+            if let Some(taken) = belief.candidates.iter().find(|entry| entry.shares_place_with(&copy)) {
+                return Err(self.ambiguous(taken));
+            }
+            self.step(Operation::AddRoute { route: copy });
+            return Ok(());
+        }
+        let first = belief.candidates.iter().find(|entry| entry.shares_place_with(route));
+        if first.is_some_and(|first| first != route) {
+            return Err(self.ambiguous(route));
+        }
+        self.step(Operation::ReplaceRoute { before: route.clone(), after: route.with_mtu(wanted) });
+        if route.destination() != host {
+            self.explain_replacement();
+        }
+        Ok(())
+    }
+
+    /// Says what else a changed route of a shared table touches.
+    fn explain_replacement(&mut self) {
+        let belief = self.belief;
+        let route = &belief.route;
+        self.note(format!(
+            "Table {} leads to {} by other interfaces, too: a route for the server alone would draw their packets to \
+             {}, so the MTU is set on the route to {} itself, for all that take it.",
+            route.table(),
+            belief.way.server,
+            belief.way.interface,
+            route.destination(),
+        ));
+        if !route.leaves_only_by(belief.interface_index) {
+            self.note("That route has several next hops: the MTU holds for all of them.".to_owned());
+        }
+        if !route.is_ipv4() && route.protocol() == PROTOCOL_ROUTER_ADVERTISEMENT {
+            self.note(
+                "The route came by a router's advertisement: the next one may add it again without the MTU."
+                    .to_owned(),
+            );
+        }
+    }
+
+    fn ambiguous(&self, taken: &FibEntry) -> PlanError {
+        PlanError::Ambiguous {
+            destination: taken.destination(),
+            table: taken.table(),
+            metric: taken.metric(),
+            interface: self.belief.way.interface.clone(),
+        }
+    }
+
+    fn cache(&mut self, mtu_bytes: u32) {
+        let belief = self.belief;
+        let other_interface = belief.unbound_interface.filter(|index| *index != belief.interface_index);
+        if let Some(other) = other_interface.and_then(|index| belief.interface_names.get(&index)) {
+            self.note(format!(
+                "Connections from {} that are not bound to {} leave by {other}: a rule for that address is missing.",
+                belief.way.local, belief.way.interface,
+            ));
+        }
+        let Some(cached) = belief.cached else { return };
+        let seconds = cached.expires_in.as_secs_f64();
+        if cached.mtu_bytes == mtu_bytes {
+            self.note(format!(
+                "The kernel has learnt {mtu_bytes} by ICMP and keeps it for {seconds:.0} s more."
+            ));
+        } else if self.plan.steps.is_empty() {
+            let remedy =
+                if belief.route.is_ipv4() { "; ip route flush cache forgets it at once" } else { "" };
+            self.note(format!(
+                "The kernel keeps a path MTU of {} that came by ICMP for {seconds:.0} s more{remedy}.",
+                cached.mtu_bytes,
+            ));
+        }
+    }
+
+    fn connections(&mut self, stuck: &[LiveConnection]) {
+        let plain: Vec<_> = stuck.iter().filter(|connection| connection.subflow.is_none()).collect();
+        if !plain.is_empty() {
+            let longest = plain.iter().map(|connection| connection.rto_us).max().unwrap_or(0);
+            self.note(format!(
+                "Of the stuck connections {} {} TCP, which takes the new MTU at its next retransmission only, in at \
+                 most {:.1} s.",
+                plain.len(),
+                if plain.len() == 1 { "is" } else { "are" },
+                f64::from(longest) / 1e6,
+            ));
+        }
+        let ids: Vec<_> = stuck.iter().filter_map(|connection| connection.subflow).collect();
+        if ids.is_empty() {
+            return;
+        }
+        let belief = self.belief;
+        let local = belief.way.local;
+        let Some(endpoints) = &belief.endpoints else {
+            self.note("The MPTCP endpoints are told to root only: stuck subflows stay stuck.".to_owned());
+            return;
+        };
+        let first_subflow = ids.iter().any(|subflow| subflow.local_id == 0);
+        let own = endpoints.iter().find(|endpoint| endpoint.address == local && !endpoint.flags.implicit);
+        match own {
+            Some(endpoint) if endpoint.flags.subflow => {
+                if first_subflow {
+                    self.make_room(stuck);
+                }
+                let endpoint = *endpoint;
+                self.step(Operation::RefreshEndpoint { endpoint, first_subflow_too: first_subflow });
+            }
+            Some(endpoint) => self.note(format!(
+                "MPTCP endpoint {endpoint} opens no subflows, so that stuck ones cannot be opened anew: they follow at \
+                 their next retransmission."
+            )),
+            None if first_subflow => self.renew_first_subflow(stuck, endpoints),
+            None => self.note(format!(
+                "{local} is no MPTCP endpoint: another path manager opened the stuck subflows, and must open them anew."
+            )),
+        }
+    }
+
+    fn renew_first_subflow(&mut self, stuck: &[LiveConnection], endpoints: &[Endpoint]) {
+        let belief = self.belief;
+        let in_use = |id: u8| {
+            endpoints.iter().any(|endpoint| endpoint.id == Some(id))
+                || belief.siblings.iter().any(|sibling| sibling.subflow.is_some_and(|own| own.local_id == id))
+        };
+        let Some(id) = (1..=u8::MAX).find(|id| !in_use(*id)) else {
+            self.note("No id is left for an MPTCP endpoint: stuck subflows stay stuck.".to_owned());
+            return;
+        };
+        self.make_room(stuck);
+        let address = belief.way.local;
+        self.step(Operation::CloseFirstSubflow { address });
+        let flags = EndpointFlags { subflow: true, ..EndpointFlags::default() };
+        let interface = Some(belief.interface_index);
+        self.step(Operation::AddEndpoint {
+            endpoint: Endpoint { address, port: None, id: Some(id), interface, flags },
+        });
+        self.note(format!(
+            "{address} was no MPTCP endpoint and becomes one, without which the stuck connection opens no other \
+             subflow from it; undoing it closes that subflow."
+        ));
+    }
+
+    /// A subflow in the place of a connection's first one counts against the limit, which that did not.
+    fn make_room(&mut self, stuck: &[LiveConnection]) {
+        let belief = self.belief;
+        let Some(before) = belief.limits else { return };
+        let beginners =
+            stuck.iter().filter_map(|connection| connection.subflow).filter(|own| own.local_id == 0);
+        let subflows_of = |token| {
+            let siblings = belief.siblings.iter().filter_map(|sibling| sibling.subflow);
+            siblings.filter(|sibling| sibling.token == token).count() as u32
+        };
+        let needed = beginners.map(|own| subflows_of(own.token)).max().unwrap_or(0).min(MOST_SUBFLOWS);
+        if needed > before.subflows {
+            self.step(Operation::SetLimits { before, after: Limits { subflows: needed, ..before } });
+        }
+    }
+}
