@@ -1,10 +1,12 @@
 //! Network namespaces without names or mounts, and the way into a lab's own namespaces.
 
-#![allow(unsafe_code, reason = "unshare(2) and fork-time hooks are unsafe to call")]
+#![allow(unsafe_code, reason = "unshare(2), fork-time hooks and getsockopt(2) are unsafe to call")]
 
+mod cookie;
 mod lab;
 mod refusal;
 
+pub use cookie::current_cookie;
 pub use lab::{Isolation, IsolationError, JoinError, enter_lab, join, set_parent_death_signal_kill};
 pub use refusal::{IsolationStep, Refusal};
 

@@ -12,7 +12,8 @@ tests!(
     a_rootless_lab_can_be_made,
     a_guest_enters_a_running_lab,
     threads_forbid_a_user_namespace,
-    a_child_goes_with_its_parent
+    a_child_goes_with_its_parent,
+    a_network_namespaces_number_is_its_own_for_good
 );
 
 fn a_rootless_lab_can_be_made() -> Outcome {
@@ -40,6 +41,21 @@ fn a_guest_enters_a_running_lab() -> Outcome {
     ensure!(text.lines().any(|line| line == "uid 0"), "{text}");
     ensure!(text.lines().any(|line| matches!(line, "pid 2" | "pid 3")), "{text}");
     ensure!(ended.success(), "{ended}");
+    Ok(())
+}
+
+fn a_network_namespaces_number_is_its_own_for_good() -> Outcome {
+    use pathbench_host::namespace::{NetNamespace, current_cookie};
+    let mut seen = vec![current_cookie()?];
+    // Each goes before the next is made, which is then given its inode.
+    for _ in 0..20 {
+        let namespace = NetNamespace::create()?;
+        let [first, second] = [namespace.run_in(current_cookie)??, namespace.run_in(current_cookie)??];
+        ensure!(first == second, "{first} became {second}");
+        ensure!(!seen.contains(&first), "{first} was given twice: {seen:?}");
+        seen.push(first);
+    }
+    ensure!(current_cookie()? == seen[0], "this namespace's number changed");
     Ok(())
 }
 
