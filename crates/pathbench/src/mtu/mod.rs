@@ -5,6 +5,7 @@
 
 mod arguments;
 mod examination;
+mod judgement;
 mod path;
 
 pub(crate) use arguments::MtuArgs;
