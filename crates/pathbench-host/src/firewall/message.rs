@@ -254,14 +254,13 @@ impl Expression {
                     word(5, 2),
                 ],
             ),
-            // type, offset, len, flags, op, sreg
+            // type, offset, len, op, sreg
             Self::LowerMss => (
                 "exthdr",
                 vec![
                     DefaultNla::new(2, vec![TCPOPT_MSS]),
                     word(3, 2),
                     word(4, 2),
-                    word(5, 0),
                     word(6, NFT_EXTHDR_OP_TCPOPT),
                     word(7, REGISTER),
                 ],

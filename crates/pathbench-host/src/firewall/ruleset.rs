@@ -5,7 +5,7 @@ use super::message::{
 };
 use super::{RouterRules, TooBig};
 use crate::netlink::batch::Change;
-use netlink_packet_core::NLM_F_CREATE;
+use netlink_packet_core::{NLM_F_APPEND, NLM_F_CREATE};
 
 /// Counts the messages that left this host.
 pub(super) const SENT: &str = "too-big-sent";
@@ -44,7 +44,12 @@ pub(super) fn steps(rules: &RouterRules) -> Vec<Step> {
     const COUNTERS: &str = "CONFIG_NFT_COUNTER and CONFIG_NFT_OBJREF, in nf_tables itself since Linux 5.17";
     let mut steps = Vec::new();
     let mut add = |request, kind, needs, attributes: &[_]| {
-        let flags = if kind == Kind::DelRule { 0 } else { NLM_F_CREATE };
+        let flags = match kind {
+            Kind::DelRule => 0,
+            // Without, a rule would come before those that are there.
+            Kind::NewRule => NLM_F_CREATE | NLM_F_APPEND,
+            _ => NLM_F_CREATE,
+        };
         steps.push(Step { change: change(request, kind, flags, attributes), needs });
     };
     add("make the firewall's table", Kind::NewTable, TABLES, &table());

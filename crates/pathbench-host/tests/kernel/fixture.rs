@@ -7,6 +7,7 @@ use pathbench_host::netlink::{IpNetwork, Route, RouteSocket, Rule, VethEnd, Veth
 use pathbench_host::qdisc::Shaper;
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -250,4 +251,14 @@ pub(crate) fn within(
         }
         std::thread::sleep(Duration::from_millis(5));
     }
+}
+
+/// Sets an option of a socket that has no safe form.
+#[allow(unsafe_code, reason = "it has no safe form")]
+pub(crate) fn set_int(socket: &impl AsRawFd, level: i32, option: i32, value: i32) -> Result<(), Failed> {
+    let length = size_of::<i32>() as libc::socklen_t;
+    // SAFETY: the kernel reads one int, which lives until the call returns.
+    let answer =
+        unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, (&raw const value).cast(), length) };
+    if answer == 0 { Ok(()) } else { Err(std::io::Error::last_os_error().into()) }
 }

@@ -12,7 +12,9 @@ mod events;
 mod fixture;
 mod guests;
 mod isolation;
+mod packet_sizes;
 mod path_manager;
+mod routers;
 mod settings;
 mod shaping;
 mod wifi;
@@ -95,6 +97,8 @@ fn trials() -> Vec<Trial> {
         isolation::trials(),
         connections::trials(),
         wifi::trials(),
+        routers::trials(),
+        packet_sizes::trials(),
     ]
     .into_iter()
     .flatten()

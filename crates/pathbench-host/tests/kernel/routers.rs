@@ -1,0 +1,358 @@
+//! What routers say of packets that are too big, and what they do to the MSS.
+
+use crate::fixture::{Host, set_int, within};
+use crate::{Outcome, ensure, tests};
+use libtest_mimic::Failed;
+use pathbench_host::counters::Counters;
+use pathbench_host::firewall::{Firewall, RouterCounters, RouterRules, TooBig};
+use pathbench_host::netlink::{IpNetwork, Route, VethEnd, VethPair};
+use pathbench_host::sysctl;
+use std::io::{Read, Write};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+tests!(
+    messages_are_sent_by_default_and_when_asked_for,
+    no_message_leaves_a_router_that_drops_them,
+    no_more_messages_leave_than_are_allowed,
+    other_errors_pass,
+    the_clamp_lowers_what_both_ends_hear,
+    the_clamp_leaves_a_smaller_size_alone,
+    rules_change_while_data_flows,
+    rules_replace_each_other_and_counters_go_on,
+    without_rights_the_refusal_says_so,
+);
+
+/// MTU of the link at the client, and of the router's port to the server.
+const NEAR_MTU: u32 = 9000;
+const FAR_MTU: u32 = 1500;
+/// Too big for the far link.
+const LARGE: usize = 3000;
+
+/// Client, router and server, one link between each.
+struct Routed {
+    client: Host,
+    server: Host,
+    firewall: Firewall,
+    router: Host,
+}
+
+fn v4(link: u8, host: u8) -> IpAddr {
+    Ipv4Addr::new(10, 9, link, host).into()
+}
+
+fn v6(link: u8, host: u8) -> IpAddr {
+    Ipv6Addr::new(0xfd09, 0, 0, u16::from(link), 0, 0, 0, u16::from(host)).into()
+}
+
+const FAMILIES: [fn(u8, u8) -> IpAddr; 2] = [v4, v6];
+/// Host part of the router's addresses; the other end of each link has 1.
+const ROUTER: u8 = 254;
+
+impl Routed {
+    /// A router that was not told what to do, and a host at either side whose interface has this MTU.
+    fn new(client_mtu: u32, server_mtu: u32) -> Result<Self, Failed> {
+        let (mut client, mut router, mut server) = (Host::new()?, Host::new()?, Host::new()?);
+        router.namespace.run_in(|| {
+            sysctl::write("net.ipv4.ip_forward", "1")?;
+            sysctl::write("net.ipv6.conf.all.forwarding", "1")
+        })??;
+        join((&mut client, client_mtu), (&mut router, client_mtu), 0)?;
+        join((&mut server, server_mtu), (&mut router, FAR_MTU), 1)?;
+        let firewall = Firewall::open_in(&router.namespace)?;
+        Ok(Self { client, server, firewall, router })
+    }
+
+    fn saying(too_big: TooBig) -> Result<Self, Failed> {
+        let mut routed = Self::new(NEAR_MTU, FAR_MTU)?;
+        routed.firewall.apply(&RouterRules { too_big, clamp_mss: false })?;
+        Ok(routed)
+    }
+
+    /// Sends a datagram of this many bytes, not to be cut, and says whether it was handed to the network.
+    fn send(&self, address: fn(u8, u8) -> IpAddr, bytes: usize) -> Result<bool, Failed> {
+        let to = SocketAddr::new(address(1, 1), 9);
+        let socket = self.client.namespace.run_in(|| UdpSocket::bind((address(0, 1), 0)))??;
+        never_cut(&socket, to.is_ipv6())?;
+        Ok(socket.send_to(&vec![0; bytes], to).is_ok())
+    }
+
+    /// What the router said of packets too big, by the client's own counters, IPv4 and IPv6.
+    fn heard(&self) -> Result<[u64; 2], Failed> {
+        let counters = self.client.namespace.run_in(Counters::read)??;
+        let of = |name| counters.get(name).unwrap_or(0) as u64;
+        Ok([of("IcmpMsg.InType3"), of("Icmp6InPktTooBigs")])
+    }
+
+    /// Waits until the client has heard as much.
+    fn hears(&self, expected: [u64; 2]) -> Result<(), Failed> {
+        let heard = within(Duration::from_secs(2), || Ok(self.heard()? == expected))?;
+        ensure!(heard, "{expected:?} should be heard, {:?} are", self.heard()?);
+        Ok(())
+    }
+
+    /// A connection from the client to the server.
+    fn connect(&self, address: fn(u8, u8) -> IpAddr) -> Result<Connection, Failed> {
+        let listener = self.server.namespace.run_in(|| TcpListener::bind((address(1, 1), 0)))??;
+        let to = listener.local_addr()?;
+        let client = self.client.namespace.run_in(|| TcpStream::connect(to))??;
+        Ok(Connection { client, server: listener.accept()?.0 })
+    }
+}
+
+struct Connection {
+    client: TcpStream,
+    server: TcpStream,
+}
+
+/// Joins a host to the router by a link with these MTUs at its ends, and default routes to the router.
+fn join((host, mtu): (&mut Host, u32), (router, port_mtu): (&mut Host, u32), link: u8) -> Result<(), Failed> {
+    let (name, port) = ("pbt-r", format!("pbt-r{link}"));
+    host.socket.create_veth(&VethPair {
+        first: VethEnd { name, namespace: &host.namespace, mtu },
+        second: VethEnd { name: &port, namespace: &router.namespace, mtu: port_mtu },
+    })?;
+    for (host, name, number) in [(&mut *host, name, 1), (router, port.as_str(), ROUTER)] {
+        let index = host.index(name)?;
+        host.socket.set_up(index)?;
+        for (address, prefix) in [(v4(link, number), 24), (v6(link, number), 64)] {
+            host.socket.add_address(index, IpNetwork::new(address, prefix)?)?;
+        }
+    }
+    let index = host.index(name)?;
+    for (everywhere, gateway) in
+        [(IpNetwork::DEFAULT_V4, v4(link, ROUTER)), (IpNetwork::DEFAULT_V6, v6(link, ROUTER))]
+    {
+        let route = Route { gateway: Some(gateway), interface: Some(index), ..Route::to(everywhere) };
+        host.socket.add_route(&route)?;
+    }
+    let ready = within(Duration::from_secs(5), || Ok(host.socket.link_by_index(index)?.running))?;
+    ensure!(ready, "the link to {name} does not get ready");
+    Ok(())
+}
+
+/// Sends what does not fit the path nevertheless, and whole: the interface's MTU alone counts.
+fn never_cut(socket: &impl AsRawFd, v6: bool) -> Result<(), Failed> {
+    let (level, option, value) = if v6 {
+        (libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_PROBE)
+    } else {
+        (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_PROBE)
+    };
+    set_int(socket, level, option, value)
+}
+
+/// The largest segment that the other end has let this one send: `TCP_MAXSEG` leaves out what timestamps take of it.
+fn largest_segment(stream: &TcpStream) -> Result<u32, Failed> {
+    const TIMESTAMPS: u32 = 12;
+    Ok(socket2::SockRef::from(stream).tcp_mss()? + TIMESTAMPS)
+}
+
+/// IP and TCP header without options.
+const fn headers(address: IpAddr) -> u32 {
+    if address.is_ipv4() { 40 } else { 60 }
+}
+
+fn messages_are_sent_by_default_and_when_asked_for() -> Outcome {
+    let mut routed = Routed::new(NEAR_MTU, FAR_MTU)?;
+    let counters = routed.firewall.counters()?;
+    ensure!(counters == RouterCounters::default(), "{counters:?}");
+    for asked in [false, true] {
+        if asked {
+            routed.firewall.apply(&RouterRules::default())?;
+        }
+        let before = routed.heard()?;
+        for address in FAMILIES {
+            for _ in 0..20 {
+                ensure!(routed.send(address, LARGE)?, "{} was not sent", address(1, 1));
+            }
+        }
+        routed.hears(before.map(|count| count + 20))?;
+    }
+    let counters = routed.firewall.counters()?;
+    ensure!(counters == RouterCounters { too_big_sent: 40, ..RouterCounters::default() }, "{counters:?}");
+    Ok(())
+}
+
+fn no_message_leaves_a_router_that_drops_them() -> Outcome {
+    for too_big in [TooBig::Dropped, TooBig::Limited { per_second: 0 }] {
+        let mut routed = Routed::saying(too_big)?;
+        for address in FAMILIES {
+            for _ in 0..5 {
+                ensure!(routed.send(address, LARGE)?, "{} was not sent", address(1, 1));
+            }
+        }
+        ensure!(routed.heard()? == [0, 0], "{:?}", routed.heard()?);
+        let counters = routed.firewall.counters()?;
+        let expected = RouterCounters { too_big_suppressed: 10, ..RouterCounters::default() };
+        ensure!(counters == expected, "{counters:?}");
+    }
+    Ok(())
+}
+
+fn no_more_messages_leave_than_are_allowed() -> Outcome {
+    const PER_SECOND: u32 = 50;
+    let mut routed = Routed::saying(TooBig::Limited { per_second: PER_SECOND })?;
+    let begun = Instant::now();
+    let mut cause = 0;
+    while begun.elapsed() < Duration::from_millis(500) {
+        for address in FAMILIES {
+            ensure!(routed.send(address, LARGE)?, "{} was not sent", address(1, 1));
+            cause += 1;
+        }
+        std::thread::sleep(Duration::from_micros(500));
+    }
+    let most = u64::from(PER_SECOND) * (begun.elapsed().as_millis() as u64) / 1000 + 1;
+    let [v4, v6] = routed.heard()?;
+    let counters = routed.firewall.counters()?;
+    ensure!(v4 + v6 == counters.too_big_sent, "{v4} + {v6} heard, {counters:?}");
+    ensure!(counters.too_big_sent + counters.too_big_suppressed == cause, "{counters:?} of {cause}");
+    ensure!(counters.too_big_sent <= most, "{counters:?}, {most} at most");
+    // There was cause for a message when each was due, unless the machine stood still for long.
+    ensure!(counters.too_big_sent >= 5 && counters.too_big_suppressed > 0, "{counters:?} of {cause}");
+    Ok(())
+}
+
+fn other_errors_pass() -> Outcome {
+    // Nobody listens there: the server's answer goes through the router, and the client hears it.
+    let routed = Routed::saying(TooBig::Dropped)?;
+    for address in FAMILIES {
+        let socket = routed.client.namespace.run_in(|| UdpSocket::bind((address(0, 1), 0)))??;
+        socket.set_read_timeout(Some(Duration::from_millis(100)))?;
+        socket.connect((address(1, 1), 9))?;
+        // Over IPv6 the socket is not told of the first, which waited for its neighbours to be found.
+        let told = within(Duration::from_secs(5), || {
+            let error = socket.send(b"anybody?").and_then(|_| socket.recv(&mut [0])).err();
+            Ok(error.is_some_and(|error| error.kind() == std::io::ErrorKind::ConnectionRefused))
+        })?;
+        ensure!(told, "what {} says does not pass", address(1, 1));
+    }
+    Ok(())
+}
+
+/// Both ends of connections over either family hear of these sizes of packets.
+fn both_hear(routed: &Routed, by_client: u32, by_server: u32) -> Outcome {
+    for address in FAMILIES {
+        let connection = routed.connect(address)?;
+        let sizes = [largest_segment(&connection.client)?, largest_segment(&connection.server)?];
+        let expected = [by_client, by_server].map(|mtu| mtu - headers(address(1, 1)));
+        ensure!(sizes == expected, "{sizes:?}, {expected:?} expected to {}", address(1, 1));
+    }
+    Ok(())
+}
+
+fn the_clamp_lowers_what_both_ends_hear() -> Outcome {
+    // The hosts' interfaces are large ones; only the router knows of the smaller link between.
+    let mut routed = Routed::new(NEAR_MTU, NEAR_MTU)?;
+    both_hear(&routed, NEAR_MTU, NEAR_MTU)?;
+    routed.firewall.apply(&RouterRules { too_big: TooBig::Dropped, clamp_mss: true })?;
+    both_hear(&routed, FAR_MTU, FAR_MTU)?;
+    ensure!(routed.firewall.counters()?.clamped_syns == 4, "{:?}", routed.firewall.counters()?);
+    for address in FAMILIES {
+        let Connection { client, server } = routed.connect(address)?;
+        for (from, to) in [(&client, &server), (&server, &client)] {
+            ensure!(transfer(from, to, 1_000_000)?, "data does not get through to {}", address(1, 1));
+        }
+    }
+    routed.firewall.apply(&RouterRules::default())?;
+    both_hear(&routed, NEAR_MTU, NEAR_MTU)
+}
+
+/// Whether this much gets through within some seconds.
+fn transfer(from: &TcpStream, mut to: &TcpStream, bytes: usize) -> Result<bool, Failed> {
+    to.set_read_timeout(Some(Duration::from_secs(5)))?;
+    let data = vec![7; bytes];
+    std::thread::scope(|scope| {
+        let sender = scope.spawn(|| {
+            let mut from = from;
+            from.write_all(&data)
+        });
+        let arrived = to.read_exact(&mut vec![0; bytes]);
+        if arrived.is_err() {
+            // The sender may be waiting for room.
+            from.shutdown(std::net::Shutdown::Both)?;
+        }
+        let sent = sender.join().map_err(|_| Failed::from("the sender panicked"))?;
+        Ok(arrived.is_ok() && sent.is_ok())
+    })
+}
+
+fn the_clamp_leaves_a_smaller_size_alone() -> Outcome {
+    const SMALL_MTU: u32 = 1300;
+    let mut routed = Routed::new(SMALL_MTU, NEAR_MTU)?;
+    routed.firewall.apply(&RouterRules { too_big: TooBig::Sent, clamp_mss: true })?;
+    // Towards the client the smaller of the router's two links counts, as well.
+    both_hear(&routed, SMALL_MTU, SMALL_MTU)
+}
+
+fn rules_change_while_data_flows() -> Outcome {
+    let mut routed = Routed::saying(TooBig::Sent)?;
+    let done = AtomicBool::new(false);
+    let (client, to) = (&routed.client, SocketAddr::new(v4(1, 1), 9));
+    let socket = client.namespace.run_in(|| UdpSocket::bind((v4(0, 1), 0)))??;
+    never_cut(&socket, false)?;
+    let firewall = &mut routed.firewall;
+    let (caused, outcome) = std::thread::scope(|scope| {
+        let sender = scope.spawn(|| {
+            let mut caused = 0;
+            while !done.load(Ordering::Relaxed) {
+                caused += u64::from(socket.send_to(&[0; LARGE], to).is_ok());
+            }
+            caused
+        });
+        let choices = [TooBig::Dropped, TooBig::Limited { per_second: 100 }, TooBig::Sent];
+        let mut change = || -> Outcome {
+            for too_big in choices.into_iter().cycle().take(60) {
+                firewall.apply(&RouterRules { too_big, clamp_mss: too_big == TooBig::Sent })?;
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            Ok(())
+        };
+        let outcome = change();
+        done.store(true, Ordering::Relaxed);
+        (sender.join(), outcome)
+    });
+    outcome?;
+    let caused = caused.map_err(|_| Failed::from("the sender panicked"))?;
+    let counters = routed.firewall.counters()?;
+    // Each met one set of rules, whenever it came.
+    ensure!(counters.too_big_sent + counters.too_big_suppressed == caused, "{counters:?} of {caused}");
+    ensure!(counters.too_big_sent > 0 && counters.too_big_suppressed > 0, "{counters:?} of {caused}");
+    routed.hears([counters.too_big_sent, 0])
+}
+
+fn rules_replace_each_other_and_counters_go_on() -> Outcome {
+    let mut routed = Routed::saying(TooBig::Dropped)?;
+    ensure!(routed.send(v4, LARGE)?, "it was not sent");
+    // By another handle, which knows nothing of the first.
+    let mut other = Firewall::open_in(&routed.router.namespace)?;
+    other.apply(&RouterRules { too_big: TooBig::Sent, clamp_mss: true })?;
+    ensure!(routed.send(v4, LARGE)? && routed.send(v6, LARGE)?, "they were not sent");
+    routed.hears([1, 1])?;
+    let counters = routed.firewall.counters()?;
+    ensure!((counters.too_big_sent, counters.too_big_suppressed) == (2, 1), "{counters:?}");
+    for _ in 0..2 {
+        other.remove()?;
+        let counters = routed.firewall.counters()?;
+        ensure!(counters == RouterCounters::default(), "{counters:?}");
+    }
+    ensure!(routed.send(v4, LARGE)?, "it was not sent");
+    routed.hears([2, 1])
+}
+
+fn without_rights_the_refusal_says_so() -> Outcome {
+    use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
+    let host = Host::new()?;
+    // In a thread that ends with it, for it gives up rights.
+    let error = host.namespace.run_in(|| -> Result<_, Failed> {
+        let mut firewall = Firewall::open_in(&host.namespace)?;
+        let mut held = capabilities(None)?;
+        held.effective.remove(CapabilitySet::NET_ADMIN);
+        set_capabilities(None, held)?;
+        Ok(firewall.apply(&RouterRules::default()).err())
+    })??;
+    let Some(error) = error else { return Err("the kernel did not mind".into()) };
+    ensure!(error.is_host_unable() && error.to_string().contains("CAP_NET_ADMIN"), "{error}");
+    Ok(())
+}
