@@ -126,10 +126,6 @@ impl FibEntry {
         &self.header
     }
 
-    pub(super) fn kinds(&self) -> impl Iterator<Item = u16> {
-        self.attributes.iter().map(|(kind, _)| *kind)
-    }
-
     pub(super) fn get(&self, kind: u16) -> Option<&[u8]> {
         self.attributes.iter().find(|(found, _)| *found == kind).map(|(_, value)| value.as_slice())
     }

@@ -81,17 +81,9 @@ impl Operation {
         }
     }
 
-    /// Indices of the interfaces that it names.
-    pub(super) fn interfaces(&self) -> Vec<u32> {
-        let of_route = |entry: &FibEntry| entry.next_hops().iter().map(|hop| hop.interface).collect();
-        match self {
-            Self::AddRoute { route } => of_route(route),
-            Self::ReplaceRoute { before, .. } => of_route(before),
-            Self::RefreshEndpoint { endpoint, .. } | Self::AddEndpoint { endpoint } => {
-                endpoint.interface.into_iter().collect()
-            }
-            Self::SetLimits { .. } | Self::CloseFirstSubflow { .. } => Vec::new(),
-        }
+    /// Whether it is one change for the kernel: made in full or not at all.
+    pub(super) const fn is_atomic(&self) -> bool {
+        !matches!(self, Self::RefreshEndpoint { .. })
     }
 }
 

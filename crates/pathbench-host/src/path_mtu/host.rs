@@ -1,0 +1,241 @@
+//! One operation at a time, on the kernel.
+
+use super::belief::PathObserver;
+use super::fib_entry::FibEntry;
+use super::operation::Operation;
+use crate::mptcp::{Endpoint, MptcpError, PathManager};
+use crate::netlink::NetlinkError;
+use std::net::IpAddr;
+
+/// An operation failed.
+#[derive(Debug, thiserror::Error)]
+pub enum HostError {
+    /// The kernel refused a change of a route, or could not be asked.
+    #[error(transparent)]
+    Netlink(#[from] NetlinkError),
+    /// The path manager refused, or could not be asked.
+    #[error(transparent)]
+    Mptcp(#[from] MptcpError),
+}
+
+impl HostError {
+    /// Whether it is for want of privilege or of a kernel feature.
+    #[must_use]
+    pub fn is_host_unable(&self) -> bool {
+        use rustix::io::Errno;
+        let errno = match self {
+            Self::Netlink(error) | Self::Mptcp(MptcpError::Netlink(error)) => error.errno(),
+            Self::Mptcp(MptcpError::NoPathManager | MptcpError::NoEvents) => return true,
+        };
+        matches!(errno, Some(Errno::PERM | Errno::ACCESS | Errno::OPNOTSUPP))
+    }
+}
+
+/// What became of a step that was to be taken back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum UndoOutcome {
+    /// It was taken back.
+    Restored,
+    /// There was nothing to take back: it had not been made, or had been taken back, or leaves nothing behind.
+    Nothing,
+    /// What it changed has gone with its interface.
+    Gone,
+    /// Somebody has changed the same since, in a sentence; it was left alone.
+    Changed(String),
+}
+
+impl PathObserver {
+    /// What stands in the way of `operation`, in a sentence: the host is not as it was when it was planned.
+    pub(super) fn obstacle(&mut self, operation: &Operation) -> Result<Option<String>, HostError> {
+        let obstacle = match operation {
+            Operation::AddRoute { route } => {
+                let there = self.first_in_place_of(route)?;
+                there.map(|_| format!("there is a route to {} by now", route.destination()))
+            }
+            Operation::ReplaceRoute { before, .. } => {
+                let there = self.first_in_place_of(before)?;
+                (there.as_ref() != Some(before))
+                    .then(|| format!("the route to {} has changed", before.destination()))
+            }
+            Operation::SetLimits { before, .. } => {
+                (self.manager()?.limits()? != *before).then(|| "the MPTCP limits have changed".to_owned())
+            }
+            Operation::RefreshEndpoint { endpoint, .. } => {
+                let there = self.manager()?.endpoints()?.contains(endpoint);
+                (!there).then(|| format!("MPTCP endpoint {endpoint} has changed"))
+            }
+            Operation::AddEndpoint { endpoint } => {
+                let rival = self.rival_of(endpoint)?;
+                rival.map(|rival| format!("there is an MPTCP endpoint {rival} by now"))
+            }
+            Operation::CloseFirstSubflow { .. } => None,
+        };
+        Ok(obstacle)
+    }
+
+    /// Makes `operation`. `between` is called in the midst of an operation that has two parts; when it says so, the
+    /// second is not made.
+    pub(super) fn make(
+        &mut self,
+        operation: &Operation,
+        between: &mut dyn FnMut() -> bool,
+    ) -> Result<(), HostError> {
+        match operation {
+            Operation::AddRoute { route } => self.routes.add_entry(route)?,
+            Operation::ReplaceRoute { after, .. } => self.routes.replace_entry(after)?,
+            Operation::SetLimits { after, .. } => self.manager()?.set_limits(after)?,
+            Operation::RefreshEndpoint { endpoint, first_subflow_too } => {
+                let id = endpoint.id.unwrap_or(0);
+                self.manager()?.remove_endpoint(id, endpoint.address)?;
+                if between() {
+                    return Ok(());
+                }
+                let closed =
+                    if *first_subflow_too { self.close_first_subflow(endpoint.address) } else { Ok(()) };
+                self.manager()?.add_endpoint(endpoint)?;
+                closed?;
+            }
+            Operation::CloseFirstSubflow { address } => self.close_first_subflow(*address)?,
+            Operation::AddEndpoint { endpoint } => self.manager()?.add_endpoint(endpoint)?,
+        }
+        Ok(())
+    }
+
+    /// What the kernel made of the route of `operation`, where that is not what it was told.
+    pub(super) fn left_by(&mut self, operation: &Operation) -> Result<Option<FibEntry>, HostError> {
+        let (Operation::AddRoute { route } | Operation::ReplaceRoute { after: route, .. }) = operation else {
+            return Ok(None);
+        };
+        let there = self.first_in_place_of(route)?;
+        Ok(there.filter(|there| there != route))
+    }
+
+    /// Takes `operation` back, which may have been made or not; `left` is what it left, where that is not what it
+    /// says. With `force` also where somebody has changed the same since.
+    pub(super) fn take_back(
+        &mut self,
+        operation: &Operation,
+        left: Option<&FibEntry>,
+        force: bool,
+    ) -> Result<UndoOutcome, HostError> {
+        match operation {
+            Operation::AddRoute { route } => self.remove_route(left.unwrap_or(route), force),
+            Operation::ReplaceRoute { before, after } => {
+                self.restore_route(before, left.unwrap_or(after), force)
+            }
+            Operation::SetLimits { before, after } => {
+                let there = self.manager()?.limits()?;
+                if there == *before {
+                    return Ok(UndoOutcome::Nothing);
+                }
+                if there != *after && !force {
+                    return Ok(UndoOutcome::Changed(
+                        "the MPTCP limits have been set to something else since".to_owned(),
+                    ));
+                }
+                self.manager()?.set_limits(before)?;
+                Ok(UndoOutcome::Restored)
+            }
+            Operation::RefreshEndpoint { endpoint, .. } => self.restore_endpoint(endpoint, force),
+            Operation::CloseFirstSubflow { .. } => Ok(UndoOutcome::Nothing),
+            Operation::AddEndpoint { endpoint } => self.remove_endpoint(endpoint, force),
+        }
+    }
+
+    fn remove_route(&mut self, ours: &FibEntry, force: bool) -> Result<UndoOutcome, HostError> {
+        let Some(there) = self.first_in_place_of(ours)? else { return Ok(UndoOutcome::Nothing) };
+        if there != *ours && !force {
+            return Ok(UndoOutcome::Changed(format!(
+                "the route to {} in table {} has been changed since",
+                ours.destination(),
+                ours.table()
+            )));
+        }
+        self.routes.remove_entry(&there)?;
+        Ok(UndoOutcome::Restored)
+    }
+
+    fn restore_route(
+        &mut self,
+        before: &FibEntry,
+        ours: &FibEntry,
+        force: bool,
+    ) -> Result<UndoOutcome, HostError> {
+        let there = self.first_in_place_of(before)?;
+        if there.as_ref() == Some(before) {
+            return Ok(UndoOutcome::Nothing);
+        }
+        if let Some(there) = there.filter(|there| there == ours || force) {
+            // It has gone on running out meanwhile.
+            self.routes.replace_entry(&before.expiring_like(&there))?;
+            return Ok(UndoOutcome::Restored);
+        }
+        if self.is_gone(before)? {
+            return Ok(UndoOutcome::Gone);
+        }
+        if force {
+            self.routes.add_entry(before)?;
+            return Ok(UndoOutcome::Restored);
+        }
+        Ok(UndoOutcome::Changed(format!(
+            "the route to {} in table {} has been changed or removed since",
+            before.destination(),
+            before.table()
+        )))
+    }
+
+    fn restore_endpoint(&mut self, endpoint: &Endpoint, force: bool) -> Result<UndoOutcome, HostError> {
+        let rival = self.rival_of(endpoint)?;
+        if rival == Some(*endpoint) {
+            return Ok(UndoOutcome::Nothing);
+        }
+        if let Some(rival) = rival {
+            if !force {
+                return Ok(UndoOutcome::Changed(format!("MPTCP endpoint {rival} has been made since")));
+            }
+            self.manager()?.remove_endpoint(rival.id.unwrap_or(0), rival.address)?;
+        }
+        self.manager()?.add_endpoint(endpoint)?;
+        Ok(UndoOutcome::Restored)
+    }
+
+    fn remove_endpoint(&mut self, ours: &Endpoint, force: bool) -> Result<UndoOutcome, HostError> {
+        let Some(there) = self.rival_of(ours)? else { return Ok(UndoOutcome::Nothing) };
+        if there != *ours && !force {
+            return Ok(UndoOutcome::Changed(format!("MPTCP endpoint {there} has been changed since")));
+        }
+        self.manager()?.remove_endpoint(there.id.unwrap_or(0), there.address)?;
+        Ok(UndoOutcome::Restored)
+    }
+
+    /// Connections whose first subflow is not from this address are left alone; that there are none is no error.
+    fn close_first_subflow(&mut self, address: IpAddr) -> Result<(), HostError> {
+        self.manager()?.remove_endpoint(0, address)?;
+        Ok(())
+    }
+
+    fn manager(&mut self) -> Result<&mut PathManager, HostError> {
+        self.manager.as_mut().ok_or(HostError::Mptcp(MptcpError::NoPathManager))
+    }
+
+    /// The endpoint that has the same id or the same address and port.
+    fn rival_of(&mut self, endpoint: &Endpoint) -> Result<Option<Endpoint>, HostError> {
+        let same = |other: &Endpoint| {
+            other.id == endpoint.id || (other.address == endpoint.address && other.port == endpoint.port)
+        };
+        Ok(self.manager()?.endpoints()?.into_iter().find(same))
+    }
+
+    /// The route that a replacement by `entry` would hit.
+    fn first_in_place_of(&mut self, entry: &FibEntry) -> Result<Option<FibEntry>, HostError> {
+        let entries = self.routes.fib_entries(entry.destination().addr(), Some(entry.table()))?;
+        Ok(entries.into_iter().find(|there| there.shares_place_with(entry)))
+    }
+
+    /// Whether an interface of the route is gone or down, which takes its routes along.
+    fn is_gone(&mut self, entry: &FibEntry) -> Result<bool, HostError> {
+        let links = self.routes.links()?;
+        let up = |index| links.iter().any(|link| link.index == index && link.up);
+        Ok(entry.next_hops().iter().any(|hop| !up(hop.interface)))
+    }
+}

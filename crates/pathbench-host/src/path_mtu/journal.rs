@@ -1,0 +1,313 @@
+//! The journal: what is changed stands on disk before it is changed.
+//!
+//! A text file of JSON lines. The first names the format, the boot and the network namespace; then come, for each
+//! step, a line before it is made, with all that takes it back, one after it, and one when it was taken back. A line
+//! without its end was being written when the machine stopped; what it announces has not begun.
+
+use super::fib_entry::FibEntry;
+use super::identity::NamespaceIdentity;
+use super::operation::Operation;
+use rustix::fs::{FlockOperation, OFlags, flock};
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+/// The format that is written, and the only one that is read.
+const FORMAT: &str = "pathbench.mtu-journal/1";
+/// How often the file is opened again when somebody else has just removed it.
+const ATTEMPTS: u32 = 8;
+
+/// The journal cannot be kept, or is not to be used here.
+#[derive(Debug, thiserror::Error)]
+pub enum JournalError {
+    /// The file could not be opened, read, written or removed.
+    #[error("cannot {what} the journal {}: {source}", path.display())]
+    File {
+        /// What was tried.
+        what: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Another process uses it.
+    #[error("the journal {} is in use by another process: wait until it is done", path.display())]
+    InUse {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A line makes no sense.
+    #[error(
+        "line {line} of the journal {} makes no sense ({detail}): nothing was changed; put right by hand what it tells, \
+         then remove it", path.display()
+    )]
+    Corrupt {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1 on.
+        line: usize,
+        /// What is wrong.
+        detail: String,
+    },
+    /// It tells of another namespace or another boot.
+    #[error(
+        "the journal {} tells of {written}, and this is {here}: {}", path.display(), elsewhere_remedy(written, here)
+    )]
+    Elsewhere {
+        /// The file.
+        path: PathBuf,
+        /// Where it was written.
+        written: Box<NamespaceIdentity>,
+        /// Where it was opened.
+        here: Box<NamespaceIdentity>,
+    },
+    /// `/proc` does not say where this is.
+    #[error("cannot read {file}: {source}; is /proc mounted?")]
+    Unidentified {
+        /// The file.
+        file: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+fn elsewhere_remedy(written: &NamespaceIdentity, here: &NamespaceIdentity) -> &'static str {
+    if written.boot_id == here.boot_id {
+        "undo it in the namespace that it tells of, or remove it if that is gone"
+    } else {
+        "routes and endpoints do not outlive a boot; if it was this machine, remove the file"
+    }
+}
+
+/// A line of the file.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "line")]
+enum Line {
+    Journal {
+        format: String,
+        #[serde(flatten)]
+        identity: NamespaceIdentity,
+    },
+    Begin {
+        step: usize,
+        operation: Operation,
+        /// For a person who reads the file.
+        undo: Vec<String>,
+    },
+    Done {
+        step: usize,
+        /// What the kernel made of the route, where that is not what it was told.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        left: Option<FibEntry>,
+    },
+    Undone {
+        step: usize,
+    },
+}
+
+/// A step that the journal tells of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Entry {
+    pub(super) operation: Operation,
+    pub(super) undo_commands: Vec<String>,
+    /// Whether it was made for certain; otherwise it may have been.
+    pub(super) done: bool,
+    pub(super) undone: bool,
+    /// The route that was there afterwards, where it is not the operation's.
+    pub(super) left: Option<FibEntry>,
+}
+
+/// An open journal, locked against other processes.
+#[derive(Debug)]
+pub(super) struct Journal {
+    path: PathBuf,
+    file: File,
+    length: u64,
+    entries: Vec<Entry>,
+}
+
+impl Journal {
+    /// Opens the journal at `path` or begins one.
+    pub(super) fn open_or_create(path: &Path, here: &NamespaceIdentity) -> Result<Self, JournalError> {
+        Self::locked(path, true)?.map_or_else(
+            || Err(file_error("open", path, Errno::NOENT.into())),
+            |file| Self::over(path, file, here),
+        )
+    }
+
+    /// Opens the journal at `path`; `None` when there is none.
+    pub(super) fn open(path: &Path, here: &NamespaceIdentity) -> Result<Option<Self>, JournalError> {
+        Self::locked(path, false)?.map(|file| Self::over(path, file, here)).transpose()
+    }
+
+    /// The steps, in the order in which they were made.
+    pub(super) fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// Whether every step has been taken back.
+    pub(super) fn is_settled(&self) -> bool {
+        self.entries.iter().all(|entry| entry.undone)
+    }
+
+    /// Announces a step; returns its number.
+    pub(super) fn begin(&mut self, operation: &Operation, undo: &[String]) -> Result<usize, JournalError> {
+        let step = self.entries.len();
+        let (operation, undo) = (operation.clone(), undo.to_vec());
+        self.append(&Line::Begin { step, operation: operation.clone(), undo: undo.clone() })?;
+        self.entries.push(Entry { operation, undo_commands: undo, done: false, undone: false, left: None });
+        Ok(step)
+    }
+
+    /// Notes that a step was made.
+    pub(super) fn done(&mut self, step: usize, left: Option<FibEntry>) -> Result<(), JournalError> {
+        self.append(&Line::Done { step, left: left.clone() })?;
+        if let Some(entry) = self.entries.get_mut(step) {
+            (entry.done, entry.left) = (true, left);
+        }
+        Ok(())
+    }
+
+    /// Notes that a step was taken back, or was never made.
+    pub(super) fn undone(&mut self, step: usize) -> Result<(), JournalError> {
+        self.append(&Line::Undone { step })?;
+        if let Some(entry) = self.entries.get_mut(step) {
+            entry.undone = true;
+        }
+        Ok(())
+    }
+
+    /// Removes the file.
+    pub(super) fn remove(self) -> Result<(), JournalError> {
+        std::fs::remove_file(&self.path).map_err(|source| file_error("remove", &self.path, source))?;
+        sync_directory_of(&self.path)
+    }
+
+    /// The file with its lock; `None` when there is none and none is to be made.
+    fn locked(path: &Path, create: bool) -> Result<Option<File>, JournalError> {
+        for _ in 0..ATTEMPTS {
+            let mut options = OpenOptions::new();
+            options.read(true).append(true).create(create).mode(0o600);
+            options.custom_flags(OFlags::NOFOLLOW.bits() as i32);
+            let file = match options.open(path) {
+                Ok(file) => file,
+                Err(error) if error.kind() == io::ErrorKind::NotFound && !create => return Ok(None),
+                Err(source) => return Err(file_error("open", path, source)),
+            };
+            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => {}
+                Err(Errno::WOULDBLOCK) => return Err(JournalError::InUse { path: path.to_owned() }),
+                Err(errno) => return Err(file_error("lock", path, errno.into())),
+            }
+            // Whoever had the lock before may have removed the file.
+            let inode =
+                |metadata: io::Result<std::fs::Metadata>| metadata.map(|found| (found.dev(), found.ino()));
+            let (mine, there) = (inode(file.metadata()), inode(std::fs::symlink_metadata(path)));
+            if mine.is_ok_and(|mine| there.is_ok_and(|there| mine == there)) {
+                return Ok(Some(file));
+            }
+        }
+        Err(JournalError::InUse { path: path.to_owned() })
+    }
+
+    fn over(path: &Path, mut file: File, here: &NamespaceIdentity) -> Result<Self, JournalError> {
+        let mut text = Vec::new();
+        file.read_to_end(&mut text).map_err(|source| file_error("read", path, source))?;
+        let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+        if whole < text.len() {
+            // The last line was being written when the machine stopped.
+            file.set_len(whole as u64).map_err(|source| file_error("shorten", path, source))?;
+        }
+        let mut lines = text.get(..whole).unwrap_or_default().split(|byte| *byte == b'\n').enumerate();
+        let mut journal = Self { path: path.to_owned(), file, length: whole as u64, entries: Vec::new() };
+        match lines.next().filter(|(_, line)| !line.is_empty()) {
+            Some((_, line)) => check_heading(path, line, here)?,
+            None => {
+                journal.append(&Line::Journal { format: FORMAT.to_owned(), identity: here.clone() })?;
+                sync_directory_of(path)?;
+            }
+        }
+        for (number, line) in lines.filter(|(_, line)| !line.is_empty()) {
+            let line = serde_json::from_slice(line).map_err(|error| error.to_string());
+            line.and_then(|line| journal.take(line)).map_err(|detail| JournalError::Corrupt {
+                path: path.to_owned(),
+                line: number + 1,
+                detail,
+            })?;
+        }
+        Ok(journal)
+    }
+
+    fn take(&mut self, line: Line) -> Result<(), String> {
+        let known = self.entries.len();
+        let unknown = |step: usize| format!("it tells of step {step}, which has not begun");
+        match line {
+            Line::Journal { .. } => return Err("a second heading".to_owned()),
+            Line::Begin { step, .. } if step != known => {
+                return Err(format!("step {step} where {known} was next"));
+            }
+            Line::Begin { operation, undo, .. } => self.entries.push(Entry {
+                operation,
+                undo_commands: undo,
+                done: false,
+                undone: false,
+                left: None,
+            }),
+            Line::Done { step, left } => {
+                let entry = self.entries.get_mut(step).ok_or_else(|| unknown(step))?;
+                (entry.done, entry.left) = (true, left);
+            }
+            Line::Undone { step } => {
+                self.entries.get_mut(step).ok_or_else(|| unknown(step))?.undone = true;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes a line, which is on disk when this returns.
+    fn append(&mut self, line: &Line) -> Result<(), JournalError> {
+        let mut bytes =
+            serde_json::to_vec(line).map_err(|error| file_error("write", &self.path, error.into()))?;
+        bytes.push(b'\n');
+        let written = self.file.write_all(&bytes).and_then(|()| self.file.sync_all());
+        if let Err(source) = written {
+            // What is there of the line must not become the beginning of the next one.
+            let _ = self.file.set_len(self.length);
+            return Err(file_error("write", &self.path, source));
+        }
+        self.length += bytes.len() as u64;
+        Ok(())
+    }
+}
+
+fn check_heading(path: &Path, line: &[u8], here: &NamespaceIdentity) -> Result<(), JournalError> {
+    let corrupt = |detail| JournalError::Corrupt { path: path.to_owned(), line: 1, detail };
+    match serde_json::from_slice(line) {
+        Ok(Line::Journal { format, .. }) if format != FORMAT => {
+            Err(corrupt(format!("its format is {format}, this version reads {FORMAT}")))
+        }
+        Ok(Line::Journal { identity, .. }) if identity == *here => Ok(()),
+        Ok(Line::Journal { identity, .. }) => Err(JournalError::Elsewhere {
+            path: path.to_owned(),
+            written: Box::new(identity),
+            here: Box::new(here.clone()),
+        }),
+        Ok(_) => Err(corrupt("it has no heading".to_owned())),
+        Err(error) => Err(corrupt(error.to_string())),
+    }
+}
+
+fn file_error(what: &'static str, path: &Path, source: io::Error) -> JournalError {
+    JournalError::File { what, path: path.to_owned(), source }
+}
+
+/// A file is found after a crash only if its directory is on disk, too.
+fn sync_directory_of(path: &Path) -> Result<(), JournalError> {
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    File::open(directory)
+        .and_then(|directory| directory.sync_all())
+        .map_err(|source| file_error("sync the directory of", path, source))
+}
