@@ -1,4 +1,5 @@
-//! Writes the reports of the synthetic results to a directory, to be looked at.
+//! Writes the reports of the synthetic results to a directory, to be looked at; with a second argument only those whose
+//! name begins with it.
 
 #[path = "../tests/synthetic/mod.rs"]
 mod synthetic;
@@ -9,7 +10,11 @@ use std::path::PathBuf;
 
 fn main() -> Result<(), pathbench_report::WriteError> {
     let out = PathBuf::from(std::env::args().nth(1).unwrap_or_else(|| "/tmp/pathbench-gallery".to_owned()));
-    let gallery: [(&str, ResultSet); 12] = [
+    let only = std::env::args().nth(2).unwrap_or_default();
+    let gallery: [(&str, ResultSet); 15] = [
+        ("mtu-probing", synthetic::probing()),
+        ("mtu-shrink", synthetic::shrink()),
+        ("mtu", synthetic::examined()),
         ("suite", synthetic::suite()),
         ("handover", synthetic::handover()),
         ("walk", synthetic::walk()),
@@ -23,7 +28,7 @@ fn main() -> Result<(), pathbench_report::WriteError> {
         ("nothing", synthetic::nothing("nothing", "no run")),
         ("hostile", synthetic::hostile()),
     ];
-    for (name, mut set) in gallery {
+    for (name, mut set) in gallery.into_iter().filter(|(name, _)| name.starts_with(&only)) {
         let directory = out.join(name);
         write(std::slice::from_ref(&set), &directory)?;
         set.directory = Some(directory);

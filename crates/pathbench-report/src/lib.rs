@@ -13,6 +13,7 @@ use pathbench_record::message::MessageLine;
 use pathbench_record::sample::Sample;
 use std::path::PathBuf;
 
+mod carriage;
 pub mod figure;
 pub mod html;
 mod lettering;

@@ -93,7 +93,7 @@ impl Album<'_> {
         if several {
             self.add("overview", None, figure::overview_of(view));
         }
-        if patterns.is_empty() {
+        if patterns.is_empty() && view.set.document.mtu.is_none() {
             self.add_timelines(None);
             self.add("comparison", None, figure::comparison(view.set));
         }
@@ -118,6 +118,10 @@ impl Album<'_> {
                 self.add("distribution", said.clone(), figure::distribution_of(view, pattern));
             }
             self.add("comparison", said.clone(), figure::comparison_of(view, pattern));
+            if let Some(svg) = figure::matrix_of(view, pattern) {
+                self.add("matrix", said.clone(), svg);
+            }
+            self.add_sizes(said.as_deref());
             if let Some(svg) = figure::mobility_of(view, pattern) {
                 self.add("mobility", said.clone(), svg);
             }
@@ -170,6 +174,18 @@ impl Album<'_> {
         }
     }
 
+    fn add_sizes(&mut self, pattern: Option<&str>) {
+        for variant in self.variants(pattern) {
+            let selection = Selection { variant, pattern: pattern.map(str::to_owned), direction: None };
+            if let Some(svg) = figure::mtu_of(self.view, &selection) {
+                self.add_selected("mtu", &selection, svg);
+            }
+            if let Some(svg) = figure::packet_sizes_of(self.view, &selection) {
+                self.add_selected("packet-sizes", &selection, svg);
+            }
+        }
+    }
+
     fn add_links(&mut self, pattern: Option<&str>) {
         for variant in self.variants(pattern) {
             let selection = Selection { variant, pattern: pattern.map(str::to_owned), direction: None };
@@ -219,6 +235,8 @@ fn unique(name: &str, taken: &mut Vec<String>) -> String {
 /// Writes `report.html` and every figure as SVG and PNG into `out`, which is created where it does not exist.
 ///
 /// `timeline.svg` and `comparison.svg` for a plain result; `delay.svg` and `distribution.svg` where messages were sent;
+/// `matrix.svg` where a matrix has variants;
+/// `mtu.svg` where paths differ in their packets' sizes or change them; `packet-sizes.svg` where packets were counted;
 /// `mobility.svg` where there were handovers; `links.svg` where links were emulated;
 /// `timeline-upload.svg`, `timeline-download.svg` where data went both ways; `timeline-<variant>.svg` where a matrix
 /// has many variants. With several patterns `overview.svg`, and the pattern in each other name:

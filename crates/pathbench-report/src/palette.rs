@@ -77,7 +77,8 @@ impl Paths {
     pub(crate) fn of(sets: &[&ResultSet]) -> Self {
         let mut paths = Self::default();
         for set in sets {
-            for link in &set.document.links {
+            let links = &set.document.links;
+            for link in links.iter().filter(|link| !links.iter().any(|one| is_part(&link.name, &one.name))) {
                 paths.add(&link.name);
             }
         }
@@ -103,9 +104,11 @@ impl Paths {
         &self.names
     }
 
-    /// Where `name` stands in the order; unknown names stand at the end.
+    /// Where `name` stands in the order, a part of a path where the path does; unknown names stand at the end.
     pub(crate) fn rank(&self, name: &str) -> usize {
-        self.names.iter().position(|known| known == name).unwrap_or(self.names.len())
+        let exact = self.names.iter().position(|known| known == name);
+        let whole = || self.names.iter().position(|known| is_part(name, known));
+        exact.or_else(whole).unwrap_or(self.names.len())
     }
 
     /// The path's colour.
@@ -114,9 +117,24 @@ impl Paths {
     }
 }
 
+/// Whether `link` is an inner link of `path`: `wlan.hop` is one of `wlan`.
+pub(crate) fn is_part(link: &str, path: &str) -> bool {
+    !path.is_empty() && link.strip_prefix(path).is_some_and(|rest| rest.len() > 1 && rest.starts_with('.'))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn inner_links_have_the_colour_of_their_path() {
+        let mut paths = Paths::default();
+        paths.add("eth");
+        paths.add("wlan");
+        assert_eq!(paths.colour("wlan.hop"), paths.colour("wlan"));
+        assert_ne!(paths.colour("wlan2.hop"), paths.colour("wlan"));
+        assert!(!is_part("wlan", "wlan") && !is_part("wlan.", "wlan") && !is_part(".hop", ""));
+    }
 
     /// Luma of ITU-R BT.601: what is left of a colour in a grey print.
     fn luma(Colour(r, g, b): Colour) -> f64 {

@@ -303,7 +303,7 @@ pub(crate) fn variant_text(variant: &Variant) -> String {
 }
 
 /// A scenario key without the part that a reader can do without.
-fn short_key(key: &str) -> &str {
+pub(crate) fn short_key(key: &str) -> &str {
     let sysctl = key.split_once(".sysctl.").and_then(|(_, name)| name.rsplit('.').next());
     sysctl.or_else(|| key.strip_prefix("path.")).or_else(|| key.strip_prefix("run.")).unwrap_or(key)
 }

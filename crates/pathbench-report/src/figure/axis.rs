@@ -30,6 +30,18 @@ impl Axis {
         Self { max: (steps as f64 * step).max(highest), ticks, step }
     }
 
+    /// A scale of packet sizes: its ticks are those that people know.
+    pub(super) fn of_sizes(largest: f64) -> Self {
+        let step = match largest {
+            ..=1600.0 => 500.0,
+            ..=9200.0 => 3000.0,
+            _ => return Self::holding(largest, 3),
+        };
+        let steps = (largest / step - 0.02).ceil().max(1.0);
+        let ticks = (0..=steps as u32).map(|index| f64::from(index) * step).collect();
+        Self { max: (steps * step).max(largest), ticks, step }
+    }
+
     /// A time scale that ends exactly at `end`; ticks only at round values before it.
     pub(super) fn until(end: f64, wanted: usize) -> Self {
         let mut axis = Self::holding(end, wanted);
@@ -175,6 +187,14 @@ mod tests {
             let axis = Axis::holding(odd, 4);
             assert!(axis.max > 0.0 && axis.max.is_finite() && axis.ticks.len() < 20, "{odd}: {axis:?}");
         }
+    }
+
+    #[test]
+    fn sizes_have_ticks_that_people_know() {
+        assert_eq!(Axis::of_sizes(9000.0).ticks, [0.0, 3000.0, 6000.0, 9000.0]);
+        assert_eq!(Axis::of_sizes(1480.0).ticks, [0.0, 500.0, 1000.0, 1500.0]);
+        assert!(Axis::of_sizes(65_535.0).max >= 65_535.0);
+        assert!(Axis::of_sizes(f64::NAN).max > 0.0 && Axis::of_sizes(0.0).max > 0.0);
     }
 
     #[test]

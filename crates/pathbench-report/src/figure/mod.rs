@@ -9,8 +9,11 @@ mod event;
 mod legend;
 mod lettering;
 mod link;
+mod matrix;
 mod measure;
 mod mobility;
+mod mtu;
+mod packet_sizes;
 mod panel;
 mod timeline;
 
@@ -22,8 +25,14 @@ pub use distribution::distribution;
 pub(crate) use distribution::distribution_of;
 pub use link::links;
 pub(crate) use link::links_of;
+pub use matrix::matrix;
+pub(crate) use matrix::matrix_of;
 pub use mobility::mobility;
 pub(crate) use mobility::mobility_of;
+pub use mtu::mtu;
+pub(crate) use mtu::mtu_of;
+pub use packet_sizes::packet_sizes;
+pub(crate) use packet_sizes::packet_sizes_of;
 pub use timeline::timeline;
 pub(crate) use timeline::timeline_of;
 

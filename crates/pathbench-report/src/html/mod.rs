@@ -1,9 +1,12 @@
 //! The report as one HTML page that needs nothing else: no script, no font, no picture from elsewhere.
 
 mod across;
+mod diagnosis;
 mod emulation;
+mod matrix;
 mod mobility;
 mod overview;
+mod path_mtu;
 mod run;
 mod server;
 mod tables;
@@ -86,10 +89,13 @@ fn result(view: &View, figures: &[Named], number: Option<usize>) -> Markup {
             }
             (server::servers(view))
             (server::reachability(view))
-            (findings(view))
+            (path_mtu::paths(view))
+            @if document.mtu.is_none() || !document.runs.is_empty() { (findings(view)) }
+            (diagnosis::overview(view))
             (overview::overview(view))
             (drawn(figures))
             (tables::results(view))
+            (matrix::matrix(view))
             (mobility::handovers(view))
             (tables::paths(view))
             (tables::expectations(view))
@@ -122,7 +128,9 @@ fn facts(view: &View) -> Markup {
     let patterns: Vec<&str> = view.patterns().into_iter().map(|pattern| pattern.name).collect();
     html! {
         p.facts {
-            span { (counted(document.runs.len() as u32, "run")) }
+            @if document.mtu.is_none() || !document.runs.is_empty() {
+                span { (counted(document.runs.len() as u32, "run")) }
+            }
             @if invalid > 0 { span.bad { (invalid) " not valid" } }
             @if !patterns.is_empty() {
                 span { @if patterns.len() > 1 { "patterns " } @else { "pattern " } (patterns.join(", ")) }
@@ -306,6 +314,10 @@ fn definitions() -> Markup {
         (
             "Handover",
             "from the first data on the second path, which is a spare or takes over, to the last packet received (or sent) on the first; negative, or abrupt, where the first had fallen silent before. Its reason: the first that holds of the first path at that moment: smoothed RTT over 600 ms, in retransmission timeout, retransmission timeout over 1500 ms.",
+        ),
+        (
+            "Path MTU",
+            "the largest IP packet that passes from one end of a path to the other; in force: what the transport believes it to be.",
         ),
         ("Lateness", "of a packet on an emulated link: how much later than the model's time it left."),
         (

@@ -1,7 +1,7 @@
 //! Every run, folded: its verdict, paths, phases, events, parameters and counters.
 
 use super::tables::{path_cells, path_name, path_titles, share_bar};
-use super::{emulation, mark};
+use super::{diagnosis, emulation, mark};
 use crate::narrative;
 use crate::pattern::bound_mark;
 use crate::quantity::{NONE, duration, percent, rate};
@@ -35,6 +35,7 @@ fn one(view: &View, run: &RunRecord) -> Markup {
             summary { (mark(run.valid && run.completed)) " " b { (run.id) } " – " (in_short(run, view.patterns().len() > 1)) }
             div.inside {
                 (reasons(run))
+                (diagnosis::of_run(run))
                 (directions(run))
                 (impacts(run))
                 (phases(view, run))
@@ -46,6 +47,7 @@ fn one(view: &View, run: &RunRecord) -> Markup {
                     } }
                 }
                 (emulation::links(view, run))
+                (diagnosis::routers(run))
                 (emulation::probes(view, run))
                 (events(view, run))
                 (parameters(run))

@@ -34,6 +34,17 @@ pub(crate) fn happenings(data: &RunData) -> Vec<Happening> {
         .collect()
 }
 
+/// What changed the packets' sizes during a run: events of the scenario, and QUIC's finding that packets of the size in
+/// force do not get through any more.
+pub(crate) fn size_happenings(data: &RunData) -> Vec<Happening> {
+    let is_shown = |event: &&Event| {
+        let of_quic = event.source == EventSource::Quic && event.kind == "mtu-black-hole";
+        event.t_ms >= 0.0 && (event.source == EventSource::Scenario || of_quic)
+    };
+    let shown = data.events.iter().copied().filter(is_shown).take(MOST_CHANGES);
+    shown.map(|one| Happening { t_ms: one.t_ms, label: event_label(one), path: one.path.clone() }).collect()
+}
+
 /// Whether a change concerns a link-local IPv6 address only. The kernel gives every interface one about a second after
 /// it came up, and no test's traffic uses it.
 fn is_link_local(event: &Event) -> bool {
@@ -75,6 +86,7 @@ pub fn event_label(event: &Event) -> String {
         "blackhole" => format!("▼ {path} black hole"),
         "outage" => format!("▼ {path} outage"),
         "fade" => format!("◆ {path} fades"),
+        "mtu-black-hole" => format!("◆ {path}: MTU black hole found"),
         "restore" => format!("▲ {path} restored"),
         "remove-address" => format!("▼ {path} address removed"),
         "add-address" => format!("▲ {path} address added"),

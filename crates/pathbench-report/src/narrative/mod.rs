@@ -3,6 +3,7 @@
 //! The terminal summary, the report and the captions of the figures all take their words from here.
 
 mod application;
+pub(crate) mod diagnosis;
 mod encryption;
 mod handover;
 mod happening;
@@ -14,7 +15,7 @@ mod verdict;
 
 pub(crate) use encryption::{encryption, encryption_of};
 pub(crate) use handover::{REASONS, of_group as handovers_of, of_run as handover, reason_title};
-pub(crate) use happening::{Happening, happenings, is_disruption, subflow_marks};
+pub(crate) use happening::{Happening, happenings, is_disruption, size_happenings, subflow_marks};
 pub use happening::{event_label, event_sentence};
 pub(crate) use reachability::{barriers, reachability, why_unreachable};
 pub use restoration::{Fate, Restoration};
@@ -95,7 +96,7 @@ pub fn restorations(set: &ResultSet, run: &RunRecord) -> Vec<Restoration> {
 pub fn headline(set: &ResultSet) -> String {
     let stories = stories(set);
     match stories.len() {
-        0 => "no run was made".to_owned(),
+        0 => set.document.mtu.as_ref().map_or("no run was made".to_owned(), path_mtu::headline),
         1..=4 => stories.iter().map(Story::sentence).collect::<Vec<_>>().join("; "),
         many => {
             let bad = stories.iter().filter(|story| story.tone == Tone::Bad).count();
@@ -130,6 +131,15 @@ fn story(view: &View, group: &GroupView) -> Story {
         tone,
         headline,
         details,
+    }
+}
+
+/// `a`, `a and b`, `a, b and c`.
+fn sentence_list(items: &[String]) -> String {
+    match items {
+        [] => String::new(),
+        [only] => only.clone(),
+        [first @ .., last] => format!("{} and {last}", first.join(", ")),
     }
 }
 

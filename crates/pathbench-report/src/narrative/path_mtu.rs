@@ -2,7 +2,7 @@
 
 use crate::quantity::{NONE, counted, duration, percent};
 use pathbench_record::document::{
-    ConnectionMtu, DirectionMtu, KernelBelief, MtuChange, MtuEvidence, MtuStep, PathMtu,
+    ConnectionMtu, DirectionMtu, KernelBelief, MtuChange, MtuEvidence, MtuRecord, MtuStep, PathMtu,
 };
 
 /// A size in bytes, or a dash.
@@ -83,8 +83,7 @@ pub(crate) fn belief(kernel: &KernelBelief, interface: &str) -> String {
         .route_mtu_bytes
         .map(|bytes| format!("route mtu {}{bytes}", if kernel.route_mtu_locked { "lock " } else { "" }));
     let cached = kernel.cached_mtu_bytes.map(|bytes| {
-        let expires =
-            kernel.cached_expires_s.map(|seconds| format!(", expires in {}", duration(seconds * 1e3)));
+        let expires = kernel.cached_expires_s.map(|seconds| format!(", expires in {seconds:.0} s"));
         format!("cached path MTU {bytes}{}", expires.unwrap_or_default())
     });
     let of_interface = format!("{interface} has {}", kernel.interface_mtu_bytes);
@@ -122,6 +121,13 @@ pub(crate) fn of_steps(steps: &[MtuStep]) -> String {
         _ if done == steps.len() => "done; --undo takes them back".to_owned(),
         _ => format!("{done} of {} done; --undo takes them back", steps.len()),
     }
+}
+
+/// The finding on all paths in one line.
+pub(crate) fn headline(record: &MtuRecord) -> String {
+    let paths = record.paths.iter().map(|path| format!("{} {}", path.name, both_ways(path)));
+    let text = paths.collect::<Vec<_>>().join("; ");
+    if text.is_empty() { "no path was examined".to_owned() } else { text }
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! What a person reads in the terminal after a run.
 
+mod diagnosis;
 mod mobility;
 mod page;
 mod path_mtu;
@@ -51,6 +52,7 @@ pub fn summary(set: &ResultSet, style: Style) -> String {
     table::write(&mut page, &view);
     mobility::write(&mut page, &view);
     write_paths(&mut page, &view);
+    diagnosis::write(&mut page, &view);
     timeline::write(&mut page, &view);
     timeline::write_delays(&mut page, &view);
     write_stories(&mut page, &view);
@@ -84,8 +86,11 @@ fn write_question(page: &mut Page, view: &View) {
     if (1..=8).contains(&labels.len()) {
         parts.push(labels.join(", "));
     }
-    parts.push(counted(document.runs.len() as u32, "run"));
-    parts.push(format!("seed {}", document.seed));
+    // An examination of path MTUs is no run, and nothing in it is left to chance.
+    if document.mtu.is_none() || !document.runs.is_empty() {
+        parts.push(counted(document.runs.len() as u32, "run"));
+        parts.push(format!("seed {}", document.seed));
+    }
     if !document.host.kernel.is_empty() {
         parts.push(format!("Linux {}", document.host.kernel));
     }

@@ -3,10 +3,14 @@
 #![allow(dead_code, unused_imports, reason = "every test file uses its own part of this module")]
 
 mod carriage;
+mod examination;
+mod path_mtu;
 mod suite;
 mod walk;
 
 pub(crate) use carriage::{Course, carry};
+pub(crate) use examination::{examination, examined};
+pub(crate) use path_mtu::{probing, shrink};
 pub(crate) use suite::{handover, silence, suite};
 pub(crate) use walk::walk;
 

@@ -1,0 +1,229 @@
+//! What the sending end of a run knew of each path over time.
+
+use crate::palette::Paths;
+use crate::series::{self, Counters, Grid};
+use crate::view::RunData;
+use pathbench_record::document::RunRecord;
+use pathbench_record::event::Direction;
+use pathbench_record::sample::{PathState, Sample, Side};
+use std::collections::HashMap;
+use std::net::SocketAddr;
+
+/// A subflow that was not sampled for this long is gone.
+const FORGOTTEN_MS: f64 = 1000.0;
+/// Sizes that differ by less than this are the same: options come and go.
+const SAME_BYTES: u32 = 40;
+/// A path whose packets grow by more than this tells of path MTU discovery; QUIC's usual growth, from 1200 to what an
+/// Ethernet takes, is less.
+const GROWTH: f64 = 1.35;
+
+/// What is in force on a path from a moment on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Sizes {
+    pub(super) mss_bytes: u32,
+    pub(super) pmtu_bytes: u32,
+    pub(super) backoff: u32,
+}
+
+/// One path.
+#[derive(Debug)]
+pub(super) struct PathTrace {
+    pub(super) name: String,
+    /// From when on, and what; `None` where the path had no open subflow.
+    pub(super) steps: Vec<(f64, Option<Sizes>)>,
+    /// Per window.
+    pub(super) mbps: Vec<f64>,
+    /// Per window.
+    pub(super) resent_kb: Vec<f64>,
+}
+
+/// All paths of a run.
+#[derive(Debug)]
+pub(super) struct Trace {
+    pub(super) grid: Grid,
+    pub(super) end_ms: f64,
+    pub(super) paths: Vec<PathTrace>,
+}
+
+/// The end that sends most.
+fn sender(run: &RunRecord) -> Side {
+    let most = run.directions.iter().max_by_key(|one| one.delivered_bytes);
+    match most.map(|one| one.direction) {
+        Some(Direction::Download) => Side::Server,
+        Some(Direction::Upload) | None => Side::Client,
+    }
+}
+
+fn of_sender<'a>(run: &RunRecord, data: &RunData<'a>) -> Vec<&'a Sample> {
+    let side = sender(run);
+    data.samples.iter().copied().filter(|sample| sample.side == side && sample.t_ms >= 0.0).collect()
+}
+
+/// Whether a run tells anything of packet sizes: paths differ in them, they changed, or packets were counted.
+pub(super) fn is_telling(run: &RunRecord, data: &RunData) -> bool {
+    if run.links.iter().any(|link| link.packet_sizes.is_some()) {
+        return true;
+    }
+    let known = run.paths.iter().map(|path| path.pmtu_bytes).filter(|bytes| *bytes > 0);
+    if known.clone().max().zip(known.min()).is_some_and(|(most, least)| most - least >= SAME_BYTES) {
+        return true;
+    }
+    // The largest so far, and whether a later one was smaller or much larger.
+    let mut ranges: HashMap<(&str, bool), (u32, u32)> = HashMap::new();
+    of_sender(run, data).into_iter().filter(|sample| sample.figures.state == PathState::Open).any(|sample| {
+        let figures = &sample.figures;
+        let sizes = [(true, figures.mss_bytes), (false, figures.pmtu_bytes)];
+        sizes.into_iter().filter(|(_, bytes)| *bytes > 0).any(|(of_mss, bytes)| {
+            let (least, most) = ranges.entry((sample.path.as_str(), of_mss)).or_insert((bytes, bytes));
+            (*least, *most) = ((*least).min(bytes), (*most).max(bytes));
+            *most - bytes >= SAME_BYTES || f64::from(*most) > f64::from(*least) * GROWTH
+        })
+    })
+}
+
+impl Trace {
+    pub(super) fn of(run: &RunRecord, data: &RunData, grid: Grid, paths: &Paths) -> Self {
+        let samples = of_sender(run, data);
+        let mut names: Vec<&str> = run.paths.iter().map(|path| path.name.as_str()).collect();
+        for sample in &samples {
+            if !names.contains(&sample.path.as_str()) {
+                names.push(&sample.path);
+            }
+        }
+        names.sort_by_key(|name| paths.rank(name));
+        let goodput = series::series(run, data, None, grid, paths);
+        let resent = Counters::new(samples.iter().copied(), |sample| sample.figures.retransmitted_bytes);
+        let edges: Vec<_> =
+            (0..=grid.windows).map(|window| resent.at(window as f64 * grid.window_ms)).collect();
+        let of_path = |name: &str| PathTrace {
+            name: name.to_owned(),
+            steps: steps(samples.iter().copied().filter(|sample| sample.path == name)),
+            mbps: goodput
+                .paths
+                .iter()
+                .find(|one| one.path.as_deref() == Some(name))
+                .map_or_else(|| vec![0.0; grid.windows], |one| one.mbps.clone()),
+            resent_kb: edges
+                .windows(2)
+                .map(|pair| {
+                    let at = |edge: usize| pair[edge].get(name).copied().unwrap_or(0.0);
+                    (at(1) - at(0)).max(0.0) / 1e3
+                })
+                .collect(),
+        };
+        let end_ms = samples.last().map_or(0.0, |sample| sample.t_ms).min(grid.end_ms());
+        Self { grid, end_ms, paths: names.into_iter().map(of_path).collect() }
+    }
+
+    pub(super) fn peak_mbps(&self) -> f64 {
+        self.paths.iter().flat_map(|path| path.mbps.iter().copied()).fold(0.0, f64::max)
+    }
+
+    pub(super) fn peak_resent_kb(&self) -> f64 {
+        self.paths.iter().flat_map(|path| path.resent_kb.iter().copied()).fold(0.0, f64::max)
+    }
+
+    pub(super) fn peak_backoff(&self) -> u32 {
+        // More than the kernel ever counts is a damaged record.
+        self.sizes().map(|sizes| sizes.backoff.min(100)).max().unwrap_or(0)
+    }
+
+    pub(super) fn largest_bytes(&self) -> u32 {
+        self.sizes().map(|sizes| sizes.pmtu_bytes.max(sizes.mss_bytes).min(70_000)).max().unwrap_or(0)
+    }
+
+    fn sizes(&self) -> impl Iterator<Item = Sizes> + '_ {
+        self.paths.iter().flat_map(|path| &path.steps).filter_map(|(_, sizes)| *sizes)
+    }
+}
+
+/// The changes on a path, from its samples in order of time: of several open subflows the smallest sizes, the longest
+/// back-off.
+fn steps<'a>(samples: impl Iterator<Item = &'a Sample>) -> Vec<(f64, Option<Sizes>)> {
+    let mut subflows: HashMap<(u32, u32, SocketAddr), (f64, Sizes)> = HashMap::new();
+    let mut steps: Vec<(f64, Option<Sizes>)> = Vec::new();
+    for sample in samples {
+        let (t_ms, figures) = (sample.t_ms, &sample.figures);
+        subflows.retain(|_, (seen, _)| t_ms - *seen < FORGOTTEN_MS);
+        let key = (sample.stream, figures.subflow, figures.local);
+        if figures.state == PathState::Open {
+            let sizes = Sizes {
+                mss_bytes: figures.mss_bytes,
+                pmtu_bytes: figures.pmtu_bytes,
+                backoff: figures.backoff,
+            };
+            subflows.insert(key, (t_ms, sizes));
+        } else {
+            subflows.remove(&key);
+        }
+        let now = subflows.values().map(|(_, sizes)| *sizes).reduce(|a, b| Sizes {
+            mss_bytes: a.mss_bytes.min(b.mss_bytes),
+            pmtu_bytes: a.pmtu_bytes.min(b.pmtu_bytes),
+            backoff: a.backoff.max(b.backoff),
+        });
+        if steps.last().is_none_or(|(_, last)| *last != now) {
+            steps.push((t_ms, now));
+        }
+    }
+    steps
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pathbench_record::sample::PathFigures;
+
+    fn sample(t_ms: f64, subflow: u32, mss_bytes: u32, state: PathState) -> Sample {
+        let address = SocketAddr::from(([10, 0, 0, 1], 5201));
+        Sample {
+            run: "r".to_owned(),
+            t_ms,
+            host: "client".to_owned(),
+            side: Side::Client,
+            stream: 0,
+            path: "wlan".to_owned(),
+            figures: PathFigures {
+                subflow,
+                state,
+                mss_bytes,
+                pmtu_bytes: mss_bytes + 52,
+                ..PathFigures::between(address, address)
+            },
+        }
+    }
+
+    #[test]
+    fn only_changes_are_steps_and_a_closed_subflow_leaves_a_gap() {
+        use PathState::{Closed, Open};
+        let samples = [
+            sample(0.0, 1, 8948, Open),
+            sample(100.0, 1, 8948, Open),
+            sample(200.0, 1, 1448, Open),
+            sample(300.0, 1, 1448, Closed),
+            sample(400.0, 2, 1400, Open),
+        ];
+        let found: Vec<_> = steps(samples.iter())
+            .into_iter()
+            .map(|(t, sizes)| (t as u32, sizes.map(|s| s.mss_bytes)))
+            .collect();
+        assert_eq!(found, [(0, Some(8948)), (200, Some(1448)), (300, None), (400, Some(1400))]);
+    }
+
+    #[test]
+    fn the_growth_of_an_ordinary_quic_path_tells_nothing() {
+        let run = RunRecord::default();
+        let tells = |sizes: &[u32]| {
+            let samples: Vec<Sample> = sizes
+                .iter()
+                .enumerate()
+                .map(|(index, mss)| sample(index as f64 * 100.0, 1, *mss, PathState::Open))
+                .collect();
+            is_telling(&run, &RunData { samples: samples.iter().collect(), ..RunData::default() })
+        };
+        assert!(!tells(&[1200, 1389, 1452, 1452]));
+        assert!(!tells(&[1448, 1428, 1448]));
+        assert!(tells(&[8948, 8948, 1448]));
+        assert!(tells(&[1024, 1436]));
+        assert!(tells(&[1200, 1452, 8972]));
+    }
+}
