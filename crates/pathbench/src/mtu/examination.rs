@@ -1,33 +1,138 @@
-//! All paths at the same time: what the kernel believes, then probes.
+//! One examination of a path: what the kernel believed before, what the probes found, and which connections are stuck.
 
+use super::judgement;
 use super::path::Path;
-use pathbench_record::document::{DirectionMtu, PathMtu};
-use pathbench_record::time::Clock;
-use pathbench_traffic::path_mtu::{MtuBounds, MtuError, MtuPath, MtuPlan, PathMtuFound, find_mtu};
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::thread;
+use pathbench_host::path_mtu::{Belief, BeliefError, LiveConnection, PathObserver, Way, is_stuck};
+use pathbench_record::document::{ConnectionMtu, DirectionMtu, KernelBelief, PathMtu};
+use pathbench_traffic::path_mtu::{MtuBounds, MtuError, MtuPath, MtuPlan, NoMtu, PathMtuFound};
 
-/// Probes all paths, a thread each.
-pub(super) fn examine(
-    paths: &[Path],
-    token: Option<&str>,
-    clock: &Arc<dyn Clock>,
-    stop: &AtomicBool,
-) -> Vec<PathMtu> {
-    let found: Vec<Result<PathMtuFound, MtuError>> = thread::scope(|scope| {
-        let probing: Vec<_> =
-            paths.iter().map(|path| scope.spawn(|| find_mtu(&plan(path, token), clock, stop))).collect();
-        probing
-            .into_iter()
-            .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-            .collect()
-    });
-    paths.iter().zip(found).map(|(path, found)| record(path, &found)).collect()
+/// What is known of one path.
+#[derive(Debug)]
+pub(super) struct Examination {
+    pub(super) path: Path,
+    /// Before the path was probed; in a watch, at the latest look.
+    pub(super) belief: Result<Belief, BeliefError>,
+    /// What the probes found; nothing yet while they are under way.
+    pub(super) found: Option<Result<PathMtuFound, MtuError>>,
+    /// The connections at the latest look.
+    pub(super) connections: Vec<LiveConnection>,
+    /// Those of them that are stuck.
+    pub(super) stuck: Vec<LiveConnection>,
 }
 
-/// What is asked of the prober.
-pub(super) fn plan(path: &Path, token: Option<&str>) -> MtuPlan {
+impl Examination {
+    /// Asks the kernel; nothing is probed yet.
+    pub(super) fn begin(path: Path, observer: &mut PathObserver) -> Self {
+        let belief = observer.belief(&way(&path));
+        let connections = belief.as_ref().map(|belief| belief.connections.clone()).unwrap_or_default();
+        Self { path, belief, found: None, connections, stuck: Vec::new() }
+    }
+
+    /// Looks at the connections once more, and finds those that are stuck since the last look.
+    pub(super) fn look_again(&mut self, observer: &mut PathObserver) {
+        // Connections that cannot be listed any more are not known to be stuck.
+        let now = observer.connections(&way(&self.path)).unwrap_or_default();
+        let mtu_bytes = self.passes_bytes();
+        let before = std::mem::replace(&mut self.connections, now);
+        let is_stuck_now = |later: &&LiveConnection| {
+            let Some(mtu_bytes) = mtu_bytes else { return false };
+            before.iter().any(|earlier| is_stuck(earlier, later, mtu_bytes))
+        };
+        self.stuck = self.connections.iter().filter(is_stuck_now).cloned().collect();
+    }
+
+    /// Asks the kernel once more, in the midst of a watch.
+    pub(super) fn ask_again(&mut self, observer: &mut PathObserver) {
+        self.belief = observer.belief(&way(&self.path));
+    }
+
+    /// What passes from here to the server.
+    fn passes_bytes(&self) -> Option<u32> {
+        let found = self.found.as_ref()?.as_ref().ok()?;
+        found.upload.found.as_ref().ok().map(|found| found.mtu_bytes)
+    }
+
+    /// Whether anything passes any way.
+    pub(super) fn is_answered(&self) -> bool {
+        self.ways().any(|found| found.is_ok())
+    }
+
+    /// Whether the server said no.
+    pub(super) fn is_refused(&self) -> bool {
+        self.ways().any(|found| matches!(found, Err(NoMtu::Refused { .. })))
+    }
+
+    fn ways(&self) -> impl Iterator<Item = Result<(), &NoMtu>> {
+        let found = self.found.iter().filter_map(|found| found.as_ref().ok());
+        found.flat_map(|found| [&found.upload, &found.download].map(|way| way.found.as_ref().map(drop)))
+    }
+
+    /// As it stands in the result.
+    pub(super) fn record(&self, server: &str) -> PathMtu {
+        let (upload, download) = match &self.found {
+            Some(Ok(found)) => (found.upload.to_record(), found.download.to_record()),
+            Some(Err(error)) => unknown(&error.to_string()),
+            None => unknown("stopped before anything was found"),
+        };
+        let mut record = PathMtu {
+            name: self.path.name.clone(),
+            interface: self.path.interface.clone(),
+            local: self.path.local.to_string(),
+            remote: self.path.server.to_string(),
+            upload,
+            download,
+            kernel: self.belief.as_ref().ok().map(|belief| self.kernel(belief)),
+            ..PathMtu::default()
+        };
+        record.disagreements = judgement::disagreements(&record);
+        if let Err(error) = &self.belief {
+            record.disagreements.push(error.to_string());
+        }
+        record.advice = judgement::advice(&record, server);
+        record
+    }
+
+    fn kernel(&self, belief: &Belief) -> KernelBelief {
+        let route = &belief.route;
+        let destination = route.destination();
+        KernelBelief {
+            interface_mtu_bytes: belief.interface_mtu_bytes,
+            rule_priority: belief.rule_priority,
+            table: belief.table(),
+            destination: if destination.is_default() {
+                "default".to_owned()
+            } else {
+                destination.to_string()
+            },
+            gateway: belief.gateway().map(|gateway| gateway.to_string()),
+            route_mtu_bytes: route.mtu_bytes(),
+            route_mtu_locked: route.is_mtu_locked(),
+            cached_mtu_bytes: belief.cached.map(|cached| cached.mtu_bytes),
+            cached_expires_s: belief.cached.map(|cached| cached.expires_in.as_secs_f64()),
+            connections: self.connections.iter().map(|one| self.connection(one)).collect(),
+        }
+    }
+
+    fn connection(&self, one: &LiveConnection) -> ConnectionMtu {
+        ConnectionMtu {
+            transport: if one.subflow.is_some() { "mptcp" } else { "tcp" }.to_owned(),
+            local: one.local.to_string(),
+            remote: one.remote.to_string(),
+            pmtu_bytes: one.pmtu_bytes,
+            mss_bytes: one.mss_bytes,
+            backoff: one.backoff,
+            stuck: self.stuck.iter().any(|stuck| stuck.is_same_as(one)),
+        }
+    }
+}
+
+/// The path as the kernel is asked of it.
+pub(super) fn way(path: &Path) -> Way {
+    Way { local: path.local, interface: path.interface.clone(), server: path.server.ip() }
+}
+
+/// The path as it is probed.
+pub(super) fn probe_plan(path: &Path, token: Option<&str>) -> MtuPlan {
     MtuPlan {
         server: path.server,
         token: token.map(str::to_owned),
@@ -36,21 +141,7 @@ pub(super) fn plan(path: &Path, token: Option<&str>) -> MtuPlan {
     }
 }
 
-fn record(path: &Path, found: &Result<PathMtuFound, MtuError>) -> PathMtu {
-    let (upload, download) = match found {
-        Ok(found) => (found.upload.to_record(), found.download.to_record()),
-        Err(error) => {
-            let none = DirectionMtu { error: Some(error.to_string()), ..DirectionMtu::default() };
-            (none.clone(), none)
-        }
-    };
-    PathMtu {
-        name: path.name.clone(),
-        interface: path.interface.clone(),
-        local: path.local.to_string(),
-        remote: path.server.to_string(),
-        upload,
-        download,
-        ..PathMtu::default()
-    }
+fn unknown(error: &str) -> (DirectionMtu, DirectionMtu) {
+    let none = DirectionMtu { error: Some(error.to_owned()), ..DirectionMtu::default() };
+    (none.clone(), none)
 }

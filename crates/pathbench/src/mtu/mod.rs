@@ -3,10 +3,15 @@
 //! The kernel is asked first, because ICMP answers to our own probes teach it; then all paths are probed at the same time,
 //! a thread each; then both are compared. What is to be changed is planned and journalled by `pathbench-host`.
 
+mod application;
 mod arguments;
 mod examination;
+mod journal;
 mod judgement;
 mod path;
+mod probing;
+mod treatment;
+mod watch;
 
 pub(crate) use arguments::MtuArgs;
 
@@ -14,44 +19,247 @@ use crate::client::address::ServerName;
 use crate::client::ways::HostNetwork;
 use crate::clock::{MonotonicClock, unix_seconds};
 use crate::exit::{Exit, Failure};
-use crate::result::host_record;
+use crate::result::{begin_result, host_record, remove_empty};
 use crate::{report, signals, terminal};
+use application::Application;
+use examination::Examination;
+use pathbench_host::path_mtu::PathObserver;
 use pathbench_record::calendar::rfc3339_from_unix;
-use pathbench_record::document::{MtuRecord, ResultDocument, ScenarioRecord};
+use pathbench_record::directory::ResultWriter;
+use pathbench_record::document::{MtuRecord, PathMtu, ResultDocument, ScenarioRecord};
 use pathbench_record::time::Clock;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Name of a result of this command.
 const NAME: &str = "mtu";
 
 pub(crate) fn mtu(args: &MtuArgs) -> Result<Exit, Failure> {
+    let journal = args.remedy.journal.as_deref();
     let Some(given) = &args.server else {
-        return Err(Failure::failed("--undo: to come"));
+        let mut application = Application::open(&journal::place(journal)?)?;
+        application.undo(args.remedy.force, &|command| println!("{command}"))?;
+        return Ok(Exit::Done);
     };
     let server = ServerName::parse(given, args.port).map_err(Failure::bad_input)?;
-    let stop = signals::stop_flag();
-    let clock: Arc<dyn Clock> = Arc::new(MonotonicClock);
-    let started = rfc3339_from_unix(unix_seconds() as i64);
-    let servers = path::addresses(&server, args.family())?;
-    let network = HostNetwork::read().map_err(Failure::failed)?;
-    let choice = path::choose(&network, &args.paths, &servers)?;
-    let paths = examination::examine(&choice.paths, args.token.as_deref(), &clock, &stop);
-    let record = MtuRecord { server: server.to_string(), paths, notes: choice.notes, ..MtuRecord::default() };
-    let document = ResultDocument {
-        scenario: ScenarioRecord {
-            name: NAME.to_owned(),
-            description: format!("The MTU of each path to {server}"),
-            origin: "command line".to_owned(),
-            ..ScenarioRecord::default()
-        },
-        host: host_record("user", started),
-        mtu: Some(record),
-        ..ResultDocument::default()
+    let application =
+        if args.remedy.apply { Some(Application::open(&journal::place(journal)?)?) } else { None };
+    let job = Job {
+        args,
+        server,
+        stop: signals::stop_flag(),
+        clock: Arc::new(MonotonicClock),
+        started: rfc3339_from_unix(unix_seconds() as i64),
     };
-    if args.output.json {
-        report::print_json(&document)?;
-    } else if let Some(record) = &document.mtu {
-        let _ = (record, terminal::style());
+    // Made before anything is sent, so that nobody measures and then cannot write.
+    let out = args.output.out.as_deref();
+    let writer = out.map(|out| begin_result(Some(out), NAME, &job.started)).transpose()?;
+    let directory = writer.as_ref().map(|writer| writer.path().to_owned());
+    let ending = job.examine(application, writer);
+    if let (Err(_), Some(directory)) = (&ending, &directory) {
+        // Where nothing was measured, no trace of it stays.
+        remove_empty(directory);
     }
-    Ok(Exit::Done)
+    ending
+}
+
+/// One call of the command.
+struct Job<'a> {
+    args: &'a MtuArgs,
+    server: ServerName,
+    stop: Arc<AtomicBool>,
+    clock: Arc<dyn Clock>,
+    started: String,
+}
+
+/// All that is known and was done.
+struct Findings {
+    examinations: Vec<Examination>,
+    record: MtuRecord,
+    /// Why what was to be done is not done.
+    failure: Option<Failure>,
+}
+
+impl Job<'_> {
+    /// Asks the kernel, probes, compares, puts right what is to be put right, and shows it all.
+    fn examine(
+        &self,
+        mut application: Option<Application>,
+        writer: Option<ResultWriter>,
+    ) -> Result<Exit, Failure> {
+        let mut observer = PathObserver::open().map_err(Failure::failed)?;
+        let mut findings = self.begin(&mut observer)?;
+        if self.args.watch.watch {
+            watch::watch(self, &mut findings, application.as_mut(), &mut observer)?;
+        } else {
+            self.tell(&self.announcement(&findings.examinations));
+            let tell = |one: &Examination| self.tell(&progress(one));
+            let token = self.args.token.as_deref();
+            probing::probe_all(&mut findings.examinations, token, &self.clock, &self.stop, &tell);
+            self.judge(&mut findings, &mut observer);
+            self.treat(&mut findings, application.as_mut(), &mut observer);
+            self.verdict(&findings.examinations)?;
+            self.show(&findings.record)?;
+        }
+        self.finish(findings, application.as_ref(), writer)
+    }
+
+    /// The paths, and what the kernel believes of them.
+    fn begin(&self, observer: &mut PathObserver) -> Result<Findings, Failure> {
+        let servers = path::addresses(&self.server, self.args.family())?;
+        let network = HostNetwork::read().map_err(Failure::failed)?;
+        let choice = path::choose(&network, &self.args.paths, &servers)?;
+        let examinations = choice.paths.into_iter().map(|path| Examination::begin(path, observer)).collect();
+        let record =
+            MtuRecord { server: self.server.to_string(), notes: choice.notes, ..MtuRecord::default() };
+        Ok(Findings { examinations, record, failure: None })
+    }
+
+    /// Compares what the probes found with what the kernel believes and what its connections do.
+    fn judge(&self, findings: &mut Findings, observer: &mut PathObserver) {
+        let record = |one: &mut Examination| -> PathMtu {
+            one.look_again(observer);
+            one.record(&findings.record.server)
+        };
+        findings.record.paths = findings.examinations.iter_mut().map(record).collect();
+    }
+
+    /// Puts the kernel right, or says what would.
+    fn treat(
+        &self,
+        findings: &mut Findings,
+        mut application: Option<&mut Application>,
+        observer: &mut PathObserver,
+    ) {
+        for (one, path) in findings.examinations.iter().zip(&findings.record.paths) {
+            if let Some(application) = application.as_deref_mut() {
+                let treated = application.treat(one, path, observer, &*self.clock);
+                findings.record.steps.extend(treated.steps);
+                findings.record.notes.extend(treated.notes);
+                findings.failure = findings.failure.take().or(treated.failure);
+            } else {
+                match application::planned(one, path, observer) {
+                    Ok((_, plan)) => {
+                        let steps = treatment::records(&path.name, &plan.steps, false);
+                        for step in steps {
+                            // Paths that share a route share its change.
+                            if !findings.record.steps.iter().any(|known| known.command == step.command) {
+                                findings.record.steps.push(step);
+                            }
+                        }
+                        let notes = plan.notes.iter().map(|note| format!("{}: {note}", path.name));
+                        findings.record.notes.extend(notes);
+                    }
+                    // The advice says so.
+                    Err(_) => {}
+                }
+            }
+        }
+    }
+
+    /// An error when no path was answered.
+    fn verdict(&self, examinations: &[Examination]) -> Result<(), Failure> {
+        if examinations.iter().any(Examination::is_answered) {
+            return Ok(());
+        }
+        if self.stop.load(Ordering::Relaxed) {
+            return Err(Failure::failed("stopped by the user before anything was found"));
+        }
+        let mut lines = vec![format!("{} answered on no path", self.server)];
+        lines.extend(examinations.iter().map(progress));
+        let refused = examinations.iter().any(Examination::is_refused);
+        let exit = if refused { Exit::Refused } else { Exit::Unreachable };
+        Err(Failure { exit, message: lines.join("\n") })
+    }
+
+    /// The summary, the commands, or nothing where there is a document at the end.
+    fn show(&self, record: &MtuRecord) -> Result<(), Failure> {
+        if self.args.remedy.print {
+            if record.steps.is_empty() {
+                self.tell("nothing is to be put right");
+            }
+            print!("{}", treatment::script(&record.steps));
+        } else if !self.args.output.json {
+            print!("{}", pathbench_report::terminal::mtu(record, terminal::style()));
+        }
+        Ok(())
+    }
+
+    /// Writes the result, prints the document, and says how it ended.
+    fn finish(
+        &self,
+        mut findings: Findings,
+        application: Option<&Application>,
+        writer: Option<ResultWriter>,
+    ) -> Result<Exit, Failure> {
+        if findings.record.steps.iter().any(|step| step.done)
+            && let Some(application) = application
+        {
+            self.tell(&format!(
+                "what was done stands in {}; pathbench mtu --undo takes it back",
+                application.journal().display()
+            ));
+        }
+        let document = self.document(findings.record);
+        if let Some(writer) = writer {
+            let directory: PathBuf = writer.path().to_owned();
+            writer.finish(&document).map_err(Failure::failed)?;
+            self.report(&directory)?;
+        }
+        if self.args.output.json {
+            report::print_json(&document)?;
+        }
+        findings.failure.take().map_or(Ok(Exit::Done), Err)
+    }
+
+    fn report(&self, directory: &Path) -> Result<(), Failure> {
+        let set = report::open(directory)?;
+        report::write(std::slice::from_ref(&set), directory)?;
+        self.tell(&directory.join("report.html").display().to_string());
+        Ok(())
+    }
+
+    fn document(&self, record: MtuRecord) -> ResultDocument {
+        ResultDocument {
+            scenario: ScenarioRecord {
+                name: NAME.to_owned(),
+                description: format!("The MTU of each path to {}", self.server),
+                origin: "command line".to_owned(),
+                ..ScenarioRecord::default()
+            },
+            host: host_record("user", self.started.clone()),
+            mtu: Some(record),
+            ..ResultDocument::default()
+        }
+    }
+
+    fn announcement(&self, examinations: &[Examination]) -> String {
+        let names: Vec<&str> = examinations.iter().map(|one| one.path.name.as_str()).collect();
+        format!("probing {} by {}", self.server, names.join(", "))
+    }
+
+    /// A line of progress.
+    fn tell(&self, line: &str) {
+        if !self.args.output.quiet {
+            eprintln!("{line}");
+        }
+    }
+}
+
+/// What was found of a path, in a line.
+fn progress(one: &Examination) -> String {
+    let name = &one.path.name;
+    let size = |way: &pathbench_traffic::path_mtu::DirectionFound| match &way.found {
+        Ok(found) => format!("{} bytes", found.mtu_bytes),
+        Err(why) => why.to_string(),
+    };
+    match &one.found {
+        None => format!("{name}: nothing yet"),
+        Some(Err(error)) => format!("{name}: {error}"),
+        Some(Ok(found)) => {
+            let (up, down) = (size(&found.upload), size(&found.download));
+            if up == down { format!("{name}: {up}") } else { format!("{name}: up {up}, down {down}") }
+        }
+    }
 }

@@ -1,0 +1,96 @@
+//! Where the changes of this host are written down before they are made.
+
+use crate::exit::Failure;
+use pathbench_host::namespace::current_cookie;
+use rustix::fs::{Access, access};
+use std::fs::{self, DirBuilder};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
+
+/// Readable by the user alone: whoever could write a journal could have routes set by its undoing.
+const OWN_ONLY: u32 = 0o700;
+const OTHERS_MAY_WRITE: u32 = 0o022;
+
+/// The journal of this network namespace: as the user says, or the first of the usual places that stands already or can
+/// be made. Routes do not outlive a boot, and neither do these places.
+pub(super) fn place(given: Option<&Path>) -> Result<PathBuf, Failure> {
+    if let Some(given) = given {
+        return Ok(given.to_owned());
+    }
+    let name = name()?;
+    let places = places();
+    let standing = places.iter().find(|place| is_own(place) && place.join(&name).exists());
+    let place = standing.or_else(|| places.iter().find(|place| make(place)));
+    place.map(|place| place.join(&name)).ok_or_else(|| {
+        let tried: Vec<String> = places.iter().map(|place| place.display().to_string()).collect();
+        Failure::host_cannot(format!(
+            "no place for the journal of changes, tried {}: name one with --journal FILE",
+            tried.join(", ")
+        ))
+    })
+}
+
+/// A network namespace's journal; a namespace that comes later has another number, though perhaps the same inode.
+fn name() -> Result<String, Failure> {
+    if let Ok(cookie) = current_cookie() {
+        return Ok(format!("mtu-journal-{cookie}.jsonl"));
+    }
+    let namespace = fs::metadata("/proc/thread-self/ns/net").map_err(|error| {
+        Failure::host_cannot(format!(
+            "cannot tell this network namespace from others: {error}; is /proc mounted?"
+        ))
+    })?;
+    Ok(format!("mtu-journal-inode-{}.jsonl", namespace.ino()))
+}
+
+fn places() -> Vec<PathBuf> {
+    let user = rustix::process::geteuid();
+    let of_root = user.is_root().then(|| PathBuf::from("/run/pathbench"));
+    let runtime = std::env::var_os("XDG_RUNTIME_DIR").filter(|place| !place.is_empty());
+    let of_user = runtime.map(|place| PathBuf::from(place).join("pathbench"));
+    // In a user namespace without a runtime directory of its own.
+    let last = std::env::temp_dir().join(format!("pathbench-{}", user.as_raw()));
+    [of_root, of_user, Some(last)].into_iter().flatten().collect()
+}
+
+/// Makes the directory where it is missing, and says whether a journal can be kept there.
+fn make(place: &Path) -> bool {
+    let _there_already = DirBuilder::new().mode(OWN_ONLY).create(place);
+    is_own(place) && access(place, Access::WRITE_OK | Access::EXEC_OK).is_ok()
+}
+
+/// Whether it is a directory of this user's that no other can write to.
+fn is_own(place: &Path) -> bool {
+    fs::symlink_metadata(place).is_ok_and(|metadata| {
+        metadata.is_dir()
+            && metadata.uid() == rustix::process::geteuid().as_raw()
+            && metadata.mode() & OTHERS_MAY_WRITE == 0
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    #[test]
+    fn a_journal_is_kept_where_nobody_else_can_write() {
+        let home = tempfile::tempdir().unwrap();
+        let place = home.path().join("pathbench");
+        assert!(make(&place), "a missing directory is made");
+        assert_eq!(fs::metadata(&place).unwrap().mode() & 0o777, OWN_ONLY);
+        assert!(make(&place), "one that is there will do");
+        fs::set_permissions(&place, fs::Permissions::from_mode(0o777)).unwrap();
+        assert!(!make(&place), "others can write to it");
+        let link = home.path().join("link");
+        std::os::unix::fs::symlink(home.path(), &link).unwrap();
+        assert!(!make(&link), "it leads elsewhere");
+        assert!(!make(&home.path().join("no/where")));
+        assert!(!make(Path::new("/proc")));
+    }
+
+    #[test]
+    fn what_the_user_names_is_taken_as_it_is() {
+        assert_eq!(place(Some(Path::new("here.jsonl"))).unwrap(), Path::new("here.jsonl"));
+    }
+}

@@ -1,0 +1,255 @@
+//! Paths that are probed on and on: every change is told, and followed where the user asked for that.
+
+use super::application::Application;
+use super::examination::{Examination, probe_plan};
+use super::probing::{Heard, watch_all};
+use super::{Findings, Job, judgement};
+use crate::exit::Failure;
+use crate::terminal;
+use pathbench_host::path_mtu::PathObserver;
+use pathbench_record::document::{MtuChange, PathMtu};
+use pathbench_record::time::Timestamp;
+use pathbench_report::terminal::mtu_change;
+use pathbench_traffic::path_mtu::{MtuNews, MtuPlan, PathMtuFound, WatchPace};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::Duration;
+
+/// Larger sizes are tried once in so many looks.
+const LOOKS_PER_LARGER: u32 = 5;
+/// The user's wish to stop is looked for this often.
+const TICK: Duration = Duration::from_millis(100);
+
+/// Watches until the user stops it, or the time is over.
+pub(super) fn watch(
+    job: &Job<'_>,
+    findings: &mut Findings,
+    application: Option<&mut Application>,
+    observer: &mut PathObserver,
+) -> Result<(), Failure> {
+    let asked = &job.args.watch;
+    let pace = WatchPace {
+        interval: asked.interval.0,
+        larger_interval: asked.interval.0.saturating_mul(LOOKS_PER_LARGER),
+    };
+    let token = job.args.token.as_deref();
+    let plans: Vec<MtuPlan> = findings.examinations.iter().map(|one| probe_plan(&one.path, token)).collect();
+    job.tell(&format!("{}, until Ctrl-C", job.announcement(&findings.examinations)));
+    let end = AtomicBool::new(false);
+    let begun = job.clock.now();
+    let mut course = Course {
+        job,
+        waiting: vec![true; plans.len()],
+        findings,
+        application,
+        observer,
+        begun,
+        looked: begun,
+    };
+    watch_all(&plans, pace, &job.clock, &end, |heard| {
+        let ended = course.run(heard);
+        end.store(true, Ordering::Release);
+        ended
+    })?;
+    course.close()
+}
+
+/// A watch as it goes.
+struct Course<'a, 'b> {
+    job: &'a Job<'a>,
+    /// Of which paths nothing was heard yet.
+    waiting: Vec<bool>,
+    findings: &'a mut Findings,
+    application: Option<&'a mut Application>,
+    observer: &'b mut PathObserver,
+    begun: Timestamp,
+    /// When the connections were looked at last.
+    looked: Timestamp,
+}
+
+impl Course<'_, '_> {
+    fn run(&mut self, heard: &Receiver<(usize, Heard)>) -> Result<(), Failure> {
+        let until = self.job.args.watch.time.map(|time| self.begun + time.0);
+        let mut shown = false;
+        loop {
+            match heard.recv_timeout(TICK) {
+                Ok((index, heard)) => self.hear(index, heard)?,
+                Err(RecvTimeoutError::Timeout) => {}
+                // No path can be watched.
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+            let now = self.job.clock.now();
+            if self.job.stop.load(Ordering::Relaxed) || until.is_some_and(|until| now >= until) {
+                break;
+            }
+            if !shown && !self.waiting.contains(&true) {
+                self.first_sight()?;
+                shown = true;
+            }
+            if shown && now.since(self.looked) >= self.job.args.watch.interval.0 {
+                self.looked = now;
+                for index in 0..self.findings.examinations.len() {
+                    self.judge(index, false)?;
+                }
+            }
+        }
+        if shown { Ok(()) } else { self.first_sight() }
+    }
+
+    /// What is known of all paths, once something is known of each.
+    fn first_sight(&mut self) -> Result<(), Failure> {
+        self.job.judge(self.findings, self.observer);
+        self.job.verdict(&self.findings.examinations)?;
+        self.job.treat(self.findings, self.application.as_deref_mut(), self.observer);
+        self.job.show(&self.findings.record)?;
+        // Who may not change anything cannot follow changes either.
+        self.findings.failure.take().map_or(Ok(()), Err)
+    }
+
+    fn hear(&mut self, index: usize, heard: Heard) -> Result<(), Failure> {
+        let first = std::mem::replace(&mut self.waiting[index], false);
+        let one = &mut self.findings.examinations[index];
+        let before = sizes(one);
+        let at = match heard {
+            Heard::Failed(error) => {
+                one.found = Some(Err(error));
+                return Ok(());
+            }
+            Heard::News(at, MtuNews::Examined(now) | MtuNews::Changed { now, .. }) => {
+                one.found = Some(Ok(*now));
+                at
+            }
+            Heard::News(at, MtuNews::Away { reason }) => {
+                let name = one.path.name.clone();
+                one.found = None;
+                let reason = reason.map(|reason| format!(": {reason}")).unwrap_or_default();
+                self.job.tell(&format!("{name}: the server does not answer any more{reason}"));
+                at
+            }
+        };
+        if first {
+            return Ok(());
+        }
+        let now = sizes(one);
+        let name = one.path.name.clone();
+        let mut changed = false;
+        for (direction, from_bytes, to_bytes) in
+            [("upload", before[0], now[0]), ("download", before[1], now[1])]
+        {
+            if from_bytes != to_bytes {
+                let t_ms = at.since(self.begun).as_secs_f64() * 1e3;
+                let path = name.clone();
+                self.say_change(MtuChange {
+                    t_ms,
+                    path,
+                    direction: direction.to_owned(),
+                    from_bytes,
+                    to_bytes,
+                });
+                changed = true;
+            }
+        }
+        if changed { self.judge(index, true) } else { Ok(()) }
+    }
+
+    /// Compares a path's MTU with what the kernel believes by now, and puts that right where it was asked for.
+    fn judge(&mut self, index: usize, changed: bool) -> Result<(), Failure> {
+        let one = &mut self.findings.examinations[index];
+        if one.found.is_none() {
+            return Ok(());
+        }
+        let was_stuck = !one.stuck.is_empty();
+        one.look_again(self.observer);
+        one.ask_again(self.observer);
+        let record = one.record(&self.findings.record.server);
+        let newly_stuck = !was_stuck && !one.stuck.is_empty();
+        if newly_stuck {
+            record
+                .disagreements
+                .iter()
+                .filter(|words| words.contains("is stuck"))
+                .for_each(|words| self.say(words));
+        }
+        let treat = is_wrong(&record) && (changed || newly_stuck || self.application.is_some());
+        if let Some(slot) = self.findings.record.paths.get_mut(index) {
+            *slot = record;
+        }
+        if treat { self.treat(index) } else { Ok(()) }
+    }
+
+    fn treat(&mut self, index: usize) -> Result<(), Failure> {
+        let Some(application) = self.application.as_deref_mut() else {
+            let path = &self.findings.record.paths[index];
+            path.advice.iter().for_each(|words| self.say(words));
+            return Ok(());
+        };
+        let one = &self.findings.examinations[index];
+        let path = &self.findings.record.paths[index];
+        let treated = application.treat(one, path, self.observer, &*self.job.clock);
+        for step in treated.steps.iter().filter(|step| step.done) {
+            self.say(&step.command);
+        }
+        // What is tried again and again is told once.
+        let known = &self.findings.record.notes;
+        let notes: Vec<String> = treated.notes.into_iter().filter(|note| !known.contains(note)).collect();
+        notes.iter().for_each(|note| self.job.tell(note));
+        self.findings.record.notes.extend(notes);
+        self.findings.record.steps.extend(treated.steps.into_iter().filter(|step| step.done));
+        match treated.failure {
+            Some(failure) if failure.exit == crate::exit::Exit::HostCannot => Err(failure),
+            Some(failure) => {
+                failure.report();
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn say_change(&mut self, change: MtuChange) {
+        let line = mtu_change(&change, terminal::style());
+        self.say(line.trim_end());
+        self.findings.record.changes.push(change);
+    }
+
+    /// A line of the watch: on standard output, where no document is to stand.
+    fn say(&self, line: &str) {
+        if self.job.args.output.json {
+            self.job.tell(line);
+        } else {
+            println!("{line}");
+        }
+    }
+
+    /// The end of the watch.
+    fn close(&mut self) -> Result<(), Failure> {
+        if !self.job.args.watch.undo_at_end {
+            return Ok(());
+        }
+        let json = self.job.args.output.json;
+        let tell = |line: &str| if json { eprintln!("{line}") } else { println!("{line}") };
+        if let Some(application) = self.application.as_deref_mut() {
+            application.undo(false, &tell)?;
+            self.findings
+                .record
+                .notes
+                .push("what was done was taken back at the end of the watch".to_owned());
+        }
+        Ok(())
+    }
+}
+
+/// Both ways' MTUs, as far as they are known.
+fn sizes(one: &Examination) -> [Option<u32>; 2] {
+    let found: Option<&PathMtuFound> = one.found.as_ref().and_then(|found| found.as_ref().ok());
+    let way = |way: &pathbench_traffic::path_mtu::DirectionFound| {
+        way.found.as_ref().ok().map(|found| found.mtu_bytes)
+    };
+    [found.and_then(|found| way(&found.upload)), found.and_then(|found| way(&found.download))]
+}
+
+/// Whether the kernel's route or a connection is to be put right.
+fn is_wrong(path: &PathMtu) -> bool {
+    let Some(kernel) = &path.kernel else { return false };
+    let Ok(target) = judgement::target_bytes(path) else { return false };
+    judgement::needs_route(path, kernel, target) || kernel.connections.iter().any(|one| one.stuck)
+}
