@@ -7,9 +7,28 @@
 //!
 //! Sizes are those of whole IP packets, headers included.
 
+mod belief;
+mod exchange;
+mod finder;
+mod loss;
+mod message;
+mod round_trip;
+mod search;
 mod shell;
+#[cfg(test)]
+mod simulated;
+mod size;
+mod socket;
+#[cfg(test)]
+mod tests;
+mod window;
 
+pub use exchange::{Introduction, Outgoing};
+pub use finder::{Finder, Unsent};
+pub use message::{SizeKind, SizeMessage};
 pub use shell::{find_mtu, watch_mtu};
+pub use size::Family;
+pub(crate) use socket::interface_limit;
 
 use pathbench_record::document::{DirectionMtu, MtuEvidence};
 use std::io;
@@ -169,14 +188,14 @@ pub enum NoMtu {
         reason: String,
     },
     /// Small messages are answered, and none of the smallest size that every network must carry.
-    #[error(
-        "the server answers small messages, but nothing of {floor_bytes} bytes comes through this way \
-         (a server of an older version answers none either)"
-    )]
+    #[error("tiny messages come through this way, but no packet of {floor_bytes} bytes does")]
     BelowFloor {
         /// The smallest size tried.
         floor_bytes: u32,
     },
+    /// Let in, and then not answered.
+    #[error("the server let us in and then answered no probe this way: it may be of an older version")]
+    Unanswered,
     /// The path changes faster than it can be measured.
     #[error("the path changed again and again while it was examined")]
     Unstable,

@@ -1,30 +1,86 @@
 //! Sockets for a finder and a watch.
 
-use super::{DirectionFound, MtuError, MtuNews, MtuPlan, NoMtu, PathMtuFound, WatchPace};
+use super::exchange::{Introduction, MAX_TOKEN_BYTES};
+use super::finder::Finder;
+use super::size::Family;
+use super::socket::{PathSocket, Told};
+use super::{MtuError, MtuNews, MtuPlan, PathMtuFound, WatchPace};
 use pathbench_record::time::{Clock, Timestamp};
-use std::net::{IpAddr, Ipv4Addr};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+
+/// `stop` is looked at this often.
+const TICK: Duration = Duration::from_millis(50);
+/// Longer than any datagram.
+const BUFFER_BYTES: usize = 1 << 16;
+/// Datagrams sent before it is looked whether some have arrived.
+const SENDS_PER_TURN: usize = 8;
 
 /// Examines one path, both ways, in the calling thread, until it is known, its bounds are reached, or `stop` is set.
 ///
 /// # Errors
 /// See [`MtuError`]: the path itself could not be used. What is wrong further on is in the result.
 pub fn find_mtu(plan: &MtuPlan, clock: &Arc<dyn Clock>, stop: &AtomicBool) -> Result<PathMtuFound, MtuError> {
-    let _ = (clock, stop);
-    let nothing = DirectionFound {
-        found: Err(NoMtu::Stopped),
-        icmp: Vec::new(),
-        restarts: 0,
-        probes_sent: 0,
-        bytes_sent: 0,
-        duration: Duration::ZERO,
-        rtt: None,
-        loss: 0.0,
-    };
-    let local = plan.path.local.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
-    Ok(PathMtuFound { local, remote: plan.server, upload: nothing.clone(), download: nothing })
+    let server = plan.checked()?;
+    let socket = PathSocket::open(&plan.path, server)?;
+    let mut finder = Finder::new(clock.now(), plan.introduction(clock.now()), plan.bounds);
+    let mut buffer = vec![0; BUFFER_BYTES];
+    loop {
+        if stop.load(Ordering::Acquire) {
+            finder.stop();
+        }
+        turn(&mut finder, &socket, clock.as_ref(), &mut buffer);
+        if finder.is_over() {
+            break;
+        }
+        let now = clock.now();
+        sleep(&socket, finder.due().min(now + TICK).since(now), clock.as_ref());
+    }
+    let (upload, download) = finder.result(clock.now());
+    Ok(PathMtuFound { local: socket.local(), remote: server, upload, download })
+}
+
+/// Takes what has arrived and sends what is due.
+fn turn(finder: &mut Finder, socket: &PathSocket, clock: &dyn Clock, buffer: &mut [u8]) {
+    let mut told = Vec::new();
+    loop {
+        while let Some(word) = socket.take_told() {
+            told.push(word);
+        }
+        while let Some(length) = socket.receive(buffer) {
+            finder.received(clock.now(), &buffer[..length]);
+        }
+        for word in told.drain(..) {
+            match word {
+                Told::TooBig { router, said_bytes, quoted } => finder.icmp(router, said_bytes, &quoted),
+                Told::Refused { reason } => finder.refused(reason),
+                // Sending told as much.
+                Told::TooLong { .. } => {}
+            }
+        }
+        for _ in 0..SENDS_PER_TURN {
+            let Some(outgoing) = finder.poll(clock.now()) else { return };
+            if let Err(why) = socket.send(&outgoing.payload, &mut told) {
+                finder.not_sent(clock.now(), outgoing.sequence, why);
+            }
+        }
+    }
+}
+
+/// Until something has arrived, or for `time`.
+fn sleep(socket: &PathSocket, time: Duration, clock: &dyn Clock) {
+    let limit = Timespec { tv_sec: time.as_secs() as i64, tv_nsec: time.subsec_nanos().into() };
+    let mut watched = [PollFd::from_borrowed_fd(socket.as_fd(), PollFlags::IN)];
+    if poll(&mut watched, Some(&limit)).is_err() {
+        // A signal, or no memory: the time is waited out, rather than spun through.
+        clock.sleep_until(clock.now() + time);
+    }
 }
 
 /// Examines one path, and then keeps what it found up to date in the calling thread until `stop` is set. `sink` is told
@@ -42,4 +98,25 @@ pub fn watch_mtu(
     let _ = pace;
     sink(clock.now(), MtuNews::Examined(Box::new(find_mtu(plan, clock, stop)?)));
     Ok(())
+}
+
+impl MtuPlan {
+    /// The server's address, when the plan can be carried out.
+    fn checked(&self) -> Result<SocketAddr, MtuError> {
+        if let Some(token) = self.token.as_deref().filter(|token| token.len() > MAX_TOKEN_BYTES) {
+            return Err(MtuError::Token { bytes: token.len(), most: MAX_TOKEN_BYTES });
+        }
+        Ok(match self.server {
+            SocketAddr::V6(address) if address.ip().to_ipv4_mapped().is_some() => {
+                SocketAddr::new(self.server.ip().to_canonical(), self.server.port())
+            }
+            other => other,
+        })
+    }
+
+    fn introduction(&self, now: Timestamp) -> Introduction {
+        // The hasher's keys are random, and nobody else knows them.
+        let session = RandomState::new().hash_one((now, self.path.local));
+        Introduction { session, token: self.token.clone(), family: Family::of(self.server.ip()) }
+    }
 }

@@ -4,6 +4,7 @@
 //! A [`Prober`] per path and the server's [`ProbeResponder`] are pure; [`run_probes`] gives the probers sockets. A
 //! server answers at the UDP port where it serves QUIC.
 
+mod allowance;
 mod message;
 mod prober;
 mod responder;
@@ -15,6 +16,7 @@ pub use prober::{Prober, Settled};
 pub use responder::ProbeResponder;
 pub(crate) use service::ProbeService;
 pub use shell::run_probes;
+pub(crate) use shell::words;
 
 use pathbench_record::time::Timestamp;
 use std::net::{IpAddr, SocketAddr};

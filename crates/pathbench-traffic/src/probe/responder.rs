@@ -1,6 +1,8 @@
 //! What answers probes, without a socket: datagrams and time in, datagrams out.
 
+use super::allowance::Allowance;
 use super::message::{HEADER_BYTES, MAGIC, ProbeKind, ProbeMessage, cut};
+use crate::path_mtu::{Family, SizeKind, SizeMessage};
 use crate::server::{Access, Client};
 use pathbench_record::time::Timestamp;
 use std::collections::HashMap;
@@ -14,6 +16,13 @@ const CLIENT_RATE: u64 = 200;
 /// The same of everybody's hellos together, whose senders have not proved their addresses.
 const HELLO_RATE: u64 = 500;
 
+/// Packets of given sizes, taken or sent, per second of one client: examinations of four paths.
+const SIZE_RATE: u64 = 1000;
+/// Bytes of packets per second that one client gets by asking for them, and how many at once.
+const CLIENT_LOAD_BYTES: u64 = 2_000_000;
+/// The same of all clients together.
+const LOAD_BYTES: u64 = 8_000_000;
+
 /// A cookie is good for this long at least, and for twice that at most.
 const COOKIE_EPOCH: Duration = Duration::from_secs(3600);
 
@@ -22,45 +31,40 @@ const IDLE: Duration = Duration::from_secs(10);
 
 /// Answers probes.
 ///
-/// It keeps to four rules whatever it gets: no answer is longer than what it answers; no more than a hello is answered
-/// to an address that has not returned the cookie sent there; a client is answered so often and no more; and what is
+/// It keeps to four rules whatever it gets: no answer is longer than what it answers, but for a packet of the size that a
+/// client has asked for who has returned his cookie; no more than a hello is answered to an address that has not
+/// returned the cookie sent there; a client is answered so often, and gets so many bytes, and no more; and what is
 /// remembered is bounded.
 #[derive(Debug)]
 pub struct ProbeResponder {
     access: Access,
     cookies: RandomState,
-    clients: HashMap<Client, Allowance>,
+    clients: HashMap<Client, Allowances>,
     most_clients: usize,
     hellos: Allowance,
+    load_bytes: Allowance,
     draining: bool,
 }
 
-/// What may still be answered, refilled over time (a token bucket of one second).
+/// What a client may still get.
 #[derive(Debug, Clone, Copy)]
-struct Allowance {
-    /// In thousandths of an answer.
-    left: u64,
-    at: Timestamp,
+struct Allowances {
+    probes: Allowance,
+    sizes: Allowance,
+    load_bytes: Allowance,
 }
 
-impl Allowance {
-    const fn full(per_second: u64, now: Timestamp) -> Self {
-        Self { left: per_second * 1000, at: now }
+impl Allowances {
+    const fn full(now: Timestamp) -> Self {
+        Self {
+            probes: Allowance::full(CLIENT_RATE, now),
+            sizes: Allowance::full(SIZE_RATE, now),
+            load_bytes: Allowance::full(CLIENT_LOAD_BYTES, now),
+        }
     }
 
-    fn take(&mut self, per_second: u64, now: Timestamp) -> bool {
-        let elapsed_ns = u64::try_from(now.since(self.at).as_nanos()).unwrap_or(u64::MAX);
-        let gained = u128::from(elapsed_ns) * u128::from(per_second) / 1_000_000;
-        // Time is not taken off before it has become a whole thousandth.
-        if gained > 0 {
-            let full = per_second * 1000;
-            self.left =
-                u64::try_from(gained).map_or(full, |gained| self.left.saturating_add(gained).min(full));
-            self.at = now;
-        }
-        let allowed = self.left >= 1000;
-        self.left -= if allowed { 1000 } else { 0 };
-        allowed
+    fn used_at(&self) -> Timestamp {
+        self.probes.used_at().max(self.sizes.used_at())
     }
 }
 
@@ -74,6 +78,7 @@ impl ProbeResponder {
             clients: HashMap::new(),
             most_clients: most_clients.max(1),
             hellos: Allowance::full(HELLO_RATE, now),
+            load_bytes: Allowance::full(LOAD_BYTES, now),
             draining: false,
         }
     }
@@ -89,12 +94,16 @@ impl ProbeResponder {
         self.draining = true;
     }
 
-    /// The answer to a datagram from `from`, if there is one; never longer than the datagram.
+    /// The answer to a datagram from `from`, if there is one; never longer than the datagram, unless that asks for a
+    /// packet of a size and has the cookie.
     pub fn answer(&mut self, now: Timestamp, from: SocketAddr, datagram: &[u8]) -> Option<Vec<u8>> {
+        if let Some(message) = SizeMessage::decode(datagram) {
+            return self.answer_size(now, from, datagram.len(), message);
+        }
         let message = ProbeMessage::decode(datagram)?;
         let reply = match message.kind {
             ProbeKind::Hello => {
-                if !self.hellos.take(HELLO_RATE, now) {
+                if !self.hellos.take(1, now) {
                     return None;
                 }
                 match self.objection(now, from, &message) {
@@ -111,8 +120,8 @@ impl ProbeResponder {
                 }
             }
             ProbeKind::Probe => {
-                let is_known = self.is_cookie(now, from, &message);
-                if !is_known || !self.admit(now, from) {
+                let is_known = self.is_cookie(now, from, message.session, message.cookie);
+                if !is_known || !self.admit(now, from)?.probes.take(1, now) {
                     return None;
                 }
                 ProbeMessage { kind: ProbeKind::Answer, text: String::new(), ..message }
@@ -120,6 +129,47 @@ impl ProbeResponder {
             ProbeKind::Welcome | ProbeKind::Refused | ProbeKind::Answer => return None,
         };
         Some(reply.encode(0))
+    }
+
+    /// The answer to an examination's message of `length` bytes.
+    fn answer_size(
+        &mut self,
+        now: Timestamp,
+        from: SocketAddr,
+        length: usize,
+        message: SizeMessage,
+    ) -> Option<Vec<u8>> {
+        let is_asked = matches!(message.kind, SizeKind::Size | SizeKind::Ask);
+        if !is_asked || !self.is_cookie(now, from, message.session, message.cookie) {
+            return None;
+        }
+        let family = Family::of(from.ip());
+        let mut all_load_bytes = self.load_bytes;
+        let allowances = self.admit(now, from)?;
+        if !allowances.sizes.take(1, now) {
+            return None;
+        }
+        if message.kind == SizeKind::Size {
+            let size_bytes = family.packet_bytes(length);
+            return Some(SizeMessage { kind: SizeKind::Arrived, size_bytes, ..message }.encode(0));
+        }
+        let payload = family.load_payload_bytes(message.size_bytes)?;
+        let cost = u64::from(message.size_bytes);
+        // Said in words: silence would be taken for the packet's fate.
+        if !allowances.load_bytes.take(cost, now) || !all_load_bytes.take(cost, now) {
+            return Some(SizeMessage { kind: SizeKind::Busy, ..message }.encode(0));
+        }
+        self.load_bytes = all_load_bytes;
+        Some(SizeMessage { kind: SizeKind::Load, ..message }.encode(payload))
+    }
+
+    /// What goes out instead of an `answer` that is longer than this host's interface takes, which is `limit` bytes
+    /// where that is known.
+    #[must_use]
+    pub fn too_long(answer: &[u8], limit: Option<u32>) -> Option<Vec<u8>> {
+        let message = SizeMessage::decode(answer).filter(|message| message.kind == SizeKind::Load)?;
+        let limit_bytes = limit.unwrap_or_default();
+        Some(SizeMessage { kind: SizeKind::TooLong, limit_bytes, ..message }.encode(0))
     }
 
     /// Why the sender of a hello may not probe, in words for the person there.
@@ -133,34 +183,33 @@ impl ProbeResponder {
         }
         let client = Client::from(from.ip());
         let is_full = !self.clients.contains_key(&client)
-            && self.clients.values().filter(|allowance| now.since(allowance.at) < IDLE).count()
+            && self.clients.values().filter(|allowance| now.since(allowance.used_at()) < IDLE).count()
                 >= self.most_clients;
         is_full.then(|| "the server answers the probes of as many clients as it may; try later".to_owned())
     }
 
-    /// Whether a client that returned its cookie is answered now.
-    fn admit(&mut self, now: Timestamp, from: SocketAddr) -> bool {
+    /// What a client that has returned its cookie may get; `None` when there are too many.
+    fn admit(&mut self, now: Timestamp, from: SocketAddr) -> Option<&mut Allowances> {
         let client = Client::from(from.ip());
         if !self.clients.contains_key(&client) && self.clients.len() >= self.most_clients {
-            self.clients.retain(|_, allowance| now.since(allowance.at) < IDLE);
+            self.clients.retain(|_, allowance| now.since(allowance.used_at()) < IDLE);
             if self.clients.len() >= self.most_clients {
-                return false;
+                return None;
             }
         }
-        let fresh = Allowance::full(CLIENT_RATE, now);
-        self.clients.entry(client).or_insert(fresh).take(CLIENT_RATE, now)
+        Some(self.clients.entry(client).or_insert_with(|| Allowances::full(now)))
     }
 
     fn cookie(&self, now: Timestamp, from: SocketAddr, session: u64) -> u64 {
         self.cookie_of(epoch(now), from, session)
     }
 
-    fn is_cookie(&self, now: Timestamp, from: SocketAddr, message: &ProbeMessage) -> bool {
+    fn is_cookie(&self, now: Timestamp, from: SocketAddr, session: u64, cookie: u64) -> bool {
         let epoch = epoch(now);
         [Some(epoch), epoch.checked_sub(1)]
             .into_iter()
             .flatten()
-            .any(|epoch| self.cookie_of(epoch, from, message.session) == message.cookie)
+            .any(|epoch| self.cookie_of(epoch, from, session) == cookie)
     }
 
     /// A keyed hash (`SipHash` with a key that nobody outside knows).

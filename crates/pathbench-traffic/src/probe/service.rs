@@ -1,12 +1,14 @@
 //! The responder at a server's UDP port.
 
 use super::ProbeResponder;
+use crate::path_mtu;
 use crate::server::Access;
 use crate::stream::lock;
 use pathbench_record::time::Clock;
 use pathbench_transport::DatagramService;
 use std::fmt;
-use std::net::SocketAddr;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex};
 
 /// Answers probes beside QUIC.
@@ -40,5 +42,18 @@ impl DatagramService for ProbeService {
 
     fn answer(&self, from: SocketAddr, datagram: &[u8]) -> Option<Vec<u8>> {
         lock(&self.responder).answer(self.clock.now(), from, datagram)
+    }
+
+    fn unsent(
+        &self,
+        from: SocketAddr,
+        local: Option<IpAddr>,
+        answer: &[u8],
+        error: &io::Error,
+    ) -> Option<Vec<u8>> {
+        if error.raw_os_error() != Some(libc::EMSGSIZE) {
+            return None;
+        }
+        ProbeResponder::too_long(answer, path_mtu::interface_limit(from, local, answer.len()))
     }
 }

@@ -184,7 +184,7 @@ fn open(path: &ProbePath, server: SocketAddr) -> Result<Socket, String> {
 }
 
 /// The kernel's words, without the number.
-fn words(error: &io::Error) -> String {
+pub(crate) fn words(error: &io::Error) -> String {
     match error.raw_os_error() {
         Some(code) => {
             let words = error.to_string();

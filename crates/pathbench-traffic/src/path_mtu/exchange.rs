@@ -1,0 +1,311 @@
+//! The account of what was sent to the server and what became of it: messages and time in and out, without an opinion
+//! about sizes.
+
+use super::MtuDirection;
+use super::message::{SizeKind, SizeMessage};
+use super::round_trip::RoundTrip;
+use super::size::Family;
+use crate::probe::{HEADER_BYTES, MAX_TEXT_BYTES, ProbeKind, ProbeMessage};
+use pathbench_record::time::Timestamp;
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+/// Between hellos, until one is answered.
+const HELLO_INTERVAL: Duration = Duration::from_millis(200);
+/// A hello is so long that the reason of a refusal fits into an answer that is no longer.
+const HELLO_BYTES: usize = HEADER_BYTES + 280;
+/// Hellos whose answers tell a round-trip time.
+const REMEMBERED_HELLOS: usize = 32;
+/// Probes that were given up and may yet be answered.
+const REMEMBERED: usize = 512;
+/// Packets up to this size are small.
+const SMALL_BYTES: u32 = 576;
+
+/// Longest token.
+pub(super) const MAX_TOKEN_BYTES: usize = MAX_TEXT_BYTES;
+
+/// Who examines.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Introduction {
+    /// A random number that nobody guesses.
+    pub session: u64,
+    /// What allows this client to ask, where the server wants a token.
+    pub token: Option<String>,
+    /// The family that the packets are of.
+    pub family: Family,
+}
+
+/// A probe: one packet of a size, one way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Trial {
+    pub(super) direction: MtuDirection,
+    pub(super) size_bytes: u32,
+    /// Whoever sent it knows it by this.
+    pub(super) mark: u32,
+}
+
+/// What became of a trial.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// The packet came through.
+    Passed,
+    /// No answer in time.
+    Lost,
+    /// It came through after it had been given up.
+    PassedLate,
+    /// The sending interface takes at most this many bytes, where that is known.
+    TooLong(Option<u32>),
+    /// It was not sent, for a reason that has nothing to do with its size.
+    NotSent,
+}
+
+/// A trial whose fate is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Settled {
+    pub(super) trial: Trial,
+    pub(super) fate: Fate,
+}
+
+/// A datagram to be sent now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outgoing {
+    /// To be given back when it could not be sent.
+    pub sequence: u32,
+    /// UDP payload.
+    pub payload: Vec<u8>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Flight {
+    trial: Trial,
+    sent_at: Timestamp,
+    /// When a later one was answered.
+    overtaken_at: Option<Timestamp>,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Exchange {
+    who: Introduction,
+    cookie: Option<u64>,
+    was_welcome: bool,
+    next_hello: Timestamp,
+    hellos: BTreeMap<u32, Timestamp>,
+    next: u32,
+    flights: BTreeMap<u32, Flight>,
+    given_up: BTreeMap<u32, Trial>,
+    settled: VecDeque<Settled>,
+    refusal: Option<String>,
+    last_heard: Option<Timestamp>,
+    sent: u32,
+    pub(super) round_trip: RoundTrip,
+}
+
+impl Exchange {
+    pub(super) fn new(now: Timestamp, who: Introduction) -> Self {
+        Self {
+            who,
+            cookie: None,
+            was_welcome: false,
+            next_hello: now,
+            hellos: BTreeMap::new(),
+            next: 0,
+            flights: BTreeMap::new(),
+            given_up: BTreeMap::new(),
+            settled: VecDeque::new(),
+            refusal: None,
+            last_heard: None,
+            sent: 0,
+            round_trip: RoundTrip::default(),
+        }
+    }
+
+    pub(super) fn family(&self) -> Family {
+        self.who.family
+    }
+
+    /// Datagrams sent.
+    pub(super) fn sent(&self) -> u32 {
+        self.sent
+    }
+
+    /// Whether the server lets us probe.
+    pub(super) fn is_welcome(&self) -> bool {
+        self.cookie.is_some()
+    }
+
+    /// Whether it ever did.
+    pub(super) fn was_welcome(&self) -> bool {
+        self.was_welcome
+    }
+
+    /// Why the server does not, in its words.
+    pub(super) fn refusal(&self) -> Option<&str> {
+        self.refusal.as_deref()
+    }
+
+    /// When the server was last heard of.
+    pub(super) fn last_heard(&self) -> Option<Timestamp> {
+        self.last_heard
+    }
+
+    /// The server may know us by another address now: it is asked again.
+    pub(super) fn introduce_again(&mut self, now: Timestamp) {
+        if self.cookie.take().is_some() {
+            self.next_hello = now;
+        }
+    }
+
+    /// A hello, when one is due.
+    pub(super) fn hello(&mut self, now: Timestamp) -> Option<Outgoing> {
+        if self.is_welcome() || now < self.next_hello {
+            return None;
+        }
+        self.next_hello = now + HELLO_INTERVAL;
+        let sequence = self.number();
+        self.hellos.insert(sequence, now);
+        if self.hellos.len() > REMEMBERED_HELLOS {
+            self.hellos.pop_first();
+        }
+        let message = ProbeMessage {
+            kind: ProbeKind::Hello,
+            sequence,
+            session: self.who.session,
+            cookie: 0,
+            sent_ns: now.as_nanos(),
+            text: self.who.token.clone().unwrap_or_default(),
+        };
+        Some(Outgoing { sequence, payload: message.encode(HELLO_BYTES) })
+    }
+
+    /// The datagram that makes a trial; `None` without a welcome.
+    pub(super) fn send(&mut self, now: Timestamp, trial: Trial) -> Option<Outgoing> {
+        let cookie = self.cookie?;
+        let sequence = self.number();
+        let (kind, length) = match trial.direction {
+            MtuDirection::Upload => (SizeKind::Size, self.who.family.payload_bytes(trial.size_bytes)),
+            MtuDirection::Download => (SizeKind::Ask, 0),
+        };
+        let (session, size_bytes) = (self.who.session, trial.size_bytes);
+        let message = SizeMessage { kind, sequence, session, cookie, size_bytes, limit_bytes: 0 };
+        self.flights.insert(sequence, Flight { trial, sent_at: now, overtaken_at: None });
+        Some(Outgoing { sequence, payload: message.encode(length) })
+    }
+
+    fn number(&mut self) -> u32 {
+        self.sent = self.sent.saturating_add(1);
+        let sequence = self.next;
+        self.next = self.next.wrapping_add(1);
+        sequence
+    }
+
+    /// A datagram could not be sent: too long for the interface, or for another reason.
+    pub(super) fn not_sent(&mut self, sequence: u32, fate: Fate) {
+        if let Some(flight) = self.flights.remove(&sequence) {
+            self.sent = self.sent.saturating_sub(1);
+            self.settled.push_back(Settled { trial: flight.trial, fate });
+        }
+    }
+
+    /// The size of a probe that somebody quotes, if it is one of ours.
+    pub(super) fn quoted(&self, payload: &[u8]) -> Option<u32> {
+        let message = SizeMessage::decode(payload)?;
+        let is_ours = message.session == self.who.session && message.kind == SizeKind::Size;
+        let flight = self.flights.get(&message.sequence).map(|flight| flight.trial);
+        let trial = flight.or_else(|| self.given_up.get(&message.sequence).copied());
+        trial.filter(|_| is_ours).map(|trial| trial.size_bytes)
+    }
+
+    /// A datagram came from the server.
+    pub(super) fn received(&mut self, now: Timestamp, datagram: &[u8]) {
+        if let Some(message) = SizeMessage::decode(datagram) {
+            if message.session == self.who.session {
+                self.answered(now, &message, datagram.len());
+            }
+        } else if let Some(message) = ProbeMessage::decode(datagram)
+            && message.session == self.who.session
+            && let Some(sent_at) = self.hellos.remove(&message.sequence)
+        {
+            match message.kind {
+                ProbeKind::Welcome => {
+                    self.cookie = Some(message.cookie);
+                    self.was_welcome = true;
+                    self.last_heard = Some(now);
+                    self.round_trip.sample(now.since(sent_at), true);
+                }
+                ProbeKind::Refused => self.refusal = Some(message.text),
+                ProbeKind::Hello | ProbeKind::Probe | ProbeKind::Answer => {}
+            }
+        }
+    }
+
+    fn answered(&mut self, now: Timestamp, message: &SizeMessage, length: usize) {
+        let flight = self.flights.get(&message.sequence).copied();
+        let trial = flight.map(|flight| flight.trial);
+        let Some(trial) = trial.or_else(|| self.given_up.get(&message.sequence).copied()) else { return };
+        // What arrived is what was sent, or it does not count.
+        let has_size = |size| size == trial.size_bytes;
+        let fate = match (message.kind, trial.direction) {
+            (SizeKind::Arrived, MtuDirection::Upload) if has_size(message.size_bytes) => Fate::Passed,
+            (SizeKind::Load, MtuDirection::Download) if has_size(self.who.family.packet_bytes(length)) => {
+                Fate::Passed
+            }
+            (SizeKind::TooLong, MtuDirection::Download) if has_size(message.size_bytes) => {
+                Fate::TooLong((message.limit_bytes > 0).then_some(message.limit_bytes))
+            }
+            (SizeKind::Busy, MtuDirection::Download) => Fate::NotSent,
+            _ => return,
+        };
+        self.last_heard = Some(now);
+        if self.given_up.remove(&message.sequence).is_some() {
+            if fate == Fate::Passed {
+                self.settled.push_back(Settled { trial, fate: Fate::PassedLate });
+            }
+            return;
+        }
+        self.flights.remove(&message.sequence);
+        if let Some(flight) = flight {
+            self.round_trip.sample(now.since(flight.sent_at), trial.size_bytes <= SMALL_BYTES);
+        }
+        for (_, earlier) in self.flights.range_mut(..message.sequence) {
+            if earlier.trial.direction == trial.direction && earlier.overtaken_at.is_none() {
+                earlier.overtaken_at = Some(now);
+            }
+        }
+        self.settled.push_back(Settled { trial, fate });
+    }
+
+    /// Gives up what was not answered in time.
+    pub(super) fn expire(&mut self, now: Timestamp) {
+        let over: Vec<u32> = self
+            .flights
+            .iter()
+            .filter(|(_, flight)| self.deadline(flight) <= now)
+            .map(|(sequence, _)| *sequence)
+            .collect();
+        for sequence in over {
+            let Some(flight) = self.flights.remove(&sequence) else { continue };
+            self.settled.push_back(Settled { trial: flight.trial, fate: Fate::Lost });
+            self.given_up.insert(sequence, flight.trial);
+            if self.given_up.len() > REMEMBERED {
+                self.given_up.pop_first();
+            }
+        }
+    }
+
+    fn deadline(&self, flight: &Flight) -> Timestamp {
+        let silent = flight.sent_at + self.round_trip.timeout();
+        flight.overtaken_at.map_or(silent, |at| silent.min(at + self.round_trip.slack()))
+    }
+
+    /// When something happens next if nothing arrives.
+    pub(super) fn due(&self) -> Option<Timestamp> {
+        let hello = (!self.is_welcome()).then_some(self.next_hello);
+        self.flights.values().map(|flight| self.deadline(flight)).chain(hello).min()
+    }
+
+    /// The next trial whose fate is known.
+    pub(super) fn take_settled(&mut self) -> Option<Settled> {
+        self.settled.pop_front()
+    }
+}

@@ -1,0 +1,357 @@
+//! One examination of a path, both ways, without a socket: time, datagrams and what the kernel says in; datagrams and
+//! the result out.
+
+use super::exchange::{Exchange, Fate, Introduction, Outgoing, Trial};
+use super::search::{Limit, Search, Verdict};
+use super::size::MOST_BYTES;
+use super::window::Window;
+use super::{DirectionFound, Evidence, FoundMtu, IcmpWord, MtuBounds, MtuDirection, NoMtu};
+use pathbench_record::time::Timestamp;
+use std::net::IpAddr;
+use std::time::Duration;
+
+/// How long a server is waited for that does not answer at all.
+const PATIENCE: Duration = Duration::from_secs(4);
+/// Refusals of the network after which it is believed.
+const REFUSALS: u32 = 5;
+/// After a trial could not be sent.
+const PAUSE: Duration = Duration::from_millis(100);
+/// Words of routers that are kept.
+const MOST_WORDS: usize = 8;
+
+/// Why a datagram could not be sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Unsent {
+    /// `EMSGSIZE` of the local interface, and what it takes, where the kernel says so.
+    TooLong {
+        /// Bytes of an IP packet.
+        limit_bytes: Option<u32>,
+    },
+    /// No room now (`EAGAIN`, `ENOBUFS`).
+    Full,
+    /// Anything else, in words.
+    Failed {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// One direction of an examination.
+#[derive(Debug)]
+struct Way {
+    direction: MtuDirection,
+    search: Search,
+    window: Window,
+    paused_until: Option<Timestamp>,
+    words: Vec<IcmpWord>,
+    probes_sent: u32,
+    bytes_sent: u64,
+    ended: Option<Timestamp>,
+}
+
+/// An examination of a path. See [`Finder::poll`].
+#[derive(Debug)]
+pub struct Finder {
+    start: Timestamp,
+    bounds: MtuBounds,
+    exchange: Exchange,
+    upload: Way,
+    /// Begins when it is known what the local interface takes.
+    download: Option<Way>,
+    /// Whose turn it is.
+    download_next: bool,
+    refusals: u32,
+    last_refusal: Option<String>,
+    over: Option<NoMtu>,
+}
+
+impl Way {
+    fn new(direction: MtuDirection, search: Search) -> Self {
+        Self {
+            direction,
+            search,
+            window: Window::default(),
+            paused_until: None,
+            words: Vec::new(),
+            probes_sent: 0,
+            bytes_sent: 0,
+            ended: None,
+        }
+    }
+
+    fn next(&self, now: Timestamp, most_bytes: u64) -> Option<Trial> {
+        if self.paused_until.is_some_and(|until| now < until) || self.bytes_sent >= most_bytes {
+            return None;
+        }
+        let (size_bytes, mark) = self.search.next()?;
+        self.window.admits(size_bytes).then_some(Trial { direction: self.direction, size_bytes, mark })
+    }
+}
+
+impl Finder {
+    /// An examination that begins now.
+    #[must_use]
+    pub fn new(now: Timestamp, who: Introduction, bounds: MtuBounds) -> Self {
+        let family = who.family;
+        let search = Search::new(family, MOST_BYTES, Limit::Local);
+        Self {
+            start: now,
+            bounds,
+            exchange: Exchange::new(now, who),
+            upload: Way::new(MtuDirection::Upload, search),
+            download: None,
+            download_next: false,
+            refusals: 0,
+            last_refusal: None,
+            over: None,
+        }
+    }
+
+    /// The next datagram to be sent now. `None`: wait until [`Finder::due`] or until something happens, or take the
+    /// result when [`Finder::is_over`].
+    pub fn poll(&mut self, now: Timestamp) -> Option<Outgoing> {
+        self.exchange.expire(now);
+        self.account(now);
+        self.check_bounds(now);
+        if self.is_over() {
+            return None;
+        }
+        if let Some(hello) = self.exchange.hello(now) {
+            return Some(hello);
+        }
+        if !self.exchange.is_welcome() {
+            return None;
+        }
+        self.advance(now);
+        self.trial(now)
+    }
+
+    /// When to poll again if nothing arrives before.
+    #[must_use]
+    pub fn due(&self) -> Timestamp {
+        let pauses = self.ways().filter_map(|way| way.paused_until);
+        let end = self.start + self.bounds.most_time;
+        self.exchange.due().into_iter().chain(pauses).chain([end]).min().unwrap_or(end)
+    }
+
+    /// Whether there is a result.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        let both = self.download.is_some() && self.ways().all(|way| way.search.verdict().is_some());
+        self.over.is_some() || both
+    }
+
+    /// A datagram came from the server.
+    pub fn received(&mut self, now: Timestamp, datagram: &[u8]) {
+        self.exchange.received(now, datagram);
+        self.account(now);
+    }
+
+    /// A datagram of [`Finder::poll`] could not be sent.
+    pub fn not_sent(&mut self, now: Timestamp, sequence: u32, why: Unsent) {
+        let fate = match why {
+            Unsent::TooLong { limit_bytes } => Fate::TooLong(limit_bytes),
+            Unsent::Full => Fate::NotSent,
+            Unsent::Failed { reason } => {
+                self.refused(reason);
+                Fate::NotSent
+            }
+        };
+        self.exchange.not_sent(sequence, fate);
+        self.account(now);
+    }
+
+    /// The network says that something does not arrive (ICMP), for a reason that has nothing to do with its size.
+    pub fn refused(&mut self, reason: String) {
+        self.refusals += 1;
+        self.last_refusal = Some(reason);
+    }
+
+    /// `router` says that a packet of ours is too long for the next link, which takes `said_bytes`; `quoted` is what it
+    /// quotes of the payload.
+    pub fn icmp(&mut self, router: IpAddr, said_bytes: u32, quoted: &[u8]) {
+        // A router need quote no more than eight bytes (RFC 792), which the kernel has matched to the socket then.
+        let known = self.exchange.quoted(quoted);
+        if known.is_none() && !quoted.is_empty() {
+            return;
+        }
+        let probe_bytes = known.unwrap_or(0);
+        let words = &mut self.upload.words;
+        let is_news = !words.iter().any(|word| word.router == router && word.said_bytes == said_bytes);
+        if is_news && words.len() < MOST_WORDS {
+            words.push(IcmpWord { router, said_bytes, probe_bytes, held: false });
+            self.upload.search.hint(said_bytes, known.unwrap_or(u32::MAX));
+        }
+    }
+
+    /// Ends it.
+    pub fn stop(&mut self) {
+        if !self.is_over() {
+            self.over = Some(NoMtu::Stopped);
+        }
+    }
+
+    /// What was found out: upload and download.
+    #[must_use]
+    pub fn result(&self, now: Timestamp) -> (DirectionFound, DirectionFound) {
+        let idle =
+            Way::new(MtuDirection::Download, Search::new(self.exchange.family(), MOST_BYTES, Limit::Local));
+        (self.found(&self.upload, now), self.found(self.download.as_ref().unwrap_or(&idle), now))
+    }
+
+    fn ways(&self) -> impl Iterator<Item = &Way> {
+        std::iter::once(&self.upload).chain(&self.download)
+    }
+
+    /// Hands on what became of trials.
+    fn account(&mut self, now: Timestamp) {
+        while let Some(settled) = self.exchange.take_settled() {
+            let (trial, fate) = (settled.trial, settled.fate);
+            let (way, limit) = match trial.direction {
+                MtuDirection::Upload => (&mut self.upload, Limit::Local),
+                MtuDirection::Download => {
+                    let Some(way) = &mut self.download else { continue };
+                    (way, Limit::Peer)
+                }
+            };
+            let is_control = way.search.low().is_some_and(|low| trial.size_bytes <= low);
+            way.window.settle(now, trial.size_bytes, fate, is_control);
+            match fate {
+                Fate::NotSent => way.paused_until = Some(now + PAUSE),
+                Fate::TooLong(_) if trial.direction == MtuDirection::Upload => {
+                    way.probes_sent = way.probes_sent.saturating_sub(1);
+                    way.bytes_sent = way.bytes_sent.saturating_sub(trial.size_bytes.into());
+                }
+                _ => {}
+            }
+            way.search.settle(trial.mark, trial.size_bytes, fate, limit);
+        }
+    }
+
+    fn check_bounds(&mut self, now: Timestamp) {
+        if self.is_over() {
+            return;
+        }
+        let heard = self.exchange.last_heard().unwrap_or(self.start);
+        let silent = !self.exchange.is_welcome() && now.since(heard) >= PATIENCE;
+        self.over = if let Some(reason) = self.exchange.refusal().filter(|_| !self.exchange.is_welcome()) {
+            Some(NoMtu::Refused { reason: reason.to_owned() })
+        } else if silent || self.exchange.last_heard().is_none() && self.refusals >= REFUSALS {
+            let reason = self.last_refusal.clone();
+            Some(reason.map_or(NoMtu::Silent, |reason| NoMtu::Unreachable { reason }))
+        } else if now.since(self.start) >= self.bounds.most_time
+            || self.exchange.sent() >= self.bounds.most_probes
+        {
+            Some(NoMtu::Silent)
+        } else {
+            None
+        };
+    }
+
+    /// Lets searches whose round is over plan their next one.
+    fn advance(&mut self, now: Timestamp) {
+        let most_bytes = self.bounds.most_bytes;
+        let mut spent = 0;
+        for way in std::iter::once(&mut self.upload).chain(&mut self.download) {
+            if way.search.verdict().is_none() && way.search.is_idle() {
+                way.search.next_round();
+                if way.search.is_barren() {
+                    self.exchange.introduce_again(now);
+                }
+            }
+            if way.search.verdict().is_some() && way.ended.is_none() {
+                way.ended = Some(now);
+            }
+            let is_stuck = way.bytes_sent >= most_bytes && way.window.is_empty();
+            spent += u32::from(is_stuck || way.search.verdict().is_some());
+        }
+        if self.download.is_none() && (self.upload.search.has_sent_ceiling()) {
+            let search = Search::new(self.exchange.family(), self.upload.search.ceiling(), Limit::Local);
+            self.download = Some(Way::new(MtuDirection::Download, search));
+        } else if self.download.is_some() && spent == 2 && !self.is_over() {
+            self.over = Some(NoMtu::Stopped);
+        }
+    }
+
+    /// The next trial, of either direction in turn.
+    fn trial(&mut self, now: Timestamp) -> Option<Outgoing> {
+        let most_bytes = self.bounds.most_bytes;
+        for _ in 0..2 {
+            self.download_next = !self.download_next;
+            let way = if self.download_next { self.download.as_mut() } else { Some(&mut self.upload) };
+            let Some(way) = way else { continue };
+            if way.paused_until.is_some_and(|until| until <= now) {
+                way.paused_until = None;
+            }
+            let Some(trial) = way.next(now, most_bytes) else { continue };
+            let outgoing = self.exchange.send(now, trial)?;
+            way.search.sent();
+            way.window.sent(trial.size_bytes);
+            way.probes_sent += 1;
+            way.bytes_sent += u64::from(trial.size_bytes);
+            return Some(outgoing);
+        }
+        None
+    }
+
+    fn found(&self, way: &Way, now: Timestamp) -> DirectionFound {
+        let search = &way.search;
+        let mut words = way.words.clone();
+        let found = self.verdict(way);
+        for word in &mut words {
+            word.held = found.as_ref().is_ok_and(|found| {
+                found.mtu_bytes == word.said_bytes && found.evidence != Evidence::Unsettled
+            });
+        }
+        DirectionFound {
+            found,
+            icmp: words,
+            restarts: search.restarts(),
+            probes_sent: way.probes_sent,
+            bytes_sent: way.bytes_sent,
+            duration: way.ended.unwrap_or(now).since(self.start),
+            rtt: self.exchange.round_trip.median(),
+            loss: search.loss().share(),
+        }
+    }
+
+    fn verdict(&self, way: &Way) -> Result<FoundMtu, NoMtu> {
+        let search = &way.search;
+        let floor_bytes = self.exchange.family().floor_bytes();
+        let evidence = match search.verdict() {
+            Some(Verdict::Vanished) => Evidence::Vanished,
+            Some(Verdict::Limited(Limit::Local)) => Evidence::LocalInterface,
+            Some(Verdict::Limited(Limit::Peer)) => Evidence::PeerInterface,
+            Some(Verdict::BelowFloor) => return Err(NoMtu::BelowFloor { floor_bytes }),
+            Some(Verdict::Unstable) => return Err(NoMtu::Unstable),
+            Some(Verdict::Silent) => return Err(self.silence()),
+            None => Evidence::Unsettled,
+        };
+        let Some(mtu_bytes) = search.low() else {
+            return Err(self.over.clone().unwrap_or(NoMtu::Stopped));
+        };
+        let said = way.words.iter().find(|word| word.said_bytes == mtu_bytes);
+        let is_limited = matches!(evidence, Evidence::LocalInterface | Evidence::PeerInterface);
+        let evidence = match (evidence, said) {
+            (Evidence::Vanished, Some(word)) => {
+                Evidence::Icmp { router: word.router, said_bytes: word.said_bytes }
+            }
+            (evidence, _) => evidence,
+        };
+        Ok(FoundMtu {
+            mtu_bytes,
+            evidence,
+            smallest_lost_bytes: search.smallest_vanished().filter(|_| !is_limited),
+            confidence: if is_limited { 1.0 } else { search.confidence() },
+        })
+    }
+
+    fn silence(&self) -> NoMtu {
+        let answered = self.ways().any(|way| way.search.loss().answered > 0);
+        match (&self.last_refusal, answered) {
+            (Some(reason), _) => NoMtu::Unreachable { reason: reason.clone() },
+            (None, false) if self.exchange.was_welcome() => NoMtu::Unanswered,
+            _ => NoMtu::Silent,
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! A path and a server on a simulated clock, for the tests of finder and watch.
+
+use super::{Family, Finder, Introduction, MtuBounds, PathMtuFound, Unsent};
+use crate::probe::ProbeResponder;
+use crate::server::Access;
+use pathbench_record::random::SplitMix64;
+use pathbench_record::time::Timestamp;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+/// What the router before the narrow link says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Icmp {
+    Silent,
+    Honest,
+    /// Always this.
+    Lie(u32),
+}
+
+/// One way.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Leg {
+    /// Of the sending host's interface.
+    pub(super) interface_bytes: u32,
+    /// Of the narrowest link.
+    pub(super) mtu_bytes: u32,
+    pub(super) delay: Duration,
+    pub(super) jitter: Duration,
+    /// Bits per second before the narrowest link, and what waits for them.
+    pub(super) rate_bps: u64,
+    pub(super) queue_bytes: u64,
+    /// Thousandths of the packets that are lost, or come twice.
+    pub(super) loss_permille: u32,
+    pub(super) duplicate_permille: u32,
+}
+
+impl Leg {
+    pub(super) fn plain(mtu_bytes: u32, delay: Duration) -> Self {
+        Self {
+            interface_bytes: 9000,
+            mtu_bytes,
+            delay,
+            jitter: Duration::ZERO,
+            rate_bps: 100_000_000,
+            queue_bytes: 200_000,
+            loss_permille: 0,
+            duplicate_permille: 0,
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    ToServer(Vec<u8>),
+    ToClient(Vec<u8>),
+    Icmp(u32, Vec<u8>),
+}
+
+/// See the module.
+pub(super) struct Simulation {
+    pub(super) now: Timestamp,
+    pub(super) family: Family,
+    pub(super) up: Leg,
+    pub(super) down: Leg,
+    pub(super) icmp: Icmp,
+    /// The server answers only these kinds of messages (their codes), where it is said.
+    pub(super) deaf_to_sizes: bool,
+    responder: ProbeResponder,
+    random: SplitMix64,
+    events: BinaryHeap<Reverse<(Timestamp, u64, Event)>>,
+    count: u64,
+    free_at: [Timestamp; 2],
+}
+
+pub(super) const ROUTER: IpAddr = IpAddr::V4(Ipv4Addr::new(203, 0, 113, 1));
+
+impl Simulation {
+    pub(super) fn new(family: Family, up: Leg, down: Leg, icmp: Icmp, seed: u64) -> Self {
+        let now = Timestamp::from_nanos(5_000_000_000);
+        Self {
+            now,
+            family,
+            up,
+            down,
+            icmp,
+            deaf_to_sizes: false,
+            responder: ProbeResponder::new(Access::Open, 8, now),
+            random: SplitMix64::new(seed),
+            events: BinaryHeap::new(),
+            count: 0,
+            free_at: [now; 2],
+        }
+    }
+
+    pub(super) fn introduction(&self) -> Introduction {
+        Introduction { session: 77, token: None, family: self.family }
+    }
+
+    fn client(&self) -> SocketAddr {
+        match self.family {
+            Family::V4 => SocketAddr::from(([192, 0, 2, 1], 40_000)),
+            Family::V6 => "[2001:db8::1]:40000".parse().unwrap(),
+        }
+    }
+
+    fn permille(&mut self, permille: u32) -> bool {
+        self.random.below(1000) < permille as usize
+    }
+
+    /// Puts a datagram on its way; the size that the sending interface takes when it is longer than that.
+    fn put(&mut self, upwards: bool, payload: &[u8]) -> Result<(), u32> {
+        let leg = if upwards { self.up } else { self.down };
+        let size = self.family.packet_bytes(payload.len());
+        if size > leg.interface_bytes {
+            return Err(leg.interface_bytes);
+        }
+        let free_at = self.free_at[usize::from(upwards)];
+        let backlog = free_at.since(self.now).as_nanos() as u64 * leg.rate_bps / 8_000_000_000;
+        if backlog > 0 && backlog + u64::from(size) > leg.queue_bytes {
+            return Ok(());
+        }
+        let serialised = Duration::from_nanos(u64::from(size) * 8_000_000_000 / leg.rate_bps);
+        let through = free_at.max(self.now) + serialised;
+        self.free_at[usize::from(upwards)] = through;
+        if size > leg.mtu_bytes {
+            let said = match self.icmp {
+                Icmp::Silent => return Ok(()),
+                Icmp::Honest => leg.mtu_bytes,
+                Icmp::Lie(said) => said,
+            };
+            if upwards {
+                let quoted = payload[..payload.len().min(64)].to_vec();
+                self.schedule(through + leg.delay, Event::Icmp(said, quoted));
+            }
+            return Ok(());
+        }
+        if self.permille(leg.loss_permille) {
+            return Ok(());
+        }
+        let copies = 1 + u64::from(self.permille(leg.duplicate_permille));
+        for _ in 0..copies {
+            let jitter = leg.jitter.mul_f64(self.random.below(1000) as f64 / 1000.0);
+            let event =
+                if upwards { Event::ToServer(payload.to_vec()) } else { Event::ToClient(payload.to_vec()) };
+            self.schedule(through + leg.delay + jitter, event);
+        }
+        Ok(())
+    }
+
+    fn schedule(&mut self, at: Timestamp, event: Event) {
+        self.count += 1;
+        self.events.push(Reverse((at, self.count, event)));
+    }
+
+    fn serve(&mut self, payload: &[u8]) {
+        if self.deaf_to_sizes && super::SizeMessage::decode(payload).is_some() {
+            return;
+        }
+        let client = self.client();
+        let Some(answer) = self.responder.answer(self.now, client, payload) else { return };
+        if let Err(limit) = self.put(false, &answer)
+            && let Some(other) = ProbeResponder::too_long(&answer, Some(limit))
+        {
+            self.put(false, &other).unwrap();
+        }
+    }
+
+    /// Sends what a client sends.
+    pub(super) fn send(&mut self, payload: &[u8]) -> Result<(), Unsent> {
+        self.put(true, payload).map_err(|limit| Unsent::TooLong { limit_bytes: Some(limit) })
+    }
+
+    /// Goes on to the next thing that happens, or to `due`, and hands over what the client gets.
+    pub(super) fn step(&mut self, due: Timestamp, mut take: impl FnMut(Timestamp, Arrived)) {
+        let next = self.events.peek().map_or(due, |Reverse((at, ..))| (*at).min(due));
+        self.now = self.now.max(next);
+        while let Some(Reverse((at, ..))) = self.events.peek()
+            && *at <= self.now
+        {
+            let Some(Reverse((_, _, event))) = self.events.pop() else { break };
+            match event {
+                Event::ToServer(payload) => self.serve(&payload),
+                Event::ToClient(payload) => take(self.now, Arrived::Datagram(payload)),
+                Event::Icmp(said, quoted) => take(self.now, Arrived::Icmp(said, quoted)),
+            }
+        }
+    }
+
+    /// Runs an examination to its end. `meanwhile` may change the path.
+    pub(super) fn find(
+        &mut self,
+        bounds: MtuBounds,
+        mut meanwhile: impl FnMut(&mut Self, Duration),
+    ) -> PathMtuFound {
+        let start = self.now;
+        let mut finder = Finder::new(self.now, self.introduction(), bounds);
+        let mut turns = 0;
+        loop {
+            turns += 1;
+            assert!(turns < 100_000, "no end of it: {finder:?}");
+            meanwhile(self, self.now.since(start));
+            while let Some(outgoing) = finder.poll(self.now) {
+                if let Err(why) = self.send(&outgoing.payload) {
+                    finder.not_sent(self.now, outgoing.sequence, why);
+                }
+            }
+            if finder.is_over() {
+                break;
+            }
+            self.step(finder.due(), |now, arrived| match arrived {
+                Arrived::Datagram(payload) => finder.received(now, &payload),
+                Arrived::Icmp(said, quoted) => finder.icmp(ROUTER, said, &quoted),
+            });
+        }
+        let (upload, download) = finder.result(self.now);
+        let client = self.client();
+        PathMtuFound { local: client.ip(), remote: client, upload, download }
+    }
+}
+
+/// What a client gets.
+pub(super) enum Arrived {
+    Datagram(Vec<u8>),
+    Icmp(u32, Vec<u8>),
+}

@@ -1,0 +1,196 @@
+//! Finder and server together on a simulated clock.
+
+use super::simulated::{Icmp, Leg, ROUTER, Simulation};
+use super::{DirectionFound, Evidence, Family, MtuBounds, NoMtu};
+use proptest::prelude::*;
+use std::time::Duration;
+
+const MS: Duration = Duration::from_millis(1);
+
+fn mtu(found: &DirectionFound) -> u32 {
+    found.found.as_ref().map_or(0, |found| found.mtu_bytes)
+}
+
+fn lossy(leg: Leg, loss_permille: u32) -> Leg {
+    Leg { loss_permille, ..leg }
+}
+
+#[test]
+fn the_mtus_of_the_table_are_found_exactly_within_five_seconds() {
+    let mut slowest = Duration::ZERO;
+    let mut most = (0, 0);
+    for family in [Family::V4, Family::V6] {
+        for true_mtu in [1280, 1400, 1492, 1500, 4352, 9000] {
+            for icmp in [Icmp::Silent, Icmp::Honest] {
+                for loss in [0, 20, 50] {
+                    for rtt_ms in [1, 20, 100] {
+                        let leg = lossy(Leg::plain(true_mtu, MS * rtt_ms / 2), loss);
+                        let seed = u64::from(true_mtu + loss * 7 + rtt_ms);
+                        let mut simulation = Simulation::new(family, leg, leg, icmp, seed);
+                        let found = simulation.find(MtuBounds::default(), |_, _| {});
+                        let case = format!("{family:?} {true_mtu} {icmp:?} {loss} ‰ {rtt_ms} ms: {found:#?}");
+                        for direction in [&found.upload, &found.download] {
+                            assert_eq!(mtu(direction), true_mtu, "{case}");
+                            let result = direction.found.as_ref().unwrap();
+                            assert!(result.confidence > 0.9999, "{case}");
+                            assert!(direction.duration < 5000 * MS, "{case}");
+                            assert!(direction.bytes_sent < 700_000, "{case}");
+                            assert_ne!(result.evidence, Evidence::Unsettled, "{case}");
+                            slowest = slowest.max(direction.duration);
+                            most = (most.0.max(direction.probes_sent), most.1.max(direction.bytes_sent));
+                        }
+                        let is_said = matches!(
+                            found.upload.found.as_ref().unwrap().evidence,
+                            Evidence::Icmp { router: ROUTER, said_bytes } if said_bytes == true_mtu
+                        );
+                        assert_eq!(is_said, icmp == Icmp::Honest && true_mtu < 9000, "{case}");
+                    }
+                }
+            }
+        }
+    }
+    assert!(slowest < 4000 * MS && most.0 < 150, "slowest {slowest:?}, most probes and bytes {most:?}");
+}
+
+#[test]
+fn a_slow_link_with_a_short_queue_is_measured_in_time() {
+    for (rate_bps, queue_bytes) in [(1_000_000, 12_500), (1_000_000, 40_000), (10_000_000, 30_000)] {
+        for true_mtu in [1280, 1500, 4352] {
+            for loss in [0, 20] {
+                let leg = Leg { rate_bps, queue_bytes, ..Leg::plain(true_mtu, 10 * MS) };
+                let leg = lossy(leg, loss);
+                let mut simulation = Simulation::new(Family::V4, leg, leg, Icmp::Silent, 5);
+                let found = simulation.find(MtuBounds::default(), |_, _| {});
+                for direction in [&found.upload, &found.download] {
+                    assert_eq!(mtu(direction), true_mtu, "{rate_bps} {queue_bytes} {found:#?}");
+                    assert!(direction.duration < 5000 * MS, "{rate_bps} {queue_bytes} {found:#?}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn the_interfaces_limits_are_told_apart_and_directions_differ() {
+    let interface = |mut leg: Leg, bytes| {
+        leg.interface_bytes = bytes;
+        leg
+    };
+    let wide = Leg::plain(65_535, 5 * MS);
+    let mut simulation =
+        Simulation::new(Family::V4, interface(wide, 9000), interface(wide, 4000), Icmp::Silent, 1);
+    let found = simulation.find(MtuBounds::default(), |_, _| {});
+    assert_eq!((mtu(&found.upload), mtu(&found.download)), (9000, 4000), "{found:#?}");
+    assert_eq!(found.upload.found.unwrap().evidence, Evidence::LocalInterface);
+    assert_eq!(found.download.found.unwrap().evidence, Evidence::PeerInterface);
+    let mut simulation =
+        Simulation::new(Family::V6, interface(wide, 1500), interface(wide, 9000), Icmp::Silent, 1);
+    let found = simulation.find(MtuBounds::default(), |_, _| {});
+    assert_eq!((mtu(&found.upload), mtu(&found.download)), (1500, 1500), "{found:#?}");
+    let mut simulation =
+        Simulation::new(Family::V4, Leg::plain(1500, 5 * MS), Leg::plain(1337, 5 * MS), Icmp::Honest, 1);
+    let found = simulation.find(MtuBounds::default(), |_, _| {});
+    assert_eq!((mtu(&found.upload), mtu(&found.download)), (1500, 1337), "{found:#?}");
+}
+
+#[test]
+fn a_router_that_lies_is_noted_and_not_believed() {
+    for said in [0, 68, 300, 576, 1300, 1499, 1501, 8999, 9000, 65_535, u32::MAX] {
+        let leg = Leg::plain(1500, 10 * MS);
+        let mut simulation = Simulation::new(Family::V4, leg, leg, Icmp::Lie(said), 3);
+        let found = simulation.find(MtuBounds::default(), |_, _| {});
+        assert_eq!(mtu(&found.upload), 1500, "{said}: {found:#?}");
+        assert_eq!(found.upload.found.unwrap().evidence, Evidence::Vanished);
+        assert!(found.upload.icmp.iter().all(|word| !word.held && word.said_bytes == said));
+        assert_eq!(found.upload.icmp.len(), 1);
+    }
+}
+
+#[test]
+fn what_does_not_answer_is_told_in_its_kind() {
+    let leg = Leg::plain(1500, 10 * MS);
+    let mut dead = Simulation::new(Family::V4, lossy(leg, 1000), leg, Icmp::Silent, 1);
+    let found = dead.find(MtuBounds::default(), |_, _| {});
+    assert_eq!(found.upload.found, Err(NoMtu::Silent));
+    assert!(found.upload.duration < 5000 * MS);
+    let mut old = Simulation::new(Family::V4, leg, leg, Icmp::Silent, 1);
+    old.deaf_to_sizes = true;
+    let found = old.find(MtuBounds::default(), |_, _| {});
+    assert_eq!(found.upload.found, Err(NoMtu::Unanswered), "{found:#?}");
+    let narrow = Leg::plain(1200, 10 * MS);
+    let mut tunnel = Simulation::new(Family::V6, narrow, leg, Icmp::Silent, 1);
+    let found = tunnel.find(MtuBounds::default(), |_, _| {});
+    assert_eq!(found.upload.found, Err(NoMtu::BelowFloor { floor_bytes: 1280 }));
+    assert_eq!(mtu(&found.download), 1500);
+}
+
+#[test]
+fn a_path_that_changes_meanwhile_is_measured_as_it_is_in_the_end() {
+    for (before, after) in [(1500, 1400), (1400, 1500), (9000, 1280), (1280, 9000), (4352, 1500)] {
+        for change_ms in [30, 60, 90, 120, 150, 200] {
+            let leg = Leg::plain(before, 10 * MS);
+            let mut simulation = Simulation::new(Family::V4, leg, leg, Icmp::Silent, 1);
+            let found = simulation.find(MtuBounds::default(), |simulation, at| {
+                let mtu_bytes = if at < change_ms * MS { before } else { after };
+                (simulation.up.mtu_bytes, simulation.down.mtu_bytes) = (mtu_bytes, mtu_bytes);
+            });
+            for direction in [&found.upload, &found.download] {
+                let is_over_before = direction.duration < (change_ms + 40) * MS;
+                let expected = [after, if is_over_before { before } else { after }];
+                assert!(expected.contains(&mtu(direction)), "{before} → {after} at {change_ms}: {found:#?}");
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 192, ..ProptestConfig::default() })]
+
+    #[test]
+    fn whatever_the_path_the_answer_is_exact_or_honest(
+        true_mtu in 576_u32..=9000,
+        down_mtu in 576_u32..=9000,
+        loss in 0_u32..=100,
+        jitter_ms in 0_u32..=10,
+        duplicates in 0_u32..=50,
+        rtt_ms in 1_u32..=100,
+        lie in prop::option::of(prop_oneof![Just(300), Just(1500), Just(9000), 576_u32..9000]),
+        silent in any::<bool>(),
+        seed in any::<u64>(),
+    ) {
+        let leg = |mtu| Leg {
+            jitter: MS * jitter_ms,
+            duplicate_permille: duplicates,
+            ..lossy(Leg::plain(mtu, MS * rtt_ms / 2), loss)
+        };
+        let icmp = lie.map_or(if silent { Icmp::Silent } else { Icmp::Honest }, Icmp::Lie);
+        let mut simulation = Simulation::new(Family::V4, leg(true_mtu), leg(down_mtu), icmp, seed);
+        let found = simulation.find(MtuBounds::default(), |_, _| {});
+        for (direction, true_mtu) in [(&found.upload, true_mtu), (&found.download, down_mtu)] {
+            let result = direction.found.as_ref();
+            prop_assert!(result.is_ok(), "{:?}", found);
+            let result = result.unwrap();
+            prop_assert!(result.mtu_bytes <= true_mtu, "never a size that does not pass: {:?}", found);
+            if result.evidence == Evidence::Unsettled {
+                prop_assert!(result.mtu_bytes == true_mtu || result.confidence < 0.99999);
+            } else {
+                prop_assert_eq!(result.mtu_bytes, true_mtu, "{:?}", found);
+            }
+            prop_assert!(direction.duration <= 10_100 * MS);
+        }
+        prop_assert!(found.upload.probes_sent + found.download.probes_sent <= 401);
+    }
+
+    #[test]
+    fn a_fifth_lost_is_measured_or_admitted(true_mtu in 576_u32..=9000, seed in any::<u64>()) {
+        let leg = lossy(Leg::plain(true_mtu, 10 * MS), 200);
+        let mut simulation = Simulation::new(Family::V4, leg, leg, Icmp::Silent, seed);
+        let found = simulation.find(MtuBounds::default(), |_, _| {});
+        for direction in [&found.upload, &found.download] {
+            if let Ok(result) = &direction.found {
+                prop_assert!(result.mtu_bytes <= true_mtu);
+                prop_assert!(result.mtu_bytes == true_mtu || result.evidence == Evidence::Unsettled, "{:?}", found);
+            }
+        }
+    }
+}
