@@ -39,7 +39,8 @@ impl Axis {
         };
         let steps = (largest / step - 0.02).ceil().max(1.0);
         let ticks = (0..=steps as u32).map(|index| f64::from(index) * step).collect();
-        Self { max: (steps * step).max(largest), ticks, step }
+        // Room over the largest for lines that are drawn side by side.
+        Self { max: (steps * step).max(largest) * 1.05, ticks, step }
     }
 
     /// A time scale that ends exactly at `end`; ticks only at round values before it.

@@ -144,7 +144,11 @@ impl<'a> Sheet<'a> {
             let text = (GOODPUT.words)(found.median);
             svg.text(value_at, TextStyle::new(11.0, INK).bold(), &text);
         } else {
-            let text = if group.valid() == 0 { "no valid run" } else { "did not complete" };
+            let text = match (group.valid(), group.completed()) {
+                (0, _) => "no valid run",
+                (valid, completed) if completed < valid => "did not complete",
+                _ => "nothing arrived",
+            };
             svg.text((self.plot.x + 6.0, middle + 3.8), TextStyle::new(10.5, ALARM), text);
         }
         self.draw_remark(svg, group, middle);

@@ -191,7 +191,7 @@ fn numbers(stage: &Stage) -> String {
         .by_bytes()
         .iter()
         .take(3)
-        .filter(|(_, part)| *part >= 0.001)
+        .filter(|(_, part)| *part >= 0.005)
         .map(|(size, part)| format!("{size}: {}", percent(*part)))
         .collect();
     format!("{}{mtu}: {counted}, {}; {}", stage.link, bytes(stage.bytes()), parts.join(", "))

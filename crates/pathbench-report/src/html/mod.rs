@@ -10,6 +10,7 @@ mod path_mtu;
 mod run;
 mod server;
 mod tables;
+mod unified_mss;
 
 use crate::ResultSet;
 use crate::lettering::is_deceptive;
@@ -96,6 +97,7 @@ fn result(view: &View, figures: &[Named], number: Option<usize>) -> Markup {
             (drawn(figures))
             (tables::results(view))
             (matrix::matrix(view))
+            (unified_mss::rule(view))
             (mobility::handovers(view))
             (tables::paths(view))
             (tables::expectations(view))

@@ -39,6 +39,8 @@ struct Plan {
     path: &'static str,
     mbps: f64,
     from_ms: f64,
+    /// Whether it carries nothing before.
+    stuck: bool,
     /// MSS and path MTU before and after `from_ms`.
     before: (u32, u32),
     after: (u32, u32),
@@ -46,7 +48,11 @@ struct Plan {
 
 impl Plan {
     fn steady(path: &'static str, mss: u32, pmtu: u32) -> Self {
-        Self { path, mbps: 29.0, from_ms: 0.0, before: (mss, pmtu), after: (mss, pmtu) }
+        Self { path, mbps: 29.0, from_ms: 0.0, stuck: false, before: (mss, pmtu), after: (mss, pmtu) }
+    }
+
+    fn stuck(self) -> Self {
+        Self { stuck: true, ..self }
     }
 
     fn from(self, from_ms: f64, before: (u32, u32)) -> Self {
@@ -90,8 +96,8 @@ fn probing_run(set: &mut ResultSet, icmp: &str, probing: u32, label: &str, repet
     let wlan = match (is_quic, icmp, probing) {
         (true, ..) => Plan::steady("wlan", 1452, 1480).from(300.0, (1200, 1228)),
         (_, "on", _) => Plan::steady("wlan", 1448, 1500).from(100.0, (8948, 9000)),
-        (_, _, 0) => Plan::steady("wlan", 8948, 9000).from(NEVER, (8948, 9000)),
-        (_, _, 1) => Plan::steady("wlan", 1446, 9000).from(6300.0 + late, (8948, 9000)),
+        (_, _, 0) => Plan::steady("wlan", 8948, 9000).from(NEVER, (8948, 9000)).stuck(),
+        (_, _, 1) => Plan::steady("wlan", 1446, 9000).from(6300.0 + late, (8948, 9000)).stuck(),
         _ => Plan::steady("wlan", 1423, 9000).from(200.0, (1024, 9000)),
     };
     let eth = if is_quic {
@@ -140,7 +146,7 @@ fn carry_sized(set: &mut ResultSet, mut run: RunRecord, plans: &[Plan], until_ms
     let seed = u64::from(run.repetition);
     let course = |(index, plan): (usize, &Plan)| {
         let course = Course::new(plan.path, plan.mbps, seed * 7 + index as u64).until(until_ms);
-        if plan.from_ms < 1000.0 { course } else { course.silent(0.0, plan.from_ms).in_back_off(6400.0) }
+        if plan.stuck { course.silent(0.0, plan.from_ms).in_back_off(6400.0) } else { course }
     };
     let courses: Vec<Course> = plans.iter().enumerate().map(course).collect();
     let before = set.samples.len();
@@ -170,7 +176,7 @@ fn carry_sized(set: &mut ResultSet, mut run: RunRecord, plans: &[Plan], until_ms
 fn size_sample(sample: &mut Sample, plan: &Plan, early: bool) {
     let figures = &mut sample.figures;
     (figures.mss_bytes, figures.pmtu_bytes) = if early { plan.before } else { plan.after };
-    let stuck = early && plan.from_ms >= 1000.0;
+    let stuck = early && plan.stuck;
     if stuck {
         figures.backoff = (((sample.t_ms / 300.0).max(1.0)).log2() as u32 + 1).min(9);
     }
