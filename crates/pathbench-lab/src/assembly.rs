@@ -3,6 +3,7 @@
 //! It serves runs in a lab and runs between real hosts alike: what it has to know of the plan is in [`RunSetting`].
 
 mod clock;
+mod diagnosis;
 mod handover;
 mod lines;
 mod messages;
@@ -10,6 +11,7 @@ mod paths;
 mod quic;
 mod setting;
 mod so_far;
+mod verdict;
 
 pub use clock::ClockOffset;
 pub use setting::{ClientPath, RunSetting};
@@ -20,7 +22,7 @@ use pathbench_host::link_events::LinkEvent;
 use pathbench_host::mptcp::{MptcpEvent, MptcpEventKind};
 use pathbench_host::wifi::WifiNetwork;
 use pathbench_record::delivery::DeliverySeries;
-use pathbench_record::document::{DirectionRecord, MultipathRecord, Parameters, RunLink, RunRecord};
+use pathbench_record::document::{DirectionRecord, Parameters, RunLink, RunRecord};
 use pathbench_record::event::{DeliveryLine, Direction, Event};
 use pathbench_record::message::MessageLine;
 use pathbench_record::metrics::{self, DirectionAnalysis, Disturbance, Measurement, PathCounter};
@@ -29,9 +31,7 @@ use pathbench_record::time::Timestamp;
 use pathbench_record::transport::{Transport, TransportLabel};
 use pathbench_traffic::iperf::{Amount, IperfParameters, TrafficDirection};
 use pathbench_traffic::record::EndRecord;
-use pathbench_transport::{
-    JoinFailure, LocalSetup, Negotiation, PathDelivery, VerdictInput, multipath_verdict,
-};
+use pathbench_transport::multipath_verdict;
 use paths::PathNames;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -166,9 +166,8 @@ pub fn assemble(evidence: &Evidence<'_>) -> AssembledRun {
         .collect();
     let messages = Messages::of(evidence);
     let events = lines::events(evidence, &names, origin);
-    let handover = handover::handover(evidence, &samples, &events);
     AssembledRun {
-        record: RunRecord { handover, ..record(evidence, &names, &samples, &analyses, &messages) },
+        record: record(evidence, &names, &samples, &events, &analyses, &messages),
         events,
         samples,
         deliveries,
@@ -180,13 +179,15 @@ fn record(
     evidence: &Evidence<'_>,
     names: &PathNames,
     samples: &[Sample],
+    events: &[Event],
     analyses: &[DirectionAnalysis],
     messages: &Messages,
 ) -> RunRecord {
     let setting = evidence.setting;
     let figures = metrics::combine(analyses);
     let paths = paths::paths(evidence, names, samples);
-    let multipath = evidence.verdict(&paths);
+    let mut connection = evidence.connection(&paths);
+    connection.diagnoses = diagnosis::diagnoses(evidence, &connection, samples, events);
     let encryption = evidence.encryption();
     RunRecord {
         id: evidence.id.clone(),
@@ -213,12 +214,14 @@ fn record(
         completion_ms: milliseconds(evidence.client.as_ref().and_then(|client| client.completion)),
         ping: messages.ping(),
         delay_ms: messages.delay(),
-        multipath,
+        multipath: multipath_verdict(&connection),
         paths: paths.into_iter().map(|path| path.record).collect(),
         directions: directions(evidence, analyses, messages),
         impacts: analyses.iter().flat_map(|analysis| analysis.impacts.clone()).collect(),
         phases: analyses.iter().flat_map(|analysis| analysis.phases.clone()).collect(),
         links: evidence.links.clone(),
+        diagnoses: connection.diagnoses,
+        handover: handover::handover(evidence, samples, events),
         parameters: parameters(evidence),
         counters: evidence.counters.clone(),
         notes: notes(evidence, analyses),
@@ -369,70 +372,12 @@ impl Evidence<'_> {
         self.label.transport.is_multipath() || own == Some(link) || !of_client.contains(&link)
     }
 
-    /// The connection's negotiation: the worst word of any of its streams.
-    fn negotiation(&self) -> Negotiation {
-        let streams = self.client.iter().flat_map(|client| &client.streams);
-        let mut word = Negotiation::default();
-        for stream in streams {
-            match stream.multipath {
-                Negotiation::FellBack { .. } => return stream.multipath,
-                _ => word = stream.multipath,
-            }
-        }
-        word
-    }
-
-    fn verdict(&self, paths: &[paths::AssembledPath]) -> MultipathRecord {
-        // The client's ledger keeps closed subflows, so its length is how many there ever were.
-        let streams = self.client.iter().flat_map(|client| &client.streams);
-        let subflows_total = streams.map(|stream| stream.paths.len() as u32).max();
-        multipath_verdict(&VerdictInput {
-            requested: self.label.transport.is_multipath(),
-            negotiation: self.negotiation(),
-            paths: paths
-                .iter()
-                .map(|path| PathDelivery {
-                    name: path.record.name.clone(),
-                    delivered_bytes: path.record.bytes_delivered,
-                    last: path.last.clone(),
-                })
-                .collect(),
-            subflows_total,
-            counters: self.counters.get(&Side::Client).cloned().unwrap_or_default(),
-            peer_counters: self.counters.get(&Side::Server).cloned().unwrap_or_default(),
-            setup: self.setup(),
-            join_failures: self.join_failures(),
-            quic: quic::paths(self),
-        })
-    }
-
-    fn setup(&self) -> Option<LocalSetup> {
-        let initial =
-            self.client.as_ref().and_then(|end| end.streams.first()).map(|stream| stream.local.ip());
-        self.setting.mptcp.clone().map(|setup| LocalSetup { initial, ..setup })
-    }
-
     /// The path managers' events, with the host each comes from.
     fn path_manager(&self) -> impl Iterator<Item = (&str, &MptcpEvent)> {
         self.notifications.iter().filter_map(|seen| match &seen.what {
             Notification::Mptcp(event) => Some((seen.node.as_str(), event)),
             Notification::Link(_) | Notification::Wifi(_) => None,
         })
-    }
-
-    fn join_failures(&self) -> Vec<JoinFailure> {
-        self.path_manager()
-            .filter(|(node, _)| *node == self.setting.client)
-            .map(|(_, event)| event)
-            .filter(|event| event.kind == MptcpEventKind::SubClosed)
-            .filter(|event| event.error.is_some_and(|error| error != 0) || event.reset_reason.is_some())
-            .map(|event| JoinFailure {
-                local: event.local.map(|address| address.ip()),
-                remote: event.remote.map(|address| address.ip()),
-                errno: event.error.map(i32::from),
-                reset_reason: event.reset_reason,
-            })
-            .collect()
     }
 }
 

@@ -9,6 +9,7 @@
 mod connect;
 mod connected_socket;
 mod connection;
+mod diagnosis;
 mod kernel;
 mod ledger;
 mod listener;
@@ -28,6 +29,7 @@ mod verdict;
 
 pub use connect::{ConnectError, ConnectOptions, MptcpUnavailable, mptcp_available};
 pub use connection::{Connection, ReceiveError, SendError};
+pub use diagnosis::{DiagnosisInput, PlannedPath, SHORTEST_SILENCE_MS, diagnose};
 pub use ledger::{ObservedSubflow, SubflowLedger};
 pub use listener::{AcceptError, BindError, DatagramService, ListenOptions, Listener};
 pub use mptcp_info::MptcpFigures;

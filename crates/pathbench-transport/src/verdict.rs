@@ -8,10 +8,13 @@ mod quic;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use one_path::{failure_words, joins};
+pub(crate) use quic::why_unused;
 pub use quic::{AskedPath, QuicPaths};
 
+use crate::diagnosis::kind_in_words;
 use crate::telemetry::Negotiation;
-use pathbench_record::document::MultipathRecord;
+use pathbench_record::document::{DiagnosisKind, MultipathRecord, PathDiagnosis};
 use pathbench_record::sample::PathFigures;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -40,6 +43,8 @@ pub struct VerdictInput {
     pub join_failures: Vec<JoinFailure>,
     /// What is known of the paths when the transport is mpquic; `None` for the others.
     pub quic: Option<QuicPaths>,
+    /// What is known of paths that carried nothing ([`crate::diagnose`]); the reason agrees with it.
+    pub diagnoses: Vec<PathDiagnosis>,
 }
 
 /// What went over one path.
@@ -115,18 +120,28 @@ pub fn multipath_verdict(input: &VerdictInput) -> MultipathRecord {
     }
 }
 
-fn is_used(path: &PathDelivery, total: u64) -> bool {
+pub(crate) fn is_used(path: &PathDelivery, total: u64) -> bool {
     path.delivered_bytes > 0 && path.delivered_bytes as f64 >= total as f64 * USED_SHARE
 }
 
-fn share(path: &PathDelivery, total: u64) -> String {
+pub(crate) fn share(path: &PathDelivery, total: u64) -> String {
     let percent = path.delivered_bytes as f64 * 100.0 / total.max(1) as f64;
     if percent > 0.0 && percent < 0.1 { "less than 0.1 %".to_owned() } else { format!("{percent:.1} %") }
 }
 
 impl VerdictInput {
+    /// What fell silent on a path, in words with the remedy; `None` where its samples say nothing of the
+    /// kind.
+    fn diagnosis(&self, path: &str) -> Option<String> {
+        let silent = |found: &&PathDiagnosis| {
+            found.path == path && matches!(found.kind, DiagnosisKind::MtuBlackHole | DiagnosisKind::Stale)
+        };
+        let found = self.diagnoses.iter().find(silent)?;
+        Some(format!("{}: {}. Remedy: {}", kind_in_words(found.kind), found.because, found.remedy))
+    }
+
     /// Whether a counter of the connecting host rose.
-    fn rose(&self, name: &str) -> bool {
+    pub(crate) fn rose(&self, name: &str) -> bool {
         rose(&self.counters, name)
     }
 
@@ -136,7 +151,7 @@ impl VerdictInput {
     }
 
     /// Whether any of these counters rose at either end.
-    fn any_rose(&self, names: &[&str]) -> bool {
+    pub(crate) fn any_rose(&self, names: &[&str]) -> bool {
         names.iter().any(|name| self.rose(name) || self.rose_at_peer(name))
     }
 }

@@ -7,7 +7,12 @@ use std::net::IpAddr;
 
 pub(super) fn reason(input: &VerdictInput, total: u64) -> String {
     if total == 0 {
-        return "MPTCP was negotiated, but no byte was delivered over any path".to_owned();
+        let nothing = "MPTCP was negotiated, but no byte was delivered over any path";
+        let of_path =
+            |path: &PathDelivery| Some(format!("path {}: {}", path.name, input.diagnosis(&path.name)?));
+        let found: Vec<String> =
+            std::iter::once(nothing.to_owned()).chain(input.paths.iter().filter_map(of_path)).collect();
+        return found.join("; ");
     }
     let idle: Vec<&PathDelivery> = input.paths.iter().filter(|path| !is_used(path, total)).collect();
     if !idle.is_empty() {
@@ -35,6 +40,9 @@ fn idle_path(input: &VerdictInput, path: &PathDelivery, total: u64) -> String {
     let name = &path.name;
     let carried = format!("path {name} was opened but carried {} of the bytes", share(path, total));
     let Some(last) = &path.last else { return format!("{carried}, less than the 1 % that counts as used") };
+    if let Some(diagnosis) = input.diagnosis(name) {
+        return format!("{carried}: {diagnosis}");
+    }
     if last.backup == Some(true) {
         return format!("{carried}: it is marked backup, which is used only while no other path is alive");
     }
@@ -112,7 +120,7 @@ fn missing_endpoints(setup: &LocalSetup) -> Option<String> {
 }
 
 /// What happened to the attempts to open another subflow.
-fn joins(input: &VerdictInput) -> Vec<String> {
+pub(crate) fn joins(input: &VerdictInput) -> Vec<String> {
     let mut found = Vec::new();
     let mut say = |words: &str| found.push(words.to_owned());
     if input.rose("MPJoinSynTxBindErr") {
@@ -154,7 +162,7 @@ fn joins(input: &VerdictInput) -> Vec<String> {
     found
 }
 
-fn failure_words(failure: &JoinFailure) -> String {
+pub(crate) fn failure_words(failure: &JoinFailure) -> String {
     let way = match (failure.local, failure.remote) {
         (Some(local), Some(remote)) => format!("the subflow {local} → {remote}"),
         (Some(local), None) => format!("the subflow from {local}"),

@@ -2,6 +2,7 @@
 
 use super::{PathDelivery, VerdictInput, is_used, share};
 use crate::quic::{PathEvent, PathEventKind, Scheduler};
+use pathbench_record::document::DiagnosisKind;
 use std::net::IpAddr;
 
 /// What the connecting end knows of an mpquic connection's paths.
@@ -49,7 +50,7 @@ pub(super) fn one_path_reason(input: &VerdictInput, quic: &QuicPaths, total: u64
         .filter(|(_, asked)| !delivered(asked).is_some_and(|path| is_used(path, total)));
     let found: Vec<String> = unused
         .map(|(index, asked)| match delivered(asked) {
-            Some(path) if path.delivered_bytes > 0 => idle(quic, index, asked, path, total),
+            Some(path) if path.delivered_bytes > 0 => idle(input, quic, index, asked, path, total),
             _ => never_used(quic, index, asked),
         })
         .collect();
@@ -57,8 +58,18 @@ pub(super) fn one_path_reason(input: &VerdictInput, quic: &QuicPaths, total: u64
 }
 
 /// A path that carried next to nothing.
-fn idle(quic: &QuicPaths, index: usize, asked: &AskedPath, path: &PathDelivery, total: u64) -> String {
+fn idle(
+    input: &VerdictInput,
+    quic: &QuicPaths,
+    index: usize,
+    asked: &AskedPath,
+    path: &PathDelivery,
+    total: u64,
+) -> String {
     let carried = format!("path {} carried {} of the bytes", asked.name, share(path, total));
+    if let Some(diagnosis) = input.diagnosis(&asked.name) {
+        return format!("{carried}: {diagnosis}");
+    }
     match trouble(quic, asked) {
         Some(Trouble::Lost(why)) => format!("{carried} before it was given up: {why}"),
         Some(Trouble::Gone(change)) => {
@@ -103,6 +114,43 @@ fn never_used(quic: &QuicPaths, index: usize, asked: &AskedPath) -> String {
         }
         None => format!("path {name} was never begun: the transfer may have ended before it could be"),
     }
+}
+
+/// Why a path of an mpquic connection carried next to nothing: what kind of reason, and in words. `None` when the
+/// connection was not to use it.
+pub(crate) fn why_unused(quic: &QuicPaths, name: &str) -> Option<(DiagnosisKind, String)> {
+    let (index, asked) = quic.asked.iter().enumerate().find(|(_, asked)| asked.name == name)?;
+    let happened =
+        |wanted: fn(&PathEventKind) -> bool| events_of(quic, asked).any(|event| wanted(&event.kind));
+    let established = happened(|kind| matches!(kind, PathEventKind::PathEstablished));
+    let validation = "it takes datagrams of 1200 bytes that pass both ways";
+    Some(match trouble(quic, asked) {
+        Some(Trouble::Refused(why)) => {
+            (DiagnosisKind::NeverEstablished, format!("it could not be opened: {why}"))
+        }
+        Some(Trouble::Lost(why)) if established => (DiagnosisKind::Stale, format!("it was given up: {why}")),
+        Some(Trouble::Lost(why)) => {
+            (DiagnosisKind::NeverEstablished, format!("it was never validated: {why}; {validation}"))
+        }
+        Some(Trouble::Gone(change)) => {
+            (DiagnosisKind::Stale, format!("its interface or address was gone ({change})"))
+        }
+        Some(Trouble::Silent) => (DiagnosisKind::Stale, "nothing was heard on it any more".to_owned()),
+        None if established || index == 0 => match kept_for_trouble(quic, index, asked) {
+            Some(why) => (DiagnosisKind::Backup, why.to_owned()),
+            None => (
+                DiagnosisKind::NotChosen,
+                format!("it was open, and the scheduler `{}` took others", quic.scheduler.name()),
+            ),
+        },
+        None if happened(|kind| matches!(kind, PathEventKind::PathOpened)) => {
+            (DiagnosisKind::NeverEstablished, format!("it was not validated before the end: {validation}"))
+        }
+        None => (
+            DiagnosisKind::NeverEstablished,
+            "it was never begun: the transfer may have ended before it could be".to_owned(),
+        ),
+    })
 }
 
 /// What took a path away, by the last event that says so; none when it was well again afterwards.

@@ -1,0 +1,163 @@
+//! What was done to a path, or happened to it, before it fell silent.
+
+use super::course::Silence;
+use super::{DiagnosisInput, PlannedPath};
+use pathbench_record::event::{Event, EventSource};
+
+/// The event that a silence is put down to may be noted that much later than the last acknowledgement is seen: samples
+/// are 100 ms apart, and what is on its way still arrives.
+const SLACK_MS: f64 = 300.0;
+
+/// What took a path away.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Cause {
+    /// Nothing passes: the interface is down, the address gone, the link dead. In words.
+    Gone {
+        /// What happened, and when.
+        words: String,
+        /// Whether the scenario ordered it.
+        ordered: bool,
+        /// What gave the path back while the silence lasted, and when.
+        restored: Option<String>,
+    },
+    /// A hop or an end takes smaller packets only.
+    Smaller {
+        /// What happened, and when.
+        words: String,
+        /// The largest packet that passes.
+        mtu_bytes: u32,
+    },
+}
+
+/// The last thing before the silence that took something from the path and was not taken back.
+pub(super) fn of(input: &DiagnosisInput<'_>, path: &PlannedPath, silence: &Silence<'_>) -> Option<Cause> {
+    let until_ms = silence.from_ms + SLACK_MS;
+    let (event, effect) = taken(input, path, until_ms, silence.first.pmtu_bytes)?;
+    if let Effect::Smaller(mtu_bytes) = effect {
+        return Some(Cause::Smaller { words: in_words(event), mtu_bytes });
+    }
+    let end_ms = silence.to_ms.unwrap_or(f64::INFINITY);
+    let restored = input
+        .events
+        .iter()
+        .filter(|later| later.t_ms > until_ms && later.t_ms < end_ms && concerns(later, path, input))
+        .find(|later| self::effect(later, 0).takes_back(effect));
+    Some(Cause::Gone {
+        words: in_words(event),
+        ordered: event.source == EventSource::Scenario,
+        restored: restored.map(in_words),
+    })
+}
+
+/// What took a path away and never gave it back, in words.
+pub(super) fn away(input: &DiagnosisInput<'_>, path: &PlannedPath) -> Option<(String, bool)> {
+    let (event, effect) = taken(input, path, f64::INFINITY, 0)?;
+    (effect == Effect::Gone).then(|| (in_words(event), event.source == EventSource::Scenario))
+}
+
+/// What is in force on a path at a moment that keeps packets from passing, of a sender with this path MTU.
+fn taken<'a>(
+    input: &DiagnosisInput<'a>,
+    path: &PlannedPath,
+    until_ms: f64,
+    pmtu_bytes: u32,
+) -> Option<(&'a Event, Effect)> {
+    let mut taken: Option<(&Event, Effect)> = None;
+    for event in input.events.iter().filter(|event| event.t_ms <= until_ms && concerns(event, path, input)) {
+        let effect = effect(event, pmtu_bytes);
+        match effect {
+            Effect::Gone | Effect::Lossy | Effect::Smaller(_) => taken = Some((event, effect)),
+            _ => taken = taken.filter(|(_, before)| !effect.takes_back(*before)),
+        }
+    }
+    taken
+}
+
+/// What an event does to its link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Effect {
+    /// Nothing passes, or little and less (`fade`).
+    Gone,
+    /// The link is there again.
+    Back,
+    /// Most packets are lost.
+    Lossy,
+    /// Few packets are lost.
+    Sound,
+    /// Packets up to this size pass, which is less than what is sent.
+    Smaller(u32),
+    /// What is sent is small enough.
+    Wide,
+    None,
+}
+
+impl Effect {
+    fn takes_back(self, before: Self) -> bool {
+        matches!(
+            (self, before),
+            (Self::Back, Self::Gone) | (Self::Sound, Self::Lossy) | (Self::Wide, Self::Smaller(_))
+        )
+    }
+}
+
+/// See the kinds of events in docs/results.md.
+fn effect(event: &Event, pmtu_bytes: u32) -> Effect {
+    let kind = event.kind.as_str();
+    match event.source {
+        EventSource::Scenario => match kind {
+            "down" | "blackhole" | "outage" | "remove-address" | "fade" => Effect::Gone,
+            "up" | "restore" | "add-address" => Effect::Back,
+            "set" => change(event, pmtu_bytes),
+            _ => Effect::None,
+        },
+        EventSource::Link => match kind {
+            "down" | "carrier down" | "disappeared" | "wifi-left" => Effect::Gone,
+            "up" | "carrier up" | "appeared" | "wifi-joined" => Effect::Back,
+            address if address.starts_with("address ") && address.ends_with(" removed") => Effect::Gone,
+            address if address.starts_with("address ") && address.ends_with(" added") => Effect::Back,
+            _ => Effect::None,
+        },
+        EventSource::Mptcp | EventSource::Quic | EventSource::Observer => Effect::None,
+    }
+}
+
+fn change(event: &Event, pmtu_bytes: u32) -> Effect {
+    if let Some(mtu_bytes) = mtu_of(event) {
+        return if mtu_bytes < pmtu_bytes { Effect::Smaller(mtu_bytes) } else { Effect::Wide };
+    }
+    match loss_of(event) {
+        Some(loss) if loss >= 0.5 => Effect::Lossy,
+        Some(_) => Effect::Sound,
+        None => Effect::None,
+    }
+}
+
+/// An event of the path itself, of a hop behind it (`wlan.hop`), or of a link that is nobody's own and that all paths
+/// may share.
+fn concerns(event: &Event, path: &PlannedPath, input: &DiagnosisInput<'_>) -> bool {
+    let Some(link) = &event.path else { return false };
+    let is_of = |planned: &PlannedPath| {
+        link.strip_prefix(planned.name.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    };
+    is_of(path) || (event.source == EventSource::Scenario && !input.planned.iter().any(is_of))
+}
+
+fn mtu_of(event: &Event) -> Option<u32> {
+    ["path_mtu_bytes", "mtu_bytes"]
+        .iter()
+        .filter_map(|key| event.detail.get(*key)?.as_u64())
+        .min()
+        .and_then(|bytes| u32::try_from(bytes).ok())
+}
+
+fn loss_of(event: &Event) -> Option<f64> {
+    event.detail.get("loss")?.as_f64()
+}
+
+/// "the scenario's `blackhole wlan` at 3.0 s"
+fn in_words(event: &Event) -> String {
+    let who = if event.source == EventSource::Scenario { "the scenario's " } else { "" };
+    let link = event.path.as_deref().map(|link| format!(" {link}")).unwrap_or_default();
+    let value = mtu_of(event).map(|bytes| format!(" (MTU {bytes} bytes)")).unwrap_or_default();
+    format!("{who}`{}{link}`{value} at {:.1} s", event.kind, event.t_ms / 1e3)
+}

@@ -1,0 +1,104 @@
+//! What to do about it, in one line each.
+
+use super::{DiagnosisInput, PlannedPath};
+use pathbench_record::sample::Side;
+use pathbench_record::transport::Transport;
+
+/// Packets that are too large vanish without a word.
+pub(super) fn black_hole(
+    input: &DiagnosisInput<'_>,
+    path: &PlannedPath,
+    side: Side,
+    mtu_bytes: Option<u32>,
+) -> String {
+    let mtu = mtu_bytes.map_or_else(|| "N".to_owned(), |bytes| bytes.to_string());
+    let name = &path.name;
+    if matches!(input.transport, Transport::Quic | Transport::Mpquic) {
+        return format!(
+            "nothing at the hosts: QUIC found it by itself and goes on with smaller packets; let the routers of path \
+             {name} send ICMP \"packet too big\""
+        );
+    }
+    match side {
+        Side::Client => format!(
+            "`{}` finds the MTU of path {name} and sets its route's; by hand `ip route change ... dev {} mtu {mtu}` \
+             in the path's table, or net.ipv4.tcp_mtu_probing=2, or let ICMP \"packet too big\" pass",
+            mtu_command(input, true),
+            path.interface
+        ),
+        Side::Server => format!(
+            "on the server, for path {name}: `ip route change ... mtu {mtu}` towards the client, or \
+             net.ipv4.tcp_mtu_probing=2, or let ICMP \"packet too big\" pass; `{}` says what passes each way",
+            mtu_command(input, false)
+        ),
+    }
+}
+
+fn mtu_command(input: &DiagnosisInput<'_>, apply: bool) -> String {
+    let server = input.server.unwrap_or("SERVER");
+    format!("pathbench mtu {server}{}", if apply { " --apply" } else { "" })
+}
+
+/// The scenario wanted it so.
+pub(super) fn ordered() -> String {
+    "none needed: the scenario asks for it".to_owned()
+}
+
+/// Interface or address went away.
+pub(super) fn gone(path: &PlannedPath) -> String {
+    format!("bring interface {} back: see `ip address show dev {0}`", path.interface)
+}
+
+/// Nothing passes, whatever its size.
+pub(super) fn dead(path: &PlannedPath) -> String {
+    format!(
+        "look at the link of path {}: its signal, `ip -s link show dev {}`, and what lies behind it",
+        path.name, path.interface
+    )
+}
+
+/// Nothing passes, as far as that can be told.
+pub(super) fn dead_or_small(input: &DiagnosisInput<'_>, path: &PlannedPath) -> String {
+    format!(
+        "look at the link of path {}; `{}` says whether small packets still pass it",
+        path.name,
+        mtu_command(input, false)
+    )
+}
+
+/// It is a spare.
+pub(super) fn backup(input: &DiagnosisInput<'_>, path: &PlannedPath) -> String {
+    let address = path.addresses.first().map_or_else(|| "ADDRESS".to_owned(), ToString::to_string);
+    if input.transport == Transport::Mptcp {
+        format!("none if it is to be a spare; else `ip mptcp endpoint change {address} nobackup`")
+    } else {
+        "none if it is to be a spare; else make it no backup, or take another scheduler".to_owned()
+    }
+}
+
+/// No route from its address.
+pub(super) fn no_route(path: &PlannedPath) -> String {
+    let address = path.addresses.first().map_or_else(|| "ADDRESS".to_owned(), ToString::to_string);
+    format!(
+        "`ip rule add from {address} table N` and `ip route add default via GATEWAY dev {} table N`",
+        path.interface
+    )
+}
+
+/// Never opened.
+pub(super) fn never_established(input: &DiagnosisInput<'_>, path: &PlannedPath) -> String {
+    if input.transport == Transport::Mptcp {
+        format!(
+            "see `ip mptcp limits` and `ip mptcp endpoint` on both hosts, and what a firewall does to joins on {}",
+            path.interface
+        )
+    } else {
+        format!("let UDP datagrams of 1200 bytes pass both ways on {}", path.interface)
+    }
+}
+
+/// Open and healthy.
+pub(super) fn not_chosen() -> String {
+    "none if the rate is enough; else send longer, or give the sockets larger buffers (net.ipv4.tcp_wmem, tcp_rmem)"
+        .to_owned()
+}

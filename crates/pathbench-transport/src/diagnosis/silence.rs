@@ -1,0 +1,197 @@
+//! Why a path fell silent: a black hole for large packets, or for all.
+
+use super::cause::{self, Cause};
+use super::course::Silence;
+use super::{DiagnosisInput, PlannedPath, remedy};
+use pathbench_record::document::{DiagnosisKind, PathDiagnosis};
+use pathbench_record::sample::Side;
+
+/// Every path takes packets of this size (RFC 8200, section 5, and what IPv4 paths have in practice): if these vanish,
+/// it is not for their size.
+const ALWAYS_PASSES_BYTES: u64 = 1280;
+
+/// IP and TCP header with timestamps, at least: what a segment adds to its payload.
+const HEADERS_BYTES: u64 = 52;
+
+/// What is known of the size of the packets that vanish.
+#[derive(Debug, Clone, PartialEq)]
+enum Size {
+    /// The scenario made a hop too small.
+    Ordered { words: String, mtu_bytes: u32 },
+    /// Segments of this size got through as soon as they were as small as that.
+    Proven { mss_bytes: u32 },
+    /// Nothing of full size ever passed, while the small packets of the handshake did.
+    NeverFull,
+    /// The peer is still heard.
+    PeerHeard,
+}
+
+/// The diagnosis of one silence.
+pub(super) fn explain(
+    input: &DiagnosisInput<'_>,
+    path: &PlannedPath,
+    side: Side,
+    silence: &Silence<'_>,
+) -> PathDiagnosis {
+    let cause = cause::of(input, path, silence);
+    let whole = silence.from_the_start && silence.to_ms.is_none();
+    let diagnosis = |kind, because, remedy| PathDiagnosis {
+        path: path.name.clone(),
+        side,
+        kind,
+        from_ms: (!whole).then_some(silence.from_ms.max(0.0)),
+        to_ms: silence.to_ms,
+        because,
+        remedy,
+    };
+    if let Some(Cause::Gone { words, ordered, restored }) = &cause {
+        let restored = restored.as_ref().map(|back| {
+            let then = if silence.after.is_some() {
+                "nothing was sent again before the retransmission timer ran out"
+            } else {
+                "nothing was acknowledged any more"
+            };
+            format!("; {back} gave it back, but {then}")
+        });
+        let because =
+            format!("{words} took the path away; {}{}", signs(silence), restored.unwrap_or_default());
+        let remedy = if *ordered { remedy::ordered() } else { remedy::gone(path) };
+        return diagnosis(DiagnosisKind::Stale, because, remedy);
+    }
+    if let Some(size) = size(cause, silence) {
+        let because = black_hole_because(&size, path, side, silence);
+        let mtu_bytes = match &size {
+            Size::Ordered { mtu_bytes, .. } => Some(*mtu_bytes),
+            Size::Proven { .. } | Size::NeverFull | Size::PeerHeard => None,
+        };
+        return diagnosis(
+            DiagnosisKind::MtuBlackHole,
+            because,
+            remedy::black_hole(input, path, side, mtu_bytes),
+        );
+    }
+    let (because, remedy) = stale(input, path, silence);
+    diagnosis(DiagnosisKind::Stale, because, remedy)
+}
+
+/// `None` when nothing says that it is for their size that packets vanish.
+fn size(cause: Option<Cause>, silence: &Silence<'_>) -> Option<Size> {
+    let before = silence.first.mss_bytes;
+    let smaller = silence.after.filter(|after| after.mss_bytes > 0 && after.mss_bytes < before);
+    if let Some(after) = smaller.filter(|_| !silence.small_ones_lost) {
+        return Some(Size::Proven { mss_bytes: after.mss_bytes });
+    }
+    if let Some(Cause::Smaller { words, mtu_bytes }) = cause {
+        return Some(Size::Ordered { words, mtu_bytes });
+    }
+    if silence.small_ones_lost || largest_packet_bytes(silence) <= ALWAYS_PASSES_BYTES {
+        return None;
+    }
+    if silence.from_the_start {
+        return Some(Size::NeverFull);
+    }
+    silence.heard.then_some(Size::PeerHeard)
+}
+
+/// The largest IP packet that can have vanished.
+fn largest_packet_bytes(silence: &Silence<'_>) -> u64 {
+    silence.outstanding_bytes().min(u64::from(silence.last.mss_bytes)) + HEADERS_BYTES
+}
+
+fn black_hole_because(known: &Size, path: &PlannedPath, side: Side, silence: &Silence<'_>) -> String {
+    let mss_bytes = silence.first.mss_bytes;
+    let small = match known {
+        Size::Ordered { words, .. } => {
+            format!("since {words}, packets of the MSS of {mss_bytes} bytes are too large")
+        }
+        Size::Proven { mss_bytes: after } => format!(
+            "segments of {mss_bytes} bytes vanished, and those of {after} bytes were acknowledged at once, which \
+             proves it"
+        ),
+        Size::NeverFull => format!(
+            "the small packets of the handshake passed, and not one segment of the MSS of {mss_bytes} bytes"
+        ),
+        Size::PeerHeard => {
+            format!(
+                "the peer was heard on it meanwhile, so that small packets pass, but no segment of {mss_bytes} bytes"
+            )
+        }
+    };
+    format!("{small}; {}; {}", signs(silence), told(path, side, silence))
+}
+
+/// What the sending end's own figures say of a silence.
+fn signs(silence: &Silence<'_>) -> String {
+    let last = silence.last;
+    let mut signs = format!(
+        "{} outstanding, none acknowledged, {} retransmission {} in a row",
+        bytes(silence.outstanding_bytes()),
+        silence.backoff,
+        if silence.backoff == 1 { "timeout" } else { "timeouts" },
+    );
+    if last.path_id.is_none() && last.mss_bytes > 0 && last.cwnd_bytes <= u64::from(last.mss_bytes) {
+        signs += ", congestion window 1 segment";
+    }
+    signs
+}
+
+/// What the sending host was told of the path's MTU.
+fn told(path: &PlannedPath, side: Side, silence: &Silence<'_>) -> String {
+    let in_force = silence.last.pmtu_bytes;
+    let of_interface = path.mtu_bytes.filter(|_| side == Side::Client);
+    if in_force < silence.largest_pmtu_bytes {
+        format!(
+            "a router said meanwhile that packets are too large, and the path MTU in force fell from {} to {in_force} \
+             bytes, but what is stuck is sent again only when its timer runs out",
+            silence.largest_pmtu_bytes
+        )
+    } else if of_interface.is_some_and(|mtu_bytes| in_force < mtu_bytes) {
+        format!(
+            "the path MTU in force is {in_force} bytes, less than the interface's, and may still be too large"
+        )
+    } else if of_interface == Some(in_force) {
+        format!(
+            "the path MTU in force is still the interface's, {in_force} bytes: no router said that packets are too large"
+        )
+    } else {
+        format!("the path MTU in force is still {in_force} bytes: no router said that packets are too large")
+    }
+}
+
+fn stale(input: &DiagnosisInput<'_>, path: &PlannedPath, silence: &Silence<'_>) -> (String, String) {
+    let signs = signs(silence);
+    if silence.small_ones_lost {
+        let why = format!(
+            "{signs}; smaller segments, of {} bytes instead of {}, vanished as well, so that it is not their size",
+            silence.last.mss_bytes, silence.first.mss_bytes
+        );
+        return (why, remedy::dead(path));
+    }
+    if largest_packet_bytes(silence) <= ALWAYS_PASSES_BYTES {
+        return (format!("{signs}; even packets that every path takes vanished"), remedy::dead(path));
+    }
+    if silence.last.path_id.is_some() {
+        return (format!("{signs}; probes of 1200 bytes and less vanished as well"), remedy::dead(path));
+    }
+    let why = match silence.after {
+        Some(_) => format!("{signs}; then packets of the same size passed again"),
+        None => format!(
+            "{signs}; it had carried full-sized packets before. That only large packets vanish now cannot be told \
+             from this"
+        ),
+    };
+    let remedy =
+        if silence.after.is_some() { remedy::dead(path) } else { remedy::dead_or_small(input, path) };
+    (why, remedy)
+}
+
+/// `34.7 kB`, with three digits.
+fn bytes(count: u64) -> String {
+    let count = count as f64;
+    match count {
+        _ if count < 1e3 => format!("{count} bytes"),
+        _ if count < 1e5 => format!("{:.1} kB", count / 1e3),
+        _ if count < 1e6 => format!("{:.0} kB", count / 1e3),
+        _ => format!("{:.1} MB", count / 1e6),
+    }
+}
