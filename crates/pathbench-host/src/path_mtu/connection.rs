@@ -18,8 +18,8 @@ const WITH_INFO: u8 = 1 << (INET_DIAG_INFO - 1);
 // linux/mptcp.h
 const SUBFLOW_TOKEN_LOCAL: u16 = 2;
 const SUBFLOW_ID_LOCAL: u16 = 10;
-/// States of `net/tcp_states.h` in which there may be data to send: ESTABLISHED, FIN_WAIT1, CLOSE_WAIT, LAST_ACK,
-/// CLOSING.
+/// States of `net/tcp_states.h` in which there may be data to send: `ESTABLISHED`, `FIN_WAIT1`,
+/// `CLOSE_WAIT`, `LAST_ACK`, `CLOSING`.
 const SENDING: u32 = 1 << 1 | 1 << 4 | 1 << 8 | 1 << 9 | 1 << 11;
 /// Bytes of a TCP header without options.
 const TCP_HEADER: u32 = 20;
@@ -168,3 +168,6 @@ fn address(family: u8, header: &[u8], at: usize) -> Option<IpAddr> {
     }
     bytes.first_chunk::<16>().map(|bytes| IpAddr::from(*bytes).to_canonical())
 }
+
+#[cfg(test)]
+mod tests;

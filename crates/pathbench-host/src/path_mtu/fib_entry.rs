@@ -245,7 +245,7 @@ impl FibEntry {
     }
 
     /// Whether the kernel takes the two for the same place in a table: a replacement of the one hits the other
-    /// (`fib_table_insert` of net/ipv4/fib_trie.c, `fib6_add_rt2node` of net/ipv6/ip6_fib.c).
+    /// (`fib_table_insert` of `net/ipv4/fib_trie.c`, `fib6_add_rt2node` of `net/ipv6/ip6_fib.c`).
     #[must_use]
     pub fn shares_place_with(&self, other: &Self) -> bool {
         let tos_counts = self.is_ipv4();
@@ -377,3 +377,6 @@ impl TryFrom<Stored> for FibEntry {
             .ok_or_else(|| format!("{:?} is no route", stored.bytes))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -223,12 +223,11 @@ impl Journal {
         }
         let mut lines = text.get(..whole).unwrap_or_default().split(|byte| *byte == b'\n').enumerate();
         let mut journal = Self { path: path.to_owned(), file, length: whole as u64, entries: Vec::new() };
-        match lines.next().filter(|(_, line)| !line.is_empty()) {
-            Some((_, line)) => check_heading(path, line, here)?,
-            None => {
-                journal.append(&Line::Journal { format: FORMAT.to_owned(), identity: here.clone() })?;
-                sync_directory_of(path)?;
-            }
+        if let Some((_, line)) = lines.next().filter(|(_, line)| !line.is_empty()) {
+            check_heading(path, line, here)?;
+        } else {
+            journal.append(&Line::Journal { format: FORMAT.to_owned(), identity: here.clone() })?;
+            sync_directory_of(path)?;
         }
         for (number, line) in lines.filter(|(_, line)| !line.is_empty()) {
             let line = serde_json::from_slice(line).map_err(|error| error.to_string());
@@ -311,3 +310,6 @@ fn sync_directory_of(path: &Path) -> Result<(), JournalError> {
         .and_then(|directory| directory.sync_all())
         .map_err(|source| file_error("sync the directory of", path, source))
 }
+
+#[cfg(test)]
+mod tests;

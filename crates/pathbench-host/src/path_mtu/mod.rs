@@ -13,6 +13,8 @@ mod operation;
 mod plan;
 mod remedy;
 mod rule;
+#[cfg(test)]
+mod samples;
 
 pub use belief::{Belief, BeliefError, CachedMtu, PathObserver, Way};
 pub use connection::{LiveConnection, Subflow, is_stuck};

@@ -56,7 +56,7 @@ impl Operation {
         match self {
             Self::AddRoute { route } => vec![route_command("add", route, names)],
             Self::ReplaceRoute { after, .. } => vec![route_command("replace", after, names)],
-            Self::SetLimits { after, .. } => vec![limits_command(after)],
+            Self::SetLimits { after, .. } => vec![limits_command(*after)],
             Self::RefreshEndpoint { endpoint, first_subflow_too } => {
                 let first = first_subflow_too.then(|| first_subflow_command(endpoint.address));
                 let mut commands = vec![remove_endpoint_command(endpoint)];
@@ -75,7 +75,7 @@ impl Operation {
         match self {
             Self::AddRoute { route } => vec![route_command("delete", route, names)],
             Self::ReplaceRoute { before, .. } => vec![route_command("replace", before, names)],
-            Self::SetLimits { before, .. } => vec![limits_command(before)],
+            Self::SetLimits { before, .. } => vec![limits_command(*before)],
             Self::RefreshEndpoint { .. } | Self::CloseFirstSubflow { .. } => Vec::new(),
             Self::AddEndpoint { endpoint } => vec![remove_endpoint_command(endpoint)],
         }
@@ -87,7 +87,7 @@ impl Operation {
     }
 }
 
-fn limits_command(limits: &Limits) -> String {
+fn limits_command(limits: Limits) -> String {
     format!("ip mptcp limits set subflows {} add_addr_accepted {}", limits.subflows, limits.add_addr_accepted)
 }
 

@@ -126,15 +126,18 @@ impl Draft<'_> {
         if route.kind() != UNICAST {
             return Err(PlanError::NotUnicast { destination: route.destination(), table: route.table() });
         }
+        let cached = belief.cached.map(|cached| cached.mtu_bytes);
         let wanted = match route.mtu_bytes() {
             _ if narrow => Some(mtu_bytes),
+            // A route of another MTU takes the place of what ICMP said, too.
+            _ if cached.is_some_and(|cached| cached < interface) => Some(interface),
             // What is locked stays locked, which takes a number.
             Some(_) if route.is_mtu_locked() => Some(interface),
             Some(less) if less < interface => None,
             as_it_is => as_it_is,
         };
-        let learnt = belief.cached.is_some_and(|cached| cached.mtu_bytes == mtu_bytes);
-        if route.mtu_bytes() == wanted || (narrow && learnt) {
+        let learnt = cached == Some(mtu_bytes.min(interface));
+        if learnt || route.mtu_bytes() == wanted {
             return Ok(());
         }
         self.change_route(wanted)
@@ -206,19 +209,14 @@ impl Draft<'_> {
             ));
         }
         let Some(cached) = belief.cached else { return };
-        let seconds = cached.expires_in.as_secs_f64();
-        if cached.mtu_bytes == mtu_bytes {
-            self.note(format!(
-                "The kernel has learnt {mtu_bytes} by ICMP and keeps it for {seconds:.0} s more."
-            ));
-        } else if self.plan.steps.is_empty() {
-            let remedy =
-                if belief.route.is_ipv4() { "; ip route flush cache forgets it at once" } else { "" };
-            self.note(format!(
-                "The kernel keeps a path MTU of {} that came by ICMP for {seconds:.0} s more{remedy}.",
-                cached.mtu_bytes,
-            ));
-        }
+        let (mtu, seconds) = (cached.mtu_bytes, cached.expires_in.as_secs_f64());
+        self.note(if !self.plan.steps.is_empty() {
+            format!("The {mtu} that the kernel learnt by ICMP is not used with the new route any more.")
+        } else if mtu == mtu_bytes {
+            format!("The kernel has learnt {mtu} by ICMP and keeps it for {seconds:.0} s more.")
+        } else {
+            format!("The kernel has learnt {mtu} by ICMP and uses it for {seconds:.0} s more.")
+        });
     }
 
     fn connections(&mut self, stuck: &[LiveConnection]) {
@@ -304,3 +302,6 @@ impl Draft<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -29,7 +29,7 @@ const RULE_HEADER: usize = 12;
 
 /// The priority of the first rule that leads `lookup` to `table`, where the kernel found a route whose destination
 /// has `prefix` bits. The kernel tells the table and not the rule, so that this follows its `fib_rule_match`
-/// (net/core/fib_rules.c), for packets without a mark. `interface` is the name of the interface that is looked up for.
+/// (`net/core/fib_rules.c`), for packets without a mark. `interface` is the name of the interface that is looked up for.
 pub(super) fn deciding_rule(
     socket: &mut RouteSocket,
     lookup: &Lookup,
@@ -89,14 +89,14 @@ impl<'a> Rule<'a> {
         let comes_in = attributes.text(FRA_IIFNAME).is_none_or(|name| name == "lo");
         let goes_out = attributes.text(FRA_OIFNAME).is_none_or(|name| Some(name.as_str()) == interface);
         let mark = attributes.u32(FRA_FWMARK).unwrap_or(0);
-        let mask = attributes.u32(FRA_FWMASK).unwrap_or(if mark == 0 { 0 } else { u32::MAX });
+        let bits_of_mark = attributes.u32(FRA_FWMASK).unwrap_or(if mark == 0 { 0 } else { u32::MAX });
         let protocol = attributes.u8(FRA_IP_PROTO).is_none_or(|protocol| protocol == libc::IPPROTO_TCP as u8);
         let ports = [FRA_SPORT_RANGE, FRA_DPORT_RANGE, FRA_TUN_ID];
         within(FRA_DST, to, lookup.destination)
             && within(FRA_SRC, from, lookup.source)
             && comes_in
             && goes_out
-            && mark & mask == 0
+            && mark & bits_of_mark == 0
             && protocol
             && ports.iter().all(|kind| attributes.get(*kind).is_none())
     }

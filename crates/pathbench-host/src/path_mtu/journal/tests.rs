@@ -1,0 +1,132 @@
+use super::super::samples::to;
+use super::*;
+
+fn here() -> NamespaceIdentity {
+    NamespaceIdentity { boot_id: "b1".to_owned(), inode: 4_026_531_840, cookie: Some(1) }
+}
+
+fn operation(mtu_bytes: u32) -> Operation {
+    Operation::AddRoute { route: to("10.9.9.9/32", 1002).via("10.0.2.254").dev(3).mtu(mtu_bytes).entry() }
+}
+
+/// A journal of three steps: the first taken back, the second made, the third only begun.
+fn three_steps(path: &Path) -> Vec<Entry> {
+    let mut journal = Journal::open_or_create(path, &here()).unwrap();
+    for mtu in [1400, 1500, 1600] {
+        journal.begin(&operation(mtu), &[format!("undo {mtu}")]).unwrap();
+    }
+    journal.done(0, None).unwrap();
+    journal.done(1, Some(to("10.9.9.9/32", 1002).dev(3).entry())).unwrap();
+    journal.undone(0).unwrap();
+    journal.entries().to_vec()
+}
+
+#[test]
+fn what_was_written_is_read() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("journal");
+    assert!(Journal::open(&path, &here()).unwrap().is_none());
+    let written = three_steps(&path);
+    let journal = Journal::open(&path, &here()).unwrap().unwrap();
+    assert_eq!(journal.entries(), written);
+    assert!(!journal.is_settled());
+    journal.remove().unwrap();
+    assert!(Journal::open(&path, &here()).unwrap().is_none());
+}
+
+/// However much of the file reached the disk: what is read is a beginning of what was written, and can be gone on
+/// with.
+#[test]
+fn a_file_that_ends_anywhere_is_a_beginning() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("journal");
+    let written = three_steps(&path);
+    let text = std::fs::read(&path).unwrap();
+    for length in 0..text.len() {
+        std::fs::write(&path, &text[..length]).unwrap();
+        let mut journal = Journal::open_or_create(&path, &here()).unwrap();
+        let begun = text[..length]
+            .split_inclusive(|byte| *byte == b'\n')
+            .filter(|line| line.ends_with(b"\n") && line.starts_with(br#"{"line":"begin""#));
+        let begun = begun.count();
+        assert_eq!(journal.entries().len(), begun, "{length} bytes");
+        for (read, written) in journal.entries().iter().zip(&written) {
+            assert_eq!(read.operation, written.operation, "{length} bytes");
+            assert!(written.undone || !read.undone, "{length} bytes");
+        }
+        assert_eq!(journal.begin(&operation(1700), &[]).unwrap(), begun);
+        drop(journal);
+        let again = Journal::open(&path, &here()).unwrap().unwrap();
+        assert_eq!(again.entries().len(), begun + 1, "{length} bytes");
+    }
+}
+
+#[test]
+fn two_at_a_time_are_refused() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("journal");
+    let first = Journal::open_or_create(&path, &here()).unwrap();
+    let second = Journal::open(&path, &here());
+    assert!(matches!(second, Err(JournalError::InUse { .. })), "{second:?}");
+    drop(first);
+    assert!(Journal::open(&path, &here()).unwrap().is_some());
+}
+
+#[test]
+fn elsewhere_it_is_refused() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("journal");
+    three_steps(&path);
+    let before = std::fs::read(&path).unwrap();
+    for (there, remedy) in [
+        (NamespaceIdentity { inode: 7, ..here() }, "in the namespace that it tells of"),
+        (NamespaceIdentity { cookie: Some(2), ..here() }, "in the namespace that it tells of"),
+        (NamespaceIdentity { boot_id: "b2".to_owned(), ..here() }, "do not outlive a boot"),
+    ] {
+        for opened in
+            [Journal::open(&path, &there).map(drop), Journal::open_or_create(&path, &there).map(drop)]
+        {
+            let error = opened.unwrap_err();
+            assert!(matches!(error, JournalError::Elsewhere { .. }), "{error}");
+            assert!(error.to_string().contains(remedy), "{error}");
+        }
+    }
+    assert_eq!(std::fs::read(&path).unwrap(), before);
+}
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("journal");
+    three_steps(&path);
+    let good = std::fs::read_to_string(&path).unwrap();
+    let heading = good.lines().next().unwrap().to_owned();
+    for (text, line) in [
+        ("hello\n".to_owned(), 1),
+        ("\u{0}\u{1}\n".to_owned(), 1),
+        (heading.replace("/1", "/2") + "\n", 1),
+        (format!("{heading}\n{{\"line\":\"done\",\"step\":0}}\n"), 2),
+        (format!("{heading}\n{heading}\n"), 2),
+        (format!("{good}{{\"line\":\"undone\",\"step\":9}}\n"), good.lines().count() + 1),
+        (good.replace("\"change\":\"add-route\"", "\"change\":\"fly\""), 2),
+    ] {
+        std::fs::write(&path, &text).unwrap();
+        let error = Journal::open(&path, &here()).unwrap_err();
+        assert!(
+            matches!(error, JournalError::Corrupt { line: found, .. } if found == line),
+            "{text:?}: {error}"
+        );
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), text, "it is left as it was");
+    }
+}
+
+#[test]
+fn a_link_in_its_place_is_not_followed() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("journal");
+    let target = place.path().join("target");
+    std::fs::write(&target, "").unwrap();
+    std::os::unix::fs::symlink(&target, &path).unwrap();
+    assert!(matches!(Journal::open_or_create(&path, &here()), Err(JournalError::File { what: "open", .. })));
+    assert_eq!(std::fs::read(&target).unwrap(), b"");
+}
