@@ -64,3 +64,48 @@ impl FirewallError {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::firewall::ruleset::steps;
+    use crate::firewall::{RouterRules, TooBig};
+
+    fn refusal(errno: Errno) -> NetlinkError {
+        NetlinkError::Refused { request: "try".to_owned(), errno, kernel_message: None }
+    }
+
+    #[test]
+    fn what_the_kernel_lacks_is_named() {
+        let rules = RouterRules { too_big: TooBig::Limited { per_second: 10 }, clamp_mss: true };
+        let lacks = |request: &str, errno, option: &str| {
+            let steps = steps(&rules);
+            let named = steps.iter().any(|step| {
+                let error = FirewallError::refused(refusal(errno), Some(step));
+                assert!(error.is_host_unable(), "{error}");
+                error.to_string().contains(request) && error.to_string().contains(option)
+            });
+            assert!(named, "no step names {option}");
+        };
+        lacks("make the firewall's table", Errno::AFNOSUPPORT, "CONFIG_NF_TABLES_INET");
+        lacks("make the firewall's counters", Errno::NOENT, "CONFIG_NFT_OBJREF");
+        lacks("drop or limit", Errno::NOENT, "CONFIG_NFT_LIMIT");
+        lacks("clamp the MSS", Errno::OPNOTSUPP, "CONFIG_NFT_EXTHDR");
+        lacks("clamp the MSS", Errno::NOENT, "CONFIG_NFT_RT");
+    }
+
+    #[test]
+    fn a_kernel_without_nf_tables_is_told_from_a_wrong_request() {
+        let source = std::io::Error::from_raw_os_error(libc::EPROTONOSUPPORT);
+        let error = FirewallError::open(NetlinkError::Open { protocol: "netfilter", source });
+        assert!(matches!(error, FirewallError::NoNfTables), "{error}");
+        let error = FirewallError::refused(refusal(Errno::OPNOTSUPP), None);
+        assert!(matches!(error, FirewallError::NoNfTables), "{error}");
+        assert!(error.is_host_unable() && error.to_string().contains("CONFIG_NF_TABLES"));
+        let steps = steps(&RouterRules::default());
+        let error = FirewallError::refused(refusal(Errno::INVAL), steps.first());
+        assert!(!error.is_host_unable(), "{error}");
+        let error = FirewallError::refused(refusal(Errno::PERM), None);
+        assert!(error.is_host_unable() && error.to_string().contains("CAP_NET_ADMIN"), "{error}");
+    }
+}

@@ -300,3 +300,39 @@ fn verdict(attributes: &[DefaultNla]) -> Vec<DefaultNla> {
     let data = nested_attribute(NFTA_DATA_VERDICT, attributes);
     vec![word(1, VERDICT_REGISTER), nested_attribute(2, &[data])]
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::netlink::attribute::Attributes;
+
+    #[test]
+    fn a_limit_is_in_network_byte_order_and_matches_what_is_beyond() {
+        let attribute = Expression::Beyond { per_second: 10, burst: 1 }.attribute();
+        let bytes = crate::netlink::attribute::emitted(&[attribute]);
+        let element = Attributes::new(&bytes).nested(NFTA_LIST_ELEM).unwrap();
+        assert_eq!(element.text(NFTA_EXPR_NAME).as_deref(), Some("limit"));
+        let data = element.nested(NFTA_EXPR_DATA).unwrap();
+        let values: Vec<_> = data.iter().map(|(kind, value)| (kind, value.to_vec())).collect();
+        assert_eq!(
+            values,
+            [
+                (1, vec![0, 0, 0, 0, 0, 0, 0, 10]),
+                (2, vec![0, 0, 0, 0, 0, 0, 0, 1]),
+                (3, vec![0, 0, 0, 1]),
+                (4, vec![0, 0, 0, 0]),
+                (5, vec![0, 0, 0, 1]),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_jump_names_its_chain() {
+        let bytes = crate::netlink::attribute::emitted(&[Expression::Jump("elsewhere").attribute()]);
+        let data = Attributes::new(&bytes).nested(NFTA_LIST_ELEM).unwrap().nested(NFTA_EXPR_DATA).unwrap();
+        assert_eq!(data.get(1), Some([0; 4].as_slice()), "the verdict's register");
+        let verdict = data.nested(2).unwrap().nested(NFTA_DATA_VERDICT).unwrap();
+        assert_eq!(verdict.get(NFTA_VERDICT_CODE), Some((-3_i32).to_be_bytes().as_slice()));
+        assert_eq!(verdict.text(NFTA_VERDICT_CHAIN).as_deref(), Some("elsewhere"));
+    }
+}

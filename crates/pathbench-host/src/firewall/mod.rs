@@ -137,3 +137,32 @@ fn parse_counter(payload: &[u8]) -> Option<(String, u64)> {
     let packets = attributes.nested(NFTA_OBJ_DATA)?.get(NFTA_COUNTER_PACKETS)?.first_chunk()?;
     Some((attributes.text(NFTA_OBJ_NAME)?, u64::from_be_bytes(*packets)))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::netlink::attribute::nested_attribute;
+    use crate::netlink::batch::netfilter_payload;
+    use netlink_packet_core::DefaultNla;
+    use proptest::prelude::*;
+
+    fn counter(table: &str, name: &str, packets: u64) -> Vec<u8> {
+        let text = |kind, text: &str| DefaultNla::new(kind, [text.as_bytes(), &[0]].concat());
+        let packets = DefaultNla::new(NFTA_COUNTER_PACKETS, packets.to_be_bytes().to_vec());
+        let data = nested_attribute(NFTA_OBJ_DATA, &[packets]);
+        netfilter_payload(1, 7, &[text(NFTA_OBJ_TABLE, table), text(NFTA_OBJ_NAME, name), data])
+    }
+
+    #[test]
+    fn only_counters_of_our_table_are_read() {
+        assert_eq!(parse_counter(&counter(TABLE, "some", 300)), Some(("some".to_owned(), 300)));
+        assert_eq!(parse_counter(&counter("filter", "some", 300)), None);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_a_counter_or_not(payload: Vec<u8>) {
+            let _ = parse_counter(&payload);
+        }
+    }
+}

@@ -126,3 +126,45 @@ fn clamp() -> Vec<Expression> {
         Expression::LowerMss,
     ]
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The requests of the rules that `rules` come to, in their order.
+    fn kinds(rules: &RouterRules) -> Vec<(u16, &'static str)> {
+        steps(rules).iter().map(|step| (step.change.kind, step.change.request)).collect()
+    }
+
+    #[test]
+    fn old_rules_go_before_new_ones_come() {
+        for too_big in [TooBig::Sent, TooBig::Dropped, TooBig::Limited { per_second: 1 }] {
+            let kinds = kinds(&RouterRules { too_big, clamp_mss: true });
+            let cleared = kinds.iter().position(|(kind, _)| *kind == Kind::DelRule.number()).unwrap();
+            let (before, after) = kinds.split_at(cleared);
+            assert!(before.iter().all(|(kind, _)| *kind != Kind::NewRule.number()), "{kinds:?}");
+            assert!(after[1..].iter().all(|(kind, _)| *kind == Kind::NewRule.number()), "{kinds:?}");
+        }
+    }
+
+    #[test]
+    fn rules_are_as_many_as_asked_for() {
+        let rules = |too_big, clamp_mss| {
+            let kinds = kinds(&RouterRules { too_big, clamp_mss });
+            kinds.iter().filter(|(kind, _)| *kind == Kind::NewRule.number()).count()
+        };
+        // Two pick out the messages.
+        assert_eq!(rules(TooBig::Sent, false), 3);
+        assert_eq!(rules(TooBig::Dropped, false), 3);
+        assert_eq!(rules(TooBig::Limited { per_second: 10 }, false), 4);
+        assert_eq!(rules(TooBig::Limited { per_second: 0 }, true), 4);
+    }
+
+    #[test]
+    fn rules_stand_in_the_order_they_are_given_in() {
+        for step in steps(&RouterRules { too_big: TooBig::Limited { per_second: 5 }, clamp_mss: true }) {
+            let appended = step.change.flags & NLM_F_APPEND != 0;
+            assert_eq!(appended, step.change.kind == Kind::NewRule.number(), "{step:?}");
+        }
+    }
+}
