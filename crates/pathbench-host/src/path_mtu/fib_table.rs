@@ -16,6 +16,8 @@ const RTM_GETROUTE: u16 = 26;
 const RTA_IP_PROTO: u16 = 27;
 /// The entry of the table that decides, and not what follows for this one destination (Linux 4.13, IPv6 4.18).
 const RTM_F_FIB_MATCH: u32 = 0x2000;
+/// The table that decides, which IPv4 otherwise tells as the main one, whichever it is; IPv6 tells it anyway.
+const RTM_F_LOOKUP_TABLE: u32 = 0x1000;
 
 /// What a route is looked up for.
 #[derive(Debug, Clone, Copy)]
@@ -50,7 +52,8 @@ impl RouteSocket {
 
     /// The entry of the table that decides `lookup`.
     pub(super) fn matched_entry(&mut self, lookup: &Lookup) -> Result<Option<FibEntry>, NetlinkError> {
-        let replies = self.look_up(lookup, RTM_F_FIB_MATCH)?;
+        let table = if lookup.destination.is_ipv4() { RTM_F_LOOKUP_TABLE } else { 0 };
+        let replies = self.look_up(lookup, RTM_F_FIB_MATCH | table)?;
         Ok(replies.iter().find_map(|(_, payload)| FibEntry::parse(payload)))
     }
 
