@@ -79,7 +79,7 @@ pub fn diagnose(input: &DiagnosisInput<'_>) -> Vec<PathDiagnosis> {
 /// The silences of a path at one sending end that are long enough to tell.
 fn silences(input: &DiagnosisInput<'_>, path: &PlannedPath, side: Side) -> Vec<PathDiagnosis> {
     let mut found = course::silences(input.samples, &path.name, side);
-    found.retain(|silence| silence.is_worth_telling(input.transport));
+    found.retain(course::Silence::is_worth_telling);
     if found.len() > MOST_SILENCES {
         let mut lengths: Vec<f64> = found.iter().map(course::Silence::length_ms).collect();
         lengths.sort_by(|a, b| b.total_cmp(a));
@@ -87,7 +87,20 @@ fn silences(input: &DiagnosisInput<'_>, path: &PlannedPath, side: Side) -> Vec<P
         found.retain(|silence| silence.length_ms() >= shortest);
         found.truncate(MOST_SILENCES);
     }
-    found.iter().map(|one| silence::explain(input, path, side, one)).collect()
+    let mut told: Vec<PathDiagnosis> =
+        found.iter().map(|one| silence::explain(input, path, side, one)).collect();
+    told.dedup_by(|later, earlier| join(earlier, later));
+    told
+}
+
+/// Makes one of two diagnoses of the same kind with next to nothing between them.
+fn join(earlier: &mut PathDiagnosis, later: &PathDiagnosis) -> bool {
+    let gap_ms = later.from_ms.zip(earlier.to_ms).map(|(later, earlier)| later - earlier);
+    let one = earlier.kind == later.kind && gap_ms.is_some_and(|gap_ms| gap_ms < SHORTEST_SILENCE_MS);
+    if one {
+        earlier.to_ms = later.to_ms;
+    }
+    one
 }
 
 /// The end whose data did not go over a path that nobody used.

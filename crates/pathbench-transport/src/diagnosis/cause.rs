@@ -139,6 +139,11 @@ fn concerns(event: &Event, path: &PlannedPath, input: &DiagnosisInput<'_>) -> bo
     let is_of = |planned: &PlannedPath| {
         link.strip_prefix(planned.name.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
     };
+    if let Some(change) = event.kind.strip_prefix("address ") {
+        // One of several addresses, or a link-local one, is not the path.
+        let address = change.split(['/', ' ']).next().and_then(|address| address.parse().ok());
+        return is_of(path) && address.is_some_and(|address| path.addresses.contains(&address));
+    }
     is_of(path) || (event.source == EventSource::Scenario && !input.planned.iter().any(is_of))
 }
 

@@ -1,51 +1,63 @@
 //! The course of a path at the sending end: when data waited there for an acknowledgement and none came.
 
 use pathbench_record::sample::{PathFigures, PathState, Sample, Side};
-use pathbench_record::transport::Transport;
 use std::collections::BTreeMap;
 
-/// A stretch in which a path had data outstanding and nothing was acknowledged.
+/// A stretch in which a subflow had data outstanding and nothing of it was acknowledged.
 #[derive(Debug, Clone)]
 pub(super) struct Silence<'a> {
     /// The last sample with an acknowledgement, or the first with data outstanding.
     pub(super) from_ms: f64,
     /// The next acknowledgement, or the end of the subflow; `None`: it lasted to the end.
     pub(super) to_ms: Option<f64>,
-    /// The last sample of the path.
+    /// The subflow's last sample.
     pub(super) seen_until_ms: f64,
     /// The subflow's figures when it began.
     pub(super) first: &'a PathFigures,
     /// The subflow's last figures in it.
     pub(super) last: &'a PathFigures,
-    /// The figures that ended it, where an acknowledgement did.
+    /// The figures that ended it, where an acknowledgement did: the subflow's, or those of the one in its place.
     pub(super) after: Option<&'a PathFigures>,
     /// Largest back-off in it.
     pub(super) backoff: u32,
-    /// Largest path MTU that was in force on the path up to its end.
+    /// Largest path MTU that was in force up to its end.
     pub(super) largest_pmtu_bytes: u32,
-    /// Whether the peer was heard in it, and what was sent again afterwards was not acknowledged either.
-    pub(super) heard: bool,
+    /// The most that was acknowledged on the path between two samples before: no larger packet is known to have passed.
+    pub(super) passed_before_bytes: u64,
+    /// Whether small packets are known to have passed in it.
+    pub(super) small_ones_passed: bool,
     /// Whether data was sent again after the MSS had been lowered, without an acknowledgement.
     pub(super) small_ones_lost: bool,
-    /// Whether the path carried nothing before.
-    pub(super) from_the_start: bool,
 }
 
 impl Silence<'_> {
     pub(super) fn length_ms(&self) -> f64 {
-        self.to_ms.unwrap_or(self.seen_until_ms) - self.from_ms
+        self.end_ms() - self.from_ms
     }
 
-    /// Long, and no mere long round trip: the retransmission timer ran out in it.
-    pub(super) fn is_worth_telling(&self, transport: Transport) -> bool {
-        let quic_noticed = matches!(transport, Transport::Quic | Transport::Mpquic)
-            && self.last.black_holes > self.first.black_holes;
-        self.length_ms() >= super::SHORTEST_SILENCE_MS && (self.backoff > 0 || quic_noticed)
+    fn end_ms(&self) -> f64 {
+        self.to_ms.unwrap_or(self.seen_until_ms)
+    }
+
+    /// Long, and no mere long round trip: the retransmission timer ran out in it, or QUIC found a black hole.
+    pub(super) fn is_worth_telling(&self) -> bool {
+        let noticed = self.backoff > 0 || self.last.black_holes > self.first.black_holes;
+        self.length_ms() >= super::SHORTEST_SILENCE_MS && noticed
     }
 
     /// Payload that waits for an acknowledgement.
     pub(super) const fn outstanding_bytes(&self) -> u64 {
         outstanding(self.last)
+    }
+
+    /// Payload of the largest packet that can have vanished.
+    pub(super) fn vanished_bytes(&self) -> u64 {
+        self.outstanding_bytes().min(u64::from(self.first.mss_bytes))
+    }
+
+    /// Whether no packet as large as those that vanish is known to have passed before.
+    pub(super) fn is_from_the_start(&self) -> bool {
+        self.passed_before_bytes < self.vanished_bytes()
     }
 }
 
@@ -61,48 +73,162 @@ fn waits(figures: &PathFigures) -> bool {
     figures.state == PathState::Open && outstanding(figures) > 0
 }
 
-/// Whether enough was acknowledged that some of it went in segments of full size.
-fn is_full(figures: &PathFigures) -> bool {
-    figures.bytes_acked >= 2 * u64::from(figures.mss_bytes.max(1))
-}
-
 /// A subflow: its connection and its number there.
 type Key = (u32, u32);
 
-/// The silences of the path of that name at this end, in order of time. Subflows of several connections on one path
-/// count together: while one of them gets acknowledgements, the path is not silent.
-pub(super) fn silences<'a>(samples: &'a [Sample], path: &str, side: Side) -> Vec<Silence<'a>> {
-    let mut course = Course::default();
-    for sample in samples.iter().filter(|sample| sample.side == side && sample.path == path) {
-        course.take(sample);
-    }
-    course.finish()
+/// One subflow's samples, in order of time.
+struct Subflow<'a> {
+    key: Key,
+    samples: Vec<(f64, &'a PathFigures)>,
 }
 
-#[derive(Default)]
-struct Course<'a> {
-    /// Each subflow's last figures.
-    known: BTreeMap<Key, &'a PathFigures>,
-    largest_pmtu_bytes: u32,
-    last_ms: f64,
-    /// Acknowledged on the path so far, at least one segment of full size.
-    carried: bool,
-    open: Option<Building<'a>>,
-    /// The subflow whose end was that of the last silence.
-    closed_in_silence: Option<Key>,
-    found: Vec<Silence<'a>>,
+/// The silences of the path of that name at this end, in order of time; of those of several subflows at a time, the
+/// longest stands for all. A subflow that is silent beside another one that gets segments of the same size through
+/// says nothing of the path.
+pub(super) fn silences<'a>(samples: &'a [Sample], path: &str, side: Side) -> Vec<Silence<'a>> {
+    let mut by_key: BTreeMap<Key, Vec<(f64, &PathFigures)>> = BTreeMap::new();
+    for sample in samples.iter().filter(|sample| sample.side == side && sample.path == path) {
+        let key = (sample.stream, sample.figures.subflow);
+        by_key.entry(key).or_default().push((sample.t_ms, &sample.figures));
+    }
+    let subflows: Vec<Subflow<'_>> =
+        by_key.into_iter().map(|(key, samples)| Subflow { key, samples }).collect();
+    let mut found: Vec<Silence<'_>> = Vec::new();
+    for subflow in &subflows {
+        let others = || subflows.iter().filter(|other| other.key != subflow.key);
+        for mut silence in subflow.silences() {
+            let before = subflows.iter().map(|one| one.most_acked(f64::NEG_INFINITY, silence.from_ms)).max();
+            silence.passed_before_bytes = before.unwrap_or(0);
+            if others().all(|other| other.bears_out(&mut silence, other.key > subflow.key)) {
+                found.push(silence);
+            }
+        }
+    }
+    found.sort_by(|a, b| a.from_ms.total_cmp(&b.from_ms));
+    found.dedup_by(|later, earlier| {
+        let overlap = later.from_ms < earlier.end_ms();
+        if overlap && later.length_ms() > earlier.length_ms() {
+            std::mem::swap(later, earlier);
+        }
+        overlap
+    });
+    found
+}
+
+impl<'a> Subflow<'a> {
+    fn silences(&self) -> Vec<Silence<'a>> {
+        let mut found: Vec<Silence<'a>> = Vec::new();
+        let mut open: Option<Building<'a>> = None;
+        let (mut acked, mut largest_pmtu_bytes) = (0, 0);
+        for &(t_ms, figures) in &self.samples {
+            let progress = figures.bytes_acked > acked;
+            if progress || figures.state == PathState::Closed {
+                let after = progress.then_some(figures);
+                found.extend(open.take().map(|open| open.end(Some(t_ms), t_ms, after, largest_pmtu_bytes)));
+            }
+            acked = figures.bytes_acked;
+            largest_pmtu_bytes = largest_pmtu_bytes.max(figures.pmtu_bytes);
+            match &mut open {
+                Some(building) => building.take(t_ms, figures),
+                None if waits(figures) => open = Some(Building::new(t_ms, figures)),
+                None => {}
+            }
+        }
+        let last_ms = self.samples.last().map_or(0.0, |(t_ms, _)| *t_ms);
+        found.extend(open.map(|open| open.end(None, last_ms, None, largest_pmtu_bytes)));
+        found
+    }
+
+    /// The most payload that was acknowledged between two samples within a time.
+    fn most_acked(&self, after_ms: f64, until_ms: f64) -> u64 {
+        self.acked(after_ms, until_ms).map(|(bytes, _)| bytes).max().unwrap_or(0)
+    }
+
+    /// What was acknowledged at each sample within a time, and the figures then.
+    fn acked(&self, after_ms: f64, until_ms: f64) -> impl Iterator<Item = (u64, &'a PathFigures)> {
+        let before = std::iter::once(0).chain(self.samples.iter().map(|(_, figures)| figures.bytes_acked));
+        self.samples
+            .iter()
+            .zip(before)
+            .filter(move |((t_ms, _), _)| *t_ms > after_ms && *t_ms <= until_ms)
+            .map(|((_, figures), before)| (figures.bytes_acked.saturating_sub(before), *figures))
+    }
+
+    /// Whether what this subflow got through does not contradict the silence of another one on its path; what it tells
+    /// of sizes is noted. `is_later`: it was opened after the silent one.
+    fn bears_out(&self, silence: &mut Silence<'a>, is_later: bool) -> bool {
+        let end_ms = silence.end_ms();
+        for (bytes, figures) in self.acked(silence.from_ms, end_ms) {
+            let smaller = figures.mss_bytes < silence.first.mss_bytes;
+            if bytes >= silence.vanished_bytes() && !smaller {
+                return false;
+            }
+            silence.small_ones_passed |= bytes > 0;
+        }
+        if is_later && silence.after.is_none() && silence.to_ms.is_some() {
+            // Closed in silence, with this one in its place.
+            let full = |(bytes, figures): &(u64, &PathFigures)| *bytes >= u64::from(figures.mss_bytes);
+            silence.after = self.acked(silence.from_ms, f64::INFINITY).find(full).map(|(_, figures)| figures);
+        }
+        true
+    }
 }
 
 /// A silence that still lasts.
 struct Building<'a> {
-    key: Key,
     from_ms: f64,
     first: &'a PathFigures,
     last: &'a PathFigures,
     backoff: u32,
-    from_the_start: bool,
     ear: Ear,
     lowered: Lowered,
+}
+
+impl<'a> Building<'a> {
+    fn new(t_ms: f64, figures: &'a PathFigures) -> Self {
+        Self {
+            from_ms: t_ms,
+            first: figures,
+            last: figures,
+            backoff: figures.backoff,
+            ear: Ear::default(),
+            lowered: Lowered::default(),
+        }
+    }
+
+    fn take(&mut self, t_ms: f64, figures: &'a PathFigures) {
+        self.last = figures;
+        self.backoff = self.backoff.max(figures.backoff);
+        self.ear.take(t_ms, self.from_ms, figures);
+        self.lowered.take(t_ms, self.first, figures);
+    }
+
+    const fn end(
+        self,
+        to_ms: Option<f64>,
+        seen_until_ms: f64,
+        after: Option<&'a PathFigures>,
+        largest_pmtu_bytes: u32,
+    ) -> Silence<'a> {
+        Silence {
+            from_ms: self.from_ms,
+            to_ms,
+            seen_until_ms,
+            first: self.first,
+            last: self.last,
+            after,
+            backoff: self.backoff,
+            largest_pmtu_bytes,
+            passed_before_bytes: 0,
+            small_ones_passed: self.ear.sure,
+            small_ones_lost: self.lowered.lost,
+        }
+    }
+}
+
+/// Time for an answer: two round trips, and what a machine that is busy needs.
+fn answer_time_ms(figures: &PathFigures) -> f64 {
+    2.0 * figures.srtt_ms + 200.0
 }
 
 /// Whether the peer is heard in a silence. One that is back after an outage is heard, too, before the retransmission
@@ -116,19 +242,6 @@ struct Ear {
     /// When something was sent again after that.
     resent_ms: Option<f64>,
     sure: bool,
-}
-
-/// Whether smaller segments are lost as well.
-#[derive(Default)]
-struct Lowered {
-    resent_then: Option<(u32, u64)>,
-    resent_ms: Option<f64>,
-    lost: bool,
-}
-
-/// Time for an answer: two round trips, and what a machine that is busy needs.
-fn answer_time_ms(figures: &PathFigures) -> f64 {
-    2.0 * figures.srtt_ms + 200.0
 }
 
 impl Ear {
@@ -148,109 +261,29 @@ impl Ear {
     }
 }
 
+/// Whether smaller segments are lost as well.
+#[derive(Default)]
+struct Lowered {
+    /// The lowered MSS, and what had been sent again by then.
+    then: Option<(u32, u64)>,
+    /// When something was sent again after that.
+    resent_ms: Option<f64>,
+    lost: bool,
+}
+
 impl Lowered {
     fn take(&mut self, t_ms: f64, first: &PathFigures, figures: &PathFigures) {
         if figures.mss_bytes == 0 || figures.mss_bytes >= first.mss_bytes {
             return;
         }
         let now = (figures.mss_bytes, figures.retransmitted_bytes);
-        let then = self.resent_then.get_or_insert(now);
+        let then = *self.then.get_or_insert(now);
         if then.0 > now.0 {
             // Lowered again: what was too large may pass now.
-            *self = Self { resent_then: Some(now), ..Self::default() };
+            *self = Self { then: Some(now), ..Self::default() };
         } else if now.1 > then.1 {
             let resent_ms = *self.resent_ms.get_or_insert(t_ms);
             self.lost |= t_ms - resent_ms >= answer_time_ms(figures);
         }
-    }
-}
-
-impl<'a> Course<'a> {
-    fn take(&mut self, sample: &'a Sample) {
-        let (key, figures, t_ms) = ((sample.stream, sample.figures.subflow), &sample.figures, sample.t_ms);
-        let before = self.known.insert(key, figures);
-        self.last_ms = t_ms;
-        if figures.bytes_acked > before.map_or(0, |before| before.bytes_acked) {
-            self.end(t_ms, Some(figures).filter(|_| self.is_of_open(key)));
-            self.succeed(key, figures);
-        }
-        self.largest_pmtu_bytes = self.largest_pmtu_bytes.max(figures.pmtu_bytes);
-        // The first words of a test are small; only what fills segments says that these pass.
-        self.carried |= is_full(figures);
-        if self.open.is_some() && !self.known.values().any(|figures| waits(figures)) {
-            self.closed_in_silence = self.open.as_ref().map(|open| open.key);
-            self.end(t_ms, None);
-        }
-        match &mut self.open {
-            Some(open) if open.key == key => {
-                open.last = figures;
-                open.backoff = open.backoff.max(figures.backoff);
-                open.ear.take(t_ms, open.from_ms, figures);
-                open.lowered.take(t_ms, open.first, figures);
-            }
-            None if waits(figures) => {
-                self.open = Some(Building {
-                    key,
-                    from_ms: t_ms,
-                    first: figures,
-                    last: figures,
-                    backoff: figures.backoff,
-                    from_the_start: !self.carried,
-                    ear: Ear::default(),
-                    lowered: Lowered::default(),
-                });
-            }
-            _ => {}
-        }
-    }
-
-    /// A subflow that was closed while it was silent, and the one in its place that carries data.
-    fn succeed(&mut self, key: Key, figures: &'a PathFigures) {
-        if self.closed_in_silence.is_some_and(|closed| closed < key) && is_full(figures) {
-            self.closed_in_silence = None;
-            if let Some(silence) = self.found.last_mut() {
-                silence.after = Some(figures);
-            }
-        }
-    }
-
-    fn is_of_open(&self, key: Key) -> bool {
-        self.open.as_ref().is_some_and(|open| open.key == key)
-    }
-
-    fn end(&mut self, t_ms: f64, after: Option<&'a PathFigures>) {
-        if let Some(open) = self.open.take() {
-            let silence = self.silence(&open, Some(t_ms), after);
-            self.found.push(silence);
-        }
-    }
-
-    fn silence(
-        &self,
-        open: &Building<'a>,
-        to_ms: Option<f64>,
-        after: Option<&'a PathFigures>,
-    ) -> Silence<'a> {
-        Silence {
-            from_ms: open.from_ms,
-            to_ms,
-            seen_until_ms: self.last_ms,
-            first: open.first,
-            last: open.last,
-            after,
-            backoff: open.backoff,
-            largest_pmtu_bytes: self.largest_pmtu_bytes,
-            heard: open.ear.sure,
-            small_ones_lost: open.lowered.lost,
-            from_the_start: open.from_the_start,
-        }
-    }
-
-    fn finish(mut self) -> Vec<Silence<'a>> {
-        if let Some(open) = self.open.take() {
-            let last = self.silence(&open, None, None);
-            self.found.push(last);
-        }
-        self.found
     }
 }

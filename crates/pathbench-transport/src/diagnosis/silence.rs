@@ -20,10 +20,10 @@ enum Size {
     Ordered { words: String, mtu_bytes: u32 },
     /// Segments of this size got through as soon as they were as small as that.
     Proven { mss_bytes: u32 },
-    /// Nothing of full size ever passed, while the small packets of the handshake did.
-    NeverFull,
-    /// The peer is still heard.
-    PeerHeard,
+    /// Nothing of that size ever passed, while the small packets of the handshake did.
+    Never,
+    /// Small packets pass meanwhile.
+    SmallOnes,
 }
 
 /// The diagnosis of one silence.
@@ -34,7 +34,7 @@ pub(super) fn explain(
     silence: &Silence<'_>,
 ) -> PathDiagnosis {
     let cause = cause::of(input, path, silence);
-    let whole = silence.from_the_start && silence.to_ms.is_none();
+    let whole = silence.is_from_the_start() && silence.to_ms.is_none();
     let diagnosis = |kind, because, remedy| PathDiagnosis {
         path: path.name.clone(),
         side,
@@ -62,7 +62,7 @@ pub(super) fn explain(
         let because = black_hole_because(&size, path, side, silence);
         let mtu_bytes = match &size {
             Size::Ordered { mtu_bytes, .. } => Some(*mtu_bytes),
-            Size::Proven { .. } | Size::NeverFull | Size::PeerHeard => None,
+            Size::Proven { .. } | Size::Never | Size::SmallOnes => None,
         };
         return diagnosis(
             DiagnosisKind::MtuBlackHole,
@@ -87,35 +87,35 @@ fn size(cause: Option<Cause>, silence: &Silence<'_>) -> Option<Size> {
     if silence.small_ones_lost || largest_packet_bytes(silence) <= ALWAYS_PASSES_BYTES {
         return None;
     }
-    if silence.from_the_start {
-        return Some(Size::NeverFull);
+    // QUIC's probes of the path are packets of 1200 bytes and less, which went unanswered as well.
+    if silence.last.path_id.is_some() {
+        return (silence.last.black_holes > silence.first.black_holes).then_some(Size::SmallOnes);
     }
-    silence.heard.then_some(Size::PeerHeard)
+    if silence.small_ones_passed {
+        return Some(Size::SmallOnes);
+    }
+    silence.is_from_the_start().then_some(Size::Never)
 }
 
 /// The largest IP packet that can have vanished.
 fn largest_packet_bytes(silence: &Silence<'_>) -> u64 {
-    silence.outstanding_bytes().min(u64::from(silence.last.mss_bytes)) + HEADERS_BYTES
+    silence.vanished_bytes() + HEADERS_BYTES
 }
 
 fn black_hole_because(known: &Size, path: &PlannedPath, side: Side, silence: &Silence<'_>) -> String {
-    let mss_bytes = silence.first.mss_bytes;
+    let vanished = silence.vanished_bytes();
     let small = match known {
         Size::Ordered { words, .. } => {
-            format!("since {words}, packets of the MSS of {mss_bytes} bytes are too large")
+            format!("{words} made a hop too small for segments of {} bytes", silence.first.mss_bytes)
         }
-        Size::Proven { mss_bytes: after } => format!(
-            "segments of {mss_bytes} bytes vanished, and those of {after} bytes were acknowledged at once, which \
-             proves it"
+        Size::Proven { mss_bytes } => format!(
+            "segments of {vanished} bytes vanished, and those of {mss_bytes} bytes and less were acknowledged at once, \
+             which proves it"
         ),
-        Size::NeverFull => format!(
-            "the small packets of the handshake passed, and not one segment of the MSS of {mss_bytes} bytes"
-        ),
-        Size::PeerHeard => {
-            format!(
-                "the peer was heard on it meanwhile, so that small packets pass, but no segment of {mss_bytes} bytes"
-            )
+        Size::Never => {
+            format!("the small packets of the handshake passed, and no segment of {vanished} bytes ever did")
         }
+        Size::SmallOnes => format!("small packets passed meanwhile, and no segment of {vanished} bytes"),
     };
     format!("{small}; {}; {}", signs(silence), told(path, side, silence))
 }

@@ -56,7 +56,7 @@ pub(super) fn explain(input: &DiagnosisInput<'_>, path: &PlannedPath) -> Option<
 fn short_silence(input: &DiagnosisInput<'_>, path: &PlannedPath) -> Option<PathDiagnosis> {
     let side = first_sender(input);
     let last = course::silences(input.samples, &path.name, side).pop()?;
-    (last.from_the_start && last.to_ms.is_none() && last.backoff > 0)
+    (last.is_from_the_start() && last.to_ms.is_none() && last.backoff > 0)
         .then(|| silence::explain(input, path, side, &last))
 }
 
