@@ -9,6 +9,7 @@ use pathbench_record::message::MessageLine;
 use pathbench_record::sample::Sample;
 use pathbench_record::transport::{Transport, TransportLabel};
 use serde_json::Value;
+use std::cmp::Ordering;
 use std::collections::{BTreeSet, HashMap};
 
 /// Times beyond this (eleven days) are taken for damaged records and left out of pictures.
@@ -259,25 +260,39 @@ fn groups(set: &ResultSet) -> Vec<GroupView<'_>> {
         group.among_patterns = several;
     }
     let is_quic = |group: &GroupView| matches!(group.transport(), Some(Transport::Quic | Transport::Mpquic));
-    if several || groups.iter().any(is_quic) {
+    let variants = groups.windows(2).any(|pair| pair[0].variant != pair[1].variant);
+    if several || variants || groups.iter().any(is_quic) {
         put_in_order(&mut groups);
     }
     groups
 }
 
-/// Runs are made in random order; where there is much to compare, that is no order for a reader: variants as they
-/// came, transports from tcp to mpquic, patterns from ping to interactive.
+/// Runs are made in random order; where there is much to compare, that is no order for a reader: variants by their
+/// values, key after key; transports from tcp to mpquic, patterns from ping to interactive.
 fn put_in_order(groups: &mut [GroupView<'_>]) {
-    let mut variants: Vec<&Variant> = Vec::new();
-    for group in groups.iter() {
-        if !variants.contains(&group.variant) {
-            variants.push(group.variant);
-        }
-    }
-    groups.sort_by_key(|group| {
-        let variant = variants.iter().position(|one| *one == group.variant);
-        (variant, group.transport(), group.label, group.pattern.rank(), group.pattern.name)
+    groups.sort_by(|a, b| {
+        let rest = |group: &GroupView| {
+            (group.transport(), group.label.to_owned(), group.pattern.rank(), group.pattern.name.to_owned())
+        };
+        order(a.variant, b.variant).then_with(|| rest(a).cmp(&rest(b)))
     });
+}
+
+/// The order of two variants: by the value of the first key in which they differ.
+fn order(a: &Variant, b: &Variant) -> Ordering {
+    let of_values = a.iter().zip(b).map(|((key, one), (other_key, other))| {
+        key.cmp(other_key).then_with(|| {
+            let (one, other) = (value_text(one), value_text(other));
+            leading_number(&one).total_cmp(&leading_number(&other)).then_with(|| one.cmp(&other))
+        })
+    });
+    of_values.into_iter().find(|order| order.is_ne()).unwrap_or_else(|| a.len().cmp(&b.len()))
+}
+
+/// The number with which a value begins (`50mbit`, `1400`); words come after all numbers.
+fn leading_number(text: &str) -> f64 {
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.' && c != '-').unwrap_or(text.len());
+    text[..end].parse().unwrap_or(f64::INFINITY)
 }
 
 /// `mptcp`, `mptcp · ping` where there are several patterns, `mptcp · wlan.icmp=off` where there is a variant.
@@ -311,6 +326,16 @@ pub(crate) fn short_key(key: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn variants_are_ordered_by_numbers_then_words() {
+        let of = |probing: u32, icmp: &str| {
+            Variant::from([("a".to_owned(), probing.into()), ("b".to_owned(), icmp.into())])
+        };
+        let mut variants = vec![of(10, "on"), of(2, "on"), of(2, "off"), of(2, "10/s")];
+        variants.sort_by(order);
+        assert_eq!(variants, [of(2, "10/s"), of(2, "off"), of(2, "on"), of(10, "on")]);
+    }
 
     #[test]
     fn keys_are_shortened_for_readers() {

@@ -2,14 +2,16 @@
 
 mod synthetic;
 
-use pathbench_record::document::{Distribution, PingRecord, RunRecord};
+use pathbench_record::document::{Distribution, PacketSizes, PingRecord, RunRecord};
 use pathbench_record::event::{Direction, EventSource};
 use pathbench_record::sample::{PathState, Side};
 use pathbench_record::summary::{summarise, summarise_mobility};
+use pathbench_record::transport::Transport;
 use pathbench_report::figure::{self, Selection};
 use pathbench_report::terminal::{Style, summary};
 use pathbench_report::{ResultSet, html, narrative, raster};
 use proptest::prelude::*;
+use std::collections::BTreeMap;
 use unicode_width::UnicodeWidthStr;
 
 fn odd_number() -> impl Strategy<Value = f64> {
@@ -252,6 +254,83 @@ fn disturbed_walk(odd: &Odd) -> ResultSet {
     set.document.summary.groups = summarise(&set.document.runs);
     set.document.summary.mobility = summarise_mobility(&set.document.runs);
     set
+}
+
+/// The study of path MTUs with sizes, diagnoses and an examination replaced by something odd.
+fn disturbed_sizes(odd: &Odd) -> ResultSet {
+    let mut set = synthetic::probing();
+    set.document.runs.retain(|run| run.repetition == 1 && run.transport != Transport::Quic);
+    set.document.runs.truncate(8);
+    let kept: Vec<String> = set.document.runs.iter().map(|run| run.id.clone()).collect();
+    set.samples.retain(|line| kept.contains(&line.run));
+    set.deliveries.retain(|line| kept.contains(&line.run));
+    for (at, run) in set.document.runs.iter_mut().enumerate() {
+        for (index, link) in run.links.iter_mut().enumerate().filter(|(index, _)| odd.flag(at + index)) {
+            link.name = odd.name(at + index);
+            let sizes = odd.counters.iter().map(|one| (*one as u32, one.rotate_left(7)));
+            link.packet_sizes = Some(PacketSizes {
+                forward: sizes.clone().collect(),
+                backward: if odd.flag(at) { sizes.collect() } else { BTreeMap::new() },
+                missed_packets: odd.counter(index),
+            });
+        }
+        for one in &mut run.diagnoses {
+            (one.path, one.because, one.remedy) = (odd.name(at), odd.name(at + 1), odd.name(at + 2));
+            (one.from_ms, one.to_ms) = (odd.option(at), odd.option(at + 1));
+        }
+        if odd.flag(at + 1) {
+            run.variant.insert(odd.name(at), serde_json::json!(odd.number(at)));
+        }
+    }
+    for (at, sample) in set.samples.iter_mut().enumerate().filter(|(at, _)| odd.flag(*at)) {
+        sample.t_ms = odd.number(at);
+        let figures = &mut sample.figures;
+        (figures.mss_bytes, figures.pmtu_bytes) = (odd.counter(at) as u32, odd.counter(at + 1) as u32);
+        (figures.retransmitted_bytes, figures.cwnd_bytes) = (odd.counter(at + 2), odd.counter(at));
+        (figures.backoff, figures.srtt_ms) = (odd.counter(at + 1) as u32, odd.number(at + 1));
+        figures.state = if odd.flag(at + 2) { PathState::Closed } else { PathState::Open };
+    }
+    set.document.summary.groups = summarise(&set.document.runs);
+    let mut record = synthetic::examination();
+    // Commands are never cut, however long.
+    record.steps.clear();
+    for (at, path) in record.paths.iter_mut().enumerate() {
+        (path.name, path.local, path.remote) = (odd.name(at), odd.name(at + 1), odd.name(at + 2));
+        path.upload.mtu_bytes = odd.flag(at).then(|| odd.counter(at) as u32);
+        (path.upload.confidence, path.upload.loss, path.upload.rtt_ms) =
+            (odd.option(at), odd.option(at + 1), odd.option(at + 2));
+        path.advice = vec![odd.name(at)];
+        if let Some(kernel) = &mut path.kernel {
+            (kernel.destination, kernel.cached_expires_s) = (odd.name(at), odd.option(at));
+        }
+    }
+    for (at, change) in record.changes.iter_mut().enumerate() {
+        (change.path, change.t_ms) = (odd.name(at), odd.number(at));
+    }
+    set.document.mtu = Some(record);
+    set
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 16, ..ProptestConfig::default() })]
+
+    #[test]
+    fn odd_sizes_are_reported_without_a_panic(odd in odd()) {
+        let set = disturbed_sizes(&odd);
+        let page = html::report(std::slice::from_ref(&set));
+        prop_assert!(page.ends_with("</html>"));
+        let all = Selection::default();
+        let drawn = [figure::mtu(&set, &all), figure::packet_sizes(&set, &all), figure::matrix(&set)];
+        for svg in drawn.into_iter().flatten() {
+            let text = svg.to_string();
+            prop_assert!(!text.contains("NaN") && !text.contains("inf\""), "no number that is none");
+            prop_assert!(raster::png(&svg, 0.2).is_ok());
+        }
+        let text = summary(&set, Style { colour: false, width: 80 });
+        for line in text.lines() {
+            prop_assert!(line.width() <= 80, "{} columns: {line}", line.width());
+        }
+    }
 }
 
 proptest! {

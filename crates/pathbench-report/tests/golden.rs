@@ -3,7 +3,7 @@
 mod synthetic;
 
 use pathbench_report::figure::{self, Selection};
-use pathbench_report::terminal::{Style, summary};
+use pathbench_report::terminal::{Style, mtu, mtu_change, summary};
 use pathbench_report::{ResultSet, html};
 use std::fs;
 use std::path::PathBuf;
@@ -36,6 +36,35 @@ fn summaries() {
     holds("handover-80.txt", &plain(&synthetic::handover(), 80));
     holds("walk-80.txt", &plain(&synthetic::walk(), 80));
     holds("failover-80-colour.txt", &summary(&synthetic::failover(), Style { colour: true, width: 80 }));
+}
+
+#[test]
+fn path_mtus() {
+    let record = synthetic::examination();
+    holds("mtu-80.txt", &mtu(&record, Style { colour: false, width: 80 }));
+    holds("mtu-120-colour.txt", &mtu(&record, Style { colour: true, width: 120 }));
+    assert_eq!(
+        mtu_change(&record.changes[0], Style { colour: false, width: 80 }),
+        "    12.0 s  wlan0 upload: 9000 → 1500\n"
+    );
+    holds("mtu.html", &html::report(&[synthetic::examined()]));
+    holds("probing-80.txt", &plain(&synthetic::probing(), 80));
+}
+
+#[test]
+fn figures_of_packet_sizes() {
+    let probing = synthetic::probing();
+    let variant = probing.document.runs.iter().find(|run| run.id == "off-1-mptcp-r1");
+    let selection = Selection { variant: variant.map(|run| run.variant.clone()), ..Selection::default() };
+    let drawn = [
+        ("probing-mtu.svg", figure::mtu(&probing, &selection)),
+        ("probing-packet-sizes.svg", figure::packet_sizes(&probing, &selection)),
+        ("probing-matrix.svg", figure::matrix(&probing)),
+        ("shrink-mtu.svg", figure::mtu(&synthetic::shrink(), &Selection::default())),
+    ];
+    for (name, svg) in drawn {
+        holds(name, &svg.map(|svg| svg.to_string()).unwrap_or_default());
+    }
 }
 
 #[test]

@@ -4,6 +4,7 @@ mod synthetic;
 
 use pathbench_record::directory::{ResultDirectory, ResultWriter};
 use pathbench_report::figure::{Selection, timeline};
+use pathbench_report::terminal::{Style, summary};
 use pathbench_report::{ResultSet, Written, write};
 use std::error::Error;
 use std::fs;
@@ -72,6 +73,38 @@ fn messages_have_a_delay_and_a_distribution() -> Outcome {
     let out = tempfile::tempdir()?;
     let names = names(&write(&[synthetic::handover()], out.path())?);
     assert_eq!(names[..4], ["delay.svg", "delay.png", "distribution.svg", "distribution.png"]);
+    Ok(())
+}
+
+#[test]
+fn packet_sizes_have_their_figures_and_a_matrix_has_its_own() -> Outcome {
+    let out = tempfile::tempdir()?;
+    let names = names(&write(&[synthetic::shrink()], out.path())?);
+    assert!(
+        ["mtu.svg", "packet-sizes.svg"].iter().all(|name| names.iter().any(|one| one == name)),
+        "{names:?}"
+    );
+    assert!(!names.contains(&"matrix.svg".to_owned()), "there is one variant only");
+    let page = fs::read_to_string(out.path().join("report.html"))?;
+    for part in [
+        "Routers, and packets that were too large",
+        "One MSS for all subflows",
+        "<td class=\"n\">53.81</td><td class=\"n\">56.72</td>",
+    ] {
+        assert!(page.contains(part), "{part} is not in the report");
+    }
+    Ok(())
+}
+
+#[test]
+fn an_examination_of_path_mtus_has_no_figures_and_no_run_to_miss() -> Outcome {
+    let out = tempfile::tempdir()?;
+    let written = write(&[synthetic::examined()], out.path())?;
+    assert_eq!(names(&written), Vec::<String>::new());
+    let page = fs::read_to_string(&written.html)?;
+    assert!(page.contains("The MTU of each path to test.example") && !page.contains("No run was made"));
+    let read = summary(&synthetic::examined(), Style { colour: false, width: 80 });
+    assert!(read.contains("1500 up, 9000 down") && !read.contains("No run was made"), "{read}");
     Ok(())
 }
 

@@ -192,7 +192,7 @@ impl<'a> Sheet<'a> {
         let findings = diagnosis::findings(group);
         let texts = findings.iter().map(|one| format!("{}: {}", one.path, diagnosis::title(one.kind)));
         let text = texts.collect::<Vec<_>>().join("; ");
-        let trouble = findings.iter().any(|one| diagnosis::is_trouble(one.kind));
+        let trouble = findings.iter().any(diagnosis::Finding::is_trouble);
         let style = TextStyle::new(10.0, if trouble { ALARM } else { MUTED });
         let at = (self.plot.right() + 8.0 + VALUE, middle + 3.8);
         svg.text(at, style, &lettering::fitted(&text, 10.0, REMARK - 8.0));

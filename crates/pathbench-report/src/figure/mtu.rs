@@ -85,7 +85,7 @@ fn panel(view: &View, (group, run): (&GroupView, &RunRecord), selection: &Select
     let shares = run.paths.iter().filter(|_| run.paths.len() > 1);
     let shares = shares.map(|path| format!("{} {}", path.name, percent(path.share)));
     let facts: Vec<String> = run.goodput_mbps.map(rate).into_iter().chain(shares).collect();
-    let remarks = run.diagnoses.iter().filter(|one| narrative::diagnosis::is_trouble(one.kind));
+    let remarks = run.diagnoses.iter().filter(|one| narrative::diagnosis::is_trouble(one));
     Panel {
         name,
         facts: facts.join(" · "),

@@ -1,5 +1,6 @@
 //! Paths that carried nothing, and why; what routers did about packets that were too large.
 
+use super::prose;
 use super::tables::path_name;
 use crate::narrative::diagnosis;
 use crate::quantity::NONE;
@@ -23,7 +24,7 @@ pub(super) fn overview(view: &View) -> Markup {
                         th scope="row" { (group.name()) }
                         td { (path_name(view, one.path)) }
                         td {
-                            span.bad[diagnosis::is_trouble(one.kind)] { (diagnosis::title(one.kind)) }
+                            span.bad[one.is_trouble()] { (diagnosis::title(one.kind)) }
                             @let period = one.period();
                             @if !period.is_empty() { small { (period.trim()) } }
                         }
@@ -31,8 +32,8 @@ pub(super) fn overview(view: &View) -> Markup {
                             (one.of_runs())
                             @if let Some(which) = one.repetitions() { small { (which) } }
                         }
-                        td { (one.because()) }
-                        td { (one.remedy()) }
+                        td { (prose(one.because())) }
+                        td { (prose(one.remedy())) }
                     } } }
                 } }
                 p.muted { "For all of a run, or for a second or more of it. The words are those of the first run that \
@@ -48,7 +49,7 @@ pub(super) fn in_short(group: &GroupView) -> Markup {
         @for one in diagnosis::findings(group) {
             div {
                 (one.path) ": "
-                span.bad[diagnosis::is_trouble(one.kind)] { (diagnosis::title(one.kind)) } (one.period())
+                span.bad[one.is_trouble()] { (diagnosis::title(one.kind)) } (one.period())
                 @if one.repetitions().is_some() { ", " (one.of_runs()) }
             }
         }
@@ -59,9 +60,9 @@ pub(super) fn in_short(group: &GroupView) -> Markup {
 pub(super) fn of_run(run: &RunRecord) -> Markup {
     html! {
         @for one in &run.diagnoses {
-            p.bad[diagnosis::is_trouble(one.kind)] {
-                b { (diagnosis::finding(one)) } (side(one)) @if !one.because.is_empty() { ": " (one.because) }
-                @if !one.remedy.is_empty() { br; "Remedy: " (one.remedy) }
+            p.bad[diagnosis::is_trouble(one)] {
+                b { (diagnosis::finding(one)) } (side(one)) @if !one.because.is_empty() { ": " (prose(&one.because)) }
+                @if !one.remedy.is_empty() { br; "Remedy: " (prose(&one.remedy)) }
             }
         }
     }

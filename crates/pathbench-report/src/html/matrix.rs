@@ -23,7 +23,7 @@ pub(super) fn matrix(view: &View) -> Markup {
         @if view.variants().len() > 1 { @for pattern in patterns {
             section {
                 h2 { "The matrix" @if several { ", " (pattern.name) } }
-                div.scroll { (table(view, pattern)) }
+                div.scroll.matrix { (table(view, pattern)) }
                 p.muted { "Goodput: median and range over the valid runs. Per path, in the run of median goodput: its part \
                            of the bytes that arrived, sending MSS and path MTU at the end, and the part of the bytes sent \
                            that were sent again." }
@@ -49,9 +49,9 @@ fn table<'a>(view: &View<'a>, pattern: Pattern<'a>) -> Markup {
                 @let rows = groups[index..].iter().take_while(|one| one.variant == group.variant).count();
                 tr {
                     @if first { @for key in &keys {
-                        td.variant rowspan=(rows) { (group.variant.get(*key).map_or(NONE.to_owned(), value_text)) }
+                        th scope="rowgroup" rowspan=(rows) { (group.variant.get(*key).map_or(NONE.to_owned(), value_text)) }
                     } }
-                    th scope="row" { (group.label) }
+                    td { (group.label) }
                     (goodput(group))
                     (paths(view, group))
                     @if found { td { (diagnosis::in_short(group)) } }

@@ -215,6 +215,18 @@ fn finding(story: &Story) -> Markup {
     }
 }
 
+/// `text` with what stands between backquotes set as code.
+pub(super) fn prose(text: &str) -> Markup {
+    let parts: Vec<&str> = text.split('`').collect();
+    html! {
+        // A backquote without its fellow is none of ours.
+        @if parts.len().is_multiple_of(2) { (text) }
+        @else { @for (index, part) in parts.into_iter().enumerate() {
+            @if index % 2 == 1 { code { (part) } } @else { (part) }
+        } }
+    }
+}
+
 /// A sign for yes or no, with its word for those who do not see it.
 pub(super) fn mark(good: bool) -> Markup {
     html! {

@@ -1,6 +1,6 @@
 //! What `pathbench mtu` found: the MTU of each path, what the kernel believes, and what was done about it.
 
-use super::mark;
+use super::{mark, prose};
 use crate::narrative::path_mtu as words;
 use crate::quantity::{NONE, duration};
 use crate::view::View;
@@ -25,7 +25,7 @@ pub(super) fn paths(view: &View) -> Markup {
                 (remarks(&record.paths))
                 (steps(&record.steps))
                 (changes(&record.changes))
-                @if !record.notes.is_empty() { ul { @for note in &record.notes { li { (note) } } } }
+                @if !record.notes.is_empty() { ul { @for note in &record.notes { li { (prose(note)) } } } }
             }
         }
     }
@@ -101,8 +101,8 @@ fn remarks(paths: &[PathMtu]) -> Markup {
         @if told().next().is_some() {
             h3 { "Where kernel and probes disagree, and what to do" }
             ul { @for path in told() {
-                @for text in &path.disagreements { li { b { (path.name) } ": " span.bad { (text) } } }
-                @for text in &path.advice { li { b { (path.name) } ": " (text) } }
+                @for text in &path.disagreements { li { b { (path.name) } ": " span.bad { (prose(text)) } } }
+                @for text in &path.advice { li { b { (path.name) } ": " (prose(text)) } }
             } }
         }
     }

@@ -10,7 +10,7 @@ use pathbench_record::metrics::unified_mss::{SubflowWindow, UnifiedMss, apply, f
 use pathbench_record::transport::Transport;
 
 /// Groups whose runs are shown.
-const MOST_GROUPS: usize = 12;
+const MOST_GROUPS: usize = 6;
 /// Subflows whose MSS differ by less have one path MTU: options come and go.
 const SAME_BYTES: u32 = 40;
 

@@ -5,9 +5,11 @@ use crate::quantity::{counted, duration, range};
 use crate::view::{GroupView, View};
 use pathbench_record::document::{DiagnosisKind, PathDiagnosis, RunRecord};
 
-/// Whether something is wrong with the path, and not just with the wish to see it used.
-pub(crate) const fn is_trouble(kind: DiagnosisKind) -> bool {
-    !matches!(kind, DiagnosisKind::Backup | DiagnosisKind::NotChosen)
+/// Whether something is wrong with the path, and not just with the wish to see it used: a spare that was not needed, a
+/// path that was not chosen, one that the scenario took away. Of these the remedy says that none is needed.
+pub(crate) fn is_trouble(one: &PathDiagnosis) -> bool {
+    let is_harmless = matches!(one.kind, DiagnosisKind::Backup | DiagnosisKind::NotChosen);
+    !is_harmless && !one.remedy.trim_start().to_lowercase().starts_with("none")
 }
 
 /// The kind in words.
@@ -56,6 +58,11 @@ pub(crate) struct Finding<'a> {
 }
 
 impl<'a> Finding<'a> {
+    /// Whether something is wrong in any of the runs.
+    pub(crate) fn is_trouble(&self) -> bool {
+        self.all.iter().any(|one| is_trouble(one))
+    }
+
     /// When it was so, over the runs.
     pub(crate) fn period(&self) -> String {
         period(&self.all)
@@ -129,7 +136,7 @@ pub(crate) fn findings<'a>(group: &GroupView<'a>) -> Vec<Finding<'a>> {
             }
         }
     }
-    found.sort_by_key(|finding| !is_trouble(finding.kind));
+    found.sort_by_key(|finding| !finding.is_trouble());
     found
 }
 
@@ -137,4 +144,12 @@ pub(crate) fn findings<'a>(group: &GroupView<'a>) -> Vec<Finding<'a>> {
 pub(crate) fn of_view<'a, 'b>(view: &'b View<'a>) -> Vec<(&'b GroupView<'a>, Finding<'a>)> {
     let of_group = |group: &'b GroupView<'a>| findings(group).into_iter().map(move |one| (group, one));
     view.groups.iter().flat_map(of_group).collect()
+}
+
+/// Packets that were too large for a path, as details of a story.
+pub(crate) fn black_holes(group: &GroupView) -> Vec<String> {
+    let found = findings(group).into_iter().filter(|one| one.kind == DiagnosisKind::MtuBlackHole);
+    found
+        .map(|one| format!("path {}: {}{} in {}", one.path, title(one.kind), one.period(), one.of_runs()))
+        .collect()
 }

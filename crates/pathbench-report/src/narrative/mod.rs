@@ -113,11 +113,13 @@ pub fn headline(set: &ResultSet) -> String {
 fn story(view: &View, group: &GroupView) -> Story {
     let (mut tone, headline) = finding(view, group);
     let touched = touched(group);
-    if touched.is_some() && tone == Tone::Good {
+    let black_holes = diagnosis::black_holes(group);
+    if (touched.is_some() || !black_holes.is_empty()) && tone == Tone::Good {
         tone = Tone::Mixed;
     }
     let mut details = Vec::new();
     details.extend(completion(group));
+    details.extend(black_holes);
     details.extend(comparison(view, group));
     details.extend(application::details(view, group));
     details.extend(handover::details(group));

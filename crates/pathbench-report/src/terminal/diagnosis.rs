@@ -15,11 +15,11 @@ pub(super) fn write(page: &mut Page, view: &View) {
         return;
     }
     // What is wrong comes before what is as it was asked for; within both the groups keep their order.
-    findings.sort_by_key(|(_, one)| !diagnosis::is_trouble(one.kind));
+    findings.sort_by_key(|(_, one)| !one.is_trouble());
     page.heading("Paths that carried nothing", "for a second or more, and why");
     let mut told: Vec<(String, &str)> = Vec::new();
     for (group, one) in findings.iter().take(MOST_FINDINGS) {
-        let (mark, ink) = if diagnosis::is_trouble(one.kind) { ("✗", Ink::Bad) } else { ("·", Ink::Dim) };
+        let (mark, ink) = if one.is_trouble() { ("✗", Ink::Bad) } else { ("·", Ink::Dim) };
         let start = Line::new().add(Ink::Plain, "  ").add(ink, mark).add(Ink::Plain, " ");
         let repetitions = one.repetitions().map_or(String::new(), |which| format!(" {which}"));
         // What differs in nothing but its numbers is told once.

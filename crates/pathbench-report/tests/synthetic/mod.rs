@@ -16,8 +16,9 @@ pub(crate) use walk::walk;
 
 use pathbench_record::document::Expectation;
 use pathbench_record::document::{
-    DirectionRecord, HostRecord, Impact, LinkFigures, LinkMeasurement, LinkRecord, MultipathRecord,
-    Parameters, PathRecord, Phase, ResultDocument, RunLink, RunRecord, SCHEMA, ScenarioRecord, Variant,
+    DiagnosisKind, DirectionRecord, HostRecord, Impact, LinkFigures, LinkMeasurement, LinkRecord, MtuChange,
+    MtuRecord, MtuStep, MultipathRecord, Parameters, PathDiagnosis, PathMtu, PathRecord, Phase,
+    ResultDocument, RouterRecord, RunLink, RunRecord, SCHEMA, ScenarioRecord, Variant,
 };
 use pathbench_record::event::{Direction, Event, EventSource};
 use pathbench_record::sample::{PathState, Side};
@@ -389,7 +390,25 @@ pub(crate) fn hostile() -> ResultSet {
     let mut happened = event(evil, 400.0, evil, evil);
     happened.detail.insert(evil.to_owned(), json!(evil));
     set.events.push(happened);
+    run.diagnoses = vec![PathDiagnosis {
+        path: evil.to_owned(),
+        side: Side::Client,
+        kind: DiagnosisKind::MtuBlackHole,
+        from_ms: None,
+        to_ms: None,
+        because: evil.to_owned(),
+        remedy: format!("`{evil}`"),
+    }];
+    run.routers =
+        vec![RouterRecord { name: evil.to_owned(), icmp: evil.to_owned(), ..RouterRecord::default() }];
     finish_run(&mut set, run);
+    set.document.mtu = Some(MtuRecord {
+        server: evil.to_owned(),
+        paths: vec![PathMtu { name: evil.to_owned(), advice: vec![evil.to_owned()], ..PathMtu::default() }],
+        steps: vec![MtuStep { command: evil.to_owned(), undo: evil.to_owned(), ..MtuStep::default() }],
+        changes: vec![MtuChange { path: evil.to_owned(), ..MtuChange::default() }],
+        notes: vec![evil.to_owned()],
+    });
     set.document.summary.notes = vec![evil.to_owned()];
     set.document.summary.expectations = vec![Expectation {
         key: evil.to_owned(),
