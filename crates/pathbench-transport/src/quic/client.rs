@@ -4,6 +4,7 @@ use super::configuration::{self, ConnectionSettings};
 use super::connection::QuicConnection;
 use super::core::Core;
 use super::endpoint::Endpoint;
+use super::interfaces::{Exits, largest_mtu};
 use super::link_watch::LinkWatch;
 use super::path_manager::PathInput;
 use super::paths::Paths;
@@ -38,12 +39,6 @@ impl QuicClient {
         let failed = |doing| move |source| ConnectError::Failed { remote, doing, source };
         let multipath = transport == Transport::Mpquic;
         let (mut crypto, server_name) = trust(transport, options)?;
-        let settings = ConnectionSettings::new(
-            &options.socket,
-            &options.quic,
-            multipath,
-            super::interfaces::largest_mtu(),
-        )?;
         let epoch = Epoch::starting(clock);
         let links =
             if multipath && !options.quic.paths.is_empty() {
@@ -54,10 +49,14 @@ impl QuicClient {
                 None
             };
         let (first, socket) = first_socket(options, links.as_ref())?;
+        let names = interfaces(options, multipath);
+        let exits = if names.is_empty() { Exits::Of(socket.local_addr().ip()) } else { Exits::Named(&names) };
+        let settings =
+            ConnectionSettings::new(&options.socket, &options.quic, multipath, largest_mtu(exits))?;
         let socket = Arc::new(socket);
         let sockets = vec![Arc::clone(&socket)];
         let board = Board::new(options.quic.scheduler.clone());
-        crypto.transport_config(Arc::new(settings.transport(&board, &epoch)));
+        crypto.transport_config(Arc::new(settings.transport(&board, &epoch, remote.ip())));
         let mut protocol = noq_proto::Endpoint::new(Arc::new(configuration::endpoint()), None, true);
         let now = epoch.instant(epoch.now());
         let (handle, inner) = protocol
@@ -163,6 +162,12 @@ impl Drop for QuicClient {
     fn drop(&mut self) {
         self.connection.leave(self.connection.lock());
     }
+}
+
+/// The interfaces that were asked for.
+fn interfaces(options: &ConnectOptions, multipath: bool) -> Vec<String> {
+    let paths = options.quic.paths.iter().filter(|_| multipath).map(|path| path.interface.clone());
+    options.interface.iter().cloned().chain(paths).collect()
 }
 
 /// The socket that the handshake takes, and of which wanted path it is: the first that can be had.

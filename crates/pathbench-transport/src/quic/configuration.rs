@@ -7,6 +7,7 @@ use super::send_window::SendWindow;
 use super::time::Epoch;
 use crate::options::{CongestionError, SocketOptions};
 use noq_proto::{EndpointConfig, MtuDiscoveryConfig, TransportConfig, VarInt};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,6 +31,19 @@ const LARGEST_PAYLOAD_BYTES: u16 = 65_527;
 const INITIAL_RTT: Duration = Duration::from_millis(100);
 /// Datagrams on loopback could be 64 KiB long; nothing is gained by more than jumbo frames have.
 const LARGEST_MTU_BYTES: u32 = 9216;
+/// A path whose MTU has grown is found out this long after the last search at the latest. RFC 8899 section 5.1.1 has
+/// 600 s, for connections that live for hours; a measurement is over before. A search that finds nothing new costs three
+/// probes for each halving of what lies between the path's and the interface's MTU: 0.1 Mbit/s for two seconds on a
+/// path of 1500 bytes behind an interface of 9000, and nothing where both are the same.
+const MTU_SEARCH_INTERVAL: Duration = Duration::from_secs(10);
+/// After the path MTU was found too large it is searched again from 1200 bytes (RFC 8899 section 4.3), this much later:
+/// congestion can look alike, and then there is no hurry.
+const MTU_BLACK_HOLE_COOLDOWN: Duration = Duration::from_secs(1);
+/// A path MTU is found to the byte (the library's own default leaves the last 20 to chance).
+const MTU_RESOLUTION_BYTES: u16 = 1;
+/// IP and UDP header in front of a datagram.
+const V4_HEADERS_BYTES: u32 = 28;
+const V6_HEADERS_BYTES: u32 = 48;
 
 /// The congestion controls there are.
 const CONGESTION_CONTROLS: &str = "cubic newreno bbr3";
@@ -62,8 +76,8 @@ impl ConnectionSettings {
         Ok(Self { socket: socket.clone(), quic: quic.clone(), control, multipath, mtu_bytes })
     }
 
-    /// The library's configuration of one connection, whose paths share `board`.
-    pub(crate) fn transport(&self, board: &Board, epoch: &Epoch) -> TransportConfig {
+    /// The library's configuration of one connection with `peer`, whose paths share `board`.
+    pub(crate) fn transport(&self, board: &Board, epoch: &Epoch, peer: IpAddr) -> TransportConfig {
         board.lend_receive_window(CONNECTION_WINDOW_BYTES.into());
         let mut config = TransportConfig::default();
         config
@@ -78,7 +92,7 @@ impl ConnectionSettings {
             .datagram_receive_buffer_size(None)
             // Turns of streams longer than a packet: one of them is read at a time, with fewer switches of threads.
             .send_fairness(false)
-            .mtu_discovery_config(Some(self.mtu_discovery()))
+            .mtu_discovery_config(Some(self.mtu_discovery(peer)))
             .congestion_controller_factory(Arc::new(SchedulerFactory::new(board.clone(), self.control)));
         if self.multipath {
             config.max_concurrent_multipath_paths(PATHS);
@@ -94,16 +108,23 @@ impl ConnectionSettings {
         SendWindow::new(self.socket.send_buffer_bytes)
     }
 
-    fn mtu_discovery(&self) -> MtuDiscoveryConfig {
+    /// All paths of a connection have one upper bound with the library, so it is that of the largest interface. What
+    /// another interface does not take is lost at once there, like a probe on the way.
+    fn mtu_discovery(&self, peer: IpAddr) -> MtuDiscoveryConfig {
+        let payload = self.mtu_bytes.min(LARGEST_MTU_BYTES).saturating_sub(headers_bytes(peer));
         let mut discovery = MtuDiscoveryConfig::default();
-        // 20 bytes of IPv4 and 8 of UDP; over IPv6 the last probes, which are 20 bytes too long, are lost.
-        let payload = self.mtu_bytes.min(LARGEST_MTU_BYTES).saturating_sub(28);
         discovery
             .upper_bound(u16::try_from(payload).unwrap_or(LARGEST_PAYLOAD_BYTES))
-            .minimum_change(1)
-            .black_hole_cooldown(Duration::from_secs(5));
+            .minimum_change(MTU_RESOLUTION_BYTES)
+            .interval(MTU_SEARCH_INTERVAL)
+            .black_hole_cooldown(MTU_BLACK_HOLE_COOLDOWN);
         discovery
     }
+}
+
+/// IP and UDP header in front of a datagram to `peer`, which may be an IPv4 address written as one of IPv6.
+pub(crate) fn headers_bytes(peer: IpAddr) -> u32 {
+    if peer.to_canonical().is_ipv4() { V4_HEADERS_BYTES } else { V6_HEADERS_BYTES }
 }
 
 /// The library's configuration of an endpoint.

@@ -13,6 +13,11 @@ use std::time::Duration;
 /// Silence is never waited for longer than this, however much the RTT varies.
 const MAX_SUSPEND_AFTER: Duration = Duration::from_secs(1);
 
+/// A tail loss probe of the library that is due within this much is waited for.
+const MAX_PROBE_WAIT: Duration = Duration::from_millis(200);
+/// And this much longer, for it is never early.
+const PROBE_MARGIN: Duration = Duration::from_millis(15);
+
 /// How often to say something, and how much silence means what.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct HeartbeatOptions {
@@ -64,7 +69,18 @@ struct Pulse {
     sent: u64,
     sent_at: Timestamp,
     rttvar: Duration,
+    /// How long after the last packet the library sends a probe of its own.
+    probe_after: Option<Duration>,
     verdict: Verdict,
+}
+
+impl Pulse {
+    /// When to send a PING, if nothing else is sent before.
+    fn ping_at(&self, interval: Duration) -> Timestamp {
+        let probe =
+            self.probe_after.map(|after| after + PROBE_MARGIN).filter(|after| *after <= MAX_PROBE_WAIT);
+        self.sent_at + probe.unwrap_or_default().max(interval)
+    }
 }
 
 /// The heartbeats of one connection.
@@ -89,6 +105,7 @@ impl Heartbeats {
             sent: 0,
             sent_at: now,
             rttvar: Duration::ZERO,
+            probe_after: None,
             verdict: Verdict::Heard,
         });
     }
@@ -121,6 +138,15 @@ impl Heartbeats {
         pulse.rttvar = rttvar;
     }
 
+    /// Leaves it to the library to say something on a path whose window is full: that sends a probe of 1200 bytes this
+    /// long after the last packet. A PING would take as much data along as the path MTU allows, put that probe off, and
+    /// not be heard where the path MTU is no longer what it was.
+    pub(crate) fn expect_probe(&mut self, path: PathId, after: Option<Duration>) {
+        if let Some(pulse) = self.pulses.get_mut(&path) {
+            pulse.probe_after = after;
+        }
+    }
+
     /// What is to be done `now`. To be called at [`Heartbeats::next_timeout`] at the latest.
     pub(crate) fn tick(&mut self, now: Timestamp) -> Vec<Beat> {
         self.excuse_own_absence(now);
@@ -150,7 +176,7 @@ impl Heartbeats {
                 _ => {}
             }
             pulse.verdict = verdict;
-            if now.since(pulse.sent_at) >= self.options.interval {
+            if now >= pulse.ping_at(self.options.interval) {
                 pulse.sent_at = now;
                 beats.push(Beat::Ping(path));
             }
@@ -160,7 +186,7 @@ impl Heartbeats {
 
     /// When [`Heartbeats::tick`] is due; `None` without paths.
     pub(crate) fn next_timeout(&self) -> Option<Timestamp> {
-        self.pulses.values().map(|pulse| pulse.sent_at + self.options.interval).min()
+        self.pulses.values().map(|pulse| pulse.ping_at(self.options.interval)).min()
     }
 
     /// How long `path` was not heard while another was.

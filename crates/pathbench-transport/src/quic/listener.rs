@@ -2,7 +2,7 @@
 
 use super::configuration::{self, ConnectionSettings};
 use super::endpoint::Endpoint;
-use super::interfaces;
+use super::interfaces::{Exits, largest_mtu};
 use super::server::Server;
 use super::socket::PathSocket;
 use super::stream::QuicStream;
@@ -35,8 +35,12 @@ impl QuicListener {
         let failed = |doing| move |source| BindError::Failed { address, doing, source };
         let identity = options.identity.as_ref().ok_or(BindError::NoIdentity { transport, address })?;
         let multipath = transport == Transport::Mpquic;
-        let settings =
-            ConnectionSettings::new(&options.socket, &options.quic, multipath, interfaces::largest_mtu())?;
+        let settings = ConnectionSettings::new(
+            &options.socket,
+            &options.quic,
+            multipath,
+            largest_mtu(Exits::Any(address.ip())),
+        )?;
         let tls = server_config(identity, ALPN)
             .map_err(|error| failed("setting up TLS")(io::Error::other(error.to_string())))?;
         let crypto = QuicServerConfig::try_from(tls)

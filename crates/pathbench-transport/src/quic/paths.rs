@@ -198,6 +198,7 @@ impl Paths {
             let rttvar = around.board.observation(path).map(|seen| seen.rttvar).unwrap_or_default();
             let (received, sent) = (stats.udp_rx.datagrams, stats.udp_tx.datagrams);
             self.heartbeats.observe(path, received, sent, rttvar, around.now);
+            self.heartbeats.expect_probe(path, around.board.probe_after(path));
         }
         for beat in self.heartbeats.tick(around.now) {
             match beat {

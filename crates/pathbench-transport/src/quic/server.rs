@@ -77,7 +77,7 @@ impl Server {
         }
         let board = Board::new(endpoint.settings().quic.scheduler.clone());
         let mut config = self.config.clone();
-        config.transport = Arc::new(endpoint.settings().transport(&board, endpoint.epoch()));
+        config.transport = Arc::new(endpoint.settings().transport(&board, endpoint.epoch(), peer.ip()));
         let now = endpoint.instant();
         let accepted =
             routing.with(|endpoint| endpoint.accept(incoming, now, response, Some(Arc::new(config))));

@@ -1,5 +1,6 @@
 //! The figures of a QUIC connection's paths.
 
+use super::configuration::headers_bytes;
 use super::connection::QuicConnection;
 use super::core::Core;
 use super::path_number::path_number;
@@ -13,10 +14,6 @@ use pathbench_record::transport::Transport;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-
-/// IP and UDP header in front of a datagram.
-const V4_HEADERS_BYTES: u32 = 28;
-const V6_HEADERS_BYTES: u32 = 48;
 
 /// Reads the figures of a connection's paths. The first stream of a connection reports them, the others none, so
 /// that sums over streams count everything once.
@@ -87,7 +84,6 @@ fn figures(
     (now, instant): (Timestamp, Instant),
 ) -> PathFigures {
     let seen = core.board.observation_at(path, instant).unwrap_or_default();
-    let headers = if known.remote.is_ipv4() { V4_HEADERS_BYTES } else { V6_HEADERS_BYTES };
     PathFigures {
         subflow: path_number(path).saturating_add(1),
         path_id: Some(path_number(path).into()),
@@ -114,7 +110,7 @@ fn figures(
         in_flight_bytes: if known.state == PathState::Closed { 0 } else { seen.in_flight_bytes },
         delivery_rate_bps: stats.bandwidth_estimate,
         mss_bytes: u32::from(stats.current_mtu),
-        pmtu_bytes: u32::from(stats.current_mtu) + headers,
+        pmtu_bytes: u32::from(stats.current_mtu) + headers_bytes(known.remote.ip()),
         since_last_sent_ms: now.since(activity.sent_at).as_millis() as u64,
         since_last_received_ms: now.since(activity.received_at).as_millis() as u64,
         ..PathFigures::between(known.local, known.remote)

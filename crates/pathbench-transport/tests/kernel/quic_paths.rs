@@ -92,8 +92,7 @@ fn jumbo_frames_are_found_per_path_and_kept() {
     let seen = snapshot(&test.client);
     for (wire, pmtu) in [9000, 1500].into_iter().enumerate() {
         let path = seen.subflows.iter().find(|path| path.local.ip() == client_address(wire)).expect("a path");
-        // Discovery stops when what is left to search is less than 20 bytes.
-        assert!((pmtu - 40..=pmtu).contains(&path.pmtu_bytes), "{path:?}");
+        assert_eq!(path.pmtu_bytes, pmtu, "{path:?}");
         assert_eq!(path.black_holes, Some(0), "{path:?}");
     }
 }

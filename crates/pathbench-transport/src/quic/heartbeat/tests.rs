@@ -161,3 +161,22 @@ proptest! {
         }
     }
 }
+
+/// When PINGs were sent on the first path within 400 ms, if the library probes it this long after the last packet.
+fn pings(probe_after_ms: Option<u64>) -> Vec<u64> {
+    let mut pair = Pair::new();
+    pair.heartbeats.expect_probe(A, probe_after_ms.map(Duration::from_millis));
+    pair.pass(400, [true; 2]);
+    let of_a = |(at, beat): &(u64, Beat)| (*beat == Beat::Ping(A)).then_some(*at);
+    pair.beats.iter().filter_map(of_a).collect()
+}
+
+#[test]
+fn a_probe_of_the_library_is_waited_for_where_it_comes_soon() {
+    let usual = pings(None);
+    assert_eq!(usual.first(), Some(&60));
+    // Sooner than the next PING anyway, and too late to be waited for.
+    assert_eq!(pings(Some(30)), usual);
+    assert_eq!(pings(Some(250)), usual);
+    assert_eq!(pings(Some(120)), [135, 270]);
+}

@@ -139,6 +139,14 @@ impl Board {
         slot.map(|slot| slot.observation(Some(now))).or_else(|| state.gone.get(&path).copied())
     }
 
+    /// How long after its last packet noq probes `path` whose window is full; `None` where there is room.
+    #[must_use]
+    pub(crate) fn probe_after(&self, path: PathId) -> Option<Duration> {
+        let state = self.state();
+        let slot = state.slots.iter().find(|slot| slot.path == Some(path) && !slot.has_room())?;
+        slot.seen.retransmission_timeout()
+    }
+
     /// What may be under way on all open paths together.
     pub(crate) fn cwnd_bytes(&self) -> u64 {
         let state = self.state();

@@ -277,6 +277,7 @@ impl Host {
             let Some(stats) = connection.path_stats(path) else { continue };
             let rttvar = self.board.observation(path).unwrap_or_default().rttvar;
             heartbeats.observe(path, stats.udp_rx.datagrams, stats.udp_tx.datagrams, rttvar, now);
+            heartbeats.expect_probe(path, self.board.probe_after(path));
         }
         for beat in heartbeats.tick(now) {
             match beat {

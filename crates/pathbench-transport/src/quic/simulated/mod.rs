@@ -120,7 +120,7 @@ impl World {
             Endpoint::new(Arc::new(config), server, true)
         };
         let transport = |board: &Board| {
-            let mut transport = settings.transport(board, &epoch);
+            let mut transport = settings.transport(board, &epoch, SERVER.ip());
             (setup.adjust)(&mut transport);
             Arc::new(transport)
         };

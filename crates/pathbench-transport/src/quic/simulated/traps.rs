@@ -138,8 +138,12 @@ fn trap_3_lost_large_packets_collapse_the_path_mtu() {
     for wire in &mut world.wires[0] {
         wire.model.mtu_bytes = 1300;
     }
-    world.run_for(ms(3000));
-    assert_eq!(mtu(&mut world), 1200);
+    let mut smallest = u16::MAX;
+    for _ in 0..100 {
+        world.run_for(ms(30));
+        smallest = smallest.min(mtu(&mut world));
+    }
+    assert_eq!(smallest, 1200);
     assert!(world.server.connection().path_stats(PathId::ZERO).unwrap().black_holes_detected > 0);
 }
 
