@@ -58,7 +58,6 @@ impl Belief {
         for weight in &mut self.weights[from..] {
             *weight *= chance;
         }
-        self.normalise();
     }
 
     /// Nothing larger than `size` can be sent.
@@ -88,7 +87,8 @@ impl Belief {
 
     /// Sizes above `low` to try next, ascending: those that divide what is left into about `parts` equal parts. Where
     /// one size is much of it, that size and one byte more.
-    pub(super) fn divisions(&self, low: u32, parts: usize) -> Vec<u32> {
+    pub(super) fn divisions(&mut self, low: u32, parts: usize) -> Vec<u32> {
+        self.normalise();
         let total: f64 = self.weights.iter().sum();
         let (step, to) = (total / (parts + 1) as f64, self.from + self.weights.len() as u32 - 1);
         let (mut sum, mut next) = (0.0, step);

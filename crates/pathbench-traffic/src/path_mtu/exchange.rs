@@ -64,6 +64,8 @@ pub(super) enum Fate {
 pub(super) struct Settled {
     pub(super) trial: Trial,
     pub(super) fate: Fate,
+    /// How much longer than the shortest round trip it took, when it came through in time: mostly, what it met waiting.
+    pub(super) delayed: Option<Duration>,
 }
 
 /// A datagram to be sent now.
@@ -203,7 +205,7 @@ impl Exchange {
     pub(super) fn not_sent(&mut self, sequence: u32, fate: Fate) {
         if let Some(flight) = self.flights.remove(&sequence) {
             self.sent = self.sent.saturating_sub(1);
-            self.settled.push_back(Settled { trial: flight.trial, fate });
+            self.settle(flight.trial, fate, None);
         }
     }
 
@@ -259,20 +261,26 @@ impl Exchange {
         self.last_heard = Some(now);
         if self.given_up.remove(&message.sequence).is_some() {
             if fate == Fate::Passed {
-                self.settled.push_back(Settled { trial, fate: Fate::PassedLate });
+                self.settle(trial, Fate::PassedLate, None);
             }
             return;
         }
         self.flights.remove(&message.sequence);
-        if let Some(flight) = flight {
-            self.round_trip.sample(now.since(flight.sent_at), trial.size_bytes <= SMALL_BYTES);
-        }
+        let delayed = flight.map(|flight| {
+            let rtt = now.since(flight.sent_at);
+            self.round_trip.sample(rtt, trial.size_bytes <= SMALL_BYTES);
+            rtt.saturating_sub(self.round_trip.shortest())
+        });
         for (_, earlier) in self.flights.range_mut(..message.sequence) {
             if earlier.trial.direction == trial.direction && earlier.overtaken_at.is_none() {
                 earlier.overtaken_at = Some(now);
             }
         }
-        self.settled.push_back(Settled { trial, fate });
+        self.settle(trial, fate, delayed);
+    }
+
+    fn settle(&mut self, trial: Trial, fate: Fate, delayed: Option<Duration>) {
+        self.settled.push_back(Settled { trial, fate, delayed });
     }
 
     /// Gives up what was not answered in time.
@@ -285,7 +293,7 @@ impl Exchange {
             .collect();
         for sequence in over {
             let Some(flight) = self.flights.remove(&sequence) else { continue };
-            self.settled.push_back(Settled { trial: flight.trial, fate: Fate::Lost });
+            self.settle(flight.trial, Fate::Lost, None);
             self.given_up.insert(sequence, flight.trial);
             if self.given_up.len() > REMEMBERED {
                 self.given_up.pop_first();

@@ -16,6 +16,8 @@ const PATIENCE: Duration = Duration::from_secs(4);
 const REFUSALS: u32 = 5;
 /// After a trial could not be sent.
 const PAUSE: Duration = Duration::from_millis(100);
+/// Mark of trials that are not the search's.
+const FOLLOWER: u32 = u32::MAX;
 /// Words of routers that are kept.
 const MOST_WORDS: usize = 8;
 
@@ -43,6 +45,8 @@ struct Way {
     search: Search,
     window: Window,
     paused_until: Option<Timestamp>,
+    /// Behind the last trial there is a tiny one: its answer tells that those before it are late.
+    is_followed: bool,
     words: Vec<IcmpWord>,
     probes_sent: u32,
     bytes_sent: u64,
@@ -72,6 +76,7 @@ impl Way {
             search,
             window: Window::default(),
             paused_until: None,
+            is_followed: false,
             words: Vec::new(),
             probes_sent: 0,
             bytes_sent: 0,
@@ -79,12 +84,19 @@ impl Way {
         }
     }
 
-    fn next(&self, now: Timestamp, most_bytes: u64) -> Option<Trial> {
+    /// The next trial, and whether it is one of the search's.
+    fn next(&self, now: Timestamp, most_bytes: u64, tiny_bytes: u32) -> Option<(Trial, bool)> {
         if self.paused_until.is_some_and(|until| now < until) || self.bytes_sent >= most_bytes {
             return None;
         }
         let (size_bytes, mark) = self.search.next()?;
-        self.window.admits(size_bytes).then_some(Trial { direction: self.direction, size_bytes, mark })
+        let direction = self.direction;
+        if self.window.admits(size_bytes) {
+            Some((Trial { direction, size_bytes, mark }, true))
+        } else {
+            let follower = Trial { direction, size_bytes: tiny_bytes, mark: FOLLOWER };
+            (!self.is_followed).then_some((follower, false))
+        }
     }
 }
 
@@ -215,7 +227,7 @@ impl Finder {
                 }
             };
             let is_control = way.search.low().is_some_and(|low| trial.size_bytes <= low);
-            way.window.settle(now, trial.size_bytes, fate, is_control);
+            way.window.settle(now, &settled, is_control);
             match fate {
                 Fate::NotSent => way.paused_until = Some(now + PAUSE),
                 Fate::TooLong(_) if trial.direction == MtuDirection::Upload => {
@@ -275,7 +287,7 @@ impl Finder {
 
     /// The next trial, of either direction in turn.
     fn trial(&mut self, now: Timestamp) -> Option<Outgoing> {
-        let most_bytes = self.bounds.most_bytes;
+        let (most_bytes, tiny_bytes) = (self.bounds.most_bytes, self.exchange.family().tiny_bytes());
         for _ in 0..2 {
             self.download_next = !self.download_next;
             let way = if self.download_next { self.download.as_mut() } else { Some(&mut self.upload) };
@@ -283,9 +295,12 @@ impl Finder {
             if way.paused_until.is_some_and(|until| until <= now) {
                 way.paused_until = None;
             }
-            let Some(trial) = way.next(now, most_bytes) else { continue };
+            let Some((trial, is_planned)) = way.next(now, most_bytes, tiny_bytes) else { continue };
             let outgoing = self.exchange.send(now, trial)?;
-            way.search.sent();
+            if is_planned {
+                way.search.sent();
+            }
+            way.is_followed = !is_planned;
             way.window.sent(trial.size_bytes);
             way.probes_sent += 1;
             way.bytes_sent += u64::from(trial.size_bytes);

@@ -16,6 +16,7 @@ const KEPT: usize = 512;
 #[derive(Debug, Clone, Default)]
 pub(super) struct RoundTrip {
     smoothed: Option<(Duration, Duration)>,
+    shortest: Option<Duration>,
     small: Vec<Duration>,
 }
 
@@ -26,6 +27,7 @@ impl RoundTrip {
             None => (rtt, rtt / 2),
             Some((mean, deviation)) => ((mean * 7 + rtt) / 8, (deviation * 3 + rtt.abs_diff(mean)) / 4),
         });
+        self.shortest = Some(self.shortest.map_or(rtt, |shortest| shortest.min(rtt)));
         if small && self.small.len() < KEPT {
             self.small.push(rtt);
         }
@@ -39,6 +41,11 @@ impl RoundTrip {
     /// How long to wait for what others have overtaken.
     pub(super) fn slack(&self) -> Duration {
         self.smoothed.map_or(LEAST_SLACK, |(mean, deviation)| deviation.min(mean / 2).max(LEAST_SLACK))
+    }
+
+    /// The shortest of all.
+    pub(super) fn shortest(&self) -> Duration {
+        self.shortest.unwrap_or_default()
     }
 
     /// Median of the round trips of small messages.

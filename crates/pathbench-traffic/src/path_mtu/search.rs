@@ -373,7 +373,7 @@ impl Search {
     }
 
     /// What to try, in this order.
-    fn sizes(&self) -> Vec<u32> {
+    fn sizes(&mut self) -> Vec<u32> {
         let floor = self.family.floor_bytes().min(self.ceiling);
         let Some(low) = self.low else {
             let has_begun = self.loss.answered > 0;

@@ -144,7 +144,7 @@ fn a_path_that_changes_meanwhile_is_measured_as_it_is_in_the_end() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 192, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
 
     #[test]
     fn whatever_the_path_the_answer_is_exact_or_honest(

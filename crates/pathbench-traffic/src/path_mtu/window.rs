@@ -1,14 +1,18 @@
-//! How much may be under way at once: little at first, more as it comes through, half when it does not.
+//! How much may be under way at once: little at first, more as it comes through, less when it does not or
+//! has to wait.
 
-use super::exchange::Fate;
+use super::exchange::{Fate, Settled};
 use pathbench_record::time::Timestamp;
 use std::time::Duration;
 
-const FIRST_BYTES: u64 = 6_000;
+const FIRST_BYTES: u64 = 12_000;
 const LEAST_BYTES: u64 = 3_000;
 const MOST_BYTES: u64 = 64 * 1024;
-/// Losses within so short a time are one.
-const ONE_LOSS: Duration = Duration::from_millis(200);
+/// It is made smaller so often and no more.
+const ONCE: Duration = Duration::from_millis(100);
+/// How long a packet may have waited for others for the window to grow, and for it to stay as it is.
+const SHORT_QUEUE: Duration = Duration::from_millis(30);
+const LONG_QUEUE: Duration = Duration::from_millis(60);
 
 /// See the module.
 #[derive(Debug)]
@@ -41,18 +45,28 @@ impl Window {
     }
 
     /// What became of one; `control`: it should have come through.
-    pub(super) fn settle(&mut self, now: Timestamp, size: u32, fate: Fate, control: bool) {
-        if fate == Fate::PassedLate {
+    pub(super) fn settle(&mut self, now: Timestamp, settled: &Settled, control: bool) {
+        let size = u64::from(settled.trial.size_bytes);
+        if settled.fate == Fate::PassedLate {
             return;
         }
-        self.under_way_bytes = self.under_way_bytes.saturating_sub(u64::from(size));
-        match fate {
-            Fate::Passed => self.bytes = (self.bytes + u64::from(size)).min(MOST_BYTES),
-            Fate::Lost if control && self.shrunk_at.is_none_or(|at| now.since(at) > ONE_LOSS) => {
-                self.bytes = (self.bytes / 2).max(LEAST_BYTES);
-                self.shrunk_at = Some(now);
+        self.under_way_bytes = self.under_way_bytes.saturating_sub(size);
+        match settled.fate {
+            Fate::Passed if settled.delayed.is_none_or(|delayed| delayed < SHORT_QUEUE) => {
+                self.bytes = (self.bytes + size).min(MOST_BYTES);
             }
+            Fate::Passed if settled.delayed.is_some_and(|delayed| delayed > LONG_QUEUE) => {
+                self.shrink(now, 7, 8);
+            }
+            Fate::Lost if control => self.shrink(now, 1, 2),
             _ => {}
+        }
+    }
+
+    fn shrink(&mut self, now: Timestamp, times: u64, over: u64) {
+        if self.shrunk_at.is_none_or(|at| now.since(at) > ONCE) {
+            self.bytes = (self.bytes * times / over).max(LEAST_BYTES);
+            self.shrunk_at = Some(now);
         }
     }
 }

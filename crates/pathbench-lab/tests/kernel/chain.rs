@@ -1,0 +1,168 @@
+//! A client, two routers and a server in a row; the link between the routers may be narrow.
+//!
+//! ```text
+//!  client ── 9000 ── near router ── narrow ── far router ── 9000 ── server
+//! ```
+
+use libtest_mimic::Failed;
+use pathbench_host::firewall::{Firewall, RouterRules, TooBig};
+use pathbench_host::namespace::NetNamespace;
+use pathbench_host::netlink::{IpNetwork, Route, RouteSocket, VethEnd, VethPair};
+use pathbench_host::sysctl;
+use pathbench_record::time::{Clock, Timestamp};
+use pathbench_record::transport::Transport;
+use pathbench_traffic::server::{Access, Server, ServerOptions};
+use pathbench_transport::ServerIdentity;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// MTU of the outer links.
+pub(crate) const WIDE: u32 = 9000;
+/// The client's interface.
+pub(crate) const INTERFACE: &str = "wide";
+
+pub(crate) struct Host {
+    pub(crate) namespace: NetNamespace,
+    pub(crate) socket: RouteSocket,
+}
+
+/// See the module.
+pub(crate) struct Chain {
+    pub(crate) client: Host,
+    routers: [Host; 2],
+    firewalls: [Firewall; 2],
+    pub(crate) server: Host,
+}
+
+/// The machine's monotonic clock.
+pub(crate) struct MonotonicClock(Instant);
+
+impl Clock for MonotonicClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_nanos(self.0.elapsed().as_nanos() as u64)
+    }
+
+    fn sleep_until(&self, deadline: Timestamp) {
+        std::thread::sleep(deadline.since(self.now()));
+    }
+}
+
+#[allow(clippy::disallowed_methods, reason = "tests of the real kernel run on the real clock")]
+pub(crate) fn clock() -> Arc<dyn Clock> {
+    Arc::new(MonotonicClock(Instant::now()))
+}
+
+/// Of the `link`-th link from the client, its nearer (1) or farther (2) end.
+pub(crate) fn v4(link: u8, end: u8) -> IpAddr {
+    Ipv4Addr::new(10, 0, link, end).into()
+}
+
+/// The same.
+pub(crate) fn v6(link: u8, end: u8) -> IpAddr {
+    Ipv6Addr::new(0xfd00, 0, 0, u16::from(link), 0, 0, 0, u16::from(end)).into()
+}
+
+impl Host {
+    fn new() -> Result<Self, Failed> {
+        let namespace = NetNamespace::create()?;
+        let mut socket = RouteSocket::open_in(&namespace)?;
+        socket.set_loopback_up()?;
+        Ok(Self { namespace, socket })
+    }
+
+    fn router() -> Result<Self, Failed> {
+        let host = Self::new()?;
+        host.namespace.run_in(|| {
+            sysctl::write("net.ipv4.ip_forward", "1")?;
+            sysctl::write("net.ipv6.conf.all.forwarding", "1")
+        })??;
+        Ok(host)
+    }
+
+    fn index(&mut self, name: &str) -> Result<u32, Failed> {
+        Ok(self.socket.link(name)?.index)
+    }
+
+    fn end(&mut self, name: &str, link: u8, end: u8) -> Result<(), Failed> {
+        let index = self.index(name)?;
+        self.socket.set_up(index)?;
+        self.socket.add_address(index, IpNetwork::new(v4(link, end), 24)?)?;
+        self.socket.add_address(index, IpNetwork::new(v6(link, end), 64)?)?;
+        Ok(())
+    }
+
+    fn route(&mut self, to: u8, link: u8, end: u8) -> Result<(), Failed> {
+        for (to, prefix, via) in [(v4(to, 0), 24, v4(link, end)), (v6(to, 0), 64, v6(link, end))] {
+            let route = Route { gateway: Some(via), ..Route::to(IpNetwork::new(to, prefix)?) };
+            self.socket.add_route(&route)?;
+        }
+        Ok(())
+    }
+}
+
+impl Chain {
+    /// A chain whose middle link takes `narrow` bytes; the routers say so or not.
+    pub(crate) fn new(narrow: u32, too_big: TooBig) -> Result<Self, Failed> {
+        let (mut client, mut server) = (Host::new()?, Host::new()?);
+        let (mut near, mut far) = (Host::router()?, Host::router()?);
+        join(&mut client, INTERFACE, &mut near, "client", WIDE)?;
+        join(&mut near, "far", &mut far, "near", narrow)?;
+        join(&mut far, "server", &mut server, "wide", WIDE)?;
+        client.end(INTERFACE, 0, 1)?;
+        near.end("client", 0, 2)?;
+        near.end("far", 1, 1)?;
+        far.end("near", 1, 2)?;
+        far.end("server", 2, 1)?;
+        server.end("wide", 2, 2)?;
+        // Once both ends are up.
+        client.route(1, 0, 2)?;
+        client.route(2, 0, 2)?;
+        near.route(2, 1, 2)?;
+        far.route(0, 1, 1)?;
+        server.route(0, 2, 1)?;
+        server.route(1, 2, 1)?;
+        let mut firewalls = [Firewall::open_in(&near.namespace)?, Firewall::open_in(&far.namespace)?];
+        for firewall in &mut firewalls {
+            firewall.apply(&RouterRules { too_big, clamp_mss: false })?;
+        }
+        Ok(Self { client, routers: [near, far], firewalls, server })
+    }
+
+    /// Changes the middle link.
+    pub(crate) fn narrow(&mut self, mtu: u32, too_big: TooBig) -> Result<(), Failed> {
+        let [near, far] = &mut self.routers;
+        let (near_index, far_index) = (near.index("far")?, far.index("near")?);
+        near.socket.set_mtu(near_index, mtu)?;
+        far.socket.set_mtu(far_index, mtu)?;
+        for firewall in &mut self.firewalls {
+            firewall.apply(&RouterRules { too_big, clamp_mss: false })?;
+        }
+        Ok(())
+    }
+
+    /// A server that serves everybody, and its UDP port.
+    pub(crate) fn serve(&self) -> Result<(Server, u16), Failed> {
+        let server = self.server.namespace.run_in(|| -> Result<Server, Failed> {
+            let identity = ServerIdentity::self_made(&["server".to_owned()])?;
+            let anywhere = SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0));
+            let options = ServerOptions {
+                access: Access::Open,
+                identity: Some(Arc::new(identity)),
+                ..ServerOptions::new(vec![(Transport::Quic, anywhere)])
+            };
+            Ok(Server::start(options, clock())?)
+        })??;
+        let port = server.addresses()[0].1.port();
+        Ok((server, port))
+    }
+}
+
+fn join(one: &mut Host, here: &str, other: &mut Host, there: &str, mtu: u32) -> Result<(), Failed> {
+    let wire = |name, namespace| VethEnd { name, namespace, mtu };
+    one.socket.create_veth(&VethPair {
+        first: wire(here, &one.namespace),
+        second: wire(there, &other.namespace),
+    })?;
+    Ok(())
+}
