@@ -87,8 +87,9 @@ fn silences(input: &DiagnosisInput<'_>, path: &PlannedPath, side: Side) -> Vec<P
         found.retain(|silence| silence.length_ms() >= shortest);
         found.truncate(MOST_SILENCES);
     }
+    let is_only = found.len() == 1;
     let mut told: Vec<PathDiagnosis> =
-        found.iter().map(|one| silence::explain(input, path, side, one)).collect();
+        found.iter().map(|one| silence::explain(input, path, side, one, is_only)).collect();
     told.dedup_by(|later, earlier| join(earlier, later));
     told
 }

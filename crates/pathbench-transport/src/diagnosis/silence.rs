@@ -26,15 +26,16 @@ enum Size {
     SmallOnes,
 }
 
-/// The diagnosis of one silence.
+/// The diagnosis of one silence; of the only one of a path that carried nothing else, it is that of the whole run.
 pub(super) fn explain(
     input: &DiagnosisInput<'_>,
     path: &PlannedPath,
     side: Side,
     silence: &Silence<'_>,
+    is_only: bool,
 ) -> PathDiagnosis {
     let cause = cause::of(input, path, silence);
-    let whole = silence.is_from_the_start() && silence.to_ms.is_none();
+    let whole = is_only && silence.is_from_the_start() && silence.to_ms.is_none();
     let diagnosis = |kind, because, remedy| PathDiagnosis {
         path: path.name.clone(),
         side,

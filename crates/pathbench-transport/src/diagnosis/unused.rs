@@ -57,7 +57,7 @@ fn short_silence(input: &DiagnosisInput<'_>, path: &PlannedPath) -> Option<PathD
     let side = first_sender(input);
     let last = course::silences(input.samples, &path.name, side).pop()?;
     (last.is_from_the_start() && last.to_ms.is_none() && last.backoff > 0)
-        .then(|| silence::explain(input, path, side, &last))
+        .then(|| silence::explain(input, path, side, &last, true))
 }
 
 /// A subflow was opened on it.
