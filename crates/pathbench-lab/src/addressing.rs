@@ -5,7 +5,9 @@
 //! whatever its destination. The server routes by *destination*: what goes to the client's address on a link
 //! goes over that link, whichever of the server's addresses it comes from. So a subflow from the client's
 //! `wlan` to the server's `eth` address runs over `wlan` in both directions. The main table reaches every
-//! other subnet by the path with the fewest hops.
+//! other subnet by the path with the fewest hops. Routers reach the addresses that a host has elsewhere through that
+//! host: a host takes packets to any of its addresses on any of its links (the weak host model of RFC 1122, section
+//! 3.3.4.2), and a subflow on one path may go to the server's address on another.
 
 use crate::scenario::{Link, Role, Topology};
 use pathbench_host::netlink::IpNetwork;
@@ -101,7 +103,8 @@ fn source_routes(link: &Link, end: usize, table: u32) -> Vec<PlannedRoute> {
     routes
 }
 
-/// Every subnet that `node` is not attached to, with the link and next hop of the shortest way there.
+/// Every subnet that `node` is not attached to, with the link and next hop of the shortest way there; for a router also
+/// the addresses of hosts in subnets to which no routers lead.
 fn remote_subnets(topology: &Topology, node: &str) -> Vec<(usize, IpAddr, Prefix)> {
     let attached: BTreeSet<usize> = (0..topology.links.len())
         .filter(|&link| topology.links[link].ends.iter().any(|end| end.node == node))
@@ -119,6 +122,14 @@ fn remote_subnets(topology: &Topology, node: &str) -> Vec<(usize, IpAddr, Prefix
         }
     }
     let mut routes = Vec::new();
+    // Neighbours that do not forward, with the way to them.
+    let mut hosts: Vec<(&str, usize, usize)> = Vec::new();
+    if forwards(topology, node) {
+        for &link in &attached {
+            let here = usize::from(topology.links[link].ends[1].node == node);
+            hosts.push((&topology.links[link].ends[1 - here].node, link, here));
+        }
+    }
     while let Some((router, first_link, first_end)) = queue.pop_front() {
         for (index, link) in topology.links.iter().enumerate() {
             let Some(end) = link.ends.iter().position(|end| end.node == router) else { continue };
@@ -131,8 +142,37 @@ fn remote_subnets(topology: &Topology, node: &str) -> Vec<(usize, IpAddr, Prefix
                 }
             }
             let next = &link.ends[1 - end].node;
+            hosts.push((next, first_link, first_end));
             if forwards(topology, next) && visited.insert(next) {
                 queue.push_back((next, first_link, first_end));
+            }
+        }
+    }
+    if forwards(topology, node) {
+        hosts.retain(|(host, ..)| !forwards(topology, host));
+        routes.extend(through_hosts(topology, &mut reached, &hosts));
+    }
+    routes
+}
+
+/// The addresses that `hosts`, the nearest first, have on links that are not `reached`.
+fn through_hosts(
+    topology: &Topology,
+    reached: &mut BTreeSet<usize>,
+    hosts: &[(&str, usize, usize)],
+) -> Vec<(usize, IpAddr, Prefix)> {
+    let mut routes = Vec::new();
+    for &(host, first_link, first_end) in hosts {
+        let first_hop = &topology.links[first_link].ends[1 - first_end].addresses;
+        for (index, link) in topology.links.iter().enumerate() {
+            let Some(end) = link.ends.iter().position(|end| end.node == host) else { continue };
+            if reached.insert(index) {
+                for &(address, _) in &link.ends[end].addresses {
+                    if let Some(via) = same_family(first_hop, address) {
+                        let width = if address.is_ipv4() { 32 } else { 128 };
+                        routes.push((first_link, via, (address, width)));
+                    }
+                }
             }
         }
     }

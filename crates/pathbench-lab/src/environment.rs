@@ -6,10 +6,12 @@
 
 mod detail;
 mod node;
+mod router;
 mod setting;
 mod wire;
 
 pub use node::NodeHandle;
+pub use router::RouterCount;
 pub use wire::LinkCounters;
 
 use crate::addressing;
@@ -17,6 +19,7 @@ use crate::agent::{AgentError, AgentLauncher, Notice, Request};
 use crate::scenario::{Engine, Topology};
 use pathbench_emulator::fading::FadingError;
 use pathbench_emulator::plane::{DataPlane, LinkReport, PlaneError};
+use pathbench_host::firewall::FirewallError;
 use pathbench_host::mptcp::MptcpError;
 use pathbench_host::namespace::NamespaceError;
 use pathbench_host::netlink::{NetlinkError, RouteSocket};
@@ -59,6 +62,14 @@ pub enum EnvironmentError {
         node: String,
         /// The refusal.
         source: MptcpError,
+    },
+    /// A router's rules were refused.
+    #[error("router `{node}`: {source}")]
+    Firewall {
+        /// The router.
+        node: String,
+        /// The refusal.
+        source: FirewallError,
     },
     /// A shaper was refused.
     #[error("link `{link}`: {source}")]
@@ -164,6 +175,7 @@ impl EnvironmentError {
         match self {
             Self::Unsupported { .. } => true,
             Self::Tun { source, .. } => source.is_host_unable(),
+            Self::Firewall { source, .. } => source.is_host_unable(),
             _ => false,
         }
     }

@@ -280,9 +280,15 @@ fn conclude(plan: &Plan, document: &mut ResultDocument) {
 fn link_records(plan: &Plan) -> Vec<LinkRecord> {
     let mut records: Vec<LinkRecord> = Vec::new();
     for variant in &plan.variants {
-        for link in &variant.topology.links {
-            let same_in_all = plan.variants.iter().all(|other| other.topology.link(&link.name) == Some(link));
-            let record = link_record(link, variant, same_in_all);
+        let topology = &variant.topology;
+        for link in topology.links.iter().filter(|link| topology.is_told(&link.name)) {
+            let record = link_record(link);
+            let same = |other: &VariantPlan| {
+                other.topology.link(&link.name).map(link_record) == Some(record.clone())
+            };
+            let same_in_all = plan.variants.iter().all(same);
+            let variant = if same_in_all { Variant::default() } else { variant.variant.clone() };
+            let record = LinkRecord { variant, ..record };
             if !records.contains(&record) {
                 records.push(record);
             }
@@ -291,12 +297,13 @@ fn link_records(plan: &Plan) -> Vec<LinkRecord> {
     records
 }
 
-fn link_record(link: &Link, variant: &VariantPlan, same_in_all: bool) -> LinkRecord {
+/// The record of a link, its variant aside.
+fn link_record(link: &Link) -> LinkRecord {
     LinkRecord {
         name: link.name.clone(),
         ends: [link.ends[0].node.clone(), link.ends[1].node.clone()],
         engine: link.engine.name().to_owned(),
-        variant: if same_in_all { Variant::default() } else { variant.variant.clone() },
+        variant: Variant::default(),
         requested: LinkFigures {
             rate_bps: link.forward.mean_rate_bps(),
             delay_ms: link

@@ -84,8 +84,8 @@ const ONE_BY_ONE: &[(&str, &str)] = &[
     (
         "[run]\ndurration = \"3s\"",
         "mine.toml:13: run.durration: run has no key `durration`; did you mean `duration`? known are \
-         transports, pattern, duration, repeat, seed, sample_interval, lateness_tolerance, client, \
-         server, family, tls, congestion, patience, ping, bulk, iperf, interactive, quic",
+         transports, pattern, duration, repeat, seed, sample_interval, lateness_tolerance, packet_sizes, \
+         client, server, family, tls, congestion, patience, ping, bulk, iperf, interactive, quic",
     ),
     (
         "[paths]",

@@ -174,6 +174,7 @@ fn events_come_in_the_order_of_their_times() {
             ..ModelKeys::default()
         },
         mtu_bytes: Some(1400),
+        ..Change::default()
     };
     let events: Vec<_> = variant
         .events

@@ -1,6 +1,6 @@
 //! What there is to tell of an event in `events.jsonl`.
 
-use crate::scenario::{Change, FadePlan, ModelKeys, Ways};
+use crate::scenario::{Change, FadePlan, ModelKeys, Ways, icmp_in_words};
 use pathbench_emulator::model::{BaseDelay, LossModel, RateModel};
 use serde_json::{Map, Value};
 use std::time::Duration;
@@ -17,6 +17,15 @@ pub(super) fn of_change(change: &Change) -> Map<String, Value> {
     of_keys(&mut detail, &change.keys);
     if let Some(mtu_bytes) = change.mtu_bytes {
         detail.insert("mtu_bytes".to_owned(), mtu_bytes.into());
+    }
+    if let Some(path_mtu_bytes) = change.path_mtu_bytes {
+        detail.insert("path_mtu_bytes".to_owned(), path_mtu_bytes.into());
+    }
+    if let Some(too_big) = change.rules.too_big {
+        detail.insert("icmp".to_owned(), icmp_in_words(too_big).into());
+    }
+    if let Some(clamp_mss) = change.rules.clamp_mss {
+        detail.insert("clamp_mss".to_owned(), clamp_mss.into());
     }
     detail
 }

@@ -3,9 +3,10 @@
 use super::{EnvironmentError, netlink};
 use crate::addressing::{InterfacePlan, Prefix};
 use crate::agent::{AgentHandle, AgentLauncher};
-use crate::scenario::{EndpointPlan, Node, Role};
+use crate::scenario::{EndpointPlan, Node, Role, RulesChange};
 use pathbench_host::connections;
 use pathbench_host::counters::Counters;
+use pathbench_host::firewall::{Firewall, FirewallError, RouterCounters, RouterRules};
 use pathbench_host::link_events::LinkEventStream;
 use pathbench_host::mptcp::{Endpoint, EndpointFlags, EventStream, Limits, MptcpError, PathManager};
 use pathbench_host::namespace::NetNamespace;
@@ -35,8 +36,13 @@ const HOST_SYSCTLS: &[(&str, &str)] = &[
 /// The kernel's own default for the size of a packet before segmentation (`GSO_LEGACY_MAX_SIZE`).
 const GSO_MAX_BYTES: u32 = 65_536;
 
-const ROUTER_SYSCTLS: &[(&str, &str)] =
-    &[("net.ipv4.ip_forward", "1"), ("net.ipv6.conf.all.forwarding", "1")];
+const ROUTER_SYSCTLS: &[(&str, &str)] = &[
+    ("net.ipv4.ip_forward", "1"),
+    ("net.ipv6.conf.all.forwarding", "1"),
+    // What a host sends from one link's address may come by another link.
+    ("net.ipv4.conf.all.rp_filter", "0"),
+    ("net.ipv4.conf.default.rp_filter", "0"),
+];
 
 /// One node of the lab.
 #[derive(Debug)]
@@ -46,6 +52,8 @@ pub struct NodeHandle {
     routes: RouteSocket,
     interfaces: Vec<InterfacePlan>,
     endpoints: Vec<EndpointPlan>,
+    /// What a router does beside forwarding, where it was told.
+    rules: Option<(Firewall, RouterRules)>,
     agent: AgentHandle,
 }
 
@@ -63,7 +71,7 @@ impl NodeHandle {
             .map_err(|source| EnvironmentError::Agent { node: node.name.clone(), source })?;
         let routes = RouteSocket::open_in(&namespace).map_err(netlink(format!("host `{}`", node.name)))?;
         let endpoints = node.mptcp.endpoints.clone();
-        Ok(Self { name: node.name.clone(), namespace, routes, interfaces, endpoints, agent })
+        Ok(Self { name: node.name.clone(), namespace, routes, interfaces, endpoints, rules: None, agent })
     }
 
     /// The node's name.
@@ -182,7 +190,27 @@ impl NodeHandle {
         if node.role == Role::Host {
             self.configure_mptcp(node)?;
         }
+        if let Some(rules) = node.rules {
+            let mut firewall = Firewall::open_in(&self.namespace).map_err(|source| self.firewall(source))?;
+            firewall.apply(&rules).map_err(|source| self.firewall(source))?;
+            self.rules = Some((firewall, rules));
+        }
         Ok(())
+    }
+
+    /// Changes what the router does beside forwarding. Plans see to it that it has rules.
+    pub(super) fn change_rules(&mut self, change: &RulesChange) -> Result<(), EnvironmentError> {
+        let Some((firewall, rules)) = &mut self.rules else { return Ok(()) };
+        let changed = change.applied_to(*rules);
+        let applied = firewall.apply(&changed);
+        *rules = changed;
+        applied.map_err(|source| self.firewall(source))
+    }
+
+    /// What the router's rules have met so far; `None` where it has none.
+    pub(super) fn rules_met(&mut self) -> Result<Option<RouterCounters>, EnvironmentError> {
+        let met = self.rules.as_mut().map(|(firewall, _)| firewall.counters()).transpose();
+        met.map_err(|source| self.firewall(source))
     }
 
     fn write_sysctls(&self, node: &Node) -> Result<(), EnvironmentError> {
@@ -354,6 +382,10 @@ impl NodeHandle {
     /// Context for a refusal of something done to this node.
     fn doing(&self, what: &str) -> impl FnOnce(NetlinkError) -> EnvironmentError + use<> {
         netlink(format!("host `{}`: {what}", self.name))
+    }
+
+    fn firewall(&self, source: FirewallError) -> EnvironmentError {
+        EnvironmentError::Firewall { node: self.name.clone(), source }
     }
 
     fn mptcp(&self, source: MptcpError) -> EnvironmentError {

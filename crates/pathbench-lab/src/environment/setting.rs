@@ -70,8 +70,23 @@ impl Environment {
     }
 
     fn change(&mut self, wire: usize, change: &Change) -> Result<Map<String, Value>, EnvironmentError> {
+        let hop = self.topology.hop(self.wires[wire].name()).cloned();
         if let Some(mtu_bytes) = change.mtu_bytes {
             self.set_mtu(wire, mtu_bytes)?;
+            if let Some(hop) = &hop {
+                self.set_mtu(self.wire_index(&hop.far)?, mtu_bytes)?;
+            }
+        }
+        if let Some(hop) = &hop {
+            if let Some(mtu_bytes) = change.path_mtu_bytes {
+                self.set_mtu(self.wire_index(&hop.link)?, mtu_bytes)?;
+            }
+            if change.rules.is_given() {
+                for router in &hop.routers {
+                    let node = self.node_index(router)?;
+                    self.nodes[node].change_rules(&change.rules)?;
+                }
+            }
         }
         if change.keys != ModelKeys::default() {
             self.wires[wire].change(&mut self.middle, change)?;

@@ -1,6 +1,6 @@
 //! Addresses of links: those given, those assigned, and whether they go together.
 
-use super::link::{LinkDraft, SMALLEST_IPV6_MTU_BYTES};
+use super::link::{LinkDraft, Part, SMALLEST_IPV6_MTU_BYTES};
 use super::mistake::{Ledger, MistakeKind};
 use super::plan::Family;
 use super::section::Section;
@@ -220,7 +220,13 @@ fn settle_link(
 ) -> [Vec<Subnet>; 2] {
     let given = [0, 1].map(|end| link.ends[end].given.iter().map(|given| given.subnet).collect::<Vec<_>>());
     if given.iter().all(Vec::is_empty) {
-        return assigned(index, family).map(|subnet| vec![subnet]);
+        let families = if link.families.is_empty() { &[family][..] } else { &link.families };
+        return families.iter().fold(Default::default(), |mut ends: [Vec<Subnet>; 2], family| {
+            for (end, subnet) in ends.iter_mut().zip(assigned(index, *family)) {
+                end.push(subnet);
+            }
+            ends
+        });
     }
     let anywhere = given.iter().flatten().any(|subnet| family.holds(subnet.address));
     if !anywhere
@@ -351,12 +357,18 @@ fn no_overlap(links: &[LinkDraft<'_>], settled: &[[Vec<Subnet>; 2]], ledger: &Le
 }
 
 fn check_mtu(link: &LinkDraft<'_>, ends: &[Vec<Subnet>; 2]) {
+    let key = match link.part {
+        Part::Own => "mtu",
+        Part::Hop if link.named.section.has("path_mtu") => "path_mtu",
+        // It is that of the first link, of which it has been said.
+        Part::Hop | Part::Far => return,
+    };
     if link.mtu_bytes < SMALLEST_IPV6_MTU_BYTES
         && let Some(subnet) = ends.iter().flatten().find(|subnet| subnet.address.is_ipv6())
     {
         let problem =
             format!("an MTU of {} is too small for the IPv6 address {}", link.mtu_bytes, subnet.address);
         let remedy = format!("give at least {SMALLEST_IPV6_MTU_BYTES} (RFC 8200), or IPv4 addresses only");
-        link.named.section.wrong(MistakeKind::Conflict, "mtu", problem, remedy);
+        link.named.section.wrong(MistakeKind::Conflict, key, problem, remedy);
     }
 }

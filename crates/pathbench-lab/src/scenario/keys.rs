@@ -29,11 +29,15 @@ pub(super) const DIRECTION: [&str; 21] = [
 ];
 /// What describes a link beside its model.
 const WIRE: [&str; 7] = ["preset", "mtu", "backup", "weight", "engine", "tolerance", "capture"];
-pub(super) const PATH: [&str; 33] = join(
+/// What describes the middle of a path.
+pub(super) const HOP: [&str; 3] = ["path_mtu", "icmp", "clamp_mss"];
+/// What describes a router beside its forwarding.
+pub(super) const RULES: [&str; 2] = ["icmp", "clamp_mss"];
+pub(super) const PATH: [&str; 36] = join(
     &["name"],
     &DIRECTION,
     &["upload", "download"],
-    &join::<9>(&WIRE, &["client_address", "server_address"], &[], &[]),
+    &join::<12>(&WIRE, &["client_address", "server_address"], &HOP, &[]),
 );
 pub(super) const LINK: [&str; 32] = join(&["name", "ends"], &DIRECTION, &["forward", "backward"], &WIRE);
 pub(super) const BURST_LOSS: [&str; 4] = ["to_bad", "to_good", "loss_bad", "loss_good"];
@@ -41,18 +45,18 @@ pub(super) const LOSS_BURSTS: [&str; 3] = ["period", "length", "loss"];
 pub(super) const RADIO: [&str; 2] = ["retries", "pause"];
 pub(super) const END: [&str; 3] = ["node", "interface", "address"];
 pub(super) const HOST: [&str; 4] = ["name", "sysctl", "mptcp", "routes"];
-pub(super) const ROUTER: [&str; 3] = ["name", "sysctl", "routes"];
+pub(super) const ROUTER: [&str; 5] = join(&["name", "sysctl", "routes"], &RULES, &[], &[]);
 pub(super) const MPTCP: [&str; 3] = ["subflows", "add_addr_accepted", "endpoints"];
 pub(super) const ENDPOINT: [&str; 4] = ["path", "link", "address", "flags"];
 pub(super) const ROUTE: [&str; 2] = ["to", "via"];
-pub(super) const EVENT: [&str; 34] =
+pub(super) const EVENT: [&str; 37] =
     join(&["at", "path", "link", "host", "action", "direction"], &CHANGE, &FADE, &["to"]);
 /// Those of an event that only `action = "set"` takes.
-pub(super) const CHANGE: [&str; 22] = join(&DIRECTION, &["mtu"], &[], &[]);
+pub(super) const CHANGE: [&str; 25] = join(&DIRECTION, &["mtu"], &HOP, &[]);
 /// Those of an event that only `action = "fade"` takes, beside `to`.
 pub(super) const FADE: [&str; 5] = ["duration", "from_m", "to_m", "speed_mps", "exponent"];
 pub(super) const FADE_TO: [&str; 3] = ["rate", "loss", "delay"];
-pub(super) const RUN: [&str; 18] = [
+pub(super) const RUN: [&str; 19] = [
     "transports",
     "pattern",
     "duration",
@@ -60,6 +64,7 @@ pub(super) const RUN: [&str; 18] = [
     "seed",
     "sample_interval",
     "lateness_tolerance",
+    "packet_sizes",
     "client",
     "server",
     "family",

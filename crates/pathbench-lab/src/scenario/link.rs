@@ -1,11 +1,12 @@
 //! `[[path]]` and `[[link]]`: wires and their models.
 
 use super::address::{Given, parse_given};
+use super::hop::{self, HopDraft};
 use super::keys;
 use super::mistake::MistakeKind;
 use super::model;
 use super::naming::{NameOf, Named};
-use super::plan::{Engine, LinkModel};
+use super::plan::{Engine, Family, LinkModel};
 use super::preset;
 use super::section::Section;
 use super::tree::{Origin, Value};
@@ -31,6 +32,22 @@ pub(super) struct LinkDraft<'a> {
     pub(super) backup: bool,
     pub(super) weight: u32,
     pub(super) capture: bool,
+    /// The middle of a path that is no plain wire.
+    pub(super) hop: Option<HopDraft>,
+    pub(super) part: Part,
+    /// IP versions of assigned addresses; empty for that of the run.
+    pub(super) families: Vec<Family>,
+}
+
+/// What a link is of the table that describes it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Part {
+    /// All of it, or its first link.
+    Own,
+    /// The link between a path's routers.
+    Hop,
+    /// The link behind them.
+    Far,
 }
 
 /// One end of a link before its addresses are settled.
@@ -58,13 +75,23 @@ pub(super) fn path(named: Named<'_>) -> LinkDraft<'_> {
         key: section.key("name"),
     };
     let ends = [end("client", "client_address"), end("server", "server_address")];
-    draft(named, ends, ["upload", "download"])
+    let draft = draft(named, ends, ["upload", "download"]);
+    LinkDraft { hop: hop::of_path(&section, draft.mtu_bytes), ..draft }
 }
 
 /// A `[[link]]` between any two nodes.
 pub(super) fn link(named: Named<'_>) -> LinkDraft<'_> {
     let section = named.section.clone();
-    section.only("a link", &keys::LINK);
+    section.only("a link", &[keys::LINK.as_slice(), &keys::HOP].concat());
+    let (problem, remedy) =
+        ("a link has no routers in it", "give it to the router at its end, or use a [[path]]");
+    hop::refuse(&section, &keys::RULES, problem, remedy);
+    hop::refuse(
+        &section,
+        &["path_mtu"],
+        "a link is a single hop",
+        "give it as the link's mtu, or use a [[path]]",
+    );
     let ends = ends(&section);
     draft(named, ends, ["forward", "backward"])
 }
@@ -98,6 +125,9 @@ fn draft<'a>(named: Named<'a>, ends: [EndDraft; 2], directions: [&str; 2]) -> Li
         backup: section.flag("backup").unwrap_or(false),
         weight: section.integer("weight", 1..=1_000).map_or(1, |weight| weight as u32),
         capture,
+        hop: None,
+        part: Part::Own,
+        families: Vec::new(),
         named,
     }
 }

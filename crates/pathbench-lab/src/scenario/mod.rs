@@ -10,6 +10,7 @@ mod expect;
 mod fade;
 mod fields;
 mod gathering;
+mod hop;
 mod keypath;
 mod keys;
 mod link;
@@ -42,7 +43,8 @@ pub use mistake::{Mistake, MistakeKind, Mistakes};
 pub use overrides::Overrides;
 pub use plan::{
     Action, BulkPlan, Change, DataDirection, Discipline, EndpointPlan, Engine, EventPlan, FadePlan, Family,
-    InteractivePlan, IperfPlan, Link, LinkEnd, LinkModel, ModelKeys, MptcpPlan, Node, PatternPlan, PingPlan,
-    Plan, Queue, QuicPlan, Role, RoutePlan, RunPlan, SocketPlan, Topology, VariantPlan, Ways, queue_bytes,
+    Hop, InteractivePlan, IperfPlan, Link, LinkEnd, LinkModel, ModelKeys, MptcpPlan, Node, PatternPlan,
+    PingPlan, Plan, Queue, QuicPlan, Role, RoutePlan, RulesChange, RunPlan, SocketPlan, Topology,
+    VariantPlan, Ways, icmp_in_words, queue_bytes,
 };
 pub use validation::plan;

@@ -3,7 +3,7 @@
 use super::address::parse_subnet;
 use super::keys;
 use super::mistake::MistakeKind;
-use super::plan::{EndpointPlan, Family, Link, MptcpPlan, RoutePlan};
+use super::plan::{EndpointPlan, Family, Hop, Link, MptcpPlan, RoutePlan, path_of};
 use super::section::Section;
 use super::suggestion::choices;
 use super::tree::Value;
@@ -73,6 +73,7 @@ fn sysctl_fault(name: &str) -> Option<(String, String)> {
 pub(super) struct Surroundings<'a> {
     pub(super) node: &'a str,
     pub(super) links: &'a [Link],
+    pub(super) hops: &'a [Hop],
     pub(super) family: Family,
     /// Whether the run's connections begin here.
     pub(super) is_client: bool,
@@ -180,7 +181,9 @@ fn flags<'a>(section: &Section<'a>) -> Vec<&'a str> {
 
 /// Link and address of an endpoint: either given, the address wins.
 fn place(section: &Section<'_>, around: &Surroundings<'_>) -> Option<(String, IpAddr)> {
-    let names: Vec<_> = around.ends().map(|(link, _)| link.name.as_str()).collect();
+    let title = |link: &'_ Link| path_of(around.hops, &link.name).to_owned();
+    let titles: Vec<_> = around.ends().map(|(link, _)| title(link)).collect();
+    let names: Vec<_> = titles.iter().map(String::as_str).collect();
     let noun = format!("path or link at `{}`", around.node);
     let key = if section.has("link") { "link" } else { "path" };
     let link = section.reference(key, &noun, &names);
@@ -188,7 +191,7 @@ fn place(section: &Section<'_>, around: &Surroundings<'_>) -> Option<(String, Ip
         let text = section.text("address", "10.83.0.1")?;
         let own =
             around.ends().flat_map(|(link, addresses)| addresses.iter().map(move |(own, _)| (link, *own)));
-        let mut own = own.filter(|(own, _)| link.is_none_or(|name| own.name == name));
+        let mut own = own.filter(|(own, _)| link.is_none_or(|name| title(own) == name));
         let address = text.parse::<IpAddr>().ok();
         let Some((link, address)) = own.find(|(_, own)| Some(*own) == address) else {
             let all = around.ends().flat_map(|(_, addresses)| addresses).map(|(own, _)| own.to_string());
@@ -202,8 +205,8 @@ fn place(section: &Section<'_>, around: &Surroundings<'_>) -> Option<(String, Ip
     if !section.has(key) {
         section.missing(key, &format!("\"{}\"", names.first().unwrap_or(&"wlan")));
     }
-    let link = around.links.iter().find(|candidate| Some(candidate.name.as_str()) == link)?;
-    let address = link.ends[link.end_of(around.node)?].address(around.family)?;
+    let (link, addresses) = around.ends().find(|(candidate, _)| Some(title(candidate).as_str()) == link)?;
+    let address = addresses.iter().map(|(address, _)| *address).find(|own| around.family.holds(*own))?;
     Some((link.name.clone(), address))
 }
 

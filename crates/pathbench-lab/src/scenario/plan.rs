@@ -1,11 +1,15 @@
 //! What a valid scenario asks for, in types: nothing in here still needs checking.
 
 mod event;
+mod hop;
 mod model;
 mod parameters;
 mod traffic;
 
 pub use event::{Action, Change, EventPlan, FadePlan, Ways};
+pub(crate) use hop::path_of;
+pub use hop::{Hop, RulesChange, icmp_in_words};
+pub(crate) use hop::{RouterRules, TooBig};
 pub use model::{Discipline, LinkModel, ModelKeys, Queue, queue_bytes};
 pub use traffic::{
     BulkPlan, DataDirection, InteractivePlan, IperfPlan, PatternPlan, PingPlan, QuicPlan, RunPlan, SocketPlan,
@@ -65,8 +69,10 @@ pub struct VariantPlan {
 pub struct Topology {
     /// `client` and `server` first where they exist, then in file order.
     pub nodes: Vec<Node>,
-    /// In file order.
+    /// In file order, the inner ones of paths with a hop after them.
     pub links: Vec<Link>,
+    /// The middles of paths that have one, in file order.
+    pub hops: Vec<Hop>,
 }
 
 impl Topology {
@@ -110,6 +116,8 @@ pub struct Node {
     pub mptcp: MptcpPlan,
     /// Routes beside those that follow from the links.
     pub routes: Vec<RoutePlan>,
+    /// What a router does beside forwarding, where the scenario says anything of it; never for a host.
+    pub rules: Option<RouterRules>,
 }
 
 /// A route given by hand.

@@ -1,6 +1,7 @@
 //! `[[event]]`: what happens to links during a run.
 
 use super::fade;
+use super::hop;
 use super::keys;
 use super::link::SMALLEST_IPV6_MTU_BYTES;
 use super::mistake::MistakeKind;
@@ -23,9 +24,12 @@ fn event(section: &Section<'_>, topology: &Topology, run: &RunPlan) -> Option<Ev
     section.only("an event", &keys::EVENT);
     let at = at(section, run);
     let link = link(section, topology);
-    let node = link.and_then(|link| node(section, link, run));
-    let action = action(section, link);
-    Some(EventPlan { at: at?, link: link?.name.clone(), node: node?, action: action? })
+    let end = link.and_then(|link| end(section, topology, link, run));
+    let action = action(section, topology, link);
+    let ((link, node), action) = (end?, action?);
+    // Only what happens to an interface happens at one end of a path with several links.
+    let link = if action.is_of_one_end() { link } else { topology.path_of(&link).to_owned() };
+    Some(EventPlan { at: at?, link, node, action })
 }
 
 fn at(section: &Section<'_>, run: &RunPlan) -> Option<Duration> {
@@ -41,8 +45,8 @@ fn at(section: &Section<'_>, run: &RunPlan) -> Option<Duration> {
 }
 
 fn link<'t>(section: &Section<'_>, topology: &'t Topology) -> Option<&'t Link> {
-    let names: Vec<_> =
-        topology.links.iter().map(|link| link.name.as_str()).filter(|name| !name.is_empty()).collect();
+    let names = topology.links.iter().map(|link| link.name.as_str());
+    let names: Vec<_> = names.filter(|name| !name.is_empty() && !topology.is_inner(name)).collect();
     let key = match (section.has("path"), section.has("link")) {
         (true, true) => {
             let remedy = "remove one: both name the link that the event is about";
@@ -60,25 +64,31 @@ fn link<'t>(section: &Section<'_>, topology: &'t Topology) -> Option<&'t Link> {
     topology.link(name)
 }
 
-/// The end to act on: given, else the client's, else the first.
-fn node(section: &Section<'_>, link: &Link, run: &RunPlan) -> Option<String> {
-    if section.has("host") {
-        let ends = [link.ends[0].node.as_str(), link.ends[1].node.as_str()];
+/// The end to act on, as link and node: the given node's, else the client's, else the first.
+fn end(section: &Section<'_>, topology: &Topology, link: &Link, run: &RunPlan) -> Option<(String, String)> {
+    let near = link.end_of(&run.client).unwrap_or(0);
+    let near = (link, near);
+    let far = topology.far_end_of(link, &link.ends[near.1].node).unwrap_or((link, 1 - near.1));
+    let node = |(link, end): (&Link, usize)| link.ends[end].node.clone();
+    let chosen = if section.has("host") {
+        let ends = [node(near), node(far)];
         let noun = format!("end of `{}` at", link.name);
-        return section.reference("host", &noun, &ends).map(str::to_owned);
-    }
-    let end = link.end_of(&run.client).unwrap_or(0);
-    Some(link.ends[end].node.clone())
+        let host = section.reference("host", &noun, &ends.each_ref().map(String::as_str))?;
+        if host == ends[0] { near } else { far }
+    } else {
+        near
+    };
+    Some((chosen.0.name.clone(), node(chosen)))
 }
 
 const ACTIONS: [&str; 9] =
     ["down", "up", "blackhole", "outage", "restore", "remove-address", "add-address", "set", "fade"];
 
-fn action(section: &Section<'_>, link: Option<&Link>) -> Option<Action> {
+fn action(section: &Section<'_>, topology: &Topology, link: Option<&Link>) -> Option<Action> {
     if !section.has("action") {
         section.missing("action", "\"down\"");
     }
-    let change = change(section, link);
+    let change = change(section, topology, link);
     let name = section.choice("action", &ACTIONS.map(|name| (name, name)))?;
     refuse_foreign(section, name);
     let action = match name {
@@ -141,35 +151,43 @@ pub(super) fn ways(section: &Section<'_>) -> Ways {
     section.choice("direction", &known).unwrap_or_default()
 }
 
-fn change(section: &Section<'_>, link: Option<&Link>) -> Change {
+fn change(section: &Section<'_>, topology: &Topology, link: Option<&Link>) -> Change {
+    let mtu_bytes = section.bytes("mtu", 68..=65_535).map(|bytes| bytes as u32);
+    let largest_bytes = mtu_bytes.or(link.map(|link| link.mtu_bytes)).unwrap_or(u32::MAX);
     let change = Change {
         ways: ways(section),
         keys: model::keys_of(section),
-        mtu_bytes: section.bytes("mtu", 68..=65_535).map(|bytes| bytes as u32),
+        mtu_bytes,
+        path_mtu_bytes: hop::path_mtu(section, largest_bytes),
+        rules: hop::rules(section),
     };
     let Some(link) = link else { return change };
+    if topology.hop(&link.name).is_none() {
+        let problem = format!("`{}` is a plain wire without routers", link.name);
+        let remedy = format!("give the path itself path_mtu = {}, or icmp, or clamp_mss", link.mtu_bytes);
+        hop::refuse(section, &keys::HOP, &problem, &remedy);
+    }
     let mtu_bytes = change.mtu_bytes.unwrap_or(link.mtu_bytes);
     for (model, chosen) in [&link.forward, &link.backward].into_iter().zip(change.ways.chosen()) {
         if chosen {
             model::check(&[section], &model.with(&change.keys), mtu_bytes);
         }
     }
-    if change.mtu_bytes.is_some() && change.ways != Ways::Both {
-        section.wrong(
-            MistakeKind::Conflict,
-            "mtu",
-            "a link has one MTU for both directions",
-            "leave direction out",
-        );
+    if change.ways != Ways::Both {
+        let remedy = "leave direction out";
+        hop::refuse(section, &["mtu", "path_mtu"], "a link has one MTU for both directions", remedy);
+        hop::refuse(section, &keys::RULES, "routers do the same in both directions", remedy);
     }
     let has_ipv6 = link.ends.iter().flat_map(|end| &end.addresses).any(|(address, _)| address.is_ipv6());
-    if has_ipv6 && change.mtu_bytes.is_some_and(|mtu_bytes| mtu_bytes < SMALLEST_IPV6_MTU_BYTES) {
-        let problem = format!(
-            "`{}` has IPv6 addresses, which the kernel removes below {SMALLEST_IPV6_MTU_BYTES}",
-            link.name
-        );
-        let remedy = format!("give at least {SMALLEST_IPV6_MTU_BYTES} (RFC 8200)");
-        section.wrong(MistakeKind::Conflict, "mtu", problem, remedy);
+    for (key, bytes) in [("mtu", change.mtu_bytes), ("path_mtu", change.path_mtu_bytes)] {
+        if has_ipv6 && bytes.is_some_and(|bytes| bytes < SMALLEST_IPV6_MTU_BYTES) {
+            let problem = format!(
+                "`{}` has IPv6 addresses, which the kernel removes below {SMALLEST_IPV6_MTU_BYTES}",
+                link.name
+            );
+            let remedy = format!("give at least {SMALLEST_IPV6_MTU_BYTES} (RFC 8200)");
+            section.wrong(MistakeKind::Conflict, key, problem, remedy);
+        }
     }
     change
 }

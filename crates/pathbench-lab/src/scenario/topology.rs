@@ -1,12 +1,15 @@
 //! Paths, links, hosts and routers put together: what is named must exist, and what exists must hang together.
 
 use super::address::{self, MOST_LINKS};
+use super::hop::{self, Spread};
 use super::keys;
 use super::link::{self, LinkDraft};
 use super::mistake::MistakeKind;
 use super::naming::{NameOf, Named, collection, no_name_twice};
 use super::node::{self, Surroundings};
-use super::plan::{Engine, EventPlan, Family, Link, LinkEnd, MptcpPlan, Node, Role, Topology};
+use super::plan::{
+    Action, Engine, EventPlan, Family, Hop, Link, LinkEnd, MptcpPlan, Node, Role, RouterRules, Topology,
+};
 use super::section::Section;
 use super::suggestion::choices;
 use super::tree::Origin;
@@ -25,15 +28,17 @@ pub(super) fn read(root: &Section<'_>, family: Family, client: &str) -> Topology
     // Addresses are assigned by position, so the order must be that of the file.
     drafts.sort_by_key(|draft| line_of(&draft.named.section.origin));
     no_name_twice(drafts.iter().map(|draft| &draft.named));
-    count_links(root, &drafts);
-    let declared = Declared::read(root);
+    let mut declared = Declared::read(root);
     check_ends(&drafts, &declared);
+    let Spread { links: drafts, hops, routers } = hop::spread(drafts, client);
+    declared.inner = routers;
+    count_links(root, &drafts);
     let addresses = address::settle(&drafts, family, root.section("run").has("family"), root.ledger);
     let links: Vec<_> = drafts.iter().zip(addresses).map(|(draft, ends)| finished(draft, ends)).collect();
     let names = declared.names(&links);
     check_connected(root, &declared, &links);
-    let nodes = names.iter().map(|name| declared.node(root, name, &links, family, client)).collect();
-    Topology { nodes, links }
+    let nodes = names.iter().map(|name| declared.node(root, name, (&links, &hops), family, client)).collect();
+    Topology { nodes, links, hops }
 }
 
 fn line_of(origin: &Origin) -> u32 {
@@ -59,6 +64,8 @@ fn count_links(root: &Section<'_>, drafts: &[LinkDraft<'_>]) {
 struct Declared<'a> {
     hosts: Vec<Named<'a>>,
     routers: Vec<Named<'a>>,
+    /// Routers in the middle of paths, and what they do.
+    inner: Vec<(String, Option<RouterRules>)>,
 }
 
 impl<'a> Declared<'a> {
@@ -66,9 +73,12 @@ impl<'a> Declared<'a> {
         let declared = Self {
             hosts: collection(root, "host", NameOf::Node),
             routers: collection(root, "router", NameOf::Node),
+            inner: Vec::new(),
         };
         for host in &declared.hosts {
-            host.section.only("a host", &keys::HOST);
+            host.section.only("a host", &[keys::HOST.as_slice(), &keys::RULES].concat());
+            let remedy = "give it to a [[router]], or to the [[path]]";
+            hop::refuse(&host.section, &keys::RULES, "a host passes no packets on", remedy);
         }
         for router in &declared.routers {
             router.section.only("a router", &keys::ROUTER);
@@ -83,14 +93,27 @@ impl<'a> Declared<'a> {
 
     fn is_router(&self, name: &str) -> bool {
         self.routers.iter().any(|router| router.name == name)
+            || self.inner.iter().any(|(router, _)| router == name)
     }
 
-    /// Every node once: client and server first, if a link or a table names them, the others in file order.
+    /// What a router does, where anything is said of it.
+    fn rules(&self, name: &str) -> Option<RouterRules> {
+        if let Some((_, rules)) = self.inner.iter().find(|(router, _)| router == name) {
+            return *rules;
+        }
+        let router = self.routers.iter().find(|router| router.name == name)?;
+        let rules = hop::rules(&router.section);
+        rules.is_given().then(|| rules.applied_to(RouterRules::default()))
+    }
+
+    /// Every node once: client and server first, if a link or a table names them, the others in file order, then the
+    /// routers in the middle of paths.
     fn names(&self, links: &[Link]) -> Vec<String> {
         let mut names: Vec<String> = Vec::new();
         let linked = |name: &str| links.iter().any(|link| link.end_of(name).is_some());
         let implicit = IMPLICIT_HOSTS.into_iter().filter(|name| linked(name));
-        for name in implicit.chain(self.all().map(|named| named.name.as_str())) {
+        let declared = self.all().map(|named| named.name.as_str());
+        for name in implicit.chain(declared).chain(self.inner.iter().map(|(name, _)| name.as_str())) {
             if !name.is_empty() && !names.iter().any(|known| known == name) {
                 names.push(name.to_owned());
             }
@@ -98,7 +121,14 @@ impl<'a> Declared<'a> {
         names
     }
 
-    fn node(&self, root: &Section<'a>, name: &str, links: &[Link], family: Family, client: &str) -> Node {
+    fn node(
+        &self,
+        root: &Section<'a>,
+        name: &str,
+        (links, hops): (&[Link], &[Hop]),
+        family: Family,
+        client: &str,
+    ) -> Node {
         let role = if self.is_router(name) { Role::Router } else { Role::Host };
         let section = self.all().find(|named| named.name == name).map_or_else(
             || Section {
@@ -109,7 +139,7 @@ impl<'a> Declared<'a> {
             },
             |named| named.section.clone(),
         );
-        let around = Surroundings { node: name, links, family, is_client: name == client };
+        let around = Surroundings { node: name, links, hops, family, is_client: name == client };
         let mptcp = if role == Role::Host { node::mptcp(&section, &around) } else { MptcpPlan::default() };
         Node {
             name: name.to_owned(),
@@ -117,6 +147,7 @@ impl<'a> Declared<'a> {
             sysctls: node::sysctls(&section),
             mptcp,
             routes: node::routes(&section, &around),
+            rules: self.rules(name),
         }
     }
 }
@@ -217,8 +248,20 @@ fn suitable(draft: &LinkDraft<'_>) -> Engine {
     if plain { Engine::Kernel } else { Engine::Emulated }
 }
 
-/// Gives links that ask for no engine the emulated one where an event asks for what only that can do.
+/// Gives links that ask for no engine the emulated one where an event asks for what only that can do, and routers that
+/// have no rules such as change nothing where an event changes them: whether the kernel takes rules must not be found
+/// out in the middle of a run.
 pub(super) fn suit_events(topology: &mut Topology, events: &[EventPlan]) {
+    for event in events {
+        if let Action::Set(change) = &event.action
+            && change.rules.is_given()
+            && let Some(hop) = topology.hop(&event.link).cloned()
+        {
+            for node in topology.nodes.iter_mut().filter(|node| hop.routers.contains(&node.name)) {
+                node.rules.get_or_insert_default();
+            }
+        }
+    }
     for event in events.iter().filter(|event| !event.action.is_plain()) {
         if let Some(link) =
             topology.links.iter_mut().find(|link| link.name == event.link && !link.engine_is_given)

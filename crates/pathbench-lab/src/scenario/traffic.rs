@@ -69,6 +69,7 @@ pub(super) fn read(run: &Section<'_>, ends: Ends, topology: &Topology) -> RunPla
         client: ends.client,
         server: ends.server,
         family: ends.family,
+        packet_sizes: run.flag("packet_sizes").unwrap_or(false),
         tls: run.flag("tls").unwrap_or(false),
         quic: quic::read(&run.section("quic")),
         socket,

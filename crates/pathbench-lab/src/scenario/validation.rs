@@ -8,7 +8,7 @@ use super::matrix::{self, Cell};
 use super::mistake::{Ledger, MistakeKind, Mistakes};
 use super::naming::NameOf;
 use super::overrides::{self, Overrides};
-use super::plan::{PatternPlan, Plan, VariantPlan};
+use super::plan::{PatternPlan, Plan, Topology, VariantPlan};
 use super::section::Section;
 use super::syntax;
 use super::timeline;
@@ -117,6 +117,12 @@ fn labels_of(item: &Item, ledger: &Ledger, variant: &VariantPlan) -> Vec<String>
         .collect()
 }
 
+/// The links that the scenario names.
+fn own_links(topology: &Topology) -> Vec<String> {
+    let names = topology.links.iter().map(|link| &link.name);
+    names.filter(|name| !topology.is_inner(name)).cloned().collect()
+}
+
 fn vocabulary(variants: &[VariantPlan], labels_gone: Vec<String>, overridden: bool) -> Vocabulary {
     let mut labels: Vec<String> = Vec::new();
     let mut links: Vec<String> = Vec::new();
@@ -129,7 +135,7 @@ fn vocabulary(variants: &[VariantPlan], labels_gone: Vec<String>, overridden: bo
     };
     for variant in variants {
         extend(&mut labels, variant.run.labels.iter().map(ToString::to_string).collect());
-        extend(&mut links, variant.topology.links.iter().map(|link| link.name.clone()).collect());
+        extend(&mut links, own_links(&variant.topology));
     }
     let mut gone = Vec::new();
     extend(&mut gone, labels_gone);

@@ -65,7 +65,8 @@ impl Assignment<'_> {
         let run = &self.plan.run;
         let (link, end) = self.client_links().into_iter().next()?;
         let local = link.ends[end].address(run.family)?;
-        let far = &link.ends[1 - end];
+        let (far, far_end) = self.plan.topology.far_end_of(link, &run.client)?;
+        let far = &far.ends[far_end];
         let remote = if far.node == run.server {
             far.address(run.family)?
         } else {

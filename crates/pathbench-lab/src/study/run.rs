@@ -82,6 +82,7 @@ impl Run<'_> {
         let server = self.start_server(&environment)?;
         let watch = KernelWatch::start(&environment, self.clock)?;
         let before = self.read_counters(&environment)?;
+        let routers = environment.routers()?;
         environment.restart_links()?;
         let link_counters = calibration::read_link_counters(&mut environment)?;
         let traffic = self.traffic(&mut environment, &server, observer)?;
@@ -98,6 +99,9 @@ impl Run<'_> {
         let (mut assembled, origin) =
             self.assemble(traffic, server_record, links, invalid_because, notifications, counters);
         assembled.record.notes.extend(emulation::notes(&reports, &self.links_down()));
+        let after = environment.routers()?;
+        assembled.record.routers =
+            after.iter().zip(&routers).filter_map(|(after, before)| after.since(before)).collect();
         let link_samples = emulation::samples(&self.assignment.id, origin, &reports);
         Ok(ConductedRun { assembled, link_samples })
     }

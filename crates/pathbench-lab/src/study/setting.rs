@@ -33,7 +33,10 @@ pub(super) fn of_plan(
         other_interfaces: Vec::new(),
         far_interfaces: ends
             .filter(|(_, end)| end.node != run.client)
-            .map(|(link, end)| [end.node.clone(), end.interface.clone(), link.name.clone()])
+            .map(|(link, end)| {
+                let path = topology.path_of(&link.name).to_owned();
+                [end.node.clone(), end.interface.clone(), path]
+            })
             .collect(),
         mptcp: mptcp(topology, &run.client, &run.server, run.family),
         scheduler: run.quic.scheduler.clone(),

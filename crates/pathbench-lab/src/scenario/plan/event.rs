@@ -1,6 +1,7 @@
 //! What happens to links during a run.
 
 use super::Link;
+use super::hop::RulesChange;
 use super::model::{LinkModel, ModelKeys};
 use pathbench_emulator::fading::{FadingError, Ramp, Walk};
 use pathbench_emulator::schedule::ChangeSchedule;
@@ -59,6 +60,12 @@ impl Action {
         }
     }
 
+    /// Whether it happens to the interface or the addresses of one node.
+    #[must_use]
+    pub const fn is_of_one_end(&self) -> bool {
+        matches!(self, Self::Down | Self::Up | Self::RemoveAddress | Self::AddAddress)
+    }
+
     /// Whether the kernel's engine can do it.
     #[must_use]
     pub fn is_plain(&self) -> bool {
@@ -93,12 +100,16 @@ impl Ways {
 /// New values of a link's properties; at least one is given.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Change {
-    /// The directions that change; the MTU is that of both.
+    /// The directions that change; MTUs and routers are those of both.
     pub ways: Ways,
     /// What changes in them.
     pub keys: ModelKeys,
-    /// New largest IP packet.
+    /// New largest IP packet, of the hosts' interfaces where it is a path with a hop.
     pub mtu_bytes: Option<u32>,
+    /// New MTU of the path's hop.
+    pub path_mtu_bytes: Option<u32>,
+    /// What changes of the path's routers.
+    pub rules: RulesChange,
 }
 
 /// A link that gets better or worse bit by bit.

@@ -20,6 +20,8 @@ pub struct RunPlan {
     pub server: String,
     /// IP version of the connections.
     pub family: Family,
+    /// Whether the sizes of all packets on all links are counted.
+    pub packet_sizes: bool,
     /// Whether tcp and mptcp are encrypted, too.
     pub tls: bool,
     /// What the kernel's sockets take under every pattern.
