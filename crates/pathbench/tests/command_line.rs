@@ -68,7 +68,7 @@ fn contents(directory: &Path) -> BTreeMap<String, Vec<u8>> {
 fn help_names_every_command_and_the_exit_codes() {
     let work = Workplace::new();
     let help = work.run(&["--help"]).expect(0);
-    for text in ["lab", "report", "Exit codes", "6 a multipath transport"] {
+    for text in ["lab", "mtu", "report", "Exit codes", "6 a multipath transport"] {
         assert!(help.stdout.contains(text), "{text}: {}", help.stdout);
     }
     assert!(!help.stdout.contains("__"), "internal commands are shown: {}", help.stdout);
@@ -96,6 +96,44 @@ fn wrong_usage_ends_with_two_and_says_what_is_wrong() {
     for (arguments, text) in cases {
         let refused = work.run(arguments).expect(2).says(&[text]);
         assert_eq!(refused.stdout, "", "{arguments:?}");
+    }
+}
+
+#[test]
+fn what_mtu_cannot_do_is_said_before_anything_is_sent() {
+    let work = Workplace::new();
+    let cases: [(&[&str], &str); 13] = [
+        (&[], "<SERVER>"),
+        (&["--undo", "192.0.2.1"], "cannot be used with"),
+        (&["192.0.2.1", "--apply", "--print"], "cannot be used with"),
+        (&["192.0.2.1", "--print", "--json"], "cannot be used with"),
+        (&["192.0.2.1", "-4", "-6"], "cannot be used with"),
+        (&["192.0.2.1", "--force"], "--undo"),
+        (&["192.0.2.1", "--interval", "2s"], "--watch"),
+        (&["192.0.2.1", "--watch", "--undo-at-end"], "--apply"),
+        (&["192.0.2.1", "--watch", "--interval", "1fortnight"], "1fortnight"),
+        (&["192.0.2.1", "--watch", "--interval", "1ms"], "at least 100ms"),
+        (&["http://192.0.2.1"], "names no server"),
+        (&["127.0.0.1", "-6"], "no IPv6 address"),
+        (&["127.0.0.1", "--path", "nosuch0"], "no interface `nosuch0`"),
+    ];
+    for (arguments, text) in cases {
+        let code = if arguments == ["127.0.0.1", "-6"] { 3 } else { 2 };
+        let refused = work.run(&[&["mtu"], arguments].concat()).expect(code).says(&[text]);
+        assert_eq!(refused.stdout, "", "{arguments:?}");
+    }
+}
+
+#[test]
+fn an_undo_without_a_journal_has_nothing_to_do_and_one_with_a_wrong_one_does_nothing() {
+    let work = Workplace::new();
+    let undo = ["mtu", "--undo", "--journal", "journal.jsonl"];
+    work.run(&undo).expect(0).says(&["nothing to take back"]);
+    assert!(!work.path().join("journal.jsonl").exists(), "an undo leaves no journal");
+    for text in ["no journal\n", "{\"journal\":{\"format\":\"pathbench.mtu-journal/9\"}}\n"] {
+        std::fs::write(work.path().join("journal.jsonl"), text).unwrap();
+        work.run(&undo).expect(1).says(&["journal.jsonl"]);
+        assert_eq!(std::fs::read_to_string(work.path().join("journal.jsonl")).unwrap(), text);
     }
 }
 

@@ -15,6 +15,10 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Between two looks at them.
 const LOOK: Duration = Duration::from_millis(50);
+/// What gets through for so long goes on.
+const LASTING: Duration = Duration::from_millis(200);
+/// `TCP_ESTABLISHED` of `net/tcp_states.h`.
+const ESTABLISHED: u8 = 1;
 /// The handshake's own byte counts as acknowledged, too.
 const HANDSHAKE_BYTES: u64 = 1;
 
@@ -163,46 +167,120 @@ fn verify(
         Err(error) => notes.push(format!("{name}: {error}")),
     }
     // A plain TCP connection is left to its retransmission timer.
-    let mut waiting: Vec<&LiveConnection> =
-        examination.stuck.iter().filter(|stuck| stuck.subflow.is_some()).collect();
+    let stuck = examination.stuck.iter().filter(|stuck| stuck.subflow.is_some());
+    let mut waiting: Vec<Recovery<'_>> = stuck.map(|stuck| Recovery { stuck, seen: None }).collect();
     while !waiting.is_empty() {
         let now = observer.connections(&way).unwrap_or_default();
-        let took = clock.now().since(begun);
-        waiting.retain(|stuck| {
-            let on = goes_on(stuck, &now);
-            if on {
-                let (local, remote) = (stuck.local, stuck.remote);
-                let seconds = took.as_secs_f64();
-                notes.push(format!(
+        let at = clock.now();
+        waiting.retain_mut(|recovery| {
+            let since = recovery.look(&now, at);
+            notes.extend(since.map(|since| {
+                let (local, remote) = (recovery.stuck.local, recovery.stuck.remote);
+                let seconds = since.since(begun).as_secs_f64();
+                format!(
                     "{name}: the connection of {local} → {remote} carries data by this path again, after {seconds:.2} s"
-                ));
-            }
-            !on
+                )
+            }));
+            since.is_none()
         });
-        if took >= PATIENCE {
+        if at.since(begun) >= PATIENCE {
             break;
         }
-        clock.sleep_until(clock.now() + LOOK);
+        clock.sleep_until(at + LOOK);
     }
-    notes.extend(waiting.into_iter().map(|stuck| {
+    notes.extend(waiting.into_iter().map(|recovery| {
         format!(
             "{name}: the connection of {} → {} carried nothing by this path within {} s",
-            stuck.local,
-            stuck.remote,
+            recovery.stuck.local,
+            recovery.stuck.remote,
             PATIENCE.as_secs()
         )
     }));
     notes
 }
 
-/// Whether a connection of which a subflow was stuck has one on the same path that gets data through.
-fn goes_on(stuck: &LiveConnection, now: &[LiveConnection]) -> bool {
-    let token = stuck.subflow.map(|own| own.token);
-    now.iter().any(|one| {
-        if one.is_same_as(stuck) {
-            one.bytes_acked > stuck.bytes_acked
-        } else {
-            one.subflow.map(|own| own.token) == token && one.bytes_acked > HANDSHAKE_BYTES
+/// A connection of which a subflow was stuck, until it has one on the same path that gets data through.
+struct Recovery<'a> {
+    stuck: &'a LiveConnection,
+    /// The kernel's number of a subflow that does, and since when.
+    seen: Option<(u64, Timestamp)>,
+}
+
+impl Recovery<'_> {
+    /// Takes in the connections of a moment; since when it goes on, once that has lasted. A subflow that the peer resets
+    /// as soon as it is there is none.
+    fn look(&mut self, now: &[LiveConnection], at: Timestamp) -> Option<Timestamp> {
+        let going = now.iter().find(|one| self.is_on(one)).map(|one| one.cookie);
+        self.seen = match (going, self.seen) {
+            (Some(cookie), Some((known, since))) if cookie == known => Some((known, since)),
+            (Some(cookie), _) => Some((cookie, at)),
+            (None, _) => None,
+        };
+        self.seen.map(|(_, since)| since).filter(|since| at.since(*since) >= LASTING)
+    }
+
+    fn is_on(&self, one: &LiveConnection) -> bool {
+        let token = |one: &LiveConnection| one.subflow.map(|own| own.token);
+        let before = if one.is_same_as(self.stuck) { self.stuck.bytes_acked } else { HANDSHAKE_BYTES };
+        one.state == ESTABLISHED && token(one) == token(self.stuck) && one.bytes_acked > before
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pathbench_host::path_mtu::Subflow;
+
+    fn subflow(cookie: u64, state: u8, bytes_acked: u64) -> LiveConnection {
+        LiveConnection {
+            local: "10.83.1.1:40000".parse().unwrap(),
+            remote: "10.83.0.2:4433".parse().unwrap(),
+            cookie,
+            interface: None,
+            subflow: Some(Subflow { token: 7, local_id: 2 }),
+            state,
+            pmtu_bytes: 1500,
+            mss_bytes: 1448,
+            advertised_mss_bytes: 1448,
+            backoff: 0,
+            unacked_segments: 3,
+            retransmitted_segments: 0,
+            bytes_acked,
+            bytes_sent: bytes_acked,
+            since_last_ack_ms: 0,
+            cwnd_segments: 10,
+            rto_us: 200_000,
         }
-    })
+    }
+
+    /// When a stuck connection is said to go on, by what is seen each 50 ms.
+    fn goes_on(seen: &[LiveConnection]) -> Option<u64> {
+        let stuck = subflow(1, ESTABLISHED, 1000);
+        let mut recovery = Recovery { stuck: &stuck, seen: None };
+        seen.iter().zip(0_u64..).find_map(|(one, look)| {
+            let at = Timestamp::from_nanos(look * 50_000_000);
+            let since = recovery.look(std::slice::from_ref(one), at)?;
+            Some(since.as_nanos() / 1_000_000)
+        })
+    }
+
+    #[test]
+    fn a_connection_goes_on_when_data_get_through_for_a_while() {
+        const CLOSING: u8 = 11;
+        let stuck = subflow(1, ESTABLISHED, 1000);
+        let opening = subflow(2, ESTABLISHED, 1);
+        let new = subflow(2, ESTABLISHED, 5000);
+        assert_eq!(goes_on(&vec![stuck.clone(); 40]), None, "nothing is acknowledged");
+        // The old one's last bytes, when it is closed.
+        assert_eq!(goes_on(&vec![subflow(1, CLOSING, 2000); 40]), None);
+        assert_eq!(goes_on(&vec![subflow(1, ESTABLISHED, 2000); 40]), Some(0), "by a retransmission");
+        let comes = [vec![stuck.clone(), opening.clone()], vec![new.clone(); 10]].concat();
+        assert_eq!(goes_on(&comes), Some(100));
+        // The peer resets it.
+        let comes_and_goes = [vec![stuck.clone()], vec![new.clone(); 3], vec![stuck; 30]].concat();
+        assert_eq!(goes_on(&comes_and_goes), None);
+        // Another connection's subflow is none of this one's.
+        let other = LiveConnection { subflow: Some(Subflow { token: 8, local_id: 2 }), ..new };
+        assert_eq!(goes_on(&vec![other; 40]), None);
+    }
 }

@@ -31,9 +31,12 @@ use pathbench_record::time::Clock;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 /// Name of a result of this command.
 const NAME: &str = "mtu";
+/// Shorter intervals would be a burden.
+const SHORTEST_INTERVAL: Duration = Duration::from_millis(100);
 
 pub(crate) fn mtu(args: &MtuArgs) -> Result<Exit, Failure> {
     let journal = args.remedy.journal.as_deref();
@@ -43,6 +46,9 @@ pub(crate) fn mtu(args: &MtuArgs) -> Result<Exit, Failure> {
         return Ok(Exit::Done);
     };
     let server = ServerName::parse(given, args.port).map_err(Failure::bad_input)?;
+    if args.watch.interval.0 < SHORTEST_INTERVAL {
+        return Err(Failure::bad_input(format!("--interval {}: at least 100ms", args.watch.interval)));
+    }
     let application =
         if args.remedy.apply { Some(Application::open(&journal::place(journal)?)?) } else { None };
     let job = Job {

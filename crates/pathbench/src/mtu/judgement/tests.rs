@@ -4,8 +4,8 @@ fn way(mtu_bytes: u32, evidence: MtuEvidence) -> DirectionMtu {
     DirectionMtu {
         mtu_bytes: Some(mtu_bytes),
         evidence: Some(evidence),
-        said_by: (evidence == MtuEvidence::Icmp).then(|| "192.0.2.1".to_owned()),
-        said_bytes: (evidence == MtuEvidence::Icmp).then_some(mtu_bytes),
+        said_by: (evidence == Icmp).then(|| "192.0.2.1".to_owned()),
+        said_bytes: (evidence == Icmp).then_some(mtu_bytes),
         smallest_lost_bytes: Some(mtu_bytes + 1),
         confidence: Some(0.9999),
         ..DirectionMtu::default()
