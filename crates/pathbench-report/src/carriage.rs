@@ -4,6 +4,7 @@ use crate::palette::is_part;
 use crate::view::View;
 use pathbench_record::document::{LinkRecord, RunLink, RunRecord};
 use pathbench_record::event::Direction;
+use pathbench_record::sample::Side;
 use std::collections::BTreeMap;
 
 /// The packets of one direction of one link.
@@ -68,12 +69,15 @@ fn of_path<'a>(
     let parts: Vec<&'a RunLink> =
         counted.iter().copied().filter(|link| is_part(&link.name, &host.name)).collect();
     let narrowest = parts.iter().copied().min_by_key(|link| mtu_bytes(view, run, link).unwrap_or(u32::MAX));
+    // The parts of a path have its orientation.
+    let from_client = begins_at_client(view, run, host);
     let of_direction = |direction: Direction| {
         let stage = |link: &'a RunLink| {
             let sizes = link.packet_sizes.as_ref()?;
-            let sizes = match direction {
-                Direction::Upload => &sizes.forward,
-                Direction::Download => &sizes.backward,
+            let sizes = if (direction == Direction::Upload) == from_client {
+                &sizes.forward
+            } else {
+                &sizes.backward
             };
             Some(Stage { link: &link.name, sizes, mtu_bytes: mtu_bytes(view, run, link) })
         };
@@ -96,9 +100,31 @@ fn of_path<'a>(
     both.into_iter().filter(carries).collect()
 }
 
+/// Whether forward on a link is the way from the client.
+fn begins_at_client(view: &View, run: &RunRecord, link: &RunLink) -> bool {
+    let of_client = view.data(run).samples.iter().find(|sample| sample.side == Side::Client);
+    let client = of_client.map_or("client", |sample| sample.host.as_str());
+    let record = view.set.document.links.iter().find(|one| one.name == link.name);
+    record.is_none_or(|one| one.ends[1] != client)
+}
+
 fn mtu_bytes(view: &View, run: &RunRecord, link: &RunLink) -> Option<u32> {
     let of_link = |one: &&LinkRecord| {
         one.name == link.name && one.variant.iter().all(|(key, value)| run.variant.get(key) == Some(value))
     };
     view.set.document.links.iter().find(of_link).map(|one| one.requested.mtu_bytes).filter(|bytes| *bytes > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_ranked_by_their_bytes() {
+        let sizes = BTreeMap::from([(52, 1000), (1500, 100), (9000, 1)]);
+        let stage = Stage { link: "wlan", sizes: &sizes, mtu_bytes: None };
+        assert_eq!((stage.packets(), stage.bytes()), (1101, 211_000));
+        let ranked: Vec<u32> = stage.by_bytes().into_iter().map(|(size, _)| size).collect();
+        assert_eq!(ranked, [1500, 52, 9000]);
+    }
 }

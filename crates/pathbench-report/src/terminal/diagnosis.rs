@@ -24,7 +24,7 @@ pub(super) fn write(page: &mut Page, view: &View) {
         let repetitions = one.repetitions().map_or(String::new(), |which| format!(" {which}"));
         // What differs in nothing but its numbers is told once.
         let signs = (one.because().chars().filter(|c| !c.is_ascii_digit()).collect(), one.remedy());
-        let sentence = if told.contains(&signs) { one.in_short() } else { one.sentence() };
+        let sentence = if told.last() == Some(&signs) { one.in_short() } else { one.sentence() };
         told.push(signs);
         page.paragraph(start, Ink::Plain, &format!("{}{repetitions}: {sentence}", said(group)));
     }

@@ -3,7 +3,7 @@
 use crate::palette::Paths;
 use crate::series::{self, Counters, Grid};
 use crate::view::RunData;
-use pathbench_record::document::RunRecord;
+use pathbench_record::document::{DiagnosisKind, RunRecord};
 use pathbench_record::event::Direction;
 use pathbench_record::sample::{PathState, Sample, Side};
 use std::collections::HashMap;
@@ -13,9 +13,12 @@ use std::net::SocketAddr;
 const FORGOTTEN_MS: f64 = 1000.0;
 /// Sizes that differ by less than this are the same: options come and go.
 const SAME_BYTES: u32 = 40;
-/// A path whose packets grow by more than this tells of path MTU discovery; QUIC's usual growth, from 1200 to what an
+/// A path whose MTU grows by more than this tells of path MTU discovery; QUIC's usual growth, from 1200 to what an
 /// Ethernet takes, is less.
 const GROWTH: f64 = 1.35;
+/// An MSS that varies by more than this does not only follow the peer's window (`tcp_bound_to_half_wnd`, which lets that
+/// of a loopback go up and down).
+const PROBED: f64 = 1.5;
 
 /// What is in force on a path from a moment on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,25 +62,30 @@ fn of_sender<'a>(run: &RunRecord, data: &RunData<'a>) -> Vec<&'a Sample> {
     data.samples.iter().copied().filter(|sample| sample.side == side && sample.t_ms >= 0.0).collect()
 }
 
-/// Whether a run tells anything of packet sizes: paths differ in them, they changed, or packets were counted.
+/// Whether a run tells anything of packet sizes: paths differ in them, they changed, they were too large for a path, or
+/// packets were counted.
 pub(super) fn is_telling(run: &RunRecord, data: &RunData) -> bool {
-    if run.links.iter().any(|link| link.packet_sizes.is_some()) {
+    let too_large = run.diagnoses.iter().any(|one| one.kind == DiagnosisKind::MtuBlackHole);
+    if too_large || run.links.iter().any(|link| link.packet_sizes.is_some()) {
         return true;
     }
     let known = run.paths.iter().map(|path| path.pmtu_bytes).filter(|bytes| *bytes > 0);
     if known.clone().max().zip(known.min()).is_some_and(|(most, least)| most - least >= SAME_BYTES) {
         return true;
     }
-    // The largest so far, and whether a later one was smaller or much larger.
-    let mut ranges: HashMap<(&str, bool), (u32, u32)> = HashMap::new();
+    // The smallest and the largest so far.
+    let mut ranges: HashMap<&str, [(u32, u32); 2]> = HashMap::new();
     of_sender(run, data).into_iter().filter(|sample| sample.figures.state == PathState::Open).any(|sample| {
-        let figures = &sample.figures;
-        let sizes = [(true, figures.mss_bytes), (false, figures.pmtu_bytes)];
-        sizes.into_iter().filter(|(_, bytes)| *bytes > 0).any(|(of_mss, bytes)| {
-            let (least, most) = ranges.entry((sample.path.as_str(), of_mss)).or_insert((bytes, bytes));
+        let (mss, pmtu) = (sample.figures.mss_bytes, sample.figures.pmtu_bytes);
+        if mss == 0 || pmtu == 0 {
+            return false;
+        }
+        let ranges = ranges.entry(&sample.path).or_insert([(mss, mss), (pmtu, pmtu)]);
+        for ((least, most), bytes) in ranges.iter_mut().zip([mss, pmtu]) {
             (*least, *most) = ((*least).min(bytes), (*most).max(bytes));
-            *most - bytes >= SAME_BYTES || f64::from(*most) > f64::from(*least) * GROWTH
-        })
+        }
+        let [of_mss, of_pmtu] = ranges.map(|(least, most)| f64::from(most) / f64::from(least));
+        of_mss > PROBED || of_pmtu > GROWTH || ranges[1].1 - pmtu >= SAME_BYTES
     })
 }
 
@@ -216,14 +224,21 @@ mod tests {
             let samples: Vec<Sample> = sizes
                 .iter()
                 .enumerate()
-                .map(|(index, mss)| sample(index as f64 * 100.0, 1, *mss, PathState::Open))
+                .map(|(index, mss)| {
+                    let mut sample = sample(index as f64 * 100.0, 1, *mss, PathState::Open);
+                    if *mss > 9000 {
+                        sample.figures.pmtu_bytes = 65_535;
+                    }
+                    sample
+                })
                 .collect();
             is_telling(&run, &RunData { samples: samples.iter().collect(), ..RunData::default() })
         };
         assert!(!tells(&[1200, 1389, 1452, 1452]));
         assert!(!tells(&[1448, 1428, 1448]));
         assert!(tells(&[8948, 8948, 1448]));
-        assert!(tells(&[1024, 1436]));
+        assert!(!tells(&[32_768, 45_568, 32_768]), "a loopback's window");
+        assert!(tells(&[1448, 1228]));
         assert!(tells(&[1200, 1452, 8972]));
     }
 }
