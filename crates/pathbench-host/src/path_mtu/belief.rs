@@ -3,7 +3,7 @@
 use super::connection::{LiveConnection, Subflow, live_connections};
 use super::fib_entry::{FibEntry, ROUTE_HEADER, RTA_CACHEINFO, RTA_METRICS, RTAX_LOCK, RTAX_MTU};
 use super::fib_table::Lookup;
-use super::rule::deciding_rule;
+use super::rule::{FollowedRule, followed_rules};
 use crate::mptcp::{Endpoint, Limits, MptcpError, PathManager};
 use crate::namespace::NetNamespace;
 use crate::netlink::attribute::{Attributes, u32_at};
@@ -172,20 +172,11 @@ impl PathObserver {
         let absent = || NetlinkError::NoSuchInterface { interface: way.interface.clone() };
         let link = links.iter().find(|link| link.name == way.interface).ok_or_else(absent)?;
         let lookup = Lookup { source: way.local, destination: way.server, interface: Some(link.index) };
-        let no_route = |errno| BeliefError::NoRoute { way: way.clone(), errno };
-        let matched = match self.routes.matched_entry(&lookup) {
-            Ok(matched) => matched.ok_or_else(|| no_route(None))?,
-            Err(error) if is_no_route(&error) => return Err(no_route(error.errno())),
-            Err(error) => return Err(error.into()),
-        };
-        let entries = self.routes.fib_entries(way.server, Some(matched.table()))?;
-        let candidates: Vec<_> =
-            entries.into_iter().filter(|entry| entry.destination().contains(way.server)).collect();
-        // The lookup leaves out what it need not tell; the table has all of it.
-        let route = candidates.iter().find(|entry| is_told_of(&matched, entry)).cloned().unwrap_or(matched);
+        let rules = followed_rules(&mut self.routes, &lookup, &way.interface)?;
+        let (route, candidates) = self.decision(way, &lookup, &rules)?;
         let prefix = route.destination().prefix();
-        let rule_priority =
-            deciding_rule(&mut self.routes, &lookup, Some(&way.interface), route.table(), prefix)?;
+        let rule = rules.iter().find(|rule| rule.leads_to(route.table(), prefix));
+        let rule_priority = rule.map(|rule| rule.priority);
         let everything = live_connections(&mut self.diagnosis)?;
         let connections: Vec<_> =
             everything.iter().filter(|connection| is_on(way, connection)).cloned().collect();
@@ -219,6 +210,51 @@ impl PathObserver {
     pub fn connections(&mut self, way: &Way) -> Result<Vec<LiveConnection>, BeliefError> {
         let everything = live_connections(&mut self.diagnosis)?;
         Ok(everything.into_iter().filter(|connection| is_on(way, connection)).collect())
+    }
+
+    /// The route that decides for a socket that is bound to the interface, and all of its table that lead there.
+    fn decision(
+        &mut self,
+        way: &Way,
+        lookup: &Lookup,
+        rules: &[FollowedRule],
+    ) -> Result<(FibEntry, Vec<FibEntry>), BeliefError> {
+        let no_route = |errno| BeliefError::NoRoute { way: way.clone(), errno };
+        let matched = match self.routes.matched_entry(lookup) {
+            Ok(matched) => matched.ok_or_else(|| no_route(None))?,
+            Err(error) if is_no_route(&error) => return Err(no_route(error.errno())),
+            Err(error) => return Err(error.into()),
+        };
+        let by_interface =
+            |entry: &FibEntry| entry.next_hops().iter().any(|hop| Some(hop.interface) == lookup.interface);
+        let candidates = self.candidates(way.server, matched.table())?;
+        if by_interface(&matched) || matched.is_ipv4() {
+            // The answer leaves out what it need not tell; the table has all of it.
+            let whole = candidates.iter().find(|entry| is_told_of(&matched, entry)).cloned();
+            return Ok((whole.unwrap_or(matched), candidates));
+        }
+        // IPv6 takes the interface for a preference when it is asked so, and for a condition when a bound socket
+        // sends (`ip6_route_output_flags` of `net/ipv6/route.c`).
+        for table in rules.iter().filter_map(|rule| rule.table()) {
+            let candidates = self.candidates(way.server, table)?;
+            let best = candidates
+                .iter()
+                .filter(|entry| by_interface(entry))
+                .max_by_key(|entry| (entry.destination().prefix(), std::cmp::Reverse(entry.metric())));
+            let followed = |entry: &FibEntry| {
+                let prefix = entry.destination().prefix();
+                rules.iter().any(|rule| rule.table() == Some(table) && rule.leads_to(table, prefix))
+            };
+            if let Some(best) = best.filter(|best| followed(best)).cloned() {
+                return Ok((best, candidates));
+            }
+        }
+        Err(no_route(None))
+    }
+
+    fn candidates(&mut self, server: IpAddr, table: u32) -> Result<Vec<FibEntry>, BeliefError> {
+        let entries = self.routes.fib_entries(server, Some(table))?;
+        Ok(entries.into_iter().filter(|entry| entry.destination().contains(server)).collect())
     }
 
     fn unbound_interface(&mut self, lookup: &Lookup) -> Option<u32> {
@@ -263,7 +299,13 @@ fn is_told_of(answer: &FibEntry, entry: &FibEntry) -> bool {
     answer.shares_place_with(entry)
         && answer.kind() == entry.kind()
         && told(RTA_METRICS)
-        && answer.next_hops() == entry.next_hops()
+        && have_same_hops(answer, entry)
+}
+
+/// Whether they have the same next hops; of IPv6, the answer begins with the one that was chosen.
+fn have_same_hops(answer: &FibEntry, entry: &FibEntry) -> bool {
+    let (told, there) = (answer.next_hops(), entry.next_hops());
+    told.len() == there.len() && told.iter().all(|hop| there.contains(hop))
 }
 
 /// The cached path MTU in the answer to a lookup: an MTU that expires.

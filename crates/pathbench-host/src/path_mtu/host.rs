@@ -6,6 +6,7 @@ use super::operation::Operation;
 use crate::mptcp::{Endpoint, MptcpError, PathManager};
 use crate::netlink::NetlinkError;
 use std::net::IpAddr;
+use std::time::Duration;
 
 /// An operation failed.
 #[derive(Debug, thiserror::Error)]
@@ -84,18 +85,23 @@ impl PathObserver {
             Operation::AddRoute { route } => self.routes.add_entry(route)?,
             Operation::ReplaceRoute { after, .. } => self.routes.replace_entry(after)?,
             Operation::SetLimits { after, .. } => self.manager()?.set_limits(after)?,
-            Operation::RefreshEndpoint { endpoint, first_subflow_too } => {
-                let id = endpoint.id.unwrap_or(0);
-                self.manager()?.remove_endpoint(id, endpoint.address)?;
+            Operation::RefreshEndpoint { endpoint, first_subflow_too, wait_ms } => {
+                // In this order peers are told once: removing the endpoint first, Linux 6.12 and newer close the
+                // first subflow with it, and would tell them again.
+                if *first_subflow_too {
+                    self.close_first_subflow(endpoint.address)?;
+                }
+                self.manager()?.remove_endpoint(endpoint.id.unwrap_or(0), endpoint.address)?;
                 if between() {
                     return Ok(());
                 }
-                let closed =
-                    if *first_subflow_too { self.close_first_subflow(endpoint.address) } else { Ok(()) };
+                std::thread::sleep(Duration::from_millis(*wait_ms));
                 self.manager()?.add_endpoint(endpoint)?;
-                closed?;
             }
-            Operation::CloseFirstSubflow { address } => self.close_first_subflow(*address)?,
+            Operation::CloseFirstSubflow { address, wait_ms } => {
+                self.close_first_subflow(*address)?;
+                std::thread::sleep(Duration::from_millis(*wait_ms));
+            }
             Operation::AddEndpoint { endpoint } => self.manager()?.add_endpoint(endpoint)?,
         }
         Ok(())

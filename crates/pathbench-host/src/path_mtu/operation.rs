@@ -36,11 +36,16 @@ pub enum Operation {
         endpoint: Endpoint,
         /// Whether connections that began at its address close that first subflow, too.
         first_subflow_too: bool,
+        /// How long to wait in between. Peers hear of the removal (`REMOVE_ADDR`) by another path, whose queue may be
+        /// long, and close by that number what they have then: the new subflow, if it is there first.
+        wait_ms: u64,
     },
     /// Connections that began at this address, which is no endpoint, close that first subflow.
     CloseFirstSubflow {
         /// The address.
         address: IpAddr,
+        /// How long to wait after it, as for [`Self::RefreshEndpoint`].
+        wait_ms: u64,
     },
     /// An MPTCP endpoint is added.
     AddEndpoint {
@@ -57,14 +62,17 @@ impl Operation {
             Self::AddRoute { route } => vec![route_command("add", route, names)],
             Self::ReplaceRoute { after, .. } => vec![route_command("replace", after, names)],
             Self::SetLimits { after, .. } => vec![limits_command(*after)],
-            Self::RefreshEndpoint { endpoint, first_subflow_too } => {
+            Self::RefreshEndpoint { endpoint, first_subflow_too, wait_ms } => {
                 let first = first_subflow_too.then(|| first_subflow_command(endpoint.address));
-                let mut commands = vec![remove_endpoint_command(endpoint)];
-                commands.extend(first);
+                let mut commands: Vec<_> = first.into_iter().collect();
+                commands.push(remove_endpoint_command(endpoint));
+                commands.push(wait_command(*wait_ms));
                 commands.push(endpoint_command(endpoint, names));
                 commands
             }
-            Self::CloseFirstSubflow { address } => vec![first_subflow_command(*address)],
+            Self::CloseFirstSubflow { address, wait_ms } => {
+                vec![first_subflow_command(*address), wait_command(*wait_ms)]
+            }
             Self::AddEndpoint { endpoint } => vec![endpoint_command(endpoint, names)],
         }
     }
@@ -93,6 +101,10 @@ fn limits_command(limits: Limits) -> String {
 
 fn first_subflow_command(address: IpAddr) -> String {
     format!("ip mptcp endpoint delete id 0 {address}")
+}
+
+fn wait_command(wait_ms: u64) -> String {
+    format!("sleep {}.{:03}", wait_ms / 1000, wait_ms % 1000)
 }
 
 fn remove_endpoint_command(endpoint: &Endpoint) -> String {

@@ -19,6 +19,10 @@ const LEAST_MTU_V6: u32 = 1280;
 /// As many subflows beyond its first one as the kernel allows a connection (`MPTCP_SUBFLOWS_MAX`).
 const MOST_SUBFLOWS: u32 = 8;
 
+/// Bounds of the wait for peers to hear of a removal; the upper one leaves room for the rest within a second.
+const LEAST_WAIT_MS: u64 = 100;
+const MOST_WAIT_MS: u64 = 600;
+
 /// A change that is to be made, and the commands that do the same.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlannedStep {
@@ -249,7 +253,8 @@ impl Draft<'_> {
                     self.make_room(stuck);
                 }
                 let endpoint = *endpoint;
-                self.step(Operation::RefreshEndpoint { endpoint, first_subflow_too: first_subflow });
+                let wait_ms = self.wait_ms(stuck);
+                self.step(Operation::RefreshEndpoint { endpoint, first_subflow_too: first_subflow, wait_ms });
             }
             Some(endpoint) => self.note(format!(
                 "MPTCP endpoint {endpoint} opens no subflows, so that stuck ones cannot be opened anew: they follow at \
@@ -274,7 +279,8 @@ impl Draft<'_> {
         };
         self.make_room(stuck);
         let address = belief.way.local;
-        self.step(Operation::CloseFirstSubflow { address });
+        let wait_ms = self.wait_ms(stuck);
+        self.step(Operation::CloseFirstSubflow { address, wait_ms });
         let flags = EndpointFlags { subflow: true, ..EndpointFlags::default() };
         let interface = Some(belief.interface_index);
         self.step(Operation::AddEndpoint {
@@ -284,6 +290,15 @@ impl Draft<'_> {
             "{address} was no MPTCP endpoint and becomes one, without which the stuck connection opens no other \
              subflow from it; undoing it closes that subflow."
         ));
+    }
+
+    /// How long it takes at most until peers have heard of a removal by the subflows that still work: their
+    /// retransmission timeout, which is the kernel's own upper estimate of the way there and back.
+    fn wait_ms(&self, stuck: &[LiveConnection]) -> u64 {
+        let is_stuck = |sibling: &&LiveConnection| stuck.iter().any(|other| other.is_same_as(sibling));
+        let working = self.belief.siblings.iter().filter(|sibling| !is_stuck(sibling));
+        let longest_us = working.map(|sibling| u64::from(sibling.rto_us)).max().unwrap_or(0);
+        longest_us.div_ceil(1000).clamp(LEAST_WAIT_MS, MOST_WAIT_MS)
     }
 
     /// A subflow in the place of a connection's first one counts against the limit, which that did not.

@@ -27,24 +27,44 @@ const FIB_RULE_INVERT: u32 = 2;
 /// `struct fib_rule_hdr`
 const RULE_HEADER: usize = 12;
 
-/// The priority of the first rule that leads `lookup` to `table`, where the kernel found a route whose destination
-/// has `prefix` bits. The kernel tells the table and not the rule, so that this follows its `fib_rule_match`
-/// (`net/core/fib_rules.c`), for packets without a mark. `interface` is the name of the interface that is looked up for.
-pub(super) fn deciding_rule(
+/// A rule that a lookup follows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct FollowedRule {
+    pub(super) priority: u32,
+    /// The table it leads to; `None` where that depends on the interface's virtual routing domain.
+    table: Option<u32>,
+    /// Routes whose destination has no more bits than that do not count.
+    suppressed_prefix: Option<u8>,
+}
+
+impl FollowedRule {
+    /// Whether it leads to a route of `table` whose destination has `prefix` bits.
+    pub(super) fn leads_to(self, table: u32, prefix: u8) -> bool {
+        self.table.is_none_or(|own| own == table)
+            && self.suppressed_prefix.is_none_or(|longest| prefix > longest)
+    }
+
+    /// The table it leads to, where that is known.
+    pub(super) const fn table(self) -> Option<u32> {
+        self.table
+    }
+}
+
+/// The rules that `lookup` follows until a table has a route, in their order. The kernel tells of a lookup the table
+/// and not the rule, so that this follows its `fib_rule_match` (`net/core/fib_rules.c`), for packets without a mark.
+/// `interface` is the name of the interface that is looked up for.
+pub(super) fn followed_rules(
     socket: &mut RouteSocket,
     lookup: &Lookup,
-    interface: Option<&str>,
-    table: u32,
-    prefix: u8,
-) -> Result<Option<u32>, NetlinkError> {
+    interface: &str,
+) -> Result<Vec<FollowedRule>, NetlinkError> {
     let mut header = [0; RULE_HEADER];
     header[0] = family(lookup.destination);
     let replies = socket.channel.dump("list the rules", &RawRequest::new(RTM_GETRULE, &header, &[]))?;
-    let matching = replies.iter().filter_map(|(_, payload)| {
-        let rule = Rule::parse(payload)?;
-        rule.leads(lookup, interface, table, prefix).then_some(rule.priority)
-    });
-    Ok(matching.min())
+    let rules = replies.iter().filter_map(|(_, payload)| Rule::parse(payload));
+    let mut followed: Vec<_> = rules.filter_map(|rule| rule.followed(lookup, interface)).collect();
+    followed.sort_by_key(|rule| rule.priority);
+    Ok(followed)
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -61,23 +81,26 @@ impl<'a> Rule<'a> {
         Some(Self { header, attributes, priority: attributes.u32(FRA_PRIORITY).unwrap_or(0) })
     }
 
-    fn leads(self, lookup: &Lookup, interface: Option<&str>, table: u32, prefix: u8) -> bool {
+    fn followed(self, lookup: &Lookup, interface: &str) -> Option<FollowedRule> {
         let byte = |at: usize| self.header.get(at).copied().unwrap_or(0);
         let attributes = self.attributes;
-        let own_table = attributes.u32(FRA_TABLE).unwrap_or_else(|| u32::from(byte(4)));
-        // A rule for virtual routing domains has the table of the interface.
-        let leads_there = own_table == table || attributes.u8(FRA_L3MDEV).is_some_and(|domains| domains != 0);
-        let suppressed = attributes
-            .u32(FRA_SUPPRESS_PREFIXLEN)
-            .is_some_and(|longest| longest != u32::MAX && u32::from(prefix) <= longest);
-        let inverted = u32_at(self.header, 8).unwrap_or(0) & FIB_RULE_INVERT != 0;
-        byte(7) == FR_ACT_TO_TBL
-            && leads_there
-            && !suppressed
-            && self.selects(lookup, interface, byte(1), byte(2)) != inverted
+        let inverted = u32_at(self.header, 8)? & FIB_RULE_INVERT != 0;
+        let selected = self.selects(lookup, interface, byte(1), byte(2)) != inverted;
+        if byte(7) != FR_ACT_TO_TBL || !selected {
+            return None;
+        }
+        let by_domain = attributes.u8(FRA_L3MDEV).is_some_and(|domains| domains != 0);
+        let table = attributes.u32(FRA_TABLE).unwrap_or_else(|| u32::from(byte(4)));
+        // "Suppress nothing" is -1.
+        let suppressed = attributes.u32(FRA_SUPPRESS_PREFIXLEN);
+        Some(FollowedRule {
+            priority: self.priority,
+            table: (!by_domain).then_some(table),
+            suppressed_prefix: suppressed.and_then(|longest| u8::try_from(longest).ok()),
+        })
     }
 
-    fn selects(self, lookup: &Lookup, interface: Option<&str>, to: u8, from: u8) -> bool {
+    fn selects(self, lookup: &Lookup, interface: &str, to: u8, from: u8) -> bool {
         let attributes = self.attributes;
         let within = |kind, prefix, address: IpAddr| {
             prefix == 0
@@ -87,7 +110,7 @@ impl<'a> Rule<'a> {
         };
         // What this host sends comes in by its loopback interface, as rules see it.
         let comes_in = attributes.text(FRA_IIFNAME).is_none_or(|name| name == "lo");
-        let goes_out = attributes.text(FRA_OIFNAME).is_none_or(|name| Some(name.as_str()) == interface);
+        let goes_out = attributes.text(FRA_OIFNAME).is_none_or(|name| name == interface);
         let mark = attributes.u32(FRA_FWMARK).unwrap_or(0);
         let bits_of_mark = attributes.u32(FRA_FWMASK).unwrap_or(if mark == 0 { 0 } else { u32::MAX });
         let protocol = attributes.u8(FRA_IP_PROTO).is_none_or(|protocol| protocol == libc::IPPROTO_TCP as u8);
@@ -150,7 +173,8 @@ mod tests {
             ("for UDP", false, header(0, 0, 100, 0), vec![DefaultNla::new(FRA_IP_PROTO, vec![17])]),
         ] {
             let bytes = rule(header, &attributes);
-            let found = Rule::parse(&bytes).unwrap().leads(&lookup, Some("wlan"), 100, 24);
+            let followed = Rule::parse(&bytes).unwrap().followed(&lookup, "wlan");
+            let found = followed.is_some_and(|rule| rule.leads_to(100, 24));
             assert_eq!(found, leads, "{name}");
         }
     }

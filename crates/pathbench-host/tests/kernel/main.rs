@@ -7,6 +7,8 @@
 #![allow(clippy::disallowed_methods, reason = "these tests measure rates against the clock")]
 
 mod addressing;
+mod beliefs;
+mod black_holes;
 mod connections;
 mod events;
 mod fixture;
@@ -14,6 +16,8 @@ mod guests;
 mod isolation;
 mod packet_sizes;
 mod path_manager;
+mod raw_routes;
+mod remedies;
 mod routers;
 mod settings;
 mod shaping;
@@ -97,6 +101,9 @@ fn trials() -> Vec<Trial> {
         isolation::trials(),
         connections::trials(),
         wifi::trials(),
+        beliefs::trials(),
+        remedies::trials(),
+        black_holes::trials(),
         routers::trials(),
         packet_sizes::trials(),
     ]

@@ -241,14 +241,23 @@ fn a_stuck_subflow_of_an_endpoint() {
     let plan = freeing(&belief, &[stuck(Some((9, 3))), stuck(Some((10, 3)))]);
     assert_eq!(
         commands(&plan),
-        ["ip mptcp endpoint delete id 3", "ip mptcp endpoint add 10.0.2.1 dev wlan id 3 subflow backup"]
+        [
+            "ip mptcp endpoint delete id 3",
+            "sleep 0.100",
+            "ip mptcp endpoint add 10.0.2.1 dev wlan id 3 subflow backup"
+        ]
     );
     assert!(undo_commands(&plan).is_empty(), "{plan:?}");
 }
 
 #[test]
 fn a_stuck_first_subflow_of_an_endpoint() {
-    let siblings = (0..3).map(|id| stuck(Some((9, id)))).collect();
+    let busy = |id: u8| LiveConnection {
+        cookie: 80 + u64::from(id),
+        rto_us: 80_000 * u32::from(id),
+        ..stuck(Some((9, id)))
+    };
+    let siblings = vec![stuck(Some((9, 0))), busy(1), busy(3)];
     let belief =
         Belief { endpoints: Some(vec![endpoint(3, SUBFLOW)]), siblings, ..belief(vec![own_default()]) };
     let plan = freeing(&belief, &[stuck(Some((9, 0)))]);
@@ -256,8 +265,9 @@ fn a_stuck_first_subflow_of_an_endpoint() {
         commands(&plan),
         [
             "ip mptcp limits set subflows 3 add_addr_accepted 0",
-            "ip mptcp endpoint delete id 3",
             "ip mptcp endpoint delete id 0 10.0.2.1",
+            "ip mptcp endpoint delete id 3",
+            "sleep 0.240",
             "ip mptcp endpoint add 10.0.2.1 dev wlan id 3 subflow backup",
         ]
     );
@@ -272,7 +282,11 @@ fn a_stuck_first_subflow_without_an_endpoint() {
     let plan = freeing(&belief, &[stuck(Some((9, 0)))]);
     assert_eq!(
         commands(&plan),
-        ["ip mptcp endpoint delete id 0 10.0.2.1", "ip mptcp endpoint add 10.0.2.1 dev wlan id 3 subflow"]
+        [
+            "ip mptcp endpoint delete id 0 10.0.2.1",
+            "sleep 0.100",
+            "ip mptcp endpoint add 10.0.2.1 dev wlan id 3 subflow"
+        ]
     );
     assert_eq!(undo_commands(&plan), ["ip mptcp endpoint delete id 3"]);
 }

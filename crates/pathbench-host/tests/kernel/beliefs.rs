@@ -1,0 +1,168 @@
+//! What the kernel believes of a path's MTU, read as it is.
+
+use crate::fixture::{Host, Lab, v4, v6, wire_name};
+use crate::raw_routes::{RawRoute, attribute, number, octets};
+use crate::{Outcome, ensure, tests};
+use libtest_mimic::Failed;
+use pathbench_host::netlink::{IpNetwork, Route, Rule, VethEnd, VethPair};
+use pathbench_host::path_mtu::{Belief, BeliefError, PathObserver, Way, plan};
+use pathbench_host::sysctl;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::time::Duration;
+
+tests!(
+    rule_table_gateway_and_mtu,
+    the_way_of_the_interface_and_not_the_best,
+    no_route_is_said,
+    what_icmp_told_and_what_a_route_makes_of_it,
+);
+
+const FAMILIES: [fn(u8, u8) -> IpAddr; 2] = [v4, v6];
+
+fn way(local: IpAddr, path: u8, server: IpAddr) -> Way {
+    Way { local, interface: wire_name(path), server }
+}
+
+fn belief(host: &Host, way: &Way) -> Result<Belief, Failed> {
+    Ok(PathObserver::open_in(&host.namespace)?.belief(way)?)
+}
+
+fn rule_table_gateway_and_mtu() -> Outcome {
+    for address in FAMILIES {
+        let mut lab = Lab::new(&[None, None])?;
+        let index = lab.client.index(&wire_name(1))?;
+        let on_link = belief(&lab.client, &way(address(1, 1), 1, address(1, 2)))?;
+        ensure!(on_link.table() == 101 && on_link.rule_priority == Some(101), "{on_link:?}");
+        ensure!(on_link.gateway().is_none() && on_link.route.mtu_bytes().is_none(), "{on_link:?}");
+        ensure!(on_link.interface_mtu_bytes == 1500 && on_link.effective_mtu_bytes() == 1500, "{on_link:?}");
+        ensure!(on_link.cached.is_none() && on_link.connections.is_empty(), "{on_link:?}");
+        ensure!(on_link.unbound_interface == Some(index), "{on_link:?}");
+        ensure!(on_link.interface_index == index, "{on_link:?}");
+
+        let far = address(9, 9);
+        let everywhere = IpNetwork::default_for(far);
+        let gateway = Some(address(1, 2));
+        let (interface, table) = (Some(index), 101);
+        let route =
+            Route { gateway, interface, table, mtu: Some(1400), mtu_locked: true, ..Route::to(everywhere) };
+        lab.client.socket.add_route(&route)?;
+        let routed = belief(&lab.client, &way(address(1, 1), 1, far))?;
+        ensure!(routed.gateway() == gateway && routed.table() == 101, "{routed:?}");
+        ensure!(routed.route.destination() == everywhere, "{routed:?}");
+        ensure!(routed.route.mtu_bytes() == Some(1400) && routed.route.is_mtu_locked(), "{routed:?}");
+        ensure!(routed.effective_mtu_bytes() == 1400 && routed.candidates.len() == 1, "{routed:?}");
+    }
+    Ok(())
+}
+
+/// Without rules of their own, two interfaces share the main table.
+fn the_way_of_the_interface_and_not_the_best() -> Outcome {
+    for address in FAMILIES {
+        let mut lab = Lab::new(&[None, None])?;
+        for (path, metric) in [(0u8, 100), (1, 200)] {
+            let table = 100 + u32::from(path);
+            let from = IpNetwork::host(address(path, 1));
+            lab.client.socket.remove_rule(&Rule { from, table, priority: table })?;
+            let interface = lab.client.index(&wire_name(path))?;
+            let mut route = Route::to(IpNetwork::default_for(from.addr()));
+            route.gateway = Some(address(path, 2));
+            (route.interface, route.metric) = (Some(interface), Some(metric));
+            lab.client.socket.add_route(&route)?;
+        }
+        let seen = belief(&lab.client, &way(address(1, 1), 1, address(9, 9)))?;
+        let best = lab.client.index(&wire_name(0))?;
+        ensure!(seen.gateway() == Some(address(1, 2)) && seen.route.metric() == 200, "{seen:?}");
+        ensure!(seen.rule_priority == Some(32_766) && seen.table() == 254, "{seen:?}");
+        ensure!(seen.unbound_interface == Some(best), "{seen:?}");
+        ensure!(seen.candidates.len() == 2, "{seen:?}");
+        let notes = plan(&seen, 1400, &[])?.notes.join(" ");
+        ensure!(notes.contains("a rule for that address is missing"), "{notes}");
+    }
+    Ok(())
+}
+
+fn no_route_is_said() -> Outcome {
+    let lab = Lab::new(&[None])?;
+    for address in FAMILIES {
+        let mut observer = PathObserver::open_in(&lab.client.namespace)?;
+        let none = observer.belief(&way(address(0, 1), 0, address(9, 9)));
+        ensure!(matches!(none, Err(BeliefError::NoRoute { .. })), "{none:?}");
+        let absent = observer.belief(&way(address(0, 1), 7, address(0, 2)));
+        let text = absent.err().map(|error| error.to_string()).unwrap_or_default();
+        ensure!(text.contains("no interface pbt-7"), "{text}");
+    }
+    let mixed = belief(&lab.client, &way(v4(0, 1), 0, v6(0, 2)));
+    ensure!(mixed.is_err(), "{mixed:?}");
+    Ok(())
+}
+
+/// A router in the middle whose far link takes 1400 bytes, and says so.
+fn behind_a_narrow_router() -> Result<[Host; 3], Failed> {
+    let [mut client, mut router, mut server] = [Host::new()?, Host::new()?, Host::new()?];
+    for (host, link, mtu, number) in [(&mut client, 0u8, 1500, 1u8), (&mut server, 1, 1400, 9)] {
+        let (name, port) = (wire_name(link), format!("pbt-r{link}"));
+        router.socket.create_veth(&VethPair {
+            first: VethEnd { name: &port, namespace: &router.namespace, mtu },
+            second: VethEnd { name: &name, namespace: &host.namespace, mtu: 1500 },
+        })?;
+        for (end, name, number) in [(&mut *host, &name, number), (&mut router, &port, 254)] {
+            let index = end.index(name)?;
+            for (address, prefix) in [(v4(link, number), 24), (v6(link, number), 64)] {
+                end.socket.add_address(index, IpNetwork::new(address, prefix)?)?;
+            }
+            end.socket.set_up(index)?;
+        }
+        let index = host.index(&name)?;
+        for gateway in [v4(link, 254), v6(link, 254)] {
+            let mut route = Route::to(IpNetwork::default_for(gateway));
+            (route.gateway, route.interface) = (Some(gateway), Some(index));
+            host.socket.add_route(&route)?;
+        }
+    }
+    router.namespace.run_in(|| {
+        sysctl::write("net.ipv4.ip_forward", "1")?;
+        sysctl::write("net.ipv6.conf.all.forwarding", "1")
+    })??;
+    Ok([client, router, server])
+}
+
+/// Sends more than the far link takes until the kernel has heard so.
+fn learn(client: &Host, from: IpAddr, way: &Way) -> Result<Belief, Failed> {
+    for _ in 0..50 {
+        client.namespace.run_in(|| {
+            let socket = UdpSocket::bind(SocketAddr::new(from, 0))?;
+            socket.send_to(&[0; 1440], (way.server, 9))
+        })??;
+        std::thread::sleep(Duration::from_millis(100));
+        let belief = belief(client, way)?;
+        if belief.cached.is_some() {
+            return Ok(belief);
+        }
+    }
+    Err("ICMP never came".into())
+}
+
+fn what_icmp_told_and_what_a_route_makes_of_it() -> Outcome {
+    for address in FAMILIES {
+        let [client, _router, _server] = behind_a_narrow_router()?;
+        let way = way(address(0, 1), 0, address(1, 9));
+        let before = belief(&client, &way)?;
+        ensure!(before.cached.is_none() && before.effective_mtu_bytes() == 1500, "{before:?}");
+        let learnt = learn(&client, address(0, 1), &way)?;
+        let cached = learnt.cached.ok_or("nothing is cached")?;
+        ensure!(cached.mtu_bytes == 1400 && !cached.locked, "{cached:?}");
+        ensure!((500..=600).contains(&cached.expires_in.as_secs()), "{cached:?}");
+        ensure!(learnt.effective_mtu_bytes() == 1400, "{learnt:?}");
+        ensure!(plan(&learnt, 1400, &[])?.steps.is_empty(), "the kernel is right already");
+
+        // A route for the server alone has no history.
+        let host = RawRoute::new(way.server, IpNetwork::host(way.server).prefix(), 254)
+            .with(&attribute(5, &octets(address(0, 254))))
+            .with(&number(4, learnt.interface_index))
+            .with(&attribute(8, &number(2, 1300)));
+        host.add(&client.namespace)?;
+        let narrowed = belief(&client, &way)?;
+        ensure!(narrowed.cached.is_none() && narrowed.effective_mtu_bytes() == 1300, "{narrowed:?}");
+    }
+    Ok(())
+}

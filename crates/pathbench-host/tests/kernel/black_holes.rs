@@ -1,0 +1,170 @@
+//! Live MPTCP connections that are stuck in a black hole, and get out of it.
+
+use crate::fixture::{Lab, v4, v6, wire_name, within};
+use crate::{Outcome, ensure, tests};
+use libtest_mimic::Failed;
+use pathbench_host::mptcp::{Endpoint, EndpointFlags, Limits, PathManager};
+use pathbench_host::namespace::NetNamespace;
+use pathbench_host::netlink::{IpNetwork, Route};
+use pathbench_host::path_mtu::{LiveConnection, PathObserver, Remedy, Way, is_stuck, plan};
+use pathbench_host::qdisc::{QueueLimit, Shaper};
+use pathbench_host::sysctl;
+use socket2::{Domain, Protocol, Socket, Type};
+use std::io::{Read, Write};
+use std::net::{IpAddr, Shutdown, SocketAddr};
+use std::time::{Duration, Instant};
+
+tests!(
+    a_subflow_of_an_endpoint_gets_out_v4,
+    a_subflow_of_an_endpoint_gets_out_v6,
+    the_first_subflow_gets_out_without_an_endpoint,
+    the_first_subflow_gets_out_with_an_endpoint,
+);
+
+/// MTU of the hosts and of most of the way.
+const WIDE: u32 = 9000;
+/// What the bridge of the second path forwards; it drops what is larger and says nothing.
+const NARROW: u32 = 1500;
+const RATE_BPS: u64 = 30_000_000;
+
+/// How the connection is laid out.
+#[derive(Debug, Clone, Copy)]
+struct Layout {
+    address: fn(u8, u8) -> IpAddr,
+    /// The path that the connection begins on.
+    first: u8,
+    /// Paths whose addresses of the client are endpoints.
+    endpoints: &'static [u8],
+}
+
+fn a_subflow_of_an_endpoint_gets_out_v4() -> Outcome {
+    gets_out(Layout { address: v4, first: 0, endpoints: &[1] })
+}
+
+fn a_subflow_of_an_endpoint_gets_out_v6() -> Outcome {
+    gets_out(Layout { address: v6, first: 0, endpoints: &[1] })
+}
+
+fn the_first_subflow_gets_out_without_an_endpoint() -> Outcome {
+    gets_out(Layout { address: v4, first: 1, endpoints: &[0] })
+}
+
+fn the_first_subflow_gets_out_with_an_endpoint() -> Outcome {
+    gets_out(Layout { address: v4, first: 1, endpoints: &[0, 1] })
+}
+
+/// Two paths at 30 Mbit/s, of which the second is a black hole for what is larger than 1500 bytes.
+fn lab(layout: Layout) -> Result<Lab, Failed> {
+    let shaper = Shaper::new(RATE_BPS, WIDE, QueueLimit::Bytes(400_000));
+    let mut lab = Lab::new(&[Some(shaper.clone()), Some(shaper)])?;
+    for path in [0, 1] {
+        for host in [&mut lab.client, &mut lab.server] {
+            let index = host.index(&wire_name(path))?;
+            host.socket.set_mtu(index, WIDE)?;
+            // A bridge lets pass what is still to be cut, however long.
+            host.socket.set_gso(index, 65_536, 1)?;
+        }
+        let (near, far) = (lab.port(path, 1)?, lab.port(path, 2)?);
+        lab.room.socket.set_mtu(near, WIDE)?;
+        lab.room.socket.set_mtu(far, if path == 0 { WIDE } else { NARROW })?;
+    }
+    let address = layout.address;
+    let far = IpNetwork::new(address(0, 0), if address(0, 0).is_ipv4() { 24 } else { 64 })?;
+    let interface = Some(lab.client.index(&wire_name(1))?);
+    let route = Route { gateway: Some(address(1, 2)), interface, table: 101, ..Route::to(far) };
+    lab.client.socket.add_route(&route)?;
+    // In the place of its first subflow a connection has one more in the eyes of both ends.
+    for (host, subflows) in [(&lab.client, 1), (&lab.server, 2)] {
+        host.namespace.run_in(|| sysctl::write("net.ipv4.tcp_mtu_probing", "0"))??;
+        PathManager::open_in(&host.namespace)?.set_limits(&Limits { subflows, add_addr_accepted: 0 })?;
+    }
+    let flags = EndpointFlags { subflow: true, ..EndpointFlags::default() };
+    for path in layout.endpoints {
+        let interface = Some(lab.client.index(&wire_name(*path))?);
+        let endpoint =
+            Endpoint { address: address(*path, 1), port: None, id: Some(path + 4), interface, flags };
+        PathManager::open_in(&lab.client.namespace)?.add_endpoint(&endpoint)?;
+    }
+    Ok(lab)
+}
+
+fn mptcp_socket(namespace: &NetNamespace, like: IpAddr) -> Result<Socket, Failed> {
+    let domain = if like.is_ipv4() { Domain::IPV4 } else { Domain::IPV6 };
+    Ok(namespace.run_in(|| Socket::new(domain, Type::STREAM, Some(Protocol::MPTCP)))??)
+}
+
+fn gets_out(layout: Layout) -> Outcome {
+    let lab = lab(layout)?;
+    let address = layout.address;
+    let listener = mptcp_socket(&lab.server.namespace, address(0, 2))?;
+    listener.bind(&SocketAddr::new(address(0, 2), 0).into())?;
+    listener.listen(8)?;
+    let client = mptcp_socket(&lab.client.namespace, address(0, 2))?;
+    client.set_tcp_congestion(b"reno")?;
+    client.bind(&SocketAddr::new(address(layout.first, 1), 0).into())?;
+    client.connect(&listener.local_addr()?)?;
+    let (server, _) = listener.accept()?;
+    std::thread::scope(|scope| {
+        scope.spawn(|| drain(&server));
+        scope.spawn(|| pump(&client));
+        let outcome = remedied(&lab, layout);
+        // Both may be waiting.
+        let _ = (client.shutdown(Shutdown::Both), server.shutdown(Shutdown::Both));
+        outcome
+    })
+}
+
+fn pump(mut socket: &Socket) {
+    let data = vec![7; 64 * 1024];
+    while socket.write_all(&data).is_ok() {}
+}
+
+fn drain(mut socket: &Socket) {
+    let mut data = vec![0; 256 * 1024];
+    while matches!(socket.read(&mut data), Ok(length) if length > 0) {}
+}
+
+fn remedied(lab: &Lab, layout: Layout) -> Outcome {
+    let way = Way { local: (layout.address)(1, 1), interface: wire_name(1), server: (layout.address)(0, 2) };
+    let mut observer = PathObserver::open_in(&lab.client.namespace)?;
+    let stuck = wait_until_stuck(&mut observer, &way)?;
+    ensure!(stuck.subflow.is_some_and(|own| (own.local_id == 0) == (layout.first == 1)), "{stuck:?}");
+    let belief = observer.belief(&way)?;
+    ensure!(belief.siblings.len() == 2, "{belief:?}");
+    let plan = plan(&belief, NARROW, std::slice::from_ref(&stuck))?;
+
+    let place = tempfile::tempdir()?;
+    let mut remedy = lab.client.namespace.run_in(|| Remedy::open(&place.path().join("journal")))??;
+    let begun = Instant::now();
+    remedy.apply(&plan)?;
+    let carries = |live: &LiveConnection| live.cookie != stuck.cookie && live.bytes_acked > 100_000;
+    let mut seen = Vec::new();
+    let out = within(Duration::from_secs(5), || {
+        seen = observer.connections(&way)?;
+        Ok(seen.iter().any(carries))
+    })?;
+    let took = begun.elapsed();
+    ensure!(out, "{plan:?}\nled to {seen:?}");
+    let live = seen.iter().find(|live| carries(live)).ok_or("it has gone again")?;
+    ensure!((1400..=1460).contains(&live.mss_bytes) && live.pmtu_bytes == NARROW, "{live:?}");
+    println!("{layout:?}: 100 kB after {took:?}");
+    ensure!(took < Duration::from_secs(1), "it took {took:?}");
+    let report = remedy.undo(false)?;
+    ensure!(report.is_complete(), "{report:?}");
+    Ok(())
+}
+
+fn wait_until_stuck(observer: &mut PathObserver, way: &Way) -> Result<LiveConnection, Failed> {
+    let mut earlier: Vec<LiveConnection> = Vec::new();
+    let mut found = None;
+    let stuck = within(Duration::from_secs(20), || {
+        std::thread::sleep(Duration::from_millis(200));
+        let later = observer.connections(way)?;
+        let is_stuck = |live: &&LiveConnection| earlier.iter().any(|before| is_stuck(before, live, NARROW));
+        found = later.iter().find(is_stuck).cloned();
+        earlier = later;
+        Ok(found.is_some())
+    })?;
+    ensure!(stuck, "nothing is stuck: {earlier:?}");
+    found.ok_or_else(|| "nothing is stuck".into())
+}

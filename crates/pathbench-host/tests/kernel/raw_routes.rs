@@ -1,0 +1,169 @@
+//! Routes, rules and endpoints as the kernel's own bytes: to compare what was with what is, and to make routes that
+//! this room's own types cannot express.
+
+use libtest_mimic::Failed;
+use netlink_sys::Socket;
+use netlink_sys::protocols::NETLINK_ROUTE;
+use pathbench_host::mptcp::{Endpoint, Limits, PathManager};
+use pathbench_host::namespace::NetNamespace;
+use std::net::IpAddr;
+
+// linux/rtnetlink.h, linux/netlink.h
+const RTM_NEWROUTE: u16 = 24;
+const RTM_GETROUTE: u16 = 26;
+const RTM_GETRULE: u16 = 34;
+const REQUEST: u16 = 1;
+const ACK: u16 = 4;
+const DUMP: u16 = 0x300;
+const CREATE: u16 = 0x400;
+const EXCLUSIVE: u16 = 0x200;
+const APPEND: u16 = 0x800;
+const NLMSG_ERROR: u16 = 2;
+const NLMSG_DONE: u16 = 3;
+const HEADER: usize = 16;
+const ROUTE_HEADER: usize = 12;
+const RTA_CACHEINFO: u16 = 12;
+
+/// Everything that a remedy may touch.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Image {
+    /// Each route of every table in the kernel's order, byte for byte but for the time until it expires.
+    routes: Vec<Vec<u8>>,
+    rules: Vec<Vec<u8>>,
+    endpoints: Vec<Endpoint>,
+    limits: Limits,
+}
+
+impl Image {
+    pub(crate) fn of(namespace: &NetNamespace) -> Result<Self, Failed> {
+        let (routes, rules) = namespace.run_in(|| {
+            let mut routes = Vec::new();
+            let mut rules = Vec::new();
+            for family in [libc::AF_INET as u8, libc::AF_INET6 as u8] {
+                let mut header = [0; ROUTE_HEADER];
+                header[0] = family;
+                routes.extend(
+                    exchange(RTM_GETROUTE, REQUEST | DUMP, &header)?.iter().map(|route| steady(route)),
+                );
+                rules.extend(exchange(RTM_GETRULE, REQUEST | DUMP, &header)?);
+            }
+            Ok::<_, Failed>((routes, rules))
+        })??;
+        let mut manager = PathManager::open_in(namespace)?;
+        Ok(Self { routes, rules, endpoints: manager.endpoints()?, limits: manager.limits()? })
+    }
+}
+
+/// The route without the seconds that it has left.
+fn steady(route: &[u8]) -> Vec<u8> {
+    let mut steady = route.to_vec();
+    let mut at = ROUTE_HEADER;
+    while let Some([length, kind]) = route
+        .get(at..at + 4)
+        .map(|head| [u16::from_ne_bytes([head[0], head[1]]), u16::from_ne_bytes([head[2], head[3]])])
+    {
+        if kind == RTA_CACHEINFO {
+            let expires = &mut steady[at + 4 + 8..at + 4 + 12];
+            let runs_out = expires.iter().any(|byte| *byte != 0);
+            expires.copy_from_slice(&u32::from(runs_out).to_ne_bytes());
+        }
+        at += usize::from(length.max(4)).next_multiple_of(4);
+    }
+    steady
+}
+
+/// A unicast route to be made with attributes that are given as they are.
+pub(crate) struct RawRoute {
+    header: [u8; ROUTE_HEADER],
+    attributes: Vec<u8>,
+}
+
+pub(crate) fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
+    let mut bytes = (4 + value.len() as u16).to_ne_bytes().to_vec();
+    bytes.extend(kind.to_ne_bytes());
+    bytes.extend(value);
+    bytes.resize(bytes.len().next_multiple_of(4), 0);
+    bytes
+}
+
+pub(crate) fn number(kind: u16, value: u32) -> Vec<u8> {
+    attribute(kind, &value.to_ne_bytes())
+}
+
+pub(crate) fn octets(address: IpAddr) -> Vec<u8> {
+    match address {
+        IpAddr::V4(address) => address.octets().to_vec(),
+        IpAddr::V6(address) => address.octets().to_vec(),
+    }
+}
+
+impl RawRoute {
+    /// To `destination` in `table`, by protocol 44, which nobody has.
+    pub(crate) fn new(destination: IpAddr, prefix: u8, table: u32) -> Self {
+        let family = if destination.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 } as u8;
+        let mut route =
+            Self { header: [family, prefix, 0, 0, 0, 44, 0, 1, 0, 0, 0, 0], attributes: number(15, table) };
+        if prefix != 0 {
+            route.attributes.extend(attribute(1, &octets(destination)));
+        }
+        route
+    }
+
+    pub(crate) fn with(mut self, attribute: &[u8]) -> Self {
+        self.attributes.extend(attribute);
+        self
+    }
+
+    /// Byte `at` of the `struct rtmsg`.
+    pub(crate) fn header(mut self, at: usize, value: u8) -> Self {
+        self.header[at] = value;
+        self
+    }
+
+    pub(crate) fn add(&self, namespace: &NetNamespace) -> Result<(), Failed> {
+        self.make(namespace, CREATE | EXCLUSIVE)
+    }
+
+    /// Behind others of its place.
+    pub(crate) fn append(&self, namespace: &NetNamespace) -> Result<(), Failed> {
+        self.make(namespace, CREATE | APPEND)
+    }
+
+    fn make(&self, namespace: &NetNamespace, flags: u16) -> Result<(), Failed> {
+        let payload = [self.header.as_slice(), &self.attributes].concat();
+        namespace.run_in(|| exchange(RTM_NEWROUTE, REQUEST | ACK | flags, &payload).map(drop))?
+    }
+}
+
+/// One request and the payloads of the answer, in the calling thread's namespace.
+fn exchange(kind: u16, flags: u16, payload: &[u8]) -> Result<Vec<Vec<u8>>, Failed> {
+    let mut socket = Socket::new(NETLINK_ROUTE)?;
+    socket.bind_auto()?;
+    socket.set_netlink_get_strict_chk(true)?;
+    let mut request = ((HEADER + payload.len()) as u32).to_ne_bytes().to_vec();
+    request.extend([kind.to_ne_bytes(), flags.to_ne_bytes()].concat());
+    request.extend([0; 8]);
+    request.extend(payload);
+    socket.send(&request, 0)?;
+    let mut answers = Vec::new();
+    loop {
+        let (datagram, _) = socket.recv_from_full()?;
+        let mut rest = datagram.as_slice();
+        while rest.len() >= HEADER {
+            let length = u32::from_ne_bytes(rest[..4].try_into()?) as usize;
+            let answer = u16::from_ne_bytes(rest[4..6].try_into()?);
+            let payload = rest.get(HEADER..length).ok_or("a message is cut short")?;
+            match answer {
+                NLMSG_ERROR | NLMSG_DONE => {
+                    let code = i32::from_ne_bytes(payload[..4].try_into()?);
+                    if code == 0 {
+                        return Ok(answers);
+                    }
+                    return Err(std::io::Error::from_raw_os_error(-code).into());
+                }
+                _ => answers.push(payload.to_vec()),
+            }
+            rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();
+        }
+    }
+}
