@@ -92,6 +92,7 @@ pub(super) struct Exchange {
     cookie: Option<u64>,
     was_welcome: bool,
     next_hello: Timestamp,
+    hello_interval: Duration,
     hellos: BTreeMap<u32, Timestamp>,
     next: u32,
     flights: BTreeMap<u32, Flight>,
@@ -110,6 +111,7 @@ impl Exchange {
             cookie: None,
             was_welcome: false,
             next_hello: now,
+            hello_interval: HELLO_INTERVAL,
             hellos: BTreeMap::new(),
             next: 0,
             flights: BTreeMap::new(),
@@ -120,6 +122,12 @@ impl Exchange {
             sent: 0,
             round_trip: RoundTrip::default(),
         }
+    }
+
+    /// With more time between hellos that are not answered, for one that may go on for long.
+    pub(super) fn with_hellos_every(mut self, interval: Duration) -> Self {
+        self.hello_interval = interval.max(HELLO_INTERVAL);
+        self
     }
 
     pub(super) fn family(&self) -> Family {
@@ -163,7 +171,7 @@ impl Exchange {
         if self.is_welcome() || now < self.next_hello {
             return None;
         }
-        self.next_hello = now + HELLO_INTERVAL;
+        self.next_hello = now + self.hello_interval;
         let sequence = self.number();
         self.hellos.insert(sequence, now);
         if self.hellos.len() > REMEMBERED_HELLOS {

@@ -211,6 +211,11 @@ impl Finder {
         (self.found(&self.upload, now), self.found(self.download.as_ref().unwrap_or(&idle), now))
     }
 
+    /// What the local interface takes, as far as that is known.
+    pub(super) fn interface_bytes(&self) -> u32 {
+        self.upload.search.ceiling()
+    }
+
     fn ways(&self) -> impl Iterator<Item = &Way> {
         std::iter::once(&self.upload).chain(&self.download)
     }

@@ -10,6 +10,7 @@
 mod belief;
 mod exchange;
 mod finder;
+mod guard;
 mod loss;
 mod message;
 mod round_trip;
@@ -21,6 +22,7 @@ mod size;
 mod socket;
 #[cfg(test)]
 mod tests;
+mod watch;
 mod window;
 
 pub use exchange::{Introduction, Outgoing};
@@ -29,6 +31,7 @@ pub use message::{SizeKind, SizeMessage};
 pub use shell::{find_mtu, watch_mtu};
 pub use size::Family;
 pub(crate) use socket::interface_limit;
+pub use watch::{BothFound, Watch, WatchNews};
 
 use pathbench_record::document::{DirectionMtu, MtuEvidence};
 use std::io;

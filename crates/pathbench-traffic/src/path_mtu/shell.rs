@@ -1,15 +1,16 @@
 //! Sockets for a finder and a watch.
 
-use super::exchange::{Introduction, MAX_TOKEN_BYTES};
-use super::finder::Finder;
+use super::exchange::{Introduction, MAX_TOKEN_BYTES, Outgoing};
+use super::finder::{Finder, Unsent};
 use super::size::Family;
 use super::socket::{PathSocket, Told};
+use super::watch::{BothFound, Watch, WatchNews};
 use super::{MtuError, MtuNews, MtuPlan, PathMtuFound, WatchPace};
 use pathbench_record::time::{Clock, Timestamp};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,6 +20,8 @@ use std::time::Duration;
 const TICK: Duration = Duration::from_millis(50);
 /// Longer than any datagram.
 const BUFFER_BYTES: usize = 1 << 16;
+/// After so long without the server, the socket is made anew: its address may not be the interface's any more.
+const STALE: Duration = Duration::from_secs(2);
 /// Datagrams sent before it is looked whether some have arrived.
 const SENDS_PER_TURN: usize = 8;
 
@@ -46,28 +49,76 @@ pub fn find_mtu(plan: &MtuPlan, clock: &Arc<dyn Clock>, stop: &AtomicBool) -> Re
     Ok(PathMtuFound { local: socket.local(), remote: server, upload, download })
 }
 
+/// What a socket is driven for.
+trait Core {
+    fn poll(&mut self, now: Timestamp) -> Option<Outgoing>;
+    fn received(&mut self, now: Timestamp, datagram: &[u8]);
+    fn not_sent(&mut self, now: Timestamp, sequence: u32, why: Unsent);
+    fn told(&mut self, now: Timestamp, word: Told);
+}
+
+impl Core for Finder {
+    fn poll(&mut self, now: Timestamp) -> Option<Outgoing> {
+        self.poll(now)
+    }
+
+    fn received(&mut self, now: Timestamp, datagram: &[u8]) {
+        self.received(now, datagram);
+    }
+
+    fn not_sent(&mut self, now: Timestamp, sequence: u32, why: Unsent) {
+        self.not_sent(now, sequence, why);
+    }
+
+    fn told(&mut self, _now: Timestamp, word: Told) {
+        match word {
+            Told::TooBig { router, said_bytes, quoted } => self.icmp(router, said_bytes, &quoted),
+            Told::Refused { reason } => self.refused(reason),
+            // Sending told as much.
+            Told::TooLong { .. } => {}
+        }
+    }
+}
+
+impl Core for Watch {
+    fn poll(&mut self, now: Timestamp) -> Option<Outgoing> {
+        self.poll(now)
+    }
+
+    fn received(&mut self, now: Timestamp, datagram: &[u8]) {
+        self.received(now, datagram);
+    }
+
+    fn not_sent(&mut self, now: Timestamp, sequence: u32, why: Unsent) {
+        self.not_sent(now, sequence, why);
+    }
+
+    fn told(&mut self, now: Timestamp, word: Told) {
+        match word {
+            Told::TooBig { router, said_bytes, quoted } => self.icmp(now, router, said_bytes, &quoted),
+            Told::Refused { reason } => self.refused(reason),
+            Told::TooLong { .. } => {}
+        }
+    }
+}
+
 /// Takes what has arrived and sends what is due.
-fn turn(finder: &mut Finder, socket: &PathSocket, clock: &dyn Clock, buffer: &mut [u8]) {
+fn turn(core: &mut dyn Core, socket: &PathSocket, clock: &dyn Clock, buffer: &mut [u8]) {
     let mut told = Vec::new();
     loop {
         while let Some(word) = socket.take_told() {
             told.push(word);
         }
         while let Some(length) = socket.receive(buffer) {
-            finder.received(clock.now(), &buffer[..length]);
+            core.received(clock.now(), &buffer[..length]);
         }
         for word in told.drain(..) {
-            match word {
-                Told::TooBig { router, said_bytes, quoted } => finder.icmp(router, said_bytes, &quoted),
-                Told::Refused { reason } => finder.refused(reason),
-                // Sending told as much.
-                Told::TooLong { .. } => {}
-            }
+            core.told(clock.now(), word);
         }
         for _ in 0..SENDS_PER_TURN {
-            let Some(outgoing) = finder.poll(clock.now()) else { return };
+            let Some(outgoing) = core.poll(clock.now()) else { return };
             if let Err(why) = socket.send(&outgoing.payload, &mut told) {
-                finder.not_sent(clock.now(), outgoing.sequence, why);
+                core.not_sent(clock.now(), outgoing.sequence, why);
             }
         }
     }
@@ -95,9 +146,41 @@ pub fn watch_mtu(
     stop: &AtomicBool,
     sink: &mut dyn FnMut(Timestamp, MtuNews),
 ) -> Result<(), MtuError> {
-    let _ = pace;
-    sink(clock.now(), MtuNews::Examined(Box::new(find_mtu(plan, clock, stop)?)));
+    let server = plan.checked()?;
+    let mut socket = PathSocket::open(&plan.path, server)?;
+    let mut watch = Watch::new(clock.now(), plan.introduction(clock.now()), plan.bounds, pace);
+    let mut buffer = vec![0; BUFFER_BYTES];
+    let mut opened = clock.now();
+    while !stop.load(Ordering::Acquire) {
+        turn(&mut watch, &socket, clock.as_ref(), &mut buffer);
+        while let Some(news) = watch.take_news() {
+            sink(clock.now(), news.on_path(socket.local(), server));
+        }
+        let now = clock.now();
+        if watch.is_away() && now.since(opened) > STALE {
+            opened = now;
+            match PathSocket::open(&plan.path, server) {
+                Ok(fresh) => socket = fresh,
+                Err(error) => watch.refused(error.to_string()),
+            }
+        }
+        sleep(&socket, watch.due().min(now + TICK).since(now), clock.as_ref());
+    }
     Ok(())
+}
+
+impl WatchNews {
+    fn on_path(self, local: IpAddr, remote: SocketAddr) -> MtuNews {
+        let path = |found: Box<BothFound>| {
+            let (upload, download) = *found;
+            Box::new(PathMtuFound { local, remote, upload, download })
+        };
+        match self {
+            Self::Examined(found) => MtuNews::Examined(path(found)),
+            Self::Changed { before, now } => MtuNews::Changed { before: path(before), now: path(now) },
+            Self::Away { reason } => MtuNews::Away { reason },
+        }
+    }
 }
 
 impl MtuPlan {

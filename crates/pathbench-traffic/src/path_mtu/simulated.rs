@@ -1,6 +1,6 @@
 //! A path and a server on a simulated clock, for the tests of finder and watch.
 
-use super::{Family, Finder, Introduction, MtuBounds, PathMtuFound, Unsent};
+use super::{Family, Finder, Introduction, MtuBounds, PathMtuFound, Unsent, Watch, WatchNews, WatchPace};
 use crate::probe::ProbeResponder;
 use crate::server::Access;
 use pathbench_record::random::SplitMix64;
@@ -72,6 +72,7 @@ pub(super) struct Simulation {
     events: BinaryHeap<Reverse<(Timestamp, u64, Event)>>,
     count: u64,
     free_at: [Timestamp; 2],
+    sent_bytes: u64,
 }
 
 pub(super) const ROUTER: IpAddr = IpAddr::V4(Ipv4Addr::new(203, 0, 113, 1));
@@ -91,11 +92,17 @@ impl Simulation {
             events: BinaryHeap::new(),
             count: 0,
             free_at: [now; 2],
+            sent_bytes: 0,
         }
     }
 
     pub(super) fn introduction(&self) -> Introduction {
         Introduction { session: 77, token: None, family: self.family }
+    }
+
+    /// Bytes sent, both ways.
+    pub(super) fn sent_bytes(&self) -> u64 {
+        self.sent_bytes
     }
 
     fn client(&self) -> SocketAddr {
@@ -116,6 +123,7 @@ impl Simulation {
         if size > leg.interface_bytes {
             return Err(leg.interface_bytes);
         }
+        self.sent_bytes += u64::from(size);
         let free_at = self.free_at[usize::from(upwards)];
         let backlog = free_at.since(self.now).as_nanos() as u64 * leg.rate_bps / 8_000_000_000;
         if backlog > 0 && backlog + u64::from(size) > leg.queue_bytes {
@@ -217,6 +225,38 @@ impl Simulation {
         let (upload, download) = finder.result(self.now);
         let client = self.client();
         PathMtuFound { local: client.ip(), remote: client, upload, download }
+    }
+}
+
+impl Simulation {
+    /// Runs a watch for `time`; what it tells, and when.
+    pub(super) fn watch(
+        &mut self,
+        pace: WatchPace,
+        time: Duration,
+        mut meanwhile: impl FnMut(&mut Self, Duration),
+    ) -> Vec<(Duration, WatchNews)> {
+        let start = self.now;
+        let mut watch = Watch::new(self.now, self.introduction(), MtuBounds::default(), pace);
+        let (mut told, mut turns) = (Vec::new(), 0);
+        while self.now.since(start) < time {
+            turns += 1;
+            assert!(turns < 1_000_000, "it does not sleep: {watch:?}");
+            meanwhile(self, self.now.since(start));
+            while let Some(outgoing) = watch.poll(self.now) {
+                if let Err(why) = self.send(&outgoing.payload) {
+                    watch.not_sent(self.now, outgoing.sequence, why);
+                }
+            }
+            told.extend(std::iter::from_fn(|| watch.take_news()).map(|news| (self.now.since(start), news)));
+            // So that what changes meanwhile changes in time.
+            let due = watch.due().min(self.now + Duration::from_millis(10));
+            self.step(due, |now, arrived| match arrived {
+                Arrived::Datagram(payload) => watch.received(now, &payload),
+                Arrived::Icmp(said, quoted) => watch.icmp(now, ROUTER, said, &quoted),
+            });
+        }
+        told
     }
 }
 

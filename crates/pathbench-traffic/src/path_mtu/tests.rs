@@ -1,7 +1,7 @@
 //! Finder and server together on a simulated clock.
 
 use super::simulated::{Icmp, Leg, ROUTER, Simulation};
-use super::{DirectionFound, Evidence, Family, MtuBounds, NoMtu};
+use super::{BothFound, DirectionFound, Evidence, Family, MtuBounds, NoMtu, WatchNews, WatchPace};
 use proptest::prelude::*;
 use std::time::Duration;
 
@@ -141,6 +141,102 @@ fn a_path_that_changes_meanwhile_is_measured_as_it_is_in_the_end() {
             }
         }
     }
+}
+
+fn both(found: &BothFound) -> (u32, u32) {
+    (mtu(&found.0), mtu(&found.1))
+}
+
+#[test]
+fn a_watch_follows_an_mtu_down_and_up_and_tells_nothing_else() {
+    for icmp in [Icmp::Silent, Icmp::Honest] {
+        for loss in [0, 20] {
+            let leg = lossy(Leg::plain(1500, 10 * MS), loss);
+            let mut simulation = Simulation::new(Family::V4, leg, leg, icmp, 4);
+            let told = simulation.watch(WatchPace::default(), Duration::from_secs(60), |simulation, at| {
+                let mtu_bytes = match at.as_secs() {
+                    0..20 => 1500,
+                    20..40 => 1400,
+                    _ => 9000,
+                };
+                (simulation.up.mtu_bytes, simulation.down.mtu_bytes) = (mtu_bytes, mtu_bytes);
+            });
+            let [(first, WatchNews::Examined(found)), rest @ ..] = &told[..] else { panic!("{told:#?}") };
+            assert!(*first < 2000 * MS && both(found) == (1500, 1500), "{told:#?}");
+            let changes: Vec<_> = rest
+                .iter()
+                .map(|(at, news)| match news {
+                    WatchNews::Changed { before, now } => (*at, both(before), both(now)),
+                    other => panic!("{other:?}"),
+                })
+                .collect();
+            // Each direction may be noticed for itself.
+            let (_, _, last) = changes[changes.len() - 1];
+            assert_eq!(last, (9000, 9000), "{changes:?}");
+            let down = changes.iter().find(|(_, _, now)| *now == (1400, 1400)).expect("smaller");
+            assert!(down.0 > 20_000 * MS && down.0 < 25_000 * MS, "{changes:?}");
+            assert!(changes[changes.len() - 1].0 < 47_000 * MS, "{changes:?}");
+            assert!(changes.len() <= 4, "{changes:?}");
+        }
+    }
+}
+
+#[test]
+fn a_path_that_goes_away_and_comes_back_is_told() {
+    let leg = Leg::plain(1500, 10 * MS);
+    let mut simulation = Simulation::new(Family::V6, leg, leg, Icmp::Silent, 4);
+    let told = simulation.watch(WatchPace::default(), Duration::from_secs(60), |simulation, at| {
+        let loss = if (10..30).contains(&at.as_secs()) { 1000 } else { 0 };
+        (simulation.up.loss_permille, simulation.down.loss_permille) = (loss, loss);
+        let mtu_bytes = if at.as_secs() < 20 { 1500 } else { 1280 };
+        (simulation.up.mtu_bytes, simulation.down.mtu_bytes) = (mtu_bytes, mtu_bytes);
+    });
+    let [
+        (_, WatchNews::Examined(first)),
+        (away, WatchNews::Away { .. }),
+        (back, WatchNews::Examined(second)),
+    ] = &told[..]
+    else {
+        panic!("{told:#?}")
+    };
+    assert_eq!((both(first), both(second)), ((1500, 1500), (1280, 1280)));
+    assert!((10_000 * MS..16_000 * MS).contains(away), "{away:?}");
+    assert!((30_000 * MS..33_000 * MS).contains(back), "{back:?}");
+}
+
+#[test]
+fn an_interface_that_changes_is_noticed_by_the_watch() {
+    let leg = Leg { interface_bytes: 1500, ..Leg::plain(65_535, 10 * MS) };
+    let mut simulation = Simulation::new(Family::V4, leg, leg, Icmp::Silent, 4);
+    let told = simulation.watch(WatchPace::default(), Duration::from_secs(40), |simulation, at| {
+        let interface_bytes = match at.as_secs() {
+            0..10 => 1500,
+            10..20 => 1400,
+            _ => 9000,
+        };
+        (simulation.up.interface_bytes, simulation.down.interface_bytes) = (interface_bytes, interface_bytes);
+    });
+    let found: Vec<_> = told
+        .iter()
+        .map(|(_, news)| match news {
+            WatchNews::Examined(now) | WatchNews::Changed { now, .. } => both(now),
+            WatchNews::Away { .. } => panic!("{told:#?}"),
+        })
+        .collect();
+    assert_eq!(found, [(1500, 1500), (1400, 1400), (9000, 9000)]);
+}
+
+#[test]
+fn a_quiet_watch_costs_little() {
+    let leg = Leg::plain(1400, 10 * MS);
+    let mut simulation = Simulation::new(Family::V4, leg, leg, Icmp::Silent, 4);
+    let mut before = 0;
+    let told = simulation.watch(WatchPace::default(), Duration::from_secs(100), |simulation, at| {
+        before = if at.as_secs() < 10 { simulation.sent_bytes() } else { before };
+    });
+    assert_eq!(told.len(), 1, "{told:#?}");
+    let rate_bps = (simulation.sent_bytes() - before) * 8 / 90;
+    assert!(rate_bps < 40_000, "{rate_bps} bit/s, both ways");
 }
 
 proptest! {
