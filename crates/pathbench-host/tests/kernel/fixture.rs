@@ -37,6 +37,16 @@ impl Host {
     pub(crate) fn index(&mut self, name: &str) -> Result<u32, Failed> {
         Ok(self.socket.link(name)?.index)
     }
+
+    /// Waits until all interfaces can carry packets.
+    pub(crate) fn wait_for_links(&mut self) -> Result<(), Failed> {
+        for link in self.socket.links()? {
+            let ready =
+                within(Duration::from_secs(5), || Ok(self.socket.link_by_index(link.index)?.running))?;
+            ensure!(ready, "{link:?} does not get ready");
+        }
+        Ok(())
+    }
 }
 
 /// `client` and `server`, joined by wires `pbt-0`, `pbt-1`, … whose middles are bridges in `room`.
@@ -67,11 +77,7 @@ impl Lab {
             lab.add_path(path, shaper.as_ref())?;
         }
         for host in [&mut lab.client, &mut lab.server, &mut lab.room] {
-            for link in host.socket.links()? {
-                let ready =
-                    within(Duration::from_secs(5), || Ok(host.socket.link_by_index(link.index)?.running))?;
-                ensure!(ready, "{link:?} does not get ready");
-            }
+            host.wait_for_links()?;
         }
         Ok(lab)
     }

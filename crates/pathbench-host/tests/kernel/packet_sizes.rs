@@ -54,10 +54,9 @@ impl Wire {
                 host.socket.add_address(index, IpNetwork::new(address, prefix)?)?;
             }
         }
-        let index = wire.client.index(NAME)?;
-        let socket = &mut wire.client.socket;
-        let ready = within(Duration::from_secs(5), || Ok(socket.link_by_index(index)?.running))?;
-        ensure!(ready, "the wire does not get ready");
+        for host in [&mut wire.client, &mut wire.server] {
+            host.wait_for_links()?;
+        }
         Ok(wire)
     }
 }
