@@ -12,6 +12,7 @@ pub use path_mtu::{mtu, mtu_change};
 
 use crate::ResultSet;
 use crate::narrative::{self, Story, Tone};
+use crate::palette::is_part;
 use crate::quantity::{self, bit_rate, bytes, counted, duration, percent, plain};
 use crate::view::{GroupView, View, name_of, value_text};
 use page::{Ink, Line, Page, columns, fitted};
@@ -108,8 +109,9 @@ fn write_links(page: &mut Page, view: &View) {
         return;
     }
     page.heading("Links", "asked → measured");
-    let names = document.links.iter().map(|link| columns(&fitted(&link.name, 16))).max().unwrap_or(0);
-    for link in &document.links {
+    let shown = || document.links.iter().filter(|link| !is_plain_part(link, &document.links));
+    let names = shown().map(|link| columns(&fitted(&link.name, 16))).max().unwrap_or(0);
+    for link in shown() {
         let deviations = deviations(view, link);
         let (mark, ink) = match (&link.measured, deviations.is_empty()) {
             (None, _) => ("?", Ink::Dim),
@@ -124,6 +126,16 @@ fn write_links(page: &mut Page, view: &View) {
             page.paragraph(Line::new().padded_to(names + 6), Ink::Bad, &deviation);
         }
     }
+}
+
+/// Whether `link` is a part of a path that asks for nothing of its own and takes whatever the path's link takes.
+fn is_plain_part(link: &LinkRecord, all: &[LinkRecord]) -> bool {
+    let asked = &link.requested;
+    let plain = asked.rate_bps.is_none() && asked.delay_ms.is_none_or(|ms| ms == 0.0) && asked.loss.is_none();
+    plain
+        && all
+            .iter()
+            .any(|path| is_part(&link.name, &path.name) && asked.mtu_bytes >= path.requested.mtu_bytes)
 }
 
 /// What was off on a link in any run, each thing once.

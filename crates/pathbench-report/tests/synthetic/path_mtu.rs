@@ -24,12 +24,22 @@ fn sized(name: &str, ends: [&str; 2], rate_bps: u64, mtu_bytes: u32) -> LinkReco
     link
 }
 
+/// A link behind the first one of a path: nothing but its MTU is asked of it.
+fn inner(name: &str, ends: [&str; 2], mtu_bytes: u32) -> LinkRecord {
+    let mut link = sized(name, ends, 1_000_000, mtu_bytes);
+    (link.requested.rate_bps, link.requested.delay_ms, link.requested.queue_bytes) = (None, None, None);
+    if let Some(measured) = &mut link.measured {
+        (measured.forward_bps, measured.backward_bps) = (None, None);
+    }
+    link
+}
+
 fn links() -> Vec<LinkRecord> {
     vec![
         sized("eth", ["client", "server"], 30_000_000, 9000),
-        sized("wlan", ["client", "wlan-a"], 30_000_000, 9000),
-        sized("wlan.hop", ["wlan-a", "wlan-b"], 10_000_000_000, 1500),
-        sized("wlan.far", ["wlan-b", "server"], 10_000_000_000, 9000),
+        sized("wlan", ["client", "wlan.near"], 30_000_000, 9000),
+        inner("wlan.hop", ["wlan.near", "wlan.beyond"], 1500),
+        inner("wlan.far", ["wlan.beyond", "server"], 9000),
     ]
 }
 
@@ -129,13 +139,13 @@ fn black_hole(from_ms: f64, to_ms: Option<f64>) -> PathDiagnosis {
 
 fn routers(icmp: &str, unused: u64) -> Vec<RouterRecord> {
     let (sent, suppressed) = if icmp == "on" { (3, 0) } else { (0, 9 + 4 * unused) };
-    ["wlan-a", "wlan-b"]
+    ["wlan.near", "wlan.beyond"]
         .map(|name| RouterRecord {
             name: name.to_owned(),
             icmp: icmp.to_owned(),
             clamp_mss: false,
-            too_big_sent: if name == "wlan-a" { sent } else { 0 },
-            too_big_suppressed: if name == "wlan-a" { suppressed } else { 0 },
+            too_big_sent: if name == "wlan.near" { sent } else { 0 },
+            too_big_suppressed: if name == "wlan.near" { suppressed } else { 0 },
             clamped_syns: 0,
         })
         .to_vec()

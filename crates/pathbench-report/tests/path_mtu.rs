@@ -1,0 +1,149 @@
+//! What reports tell of packet sizes, and where they keep quiet about them.
+
+mod synthetic;
+
+use pathbench_record::document::{DiagnosisKind, PathDiagnosis};
+use pathbench_record::sample::Side;
+use pathbench_report::figure::{self, Selection};
+use pathbench_report::narrative::{self, Tone};
+use pathbench_report::terminal::{Style, summary};
+use pathbench_report::{ResultSet, html};
+use std::mem;
+
+fn told(set: &ResultSet) -> String {
+    // One line a finding, wherever the terminal would wrap.
+    summary(set, Style { colour: false, width: 600 })
+}
+
+#[test]
+fn ordinary_results_have_no_figures_of_sizes_and_no_matrix() {
+    for set in
+        [synthetic::failover(), synthetic::aggregate(2, true), synthetic::suite(), synthetic::handover()]
+    {
+        let name = &set.document.scenario.name;
+        assert_eq!(figure::mtu(&set, &Selection::default()), None, "{name}");
+        assert_eq!(figure::packet_sizes(&set, &Selection::default()), None, "{name}");
+        assert_eq!(figure::matrix(&set), None, "{name}");
+        let page = html::report(std::slice::from_ref(&set));
+        for part in
+            ["One MSS for all subflows", "The matrix", "Paths that carried nothing", "The MTU of each path"]
+        {
+            assert!(!page.contains(part), "{part} in the report of {name}");
+        }
+    }
+}
+
+#[test]
+fn a_path_that_nothing_fits_into_has_a_figure_though_its_sizes_never_change() {
+    let mut set = synthetic::aggregate(1, false);
+    assert_eq!(figure::mtu(&set, &Selection::default()), None);
+    set.document.runs[1].diagnoses = vec![finding(DiagnosisKind::MtuBlackHole)];
+    assert!(figure::mtu(&set, &Selection::default()).is_some());
+}
+
+#[test]
+fn a_link_that_begins_at_the_server_gives_the_same_picture() {
+    let drawn = |set: &ResultSet| {
+        figure::packet_sizes(set, &Selection::default()).map(|svg| svg.to_string()).unwrap_or_default()
+    };
+    let mut set = synthetic::shrink();
+    let expected = drawn(&set);
+    for link in &mut set.document.links {
+        link.ends.reverse();
+    }
+    for sizes in set
+        .document
+        .runs
+        .iter_mut()
+        .flat_map(|run| &mut run.links)
+        .filter_map(|link| link.packet_sizes.as_mut())
+    {
+        mem::swap(&mut sizes.forward, &mut sizes.backward);
+    }
+    assert!(expected.contains("9000") && drawn(&set) == expected);
+}
+
+#[test]
+fn a_download_is_counted_from_the_servers_link_on() {
+    let mut set = synthetic::shrink();
+    for sizes in set
+        .document
+        .runs
+        .iter_mut()
+        .flat_map(|run| &mut run.links)
+        .filter_map(|link| link.packet_sizes.as_mut())
+    {
+        mem::swap(&mut sizes.forward, &mut sizes.backward);
+    }
+    let drawn =
+        figure::packet_sizes(&set, &Selection::default()).map(|svg| svg.to_string()).unwrap_or_default();
+    assert!(drawn.contains(">wlan.far (MTU 9000): ") && drawn.contains(">wlan.hop (MTU 1500): "), "{drawn}");
+    assert!(!drawn.contains(">wlan (MTU 9000): ") && drawn.contains("wlan, download"));
+}
+
+fn finding(kind: DiagnosisKind) -> PathDiagnosis {
+    PathDiagnosis {
+        path: "b".to_owned(),
+        side: Side::Client,
+        kind,
+        from_ms: Some(200.0),
+        to_ms: None,
+        because: "nothing was acknowledged".to_owned(),
+        remedy: "let ICMP pass".to_owned(),
+    }
+}
+
+/// Three repetitions of tcp and mptcp; the finding in those of mptcp that are named.
+fn diagnosed(kind: DiagnosisKind, repetitions: &[u32]) -> ResultSet {
+    let mut set = synthetic::aggregate(3, false);
+    for run in &mut set.document.runs {
+        if run.label == "mptcp" && repetitions.contains(&run.repetition) {
+            run.diagnoses = vec![finding(kind)];
+        }
+    }
+    set
+}
+
+#[test]
+fn what_all_repetitions_say_is_said_once() {
+    let text = told(&diagnosed(DiagnosisKind::MtuBlackHole, &[1, 2, 3]));
+    let line = "✗ mptcp: path b: MTU black hole suspected from 200 ms on: nothing was acknowledged. Remedy: let ICMP pass.";
+    assert_eq!(text.matches(line).count(), 1, "{text}");
+}
+
+#[test]
+fn what_some_repetitions_say_is_said_with_their_numbers() {
+    let text = told(&diagnosed(DiagnosisKind::MtuBlackHole, &[1, 3]));
+    assert!(text.contains("✗ mptcp r1 and r3: path b: MTU black hole suspected from 200 ms on"), "{text}");
+}
+
+#[test]
+fn a_black_hole_spoils_a_story_and_a_spare_path_does_not() {
+    let tone = |kind: DiagnosisKind| {
+        let stories = narrative::stories(&diagnosed(kind, &[1, 2, 3]));
+        stories.iter().find(|story| story.label == "mptcp").map(|story| story.tone)
+    };
+    assert_eq!(tone(DiagnosisKind::MtuBlackHole), Some(Tone::Mixed));
+    assert_eq!(tone(DiagnosisKind::Backup), Some(Tone::Good));
+    let text = told(&diagnosed(DiagnosisKind::Backup, &[1, 2, 3]));
+    assert!(text.contains("· mptcp: path b: backup, not needed"), "{text}");
+}
+
+#[test]
+fn a_path_that_the_scenario_took_away_is_no_trouble() {
+    let mut set = diagnosed(DiagnosisKind::Stale, &[1, 2, 3]);
+    assert!(told(&set).contains("✗ mptcp: path b: went silent"));
+    for one in set.document.runs.iter_mut().flat_map(|run| &mut run.diagnoses) {
+        "none needed: the scenario asks for it".clone_into(&mut one.remedy);
+    }
+    assert!(told(&set).contains("· mptcp: path b: went silent"));
+}
+
+#[test]
+fn commands_are_never_cut() {
+    let record = synthetic::examination();
+    let text = pathbench_report::terminal::mtu(&record, Style { colour: true, width: 80 });
+    for step in &record.steps {
+        assert!(text.contains(&step.command) && text.contains(&step.undo), "{text}");
+    }
+}
