@@ -2,9 +2,11 @@
 //!
 //! Pure: evidence in, diagnoses out. What counts is what the sending end knew: a path is *silent* while data that was
 //! sent there waits for an acknowledgement and none comes ([`course`]). A silence is explained by what was done to the
-//! path, by its signs, or not at all ([`silence`]); a path that never had anything to wait for is explained by how it was
-//! set up and opened ([`unused`]). `docs/metrics.md` defines the signs.
+//! path, by its signs, or not at all ([`silence`]); a path whose subflows are
+//! gone is told, too ([`absence`]); one that never had anything to wait for is explained by how it was set up and
+//! opened ([`unused`]). `docs/metrics.md` defines the signs.
 
+mod absence;
 mod cause;
 mod course;
 mod remedy;
@@ -14,7 +16,7 @@ mod tests;
 mod unused;
 
 use crate::telemetry::Negotiation;
-use crate::verdict::VerdictInput;
+use crate::verdict::{self, VerdictInput};
 use pathbench_record::document::{DiagnosisKind, PathDiagnosis};
 use pathbench_record::event::Event;
 use pathbench_record::sample::{Sample, Side};
@@ -67,12 +69,20 @@ pub fn diagnose(input: &DiagnosisInput<'_>) -> Vec<PathDiagnosis> {
     let mut found = Vec::new();
     for path in input.planned {
         let mut of_path: Vec<PathDiagnosis> =
-            input.senders.iter().flat_map(|&side| silences(input, path, side)).collect();
+            input.senders.iter().flat_map(|&side| of_side(input, path, side)).collect();
         if of_path.is_empty() {
             of_path.extend(unused::explain(input, path));
         }
         found.append(&mut of_path);
     }
+    found
+}
+
+/// When a path carried nothing although an end had data for it, in order of time.
+fn of_side(input: &DiagnosisInput<'_>, path: &PlannedPath, side: Side) -> Vec<PathDiagnosis> {
+    let mut found = silences(input, path, side);
+    absence::explain(input, path, side, &mut found);
+    found.sort_by(|a, b| a.from_ms.unwrap_or(0.0).total_cmp(&b.from_ms.unwrap_or(0.0)));
     found
 }
 
@@ -107,6 +117,13 @@ fn join(earlier: &mut PathDiagnosis, later: &PathDiagnosis) -> bool {
 /// The end whose data did not go over a path that nobody used.
 fn first_sender(input: &DiagnosisInput<'_>) -> Side {
     input.senders.first().copied().unwrap_or(Side::Client)
+}
+
+/// Whether enough arrived over a path that it counts as used.
+fn is_used(input: &DiagnosisInput<'_>, path: &PlannedPath) -> bool {
+    let paths = &input.connection.paths;
+    let total: u64 = paths.iter().map(|path| path.delivered_bytes).sum();
+    paths.iter().any(|delivery| delivery.name == path.name && verdict::is_used(delivery, total))
 }
 
 /// Whether several paths were in force, so that one without data wants an explanation.

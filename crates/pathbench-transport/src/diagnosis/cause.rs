@@ -1,6 +1,5 @@
 //! What was done to a path, or happened to it, before it fell silent.
 
-use super::course::Silence;
 use super::{DiagnosisInput, PlannedPath};
 use pathbench_record::event::{Event, EventSource};
 
@@ -30,13 +29,20 @@ pub(super) enum Cause {
 }
 
 /// The last thing before the silence that took something from the path and was not taken back.
-pub(super) fn of(input: &DiagnosisInput<'_>, path: &PlannedPath, silence: &Silence<'_>) -> Option<Cause> {
-    let until_ms = silence.from_ms + SLACK_MS;
-    let (event, effect) = taken(input, path, until_ms, silence.first.pmtu_bytes)?;
+/// `from_ms` and `to_ms` are those of the silence (`None`: it lasted), `pmtu_bytes` what the sender had in force.
+pub(super) fn of(
+    input: &DiagnosisInput<'_>,
+    path: &PlannedPath,
+    from_ms: f64,
+    to_ms: Option<f64>,
+    pmtu_bytes: u32,
+) -> Option<Cause> {
+    let until_ms = from_ms + SLACK_MS;
+    let (event, effect) = taken(input, path, until_ms, pmtu_bytes)?;
     if let Effect::Smaller(mtu_bytes) = effect {
         return Some(Cause::Smaller { words: in_words(event), mtu_bytes });
     }
-    let end_ms = silence.to_ms.unwrap_or(f64::INFINITY);
+    let end_ms = to_ms.unwrap_or(f64::INFINITY);
     let restored = input
         .events
         .iter()

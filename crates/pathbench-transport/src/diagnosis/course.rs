@@ -86,17 +86,15 @@ struct Subflow<'a> {
 /// longest stands for all. A subflow that is silent beside another one that gets segments of the same size through
 /// says nothing of the path.
 pub(super) fn silences<'a>(samples: &'a [Sample], path: &str, side: Side) -> Vec<Silence<'a>> {
-    let mut by_key: BTreeMap<Key, Vec<(f64, &PathFigures)>> = BTreeMap::new();
-    for sample in samples.iter().filter(|sample| sample.side == side && sample.path == path) {
-        let key = (sample.stream, sample.figures.subflow);
-        by_key.entry(key).or_default().push((sample.t_ms, &sample.figures));
-    }
-    let subflows: Vec<Subflow<'_>> =
-        by_key.into_iter().map(|(key, samples)| Subflow { key, samples }).collect();
+    let of_path = || samples.iter().filter(|sample| sample.path == path);
+    let subflows = subflows(of_path().filter(|sample| sample.side == side));
+    let of_peer = self::subflows(of_path().filter(|sample| sample.side != side));
+    let mut peer_answered_ms: Vec<f64> = of_peer.iter().flat_map(Subflow::progress_ms).collect();
+    peer_answered_ms.sort_by(f64::total_cmp);
     let mut found: Vec<Silence<'_>> = Vec::new();
     for subflow in &subflows {
         let others = || subflows.iter().filter(|other| other.key != subflow.key);
-        for mut silence in subflow.silences() {
+        for mut silence in subflow.silences(&peer_answered_ms) {
             let before = subflows.iter().map(|one| one.most_acked(f64::NEG_INFINITY, silence.from_ms)).max();
             silence.passed_before_bytes = before.unwrap_or(0);
             if others().all(|other| other.bears_out(&mut silence, other.key > subflow.key)) {
@@ -115,8 +113,17 @@ pub(super) fn silences<'a>(samples: &'a [Sample], path: &str, side: Side) -> Vec
     found
 }
 
+fn subflows<'a>(samples: impl Iterator<Item = &'a Sample>) -> Vec<Subflow<'a>> {
+    let mut by_key: BTreeMap<Key, Vec<(f64, &PathFigures)>> = BTreeMap::new();
+    for sample in samples {
+        let key = (sample.stream, sample.figures.subflow);
+        by_key.entry(key).or_default().push((sample.t_ms, &sample.figures));
+    }
+    by_key.into_iter().map(|(key, samples)| Subflow { key, samples }).collect()
+}
+
 impl<'a> Subflow<'a> {
-    fn silences(&self) -> Vec<Silence<'a>> {
+    fn silences(&self, peer_answered_ms: &[f64]) -> Vec<Silence<'a>> {
         let mut found: Vec<Silence<'a>> = Vec::new();
         let mut open: Option<Building<'a>> = None;
         let (mut acked, mut largest_pmtu_bytes) = (0, 0);
@@ -129,7 +136,7 @@ impl<'a> Subflow<'a> {
             acked = figures.bytes_acked;
             largest_pmtu_bytes = largest_pmtu_bytes.max(figures.pmtu_bytes);
             match &mut open {
-                Some(building) => building.take(t_ms, figures),
+                Some(building) => building.take(t_ms, figures, peer_answered_ms),
                 None if waits(figures) => open = Some(Building::new(t_ms, figures)),
                 None => {}
             }
@@ -137,6 +144,12 @@ impl<'a> Subflow<'a> {
         let last_ms = self.samples.last().map_or(0.0, |(t_ms, _)| *t_ms);
         found.extend(open.map(|open| open.end(None, last_ms, None, largest_pmtu_bytes)));
         found
+    }
+
+    /// The samples at which more had been acknowledged than at the one before.
+    fn progress_ms(&self) -> impl Iterator<Item = f64> {
+        let two = self.samples.windows(2).filter(|two| two[1].1.bytes_acked > two[0].1.bytes_acked);
+        two.map(|two| two[1].0)
     }
 
     /// The most payload that was acknowledged between two samples within a time.
@@ -196,10 +209,12 @@ impl<'a> Building<'a> {
         }
     }
 
-    fn take(&mut self, t_ms: f64, figures: &'a PathFigures) {
+    fn take(&mut self, t_ms: f64, figures: &'a PathFigures, peer_answered_ms: &[f64]) {
         self.last = figures;
         self.backoff = self.backoff.max(figures.backoff);
-        self.ear.take(t_ms, self.from_ms, figures);
+        let earliest_ms = self.from_ms + answer_time_ms(figures);
+        let answered_ms = peer_answered_ms.iter().copied().find(|answered_ms| *answered_ms >= earliest_ms);
+        self.ear.take(t_ms, answered_ms, figures);
         self.lowered.take(t_ms, self.first, figures);
     }
 
@@ -231,32 +246,28 @@ fn answer_time_ms(figures: &PathFigures) -> f64 {
     2.0 * figures.srtt_ms + 200.0
 }
 
-/// Whether the peer is heard in a silence. One that is back after an outage is heard, too, before the retransmission
-/// timer runs out; so it counts only when something was sent again afterwards, and enough time passed for its answer.
+/// Whether small packets pass in a silence: the peer's own data is acknowledged there, by packets of this end that
+/// carry nothing else. After an outage they pass again, too, before the retransmission timer runs out; so it counts only
+/// when something was sent again afterwards, and enough time passed for its answer.
 #[derive(Default)]
 struct Ear {
-    /// Packets received once all answers to what was sent before the silence must be in.
-    heard_before: Option<u64>,
-    /// Payload sent again up to the moment the peer was heard.
-    resent_when_heard: Option<u64>,
+    /// Payload sent again up to the moment the peer had an acknowledgement.
+    resent_by_then: Option<u64>,
     /// When something was sent again after that.
     resent_ms: Option<f64>,
     sure: bool,
 }
 
 impl Ear {
-    fn take(&mut self, t_ms: f64, from_ms: f64, figures: &PathFigures) {
-        let Some(received) = figures.packets_received else { return };
-        if t_ms - from_ms < answer_time_ms(figures) {
+    /// `answered_ms`: when the peer first had an acknowledgement that cannot have been on its way before.
+    fn take(&mut self, t_ms: f64, answered_ms: Option<f64>, figures: &PathFigures) {
+        if answered_ms.is_none_or(|answered_ms| t_ms < answered_ms) {
             return;
         }
-        let before = *self.heard_before.get_or_insert(received);
-        if received > before {
-            let resent = *self.resent_when_heard.get_or_insert(figures.retransmitted_bytes);
-            if figures.retransmitted_bytes > resent {
-                let resent_ms = *self.resent_ms.get_or_insert(t_ms);
-                self.sure |= t_ms - resent_ms >= answer_time_ms(figures);
-            }
+        let by_then = *self.resent_by_then.get_or_insert(figures.retransmitted_bytes);
+        if figures.retransmitted_bytes > by_then {
+            let resent_ms = *self.resent_ms.get_or_insert(t_ms);
+            self.sure |= t_ms - resent_ms >= answer_time_ms(figures);
         }
     }
 }

@@ -34,7 +34,7 @@ pub(super) fn explain(
     silence: &Silence<'_>,
     is_only: bool,
 ) -> PathDiagnosis {
-    let cause = cause::of(input, path, silence);
+    let cause = cause::of(input, path, silence.from_ms, silence.to_ms, silence.first.pmtu_bytes);
     let whole = is_only && silence.is_from_the_start() && silence.to_ms.is_none();
     let diagnosis = |kind, because, remedy| PathDiagnosis {
         path: path.name.clone(),

@@ -1,5 +1,6 @@
 //! Every kind of diagnosis on series that were made up, and on series that a kernel gave.
 
+mod absences;
 mod properties;
 mod recorded;
 mod silences;

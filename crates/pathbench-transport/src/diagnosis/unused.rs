@@ -1,7 +1,9 @@
 //! Why a path that never fell silent was not used either.
 
-use super::{DiagnosisInput, PlannedPath, cause, course, first_sender, has_several_paths, remedy, silence};
-use crate::verdict::{JoinFailure, PathDelivery, failure_words, is_used, joins, share, why_unused};
+use super::{
+    DiagnosisInput, PlannedPath, cause, course, first_sender, has_several_paths, is_used, remedy, silence,
+};
+use crate::verdict::{JoinFailure, PathDelivery, failure_words, joins, share, why_unused};
 use pathbench_record::document::{DiagnosisKind, PathDiagnosis};
 use pathbench_record::sample::{PathFigures, PathState};
 use std::net::IpAddr;
@@ -13,7 +15,7 @@ pub(super) fn explain(input: &DiagnosisInput<'_>, path: &PlannedPath) -> Option<
     }
     let total: u64 = input.connection.paths.iter().map(|path| path.delivered_bytes).sum();
     let delivery = input.connection.paths.iter().find(|delivery| delivery.name == path.name);
-    if total == 0 || delivery.is_some_and(|delivery| is_used(delivery, total)) {
+    if total == 0 || is_used(input, path) {
         return None;
     }
     if let Some(short) = short_silence(input, path) {

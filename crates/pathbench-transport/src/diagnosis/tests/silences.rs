@@ -71,22 +71,41 @@ fn a_path_that_comes_back_with_the_same_size_was_dead() {
     assert_eq!((found.from_ms, found.to_ms), (Some(5000.0), Some(9100.0)));
 }
 
-#[test]
-fn a_peer_that_is_heard_while_segments_vanish_gives_the_black_hole_away() {
-    let heard = |now: &mut PathFigures| now.packets_received = now.packets_received.map(|n| n + 1);
-    let series = Series::new().flowing(5000.0).stuck(6500.0, 90_000).changed(heard);
-    let found = series.clone().still_stuck(12_000.0).mptcp().only();
-    check(&found, MtuBlackHole, &["small packets passed meanwhile"], &[]);
-    // Heard shortly before the timer runs out and everything passes again: the wire was dead, and is back.
-    let found = series.still_stuck(7000.0).flowing(9000.0).mptcp().only();
-    check(&found, Stale, &[], &[]);
+/// The peer's samples on the path: at these times, more of its own data has been acknowledged.
+fn peer(times_ms: &[f64], until_ms: f64) -> Vec<Sample> {
+    let mut series = Series::new();
+    while series.t_ms < until_ms {
+        if times_ms.contains(&series.t_ms) {
+            (series.now.bytes_sent, series.now.bytes_acked) =
+                (series.now.bytes_sent + 758, series.now.bytes_acked + 758);
+        }
+        series.step();
+    }
+    series.samples.into_iter().map(|sample| Sample { side: Side::Server, ..sample }).collect()
 }
 
 #[test]
-fn answers_that_were_under_way_when_the_wire_died_are_no_sign() {
-    let late = |now: &mut PathFigures| now.packets_received = now.packets_received.map(|n| n + 3);
-    let case = Series::new().flowing(5000.0).changed(late).stuck(12_000.0, 90_000).mptcp();
-    check(&case.only(), Stale, &[], &[]);
+fn a_peer_whose_data_is_acknowledged_while_segments_vanish_gives_the_black_hole_away() {
+    let with_peer = |series: Series, times_ms: &[f64]| {
+        let until_ms = series.t_ms;
+        Case::of(Transport::Mptcp, [series.samples, peer(times_ms, until_ms)].concat())
+    };
+    let series = Series::new().flowing(5000.0).stuck(6500.0, 90_000);
+    let found = with_peer(series.clone().still_stuck(12_000.0), &[6500.0]).only();
+    check(&found, MtuBlackHole, &["small packets passed meanwhile"], &[]);
+    // Shortly before the timer runs out and everything passes again: the wire was dead, and is back.
+    let found = with_peer(series.clone().still_stuck(7000.0).flowing(9000.0), &[6900.0]).only();
+    check(&found, Stale, &[], &[]);
+    // What was under way when the wire died is no sign, nor is what came before.
+    let found = with_peer(series.still_stuck(12_000.0), &[4900.0, 5000.0, 5100.0]).only();
+    check(&found, Stale, &["cannot be told"], &[]);
+}
+
+#[test]
+fn a_wire_that_is_dead_one_way_only_is_no_black_hole() {
+    let heard = |now: &mut PathFigures| now.packets_received = now.packets_received.map(|n| n + 1);
+    let series = Series::new().flowing(5000.0).stuck(6500.0, 90_000).changed(heard).still_stuck(12_000.0);
+    check(&series.mptcp().only(), Stale, &["cannot be told"], &[]);
 }
 
 #[test]

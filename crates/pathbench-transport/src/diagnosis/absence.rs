@@ -1,0 +1,169 @@
+//! Times in which a path that had been there was gone: its subflows closed, or a QUIC path suspended.
+
+use super::cause::{self, Cause};
+use super::{DiagnosisInput, PlannedPath, SHORTEST_SILENCE_MS, remedy};
+use crate::verdict::failure_words;
+use pathbench_record::document::{DiagnosisKind, PathDiagnosis};
+use pathbench_record::event::{Event, EventSource};
+use pathbench_record::sample::{PathState, Sample, Side};
+use std::collections::BTreeMap;
+
+/// A stretch without a usable subflow.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Absence {
+    from_ms: f64,
+    /// `None`: it lasted.
+    to_ms: Option<f64>,
+}
+
+/// Explains the absences of a path of which the silences are known, and sets those forth that ended in one. Single-path
+/// transports have none: their path's end is that of the run.
+pub(super) fn explain(
+    input: &DiagnosisInput<'_>,
+    path: &PlannedPath,
+    side: Side,
+    silences: &mut Vec<PathDiagnosis>,
+) {
+    if !super::has_several_paths(input) {
+        return;
+    }
+    let of_path: Vec<&Sample> =
+        input.samples.iter().filter(|sample| sample.side == side && sample.path == path.name).collect();
+    let Some(last_ms) = of_path.last().map(|sample| sample.t_ms) else { return };
+    let carried = super::is_used(input, path);
+    for absence in absences(&of_path, &suspensions(input, path, side)) {
+        let end_ms = absence.to_ms.unwrap_or(last_ms);
+        if end_ms - absence.from_ms < SHORTEST_SILENCE_MS {
+            continue;
+        }
+        let touches = |known: &PathDiagnosis| {
+            known.from_ms.unwrap_or(0.0) <= end_ms
+                && known.to_ms.is_none_or(|to_ms| absence.from_ms - to_ms < SHORTEST_SILENCE_MS)
+        };
+        match silences.iter_mut().rfind(|known| touches(known)) {
+            Some(known) => known.to_ms = known.to_ms.and(absence.to_ms),
+            // One that was never used has a reason of its own.
+            None if carried => silences.push(diagnosis(input, path, side, absence)),
+            None => {}
+        }
+    }
+}
+
+/// Stretches in which no subflow that had been there was open; with those in which the path was suspended.
+fn absences(of_path: &[&Sample], suspensions: &[Absence]) -> Vec<Absence> {
+    let mut states: BTreeMap<(u32, u32), PathState> = BTreeMap::new();
+    let mut found: Vec<Absence> = Vec::new();
+    let mut away = false;
+    for sample in of_path {
+        states.insert((sample.stream, sample.figures.subflow), sample.figures.state);
+        let is_open = states.values().any(|state| *state == PathState::Open);
+        let was_open = states.values().any(|state| *state == PathState::Closed);
+        if is_open && away {
+            if let Some(last) = found.last_mut() {
+                last.to_ms = Some(sample.t_ms);
+            }
+        } else if !is_open && was_open && !away {
+            found.push(Absence { from_ms: sample.t_ms, to_ms: None });
+        }
+        away = !is_open && was_open;
+    }
+    found.extend(suspensions);
+    found.sort_by(|a, b| a.from_ms.total_cmp(&b.from_ms));
+    found.dedup_by(|later, earlier| {
+        let one = earlier.to_ms.is_none_or(|to_ms| later.from_ms - to_ms < SHORTEST_SILENCE_MS);
+        if one {
+            earlier.to_ms = earlier.to_ms.zip(later.to_ms).map(|(a, b)| a.max(b));
+        }
+        one
+    });
+    found
+}
+
+/// What this end's QUIC said of the path.
+fn told<'a>(
+    input: &'a DiagnosisInput<'_>,
+    path: &'a PlannedPath,
+    side: Side,
+) -> impl Iterator<Item = &'a Event> {
+    let is_of_client = |event: &Event| {
+        let local = event.detail.get("local").and_then(|local| local.as_str()?.parse().ok());
+        local.is_some_and(|local| path.addresses.contains(&local))
+    };
+    input
+        .events
+        .iter()
+        .filter(|event| event.source == EventSource::Quic && event.path.as_ref() == Some(&path.name))
+        .filter(move |event| is_of_client(event) == (side == Side::Client))
+}
+
+fn suspensions(input: &DiagnosisInput<'_>, path: &PlannedPath, side: Side) -> Vec<Absence> {
+    let mut found: Vec<Absence> = Vec::new();
+    for event in told(input, path, side) {
+        let open = found.last_mut().filter(|last| last.to_ms.is_none());
+        match (event.kind.as_str(), open) {
+            ("path-suspended", None) => found.push(Absence { from_ms: event.t_ms, to_ms: None }),
+            // What follows is seen in the samples.
+            ("path-resumed" | "path-established" | "path-given-up" | "path-abandoned", Some(last)) => {
+                last.to_ms = Some(event.t_ms);
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+fn diagnosis(input: &DiagnosisInput<'_>, path: &PlannedPath, side: Side, absence: Absence) -> PathDiagnosis {
+    let why = why(input, path, side, absence);
+    let cause = cause::of(input, path, absence.from_ms, absence.to_ms, 0);
+    let (because, remedy) = match cause {
+        Some(Cause::Gone { words, ordered, restored }) => (
+            format!(
+                "{words} took the path away{}; {why}",
+                restored.map(|back| format!(", and {back} gave it back")).unwrap_or_default()
+            ),
+            if ordered { remedy::ordered() } else { remedy::gone(path) },
+        ),
+        Some(Cause::Smaller { .. }) | None => (why, remedy::dead(path)),
+    };
+    PathDiagnosis {
+        path: path.name.clone(),
+        side,
+        kind: DiagnosisKind::Stale,
+        from_ms: Some(absence.from_ms.max(0.0)),
+        to_ms: absence.to_ms,
+        because,
+        remedy,
+    }
+}
+
+fn why(input: &DiagnosisInput<'_>, path: &PlannedPath, side: Side, absence: Absence) -> String {
+    if input.connection.quic.is_some() {
+        let end_ms = absence.to_ms.unwrap_or(f64::INFINITY);
+        let around =
+            |event: &&Event| event.t_ms > absence.from_ms - SHORTEST_SILENCE_MS && event.t_ms < end_ms;
+        let reason = |event: &Event| match event.kind.as_str() {
+            "path-suspended" => Some("nothing was heard on it".to_owned()),
+            "path-given-up" | "path-abandoned" => {
+                let reason =
+                    event.detail.get("reason").and_then(|reason| reason.as_str()).unwrap_or("no reason told");
+                Some(format!("it was given up: {reason}"))
+            }
+            _ => None,
+        };
+        let told = told(input, path, side).filter(around).find_map(reason);
+        return told.unwrap_or_else(|| "its QUIC path was closed".to_owned());
+    }
+    let failure = input
+        .connection
+        .join_failures
+        .iter()
+        .find(|failure| failure.local.is_some_and(|local| path.addresses.contains(&local)));
+    let closed = match failure {
+        Some(failure) => failure_words(failure),
+        None => "its subflow was closed".to_owned(),
+    };
+    match absence.to_ms {
+        Some(_) => closed,
+        None => format!("{closed}, and no other was opened in its place"),
+    }
+}
