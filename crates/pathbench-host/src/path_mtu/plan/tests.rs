@@ -47,11 +47,28 @@ fn own_default() -> Sample {
     to("0.0.0.0/0", 1002).via("10.0.2.254").dev(WLAN)
 }
 
+/// A name, routes of which the first decides, the MTU that was found, what is done and what takes it back.
+type Case<'a> = (&'a str, Vec<Sample>, u32, &'a str, &'a str);
+
+fn check(cases: Vec<Case<'_>>) {
+    for (name, routes, mtu, does, undoes) in cases {
+        let plan = plan(&belief(routes), mtu, &[]).unwrap();
+        assert_eq!(commands(&plan).join("\n"), does, "{name}");
+        assert_eq!(undo_commands(&plan).join("\n"), undoes, "{name}");
+    }
+}
+
+fn default_by(dev: u32, gateway: &str, metric: u32) -> Sample {
+    to("0.0.0.0/0", 254).via(gateway).dev(dev).metric(metric)
+}
+
+fn own_default_v6() -> Sample {
+    to("::/0", 1002).via("fe80::1").dev(WLAN).metric(1024)
+}
+
 #[test]
-fn routes() {
-    let default = |dev, gateway: &str, metric| to("0.0.0.0/0", 254).via(gateway).dev(dev).metric(metric);
-    let own_v6 = || to("::/0", 1002).via("fe80::1").dev(WLAN).metric(1024);
-    for (name, routes, mtu, does, undoes) in [
+fn tables_of_one_interface() {
+    check(vec![
         (
             "a table of its own",
             vec![own_default()],
@@ -87,16 +104,22 @@ fn routes() {
             "ip route replace 10.9.9.9 via 10.0.2.254 dev wlan proto static table 1002 mtu lock 1500",
             "ip route replace 10.9.9.9 via 10.0.2.254 dev wlan proto static table 1002 mtu lock 2000",
         ),
+    ]);
+}
+
+#[test]
+fn the_main_table_and_shared_ones() {
+    check(vec![
         (
             "the main table with one way out",
-            vec![default(WLAN, "10.0.2.254", 600)],
+            vec![default_by(WLAN, "10.0.2.254", 600)],
             1500,
             "ip route add 10.9.9.9 via 10.0.2.254 dev wlan proto static metric 600 mtu 1500",
             "ip route delete 10.9.9.9 via 10.0.2.254 dev wlan proto static metric 600 mtu 1500",
         ),
         (
             "the main table with two ways out",
-            vec![default(WLAN, "10.0.2.254", 600).header(5, 16), default(ETH, "10.0.1.254", 100)],
+            vec![default_by(WLAN, "10.0.2.254", 600).header(5, 16), default_by(ETH, "10.0.1.254", 100)],
             1500,
             "ip route replace default via 10.0.2.254 dev wlan proto dhcp metric 600 mtu 1500",
             "ip route replace default via 10.0.2.254 dev wlan proto dhcp metric 600",
@@ -112,7 +135,7 @@ fn routes() {
         ),
         (
             "IPv6, by advertisement, in a table of its own",
-            vec![own_v6().header(5, 9).expiring(180_000)],
+            vec![own_default_v6().header(5, 9).expiring(180_000)],
             1500,
             "ip -6 route add fd09::9 via fe80::1 dev wlan proto static metric 1024 table 1002 mtu 1500",
             "ip -6 route delete fd09::9 via fe80::1 dev wlan proto static metric 1024 table 1002 mtu 1500",
@@ -120,13 +143,19 @@ fn routes() {
         (
             "IPv6, by advertisement, two ways out",
             vec![
-                own_v6().header(5, 9).expiring(180_000),
+                own_default_v6().header(5, 9).expiring(180_000),
                 to("::/0", 1002).via("fe80::2").dev(ETH).metric(2048),
             ],
             1500,
             "ip -6 route replace default via fe80::1 dev wlan proto ra metric 1024 table 1002 expires 1800 mtu 1500",
             "ip -6 route replace default via fe80::1 dev wlan proto ra metric 1024 table 1002 expires 1800",
         ),
+    ]);
+}
+
+#[test]
+fn paths_that_have_become_wider() {
+    check(vec![
         (
             "larger again",
             vec![to("10.9.9.9/32", 1002).via("10.0.2.254").dev(WLAN).mtu(1400)],
@@ -158,11 +187,7 @@ fn routes() {
         ("the kernel is right", vec![own_default().mtu(1500)], 1500, "", ""),
         ("nothing is narrow", vec![own_default()], 9000, "", ""),
         ("the interface is the bound", vec![own_default()], 65_535, "", ""),
-    ] {
-        let plan = plan(&belief(routes), mtu, &[]).unwrap();
-        assert_eq!(commands(&plan).join("\n"), does, "{name}");
-        assert_eq!(undo_commands(&plan).join("\n"), undoes, "{name}");
-    }
+    ]);
 }
 
 #[test]
