@@ -15,7 +15,7 @@ use pathbench_traffic::server::{Access, Server, ServerOptions};
 use pathbench_transport::ServerIdentity;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// MTU of the outer links.
 pub(crate) const WIDE: u32 = 9000;
@@ -165,4 +165,18 @@ fn join(one: &mut Host, here: &str, other: &mut Host, there: &str, mtu: u32) -> 
         second: wire(there, &other.namespace),
     })?;
     Ok(())
+}
+
+/// Repeats `look` until it holds; `false` after `patience`.
+pub(crate) fn within(patience: Duration, mut look: impl FnMut() -> bool) -> bool {
+    let clock = clock();
+    loop {
+        if look() {
+            return true;
+        }
+        if clock.now().as_nanos() > patience.as_nanos() as u64 {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }

@@ -1,14 +1,17 @@
 //! The MTU of a path through routers that say something or not, against a real server.
 
-use crate::chain::{Chain, INTERFACE, WIDE, clock, v4, v6};
+use crate::chain::{Chain, INTERFACE, WIDE, clock, v4, v6, within};
 use crate::ensure;
 use libtest_mimic::{Failed, Trial};
 use pathbench_host::firewall::TooBig;
+use pathbench_host::netlink::{IpNetwork, Route};
 use pathbench_traffic::path_mtu::{
-    DirectionFound, Evidence, MtuBounds, MtuPath, MtuPlan, PathMtuFound, find_mtu,
+    DirectionFound, Evidence, MtuBounds, MtuNews, MtuPath, MtuPlan, PathMtuFound, WatchPace, find_mtu,
+    watch_mtu,
 };
 use std::net::{IpAddr, SocketAddr};
-use std::sync::atomic::AtomicBool;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 type Outcome = Result<(), Failed>;
@@ -19,6 +22,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         Trial::test("path_mtu::the_table_is_found_exactly_without_icmp", || the_table(TooBig::Dropped)),
         Trial::test("path_mtu::the_interfaces_limit_each_direction", the_interfaces_limit_each_direction),
         Trial::test("path_mtu::what_the_kernel_has_cached_is_not_heeded", what_is_cached_is_not_heeded),
+        Trial::test("path_mtu::a_watch_follows_the_path", a_watch_follows_the_path),
     ]
 }
 
@@ -99,4 +103,55 @@ fn what_is_cached_is_not_heeded() -> Outcome {
     }
     server.stop();
     Ok(())
+}
+
+/// What a watch told, as MTUs up and down.
+fn told(news: &MtuNews) -> Option<(Option<u32>, Option<u32>)> {
+    match news {
+        MtuNews::Examined(now) | MtuNews::Changed { now, .. } => Some((mtu(&now.upload), mtu(&now.download))),
+        MtuNews::Away { .. } => None,
+    }
+}
+
+fn a_watch_follows_the_path() -> Outcome {
+    let mut chain = Chain::new(1500, TooBig::Dropped)?;
+    let (server, port) = chain.serve()?;
+    let plan = plan(v4(2, 2), port, Some(INTERFACE));
+    let pace =
+        WatchPace { interval: Duration::from_millis(200), larger_interval: Duration::from_millis(600) };
+    let (stop, heard) = (AtomicBool::new(false), Mutex::new(Vec::new()));
+    let namespace = chain.client.namespace.try_clone()?;
+    let outcome = std::thread::scope(|scope| -> Outcome {
+        let watching = scope.spawn(|| {
+            namespace.run_in(|| {
+                let mut sink = |_, news| heard.lock().expect("no panic").push(told(&news));
+                watch_mtu(&plan, pace, &clock(), &stop, &mut sink)
+            })
+        });
+        let steps = (|| -> Outcome {
+            let last = || heard.lock().expect("no panic").last().copied().flatten();
+            let follows =
+                |mtu: u32| within(Duration::from_secs(15), || last() == Some((Some(mtu), Some(mtu))));
+            ensure!(follows(1500), "{heard:?}");
+            for narrow in [1400, 9000, 1280] {
+                chain.narrow(narrow, TooBig::Dropped)?;
+                ensure!(follows(narrow), "{narrow}: {heard:?}");
+            }
+            // The interface goes and comes back, and the route with it.
+            let index = chain.client.socket.link(INTERFACE)?.index;
+            chain.client.socket.set_down(index)?;
+            let is_away = || heard.lock().expect("no panic").last() == Some(&None);
+            ensure!(within(Duration::from_secs(15), is_away), "{heard:?}");
+            chain.client.socket.set_up(index)?;
+            let route = Route { gateway: Some(v4(0, 2)), ..Route::to(IpNetwork::new(v4(2, 0), 24)?) };
+            chain.client.socket.add_route(&route)?;
+            ensure!(follows(1280), "{heard:?}");
+            Ok(())
+        })();
+        stop.store(true, Ordering::Release);
+        watching.join().expect("no panic")??;
+        steps
+    });
+    server.stop();
+    outcome
 }
