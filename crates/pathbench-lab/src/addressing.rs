@@ -150,7 +150,7 @@ fn remote_subnets(topology: &Topology, node: &str) -> Vec<(usize, IpAddr, Prefix
     }
     if forwards(topology, node) {
         hosts.retain(|(host, ..)| !forwards(topology, host));
-        routes.extend(through_hosts(topology, &mut reached, &hosts));
+        routes.extend(through_hosts(topology, &reached, &hosts));
     }
     routes
 }
@@ -158,15 +158,19 @@ fn remote_subnets(topology: &Topology, node: &str) -> Vec<(usize, IpAddr, Prefix
 /// The addresses that `hosts`, the nearest first, have on links that are not `reached`.
 fn through_hosts(
     topology: &Topology,
-    reached: &mut BTreeSet<usize>,
+    reached: &BTreeSet<usize>,
     hosts: &[(&str, usize, usize)],
 ) -> Vec<(usize, IpAddr, Prefix)> {
     let mut routes = Vec::new();
+    let mut known: BTreeSet<&str> = BTreeSet::new();
     for &(host, first_link, first_end) in hosts {
+        if !known.insert(host) {
+            continue;
+        }
         let first_hop = &topology.links[first_link].ends[1 - first_end].addresses;
         for (index, link) in topology.links.iter().enumerate() {
             let Some(end) = link.ends.iter().position(|end| end.node == host) else { continue };
-            if reached.insert(index) {
+            if !reached.contains(&index) {
                 for &(address, _) in &link.ends[end].addresses {
                     if let Some(via) = same_family(first_hop, address) {
                         let width = if address.is_ipv4() { 32 } else { 128 };
@@ -277,6 +281,28 @@ mod tests {
             Some(addresses(&topology, "c", 0)[0])
         );
         assert_eq!(next_hop("r2", server_address, client_address).1, Some(addresses(&topology, "b", 0)[0]));
+    }
+
+    #[test]
+    fn routers_in_a_path_lead_to_the_addresses_that_the_hosts_have_elsewhere() {
+        // One path is a wire, the other has routers: either host's address on the one is reached over the other.
+        let topology = topology("[[path]]\nname = \"eth\"\n[[path]]\nname = \"wlan\"\npath_mtu = 1400\n");
+        let next_hop = |node: &str, from, to| way(&interfaces(&topology, node, "server"), from, to).unwrap();
+        let (client, server) = (addresses(&topology, "wlan", 0)[0], addresses(&topology, "eth", 1)[0]);
+        let beyond = addresses(&topology, "wlan.hop", 1)[0];
+        assert_eq!(
+            next_hop("client", client, server),
+            ("wlan".to_owned(), Some(addresses(&topology, "wlan", 1)[0]))
+        );
+        assert_eq!(next_hop("wlan.near", client, server), ("hop".to_owned(), Some(beyond)));
+        let last = Some(addresses(&topology, "wlan.far", 1)[0]);
+        assert_eq!(next_hop("wlan.beyond", client, server), ("far".to_owned(), last));
+        assert_eq!(
+            next_hop("server", server, client),
+            ("wlan".to_owned(), Some(addresses(&topology, "wlan.far", 0)[0]))
+        );
+        let other = addresses(&topology, "eth", 0)[0];
+        assert_eq!(next_hop("wlan.near", server, other), ("near".to_owned(), Some(client)));
     }
 
     #[test]
