@@ -27,8 +27,8 @@ pub struct PacketSizes {
     pub received: BTreeMap<u32, u64>,
     /// What went out by it: length in bytes → packets.
     pub sent: BTreeMap<u32, u64>,
-    /// Packets that crossed and were not counted, because this machine was too busy or could not make sense of them.
-    /// One that is still to be cut is one.
+    /// Packets that crossed and were not counted, because this machine was too busy or could not make sense of them, as
+    /// kernels before 6.2 cannot of UDP that is still to be cut. One that is still to be cut is one.
     pub missed_packets: u64,
 }
 
@@ -143,7 +143,8 @@ impl PacketTap {
     }
 }
 
-/// A [`PacketTap`] with a thread of its own that collects what it hears, until it is stopped or dropped.
+/// A [`PacketTap`] with a thread of its own that collects what it hears, until it is stopped or dropped. It costs less
+/// than a thousandth of a processor at 100 Mbit/s and about a hundredth for 30 000 packets a second that come singly.
 #[derive(Debug)]
 pub struct SizeCounter {
     counted: Arc<Mutex<PacketSizes>>,

@@ -9,7 +9,8 @@ use pathbench_host::tun::{PacketHeader, Segmentation, Tun};
 use std::collections::BTreeMap;
 use std::io::{IoSlice, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener, TcpStream, UdpSocket};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 tests!(
     datagrams_are_counted_one_by_one,
@@ -17,6 +18,7 @@ tests!(
     datagrams_handed_over_together_are_cut,
     fragments_are_packets,
     what_is_counted_can_be_read_meanwhile,
+    it_ends_while_packets_come,
     an_interface_may_go_down_and_up,
     what_was_missed_is_told,
     a_tun_device_has_no_link_header,
@@ -212,6 +214,44 @@ fn what_is_counted_can_be_read_meanwhile() -> Outcome {
     }
     ensure!(packets(&counter.stop().received, 528) == 3, "the end forgot something");
     Ok(())
+}
+
+fn it_ends_while_packets_come() -> Outcome {
+    let wire = Wire::new(1500)?;
+    let (client, server) = wire.datagrams(v4)?;
+    let (sent, done) = (AtomicU64::new(0), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut datagram = [0; 500];
+            while !done.load(Ordering::Relaxed) {
+                let number = sent.fetch_add(1, Ordering::Relaxed);
+                datagram[..8].copy_from_slice(&number.to_ne_bytes());
+                if client.send(&datagram).is_err() {
+                    return;
+                }
+            }
+        });
+        let end = || -> Outcome {
+            let counter = SizeCounter::start(&wire.server.namespace, NAME)?;
+            // The one after this is not yet on its way.
+            let (first, mut arrived, mut datagram) = (sent.load(Ordering::Relaxed), 0, [0; 500]);
+            while arrived < first + 1000 {
+                server.recv(&mut datagram)?;
+                arrived = datagram.first_chunk().map_or(0, |number| u64::from_ne_bytes(*number));
+            }
+            let begun = Instant::now();
+            let sizes = counter.stop();
+            let took = begun.elapsed();
+            let counted = packets(&sizes.received, 528) + sizes.missed_packets;
+            ensure!(counted > arrived - first, "{counted} since {first}, {arrived} has arrived: {sizes:?}");
+            // It takes 50 ms; waiting for a pause in what comes, it would take for ever.
+            ensure!(took < Duration::from_secs(2), "{took:?}");
+            Ok(())
+        };
+        let outcome = end();
+        done.store(true, Ordering::Relaxed);
+        outcome
+    })
 }
 
 fn an_interface_may_go_down_and_up() -> Outcome {
