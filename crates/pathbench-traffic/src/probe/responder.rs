@@ -333,11 +333,74 @@ mod tests {
         assert!(responder.clients.len() <= 4);
     }
 
+    fn size(kind: SizeKind, cookie: u64, size_bytes: u32) -> SizeMessage {
+        SizeMessage { kind, sequence: 9, session: 77, cookie, size_bytes, limit_bytes: 0 }
+    }
+
+    #[test]
+    fn packets_of_a_size_are_taken_and_given_with_a_cookie_only() {
+        let mut responder = open();
+        let welcome = ask(&mut responder, at(0), "192.0.2.1:1", &message(ProbeKind::Hello, 0)).unwrap();
+        let mut ask_size = |peer: &str, message: SizeMessage, length| {
+            let answer = responder.answer(at(1), from(peer), &message.encode(length))?;
+            Some((SizeMessage::decode(&answer).unwrap(), answer.len()))
+        };
+        let known = "192.0.2.1:1";
+        let (arrived, length) = ask_size(known, size(SizeKind::Size, welcome.cookie, 1), 1472).unwrap();
+        assert_eq!((arrived.kind, arrived.size_bytes, length), (SizeKind::Arrived, 1500, HEADER_BYTES));
+        let (load, length) = ask_size(known, size(SizeKind::Ask, welcome.cookie, 9000), 0).unwrap();
+        assert_eq!((load.kind, load.sequence, length), (SizeKind::Load, 9, 9000 - 28));
+        for (peer, message) in [
+            ("192.0.2.1:2", size(SizeKind::Ask, welcome.cookie, 9000)),
+            ("192.0.2.2:1", size(SizeKind::Size, welcome.cookie, 9000)),
+            (known, size(SizeKind::Ask, welcome.cookie ^ 1, 9000)),
+            (known, SizeMessage { session: 78, ..size(SizeKind::Ask, welcome.cookie, 9000) }),
+            (known, size(SizeKind::Ask, welcome.cookie, 67)),
+            (known, size(SizeKind::Ask, welcome.cookie, 65_536)),
+            (known, size(SizeKind::Load, welcome.cookie, 9000)),
+            (known, size(SizeKind::TooLong, welcome.cookie, 9000)),
+        ] {
+            assert_eq!(ask_size(peer, message, 0), None, "{peer} {message:?}");
+        }
+        let too_long = ProbeResponder::too_long(&load.encode(8972), Some(1500)).unwrap();
+        let too_long = SizeMessage::decode(&too_long).unwrap();
+        assert_eq!(
+            (too_long.kind, too_long.size_bytes, too_long.limit_bytes),
+            (SizeKind::TooLong, 9000, 1500)
+        );
+        assert_eq!(ProbeResponder::too_long(&arrived.encode(0), Some(1500)), None);
+    }
+
+    #[test]
+    fn a_client_gets_so_many_bytes_and_all_together_get_so_many() {
+        let mut responder = ProbeResponder::new(Access::Open, 100, at(0));
+        let mut given = |peer: &str, now, times| {
+            let welcome = ask(&mut responder, now, peer, &message(ProbeKind::Hello, 0)).unwrap();
+            let asked = size(SizeKind::Ask, welcome.cookie, 60_000).encode(0);
+            let answers = (0..times).filter_map(|_| responder.answer(now, from(peer), &asked));
+            let loads = answers.filter(|answer| {
+                let kind = SizeMessage::decode(answer).unwrap().kind;
+                assert!(kind == SizeKind::Load || answer.len() == HEADER_BYTES);
+                kind == SizeKind::Load
+            });
+            loads.count() as u64 * 60_000
+        };
+        assert!((CLIENT_LOAD_BYTES - 60_000..=CLIENT_LOAD_BYTES).contains(&given("192.0.2.1:1", at(0), 100)));
+        // By another port it is the same client.
+        assert_eq!(given("192.0.2.1:2", at(0), 100), 0);
+        let others: u64 = (2..60).map(|last| given(&format!("192.0.2.{last}:1"), at(0), 100)).sum();
+        assert!(others <= LOAD_BYTES, "{others}");
+        let second = given("192.0.2.1:1", at(1000), 100);
+        assert!(second <= CLIENT_LOAD_BYTES && second > 0, "{second}");
+        // More questions than anybody needs get no answer at all.
+        assert!(given("192.0.2.1:1", at(10_000), 5000) <= CLIENT_LOAD_BYTES);
+    }
+
     proptest! {
         #[test]
         fn no_datagram_gets_a_longer_answer(
             magic in any::<bool>(),
-            code in 0_u8..7,
+            code in 0_u8..24,
             bytes in prop::collection::vec(any::<u8>(), 0..600),
         ) {
             let mut datagram = bytes;

@@ -1,0 +1,163 @@
+//! Examinations of loopback, answered beside QUIC by a server on the real kernel.
+
+#![allow(clippy::unwrap_used, reason = "a failed test panics")]
+
+mod common;
+
+use common::{Everything, clock, limits};
+use pathbench_record::transport::Transport;
+use pathbench_traffic::path_mtu::{
+    Evidence, MtuBounds, MtuError, MtuNews, MtuPath, MtuPlan, NoMtu, PathMtuFound, SizeKind, SizeMessage,
+    WatchPace, find_mtu, watch_mtu,
+};
+use pathbench_traffic::probe::{HEADER_BYTES, ProbeKind, ProbeMessage};
+use pathbench_traffic::server::{Access, Server, ServerOptions};
+use pathbench_traffic::token::TokenKey;
+use pathbench_transport::ServerIdentity;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+const MS: Duration = Duration::from_millis(1);
+const LOCALHOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+fn plan(server: SocketAddr) -> MtuPlan {
+    let path = MtuPath { interface: Some("lo".to_owned()), local: Some(LOCALHOST) };
+    MtuPlan { server, token: None, path, bounds: MtuBounds::default() }
+}
+
+fn find(plan: &MtuPlan) -> PathMtuFound {
+    find_mtu(plan, &clock(), &AtomicBool::new(false)).unwrap()
+}
+
+fn quic_address(everything: &Everything) -> SocketAddr {
+    everything.addresses.iter().find(|(transport, _)| *transport == Transport::Mpquic).unwrap().1
+}
+
+#[test]
+fn the_largest_packet_there_is_goes_through_loopback() {
+    let everything = Everything::start(limits());
+    let found = find(&plan(quic_address(&everything)));
+    assert_eq!(found.local, LOCALHOST);
+    for direction in [&found.upload, &found.download] {
+        let result = direction.found.as_ref().unwrap();
+        // The interface takes one byte more than an IPv4 packet can have.
+        assert_eq!((result.mtu_bytes, &result.evidence), (65_535, &Evidence::LocalInterface), "{found:#?}");
+        assert!((result.confidence - 1.0).abs() < 1e-9);
+        let record = direction.to_record();
+        assert_eq!((record.mtu_bytes, record.error), (Some(65_535), None));
+    }
+    everything.server.stop();
+}
+
+#[test]
+fn a_server_that_wants_a_token_says_so_and_takes_it() {
+    let key = TokenKey::from_text(&"k".repeat(32)).unwrap();
+    let token = key.mint("alice", 1000, Duration::from_secs(60)).unwrap();
+    let identity = ServerIdentity::self_made(&["localhost".to_owned()]).unwrap();
+    let options = ServerOptions {
+        access: Access::Token { key, wall_clock: || 1010 },
+        identity: Some(Arc::new(identity)),
+        ..ServerOptions::new(vec![(Transport::Quic, SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))])
+    };
+    let server = Server::start(options, clock()).unwrap();
+    let without = plan(server.addresses()[0].1);
+    let found = find(&without);
+    for direction in [&found.upload, &found.download] {
+        let Err(NoMtu::Refused { reason }) = &direction.found else { panic!("{found:#?}") };
+        assert!(reason.contains("--token"), "{reason}");
+        assert!(direction.to_record().error.unwrap().contains("--token"));
+    }
+    let with = MtuPlan { token: Some(token), ..without };
+    assert!(find(&with).download.found.is_ok());
+    server.drain();
+    let Err(NoMtu::Refused { reason }) = find(&with).upload.found else { panic!("it was let in") };
+    assert!(reason.contains("shutting down"), "{reason}");
+    server.stop();
+}
+
+#[test]
+fn nobody_there_and_no_such_path_are_told_apart() {
+    let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = silent.local_addr().unwrap();
+    assert_eq!(find(&plan(address)).upload.found, Err(NoMtu::Silent));
+    drop(silent);
+    let found = find(&plan(address));
+    let Err(NoMtu::Unreachable { reason }) = &found.download.found else { panic!("{found:#?}") };
+    assert!(reason.contains("refused") && reason.contains("127.0.0.1"), "{reason}");
+    assert!(found.upload.duration < 3000 * MS, "{found:#?}");
+    let nowhere = MtuPath { interface: Some("nosuch0".to_owned()), local: None };
+    let error = find_mtu(&MtuPlan { path: nowhere, ..plan(address) }, &clock(), &AtomicBool::new(false));
+    let error = error.unwrap_err();
+    assert!(error.to_string().contains("nosuch0"), "{error}");
+    let long = MtuPlan { token: Some("t".repeat(513)), ..plan(address) };
+    let error = find_mtu(&long, &clock(), &AtomicBool::new(false)).unwrap_err();
+    assert!(matches!(error, MtuError::Token { .. }), "{error}");
+    let stopped = find_mtu(&plan(address), &clock(), &AtomicBool::new(true)).unwrap();
+    assert_eq!(stopped.upload.found, Err(NoMtu::Stopped));
+}
+
+#[test]
+fn a_watch_tells_what_it_found_and_stops_when_told() {
+    let everything = Everything::start(limits());
+    let stop = AtomicBool::new(false);
+    let mut told = Vec::new();
+    let mut sink = |_, news| {
+        told.push(news);
+        stop.store(true, Ordering::Release);
+    };
+    watch_mtu(&plan(quic_address(&everything)), WatchPace::default(), &clock(), &stop, &mut sink).unwrap();
+    let [MtuNews::Examined(found)] = &told[..] else { panic!("{told:#?}") };
+    assert_eq!(found.upload.found.as_ref().unwrap().mtu_bytes, 65_535);
+    everything.server.stop();
+}
+
+#[test]
+fn packets_are_sent_to_whoever_returns_his_cookie_only_and_not_without_end() {
+    let everything = Everything::start(limits());
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.connect(quic_address(&everything)).unwrap();
+    socket.set_read_timeout(Some(300 * MS)).unwrap();
+    let mut buffer = vec![0; 70_000];
+    let mut ask = SizeMessage {
+        kind: SizeKind::Ask,
+        sequence: 1,
+        session: 9,
+        cookie: 0,
+        size_bytes: 60_000,
+        limit_bytes: 0,
+    };
+    socket.send(&ask.encode(0)).unwrap();
+    assert!(socket.recv(&mut buffer).is_err(), "a packet without a cookie");
+    let hello = ProbeMessage {
+        kind: ProbeKind::Hello,
+        sequence: 0,
+        session: 9,
+        cookie: 0,
+        sent_ns: 0,
+        text: String::new(),
+    };
+    socket.send(&hello.encode(0)).unwrap();
+    let length = socket.recv(&mut buffer).unwrap();
+    ask.cookie = ProbeMessage::decode(&buffer[..length]).unwrap().cookie;
+    let (mut bytes, mut busy) = (0, 0);
+    for _ in 0..200 {
+        socket.send(&ask.encode(0)).unwrap();
+        let Ok(length) = socket.recv(&mut buffer) else { continue };
+        match SizeMessage::decode(&buffer[..length]).unwrap().kind {
+            SizeKind::Load => {
+                assert_eq!(length, 60_000 - 28);
+                bytes += length;
+            }
+            SizeKind::Busy => {
+                assert_eq!(length, HEADER_BYTES);
+                busy += 1;
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    // Two megabytes at once and two a second, for as long as this took.
+    assert!(busy > 0 && bytes >= 1_000_000, "{busy} times busy, {bytes} bytes");
+    everything.server.stop();
+}
