@@ -211,11 +211,15 @@ impl PathSocket {
     ) -> bool {
         let segment_size = (contents.len() > segment_bytes).then_some(segment_bytes);
         let transmit = noq_udp::Transmit { destination, ecn, contents, segment_size, src_ip };
-        match self.state.try_send(UdpSockRef::from(&self.socket), &transmit) {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => false,
-            // The interface is down, the MTU smaller than a probe, or an ICMP error is being told.
-            Ok(()) | Err(_) => true,
+        let full = |error: &io::Error| error.kind() == io::ErrorKind::WouldBlock;
+        let mut sent = self.state.try_send(UdpSockRef::from(&self.socket), &transmit);
+        if self.connected && sent.as_ref().is_err_and(|error| !full(error)) {
+            // What ICMP says of an earlier packet, an MTU probe's "fragmentation needed" above all, is told by the next
+            // call (udp(7)), which then sends nothing.
+            sent = self.state.try_send(UdpSockRef::from(&self.socket), &transmit);
         }
+        // Any other error, as when the interface is down or its MTU smaller than a probe, loses it.
+        !sent.is_err_and(|error| full(&error))
     }
 
     /// Takes what has arrived, as much as one system call brings. `Ok(0)` when there was nothing.
@@ -299,5 +303,37 @@ const fn proto_ecn(ecn: noq_udp::EcnCodepoint) -> EcnCodepoint {
         noq_udp::EcnCodepoint::Ect0 => EcnCodepoint::Ect0,
         noq_udp::EcnCodepoint::Ect1 => EcnCodepoint::Ect1,
         noq_udp::EcnCodepoint::Ce => EcnCodepoint::Ce,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::UdpSocket;
+    use std::time::Duration;
+
+    /// An ICMP error about one packet once cost the next one, or the next batch of 44.
+    #[test]
+    fn what_icmp_says_of_one_packet_does_not_lose_the_next() {
+        let receiver = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let remote = receiver.local_addr().unwrap();
+        drop(receiver);
+        let way = Way { interface: None, local: None, remote };
+        let socket = PathSocket::towards(&way, &SocketOptions::default()).unwrap();
+        let transmit = |contents: &[u8]| Transmit {
+            destination: remote,
+            ecn: None,
+            size: contents.len(),
+            segment_size: None,
+            src_ip: None,
+        };
+        // Nobody is there: on loopback the kernel says so before the call returns.
+        socket.send(&transmit(b"first"), b"first");
+        let receiver = UdpSocket::bind(remote).unwrap();
+        receiver.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        socket.send(&transmit(b"second"), b"second");
+        let mut buffer = [0; 16];
+        let length = receiver.recv(&mut buffer).unwrap();
+        assert_eq!(buffer.get(..length), Some(b"second".as_slice()));
     }
 }

@@ -5,7 +5,9 @@
 //! alike, need no other program, and never touch the host's own network.
 
 mod quic;
+mod quic_mtu;
 mod quic_paths;
+mod routed_ways;
 mod sampling;
 mod sockets;
 mod support;
@@ -45,10 +47,17 @@ fn outside() -> Result<ExitCode, Box<dyn Error>> {
 }
 
 fn trials() -> Vec<Trial> {
-    [quic::trials(), quic_paths::trials(), sampling::trials(), sockets::trials(), telemetry::trials()]
-        .into_iter()
-        .flatten()
-        .collect()
+    [
+        quic::trials(),
+        quic_mtu::trials(),
+        quic_paths::trials(),
+        sampling::trials(),
+        sockets::trials(),
+        telemetry::trials(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 /// A list of tests out of functions, named after them, each to be run in a namespace of its own.
