@@ -24,9 +24,11 @@ use pathbench_host::mptcp::MptcpError;
 use pathbench_host::namespace::NamespaceError;
 use pathbench_host::netlink::{NetlinkError, RouteSocket};
 use pathbench_host::network::IpNetworkError;
+use pathbench_host::packet_sizes::SizeCounterError;
 use pathbench_host::qdisc::ShaperError;
 use pathbench_host::sysctl::SysctlError;
 use pathbench_host::tun::TunError;
+use pathbench_record::document::PacketSizes;
 use pathbench_record::time::Clock;
 use std::collections::BTreeMap;
 use std::io;
@@ -124,6 +126,14 @@ pub enum EnvironmentError {
         /// The refusal.
         source: TunError,
     },
+    /// The packets of a link cannot be counted by their length.
+    #[error("link `{link}`: {source}")]
+    PacketSizes {
+        /// The link.
+        link: String,
+        /// Why.
+        source: SizeCounterError,
+    },
     /// The data plane failed.
     #[error("link `{link}`: {source}")]
     Plane {
@@ -176,6 +186,7 @@ impl EnvironmentError {
             Self::Unsupported { .. } => true,
             Self::Tun { source, .. } => source.is_host_unable(),
             Self::Firewall { source, .. } => source.is_host_unable(),
+            Self::PacketSizes { source, .. } => source.is_host_unable(),
             _ => false,
         }
     }
@@ -399,6 +410,31 @@ impl Environment {
     /// When the data plane is gone.
     pub fn restart_links(&self) -> Result<(), EnvironmentError> {
         self.wires.iter().try_for_each(|wire| wire.restart(&self.middle))
+    }
+
+    /// Begins to count the packets on every link that results tell of by their length, from zero; on emulated links
+    /// they are counted anyway, from [`Self::restart_links`] on.
+    ///
+    /// # Errors
+    /// When the kernel refuses it.
+    pub fn count_sizes(&mut self) -> Result<(), EnvironmentError> {
+        let Self { topology, wires, .. } = self;
+        let mut told = wires.iter_mut().filter(|wire| topology.is_told(wire.name()));
+        told.try_for_each(Wire::count_sizes)
+    }
+
+    /// Ends that counting: the packets that entered each link, by its name.
+    ///
+    /// # Errors
+    /// When the data plane is gone.
+    pub fn counted_sizes(&mut self) -> Result<Vec<(String, PacketSizes)>, EnvironmentError> {
+        let mut counted = Vec::new();
+        for wire in &mut self.wires {
+            if let Some(sizes) = wire.counted_sizes(&self.middle)? {
+                counted.push((wire.name().to_owned(), sizes));
+            }
+        }
+        Ok(counted)
     }
 
     /// What became of the packets of each emulated link since it began, by the link's name.

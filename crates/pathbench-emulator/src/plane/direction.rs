@@ -7,7 +7,9 @@ use super::{DirectionReport, QueueSample};
 use crate::model::{Condition, ModelChange, PipeModel};
 use crate::pipe::Pipe;
 use crate::schedule::ChangeSchedule;
+use crate::segmentation::{Handover, Run};
 use pathbench_record::time::Timestamp;
+use std::collections::BTreeMap;
 
 /// One way of a link.
 #[derive(Debug)]
@@ -20,6 +22,8 @@ pub(super) struct Direction {
     /// Whether a schedule of changes is or was followed.
     following: bool,
     series: Vec<QueueSample>,
+    /// Length of the IP packet → wire packets put in. The largest IP packet bounds it.
+    offered_sizes: BTreeMap<u32, u64>,
 }
 
 impl Direction {
@@ -31,6 +35,7 @@ impl Direction {
             model,
             following: false,
             series: Vec::new(),
+            offered_sizes: BTreeMap::new(),
         };
         direction.sample(now);
         direction
@@ -62,6 +67,16 @@ impl Direction {
         !self.following && passes_whole(&self.model)
     }
 
+    /// Counts what a host handed over by the length of its wire packets, of which all but the last are equally long.
+    pub(super) fn count(&mut self, handover: &Handover) {
+        let last = handover.segments().saturating_sub(1);
+        let bytes = |segment| handover.ip_bytes(Run { first: segment, count: 1 });
+        if last > 0 {
+            *self.offered_sizes.entry(bytes(0)).or_insert(0) += u64::from(last);
+        }
+        *self.offered_sizes.entry(bytes(last)).or_insert(0) += 1;
+    }
+
     /// Takes a sample; says whether anything has changed since the one before.
     pub(super) fn sample(&mut self, now: Timestamp) -> bool {
         let statistics = self.pipe.statistics();
@@ -91,6 +106,7 @@ impl Direction {
             refused_packets: self.refused_packets,
             overrun_packets: 0,
             series: self.series.clone(),
+            offered_sizes: self.offered_sizes.clone(),
         }
     }
 }

@@ -124,6 +124,7 @@ impl Link {
 
     /// Puts into a pipe what was handed over: whole, or a wire packet at a time.
     fn offer(&mut self, way: Way, now: Timestamp, packet: Rc<Handed>, handover: &Handover) {
+        self.directions[way.index()].count(handover);
         let whole = handover.whole();
         let direction = &self.directions[way.index()];
         // The pipe compares the mean of a lump with the MTU; the first segment is as long as any.

@@ -3,6 +3,7 @@
 use super::lateness::Lateness;
 use crate::statistics::PipeStatistics;
 use pathbench_record::time::Timestamp;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// What a link has done since it began or was restarted.
@@ -29,6 +30,8 @@ pub struct DirectionReport {
     pub overrun_packets: u64,
     /// Every 100 ms, where something differs from the sample before.
     pub series: Vec<QueueSample>,
+    /// Length of the IP packet in bytes → wire packets put in, whatever became of them.
+    pub offered_sizes: BTreeMap<u32, u64>,
 }
 
 /// The state of one way of a link at a time.

@@ -12,6 +12,7 @@ use kernel::KernelWire;
 use pathbench_emulator::model::Condition;
 use pathbench_emulator::plane::{DataPlane, LinkReport};
 use pathbench_host::netlink::RouteSocket;
+use pathbench_record::document::PacketSizes;
 use std::path::PathBuf;
 
 /// Counters of a link's two bottlenecks since the lab was built. Bytes are Ethernet frames.
@@ -182,6 +183,30 @@ impl Wire {
         match &self.engine {
             EngineWire::Kernel(wire) => wire.counters(&mut middle.room, &self.link),
             EngineWire::Emulated(wire) => wire.counters(middle, &self.link),
+        }
+    }
+
+    /// Begins to count the packets that enter the link by their length, from zero.
+    pub(super) fn count_sizes(&mut self) -> Result<(), EnvironmentError> {
+        match &mut self.engine {
+            EngineWire::Kernel(wire) => wire.count_sizes(&self.link),
+            // The data plane always counts, since the latest restart.
+            EngineWire::Emulated(_) => Ok(()),
+        }
+    }
+
+    /// Ends the counting; `None` where there was none.
+    pub(super) fn counted_sizes(&mut self, middle: &Middle) -> Result<Option<PacketSizes>, EnvironmentError> {
+        match &mut self.engine {
+            EngineWire::Kernel(wire) => Ok(wire.counted_sizes()),
+            EngineWire::Emulated(wire) => {
+                let [forward, backward] = wire.report(middle, &self.link)?.directions;
+                Ok(Some(PacketSizes {
+                    forward: forward.offered_sizes,
+                    backward: backward.offered_sizes,
+                    missed_packets: forward.overrun_packets + backward.overrun_packets,
+                }))
+            }
         }
     }
 

@@ -9,7 +9,7 @@ use crate::environment::{Emulation, Environment, EnvironmentError};
 use crate::kernel_watch::KernelWatch;
 use crate::scenario::{Action, EventPlan, VariantPlan};
 use pathbench_host::counters::Counters;
-use pathbench_record::document::LinkSample;
+use pathbench_record::document::{LinkSample, PacketSizes, RunLink};
 use pathbench_record::sample::Side;
 use pathbench_record::time::{Clock, Timestamp};
 use pathbench_traffic::client::ClientOutcome;
@@ -84,9 +84,15 @@ impl Run<'_> {
         let before = self.read_counters(&environment)?;
         let routers = environment.routers()?;
         environment.restart_links()?;
+        if self.plan().run.packet_sizes {
+            environment.count_sizes()?;
+        }
         let link_counters = calibration::read_link_counters(&mut environment)?;
         let traffic = self.traffic(&mut environment, &server, observer)?;
         calibration::count_bytes(&mut links, &link_counters, &mut environment)?;
+        if self.plan().run.packet_sizes {
+            note_sizes(&mut links, environment.counted_sizes()?);
+        }
         let reports = environment.reports()?;
         emulation::record(&mut links, &reports);
         invalid_because.extend(emulation::too_late(self.lateness_tolerance, &reports));
@@ -116,7 +122,7 @@ impl Run<'_> {
         &self,
         traffic: Traffic,
         server: Option<pathbench_traffic::record::EndRecord>,
-        links: Vec<pathbench_record::document::RunLink>,
+        links: Vec<RunLink>,
         invalid_because: Vec<String>,
         notifications: Vec<crate::assembly::SeenEvent>,
         counters: BTreeMap<Side, BTreeMap<String, i64>>,
@@ -271,6 +277,21 @@ impl Run<'_> {
             Notice::Record(record) => Some(*record),
             _ => None,
         })?)
+    }
+}
+
+/// Notes in `links` what entered each. A run whose links were not measured has nothing else to tell of them.
+fn note_sizes(links: &mut Vec<RunLink>, counted: Vec<(String, PacketSizes)>) {
+    for (name, sizes) in counted {
+        match links.iter_mut().find(|link| link.name == name) {
+            Some(link) => link.packet_sizes = Some(sizes),
+            None => links.push(RunLink {
+                name,
+                within_tolerance: true,
+                packet_sizes: Some(sizes),
+                ..RunLink::default()
+            }),
+        }
     }
 }
 

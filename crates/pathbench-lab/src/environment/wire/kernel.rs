@@ -6,14 +6,19 @@ use crate::environment::{EnvironmentError, netlink};
 use crate::scenario::{Link, LinkModel};
 use pathbench_host::namespace::NetNamespace;
 use pathbench_host::netlink::{RouteSocket, VethEnd, VethPair};
+use pathbench_host::packet_sizes::SizeCounter;
 use pathbench_host::qdisc::{MAX_RATE_BPS, Netem, QueueLimit, Shaper, ShaperError};
+use pathbench_record::document::PacketSizes;
 
 /// The part of a link that lies in the wire room.
 #[derive(Debug)]
 pub(super) struct KernelWire {
     bridge: u32,
-    /// Interfaces in the wire room towards the first and the second end.
+    /// Interfaces in the wire room towards the first and the second end, and their names.
     ports: [u32; 2],
+    port_names: [String; 2],
+    /// Counters of what comes in by them, while packets are counted by their length.
+    size_counters: Option<[SizeCounter; 2]>,
     /// What shapes the forward and the backward direction at present.
     in_force: [InForce; 2],
     /// Whether the link was built with a shaper on the forward and the backward direction.
@@ -44,13 +49,14 @@ impl KernelWire {
         let here = NetNamespace::current()
             .map_err(|source| EnvironmentError::Namespace { node: "the wire room".to_owned(), source })?;
         let mut ports = [0; 2];
+        let port_names = ["a", "b"].map(|end| format!("w{index}{end}"));
         for (end, port) in ports.iter_mut().enumerate() {
-            let port_name = format!("w{index}{}", ["a", "b"][end]);
+            let port_name = &port_names[end];
             let node = nodes.iter().find(|node| node.name() == link.ends[end].node).ok_or_else(|| {
                 EnvironmentError::NoSuchNode { name: link.ends[end].node.clone(), known: String::new() }
             })?;
             room.create_veth(&VethPair {
-                first: VethEnd { name: &port_name, namespace: &here, mtu: link.mtu_bytes },
+                first: VethEnd { name: port_name, namespace: &here, mtu: link.mtu_bytes },
                 second: VethEnd {
                     name: &link.ends[end].interface,
                     namespace: node.namespace(),
@@ -58,11 +64,11 @@ impl KernelWire {
                 },
             })
             .map_err(doing("creating its end"))?;
-            *port = interface_index(room, &port_name, link)?;
+            *port = interface_index(room, port_name, link)?;
             room.set_master(*port, bridge).map_err(doing("joining its bridge"))?;
         }
         let (in_force, built_shaped) = Default::default();
-        let mut wire = Self { bridge, ports, in_force, built_shaped };
+        let mut wire = Self { bridge, ports, port_names, size_counters: None, in_force, built_shaped };
         wire.shape(room, link)?;
         wire.built_shaped = wire.in_force.map(|shape| shape != InForce::Nothing);
         for index in [bridge, ports[0], ports[1]] {
@@ -147,6 +153,28 @@ impl KernelWire {
         let (forward_bytes, forward_drops) = read(self.ports[1], forward.0, forward.1)?;
         let (backward_bytes, backward_drops) = read(self.ports[0], backward.0, backward.1)?;
         Ok(LinkCounters { forward_bytes, forward_drops, backward_bytes, backward_drops })
+    }
+
+    /// Begins to count the packets that come from either end by their length, from zero.
+    pub(super) fn count_sizes(&mut self, link: &Link) -> Result<(), EnvironmentError> {
+        let here = NetNamespace::current()
+            .map_err(|source| EnvironmentError::Namespace { node: "the wire room".to_owned(), source })?;
+        let counter = |port: usize| {
+            SizeCounter::start(&here, &self.port_names[port])
+                .map_err(|source| EnvironmentError::PacketSizes { link: link.name.clone(), source })
+        };
+        self.size_counters = Some([counter(0)?, counter(1)?]);
+        Ok(())
+    }
+
+    /// Ends the counting; `None` where there was none.
+    pub(super) fn counted_sizes(&mut self) -> Option<PacketSizes> {
+        let [from_first, from_second] = self.size_counters.take()?.map(SizeCounter::stop);
+        Some(PacketSizes {
+            forward: from_first.received,
+            backward: from_second.received,
+            missed_packets: from_first.missed_packets + from_second.missed_packets,
+        })
     }
 
     /// Takes the wire out of the room. Its interfaces in the nodes go with it; what is gone already is no matter.
