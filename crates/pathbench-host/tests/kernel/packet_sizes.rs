@@ -242,8 +242,8 @@ fn it_ends_while_packets_come() -> Outcome {
             let begun = Instant::now();
             let sizes = counter.stop();
             let took = begun.elapsed();
-            let counted = packets(&sizes.received, 528) + sizes.missed_packets;
-            ensure!(counted > arrived - first, "{counted} since {first}, {arrived} has arrived: {sizes:?}");
+            let known = packets(&sizes.received, 528) + sizes.missed_packets;
+            ensure!(known > arrived - first, "{known} since {first}, {arrived} has arrived: {sizes:?}");
             // It takes 50 ms; waiting for a pause in what comes, it would take for ever.
             ensure!(took < Duration::from_secs(2), "{took:?}");
             Ok(())
