@@ -42,62 +42,64 @@ impl Stage<'_> {
 pub(crate) struct Carriage<'a> {
     pub(crate) path: &'a str,
     pub(crate) direction: Direction,
-    /// At the sending host.
-    pub(crate) sent: Stage<'a>,
+    /// At the sending host, where packets were counted there.
+    pub(crate) sent: Option<Stage<'a>>,
     /// Behind the path's narrowest hop, where it has one of its own.
     pub(crate) passed: Option<Stage<'a>>,
 }
 
-/// Less of the bytes than this, and a direction carries acknowledgements and nothing else.
+impl<'a> Carriage<'a> {
+    pub(crate) fn stages(&self) -> impl Iterator<Item = Stage<'a>> {
+        [self.sent, self.passed].into_iter().flatten()
+    }
+}
+
+/// A direction with less than this part of what the other one delivered carries acknowledgements and little else.
 const DATA: f64 = 0.1;
 
-/// What each path of a run carried, in the directions in which it carried data; empty where packets were not counted.
+/// What each path of a run carried, in the directions in which it had data; empty where packets were not counted.
 pub(crate) fn carriages<'a>(view: &View<'a>, run: &'a RunRecord) -> Vec<Carriage<'a>> {
-    let mut counted: Vec<&RunLink> = run.links.iter().filter(|link| link.packet_sizes.is_some()).collect();
-    let is_inner = |link: &RunLink| run.links.iter().any(|one| is_part(&link.name, &one.name));
-    counted.sort_by_key(|link| view.paths.rank(&link.name));
-    let hosts = counted.iter().copied().filter(|link| !is_inner(link));
-    hosts.flat_map(|host| of_path(view, run, host, &counted)).collect()
+    let is_counted = |link: &&RunLink| link.packet_sizes.is_some();
+    // Neighbour discovery crosses every link, also those that no path of the run took.
+    let is_path = |link: &&RunLink| run.paths.iter().any(|path| path.name == link.name);
+    let mut hosts: Vec<&RunLink> = run.links.iter().filter(is_counted).filter(is_path).collect();
+    hosts.sort_by_key(|link| view.paths.rank(&link.name));
+    let directions = directions(run);
+    let of_host = |host| directions.iter().filter_map(move |one| of_path(view, run, host, *one));
+    hosts.into_iter().flat_map(of_host).collect()
+}
+
+/// The directions that had data.
+fn directions(run: &RunRecord) -> Vec<Direction> {
+    let most = run.directions.iter().map(|one| one.delivered_bytes).max().unwrap_or(0);
+    let has_data = |delivered: u64| delivered as f64 >= DATA * most as f64;
+    let found = run.directions.iter().filter(|one| has_data(one.delivered_bytes)).map(|one| one.direction);
+    found.collect()
 }
 
 fn of_path<'a>(
     view: &View<'a>,
     run: &'a RunRecord,
     host: &'a RunLink,
-    counted: &[&'a RunLink],
-) -> Vec<Carriage<'a>> {
-    let parts: Vec<&'a RunLink> =
-        counted.iter().copied().filter(|link| is_part(&link.name, &host.name)).collect();
-    let narrowest = parts.iter().copied().min_by_key(|link| mtu_bytes(view, run, link).unwrap_or(u32::MAX));
+    direction: Direction,
+) -> Option<Carriage<'a>> {
     // The parts of a path have its orientation.
-    let from_client = begins_at_client(view, run, host);
-    let of_direction = |direction: Direction| {
-        let stage = |link: &'a RunLink| {
-            let sizes = link.packet_sizes.as_ref()?;
-            let sizes = if (direction == Direction::Upload) == from_client {
-                &sizes.forward
-            } else {
-                &sizes.backward
-            };
-            Some(Stage { link: &link.name, sizes, mtu_bytes: mtu_bytes(view, run, link) })
-        };
-        // The server's own link is the one behind the hop, where there is one.
-        let first = match direction {
-            Direction::Upload => host,
-            Direction::Download => parts
-                .iter()
-                .copied()
-                .rfind(|link| narrowest.is_none_or(|hop| hop.name != link.name))
-                .unwrap_or(host),
-        };
-        let sent = stage(first)?;
-        Some(Carriage { path: &host.name, direction, sent, passed: narrowest.and_then(stage) })
+    let forward = (direction == Direction::Upload) == begins_at_client(view, run, host);
+    let stage = |link: &'a RunLink| {
+        let sizes = link.packet_sizes.as_ref()?;
+        let sizes = if forward { &sizes.forward } else { &sizes.backward };
+        Some(Stage { link: &link.name, sizes, mtu_bytes: mtu_bytes(view, run, link) })
     };
-    let both: Vec<Carriage> =
-        [Direction::Upload, Direction::Download].into_iter().filter_map(of_direction).collect();
-    let total: u64 = both.iter().map(|one| one.sent.bytes()).fold(0, u64::saturating_add);
-    let carries = |one: &Carriage| one.sent.bytes() as f64 > DATA * total as f64;
-    both.into_iter().filter(carries).collect()
+    let parts = || run.links.iter().filter(|link| is_part(&link.name, &host.name));
+    let hop = parts().min_by_key(|link| mtu_bytes(view, run, link).unwrap_or(u32::MAX));
+    // Behind the hop there is the server's own link.
+    let of_server = parts().rfind(|link| hop.is_none_or(|hop| hop.name != link.name));
+    let first = match direction {
+        Direction::Download if hop.is_some() => of_server,
+        _ => Some(host),
+    };
+    let (sent, passed) = (first.and_then(stage), hop.and_then(stage));
+    (sent.is_some() || passed.is_some()).then_some(Carriage { path: &host.name, direction, sent, passed })
 }
 
 /// Whether forward on a link is the way from the client.

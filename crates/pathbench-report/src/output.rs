@@ -138,10 +138,15 @@ impl Album<'_> {
 
     /// The variants that get a figure of their own; `None` for one with all of them.
     fn variants(&self, pattern: Option<&str>) -> Vec<Option<Variant>> {
+        self.variants_beyond(MOST_PANELS, pattern)
+    }
+
+    /// The same where more than `most` labels in their variants are too many for one figure.
+    fn variants_beyond(&self, most: usize, pattern: Option<&str>) -> Vec<Option<Variant>> {
         let view = self.view;
         let variants = view.variants();
         let panels = view.groups.iter().filter(|group| pattern.is_none_or(|one| one == group.pattern.name));
-        if variants.len() < 2 || panels.count() <= MOST_PANELS {
+        if variants.len() < 2 || panels.count() <= most {
             return vec![None];
         }
         // Beyond, nobody looks at them one by one; the comparison and the tables have all.
@@ -180,6 +185,10 @@ impl Album<'_> {
             if let Some(svg) = figure::mtu_of(self.view, &selection) {
                 self.add_selected("mtu", &selection, svg);
             }
+        }
+        // A row for every path, of which a label has several.
+        for variant in self.variants_beyond(MOST_PANELS / 3, pattern) {
+            let selection = Selection { variant, pattern: pattern.map(str::to_owned), direction: None };
             if let Some(svg) = figure::packet_sizes_of(self.view, &selection) {
                 self.add_selected("packet-sizes", &selection, svg);
             }

@@ -3,6 +3,7 @@
 mod synthetic;
 
 use pathbench_record::document::{DiagnosisKind, PathDiagnosis};
+use pathbench_record::event::Direction;
 use pathbench_record::sample::Side;
 use pathbench_report::figure::{self, Selection};
 use pathbench_report::narrative::{self, Tone};
@@ -66,19 +67,22 @@ fn a_link_that_begins_at_the_server_gives_the_same_picture() {
 #[test]
 fn a_download_is_counted_from_the_servers_link_on() {
     let mut set = synthetic::shrink();
-    for sizes in set
-        .document
-        .runs
-        .iter_mut()
-        .flat_map(|run| &mut run.links)
-        .filter_map(|link| link.packet_sizes.as_mut())
-    {
-        mem::swap(&mut sizes.forward, &mut sizes.backward);
+    for run in &mut set.document.runs {
+        run.directions.iter_mut().for_each(|one| one.direction = Direction::Download);
+        for sizes in run.links.iter_mut().filter_map(|link| link.packet_sizes.as_mut()) {
+            mem::swap(&mut sizes.forward, &mut sizes.backward);
+        }
     }
-    let drawn =
-        figure::packet_sizes(&set, &Selection::default()).map(|svg| svg.to_string()).unwrap_or_default();
-    assert!(drawn.contains(">wlan.far (MTU 9000): ") && drawn.contains(">wlan.hop (MTU 1500): "), "{drawn}");
-    assert!(!drawn.contains(">wlan (MTU 9000): ") && drawn.contains("wlan, download"));
+    let drawn = |set: &ResultSet| {
+        figure::packet_sizes(set, &Selection::default()).map(|svg| svg.to_string()).unwrap_or_default()
+    };
+    let both = drawn(&set);
+    assert!(both.contains(">wlan.far (MTU 9000): ") && both.contains(">wlan.hop (MTU 1500): "), "{both}");
+    assert!(!both.contains(">wlan (MTU 9000): ") && both.contains("wlan, download"));
+    for run in &mut set.document.runs {
+        run.links.retain(|link| link.name != "wlan.far");
+    }
+    assert!(drawn(&set).contains("not counted at the sending host"));
 }
 
 fn finding(kind: DiagnosisKind) -> PathDiagnosis {

@@ -114,7 +114,7 @@ impl Sheet {
         let scales = Scales {
             time: TimeScale::until(grid.end_ms(), plot_width),
             size: Axis::of_sizes(f64::from(traces().map(Trace::largest_bytes).max().unwrap_or(0))),
-            rate: Axis::holding(peak / rate_unit.1, 2),
+            rate: Axis::holding(peak / rate_unit.1, 3),
             rate_unit,
             resent: Axis::holding(resent, 1),
             backoff: Axis::holding(f64::from(backoff), 1),
@@ -154,7 +154,7 @@ impl Sheet {
             for (column, panel) in row.iter().enumerate() {
                 let x = LEFT + column as f64 * (self.plot_width + COLUMN_GAP + RIGHT);
                 let under = rows.get(index + 1).and_then(|next| next.get(column)).is_some();
-                self.draw_panel(&mut svg, view, panel, (x, y + above), !under);
+                self.draw_panel(&mut svg, view, panel, (x, y, above), !under);
             }
             y += above + panel::height(&self.strips) + BELOW;
         }
@@ -177,8 +177,15 @@ impl Sheet {
         event::rows(&panel.happenings, plot, &self.scales.time).1 as f64 * event::ROW
     }
 
-    fn draw_panel(&self, svg: &mut Svg, view: &View, panel: &Panel, (x, y): (f64, f64), last: bool) {
-        let top = y - self.above(panel);
+    fn draw_panel(
+        &self,
+        svg: &mut Svg,
+        view: &View,
+        panel: &Panel,
+        (x, top, above): (f64, f64, f64),
+        last: bool,
+    ) {
+        let y = top + above;
         let room = self.plot_width + RIGHT;
         let name = lettering::fitted(&panel.name, 13.0 * 1.12, room);
         svg.text((x, top + 14.0), TextStyle::new(13.0, INK).bold(), &name);

@@ -12,7 +12,7 @@ use crate::quantity::{bytes, counted, percent};
 use crate::svg::{Anchor, Area, Svg, TextStyle};
 use crate::view::{GroupView, View, name_of, variant_text};
 use histogram::Scales;
-use pathbench_record::document::RunRecord;
+use pathbench_record::document::{RunLink, RunRecord};
 use pathbench_record::event::Direction;
 
 const LEFT: f64 = 58.0;
@@ -78,8 +78,8 @@ fn rows<'a>(view: &View<'a>, group: &GroupView<'a>, selection: &Selection) -> Ve
 
 /// Packets that crossed one of the shown links and were not counted.
 fn missed(run: &RunRecord, carriage: &Carriage) -> u64 {
-    let shown = [Some(carriage.sent.link), carriage.passed.map(|stage| stage.link)];
-    let links = run.links.iter().filter(|link| shown.contains(&Some(link.name.as_str())));
+    let is_shown = |link: &&RunLink| carriage.stages().any(|stage| stage.link == link.name);
+    let links = run.links.iter().filter(is_shown);
     let missed = links.filter_map(|link| link.packet_sizes.as_ref()).map(|sizes| sizes.missed_packets);
     missed.fold(0, u64::saturating_add)
 }
@@ -93,7 +93,7 @@ impl<'a> Sheet<'a> {
         }
         let all = rows.len();
         rows.truncate(MOST_ROWS);
-        let stages = || rows.iter().flat_map(|row| [Some(row.carriage.sent), row.carriage.passed]).flatten();
+        let stages = || rows.iter().flat_map(|row| row.carriage.stages());
         let largest = stages().filter_map(|stage| stage.sizes.keys().next_back().copied()).max();
         let most = stages().flat_map(|stage| stage.sizes.values().copied()).max();
         let document = &view.set.document;
@@ -133,17 +133,20 @@ impl<'a> Sheet<'a> {
             Self::draw_title(&mut svg, row, y);
             let area =
                 Area { x: first, y: y + TITLE_HEIGHT + ABOVE, width: self.plot_width(), height: PLOT_HEIGHT };
-            let carriage = &row.carriage;
-            self.draw_stage(&mut svg, view, carriage, (carriage.sent, area, true), last);
-            let beside = Area { x: second, ..area };
-            match carriage.passed {
-                Some(stage) => self.draw_stage(&mut svg, view, carriage, (stage, beside, false), last),
-                None if self.hops => {
-                    let middle = (beside.x + beside.width / 2.0, beside.y + beside.height / 2.0 + 4.0);
+            let plots = [
+                (row.carriage.sent, area, "not counted at the sending host"),
+                (row.carriage.passed, Area { x: second, ..area }, "the path has no hop of its own"),
+            ];
+            for (index, (stage, area, otherwise)) in
+                plots.into_iter().enumerate().take(1 + usize::from(self.hops))
+            {
+                if let Some(stage) = stage {
+                    self.draw_stage(&mut svg, view, &row.carriage, (stage, area), (index == 0, last));
+                } else {
+                    let middle = (area.x + area.width / 2.0, area.y + area.height / 2.0 + 4.0);
                     let style = TextStyle::new(11.0, MUTED).anchored(Anchor::Middle);
-                    svg.text(middle, style, "the path has no hop of its own");
+                    svg.text(middle, style, otherwise);
                 }
-                None => {}
             }
             y += TITLE_HEIGHT + ABOVE + PLOT_HEIGHT + BELOW;
         }
@@ -169,32 +172,35 @@ impl<'a> Sheet<'a> {
         svg: &mut Svg,
         view: &View,
         carriage: &Carriage,
-        (stage, area, first): (Stage, Area, bool),
-        last: bool,
+        (stage, area): (Stage, Area),
+        (first, last): (bool, bool),
     ) {
-        let numbers = lettering::fitted(&numbers(&stage), 10.5, area.width);
+        let numbers = lettering::fitted(&numbers(&stage, area.width), 10.5, area.width);
         svg.text((area.x, area.y - ABOVE + 12.0), TextStyle::new(10.5, MUTED), &numbers);
         let colour = view.paths.colour(carriage.path);
         histogram::draw(svg, &stage, area, &self.scales, (colour, first, last));
     }
 }
 
-/// Packets and bytes, and whose bytes they were: `3 830 packets, 34.3 MB; 9000: 98 %, 52: 1.2 %`.
-fn numbers(stage: &Stage) -> String {
+/// Packets and bytes, and whose bytes they were, as far as there is `room`: `wlan (MTU 9000): 3830 packets, 34.3 MB;
+/// 9000: 98 %, 52: 1.2 %`.
+fn numbers(stage: &Stage, room: f64) -> String {
     let packets = stage.packets();
     if packets == 0 {
         return format!("{}: no packet", stage.link);
     }
     let mtu = stage.mtu_bytes.map_or(String::new(), |bytes| format!(" (MTU {bytes})"));
     let counted = counted(u32::try_from(packets).unwrap_or(u32::MAX), "packet");
-    let parts: Vec<String> = stage
-        .by_bytes()
-        .iter()
-        .take(3)
-        .filter(|(_, part)| *part >= 0.005)
-        .map(|(size, part)| format!("{size}: {}", percent(*part)))
-        .collect();
-    format!("{}{mtu}: {counted}, {}; {}", stage.link, bytes(stage.bytes()), parts.join(", "))
+    let mut text = format!("{}{mtu}: {counted}, {}", stage.link, bytes(stage.bytes()));
+    for (index, (size, part)) in stage.by_bytes().into_iter().take(4).enumerate() {
+        let sign = if index == 0 { ';' } else { ',' };
+        let longer = format!("{text}{sign} {size}: {}", percent(part));
+        if (index > 0 && part < 0.005) || lettering::width(&longer, 10.5) > room {
+            break;
+        }
+        text = longer;
+    }
+    text
 }
 
 fn caption(missed: u64, left_out: usize) -> Vec<String> {

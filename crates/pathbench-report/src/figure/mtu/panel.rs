@@ -11,6 +11,13 @@ pub(super) const CAP: f64 = 18.0;
 /// How far lines of the same height are drawn apart.
 const APART: f64 = 1.7;
 
+/// The height of a value of the `rank`th path: a little over those before it, but for nothing, which stays nothing.
+fn height_of(value: f64, rank: usize, (plot, axis): (Area, &Axis)) -> f64 {
+    let part = axis.part(value);
+    let apart = if part > 0.0 { rank.min(4) as f64 * APART } else { 0.0 };
+    plot.bottom() - part * plot.height - apart
+}
+
 /// What a strip shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Strip {
@@ -169,7 +176,7 @@ fn draw_steps(
             continue;
         };
         let until_ms = path.steps.get(index + 1).map_or(end_ms, |next| next.0).max(*from_ms);
-        let y = plot.bottom() - axis.part(of(sizes)) * plot.height - rank.min(4) as f64 * APART;
+        let y = height_of(of(sizes), rank, (plot, axis));
         points.extend([(time.x(plot, *from_ms), y), (time.x(plot, until_ms), y)]);
     }
     svg.polyline(points, stroke);
@@ -187,7 +194,7 @@ fn draw_windows(
         let edge = |window: usize| scales.time.x(plot, window as f64 * trace.grid.window_ms);
         let ended = (trace.grid.until_ms() / trace.grid.window_ms).ceil() as usize;
         let points = (0..trace.grid.windows.min(ended)).flat_map(|window| {
-            let y = plot.bottom() - axis.part(value(path, window)) * plot.height - rank.min(4) as f64 * APART;
+            let y = height_of(value(path, window), rank, (plot, axis));
             [(edge(window), y), (edge(window + 1), y)]
         });
         svg.polyline(points.collect(), Stroke::solid(paths.colour(&path.name), 1.5));
