@@ -50,7 +50,7 @@ pub struct Belief {
     pub cached: Option<CachedMtu>,
     /// Live TCP connections and MPTCP subflows from the address to the server.
     pub connections: Vec<LiveConnection>,
-    /// All live subflows of the MPTCP connections among those, by this path and by others.
+    /// All live subflows of every MPTCP connection that has one from the address, whatever path they take.
     pub siblings: Vec<LiveConnection>,
     /// The MPTCP endpoints of the host; `None` when it does not tell.
     pub endpoints: Option<Vec<Endpoint>>,
@@ -180,8 +180,9 @@ impl PathObserver {
         let everything = live_connections(&mut self.diagnosis)?;
         let connections: Vec<_> =
             everything.iter().filter(|connection| is_on(way, connection)).cloned().collect();
+        let from_here = everything.iter().filter(|connection| connection.local.ip() == way.local);
         let tokens: HashSet<_> =
-            connections.iter().filter_map(|connection| connection.subflow).map(|own| own.token).collect();
+            from_here.filter_map(|connection| connection.subflow).map(|own| own.token).collect();
         let is_sibling = |own: Subflow| tokens.contains(&own.token);
         let siblings =
             everything.into_iter().filter(|connection| connection.subflow.is_some_and(is_sibling)).collect();

@@ -18,9 +18,9 @@ const WITH_INFO: u8 = 1 << (INET_DIAG_INFO - 1);
 // linux/mptcp.h
 const SUBFLOW_TOKEN_LOCAL: u16 = 2;
 const SUBFLOW_ID_LOCAL: u16 = 10;
-/// States of `net/tcp_states.h` in which there may be data to send: `ESTABLISHED`, `FIN_WAIT1`,
-/// `CLOSE_WAIT`, `LAST_ACK`, `CLOSING`.
-const SENDING: u32 = 1 << 1 | 1 << 4 | 1 << 8 | 1 << 9 | 1 << 11;
+/// States of `net/tcp_states.h` in which a program may send: `ESTABLISHED`, `CLOSE_WAIT`. What is being closed goes on
+/// without it, and a subflow that was removed is being closed for a while.
+const SENDING: u32 = 1 << 1 | 1 << 8;
 /// Bytes of a TCP header without options.
 const TCP_HEADER: u32 = 20;
 
@@ -102,7 +102,7 @@ pub fn is_stuck(earlier: &LiveConnection, later: &LiveConnection, mtu_bytes: u32
         && later.largest_packet_bytes() > mtu_bytes
 }
 
-/// The connections of the namespace that may have data to send. Their place in MPTCP connections is told to the
+/// The connections of the namespace whose programs may send. Their place in MPTCP connections is told to the
 /// privileged only, before Linux 6.16.
 pub(super) fn live_connections(channel: &mut Channel) -> Result<Vec<LiveConnection>, NetlinkError> {
     let mut found = Vec::new();

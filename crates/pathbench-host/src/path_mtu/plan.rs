@@ -1,7 +1,7 @@
 //! What would put a path's MTU right.
 
 use super::belief::Belief;
-use super::connection::LiveConnection;
+use super::connection::{LiveConnection, Subflow};
 use super::fib_entry::FibEntry;
 use super::operation::Operation;
 use crate::mptcp::{Endpoint, EndpointFlags, Limits};
@@ -226,17 +226,23 @@ impl Draft<'_> {
     fn connections(&mut self, stuck: &[LiveConnection]) {
         let plain: Vec<_> = stuck.iter().filter(|connection| connection.subflow.is_none()).collect();
         if !plain.is_empty() {
-            let longest = plain.iter().map(|connection| connection.rto_us).max().unwrap_or(0);
             self.note(format!(
-                "Of the stuck connections {} {} TCP, which takes the new MTU at its next retransmission only, in at \
-                 most {:.1} s.",
-                plain.len(),
-                if plain.len() == 1 { "is" } else { "are" },
-                f64::from(longest) / 1e6,
+                "Stuck TCP connections take the new MTU at their next retransmission only: {}.",
+                waits(&plain)
             ));
         }
+        let subflows: Vec<_> = stuck.iter().filter(|connection| connection.subflow.is_some()).collect();
         let ids: Vec<_> = stuck.iter().filter_map(|connection| connection.subflow).collect();
         if ids.is_empty() {
+            return;
+        }
+        if self.would_end_a_connection(&ids) {
+            self.note(format!(
+                "An MPTCP connection has subflows from {} only and would end with them: stuck ones are left to their \
+                 next retransmission, {}.",
+                self.belief.way.local,
+                waits(&subflows)
+            ));
             return;
         }
         let belief = self.belief;
@@ -265,6 +271,21 @@ impl Draft<'_> {
                 "{local} is no MPTCP endpoint: another path manager opened the stuck subflows, and must open them anew."
             )),
         }
+    }
+
+    /// Whether an MPTCP connection has no subflow but those from the path's address. The kernel opens no other one
+    /// when the last is closed.
+    fn would_end_a_connection(&self, stuck: &[Subflow]) -> bool {
+        let belief = self.belief;
+        let token = |sibling: &LiveConnection| sibling.subflow.map(|own| own.token);
+        let elsewhere: Vec<_> = belief
+            .siblings
+            .iter()
+            .filter(|sibling| sibling.local.ip() != belief.way.local)
+            .filter_map(token)
+            .collect();
+        let mut tokens = belief.siblings.iter().filter_map(token).chain(stuck.iter().map(|own| own.token));
+        tokens.any(|token| !elsewhere.contains(&token))
     }
 
     fn renew_first_subflow(&mut self, stuck: &[LiveConnection], endpoints: &[Endpoint]) {
@@ -316,6 +337,12 @@ impl Draft<'_> {
             self.step(Operation::SetLimits { before, after: Limits { subflows: needed, ..before } });
         }
     }
+}
+
+/// How long until the last of these sends again.
+fn waits(connections: &[&LiveConnection]) -> String {
+    let longest_us = connections.iter().map(|connection| connection.rto_us).max().unwrap_or(0);
+    format!("in at most {:.1} s", f64::from(longest_us) / 1e6)
 }
 
 #[cfg(test)]

@@ -22,12 +22,14 @@ const NLMSG_ERROR: u16 = 2;
 const NLMSG_DONE: u16 = 3;
 const HEADER: usize = 16;
 const ROUTE_HEADER: usize = 12;
+const RTA_DST: u16 = 1;
 const RTA_CACHEINFO: u16 = 12;
 
 /// Everything that a remedy may touch.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Image {
-    /// Each route of every table in the kernel's order, byte for byte but for the time until it expires.
+    /// Each route of every table in the kernel's order, byte for byte but for the time until it expires; without
+    /// those of link-local addresses, which come some seconds after an interface, when nobody else has the address.
     routes: Vec<Vec<u8>>,
     rules: Vec<Vec<u8>>,
     endpoints: Vec<Endpoint>,
@@ -42,9 +44,8 @@ impl Image {
             for family in [libc::AF_INET as u8, libc::AF_INET6 as u8] {
                 let mut header = [0; ROUTE_HEADER];
                 header[0] = family;
-                routes.extend(
-                    exchange(RTM_GETROUTE, REQUEST | DUMP, &header)?.iter().map(|route| steady(route)),
-                );
+                let all = exchange(RTM_GETROUTE, REQUEST | DUMP, &header)?;
+                routes.extend(all.iter().filter(|route| !is_link_local(route)).map(|route| steady(route)));
                 rules.extend(exchange(RTM_GETRULE, REQUEST | DUMP, &header)?);
             }
             Ok::<_, Failed>((routes, rules))
@@ -54,20 +55,53 @@ impl Image {
     }
 }
 
+impl Image {
+    /// What is in one of the two only.
+    pub(crate) fn difference(&self, other: &Self) -> String {
+        let only = |ours: &[Vec<u8>], theirs: &[Vec<u8>]| -> Vec<Vec<u8>> {
+            ours.iter().filter(|one| !theirs.contains(one)).cloned().collect()
+        };
+        format!(
+            "gone {:?} {:?} {:?} {:?}\nnew {:?} {:?} {:?} {:?}\nor in another order",
+            only(&self.routes, &other.routes),
+            only(&self.rules, &other.rules),
+            self.endpoints,
+            self.limits,
+            only(&other.routes, &self.routes),
+            only(&other.rules, &self.rules),
+            other.endpoints,
+            other.limits,
+        )
+    }
+}
+
+/// Kind, beginning and end of the value of each attribute.
+fn attributes(route: &[u8]) -> Vec<(u16, usize, usize)> {
+    let mut found = Vec::new();
+    let mut at = ROUTE_HEADER;
+    while let Some(&[low, high, kind, kind_high]) = route.get(at..at + 4) {
+        let length = usize::from(u16::from_ne_bytes([low, high])).max(4);
+        found.push((u16::from_ne_bytes([kind, kind_high]), at + 4, at + length));
+        at += length.next_multiple_of(4);
+    }
+    found
+}
+
+fn is_link_local(route: &[u8]) -> bool {
+    attributes(route).iter().any(|(kind, from, to)| {
+        *kind == RTA_DST && to - from == 16 && matches!(route[*from..*from + 2], [0xfe, 0x80] | [0xff, 0])
+    })
+}
+
 /// The route without the seconds that it has left.
 fn steady(route: &[u8]) -> Vec<u8> {
     let mut steady = route.to_vec();
-    let mut at = ROUTE_HEADER;
-    while let Some([length, kind]) = route
-        .get(at..at + 4)
-        .map(|head| [u16::from_ne_bytes([head[0], head[1]]), u16::from_ne_bytes([head[2], head[3]])])
-    {
+    for (kind, from, _) in attributes(route) {
         if kind == RTA_CACHEINFO {
-            let expires = &mut steady[at + 4 + 8..at + 4 + 12];
+            let expires = &mut steady[from + 8..from + 12];
             let runs_out = expires.iter().any(|byte| *byte != 0);
             expires.copy_from_slice(&u32::from(runs_out).to_ne_bytes());
         }
-        at += usize::from(length.max(4)).next_multiple_of(4);
     }
     steady
 }

@@ -117,7 +117,7 @@ impl Bench {
 }
 
 fn same(before: &Image, after: &Image, when: &str) -> Outcome {
-    ensure!(before == after, "{when} it is not as before:\n{before:?}\n{after:?}");
+    ensure!(before == after, "{when} it is not as before: {}", before.difference(after));
     Ok(())
 }
 
@@ -242,7 +242,13 @@ fn plans_of_every_kind(bench: &mut Bench, endpoint: Option<u8>) -> Result<Plan, 
         manager.add_endpoint(&Endpoint { address: way.local, port: None, id: endpoint, interface, flags })?;
     }
     let mut belief = PathObserver::open_in(bench.namespace())?.belief(&way)?;
-    belief.siblings = (0..3).map(|id| stuck(&way, id)).collect();
+    let elsewhere = |id: u8| LiveConnection {
+        local: SocketAddr::new((bench.address)(0, 1), 40_000),
+        cookie: u64::from(id),
+        rto_us: 1000,
+        ..stuck(&way, id)
+    };
+    belief.siblings = vec![stuck(&way, 0), elsewhere(1), elsewhere(2)];
     Ok(plan(&belief, 1400, &[stuck(&way, 0)])?)
 }
 

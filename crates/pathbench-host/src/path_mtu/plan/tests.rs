@@ -260,9 +260,20 @@ fn stuck(subflow: Option<(u32, u8)>) -> LiveConnection {
     waiting("10.0.2.1".parse().unwrap(), SERVER.parse().unwrap(), subflow)
 }
 
+/// A subflow from another address.
+fn working(token: u32, id: u8) -> LiveConnection {
+    LiveConnection {
+        cookie: 80 + u64::from(id),
+        rto_us: 80_000 * u32::from(id),
+        ..waiting("10.0.1.1".parse().unwrap(), SERVER.parse().unwrap(), Some((token, id)))
+    }
+}
+
 #[test]
 fn a_stuck_subflow_of_an_endpoint() {
-    let belief = Belief { endpoints: Some(vec![endpoint(3, SUBFLOW)]), ..belief(vec![own_default()]) };
+    let siblings = vec![stuck(Some((9, 3))), working(9, 0), stuck(Some((10, 3))), working(10, 0)];
+    let belief =
+        Belief { endpoints: Some(vec![endpoint(3, SUBFLOW)]), siblings, ..belief(vec![own_default()]) };
     let plan = freeing(&belief, &[stuck(Some((9, 3))), stuck(Some((10, 3)))]);
     assert_eq!(
         commands(&plan),
@@ -277,12 +288,7 @@ fn a_stuck_subflow_of_an_endpoint() {
 
 #[test]
 fn a_stuck_first_subflow_of_an_endpoint() {
-    let busy = |id: u8| LiveConnection {
-        cookie: 80 + u64::from(id),
-        rto_us: 80_000 * u32::from(id),
-        ..stuck(Some((9, id)))
-    };
-    let siblings = vec![stuck(Some((9, 0))), busy(1), busy(3)];
+    let siblings = vec![stuck(Some((9, 0))), working(9, 1), working(9, 3)];
     let belief =
         Belief { endpoints: Some(vec![endpoint(3, SUBFLOW)]), siblings, ..belief(vec![own_default()]) };
     let plan = freeing(&belief, &[stuck(Some((9, 0)))]);
@@ -302,14 +308,14 @@ fn a_stuck_first_subflow_of_an_endpoint() {
 #[test]
 fn a_stuck_first_subflow_without_an_endpoint() {
     let other = Endpoint { address: "10.0.1.1".parse().unwrap(), ..endpoint(1, SUBFLOW) };
-    let siblings = vec![stuck(Some((9, 0))), stuck(Some((9, 2)))];
+    let siblings = vec![stuck(Some((9, 0))), working(9, 2)];
     let belief = Belief { endpoints: Some(vec![other]), siblings, ..belief(vec![own_default()]) };
     let plan = freeing(&belief, &[stuck(Some((9, 0)))]);
     assert_eq!(
         commands(&plan),
         [
             "ip mptcp endpoint delete id 0 10.0.2.1",
-            "sleep 0.100",
+            "sleep 0.160",
             "ip mptcp endpoint add 10.0.2.1 dev wlan id 3 subflow"
         ]
     );
@@ -319,13 +325,19 @@ fn a_stuck_first_subflow_without_an_endpoint() {
 #[test]
 fn nothing_is_touched_that_would_not_help() {
     let signal = EndpointFlags { subflow: false, signal: true, ..EndpointFlags::default() };
-    let belief = belief(vec![own_default()]);
+    let belief = Belief { siblings: vec![working(9, 1)], ..belief(vec![own_default()]) };
     for (name, endpoints, connections, said) in [
+        (
+            "nothing but stuck subflows",
+            Some(vec![endpoint(3, SUBFLOW)]),
+            vec![stuck(Some((10, 3)))],
+            "would end with them: stuck ones are left to their next retransmission, in at most 1.6 s",
+        ),
         (
             "plain TCP",
             Some(vec![endpoint(3, SUBFLOW)]),
             vec![stuck(None)],
-            "next retransmission only, in at most 1.6 s",
+            "next retransmission only: in at most 1.6 s",
         ),
         ("nothing stuck", Some(vec![endpoint(3, SUBFLOW)]), vec![], ""),
         ("not told", None, vec![stuck(Some((9, 3)))], "told to root only"),
@@ -337,4 +349,15 @@ fn nothing_is_touched_that_would_not_help() {
         assert!(plan.notes.join(" ").contains(said), "{name}: {plan:?}");
         assert_eq!(plan.notes.is_empty(), said.is_empty(), "{name}: {plan:?}");
     }
+}
+
+/// The kernel opens no subflow when none is left, whoever's connection it is.
+#[test]
+fn a_connection_that_has_no_other_subflow_is_not_ended() {
+    let somebody_elses = waiting("10.0.2.1".parse().unwrap(), "192.0.2.1".parse().unwrap(), Some((11, 0)));
+    let siblings = vec![stuck(Some((9, 3))), working(9, 0), somebody_elses];
+    let belief =
+        Belief { endpoints: Some(vec![endpoint(3, SUBFLOW)]), siblings, ..belief(vec![own_default()]) };
+    let plan = freeing(&belief, &[stuck(Some((9, 3)))]);
+    assert!(plan.steps.is_empty() && plan.notes[0].contains("would end"), "{plan:?}");
 }
