@@ -1,6 +1,6 @@
 //! Writes the golden result of the current schema into an empty directory: how `tests/golden/v1` was made, later
-//! `tests/golden/v1-messages` and `tests/golden/v1-emulated` with all that was added to it, and how that of a next
-//! schema version is to be.
+//! `tests/golden/v1-messages`, `tests/golden/v1-emulated` and `tests/golden/v1-mtu` with all that was added to it, and
+//! how that of a next schema version is to be.
 
 #[path = "../tests/support/document.rs"]
 mod document;

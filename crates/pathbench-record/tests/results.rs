@@ -6,7 +6,7 @@ mod example;
 #[path = "support/lines.rs"]
 mod lines;
 
-use example::emulated;
+use example::{emulated, path_mtu};
 use pathbench_record::directory::{CreateError, OpenError, ReadError, ResultDirectory, ResultWriter};
 use pathbench_record::document::ResultDocument;
 use serde_json::Value;
@@ -231,6 +231,8 @@ fn only_a_result_of_a_known_version_opens() {
 /// Adds a field that this version does not know to every object that is not a map of data.
 fn add_unknown(value: &mut Value) {
     match value {
+        // Sizes of packets, which are numbers, are data.
+        Value::Object(fields) if fields.keys().all(|key| key.parse::<u32>().is_ok()) => {}
         Value::Object(fields) => {
             for (key, field) in fields.iter_mut() {
                 if !MAPS.contains(&key.as_str()) {
@@ -260,7 +262,8 @@ fn unknown_fields_are_ignored() {
 fn keys(value: &Value, into: &mut BTreeSet<String>) {
     match value {
         Value::Object(fields) => {
-            for (key, field) in fields {
+            // Sizes of packets are data, too.
+            for (key, field) in fields.iter().filter(|(key, _)| key.parse::<u32>().is_err()) {
                 into.insert(key.clone());
                 if MAPS.contains(&key.as_str()) {
                     // A map's keys are data, but what stands under them may have fields.
@@ -334,6 +337,19 @@ fn emulated_links_and_handovers_stay_readable() {
     );
     assert_eq!(result.links().unwrap().items, lines::link_samples());
     assert_eq!(result.probes().unwrap().items, lines::probe_lines());
+}
+
+#[test]
+fn path_mtus_and_diagnoses_stay_readable() {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/v1-mtu");
+    let result = ResultDirectory::open(&dir).unwrap();
+    let text = fs::read_to_string(dir.join("run.json")).unwrap();
+    let stored: Value = serde_json::from_str(&text).unwrap();
+    assert_within(&stored, &serde_json::to_value(result.document()).unwrap(), "run.json");
+    let run = &result.document().runs[0];
+    assert_eq!(result.document().mtu, Some(path_mtu::examination()));
+    assert_eq!((&run.diagnoses, &run.routers), (&path_mtu::diagnoses(), &path_mtu::routers()));
+    assert_eq!(run.links[0].packet_sizes, Some(path_mtu::packet_sizes()));
 }
 
 /// Asserts that `now` has everything that `stored` has, with the same values; it may have more.

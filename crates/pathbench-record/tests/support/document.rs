@@ -2,6 +2,8 @@
 
 #[path = "emulated.rs"]
 pub(crate) mod emulated;
+#[path = "path_mtu.rs"]
+pub(crate) mod path_mtu;
 
 use pathbench_record::document::{
     AddressFamily, DelayRecord, DirectionRecord, Distribution, Expectation, Group, HostRecord, Impact,
@@ -166,7 +168,10 @@ fn run() -> RunRecord {
             forward_bytes: Some(370_120_992),
             backward_bytes: Some(6_201_400),
             emulation: Some(emulated::emulation()),
+            packet_sizes: Some(path_mtu::packet_sizes()),
         }],
+        diagnoses: path_mtu::diagnoses(),
+        routers: path_mtu::routers(),
         parameters: Parameters {
             asked: object(&[("direction", json!("upload")), ("streams", json!(1))]),
             in_force: object(&[("client.congestion", json!("cubic"))]),
@@ -220,6 +225,7 @@ pub(crate) fn document() -> ResultDocument {
             error: Some("no answer within 5 s; a firewall may drop UDP to port 443".to_owned()),
             error_kind: Some(UnreachableBecause::Timeout),
         }],
+        mtu: Some(path_mtu::examination()),
         runs: vec![run()],
         summary: Summary {
             groups: vec![Group {
