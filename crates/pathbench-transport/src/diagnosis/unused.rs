@@ -74,14 +74,15 @@ fn opened(
         let why = "it is marked backup, which is used only while no other path is alive";
         return (DiagnosisKind::Backup, why.to_owned());
     }
-    let failure = failure_on(input, path).map(|failure| format!(": {}", failure_words(failure)));
+    let failed = failure_on(input, path);
+    let failure = failed.map(|failure| format!(": {}", failure_words(failure)));
     match last.state {
         PathState::Opening => (
             DiagnosisKind::NeverEstablished,
             "its handshake was never completed: its packets, or the answers, do not get through".to_owned(),
         ),
         PathState::Closed if last.bytes_acked <= 1 => (
-            DiagnosisKind::NeverEstablished,
+            failed.map_or(DiagnosisKind::NeverEstablished, kind_of),
             format!("its subflow was closed before it carried anything{}", failure.unwrap_or_default()),
         ),
         PathState::Closed => (
@@ -109,9 +110,7 @@ fn opened(
 fn never_opened(input: &DiagnosisInput<'_>, path: &PlannedPath) -> (DiagnosisKind, String) {
     let connection = input.connection;
     if let Some(failure) = failure_on(input, path) {
-        let no_route = matches!(failure.errno, Some(libc::ENETUNREACH | libc::EHOSTUNREACH));
-        let kind = if no_route { DiagnosisKind::NoRoute } else { DiagnosisKind::NeverEstablished };
-        return (kind, failure_words(failure));
+        return (kind_of(failure), failure_words(failure));
     }
     if let Some(setup) = &connection.setup {
         let is_of_path = |address: &IpAddr| path.addresses.contains(address);
@@ -139,6 +138,13 @@ fn never_opened(input: &DiagnosisInput<'_>, path: &PlannedPath) -> (DiagnosisKin
         return (DiagnosisKind::NeverEstablished, why.to_owned());
     }
     (DiagnosisKind::NeverEstablished, found.join("; "))
+}
+
+const fn kind_of(failure: &JoinFailure) -> DiagnosisKind {
+    match failure.errno {
+        Some(libc::ENETUNREACH | libc::EHOSTUNREACH) => DiagnosisKind::NoRoute,
+        _ => DiagnosisKind::NeverEstablished,
+    }
 }
 
 /// What the path manager said of a subflow from one of the path's addresses.

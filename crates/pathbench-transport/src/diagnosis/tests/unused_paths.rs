@@ -66,6 +66,8 @@ fn a_subflow_that_never_got_there_was_never_established() {
         &["closed before it carried anything", "was reset"],
         &["ip mptcp limits"],
     );
+    case.connection.join_failures = vec![failing(libc::ENETUNREACH)];
+    check(&case.only(), NoRoute, &["closed before it carried anything", "has no route"], &["ip rule add"]);
     let case = with_last(|last| last.state = PathState::Closed);
     check(&case.only(), Stale, &["closed when it had carried"], &[]);
 }
