@@ -235,6 +235,37 @@ fn walks_fade_the_wifi_and_leave_lte_as_a_spare() {
     }
 }
 
+/// The hop of 1500 bytes must be where neither host sees it, or the study is about something else.
+#[test]
+fn the_study_of_path_mtus_hides_them_from_both_hosts() {
+    for (name, variants) in
+        [("mtu-tcp", 2), ("mtu-mixed", 4), ("mtu-probing", 6), ("mtu-base-mss", 3), ("mtu-shrink", 2)]
+    {
+        let plan = shipped(name, &Overrides::default());
+        assert_eq!(plan.variants.len(), variants, "{name}");
+        assert!(load(name).unwrap().text.contains("thesis") && plan.repeat >= 2, "{name}");
+        for variant in &plan.variants {
+            let topology = &variant.topology;
+            assert!(variant.run.packet_sizes, "{name}");
+            assert_eq!(variant.run.patterns[0].duration(), variant.run.duration(), "{name}");
+            for host in ["client", "server"] {
+                let takes = topology.links_of(host).map(|(link, _)| link.mtu_bytes);
+                assert!(takes.clone().all(|mtu_bytes| mtu_bytes == 9_000), "{name} at {host}");
+            }
+            let own = topology.links_of("client").map(|(link, _)| link);
+            assert!(own.clone().all(|link| link.forward.rate_bps() == Some(30_000_000)), "{name}");
+            let hops = topology.hops.iter().filter_map(|hop| topology.link(&hop.link));
+            let narrow = hops.filter(|hop| hop.mtu_bytes == 1_500).count();
+            let shrinks = variant.events.iter().any(|event| match &event.action {
+                Action::Set(change) => change.path_mtu_bytes == Some(1_500),
+                _ => false,
+            });
+            let is_reference = name == "mtu-tcp" || name == "mtu-mixed";
+            assert!(narrow > 0 || shrinks || is_reference, "{name}");
+        }
+    }
+}
+
 /// The kernel's table of `simult_flows.sh`: rates (Mbit/s), delays (ms), queues (packets), bound (ms).
 #[test]
 fn the_kernels_test_of_simultaneous_flows_has_its_five_pairs_of_links_and_their_bounds() {
