@@ -249,11 +249,11 @@ fn the_study_of_path_mtus_hides_them_from_both_hosts() {
             assert!(variant.run.packet_sizes, "{name}");
             assert_eq!(variant.run.patterns[0].duration(), variant.run.duration(), "{name}");
             for host in ["client", "server"] {
-                let takes = topology.links_of(host).map(|(link, _)| link.mtu_bytes);
-                assert!(takes.clone().all(|mtu_bytes| mtu_bytes == 9_000), "{name} at {host}");
+                let mut takes = topology.links_of(host).map(|(link, _)| link.mtu_bytes);
+                assert!(takes.all(|mtu_bytes| mtu_bytes == 9_000), "{name} at {host}");
             }
-            let own = topology.links_of("client").map(|(link, _)| link);
-            assert!(own.clone().all(|link| link.forward.rate_bps() == Some(30_000_000)), "{name}");
+            let mut own = topology.links_of("client").map(|(link, _)| link);
+            assert!(own.all(|link| link.forward.rate_bps() == Some(30_000_000)), "{name}");
             let hops = topology.hops.iter().filter_map(|hop| topology.link(&hop.link));
             let narrow = hops.filter(|hop| hop.mtu_bytes == 1_500).count();
             let shrinks = variant.events.iter().any(|event| match &event.action {
