@@ -37,7 +37,7 @@ fn planned(evidence: &Evidence<'_>) -> Vec<PlannedPath> {
         interface: path.interface.clone(),
         addresses: path.addresses.clone(),
         backup: path.backup == Some(true),
-        mtu_bytes: None,
+        mtu_bytes: path.mtu_bytes,
     };
     paths.into_iter().take(most).map(planned).collect()
 }

@@ -46,6 +46,8 @@ pub struct ClientPath {
     pub addresses: Vec<IpAddr>,
     /// Whether it was set up as a spare; `None` where nobody said.
     pub backup: Option<bool>,
+    /// MTU of the interface, where it is known.
+    pub mtu_bytes: Option<u32>,
 }
 
 impl RunSetting {

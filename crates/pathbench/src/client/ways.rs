@@ -106,6 +106,7 @@ impl HostNetwork {
             interface: link.name.clone(),
             addresses: usable.iter().map(|address| address.network.addr()).collect(),
             backup: None,
+            mtu_bytes: Some(link.mtu),
         })
     }
 
@@ -119,6 +120,7 @@ impl HostNetwork {
                 interface: link.name.clone(),
                 addresses: addresses.get(&link.index).cloned().unwrap_or_default(),
                 backup: None,
+                mtu_bytes: Some(link.mtu),
             })
             .collect()
     }

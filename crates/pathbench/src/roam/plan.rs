@@ -143,6 +143,7 @@ mod tests {
             interface: name.to_owned(),
             addresses: vec![[192, 0, 2, host].into()],
             backup: None,
+            mtu_bytes: None,
         }
     }
 

@@ -190,6 +190,7 @@ mod tests {
             interface: "eth0".to_owned(),
             addresses: vec![[192, 0, 2, 1].into()],
             backup: None,
+            mtu_bytes: None,
         };
         let (before, now) = (progress(0, 0, [0, 0]), progress(1000, 1_500_000, [1_000_000, 500_000]));
         assert_eq!(rates(&before, &now, &[way], 1.0), "12.0 Mbit/s: eth0 8.0 + 192.0.2.2 4.0");
