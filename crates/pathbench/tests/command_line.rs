@@ -108,7 +108,7 @@ fn what_mtu_cannot_do_is_said_before_anything_is_sent() {
         (&["192.0.2.1", "--apply", "--print"], "cannot be used with"),
         (&["192.0.2.1", "--print", "--json"], "cannot be used with"),
         (&["192.0.2.1", "-4", "-6"], "cannot be used with"),
-        (&["192.0.2.1", "--force"], "--undo"),
+        (&["192.0.2.1", "--force"], "cannot be used with"),
         (&["192.0.2.1", "--interval", "2s"], "--watch"),
         (&["192.0.2.1", "--watch", "--undo-at-end"], "--apply"),
         (&["192.0.2.1", "--watch", "--interval", "1fortnight"], "1fortnight"),

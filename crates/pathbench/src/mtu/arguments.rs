@@ -48,7 +48,7 @@ pub(crate) struct RemedyArgs {
     #[arg(long, conflicts_with_all = ["server", "json", "watch", "paths"])]
     pub(super) undo: bool,
     /// Take back also what somebody else has changed since
-    #[arg(long, requires = "undo")]
+    #[arg(long, requires = "undo", conflicts_with = "server")]
     pub(super) force: bool,
     /// Where the changes are written down before they are made [default: mtu-journal-NAMESPACE.jsonl in
     /// /run/pathbench for root, in $XDG_RUNTIME_DIR/pathbench for others]

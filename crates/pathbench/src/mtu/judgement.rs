@@ -36,7 +36,7 @@ pub(super) fn target_bytes(path: &PathMtu) -> Result<u32, String> {
         ));
     }
     let target = match path.download.mtu_bytes {
-        Some(down) if down < up && is_silent(&path.download) && is_settled(&path.download) => down,
+        Some(down) if down < up && is_download_silent(path) && is_settled(&path.download) => down,
         _ => up,
     };
     if is_v6(path) && target < SMALLEST_V6_BYTES {
@@ -63,6 +63,17 @@ fn is_silent(way: &DirectionMtu) -> bool {
     way.evidence == Some(MtuEvidence::Vanished)
 }
 
+/// Whether anybody who waits for ICMP waits in vain on this path.
+pub(super) fn is_path_silent(path: &PathMtu) -> bool {
+    is_silent(&path.upload) || is_download_silent(path)
+}
+
+/// Whether the server, too, is told nothing, as far as it can be known here: what ICMP says of its packets it says to
+/// the server. Routers that tell one way are taken to tell the other.
+fn is_download_silent(path: &PathMtu) -> bool {
+    is_silent(&path.download) && path.upload.evidence != Some(MtuEvidence::Icmp)
+}
+
 fn is_v6(path: &PathMtu) -> bool {
     path.local.contains(':')
 }
@@ -72,9 +83,8 @@ fn is_v6(path: &PathMtu) -> bool {
 pub(super) fn needs_route(path: &PathMtu, kernel: &KernelBelief, target: u32) -> bool {
     let route_says =
         kernel.route_mtu_bytes.unwrap_or(kernel.interface_mtu_bytes).min(kernel.interface_mtu_bytes);
-    let nobody_tells = [&path.upload, &path.download].into_iter().any(is_silent)
-        || kernel.route_mtu_locked
-        || kernel.connections.iter().any(|one| one.stuck);
+    let nobody_tells =
+        is_path_silent(path) || kernel.route_mtu_locked || kernel.connections.iter().any(|one| one.stuck);
     // One that says less than passes is always put right: no router tells of that.
     (route_says > target && nobody_tells) || route_says < target
 }
@@ -168,7 +178,7 @@ fn of_connection(one: &ConnectionMtu, up: u32) -> Option<String> {
 fn of_directions(path: &PathMtu) -> Option<String> {
     let (up, down) = (path.upload.mtu_bytes?, path.download.mtu_bytes?);
     (up != down).then(|| {
-        let silent = down < up && is_silent(&path.download);
+        let silent = down < up && is_download_silent(path);
         let consequence =
             if silent { ": what the server sends may fall into a black hole on its way here" } else { "" };
         format!("{up} bytes pass to the server, and {down} from it{consequence}")
@@ -205,7 +215,7 @@ pub(super) fn advice(path: &PathMtu, server: &str) -> Vec<String> {
                 .to_owned(),
         );
     }
-    if [&path.upload, &path.download].into_iter().any(is_silent) {
+    if is_path_silent(path) {
         words.push(
             "the network's own remedy: let ICMP \"fragmentation needed\" (type 3, code 4) and \"packet too big\" (ICMPv6 \
              type 2) pass, or clamp the MSS of SYNs on the router before the narrow link"

@@ -3,7 +3,7 @@
 use super::examination::Examination;
 use super::judgement;
 use pathbench_host::path_mtu::{Belief, Plan, PlannedStep, plan};
-use pathbench_record::document::{MtuEvidence, MtuStep, PathMtu};
+use pathbench_record::document::{MtuStep, PathMtu};
 
 /// The changes for one path, given what the kernel believes now; `Err` says in words why there can be none.
 pub(super) fn plan_for(examination: &Examination, belief: &Belief, record: &PathMtu) -> Result<Plan, String> {
@@ -17,8 +17,7 @@ pub(super) fn plan_for(examination: &Examination, belief: &Belief, record: &Path
     if !needs_route && stuck.is_empty() {
         return Ok(Plan::default());
     }
-    let tells =
-        [&record.upload, &record.download].into_iter().all(|way| way.evidence != Some(MtuEvidence::Vanished));
+    let tells = !judgement::is_path_silent(record);
     // What ICMP taught the kernel once is forgotten after some minutes, and where nobody tells it anew, the route has to.
     let lasting = Belief { cached: belief.cached.filter(|_| tells), ..belief.clone() };
     plan(&lasting, target, stuck).map_err(|error| format!("{}: {error}", examination.path.name))

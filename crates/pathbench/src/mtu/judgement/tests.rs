@@ -62,7 +62,9 @@ fn a_route_is_changed_where_nobody_else_puts_it_right() {
         (way(1500, Vanished), way(1500, Vanished), with_route(1500), None),
         // ICMP taught a kernel that forgets again.
         (way(1500, Vanished), way(1500, Vanished), learned, Some(1500)),
-        // Routers tell.
+        // Routers tell, whom they tell of the other direction.
+        (way(1500, Icmp), way(1500, Vanished), kernel(), None),
+        (way(1500, Icmp), way(1400, Vanished), kernel(), None),
         (way(1500, Icmp), way(1500, Icmp), kernel(), None),
         (way(1500, Icmp), way(1500, Icmp), locked(9000), Some(1500)),
         (way(1500, Icmp), way(1500, Icmp), stuck, Some(1500)),

@@ -1,0 +1,395 @@
+//! `pathbench mtu` in labs with hops of every usual MTU: what it finds, what it puts right, and that it takes all of it
+//! back.
+//!
+//! Sizes are exact, and what was changed is compared byte for byte. Times and rates have room for a busy machine.
+
+#![allow(clippy::unwrap_used, reason = "a failed test panics")]
+#![allow(clippy::disallowed_methods, reason = "these tests wait by the real clock")]
+
+#[path = "mtu/inside.rs"]
+mod inside;
+mod support;
+
+use inside::{assert_as_before, image, set_mtu};
+use pathbench_record::document::{MtuEvidence, MtuRecord, PathMtu, ResultDocument};
+use pathbench_record::transport::Transport;
+use std::fmt::Write as _;
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::process::{Child, Command};
+use std::time::{Duration, Instant};
+use support::measured::{Measured, goodput, path};
+use support::processes::signal;
+use support::standing::{Lab, Server};
+use support::{Dice, Finished, binary, captured, finish, within};
+
+/// Sizes that are met: the least of IPv6, tunnels, `PPPoE`, Ethernet, FDDI, jumbo frames.
+const SIZES: [u32; 6] = [1280, 1400, 1492, 1500, 4352, 9000];
+/// MTU of both hosts' interfaces.
+const LOCAL: u32 = 9000;
+/// The server's addresses on its first path.
+const SERVER_V4: &str = "10.2.0.1";
+const SERVER_V6: &str = "fd00:2::1";
+
+/// A path for each size, each with a hop of that MTU behind its first link.
+fn hops(sizes: &[u32], keys: &str) -> String {
+    let mut text = String::new();
+    for (index, size) in sizes.iter().enumerate() {
+        let _never_fails = write!(
+            text,
+            "[[path]]\nname = \"p{size}\"\nmtu = {LOCAL}\npath_mtu = {size}\n{keys}\n\
+             client_address = [\"10.1.{index}.1/24\", \"fd00:1:0:{index}::1/64\"]\n\
+             server_address = [\"10.2.{index}.1/24\", \"fd00:2:0:{index}::1/64\"]\n"
+        );
+    }
+    text
+}
+
+/// Two paths of 30 Mbit/s at 9000, of which the second has a hop that takes less and says nothing.
+fn black_hole(hop: u32) -> Lab {
+    let text = format!(
+        "[[path]]\nname = \"eth\"\nmtu = {LOCAL}\nrate = \"30mbit\"\n\
+         client_address = [\"10.2.0.2/24\"]\nserver_address = [\"{SERVER_V4}/24\"]\n\
+         [[path]]\nname = \"wlan\"\nmtu = {LOCAL}\nrate = \"30mbit\"\npath_mtu = {hop}\nicmp = \"off\"\n\
+         client_address = [\"10.1.1.1/24\"]\nserver_address = [\"10.2.1.1/24\"]\n\
+         [host.client.sysctl]\n\"net.mptcp.blackhole_timeout\" = 0\n\"net.ipv4.tcp_mtu_probing\" = 0\n"
+    );
+    Lab::of(&text, &[])
+}
+
+/// What is asked of a lab here.
+trait Mtu {
+    /// `pathbench mtu` in the host `client`, its journal in the test's directory.
+    fn mtu(&self, options: &[&str]) -> Command;
+    /// The same, run to its end.
+    fn examine(&self, options: &[&str]) -> Finished;
+    /// The same, as the document that it prints.
+    fn record(&self, options: &[&str]) -> MtuRecord;
+}
+
+impl Mtu for Lab {
+    fn mtu(&self, options: &[&str]) -> Command {
+        let program = binary();
+        let journal = self.work.path().join("journal.jsonl");
+        let start = [program.to_str().unwrap(), "mtu", "--journal", journal.to_str().unwrap()];
+        self.exec("client", &[&start, options].concat())
+    }
+
+    fn examine(&self, options: &[&str]) -> Finished {
+        finish(&mut self.mtu(options))
+    }
+
+    fn record(&self, options: &[&str]) -> MtuRecord {
+        let finished = self.examine(&[options, &["--json"]].concat()).expect(0);
+        let document: ResultDocument = serde_json::from_str(&finished.stdout).unwrap();
+        document.mtu.unwrap_or_else(|| panic!("nothing was examined: {}", finished.stderr))
+    }
+}
+
+#[track_caller]
+fn of<'a>(record: &'a MtuRecord, name: &str) -> &'a PathMtu {
+    record
+        .paths
+        .iter()
+        .find(|path| path.name == name)
+        .unwrap_or_else(|| panic!("no path {name}: {record:#?}"))
+}
+
+/// All six sizes, both ways, over IPv4 and IPv6, in less than five seconds each.
+fn finds_all_six(keys: &str, silent: bool) {
+    let lab = Lab::of(&hops(&SIZES, keys), &[]);
+    let _server = lab.serve(&["--open"]);
+    for server in [SERVER_V4, SERVER_V6] {
+        let record = lab.record(&[server]);
+        assert_eq!(record.paths.len(), SIZES.len(), "{record:#?}");
+        for size in SIZES {
+            let path = of(&record, &format!("p{size}"));
+            for way in [&path.upload, &path.download] {
+                assert_eq!(way.mtu_bytes, Some(size), "{server}: {path:#?}");
+                assert!(way.duration_ms < 5000.0, "{server}: {path:#?}");
+            }
+            let evidence = if size == LOCAL {
+                MtuEvidence::Interface
+            } else if silent {
+                MtuEvidence::Vanished
+            } else {
+                MtuEvidence::Icmp
+            };
+            assert_eq!(path.upload.evidence, Some(evidence), "{server}: {path:#?}");
+            let kernel = path.kernel.as_ref().unwrap_or_else(|| panic!("{path:#?}"));
+            assert_eq!((kernel.interface_mtu_bytes, kernel.route_mtu_bytes), (LOCAL, None), "{path:#?}");
+            assert_eq!(path.disagreements.is_empty(), size == LOCAL, "{path:#?}");
+        }
+        // Where routers tell, the kernel is left to them.
+        let to_be_changed = record.steps.iter().filter(|step| !step.done).count();
+        assert_eq!(to_be_changed, if silent { SIZES.len() - 1 } else { 0 }, "{record:#?}");
+    }
+}
+
+#[test]
+fn every_size_is_found_where_routers_say_nothing() {
+    finds_all_six("icmp = \"off\"", true);
+}
+
+#[test]
+fn every_size_is_found_where_routers_tell() {
+    finds_all_six("icmp = \"on\"", false);
+}
+
+#[test]
+fn every_size_is_found_with_loss_where_routers_say_nothing() {
+    finds_all_six("icmp = \"off\"\nloss = \"2%\"\nrate = \"30mbit\"\ndelay = \"5ms\"", true);
+}
+
+#[test]
+fn every_size_is_found_with_loss_where_routers_tell() {
+    finds_all_six("icmp = \"on\"\nloss = \"2%\"\nrate = \"30mbit\"\ndelay = \"5ms\"", false);
+}
+
+/// `pathbench test` with MPTCP from the client, which sends for so long.
+fn transfer(lab: &Lab, out: &str, seconds: u32) -> Command {
+    let program = binary();
+    let duration = format!("{seconds}s");
+    let command = [
+        program.to_str().unwrap(),
+        "test",
+        SERVER_V4,
+        "--transports",
+        "mptcp",
+        "--patterns",
+        "iperf-upload",
+        "--congestion",
+        "cubic",
+        "--duration",
+        &duration,
+        "--repeat",
+        "1",
+        "--no-report",
+        "--out",
+        out,
+    ];
+    lab.exec("client", &command)
+}
+
+#[test]
+fn what_is_applied_before_a_connection_lets_it_use_both_paths_and_is_taken_back_exactly() {
+    let lab = black_hole(1500);
+    let _server = lab.serve(&["--open"]);
+    let before = image(&lab);
+    let applied = lab.examine(&[SERVER_V4, "--apply"]).expect(0);
+    assert!(applied.stdout.contains("ip route add 10.2.0.1 via"), "{applied:#?}");
+    assert!(applied.stdout.contains("mtu 1500"), "{applied:#?}");
+    assert_ne!(image(&lab), before, "nothing was changed");
+    assert!(lab.work.path().join("journal.jsonl").exists());
+
+    let finished = finish(&mut transfer(&lab, "both", 5));
+    let measured = Measured::read(&lab.work.path().join("both"), finished).expect(0);
+    let run = measured.run("mptcp");
+    assert_eq!(run.transport, Transport::Mptcp);
+    assert!(run.multipath.used, "{:?}", run.multipath);
+    assert!(goodput(run) >= 50.0, "{}: {:#?}", goodput(run), run.paths);
+    assert!((1400..=1460).contains(&path(run, "wlan").mss_bytes), "{:#?}", run.paths);
+    assert!(path(run, "eth").mss_bytes >= 8900, "{:#?}", run.paths);
+
+    // The kernel is right now, and a second time has nothing to do.
+    let again = lab.record(&[SERVER_V4, "--apply"]);
+    assert!(again.steps.is_empty(), "{again:#?}");
+    let kernel = of(&again, "wlan").kernel.clone().unwrap();
+    assert_eq!(kernel.route_mtu_bytes, Some(1500));
+
+    let undone = lab.examine(&["--undo"]).expect(0);
+    assert!(undone.stdout.contains("ip route delete 10.2.0.1"), "{undone:#?}");
+    assert_as_before(&lab, &before);
+    assert!(!lab.work.path().join("journal.jsonl").exists(), "the journal stays");
+}
+
+#[test]
+fn a_stuck_connection_goes_on_within_a_second() {
+    let lab = black_hole(1500);
+    let _server = lab.serve(&["--open"]);
+    let before = image(&lab);
+    let mut running = captured(&mut transfer(&lab, "stuck", 12));
+    let mut seen = MtuRecord::default();
+    let is_stuck = within(Duration::from_secs(8), || {
+        seen = lab.record(&[SERVER_V4, "--path", "wlan"]);
+        of(&seen, "wlan").kernel.as_ref().is_some_and(|kernel| kernel.connections.iter().any(|one| one.stuck))
+    });
+    assert!(is_stuck, "{seen:#?}");
+    assert!(seen.steps.iter().any(|step| step.command.starts_with("ip mptcp endpoint delete")), "{seen:#?}");
+
+    let applied = lab.record(&[SERVER_V4, "--apply"]);
+    let going = applied.notes.iter().find_map(|note| {
+        let (_, seconds) = note.split_once("carries data by this path again, after ")?;
+        seconds.strip_suffix(" s")?.parse::<f64>().ok()
+    });
+    let seconds = going.unwrap_or_else(|| panic!("it goes on not at all: {applied:#?}"));
+    assert!(seconds < 1.0, "{applied:#?}");
+    let live = of(&lab.record(&[SERVER_V4, "--path", "wlan"]), "wlan").kernel.clone().unwrap();
+    let going = live.connections.iter().any(|one| {
+        one.transport == "mptcp"
+            && !one.stuck
+            && one.pmtu_bytes == 1500
+            && (1400..=1460).contains(&one.mss_bytes)
+    });
+    assert!(going, "{live:#?}");
+
+    let finished: Finished = running_out(&mut running);
+    let measured = Measured::read(&lab.work.path().join("stuck"), finished).expect(0);
+    let wlan = path(measured.run("mptcp"), "wlan");
+    // At 30 Mbit/s, that is less than two seconds of what is left.
+    assert!(wlan.bytes_delivered > 5_000_000, "{wlan:#?}");
+    lab.examine(&["--undo"]).expect(0);
+    assert_as_before(&lab, &before);
+}
+
+fn running_out(child: &mut Child) -> Finished {
+    let (mut stdout, mut stderr) = (String::new(), String::new());
+    child.stdout.take().unwrap().read_to_string(&mut stdout).unwrap();
+    child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
+    Finished { code: child.wait().unwrap().code(), stdout, stderr }
+}
+
+#[test]
+fn whenever_it_is_killed_an_undo_restores_what_was() {
+    let lab = black_hole(1500);
+    let _server = lab.serve(&["--open"]);
+    let before = image(&lab);
+    let mut dice = Dice(5);
+    let begun = Instant::now();
+    lab.examine(&[SERVER_V4, "--apply"]).expect(0);
+    let whole_ms = begun.elapsed().as_millis() as u64;
+    lab.examine(&["--undo"]).expect(0);
+    assert_as_before(&lab, &before);
+    let mut journals = 0;
+    for _ in 0..16 {
+        let mut running = captured(&mut lab.mtu(&[SERVER_V4, "--apply"]));
+        std::thread::sleep(Duration::from_millis(dice.below(whole_ms + 50)));
+        for process in lab.work.processes() {
+            let arguments = process.arguments();
+            if arguments.iter().any(|word| word == "--apply") && !arguments.iter().any(|word| word == "exec")
+            {
+                process.kill();
+            }
+        }
+        let _killed_or_done = running.wait().unwrap();
+        journals += u32::from(lab.work.path().join("journal.jsonl").exists());
+        lab.examine(&["--undo"]).expect(0);
+        assert_as_before(&lab, &before);
+    }
+    assert!(journals > 0, "it never came so far as to change anything");
+}
+
+#[test]
+fn a_watch_follows_an_mtu_down_and_up_and_takes_it_back_at_its_end() {
+    let lab = black_hole(4352);
+    let _server = lab.serve(&["--open"]);
+    let before = image(&lab);
+    let options = [
+        SERVER_V4,
+        "--path",
+        "wlan",
+        "--watch",
+        "--interval",
+        "200ms",
+        "--time",
+        "40s",
+        "--apply",
+        "--undo-at-end",
+    ];
+    let mut running = captured(&mut lab.mtu(&options));
+    let mut lines = BufReader::new(running.stdout.take().unwrap()).lines().map_while(Result::ok);
+    let mut all = Vec::new();
+    let mut wait_for = |text: &str| {
+        let found = lines.by_ref().inspect(|line| all.push(line.clone())).any(|line| line.contains(text));
+        assert!(found, "`{text}` does not come: {all:#?}");
+    };
+    let hop = |mtu| ["wlan.near", "wlan.beyond"].map(|router| set_mtu(&lab, router, "hop", mtu));
+    wait_for("mtu 4352");
+    hop(1400);
+    wait_for("4352 → 1400");
+    wait_for("mtu 1400");
+    hop(1500);
+    wait_for("1400 → 1500");
+    wait_for("mtu 1500");
+    hop(4352);
+    wait_for("1500 → 4352");
+    wait_for("mtu 4352");
+    // The user has seen enough.
+    for process in lab.work.processes() {
+        let arguments = process.arguments();
+        if arguments.iter().any(|word| word == "--watch") && !arguments.iter().any(|word| word == "exec") {
+            signal(process.id, rustix::process::Signal::INT);
+        }
+    }
+    wait_for("ip route delete 10.2.0.1");
+    assert_eq!(running.wait().unwrap().code(), Some(0));
+    assert_as_before(&lab, &before);
+}
+
+#[test]
+fn who_may_not_change_anything_measures_and_is_told_what_it_takes() {
+    let lab = black_hole(1500);
+    let _server = lab.serve(&["--open"]);
+    let before = image(&lab);
+    let program = binary();
+    let journal = lab.work.path().join("journal.jsonl");
+    let command = [
+        "setpriv",
+        "--bounding-set=-all",
+        "--inh-caps=-all",
+        program.to_str().unwrap(),
+        "mtu",
+        SERVER_V4,
+        "--apply",
+        "--journal",
+        journal.to_str().unwrap(),
+    ];
+    let refused = finish(&mut lab.exec("client", &command)).expect(7).says(&["CAP_NET_ADMIN", "--print"]);
+    assert!(refused.stdout.contains("1500 both ways"), "{refused:#?}");
+    assert!(refused.stdout.contains("ip route add 10.2.0.1"), "{refused:#?}");
+    assert!(!journal.exists(), "nothing was changed, and there is a journal");
+    assert_as_before(&lab, &before);
+}
+
+#[test]
+fn commands_that_are_printed_do_the_same_as_apply() {
+    let lab = black_hole(1500);
+    let _server = lab.serve(&["--open"]);
+    let printed = lab.examine(&[SERVER_V4, "--print"]).expect(0).stdout;
+    let applied = lab.record(&[SERVER_V4, "--apply"]);
+    let commands = |text: &str| {
+        let lines = text.lines().filter(|line| !line.starts_with('#'));
+        lines.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let done: Vec<String> = applied.steps.iter().map(|step| step.command.clone()).collect();
+    assert_eq!(commands(&printed), done, "{printed}");
+    assert!(!done.is_empty());
+    assert!(printed.lines().any(|line| line == format!("# {}", applied.steps[0].undo)), "{printed}");
+}
+
+#[test]
+fn a_server_that_refuses_or_is_not_there_is_told_by_the_exit_code() {
+    let lab = black_hole(1500);
+    let silent =
+        lab.examine(&[SERVER_V4, "--quiet"]).expect(3).says(&["answered on no path", "eth:", "wlan:"]);
+    assert_eq!(silent.stdout, "");
+    let program = binary();
+    let program = program.to_str().unwrap();
+    let key = lab.work.path().join("key");
+    let key = key.to_str().unwrap();
+    finish(&mut lab.exec("server", &[program, "serve", "key", key])).expect(0);
+    let server: Server = lab.serve(&["--token-key", key]);
+    lab.examine(&[SERVER_V4]).expect(4).says(&["token"]);
+    let token = finish(&mut lab.exec("server", &[program, "serve", "token", "--key", key])).stdout;
+    lab.examine(&[SERVER_V4, "--token", token.trim()]).expect(0);
+    drop(server);
+}
+
+#[test]
+fn a_result_can_be_kept_and_opened() {
+    let lab = black_hole(1500);
+    let _server = lab.serve(&["--open"]);
+    lab.examine(&[SERVER_V4, "--out", "kept"]).expect(0);
+    let report = lab.work.run(&["report", "kept"]).expect(0);
+    assert!(report.stdout.contains("1500 both ways"), "{report:#?}");
+    assert!(lab.work.path().join("kept/report.html").exists());
+}
