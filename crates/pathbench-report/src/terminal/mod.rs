@@ -109,9 +109,9 @@ fn write_links(page: &mut Page, view: &View) {
         return;
     }
     page.heading("Links", "asked → measured");
-    let shown = || document.links.iter().filter(|link| !is_plain_part(link, &document.links));
-    let names = shown().map(|link| columns(&fitted(&link.name, 16))).max().unwrap_or(0);
-    for link in shown() {
+    let shown = shown_links(view);
+    let names = shown.iter().map(|link| columns(&fitted(&link.name, 16))).max().unwrap_or(0);
+    for link in shown {
         let deviations = deviations(view, link);
         let (mark, ink) = match (&link.measured, deviations.is_empty()) {
             (None, _) => ("?", Ink::Dim),
@@ -126,6 +126,20 @@ fn write_links(page: &mut Page, view: &View) {
             page.paragraph(Line::new().padded_to(names + 6), Ink::Bad, &deviation);
         }
     }
+}
+
+/// The links of a summary: those that ask for something, once for all variants in which they ask for the same and
+/// nothing was off.
+fn shown_links<'a>(view: &View<'a>) -> Vec<&'a LinkRecord> {
+    let all = &view.set.document.links;
+    let mut shown: Vec<&LinkRecord> = Vec::new();
+    for link in all.iter().filter(|link| !is_plain_part(link, all)) {
+        let told = shown.iter().any(|one| one.name == link.name && one.requested == link.requested);
+        if !told || !deviations(view, link).is_empty() {
+            shown.push(link);
+        }
+    }
+    shown
 }
 
 /// Whether `link` is a part of a path that asks for nothing of its own and takes whatever the path's link takes.
