@@ -119,7 +119,7 @@ fn diagnosis(input: &DiagnosisInput<'_>, path: &PlannedPath, side: Side, absence
         Some(Cause::Gone { words, ordered, restored }) => (
             format!(
                 "{words} took the path away{}; {why}",
-                restored.map(|back| format!(", and {back} gave it back")).unwrap_or_default()
+                restored.map(|back| format!(", and {} gave it back", back.words)).unwrap_or_default()
             ),
             if ordered { remedy::ordered() } else { remedy::gone(path) },
         ),

@@ -16,8 +16,8 @@ pub(super) enum Cause {
         words: String,
         /// Whether the scenario ordered it.
         ordered: bool,
-        /// What gave the path back while the silence lasted, and when.
-        restored: Option<String>,
+        /// What gave the path back while the silence lasted.
+        restored: Option<Restored>,
     },
     /// A hop or an end takes smaller packets only.
     Smaller {
@@ -26,6 +26,15 @@ pub(super) enum Cause {
         /// The largest packet that passes.
         mtu_bytes: u32,
     },
+}
+
+/// What gave a path back.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Restored {
+    /// When.
+    pub(super) t_ms: f64,
+    /// What happened, and when.
+    pub(super) words: String,
 }
 
 /// The last thing before the silence that took something from the path and was not taken back.
@@ -51,7 +60,7 @@ pub(super) fn of(
     Some(Cause::Gone {
         words: in_words(event),
         ordered: event.source == EventSource::Scenario,
-        restored: restored.map(in_words),
+        restored: restored.map(|event| Restored { t_ms: event.t_ms, words: in_words(event) }),
     })
 }
 
@@ -72,7 +81,12 @@ fn taken<'a>(
     for event in input.events.iter().filter(|event| event.t_ms <= until_ms && concerns(event, path, input)) {
         let effect = effect(event, pmtu_bytes);
         match effect {
-            Effect::Gone | Effect::Lossy | Effect::Smaller(_) => taken = Some((event, effect)),
+            Effect::Gone | Effect::Lossy | Effect::Smaller(_) => {
+                // What a kernel tells of a link that is away already is what came of that.
+                if event.source == EventSource::Scenario || taken.is_none() {
+                    taken = Some((event, effect));
+                }
+            }
             _ => taken = taken.filter(|(_, before)| !effect.takes_back(*before)),
         }
     }

@@ -13,7 +13,7 @@ pub(super) fn black_hole(
 ) -> String {
     let mtu = mtu_bytes.map_or_else(|| "N".to_owned(), |bytes| bytes.to_string());
     let name = &path.name;
-    if matches!(input.transport, Transport::Quic | Transport::Mpquic) {
+    if is_quic(input) {
         return format!(
             "nothing at the hosts: QUIC found it by itself and goes on with smaller packets; let the routers of path \
              {name} send ICMP \"packet too big\""
@@ -42,6 +42,25 @@ fn mtu_command(input: &DiagnosisInput<'_>, apply: bool) -> String {
 /// The scenario wanted it so.
 pub(super) fn ordered() -> String {
     "none needed: the scenario asks for it".to_owned()
+}
+
+/// The path is back, and its sender waits for its retransmission timer.
+pub(super) fn waits(input: &DiagnosisInput<'_>, path: &PlannedPath) -> String {
+    if is_quic(input) {
+        return format!(
+            "none of the network's: path {} was there again before QUIC sent on it again",
+            path.name
+        );
+    }
+    format!(
+        "bound the retransmission timer, so that path {} is tried sooner when it is back: net.ipv4.tcp_rto_max_ms \
+         (Linux 6.15), for example 1000",
+        path.name
+    )
+}
+
+const fn is_quic(input: &DiagnosisInput<'_>) -> bool {
+    matches!(input.transport, Transport::Quic | Transport::Mpquic)
 }
 
 /// Interface or address went away.

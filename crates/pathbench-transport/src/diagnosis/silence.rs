@@ -2,7 +2,7 @@
 
 use super::cause::{self, Cause};
 use super::course::Silence;
-use super::{DiagnosisInput, PlannedPath, remedy};
+use super::{DiagnosisInput, PlannedPath, SHORTEST_SILENCE_MS, remedy};
 use pathbench_record::document::{DiagnosisKind, PathDiagnosis};
 use pathbench_record::sample::Side;
 
@@ -46,17 +46,22 @@ pub(super) fn explain(
         remedy,
     };
     if let Some(Cause::Gone { words, ordered, restored }) = &cause {
+        let waited_ms = restored.as_ref().map(|back| silence.from_ms + silence.length_ms() - back.t_ms);
         let restored = restored.as_ref().map(|back| {
             let then = if silence.after.is_some() {
                 "nothing was sent again before the retransmission timer ran out"
             } else {
                 "nothing was acknowledged any more"
             };
-            format!("; {back} gave it back, but {then}")
+            format!("; {} gave it back, but {then}", back.words)
         });
         let because =
             format!("{words} took the path away; {}{}", signs(silence), restored.unwrap_or_default());
-        let remedy = if *ordered { remedy::ordered() } else { remedy::gone(path) };
+        let remedy = match waited_ms {
+            Some(waited_ms) if waited_ms >= SHORTEST_SILENCE_MS => remedy::waits(input, path),
+            _ if *ordered => remedy::ordered(),
+            _ => remedy::gone(path),
+        };
         return diagnosis(DiagnosisKind::Stale, because, remedy);
     }
     if let Some(size) = size(cause, silence) {

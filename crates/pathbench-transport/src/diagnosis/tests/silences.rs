@@ -206,8 +206,22 @@ fn what_was_given_back_is_no_cause() {
         &case.only(),
         Stale,
         &["`blackhole wlan` at 6.0 s", "`restore wlan` at 7.0 s gave it back", "timer"],
-        &["none needed"],
+        &["net.ipv4.tcp_rto_max_ms", "path wlan"],
     );
+    let case =
+        series().mptcp().with_event(ordered(5950.0, "blackhole")).with_event(ordered(8500.0, "restore"));
+    check(&case.only(), Stale, &["gave it back"], &["none needed"]);
+}
+
+#[test]
+fn what_the_kernel_tells_of_a_link_is_not_the_cause_of_what_the_scenario_did() {
+    let series = || Series::new().flowing(3000.0).stuck(9000.0, 90_000).mptcp();
+    let told = |kind| event(EventSource::Link, 2952.0, kind, "wlan");
+    let ordered = event(EventSource::Scenario, 2950.0, "down", "wlan");
+    let case = series().with_event(ordered).with_event(told("down")).with_event(told("carrier down"));
+    check(&case.only(), Stale, &["the scenario's `down wlan`"], &["none needed"]);
+    let case = series().with_event(told("down")).with_event(told("carrier down"));
+    check(&case.only(), Stale, &["`down wlan` at 3.0 s took"], &["bring interface wlan0 back"]);
 }
 
 #[test]
