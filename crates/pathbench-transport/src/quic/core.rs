@@ -13,7 +13,7 @@ use super::send_window::SendWindow;
 use super::time::Epoch;
 use noq_proto::{
     Connection, ConnectionError, ConnectionHandle, Dir, Event, PathId, PathStats, StreamEvent, StreamId,
-    VarInt,
+    Transmit, VarInt,
 };
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
@@ -90,6 +90,16 @@ pub(crate) struct Core {
     epoch: Epoch,
     handle: ConnectionHandle,
     buffer: Vec<u8>,
+    /// MTU probes that wait until there is room for them.
+    held: Vec<HeldProbe>,
+}
+
+/// A datagram that is to leave later.
+#[derive(Debug)]
+struct HeldProbe {
+    at: Instant,
+    transmit: Transmit,
+    contents: Vec<u8>,
 }
 
 /// A thread to wake.
@@ -134,6 +144,7 @@ impl Core {
             epoch,
             handle,
             buffer: Vec::new(),
+            held: Vec::new(),
         }
     }
 
@@ -147,6 +158,11 @@ impl Core {
         if let Some(bytes) = self.send_window.follow(self.board.cwnd_bytes()) {
             // Streams that wait for room hear of it from the events below.
             self.inner.set_send_window(bytes);
+        }
+        for probe in self.held.extract_if(.., |probe| probe.at <= now) {
+            if let Some(socket) = self.paths.socket_from(probe.transmit.src_ip) {
+                socket.send(&probe.transmit, &probe.contents);
+            }
         }
         loop {
             let mut progress = false;
@@ -195,6 +211,10 @@ impl Core {
             return datagrams;
         }
         let contents = self.buffer.get(..transmit.size).unwrap_or_default();
+        if let Some(at) = self.board.take_hold() {
+            self.held.push(HeldProbe { at, transmit, contents: contents.to_vec() });
+            return datagrams;
+        }
         if let Some(socket) = self.paths.socket_from(transmit.src_ip) {
             socket.send(&transmit, contents);
         }
@@ -217,7 +237,9 @@ impl Core {
         let end = self.purpose_ends_at().filter(|_| !self.inner.is_closed());
         let tend = self.paths.next_timeout().filter(|_| self.established && self.ended.is_none());
         let tend = tend.map(|at| self.epoch.instant(at));
-        [self.inner.poll_timeout(), self.board.next_deadline(now), tend, end].into_iter().flatten().min()
+        let held = self.held.iter().map(|probe| probe.at).min();
+        let deadlines = [self.inner.poll_timeout(), self.board.next_deadline(now), tend, end, held];
+        deadlines.into_iter().flatten().min()
     }
 
     /// When the connection will have outlived its purpose, as things are.

@@ -17,7 +17,10 @@ tests! {
     a_path_whose_mtu_shrinks_and_grows_in_mid_transfer_is_followed,
 }
 
+/// Of each path.
 const RATE_BPS: u64 = 30_000_000;
+/// Of 2 × 30 Mbit/s less headers.
+const ENOUGH_BPS: u64 = 52_000_000;
 
 /// What holds a connection together.
 struct Test {
@@ -87,12 +90,20 @@ fn await_mtus(test: &Test, end: &Connection, mtus: [u32; 2]) -> Duration {
     panic!("not {mtus:?} after 16 s: {:#?}\n{:#?}", snapshot(end).subflows, end.path_events());
 }
 
-/// Bits per second that arrive.
-fn goodput(arrived: &dyn Fn() -> u64, duration: Duration) -> u64 {
+/// Bits per second that arrive: in the first second of ten that is as good as both paths allow, or the best of them, for
+/// the machine may have others to run.
+fn goodput(arrived: &dyn Fn() -> u64) -> u64 {
     let clock = MonotonicClock::new();
-    let (begun, before) = (clock.now(), arrived());
-    thread::sleep(duration);
-    (arrived() - before) * 8_000_000 / clock.now().since(begun).as_micros() as u64
+    let mut best = 0;
+    for _ in 0..10 {
+        let (begun, before) = (clock.now(), arrived());
+        thread::sleep(Duration::from_secs(1));
+        best = best.max((arrived() - before) * 8_000_000 / clock.now().since(begun).as_micros() as u64);
+        if best > ENOUGH_BPS {
+            break;
+        }
+    }
+    best
 }
 
 fn each_path_has_its_own_mtu(mtus: [u32; 2], icmp: bool, ipv6: bool, upload: bool) {
@@ -100,18 +111,17 @@ fn each_path_has_its_own_mtu(mtus: [u32; 2], icmp: bool, ipv6: bool, upload: boo
     let (from, to) = if upload { (&test.client, &test.server) } else { (&test.server, &test.client) };
     send_during(from, to, |arrived| {
         let found = await_mtus(&test, from, mtus);
-        let rate = goodput(arrived, Duration::from_secs(3));
+        let rate = goodput(arrived);
         eprintln!("{mtus:?} icmp {icmp} ipv6 {ipv6} upload {upload}: found after {found:?}, {rate} bit/s");
         let seen = snapshot(from);
         assert_eq!(test.ways.path_mtus(&seen), mtus);
         for path in open_paths(&seen) {
-            assert!(path.bytes_sent * 8 > RATE_BPS, "a path is not used: {:#?}", seen.subflows);
+            assert!(path.bytes_sent * 8 > RATE_BPS / 2, "a path is not used: {:#?}", seen.subflows);
             assert_eq!(path.black_holes, Some(0), "{path:?}");
             assert_eq!(path.mss_bytes + if ipv6 { 48 } else { 28 }, path.pmtu_bytes);
             assert!(path.mtu_probes > Some(10));
         }
-        // 2 × 30 Mbit/s less headers, with room for a busy machine.
-        assert!(rate > 50_000_000, "{rate} bit/s: {:#?}", seen.subflows);
+        assert!(rate > ENOUGH_BPS, "{rate} bit/s: {:#?}", seen.subflows);
     });
 }
 
@@ -138,10 +148,10 @@ fn a_path_whose_mtu_shrinks_and_grows_in_mid_transfer_is_followed() {
             await_mtus(&test, from, [9000, 9000]);
             test.ways.set_mtu(1, 1500);
             let found = await_mtus(&test, from, [9000, 1500]);
-            let rate = goodput(arrived, Duration::from_secs(2));
+            let rate = goodput(arrived);
             eprintln!("upload {upload}: 1500 found {found:?} after it shrank, then {rate} bit/s");
             let seen = snapshot(from);
-            assert!(rate > 45_000_000, "{rate} bit/s: {:#?}", seen.subflows);
+            assert!(rate > ENOUGH_BPS, "{rate} bit/s: {:#?}", seen.subflows);
             let told = from.path_events().into_iter().any(|event| event.kind == PathEventKind::MtuBlackHole);
             assert!(told, "{:#?}", from.path_events());
             assert!(seen.subflows.iter().any(|path| path.black_holes > Some(0)), "{:#?}", seen.subflows);

@@ -37,6 +37,10 @@ pub(super) struct Arbiter {
     pub(super) receive_window: Option<u64>,
     /// The slot whose path leaves its acknowledgements to another one just now.
     pub(super) rotating: Option<u64>,
+    /// The packet that noq built last, its slot and bytes, as long as noq has not said that it is part of a batch.
+    pub(super) single: Option<(u64, u64)>,
+    /// An MTU probe, given out just now, that is to leave only then.
+    pub(super) hold: Option<Instant>,
     pub(super) events: Vec<SchedulerEvent>,
     pub(super) gone: BTreeMap<PathId, Observation>,
     /// Kept for its memory only.
@@ -56,6 +60,8 @@ impl Arbiter {
             trouble: None,
             receive_window: None,
             rotating: None,
+            single: None,
+            hold: None,
             events: Vec::new(),
             gone: BTreeMap::new(),
             contenders: Vec::new(),
@@ -117,6 +123,7 @@ impl Arbiter {
     pub(super) fn before_question(&mut self, now: Instant) {
         let now = self.tick(now);
         self.questioning = true;
+        self.single = None;
         let same_burst = self.burst_since.is_some_and(|since| now.saturating_duration_since(since) < BURST);
         for slot in &mut self.slots {
             let burst = if same_burst { slot.turn } else { Turn::default() };
@@ -126,6 +133,17 @@ impl Arbiter {
             self.burst_since = Some(now);
         }
         self.judge(now, false);
+    }
+
+    /// noq gave out something to send.
+    pub(super) fn after_answer(&mut self, now: Instant) {
+        self.questioning = false;
+        // It tells a controller of each packet, and of each transmission, but not of one that is an MTU probe.
+        if let Some((id, bytes)) = self.single.take()
+            && let Some(slot) = self.slot(id)
+        {
+            self.hold = slot.on_mtu_probe(now, bytes);
+        }
     }
 
     /// noq had nothing to send. Whether that may be because of what we answered.
@@ -167,7 +185,7 @@ impl Arbiter {
             self.contenders.push(Contender {
                 rank: slot.rank(now, relieved),
                 srtt: slot.seen.srtt,
-                available: slot.has_room() && !slot.turn.paced,
+                available: slot.has_room() && !slot.turn.paced && !slot.is_quiet(now),
                 served: slot.served,
                 turn: slot.turn_scaled(),
             });
@@ -177,14 +195,19 @@ impl Arbiter {
 
     /// The window that the path of slot `id` shows to noq, of which `real` is the controller's.
     pub(super) fn window(&mut self, id: u64, real: u64) -> u64 {
-        let choice = self.questioning && self.slots.len() > 1;
+        let (questioning, now) = (self.questioning, self.now);
+        let choice = questioning && self.slots.len() > 1;
         let Some(slot) = self.slot(id) else { return real };
         slot.seen.cwnd_bytes = real;
         slot.turn.asked = true;
         slot.held_back = false;
         let open = slot.open;
         let path = slot.path;
-        let Some(now) = self.now.filter(|_| choice && open) else { return real };
+        if questioning && !slot.ping_allowed && now.is_some_and(|now| slot.is_quiet(now)) {
+            slot.held_back = true;
+            return 0;
+        }
+        let Some(now) = now.filter(|_| choice && open) else { return real };
         if let Some(carrier) = self.rotating {
             let carrier_path = self.slots.iter().find(|slot| slot.id == carrier).and_then(|slot| slot.path);
             return if carrier == id || path < carrier_path { 0 } else { real };
@@ -205,6 +228,7 @@ impl Arbiter {
 
     pub(super) fn on_sent(&mut self, id: u64, now: Instant, bytes: u64) {
         let now = self.tick(now);
+        self.single = Some((id, bytes));
         let Some(slot) = self.slot(id) else { return };
         if bytes > u64::from(slot.seen.mtu_bytes) {
             // Nothing else is ever longer.
@@ -251,6 +275,7 @@ impl Arbiter {
 
     pub(super) fn on_transmission(&mut self, id: u64, now: Instant) {
         let now = self.tick(now);
+        self.single = None;
         let path = self.slots.iter().find(|slot| slot.id == id).and_then(|slot| slot.path);
         for slot in &mut self.slots {
             if slot.id == id {

@@ -54,11 +54,21 @@ impl Board {
             self.state().before_question(now);
             let transmit = connection.poll_transmit(now, max_datagrams, buffer);
             self.bind(connection);
-            if transmit.is_some() || !self.state().ask_again() {
-                self.state().questioning = false;
+            if transmit.is_some() {
+                self.state().after_answer(now);
                 return transmit;
             }
+            if !self.state().ask_again() {
+                self.state().questioning = false;
+                return None;
+            }
         }
+    }
+
+    /// When what [`Board::poll_transmit`] gave out last is to leave, if not at once: it is an MTU probe that needs room.
+    #[must_use]
+    pub(crate) fn take_hold(&self) -> Option<Instant> {
+        self.state().hold.take()
     }
 
     /// Finds out which slot belongs to which path. Does nothing unless a path was added since.
@@ -165,19 +175,19 @@ impl Board {
         std::mem::take(&mut self.state().events)
     }
 
-    /// When a path in use will have been without progress for a retransmission timeout, so that
+    /// When a path in use will have been without progress for a retransmission timeout, or may send again, so that
     /// [`Board::poll_transmit`] has to be called although noq has no timer then.
     #[must_use]
     pub(crate) fn next_deadline(&self, now: Instant) -> Option<Instant> {
         let state = self.state();
+        let quiet = state.slots.iter().filter_map(|slot| slot.mtu_probes.quiet_until);
+        let quiet = quiet.filter(|until| *until > now).min();
         if state.slots.len() < 2 {
-            return None;
+            return quiet;
         }
         let open = state.slots.iter().filter(|slot| slot.open);
-        open.filter_map(Slot::stalled_at)
-            .filter(|at| *at >= now)
-            .min()
-            .map(|at| at + Duration::from_millis(1))
+        let stalled = open.filter_map(Slot::stalled_at).filter(|at| *at >= now).min();
+        [stalled.map(|at| at + Duration::from_millis(1)), quiet].into_iter().flatten().min()
     }
 
     pub(super) fn add_slot(&self, mtu_bytes: u16, cwnd_bytes: u64) -> u64 {

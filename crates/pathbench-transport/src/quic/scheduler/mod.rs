@@ -14,6 +14,7 @@
 mod arbiter;
 mod board;
 mod controller;
+mod mtu_probe;
 mod policy;
 mod slot;
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! What is known of one path: fed by its congestion controller, read by the scheduler and by telemetry.
 
+use super::mtu_probe::MtuProbes;
 use super::policy::{self, Rank};
 use noq_proto::PathId;
 use std::time::{Duration, Instant};
@@ -82,6 +83,7 @@ pub(super) struct Slot {
     pub(super) transmitted: Option<Instant>,
     /// Transmissions since a path of higher id had one.
     pub(super) transmissions: u32,
+    pub(super) mtu_probes: MtuProbes,
     pub(super) turn: Turn,
 }
 
@@ -119,6 +121,7 @@ impl Slot {
             held_back: false,
             transmitted: None,
             transmissions: 0,
+            mtu_probes: MtuProbes::default(),
             turn: Turn::default(),
         }
     }

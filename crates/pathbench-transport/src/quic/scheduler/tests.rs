@@ -266,6 +266,50 @@ fn a_lost_mtu_probe_is_no_silence_takes_no_turn_and_no_pings_place() {
     assert_eq!((arbiter.slots[0].data_in_flight_bytes, arbiter.slots[0].seen.in_flight_bytes), (0, 0));
 }
 
+/// Whether each of `count` MTU probes of one size, sent one after another, is held back.
+fn held(arbiter: &mut Arbiter, now: Instant, count: usize) -> Vec<bool> {
+    (0..count)
+        .map(|_| {
+            arbiter.before_question(now);
+            arbiter.on_sent(0, now, u64::from(MTU) + 100);
+            arbiter.after_answer(now);
+            arbiter.hold.take().is_some()
+        })
+        .collect()
+}
+
+#[test]
+fn the_last_mtu_probe_of_a_size_waits_for_room_on_a_busy_path() {
+    let now = instant();
+    let mut idle = arbiter(&[100], now);
+    assert_eq!(held(&mut idle, now, 3), [false, false, false]);
+
+    let mut busy = arbiter(&[100], now);
+    for _ in 0..70 {
+        busy.on_sent(0, now, u64::from(MTU));
+    }
+    busy.on_transmission(0, now);
+    assert_eq!(held(&mut busy, now, 4), [false, false, true, false]);
+    // Meanwhile the path says nothing but PINGs, and others take over.
+    busy.scheduler = Scheduler::LowestRtt;
+    busy.slots[1].backup = false;
+    busy.slots[1].seen.srtt = Some(ms(500));
+    assert_eq!(windows(&mut busy, now), [false, true]);
+    busy.slots[0].ping_allowed = true;
+    assert_eq!(windows(&mut busy, now), [true, true]);
+    busy.slots[0].ping_allowed = false;
+    assert_eq!(windows(&mut busy, now + ms(30)), [true, false]);
+
+    // A packet of an ordinary transmission is none, whatever its size.
+    for _ in 0..6 {
+        busy.before_question(now);
+        busy.on_sent(0, now, u64::from(MTU));
+        busy.on_transmission(0, now);
+        busy.after_answer(now);
+        assert_eq!(busy.hold, None);
+    }
+}
+
 #[test]
 fn statistics_are_told_the_real_window() {
     let board = Board::new(Scheduler::LowestRtt);

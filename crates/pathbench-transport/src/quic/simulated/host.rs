@@ -72,6 +72,8 @@ pub(super) struct Host {
     needed: bool,
     next_paced: Timestamp,
     owed: usize,
+    /// MTU probes that are to leave later.
+    held: Vec<(Instant, Transmit, Vec<u8>)>,
 }
 
 impl Host {
@@ -107,6 +109,7 @@ impl Host {
             needed: false,
             next_paced: Timestamp::default(),
             owed: 0,
+            held: Vec::new(),
         }
     }
 
@@ -157,6 +160,9 @@ impl Host {
         }
         self.beat(now);
         self.tell_nothing(now);
+        for (_, transmit, contents) in self.held.extract_if(.., |(due, ..)| *due <= at) {
+            send(&transmit, &contents);
+        }
         loop {
             let mut progress = false;
             loop {
@@ -164,7 +170,11 @@ impl Host {
                 let board = self.board.clone();
                 let transmit = board.poll_transmit(self.connection(), at, BATCH, &mut buffer);
                 let Some(transmit) = transmit else { break };
-                send(&transmit, &buffer[..transmit.size]);
+                let contents = &buffer[..transmit.size];
+                match board.take_hold() {
+                    Some(due) => self.held.push((due, transmit, contents.to_vec())),
+                    None => send(&transmit, contents),
+                }
                 progress = true;
             }
             while let Some(event) = self.connection().poll_endpoint_events() {
@@ -198,7 +208,8 @@ impl Host {
         };
         let paced =
             (matches!(self.load, Load::Paced(_)) && !self.streams.is_empty()).then_some(self.next_paced);
-        [library, board, heartbeats, manager, paced].into_iter().flatten().min()
+        let held = self.held.iter().map(|(at, ..)| self.epoch.timestamp(*at)).min();
+        [library, board, heartbeats, manager, paced, held].into_iter().flatten().min()
     }
 
     /// Tells the decider something, and does what it says.

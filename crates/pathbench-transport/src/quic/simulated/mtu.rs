@@ -108,3 +108,29 @@ fn a_path_whose_mtu_shrinks_is_used_again_within_seconds_and_one_that_grows_is_s
         assert_eq!(found(sender), [payload(9000), payload(9000)], "download {download}");
     }
 }
+
+/// Slow start overshoots while the search goes on, and a queue that is full drops probe after probe: one search in five
+/// once ended below the path's MTU.
+#[test]
+fn a_search_in_the_midst_of_slow_start_ends_on_the_mtu_all_the_same() {
+    for (link, mtus, seed, download) in [
+        (LinkModel::new(30, 10), [9000, 1500], 4, true),
+        (LinkModel::new(30, 10), [1500, 9000], 3, true),
+        (LinkModel::new(30, 10), [1500, 9000], 6, false),
+        (LinkModel::new(30, 10), [1400, 1492], 2, true),
+        (LinkModel::new(30, 1), [9000, 1500], 1, false),
+        (LinkModel::new(30, 1), [1500, 9000], 3, true),
+    ] {
+        let mut setup = behind_jumbo(&mtus.map(|mtu| (link, mtu)), Scheduler::LowestRtt);
+        setup.seed = seed;
+        let mut world = World::established(&setup);
+        if download {
+            world.start_download();
+        } else {
+            world.start_upload();
+        }
+        world.run_for(ms(2500));
+        let sender = if download { &mut world.server } else { &mut world.client };
+        assert_eq!(found(sender), mtus.map(payload), "{mtus:?}, seed {seed}");
+    }
+}
