@@ -1,0 +1,169 @@
+//! `lab run` over paths with a smaller MTU in the middle: routers that say so, that say nothing, that clamp; an MTU that
+//! changes; and the packets that really crossed each link.
+//!
+//! Each test is a short transfer. Which sizes pass where is the kernel's doing and exact; rates have ample room.
+
+#![allow(clippy::unwrap_used, reason = "a failed test panics")]
+
+mod support;
+
+use pathbench_record::document::{PacketSizes, RouterRecord, RunLink, RunRecord};
+use pathbench_record::event::EventSource;
+use std::collections::BTreeMap;
+use support::Workplace;
+use support::measured::{goodput, path};
+
+/// A wire of 9000 bytes, and beside it a path of 9000 at both ends. What follows belongs to the latter.
+const JUMBO: &str = "[[path]]\nname = \"eth\"\nrate = \"20mbit\"\nmtu = 9000\n\
+                     [[path]]\nname = \"wlan\"\nrate = \"20mbit\"\nmtu = 9000\n";
+
+fn link<'a>(run: &'a RunRecord, name: &str) -> &'a RunLink {
+    run.links.iter().find(|link| link.name == name).unwrap_or_else(|| panic!("no link {name}: {run:#?}"))
+}
+
+/// What entered a link.
+fn sizes<'a>(run: &'a RunRecord, name: &str) -> &'a PacketSizes {
+    link(run, name).packet_sizes.as_ref().unwrap_or_else(|| panic!("nothing counted on {name}: {run:#?}"))
+}
+
+fn largest(sizes: &BTreeMap<u32, u64>) -> u32 {
+    sizes.keys().next_back().copied().unwrap_or_default()
+}
+
+fn count(sizes: &BTreeMap<u32, u64>, bytes: u32) -> u64 {
+    sizes.get(&bytes).copied().unwrap_or_default()
+}
+
+fn router<'a>(run: &'a RunRecord, name: &str) -> &'a RouterRecord {
+    run.routers.iter().find(|router| router.name == name).unwrap_or_else(|| panic!("no {name}: {run:#?}"))
+}
+
+/// The value of a key of the matrix.
+fn varied<'a>(run: &'a RunRecord, key: &str) -> &'a str {
+    run.variant[key].as_str().unwrap()
+}
+
+#[test]
+fn a_hop_is_discovered_where_routers_speak_and_a_black_hole_where_they_do_not() {
+    let text = format!(
+        "{JUMBO}path_mtu = 1500\n[host.client.sysctl]\n\"net.ipv4.tcp_mtu_probing\" = 0\n\
+         [run]\ntransports = [\"mptcp\"]\nduration = \"3s\"\ncongestion = \"cubic\"\npacket_sizes = true\n\
+         [matrix]\n\"path.wlan.icmp\" = [\"on\", \"off\"]\n\"run.family\" = [\"ipv4\", \"ipv6\"]\n"
+    );
+    let measured = Workplace::new().lab_run("hop", &text, &["--no-calibration"]);
+    assert_eq!(measured.document.runs.len(), 4, "{:#?}", measured.finished);
+    for run in &measured.document.runs {
+        let (family, icmp) = (varied(run, "run.family"), varied(run, "path.wlan.icmp"));
+        assert!(run.valid, "{:?}", run.invalid_because);
+        let place = format!("{family}, icmp {icmp}: {:#?}", run.paths);
+        // IPv6 has 20 bytes more of header.
+        let header = if family == "ipv6" { 20 } else { 0 };
+        let (eth, wlan) = (path(run, "eth"), path(run, "wlan"));
+        assert_eq!(eth.mss_bytes, 8948 - header, "{place}");
+        let near = router(run, "wlan.near");
+        assert_eq!(near.icmp, icmp);
+        let (first, hop) = (sizes(run, "wlan"), sizes(run, "wlan.hop"));
+        // The client does not know of the hop at first, and nothing larger ever enters it.
+        assert!(count(&first.forward, 9000) >= 1, "{place} {first:?}");
+        assert!(largest(&hop.forward) <= 1500 && largest(&hop.backward) <= 1500, "{place} {hop:?}");
+        assert!(count(&sizes(run, "eth").forward, 9000) > 100, "{place}");
+        if icmp == "on" {
+            assert!(run.multipath.used && wlan.share > 0.2, "{place}");
+            assert_eq!((wlan.mss_bytes, wlan.pmtu_bytes), (1448 - header, 1500), "{place}");
+            assert!(near.too_big_sent >= 1 && near.too_big_suppressed == 0, "{near:?}");
+            assert!(count(&hop.forward, 1500) > 500, "{place} {hop:?}");
+        } else {
+            assert!(!run.multipath.used && wlan.share < 0.01, "{place}");
+            assert_eq!((wlan.mss_bytes, wlan.pmtu_bytes), (8948 - header, 9000), "{place}");
+            assert!(near.too_big_sent == 0 && near.too_big_suppressed >= 1, "{near:?}");
+            assert_eq!(count(&hop.forward, 1500), 0, "{place} {hop:?}");
+        }
+    }
+}
+
+#[test]
+fn an_mtu_that_shrinks_in_mid_transfer_is_followed_and_told() {
+    let event = |at: &str, change: &str| {
+        format!("[[event]]\nat = \"{at}\"\npath = \"wlan\"\naction = \"set\"\n{change}\n")
+    };
+    let text = [
+        format!("{JUMBO}path_mtu = 9000\n"),
+        event("1500ms", "path_mtu = 1400"),
+        event("3s", "path_mtu = 9000\nicmp = \"off\"\nclamp_mss = true"),
+        "[run]\ntransports = [\"mptcp\"]\nduration = \"4s\"\ncongestion = \"cubic\"\npacket_sizes = true\n"
+            .to_owned(),
+    ]
+    .concat();
+    let measured = Workplace::new().lab_run("shrink", &text, &[]);
+    let run = measured.run("mptcp");
+    assert!(run.completed && run.multipath.used, "{run:#?}");
+    let wlan = path(run, "wlan");
+    assert_eq!((wlan.mss_bytes, wlan.pmtu_bytes), (1348, 1400), "{wlan:?}");
+    let hop = sizes(run, "wlan.hop");
+    assert!(count(&hop.forward, 9000) > 20 && count(&hop.forward, 1400) > 500, "{hop:?}");
+    let scenario = measured.events_of(run, EventSource::Scenario);
+    let details: Vec<_> = scenario.iter().map(|event| serde_json::to_value(&event.detail).unwrap()).collect();
+    assert_eq!(
+        details,
+        [
+            serde_json::json!({ "path_mtu_bytes": 1400 }),
+            serde_json::json!({ "path_mtu_bytes": 9000, "icmp": "off", "clamp_mss": true }),
+        ]
+    );
+    assert!(scenario.iter().all(|event| event.path.as_deref() == Some("wlan")), "{scenario:#?}");
+    // What is measured before the run: both paths and the hop; the links behind it are left alone.
+    let links: Vec<_> =
+        run.links.iter().map(|link| (link.name.as_str(), link.measured.forward_mtu_bytes)).collect();
+    assert_eq!(links, [("eth", 9000), ("wlan", 9000), ("wlan.hop", 9000)]);
+}
+
+#[test]
+fn a_clamp_saves_tcp_from_a_black_hole() {
+    let text = format!(
+        "{JUMBO}path_mtu = 1500\nicmp = \"off\"\nclamp_mss = true\n\
+         [run]\ntransports = [\"tcp@wlan\"]\nduration = \"2s\"\ncongestion = \"cubic\"\npacket_sizes = true\n"
+    );
+    let measured = Workplace::new().lab_run("clamp", &text, &["--no-calibration"]);
+    let run = measured.run("tcp@wlan");
+    assert!(run.completed && goodput(run) > 8.0, "{run:#?}");
+    let wlan = path(run, "wlan");
+    // The path MTU that the kernel believes in has not changed.
+    assert_eq!((wlan.mss_bytes, wlan.pmtu_bytes), (1448, 9000), "{wlan:?}");
+    let near = router(run, "wlan.near");
+    assert!(near.clamp_mss && near.clamped_syns >= 2 && near.too_big_suppressed == 0, "{near:?}");
+    let first = sizes(run, "wlan");
+    assert!(largest(&first.forward) <= 1500 && count(&first.forward, 1500) > 500, "{first:?}");
+    let bytes: u64 = first.forward.iter().map(|(bytes, packets)| u64::from(*bytes) * packets).sum();
+    assert!(bytes > run.delivered_bytes, "{bytes} of {}", run.delivered_bytes);
+}
+
+#[test]
+fn routers_may_send_some_of_their_messages_only() {
+    let text = format!(
+        "{JUMBO}path_mtu = 1500\nicmp = \"1/s\"\n\
+         [run]\ntransports = [\"tcp@wlan\"]\nduration = \"3s\"\ncongestion = \"cubic\"\n"
+    );
+    let measured = Workplace::new().lab_run("limited", &text, &["--no-calibration"]);
+    let run = measured.run("tcp@wlan");
+    // The first message is enough; the rest of the first window meets the limit.
+    assert!(run.completed && goodput(run) > 5.0, "{run:#?}");
+    let near = router(run, "wlan.near");
+    assert_eq!(near.icmp, "1/s");
+    assert!(near.too_big_sent >= 1 && near.too_big_suppressed >= 1, "{near:?}");
+    assert!(run.links.is_empty(), "nothing was measured or counted: {:?}", run.links);
+}
+
+#[test]
+fn the_data_plane_counts_the_packets_of_an_emulated_path_one_by_one() {
+    let text = "[[path]]\nname = \"lte\"\nrate = \"10mbit\"\ndelay = \"5ms\"\nmtu = 9000\npath_mtu = 1500\n\
+                [run]\ntransports = [\"tcp\"]\nduration = \"3s\"\ncongestion = \"cubic\"\npacket_sizes = true\n\
+                lateness_tolerance = \"10s\"\n";
+    let measured = Workplace::new().lab_run("emulated", text, &["--no-calibration"]);
+    let run = measured.run("tcp");
+    assert!(run.completed && goodput(run) > 2.0, "{run:#?}");
+    assert_eq!(path(run, "lte").mss_bytes, 1448);
+    let (first, hop) = (sizes(run, "lte"), sizes(run, "lte.hop"));
+    assert!(count(&first.forward, 1500) > 200 && count(&first.forward, 9000) >= 1, "{first:?}");
+    assert!(largest(&hop.forward) <= 1500, "{hop:?}");
+    assert_eq!(count(&first.forward, 1500), count(&hop.forward, 1500), "{first:?} {hop:?}");
+}
