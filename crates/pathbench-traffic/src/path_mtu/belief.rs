@@ -7,6 +7,7 @@
 //! astray when a probe is lost. It only guides the search: what is found rests on probes alone.
 
 use super::size::USUAL_BYTES;
+use std::collections::BTreeMap;
 
 /// What the usual sizes together, and the largest possible size, get before anything was tried; the rest is for all
 /// others.
@@ -16,84 +17,85 @@ const CEILING_SHARE: f64 = 0.3;
 /// Nothing gets so unlikely that it could not come back.
 const LEAST: f64 = 1e-12;
 
+/// What is known.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Known<'a> {
+    /// Smallest MTU that is possible at all.
+    pub(super) floor: u32,
+    /// Largest size that passed; not below the floor.
+    pub(super) low: u32,
+    /// Largest size that can be sent.
+    pub(super) ceiling: u32,
+    /// How often larger sizes were lost.
+    pub(super) vanished: &'a BTreeMap<u32, u32>,
+    /// Probability that a probe is lost that should pass.
+    pub(super) loss: f64,
+    /// What routers say it is.
+    pub(super) said: &'a [u32],
+}
+
 /// How likely each size is the MTU.
 #[derive(Debug, Clone)]
 pub(super) struct Belief {
-    /// The size that `weights` begins with.
-    from: u32,
-    /// Not normalised.
+    /// The size that `weights` begins with: the largest that passed.
+    low: u32,
+    /// They add up to 1.
     weights: Vec<f64>,
 }
 
 impl Belief {
-    /// What to expect of an MTU between `from` and `to`.
-    pub(super) fn new(from: u32, to: u32) -> Self {
-        let sizes = from..=to.max(from);
-        let within = USUAL_BYTES.iter().filter(|(size, _)| sizes.contains(size));
-        let usual = within.map(|(_, times)| *times).sum::<u32>().max(1);
+    /// What to think of each size from the largest that passed on.
+    pub(super) fn of(known: &Known<'_>) -> Self {
+        let Known { floor, low, ceiling, .. } = *known;
+        let usual_times =
+            |from: u32| USUAL_BYTES.iter().filter(move |(size, _)| (from..=ceiling).contains(size));
+        let times = usual_times(floor).map(|(_, times)| *times).sum::<u32>().max(1);
         // An MTU is as likely between 1000 and 2000 as between 2000 and 4000.
-        let scale: f64 = sizes.clone().map(|size| 1.0 / f64::from(size)).sum();
-        let others = 1.0 - USUAL_SHARE - CEILING_SHARE;
-        let mut weights: Vec<f64> = sizes.map(|size| others / scale / f64::from(size)).collect();
-        for (size, times) in USUAL_BYTES {
-            if let Some(weight) = size.checked_sub(from).and_then(|at| weights.get_mut(at as usize)) {
-                *weight += USUAL_SHARE * f64::from(times) / f64::from(usual);
+        let span = (f64::from(ceiling + 1) / f64::from(floor.min(ceiling).max(1))).ln();
+        let others = (1.0 - USUAL_SHARE - CEILING_SHARE) / span;
+        let mut weights: Vec<f64> =
+            (low..=ceiling.max(low)).map(|size| others / f64::from(size.max(1))).collect();
+        let mut add = |size: u32, share: f64| {
+            if let Some(weight) = size.checked_sub(low).and_then(|at| weights.get_mut(at as usize)) {
+                *weight += share;
             }
+        };
+        for (size, often) in usual_times(low) {
+            add(*size, USUAL_SHARE * f64::from(*often) / f64::from(times));
         }
-        if let Some(last) = weights.last_mut() {
-            *last += CEILING_SHARE;
+        add(ceiling, CEILING_SHARE);
+        for said in known.said {
+            // As likely as all else together.
+            add(*said, 1.0);
         }
-        Self { from, weights }
+        let (mut factor, mut vanished) = (1.0, known.vanished.iter().peekable());
+        for (size, weight) in (low..).zip(&mut weights) {
+            while let Some((_, times)) = vanished.next_if(|(lost, _)| **lost <= size) {
+                factor = (factor * known.loss.powi(*times as i32)).max(LEAST);
+            }
+            *weight *= factor;
+        }
+        let total: f64 = weights.iter().sum();
+        for weight in &mut weights {
+            *weight = (*weight / total).max(LEAST);
+        }
+        Self { low, weights }
     }
 
-    /// A probe of `size` was answered.
-    pub(super) fn passed(&mut self, size: u32) {
-        let below = (size.saturating_sub(self.from) as usize).min(self.weights.len());
-        self.weights[..below].fill(0.0);
+    /// Probability that nothing larger passes than has.
+    pub(super) fn is_low(&self) -> f64 {
+        self.weights.first().copied().unwrap_or(1.0)
     }
 
-    /// A probe of `size` was lost, where probes get lost by chance with probability `chance`.
-    pub(super) fn lost(&mut self, size: u32, chance: f64) {
-        let from = (size.saturating_sub(self.from) as usize).min(self.weights.len());
-        for weight in &mut self.weights[from..] {
-            *weight *= chance;
-        }
-    }
-
-    /// Nothing larger than `size` can be sent.
-    pub(super) fn limit(&mut self, size: u32) {
-        self.weights.truncate((size + 1).saturating_sub(self.from).max(1) as usize);
+    /// Sizes to try next, ascending: those that divide what is left into about `parts` equal parts. Where one size is
+    /// much of it, that size and one byte more.
+    pub(super) fn divisions(&self, parts: usize) -> Vec<u32> {
         let total: f64 = self.weights.iter().sum();
-        if let Some(last) = self.weights.last_mut() {
-            *last += total * CEILING_SHARE / (1.0 - CEILING_SHARE);
-        }
-        self.normalise();
-    }
-
-    /// Somebody says that it is `size`: as likely as all else together.
-    pub(super) fn hint(&mut self, size: u32) {
-        let total: f64 = self.weights.iter().sum();
-        if let Some(weight) = size.checked_sub(self.from).and_then(|at| self.weights.get_mut(at as usize)) {
-            *weight += total;
-        }
-    }
-
-    /// Probability that it is `size`.
-    pub(super) fn probability(&self, size: u32) -> f64 {
-        let total: f64 = self.weights.iter().sum();
-        let weight = size.checked_sub(self.from).and_then(|at| self.weights.get(at as usize));
-        weight.map_or(0.0, |weight| weight / total.max(f64::MIN_POSITIVE))
-    }
-
-    /// Sizes above `low` to try next, ascending: those that divide what is left into about `parts` equal parts. Where
-    /// one size is much of it, that size and one byte more.
-    pub(super) fn divisions(&mut self, low: u32, parts: usize) -> Vec<u32> {
-        self.normalise();
-        let total: f64 = self.weights.iter().sum();
-        let (step, to) = (total / (parts + 1) as f64, self.from + self.weights.len() as u32 - 1);
+        let step = total / (parts + 1) as f64;
+        let to = self.low + self.weights.len() as u32 - 1;
         let (mut sum, mut next) = (0.0, step);
         let mut sizes = Vec::with_capacity(2 * parts);
-        for (size, weight) in (self.from..).zip(&self.weights) {
+        for (size, weight) in (self.low..).zip(&self.weights) {
             sum += weight;
             if sum < next || sizes.len() >= 2 * parts {
                 continue;
@@ -106,16 +108,9 @@ impl Belief {
                 sizes.push(size + 1);
             }
         }
-        sizes.retain(|size| (low + 1..=to).contains(size));
+        sizes.retain(|size| (self.low + 1..=to).contains(size));
         sizes.dedup();
         sizes
-    }
-
-    fn normalise(&mut self) {
-        let total: f64 = self.weights.iter().sum();
-        for weight in self.weights.iter_mut().filter(|weight| **weight > 0.0) {
-            *weight = (*weight / total.max(f64::MIN_POSITIVE)).max(LEAST);
-        }
     }
 }
 
@@ -123,50 +118,55 @@ impl Belief {
 mod tests {
     use super::*;
 
+    fn known<'a>(low: u32, ceiling: u32, vanished: &'a BTreeMap<u32, u32>, said: &'a [u32]) -> Known<'a> {
+        Known { floor: 1280.min(low), low, ceiling, vanished, loss: 0.05, said }
+    }
+
     #[test]
     fn the_usual_sizes_come_first_and_what_is_answered_divides_the_rest() {
-        let mut belief = Belief::new(1280, 9000);
-        let first = belief.divisions(1280, 12);
-        assert!(first.contains(&1500) || first.contains(&1492), "{first:?}");
-        belief.passed(1492);
-        belief.lost(1500, 0.05);
-        let next = belief.divisions(1492, 12);
+        let mut vanished = BTreeMap::new();
+        let first = Belief::of(&known(1280, 9000, &vanished, &[])).divisions(12);
+        assert!([1500, 1501, 9000].iter().all(|size| first.contains(size)), "{first:?}");
+        vanished.insert(1500, 1);
+        let belief = Belief::of(&known(1492, 9000, &vanished, &[]));
+        let next = belief.divisions(12);
         assert!(next.iter().all(|size| *size > 1492) && next.contains(&1493), "{next:?}");
-        assert!(belief.probability(1492) > 0.3, "{}", belief.probability(1492));
+        assert!(belief.is_low() > 0.3, "{}", belief.is_low());
     }
 
     #[test]
     fn a_word_is_tried_with_one_byte_more_and_forgotten_when_it_is_wrong() {
-        let mut belief = Belief::new(576, 9000);
-        belief.hint(1337);
-        let sizes = belief.divisions(576, 8);
+        let mut vanished = BTreeMap::new();
+        let sizes = Belief::of(&known(576, 9000, &vanished, &[1337])).divisions(8);
         assert!(sizes.contains(&1337) && sizes.contains(&1338), "{sizes:?}");
-        belief.passed(1400);
-        assert!(belief.probability(1337) < 1e-9);
-        belief.hint(300);
-        belief.hint(70_000);
-        assert!(belief.divisions(1400, 8).iter().all(|size| (1401..=9000).contains(size)));
+        vanished.insert(1300, 3);
+        let sizes = Belief::of(&known(576, 9000, &vanished, &[1337])).divisions(8);
+        assert!(!sizes.contains(&1337), "{sizes:?}");
+        for said in [0, 300, 70_000, u32::MAX] {
+            let sizes = Belief::of(&known(1400, 9000, &vanished, &[said])).divisions(8);
+            assert!(sizes.iter().all(|size| (1401..=9000).contains(size)), "{sizes:?}");
+        }
+        // Nothing left to try, and nothing to trip over.
+        assert!(Belief::of(&known(1400, 1400, &vanished, &[])).divisions(8).is_empty());
     }
 
     #[test]
     fn every_size_is_found_by_dividing_in_few_rounds() {
         for (ceiling, mtu) in [(1500, 1281), (1500, 1499), (9000, 1501), (9000, 7777), (65_535, 33_333)] {
-            let mut belief = Belief::new(1280, ceiling);
-            let (mut low, mut rounds) = (1280, 0);
+            let (mut low, mut rounds, mut vanished) = (1280, 0, BTreeMap::new());
             loop {
-                let sizes = belief.divisions(low, 12);
-                for size in sizes {
+                let belief = Belief::of(&known(low, ceiling, &vanished, &[]));
+                if low == mtu && belief.is_low() > 0.9 {
+                    break;
+                }
+                for size in belief.divisions(12) {
                     if size <= mtu {
-                        belief.passed(size);
                         low = low.max(size);
                     } else {
-                        belief.lost(size, 0.05);
+                        *vanished.entry(size).or_insert(0) += 1;
                     }
                 }
                 rounds += 1;
-                if low == mtu && belief.probability(mtu) > 0.9 {
-                    break;
-                }
             }
             assert!(rounds <= 7, "{mtu} below {ceiling}: {rounds} rounds");
         }

@@ -6,7 +6,7 @@
 //! chance is out of the question, given how many probes of passing sizes get lost; or when no interface takes a byte
 //! more.
 
-use super::belief::Belief;
+use super::belief::{Belief, Known};
 use super::exchange::Fate;
 use super::loss::{DOUBT, Loss};
 use super::size::{Family, MOST_BYTES};
@@ -64,7 +64,8 @@ pub(super) struct Search {
     /// Nothing larger can be sent, by whose word.
     ceiling: u32,
     limit: Limit,
-    belief: Belief,
+    /// What routers say, while it may be true.
+    said: Vec<u32>,
     /// Largest size that passed.
     low: Option<u32>,
     /// How often a larger size vanished beside a control that did not.
@@ -92,7 +93,7 @@ impl Search {
             family,
             ceiling,
             limit,
-            belief: Belief::new(family.floor_bytes(), ceiling),
+            said: Vec::new(),
             low: None,
             vanished: BTreeMap::new(),
             loss: Loss::default(),
@@ -169,7 +170,7 @@ impl Search {
     /// Says what `router` thinks of a probe of `probe` bytes. It is worth a try.
     pub(super) fn hint(&mut self, said: u32, probe: u32) {
         if said < probe && said <= self.ceiling && self.low.is_none_or(|low| said >= low) {
-            self.belief.hint(said);
+            self.said.push(said);
         }
     }
 
@@ -179,7 +180,6 @@ impl Search {
             return;
         }
         (self.ceiling, self.limit) = (bytes.max(self.family.tiny_bytes()), limit);
-        self.belief.limit(self.ceiling);
         self.vanished.retain(|size, _| *size <= bytes);
         if self.low.is_some_and(|low| low > self.ceiling) {
             self.restart();
@@ -239,7 +239,6 @@ impl Search {
         let refuted = self.vanished.range(..=size).any(|(_, times)| *times >= self.loss.times_needed());
         self.low = Some(size);
         self.doubts = 0;
-        self.belief.passed(size);
         self.vanished.retain(|other, _| *other > size);
         if refuted {
             // What was certain is not so any more: the path has changed.
@@ -290,7 +289,6 @@ impl Search {
                     round[near].iter().any(|other| is_through(other) && other.size < entry.size);
                 if is_vouched_for {
                     *self.vanished.entry(entry.size).or_default() += 1;
-                    self.belief.lost(entry.size, self.loss.expected());
                 }
             }
         }
@@ -325,7 +323,6 @@ impl Search {
         self.vanished.clear();
         self.doubts = 0;
         self.doubtful = 0;
-        self.belief = Belief::new(self.family.floor_bytes(), self.ceiling);
         self.round.clear();
         self.waiting.clear();
         self.rounds += 1;
@@ -373,16 +370,24 @@ impl Search {
     }
 
     /// What to try, in this order.
-    fn sizes(&mut self) -> Vec<u32> {
+    fn sizes(&self) -> Vec<u32> {
         let floor = self.family.floor_bytes().min(self.ceiling);
         let Some(low) = self.low else {
             let has_begun = self.loss.answered > 0;
             // At first the two ends: mostly they are all there is.
             return if has_begun { vec![floor; 3] } else { vec![self.ceiling, floor] };
         };
-        let mut sizes = self.belief.divisions(low, SIZES_PER_ROUND);
+        let belief = Belief::of(&Known {
+            floor: self.family.floor_bytes(),
+            low,
+            ceiling: self.ceiling,
+            vanished: &self.vanished,
+            loss: self.loss.expected(),
+            said: &self.said,
+        });
+        let mut sizes = belief.divisions(SIZES_PER_ROUND);
         let next = low + 1;
-        let is_likely = self.belief.probability(low) > 0.5 || sizes.len() <= 1;
+        let is_likely = belief.is_low() > 0.5 || sizes.len() <= 1;
         if is_likely {
             let have = self.vanished.get(&next).copied().unwrap_or(0);
             let missing = self.loss.times_needed().saturating_sub(have).clamp(1, MOST_REPETITIONS);
