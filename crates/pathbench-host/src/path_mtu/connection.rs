@@ -102,8 +102,8 @@ pub fn is_stuck(earlier: &LiveConnection, later: &LiveConnection, mtu_bytes: u32
         && later.largest_packet_bytes() > mtu_bytes
 }
 
-/// The connections of the namespace whose programs may send. Their place in MPTCP connections is told to the
-/// privileged only, before Linux 6.16.
+/// The connections of the namespace whose programs may send. Older kernels tell
+/// their place in MPTCP connections to the privileged only.
 pub(super) fn live_connections(channel: &mut Channel) -> Result<Vec<LiveConnection>, NetlinkError> {
     let mut found = Vec::new();
     for family in [libc::AF_INET as u8, libc::AF_INET6 as u8] {

@@ -34,7 +34,9 @@ const RTAX_RTT: u16 = 4;
 const RTAX_RTTVAR: u16 = 5;
 const RTAX_FEATURES: u16 = 12;
 const RTAX_RTO_MIN: u16 = 13;
+const RTAX_QUICKACK: u16 = 15;
 const RTAX_CC_ALGO: u16 = 16;
+const RTAX_FASTOPEN_NO_COOKIE: u16 = 17;
 /// `RTPROT_BOOT`: what `ip` says when nobody says who made a route.
 const PROTOCOL_BOOT: u8 = 3;
 const SCOPE_UNIVERSE: u8 = 0;
@@ -160,7 +162,9 @@ fn metrics(entry: &FibEntry) -> Vec<String> {
     let locks = metrics.u32(RTAX_LOCK).unwrap_or(0);
     let words = metrics.iter().filter_map(|(kind, value)| {
         let name = METRICS.get(usize::from(kind)).filter(|name| !name.is_empty())?;
-        let lock = if locks & (1 << kind) == 0 { "" } else { "lock " };
+        // ip locks rto_min by itself, and has no word for locking the others.
+        let unspoken = matches!(kind, RTAX_FEATURES | RTAX_RTO_MIN | RTAX_QUICKACK | RTAX_FASTOPEN_NO_COOKIE);
+        let lock = if unspoken || locks & (1 << kind) == 0 { "" } else { "lock " };
         let number = || u32_at(value, 0);
         let value = match kind {
             RTAX_CC_ALGO => metrics.text(kind)?,

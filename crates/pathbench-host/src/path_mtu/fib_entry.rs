@@ -107,7 +107,7 @@ impl FibEntry {
 
     /// The message that makes this route: its fixed header and its attributes.
     pub(super) fn request(&self) -> ([u8; ROUTE_HEADER], Vec<DefaultNla>) {
-        let by_object = self.get(RTA_NH_ID).is_some();
+        let by_object = self.uses_next_hop_object();
         let attributes = self
             .attributes
             .iter()
@@ -235,6 +235,19 @@ impl FibEntry {
         let Some(interface) = self.number(RTA_OIF).or(gateway.map(|_| 0)) else { return Vec::new() };
         let on_link = u32_at(&self.header, 8).is_some_and(|flags| flags & u32::from(ONLINK) != 0);
         vec![NextHop { interface, gateway, weight: 1, on_link }]
+    }
+
+    /// Whether its next hop is an object of its own (`ip nexthop`).
+    #[must_use]
+    pub fn uses_next_hop_object(&self) -> bool {
+        self.get(RTA_NH_ID).is_some()
+    }
+
+    /// Whether the kernel may keep this one when `other` is to replace it: over a next hop object, IPv4 takes a route
+    /// without metrics for one with, as long as that is there (`fib_find_info_nh` of `net/ipv4/fib_semantics.c`).
+    pub(super) fn hides(&self, other: &Self) -> bool {
+        let metrics = |entry: &Self| entry.get(RTA_METRICS).is_some();
+        self.is_ipv4() && other.uses_next_hop_object() && metrics(self) && !metrics(other)
     }
 
     /// Whether every packet that takes it leaves by `interface`.

@@ -83,7 +83,7 @@ impl PathObserver {
     ) -> Result<(), HostError> {
         match operation {
             Operation::AddRoute { route } => self.routes.add_entry(route)?,
-            Operation::ReplaceRoute { after, .. } => self.routes.replace_entry(after)?,
+            Operation::ReplaceRoute { before, after } => self.put_in_place_of(before, after)?,
             Operation::SetLimits { after, .. } => self.manager()?.set_limits(after)?,
             Operation::RefreshEndpoint { endpoint, first_subflow_too, wait_ms } => {
                 // In this order peers are told once: removing the endpoint first, Linux 6.12 and newer close the
@@ -168,18 +168,20 @@ impl PathObserver {
         force: bool,
     ) -> Result<UndoOutcome, HostError> {
         let there = self.first_in_place_of(before)?;
+        let there_is_none = there.is_none();
         if there.as_ref() == Some(before) {
             return Ok(UndoOutcome::Nothing);
         }
         if let Some(there) = there.filter(|there| there == ours || force) {
             // It has gone on running out meanwhile.
-            self.routes.replace_entry(&before.expiring_like(&there))?;
+            self.put_in_place_of(&there, &before.expiring_like(&there))?;
             return Ok(UndoOutcome::Restored);
         }
         if self.is_gone(before)? {
             return Ok(UndoOutcome::Gone);
         }
-        if force {
+        // Of a next hop object, it may have been this that removed it and was stopped there.
+        if force || (there_is_none && before.uses_next_hop_object()) {
             self.routes.add_entry(before)?;
             return Ok(UndoOutcome::Restored);
         }
@@ -230,6 +232,16 @@ impl PathObserver {
             other.id == endpoint.id || (other.address == endpoint.address && other.port == endpoint.port)
         };
         Ok(self.manager()?.endpoints()?.into_iter().find(same))
+    }
+
+    /// Puts `entry` in the place of `there`, which is the first in it.
+    fn put_in_place_of(&mut self, there: &FibEntry, entry: &FibEntry) -> Result<(), HostError> {
+        self.routes.replace_entry(entry)?;
+        if there.hides(entry) && self.first_in_place_of(entry)?.as_ref() == Some(there) {
+            self.routes.remove_entry(there)?;
+            self.routes.add_entry(entry)?;
+        }
+        Ok(())
     }
 
     /// The route that a replacement by `entry` would hit.

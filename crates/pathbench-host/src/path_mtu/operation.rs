@@ -60,7 +60,7 @@ impl Operation {
     pub fn commands(&self, names: &InterfaceNames) -> Vec<String> {
         match self {
             Self::AddRoute { route } => vec![route_command("add", route, names)],
-            Self::ReplaceRoute { after, .. } => vec![route_command("replace", after, names)],
+            Self::ReplaceRoute { before, after } => replacement_commands(before, after, names),
             Self::SetLimits { after, .. } => vec![limits_command(*after)],
             Self::RefreshEndpoint { endpoint, first_subflow_too, wait_ms } => {
                 let first = first_subflow_too.then(|| first_subflow_command(endpoint.address));
@@ -82,7 +82,7 @@ impl Operation {
     pub fn undo_commands(&self, names: &InterfaceNames) -> Vec<String> {
         match self {
             Self::AddRoute { route } => vec![route_command("delete", route, names)],
-            Self::ReplaceRoute { before, .. } => vec![route_command("replace", before, names)],
+            Self::ReplaceRoute { before, after } => replacement_commands(after, before, names),
             Self::SetLimits { before, .. } => vec![limits_command(*before)],
             Self::RefreshEndpoint { .. } | Self::CloseFirstSubflow { .. } => Vec::new(),
             Self::AddEndpoint { endpoint } => vec![remove_endpoint_command(endpoint)],
@@ -93,6 +93,13 @@ impl Operation {
     pub(super) const fn is_atomic(&self) -> bool {
         !matches!(self, Self::RefreshEndpoint { .. })
     }
+}
+
+fn replacement_commands(there: &FibEntry, entry: &FibEntry, names: &InterfaceNames) -> Vec<String> {
+    if there.hides(entry) {
+        return vec![route_command("delete", there, names), route_command("add", entry, names)];
+    }
+    vec![route_command("replace", entry, names)]
 }
 
 fn limits_command(limits: Limits) -> String {

@@ -10,8 +10,10 @@ use std::net::IpAddr;
 
 // linux/rtnetlink.h, linux/netlink.h
 const RTM_NEWROUTE: u16 = 24;
+const RTM_DELROUTE: u16 = 25;
 const RTM_GETROUTE: u16 = 26;
 const RTM_GETRULE: u16 = 34;
+const RTM_NEWNEXTHOP: u16 = 104;
 const REQUEST: u16 = 1;
 const ACK: u16 = 4;
 const DUMP: u16 = 0x300;
@@ -56,6 +58,13 @@ impl Image {
 }
 
 impl Image {
+    /// Of how many addresses of IPv6, loopback's among them, the kernel has made its own route yet. That comes a moment
+    /// after the address.
+    pub(crate) fn own_addresses_v6(&self) -> usize {
+        // RTN_LOCAL
+        self.routes.iter().filter(|route| route[0] == libc::AF_INET6 as u8 && route[7] == 2).count()
+    }
+
     /// What is in one of the two only.
     pub(crate) fn difference(&self, other: &Self) -> String {
         let only = |ours: &[Vec<u8>], theirs: &[Vec<u8>]| -> Vec<Vec<u8>> {
@@ -155,18 +164,35 @@ impl RawRoute {
     }
 
     pub(crate) fn add(&self, namespace: &NetNamespace) -> Result<(), Failed> {
-        self.make(namespace, CREATE | EXCLUSIVE)
+        self.request(namespace, RTM_NEWROUTE, CREATE | EXCLUSIVE)
     }
 
     /// Behind others of its place.
     pub(crate) fn append(&self, namespace: &NetNamespace) -> Result<(), Failed> {
-        self.make(namespace, CREATE | APPEND)
+        self.request(namespace, RTM_NEWROUTE, CREATE | APPEND)
     }
 
-    fn make(&self, namespace: &NetNamespace, flags: u16) -> Result<(), Failed> {
-        let payload = [self.header.as_slice(), &self.attributes].concat();
-        namespace.run_in(|| exchange(RTM_NEWROUTE, REQUEST | ACK | flags, &payload).map(drop))?
+    pub(crate) fn remove(&self, namespace: &NetNamespace) -> Result<(), Failed> {
+        self.request(namespace, RTM_DELROUTE, 0)
     }
+
+    fn request(&self, namespace: &NetNamespace, kind: u16, flags: u16) -> Result<(), Failed> {
+        let payload = [self.header.as_slice(), &self.attributes].concat();
+        namespace.run_in(|| exchange(kind, REQUEST | ACK | flags, &payload).map(drop))?
+    }
+}
+
+/// Makes a next hop object (`RTM_NEWNEXTHOP`, linux/nexthop.h) with this id.
+pub(crate) fn add_next_hop_object(
+    namespace: &NetNamespace,
+    id: u32,
+    interface: u32,
+    gateway: IpAddr,
+) -> Result<(), Failed> {
+    let family = if gateway.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 } as u8;
+    let attributes = [number(1, id), number(5, interface), attribute(6, &octets(gateway))].concat();
+    let payload = [[family, 0, 0, 0, 0, 0, 0, 0].as_slice(), &attributes].concat();
+    namespace.run_in(|| exchange(RTM_NEWNEXTHOP, REQUEST | ACK | CREATE, &payload).map(drop))?
 }
 
 /// One request and the payloads of the answer, in the calling thread's namespace.

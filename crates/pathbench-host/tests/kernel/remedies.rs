@@ -1,7 +1,7 @@
 //! A path's MTU put right and everything taken back, byte for byte, wherever it is stopped.
 
-use crate::fixture::{Host, Lab, v4, v6, wire_name};
-use crate::raw_routes::{Image, RawRoute, attribute, number, octets};
+use crate::fixture::{Host, Lab, v4, v6, wire_name, within};
+use crate::raw_routes::{Image, RawRoute, add_next_hop_object, attribute, number, octets};
 use crate::{Outcome, ensure, tests};
 use libtest_mimic::Failed;
 use pathbench_host::mptcp::{Endpoint, EndpointFlags, Limits, PathManager};
@@ -13,11 +13,13 @@ use pathbench_host::path_mtu::{
 use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 tests!(
     a_route_for_the_server_alone,
     a_route_of_a_shared_table_keeps_all_else,
     several_next_hops_keep_their_places,
+    a_next_hop_object_is_kept,
     a_route_that_runs_out_goes_on_running_out,
     whatever_stops_it_is_taken_back,
     whatever_stops_the_undo_it_can_be_gone_on_with,
@@ -53,6 +55,8 @@ impl Bench {
                 .with(&number(4, interface))
                 .add(bench.namespace())?;
         }
+        let settled = within(Duration::from_secs(5), || Ok(bench.image()?.own_addresses_v6() == 3))?;
+        ensure!(settled, "the client does not get its own addresses");
         Ok(bench)
     }
 
@@ -178,6 +182,33 @@ fn several_next_hops_keep_their_places() -> Outcome {
         bench.lab.client.socket.remove_rule(&Rule { from, table: 101, priority: 101 })?;
         bench.far_route(254).with(&attribute(9, &hops)).add(bench.namespace())?;
         bench.there_and_back(1400, "route replace")?;
+    }
+    Ok(())
+}
+
+/// Regression: replaced by one without, a route of IPv4 over a next hop object kept its MTU.
+fn a_next_hop_object_is_kept() -> Outcome {
+    for address in FAMILIES {
+        let mut bench = Bench::new(address)?;
+        let server = bench.way().server;
+        let interface = bench.index(1)?;
+        add_next_hop_object(bench.namespace(), 77, interface, address(1, 2))?;
+        let route = RawRoute::new(server, IpNetwork::host(server).prefix(), 101).with(&number(30, 77));
+        route.add(bench.namespace())?;
+        bench.there_and_back(1400, "route replace")?;
+
+        bench.remedy()?.apply(&bench.plan(1400, &[])?)?;
+        bench.remedy()?.apply(&bench.plan(1500, &[])?)?;
+        ensure!(bench.effective_mtu()? == 1500, "raised to {}", bench.effective_mtu()?);
+        ensure!(bench.remedy()?.undo(false)?.is_complete(), "it is not taken back");
+
+        // Stopped between removing the one and adding the other.
+        let before = bench.image()?;
+        bench.remedy()?.apply(&bench.plan(1400, &[])?)?;
+        route.with(&attribute(8, &number(2, 1400))).remove(bench.namespace())?;
+        let report = bench.remedy()?.undo(false)?;
+        ensure!(report.is_complete(), "{report:?}");
+        same(&before, &bench.image()?, "after the undo")?;
     }
     Ok(())
 }

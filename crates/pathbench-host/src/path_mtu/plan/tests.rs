@@ -154,6 +154,38 @@ fn the_main_table_and_shared_ones() {
 }
 
 #[test]
+fn routes_over_a_next_hop_object() {
+    let over = |sample: Sample| sample.via("10.0.2.254").dev(WLAN).with(30, &7u32.to_ne_bytes());
+    let without = "ip route delete 10.9.9.9 nhid 7 proto static table 1002 mtu 1500\n\
+                   ip route add 10.9.9.9 nhid 7 proto static table 1002";
+    check(vec![
+        (
+            "lowered",
+            vec![over(to("10.9.9.9/32", 1002))],
+            1500,
+            "ip route replace 10.9.9.9 nhid 7 proto static table 1002 mtu 1500",
+            without,
+        ),
+        (
+            "raised",
+            vec![over(to("10.9.9.9/32", 1002)).mtu(1500)],
+            9000,
+            without,
+            "ip route replace 10.9.9.9 nhid 7 proto static table 1002 mtu 1500",
+        ),
+    ]);
+}
+
+#[test]
+fn what_ip_locks_by_itself() {
+    let route = own_default().with_metric(1, 1 << 13 | 1 << 8).with_metric(8, 1300).with_metric(13, 300);
+    let command =
+        "10.9.9.9 via 10.0.2.254 dev wlan proto static table 1002 mtu 1500 advmss lock 1300 rto_min 300ms";
+    let (add, delete) = (format!("ip route add {command}"), format!("ip route delete {command}"));
+    check(vec![("rto_min", vec![route], 1500, &add, &delete)]);
+}
+
+#[test]
 fn paths_that_have_become_wider() {
     check(vec![
         (
