@@ -232,7 +232,7 @@ fn is_served_otherwise(endpoint: &Endpoint, socket: &PathSocket, datagram: &Data
     let service = endpoint.server().and_then(|server| server.service_for(&datagram.payload));
     let Some(service) = service else { return false };
     let (destination, src_ip) = (datagram.way.remote(), datagram.way.local_ip());
-    if let Some(answer) = service.answer(destination, &datagram.payload) {
+    if let Some(answer) = service.answer(destination, src_ip, &datagram.payload) {
         let transmit = |size| Transmit { destination, ecn: None, size, segment_size: None, src_ip };
         if let Err(error) = socket.send_whole(&transmit(answer.len()), &answer)
             && let Some(other) = service.unsent(destination, src_ip, &answer, &error)

@@ -73,6 +73,20 @@ fn every_path_has_its_own_mtu_to_the_byte_at_both_ends() {
     }
 }
 
+#[test]
+fn a_single_path_has_its_mtu_found_under_load_too() {
+    for mtu in [1400, 1500, 9000] {
+        let mut world =
+            World::established(&behind_jumbo(&[(LinkModel::new(20, 10), mtu)], Scheduler::LowestRtt));
+        world.start_upload();
+        world.run_for(ms(3000));
+        assert_eq!(found(&mut world.client), [payload(mtu)]);
+        let bytes = world.upload_for(ms(1000));
+        let used = utilisation(bytes[0], ms(1000), 20_000_000);
+        assert!(used > 0.9, "{mtu}: the link was used by {used:.2}");
+    }
+}
+
 /// Heartbeats once took full-size packets along, which were lost, and put off the library's probes of 1200 bytes, which
 /// are not: the path was given up as silent.
 #[test]
