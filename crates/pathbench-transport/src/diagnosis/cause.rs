@@ -25,6 +25,8 @@ pub(super) enum Cause {
         words: String,
         /// The largest packet that passes.
         mtu_bytes: u32,
+        /// What made room again while the silence lasted.
+        restored: Option<Restored>,
     },
 }
 
@@ -48,19 +50,17 @@ pub(super) fn of(
 ) -> Option<Cause> {
     let until_ms = from_ms + SLACK_MS;
     let (event, effect) = taken(input, path, until_ms, pmtu_bytes)?;
-    if let Effect::Smaller(mtu_bytes) = effect {
-        return Some(Cause::Smaller { words: in_words(event), mtu_bytes });
-    }
     let end_ms = to_ms.unwrap_or(f64::INFINITY);
     let restored = input
         .events
         .iter()
         .filter(|later| later.t_ms > until_ms && later.t_ms < end_ms && concerns(later, path, input))
-        .find(|later| self::effect(later, 0).takes_back(effect));
-    Some(Cause::Gone {
-        words: in_words(event),
-        ordered: event.source == EventSource::Scenario,
-        restored: restored.map(|event| Restored { t_ms: event.t_ms, words: in_words(event) }),
+        .find(|later| self::effect(later, pmtu_bytes).takes_back(effect))
+        .map(|event| Restored { t_ms: event.t_ms, words: in_words(event) });
+    let words = in_words(event);
+    Some(match effect {
+        Effect::Smaller(mtu_bytes) => Cause::Smaller { words, mtu_bytes, restored },
+        _ => Cause::Gone { words, ordered: event.source == EventSource::Scenario, restored },
     })
 }
 

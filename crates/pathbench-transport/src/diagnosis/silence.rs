@@ -1,6 +1,6 @@
 //! Why a path fell silent: a black hole for large packets, or for all.
 
-use super::cause::{self, Cause};
+use super::cause::{self, Cause, Restored};
 use super::course::Silence;
 use super::{DiagnosisInput, PlannedPath, SHORTEST_SILENCE_MS, remedy};
 use pathbench_record::document::{DiagnosisKind, PathDiagnosis};
@@ -17,7 +17,7 @@ const HEADERS_BYTES: u64 = 52;
 #[derive(Debug, Clone, PartialEq)]
 enum Size {
     /// The scenario made a hop too small.
-    Ordered { words: String, mtu_bytes: u32 },
+    Ordered { words: String, mtu_bytes: u32, restored: Option<Restored> },
     /// Segments of this size got through as soon as they were as small as that.
     Proven { mss_bytes: u32 },
     /// Nothing of that size ever passed, while the small packets of the handshake did.
@@ -47,16 +47,11 @@ pub(super) fn explain(
     };
     if let Some(Cause::Gone { words, ordered, restored }) = &cause {
         let waited_ms = restored.as_ref().map(|back| silence.from_ms + silence.length_ms() - back.t_ms);
-        let restored = restored.as_ref().map(|back| {
-            let then = if silence.after.is_some() {
-                "nothing was sent again before the retransmission timer ran out"
-            } else {
-                "nothing was acknowledged any more"
-            };
-            format!("; {} gave it back, but {then}", back.words)
-        });
-        let because =
-            format!("{words} took the path away; {}{}", signs(silence), restored.unwrap_or_default());
+        let because = format!(
+            "{words} took the path away; {}{}",
+            signs(silence),
+            given_back(restored.as_ref(), silence)
+        );
         let remedy = match waited_ms {
             Some(waited_ms) if waited_ms >= SHORTEST_SILENCE_MS => remedy::waits(input, path),
             _ if *ordered => remedy::ordered(),
@@ -80,6 +75,17 @@ pub(super) fn explain(
     diagnosis(DiagnosisKind::Stale, because, remedy)
 }
 
+/// That it was of no use at once.
+fn given_back(restored: Option<&Restored>, silence: &Silence<'_>) -> String {
+    let Some(back) = restored else { return String::new() };
+    let then = if silence.after.is_some() {
+        "nothing was sent again before the retransmission timer ran out"
+    } else {
+        "nothing was acknowledged any more"
+    };
+    format!("; {} gave it back, but {then}", back.words)
+}
+
 /// `None` when nothing says that it is for their size that packets vanish.
 fn size(cause: Option<Cause>, silence: &Silence<'_>) -> Option<Size> {
     let before = silence.first.mss_bytes;
@@ -87,8 +93,8 @@ fn size(cause: Option<Cause>, silence: &Silence<'_>) -> Option<Size> {
     if let Some(after) = smaller.filter(|_| !silence.small_ones_lost) {
         return Some(Size::Proven { mss_bytes: after.mss_bytes });
     }
-    if let Some(Cause::Smaller { words, mtu_bytes }) = cause {
-        return Some(Size::Ordered { words, mtu_bytes });
+    if let Some(Cause::Smaller { words, mtu_bytes, restored }) = cause {
+        return Some(Size::Ordered { words, mtu_bytes, restored });
     }
     if silence.small_ones_lost || largest_packet_bytes(silence) <= ALWAYS_PASSES_BYTES {
         return None;
@@ -111,8 +117,9 @@ fn largest_packet_bytes(silence: &Silence<'_>) -> u64 {
 fn black_hole_because(known: &Size, path: &PlannedPath, side: Side, silence: &Silence<'_>) -> String {
     let vanished = silence.vanished_bytes();
     let small = match known {
-        Size::Ordered { words, .. } => {
-            format!("{words} made a hop too small for segments of {} bytes", silence.first.mss_bytes)
+        Size::Ordered { words, restored, .. } => {
+            let back = given_back(restored.as_ref(), silence);
+            format!("{words} made a hop too small for segments of {} bytes{back}", silence.first.mss_bytes)
         }
         Size::Proven { mss_bytes } => format!(
             "segments of {vanished} bytes vanished, and those of {mss_bytes} bytes and less were acknowledged at once, \

@@ -242,6 +242,15 @@ fn a_hop_that_the_scenario_made_smaller_is_the_black_hole() {
         check(&found, MtuBlackHole, &["`set ", "(MTU 1500 bytes)", "8948"], &["mtu 1500"]);
         assert_eq!((found.from_ms, found.to_ms), (Some(3000.0), None));
     }
+    let grown = Series::new().flowing(3000.0).stuck(9000.0, 90_000).flowing(12_000.0).mptcp();
+    let grown = grown.with_event(set(2950.0, "wlan", "path_mtu_bytes", 1500));
+    let found = grown.with_event(set(8000.0, "wlan", "path_mtu_bytes", 9000)).only();
+    check(
+        &found,
+        MtuBlackHole,
+        &["(MTU 1500 bytes)", "(MTU 9000 bytes) at 8.0 s gave it back", "timer"],
+        &[],
+    );
     // Larger than what is sent, or taken back before: not the reason.
     check(&series().with_event(set(2950.0, "wlan", "path_mtu_bytes", 9000)).only(), Stale, &[], &[]);
     let back = series().with_event(set(1000.0, "wlan", "path_mtu_bytes", 1500)).with_event(set(

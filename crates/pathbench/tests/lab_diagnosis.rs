@@ -1,0 +1,132 @@
+//! Why a path carried nothing, on the real kernel: that results say it, and say nothing of paths in good health.
+
+#![allow(clippy::unwrap_used, reason = "a failed test panics")]
+
+mod support;
+
+use pathbench_record::document::{DiagnosisKind, PathDiagnosis, RunRecord};
+use pathbench_record::sample::Side;
+use support::Workplace;
+use support::measured::Measured;
+
+/// Two paths of jumbo frames; `wlan` has a hop between two routers.
+const A_HOP: &str = r#"
+    [[path]]
+    name = "eth"
+    rate = "20mbit"
+    mtu = 9000
+    [[path]]
+    name = "wlan"
+    rate = "20mbit"
+    mtu = 9000
+    path_mtu = 1500
+    icmp = "off"
+    [host.client.sysctl]
+    "net.ipv4.tcp_mtu_probing" = 0
+    "net.mptcp.blackhole_timeout" = 0
+    [host.server.sysctl]
+    "net.ipv4.tcp_mtu_probing" = 0
+"#;
+
+/// `code` is 6 where multipath was asked for and not used.
+fn measure(name: &str, text: &str, code: i32) -> Measured {
+    Workplace::new().lab_run(name, text, &[]).expect(code)
+}
+
+fn of_icmp<'a>(measured: &'a Measured, label: &str, icmp: &str) -> &'a RunRecord {
+    let found =
+        measured.document.runs.iter().find(|run| run.label == label && run.variant["path.wlan.icmp"] == icmp);
+    found.unwrap()
+}
+
+#[track_caller]
+fn only(run: &RunRecord) -> &PathDiagnosis {
+    let [found] = run.diagnoses.as_slice() else { panic!("{}: {:#?}", run.id, run.diagnoses) };
+    assert_eq!(found.path, "wlan");
+    found
+}
+
+#[test]
+fn a_black_hole_is_named_and_an_honest_hop_is_not() {
+    let rest = r#"
+        [run]
+        transports = ["tcp@wlan", "mptcp", "mpquic"]
+        duration = "4s"
+        congestion = "cubic"
+        patience = "4s"
+        [matrix]
+        "path.wlan.icmp" = ["on", "off"]
+    "#;
+    let measured = measure("black-hole", &format!("{A_HOP}\n{rest}"), 6);
+    for label in ["tcp@wlan", "mptcp", "mpquic"] {
+        let honest = of_icmp(&measured, label, "on");
+        assert!(honest.completed && honest.diagnoses.is_empty(), "{:#?}", honest.diagnoses);
+    }
+    assert!(of_icmp(&measured, "mpquic", "off").diagnoses.is_empty());
+    for label in ["tcp@wlan", "mptcp"] {
+        let found = only(of_icmp(&measured, label, "off"));
+        assert_eq!((found.kind, found.side), (DiagnosisKind::MtuBlackHole, Side::Client), "{found:#?}");
+        assert_eq!((found.from_ms, found.to_ms), (None, None), "{found:#?}");
+        assert!(found.because.contains("no segment of 8948 bytes"), "{found:#?}");
+        assert!(found.because.contains("still the interface's, 9000 bytes"), "{found:#?}");
+        assert!(found.remedy.contains("pathbench mtu") && found.remedy.contains("path wlan"), "{found:#?}");
+    }
+    let mptcp = of_icmp(&measured, "mptcp", "off");
+    assert!(!mptcp.multipath.used);
+    for words in ["path wlan", "MTU black hole suspected", "pathbench mtu"] {
+        assert!(mptcp.multipath.reason.contains(words), "{}", mptcp.multipath.reason);
+    }
+}
+
+#[test]
+fn a_hop_that_shrinks_and_a_wire_that_is_cut_are_told_by_their_events() {
+    let rest = r#"
+        [[event]]
+        at = "2s"
+        path = "wlan"
+        action = "set"
+        path_mtu = 1500
+        [run]
+        transports = ["mptcp"]
+        duration = "5s"
+        congestion = "cubic"
+    "#;
+    let shrinking = A_HOP.replace("path_mtu = 1500", "path_mtu = 9000");
+    let shrinks = measure("shrinks", &format!("{shrinking}\n{rest}"), 0);
+    let found = only(shrinks.run("mptcp"));
+    assert_eq!(found.kind, DiagnosisKind::MtuBlackHole, "{found:#?}");
+    assert!(found.because.contains("(MTU 1500 bytes) at 2.0 s"), "{found:#?}");
+    assert!(found.from_ms.is_some_and(|from_ms| (1900.0..2500.0).contains(&from_ms)), "{found:#?}");
+
+    let cut = rest.replace("\"set\"", "\"blackhole\"").replace("path_mtu = 1500", "");
+    let cut = measure("cut", &format!("{shrinking}\n{cut}"), 0);
+    let found = only(cut.run("mptcp"));
+    assert_eq!(found.kind, DiagnosisKind::Stale, "{found:#?}");
+    assert!(found.because.contains("the scenario's `blackhole wlan` at 2.0 s"), "{found:#?}");
+}
+
+#[test]
+fn a_spare_is_a_spare_and_paths_in_use_are_in_good_health() {
+    let text = r#"
+        [[path]]
+        name = "eth"
+        rate = "20mbit"
+        [[path]]
+        name = "wlan"
+        rate = "20mbit"
+        [run]
+        transports = ["tcp", "mptcp", "quic", "mpquic"]
+        duration = "2s"
+        [matrix]
+        "path.wlan.backup" = [false, true]
+    "#;
+    let measured = measure("spare", text, 6);
+    for run in &measured.document.runs {
+        let spare = run.variant["path.wlan.backup"] == true && run.transport.is_multipath();
+        if spare {
+            assert_eq!(only(run).kind, DiagnosisKind::Backup, "{}: {:#?}", run.id, run.diagnoses);
+        } else {
+            assert!(run.diagnoses.is_empty(), "{}: {:#?}", run.id, run.diagnoses);
+        }
+    }
+}
