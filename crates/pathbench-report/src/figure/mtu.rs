@@ -29,10 +29,10 @@ const REMARK: f64 = 14.0;
 const BELOW: f64 = 20.0;
 /// More panels than this and nobody looks at them.
 const MOST_PANELS: usize = 24;
-/// Windows of goodput and retransmissions.
+/// Windows of what arrived and what was sent again.
 const MOST_WINDOWS: usize = 200;
 
-/// MSS, path MTU, goodput, retransmissions and back-off of every path over time, for the run that stands for each
+/// MSS, path MTU, what arrived, retransmissions and back-off of every path over time, for the run that stands for each
 /// label. `None` when no shown run has anything to tell of packet sizes: they are the same on all paths, do not
 /// change, and nobody counted packets.
 #[must_use]
@@ -122,7 +122,7 @@ impl Sheet {
         };
         let wanted = [
             (Strip::Size, true),
-            (Strip::Goodput, peak > 0.0),
+            (Strip::Arrived, peak > 0.0),
             (Strip::Resent, resent > 0.0),
             (Strip::Backoff, backoff > 0),
         ];
@@ -222,7 +222,7 @@ fn caption(scales: &Scales, left_out: usize) -> Vec<String> {
     let mut sentences = vec![format!(
         "MSS and path MTU: by the word of the sending end's transport (tcp, mptcp: tcpi_snd_mss and tcpi_pmtu of the \
          subflow; quic, mpquic: the largest UDP payload in force), as steps between samples; the number at the right is \
-         the last MSS. Goodput and what was sent again: per {}. Back-off: steps of the retransmission timer. Paths at \
+         the last MSS. Arrived (payload, at the receiving end) and sent again: per {}. Back-off: steps of the retransmission timer. Paths at \
          the same height are drawn side by side. Each panel is one run, the one of median goodput.",
         scales.window
     )];

@@ -109,9 +109,20 @@ fn changes(event: &Event) -> String {
     if event.detail.is_empty() {
         return "changed".to_owned();
     }
-    let parts: Vec<String> =
-        event.detail.iter().map(|(key, value)| format!("{key}={}", value_text(value))).collect();
+    let parts: Vec<String> = event
+        .detail
+        .iter()
+        .map(|(key, value)| format!("{}={}", scenario_key(key), value_text(value)))
+        .collect();
     parts.join(" ")
+}
+
+/// The key of a scenario file that a detail comes from: a number that has its unit there has it in its name here.
+fn scenario_key(detail: &str) -> &str {
+    match detail {
+        "path_mtu_bytes" | "mtu_bytes" => detail.trim_end_matches("_bytes"),
+        other => other,
+    }
 }
 
 /// What an event did to a path, in the past tense.

@@ -228,7 +228,7 @@ pub(crate) fn shrink() -> ResultSet {
         let id = run.id.clone();
         for (at_ms, size) in [(3000.4, 1500), (6000.3, 9000)] {
             let mut change = event(&id, at_ms, "set", "wlan");
-            change.detail.insert("path_mtu".to_owned(), json!(size));
+            change.detail.insert("path_mtu_bytes".to_owned(), json!(size));
             set.events.push(change);
         }
         run.routers = routers("on", 0);

@@ -22,7 +22,7 @@ fn height_of(value: f64, rank: usize, (plot, axis): (Area, &Axis)) -> f64 {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Strip {
     Size,
-    Goodput,
+    Arrived,
     Resent,
     Backoff,
 }
@@ -31,7 +31,7 @@ impl Strip {
     fn height(self) -> f64 {
         match self {
             Self::Size => 92.0,
-            Self::Goodput => 52.0,
+            Self::Arrived => 52.0,
             Self::Resent | Self::Backoff => 26.0,
         }
     }
@@ -77,14 +77,14 @@ pub(super) fn draw(
         let numbers = last && index + 1 == strips.len();
         let (axis, words) = match strip {
             Strip::Size => (&scales.size, "MSS and path MTU, bytes".to_owned()),
-            Strip::Goodput => (&scales.rate, format!("goodput, {}", scales.rate_unit.0)),
+            Strip::Arrived => (&scales.rate, format!("arrived, {}", scales.rate_unit.0)),
             Strip::Resent => (&scales.resent, format!("sent again, kB per {}", scales.window)),
             Strip::Backoff => (&scales.backoff, "back-off of the retransmission timer, steps".to_owned()),
         };
         draw_frame(svg, plot, axis, &words, (&scales.time, numbers));
         match strip {
             Strip::Size => draw_sizes(svg, trace, plot, scales, paths),
-            Strip::Goodput => {
+            Strip::Arrived => {
                 let unit = scales.rate_unit.1;
                 draw_windows(svg, trace, (plot, axis), scales, paths, |path, window| {
                     path.mbps[window] / unit

@@ -1,12 +1,12 @@
 //! What the sending end of a run knew of each path over time.
 
 use crate::palette::Paths;
-use crate::series::{self, Counters, Grid};
+use crate::series::{Counters, Grid};
 use crate::view::RunData;
 use pathbench_record::document::{DiagnosisKind, RunRecord};
 use pathbench_record::event::Direction;
 use pathbench_record::sample::{PathState, Sample, Side};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
 
 /// A subflow that was not sampled for this long is gone.
@@ -99,25 +99,18 @@ impl Trace {
             }
         }
         names.sort_by_key(|name| paths.rank(name));
-        let goodput = series::series(run, data, None, grid, paths);
-        let resent = Counters::new(samples.iter().copied(), |sample| sample.figures.retransmitted_bytes);
-        let edges: Vec<_> =
-            (0..=grid.windows).map(|window| resent.at(window as f64 * grid.window_ms)).collect();
-        let of_path = |name: &str| PathTrace {
-            name: name.to_owned(),
-            steps: steps(samples.iter().copied().filter(|sample| sample.path == name)),
-            mbps: goodput
-                .paths
-                .iter()
-                .find(|one| one.path.as_deref() == Some(name))
-                .map_or_else(|| vec![0.0; grid.windows], |one| one.mbps.clone()),
-            resent_kb: edges
-                .windows(2)
-                .map(|pair| {
-                    let at = |edge: usize| pair[edge].get(name).copied().unwrap_or(0.0);
-                    (at(1) - at(0)).max(0.0) / 1e3
-                })
-                .collect(),
+        let arrived = arrived(run, data, grid);
+        let resent = growth(&samples, |sample| sample.figures.retransmitted_bytes, grid);
+        let of_path = |name: &str| {
+            let series = |of: &[BTreeMap<&str, f64>], factor: f64| {
+                of.iter().map(|window| window.get(name).copied().unwrap_or(0.0) * factor).collect()
+            };
+            PathTrace {
+                name: name.to_owned(),
+                steps: steps(samples.iter().copied().filter(|sample| sample.path == name)),
+                mbps: series(&arrived, 8e-3 / grid.window_ms),
+                resent_kb: series(&resent, 1e-3),
+            }
         };
         let end_ms = samples.last().map_or(0.0, |sample| sample.t_ms).min(grid.end_ms());
         Self { grid, end_ms, paths: names.into_iter().map(of_path).collect() }
@@ -142,6 +135,39 @@ impl Trace {
 
     fn sizes(&self) -> impl Iterator<Item = Sizes> + '_ {
         self.paths.iter().flat_map(|path| &path.steps).filter_map(|(_, sizes)| *sizes)
+    }
+}
+
+/// What a counter grew by in each window, path by path.
+fn growth<'a>(
+    samples: &[&'a Sample],
+    counter: fn(&Sample) -> u64,
+    grid: Grid,
+) -> Vec<BTreeMap<&'a str, f64>> {
+    let counters = Counters::new(samples.iter().copied(), counter);
+    let mut before = counters.at(0.0);
+    let windows = (1..=grid.windows).map(|window| {
+        let after = counters.at(window as f64 * grid.window_ms);
+        let grown = |(path, value): (&&'a str, &f64)| {
+            (*path, (value - before.get(path).copied().unwrap_or(0.0)).max(0.0))
+        };
+        let grown = after.iter().map(grown).collect();
+        before = after;
+        grown
+    });
+    windows.collect()
+}
+
+/// Bytes that arrived over each path: by the word of the receiving end, where it was sampled. What the application got
+/// is no measure of a path: it waits for the other paths, too.
+fn arrived<'a>(run: &RunRecord, data: &RunData<'a>, grid: Grid) -> Vec<BTreeMap<&'a str, f64>> {
+    let sender = sender(run);
+    let (sent, received): (Vec<&Sample>, Vec<&Sample>) =
+        data.samples.iter().copied().partition(|sample| sample.side == sender);
+    if received.is_empty() {
+        growth(&sent, |sample| sample.figures.bytes_acked, grid)
+    } else {
+        growth(&received, |sample| sample.figures.bytes_received, grid)
     }
 }
 

@@ -151,9 +151,9 @@ fn label(svg: &mut Svg, bars: &[Bar], area: Area, scales: Scales) {
         let text = bar.length.to_string();
         let width = lettering::width(&text, 10.5);
         let top = scales.y(area, bar.packets as f64);
-        // Over the bar, or where a neighbour is in the way beginning or ending with it.
+        // Over the bar; where a neighbour is in the way beginning or ending with it, or a little to the left.
         let aside = (width - BAR) / 2.0;
-        let place = [0.0, -aside, aside].into_iter().find_map(|shift| {
+        let place = [0.0, -aside, aside, -aside - 16.0].into_iter().find_map(|shift| {
             let x = (bar.x + shift).clamp(area.x + width / 2.0, area.right() + 10.0 - width / 2.0);
             let place = Area { x: x - width / 2.0 - 2.0, y: top - 14.0, width: width + 4.0, height: 12.0 };
             (!is_hidden(bar, place, bars) && taken.iter().all(|one| is_apart(one, &place))).then_some(place)
