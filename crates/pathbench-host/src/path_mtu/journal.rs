@@ -17,6 +17,8 @@ use std::path::{Path, PathBuf};
 
 /// The format that is written, and the only one that is read.
 const FORMAT: &str = "pathbench.mtu-journal/1";
+/// How the first line begins.
+const HEADING: &[u8] = br#"{"line":"journal","format":"pathbench.mtu-journal/"#;
 /// How often the file is opened again when somebody else has just removed it.
 const ATTEMPTS: u32 = 8;
 
@@ -217,25 +219,26 @@ impl Journal {
         let mut text = Vec::new();
         file.read_to_end(&mut text).map_err(|source| file_error("read", path, source))?;
         let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
-        if whole < text.len() {
-            // The last line was being written when the machine stopped.
-            file.set_len(whole as u64).map_err(|source| file_error("shorten", path, source))?;
-        }
-        let mut lines = text.get(..whole).unwrap_or_default().split(|byte| *byte == b'\n').enumerate();
+        let (lines, torn) = text.split_at(whole);
+        let mut lines = lines.split(|byte| *byte == b'\n').enumerate();
         let mut journal = Self { path: path.to_owned(), file, length: whole as u64, entries: Vec::new() };
-        if let Some((_, line)) = lines.next().filter(|(_, line)| !line.is_empty()) {
-            check_heading(path, line, here)?;
-        } else {
-            journal.append(&Line::Journal { format: FORMAT.to_owned(), identity: here.clone() })?;
-            sync_directory_of(path)?;
+        let heading = lines.next().filter(|(_, line)| !line.is_empty());
+        match heading {
+            Some((_, line)) => check_heading(path, line, here)?,
+            None if whole == 0 && is_beginning_of_heading(torn) => {}
+            None => return Err(corrupt(path, 1, "it is no journal".to_owned())),
         }
         for (number, line) in lines.filter(|(_, line)| !line.is_empty()) {
             let line = serde_json::from_slice(line).map_err(|error| error.to_string());
-            line.and_then(|line| journal.take(line)).map_err(|detail| JournalError::Corrupt {
-                path: path.to_owned(),
-                line: number + 1,
-                detail,
-            })?;
+            line.and_then(|line| journal.take(line)).map_err(|detail| corrupt(path, number + 1, detail))?;
+        }
+        if !torn.is_empty() {
+            // The last line was being written when the machine stopped.
+            journal.file.set_len(journal.length).map_err(|source| file_error("shorten", path, source))?;
+        }
+        if heading.is_none() {
+            journal.append(&Line::Journal { format: FORMAT.to_owned(), identity: here.clone() })?;
+            sync_directory_of(path)?;
         }
         Ok(journal)
     }
@@ -283,7 +286,7 @@ impl Journal {
 }
 
 fn check_heading(path: &Path, line: &[u8], here: &NamespaceIdentity) -> Result<(), JournalError> {
-    let corrupt = |detail| JournalError::Corrupt { path: path.to_owned(), line: 1, detail };
+    let corrupt = |detail| corrupt(path, 1, detail);
     match serde_json::from_slice(line) {
         Ok(Line::Journal { format, .. }) if format != FORMAT => {
             Err(corrupt(format!("its format is {format}, this version reads {FORMAT}")))
@@ -297,6 +300,15 @@ fn check_heading(path: &Path, line: &[u8], here: &NamespaceIdentity) -> Result<(
         Ok(_) => Err(corrupt("it has no heading".to_owned())),
         Err(error) => Err(corrupt(error.to_string())),
     }
+}
+
+/// Whether this may be a heading that was being written: nobody else's file is to be taken for a journal.
+fn is_beginning_of_heading(torn: &[u8]) -> bool {
+    torn.iter().zip(HEADING).all(|(byte, expected)| byte == expected)
+}
+
+fn corrupt(path: &Path, line: usize, detail: String) -> JournalError {
+    JournalError::Corrupt { path: path.to_owned(), line, detail }
 }
 
 fn file_error(what: &'static str, path: &Path, source: io::Error) -> JournalError {

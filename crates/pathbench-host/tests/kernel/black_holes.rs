@@ -20,6 +20,7 @@ tests!(
     the_first_subflow_gets_out_without_an_endpoint,
     the_first_subflow_gets_out_with_an_endpoint,
     the_only_subflow_is_not_closed,
+    a_subflow_gets_out_that_was_stuck_for_long,
 );
 
 /// MTU of the hosts and of most of the way.
@@ -36,27 +37,34 @@ struct Layout {
     first: u8,
     /// Paths whose addresses of the client are endpoints.
     endpoints: &'static [u8],
+    /// How often the retransmission timer has doubled before something is done.
+    backoff: u32,
 }
 
 fn a_subflow_of_an_endpoint_gets_out_v4() -> Outcome {
-    gets_out(Layout { address: v4, first: 0, endpoints: &[1] })
+    gets_out(Layout { address: v4, first: 0, endpoints: &[1], backoff: 1 })
 }
 
 fn a_subflow_of_an_endpoint_gets_out_v6() -> Outcome {
-    gets_out(Layout { address: v6, first: 0, endpoints: &[1] })
+    gets_out(Layout { address: v6, first: 0, endpoints: &[1], backoff: 1 })
 }
 
 fn the_first_subflow_gets_out_without_an_endpoint() -> Outcome {
-    gets_out(Layout { address: v4, first: 1, endpoints: &[0] })
+    gets_out(Layout { address: v4, first: 1, endpoints: &[0], backoff: 1 })
 }
 
 fn the_first_subflow_gets_out_with_an_endpoint() -> Outcome {
-    gets_out(Layout { address: v4, first: 1, endpoints: &[0, 1] })
+    gets_out(Layout { address: v4, first: 1, endpoints: &[0, 1], backoff: 1 })
 }
 
 /// Closed, it would not be opened again: it goes on at its next retransmission.
 fn the_only_subflow_is_not_closed() -> Outcome {
-    gets_out(Layout { address: v4, first: 1, endpoints: &[] })
+    gets_out(Layout { address: v4, first: 1, endpoints: &[], backoff: 1 })
+}
+
+/// By then the kernel takes it for stale, and tells the peer by the other one.
+fn a_subflow_gets_out_that_was_stuck_for_long() -> Outcome {
+    gets_out(Layout { address: v4, first: 0, endpoints: &[1], backoff: 4 })
 }
 
 /// Two paths at 30 Mbit/s, of which the second is a black hole for what is larger than 1500 bytes.
@@ -133,7 +141,7 @@ fn drain(mut socket: &Socket) {
 fn remedied(lab: &Lab, layout: Layout) -> Outcome {
     let way = Way { local: (layout.address)(1, 1), interface: wire_name(1), server: (layout.address)(0, 2) };
     let mut observer = PathObserver::open_in(&lab.client.namespace)?;
-    let stuck = wait_until_stuck(&mut observer, &way)?;
+    let stuck = wait_until_stuck(&mut observer, &way, layout.backoff)?;
     ensure!(stuck.subflow.is_some_and(|own| (own.local_id == 0) == (layout.first == 1)), "{stuck:?}");
     let belief = observer.belief(&way)?;
     let alone = layout.endpoints.is_empty();
@@ -163,14 +171,14 @@ fn remedied(lab: &Lab, layout: Layout) -> Outcome {
     Ok(())
 }
 
-fn wait_until_stuck(observer: &mut PathObserver, way: &Way) -> Result<LiveConnection, Failed> {
+fn wait_until_stuck(observer: &mut PathObserver, way: &Way, backoff: u32) -> Result<LiveConnection, Failed> {
     let mut earlier: Vec<LiveConnection> = Vec::new();
     let mut found = None;
-    let stuck = within(Duration::from_secs(20), || {
+    let stuck = within(Duration::from_secs(30), || {
         std::thread::sleep(Duration::from_millis(200));
         let later = observer.connections(way)?;
         let is_stuck = |live: &&LiveConnection| earlier.iter().any(|before| is_stuck(before, live, NARROW));
-        found = later.iter().find(is_stuck).cloned();
+        found = later.iter().filter(|live| live.backoff >= backoff).find(is_stuck).cloned();
         earlier = later;
         Ok(found.is_some())
     })?;

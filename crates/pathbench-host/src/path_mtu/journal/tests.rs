@@ -1,5 +1,6 @@
 use super::super::samples::to;
 use super::*;
+use proptest::prelude::*;
 
 fn here() -> NamespaceIdentity {
     NamespaceIdentity { boot_id: "b1".to_owned(), inode: 4_026_531_840, cookie: Some(1) }
@@ -103,6 +104,9 @@ fn what_makes_no_sense_is_refused() {
     let heading = good.lines().next().unwrap().to_owned();
     for (text, line) in [
         ("hello\n".to_owned(), 1),
+        ("\n".to_owned(), 1),
+        ("somebody else's file without an end of line".to_owned(), 1),
+        (format!("{good}{{\"line\":\"undone\",\"step\":9}}\ntorn"), good.lines().count() + 1),
         ("\u{0}\u{1}\n".to_owned(), 1),
         (heading.replace("/1", "/2") + "\n", 1),
         (format!("{heading}\n{{\"line\":\"done\",\"step\":0}}\n"), 2),
@@ -129,4 +133,22 @@ fn a_link_in_its_place_is_not_followed() {
     std::os::unix::fs::symlink(&target, &path).unwrap();
     assert!(matches!(Journal::open_or_create(&path, &here()), Err(JournalError::File { what: "open", .. })));
     assert_eq!(std::fs::read(&target).unwrap(), b"");
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_are_a_journal_or_left_alone(bytes: Vec<u8>, behind_a_heading: bool) {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("journal");
+        let mut text = Vec::new();
+        if behind_a_heading {
+            drop(Journal::open_or_create(&path, &here()).unwrap());
+            text = std::fs::read(&path).unwrap();
+        }
+        text.extend(bytes);
+        std::fs::write(&path, &text).unwrap();
+        if Journal::open(&path, &here()).is_err() {
+            prop_assert_eq!(std::fs::read(&path).unwrap(), text);
+        }
+    }
 }
