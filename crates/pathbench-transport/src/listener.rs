@@ -40,12 +40,11 @@ pub trait DatagramService: Debug + Send + Sync {
     fn takes(&self, datagram: &[u8]) -> bool;
 
     /// The answer to a datagram that it takes, if it gives one; it goes back to `from`, from the address that was
-    /// asked.
-    fn answer(&self, from: SocketAddr, datagram: &[u8]) -> Option<Vec<u8>>;
+    /// asked, which is `local` where the kernel told it.
+    fn answer(&self, from: SocketAddr, local: Option<IpAddr>, datagram: &[u8]) -> Option<Vec<u8>>;
 
     /// What goes to `from` instead of an answer that the kernel would not send: an answer is sent whole or not at all
-    /// (don't fragment), and one that is longer than the interface takes is refused with `EMSGSIZE`. `local` is the
-    /// address that was asked, where the kernel told it.
+    /// (don't fragment), and one that is longer than the interface takes is refused with `EMSGSIZE`.
     fn unsent(
         &self,
         from: SocketAddr,

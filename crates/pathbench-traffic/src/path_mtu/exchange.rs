@@ -21,6 +21,10 @@ const REMEMBERED: usize = 512;
 /// Packets up to this size are small.
 const SMALL_BYTES: u32 = 576;
 
+/// Mark of questions for the peer's belief, and of other trials that are no search's.
+pub(super) const BELIEF: u32 = u32::MAX - 1;
+pub(super) const FOLLOWER: u32 = u32::MAX;
+
 /// Longest token.
 pub(super) const MAX_TOKEN_BYTES: usize = MAX_TEXT_BYTES;
 
@@ -101,6 +105,8 @@ pub(super) struct Exchange {
     refusal: Option<String>,
     last_heard: Option<Timestamp>,
     sent: u32,
+    /// What the server's kernel believes; 0 when it does not know.
+    peer_believes: Option<u32>,
     pub(super) round_trip: RoundTrip,
 }
 
@@ -120,6 +126,7 @@ impl Exchange {
             refusal: None,
             last_heard: None,
             sent: 0,
+            peer_believes: None,
             round_trip: RoundTrip::default(),
         }
     }
@@ -202,6 +209,27 @@ impl Exchange {
         Some(Outgoing { sequence, payload: message.encode(length) })
     }
 
+    /// The datagram that asks what the server's kernel believes of the way here; `None` without a welcome.
+    pub(super) fn ask_belief(&mut self, now: Timestamp) -> Option<Outgoing> {
+        let size_bytes = self.who.family.tiny_bytes();
+        let trial = Trial { direction: MtuDirection::Download, size_bytes, mark: BELIEF };
+        let (cookie, session, sequence) = (self.cookie?, self.who.session, self.number());
+        let message =
+            SizeMessage { kind: SizeKind::Belief, sequence, session, cookie, size_bytes, limit_bytes: 0 };
+        self.flights.insert(sequence, Flight { trial, sent_at: now, overtaken_at: None });
+        Some(Outgoing { sequence, payload: message.encode(0) })
+    }
+
+    /// What the server's kernel believes, when it has answered; 0 when it does not know.
+    pub(super) fn peer_believes(&self) -> Option<u32> {
+        self.peer_believes
+    }
+
+    /// Whether nothing is under way.
+    pub(super) fn is_idle(&self) -> bool {
+        self.flights.is_empty()
+    }
+
     fn number(&mut self) -> u32 {
         self.sent = self.sent.saturating_add(1);
         let sequence = self.next;
@@ -262,6 +290,10 @@ impl Exchange {
             }
             (SizeKind::TooLong, MtuDirection::Download) if has_size(message.size_bytes) => {
                 Fate::TooLong((message.limit_bytes > 0).then_some(message.limit_bytes))
+            }
+            (SizeKind::Believed, MtuDirection::Download) if trial.mark == BELIEF => {
+                self.peer_believes = Some(message.limit_bytes);
+                Fate::Passed
             }
             (SizeKind::Busy, MtuDirection::Download) => Fate::NotSent,
             _ => return,

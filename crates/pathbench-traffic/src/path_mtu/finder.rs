@@ -1,7 +1,7 @@
 //! One examination of a path, both ways, without a socket: time, datagrams and what the kernel says in; datagrams and
 //! the result out.
 
-use super::exchange::{Exchange, Fate, Introduction, Outgoing, Trial};
+use super::exchange::{BELIEF, Exchange, FOLLOWER, Fate, Introduction, Outgoing, Trial};
 use super::search::{Limit, Search, Verdict};
 use super::size::MOST_BYTES;
 use super::window::Window;
@@ -16,8 +16,8 @@ const PATIENCE: Duration = Duration::from_secs(4);
 const REFUSALS: u32 = 5;
 /// After a trial could not be sent.
 const PAUSE: Duration = Duration::from_millis(100);
-/// Mark of trials that are not the search's.
-const FOLLOWER: u32 = u32::MAX;
+/// How often the server is asked what its kernel believes, while it does not answer.
+const BELIEF_QUESTIONS: u32 = 4;
 /// Words of routers that are kept.
 const MOST_WORDS: usize = 8;
 
@@ -64,6 +64,8 @@ pub struct Finder {
     download: Option<Way>,
     /// Whose turn it is.
     download_next: bool,
+    /// How often the server was asked what its kernel believes.
+    belief_questions: u32,
     refusals: u32,
     last_refusal: Option<String>,
     over: Option<NoMtu>,
@@ -113,6 +115,7 @@ impl Finder {
             upload: Way::new(MtuDirection::Upload, search),
             download: None,
             download_next: false,
+            belief_questions: 0,
             refusals: 0,
             last_refusal: None,
             over: None,
@@ -135,7 +138,10 @@ impl Finder {
             return None;
         }
         self.advance(now);
-        self.trial(now)
+        if !self.is_found() {
+            return self.trial(now);
+        }
+        if self.is_asking() { self.question(now) } else { None }
     }
 
     /// When to poll again if nothing arrives before.
@@ -149,8 +155,29 @@ impl Finder {
     /// Whether there is a result.
     #[must_use]
     pub fn is_over(&self) -> bool {
-        let both = self.download.is_some() && self.ways().all(|way| way.search.verdict().is_some());
-        self.over.is_some() || both
+        self.over.is_some() || self.is_found() && !self.is_asking()
+    }
+
+    /// Whether both searches have a verdict.
+    fn is_found(&self) -> bool {
+        self.download.is_some() && self.ways().all(|way| way.search.verdict().is_some())
+    }
+
+    /// Whether it is still to be asked, or answered, what the server's kernel believes: only now, when ICMP has said
+    /// what it has to say.
+    fn is_asking(&self) -> bool {
+        let can_answer = self.download.as_ref().is_some_and(|way| way.search.low().is_some());
+        let given_up = self.belief_questions >= BELIEF_QUESTIONS && self.exchange.is_idle();
+        can_answer && self.exchange.peer_believes().is_none() && !given_up
+    }
+
+    /// The question, when the one before was not answered.
+    fn question(&mut self, now: Timestamp) -> Option<Outgoing> {
+        if !self.exchange.is_idle() {
+            return None;
+        }
+        self.belief_questions += 1;
+        self.exchange.ask_belief(now)
     }
 
     /// A datagram came from the server.
@@ -224,6 +251,9 @@ impl Finder {
     fn account(&mut self, now: Timestamp) {
         while let Some(settled) = self.exchange.take_settled() {
             let (trial, fate) = (settled.trial, settled.fate);
+            if trial.mark == BELIEF {
+                continue;
+            }
             let (way, limit) = match trial.direction {
                 MtuDirection::Upload => (&mut self.upload, Limit::Local),
                 MtuDirection::Download => {
@@ -285,7 +315,7 @@ impl Finder {
         if self.download.is_none() && (self.upload.search.has_sent_ceiling()) {
             let search = Search::new(self.exchange.family(), self.upload.search.ceiling(), Limit::Local);
             self.download = Some(Way::new(MtuDirection::Download, search));
-        } else if self.download.is_some() && spent == 2 && !self.is_over() {
+        } else if self.download.is_some() && spent == 2 && !self.is_found() {
             self.over = Some(NoMtu::Stopped);
         }
     }
@@ -326,6 +356,7 @@ impl Finder {
         DirectionFound {
             found,
             icmp: words,
+            peer_kernel_bytes: self.believed(way),
             restarts: search.restarts(),
             probes_sent: way.probes_sent,
             bytes_sent: way.bytes_sent,
@@ -352,10 +383,13 @@ impl Finder {
         };
         let said = way.words.iter().find(|word| word.said_bytes == mtu_bytes);
         let is_limited = matches!(evidence, Evidence::LocalInterface | Evidence::PeerInterface);
+        let believed_bytes = self.believed(way).filter(|believed| *believed == mtu_bytes);
         let evidence = match (evidence, said) {
             (Evidence::Vanished, Some(word)) => {
                 Evidence::Icmp { router: word.router, said_bytes: word.said_bytes }
             }
+            (Evidence::Vanished, None) => believed_bytes
+                .map_or(Evidence::Vanished, |believed_bytes| Evidence::PeerKernel { believed_bytes }),
             (evidence, _) => evidence,
         };
         Ok(FoundMtu {
@@ -364,6 +398,12 @@ impl Finder {
             smallest_lost_bytes: search.smallest_vanished().filter(|_| !is_limited),
             confidence: if is_limited { 1.0 } else { search.confidence() },
         })
+    }
+
+    /// What the server's kernel believes of a way.
+    fn believed(&self, way: &Way) -> Option<u32> {
+        let is_its_way = way.direction == MtuDirection::Download;
+        self.exchange.peer_believes().filter(|believed| is_its_way && *believed > 0)
     }
 
     fn silence(&self) -> NoMtu {

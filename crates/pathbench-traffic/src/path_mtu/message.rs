@@ -28,6 +28,10 @@ pub enum SizeKind {
     TooLong = 20,
     /// Server: you have asked for more than anybody gets in so short a time.
     Busy = 21,
+    /// Client: how long a packet to me does your kernel believe to get through?
+    Belief = 22,
+    /// Server: it is `limit` (0 when it does not know).
+    Believed = 23,
 }
 
 /// A message of an examination.
@@ -43,7 +47,7 @@ pub struct SizeMessage {
     pub cookie: u64,
     /// Of an IP packet, headers included.
     pub size_bytes: u32,
-    /// The most that the server's interface takes; 0 when that is not known.
+    /// The most that the server's interface takes, or its kernel believes to get through; 0 when that is not known.
     pub limit_bytes: u32,
 }
 
@@ -56,6 +60,8 @@ impl SizeKind {
             19 => Self::Load,
             20 => Self::TooLong,
             21 => Self::Busy,
+            22 => Self::Belief,
+            23 => Self::Believed,
             _ => return None,
         })
     }
@@ -107,7 +113,7 @@ mod tests {
     proptest! {
         #[test]
         fn messages_round_trip_and_are_no_probes(
-            code in 16_u8..=21,
+            code in 16_u8..=23,
             numbers in any::<(u32, u64, u64, u32, u32)>(),
             length in 0_usize..2000,
         ) {

@@ -30,7 +30,7 @@ pub use finder::{Finder, Unsent};
 pub use message::{SizeKind, SizeMessage};
 pub use shell::{find_mtu, watch_mtu};
 pub use size::Family;
-pub(crate) use socket::interface_limit;
+pub(crate) use socket::{believed_mtu, interface_limit};
 pub use watch::{BothFound, Watch, WatchNews};
 
 use pathbench_record::document::{DirectionMtu, MtuEvidence};
@@ -110,6 +110,8 @@ pub struct DirectionFound {
     /// What ICMP messages said on the way (of the upload only: those of the download go to the server), whether it was
     /// true or not, in the order in which it was heard first.
     pub icmp: Vec<IcmpWord>,
+    /// What the server's kernel believed of this way after the search, ICMP's words included (of the download only).
+    pub peer_kernel_bytes: Option<u32>,
     /// How often the search began again, because the path changed under it.
     pub restarts: u32,
     /// Probes sent this way.
@@ -150,6 +152,12 @@ pub enum Evidence {
     },
     /// One byte more vanishes without a word.
     Vanished,
+    /// One byte more vanishes, and the server's kernel believes the same as the probes: a router told it so, or its
+    /// route says it. (What ICMP says of the download's packets it says to the server.)
+    PeerKernel {
+        /// What it believes.
+        believed_bytes: u32,
+    },
     /// This host's interface takes nothing larger.
     LocalInterface,
     /// The server's interface takes nothing larger.
@@ -270,6 +278,9 @@ impl DirectionFound {
         let found = self.found.as_ref().ok();
         let said = match found.map(|found| &found.evidence) {
             Some(Evidence::Icmp { router, said_bytes }) => Some((router.to_string(), *said_bytes)),
+            Some(Evidence::PeerKernel { believed_bytes }) => {
+                Some(("the server's kernel".to_owned(), *believed_bytes))
+            }
             _ => None,
         };
         DirectionMtu {
@@ -294,7 +305,7 @@ impl Evidence {
     #[must_use]
     pub const fn to_record(&self) -> MtuEvidence {
         match self {
-            Self::Icmp { .. } => MtuEvidence::Icmp,
+            Self::Icmp { .. } | Self::PeerKernel { .. } => MtuEvidence::Icmp,
             Self::Vanished => MtuEvidence::Vanished,
             Self::LocalInterface | Self::PeerInterface => MtuEvidence::Interface,
             Self::Unsettled => MtuEvidence::Bounded,

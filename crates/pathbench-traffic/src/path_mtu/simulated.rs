@@ -73,6 +73,8 @@ pub(super) struct Simulation {
     count: u64,
     free_at: [Timestamp; 2],
     sent_bytes: u64,
+    /// What the server's kernel has learnt from ICMP.
+    server_believes: Option<u32>,
 }
 
 pub(super) const ROUTER: IpAddr = IpAddr::V4(Ipv4Addr::new(203, 0, 113, 1));
@@ -93,6 +95,7 @@ impl Simulation {
             count: 0,
             free_at: [now; 2],
             sent_bytes: 0,
+            server_believes: None,
         }
     }
 
@@ -141,6 +144,8 @@ impl Simulation {
             if upwards {
                 let quoted = payload[..payload.len().min(64)].to_vec();
                 self.schedule(through + leg.delay, Event::Icmp(said, quoted));
+            } else if said < size {
+                self.server_believes = Some(said);
             }
             return Ok(());
         }
@@ -168,6 +173,8 @@ impl Simulation {
         }
         let client = self.client();
         let Some(answer) = self.responder.answer(self.now, client, payload) else { return };
+        let answer =
+            ProbeResponder::with_belief(answer, || self.server_believes.or(Some(self.down.interface_bytes)));
         if let Err(limit) = self.put(false, &answer)
             && let Some(other) = ProbeResponder::too_long(&answer, Some(limit))
         {

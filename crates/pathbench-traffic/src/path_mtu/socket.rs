@@ -141,22 +141,45 @@ impl AsFd for PathSocket {
 /// How long a packet the interface takes by which this host sends from `local` to `to`, when it has just refused a
 /// datagram of `length` bytes; `None` when the kernel does not tell.
 pub(crate) fn interface_limit(to: SocketAddr, local: Option<IpAddr>, length: usize) -> Option<u32> {
-    let to = SocketAddr::new(to.ip().to_canonical(), to.port());
-    let socket = Socket::new(Domain::for_address(to), Type::DGRAM, Some(Protocol::UDP)).ok()?;
-    keep_whole(&socket, to.is_ipv4()).ok()?;
-    socket.set_nonblocking(true).ok()?;
-    if let Some(local) =
-        local.map(|local| local.to_canonical()).filter(|local| local.is_ipv4() == to.is_ipv4())
-    {
-        socket.bind(&SocketAddr::new(local, 0).into()).ok()?;
-    }
-    socket.connect(&to.into()).ok()?;
+    let (socket, _) = connected(to, local, true)?;
     // Refused as the one before was; the refusal says what would not be.
     socket.send(&vec![0; length]).err()?;
     match take_told(&socket)? {
         Told::TooLong { limit_bytes } => Some(limit_bytes),
         Told::TooBig { .. } | Told::Refused { .. } => None,
     }
+}
+
+/// How long a packet this host's kernel believes to get through from `local` to `to` (`IP_MTU`, ip(7)): what it has
+/// learnt from ICMP, what the route says, or what the interface takes.
+pub(crate) fn believed_mtu(to: SocketAddr, local: Option<IpAddr>) -> Option<u32> {
+    let (socket, to) = connected(to, local, false)?;
+    let (level, option) =
+        if to.is_ipv4() { (libc::IPPROTO_IP, libc::IP_MTU) } else { (libc::IPPROTO_IPV6, libc::IPV6_MTU) };
+    let mut value = 0_i32;
+    let mut length = size_of::<i32>() as libc::socklen_t;
+    // SAFETY: the pointers are to a live i32 and to its length.
+    let result = unsafe {
+        libc::getsockopt(socket.as_raw_fd(), level, option, (&raw mut value).cast(), &raw mut length)
+    };
+    (result == 0).then(|| u32::try_from(value).ok())?
+}
+
+/// A socket on the way from `local` to `to`, for questions to the kernel.
+fn connected(to: SocketAddr, local: Option<IpAddr>, whole: bool) -> Option<(Socket, SocketAddr)> {
+    let mut to = to;
+    to.set_ip(to.ip().to_canonical());
+    let socket = Socket::new(Domain::for_address(to), Type::DGRAM, Some(Protocol::UDP)).ok()?;
+    if whole {
+        keep_whole(&socket, to.is_ipv4()).ok()?;
+    }
+    socket.set_nonblocking(true).ok()?;
+    let local = local.map(|local| local.to_canonical()).filter(|local| local.is_ipv4() == to.is_ipv4());
+    if let Some(local) = local {
+        socket.bind(&SocketAddr::new(local, 0).into()).ok()?;
+    }
+    socket.connect(&to.into()).ok()?;
+    Some((socket, to))
 }
 
 /// By `interface` only. Where this is not allowed (before Linux 5.7, without `CAP_NET_RAW`), unicast goes by it at

@@ -43,7 +43,14 @@ fn the_mtus_of_the_table_are_found_exactly_within_five_seconds() {
                             found.upload.found.as_ref().unwrap().evidence,
                             Evidence::Icmp { router: ROUTER, said_bytes } if said_bytes == true_mtu
                         );
-                        assert_eq!(is_said, icmp == Icmp::Honest && true_mtu < 9000, "{case}");
+                        let is_told = icmp == Icmp::Honest && true_mtu < 9000;
+                        assert_eq!(is_said, is_told, "{case}");
+                        let believed_bytes = if is_told { true_mtu } else { 9000 };
+                        let down = &found.download;
+                        assert_eq!(down.peer_kernel_bytes, Some(believed_bytes), "{case}");
+                        let is_known =
+                            down.found.as_ref().unwrap().evidence == Evidence::PeerKernel { believed_bytes };
+                        assert_eq!(is_known, is_told, "{case}");
                     }
                 }
             }

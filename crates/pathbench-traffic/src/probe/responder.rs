@@ -139,7 +139,7 @@ impl ProbeResponder {
         length: usize,
         message: SizeMessage,
     ) -> Option<Vec<u8>> {
-        let is_asked = matches!(message.kind, SizeKind::Size | SizeKind::Ask);
+        let is_asked = matches!(message.kind, SizeKind::Size | SizeKind::Ask | SizeKind::Belief);
         if !is_asked || !self.is_cookie(now, from, message.session, message.cookie) {
             return None;
         }
@@ -153,6 +153,9 @@ impl ProbeResponder {
             let size_bytes = family.packet_bytes(length);
             return Some(SizeMessage { kind: SizeKind::Arrived, size_bytes, ..message }.encode(0));
         }
+        if message.kind == SizeKind::Belief {
+            return Some(SizeMessage { kind: SizeKind::Believed, limit_bytes: 0, ..message }.encode(0));
+        }
         let payload = family.load_payload_bytes(message.size_bytes)?;
         let cost = u64::from(message.size_bytes);
         // Said in words: silence would be taken for the packet's fate.
@@ -161,6 +164,18 @@ impl ProbeResponder {
         }
         self.load_bytes = all_load_bytes;
         Some(SizeMessage { kind: SizeKind::Load, ..message }.encode(payload))
+    }
+
+    /// An answer in which what this host's kernel believes of the way to the client stands, where that was asked for;
+    /// `believed` finds it out.
+    #[must_use]
+    pub fn with_belief(answer: Vec<u8>, believed: impl FnOnce() -> Option<u32>) -> Vec<u8> {
+        match SizeMessage::decode(&answer) {
+            Some(message) if message.kind == SizeKind::Believed => {
+                SizeMessage { limit_bytes: believed().unwrap_or_default(), ..message }.encode(0)
+            }
+            _ => answer,
+        }
     }
 
     /// What goes out instead of an `answer` that is longer than this host's interface takes, which is `limit` bytes
@@ -350,6 +365,11 @@ mod tests {
         assert_eq!((arrived.kind, arrived.size_bytes, length), (SizeKind::Arrived, 1500, HEADER_BYTES));
         let (load, length) = ask_size(known, size(SizeKind::Ask, welcome.cookie, 9000), 0).unwrap();
         assert_eq!((load.kind, load.sequence, length), (SizeKind::Load, 9, 9000 - 28));
+        let (believed, length) = ask_size(known, size(SizeKind::Belief, welcome.cookie, 0), 0).unwrap();
+        assert_eq!((believed.kind, believed.limit_bytes, length), (SizeKind::Believed, 0, HEADER_BYTES));
+        let told = ProbeResponder::with_belief(believed.encode(0), || Some(1400));
+        assert_eq!(SizeMessage::decode(&told).unwrap().limit_bytes, 1400);
+        assert_eq!(ProbeResponder::with_belief(load.encode(0), || Some(1400)), load.encode(0));
         for (peer, message) in [
             ("192.0.2.1:2", size(SizeKind::Ask, welcome.cookie, 9000)),
             ("192.0.2.2:1", size(SizeKind::Size, welcome.cookie, 9000)),
@@ -357,6 +377,8 @@ mod tests {
             (known, SizeMessage { session: 78, ..size(SizeKind::Ask, welcome.cookie, 9000) }),
             (known, size(SizeKind::Ask, welcome.cookie, 67)),
             (known, size(SizeKind::Ask, welcome.cookie, 65_536)),
+            ("192.0.2.2:1", size(SizeKind::Belief, welcome.cookie, 9000)),
+            (known, size(SizeKind::Believed, welcome.cookie, 9000)),
             (known, size(SizeKind::Load, welcome.cookie, 9000)),
             (known, size(SizeKind::TooLong, welcome.cookie, 9000)),
         ] {

@@ -40,8 +40,9 @@ impl DatagramService for ProbeService {
         ProbeResponder::takes(datagram)
     }
 
-    fn answer(&self, from: SocketAddr, datagram: &[u8]) -> Option<Vec<u8>> {
-        lock(&self.responder).answer(self.clock.now(), from, datagram)
+    fn answer(&self, from: SocketAddr, local: Option<IpAddr>, datagram: &[u8]) -> Option<Vec<u8>> {
+        let answer = lock(&self.responder).answer(self.clock.now(), from, datagram)?;
+        Some(ProbeResponder::with_belief(answer, || path_mtu::believed_mtu(from, local)))
     }
 
     fn unsent(
