@@ -5,7 +5,9 @@ use crate::raw_routes::{RawRoute, attribute, number, octets};
 use crate::{Outcome, ensure, tests};
 use libtest_mimic::Failed;
 use pathbench_host::netlink::{IpNetwork, Route, Rule, VethEnd, VethPair};
-use pathbench_host::path_mtu::{Belief, BeliefError, PathObserver, Way, plan};
+use pathbench_host::path_mtu::{
+    Belief, BeliefError, Operation, PathObserver, Plan, PlannedStep, Remedy, Way, plan,
+};
 use pathbench_host::sysctl;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::Duration;
@@ -163,6 +165,20 @@ fn what_icmp_told_and_what_a_route_makes_of_it() -> Outcome {
         host.add(&client.namespace)?;
         let narrowed = belief(&client, &way)?;
         ensure!(narrowed.cached.is_none() && narrowed.effective_mtu_bytes() == 1300, "{narrowed:?}");
+        // Without it, what was learnt is there again: it belongs to the other route, and goes with that.
+        host.remove(&client.namespace)?;
+        let again = belief(&client, &way)?.cached.map(|cached| cached.mtu_bytes);
+        ensure!(again == Some(1400), "{again:?}");
+        let journal = tempfile::tempdir()?;
+        let before = belief(&client, &way)?;
+        let (after, command) = (before.route.with_mtu(Some(1350)), Vec::new());
+        let operation = Operation::ReplaceRoute { before: before.route, after };
+        let step = PlannedStep { operation, commands: command.clone(), undo_commands: command };
+        let mut remedy = client.namespace.run_in(|| Remedy::open(&journal.path().join("journal")))??;
+        remedy.apply(&Plan { steps: vec![step], notes: Vec::new() })?;
+        let replaced = belief(&client, &way)?;
+        ensure!(replaced.cached.is_none() && replaced.effective_mtu_bytes() == 1350, "{replaced:?}");
+        ensure!(remedy.undo(false)?.is_complete(), "it is not taken back");
     }
     Ok(())
 }
