@@ -88,6 +88,7 @@ fn packet_sizes_have_their_figures_and_a_matrix_has_its_own() -> Outcome {
     let page = fs::read_to_string(out.path().join("report.html"))?;
     for part in [
         "Routers, and packets that were too large",
+        "Packets on the wire",
         "One MSS for all subflows",
         "<td class=\"n\">53.81</td><td class=\"n\">56.72</td>",
     ] {

@@ -6,6 +6,7 @@ mod emulation;
 mod matrix;
 mod mobility;
 mod overview;
+mod packet_sizes;
 mod path_mtu;
 mod run;
 mod server;

@@ -1,7 +1,7 @@
 //! Every run, folded: its verdict, paths, phases, events, parameters and counters.
 
 use super::tables::{path_cells, path_name, path_titles, share_bar};
-use super::{diagnosis, emulation, mark};
+use super::{diagnosis, emulation, mark, packet_sizes};
 use crate::narrative;
 use crate::pattern::bound_mark;
 use crate::quantity::{NONE, duration, percent, rate};
@@ -47,6 +47,7 @@ fn one(view: &View, run: &RunRecord) -> Markup {
                     } }
                 }
                 (emulation::links(view, run))
+                (packet_sizes::of_run(view, run))
                 (diagnosis::routers(run))
                 (emulation::probes(view, run))
                 (events(view, run))
