@@ -94,7 +94,9 @@ pub(super) fn silences<'a>(samples: &'a [Sample], path: &str, side: Side) -> Vec
     let mut found: Vec<Silence<'_>> = Vec::new();
     for subflow in &subflows {
         let others = || subflows.iter().filter(|other| other.key != subflow.key);
-        for mut silence in subflow.silences(&peer_answered_ms) {
+        // Every sample with data on its way begins one; few are worth a closer look.
+        let lasting = |silence: &Silence<'_>| silence.is_worth_telling() || silence.to_ms.is_none();
+        for mut silence in subflow.silences(&peer_answered_ms).into_iter().filter(lasting) {
             let before = subflows.iter().map(|one| one.most_acked(f64::NEG_INFINITY, silence.from_ms)).max();
             silence.passed_before_bytes = before.unwrap_or(0);
             if others().all(|other| other.bears_out(&mut silence, other.key > subflow.key)) {
@@ -213,7 +215,8 @@ impl<'a> Building<'a> {
         self.last = figures;
         self.backoff = self.backoff.max(figures.backoff);
         let earliest_ms = self.from_ms + answer_time_ms(figures);
-        let answered_ms = peer_answered_ms.iter().copied().find(|answered_ms| *answered_ms >= earliest_ms);
+        let next = peer_answered_ms.partition_point(|answered_ms| *answered_ms < earliest_ms);
+        let answered_ms = peer_answered_ms.get(next).copied();
         self.ear.take(t_ms, answered_ms, figures);
         self.lowered.take(t_ms, self.first, figures);
     }

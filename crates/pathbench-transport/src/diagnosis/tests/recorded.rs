@@ -2,6 +2,8 @@
 
 use super::*;
 use DiagnosisKind::{MtuBlackHole, Stale};
+use pathbench_record::directory::ResultDirectory;
+use std::path::Path;
 
 /// A table of `recorded/`: its second line names the columns.
 fn read(table: &str, side: Side) -> Vec<Sample> {
@@ -83,4 +85,42 @@ fn a_wire_that_died_in_mid_run() {
 fn nothing_is_wrong_with_these() {
     recorded!(Mptcp, "probing_all_the_time", Client).has_none();
     recorded!(Mptcp, "sound", Client).has_none();
+}
+
+#[test]
+fn results_of_earlier_versions_get_no_diagnosis() {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../pathbench-record/tests/golden");
+    let mut seen = 0;
+    for entry in golden.read_dir().expect("golden results") {
+        let result = ResultDirectory::open(&entry.expect("a directory").path()).expect("a result");
+        let (samples, events) = (result.samples().expect("samples"), result.events().expect("events"));
+        for run in &result.document().runs {
+            let of_path = |name: &str| samples.items.iter().rev().find(|sample| sample.path == name);
+            let case = Case {
+                transport: run.transport,
+                senders: vec![Side::Client, Side::Server],
+                planned: run.paths.iter().map(|path| planned(&path.name, WLAN)).collect(),
+                samples: samples.items.iter().filter(|sample| sample.run == run.id).cloned().collect(),
+                events: events.items.iter().filter(|event| event.run == run.id).cloned().collect(),
+                connection: VerdictInput {
+                    requested: true,
+                    negotiation: Negotiation::Negotiated,
+                    paths: run
+                        .paths
+                        .iter()
+                        .map(|path| PathDelivery {
+                            name: path.name.clone(),
+                            delivered_bytes: path.bytes_delivered,
+                            last: of_path(&path.name).map(|sample| sample.figures.clone()),
+                        })
+                        .collect(),
+                    ..VerdictInput::default()
+                },
+            };
+            assert!(case.samples.len() >= 4 && case.planned.len() == 2, "{}", run.id);
+            assert_eq!(case.diagnoses(), [], "{}", run.id);
+            seen += 1;
+        }
+    }
+    assert!(seen >= 3, "{seen} runs");
 }

@@ -354,3 +354,13 @@ fn the_verdict_says_the_same() {
         "{reason}"
     );
 }
+
+#[test]
+fn a_long_run_with_many_samples_is_judged_at_once() {
+    // As many samples as are kept of a connection, at both ends; anything quadratic would take minutes.
+    let series = Series::new().flowing(6_553_600.0);
+    let peer = series.samples.iter().map(|sample| Sample { side: Side::Server, ..sample.clone() });
+    let case = Case::of(Transport::Mptcp, series.samples.iter().cloned().chain(peer).collect());
+    assert!(case.samples.len() > 131_000);
+    case.has_none();
+}
