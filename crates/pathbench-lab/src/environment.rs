@@ -283,7 +283,8 @@ impl Environment {
             handle.configure(node)?;
         }
         for wire in &environment.wires {
-            wire.offload(&mut environment.nodes)?;
+            let far = topology.hop(wire.name()).and_then(|hop| topology.link(&hop.far));
+            wire.offload(&mut environment.nodes, far)?;
         }
         environment.wait_until_running()?;
         for handle in &environment.nodes {

@@ -1,5 +1,6 @@
 //! One node of the lab: its network namespace, its agent, and what is configured in it.
 
+use super::wire::Cap;
 use super::{EnvironmentError, netlink};
 use crate::addressing::{InterfacePlan, Prefix};
 use crate::agent::{AgentHandle, AgentLauncher};
@@ -32,9 +33,6 @@ const HOST_SYSCTLS: &[(&str, &str)] = &[
     ("net.ipv6.conf.default.accept_dad", "0"),
     ("net.ipv4.tcp_no_metrics_save", "1"),
 ];
-
-/// The kernel's own default for the size of a packet before segmentation (`GSO_LEGACY_MAX_SIZE`).
-const GSO_MAX_BYTES: u32 = 65_536;
 
 const ROUTER_SYSCTLS: &[(&str, &str)] = &[
     ("net.ipv4.ip_forward", "1"),
@@ -168,11 +166,11 @@ impl NodeHandle {
         Ok(true)
     }
 
-    /// Caps the segments of a packet that an interface is given for segmentation.
-    pub(super) fn cap_segments(&mut self, interface: &str, segments: u32) -> Result<(), EnvironmentError> {
+    /// Caps what an interface is given for segmentation at once.
+    pub(super) fn cap_offload(&mut self, interface: &str, cap: Cap) -> Result<(), EnvironmentError> {
         let index = self.interface_index(interface)?;
         self.routes
-            .set_gso(index, GSO_MAX_BYTES, segments)
+            .set_gso(index, cap.bytes, cap.segments)
             .map_err(self.doing("capping segmentation offload"))
     }
 

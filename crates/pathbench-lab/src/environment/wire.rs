@@ -9,11 +9,15 @@ use super::node::NodeHandle;
 use crate::scenario::{Change, Engine, FadePlan, Link};
 use emulated::EmulatedWire;
 use kernel::KernelWire;
+pub(super) use offload::Cap;
 use pathbench_emulator::model::Condition;
 use pathbench_emulator::plane::{DataPlane, LinkReport};
 use pathbench_host::netlink::RouteSocket;
 use pathbench_record::document::PacketSizes;
 use std::path::PathBuf;
+
+/// Senders over links that take more begin below what they take when they probe for a path's MTU.
+const ETHERNET_MTU_BYTES: u32 = 1_500;
 
 /// Counters of a link's two bottlenecks since the lab was built. Bytes are Ethernet frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -80,17 +84,30 @@ impl Wire {
         Ok(Self { link, engine })
     }
 
-    /// Caps what the nodes hand over for segmentation, so that a slow link is not fed 64 KiB lumps.
-    pub(super) fn offload(&self, nodes: &mut [NodeHandle]) -> Result<(), EnvironmentError> {
-        let model = [&self.link.forward, &self.link.backward];
-        for (end, model) in self.link.ends.iter().zip(model) {
-            let cap = match self.engine {
-                EngineWire::Kernel(_) => offload::kernel_cap(model, self.link.mtu_bytes),
-                EngineWire::Emulated(_) => offload::cap(model, self.link.mtu_bytes),
+    /// Caps what the nodes hand over for segmentation, so that a slow link is not fed 64 KiB lumps; also those at `far`,
+    /// the last link of a path that begins with this one.
+    pub(super) fn offload(
+        &self,
+        nodes: &mut [NodeHandle],
+        far: Option<&Link>,
+    ) -> Result<(), EnvironmentError> {
+        let link = &self.link;
+        for (index, model) in [&link.forward, &link.backward].into_iter().enumerate() {
+            let (cap, alone) = match self.engine {
+                EngineWire::Kernel(_) => (offload::kernel_cap(model, link.mtu_bytes), model.loses()),
+                EngineWire::Emulated(_) => (offload::cap(model, link.mtu_bytes), false),
             };
             let Some(segments) = cap else { continue };
-            if let Some(node) = nodes.iter_mut().find(|node| node.name() == end.node) {
-                node.cap_segments(&end.interface, segments)?;
+            let narrows = far.is_some() || link.mtu_bytes > ETHERNET_MTU_BYTES;
+            let cap = if narrows && !alone {
+                Cap::of_bytes(segments, link.mtu_bytes)
+            } else {
+                Cap::of_segments(segments)
+            };
+            for end in [Some(&link.ends[index]), far.map(|far| &far.ends[index])].into_iter().flatten() {
+                if let Some(node) = nodes.iter_mut().find(|node| node.name() == end.node) {
+                    node.cap_offload(&end.interface, cap)?;
+                }
             }
         }
         Ok(())

@@ -5,8 +5,34 @@ use std::time::Duration;
 
 /// Largest packet that is handed over for segmentation, by the kernel's default.
 const GSO_MAX_BYTES: u64 = 65_536;
+/// Most segments of such a packet, by the kernel's default (`GSO_MAX_SEGS`).
+const GSO_MAX_SEGMENTS: u32 = 65_535;
 /// How long the largest packet handed over for segmentation may occupy the link.
 const LUMP: Duration = Duration::from_micros(300);
+
+/// Bounds of what is handed over for segmentation at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::environment) struct Cap {
+    /// Whole packets, headers included.
+    pub(in crate::environment) bytes: u32,
+    pub(in crate::environment) segments: u32,
+}
+
+impl Cap {
+    /// So many segments of any size.
+    pub(super) const fn of_segments(segments: u32) -> Self {
+        Self { bytes: GSO_MAX_BYTES as u32, segments }
+    }
+
+    /// The cap where segments may be much smaller than the link takes, be it that the path narrows behind it, be it that
+    /// jumbo frames are what probes search for: as many bytes as `segments` of full size, two at least. With a cap of one segment MPTCP would never probe for a larger MTU: what it hands
+    /// over has a mapping of its own each time, a probe cannot be put together from two of them
+    /// (`tcp_can_coalesce_send_queue_head`, `net/ipv4/tcp_output.c`), and so a subflow would stay at its base MSS.
+    pub(super) fn of_bytes(segments: u32, mtu_bytes: u32) -> Self {
+        let bytes = (segments.max(2).saturating_mul(mtu_bytes)).min(GSO_MAX_BYTES as u32);
+        Self { bytes, segments: GSO_MAX_SEGMENTS }
+    }
+}
 
 /// Most segments of a packet on a link; `None` when a whole 64 KiB passes quickly enough. Then there
 /// must be no cap at all: the kernel cuts up in software what MPTCP and UDP hand over beyond it, which costs
@@ -26,6 +52,14 @@ pub(super) fn kernel_cap(model: &LinkModel, mtu_bytes: u32) -> Option<u32> {
 mod tests {
     use super::*;
     use crate::scenario::{self, Overrides, Source};
+
+    #[test]
+    fn a_path_that_may_narrow_leaves_room_for_probes() {
+        assert_eq!(Cap::of_bytes(1, 9_000), Cap { bytes: 18_000, segments: 65_535 });
+        assert_eq!(Cap::of_bytes(25, 1_500).bytes, 37_500);
+        assert_eq!(Cap::of_bytes(40, 9_000).bytes, 65_536);
+        assert_eq!(Cap::of_segments(3), Cap { bytes: 65_536, segments: 3 });
+    }
 
     #[test]
     fn packets_are_lost_one_by_one() {
