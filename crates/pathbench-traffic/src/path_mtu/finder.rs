@@ -383,7 +383,8 @@ impl Finder {
         };
         let said = way.words.iter().find(|word| word.said_bytes == mtu_bytes);
         let is_limited = matches!(evidence, Evidence::LocalInterface | Evidence::PeerInterface);
-        let believed_bytes = self.believed(way).filter(|believed| *believed == mtu_bytes);
+        // Less than that is old knowledge, and no black hole either.
+        let believed_bytes = self.believed(way).filter(|believed| *believed <= mtu_bytes);
         let evidence = match (evidence, said) {
             (Evidence::Vanished, Some(word)) => {
                 Evidence::Icmp { router: word.router, said_bytes: word.said_bytes }

@@ -152,7 +152,7 @@ pub enum Evidence {
     },
     /// One byte more vanishes without a word.
     Vanished,
-    /// One byte more vanishes, and the server's kernel believes the same as the probes: a router told it so, or its
+    /// One byte more vanishes, and the server's kernel sends nothing so long by itself: a router told it so, or its
     /// route says it. (What ICMP says of the download's packets it says to the server.)
     PeerKernel {
         /// What it believes.
