@@ -13,9 +13,7 @@ use std::time::Duration;
 /// Silence is never waited for longer than this, however much the RTT varies.
 const MAX_SUSPEND_AFTER: Duration = Duration::from_secs(1);
 
-/// A tail loss probe of the library that is due within this much is waited for.
-const MAX_PROBE_WAIT: Duration = Duration::from_millis(200);
-/// And this much longer, for it is never early.
+/// A tail loss probe of the library is waited for this much longer, for it is never early.
 const PROBE_MARGIN: Duration = Duration::from_millis(15);
 
 /// How often to say something, and how much silence means what.
@@ -75,11 +73,12 @@ struct Pulse {
 }
 
 impl Pulse {
-    /// When to send a PING, if nothing else is sent before.
-    fn ping_at(&self, interval: Duration) -> Timestamp {
-        let probe =
-            self.probe_after.map(|after| after + PROBE_MARGIN).filter(|after| *after <= MAX_PROBE_WAIT);
-        self.sent_at + probe.unwrap_or_default().max(interval)
+    /// When to send a PING, if nothing else is sent before. A probe of the library is waited for where it comes well
+    /// before the peer, whose options are taken to be the same, would find the path silent.
+    fn ping_at(&self, options: &HeartbeatOptions) -> Timestamp {
+        let probe = self.probe_after.map(|after| after + PROBE_MARGIN);
+        let probe = probe.filter(|after| *after <= options.suspend_after * 2 / 3);
+        self.sent_at + probe.unwrap_or_default().max(options.interval)
     }
 }
 
@@ -176,7 +175,7 @@ impl Heartbeats {
                 _ => {}
             }
             pulse.verdict = verdict;
-            if now >= pulse.ping_at(self.options.interval) {
+            if now >= pulse.ping_at(&self.options) {
                 pulse.sent_at = now;
                 beats.push(Beat::Ping(path));
             }
@@ -186,7 +185,7 @@ impl Heartbeats {
 
     /// When [`Heartbeats::tick`] is due; `None` without paths.
     pub(crate) fn next_timeout(&self) -> Option<Timestamp> {
-        self.pulses.values().map(|pulse| pulse.ping_at(self.options.interval)).min()
+        self.pulses.values().map(|pulse| pulse.ping_at(&self.options)).min()
     }
 
     /// How long `path` was not heard while another was.

@@ -122,6 +122,8 @@ fn each_path_has_its_own_mtu(mtus: [u32; 2], icmp: bool, ipv6: bool, upload: boo
             assert!(path.mtu_probes > Some(10));
         }
         assert!(rate > ENOUGH_BPS, "{rate} bit/s: {:#?}", seen.subflows);
+        // The other end searches for itself: the way back could be another.
+        await_mtus(&test, to, mtus);
     });
 }
 
