@@ -114,7 +114,8 @@ fn finds_all_six(keys: &str, silent: bool) {
             } else {
                 MtuEvidence::Icmp
             };
-            assert_eq!(path.upload.evidence, Some(evidence), "{server}: {path:#?}");
+            let evidences = [path.upload.evidence, path.download.evidence];
+            assert_eq!(evidences, [Some(evidence); 2], "{server}: {path:#?}");
             let kernel = path.kernel.as_ref().unwrap_or_else(|| panic!("{path:#?}"));
             assert_eq!((kernel.interface_mtu_bytes, kernel.route_mtu_bytes), (LOCAL, None), "{path:#?}");
             assert_eq!(path.disagreements.is_empty(), size == LOCAL, "{path:#?}");

@@ -73,6 +73,7 @@ impl Application {
             }
         };
         let Some(plan) = planned else { return treated };
+        let begun = clock.now();
         for (index, step) in plan.steps.iter().enumerate() {
             // One at a time, so that it is known which were made.
             let one = Plan { steps: vec![step.clone()], notes: Vec::new() };
@@ -86,7 +87,6 @@ impl Application {
             }
         }
         if treated.is_changed() {
-            let begun = clock.now();
             treated.notes.extend(verify(examination, observer, clock, begun));
         }
         treated

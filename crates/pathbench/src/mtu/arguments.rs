@@ -38,7 +38,7 @@ pub(crate) struct MtuArgs {
 #[derive(Debug, Clone, Args)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a flag of its own on the command line")]
 pub(crate) struct RemedyArgs {
-    /// Put the kernel right: the route's MTU, and connections that are stuck (needs CAP_NET_ADMIN)
+    /// Put the kernel right: the route's MTU, and connections that are stuck (takes root, or `CAP_NET_ADMIN`)
     #[arg(long, conflicts_with_all = ["print", "undo"])]
     pub(super) apply: bool,
     /// Print nothing but the commands that would put the kernel right, each with the one that takes it back
@@ -51,7 +51,7 @@ pub(crate) struct RemedyArgs {
     #[arg(long, requires = "undo", conflicts_with = "server")]
     pub(super) force: bool,
     /// Where the changes are written down before they are made [default: mtu-journal-NAMESPACE.jsonl in
-    /// /run/pathbench for root, in $XDG_RUNTIME_DIR/pathbench for others]
+    /// /run/pathbench for root, in the user's runtime directory for others]
     #[arg(long, value_name = "FILE")]
     pub(super) journal: Option<PathBuf>,
 }

@@ -36,7 +36,7 @@ pub(super) fn target_bytes(path: &PathMtu) -> Result<u32, String> {
         ));
     }
     let target = match path.download.mtu_bytes {
-        Some(down) if down < up && is_download_silent(path) && is_settled(&path.download) => down,
+        Some(down) if down < up && is_silent(&path.download) && is_settled(&path.download) => down,
         _ => up,
     };
     if is_v6(path) && target < SMALLEST_V6_BYTES {
@@ -63,15 +63,9 @@ fn is_silent(way: &DirectionMtu) -> bool {
     way.evidence == Some(MtuEvidence::Vanished)
 }
 
-/// Whether anybody who waits for ICMP waits in vain on this path.
+/// Whether anybody who waits for ICMP waits in vain on this path, at this end or at the server's.
 pub(super) fn is_path_silent(path: &PathMtu) -> bool {
-    is_silent(&path.upload) || is_download_silent(path)
-}
-
-/// Whether the server, too, is told nothing, as far as it can be known here: what ICMP says of its packets it says to
-/// the server. Routers that tell one way are taken to tell the other.
-fn is_download_silent(path: &PathMtu) -> bool {
-    is_silent(&path.download) && path.upload.evidence != Some(MtuEvidence::Icmp)
+    is_silent(&path.upload) || is_silent(&path.download)
 }
 
 fn is_v6(path: &PathMtu) -> bool {
@@ -177,12 +171,17 @@ fn of_connection(one: &ConnectionMtu, up: u32) -> Option<String> {
 
 fn of_directions(path: &PathMtu) -> Option<String> {
     let (up, down) = (path.upload.mtu_bytes?, path.download.mtu_bytes?);
-    (up != down).then(|| {
-        let silent = down < up && is_download_silent(path);
-        let consequence =
-            if silent { ": what the server sends may fall into a black hole on its way here" } else { "" };
-        format!("{up} bytes pass to the server, and {down} from it{consequence}")
-    })
+    let black_hole = "what the server sends may fall into a black hole on its way here";
+    match (up == down, is_silent(&path.download)) {
+        (true, true) if !is_silent(&path.upload) => Some(format!(
+            "packets of the server that are larger than {down} vanish without a word: {black_hole}"
+        )),
+        (true, _) => None,
+        (false, true) if down < up => {
+            Some(format!("{up} bytes pass to the server, and {down} from it: {black_hole}"))
+        }
+        (false, _) => Some(format!("{up} bytes pass to the server, and {down} from it")),
+    }
 }
 
 /// What to do, in words; the commands stand in the steps.

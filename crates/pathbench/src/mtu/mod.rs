@@ -23,7 +23,7 @@ use crate::result::{begin_result, host_record, remove_empty};
 use crate::{report, signals, terminal};
 use application::Application;
 use examination::Examination;
-use pathbench_host::path_mtu::PathObserver;
+use pathbench_host::path_mtu::{PathObserver, PlannedStep};
 use pathbench_record::calendar::rfc3339_from_unix;
 use pathbench_record::directory::ResultWriter;
 use pathbench_record::document::{MtuRecord, PathMtu, ResultDocument, ScenarioRecord};
@@ -87,6 +87,17 @@ struct Findings {
     failure: Option<Failure>,
 }
 
+impl Findings {
+    /// Compares what the probes found with what the kernel believes and what its connections do.
+    fn judge(&mut self, observer: &mut PathObserver) {
+        let record = |one: &mut Examination| -> PathMtu {
+            one.look_again(observer);
+            one.record(&self.record.server)
+        };
+        self.record.paths = self.examinations.iter_mut().map(record).collect();
+    }
+}
+
 impl Job<'_> {
     /// Asks the kernel, probes, compares, puts right what is to be put right, and shows it all.
     fn examine(
@@ -103,10 +114,10 @@ impl Job<'_> {
             let tell = |one: &Examination| self.tell(&progress(one));
             let token = self.args.token.as_deref();
             probing::probe_all(&mut findings.examinations, token, &self.clock, &self.stop, &tell);
-            self.judge(&mut findings, &mut observer);
+            findings.judge(&mut observer);
             self.treat(&mut findings, application.as_mut(), &mut observer);
             self.verdict(&findings.examinations)?;
-            self.show(&findings.record)?;
+            self.show(&findings.record);
         }
         self.finish(findings, application.as_ref(), writer)
     }
@@ -122,15 +133,6 @@ impl Job<'_> {
         Ok(Findings { examinations, record, failure: None })
     }
 
-    /// Compares what the probes found with what the kernel believes and what its connections do.
-    fn judge(&self, findings: &mut Findings, observer: &mut PathObserver) {
-        let record = |one: &mut Examination| -> PathMtu {
-            one.look_again(observer);
-            one.record(&findings.record.server)
-        };
-        findings.record.paths = findings.examinations.iter_mut().map(record).collect();
-    }
-
     /// Puts the kernel right, or says what would.
     fn treat(
         &self,
@@ -138,28 +140,27 @@ impl Job<'_> {
         mut application: Option<&mut Application>,
         observer: &mut PathObserver,
     ) {
-        for (one, path) in findings.examinations.iter().zip(&findings.record.paths) {
+        // Paths that share a route share its change.
+        let mut known: Vec<PlannedStep> = Vec::new();
+        let record = &mut findings.record;
+        for (one, path) in findings.examinations.iter().zip(&record.paths) {
             if let Some(application) = application.as_deref_mut() {
                 let treated = application.treat(one, path, observer, &*self.clock);
-                findings.record.steps.extend(treated.steps);
-                findings.record.notes.extend(treated.notes);
+                record.steps.extend(treated.steps);
+                record.notes.extend(treated.notes);
                 findings.failure = findings.failure.take().or(treated.failure);
-            } else {
-                match application::planned(one, path, observer) {
-                    Ok((_, plan)) => {
-                        let steps = treatment::records(&path.name, &plan.steps, false);
-                        for step in steps {
-                            // Paths that share a route share its change.
-                            if !findings.record.steps.iter().any(|known| known.command == step.command) {
-                                findings.record.steps.push(step);
-                            }
-                        }
-                        let notes = plan.notes.iter().map(|note| format!("{}: {note}", path.name));
-                        findings.record.notes.extend(notes);
-                    }
-                    // The advice says so.
-                    Err(_) => {}
+                continue;
+            }
+            match application::planned(one, path, observer) {
+                Ok((_, plan)) => {
+                    let new: Vec<PlannedStep> =
+                        plan.steps.into_iter().filter(|step| !known.contains(step)).collect();
+                    record.steps.extend(treatment::records(&path.name, &new, false));
+                    record.notes.extend(plan.notes.iter().map(|note| format!("{}: {note}", path.name)));
+                    known.extend(new);
                 }
+                Err(why) if path.advice.contains(&why) => {}
+                Err(why) => record.notes.push(why),
             }
         }
     }
@@ -180,7 +181,7 @@ impl Job<'_> {
     }
 
     /// The summary, the commands, or nothing where there is a document at the end.
-    fn show(&self, record: &MtuRecord) -> Result<(), Failure> {
+    fn show(&self, record: &MtuRecord) {
         if self.args.remedy.print {
             if record.steps.is_empty() {
                 self.tell("nothing is to be put right");
@@ -189,7 +190,6 @@ impl Job<'_> {
         } else if !self.args.output.json {
             print!("{}", pathbench_report::terminal::mtu(record, terminal::style()));
         }
-        Ok(())
     }
 
     /// Writes the result, prints the document, and says how it ended.
@@ -201,6 +201,8 @@ impl Job<'_> {
     ) -> Result<Exit, Failure> {
         if findings.record.steps.iter().any(|step| step.done)
             && let Some(application) = application
+            // Not after a watch that took it back.
+            && application.journal().exists()
         {
             self.tell(&format!(
                 "what was done stands in {}; pathbench mtu --undo takes it back",

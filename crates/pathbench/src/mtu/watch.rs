@@ -98,10 +98,10 @@ impl Course<'_, '_> {
 
     /// What is known of all paths, once something is known of each.
     fn first_sight(&mut self) -> Result<(), Failure> {
-        self.job.judge(self.findings, self.observer);
+        self.findings.judge(self.observer);
         self.job.verdict(&self.findings.examinations)?;
         self.job.treat(self.findings, self.application.as_deref_mut(), self.observer);
-        self.job.show(&self.findings.record)?;
+        self.job.show(&self.findings.record);
         // Who may not change anything cannot follow changes either.
         self.findings.failure.take().map_or(Ok(()), Err)
     }
@@ -192,7 +192,9 @@ impl Course<'_, '_> {
         // What is tried again and again is told once.
         let known = &self.findings.record.notes;
         let notes: Vec<String> = treated.notes.into_iter().filter(|note| !known.contains(note)).collect();
-        notes.iter().for_each(|note| self.job.tell(note));
+        for note in &notes {
+            self.job.tell(note);
+        }
         self.findings.record.notes.extend(notes);
         self.findings.record.steps.extend(treated.steps.into_iter().filter(|step| step.done));
         match treated.failure {

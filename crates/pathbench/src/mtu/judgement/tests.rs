@@ -62,9 +62,10 @@ fn a_route_is_changed_where_nobody_else_puts_it_right() {
         (way(1500, Vanished), way(1500, Vanished), with_route(1500), None),
         // ICMP taught a kernel that forgets again.
         (way(1500, Vanished), way(1500, Vanished), learned, Some(1500)),
-        // Routers tell, whom they tell of the other direction.
-        (way(1500, Icmp), way(1500, Vanished), kernel(), None),
-        (way(1500, Icmp), way(1400, Vanished), kernel(), None),
+        // Routers tell one way only.
+        (way(1500, Icmp), way(1400, Vanished), kernel(), Some(1400)),
+        (way(1400, Vanished), way(1500, Icmp), kernel(), Some(1400)),
+        // Routers tell.
         (way(1500, Icmp), way(1500, Icmp), kernel(), None),
         (way(1500, Icmp), way(1500, Icmp), locked(9000), Some(1500)),
         (way(1500, Icmp), way(1500, Icmp), stuck, Some(1500)),
@@ -114,6 +115,7 @@ fn disagreements_are_said_by_their_names() {
             vec!["up to 9000 bytes, and 1500 pass", "black hole"],
         ),
         (way(1500, Icmp), way(1500, Icmp), kernel(), vec!["192.0.2.1 says so (ICMP)"]),
+        (way(1500, Icmp), way(1500, Vanished), route(1500), vec!["packets of the server", "black hole"]),
         (
             way(1500, Icmp),
             way(1500, Icmp),
