@@ -118,7 +118,7 @@ const ONE_BY_ONE: &[(&str, &str)] = &[
          queue, rate_steps, rate_trace, rate_trace_format, delay_trace, jitter_distribution, reorder, \
          burst_loss, loss_bursts, loss_trace, duplicate, corrupt, queue_discipline, queue_target, \
          queue_interval, ecn, radio, upload, download, preset, mtu, backup, weight, engine, tolerance, \
-         capture, client_address, server_address",
+         capture, client_address, server_address, path_mtu, icmp, clamp_mss",
     ),
     ("[event]\nat = \"1s\"", "mine.toml:12: event: [event] is a single table; write [[event]]"),
     // Quantities
@@ -301,7 +301,7 @@ const ONE_BY_ONE: &[(&str, &str)] = &[
         "mine.toml:15: event.0.action: `set` without anything to set; give what to set: rate, delay, \
          jitter, loss, queue, rate_steps, rate_trace, rate_trace_format, delay_trace, \
          jitter_distribution, reorder, burst_loss, loss_bursts, loss_trace, duplicate, corrupt, \
-         queue_discipline, queue_target, queue_interval, ecn, radio, mtu",
+         queue_discipline, queue_target, queue_interval, ecn, radio, mtu, path_mtu, icmp, clamp_mss",
     ),
     // Runs
     (
@@ -416,7 +416,7 @@ const ONE_BY_ONE: &[(&str, &str)] = &[
          rate, delay, jitter, loss, queue, rate_steps, rate_trace, rate_trace_format, delay_trace, \
          jitter_distribution, reorder, burst_loss, loss_bursts, loss_trace, duplicate, corrupt, \
          queue_discipline, queue_target, queue_interval, ecn, radio, upload, download, preset, mtu, \
-         backup, weight, engine, tolerance, capture, client_address, server_address",
+         backup, weight, engine, tolerance, capture, client_address, server_address, path_mtu, icmp, clamp_mss",
     ),
     (
         "[matrix]\n\"run.seed\" = [1, 2]",
