@@ -305,6 +305,57 @@ mod tests {
         assert_eq!(next_hop("wlan.near", server, other), ("near".to_owned(), Some(client)));
     }
 
+    /// The nodes that a packet passes from `node` on; `None` when it is lost or goes in circles.
+    fn nodes_on_the_way(topology: &Topology, node: &str, from: IpAddr, to: IpAddr) -> Option<Vec<String>> {
+        let mut passed = vec![node.to_owned()];
+        while passed.len() < 10 {
+            let here = &passed.last()?.clone();
+            let (interface, gateway) = way(&interfaces(topology, here, "server"), from, to)?;
+            let (link, end) =
+                topology.links_of(here).find(|(link, end)| link.ends[*end].interface == interface)?;
+            let there = &link.ends[1 - end];
+            let hop = gateway.unwrap_or(to);
+            there.addresses.iter().find(|(address, _)| *address == hop)?;
+            passed.push(there.node.clone());
+            let owns = |node: &str| {
+                let mut own = topology.links_of(node).flat_map(|(link, end)| &link.ends[end].addresses);
+                own.any(|(address, _)| *address == to)
+            };
+            if owns(&there.node) {
+                return Some(passed);
+            }
+        }
+        None
+    }
+
+    proptest::proptest! {
+        /// Whichever paths are wires and whichever have routers, and in either IP version: from any address of the
+        /// client any address of the server is reached over the client's path, and back by the same nodes.
+        #[test]
+        fn the_clients_address_decides_the_path_whatever_is_in_it(hops: Vec<bool>, ipv6: bool) {
+            let hops = hops.into_iter().take(5).chain([true]);
+            let path = |(index, hop)| format!("[[path]]\nname = \"p{index}\"\n{}", if hop { "path_mtu = 1400\n" } else { "" });
+            let paths: String = hops.enumerate().map(path).collect();
+            let run = format!("[run]\nfamily = \"{}\"\n", if ipv6 { "ipv6" } else { "ipv4" });
+            let source = Source::from_text("t.toml", format!("name = \"t\"\n{paths}{run}"));
+            let topology = scenario::plan(&source, &Overrides::default()).unwrap().variants.remove(0).topology;
+            let of = |host: &str| {
+                let ends = topology.links_of(host).map(|(link, end)| (link.name.clone(), link.ends[end].addresses[0].0));
+                ends.collect::<Vec<_>>()
+            };
+            for (link, client) in of("client") {
+                for (_, server) in of("server") {
+                    let there = nodes_on_the_way(&topology, "client", client, server);
+                    let mut back = nodes_on_the_way(&topology, "server", server, client).unwrap();
+                    back.reverse();
+                    proptest::prop_assert_eq!(there.as_ref(), Some(&back), "{} to {}", client, server);
+                    let inner = topology.hop(&link).map_or(Vec::new(), |hop| hop.routers.to_vec());
+                    proptest::prop_assert_eq!(&back[1..back.len() - 1], &inner, "{} to {}", client, server);
+                }
+            }
+        }
+    }
+
     #[test]
     fn host_bits_are_cleared() {
         assert_eq!(network("10.1.2.3".parse().unwrap(), 20), "10.1.0.0".parse::<IpAddr>().unwrap());

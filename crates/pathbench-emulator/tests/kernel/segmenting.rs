@@ -82,6 +82,19 @@ fn refuse_refusals(report: &LinkReport) -> Outcome {
     Ok(())
 }
 
+/// Every packet that was put in is counted by the length that it has on the wire.
+fn sizes_add_up(direction: &DirectionReport, overhead_bytes: u32, largest_bytes: u32) -> Outcome {
+    let DirectionReport { statistics, offered_sizes, .. } = direction;
+    let packets: u64 = offered_sizes.values().sum();
+    let bytes: u64 =
+        offered_sizes.iter().map(|(bytes, count)| u64::from(bytes + overhead_bytes) * count).sum();
+    ensure!(packets == statistics.offered_packets, "{packets} of {statistics:?}");
+    ensure!(bytes == statistics.offered_bytes, "{bytes} B of {statistics:?}");
+    let largest = offered_sizes.keys().next_back();
+    ensure!(largest == Some(&largest_bytes), "{largest:?} instead of {largest_bytes}");
+    Ok(())
+}
+
 /// Loss, duplication, corruption and little delay: whatever is wrong with a header or a checksum would show as a stream
 /// that is not whole, or does not end.
 fn streams_over_a_bad_link_are_whole() -> Outcome {
@@ -116,7 +129,7 @@ fn streams_over_a_good_link_are_whole_and_pass_whole() -> Outcome {
         ensure!(statistics.delivered_packets == statistics.offered_packets, "{statistics:?}");
         ensure!(lateness.count == statistics.delivered_packets, "{lateness:?} {statistics:?}");
     }
-    Ok(())
+    report.directions.iter().try_for_each(|way| sizes_add_up(way, PipeModel::default().overhead_bytes, 1_500))
 }
 
 /// Every packet has a time of its own here, and is counted by itself, whether or not it leaves with others.
@@ -140,7 +153,8 @@ fn hosts_may_cut_their_packets_themselves() -> Outcome {
         ensure!(statistics.delivered_packets > 3_400, "{statistics:?}");
         ensure!(lateness.count == statistics.delivered_packets, "{lateness:?} {statistics:?}");
     }
-    Ok(())
+    let report = lab.report()?;
+    report.directions.iter().try_for_each(|way| sizes_add_up(way, PipeModel::default().overhead_bytes, 1_500))
 }
 
 /// Ten datagrams handed over at once (`UDP_SEGMENT`) are ten for the link, and ten for the receiver.
@@ -172,6 +186,12 @@ fn datagrams_are_cut_one_by_one() -> Outcome {
             }
         }
         ensure!((arrived == 200) == (loss == 0.0), "{arrived} arrived of 200 at {loss}");
+        let headers = if address(1).is_ipv4() { 28 } else { 48 };
+        let counted = &lab.report()?.directions[0].offered_sizes;
+        let expected = [(500 + headers, 20), (1_000 + headers, 180)];
+        for (bytes, count) in expected {
+            ensure!(counted.get(&bytes) == Some(&count), "not {count} of {bytes} B: {counted:?}");
+        }
     }
     Ok(())
 }
