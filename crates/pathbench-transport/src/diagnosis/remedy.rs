@@ -15,8 +15,7 @@ pub(super) fn black_hole(
     let name = &path.name;
     if is_quic(input) {
         return format!(
-            "nothing at the hosts: QUIC found it by itself and goes on with smaller packets; let the routers of path \
-             {name} send ICMP \"packet too big\""
+            "none needed: QUIC found it by itself and goes on over path {name} with smaller packets"
         );
     }
     match side {

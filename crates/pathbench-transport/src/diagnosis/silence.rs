@@ -151,6 +151,9 @@ fn signs(silence: &Silence<'_>) -> String {
 /// What the sending host was told of the path's MTU.
 fn told(path: &PlannedPath, side: Side, silence: &Silence<'_>) -> String {
     let in_force = silence.last.pmtu_bytes;
+    if silence.last.path_id.is_some() {
+        return "QUIC goes by its own probes, not by what routers say".to_owned();
+    }
     let of_interface = path.mtu_bytes.filter(|_| side == Side::Client);
     if in_force < silence.largest_pmtu_bytes {
         format!(
