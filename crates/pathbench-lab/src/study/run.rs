@@ -235,17 +235,18 @@ impl Run<'_> {
         observer: &mut dyn StudyObserver,
     ) {
         self.clock.sleep_until(due);
+        let path = self.plan().topology.path_of(&event.link);
         match environment.apply(event) {
             Ok(detail) => {
                 traffic.executed.push(ExecutedEvent {
                     due,
                     at: self.clock.now(),
                     node: event.node.clone(),
-                    link: event.link.clone(),
+                    link: path.to_owned(),
                     kind: event.action.name(),
                     detail,
                 });
-                observer.on_event(event.action.name(), &event.link);
+                observer.on_event(event.action.name(), path);
             }
             Err(error) => {
                 traffic.failure = Some(format!("the event `{}` failed: {error}", event.action.name()));
