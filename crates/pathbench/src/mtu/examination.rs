@@ -67,8 +67,8 @@ impl Examination {
         found.flat_map(|found| [&found.upload, &found.download].map(|way| way.found.as_ref().map(drop)))
     }
 
-    /// As it stands in the result.
-    pub(super) fn record(&self, server: &str) -> PathMtu {
+    /// As it stands in the result; `applying` where what is to be put right is put right.
+    pub(super) fn record(&self, server: &str, applying: bool) -> PathMtu {
         let (upload, download) = match &self.found {
             Some(Ok(found)) => (found.upload.to_record(), found.download.to_record()),
             Some(Err(error)) => unknown(&error.to_string()),
@@ -88,7 +88,7 @@ impl Examination {
         if let Err(error) = &self.belief {
             record.disagreements.push(error.to_string());
         }
-        record.advice = judgement::advice(&record, server);
+        record.advice = judgement::advice(&record, server, applying);
         record
     }
 

@@ -184,8 +184,8 @@ fn of_directions(path: &PathMtu) -> Option<String> {
     }
 }
 
-/// What to do, in words; the commands stand in the steps.
-pub(super) fn advice(path: &PathMtu, server: &str) -> Vec<String> {
+/// What to do, in words; the commands stand in the steps. What `--apply` is `applying` at the moment needs no advice.
+pub(super) fn advice(path: &PathMtu, server: &str, applying: bool) -> Vec<String> {
     let mut words = Vec::new();
     let Some(kernel) = &path.kernel else { return words };
     let target = match target_bytes(path) {
@@ -200,7 +200,9 @@ pub(super) fn advice(path: &PathMtu, server: &str) -> Vec<String> {
     let route_says = kernel.route_mtu_bytes.unwrap_or(kernel.interface_mtu_bytes);
     if needs_route(path, kernel, target) {
         let verb = if route_says > target { "lower" } else { "raise" };
-        words.push(format!("{verb} the MTU of the route to {target}: pathbench mtu {server} --apply"));
+        if !applying {
+            words.push(format!("{verb} the MTU of the route to {target}: pathbench mtu {server} --apply"));
+        }
         if route_says > target && path.upload.mtu_bytes != Some(target) {
             words.push(format!(
                 "{target} is what passes from the server: the MSS that this host tells it follows from the route's MTU"

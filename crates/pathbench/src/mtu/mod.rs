@@ -89,10 +89,10 @@ struct Findings {
 
 impl Findings {
     /// Compares what the probes found with what the kernel believes and what its connections do.
-    fn judge(&mut self, observer: &mut PathObserver) {
+    fn judge(&mut self, observer: &mut PathObserver, applying: bool) {
         let record = |one: &mut Examination| -> PathMtu {
             one.look_again(observer);
-            one.record(&self.record.server)
+            one.record(&self.record.server, applying)
         };
         self.record.paths = self.examinations.iter_mut().map(record).collect();
     }
@@ -114,7 +114,7 @@ impl Job<'_> {
             let tell = |one: &Examination| self.tell(&progress(one));
             let token = self.args.token.as_deref();
             probing::probe_all(&mut findings.examinations, token, &self.clock, &self.stop, &tell);
-            findings.judge(&mut observer);
+            findings.judge(&mut observer, application.is_some());
             self.treat(&mut findings, application.as_mut(), &mut observer);
             self.verdict(&findings.examinations)?;
             self.show(&findings.record);

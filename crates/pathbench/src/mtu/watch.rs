@@ -98,7 +98,7 @@ impl Course<'_, '_> {
 
     /// What is known of all paths, once something is known of each.
     fn first_sight(&mut self) -> Result<(), Failure> {
-        self.findings.judge(self.observer);
+        self.findings.judge(self.observer, self.application.is_some());
         self.job.verdict(&self.findings.examinations)?;
         self.job.treat(self.findings, self.application.as_deref_mut(), self.observer);
         self.job.show(&self.findings.record);
@@ -161,7 +161,7 @@ impl Course<'_, '_> {
         let was_stuck = !one.stuck.is_empty();
         one.look_again(self.observer);
         one.ask_again(self.observer);
-        let record = one.record(&self.findings.record.server);
+        let record = one.record(&self.findings.record.server, self.application.is_some());
         let newly_stuck = !was_stuck && !one.stuck.is_empty();
         if newly_stuck {
             record

@@ -84,8 +84,10 @@ fn a_route_is_changed_where_nobody_else_puts_it_right() {
         let target = target_bytes(&path).ok().filter(|target| needs_route(&path, &kernel, *target));
         assert_eq!(target, expected, "{path:#?}");
         // Advice and deed agree.
-        let advised = advice(&path, "server").iter().any(|words| words.contains("--apply"));
-        assert_eq!(advised, expected.is_some(), "{path:#?}");
+        let advises =
+            |applying| advice(&path, "server", applying).iter().any(|words| words.contains("--apply"));
+        assert_eq!(advises(false), expected.is_some(), "{path:#?}");
+        assert!(!advises(true), "what is being done is advised: {path:#?}");
     }
 }
 
