@@ -64,7 +64,7 @@ fn a_hop_is_discovered_where_routers_speak_and_a_black_hole_where_they_do_not() 
         assert_eq!(near.icmp, icmp);
         let (first, hop) = (sizes(run, "wlan"), sizes(run, "wlan.hop"));
         // The client does not know of the hop at first, and nothing larger ever enters it.
-        assert!(count(&first.forward, 9000) >= 1, "{place} {first:?}");
+        assert!(largest(&first.forward) > 1500, "{place} {first:?}");
         assert!(largest(&hop.forward) <= 1500 && largest(&hop.backward) <= 1500, "{place} {hop:?}");
         assert!(count(&sizes(run, "eth").forward, 9000) > 100, "{place}");
         if icmp == "on" {
@@ -180,7 +180,7 @@ fn the_data_plane_counts_the_packets_of_an_emulated_path_one_by_one() {
     assert!(run.completed && goodput(run) > 2.0, "{run:#?}");
     assert_eq!(path(run, "lte").mss_bytes, 1448);
     let (first, hop) = (sizes(run, "lte"), sizes(run, "lte.hop"));
-    assert!(count(&first.forward, 1500) > 200 && count(&first.forward, 9000) >= 1, "{first:?}");
+    assert!(count(&first.forward, 1500) > 200 && largest(&first.forward) > 1500, "{first:?}");
     assert!(largest(&hop.forward) <= 1500, "{hop:?}");
     let way = link(run, "lte").emulation.clone().unwrap().forward;
     // The data plane goes on counting after the sizes were read off.
