@@ -98,6 +98,18 @@ fn goodput_is_bytes_over_measured_time() {
     close(by_bytes.duration_ms, 10_499.0, 1e-9);
 }
 
+/// TCP in a black hole that it finds a way out of after 6.8 s of 10.
+#[test]
+fn a_connection_that_delivers_late_is_measured_from_the_moment_it_was_to() {
+    let mut deliveries = DeliverySeries::starting_at(ORIGIN);
+    for ms in 6800..10_000 {
+        deliveries.record(at(f64::from(ms)), FULL);
+    }
+    let analysis = analyse(&upload(&deliveries, &[]));
+    close(analysis.goodput_mbps, 32.0, 0.05);
+    close(analysis.stall_ms, 6800.0, 1e-9);
+}
+
 #[test]
 fn warm_up_counts_in_nothing() {
     // A second at a tenth of the rate with a hole of 300 ms in it, then full rate.

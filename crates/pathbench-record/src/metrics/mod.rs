@@ -75,7 +75,7 @@ pub fn is_disruptive(kind: &str) -> bool {
 pub struct Measurement<'a> {
     /// Zero of the run's clock: the sending application's first byte.
     pub origin: Timestamp,
-    /// Warm-up that counts in no metric, from the first delivered byte on.
+    /// Warm-up that counts in no metric, from the first byte offered on.
     pub omit: Duration,
     /// How long the sender was to send, warm-up included; `None` for a test by bytes.
     pub duration: Option<Duration>,

@@ -21,7 +21,7 @@ impl Stalls {
         let deliveries = measurement.deliveries;
         let backlog = measurement.offered.map(|offered| Backlog::between(offered, deliveries));
         let warm = match deliveries.first {
-            Some(first) if !measurement.omit.is_zero() => first + measurement.omit,
+            Some(_) if !measurement.omit.is_zero() => window::start(measurement) + measurement.omit,
             _ => Timestamp::default(),
         };
         let mut intervals: Vec<Gap> = silences(measurement)

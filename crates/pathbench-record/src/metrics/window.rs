@@ -16,14 +16,12 @@ impl Window {
     /// The measured time of a run, or `None` when it has none (no byte came and nobody gave up, or all of it
     /// was warm-up).
     ///
-    /// From the first delivered byte + warm-up to the last byte, but not beyond the time the sender was to send.
-    /// A connection that was given up is measured to that moment: it delivered nothing, but it took the time.
+    /// From the first byte offered + warm-up to the last byte delivered, but not beyond the time the sender was to
+    /// send. A connection that begins late, or was given up, delivered nothing meanwhile, but it took the time.
     pub(super) fn of(measurement: &Measurement<'_>) -> Option<Self> {
         let deliveries = measurement.deliveries;
-        let (first, from) = match deliveries.first {
-            Some(first) => (first, first + measurement.omit),
-            None => (start(measurement), start(measurement)),
-        };
+        let first = start(measurement);
+        let from = if deliveries.first.is_some() { first + measurement.omit } else { first };
         // A series that came from another machine may claim a last byte far outside its bins.
         let end_of_bins = deliveries.bin_start(deliveries.bytes.len());
         let last = deliveries.last.map(|last| last.min(end_of_bins));
