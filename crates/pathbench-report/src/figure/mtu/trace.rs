@@ -59,7 +59,7 @@ fn sender(run: &RunRecord) -> Side {
 
 fn of_sender<'a>(run: &RunRecord, data: &RunData<'a>) -> Vec<&'a Sample> {
     let side = sender(run);
-    data.samples.iter().copied().filter(|sample| sample.side == side && sample.t_ms >= 0.0).collect()
+    data.samples.iter().copied().filter(|sample| sample.side == side).collect()
 }
 
 /// Whether a run tells anything of packet sizes: paths differ in them, they changed, they were too large for a path, or
@@ -195,8 +195,12 @@ fn steps<'a>(samples: impl Iterator<Item = &'a Sample>) -> Vec<(f64, Option<Size
             pmtu_bytes: a.pmtu_bytes.min(b.pmtu_bytes),
             backoff: a.backoff.max(b.backoff),
         });
+        // What held when the data began stands at its beginning.
+        if t_ms <= 0.0 {
+            steps.clear();
+        }
         if steps.last().is_none_or(|(_, last)| *last != now) {
-            steps.push((t_ms, now));
+            steps.push((t_ms.max(0.0), now));
         }
     }
     steps
@@ -241,6 +245,17 @@ mod tests {
             .map(|(t, sizes)| (t as u32, sizes.map(|s| s.mss_bytes)))
             .collect();
         assert_eq!(found, [(0, Some(8948)), (200, Some(1448)), (300, None), (400, Some(1400))]);
+    }
+
+    #[test]
+    fn what_the_first_milliseconds_change_is_seen() {
+        let samples = [(-3.0, 536), (-2.0, 8948), (8.0, 1448)]
+            .map(|(t_ms, mss_bytes)| sample(t_ms, 1, mss_bytes, PathState::Open));
+        let found: Vec<_> = steps(samples.iter())
+            .into_iter()
+            .map(|(t, sizes)| (t as u32, sizes.map(|sizes| sizes.mss_bytes)))
+            .collect();
+        assert_eq!(found, [(0, Some(8948)), (8, Some(1448))]);
     }
 
     #[test]
