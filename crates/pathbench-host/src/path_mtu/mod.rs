@@ -1,5 +1,5 @@
 //! What the kernel believes of the MTU of a path, and putting it right: read ([`PathObserver`]), planned without
-//! touching anything ([`plan`]), applied step by step with a journal on disk, and taken back exactly ([`Remedy`]).
+//! touching anything ([`plan()`]), applied step by step with a journal on disk, and taken back exactly ([`Remedy`]).
 
 mod belief;
 mod connection;
