@@ -20,5 +20,6 @@ pub mod protocol;
 pub mod record;
 mod request;
 pub mod server;
+mod socket_option;
 mod stream;
 pub mod token;

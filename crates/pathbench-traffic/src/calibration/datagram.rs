@@ -8,6 +8,7 @@
     reason = "setsockopt, sendmsg and recvmsg with ancillary data that no safe wrapper knows"
 )]
 
+use crate::socket_option::set_option;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::io;
 use std::mem::{size_of, zeroed};
@@ -146,20 +147,6 @@ impl DatagramSocket {
         }
         Ok(())
     }
-}
-
-fn set_option(socket: &Socket, level: i32, option: i32, value: i32) -> io::Result<()> {
-    // SAFETY: the option value is a live i32 and its length is given.
-    let result = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            level,
-            option,
-            (&raw const value).cast(),
-            size_of::<i32>() as libc::socklen_t,
-        )
-    };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 fn socket_address(storage: &libc::sockaddr_storage) -> Option<SocketAddr> {

@@ -8,6 +8,7 @@
 use super::finder::Unsent;
 use super::{MtuError, MtuPath};
 use crate::probe::words;
+use crate::socket_option::set_option;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io::{self, Read as _};
 use std::mem::{size_of, zeroed};
@@ -208,20 +209,6 @@ fn keep_whole(socket: &Socket, is_ipv4: bool) -> io::Result<()> {
     set_option(socket, libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_PROBE)?;
     set_option(socket, libc::IPPROTO_IPV6, libc::IPV6_DONTFRAG, 1)?;
     set_option(socket, libc::IPPROTO_IPV6, libc::IPV6_RECVERR, 1)
-}
-
-fn set_option(socket: &Socket, level: i32, option: i32, value: i32) -> io::Result<()> {
-    // SAFETY: the option value is a live i32 and its length is given.
-    let result = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            level,
-            option,
-            (&raw const value).cast(),
-            size_of::<i32>() as libc::socklen_t,
-        )
-    };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Reads one message of the error queue.
