@@ -1,17 +1,18 @@
-//! Sizes of the packets that a link really carried, as counted on the wire.
+//! Sizes of the packets that a link was really given, as counted on the wire.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// IP packets of one run by their length, IP header included: what crossed the link, not what a kernel says it sends.
-/// Where hosts hand over super-packets (segmentation offload), the segments count, each with its headers.
+/// IP packets of one run by their length, IP header included: what entered the link, not what a kernel says it sends.
+/// What the link's own queue dropped is among them. Where hosts hand over super-packets (segmentation offload), the
+/// segments count, each with its headers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
 pub struct PacketSizes {
     /// First end → second end: length in bytes → packets.
     pub forward: BTreeMap<u32, u64>,
     /// Second end → first end: length in bytes → packets.
     pub backward: BTreeMap<u32, u64>,
-    /// Packets that crossed and could not be counted, since the machine was too busy.
+    /// Packets that entered it and could not be counted, since the machine was too busy.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub missed_packets: u64,
 }
