@@ -269,7 +269,7 @@ impl Exchange {
                     self.cookie = Some(message.cookie);
                     self.was_welcome = true;
                     self.last_heard = Some(now);
-                    self.round_trip.sample(now.since(sent_at), true);
+                    self.round_trip.guess(now.since(sent_at));
                 }
                 ProbeKind::Refused => self.refusal = Some(message.text),
                 ProbeKind::Hello | ProbeKind::Probe | ProbeKind::Answer => {}

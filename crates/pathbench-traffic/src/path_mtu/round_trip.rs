@@ -16,13 +16,28 @@ const KEPT: usize = 512;
 #[derive(Debug, Clone, Default)]
 pub(super) struct RoundTrip {
     smoothed: Option<(Duration, Duration)>,
+    /// Nothing but the answers to hellos has told it.
+    is_guess: bool,
     shortest: Option<Duration>,
     small: Vec<Duration>,
 }
 
 impl RoundTrip {
+    /// Takes the time of a hello. It may have waited in the kernel until neighbours were found, for seconds where their
+    /// messages get lost; so it counts only until something better is known.
+    pub(super) fn guess(&mut self, rtt: Duration) {
+        let is_better = self.is_guess && self.smoothed.is_some_and(|(mean, _)| rtt < mean);
+        if self.smoothed.is_none() || is_better {
+            self.smoothed = Some((rtt, rtt / 2));
+            self.is_guess = true;
+        }
+    }
+
     /// Takes a sample; `small`: of short messages both ways.
     pub(super) fn sample(&mut self, rtt: Duration, small: bool) {
+        if std::mem::take(&mut self.is_guess) {
+            self.smoothed = None;
+        }
         self.smoothed = Some(match self.smoothed {
             None => (rtt, rtt / 2),
             Some((mean, deviation)) => ((mean * 7 + rtt) / 8, (deviation * 3 + rtt.abs_diff(mean)) / 4),

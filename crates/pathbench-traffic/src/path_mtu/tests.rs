@@ -59,6 +59,23 @@ fn the_mtus_of_the_table_are_found_exactly_within_five_seconds() {
     assert!(slowest < 4000 * MS && most.0 < 150, "slowest {slowest:?}, most probes and bytes {most:?}");
 }
 
+/// As when neighbours have to be found first, and their messages get lost: the first datagrams wait in the kernel.
+#[test]
+fn a_beginning_that_is_held_up_does_not_slow_down_the_rest() {
+    for seed in 0..20 {
+        let leg = lossy(Leg::plain(1492, MS), 20);
+        let mut simulation = Simulation::new(Family::V6, leg, leg, Icmp::Silent, seed);
+        let held = 2000 * MS;
+        let found = simulation.find(MtuBounds::default(), |path, elapsed| {
+            path.up.delay = held.saturating_sub(elapsed).max(MS);
+        });
+        for direction in [&found.upload, &found.download] {
+            assert_eq!(mtu(direction), 1492, "{seed}: {found:#?}");
+            assert!(direction.duration < held + 1500 * MS, "{seed}: {found:#?}");
+        }
+    }
+}
+
 #[test]
 fn a_slow_link_with_a_short_queue_is_measured_in_time() {
     for (rate_bps, queue_bytes) in [(1_000_000, 12_500), (1_000_000, 40_000), (10_000_000, 30_000)] {
