@@ -33,13 +33,19 @@ fn dropped(direction: &EmulatedDirection) -> u64 {
 /// Standard deviations of a binomial share that 99.99 % of all samples lie within.
 const SIGMAS: f64 = 3.9;
 
-/// One path of 10 Mbit/s, 30 ms and 2 % of loss each way, under pings and TCP.
+/// How often a machine that stands still for moments may be asked for a quiet one.
+const ATTEMPTS: u32 = 4;
+
+/// One path of 10 Mbit/s, 30 ms and 2 % of loss each way, under pings and TCP. What Pathbench itself calls invalid,
+/// because the machine was too busy for its links to be as asked, is measured again.
 static ONE_PATH: LazyLock<Measured> = LazyLock::new(|| {
     let text = format!(
-        "[[path]]\nname = \"lte\"\nrate = \"10mbit\"\ndelay = \"30ms\"\nloss = \"2%\"\ntolerance = \"30%\"\n\
+        "[[path]]\nname = \"lte\"\nrate = \"10mbit\"\ndelay = \"30ms\"\nloss = \"2%\"\ntolerance = \"10%\"\n\
          [run]\ntransports = [\"tcp\"]\npattern = [\"iperf\", \"ping\"]\nduration = \"4s\"\n{PATIENT}"
     );
-    Workplace::new().lab_run("one-path", &text, &[])
+    let measured = || Workplace::new().lab_run("one-path", &text, &[]);
+    let is_valid = |measured: &Measured| measured.document.runs.iter().all(|run| run.valid);
+    (1..ATTEMPTS).map(|_| measured()).find(is_valid).unwrap_or_else(measured)
 });
 
 #[test]
