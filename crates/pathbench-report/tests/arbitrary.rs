@@ -8,6 +8,7 @@ use pathbench_record::sample::{PathState, Side};
 use pathbench_record::summary::{summarise, summarise_mobility};
 use pathbench_record::transport::Transport;
 use pathbench_report::figure::{self, Selection};
+use pathbench_report::svg::Svg;
 use pathbench_report::terminal::{Style, summary};
 use pathbench_report::{ResultSet, html, narrative, raster};
 use proptest::prelude::*;
@@ -311,25 +312,31 @@ fn disturbed_sizes(odd: &Odd) -> ResultSet {
     set
 }
 
+/// The page ends, no figure has a number that is none, and no line of the summary is too wide.
+fn is_reported(set: &ResultSet, drawn: impl IntoIterator<Item = Option<Svg>>) -> Result<(), TestCaseError> {
+    let page = html::report(std::slice::from_ref(set));
+    prop_assert!(page.ends_with("</html>"));
+    for svg in drawn.into_iter().flatten() {
+        let text = svg.to_string();
+        prop_assert!(!text.contains("NaN") && !text.contains("inf\""), "no number that is none");
+        prop_assert!(raster::png(&svg, 0.2).is_ok());
+    }
+    let text = summary(set, Style { colour: false, width: 80 });
+    for line in text.lines() {
+        prop_assert!(line.width() <= 80, "{} columns: {line}", line.width());
+    }
+    Ok(())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 16, ..ProptestConfig::default() })]
 
     #[test]
     fn odd_sizes_are_reported_without_a_panic(odd in odd()) {
         let set = disturbed_sizes(&odd);
-        let page = html::report(std::slice::from_ref(&set));
-        prop_assert!(page.ends_with("</html>"));
         let all = Selection::default();
         let drawn = [figure::mtu(&set, &all), figure::packet_sizes(&set, &all), figure::matrix(&set)];
-        for svg in drawn.into_iter().flatten() {
-            let text = svg.to_string();
-            prop_assert!(!text.contains("NaN") && !text.contains("inf\""), "no number that is none");
-            prop_assert!(raster::png(&svg, 0.2).is_ok());
-        }
-        let text = summary(&set, Style { colour: false, width: 80 });
-        for line in text.lines() {
-            prop_assert!(line.width() <= 80, "{} columns: {line}", line.width());
-        }
+        is_reported(&set, drawn)?;
     }
 }
 
@@ -339,18 +346,8 @@ proptest! {
     #[test]
     fn odd_walks_are_reported_without_a_panic(odd in odd()) {
         let set = disturbed_walk(&odd);
-        let page = html::report(std::slice::from_ref(&set));
-        prop_assert!(page.ends_with("</html>"));
         let drawn = [figure::mobility(&set), figure::links(&set, &Selection::default())];
-        for svg in drawn.into_iter().flatten() {
-            let text = svg.to_string();
-            prop_assert!(!text.contains("NaN") && !text.contains("inf\""), "no number that is none");
-            prop_assert!(raster::png(&svg, 0.2).is_ok());
-        }
-        let text = summary(&set, Style { colour: false, width: 80 });
-        for line in text.lines() {
-            prop_assert!(line.width() <= 80, "{} columns: {line}", line.width());
-        }
+        is_reported(&set, drawn)?;
     }
 }
 
@@ -385,22 +382,12 @@ proptest! {
     #[test]
     fn odd_messages_are_reported_without_a_panic(odd in odd()) {
         let set = disturbed_messages(&odd);
-        let page = html::report(std::slice::from_ref(&set));
-        prop_assert!(page.ends_with("</html>"));
         let drawn = [
             Some(figure::delay(&set, &Selection::default())),
             figure::distribution(&set),
             Some(figure::overview(&set)),
         ];
-        for svg in drawn.into_iter().flatten() {
-            let text = svg.to_string();
-            prop_assert!(!text.contains("NaN") && !text.contains("inf\""), "no number that is none");
-            prop_assert!(raster::png(&svg, 0.2).is_ok());
-        }
-        let text = summary(&set, Style { colour: false, width: 80 });
-        for line in text.lines() {
-            prop_assert!(line.width() <= 80, "{} columns: {line}", line.width());
-        }
+        is_reported(&set, drawn)?;
     }
 }
 
