@@ -22,4 +22,5 @@ pub mod qdisc;
 pub mod scheduling;
 pub mod sysctl;
 pub mod tun;
+pub mod wakefulness;
 pub mod wifi;

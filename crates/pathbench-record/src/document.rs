@@ -118,6 +118,9 @@ pub struct HostRecord {
     pub started: String,
     /// Congestion control in force when none is asked for.
     pub default_congestion: String,
+    /// Whether its processors were kept from sleeping while it measured, so that none had to be woken for a packet.
+    #[serde(default)]
+    pub processors_awake: bool,
 }
 
 /// One run: one transport × one pattern × one repetition.

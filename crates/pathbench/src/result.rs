@@ -28,6 +28,7 @@ pub(crate) fn host_record(privilege: &str, started: String) -> HostRecord {
         privilege: privilege.to_owned(),
         started,
         default_congestion: kernel::default_congestion_control().unwrap_or_default(),
+        processors_awake: false,
     }
 }
 

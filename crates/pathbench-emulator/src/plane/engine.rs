@@ -6,6 +6,7 @@ use super::outlet::{MODERATION, Outlet};
 use super::packet::Pool;
 use super::waiting::{Call, Waiting};
 use super::{PlaneError, Way};
+use pathbench_host::wakefulness::Wakefulness;
 use pathbench_record::time::{Clock, Timestamp};
 use rustix::io::Errno;
 use std::num::NonZeroU64;
@@ -14,6 +15,9 @@ use std::time::Duration;
 
 /// From one sample to the next.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(100);
+/// The processors may sleep again when nothing was carried for this long: longer than between pings.
+const REST: Duration = Duration::from_secs(3);
+
 /// Serves commands and moves packets until the handle is gone.
 pub(super) fn run(clock: &dyn Clock, inbox: &Receiver<Command>, waiting: Waiting) {
     // Without it the kernel may wake this thread 50 µs late; that it cannot be set shows in the lateness.
@@ -27,7 +31,7 @@ pub(super) fn run(clock: &dyn Clock, inbox: &Receiver<Command>, waiting: Waiting
         left_at: Timestamp::default(),
         joined: Vec::new(),
     };
-    let mut engine = Engine { waiting, links: Vec::new(), tools, next_sample: None };
+    let mut engine = Engine { waiting, links: Vec::new(), tools, next_sample: None, attention: None };
     // When there is nothing to wait with any more, the thread ends, which the handle finds out.
     while engine.wait().is_ok() {
         if engine.take_note() && engine.obey(inbox) == Handle::Gone {
@@ -49,6 +53,14 @@ struct Engine<'thread> {
     tools: Tools<'thread>,
     /// When samples are taken next; `None` while nothing happens.
     next_sample: Option<Timestamp>,
+    attention: Option<Attention>,
+}
+
+/// While packets are carried, no processor sleeps: it would be late for the next. `None` where that is not allowed, which
+/// shows in the lateness.
+struct Attention {
+    ends: Timestamp,
+    _wakefulness: Option<Wakefulness>,
 }
 
 impl Engine<'_> {
@@ -74,11 +86,25 @@ impl Engine<'_> {
         if self.next_sample.is_some_and(|at| at <= now) {
             let changed = self.links.iter_mut().fold(false, |changed, link| changed | link.sample(now));
             self.next_sample = changed.then(|| now + SAMPLE_INTERVAL);
+            if changed {
+                self.attend(now);
+            }
         }
+        self.attention.take_if(|attention| attention.ends <= now);
         // Setting a timer and being woken costs more than a packet does, most of all in virtual machines.
         let moderated = self.tools.left_at + MODERATION;
         let departure = self.deadline().map(|deadline| deadline.max(moderated));
-        self.waiting.wait(now, departure.into_iter().chain(self.next_sample).min())
+        let rest = self.attention.as_ref().map(|attention| attention.ends);
+        self.waiting.wait(now, departure.into_iter().chain(self.next_sample).chain(rest).min())
+    }
+
+    /// Something happens: keeps the processors awake, or goes on doing so.
+    fn attend(&mut self, now: Timestamp) {
+        let ends = now + REST;
+        match &mut self.attention {
+            Some(attention) => attention.ends = ends,
+            none => *none = Some(Attention { ends, _wakefulness: Wakefulness::request().ok() }),
+        }
     }
 
     fn deadline(&self) -> Option<Timestamp> {
@@ -116,7 +142,9 @@ impl Engine<'_> {
             }
         }
         if self.next_sample.is_none() {
-            self.next_sample = Some(self.tools.clock.now() + SAMPLE_INTERVAL);
+            let now = self.tools.clock.now();
+            self.next_sample = Some(now + SAMPLE_INTERVAL);
+            self.attend(now);
         }
     }
 

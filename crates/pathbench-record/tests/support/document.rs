@@ -205,6 +205,7 @@ pub(crate) fn document() -> ResultDocument {
             privilege: "user-namespace".to_owned(),
             started: "2026-11-21T20:33:54Z".to_owned(),
             default_congestion: "cubic".to_owned(),
+            processors_awake: true,
         },
         links: vec![link()],
         servers: vec![ServerRecord {

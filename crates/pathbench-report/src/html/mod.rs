@@ -275,6 +275,7 @@ fn environment(view: &View) -> Markup {
         ("Pathbench", host.pathbench.clone()),
         ("Privilege", host.privilege.clone()),
         ("Congestion control by default", host.default_congestion.clone()),
+        ("Processors kept awake", if host.processors_awake { "yes" } else { "no" }.to_owned()),
         ("Begun", host.started.clone()),
         ("Seed", document.seed.to_string()),
         ("Schema", document.schema.clone()),

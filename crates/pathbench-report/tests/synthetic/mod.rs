@@ -46,6 +46,7 @@ pub(crate) fn nothing(name: &str, description: &str) -> ResultSet {
         privilege: "user-namespace".to_owned(),
         started: "2026-11-21T20:14:00Z".to_owned(),
         default_congestion: "cubic".to_owned(),
+        processors_awake: true,
     };
     let document =
         ResultDocument { schema: SCHEMA.to_owned(), scenario, seed: 1, host, ..ResultDocument::default() };

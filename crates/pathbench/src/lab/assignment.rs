@@ -11,6 +11,8 @@ use std::path::PathBuf;
 pub(crate) struct Assignment {
     /// `user-namespace` or `root`.
     pub(crate) privilege: String,
+    /// The command in front keeps the processors awake until all is done.
+    pub(crate) processors_awake: bool,
     /// What to run, one after the other; `lab up` has exactly one.
     pub(crate) jobs: Vec<Job>,
     /// Print the result document instead of the summary.

@@ -70,7 +70,10 @@ fn run(job: &Job, assignment: &Assignment, stop: &Arc<AtomicBool>) -> Result<Exi
         jobs: assignment.side_by_side,
         capture: assignment.capture,
         wall_offset_ns: wall_offset_ns(),
-        host: host_record(&assignment.privilege, started),
+        host: HostRecord {
+            processors_awake: assignment.processors_awake,
+            ..host_record(&assignment.privilege, started)
+        },
         stop: Arc::clone(stop),
     };
     let clock: Arc<dyn Clock> = Arc::new(MonotonicClock);
