@@ -7,7 +7,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 
 /// The latency that users of the machine tolerate, as a 32-bit integer of microseconds, for as long as the file is open
-/// (Documentation/power/pm_qos_interface.rst). Root's alone on most machines.
+/// (`Documentation/power/pm_qos_interface.rst`). Root's alone on most machines.
 const REQUESTS: &str = "/dev/cpu_dma_latency";
 const NONE_AT_ALL: i32 = 0;
 

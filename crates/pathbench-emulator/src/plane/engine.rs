@@ -134,10 +134,12 @@ impl Engine<'_> {
     /// Gives every device that can be read its turn.
     fn receive(&mut self) {
         let deadline = self.deadline();
+        // What a device has called for was there when it called, however long reading it takes.
+        let called = self.tools.clock.now();
         for link in &mut self.links {
             for way in Way::BOTH {
                 if link.ends[way.index()].readable {
-                    link.receive(way, deadline, &mut self.tools);
+                    link.receive(way, called, deadline, &mut self.tools);
                 }
             }
         }

@@ -97,14 +97,21 @@ impl Link {
         self.directions.iter().filter_map(|direction| direction.pipe.next_deadline()).min()
     }
 
-    /// Reads what a device has for one way, until there is nothing, the turn is over, or `deadline` has passed.
-    pub(super) fn receive(&mut self, way: Way, deadline: Option<Timestamp>, tools: &mut Tools<'_>) {
+    /// Reads what a device has for one way, until there is nothing, the turn is over, or `deadline` has passed. The
+    /// first packet has arrived by the time `called`.
+    pub(super) fn receive(
+        &mut self,
+        way: Way,
+        called: Timestamp,
+        deadline: Option<Timestamp>,
+        tools: &mut Tools<'_>,
+    ) {
         let mut bytes = 0;
-        for _ in 0..TURN_PACKETS {
+        for turn in 0..TURN_PACKETS {
             let end = &mut self.ends[way.index()];
             match tools.pool.receive(&end.tun) {
                 Ok(Received::Packet(packet, handover)) => {
-                    let now = tools.clock.now();
+                    let now = if turn == 0 { called } else { tools.clock.now() };
                     bytes += packet.ip().len();
                     self.offer(way, now, packet, &handover);
                     if bytes > TURN_BYTES || deadline.is_some_and(|deadline| deadline <= now) {
