@@ -88,6 +88,8 @@ pub(crate) fn up(args: &UpArgs) -> Result<Exit, Failure> {
     let job = Job { source, overrides, out: None };
     let assignment = Assignment {
         privilege,
+        // The links see to it themselves while they carry packets: a lab that is up is idle most of the time.
+        processors_awake: false,
         jobs: vec![job],
         json: false,
         quiet: true,

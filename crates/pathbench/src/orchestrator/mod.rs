@@ -15,6 +15,7 @@ use pathbench_lab::scenario;
 use pathbench_lab::study::{StudyError, StudyOptions, conduct};
 use pathbench_record::calendar::rfc3339_from_unix;
 use pathbench_record::directory::ResultDirectory;
+use pathbench_record::document::HostRecord;
 use pathbench_record::document::{ResultDocument, RunRecord};
 use pathbench_record::time::Clock;
 use std::io::Read as _;
