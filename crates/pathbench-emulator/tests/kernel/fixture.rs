@@ -1,6 +1,5 @@
 //! Two hosts and an emulated link between them.
 
-use crate::ensure;
 use libtest_mimic::Failed;
 use pathbench_emulator::model::{BaseDelay, DelayModel, PipeModel};
 use pathbench_emulator::plane::{DataPlane, LinkReport, PlaneLink};
@@ -8,11 +7,12 @@ use pathbench_host::namespace::NetNamespace;
 use pathbench_host::netlink::{IpNetwork, RouteSocket};
 use pathbench_host::sysctl;
 use pathbench_host::tun::Tun;
+use pathbench_kerneltest::ensure;
 use pathbench_record::time::{Clock, Timestamp};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 pub(crate) const MTU: u32 = 1_500;
 /// The interface's name in both hosts.
@@ -106,6 +106,11 @@ impl Lab {
             socket.add_address(index, IpNetwork::new(v4(number), 24)?)?;
             socket.add_address(index, IpNetwork::new(v6(number), 64)?)?;
             ensure!(socket.link_by_index(index)?.running, "{INTERFACE} is not ready");
+            let deadline = Instant::now() + Duration::from_secs(10);
+            while !socket.delivers(v6(number))? {
+                ensure!(Instant::now() < deadline, "{} is not delivered", v6(number));
+                std::thread::sleep(Duration::from_millis(1));
+            }
             Ok::<_, Failed>(Host { namespace, socket, index })
         };
         Ok(Self { client: host(first, 1)?, server: host(second, 2)?, plane, link })

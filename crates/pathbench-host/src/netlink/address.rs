@@ -4,7 +4,9 @@ use super::attribute::{Attributes, u32_at};
 use super::{IpNetwork, NetlinkError, RouteSocket};
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
 use netlink_packet_route::address::{AddressAttribute, AddressHeaderFlags, AddressMessage};
+use netlink_packet_route::route::{RouteAddress, RouteAttribute, RouteMessage};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
+use rustix::io::Errno;
 use std::net::IpAddr;
 
 // linux/if_addr.h
@@ -50,7 +52,7 @@ impl RouteSocket {
     }
 
     /// Gives interface `index` an address, with the route to its network. IPv6 addresses skip duplicate
-    /// address detection, so that they can be used at once.
+    /// address detection, so that they can be used as soon as [`Self::delivers`] says so.
     ///
     /// # Errors
     /// [`NetlinkError::Refused`] (`EEXIST` when it has it already).
@@ -62,6 +64,25 @@ impl RouteSocket {
         let request = format!("add address {network} to interface {index}");
         let flags = NLM_F_CREATE | NLM_F_EXCL;
         self.channel.execute(&request, flags, RouteNetlinkMessage::NewAddress(message))
+    }
+
+    /// Whether packets for `address` reach the sockets of the namespace. Not at once after an IPv6 address was added: a
+    /// worker of the kernel's makes the route for it (`addrconf_dad_work`, net/ipv6/addrconf.c), when it has the time.
+    ///
+    /// # Errors
+    /// [`NetlinkError`]; reading needs no privilege.
+    pub fn delivers(&mut self, address: IpAddr) -> Result<bool, NetlinkError> {
+        let mut message = RouteMessage::default();
+        message.header.address_family = family(address);
+        message.header.destination_prefix_length = IpNetwork::host(address).prefix();
+        message.attributes = vec![RouteAttribute::Destination(RouteAddress::from(address))];
+        let request = format!("look up where packets for {address} go");
+        match self.channel.get(&request, 0, RouteNetlinkMessage::GetRoute(message)) {
+            // The type of a route: byte 7 of `struct rtmsg`.
+            Ok(replies) => Ok(replies.iter().any(|(_, payload)| payload.get(7) == Some(&libc::RTN_LOCAL))),
+            Err(error) if matches!(error.errno(), Some(Errno::NETUNREACH | Errno::HOSTUNREACH)) => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     /// Takes an address away from interface `index`.

@@ -1,8 +1,9 @@
 //! Addresses, routes and rules.
 
 use crate::fixture::{Lab, message_arrives, v4, v6, wire_name};
-use crate::{Outcome, ensure, tests};
 use pathbench_host::netlink::{IpNetwork, MAIN_TABLE, NetlinkError, Route, Rule};
+use pathbench_kerneltest::{Outcome, ensure, tests};
+use std::time::{Duration, Instant};
 
 tests!(addresses_come_and_go, routes_come_change_and_go, rules_lead_to_tables, tables_beyond_a_byte);
 
@@ -11,15 +12,18 @@ fn addresses_come_and_go() -> Outcome {
     let index = lab.client.index(&wire_name(0))?;
     for (network, peer) in [("10.0.0.9/24", v4(0, 2)), ("fd00::9/64", v6(0, 2))] {
         let network: IpNetwork = network.parse()?;
+        ensure!(!lab.client.socket.delivers(network.addr())?, "{network} is delivered before it is there");
         lab.client.socket.add_address(index, network)?;
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while !lab.client.socket.delivers(network.addr())? {
+            ensure!(network.addr().is_ipv6() && Instant::now() < deadline, "{network} is not delivered");
+            std::thread::sleep(Duration::from_millis(1));
+        }
         let addresses = lab.client.socket.addresses()?;
         let added = addresses.iter().find(|address| address.network == network);
         let Some(added) = added else { return Err(format!("{network} is not among {addresses:?}").into()) };
         ensure!(added.index == index && added.permanent && !added.tentative, "{added:?}");
-        ensure!(
-            message_arrives(&lab.client, network.addr(), &lab.server, peer)?,
-            "{network} cannot be used at once"
-        );
+        ensure!(message_arrives(&lab.client, network.addr(), &lab.server, peer)?, "{network} cannot be used");
         let again = lab.client.socket.add_address(index, network).err();
         ensure!(again.as_ref().is_some_and(NetlinkError::is_already_there), "{again:?}");
         lab.client.socket.remove_address(index, network)?;

@@ -155,11 +155,16 @@ impl NodeHandle {
             .map_err(|source| EnvironmentError::Agent { node: self.name.clone(), source })
     }
 
-    /// Whether all of the node's links pass packets.
+    /// Whether all of the node's links pass packets, and what arrives for its addresses is delivered.
     pub(super) fn is_running(&mut self) -> Result<bool, EnvironmentError> {
-        for name in self.interfaces.iter().map(|plan| plan.interface.clone()).collect::<Vec<_>>() {
-            let link = self.routes.link(&name).map_err(self.doing("asking whether an interface runs"))?;
-            if !link.running {
+        for plan in self.interfaces.clone() {
+            let link =
+                self.routes.link(&plan.interface).map_err(self.doing("asking whether an interface runs"))?;
+            let mut running = link.running;
+            for (address, _) in plan.addresses {
+                running &= self.routes.delivers(address).map_err(self.doing("asking for an address"))?;
+            }
+            if !running {
                 return Ok(false);
             }
         }
