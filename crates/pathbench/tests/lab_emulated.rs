@@ -145,23 +145,29 @@ fn events_are_carried_out_and_what_is_in_force_can_be_read_off() {
     let events = EVENTS.events_of(run, EventSource::Scenario);
     let kinds: Vec<_> = events.iter().map(|event| event.kind.as_str()).collect();
     assert_eq!(kinds, ["set", "set", "outage", "restore", "blackhole", "restore", "fade"]);
-    assert_eq!(sample_at(900.0).delay_ms, Some(0.0));
-    assert_eq!((sample_at(1_900.0).delay_ms, sample_at(1_900.0).rate_bps), (Some(50.0), Some(20_000_000)));
-    assert_eq!((sample_at(2_900.0).delay_ms, sample_at(2_900.0).rate_bps), (Some(5.0), Some(10_000_000)));
-    let halfway = sample_at(7_000.0).rate_bps.unwrap();
-    assert!((4_000_000..8_500_000).contains(&halfway), "{halfway}");
-    assert_eq!(sample_at(8_900.0).rate_bps, Some(2_000_000));
+    // What is in force before an event is what the one before it has set, however late either was.
+    let before = |event: usize| sample_at(events[event].t_ms - 1.0);
+    assert_eq!(before(0).delay_ms, Some(0.0));
+    assert_eq!((before(1).delay_ms, before(1).rate_bps), (Some(50.0), Some(20_000_000)));
+    assert_eq!((before(2).delay_ms, before(2).rate_bps), (Some(5.0), Some(10_000_000)));
+    let begun_ms = events[6].t_ms;
+    let halfway = sample_at(begun_ms + 550.0);
+    let faded = 10e6 - 8e6 * ((halfway.t_ms - begun_ms) / 1000.0).clamp(0.0, 1.0);
+    let off = halfway.rate_bps.unwrap() as f64 - faded;
+    assert!(off.abs() < 1.5e6, "{off} bit/s off {faded}: {halfway:?}");
+    assert_eq!(sample_at(begun_ms + 2_400.0).rate_bps, Some(2_000_000));
 }
 
 #[test]
 fn an_outage_holds_packets_and_a_black_hole_swallows_them() {
-    // A sample is taken every 100 ms: the one before 3150 ms is one from within the outage.
-    let (before, after) = (sample_at(3_150.0), sample_at(3_950.0));
+    let run = EVENTS.run("tcp");
+    let events = EVENTS.events_of(run, EventSource::Scenario);
+    // A sample is taken every 100 ms: the one before the next 150 ms are over is one from within the outage.
+    let (before, after) = (sample_at(events[2].t_ms + 150.0), sample_at(events[3].t_ms - 1.0));
     // What had been sent before may arrive 5 ms later.
     assert!(after.delivered_bytes - before.delivered_bytes < 20_000, "{before:?} {after:?}");
     assert!(after.queue_packets > 0, "{after:?}");
-    let run = EVENTS.run("tcp");
-    let (before, after) = (sample_at(4_950.0), sample_at(5_400.0));
+    let (before, after) = (sample_at(events[4].t_ms - 1.0), sample_at(events[5].t_ms + 100.0));
     assert!(after.dropped_packets > before.dropped_packets, "{before:?} {after:?}");
     assert!(run.stall_ms.unwrap() >= 900.0, "{:?}", run.stall_ms);
     assert!(run.completed, "{:?}", run.error);

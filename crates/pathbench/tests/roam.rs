@@ -169,7 +169,9 @@ fn assert_probed(measured: &Measured) {
         let probes = &run_of(measured, transport).probes;
         let of_path = |name: &str| probes.iter().find(|probe| probe.path == name).unwrap();
         let (eth, wlan) = (of_path("eth"), of_path("wlan"));
-        assert!(wlan.sent >= 50 && wlan.answered * 10 >= wlan.sent * 9, "{wlan:?}");
+        // Those are counted, too, that this host was too busy to send.
+        assert!(wlan.sent >= 50 && wlan.answered * 2 > wlan.sent, "{wlan:?}");
+        assert!(wlan.answered > eth.answered + 10, "{wlan:?} {eth:?}");
         assert!(eth.answered > 10 && eth.answered + 15 < eth.sent, "{eth:?}");
         assert!(eth.longest_silence_ms.unwrap() > 2000.0, "{eth:?}");
     }
@@ -294,7 +296,8 @@ fn a_spare_is_spared_as_each_transport_can() {
             assert_eq!(messages(&measured, run, direction).len(), 30, "{transport}");
         }
         assert_eq!(path(run, "wlan").backup, Some(true), "{transport}: {:#?}", run.paths);
-        assert!(path(run, "wlan").share < 0.25, "{transport}: {:#?}", run.paths);
+        // A spare may step in while the machine stands still; it never becomes the main path.
+        assert!(path(run, "wlan").share < 0.5, "{transport}: {:#?}", run.paths);
     }
     let notes = &measured.document.summary.notes;
     assert!(notes.iter().any(|note| note.contains("time is over")), "{notes:?}");

