@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// From the roof to the ground. A room may depend on rooms further down only.
-const ROOMS: [&str; 10] = [
+const ROOMS: [&str; 11] = [
     "pathbench",
     "pathbench-collector",
     "pathbench-report",
@@ -17,8 +17,12 @@ const ROOMS: [&str; 10] = [
     "pathbench-emulator",
     "pathbench-host",
     "pathbench-trace",
+    TESTS_SHARE,
     "pathbench-record",
 ];
+
+/// What only tests, benchmarks and examples may use.
+const TESTS_SHARE: &str = "pathbench-kerneltest";
 
 /// What follows from the sentences that begin with "never": a room, and rooms it must not even reach.
 const FORBIDDEN: [(&str, &str); 3] = [
@@ -35,6 +39,8 @@ struct Room {
     root: String,
     /// Other rooms it depends on in any way, tests included.
     uses: Vec<String>,
+    /// Those of them that its tests, benchmarks and examples alone depend on.
+    tests_use: Vec<String>,
 }
 
 fn rooms() -> Vec<Room> {
@@ -52,15 +58,18 @@ fn rooms() -> Vec<Room> {
 fn room(package: &Value) -> Room {
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     let dependencies = package["dependencies"].as_array().unwrap();
-    let uses = dependencies.iter().map(|dependency| text(&dependency["name"]));
+    let rooms = |only_tests: bool| {
+        let uses = dependencies.iter().filter(|dependency| !only_tests || dependency["kind"] == "dev");
+        let names = uses.map(|dependency| text(&dependency["name"]));
+        names.filter(|name| ROOMS.contains(&name.as_str())).collect()
+    };
     let targets = package["targets"].as_array().unwrap();
     let root = targets
         .iter()
         .map(|target| text(&target["src_path"]))
         .find(|path| path.ends_with("src/lib.rs") || path.ends_with("src/main.rs"))
         .unwrap();
-    let uses = uses.filter(|name| ROOMS.contains(&name.as_str())).collect();
-    Room { name: text(&package["name"]), root, uses }
+    Room { name: text(&package["name"]), root, uses: rooms(false), tests_use: rooms(true) }
 }
 
 fn storey(name: &str) -> usize {
@@ -90,6 +99,18 @@ fn the_ground_depends_on_nothing_and_the_report_on_the_ground_only() {
         for (_, forbidden) in FORBIDDEN.iter().filter(|(name, _)| *name == room.name) {
             assert!(!room.uses.iter().any(|used| used == forbidden), "{} reaches {forbidden}", room.name);
         }
+    }
+}
+
+#[test]
+fn what_tests_share_is_in_no_program() {
+    let rooms = rooms();
+    let users: Vec<&Room> =
+        rooms.iter().filter(|room| room.uses.iter().any(|used| used == TESTS_SHARE)).collect();
+    assert!(!users.is_empty(), "nobody uses {TESTS_SHARE}");
+    for room in users {
+        let count = |names: &[String]| names.iter().filter(|name| *name == TESTS_SHARE).count();
+        assert_eq!(count(&room.uses), count(&room.tests_use), "{} ships {TESTS_SHARE}", room.name);
     }
 }
 

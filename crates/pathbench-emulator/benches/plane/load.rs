@@ -1,8 +1,8 @@
 //! Senders and receivers.
 
-use crate::ensure;
 use crate::fixture::Host;
 use libtest_mimic::Failed;
+use pathbench_kerneltest::ensure;
 use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, Type};
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};

@@ -11,27 +11,17 @@
 mod cases;
 #[path = "../../tests/kernel/fixture.rs"]
 mod fixture;
-#[path = "../../tests/kernel/isolation.rs"]
-mod isolation;
 mod load;
 
 use cases::{Case, Figures};
 use libtest_mimic::Failed;
+use pathbench_host::namespace::{Isolation, enter_lab};
+use pathbench_kerneltest::in_namespaces;
 use std::process::ExitCode;
 
-/// Like `assert!`, for functions that return a `Result`.
-macro_rules! ensure {
-    ($condition:expr, $($text:tt)+) => {
-        if $condition {
-        } else {
-            return Err(libtest_mimic::Failed::from(format!($($text)+)));
-        }
-    };
-}
-use ensure;
-
 fn main() -> ExitCode {
-    isolation::in_namespaces(|| match run() {
+    let enter = || enter_lab(Isolation::for_this_user());
+    in_namespaces(enter, || match run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{error:?}");

@@ -2,9 +2,9 @@
 
 use crate::fixture::{Lab, delayed};
 use crate::lots::send_in_lots;
-use crate::{Outcome, ensure, tests};
 use libtest_mimic::Failed;
 use pathbench_emulator::model::{LossModel, PipeModel};
+use pathbench_kerneltest::{Outcome, ensure, tests};
 use std::path::PathBuf;
 use std::time::Duration;
 

@@ -2,7 +2,6 @@
 
 use crate::fixture::{INTERFACE, Lab, MTU, delayed, v4};
 use crate::lots::send_in_lots;
-use crate::{Outcome, ensure, tests};
 use libtest_mimic::Failed;
 use pathbench_emulator::model::{
     BaseDelay, Condition, DelayModel, LossModel, ModelChange, PipeModel, RateModel,
@@ -12,6 +11,7 @@ use pathbench_emulator::plane::{PlaneError, PlaneLink, Way};
 use pathbench_emulator::schedule::{ChangeSchedule, RateSchedule, Steps};
 use pathbench_host::namespace::NetNamespace;
 use pathbench_host::tun::{Tun, TunError};
+use pathbench_kerneltest::{Outcome, ensure, tests};
 use std::net::UdpSocket;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -1,9 +1,9 @@
 //! Delays.
 
 use crate::fixture::{Lab, delayed, v4};
-use crate::{Outcome, ensure, tests};
 use libtest_mimic::Failed;
 use pathbench_emulator::plane::Lateness;
+use pathbench_kerneltest::{Outcome, ensure, tests};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::io::Read;
 use std::net::SocketAddr;

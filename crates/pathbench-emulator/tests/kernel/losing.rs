@@ -2,9 +2,9 @@
 
 use crate::fixture::Lab;
 use crate::lots::send_in_lots;
-use crate::{Outcome, ensure, tests};
 use pathbench_emulator::model::{LossModel, PipeModel};
 use pathbench_emulator::packet::DropCause;
+use pathbench_kerneltest::{Outcome, ensure, tests};
 use std::time::Duration;
 
 tests![

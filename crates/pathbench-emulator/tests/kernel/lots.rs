@@ -1,8 +1,8 @@
 //! Numbered datagrams whose fates are all known.
 
-use crate::ensure;
 use crate::fixture::{Lab, v4};
 use libtest_mimic::Failed;
+use pathbench_kerneltest::ensure;
 use std::time::{Duration, Instant};
 
 /// Sends numbered datagrams of `bytes` in small lots and waits for each lot's fate, so that no socket overflows.

@@ -1,10 +1,10 @@
 //! What hosts hand over for segmentation, and what arrives of it.
 
 use crate::fixture::{Lab, delayed, v4, v6};
-use crate::{Outcome, ensure, tests};
 use libtest_mimic::Failed;
 use pathbench_emulator::model::{LossModel, PipeModel, QueueDiscipline, QueueLimit, QueueModel, RateModel};
 use pathbench_emulator::plane::{DirectionReport, LinkReport};
+use pathbench_kerneltest::{Outcome, ensure, tests};
 use std::io::{Read, Write};
 use std::net::{IpAddr, TcpListener, TcpStream};
 use std::os::fd::AsRawFd;

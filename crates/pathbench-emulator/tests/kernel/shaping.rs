@@ -1,11 +1,11 @@
 //! Rates.
 
 use crate::fixture::{Lab, v4};
-use crate::{Outcome, ensure, tests};
 use libtest_mimic::Failed;
 use pathbench_emulator::model::{PipeModel, QueueLimit, QueueModel, RateModel};
 use pathbench_emulator::plane::DirectionReport;
 use pathbench_emulator::schedule::OpportunitySchedule;
+use pathbench_kerneltest::{Outcome, ensure, tests};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};

@@ -20,6 +20,14 @@ pub enum Isolation {
     Root,
 }
 
+impl Isolation {
+    /// [`Isolation::Root`] for root, who needs no user namespace; [`Isolation::User`] for everybody else.
+    #[must_use]
+    pub fn for_this_user() -> Self {
+        if rustix::process::geteuid().is_root() { Self::Root } else { Self::User }
+    }
+}
+
 /// The kernel refused a lab's namespaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("cannot {step}: {errno}: {refusal}")]

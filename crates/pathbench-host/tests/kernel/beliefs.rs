@@ -2,13 +2,13 @@
 
 use crate::fixture::{Host, Lab, v4, v6, wire_name};
 use crate::raw_routes::{RawRoute, attribute, number, octets};
-use crate::{Outcome, ensure, tests};
 use libtest_mimic::Failed;
 use pathbench_host::netlink::{IpNetwork, Route, Rule, VethEnd, VethPair};
 use pathbench_host::path_mtu::{
     Belief, BeliefError, Operation, PathObserver, Plan, PlannedStep, Remedy, Way, plan,
 };
 use pathbench_host::sysctl;
+use pathbench_kerneltest::{Outcome, ensure, tests};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::Duration;
 

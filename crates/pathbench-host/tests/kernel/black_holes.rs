@@ -1,7 +1,6 @@
 //! Live MPTCP connections that are stuck in a black hole, and get out of it.
 
 use crate::fixture::{Lab, v4, v6, wire_name, within};
-use crate::{Outcome, ensure, tests};
 use libtest_mimic::Failed;
 use pathbench_host::mptcp::{Endpoint, EndpointFlags, Limits, PathManager};
 use pathbench_host::namespace::NetNamespace;
@@ -9,6 +8,7 @@ use pathbench_host::netlink::{IpNetwork, Route};
 use pathbench_host::path_mtu::{LiveConnection, PathObserver, Remedy, Way, is_stuck, plan};
 use pathbench_host::qdisc::{QueueLimit, Shaper};
 use pathbench_host::sysctl;
+use pathbench_kerneltest::{Outcome, ensure, tests};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io::{Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr};

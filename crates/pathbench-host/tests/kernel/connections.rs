@@ -1,9 +1,9 @@
 //! Connections that outlive their programs.
 
 use crate::fixture::{Host, Lab, v4, v6, within};
-use crate::{Outcome, ensure, tests};
 use libtest_mimic::Failed;
 use pathbench_host::connections::abort_all;
+use pathbench_kerneltest::{Outcome, ensure, tests};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, TcpListener, TcpStream};
 use std::time::Duration;

@@ -1,10 +1,10 @@
 //! What is told about interfaces and addresses.
 
 use crate::fixture::{Lab, v4, wire_name, within};
-use crate::{Outcome, ensure, tests};
 use libtest_mimic::Failed;
 use pathbench_host::link_events::{LinkChange, LinkEvent, LinkEventStream};
 use pathbench_host::netlink::IpNetwork;
+use pathbench_kerneltest::{Outcome, ensure, tests};
 use std::time::Duration;
 
 tests!(changes_of_an_interface, addresses_that_come_and_go, only_of_this_namespace);

@@ -1,10 +1,10 @@
 //! A small lab: two hosts and wires between them through bridges in a third namespace.
 
-use crate::ensure;
 use libtest_mimic::Failed;
 use pathbench_host::namespace::NetNamespace;
 use pathbench_host::netlink::{IpNetwork, Route, RouteSocket, Rule, VethEnd, VethPair};
 use pathbench_host::qdisc::Shaper;
+use pathbench_kerneltest::ensure;
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsRawFd;

@@ -1,8 +1,8 @@
 //! The processes of the test that enters a running lab.
 
-use crate::{STAGE, again};
 use pathbench_host::namespace::{Isolation, enter_lab, join, set_parent_death_signal_kill};
 use pathbench_host::netlink::RouteSocket;
+use pathbench_kerneltest::{STAGE, again};
 use std::error::Error;
 use std::io::Read;
 use std::os::fd::AsFd;

@@ -1,9 +1,9 @@
 //! A lab's own namespaces: made, entered as a guest, and gone with the processes.
 
 use crate::guests::{GUEST, HOST, PARENT, SIGN};
-use crate::{Outcome, STAGE, again, ensure, tests};
 use pathbench_host::kernel;
 use pathbench_host::netlink::RouteSocket;
+use pathbench_kerneltest::{Outcome, STAGE, again, ensure, tests};
 use std::io::{BufRead, BufReader, Read};
 use std::process::Stdio;
 use std::time::{Duration, Instant};

@@ -1,7 +1,6 @@
 //! MPTCP endpoints, limits and the events of a real connection.
 
 use crate::fixture::{Host, Lab, v4, v6, wire_name};
-use crate::{Outcome, ensure, tests};
 use libtest_mimic::Failed;
 use pathbench_host::counters::Counters;
 use pathbench_host::mptcp::{
@@ -9,6 +8,7 @@ use pathbench_host::mptcp::{
 };
 use pathbench_host::namespace::NetNamespace;
 use pathbench_host::netlink::{IpNetwork, Route};
+use pathbench_kerneltest::{Outcome, ensure, tests};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io::{Read, Write};

@@ -2,7 +2,6 @@
 
 use crate::fixture::{Host, Lab, v4, v6, wire_name, within};
 use crate::raw_routes::{Image, RawRoute, add_next_hop_object, attribute, number, octets};
-use crate::{Outcome, ensure, tests};
 use libtest_mimic::Failed;
 use pathbench_host::mptcp::{Endpoint, EndpointFlags, Limits, PathManager};
 use pathbench_host::namespace::NetNamespace;
@@ -10,6 +9,7 @@ use pathbench_host::netlink::{IpNetwork, Route, Rule};
 use pathbench_host::path_mtu::{
     JournalError, LiveConnection, PathObserver, Plan, Remedy, RemedyError, Subflow, UndoOutcome, Way, plan,
 };
+use pathbench_kerneltest::{Outcome, ensure, tests};
 use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};

@@ -1,12 +1,12 @@
 //! What routers say of packets that are too big, and what they do to the MSS.
 
 use crate::fixture::{Host, message_arrives, set_int, within};
-use crate::{Outcome, ensure, tests};
 use libtest_mimic::Failed;
 use pathbench_host::counters::Counters;
 use pathbench_host::firewall::{Firewall, RouterCounters, RouterRules, TooBig};
 use pathbench_host::netlink::{IpNetwork, Route, VethEnd, VethPair};
 use pathbench_host::sysctl;
+use pathbench_kerneltest::{Outcome, ensure, tests};
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsRawFd;

@@ -1,11 +1,11 @@
 //! Sysctls, counters and what the kernel can do.
 
 use crate::fixture::{Host, Lab, message_arrives, v4};
-use crate::{Outcome, ensure, tests};
 use pathbench_host::counters::Counters;
 use pathbench_host::kernel::{self, MptcpSupport};
 use pathbench_host::qdisc::kernel_has_netem;
 use pathbench_host::sysctl::{self, SysctlError};
+use pathbench_kerneltest::{Outcome, ensure, tests};
 
 tests!(
     settings_belong_to_a_namespace,

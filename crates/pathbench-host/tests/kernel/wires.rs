@@ -1,9 +1,9 @@
 //! Namespaces, interfaces, veth pairs, bridges.
 
 use crate::fixture::{Host, Lab, MTU, message_arrives, v4, v6, wire_name, within};
-use crate::{Outcome, ensure, tests};
 use pathbench_host::namespace::NetNamespace;
 use pathbench_host::netlink::{NetlinkError, RouteSocket, VethEnd, VethPair};
+use pathbench_kerneltest::{Outcome, ensure, tests};
 use std::time::{Duration, Instant};
 
 tests!(

@@ -1,10 +1,10 @@
 //! The MTU of a path through routers that say something or not, against a real server.
 
 use crate::chain::{Chain, INTERFACE, WIDE, clock, v4, v6, within};
-use crate::ensure;
 use libtest_mimic::{Failed, Trial};
 use pathbench_host::firewall::TooBig;
 use pathbench_host::netlink::{IpNetwork, Route};
+use pathbench_kerneltest::{Outcome, ensure};
 use pathbench_traffic::path_mtu::{
     DirectionFound, Evidence, MtuBounds, MtuNews, MtuPath, MtuPlan, PathMtuFound, WatchPace, find_mtu,
     watch_mtu,
@@ -13,8 +13,6 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-
-type Outcome = Result<(), Failed>;
 
 pub(crate) fn trials() -> Vec<Trial> {
     vec![

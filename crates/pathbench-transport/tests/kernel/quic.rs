@@ -1,7 +1,9 @@
 //! quic and mpquic.
 
-use crate::support::{MonotonicClock, PATIENCE, abort_while_blocked, assert_reset, loopback, transfer};
-use crate::tests;
+use crate::support::{
+    MonotonicClock, PATIENCE, abort_while_blocked, assert_reset, in_namespace, loopback, transfer,
+};
+use pathbench_kerneltest::tests;
 use pathbench_record::time::Clock;
 use pathbench_record::transport::Transport;
 use pathbench_transport::{
@@ -18,6 +20,7 @@ const BOTH: [Transport; 2] = [Transport::Quic, Transport::Mpquic];
 const SHORT: Duration = Duration::from_millis(120);
 
 tests! {
+    in_namespace =>
     bytes_go_both_ways_and_the_end_is_seen,
     one_stream_serves_a_sending_and_a_receiving_thread,
     many_streams_of_one_connection_keep_their_bytes_apart,

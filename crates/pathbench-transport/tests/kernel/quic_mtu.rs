@@ -2,8 +2,8 @@
 
 use crate::quic::Service;
 use crate::routed_ways::RoutedWays;
-use crate::support::{MonotonicClock, PATIENCE, wait_for};
-use crate::tests;
+use crate::support::{MonotonicClock, PATIENCE, in_namespace, wait_for};
+use pathbench_kerneltest::tests;
 use pathbench_record::sample::{PathFigures, PathState};
 use pathbench_record::time::Clock;
 use pathbench_transport::{Connection, ConnectionSnapshot, PathEventKind, Session};
@@ -12,6 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 tests! {
+    in_namespace =>
     each_path_has_its_own_mtu_whether_icmp_says_so_or_not,
     each_path_has_its_own_mtu_over_ipv6,
     a_path_whose_mtu_shrinks_and_grows_in_mid_transfer_is_followed,

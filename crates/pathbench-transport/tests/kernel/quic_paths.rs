@@ -1,9 +1,9 @@
 //! Multipath QUIC between two hosts with two wires.
 
 use crate::quic::Service;
-use crate::support::{MonotonicClock, PATIENCE, transfer, wait_for};
-use crate::tests;
+use crate::support::{MonotonicClock, PATIENCE, in_namespace, transfer, wait_for};
 use crate::two_ways::{TwoWays, WIRES, carried, client_address};
+use pathbench_kerneltest::tests;
 use pathbench_record::sample::PathState;
 use pathbench_record::time::{Clock, Timestamp};
 use pathbench_transport::{
@@ -14,6 +14,7 @@ use std::thread;
 use std::time::Duration;
 
 tests! {
+    in_namespace =>
     both_paths_carry_data_and_are_reported,
     jumbo_frames_are_found_per_path_and_kept,
     a_link_down_is_survived_and_its_return_is_used,

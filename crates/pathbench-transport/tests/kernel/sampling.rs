@@ -1,7 +1,7 @@
 //! Sampling at an interval, on the real clock.
 
-use crate::support::{MonotonicClock, loopback, pair, transfer};
-use crate::tests;
+use crate::support::{MonotonicClock, in_namespace, loopback, pair, transfer};
+use pathbench_kerneltest::tests;
 use pathbench_record::time::Clock;
 use pathbench_record::transport::Transport;
 use pathbench_transport::{Sampler, SamplerError};
@@ -10,6 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 tests! {
+    in_namespace =>
     samples_come_at_their_interval_and_stopping_is_at_once,
     a_long_interval_does_not_delay_the_end,
 }

@@ -1,11 +1,11 @@
 //! Connections over the kernel's tcp and mptcp.
 
 use crate::support::{
-    Loopback, MonotonicClock, PATIENCE, abort_while_blocked, assert_reset, connect, listen, loopback, pair,
-    to, transfer,
+    Loopback, MonotonicClock, PATIENCE, abort_while_blocked, assert_reset, connect, in_namespace, listen,
+    loopback, pair, to, transfer,
 };
-use crate::tests;
 use pathbench_host::sysctl;
+use pathbench_kerneltest::tests;
 use pathbench_record::time::Clock;
 use pathbench_record::transport::Transport;
 use pathbench_transport::{
@@ -20,6 +20,7 @@ const BOTH: [Transport; 2] = [Transport::Tcp, Transport::Mptcp];
 const SHORT: Duration = Duration::from_millis(120);
 
 tests! {
+    in_namespace =>
     bytes_go_both_ways_and_the_end_is_seen,
     one_connection_serves_a_sending_and_a_receiving_thread,
     a_wildcard_ipv6_listener_reports_ipv4_peers_as_ipv4,

@@ -1,8 +1,10 @@
 //! What the kernel tells of paths, by each of its interfaces.
 
-use crate::support::{Loopback, listen, loopback, pair, pair_at, path_manager, transfer, wait_for};
-use crate::tests;
+use crate::support::{
+    Loopback, in_namespace, listen, loopback, pair, pair_at, path_manager, transfer, wait_for,
+};
 use pathbench_host::mptcp::Limits;
+use pathbench_kerneltest::tests;
 use pathbench_record::sample::{PathFigures, PathState};
 use pathbench_record::transport::Transport;
 use pathbench_transport::{
@@ -14,6 +16,7 @@ const SOURCES: [Option<TelemetrySource>; 3] =
     [None, Some(TelemetrySource::FullInfo), Some(TelemetrySource::SeparateOptions)];
 
 tests! {
+    in_namespace =>
     tcp_counts_payload_exactly,
     all_sources_agree_on_two_subflows,
     a_closed_subflow_keeps_its_last_figures_and_a_new_one_gets_a_new_number,

@@ -3,17 +3,15 @@
 
 pub(crate) mod transfer;
 
-use pathbench_host::namespace::{Isolation, enter_lab, set_parent_death_signal_kill};
+use pathbench_host::namespace::{Isolation, enter_lab};
+use pathbench_kerneltest::in_namespaces;
 use pathbench_lab::agent::AgentLauncher;
 use pathbench_lab::environment::Emulation;
 use pathbench_lab::scenario::{Overrides, Source, VariantPlan, plan};
 use pathbench_record::time::{Clock, Timestamp};
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// Marks the process that is PID 1 of the benchmark's own namespaces.
-const INSIDE: &str = "PATHBENCH_BENCHMARK_INSIDE";
 
 /// `CLOCK_MONOTONIC`.
 pub(crate) struct BenchmarkClock;
@@ -37,25 +35,16 @@ pub(crate) fn emulation() -> Emulation {
 
 /// Runs `benchmark` as the first process of new user, network and PID namespaces; nothing of it is left behind.
 pub(crate) fn in_lab_namespaces(benchmark: impl FnOnce() -> Result<(), String>) -> ExitCode {
-    let done = if std::env::var_os(INSIDE).is_some() {
-        set_parent_death_signal_kill().map_err(|error| error.to_string()).and_then(|()| benchmark())
-    } else {
-        enter_lab(Isolation::User).map_err(|error| error.to_string()).and_then(|()| {
-            let status = Command::new("/proc/self/exe")
-                .args(std::env::args_os().skip(1))
-                .env(INSIDE, "1")
-                .status()
-                .map_err(|error| error.to_string())?;
-            if status.success() { Ok(()) } else { Err("the benchmark failed".to_owned()) }
-        })
-    };
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(message) => {
-            eprintln!("{message}");
-            ExitCode::FAILURE
-        }
-    }
+    in_namespaces(
+        || enter_lab(Isolation::User),
+        || match benchmark() {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(message) => {
+                eprintln!("{message}");
+                ExitCode::FAILURE
+            }
+        },
+    )
 }
 
 /// How host agents are started: from the binary that cargo built beside the benchmark.

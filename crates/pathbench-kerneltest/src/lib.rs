@@ -1,0 +1,24 @@
+//! What tests, benchmarks and examples on the running kernel share: the processes in which they run, the macros in
+//! which they are written, and a real clock. A dev-dependency of the other rooms; it never becomes part of a program
+//! that is shipped, and knows no room but the record.
+//!
+//! A program of tests has a `main` of its own, for namespaces have to be entered before any thread is started:
+//!
+//! ```ignore
+//! fn main() -> ExitCode {
+//!     pathbench_kerneltest::run(Order::OneByOne, || enter_lab(Isolation::for_this_user()), trials())
+//! }
+//! ```
+
+mod clock;
+mod macros;
+mod processes;
+
+pub use clock::MonotonicClock;
+/// For the macros.
+#[doc(hidden)]
+pub use libtest_mimic;
+pub use processes::{Order, STAGE, again, exit_code, in_namespaces, run};
+
+/// What a test returns. See [`ensure!`].
+pub type Outcome = Result<(), libtest_mimic::Failed>;

@@ -1,0 +1,77 @@
+//! The processes of a program of tests: one that enters new namespaces, and its child, PID 1 inside them, where the
+//! tests are. So they run for root and for ordinary users alike, need no other program, and never touch the host's own
+//! network.
+
+use libtest_mimic::{Arguments, Trial};
+use rustix::process::{Signal, set_parent_process_death_signal};
+use std::fmt::Display;
+use std::process::{Command, ExitCode, ExitStatus};
+
+/// The environment variable that tells a process of the program what it is.
+pub const STAGE: &str = "PATHBENCH_KERNEL_TEST_STAGE";
+
+/// The stage of the process inside the namespaces.
+const INSIDE: &str = "inside";
+
+/// How many tests run at the same time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    /// One after the other: they are held to times or rates.
+    OneByOne,
+    /// As many as the machine has processors.
+    SideBySide,
+}
+
+/// Runs tests in namespaces that `enter` moves this process into; see [`in_namespaces`]. Listing needs none.
+pub fn run<E: Display>(order: Order, enter: impl FnOnce() -> Result<(), E>, trials: Vec<Trial>) -> ExitCode {
+    let mut arguments = Arguments::from_args();
+    if arguments.list {
+        return libtest_mimic::run(&arguments, trials).exit_code();
+    }
+    if order == Order::OneByOne {
+        arguments.test_threads = Some(1);
+    }
+    in_namespaces(enter, || libtest_mimic::run(&arguments, trials).exit_code())
+}
+
+/// Runs `task` as PID 1 of new namespaces, in another process of this program. It is called in that process alone;
+/// `enter` in this one alone, which must have a single thread. Says on standard error what did not work.
+pub fn in_namespaces<E: Display>(
+    enter: impl FnOnce() -> Result<(), E>,
+    task: impl FnOnce() -> ExitCode,
+) -> ExitCode {
+    if std::env::var(STAGE).is_ok_and(|stage| stage == INSIDE) {
+        return match set_parent_process_death_signal(Some(Signal::KILL)) {
+            Ok(()) => task(),
+            Err(errno) => failed(&format!("cannot ask for the end with the parent: {errno}")),
+        };
+    }
+    if let Err(error) = enter() {
+        return failed(&format!("this needs namespaces of its own: {error}"));
+    }
+    // Only a child comes into the PID namespace.
+    match again(INSIDE).status() {
+        Ok(status) => exit_code(status),
+        Err(error) => failed(&format!("cannot start this program again: {error}")),
+    }
+}
+
+/// This program again, with the same arguments, as `stage` says.
+#[must_use]
+pub fn again(stage: &str) -> Command {
+    let mut command = Command::new("/proc/self/exe");
+    command.args(std::env::args_os().skip(1)).env(STAGE, stage);
+    command
+}
+
+/// How a process of this program ended, for the one that started it.
+#[must_use]
+pub fn exit_code(status: ExitStatus) -> ExitCode {
+    // Ended by a signal: no code.
+    status.code().and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, ExitCode::from)
+}
+
+fn failed(message: &str) -> ExitCode {
+    eprintln!("{message}");
+    ExitCode::FAILURE
+}
