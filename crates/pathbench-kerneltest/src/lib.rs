@@ -4,7 +4,7 @@
 //!
 //! A program of tests has a `main` of its own, for namespaces have to be entered before any thread is started:
 //!
-//! ```ignore
+//! ```text
 //! fn main() -> ExitCode {
 //!     pathbench_kerneltest::run(Order::OneByOne, || enter_lab(Isolation::for_this_user()), trials())
 //! }
