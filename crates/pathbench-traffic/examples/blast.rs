@@ -9,9 +9,9 @@
 //! Prints goodput as the receiver saw it, and the process's own CPU seconds. The server serves until its standard
 //! input closes.
 
-#![allow(clippy::disallowed_methods, reason = "the outermost shell is where the clock is read")]
 #![allow(clippy::unwrap_used, reason = "a tool by hand may panic on bad arguments")]
 
+use pathbench_kerneltest::MonotonicClock;
 use pathbench_record::time::{Clock, Timestamp};
 use pathbench_record::transport::Transport;
 use pathbench_traffic::client::{ClientPlan, Unobserved, run_client};
@@ -24,19 +24,6 @@ use pathbench_transport::SocketOptions;
 use std::io::Read;
 use std::sync::Arc;
 use std::time::Duration;
-
-struct Monotonic;
-
-impl Clock for Monotonic {
-    fn now(&self) -> Timestamp {
-        let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-        Timestamp::from_nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
-    }
-
-    fn sleep_until(&self, deadline: Timestamp) {
-        std::thread::sleep(deadline.since(self.now()));
-    }
-}
 
 /// User and system time of this process, in seconds.
 fn cpu_seconds() -> f64 {
@@ -69,7 +56,7 @@ fn content(clock: &dyn Clock) {
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let argument = |index: usize, default: &str| arguments.get(index).cloned().unwrap_or(default.to_owned());
-    let clock: Arc<dyn Clock> = Arc::new(Monotonic);
+    let clock: Arc<dyn Clock> = Arc::new(MonotonicClock);
     let address = argument(1, "127.0.0.1:5202").parse().unwrap();
     let transport: Transport = argument(2, "tcp").parse().unwrap();
     let socket = SocketOptions { congestion: Some(argument(3, "cubic")), ..SocketOptions::default() };

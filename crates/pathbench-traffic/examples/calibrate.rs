@@ -5,31 +5,18 @@
 //! calibrate LOCAL REMOTE:PORT MTU [FORWARD_BPS [BACKWARD_BPS [TIMES]]]
 //! ```
 
-#![allow(clippy::disallowed_methods, reason = "the outermost shell is where the clock is read")]
 #![allow(clippy::unwrap_used, reason = "a tool by hand may panic on bad arguments")]
 
-use pathbench_record::time::{Clock, Timestamp};
+use pathbench_kerneltest::MonotonicClock;
+use pathbench_record::time::Clock;
 use pathbench_traffic::calibration::{CalibrationPlan, CalibrationResponder, calibrate};
 use std::io::Read;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-struct Monotonic;
-
-impl Clock for Monotonic {
-    fn now(&self) -> Timestamp {
-        let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-        Timestamp::from_nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
-    }
-
-    fn sleep_until(&self, deadline: Timestamp) {
-        std::thread::sleep(deadline.since(self.now()));
-    }
-}
-
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let clock: Arc<dyn Clock> = Arc::new(Monotonic);
+    let clock: Arc<dyn Clock> = Arc::new(MonotonicClock);
     if arguments[0] == "respond" {
         let responder = CalibrationResponder::start(&[arguments[1].parse().unwrap()], &clock).unwrap();
         let _ = std::io::stdin().read(&mut [0; 1]);

@@ -4,28 +4,15 @@
 //! probes SERVER:PORT INTERFACE…
 //! ```
 
-#![allow(clippy::disallowed_methods, reason = "the outermost shell is where the clock is read")]
 #![allow(clippy::unwrap_used, reason = "a tool by hand may panic on bad arguments")]
 
-use pathbench_record::time::{Clock, Timestamp};
+use pathbench_kerneltest::MonotonicClock;
+use pathbench_record::time::Clock;
 use pathbench_traffic::probe::{ProbePath, ProbePlan, run_probes};
 use std::io::Read;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-
-struct Monotonic;
-
-impl Clock for Monotonic {
-    fn now(&self) -> Timestamp {
-        let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-        Timestamp::from_nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
-    }
-
-    fn sleep_until(&self, deadline: Timestamp) {
-        std::thread::sleep(deadline.since(self.now()));
-    }
-}
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -37,7 +24,7 @@ fn main() {
         paths: arguments[1..].iter().map(path).collect(),
         interval: Duration::from_millis(100),
     };
-    let clock: Arc<dyn Clock> = Arc::new(Monotonic);
+    let clock: Arc<dyn Clock> = Arc::new(MonotonicClock);
     let start = clock.now();
     let stop = Arc::new(AtomicBool::new(false));
     let stopping = Arc::clone(&stop);

@@ -2,7 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed test panics")]
 
-use pathbench_record::time::{Clock, Timestamp};
+use pathbench_kerneltest::MonotonicClock;
+use pathbench_record::time::Clock;
 use pathbench_record::transport::Transport;
 use pathbench_transport::{
     ConnectError, ConnectOptions, Connection, ListenOptions, Listener, ReceiveError, Security, SendError,
@@ -18,25 +19,13 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(20);
 const MS: Duration = Duration::from_millis(1);
 
-struct Monotonic(Instant);
-
-impl Clock for Monotonic {
-    fn now(&self) -> Timestamp {
-        Timestamp::from_nanos(self.0.elapsed().as_nanos() as u64)
-    }
-
-    fn sleep_until(&self, deadline: Timestamp) {
-        thread::sleep(deadline.since(self.now()));
-    }
-}
-
 #[allow(clippy::disallowed_methods, reason = "a test is an outermost shell")]
 fn now() -> Instant {
     Instant::now()
 }
 
 fn clock() -> Arc<dyn Clock> {
-    Arc::new(Monotonic(now()))
+    Arc::new(MonotonicClock)
 }
 
 fn identity() -> Arc<ServerIdentity> {

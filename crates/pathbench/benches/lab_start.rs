@@ -4,6 +4,7 @@
 
 mod support;
 
+use pathbench_kerneltest::MonotonicClock;
 use pathbench_lab::environment::Environment;
 use pathbench_record::statistics::{median, quantile};
 use pathbench_record::time::Clock as _;
@@ -23,14 +24,14 @@ fn measure(rounds: usize) -> Result<(), String> {
     let plan = support::variant(SCENARIO)?;
     let (mut starts, mut ends) = (Vec::new(), Vec::new());
     for _ in 0..rounds {
-        let begun = support::BenchmarkClock.now();
+        let begun = MonotonicClock.now();
         let environment =
             Environment::build(&plan.topology, &plan.run.server, &support::launcher(), &support::emulation())
                 .map_err(|error| error.to_string())?;
-        let ready = support::BenchmarkClock.now();
+        let ready = MonotonicClock.now();
         drop(environment);
         starts.push(ready.ms_from(begun));
-        ends.push(support::BenchmarkClock.now().ms_from(ready));
+        ends.push(MonotonicClock.now().ms_from(ready));
     }
     for (name, times) in [("start", &starts), ("end", &ends)] {
         println!(

@@ -7,8 +7,7 @@ use pathbench_host::namespace::NetNamespace;
 use pathbench_host::netlink::{IpNetwork, RouteSocket};
 use pathbench_host::sysctl;
 use pathbench_host::tun::Tun;
-use pathbench_kerneltest::ensure;
-use pathbench_record::time::{Clock, Timestamp};
+use pathbench_kerneltest::{MonotonicClock, ensure};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,20 +16,6 @@ use std::time::{Duration, Instant};
 pub(crate) const MTU: u32 = 1_500;
 /// The interface's name in both hosts.
 pub(crate) const INTERFACE: &str = "pbt-0";
-
-/// `CLOCK_MONOTONIC`.
-pub(crate) struct Monotonic;
-
-impl Clock for Monotonic {
-    fn now(&self) -> Timestamp {
-        let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-        Timestamp::from_nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
-    }
-
-    fn sleep_until(&self, deadline: Timestamp) {
-        std::thread::sleep(deadline.since(self.now()));
-    }
-}
 
 /// A host: its namespace, and a socket to control it with.
 pub(crate) struct Host {
@@ -95,7 +80,7 @@ impl Lab {
             ends.iter_mut().try_for_each(|end| end.set_offload(false))?;
         }
         let indices = ends.each_ref().map(Tun::index);
-        let mut plane = DataPlane::start(Arc::new(Monotonic))?;
+        let mut plane = DataPlane::start(Arc::new(MonotonicClock))?;
         let link = plane.add(PlaneLink { name: "pbt".to_owned(), ends, models, seeds, capture })?;
         let [first, second] = namespaces;
         let host = |namespace: NetNamespace, number: u8| {

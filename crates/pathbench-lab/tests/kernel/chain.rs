@@ -9,13 +9,14 @@ use pathbench_host::firewall::{Firewall, RouterRules, TooBig};
 use pathbench_host::namespace::NetNamespace;
 use pathbench_host::netlink::{IpNetwork, Route, RouteSocket, VethEnd, VethPair};
 use pathbench_host::sysctl;
-use pathbench_record::time::{Clock, Timestamp};
+use pathbench_kerneltest::MonotonicClock;
+use pathbench_record::time::Clock;
 use pathbench_record::transport::Transport;
 use pathbench_traffic::server::{Access, Server, ServerOptions};
 use pathbench_transport::ServerIdentity;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// MTU of the outer links.
 pub(crate) const WIDE: u32 = 9000;
@@ -35,22 +36,8 @@ pub(crate) struct Chain {
     pub(crate) server: Host,
 }
 
-/// The machine's monotonic clock.
-pub(crate) struct MonotonicClock(Instant);
-
-impl Clock for MonotonicClock {
-    fn now(&self) -> Timestamp {
-        Timestamp::from_nanos(self.0.elapsed().as_nanos() as u64)
-    }
-
-    fn sleep_until(&self, deadline: Timestamp) {
-        std::thread::sleep(deadline.since(self.now()));
-    }
-}
-
-#[allow(clippy::disallowed_methods, reason = "tests of the real kernel run on the real clock")]
 pub(crate) fn clock() -> Arc<dyn Clock> {
-    Arc::new(MonotonicClock(Instant::now()))
+    Arc::new(MonotonicClock)
 }
 
 /// Of the `link`-th link from the client, its nearer (1) or farther (2) end.
@@ -169,12 +156,12 @@ fn join(one: &mut Host, here: &str, other: &mut Host, there: &str, mtu: u32) -> 
 
 /// Repeats `look` until it holds; `false` after `patience`.
 pub(crate) fn within(patience: Duration, mut look: impl FnMut() -> bool) -> bool {
-    let clock = clock();
+    let begun = MonotonicClock.now();
     loop {
         if look() {
             return true;
         }
-        if clock.now().as_nanos() > patience.as_nanos() as u64 {
+        if MonotonicClock.now().since(begun) > patience {
             return false;
         }
         std::thread::sleep(Duration::from_millis(5));

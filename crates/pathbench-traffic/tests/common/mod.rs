@@ -2,7 +2,8 @@
 
 #![allow(dead_code, reason = "each test binary uses its part")]
 
-use pathbench_record::time::{Clock, Timestamp};
+use pathbench_kerneltest::MonotonicClock;
+use pathbench_record::time::Clock;
 use pathbench_record::transport::Transport;
 use pathbench_traffic::client::ClientPlan;
 use pathbench_traffic::pattern::PatternParameters;
@@ -15,22 +16,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub(crate) struct Monotonic;
-
-impl Clock for Monotonic {
-    fn now(&self) -> Timestamp {
-        #[allow(clippy::disallowed_methods, reason = "a test is an outermost shell")]
-        let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-        Timestamp::from_nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
-    }
-
-    fn sleep_until(&self, deadline: Timestamp) {
-        std::thread::sleep(deadline.since(self.now()));
-    }
-}
-
 pub(crate) fn clock() -> Arc<dyn Clock> {
-    Arc::new(Monotonic)
+    Arc::new(MonotonicClock)
 }
 
 pub(crate) fn random_id() -> TestId {

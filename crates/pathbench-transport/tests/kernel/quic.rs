@@ -1,9 +1,7 @@
 //! quic and mpquic.
 
-use crate::support::{
-    MonotonicClock, PATIENCE, abort_while_blocked, assert_reset, in_namespace, loopback, transfer,
-};
-use pathbench_kerneltest::tests;
+use crate::support::{PATIENCE, abort_while_blocked, assert_reset, in_namespace, loopback, transfer};
+use pathbench_kerneltest::{MonotonicClock, tests};
 use pathbench_record::time::Clock;
 use pathbench_record::transport::Transport;
 use pathbench_transport::{
@@ -74,7 +72,7 @@ impl Service {
 }
 
 pub(crate) fn clock() -> Arc<dyn Clock> {
-    Arc::new(MonotonicClock::new())
+    Arc::new(MonotonicClock)
 }
 
 fn session(transport: Transport, service: &Service) -> Session {
@@ -176,7 +174,7 @@ fn a_wildcard_ipv6_listener_reports_ipv4_peers_as_ipv4() {
 }
 
 fn timeouts_leave_the_stream_usable() {
-    let clock = MonotonicClock::new();
+    let clock = MonotonicClock;
     let service = Service::at(loopback(1), ListenOptions::default());
     let session = session(Transport::Quic, &service);
     let client = session.open().expect("a stream");

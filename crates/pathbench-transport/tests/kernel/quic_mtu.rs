@@ -2,8 +2,8 @@
 
 use crate::quic::Service;
 use crate::routed_ways::RoutedWays;
-use crate::support::{MonotonicClock, PATIENCE, in_namespace, wait_for};
-use pathbench_kerneltest::tests;
+use crate::support::{PATIENCE, in_namespace, wait_for};
+use pathbench_kerneltest::{MonotonicClock, tests};
 use pathbench_record::sample::{PathFigures, PathState};
 use pathbench_record::time::Clock;
 use pathbench_transport::{Connection, ConnectionSnapshot, PathEventKind, Session};
@@ -80,7 +80,7 @@ fn send_during(from: &Connection, to: &Connection, watch: impl FnOnce(&dyn Fn() 
 
 /// Waits until the sender's paths are of these MTUs; how long that took.
 fn await_mtus(test: &Test, end: &Connection, mtus: [u32; 2]) -> Duration {
-    let clock = MonotonicClock::new();
+    let clock = MonotonicClock;
     let begun = clock.now();
     for _ in 0..1600 {
         if test.ways.path_mtus(&snapshot(end)) == mtus {
@@ -94,7 +94,7 @@ fn await_mtus(test: &Test, end: &Connection, mtus: [u32; 2]) -> Duration {
 /// Bits per second that arrive: in the first second of ten that is as good as both paths allow, or the best of them, for
 /// the machine may have others to run.
 fn goodput(arrived: &dyn Fn() -> u64) -> u64 {
-    let clock = MonotonicClock::new();
+    let clock = MonotonicClock;
     let mut best = 0;
     for _ in 0..10 {
         let (begun, before) = (clock.now(), arrived());

@@ -1,9 +1,9 @@
 //! Multipath QUIC between two hosts with two wires.
 
 use crate::quic::Service;
-use crate::support::{MonotonicClock, PATIENCE, in_namespace, transfer, wait_for};
+use crate::support::{PATIENCE, in_namespace, transfer, wait_for};
 use crate::two_ways::{TwoWays, WIRES, carried, client_address};
-use pathbench_kerneltest::tests;
+use pathbench_kerneltest::{MonotonicClock, tests};
 use pathbench_record::sample::PathState;
 use pathbench_record::time::{Clock, Timestamp};
 use pathbench_transport::{
@@ -107,7 +107,7 @@ fn deliver_through(
     to: &Connection,
     disturb: impl FnOnce(&MonotonicClock),
 ) -> Vec<Timestamp> {
-    let clock = MonotonicClock::new();
+    let clock = MonotonicClock;
     let done = AtomicBool::new(false);
     let mut arrivals = Vec::new();
     thread::scope(|scope| {

@@ -1,7 +1,7 @@
 //! Sampling at an interval, on the real clock.
 
-use crate::support::{MonotonicClock, in_namespace, loopback, pair, transfer};
-use pathbench_kerneltest::tests;
+use crate::support::{in_namespace, loopback, pair, transfer};
+use pathbench_kerneltest::{MonotonicClock, tests};
 use pathbench_record::time::Clock;
 use pathbench_record::transport::Transport;
 use pathbench_transport::{Sampler, SamplerError};
@@ -17,7 +17,7 @@ tests! {
 
 fn samples_come_at_their_interval_and_stopping_is_at_once() {
     let (client, server) = pair(Transport::Mptcp, Transport::Mptcp, loopback(1));
-    let clock = Arc::new(MonotonicClock::new());
+    let clock = Arc::new(MonotonicClock);
     let interval = Duration::from_millis(10);
     let sampler = Sampler::start(client.telemetry().expect("a handle"), Arc::clone(&clock) as _, interval)
         .expect("a sampler");
@@ -43,7 +43,7 @@ fn samples_come_at_their_interval_and_stopping_is_at_once() {
 
 fn a_long_interval_does_not_delay_the_end() {
     let (client, _server) = pair(Transport::Tcp, Transport::Tcp, loopback(1));
-    let clock = Arc::new(MonotonicClock::new());
+    let clock = Arc::new(MonotonicClock);
     let telemetry = client.telemetry().expect("a handle");
     let sampler =
         Sampler::start(telemetry, Arc::clone(&clock) as _, Duration::from_secs(3600)).expect("a sampler");

@@ -1,11 +1,11 @@
 //! Connections over the kernel's tcp and mptcp.
 
 use crate::support::{
-    Loopback, MonotonicClock, PATIENCE, abort_while_blocked, assert_reset, connect, in_namespace, listen,
-    loopback, pair, to, transfer,
+    Loopback, PATIENCE, abort_while_blocked, assert_reset, connect, in_namespace, listen, loopback, pair, to,
+    transfer,
 };
 use pathbench_host::sysctl;
-use pathbench_kerneltest::tests;
+use pathbench_kerneltest::{MonotonicClock, tests};
 use pathbench_record::time::Clock;
 use pathbench_record::transport::Transport;
 use pathbench_transport::{
@@ -84,7 +84,7 @@ fn a_wildcard_ipv6_listener_reports_ipv4_peers_as_ipv4() {
 }
 
 fn timeouts_leave_the_connection_usable() {
-    let clock = MonotonicClock::new();
+    let clock = MonotonicClock;
     for transport in BOTH {
         let (client, server) = pair(transport, transport, loopback(1));
         let mut buffer = vec![0; 1 << 20];
@@ -144,7 +144,7 @@ fn a_closed_listener_stops_accepting() {
 }
 
 fn failures_to_connect_are_told_apart() {
-    let clock = MonotonicClock::new();
+    let clock = MonotonicClock;
     for transport in BOTH {
         let free = listen(transport, loopback(1)).local_addr();
         let error = connect(transport, &to(free)).expect_err("nobody listens");

@@ -4,7 +4,7 @@ use libtest_mimic::Failed;
 use pathbench_host::mptcp::{Endpoint, EndpointFlags, PathManager};
 use pathbench_host::namespace::NetNamespace;
 use pathbench_host::netlink::{IpNetwork, RouteSocket};
-use pathbench_record::time::{Clock, Timestamp};
+use pathbench_kerneltest::MonotonicClock;
 use pathbench_record::transport::Transport;
 use pathbench_transport::{
     ConnectError, ConnectOptions, Connection, Listener, ReceiveError, SendError, Session, SocketOptions,
@@ -12,7 +12,7 @@ use pathbench_transport::{
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Long enough for anything that is going to happen at all.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
@@ -58,28 +58,6 @@ pub(crate) fn path_manager() -> PathManager {
     PathManager::open().expect("the path manager")
 }
 
-/// The machine's monotonic clock.
-pub(crate) struct MonotonicClock {
-    origin: Instant,
-}
-
-impl MonotonicClock {
-    #[allow(clippy::disallowed_methods, reason = "tests of the real kernel run on the real clock")]
-    pub(crate) fn new() -> Self {
-        Self { origin: Instant::now() }
-    }
-}
-
-impl Clock for MonotonicClock {
-    fn now(&self) -> Timestamp {
-        Timestamp::from_nanos(self.origin.elapsed().as_nanos() as u64)
-    }
-
-    fn sleep_until(&self, deadline: Timestamp) {
-        thread::sleep(deadline.since(self.now()));
-    }
-}
-
 pub(crate) fn loopback(last: u8) -> IpAddr {
     Ipv4Addr::new(127, 0, 0, last).into()
 }
@@ -89,7 +67,7 @@ pub(crate) fn to(remote: SocketAddr) -> ConnectOptions {
 }
 
 pub(crate) fn connect(transport: Transport, options: &ConnectOptions) -> Result<Connection, ConnectError> {
-    Session::new(transport, options.clone(), Arc::new(MonotonicClock::new())).open()
+    Session::new(transport, options.clone(), Arc::new(MonotonicClock)).open()
 }
 
 pub(crate) fn listen(transport: Transport, address: IpAddr) -> Listener {

@@ -1,36 +1,20 @@
-//! What the benchmarks share: the clock, the way into namespaces of their own, resource usage.
+//! What the benchmarks share: the way into namespaces of their own, resource usage.
 #![allow(dead_code, reason = "each benchmark uses its part")]
 
 pub(crate) mod transfer;
 
 use pathbench_host::namespace::{Isolation, enter_lab};
-use pathbench_kerneltest::in_namespaces;
+use pathbench_kerneltest::{MonotonicClock, in_namespaces};
 use pathbench_lab::agent::AgentLauncher;
 use pathbench_lab::environment::Emulation;
 use pathbench_lab::scenario::{Overrides, Source, VariantPlan, plan};
-use pathbench_record::time::{Clock, Timestamp};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// `CLOCK_MONOTONIC`.
-pub(crate) struct BenchmarkClock;
-
-impl Clock for BenchmarkClock {
-    #[expect(clippy::disallowed_methods, reason = "a benchmark is an outermost shell: it reads the clock")]
-    fn now(&self) -> Timestamp {
-        let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-        Timestamp::from_nanos(now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs())
-    }
-
-    fn sleep_until(&self, deadline: Timestamp) {
-        std::thread::sleep(deadline.since(self.now()));
-    }
-}
-
 /// What emulated links take.
 pub(crate) fn emulation() -> Emulation {
-    Emulation::new(Arc::new(BenchmarkClock), 1)
+    Emulation::new(Arc::new(MonotonicClock), 1)
 }
 
 /// Runs `benchmark` as the first process of new user, network and PID namespaces; nothing of it is left behind.
