@@ -12,6 +12,11 @@ const MOST_NUMBER: u64 = 1 << 24;
 /// Times scatter less than this part of a packet's time: then a hole says how many packets would have filled it.
 const CLEAR: f64 = 0.2;
 
+/// Arrivals so many times their usual deviation beside the line, and at least a packet's time, are not of the link.
+const BESIDE: f64 = 6.0;
+/// A normal distribution's standard deviation over its median absolute deviation.
+const DEVIATION: f64 = 1.4826;
+
 /// Standard errors within which an estimate agrees with another.
 const AGREEMENT: f64 = 2.0;
 
@@ -25,7 +30,8 @@ const AGREEMENT: f64 = 2.0;
 ///
 /// Times are what scatters, not bytes, so times are fitted over packets: jitter makes the result uncertain, not low.
 /// When the sender was held up so long that the bottleneck ran dry, a new stretch begins; that follows from the times
-/// of sending, which jitter does not touch.
+/// of sending, which jitter does not touch. When what carries or receives the packets was held up for a moment, those
+/// that came all at once afterwards lie beside the line of the others, and are left out.
 #[derive(Debug, Clone)]
 pub struct SequenceMeter {
     asked_bps: u64,
@@ -59,6 +65,8 @@ struct Point {
     busy_period: u32,
     /// Begins anew with that and whenever packets are missing.
     stretch: u32,
+    /// Came late, and not because of the link.
+    held_up: bool,
 }
 
 /// Time over packets, within groups that share the slope.
@@ -163,10 +171,40 @@ impl SequenceMeter {
                 missing,
                 busy_period,
                 stretch: stretch + busy_period,
+                held_up: false,
             });
         }
+        mark_held_up(&mut points);
         points
     }
+}
+
+/// Marks what lies beside the line of most arrivals. The line's slope is the median of those over half a busy period,
+/// which a part of the arrivals cannot bend.
+fn mark_held_up(points: &mut [Point]) {
+    let periods = |left: &Point, right: &Point| left.busy_period == right.busy_period;
+    let slopes = points.chunk_by(periods).flat_map(|period| {
+        let half = (period.len() / 2).max(1);
+        period
+            .iter()
+            .zip(&period[half..])
+            .map(|(one, other)| (other.at_ns - one.at_ns) / (other.received - one.received))
+    });
+    let Some(slope) = median(slopes.collect()) else { return };
+    for period in points.chunk_by_mut(periods) {
+        let beside = |point: &Point| point.at_ns - slope * point.received;
+        let Some(middle) = median(period.iter().map(beside).collect()) else { continue };
+        let usual = median(period.iter().map(|point| (beside(point) - middle).abs()).collect());
+        let limit = (usual.unwrap_or_default() * DEVIATION * BESIDE).max(slope);
+        for point in period {
+            point.held_up = (beside(point) - middle).abs() > limit;
+        }
+    }
+}
+
+fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied()
 }
 
 /// Takes what was missing without leaving a hole for not sent.
@@ -191,11 +229,12 @@ fn fit(points: &[Point], packets: impl Fn(&Point) -> f64, group: impl Fn(&Point)
     let (mut both, mut square, mut time_square) = (0.0, 0.0, 0.0);
     let (mut used, mut groups) = (0.0, 0.0);
     for members in points.chunk_by(|left, right| group(left) == group(right)) {
+        let members: Vec<&Point> = members.iter().filter(|point| !point.held_up).collect();
         if members.len() < 2 {
             continue;
         }
         let count = members.len() as f64;
-        let mean_packets = members.iter().map(&packets).sum::<f64>() / count;
+        let mean_packets = members.iter().map(|point| packets(point)).sum::<f64>() / count;
         let mean_time = members.iter().map(|point| point.at_ns).sum::<f64>() / count;
         for point in members {
             let (x, y) = (packets(point) - mean_packets, point.at_ns - mean_time);
@@ -232,6 +271,8 @@ mod tests {
         in_order: bool,
         /// Every so many packets the sender is away for so long.
         away: Option<(u64, u64)>,
+        /// What would come from then on comes only after so long, at once.
+        held_up: Option<(u64, u64)>,
     }
 
     const PLAIN: Link = Link {
@@ -241,6 +282,7 @@ mod tests {
         jitter_ns: 100_000,
         in_order: false,
         away: None,
+        held_up: None,
     };
     const WIRE: u64 = 1514;
 
@@ -282,6 +324,11 @@ mod tests {
                     at = at.max(late_until);
                     late_until = at;
                 }
+                if let Some((from, time)) = link.held_up
+                    && (from..from + time).contains(&at)
+                {
+                    at = from + time;
+                }
                 if !noise.chance(link.loss) {
                     meter.arrived(number, 1, WIRE, sent + 5_000_000_000, at);
                 }
@@ -307,6 +354,11 @@ mod tests {
             (Link { jitter_ns: 10_000_000, in_order: true, ..PLAIN }, 10_000_000, 0.03),
             (Link { away: Some((40, 15_000_000)), ..PLAIN }, 10_000_000, 0.005),
             (Link { away: Some((40, 15_000_000)), ..lossy }, 10_000_000, 0.005),
+            (Link { held_up: Some((30_000_000, 25_000_000)), ..PLAIN }, 10_000_000, 0.005),
+            (Link { held_up: Some((80_000_000, 25_000_000)), ..PLAIN }, 10_000_000, 0.005),
+            (Link { held_up: Some((125_000_000, 25_000_000)), ..PLAIN }, 10_000_000, 0.005),
+            (Link { held_up: Some((30_000_000, 25_000_000)), ..lossy }, 10_000_000, 0.03),
+            (Link { held_up: Some((80_000_000, 25_000_000)), ..fast }, 1_000_000_000, 0.005),
             (fast, 1_000_000_000, 0.005),
             (Link { loss: 0.01, ..fast }, 1_000_000_000, 0.005),
             (Link { loss: 0.05, ..fast }, 1_000_000_000, 0.005),
