@@ -3,6 +3,7 @@
 use crate::cli::ReportArgs;
 use crate::exit::{Exit, Failure};
 use crate::terminal;
+use clap::Args;
 use pathbench_record::directory::ResultDirectory;
 use pathbench_record::document::ResultDocument;
 use pathbench_report::ResultSet;
@@ -43,12 +44,22 @@ pub(crate) fn write(sets: &[ResultSet], out: &Path) -> Result<(), Failure> {
     pathbench_report::write(sets, out).map(drop).map_err(Failure::failed)
 }
 
+/// How a result that was just made is shown.
+#[derive(Debug, Clone, Copy, Args)]
+pub(crate) struct PresentationArgs {
+    /// Print the result document as JSON instead of the summary
+    #[arg(long)]
+    json: bool,
+    /// Write no report.html and no figures
+    #[arg(long)]
+    no_report: bool,
+}
+
 /// Report, and the summary or the document on standard output; nothing of a result without runs.
 pub(crate) fn present(
     directory: &Path,
     document: &ResultDocument,
-    no_report: bool,
-    json: bool,
+    PresentationArgs { json, no_report }: PresentationArgs,
 ) -> Result<(), Failure> {
     if document.runs.is_empty() {
         return Ok(());

@@ -1,12 +1,16 @@
-//! What the server is known by, and what the server knows the client by, as clap reads it.
+//! How a server is got at, as clap reads it.
 
 use clap::Args;
+use pathbench_record::document::AddressFamily;
 use pathbench_transport::CertificateFingerprint;
 use std::path::PathBuf;
 
-/// What the server is known by, and what the server knows the client by.
+/// Where else the server is, what it is known by, and what it knows the client by.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct AccessArgs {
+    /// A further UDP port to try QUIC on (repeatable)
+    #[arg(long = "quic-port", value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) quic_ports: Vec<u16>,
     /// SHA-256 of the server's certificate, as `pathbench serve` prints it [default: the public's authorities]
     #[arg(long, value_name = "HEX", conflicts_with = "ca")]
     pub(crate) fingerprint: Option<CertificateFingerprint>,
@@ -36,5 +40,27 @@ impl AccessArgs {
             "without --fingerprint or --ca, the server's certificate must be by an authority that the public trusts"
                 .to_owned()
         })
+    }
+}
+
+/// By which family of addresses.
+#[derive(Debug, Clone, Copy, Args)]
+pub(crate) struct FamilyArgs {
+    /// Use IPv4 only
+    #[arg(short = '4', long = "ipv4", conflicts_with = "ipv6_only")]
+    ipv4_only: bool,
+    /// Use IPv6 only
+    #[arg(short = '6', long = "ipv6")]
+    ipv6_only: bool,
+}
+
+impl FamilyArgs {
+    /// The one asked for; both when absent.
+    pub(crate) const fn only(self) -> Option<AddressFamily> {
+        match (self.ipv4_only, self.ipv6_only) {
+            (true, _) => Some(AddressFamily::Ipv4),
+            (_, true) => Some(AddressFamily::Ipv6),
+            _ => None,
+        }
     }
 }

@@ -23,8 +23,6 @@ pub(crate) struct Approach<'a> {
     pub(crate) named: bool,
     /// Interfaces asked for; all when empty.
     pub(crate) interfaces: &'a [String],
-    /// UDP ports beside each server's own.
-    pub(crate) quic_ports: &'a [u16],
     /// The family asked for; both when absent.
     pub(crate) family: Option<AddressFamily>,
     pub(crate) stop: &'a AtomicBool,
@@ -71,7 +69,7 @@ impl Approach<'_> {
     fn ask(&self, servers: Vec<ServerName>) -> Result<Vec<Asked>, Failure> {
         let search = Search {
             family: self.family,
-            quic_ports: self.quic_ports,
+            quic_ports: &self.access.quic_ports,
             transports: if self.named { self.transports } else { &[] },
         };
         let mut asked = Vec::new();
@@ -125,8 +123,13 @@ impl Approach<'_> {
             Some(family) => vec![family],
             None => vec![AddressFamily::Ipv4, AddressFamily::Ipv6],
         };
-        let tries =
-            reachability::tries(&asked.server, &asked.addresses, &families, self.transports, self.quic_ports);
+        let tries = reachability::tries(
+            &asked.server,
+            &asked.addresses,
+            &families,
+            self.transports,
+            &self.access.quic_ports,
+        );
         let ways = |address| self.ways(address);
         let stopped = || self.stop.load(Ordering::Relaxed);
         reachability::probe_all(self.client, &asked.server, &tries, &ways, &stopped, |one| {

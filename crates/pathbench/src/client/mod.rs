@@ -12,8 +12,9 @@ mod reachability;
 mod selection;
 pub(crate) mod ways;
 
-pub(crate) use access::AccessArgs;
+pub(crate) use access::{AccessArgs, FamilyArgs};
 
+use crate::clock::MonotonicClock;
 use crate::random;
 use pathbench_lab::assembly::ClientPath;
 use pathbench_record::time::Clock;
@@ -69,6 +70,18 @@ pub(crate) struct Client {
 }
 
 impl Client {
+    /// One that wishes what the command line says.
+    pub(crate) fn wishing(
+        access: &AccessArgs,
+        scheduler: Scheduler,
+        congestion: Option<String>,
+        bind: bool,
+    ) -> Self {
+        let AccessArgs { fingerprint, ca, token, tls, quic_ports: _ } = access.clone();
+        let wishes = Wishes { fingerprint, ca, token, tls, scheduler, congestion, bind };
+        Self { clock: Arc::new(MonotonicClock), wishes }
+    }
+
     /// A test of `parameters` against `target`.
     pub(crate) fn plan(
         &self,

@@ -1,7 +1,7 @@
 //! `pathbench mtu` as clap reads it.
 
+use crate::client::FamilyArgs;
 use clap::Args;
-use pathbench_record::document::AddressFamily;
 use pathbench_record::units::Span;
 use std::path::PathBuf;
 
@@ -20,12 +20,8 @@ pub(crate) struct MtuArgs {
     /// An interface to probe by (repeatable) [default: all that have a route to the server]
     #[arg(long = "path", value_name = "IFACE")]
     pub(super) paths: Vec<String>,
-    /// Use IPv4 only
-    #[arg(short = '4', long = "ipv4", conflicts_with = "ipv6_only")]
-    pub(super) ipv4_only: bool,
-    /// Use IPv6 only
-    #[arg(short = '6', long = "ipv6")]
-    pub(super) ipv6_only: bool,
+    #[command(flatten)]
+    pub(super) family: FamilyArgs,
     #[command(flatten)]
     pub(super) remedy: RemedyArgs,
     #[command(flatten)]
@@ -85,15 +81,4 @@ pub(crate) struct OutputArgs {
     /// No progress on stderr
     #[arg(long, short)]
     pub(super) quiet: bool,
-}
-
-impl MtuArgs {
-    /// The family asked for; both when absent.
-    pub(super) const fn family(&self) -> Option<AddressFamily> {
-        match (self.ipv4_only, self.ipv6_only) {
-            (true, _) => Some(AddressFamily::Ipv4),
-            (_, true) => Some(AddressFamily::Ipv6),
-            _ => None,
-        }
-    }
 }

@@ -124,7 +124,7 @@ impl Job<'_> {
 
     /// The paths, and what the kernel believes of them.
     fn begin(&self, observer: &mut PathObserver) -> Result<Findings, Failure> {
-        let servers = path::addresses(&self.server, self.args.family())?;
+        let servers = path::addresses(&self.server, self.args.family.only())?;
         let network = HostNetwork::read().map_err(Failure::failed)?;
         let choice = path::choose(&network, &self.args.paths, &servers)?;
         let examinations = choice.paths.into_iter().map(|path| Examination::begin(path, observer)).collect();

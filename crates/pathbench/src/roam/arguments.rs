@@ -1,6 +1,7 @@
 //! `pathbench roam` as clap reads it.
 
-use crate::client::AccessArgs;
+use crate::client::{AccessArgs, FamilyArgs};
+use crate::report::PresentationArgs;
 use clap::Args;
 use pathbench_record::transport::Transport;
 use pathbench_record::units::Span;
@@ -8,7 +9,6 @@ use std::path::PathBuf;
 
 /// Which server, over what, how long, and where the result goes.
 #[derive(Debug, Clone, Args)]
-#[allow(clippy::struct_excessive_bools, reason = "each is a flag of its own on the command line")]
 pub(crate) struct RoamArgs {
     /// The server: NAME, ADDRESS or HOST:PORT (IPv6 before a port in brackets)
     #[arg(value_name = "SERVER")]
@@ -16,9 +16,6 @@ pub(crate) struct RoamArgs {
     /// Port of the server, TCP and UDP
     #[arg(long, value_name = "N", default_value_t = 4433, value_parser = clap::value_parser!(u16).range(1..))]
     pub(super) port: u16,
-    /// A further UDP port to try QUIC on (repeatable)
-    #[arg(long = "quic-port", value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
-    pub(super) quic_ports: Vec<u16>,
     #[command(flatten)]
     pub(super) access: AccessArgs,
     /// Transports that run at the same time: tcp, mptcp, quic, mpquic [default: mptcp,mpquic]
@@ -31,21 +28,13 @@ pub(crate) struct RoamArgs {
     /// Seed of the order in which the transports start [default: a random one, which the result names]
     #[arg(long, value_name = "N")]
     pub(super) seed: Option<u64>,
-    /// Use IPv4 only
-    #[arg(short = '4', long = "ipv4", conflicts_with = "ipv6_only")]
-    pub(super) ipv4_only: bool,
-    /// Use IPv6 only
-    #[arg(short = '6', long = "ipv6")]
-    pub(super) ipv6_only: bool,
+    #[command(flatten)]
+    pub(super) family: FamilyArgs,
     /// Where the result directory goes [default: pathbench-results/roam-DATE]
     #[arg(long, value_name = "DIR", env = "PATHBENCH_OUT")]
     pub(super) out: Option<PathBuf>,
-    /// Print the result document as JSON instead of the summary
-    #[arg(long)]
-    pub(super) json: bool,
-    /// Write no report.html and no figures
-    #[arg(long)]
-    pub(super) no_report: bool,
+    #[command(flatten)]
+    pub(super) presentation: PresentationArgs,
     /// No live view and no progress on stderr
     #[arg(long, short)]
     pub(super) quiet: bool,

@@ -20,8 +20,8 @@ pub(crate) use arguments::RoamArgs;
 use crate::client::address::ServerName;
 use crate::client::approach::{Approach, Reached};
 use crate::client::clocks::{self, Clocks};
-use crate::client::{Client, Target, Wishes, mptcp};
-use crate::clock::{MonotonicClock, unix_seconds};
+use crate::client::{Client, Target, mptcp};
+use crate::clock::unix_seconds;
 use crate::exit::{Exit, Failure};
 use crate::result::{begin_result, host_record, remove_empty};
 use crate::{random, report, signals};
@@ -31,7 +31,7 @@ use pathbench_lab::assembly::ClientPath;
 use pathbench_lab::order::schedule;
 use pathbench_record::calendar::rfc3339_from_unix;
 use pathbench_record::directory::ResultWriter;
-use pathbench_record::document::{AddressFamily, ResultDocument, ScenarioRecord};
+use pathbench_record::document::{ResultDocument, ScenarioRecord};
 use pathbench_record::transport::{Transport, TransportLabel};
 use pathbench_traffic::client::ClientError;
 use pathbench_transport::mptcp_available;
@@ -67,7 +67,7 @@ pub(crate) fn roam(args: &RoamArgs) -> Result<Exit, Failure> {
             remove_empty(&directory);
         }
     })?;
-    report::present(&directory, &document, args.no_report, args.json)?;
+    report::present(&directory, &document, args.presentation)?;
     Ok(exit)
 }
 
@@ -87,19 +87,8 @@ fn validate(args: &RoamArgs) -> Result<(RoamPlan, ServerName, Client), Failure> 
     {
         return Err(Failure::host_cannot(unavailable));
     }
-    let access = &args.access;
-    let client = Client {
-        clock: Arc::new(MonotonicClock),
-        wishes: Wishes {
-            fingerprint: access.fingerprint,
-            ca: access.ca.clone(),
-            token: access.token.clone(),
-            tls: access.tls,
-            scheduler: plan.scheduler.clone(),
-            congestion: None,
-            bind: !args.paths.interfaces.is_empty(),
-        },
-    };
+    let bind = !args.paths.interfaces.is_empty();
+    let client = Client::wishing(&args.access, plan.scheduler.clone(), None, bind);
     Ok((plan, server, client))
 }
 
@@ -157,19 +146,13 @@ impl Job<'_> {
     }
 
     fn approach(&self) -> Approach<'_> {
-        let family = match (self.args.ipv4_only, self.args.ipv6_only) {
-            (true, _) => Some(AddressFamily::Ipv4),
-            (_, true) => Some(AddressFamily::Ipv6),
-            _ => None,
-        };
         Approach {
             client: self.client,
             access: &self.args.access,
             transports: &self.plan.transports,
             named: self.plan.named,
             interfaces: &self.args.paths.interfaces,
-            quic_ports: &self.args.quic_ports,
-            family,
+            family: self.args.family.only(),
             stop: self.stop,
         }
     }

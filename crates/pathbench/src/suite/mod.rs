@@ -15,8 +15,8 @@ use crate::client::address::ServerName;
 use crate::client::approach::Approach;
 use crate::client::network::{Judge, NetworkWatch};
 use crate::client::ways::HostNetwork;
-use crate::client::{Client, Wishes, mptcp};
-use crate::clock::{MonotonicClock, unix_seconds};
+use crate::client::{Client, mptcp};
+use crate::clock::unix_seconds;
 use crate::exit::{Exit, Failure};
 use crate::result::{begin_result, host_record, remove_empty};
 use crate::{random, report, signals};
@@ -25,7 +25,7 @@ use display::Display;
 use pathbench_lab::assembly::ClientPath;
 use pathbench_record::calendar::rfc3339_from_unix;
 use pathbench_record::directory::ResultWriter;
-use pathbench_record::document::{AddressFamily, ResultDocument, ScenarioRecord};
+use pathbench_record::document::{ResultDocument, ScenarioRecord};
 use pathbench_record::transport::Transport;
 use pathbench_transport::mptcp_available;
 use plan::SuitePlan;
@@ -57,7 +57,7 @@ pub(crate) fn test(args: &TestArgs) -> Result<Exit, Failure> {
             remove_empty(&directory);
         }
     })?;
-    report::present(&directory, &document, args.no_report, args.json)?;
+    report::present(&directory, &document, args.presentation)?;
     Ok(verdict(&plan, &document, &ending))
 }
 
@@ -75,8 +75,7 @@ fn validate(args: &TestArgs) -> Result<(SuitePlan, Vec<ServerName>, Client), Fai
     if let Err(of_plan) = &plan {
         mistakes.extend(of_plan.iter().cloned());
     }
-    let access = &args.access;
-    mistakes.extend(access.mistake());
+    mistakes.extend(args.access.mistake());
     let (Ok(plan), true) = (plan, mistakes.is_empty()) else {
         return Err(Failure::bad_input(mistakes.join("\n")));
     };
@@ -85,18 +84,8 @@ fn validate(args: &TestArgs) -> Result<(SuitePlan, Vec<ServerName>, Client), Fai
     {
         return Err(Failure::host_cannot(unavailable));
     }
-    let client = Client {
-        clock: Arc::new(MonotonicClock),
-        wishes: Wishes {
-            fingerprint: access.fingerprint,
-            ca: access.ca.clone(),
-            token: access.token.clone(),
-            tls: access.tls,
-            scheduler: plan.scheduler.clone(),
-            congestion: args.traffic.congestion.clone(),
-            bind: !args.traffic.paths.is_empty(),
-        },
-    };
+    let bind = !args.traffic.paths.is_empty();
+    let client = Client::wishing(&args.access, plan.scheduler.clone(), args.traffic.congestion.clone(), bind);
     Ok((plan, servers, client))
 }
 
@@ -123,8 +112,7 @@ impl Job<'_> {
             transports: &self.plan.transports,
             named: self.plan.named,
             interfaces: &self.args.traffic.paths,
-            quic_ports: &self.args.quic_ports,
-            family: self.family(),
+            family: self.args.family.only(),
             stop: self.stop,
         };
         let reached = approach.find(servers, &|line| display.line(line))?;
@@ -156,14 +144,6 @@ impl Job<'_> {
         let ending = suite.conduct(&order, &mut lookout, display, &mut writer, document)?;
         writer.finish(document).map_err(Failure::failed)?;
         Ok(ending)
-    }
-
-    fn family(&self) -> Option<AddressFamily> {
-        match (self.args.ipv4_only, self.args.ipv6_only) {
-            (true, _) => Some(AddressFamily::Ipv4),
-            (_, true) => Some(AddressFamily::Ipv6),
-            _ => None,
-        }
     }
 
     /// What a reader must know before the figures.
