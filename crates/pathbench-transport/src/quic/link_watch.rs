@@ -1,5 +1,6 @@
 //! The interfaces of this host, now and as they change, for the path manager.
 
+use super::options::LocalPath;
 use super::path_manager::PathInput;
 use pathbench_host::link_events::{LinkChange, LinkEvent, LinkEventStream};
 use pathbench_host::netlink::{Link, NetlinkError, RouteSocket};
@@ -43,10 +44,7 @@ impl LinkWatch {
     /// The interface's addresses of one family that others can reach, when it is up and has a carrier.
     pub(crate) fn usable_addresses(&self, interface: &str, ipv6: bool) -> Vec<IpAddr> {
         let usable = self.interfaces.get(interface).filter(|interface| interface.is_up());
-        let fits = |address: &&IpAddr| match address {
-            IpAddr::V4(_) => !ipv6,
-            IpAddr::V6(v6) => ipv6 && !v6.is_unicast_link_local(),
-        };
+        let fits = |address: &&IpAddr| LocalPath::may_have(**address, ipv6);
         usable.map(|interface| interface.addresses.iter().filter(fits).copied().collect()).unwrap_or_default()
     }
 

@@ -28,6 +28,15 @@ impl LocalPath {
     pub const fn by(interface: String) -> Self {
         Self { interface, address: None, backup: false, weight: one() }
     }
+
+    /// Whether a path over IPv6, or over IPv4, may have an interface's address where none is wanted: it is of the
+    /// family, and others can reach it.
+    pub(crate) const fn may_have(address: IpAddr, ipv6: bool) -> bool {
+        match address {
+            IpAddr::V4(_) => !ipv6,
+            IpAddr::V6(v6) => ipv6 && !v6.is_unicast_link_local(),
+        }
+    }
 }
 
 const fn one() -> u32 {

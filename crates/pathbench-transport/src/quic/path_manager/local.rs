@@ -88,10 +88,9 @@ impl Local {
 
     /// The address to open from, if the interface is up and has one of the right family.
     pub(super) fn source(&self, ipv6: bool) -> Option<IpAddr> {
-        let fits = |address: &&IpAddr| match (self.wanted.address, address) {
-            (Some(wanted), _) => wanted == **address,
-            (None, IpAddr::V6(v6)) => ipv6 && !v6.is_unicast_link_local(),
-            (None, IpAddr::V4(_)) => !ipv6,
+        let fits = |address: &&IpAddr| match self.wanted.address {
+            Some(wanted) => wanted == **address,
+            None => LocalPath::may_have(**address, ipv6),
         };
         self.addresses.iter().find(fits).copied().filter(|_| self.up)
     }
