@@ -138,9 +138,9 @@ fn delays_on_a_quiet_network_are_its_round_trip() {
         assert_eq!(message.delay(), Some(40 * MS));
         assert_eq!(message.round_trip(), Some(40 * MS));
     }
-    assert_eq!(test.asker.offered().total_bytes(), 10 * 2000);
-    assert_eq!(test.asker.end().bytes, test.responder.deliveries().total_bytes());
-    assert_eq!(test.asker.deliveries().total_bytes(), test.responder.offered().total_bytes());
+    assert_eq!(test.asker.series().offered.total_bytes(), 10 * 2000);
+    assert_eq!(test.asker.series().end().bytes, test.responder.series().deliveries.total_bytes());
+    assert_eq!(test.asker.series().deliveries.total_bytes(), test.responder.series().offered.total_bytes());
 }
 
 #[test]
@@ -235,7 +235,7 @@ fn a_stop_leaves_out_what_is_not_due_yet_and_nothing_else() {
     assert!(messages[2].delay().unwrap() > 450 * MS, "{messages:?}");
     assert!(messages.iter().all(|message| message.answered.is_some()));
     assert_eq!(test.asker.messages_from(3, ended), messages[3..]);
-    assert_eq!(test.asker.end().bytes, test.responder.deliveries().total_bytes());
+    assert_eq!(test.asker.series().end().bytes, test.responder.series().deliveries.total_bytes());
 }
 
 #[test]
@@ -321,12 +321,12 @@ proptest! {
         }
         // Every byte is accounted for.
         let sent = messages.iter().filter(|message| message.sent.is_some()).count() as u64;
-        prop_assert_eq!(test.asker.offered().total_bytes(), sent * u64::from(sizes.0));
-        prop_assert!(test.responder.deliveries().total_bytes() <= test.asker.offered().total_bytes());
+        prop_assert_eq!(test.asker.series().offered.total_bytes(), sent * u64::from(sizes.0));
+        prop_assert!(test.responder.series().deliveries.total_bytes() <= test.asker.series().offered.total_bytes());
         if known == messages.len() && messages.iter().all(|message| message.answered.is_some()) {
             let answers = u64::from(parameters.messages()) * u64::from(4 + sizes.1);
-            prop_assert_eq!(test.asker.deliveries().total_bytes(), answers);
-            prop_assert_eq!(test.asker.end().bytes, test.responder.deliveries().total_bytes());
+            prop_assert_eq!(test.asker.series().deliveries.total_bytes(), answers);
+            prop_assert_eq!(test.asker.series().end().bytes, test.responder.series().deliveries.total_bytes());
         }
     }
 }
@@ -386,7 +386,7 @@ fn a_ping_waits_for_its_turn_and_for_its_answer() {
     let messages = core.messages();
     let times: Vec<_> = messages.iter().map(|message| (message.sequence, message.round_trip())).collect();
     assert_eq!(times, [(0, Some(250 * MS)), (1, Some(9 * MS))]);
-    assert_eq!((core.end().bytes, core.deliveries().total_bytes()), (30, 30));
+    assert_eq!((core.series().end().bytes, core.series().deliveries.total_bytes()), (30, 30));
 }
 
 #[test]
@@ -420,7 +420,7 @@ fn a_request_that_the_socket_takes_in_pieces_is_one_request() {
     }
     assert_eq!(wire.len(), HEADER_BYTES + 1000);
     assert_eq!(frames(&mut Decoder::new(65_536), &wire).len(), 1);
-    assert_eq!((core.offered().total_bytes(), core.offered().first), (1000, Some(at(0))));
+    assert_eq!((core.series().offered.total_bytes(), core.series().offered.first), (1000, Some(at(0))));
     // A socket that takes nothing at all.
     let mut core = ping(PingParameters::default());
     assert!(matches!(core.next(at(0)).unwrap(), PingStep::Write(_)));

@@ -1,12 +1,11 @@
 //! The asking end of `interactive`.
 
 use super::outgoing::Outgoing;
-use super::{MessageFault, Template};
+use super::{MessageFault, Series, Template};
 use crate::content::{Content, Lane};
 use crate::pattern::InteractiveParameters;
-use crate::protocol::{End, Frame, FrameKind, Message, TestId};
+use crate::protocol::{Frame, FrameKind, Message, TestId};
 use crate::record::MessageRecord;
-use pathbench_record::delivery::DeliverySeries;
 use pathbench_record::event::Direction;
 use pathbench_record::time::Timestamp;
 use std::time::Duration;
@@ -53,8 +52,7 @@ pub struct InteractiveCore {
     /// When the first write began.
     first_write: Option<Timestamp>,
     last_heard: Option<Timestamp>,
-    offered: DeliverySeries,
-    deliveries: DeliverySeries,
+    series: Series,
 }
 
 impl InteractiveCore {
@@ -84,8 +82,7 @@ impl InteractiveCore {
             answered: 0,
             first_write: None,
             last_heard: None,
-            offered: DeliverySeries::starting_at(origin),
-            deliveries: DeliverySeries::starting_at(origin),
+            series: Series::starting_at(origin),
         }
     }
 
@@ -117,10 +114,10 @@ impl InteractiveCore {
     /// The socket accepted `count` bytes of the last [`InteractiveStep::Write`] at `now`.
     pub fn accepted(&mut self, now: Timestamp, count: usize) {
         let Some(outgoing) = &mut self.outgoing else { return };
-        self.offered.record(now, outgoing.take(count));
-        if self.offered.first == Some(now) {
+        self.series.offered.record(now, outgoing.take(count));
+        if self.series.offered.first == Some(now) {
             // Cause comes before effect: the receiver may have it before the call returns that writes it.
-            self.offered.first = self.first_write;
+            self.series.offered.first = self.first_write;
         }
         if outgoing.is_taken() {
             if let Some(marks) = self.marks.get_mut(outgoing.sequence as usize) {
@@ -145,7 +142,7 @@ impl InteractiveCore {
                 ))?;
                 marks.acknowledged = Some(now);
                 self.acknowledged += 1;
-                self.deliveries.record(now, 4);
+                self.series.deliveries.record(now, 4);
             }
             Frame::Answer(answer) => self.take_answer(now, &answer)?,
             Frame::Stop => self.stop(now),
@@ -167,7 +164,7 @@ impl InteractiveCore {
             marks.answered = Some(now);
         }
         self.answered += 1;
-        self.deliveries.record(now, self.answers.body_bytes as u64);
+        self.series.deliveries.record(now, self.answers.body_bytes as u64);
         Ok(())
     }
 
@@ -228,22 +225,10 @@ impl InteractiveCore {
             .collect()
     }
 
-    /// Body of the END frame.
+    /// Bodies of requests that went out, and of acknowledgements and answers that came in.
     #[must_use]
-    pub fn end(&self) -> End {
-        super::end_of(&self.offered)
-    }
-
-    /// Bodies of requests that the socket accepted, and when.
-    #[must_use]
-    pub const fn offered(&self) -> &DeliverySeries {
-        &self.offered
-    }
-
-    /// Bodies of acknowledgements and answers received, and when.
-    #[must_use]
-    pub const fn deliveries(&self) -> &DeliverySeries {
-        &self.deliveries
+    pub const fn series(&self) -> &Series {
+        &self.series
     }
 
     fn due(&self, start: Timestamp, sequence: u32) -> Timestamp {

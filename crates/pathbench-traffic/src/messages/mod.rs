@@ -9,15 +9,15 @@ mod interactive;
 mod outgoing;
 mod ping;
 mod responder;
+mod series;
 
 pub use interactive::{InteractiveCore, InteractiveStep};
 pub use ping::{PingCore, PingStep};
 pub use responder::{Arrival, Reply, Responder, ResponderPlan};
+pub use series::Series;
 
 use crate::content::Content;
-use crate::protocol::{DecodeError, End, Frame, FrameKind, MIN_MESSAGE_BYTES, Message, Refusal};
-use pathbench_record::delivery::DeliverySeries;
-use std::time::Duration;
+use crate::protocol::{DecodeError, Frame, FrameKind, MIN_MESSAGE_BYTES, Message, Refusal};
 use thiserror::Error;
 
 /// The peer's frames are not what the pattern expects.
@@ -81,19 +81,6 @@ impl MessageFault {
             Frame::Refuse(refusal) => Self::Refused(refusal),
             frame => Self::Unexpected { kind: frame.kind() },
         }
-    }
-}
-
-/// What END says of the requests that the socket took.
-fn end_of(offered: &DeliverySeries) -> End {
-    let elapsed = match (offered.first, offered.last) {
-        (Some(first), Some(last)) => last.since(first),
-        _ => Duration::ZERO,
-    };
-    End {
-        bytes: offered.total_bytes(),
-        elapsed_ns: u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX),
-        cut_short: false,
     }
 }
 

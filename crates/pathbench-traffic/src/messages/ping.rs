@@ -1,12 +1,11 @@
 //! The asking end of `ping`.
 
 use super::outgoing::Outgoing;
-use super::{MessageFault, Template};
+use super::{MessageFault, Series, Template};
 use crate::content::{Content, Lane};
 use crate::pattern::PingParameters;
-use crate::protocol::{End, Frame, FrameKind, TestId};
+use crate::protocol::{Frame, FrameKind, TestId};
 use crate::record::MessageRecord;
-use pathbench_record::delivery::DeliverySeries;
 use pathbench_record::event::Direction;
 use pathbench_record::time::Timestamp;
 use std::time::Duration;
@@ -41,8 +40,7 @@ pub struct PingCore {
     awaited_until: Option<Timestamp>,
     next_due: Timestamp,
     last_progress: Option<Timestamp>,
-    offered: DeliverySeries,
-    deliveries: DeliverySeries,
+    series: Series,
 }
 
 impl PingCore {
@@ -61,8 +59,7 @@ impl PingCore {
             awaited_until: None,
             next_due: Timestamp::default(),
             last_progress: None,
-            offered: DeliverySeries::starting_at(origin),
-            deliveries: DeliverySeries::starting_at(origin),
+            series: Series::starting_at(origin),
         }
     }
 
@@ -106,7 +103,7 @@ impl PingCore {
     /// The socket accepted `count` bytes of the last [`PingStep::Write`] at `now`.
     pub fn accepted(&mut self, now: Timestamp, count: usize) {
         let Some(outgoing) = &mut self.outgoing else { return };
-        self.offered.record(now, outgoing.take(count));
+        self.series.offered.record(now, outgoing.take(count));
         if count > 0 {
             self.last_progress = Some(now);
         }
@@ -114,9 +111,9 @@ impl PingCore {
             self.outgoing = None;
             if let Some(made) = self.made.last_mut() {
                 made.sent = Some(now);
-                if self.offered.first == Some(now) {
+                if self.series.offered.first == Some(now) {
                     // Cause comes before effect: the answer may be there before the call returns.
-                    self.offered.first = Some(made.due);
+                    self.series.offered.first = Some(made.due);
                 }
             }
         }
@@ -135,7 +132,7 @@ impl PingCore {
         }
         self.answers.check(FrameKind::Answer, &answer)?;
         self.last_progress = Some(now);
-        self.deliveries.record(now, self.answers.body_bytes as u64);
+        self.series.deliveries.record(now, self.answers.body_bytes as u64);
         let in_time = self.awaited_until.is_some_and(|until| now < until);
         if in_time
             && sequence + 1 == asked
@@ -180,21 +177,9 @@ impl PingCore {
             .collect()
     }
 
-    /// Body of the END frame.
+    /// Bodies of requests that went out, and of answers that came in.
     #[must_use]
-    pub fn end(&self) -> End {
-        super::end_of(&self.offered)
-    }
-
-    /// Bodies of requests that the socket accepted, and when.
-    #[must_use]
-    pub const fn offered(&self) -> &DeliverySeries {
-        &self.offered
-    }
-
-    /// Bodies of answers received, and when.
-    #[must_use]
-    pub const fn deliveries(&self) -> &DeliverySeries {
-        &self.deliveries
+    pub const fn series(&self) -> &Series {
+        &self.series
     }
 }

@@ -1,10 +1,9 @@
 //! The answering end of both patterns.
 
-use super::{MessageFault, Template};
+use super::{MessageFault, Series, Template};
 use crate::content::{Content, Lane};
 use crate::pattern::PatternParameters;
 use crate::protocol::{End, Frame, FrameKind, TestId};
-use pathbench_record::delivery::DeliverySeries;
 use pathbench_record::time::Timestamp;
 use std::time::Duration;
 
@@ -39,8 +38,7 @@ pub struct Responder {
     last_heard: Option<Timestamp>,
     /// When requests came, where somebody wants to know.
     arrivals: Option<Vec<Arrival>>,
-    offered: DeliverySeries,
-    deliveries: DeliverySeries,
+    series: Series,
 }
 
 /// A request that came.
@@ -89,8 +87,7 @@ impl Responder {
             end: None,
             last_heard: None,
             arrivals: None,
-            offered: DeliverySeries::starting_at(origin),
-            deliveries: DeliverySeries::starting_at(origin),
+            series: Series::starting_at(origin),
         }
     }
 
@@ -133,7 +130,7 @@ impl Responder {
         if let Some(arrivals) = &mut self.arrivals {
             arrivals.push(Arrival { sequence, at: now });
         }
-        self.deliveries.record(now, self.plan.requests.body_bytes as u64);
+        self.series.deliveries.record(now, self.plan.requests.body_bytes as u64);
         let acknowledgement =
             self.plan.acknowledges.then(|| Frame::Acknowledge { sequence }.encode()).transpose()?;
         let answer = Frame::Answer(self.plan.answers.message(sequence)).encode()?;
@@ -142,12 +139,12 @@ impl Responder {
 
     /// The socket took the whole of an acknowledgement at `now`.
     pub fn acknowledged(&mut self, now: Timestamp) {
-        self.offered.record(now, 4);
+        self.series.offered.record(now, 4);
     }
 
     /// The socket took the whole of an answer at `now`.
     pub fn answered(&mut self, now: Timestamp) {
-        self.offered.record(now, self.plan.answers.body_bytes as u64);
+        self.series.offered.record(now, self.plan.answers.body_bytes as u64);
     }
 
     /// How long nothing was heard, once that exceeds what is to be expected.
@@ -172,15 +169,9 @@ impl Responder {
         self.end
     }
 
-    /// Bodies of acknowledgements and answers that the socket accepted, and when.
+    /// Bodies of acknowledgements and answers that went out, and of requests that came in.
     #[must_use]
-    pub const fn offered(&self) -> &DeliverySeries {
-        &self.offered
-    }
-
-    /// Bodies of requests received, and when.
-    #[must_use]
-    pub const fn deliveries(&self) -> &DeliverySeries {
-        &self.deliveries
+    pub const fn series(&self) -> &Series {
+        &self.series
     }
 }

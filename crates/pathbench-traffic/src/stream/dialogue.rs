@@ -44,7 +44,7 @@ pub(super) fn ping(
             PingStep::Finished => break,
         }
     }
-    let end = Frame::End(lock(core).end());
+    let end = Frame::End(lock(core).series().end());
     channel.write(&end, &mut stream.wait(clock))
 }
 
@@ -75,7 +75,7 @@ pub(super) fn interactive(
         let asked = asking.join().unwrap_or(Err(StreamError::Panic));
         first_cause(heard, asked)
     })?;
-    let end = Frame::End(lock(core).end());
+    let end = Frame::End(lock(core).series().end());
     channel.write(&end, &mut stream.wait(clock))
 }
 

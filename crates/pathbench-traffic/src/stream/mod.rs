@@ -15,6 +15,7 @@ pub(crate) use companions::Companions;
 pub(crate) use error::StreamError;
 pub(crate) use news::Cursor;
 
+use crate::messages::Series;
 use crate::pattern::PatternParameters;
 use crate::protocol::{End, Frame, TestId};
 use crate::record::{EndRecord, PathSample, StreamRecord};
@@ -191,16 +192,16 @@ impl Stream {
             Work::Respond(core) => {
                 let (bytes, end) = {
                     let core = lock(core);
-                    (core.deliveries().total_bytes(), core.end())
+                    (core.series().deliveries.total_bytes(), core.end())
                 };
                 self.confirm_received(channel, bytes, end)
             }
             Work::Ping(core) => {
-                let end = lock(core).end();
+                let end = lock(core).series().end();
                 self.await_confirmation(channel, end, |at, frame| Ok(lock(core).take(at, frame)?))
             }
             Work::Interactive(core) => {
-                let end = lock(core).end();
+                let end = lock(core).series().end();
                 self.await_confirmation(channel, end, |at, frame| Ok(lock(core).take(at, frame)?))
             }
         }
@@ -309,7 +310,7 @@ impl Stream {
         samples_thinned_by: u32,
     ) -> EndRecord {
         let plan = &self.plan;
-        let (offered, deliveries) = self.work.series(plan.started);
+        let Series { offered, deliveries } = self.work.series(plan.started);
         let (sent_bytes, received_bytes) = self.progress();
         let failure = lock(&self.failure).clone();
         let confirmed = *lock(&self.confirmed);

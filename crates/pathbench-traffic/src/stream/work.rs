@@ -3,7 +3,7 @@
 use super::{TestPlan, lock};
 use crate::content::{Content, Lane};
 use crate::iperf::{ReceiveCore, SendCore, SendPlan};
-use crate::messages::{InteractiveCore, PingCore, Responder, ResponderPlan};
+use crate::messages::{InteractiveCore, PingCore, Responder, ResponderPlan, Series};
 use crate::pattern::PatternParameters;
 use crate::record::MessageRecord;
 use pathbench_record::delivery::DeliverySeries;
@@ -77,18 +77,9 @@ impl Work {
                 sending.as_ref().map_or(0, |core| lock(core).accepted_bytes()),
                 receiving.as_ref().map_or(0, |core| lock(core).received_bytes()),
             ),
-            Self::Ping(core) => {
-                let core = lock(core);
-                (core.offered().total_bytes(), core.deliveries().total_bytes())
-            }
-            Self::Interactive(core) => {
-                let core = lock(core);
-                (core.offered().total_bytes(), core.deliveries().total_bytes())
-            }
-            Self::Respond(core) => {
-                let core = lock(core);
-                (core.offered().total_bytes(), core.deliveries().total_bytes())
-            }
+            Self::Ping(core) => lock(core).series().total_bytes(),
+            Self::Interactive(core) => lock(core).series().total_bytes(),
+            Self::Respond(core) => lock(core).series().total_bytes(),
         }
     }
 
@@ -107,25 +98,16 @@ impl Work {
     }
 
     /// What the socket accepted and what was received, over time.
-    pub(super) fn series(&self, origin: Timestamp) -> (DeliverySeries, DeliverySeries) {
+    pub(super) fn series(&self, origin: Timestamp) -> Series {
         let none = || DeliverySeries::starting_at(origin);
         match self {
-            Self::Transfer { sending, receiving } => (
-                sending.as_ref().map_or_else(none, |core| lock(core).offered().clone()),
-                receiving.as_ref().map_or_else(none, |core| lock(core).deliveries().clone()),
-            ),
-            Self::Ping(core) => {
-                let core = lock(core);
-                (core.offered().clone(), core.deliveries().clone())
-            }
-            Self::Interactive(core) => {
-                let core = lock(core);
-                (core.offered().clone(), core.deliveries().clone())
-            }
-            Self::Respond(core) => {
-                let core = lock(core);
-                (core.offered().clone(), core.deliveries().clone())
-            }
+            Self::Transfer { sending, receiving } => Series {
+                offered: sending.as_ref().map_or_else(none, |core| lock(core).offered().clone()),
+                deliveries: receiving.as_ref().map_or_else(none, |core| lock(core).deliveries().clone()),
+            },
+            Self::Ping(core) => lock(core).series().clone(),
+            Self::Interactive(core) => lock(core).series().clone(),
+            Self::Respond(core) => lock(core).series().clone(),
         }
     }
 
