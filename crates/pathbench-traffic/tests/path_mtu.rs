@@ -4,18 +4,13 @@
 
 mod common;
 
-use common::{Everything, clock, limits};
-use pathbench_record::transport::Transport;
+use common::{Everything, clock, limits, server_with_token};
 use pathbench_traffic::path_mtu::{
     Evidence, MtuBounds, MtuError, MtuNews, MtuPath, MtuPlan, NoMtu, PathMtuFound, SizeKind, SizeMessage,
     WatchPace, find_mtu, watch_mtu,
 };
 use pathbench_traffic::probe::{HEADER_BYTES, ProbeKind, ProbeMessage};
-use pathbench_traffic::server::{Access, Server, ServerOptions};
-use pathbench_traffic::token::TokenKey;
-use pathbench_transport::ServerIdentity;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -31,14 +26,10 @@ fn find(plan: &MtuPlan) -> PathMtuFound {
     find_mtu(plan, &clock(), &AtomicBool::new(false)).unwrap()
 }
 
-fn quic_address(everything: &Everything) -> SocketAddr {
-    everything.addresses.iter().find(|(transport, _)| *transport == Transport::Mpquic).unwrap().1
-}
-
 #[test]
 fn the_largest_packet_there_is_goes_through_loopback() {
     let everything = Everything::start(limits());
-    let found = find(&plan(quic_address(&everything)));
+    let found = find(&plan(everything.quic_address()));
     assert_eq!(found.local, LOCALHOST);
     for direction in [&found.upload, &found.download] {
         let result = direction.found.as_ref().unwrap();
@@ -53,16 +44,8 @@ fn the_largest_packet_there_is_goes_through_loopback() {
 
 #[test]
 fn a_server_that_wants_a_token_says_so_and_takes_it() {
-    let key = TokenKey::from_text(&"k".repeat(32)).unwrap();
-    let token = key.mint("alice", 1000, Duration::from_secs(60)).unwrap();
-    let identity = ServerIdentity::self_made(&["localhost".to_owned()]).unwrap();
-    let options = ServerOptions {
-        access: Access::Token { key, wall_clock: || 1010 },
-        identity: Some(Arc::new(identity)),
-        ..ServerOptions::new(vec![(Transport::Quic, SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))])
-    };
-    let server = Server::start(options, clock()).unwrap();
-    let without = plan(server.addresses()[0].1);
+    let (server, address, token) = server_with_token();
+    let without = plan(address);
     let found = find(&without);
     for direction in [&found.upload, &found.download] {
         let Err(NoMtu::Refused { reason }) = &direction.found else { panic!("{found:#?}") };
@@ -107,7 +90,7 @@ fn a_watch_tells_what_it_found_and_stops_when_told() {
         told.push(news);
         stop.store(true, Ordering::Release);
     };
-    watch_mtu(&plan(quic_address(&everything)), WatchPace::default(), &clock(), &stop, &mut sink).unwrap();
+    watch_mtu(&plan(everything.quic_address()), WatchPace::default(), &clock(), &stop, &mut sink).unwrap();
     let [MtuNews::Examined(found)] = &told[..] else { panic!("{told:#?}") };
     assert_eq!(found.upload.found.as_ref().unwrap().mtu_bytes, 65_535);
     everything.server.stop();
@@ -117,7 +100,7 @@ fn a_watch_tells_what_it_found_and_stops_when_told() {
 fn packets_are_sent_to_whoever_returns_his_cookie_only_and_not_without_end() {
     let everything = Everything::start(limits());
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-    socket.connect(quic_address(&everything)).unwrap();
+    socket.connect(everything.quic_address()).unwrap();
     socket.set_read_timeout(Some(300 * MS)).unwrap();
     let mut buffer = vec![0; 70_000];
     let mut ask = SizeMessage {

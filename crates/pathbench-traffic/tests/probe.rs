@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{Everything, clock, limits};
+use common::{Everything, clock, limits, server_with_token};
 use pathbench_record::transport::Transport;
 use pathbench_traffic::client::{Unobserved, run_client};
 use pathbench_traffic::iperf::{Amount, IperfParameters, TrafficDirection};
@@ -12,12 +12,9 @@ use pathbench_traffic::probe::{
     HEADER_BYTES, MAGIC, ProbeCounts, ProbeError, ProbeKind, ProbeMessage, ProbeOutcome, ProbePath,
     ProbePlan, ProbeSample, run_probes,
 };
-use pathbench_traffic::server::{Access, Server, ServerOptions};
-use pathbench_traffic::token::TokenKey;
-use pathbench_transport::ServerIdentity;
 use std::net::{SocketAddr, UdpSocket};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -54,14 +51,10 @@ fn is_answered(sample: &ProbeSample) -> bool {
     matches!(sample.outcome, ProbeOutcome::Answered { .. })
 }
 
-fn quic_address(everything: &Everything) -> SocketAddr {
-    everything.addresses.iter().find(|(transport, _)| *transport == Transport::Mpquic).unwrap().1
-}
-
 #[test]
 fn a_server_answers_probes_beside_quic_and_a_missing_interface_is_told() {
     let everything = Everything::start(limits());
-    let plan = plan(quic_address(&everything), vec![by("lo"), by("nosuch0")]);
+    let plan = plan(everything.quic_address(), vec![by("lo"), by("nosuch0")]);
     let (samples, counts) = thread::scope(|scope| {
         let probing = scope.spawn(|| probe(&plan, 1500 * MS));
         // Over the same port meanwhile, so that neither takes what is the other's.
@@ -101,16 +94,7 @@ fn a_server_answers_probes_beside_quic_and_a_missing_interface_is_told() {
 
 #[test]
 fn a_server_that_wants_a_token_answers_with_it_only_and_says_so() {
-    let key = TokenKey::from_text(&"k".repeat(32)).unwrap();
-    let token = key.mint("alice", 1000, Duration::from_secs(60)).unwrap();
-    let identity = ServerIdentity::self_made(&["localhost".to_owned()]).unwrap();
-    let options = ServerOptions {
-        access: Access::Token { key, wall_clock: || 1010 },
-        identity: Some(Arc::new(identity)),
-        ..ServerOptions::new(vec![(Transport::Quic, SocketAddr::from(([127, 0, 0, 1], 0)))])
-    };
-    let server = Server::start(options, clock()).unwrap();
-    let address = server.addresses()[0].1;
+    let (server, address, token) = server_with_token();
     let without = plan(address, vec![by("lo")]);
     let (samples, _) = probe(&without, 200 * MS);
     assert!(!samples.is_empty());
@@ -155,7 +139,7 @@ fn an_interval_that_would_be_a_burden_is_refused() {
 fn a_stranger_gets_no_more_than_he_sent_and_nothing_without_a_cookie() {
     let everything = Everything::start(limits());
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-    socket.connect(quic_address(&everything)).unwrap();
+    socket.connect(everything.quic_address()).unwrap();
     socket.set_read_timeout(Some(200 * MS)).unwrap();
     let mut buffer = [0; 2000];
     let message =

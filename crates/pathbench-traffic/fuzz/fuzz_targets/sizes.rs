@@ -5,7 +5,7 @@
 use libfuzzer_sys::fuzz_target;
 use pathbench_record::time::Timestamp;
 use pathbench_traffic::path_mtu::{
-    Family, Finder, Introduction, MtuBounds, SizeMessage, Unsent, Watch, WatchPace,
+    Examiner, Family, Finder, Introduction, MtuBounds, SizeMessage, Unsent, Watch, WatchPace,
 };
 use pathbench_traffic::probe::{MAGIC, ProbeResponder};
 use pathbench_traffic::server::Access;
@@ -28,7 +28,7 @@ fuzz_target!(|bytes: &[u8]| {
         );
         finder.received(now, &datagram);
         watch.received(now, &datagram);
-        finder.icmp(client_address(), u32::from(choice) * 40, rest);
+        finder.icmp(now, client_address(), u32::from(choice) * 40, rest);
         watch.icmp(now, client_address(), u32::from(choice) * 40, rest);
         for _ in 0..16 {
             let Some(outgoing) = finder.poll(now) else { break };

@@ -1,6 +1,7 @@
 //! One examination of a path, both ways, without a socket: time, datagrams and what the kernel says in; datagrams and
 //! the result out.
 
+use super::examiner::Examiner;
 use super::exchange::{BELIEF, Exchange, FOLLOWER, Fate, Introduction, Outgoing, Trial};
 use super::search::{Limit, Search, Verdict};
 use super::size::MOST_BYTES;
@@ -53,7 +54,7 @@ struct Way {
     ended: Option<Timestamp>,
 }
 
-/// An examination of a path. See [`Finder::poll`].
+/// An examination of a path: to be driven as an [`Examiner`] until [`Finder::is_over`], and then for its result.
 #[derive(Debug)]
 pub struct Finder {
     start: Timestamp,
@@ -122,36 +123,6 @@ impl Finder {
         }
     }
 
-    /// The next datagram to be sent now. `None`: wait until [`Finder::due`] or until something happens, or take the
-    /// result when [`Finder::is_over`].
-    pub fn poll(&mut self, now: Timestamp) -> Option<Outgoing> {
-        self.exchange.expire(now);
-        self.account(now);
-        self.check_bounds(now);
-        if self.is_over() {
-            return None;
-        }
-        if let Some(hello) = self.exchange.hello(now) {
-            return Some(hello);
-        }
-        if !self.exchange.is_welcome() {
-            return None;
-        }
-        self.advance(now);
-        if !self.is_found() {
-            return self.trial(now);
-        }
-        if self.is_asking() { self.question(now) } else { None }
-    }
-
-    /// When to poll again if nothing arrives before.
-    #[must_use]
-    pub fn due(&self) -> Timestamp {
-        let pauses = self.ways().filter_map(|way| way.paused_until);
-        let end = self.start + self.bounds.most_time;
-        self.exchange.due().into_iter().chain(pauses).chain([end]).min().unwrap_or(end)
-    }
-
     /// Whether there is a result.
     #[must_use]
     pub fn is_over(&self) -> bool {
@@ -178,49 +149,6 @@ impl Finder {
         }
         self.belief_questions += 1;
         self.exchange.ask_belief(now)
-    }
-
-    /// A datagram came from the server.
-    pub fn received(&mut self, now: Timestamp, datagram: &[u8]) {
-        self.exchange.received(now, datagram);
-        self.account(now);
-    }
-
-    /// A datagram of [`Finder::poll`] could not be sent.
-    pub fn not_sent(&mut self, now: Timestamp, sequence: u32, why: Unsent) {
-        let fate = match why {
-            Unsent::TooLong { limit_bytes } => Fate::TooLong(limit_bytes),
-            Unsent::Full => Fate::NotSent,
-            Unsent::Failed { reason } => {
-                self.refused(reason);
-                Fate::NotSent
-            }
-        };
-        self.exchange.not_sent(sequence, fate);
-        self.account(now);
-    }
-
-    /// The network says that something does not arrive (ICMP), for a reason that has nothing to do with its size.
-    pub fn refused(&mut self, reason: String) {
-        self.refusals += 1;
-        self.last_refusal = Some(reason);
-    }
-
-    /// `router` says that a packet of ours is too long for the next link, which takes `said_bytes`; `quoted` is what it
-    /// quotes of the payload.
-    pub fn icmp(&mut self, router: IpAddr, said_bytes: u32, quoted: &[u8]) {
-        // A router need quote no more than eight bytes (RFC 792), which the kernel has matched to the socket then.
-        let known = self.exchange.quoted(quoted);
-        if known.is_none() && !quoted.is_empty() {
-            return;
-        }
-        let probe_bytes = known.unwrap_or(0);
-        let words = &mut self.upload.words;
-        let is_news = !words.iter().any(|word| word.router == router && word.said_bytes == said_bytes);
-        if is_news && words.len() < MOST_WORDS {
-            words.push(IcmpWord { router, said_bytes, probe_bytes, held: false });
-            self.upload.search.hint(said_bytes, known.unwrap_or(u32::MAX));
-        }
     }
 
     /// Ends it.
@@ -413,6 +341,72 @@ impl Finder {
             (Some(reason), _) => NoMtu::Unreachable { reason: reason.clone() },
             (None, false) if self.exchange.was_welcome() => NoMtu::Unanswered,
             _ => NoMtu::Silent,
+        }
+    }
+}
+
+impl Examiner for Finder {
+    fn poll(&mut self, now: Timestamp) -> Option<Outgoing> {
+        self.exchange.expire(now);
+        self.account(now);
+        self.check_bounds(now);
+        if self.is_over() {
+            return None;
+        }
+        if let Some(hello) = self.exchange.hello(now) {
+            return Some(hello);
+        }
+        if !self.exchange.is_welcome() {
+            return None;
+        }
+        self.advance(now);
+        if !self.is_found() {
+            return self.trial(now);
+        }
+        if self.is_asking() { self.question(now) } else { None }
+    }
+
+    fn due(&self) -> Timestamp {
+        let pauses = self.ways().filter_map(|way| way.paused_until);
+        let end = self.start + self.bounds.most_time;
+        self.exchange.due().into_iter().chain(pauses).chain([end]).min().unwrap_or(end)
+    }
+
+    fn received(&mut self, now: Timestamp, datagram: &[u8]) {
+        self.exchange.received(now, datagram);
+        self.account(now);
+    }
+
+    fn not_sent(&mut self, now: Timestamp, sequence: u32, why: Unsent) {
+        let fate = match why {
+            Unsent::TooLong { limit_bytes } => Fate::TooLong(limit_bytes),
+            Unsent::Full => Fate::NotSent,
+            Unsent::Failed { reason } => {
+                self.refused(reason);
+                Fate::NotSent
+            }
+        };
+        self.exchange.not_sent(sequence, fate);
+        self.account(now);
+    }
+
+    fn refused(&mut self, reason: String) {
+        self.refusals += 1;
+        self.last_refusal = Some(reason);
+    }
+
+    fn icmp(&mut self, _now: Timestamp, router: IpAddr, said_bytes: u32, quoted: &[u8]) {
+        // A router need quote no more than eight bytes (RFC 792), which the kernel has matched to the socket then.
+        let known = self.exchange.quoted(quoted);
+        if known.is_none() && !quoted.is_empty() {
+            return;
+        }
+        let probe_bytes = known.unwrap_or(0);
+        let words = &mut self.upload.words;
+        let is_news = !words.iter().any(|word| word.router == router && word.said_bytes == said_bytes);
+        if is_news && words.len() < MOST_WORDS {
+            words.push(IcmpWord { router, said_bytes, probe_bytes, held: false });
+            self.upload.search.hint(said_bytes, known.unwrap_or(u32::MAX));
         }
     }
 }

@@ -1,16 +1,7 @@
-//! The datagrams of an examination.
-//!
-//! They have the place and the cookie of [`crate::probe`]'s messages:
-//!
-//! ```text
-//!  0..8  0x0b "pbprobe"   8 kind   9 version   10..12 zero   12..16 sequence
-//! 16..24 session   24..32 cookie   32..36 size   36..40 limit   40.. padding
-//! ```
-//! All big-endian.
+//! The datagrams of an examination: the [`Header`] of [`crate::probe`]'s messages without a text, whose own part is the
+//! size and the limit (four bytes each, big-endian), and padding.
 
-use crate::probe::{HEADER_BYTES, MAGIC};
-
-const VERSION: u8 = 1;
+use crate::probe::{HEADER_BYTES, Header};
 
 /// What a message is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,14 +62,15 @@ impl SizeMessage {
     /// The message, padded to `length` bytes; never shorter than a header.
     #[must_use]
     pub fn encode(&self, length: usize) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(length.max(HEADER_BYTES));
-        bytes.extend(MAGIC);
-        bytes.extend([self.kind as u8, VERSION, 0, 0]);
-        bytes.extend(self.sequence.to_be_bytes());
-        bytes.extend(self.session.to_be_bytes());
-        bytes.extend(self.cookie.to_be_bytes());
-        bytes.extend(self.size_bytes.to_be_bytes());
-        bytes.extend(self.limit_bytes.to_be_bytes());
+        let header = Header {
+            kind: self.kind as u8,
+            text_bytes: 0,
+            sequence: self.sequence,
+            session: self.session,
+            cookie: self.cookie,
+            own: u64::from(self.size_bytes) << 32 | u64::from(self.limit_bytes),
+        };
+        let mut bytes = header.encode();
         bytes.resize(length.max(HEADER_BYTES), 0);
         bytes
     }
@@ -86,20 +78,17 @@ impl SizeMessage {
     /// `None` for anything that is not one.
     #[must_use]
     pub fn decode(bytes: &[u8]) -> Option<Self> {
-        let header = bytes.first_chunk::<HEADER_BYTES>()?;
-        if header[..8] != MAGIC || header[9] != VERSION || header[10..12] != [0, 0] {
+        let (header, _padding) = Header::decode(bytes)?;
+        if header.text_bytes != 0 {
             return None;
         }
-        let number = |from: usize, to: usize| {
-            header[from..to].iter().fold(0_u64, |value, byte| value << 8 | u64::from(*byte))
-        };
         Some(Self {
-            kind: SizeKind::from_code(header[8])?,
-            sequence: number(12, 16) as u32,
-            session: number(16, 24),
-            cookie: number(24, 32),
-            size_bytes: number(32, 36) as u32,
-            limit_bytes: number(36, 40) as u32,
+            kind: SizeKind::from_code(header.kind)?,
+            sequence: header.sequence,
+            session: header.session,
+            cookie: header.cookie,
+            size_bytes: (header.own >> 32) as u32,
+            limit_bytes: header.own as u32,
         })
     }
 }
@@ -107,7 +96,7 @@ impl SizeMessage {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::probe::ProbeMessage;
+    use crate::probe::{MAGIC, ProbeMessage};
     use proptest::prelude::*;
 
     proptest! {

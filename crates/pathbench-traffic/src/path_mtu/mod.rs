@@ -8,6 +8,7 @@
 //! Sizes are those of whole IP packets, headers included.
 
 mod belief;
+mod examiner;
 mod exchange;
 mod finder;
 mod guard;
@@ -25,6 +26,7 @@ mod tests;
 mod watch;
 mod window;
 
+pub use examiner::Examiner;
 pub use exchange::{Introduction, Outgoing};
 pub use finder::{Finder, Unsent};
 pub use message::{SizeKind, SizeMessage};

@@ -1,7 +1,8 @@
 //! Sockets for a finder and a watch.
 
-use super::exchange::{Introduction, MAX_TOKEN_BYTES, Outgoing};
-use super::finder::{Finder, Unsent};
+use super::examiner::Examiner;
+use super::exchange::{Introduction, MAX_TOKEN_BYTES};
+use super::finder::Finder;
 use super::size::Family;
 use super::socket::{PathSocket, Told};
 use super::watch::{BothFound, Watch, WatchNews};
@@ -49,61 +50,8 @@ pub fn find_mtu(plan: &MtuPlan, clock: &Arc<dyn Clock>, stop: &AtomicBool) -> Re
     Ok(PathMtuFound { local: socket.local(), remote: server, upload, download })
 }
 
-/// What a socket is driven for.
-trait Core {
-    fn poll(&mut self, now: Timestamp) -> Option<Outgoing>;
-    fn received(&mut self, now: Timestamp, datagram: &[u8]);
-    fn not_sent(&mut self, now: Timestamp, sequence: u32, why: Unsent);
-    fn told(&mut self, now: Timestamp, word: Told);
-}
-
-impl Core for Finder {
-    fn poll(&mut self, now: Timestamp) -> Option<Outgoing> {
-        self.poll(now)
-    }
-
-    fn received(&mut self, now: Timestamp, datagram: &[u8]) {
-        self.received(now, datagram);
-    }
-
-    fn not_sent(&mut self, now: Timestamp, sequence: u32, why: Unsent) {
-        self.not_sent(now, sequence, why);
-    }
-
-    fn told(&mut self, _now: Timestamp, word: Told) {
-        match word {
-            Told::TooBig { router, said_bytes, quoted } => self.icmp(router, said_bytes, &quoted),
-            Told::Refused { reason } => self.refused(reason),
-            // Sending told as much.
-            Told::TooLong { .. } => {}
-        }
-    }
-}
-
-impl Core for Watch {
-    fn poll(&mut self, now: Timestamp) -> Option<Outgoing> {
-        self.poll(now)
-    }
-
-    fn received(&mut self, now: Timestamp, datagram: &[u8]) {
-        self.received(now, datagram);
-    }
-
-    fn not_sent(&mut self, now: Timestamp, sequence: u32, why: Unsent) {
-        self.not_sent(now, sequence, why);
-    }
-
-    fn told(&mut self, now: Timestamp, word: Told) {
-        match word {
-            Told::TooBig { router, said_bytes, quoted } => self.icmp(now, router, said_bytes, &quoted),
-            Told::Refused { reason } => self.refused(reason),
-            Told::TooLong { .. } => {}
-        }
-    }
-}
-
 /// Takes what has arrived and sends what is due.
-fn turn(core: &mut dyn Core, socket: &PathSocket, clock: &dyn Clock, buffer: &mut [u8]) {
+fn turn(core: &mut dyn Examiner, socket: &PathSocket, clock: &dyn Clock, buffer: &mut [u8]) {
     let mut told = Vec::new();
     loop {
         while let Some(word) = socket.take_told() {
@@ -113,7 +61,14 @@ fn turn(core: &mut dyn Core, socket: &PathSocket, clock: &dyn Clock, buffer: &mu
             core.received(clock.now(), &buffer[..length]);
         }
         for word in told.drain(..) {
-            core.told(clock.now(), word);
+            match word {
+                Told::TooBig { router, said_bytes, quoted } => {
+                    core.icmp(clock.now(), router, said_bytes, &quoted);
+                }
+                Told::Refused { reason } => core.refused(reason),
+                // Sending told as much.
+                Told::TooLong { .. } => {}
+            }
         }
         for _ in 0..SENDS_PER_TURN {
             let Some(outgoing) = core.poll(clock.now()) else { return };

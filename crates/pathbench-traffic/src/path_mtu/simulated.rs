@@ -1,6 +1,8 @@
 //! A path and a server on a simulated clock, for the tests of finder and watch.
 
-use super::{Family, Finder, Introduction, MtuBounds, PathMtuFound, Unsent, Watch, WatchNews, WatchPace};
+use super::{
+    Examiner, Family, Finder, Introduction, MtuBounds, PathMtuFound, Unsent, Watch, WatchNews, WatchPace,
+};
 use crate::probe::ProbeResponder;
 use crate::server::Access;
 use pathbench_record::random::SplitMix64;
@@ -226,7 +228,7 @@ impl Simulation {
             }
             self.step(finder.due(), |now, arrived| match arrived {
                 Arrived::Datagram(payload) => finder.received(now, &payload),
-                Arrived::Icmp(said, quoted) => finder.icmp(ROUTER, said, &quoted),
+                Arrived::Icmp(said, quoted) => finder.icmp(now, ROUTER, said, &quoted),
             });
         }
         let (upload, download) = finder.result(self.now);

@@ -1,5 +1,6 @@
 //! A path's MTUs over time, without a socket: examined, watched, and examined again when they seem to have changed.
 
+use super::examiner::Examiner;
 use super::exchange::{Exchange, Introduction, Outgoing};
 use super::finder::Finder;
 use super::guard::{Alarm, Guard, Known};
@@ -71,71 +72,10 @@ impl Watch {
         }
     }
 
-    /// The next datagram to be sent now. `None`: wait until [`Watch::due`] or until something happens.
-    pub fn poll(&mut self, now: Timestamp) -> Option<Outgoing> {
-        loop {
-            self.proceed(now);
-            let (outgoing, is_ripe) = match &mut self.state {
-                State::Examining(finder) => (finder.poll(now), finder.is_over()),
-                State::Guarding(guard) => (guard.poll(now), guard.alarm().is_some()),
-                State::Away(exchange) => (exchange.hello(now), exchange.is_welcome()),
-            };
-            if outgoing.is_some() || !is_ripe {
-                return outgoing;
-            }
-        }
-    }
-
-    /// When to poll again if nothing arrives before.
-    #[must_use]
-    pub fn due(&self) -> Timestamp {
-        match &self.state {
-            State::Examining(finder) => finder.due(),
-            State::Guarding(guard) => guard.due(),
-            State::Away(exchange) => exchange.due().unwrap_or_default(),
-        }
-    }
-
     /// Whether the path is away: then its socket may be stale.
     #[must_use]
     pub fn is_away(&self) -> bool {
         matches!(self.state, State::Away(_))
-    }
-
-    /// A datagram came from the server.
-    pub fn received(&mut self, now: Timestamp, datagram: &[u8]) {
-        match &mut self.state {
-            State::Examining(finder) => finder.received(now, datagram),
-            State::Guarding(guard) => guard.received(now, datagram),
-            State::Away(exchange) => exchange.received(now, datagram),
-        }
-    }
-
-    /// A datagram of [`Watch::poll`] could not be sent.
-    pub fn not_sent(&mut self, now: Timestamp, sequence: u32, why: Unsent) {
-        match &mut self.state {
-            State::Examining(finder) => finder.not_sent(now, sequence, why),
-            State::Guarding(guard) => guard.not_sent(now, sequence, why),
-            State::Away(_) => {}
-        }
-    }
-
-    /// The network says that something does not arrive (ICMP), for a reason that has nothing to do with its size.
-    pub fn refused(&mut self, reason: String) {
-        match &mut self.state {
-            State::Examining(finder) => finder.refused(reason),
-            State::Guarding(guard) => guard.last_refusal = Some(reason),
-            State::Away(_) => self.last_refusal = Some(reason),
-        }
-    }
-
-    /// `router` says that a packet of ours is too long for the next link; as for [`Finder::icmp`].
-    pub fn icmp(&mut self, now: Timestamp, router: IpAddr, said_bytes: u32, quoted: &[u8]) {
-        match &mut self.state {
-            State::Examining(finder) => finder.icmp(router, said_bytes, quoted),
-            State::Guarding(guard) => guard.icmp(now, router, said_bytes, quoted),
-            State::Away(_) => {}
-        }
     }
 
     /// What there is to tell.
@@ -242,6 +182,62 @@ impl Watch {
         let known = [known(MtuDirection::Upload, &found.0), known(MtuDirection::Download, &found.1)];
         let who = self.next_session();
         self.state = State::Guarding(Box::new(Guard::new(now, who, self.pace, known, self.interface_bytes)));
+    }
+}
+
+impl Examiner for Watch {
+    fn poll(&mut self, now: Timestamp) -> Option<Outgoing> {
+        loop {
+            self.proceed(now);
+            let (outgoing, is_ripe) = match &mut self.state {
+                State::Examining(finder) => (finder.poll(now), finder.is_over()),
+                State::Guarding(guard) => (guard.poll(now), guard.alarm().is_some()),
+                State::Away(exchange) => (exchange.hello(now), exchange.is_welcome()),
+            };
+            if outgoing.is_some() || !is_ripe {
+                return outgoing;
+            }
+        }
+    }
+
+    fn due(&self) -> Timestamp {
+        match &self.state {
+            State::Examining(finder) => finder.due(),
+            State::Guarding(guard) => guard.due(),
+            State::Away(exchange) => exchange.due().unwrap_or_default(),
+        }
+    }
+
+    fn received(&mut self, now: Timestamp, datagram: &[u8]) {
+        match &mut self.state {
+            State::Examining(finder) => finder.received(now, datagram),
+            State::Guarding(guard) => guard.received(now, datagram),
+            State::Away(exchange) => exchange.received(now, datagram),
+        }
+    }
+
+    fn not_sent(&mut self, now: Timestamp, sequence: u32, why: Unsent) {
+        match &mut self.state {
+            State::Examining(finder) => finder.not_sent(now, sequence, why),
+            State::Guarding(guard) => guard.not_sent(now, sequence, why),
+            State::Away(_) => {}
+        }
+    }
+
+    fn refused(&mut self, reason: String) {
+        match &mut self.state {
+            State::Examining(finder) => finder.refused(reason),
+            State::Guarding(guard) => guard.last_refusal = Some(reason),
+            State::Away(_) => self.last_refusal = Some(reason),
+        }
+    }
+
+    fn icmp(&mut self, now: Timestamp, router: IpAddr, said_bytes: u32, quoted: &[u8]) {
+        match &mut self.state {
+            State::Examining(finder) => finder.icmp(now, router, said_bytes, quoted),
+            State::Guarding(guard) => guard.icmp(now, router, said_bytes, quoted),
+            State::Away(_) => {}
+        }
     }
 }
 

@@ -1,19 +1,7 @@
-//! The datagrams of probes.
-//!
-//! ```text
-//!  0..8  0x0b "pbprobe"   8 kind   9 version   10..12 length of the text   12..16 sequence
-//! 16..24 session   24..32 cookie   32..40 time of sending   40.. text, padding
-//! ```
-//! All big-endian. The time is the prober's own and comes back as it was sent.
+//! The datagrams of probes: a [`Header`], whose own part is the time of sending, a text, and padding. The time is the
+//! prober's own and comes back as it was sent.
 
-/// Bytes of every message without text and padding.
-pub const HEADER_BYTES: usize = 40;
-
-/// No QUIC packet begins so: the first byte alone could be that of one whose QUIC bit is greased (RFC 9287), but then
-/// a connection id chosen by the server follows.
-pub const MAGIC: [u8; 8] = *b"\x0bpbprobe";
-
-const VERSION: u8 = 1;
+use super::header::Header;
 
 /// Longest text.
 pub const MAX_TEXT_BYTES: usize = 512;
@@ -69,14 +57,15 @@ impl ProbeMessage {
     #[must_use]
     pub fn encode(&self, length: usize) -> Vec<u8> {
         let text = cut(&self.text, MAX_TEXT_BYTES).as_bytes();
-        let mut bytes = Vec::with_capacity(length.max(HEADER_BYTES + text.len()));
-        bytes.extend(MAGIC);
-        bytes.extend([self.kind as u8, VERSION]);
-        bytes.extend((text.len() as u16).to_be_bytes());
-        bytes.extend(self.sequence.to_be_bytes());
-        for field in [self.session, self.cookie, self.sent_ns] {
-            bytes.extend(field.to_be_bytes());
-        }
+        let header = Header {
+            kind: self.kind as u8,
+            text_bytes: text.len() as u16,
+            sequence: self.sequence,
+            session: self.session,
+            cookie: self.cookie,
+            own: self.sent_ns,
+        };
+        let mut bytes = header.encode();
         bytes.extend(text);
         bytes.resize(bytes.len().max(length), 0);
         bytes
@@ -85,23 +74,17 @@ impl ProbeMessage {
     /// `None` for anything that is not one.
     #[must_use]
     pub fn decode(bytes: &[u8]) -> Option<Self> {
-        let (header, rest) = bytes.split_first_chunk::<HEADER_BYTES>()?;
-        if header[..8] != MAGIC || header[9] != VERSION {
-            return None;
-        }
-        let number = |from: usize, to: usize| {
-            header[from..to].iter().fold(0_u64, |value, byte| value << 8 | u64::from(*byte))
-        };
-        let length = number(10, 12) as usize;
+        let (header, rest) = Header::decode(bytes)?;
+        let length = usize::from(header.text_bytes);
         if length > MAX_TEXT_BYTES {
             return None;
         }
         Some(Self {
-            kind: ProbeKind::from_code(header[8])?,
-            sequence: number(12, 16) as u32,
-            session: number(16, 24),
-            cookie: number(24, 32),
-            sent_ns: number(32, 40),
+            kind: ProbeKind::from_code(header.kind)?,
+            sequence: header.sequence,
+            session: header.session,
+            cookie: header.cookie,
+            sent_ns: header.own,
             text: std::str::from_utf8(rest.get(..length)?).ok()?.to_owned(),
         })
     }
@@ -115,6 +98,7 @@ pub(super) fn cut(text: &str, most: usize) -> &str {
 
 #[cfg(test)]
 mod tests {
+    use super::super::MAGIC;
     use super::*;
     use proptest::prelude::*;
 

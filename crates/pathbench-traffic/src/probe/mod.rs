@@ -5,13 +5,16 @@
 //! server answers at the UDP port where it serves QUIC.
 
 mod allowance;
+mod header;
 mod message;
 mod prober;
 mod responder;
 mod service;
 mod shell;
 
-pub use message::{HEADER_BYTES, MAGIC, MAX_TEXT_BYTES, ProbeKind, ProbeMessage};
+pub(crate) use header::Header;
+pub use header::{HEADER_BYTES, MAGIC};
+pub use message::{MAX_TEXT_BYTES, ProbeKind, ProbeMessage};
 pub use prober::{Prober, Settled};
 pub use responder::ProbeResponder;
 pub(crate) use service::ProbeService;

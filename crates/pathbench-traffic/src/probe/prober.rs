@@ -1,6 +1,7 @@
 //! What probes one path, without a socket: time and datagrams in, datagrams and outcomes out.
 
-use super::message::{HEADER_BYTES, MAX_TEXT_BYTES, ProbeKind, ProbeMessage};
+use super::header::HEADER_BYTES;
+use super::message::{MAX_TEXT_BYTES, ProbeKind, ProbeMessage};
 use super::{ProbeCounts, ProbeOutcome};
 use pathbench_record::time::Timestamp;
 use std::collections::BTreeMap;

@@ -1,7 +1,8 @@
 //! What answers probes, without a socket: datagrams and time in, datagrams out.
 
 use super::allowance::Allowance;
-use super::message::{HEADER_BYTES, MAGIC, ProbeKind, ProbeMessage, cut};
+use super::header::{HEADER_BYTES, MAGIC};
+use super::message::{ProbeKind, ProbeMessage, cut};
 use crate::path_mtu::{Family, SizeKind, SizeMessage};
 use crate::server::{Access, Client};
 use pathbench_record::time::Timestamp;

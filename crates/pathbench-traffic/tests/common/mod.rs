@@ -8,7 +8,8 @@ use pathbench_record::transport::Transport;
 use pathbench_traffic::client::ClientPlan;
 use pathbench_traffic::pattern::PatternParameters;
 use pathbench_traffic::protocol::TestId;
-use pathbench_traffic::server::{Limits, Server, ServerOptions};
+use pathbench_traffic::server::{Access, Limits, Server, ServerOptions};
+use pathbench_traffic::token::TokenKey;
 use pathbench_transport::{Security, ServerIdentity, Trust, mptcp_available};
 
 use std::io::Read;
@@ -53,6 +54,21 @@ pub(crate) fn plan(
     }
 }
 
+/// A server of QUIC that wants a token, and one that it takes for long enough.
+pub(crate) fn server_with_token() -> (Server, SocketAddr, String) {
+    let key = TokenKey::from_text(&"k".repeat(32)).unwrap();
+    let token = key.mint("alice", 1000, Duration::from_secs(60)).unwrap();
+    let identity = ServerIdentity::self_made(&["localhost".to_owned()]).unwrap();
+    let options = ServerOptions {
+        access: Access::Token { key, wall_clock: || 1010 },
+        identity: Some(Arc::new(identity)),
+        ..ServerOptions::new(vec![(Transport::Quic, SocketAddr::from(([127, 0, 0, 1], 0)))])
+    };
+    let server = Server::start(options, clock()).unwrap();
+    let address = server.addresses()[0].1;
+    (server, address, token)
+}
+
 /// A server of every transport that this kernel has, with a certificate.
 pub(crate) struct Everything {
     pub(crate) server: Server,
@@ -83,6 +99,11 @@ impl Everything {
             addresses.push((Transport::Mptcp, of_streams));
         }
         Self { server, addresses, security }
+    }
+
+    /// Where it serves QUIC, and answers probes.
+    pub(crate) fn quic_address(&self) -> SocketAddr {
+        self.addresses.iter().find(|(transport, _)| *transport == Transport::Mpquic).unwrap().1
     }
 
     /// A test over the `index`-th of its transports, in turn.
