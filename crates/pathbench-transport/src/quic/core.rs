@@ -170,6 +170,9 @@ impl Core {
                 self.inner.handle_timeout(now);
                 progress = true;
             }
+            while self.send_small_ping(now) {
+                progress = true;
+            }
             while datagrams < TURN_DATAGRAMS {
                 let sent = self.transmit(now);
                 if sent == 0 {
@@ -210,15 +213,26 @@ impl Core {
             // To the library they are lost.
             return datagrams;
         }
+        self.hand_over(transmit);
+        datagrams
+    }
+
+    /// Sends a small PING on a path that is due to have one; whether there was one.
+    fn send_small_ping(&mut self, now: Instant) -> bool {
+        self.buffer.clear();
+        let transmit = self.board.poll_small_ping(&mut self.inner, now, &mut self.buffer);
+        transmit.map(|transmit| self.hand_over(transmit)).is_some()
+    }
+
+    /// Sends what is in the buffer.
+    fn hand_over(&mut self, transmit: Transmit) {
         let contents = self.buffer.get(..transmit.size).unwrap_or_default();
         if let Some(at) = self.board.take_hold() {
-            self.held.push(HeldProbe { at, transmit, contents: contents.to_vec() });
-            return datagrams;
+            return self.held.push(HeldProbe { at, transmit, contents: contents.to_vec() });
         }
         if let Some(socket) = self.paths.socket_from(transmit.src_ip) {
             socket.send(&transmit, contents);
         }
-        datagrams
     }
 
     /// Whether more would have been sent to an address that has not proved itself than three times what came from it

@@ -11,7 +11,7 @@ use super::link_watch::NoticedChange;
 use super::options::{LocalPath, QuicOptions};
 use super::path_event::{PathEventKind, PathLog};
 use super::path_manager::{CloseReason, PathAction, PathInput, PathManager, PathManagerOptions};
-use super::peer_paths::PeerPaths;
+use super::peer_paths::{KeptOff, PeerPaths};
 use super::scheduler::Board;
 use super::socket::{PathSocket, Way, local_of};
 use crate::mptcp_info::canonical;
@@ -74,6 +74,7 @@ pub(crate) struct Paths {
     /// What only the driver may do: sockets belong to the network namespace of the thread that opens them.
     for_the_driver: Vec<PathAction>,
     troubled: bool,
+    kept_off: KeptOff,
     remote: SocketAddr,
 }
 
@@ -131,6 +132,7 @@ impl Paths {
             detours: Vec::new(),
             for_the_driver: Vec::new(),
             troubled: false,
+            kept_off: KeptOff::default(),
             remote,
         }
     }
@@ -312,7 +314,7 @@ impl Paths {
                     self.sockets_changed = true;
                 }
             }
-            noq_proto::PathEvent::RemoteStatus { id, status, .. } => {
+            noq_proto::PathEvent::RemoteStatus { id, status, .. } if self.kept_off.change(*id, *status) => {
                 let backup = *status == PathStatus::Backup;
                 self.record(*id, PathEventKind::PathStatus { backup, by_peer: true }, around);
                 self.decide(PathInput::RemoteStatus { path: *id, backup }, around);

@@ -3,8 +3,8 @@
 //! A server follows the client's statuses, as noq does not by itself, and adds what its own heartbeats say.
 
 use super::path_manager::{CloseReason, PathAction, PathInput};
-use noq_proto::PathId;
-use std::collections::BTreeMap;
+use noq_proto::{PathId, PathStatus};
+use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "independent facts, each told by somebody else")]
@@ -17,6 +17,21 @@ struct Path {
     told_role: bool,
     told_suspended: bool,
     told_backup: bool,
+}
+
+/// The paths that the peer asks this end to keep off.
+#[derive(Debug, Default)]
+pub(crate) struct KeptOff(BTreeSet<PathId>);
+
+impl KeptOff {
+    /// Takes in a status that the peer tells; whether it is another one than before. noq hands on each that arrives, and
+    /// a peer repeats what has not changed.
+    pub(crate) fn change(&mut self, path: PathId, status: PathStatus) -> bool {
+        match status {
+            PathStatus::Backup => self.0.insert(path),
+            PathStatus::Available => self.0.remove(&path),
+        }
+    }
 }
 
 /// The paths that a client has opened to this server, by one connection.

@@ -37,6 +37,8 @@ pub(super) struct Arbiter {
     pub(super) receive_window: Option<u64>,
     /// The slot whose path leaves its acknowledgements to another one just now.
     pub(super) rotating: Option<u64>,
+    /// The slot whose path alone may send the next packet, whatever its window and pacing: a small PING.
+    pub(super) alone: Option<u64>,
     /// The packet that noq built last, its slot and bytes, as long as noq has not said that it is part of a batch.
     pub(super) single: Option<(u64, u64)>,
     /// An MTU probe, given out just now, that is to leave only then.
@@ -60,6 +62,7 @@ impl Arbiter {
             trouble: None,
             receive_window: None,
             rotating: None,
+            alone: None,
             single: None,
             hold: None,
             events: Vec::new(),
@@ -70,6 +73,11 @@ impl Arbiter {
 
     pub(super) fn slot(&mut self, id: u64) -> Option<&mut Slot> {
         self.slots.iter_mut().find(|slot| slot.id == id)
+    }
+
+    /// The paths that can carry data.
+    pub(super) fn open_paths(&self) -> impl Iterator<Item = PathId> {
+        self.slots.iter().filter(|slot| slot.open).filter_map(|slot| slot.path)
     }
 
     fn tick(&mut self, now: Instant) -> Instant {
@@ -197,10 +205,15 @@ impl Arbiter {
     pub(super) fn window(&mut self, id: u64, real: u64) -> u64 {
         let (questioning, now) = (self.questioning, self.now);
         let choice = questioning && self.slots.len() > 1;
+        let alone = self.alone;
         let Some(slot) = self.slot(id) else { return real };
         slot.seen.cwnd_bytes = real;
         slot.turn.asked = true;
         slot.held_back = false;
+        if let Some(alone) = alone {
+            slot.held_back = alone != id;
+            return if alone == id { u64::MAX } else { 0 };
+        }
         let open = slot.open;
         let path = slot.path;
         if questioning && !slot.ping_allowed && now.is_some_and(|now| slot.is_quiet(now)) {
@@ -229,6 +242,7 @@ impl Arbiter {
     pub(super) fn on_sent(&mut self, id: u64, now: Instant, bytes: u64) {
         let now = self.tick(now);
         self.single = Some((id, bytes));
+        self.alone = None;
         let Some(slot) = self.slot(id) else { return };
         if bytes > u64::from(slot.seen.mtu_bytes) {
             // Nothing else is ever longer.

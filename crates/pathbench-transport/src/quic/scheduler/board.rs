@@ -25,7 +25,7 @@ impl Board {
         Self(Arc::new(Mutex::new(Arbiter::new(scheduler))))
     }
 
-    fn state(&self) -> MutexGuard<'_, Arbiter> {
+    pub(super) fn state(&self) -> MutexGuard<'_, Arbiter> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -130,7 +130,10 @@ impl Board {
 
     /// Lets one packet out on `path` although it is held back. To be called with [`Connection::ping_path`].
     pub(crate) fn allow_ping(&self, path: PathId) {
-        self.state().change(path, |slot, _| slot.ping_allowed = true);
+        self.state().change(path, |slot, _| {
+            slot.ping_allowed = true;
+            slot.ask_for_small_ping();
+        });
     }
 
     /// What is known of `path`; the last figures when it is gone. `None` for a path that never was.
@@ -187,7 +190,9 @@ impl Board {
         }
         let open = state.slots.iter().filter(|slot| slot.open);
         let stalled = open.filter_map(Slot::stalled_at).filter(|at| *at >= now).min();
-        [stalled.map(|at| at + Duration::from_millis(1)), quiet].into_iter().flatten().min()
+        let small_ping = state.slots.iter().filter_map(Slot::small_ping_at).filter(|at| *at > now).min();
+        let stalled = stalled.map(|at| at + Duration::from_millis(1));
+        [stalled, quiet, small_ping].into_iter().flatten().min()
     }
 
     pub(super) fn add_slot(&self, mtu_bytes: u16, cwnd_bytes: u64) -> u64 {

@@ -2,6 +2,7 @@
 
 use super::Board;
 use super::slot::Acked;
+use super::small_ping::LEAST_MTU_BYTES;
 use noq_proto::RttEstimator;
 use noq_proto::congestion::{
     Bbr3Config, Controller, ControllerFactory, ControllerMetrics, CubicConfig, NewRenoConfig,
@@ -100,6 +101,8 @@ impl Drop for Place {
 struct Batch {
     bytes: u64,
     probe_bytes: u64,
+    /// One of them was longer than what every path takes.
+    large: bool,
     /// Packet number of the latest MTU probe.
     probe: Option<u64>,
     largest: Option<(u64, Instant)>,
@@ -110,6 +113,7 @@ struct Batch {
 impl Batch {
     fn add(&mut self, pn: u64, sent: Instant, bytes: u64) {
         self.bytes += bytes;
+        self.large |= bytes > LEAST_MTU_BYTES.into();
         if self.probe == Some(pn) {
             self.probe_bytes += bytes;
         }
@@ -124,8 +128,8 @@ impl Batch {
             .filter(|(pn, _)| self.known.is_none_or(|known| *pn > known))
             .map(|(_, sent)| now.saturating_duration_since(sent));
         self.known = self.known.max(self.largest.map(|(pn, _)| pn));
-        let acked = Acked { bytes: self.bytes, probe_bytes: self.probe_bytes, rtt };
-        (self.bytes, self.probe_bytes) = (0, 0);
+        let acked = Acked { bytes: self.bytes, probe_bytes: self.probe_bytes, large: self.large, rtt };
+        (self.bytes, self.probe_bytes, self.large) = (0, 0, false);
         self.largest = None;
         acked
     }
@@ -144,6 +148,9 @@ pub(super) struct Scheduled {
 
 /// Time within which noq's pacer lets the burst of a pacing rate out (its `MAX_BURST_INTERVAL`).
 const BURST_INTERVAL: Duration = Duration::from_millis(10);
+
+/// noq does not pace windows as large as this one.
+const UNPACED_WINDOW_BYTES: u64 = u32::MAX as u64 + 1;
 
 /// The rate (bytes/s) to pace at instead of what noq makes of a small window; `None` where its own is right.
 ///
@@ -263,7 +270,9 @@ impl Controller for Scheduled {
     /// The real controller's: the pacer must not see a window of 0.
     fn metrics(&self) -> ControllerMetrics {
         let mut metrics = self.inner.metrics();
-        if let (None, Some(srtt)) = (metrics.pacing_rate, self.srtt) {
+        if self.place.board.sends_small_ping(self.place.slot) {
+            (metrics.congestion_window, metrics.pacing_rate) = (UNPACED_WINDOW_BYTES, None);
+        } else if let (None, Some(srtt)) = (metrics.pacing_rate, self.srtt) {
             let initial_window = self.inner.initial_window().max(2 * u64::from(self.mtu));
             metrics.pacing_rate = pacing_rate(metrics.congestion_window, initial_window, srtt);
         }

@@ -17,6 +17,7 @@ mod controller;
 mod mtu_probe;
 mod policy;
 mod slot;
+mod small_ping;
 #[cfg(test)]
 mod tests;
 

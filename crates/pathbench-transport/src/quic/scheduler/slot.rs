@@ -2,6 +2,7 @@
 
 use super::mtu_probe::MtuProbes;
 use super::policy::{self, Rank};
+use super::small_ping::SmallPings;
 use noq_proto::PathId;
 use std::time::{Duration, Instant};
 
@@ -77,6 +78,8 @@ pub(super) struct Slot {
     pub(super) served: u64,
     /// When the last acknowledgement arrived, or the first packet of the present flight left.
     pub(super) progress: Option<Instant>,
+    /// The same of packets longer than any path takes.
+    pub(super) large_progress: Option<Instant>,
     /// Had room but was told to wait, so that its controller must not take the window for used.
     pub(super) held_back: bool,
     /// When anything was sent last, acknowledgements included.
@@ -84,6 +87,7 @@ pub(super) struct Slot {
     /// Transmissions since a path of higher id had one.
     pub(super) transmissions: u32,
     pub(super) mtu_probes: MtuProbes,
+    pub(super) small_pings: SmallPings,
     pub(super) turn: Turn,
 }
 
@@ -118,10 +122,12 @@ impl Slot {
             data_in_flight_bytes: 0,
             served: 0,
             progress: None,
+            large_progress: None,
             held_back: false,
             transmitted: None,
             transmissions: 0,
             mtu_probes: MtuProbes::default(),
+            small_pings: SmallPings::default(),
             turn: Turn::default(),
         }
     }
@@ -195,7 +201,7 @@ impl Slot {
     /// A packet that is no MTU probe left.
     pub(super) fn on_sent(&mut self, now: Instant, bytes: u64) {
         if self.data_in_flight_bytes == 0 {
-            self.progress = Some(now);
+            (self.progress, self.large_progress) = (Some(now), Some(now));
         }
         self.seen.in_flight_bytes += bytes;
         self.seen.sent_bytes += bytes;
@@ -226,6 +232,9 @@ impl Slot {
         let data_bytes = acked.bytes.saturating_sub(acked.probe_bytes);
         self.data_in_flight_bytes = self.data_in_flight_bytes.saturating_sub(data_bytes).min(in_flight_bytes);
         self.progress = Some(now);
+        if acked.large {
+            self.large_progress = Some(now);
+        }
         let Some(sample) = acked.rtt else { return };
         let seen = &mut self.seen;
         seen.latest_rtt = Some(sample);
@@ -249,6 +258,8 @@ pub(super) struct Acked {
     pub(super) bytes: u64,
     /// Of these the MTU probe's.
     pub(super) probe_bytes: u64,
+    /// One of them was longer than what every path takes.
+    pub(super) large: bool,
     /// Time from sending the largest packet to its acknowledgement, if it was not acknowledged before.
     pub(super) rtt: Option<Duration>,
 }

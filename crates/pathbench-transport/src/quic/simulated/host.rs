@@ -3,7 +3,7 @@
 
 use super::super::heartbeat::{Beat, Heartbeats};
 use super::super::path_manager::{CloseReason, PathAction, PathInput, PathManager};
-use super::super::peer_paths::PeerPaths;
+use super::super::peer_paths::{KeptOff, PeerPaths};
 use super::super::scheduler::{Board, SchedulerEvent};
 use super::super::time::Epoch;
 use bytes::BytesMut;
@@ -70,6 +70,7 @@ pub(super) struct Host {
     /// The path of the handshake is nobody's yet.
     first_free: bool,
     needed: bool,
+    kept_off: KeptOff,
     next_paced: Timestamp,
     owed: usize,
     /// MTU probes that are to leave later.
@@ -107,6 +108,7 @@ impl Host {
             early: Vec::new(),
             first_free: true,
             needed: false,
+            kept_off: KeptOff::default(),
             next_paced: Timestamp::default(),
             owed: 0,
             held: Vec::new(),
@@ -168,7 +170,9 @@ impl Host {
             loop {
                 buffer.clear();
                 let board = self.board.clone();
-                let transmit = board.poll_transmit(self.connection(), at, BATCH, &mut buffer);
+                let small = board.poll_small_ping(self.connection(), at, &mut buffer);
+                let transmit =
+                    small.or_else(|| board.poll_transmit(self.connection(), at, BATCH, &mut buffer));
                 let Some(transmit) = transmit else { break };
                 let contents = &buffer[..transmit.size];
                 match board.take_hold() {
@@ -320,6 +324,7 @@ impl Host {
                     self.streams.insert(id);
                 }
             }
+            Event::Path(PathEvent::RemoteStatus { id, status, .. }) if !self.kept_off.change(id, status) => {}
             Event::Path(event) => {
                 self.path_events.push((now, event.clone()));
                 self.board.on_path_event(&event);

@@ -13,6 +13,8 @@ pub(super) struct LinkModel {
     pub(super) loss: f64,
     /// Longer UDP payloads are dropped without a word.
     pub(super) mtu_bytes: usize,
+    /// The same at a hop behind the queue, which they have been through.
+    pub(super) hop_mtu_bytes: usize,
 }
 
 impl LinkModel {
@@ -25,6 +27,7 @@ impl LinkModel {
             queue_bytes: rate_bps / 8 / 20,
             loss: 0.0,
             mtu_bytes: 1472,
+            hop_mtu_bytes: usize::MAX,
         }
     }
 }
@@ -56,7 +59,7 @@ impl Wire {
         }
         let serialisation = Duration::from_nanos(bytes as u64 * 8_000_000_000 / self.model.rate_bps);
         self.busy_until = now + waiting + serialisation;
-        if chance < self.model.loss {
+        if chance < self.model.loss || bytes > self.model.hop_mtu_bytes {
             return None;
         }
         self.delivered_bytes += bytes as u64;

@@ -6,6 +6,7 @@ mod host;
 mod link;
 mod mtu;
 mod scheduling;
+mod shrink;
 mod traps;
 
 use super::configuration::{self, ConnectionSettings};

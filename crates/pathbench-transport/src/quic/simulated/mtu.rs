@@ -5,12 +5,12 @@ use crate::quic::path_manager::CloseReason;
 use noq_proto::PathId;
 
 /// UDP payload that fits a packet of the MTU over IPv4.
-const fn payload(mtu_bytes: usize) -> usize {
+pub(super) const fn payload(mtu_bytes: usize) -> usize {
     mtu_bytes - 28
 }
 
 /// Interfaces of 9000 bytes, and behind them links that drop what is longer than this without a word.
-fn behind_jumbo(links: &[(LinkModel, usize)], scheduler: Scheduler) -> Setup {
+pub(super) fn behind_jumbo(links: &[(LinkModel, usize)], scheduler: Scheduler) -> Setup {
     let links: Vec<LinkModel> =
         links.iter().map(|(link, mtu)| LinkModel { mtu_bytes: payload(*mtu), ..*link }).collect();
     Setup { mtu_bytes: 9000, ..Setup::new(&links, scheduler) }
@@ -43,7 +43,7 @@ fn lost_mtu_probes_do_not_divert_messages_to_the_slower_path() {
 }
 
 /// Payload in force on each path of a host.
-fn found(host: &mut Host) -> Vec<usize> {
+pub(super) fn found(host: &mut Host) -> Vec<usize> {
     let connection = host.connection();
     let paths = connection.paths();
     paths.into_iter().map(|path| connection.path_stats(path).unwrap().current_mtu.into()).collect()
@@ -56,7 +56,7 @@ fn set_mtu(world: &mut World, link: usize, mtu_bytes: usize) {
     }
 }
 
-fn black_holes(host: &mut Host, path: u32) -> u64 {
+pub(super) fn black_holes(host: &mut Host, path: u32) -> u64 {
     host.connection().path_stats(PathId::from(path)).unwrap().black_holes_detected
 }
 

@@ -1,0 +1,138 @@
+//! Small packets among the large ones, by which noq tells a path MTU that shrank from a path that lost something.
+//!
+//! noq takes the path MTU for too large when large packets were lost on four occasions and nothing as large arrived
+//! meanwhile (its `BLACK_HOLE_THRESHOLD`). On a busy path everything is as large as the MTU allows, a PING included, for
+//! that takes data along. So when the MTU shrinks nothing is acknowledged any more, each of the four losses waits for a
+//! tail loss probe, and what was lost is sent at the same size, and lost, again: half a second to 1.3 s at 100 ms of RTT.
+//! A PING that stays small gets through, and what was lost before it is known one round trip later.
+//!
+//! It is sent where large packets are under way and none of them has been acknowledged for half an RTT, so that in good
+//! times there are none. There are three in a row, since noq counts a loss for each time at which it learns of one: what
+//! is fewer than three packets older than the latest acknowledged one it gives up one by one, as time passes (RFC 9002
+//! section 6.1). A single small packet behind the end of a burst that a full queue dropped made four losses of it.
+
+use super::Board;
+use super::arbiter::Arbiter;
+use super::slot::Slot;
+use noq_proto::{Connection, PathId, PathStatus, Transmit};
+use std::num::NonZeroUsize;
+use std::time::{Duration, Instant};
+
+/// What every path takes (RFC 9000 section 14): noq sends nothing smaller on purpose, and takes the loss of what is no
+/// larger for no sign of a smaller MTU.
+pub(super) const LEAST_MTU_BYTES: u16 = 1200;
+/// Small PINGs at a time: noq's packet threshold.
+const GROUP: u8 = 3;
+/// Large packets that are under way, and that were sent since the last group, for another one to be of use.
+const LARGE_PACKETS: u64 = 2;
+/// Part of the RTT for which no large packet was acknowledged, and the limits of that time.
+const DOUBTS_PER_RTT: u32 = 2;
+const SHORTEST_DOUBT: Duration = Duration::from_millis(20);
+const LONGEST_DOUBT: Duration = Duration::from_millis(100);
+/// Groups in an RTT, and the limits of the time between them.
+const GROUPS_PER_RTT: u32 = 4;
+const SHORTEST_INTERVAL: Duration = Duration::from_millis(20);
+const LONGEST_INTERVAL: Duration = Duration::from_millis(60);
+
+/// The small PINGs of a path.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct SmallPings {
+    at: Option<Instant>,
+    /// Bytes that had been sent on the path then.
+    sent_bytes: u64,
+    /// A heartbeat is to be one.
+    asked_for: bool,
+    /// What is left to send of the present group.
+    further: u8,
+}
+
+impl Slot {
+    /// Has the heartbeat that is due be a small PING, if what is under way is large: where the path MTU is no longer what
+    /// it was, a large one is not heard, and the path would be taken for silent.
+    pub(super) fn ask_for_small_ping(&mut self) {
+        self.small_pings.asked_for = self.is_full_of_large_packets();
+    }
+
+    fn large_bytes(&self) -> u64 {
+        LARGE_PACKETS * u64::from(self.seen.mtu_bytes)
+    }
+
+    fn is_full_of_large_packets(&self) -> bool {
+        self.open && self.seen.mtu_bytes > LEAST_MTU_BYTES && self.data_in_flight_bytes >= self.large_bytes()
+    }
+
+    /// When a small PING is due, as things are; `None` where it would say nothing, or where nothing at all has been
+    /// acknowledged since the last one: the library's own probes shall not be put off.
+    pub(super) fn small_ping_at(&self) -> Option<Instant> {
+        let progress = self.progress.filter(|_| self.is_full_of_large_packets())?;
+        if self.small_pings.asked_for || self.small_pings.further > 0 {
+            return Some(progress);
+        }
+        let sent_bytes = self.seen.sent_bytes.saturating_sub(self.small_pings.sent_bytes);
+        if self.suspended || sent_bytes < self.large_bytes() {
+            return None;
+        }
+        let srtt = self.seen.srtt?;
+        let doubt = (srtt / DOUBTS_PER_RTT).clamp(SHORTEST_DOUBT, LONGEST_DOUBT);
+        let doubted = self.large_progress? + doubt;
+        let Some(last) = self.small_pings.at else { return Some(doubted) };
+        let interval = (srtt / GROUPS_PER_RTT).clamp(SHORTEST_INTERVAL, LONGEST_INTERVAL);
+        (progress >= last).then_some(doubted.max(last + interval))
+    }
+}
+
+impl Arbiter {
+    /// The path that is to have a small PING now.
+    fn begin_small_ping(&mut self, now: Instant) -> Option<PathId> {
+        if self.rotating.is_some() || self.slots.len() < 2 {
+            return None;
+        }
+        let due = |slot: &&mut Slot| slot.small_ping_at().is_some_and(|at| at <= now) && !slot.is_quiet(now);
+        let slot = self.slots.iter_mut().find(due)?;
+        let further = slot.small_pings.further.checked_sub(1).unwrap_or(GROUP - 1);
+        slot.small_pings =
+            SmallPings { at: Some(now), sent_bytes: slot.seen.sent_bytes, asked_for: false, further };
+        slot.path
+    }
+
+    fn ask_alone(&mut self, path: PathId, now: Instant) {
+        self.before_question(now);
+        self.alone = self.slots.iter().find(|slot| slot.path == Some(path)).map(|slot| slot.id);
+    }
+}
+
+impl Board {
+    /// A small PING, if one is due on some path of `connection`; something else where noq has that to send first. To be
+    /// called before [`Board::poll_transmit`] until there is no more.
+    ///
+    /// noq fills whatever packet it sends with data unless the path is a backup and another is not. So for the one
+    /// question it is; that it is none is told to the peer once more with the next data.
+    pub(crate) fn poll_small_ping(
+        &self,
+        connection: &mut Connection,
+        now: Instant,
+        buffer: &mut Vec<u8>,
+    ) -> Option<Transmit> {
+        let path = self.state().begin_small_ping(now)?;
+        let available = |id: PathId| connection.path_status(id) == Ok(PathStatus::Available);
+        let others = self.state().open_paths().any(|other| other != path && available(other));
+        if !others || !available(path) {
+            return None;
+        }
+        self.state().ask_alone(path, now);
+        // These fail only where the path is gone, and then noq has nothing to send on it.
+        let _ = connection.set_path_status(path, PathStatus::Backup);
+        let _ = connection.ping_path(path);
+        let transmit = connection.poll_transmit(now, NonZeroUsize::MIN, buffer);
+        let _ = connection.set_path_status(path, PathStatus::Available);
+        let mut state = self.state();
+        state.alone = None;
+        state.after_answer(now);
+        transmit
+    }
+
+    /// Whether the path of slot `id` is to send a small PING just now.
+    pub(super) fn sends_small_ping(&self, id: u64) -> bool {
+        self.state().alone == Some(id)
+    }
+}
