@@ -125,6 +125,9 @@ fn behind_a_narrow_router() -> Result<[Host; 3], Failed> {
         sysctl::write("net.ipv4.ip_forward", "1")?;
         sysctl::write("net.ipv6.conf.all.forwarding", "1")
     })??;
+    for host in [&mut client, &mut router, &mut server] {
+        host.wait_for_links()?;
+    }
     Ok([client, router, server])
 }
 

@@ -38,12 +38,17 @@ impl Host {
         Ok(self.socket.link(name)?.index)
     }
 
-    /// Waits until all interfaces can carry packets.
+    /// Waits until all interfaces can carry packets, and what arrives for their addresses is delivered.
     pub(crate) fn wait_for_links(&mut self) -> Result<(), Failed> {
         for link in self.socket.links()? {
             let ready =
                 within(Duration::from_secs(5), || Ok(self.socket.link_by_index(link.index)?.running))?;
             ensure!(ready, "{link:?} does not get ready");
+        }
+        for address in self.socket.addresses()?.into_iter().filter(|address| !address.link_scope) {
+            let address = address.network.addr();
+            let delivered = within(Duration::from_secs(5), || Ok(self.socket.delivers(address)?))?;
+            ensure!(delivered, "{address} is not delivered to");
         }
         Ok(())
     }

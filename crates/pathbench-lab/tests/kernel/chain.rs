@@ -9,7 +9,7 @@ use pathbench_host::firewall::{Firewall, RouterRules, TooBig};
 use pathbench_host::namespace::NetNamespace;
 use pathbench_host::netlink::{IpNetwork, Route, RouteSocket, VethEnd, VethPair};
 use pathbench_host::sysctl;
-use pathbench_kerneltest::MonotonicClock;
+use pathbench_kerneltest::{MonotonicClock, ensure};
 use pathbench_record::time::Clock;
 use pathbench_record::transport::Transport;
 use pathbench_traffic::server::{Access, Server, ServerOptions};
@@ -79,6 +79,18 @@ impl Host {
         Ok(())
     }
 
+    /// Waits until an end carries packets and is delivered to: the kernel sees to both when it has the time, and what it
+    /// loses before, questions for neighbours among it, is asked for again only after a second.
+    fn wait_for(&mut self, name: &str, link: u8, end: u8) -> Result<(), Failed> {
+        let clock = clock();
+        let deadline = clock.now() + Duration::from_secs(10);
+        while !(self.socket.link(name)?.running && self.socket.delivers(v6(link, end))?) {
+            ensure!(clock.now() < deadline, "{name} does not get ready");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(())
+    }
+
     fn route(&mut self, to: u8, link: u8, end: u8) -> Result<(), Failed> {
         for (to, prefix, via) in [(v4(to, 0), 24, v4(link, end)), (v6(to, 0), 64, v6(link, end))] {
             let route = Route { gateway: Some(via), ..Route::to(IpNetwork::new(to, prefix)?) };
@@ -102,6 +114,12 @@ impl Chain {
         far.end("near", 1, 2)?;
         far.end("server", 2, 1)?;
         server.end("wide", 2, 2)?;
+        client.wait_for(INTERFACE, 0, 1)?;
+        near.wait_for("client", 0, 2)?;
+        near.wait_for("far", 1, 1)?;
+        far.wait_for("near", 1, 2)?;
+        far.wait_for("server", 2, 1)?;
+        server.wait_for("wide", 2, 2)?;
         // Once both ends are up.
         client.route(1, 0, 2)?;
         client.route(2, 0, 2)?;
