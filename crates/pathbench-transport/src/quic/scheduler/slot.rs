@@ -80,6 +80,8 @@ pub(super) struct Slot {
     pub(super) progress: Option<Instant>,
     /// The same of packets longer than any path takes.
     pub(super) large_progress: Option<Instant>,
+    /// When the first packet after a rest left.
+    pub(super) busy_since: Option<Instant>,
     /// Had room but was told to wait, so that its controller must not take the window for used.
     pub(super) held_back: bool,
     /// When anything was sent last, acknowledgements included.
@@ -123,6 +125,7 @@ impl Slot {
             served: 0,
             progress: None,
             large_progress: None,
+            busy_since: None,
             held_back: false,
             transmitted: None,
             transmissions: 0,
@@ -201,6 +204,7 @@ impl Slot {
     /// A packet that is no MTU probe left.
     pub(super) fn on_sent(&mut self, now: Instant, bytes: u64) {
         if self.data_in_flight_bytes == 0 {
+            self.busy_since = self.busy_since.filter(|_| !self.has_rested(now)).or(Some(now));
             (self.progress, self.large_progress) = (Some(now), Some(now));
         }
         self.seen.in_flight_bytes += bytes;

@@ -7,7 +7,8 @@
 //! A PING that stays small gets through, and what was lost before it is known one round trip later.
 //!
 //! It is sent where large packets are under way and none of them has been acknowledged for half an RTT, so that in good
-//! times there are none. There are three in a row, since noq counts a loss for each time at which it learns of one: what
+//! times there are none, and not in the first second of a transfer, in which slow start fills the queue until it drops
+//! everything large. There are three in a row, since noq counts a loss for each time at which it learns of one: what
 //! is fewer than three packets older than the latest acknowledged one it gives up one by one, as time passes (RFC 9002
 //! section 6.1). A single small packet behind the end of a burst that a full queue dropped made four losses of it.
 
@@ -29,6 +30,11 @@ const LARGE_PACKETS: u64 = 2;
 const DOUBTS_PER_RTT: u32 = 2;
 const SHORTEST_DOUBT: Duration = Duration::from_millis(20);
 const LONGEST_DOUBT: Duration = Duration::from_millis(100);
+/// Slow start is over and its losses made up for after so many RTTs, and this time.
+const SLOW_START_RTTS: u32 = 12;
+const SLOW_START: Duration = Duration::from_secs(1);
+/// A path that is not used this long begins anew.
+const REST: Duration = Duration::from_secs(1);
 /// Groups in an RTT, and the limits of the time between them.
 const GROUPS_PER_RTT: u32 = 4;
 const SHORTEST_INTERVAL: Duration = Duration::from_millis(20);
@@ -50,7 +56,18 @@ impl Slot {
     /// Has the heartbeat that is due be a small PING, if what is under way is large: where the path MTU is no longer what
     /// it was, a large one is not heard, and the path would be taken for silent.
     pub(super) fn ask_for_small_ping(&mut self) {
-        self.small_pings.asked_for = self.is_full_of_large_packets();
+        let settled_at = self.settled_at().filter(|_| self.is_full_of_large_packets());
+        self.small_pings.asked_for = settled_at.is_some_and(|at| self.progress.is_some_and(|now| now >= at));
+    }
+
+    /// Whether nothing has been under way for so long that what follows is a new beginning.
+    pub(super) fn has_rested(&self, now: Instant) -> bool {
+        self.progress.is_none_or(|last| now.saturating_duration_since(last) > REST)
+    }
+
+    /// When slow start will no longer explain losses.
+    fn settled_at(&self) -> Option<Instant> {
+        Some(self.busy_since? + (self.seen.srtt? * SLOW_START_RTTS).max(SLOW_START))
     }
 
     fn large_bytes(&self) -> u64 {
@@ -74,7 +91,7 @@ impl Slot {
         }
         let srtt = self.seen.srtt?;
         let doubt = (srtt / DOUBTS_PER_RTT).clamp(SHORTEST_DOUBT, LONGEST_DOUBT);
-        let doubted = self.large_progress? + doubt;
+        let doubted = (self.large_progress? + doubt).max(self.settled_at()?);
         let Some(last) = self.small_pings.at else { return Some(doubted) };
         let interval = (srtt / GROUPS_PER_RTT).clamp(SHORTEST_INTERVAL, LONGEST_INTERVAL);
         (progress >= last).then_some(doubted.max(last + interval))
@@ -134,5 +151,88 @@ impl Board {
     /// Whether the path of slot `id` is to send a small PING just now.
     pub(super) fn sends_small_ping(&self, id: u64) -> bool {
         self.state().alone == Some(id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::slot::Acked;
+    use super::super::tests::instant;
+    use super::*;
+    use crate::quic::options::Scheduler;
+
+    const MTU: u16 = 9000;
+
+    fn ms(milliseconds: u64) -> Duration {
+        Duration::from_millis(milliseconds)
+    }
+
+    fn acked(packet_bytes: u64) -> Acked {
+        let large = packet_bytes > LEAST_MTU_BYTES.into();
+        Acked { bytes: packet_bytes, large, rtt: Some(ms(80)), ..Acked::default() }
+    }
+
+    /// A path of 80 ms in the midst of a transfer, ten packets under way, the last one acknowledged at the time given.
+    fn busy(mtu_bytes: u16) -> (Slot, Instant) {
+        let begun = instant();
+        let mut slot = Slot::new(0, mtu_bytes, 1 << 20);
+        slot.path = Some(PathId::ZERO);
+        slot.open = true;
+        let now = begun + ms(2000);
+        slot.on_sent(begun, mtu_bytes.into());
+        for _ in 0..10 {
+            slot.on_sent(now, mtu_bytes.into());
+        }
+        slot.on_acked(now, &acked(mtu_bytes.into()), 10 * u64::from(mtu_bytes));
+        (slot, now)
+    }
+
+    #[test]
+    fn it_is_due_half_an_rtt_after_the_last_large_packet_was_acknowledged() {
+        let (mut slot, now) = busy(MTU);
+        assert_eq!(slot.small_ping_at(), Some(now + ms(40)));
+        slot.on_acked(now + ms(30), &acked(30), 10 * u64::from(MTU));
+        assert_eq!(slot.small_ping_at(), Some(now + ms(40)), "a small packet says nothing");
+        slot.on_acked(now + ms(39), &acked(MTU.into()), 9 * u64::from(MTU));
+        assert_eq!(slot.small_ping_at(), Some(now + ms(79)));
+    }
+
+    #[test]
+    fn it_is_not_due_where_it_says_nothing() {
+        assert_eq!(busy(LEAST_MTU_BYTES).0.small_ping_at(), None, "nothing smaller is possible");
+        let (mut slot, now) = busy(MTU);
+        slot.suspended = true;
+        assert_eq!(slot.small_ping_at(), None, "no data is sent");
+        slot.suspended = false;
+        slot.on_acked(now, &acked(8 * u64::from(MTU)), u64::from(MTU));
+        assert_eq!(slot.small_ping_at(), None, "one packet alone is under way");
+    }
+
+    #[test]
+    fn in_slow_start_it_waits() {
+        let (mut slot, now) = busy(MTU);
+        slot.busy_since = Some(now);
+        assert_eq!(slot.small_ping_at(), Some(now + ms(1000)));
+        slot.ask_for_small_ping();
+        assert!(!slot.small_pings.asked_for);
+    }
+
+    #[test]
+    fn there_are_three_and_more_only_when_they_are_answered_and_further_large_packets_left() {
+        let mut arbiter = Arbiter::new(Scheduler::LowestRtt);
+        let (slot, now) = busy(MTU);
+        arbiter.slots = vec![slot, Slot::new(1, MTU, 1 << 20)];
+        let due =
+            |arbiter: &mut Arbiter, at| (0..9).take_while(|_| arbiter.begin_small_ping(at).is_some()).count();
+        assert_eq!(due(&mut arbiter, now + ms(39)), 0);
+        assert_eq!(due(&mut arbiter, now + ms(40)), 3);
+        assert_eq!(due(&mut arbiter, now + ms(500)), 0, "nothing large was sent since");
+        for _ in 0..LARGE_PACKETS {
+            arbiter.slots[0].on_sent(now + ms(50), MTU.into());
+        }
+        assert_eq!(due(&mut arbiter, now + ms(500)), 0, "the library's probes are to find out");
+        arbiter.slots[0].on_acked(now + ms(50), &acked(30), 9 * u64::from(MTU));
+        assert_eq!(due(&mut arbiter, now + ms(59)), 0);
+        assert_eq!(due(&mut arbiter, now + ms(60)), 3);
     }
 }

@@ -19,7 +19,7 @@ impl Clock for Standstill {
     fn sleep_until(&self, _: Timestamp) {}
 }
 
-fn instant() -> Instant {
+pub(super) fn instant() -> Instant {
     Epoch::starting(Arc::new(Standstill)).instant(Timestamp::default())
 }
 

@@ -103,8 +103,8 @@ fn random_loss_is_not_taken_for_a_smaller_mtu() {
     }
 }
 
-/// noq itself is deceived in slow start now and then, when a queue is full. A single small packet behind the end of what
-/// it dropped made that happen three times as often.
+/// noq itself is deceived in slow start now and then, when a queue is full. Small packets behind the end of what that
+/// dropped made it happen three times as often.
 #[test]
 fn a_full_queue_is_seldom_taken_for_a_smaller_mtu() {
     let mut alarms = 0;
