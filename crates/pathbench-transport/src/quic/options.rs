@@ -47,7 +47,8 @@ const fn one() -> u32 {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "name")]
 pub enum Scheduler {
-    /// The path with the smallest smoothed RTT that has room in its congestion window.
+    /// The path with room in its congestion window on which the smallest RTT is to be expected: the smoothed one, less
+    /// what has drained since of a queue that this connection made.
     #[default]
     LowestRtt,
     /// Paths in turn.

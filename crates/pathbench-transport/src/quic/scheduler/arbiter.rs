@@ -39,6 +39,8 @@ pub(super) struct Arbiter {
     pub(super) rotating: Option<u64>,
     /// The slot whose path alone may send the next packet, whatever its window and pacing: a small PING.
     pub(super) alone: Option<u64>,
+    /// The slot whose path's own frames the present question is about.
+    pub(super) errand: Option<u64>,
     /// The packet that noq built last, its slot and bytes, as long as noq has not said that it is part of a batch.
     pub(super) single: Option<(u64, u64)>,
     /// An MTU probe, given out just now, that is to leave only then.
@@ -63,6 +65,7 @@ impl Arbiter {
             receive_window: None,
             rotating: None,
             alone: None,
+            errand: None,
             single: None,
             hold: None,
             events: Vec::new(),
@@ -110,6 +113,7 @@ impl Arbiter {
         if let Some((open, backup, avoided, suspended, weight, served)) = role {
             (slot.open, slot.backup, slot.avoided, slot.suspended) = (open, backup, avoided, suspended);
             (slot.weight, slot.served) = (weight, served);
+            slot.errands.opening = false;
             for old in self.slots.iter_mut().filter(|slot| slot.path == Some(path) && slot.id != id) {
                 old.path = None;
                 old.open = false;
@@ -128,7 +132,7 @@ impl Arbiter {
         }
     }
 
-    pub(super) fn before_question(&mut self, now: Instant) {
+    pub(super) fn before_question(&mut self, now: Instant, datagrams: usize) {
         let now = self.tick(now);
         self.questioning = true;
         self.single = None;
@@ -136,16 +140,19 @@ impl Arbiter {
         for slot in &mut self.slots {
             let burst = if same_burst { slot.turn } else { Turn::default() };
             slot.turn = Turn { paced: burst.paced, passed_over: burst.passed_over, ..Turn::default() };
+            slot.turn.expected_rtt = slot.expected_rtt(datagrams);
         }
         if !same_burst {
             self.burst_since = Some(now);
         }
+        self.choose_errand(now);
         self.judge(now, false);
     }
 
     /// noq gave out something to send.
     pub(super) fn after_answer(&mut self, now: Instant) {
         self.questioning = false;
+        self.end_errand(now, true);
         // It tells a controller of each packet, and of each transmission, but not of one that is an MTU probe.
         if let Some((id, bytes)) = self.single.take()
             && let Some(slot) = self.slot(id)
@@ -156,6 +163,11 @@ impl Arbiter {
 
     /// noq had nothing to send. Whether that may be because of what we answered.
     pub(super) fn ask_again(&mut self) -> bool {
+        if let Some(now) = self.now
+            && self.end_errand(now, false)
+        {
+            return true;
+        }
         let diverted = self.slots.iter().any(|slot| slot.turn.diverted);
         let mut news = false;
         if let Some(slot) = self.rotating.take().and_then(|carrier| self.slot(carrier)) {
@@ -192,7 +204,7 @@ impl Arbiter {
             }
             self.contenders.push(Contender {
                 rank: slot.rank(now, relieved),
-                srtt: slot.seen.srtt,
+                rtt: slot.turn.expected_rtt,
                 available: slot.has_room() && !slot.turn.paced && !slot.is_quiet(now),
                 served: slot.served,
                 turn: slot.turn_scaled(),
@@ -225,13 +237,20 @@ impl Arbiter {
             let carrier_path = self.slots.iter().find(|slot| slot.id == carrier).and_then(|slot| slot.path);
             return if carrier == id || path < carrier_path { 0 } else { real };
         }
+        if self.is_before_errand(id) {
+            if let Some(slot) = self.slot(id) {
+                slot.held_back = slot.has_room();
+            }
+            return 0;
+        }
         // To be asked means that there is data to send.
         self.judge(now, true);
         let may_send = self.may_send(id, now);
+        let errand = self.errand == Some(id);
         let Some(slot) = self.slot(id) else { return real };
         slot.held_back = !may_send && slot.has_room();
         slot.turn.diverted |= !may_send;
-        match (slot.ping_allowed, may_send) {
+        match (slot.ping_allowed || (errand && !slot.turn.sent), may_send) {
             // Also when the window is full, as it is soon on a path that has gone dead.
             (true, _) => u64::MAX,
             (false, true) => real,

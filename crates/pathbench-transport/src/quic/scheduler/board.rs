@@ -46,12 +46,13 @@ impl Board {
         buffer: &mut Vec<u8>,
     ) -> Option<Transmit> {
         self.bind(connection);
+        self.note_rtts(connection);
         let rotation = self.state().begin_rotation(now);
         if let Some(window) = rotation {
             connection.set_receive_window(window);
         }
         loop {
-            self.state().before_question(now);
+            self.state().before_question(now, max_datagrams.get());
             let transmit = connection.poll_transmit(now, max_datagrams, buffer);
             self.bind(connection);
             if transmit.is_some() {
@@ -62,6 +63,17 @@ impl Board {
                 self.state().questioning = false;
                 return None;
             }
+        }
+    }
+
+    /// The RTTs as noq knows them: without the peer's delay of acknowledgements, which no controller is told.
+    fn note_rtts(&self, connection: &Connection) {
+        let mut state = self.state();
+        if state.slots.len() < 2 {
+            return;
+        }
+        for slot in state.slots.iter_mut().filter(|slot| slot.open && slot.seen.srtt.is_some()) {
+            slot.delay.smoothed = slot.path.and_then(|path| connection.rtt(path));
         }
     }
 
@@ -99,6 +111,10 @@ impl Board {
     pub(crate) fn set_open(&self, path: PathId, open: bool) {
         self.state().change(path, |slot, least_served| {
             slot.open = open;
+            slot.errands.opening = false;
+            if open {
+                slot.errands.add();
+            }
             slot.served = slot.served.max(least_served);
         });
     }
@@ -133,6 +149,7 @@ impl Board {
         self.state().change(path, |slot, _| {
             slot.ping_allowed = true;
             slot.ask_for_small_ping();
+            slot.errands.add();
         });
     }
 

@@ -42,8 +42,8 @@ impl Trouble {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Contender {
     pub(super) rank: Rank,
-    /// Smoothed RTT; `None` before the first sample.
-    pub(super) srtt: Option<Duration>,
+    /// The RTT to expect; `None` before the first sample.
+    pub(super) rtt: Option<Duration>,
     /// Room in the congestion window for another packet, and not found blocked by pacing just now.
     pub(super) available: bool,
     /// Bytes sent divided by weight, scaled.
@@ -87,7 +87,7 @@ pub(super) fn may_send(scheduler: &Scheduler, contenders: &[Contender], index: u
     let mut rivals = contenders.iter().enumerate().filter(|(at, other)| *at != index && other.rank == best);
     match scheduler {
         Scheduler::LowestRtt | Scheduler::Backup { .. } => {
-            let order = |at: usize, path: &Contender| (path.srtt.unwrap_or(Duration::MAX), at);
+            let order = |at: usize, path: &Contender| (path.rtt.unwrap_or(Duration::MAX), at);
             let own = order(index, own);
             !rivals.any(|(at, other)| other.available && order(at, other) < own)
         }

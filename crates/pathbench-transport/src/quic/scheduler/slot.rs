@@ -1,5 +1,7 @@
 //! What is known of one path: fed by its congestion controller, read by the scheduler and by telemetry.
 
+use super::delay::Delay;
+use super::errand::Errands;
 use super::mtu_probe::MtuProbes;
 use super::policy::{self, Rank};
 use super::small_ping::SmallPings;
@@ -90,6 +92,8 @@ pub(super) struct Slot {
     pub(super) transmissions: u32,
     pub(super) mtu_probes: MtuProbes,
     pub(super) small_pings: SmallPings,
+    pub(super) delay: Delay,
+    pub(super) errands: Errands,
     pub(super) turn: Turn,
 }
 
@@ -107,6 +111,8 @@ pub(super) struct Turn {
     pub(super) paced: bool,
     /// Was not even asked in this burst: noq cannot use it now.
     pub(super) passed_over: bool,
+    /// As it was when noq was asked: what is sent meanwhile must not cut segmentation batches short.
+    pub(super) expected_rtt: Option<Duration>,
 }
 
 impl Slot {
@@ -131,6 +137,8 @@ impl Slot {
             transmissions: 0,
             mtu_probes: MtuProbes::default(),
             small_pings: SmallPings::default(),
+            delay: Delay::default(),
+            errands: Errands::of_new_path(),
             turn: Turn::default(),
         }
     }
@@ -207,11 +215,13 @@ impl Slot {
             self.busy_since = self.busy_since.filter(|_| !self.has_rested(now)).or(Some(now));
             (self.progress, self.large_progress) = (Some(now), Some(now));
         }
+        self.delay.note_sent(now, self.seen.acked_bytes);
         self.seen.in_flight_bytes += bytes;
         self.seen.sent_bytes += bytes;
         self.data_in_flight_bytes += bytes;
         self.served = self.served.saturating_add(policy::scaled(bytes, self.weight));
         self.ping_allowed = false;
+        self.errands.due = false;
         self.turn.sent = true;
     }
 
@@ -240,6 +250,7 @@ impl Slot {
             self.large_progress = Some(now);
         }
         let Some(sample) = acked.rtt else { return };
+        self.delay.note_answer(now, sample, self.seen.acked_bytes);
         let seen = &mut self.seen;
         seen.latest_rtt = Some(sample);
         seen.min_rtt = Some(seen.min_rtt.map_or(sample, |min| min.min(sample)));

@@ -113,7 +113,7 @@ impl Arbiter {
     }
 
     fn ask_alone(&mut self, path: PathId, now: Instant) {
-        self.before_question(now);
+        self.before_question(now, 1);
         self.alone = self.slots.iter().find(|slot| slot.path == Some(path)).map(|slot| slot.id);
     }
 }

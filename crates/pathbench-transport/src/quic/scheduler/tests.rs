@@ -1,4 +1,5 @@
 use super::arbiter::Arbiter;
+use super::errand::Errands;
 use super::policy::{Contender, Rank, may_send, scaled, turn};
 use super::slot::{Acked, Slot};
 use super::*;
@@ -29,9 +30,9 @@ const fn ms(milliseconds: u64) -> Duration {
 
 const MTU: u16 = 1200;
 
-fn contender(srtt_ms: u64) -> Contender {
+fn contender(rtt_ms: u64) -> Contender {
     let turn = turn(MTU, 1);
-    Contender { rank: Rank::Usable, srtt: Some(ms(srtt_ms)), available: true, served: 0, turn }
+    Contender { rank: Rank::Usable, rtt: Some(ms(rtt_ms)), available: true, served: 0, turn }
 }
 
 fn chosen(scheduler: &Scheduler, contenders: &[Contender]) -> Vec<bool> {
@@ -45,7 +46,7 @@ fn lowest_rtt_takes_the_next_path_when_the_best_has_no_room() {
     paths[1].available = false;
     // The full one may ask noq: it has to learn that its window is the limit.
     assert_eq!(chosen(&Scheduler::LowestRtt, &paths), [false, true, true]);
-    paths[2].srtt = None;
+    paths[2].rtt = None;
     assert_eq!(chosen(&Scheduler::LowestRtt, &paths), [true, true, false]);
 }
 
@@ -105,6 +106,7 @@ fn a_weight_of_three_counts_a_byte_as_a_third() {
 fn path_with(rtts_ms: &[u64], now: Instant) -> Slot {
     let mut slot = Slot::new(0, MTU, 100_000);
     slot.open = true;
+    slot.errands = Errands::default();
     for rtt in rtts_ms {
         slot.on_acked(now, &Acked { bytes: 1000, rtt: Some(ms(*rtt)), ..Acked::default() }, 0);
     }
@@ -159,7 +161,7 @@ fn arbiter(rtts_ms: &[u64], now: Instant) -> Arbiter {
 
 /// What the two paths are told when there is data to send.
 fn windows(arbiter: &mut Arbiter, now: Instant) -> [bool; 2] {
-    arbiter.before_question(now);
+    arbiter.before_question(now, 1);
     [arbiter.window(0, 100_000) > 0, arbiter.window(1, 100_000) > 0]
 }
 
@@ -191,7 +193,7 @@ fn a_timeout_is_trouble_only_with_new_data_to_send() {
     let mut arbiter = arbiter(&[100; 60], now);
     arbiter.on_sent(0, now, 1200);
     let later = now + ms(200);
-    arbiter.before_question(later);
+    arbiter.before_question(later, 1);
     assert_eq!(arbiter.trouble, None, "nobody has asked for a window: nothing to send");
     assert_eq!(windows(&mut arbiter, later), [false, true]);
     assert!(matches!(arbiter.trouble, Some(Trouble::Timeout { .. })), "{:?}", arbiter.trouble);
@@ -226,10 +228,10 @@ fn what_pacing_holds_goes_elsewhere_but_never_to_a_path_of_lower_rank() {
 fn a_path_that_noq_does_not_even_ask_holds_nobody_back() {
     let now = instant();
     let mut arbiter = arbiter(&[100], now);
-    arbiter.before_question(now);
+    arbiter.before_question(now, 1);
     assert_eq!(arbiter.window(1, 5000), 0);
     assert!(arbiter.ask_again());
-    arbiter.before_question(now);
+    arbiter.before_question(now, 1);
     assert_eq!(arbiter.window(1, 5000), 5000);
 }
 
@@ -270,7 +272,7 @@ fn a_lost_mtu_probe_is_no_silence_takes_no_turn_and_no_pings_place() {
 fn held(arbiter: &mut Arbiter, now: Instant, count: usize) -> Vec<bool> {
     (0..count)
         .map(|_| {
-            arbiter.before_question(now);
+            arbiter.before_question(now, 1);
             arbiter.on_sent(0, now, u64::from(MTU) + 100);
             arbiter.after_answer(now);
             arbiter.hold.take().is_some()
@@ -302,7 +304,7 @@ fn the_last_mtu_probe_of_a_size_waits_for_room_on_a_busy_path() {
 
     // A packet of an ordinary transmission is none, whatever its size.
     for _ in 0..6 {
-        busy.before_question(now);
+        busy.before_question(now, 1);
         busy.on_sent(0, now, u64::from(MTU));
         busy.on_transmission(0, now);
         busy.after_answer(now);
@@ -329,4 +331,56 @@ fn every_congestion_control_is_known_by_its_name() {
         assert!(factory.build(instant(), MTU).window() >= 2 * u64::from(MTU));
     }
     assert_eq!(CongestionControl::by_name("reno"), None);
+}
+
+/// A path of `least` ms that carries `packets` at a time, which takes `loaded` ms.
+fn loaded_path(least: u64, loaded: u64, packets: u64, begin: Instant) -> Slot {
+    let mut slot = path_with(&[least], begin);
+    for turn in 1..=30 {
+        let now = begin + ms(loaded) * turn;
+        slot.on_sent(now, packets * u64::from(MTU));
+        let acked = Acked { bytes: packets * u64::from(MTU), rtt: Some(ms(loaded)), ..Acked::default() };
+        slot.on_acked(now + ms(loaded), &acked, 0);
+    }
+    slot
+}
+
+#[test]
+fn a_queue_of_ours_counts_as_far_as_it_is_still_in_flight() {
+    let mut slot = loaded_path(10, 30, 100, instant());
+    let expected = |slot: &Slot| slot.expected_rtt(0).unwrap().as_millis();
+    assert_eq!(expected(&slot), 10, "nothing in flight");
+    slot.data_in_flight_bytes = 60 * u64::from(MTU);
+    assert_eq!(expected(&slot), 18, "60 packets of 100 in 30 ms");
+    slot.data_in_flight_bytes = 1000 * u64::from(MTU);
+    assert!(expected(&slot) <= 30, "no more than was ever seen");
+}
+
+#[test]
+fn a_queue_of_others_counts_whatever_is_in_flight() {
+    // A few packets at a time, and the acknowledgements of PINGs.
+    let few = loaded_path(10, 30, 5, instant());
+    assert!(few.expected_rtt(0).unwrap() >= ms(29), "{:?}", few.expected_rtt(0));
+    // The least RTT is forgotten after two seconds.
+    let long = loaded_path(10, 100, 100, instant());
+    assert!(long.expected_rtt(0).unwrap() >= ms(95), "{:?}", long.expected_rtt(0));
+}
+
+#[test]
+fn a_path_with_something_of_its_own_to_say_is_heard_once_although_another_is_busy() {
+    let now = instant();
+    let mut arbiter = arbiter(&[20], now);
+    arbiter.scheduler = Scheduler::LowestRtt;
+    arbiter.slots[1].backup = false;
+    assert_eq!(windows(&mut arbiter, now), [true, false]);
+    arbiter.slots[1].errands.add();
+    assert_eq!(windows(&mut arbiter, now), [false, true]);
+    // It had nothing to say.
+    assert!(arbiter.ask_again());
+    assert_eq!(windows(&mut arbiter, now), [true, false]);
+    // It is asked again some milliseconds later, and says it.
+    assert_eq!(windows(&mut arbiter, now + ms(5)), [false, true]);
+    arbiter.on_sent(1, now + ms(5), 50);
+    arbiter.after_answer(now + ms(5));
+    assert_eq!(windows(&mut arbiter, now + ms(20)), [true, false]);
 }

@@ -75,6 +75,8 @@ pub(super) struct Host {
     owed: usize,
     /// MTU probes that are to leave later.
     held: Vec<(Instant, Transmit, Vec<u8>)>,
+    /// Its thread is inside a call that sends until then.
+    busy_until: Timestamp,
 }
 
 impl Host {
@@ -112,6 +114,7 @@ impl Host {
             next_paced: Timestamp::default(),
             owed: 0,
             held: Vec::new(),
+            busy_until: Timestamp::default(),
         }
     }
 
@@ -150,11 +153,11 @@ impl Host {
         }
     }
 
-    /// Does what is due, and hands over what is to be sent.
-    pub(super) fn run(&mut self, now: Timestamp, mut send: impl FnMut(&Transmit, &[u8])) {
+    /// Does what is due, and hands over what is to be sent, to one who tells when he is done with that.
+    pub(super) fn run(&mut self, now: Timestamp, mut send: impl FnMut(&Transmit, &[u8]) -> Timestamp) {
         let at = self.epoch.instant(now);
         let mut buffer = Vec::new();
-        if self.connection.is_none() {
+        if self.connection.is_none() || now < self.busy_until {
             return;
         }
         if self.connection().poll_timeout().is_some_and(|due| due <= at) {
@@ -163,7 +166,7 @@ impl Host {
         self.beat(now);
         self.tell_nothing(now);
         for (_, transmit, contents) in self.held.extract_if(.., |(due, ..)| *due <= at) {
-            send(&transmit, &contents);
+            let _ = send(&transmit, &contents);
         }
         loop {
             let mut progress = false;
@@ -177,7 +180,10 @@ impl Host {
                 let contents = &buffer[..transmit.size];
                 match board.take_hold() {
                     Some(due) => self.held.push((due, transmit, contents.to_vec())),
-                    None => send(&transmit, contents),
+                    None => self.busy_until = send(&transmit, contents),
+                }
+                if now < self.busy_until {
+                    return;
                 }
                 progress = true;
             }
@@ -213,7 +219,8 @@ impl Host {
         let paced =
             (matches!(self.load, Load::Paced(_)) && !self.streams.is_empty()).then_some(self.next_paced);
         let held = self.held.iter().map(|(at, ..)| self.epoch.timestamp(*at)).min();
-        [library, board, heartbeats, manager, paced, held].into_iter().flatten().min()
+        let next = [library, board, heartbeats, manager, paced, held].into_iter().flatten().min();
+        if now < self.busy_until { Some(self.busy_until) } else { next }
     }
 
     /// Tells the decider something, and does what it says.

@@ -47,6 +47,11 @@ impl Wire {
         Self { model, cut: false, busy_until: Timestamp::default(), delivered_bytes: 0 }
     }
 
+    /// When no more is waiting than takes `room` to be sent.
+    pub(super) fn has_room_at(&self, room: Duration) -> Timestamp {
+        Timestamp::default() + self.busy_until.since(Timestamp::default() + room)
+    }
+
     /// When a datagram sent `now` arrives, if it does; `chance` is a random number from 0 to 1.
     pub(super) fn send(&mut self, now: Timestamp, bytes: usize, chance: f64) -> Option<Timestamp> {
         if self.cut || bytes > self.model.mtu_bytes {

@@ -58,6 +58,9 @@ struct Setup {
     managed: bool,
     /// The largest MTU that the hosts' interfaces are said to have.
     mtu_bytes: u32,
+    /// Whoever sends is held up in the call until the link's queue is no longer than this. Without, it is the link
+    /// that drops what is too much.
+    sending_room: Option<Duration>,
     /// Changes the library's configuration.
     adjust: fn(&mut TransportConfig),
     seed: u64,
@@ -71,6 +74,7 @@ impl Setup {
             scheduler,
             managed: true,
             mtu_bytes: 1500,
+            sending_room: None,
             adjust: |_| {},
             seed: 1,
         }
@@ -106,6 +110,7 @@ struct World {
     flying: BTreeMap<(Timestamp, u64), Datagram>,
     launched: u64,
     dice: Dice,
+    sending_room: Option<Duration>,
 }
 
 impl World {
@@ -151,8 +156,8 @@ impl World {
         client.connect(BEGIN, config, "localhost");
         let wires = setup.links.iter().map(|model| [Wire::new(*model), Wire::new(*model)]).collect();
         let dice = Dice::new(setup.seed);
-        let mut world =
-            Self { now: BEGIN, client, server, wires, flying: BTreeMap::new(), launched: 0, dice };
+        let (flying, sending_room) = (BTreeMap::new(), setup.sending_room);
+        let mut world = Self { now: BEGIN, client, server, wires, flying, launched: 0, dice, sending_room };
         for link in 0..setup.links.len() {
             world.bring_up(link);
         }
@@ -252,30 +257,19 @@ impl World {
 
     fn run_hosts(&mut self) {
         let now = self.now;
-        let mut sent = Vec::new();
-        self.client.run(now, |transmit, bytes| {
-            let link = transmit.src_ip.map_or(0, link_of);
-            sent.extend(datagrams(transmit, bytes).map(|contents| Datagram {
-                to_server: true,
-                link,
-                contents,
-            }));
-        });
-        self.server.run(now, |transmit, bytes| {
-            let link = link_of(transmit.destination.ip());
-            sent.extend(datagrams(transmit, bytes).map(|contents| Datagram {
-                to_server: false,
-                link,
-                contents,
-            }));
-        });
-        for datagram in sent {
-            let wire = &mut self.wires[datagram.link][usize::from(!datagram.to_server)];
-            if let Some(arrival) = wire.send(now, datagram.contents.len(), self.dice.roll()) {
-                self.launched += 1;
-                self.flying.insert((arrival, self.launched), datagram);
+        let Self { client, server, wires, flying, launched, dice, sending_room, .. } = self;
+        let mut send = |to_server: bool, link: usize, transmit: &Transmit, bytes: &[u8]| {
+            let wire = &mut wires[link][usize::from(!to_server)];
+            for contents in datagrams(transmit, bytes) {
+                if let Some(arrival) = wire.send(now, contents.len(), dice.roll()) {
+                    *launched += 1;
+                    flying.insert((arrival, *launched), Datagram { to_server, link, contents });
+                }
             }
-        }
+            sending_room.map_or(now, |room| wire.has_room_at(room))
+        };
+        client.run(now, |transmit, bytes| send(true, transmit.src_ip.map_or(0, link_of), transmit, bytes));
+        server.run(now, |transmit, bytes| send(false, link_of(transmit.destination.ip()), transmit, bytes));
     }
 
     /// What happened to paths at both ends, for a test that fails.

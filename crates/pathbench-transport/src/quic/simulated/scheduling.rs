@@ -32,6 +32,61 @@ fn upload_fills_both_paths_too() {
     }
 }
 
+/// A sender that is held up by the link it sends on, so that its congestion window has always room.
+fn held_up(scheduler: Scheduler, links: [LinkModel; 2]) -> Setup {
+    Setup { sending_room: Some(Duration::from_micros(1500)), ..Setup::new(&links, scheduler) }
+}
+
+const FAST: LinkModel = LinkModel::new(200, 0);
+
+/// What each link was used of 200 Mbit/s.
+fn used(bytes: &[u64], duration: Duration) -> Vec<f64> {
+    bytes.iter().map(|bytes| utilisation(*bytes, duration, 200_000_000)).collect()
+}
+
+/// The frames of a path were once sent only when all paths before it had nothing to send.
+#[test]
+fn a_busy_path_leaves_a_new_one_room_to_be_validated() {
+    for scheduler in [Scheduler::LowestRtt, Scheduler::RoundRobin, Scheduler::Weighted] {
+        let mut world = World::established(&held_up(scheduler.clone(), [FAST; 2]));
+        world.bring_down(1);
+        world.run_for(ms(300));
+        world.start_upload();
+        world.run_for(ms(300));
+        assert_eq!(world.open_paths(), 1);
+        world.bring_up(1);
+        world.run_for(ms(100));
+        assert_eq!(world.open_paths(), 2, "with {scheduler:?}\n{}", world.story());
+    }
+}
+
+/// The second path was once left at the RTT of its first sample, and never used.
+#[test]
+fn a_sender_that_is_held_up_fills_both_paths_with_the_lowest_rtt_scheduler() {
+    for download in [false, true] {
+        let mut world = World::established(&held_up(Scheduler::LowestRtt, [FAST; 2]));
+        if download {
+            world.start_download();
+        } else {
+            world.start_upload();
+        }
+        world.run_for(ms(300));
+        let bytes = if download { world.download_for(ms(700)) } else { world.upload_for(ms(700)) };
+        let used = used(&bytes, ms(700));
+        assert!(used.iter().all(|used| *used > 0.85), "download {download}: {used:.2?}");
+    }
+}
+
+#[test]
+fn a_sender_that_is_held_up_leaves_a_path_alone_whose_rtt_is_clearly_longer() {
+    let links = [LinkModel::new(200, 5), LinkModel::new(200, 25)];
+    let mut world = World::established(&held_up(Scheduler::LowestRtt, links));
+    world.start_upload();
+    world.run_for(ms(500));
+    let used = used(&world.upload_for(ms(1000)), ms(1000));
+    assert!(used[0] > 0.9 && used[1] < 0.02, "{used:.2?}: RTTs of 10 and 50 ms");
+}
+
 #[test]
 fn little_data_takes_the_path_of_lowest_rtt_whatever_its_id() {
     let links = [LinkModel::new(20, 40), LinkModel::new(20, 10)];
