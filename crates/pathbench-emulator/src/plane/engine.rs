@@ -56,8 +56,8 @@ struct Engine<'thread> {
     attention: Option<Attention>,
 }
 
-/// While packets are carried, no processor sleeps: it would be late for the next. `None` where that is not allowed, which
-/// shows in the lateness.
+/// While packets are carried, no processor sleeps: it would be late for the next. `None` where that is not allowed,
+/// which shows in the lateness.
 struct Attention {
     ends: Timestamp,
     _wakefulness: Option<Wakefulness>,

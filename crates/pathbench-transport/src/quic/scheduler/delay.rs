@@ -52,8 +52,8 @@ impl Slot {
     ///
     /// The smoothed RTT is that of packets sent before. Once the scheduler turns to another path because of a queue that
     /// this connection has made, the queue drains, and nobody tells. So it is no more than what is in flight, and the
-    /// batch behind it, take at the rate at which it was acknowledged of late, and no less than the least RTT of late, which has in it what others
-    /// have queued.
+    /// batch behind it, take at the rate at which it was acknowledged of late, and no less than the least RTT of late,
+    /// which has in it what others have queued.
     pub(super) fn expected_rtt(&self, datagrams: usize) -> Option<Duration> {
         let smoothed = self.delay.smoothed.or(self.seen.srtt)?;
         let rate = self.delay.rate[0].max(self.delay.rate[1]);
