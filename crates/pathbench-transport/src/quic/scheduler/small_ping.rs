@@ -3,7 +3,8 @@
 //! noq takes the path MTU for too large when large packets were lost on four occasions and nothing as large arrived
 //! meanwhile (its `BLACK_HOLE_THRESHOLD`). On a busy path everything is as large as the MTU allows, a PING included, for
 //! that takes data along. So when the MTU shrinks nothing is acknowledged any more, each of the four losses waits for a
-//! tail loss probe, and what was lost is sent at the same size, and lost, again: half a second to 1.3 s at 100 ms of RTT.
+//! tail loss probe, which the next PING puts off, and what was lost is sent at the same size, and lost, again. Mostly the
+//! peer, which hears nothing, had given the path up before: 0.5 to 1.4 s at 100 ms of RTT.
 //! A PING that stays small gets through, and what was lost before it is known one round trip later.
 //!
 //! It is sent where large packets are under way and none of them has been acknowledged for half an RTT, so that in good

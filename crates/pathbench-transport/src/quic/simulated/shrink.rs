@@ -57,7 +57,7 @@ fn stall_after_shrinking(link: LinkModel, seed: u64, download: bool) -> Duration
 }
 
 /// Everything on a busy path was as large as its MTU allowed, heartbeats too, so what was lost when the MTU shrank was
-/// found out by tail loss probes only, and sent and lost again: 1.1 to 1.3 s on paths of 10 Mbit/s.
+/// found out by tail loss probes only, or when the path was given up as silent: 1.1 to 1.3 s on paths of 10 Mbit/s.
 #[test]
 fn a_path_that_shrinks_in_mid_transfer_does_not_make_the_application_wait_for_tail_loss_probes() {
     for (megabits, delay_ms, usual) in [(30, 5, ms(300)), (10, 10, ms(400)), (10, 40, ms(700))] {
