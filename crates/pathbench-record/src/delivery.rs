@@ -10,6 +10,10 @@ pub const BIN: Duration = Duration::from_millis(10);
 /// Silences of the receiver shorter than this are not kept one by one.
 pub const SHORTEST_GAP: Duration = Duration::from_millis(20);
 
+/// Most bins of a series: a day. Bytes that come later count in the last one, so that no time, however wrong, makes
+/// a series larger.
+pub const MAX_BINS: usize = 24 * 3600 * 100;
+
 /// An interval without a single byte at the receiver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gap {
@@ -44,16 +48,17 @@ impl DeliverySeries {
         Self { origin, bytes: Vec::new(), first: None, last: None, gaps: Vec::new() }
     }
 
-    /// Adds `count` bytes that reached the application at `at`; times before the origin count in the first bin.
+    /// Adds `count` bytes that reached the application at `at`; times before the origin count in the first bin, times
+    /// beyond [`MAX_BINS`] in the last.
     pub fn record(&mut self, at: Timestamp, count: u64) {
         if count == 0 {
             return;
         }
-        let bin = self.bin_of(at);
+        let bin = self.bin_of(at).min(MAX_BINS - 1);
         if bin >= self.bytes.len() {
             self.bytes.resize(bin + 1, 0);
         }
-        self.bytes[bin] += count;
+        self.bytes[bin] = self.bytes[bin].saturating_add(count);
         if let Some(last) = self.last
             && at.since(last) > SHORTEST_GAP
         {
@@ -67,34 +72,36 @@ impl DeliverySeries {
     /// All bytes of the series.
     #[must_use]
     pub fn total_bytes(&self) -> u64 {
-        self.bytes.iter().sum()
+        self.bytes.iter().copied().fold(0, u64::saturating_add)
     }
 
-    /// Adds up series, each of which begins at `origin` or a whole number of bins later: bins and first and last
-    /// times exactly. A gap of the sum is a time in which every part was silent; as each part keeps all its
-    /// silences above [`SHORTEST_GAP`], that is exact, too.
+    /// Adds up series of one origin: bins and first and last times exactly. A gap of the sum is a time in which every
+    /// part was silent; as each part keeps all its silences above [`SHORTEST_GAP`], that is exact, too. `None` of no
+    /// series, and of series whose origins differ.
     #[must_use]
-    pub fn sum(origin: Timestamp, parts: &[&Self]) -> Self {
-        let mut sum = Self::starting_at(origin);
+    pub fn sum(parts: &[&Self]) -> Option<Self> {
+        let mut sum = Self::starting_at(parts.first()?.origin);
+        if parts.iter().any(|part| part.origin != sum.origin) {
+            return None;
+        }
         for part in parts {
-            let offset = sum.bin_of(part.origin);
-            if sum.bytes.len() < offset + part.bytes.len() {
-                sum.bytes.resize(offset + part.bytes.len(), 0);
+            if sum.bytes.len() < part.bytes.len() {
+                sum.bytes.resize(part.bytes.len(), 0);
             }
-            for (total, bytes) in sum.bytes[offset..].iter_mut().zip(&part.bytes) {
-                *total += bytes;
+            for (total, bytes) in sum.bytes.iter_mut().zip(&part.bytes) {
+                *total = total.saturating_add(*bytes);
             }
         }
         sum.first = parts.iter().filter_map(|part| part.first).min();
         sum.last = parts.iter().filter_map(|part| part.last).max();
-        let (Some(first), Some(last)) = (sum.first, sum.last) else { return sum };
+        let (Some(first), Some(last)) = (sum.first, sum.last) else { return Some(sum) };
         let mut common = vec![Gap { from: first, until: last }];
         for part in parts.iter().filter(|part| part.first.is_some()) {
             common = intersect(&common, &part.silences(first, last));
         }
         common.retain(|gap| gap.until.since(gap.from) > SHORTEST_GAP);
         sum.gaps = common;
-        sum
+        Some(sum)
     }
 
     /// Its silences between `first` and `last` of all parts of a sum, its late start and early end included.
@@ -113,7 +120,7 @@ impl DeliverySeries {
     /// The bin that holds `at`; the first for times before the origin.
     #[must_use]
     pub fn bin_of(&self, at: Timestamp) -> usize {
-        (at.since(self.origin).as_nanos() / BIN.as_nanos()) as usize
+        usize::try_from(at.since(self.origin).as_nanos() / BIN.as_nanos()).unwrap_or(usize::MAX)
     }
 
     /// When bin `bin` begins.
@@ -163,14 +170,34 @@ mod tests {
                 parts[part].record(at(ms), bytes);
             }
             let parts: Vec<_> = parts.iter().collect();
-            prop_assert_eq!(DeliverySeries::sum(at(0), &parts), whole);
+            prop_assert_eq!(DeliverySeries::sum(&parts), Some(whole));
         }
     }
 
     #[test]
     fn nothing_adds_up_to_nothing() {
         let empty = DeliverySeries::starting_at(at(3));
-        assert_eq!(DeliverySeries::sum(at(3), &[]), empty);
-        assert_eq!(DeliverySeries::sum(at(3), &[&empty, &empty]), empty);
+        assert_eq!(DeliverySeries::sum(&[]), None);
+        assert_eq!(DeliverySeries::sum(&[&empty, &empty]), Some(empty));
+    }
+
+    #[test]
+    fn a_wrong_time_or_origin_takes_no_memory() {
+        let mut series = DeliverySeries::starting_at(at(0));
+        series.record(Timestamp::from_nanos(u64::MAX), 1);
+        assert_eq!((series.bytes.len(), series.total_bytes()), (MAX_BINS, 1));
+        // A sum over 584 years of bins.
+        let late = DeliverySeries::starting_at(Timestamp::from_nanos(u64::MAX));
+        assert_eq!(DeliverySeries::sum(&[&DeliverySeries::starting_at(at(0)), &late]), None);
+    }
+
+    #[test]
+    fn counts_beyond_64_bits_saturate() {
+        let mut series = DeliverySeries::starting_at(at(0));
+        series.record(at(1), u64::MAX);
+        series.record(at(2), 1);
+        series.record(at(11), 1);
+        assert_eq!((series.bytes[0], series.total_bytes()), (u64::MAX, u64::MAX));
+        assert_eq!(DeliverySeries::sum(&[&series, &series]).map(|sum| sum.bytes), Some(vec![u64::MAX, 2]));
     }
 }

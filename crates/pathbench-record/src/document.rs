@@ -14,7 +14,7 @@ mod server;
 pub use application::{DelayRecord, PingRecord};
 pub use diagnosis::{DiagnosisKind, PathDiagnosis};
 pub use emulation::{EmulatedDirection, EmulationRecord, LatenessRecord, LinkSample, OneWayDelay};
-pub use link::{LinkDirection, LinkFigures, LinkMeasurement, LinkRecord, RunLink};
+pub use link::{DirectionFigures, LinkDirection, LinkFigures, LinkMeasurement, LinkRecord, RunLink};
 pub use mobility::{
     HandoverReason, HandoverRecord, HandoverSummary, MobilitySummary, ProbeLine, ProbeRecord,
 };
@@ -94,7 +94,7 @@ pub struct ScenarioRecord {
     pub origin: String,
     /// The text of the file.
     pub text: String,
-    /// Keys changed on the command line: key → value.
+    /// What was changed on the command line: key of the scenario, or `--NAME` of an option, → value.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub overrides: Map<String, Value>,
 }
@@ -259,8 +259,8 @@ pub struct MultipathRecord {
 /// One path of a run. Figures are the sending end's for what it sent, the receiving end's for what arrived;
 /// with data both ways they are sums over both directions. Several subflows on one path are added up.
 ///
-/// "Payload" is TCP payload for tcp and mptcp, UDP payload for quic and mpquic (QUIC's own headers, frames and
-/// authentication tags included); [`crate::sample::PathFigures`] says where each figure comes from.
+/// "Payload" is TCP payload for tcp and mptcp, data of STREAM frames for quic and mpquic;
+/// [`crate::sample::PathFigures`] says where each figure comes from.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
 pub struct PathRecord {
     /// The path's name.
@@ -276,14 +276,17 @@ pub struct PathRecord {
     pub bytes_delivered: u64,
     /// Part of all `bytes_delivered`, 0 to 1.
     pub share: f64,
-    /// Payload bytes retransmitted on this path.
+    /// Of `bytes_sent`, payload that had been sent before.
     pub retransmitted_bytes: u64,
-    /// Payload bytes that the sender declared lost, where the transport tells (quic, mpquic).
+    /// Sizes of the packets that the sender declared lost, where the transport tells (quic, mpquic).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost_bytes: Option<u64>,
-    /// Sending MSS at the last sample.
+    /// UDP payload sent by both ends in packets without stream data (quic, mpquic).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub control_bytes: Option<u64>,
+    /// Sending MSS when the path last carried data.
     pub mss_bytes: u32,
-    /// The path MTU that the transport believed in at the last sample.
+    /// Path MTU in force in the transport when the path last carried data.
     pub pmtu_bytes: u32,
     /// Median smoothed RTT over the run's samples.
     pub rtt_ms: f64,
@@ -326,10 +329,17 @@ pub struct Impact {
     pub path: Option<String>,
     /// When it took effect.
     pub at_ms: f64,
-    /// 1 − lowest 100 ms goodput after the event ÷ mean of the 2 s before.
+    /// Mean goodput before it, at most 2 s back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before_mbps: Option<f64>,
+    /// Mean goodput at the end of its phase: what the paths that are left give.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub settled_mbps: Option<f64>,
+    /// 1 − lowest 100 ms goodput until the recovery ÷ the lower one of both.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dip: Option<f64>,
-    /// Event → first 100 ms window from which goodput stays recovered; absent when it never does.
+    /// Event → first 100 ms window from which goodput stays at the lower one of both; 0 without a dip; absent when it never
+    /// does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recovery_ms: Option<f64>,
     /// Longest stall that begins after (or spans) the event, up to the next event.
@@ -419,7 +429,7 @@ pub struct Distribution {
     pub min: f64,
     /// Largest.
     pub max: f64,
-    /// Distribution-free 95 % confidence interval of the median; absent for n < 6.
+    /// Distribution-free 95 % confidence interval of the median, from order statistics; absent for n < 6.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ci95: Option<[f64; 2]>,
 }

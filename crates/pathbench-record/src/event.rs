@@ -15,7 +15,7 @@ pub enum EventSource {
     Mptcp,
     /// The QUIC library's path events and this project's QUIC driver: `path-opened`, `path-established`,
     /// `path-abandoned`, `path-closed`, `path-status`, `path-suspended`, `path-resumed`, `scheduler`,
-    /// `mtu-black-hole`.
+    /// `mtu-black-hole`, `events-omitted`.
     Quic,
     /// The kernel's link and address notifications.
     Link,

@@ -5,6 +5,7 @@
 //! pure functions of what applications got and when, and the statistics over repetitions. It never touches a
 //! socket, a namespace or a clock, and depends on no other room: time reaches it as [`time::Timestamp`] values.
 
+pub mod binning;
 pub mod calendar;
 pub mod delivery;
 pub mod directory;
@@ -16,6 +17,7 @@ pub mod random;
 pub mod sample;
 pub mod statistics;
 pub mod summary;
+pub mod text;
 pub mod time;
 pub mod transport;
 pub mod units;

@@ -30,8 +30,8 @@ pub enum PathState {
 ///
 /// Sources: for tcp and mptcp, `struct tcp_info` (linux/tcp.h) of the subflow, and payload is TCP payload; a
 /// field that the kernel of the host did not report is absent. For quic and mpquic, the state of the QUIC path in
-/// the process (RFC 9000, RFC 9002, draft-ietf-quic-multipath), and payload is **UDP payload**: QUIC's
-/// headers, frames and authentication tags are in it, since a lost datagram's data may go on any path.
+/// the process (RFC 9000, RFC 9002, draft-ietf-quic-multipath), and payload is the data of STREAM frames. What counts
+/// whole packets (acknowledged, lost, in flight) counts them with their headers, and those without stream data too.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PathFigures {
     /// Which subflow: the kernel's subflow id where it tells, else the order of appearance. From 1.
@@ -48,7 +48,7 @@ pub struct PathFigures {
     /// Whether the path is marked as backup, where the transport tells (QUIC: the status in force at this end).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backup: Option<bool>,
-    /// Payload bytes sent, retransmissions included (`tcpi_bytes_sent`; QUIC: UDP payload sent).
+    /// Payload bytes sent, retransmissions included (`tcpi_bytes_sent`; QUIC: data of STREAM frames).
     pub bytes_sent: u64,
     /// Packets sent, acknowledgements included (`tcpi_segs_out`; QUIC: datagrams). Absent where nobody counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -56,24 +56,25 @@ pub struct PathFigures {
     /// Packets received, acknowledgements included (`tcpi_segs_in`; QUIC: datagrams). Absent where nobody counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packets_received: Option<u64>,
-    /// STREAM frames sent (RFC 9000, section 19.8): what tells data from heartbeats and path validation, whose
-    /// packets count as payload, too. Absent for tcp and mptcp, whose payload is nothing but data.
+    /// UDP payload sent in packets without stream data: handshake, acknowledgements, heartbeats, MTU probes, path
+    /// validation. Absent for tcp and mptcp.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub stream_frames_sent: Option<u64>,
-    /// STREAM frames received. Absent for tcp and mptcp.
+    pub control_bytes_sent: Option<u64>,
+    /// The same, received. Absent for tcp and mptcp.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub stream_frames_received: Option<u64>,
-    /// Payload bytes acknowledged (`tcpi_bytes_acked`; QUIC: sizes of acknowledged packets).
+    pub control_bytes_received: Option<u64>,
+    /// Payload bytes acknowledged (`tcpi_bytes_acked`; QUIC: sizes of acknowledged packets, with and without stream
+    /// data).
     pub bytes_acked: u64,
-    /// Payload bytes received in order on this path (`tcpi_bytes_received`; QUIC: UDP payload received, whatever
-    /// its order).
+    /// Payload bytes received in order on this path (`tcpi_bytes_received`; QUIC: data of STREAM frames, whatever its
+    /// order, duplicates included).
     pub bytes_received: u64,
-    /// Payload bytes retransmitted on this path (`tcpi_bytes_retrans`; QUIC: sizes of packets declared lost here,
-    /// whose data goes out again on this path or another).
+    /// Payload bytes of [`Self::bytes_sent`] that had been sent before (`tcpi_bytes_retrans`: on this subflow; QUIC:
+    /// stream data that had been sent before on any path).
     pub retransmitted_bytes: u64,
     /// Segments retransmitted (`tcpi_total_retrans`; QUIC: packets declared lost).
     pub retransmitted_segments: u64,
-    /// Payload bytes declared lost (QUIC, RFC 9002, section 6.1). Absent for tcp and mptcp.
+    /// Sizes of packets declared lost (QUIC, RFC 9002, section 6.1), MTU probes included. Absent for tcp and mptcp.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost_bytes: Option<u64>,
     /// Packets sent to probe for a larger path MTU (RFC 8899). Absent for tcp and mptcp.
@@ -114,6 +115,9 @@ pub struct PathFigures {
     pub since_last_sent_ms: u64,
     /// Time since data was last received on the path.
     pub since_last_received_ms: u64,
+    /// Closed paths of the same two hosts whose counters are added up here. Absent for a path of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub closed_paths: Option<u32>,
 }
 
 impl PathFigures {
@@ -130,8 +134,8 @@ impl PathFigures {
             bytes_sent: 0,
             packets_sent: None,
             packets_received: None,
-            stream_frames_sent: None,
-            stream_frames_received: None,
+            control_bytes_sent: None,
+            control_bytes_received: None,
             bytes_acked: 0,
             bytes_received: 0,
             retransmitted_bytes: 0,
@@ -153,7 +157,94 @@ impl PathFigures {
             pmtu_bytes: 0,
             since_last_sent_ms: 0,
             since_last_received_ms: 0,
+            closed_paths: None,
         }
+    }
+
+    /// Payload sent on this path for the first time.
+    #[must_use]
+    pub const fn new_bytes_sent(&self) -> u64 {
+        self.bytes_sent.saturating_sub(self.retransmitted_bytes)
+    }
+
+    /// Payload that arrived, as far as the sender knows: the acknowledged packets of a QUIC path need not have carried
+    /// any.
+    #[must_use]
+    pub fn payload_acked(&self) -> u64 {
+        self.bytes_acked.min(self.new_bytes_sent())
+    }
+
+    /// Adds the counters of `later`, a closed path, to those of closed paths before it. All other figures are the
+    /// later path's.
+    pub fn add_closed(&mut self, later: &Self) {
+        // Without `..`, so that a new counter cannot be forgotten here.
+        let Self {
+            subflow: _,
+            path_id: _,
+            local: _,
+            remote: _,
+            state: _,
+            backup: _,
+            bytes_sent,
+            packets_sent,
+            packets_received,
+            control_bytes_sent,
+            control_bytes_received,
+            bytes_acked,
+            bytes_received,
+            retransmitted_bytes,
+            retransmitted_segments,
+            lost_bytes,
+            mtu_probes,
+            black_holes,
+            srtt_ms: _,
+            rttvar_ms: _,
+            min_rtt_ms,
+            rto_ms: _,
+            backoff: _,
+            cwnd_bytes: _,
+            in_flight_bytes: _,
+            not_sent_bytes: _,
+            pacing_rate_bps: _,
+            delivery_rate_bps: _,
+            mss_bytes: _,
+            pmtu_bytes: _,
+            since_last_sent_ms: _,
+            since_last_received_ms: _,
+            closed_paths,
+        } = &*self;
+        let sum = |a: u64, b: u64| a.saturating_add(b);
+        let each = |a: Option<u64>, b: Option<u64>| match (a, b) {
+            (Some(a), Some(b)) => Some(sum(a, b)),
+            (a, b) => a.or(b),
+        };
+        *self = Self {
+            subflow: self.subflow,
+            path_id: None,
+            local: self.local,
+            remote: self.remote,
+            state: PathState::Closed,
+            bytes_sent: sum(*bytes_sent, later.bytes_sent),
+            packets_sent: each(*packets_sent, later.packets_sent),
+            packets_received: each(*packets_received, later.packets_received),
+            control_bytes_sent: each(*control_bytes_sent, later.control_bytes_sent),
+            control_bytes_received: each(*control_bytes_received, later.control_bytes_received),
+            bytes_acked: sum(*bytes_acked, later.bytes_acked),
+            bytes_received: sum(*bytes_received, later.bytes_received),
+            retransmitted_bytes: sum(*retransmitted_bytes, later.retransmitted_bytes),
+            retransmitted_segments: sum(*retransmitted_segments, later.retransmitted_segments),
+            lost_bytes: each(*lost_bytes, later.lost_bytes),
+            mtu_probes: each(*mtu_probes, later.mtu_probes),
+            black_holes: each(*black_holes, later.black_holes),
+            min_rtt_ms: match (*min_rtt_ms, later.min_rtt_ms) {
+                (Some(a), Some(b)) => Some(a.min(b)),
+                (a, b) => a.or(b),
+            },
+            in_flight_bytes: 0,
+            not_sent_bytes: 0,
+            closed_paths: Some(closed_paths.unwrap_or(1).saturating_add(later.closed_paths.unwrap_or(1))),
+            ..later.clone()
+        };
     }
 }
 

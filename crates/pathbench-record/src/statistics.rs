@@ -137,7 +137,7 @@ pub enum Pairing {
 pub struct MedianRatio {
     /// Median of the numerator's sample ÷ median of the denominator's.
     pub ratio: f64,
-    /// 95 % bootstrap interval; absent when either sample has fewer than [`FEWEST_FOR_INTERVAL`] values or a
+    /// 95 % percentile bootstrap interval; absent when either sample has fewer than [`FEWEST_FOR_INTERVAL`] values or a
     /// resample's denominator was not positive.
     pub ci95: Option<[f64; 2]>,
 }

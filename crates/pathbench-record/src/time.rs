@@ -17,20 +17,30 @@ pub struct Timestamp {
 impl Timestamp {
     /// The timestamp `nanos` nanoseconds after the clock's origin.
     #[must_use]
+    #[inline]
     pub const fn from_nanos(nanos: u64) -> Self {
         Self { nanos }
     }
 
     /// Nanoseconds since the clock's origin.
     #[must_use]
+    #[inline]
     pub const fn as_nanos(self) -> u64 {
         self.nanos
     }
 
     /// Time passed since `earlier`; zero when `earlier` is in fact later.
     #[must_use]
+    #[inline]
     pub const fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.nanos.saturating_sub(earlier.nanos))
+    }
+
+    /// The point `ms` milliseconds later, earlier when negative; this one for what is no number.
+    #[must_use]
+    pub fn plus_ms(self, ms: f64) -> Self {
+        let distance = Duration::from_nanos((ms.abs() * 1e6).round() as u64);
+        if ms < 0.0 { self - distance } else { self + distance }
     }
 
     /// Milliseconds from `origin` to this point, negative when it lies before `origin`.
@@ -43,6 +53,7 @@ impl Timestamp {
 impl Add<Duration> for Timestamp {
     type Output = Self;
 
+    #[inline]
     fn add(self, rhs: Duration) -> Self {
         Self { nanos: self.nanos.saturating_add(u64::try_from(rhs.as_nanos()).unwrap_or(u64::MAX)) }
     }
@@ -51,6 +62,7 @@ impl Add<Duration> for Timestamp {
 impl Sub<Duration> for Timestamp {
     type Output = Self;
 
+    #[inline]
     fn sub(self, rhs: Duration) -> Self {
         Self { nanos: self.nanos.saturating_sub(u64::try_from(rhs.as_nanos()).unwrap_or(u64::MAX)) }
     }

@@ -1,9 +1,10 @@
 //! What must hold of the metrics for any deliveries and any events.
 
+use pathbench_record::binning::ByteCurve;
 use pathbench_record::delivery::{DeliverySeries, SHORTEST_GAP};
 use pathbench_record::event::Direction;
 use pathbench_record::metrics::{
-    DirectionAnalysis, Disturbance, Measurement, PathCounter, analyse, is_disruptive,
+    DirectionAnalysis, Disturbance, Measurement, PathCurves, analyse, is_disruptive,
 };
 use pathbench_record::time::Timestamp;
 use proptest::prelude::*;
@@ -87,15 +88,13 @@ impl Run {
                 disruptive: is_disruptive(KINDS[kind]),
             })
             .collect();
-        let path_counters: Vec<PathCounter> = self
-            .counters
-            .iter()
-            .map(|&(micros, wlan, bytes)| PathCounter {
-                at: at(micros),
-                path: if wlan { "wlan" } else { "eth" }.to_owned(),
-                bytes,
-            })
-            .collect();
+        let mut counters = self.counters.clone();
+        counters.sort_unstable();
+        let paths = PathCurves::new([("wlan", true), ("eth", false)].map(|(path, wanted)| {
+            let points = counters.iter().filter(|(_, wlan, _)| *wlan == wanted);
+            let points = points.map(|&(micros, _, bytes)| (at(micros), bytes));
+            (path.to_owned(), ByteCurve::of_counter(origin, points))
+        }));
         analyse(&Measurement {
             origin,
             omit: Duration::from_micros(self.omit),
@@ -105,7 +104,7 @@ impl Run {
             offered: self.offered.as_ref().map(|offered| series(origin, offered)).as_ref(),
             gave_up: self.gave_up_after.map(|_| at(self.end())),
             disturbances: &disturbances,
-            path_counters: &path_counters,
+            paths: &paths,
         })
     }
 }
@@ -125,6 +124,10 @@ proptest! {
             let remaining = end_ms - impact.at_ms;
             prop_assert!(impact.dip.is_none_or(|dip| (0.0..=1.0).contains(&dip)));
             prop_assert!(impact.recovery_ms.is_none_or(|ms| ms >= 0.0 && ms + 500.0 <= remaining + 1e-6));
+            if let (Some(dip), Some(recovery_ms)) = (impact.dip, impact.recovery_ms) {
+                prop_assert!(dip <= 0.1 + 1e-9 || recovery_ms > 0.0, "a dip and no recovery time: {:?}", impact);
+                prop_assert!(dip >= 0.1 - 1e-9 || recovery_ms == 0.0, "no dip and a recovery time: {:?}", impact);
+            }
             prop_assert!(impact.stall_ms.is_none_or(|ms| ms <= analysis.stall_ms.unwrap_or(0.0) + 1e-6));
         }
     }
@@ -221,7 +224,7 @@ proptest! {
             offered: Some(&deliveries),
             gave_up: Some(at(7).min(at(6) + Duration::from_secs(20))),
             disturbances: &disturbances,
-            path_counters: &[],
+            paths: &PathCurves::empty(),
         });
         prop_assert!(analysis.goodput_mbps.is_none_or(f64::is_finite));
     }

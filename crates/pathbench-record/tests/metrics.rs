@@ -1,11 +1,12 @@
 //! The metrics on deliveries whose outcome can be worked out by hand. The examples of docs/metrics.md are here
 //! with the same numbers.
 
+use pathbench_record::binning::{ByteCurve, Window};
 use pathbench_record::delivery::DeliverySeries;
 use pathbench_record::document::Impact;
 use pathbench_record::event::Direction;
 use pathbench_record::metrics::{
-    DirectionAnalysis, Disturbance, Measurement, PathCounter, Window, analyse, combine, is_disruptive,
+    DirectionAnalysis, Disturbance, Measurement, PathCurves, analyse, combine, is_disruptive,
 };
 use pathbench_record::time::Timestamp;
 use std::time::Duration;
@@ -15,6 +16,8 @@ const ORIGIN: Timestamp = Timestamp::from_nanos(77_000_123_456_789);
 
 /// What 100 Mbit/s deliver in a millisecond.
 const FULL: u64 = 12_500;
+
+static NO_PATHS: PathCurves = PathCurves::empty();
 
 fn at(ms: f64) -> Timestamp {
     ORIGIN + Duration::from_nanos((ms * 1e6) as u64)
@@ -48,7 +51,7 @@ fn upload<'a>(deliveries: &'a DeliverySeries, disturbances: &'a [Disturbance]) -
         offered: None,
         gave_up: None,
         disturbances,
-        path_counters: &[],
+        paths: &NO_PATHS,
     }
 }
 
@@ -129,13 +132,54 @@ fn warm_up_counts_in_nothing() {
 }
 
 #[test]
-fn half_of_the_capacity_gone_is_a_dip_of_one_half_and_no_recovery_time() {
+fn half_of_the_capacity_gone_is_no_dip_and_nothing_to_recover_from() {
     let deliveries = delivered(10_000, |ms| if ms < 3000 { FULL } else { FULL / 2 });
     let events = [event(3000.0, "down", "wlan")];
     let analysis = analyse(&upload(&deliveries, &events));
-    close(only_impact(&analysis).dip, 0.5, 1e-6);
+    let impact = only_impact(&analysis);
+    close(impact.before_mbps, 100.0, 1e-6);
+    close(impact.settled_mbps, 50.0, 0.1);
+    close(impact.dip, 0.0, 0.002);
+    close(impact.recovery_ms, 0.0, 1e-9);
+    close(impact.stall_ms, 0.0, 1e-9);
+}
+
+/// Once both runs "recovered after 0 ms", one of them beside a dip of 53 %: the dip was against both paths' goodput, the
+/// recovery against that of the path that was left.
+#[test]
+fn a_run_that_falls_below_what_is_left_differs_from_one_that_does_not() {
+    let figures = |deliveries: &DeliverySeries| {
+        let events = [event(3000.0, "down", "wlan")];
+        let impact = only_impact(&analyse(&upload(deliveries, &events))).clone();
+        (impact.dip.unwrap(), impact.recovery_ms.unwrap())
+    };
+    let at_once = |ms| match ms {
+        0..3000 => FULL,
+        // What was under way, then the other path alone with its ordinary fluctuation.
+        3000..3040 => FULL * 6 / 10,
+        3100..3200 => FULL * 47 / 100,
+        _ => FULL / 2,
+    };
+    let (dip, recovery_ms) = figures(&delivered(10_000, at_once));
+    close(recovery_ms, 0.0, 1e-9);
+    assert!(dip < 0.1, "{dip}");
+    let after_a_while = |ms| if (3020..3320).contains(&ms) { FULL / 10 } else { at_once(ms) };
+    let (dip, recovery_ms) = figures(&delivered(10_000, after_a_while));
+    close(dip, 0.8, 0.002);
+    close(recovery_ms, 310.0, 10.0);
+}
+
+#[test]
+fn a_rate_that_grows_after_the_event_is_compared_with_what_was_before() {
+    let deliveries = delivered(10_000, |ms| match ms {
+        0..3000 => FULL / 2,
+        3000..6000 => FULL / 2 + (FULL / 2) * (ms - 3000) / 3000,
+        _ => FULL,
+    });
+    let events = [event(3000.0, "set", "wlan")];
+    let analysis = analyse(&upload(&deliveries, &events));
+    close(only_impact(&analysis).dip, 0.0, 1e-6);
     close(only_impact(&analysis).recovery_ms, 0.0, 1e-9);
-    close(only_impact(&analysis).stall_ms, 0.0, 1e-9);
 }
 
 #[test]
@@ -382,18 +426,17 @@ fn silences_too_short_to_be_recorded_are_told_by_the_empty_bin() {
 #[test]
 fn shares_are_interpolated_to_the_bounds_of_a_phase() {
     let deliveries = delivered(10_001, |_| FULL);
-    let counter = |ms: f64, path: &str, bytes| PathCounter { at: at(ms), path: path.to_owned(), bytes };
+    let counter = |path: &str, points: [(f64, u64); 3]| {
+        let points = points.map(|(ms, bytes)| (at(ms), bytes));
+        (path.to_owned(), ByteCurve::of_counter(ORIGIN, points))
+    };
     // wlan carries a quarter until it goes at 3000 ms, between two samples; eth carries the rest.
-    let counters = [
-        counter(2950.0, "wlan", 2950),
-        counter(3050.0, "wlan", 3050),
-        counter(9000.0, "wlan", 3050),
-        counter(2950.0, "eth", 8850),
-        counter(3050.0, "eth", 9150),
-        counter(9000.0, "eth", 50_000),
-    ];
+    let paths = PathCurves::new([
+        counter("wlan", [(2950.0, 2950), (3050.0, 3050), (9000.0, 3050)]),
+        counter("eth", [(2950.0, 8850), (3050.0, 9150), (9000.0, 50_000)]),
+    ]);
     let events = [event(3000.0, "down", "wlan")];
-    let analysis = analyse(&Measurement { path_counters: &counters, ..upload(&deliveries, &events) });
+    let analysis = analyse(&Measurement { paths: &paths, ..upload(&deliveries, &events) });
     let [start, down] = analysis.phases.as_slice() else { panic!("{:?}", analysis.phases) };
     close(start.shares["wlan"], 0.25, 1e-9);
     close(start.shares["eth"], 0.75, 1e-9);
@@ -420,4 +463,19 @@ fn directions_are_put_together_by_sum_and_by_the_worse_one() {
     let dead = delivered(3000, |_| FULL);
     let dead = analyse(&Measurement { gave_up: Some(at(9000.0)), ..upload(&dead, &events) });
     assert_eq!(combine(&[directions[0].clone(), dead]).recovery_ms, None, "one direction never recovered");
+}
+
+/// A record from elsewhere whose first byte lies ages before its bins: the search for the recovery once went through all
+/// of that time in steps of 10 ms.
+#[test]
+fn a_first_byte_ages_before_its_bins_costs_no_time() {
+    let mut deliveries = DeliverySeries::starting_at(Timestamp::from_nanos(u64::MAX / 2));
+    for ms in 0..2000 {
+        deliveries.record(deliveries.origin + Duration::from_millis(ms), FULL);
+    }
+    deliveries.first = Some(Timestamp::default());
+    // Too early to have anything before it.
+    let events = [Disturbance { at: Timestamp::from_nanos(1), ..event(0.0, "down", "wlan") }];
+    let analysis = analyse(&Measurement { duration: None, ..upload(&deliveries, &events) });
+    assert_eq!(only_impact(&analysis).recovery_ms, None);
 }

@@ -8,9 +8,7 @@ pub use writer::{CreateError, ResultWriter, WriteError};
 
 use crate::calendar;
 use std::path::{Path, PathBuf};
-
-/// Under which default names lie, in the current directory.
-pub const DEFAULT_PARENT: &str = "pathbench-results";
+use std::{fs, io};
 
 /// The result document.
 const DOCUMENT: &str = "run.json";
@@ -26,11 +24,11 @@ const LINKS: &str = "links.jsonl";
 /// Only in results of a walk (`pathbench roam`).
 const PROBES: &str = "probes.jsonl";
 
-/// `pathbench-results/<scenario>-<YYYYmmdd-HHMMSS>` for a scenario's name and an RFC 3339 start (UTC).
+/// `<parent>/<scenario>-<YYYYmmdd-HHMMSS>` for a scenario's name and an RFC 3339 start (UTC).
 ///
 /// Characters of the name that have a meaning to a shell or a file system become `-`.
 #[must_use]
-pub fn default_directory_name(scenario: &str, started: &str) -> PathBuf {
+pub fn default_directory_name(parent: &Path, scenario: &str, started: &str) -> PathBuf {
     let plain = |c: char| if c.is_alphanumeric() || matches!(c, '-' | '_' | '.') { c } else { '-' };
     let mut name: String = scenario.chars().map(plain).collect();
     if name.starts_with('.') || name.is_empty() {
@@ -40,7 +38,40 @@ pub fn default_directory_name(scenario: &str, started: &str) -> PathBuf {
         name.push('-');
         name.push_str(&stamp);
     }
-    Path::new(DEFAULT_PARENT).join(name)
+    parent.join(name)
+}
+
+/// Whether `dir` holds a result, finished or not.
+#[must_use]
+pub fn holds_result(dir: &Path) -> bool {
+    [DOCUMENT, PARTIAL, SAMPLES].iter().any(|file| dir.join(file).exists())
+}
+
+/// Creates `dir` with its parents, or where that exists `dir-2`, `dir-3`, …: a directory of its own.
+///
+/// # Errors
+///
+/// When the system refuses.
+pub fn create_new_beside(dir: &Path) -> io::Result<PathBuf> {
+    fs::create_dir_all(dir.parent().unwrap_or(Path::new("")))?;
+    let mut candidates = candidates(dir);
+    loop {
+        let Some(candidate) = candidates.next() else { return Err(io::ErrorKind::AlreadyExists.into()) };
+        match fs::create_dir(&candidate) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            made => return made.map(|()| candidate),
+        }
+    }
+}
+
+/// `dir`, `dir-2`, `dir-3`, …: default names, which two commands started in the same second share.
+fn candidates(dir: &Path) -> impl Iterator<Item = PathBuf> {
+    let numbered = |number: u32| {
+        let mut name = dir.as_os_str().to_owned();
+        name.push(format!("-{number}"));
+        PathBuf::from(name)
+    };
+    std::iter::once(dir.to_owned()).chain((2..u32::MAX).map(numbered))
 }
 
 #[cfg(test)]
@@ -50,12 +81,12 @@ mod tests {
     #[test]
     fn default_names_are_safe_and_sort_by_time() {
         for (scenario, started, expected) in [
-            ("failover", "2026-11-21T20:33:54Z", "pathbench-results/failover-20261121-203354"),
-            ("a b/../c", "2026-11-21T20:33:54Z", "pathbench-results/a-b-..-c-20261121-203354"),
-            ("..", "2026-11-21T20:33:54Z", "pathbench-results/result..-20261121-203354"),
-            ("", "yesterday", "pathbench-results/result"),
+            ("failover", "2026-11-21T20:33:54Z", "/results/failover-20261121-203354"),
+            ("a b/../c", "2026-11-21T20:33:54Z", "/results/a-b-..-c-20261121-203354"),
+            ("..", "2026-11-21T20:33:54Z", "/results/result..-20261121-203354"),
+            ("", "yesterday", "/results/result"),
         ] {
-            assert_eq!(default_directory_name(scenario, started), Path::new(expected));
+            assert_eq!(default_directory_name(Path::new("/results"), scenario, started), Path::new(expected));
         }
     }
 }

@@ -1,6 +1,8 @@
 //! Writing a result, run by run, so that a crash loses nothing that was finished.
 
-use super::{DELIVERIES, DOCUMENT, EVENTS, LINKS, MESSAGES, PARTIAL, PROBES, SAMPLES};
+use super::{
+    DELIVERIES, DOCUMENT, EVENTS, LINKS, MESSAGES, PARTIAL, PROBES, SAMPLES, candidates, holds_result,
+};
 use crate::document::{LinkSample, ProbeLine, ResultDocument};
 use crate::event::{DeliveryLine, Event};
 use crate::message::MessageLine;
@@ -91,7 +93,7 @@ impl ResultWriter {
             return Err(CreateError::NotADirectory { dir: dir.to_owned() });
         }
         fs::create_dir_all(dir).map_err(io)?;
-        if [DOCUMENT, PARTIAL, SAMPLES].iter().any(|file| dir.join(file).exists()) {
+        if holds_result(dir) {
             return Err(CreateError::HoldsResult { dir: dir.to_owned() });
         }
         if fs::read_dir(dir).map_err(io)?.next().is_some() {
@@ -108,23 +110,16 @@ impl ResultWriter {
         })
     }
 
-    /// Begins a result in `dir`, or where that holds one already in `dir-2`, `dir-3`, …: for default names,
+    /// Begins a result in `dir`, or where that holds anything already in `dir-2`, `dir-3`, …: for default names,
     /// which two commands started in the same second share.
     ///
     /// # Errors
     ///
-    /// As [`Self::create`], except that an existing result is none.
+    /// As [`Self::create`], except that a directory that holds anything is none.
     pub fn create_beside(dir: &Path) -> Result<Self, CreateError> {
-        for number in 2_u32.. {
-            let candidate = if number == 2 {
-                Self::create(dir)
-            } else {
-                let mut name = dir.as_os_str().to_owned();
-                name.push(format!("-{}", number - 1));
-                Self::create(Path::new(&name))
-            };
-            match candidate {
-                Err(CreateError::HoldsResult { .. }) => {}
+        for candidate in candidates(dir) {
+            match Self::create(&candidate) {
+                Err(CreateError::HoldsResult { .. } | CreateError::NotEmpty { .. }) => {}
                 other => return other,
             }
         }

@@ -35,17 +35,35 @@ pub struct LinkRecord {
     pub tolerance: f64,
 }
 
-/// What a link is asked to be. Absent: unlimited, none, or the engine's default.
+/// What a link is asked to be.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
 pub struct LinkFigures {
-    /// Rate in each direction, counted in Ethernet frames without preamble and checksum.
+    /// Largest IP packet.
+    pub mtu_bytes: u32,
+    /// First end → second end.
+    pub forward: DirectionFigures,
+    /// Second end → first end.
+    pub backward: DirectionFigures,
+}
+
+impl LinkFigures {
+    /// Delay of a packet and its answer; absent where neither direction asks for one.
+    #[must_use]
+    pub fn rtt_ms(&self) -> Option<f64> {
+        let delays = [self.forward.delay_ms, self.backward.delay_ms];
+        delays.iter().flatten().copied().reduce(|one, other| one + other)
+    }
+}
+
+/// What one direction of a link is asked to be. Absent: unlimited, none, or the engine's default.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, Default)]
+pub struct DirectionFigures {
+    /// Rate, counted in Ethernet frames without preamble and checksum.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_bps: Option<u64>,
     /// One-way delay.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delay_ms: Option<f64>,
-    /// Largest IP packet.
-    pub mtu_bytes: u32,
     /// Queue in front of the bottleneck.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue_bytes: Option<u64>,

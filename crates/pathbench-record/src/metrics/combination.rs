@@ -29,7 +29,10 @@ pub fn combine(directions: &[DirectionAnalysis]) -> RunFigures {
     let recoveries: Option<Vec<f64>> = first_impacts.iter().map(|impact| impact.recovery_ms).collect();
     RunFigures {
         goodput_mbps: directions.iter().filter_map(|direction| direction.goodput_mbps).reduce(|a, b| a + b),
-        delivered_bytes: directions.iter().map(|direction| direction.delivered_bytes).sum(),
+        delivered_bytes: directions
+            .iter()
+            .map(|direction| direction.delivered_bytes)
+            .fold(0, u64::saturating_add),
         duration_ms: largest(&mut directions.iter().map(|d| d.duration_ms)).unwrap_or_default(),
         hung_ms: largest(&mut directions.iter().filter_map(|d| d.hung_ms)),
         stall_ms: largest(&mut directions.iter().filter_map(|d| d.stall_ms)),

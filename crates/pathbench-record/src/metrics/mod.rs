@@ -5,7 +5,6 @@
 
 mod combination;
 mod counter;
-mod curve;
 mod delay;
 mod handover;
 mod impact;
@@ -16,17 +15,16 @@ pub mod unified_mss;
 mod window;
 
 pub use combination::{RunFigures, combine};
-pub use counter::PathCounter;
+pub use counter::PathCurves;
 pub use delay::{delay, delay_of_flows, ping};
 pub use handover::{PathHistory, handover};
 pub use probe::probes;
-pub use window::Window;
 
+use crate::binning::{ByteCurve, Window};
 use crate::delivery::DeliverySeries;
 use crate::document::{DirectionRecord, Impact, Phase};
 use crate::event::Direction;
 use crate::time::Timestamp;
-use curve::Curve;
 use stall::Stalls;
 use std::time::Duration;
 
@@ -90,8 +88,8 @@ pub struct Measurement<'a> {
     pub gave_up: Option<Timestamp>,
     /// The scenario's events, in any order.
     pub disturbances: &'a [Disturbance],
-    /// Cumulative bytes received per path, in any order.
-    pub path_counters: &'a [PathCounter],
+    /// Bytes received per path over time.
+    pub paths: &'a PathCurves,
 }
 
 /// The metrics of one direction of one run.
@@ -139,10 +137,10 @@ impl DirectionAnalysis {
 #[must_use]
 pub fn analyse(measurement: &Measurement<'_>) -> DirectionAnalysis {
     let deliveries = measurement.deliveries;
-    let curve = Curve::of(deliveries);
+    let curve = ByteCurve::of_series(deliveries);
     let stalls = Stalls::of(measurement);
-    let window = Window::of(measurement);
-    let measured_bytes = window.map_or(0, |window| curve.bytes_within(window));
+    let window = window::measured(measurement);
+    let measured_bytes = window.map_or(0, |window| curve.within(window).round() as u64);
     let moments = phase::moments(measurement.disturbances);
     let mut notes = Vec::new();
     let impacts = impact::impacts(measurement, &curve, &stalls, window, &moments, &mut notes);

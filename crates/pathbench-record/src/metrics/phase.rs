@@ -1,9 +1,7 @@
 //! Phases: the stretches between events, with the goodput of each and the shares of its paths.
 
-use super::counter::PathCurves;
-use super::curve::Curve;
-use super::window::{self, Window};
 use super::{Disturbance, Measurement, SAME_MOMENT};
+use crate::binning::{ByteCurve, Window};
 use crate::document::Phase;
 use crate::time::Timestamp;
 
@@ -46,11 +44,10 @@ pub(super) fn name(event: &Disturbance) -> String {
 /// The phases of the measured time, in order; together they cover it.
 pub(super) fn phases(
     measurement: &Measurement<'_>,
-    curve: &Curve,
+    curve: &ByteCurve,
     window: Window,
     moments: &[Moment<'_>],
 ) -> Vec<Phase> {
-    let paths = PathCurves::of(measurement.path_counters, window::start(measurement));
     let begins = std::iter::once((window.from, "start".to_owned())).chain(moments.iter().map(|moment| {
         let names: Vec<String> = moment.events.iter().map(|event| name(event)).collect();
         (moment.from.max(window.from), names.join(", "))
@@ -62,7 +59,7 @@ pub(super) fn phases(
             let stretch = Window { from, until: end.min(window.until) };
             let last = stretch.until == window.until;
             let bytes = if last && from <= stretch.until {
-                curve.bytes_within(stretch) as f64
+                curve.within(stretch)
             } else {
                 curve.between(stretch.from, stretch.until)
             };
@@ -72,7 +69,7 @@ pub(super) fn phases(
                 from_ms: stretch.from.ms_from(measurement.origin),
                 to_ms: stretch.until.ms_from(measurement.origin),
                 goodput_mbps: stretch.mbps(bytes)?,
-                shares: paths.shares(stretch.from, stretch.until),
+                shares: measurement.paths.shares(stretch.from, stretch.until),
             })
         })
         .collect()

@@ -6,10 +6,10 @@ pub(crate) mod emulated;
 pub(crate) mod path_mtu;
 
 use pathbench_record::document::{
-    AddressFamily, DelayRecord, DirectionRecord, Distribution, Expectation, Group, HostRecord, Impact,
-    LinkFigures, LinkMeasurement, LinkRecord, MultipathRecord, Parameters, PathRecord, Phase, PingRecord,
-    Reachability, ResultDocument, RunLink, RunRecord, SCHEMA, ScenarioRecord, ServerRecord, Summary,
-    UnreachableBecause,
+    AddressFamily, DelayRecord, DirectionFigures, DirectionRecord, Distribution, Expectation, Group,
+    HostRecord, Impact, LinkFigures, LinkMeasurement, LinkRecord, MultipathRecord, Parameters, PathRecord,
+    Phase, PingRecord, Reachability, ResultDocument, RunLink, RunRecord, SCHEMA, ScenarioRecord,
+    ServerRecord, Summary, UnreachableBecause,
 };
 use pathbench_record::event::Direction;
 use pathbench_record::sample::Side;
@@ -47,11 +47,19 @@ fn link() -> LinkRecord {
         engine: "kernel".to_owned(),
         variant: map(&[("path.wlan.rate", json!("1gbit"))]),
         requested: LinkFigures {
-            rate_bps: Some(1_000_000_000),
-            delay_ms: Some(0.0),
             mtu_bytes: 1500,
-            queue_bytes: Some(256_000),
-            loss: Some(0.0),
+            forward: DirectionFigures {
+                rate_bps: Some(1_000_000_000),
+                delay_ms: Some(0.0),
+                queue_bytes: Some(256_000),
+                loss: Some(0.0),
+            },
+            backward: DirectionFigures {
+                rate_bps: Some(200_000_000),
+                delay_ms: Some(5.0),
+                queue_bytes: Some(64_000),
+                loss: Some(0.01),
+            },
         },
         measured: Some(measurement()),
         tolerance: 0.05,
@@ -68,6 +76,7 @@ fn path(name: &str, host: u8, bytes: u64, share: f64) -> PathRecord {
         share,
         retransmitted_bytes: 14_480,
         lost_bytes: Some(0),
+        control_bytes: Some(52_000),
         mss_bytes: 1448,
         pmtu_bytes: 1500,
         rtt_ms: 2.25,
@@ -152,6 +161,8 @@ fn run() -> RunRecord {
             kind: "down".to_owned(),
             path: Some("wlan".to_owned()),
             at_ms: 3000.4,
+            before_mbps: Some(1872.5),
+            settled_mbps: Some(930.5),
             dip: Some(1.0),
             recovery_ms: Some(230.9),
             stall_ms: Some(230.9),

@@ -26,8 +26,8 @@ fn sample(t_ms: f64, path: &str, host: u8, bytes_received: u64) -> Sample {
             bytes_sent: 0,
             packets_sent: Some(5_000),
             packets_received: Some(2_500),
-            stream_frames_sent: Some(120),
-            stream_frames_received: Some(9_000),
+            control_bytes_sent: Some(120),
+            control_bytes_received: Some(9_000),
             bytes_acked: 1,
             bytes_received,
             retransmitted_bytes: 0,
@@ -49,6 +49,7 @@ fn sample(t_ms: f64, path: &str, host: u8, bytes_received: u64) -> Sample {
             pmtu_bytes: 1500,
             since_last_sent_ms: 4,
             since_last_received_ms: 0,
+            closed_paths: None,
         },
     }
 }

@@ -29,14 +29,6 @@ pub(super) struct Onset<'a> {
     pub(super) seen_ms: f64,
 }
 
-/// Data sent on a path, on a scale of its own; `None` where data cannot be told from everything else.
-fn data(figures: &PathFigures) -> Option<u64> {
-    match figures.path_id {
-        Some(_) => figures.stream_frames_sent,
-        None => Some(figures.bytes_sent),
-    }
-}
-
 fn sent(figures: &PathFigures) -> u64 {
     figures.packets_sent.unwrap_or(figures.bytes_sent)
 }
@@ -84,9 +76,7 @@ impl<'a> Timeline<'a> {
     /// The first data that any connection sent on `path`.
     pub(super) fn onset(&self, path: &'a str) -> Option<Onset<'a>> {
         let of_subflow = |(&(stream, _), samples): (&Subflow, &Vec<&Sample>)| {
-            let index =
-                samples.iter().position(|sample| data(&sample.figures).is_some_and(|data| data > 0))?;
-            let seen = samples.get(index)?;
+            let seen = samples.iter().find(|sample| sample.figures.bytes_sent > 0)?;
             let unseen_ms = self.moment_before(stream, seen.t_ms);
             let at_ms = within(seen.t_ms, seen.figures.since_last_sent_ms, unseen_ms);
             Some(Onset { path, stream, at_ms, unseen_ms, seen_ms: seen.t_ms })
@@ -102,7 +92,7 @@ impl<'a> Timeline<'a> {
 
     /// The last moment at which data was sent on `path`.
     pub(super) fn last_data_ms(&self, path: &str) -> Option<f64> {
-        self.last_change_ms(path, |figures| data(figures).unwrap_or_default(), |f| f.since_last_sent_ms)
+        self.last_change_ms(path, |figures| figures.bytes_sent, |figures| figures.since_last_sent_ms)
     }
 
     /// The last moment at which anything was sent on `path`, acknowledgements included.
