@@ -24,3 +24,6 @@ pub mod sysctl;
 pub mod tun;
 pub mod wakefulness;
 pub mod wifi;
+
+#[cfg(test)]
+pathbench_kerneltest::unprivileged_too!();

@@ -170,6 +170,7 @@ impl Tun {
     ///
     /// # Errors
     /// `EAGAIN` when none is there, `EBADFD` when the interface is gone.
+    #[inline]
     pub fn read(&self, buffer: &mut [u8]) -> Result<usize, Errno> {
         rustix::io::read(&self.fd, buffer)
     }
@@ -179,6 +180,7 @@ impl Tun {
     /// # Errors
     /// `EIO` while the interface is down, `EINVAL` for what is no IP packet or contradicts its header, `EBADFD` when
     /// the interface is gone.
+    #[inline]
     pub fn write(&self, parts: &[IoSlice<'_>]) -> Result<usize, Errno> {
         rustix::io::writev(&self.fd, parts)
     }

@@ -9,6 +9,9 @@
 //!     pathbench_kerneltest::run(Order::OneByOne, || enter_lab(Isolation::for_this_user()), trials())
 //! }
 //! ```
+//!
+//! Every program of tests of a room that uses this one says whether an ordinary user is to run it as well
+//! ([`unprivileged_too!`], [`privilege_independent!`]); those with such a `main` always are.
 
 mod clock;
 mod macros;
@@ -18,7 +21,7 @@ pub use clock::MonotonicClock;
 /// For the macros.
 #[doc(hidden)]
 pub use libtest_mimic;
-pub use processes::{Order, STAGE, again, exit_code, in_namespaces, run};
+pub use processes::{Order, STAGE, again, checkout, exit_code, in_namespaces, run, wrong_user};
 
 /// What a test returns. See [`ensure!`].
 pub type Outcome = Result<(), libtest_mimic::Failed>;

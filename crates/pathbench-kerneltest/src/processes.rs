@@ -2,13 +2,22 @@
 //! tests are. So they run for root and for ordinary users alike, need no other program, and never touch the host's own
 //! network.
 
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "tests print")]
+
 use libtest_mimic::{Arguments, Trial};
 use rustix::process::{Signal, set_parent_process_death_signal};
 use std::fmt::Display;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, ExitStatus};
 
 /// The environment variable that tells a process of the program what it is.
 pub const STAGE: &str = "PATHBENCH_KERNEL_TEST_STAGE";
+
+/// The environment variable by which `./test` says that it runs the program as an ordinary user.
+const UNPRIVILEGED: &str = "PATHBENCH_TEST_UNPRIVILEGED";
+
+/// The environment variable by which `./test` names a copy of the sources.
+const CHECKOUT: &str = "PATHBENCH_TEST_CHECKOUT";
 
 /// The stage of the process inside the namespaces.
 const INSIDE: &str = "inside";
@@ -22,11 +31,37 @@ pub enum Order {
     SideBySide,
 }
 
-/// Runs tests in namespaces that `enter` moves this process into; see [`in_namespaces`]. Listing needs none.
-pub fn run<E: Display>(order: Order, enter: impl FnOnce() -> Result<(), E>, trials: Vec<Trial>) -> ExitCode {
+/// The sources, for tests that read them: a copy where an ordinary user cannot reach those that were compiled.
+#[must_use]
+pub fn checkout() -> PathBuf {
+    let compiled = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    std::env::var_os(CHECKOUT).map_or_else(compiled, PathBuf::from)
+}
+
+/// What is wrong when `./test` set out to run this as an ordinary user, and did not.
+#[must_use]
+pub fn wrong_user() -> Option<&'static str> {
+    let meant = std::env::var_os(UNPRIVILEGED).is_some();
+    (meant && rustix::process::geteuid().is_root()).then_some("this is root, not an ordinary user")
+}
+
+/// Runs tests in namespaces that `enter` moves this process into; see [`in_namespaces`]. Listing needs none, and lists
+/// what [`unprivileged_too!`](crate::unprivileged_too) declares.
+pub fn run<E: Display>(
+    order: Order,
+    enter: impl FnOnce() -> Result<(), E>,
+    mut trials: Vec<Trial>,
+) -> ExitCode {
     let mut arguments = Arguments::from_args();
     if arguments.list {
+        trials.push(Trial::test("unprivileged_too", || Ok(())));
         return libtest_mimic::run(&arguments, trials).exit_code();
+    }
+    // In the namespaces every user is root.
+    if std::env::var_os(STAGE).is_none()
+        && let Some(wrong) = wrong_user()
+    {
+        return failed(wrong);
     }
     if order == Order::OneByOne {
         arguments.test_threads = Some(1);

@@ -4,10 +4,12 @@
 
 mod cookie;
 mod lab;
+mod peer;
 mod refusal;
 
 pub use cookie::current_cookie;
 pub use lab::{Isolation, IsolationError, JoinError, enter_lab, join, set_parent_death_signal_kill};
+pub use peer::peer_uid;
 pub use refusal::{IsolationStep, Refusal};
 
 pub(crate) use lab::try_user_namespace;

@@ -2,6 +2,7 @@
 
 use super::belief::PathObserver;
 use super::fib_entry::FibEntry;
+use super::journal::Entry;
 use super::operation::Operation;
 use crate::mptcp::{Endpoint, MptcpError, PathManager};
 use crate::netlink::NetlinkError;
@@ -41,6 +42,8 @@ pub enum UndoOutcome {
     Nothing,
     /// What it changed has gone with its interface.
     Gone,
+    /// Somebody has put something else in its place since, in a sentence, which was left alone for good.
+    Superseded(String),
     /// Somebody has changed the same since, in a sentence; it was left alone.
     Changed(String),
 }
@@ -116,18 +119,14 @@ impl PathObserver {
         Ok(there.filter(|there| there != route))
     }
 
-    /// Takes `operation` back, which may have been made or not; `left` is what it left, where that is not what it
-    /// says. With `force` also where somebody has changed the same since.
-    pub(super) fn take_back(
-        &mut self,
-        operation: &Operation,
-        left: Option<&FibEntry>,
-        force: bool,
-    ) -> Result<UndoOutcome, HostError> {
-        match operation {
+    /// Takes back the operation of `entry`, which is not settled and may have been made or not. With `force` also where
+    /// somebody has changed the same since.
+    pub(super) fn take_back(&mut self, entry: &Entry, force: bool) -> Result<UndoOutcome, HostError> {
+        let left = entry.left.as_ref();
+        match &entry.operation {
             Operation::AddRoute { route } => self.remove_route(left.unwrap_or(route), force),
             Operation::ReplaceRoute { before, after } => {
-                self.restore_route(before, left.unwrap_or(after), force)
+                self.restore_route(before, left.unwrap_or(after), entry.is_interrupted(), force)
             }
             Operation::SetLimits { before, after } => {
                 let there = self.manager()?.limits()?;
@@ -165,6 +164,7 @@ impl PathObserver {
         &mut self,
         before: &FibEntry,
         ours: &FibEntry,
+        interrupted: bool,
         force: bool,
     ) -> Result<UndoOutcome, HostError> {
         let there = self.first_in_place_of(before)?;
@@ -180,8 +180,8 @@ impl PathObserver {
         if self.is_gone(before)? {
             return Ok(UndoOutcome::Gone);
         }
-        // Of a next hop object, it may have been this that removed it and was stopped there.
-        if force || (there_is_none && before.uses_next_hop_object()) {
+        // A route of a next hop object is removed and added again, and this may have been stopped in between.
+        if force || (interrupted && there_is_none && before.uses_next_hop_object()) {
             self.routes.add_entry(before)?;
             return Ok(UndoOutcome::Restored);
         }
@@ -192,23 +192,28 @@ impl PathObserver {
         )))
     }
 
+    /// Gives back the endpoint of a refresh that was stopped halfway. What somebody has put in its place is not ours to
+    /// remove: neither an endpoint of the same address nor one of the same id.
     fn restore_endpoint(&mut self, endpoint: &Endpoint, force: bool) -> Result<UndoOutcome, HostError> {
         let rival = self.rival_of(endpoint)?;
         if rival == Some(*endpoint) {
             return Ok(UndoOutcome::Nothing);
         }
         if let Some(rival) = rival {
-            if !force {
-                return Ok(UndoOutcome::Changed(format!("MPTCP endpoint {rival} has been made since")));
-            }
-            self.manager()?.remove_endpoint(rival.id.unwrap_or(0), rival.address)?;
+            let how = format!("MPTCP endpoint {rival} has been added since, in the place of {endpoint}");
+            return Ok(if force { UndoOutcome::Superseded(how) } else { UndoOutcome::Changed(how) });
         }
         self.manager()?.add_endpoint(endpoint)?;
         Ok(UndoOutcome::Restored)
     }
 
+    /// Removes the endpoint that was added, by its id and address; another one of either is somebody else's.
     fn remove_endpoint(&mut self, ours: &Endpoint, force: bool) -> Result<UndoOutcome, HostError> {
-        let Some(there) = self.rival_of(ours)? else { return Ok(UndoOutcome::Nothing) };
+        let key = |endpoint: &Endpoint| (endpoint.id, endpoint.address, endpoint.port);
+        let mut endpoints = self.manager()?.endpoints()?.into_iter();
+        let Some(there) = endpoints.find(|there| key(there) == key(ours)) else {
+            return Ok(UndoOutcome::Nothing);
+        };
         if there != *ours && !force {
             return Ok(UndoOutcome::Changed(format!("MPTCP endpoint {there} has been changed since")));
         }

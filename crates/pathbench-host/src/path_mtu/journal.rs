@@ -1,8 +1,8 @@
 //! The journal: what is changed stands on disk before it is changed.
 //!
 //! A text file of JSON lines. The first names the format, the boot and the network namespace; then come, for each
-//! step, a line before it is made, with all that takes it back, one after it, and one when it was taken back. A line
-//! without its end was being written when the machine stopped; what it announces has not begun.
+//! step, a line before it is made, with all that takes it back, and one after it; a line before it is taken back, and one
+//! after that. A line without its end was being written when the machine stopped; what it announces has not begun.
 
 use super::fib_entry::FibEntry;
 use super::identity::NamespaceIdentity;
@@ -105,7 +105,15 @@ enum Line {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         left: Option<FibEntry>,
     },
+    /// The step is being taken back.
+    Undoing {
+        step: usize,
+    },
     Undone {
+        step: usize,
+    },
+    /// The step was not taken back: somebody else has changed the same since.
+    Kept {
         step: usize,
     },
 }
@@ -117,9 +125,27 @@ pub(super) struct Entry {
     pub(super) undo_commands: Vec<String>,
     /// Whether it was made for certain; otherwise it may have been.
     pub(super) done: bool,
+    /// Whether an undo of it has begun, of which no end is known.
+    pub(super) undoing: bool,
     pub(super) undone: bool,
     /// The route that was there afterwards, where it is not the operation's.
     pub(super) left: Option<FibEntry>,
+}
+
+impl Entry {
+    fn new(operation: Operation, undo_commands: Vec<String>) -> Self {
+        Self { operation, undo_commands, done: false, undoing: false, undone: false, left: None }
+    }
+
+    /// Whether nothing of it is to be taken back.
+    pub(super) const fn is_settled(&self) -> bool {
+        self.undone || (self.done && self.operation.leaves_nothing())
+    }
+
+    /// Whether it may have been stopped halfway, when it was made or when it was taken back.
+    pub(super) const fn is_interrupted(&self) -> bool {
+        !self.done || self.undoing
+    }
 }
 
 /// An open journal, locked against other processes.
@@ -150,9 +176,9 @@ impl Journal {
         &self.entries
     }
 
-    /// Whether every step has been taken back.
+    /// Whether nothing is to be taken back.
     pub(super) fn is_settled(&self) -> bool {
-        self.entries.iter().all(|entry| entry.undone)
+        self.entries.iter().all(Entry::is_settled)
     }
 
     /// Announces a step; returns its number.
@@ -160,7 +186,7 @@ impl Journal {
         let step = self.entries.len();
         let (operation, undo) = (operation.clone(), undo.to_vec());
         self.append(&Line::Begin { step, operation: operation.clone(), undo: undo.clone() })?;
-        self.entries.push(Entry { operation, undo_commands: undo, done: false, undone: false, left: None });
+        self.entries.push(Entry::new(operation, undo));
         Ok(step)
     }
 
@@ -169,6 +195,24 @@ impl Journal {
         self.append(&Line::Done { step, left: left.clone() })?;
         if let Some(entry) = self.entries.get_mut(step) {
             (entry.done, entry.left) = (true, left);
+        }
+        Ok(())
+    }
+
+    /// Announces that a step is taken back.
+    pub(super) fn undoing(&mut self, step: usize) -> Result<(), JournalError> {
+        self.append(&Line::Undoing { step })?;
+        if let Some(entry) = self.entries.get_mut(step) {
+            entry.undoing = true;
+        }
+        Ok(())
+    }
+
+    /// Notes that a step was not taken back.
+    pub(super) fn kept(&mut self, step: usize) -> Result<(), JournalError> {
+        self.append(&Line::Kept { step })?;
+        if let Some(entry) = self.entries.get_mut(step) {
+            entry.undoing = false;
         }
         Ok(())
     }
@@ -251,19 +295,19 @@ impl Journal {
             Line::Begin { step, .. } if step != known => {
                 return Err(format!("step {step} where {known} was next"));
             }
-            Line::Begin { operation, undo, .. } => self.entries.push(Entry {
-                operation,
-                undo_commands: undo,
-                done: false,
-                undone: false,
-                left: None,
-            }),
+            Line::Begin { operation, undo, .. } => self.entries.push(Entry::new(operation, undo)),
             Line::Done { step, left } => {
                 let entry = self.entries.get_mut(step).ok_or_else(|| unknown(step))?;
                 (entry.done, entry.left) = (true, left);
             }
+            Line::Undoing { step } => {
+                self.entries.get_mut(step).ok_or_else(|| unknown(step))?.undoing = true;
+            }
             Line::Undone { step } => {
                 self.entries.get_mut(step).ok_or_else(|| unknown(step))?.undone = true;
+            }
+            Line::Kept { step } => {
+                self.entries.get_mut(step).ok_or_else(|| unknown(step))?.undoing = false;
             }
         }
         Ok(())

@@ -89,6 +89,11 @@ impl Operation {
         }
     }
 
+    /// Whether nothing stays of it once it was made in full.
+    pub(super) const fn leaves_nothing(&self) -> bool {
+        matches!(self, Self::RefreshEndpoint { .. } | Self::CloseFirstSubflow { .. })
+    }
+
     /// Whether it is one change for the kernel: made in full or not at all.
     pub(super) const fn is_atomic(&self) -> bool {
         !matches!(self, Self::RefreshEndpoint { .. })

@@ -140,6 +140,9 @@ impl Remedy {
                 }
             }
         }
+        if journal.is_settled() {
+            journal.remove()?;
+        }
         Ok(())
     }
 
@@ -175,8 +178,9 @@ impl Remedy {
         self.pause()
     }
 
-    /// Takes back what the journal tells of, the last step first, and removes it when everything is as it was. What
-    /// somebody has changed since is left alone, unless `force`.
+    /// Takes back what the journal tells of, the last step first, and removes it when everything is as it was. Steps of
+    /// which nothing stays once they were made in full are left out. What somebody has changed since is left alone, unless
+    /// `force`.
     ///
     /// # Errors
     /// [`RemedyError`]; the journal stands then.
@@ -184,17 +188,21 @@ impl Remedy {
         let mut report = UndoReport::default();
         let Some(mut journal) = Journal::open(&self.journal, &self.here)? else { return Ok(report) };
         for number in (0..journal.entries().len()).rev() {
-            let Some(entry) = journal.entries().get(number).filter(|entry| !entry.undone).cloned() else {
+            let Some(entry) = journal.entries().get(number).filter(|entry| !entry.is_settled()).cloned()
+            else {
                 continue;
             };
             self.pause()?;
+            journal.undoing(number)?;
+            self.pause()?;
             let outcome = self
                 .host
-                .take_back(&entry.operation, entry.left.as_ref(), force)
+                .take_back(&entry, force)
                 .map_err(|source| RemedyError::Step { command: entry.undo_commands.join("; "), source })?;
             self.pause()?;
-            if !matches!(outcome, UndoOutcome::Changed(_)) {
-                journal.undone(number)?;
+            match outcome {
+                UndoOutcome::Changed(_) => journal.kept(number)?,
+                _ => journal.undone(number)?,
             }
             report.steps.push(UndoneStep { commands: entry.undo_commands, outcome });
         }
@@ -211,7 +219,7 @@ impl Remedy {
     /// [`RemedyError::Journal`].
     pub fn standing(&self) -> Result<Vec<String>, RemedyError> {
         let Some(journal) = Journal::open(&self.journal, &self.here)? else { return Ok(Vec::new()) };
-        let entries = journal.entries().iter().rev().filter(|entry| !entry.undone);
+        let entries = journal.entries().iter().rev().filter(|entry| !entry.is_settled());
         Ok(entries.flat_map(|entry| entry.undo_commands.clone()).collect())
     }
 

@@ -2,6 +2,7 @@
 //!
 //! One process more than `pathbench_kerneltest` needs stays outside, and looks afterwards that nothing is left there.
 
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "tests print")]
 #![allow(clippy::disallowed_methods, reason = "these tests measure rates against the clock")]
 
 mod addressing;

@@ -7,7 +7,8 @@ use pathbench_host::mptcp::{Endpoint, EndpointFlags, Limits, PathManager};
 use pathbench_host::namespace::NetNamespace;
 use pathbench_host::netlink::{IpNetwork, Route, Rule};
 use pathbench_host::path_mtu::{
-    JournalError, LiveConnection, PathObserver, Plan, Remedy, RemedyError, Subflow, UndoOutcome, Way, plan,
+    JournalError, LiveConnection, Operation, PathObserver, Plan, Remedy, RemedyError, Subflow, UndoOutcome,
+    Way, plan,
 };
 use pathbench_kerneltest::{Outcome, ensure, tests};
 use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
@@ -25,6 +26,10 @@ tests!(
     whatever_stops_the_undo_it_can_be_gone_on_with,
     a_second_plan_is_taken_back_with_the_first,
     what_somebody_changed_is_left_alone,
+    a_route_that_somebody_removed_is_not_added_again,
+    a_refresh_that_was_made_in_full_is_not_taken_back,
+    a_refresh_that_was_stopped_halfway_touches_nobody_elses_endpoint,
+    an_added_endpoint_is_removed_where_it_is_still_ours,
     what_went_with_its_interface_needs_nothing,
     another_namespace_is_not_touched,
     a_changed_host_is_not_touched,
@@ -202,9 +207,10 @@ fn a_next_hop_object_is_kept() -> Outcome {
         ensure!(bench.effective_mtu()? == 1500, "raised to {}", bench.effective_mtu()?);
         ensure!(bench.remedy()?.undo(false)?.is_complete(), "it is not taken back");
 
-        // Stopped between removing the one and adding the other.
+        // An undo that is stopped between removing the one and adding the other.
         let before = bench.image()?;
         bench.remedy()?.apply(&bench.plan(1400, &[])?)?;
+        ensure!(stopped(bench.remedy()?, 1).undo(false).is_err(), "it was not stopped");
         route.with(&attribute(8, &number(2, 1400))).remove(bench.namespace())?;
         let report = bench.remedy()?.undo(false)?;
         ensure!(report.is_complete(), "{report:?}");
@@ -388,6 +394,131 @@ fn what_somebody_changed_is_left_alone() -> Outcome {
         same(&before, &bench.image()?, "after force")?;
         ensure!(!bench.journal.exists(), "the journal stays");
     }
+    Ok(())
+}
+
+/// Regression: of a next hop object, it was added again.
+fn a_route_that_somebody_removed_is_not_added_again() -> Outcome {
+    for address in FAMILIES {
+        let mut bench = Bench::new(address)?;
+        let server = bench.way().server;
+        let interface = bench.index(1)?;
+        add_next_hop_object(bench.namespace(), 77, interface, address(1, 2))?;
+        let route = RawRoute::new(server, IpNetwork::host(server).prefix(), 101).with(&number(30, 77));
+        route.add(bench.namespace())?;
+        bench.remedy()?.apply(&bench.plan(1400, &[])?)?;
+        route.with(&attribute(8, &number(2, 1400))).remove(bench.namespace())?;
+        let removed = bench.image()?;
+        for _ in 0..2 {
+            let report = bench.remedy()?.undo(false)?;
+            ensure!(matches!(report.steps[0].outcome, UndoOutcome::Changed(_)), "{report:?}");
+            same(&removed, &bench.image()?, "after the undo")?;
+        }
+    }
+    Ok(())
+}
+
+/// Regression: an endpoint that somebody had removed since was added again, and `force` replaced somebody else's.
+fn a_refresh_that_was_made_in_full_is_not_taken_back() -> Outcome {
+    for force in [false, true] {
+        let mut bench = Bench::new(v4)?;
+        let plan = plans_of_every_kind(&mut bench, Some(5))?;
+        let mut manager = PathManager::open_in(bench.namespace())?;
+        let others = manager.endpoints()?.into_iter().filter(|there| there.id != Some(5)).collect::<Vec<_>>();
+        let address = bench.way().local;
+        let theirs = Endpoint { address, port: None, id: Some(6), interface: None, flags: SUBFLOW };
+        for replaced in [None, Some(theirs), Some(Endpoint { id: Some(5), address: v4(7, 7), ..theirs })] {
+            bench.remedy()?.apply(&plan)?;
+            manager.remove_endpoint(5, address)?;
+            replaced.iter().try_for_each(|theirs| manager.add_endpoint(theirs))?;
+            let report = bench.remedy()?.undo(force)?;
+            ensure!(report.is_complete() && !bench.journal.exists(), "{report:?}");
+            let expected: Vec<_> = others.iter().copied().chain(replaced).collect();
+            ensure!(in_order(manager.endpoints()?) == in_order(expected), "{:?}", manager.endpoints()?);
+            replaced
+                .iter()
+                .try_for_each(|theirs| manager.remove_endpoint(theirs.id.unwrap_or(0), theirs.address))?;
+            manager.add_endpoint(&refreshed(&plan)?)?;
+        }
+        // A refresh alone leaves nothing that could be taken back.
+        let refresh =
+            plan.steps.iter().filter(|step| matches!(step.operation, Operation::RefreshEndpoint { .. }));
+        bench.remedy()?.apply(&Plan { steps: refresh.cloned().collect(), notes: Vec::new() })?;
+        ensure!(!bench.journal.exists(), "a journal of nothing stays");
+    }
+    Ok(())
+}
+
+fn in_order(mut endpoints: Vec<Endpoint>) -> Vec<Endpoint> {
+    endpoints.sort_by_key(|endpoint| endpoint.id);
+    endpoints
+}
+
+/// The endpoint that a plan removes and adds again.
+fn refreshed(plan: &Plan) -> Result<Endpoint, Failed> {
+    let found = plan.steps.iter().find_map(|step| match step.operation {
+        Operation::RefreshEndpoint { endpoint, .. } => Some(endpoint),
+        _ => None,
+    });
+    found.ok_or_else(|| format!("no refresh in {plan:?}").into())
+}
+
+fn a_refresh_that_was_stopped_halfway_touches_nobody_elses_endpoint() -> Outcome {
+    let mut bench = Bench::new(v4)?;
+    let plan = plans_of_every_kind(&mut bench, Some(5))?;
+    let mut manager = PathManager::open_in(bench.namespace())?;
+    let address = bench.way().local;
+    let theirs = Endpoint { address, port: None, id: Some(6), interface: None, flags: SUBFLOW };
+    for theirs in [theirs, Endpoint { id: Some(5), address: v4(7, 7), ..theirs }] {
+        let mut moment = 0;
+        while manager.endpoints()?.iter().any(|there| there.id == Some(5)) {
+            ensure!(bench.remedy()?.undo(false)?.is_complete(), "it is not taken back");
+            ensure!(stopped(bench.remedy()?, moment).apply(&plan).is_err(), "never stopped halfway");
+            moment += 1;
+        }
+        manager.add_endpoint(&theirs)?;
+        let there = in_order(manager.endpoints()?);
+        let report = bench.remedy()?.undo(false)?;
+        ensure!(!report.is_complete() && bench.journal.exists(), "{report:?}");
+        ensure!(in_order(manager.endpoints()?) == there, "{:?}", manager.endpoints()?);
+        let report = bench.remedy()?.undo(true)?;
+        ensure!(report.is_complete() && !bench.journal.exists(), "{report:?}");
+        ensure!(in_order(manager.endpoints()?) == there, "{:?}", manager.endpoints()?);
+        manager.remove_endpoint(theirs.id.unwrap_or(0), theirs.address)?;
+        manager.add_endpoint(&refreshed(&plan)?)?;
+    }
+    Ok(())
+}
+
+/// Regression: with `force`, an endpoint of the same id or address that somebody else had added was removed.
+fn an_added_endpoint_is_removed_where_it_is_still_ours() -> Outcome {
+    let mut bench = Bench::new(v4)?;
+    let plan = plans_of_every_kind(&mut bench, None)?;
+    let mut manager = PathManager::open_in(bench.namespace())?;
+    let before = in_order(manager.endpoints()?);
+    let added = plan.steps.iter().find_map(|step| match step.operation {
+        Operation::AddEndpoint { endpoint } => Some(endpoint),
+        _ => None,
+    });
+    let Some(ours) = added else { return Err(format!("no endpoint is added: {plan:?}").into()) };
+    let id = ours.id.unwrap_or(0);
+    for theirs in [Endpoint { id: Some(99), ..ours }, Endpoint { address: v4(7, 7), ..ours }] {
+        bench.remedy()?.apply(&plan)?;
+        manager.remove_endpoint(id, ours.address)?;
+        manager.add_endpoint(&theirs)?;
+        let report = bench.remedy()?.undo(true)?;
+        ensure!(report.is_complete() && !bench.journal.exists(), "{report:?}");
+        let expected = before.iter().copied().chain([theirs]).collect();
+        ensure!(in_order(manager.endpoints()?) == in_order(expected), "{:?}", manager.endpoints()?);
+        manager.remove_endpoint(theirs.id.unwrap_or(0), theirs.address)?;
+    }
+    // Ours, with another flag: taken back where that is asked for.
+    bench.remedy()?.apply(&plan)?;
+    manager.set_flags(&Endpoint { flags: EndpointFlags { backup: true, ..ours.flags }, ..ours })?;
+    let report = bench.remedy()?.undo(false)?;
+    ensure!(!report.is_complete(), "{report:?}");
+    let report = bench.remedy()?.undo(true)?;
+    ensure!(report.is_complete() && in_order(manager.endpoints()?) == before, "{report:?}");
     Ok(())
 }
 

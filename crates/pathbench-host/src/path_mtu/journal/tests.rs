@@ -1,5 +1,6 @@
 use super::super::samples::to;
 use super::*;
+use crate::mptcp::{Endpoint, EndpointFlags};
 use proptest::prelude::*;
 
 fn here() -> NamespaceIdentity {
@@ -10,7 +11,7 @@ fn operation(mtu_bytes: u32) -> Operation {
     Operation::AddRoute { route: to("10.9.9.9/32", 1002).via("10.0.2.254").dev(3).mtu(mtu_bytes).entry() }
 }
 
-/// A journal of three steps: the first taken back, the second made, the third only begun.
+/// A journal of three steps: the first taken back, the second made and kept, the third only begun.
 fn three_steps(path: &Path) -> Vec<Entry> {
     let mut journal = Journal::open_or_create(path, &here()).unwrap();
     for mtu in [1400, 1500, 1600] {
@@ -18,8 +19,41 @@ fn three_steps(path: &Path) -> Vec<Entry> {
     }
     journal.done(0, None).unwrap();
     journal.done(1, Some(to("10.9.9.9/32", 1002).dev(3).entry())).unwrap();
+    journal.undoing(1).unwrap();
+    journal.kept(1).unwrap();
+    journal.undoing(0).unwrap();
     journal.undone(0).unwrap();
     journal.entries().to_vec()
+}
+
+/// Regression: a refresh that was made in full was to be taken back, which added what somebody had removed since.
+#[test]
+fn a_refresh_that_was_made_in_full_is_settled() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("journal");
+    let flags = EndpointFlags { subflow: true, ..EndpointFlags::default() };
+    let endpoint =
+        Endpoint { address: [10, 0, 1, 2].into(), port: None, id: Some(5), interface: Some(3), flags };
+    let refresh = Operation::RefreshEndpoint { endpoint, first_subflow_too: true, wait_ms: 100 };
+    let close = Operation::CloseFirstSubflow { address: endpoint.address, wait_ms: 100 };
+    let mut journal = Journal::open_or_create(&path, &here()).unwrap();
+    for operation in [&refresh, &close, &Operation::AddEndpoint { endpoint }] {
+        let step = journal.begin(operation, &[]).unwrap();
+        assert!(!journal.entries()[step].is_settled() && journal.entries()[step].is_interrupted());
+        journal.done(step, None).unwrap();
+        let leaves_nothing = !matches!(operation, Operation::AddEndpoint { .. });
+        assert_eq!(journal.entries()[step].is_settled(), leaves_nothing, "{operation:?}");
+        assert_eq!(journal.is_settled(), leaves_nothing);
+    }
+    journal.undoing(2).unwrap();
+    assert!(journal.entries()[2].is_interrupted() && !journal.is_settled());
+    drop(journal);
+    let mut journal = Journal::open(&path, &here()).unwrap().unwrap();
+    assert!(journal.entries()[2].is_interrupted(), "it is not known how far the undo came");
+    journal.kept(2).unwrap();
+    assert!(!journal.entries()[2].is_interrupted() && !journal.is_settled());
+    journal.undone(2).unwrap();
+    assert!(journal.is_settled());
 }
 
 #[test]
@@ -112,6 +146,8 @@ fn what_makes_no_sense_is_refused() {
         (format!("{heading}\n{{\"line\":\"done\",\"step\":0}}\n"), 2),
         (format!("{heading}\n{heading}\n"), 2),
         (format!("{good}{{\"line\":\"undone\",\"step\":9}}\n"), good.lines().count() + 1),
+        (format!("{good}{{\"line\":\"undoing\",\"step\":9}}\n"), good.lines().count() + 1),
+        (format!("{good}{{\"line\":\"kept\",\"step\":9}}\n"), good.lines().count() + 1),
         (good.replace("\"change\":\"add-route\"", "\"change\":\"fly\""), 2),
     ] {
         std::fs::write(&path, &text).unwrap();
