@@ -3,9 +3,7 @@
 //! [`Walk`] is a radio: distance → path loss → signal-to-noise ratio → share of the rate, and frame errors. [`Ramp`] goes
 //! from the present model to a given one. Both are pure: the same model and parameters give the same schedule.
 
-use crate::model::{
-    BaseDelay, DelayModel, GilbertElliott, LossModel, ModelChange, PipeModel, RadioModel, RateModel,
-};
+use crate::model::{BaseDelay, GilbertElliott, LossModel, ModelChange, PipeModel, RadioModel, RateModel};
 use crate::schedule::ChangeSchedule;
 use std::time::Duration;
 use thiserror::Error;
@@ -283,7 +281,7 @@ impl Ramp {
             ModelChange {
                 rate: rate.map(|rate| RateModel::Constant((at(rate).round() as u64).max(1))),
                 loss: loss.map(|loss| LossModel::Independent(at(loss).clamp(0.0, 1.0))),
-                delay: delay.map(|delay| DelayModel { base: base_delay(delay), jitter: base.delay.jitter }),
+                base_delay: delay.map(base_delay),
                 ..ModelChange::default()
             }
         }))
@@ -302,7 +300,7 @@ fn schedule(
         rate: Some(base.rate.clone()),
         radio: Some(base.radio),
         loss: Some(base.loss.clone()),
-        delay: Some(base.delay.clone()),
+        base_delay: Some(base.delay.base.clone()),
         ..ModelChange::default()
     };
     let mut changes = Vec::new();
@@ -311,7 +309,7 @@ fn schedule(
         keep_new(&mut change.rate, &mut before.rate);
         keep_new(&mut change.radio, &mut before.radio);
         keep_new(&mut change.loss, &mut before.loss);
-        keep_new(&mut change.delay, &mut before.delay);
+        keep_new(&mut change.base_delay, &mut before.base_delay);
         if change != ModelChange::default() {
             changes.push((at, change));
         }

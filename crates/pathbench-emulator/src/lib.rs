@@ -16,3 +16,6 @@ pub mod schedule;
 pub mod segmentation;
 pub mod statistics;
 pub mod trace;
+
+#[cfg(test)]
+pathbench_kerneltest::unprivileged_too!();

@@ -217,7 +217,8 @@ pub enum Distribution {
     },
 }
 
-/// New values of some of a pipe's parameters; what is `None` stays. Nothing that is queued or under way is lost by it.
+/// New values of some of a pipe's parameters; what is `None` stays. Each parameter changes by itself, and nothing that is
+/// queued or under way is lost by it.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ModelChange {
     /// See [`PipeModel::mtu_bytes`]; `Some(None)` takes it away.
@@ -226,16 +227,126 @@ pub struct ModelChange {
     pub duplicate: Option<f64>,
     /// See [`PipeModel::corrupt`].
     pub corrupt: Option<f64>,
-    /// See [`PipeModel::queue`].
-    pub queue: Option<QueueModel>,
+    /// See [`QueueModel::limit`].
+    pub queue_limit: Option<QueueLimit>,
+    /// See [`QueueModel::discipline`].
+    pub discipline: Option<QueueDiscipline>,
+    /// See [`QueueModel::ecn`].
+    pub ecn: Option<bool>,
     /// See [`PipeModel::rate`].
     pub rate: Option<RateModel>,
     /// See [`PipeModel::radio`].
     pub radio: Option<Option<RadioModel>>,
     /// See [`PipeModel::loss`].
     pub loss: Option<LossModel>,
-    /// See [`PipeModel::delay`].
-    pub delay: Option<DelayModel>,
+    /// See [`DelayModel::base`].
+    pub base_delay: Option<BaseDelay>,
+    /// See [`DelayModel::jitter`].
+    pub jitter: Option<Option<JitterModel>>,
+}
+
+impl ModelChange {
+    /// Gives `model` the new values.
+    pub(crate) fn apply(&self, model: &mut PipeModel) {
+        let Self {
+            mtu_bytes,
+            duplicate,
+            corrupt,
+            queue_limit,
+            discipline,
+            ecn,
+            rate,
+            radio,
+            loss,
+            base_delay,
+            jitter,
+        } = self;
+        set(&mut model.mtu_bytes, mtu_bytes.as_ref());
+        set(&mut model.duplicate, duplicate.as_ref());
+        set(&mut model.corrupt, corrupt.as_ref());
+        set(&mut model.queue.limit, queue_limit.as_ref());
+        set(&mut model.queue.discipline, discipline.as_ref());
+        set(&mut model.queue.ecn, ecn.as_ref());
+        set(&mut model.rate, rate.as_ref());
+        set(&mut model.radio, radio.as_ref());
+        set(&mut model.loss, loss.as_ref());
+        set(&mut model.delay.base, base_delay.as_ref());
+        set(&mut model.delay.jitter, jitter.as_ref());
+    }
+
+    /// Takes out the parameters that `other` changes, too.
+    pub(crate) fn leave_out(&mut self, other: &Self) {
+        let Self {
+            mtu_bytes,
+            duplicate,
+            corrupt,
+            queue_limit,
+            discipline,
+            ecn,
+            rate,
+            radio,
+            loss,
+            base_delay,
+            jitter,
+        } = other;
+        clear(&mut self.mtu_bytes, mtu_bytes.as_ref());
+        clear(&mut self.duplicate, duplicate.as_ref());
+        clear(&mut self.corrupt, corrupt.as_ref());
+        clear(&mut self.queue_limit, queue_limit.as_ref());
+        clear(&mut self.discipline, discipline.as_ref());
+        clear(&mut self.ecn, ecn.as_ref());
+        clear(&mut self.rate, rate.as_ref());
+        clear(&mut self.radio, radio.as_ref());
+        clear(&mut self.loss, loss.as_ref());
+        clear(&mut self.base_delay, base_delay.as_ref());
+        clear(&mut self.jitter, jitter.as_ref());
+    }
+
+    /// Takes over the parameters that `other` changes.
+    pub(crate) fn take_in(&mut self, other: &Self) {
+        let Self {
+            mtu_bytes,
+            duplicate,
+            corrupt,
+            queue_limit,
+            discipline,
+            ecn,
+            rate,
+            radio,
+            loss,
+            base_delay,
+            jitter,
+        } = other;
+        take(&mut self.mtu_bytes, mtu_bytes.as_ref());
+        take(&mut self.duplicate, duplicate.as_ref());
+        take(&mut self.corrupt, corrupt.as_ref());
+        take(&mut self.queue_limit, queue_limit.as_ref());
+        take(&mut self.discipline, discipline.as_ref());
+        take(&mut self.ecn, ecn.as_ref());
+        take(&mut self.rate, rate.as_ref());
+        take(&mut self.radio, radio.as_ref());
+        take(&mut self.loss, loss.as_ref());
+        take(&mut self.base_delay, base_delay.as_ref());
+        take(&mut self.jitter, jitter.as_ref());
+    }
+}
+
+fn set<V: Clone>(place: &mut V, value: Option<&V>) {
+    if let Some(value) = value {
+        place.clone_from(value);
+    }
+}
+
+fn take<V: Clone>(place: &mut Option<V>, other: Option<&V>) {
+    if other.is_some() {
+        *place = other.cloned();
+    }
+}
+
+fn clear<V>(place: &mut Option<V>, other: Option<&V>) {
+    if other.is_some() {
+        *place = None;
+    }
 }
 
 /// How a pipe carries packets at present, apart from its model.

@@ -140,18 +140,32 @@ impl<P> Pipe<P> {
         self.ledger.oldest().or_else(|| self.next_event().map(|(at, _)| at))
     }
 
-    /// Puts new parameters in force. What waits or is under way stays; what is being sent goes on at the new rate.
+    /// Puts new parameters in force. What waits or is under way stays; what is being sent goes on at the new rate. A
+    /// schedule that is followed changes these parameters no more, and goes on with the others.
     pub fn change(&mut self, now: Timestamp, change: &ModelChange) {
         let now = self.run(now, false);
+        self.leave_out(change);
         self.apply(now, change);
     }
 
-    /// Follows a schedule of changes from now on, in the place of the one followed so far. What is changed meanwhile by
-    /// [`Pipe::change`] holds until the schedule changes the same parameter.
+    /// Follows a schedule of changes from now on. One that is followed already goes on with the parameters that the new
+    /// one does not change.
     pub fn follow(&mut self, now: Timestamp, schedule: ChangeSchedule) {
         let now = self.run(now, false);
-        self.followed = schedule.changes.into_iter().map(|(after, change)| (now + after, change)).collect();
+        if !self.followed.is_empty() {
+            let mut changed = ModelChange::default();
+            schedule.changes.iter().for_each(|(_, change)| changed.take_in(change));
+            self.leave_out(&changed);
+        }
+        self.followed.extend(schedule.changes.into_iter().map(|(after, change)| (now + after, change)));
+        self.followed.make_contiguous().sort_by_key(|(at, _)| *at);
         self.run(now, false);
+    }
+
+    /// Takes the parameters of `change` out of the schedule that is followed.
+    fn leave_out(&mut self, change: &ModelChange) {
+        self.followed.iter_mut().for_each(|(_, later)| later.leave_out(change));
+        self.followed.retain(|(_, later)| *later != ModelChange::default());
     }
 
     /// Changes how packets are carried.
@@ -284,34 +298,22 @@ impl<P> Pipe<P> {
     }
 
     fn apply(&mut self, now: Timestamp, change: &ModelChange) {
-        let model = &mut self.model;
-        if let Some(mtu_bytes) = change.mtu_bytes {
-            model.mtu_bytes = mtu_bytes;
+        change.apply(&mut self.model);
+        let model = &self.model;
+        if change.queue_limit.is_some() || change.discipline.is_some() || change.ecn.is_some() {
+            self.queue.change(model.queue, now);
         }
-        if let Some(duplicate) = change.duplicate {
-            model.duplicate = duplicate;
+        if change.loss.is_some() {
+            self.loss.change(model.loss.clone(), now);
         }
-        if let Some(corrupt) = change.corrupt {
-            model.corrupt = corrupt;
+        if change.base_delay.is_some() {
+            self.delay.set_base(&model.delay.base, now);
         }
-        if let Some(radio) = change.radio {
-            model.radio = radio;
+        if change.jitter.is_some() {
+            self.delay.set_jitter(model.delay.jitter);
         }
-        if let Some(queue) = change.queue {
-            model.queue = queue;
-            self.queue.change(queue, now);
-        }
-        if let Some(loss) = &change.loss {
-            model.loss.clone_from(loss);
-            self.loss.change(loss.clone(), now);
-        }
-        if let Some(delay) = &change.delay {
-            model.delay.clone_from(delay);
-            self.delay = Delay::new(delay, now);
-        }
-        if let Some(rate) = &change.rate {
-            model.rate.clone_from(rate);
-            self.bottleneck.change(rate, !self.queue.is_empty(), now);
+        if change.rate.is_some() {
+            self.bottleneck.change(&model.rate, !self.queue.is_empty(), now);
             self.resume(now);
         }
     }

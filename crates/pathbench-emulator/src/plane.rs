@@ -178,7 +178,15 @@ impl DataPlane {
         self.ask(|reply| Command::Change { link, way, change: Box::new(change), reply })
     }
 
-    /// Has one way of a link follow a schedule of changes from now on.
+    /// The model in force in one direction of a link, with what a schedule of changes has made of it by now.
+    ///
+    /// # Errors
+    /// [`PlaneError::NoSuchLink`].
+    pub fn model(&self, link: usize, way: Way) -> Result<PipeModel, PlaneError> {
+        self.ask(|reply| Command::Model { link, way, reply })
+    }
+
+    /// Has one way of a link follow a schedule of changes from now on, see [`crate::pipe::Pipe::follow`].
     ///
     /// # Errors
     /// [`PlaneError::NoSuchLink`].

@@ -6,6 +6,8 @@ use pathbench_emulator::trace::{self, RateFormat, TraceError};
 use proptest::prelude::*;
 use std::time::Duration;
 
+pathbench_kerneltest::privilege_independent!();
+
 fn ms(value: u64) -> Duration {
     Duration::from_millis(value)
 }

@@ -6,6 +6,7 @@
 //! All cases are measured in every round, so that whatever else the machine does meets all alike; the table shows
 //! medians over the rounds. The processor time is that of the data plane's thread alone.
 
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "it prints what it measures")]
 #![allow(clippy::disallowed_methods, reason = "a benchmark measures against the clock")]
 
 mod cases;

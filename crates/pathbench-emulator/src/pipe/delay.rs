@@ -16,11 +16,15 @@ pub(crate) struct Delay {
 
 impl Delay {
     pub(crate) fn new(model: &DelayModel, begin: Timestamp) -> Self {
-        let base = match &model.base {
-            BaseDelay::Constant(delay) => Course::constant(*delay),
-            BaseDelay::Schedule(schedule) => Course::scheduled(schedule.clone(), begin),
-        };
-        Self { base, jitter: model.jitter }
+        Self { base: course(&model.base, begin), jitter: model.jitter }
+    }
+
+    pub(crate) fn set_base(&mut self, base: &BaseDelay, begin: Timestamp) {
+        self.base = course(base, begin);
+    }
+
+    pub(crate) fn set_jitter(&mut self, jitter: Option<JitterModel>) {
+        self.jitter = jitter;
     }
 
     /// How long the packet of this number takes that leaves the bottleneck now.
@@ -38,6 +42,13 @@ impl Delay {
 
     pub(crate) fn base_at(&self, now: Timestamp) -> Duration {
         self.base.at(now).0
+    }
+}
+
+fn course(base: &BaseDelay, begin: Timestamp) -> Course<Duration> {
+    match base {
+        BaseDelay::Constant(delay) => Course::constant(*delay),
+        BaseDelay::Schedule(schedule) => Course::scheduled(schedule.clone(), begin),
     }
 }
 

@@ -1,7 +1,7 @@
 //! What the handle asks of the thread.
 
 use super::{LinkReport, PlaneError, PlaneLink, Way};
-use crate::model::{Condition, ModelChange};
+use crate::model::{Condition, ModelChange, PipeModel};
 use crate::schedule::ChangeSchedule;
 use std::sync::mpsc::SyncSender;
 
@@ -13,6 +13,7 @@ pub(super) enum Command {
     Add { link: Box<PlaneLink>, wall_offset_ns: i64, reply: Reply<usize> },
     Change { link: usize, way: Way, change: Box<ModelChange>, reply: Reply<()> },
     Follow { link: usize, way: Way, schedule: ChangeSchedule, reply: Reply<()> },
+    Model { link: usize, way: Way, reply: Reply<PipeModel> },
     SetCondition { link: usize, condition: Condition, reply: Reply<()> },
     Restart { link: usize, seeds: [u64; 2], reply: Reply<()> },
     Report { link: usize, reply: Reply<LinkReport> },

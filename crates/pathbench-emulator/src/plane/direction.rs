@@ -50,7 +50,7 @@ impl Direction {
 
     pub(super) fn change(&mut self, now: Timestamp, change: &ModelChange) {
         self.pipe.change(now, change);
-        apply(change, &mut self.model);
+        change.apply(&mut self.model);
     }
 
     pub(super) fn follow(&mut self, now: Timestamp, schedule: ChangeSchedule) {
@@ -108,24 +108,5 @@ impl Direction {
             series: self.series.clone(),
             offered_sizes: self.offered_sizes.clone(),
         }
-    }
-}
-
-/// What a change makes of a model.
-fn apply(change: &ModelChange, model: &mut PipeModel) {
-    let ModelChange { mtu_bytes, duplicate, corrupt, queue, rate, radio, loss, delay } = change;
-    set(&mut model.mtu_bytes, mtu_bytes.as_ref());
-    set(&mut model.duplicate, duplicate.as_ref());
-    set(&mut model.corrupt, corrupt.as_ref());
-    set(&mut model.queue, queue.as_ref());
-    set(&mut model.rate, rate.as_ref());
-    set(&mut model.radio, radio.as_ref());
-    set(&mut model.loss, loss.as_ref());
-    set(&mut model.delay, delay.as_ref());
-}
-
-fn set<V: Clone>(place: &mut V, value: Option<&V>) {
-    if let Some(value) = value {
-        place.clone_from(value);
     }
 }

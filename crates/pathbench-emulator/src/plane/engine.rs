@@ -179,6 +179,10 @@ impl Engine<'_> {
                 let done = self.link(link).map(|link| link.direction(way).follow(now, schedule));
                 reply.send(done).ok()
             }
+            Command::Model { link, way, reply } => {
+                let model = self.link(link).map(|link| link.direction(way).pipe.model().clone());
+                reply.send(model).ok()
+            }
             Command::SetCondition { link, condition, reply } => {
                 let done = self.link(link).map(|link| link.set_condition(condition, now));
                 reply.send(done).ok()

@@ -36,6 +36,15 @@ pub(super) struct End {
     pub(super) readable: bool,
     /// Whether the interface is gone.
     pub(super) gone: bool,
+    /// The kernel's count of overruns when the link began.
+    overruns_before: u64,
+}
+
+impl End {
+    /// The kernel counts them from when the device was made. The counters of an interface that is gone are gone with it.
+    fn overruns(&mut self) -> u64 {
+        self.tun.statistics().map_or(0, |counters| counters.tx_dropped)
+    }
 }
 
 /// A link at work.
@@ -50,7 +59,7 @@ impl Link {
     pub(super) fn new(link: PlaneLink, wall_offset_ns: i64, now: Timestamp) -> Result<Self, PlaneError> {
         let PlaneLink { name, ends, models, seeds, capture } = link;
         let recorder = capture.map(|path| Recorder::create(&name, &path, wall_offset_ns)).transpose()?;
-        let ends = ends.map(|tun| End { tun, readable: true, gone: false });
+        let ends = ends.map(|tun| End { tun, readable: true, gone: false, overruns_before: 0 });
         let [forward, backward] = models;
         let directions = [Direction::new(forward, seeds[0], now), Direction::new(backward, seeds[1], now)];
         Ok(Self { ends, directions, recorder })
@@ -66,6 +75,9 @@ impl Link {
         }
         for (direction, seed) in self.directions.iter_mut().zip(seeds) {
             direction.restart(seed, now);
+        }
+        for end in &mut self.ends {
+            end.overruns_before = end.overruns();
         }
     }
 
@@ -85,8 +97,7 @@ impl Link {
         self.sample(now);
         let mut directions = self.directions.each_ref().map(Direction::report);
         for (report, end) in directions.iter_mut().zip(&mut self.ends) {
-            // The counters of an interface that is gone are gone with it.
-            report.overrun_packets = end.tun.statistics().map_or(0, |counters| counters.tx_dropped);
+            report.overrun_packets = end.overruns().saturating_sub(end.overruns_before);
         }
         let capture_error = self.recorder.as_ref().and_then(Recorder::error).map(str::to_owned);
         LinkReport { directions, capture_error }

@@ -25,8 +25,8 @@ pub struct DirectionReport {
     /// Wire packets that the pipe delivered and the far device did not take, because it was down or the packet no
     /// longer made sense (a bit of its IP version was turned over).
     pub refused_packets: u64,
-    /// Packets that the sending device had no room for, because they were not read in time; one that is still to be
-    /// cut counts once. Of the kernel's counter, since the device was made.
+    /// Packets that the sending device had no room for, because they were not read in time; a GSO packet counts once. By
+    /// the kernel's counter.
     pub overrun_packets: u64,
     /// Every 100 ms, where something differs from the sample before.
     pub series: Vec<QueueSample>,

@@ -3,17 +3,16 @@
 use crate::fixture::{INTERFACE, Lab, MTU, delayed, v4};
 use crate::lots::send_in_lots;
 use libtest_mimic::Failed;
-use pathbench_emulator::model::{
-    BaseDelay, Condition, DelayModel, LossModel, ModelChange, PipeModel, RateModel,
-};
+use pathbench_emulator::model::{BaseDelay, Condition, LossModel, ModelChange, PipeModel, RateModel};
 use pathbench_emulator::packet::DropCause;
 use pathbench_emulator::plane::{PlaneError, PlaneLink, Way};
 use pathbench_emulator::schedule::{ChangeSchedule, RateSchedule, Steps};
 use pathbench_host::namespace::NetNamespace;
 use pathbench_host::tun::{Tun, TunError};
-use pathbench_kerneltest::{Outcome, ensure, tests};
+use pathbench_kerneltest::{MonotonicClock, Outcome, ensure, tests};
+use pathbench_record::time::{Clock, Timestamp};
 use std::net::UdpSocket;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 tests![
@@ -21,6 +20,7 @@ tests![
     a_schedule_is_followed_and_forgotten_at_a_restart,
     outages_hold_and_black_holes_swallow,
     samples_follow_the_rate,
+    overruns_count_from_the_restart_on,
     a_device_that_is_down_refuses,
     a_device_that_is_gone_troubles_nobody,
     links_that_are_not_there_are_refused,
@@ -50,7 +50,7 @@ fn vanishes(sockets: &(UdpSocket, UdpSocket)) -> Result<bool, Failed> {
 
 fn delay(milliseconds: u64) -> ModelChange {
     let base = BaseDelay::Constant(Duration::from_millis(milliseconds));
-    ModelChange { delay: Some(DelayModel { base, jitter: None }), ..ModelChange::default() }
+    ModelChange { base_delay: Some(base), ..ModelChange::default() }
 }
 
 fn a_change_is_in_force_when_it_returns() -> Outcome {
@@ -119,6 +119,43 @@ fn samples_follow_the_rate() -> Outcome {
         ensure!(series.is_sorted_by(|a, b| a.at < b.at), "{series:?}");
     }
     ensure!(series[0].last().is_some_and(|last| last.delivered_bytes == 10 * (128 + 14)), "{:?}", series[0]);
+    Ok(())
+}
+
+/// A clock that stands still, and with it who asks it for the time, while somebody holds it.
+#[derive(Default)]
+struct HeldClock(Mutex<()>);
+
+impl Clock for HeldClock {
+    fn now(&self) -> Timestamp {
+        let _until_released = self.0.lock();
+        MonotonicClock.now()
+    }
+
+    fn sleep_until(&self, deadline: Timestamp) {
+        MonotonicClock.sleep_until(deadline);
+    }
+}
+
+/// Regression: a run was blamed for the packets that its links had lost while they were calibrated.
+fn overruns_count_from_the_restart_on() -> Outcome {
+    let clock = Arc::new(HeldClock::default());
+    let models = [PipeModel::default(), PipeModel::default()];
+    let lab = Lab::make(Arc::clone(&clock) as Arc<dyn Clock>, models, [1, 2], None, true)?;
+    let sockets = lab.udp(v4)?;
+    let overruns = || Ok::<_, Failed>(lab.report()?.directions[0].overrun_packets);
+    let overrun = || {
+        let held = clock.0.lock();
+        // Twice what the device holds.
+        (0..20_000).try_for_each(|_| sockets.0.send(b"too many").map(drop))?;
+        drop(held);
+        overruns()
+    };
+    let first = overrun()?;
+    ensure!(first > 1_000, "{first} overruns: the device held it all");
+    lab.plane.restart(lab.link, [3, 4])?;
+    ensure!(overruns()? == 0, "{} overruns after the restart", overruns()?);
+    ensure!(overrun()? > 1_000, "{} overruns of the run itself", overruns()?);
     Ok(())
 }
 

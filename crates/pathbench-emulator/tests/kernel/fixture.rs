@@ -8,6 +8,7 @@ use pathbench_host::netlink::{IpNetwork, RouteSocket};
 use pathbench_host::sysctl;
 use pathbench_host::tun::Tun;
 use pathbench_kerneltest::{MonotonicClock, ensure};
+use pathbench_record::time::Clock;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -56,7 +57,7 @@ impl Lab {
 
     /// The same, but the hosts cut their packets themselves.
     pub(crate) fn without_offload(model: &PipeModel) -> Result<Self, Failed> {
-        Self::make([model.clone(), model.clone()], [1, 2], None, false)
+        Self::make(Arc::new(MonotonicClock), [model.clone(), model.clone()], [1, 2], None, false)
     }
 
     pub(crate) fn new(
@@ -64,10 +65,11 @@ impl Lab {
         seeds: [u64; 2],
         capture: Option<PathBuf>,
     ) -> Result<Self, Failed> {
-        Self::make(models, seeds, capture, true)
+        Self::make(Arc::new(MonotonicClock), models, seeds, capture, true)
     }
 
-    fn make(
+    pub(crate) fn make(
+        clock: Arc<dyn Clock>,
         models: [PipeModel; 2],
         seeds: [u64; 2],
         capture: Option<PathBuf>,
@@ -80,7 +82,7 @@ impl Lab {
             ends.iter_mut().try_for_each(|end| end.set_offload(false))?;
         }
         let indices = ends.each_ref().map(Tun::index);
-        let mut plane = DataPlane::start(Arc::new(MonotonicClock))?;
+        let mut plane = DataPlane::start(clock)?;
         let link = plane.add(PlaneLink { name: "pbt".to_owned(), ends, models, seeds, capture })?;
         let [first, second] = namespaces;
         let host = |namespace: NetNamespace, number: u8| {

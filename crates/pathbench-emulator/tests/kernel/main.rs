@@ -2,6 +2,7 @@
 //!
 //! They need a `/dev/net/tun` that they may open.
 
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "tests print")]
 #![allow(clippy::disallowed_methods, reason = "these tests measure delays and rates against the clock")]
 
 mod capturing;

@@ -33,6 +33,10 @@ pub(crate) fn constant(base: Duration) -> DelayModel {
     DelayModel { base: BaseDelay::Constant(base), jitter: None }
 }
 
+pub(crate) fn delay_change(delay: Duration) -> ModelChange {
+    ModelChange { base_delay: Some(BaseDelay::Constant(delay)), ..ModelChange::default() }
+}
+
 /// A pipe and everything that has come out of it.
 pub(crate) struct Bench {
     pub(crate) pipe: Pipe<()>,

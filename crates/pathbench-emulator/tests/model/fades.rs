@@ -1,10 +1,13 @@
 //! Walks and ramps.
 
-use crate::bench::{Bench, at, constant, delivered, ms, rate, wire};
+use crate::bench::{Bench, at, constant, delay_change, delivered, ms, rate, wire};
 use pathbench_emulator::fading::{DEFAULT_RADIO, FadingError, Ramp, Shape, Walk};
-use pathbench_emulator::model::{GilbertElliott, LossModel, PipeModel, RateModel};
+use pathbench_emulator::model::{
+    BaseDelay, DelayModel, Distribution, GilbertElliott, JitterModel, LossModel, ModelChange, PipeModel,
+    QueueLimit, RateModel,
+};
 use pathbench_emulator::packet::DropCause;
-use pathbench_emulator::schedule::{ChangeSchedule, OpportunitySchedule};
+use pathbench_emulator::schedule::{ChangeSchedule, End, OpportunitySchedule, Steps};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -117,6 +120,90 @@ fn ramps_end_where_they_should() {
         };
         assert!((halfway_bps as f64 / expected - 1.0).abs() < 1e-6, "{shape:?}: {halfway_bps}");
     }
+}
+
+/// A link of 10 Mbit/s and 20 ms whose delay goes to 120 ms within ten seconds, halfway.
+fn halfway_to_120_ms() -> Bench {
+    let model = PipeModel { delay: constant(ms(20)), ..rate(10_000_000) };
+    let ramp =
+        Ramp { duration: ms(10_000), shape: Shape::Linear, rate_bps: None, loss: None, delay: Some(ms(120)) };
+    let mut bench = Bench::new(model.clone(), 1);
+    bench.pipe.follow(at(ms(0)), ramp.changes(&model).expect("a ramp of the delay"));
+    bench.poll(ms(5_000));
+    assert_eq!(base_delay(&bench, 5_000), ms(70));
+    bench
+}
+
+fn base_delay(bench: &Bench, after_ms: u64) -> Duration {
+    bench.pipe.base_delay(at(ms(after_ms)))
+}
+
+/// Regression: jitter and base delay were one parameter, so that each step of the fade put back the jitter of its begin.
+#[test]
+fn a_change_leaves_the_fades_of_other_parameters_alone() {
+    let mut bench = halfway_to_120_ms();
+    let jitter = JitterModel { distribution: Distribution::Uniform, size: ms(3), reorder: false };
+    let limit = QueueLimit::Packets(7);
+    let change = ModelChange {
+        jitter: Some(Some(jitter)),
+        queue_limit: Some(limit),
+        ecn: Some(true),
+        loss: Some(LossModel::Independent(0.5)),
+        ..ModelChange::default()
+    };
+    bench.change(ms(5_000), &change);
+    for (after_ms, delay_ms) in [(5_000, 70), (7_500, 95), (10_000, 120), (20_000, 120)] {
+        bench.poll(ms(after_ms));
+        assert_eq!(base_delay(&bench, after_ms), ms(delay_ms));
+        let model = bench.pipe.model();
+        assert_eq!((model.delay.jitter, model.queue.limit, model.queue.ecn), (Some(jitter), limit, true));
+        assert_eq!(model.loss, LossModel::Independent(0.5));
+    }
+}
+
+/// Regression: the fade's next step took it back.
+#[test]
+fn a_change_ends_the_fade_of_its_parameter() {
+    let mut bench = halfway_to_120_ms();
+    bench.change(ms(5_000), &delay_change(ms(33)));
+    bench.poll(ms(20_000));
+    assert_eq!(base_delay(&bench, 20_000), ms(33));
+}
+
+/// Regression: the second fade ended the first, whatever it changed itself.
+#[test]
+fn a_second_fade_takes_the_place_of_the_first_for_its_own_parameters() {
+    let ramp = Ramp {
+        duration: ms(1_000),
+        shape: Shape::Linear,
+        rate_bps: Some(1_000_000),
+        loss: Some(0.25),
+        delay: None,
+    };
+    let mut bench = halfway_to_120_ms();
+    let present = bench.pipe.model().clone();
+    bench.pipe.follow(at(ms(5_000)), ramp.changes(&present).unwrap());
+    bench.poll(ms(7_500));
+    assert_eq!(base_delay(&bench, 7_500), ms(95));
+    let back = Ramp { rate_bps: None, loss: None, delay: Some(ms(45)), ..ramp };
+    let present = bench.pipe.model().clone();
+    bench.pipe.follow(at(ms(7_500)), back.changes(&present).unwrap());
+    bench.poll(ms(8_000));
+    assert_eq!(base_delay(&bench, 8_000), ms(70), "from the value in force");
+    bench.poll(ms(20_000));
+    assert_eq!(base_delay(&bench, 20_000), ms(45));
+    let model = bench.pipe.model();
+    assert_eq!((&model.rate, &model.loss), (&RateModel::Constant(1_000_000), &LossModel::Independent(0.25)));
+}
+
+/// Regression: any change of the delay's parameters began the trace anew.
+#[test]
+fn a_change_of_the_jitter_does_not_restart_a_trace_of_the_delay() {
+    let steps = vec![(ms(0), ms(10)), (ms(1_000), ms(50))];
+    let base = BaseDelay::Schedule(Arc::new(Steps { steps, end: End::Hold }));
+    let mut bench = Bench::new(PipeModel { delay: DelayModel { base, jitter: None }, ..wire() }, 1);
+    bench.change(ms(2_000), &ModelChange { jitter: Some(None), ..ModelChange::default() });
+    assert_eq!(base_delay(&bench, 2_000), ms(50));
 }
 
 #[test]

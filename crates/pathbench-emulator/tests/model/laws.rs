@@ -144,7 +144,17 @@ fn acts(reordering: bool) -> impl Strategy<Value = Vec<(Duration, Act)>> {
     )
         .prop_map(|(rate, queue, loss, delay, radio)| {
             let radio = radio.map(|radio| radio.map(|(retries, pause)| RadioModel { retries, pause }));
-            Act::Change(Box::new(ModelChange { rate, queue, loss, delay, radio, ..ModelChange::default() }))
+            Act::Change(Box::new(ModelChange {
+                rate,
+                queue_limit: queue.map(|queue| queue.limit),
+                discipline: queue.map(|queue| queue.discipline),
+                ecn: queue.map(|queue| queue.ecn),
+                loss,
+                jitter: delay.as_ref().map(|delay| delay.jitter),
+                base_delay: delay.map(|delay| delay.base),
+                radio,
+                ..ModelChange::default()
+            }))
         });
     let condition =
         prop_oneof![1 => Just(Condition::Outage), 1 => Just(Condition::Blackhole), 3 => Just(Condition::Carrying)].prop_map(Act::Condition);

@@ -1,6 +1,6 @@
 //! Rate, delay, MTU, queue limits and conditions.
 
-use crate::bench::{Bench, PACKET_A_MS_BPS, constant, delivered, dropped, ms, rate, us, wire};
+use crate::bench::{Bench, PACKET_A_MS_BPS, constant, delay_change, delivered, dropped, ms, rate, us, wire};
 use pathbench_emulator::model::{
     Condition, DelayModel, Distribution, JitterModel, ModelChange, PipeModel, QueueDiscipline, QueueLimit,
     QueueModel, RateModel,
@@ -127,8 +127,8 @@ fn a_smaller_queue_or_mtu_takes_nothing_away_from_what_is_in() {
     for _ in 0..10 {
         bench.offer(ms(0), 1_500);
     }
-    let queue = QueueModel { limit: QueueLimit::Packets(2), ..QueueModel::default() };
-    let change = ModelChange { queue: Some(queue), mtu_bytes: Some(Some(1_000)), ..ModelChange::default() };
+    let queue_limit = Some(QueueLimit::Packets(2));
+    let change = ModelChange { queue_limit, mtu_bytes: Some(Some(1_000)), ..ModelChange::default() };
     bench.change(us(1), &change);
     bench.offer(us(2), 1_000);
     assert_eq!(
@@ -224,7 +224,7 @@ fn without_reordering_nobody_overtakes() {
 fn a_shorter_delay_does_not_let_packets_overtake() {
     let mut bench = Bench::new(PipeModel { delay: constant(ms(50)), ..wire() }, 1);
     bench.offer(ms(0), 100);
-    bench.change(ms(1), &ModelChange { delay: Some(constant(ms(5))), ..ModelChange::default() });
+    bench.change(ms(1), &delay_change(ms(5)));
     bench.offer(ms(2), 100);
     bench.offer(ms(60), 100);
     assert_eq!(delivered(&bench.finish()).collect::<Vec<_>>(), [(0, ms(50)), (1, ms(50)), (2, ms(65))]);

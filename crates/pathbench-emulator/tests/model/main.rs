@@ -8,3 +8,5 @@ mod links;
 mod losses;
 mod queues;
 mod traces;
+
+pathbench_kerneltest::privilege_independent!();
