@@ -133,6 +133,11 @@ impl ConnectedSocket {
         let _ = self.socket.shutdown(Shutdown::Both);
     }
 
+    /// Whether [`ConnectedSocket::abort`] was called.
+    pub(crate) fn is_aborted(&self) -> bool {
+        self.aborted.load(Ordering::Acquire)
+    }
+
     /// The local address; of the initial subflow for mptcp.
     pub(crate) fn local_addr(&self) -> SocketAddr {
         self.local

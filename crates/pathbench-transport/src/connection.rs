@@ -148,6 +148,17 @@ impl Connection {
         }
     }
 
+    /// At a server: lets the peer send as much as a test takes. Until then it may have 256 KiB under way in all streams
+    /// of its QUIC connection, so that connections that nobody has admitted hold little. Waits at most `limit` for
+    /// earlier connections of tests to end; whether they did. Of tcp and mptcp the kernel takes care.
+    #[must_use]
+    pub fn begin_test(&self, limit: Duration) -> bool {
+        match &self.carrier {
+            Carrier::Socket(_) | Carrier::Tls(_) => true,
+            Carrier::Stream(stream) => stream.begin_test(limit),
+        }
+    }
+
     /// Hands `bytes` to the transport, blocking up to `timeout` while its buffer is full (`None`: for ever; zero: not
     /// at all), and returns how many were taken: all of them, or fewer when the time ran out.
     ///
@@ -195,6 +206,16 @@ impl Connection {
             Carrier::Socket(socket) => socket.abort(),
             Carrier::Tls(tls) => tls.socket().abort(),
             Carrier::Stream(stream) => stream.abort(),
+        }
+    }
+
+    /// Whether [`Connection::abort`] was called at this end.
+    #[must_use]
+    pub fn is_aborted(&self) -> bool {
+        match &self.carrier {
+            Carrier::Socket(socket) => socket.is_aborted(),
+            Carrier::Tls(tls) => tls.socket().is_aborted(),
+            Carrier::Stream(stream) => stream.is_aborted(),
         }
     }
 

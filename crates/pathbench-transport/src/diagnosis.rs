@@ -122,7 +122,7 @@ fn first_sender(input: &DiagnosisInput<'_>) -> Side {
 /// Whether enough arrived over a path that it counts as used.
 fn is_used(input: &DiagnosisInput<'_>, path: &PlannedPath) -> bool {
     let paths = &input.connection.paths;
-    let total: u64 = paths.iter().map(|path| path.delivered_bytes).sum();
+    let total = paths.iter().map(|path| path.delivered_bytes).fold(0, u64::saturating_add);
     paths.iter().any(|delivery| delivery.name == path.name && verdict::is_used(delivery, total))
 }
 

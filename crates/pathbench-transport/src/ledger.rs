@@ -1,5 +1,6 @@
 //! The memory of a connection's subflows: what the kernel forgets when one closes.
 
+use crate::closed_paths::{ClosedPaths, KEPT_CLOSED_PATHS};
 use pathbench_record::sample::{PathFigures, PathState};
 
 /// A subflow as one look at the kernel showed it.
@@ -11,17 +12,21 @@ pub struct ObservedSubflow {
     pub figures: PathFigures,
 }
 
-/// Merges successive looks at a connection: subflows that vanish stay, closed, with their last figures, and every
-/// subflow keeps its number for ever.
+/// Merges successive looks at a connection: subflows that the kernel no longer lists are kept, closed, with their last
+/// figures, and every subflow keeps its number. The last 32 closed ones are kept one by one, those before them as
+/// sums, so that a peer that opens and closes subflows makes neither the ledger nor a look at it larger.
 ///
 /// A subflow is recognised by the kernel's id, else by its pair of addresses and ports.
 #[derive(Debug, Clone, Default)]
 pub struct SubflowLedger {
     entries: Vec<ObservedSubflow>,
+    closed: ClosedPaths,
+    /// The highest number given to a subflow that is summed up now.
+    highest: u32,
 }
 
 impl SubflowLedger {
-    /// Takes in all subflows that the kernel lists now and returns all there ever were, in order of appearance.
+    /// Takes in all subflows that the kernel lists now and returns [`SubflowLedger::subflows`].
     pub fn observe(&mut self, listed: impl IntoIterator<Item = ObservedSubflow>) -> Vec<PathFigures> {
         let mut present = vec![false; self.entries.len()];
         for seen in listed {
@@ -44,13 +49,33 @@ impl SubflowLedger {
         for (entry, _) in self.entries.iter_mut().zip(present).filter(|(_, present)| !present) {
             entry.figures.state = PathState::Closed;
         }
+        self.sum_up();
         self.subflows()
     }
 
-    /// All subflows there ever were, as last seen, in order of appearance.
+    /// The sums of subflows closed long ago, then the others as last seen, in order of appearance.
     #[must_use]
     pub fn subflows(&self) -> Vec<PathFigures> {
-        self.entries.iter().map(|entry| entry.figures.clone()).collect()
+        self.closed.sums().iter().chain(self.entries.iter().map(|entry| &entry.figures)).cloned().collect()
+    }
+
+    /// Sums up the closed subflows that are too many to be kept one by one, the earliest first.
+    fn sum_up(&mut self) {
+        let is_closed = |entry: &ObservedSubflow| entry.figures.state == PathState::Closed;
+        let excess =
+            self.entries.iter().filter(|entry| is_closed(entry)).count().saturating_sub(KEPT_CLOSED_PATHS);
+        if excess == 0 {
+            return;
+        }
+        let mut left = excess;
+        for entry in self.entries.extract_if(.., |entry| {
+            let sums_up = left > 0 && is_closed(entry);
+            left -= usize::from(sums_up);
+            sums_up
+        }) {
+            self.highest = self.highest.max(entry.figures.subflow);
+            self.closed.add(entry.figures);
+        }
     }
 
     fn position(&self, seen: &ObservedSubflow, present: &[bool]) -> Option<usize> {
@@ -74,9 +99,14 @@ impl SubflowLedger {
 
     /// The kernel's id when it is free, else the next number.
     fn number(&self, kernel_id: Option<u32>) -> u32 {
-        let taken = |number: &u32| self.entries.iter().any(|entry| entry.figures.subflow == *number);
-        let following =
-            || self.entries.iter().map(|entry| entry.figures.subflow).max().unwrap_or(0).checked_add(1);
+        let taken = |number: &u32| {
+            let sums = self.closed.sums().iter().map(|sum| sum.subflow);
+            sums.chain(self.entries.iter().map(|entry| entry.figures.subflow)).any(|used| used == *number)
+        };
+        let following = || {
+            let kept = self.entries.iter().map(|entry| entry.figures.subflow).max().unwrap_or(0);
+            kept.max(self.highest).checked_add(1)
+        };
         kernel_id
             .filter(|id| *id > 0 && !taken(id))
             .or_else(following)
@@ -156,6 +186,26 @@ mod tests {
         assert_eq!(told(&after), [(1, 100, PathState::Closed), (2, 5, PathState::Open)]);
         let again = ledger.observe([seen(None, 1, 6)]);
         assert_eq!(told(&again), [(1, 100, PathState::Closed), (2, 6, PathState::Open)]);
+    }
+
+    #[test]
+    fn a_peer_that_opens_and_closes_subflows_makes_no_look_larger() {
+        let mut ledger = SubflowLedger::default();
+        let (mut largest, mut sent) = (0, 0);
+        for number in 1..=10_000_u32 {
+            let port = (number % 60_000) as u16;
+            let initial = seen(Some(1), 1, u64::from(number));
+            let look = ledger.observe([initial, seen(Some(number + 1), port, 100)]);
+            sent += 100;
+            largest = largest.max(look.len());
+            let total: u64 = look.iter().map(|path| path.bytes_sent).sum();
+            assert_eq!(total, sent + u64::from(number), "bytes of closed subflows after {number}");
+            let mut numbers: Vec<u32> = look.iter().map(|path| path.subflow).collect();
+            numbers.sort_unstable();
+            numbers.dedup();
+            assert_eq!(numbers.len(), look.len(), "numbers of subflows after {number}");
+        }
+        assert!(largest <= 1 + 1 + KEPT_CLOSED_PATHS + 1, "{largest} subflows in one look");
     }
 
     #[test]

@@ -6,9 +6,12 @@
 //! multipath was really used ([`multipath_verdict`]). It never decides what to send, never changes the host (no
 //! endpoints, routes or sysctls), and never infers multipath from the option that asked for it.
 
+mod client;
+mod closed_paths;
 mod connect;
 mod connected_socket;
 mod connection;
+mod containment;
 mod diagnosis;
 mod kernel;
 mod ledger;
@@ -27,14 +30,22 @@ mod telemetry;
 mod tls;
 mod verdict;
 
+/// Whether this build writes qlog files (feature `qlog`).
+pub const QLOG_AVAILABLE: bool = cfg!(feature = "qlog");
+
+pub use client::Client;
 pub use connect::{ConnectError, ConnectOptions, MptcpUnavailable, mptcp_available};
 pub use connection::{Connection, ReceiveError, SendError};
+pub use containment::{contain_panic, panic_message};
 pub use diagnosis::{DiagnosisInput, PlannedPath, SHORTEST_SILENCE_MS, diagnose};
 pub use ledger::{ObservedSubflow, SubflowLedger};
 pub use listener::{AcceptError, BindError, DatagramService, ListenOptions, Listener};
 pub use mptcp_info::MptcpFigures;
 pub use options::{CongestionError, InForce, SocketOptions};
-pub use quic::{LocalPath, PathEvent, PathEventKind, QuicOptions, Scheduler};
+pub use quic::{
+    LocalPath, PathEvent, PathEventKind, QUIC_CONNECTION_BYTES, QUIC_LISTENER_BYTES, QUIC_STREAM_BYTES,
+    QUIC_TEST_BYTES, QUIC_UNTRUSTED_SEND_BYTES, QuicCapacity, QuicLimits, QuicOptions, Scheduler,
+};
 pub use sampler::{SampledConnection, Sampler, SamplerError};
 pub use session::Session;
 pub use telemetry::{
@@ -47,3 +58,6 @@ pub use tls::{
 pub use verdict::{
     AskedPath, JoinFailure, LocalSetup, PathDelivery, QuicPaths, USED_SHARE, VerdictInput, multipath_verdict,
 };
+
+#[cfg(test)]
+pathbench_kerneltest::unprivileged_too!();

@@ -4,7 +4,7 @@ use crate::connect::MptcpUnavailable;
 use crate::connection::Connection;
 use crate::listening_socket::ListeningSocket;
 use crate::options::{CongestionError, SocketOptions};
-use crate::quic::{QuicListener, QuicOptions};
+use crate::quic::{QuicCapacity, QuicLimits, QuicListener, QuicOptions};
 use crate::tls::{ServerIdentity, TlsAcceptor};
 use pathbench_record::time::Clock;
 use pathbench_record::transport::Transport;
@@ -26,6 +26,8 @@ pub struct ListenOptions {
     pub identity: Option<Arc<ServerIdentity>>,
     /// What quic and mpquic take beyond that.
     pub quic: QuicOptions,
+    /// How many connections of quic and mpquic there may be, shared by all listeners that have the same.
+    pub quic_capacity: Arc<QuicCapacity>,
     /// Something else that is served at the UDP port of quic and mpquic.
     pub datagrams: Option<Arc<dyn DatagramService>>,
 }
@@ -138,6 +140,14 @@ pub enum AcceptError {
         /// Where it listened.
         local: SocketAddr,
     },
+    /// The thread that drives QUIC here has died, and its connections with it. Nothing is accepted any more.
+    #[error("the QUIC driver of {local} panicked: {message}")]
+    Dead {
+        /// Where it listened.
+        local: SocketAddr,
+        /// The panic's message.
+        message: String,
+    },
     /// No file descriptors or memory left; waiting a moment and trying again makes sense.
     #[error("no room for another connection on {local}: {source}")]
     Exhausted {
@@ -163,6 +173,7 @@ impl Default for ListenOptions {
             socket: SocketOptions::default(),
             identity: None,
             quic: QuicOptions::default(),
+            quic_capacity: Arc::new(QuicCapacity::new(QuicLimits::default())),
             datagrams: None,
         }
     }
@@ -222,7 +233,7 @@ impl Listener {
     /// Waits for the next connection.
     ///
     /// # Errors
-    /// `Closed` once [`Listener::close`] was called; the others leave the listener usable.
+    /// `Closed` once [`Listener::close`] was called, `Dead` once its driver panicked; the others leave the listener usable.
     pub fn accept(&self) -> Result<(Connection, SocketAddr), AcceptError> {
         match &self.kind {
             Kind::Socket { socket, tls } => {

@@ -73,7 +73,7 @@ impl SocketTelemetry {
         self.only = source;
     }
 
-    /// The connection now, and every subflow there ever was.
+    /// The connection now, closed subflows included.
     ///
     /// # Errors
     /// See [`TelemetryError`]; what was seen before stays and the next call may succeed.

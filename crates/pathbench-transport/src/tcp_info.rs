@@ -83,8 +83,8 @@ pub(crate) fn path_figures(
         bytes_sent,
         packets_sent: fields.u32(136).map(u64::from), // tcpi_segs_out
         packets_received: fields.u32(140).map(u64::from), // tcpi_segs_in
-        stream_frames_sent: None,
-        stream_frames_received: None,
+        control_bytes_sent: None,
+        control_bytes_received: None,
         bytes_acked: fields.u64(120)?.min(bytes_sent.saturating_sub(bytes_retransmitted)), // tcpi_bytes_acked
         bytes_received: fields.u64(128)?.saturating_sub(u64::from(fin_received)), // tcpi_bytes_received
         retransmitted_bytes: bytes_retransmitted,
@@ -107,6 +107,7 @@ pub(crate) fn path_figures(
         pmtu_bytes: fields.u32(60)?,                 // tcpi_pmtu
         since_last_sent_ms: u64::from(fields.u32(44)?), // tcpi_last_data_sent
         since_last_received_ms: u64::from(fields.u32(52)?), // tcpi_last_data_recv
+        closed_paths: None,
     })
 }
 

@@ -11,10 +11,11 @@ use thiserror::Error;
 /// Looks at the addresses before and after the figures, until both looks agree.
 pub(crate) const ATTEMPTS: usize = 8;
 
-/// A connection and all its subflows at one moment.
+/// A connection and its subflows at one moment.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ConnectionSnapshot {
-    /// Every subflow there ever was, in order of appearance; closed ones with their last figures.
+    /// Every subflow in order of appearance, closed ones with their last figures. Of closed ones the last 32 are kept
+    /// one by one, those before them as sums ([`PathFigures::closed_paths`]).
     pub subflows: Vec<PathFigures>,
     /// The connection as a whole; absent for tcp and after a fallback.
     pub mptcp: Option<MptcpFigures>,
@@ -126,7 +127,7 @@ impl Telemetry {
         }
     }
 
-    /// The connection now, and every subflow or path there ever was.
+    /// The connection now, closed subflows or paths included.
     ///
     /// # Errors
     /// See [`TelemetryError`]; what was seen before stays and the next call may succeed.

@@ -8,6 +8,8 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+pathbench_kerneltest::privilege_independent!();
+
 const ANYWHERE: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
 
 /// Lets the two talk until nobody has anything to say; the client's verdict.

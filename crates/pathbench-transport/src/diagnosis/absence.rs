@@ -27,9 +27,10 @@ pub(super) fn explain(
     if !super::has_several_paths(input) {
         return;
     }
-    let of_path: Vec<&Sample> =
-        input.samples.iter().filter(|sample| sample.side == side && sample.path == path.name).collect();
-    let Some(last_ms) = of_path.last().map(|sample| sample.t_ms) else { return };
+    let of_side = || input.samples.iter().filter(|sample| sample.side == side);
+    let of_path: Vec<&Sample> = of_side().filter(|sample| sample.path == path.name).collect();
+    // A path has no samples any more once it is closed.
+    let Some(last_ms) = of_side().next_back().map(|sample| sample.t_ms) else { return };
     let carried = super::is_used(input, path);
     for absence in absences(&of_path, &suspensions(input, path, side)) {
         let end_ms = absence.to_ms.unwrap_or(last_ms);

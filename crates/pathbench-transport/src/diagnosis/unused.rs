@@ -13,7 +13,8 @@ pub(super) fn explain(input: &DiagnosisInput<'_>, path: &PlannedPath) -> Option<
     if !has_several_paths(input) {
         return None;
     }
-    let total: u64 = input.connection.paths.iter().map(|path| path.delivered_bytes).sum();
+    let delivered = input.connection.paths.iter().map(|path| path.delivered_bytes);
+    let total = delivered.fold(0, u64::saturating_add);
     let delivery = input.connection.paths.iter().find(|delivery| delivery.name == path.name);
     if total == 0 || is_used(input, path) {
         return None;

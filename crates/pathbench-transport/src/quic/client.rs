@@ -11,6 +11,7 @@ use super::paths::Paths;
 use super::scheduler::Board;
 use super::socket::{PathSocket, SocketError, Way};
 use super::stream::QuicStream;
+use super::stream_meter::StreamMeter;
 use super::time::Epoch;
 use crate::connect::{ConnectError, ConnectOptions};
 use crate::tls::{ALPN, client_config, distrust};
@@ -38,7 +39,9 @@ impl QuicClient {
         let remote = options.remote;
         let failed = |doing| move |source| ConnectError::Failed { remote, doing, source };
         let multipath = transport == Transport::Mpquic;
-        let (mut crypto, server_name) = trust(transport, options)?;
+        let meter = StreamMeter::default();
+        let (crypto, server_name) = trust(transport, options)?;
+        let mut crypto = ClientConfig::new(meter.at_client(Arc::new(crypto)));
         let epoch = Epoch::starting(clock);
         let links =
             if multipath && !options.quic.paths.is_empty() {
@@ -65,7 +68,8 @@ impl QuicClient {
         let endpoint = Endpoint::new(epoch.clone(), protocol, settings, None, sockets)
             .map_err(failed("opening an event descriptor"))?;
         let endpoint = Arc::new(endpoint);
-        let paths = Paths::of_client(&endpoint.settings().quic, &options.socket, first, socket, remote);
+        let paths =
+            Paths::of_client(&endpoint.settings().quic, &options.socket, first, socket, remote, meter);
         let interfaces: Vec<PathInput> = links
             .iter()
             .flat_map(|links| {
@@ -75,7 +79,7 @@ impl QuicClient {
         let mut core = Core::new(handle, inner, board, paths, epoch, now, endpoint.settings().send_window());
         core.set_interfaces(interfaces);
         core.join();
-        let connection = Arc::new(QuicConnection::new(Arc::clone(&endpoint), handle, remote, core));
+        let connection = Arc::new(QuicConnection::new(Arc::clone(&endpoint), handle, remote, core, None));
         endpoint.connections().insert(handle, Arc::clone(&connection));
         endpoint.start(links).map_err(failed("starting a thread for QUIC"))?;
         let client = Self { connection, options: options.clone() };
@@ -204,7 +208,7 @@ fn first_socket(
 }
 
 /// The configuration by which the server is believed, and the name that it is to prove.
-fn trust(transport: Transport, options: &ConnectOptions) -> Result<(ClientConfig, String), ConnectError> {
+fn trust(transport: Transport, options: &ConnectOptions) -> Result<(QuicClientConfig, String), ConnectError> {
     let remote = options.remote;
     let failed = |source: String| ConnectError::Failed {
         remote,
@@ -215,7 +219,7 @@ fn trust(transport: Transport, options: &ConnectOptions) -> Result<(ClientConfig
     let name = trust.server_name(remote.ip()).map_err(|error| failed(error.to_string()))?;
     let tls = client_config(trust, ALPN).map_err(|error| failed(error.to_string()))?;
     let crypto = QuicClientConfig::try_from(tls).map_err(|error| failed(error.to_string()))?;
-    Ok((ClientConfig::new(Arc::new(crypto)), name.to_str().into_owned()))
+    Ok((crypto, name.to_str().into_owned()))
 }
 
 fn refusal(options: &ConnectOptions, error: SocketError) -> ConnectError {

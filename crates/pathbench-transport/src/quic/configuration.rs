@@ -1,12 +1,13 @@
 //! The library's configuration of endpoints and connections.
 
 use super::options::QuicOptions;
+#[cfg(feature = "qlog")]
 use super::qlog::QlogDirectory;
 use super::scheduler::{Board, CongestionControl, SchedulerFactory};
 use super::send_window::SendWindow;
 use super::time::Epoch;
 use crate::options::{CongestionError, SocketOptions};
-use noq_proto::{EndpointConfig, MtuDiscoveryConfig, TransportConfig, VarInt};
+use noq_proto::{EndpointConfig, MtuDiscoveryConfig, RandomConnectionIdGenerator, TransportConfig, VarInt};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,8 +15,15 @@ use std::time::Duration;
 /// What a stream may have under way. More than 2 MB and the library ends connections that have lost much at once
 /// ("too many gaps in stream buffer").
 const STREAM_WINDOW_BYTES: u32 = 2 << 20;
+/// Length of connection IDs. Every packet carries one: with the library's 8 bytes, 0.3 % less payload fits into 1500 bytes.
+const CONNECTION_ID_BYTES: usize = 4;
+/// Between two stateless resets (RFC 9000, section 10.3): they answer packets of unknown connections, whose sources can be
+/// forged.
+const RESET_INTERVAL: Duration = Duration::from_secs(1);
 /// What all streams of a connection may have under way.
-const CONNECTION_WINDOW_BYTES: u32 = 16 << 20;
+pub(crate) const CONNECTION_WINDOW_BYTES: u32 = 16 << 20;
+/// The same at a server that has not admitted a test on the connection yet: a few requests.
+pub(crate) const FIRST_WINDOW_BYTES: u32 = 128 << 10;
 /// Streams that a peer may have open at once.
 const STREAMS: u32 = 128;
 /// Paths of a connection at once.
@@ -58,6 +66,8 @@ pub(crate) struct ConnectionSettings {
     pub(crate) multipath: bool,
     /// The largest MTU of the interfaces that may carry it, in bytes.
     pub(crate) mtu_bytes: u32,
+    /// What all streams of a connection may have under way at first.
+    receive_window_bytes: u32,
 }
 
 impl ConnectionSettings {
@@ -73,18 +83,32 @@ impl ConnectionSettings {
             name: name.to_owned(),
             available: CONGESTION_CONTROLS.to_owned(),
         })?;
-        Ok(Self { socket: socket.clone(), quic: quic.clone(), control, multipath, mtu_bytes })
+        let receive_window_bytes = CONNECTION_WINDOW_BYTES;
+        Ok(Self {
+            socket: socket.clone(),
+            quic: quic.clone(),
+            control,
+            multipath,
+            mtu_bytes,
+            receive_window_bytes,
+        })
+    }
+
+    /// The same for connections whose peers may send little until they are admitted.
+    pub(crate) fn of_server(self) -> Self {
+        Self { receive_window_bytes: FIRST_WINDOW_BYTES, ..self }
     }
 
     /// The library's configuration of one connection with `peer`, whose paths share `board`.
+    #[cfg_attr(not(feature = "qlog"), expect(unused_variables, reason = "only qlog needs the epoch"))]
     pub(crate) fn transport(&self, board: &Board, epoch: &Epoch, peer: IpAddr) -> TransportConfig {
-        board.lend_receive_window(CONNECTION_WINDOW_BYTES.into());
+        board.lend_receive_window(self.receive_window_bytes.into());
         let mut config = TransportConfig::default();
         config
             .max_concurrent_bidi_streams(STREAMS.into())
             .max_concurrent_uni_streams(0_u32.into())
             .stream_receive_window(STREAM_WINDOW_BYTES.into())
-            .receive_window(CONNECTION_WINDOW_BYTES.into())
+            .receive_window(self.receive_window_bytes.into())
             .send_window(self.send_window().bytes())
             .max_idle_timeout(Some(VarInt::from_u32(IDLE_TIMEOUT.as_millis() as u32).into()))
             .keep_alive_interval(Some(KEEP_ALIVE))
@@ -97,6 +121,7 @@ impl ConnectionSettings {
         if self.multipath {
             config.max_concurrent_multipath_paths(PATHS);
         }
+        #[cfg(feature = "qlog")]
         if let Some(directory) = &self.quic.qlog {
             config.qlog_factory(Arc::new(QlogDirectory::new(directory.clone(), epoch.clone())));
         }
@@ -132,5 +157,8 @@ pub(crate) fn endpoint() -> EndpointConfig {
     let mut config = EndpointConfig::default();
     // Never refused: the bound is a constant within the limits.
     let _ = config.max_udp_payload_size(LARGEST_PAYLOAD_BYTES);
+    config
+        .cid_generator(Arc::new(|| Box::new(RandomConnectionIdGenerator::new(CONNECTION_ID_BYTES))))
+        .min_reset_interval(RESET_INTERVAL);
     config
 }

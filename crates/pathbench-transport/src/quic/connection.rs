@@ -1,5 +1,6 @@
 //! A QUIC connection that threads share: one lock, and whoever changes something sees to what follows.
 
+use super::capacity::ConnectionSlot;
 use super::core::{Core, StreamSignals, StreamState, Wakeup};
 use super::endpoint::Endpoint;
 use super::link_watch::NoticedChange;
@@ -12,7 +13,7 @@ use pathbench_record::time::Timestamp;
 use pathbench_record::transport::Transport;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
 /// A QUIC connection.
@@ -28,6 +29,8 @@ pub(crate) struct QuicConnection {
     /// When it has to be looked at again, in nanoseconds of the clock.
     due_nanos: AtomicU64,
     established: AtomicBool,
+    /// At a server: counts it among the connections there may be.
+    _slot: Option<ConnectionSlot>,
 }
 
 impl QuicConnection {
@@ -36,6 +39,7 @@ impl QuicConnection {
         handle: ConnectionHandle,
         peer: SocketAddr,
         core: Core,
+        slot: Option<ConnectionSlot>,
     ) -> Self {
         Self {
             endpoint,
@@ -46,17 +50,27 @@ impl QuicConnection {
             pending: AtomicBool::new(true),
             due_nanos: AtomicU64::new(u64::MAX),
             established: AtomicBool::new(false),
+            _slot: slot,
         }
     }
 
-    /// A panic in another thread leaves the library's state as it was between two calls.
+    /// A panic of a thread that held the lock ends the connection.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Core> {
-        self.core.lock().unwrap_or_else(PoisonError::into_inner)
+        self.core.lock().unwrap_or_else(|poisoned| broken(poisoned.into_inner()))
+    }
+
+    /// Ends the connection without the library; see [`Core::break_down`].
+    pub(crate) fn break_down(&self, message: &str) {
+        let mut core = self.lock();
+        core.break_down(message);
+        let wakeups = core.take_wakeups();
+        drop(core);
+        self.wake(wakeups);
     }
 
     /// Waits for a change of the connection, at most `limit`.
     pub(crate) fn wait<'a>(&self, core: MutexGuard<'a, Core>, limit: Duration) -> MutexGuard<'a, Core> {
-        self.changed.wait_timeout(core, limit).unwrap_or_else(PoisonError::into_inner).0
+        wait(&self.changed, core, limit)
     }
 
     /// Where the first path, or the one that took its place, starts at this end.
@@ -142,6 +156,11 @@ impl QuicConnection {
     /// Does what is due. `true` when there is more to send at once. What depends on all having been taken in that has
     /// arrived is left to the driver.
     pub(crate) fn turn(&self, core: &mut Core, by_driver: bool) -> bool {
+        if core.broken {
+            self.due_nanos.store(u64::MAX, Ordering::Release);
+            self.pending.store(false, Ordering::Release);
+            return false;
+        }
         let now = self.endpoint.instant();
         core.close_when_useless(now, self.endpoint.is_closing());
         let more = core.pump(self.endpoint.routing(), now, by_driver);
@@ -188,4 +207,22 @@ impl QuicConnection {
     pub(crate) fn due(&self) -> Timestamp {
         Timestamp::from_nanos(self.due_nanos.load(Ordering::Acquire))
     }
+}
+
+/// Waits for a signal, at most `limit`.
+pub(crate) fn wait<'a>(
+    signal: &Condvar,
+    core: MutexGuard<'a, Core>,
+    limit: Duration,
+) -> MutexGuard<'a, Core> {
+    match signal.wait_timeout(core, limit) {
+        Ok((core, _)) => core,
+        Err(poisoned) => broken(poisoned.into_inner().0),
+    }
+}
+
+/// A connection whose lock was held by a thread that panicked.
+fn broken(mut core: MutexGuard<'_, Core>) -> MutexGuard<'_, Core> {
+    core.break_down("a thread of this end panicked");
+    core
 }

@@ -1,23 +1,28 @@
 //! The library's state of one connection, and what its streams wait for. No threads, no locks, no clock.
 
 mod streams;
+#[cfg(test)]
+mod withheld;
 
 pub(crate) use self::streams::{Read, StreamEnd, StreamSignals, StreamState};
 
+use super::capacity::TestSlot;
+use super::configuration::CONNECTION_WINDOW_BYTES;
 use super::link_watch::NoticedChange;
-use super::path_event::{PathEvent, PathEventKind, PathLog};
+use super::path_event::{FIRST_EVENTS, MAX_EVENTS, PathEvent, PathEventKind, PathLog};
 use super::path_manager::PathInput;
 use super::paths::{KnownPath, Paths, Surroundings};
 use super::scheduler::{Board, Trouble};
 use super::send_window::SendWindow;
 use super::time::Epoch;
+use super::unacknowledged::HeldBytes;
 use noq_proto::{
-    Connection, ConnectionError, ConnectionHandle, Dir, Event, PathId, PathStats, StreamEvent, StreamId,
-    Transmit, VarInt,
+    Connection, ConnectionError, ConnectionHandle, Dir, EndpointEvent, Event, PathId, PathStats, StreamEvent,
+    StreamId, Transmit, TransportError, TransportErrorCode, VarInt,
 };
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// Datagrams in one system call at most; the socket splits what is too long for an IP packet.
@@ -32,6 +37,8 @@ pub(crate) const LINGER: Duration = Duration::from_secs(1);
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// A server ends a connection on which there was no stream for this long.
 const UNUSED_TIMEOUT: Duration = Duration::from_secs(30);
+/// The same of one that has carried a test: its slot is wanted.
+const SPENT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Application error codes: the end in good order, and the end without regard for data.
 pub(crate) const DONE: VarInt = VarInt::from_u32(0);
 pub(crate) const ABORTED: VarInt = VarInt::from_u32(1);
@@ -46,8 +53,12 @@ impl Routing {
     }
 
     /// Held for a moment only; a connection's lock may be held already, never the other way round.
+    ///
+    /// # Panics
+    /// When a thread panicked in here before: all connections depend on this state, so the driver must end.
     pub(crate) fn with<T>(&self, act: impl FnOnce(&mut noq_proto::Endpoint) -> T) -> T {
-        act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        let mut endpoint = self.0.lock().expect("no panic has left the state of the QUIC endpoint unknown");
+        act(&mut endpoint)
     }
 }
 
@@ -66,12 +77,16 @@ pub(crate) struct Core {
     pub(crate) ended: Option<ConnectionError>,
     /// The library is done with it.
     pub(crate) drained: bool,
+    /// The library's endpoint has forgotten it, and may give its handle to another one.
+    pub(crate) is_forgotten: bool,
     /// Streams and sessions that hold it.
     pub(crate) users: usize,
     /// When it came into being here.
     begun: Instant,
     /// Since when nobody holds it.
     unused_since: Option<Instant>,
+    /// A thread panicked in the middle of a call into the library, which must not be called again.
+    pub(crate) broken: bool,
     /// Close without waiting for acknowledgements.
     pub(crate) hasty: bool,
     pub(crate) paths: Paths,
@@ -92,6 +107,16 @@ pub(crate) struct Core {
     buffer: Vec<u8>,
     /// MTU probes that wait until there is room for them.
     held: Vec<HeldProbe>,
+    /// The next turn panics.
+    #[cfg(test)]
+    pub(crate) panics: bool,
+    unacknowledged: HeldBytes,
+    /// Of streams without a user at this end, nothing of which is known to be freed.
+    copied_of_released: u64,
+    /// Writers wait until the library has freed something.
+    held_back: bool,
+    /// At a server: this connection carries a test, and may hold as much as that takes.
+    test_slot: Option<TestSlot>,
 }
 
 /// A datagram that is to leave later.
@@ -121,6 +146,7 @@ impl Core {
         begun: Instant,
         send_window: SendWindow,
     ) -> Self {
+        let is_client = inner.side().is_client();
         Self {
             inner,
             board,
@@ -129,12 +155,14 @@ impl Core {
             established: false,
             ended: None,
             drained: false,
+            is_forgotten: false,
             users: 0,
             begun,
             unused_since: Some(begun),
+            broken: false,
             hasty: false,
             paths,
-            log: PathLog::default(),
+            log: PathLog::of(if is_client { MAX_EVENTS } else { FIRST_EVENTS }),
             by_driver: false,
             link_changes: Vec::new(),
             interfaces: Vec::new(),
@@ -145,11 +173,53 @@ impl Core {
             handle,
             buffer: Vec::new(),
             held: Vec::new(),
+            #[cfg(test)]
+            panics: false,
+            unacknowledged: HeldBytes::default(),
+            copied_of_released: 0,
+            held_back: false,
+            test_slot: None,
         }
+    }
+
+    /// Lets the peer send as much as a test takes.
+    pub(crate) fn begin_test(&mut self, slot: TestSlot) {
+        self.test_slot = Some(slot);
+        self.inner.set_receive_window(CONNECTION_WINDOW_BYTES.into());
+        self.board.lend_receive_window(CONNECTION_WINDOW_BYTES.into());
+        self.log.keep(MAX_EVENTS);
+    }
+
+    /// Whether it may hold as much as a test takes: at a client always.
+    pub(crate) fn is_trusted(&self) -> bool {
+        self.has_test() || self.inner.side().is_client()
+    }
+
+    /// Whether it carries a test, or did.
+    pub(crate) fn has_test(&self) -> bool {
+        self.test_slot.is_some()
     }
 
     /// Does everything that is due: timers, packets to send, events. `true` when there is more to send at once.
     pub(crate) fn pump(&mut self, routing: &Routing, now: Instant, by_driver: bool) -> bool {
+        #[cfg(test)]
+        assert!(!self.panics, "injected by a test");
+        if self.drained {
+            return false;
+        }
+        let more = self.work(routing, now, by_driver);
+        self.end_holding_back();
+        if self.has_test() && self.inner.is_closed() && !self.drained {
+            // The library would keep all it has for three PTOs, which the peer can make long. A late packet gets a
+            // stateless reset (RFC 9000 section 10.3).
+            self.drained = true;
+            self.is_forgotten = true;
+            routing.with(|endpoint| endpoint.handle_event(self.handle, EndpointEvent::drained()));
+        }
+        more
+    }
+
+    fn work(&mut self, routing: &Routing, now: Instant, by_driver: bool) -> bool {
         self.by_driver = by_driver;
         let mut datagrams = 0;
         if by_driver {
@@ -183,6 +253,7 @@ impl Core {
             }
             while let Some(event) = self.inner.poll_endpoint_events() {
                 self.drained |= event.is_drained();
+                self.is_forgotten |= event.is_drained();
                 progress = true;
                 if let Some(answer) = routing.with(|endpoint| endpoint.handle_event(self.handle, event)) {
                     self.inner.handle_event(answer);
@@ -264,7 +335,8 @@ impl Core {
         if !self.established {
             return Some(self.begun + HANDSHAKE_TIMEOUT);
         }
-        self.unused_since.map(|since| since + UNUSED_TIMEOUT)
+        let timeout = if self.has_test() { SPENT_TIMEOUT } else { UNUSED_TIMEOUT };
+        self.unused_since.map(|since| since + timeout)
     }
 
     /// Closes the connection when nobody needs it any more: at once when everything was acknowledged and no further
@@ -294,9 +366,21 @@ impl Core {
         self.users == 0
     }
 
+    /// Ends the connection without the library, whose state a panic has left unknown. Nothing is sent any more; the
+    /// peer finds out by its idle timeout or by a stateless reset (RFC 9000, 10.3).
+    pub(crate) fn break_down(&mut self, message: &str) {
+        if !self.broken {
+            self.broken = true;
+            self.drained = true;
+            self.opened.clear();
+            let reason = TransportError::new(TransportErrorCode::INTERNAL_ERROR, message.to_owned());
+            self.end(ConnectionError::TransportError(reason));
+        }
+    }
+
     /// Ends the connection now.
     pub(crate) fn close(&mut self, now: Instant, code: VarInt) {
-        if !self.inner.is_closed() {
+        if !self.broken && !self.inner.is_closed() {
             self.inner.close(now, code, bytes::Bytes::new());
             self.end(ConnectionError::LocallyClosed);
         }
@@ -321,7 +405,7 @@ impl Core {
         self.log.events()
     }
 
-    /// Every path there ever was with its figures, the last ones where it is gone.
+    /// See [`Paths::all`].
     pub(crate) fn all_paths(&mut self) -> Vec<(PathId, KnownPath, PathStats)> {
         self.paths.all(&mut self.inner, &mut self.log, self.epoch.now())
     }
@@ -343,6 +427,7 @@ impl Core {
 
     /// Has something done about the paths.
     fn with_paths(&mut self, now: Instant, act: impl FnOnce(&mut Paths, &mut Surroundings<'_>)) {
+        let is_trusted = self.is_trusted();
         let mut around = Surroundings {
             inner: &mut self.inner,
             board: &self.board,
@@ -350,6 +435,7 @@ impl Core {
             instant: now,
             now: self.epoch.timestamp(now),
             by_driver: self.by_driver,
+            is_trusted,
         };
         act(&mut self.paths, &mut around);
     }
@@ -378,7 +464,14 @@ impl Core {
             }
             Event::ConnectionLost { reason } => self.end(reason),
             Event::Stream(event) => self.take_note_of_stream(&event),
-            Event::Path(event) => self.with_paths(now, |paths, around| paths.on_path_event(&event, around)),
+            Event::Path(event) => {
+                self.with_paths(now, |paths, around| paths.on_path_event(&event, around));
+                if let Some(reason) = self.paths.excess().filter(|_| self.ended.is_none()) {
+                    let code = TransportErrorCode::APPLICATION_ERROR;
+                    self.end(TransportError::new(code, reason.to_owned()).into());
+                    self.close(now, ABORTED);
+                }
+            }
             _ => {}
         }
     }

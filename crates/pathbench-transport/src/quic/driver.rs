@@ -5,7 +5,8 @@ use super::core::{Core, Wakeup};
 use super::endpoint::Endpoint;
 use super::link_watch::LinkWatch;
 use super::socket::{Datagram, Inbox, PathSocket, was_full};
-use noq_proto::{ConnectionEvent, ConnectionHandle, DatagramEvent, Incoming, Transmit};
+use crate::containment::contain_panic;
+use noq_proto::{ConnectionEvent, ConnectionHandle, DatagramEvent, EndpointEvent, Incoming, Transmit};
 use pathbench_record::time::Timestamp;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::os::fd::AsFd;
@@ -77,6 +78,16 @@ impl Driver {
                 self.sleep();
             }
         }
+    }
+
+    /// One turn, for tests that let time pass themselves.
+    #[cfg(test)]
+    pub(super) fn turn_once(&mut self) {
+        self.sockets.clone_from(&self.endpoint.sockets());
+        self.receive();
+        self.admit();
+        self.serve();
+        self.wake();
     }
 
     fn is_done(&self) -> bool {
@@ -158,16 +169,22 @@ impl Driver {
         });
         let mut rest = Vec::with_capacity(arrived.len());
         for connection in connections {
-            let mut core = connection.lock();
-            for (handle, event) in arrived.drain(..) {
-                if handle == connection.handle {
-                    core.inner.handle_event(event);
-                } else {
-                    rest.push((handle, event));
+            // A panic ends this connection: its lock is poisoned.
+            let turned = contain_panic(|| {
+                let mut core = connection.lock();
+                for (handle, event) in arrived.drain(..) {
+                    if handle != connection.handle {
+                        rest.push((handle, event));
+                    } else if !core.broken {
+                        core.inner.handle_event(event);
+                    }
                 }
-            }
+                let more = connection.turn(&mut core, true);
+                (core, more)
+            });
             std::mem::swap(&mut arrived, &mut rest);
-            busy |= connection.turn(&mut core, true);
+            let (core, more) = turned.unwrap_or_else(|_| (connection.lock(), false));
+            busy |= more;
             self.finish(&connection, core);
         }
         arrived.clear();
@@ -184,7 +201,14 @@ impl Driver {
             }
         }
         let (wakeups, drained) = (core.take_wakeups(), core.drained);
+        let is_untold = core.broken && !core.is_forgotten;
+        core.is_forgotten |= is_untold;
         drop(core);
+        if is_untold {
+            // The library's endpoint has not been told.
+            let drained = EndpointEvent::drained();
+            self.endpoint.routing().with(|endpoint| endpoint.handle_event(connection.handle, drained));
+        }
         if !wakeups.is_empty() {
             self.wakeups.push((Arc::clone(connection), wakeups));
         }

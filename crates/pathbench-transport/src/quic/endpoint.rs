@@ -8,6 +8,7 @@ use super::link_watch::LinkWatch;
 use super::server::Server;
 use super::socket::PathSocket;
 use super::time::Epoch;
+use crate::containment::contain_panic;
 use noq_proto::ConnectionHandle;
 use pathbench_record::time::Timestamp;
 use rustix::event::{EventfdFlags, eventfd};
@@ -70,14 +71,33 @@ impl Endpoint {
         })
     }
 
-    /// Starts the thread that drives it, and tells its connections what changes on this host. It ends when the endpoint is closing and its last connection is over; a
-    /// client's, when its connection is.
+    /// Starts the thread that drives it, and tells its connections what changes on this host. It ends when the endpoint
+    /// is closing and its last connection is over; a client's, when its connection is. A panic of it ends them all.
     ///
     /// # Errors
     /// When the system has no thread to give.
     pub(crate) fn start(self: &Arc<Self>, links: Option<LinkWatch>) -> io::Result<()> {
         let driver = Driver::new(Arc::clone(self), links);
-        thread::Builder::new().name("quic".to_owned()).spawn(move || driver.run()).map(|_| ())
+        let endpoint = Arc::clone(self);
+        let drive = move || {
+            if let Err(message) = contain_panic(|| driver.run()) {
+                endpoint.fail(&message);
+            }
+        };
+        thread::Builder::new().name("quic".to_owned()).spawn(drive).map(drop)
+    }
+
+    /// Ends every connection and the listener: nobody drives them any more.
+    fn fail(&self, message: &str) {
+        self.closing.store(true, Ordering::Release);
+        self.asleep.store(false, Ordering::SeqCst);
+        let connections = std::mem::take(&mut *self.connections());
+        for connection in connections.values() {
+            connection.break_down(&format!("the QUIC driver of this end panicked: {message}"));
+        }
+        if let Some(server) = &self.server {
+            server.fail(message);
+        }
     }
 
     pub(crate) fn epoch(&self) -> &Epoch {

@@ -40,12 +40,17 @@ impl QuicListener {
             &options.quic,
             multipath,
             largest_mtu(Exits::Any(address.ip())),
-        )?;
+        )?
+        .of_server();
         let tls = server_config(identity, ALPN)
             .map_err(|error| failed("setting up TLS")(io::Error::other(error.to_string())))?;
         let crypto = QuicServerConfig::try_from(tls)
             .map_err(|error| failed("setting up TLS for QUIC")(io::Error::other(error.to_string())))?;
-        let server = Server::new(ServerConfig::with_crypto(Arc::new(crypto)), options.datagrams.clone());
+        let server = Server::new(
+            ServerConfig::with_crypto(Arc::new(crypto)),
+            options.datagrams.clone(),
+            Arc::clone(&options.quic_capacity),
+        );
         let socket =
             PathSocket::listening(address, &options.socket).map_err(|error| match error.source.kind() {
                 io::ErrorKind::AddrInUse => BindError::InUse { address },
@@ -72,6 +77,11 @@ impl QuicListener {
             Some(server) => server.accept(self.local),
             None => Err(AcceptError::Closed { local: self.local }),
         }
+    }
+
+    #[cfg(test)]
+    pub(super) fn endpoint(&self) -> &Arc<Endpoint> {
+        &self.endpoint
     }
 
     pub(crate) fn local_addr(&self) -> SocketAddr {

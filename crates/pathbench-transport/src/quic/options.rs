@@ -99,7 +99,7 @@ pub struct QuicOptions {
     /// A path on which nothing was heard this long gets no new data while another path is heard.
     #[serde(with = "pathbench_record::units::milliseconds", rename = "silence_ms")]
     pub silence: Duration,
-    /// Directory for a qlog file per connection.
+    /// Directory for a qlog file per connection; without effect unless [`crate::QLOG_AVAILABLE`].
     pub qlog: Option<PathBuf>,
 }
 

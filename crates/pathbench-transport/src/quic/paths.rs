@@ -1,11 +1,15 @@
 //! The paths of a connection: what was decided about them is done to the library, and what becomes of them is told
 //! to those who decide.
 
+#[cfg(test)]
+mod churn;
 mod detour;
+mod known;
 mod stray;
 
 use self::detour::Detour;
-use self::stray::Stray;
+pub(crate) use self::known::{FIRST_PATHS_BYTES, PATHS_BYTES};
+use self::stray::{Carried, Stray};
 use super::heartbeat::{Beat, HeartbeatOptions, Heartbeats};
 use super::link_watch::NoticedChange;
 use super::options::{LocalPath, QuicOptions};
@@ -13,8 +17,9 @@ use super::path_event::{PathEventKind, PathLog};
 use super::path_manager::{CloseReason, PathAction, PathInput, PathManager, PathManagerOptions};
 use super::peer_paths::{KeptOff, PeerPaths};
 use super::scheduler::Board;
-use super::socket::{PathSocket, Way, local_of};
-use crate::mptcp_info::canonical;
+use super::socket::{PathSocket, Way};
+use super::stream_meter::StreamMeter;
+use crate::closed_paths::ClosedPaths;
 use crate::options::SocketOptions;
 use noq_proto::{Connection, FourTuple, PathAbandonReason, PathError, PathId, PathStats, PathStatus, VarInt};
 use pathbench_record::sample::PathState;
@@ -43,6 +48,8 @@ pub(crate) struct KnownPath {
     black_holes: u64,
     /// Its packets take the way of another path.
     stray: Option<Stray>,
+    /// What took its route from paths that are no longer kept.
+    carried: Carried,
 }
 
 /// Who decides.
@@ -65,7 +72,12 @@ enum Decider {
 pub(crate) struct Paths {
     decider: Decider,
     heartbeats: Heartbeats,
+    /// The paths that the library knows, and the last ones that it has forgotten.
     known: BTreeMap<PathId, KnownPath>,
+    /// Those before.
+    closed: ClosedPaths,
+    /// Why the connection must end: the peer opens more paths than any honest one does.
+    excess: Option<&'static str>,
     /// Where each path leaves, in the order in which they were opened. The first is the server's only one.
     sockets: Vec<(PathId, Arc<PathSocket>)>,
     sockets_changed: bool,
@@ -76,6 +88,7 @@ pub(crate) struct Paths {
     troubled: bool,
     kept_off: KeptOff,
     remote: SocketAddr,
+    meter: StreamMeter,
 }
 
 /// What is acted upon.
@@ -87,6 +100,8 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) now: Timestamp,
     /// It is the driver's thread that acts.
     pub(crate) by_driver: bool,
+    /// The connection may hold as much as a test takes.
+    pub(crate) is_trusted: bool,
 }
 
 impl Paths {
@@ -97,6 +112,7 @@ impl Paths {
         first: usize,
         socket: Arc<PathSocket>,
         remote: SocketAddr,
+        meter: StreamMeter,
     ) -> Self {
         let decider = if quic.paths.is_empty() {
             Decider::Nobody
@@ -109,15 +125,26 @@ impl Paths {
             let manager = PathManager::new(&quic.paths, &quic.scheduler, remote.is_ipv6(), times);
             Decider::Client { manager, wanted: quic.paths.clone(), first, socket: options.clone() }
         };
-        Self::new(decider, quic, socket, remote)
+        Self::new(decider, quic, socket, remote, meter)
     }
 
     /// A server's.
-    pub(crate) fn of_server(quic: &QuicOptions, socket: Arc<PathSocket>, remote: SocketAddr) -> Self {
-        Self::new(Decider::Server(PeerPaths::default()), quic, socket, remote)
+    pub(crate) fn of_server(
+        quic: &QuicOptions,
+        socket: Arc<PathSocket>,
+        remote: SocketAddr,
+        meter: StreamMeter,
+    ) -> Self {
+        Self::new(Decider::Server(PeerPaths::default()), quic, socket, remote, meter)
     }
 
-    fn new(decider: Decider, quic: &QuicOptions, socket: Arc<PathSocket>, remote: SocketAddr) -> Self {
+    fn new(
+        decider: Decider,
+        quic: &QuicOptions,
+        socket: Arc<PathSocket>,
+        remote: SocketAddr,
+        meter: StreamMeter,
+    ) -> Self {
         let beats = HeartbeatOptions {
             interval: quic.heartbeat,
             suspend_after: quic.silence,
@@ -127,6 +154,8 @@ impl Paths {
             decider,
             heartbeats: Heartbeats::new(beats),
             known: BTreeMap::new(),
+            closed: ClosedPaths::default(),
+            excess: None,
             sockets: vec![(PathId::ZERO, socket)],
             sockets_changed: false,
             detours: Vec::new(),
@@ -134,6 +163,7 @@ impl Paths {
             troubled: false,
             kept_off: KeptOff::default(),
             remote,
+            meter,
         }
     }
 
@@ -290,12 +320,14 @@ impl Paths {
         around.board.on_path_event(event);
         match event {
             noq_proto::PathEvent::Established { id, .. } => {
+                self.check_number(*id, around);
                 self.note(*id, PathState::Open, around.inner);
                 self.heartbeats.add(*id, around.now);
                 self.record(*id, PathEventKind::PathEstablished, around);
                 self.decide(PathInput::Established { path: *id }, around);
             }
             noq_proto::PathEvent::Abandoned { id, reason, .. } => {
+                self.check_number(*id, around);
                 self.note(*id, PathState::Closed, around.inner);
                 self.heartbeats.remove(*id);
                 self.detours.retain(|detour| detour.path != *id);
@@ -309,12 +341,16 @@ impl Paths {
                     path.last = Some(**path_stats);
                 }
                 self.record(*id, PathEventKind::PathClosed, around);
+                self.kept_off.forget(*id);
+                self.sum_up(around);
                 if self.sockets.len() > 1 && self.sockets.iter().any(|(path, _)| path == id) {
                     self.sockets.retain(|(path, _)| path != id);
                     self.sockets_changed = true;
                 }
             }
-            noq_proto::PathEvent::RemoteStatus { id, status, .. } if self.kept_off.change(*id, *status) => {
+            noq_proto::PathEvent::RemoteStatus { id, status, .. }
+                if self.changes_status(*id, *status, around.inner) =>
+            {
                 let backup = *status == PathStatus::Backup;
                 self.record(*id, PathEventKind::PathStatus { backup, by_peer: true }, around);
                 self.decide(PathInput::RemoteStatus { path: *id, backup }, around);
@@ -425,59 +461,6 @@ impl Paths {
         let known = self.known.get(&path);
         let way = known.map(|known| (path, known.local.ip(), known.remote));
         around.log.record(around.now, way, None, kind);
-    }
-
-    /// Remembers a path, its ends as the library knows them now.
-    fn note(&mut self, id: PathId, state: PathState, inner: &Connection) {
-        let backup = inner.path_status(id) == Ok(PathStatus::Backup);
-        if let Some(known) = self.known.get_mut(&id) {
-            (known.state, known.backup) = (state, backup);
-        }
-        // A path keeps the name it had when it was opened: before it is closed its packets may take another's way.
-        if self.known.get(&id).is_some_and(|known| known.named) {
-            return;
-        }
-        let Ok(way) = inner.network_path(id) else { return };
-        let own = self.sockets.iter().find(|(path, _)| *path == id).or(self.sockets.first());
-        let Some((_, socket)) = own else { return };
-        let (local, remote) = (local_of(&way, socket.local_addr()), canonical(way.remote()));
-        let named = state == PathState::Open && way.local_ip().is_some() && inner.is_multipath_negotiated();
-        let known =
-            KnownPath { local, remote, state, backup, named, last: None, black_holes: 0, stray: None };
-        let entry = self.known.entry(id).or_insert(known);
-        *entry = KnownPath { last: entry.last, black_holes: entry.black_holes, stray: entry.stray, ..known };
-    }
-
-    fn note_black_holes(&mut self, id: PathId, stats: &PathStats, log: &mut PathLog, now: Timestamp) {
-        let Some(known) = self.known.get_mut(&id) else { return };
-        if stats.black_holes_detected > known.black_holes {
-            known.black_holes = stats.black_holes_detected;
-            log.record(now, Some((id, known.local.ip(), known.remote)), None, PathEventKind::MtuBlackHole);
-        }
-    }
-
-    /// Every path there ever was with its figures, the last ones where it is gone.
-    pub(crate) fn all(
-        &mut self,
-        inner: &mut Connection,
-        log: &mut PathLog,
-        now: Timestamp,
-    ) -> Vec<(PathId, KnownPath, PathStats)> {
-        for id in inner.paths() {
-            let state = self.known.get(&id).map_or(PathState::Opening, |path| path.state);
-            self.note(id, state, inner);
-            if let Some(stats) = inner.path_stats(id) {
-                self.note_black_holes(id, &stats, log, now);
-            }
-        }
-        self.note_strays(inner);
-        let figures = self.known.iter().map(|(id, path)| {
-            let stats = inner.path_stats(*id).or(path.last).unwrap_or_default();
-            (*id, *path, stats)
-        });
-        let mut figures: Vec<(PathId, KnownPath, PathStats)> = figures.collect();
-        stray::attribute(&mut figures);
-        figures
     }
 }
 

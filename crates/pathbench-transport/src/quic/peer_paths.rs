@@ -32,6 +32,16 @@ impl KeptOff {
             PathStatus::Available => self.0.remove(&path),
         }
     }
+
+    /// Forgets a path that is gone.
+    pub(crate) fn forget(&mut self, path: PathId) {
+        self.0.remove(&path);
+    }
+
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
 }
 
 /// The paths that a client has opened to this server, by one connection.

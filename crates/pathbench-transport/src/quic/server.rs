@@ -1,21 +1,19 @@
 //! The accepting side: whom to admit, and the streams that wait to be taken over.
 
+use super::capacity::QuicCapacity;
 use super::connection::QuicConnection;
 use super::core::{ABORTED, Core};
 use super::endpoint::Endpoint;
 use super::paths::Paths;
 use super::scheduler::Board;
 use super::stream::QuicStream;
+use super::stream_meter::StreamMeter;
 use crate::listener::{AcceptError, DatagramService};
 use noq_proto::{Incoming, ServerConfig, StreamId, Transmit};
 use std::collections::VecDeque;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Connections at once.
-const CONNECTIONS: usize = 512;
-/// The same of one client, so that none can keep the others out by holding idle ones.
-const CONNECTIONS_PER_CLIENT: usize = 64;
 /// Handshakes at once beyond which a client must prove its address first.
 const HANDSHAKES: usize = 64;
 /// Streams that wait to be accepted; more are refused.
@@ -27,6 +25,7 @@ pub(crate) struct Server {
     config: ServerConfig,
     /// What else is served at its port.
     datagrams: Option<Arc<dyn DatagramService>>,
+    capacity: Arc<QuicCapacity>,
     waiting: Mutex<Waiting>,
     arrived: Condvar,
 }
@@ -34,13 +33,29 @@ pub(crate) struct Server {
 #[derive(Debug, Default)]
 struct Waiting {
     streams: VecDeque<QuicStream>,
-    closed: bool,
+    end: Option<End>,
+}
+
+/// Why nothing is accepted any more.
+#[derive(Debug)]
+enum End {
+    Closed,
+    /// The driver panicked, with this message.
+    Dead(String),
 }
 
 impl Server {
     /// A server whose connections are secured as `config` says, and of `datagrams` that are not QUIC's.
-    pub(crate) fn new(config: ServerConfig, datagrams: Option<Arc<dyn DatagramService>>) -> Self {
-        Self { config, datagrams, waiting: Mutex::default(), arrived: Condvar::new() }
+    pub(crate) fn new(
+        config: ServerConfig,
+        datagrams: Option<Arc<dyn DatagramService>>,
+        capacity: Arc<QuicCapacity>,
+    ) -> Self {
+        Self { config, datagrams, capacity, waiting: Mutex::default(), arrived: Condvar::new() }
+    }
+
+    pub(crate) fn capacity(&self) -> &Arc<QuicCapacity> {
+        &self.capacity
     }
 
     /// Who else may be meant by a datagram.
@@ -60,23 +75,22 @@ impl Server {
         response: &mut Vec<u8>,
     ) -> Option<Transmit> {
         let peer = incoming.remote_address();
-        let (count, own, handshakes) = {
-            let connections = endpoint.connections();
-            let own = connections.values().filter(|connection| is_one_client(connection.peer_addr(), peer));
-            let young = connections.values().filter(|connection| !connection.is_established());
-            (connections.len(), own.count(), young.count())
-        };
+        let handshakes =
+            endpoint.connections().values().filter(|connection| !connection.is_established()).count();
         let validated = incoming.remote_address_validated();
         let proved = validated || !incoming.may_retry();
         let routing = endpoint.routing();
-        if endpoint.is_closing() || count >= CONNECTIONS || own >= CONNECTIONS_PER_CLIENT {
+        let slot = self.capacity.connection(peer.ip()).filter(|_| !endpoint.is_closing());
+        let Some(slot) = slot else {
             return Some(routing.with(|endpoint| endpoint.refuse(incoming, response)));
-        }
+        };
         if handshakes >= HANDSHAKES && !proved {
             return routing.with(|endpoint| endpoint.retry(incoming, response)).ok();
         }
         let board = Board::new(endpoint.settings().quic.scheduler.clone());
+        let meter = StreamMeter::default();
         let mut config = self.config.clone();
+        config.crypto = meter.at_server(config.crypto);
         config.transport = Arc::new(endpoint.settings().transport(&board, endpoint.epoch(), peer.ip()));
         let now = endpoint.instant();
         let accepted =
@@ -84,11 +98,11 @@ impl Server {
         match accepted {
             Ok((handle, inner)) => {
                 let socket = Arc::clone(endpoint.sockets().first()?);
-                let paths = Paths::of_server(&endpoint.settings().quic, socket, peer);
+                let paths = Paths::of_server(&endpoint.settings().quic, socket, peer, meter);
                 let (epoch, send_window) = (endpoint.epoch().clone(), endpoint.settings().send_window());
                 let mut core = Core::new(handle, inner, board, paths, epoch, now, send_window);
                 core.unproved = !validated;
-                let connection = QuicConnection::new(Arc::clone(endpoint), handle, peer, core);
+                let connection = QuicConnection::new(Arc::clone(endpoint), handle, peer, core, Some(slot));
                 endpoint.connections().insert(handle, Arc::new(connection));
                 None
             }
@@ -99,7 +113,7 @@ impl Server {
     /// Puts a stream that the peer has opened into the queue.
     pub(crate) fn offer(&self, connection: &Arc<QuicConnection>, core: &mut Core, id: StreamId) {
         let mut waiting = self.waiting();
-        if waiting.closed || waiting.streams.len() >= WAITING_STREAMS {
+        if waiting.end.is_some() || waiting.streams.len() >= WAITING_STREAMS {
             drop(waiting);
             let _ = core.inner.send_stream(id).reset(ABORTED);
             let _ = core.inner.recv_stream(id).stop(ABORTED);
@@ -113,12 +127,16 @@ impl Server {
     /// Waits for a stream that a peer has opened.
     ///
     /// # Errors
-    /// `Closed` once [`Server::close`] was called.
+    /// `Closed` once [`Server::close`] was called, `Dead` once [`Server::fail`] was.
     pub(crate) fn accept(&self, local: SocketAddr) -> Result<QuicStream, AcceptError> {
         let mut waiting = self.waiting();
         loop {
-            if waiting.closed {
-                return Err(AcceptError::Closed { local });
+            match &waiting.end {
+                None => {}
+                Some(End::Closed) => return Err(AcceptError::Closed { local }),
+                Some(End::Dead(message)) => {
+                    return Err(AcceptError::Dead { local, message: message.clone() });
+                }
             }
             if let Some(stream) = waiting.streams.pop_front() {
                 return Ok(stream);
@@ -129,8 +147,17 @@ impl Server {
 
     /// Ends all waiting for streams, now and later; those nobody has taken over are refused.
     pub(crate) fn close(&self) {
+        self.end(End::Closed);
+    }
+
+    /// The same, for the driver has died of a panic.
+    pub(crate) fn fail(&self, message: &str) {
+        self.end(End::Dead(message.to_owned()));
+    }
+
+    fn end(&self, end: End) {
         let mut waiting = self.waiting();
-        waiting.closed = true;
+        waiting.end.get_or_insert(end);
         let refused = std::mem::take(&mut waiting.streams);
         drop(waiting);
         self.arrived.notify_all();
@@ -141,14 +168,5 @@ impl Server {
 
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Whether two addresses are of one client: one IPv4 address, or one IPv6 network of 64 bits.
-fn is_one_client(one: SocketAddr, other: SocketAddr) -> bool {
-    match (one.ip().to_canonical(), other.ip().to_canonical()) {
-        (IpAddr::V4(one), IpAddr::V4(other)) => one == other,
-        (IpAddr::V6(one), IpAddr::V6(other)) => one.to_bits() >> 64 == other.to_bits() >> 64,
-        _ => false,
     }
 }

@@ -1,5 +1,6 @@
 //! A UDP socket of one local interface or address, or the server's.
 
+use super::interfaces::{Exits, GsoLimit};
 use crate::mptcp_info::canonical;
 use crate::options::SocketOptions;
 use bytes::BytesMut;
@@ -15,8 +16,6 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// Buffers of a socket when nothing else was asked for, before the kernel doubles them: one blocked socket must not
 /// stall the other paths.
 const BUFFER_BYTES: u64 = 4 << 20;
-/// A segmentation batch longer than an IP packet can be is dropped without a word, and the path MTU collapses after it.
-const LONGEST_BATCH_BYTES: usize = 65_000;
 /// What is kept for a socket that takes no more; beyond that it is dropped, as a full queue drops.
 const HELD_BYTES: usize = 1 << 20;
 /// Messages taken from the kernel in one system call.
@@ -32,6 +31,7 @@ pub(crate) struct PathSocket {
     local: SocketAddr,
     /// Connected to the one peer there is, so the kernel knows the source, and tells of ICMP errors.
     connected: bool,
+    gso: GsoLimit,
     held: Mutex<Held>,
 }
 
@@ -103,7 +103,12 @@ impl PathSocket {
         let local = SocketAddr::new(way.local.unwrap_or(wildcard), 0);
         socket.bind(&local.into()).map_err(failed("binding the local address"))?;
         socket.connect(&way.remote.into()).map_err(failed("connecting"))?;
-        Self::ready(socket, true)
+        let interface = way.interface.map(str::to_owned);
+        Self::ready(socket, true, |local| {
+            GsoLimit::of(
+                interface.as_ref().map_or(Exits::Of(local), |name| Exits::Named(std::slice::from_ref(name))),
+            )
+        })
     }
 
     /// A server's socket; an IPv6 wildcard address takes IPv4 peers as well.
@@ -113,16 +118,20 @@ impl PathSocket {
             socket.set_only_v6(false).map_err(failed("clearing IPV6_V6ONLY"))?;
         }
         socket.bind(&address.into()).map_err(failed("binding the address"))?;
-        Self::ready(socket, false)
+        Self::ready(socket, false, |local| GsoLimit::of(Exits::Any(local)))
     }
 
-    fn ready(socket: Socket, connected: bool) -> Result<Self, SocketError> {
+    fn ready(
+        socket: Socket,
+        connected: bool,
+        gso: impl FnOnce(IpAddr) -> GsoLimit,
+    ) -> Result<Self, SocketError> {
         let local = socket
             .local_addr()
             .and_then(|local| crate::connected_socket::inet(&local))
             .map_err(failed("reading the address"))?;
         let state = UdpSocketState::new(UdpSockRef::from(&socket)).map_err(failed("setting up UDP"))?;
-        Ok(Self { socket, state, local, connected, held: Mutex::default() })
+        Ok(Self { socket, state, local, connected, gso: gso(local.ip()), held: Mutex::default() })
     }
 
     /// The address it is bound to.
@@ -147,7 +156,7 @@ impl PathSocket {
         let source = if self.connected { None } else { transmit.src_ip };
         let ecn = transmit.ecn.map(udp_ecn);
         let mut held = self.held();
-        let segments = (LONGEST_BATCH_BYTES / segment_bytes).clamp(1, self.state.max_gso_segments().get());
+        let segments = self.gso.segments_of(segment_bytes).min(self.state.max_gso_segments().get());
         for piece in contents.chunks(segments * segment_bytes) {
             let sent = held.batches.is_empty()
                 && self.send_now(transmit.destination, source, ecn, segment_bytes, piece);
@@ -236,10 +245,11 @@ impl PathSocket {
             Err(error) => return Err(error),
         };
         for (meta, slice) in metas.iter().zip(&slices).take(count) {
-            let mut message = BytesMut::from(slice.get(..meta.len).unwrap_or_default());
+            let message = slice.get(..meta.len).unwrap_or_default();
             let way = FourTuple::new(meta.addr, meta.dst_ip);
-            while !message.is_empty() {
-                let payload = message.split_to(meta.stride.clamp(1, message.len()));
+            for datagram in message.chunks(meta.stride.max(1)) {
+                // Memory of its own: a frame that waits in a stream keeps its datagram, and must not keep 43 others.
+                let payload = BytesMut::from(datagram);
                 take(Datagram { way, ecn: meta.ecn.map(proto_ecn), payload });
             }
         }

@@ -1,18 +1,19 @@
 //! A bidirectional stream as a connection: blocking calls with a time limit.
 
-use super::connection::QuicConnection;
+use super::connection::{QuicConnection, wait};
 use super::core::{Core, Read, StreamEnd, StreamSignals};
 use super::path_event::PathEvent;
 use super::telemetry::QuicTelemetry;
 use crate::connection::{ReceiveError, SendError};
 use crate::options::InForce;
+use bytes::Bytes;
 use noq_proto::{ConnectionError, StreamId};
 use pathbench_record::time::Timestamp;
 use pathbench_record::transport::Transport;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 /// A stream. Its methods are those of [`crate::Connection`].
@@ -26,6 +27,12 @@ pub(crate) struct QuicStream {
     in_force: InForce,
     aborted: AtomicBool,
 }
+
+/// A wait for something that is not the stream's own looks this often whether the stream was aborted.
+const ABORT_CHECK: Duration = Duration::from_millis(100);
+
+/// A wait without a limit looks around this often.
+const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
 /// Which way a thread waits.
 #[derive(Debug, Clone, Copy)]
@@ -95,6 +102,7 @@ impl QuicStream {
         let peer = self.peer_addr();
         let deadline = timeout.map(|timeout| self.connection.endpoint.now() + timeout);
         let mut taken = 0;
+        let mut piece = Bytes::new();
         let mut core = self.connection.lock();
         loop {
             if self.aborted.load(Ordering::Acquire) {
@@ -108,7 +116,7 @@ impl QuicStream {
                 });
             }
             let rest = bytes.get(taken..).unwrap_or_default();
-            let count = core.write(self.id, rest).map_err(|_| SendError::Reset { peer })?;
+            let count = core.write(self.id, rest, &mut piece).map_err(|_| SendError::Reset { peer })?;
             taken += count;
             if count > 0 {
                 self.connection.submit(core);
@@ -134,6 +142,31 @@ impl QuicStream {
         }
     }
 
+    /// See [`crate::Connection::begin_test`].
+    pub(crate) fn begin_test(&self, limit: Duration) -> bool {
+        let Some(server) = self.connection.endpoint.server() else { return true };
+        if self.connection.lock().has_test() {
+            return true;
+        }
+        // Not under the lock: it may take its time.
+        let deadline = self.connection.endpoint.now() + limit;
+        let slot = loop {
+            let left = deadline.since(self.connection.endpoint.now());
+            if let Some(slot) = server.capacity().test(self.peer_addr().ip(), left.min(ABORT_CHECK)) {
+                break slot;
+            }
+            if left.is_zero() || self.is_aborted() {
+                return false;
+            }
+        };
+        let mut core = self.connection.lock();
+        if !core.has_test() {
+            core.begin_test(slot);
+        }
+        self.connection.submit(core);
+        true
+    }
+
     pub(crate) fn finish_sending(&self) {
         let mut core = self.connection.lock();
         core.finish(self.id);
@@ -148,6 +181,10 @@ impl QuicStream {
         self.connection.submit(core);
         self.signals.readable.notify_all();
         self.signals.writable.notify_all();
+    }
+
+    pub(crate) fn is_aborted(&self) -> bool {
+        self.aborted.load(Ordering::Acquire)
     }
 
     pub(crate) fn local_addr(&self) -> SocketAddr {
@@ -180,8 +217,8 @@ impl QuicStream {
         direction: Waiting,
         deadline: Option<Timestamp>,
     ) -> Result<MutexGuard<'a, Core>, TimeIsUp> {
-        let left = deadline.map(|deadline| deadline.since(self.connection.endpoint.now()));
-        if left == Some(Duration::ZERO) {
+        let left = deadline.map_or(LONGEST_WAIT, |deadline| deadline.since(self.connection.endpoint.now()));
+        if left.is_zero() {
             return Err(TimeIsUp);
         }
         let signal = match direction {
@@ -189,7 +226,7 @@ impl QuicStream {
             Waiting::Write => &self.signals.writable,
         };
         count(&mut core, self.id, direction, |waiting| waiting + 1);
-        let mut core = sleep(signal, core, left);
+        let mut core = wait(signal, core, left);
         count(&mut core, self.id, direction, |waiting| waiting.saturating_sub(1));
         Ok(core)
     }
@@ -206,13 +243,6 @@ fn count(core: &mut Core, id: StreamId, direction: Waiting, change: impl Fn(usiz
         };
         *waiting = change(*waiting);
         *called = false;
-    }
-}
-
-fn sleep<'a>(signal: &Condvar, core: MutexGuard<'a, Core>, limit: Option<Duration>) -> MutexGuard<'a, Core> {
-    match limit {
-        Some(limit) => signal.wait_timeout(core, limit).unwrap_or_else(PoisonError::into_inner).0,
-        None => signal.wait(core).unwrap_or_else(PoisonError::into_inner),
     }
 }
 

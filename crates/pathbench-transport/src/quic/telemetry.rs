@@ -2,10 +2,10 @@
 
 use super::configuration::headers_bytes;
 use super::connection::QuicConnection;
-use super::core::Core;
 use super::path_number::path_number;
 use super::paths::KnownPath;
-use super::scheduler::Observation;
+use super::scheduler::{Board, Observation};
+use super::stream_meter::StreamBytes;
 use crate::telemetry::{ConnectionSnapshot, Negotiation};
 use noq_proto::{PathId, PathStats};
 use pathbench_record::sample::{PathFigures, PathState};
@@ -25,9 +25,9 @@ pub(crate) struct QuicTelemetry {
     activity: BTreeMap<PathId, Activity>,
 }
 
-/// When the counters of a path were last seen to change.
+/// When the stream data of a path was last seen to grow.
 #[derive(Debug, Clone, Copy)]
-struct Activity {
+pub(super) struct Activity {
     sent_bytes: u64,
     sent_at: Timestamp,
     received_bytes: u64,
@@ -39,7 +39,7 @@ impl QuicTelemetry {
         Self { connection, transport, reports_paths, activity: BTreeMap::new() }
     }
 
-    /// The connection now, and every path there ever was.
+    /// The connection now: its paths, the last closed ones, and the sums of those before.
     pub(crate) fn snapshot(&mut self) -> ConnectionSnapshot {
         let (now, instant) = (self.connection.endpoint.now(), self.connection.endpoint.instant());
         let mut core = self.connection.lock();
@@ -50,15 +50,16 @@ impl QuicTelemetry {
         };
         let mut subflows = Vec::new();
         if self.reports_paths {
-            for (path, known, stats) in core.all_paths() {
-                let activity = self.activity.entry(path).or_insert(Activity {
-                    sent_bytes: 0,
-                    sent_at: now,
-                    received_bytes: 0,
-                    received_at: now,
-                });
-                activity.observe(&stats, now);
-                subflows.push(figures(&core, (path, &known), &stats, activity, (now, instant)));
+            let paths = core.all_paths();
+            let is_multipath = core.is_multipath();
+            let context = FigureContext { board: &core.board, is_multipath, instant, now };
+            self.activity.retain(|id, _| paths.iter().any(|(path, ..)| path == id));
+            subflows.extend_from_slice(core.paths.closed_sums());
+            for (path, known, stats) in paths {
+                let activity = self.activity.entry(path).or_insert(Activity::at(now));
+                let carried = core.paths.stream_bytes(path);
+                activity.observe(&carried, now);
+                subflows.push(figures((path, &known), (&stats, &carried), activity, &context));
             }
         }
         ConnectionSnapshot { subflows, mptcp: None, multipath }
@@ -66,37 +67,51 @@ impl QuicTelemetry {
 }
 
 impl Activity {
-    fn observe(&mut self, stats: &PathStats, now: Timestamp) {
-        if stats.udp_tx.bytes != self.sent_bytes {
-            (self.sent_bytes, self.sent_at) = (stats.udp_tx.bytes, now);
+    /// That of a path that is seen for the first time.
+    pub(super) const fn at(now: Timestamp) -> Self {
+        Self { sent_bytes: 0, sent_at: now, received_bytes: 0, received_at: now }
+    }
+
+    fn observe(&mut self, carried: &StreamBytes, now: Timestamp) {
+        if carried.sent != self.sent_bytes {
+            (self.sent_bytes, self.sent_at) = (carried.sent, now);
         }
-        if stats.udp_rx.bytes != self.received_bytes {
-            (self.received_bytes, self.received_at) = (stats.udp_rx.bytes, now);
+        if carried.received != self.received_bytes {
+            (self.received_bytes, self.received_at) = (carried.received, now);
         }
     }
 }
 
-fn figures(
-    core: &Core,
+/// What the figures of a path rest on beside its own state.
+pub(super) struct FigureContext<'a> {
+    pub(super) board: &'a Board,
+    pub(super) is_multipath: bool,
+    pub(super) instant: Instant,
+    pub(super) now: Timestamp,
+}
+
+/// The figures of one path.
+pub(super) fn figures(
     (path, known): (PathId, &KnownPath),
-    stats: &PathStats,
+    (stats, carried): (&PathStats, &StreamBytes),
     activity: &Activity,
-    (now, instant): (Timestamp, Instant),
+    context: &FigureContext<'_>,
 ) -> PathFigures {
-    let seen = core.board.observation_at(path, instant).unwrap_or_default();
+    let now = context.now;
+    let seen = context.board.observation_at(path, context.instant).unwrap_or_default();
     PathFigures {
         subflow: path_number(path).saturating_add(1),
         path_id: Some(path_number(path).into()),
         state: known.state,
-        backup: core.is_multipath().then_some(known.backup),
-        bytes_sent: stats.udp_tx.bytes,
+        backup: context.is_multipath.then_some(known.backup),
+        bytes_sent: carried.sent,
+        control_bytes_sent: Some(stats.udp_tx.bytes.saturating_sub(carried.sent_in_packets)),
+        control_bytes_received: Some(stats.udp_rx.bytes.saturating_sub(carried.received_in_packets)),
         packets_sent: Some(stats.udp_tx.datagrams),
         packets_received: Some(stats.udp_rx.datagrams),
-        stream_frames_sent: Some(stats.frame_tx.stream),
-        stream_frames_received: Some(stats.frame_rx.stream),
         bytes_acked: seen.acked_bytes,
-        bytes_received: stats.udp_rx.bytes,
-        retransmitted_bytes: seen.lost_bytes,
+        bytes_received: carried.received,
+        retransmitted_bytes: carried.retransmitted,
         retransmitted_segments: stats.lost_packets.saturating_sub(stats.lost_plpmtud_probes),
         lost_bytes: Some(stats.lost_bytes),
         mtu_probes: Some(stats.sent_plpmtud_probes),

@@ -71,8 +71,8 @@ impl Layer {
         let mut inbox = lock(&self.inbox);
         loop {
             let opened = self.open(socket, &mut inbox, &mut []);
-            self.flush(socket, &mut lock(&self.outbox), Some(timeout))
-                .map_err(|error| lost(socket, &error))?;
+            let left = deadline.since(clock.now());
+            self.flush(socket, &mut lock(&self.outbox), Some(left)).map_err(|error| lost(socket, &error))?;
             opened?;
             if !lock(&self.session).is_handshaking() {
                 return Ok(());
@@ -124,13 +124,17 @@ impl Layer {
     pub(super) fn send(
         &self,
         socket: &ConnectedSocket,
+        clock: &dyn Clock,
         bytes: &[u8],
         timeout: Option<Duration>,
     ) -> Result<usize, SendError> {
+        let deadline = timeout.map(|timeout| clock.now() + timeout);
         let mut outbox = lock(&self.outbox);
         let mut taken = 0;
         loop {
-            if !self.flush(socket, &mut outbox, timeout)? {
+            let flushed = self.flush(socket, &mut outbox, timeout)?;
+            // A peer that takes one record after the other does not prolong the time.
+            if !flushed || (taken > 0 && deadline.is_some_and(|deadline| clock.now() >= deadline)) {
                 let after = timeout.unwrap_or_default();
                 let nothing = SendError::TimedOut { peer: socket.peer_addr(), after };
                 return if taken > 0 { Ok(taken) } else { Err(nothing) };

@@ -144,7 +144,7 @@ impl TlsSocket {
 
     pub(crate) fn send(&self, bytes: &[u8], timeout: Option<Duration>) -> Result<usize, SendError> {
         match self.spoken.get() {
-            Some(Spoken::Tls(layer)) => layer.send(&self.socket, bytes, timeout),
+            Some(Spoken::Tls(layer)) => layer.send(&self.socket, self.clock.as_ref(), bytes, timeout),
             Some(Spoken::Clear) => self.socket.send(bytes, timeout),
             // In clear text it would be wrong for half of them.
             None => Err(SendError::Failed {

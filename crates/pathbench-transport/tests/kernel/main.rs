@@ -1,5 +1,7 @@
 //! The room against the running kernel, each test in a network namespace of its own.
 
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "tests print")]
+
 mod quic;
 mod quic_mtu;
 mod quic_paths;

@@ -1,13 +1,15 @@
 //! quic and mpquic.
 
-use crate::support::{PATIENCE, abort_while_blocked, assert_reset, in_namespace, loopback, transfer};
+use crate::support::{
+    Loopback, PATIENCE, abort_while_blocked, assert_reset, in_namespace, loopback, transfer,
+};
 use pathbench_kerneltest::{MonotonicClock, tests};
 use pathbench_record::time::Clock;
 use pathbench_record::transport::Transport;
 use pathbench_transport::{
     AcceptError, CongestionError, ConnectError, ConnectOptions, Connection, ListenOptions, Listener,
-    Negotiation, QuicOptions, ReceiveError, Security, SendError, ServerIdentity, Session, SocketOptions,
-    Trust,
+    Negotiation, QuicCapacity, QuicLimits, QuicOptions, ReceiveError, Security, SendError, ServerIdentity,
+    Session, SocketOptions, Trust,
 };
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
@@ -31,6 +33,8 @@ tests! {
     the_first_stream_reports_the_path_and_the_others_none,
     a_qlog_file_is_written_per_connection_on_request,
     clients_beyond_the_bound_are_refused_and_the_others_served,
+    an_aborted_stream_does_not_wait_for_a_test_slot,
+    the_kernel_segments_no_gso_packet_before_the_interface,
 }
 
 /// A server with a certificate made for it, and what a client must know of it.
@@ -341,4 +345,48 @@ fn clients_beyond_the_bound_are_refused_and_the_others_served() {
     let (_, first) = &held[0];
     let server = service.accept(first);
     transfer(first, &server, 100_000);
+}
+
+fn an_aborted_stream_does_not_wait_for_a_test_slot() {
+    let limits = QuicLimits { tests: 1, ..QuicLimits::default() };
+    let capacity = Arc::new(QuicCapacity::new(limits));
+    let service =
+        Service::at(loopback(1), ListenOptions { quic_capacity: capacity, ..ListenOptions::default() });
+    let sessions = [session(Transport::Quic, &service), session(Transport::Quic, &service)];
+    let clients = sessions.each_ref().map(|session| session.open().expect("a stream"));
+    let servers = clients.each_ref().map(|client| service.accept(client));
+    assert!(servers[0].begin_test(PATIENCE));
+    assert!(!servers[1].begin_test(SHORT), "there is one slot");
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| servers[1].begin_test(PATIENCE));
+        thread::sleep(SHORT);
+        assert!(!waiting.is_finished());
+        let begun = clock().now();
+        servers[1].abort();
+        assert!(!waiting.join().expect("no panic"));
+        let lasted = clock().now().since(begun);
+        assert!(lasted < Duration::from_secs(2), "{lasted:?}");
+    });
+}
+
+/// GSO packets of 44 datagrams, on an interface that takes 25, were once segmented before they entered it: a call that sends
+/// took 0.4 ms, and the sender was no faster than one path of 1 Gbit/s.
+fn the_kernel_segments_no_gso_packet_before_the_interface() {
+    const LENGTH: usize = 8_000_000;
+    let mut interface = Loopback::new();
+    interface.limit_gso(25);
+    let service = Service::at(loopback(1), ListenOptions::default());
+    let session = session(Transport::Quic, &service);
+    let client = session.open().expect("a stream");
+    let server = service.accept(&client);
+    for (from, to) in [(&client, &server), (&server, &client)] {
+        // Slow start is over, and the path MTU found.
+        transfer(from, to, LENGTH);
+        let before = interface.sent();
+        transfer(from, to, LENGTH);
+        let after = interface.sent();
+        let (bytes, packets) = (after.0 - before.0, after.1 - before.1);
+        // Acknowledgements count, too.
+        assert!(bytes > 3000 * packets, "{bytes} bytes in {packets} packets");
+    }
 }

@@ -19,8 +19,9 @@ fn samples_come_at_their_interval_and_stopping_is_at_once() {
     let (client, server) = pair(Transport::Mptcp, Transport::Mptcp, loopback(1));
     let clock = Arc::new(MonotonicClock);
     let interval = Duration::from_millis(10);
-    let sampler = Sampler::start(client.telemetry().expect("a handle"), Arc::clone(&clock) as _, interval)
-        .expect("a sampler");
+    let sampler =
+        Sampler::start(client.telemetry().expect("a handle"), Arc::clone(&clock) as _, interval, 65_536)
+            .expect("a sampler");
     for _ in 0..25 {
         transfer(&client, &server, 100_000);
         thread::sleep(interval);
@@ -45,14 +46,14 @@ fn a_long_interval_does_not_delay_the_end() {
     let (client, _server) = pair(Transport::Tcp, Transport::Tcp, loopback(1));
     let clock = Arc::new(MonotonicClock);
     let telemetry = client.telemetry().expect("a handle");
-    let sampler =
-        Sampler::start(telemetry, Arc::clone(&clock) as _, Duration::from_secs(3600)).expect("a sampler");
+    let sampler = Sampler::start(telemetry, Arc::clone(&clock) as _, Duration::from_secs(3600), 65_536)
+        .expect("a sampler");
     thread::sleep(Duration::from_millis(50));
     let before = clock.now();
     let result = sampler.stop();
     assert!(clock.now().since(before) < Duration::from_secs(5));
     assert_eq!(result.samples.len(), 2, "the first and the last");
-    let error = Sampler::start(client.telemetry().expect("a handle"), clock, Duration::ZERO)
+    let error = Sampler::start(client.telemetry().expect("a handle"), clock, Duration::ZERO, 65_536)
         .expect_err("no interval at all");
     assert!(matches!(error, SamplerError::IntervalTooShort { .. }), "{error}");
 }

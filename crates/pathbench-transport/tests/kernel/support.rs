@@ -41,6 +41,18 @@ impl Loopback {
         self.socket.add_address(self.index, IpNetwork::host(address)).expect("an address more");
     }
 
+    /// Packets of 1500 bytes, and GSO packets of no more than so many segments.
+    pub(crate) fn limit_gso(&mut self, segments: u32) {
+        self.socket.set_mtu(self.index, 1500).expect("the MTU");
+        self.socket.set_gso(self.index, 65_536, segments).expect("a limit");
+    }
+
+    /// Bytes and packets sent; a GSO packet counts once.
+    pub(crate) fn sent(&mut self) -> (u64, u64) {
+        let counters = self.socket.statistics(self.index).expect("counters");
+        (counters.tx_bytes, counters.tx_packets)
+    }
+
     pub(crate) fn set_down(&mut self) {
         self.socket.set_down(self.index).expect("the loopback interface down");
     }

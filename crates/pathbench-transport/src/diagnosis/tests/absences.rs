@@ -32,9 +32,15 @@ fn a_closed_subflow_is_missed_until_there_is_another() {
 
 #[test]
 fn a_closed_subflow_without_another_lasts_to_the_end() {
+    // A closed subflow has no sample after that of its end.
     let closed = || {
-        let series = Series::new().flowing(2900.0).closed();
-        series.until(8000.0, |_| {}).mptcp()
+        let mut other = Series::on_subflow(2, 0.0).flowing(8000.0).samples;
+        for sample in &mut other {
+            sample.path = "eth".to_owned();
+        }
+        let mut samples = [Series::new().flowing(2900.0).closed().samples, other].concat();
+        samples.sort_by(|a, b| a.t_ms.total_cmp(&b.t_ms));
+        Case::of(Transport::Mptcp, samples)
     };
     let found = closed().only();
     check(&found, Stale, &["no other was opened"], &[]);

@@ -3,7 +3,6 @@
 use super::*;
 use DiagnosisKind::{MtuBlackHole, Stale};
 use pathbench_record::directory::ResultDirectory;
-use std::path::Path;
 
 /// A table of `recorded/`: its second line names the columns.
 fn read(table: &str, side: Side) -> Vec<Sample> {
@@ -89,7 +88,7 @@ fn nothing_is_wrong_with_these() {
 
 #[test]
 fn results_of_earlier_versions_get_no_diagnosis() {
-    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../pathbench-record/tests/golden");
+    let golden = pathbench_kerneltest::checkout().join("crates/pathbench-record/tests/golden");
     let mut seen = 0;
     for entry in golden.read_dir().expect("golden results") {
         let result = ResultDirectory::open(&entry.expect("a directory").path()).expect("a result");

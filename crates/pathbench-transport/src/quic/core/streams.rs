@@ -1,6 +1,10 @@
 //! The streams of a connection: reading, writing, ending, and who waits for them.
 
 use super::{ABORTED, Core, DONE, Wakeup};
+use crate::quic::unacknowledged::{
+    COPIED_BYTES, CopiedBytes, FIRST_HELD_BYTES, MOST_HELD_BYTES, PIECE_BYTES,
+};
+use bytes::Bytes;
 use noq_proto::{FinishError, ReadError, ReadableError, StreamId, WriteError};
 use std::sync::{Arc, Condvar};
 
@@ -23,6 +27,8 @@ pub(crate) struct StreamState {
     pub(crate) writers_called: bool,
     /// How receiving ended, for the library tells only once.
     pub(crate) received_all: Option<StreamEnd>,
+    /// What the library has copied of what was sent.
+    pub(crate) copied: CopiedBytes,
 }
 
 /// How receiving on a stream ended.
@@ -49,6 +55,9 @@ impl Core {
     /// Copies what has arrived on a stream into `buffer`. The second value: whether the peer should be told that there
     /// is room again.
     pub(crate) fn read(&mut self, id: StreamId, buffer: &mut [u8]) -> (Read, bool) {
+        if self.broken {
+            return (Read::Blocked, false);
+        }
         let Some(stream) = self.streams.get_mut(&id) else { return (Read::End(StreamEnd::Reset), false) };
         if let Some(end) = stream.received_all {
             return (Read::End(end), false);
@@ -86,13 +95,37 @@ impl Core {
         (read, tell)
     }
 
-    /// Hands bytes to a stream: how many were taken, or that the peer wants no more.
-    pub(crate) fn write(&mut self, id: StreamId, bytes: &[u8]) -> Result<usize, StreamEnd> {
-        let mut sending = self.inner.send_stream(id);
+    /// Hands bytes to a stream: how many were taken, or that the peer wants no more. `piece` is what the call before
+    /// left over of the same bytes.
+    pub(crate) fn write(
+        &mut self,
+        id: StreamId,
+        bytes: &[u8],
+        piece: &mut Bytes,
+    ) -> Result<usize, StreamEnd> {
+        let Some(copied) = self.streams.get(&id).map(|stream| stream.copied.clone()) else {
+            return Err(StreamEnd::Reset);
+        };
         let mut taken = 0;
         while let Some(rest) = bytes.get(taken..).filter(|rest| !rest.is_empty()) {
-            match sending.write(rest) {
-                Ok(count) => taken += count,
+            if self.holds_too_much() {
+                self.held_back = true;
+                break;
+            }
+            if piece.is_empty() && rest.len() > COPIED_BYTES {
+                *piece = self.unacknowledged.piece(&copied, &rest[..rest.len().min(PIECE_BYTES)]);
+            }
+            let mut sending = self.inner.send_stream(id);
+            let written = if piece.is_empty() {
+                sending.write(rest)
+            } else {
+                sending.write_chunks(&mut std::slice::from_mut(piece))
+            };
+            match written {
+                Ok(count) => {
+                    copied.note_written(count);
+                    taken += count;
+                }
                 Err(WriteError::Blocked) => break,
                 Err(WriteError::Stopped(_) | WriteError::ClosedStream) => return Err(StreamEnd::Reset),
             }
@@ -100,8 +133,28 @@ impl Core {
         Ok(taken)
     }
 
+    /// Whether the library holds so much that nothing more is to be handed to it.
+    fn holds_too_much(&self) -> bool {
+        let copied: u64 = self.streams.values().map(|stream| stream.copied.count()).sum();
+        let most = if self.is_trusted() { MOST_HELD_BYTES } else { FIRST_HELD_BYTES };
+        self.unacknowledged.count() + copied + self.copied_of_released >= most
+    }
+
+    /// Wakes writers that were held back, once the library has freed something.
+    pub(super) fn end_holding_back(&mut self) {
+        if self.held_back && !self.holds_too_much() {
+            self.held_back = false;
+            for id in self.streams.keys().copied().collect::<Vec<_>>() {
+                self.wake_writers(id);
+            }
+        }
+    }
+
     /// Ends sending on a stream in good order.
     pub(crate) fn finish(&mut self, id: StreamId) {
+        if self.broken {
+            return;
+        }
         match self.inner.send_stream(id).finish() {
             Ok(()) | Err(FinishError::ClosedStream) => {}
             // The peer wants no more; what it has not got it will not get.
@@ -113,9 +166,11 @@ impl Core {
 
     /// Takes back what was sent on a stream and wants nothing more from it.
     pub(crate) fn abort(&mut self, id: StreamId) {
-        // Both fail only on a stream that is closed already, which is what is wanted.
-        let _ = self.inner.send_stream(id).reset(ABORTED);
-        let _ = self.inner.recv_stream(id).stop(ABORTED);
+        if !self.broken {
+            // Both fail only on a stream that is closed already, which is what is wanted.
+            let _ = self.inner.send_stream(id).reset(ABORTED);
+            let _ = self.inner.recv_stream(id).stop(ABORTED);
+        }
         if let Some(stream) = self.streams.get(&id) {
             self.wakeups.push(Wakeup::Readers(Arc::clone(&stream.signals)));
             self.wakeups.push(Wakeup::Writers(Arc::clone(&stream.signals)));
@@ -125,7 +180,11 @@ impl Core {
     /// Lets go of a stream: the sending direction ends in good order, what may still arrive is not wanted.
     pub(crate) fn release(&mut self, id: StreamId) {
         self.finish(id);
-        let _ = self.inner.recv_stream(id).stop(DONE);
-        self.streams.remove(&id);
+        if !self.broken {
+            let _ = self.inner.recv_stream(id).stop(DONE);
+        }
+        if let Some(stream) = self.streams.remove(&id) {
+            self.copied_of_released += stream.copied.count();
+        }
     }
 }

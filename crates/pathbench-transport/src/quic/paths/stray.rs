@@ -5,6 +5,7 @@
 
 use super::{KnownPath, Paths};
 use noq_proto::{Connection, PathId, PathStats};
+use std::collections::BTreeMap;
 
 /// A path whose packets take another way until it is closed.
 #[derive(Debug, Clone, Copy)]
@@ -21,6 +22,7 @@ impl Paths {
         let Some(own) = inner.path_stats(path) else { return };
         if let Some(known) = self.known.get_mut(&path) {
             known.stray.get_or_insert(Stray { own, by });
+            self.meter.divert(path, by);
         }
     }
 
@@ -44,28 +46,70 @@ impl Paths {
     }
 }
 
-/// Gives what strayed to the paths whose way it took.
-pub(super) fn attribute(figures: &mut [(PathId, KnownPath, PathStats)]) {
-    let mut moved: Vec<(PathId, PathStats, PathStats)> = Vec::new();
-    for (_, known, stats) in figures.iter_mut() {
-        let Some(Stray { own, by }) = known.stray else { continue };
-        moved.push((by, *stats, own));
-        (stats.udp_tx, stats.udp_rx) = (own.udp_tx, own.udp_rx);
-        (stats.frame_tx, stats.frame_rx) = (own.frame_tx, own.frame_rx);
-    }
-    for (by, all, own) in moved {
-        let Some((.., stats)) = figures.iter_mut().find(|(id, ..)| *id == by) else { continue };
-        for (to, all, own) in [
-            (&mut stats.udp_tx.datagrams, all.udp_tx.datagrams, own.udp_tx.datagrams),
-            (&mut stats.udp_tx.bytes, all.udp_tx.bytes, own.udp_tx.bytes),
-            (&mut stats.udp_rx.datagrams, all.udp_rx.datagrams, own.udp_rx.datagrams),
-            (&mut stats.udp_rx.bytes, all.udp_rx.bytes, own.udp_rx.bytes),
-            (&mut stats.frame_tx.stream, all.frame_tx.stream, own.frame_tx.stream),
-            (&mut stats.frame_rx.stream, all.frame_rx.stream, own.frame_rx.stream),
-        ] {
-            *to += all.saturating_sub(own);
+/// Counters of packets that took another path's route.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Carried {
+    sent_datagrams: u64,
+    sent_bytes: u64,
+    received_datagrams: u64,
+    received_bytes: u64,
+}
+
+impl Carried {
+    /// What was counted between two looks at a path.
+    fn between(own: &PathStats, all: &PathStats) -> Self {
+        Self {
+            sent_datagrams: all.udp_tx.datagrams.saturating_sub(own.udp_tx.datagrams),
+            sent_bytes: all.udp_tx.bytes.saturating_sub(own.udp_tx.bytes),
+            received_datagrams: all.udp_rx.datagrams.saturating_sub(own.udp_rx.datagrams),
+            received_bytes: all.udp_rx.bytes.saturating_sub(own.udp_rx.bytes),
         }
     }
+
+    /// Takes the stray part out of the figures of `known` and returns it.
+    fn take(known: &KnownPath, stats: &mut PathStats) -> Self {
+        let Some(Stray { own, .. }) = known.stray else { return Self::default() };
+        let stray = Self::between(&own, stats);
+        (stats.udp_tx, stats.udp_rx) = (own.udp_tx, own.udp_rx);
+        stray
+    }
+
+    fn add_to(self, stats: &mut PathStats) {
+        stats.udp_tx.datagrams += self.sent_datagrams;
+        stats.udp_tx.bytes += self.sent_bytes;
+        stats.udp_rx.datagrams += self.received_datagrams;
+        stats.udp_rx.bytes += self.received_bytes;
+    }
+}
+
+/// Gives what strayed to the paths whose route it took, as long as those are known.
+pub(super) fn attribute(figures: &mut [(PathId, KnownPath, PathStats)]) {
+    let mut moved: Vec<(PathId, Carried)> = Vec::new();
+    let known: Vec<PathId> = figures.iter().map(|(id, ..)| *id).collect();
+    for (_, path, stats) in figures.iter_mut() {
+        if let Some(by) = path.stray.map(|stray| stray.by).filter(|by| known.contains(by)) {
+            moved.push((by, Carried::take(path, stats)));
+        }
+        path.carried.add_to(stats);
+    }
+    for (by, carried) in moved {
+        if let Some((.., stats)) = figures.iter_mut().find(|(id, ..)| *id == by) {
+            carried.add_to(stats);
+        }
+    }
+}
+
+/// The last figures of a path that is not kept any longer: what strayed from it stays with the path whose route it took.
+pub(super) fn settle(paths: &mut BTreeMap<PathId, KnownPath>, gone: &KnownPath) -> PathStats {
+    let mut stats = gone.last.unwrap_or_default();
+    if let Some(by) = gone.stray.and_then(|stray| paths.get_mut(&stray.by)) {
+        let mut carried = PathStats::default();
+        by.carried.add_to(&mut carried);
+        Carried::take(gone, &mut stats).add_to(&mut carried);
+        by.carried = Carried::between(&PathStats::default(), &carried);
+    }
+    gone.carried.add_to(&mut stats);
+    stats
 }
 
 #[cfg(test)]
@@ -91,6 +135,7 @@ mod tests {
             last: None,
             black_holes: 0,
             stray,
+            carried: Carried::default(),
         };
         let (dead, other) = (PathId::from(0_u32), PathId::from(1_u32));
         let stray = Stray { own: stats(260, 213), by: other };
@@ -102,5 +147,14 @@ mod tests {
             .map(|(.., stats)| (stats.udp_tx.datagrams, stats.udp_rx.datagrams, stats.udp_rx.bytes))
             .collect();
         assert_eq!(found, [(260, 213, 213_000), (150, 91, 91_000)], "nothing is lost, nothing counted twice");
+
+        // The same when the dead path is no longer kept, and when the other one is not.
+        let gone = KnownPath { last: Some(stats(265, 229)), ..known(Some(stray)) };
+        let mut kept = BTreeMap::from([(other, known(None))]);
+        assert_eq!(settle(&mut kept, &gone).udp_tx.datagrams, 260);
+        let mut figures = vec![(other, kept[&other], stats(145, 75))];
+        attribute(&mut figures);
+        assert_eq!((figures[0].2.udp_tx.datagrams, figures[0].2.udp_rx.datagrams), (150, 91));
+        assert_eq!(settle(&mut BTreeMap::new(), &gone).udp_tx.datagrams, 265);
     }
 }

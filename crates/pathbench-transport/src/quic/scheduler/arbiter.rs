@@ -3,6 +3,7 @@
 use super::SchedulerEvent;
 use super::policy::{self, Contender, Trouble};
 use super::slot::{Acked, Observation, Slot, Turn};
+use super::small_ping::Alone;
 use crate::quic::options::Scheduler;
 use noq_proto::{PathId, VarInt};
 use std::collections::BTreeMap;
@@ -37,8 +38,8 @@ pub(super) struct Arbiter {
     pub(super) receive_window: Option<u64>,
     /// The slot whose path leaves its acknowledgements to another one just now.
     pub(super) rotating: Option<u64>,
-    /// The slot whose path alone may send the next packet, whatever its window and pacing: a small PING.
-    pub(super) alone: Option<u64>,
+    /// The slot whose path alone may send the next packets, which are to be small.
+    pub(super) alone: Option<(u64, Alone)>,
     /// The slot whose path's own frames the present question is about.
     pub(super) errand: Option<u64>,
     /// The packet that noq built last, its slot and bytes, as long as noq has not said that it is part of a batch.
@@ -205,7 +206,10 @@ impl Arbiter {
             self.contenders.push(Contender {
                 rank: slot.rank(now, relieved),
                 rtt: slot.turn.expected_rtt,
-                available: slot.has_room() && !slot.turn.paced && !slot.is_quiet(now),
+                available: slot.has_room()
+                    && !slot.turn.paced
+                    && !slot.is_quiet(now)
+                    && !slot.awaits_small_pings(),
                 served: slot.served,
                 turn: slot.turn_scaled(),
             });
@@ -222,13 +226,15 @@ impl Arbiter {
         slot.seen.cwnd_bytes = real;
         slot.turn.asked = true;
         slot.held_back = false;
-        if let Some(alone) = alone {
+        if let Some((alone, what)) = alone {
             slot.held_back = alone != id;
-            return if alone == id { u64::MAX } else { 0 };
+            let may_send = alone == id && (what == Alone::Ping || slot.turn.sent);
+            return if may_send { u64::MAX } else { 0 };
         }
         let open = slot.open;
         let path = slot.path;
-        if questioning && !slot.ping_allowed && now.is_some_and(|now| slot.is_quiet(now)) {
+        let waits = now.is_some_and(|now| slot.is_quiet(now)) || slot.awaits_small_pings();
+        if questioning && !slot.ping_allowed && waits {
             slot.held_back = true;
             return 0;
         }
@@ -261,7 +267,6 @@ impl Arbiter {
     pub(super) fn on_sent(&mut self, id: u64, now: Instant, bytes: u64) {
         let now = self.tick(now);
         self.single = Some((id, bytes));
-        self.alone = None;
         let Some(slot) = self.slot(id) else { return };
         if bytes > u64::from(slot.seen.mtu_bytes) {
             // Nothing else is ever longer.

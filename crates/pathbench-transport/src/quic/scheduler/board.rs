@@ -202,12 +202,12 @@ impl Board {
         let state = self.state();
         let quiet = state.slots.iter().filter_map(|slot| slot.mtu_probes.quiet_until);
         let quiet = quiet.filter(|until| *until > now).min();
+        let small_ping = state.slots.iter().filter_map(Slot::small_ping_at).filter(|at| *at > now).min();
         if state.slots.len() < 2 {
-            return quiet;
+            return quiet.into_iter().chain(small_ping).min();
         }
         let open = state.slots.iter().filter(|slot| slot.open);
         let stalled = open.filter_map(Slot::stalled_at).filter(|at| *at >= now).min();
-        let small_ping = state.slots.iter().filter_map(Slot::small_ping_at).filter(|at| *at > now).min();
         let stalled = stalled.map(|at| at + Duration::from_millis(1));
         [stalled, quiet, small_ping].into_iter().flatten().min()
     }
@@ -261,6 +261,7 @@ impl Board {
     pub(super) fn set_mtu(&self, slot: u64, mtu_bytes: u16) {
         if let Some(slot) = self.state().slot(slot) {
             slot.seen.mtu_bytes = mtu_bytes;
+            slot.forget_doubt();
         }
     }
 }

@@ -101,8 +101,8 @@ impl Drop for Place {
 struct Batch {
     bytes: u64,
     probe_bytes: u64,
-    /// One of them was longer than what every path takes.
-    large: bool,
+    /// When the latest of them left that was longer than what every path takes.
+    large: Option<Instant>,
     /// Packet number of the latest MTU probe.
     probe: Option<u64>,
     largest: Option<(u64, Instant)>,
@@ -113,7 +113,9 @@ struct Batch {
 impl Batch {
     fn add(&mut self, pn: u64, sent: Instant, bytes: u64) {
         self.bytes += bytes;
-        self.large |= bytes > LEAST_MTU_BYTES.into();
+        if bytes > LEAST_MTU_BYTES.into() {
+            self.large = self.large.max(Some(sent));
+        }
         if self.probe == Some(pn) {
             self.probe_bytes += bytes;
         }
@@ -129,7 +131,7 @@ impl Batch {
             .map(|(_, sent)| now.saturating_duration_since(sent));
         self.known = self.known.max(self.largest.map(|(pn, _)| pn));
         let acked = Acked { bytes: self.bytes, probe_bytes: self.probe_bytes, large: self.large, rtt };
-        (self.bytes, self.probe_bytes, self.large) = (0, 0, false);
+        (self.bytes, self.probe_bytes, self.large) = (0, 0, None);
         self.largest = None;
         acked
     }

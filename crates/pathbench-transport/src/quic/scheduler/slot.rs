@@ -216,6 +216,7 @@ impl Slot {
             (self.progress, self.large_progress) = (Some(now), Some(now));
         }
         self.delay.note_sent(now, self.seen.acked_bytes);
+        self.note_size_sent(now, bytes);
         self.seen.in_flight_bytes += bytes;
         self.seen.sent_bytes += bytes;
         self.data_in_flight_bytes += bytes;
@@ -237,6 +238,7 @@ impl Slot {
         self.seen.lost_bytes += bytes;
         self.seen.in_flight_bytes = self.seen.in_flight_bytes.saturating_sub(bytes);
         self.data_in_flight_bytes = self.data_in_flight_bytes.saturating_sub(bytes);
+        self.note_size_lost(bytes);
     }
 
     /// An acknowledgement arrived that leaves `in_flight_bytes`, with an RTT sample unless it held no news.
@@ -246,9 +248,10 @@ impl Slot {
         let data_bytes = acked.bytes.saturating_sub(acked.probe_bytes);
         self.data_in_flight_bytes = self.data_in_flight_bytes.saturating_sub(data_bytes).min(in_flight_bytes);
         self.progress = Some(now);
-        if acked.large {
+        if acked.large.is_some() {
             self.large_progress = Some(now);
         }
+        self.note_sizes_acked(acked.large);
         let Some(sample) = acked.rtt else { return };
         self.delay.note_answer(now, sample, self.seen.acked_bytes);
         let seen = &mut self.seen;
@@ -273,8 +276,8 @@ pub(super) struct Acked {
     pub(super) bytes: u64,
     /// Of these the MTU probe's.
     pub(super) probe_bytes: u64,
-    /// One of them was longer than what every path takes.
-    pub(super) large: bool,
+    /// When the latest of them left that was longer than what every path takes.
+    pub(super) large: Option<Instant>,
     /// Time from sending the largest packet to its acknowledgement, if it was not acknowledged before.
     pub(super) rtt: Option<Duration>,
 }

@@ -260,7 +260,8 @@ fn a_lost_mtu_probe_is_no_silence_takes_no_turn_and_no_pings_place() {
     // What is sent after it is waited for from then on, and the probe's answer leaves the rest under way.
     arbiter.on_sent(0, now + ms(500), 1000);
     assert_eq!(arbiter.slots[0].waiting(now + ms(600)), ms(100));
-    let acked = Acked { bytes: u64::from(MTU) + 1, probe_bytes: u64::from(MTU) + 1, large: true, rtt: None };
+    let acked =
+        Acked { bytes: u64::from(MTU) + 1, probe_bytes: u64::from(MTU) + 1, large: Some(now), rtt: None };
     arbiter.on_acked(0, now + ms(600), &acked, 1000);
     assert!(arbiter.slots[0].stalled(now + ms(10_000)));
     // Later the probe is gone without a word: only noq's own figure tells.

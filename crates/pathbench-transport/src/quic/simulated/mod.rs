@@ -5,6 +5,7 @@ mod failover;
 mod host;
 mod link;
 mod mtu;
+mod payload;
 mod scheduling;
 mod shrink;
 mod traps;
@@ -15,6 +16,7 @@ use super::options::{LocalPath, QuicOptions, Scheduler};
 use super::path_manager::{PathInput, PathManager, PathManagerOptions};
 use super::peer_paths::PeerPaths;
 use super::scheduler::Board;
+use super::stream_meter::StreamMeter;
 use super::time::Epoch;
 use crate::options::SocketOptions;
 use crate::tls::{ALPN, ServerIdentity, Trust, client_config, server_config};
@@ -105,6 +107,10 @@ struct World {
     now: Timestamp,
     client: Host,
     server: Host,
+    /// Stream data by the client's count.
+    client_meter: StreamMeter,
+    /// Stream data by the server's count.
+    server_meter: StreamMeter,
     /// To the server and to the client, by link.
     wires: Vec<[Wire; 2]>,
     flying: BTreeMap<(Timestamp, u64), Datagram>,
@@ -134,7 +140,9 @@ impl World {
 
         let board = Board::new(setup.scheduler.clone());
         let crypto = server_config(&identity, ALPN).unwrap();
-        let mut config = ServerConfig::with_crypto(Arc::new(QuicServerConfig::try_from(crypto).unwrap()));
+        let server_meter = StreamMeter::default();
+        let crypto = Arc::new(QuicServerConfig::try_from(crypto).unwrap());
+        let mut config = ServerConfig::with_crypto(server_meter.at_server(crypto));
         config.transport_config(transport(&board));
         let config = Arc::new(config);
         let decider = if setup.managed { Decider::Server(PeerPaths::default()) } else { Decider::Nobody };
@@ -144,7 +152,9 @@ impl World {
 
         let board = Board::new(setup.scheduler.clone());
         let crypto = client_config(&Trust::Fingerprint(identity.fingerprint()), ALPN).unwrap();
-        let mut config = ClientConfig::new(Arc::new(QuicClientConfig::try_from(crypto).unwrap()));
+        let client_meter = StreamMeter::default();
+        let crypto = Arc::new(QuicClientConfig::try_from(crypto).unwrap());
+        let mut config = ClientConfig::new(client_meter.at_client(crypto));
         config.transport_config(transport(&board));
         let manager = PathManager::new(&setup.paths, &setup.scheduler, false, PathManagerOptions::default());
         let decider = if setup.managed { Decider::Client(Box::new(manager)) } else { Decider::Nobody };
@@ -157,7 +167,18 @@ impl World {
         let wires = setup.links.iter().map(|model| [Wire::new(*model), Wire::new(*model)]).collect();
         let dice = Dice::new(setup.seed);
         let (flying, sending_room) = (BTreeMap::new(), setup.sending_room);
-        let mut world = Self { now: BEGIN, client, server, wires, flying, launched: 0, dice, sending_room };
+        let mut world = Self {
+            now: BEGIN,
+            client,
+            server,
+            client_meter,
+            server_meter,
+            wires,
+            flying,
+            launched: 0,
+            dice,
+            sending_room,
+        };
         for link in 0..setup.links.len() {
             world.bring_up(link);
         }

@@ -71,9 +71,53 @@ fn a_path_that_shrinks_in_mid_transfer_does_not_make_the_application_wait_for_ta
     }
 }
 
-/// The sender's black holes on both of two paths that only lose packets, in so many seconds of transfer.
-fn false_alarms(model: LinkModel, mtu_bytes: usize, loss: f64, download: bool) -> u64 {
-    let setup = behind_jumbo(&[(model, mtu_bytes), (model, mtu_bytes)], Scheduler::LowestRtt);
+/// The longest stall within four seconds after the only path of a connection with one stream of data shrinks.
+fn stall_of_one_path(link: LinkModel, seed: u64, download: bool) -> Duration {
+    let mut setup = behind_jumbo(&[(link, 9000)], Scheduler::LowestRtt);
+    setup.seed = seed;
+    let mut world = World::established(&setup);
+    world.start_upload();
+    world.client.wanted_streams = 1;
+    if download {
+        (world.client.load, world.server.load) = (Load::Silent, Load::Bulk);
+    }
+    world.run_for(ms(2500 + 7 * seed));
+    let now = world.now;
+    let receiver = if download { &mut world.client } else { &mut world.server };
+    receiver.forget_stalls(now);
+    let sender = if download { &mut world.server } else { &mut world.client };
+    assert_eq!((found(sender), black_holes(sender, 0)), (vec![payload(9000)], 0));
+    for wire in &mut world.wires[0] {
+        wire.model.hop_mtu_bytes = payload(1500);
+    }
+    world.run_for(ms(4000));
+    let (sender, receiver) =
+        if download { (&mut world.server, &world.client) } else { (&mut world.client, &world.server) };
+    let stall = receiver.stall(world.now);
+    assert!((1200..=payload(1500)).contains(&found(sender)[0]));
+    assert_eq!(black_holes(sender, 0), 1);
+    stall
+}
+
+/// A connection of one path waited for tail loss probes, four times: 0.9 to 1.0 s on paths of 30 Mbit/s, 1.2 to 1.6 s on those
+/// of 10 Mbit/s and 40 ms.
+#[test]
+fn the_only_path_of_a_connection_that_shrinks_does_not_wait_for_four_tail_loss_probes() {
+    for (megabits, delay_ms, longest) in
+        [(30, 0, ms(200)), (30, 5, ms(200)), (10, 10, ms(300)), (10, 40, ms(500))]
+    {
+        for download in [false, true] {
+            let stall = |seed| stall_of_one_path(link(megabits, delay_ms), seed, download);
+            let stalls: Vec<Duration> = (1..=3).map(stall).collect();
+            let of = format!("{megabits} Mbit/s, {delay_ms} ms, download {download}: {stalls:?}");
+            assert!(stalls.iter().all(|stall| *stall < longest), "{of}");
+        }
+    }
+}
+
+/// The sender's black holes on one or two paths that only lose packets, in 20 s of transfer.
+fn false_alarms(paths: usize, model: LinkModel, mtu_bytes: usize, loss: f64, download: bool) -> u64 {
+    let setup = behind_jumbo(&vec![(model, mtu_bytes); paths], Scheduler::LowestRtt);
     let mut world = World::established(&setup);
     for wire in world.wires.iter_mut().flatten() {
         wire.model.loss = loss;
@@ -88,7 +132,7 @@ fn false_alarms(model: LinkModel, mtu_bytes: usize, loss: f64, download: bool) -
         assert_eq!(host.closed_for(CloseReason::Silent), [], "{}", world.story());
     }
     let sender = if download { &mut world.server } else { &mut world.client };
-    black_holes(sender, 0) + black_holes(sender, 1)
+    (0..paths as u32).map(|path| black_holes(sender, path)).sum()
 }
 
 #[test]
@@ -96,8 +140,10 @@ fn random_loss_is_not_taken_for_a_smaller_mtu() {
     for loss in [0.01, 0.02, 0.05] {
         for (model, mtu_bytes) in [(link(10, 10), 9000), (link(3, 40), 9000), (link(2, 20), 1500)] {
             for download in [false, true] {
-                let alarms = false_alarms(model, mtu_bytes, loss, download);
-                assert_eq!(alarms, 0, "{model:?} with losses of {loss}, download {download}");
+                for paths in [1, 2] {
+                    let alarms = false_alarms(paths, model, mtu_bytes, loss, download);
+                    assert_eq!(alarms, 0, "{paths} of {model:?} with losses of {loss}, download {download}");
+                }
             }
         }
     }

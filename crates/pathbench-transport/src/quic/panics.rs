@@ -1,0 +1,149 @@
+//! What a panic costs: the connection that it happened in, or, in the driver itself, the listener.
+
+use super::client::QuicClient;
+use super::listener::QuicListener;
+use super::stream::QuicStream;
+use crate::containment::contain_panic;
+use crate::listener::{AcceptError, DatagramService, ListenOptions};
+use crate::tls::{Security, ServerIdentity, Trust};
+use crate::{ConnectOptions, ReceiveError};
+use pathbench_kerneltest::MonotonicClock;
+use pathbench_record::time::Clock;
+use pathbench_record::transport::Transport;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::time::Duration;
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+struct Service {
+    listener: QuicListener,
+    trust: Trust,
+}
+
+/// A client and the server's end of its only stream.
+struct Pair {
+    _client: QuicClient,
+    near: QuicStream,
+    far: QuicStream,
+}
+
+fn clock() -> Arc<dyn Clock> {
+    Arc::new(MonotonicClock)
+}
+
+impl Service {
+    fn start(datagrams: Option<Arc<dyn DatagramService>>) -> Self {
+        let identity = Arc::new(ServerIdentity::self_made(&["localhost".to_owned()]).unwrap());
+        let trust = Trust::Fingerprint(identity.fingerprint());
+        let options = ListenOptions { identity: Some(identity), datagrams, ..ListenOptions::default() };
+        let anywhere = SocketAddr::from(([127, 0, 0, 1], 0));
+        let listener = QuicListener::open(Transport::Mpquic, anywhere, &options, clock()).unwrap();
+        Self { listener, trust }
+    }
+
+    fn pair(&self) -> Pair {
+        let security = Security::Tls(self.trust.clone());
+        let options = ConnectOptions { security, ..ConnectOptions::to(self.listener.local_addr(), PATIENCE) };
+        let client = QuicClient::connect(Transport::Quic, &options, clock()).unwrap();
+        let near = client.open().unwrap();
+        near.send(b"!", Some(PATIENCE)).unwrap();
+        let far = self.listener.accept().unwrap();
+        assert_eq!(far.receive(&mut [0; 8], Some(PATIENCE)).unwrap(), 1);
+        Pair { _client: client, near, far }
+    }
+
+    /// Lets the next turn of the connection of this stream panic.
+    fn sabotage(&self, far: &QuicStream) {
+        let connections = self.listener.endpoint().connections();
+        let connection = connections.values().find(|connection| connection.peer_addr() == far.peer_addr());
+        if let Some(connection) = connection {
+            connection.lock().panics = true;
+        }
+    }
+
+    fn connections(&self) -> usize {
+        self.listener.endpoint().connections().len()
+    }
+}
+
+fn assert_carries(pair: &Pair) {
+    pair.near.send(b"on", Some(PATIENCE)).unwrap();
+    assert_eq!(pair.far.receive(&mut [0; 8], Some(PATIENCE)).unwrap(), 2);
+}
+
+#[track_caller]
+fn assert_failed(stream: &QuicStream) {
+    match stream.receive(&mut [0; 8], Some(PATIENCE)) {
+        Err(ReceiveError::Failed { source, .. }) => {
+            assert!(source.to_string().contains("panicked"), "{source}");
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_panic_in_one_connection_leaves_the_others_and_the_listener_alone() {
+    let service = Service::start(None);
+    let (hit, other) = (service.pair(), service.pair());
+    service.sabotage(&hit.far);
+    // In the driver's thread, which takes what arrives.
+    hit.near.send(b"?", Some(PATIENCE)).unwrap();
+    assert_failed(&hit.far);
+    assert_carries(&other);
+    assert_carries(&service.pair());
+    let gone = (0..1000).any(|_| {
+        std::thread::sleep(Duration::from_millis(10));
+        service.connections() <= 2
+    });
+    assert!(gone, "{} connections are kept", service.connections());
+}
+
+#[test]
+fn a_panic_in_a_thread_that_uses_a_stream_ends_that_connection_once() {
+    let service = Service::start(None);
+    let (hit, other) = (service.pair(), service.pair());
+    // Until the driver sleeps, it is the driver that takes the turn.
+    let panicked = (0..100).any(|_| {
+        std::thread::sleep(Duration::from_millis(20));
+        service.sabotage(&hit.far);
+        contain_panic(|| hit.far.send(b"?", Some(PATIENCE))).is_err() || service.connections() == 1
+    });
+    assert!(panicked);
+    assert_failed(&hit.far);
+    // Nothing of this may call into the library again: it would panic again, in a destructor.
+    hit.far.abort();
+    drop(hit);
+    assert_carries(&other);
+}
+
+/// Takes every datagram for its own, and panics.
+#[derive(Debug)]
+struct Trap;
+
+impl DatagramService for Trap {
+    fn takes(&self, datagram: &[u8]) -> bool {
+        datagram.starts_with(b"trap")
+    }
+
+    fn answer(&self, _: SocketAddr, _: Option<IpAddr>, _: &[u8]) -> Option<Vec<u8>> {
+        panic!("trapped")
+    }
+}
+
+#[test]
+fn a_panic_in_the_driver_ends_its_connections_and_its_listener() {
+    let service = Service::start(Some(Arc::new(Trap)));
+    let pair = service.pair();
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.send_to(b"trap", service.listener.local_addr()).unwrap();
+    assert_failed(&pair.far);
+    match service.listener.accept() {
+        Err(AcceptError::Dead { message, .. }) => assert_eq!(message, "trapped"),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(service.connections(), 0);
+    // A listener that is closed after that is still dead.
+    service.listener.close();
+    assert!(matches!(service.listener.accept(), Err(AcceptError::Dead { .. })));
+}
