@@ -1,7 +1,5 @@
 //! The decoder on arbitrary bytes: no panic, and the same events in one piece as byte by byte.
-#![no_main]
 
-use libfuzzer_sys::fuzz_target;
 use pathbench_traffic::protocol::{DecodeError, Decoder, Event};
 
 fn decode(pieces: &mut dyn Iterator<Item = &[u8]>) -> (Vec<Event>, Option<DecodeError>) {
@@ -30,8 +28,8 @@ fn decode(pieces: &mut dyn Iterator<Item = &[u8]>) -> (Vec<Event>, Option<Decode
     (events, None)
 }
 
-fuzz_target!(|bytes: &[u8]| {
+pub(crate) fn run(bytes: &[u8]) {
     let whole = decode(&mut std::iter::once(bytes));
     let single = decode(&mut bytes.chunks(1));
     assert_eq!(whole, single);
-});
+}

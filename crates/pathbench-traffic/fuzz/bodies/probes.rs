@@ -1,14 +1,12 @@
 //! Whatever comes to a responder or a prober of networks: no panic, no answer longer than its question, none but to a
 //! hello without a cookie, and no round trip for what was not sent.
-#![no_main]
 
-use libfuzzer_sys::fuzz_target;
 use pathbench_record::time::Timestamp;
 use pathbench_traffic::probe::{MAGIC, ProbeKind, ProbeMessage, ProbeResponder, Prober};
 use pathbench_traffic::server::Access;
 use std::time::Duration;
 
-fuzz_target!(|bytes: &[u8]| {
+pub(crate) fn run(bytes: &[u8]) {
     let now = Timestamp::from_nanos(1_000_000_000);
     let mut responder = ProbeResponder::new(Access::Open, 2, now);
     let mut prober = Prober::new(now, Duration::from_millis(100), 1, None);
@@ -18,11 +16,14 @@ fuzz_target!(|bytes: &[u8]| {
         for datagram in [piece, &datagram] {
             if let Some(answer) = responder.answer(now, ([192, 0, 2, 1], 9).into(), datagram) {
                 assert!(answer.len() <= datagram.len(), "amplified");
-                assert_eq!(ProbeMessage::decode(datagram).map(|message| message.kind), Some(ProbeKind::Hello));
+                assert_eq!(
+                    ProbeMessage::decode(datagram).map(|message| message.kind),
+                    Some(ProbeKind::Hello)
+                );
             }
             prober.received(now + Duration::from_millis(5), datagram);
         }
     }
     prober.finish();
     assert_eq!(prober.take_settled().len(), 1);
-});
+}

@@ -1,8 +1,6 @@
 //! Whatever a peer sends among messages: no panic, nothing is acknowledged that was not sent, and no answer to what
 //! was not asked.
-#![no_main]
 
-use libfuzzer_sys::fuzz_target;
 use pathbench_record::event::Direction;
 use pathbench_record::time::Timestamp;
 use pathbench_traffic::messages::{
@@ -29,7 +27,7 @@ fn frames(bytes: &[u8]) -> Vec<Frame> {
     frames
 }
 
-fuzz_target!(|bytes: &[u8]| {
+pub(crate) fn run(bytes: &[u8]) {
     let at = Timestamp::from_nanos;
     let parameters = InteractiveParameters { request_bytes: 4, response_bytes: 4, ..Default::default() };
     let pattern = PatternParameters::Interactive(parameters.clone());
@@ -55,4 +53,4 @@ fuzz_target!(|bytes: &[u8]| {
         }
         assert!(ping.messages().iter().all(|message| message.answered.is_none() || message.sent.is_some()));
     }
-});
+}

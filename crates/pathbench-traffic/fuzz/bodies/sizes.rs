@@ -1,8 +1,6 @@
 //! Whatever comes to an examination of a path, to a watch, or to the responder: no panic, no size without its answer, and
 //! no packet of a size for a stranger.
-#![no_main]
 
-use libfuzzer_sys::fuzz_target;
 use pathbench_record::time::Timestamp;
 use pathbench_traffic::path_mtu::{
     Examiner, Family, Finder, Introduction, MtuBounds, SizeMessage, Unsent, Watch, WatchPace,
@@ -11,7 +9,7 @@ use pathbench_traffic::probe::{MAGIC, ProbeResponder};
 use pathbench_traffic::server::Access;
 use std::time::Duration;
 
-fuzz_target!(|bytes: &[u8]| {
+pub(crate) fn run(bytes: &[u8]) {
     let mut now = Timestamp::from_nanos(1_000_000_000);
     let who = Introduction { session: 1, token: None, family: Family::V4 };
     let client = ([192, 0, 2, 1], 9).into();
@@ -52,7 +50,7 @@ fuzz_target!(|bytes: &[u8]| {
     for found in [upload.found, download.found].into_iter().flatten() {
         assert!(found.mtu_bytes as usize <= largest + 28, "a size that nothing had");
     }
-});
+}
 
 fn client_address() -> std::net::IpAddr {
     std::net::Ipv4Addr::new(203, 0, 113, 1).into()

@@ -1,0 +1,17 @@
+//! What each fuzz target does with its input. The ordinary tests run it, too, over the seeds and generated inputs
+//! (`tests/fuzz_bodies.rs`).
+
+#![allow(dead_code, reason = "each target uses its part")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a finding panics")]
+
+pub(crate) mod conversation;
+mod decoder;
+pub(crate) mod honest;
+mod input;
+mod json;
+mod messages;
+pub(crate) mod payloads;
+mod peer;
+mod probes;
+mod sizes;
+pub(crate) mod wire;
