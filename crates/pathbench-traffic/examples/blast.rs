@@ -9,6 +9,7 @@
 //! Prints goodput as the receiver saw it, and the process's own CPU seconds. The server serves until its standard
 //! input closes.
 
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "it prints what it measures")]
 #![allow(clippy::unwrap_used, reason = "a tool by hand may panic on bad arguments")]
 
 use pathbench_kerneltest::MonotonicClock;

@@ -5,6 +5,7 @@
 //! calibrate LOCAL REMOTE:PORT MTU [FORWARD_BPS [BACKWARD_BPS [TIMES]]]
 //! ```
 
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "it prints what it measures")]
 #![allow(clippy::unwrap_used, reason = "a tool by hand may panic on bad arguments")]
 
 use pathbench_kerneltest::MonotonicClock;

@@ -4,6 +4,7 @@
 //! probes SERVER:PORT INTERFACE…
 //! ```
 
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "it prints what it measures")]
 #![allow(clippy::unwrap_used, reason = "a tool by hand may panic on bad arguments")]
 
 use pathbench_kerneltest::MonotonicClock;

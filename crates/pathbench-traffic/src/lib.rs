@@ -11,6 +11,7 @@
 pub mod calibration;
 pub mod client;
 pub mod content;
+mod cookie;
 pub mod iperf;
 pub mod messages;
 pub mod path_mtu;
@@ -18,8 +19,11 @@ pub mod pattern;
 pub mod probe;
 pub mod protocol;
 pub mod record;
-mod request;
+pub mod request;
 pub mod server;
 mod socket_option;
 mod stream;
 pub mod token;
+
+#[cfg(test)]
+pathbench_kerneltest::unprivileged_too!();

@@ -131,6 +131,19 @@ impl PatternParameters {
         }
     }
 
+    /// How long a test may take at a client that is in no hurry. One by bytes: the time that they take at 1 Mbit/s, an hour
+    /// at least.
+    pub(crate) fn longest_duration(&self) -> Duration {
+        const LEAST_BYTES_PER_SECOND: u64 = 125_000;
+        match self {
+            Self::Ping(ping) => ping.interval.max(ping.timeout).saturating_mul(ping.requests()),
+            _ => self.nominal_duration().unwrap_or_else(|| {
+                let bytes = self.nominal_bytes().unwrap_or(u64::MAX);
+                Duration::from_secs((bytes / LEAST_BYTES_PER_SECOND).max(3600))
+            }),
+        }
+    }
+
     /// Payload of the busier direction; `None` when only time and network bound it.
     #[must_use]
     pub fn nominal_bytes(&self) -> Option<u64> {

@@ -1,7 +1,12 @@
 //! What one end of a test knows when the test is over.
 
+mod validation;
+
+pub use validation::InvalidRecord;
+pub(crate) use validation::most_record_bytes;
+
 use crate::pattern::PatternParameters;
-use crate::protocol::TestId;
+use crate::protocol::{MAX_RECORD_BYTES, TestId};
 use pathbench_record::delivery::DeliverySeries;
 use pathbench_record::event::Direction;
 use pathbench_record::sample::{PathFigures, Side};
@@ -152,34 +157,26 @@ impl MessageRecord {
     }
 }
 
-/// What a server keeps of a test and gives to whoever knows its id.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct ServerRecord {
-    /// The test still runs; the record has no samples yet.
-    pub running: bool,
-    /// The server's own record.
-    pub record: EndRecord,
-    /// The client's, where it was handed in.
-    pub client: Option<EndRecord>,
-}
-
 /// A record does not fit into a RECORD frame even without samples.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("the record of the test takes {bytes} bytes even without samples; a RECORD frame carries {most}")]
+#[error(
+    "the record of the test takes {bytes} bytes even without samples; a RECORD frame carries {MAX_RECORD_BYTES}"
+)]
 pub struct RecordTooLong {
     /// Its size.
     pub bytes: usize,
-    /// The bound.
-    pub most: usize,
 }
 
+/// No sample of a path is shorter as JSON: what is too long in any case is not written.
+const LEAST_SAMPLE_JSON_BYTES: usize = 400;
+
 impl EndRecord {
-    /// Puts the records of one end's streams together; `None` of nothing.
+    /// Puts the records of one end's streams together; `None` of nothing, and of records that begin at different times:
+    /// the streams of a test begin with it.
     #[must_use]
     pub fn of_streams(mut parts: Vec<Self>) -> Option<Self> {
         parts.sort_by_key(|part| part.streams.first().map(|stream| stream.stream));
         let first = parts.first()?;
-        let started = parts.iter().map(|part| part.started).min()?;
         let deliveries: Vec<_> = parts.iter().map(|part| &part.deliveries).collect();
         let offered: Vec<_> = parts.iter().map(|part| &part.offered).collect();
         Some(Self {
@@ -187,10 +184,10 @@ impl EndRecord {
             test: first.test,
             transport: first.transport,
             parameters: first.parameters.clone(),
-            started,
+            started: first.started,
             ended: parts.iter().map(|part| part.ended).max()?,
-            deliveries: DeliverySeries::sum(started, &deliveries),
-            offered: DeliverySeries::sum(started, &offered),
+            deliveries: DeliverySeries::sum(&deliveries)?,
+            offered: DeliverySeries::sum(&offered)?,
             samples_thinned_by: parts.iter().map(|part| part.samples_thinned_by).max()?,
             completed: parts.len() == first.parameters.streams() as usize
                 && parts.iter().all(|part| part.completed),
@@ -216,19 +213,25 @@ impl EndRecord {
         self.streams.iter().filter_map(|stream| stream.hung_ns).max().map(Duration::from_nanos)
     }
 
-    /// JSON of at most `most` bytes; every other moment's samples go until it fits.
+    /// The record as JSON. Every other moment's samples go until it has at most `preferred` bytes; without samples it may
+    /// be as long as a RECORD frame carries.
     ///
     /// # Errors
-    /// [`RecordTooLong`] when it does not fit even without samples.
-    pub fn to_bounded_json(mut self, most: usize) -> Result<Vec<u8>, RecordTooLong> {
+    /// [`RecordTooLong`] when it is longer even then.
+    pub fn fit(&mut self, preferred: usize) -> Result<Vec<u8>, RecordTooLong> {
+        let preferred = preferred.min(MAX_RECORD_BYTES);
+        while self.samples.len() * LEAST_SAMPLE_JSON_BYTES > preferred {
+            self.thin_samples();
+        }
         loop {
             // A struct of numbers, strings and lists always serialises.
-            let json = serde_json::to_vec(&self).unwrap_or_default();
-            if json.len() <= most {
+            let json = serde_json::to_vec(self).unwrap_or_default();
+            if json.len() <= preferred {
                 return Ok(json);
             }
             if self.samples.is_empty() {
-                return Err(RecordTooLong { bytes: json.len(), most });
+                let bytes = json.len();
+                return if bytes <= MAX_RECORD_BYTES { Ok(json) } else { Err(RecordTooLong { bytes }) };
             }
             self.thin_samples();
         }

@@ -13,14 +13,17 @@ const PATTERNS: [&str; 4] = ["ping", "bulk", "iperf", "interactive"];
 
 /// What is asked of the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Request {
-    pub(crate) transport: Transport,
-    pub(crate) patience: Duration,
-    pub(crate) parameters: PatternParameters,
+pub struct Request {
+    /// Over which transport.
+    pub transport: Transport,
+    /// How long the client waits without progress.
+    pub patience: Duration,
+    /// The pattern.
+    pub parameters: PatternParameters,
     /// What allows the client to ask.
-    pub(crate) token: Option<String>,
+    pub token: Option<String>,
     /// The server need not look at its paths more often than this.
-    pub(crate) sample_interval: Option<Duration>,
+    pub sample_interval: Option<Duration>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -39,17 +42,25 @@ struct RequestOnWire {
 
 /// The request cannot be met as it stands.
 #[derive(Debug, Error)]
-pub(crate) enum RequestError {
+pub enum RequestError {
+    /// The server has no such pattern.
     #[error("this server does not know the pattern `{pattern}`; it knows {}", PATTERNS.join(", "))]
-    UnknownPattern { pattern: String },
+    UnknownPattern {
+        /// What was asked for.
+        pattern: String,
+    },
+    /// Not the JSON of a request.
     #[error("the request is malformed: {0}")]
     Malformed(#[from] serde_json::Error),
+    /// Parameters out of their ranges.
     #[error("the request makes no sense: {0}")]
     Parameters(String),
 }
 
 impl Request {
-    pub(crate) fn to_json(&self) -> Vec<u8> {
+    /// The JSON.
+    #[must_use]
+    pub fn to_json(&self) -> Vec<u8> {
         let parameters = match &self.parameters {
             PatternParameters::Ping(ping) => serde_json::to_value(ping),
             PatternParameters::Bulk(bulk) => serde_json::to_value(bulk),
@@ -70,7 +81,11 @@ impl Request {
         serde_json::to_vec(&on_wire).unwrap_or_default()
     }
 
-    pub(crate) fn from_json(json: &[u8]) -> Result<Self, RequestError> {
+    /// Reads the JSON; the parameters are within their ranges.
+    ///
+    /// # Errors
+    /// See [`RequestError`].
+    pub fn from_json(json: &[u8]) -> Result<Self, RequestError> {
         let RequestOnWire { pattern, transport, patience, parameters, token, sample_interval_ns } =
             serde_json::from_slice(json)?;
         if !PATTERNS.contains(&pattern.as_str()) {

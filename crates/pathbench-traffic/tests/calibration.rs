@@ -16,6 +16,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+pathbench_kerneltest::unprivileged_too!();
+
 fn loopback(text: &str) -> SocketAddr {
     text.parse().unwrap()
 }

@@ -18,6 +18,8 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::time::Duration;
 
+pathbench_kerneltest::unprivileged_too!();
+
 /// Far longer than any of these tests.
 const LONG: Duration = Duration::from_secs(600);
 
@@ -127,7 +129,7 @@ fn a_test_that_is_ended_by_force_leaves_what_both_ends_saw() {
         let transport = plan.transport;
         assert!(!outcome.completed && outcome.error.is_some(), "{transport}");
         assert!(outcome.client.messages.len() >= 8, "{transport}: {:?}", outcome.client.messages);
-        let kept = fetch_record(&FetchPlan::after(&plan), &clock()).unwrap().record;
+        let kept = fetch_record(&FetchPlan::after(&plan), &outcome.client, &clock()).unwrap();
         assert!(kept.messages.len() >= 4, "{transport}: {:?}", kept.messages);
     }
 }

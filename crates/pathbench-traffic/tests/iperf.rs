@@ -8,6 +8,8 @@ use pathbench_traffic::protocol::{Decoder, Frame};
 use proptest::prelude::*;
 use std::time::Duration;
 
+pathbench_kerneltest::privilege_independent!();
+
 fn plan(amount: Amount) -> SendPlan {
     SendPlan {
         amount,

@@ -9,8 +9,8 @@ use pathbench_record::sample::Side;
 use pathbench_record::time::Timestamp;
 use pathbench_record::transport::Transport;
 use pathbench_traffic::client::{
-    ClientError, ClientObserver, ClientOutcome, Connected, FetchError, FetchPlan, Progress, Unobserved,
-    fetch_record, run_client,
+    ClientError, ClientObserver, ClientOutcome, ClientPlan, Connected, FetchError, FetchPlan, Progress,
+    Unobserved, fetch_record, run_client,
 };
 use pathbench_traffic::iperf::{Amount, IperfParameters, TrafficDirection};
 use pathbench_traffic::protocol::RefusalCode;
@@ -19,6 +19,8 @@ use pathbench_traffic::server::Limits;
 use pathbench_transport::{Negotiation, SocketOptions, mptcp_available};
 use std::sync::Mutex;
 use std::time::Duration;
+
+pathbench_kerneltest::unprivileged_too!();
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -223,12 +225,10 @@ fn the_record_of_a_test_can_be_fetched_afterwards_and_only_that() {
     let plan = plan(Transport::Tcp, address, bytes(TrafficDirection::Upload, 2, 3_000_000));
     let outcome = run_client(&plan, &clock(), &Unobserved);
     let fetch = FetchPlan::after(&plan);
-    let fetched = fetch_record(&fetch, &clock()).unwrap();
-    assert!(!fetched.running);
-    assert_eq!(Some(&fetched.record), outcome.server.as_ref());
-    assert_eq!(fetched.client.unwrap().offered, outcome.client.offered);
-    let unknown = FetchPlan { test: common::random_id(), ..fetch };
-    let error = fetch_record(&unknown, &clock()).unwrap_err();
+    let fetched = fetch_record(&fetch, &outcome.client, &clock()).unwrap();
+    assert_eq!(Some(&fetched), outcome.server.as_ref());
+    let unknown = EndRecord { test: common::random_id(), ..outcome.client };
+    let error = fetch_record(&fetch, &unknown, &clock()).unwrap_err();
     assert!(matches!(error, FetchError::NotFound { .. }), "{error}");
     // A test id is for one test.
     let again = run_client(&plan, &clock(), &Unobserved);
@@ -242,14 +242,37 @@ fn records_are_forgotten_by_age_and_number() {
     let (server, address) = server(Transport::Tcp, keep);
     let plans: Vec<_> =
         (0..3).map(|_| plan(Transport::Tcp, address, bytes(TrafficDirection::Upload, 1, 1000))).collect();
-    for plan in &plans {
-        assert!(run_client(plan, &clock(), &Unobserved).completed);
-    }
-    let found = |index: usize| fetch_record(&FetchPlan::after(&plans[index]), &clock()).is_ok();
+    let outcomes: Vec<ClientOutcome> =
+        plans.iter().map(|plan| run_client(plan, &clock(), &Unobserved)).collect();
+    assert!(outcomes.iter().all(|outcome| outcome.completed));
+    let found = |index: usize| {
+        fetch_record(&FetchPlan::after(&plans[index]), &outcomes[index].client, &clock()).is_ok()
+    };
     assert!(found(2));
     assert!(!found(0));
     std::thread::sleep(400 * MS);
     assert!(!found(2));
+    server.stop();
+}
+
+#[test]
+fn a_client_with_many_tests_loses_its_own_records_first() {
+    let (server, address) = server(Transport::Tcp, Limits { max_records: 4, ..limits() });
+    let run = |last_byte: u8| {
+        let local = Some(std::net::Ipv4Addr::new(127, 0, 0, last_byte).into());
+        let parameters = bytes(TrafficDirection::Upload, 1, 1000);
+        let plan = ClientPlan { local, ..plan(Transport::Tcp, address, parameters) };
+        let outcome = run_client(&plan, &clock(), &Unobserved);
+        assert!(outcome.completed, "{:?}", outcome.error);
+        (plan, outcome)
+    };
+    let modest = run(2);
+    let greedy: Vec<_> = (0..6).map(|_| run(3)).collect();
+    let found = |(plan, outcome): &(ClientPlan, ClientOutcome)| {
+        fetch_record(&FetchPlan::after(plan), &outcome.client, &clock()).is_ok()
+    };
+    assert!(found(&modest), "the oldest of all, and the only one of its client");
+    assert_eq!(greedy.iter().map(found).collect::<Vec<_>>(), [false, false, false, true, true, true]);
     server.stop();
 }
 

@@ -20,6 +20,8 @@ use proptest::prelude::*;
 use std::collections::VecDeque;
 use std::time::Duration;
 
+pathbench_kerneltest::privilege_independent!();
+
 const TEST: TestId = TestId([7; 16]);
 const MS: Duration = Duration::from_millis(1);
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -3,16 +3,22 @@
 #![allow(clippy::unwrap_used, reason = "a failed test panics")]
 
 mod common;
+#[path = "../fuzz/bodies/honest.rs"]
+mod honest;
 
 use common::{clock, limits, plan, random_id, server};
+use honest::record_by_hand;
 use pathbench_record::transport::Transport;
-use pathbench_traffic::client::{ClientError, ClientPlan, FetchPlan, Unobserved, fetch_record, run_client};
+use pathbench_traffic::client::{ClientError, FetchError, FetchPlan, Unobserved, fetch_record, run_client};
 use pathbench_traffic::iperf::{Amount, IperfParameters, TrafficDirection};
 use pathbench_traffic::protocol::{Decoder, Event, Frame, Hello, TestId, data_header};
+use pathbench_traffic::record::EndRecord;
 use pathbench_traffic::server::Limits;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
+
+pathbench_kerneltest::unprivileged_too!();
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -54,10 +60,19 @@ fn assert_serves(server: SocketAddr) {
     assert!(outcome.completed, "{:?}", outcome.error);
 }
 
-fn fetch(server: SocketAddr, test: TestId, end_test: bool) -> FetchPlan {
-    let parameters = IperfParameters::default().into();
-    let plan = ClientPlan::new(Transport::Tcp, server, test, parameters);
-    FetchPlan { end_test, ..FetchPlan::after(&plan) }
+/// The server's record of a test by hand.
+fn fetched(
+    server: SocketAddr,
+    test: TestId,
+    direction: &str,
+    end_test: bool,
+) -> Result<EndRecord, FetchError> {
+    let Hello { request, .. } = hello(test, direction);
+    let request: serde_json::Value = serde_json::from_slice(&request).unwrap();
+    let iperf: IperfParameters = serde_json::from_value(request["parameters"].clone()).unwrap();
+    let client = record_by_hand(test, iperf.into(), 50_000);
+    let plan = FetchPlan::new(Transport::Tcp, server, Duration::from_secs(5));
+    fetch_record(&FetchPlan { end_test, ..plan }, &client, &clock())
 }
 
 /// Whether the server closes (or resets) within `time`, sending nothing.
@@ -144,13 +159,13 @@ fn a_client_that_vanishes_leaves_a_record_and_its_place() {
     // By itself: a fetch that ends the test could come before the server has seen the client go.
     let record = (0..100).find_map(|_| {
         std::thread::sleep(50 * MS);
-        fetch_record(&fetch(address, test, false), &clock()).ok().filter(|record| !record.running)
+        fetched(address, test, "upload", false).ok()
     });
     let record = record.unwrap();
-    assert!(!record.running && !record.record.completed);
-    assert_eq!(record.record.deliveries.total_bytes(), 30_000);
-    assert!(record.record.errors[0].contains("closed the connection"), "{:?}", record.record.errors);
-    assert!(record.record.streams[0].hung_ns.is_some());
+    assert!(!record.completed);
+    assert_eq!(record.deliveries.total_bytes(), 30_000);
+    assert!(record.errors[0].contains("closed the connection"), "{:?}", record.errors);
+    assert!(record.streams[0].hung_ns.is_some());
     assert_serves(address);
     server.stop();
 }
@@ -163,12 +178,12 @@ fn a_test_that_the_client_gave_up_can_be_ended_and_fetched_over_another_connecti
         // Nothing comes from it any more, and nothing is read by it: a path that died silently.
         let _stalled = started(address, test, direction);
         std::thread::sleep(150 * MS);
-        let record = fetch_record(&fetch(address, test, false), &clock()).unwrap();
-        assert!(record.running && !record.record.completed);
-        let record = fetch_record(&fetch(address, test, true), &clock()).unwrap();
-        assert!(!record.running && !record.record.completed, "{direction}");
-        assert!(record.record.errors[0].contains("aborted"), "{:?}", record.record.errors);
-        assert!(!record.record.samples.is_empty());
+        let error = fetched(address, test, direction, false).unwrap_err().to_string();
+        assert!(error.contains("still runs"), "{error}");
+        let record = fetched(address, test, direction, true).unwrap();
+        assert!(!record.completed, "{direction}");
+        assert!(record.errors[0].contains("aborted"), "{:?}", record.errors);
+        assert!(!record.samples.is_empty());
         assert_serves(address);
     }
     server.stop();

@@ -18,6 +18,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+pathbench_kerneltest::unprivileged_too!();
+
 const MS: Duration = Duration::from_millis(1);
 
 fn by(interface: &str) -> ProbePath {

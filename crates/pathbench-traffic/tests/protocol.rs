@@ -9,6 +9,8 @@ use pathbench_traffic::protocol::{
 };
 use proptest::prelude::*;
 
+pathbench_kerneltest::privilege_independent!();
+
 /// A frame, or a DATA frame of that many bytes.
 #[derive(Debug, Clone, PartialEq)]
 enum Sent {
@@ -206,4 +208,18 @@ fn frames_that_a_receiver_would_refuse_are_not_written() {
     assert!(matches!(hello.encode(), Err(DecodeError::Length { kind: FrameKind::Hello, .. })));
     let refusal = Refusal::new(RefusalCode::Limit, "ü".repeat(10_000), None);
     assert!(Frame::Refuse(refusal).encode().is_ok());
+}
+
+#[test]
+fn a_refusal_is_one_short_line_whatever_the_peer_wrote() {
+    let json = serde_json::json!({ "code": "busy", "message": format!("\u{1b}[2Jno\r\n\u{202e}{}", "x".repeat(2000)) });
+    let json = json.to_string().into_bytes();
+    let mut bytes = vec![3, 0, 0, 0];
+    bytes.extend((json.len() as u32).to_be_bytes());
+    bytes.extend(json);
+    let mut seen = Vec::new();
+    decode_all(&mut Decoder::new(64 * 1024), &bytes, &mut seen).unwrap();
+    let [Event::Frame(Frame::Refuse(refusal))] = seen.as_slice() else { panic!("{seen:?}") };
+    assert!(refusal.message.starts_with(" [2Jno   x"), "{:?}", refusal.message);
+    assert_eq!(refusal.message.chars().count(), 500);
 }

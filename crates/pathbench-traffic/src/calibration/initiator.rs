@@ -8,10 +8,9 @@ use super::rtt::{Echoes, RttFigures};
 use super::sizes::{MOST_ATTEMPTS, Question, Questions};
 use super::train::{LONGEST, Train, payload_bytes};
 use super::{CalibrationPlan, LinkCalibration, OneWayDelays, ProbedDirection, header_bytes};
+use crate::cookie::random_session;
 use pathbench_record::event::Direction;
 use pathbench_record::time::Clock;
-use std::collections::hash_map::RandomState;
-use std::hash::BuildHasher;
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -101,7 +100,7 @@ pub fn calibrate(plan: &CalibrationPlan, clock: &dyn Clock) -> Result<LinkCalibr
         socket,
         plan,
         clock,
-        session: RandomState::new().hash_one(plan.remote),
+        session: random_session(),
         cookie: 0,
         answer_time: LONG_TIME,
         spread: Duration::ZERO,

@@ -5,10 +5,9 @@ use super::header_bytes;
 use super::message::{Kind, Message};
 use super::probes::{ProbeSeries, ProbeTally, Source, probe};
 use super::train::{Meter, Train};
+use crate::cookie::Cookies;
 use pathbench_record::time::Clock;
 use std::collections::VecDeque;
-use std::collections::hash_map::RandomState;
-use std::hash::BuildHasher;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -107,7 +106,7 @@ struct Received {
 }
 
 fn serve(socket: &DatagramSocket, stopping: &AtomicBool, clock: &dyn Clock) {
-    let cookies = RandomState::new();
+    let mut cookies = Cookies::new(clock.now());
     let mut received = Received::default();
     let mut buffer = vec![0; 65_536];
     while !stopping.load(Ordering::Acquire) {
@@ -122,12 +121,13 @@ fn serve(socket: &DatagramSocket, stopping: &AtomicBool, clock: &dyn Clock) {
         };
         let bytes = &buffer[..arrival.length];
         let Some(message) = Message::decode(bytes) else { continue };
-        let cookie = cookies.hash_one((arrival.from, message.session));
+        let now = clock.now();
         if message.kind == Kind::CookieRequest {
+            let cookie = cookies.cookie(now, arrival.from, message.session);
             let answer = Message { kind: Kind::Cookie, cookie, ..message };
             // An answer that cannot be sent is lost like any datagram; the initiator asks again.
             let _ = socket.send(&answer.encode(), arrival.from);
-        } else if message.cookie == cookie {
+        } else if cookies.is_valid(now, arrival.from, message.session, message.cookie) {
             let asked = Asked { message, bytes, arrival };
             let _ = answer(socket, &asked, &mut received, clock);
         }

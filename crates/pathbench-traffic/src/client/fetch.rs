@@ -3,8 +3,8 @@
 use super::run::{connect_error, refused};
 use super::{ClientError, ClientPlan};
 use crate::protocol::{Fetch, Frame, MAX_RECORD_BYTES, TestId, VERSION};
-use crate::record::ServerRecord;
-use crate::stream::{Channel, StreamError, Wait};
+use crate::record::{EndRecord, InvalidRecord};
+use crate::stream::{Channel, RECORD_TIME, StreamError, Wait};
 use pathbench_record::time::Clock;
 use pathbench_record::transport::Transport;
 use pathbench_transport::{ConnectOptions, QuicOptions, Security, Session};
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use thiserror::Error;
 
-/// Which record to fetch, and by which way. No token: a server asks for the test's id, which nobody else knows.
+/// How to reach the server for its record of a test. No token: a server asks for the test's id, which nobody else knows.
 #[derive(Debug, Clone)]
 pub struct FetchPlan {
     /// Over which transport; any that the server listens on.
@@ -28,19 +28,18 @@ pub struct FetchPlan {
     pub security: Security,
     /// What quic and mpquic take.
     pub quic: QuicOptions,
-    /// The test.
-    pub test: TestId,
     /// The client has given the test up: the server ends it first if it still runs, so that its record is
-    /// complete and its place free.
+    /// complete and its place free. Without that, a server refuses while the test runs.
     pub end_test: bool,
     /// How long to wait for the connection, and then for the record.
     pub timeout: Duration,
 }
 
 impl FetchPlan {
-    /// Fetches a record as it stands by the kernel's choice of address, in clear text where the transport has that.
+    /// Fetches the record of a test that is over by the kernel's choice of address, in clear text where the transport
+    /// has that.
     #[must_use]
-    pub fn new(transport: Transport, server: SocketAddr, test: TestId, timeout: Duration) -> Self {
+    pub fn new(transport: Transport, server: SocketAddr, timeout: Duration) -> Self {
         Self {
             transport,
             server,
@@ -48,7 +47,6 @@ impl FetchPlan {
             interface: None,
             security: Security::Clear,
             quic: QuicOptions::default(),
-            test,
             end_test: false,
             timeout,
         }
@@ -63,7 +61,7 @@ impl FetchPlan {
             security: plan.security.clone(),
             quic: plan.quic.clone(),
             end_test: true,
-            ..Self::new(plan.transport, plan.server, plan.test, plan.connect_timeout)
+            ..Self::new(plan.transport, plan.server, plan.connect_timeout)
         }
     }
 }
@@ -82,13 +80,20 @@ pub enum FetchError {
         /// The test.
         test: TestId,
     },
+    /// There is one, but the test does not allow it.
+    #[error("the server's record of the test is not used: {0}")]
+    Invalid(#[from] InvalidRecord),
 }
 
-/// Fetches a server's record.
+/// Fetches the server's record of the test of which `client` is this end's.
 ///
 /// # Errors
 /// See [`FetchError`].
-pub fn fetch_record(plan: &FetchPlan, clock: &Arc<dyn Clock>) -> Result<ServerRecord, FetchError> {
+pub fn fetch_record(
+    plan: &FetchPlan,
+    client: &EndRecord,
+    clock: &Arc<dyn Clock>,
+) -> Result<EndRecord, FetchError> {
     let options = ConnectOptions {
         local: plan.local,
         interface: plan.interface.clone(),
@@ -101,18 +106,20 @@ pub fn fetch_record(plan: &FetchPlan, clock: &Arc<dyn Clock>) -> Result<ServerRe
     let connection = session.open().map_err(|error| connect_error(&error))?;
     let mut channel = Channel::new(&connection, clock);
     channel.accept_bodies_of(MAX_RECORD_BYTES);
-    let wait = || Wait::patient(clock.now(), plan.timeout, None);
+    let mut wait = Wait::within(clock.now(), RECORD_TIME, "hand over its record").or_silence(plan.timeout);
     let failed = |error: StreamError| match error {
         StreamError::Refused(refusal) => refused(refusal),
-        error => ClientError::Handshake { server: plan.server, message: error.to_string() },
+        error => ClientError::Handshake { server: plan.server, message: error.line() },
     };
-    let fetch = Frame::Fetch(Fetch { version: VERSION, test: plan.test, end_test: plan.end_test });
-    channel.write(&fetch, &mut wait()).map_err(failed)?;
-    match channel.frame(&mut wait()).map_err(failed)? {
+    let fetch = Frame::Fetch(Fetch { version: VERSION, test: client.test, end_test: plan.end_test });
+    channel.write(&fetch, &mut wait).map_err(failed)?;
+    match channel.frame(&mut wait).map_err(failed)? {
         Frame::Record(json) => {
-            serde_json::from_slice(&json).map_err(|error| failed(StreamError::Record(error)).into())
+            let server = serde_json::from_slice(&json).map_err(|error| failed(StreamError::Record(error)))?;
+            client.check_peer(&server, clock.now())?;
+            Ok(server)
         }
-        Frame::NotFound => Err(FetchError::NotFound { server: plan.server, test: plan.test }),
+        Frame::NotFound => Err(FetchError::NotFound { server: plan.server, test: client.test }),
         frame => Err(failed(StreamError::unexpected("RECORD", frame)).into()),
     }
 }

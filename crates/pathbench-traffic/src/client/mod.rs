@@ -16,6 +16,7 @@ use pathbench_record::time::Timestamp;
 use pathbench_record::transport::Transport;
 use pathbench_transport::{QuicOptions, Security, SocketOptions};
 use serde::{Deserialize, Serialize};
+use std::fmt::Display;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
@@ -189,6 +190,15 @@ pub struct ClientOutcome {
     pub error: Option<ClientError>,
     /// For a test that began and did not complete: from the last progress to its end.
     pub hung: Option<Duration>,
+}
+
+impl ClientOutcome {
+    /// Says, beside why the test did not complete, why the server's record of it could not be fetched either.
+    pub fn report_fetch(&mut self, failure: &dyn Display) {
+        if let Some(ClientError::Broken { message }) = &mut self.error {
+            *message = format!("{message}; {failure}");
+        }
+    }
 }
 
 /// Why a test did not complete.

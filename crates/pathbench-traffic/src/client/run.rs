@@ -4,16 +4,17 @@ use super::news::Listener;
 use super::{
     ClientError, ClientObserver, ClientOutcome, ClientPlan, Connected, PathProgress, Progress, Wish,
 };
-use crate::protocol::{Frame, Hello, MAX_RECORD_BYTES, Refusal};
-use crate::record::EndRecord;
+use crate::pattern::PatternParameters;
+use crate::protocol::{Frame, Hello, Refusal};
+use crate::record::{EndRecord, most_record_bytes};
 use crate::request::Request;
-use crate::server::MAX_CLIENT_RECORD_BYTES;
 use crate::stream::{Channel, Companions, Stream, StreamError, TICK, TestPlan, Wait};
 use pathbench_record::delivery::DeliverySeries;
 use pathbench_record::document::UnreachableBecause;
 use pathbench_record::sample::Side;
+use pathbench_record::text;
 use pathbench_record::time::{Clock, Timestamp};
-use pathbench_transport::{ConnectError, ConnectOptions, Connection, Session};
+use pathbench_transport::{ConnectError, ConnectOptions, Connection, Session, contain_panic};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,11 +22,14 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
+/// What a test may take beyond its duration, for a server that paces, and a queue that drains slowly.
+const OVERTIME: Duration = Duration::from_secs(120);
+
 /// How long a server may take to close after a test that is complete.
 const CLOSING_TIME: Duration = Duration::from_millis(500);
 
-/// Largest record that a person who has ended a test waits for to be sent.
-const STOPPED_RECORD_BYTES: usize = 128 * 1024;
+/// Characters of an error of a connection, which may quote what the peer said at its end.
+const MOST_CHARACTERS: usize = 500;
 
 /// What a stream's thread comes back with.
 struct StreamOutcome {
@@ -43,6 +47,7 @@ pub fn run_client(plan: &ClientPlan, clock: &Arc<dyn Clock>, observer: &dyn Clie
         Ok(connections) => connections,
         Err(error) => return not_begun(&test, clock.now(), error),
     };
+    test.deadline = deadline(plan, &test.parameters, clock.now());
     let mut channels: Vec<Channel<'_>> =
         connections.iter().map(|connection| Channel::new(connection, clock.as_ref())).collect();
     let streams = match shake_hands(plan, &test, clock, &connections, &mut channels) {
@@ -69,8 +74,15 @@ fn test_plan(plan: &ClientPlan, started: Timestamp) -> TestPlan {
         patience: plan.patience,
         ceiling_bytes: None,
         pacers: None,
-        deadline: None,
+        // Counts from the first handshake on.
+        deadline: started,
     }
+}
+
+/// When the client gives a test up that goes on without an end: a server may be slow, but not for ever.
+fn deadline(plan: &ClientPlan, parameters: &PatternParameters, now: Timestamp) -> Timestamp {
+    let patience = plan.patience.saturating_mul(2).saturating_add(OVERTIME);
+    now + parameters.longest_duration().saturating_add(patience)
 }
 
 fn connect_options(plan: &ClientPlan) -> ConnectOptions {
@@ -112,7 +124,7 @@ fn open_all(
 }
 
 pub(super) fn connect_error(error: &ConnectError) -> ClientError {
-    let message = error.to_string();
+    let message = text::plain(&error.to_string(), MOST_CHARACTERS);
     let unreachable = |because| ClientError::Unreachable { because, message: message.clone() };
     match error {
         ConnectError::Refused { .. } => unreachable(UnreachableBecause::Refused),
@@ -146,18 +158,20 @@ fn shake_hands(
     }
     .to_json();
     let failed = |error| handshake_error(plan, error);
-    let wait = || Wait::strict(clock.now(), plan.connect_timeout, "answer");
+    // For all streams together, or a slow server could take as long for each.
+    let wait = || Wait::within(clock.now(), plan.connect_timeout, "answer");
+    let mut hellos = wait();
     for (index, channel) in channels.iter_mut().enumerate() {
         let hello = Frame::Hello(Hello::new(plan.test, index as u32, request.clone()));
-        channel.write(&hello, &mut wait()).map_err(failed)?;
+        channel.write(&hello, &mut hellos).map_err(failed)?;
     }
     // Only now, so that many streams cost no more round trips than one.
+    let mut answers = wait();
     for channel in channels.iter_mut() {
-        match channel.frame(&mut wait()).map_err(failed)? {
+        match channel.frame(&mut answers).map_err(failed)? {
             Frame::Accept => {}
             frame => return Err(failed(StreamError::unexpected("ACCEPT", frame))),
         }
-        channel.accept_bodies_of(MAX_RECORD_BYTES);
     }
     let companions = Companions::new(test.parameters.streams());
     let streams = connections
@@ -165,13 +179,14 @@ fn shake_hands(
         .enumerate()
         .map(|(index, connection)| {
             let connection = Arc::clone(connection);
-            let companions = Arc::clone(&companions);
-            Stream::new(test.clone(), index as u32, connection, companions, clock, plan.sample_interval)
+            let member = companions.member();
+            Stream::new(test.clone(), index as u32, connection, member, clock, plan.sample_interval)
         })
         .collect::<Result<Vec<_>, _>>()
         .map_err(failed)?;
+    let mut starts = wait();
     for channel in channels {
-        channel.write(&Frame::Start, &mut wait()).map_err(failed)?;
+        channel.write(&Frame::Start, &mut starts).map_err(failed)?;
     }
     Ok(streams)
 }
@@ -187,7 +202,7 @@ fn handshake_error(plan: &ClientPlan, error: StreamError) -> ClientError {
         StreamError::Telemetry(_) | StreamError::Sampler(_) => {
             ClientError::Plan { message: error.to_string() }
         }
-        error => ClientError::Handshake { server: plan.server, message: error.to_string() },
+        error => ClientError::Handshake { server: plan.server, message: error.line() },
     }
 }
 
@@ -211,8 +226,14 @@ fn run_streams(
             let done = done.clone();
             let on_first_byte = &on_first_byte;
             let run = move || {
+                let outcome = contain_panic(|| run_stream(stream, &mut channel, on_first_byte));
+                let outcome = outcome.unwrap_or_else(|message| {
+                    stream.abandon();
+                    let error = Some(StreamError::Panic { message }.to_string());
+                    StreamOutcome { client: stream.finish(clock), server: None, error }
+                });
                 // The receiver outlives every sender.
-                let _ = done.send(run_stream(stream, &mut channel, on_first_byte));
+                let _ = done.send(outcome);
             };
             if let Err(error) = thread::Builder::new().name("stream".to_owned()).spawn_scoped(scope, run) {
                 stream.abandon();
@@ -252,13 +273,12 @@ fn run_stream(
     let clock = channel.clock();
     let result = stream.run(channel, on_first_byte);
     let client = stream.finish(clock);
-    let exchanged = result.and_then(|()| exchange_records(stream, channel, &client));
-    match exchanged {
+    match result.and_then(|()| receive_record(stream, channel, &client)) {
         Ok(server) => StreamOutcome { client, server: Some(server), error: None },
         Err(error) => {
             // Nothing more is to be expected of it; a peer that still lives hears of it at once.
             stream.connection.abort();
-            let error = format!("{error}{}", of_several(stream));
+            let error = error.line() + &of_several(stream);
             StreamOutcome { client, server: None, error: Some(error) }
         }
     }
@@ -269,24 +289,21 @@ fn of_several(stream: &Stream) -> String {
     if stream.is_one_of_several() { format!(" (stream {})", stream.index()) } else { String::new() }
 }
 
-/// The server's record of the stream; then ours, and the end.
-fn exchange_records(
+/// The server's record of the stream, as far as the test allows it, and the end.
+fn receive_record(
     stream: &Stream,
     channel: &mut Channel<'_>,
     client: &EndRecord,
 ) -> Result<EndRecord, StreamError> {
     let clock = channel.clock();
-    let server = match channel.frame(&mut stream.wait(clock))? {
+    channel.accept_bodies_of(most_record_bytes(client, clock.now(), stream.record_bytes()));
+    let server: EndRecord = match channel.frame(&mut stream.record_wait(clock))? {
         Frame::Record(json) => serde_json::from_slice(&json).map_err(StreamError::Record)?,
         frame => return Err(StreamError::unexpected("RECORD", frame)),
     };
-    // A courtesy to the server's operator: a test is not less complete when it does not arrive.
-    let most = if stream.is_stopping() { STOPPED_RECORD_BYTES } else { MAX_CLIENT_RECORD_BYTES };
-    if let Ok(json) = client.clone().to_bounded_json(most) {
-        let _ = channel.write(&Frame::Record(json), &mut stream.wait(clock));
-    }
+    client.check_peer(&server, clock.now())?;
     stream.connection.finish_sending();
-    // The server closes once it has it all.
+    // The server closes once it is read.
     channel.drain(CLOSING_TIME);
     Ok(server)
 }
@@ -306,7 +323,7 @@ fn progress(streams: &[Stream], at: Timestamp) -> Progress {
                 acknowledged_bytes: 0,
                 received_bytes: 0,
             });
-            path.acknowledged_bytes += figures.bytes_acked;
+            path.acknowledged_bytes += figures.payload_acked();
             path.received_bytes += figures.bytes_received;
         }
     }
@@ -326,7 +343,13 @@ fn outcome(test: &TestPlan, outcomes: Vec<StreamOutcome>, ended: Timestamp) -> C
         hung: if completed { None } else { client.hung() },
         error: match error {
             None if completed => None,
-            None => Some(ClientError::Broken { message: "the server's record is not complete".to_owned() }),
+            None => Some(ClientError::Broken {
+                message: match server {
+                    Some(_) => "the server's record is not complete",
+                    None => "the records of the server's streams do not begin at the same time",
+                }
+                .to_owned(),
+            }),
             Some(message) => Some(ClientError::Broken { message }),
         },
         completed,

@@ -138,6 +138,11 @@ impl ReceiveCore {
         Ok(())
     }
 
+    /// This end itself waited for `time` and received nothing: that is no silence of the peer.
+    pub fn excuse(&mut self, time: Duration) {
+        self.last_progress = self.last_progress.map(|last| last + time);
+    }
+
     /// How long there was silence, once that exceeds the patience and END has not come.
     #[must_use]
     pub fn hung(&self, now: Timestamp) -> Option<Duration> {

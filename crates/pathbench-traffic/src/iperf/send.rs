@@ -136,6 +136,11 @@ impl SendCore {
         self.last_progress = Some(now);
     }
 
+    /// This end itself waited for `time`: that says nothing about the peer.
+    pub fn excuse(&mut self, time: Duration) {
+        self.last_progress = self.last_progress.map(|last| last + time);
+    }
+
     /// How long there was no progress, once that exceeds the patience.
     #[must_use]
     pub fn hung(&self, now: Timestamp) -> Option<Duration> {

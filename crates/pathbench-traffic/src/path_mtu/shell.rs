@@ -7,10 +7,9 @@ use super::size::Family;
 use super::socket::{PathSocket, Told};
 use super::watch::{BothFound, Watch, WatchNews};
 use super::{MtuError, MtuNews, MtuPlan, PathMtuFound, WatchPace};
+use crate::cookie::random_session;
 use pathbench_record::time::{Clock, Timestamp};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use std::collections::hash_map::RandomState;
-use std::hash::BuildHasher;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -33,7 +32,7 @@ const SENDS_PER_TURN: usize = 8;
 pub fn find_mtu(plan: &MtuPlan, clock: &Arc<dyn Clock>, stop: &AtomicBool) -> Result<PathMtuFound, MtuError> {
     let server = plan.checked()?;
     let socket = PathSocket::open(&plan.path, server)?;
-    let mut finder = Finder::new(clock.now(), plan.introduction(clock.now()), plan.bounds);
+    let mut finder = Finder::new(clock.now(), plan.introduction(), plan.bounds);
     let mut buffer = vec![0; BUFFER_BYTES];
     loop {
         if stop.load(Ordering::Acquire) {
@@ -103,7 +102,7 @@ pub fn watch_mtu(
 ) -> Result<(), MtuError> {
     let server = plan.checked()?;
     let mut socket = PathSocket::open(&plan.path, server)?;
-    let mut watch = Watch::new(clock.now(), plan.introduction(clock.now()), plan.bounds, pace);
+    let mut watch = Watch::new(clock.now(), plan.introduction(), plan.bounds, pace);
     let mut buffer = vec![0; BUFFER_BYTES];
     let mut opened = clock.now();
     while !stop.load(Ordering::Acquire) {
@@ -152,9 +151,8 @@ impl MtuPlan {
         })
     }
 
-    fn introduction(&self, now: Timestamp) -> Introduction {
-        // The hasher's keys are random, and nobody else knows them.
-        let session = RandomState::new().hash_one((now, self.path.local));
+    fn introduction(&self) -> Introduction {
+        let session = random_session();
         Introduction { session, token: self.token.clone(), family: Family::of(self.server.ip()) }
     }
 }

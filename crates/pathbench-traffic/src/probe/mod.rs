@@ -7,6 +7,7 @@
 mod allowance;
 mod header;
 mod message;
+mod newcomers;
 mod prober;
 mod responder;
 mod service;

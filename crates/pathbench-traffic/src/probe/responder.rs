@@ -3,19 +3,17 @@
 use super::allowance::Allowance;
 use super::header::{HEADER_BYTES, MAGIC};
 use super::message::{ProbeKind, ProbeMessage, cut};
+use super::newcomers::Newcomers;
+use crate::cookie::Cookies;
 use crate::path_mtu::{Family, SizeKind, SizeMessage};
 use crate::server::{Access, Client};
 use pathbench_record::time::Timestamp;
 use std::collections::HashMap;
-use std::collections::hash_map::RandomState;
-use std::hash::BuildHasher;
 use std::net::SocketAddr;
 use std::time::Duration;
 
 /// Probes per second of one client, and how many it may send at once: four interfaces behind one NAT at 20 ms.
 const CLIENT_RATE: u64 = 200;
-/// The same of everybody's hellos together, whose senders have not proved their addresses.
-const HELLO_RATE: u64 = 500;
 
 /// Packets of given sizes, taken or sent, per second of one client: examinations of four paths.
 const SIZE_RATE: u64 = 1000;
@@ -24,25 +22,23 @@ const CLIENT_LOAD_BYTES: u64 = 2_000_000;
 /// The same of all clients together.
 const LOAD_BYTES: u64 = 8_000_000;
 
-/// A cookie is good for this long at least, and for twice that at most.
-const COOKIE_EPOCH: Duration = Duration::from_secs(3600);
-
 /// A client that was not heard of for so long may make room for another.
 const IDLE: Duration = Duration::from_secs(10);
 
 /// Answers probes.
 ///
-/// It keeps to four rules whatever it gets: no answer is longer than what it answers, but for a packet of the size that a
+/// It keeps to five rules whatever it gets: no answer is longer than what it answers, but for a packet of the size that a
 /// client has asked for who has returned his cookie; no more than a hello is answered to an address that has not
-/// returned the cookie sent there; a client is answered so often, and gets so many bytes, and no more; and what is
-/// remembered is bounded.
+/// returned the cookie sent there; what such addresses draw on is theirs alone, so that forged sources can keep out
+/// newcomers at most; a client is answered so often, and gets so many bytes, and no more; and what is remembered is
+/// bounded.
 #[derive(Debug)]
 pub struct ProbeResponder {
     access: Access,
-    cookies: RandomState,
+    cookies: Cookies,
     clients: HashMap<Client, Allowances>,
     most_clients: usize,
-    hellos: Allowance,
+    newcomers: Newcomers,
     load_bytes: Allowance,
     draining: bool,
 }
@@ -75,10 +71,10 @@ impl ProbeResponder {
     pub fn new(access: Access, most_clients: usize, now: Timestamp) -> Self {
         Self {
             access,
-            cookies: RandomState::new(),
+            cookies: Cookies::new(now),
             clients: HashMap::new(),
             most_clients: most_clients.max(1),
-            hellos: Allowance::full(HELLO_RATE, now),
+            newcomers: Newcomers::new(now),
             load_bytes: Allowance::full(LOAD_BYTES, now),
             draining: false,
         }
@@ -104,13 +100,13 @@ impl ProbeResponder {
         let message = ProbeMessage::decode(datagram)?;
         let reply = match message.kind {
             ProbeKind::Hello => {
-                if !self.hellos.take(1, now) {
+                if !self.newcomers.take(from.ip(), now) {
                     return None;
                 }
                 match self.objection(now, from, &message) {
                     None => ProbeMessage {
                         kind: ProbeKind::Welcome,
-                        cookie: self.cookie(now, from, message.session),
+                        cookie: self.cookies.cookie(now, from, message.session),
                         text: String::new(),
                         ..message
                     },
@@ -121,7 +117,7 @@ impl ProbeResponder {
                 }
             }
             ProbeKind::Probe => {
-                let is_known = self.is_cookie(now, from, message.session, message.cookie);
+                let is_known = self.cookies.is_valid(now, from, message.session, message.cookie);
                 if !is_known || !self.admit(now, from)?.probes.take(1, now) {
                     return None;
                 }
@@ -141,7 +137,7 @@ impl ProbeResponder {
         message: SizeMessage,
     ) -> Option<Vec<u8>> {
         let is_asked = matches!(message.kind, SizeKind::Size | SizeKind::Ask | SizeKind::Belief);
-        if !is_asked || !self.is_cookie(now, from, message.session, message.cookie) {
+        if !is_asked || !self.cookies.is_valid(now, from, message.session, message.cookie) {
             return None;
         }
         let family = Family::of(from.ip());
@@ -215,27 +211,6 @@ impl ProbeResponder {
         }
         Some(self.clients.entry(client).or_insert_with(|| Allowances::full(now)))
     }
-
-    fn cookie(&self, now: Timestamp, from: SocketAddr, session: u64) -> u64 {
-        self.cookie_of(epoch(now), from, session)
-    }
-
-    fn is_cookie(&self, now: Timestamp, from: SocketAddr, session: u64, cookie: u64) -> bool {
-        let epoch = epoch(now);
-        [Some(epoch), epoch.checked_sub(1)]
-            .into_iter()
-            .flatten()
-            .any(|epoch| self.cookie_of(epoch, from, session) == cookie)
-    }
-
-    /// A keyed hash (`SipHash` with a key that nobody outside knows).
-    fn cookie_of(&self, epoch: u64, from: SocketAddr, session: u64) -> u64 {
-        self.cookies.hash_one((epoch, from, session))
-    }
-}
-
-fn epoch(now: Timestamp) -> u64 {
-    now.as_nanos() / COOKIE_EPOCH.as_nanos() as u64
 }
 
 #[cfg(test)]
@@ -329,7 +304,45 @@ mod tests {
         let hellos = (0..5000).filter(|_| {
             ask(&mut responder, at(10_000), "198.51.100.1:1", &message(ProbeKind::Hello, 0)).is_some()
         });
-        assert!(hellos.count() as u64 <= HELLO_RATE);
+        assert!(hellos.count() <= 50);
+    }
+
+    /// Forged sources once used up what was meant for everybody.
+    #[test]
+    fn forged_hellos_keep_out_neither_clients_nor_newcomers_of_other_networks() {
+        let mut responder = ProbeResponder::new(Access::Open, 512, at(0));
+        let hello = message(ProbeKind::Hello, 0);
+        let known = ask(&mut responder, at(0), "192.0.2.1:1", &hello).unwrap();
+        let (mut answered, mut welcome) = (0, 0);
+        for ms in 0..10_000_u64 {
+            // 20,000 a second, of all addresses of 50 networks.
+            for number in 0..20_u64 {
+                let host = ms * 20 + number;
+                let forged = format!("10.0.{}.{}:{}", host % 50, host / 50 % 256, 1000 + host % 1000);
+                answered += u64::from(ask(&mut responder, at(ms), &forged, &hello).is_some());
+            }
+            if ms % 100 == 0 {
+                let newcomer = format!("172.16.{}.1:1", ms / 100);
+                welcome += u64::from(ask(&mut responder, at(ms), &newcomer, &hello).is_some());
+            }
+            if ms % 10 == 0 {
+                let probe = message(ProbeKind::Probe, known.cookie);
+                assert!(ask(&mut responder, at(ms), "192.0.2.1:1", &probe).is_some(), "a client at {ms} ms");
+            }
+        }
+        assert!(answered <= 50 * 50 * 11, "{answered} forged hellos were answered");
+        // A few share an allowance with a flooded network.
+        assert!(welcome >= 85, "{welcome} of 100 newcomers were answered");
+
+        // Floods from everywhere: newcomers are answered at the bounded rate, clients as ever.
+        let everywhere = (0..100_000_u32).filter(|number| {
+            let forged = SocketAddr::from((number.wrapping_mul(0x9e37_79b1).to_be_bytes(), 1));
+            let datagram = hello.encode(0);
+            responder.answer(at(10_000), forged, &datagram).is_some()
+        });
+        assert!(everywhere.count() <= 5000);
+        let probe = message(ProbeKind::Probe, known.cookie);
+        assert!(ask(&mut responder, at(10_001), "192.0.2.1:1", &probe).is_some());
     }
 
     #[test]
@@ -411,7 +424,7 @@ mod tests {
         assert!((CLIENT_LOAD_BYTES - 60_000..=CLIENT_LOAD_BYTES).contains(&given("192.0.2.1:1", at(0), 100)));
         // By another port it is the same client.
         assert_eq!(given("192.0.2.1:2", at(0), 100), 0);
-        let others: u64 = (2..60).map(|last| given(&format!("192.0.2.{last}:1"), at(0), 100)).sum();
+        let others: u64 = (2..60).map(|net| given(&format!("198.51.{net}.1:1"), at(0), 100)).sum();
         assert!(others <= LOAD_BYTES, "{others}");
         let second = given("192.0.2.1:1", at(1000), 100);
         assert!(second <= CLIENT_LOAD_BYTES && second > 0, "{second}");

@@ -2,11 +2,10 @@
 
 use super::prober::{Prober, fits};
 use super::{MAX_TOKEN_BYTES, ProbeCounts, ProbeError, ProbePath, ProbePlan, ProbeSample, SHORTEST_INTERVAL};
+use crate::cookie::random_session;
 use pathbench_record::time::{Clock, Timestamp};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::{Domain, Protocol, Socket, Type};
-use std::collections::hash_map::RandomState;
-use std::hash::BuildHasher;
 use std::io::{self, Read as _};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::AsFd;
@@ -49,7 +48,6 @@ pub fn run_probes(
 ) -> Result<Vec<ProbeCounts>, ProbeError> {
     plan.check()?;
     let start = clock.now();
-    let sessions = RandomState::new();
     let mut lanes: Vec<Lane<'_>> = plan
         .paths
         .iter()
@@ -57,7 +55,7 @@ pub fn run_probes(
         .map(|(index, path)| {
             // Not all at the same moment, where they share a bottleneck.
             let offset = plan.interval.mul_f64(index as f64 / plan.paths.len() as f64);
-            let session = sessions.hash_one((index, start));
+            let session = random_session();
             let prober = Prober::new(start + offset, plan.interval, session, plan.token.as_deref());
             Lane { path, prober, socket: None }
         })

@@ -4,6 +4,7 @@ use super::{
     DecodeError, HEADER_BYTES, MAGIC, MAX_DATA_BYTES, MAX_HELLO_BYTES, MAX_MESSAGE_BYTES, MAX_RECORD_BYTES,
     MAX_SMALL_BYTES, MIN_MESSAGE_BYTES, TestId, VERSION,
 };
+use pathbench_record::text;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -198,6 +199,9 @@ pub struct Fetch {
     pub end_test: bool,
 }
 
+/// Characters of a refusal's message: it is for a person's terminal, whoever wrote it.
+const MOST_CHARACTERS: usize = 500;
+
 /// Body of REFUSE, as JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refusal {
@@ -242,6 +246,11 @@ pub enum RefusalCode {
 #[must_use]
 pub const fn data_header(length: u32) -> [u8; HEADER_BYTES] {
     header(FrameKind::Data, 0, length)
+}
+
+/// Header of a RECORD frame with a body of `length` bytes, at most [`MAX_RECORD_BYTES`].
+pub(crate) const fn record_header(length: u32) -> [u8; HEADER_BYTES] {
+    header(FrameKind::Record, 0, length)
 }
 
 const fn header(kind: FrameKind, flags: u8, length: u32) -> [u8; HEADER_BYTES] {
@@ -357,10 +366,11 @@ impl Frame {
                     end_test: flags & FLAG_END_TEST != 0,
                 })
             }
-            FrameKind::Refuse => Self::Refuse(
-                serde_json::from_slice(&body)
-                    .map_err(|error| DecodeError::Malformed { kind, reason: error.to_string() })?,
-            ),
+            FrameKind::Refuse => {
+                let Refusal { code, message, retry_after_ms } = serde_json::from_slice(&body)
+                    .map_err(|error| DecodeError::Malformed { kind, reason: error.to_string() })?;
+                Self::Refuse(Refusal::new(code, message, retry_after_ms))
+            }
             FrameKind::Data => {
                 let reason = "test data is not a control frame".to_owned();
                 return Err(DecodeError::Malformed { kind, reason });
@@ -378,14 +388,10 @@ impl Hello {
 }
 
 impl Refusal {
-    /// A refusal; messages longer than a frame can carry are cut.
+    /// A refusal; the message becomes one line of at most 500 characters, which a frame can carry.
     #[must_use]
-    pub fn new(code: RefusalCode, message: impl Into<String>, retry_after_ms: Option<u64>) -> Self {
-        let mut message: String = message.into();
-        if message.len() > 500 {
-            message = message.chars().take(400).collect();
-        }
-        Self { code, message, retry_after_ms }
+    pub fn new(code: RefusalCode, message: impl AsRef<str>, retry_after_ms: Option<u64>) -> Self {
+        Self { code, message: text::plain(message.as_ref(), MOST_CHARACTERS), retry_after_ms }
     }
 
     fn to_json(&self) -> Vec<u8> {

@@ -16,8 +16,7 @@
 //! START  all streams are accepted       ─►
 //! DATA…  END{bytes}        (upload, both)   DATA…  END{bytes}     (download, both)
 //! DONE{bytes received}  (download, both)    DONE{bytes received}  (upload, both)
-//!                                       ◄─ RECORD of the server's end of the stream
-//! RECORD of the client's end            ─►  close
+//! close                                 ◄─ RECORD of the server's end of the stream
 //! ```
 //!
 //! The patterns of messages have, in the place of DATA, on each stream in one direction (ping: the client asks;
@@ -34,8 +33,8 @@
 //! A test that a person ends: the client makes no further request, and in the place of an answer says `STOP` on the
 //! stream on which the server asks, which then makes none either (interactive). Both go on to END as ever.
 //!
-//! On a fresh connection, over any path: `FETCH{test}` ─► `RECORD` of the whole test as the server saw it,
-//! or `NOT_FOUND`.
+//! On a fresh connection, over any path: `FETCH{test}` ─► `RECORD` of the whole test as the server saw it, `REFUSE`
+//! while the test runs, or `NOT_FOUND`. The client's record stays with the client.
 
 mod decoder;
 mod error;
@@ -44,6 +43,7 @@ mod test_id;
 
 pub use decoder::{Decoder, Event};
 pub use error::DecodeError;
+pub(crate) use frame::record_header;
 pub use frame::{End, Fetch, Frame, FrameKind, Hello, Message, Refusal, RefusalCode, data_header};
 pub use test_id::{InvalidTestId, TestId};
 

@@ -54,10 +54,27 @@ pub enum ServerEvent<'a> {
         /// The client.
         client: SocketAddr,
     },
+    /// A thread of one connection panicked: the connection is aborted, its slots are released. The panic hook has
+    /// printed where it was.
+    Panicked {
+        /// What it was doing: `connection`, `stream` or `observer`.
+        place: &'static str,
+        /// The panic's message.
+        message: &'a str,
+    },
+    /// A listener died and accepts nothing any more; the others go on. Only a new server brings it back.
+    ListenerFailed {
+        /// Its transport.
+        transport: Transport,
+        /// Where it listened.
+        address: SocketAddr,
+        /// Why.
+        message: &'a str,
+    },
 }
 
 /// How loaded a server is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerStatus {
     /// Tests that run.
     pub tests: usize,
@@ -67,4 +84,6 @@ pub struct ServerStatus {
     pub connections: usize,
     /// Whether it takes no new tests any more.
     pub draining: bool,
+    /// Listeners that died.
+    pub failed: Vec<(Transport, SocketAddr)>,
 }

@@ -2,7 +2,11 @@
 
 use crate::iperf::MAX_STREAMS;
 use crate::pattern::PatternParameters;
+use pathbench_transport::QuicLimits;
 use std::time::Duration;
+
+/// The server is this much more patient than the client, so that the client is the one to say what happened.
+pub(super) const EXTRA_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Bounds of a server. Whatever strangers send, its memory, threads and time stay within them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,7 +52,7 @@ impl Default for Limits {
             max_duration: Duration::from_secs(3600),
             max_patience: Duration::from_secs(120),
             handshake_timeout: Duration::from_secs(10),
-            max_records: 64,
+            max_records: 1024,
             max_record_bytes: 64 * 1024 * 1024,
             keep_records_for: Duration::from_secs(600),
         }
@@ -88,6 +92,25 @@ impl Limits {
                 self.max_duration.as_secs_f64()
             )
         })
+    }
+
+    /// How long the data of a test takes at most, whatever the client does: all its streams begin within the first of
+    /// the two timeouts, the second is START's.
+    pub(super) fn longest_test(&self, patience: Duration) -> Duration {
+        let waits = self.handshake_timeout.saturating_add(patience).saturating_add(EXTRA_PATIENCE);
+        self.max_duration.saturating_add(waits.saturating_mul(2))
+    }
+
+    /// What they mean for QUIC, where a test's streams share a connection.
+    pub(crate) fn quic(&self) -> QuicLimits {
+        QuicLimits {
+            connections: self.max_connections,
+            connections_per_client: self
+                .max_connections_per_client
+                .min(QuicLimits::default().connections_per_client),
+            tests: self.max_tests,
+            tests_per_client: self.max_tests_per_client,
+        }
     }
 
     /// The bound on the payload of each stream of a test.

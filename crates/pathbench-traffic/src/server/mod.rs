@@ -1,30 +1,33 @@
 //! The server: one thread per connection, bounded in everything that a stranger could make grow.
 
 mod access;
-mod client;
 mod events;
+mod fetch;
 mod limits;
+mod memory;
 mod pacer;
 mod registry;
 mod session;
+mod slot;
 
 pub use access::Access;
-pub(crate) use client::Client;
 pub use events::{ServerEvent, ServerObserver, ServerStatus};
 pub use limits::Limits;
-pub(crate) use pacer::Pacers;
-
-/// Largest record that a server takes from a client, per stream.
-pub(crate) const MAX_CLIENT_RECORD_BYTES: usize = 1024 * 1024;
+pub use memory::MemoryBound;
+pub(crate) use pacer::{Grant, Pacer, Pacers};
 
 use crate::probe::ProbeService;
 use crate::stream::lock;
+use fetch::FetchSlots;
 use pathbench_record::time::Clock;
 use pathbench_record::transport::Transport;
+pub(crate) use pathbench_transport::Client;
 use pathbench_transport::{
-    AcceptError, BindError, Connection, ListenOptions, Listener, QuicOptions, ServerIdentity, SocketOptions,
+    AcceptError, BindError, Connection, ListenOptions, Listener, QuicCapacity, QuicOptions, ServerIdentity,
+    SocketOptions, contain_panic,
 };
 use registry::Registry;
+use slot::ConnectionSlot;
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -93,7 +96,7 @@ pub enum StartError {
 /// A running server; stops when dropped.
 pub struct Server {
     shared: Arc<Shared>,
-    listeners: Vec<Arc<Listener>>,
+    listeners: Vec<(Transport, Arc<Listener>)>,
     probes: Arc<ProbeService>,
     addresses: Vec<(Transport, SocketAddr)>,
     threads: Vec<JoinHandle<()>>,
@@ -104,10 +107,13 @@ struct Shared {
     options: ServerOptions,
     clock: Arc<dyn Clock>,
     registry: Registry,
+    fetches: FetchSlots,
     observer: Option<Arc<dyn ServerObserver>>,
     /// Live connections by number, to be aborted at the end.
     connections: Mutex<HashMap<u64, Live>>,
     next_connection: AtomicU64,
+    /// Listeners that died.
+    failed: Mutex<Vec<(Transport, SocketAddr)>>,
     /// No new tests any more.
     draining: AtomicBool,
     stopping: AtomicBool,
@@ -162,6 +168,7 @@ impl Server {
             socket: options.socket.clone(),
             identity: options.identity.clone(),
             quic: options.quic.clone(),
+            quic_capacity: Arc::new(QuicCapacity::new(options.limits.quic())),
             datagrams: Some(probes.clone()),
         };
         for &(transport, address) in &options.listeners {
@@ -174,22 +181,24 @@ impl Server {
                 options,
                 clock,
                 registry,
+                fetches: FetchSlots::default(),
                 observer,
                 connections: Mutex::new(HashMap::new()),
                 next_connection: AtomicU64::new(0),
+                failed: Mutex::default(),
                 draining: AtomicBool::new(false),
                 stopping: AtomicBool::new(false),
             }),
             addresses: listeners.iter().map(|(transport, at)| (*transport, at.local_addr())).collect(),
-            listeners: listeners.into_iter().map(|(_, listener)| listener).collect(),
+            listeners,
             probes,
             threads: Vec::new(),
         };
-        for listener in server.listeners.clone() {
+        for (transport, listener) in server.listeners.clone() {
             let shared = Arc::clone(&server.shared);
             let thread = thread::Builder::new()
                 .name("listener".to_owned())
-                .spawn(move || listen(&shared, &listener))
+                .spawn(move || listen(&shared, transport, &listener))
                 .map_err(StartError::Thread)?;
             server.threads.push(thread);
         }
@@ -216,6 +225,7 @@ impl Server {
             max_tests: self.shared.options.limits.max_tests,
             connections: lock(&self.shared.connections).len(),
             draining: self.shared.draining.load(Ordering::SeqCst),
+            failed: lock(&self.shared.failed).clone(),
         }
     }
 
@@ -228,51 +238,56 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.shared.stopping.store(true, Ordering::SeqCst);
-        self.listeners.iter().for_each(|listener| listener.close());
+        self.listeners.iter().for_each(|(_, listener)| listener.close());
         // Each listener thread waits for the threads of its connections.
         lock(&self.shared.connections).values().for_each(|live| live.connection.abort());
+        self.shared.registry.dissolve();
         for thread in self.threads.drain(..) {
-            // A panic of a listener has been printed already; there is nothing else to save here.
+            // Its panics are contained and reported.
             let _ = thread.join();
         }
     }
 }
 
-fn listen(shared: &Arc<Shared>, listener: &Listener) {
+/// Accepts until the listener is closed, and then waits for the connections. A listener that dies before leaves those
+/// that it accepted to their threads, and the other listeners alone.
+fn listen(shared: &Shared, transport: Transport, listener: &Listener) {
     thread::scope(|scope| {
-        loop {
-            let (number, connection) = match listener.accept() {
-                Ok((connection, client)) => {
-                    let connection = Arc::new(connection);
-                    match shared.admit(client, &connection) {
-                        Some(number) => (number, connection),
-                        None => continue,
-                    }
-                }
-                Err(AcceptError::Closed { .. }) => return,
-                Err(_) => {
-                    if shared.stopping.load(Ordering::SeqCst) {
-                        return;
-                    }
-                    shared.clock.sleep_until(shared.clock.now() + EXHAUSTED_PAUSE);
-                    continue;
-                }
-            };
-            let serve = move || {
-                session::serve(shared, &connection);
-                lock(&shared.connections).remove(&number);
-            };
-            // No thread: the connection is dropped with the closure, and the peer sees it close.
-            if thread::Builder::new().name("connection".to_owned()).spawn_scoped(scope, serve).is_err() {
-                lock(&shared.connections).remove(&number);
-            }
+        let end = contain_panic(|| accept(scope, shared, listener)).unwrap_or_else(Err);
+        if let Err(message) = end {
+            shared.report_failure(transport, listener.local_addr(), &message);
         }
     });
 }
 
+/// Serves each connection on a thread of its own, until the listener is closed.
+fn accept<'scope>(
+    scope: &'scope thread::Scope<'scope, '_>,
+    shared: &'scope Shared,
+    listener: &Listener,
+) -> Result<(), String> {
+    loop {
+        let slot = match listener.accept() {
+            Ok((connection, client)) => shared.admit(client, Arc::new(connection)),
+            Err(AcceptError::Closed { .. }) => return Ok(()),
+            Err(AcceptError::Dead { message, .. }) => return Err(message),
+            Err(_) => {
+                if shared.stopping.load(Ordering::SeqCst) {
+                    return Ok(());
+                }
+                shared.clock.sleep_until(shared.clock.now() + EXHAUSTED_PAUSE);
+                continue;
+            }
+        };
+        let Some(slot) = slot else { continue };
+        // No thread: the slot is dropped with the closure, and the peer sees the connection close.
+        let _ = thread::Builder::new().name("connection".to_owned()).spawn_scoped(scope, || slot.serve());
+    }
+}
+
 impl Shared {
     /// Counts a connection in; `None` when there are too many, of this client or of all, or the server is stopping.
-    fn admit(&self, peer: SocketAddr, connection: &Arc<Connection>) -> Option<u64> {
+    fn admit(&self, peer: SocketAddr, connection: Arc<Connection>) -> Option<ConnectionSlot<'_>> {
         let limits = &self.options.limits;
         let client = Client::from(peer.ip());
         let mut connections = lock(&self.connections);
@@ -286,13 +301,24 @@ impl Shared {
             return None;
         }
         let number = self.next_connection.fetch_add(1, Ordering::Relaxed);
-        connections.insert(number, Live { client, connection: Arc::clone(connection) });
-        Some(number)
+        connections.insert(number, Live { client, connection: Arc::clone(&connection) });
+        Some(ConnectionSlot::of(self, number, connection))
     }
 
     fn tell(&self, event: &ServerEvent<'_>) {
         if let Some(observer) = &self.observer {
             observer.on_event(event);
         }
+    }
+
+    /// Says that a thread panicked. The panic may have been the observer's, so this one goes no further.
+    fn report_panic(&self, place: &'static str, message: &str) {
+        let _ = contain_panic(|| self.tell(&ServerEvent::Panicked { place, message }));
+    }
+
+    /// Takes note that a listener accepts nothing any more.
+    fn report_failure(&self, transport: Transport, address: SocketAddr, message: &str) {
+        lock(&self.failed).push((transport, address));
+        let _ = contain_panic(|| self.tell(&ServerEvent::ListenerFailed { transport, address, message }));
     }
 }

@@ -1,27 +1,24 @@
 //! One connection of a server: what it asks for, and its stream of a test.
 
-use super::client::Client;
-use super::registry::{Applicant, Ended, Legacy, Place};
-use super::{MAX_CLIENT_RECORD_BYTES, ServerEvent, Shared};
+use super::fetch::serve_fetch;
+use super::limits::EXTRA_PATIENCE;
+use super::registry::{Applicant, Place, StreamResult};
+use super::slot::TestSlot;
+use super::{Client, ServerEvent, Shared};
 use crate::iperf::ReceiveFault;
-use crate::protocol::{Fetch, Frame, Hello, MAX_RECORD_BYTES, Refusal, RefusalCode, TestId, VERSION};
+use crate::protocol::{Frame, Hello, Refusal, RefusalCode, VERSION};
 use crate::request::{Request, RequestError};
-use crate::stream::{Channel, Companions, Stream, StreamError, TestPlan, Wait};
+use crate::stream::{Channel, Companions, Member, Stream, StreamError, TestPlan, Wait};
 use pathbench_record::sample::Side;
-use pathbench_record::time::Timestamp;
+use pathbench_record::transport::Transport;
 use pathbench_transport::Connection;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// The server is this much more patient than the client, so that the client is the one to say what happened.
-const EXTRA_PATIENCE: Duration = Duration::from_secs(2);
-
-/// How long the end of a test that a client gave up may take before its record is handed out as it is.
-const END_TIMEOUT: Duration = Duration::from_secs(2);
-
-/// How long a client may take for a record, however slowly it reads.
-const FETCH_TIME: Duration = Duration::from_secs(120);
+/// How long earlier tests, whose streams and QUIC connections hold memory until they end, may still take to end.
+const EARLIER_TESTS: Duration = Duration::from_secs(3);
+const EARLIER_INTERVAL: Duration = Duration::from_millis(5);
 
 /// How long a peer that was told something final may take to close.
 const CLOSING_TIME: Duration = Duration::from_secs(2);
@@ -45,6 +42,7 @@ fn serve_stream(shared: &Shared, connection: &Arc<Connection>, channel: &mut Cha
         Ok(admitted) => admitted,
         Err(refusal) => return refuse(shared, channel, refusal),
     };
+    let slot = TestSlot::of(shared, id, index);
     if let Some(number) = place.begins {
         shared.tell(&ServerEvent::Started {
             number,
@@ -53,28 +51,46 @@ fn serve_stream(shared: &Shared, connection: &Arc<Connection>, channel: &mut Cha
             client: connection.peer_addr(),
         });
     }
-    let companions = Arc::clone(&place.companions);
     // Never more often than is the server's way.
     let interval = shared.options.sample_interval.max(request.sample_interval.unwrap_or_default());
-    let plan = shared.plan(hello, request, place, clock.now());
-    let begun = begin(shared, connection, channel, plan, index, Arc::clone(&companions), interval);
-    let Ok(stream) = begun else {
-        companions.one_ended();
-        shared.leave(id, index, None);
+    let companions = Arc::clone(&place.companions);
+    let member = companions.member();
+    let plan = shared.plan(hello, request, place);
+    if !shared.may_hold_memory(connection, &companions) {
+        drop((slot, member));
+        let message = "connections of earlier tests have not ended yet".to_owned();
+        let wait_ms = u64::try_from(EARLIER_TESTS.as_millis()).ok();
+        return refuse(shared, channel, Refusal::new(RefusalCode::Busy, message, wait_ms));
+    }
+    let Ok(stream) = begin(shared, connection, channel, plan, index, member, interval) else {
+        drop(slot);
         return connection.abort();
     };
     let stream = Arc::new(stream);
     shared.registry.run(id, &stream);
     let result = stream.run(channel, &|_| {});
-    let record = stream.finish(clock);
-    let (completed, (sent_bytes, received_bytes)) = (record.completed, stream.progress());
-    let record = record.to_bounded_json(MAX_RECORD_BYTES);
+    if let Err(StreamError::Panic { message }) = &result {
+        shared.report_panic("stream", message);
+    }
+    let mut record = stream.finish(clock);
+    if shared.stopping.load(Ordering::SeqCst) {
+        // Nobody can fetch it any more, and its samples are what takes time.
+        record.samples.clear();
+    }
+    let (sent_bytes, received_bytes) = stream.progress();
+    let json = record.fit(stream.record_bytes());
     // Before the client hears of the end: its next test must find the place free.
-    let json = record.as_ref().ok().cloned();
-    shared.leave(id, index, json.map(|json| Legacy { json, completed, sent_bytes, received_bytes }));
-    match (result, record) {
+    slot.release(json.is_ok().then_some(StreamResult { record, sent_bytes, received_bytes }));
+    match (result, json) {
         (Err(error), _) => break_off(shared, channel, &stream, &error),
-        (Ok(()), Ok(json)) => hand_over(shared, channel, &stream, hello, json),
+        (Ok(()), Ok(json)) => {
+            let written = channel.write_record(&json, &mut stream.record_wait(clock));
+            // The client, which has it all, may begin its next test and take its time to close this connection.
+            drop((json, stream, companions));
+            if written.is_ok() {
+                end_in_order(channel);
+            }
+        }
         (Ok(()), Err(error)) => {
             refuse(shared, channel, Refusal::new(RefusalCode::Limit, error.to_string(), None));
         }
@@ -89,12 +105,29 @@ fn admit(shared: &Shared, connection: &Connection, hello: &Hello) -> Result<(Pla
         .access
         .check(request.token.as_deref())
         .map_err(|refusal| Refusal::new(RefusalCode::Access, refusal.to_string(), None))?;
+    if let Some(message) = mismatch(request.transport, &connection.in_force().protocol) {
+        return Err(Refusal::new(RefusalCode::BadRequest, message, None));
+    }
     let applicant = Applicant {
         client: Client::from(connection.peer_addr().ip()),
         draining: shared.draining.load(Ordering::SeqCst),
     };
     let place = shared.registry.join(shared.clock.now(), hello.test, hello.stream, &request, applicant)?;
     Ok((place, request))
+}
+
+/// Why a test cannot be of the transport that its client says. A multipath transport may have fallen back to one path;
+/// a transport of one path never has several.
+fn mismatch(claimed: Transport, used: &str) -> Option<String> {
+    let used: Transport = used.parse().ok()?;
+    let is_quic = |transport| matches!(transport, Transport::Quic | Transport::Mpquic);
+    let is_legal = is_quic(claimed) == is_quic(used) && (claimed.is_multipath() || !used.is_multipath());
+    (!is_legal).then(|| {
+        format!(
+            "the test is said to be of {claimed}, but the connection is {used}: \
+             a proxy on the path, or a client that opens another transport than it says"
+        )
+    })
 }
 
 fn understand(hello: &Hello) -> Result<Request, Refusal> {
@@ -115,12 +148,17 @@ fn understand(hello: &Hello) -> Result<Request, Refusal> {
     })
 }
 
-fn refuse(shared: &Shared, channel: &mut Channel<'_>, refusal: Refusal) {
+/// What was to be said is said: the peer is to read it all and close.
+pub(super) fn end_in_order(channel: &mut Channel<'_>) {
+    channel.connection().finish_sending();
+    channel.drain(CLOSING_TIME);
+}
+
+pub(super) fn refuse(shared: &Shared, channel: &mut Channel<'_>, refusal: Refusal) {
     let (code, client) = (refusal.code, channel.connection().peer_addr());
     shared.tell(&ServerEvent::Refused { code, message: &refusal.message, client });
     if channel.write(&Frame::Refuse(refusal), &mut shared.handshake_wait()).is_ok() {
-        channel.connection().finish_sending();
-        channel.drain(CLOSING_TIME);
+        end_in_order(channel);
     }
 }
 
@@ -131,11 +169,11 @@ fn begin(
     channel: &mut Channel<'_>,
     plan: TestPlan,
     index: u32,
-    companions: Arc<Companions>,
+    member: Member,
     interval: Duration,
 ) -> Result<Stream, StreamError> {
     channel.write(&Frame::Accept, &mut shared.handshake_wait())?;
-    let stream = Stream::new(plan, index, Arc::clone(connection), companions, &shared.clock, interval)?;
+    let stream = Stream::new(plan, index, Arc::clone(connection), member, &shared.clock, interval)?;
     match channel.frame(&mut shared.handshake_wait())? {
         Frame::Start => Ok(stream),
         frame => Err(StreamError::unexpected("START", frame)),
@@ -151,77 +189,41 @@ fn break_off(shared: &Shared, channel: &mut Channel<'_>, stream: &Stream, error:
     stream.connection.abort();
 }
 
-/// Exchanges this end's record for the client's, and keeps that.
-fn hand_over(shared: &Shared, channel: &mut Channel<'_>, stream: &Stream, hello: &Hello, record: Vec<u8>) {
-    let clock = shared.clock.as_ref();
-    let exchange = || {
-        channel.write(&Frame::Record(record), &mut stream.wait(clock))?;
-        channel.accept_bodies_of(MAX_CLIENT_RECORD_BYTES);
-        match channel.frame(&mut stream.wait(clock))? {
-            Frame::Record(client) => Ok(client),
-            frame => Err(StreamError::unexpected("RECORD", frame)),
-        }
-    };
-    if let Ok(client) = exchange() {
-        shared.registry.keep_client(hello.test, hello.stream, client);
-    }
-}
-
-fn serve_fetch(shared: &Shared, channel: &mut Channel<'_>, fetch: Fetch) {
-    if fetch.version != VERSION {
-        let message = format!("it speaks version {VERSION} of the test protocol");
-        return refuse(shared, channel, Refusal::new(RefusalCode::Unsupported, message, None));
-    }
-    let clock = shared.clock.as_ref();
-    if fetch.end_test {
-        let deadline = clock.now() + END_TIMEOUT;
-        while shared.registry.is_running(fetch.test) == Some(true) && clock.now() < deadline {
-            shared.registry.end(fetch.test);
-            clock.sleep_until(clock.now() + Duration::from_millis(5));
-        }
-    }
-    let answer = match shared.registry.record(clock.now(), fetch.test) {
-        Some(json) => Frame::Record(json),
-        None => Frame::NotFound,
-    };
-    // A record is small enough for that on any path that a test was run on.
-    let deadline = clock.now() + FETCH_TIME;
-    let mut wait = Wait::patient(clock.now(), shared.options.limits.handshake_timeout, Some(deadline));
-    if channel.write(&answer, &mut wait).is_ok() {
-        channel.connection().finish_sending();
-        channel.drain(CLOSING_TIME);
-    }
-}
-
 impl Shared {
-    fn handshake_wait(&self) -> Wait {
-        Wait::strict(self.clock.now(), self.options.limits.handshake_timeout, "say what it wants")
-    }
-
-    /// A stream that joined its test is over.
-    fn leave(&self, test: TestId, stream: u32, legacy: Option<Legacy>) {
-        if let Some(ended) = self.registry.leave(self.clock.now(), test, stream, legacy) {
-            let Ended { number, completed, sent_bytes, received_bytes, lasted } = ended;
-            self.tell(&ServerEvent::Ended { number, completed, sent_bytes, received_bytes, lasted });
+    /// Whether a test may hold memory, once earlier ones of its client have ended.
+    fn may_hold_memory(&self, connection: &Connection, companions: &Arc<Companions>) -> bool {
+        let client = Client::from(connection.peer_addr().ip());
+        let deadline = self.clock.now() + EARLIER_TESTS;
+        while !self.registry.hold_memory(client, companions) {
+            let now = self.clock.now();
+            if now >= deadline || self.stopping.load(Ordering::SeqCst) || connection.is_aborted() {
+                return false;
+            }
+            self.clock.sleep_until(now + EARLIER_INTERVAL);
         }
+        connection.begin_test(EARLIER_TESTS)
     }
 
-    fn plan(&self, hello: &Hello, request: Request, place: Place, now: Timestamp) -> TestPlan {
+    pub(super) fn handshake_wait(&self) -> Wait {
+        Wait::within(self.clock.now(), self.options.limits.handshake_timeout, "say what it wants")
+    }
+
+    fn plan(&self, hello: &Hello, request: Request, place: Place) -> TestPlan {
         let limits = &self.options.limits;
-        // Whatever the peer does, the connection is over by then.
-        let deadline =
-            now + limits.handshake_timeout + limits.max_duration + (request.patience + EXTRA_PATIENCE) * 2;
+        let patience = request.patience.saturating_add(EXTRA_PATIENCE);
+        // Whatever the peer does, the test's data is over by then. Counted from the test's first stream on.
+        let deadline = place.started + limits.longest_test(request.patience);
         TestPlan {
             side: Side::Server,
             test: hello.test,
             transport: request.transport,
             ceiling_bytes: limits.stream_ceiling(&request.parameters),
-            patience: request.patience + EXTRA_PATIENCE,
+            patience,
             parameters: request.parameters,
             started: place.started,
             pacers: place.pacers,
             handshake: None,
-            deadline: Some(deadline),
+            deadline,
         }
     }
 }

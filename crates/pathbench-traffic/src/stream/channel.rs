@@ -2,7 +2,7 @@
 
 use super::StreamError;
 use super::acknowledgements::Acknowledgements;
-use crate::protocol::{Decoder, Event, Frame, MAX_HELLO_BYTES};
+use crate::protocol::{Decoder, Event, Frame, MAX_HELLO_BYTES, record_header};
 use pathbench_record::time::{Clock, Timestamp};
 use pathbench_transport::{Connection, ReceiveError, SendError};
 use std::net::SocketAddr;
@@ -19,25 +19,33 @@ const SMALL_BUFFER_BYTES: usize = 8 * 1024;
 /// ones no longer stay in the processor's cache.
 const DATA_BUFFER_BYTES: usize = 128 * 1024;
 
-/// How long to go on waiting.
+/// How long to go on waiting: until a deadline that nothing moves, and where silence says something, until nothing has
+/// moved for some time before that.
 pub(crate) struct Wait {
-    since: Timestamp,
-    patience: Duration,
-    deadline: Option<Timestamp>,
+    begun: Timestamp,
+    deadline: Timestamp,
+    /// What the peer is to do by then; `None` where the deadline is the test's.
+    task: Option<&'static str>,
+    /// Silence that ends the wait, and since when there is silence.
+    patience: Option<Duration>,
+    silent_since: Timestamp,
     acknowledgements: Option<Acknowledgements>,
-    /// Set for a wait that progress does not prolong: what is waited for.
-    strictly_for: Option<&'static str>,
 }
 
 impl Wait {
-    /// Until nothing has moved for `patience`, or `deadline`.
-    pub(crate) const fn patient(now: Timestamp, patience: Duration, deadline: Option<Timestamp>) -> Self {
-        Self { since: now, patience, deadline, acknowledgements: None, strictly_for: None }
+    /// At most `time`, in which the peer is to do its `task`.
+    pub(crate) fn within(now: Timestamp, time: Duration, task: &'static str) -> Self {
+        Self { task: Some(task), ..Self::until(now, now + time) }
     }
 
-    /// At most `time`, whatever trickles in meanwhile.
-    pub(crate) fn strict(now: Timestamp, time: Duration, what: &'static str) -> Self {
-        Self { strictly_for: Some(what), ..Self::patient(now, time, None) }
+    /// Until the deadline of the test.
+    pub(crate) const fn until(now: Timestamp, deadline: Timestamp) -> Self {
+        Self { begun: now, deadline, task: None, patience: None, silent_since: now, acknowledgements: None }
+    }
+
+    /// Not beyond a silence of `patience`.
+    pub(crate) fn or_silence(self, patience: Duration) -> Self {
+        Self { patience: Some(patience), ..self }
     }
 
     /// Bytes acknowledged by the peer's kernel are progress, too.
@@ -46,23 +54,23 @@ impl Wait {
     }
 
     fn progressed(&mut self, now: Timestamp) {
-        if self.strictly_for.is_none() {
-            self.since = now;
-        }
+        self.silent_since = now;
     }
 
     fn check(&mut self, now: Timestamp, peer: SocketAddr, doing: &'static str) -> Result<(), StreamError> {
-        if self.deadline.is_some_and(|deadline| now > deadline) {
-            return Err(StreamError::Overtime);
+        if now > self.deadline {
+            return Err(match self.task {
+                Some(task) => StreamError::TooLate { peer, task, after: now.since(self.begun) },
+                None => StreamError::Overtime,
+            });
         }
         if self.acknowledgements.as_mut().is_some_and(Acknowledgements::advanced) {
             self.progressed(now);
         }
-        let silence = now.since(self.since);
-        match self.strictly_for {
-            _ if silence < self.patience => Ok(()),
-            Some(what) => Err(StreamError::TooLate { peer, what, after: silence }),
-            None => Err(StreamError::Hung { peer, doing, silence }),
+        let silence = now.since(self.silent_since);
+        match self.patience {
+            Some(patience) if silence >= patience => Err(StreamError::Hung { peer, doing, silence }),
+            _ => Ok(()),
         }
     }
 }
@@ -75,6 +83,8 @@ pub(crate) struct Channel<'a> {
     buffer: Vec<u8>,
     start: usize,
     end: usize,
+    /// Bytes received that nobody has asked about.
+    uncharged: usize,
 }
 
 impl<'a> Channel<'a> {
@@ -87,6 +97,7 @@ impl<'a> Channel<'a> {
             buffer: vec![0; SMALL_BUFFER_BYTES],
             start: 0,
             end: 0,
+            uncharged: 0,
         }
     }
 
@@ -119,19 +130,36 @@ impl<'a> Channel<'a> {
         self.start = (self.start + count).min(self.end);
     }
 
-    /// Makes sure that something is unread; `false` when nothing came within a tick.
-    pub(super) fn fill(&mut self) -> Result<bool, StreamError> {
-        self.fill_within(TICK)
+    /// Bytes received since the last call, those included that are unread.
+    pub(super) fn take_uncharged(&mut self) -> usize {
+        std::mem::take(&mut self.uncharged)
     }
 
-    fn fill_within(&mut self, time: Duration) -> Result<bool, StreamError> {
+    /// The most that one call receives.
+    pub(super) fn capacity(&self) -> usize {
+        self.buffer.len()
+    }
+
+    /// Makes sure that something is unread; `false` when nothing came within a tick.
+    fn fill(&mut self) -> Result<bool, StreamError> {
+        self.fill_within(TICK, usize::MAX)
+    }
+
+    /// The same with at most `most` bytes more.
+    pub(super) fn fill_at_most(&mut self, most: usize) -> Result<bool, StreamError> {
+        self.fill_within(TICK, most)
+    }
+
+    fn fill_within(&mut self, time: Duration, most: usize) -> Result<bool, StreamError> {
         if self.start < self.end {
             return Ok(true);
         }
-        match self.connection.receive(&mut self.buffer, Some(time)) {
+        let most = most.min(self.buffer.len());
+        match self.connection.receive(&mut self.buffer[..most], Some(time)) {
             Ok(0) => Err(StreamError::Closed { peer: self.connection.peer_addr() }),
             Ok(count) => {
                 (self.start, self.end) = (0, count);
+                self.uncharged += count;
                 Ok(true)
             }
             Err(ReceiveError::TimedOut { .. }) => Ok(false),
@@ -141,7 +169,7 @@ impl<'a> Channel<'a> {
 
     /// The next control frame, if the rest of it comes within `time` without a pause.
     pub(super) fn next_frame_within(&mut self, time: Duration) -> Result<Option<Frame>, StreamError> {
-        while self.fill_within(time)? {
+        while self.fill_within(time, usize::MAX)? {
             let (consumed, event) = self.decoder.decode(&self.buffer[self.start..self.end])?;
             self.consume(consumed);
             match event {
@@ -178,7 +206,14 @@ impl<'a> Channel<'a> {
         write_frame(self.connection, self.clock, &frame.encode()?, wait)
     }
 
-    /// Waits for the peer to close, discarding what still comes, so that closing on our side resets nothing.
+    /// Writes a RECORD frame, of JSON that is not copied.
+    pub(crate) fn write_record(&self, json: &[u8], wait: &mut Wait) -> Result<(), StreamError> {
+        write_frame(self.connection, self.clock, &record_header(json.len() as u32), wait)?;
+        write_frame(self.connection, self.clock, json, wait)
+    }
+
+    /// Waits at most `time` for the peer to close, discarding what still comes, so that closing on our side resets
+    /// nothing.
     pub(crate) fn drain(&mut self, time: Duration) {
         let deadline = self.clock.now() + time;
         self.start = self.end;
@@ -213,4 +248,49 @@ pub(super) fn write_frame(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn at(ms: u64) -> Timestamp {
+        Timestamp::from_nanos(ms * 1_000_000)
+    }
+
+    proptest! {
+        #[test]
+        fn no_progress_moves_a_deadline(gaps_ms in prop::collection::vec(1_u64..900, 20..200)) {
+            let peer = SocketAddr::from(([192, 0, 2, 1], 1));
+            let limit = Duration::from_secs(5);
+            let silence = Duration::from_secs(1);
+            let mut waits = [
+                Wait::within(at(0), limit, "answer"),
+                Wait::within(at(0), limit, "answer").or_silence(silence),
+                Wait::until(at(0), at(5000)).or_silence(silence),
+            ];
+            let mut now_ms = 0;
+            for gap_ms in gaps_ms {
+                now_ms += gap_ms;
+                for wait in &mut waits {
+                    wait.progressed(at(now_ms));
+                    prop_assert_eq!(wait.check(at(now_ms), peer, "waiting").is_err(), now_ms > 5000);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn silence_ends_a_wait_before_its_deadline_where_it_is_asked_about() {
+        let peer = SocketAddr::from(([192, 0, 2, 1], 1));
+        let limit = Duration::from_secs(5);
+        let mut patient = Wait::within(at(0), limit, "answer");
+        let mut impatient = Wait::within(at(0), limit, "answer").or_silence(Duration::from_secs(1));
+        assert!(patient.check(at(4900), peer, "waiting").is_ok());
+        let hung = impatient.check(at(1000), peer, "waiting").unwrap_err();
+        assert!(matches!(hung, StreamError::Hung { .. }), "{hung}");
+        let late = patient.check(at(5001), peer, "waiting").unwrap_err();
+        assert_eq!(late.to_string(), "192.0.2.1:1 did not answer within 5.0 s");
+    }
 }

@@ -20,6 +20,24 @@ pub(crate) struct Companions {
     stopping: AtomicBool,
 }
 
+/// A stream's membership: its drop says that the stream's data has ended, however it ended.
+#[derive(Debug)]
+pub(crate) struct Member(Arc<Companions>);
+
+impl Member {
+    pub(super) fn companions(&self) -> Arc<Companions> {
+        Arc::clone(&self.0)
+    }
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        let mut running = lock(&self.0.running);
+        *running = running.saturating_sub(1);
+        self.0.changed.notify_all();
+    }
+}
+
 impl Companions {
     /// Of a test of `streams` streams.
     pub(crate) fn new(streams: u32) -> Arc<Self> {
@@ -50,10 +68,14 @@ impl Companions {
         self.stopping.load(Ordering::Acquire)
     }
 
-    /// The data of one of them has ended, well or not.
-    pub(crate) fn one_ended(&self) {
-        let mut running = lock(&self.running);
-        *running = running.saturating_sub(1);
+    /// One of the streams.
+    pub(crate) fn member(self: &Arc<Self>) -> Member {
+        Member(Arc::clone(self))
+    }
+
+    /// Nobody has to wait for them any more: the server is shutting down.
+    pub(crate) fn dissolve(&self) {
+        *lock(&self.running) = 0;
         self.changed.notify_all();
     }
 

@@ -2,7 +2,7 @@
 //! answers.
 
 use super::channel::write_frame;
-use super::transfer::first_cause;
+use super::transfer::{first_cause, joined};
 use super::{Channel, FirstByte, Stream, StreamError, TICK, lock};
 use crate::messages::{InteractiveCore, InteractiveStep, PingCore, PingStep, Responder};
 use crate::protocol::Frame;
@@ -35,7 +35,7 @@ pub(super) fn ping(
                 }
                 Err(error) => return Err(error.into()),
             },
-            PingStep::WaitUntil(due) => clock.sleep_until(due.min(now + TICK)),
+            PingStep::WaitUntil(due) => stream.pause(clock, due)?,
             PingStep::Await(until) => {
                 if let Some(frame) = channel.next_frame_within(until.since(now).min(TICK))? {
                     lock(core).take(clock.now(), frame)?;
@@ -57,23 +57,12 @@ pub(super) fn interactive(
 ) -> Result<(), StreamError> {
     let clock = channel.clock();
     thread::scope(|scope| {
-        let ask = || {
-            let result = ask(stream, core, clock, on_first_byte);
-            if result.is_err() {
-                stream.connection.abort();
-            }
-            result
-        };
         let asking = thread::Builder::new()
             .name("asker".to_owned())
-            .spawn_scoped(scope, ask)
+            .spawn_scoped(scope, || stream.half(|| ask(stream, core, clock, on_first_byte)))
             .map_err(StreamError::Thread)?;
-        let heard = hear(stream, core, channel);
-        if heard.is_err() {
-            stream.connection.abort();
-        }
-        let asked = asking.join().unwrap_or(Err(StreamError::Panic));
-        first_cause(heard, asked)
+        let heard = stream.half(|| hear(stream, core, channel));
+        first_cause(heard, joined(asking))
     })?;
     let end = Frame::End(lock(core).series().end());
     channel.write(&end, &mut stream.wait(clock))
@@ -92,17 +81,16 @@ fn ask(
         let step = lock(core).next(now)?;
         match step {
             InteractiveStep::Write(bytes) => match stream.connection.send(&bytes, Some(TICK)) {
-                Ok(count) => lock(core).accepted(clock.now(), count),
+                Ok(count) => {
+                    lock(core).accepted(clock.now(), count);
+                    stream.pay(clock, |pacers| &pacers.sent, count)?;
+                }
                 // Whether it hangs is for the one who hears to say.
                 Err(SendError::TimedOut { .. }) => {}
                 Err(error) => return Err(error.into()),
             },
-            InteractiveStep::WaitUntil(due) => {
-                clock.sleep_until(due.min(now + TICK));
-                if stream.is_given_up() {
-                    return Ok(());
-                }
-            }
+            // In between it may be told to stop.
+            InteractiveStep::WaitUntil(due) => stream.pause(clock, due.min(now + TICK))?,
             InteractiveStep::Finished => return Ok(()),
         }
     }
@@ -116,22 +104,23 @@ fn hear(
     let clock = channel.clock();
     let peer = stream.connection.peer_addr();
     loop {
-        let frame = channel.next_frame_within(TICK).inspect_err(|_| stream.give_up())?;
+        let frame = channel.next_frame_within(TICK)?;
         let now = clock.now();
+        let received = channel.take_uncharged();
         let mut core = lock(core);
         if let Some(frame) = frame {
-            core.take(now, frame).inspect_err(|_| stream.give_up())?;
+            core.take(now, frame)?;
         }
         if core.is_settled(now) {
             return Ok(());
         }
         let hung = core.hung(now);
         drop(core);
+        stream.pay(clock, |pacers| &pacers.received, received)?;
         if let Some(silence) = hung {
-            stream.give_up();
             return Err(StreamError::Hung { peer, doing: "waiting for an acknowledgement", silence });
         }
-        stream.check_deadline(now).inspect_err(|_| stream.give_up())?;
+        stream.check_deadline(now)?;
     }
 }
 
@@ -181,11 +170,15 @@ pub(super) fn respond(
         on_first_byte(now);
         let reply = lock(core).take(now, frame)?;
         let Some(reply) = reply else { return Ok(()) };
+        let mut sent = reply.answer.len();
         if let Some(acknowledgement) = reply.acknowledgement {
+            sent += acknowledgement.len();
             let at = write(&acknowledgement)?;
             lock(core).acknowledged(at);
         }
         let at = write(&reply.answer)?;
         lock(core).answered(at);
+        stream.pay(clock, |pacers| &pacers.sent, sent)?;
+        stream.pay(clock, |pacers| &pacers.received, channel.take_uncharged())?;
     }
 }

@@ -3,6 +3,8 @@
 use crate::iperf::ReceiveFault;
 use crate::messages::MessageFault;
 use crate::protocol::{DecodeError, Frame, FrameKind, Refusal};
+use crate::record::InvalidRecord;
+use pathbench_record::text;
 use pathbench_transport::{ReceiveError, SamplerError, SendError};
 use std::io;
 use std::net::SocketAddr;
@@ -14,8 +16,8 @@ use thiserror::Error;
 pub(crate) enum StreamError {
     #[error("the connection to {peer} hung: no progress for {:.1} s while {doing}", .silence.as_secs_f64())]
     Hung { peer: SocketAddr, doing: &'static str, silence: Duration },
-    #[error("{peer} did not {what} within {:.1} s", .after.as_secs_f64())]
-    TooLate { peer: SocketAddr, what: &'static str, after: Duration },
+    #[error("{peer} did not {task} within {:.1} s", .after.as_secs_f64())]
+    TooLate { peer: SocketAddr, task: &'static str, after: Duration },
     #[error("the test was stopped at this end's limit of time")]
     Overtime,
     #[error(transparent)]
@@ -38,14 +40,16 @@ pub(crate) enum StreamError {
     Incomplete { sent: u64, received: u64, cut_short: bool },
     #[error("the peer's record is not one: {0}")]
     Record(serde_json::Error),
+    #[error("the peer's record is not used: {0}")]
+    InvalidRecord(#[from] InvalidRecord),
     #[error("preparing to sample the connection: {0}")]
     Telemetry(#[from] io::Error),
     #[error(transparent)]
     Sampler(#[from] SamplerError),
     #[error("starting a thread: {0}")]
     Thread(io::Error),
-    #[error("a thread of this test panicked; please report it")]
-    Panic,
+    #[error("a thread of this test panicked ({message}); please report it")]
+    Panic { message: String },
 }
 
 fn incomplete(sent: u64, received: u64, cut_short: bool) -> String {
@@ -56,7 +60,15 @@ fn incomplete(sent: u64, received: u64, cut_short: bool) -> String {
     }
 }
 
+/// Characters of an error; some quote what the peer sent.
+const MOST_CHARACTERS: usize = 500;
+
 impl StreamError {
+    /// One line of bounded length, for a record or a person.
+    pub(crate) fn line(&self) -> String {
+        text::plain(&self.to_string(), MOST_CHARACTERS)
+    }
+
     /// `frame` came where `expected` belongs.
     pub(crate) fn unexpected(expected: &'static str, frame: Frame) -> Self {
         match frame {

@@ -11,25 +11,36 @@ mod transfer;
 mod work;
 
 pub(crate) use channel::{Channel, TICK, Wait};
-pub(crate) use companions::Companions;
+pub(crate) use companions::{Companions, Member};
 pub(crate) use error::StreamError;
 pub(crate) use news::Cursor;
 
 use crate::messages::Series;
 use crate::pattern::PatternParameters;
-use crate::protocol::{End, Frame, TestId};
+use crate::protocol::{End, Frame, MAX_RECORD_BYTES, TestId};
 use crate::record::{EndRecord, PathSample, StreamRecord};
-use crate::server::Pacers;
+use crate::server::{Pacer, Pacers};
 use acknowledgements::Acknowledgements;
 use pathbench_record::delivery::DeliverySeries;
 use pathbench_record::sample::Side;
 use pathbench_record::time::{Clock, Timestamp};
 use pathbench_record::transport::Transport;
-use pathbench_transport::{Connection, ConnectionSnapshot, InForce, Sampler};
-use std::sync::atomic::{AtomicBool, Ordering};
+use pathbench_transport::{Connection, ConnectionSnapshot, InForce, ReceiveError, Sampler, contain_panic};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use work::Work;
+
+/// How long both ends' records of a stream may take, or one that is fetched: enough for the largest at 1 Mbit/s.
+pub(crate) const RECORD_TIME: Duration = Duration::from_secs(120);
+
+/// Samples of paths that a server keeps of a test, all streams together: more than its record has room for.
+pub(crate) const MAX_SERVER_FIGURES: usize = 16_384;
+
+/// The same at a client: 20 ms of two paths for ten minutes.
+const MAX_CLIENT_FIGURES: usize = 65_536;
+
+/// Blocks that a server sends over and over in a test, those of all streams together.
+pub(crate) const MAX_SERVER_BLOCKS_BYTES: u32 = 16 << 20;
 
 /// Called with the time of a test's first byte.
 type FirstByte<'a> = &'a (dyn Fn(Timestamp) + Sync);
@@ -50,8 +61,8 @@ pub(crate) struct TestPlan {
     pub(crate) ceiling_bytes: Option<u64>,
     /// This end's bound on the rate, over all tests of the client.
     pub(crate) pacers: Option<Arc<Pacers>>,
-    /// This end's bound on the time of a stream.
-    pub(crate) deadline: Option<Timestamp>,
+    /// When the data of a stream is over at this end, whatever the peer does.
+    pub(crate) deadline: Timestamp,
 }
 
 /// A stream's state, open to other threads (progress, a FETCH) while its own threads run it.
@@ -60,13 +71,13 @@ pub(crate) struct Stream {
     index: u32,
     pub(crate) connection: Arc<Connection>,
     companions: Arc<Companions>,
+    /// Until its data has ended.
+    member: Mutex<Option<Member>>,
     work: Work,
     /// Absent for a stream whose connection's figures another stream reports.
     sampler: Mutex<Option<Sampler>>,
     /// The last look at the connection, once its sampler has been stopped.
     last: Mutex<Option<ConnectionSnapshot>>,
-    /// One of its threads has found out that it is over.
-    given_up: AtomicBool,
     /// Since when all data has gone both ways and the other end has confirmed it.
     confirmed: Mutex<Option<Timestamp>>,
     failure: Mutex<Option<(String, Duration)>>,
@@ -78,10 +89,11 @@ impl Stream {
         plan: TestPlan,
         index: u32,
         connection: Arc<Connection>,
-        companions: Arc<Companions>,
+        member: Member,
         clock: &Arc<dyn Clock>,
         sample_interval: Duration,
     ) -> Result<Self, StreamError> {
+        let companions = member.companions();
         if plan.parameters.sends_at_once() {
             connection.send_at_once()?;
         }
@@ -89,7 +101,13 @@ impl Stream {
             companions.introduce_first(&connection);
         }
         let sampler = if index == 0 || !shares_connection(plan.transport) {
-            Some(Sampler::start(connection.telemetry()?, Arc::clone(clock), sample_interval)?)
+            let streams = if shares_connection(plan.transport) { 1 } else { plan.parameters.streams() };
+            let figures = match plan.side {
+                Side::Client => MAX_CLIENT_FIGURES,
+                Side::Server => MAX_SERVER_FIGURES,
+            };
+            let figures = figures / (streams as usize).max(1);
+            Some(Sampler::start(connection.telemetry()?, Arc::clone(clock), sample_interval, figures)?)
         } else {
             None
         };
@@ -99,9 +117,9 @@ impl Stream {
             index,
             connection,
             companions,
+            member: Mutex::new(Some(member)),
             sampler: Mutex::new(sampler),
             last: Mutex::new(None),
-            given_up: AtomicBool::new(false),
             confirmed: Mutex::new(None),
             failure: Mutex::new(None),
         })
@@ -115,6 +133,13 @@ impl Stream {
     /// Whether the test has other streams, too.
     pub(crate) fn is_one_of_several(&self) -> bool {
         self.plan.parameters.streams() > 1
+    }
+
+    /// Bytes that the record of the stream should have at most: those that have samples share a RECORD frame, so that the
+    /// records of all streams together have a bound, too.
+    pub(crate) fn record_bytes(&self) -> usize {
+        let sampled = if shares_connection(self.plan.transport) { 1 } else { self.plan.parameters.streams() };
+        MAX_RECORD_BYTES / sampled.max(1) as usize
     }
 
     /// Whether this end may be in the middle of test data, so that nothing else may be written before END.
@@ -146,16 +171,29 @@ impl Stream {
         *lock(&self.confirmed) = result.is_ok().then(|| clock.now());
         if let Err(error) = &result {
             let silence = clock.now().since(self.work.last_progress().unwrap_or(begun));
-            *lock(&self.failure) = Some((error.to_string(), silence));
+            *lock(&self.failure) = Some((error.line(), silence));
         }
-        self.companions.one_ended();
+        self.end_membership();
         result
     }
 
     /// Ends it before it could run.
     pub(crate) fn abandon(&self) {
         self.connection.abort();
-        self.companions.one_ended();
+        self.end_membership();
+    }
+
+    fn end_membership(&self) {
+        drop(lock(&self.member).take());
+    }
+
+    /// Does the work of one of a stream's two threads. A failure of it, a panic too, ends the other's as well.
+    fn half(&self, work: impl FnOnce() -> Result<(), StreamError>) -> Result<(), StreamError> {
+        let result = contain_panic(work).unwrap_or_else(|message| Err(StreamError::Panic { message }));
+        if result.is_err() {
+            self.connection.abort();
+        }
+        result
     }
 
     /// Everything up to and with END.
@@ -239,26 +277,55 @@ impl Stream {
         Err(StreamError::Incomplete { received, sent, cut_short })
     }
 
-    /// Another thread of this stream need not go on.
-    fn give_up(&self) {
-        self.given_up.store(true, Ordering::Release);
-    }
-
-    fn is_given_up(&self) -> bool {
-        self.given_up.load(Ordering::Acquire)
-    }
-
     fn check_deadline(&self, now: Timestamp) -> Result<(), StreamError> {
-        if self.plan.deadline.is_some_and(|deadline| now > deadline) {
-            return Err(StreamError::Overtime);
+        if now > self.plan.deadline { Err(StreamError::Overtime) } else { Ok(()) }
+    }
+
+    /// Waits for a point in time, but not beyond the end of the stream: its deadline, and whatever aborts its
+    /// connection (the other thread, the test's end, the server's shutdown).
+    fn pause(&self, clock: &dyn Clock, until: Timestamp) -> Result<(), StreamError> {
+        loop {
+            let now = clock.now();
+            if now >= until {
+                return Ok(());
+            }
+            self.check_deadline(now)?;
+            if self.connection.is_aborted() {
+                return Err(ReceiveError::Aborted { peer: self.connection.peer_addr() }.into());
+            }
+            clock.sleep_until(until.min(now + TICK));
         }
-        Ok(())
+    }
+
+    /// Charges bytes of messages that this end has moved, and waits until they are paid for.
+    fn pay(
+        &self,
+        clock: &dyn Clock,
+        pacer: impl FnOnce(&Pacers) -> &Pacer,
+        bytes: usize,
+    ) -> Result<(), StreamError> {
+        match &self.plan.pacers {
+            Some(pacers) if bytes > 0 => self.pause(clock, pacer(pacers).charge(clock.now(), bytes)),
+            _ => Ok(()),
+        }
     }
 
     /// A wait bounded by the test's patience, in which acknowledgements of what was sent count as progress.
     pub(crate) fn wait(&self, clock: &dyn Clock) -> Wait {
-        Wait::patient(clock.now(), self.plan.patience, self.plan.deadline)
+        Wait::until(clock.now(), self.plan.deadline)
+            .or_silence(self.plan.patience)
             .watching(self.is_sending().then(|| self.acknowledgements()))
+    }
+
+    /// A wait for the server's record to be handed over, which has a deadline of its own.
+    pub(crate) fn record_wait(&self, clock: &dyn Clock) -> Wait {
+        let task = match self.plan.side {
+            Side::Client => "hand over its record",
+            Side::Server => "take the record",
+        };
+        Wait::within(clock.now(), RECORD_TIME, task)
+            .or_silence(self.plan.patience)
+            .watching(Some(self.acknowledgements()))
     }
 
     /// Of this stream, or of the connection that it shares with others.
@@ -282,8 +349,9 @@ impl Stream {
         }
         // Held meanwhile, so that whoever asks for the latest sample finds either the sampler or what it saw last.
         let mut running = lock(&self.sampler);
-        let samples = running.take().map(|sampler| sampler.stop().samples).unwrap_or_default();
-        let last = samples.last().map(|(_, snapshot)| snapshot.clone()).or_else(|| self.look());
+        let series = running.take().map(Sampler::stop);
+        let (samples, last) = series.map(|series| (series.samples, series.last)).unwrap_or_default();
+        let last = last.or_else(|| self.look());
         lock(&self.last).clone_from(&last);
         drop(running);
         let mut path_samples = Vec::new();
@@ -376,7 +444,7 @@ const fn shares_connection(transport: Transport) -> bool {
     matches!(transport, Transport::Quic | Transport::Mpquic)
 }
 
-/// A panic of another thread leaves counters and series usable.
+/// A panic of another thread leaves counters, series and slots usable: each is changed in one step.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

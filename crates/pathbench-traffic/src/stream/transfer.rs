@@ -5,10 +5,11 @@ use super::work::content;
 use super::{Channel, FirstByte, Stream, StreamError, TICK, Wait, lock};
 use crate::iperf::{Block, ReceiveCore, SendCore, Step};
 use crate::protocol::{Frame, HEADER_BYTES};
+use crate::server::{Grant, Pacer};
 use pathbench_record::time::Clock;
 use pathbench_transport::{Connection, SendError};
 use std::sync::Mutex;
-use std::thread;
+use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
 
 /// How long a reason that the peer gave before it closed may take to be read.
@@ -30,23 +31,19 @@ pub(super) fn exchange(
         (Some(outgoing), Some(incoming)) => thread::scope(|scope| {
             let sender = thread::Builder::new()
                 .name("sender".to_owned())
-                .spawn_scoped(scope, || {
-                    let result = send(stream, outgoing, clock, on_first_byte);
-                    if result.is_err() {
-                        stream.connection.abort();
-                    }
-                    result
-                })
+                .spawn_scoped(scope, || stream.half(|| send(stream, outgoing, clock, on_first_byte)))
                 .map_err(StreamError::Thread)?;
-            let received = receive(stream, incoming, channel, on_first_byte);
-            if received.is_err() {
-                stream.connection.abort();
-            }
-            let sent = sender.join().unwrap_or(Err(StreamError::Panic));
-            first_cause(received, sent)
+            let received = stream.half(|| receive(stream, incoming, channel, on_first_byte));
+            first_cause(received, joined(sender))
         }),
         (None, None) => Ok(()),
     }
+}
+
+/// What the thread of one half came back with.
+pub(super) fn joined(half: ScopedJoinHandle<'_, Result<(), StreamError>>) -> Result<(), StreamError> {
+    // A panic was contained in the thread.
+    half.join().unwrap_or_else(|_| Err(StreamError::Panic { message: String::new() }))
 }
 
 /// Of two failures the one that is not the other's consequence.
@@ -65,7 +62,7 @@ fn explanation(channel: &mut Channel<'_>, error: &StreamError) -> Option<StreamE
     if !error.may_have_an_explanation() {
         return None;
     }
-    let mut wait = Wait::strict(channel.clock().now(), EXPLANATION, "say why");
+    let mut wait = Wait::within(channel.clock().now(), EXPLANATION, "say why");
     match channel.frame(&mut wait) {
         Ok(Frame::Refuse(refusal)) => Some(StreamError::Refused(refusal)),
         _ => None,
@@ -81,6 +78,7 @@ fn send(
     let connection: &Connection = &stream.connection;
     let mut block = Block::new(lock(core).payload_per_block());
     let content = content(&stream.plan, stream.index, stream.plan.sends_as());
+    let pacer = stream.plan.pacers.as_ref().map(|pacers| &pacers.sent);
     let mut block_header = [0; HEADER_BYTES];
     let mut acknowledgements = None;
     let mut now = clock.now();
@@ -90,7 +88,7 @@ fn send(
         match step {
             Step::Finished => break,
             Step::WaitUntil(due) => {
-                clock.sleep_until(due);
+                stream.pause(clock, due)?;
                 now = clock.now();
                 step = lock(core).next(now);
             }
@@ -102,15 +100,17 @@ fn send(
                     block_header = header;
                     block.set_header(header);
                 }
+                let grant = granted(stream, clock, pacer, until - from, |waited| lock(core).excuse(waited))?;
+                let until = grant.as_ref().map_or(until, |grant| from + grant.bytes());
                 match connection.send(&block.bytes()[from..until], Some(TICK)) {
                     Ok(count) => {
                         now = clock.now();
-                        lock(core).accepted(now, count);
-                        if let Some(pacers) = &stream.plan.pacers {
-                            clock.sleep_until(pacers.sent(now, count));
-                            now = clock.now();
+                        if let Some(grant) = grant {
+                            grant.spend(count);
                         }
-                        step = lock(core).next(now);
+                        let mut core = lock(core);
+                        core.accepted(now, count);
+                        step = core.next(now);
                     }
                     Err(SendError::TimedOut { peer, .. }) => {
                         now = clock.now();
@@ -134,6 +134,24 @@ fn send(
     write_frame(connection, clock, &end.encode()?, &mut stream.wait(clock))
 }
 
+/// Waits for leave to move some of `wanted` bytes, where this end bounds the rate; `excuse` learns how long that took.
+fn granted<'a>(
+    stream: &Stream,
+    clock: &dyn Clock,
+    pacer: Option<&'a Pacer>,
+    wanted: usize,
+    excuse: impl FnOnce(Duration),
+) -> Result<Option<Grant<'a>>, StreamError> {
+    let Some(pacer) = pacer else { return Ok(None) };
+    let asked = clock.now();
+    let grant = pacer.grant(asked, wanted);
+    if grant.due() > asked {
+        stream.pause(clock, grant.due())?;
+        excuse(clock.now().since(asked));
+    }
+    Ok(Some(grant))
+}
+
 fn receive(
     stream: &Stream,
     core: &Mutex<ReceiveCore>,
@@ -143,18 +161,25 @@ fn receive(
     let clock = channel.clock();
     let peer = channel.connection().peer_addr();
     channel.prepare_for_data();
+    let pacer = stream.plan.pacers.as_ref().map(|pacers| &pacers.received);
     lock(core).begin(clock.now());
+    if let Some(pacer) = pacer {
+        // What came with START.
+        pacer.charge(clock.now(), channel.unread().0.len());
+    }
     let mut begun = false;
     loop {
-        let came = channel.fill()?;
+        let grant = granted(stream, clock, pacer, channel.capacity(), |waited| lock(core).excuse(waited))?;
+        channel.take_uncharged();
+        let came = channel.fill_at_most(grant.as_ref().map_or(usize::MAX, Grant::bytes))?;
         let now = clock.now();
+        if let Some(grant) = grant {
+            grant.spend(channel.take_uncharged());
+        }
         if came {
             let (input, decoder) = channel.unread();
             let taken = lock(core).take(now, decoder, input)?;
             channel.consume(taken.consumed);
-            if let Some(pacers) = &stream.plan.pacers {
-                clock.sleep_until(pacers.received(now, taken.consumed));
-            }
             if !begun {
                 begun = lock(core).received_bytes() > 0;
                 if begun {

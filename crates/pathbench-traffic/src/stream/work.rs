@@ -1,10 +1,11 @@
 //! What one stream has to do at one end: the pure core of its pattern behind a lock.
 
-use super::{TestPlan, lock};
+use super::{MAX_SERVER_BLOCKS_BYTES, TestPlan, lock};
 use crate::content::{Content, Lane};
-use crate::iperf::{ReceiveCore, SendCore, SendPlan};
+use crate::iperf::{ReceiveCore, SendCore, SendPlan, payload_bytes_per_block};
 use crate::messages::{InteractiveCore, PingCore, Responder, ResponderPlan, Series};
 use crate::pattern::PatternParameters;
+use crate::protocol::HEADER_BYTES;
 use crate::record::MessageRecord;
 use pathbench_record::delivery::DeliverySeries;
 use pathbench_record::event::Direction;
@@ -49,7 +50,7 @@ impl Work {
                 amount: transfer.stream_amount(stream),
                 omit: transfer.omit,
                 rate_bps: transfer.stream_rate_bps(),
-                block_bytes: transfer.block_bytes,
+                block_bytes: plan.block_bytes(transfer.block_bytes, transfer.streams),
                 ceiling_bytes: plan.ceiling_bytes,
                 patience: plan.patience,
             };
@@ -122,6 +123,18 @@ impl Work {
 }
 
 impl TestPlan {
+    /// Where this end bounds the rate, blocks are small enough for the last ones not to outlast the test. A server bounds
+    /// the memory of all blocks of a test.
+    fn block_bytes(&self, asked: u32, streams: u32) -> u32 {
+        let most = match self.side {
+            Side::Client => asked,
+            Side::Server => MAX_SERVER_BLOCKS_BYTES / streams.max(1),
+        };
+        let asked = asked.min(most);
+        let share = self.pacers.as_ref().map(|pacers| pacers.rate_bps() / u64::from(streams.max(1)));
+        payload_bytes_per_block(asked, share) as u32 + HEADER_BYTES as u32
+    }
+
     /// Where what this side sends goes; the flow whose requests come from it.
     pub(super) const fn sends_as(&self) -> Direction {
         match self.side {

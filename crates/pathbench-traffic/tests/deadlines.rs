@@ -1,0 +1,441 @@
+//! No peer decides how long the other end waits, and no wait outlives a shutdown.
+
+#![allow(clippy::unwrap_used, reason = "a failed test panics")]
+
+mod common;
+#[path = "../fuzz/bodies/honest.rs"]
+mod honest;
+
+use common::{Everything, clock, limits, plan, random_id, server};
+use honest::record_by_hand;
+use pathbench_kerneltest::MonotonicClock;
+use pathbench_record::time::{Clock, Timestamp};
+use pathbench_record::transport::Transport;
+use pathbench_traffic::client::{ClientPlan, FetchPlan, Unobserved, fetch_record, run_client};
+use pathbench_traffic::iperf::{Amount, IperfParameters, TrafficDirection};
+use pathbench_traffic::pattern::{PatternParameters, PingParameters};
+use pathbench_traffic::protocol::{Decoder, End, Event, Frame, Hello, TestId, data_header};
+use pathbench_traffic::server::{Access, Limits, Server, ServerOptions};
+use pathbench_transport::{ConnectOptions, Security, ServerIdentity, Session, Trust};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::Duration;
+
+pathbench_kerneltest::unprivileged_too!();
+
+const MS: Duration = Duration::from_millis(1);
+
+/// Lets time pass faster for one end. A machine that stands still for a second takes half a minute from it, which no
+/// limit of these tests is as short as.
+#[derive(Debug)]
+struct FastClock;
+
+impl FastClock {
+    const SPEED: u64 = 30;
+}
+
+/// Three seconds in truth.
+const LONG: Duration = Duration::from_secs(90);
+
+impl Clock for FastClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_nanos(MonotonicClock.now().as_nanos().wrapping_mul(Self::SPEED) % (1 << 62))
+    }
+
+    fn sleep_until(&self, deadline: Timestamp) {
+        thread::sleep(deadline.since(self.now()) / u32::try_from(Self::SPEED).unwrap());
+    }
+}
+
+fn fast_clock() -> Arc<dyn Clock> {
+    Arc::new(FastClock)
+}
+
+/// Lets time pass more slowly for one end: what it waits for does not come by itself while a test looks on.
+#[derive(Debug)]
+struct SlowClock;
+
+impl SlowClock {
+    const SLOWNESS: u32 = 30;
+}
+
+impl Clock for SlowClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_nanos(MonotonicClock.now().as_nanos() / u64::from(Self::SLOWNESS))
+    }
+
+    fn sleep_until(&self, deadline: Timestamp) {
+        thread::sleep(deadline.since(self.now()) * Self::SLOWNESS);
+    }
+}
+
+fn fast_server(max_duration: Duration) -> (Server, SocketAddr) {
+    let options = ServerOptions {
+        limits: Limits { handshake_timeout: LONG, max_duration, ..Limits::default() },
+        access: Access::Open,
+        ..ServerOptions::new(vec![(Transport::Tcp, SocketAddr::from(([127, 0, 0, 1], 0)))])
+    };
+    let server = Server::start(options, fast_clock()).unwrap();
+    let address = server.addresses()[0].1;
+    (server, address)
+}
+
+/// What a client says by hand: an upload of 1000 bytes.
+fn hello(test: TestId, stream: u32, streams: u32) -> Frame {
+    let request = format!(
+        r#"{{"pattern":"iperf","transport":"tcp","patience_ns":100000000000,"parameters":{{
+            "direction":"upload","streams":{streams},"amount":{{"bytes":1000}},"block_bytes":131072}}}}"#
+    );
+    Frame::Hello(Hello::new(test, stream, request.into_bytes()))
+}
+
+fn next_frame(stream: &mut TcpStream) -> Option<Frame> {
+    let mut decoder = Decoder::new(1 << 23);
+    let mut byte = [0];
+    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    loop {
+        if stream.read(&mut byte).ok()? == 0 {
+            return None;
+        }
+        if let (_, Some(Event::Frame(frame))) = decoder.decode(&byte).unwrap() {
+            return Some(frame);
+        }
+    }
+}
+
+fn send(stream: &mut TcpStream, frame: &Frame) {
+    stream.write_all(&frame.encode().unwrap()).unwrap();
+}
+
+/// Writes one byte at a time, each long before anybody would lose patience; how long the other end put up with it.
+fn dribble(stream: &mut TcpStream, bytes: &[u8], most: Duration) -> Duration {
+    let begun = MonotonicClock.now();
+    for byte in bytes.iter().cycle() {
+        let lasted = MonotonicClock.now().since(begun);
+        if lasted > most || stream.write_all(&[*byte]).is_err() {
+            return lasted;
+        }
+        thread::sleep(20 * MS);
+    }
+    Duration::ZERO
+}
+
+fn waits_until(mut holds: impl FnMut() -> bool) -> bool {
+    (0..500).any(|_| {
+        thread::sleep(20 * MS);
+        holds()
+    })
+}
+
+/// A header that announces a record of 100 kB.
+fn record_header() -> Vec<u8> {
+    Frame::Record(vec![b' '; 100_000]).encode().unwrap()[..8].to_vec()
+}
+
+#[test]
+fn a_client_that_dribbles_its_record_loses_its_slot() {
+    let (server, address) = fast_server(Duration::from_secs(3600));
+    let mut stream = upload_by_hand(address);
+    stream.write_all(&record_header()).unwrap();
+    // Two minutes of the server's, four seconds in truth.
+    let lasted = dribble(&mut stream, b" ", Duration::from_secs(30));
+    assert!(lasted < Duration::from_secs(20), "{lasted:?}");
+    assert!(waits_until(|| server.status().connections == 0), "{:?}", server.status());
+}
+
+/// The end of a test by hand, and the server's record of it.
+fn upload_by_hand(address: SocketAddr) -> TcpStream {
+    let mut stream = TcpStream::connect(address).unwrap();
+    send(&mut stream, &hello(random_id(), 0, 1));
+    assert_eq!(next_frame(&mut stream), Some(Frame::Accept));
+    send(&mut stream, &Frame::Start);
+    stream.write_all(&data_header(1000)).unwrap();
+    stream.write_all(&[7; 1000]).unwrap();
+    send(&mut stream, &Frame::End(End { bytes: 1000, elapsed_ns: 1, cut_short: false }));
+    assert_eq!(next_frame(&mut stream), Some(Frame::Done { bytes: 1000 }));
+    assert!(matches!(next_frame(&mut stream), Some(Frame::Record(_))));
+    stream
+}
+
+/// Its next test was refused after 3 s: the server still held the memory of the first, for the time to close.
+#[test]
+fn a_client_that_has_its_record_may_begin_its_next_test_before_it_closes() {
+    let options = ServerOptions {
+        limits: Limits { max_tests: 1, ..Limits::default() },
+        ..ServerOptions::new(vec![(Transport::Tcp, SocketAddr::from(([127, 0, 0, 1], 0)))])
+    };
+    let server = Server::start(options, Arc::new(SlowClock)).unwrap();
+    let address = server.addresses()[0].1;
+    let first = upload_by_hand(address);
+    let _second = upload_by_hand(address);
+    drop(first);
+    server.stop();
+}
+
+#[test]
+fn a_client_that_dribbles_its_data_is_ended_at_the_limit_of_time() {
+    let (server, address) = fast_server(Duration::from_secs(60));
+    let mut stream = TcpStream::connect(address).unwrap();
+    send(&mut stream, &hello(random_id(), 0, 1));
+    assert_eq!(next_frame(&mut stream), Some(Frame::Accept));
+    send(&mut stream, &Frame::Start);
+    stream.write_all(&data_header(1000)).unwrap();
+    // Twice the time for the handshake, a minute for the test, twice the patience of 102 s: 15 s in truth.
+    let lasted = dribble(&mut stream, &[7], Duration::from_secs(50));
+    assert!(lasted < Duration::from_secs(40), "{lasted:?}");
+    assert!(waits_until(|| server.status().tests == 0 && server.status().connections == 0));
+}
+
+#[test]
+fn streams_that_join_one_after_the_other_do_not_prolong_a_test() {
+    let (server, address) = fast_server(Duration::from_secs(3600));
+    let test = random_id();
+    let mut first = TcpStream::connect(address).unwrap();
+    send(&mut first, &hello(test, 0, 100));
+    assert_eq!(next_frame(&mut first), Some(Frame::Accept));
+    send(&mut first, &Frame::Start);
+    // The test runs, for the first stream waits for data, and the time for the others passes.
+    thread::sleep(LONG / 28);
+    assert_eq!(server.status().tests, 1);
+    let mut second = TcpStream::connect(address).unwrap();
+    send(&mut second, &hello(test, 1, 100));
+    match next_frame(&mut second) {
+        Some(Frame::Refuse(refusal)) => assert!(refusal.message.contains("too long ago"), "{refusal}"),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A server of one connection that goes as far as `until` and then dribbles `bytes`; how long the client stayed.
+fn dribbling_server(
+    until: impl FnOnce(&mut TcpStream) -> Vec<u8> + Send + 'static,
+) -> (SocketAddr, thread::JoinHandle<Duration>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let served = thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let bytes = until(&mut stream);
+        dribble(&mut stream, &bytes, Duration::from_secs(50))
+    });
+    (address, served)
+}
+
+fn accepted(stream: &mut TcpStream) {
+    assert!(matches!(next_frame(stream), Some(Frame::Hello(_))));
+    send(stream, &Frame::Accept);
+    assert_eq!(next_frame(stream), Some(Frame::Start));
+}
+
+/// With so much patience that silence never ends the test.
+fn patient(address: SocketAddr, parameters: impl Into<PatternParameters>) -> ClientPlan {
+    ClientPlan { patience: LONG, connect_timeout: LONG, ..plan(Transport::Tcp, address, parameters) }
+}
+
+#[test]
+fn a_server_that_dribbles_its_record_does_not_hold_a_client() {
+    let (address, served) = dribbling_server(|stream| {
+        accepted(stream);
+        let mut data = [0; 1008];
+        stream.read_exact(&mut data).unwrap();
+        assert!(matches!(next_frame(stream), Some(Frame::End(_))));
+        send(stream, &Frame::Done { bytes: 1000 });
+        stream.write_all(&record_header()).unwrap();
+        b" ".to_vec()
+    });
+    let parameters = IperfParameters { amount: Amount::Bytes(1000), ..IperfParameters::default() };
+    let outcome = run_client(&patient(address, parameters), &fast_clock(), &Unobserved);
+    let error = outcome.error.unwrap().to_string();
+    assert!(error.contains("did not hand over its record"), "{error}");
+    let lasted = served.join().unwrap();
+    assert!(lasted < Duration::from_secs(20), "{lasted:?}");
+}
+
+#[test]
+fn a_server_that_dribbles_data_or_takes_none_does_not_hold_a_client() {
+    let download = IperfParameters {
+        direction: TrafficDirection::Download,
+        amount: Amount::Duration(Duration::from_secs(10)),
+        ..IperfParameters::default()
+    };
+    let ping = PingParameters { count: 5, timeout: Duration::from_secs(3), ..PingParameters::default() };
+    let cases: [(PatternParameters, Vec<u8>); 2] = [
+        (download.into(), [data_header(16_000_000).to_vec(), vec![7; 16_000]].concat()),
+        // The beginning of an answer that never comes to its end.
+        (PatternParameters::Ping(ping), [&Frame::Done { bytes: 1 }.encode().unwrap()[..4], &[0; 4]].concat()),
+    ];
+    for (parameters, bytes) in cases {
+        let (address, served) = dribbling_server(|stream| {
+            accepted(stream);
+            bytes
+        });
+        let name = parameters.name();
+        let outcome = run_client(&patient(address, parameters), &fast_clock(), &Unobserved);
+        assert!(!outcome.completed && outcome.error.is_some(), "{name}");
+        let lasted = served.join().unwrap();
+        assert!(lasted < Duration::from_secs(40), "{name}: {lasted:?}");
+    }
+}
+
+#[test]
+fn a_server_that_dribbles_a_fetched_record_does_not_hold_a_client() {
+    let (address, served) = dribbling_server(|stream| {
+        assert!(matches!(next_frame(stream), Some(Frame::Fetch(_))));
+        stream.write_all(&record_header()).unwrap();
+        b" ".to_vec()
+    });
+    let plan = FetchPlan::new(Transport::Tcp, address, LONG);
+    let client = record_by_hand(random_id(), IperfParameters::default().into(), 0);
+    let error = fetch_record(&plan, &client, &fast_clock()).unwrap_err().to_string();
+    assert!(error.contains("did not hand over its record"), "{error}");
+    let lasted = served.join().unwrap();
+    assert!(lasted < Duration::from_secs(20), "{lasted:?}");
+}
+
+fn many(direction: TrafficDirection, seconds: u64) -> IperfParameters {
+    IperfParameters {
+        direction,
+        streams: 128,
+        amount: Amount::Duration(Duration::from_secs(seconds)),
+        ..IperfParameters::default()
+    }
+}
+
+/// How long a server takes to stop that paces 128 streams each way.
+fn shutdown_of_paced_streams(transport: Transport, direction: TrafficDirection) -> Duration {
+    let everything = Everything::start(Limits { max_rate_bps: Some(2_000_000), ..limits() });
+    let index = everything.addresses.iter().position(|(known, _)| *known == transport).unwrap();
+    let plan = everything.plan(index, many(direction, 60));
+    let client = thread::spawn(move || run_client(&plan, &clock(), &Unobserved));
+    assert!(waits_until(|| everything.server.status().connections >= 128), "{transport}");
+    thread::sleep(1500 * MS);
+    let begun = MonotonicClock.now();
+    let (done, stopped) = channel();
+    thread::spawn(move || {
+        everything.server.stop();
+        done.send(()).unwrap();
+    });
+    assert!(stopped.recv_timeout(Duration::from_secs(20)).is_ok(), "{transport} {direction:?}: it waits");
+    let lasted = MonotonicClock.now().since(begun);
+    assert!(!client.join().unwrap().completed);
+    lasted
+}
+
+#[test]
+fn a_shutdown_does_not_wait_for_streams_that_are_paced() {
+    for (transport, direction) in [
+        (Transport::Tcp, TrafficDirection::Both),
+        (Transport::Quic, TrafficDirection::Download),
+        (Transport::Quic, TrafficDirection::Upload),
+    ] {
+        // On a machine with much else to do, so many threads take their time to get a processor.
+        let quick = (0..4).any(|_| shutdown_of_paced_streams(transport, direction) < Duration::from_secs(2));
+        assert!(quick, "{transport} {direction:?}");
+    }
+}
+
+/// Streams of a connection that never come are waited for, but not beyond a shutdown.
+#[test]
+fn a_shutdown_does_not_wait_for_streams_that_never_came() {
+    let identity = ServerIdentity::self_made(&["localhost".to_owned()]).unwrap();
+    let security = Security::Tls(Trust::Fingerprint(identity.fingerprint()));
+    let options = ServerOptions {
+        identity: Some(Arc::new(identity)),
+        ..ServerOptions::new(vec![(Transport::Quic, SocketAddr::from(([127, 0, 0, 1], 0)))])
+    };
+    let server = Server::start(options, clock()).unwrap();
+    let options = ConnectOptions { security, ..ConnectOptions::to(server.addresses()[0].1, 20_000 * MS) };
+    let session = Session::new(Transport::Quic, options, clock());
+    let stream = session.open().unwrap();
+    let Frame::Hello(asked) = hello(random_id(), 0, 4) else { panic!("not a HELLO") };
+    let request = String::from_utf8(asked.request.clone()).unwrap().replace("tcp", "quic").into_bytes();
+    let said = [
+        Frame::Hello(Hello { request, ..asked }).encode().unwrap(),
+        Frame::Start.encode().unwrap(),
+        Frame::End(End { bytes: 0, elapsed_ns: 0, cut_short: false }).encode().unwrap(),
+    ];
+    stream.send(&said.concat(), Some(20_000 * MS)).unwrap();
+    assert!(waits_until(|| server.status().tests == 1));
+    // ACCEPT and DONE; what is left is the record, for which it waits.
+    let mut received = 0;
+    while received < 24 {
+        received += stream.receive(&mut [0; 64], Some(20_000 * MS)).unwrap();
+    }
+    let begun = MonotonicClock.now();
+    server.stop();
+    let lasted = MonotonicClock.now().since(begun);
+    assert!(lasted < Duration::from_secs(2), "{lasted:?}");
+}
+
+#[test]
+fn many_streams_together_keep_the_rate_and_the_time() {
+    const RATE_BPS: u64 = 16_000_000;
+    let (server, address) = server(Transport::Tcp, Limits { max_rate_bps: Some(RATE_BPS), ..limits() });
+    for seconds in [1, 4] {
+        let begun = MonotonicClock.now();
+        let outcome = run_client(
+            &plan(Transport::Tcp, address, many(TrafficDirection::Download, seconds)),
+            &clock(),
+            &Unobserved,
+        );
+        let lasted = MonotonicClock.now().since(begun);
+        assert!(outcome.completed, "{:?}", outcome.error);
+        let received = outcome.client.deliveries.total_bytes();
+        // 20 ms of the rate, 512 bytes a stream, and the last block of each stream.
+        let burst = RATE_BPS / 8 / 50 + 128 * (512 + 512);
+        let sent_for = outcome.server.unwrap().offered;
+        let sent_for = sent_for.last.unwrap().since(sent_for.first.unwrap());
+        let most = (RATE_BPS as f64 / 8.0 * sent_for.as_secs_f64()) as u64 + burst;
+        assert!(received <= most, "{received} bytes in {sent_for:?}, {most} allowed");
+        assert!(sent_for < Duration::from_secs(seconds + 1), "{sent_for:?}");
+        assert!(lasted < Duration::from_secs(seconds + 10), "{lasted:?}");
+        if seconds > 1 {
+            let least = RATE_BPS / 8 * seconds / 2;
+            assert!(received > least, "{received} bytes, {least} expected");
+        }
+    }
+    server.stop();
+}
+
+#[test]
+fn an_upload_is_taken_no_faster_than_the_rate() {
+    const RATE_BPS: u64 = 40_000_000;
+    let (server, address) = server(Transport::Tcp, Limits { max_rate_bps: Some(RATE_BPS), ..limits() });
+    let parameters = IperfParameters {
+        amount: Amount::Bytes(20_000_000),
+        streams: 8,
+        ..many(TrafficDirection::Upload, 1)
+    };
+    let outcome = run_client(&plan(Transport::Tcp, address, parameters), &clock(), &Unobserved);
+    assert!(outcome.completed, "{:?}", outcome.error);
+    let deliveries = outcome.server.unwrap().deliveries;
+    let taken_in = deliveries.last.unwrap().since(deliveries.first.unwrap());
+    // What came with START is taken at once: at most 8 KiB a stream.
+    let burst = RATE_BPS / 8 / 50 + 8 * (512 + 8192);
+    let least = Duration::from_secs_f64((20_000_000 - burst) as f64 * 8.0 / RATE_BPS as f64);
+    assert!(taken_in >= least, "{taken_in:?}, {least:?} expected");
+    server.stop();
+}
+
+#[test]
+fn messages_are_paced_as_well() {
+    const RATE_BPS: u64 = 4_000_000;
+    let (server, address) = server(Transport::Tcp, Limits { max_rate_bps: Some(RATE_BPS), ..limits() });
+    let ping = PingParameters {
+        count: 40,
+        warm_up: 0,
+        interval: Duration::ZERO,
+        response_bytes: 50_000,
+        ..PingParameters::default()
+    };
+    let outcome =
+        run_client(&plan(Transport::Tcp, address, PatternParameters::Ping(ping)), &clock(), &Unobserved);
+    assert!(outcome.completed, "{:?}", outcome.error);
+    let answers = outcome.client.deliveries;
+    let span = answers.last.unwrap().since(answers.first.unwrap());
+    // The first answer is before the span, and one message may go ahead of its payment.
+    let least = Duration::from_secs_f64(38.0 * 50_000.0 * 8.0 / RATE_BPS as f64 - 0.02);
+    assert!(span >= least, "{span:?}, {least:?} expected");
+    server.stop();
+}

@@ -1,0 +1,249 @@
+//! A panic costs the connection that it happens in, or the listener; never a slot, another test, or the truth.
+
+#![allow(clippy::unwrap_used, reason = "a failed test panics")]
+
+mod common;
+
+use common::{clock, limits, plan};
+use pathbench_kerneltest::MonotonicClock;
+use pathbench_record::time::{Clock, Timestamp};
+use pathbench_record::transport::Transport;
+use pathbench_traffic::client::{ClientError, ClientOutcome, ClientPlan, Unobserved, run_client};
+use pathbench_traffic::iperf::{Amount, IperfParameters, TrafficDirection};
+use pathbench_traffic::protocol::RefusalCode;
+use pathbench_traffic::server::{Limits, Server, ServerEvent, ServerObserver, ServerOptions};
+use pathbench_transport::{Security, ServerIdentity, Trust};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+pathbench_kerneltest::unprivileged_too!();
+
+/// A clock that panics once in a thread of the server with the name given.
+#[derive(Default)]
+struct FaultyClock {
+    victim: Mutex<Option<&'static str>>,
+}
+
+impl Clock for FaultyClock {
+    fn now(&self) -> Timestamp {
+        let mut victim = self.victim.lock().unwrap();
+        if victim.is_some() && *victim == thread::current().name() {
+            *victim = None;
+            drop(victim);
+            panic!("the clock stands still");
+        }
+        MonotonicClock.now()
+    }
+
+    fn sleep_until(&self, deadline: Timestamp) {
+        MonotonicClock.sleep_until(deadline);
+    }
+}
+
+/// Notes what happens, and panics once at an event with this name.
+#[derive(Default)]
+struct Observer {
+    panics_at: Mutex<Option<&'static str>>,
+    events: Mutex<Vec<String>>,
+}
+
+impl ServerObserver for Observer {
+    fn on_event(&self, event: &ServerEvent<'_>) {
+        let text = format!("{event:?}");
+        let mut panics_at = self.panics_at.lock().unwrap();
+        let panics = panics_at.is_some_and(|name| text.starts_with(name));
+        self.events.lock().unwrap().push(text);
+        if panics {
+            *panics_at = None;
+            drop(panics_at);
+            panic!("the observer cannot look");
+        }
+    }
+}
+
+impl Observer {
+    fn saw(&self, words: &[&str]) -> bool {
+        let events = self.events.lock().unwrap();
+        events.iter().any(|event| words.iter().all(|word| event.contains(word)))
+    }
+}
+
+struct Service {
+    server: Server,
+    security: Security,
+    clock: Arc<FaultyClock>,
+    observer: Arc<Observer>,
+}
+
+impl Service {
+    fn start(limits: Limits) -> Self {
+        let identity = ServerIdentity::self_made(&["localhost".to_owned()]).unwrap();
+        let security = Security::Tls(Trust::Fingerprint(identity.fingerprint()));
+        let anywhere = SocketAddr::from(([127, 0, 0, 1], 0));
+        let options = ServerOptions {
+            limits,
+            identity: Some(Arc::new(identity)),
+            sample_interval: Duration::from_millis(20),
+            ..ServerOptions::new(vec![(Transport::Tcp, anywhere), (Transport::Mpquic, anywhere)])
+        };
+        let (clock, observer) = (Arc::<FaultyClock>::default(), Arc::<Observer>::default());
+        let server = Server::start_observed(options, clock.clone(), observer.clone()).unwrap();
+        Self { server, security, clock, observer }
+    }
+
+    fn address(&self, transport: Transport) -> SocketAddr {
+        self.server.addresses()[usize::from(transport != Transport::Tcp)].1
+    }
+
+    fn test(&self, transport: Transport, parameters: IperfParameters) -> JoinHandle<ClientOutcome> {
+        let plan = plan(transport, self.address(transport), parameters);
+        let plan = match transport {
+            Transport::Tcp => plan,
+            _ => ClientPlan { security: self.security.clone(), ..plan },
+        };
+        thread::spawn(move || run_client(&plan, &clock(), &Unobserved))
+    }
+
+    /// Waits until so many tests run, and data has flown for a moment.
+    fn await_tests(&self, count: usize) {
+        assert!(soon(|| self.server.status().tests == count), "{:?}", self.server.status());
+        thread::sleep(Duration::from_millis(200));
+    }
+
+    #[track_caller]
+    fn assert_free(&self) {
+        let free = soon(|| self.server.status().tests == 0 && self.server.status().connections == 0);
+        assert!(free, "{:?}", self.server.status());
+    }
+
+    #[track_caller]
+    fn assert_serves(&self, transport: Transport) {
+        // The connection of the test before holds a slot until QUIC's closing period is over (RFC 9000, section 10.2).
+        let busy = |error: &Option<ClientError>| {
+            matches!(error, Some(ClientError::Refused { code: RefusalCode::Busy, .. }))
+        };
+        let mut outcomes = (0..8).map(|_| self.test(transport, upload(1)).join().unwrap());
+        let outcome = outcomes.find(|outcome| !busy(&outcome.error));
+        assert!(outcome.as_ref().is_some_and(|outcome| outcome.completed), "{transport}: {outcome:?}");
+    }
+}
+
+fn soon(mut holds: impl FnMut() -> bool) -> bool {
+    (0..1000).any(|_| {
+        thread::sleep(Duration::from_millis(20));
+        holds()
+    })
+}
+
+/// Quick enough for a debug build on a busy machine.
+fn upload(seconds: u64) -> IperfParameters {
+    IperfParameters {
+        amount: Amount::Duration(Duration::from_secs(seconds)),
+        rate_bps: Some(4_000_000),
+        ..IperfParameters::default()
+    }
+}
+
+fn both_ways() -> IperfParameters {
+    IperfParameters { direction: TrafficDirection::Both, ..upload(2) }
+}
+
+#[test]
+fn a_panic_in_a_stream_ends_its_test_and_releases_its_slots() {
+    for transport in [Transport::Tcp, Transport::Quic] {
+        for victim in ["sender", "connection"] {
+            let service = Service::start(Limits { max_tests: 1, ..limits() });
+            let hit = service.test(transport, both_ways());
+            service.await_tests(1);
+            *service.clock.victim.lock().unwrap() = Some(victim);
+            let outcome = hit.join().unwrap();
+            assert!(!outcome.completed, "{transport}, {victim}");
+            service.assert_free();
+            assert!(service.observer.saw(&["Panicked", "the clock stands still"]));
+            assert!(service.observer.saw(&["Ended"]));
+            service.assert_serves(Transport::Tcp);
+            service.assert_serves(Transport::Quic);
+            assert_eq!(service.server.status().failed, []);
+        }
+    }
+}
+
+#[test]
+fn a_panic_in_a_stream_leaves_other_tests_alone() {
+    let service = Service::start(limits());
+    let others = [Transport::Tcp, Transport::Quic].map(|transport| service.test(transport, upload(4)));
+    // The only one with a sender at the server.
+    let hit = service.test(Transport::Tcp, both_ways());
+    service.await_tests(3);
+    *service.clock.victim.lock().unwrap() = Some("sender");
+    assert!(!hit.join().unwrap().completed);
+    for other in others {
+        let outcome = other.join().unwrap();
+        assert!(outcome.completed, "{:?}", outcome.error);
+    }
+    service.assert_free();
+}
+
+#[test]
+fn an_observer_that_panics_costs_no_slot() {
+    for event in ["Started", "Ended", "Refused", "Panicked"] {
+        let service = Service::start(Limits { max_tests: 1, max_bytes: Some(10_000_000), ..limits() });
+        *service.observer.panics_at.lock().unwrap() = Some(event);
+        match event {
+            "Refused" => {
+                let parameters = IperfParameters { amount: Amount::Bytes(20_000_000), ..upload(1) };
+                assert!(!service.test(Transport::Tcp, parameters).join().unwrap().completed);
+            }
+            "Panicked" => {
+                let hit = service.test(Transport::Tcp, both_ways());
+                service.await_tests(1);
+                *service.clock.victim.lock().unwrap() = Some("connection");
+                assert!(!hit.join().unwrap().completed);
+            }
+            _ => drop(service.test(Transport::Tcp, upload(1)).join().unwrap()),
+        }
+        service.assert_free();
+        assert!(service.observer.saw(&[event]) && service.observer.panics_at.lock().unwrap().is_none());
+        service.assert_serves(Transport::Tcp);
+        service.server.stop();
+    }
+}
+
+#[test]
+fn a_panic_in_the_quic_driver_shows_and_leaves_tcp_alone() {
+    let service = Service::start(limits());
+    let tcp = service.test(Transport::Tcp, upload(4));
+    let quic = service.test(Transport::Quic, upload(20));
+    service.await_tests(2);
+    *service.clock.victim.lock().unwrap() = Some("quic");
+    let failed = soon(|| !service.server.status().failed.is_empty());
+    assert!(failed, "{:?}", service.server.status());
+    assert_eq!(service.server.status().failed, [(Transport::Mpquic, service.address(Transport::Quic))]);
+    assert!(service.observer.saw(&["ListenerFailed", "Mpquic", "the clock stands still"]));
+    let tcp = tcp.join().unwrap();
+    assert!(tcp.completed, "{:?}", tcp.error);
+    // Its slots are free although nothing can be said to the client any more.
+    service.assert_free();
+    service.assert_serves(Transport::Tcp);
+    service.server.stop();
+    assert!(!quic.join().unwrap().completed);
+}
+
+#[test]
+fn a_panic_in_a_listener_shows_and_leaves_its_tests_and_the_others_alone() {
+    let service = Service::start(Limits { max_connections_per_client: 4, ..limits() });
+    let running = service.test(Transport::Tcp, upload(4));
+    service.await_tests(1);
+    *service.observer.panics_at.lock().unwrap() = Some("TooManyConnections");
+    let tcp = service.address(Transport::Tcp);
+    let _one_too_many: Vec<TcpStream> = (0..4).map(|_| TcpStream::connect(tcp).unwrap()).collect();
+    assert!(soon(|| !service.server.status().failed.is_empty()), "{:?}", service.server.status());
+    assert!(service.observer.saw(&["ListenerFailed", "Tcp", "the observer cannot look"]));
+    let running = running.join().unwrap();
+    assert!(running.completed, "{:?}", running.error);
+    service.assert_free();
+    service.assert_serves(Transport::Quic);
+    service.server.stop();
+}

@@ -1,0 +1,306 @@
+//! Records that lie, and those who ask for records without end. A peer that was let into a test can do neither harm.
+
+#![allow(clippy::unwrap_used, reason = "a failed test panics")]
+
+mod common;
+#[path = "../fuzz/bodies/honest.rs"]
+mod honest;
+
+use common::{clock, limits, plan, random_id, server};
+use honest::record_by_hand;
+use pathbench_record::transport::Transport;
+use pathbench_traffic::client::{
+    ClientError, ClientOutcome, ClientPlan, FetchError, FetchPlan, Unobserved, fetch_record, run_client,
+};
+use pathbench_traffic::pattern::{BulkParameters, PatternParameters};
+use pathbench_traffic::protocol::{
+    Decoder, End, Event, Fetch, Frame, Hello, RefusalCode, TestId, VERSION, data_header,
+};
+use pathbench_traffic::record::EndRecord;
+use pathbench_traffic::server::{Limits, Server, ServerOptions};
+use pathbench_transport::SocketOptions;
+use serde_json::{Value, json};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::time::Duration;
+
+pathbench_kerneltest::unprivileged_too!();
+
+const MS: Duration = Duration::from_millis(1);
+const BYTES: u64 = 1000;
+
+fn download() -> PatternParameters {
+    PatternParameters::Bulk(BulkParameters { bytes: BYTES, ..BulkParameters::default() })
+}
+
+/// The next control frame; DATA is skipped. `None` at the end.
+fn next_frame(stream: &mut TcpStream) -> Option<Frame> {
+    let mut decoder = Decoder::new(8 << 20);
+    let mut byte = [0];
+    stream.set_read_timeout(Some(10_000 * MS)).unwrap();
+    loop {
+        if stream.read(&mut byte).unwrap_or(0) == 0 {
+            return None;
+        }
+        if let (_, Some(Event::Frame(frame))) = decoder.decode(&byte).unwrap() {
+            return Some(frame);
+        }
+    }
+}
+
+fn send(stream: &mut TcpStream, frame: &Frame) {
+    stream.write_all(&frame.encode().unwrap()).unwrap();
+}
+
+/// A tiny download by hand up to the server's record of it.
+fn tiny_test(server: SocketAddr, test: TestId) -> (TcpStream, Vec<u8>) {
+    let request = json!({
+        "pattern": "bulk", "transport": "tcp", "patience_ns": 1_000_000_000_u64,
+        "parameters": { "bytes": BYTES, "streams": 1 },
+    });
+    let mut stream = TcpStream::connect(server).unwrap();
+    send(&mut stream, &Frame::Hello(Hello::new(test, 0, request.to_string().into_bytes())));
+    assert_eq!(next_frame(&mut stream), Some(Frame::Accept));
+    send(&mut stream, &Frame::Start);
+    assert!(matches!(next_frame(&mut stream), Some(Frame::End(End { bytes: BYTES, .. }))));
+    send(&mut stream, &Frame::Done { bytes: BYTES });
+    match next_frame(&mut stream) {
+        Some(Frame::Record(json)) => (stream, json),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn ask_for(server: SocketAddr, test: TestId) -> TcpStream {
+    let mut stream = TcpStream::connect(server).unwrap();
+    send(&mut stream, &Frame::Fetch(Fetch { version: VERSION, test, end_test: false }));
+    stream
+}
+
+#[test]
+fn a_clients_record_that_lies_does_nothing_to_the_server() {
+    let (server, address) = server(Transport::Tcp, limits());
+    let test = random_id();
+    let (mut stream, json) = tiny_test(address, test);
+    // The record of a client that sets its bins 584 years after its begin.
+    let mut record: Value = serde_json::from_slice(&json).unwrap();
+    record["side"] = "client".into();
+    record["started"] = 0.into();
+    record["deliveries"]["origin"] = u64::MAX.into();
+    let _ = stream.write_all(&Frame::Record(record.to_string().into_bytes()).encode().unwrap());
+    std::thread::sleep(200 * MS);
+    let Some(Frame::Record(kept)) = next_frame(&mut ask_for(address, test)) else { panic!("no record") };
+    let record = record_by_hand(test, download(), 0);
+    let kept: EndRecord = serde_json::from_slice(&kept).unwrap();
+    assert_eq!((kept.test, kept.offered.total_bytes()), (record.test, BYTES));
+    assert!(run_client(&plan(Transport::Tcp, address, download()), &clock(), &Unobserved).completed);
+    server.stop();
+}
+
+/// Serves one download over one connection, and its record as `lie` makes it; then answers FETCH with it.
+fn lying_server(in_band: fn(&mut Value), fetched: fn(&mut Value)) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        let mut honest = Value::Null;
+        while let Ok((mut stream, _)) = listener.accept() {
+            match next_frame(&mut stream) {
+                Some(Frame::Hello(hello)) => {
+                    honest = serve_download(&mut stream, &hello);
+                    let mut record = honest.clone();
+                    in_band(&mut record);
+                    send(&mut stream, &Frame::Record(record.to_string().into_bytes()));
+                    let _ = stream.read(&mut [0]);
+                }
+                Some(Frame::Fetch(_)) => {
+                    let mut record = honest.clone();
+                    fetched(&mut record);
+                    send(&mut stream, &Frame::Record(record.to_string().into_bytes()));
+                    let _ = stream.read(&mut [0]);
+                }
+                _ => return,
+            }
+        }
+    });
+    address
+}
+
+/// What an honest server does, and its record.
+fn serve_download(stream: &mut TcpStream, hello: &Hello) -> Value {
+    use pathbench_traffic::content::{Content, Lane};
+    let started = clock().now();
+    send(stream, &Frame::Accept);
+    assert_eq!(next_frame(stream), Some(Frame::Start));
+    let mut data = vec![0; BYTES as usize];
+    Content::of(hello.test, 0, Lane::Download).fill(0, &mut data);
+    stream.write_all(&data_header(BYTES as u32)).unwrap();
+    stream.write_all(&data).unwrap();
+    send(stream, &Frame::End(End { bytes: BYTES, elapsed_ns: 0, cut_short: false }));
+    let _ = next_frame(stream);
+    let now = clock().now();
+    let mut record = serde_json::to_value(record_by_hand(hello.test, download(), BYTES)).unwrap();
+    record["side"] = "server".into();
+    record["started"] = started.as_nanos().into();
+    record["deliveries"]["origin"] = record["started"].clone();
+    record["offered"]["origin"] = record["started"].clone();
+    record["offered"]["bytes"] = json!([BYTES]);
+    record["offered"]["first"] = record["started"].clone();
+    record["offered"]["last"] = record["started"].clone();
+    record["ended"] = now.as_nanos().into();
+    record["completed"] = true.into();
+    record["streams"][0]["completed"] = true.into();
+    record
+}
+
+fn against(in_band: fn(&mut Value)) -> (ClientPlan, ClientOutcome) {
+    let plan = plan(Transport::Tcp, lying_server(in_band, |_| {}), download());
+    let outcome = run_client(&plan, &clock(), &Unobserved);
+    assert_eq!(outcome.client.deliveries.total_bytes(), BYTES, "the client's own record stands");
+    assert!(outcome.client.completed);
+    (plan, outcome)
+}
+
+#[test]
+fn an_honest_servers_record_is_taken() {
+    let (plan, outcome) = against(|_| {});
+    assert!(outcome.completed, "{:?}", outcome.error);
+    assert!(fetch_record(&FetchPlan::after(&plan), &outcome.client, &clock()).is_ok());
+}
+
+type Change = fn(&mut Value);
+
+/// What a server's record says instead of the truth, and what the client says of it.
+const LIES: [(Change, &str); 16] = [
+    (|record| record["deliveries"]["origin"] = u64::MAX.into(), "deliveries.origin"),
+    (|record| record["started"] = 0.into(), "started"),
+    (|record| record["ended"] = u64::MAX.into(), "started"),
+    (|record| record["offered"]["bytes"] = json!(vec![0; 4_000_000]), "offered.bytes.length"),
+    (|record| record["offered"]["bytes"] = json!([u64::MAX, u64::MAX]), "offered.bytes"),
+    (|record| record["offered"]["last"] = u64::MAX.into(), "offered.last"),
+    (|record| record["streams"][0]["received_bytes"] = 1.into(), "streams[0].received_bytes"),
+    (|record| record["streams"][0]["sent_bytes"] = u64::MAX.into(), "streams[0].sent_bytes"),
+    (|record| record["streams"][0]["stream"] = 1.into(), "streams[0].stream"),
+    (|record| record["streams"] = json!([record["streams"][0], record["streams"][0]]), "streams[1].stream"),
+    (|record| record["side"] = "client".into(), "side"),
+    (|record| record["test"] = "0".repeat(32).into(), "test"),
+    (|record| record["parameters"]["bytes"] = 7.into(), "parameters"),
+    (
+        |record| record["path_events"] = json!(vec![json!({"at": 0, "kind": "path-opened"}); 5000]),
+        "path_events",
+    ),
+    (|record| record["errors"] = json!(["\u{1b}]0;owned\u{7}"]), "errors[0]"),
+    (|record| record["errors"] = json!(["x".repeat(2000)]), "errors[0].length"),
+];
+
+#[test]
+fn a_servers_record_that_lies_is_refused_by_field_and_the_clients_own_stands() {
+    for (lie, field) in LIES {
+        let (_, outcome) = against(lie);
+        assert!(!outcome.completed && outcome.server.is_none(), "{field}");
+        let Some(ClientError::Broken { message }) = outcome.error else { panic!("{:?}", outcome.error) };
+        assert!(message.contains(field), "{field}: {message}");
+        assert!(message.len() < 600 && !message.chars().any(char::is_control), "{message}");
+    }
+}
+
+#[test]
+fn a_fetched_record_that_lies_is_refused_by_field() {
+    let address = lying_server(|_| {}, |record| record["ended"] = 0.into());
+    let plan = plan(Transport::Tcp, address, download());
+    let outcome = run_client(&plan, &clock(), &Unobserved);
+    assert!(outcome.completed, "{:?}", outcome.error);
+    let error = fetch_record(&FetchPlan::after(&plan), &outcome.client, &clock()).unwrap_err();
+    assert!(matches!(&error, FetchError::Invalid(invalid) if invalid.field == "started"), "{error}");
+}
+
+#[test]
+fn a_record_is_handed_out_so_often_and_then_now_and_then() {
+    let (server, address) = server(Transport::Tcp, limits());
+    let test = random_id();
+    drop(tiny_test(address, test));
+    let answers: Vec<_> = (0..12).map(|_| next_frame(&mut ask_for(address, test))).collect();
+    let records = answers.iter().filter(|answer| matches!(answer, Some(Frame::Record(_)))).count();
+    // One more where five seconds have passed on a slow machine.
+    assert!((8..=10).contains(&records), "{records}");
+    let Some(Some(Frame::Refuse(refusal))) = answers.last() else { panic!("{:?}", answers.last()) };
+    assert_eq!(refusal.code, RefusalCode::Busy);
+    assert!(refusal.retry_after_ms.unwrap() <= 25_000, "{refusal:?}");
+    // Nothing is known of a test that never was, and asking for it is no burden.
+    assert!((0..20).all(|_| next_frame(&mut ask_for(address, random_id())) == Some(Frame::NotFound)));
+    server.stop();
+}
+
+#[test]
+fn readers_of_a_record_that_dawdle_are_cut_off_and_are_few() {
+    let dawdling = Limits { handshake_timeout: 1500 * MS, ..limits() };
+    let small = SocketOptions { send_buffer_bytes: Some(4096), ..SocketOptions::default() };
+    let options = ServerOptions {
+        limits: dawdling,
+        socket: small,
+        // Many samples make a record that no buffer takes whole.
+        sample_interval: MS,
+        ..ServerOptions::new(vec![(Transport::Tcp, SocketAddr::from(([127, 0, 0, 1], 0)))])
+    };
+    let server = Server::start(options, clock()).unwrap();
+    let address = server.addresses()[0].1;
+    let upload = pathbench_traffic::iperf::IperfParameters {
+        amount: pathbench_traffic::iperf::Amount::Duration(1500 * MS),
+        rate_bps: Some(1_000_000),
+        ..pathbench_traffic::iperf::IperfParameters::default()
+    };
+    let plan = plan(Transport::Tcp, address, upload);
+    let outcome = run_client(&plan, &clock(), &Unobserved);
+    assert!(outcome.completed, "{:?}", outcome.error);
+    let mut dawdlers: Vec<TcpStream> = (0..4)
+        .map(|_| {
+            let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+            socket.set_recv_buffer_size(2048).unwrap();
+            socket.connect(&address.into()).unwrap();
+            let mut stream = TcpStream::from(socket);
+            send(&mut stream, &Frame::Fetch(Fetch { version: VERSION, test: plan.test, end_test: false }));
+            stream
+        })
+        .collect();
+    std::thread::sleep(300 * MS);
+    let Some(Frame::Refuse(refusal)) = next_frame(&mut ask_for(address, plan.test)) else {
+        panic!("a fifth reader is served beside four")
+    };
+    assert_eq!(refusal.code, RefusalCode::Busy);
+    // A byte now and then does not buy time: at 64 KiB/s the record takes 30 s at most, and these have 1.5 s.
+    let begun = clock().now();
+    let mut byte = [0];
+    for dawdler in &mut dawdlers {
+        dawdler.set_read_timeout(Some(10 * MS)).unwrap();
+    }
+    while server.status().connections > 0 && clock().now().since(begun) < Duration::from_secs(60) {
+        for dawdler in &mut dawdlers {
+            let _ = dawdler.read(&mut byte);
+        }
+        std::thread::sleep(20 * MS);
+    }
+    assert!(clock().now().since(begun) < Duration::from_secs(45), "dawdlers keep their places");
+    server.stop();
+}
+
+/// Threads of this process that sample.
+fn samplers() -> usize {
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap().flatten();
+    let names = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("comm")).ok());
+    names.filter(|name| name.trim() == "sampler").count()
+}
+
+#[test]
+fn a_client_that_wants_samples_once_in_a_while_leaves_no_thread_behind() {
+    let (server, address) = server(Transport::Tcp, limits());
+    for _ in 0..40 {
+        let server_sample_interval = Some(Duration::from_secs(3600));
+        let plan = ClientPlan { server_sample_interval, ..plan(Transport::Tcp, address, download()) };
+        assert!(run_client(&plan, &clock(), &Unobserved).completed);
+    }
+    // Those of the tests beside this one are few.
+    let gone = (0..50).any(|_| {
+        std::thread::sleep(100 * MS);
+        samplers() < 25
+    });
+    assert!(gone, "{} threads sample", samplers());
+    server.stop();
+}

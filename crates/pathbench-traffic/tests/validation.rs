@@ -1,0 +1,196 @@
+//! What a peer's record may say: everything that an honest end says, and nothing that does harm to its reader.
+
+#![allow(clippy::unwrap_used, reason = "a failed test panics")]
+
+#[path = "../fuzz/bodies/honest.rs"]
+mod honest;
+
+use honest::{Course, end, series};
+use pathbench_record::delivery::Gap;
+use pathbench_record::sample::Side;
+use pathbench_record::time::Timestamp;
+use pathbench_traffic::iperf::IperfParameters;
+use pathbench_traffic::protocol::TestId;
+use pathbench_traffic::record::{EndRecord, MessageRecord};
+use pathbench_transport::PathEventKind;
+use proptest::prelude::*;
+use std::time::Duration;
+
+pathbench_kerneltest::privilege_independent!();
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Both ends' records of a test both ways over some streams, each with a clock of its own, and the client's time.
+#[derive(Debug, Clone)]
+struct Honest {
+    client: EndRecord,
+    server: EndRecord,
+    now: Timestamp,
+}
+
+fn course() -> impl Strategy<Value = Course> {
+    prop::collection::vec((0..9_900_u64, 1..1_000_000_u64), 0..30)
+}
+
+fn honest() -> impl Strategy<Value = Honest> {
+    let starts = (0..u64::MAX / 4, prop_oneof![0..1000_u64, 0..u64::MAX / 4]);
+    (starts, 0..4_u32, course(), course(), any::<bool>()).prop_map(
+        |((here, there), stream, up, down, completed)| {
+            let (here, there) = (Timestamp::from_nanos(here), Timestamp::from_nanos(there));
+            Honest {
+                client: end(Side::Client, here, stream, &up, &down, completed),
+                server: end(Side::Server, there, stream, &down, &up, completed),
+                now: here + 11 * SECOND,
+            }
+        },
+    )
+}
+
+type Change = Box<dyn Fn(&mut EndRecord)>;
+
+/// A change that no honest end makes, and the field in which it is seen.
+#[allow(clippy::too_many_lines, reason = "a list of changes")]
+fn lies() -> Vec<(&'static str, Change)> {
+    let far = Timestamp::from_nanos(u64::MAX / 2);
+    let lie = |field, lie: Change| (field, lie);
+    vec![
+        lie("side", Box::new(|record| record.side = Side::Client)),
+        lie("test", Box::new(|record| record.test = TestId([8; 16]))),
+        lie("samples_thinned_by", Box::new(|record| record.samples_thinned_by = 0)),
+        lie("parameters", Box::new(|record| record.parameters = IperfParameters::default().into())),
+        lie("started", Box::new(move |record| record.ended = record.ended + 1000 * SECOND)),
+        lie("handshake", Box::new(|record| record.handshake = Some(1000 * SECOND))),
+        lie("streams.length", Box::new(|record| record.streams.clear())),
+        lie("streams[0].stream", Box::new(|record| record.streams[0].stream = 77)),
+        lie("streams[1].stream", Box::new(|record| record.streams.push(record.streams[0].clone()))),
+        lie("streams[0].received_bytes", Box::new(|record| record.streams[0].received_bytes = u64::MAX)),
+        lie("streams[0].sent_bytes", Box::new(|record| record.streams[0].sent_bytes = u64::MAX)),
+        lie("streams[0].hung_ns", Box::new(|record| record.streams[0].hung_ns = Some(u64::MAX))),
+        lie("streams[0].error", Box::new(|record| record.streams[0].error = Some("\u{1b}".to_owned()))),
+        lie(
+            "streams[0].paths",
+            Box::new(|record| {
+                record.streams[0].paths = vec![record.streams[0].paths[0].clone(); 5000];
+            }),
+        ),
+        lie("streams[0]", Box::new(|record| record.streams[0].paths[0].rto_ms = f64::NAN)),
+        lie(
+            "streams[0].in_force",
+            Box::new(|record| record.streams[0].in_force.congestion = "x".repeat(9999)),
+        ),
+        lie("deliveries.origin", Box::new(move |record| record.deliveries.origin = far)),
+        lie("deliveries.bytes", Box::new(|record| record.deliveries.bytes.push(1))),
+        lie("deliveries.bytes", Box::new(|record| record.deliveries.bytes = vec![u64::MAX; 2])),
+        lie("deliveries.bytes.length", Box::new(|record| record.deliveries.bytes.resize(100_000, 0))),
+        lie(
+            "offered.first",
+            Box::new(move |record| {
+                (record.offered.first, record.offered.last) = (Some(far), Some(far));
+                (record.offered.bytes, record.streams[0].sent_bytes) = (vec![1], 1);
+                record.streams[0].completed = false;
+            }),
+        ),
+        lie(
+            "offered.gaps[0]",
+            Box::new(move |record| {
+                record.offered.gaps = vec![Gap { from: far, until: Timestamp::default() }];
+            }),
+        ),
+        lie(
+            "messages.length",
+            Box::new(|record| {
+                let at = record.started;
+                let message = MessageRecord {
+                    flow: pathbench_record::event::Direction::Download,
+                    sequence: 0,
+                    due: at,
+                    sent: None,
+                    acknowledged: None,
+                    answered: None,
+                };
+                record.messages.push(message);
+            }),
+        ),
+        lie("samples[0].at", Box::new(move |record| record.samples[0].at = record.ended + 100 * SECOND)),
+        lie("samples[0].stream", Box::new(|record| record.samples[0].stream = 78)),
+        lie("samples[3]", Box::new(|record| record.samples[3].figures.srtt_ms = -1.0)),
+        lie("path_events[0].at", Box::new(|record| record.path_events[0].at = record.ended + 100 * SECOND)),
+        lie(
+            "path_events.length",
+            Box::new(|record| {
+                record.path_events = vec![record.path_events[0].clone(); 5000];
+            }),
+        ),
+        lie(
+            "path_events[0]",
+            Box::new(|record| {
+                record.path_events[0].kind = PathEventKind::InterfaceGone { change: "\u{202e}".to_owned() };
+            }),
+        ),
+        lie("errors", Box::new(|record| record.errors = vec![String::new(); 50])),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn what_an_honest_end_says_is_taken(honest in honest()) {
+        let Honest { client, server, now } = honest;
+        prop_assert_eq!(client.check_peer(&server, now), Ok(()));
+        prop_assert_eq!(server.check_peer(&client, server.started + 11 * SECOND), Ok(()));
+    }
+
+    #[test]
+    fn a_lie_is_refused_by_the_name_of_its_field(honest in honest(), which in any::<prop::sample::Index>()) {
+        let Honest { client, mut server, now } = honest;
+        let lies = lies();
+        let (field, lie) = which.get(&lies);
+        lie(&mut server);
+        let invalid = client.check_peer(&server, now).unwrap_err();
+        // Of bytes that other bytes contradict, whichever is seen first.
+        let near = field.split(['.', '[']).next().unwrap();
+        prop_assert!(invalid.field.starts_with(near) || invalid.field.starts_with("streams"), "{}: {}", field, invalid);
+    }
+
+    #[test]
+    fn records_of_streams_add_up_to_that_of_the_test(
+        started in 0..u64::MAX / 2,
+        courses in prop::collection::vec((course(), course()), 1..5),
+    ) {
+        let started = Timestamp::from_nanos(started);
+        let part = |(index, (sent, received)): (usize, &(Course, Course))| {
+            end(Side::Server, started, index as u32, sent, received, true)
+        };
+        let parts: Vec<EndRecord> = courses.iter().enumerate().map(part).collect();
+        let whole = EndRecord::of_streams(parts.clone()).unwrap();
+        let all = |of: fn(&(Course, Course)) -> &Course| courses.iter().flat_map(of).copied().collect::<Course>();
+        prop_assert_eq!(&whole.offered, &series(started, &all(|course| &course.0)));
+        prop_assert_eq!(&whole.deliveries, &series(started, &all(|course| &course.1)));
+        prop_assert_eq!(whole.completed, parts.len() == 4);
+        prop_assert_eq!(whole.samples.len(), 10 * parts.len());
+        // In whatever order they come.
+        let reversed = parts.iter().rev().cloned().collect();
+        prop_assert_eq!(EndRecord::of_streams(reversed), Some(whole));
+        let mut elsewhere = parts;
+        if elsewhere.len() > 1 {
+            elsewhere[1].deliveries.origin = Timestamp::from_nanos(u64::MAX);
+            prop_assert_eq!(EndRecord::of_streams(elsewhere), None);
+        }
+    }
+}
+
+#[test]
+fn a_record_fits_by_losing_samples_and_not_otherwise() {
+    let course: Course = (0..500).map(|ms| (ms * 10, 1)).collect();
+    let mut record = end(Side::Server, Timestamp::default(), 0, &course, &course, true);
+    let whole = record.fit(usize::MAX).unwrap().len();
+    assert_eq!((record.samples.len(), record.samples_thinned_by), (10, 1));
+    let json = record.fit(whole - 1).unwrap();
+    assert!(json.len() < whole && record.samples.len() == 5 && record.samples_thinned_by == 2);
+    // Without samples it is still longer than was wished for, and short enough to travel.
+    let json = record.fit(10).unwrap();
+    assert!(record.samples.is_empty() && json.len() > 10);
+    record.errors = vec!["x".repeat(9 << 20)];
+    assert!(record.fit(10).unwrap_err().to_string().contains("even without samples"));
+}
