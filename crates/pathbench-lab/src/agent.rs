@@ -12,7 +12,6 @@ use pathbench_traffic::calibration::{self, CalibrationPlan, CalibrationResponder
 use pathbench_traffic::client::{
     ClientObserver, ClientOutcome, ClientPlan, FetchPlan, Progress, fetch_record, run_client,
 };
-use pathbench_traffic::protocol::TestId;
 use pathbench_traffic::record::EndRecord;
 use pathbench_traffic::server::{Limits, Server, ServerOptions};
 use pathbench_transport::{
@@ -24,6 +23,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -46,8 +46,8 @@ pub enum Request {
     Calibrate(CalibrationPlan),
     /// Run a test as its client; answered by a series of notices that ends with [`Notice::Finished`].
     Transfer(Box<ClientPlan>),
-    /// This agent's server's record of a test that is over; answered by [`Notice::Record`].
-    Record(TestId),
+    /// This agent's server's record of a test of which this is the client's; answered by [`Notice::Record`].
+    Record(Box<EndRecord>),
 }
 
 /// The test server of one run.
@@ -104,8 +104,8 @@ pub enum Notice {
     Progress(Progress),
     /// The test is over.
     Finished(Box<ClientOutcome>),
-    /// The server's record, if it has one.
-    Record(Box<Option<EndRecord>>),
+    /// The server's record, or why there is none.
+    Record(Box<Result<EndRecord, String>>),
     /// The request could not be carried out.
     Failed(String),
 }
@@ -290,7 +290,7 @@ pub fn serve(channel: &UnixStream, clock: &Arc<dyn Clock>) -> Result<(), Channel
         match request {
             Request::Serve(options) => notices.tell(&held.serve(options, clock)),
             Request::Respond(address) => notices.tell(&held.respond(address, clock)),
-            Request::Record(test) => notices.tell(&held.record(test, clock)),
+            Request::Record(client) => notices.tell(&held.record(&client, clock)),
             Request::Calibrate(plan) => in_background(&notices, clock, move |_, clock| {
                 calibration::calibrate(&plan, clock.as_ref())
                     .map_or_else(|error| Notice::Failed(error.to_string()), Notice::Calibrated)
@@ -338,7 +338,7 @@ impl Held {
     }
 
     /// Fetched over loopback by the test protocol itself, as any client could fetch it over any path.
-    fn record(&self, test: TestId, clock: &Arc<dyn Clock>) -> Notice {
+    fn record(&self, client: &EndRecord, clock: &Arc<dyn Clock>) -> Notice {
         let kept = self.server.as_ref().and_then(|(server, fingerprint)| {
             let &(transport, address) = server.addresses().first()?;
             let single = if is_quic(transport) { Transport::Quic } else { Transport::Tcp };
@@ -347,11 +347,11 @@ impl Held {
             let plan = FetchPlan {
                 end_test: true,
                 security: trust.map_or(Security::Clear, Security::Tls),
-                ..FetchPlan::new(single, server, test, ANSWER_TIMEOUT)
+                ..FetchPlan::new(single, server, ANSWER_TIMEOUT)
             };
-            fetch_record(&plan, clock).ok()
+            Some(fetch_record(&plan, client, clock).map_err(|error| error.to_string()))
         });
-        Notice::Record(Box::new(kept.map(|kept| kept.record)))
+        Notice::Record(Box::new(kept.unwrap_or_else(|| Err("there is no server".to_owned()))))
     }
 
     fn respond(&mut self, address: IpAddr, clock: &Arc<dyn Clock>) -> Notice {
@@ -375,7 +375,8 @@ const fn loopback_of(address: SocketAddr) -> IpAddr {
     if address.is_ipv4() { IpAddr::V4(Ipv4Addr::LOCALHOST) } else { IpAddr::V6(Ipv6Addr::LOCALHOST) }
 }
 
-/// Runs `work` on a thread of its own and tells what it returns, so that the channel's end is noticed meanwhile.
+/// Runs `work` on a thread of its own and tells what it returns, so that the channel's end is noticed meanwhile. The
+/// orchestrator waits for an answer, so a panic is one, too.
 fn in_background(
     notices: &Arc<Notices>,
     clock: &Arc<dyn Clock>,
@@ -383,8 +384,8 @@ fn in_background(
 ) {
     let (notices, clock) = (Arc::clone(notices), Arc::clone(clock));
     std::thread::spawn(move || {
-        let answer = work(&notices, &clock);
-        notices.tell(&answer);
+        let answer = catch_unwind(AssertUnwindSafe(|| work(&notices, &clock)));
+        notices.tell(&answer.unwrap_or_else(|_| Notice::Failed("the host's agent panicked".to_owned())));
     });
 }
 
@@ -408,5 +409,23 @@ impl ClientObserver for Notices {
 
     fn on_progress(&self, progress: &Progress) {
         self.tell(&Notice::Progress(progress.clone()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pathbench_kerneltest::MonotonicClock;
+
+    /// Regression: the orchestrator waited for an answer that never came, for ever where the test has no duration.
+    #[test]
+    fn a_panic_is_an_answer() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let notices = Arc::new(Notices { channel: Mutex::new(theirs) });
+        let clock: Arc<dyn Clock> = Arc::new(MonotonicClock);
+        in_background(&notices, &clock, |_, _| panic!("injected"));
+        ours.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        let answer = channel::receive(&ours).unwrap();
+        assert!(matches!(answer, Notice::Failed(message) if message.contains("panicked")));
     }
 }

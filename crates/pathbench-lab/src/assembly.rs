@@ -25,7 +25,7 @@ use pathbench_record::delivery::DeliverySeries;
 use pathbench_record::document::{DirectionRecord, Parameters, RunLink, RunRecord};
 use pathbench_record::event::{DeliveryLine, Direction, Event};
 use pathbench_record::message::MessageLine;
-use pathbench_record::metrics::{self, DirectionAnalysis, Disturbance, Measurement, PathCounter};
+use pathbench_record::metrics::{self, DirectionAnalysis, Disturbance, Measurement, PathCurves};
 use pathbench_record::sample::{Sample, Side};
 use pathbench_record::time::Timestamp;
 use pathbench_record::transport::{Transport, TransportLabel};
@@ -277,7 +277,7 @@ impl Evidence<'_> {
     /// Bytes that reached applications, both directions together.
     fn delivered_bytes(&self) -> u64 {
         let receivers = self.directions().iter().filter_map(|&direction| self.receiver(direction));
-        receivers.map(|end| end.deliveries.total_bytes()).sum()
+        receivers.map(|end| end.deliveries.total_bytes()).fold(0, u64::saturating_add)
     }
 
     /// Protocol and cipher suite in force; `None` in clear text, or when the connection was never opened.
@@ -351,6 +351,8 @@ impl Evidence<'_> {
         let offered = (transfer.rate_bps.is_some() || by_bytes)
             .then(|| self.sender(direction).map(|end| &end.offered))
             .flatten();
+        let receiver = receiving_side(direction);
+        let arrivals = samples.iter().filter(|sample| sample.side == receiver);
         Some(metrics::analyse(&Measurement {
             origin,
             omit: transfer.omit,
@@ -360,7 +362,7 @@ impl Evidence<'_> {
             offered,
             gave_up: self.gave_up,
             disturbances: &disturbances,
-            path_counters: &PathCounter::from_samples(samples, receiving_side(direction), origin),
+            paths: &PathCurves::of_samples(arrivals, origin, |figures| figures.bytes_received),
         }))
     }
 

@@ -50,11 +50,19 @@ pub fn send<M: Serialize>(mut channel: impl Write, message: &M) -> Result<(), Ch
 ///
 /// # Errors
 /// [`ChannelError::Closed`] when the peer is gone, otherwise when the bytes are no message.
-pub fn receive<M: DeserializeOwned>(mut channel: impl Read) -> Result<M, ChannelError> {
+pub fn receive<M: DeserializeOwned>(channel: impl Read) -> Result<M, ChannelError> {
+    receive_at_most(LONGEST_MESSAGE_BYTES, channel)
+}
+
+/// Reads one message of a peer that is not trusted with the memory of a longer one.
+///
+/// # Errors
+/// As [`receive`]; [`ChannelError::TooLong`] when more than `bytes` are announced.
+pub fn receive_at_most<M: DeserializeOwned>(bytes: u32, mut channel: impl Read) -> Result<M, ChannelError> {
     let mut prefix = [0; 4];
     channel.read_exact(&mut prefix).map_err(closed)?;
     let length = u32::from_be_bytes(prefix);
-    if length > LONGEST_MESSAGE_BYTES {
+    if length > bytes {
         return Err(ChannelError::TooLong(length));
     }
     let mut body = vec![0; length as usize];

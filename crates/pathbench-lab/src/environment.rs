@@ -179,6 +179,12 @@ pub enum EnvironmentError {
 }
 
 impl EnvironmentError {
+    /// Whether a lab that is built again may well stand.
+    #[must_use]
+    pub const fn is_transient(&self) -> bool {
+        matches!(self, Self::Agent { .. } | Self::NotRunning)
+    }
+
     /// Whether this host cannot do what was asked, whatever is tried.
     #[must_use]
     pub fn is_incapable(&self) -> bool {

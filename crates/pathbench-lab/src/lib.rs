@@ -15,3 +15,6 @@ mod kernel_watch;
 pub mod order;
 pub mod scenario;
 pub mod study;
+
+#[cfg(test)]
+pathbench_kerneltest::unprivileged_too!();

@@ -9,13 +9,14 @@ mod setting;
 use crate::agent::AgentLauncher;
 use crate::environment::{Emulation, EnvironmentError};
 use crate::order::{ScheduledRun, schedule};
-use crate::scenario::{Engine, Link, PatternPlan, Plan, VariantPlan};
+use crate::scenario::{Engine, Link, LinkModel, PatternPlan, Plan, VariantPlan};
 use assignment::Assignment;
 use book::{Book, Listener, open};
 use pathbench_host::namespace::NetNamespace;
 use pathbench_record::directory::{ResultWriter, WriteError};
 use pathbench_record::document::{
-    HostRecord, LinkFigures, LinkRecord, ResultDocument, RunLink, RunRecord, ScenarioRecord, Variant,
+    DirectionFigures, HostRecord, LinkFigures, LinkRecord, ResultDocument, RunLink, RunRecord,
+    ScenarioRecord, Variant,
 };
 use pathbench_record::summary::{measure_links, summarise, summarise_mobility};
 use pathbench_record::time::Clock;
@@ -203,7 +204,7 @@ impl Study<'_> {
             lateness_tolerance: plan.lateness_tolerance,
             clock,
         };
-        run.conduct(&mut Listener { book, alone })
+        Ok(run.conduct(&mut Listener { book, alone })?)
     }
 }
 
@@ -305,17 +306,22 @@ fn link_record(link: &Link) -> LinkRecord {
         engine: link.engine.name().to_owned(),
         variant: Variant::default(),
         requested: LinkFigures {
-            rate_bps: link.forward.mean_rate_bps(),
-            delay_ms: link
-                .forward
-                .constant_delay()
-                .filter(|delay| !delay.is_zero())
-                .map(|delay| delay.as_secs_f64() * 1e3),
             mtu_bytes: link.mtu_bytes,
-            queue_bytes: link.forward.queue_bytes(link.mtu_bytes),
-            loss: link.forward.independent_loss().filter(|loss| *loss > 0.0),
+            forward: direction_figures(&link.forward, link.mtu_bytes),
+            backward: direction_figures(&link.backward, link.mtu_bytes),
         },
         measured: None,
         tolerance: link.tolerance,
+    }
+}
+
+/// What one direction of a link is asked to be.
+fn direction_figures(model: &LinkModel, mtu_bytes: u32) -> DirectionFigures {
+    let delay = model.constant_delay().filter(|delay| !delay.is_zero());
+    DirectionFigures {
+        rate_bps: model.mean_rate_bps(),
+        delay_ms: delay.map(|delay| delay.as_secs_f64() * 1e3),
+        queue_bytes: model.queue_bytes(mtu_bytes),
+        loss: model.independent_loss().filter(|loss| *loss > 0.0),
     }
 }

@@ -8,6 +8,8 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
+pathbench_kerneltest::privilege_independent!();
+
 fn import(topology: &str, experiment: Option<&str>) -> Result<String, Mistakes> {
     let file = |name, text: &'static str| MinitopoFile { name, content: text.as_bytes() };
     // Leaked: a test's few files.

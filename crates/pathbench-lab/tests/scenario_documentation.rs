@@ -2,6 +2,8 @@
 
 use pathbench_lab::scenario::{Overrides, Source, known_fields, known_keys, plan};
 
+pathbench_kerneltest::privilege_independent!();
+
 fn documentation() -> String {
     std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/scenarios.md"))
         .expect("readable")

@@ -8,6 +8,8 @@ use pathbench_emulator::model::{
 use pathbench_lab::scenario::{Action, Engine, FadePlan, Link, Overrides, Source, VariantPlan, Ways, plan};
 use std::time::Duration;
 
+pathbench_kerneltest::privilege_independent!();
+
 fn variant(text: &str) -> VariantPlan {
     let source = Source::from_text("mine.toml", format!("name = \"mine\"\n{text}\n"));
     let plan =
@@ -116,6 +118,7 @@ fn the_engine_follows_from_the_link_and_its_events() {
         ("queue_discipline = \"codel\"", "", Engine::Emulated),
         ("engine = \"emulated\"", "", Engine::Emulated),
         ("engine = \"kernel\"\ndelay = \"1ms\"", "", Engine::Kernel),
+        ("engine = \"kernel\"\ndelay = \"9ms\"\njitter = \"1ms\"\nreorder = true", "", Engine::Kernel),
         ("", "[[event]]\nat = \"1s\"\npath = \"eth\"\naction = \"outage\"", Engine::Emulated),
         ("", "[[event]]\nat = \"1s\"\npath = \"eth\"\naction = \"set\"\ndelay = \"1ms\"", Engine::Emulated),
         (
@@ -225,7 +228,25 @@ const ONE_BY_ONE: &[(&str, &str)] = &[
     (
         "engine = \"kernel\"\nduplicate = \"1%\"",
         "7: path.eth.engine: the kernel's engine does rate, queue, delay, jitter and loss only, each in its simple \
-         form; make it \"emulated\", or leave the engine out",
+         form; make the link's engine \"emulated\", or leave the engine out",
+    ),
+    // Regression: netem put packets out of order that were to stay in order.
+    (
+        "engine = \"kernel\"\ndelay = \"20ms\"\njitter = \"5ms\"",
+        "7: path.eth.engine: the kernel's engine (netem) reorders packets that have jitter; allow it with reorder = \
+         true, make the link's engine \"emulated\", or leave the engine out",
+    ),
+    (
+        "engine = \"kernel\"\ndelay = \"20ms\"\n[[event]]\nat = \"1s\"\npath = \"eth\"\naction = \"set\"\n\
+         direction = \"download\"\njitter = \"5ms\"",
+        "12: event.0.action: the kernel's engine (netem) reorders packets that have jitter; allow it with reorder",
+    ),
+    // Each event meets what those before it have made of the link, in the order of their times.
+    (
+        "engine = \"kernel\"\ndelay = \"20ms\"\njitter = \"5ms\"\nreorder = true\n\
+         [[event]]\nat = \"2s\"\npath = \"eth\"\naction = \"set\"\njitter = \"1ms\"\n\
+         [[event]]\nat = \"1s\"\npath = \"eth\"\naction = \"set\"\njitter = \"0ms\"\nreorder = false",
+        "14: event.0.action: the kernel's engine (netem) reorders packets that have jitter; allow it with reorder",
     ),
     (
         "engine = \"kernel\"\ncapture = true",

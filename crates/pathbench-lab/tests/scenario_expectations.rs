@@ -14,6 +14,8 @@ use pathbench_record::transport::TransportLabel;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
+pathbench_kerneltest::privilege_independent!();
+
 const SCENARIO: &str = "name = \"x\"\n[[path]]\nname = \"eth\"\n[[path]]\nname = \"wlan\"\n[run]\n\
                         transports = [\"tcp\", \"mptcp\", \"tcp@wlan\"]\n[matrix]\n\
                         run.iperf.direction = [\"upload\", \"download\"]\n[expect]\n";
@@ -67,6 +69,7 @@ fn ping() -> PingRecord {
 }
 
 /// A run of which every field has a value.
+#[allow(clippy::too_many_lines, reason = "a list of fields")]
 fn run(label: &str, direction: &str, repetition: u32) -> RunRecord {
     let parsed: TransportLabel = label.parse().expect("a label");
     let path = |name: &str, share: f64| PathRecord {
@@ -74,6 +77,7 @@ fn run(label: &str, direction: &str, repetition: u32) -> RunRecord {
         state: "open".to_owned(),
         share,
         lost_bytes: Some(0),
+        control_bytes: Some(0),
         backup: Some(false),
         ..PathRecord::default()
     };
@@ -117,6 +121,8 @@ fn run(label: &str, direction: &str, repetition: u32) -> RunRecord {
             kind: "down".to_owned(),
             path: Some("wlan".to_owned()),
             at_ms: 1.0,
+            before_mbps: Some(1.0),
+            settled_mbps: Some(1.0),
             dip: Some(0.5),
             recovery_ms: Some(1.0),
             stall_ms: Some(1.0),
@@ -365,6 +371,30 @@ fn when_restricts_to_variants() {
     let source = Source::from_text("mine.toml", format!("{SCENARIO}{both}\n"));
     let plan = plan(&source, &Overrides { set, ..Overrides::default() }).expect("valid");
     assert_eq!((plan.expectations.len(), plan.left_out.len()), (1, 1));
+}
+
+/// Regression: one such expectation excused every multipath transport in every variant.
+#[test]
+fn one_path_is_expected_of_the_named_transport_and_variant_only() {
+    let expects =
+        |line: &str, run: &RunRecord| expectations(line).iter().any(|plan| plan.expects_one_path(run));
+    let upload = "when = { run.iperf.direction = \"upload\" }";
+    let cases = [
+        ("\"mptcp.multipath.used\" = false".to_owned(), [true, true, false]),
+        ("\"mptcp.multipath.negotiated\" = false".to_owned(), [true, true, false]),
+        ("\"mptcp.multipath.used\" = \"!= true\"".to_owned(), [true, true, false]),
+        ("\"mptcp.iperf.multipath.used\" = false".to_owned(), [true, true, false]),
+        (format!("\"mptcp.multipath.used\" = {{ is = false, {upload} }}"), [true, false, false]),
+        ("\"tcp.multipath.used\" = false".to_owned(), [false, false, true]),
+        ("\"tcp@wlan.multipath.used\" = false".to_owned(), [false; 3]),
+        ("\"mptcp.multipath.used\" = true".to_owned(), [false; 3]),
+        ("\"mptcp.multipath.requested\" = false".to_owned(), [false; 3]),
+        ("\"mptcp.paths.wlan.share\" = 0".to_owned(), [false; 3]),
+    ];
+    for (line, expected) in cases {
+        let runs = [run("mptcp", "upload", 1), run("mptcp", "download", 1), run("tcp", "upload", 1)];
+        assert_eq!(runs.each_ref().map(|run| expects(&line, run)), expected, "{line}");
+    }
 }
 
 #[test]

@@ -3,6 +3,8 @@
 use pathbench_host::firewall::{RouterRules, TooBig};
 use pathbench_lab::scenario::{Action, Engine, Overrides, Source, VariantPlan, plan};
 
+pathbench_kerneltest::privilege_independent!();
+
 const TWO: &str = "name = \"x\"\n[[path]]\nname = \"eth\"\nmtu = 9000\n[[path]]\nname = \"wlan\"\nmtu = 9000\n\
                    rate = \"30mbit\"\n";
 

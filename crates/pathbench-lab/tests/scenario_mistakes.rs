@@ -2,6 +2,8 @@
 
 use pathbench_lab::scenario::{Mistake, MistakeKind, Mistakes, Overrides, Source, plan};
 
+pathbench_kerneltest::privilege_independent!();
+
 fn mistakes_with(text: &str, overrides: &Overrides) -> Mistakes {
     match plan(&Source::from_text("mine.toml", text), overrides) {
         Ok(_) => panic!("no mistake was found in\n{text}"),

@@ -3,6 +3,8 @@
 use pathbench_lab::scenario::{Overrides, Source, builtin, plan};
 use proptest::prelude::*;
 
+pathbench_kerneltest::privilege_independent!();
+
 fn hold(text: &str, overrides: &Overrides) {
     match plan(&Source::from_text("x.toml", text), overrides) {
         Ok(plan) => {

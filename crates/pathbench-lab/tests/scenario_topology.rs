@@ -7,6 +7,8 @@ use pathbench_lab::scenario::{
 };
 use std::time::Duration;
 
+pathbench_kerneltest::privilege_independent!();
+
 fn planned(text: &str) -> Plan {
     let source = Source::from_text("mine.toml", text);
     plan(&source, &Overrides::default()).unwrap_or_else(|mistakes| panic!("{mistakes}"))

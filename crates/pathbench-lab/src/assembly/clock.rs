@@ -11,6 +11,9 @@ use std::time::Duration;
 /// Clocks that run free drift apart by up to this part (crystals are good to 50 ppm each).
 const DRIFT_PPM: i128 = 100;
 
+/// How far the server's begin of a test may seem to lie outside the client's time of it.
+const TOLERANCE: Duration = Duration::from_secs(1);
+
 /// What is known of server's clock − client's clock: it lies between two bounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClockOffset {
@@ -84,12 +87,23 @@ impl ClockOffset {
     /// started within a round trip of each other.
     #[must_use]
     pub fn on_clients_clock(self, at: Timestamp) -> Timestamp {
-        if self.may_be_none() {
-            return at;
-        }
-        let offset_ns = i128::midpoint(self.lowest_ns, self.highest_ns);
-        let nanos = (i128::from(at.as_nanos()) - offset_ns).max(0);
+        let nanos = (i128::from(at.as_nanos()) - self.offset_ns()).max(0);
         Timestamp::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+    }
+
+    const fn offset_ns(self) -> i128 {
+        if self.may_be_none() { 0 } else { i128::midpoint(self.lowest_ns, self.highest_ns) }
+    }
+
+    /// Whether it puts the server's begin of the test into the client's time of it. It does not where a host was
+    /// suspended or restarted since, or the server lies.
+    #[must_use]
+    pub fn suits(self, client: &EndRecord, server: &EndRecord) -> bool {
+        // Not as timestamps, which end at 0: a time before that is outside the test, too.
+        let nanos = |at: Timestamp| i128::from(at.as_nanos());
+        let begun = nanos(server.started) - self.offset_ns();
+        let tolerance = (self.uncertainty() + TOLERANCE).as_nanos() as i128;
+        (nanos(client.started) - tolerance..=nanos(client.ended) + tolerance).contains(&begun)
     }
 
     /// The server's record with all its times on the client's clock.
@@ -213,6 +227,17 @@ mod tests {
         assert_eq!((late.lowest_ns, late.highest_ns), (1_000 - 6_000_000, 9_000 + 6_000_000));
         let restarted = offset(1_000, 9_000, 1).and(offset(-500, -400, 2));
         assert_eq!((restarted.lowest_ns, restarted.highest_ns), (-500, -400));
+    }
+
+    #[test]
+    fn an_offset_that_puts_the_test_elsewhere_does_not_suit() {
+        let (client, server) = download(5_000_000);
+        let offset = ClockOffset::of_records(&client, &server).unwrap();
+        assert!(offset.suits(&client, &server));
+        // The server's host was restarted, or its record lies: nothing in it says when the test was.
+        for started in [at(0), at(1_040), Timestamp::from_nanos(u64::MAX)] {
+            assert!(!offset.suits(&client, &EndRecord { started, ..server.clone() }), "{started:?}");
+        }
     }
 
     #[test]

@@ -56,7 +56,7 @@ pub(super) struct Building<'a> {
 /// The middle of one link.
 #[derive(Debug)]
 pub(super) struct Wire {
-    /// As it is at present: events change it.
+    /// As events have changed it.
     link: Link,
     engine: EngineWire,
 }
@@ -132,6 +132,9 @@ impl Wire {
 
     /// Puts new models in force. The MTU is set by itself.
     pub(super) fn change(&mut self, middle: &mut Middle, change: &Change) -> Result<(), EnvironmentError> {
+        if let EngineWire::Emulated(wire) = &self.engine {
+            wire.refresh(middle, &mut self.link)?;
+        }
         let [forward, backward] = change.ways.chosen();
         for (model, chosen) in [(&mut self.link.forward, forward), (&mut self.link.backward, backward)] {
             if chosen {
@@ -176,7 +179,10 @@ impl Wire {
                 what: "a fade".to_owned(),
                 why: "which the kernel's engine cannot do: leave the link's engine out".to_owned(),
             }),
-            EngineWire::Emulated(wire) => wire.fade(middle, &mut self.link, fade),
+            EngineWire::Emulated(wire) => {
+                wire.refresh(middle, &mut self.link)?;
+                wire.fade(middle, &self.link, fade)
+            }
         }
     }
 

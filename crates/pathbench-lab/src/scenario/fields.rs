@@ -14,7 +14,7 @@ pub(super) enum FieldKind {
 
 /// Fields by their path in [`pathbench_record::document::RunRecord`]; `PATH` stands for the name of a path or
 /// link, `N` for a number from 0, `NAME` for anything.
-const FIELDS: [(&str, FieldKind); 131] = [
+const FIELDS: [(&str, FieldKind); 134] = [
     ("completed", FieldKind::Flag),
     ("error", FieldKind::Text),
     ("goodput_mbps", FieldKind::Number),
@@ -61,6 +61,7 @@ const FIELDS: [(&str, FieldKind); 131] = [
     ("paths.PATH.share", FieldKind::Number),
     ("paths.PATH.retransmitted_bytes", FieldKind::Number),
     ("paths.PATH.lost_bytes", FieldKind::Number),
+    ("paths.PATH.control_bytes", FieldKind::Number),
     ("paths.PATH.mss_bytes", FieldKind::Number),
     ("paths.PATH.pmtu_bytes", FieldKind::Number),
     ("paths.PATH.rtt_ms", FieldKind::Number),
@@ -85,6 +86,8 @@ const FIELDS: [(&str, FieldKind); 131] = [
     ("directions.download.delay_ms.p95", FieldKind::Number),
     ("directions.download.delay_ms.p99", FieldKind::Number),
     ("directions.download.delay_ms.max", FieldKind::Number),
+    ("impacts.N.before_mbps", FieldKind::Number),
+    ("impacts.N.settled_mbps", FieldKind::Number),
     ("impacts.N.dip", FieldKind::Number),
     ("impacts.N.recovery_ms", FieldKind::Number),
     ("impacts.N.stall_ms", FieldKind::Number),

@@ -52,10 +52,12 @@ pub(super) const ROUTE: [&str; 2] = ["to", "via"];
 pub(super) const EVENT: [&str; 37] =
     join(&["at", "path", "link", "host", "action", "direction"], &CHANGE, &FADE, &["to"]);
 /// Those of an event that only `action = "set"` takes.
-pub(super) const CHANGE: [&str; 25] = join(&DIRECTION, &["mtu"], &HOP, &[]);
+pub(crate) const CHANGE: [&str; 25] = join(&DIRECTION, &["mtu"], &HOP, &[]);
+/// Those of a direction that name files, and what is said of a file.
+pub(super) const TRACES: [&str; 4] = ["rate_trace", "rate_trace_format", "delay_trace", "loss_trace"];
 /// Those of an event that only `action = "fade"` takes, beside `to`.
-pub(super) const FADE: [&str; 5] = ["duration", "from_m", "to_m", "speed_mps", "exponent"];
-pub(super) const FADE_TO: [&str; 3] = ["rate", "loss", "delay"];
+pub(crate) const FADE: [&str; 5] = ["duration", "from_m", "to_m", "speed_mps", "exponent"];
+pub(crate) const FADE_TO: [&str; 3] = ["rate", "loss", "delay"];
 pub(super) const RUN: [&str; 19] = [
     "transports",
     "pattern",

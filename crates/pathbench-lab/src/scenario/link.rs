@@ -134,13 +134,11 @@ fn draft<'a>(named: Named<'a>, ends: [EndDraft; 2], directions: [&str; 2]) -> Li
 
 /// Reports what the kernel's engine cannot do, netem or not.
 fn check_kernel(section: &Section<'_>, directions: &[&LinkModel; 2], capture: bool) {
-    let remedy = "make it \"emulated\", or leave the engine out";
-    if directions.iter().any(|model| !model.is_netem()) {
-        let problem =
-            "the kernel's engine does rate, queue, delay, jitter and loss only, each in its simple form";
+    if let Some((problem, remedy)) = directions.iter().find_map(|model| model::beyond_kernel(model)) {
         section.wrong(MistakeKind::Conflict, "engine", problem, remedy);
     }
     if capture {
+        let remedy = "make it \"emulated\", or leave the engine out";
         section.wrong(MistakeKind::Conflict, "engine", "the kernel's engine captures no packets", remedy);
     }
 }

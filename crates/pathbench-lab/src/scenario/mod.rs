@@ -38,13 +38,15 @@ pub use catalogue::{Builtin, LoadError, Source, builtin, load};
 pub use expect::{Comparison, ExpectationPlan, Figure, Subject, Target};
 pub use fields::known_fields;
 pub use keys::known_keys;
+#[cfg(test)]
+pub(crate) use keys::{CHANGE, FADE, FADE_TO};
 pub use minitopo::{MinitopoFile, import_minitopo};
 pub use mistake::{Mistake, MistakeKind, Mistakes};
 pub use overrides::Overrides;
 pub use plan::{
-    Action, BulkPlan, Change, DataDirection, Discipline, EndpointPlan, Engine, EventPlan, FadePlan, Family,
-    Hop, InteractivePlan, IperfPlan, Link, LinkEnd, LinkModel, ModelKeys, MptcpPlan, Node, PatternPlan,
-    PingPlan, Plan, Queue, QuicPlan, Role, RoutePlan, RulesChange, RunPlan, SocketPlan, Topology,
-    VariantPlan, Ways, icmp_in_words, queue_bytes,
+    Action, BulkPlan, Change, DISTRIBUTIONS, DataDirection, Discipline, EndpointPlan, Engine, EventPlan,
+    FadePlan, Family, Hop, InteractivePlan, IperfPlan, Link, LinkEnd, LinkModel, ModelKeys, MptcpPlan, Node,
+    PatternPlan, PingPlan, Plan, Queue, QuicPlan, Role, RoutePlan, RulesChange, RunPlan, SocketPlan,
+    Topology, VariantPlan, Ways, icmp_in_words, queue_bytes,
 };
 pub use validation::plan;

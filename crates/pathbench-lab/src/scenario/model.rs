@@ -3,7 +3,7 @@
 
 use super::keys;
 use super::mistake::MistakeKind;
-use super::plan::{Discipline, LinkModel, ModelKeys, Queue, queue_bytes};
+use super::plan::{DISTRIBUTIONS, Discipline, LinkModel, ModelKeys, Queue, queue_bytes};
 use super::section::Section;
 use super::trace_file;
 use super::tree::{Item, Value};
@@ -18,24 +18,10 @@ pub(super) const LONGEST_DELAY: Duration = Duration::from_secs(60);
 const LONGEST_PATTERN: Duration = Duration::from_secs(24 * 3_600);
 /// Limits of the kernel's byte queues (`struct tc_fifo_qopt`) have 32 bits.
 const LARGEST_QUEUE_BYTES: u64 = u32::MAX as u64;
-/// Tail index of Pareto jitter: heavy, with a mean and a variance. It is that of netem's table.
-const PARETO_SHAPE: f64 = 3.0;
 
 /// The keys of `section` that describe a direction.
 pub(super) fn keys_of(section: &Section<'_>) -> ModelKeys {
     let times = Duration::ZERO..=LONGEST_DELAY;
-    let disciplines = [
-        ("drop-tail", Discipline::DropTail),
-        ("drop-head", Discipline::DropHead),
-        ("codel", Discipline::CoDel),
-        ("pie", Discipline::Pie),
-    ];
-    let distributions = [
-        ("uniform", Distribution::Uniform),
-        ("normal", Distribution::Normal),
-        ("exponential", Distribution::Exponential),
-        ("pareto", Distribution::Pareto { shape: PARETO_SHAPE }),
-    ];
     let short = Duration::from_micros(1)..=Duration::from_secs(10);
     one_of(section, &["rate", "rate_steps", "rate_trace"]);
     one_of(section, &["delay", "delay_trace"]);
@@ -43,7 +29,7 @@ pub(super) fn keys_of(section: &Section<'_>) -> ModelKeys {
     ModelKeys {
         rate: rate(section),
         queue: section.queue("queue"),
-        discipline: section.choice("queue_discipline", &disciplines),
+        discipline: section.choice("queue_discipline", &Discipline::NAMED),
         queue_target: section.duration("queue_target", short.clone()),
         queue_interval: section.duration("queue_interval", short),
         ecn: section.flag("ecn"),
@@ -54,7 +40,7 @@ pub(super) fn keys_of(section: &Section<'_>) -> ModelKeys {
             .map(BaseDelay::Constant)
             .or_else(|| Some(BaseDelay::Schedule(trace_file::delays(section)?))),
         jitter: section.duration("jitter", times),
-        distribution: section.choice("jitter_distribution", &distributions),
+        distribution: section.choice("jitter_distribution", &DISTRIBUTIONS),
         reorder: section.flag("reorder"),
         duplicate: section.fraction("duplicate"),
         corrupt: section.fraction("corrupt"),
@@ -101,6 +87,23 @@ pub(super) fn check(sections: &[&Section<'_>], model: &LinkModel, mtu_bytes: u32
                 "give a rate as well",
             );
         }
+    }
+}
+
+/// What of `model` the kernel's engine cannot do, netem or not, and the remedy.
+pub(super) fn beyond_kernel(model: &LinkModel) -> Option<(&'static str, &'static str)> {
+    if model.is_netem() {
+        None
+    } else if (LinkModel { reorder: true, ..model.clone() }).is_netem() {
+        Some((
+            "the kernel's engine (netem) reorders packets that have jitter",
+            "allow it with reorder = true, make the link's engine \"emulated\", or leave the engine out",
+        ))
+    } else {
+        Some((
+            "the kernel's engine does rate, queue, delay, jitter and loss only, each in its simple form",
+            "make the link's engine \"emulated\", or leave the engine out",
+        ))
     }
 }
 

@@ -10,7 +10,7 @@ pub use event::{Action, Change, EventPlan, FadePlan, Ways};
 pub(crate) use hop::path_of;
 pub use hop::{Hop, RulesChange, icmp_in_words};
 pub(crate) use hop::{RouterRules, TooBig};
-pub use model::{Discipline, LinkModel, ModelKeys, Queue, queue_bytes};
+pub use model::{DISTRIBUTIONS, Discipline, LinkModel, ModelKeys, Queue, queue_bytes};
 pub use traffic::{
     BulkPlan, DataDirection, InteractivePlan, IperfPlan, PatternPlan, PingPlan, QuicPlan, RunPlan, SocketPlan,
 };
@@ -49,6 +49,15 @@ pub struct Plan {
     pub sample_interval: Duration,
     /// 99th percentile of the lateness of emulated links beyond which a run is not valid.
     pub lateness_tolerance: Duration,
+}
+
+impl Plan {
+    /// How many runs it has: each transport and pattern of each variant, and their repetitions.
+    #[must_use]
+    pub fn run_count(&self) -> u64 {
+        let of_variant = |variant: &VariantPlan| variant.run.labels.len() * variant.run.patterns.len();
+        self.variants.iter().map(of_variant).sum::<usize>() as u64 * u64::from(self.repeat)
+    }
 }
 
 /// One combination of the matrix.

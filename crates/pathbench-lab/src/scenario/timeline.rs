@@ -6,7 +6,7 @@ use super::keys;
 use super::link::SMALLEST_IPV6_MTU_BYTES;
 use super::mistake::MistakeKind;
 use super::model;
-use super::plan::{Action, Change, Engine, EventPlan, Link, RunPlan, Topology, Ways};
+use super::plan::{Action, Change, Engine, EventPlan, Link, LinkModel, RunPlan, Topology, Ways};
 use super::section::Section;
 use super::traffic::LONGEST_RUN;
 use pathbench_record::units::Span;
@@ -14,10 +14,31 @@ use std::time::Duration;
 
 /// The events in the order of their times.
 pub(super) fn read(root: &Section<'_>, topology: &Topology, run: &RunPlan) -> Vec<EventPlan> {
+    let sections = root.sections("event");
     let mut events: Vec<_> =
-        root.sections("event").iter().filter_map(|section| event(section, topology, run)).collect();
-    events.sort_by_key(|event| event.at);
-    events
+        sections.iter().filter_map(|section| Some((section, event(section, topology, run)?))).collect();
+    events.sort_by_key(|(_, event)| event.at);
+    for link in topology.links.iter().filter(|link| link.engine_is_given && link.engine == Engine::Kernel) {
+        check_kernel(link, &events);
+    }
+    events.into_iter().map(|(_, event)| event).collect()
+}
+
+/// Reports the events after which `link` would be what the kernel's engine cannot do.
+fn check_kernel(link: &Link, events: &[(&Section<'_>, EventPlan)]) {
+    let mut models = [link.forward.clone(), link.backward.clone()];
+    let beyond = |models: &[LinkModel; 2]| models.iter().find_map(model::beyond_kernel);
+    for (section, event) in events.iter().filter(|(_, event)| event.link == link.name) {
+        let (Action::Set(change), None) = (&event.action, beyond(&models)) else { continue };
+        for (model, chosen) in models.iter_mut().zip(change.ways.chosen()) {
+            if chosen {
+                *model = model.with(&change.keys);
+            }
+        }
+        if let Some((problem, remedy)) = beyond(&models) {
+            section.wrong(MistakeKind::Conflict, "action", problem, remedy);
+        }
+    }
 }
 
 fn event(section: &Section<'_>, topology: &Topology, run: &RunPlan) -> Option<EventPlan> {
@@ -103,9 +124,7 @@ fn action(section: &Section<'_>, topology: &Topology, link: Option<&Link>) -> Op
         _ => Action::Set(Box::new(change)),
     };
     let of_kernel = link.is_some_and(|link| link.engine_is_given && link.engine == Engine::Kernel);
-    let netem = matches!(&action, Action::Set(change)
-        if link.is_some_and(|link| link.forward.with(&change.keys).is_netem()));
-    if of_kernel && !action.is_plain() && !netem {
+    if of_kernel && matches!(action, Action::Outage | Action::Fade(_)) {
         let problem = format!("the kernel's engine, which the link asks for, cannot do this `{name}`");
         let remedy = "give the link engine = \"emulated\", or leave its engine out";
         section.wrong(MistakeKind::Conflict, "action", problem, remedy);
@@ -157,6 +176,7 @@ fn change(section: &Section<'_>, topology: &Topology, link: Option<&Link>) -> Ch
     let change = Change {
         ways: ways(section),
         keys: model::keys_of(section),
+        traces: keys::TRACES.into_iter().filter_map(|key| Some((key, section.get(key)?.written()))).collect(),
         mtu_bytes,
         path_mtu_bytes: hop::path_mtu(section, largest_bytes),
         rules: hop::rules(section),

@@ -65,6 +65,18 @@ impl ExpectationPlan {
         }
     }
 
+    /// Whether it says of this run that it uses one path only, or is no multipath connection at all.
+    #[must_use]
+    pub fn expects_one_path(&self, run: &RunRecord) -> bool {
+        let Subject::Each(figure) = &self.subject else { return false };
+        let says = |flag: bool| self.holds(&Value::Bool(flag));
+        matches!(figure.field.as_str(), "multipath.used" | "multipath.negotiated")
+            && figure.is_of(run)
+            && applies(&self.when, &run.variant)
+            && says(false)
+            && !says(true)
+    }
+
     fn each(&self, figure: &Figure, runs: &[&RunRecord]) -> Finding {
         let runs: Vec<_> = runs.iter().filter(|run| figure.is_of(run)).collect();
         let Some(first) = runs.first() else {

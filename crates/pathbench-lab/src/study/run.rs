@@ -1,7 +1,7 @@
 //! One run: a fresh lab, links measured, the traffic with its events on time, both ends' records.
 
 use super::assignment::{Assignment, CONNECT_TIMEOUT};
-use super::{StudyError, StudyObserver, StudyOptions, emulation};
+use super::{StudyObserver, StudyOptions, emulation};
 use crate::agent::{AgentError, Notice, Request};
 use crate::assembly::{AssembledRun, Evidence, ExecutedEvent, assemble};
 use crate::calibration;
@@ -13,6 +13,7 @@ use pathbench_record::document::{LinkSample, PacketSizes, RunLink};
 use pathbench_record::sample::Side;
 use pathbench_record::time::{Clock, Timestamp};
 use pathbench_traffic::client::ClientOutcome;
+use pathbench_traffic::record::EndRecord;
 use pathbench_transport::CertificateFingerprint;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -67,37 +68,69 @@ impl Run<'_> {
         self.assignment.plan
     }
 
-    /// Makes the run. Its failure is part of what it returns; an error means that no lab could be had.
-    pub(super) fn conduct(self, observer: &mut dyn StudyObserver) -> Result<ConductedRun, StudyError> {
+    /// Makes the run. A run whose lab fails is no error but a result that does not count: the next run gets a lab of its
+    /// own.
+    ///
+    /// # Errors
+    /// When no lab can be had, or not on this host.
+    pub(super) fn conduct(&self, observer: &mut dyn StudyObserver) -> Result<ConductedRun, EnvironmentError> {
         let (topology, server) = (&self.plan().topology, &self.plan().run.server);
-        let mut environment = Environment::build(topology, server, &self.options.launcher, self.emulation)?;
+        let built = Environment::build(topology, server, &self.options.launcher, self.emulation);
+        let mut environment = match built {
+            Err(error) if error.is_transient() => return Ok(self.failed(&error, Vec::new())),
+            built => built?,
+        };
         let mut links = Vec::new();
-        let mut invalid_because = Vec::new();
+        match self.conduct_in(&mut environment, &mut links, observer) {
+            Err(error) if !error.is_incapable() => Ok(self.failed(&error, links)),
+            conducted => conducted,
+        }
+    }
+
+    /// A run whose lab failed after `links` were measured.
+    fn failed(&self, error: &EnvironmentError, links: Vec<RunLink>) -> ConductedRun {
+        let error = error.to_string();
+        let mut invalid_because = calibration::deviations(&links);
+        invalid_because.push(error.clone());
+        let traffic = Traffic { failure: Some(error), ended: self.clock.now(), ..Traffic::default() };
+        let (assembled, _) =
+            self.assemble(traffic, None, links, invalid_because, Vec::new(), BTreeMap::new());
+        ConductedRun { assembled, link_samples: Vec::new() }
+    }
+
+    /// Makes the run in its lab; `measured` gets the links.
+    fn conduct_in(
+        &self,
+        environment: &mut Environment,
+        measured: &mut Vec<RunLink>,
+        observer: &mut dyn StudyObserver,
+    ) -> Result<ConductedRun, EnvironmentError> {
         if self.options.calibrate {
             observer.on_calibration();
-            links = calibration::measure(&environment)?;
-            observer.on_links(&links);
-            invalid_because = calibration::deviations(&links);
+            *measured = calibration::measure(environment)?;
+            observer.on_links(measured);
         }
-        let server = self.start_server(&environment)?;
-        let watch = KernelWatch::start(&environment, self.clock)?;
-        let before = self.read_counters(&environment)?;
+        let mut invalid_because = calibration::deviations(measured);
+        let server = self.start_server(environment)?;
+        let watch = KernelWatch::start(environment, self.clock)?;
+        let before = self.read_counters(environment)?;
         let routers = environment.routers()?;
         environment.restart_links()?;
         if self.plan().run.packet_sizes {
             environment.count_sizes()?;
         }
-        let link_counters = calibration::read_link_counters(&mut environment)?;
-        let traffic = self.traffic(&mut environment, &server, observer)?;
-        calibration::count_bytes(&mut links, &link_counters, &mut environment)?;
+        let link_counters = calibration::read_link_counters(environment)?;
+        let mut traffic = self.traffic(environment, &server, observer);
+        let mut links = measured.clone();
+        calibration::count_bytes(&mut links, &link_counters, environment)?;
         if self.plan().run.packet_sizes {
             note_sizes(&mut links, environment.counted_sizes()?);
         }
         let reports = environment.reports()?;
         emulation::record(&mut links, &reports);
         invalid_because.extend(emulation::too_late(self.lateness_tolerance, &reports));
-        let counters = difference(&before, &self.read_counters(&environment)?);
-        let server_record = self.server_record(&environment, &traffic)?;
+        let counters = difference(&before, &self.read_counters(environment)?);
+        let server_record = self.server_record(environment, &mut traffic)?;
         if let Some(failure) = &traffic.failure {
             invalid_because.push(failure.clone());
         }
@@ -121,7 +154,7 @@ impl Run<'_> {
     fn assemble(
         &self,
         traffic: Traffic,
-        server: Option<pathbench_traffic::record::EndRecord>,
+        server: Option<EndRecord>,
         links: Vec<RunLink>,
         invalid_because: Vec<String>,
         notifications: Vec<crate::assembly::SeenEvent>,
@@ -160,7 +193,7 @@ impl Run<'_> {
         (assemble(&evidence), evidence.origin())
     }
 
-    fn start_server(&self, environment: &Environment) -> Result<Serving, StudyError> {
+    fn start_server(&self, environment: &Environment) -> Result<Serving, EnvironmentError> {
         let run = &self.assignment.plan.run;
         let remote = self.assignment.server_address().ok_or_else(|| EnvironmentError::NoSuchNode {
             name: format!("{} with an {} address", run.server, run.family.title()),
@@ -176,13 +209,28 @@ impl Run<'_> {
         Ok(Serving { address: SocketAddr::new(remote, port), fingerprint })
     }
 
-    /// Runs the client and carries out the events until the client is done.
+    /// Runs the client and carries out the events until the client is done, or an agent is gone.
     fn traffic(
         &self,
         environment: &mut Environment,
         server: &Serving,
         observer: &mut dyn StudyObserver,
-    ) -> Result<Traffic, StudyError> {
+    ) -> Traffic {
+        let mut traffic = Traffic::default();
+        if let Err(error) = self.follow(environment, server, &mut traffic, observer) {
+            traffic.failure = Some(error.to_string());
+        }
+        traffic.ended = self.clock.now();
+        traffic
+    }
+
+    fn follow(
+        &self,
+        environment: &mut Environment,
+        server: &Serving,
+        traffic: &mut Traffic,
+        observer: &mut dyn StudyObserver,
+    ) -> Result<(), EnvironmentError> {
         let client = self.plan().run.client.clone();
         let gone = |source: AgentError| EnvironmentError::Agent { node: client.clone(), source };
         let plan = self
@@ -191,7 +239,6 @@ impl Run<'_> {
             .ok_or_else(|| gone(AgentError::OutOfTurn))?;
         let longest = plan.parameters.nominal_duration().map(|nominal| nominal + plan.patience + WRAP_UP);
         environment.node(&client)?.agent().send(&Request::Transfer(Box::new(plan))).map_err(gone)?;
-        let mut traffic = Traffic::default();
         let mut due: Option<Timestamp> = None;
         let mut pending = self.plan().events.iter();
         let mut next = pending.next();
@@ -207,7 +254,7 @@ impl Run<'_> {
             if let (Some(at), Some(event)) = (at, next)
                 && at.since(now) <= LAST_STRETCH
             {
-                self.carry_out(environment, event, at, &mut traffic, observer);
+                self.carry_out(environment, event, at, traffic, observer);
                 next = pending.next();
                 continue;
             }
@@ -219,11 +266,10 @@ impl Run<'_> {
                 Some(Notice::Progress(progress)) => observer.on_progress(&progress),
                 Some(Notice::Finished(outcome)) => traffic.outcome = Some(outcome),
                 Some(Notice::Failed(message)) => traffic.failure = Some(message),
-                Some(_) => return Err(gone(AgentError::OutOfTurn).into()),
+                Some(_) => return Err(gone(AgentError::OutOfTurn)),
             }
         }
-        traffic.ended = self.clock.now();
-        Ok(traffic)
+        Ok(())
     }
 
     fn carry_out(
@@ -254,7 +300,7 @@ impl Run<'_> {
         }
     }
 
-    fn read_counters(&self, environment: &Environment) -> Result<BTreeMap<Side, Counters>, StudyError> {
+    fn read_counters(&self, environment: &Environment) -> Result<BTreeMap<Side, Counters>, EnvironmentError> {
         let run = &self.plan().run;
         let mut counters = BTreeMap::new();
         for (side, host) in [(Side::Client, &run.client), (Side::Server, &run.server)] {
@@ -267,17 +313,18 @@ impl Run<'_> {
     fn server_record(
         &self,
         environment: &Environment,
-        traffic: &Traffic,
-    ) -> Result<Option<pathbench_traffic::record::EndRecord>, StudyError> {
-        let Some(outcome) = &traffic.outcome else { return Ok(None) };
-        if let Some(record) = &outcome.server {
-            return Ok(Some(record.clone()));
+        traffic: &mut Traffic,
+    ) -> Result<Option<EndRecord>, EnvironmentError> {
+        let Some(outcome) = &mut traffic.outcome else { return Ok(None) };
+        if let Some(record) = outcome.server.take() {
+            return Ok(Some(record));
         }
-        let request = Request::Record(outcome.client.test);
-        Ok(environment.ask(&self.plan().run.server, &request, WRAP_UP, |notice| match notice {
+        let request = Request::Record(Box::new(outcome.client.clone()));
+        let fetched = environment.ask(&self.plan().run.server, &request, WRAP_UP, |notice| match notice {
             Notice::Record(record) => Some(*record),
             _ => None,
-        })?)
+        })?;
+        Ok(fetched.map_err(|why| outcome.report_fetch(&why)).ok())
     }
 }
 

@@ -82,23 +82,26 @@ impl EmulatedWire {
         plane_of(middle, link)?.set_condition(self.number, condition).map_err(of_plane(link))
     }
 
-    /// Begins a fade from what `link` is, and notes in it what it leads to.
-    pub(super) fn fade(
-        &self,
-        middle: &Middle,
-        link: &mut Link,
-        plan: &FadePlan,
-    ) -> Result<(), EnvironmentError> {
+    /// Notes in `link` what fades have made of it by now.
+    pub(super) fn refresh(&self, middle: &Middle, link: &mut Link) -> Result<(), EnvironmentError> {
+        let plane = plane_of(middle, link)?;
+        for way in Way::BOTH {
+            let present = plane.model(self.number, way).map_err(of_plane(link))?;
+            match way {
+                Way::Forward => link.forward.take_faded(&present),
+                Way::Backward => link.backward.take_faded(&present),
+            }
+        }
+        Ok(())
+    }
+
+    /// Begins a fade from what `link` is.
+    pub(super) fn fade(&self, middle: &Middle, link: &Link, plan: &FadePlan) -> Result<(), EnvironmentError> {
         let schedules = plan
             .schedules(link)
             .map_err(|source| EnvironmentError::Fading { link: link.name.clone(), source })?;
         let plane = plane_of(middle, link)?;
         for (way, schedule) in Way::BOTH.into_iter().zip(schedules) {
-            let model = match way {
-                Way::Forward => &mut link.forward,
-                Way::Backward => &mut link.backward,
-            };
-            model.conclude(&schedule);
             if !schedule.changes.is_empty() {
                 plane.follow(self.number, way, schedule).map_err(of_plane(link))?;
             }
@@ -126,29 +129,40 @@ impl EmulatedWire {
     }
 }
 
-/// What `keys` change of a pipe, with the values that they have in `model`. A queue given as a time changes with the
-/// rate.
+/// What `keys` change of a pipe, with the values that they have in `model`, and nothing else: a fade of another parameter
+/// goes on. A queue given as a time changes with the rate.
 fn of_keys(keys: &ModelKeys, model: &LinkModel, mtu_bytes: u32) -> ModelChange {
+    let ModelKeys {
+        rate,
+        queue,
+        discipline,
+        queue_target,
+        queue_interval,
+        ecn,
+        radio,
+        loss,
+        delay,
+        jitter,
+        distribution,
+        reorder,
+        duplicate,
+        corrupt,
+    } = keys;
     let pipe = model.pipe(mtu_bytes);
-    let queue = keys.queue.is_some()
-        || keys.rate.is_some()
-        || keys.discipline.is_some()
-        || keys.queue_target.is_some()
-        || keys.queue_interval.is_some()
-        || keys.ecn.is_some();
-    let delay = keys.delay.is_some()
-        || keys.jitter.is_some()
-        || keys.distribution.is_some()
-        || keys.reorder.is_some();
+    let disciplines = discipline.is_some() || queue_target.is_some() || queue_interval.is_some();
+    let jitters = jitter.is_some() || distribution.is_some() || reorder.is_some();
     ModelChange {
         mtu_bytes: None,
-        duplicate: keys.duplicate.map(|_| pipe.duplicate),
-        corrupt: keys.corrupt.map(|_| pipe.corrupt),
-        queue: queue.then_some(pipe.queue),
-        rate: keys.rate.as_ref().map(|_| pipe.rate),
-        radio: keys.radio.map(|_| pipe.radio),
-        loss: keys.loss.as_ref().map(|_| pipe.loss),
-        delay: delay.then_some(pipe.delay),
+        duplicate: duplicate.map(|_| pipe.duplicate),
+        corrupt: corrupt.map(|_| pipe.corrupt),
+        queue_limit: (queue.is_some() || rate.is_some()).then_some(pipe.queue.limit),
+        discipline: disciplines.then_some(pipe.queue.discipline),
+        ecn: ecn.map(|_| pipe.queue.ecn),
+        rate: rate.as_ref().map(|_| pipe.rate),
+        radio: radio.map(|_| pipe.radio),
+        loss: loss.as_ref().map(|_| pipe.loss),
+        base_delay: delay.as_ref().map(|_| pipe.delay.base),
+        jitter: jitters.then_some(pipe.delay.jitter),
     }
 }
 

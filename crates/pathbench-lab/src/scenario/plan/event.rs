@@ -5,6 +5,7 @@ use super::hop::RulesChange;
 use super::model::{LinkModel, ModelKeys};
 use pathbench_emulator::fading::{FadingError, Ramp, Walk};
 use pathbench_emulator::schedule::ChangeSchedule;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Something that happens to a link during a run.
@@ -104,6 +105,8 @@ pub struct Change {
     pub ways: Ways,
     /// What changes in them.
     pub keys: ModelKeys,
+    /// The files that traces among them come from: key → as written.
+    pub traces: BTreeMap<&'static str, String>,
     /// New largest IP packet, of the hosts' interfaces where it is a path with a hop.
     pub mtu_bytes: Option<u32>,
     /// New MTU of the path's hop.

@@ -4,7 +4,7 @@ use pathbench_emulator::model::{
     BaseDelay, DelayModel, Distribution, JitterModel, LossModel, PipeModel, QueueDiscipline, QueueLimit,
     QueueModel, RadioModel, RateModel,
 };
-use pathbench_emulator::schedule::{ChangeSchedule, End, RateSchedule};
+use pathbench_emulator::schedule::{End, RateSchedule};
 pub use pathbench_record::units::QueueLimit as Queue;
 use std::time::Duration;
 
@@ -53,6 +53,27 @@ pub enum Discipline {
     /// RFC 8033.
     Pie,
 }
+
+impl Discipline {
+    /// All, with their names in scenarios and results.
+    pub const NAMED: [(&'static str, Self); 4] = [
+        ("drop-tail", Self::DropTail),
+        ("drop-head", Self::DropHead),
+        ("codel", Self::CoDel),
+        ("pie", Self::Pie),
+    ];
+}
+
+/// Tail index of Pareto jitter: heavy, with a mean and a variance. It is that of netem's table.
+const PARETO_SHAPE: f64 = 3.0;
+
+/// The shapes of jitter, with their names in scenarios and results.
+pub const DISTRIBUTIONS: [(&str, Distribution); 4] = [
+    ("uniform", Distribution::Uniform),
+    ("normal", Distribution::Normal),
+    ("exponential", Distribution::Exponential),
+    ("pareto", Distribution::Pareto { shape: PARETO_SHAPE }),
+];
 
 impl Default for LinkModel {
     fn default() -> Self {
@@ -141,22 +162,13 @@ impl LinkModel {
         }
     }
 
-    /// Makes this model what it is when `schedule` has been followed to its end.
-    pub fn conclude(&mut self, schedule: &ChangeSchedule) {
-        for (_, change) in &schedule.changes {
-            if let Some(rate) = &change.rate {
-                self.rate = rate.clone();
-            }
-            if let Some(radio) = change.radio {
-                self.radio = radio;
-            }
-            if let Some(loss) = &change.loss {
-                self.loss = loss.clone();
-            }
-            if let Some(delay) = &change.delay {
-                self.delay = delay.base.clone();
-            }
-        }
+    /// Takes over from `present`, the model in force, what a fade may have changed.
+    pub fn take_faded(&mut self, present: &PipeModel) {
+        let PipeModel { rate, radio, loss, delay, .. } = present;
+        self.rate.clone_from(rate);
+        self.radio = *radio;
+        self.loss.clone_from(loss);
+        self.delay.clone_from(&delay.base);
     }
 
     /// The rate, where it is limited and always the same.
@@ -219,8 +231,16 @@ impl LinkModel {
             && self.constant_delay().is_some()
             && self.independent_loss().is_some()
             && (self.distribution == Distribution::Uniform || self.jitter.is_zero())
+            && !self.reorders_in_netem()
             && self.duplicate == 0.0
             && self.corrupt == 0.0
+    }
+
+    /// Whether netem would put packets out of order that are to stay in order: it sends each packet at its own time
+    /// (`tfifo_enqueue` of `net/sched/sch_netem.c`).
+    #[must_use]
+    pub fn reorders_in_netem(&self) -> bool {
+        !self.jitter.is_zero() && !self.reorder
     }
 
     /// The queue in bytes for packets of up to `mtu_bytes`: a time counts as what the link sends meanwhile (on average,

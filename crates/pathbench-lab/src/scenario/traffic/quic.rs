@@ -4,7 +4,7 @@ use crate::scenario::keys;
 use crate::scenario::mistake::MistakeKind;
 use crate::scenario::plan::QuicPlan;
 use crate::scenario::section::Section;
-use pathbench_transport::{QuicOptions, Scheduler};
+use pathbench_transport::{QLOG_AVAILABLE, QuicOptions, Scheduler};
 use std::time::Duration;
 
 /// Congestion controls of the QUIC transport.
@@ -26,12 +26,22 @@ pub(super) fn read(quic: &Section<'_>) -> QuicPlan {
         let problem = "a healthy path is silent between two heartbeats";
         quic.wrong(MistakeKind::Conflict, key, problem, remedy);
     }
+    let qlog = quic.flag("qlog").unwrap_or(false);
+    if qlog && !QLOG_AVAILABLE {
+        let problem = "this pathbench was built without qlog";
+        quic.wrong(
+            MistakeKind::Value,
+            "qlog",
+            problem,
+            "build it with `cargo build --features qlog`, or remove the key",
+        );
+    }
     QuicPlan {
         scheduler: scheduler(quic),
         heartbeat,
         silence,
         congestion: quic.choice("congestion", &CONGESTION).map(str::to_owned),
-        qlog: quic.flag("qlog").unwrap_or(false),
+        qlog,
     }
 }
 
