@@ -1,11 +1,13 @@
 //! Writes the reports of the synthetic results to a directory, to be looked at; with a second argument only those whose
 //! name begins with it.
 
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "it prints what it measures")]
+
 #[path = "../tests/synthetic/mod.rs"]
 mod synthetic;
 
 use pathbench_report::terminal::{Style, summary};
-use pathbench_report::{ResultSet, write};
+use pathbench_report::{FigureFormat, ResultSet, write};
 use std::path::PathBuf;
 
 fn main() -> Result<(), pathbench_report::WriteError> {
@@ -30,12 +32,16 @@ fn main() -> Result<(), pathbench_report::WriteError> {
     ];
     for (name, mut set) in gallery.into_iter().filter(|(name, _)| name.starts_with(&only)) {
         let directory = out.join(name);
-        write(std::slice::from_ref(&set), &directory)?;
+        write(std::slice::from_ref(&set), &directory, FigureFormat::SvgAndPng)?;
         set.directory = Some(directory);
         for width in [80, 120] {
             println!("──── {name} at {width}\n{}", summary(&set, Style { colour: width == 120, width }));
         }
     }
-    write(&[synthetic::aggregate(6, false), synthetic::aggregate(3, true)], &out.join("several"))?;
+    write(
+        &[synthetic::aggregate(6, false), synthetic::aggregate(3, true)],
+        &out.join("several"),
+        FigureFormat::SvgAndPng,
+    )?;
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use crate::palette::is_part;
 use crate::view::View;
-use pathbench_record::document::{LinkRecord, RunLink, RunRecord};
+use pathbench_record::document::{LinkDirection, LinkRecord, RunLink, RunRecord};
 use pathbench_record::event::Direction;
 use pathbench_record::sample::Side;
 use std::collections::BTreeMap;
@@ -100,6 +100,42 @@ fn of_path<'a>(
     };
     let (sent, passed) = (first.and_then(stage), hop.and_then(stage));
     (sent.is_some() || passed.is_some()).then_some(Carriage { path: &host.name, direction, sent, passed })
+}
+
+/// What the links of a run's paths carry at most in a direction, or in all that had data, in Mbit/s; `None` where that is
+/// not known.
+pub(crate) fn capacity_mbps(view: &View, run: &RunRecord, direction: Option<Direction>) -> Option<f64> {
+    let had_data = run.directions.iter().filter(|one| one.delivered_bytes > 0).map(|one| one.direction);
+    let wanted = had_data.filter(|one| direction.is_none_or(|wanted| wanted == *one));
+    let of_paths = |one| {
+        let paths = run.paths.iter().map(move |path| path_capacity_mbps(view, run, &path.name, one));
+        paths.sum::<Option<f64>>()
+    };
+    wanted.map(of_paths).sum::<Option<f64>>().filter(|most| *most > 0.0)
+}
+
+/// The same of one path: its slowest link, at the highest rate that link had.
+fn path_capacity_mbps(view: &View, run: &RunRecord, path: &str, direction: Direction) -> Option<f64> {
+    let of_run =
+        |link: &&LinkRecord| link.variant.iter().all(|(key, value)| run.variant.get(key) == Some(value));
+    let of_path = |link: &&LinkRecord| link.name == path || is_part(&link.name, path);
+    let forward = direction == Direction::Upload;
+    let wanted = if forward { LinkDirection::Forward } else { LinkDirection::Backward };
+    let rate_bps = |link: &LinkRecord| {
+        let asked = &link.requested;
+        let asked = if forward { asked.forward.rate_bps } else { asked.backward.rate_bps }?;
+        let data = view.data(run);
+        let samples = || data.links.iter().filter(|one| one.link == link.name && one.direction == wanted);
+        if samples().next().is_some() && samples().all(|one| one.rate_bps.is_none()) {
+            // A trace drives it, and for a moment it can carry any rate.
+            return Some(u64::MAX);
+        }
+        let set = data.scenario_events().filter(|one| one.path.as_deref() == Some(&link.name));
+        let set = set.filter_map(|one| one.detail.get("rate_bps")?.as_u64());
+        samples().filter_map(|one| one.rate_bps).chain(set).chain([asked]).max()
+    };
+    let links = view.set.document.links.iter().filter(of_run).filter(of_path);
+    links.filter_map(rate_bps).min().map(|bps| bps as f64 / 1e6)
 }
 
 /// Whether forward on a link is the way from the client.

@@ -16,19 +16,22 @@ use std::path::PathBuf;
 mod carriage;
 pub mod figure;
 pub mod html;
-mod lettering;
 pub mod narrative;
 mod output;
 mod palette;
 mod pattern;
 pub mod quantity;
+#[cfg(feature = "png")]
 pub mod raster;
 mod series;
 pub mod svg;
 pub mod terminal;
 mod view;
 
-pub use output::{WriteError, Written, write};
+pub use output::{FigureFormat, WriteError, Written, write};
+
+/// Whether this build draws PNG (feature `png`).
+pub const PNG_AVAILABLE: bool = cfg!(feature = "png");
 
 /// One result: everything that its directory holds, in memory.
 #[derive(Debug, Clone)]

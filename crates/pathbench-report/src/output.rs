@@ -3,7 +3,6 @@
 use crate::figure::{self, Selection};
 use crate::palette::Paths;
 use crate::pattern::Kind;
-use crate::raster::{self, RasterError};
 use crate::svg::Svg;
 use crate::view::{View, variant_text};
 use crate::{ResultSet, html};
@@ -14,21 +13,27 @@ use std::io;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
-/// Pixels per CSS pixel of the PNGs: sharp on today's screens and on paper.
-const PNG_SCALE: f32 = 2.0;
-
 /// More panels than this in one timeline, and every variant gets its own.
 const MOST_PANELS: usize = 9;
 
 /// Variants that get a timeline of their own.
 const MOST_VARIANTS: usize = 24;
 
+/// The files that a figure is written to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FigureFormat {
+    /// SVG.
+    Svg,
+    /// SVG and PNG; needs the feature `png`.
+    SvgAndPng,
+}
+
 /// The files that were written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Written {
     /// The self-contained report.
     pub html: PathBuf,
-    /// The figures, each as SVG and PNG.
+    /// The figures, each in the format that was asked for.
     pub figures: Vec<PathBuf>,
 }
 
@@ -43,9 +48,15 @@ pub enum WriteError {
         /// What the system says.
         source: io::Error,
     },
-    /// A picture.
+    /// The rasteriser refused a figure.
+    #[cfg(feature = "png")]
     #[error(transparent)]
-    Raster(#[from] RasterError),
+    Raster(#[from] crate::raster::RasterError),
+    /// PNG was asked for, and the feature `png` is off.
+    #[error(
+        "this pathbench was built without PNG; build it with `cargo build --features png`, or convert the SVG files"
+    )]
+    NoRasteriser,
 }
 
 /// A figure and the name of its files, without extension.
@@ -241,7 +252,7 @@ fn unique(name: &str, taken: &mut Vec<String>) -> String {
     unique
 }
 
-/// Writes `report.html` and every figure as SVG and PNG into `out`, which is created where it does not exist.
+/// Writes `report.html` and every figure in `format` into `out`, which is created where it does not exist.
 ///
 /// `timeline.svg` and `comparison.svg` for a plain result; `delay.svg` and `distribution.svg` where messages were sent;
 /// `matrix.svg` where a matrix has variants;
@@ -253,7 +264,10 @@ fn unique(name: &str, taken: &mut Vec<String>) -> String {
 ///
 /// # Errors
 /// [`WriteError`], naming the file.
-pub fn write(sets: &[ResultSet], out: &Path) -> Result<Written, WriteError> {
+pub fn write(sets: &[ResultSet], out: &Path, format: FigureFormat) -> Result<Written, WriteError> {
+    if format == FigureFormat::SvgAndPng && !crate::PNG_AVAILABLE {
+        return Err(WriteError::NoRasteriser);
+    }
     let store = |path: &Path, bytes: &[u8]| {
         fs::write(path, bytes).map_err(|source| WriteError::File { path: path.to_owned(), source })
     };
@@ -265,9 +279,13 @@ pub fn write(sets: &[ResultSet], out: &Path) -> Result<Written, WriteError> {
     for figure in figures.iter().flatten() {
         let svg = out.join(format!("{}.svg", figure.name));
         store(&svg, figure.svg.to_string().as_bytes())?;
-        let png = out.join(format!("{}.png", figure.name));
-        store(&png, &raster::png(&figure.svg, PNG_SCALE)?)?;
-        written.extend([svg, png]);
+        written.push(svg);
+        #[cfg(feature = "png")]
+        if format == FigureFormat::SvgAndPng {
+            let png = out.join(format!("{}.png", figure.name));
+            store(&png, &crate::raster::png(&figure.svg, crate::raster::FILE_SCALE)?)?;
+            written.push(png);
+        }
     }
     Ok(Written { html, figures: written })
 }

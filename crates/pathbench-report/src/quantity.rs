@@ -1,5 +1,6 @@
 //! Quantities in words: three significant digits, the unit that fits, and a dash for what is not a number.
 
+use pathbench_record::document::Distribution;
 use pathbench_record::statistics;
 
 /// Stands for a figure that does not exist.
@@ -61,6 +62,20 @@ pub fn plain(text: &str) -> String {
     }
 }
 
+/// What both directions of a link have in words, forward first: once where it is the same. `None` where neither has it.
+#[must_use]
+pub fn each_direction<T: PartialEq>(
+    forward: Option<T>,
+    backward: Option<T>,
+    words: impl Fn(T) -> String,
+) -> Option<String> {
+    if forward == backward {
+        return forward.map(words);
+    }
+    let [forward, backward] = [forward, backward].map(|one| one.map_or_else(|| NONE.to_owned(), &words));
+    Some(format!("{forward} / {backward}"))
+}
+
 /// A duration given in ms: `0.35 ms`, `210 ms`, `2.41 s`, `15.4 min`.
 #[must_use]
 pub fn duration(ms: f64) -> String {
@@ -112,20 +127,80 @@ pub fn ratio(value: f64) -> String {
     }
 }
 
-/// Lowest to highest, without the unit where both have that of `of`: what stands under a median. Empty where
-/// there is nothing to add to it.
-#[must_use]
-pub fn bounds(min: f64, max: f64, of: f64, show: fn(f64) -> String) -> String {
-    let (range, median) = (range(min, max, show), show(of));
-    if range == median {
-        return String::new();
-    }
-    match (range.rsplit_once(' '), median.rsplit_once(' ')) {
-        (Some((numbers, unit)), Some((_, same))) if unit == same && !numbers.contains(' ') => {
-            numbers.to_owned()
+/// What stands beside a median, everywhere by the same rule.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Bounds {
+    /// What they are.
+    pub kind: BoundsKind,
+    /// The lower one.
+    pub low: f64,
+    /// The upper one.
+    pub high: f64,
+}
+
+/// Kinds of [`Bounds`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum BoundsKind {
+    /// Distribution-free 95 % confidence interval of the median, from order statistics.
+    Interval,
+    /// Lowest and highest of fewer values than it takes for an interval
+    /// ([`FEWEST_FOR_INTERVAL`](statistics::FEWEST_FOR_INTERVAL)).
+    Range,
+}
+
+impl BoundsKind {
+    /// How it is named in tables, figures and sentences.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Interval => "95 % CI",
+            Self::Range => "range",
         }
-        _ => range,
     }
+}
+
+impl Bounds {
+    /// Those of a median; none for a single value.
+    #[must_use]
+    pub fn of(found: &Distribution) -> Option<Self> {
+        let (kind, [low, high]) = match found.ci95 {
+            Some(interval) => (BoundsKind::Interval, interval),
+            None => (BoundsKind::Range, [found.min, found.max]),
+        };
+        (found.n > 1 && low.is_finite() && high.is_finite()).then_some(Self { kind, low, high })
+    }
+
+    /// Low to high, without the unit where both have that of the median; empty where there is nothing to add to it.
+    #[must_use]
+    pub fn numbers(self, median: f64, show: fn(f64) -> String) -> String {
+        let (range, median) = (range(self.low, self.high, show), show(median));
+        if range == median {
+            return String::new();
+        }
+        match (range.rsplit_once(' '), median.rsplit_once(' ')) {
+            (Some((numbers, unit)), Some((_, same))) if unit == same && !numbers.contains(' ') => {
+                numbers.to_owned()
+            }
+            _ => range,
+        }
+    }
+}
+
+/// `range 190–230`, `95 % CI 190–230`: what stands under or behind a median. Empty where there is nothing to add to it.
+#[must_use]
+pub fn bounds(found: &Distribution, show: fn(f64) -> String) -> String {
+    let bounds = Bounds::of(found).map(|bounds| (bounds.kind.name(), bounds.numbers(found.median, show)));
+    match bounds {
+        Some((kind, numbers)) if !numbers.is_empty() => format!("{kind} {numbers}"),
+        _ => String::new(),
+    }
+}
+
+/// `210 ms (range 190–230)`: a median with what stands beside it.
+#[must_use]
+pub fn with_bounds(found: &Distribution, show: fn(f64) -> String) -> String {
+    let (median, bounds) = (show(found.median), bounds(found, show));
+    if bounds.is_empty() { median } else { format!("{median} ({bounds})") }
 }
 
 /// Lowest to highest, the unit said once where it is the same: `1.36–1.39 Gbit/s`, `950 Mbit/s–1.02 Gbit/s`.
@@ -154,14 +229,16 @@ pub fn median(values: &[f64]) -> Option<f64> {
     statistics::median(&finite(values))
 }
 
-/// `2.41 s` for one value, `2.41 s (2.10–3.02 s)` for several that differ; `None` for none.
+/// Median and bounds of the finite `values`.
+#[must_use]
+pub fn distribution(values: &[f64]) -> Option<Distribution> {
+    statistics::distribution(&finite(values))
+}
+
+/// `2.41 s` for one value, `2.41 s (range 2.10–3.02)` for several that differ; `None` for none.
 #[must_use]
 pub fn spread(values: &[f64], show: fn(f64) -> String) -> Option<String> {
-    let finite = finite(values);
-    let middle = show(statistics::median(&finite)?);
-    let [min, max] = statistics::range(&finite)?;
-    let range = range(min, max, show);
-    Some(if range == middle { middle } else { format!("{middle} ({range})") })
+    Some(with_bounds(&distribution(values)?, show))
 }
 
 /// `1 run`, `3 runs`.
@@ -173,6 +250,15 @@ pub fn counted(count: u32, noun: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn directions_that_differ_are_both_said() {
+        let words = |forward, backward| each_direction(forward, backward, |bps| plain(&bit_rate(bps)));
+        assert_eq!(words(Some(20_000_000), Some(50_000_000)).as_deref(), Some("20 Mbit/s / 50 Mbit/s"));
+        assert_eq!(words(Some(20_000_000), Some(20_000_000)).as_deref(), Some("20 Mbit/s"));
+        assert_eq!(words(None, Some(1_000_000_000)).as_deref(), Some("– / 1 Gbit/s"));
+        assert_eq!(words(None, None), None);
+    }
 
     #[test]
     fn the_unit_fits_the_value() {
@@ -193,6 +279,19 @@ mod tests {
         assert_eq!(percent(0.0001), "< 0.1 %");
         assert_eq!(percent(0.0), "0 %");
         assert_eq!(ratio(1.958), "1.96 ×");
+    }
+
+    #[test]
+    fn a_median_has_the_same_bounds_everywhere_and_they_are_named() {
+        let five = [1.0, 2.0, 3.0, 4.0, 50.0];
+        assert_eq!(spread(&five, duration).as_deref(), Some("3.00 ms (range 1.00–50.0)"));
+        let nine = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 90.0];
+        // The second lowest and the second highest of nine.
+        assert_eq!(spread(&nine, duration).as_deref(), Some("5.00 ms (95 % CI 2.00–8.00)"));
+        assert_eq!(bounds(&distribution(&nine).unwrap(), duration), "95 % CI 2.00–8.00");
+        assert_eq!(spread(&[3.0], duration).as_deref(), Some("3.00 ms"));
+        assert_eq!(spread(&[3.0; 9], duration).as_deref(), Some("3.00 ms"));
+        assert_eq!(spread(&[], duration), None);
     }
 
     #[test]

@@ -9,6 +9,9 @@ use thiserror::Error;
 const REGULAR: &[u8] = include_bytes!("../assets/DejaVuSans.subset.ttf");
 const BOLD: &[u8] = include_bytes!("../assets/DejaVuSans-Bold.subset.ttf");
 
+/// Pixels per CSS pixel in files: sharp on today's screens and on paper.
+pub(crate) const FILE_SCALE: f32 = 2.0;
+
 /// A picture gets no larger than this; beyond, it is scaled down.
 const MOST_PIXELS: f64 = 40e6;
 

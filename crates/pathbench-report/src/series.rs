@@ -1,13 +1,17 @@
-//! Goodput over time, path by path: heights from the receiver's deliveries, colours from the paths' counters.
+//! Goodput over time, path by path: heights from the receiver's deliveries, colours from the paths' counters. What falls
+//! into which window is computed by [`pathbench_record::binning`].
 
 use crate::palette::Paths;
 use crate::view::RunData;
+use pathbench_record::binning::{Bins, ByteCurve, FirstAndLast, Window};
 use pathbench_record::delivery::BIN;
 use pathbench_record::document::RunRecord;
-use pathbench_record::event::{DeliveryLine, Direction};
-use pathbench_record::sample::{Sample, Side};
-use std::collections::{BTreeMap, HashMap};
-use std::net::SocketAddr;
+use pathbench_record::event::{DeliveryLine, Direction, EventSource};
+use pathbench_record::metrics::PathCurves;
+use pathbench_record::sample::{PathFigures, Sample, Side};
+use pathbench_record::time::Timestamp;
+use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// Silences of the receiver from this length on are marked in figures.
 pub(crate) const MARKED_SILENCE_MS: f64 = 100.0;
@@ -15,50 +19,61 @@ pub(crate) const MARKED_SILENCE_MS: f64 = 100.0;
 /// Width of a delivery bin.
 pub(crate) const BIN_MS: f64 = BIN.as_millis() as f64;
 
-/// A time axis from 0, cut into windows of equal width.
+/// Zero of the clock of all that is drawn; what lies before it has a place, too.
+pub(crate) const ZERO: Timestamp = Timestamp::from_nanos(1 << 60);
+
+/// A time axis from 0, cut into windows of equal width. The last one ends where the axis ends.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Grid {
     pub(crate) window_ms: f64,
-    pub(crate) windows: usize,
-    /// What is recorded ends here, maybe within the last window.
     until_ms: f64,
 }
 
 impl Grid {
     /// Windows of 100 ms, or of the next wider round width with which at most `limit` cover `until_ms`.
-    ///
-    /// A last window that would be covered less than half is left out: it would look like a dip.
     pub(crate) fn covering(until_ms: f64, limit: usize) -> Self {
         let until_ms = until_ms.max(0.0);
         let steps = (2..12).flat_map(|power| [1.0, 2.0, 5.0].map(|step| step * 10f64.powi(power)));
         let window_ms =
             steps.into_iter().find(|width| until_ms / width <= limit.max(1) as f64).unwrap_or(1e12);
-        let windows = ((until_ms / window_ms).round() as usize).max(1);
-        Self { window_ms, windows, until_ms: until_ms.min(windows as f64 * window_ms) }
+        Self { window_ms, until_ms }
     }
 
     /// At most `windows` windows that cover all of `until_ms`, each a whole number of delivery bins wide.
     pub(crate) fn split(until_ms: f64, windows: usize) -> Self {
+        let until_ms = until_ms.max(0.0);
         let bins = (until_ms / BIN_MS / windows.max(1) as f64 - 1e-9).ceil().max(1.0);
-        let window_ms = bins * BIN_MS;
-        let windows = ((until_ms / window_ms - 1e-9).ceil() as usize).max(1);
-        Self { window_ms, windows, until_ms: until_ms.min(windows as f64 * window_ms) }
+        Self { window_ms: bins * BIN_MS, until_ms }
     }
 
-    /// How much of a window is recorded: all of it, but for the last.
-    fn recorded_ms(&self, window: usize) -> f64 {
-        let left_ms = self.until_ms - window as f64 * self.window_ms;
-        if window + 1 == self.windows { left_ms.clamp(BIN_MS, self.window_ms) } else { self.window_ms }
+    /// The same windows, up to where a run ends.
+    pub(crate) fn ending_at(self, until_ms: f64) -> Self {
+        Self { until_ms: self.until_ms.min(until_ms.max(0.0)), ..self }
     }
 
-    /// Where the record ends.
+    /// Where the axis ends.
     pub(crate) fn until_ms(&self) -> f64 {
         self.until_ms
     }
 
-    /// Where the last window ends.
-    pub(crate) fn end_ms(&self) -> f64 {
-        self.window_ms * self.windows as f64
+    /// How many windows there are.
+    pub(crate) fn windows(&self) -> usize {
+        self.bins().count()
+    }
+
+    /// Where window `index` begins, and the one before it ends.
+    pub(crate) fn edge_ms(&self, index: usize) -> f64 {
+        if index < self.windows() { index as f64 * self.window_ms } else { self.until_ms }
+    }
+
+    /// The window that holds `t_ms`, the first or the last one for what lies outside.
+    pub(crate) fn window_of(&self, t_ms: f64) -> usize {
+        ((t_ms / self.window_ms).max(0.0) as usize).min(self.windows().saturating_sub(1))
+    }
+
+    pub(crate) fn bins(&self) -> Bins {
+        let width = Duration::from_nanos((self.window_ms * 1e6) as u64);
+        Bins::of(Window { from: ZERO, until: ZERO.plus_ms(self.until_ms) }, width)
     }
 }
 
@@ -69,7 +84,7 @@ pub(crate) enum Attribution {
     OnePath,
     /// `bytes_received` of each path at the receiving end.
     Receiver,
-    /// `bytes_acked` of each path at the sending end, as the receiving end has no samples.
+    /// What each path's acknowledged bytes say at the sending end, as the receiving end has no samples.
     Sender,
     /// Nothing says which path brought what.
     Unknown,
@@ -94,7 +109,7 @@ pub(crate) struct Series {
 impl Series {
     /// All paths together.
     pub(crate) fn total_mbps(&self) -> Vec<f64> {
-        let mut total = vec![0.0; self.grid.windows];
+        let mut total = vec![0.0; self.grid.windows()];
         for path in &self.paths {
             for (sum, value) in total.iter_mut().zip(&path.mbps) {
                 *sum += value;
@@ -109,7 +124,7 @@ impl Series {
     }
 }
 
-/// The goodput series of `run` in one direction, or of both together when `direction` is `None`.
+/// The goodput series of `run` in one direction, or of both together when `direction` is `None`; it ends with the run.
 pub(crate) fn series(
     run: &RunRecord,
     data: &RunData,
@@ -117,22 +132,16 @@ pub(crate) fn series(
     grid: Grid,
     paths: &Paths,
 ) -> Series {
+    let grid = grid.ending_at(end_ms(data));
     let mut rows: BTreeMap<(usize, Option<String>), Vec<f64>> = BTreeMap::new();
     let mut attribution = Attribution::OnePath;
-    for one in [Direction::Upload, Direction::Download] {
-        if direction.is_some_and(|wanted| wanted != one) {
-            continue;
-        }
-        let delivered = delivered_mbps(data, one, grid);
-        if delivered.iter().all(|mbps| *mbps == 0.0) {
-            continue;
-        }
+    for (one, curve) in deliveries(data, direction) {
         let (shares, source) = shares(run, data, one, grid);
         attribution = attribution.max(source);
-        for (window, mbps) in delivered.iter().enumerate() {
-            for (path, share) in &shares[window] {
+        for (window, (mbps, shares)) in grid.bins().mbps(&curve).iter().zip(&shares).enumerate() {
+            for (path, share) in shares {
                 let rank = path.as_ref().map_or(usize::MAX, |name| paths.rank(name));
-                let row = rows.entry((rank, path.clone())).or_insert_with(|| vec![0.0; grid.windows]);
+                let row = rows.entry((rank, path.clone())).or_insert_with(|| vec![0.0; grid.windows()]);
                 row[window] += mbps * share;
             }
         }
@@ -143,30 +152,44 @@ pub(crate) fn series(
 
 /// The highest window of a run, without a look at the paths.
 pub(crate) fn peak_mbps(data: &RunData, direction: Option<Direction>, grid: Grid) -> f64 {
-    let mut total = vec![0.0; grid.windows];
-    for one in [Direction::Upload, Direction::Download] {
-        if direction.is_none_or(|wanted| wanted == one) {
-            total.iter_mut().zip(delivered_mbps(data, one, grid)).for_each(|(sum, mbps)| *sum += mbps);
-        }
+    let grid = grid.ending_at(end_ms(data));
+    let mut total = vec![0.0; grid.windows()];
+    for (_, curve) in deliveries(data, direction) {
+        total.iter_mut().zip(grid.bins().mbps(&curve)).for_each(|(sum, mbps)| *sum += mbps);
     }
     total.into_iter().fold(0.0, f64::max)
 }
 
-/// What the receiving application got per window. A bin that spans two windows counts in the first.
-fn delivered_mbps(data: &RunData, direction: Direction, grid: Grid) -> Vec<f64> {
-    let mut mbps = vec![0.0; grid.windows];
-    for line in data.deliveries.iter().filter(|line| line.direction == direction) {
-        // A hair to the right, so that 300 ms of 100 ms windows is window 3 in floating point, too.
-        let window = ((line.t_ms.max(0.0) + 1e-6) / grid.window_ms) as usize;
-        if let Some(sum) = mbps.get_mut(window) {
-            *sum += line.bytes as f64 * 8e-3 / grid.recorded_ms(window);
-        }
-    }
-    mbps
+/// What the receiving application got in the wanted directions, those without a byte left out.
+fn deliveries(data: &RunData, wanted: Option<Direction>) -> Vec<(Direction, ByteCurve)> {
+    let directions = [Direction::Upload, Direction::Download].into_iter();
+    directions
+        .filter(|one| wanted.is_none_or(|wanted| wanted == *one))
+        .map(|one| (one, delivery_curve(data, one)))
+        .filter(|(_, curve)| curve.total_bytes() > 0)
+        .collect()
 }
 
-/// One of a sample's growing counters.
-type Counter = fn(&Sample) -> u64;
+fn delivery_curve(data: &RunData, direction: Direction) -> ByteCurve {
+    let lines =
+        || data.deliveries.iter().copied().filter(|line| line.direction == direction && line.bytes > 0);
+    // The receiver told the exact times of its first and its last byte; they lie within the lines' 10 ms.
+    let told = |kind: &str, line: Option<&DeliveryLine>| {
+        let line = line?;
+        let of_kind =
+            data.events.iter().filter(|one| one.source == EventSource::Observer && one.kind == kind);
+        let mut times = of_kind.map(|event| event.t_ms);
+        times.find(|t_ms| (0.0..=BIN_MS).contains(&(t_ms - line.t_ms))).map(|t_ms| ZERO.plus_ms(t_ms))
+    };
+    let known = FirstAndLast {
+        first: told("first-byte", lines().next()),
+        last: told("last-byte", lines().next_back()),
+    };
+    ByteCurve::of_lines(lines(), ZERO, known)
+}
+
+/// A counter of a path's figures.
+type Counter = fn(&PathFigures) -> u64;
 
 /// The part of each path in one window.
 type Shares = Vec<(Option<String>, f64)>;
@@ -178,12 +201,12 @@ fn shares(run: &RunRecord, data: &RunData, direction: Direction, grid: Grid) -> 
         Direction::Download => (Side::Client, Side::Server),
     };
     let sources: [(Attribution, Side, Counter); 2] = [
-        (Attribution::Receiver, receiver, |sample| sample.figures.bytes_received),
-        (Attribution::Sender, sender, |sample| sample.figures.bytes_acked),
+        (Attribution::Receiver, receiver, |figures| figures.bytes_received),
+        (Attribution::Sender, sender, PathFigures::payload_acked),
     ];
     for (attribution, side, counter) in sources {
-        let counters = Counters::new(data.samples.iter().copied().filter(|line| line.side == side), counter);
-        if let Some(shares) = counters.shares(grid) {
+        let curves = path_curves(data.samples.iter().copied().filter(|line| line.side == side), counter);
+        if let Some(shares) = shares_of(&curves, grid) {
             return (shares, attribution);
         }
     }
@@ -191,93 +214,29 @@ fn shares(run: &RunRecord, data: &RunData, direction: Direction, grid: Grid) -> 
         [only] => (Some(only.name.clone()), Attribution::OnePath),
         _ => (None, Attribution::Unknown),
     };
-    (vec![vec![(path, 1.0)]; grid.windows], attribution)
+    (vec![vec![(path, 1.0)]; grid.windows()], attribution)
 }
 
-/// A growing byte counter of each path over time, its subflows' counters added up.
-#[derive(Debug, Default)]
-pub(crate) struct Counters<'a> {
-    subflows: BTreeMap<SubflowKey<'a>, Vec<(f64, u64)>>,
+/// A counter of each path over time, from samples of one end.
+pub(crate) fn path_curves<'a>(samples: impl Iterator<Item = &'a Sample>, counter: Counter) -> PathCurves {
+    PathCurves::of_samples(samples, ZERO, counter)
 }
 
-/// Path, stream, the kernel's number of the subflow, and its addresses.
-type SubflowKey<'a> = (&'a str, u32, u32, SocketAddr, SocketAddr);
-
-impl<'a> Counters<'a> {
-    /// From samples in the order of time, all of one side.
-    pub(crate) fn new(samples: impl Iterator<Item = &'a Sample>, counter: Counter) -> Self {
-        let mut subflows: BTreeMap<_, Vec<(f64, u64)>> = BTreeMap::new();
-        let mut previous: HashMap<u32, f64> = HashMap::new();
-        let mut current: HashMap<u32, f64> = HashMap::new();
-        for sample in samples {
-            let (t_ms, now) = (sample.t_ms, current.entry(sample.stream).or_insert(0.0));
-            if *now < t_ms {
-                previous.insert(sample.stream, *now);
-                *now = t_ms;
-            }
-            let figures = &sample.figures;
-            let key = (sample.path.as_str(), sample.stream, figures.subflow, figures.local, figures.remote);
-            let points = subflows.entry(key).or_insert_with(|| {
-                // A subflow begins to count after the last moment at which it was not there yet.
-                vec![(previous.get(&sample.stream).copied().unwrap_or(0.0).min(t_ms), 0)]
-            });
-            // Counters never go back; a record that does is held at its highest value.
-            let highest = points.last().map_or(0, |(_, value)| *value);
-            points.push((t_ms, counter(sample).max(highest)));
-        }
-        Self { subflows }
-    }
-
-    /// The counter of every path at `t_ms`, linear between samples.
-    pub(crate) fn at(&self, t_ms: f64) -> BTreeMap<&'a str, f64> {
-        let mut values = BTreeMap::new();
-        for ((path, ..), points) in &self.subflows {
-            *values.entry(*path).or_insert(0.0) += interpolate(points, t_ms);
-        }
-        values
-    }
-
-    /// Shares of the paths in the growth per window; a window without growth takes its neighbour's.
-    /// `None` when nothing ever grew.
-    fn shares(&self, grid: Grid) -> Option<Vec<Shares>> {
-        let mut windows: Vec<Option<Shares>> = Vec::with_capacity(grid.windows);
-        let mut before = self.at(0.0);
-        for window in 1..=grid.windows {
-            let after = self.at(window as f64 * grid.window_ms);
-            let growth: Vec<(&str, f64)> = after
-                .iter()
-                .map(|(path, value)| (*path, (value - before.get(path).copied().unwrap_or(0.0)).max(0.0)))
-                .collect();
-            let total: f64 = growth.iter().map(|(_, bytes)| bytes).sum();
-            windows.push((total > 0.0).then(|| {
-                let grown = growth.iter().filter(|(_, bytes)| *bytes > 0.0);
-                grown.map(|(path, bytes)| (Some((*path).to_owned()), bytes / total)).collect()
-            }));
-            before = after;
-        }
-        let mut last = windows.iter().flatten().next()?.clone();
-        Some(
-            windows
-                .into_iter()
-                .map(|shares| {
-                    last = shares.unwrap_or_else(|| last.clone());
-                    last.clone()
-                })
-                .collect(),
-        )
-    }
-}
-
-fn interpolate(points: &[(f64, u64)], t_ms: f64) -> f64 {
-    let after = points.partition_point(|(at, _)| *at <= t_ms);
-    match (after.checked_sub(1).and_then(|index| points.get(index)), points.get(after)) {
-        (None, _) => 0.0,
-        (Some((_, value)), None) => *value as f64,
-        (Some((from, low)), Some((to, high))) => {
-            let part = if to > from { (t_ms - from) / (to - from) } else { 1.0 };
-            *low as f64 + (*high as f64 - *low as f64) * part.clamp(0.0, 1.0)
-        }
-    }
+/// Shares of the paths in the growth per window; a window without growth takes its neighbour's. `None` when nothing
+/// ever grew.
+fn shares_of(curves: &PathCurves, grid: Grid) -> Option<Vec<Shares>> {
+    let of_window = |bin: Window| -> Option<Shares> {
+        let shares = curves.shares(bin.from, bin.until).into_iter().filter(|(_, share)| *share > 0.0);
+        let shares: Shares = shares.map(|(path, share)| (Some(path), share)).collect();
+        (!shares.is_empty()).then_some(shares)
+    };
+    let windows: Vec<Option<Shares>> = grid.bins().windows().map(of_window).collect();
+    let mut last = windows.iter().flatten().next()?.clone();
+    let filled = windows.into_iter().map(|shares| {
+        last = shares.unwrap_or_else(|| last.clone());
+        last.clone()
+    });
+    Some(filled.collect())
 }
 
 /// A time in which the receiving application got nothing.
@@ -309,22 +268,27 @@ pub(crate) fn silences(run: &RunRecord, data: &RunData, direction: Option<Direct
 
 /// When the last byte came or the last event of the scenario took place.
 pub(crate) fn end_ms(data: &RunData) -> f64 {
-    let delivered = data.deliveries.iter().map(|line| line.t_ms + BIN_MS);
+    let delivered = deliveries(data, None).into_iter().filter_map(|(_, curve)| curve.end());
+    let delivered = delivered.map(|at| at.ms_from(ZERO));
     delivered.chain(data.scenario_events().map(|event| event.t_ms)).fold(0.0, f64::max)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pathbench_record::event::Event;
 
     #[test]
-    fn a_grid_has_round_windows_and_no_stub_at_its_end() {
-        let shape = |grid: Grid| (grid.window_ms as u32, grid.windows);
+    fn a_grid_has_round_windows_and_ends_with_what_it_covers() {
+        let shape = |grid: Grid| (grid.window_ms as u32, grid.windows());
         assert_eq!(shape(Grid::covering(10_030.0, 400)), (100, 100));
         assert_eq!(shape(Grid::covering(60_000.0, 400)), (200, 300));
         assert_eq!(shape(Grid::covering(3.0, 400)), (100, 1));
         assert_eq!(shape(Grid::split(10_000.0, 68)), (150, 67));
-        assert!(Grid::covering(1e9, 400).windows <= 400);
+        assert_eq!(shape(Grid::split(10_000.0, 68).ending_at(450.0)), (150, 3));
+        assert!(Grid::covering(1e9, 400).windows() <= 400);
+        let grid = Grid::covering(1030.0, 400);
+        assert_eq!([0, 9, 10].map(|index| grid.edge_ms(index) as u32), [0, 900, 1030]);
     }
 
     fn sample(t_ms: f64, path: &str, bytes_received: u64) -> Sample {
@@ -340,6 +304,19 @@ mod tests {
 
     fn delivery(t_ms: f64, bytes: u64) -> DeliveryLine {
         DeliveryLine { run: "r".to_owned(), direction: Direction::Upload, t_ms, bytes }
+    }
+
+    fn event(t_ms: f64, source: EventSource, kind: &str) -> Event {
+        Event {
+            run: "r".to_owned(),
+            t_ms,
+            source,
+            host: "server".to_owned(),
+            kind: kind.to_owned(),
+            path: None,
+            due_ms: None,
+            detail: serde_json::Map::new(),
+        }
     }
 
     fn run() -> RunRecord {
@@ -361,10 +338,13 @@ mod tests {
             sample(200.0, "a", 2000),
             sample(200.0, "b", 3000),
         ];
-        let deliveries = [delivery(0.0, 50_000), delivery(90.0, 50_000), delivery(100.0, 20_000)];
+        let deliveries =
+            [delivery(0.0, 50_000), delivery(90.0, 50_000), delivery(100.0, 20_000), delivery(190.0, 0)];
+        let down = event(200.0, EventSource::Scenario, "down");
         let data = RunData {
             samples: samples.iter().collect(),
             deliveries: deliveries.iter().collect(),
+            events: vec![&down],
             ..RunData::default()
         };
         let found = series(&run(), &data, None, Grid::covering(200.0, 10), &Paths::default());
@@ -393,11 +373,37 @@ mod tests {
                 ..RunData::default()
             };
             let found = series(&run(), &data, None, Grid::covering(1000.0, 10), &Paths::default());
-            let bytes: f64 = found.total_mbps().iter().map(|mbps| mbps * 100.0 / 8e-3).sum();
+            let widths = found.grid.bins().windows().map(Window::length_ms);
+            let bytes: f64 = found.total_mbps().iter().zip(widths).map(|(mbps, ms)| mbps * ms / 8e-3).sum();
             let delivered: u64 = deliveries.iter().map(|line| line.bytes).sum();
             proptest::prop_assert!((bytes - delivered as f64).abs() < 1.0, "{bytes} of {delivered}");
             proptest::prop_assert!(found.paths.iter().flat_map(|path| &path.mbps).all(|mbps| *mbps >= 0.0));
         }
+    }
+
+    /// The README's picture once began with 1.05 Gbit/s on a link of 1 Gbit/s: the receiver had begun its bins 3 ms before
+    /// the sender's first byte, and eleven of them went into the first window.
+    #[test]
+    fn the_first_window_has_no_eleventh_bin() {
+        let deliveries: Vec<DeliveryLine> = (0..100)
+            .map(|bin| delivery(f64::from(bin) * 10.0 - 3.0, if bin == 0 { 875_000 } else { 1_250_000 }))
+            .collect();
+        let data = RunData { deliveries: deliveries.iter().collect(), ..RunData::default() };
+        let found = series(&run(), &data, None, Grid::covering(1000.0, 10), &Paths::default()).total_mbps();
+        assert_eq!(found.len(), 10);
+        assert!(found.iter().all(|mbps| (mbps - 1000.0).abs() < 1e-6), "{found:?}");
+    }
+
+    #[test]
+    fn the_last_window_is_as_long_as_the_run() {
+        let deliveries = [delivery(0.0, 1_250), delivery(150.0, 1_250)];
+        let last = event(155.0, EventSource::Observer, "last-byte");
+        let data =
+            RunData { deliveries: deliveries.iter().collect(), events: vec![&last], ..RunData::default() };
+        assert!((end_ms(&data) - 155.0).abs() < 1e-9);
+        let found = series(&run(), &data, None, Grid::covering(5000.0, 400), &Paths::default()).total_mbps();
+        assert!(found.len() == 2 && (found[0] - 0.1).abs() < 1e-9, "{found:?}");
+        assert!((found[1] - 10.0 / 55.0).abs() < 1e-9, "{found:?}");
     }
 
     #[test]
@@ -408,14 +414,5 @@ mod tests {
         let found: Vec<(f64, f64, bool)> =
             silences(&dead, &data, None).iter().map(|one| (one.from_ms, one.to_ms, one.fatal)).collect();
         assert_eq!(found, [(10.0, 110.0, false), (210.0, 5210.0, true)]);
-    }
-
-    #[test]
-    fn counters_are_linear_between_samples() {
-        let points = [(0.0, 0), (100.0, 1000), (200.0, 1000)];
-        assert!((interpolate(&points, 50.0) - 500.0).abs() < 1e-9);
-        assert!((interpolate(&points, 150.0) - 1000.0).abs() < 1e-9);
-        assert!((interpolate(&points, -5.0)).abs() < 1e-9);
-        assert!((interpolate(&points, 900.0) - 1000.0).abs() < 1e-9);
     }
 }

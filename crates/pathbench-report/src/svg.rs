@@ -1,7 +1,7 @@
 //! A small, typed SVG writer: shapes in, deterministic and escaped text out.
 
-use crate::lettering::is_deceptive;
 use crate::palette::{Colour, PAPER};
+use pathbench_record::text::is_deceptive;
 use std::fmt::{self, Write as _};
 
 /// Fonts in the order in which a viewer looks for them; the rasteriser has `DejaVu Sans` built in.

@@ -310,6 +310,20 @@ pub(crate) fn value_text(value: &Value) -> String {
     }
 }
 
+/// What was changed on the command line, as it is written there: an option of the command, or a key of the scenario.
+pub(crate) fn override_text(key: &str, value: &Value) -> String {
+    match value {
+        _ if !key.starts_with("--") => format!("--set {key}={}", value_text(value)),
+        Value::Bool(true) => key.to_owned(),
+        Value::Array(values) => {
+            let each: Vec<String> =
+                values.iter().map(|value| format!("{key} {}", value_text(value))).collect();
+            each.join(" ")
+        }
+        value => format!("{key} {}", value_text(value)),
+    }
+}
+
 /// `tcp_mtu_probing=2, wlan.icmp=off`: keys shortened to what tells them apart for a reader.
 pub(crate) fn variant_text(variant: &Variant) -> String {
     let parts: Vec<String> =

@@ -155,8 +155,8 @@ fn disturbed(odd: &Odd) -> ResultSet {
 fn disturb_document(set: &mut ResultSet, odd: &Odd) {
     for (at, link) in set.document.links.iter_mut().enumerate() {
         link.name = odd.name(at + 3);
-        link.requested.delay_ms = odd.option(at);
-        link.requested.rate_bps = Some(odd.counter(at));
+        link.requested.forward.delay_ms = odd.option(at);
+        link.requested.backward.rate_bps = Some(odd.counter(at));
         link.tolerance = odd.number(at);
         link.measured = link.measured.take().filter(|_| odd.flag(at));
         if let Some(measured) = &mut link.measured {

@@ -5,11 +5,16 @@ mod synthetic;
 use pathbench_record::directory::{ResultDirectory, ResultWriter};
 use pathbench_report::figure::{Selection, timeline};
 use pathbench_report::terminal::{Style, summary};
-use pathbench_report::{ResultSet, Written, write};
+use pathbench_report::{FigureFormat, ResultSet, WriteError, Written};
 use std::error::Error;
 use std::fs;
+use std::path::Path;
 
 type Outcome = Result<(), Box<dyn Error>>;
+
+fn write(sets: &[ResultSet], out: &Path) -> Result<Written, WriteError> {
+    pathbench_report::write(sets, out, FigureFormat::SvgAndPng)
+}
 
 fn names(written: &Written) -> Vec<String> {
     let names = written.figures.iter().filter_map(|path| path.file_name());
@@ -28,6 +33,15 @@ fn a_plain_result_has_two_figures() -> Outcome {
             if path.extension().is_some_and(|one| one == "png") { b"\x89PNG" } else { b"<svg " };
         assert!(bytes.starts_with(starts), "{}", path.display());
     }
+    Ok(())
+}
+
+#[test]
+fn png_files_are_written_on_request_only() -> Outcome {
+    let out = tempfile::tempdir()?;
+    let written = pathbench_report::write(&[synthetic::failover()], out.path(), FigureFormat::Svg)?;
+    assert_eq!(names(&written), ["timeline.svg", "comparison.svg"]);
+    assert_eq!(fs::read_dir(out.path())?.count(), 3, "these and report.html");
     Ok(())
 }
 

@@ -9,11 +9,10 @@ use crate::ResultSet;
 use crate::narrative;
 use crate::palette::{ALARM, Colour, FRAME, GRID, INK, MUTED, transport_colour};
 use crate::pattern::Pattern;
-use crate::quantity::{counted, duration, median, spread};
+use crate::quantity::{Bounds, counted, distribution, duration, median, spread};
 use crate::svg::{Anchor, Area, Stroke, Svg, TextStyle};
 use crate::view::{GroupView, View, variant_text};
 use pathbench_record::document::{RunRecord, Variant};
-use pathbench_record::statistics;
 use pathbench_record::transport::{Transport, TransportLabel};
 
 /// Rows beyond this are not drawn; the table of the report has them all.
@@ -182,9 +181,12 @@ impl<'a> Sheet<'a> {
             (Mark::Dot(MUTED), "one valid run".to_owned()),
             (Mark::Bar(MUTED), "median (its value at the right)".to_owned()),
         ];
-        if self.columns.iter().any(|column| column.measure.bar) {
-            entries.push((Mark::Whisker(MUTED), "95 % interval, or all values".to_owned()));
-        }
+        let with_bar = self.columns.iter().filter(|column| column.measure.bar);
+        let shown = with_bar.flat_map(|column| {
+            let groups = self.rows.iter().filter_map(|row| row.groups.get(column.index).copied().flatten());
+            groups.filter_map(|group| column.bounds(group)).map(|bounds| bounds.kind)
+        });
+        entries.extend(legend::of_bounds(shown, MUTED));
         y += legend::draw(&mut svg, (MARGIN, y), WIDTH - 2.0 * MARGIN, &entries) + 22.0;
         if self.rows.is_empty() || self.columns.is_empty() {
             let text =
@@ -309,8 +311,8 @@ impl Column {
                 svg.dot((self.x(value), middle), 4.5, colour, tooltip);
             }
         }
-        if self.measure.bar {
-            self.draw_whisker(svg, middle, &values);
+        if let Some(Bounds { kind, low, high }) = self.bounds(group).filter(|_| self.measure.bar) {
+            legend::bounds(svg, kind, (self.x(low), self.x(high)), (middle + 7.0, 3.0), INK);
         }
         let x = self.x(typical);
         svg.line((x, middle - 10.0), (x, middle + 10.0), Stroke::solid(colour, 2.5));
@@ -325,17 +327,8 @@ impl Column {
         svg.rect(Area { x: self.x, y: middle - 7.0, width, height: 14.0 }, colour.paler(0.72));
     }
 
-    /// The interval of the median, all values where there are too few for one.
-    fn draw_whisker(&self, svg: &mut Svg, middle: f64, values: &[f64]) {
-        let Some([low, high]) = statistics::median_interval(values).or_else(|| statistics::range(values))
-        else {
-            return;
-        };
-        if values.len() > 1 {
-            let (low, high, y) = (self.x(low), self.x(high), middle + 7.0);
-            let caps = [[(low, y - 3.0), (low, y + 3.0)], [(high, y - 3.0), (high, y + 3.0)]];
-            svg.segments([&caps[..], &[[(low, y), (high, y)]]].concat(), Stroke::solid(INK, 1.2));
-        }
+    fn bounds(&self, group: &GroupView) -> Option<Bounds> {
+        Bounds::of(&distribution(&self.measure.values(group))?)
     }
 
     /// What stands where there is no value.

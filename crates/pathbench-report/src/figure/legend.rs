@@ -2,7 +2,9 @@
 
 use super::lettering;
 use crate::palette::{Colour, FRAME, HATCH, INK, MUTED, STALL};
+use crate::quantity::BoundsKind;
 use crate::svg::{Anchor, Area, Stroke, Svg, TextStyle};
+use std::collections::BTreeSet;
 
 const SIZE: f64 = 11.0;
 const ROW: f64 = 18.0;
@@ -25,8 +27,8 @@ pub(super) enum Mark {
     Dot(Colour),
     /// A median.
     Bar(Colour),
-    /// An interval.
-    Whisker(Colour),
+    /// The bounds of a median.
+    Bounds(BoundsKind, Colour),
     /// A message that was never acknowledged.
     Triangle(Colour),
     /// A line of this look.
@@ -65,18 +67,41 @@ fn draw_mark(svg: &mut Svg, mark: Mark, (x, y): (f64, f64)) {
         Mark::Ring => ring(svg, (middle, centre), MUTED, String::new()),
         Mark::Cross => cross(svg, (middle, centre), MUTED),
         Mark::Dot(colour) => svg.dot((middle, centre), 4.0, colour, String::new()),
-        Mark::Whisker(colour) => {
-            let lines = vec![
-                [(x, centre), (x + MARK, centre)],
-                [(x, centre - 3.0), (x, centre + 3.0)],
-                [(x + MARK, centre - 3.0), (x + MARK, centre + 3.0)],
-            ];
-            svg.segments(lines, Stroke::solid(colour, 1.2));
-        }
+        Mark::Bounds(kind, colour) => bounds(svg, kind, (x, x + MARK), (centre, 3.0), colour),
         Mark::Triangle(colour) => svg.triangle((middle, centre), 4.0, colour),
         Mark::Line(stroke) => svg.line((x - 6.0, centre), (x + MARK, centre), stroke),
         Mark::Bar(colour) => svg.line((middle, y), (middle, y + MARK), Stroke::solid(colour, 2.5)),
     }
+}
+
+/// The bounds of a median from left to right, at a height: an interval has arms at its ends, a range has none.
+pub(super) fn bounds(
+    svg: &mut Svg,
+    kind: BoundsKind,
+    (low, high): (f64, f64),
+    (y, arm): (f64, f64),
+    colour: Colour,
+) {
+    let mut lines = vec![[(low, y), (high, y)]];
+    if kind == BoundsKind::Interval {
+        lines.extend([low, high].map(|x| [(x, y - arm), (x, y + arm)]));
+    }
+    svg.segments(lines, Stroke::solid(colour, 1.2));
+}
+
+/// The entries for those kinds of bounds that a figure shows.
+pub(super) fn of_bounds(
+    shown: impl Iterator<Item = BoundsKind>,
+    colour: Colour,
+) -> impl Iterator<Item = (Mark, String)> {
+    let kinds: BTreeSet<BoundsKind> = shown.collect();
+    kinds.into_iter().map(move |kind| {
+        let words = match kind {
+            BoundsKind::Interval => "95 % CI of the median",
+            BoundsKind::Range => "range of fewer than 6 runs",
+        };
+        (Mark::Bounds(kind, colour), words.to_owned())
+    })
 }
 
 /// A subflow opened.

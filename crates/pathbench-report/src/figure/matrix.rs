@@ -7,10 +7,10 @@ use crate::ResultSet;
 use crate::narrative::diagnosis;
 use crate::palette::{ALARM, FRAME, GRID, INK, MUTED, UNATTRIBUTED};
 use crate::pattern::{GOODPUT, Kind, Pattern};
-use crate::quantity::counted;
+use crate::quantity::{Bounds, counted};
 use crate::svg::{Anchor, Area, Stroke, Svg, TextStyle};
 use crate::view::{GroupView, View, variant_text};
-use pathbench_record::document::{Distribution, Variant};
+use pathbench_record::document::Variant;
 use std::collections::BTreeMap;
 
 const MARGIN: f64 = 20.0;
@@ -140,7 +140,9 @@ impl<'a> Sheet<'a> {
         let value_at = (self.plot.right() + 8.0, middle + 4.0);
         if let Some(found) = group.figure(GOODPUT.name) {
             self.draw_bar(svg, group, found.median, middle);
-            self.draw_range(svg, found, middle);
+            if let Some(Bounds { kind, low, high }) = Bounds::of(found) {
+                legend::bounds(svg, kind, (self.x(low), self.x(high)), (middle, 3.5), INK);
+            }
             let text = (GOODPUT.words)(found.median);
             svg.text(value_at, TextStyle::new(11.0, INK).bold(), &text);
         } else {
@@ -152,16 +154,6 @@ impl<'a> Sheet<'a> {
             svg.text((self.plot.x + 6.0, middle + 3.8), TextStyle::new(10.5, ALARM), text);
         }
         self.draw_remark(svg, group, middle);
-    }
-
-    /// From the lowest to the highest run.
-    fn draw_range(&self, svg: &mut Svg, found: &Distribution, middle: f64) {
-        if found.n > 1 && found.min.is_finite() && found.max.is_finite() {
-            let (low, high) = (self.x(found.min), self.x(found.max));
-            let cap = |x: f64| [(x, middle - 3.5), (x, middle + 3.5)];
-            let lines = vec![cap(low), cap(high), [(low, middle), (high, middle)]];
-            svg.segments(lines, Stroke::solid(INK, 1.2));
-        }
     }
 
     /// What each path brought, side by side from zero to the median.
@@ -205,7 +197,8 @@ impl<'a> Sheet<'a> {
         let names = self.view.paths.names().iter().filter(|name| shown(name));
         let mut entries: Vec<(Mark, String)> =
             names.map(|name| (Mark::Fill(self.view.paths.colour(name)), name.clone())).collect();
-        entries.push((Mark::Whisker(INK), "lowest to highest valid run".to_owned()));
+        let figures = self.groups.iter().filter_map(|group| group.figure(GOODPUT.name));
+        entries.extend(legend::of_bounds(figures.filter_map(Bounds::of).map(|bounds| bounds.kind), INK));
         entries
     }
 }

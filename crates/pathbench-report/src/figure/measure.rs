@@ -15,7 +15,7 @@ pub(super) struct Measure {
     pub(super) meaning: &'static str,
     pub(super) figure: Figure,
     pub(super) unit: fn(f64) -> (&'static str, f64),
-    /// Whether a bar goes from zero to the median, and a whisker over its interval.
+    /// Whether a bar goes from zero to the median, and its bounds are drawn.
     pub(super) bar: bool,
     /// Whether its scale may be logarithmic: a bar cannot.
     pub(super) may_be_logarithmic: bool,

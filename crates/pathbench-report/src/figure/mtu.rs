@@ -112,7 +112,7 @@ impl Sheet {
         let resent = traces().map(Trace::peak_resent_kb).fold(0.0, f64::max);
         let backoff = traces().map(Trace::peak_backoff).max().unwrap_or(0);
         let scales = Scales {
-            time: TimeScale::until(grid.end_ms(), plot_width),
+            time: TimeScale::until(grid.until_ms(), plot_width),
             size: Axis::of_sizes(f64::from(traces().map(Trace::largest_bytes).max().unwrap_or(0))),
             rate: Axis::holding(peak / rate_unit.1, 3),
             rate_unit,
@@ -222,7 +222,9 @@ fn caption(scales: &Scales, left_out: usize) -> Vec<String> {
     let mut sentences = vec![format!(
         "MSS and path MTU: by the word of the sending end's transport (tcp, mptcp: tcpi_snd_mss and tcpi_pmtu of the \
          subflow; quic, mpquic: the largest UDP payload in force), as steps between samples; the number at the right is \
-         the last MSS. Arrived (payload, at the receiving end) and sent again: per {}. Back-off: steps of the retransmission timer. Paths at \
+         the last MSS. Arrived (payload, at the receiving end) and sent again: per {}. tcp and mptcp count what is received in \
+         order, quic and mpquic what was read from the socket: data that waited for a lost packet, or for the machine, counts \
+         in one window, which then holds more than the link carries in it. Back-off: steps of the retransmission timer. Paths at \
          the same height are drawn side by side. Each panel is one run, the one of median goodput.",
         scales.window
     )];

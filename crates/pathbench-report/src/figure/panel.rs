@@ -136,7 +136,7 @@ impl Panel {
 
     /// The paths on top of each other, as steps: a window has one height, not a slope.
     fn draw_stack(&self, svg: &mut Svg, plot: Area, scales: &Scales, paths: &Paths) {
-        let mut floor = vec![0.0; self.series.grid.windows];
+        let mut floor = vec![0.0; self.series.grid.windows()];
         for PathSeries { path, mbps } in &self.series.paths {
             let ceiling: Vec<f64> = floor.iter().zip(mbps).map(|(low, value)| low + value).collect();
             let colour = path.as_ref().map_or(UNATTRIBUTED, |name| paths.colour(name));
@@ -155,7 +155,7 @@ impl Panel {
         floor: &[f64],
         ceiling: &[f64],
     ) -> Vec<(f64, f64)> {
-        let edge = |window: usize| scales.x(plot, window as f64 * self.series.grid.window_ms);
+        let edge = |window: usize| scales.x(plot, self.series.grid.edge_ms(window));
         let step = |window: usize, values: &[f64]| {
             let y = scales.y(plot, values[window]);
             [(edge(window), y), (edge(window + 1), y)]

@@ -6,6 +6,7 @@ use super::legend::{self, Mark};
 use super::panel::{self, LANE, Panel, Place, Scales, SubflowMark};
 use super::{Selection, WIDTH};
 use crate::ResultSet;
+use crate::carriage::capacity_mbps;
 use crate::narrative;
 use crate::palette::UNATTRIBUTED;
 use crate::quantity::{counted, duration};
@@ -24,6 +25,8 @@ const TITLE_HEIGHT: f64 = 26.0;
 const MOST_WINDOWS: usize = 400;
 /// More panels than this and nobody looks at them.
 const MOST_PANELS: usize = 48;
+/// A window is above the rate of its links from this part of it on: bins leave that much open.
+const MORE_THAN: f64 = 1.02;
 
 /// Goodput of each path over time, with the events of the scenario, the subflows that came and went and the
 /// silences of the receiver: one panel per label (and variant), showing the run of median goodput.
@@ -142,7 +145,7 @@ impl Layout {
         let rate_unit = axis::rate_unit(peak);
         let ticks = if plot_height > 100.0 { 4 } else { 2 };
         let scales = Scales {
-            time: TimeScale::until(grid.end_ms(), plot_width),
+            time: TimeScale::until(grid.until_ms(), plot_width),
             rate: Axis::holding(peak / rate_unit.1, ticks),
             rate_unit,
         };
@@ -248,6 +251,23 @@ fn legend_entries(view: &View, panels: &[Panel]) -> Vec<(Mark, String)> {
     entries
 }
 
+/// Why a window of a shown run is higher than what its links carry; nothing where none is.
+fn above_the_links(view: &View, selection: &Selection, grid: Grid) -> &'static str {
+    let shown = view.groups.iter().filter(|group| selection.has(group)).filter_map(GroupView::representative);
+    let is_above = |run: &RunRecord| {
+        let most = capacity_mbps(view, run, selection.direction);
+        most.is_some_and(|most| {
+            series::peak_mbps(view.data(run), selection.direction, grid) > most * MORE_THAN
+        })
+    };
+    if shown.into_iter().any(is_above) {
+        " Windows above the rate of the links: data that had arrived behind a gap reaches the application at once when \
+         the gap is filled."
+    } else {
+        ""
+    }
+}
+
 /// What one sees, in numbers; then how it was made.
 fn caption(view: &View, selection: &Selection, panels: &[Panel], grid: Grid) -> Vec<String> {
     let stories = narrative::stories_of(view);
@@ -274,10 +294,10 @@ fn caption(view: &View, selection: &Selection, panels: &[Panel], grid: Grid) -> 
         None => return paragraphs,
         Some(Attribution::OnePath | Attribution::Receiver) => {
             "Colours: that height split in the proportion in which each path's bytes_received grew at the \
-             receiving end, linear between samples."
+             receiving end, linear between samples; data that had waited for a gap counts with what arrives in its window."
         }
         Some(Attribution::Sender) => {
-            "Colours: that height split in the proportion in which each path's bytes_acked grew at the sending \
+            "Colours: that height split in the proportion in which each path's acknowledged bytes grew at the sending \
              end, as there are no samples of the receiving end."
         }
         Some(Attribution::Unknown) => "Grey: no samples say which path brought these bytes.",
@@ -291,9 +311,10 @@ fn caption(view: &View, selection: &Selection, panels: &[Panel], grid: Grid) -> 
         .into_iter()
         .find(|pattern| selection.pattern.as_ref().is_none_or(|wanted| wanted == pattern.name));
     paragraphs.push(format!(
-        "Height: what the receiving application got, per {}. {split} Each panel is one run, the one of median \
+        "Height: what the receiving application got, per {}. {split}{} Each panel is one run, the one of median \
          {}.",
         axis::window(grid.window_ms),
+        above_the_links(view, selection, grid),
         main.map_or("goodput", |pattern| pattern.main().title)
     ));
     paragraphs

@@ -24,7 +24,7 @@ pub(super) fn matrix(view: &View) -> Markup {
             section {
                 h2 { "The matrix" @if several { ", " (pattern.name) } }
                 div.scroll.matrix { (table(view, pattern)) }
-                p.muted { "Goodput: median and range over the valid runs. Per path, in the run of median goodput: its part \
+                p.muted { "Goodput: median over the valid runs, with its 95 % CI, or the range of fewer than six. Per path, in the run of median goodput: its part \
                            of the bytes that arrived, sending MSS and path MTU at the end, and the part of the bytes sent \
                            that were sent again." }
             }

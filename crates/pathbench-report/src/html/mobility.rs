@@ -26,8 +26,8 @@ pub(super) fn handovers(view: &View) -> Markup {
                     } } }
                 } }
                 p.muted { "Why: the first of the four that held of the first path when the second carried its first data. \
-                           After: from then to the last packet received and sent on the first path, median and range; \
-                           abrupt: nothing was received on it any more." }
+                           After: from then to the last packet received and sent on the first path, median with its 95 % CI or \
+                           the range of fewer than six; abrupt: nothing was received on it any more." }
             }
         }
         @if summaries.iter().any(|summary| !summary.max_delay_ratios.is_empty()) && with_handovers().next().is_some() {

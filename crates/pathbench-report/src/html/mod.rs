@@ -14,13 +14,13 @@ mod tables;
 mod unified_mss;
 
 use crate::ResultSet;
-use crate::lettering::is_deceptive;
 use crate::narrative::{self, Story, Tone};
 use crate::output::{self, Named};
 use crate::palette::Paths;
 use crate::quantity::{bytes, counted};
-use crate::view::{View, value_text};
+use crate::view::{View, override_text};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
+use pathbench_record::text::is_deceptive;
 
 const CSS: &str = include_str!("report.css");
 
@@ -256,7 +256,7 @@ fn asked(view: &View) -> Markup {
             @if !scenario.overrides.is_empty() {
                 p { "Changed on the command line:" }
                 ul { @for (key, value) in &scenario.overrides {
-                    li { code { (key) "=" (value_text(value)) } }
+                    li { code { (override_text(key, value)) } }
                 } }
             }
             @if !scenario.text.is_empty() {
@@ -341,8 +341,8 @@ fn definitions() -> Markup {
             "every link measured, before the run, what the scenario asks for, within its tolerance. Runs that are not valid enter no figure.",
         ),
         (
-            "Median and interval",
-            "over the valid repetitions; the distribution-free 95 % interval of the median from six repetitions on, lowest and highest value below that.",
+            "95 % CI, range",
+            "beside a median over the valid repetitions: its distribution-free 95 % confidence interval, from order statistics, which takes six repetitions; below that the range from the lowest to the highest value.",
         ),
     ];
     html! {

@@ -91,7 +91,11 @@ fn in_short(run: &RunRecord, several_patterns: bool) -> String {
         parts.extend(run.goodput_mbps.map(rate));
         parts.extend(run.stall_ms.map(|stall| format!("stall {}", duration(stall))));
     }
-    parts.extend(run.recovery_ms.map(|recovery| format!("recovery {}", duration(recovery))));
+    parts.extend(
+        run.recovery_ms
+            .filter(|recovery| *recovery > 0.0)
+            .map(|recovery| format!("recovery {}", duration(recovery))),
+    );
     if !run.completed {
         parts.push("did not complete".to_owned());
         parts.extend(run.hung_ms.map(|hung| format!("gave up after {}", duration(hung))));
@@ -173,15 +177,17 @@ fn impacts(run: &RunRecord) -> Markup {
             h3 { "What the events did" }
             table.narrow {
                 thead { tr {
-                    th { "event" } th { "direction" } th.n { "at" } th.n { "dip" } th.n { "stall" } th.n { "recovery" }
+                    th { "event" } th { "direction" } th.n { "at" } th.n { "before" } th.n { "after" } th.n { "dip" } th.n { "recovery" } th.n { "stall" }
                 } }
                 tbody { @for one in &run.impacts { tr {
                     td { (one.kind) " " (one.path.as_deref().unwrap_or_default()) }
                     td { (one.direction.name()) }
                     td.n { (duration(one.at_ms)) }
+                    td.n { (one.before_mbps.map_or(NONE.to_owned(), rate)) }
+                    td.n { (one.settled_mbps.map_or(NONE.to_owned(), rate)) }
                     td.n { (one.dip.map_or(NONE.to_owned(), percent)) }
-                    td.n { (one.stall_ms.map_or(NONE.to_owned(), duration)) }
                     td.n { (one.recovery_ms.map_or(NONE.to_owned(), duration)) }
+                    td.n { (one.stall_ms.map_or(NONE.to_owned(), duration)) }
                 } } }
             }
         }

@@ -4,7 +4,7 @@ use super::emulation::one_way as one_way_delays;
 use super::mark;
 use crate::palette::Colour;
 use crate::pattern::{Figure, Kind, Pattern};
-use crate::quantity::{NONE, bit_rate, bounds, bytes, duration, percent, plain, spread};
+use crate::quantity::{NONE, bit_rate, bounds, bytes, duration, each_direction, percent, plain, spread};
 use crate::view::{GroupView, View, variant_text};
 use maud::{Markup, html};
 use pathbench_record::document::{
@@ -22,8 +22,7 @@ pub(super) fn results(view: &View) -> Markup {
             }
         }
         @if !patterns.is_empty() {
-            p.muted { "Median over the valid runs; below it the 95 % interval of the median, or lowest and \
-                       highest value for fewer than six runs." }
+            p.muted { "Median over the valid runs; below it its 95 % CI, or the range of fewer than six." }
         }
     }
 }
@@ -107,17 +106,14 @@ fn lost(group: &GroupView) -> Option<String> {
     }
 }
 
-/// A median with its interval under it; `mark` stands before it.
+/// A median with what stands beside it under it; `mark` stands before it.
 pub(super) fn figure(found: Option<&Distribution>, show: fn(f64) -> String, mark: &str) -> Markup {
     html! {
         td {
             @if let Some(found) = found {
                 (mark) (show(found.median))
-                @if found.n > 1 {
-                    @let [low, high] = found.ci95.unwrap_or([found.min, found.max]);
-                    @let bounds = bounds(low, high, found.median, show);
-                    @if !bounds.is_empty() { small { (bounds) } }
-                }
+                @let bounds = bounds(found, show);
+                @if !bounds.is_empty() { small { (bounds) } }
             } @else { (NONE) }
         }
     }
@@ -161,7 +157,7 @@ pub(super) fn paths(view: &View) -> Markup {
 pub(super) fn path_titles(with_label: bool) -> Markup {
     html! { tr {
         @if with_label { th { "transport" } }
-        th { "path" } th { "share" } th.n { "arrived" } th.n { "sent" } th.n { "resent" } th.n { "RTT" } th.n { "MSS" }
+        th { "path" } th { "share" } th.n { "arrived" } th.n { "sent" } th.n { "resent" } th.n { "control" } th.n { "RTT" } th.n { "MSS" }
         th.n { "path MTU" } th { "addresses" } th { "at the end" }
     } }
 }
@@ -191,6 +187,7 @@ pub(super) fn path_cells(view: &View, path: &PathRecord, share: f64) -> Markup {
             (bytes(path.retransmitted_bytes))
             @if let Some(lost) = path.lost_bytes { small { (bytes(lost)) " lost" } }
         }
+        td.n { (path.control_bytes.map_or(NONE.to_owned(), bytes)) }
         td.n { @if path.rtt_ms > 0.0 { (duration(path.rtt_ms)) } @else { (NONE) } }
         td.n { (or_none(path.mss_bytes)) }
         td.n { (or_none(path.pmtu_bytes)) }
@@ -261,6 +258,7 @@ fn link_row(view: &View, link: &LinkRecord, one_way: bool) -> Markup {
     };
     let (all, off) = (of_link().count(), of_link().filter(|one| !one.within_tolerance).count());
     let asked = &link.requested;
+    let (forward, backward) = (&asked.forward, &asked.backward);
     html! {
         tr {
             th scope="row" {
@@ -271,18 +269,18 @@ fn link_row(view: &View, link: &LinkRecord, one_way: bool) -> Markup {
             td { (link.engine) }
             (measured_cell(
                 link.measured.as_ref().map(measured_rates).as_deref(),
-                asked.rate_bps.map(|rate| plain(&bit_rate(rate))).as_deref(),
+                each_direction(forward.rate_bps, backward.rate_bps, |rate| plain(&bit_rate(rate))).as_deref(),
             ))
             (measured_cell(
                 link.measured.as_ref().map(|found| duration(found.rtt_ms)).as_deref(),
-                asked.delay_ms.map(|delay| plain(&duration(2.0 * delay))).as_deref(),
+                asked.rtt_ms().map(|rtt| plain(&duration(rtt))).as_deref(),
             ))
             @if one_way { (measured_cell(
                 link.measured
                     .as_ref()
                     .and_then(|found| one_way_delays(found.forward_delay.as_ref(), found.backward_delay.as_ref()))
                     .as_deref(),
-                asked.delay_ms.map(|delay| plain(&duration(delay))).as_deref(),
+                each_direction(forward.delay_ms, backward.delay_ms, |delay| plain(&duration(delay))).as_deref(),
             )) }
             (measured_cell(
                 link.measured.as_ref().map(|found| format!("{} / {}", found.forward_mtu_bytes, found.backward_mtu_bytes)).as_deref(),
@@ -290,7 +288,7 @@ fn link_row(view: &View, link: &LinkRecord, one_way: bool) -> Markup {
             ))
             @if one_way { (measured_cell(
                 link.measured.as_ref().and_then(measured_losses).as_deref(),
-                asked.loss.map(percent).as_deref(),
+                each_direction(forward.loss, backward.loss, percent).as_deref(),
             )) }
             td { (queue_and_loss(asked)) }
             td {
@@ -318,8 +316,9 @@ fn measured_rates(measured: &LinkMeasurement) -> String {
 }
 
 fn queue_and_loss(asked: &LinkFigures) -> String {
-    let queue = asked.queue_bytes.map(bytes);
-    let loss = asked.loss.map(|loss| format!("loss {}", percent(loss)));
+    let (forward, backward) = (&asked.forward, &asked.backward);
+    let queue = each_direction(forward.queue_bytes, backward.queue_bytes, bytes);
+    let loss = each_direction(forward.loss, backward.loss, percent).map(|loss| format!("loss {loss}"));
     let parts: Vec<String> = [queue, loss].into_iter().flatten().collect();
     if parts.is_empty() { NONE.to_owned() } else { parts.join(", ") }
 }

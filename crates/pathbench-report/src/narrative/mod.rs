@@ -28,6 +28,7 @@ use crate::quantity::{self, counted, duration, percent, rate, ratio};
 use crate::series::MARKED_SILENCE_MS;
 use crate::view::{GroupView, View, variant_text};
 use pathbench_record::document::{Distribution, Impact, RunRecord, Variant};
+use pathbench_record::statistics::median;
 use pathbench_record::transport::Transport;
 
 /// Whether a story is a happy one.
@@ -184,6 +185,9 @@ fn finding(view: &View, group: &GroupView) -> (Tone, String) {
     (tone, text)
 }
 
+/// What is lower by no more than this has not dipped (docs/metrics.md).
+const LEAST_DIP: f64 = 0.1;
+
 fn incomplete(group: &GroupView, valid: u32, completed: u32) -> String {
     let failed: Vec<&RunRecord> = group.valid_runs().filter(|run| !run.completed).collect();
     let hung: Vec<f64> = failed.iter().filter_map(|run| run.hung_ms).collect();
@@ -217,21 +221,28 @@ fn through(view: &View, group: &GroupView) -> (Tone, String) {
     let impacts: Vec<&Impact> = group.valid_runs().flat_map(|run| &run.impacts).collect();
     let stalls: Vec<f64> = impacts.iter().filter_map(|one| one.stall_ms).collect();
     let dips: Vec<f64> = impacts.iter().filter_map(|one| one.dip).collect();
-    let event = impact_words(impact);
+    let (event, level) = (impact_words(impact), level(group));
     if stalls.is_empty() && dips.is_empty() {
         return (Tone::Mixed, format!("completed{at}; what changed when {event} could not be measured"));
     }
-    if stalls.iter().all(|stall| *stall < MARKED_SILENCE_MS) && dips.iter().all(|dip| *dip < 0.1) {
+    let dipped = dips.iter().any(|dip| *dip > LEAST_DIP);
+    if stalls.iter().all(|stall| *stall < MARKED_SILENCE_MS) && !dipped && level.is_empty() {
         return (Tone::Good, format!("went through undisturbed{at}"));
     }
     let mut parts = Vec::new();
     if let Some(stall) = group.figure("stall_ms").filter(|stall| stall.median > 0.0) {
         parts.push(format!("longest stall {}", with_bounds(stall)));
     }
+    let recovery = group.figure("recovery_ms");
+    let always = recovery.is_some_and(|found| found.n >= group.valid());
+    let tone = if always { Tone::Good } else { Tone::Mixed };
+    if always && !dips.is_empty() && !dipped {
+        parts.push(format!("no dip after {event}"));
+        return (tone, format!("kept going{at}: {}{level}", parts.join(", ")));
+    }
     if let Some(dip) = group.median("dip") {
         parts.push(format!("goodput dipped by {}", percent(dip)));
     }
-    let recovery = group.figure("recovery_ms");
     parts.push(match recovery {
         None => format!("not recovered after {event}"),
         Some(found) if found.n < group.valid() => {
@@ -240,15 +251,26 @@ fn through(view: &View, group: &GroupView) -> (Tone, String) {
         }
         Some(found) => format!("recovered {} after {event}", with_bounds(found)),
     });
-    let always = recovery.is_some_and(|found| found.n >= group.valid());
-    (if always { Tone::Good } else { Tone::Mixed }, format!("kept going{at}: {}", parts.join(", ")))
+    (tone, format!("kept going{at}: {}{level}", parts.join(", ")))
 }
 
-/// A median duration with lowest and highest value: `210 ms (190–230)`.
+/// What was lost for as long as the event lasted, where it was something; medians over the runs.
+fn level(group: &GroupView) -> String {
+    let of_runs = |figure: fn(&Impact) -> Option<f64>| {
+        let first = group.valid_runs().filter_map(|run| run.impacts.first());
+        median(&first.filter_map(figure).collect::<Vec<_>>())
+    };
+    match (of_runs(|impact| impact.before_mbps), of_runs(|impact| impact.settled_mbps)) {
+        (Some(before), Some(settled)) if settled < (1.0 - LEAST_DIP) * before => {
+            format!(" ({} before, {} after)", rate(before), rate(settled))
+        }
+        _ => String::new(),
+    }
+}
+
+/// A median duration with what stands beside it: `210 ms (range 190–230)`.
 fn with_bounds(found: &Distribution) -> String {
-    let bounds = quantity::bounds(found.min, found.max, found.median, duration);
-    let bounds = if bounds.is_empty() { bounds } else { format!(" ({bounds})") };
-    format!("{}{bounds}", duration(found.median))
+    quantity::with_bounds(found, duration)
 }
 
 /// The label on one path that did best in the same variant and pattern, and how many times its goodput this group has.
@@ -283,9 +305,7 @@ fn completion(group: &GroupView) -> Option<String> {
     let mut parts = vec![format!("completed in {} of {}", group.completed(), counted(valid, "valid run"))];
     let main = group.pattern.main();
     if let Some(found) = group.figure(main.name) {
-        let bounds = quantity::bounds(found.min, found.max, found.median, main.words);
-        let bounds = if bounds.is_empty() { bounds } else { format!(" ({bounds})") };
-        parts.push(format!("{} {}{bounds}", main.title, (main.words)(found.median)));
+        parts.push(format!("{} {}", main.title, quantity::with_bounds(found, main.words)));
     }
     let invalid = group.runs.len() as u32 - valid;
     if invalid > 0 {

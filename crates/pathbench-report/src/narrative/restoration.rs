@@ -1,19 +1,16 @@
 //! Whether traffic returned to a path that came back, and why not.
 
 use crate::quantity::{counted, duration, spread};
-use crate::series::Counters;
+use crate::series::{ZERO, path_curves};
 use crate::view::{GroupView, RunData, View};
 use pathbench_record::document::RunRecord;
 use pathbench_record::event::{Direction, Event};
-use pathbench_record::sample::{PathState, Sample, Side};
+use pathbench_record::sample::{PathFigures, PathState, Sample, Side};
 use pathbench_record::transport::Transport;
 use std::collections::BTreeMap;
 
 /// Growth of a byte counter up to this is no traffic: the kernel counts SYN and FIN as a byte each.
 const CONTROL_BYTES: f64 = 2.0;
-
-/// The same on a QUIC path, whose counters have heartbeats, path validation and probes for its MTU in them.
-const QUIC_CONTROL_BYTES: f64 = 64_000.0;
 
 /// What became of a path after the event that brought it back.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -112,19 +109,17 @@ fn fate(run: &RunRecord, data: &RunData, path: &str, at_ms: f64, until_ms: f64) 
 /// The first sample of `side` after `at_ms` in which data had moved, and whether on a subflow that is new.
 fn first_growth(on_path: &[&Sample], side: Side, at_ms: f64) -> Option<(f64, bool)> {
     let of_side = || on_path.iter().copied().filter(move |line| line.side == side);
-    let counters: [fn(&Sample) -> u64; 2] =
-        [|sample| sample.figures.bytes_received, |sample| sample.figures.bytes_acked];
+    let counters: [fn(&PathFigures) -> u64; 2] =
+        [|figures| figures.bytes_received, PathFigures::payload_acked];
     let mut first: Option<f64> = None;
     for counter in counters {
-        let series = Counters::new(of_side(), counter);
+        let curves = path_curves(of_side(), counter);
         // The sample in force when the path came back; not interpolated towards the first one after it.
         let before_ms = of_side().map(|line| line.t_ms).take_while(|t_ms| *t_ms <= at_ms).last();
-        let total = |t_ms: f64| series.at(t_ms).values().sum::<f64>();
+        let total = |t_ms: f64| curves.at(ZERO.plus_ms(t_ms)).values().sum::<f64>();
         let before = before_ms.map_or(0.0, total);
         let times = of_side().map(|line| line.t_ms).filter(|t_ms| *t_ms > at_ms);
-        let is_quic = on_path.iter().any(|line| line.figures.path_id.is_some());
-        let control = if is_quic { QUIC_CONTROL_BYTES } else { CONTROL_BYTES };
-        let grown = times.into_iter().find(|t_ms| total(*t_ms) > before + control);
+        let grown = times.into_iter().find(|t_ms| total(*t_ms) > before + CONTROL_BYTES);
         first = first.into_iter().chain(grown).min_by(f64::total_cmp);
     }
     let t_ms = first?;
@@ -154,8 +149,7 @@ fn last_of_each_subflow<'a>(run: &RunRecord, on_path: &[&'a Sample]) -> Vec<&'a 
 pub(crate) fn sentences(view: &View, group: &GroupView) -> Vec<String> {
     let is_quic = matches!(group.transport(), Some(Transport::Quic | Transport::Mpquic));
     let sampled = group.valid_runs().any(|run| !view.data(run).samples.is_empty());
-    if !sampled || (is_quic && group.pattern.is_of_messages()) {
-        // Messages and heartbeats of a QUIC path cannot be told apart by its counters.
+    if !sampled {
         return Vec::new();
     }
     let mut returns: BTreeMap<(String, usize), Vec<Restoration>> = BTreeMap::new();

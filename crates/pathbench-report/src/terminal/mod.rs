@@ -13,10 +13,12 @@ pub use path_mtu::{mtu, mtu_change};
 use crate::ResultSet;
 use crate::narrative::{self, Story, Tone};
 use crate::palette::is_part;
-use crate::quantity::{self, bit_rate, bytes, counted, duration, percent, plain};
-use crate::view::{GroupView, View, name_of, value_text};
+use crate::quantity::{self, bit_rate, bytes, counted, duration, each_direction, percent, plain};
+use crate::view::{GroupView, View, name_of, override_text};
 use page::{Ink, Line, Page, columns, fitted};
-use pathbench_record::document::{LinkMeasurement, LinkRecord, PathRecord, RunRecord, Variant};
+use pathbench_record::document::{
+    DirectionFigures, LinkMeasurement, LinkRecord, PathRecord, RunRecord, Variant,
+};
 
 /// How the terminal is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,9 +97,7 @@ fn write_question(page: &mut Page, view: &View) {
     if !document.host.kernel.is_empty() {
         parts.push(format!("Linux {}", document.host.kernel));
     }
-    for (key, value) in &scenario.overrides {
-        parts.push(format!("--set {key}={}", value_text(value)));
-    }
+    parts.extend(scenario.overrides.iter().map(|(key, value)| override_text(key, value)));
     // Parts stay whole; lines break between them.
     let parts: Vec<String> = parts.iter().map(|part| part.replace(' ', "\u{a0}")).collect();
     page.paragraph(Line::new(), Ink::Dim, &parts.join(" · "));
@@ -145,8 +145,11 @@ fn shown_links<'a>(view: &View<'a>) -> Vec<&'a LinkRecord> {
 /// Whether `link` is a part of a path that asks for nothing of its own and takes whatever the path's link takes.
 fn is_plain_part(link: &LinkRecord, all: &[LinkRecord]) -> bool {
     let asked = &link.requested;
-    let plain = asked.rate_bps.is_none() && asked.delay_ms.is_none_or(|ms| ms == 0.0) && asked.loss.is_none();
-    plain
+    let plain = |asked: &DirectionFigures| {
+        asked.rate_bps.is_none() && asked.delay_ms.is_none_or(|ms| ms == 0.0) && asked.loss.is_none()
+    };
+    plain(&asked.forward)
+        && plain(&asked.backward)
         && all
             .iter()
             .any(|path| is_part(&link.name, &path.name) && asked.mtu_bytes >= path.requested.mtu_bytes)
@@ -177,8 +180,10 @@ fn deviations(view: &View, link: &LinkRecord) -> Vec<String> {
 
 fn link_text(link: &LinkRecord) -> String {
     let asked = &link.requested;
-    let rate = asked.rate_bps.map_or("unlimited".to_owned(), |rate| plain(&bit_rate(rate)));
-    let delay = asked.delay_ms.map(|delay| plain(&duration(2.0 * delay)));
+    let (forward, backward) = (&asked.forward, &asked.backward);
+    let rate = each_direction(forward.rate_bps, backward.rate_bps, |rate| plain(&bit_rate(rate)));
+    let rate = rate.unwrap_or_else(|| "unlimited".to_owned());
+    let delay = asked.rtt_ms().map(|rtt| plain(&duration(rtt)));
     let Some(measured) = &link.measured else {
         let delay = delay.map_or("RTT not set".to_owned(), |delay| format!("RTT {delay}"));
         return parts_text(&[rate, delay, format!("MTU {}", asked.mtu_bytes), "not measured".to_owned()]);
@@ -187,6 +192,9 @@ fn link_text(link: &LinkRecord) -> String {
     let rates = match found.as_slice() {
         [] => rate,
         [one] => format!("{rate} → {}", bit_rate(*one)),
+        [one, other, ..] if forward.rate_bps != backward.rate_bps => {
+            format!("{rate} → {} / {}", bit_rate(*one), bit_rate(*other))
+        }
         [one, other, ..] => {
             let show = |mbps: f64| quantity::rate(mbps);
             format!(
@@ -200,7 +208,7 @@ fn link_text(link: &LinkRecord) -> String {
     let mtu = if mtu == asked.mtu_bytes { mtu.to_string() } else { format!("{} → {mtu}", asked.mtu_bytes) };
     let rtt = duration(measured.rtt_ms);
     let mut parts = vec![rates, format!("RTT {delay}{rtt}")];
-    parts.extend(loss_text(asked.loss, measured));
+    parts.extend(loss_text(forward.loss.into_iter().chain(backward.loss).reduce(f64::max), measured));
     parts.extend([format!("MTU {mtu}"), link.engine.clone()]);
     parts_text(&parts)
 }
@@ -290,6 +298,10 @@ fn path_text(path: &PathRecord) -> String {
     }
     if path.backup == Some(true) {
         parts.push("backup".to_owned());
+    }
+    // Where it is worth a word.
+    if let Some(control) = path.control_bytes.filter(|control| *control > path.bytes_delivered / 50) {
+        parts.push(format!("control {}", bytes(control)));
     }
     parts.join("  ")
 }

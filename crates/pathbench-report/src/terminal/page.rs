@@ -1,10 +1,10 @@
 //! Lines of text with ink, held to the width of the terminal.
 
 use super::Style;
-use crate::lettering::is_deceptive;
 use crate::view::variant_text;
 use anstyle::{AnsiColor, Color, Style as Ansi};
 use pathbench_record::document::Variant;
+use pathbench_record::text;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// What a piece of text is, not how it looks: colours may be off.
@@ -50,7 +50,7 @@ pub(super) fn columns(text: &str) -> usize {
 
 /// `text` with spaces for what would move the cursor or turn the reading direction: names come from files.
 pub(super) fn clean(text: &str) -> String {
-    text.chars().map(|character| if is_deceptive(character) { ' ' } else { character }).collect()
+    text::plain(text, usize::MAX)
 }
 
 /// `text` cut to `limit` columns, with an ellipsis where something was cut.

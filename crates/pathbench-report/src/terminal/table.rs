@@ -1,22 +1,39 @@
-//! The table of results: medians, with the spread under them.
+//! The table of results: medians, with their bounds under them.
 
 use super::page::{Ink, Line, Page, columns, fitted};
 use crate::narrative::{self, Verdict};
 use crate::pattern::{Figure, Kind, Pattern};
-use crate::quantity::{NONE, bounds, counted, duration, median};
+use crate::quantity::{Bounds, BoundsKind, NONE, counted, distribution, duration};
 use crate::view::{GroupView, View};
 use pathbench_record::document::{Distribution, RunRecord, Variant};
+use std::collections::BTreeSet;
 
 /// A cell: the value, and what stands under it.
 struct Cell {
     ink: Ink,
     value: String,
     below: String,
+    /// What stands below, where that is the bounds of a median.
+    bounds: Option<BoundsKind>,
 }
 
 impl Cell {
     fn none() -> Self {
-        Self { ink: Ink::Dim, value: NONE.to_owned(), below: String::new() }
+        Self::of(Ink::Dim, NONE.to_owned())
+    }
+
+    fn of(ink: Ink, value: String) -> Self {
+        Self { ink, value, below: String::new(), bounds: None }
+    }
+
+    /// A median with its bounds below.
+    fn of_median(ink: Ink, mark: &str, found: &Distribution, show: fn(f64) -> String) -> Self {
+        let value = format!("{mark}{}", show(found.median));
+        let bounds = Bounds::of(found).map(|bounds| (bounds.kind, bounds.numbers(found.median, show)));
+        match bounds.filter(|(_, numbers)| !numbers.is_empty()) {
+            Some((kind, numbers)) => Self { ink, value, below: numbers, bounds: Some(kind) },
+            None => Self::of(ink, value),
+        }
     }
 }
 
@@ -37,7 +54,7 @@ fn write_pattern(page: &mut Page, view: &View, pattern: Pattern) {
     titles.extend(figures.iter().map(|figure| figure.title.to_owned()));
     titles.extend(lost.then(|| lost_title(pattern).to_owned()));
     let rows = view.groups.iter().map(|group| (group.variant, row(group, &figures, lost))).collect();
-    write_rows(page, view, &titles, rows);
+    write_rows(page, &titles, rows);
 }
 
 /// A column per pattern, with what its transports are compared by.
@@ -50,12 +67,12 @@ fn write_overview(page: &mut Page, view: &View, patterns: &[Pattern]) {
         view.of_pattern(*pattern).find(same).map_or_else(Cell::none, |group| overview_cell(group, *pattern))
     };
     let rows = view.labels().into_iter().map(|(variant, label)| {
-        let name = Cell { ink: Ink::Strong, value: fitted(label, 24), below: String::new() };
+        let name = Cell::of(Ink::Strong, fitted(label, 24));
         let cells = patterns.iter().map(|pattern| cell(pattern, variant, label));
         (variant, std::iter::once(name).chain(cells).collect())
     });
     let rows = rows.collect();
-    write_rows(page, view, &titles, rows);
+    write_rows(page, &titles, rows);
 }
 
 /// Columns of an overview: more do not fit.
@@ -64,17 +81,34 @@ const MOST_PATTERNS: usize = 6;
 fn overview_cell(group: &GroupView, pattern: Pattern) -> Cell {
     let (valid, completed) = (group.valid(), group.completed());
     let mut cell = figure_cell(group, &pattern.main());
-    if completed < valid {
-        (cell.ink, cell.below) = (Ink::Bad, format!("{completed} of {valid} done"));
+    let below = if completed < valid {
+        format!("{completed} of {valid} done")
     } else if valid == 0 {
-        (cell.ink, cell.below) = (Ink::Bad, "not valid".to_owned());
-    }
+        "not valid".to_owned()
+    } else {
+        return cell;
+    };
+    (cell.ink, cell.below, cell.bounds) = (Ink::Bad, below, None);
     cell
 }
 
-fn write_rows(page: &mut Page, view: &View, titles: &[String], rows: Vec<(&Variant, Vec<Cell>)>) {
-    let has_spread = rows.iter().flat_map(|(_, cells)| cells).any(|cell| !cell.below.is_empty());
-    page.heading("Results", if has_spread { spread_remark(view) } else { "" });
+fn write_rows(page: &mut Page, titles: &[String], mut rows: Vec<(&Variant, Vec<Cell>)>) {
+    let kinds: BTreeSet<BoundsKind> =
+        rows.iter().flat_map(|(_, cells)| cells).filter_map(|cell| cell.bounds).collect();
+    let remark = match (kinds.contains(&BoundsKind::Interval), kinds.contains(&BoundsKind::Range)) {
+        (true, true) => "median; below it its 95 % CI, or the range of fewer than 6 runs",
+        (true, false) => "median of the valid runs; below it its 95 % CI",
+        (false, true) => "median of the valid runs; below it their range",
+        (false, false) => "",
+    };
+    page.heading("Results", remark);
+    if kinds.len() > 1 {
+        // Side by side, each range says that it is one.
+        let cells = rows.iter_mut().flat_map(|(_, cells)| cells);
+        for cell in cells.filter(|cell| cell.bounds == Some(BoundsKind::Range)) {
+            cell.below = format!("{} {}", BoundsKind::Range.name(), cell.below);
+        }
+    }
     let widths = widths(titles, &rows);
     let mut line = Line::new();
     for (title, column) in titles.iter().zip(&widths) {
@@ -88,26 +122,14 @@ fn write_rows(page: &mut Page, view: &View, titles: &[String], rows: Vec<(&Varia
     }
 }
 
-fn spread_remark(view: &View) -> &'static str {
-    let intervals = |group: &GroupView| {
-        let figures = group.pattern.figures();
-        figures.iter().any(|one| group.figure(one.name).is_some_and(|found| found.ci95.is_some()))
-    };
-    if view.groups.iter().any(intervals) {
-        "median; below it its 95 % interval (min–max for less than 6 runs)"
-    } else {
-        "median of the valid runs; below it min–max"
-    }
-}
-
 fn row(group: &GroupView, figures: &[&Figure], with_lost: bool) -> Vec<Cell> {
     let (valid, completed) = (group.valid(), group.completed());
     let ink = if valid > 0 && completed == valid { Ink::Plain } else { Ink::Bad };
     let invalid = group.runs.len() as u32 - valid;
     let below = if invalid > 0 { format!("{invalid} invalid") } else { String::new() };
     let mut cells = vec![
-        Cell { ink: Ink::Strong, value: fitted(group.label, 24), below: String::new() },
-        Cell { ink, value: format!("{completed} of {valid}"), below },
+        Cell::of(Ink::Strong, fitted(group.label, 24)),
+        Cell { below, ..Cell::of(ink, format!("{completed} of {valid}")) },
     ];
     cells.extend(figures.iter().map(|figure| figure_cell(group, figure)));
     if with_lost {
@@ -118,8 +140,7 @@ fn row(group: &GroupView, figures: &[&Figure], with_lost: bool) -> Vec<Cell> {
 
 fn figure_cell(group: &GroupView, figure: &Figure) -> Cell {
     let Some(found) = group.figure(figure.name) else { return Cell::none() };
-    let value = format!("{}{}", group.bound_mark(figure.name), (figure.words)(found.median));
-    Cell { ink: Ink::Plain, value, below: below_median(found, figure.words) }
+    Cell::of_median(Ink::Plain, group.bound_mark(figure.name), found, figure.words)
 }
 
 /// What the last column tells: what did not get through.
@@ -138,24 +159,15 @@ fn lost(group: &GroupView) -> Option<Cell> {
         let (lost, all) =
             sums.fold((0_u32, 0_u32), |(lost, all), (l, a)| (lost.saturating_add(l), all.saturating_add(a)));
         let value = format!("{lost} of {all}");
-        (lost > 0).then_some(Cell { ink: Ink::Bad, value, below: String::new() })
+        (lost > 0).then_some(Cell::of(Ink::Bad, value))
     };
     match group.pattern.kind {
         Kind::Ping => sum(&|run| run.ping.as_ref().map(|ping| (ping.lost, ping.sent))),
         Kind::Interactive => sum(&|run| run.delay_ms.as_ref().map(|delay| (delay.late, delay.messages))),
         Kind::Iperf | Kind::Bulk => {
-            let values = hung_ms(group);
-            let middle = median(&values)?;
-            let (min, max) =
-                values.iter().fold((middle, middle), |(low, high), v| (low.min(*v), high.max(*v)));
-            Some(Cell { ink: Ink::Bad, value: duration(middle), below: bounds(min, max, middle, duration) })
+            Some(Cell::of_median(Ink::Bad, "", &distribution(&hung_ms(group))?, duration))
         }
     }
-}
-
-fn below_median(found: &Distribution, show: fn(f64) -> String) -> String {
-    let (low, high) = found.ci95.map_or((found.min, found.max), |[low, high]| (low, high));
-    if found.n < 2 { String::new() } else { bounds(low, high, found.median, show) }
 }
 
 fn hung_ms(group: &GroupView) -> Vec<f64> {

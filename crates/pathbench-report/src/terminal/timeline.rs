@@ -43,9 +43,9 @@ pub(super) fn write(page: &mut Page, view: &View) {
     let marks: Vec<Vec<Happening>> = rows.iter().map(|(_, run, _)| happenings(view.data(run))).collect();
     let common = marks.windows(2).all(|pair| same_cells(&pair[0], &pair[1], grid));
     let mut variant = None;
-    for ((group, run, series), marks) in rows.iter().zip(&marks) {
+    for ((group, _, series), marks) in rows.iter().zip(&marks) {
         page.variant(&mut variant, group.variant);
-        write_series(page, view, (group, run), series, left, peak);
+        write_series(page, view, group, series, left, peak);
         if !common {
             write_marks(page, marks, left, grid);
         }
@@ -90,11 +90,11 @@ pub(super) fn write_delays(page: &mut Page, view: &View) {
         page.variant(&mut variant, group.variant);
         page.line(Line::new().add(Ink::Strong, &format!("  {}", fitted(&said(group), left - 4))));
         for direction in [Direction::Upload, Direction::Download] {
-            let mut slowest_of = vec![(0.0_f64, false); grid.windows];
+            let mut slowest_of = vec![(0.0_f64, false); grid.windows()];
             let mut any = false;
             for line in view.data(run).messages.iter().filter(|line| line.direction == direction) {
                 any = true;
-                let cell = &mut slowest_of[cell(line.due_ms, grid)];
+                let cell = &mut slowest_of[grid.window_of(line.due_ms)];
                 *cell = (cell.0.max(line.delay_ms), cell.1 || line.late);
             }
             if any {
@@ -126,16 +126,8 @@ fn names_width(view: &View, shown: &[(&GroupView, &RunRecord)]) -> usize {
     names.chain(paths).max().unwrap_or(0) + 4
 }
 
-fn write_series(
-    page: &mut Page,
-    view: &View,
-    (group, run): (&GroupView, &RunRecord),
-    series: &Series,
-    left: usize,
-    peak: f64,
-) {
-    let end = (series::end_ms(view.data(run)) / series.grid.window_ms).ceil() as usize;
-    let total = spark(&series.total_mbps(), peak, end);
+fn write_series(page: &mut Page, view: &View, group: &GroupView, series: &Series, left: usize, peak: f64) {
+    let total = spark(&series.total_mbps(), peak);
     let name = fitted(&said(group), left - 4);
     page.line(Line::new().add(Ink::Strong, &format!("  {name}")).padded_to(left).add(Ink::Plain, &total));
     if series.paths.len() < 2 {
@@ -147,32 +139,23 @@ fn write_series(
             None => ("?", Ink::Dim),
         };
         let line = Line::new().add(ink, &format!("    {}", fitted(name, left.saturating_sub(6))));
-        page.line(line.padded_to(left).add(ink, &spark(&path.mbps, peak, end)));
+        page.line(line.padded_to(left).add(ink, &spark(&path.mbps, peak)));
     }
 }
 
-/// One character per window: its height, `·` for a window without a byte, nothing after the end of the run.
-fn spark(mbps: &[f64], peak: f64, end: usize) -> String {
+/// One character per window: its height, `·` for a window without a byte.
+fn spark(mbps: &[f64], peak: f64) -> String {
     let level = |value: f64| {
         let part = if peak > 0.0 { (value / peak).clamp(0.0, 1.0) } else { 0.0 };
         LEVELS[((part * LEVELS.len() as f64).ceil() as usize).clamp(1, LEVELS.len()) - 1]
     };
-    let cell = |(index, value): (usize, &f64)| match (index < end, *value > 0.0) {
-        (_, true) => level(*value),
-        (true, false) => '·',
-        (false, false) => ' ',
-    };
-    mbps.iter().enumerate().map(cell).collect()
-}
-
-fn cell(t_ms: f64, grid: Grid) -> usize {
-    ((t_ms / grid.window_ms).max(0.0) as usize).min(grid.windows.saturating_sub(1))
+    mbps.iter().map(|value| if *value > 0.0 { level(*value) } else { '·' }).collect()
 }
 
 /// Whether two runs have the same events in the same columns, give or take one.
 fn same_cells(a: &[Happening], b: &[Happening], grid: Grid) -> bool {
     let close = |(x, y): (&Happening, &Happening)| {
-        x.label == y.label && cell(x.t_ms, grid).abs_diff(cell(y.t_ms, grid)) <= 1
+        x.label == y.label && grid.window_of(x.t_ms).abs_diff(grid.window_of(y.t_ms)) <= 1
     };
     a.len() == b.len() && a.iter().zip(b).all(close)
 }
@@ -182,7 +165,7 @@ fn write_marks(page: &mut Page, marks: &[Happening], left: usize, grid: Grid) {
     let room = page.width() - left;
     let mut rows: Vec<Vec<(usize, String)>> = vec![Vec::new(); 3];
     for mark in marks {
-        let (column, label) = (cell(mark.t_ms, grid), fitted(&mark.label, room));
+        let (column, label) = (grid.window_of(mark.t_ms), fitted(&mark.label, room));
         let wide = columns(&label);
         // At the right edge the text stands before its mark.
         let (begin, label) = match label.split_once(' ') {
@@ -210,7 +193,7 @@ fn write_marks(page: &mut Page, marks: &[Happening], left: usize, grid: Grid) {
 
 fn write_axis(page: &mut Page, left: usize, grid: Grid) {
     let end = duration(grid.until_ms());
-    let at = (left + grid.windows).saturating_sub(columns(&end));
+    let at = (left + grid.windows()).saturating_sub(columns(&end));
     page.line(Line::new().padded_to(left).add(Ink::Dim, "0 s").padded_to(at).add(Ink::Dim, &end));
 }
 
@@ -232,8 +215,7 @@ mod tests {
     #[test]
     fn a_sparkline_has_a_level_for_every_eighth() {
         let values: Vec<f64> = (0..=8).map(f64::from).collect();
-        assert_eq!(spark(&values, 8.0, 9), "·▁▂▃▄▅▆▇█");
-        assert_eq!(spark(&[0.0, 1.0, 0.0, 0.0], 8.0, 3), "·▁· ");
-        assert_eq!(spark(&[0.0], 0.0, 1), "·");
+        assert_eq!(spark(&values, 8.0), "·▁▂▃▄▅▆▇█");
+        assert_eq!(spark(&[0.0], 0.0), "·");
     }
 }

@@ -16,9 +16,9 @@ pub(crate) use walk::walk;
 
 use pathbench_record::document::Expectation;
 use pathbench_record::document::{
-    DiagnosisKind, DirectionRecord, HostRecord, Impact, LinkFigures, LinkMeasurement, LinkRecord, MtuChange,
-    MtuRecord, MtuStep, MultipathRecord, Parameters, PathDiagnosis, PathMtu, PathRecord, Phase,
-    ResultDocument, RouterRecord, RunLink, RunRecord, SCHEMA, ScenarioRecord, Variant,
+    DiagnosisKind, DirectionFigures, DirectionRecord, HostRecord, Impact, LinkFigures, LinkMeasurement,
+    LinkRecord, MtuChange, MtuRecord, MtuStep, MultipathRecord, Parameters, PathDiagnosis, PathMtu,
+    PathRecord, Phase, ResultDocument, RouterRecord, RunLink, RunRecord, SCHEMA, ScenarioRecord, Variant,
 };
 use pathbench_record::event::{Direction, Event, EventSource};
 use pathbench_record::sample::{PathState, Side};
@@ -64,18 +64,18 @@ pub(crate) fn nothing(name: &str, description: &str) -> ResultSet {
 
 /// A link that measured what was asked of it.
 pub(crate) fn link(name: &str, rate_bps: u64) -> LinkRecord {
+    let direction = DirectionFigures {
+        rate_bps: Some(rate_bps),
+        delay_ms: Some(1.0),
+        queue_bytes: Some(rate_bps / 80),
+        loss: None,
+    };
     LinkRecord {
         name: name.to_owned(),
         ends: ["client".to_owned(), "server".to_owned()],
         engine: "kernel".to_owned(),
         variant: Variant::new(),
-        requested: LinkFigures {
-            rate_bps: Some(rate_bps),
-            delay_ms: Some(1.0),
-            mtu_bytes: 1500,
-            queue_bytes: Some(rate_bps / 80),
-            loss: None,
-        },
+        requested: LinkFigures { mtu_bytes: 1500, forward: direction, backward: direction },
         measured: Some(measurement(rate_bps)),
         tolerance: 0.05,
     }
@@ -298,6 +298,8 @@ fn impact(run: &RunRecord, at_ms: f64) -> Impact {
         kind: "down".to_owned(),
         path: Some("wlan".to_owned()),
         at_ms,
+        before_mbps: Some(if run.label == "mptcp" { 1880.0 } else { 940.0 }),
+        settled_mbps: run.recovery_ms.map(|_| 940.0),
         dip: run.dip,
         recovery_ms: run.recovery_ms,
         stall_ms: run.stall_ms,

@@ -27,7 +27,7 @@ fn sized(name: &str, ends: [&str; 2], rate_bps: u64, mtu_bytes: u32) -> LinkReco
 /// A link behind the first one of a path: nothing but its MTU is asked of it.
 fn inner(name: &str, ends: [&str; 2], mtu_bytes: u32) -> LinkRecord {
     let mut link = sized(name, ends, 1_000_000, mtu_bytes);
-    (link.requested.rate_bps, link.requested.delay_ms, link.requested.queue_bytes) = (None, None, None);
+    (link.requested.forward, link.requested.backward) = Default::default();
     if let Some(measured) = &mut link.measured {
         (measured.forward_bps, measured.backward_bps) = (None, None);
     }

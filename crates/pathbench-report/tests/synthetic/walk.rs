@@ -17,8 +17,18 @@ pub(crate) fn walk() -> ResultSet {
     set.document.links = vec![link("wlan", 40_000_000), link("lte", 20_000_000)];
     for (index, link) in set.document.links.iter_mut().enumerate() {
         "emulated".clone_into(&mut link.engine);
-        (link.requested.delay_ms, link.requested.loss) =
-            (Some(10.0), Some(if index == 0 { 0.01 } else { 0.0 }));
+        let asked = &mut link.requested;
+        for direction in [&mut asked.forward, &mut asked.backward] {
+            (direction.delay_ms, direction.loss) = (Some(10.0), (index == 0).then_some(0.01));
+        }
+    }
+    // More of LTE comes down than goes up.
+    if let [_, lte] = set.document.links.as_mut_slice() {
+        (lte.requested.backward.rate_bps, lte.requested.backward.queue_bytes) =
+            (Some(50_000_000), Some(625_000));
+        if let Some(measured) = &mut lte.measured {
+            measured.backward_bps = Some(49_800_000);
+        }
     }
     for repetition in 1..=12_u32 {
         for label in ["tcp@wlan", "mptcp", "mpquic"] {

@@ -77,7 +77,10 @@ pub(super) fn draw(
         let numbers = last && index + 1 == strips.len();
         let (axis, words) = match strip {
             Strip::Size => (&scales.size, "MSS and path MTU, bytes".to_owned()),
-            Strip::Arrived => (&scales.rate, format!("arrived, {}", scales.rate_unit.0)),
+            Strip::Arrived => {
+                let counted = if trace.in_order { "received in order" } else { "arrived" };
+                (&scales.rate, format!("{counted}, {}", scales.rate_unit.0))
+            }
             Strip::Resent => (&scales.resent, format!("sent again, kB per {}", scales.window)),
             Strip::Backoff => (&scales.backoff, "back-off of the retransmission timer, steps".to_owned()),
         };
@@ -191,9 +194,8 @@ fn draw_windows(
     value: impl Fn(&PathTrace, usize) -> f64,
 ) {
     for (rank, path) in trace.paths.iter().enumerate() {
-        let edge = |window: usize| scales.time.x(plot, window as f64 * trace.grid.window_ms);
-        let ended = (trace.grid.until_ms() / trace.grid.window_ms).ceil() as usize;
-        let points = (0..trace.grid.windows.min(ended)).flat_map(|window| {
+        let edge = |window: usize| scales.time.x(plot, trace.grid.edge_ms(window));
+        let points = (0..trace.grid.windows()).flat_map(|window| {
             let y = height_of(value(path, window), rank, (plot, axis));
             [(edge(window), y), (edge(window + 1), y)]
         });

@@ -1,11 +1,13 @@
 //! What the sending end of a run knew of each path over time.
 
 use crate::palette::Paths;
-use crate::series::{Counters, Grid};
+use crate::series::{self, Grid, path_curves};
 use crate::view::RunData;
+use pathbench_record::binning::Window;
 use pathbench_record::document::{DiagnosisKind, RunRecord};
 use pathbench_record::event::Direction;
-use pathbench_record::sample::{PathState, Sample, Side};
+use pathbench_record::sample::{PathFigures, PathState, Sample, Side};
+use pathbench_record::transport::Transport;
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
 
@@ -45,6 +47,8 @@ pub(super) struct PathTrace {
 pub(super) struct Trace {
     pub(super) grid: Grid,
     pub(super) end_ms: f64,
+    /// What arrived is counted when everything before it has arrived.
+    pub(super) in_order: bool,
     pub(super) paths: Vec<PathTrace>,
 }
 
@@ -91,6 +95,7 @@ pub(super) fn is_telling(run: &RunRecord, data: &RunData) -> bool {
 
 impl Trace {
     pub(super) fn of(run: &RunRecord, data: &RunData, grid: Grid, paths: &Paths) -> Self {
+        let grid = grid.ending_at(series::end_ms(data));
         let samples = of_sender(run, data);
         let mut names: Vec<&str> = run.paths.iter().map(|path| path.name.as_str()).collect();
         for sample in &samples {
@@ -100,20 +105,22 @@ impl Trace {
         }
         names.sort_by_key(|name| paths.rank(name));
         let arrived = arrived(run, data, grid);
-        let resent = growth(&samples, |sample| sample.figures.retransmitted_bytes, grid);
+        let resent = growth(samples.iter().copied(), |figures| figures.retransmitted_bytes, grid);
         let of_path = |name: &str| {
-            let series = |of: &[BTreeMap<&str, f64>], factor: f64| {
-                of.iter().map(|window| window.get(name).copied().unwrap_or(0.0) * factor).collect()
+            let series = |of: &[BTreeMap<String, f64>]| -> Vec<f64> {
+                of.iter().map(|window| window.get(name).copied().unwrap_or(0.0)).collect()
             };
+            let rate = |(bin, bytes): (Window, f64)| bin.mbps(bytes).unwrap_or_default();
             PathTrace {
                 name: name.to_owned(),
                 steps: steps(samples.iter().copied().filter(|sample| sample.path == name)),
-                mbps: series(&arrived, 8e-3 / grid.window_ms),
-                resent_kb: series(&resent, 1e-3),
+                mbps: grid.bins().windows().zip(series(&arrived)).map(rate).collect(),
+                resent_kb: series(&resent).into_iter().map(|bytes| bytes / 1e3).collect(),
             }
         };
-        let end_ms = samples.last().map_or(0.0, |sample| sample.t_ms).min(grid.end_ms());
-        Self { grid, end_ms, paths: names.into_iter().map(of_path).collect() }
+        let end_ms = samples.last().map_or(0.0, |sample| sample.t_ms).min(grid.until_ms());
+        let in_order = matches!(run.transport, Transport::Tcp | Transport::Mptcp);
+        Self { grid, end_ms, in_order, paths: names.into_iter().map(of_path).collect() }
     }
 
     pub(super) fn peak_mbps(&self) -> f64 {
@@ -140,34 +147,29 @@ impl Trace {
 
 /// What a counter grew by in each window, path by path.
 fn growth<'a>(
-    samples: &[&'a Sample],
-    counter: fn(&Sample) -> u64,
+    samples: impl Iterator<Item = &'a Sample>,
+    counter: fn(&PathFigures) -> u64,
     grid: Grid,
-) -> Vec<BTreeMap<&'a str, f64>> {
-    let counters = Counters::new(samples.iter().copied(), counter);
-    let mut before = counters.at(0.0);
-    let windows = (1..=grid.windows).map(|window| {
-        let after = counters.at(window as f64 * grid.window_ms);
-        let grown = |(path, value): (&&'a str, &f64)| {
-            (*path, (value - before.get(path).copied().unwrap_or(0.0)).max(0.0))
-        };
-        let grown = after.iter().map(grown).collect();
-        before = after;
-        grown
-    });
-    windows.collect()
+) -> Vec<BTreeMap<String, f64>> {
+    let curves = path_curves(samples, counter);
+    let of_window = |bin: Window| {
+        let grown = curves.growth(bin.from, bin.until).into_iter();
+        grown.map(|(path, bytes)| (path.to_owned(), bytes)).collect()
+    };
+    grid.bins().windows().map(of_window).collect()
 }
 
 /// Bytes that arrived over each path: by the word of the receiving end, where it was sampled. What the application got
 /// is no measure of a path: it waits for the other paths, too.
-fn arrived<'a>(run: &RunRecord, data: &RunData<'a>, grid: Grid) -> Vec<BTreeMap<&'a str, f64>> {
+fn arrived(run: &RunRecord, data: &RunData, grid: Grid) -> Vec<BTreeMap<String, f64>> {
     let sender = sender(run);
-    let (sent, received): (Vec<&Sample>, Vec<&Sample>) =
-        data.samples.iter().copied().partition(|sample| sample.side == sender);
-    if received.is_empty() {
-        growth(&sent, |sample| sample.figures.bytes_acked, grid)
+    let of_side = |is_sender: bool| {
+        data.samples.iter().copied().filter(move |sample| (sample.side == sender) == is_sender)
+    };
+    if of_side(false).next().is_none() {
+        growth(of_side(true), PathFigures::payload_acked, grid)
     } else {
-        growth(&received, |sample| sample.figures.bytes_received, grid)
+        growth(of_side(false), |figures| figures.bytes_received, grid)
     }
 }
 
