@@ -2,6 +2,8 @@
 //!
 //! `cargo bench --bench generator [-- ROUNDS SECONDS]`, on an otherwise idle machine. Needs iperf3.
 
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "it prints what it measures")]
+
 mod support;
 
 use pathbench_lab::scenario::VariantPlan;
@@ -58,7 +60,7 @@ fn compare(rounds: u64, seconds: u64) -> Result<(), String> {
     {
         let (a, b) = (of(&ours, figure), of(&theirs, figure));
         let ratio = median_ratio(&a, &b, Pairing::Paired, 1).ok_or("too few rounds")?;
-        let interval = ratio.ci95.map(|[low, high]| format!(", 95 % interval {low:.2} to {high:.2}"));
+        let interval = ratio.ci95.map(|[low, high]| format!(", 95 % bootstrap CI {low:.2} to {high:.2}"));
         println!(
             "{name}: pathbench {:.3}, iperf3 {:.3} (medians), ratio {:.2}{}",
             median(&a).unwrap_or_default(),

@@ -2,6 +2,8 @@
 //!
 //! `cargo bench --bench lab_start [-- ROUNDS]`
 
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "it prints what it measures")]
+
 mod support;
 
 use pathbench_kerneltest::MonotonicClock;

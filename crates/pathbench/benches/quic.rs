@@ -3,6 +3,8 @@
 //! `NOQ_PERF=/path/to/noq-perf cargo bench --bench quic [-- ROUNDS SECONDS [MTU]]`, on an otherwise idle machine.
 //! docs/performance.md says how to build noq-perf.
 
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "it prints what it measures")]
+
 mod support;
 
 use pathbench_lab::scenario::VariantPlan;
@@ -57,7 +59,7 @@ fn compare(rounds: u64, seconds: u64, mtu: u64) -> Result<(), String> {
         b.push(library.gbps);
     }
     let ratio = median_ratio(&a, &b, Pairing::Paired, 1).ok_or("too few rounds")?;
-    let interval = ratio.ci95.map(|[low, high]| format!(", 95 % interval {low:.2} to {high:.2}"));
+    let interval = ratio.ci95.map(|[low, high]| format!(", 95 % bootstrap CI {low:.2} to {high:.2}"));
     println!(
         "goodput: pathbench {:.3}, noq-perf {:.3} Gbit/s (medians), ratio {:.2}{}",
         median(&a).unwrap_or_default(),

@@ -9,7 +9,8 @@ use std::path::PathBuf;
 
 const EXIT_CODES: &str = "Exit codes: 0 done; 1 failed; 2 usage or bad input; 3 server unreachable; \
 4 server refused; 5 an expectation of the scenario did not hold; 6 a multipath transport was asked for but \
-fell back or used one path only; 7 this host cannot do it.";
+fell back or used one path only; 7 this host cannot do it; 130 stopped at once by a second signal; 141 nobody reads \
+standard output any more (a closed pipe).";
 
 /// Measures what a second network path is worth: TCP and Multipath TCP side by side, path by path.
 #[derive(Debug, Parser)]
@@ -109,8 +110,8 @@ pub(crate) struct OverrideArgs {
 pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) scenario: ScenarioArgs,
-    /// Where the result directory goes [default: pathbench-results/SCENARIO-DATE]
-    #[arg(long, value_name = "DIR", env = "PATHBENCH_OUT")]
+    /// Directory of the result, new or empty [default: SCENARIO-DATE in `$PATHBENCH_OUT`, else in pathbench-results]
+    #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
     /// Print the result document as JSON instead of the summary
     #[arg(long)]
@@ -193,10 +194,14 @@ pub(crate) struct ReportArgs {
     /// Result directories (or their run.json)
     #[arg(required = true, value_name = "RUN")]
     pub(crate) runs: Vec<PathBuf>,
-    /// Where report.html and the figures go [default: into the first result directory]
+    /// Where report.html and the figures go [default: the directory of a single result; of several comparison-DATE in
+    /// `$PATHBENCH_OUT`, else in pathbench-results; nowhere with --json]
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
-    /// Print the result documents as one JSON array instead of the summary
+    /// Write the figures as PNG, too
+    #[arg(long)]
+    pub(crate) png: bool,
+    /// Print the result documents as one JSON array instead of the summary, and write no report unless --out is given
     #[arg(long)]
     pub(crate) json: bool,
 }

@@ -1,5 +1,6 @@
 //! Exit codes and the one reporter through which every failure reaches the user.
 
+use crate::output;
 use std::fmt::Display;
 use std::process::ExitCode;
 
@@ -22,6 +23,8 @@ pub(crate) enum Exit {
     MultipathNotUsed,
     /// This host cannot do it.
     HostCannot,
+    /// Nobody reads standard output any more; as shells report a program that SIGPIPE (13) ended: 128 + 13.
+    OutputClosed,
 }
 
 impl Exit {
@@ -36,6 +39,7 @@ impl Exit {
             Self::ExpectationNotHeld => 5,
             Self::MultipathNotUsed => 6,
             Self::HostCannot => 7,
+            Self::OutputClosed => 141,
         }
     }
 }
@@ -52,6 +56,7 @@ impl Exit {
             Self::ExpectationNotHeld,
             Self::MultipathNotUsed,
             Self::HostCannot,
+            Self::OutputClosed,
         ]
         .into_iter()
         .find(|exit| i32::from(exit.code()) == code)
@@ -88,12 +93,14 @@ impl Failure {
         Self { exit: Exit::HostCannot, message: message.to_string() }
     }
 
-    /// Prints the failure on stderr; every line after the first is indented under it.
+    /// Prints the failure on stderr; every line after the first is indented under it. A closed standard output is no
+    /// news to the one who closed it.
     pub(crate) fn report(&self) {
-        let mut lines = self.message.lines();
-        eprintln!("pathbench: {}", lines.next().unwrap_or("failed"));
-        for line in lines {
-            eprintln!("  {line}");
+        if self.exit == Exit::OutputClosed {
+            return;
         }
+        let mut lines = self.message.lines();
+        output::note(format_args!("pathbench: {}", lines.next().unwrap_or("failed")));
+        lines.for_each(|line| output::note(format_args!("  {line}")));
     }
 }

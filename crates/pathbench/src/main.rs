@@ -10,7 +10,10 @@ mod exit;
 mod host_agent;
 mod lab;
 mod mtu;
+mod new_file;
+mod options;
 mod orchestrator;
+mod output;
 mod progress;
 mod random;
 mod report;
@@ -21,13 +24,24 @@ mod signals;
 mod suite;
 mod terminal;
 
-use clap::Parser as _;
+use clap::{CommandFactory as _, FromArgMatches as _};
 use cli::{Cli, Command, LabCommand};
 use exit::{Exit, Failure};
+use serde_json::{Map, Value};
 use std::process::ExitCode;
 
+#[cfg(test)]
+pathbench_kerneltest::unprivileged_too!();
+
 fn main() -> ExitCode {
-    match dispatch(Cli::parse().command) {
+    let mut command = Cli::command();
+    let ended = match parse(&mut command) {
+        Ok((cli, given)) => dispatch(cli.command, given),
+        Err(said) => output::usage(&said),
+    };
+    // A command that was stopped because nobody reads its output fails for that reason, whatever it says.
+    let ended = ended.or_else(|failure| output::check().and(Err(failure)));
+    match ended {
         Ok(exit) => exit.into(),
         Err(failure) => {
             failure.report();
@@ -36,18 +50,25 @@ fn main() -> ExitCode {
     }
 }
 
-fn dispatch(command: Command) -> Result<Exit, Failure> {
+/// The command line, and which of its options differ from their defaults.
+fn parse(command: &mut clap::Command) -> Result<(Cli, Map<String, Value>), clap::Error> {
+    let matches = command.try_get_matches_from_mut(std::env::args_os())?;
+    let cli = Cli::from_arg_matches(&matches).map_err(|error| error.format(command))?;
+    Ok((cli, options::given(command, &matches)))
+}
+
+fn dispatch(command: Command, given: Map<String, Value>) -> Result<Exit, Failure> {
     match command {
         Command::Lab(LabCommand::Run(args)) => lab::run::run(&args),
         Command::Lab(LabCommand::Up(args)) => lab::keep::up(&args),
         Command::Lab(LabCommand::Exec(args)) => lab::keep::exec(&args),
         Command::Lab(LabCommand::Down(args)) => lab::keep::down(&args),
-        Command::Lab(LabCommand::List) => Ok(lab::catalogue::list()),
+        Command::Lab(LabCommand::List) => lab::catalogue::list(),
         Command::Lab(LabCommand::Show { name }) => lab::catalogue::show(&name),
         Command::Lab(LabCommand::Import(args)) => lab::import::run(&args),
         Command::Lab(LabCommand::Check { scenario }) => lab::catalogue::check(&scenario),
-        Command::Test(args) => suite::test(&args),
-        Command::Roam(args) => roam::roam(&args),
+        Command::Test(args) => suite::test(&args, given),
+        Command::Roam(args) => roam::roam(&args, given),
         Command::Mtu(args) => mtu::mtu(&args),
         Command::Serve(args) => serve::serve(&args),
         Command::Report(args) => report::report(&args),

@@ -1,13 +1,13 @@
 //! What goes on while a study runs: a bar with live goodput on a terminal, a line a run elsewhere. On stderr.
 
+use crate::output;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use pathbench_lab::order::ScheduledRun;
-use pathbench_lab::scenario::{PatternPlan, Plan, VariantPlan};
+use pathbench_lab::scenario::{PatternPlan, Plan};
 use pathbench_lab::study::StudyObserver;
 use pathbench_record::document::{RunLink, RunRecord};
 use pathbench_record::time::Timestamp;
 use pathbench_traffic::client::Progress;
-use std::io::IsTerminal as _;
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
@@ -34,10 +34,8 @@ pub(crate) struct Display {
 impl Display {
     /// A display for a study of `plan`.
     pub(crate) fn new(plan: &Plan, quiet: bool, jobs: NonZeroUsize) -> Self {
-        let terminal = std::io::stderr().is_terminal();
-        let of_variant = |variant: &VariantPlan| variant.run.labels.len() * variant.run.patterns.len();
-        let combinations: usize = plan.variants.iter().map(of_variant).sum();
-        let runs = combinations as u64 * u64::from(plan.repeat);
+        let terminal = output::stderr_is_terminal();
+        let runs = plan.run_count();
         let target =
             if terminal && !quiet { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
         let bar = ProgressBar::with_draw_target(Some(runs * STEPS_PER_RUN), target);
@@ -46,7 +44,7 @@ impl Display {
         }
         let lines = !terminal && !quiet;
         if lines {
-            eprintln!("{}: {runs} runs", plan.name);
+            output::note(format_args!("{}: {runs} runs", plan.name));
         }
         Self {
             bar,
@@ -127,7 +125,7 @@ impl StudyObserver for Display {
                 (None, true) => "completed".to_owned(),
             };
             let title = if self.one_by_one { &self.title } else { &record.id };
-            self.bar.suspend(|| eprintln!("{title}: {goodput}, {end}"));
+            self.bar.suspend(|| output::note(format_args!("{title}: {goodput}, {end}")));
         }
     }
 }

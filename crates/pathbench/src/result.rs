@@ -5,14 +5,30 @@ use pathbench_host::kernel;
 use pathbench_record::directory::{ResultWriter, default_directory_name};
 use pathbench_record::document::HostRecord;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+/// The environment variable that names the directory in which results get directories of their own.
+const PARENT_VARIABLE: &str = "PATHBENCH_OUT";
+/// The same where the variable is not set, in the current directory.
+const DEFAULT_PARENT: &str = "pathbench-results";
+
+/// What `PATHBENCH_OUT` names.
+pub(crate) fn parent_of_results() -> Option<PathBuf> {
+    std::env::var_os(PARENT_VARIABLE).filter(|parent| !parent.is_empty()).map(PathBuf::from)
+}
+
+/// The directory of a result or comparison where `--out` names none.
+pub(crate) fn default_directory(name: &str, started: &str) -> PathBuf {
+    let parent = parent_of_results().unwrap_or_else(|| DEFAULT_PARENT.into());
+    default_directory_name(&parent, name, started)
+}
 
 /// Begins the result of the command or scenario `name` that started at `started` (RFC 3339): in `out` where the user
 /// says so, else in a directory of its own beside others.
 pub(crate) fn begin_result(out: Option<&Path>, name: &str, started: &str) -> Result<ResultWriter, Failure> {
     match out {
         Some(out) => ResultWriter::create(out),
-        None => ResultWriter::create_beside(&default_directory_name(name, started)),
+        None => ResultWriter::create_beside(&default_directory(name, started)),
     }
     .map_err(Failure::bad_input)
 }

@@ -1,8 +1,9 @@
-//! What SIGINT and SIGTERM mean: stop in good order; the second time, stop at once.
+//! What SIGINT, SIGTERM and SIGHUP mean: stop in good order; the second time, stop at once.
 
 use crate::clock::MonotonicClock;
+use crate::output;
 use pathbench_record::time::Clock as _;
-use signal_hook::consts::{SIGCHLD, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 use signal_hook::iterator::Signals;
 use std::io;
@@ -18,9 +19,30 @@ const INTERRUPTED: i32 = 130;
 /// that close together are one.
 const SAME_KEYSTROKE: Duration = Duration::from_millis(300);
 
-/// Sets the returned flag at the first SIGINT or SIGTERM and exits at the second.
+/// The signals that ask a command to stop. SIGHUP, sent when the terminal is closed, is left alone where the caller has
+/// it ignored, as `nohup` does.
+fn stop_signals() -> Vec<i32> {
+    let mut signals = vec![SIGINT, SIGTERM];
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    if !is_ignored(&status, SIGHUP) {
+        signals.push(SIGHUP);
+    }
+    signals
+}
+
+/// Whether a process of this `/proc/PID/status` ignores the signal.
+fn is_ignored(status: &str, signal: i32) -> bool {
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
+}
+
+/// Sets the returned flag at the first signal and exits at the second. The flag is also set once nobody reads standard
+/// output any more.
 pub(crate) fn stop_flag() -> Arc<AtomicBool> {
     let stop = Arc::new(AtomicBool::new(false));
+    let set = Arc::clone(&stop);
+    output::on_reader_gone(move || set.store(true, Ordering::Relaxed));
     let set = Arc::clone(&stop);
     let mut first = None;
     on_signal(move || {
@@ -33,29 +55,29 @@ pub(crate) fn stop_flag() -> Arc<AtomicBool> {
     stop
 }
 
-/// Calls `act` for each SIGINT and SIGTERM from now on, on a thread of its own.
+/// Calls `act` for each signal to stop from now on, on a thread of its own.
 pub(crate) fn on_signal(mut act: impl FnMut() + Send + 'static) {
-    // Registering can only fail for signals that may not be caught, which these two are not.
-    if let Ok(mut signals) = Signals::new([SIGINT, SIGTERM]) {
+    // Registering can only fail for signals that may not be caught, which these are not.
+    if let Ok(mut signals) = Signals::new(stop_signals()) {
         std::thread::spawn(move || signals.forever().for_each(|_| act()));
     }
 }
 
-/// Swallows SIGINT and SIGTERM, without a thread.
+/// Swallows signals to stop, without a thread.
 pub(crate) fn ignore_interrupts() {
-    for signal in [SIGINT, SIGTERM] {
+    for signal in stop_signals() {
         let _never_refused = flag::register(signal, Arc::new(AtomicBool::new(false)));
     }
 }
 
-/// Starts a child and waits for its end; meanwhile SIGINT and SIGTERM go to `forward`. Without a thread, for a
+/// Starts a child and waits for its end; meanwhile signals to stop go to `forward`. Without a thread, for a
 /// process whose children are to be in another PID namespace can have none (`clone(2)`, `EINVAL`).
 pub(crate) fn wait_forwarding(
     start: impl FnOnce() -> io::Result<Child>,
     forward: impl Fn(&Child, i32),
 ) -> io::Result<ExitStatus> {
     // Registered before the child starts, so that its end cannot be missed.
-    let mut signals = Signals::new([SIGINT, SIGTERM, SIGCHLD])?;
+    let mut signals = Signals::new(stop_signals().into_iter().chain([SIGCHLD]))?;
     let mut child = start()?;
     loop {
         if let Some(status) = child.try_wait()? {
@@ -66,5 +88,18 @@ pub(crate) fn wait_forwarding(
                 forward(&child, signal);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_ignored_signal_is_known_from_its_bit() {
+        let status = "SigBlk:\t0000000000000000\nSigIgn:\t0000000000001001\nSigCgt:\t0000000000000000\n";
+        assert!(is_ignored(status, SIGHUP));
+        assert!(!is_ignored(status, SIGINT));
+        assert!(!is_ignored("", SIGHUP));
     }
 }

@@ -4,6 +4,8 @@
 
 use std::path::Path;
 
+pathbench_kerneltest::privilege_independent!();
+
 const TEXT: &str = include_str!("../../../ARCHITECTURE.md");
 const ROOTS: [&str; 4] = ["crates/", "docs/", "scenarios/", ".ci/"];
 

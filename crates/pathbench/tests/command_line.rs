@@ -10,9 +10,12 @@ use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::Read as _;
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use support::standing::Server;
 use support::{TWO_PATHS, Workplace};
+
+pathbench_kerneltest::unprivileged_too!();
 
 const HELLO: &str = include_str!("../../../scenarios/hello.toml");
 const ESCAPE: char = '\u{1b}';
@@ -78,6 +81,63 @@ fn help_names_every_command_and_the_exit_codes() {
     }
     let version = work.run(&["--version"]).expect(0);
     assert_eq!(version.stdout, concat!("pathbench ", env!("CARGO_PKG_VERSION"), "\n"));
+}
+
+/// Regression: patterns were not counted.
+#[test]
+fn lab_check_counts_the_runs_that_lab_run_makes() {
+    let work = Workplace::new();
+    let twice =
+        QUICK.replace("[\"tcp\"]", "[\"tcp\", \"quic\"]\npattern = [\"iperf\", \"ping\"]\nrepeat = 2");
+    let matrix = "[matrix]\n\"path.eth.mtu\" = [1280, 1400, 1500]\n";
+    let file = work.scenario("counted", &format!("{twice}{matrix}"));
+    let checked = work.run(&["lab", "check", &file]).expect(0);
+    assert_eq!(checked.stdout, format!("{file}: good; 3 variants, 24 runs\n"));
+}
+
+/// Regression: the second command found the first one's result where its own was to go.
+#[test]
+fn pathbench_out_names_where_results_get_directories_of_their_own() {
+    let work = Workplace::new();
+    let file = work.scenario("quick", QUICK);
+    let results = |parent: &str| {
+        let mut names: Vec<String> = std::fs::read_dir(work.path().join(parent))
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    };
+    let run = |arguments: &[&str], parent: &str| {
+        let arguments = [&["lab", "run", "--no-calibration", &file], arguments].concat();
+        support::finish(work.pathbench(&arguments).env("PATHBENCH_OUT", parent))
+    };
+    for _ in 0..2 {
+        run(&[], "all").expect(0);
+    }
+    let names = results("all");
+    assert!(names.len() == 2 && names.iter().all(|name| name.starts_with("quick-20")), "{names:?}");
+    for name in &names {
+        assert!(work.path().join("all").join(name).join("run.json").exists(), "{name}");
+    }
+    // Several scenarios of one command, too; `--out` is the directory itself, and an empty variable says nothing.
+    run(&[&file], "all").expect(0);
+    assert_eq!(results("all").len(), 4);
+    run(&["--out", "own"], "all").expect(0);
+    assert!(work.path().join("own/run.json").exists());
+    assert_eq!(results("all").len(), 4);
+    run(&["--out", "own"], "all").expect(2).says(&["own already holds a Pathbench result"]);
+    run(&[], "").expect(0);
+    assert_eq!(results("pathbench-results").len(), 1);
+    let compared = ["report", "own", &format!("all/{}", names[0])];
+    support::finish(work.pathbench(&compared).env("PATHBENCH_OUT", "all")).expect(0);
+    assert!(results("all").iter().any(|name| name.starts_with("comparison-20")), "{:?}", results("all"));
+    // Every command that measures goes by it, before it sends anything.
+    std::fs::write(work.path().join("blocked"), "").unwrap();
+    for command in ["test", "roam", "mtu"] {
+        let mut command = work.pathbench(&[command, "127.0.0.1"]);
+        support::finish(command.env("PATHBENCH_OUT", "blocked")).expect(2).says(&["cannot create blocked/"]);
+    }
 }
 
 #[test]
@@ -351,9 +411,92 @@ fn every_key_can_be_set_and_the_result_says_so() {
     let measured = work.lab_run("set", TWO_PATHS, &[&options[..], &["--no-calibration"]].concat()).expect(0);
     let document = &measured.document;
     assert_eq!(document.seed, 9);
-    assert_eq!(document.links[0].requested.rate_bps, Some(10_000_000));
-    assert_eq!(document.links[1].requested.rate_bps, Some(20_000_000));
+    assert_eq!(document.links[0].requested.forward.rate_bps, Some(10_000_000));
+    assert_eq!(document.links[1].requested.forward.rate_bps, Some(20_000_000));
     assert_eq!(document.scenario.overrides["path.eth.rate"], "10mbit");
     assert_eq!(document.runs.len(), 1);
     assert!(document.scenario.text.contains("20mbit"), "the text is not the file's any more");
+}
+
+/// The directories in `pathbench-results`, none where that is missing.
+fn default_results(work: &Workplace) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(work.path().join("pathbench-results"));
+    entries.into_iter().flatten().map(|entry| entry.unwrap().path()).collect()
+}
+
+#[test]
+fn a_comparison_is_never_written_into_a_result() {
+    let work = Workplace::new();
+    let file = work.scenario("quick", QUICK);
+    for out in ["a", "b", "c"] {
+        work.run(&["lab", "run", &file, "--no-calibration", "--out", out]).expect(0);
+    }
+    let before = ["a", "b", "c"].map(|name| contents(&work.path().join(name)));
+    let compared = work.run(&["report", "a", "b"]).expect(0);
+    let again = work.run(&["report", "a", "b/run.json"]).expect(0);
+    let mut places = default_results(&work);
+    places.sort();
+    assert_eq!(places.len(), 2, "{places:?}");
+    for place in &places {
+        let name = place.file_name().unwrap().to_str().unwrap();
+        assert!(name.starts_with("comparison-2"), "{name}");
+        assert!(place.join("report.html").exists() && place.join("1-quick-comparison.svg").exists());
+        let said = [&compared.stdout, &again.stdout]
+            .into_iter()
+            .any(|said| said.contains(&format!("{name}/report.html")));
+        assert!(said, "{compared:#?} {again:#?}");
+    }
+    // Nor where the user names a result as the place.
+    for (runs, out) in [(&["a", "b"][..], "a"), (&["a", "b"], "./b/../a"), (&["a", "b"], "c"), (&["a"], "b")]
+    {
+        work.run(&[&["report"], runs, &["--out", out]].concat()).expect(2).says(&["holds a result", "--out"]);
+    }
+    assert!(["a", "b", "c"].map(|name| contents(&work.path().join(name))) == before, "a result was changed");
+    // Its own report is a result's to have.
+    work.run(&["report", "a"]).expect(0);
+    work.run(&["report", "a", "--out", "a/../a"]).expect(0);
+    work.run(&["report", "a", "b", "--out", "both"]).expect(0);
+    work.run(&["report", "a", "b", "--out", "both"]).expect(0);
+}
+
+#[test]
+fn json_of_a_report_writes_no_file() {
+    let work = Workplace::new();
+    let file = work.scenario("quick", QUICK);
+    for out in ["a", "b"] {
+        work.run(&["lab", "run", &file, "--no-calibration", "--out", out]).expect(0);
+        std::fs::remove_file(work.path().join(out).join("report.html")).unwrap();
+    }
+    let before = ["a", "b"].map(|name| contents(&work.path().join(name)));
+    for (runs, count) in [(&["a"][..], 1), (&["a", "b"], 2)] {
+        let printed = work.run(&[&["report", "--json"], runs].concat()).expect(0).stdout;
+        assert_eq!(serde_json::from_str::<Vec<ResultDocument>>(&printed).unwrap().len(), count);
+    }
+    assert!(["a", "b"].map(|name| contents(&work.path().join(name))) == before, "a file was written");
+    assert!(default_results(&work).is_empty());
+}
+
+#[test]
+fn results_name_the_options_that_were_given_and_no_defaults() {
+    let work = Workplace::new();
+    let server = Server::on_loopback(&work);
+    let access = ["127.0.0.1", "--port", server.port(), "--fingerprint", &server.fingerprint, "--no-report"];
+    let test = ["--transports", "tcp,quic", "--patterns", "ping", "--repeat", "1"];
+    let roam = ["--transports", "tcp", "--duration", "1s", "--patience", "30s"];
+    let cases = [
+        ("test", &test[..], &["--transports tcp --transports quic", "--patterns ping", "--repeat 1"][..]),
+        ("roam", &roam, &["--transports tcp", "--duration 1s"]),
+    ];
+    for (command, options, named) in cases {
+        let said = work.run(&[&[command], &access[..], options].concat()).expect(0).stdout;
+        let said = said.replace(['\u{a0}', '\n'], " ");
+        for option in named {
+            assert!(said.contains(option), "{option}: {said}");
+        }
+        for wrong in
+            ["--set", "--tls", "--bulk-bytes", "--scheduler", "--patience", "--fingerprint", "--port"]
+        {
+            assert!(!said.contains(wrong), "{wrong}: {said}");
+        }
+    }
 }

@@ -10,6 +10,8 @@ use pathbench_record::sample::Side;
 use support::Workplace;
 use support::measured::Measured;
 
+pathbench_kerneltest::unprivileged_too!();
+
 /// Two paths of jumbo frames; `wlan` has a hop between two routers.
 const A_HOP: &str = r#"
     [[path]]

@@ -15,6 +15,8 @@ use std::sync::LazyLock;
 use support::measured::{Measured, goodput, path};
 use support::{Workplace, binary, finish};
 
+pathbench_kerneltest::unprivileged_too!();
+
 /// A busy machine is not to decide over these tests; what is asserted about times has room of its own.
 const PATIENT: &str = "lateness_tolerance = \"10s\"\n";
 
@@ -88,8 +90,10 @@ fn packets_are_conserved_and_lost_for_the_reason_asked_for() {
     let inside = way.offered_packets - way.delivered_packets - dropped(&way);
     // What was on its way when the run was over: 30 ms of small packets.
     assert!(inside < 100, "{way:?}");
-    assert!(way.offered_packets > 500, "{way:?}");
-    let lost = way.dropped_packets["loss"] as f64 / way.offered_packets as f64;
+    // Two losses in a hundred leave TCP some 140 packets a second over 60 ms, and far fewer after a timeout.
+    assert!(way.offered_packets > 100, "{way:?}");
+    let lost =
+        way.dropped_packets.get("loss").copied().unwrap_or_default() as f64 / way.offered_packets as f64;
     let spread = (0.02 * 0.98 / way.offered_packets as f64).sqrt();
     assert!((lost - 0.02).abs() < SIGMAS * spread, "{lost} of {way:?}");
     assert_eq!(link(run, "lte").forward_bytes, Some(way.delivered_bytes));
@@ -304,4 +308,30 @@ fn a_host_without_tun_devices_is_told_what_to_do() {
     workplace.prepare(command.args(["lab", "run", &file, "--out", "nothing"]));
     finish(&mut command).expect(7).says(&["link `eth`", "/dev/net/tun is missing", "modprobe tun"]);
     assert!(!workplace.path().join("nothing").exists(), "no trace of it stays");
+}
+
+/// Regression: setting the jitter put the delay to the fade's end, and a second fade ended the first.
+#[test]
+fn events_leave_the_fades_of_other_keys_alone() {
+    let text = format!(
+        "[[path]]\nname = \"lte\"\nrate = \"10mbit\"\ndelay = \"20ms\"\nqueue_discipline = \"codel\"\n\
+         [run]\ntransports = [\"tcp\"]\nduration = \"4s\"\n{PATIENT}\
+         [[event]]\nat = \"500ms\"\npath = \"lte\"\naction = \"fade\"\nduration = \"3s\"\nto = {{ delay = \"120ms\" }}\n\
+         [[event]]\nat = \"1500ms\"\npath = \"lte\"\naction = \"set\"\njitter = \"5ms\"\nqueue_target = \"20ms\"\n\
+         [[event]]\nat = \"2s\"\npath = \"lte\"\naction = \"fade\"\nduration = \"500ms\"\nto = {{ rate = \"5mbit\" }}\n"
+    );
+    let measured = Workplace::new().lab_run("two-fades", &text, &["--no-calibration"]).expect(0);
+    let run = measured.run("tcp");
+    let events = measured.events_of(run, EventSource::Scenario);
+    let detail = serde_json::to_value(&events[1].detail).unwrap();
+    assert_eq!(detail, serde_json::json!({ "jitter_ms": 5.0, "queue_target_ms": 20.0 }));
+    let begun_ms = events[0].t_ms;
+    for sample in &measured.links {
+        let faded = ((sample.t_ms - begun_ms) / 3_000.0).clamp(0.0, 1.0);
+        let (delay_ms, expected_ms) = (sample.delay_ms.unwrap(), 20.0 + 100.0 * faded);
+        // Room for a machine that stands still for a second.
+        assert!((delay_ms - expected_ms).abs() < 40.0, "{expected_ms:.0} ms expected: {sample:?}");
+    }
+    let last = measured.links.last().unwrap();
+    assert_eq!((last.delay_ms, last.rate_bps), (Some(120.0), Some(5_000_000)), "{last:?}");
 }

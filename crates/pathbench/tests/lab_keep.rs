@@ -6,11 +6,17 @@ mod support;
 
 use rustix::process::Signal;
 use std::collections::BTreeSet;
+use std::io::{self, Read as _, Write as _};
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
 use std::time::Duration;
 use support::machine::{Machine, interfaces};
 use support::processes::{Role, signal};
 use support::{Finished, TWO_PATHS, Workplace, captured, finish, finish_with_input, within};
+
+pathbench_kerneltest::unprivileged_too!();
 
 /// A place with the scenario `two`, and a name for a lab that no other test or user has.
 struct Site {
@@ -203,4 +209,108 @@ fn what_cannot_be_built_is_said_and_leaves_nothing() {
     let left = site.work.left_behind();
     assert!(left.is_empty(), "{left:?}");
     assert!(!site.is_listed(&site.name));
+}
+
+/// Connected to a lab's socket.
+fn connect(lab: &str) -> UnixStream {
+    UnixStream::connect_addr(&address(lab)).unwrap()
+}
+
+/// Where a lab of this user listens.
+fn address(lab: &str) -> SocketAddr {
+    let name = format!("pathbench-lab/{}/{lab}", rustix::process::geteuid().as_raw());
+    SocketAddr::from_abstract_name(name).unwrap()
+}
+
+fn question(text: &str) -> Vec<u8> {
+    [&(text.len() as u32).to_be_bytes(), text.as_bytes()].concat()
+}
+
+/// What `act` gives in a thread of the user nobody, which only root can become.
+fn as_nobody<T: Send>(act: impl FnOnce() -> T + Send) -> T {
+    thread::scope(|scope| {
+        let nobody = scope.spawn(|| {
+            let uid = rustix::fs::Uid::from_raw(65_534);
+            rustix::thread::set_thread_res_uid(uid, uid, uid).unwrap();
+            act()
+        });
+        nobody.join().unwrap()
+    })
+}
+
+/// A client once kept a lab for itself by saying nothing, and had it allocate what it announced.
+#[test]
+fn a_client_that_says_nothing_does_not_keep_a_lab_to_itself() {
+    let site = Site::standing();
+    let silent = connect(&site.name);
+    let mut endless = connect(&site.name);
+    endless.write_all(&(1_u32 << 29).to_be_bytes()).unwrap();
+    let mut slow = connect(&site.name);
+    slow.write_all(&question("\"Hosts\"")[..5]).unwrap();
+    let mut exec =
+        captured(&mut site.work.pathbench(&["lab", "exec", "--lab", &site.name, "client", "--", "true"]));
+    let ended = within(Duration::from_secs(30), || {
+        // Drop by drop, without an end.
+        let _closed = slow.write_all(b" ");
+        exec.try_wait().unwrap().is_some()
+    });
+    if !ended {
+        exec.kill().unwrap();
+    }
+    assert_eq!(exec.wait().unwrap().code(), Some(0), "`lab exec` behind silent clients");
+    drop((silent, endless, slow));
+    site.down(&site.name).expect(0);
+}
+
+#[test]
+fn a_lab_answers_its_user_and_no_other() {
+    let site = Site::standing();
+    let address = address(&site.name);
+    let ask = |question: &[u8]| {
+        let mut lab = UnixStream::connect_addr(&address)?;
+        lab.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        // Refused clients may be closed before they have said anything.
+        let _closed = lab.write_all(question);
+        let mut answer = String::new();
+        let mut prefix = [0; 4];
+        lab.read_exact(&mut prefix).map(|()| u32::from_be_bytes(prefix)).map(|length| {
+            let mut body = vec![0; length as usize];
+            lab.read_exact(&mut body).unwrap();
+            answer = String::from_utf8(body).unwrap();
+        })?;
+        io::Result::Ok(answer)
+    };
+    let own = ask(&question("\"Hosts\"")).unwrap();
+    assert!(own.contains("client") && own.contains("server"), "{own}");
+    if rustix::process::geteuid().is_root() {
+        for text in ["\"Hosts\"", "{\"Enter\":{\"host\":\"client\"}}", "\"Down\""] {
+            let answer = as_nobody(|| ask(&question(text))).unwrap_or_default();
+            assert!(answer.is_empty() || answer.contains("another user"), "{text}: {answer}");
+        }
+    }
+    site.exec("client", &["true"]).expect(0);
+    site.down(&site.name).expect(0);
+}
+
+#[test]
+fn a_name_that_another_user_listens_under_is_no_lab() {
+    let site = Site::new();
+    let address = address(&site.name);
+    // This user's own socket passes for a lab that does not answer, which is found out in bounded time.
+    let listener = if rustix::process::geteuid().is_root() {
+        as_nobody(|| UnixListener::bind_addr(&address).unwrap())
+    } else {
+        UnixListener::bind_addr(&address).unwrap()
+    };
+    if rustix::process::geteuid().is_root() {
+        for finished in [site.up(&site.name), site.exec("client", &["true"]), site.down(&site.name)] {
+            finished.expect(2).says(&["belongs to a process of user 65534", "--name"]);
+        }
+        assert!(!site.is_listed(&site.name), "listed as a lab");
+    } else {
+        site.exec("client", &["true"]).expect(1);
+    }
+    drop(listener);
+    site.up(&site.name).expect(0);
+    site.down(&site.name).expect(0);
 }

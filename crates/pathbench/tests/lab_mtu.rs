@@ -13,6 +13,8 @@ use std::collections::BTreeMap;
 use support::Workplace;
 use support::measured::{goodput, path};
 
+pathbench_kerneltest::unprivileged_too!();
+
 /// A wire of 9000 bytes, and beside it a path of 9000 at both ends. What follows belongs to the latter.
 const JUMBO: &str = "[[path]]\nname = \"eth\"\nrate = \"20mbit\"\nmtu = 9000\n\
                      [[path]]\nname = \"wlan\"\nrate = \"20mbit\"\nmtu = 9000\n";

@@ -12,6 +12,8 @@ use std::sync::LazyLock;
 use support::measured::{Measured, goodput};
 use support::{TWO_PATHS, Workplace};
 
+pathbench_kerneltest::unprivileged_too!();
+
 /// The suite over all four transports; iperf and interactive for a second each.
 static SUITE: LazyLock<Measured> = LazyLock::new(|| {
     let rest = r#"

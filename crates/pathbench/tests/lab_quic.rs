@@ -15,10 +15,14 @@ use std::sync::LazyLock;
 use support::measured::{Measured, goodput, path, phase};
 use support::{TWO_PATHS, Workplace};
 
+pathbench_kerneltest::unprivileged_too!();
+
 /// Rate of each path of [`TWO_PATHS`].
 const RATE_MBPS: f64 = 20.0;
 /// Ethernet, IPv4 and UDP header in front of a QUIC datagram.
 const HEADERS_BYTES: f64 = 14.0 + 20.0 + 8.0;
+/// In a datagram of stream data: short header with connection id, header of the frame, authentication tag.
+const QUIC_HEADERS_BYTES: f64 = 11.0 + 6.0 + 16.0;
 /// What a rate measured over a few seconds may be off.
 const SLACK: f64 = 1.02;
 
@@ -113,11 +117,13 @@ fn path_counters_and_link_counters_agree_after_headers() {
                 assert!(frames < 100_000.0, "{}: {frames} bytes over {}, unused", run.id, link.name);
                 continue;
             };
+            // Packets full of stream data, and little else in this direction.
+            let packet = f64::from(path.mss_bytes);
             let with_headers =
-                path.bytes_delivered as f64 * (1.0 + HEADERS_BYTES / f64::from(path.mss_bytes));
+                path.bytes_delivered as f64 * (packet + HEADERS_BYTES) / (packet - QUIC_HEADERS_BYTES);
             let ratio = frames / with_headers;
             // The records of the test, which travel after the last look at the counters, are in it.
-            assert!((0.98..=1.02).contains(&ratio), "{}: {ratio:.4} on {}", run.id, link.name);
+            assert!((0.98..=1.03).contains(&ratio), "{}: {ratio:.4} on {}", run.id, link.name);
         }
     }
 }
@@ -294,6 +300,43 @@ fn a_backup_path_waits_until_the_other_is_gone() {
     assert_eq!((path(run, "eth").backup, path(run, "lte").backup), (Some(false), Some(true)));
 }
 
+/// Heartbeats, MTU probes and acknowledgements once counted as delivered: `used: eth 96 %, lte 4 %`.
+#[test]
+fn a_spare_that_carried_no_message_is_not_used_and_has_no_share() {
+    let text = r#"
+        [[path]]
+        name = "eth"
+        rate = "20mbit"
+        [[path]]
+        name = "lte"
+        rate = "20mbit"
+        backup = true
+        [run]
+        transports = ["mpquic", "mptcp"]
+        pattern = "interactive"
+        duration = "4s"
+    "#;
+    for label in ["mpquic", "mptcp"] {
+        let set = format!("run.transports=[\"{label}\"]");
+        // While the machine stands still the spare may rightly be taken: not each of four times.
+        let calm = (0..4).find_map(|_| {
+            let options = ["--no-calibration", "--set", &set];
+            let measured = Workplace::new().lab_run("quiet", text, &options).expect(0);
+            let run = measured.run(label).clone();
+            assert!(run.completed, "{run:#?}");
+            (path(&run, "lte").bytes_sent == 0).then_some(run)
+        });
+        let run = calm.expect("data on the spare each time");
+        assert!(run.multipath.negotiated && !run.multipath.used, "{:?}", run.multipath);
+        assert!(run.multipath.reason.contains("backup"), "{:?}", run.multipath);
+        let (eth, lte) = (path(&run, "eth"), path(&run, "lte"));
+        assert!(eth.share > 0.999 && lte.bytes_delivered == 0, "{:#?}", run.paths);
+        // Which is not to say that nothing travelled.
+        let control = (label == "mpquic").then_some(true);
+        assert_eq!(lte.control_bytes.map(|bytes| bytes > 1000), control, "{lte:?}");
+    }
+}
+
 #[test]
 fn ipv6_carries_them_and_hosts_without_mptcp_are_no_obstacle() {
     let rest = "[run]\ntransports = [\"quic\", \"mpquic\", \"mpquic@wlan\"]\nduration = \"2s\"\nfamily = \"ipv6\"\n\
@@ -313,17 +356,11 @@ fn ipv6_carries_them_and_hosts_without_mptcp_are_no_obstacle() {
 }
 
 #[test]
-fn congestion_control_is_chosen_and_qlogs_are_left_in_the_result() {
+fn congestion_control_is_chosen() {
     let work = Workplace::new();
     let rest = "[run]\ntransports = [\"quic\", \"tcp\"]\nduration = \"500ms\"\ncongestion = \"reno\"\n\
-                [run.quic]\ncongestion = \"bbr3\"\nqlog = true\n";
+                [run.quic]\ncongestion = \"bbr3\"\n";
     let measured = work.lab_run("logged", &format!("{TWO_PATHS}\n{rest}"), &["--no-calibration"]).expect(0);
     let in_force = |label: &str| measured.run(label).parameters.in_force["client.congestion"].clone();
     assert_eq!((in_force("quic"), in_force("tcp")), ("bbr3".into(), "reno".into()));
-    let directory = work.path().join("result-logged/qlog").join(&measured.run("quic").id);
-    let logs: Vec<_> = std::fs::read_dir(&directory)
-        .unwrap_or_else(|error| panic!("{}: {error}", directory.display()))
-        .map(|entry| entry.unwrap())
-        .collect();
-    assert!(!logs.is_empty() && logs.iter().all(|log| log.metadata().unwrap().len() > 0), "{logs:?}");
 }

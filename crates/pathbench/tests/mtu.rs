@@ -15,12 +15,14 @@ use pathbench_record::document::{MtuEvidence, MtuRecord, PathMtu, ResultDocument
 use pathbench_record::transport::Transport;
 use std::fmt::Write as _;
 use std::io::{BufRead as _, BufReader, Read as _};
-use std::process::{Child, Command};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use support::measured::{Measured, goodput, path};
 use support::processes::signal;
 use support::standing::{Lab, Server};
 use support::{Dice, Finished, binary, captured, finish, within};
+
+pathbench_kerneltest::unprivileged_too!();
 
 /// Sizes that are met: the least of IPv6, tunnels, `PPPoE`, Ethernet, FDDI, jumbo frames.
 const SIZES: [u32; 6] = [1280, 1400, 1492, 1500, 4352, 9000];
@@ -279,6 +281,16 @@ fn whenever_it_is_killed_an_undo_restores_what_was() {
     assert!(journals > 0, "it never came so far as to change anything");
 }
 
+/// Sends a signal to the watch that runs in this lab.
+fn signal_watch(lab: &Lab, which: rustix::process::Signal) {
+    for process in lab.work.processes() {
+        let arguments = process.arguments();
+        if arguments.iter().any(|word| word == "--watch") && !arguments.iter().any(|word| word == "exec") {
+            signal(process.id, which);
+        }
+    }
+}
+
 #[test]
 fn a_watch_follows_an_mtu_down_and_up_and_takes_it_back_at_its_end() {
     let lab = black_hole(4352);
@@ -315,14 +327,65 @@ fn a_watch_follows_an_mtu_down_and_up_and_takes_it_back_at_its_end() {
     wait_for("1500 → 4352");
     wait_for("mtu 4352");
     // The user has seen enough.
-    for process in lab.work.processes() {
-        let arguments = process.arguments();
-        if arguments.iter().any(|word| word == "--watch") && !arguments.iter().any(|word| word == "exec") {
-            signal(process.id, rustix::process::Signal::INT);
-        }
-    }
+    signal_watch(&lab, rustix::process::Signal::INT);
     wait_for("ip route delete 10.2.0.1");
     assert_eq!(running.wait().unwrap().code(), Some(0));
+    assert_as_before(&lab, &before);
+}
+
+#[test]
+fn a_watch_that_nobody_reads_any_more_takes_back_what_it_did() {
+    let lab = black_hole(1500);
+    let _server = lab.serve(&["--open"]);
+    let before = image(&lab);
+    // Nothing changes in these minutes: there is nothing to be written, and so no broken pipe to be met.
+    let watch = ["--watch", "--interval", "500ms", "--time", "120s", "--apply", "--undo-at-end"];
+    let mut running =
+        captured(&mut lab.mtu(&[&[SERVER_V4, "--path", "wlan", "--out", "kept"], &watch[..]].concat()));
+    let mut lines = BufReader::new(running.stdout.take().unwrap()).lines().map_while(Result::ok);
+    assert!(lines.by_ref().any(|line| line.contains("mtu 1500")), "nothing is applied");
+    assert_ne!(image(&lab), before, "nothing was changed");
+    let begun = Instant::now();
+    drop(lines);
+    let ended: Finished = running.wait_with_output().unwrap().into();
+    let took = begun.elapsed();
+    assert!(took < Duration::from_secs(20), "it took {took:?}: {ended:#?}");
+    assert_eq!(ended.code, Some(141), "{ended:#?}");
+    assert_as_before(&lab, &before);
+    assert!(!lab.work.path().join("journal.jsonl").exists(), "the journal stays");
+    assert!(lab.work.path().join("kept/run.json").exists(), "the result is lost: {ended:#?}");
+}
+
+#[test]
+fn a_full_disk_ends_a_watch_which_takes_back_what_it_did() {
+    let lab = black_hole(1500);
+    let _server = lab.serve(&["--open"]);
+    let before = image(&lab);
+    let watch = ["--watch", "--time", "120s", "--apply", "--undo-at-end", "--quiet"];
+    let mut command = lab.mtu(&[&[SERVER_V4, "--path", "wlan"], &watch[..]].concat());
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let begun = Instant::now();
+    let running = command.stdout(full).stderr(Stdio::piped()).spawn().unwrap();
+    let ended: Finished = running.wait_with_output().unwrap().into();
+    assert!(begun.elapsed() < Duration::from_secs(30), "it took {:?}: {ended:#?}", begun.elapsed());
+    let ended = ended.expect(1).says(&["cannot write to standard output: No space left on device"]);
+    assert_eq!(ended.stderr.lines().count(), 1, "{ended:#?}");
+    assert_as_before(&lab, &before);
+    assert!(!lab.work.path().join("journal.jsonl").exists(), "the journal stays");
+}
+
+#[test]
+fn a_watch_whose_terminal_is_closed_takes_back_what_it_did() {
+    let lab = black_hole(1500);
+    let _server = lab.serve(&["--open"]);
+    let before = image(&lab);
+    let watch = ["--watch", "--time", "120s", "--apply", "--undo-at-end"];
+    let mut running = captured(&mut lab.mtu(&[&[SERVER_V4, "--path", "wlan"], &watch[..]].concat()));
+    let mut lines = BufReader::new(running.stdout.take().unwrap()).lines().map_while(Result::ok);
+    assert!(lines.by_ref().any(|line| line.contains("mtu 1500")), "nothing is applied");
+    signal_watch(&lab, rustix::process::Signal::HUP);
+    let all: Vec<String> = lines.collect();
+    assert_eq!(running.wait().unwrap().code(), Some(0), "{all:#?}");
     assert_as_before(&lab, &before);
 }
 

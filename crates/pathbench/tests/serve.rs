@@ -8,10 +8,11 @@ use rustix::process::Signal;
 use serde_json::Value;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Ipv6Addr, SocketAddr, TcpListener, TcpStream};
-use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 use support::{Finished, Workplace, captured, processes, within};
+
+pathbench_kerneltest::unprivileged_too!();
 
 /// Long enough for anything that is going to happen at all.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -313,9 +314,8 @@ fn a_slow_or_foreign_client_of_the_health_port_does_not_hold_it_up() {
 
 #[test]
 fn the_shipped_unit_is_one_that_systemd_understands() {
-    let unit = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/pathbench-serve.service");
-    // Run elsewhere, as an ordinary user, the checkout may be out of reach.
-    let Ok(text) = std::fs::read_to_string(&unit) else { return };
+    let unit = pathbench_kerneltest::checkout().join("packaging/pathbench-serve.service");
+    let text = std::fs::read_to_string(&unit).unwrap();
     for hardening in [
         "DynamicUser=yes",
         "NoNewPrivileges=yes",

@@ -19,6 +19,8 @@ use support::processes::{Process, signal};
 use support::standing::{Lab, SERVER, Server};
 use support::{Finished, TWO_PATHS, Workplace, binary, captured, finish, within};
 
+pathbench_kerneltest::unprivileged_too!();
+
 /// Runs that take about a second each.
 const QUICK: [&str; 6] = ["--repeat", "1", "--duration", "1s", "--bulk-bytes", "500kB"];
 

@@ -49,7 +49,8 @@ impl Clocks {
         server: EndRecord,
     ) -> (EndRecord, Option<String>) {
         self.learn(ClockOffset::of_records(client, &server));
-        let note = match self.offset {
+        let offset = self.offset.filter(|offset| offset.suits(client, &server));
+        let note = match offset {
             None => Some(
                 "the clocks of both ends could not be compared: the server's times are counted from the moment at \
                  which the connection was open"
@@ -61,7 +62,7 @@ impl Clocks {
             )),
             Some(_) => None,
         };
-        let offset = self.offset.unwrap_or_else(|| ClockOffset::of_starts(client, &server));
+        let offset = offset.unwrap_or_else(|| ClockOffset::of_starts(client, &server));
         (offset.apply(server), note)
     }
 }

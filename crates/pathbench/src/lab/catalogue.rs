@@ -3,28 +3,27 @@
 use super::keep;
 use crate::cli::ScenarioArgs;
 use crate::exit::{Exit, Failure};
+use crate::output;
 use pathbench_lab::scenario::{self, Overrides};
 
-pub(crate) fn list() -> Exit {
+pub(crate) fn list() -> Result<Exit, Failure> {
     let shipped = scenario::builtin();
     let width = shipped.iter().map(|builtin| builtin.name.len()).max().unwrap_or_default();
-    println!("Shipped scenarios (pathbench lab show NAME prints one):");
-    for builtin in shipped {
-        println!("  {:width$}  {}", builtin.name, builtin.description());
-    }
+    let mut lines = vec!["Shipped scenarios (pathbench lab show NAME prints one):".to_owned()];
+    let line = |builtin: &scenario::Builtin| format!("  {:width$}  {}", builtin.name, builtin.description());
+    lines.extend(shipped.iter().map(line));
     let labs = keep::running_labs();
     if !labs.is_empty() {
-        println!("Labs that are up (pathbench lab exec HOST -- CMD works in them):");
-        for lab in labs {
-            println!("  {lab}");
-        }
+        lines.push("Labs that are up (pathbench lab exec HOST -- CMD works in them):".to_owned());
+        lines.extend(labs.iter().map(|lab| format!("  {lab}")));
     }
-    Exit::Done
+    output::print(&(lines.join("\n") + "\n"))?;
+    Ok(Exit::Done)
 }
 
 pub(crate) fn show(name: &str) -> Result<Exit, Failure> {
     let source = scenario::load(name).map_err(Failure::bad_input)?;
-    print!("{}", source.text);
+    output::print(&source.text)?;
     Ok(Exit::Done)
 }
 
@@ -34,12 +33,11 @@ pub(crate) fn check(args: &ScenarioArgs) -> Result<Exit, Failure> {
     for name in &args.scenarios {
         match super::load(name, &overrides) {
             Ok((_, plan)) => {
-                let labels: usize = plan.variants.iter().map(|variant| variant.run.labels.len()).sum();
-                println!(
-                    "{name}: good; {} variants, {} runs",
+                output::print(&format!(
+                    "{name}: good; {} variants, {} runs\n",
                     plan.variants.len(),
-                    labels * plan.repeat as usize
-                );
+                    plan.run_count()
+                ))?;
             }
             Err(failure) => refusals.push(failure.message),
         }

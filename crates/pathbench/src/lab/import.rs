@@ -2,10 +2,12 @@
 
 use crate::cli::ImportArgs;
 use crate::exit::{Exit, Failure};
+use crate::{new_file, output};
 use pathbench_lab::scenario::{MinitopoFile, import_minitopo};
-use std::fs::{self, File};
-use std::io::Write as _;
+use std::fs;
 use std::path::Path;
+
+const READABLE: u32 = 0o666;
 
 pub(crate) fn run(args: &ImportArgs) -> Result<Exit, Failure> {
     let (topology, content) = read(&args.topology)?;
@@ -14,8 +16,8 @@ pub(crate) fn run(args: &ImportArgs) -> Result<Exit, Failure> {
     let traffic = experiment.as_ref().map(|(name, content)| MinitopoFile { name, content });
     let text = import_minitopo(file, traffic).map_err(Failure::bad_input)?;
     match &args.out {
-        None => print!("{text}"),
-        Some(out) => write(out, &text)?,
+        None => output::print(&text)?,
+        Some(out) => new_file::create(out, READABLE, &text)?,
     }
     Ok(Exit::Done)
 }
@@ -28,13 +30,4 @@ fn read(path: &Path) -> Result<(String, Vec<u8>), Failure> {
             Err(Failure::bad_input(format!("cannot read {name}: {error}; give one of minitopo's files")))
         }
     }
-}
-
-/// A file that is there already may be a scenario that somebody has worked on.
-fn write(path: &Path, text: &str) -> Result<(), Failure> {
-    let written = File::create_new(path).and_then(|mut file| file.write_all(text.as_bytes()));
-    written.map_err(|error| {
-        let problem = format!("cannot write {}: {error}", path.display());
-        Failure::bad_input(format!("{problem}; give the name of a file that does not exist yet to --out"))
-    })
 }

@@ -5,17 +5,17 @@
 //! orchestrator is, whatever ended it, so there is nothing that could be stale.
 
 use super::assignment::{Assignment, Job};
+use super::control::{self, MESSAGE_BYTES, Stranger, Timed};
 use super::{isolation, load};
 use crate::cli::{DownArgs, ExecArgs, UpArgs};
 use crate::exit::{Exit, Failure};
+use crate::output;
 use pathbench_host::namespace::join;
 use pathbench_lab::channel;
 use pathbench_lab::scenario::Overrides;
-use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
-use std::io::{self, IoSliceMut, Read as _};
-use std::mem::MaybeUninit;
+use std::io::{self, Read as _};
 use std::num::NonZeroUsize;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt as _;
@@ -23,6 +23,12 @@ use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Command, Stdio};
+use std::time::Duration;
+
+/// How long a lab may take to answer.
+const ANSWER_TIME: Duration = Duration::from_secs(10);
+/// How long it may take to end.
+const DOWN_TIME: Duration = Duration::from_secs(60);
 
 /// What is asked of a standing lab.
 #[derive(Debug, Serialize, Deserialize)]
@@ -63,26 +69,22 @@ pub(crate) fn up(args: &UpArgs) -> Result<Exit, Failure> {
     isolation::require(&plan)?;
     let name = args.name.clone().unwrap_or_else(|| plan.name.clone());
     let listener = UnixListener::bind_addr(&address(&name)?).map_err(|error| match error.kind() {
-        io::ErrorKind::AddrInUse => Failure::bad_input(format!(
-            "a lab named `{name}` is up already: take it down with `pathbench lab down {name}`, or give this one \
-             another name with --name"
-        )),
+        io::ErrorKind::AddrInUse => taken(&name),
         _ => Failure::failed(error),
     })?;
-    // Connected while still in the machine's network namespace, where the name is.
-    let control = UnixStream::connect_addr(&address(&name)?).map_err(Failure::failed)?;
+    let (control, orchestrators_end) = UnixStream::pair().map_err(Failure::failed)?;
     let privilege = isolation::enter(args.privilege)?;
     let mut command = Command::new("/proc/self/exe");
     command
         .arg("__keep")
-        .stdin(Stdio::from(OwnedFd::from(listener)))
+        .stdin(Stdio::from(OwnedFd::from(orchestrators_end)))
         .stdout(Stdio::null())
         .stderr(Stdio::null());
-    let _orchestrator = command
+    let mut orchestrator = command
         .process_group(0)
         .spawn()
         .map_err(|error| Failure::failed(format!("cannot start the lab's orchestrator: {error}")))?;
-    // It still holds the listening socket: as long as one process does, waiting for an answer would go on for ever
+    // It still holds the orchestrator's end: as long as one process does, waiting for an answer would go on for ever
     // after the orchestrator's death.
     drop(command);
     let job = Job { source, overrides, out: None };
@@ -99,27 +101,39 @@ pub(crate) fn up(args: &UpArgs) -> Result<Exit, Failure> {
     };
     let died = |error| Failure::failed(format!("the lab's orchestrator did not start: {error}"));
     channel::send(&control, &assignment).map_err(died)?;
+    control::send_descriptors(&control, &[listener.as_fd()]).map_err(|error| died(error.into()))?;
+    // The name is free again as soon as the orchestrator is gone.
+    drop(listener);
     match channel::receive(&control).map_err(died)? {
         Answer::Standing { hosts } => {
-            println!("lab `{name}` is up; its hosts: {}", hosts.join(", "));
-            for (host, command) in [("client", "ip address"), ("client", "bash"), ("wires", "tc -s qdisc")] {
-                println!("  pathbench lab exec --lab {name} {host} -- {command}");
-            }
-            println!("  pathbench lab down {name}");
+            output::print(&announcement(&name, &hosts)).inspect_err(|_| {
+                // A command that fails leaves nothing behind; the lab ends with its first process.
+                let _gone = orchestrator.kill();
+                let _reaped = orchestrator.wait();
+            })?;
             Ok(Exit::Done)
         }
         answer => Err(refusal(answer)),
     }
 }
 
+/// That the lab is up, and what can be done with it.
+fn announcement(name: &str, hosts: &[String]) -> String {
+    let programs = [("client", "ip address"), ("client", "bash"), ("wires", "tc -s qdisc")];
+    let examples = programs
+        .map(|(host, command)| format!("  pathbench lab exec --lab {name} {host} -- {command}\n"))
+        .concat();
+    format!("lab `{name}` is up; its hosts: {}\n{examples}  pathbench lab down {name}\n", hosts.join(", "))
+}
+
 pub(crate) fn exec(args: &ExecArgs) -> Result<Exit, Failure> {
     let lab = chosen_lab(args.lab.as_deref())?;
     let control = ask(&lab, &Question::Enter { host: args.host.clone() })?;
-    match channel::receive(&control).map_err(Failure::failed)? {
+    match receive_answer(&control)? {
         Answer::Admitted => {}
         answer => return Err(refusal(answer)),
     }
-    let [user, process, network] = receive_namespaces(&control)?;
+    let [user, process, network] = control::receive_descriptors(&control).map_err(Failure::failed)?;
     // As root outside a user namespace, lab and machine share theirs, and joining one's own is an error.
     let own = is_own_user_namespace(&user)?;
     join((!own).then_some(user.as_fd()), process.as_fd(), network.as_fd()).map_err(Failure::failed)?;
@@ -144,12 +158,20 @@ pub(crate) fn exec(args: &ExecArgs) -> Result<Exit, Failure> {
 
 pub(crate) fn down(args: &DownArgs) -> Result<Exit, Failure> {
     let labs = if args.all { running_labs() } else { vec![chosen_lab(args.lab.as_deref())?] };
+    let mut lines = Vec::new();
     for lab in labs {
         let mut control = ask(&lab, &Question::Down)?;
+        control.set_read_timeout(Some(DOWN_TIME)).map_err(Failure::failed)?;
         // The connection ends when the orchestrator does, and everything with it.
-        let _end = control.read(&mut [0; 1]);
-        println!("lab `{lab}` is down");
+        let still_up = |error: &io::Error| error.kind() == io::ErrorKind::WouldBlock;
+        if control.read(&mut [0; 1]).is_err_and(|error| still_up(&error)) {
+            let seconds = DOWN_TIME.as_secs();
+            return Err(Failure::failed(format!("lab `{lab}` is still up after {seconds} s")));
+        }
+        lines.push(format!("lab `{lab}` is down\n"));
     }
+    // At the end: an output that cannot be written keeps no lab up.
+    output::print(&lines.concat())?;
     Ok(Exit::Done)
 }
 
@@ -164,7 +186,42 @@ pub(crate) fn running_labs() -> Vec<String> {
         .collect();
     labs.sort();
     labs.dedup();
+    // Anybody can listen under such a name.
+    labs.retain(|lab| connect(lab).is_ok());
     labs
+}
+
+/// A connection to a lab of this user.
+fn connect(lab: &str) -> Result<UnixStream, Unconnected> {
+    let control = address(lab)
+        .map_err(Unconnected::Failure)
+        .and_then(|address| UnixStream::connect_addr(&address).map_err(|_| Unconnected::NotUp))?;
+    control::check_peer(&control).map_err(Unconnected::Stranger)?;
+    Ok(control)
+}
+
+enum Unconnected {
+    NotUp,
+    Stranger(Stranger),
+    Failure(Failure),
+}
+
+/// Why the name of a lab cannot be had.
+fn taken(name: &str) -> Failure {
+    match connect(name) {
+        Err(Unconnected::Stranger(stranger)) => squatted(name, &stranger),
+        _ => Failure::bad_input(format!(
+            "a lab named `{name}` is up already: take it down with `pathbench lab down {name}`, or give this one \
+             another name with --name"
+        )),
+    }
+}
+
+fn squatted(name: &str, stranger: &Stranger) -> Failure {
+    Failure::bad_input(format!(
+        "the socket of lab `{name}` belongs to {stranger}, not to a lab of this user; give the lab another name with \
+         --name"
+    ))
 }
 
 fn chosen_lab(wanted: Option<&str>) -> Result<String, Failure> {
@@ -180,12 +237,17 @@ fn chosen_lab(wanted: Option<&str>) -> Result<String, Failure> {
 }
 
 fn ask(lab: &str, question: &Question) -> Result<UnixStream, Failure> {
-    let control = UnixStream::connect_addr(&address(lab)?).map_err(|_| {
-        let labs = running_labs();
-        let known = if labs.is_empty() { "none is".to_owned() } else { format!("up: {}", labs.join(", ")) };
-        Failure::bad_input(format!("no lab named `{lab}` is up ({known})"))
+    let control = connect(lab).map_err(|error| match error {
+        Unconnected::NotUp => {
+            let labs = running_labs();
+            let known =
+                if labs.is_empty() { "none is".to_owned() } else { format!("up: {}", labs.join(", ")) };
+            Failure::bad_input(format!("no lab named `{lab}` is up ({known})"))
+        }
+        Unconnected::Stranger(stranger) => squatted(lab, &stranger),
+        Unconnected::Failure(failure) => failure,
     })?;
-    channel::send(&control, question).map_err(Failure::failed)?;
+    channel::send(&Timed::new(&control, ANSWER_TIME), question).map_err(Failure::failed)?;
     Ok(control)
 }
 
@@ -210,19 +272,8 @@ fn refusal(answer: Answer) -> Failure {
     }
 }
 
-fn receive_namespaces(control: &UnixStream) -> Result<[OwnedFd; 3], Failure> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
-    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-    let mut byte = [0; 1];
-    recvmsg(control, &mut [IoSliceMut::new(&mut byte)], &mut ancillary, RecvFlags::CMSG_CLOEXEC)
-        .map_err(Failure::failed)?;
-    let mut descriptors = Vec::new();
-    for message in ancillary.drain() {
-        if let RecvAncillaryMessage::ScmRights(rights) = message {
-            descriptors.extend(rights);
-        }
-    }
-    descriptors.try_into().map_err(|_| Failure::failed("the lab handed over no namespaces"))
+fn receive_answer(control: &UnixStream) -> Result<Answer, Failure> {
+    channel::receive_at_most(MESSAGE_BYTES, &Timed::new(control, ANSWER_TIME)).map_err(Failure::failed)
 }
 
 fn is_own_user_namespace(user: &OwnedFd) -> Result<bool, Failure> {

@@ -2,6 +2,7 @@
 
 pub(crate) mod assignment;
 pub(crate) mod catalogue;
+pub(crate) mod control;
 pub(crate) mod import;
 pub(crate) mod isolation;
 pub(crate) mod keep;

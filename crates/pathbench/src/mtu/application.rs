@@ -3,6 +3,7 @@
 use super::examination::{Examination, way};
 use super::treatment;
 use crate::exit::Failure;
+use crate::output;
 use pathbench_host::path_mtu::{
     Belief, LiveConnection, PathObserver, Plan, Remedy, RemedyError, UndoOutcome,
 };
@@ -37,6 +38,14 @@ pub(super) struct Treated {
     pub(super) notes: Vec<String>,
     /// Why the steps that are not done are not.
     pub(super) failure: Option<Failure>,
+}
+
+/// How an undo ended.
+#[derive(Debug)]
+pub(super) struct Undone {
+    /// The commands that do the same as what was restored, a line each.
+    pub(super) restored: String,
+    pub(super) ending: Result<(), Failure>,
 }
 
 impl Treated {
@@ -92,32 +101,42 @@ impl Application {
         treated
     }
 
-    /// Takes back all that the journal tells of; `tell` hears the commands that do the same.
-    pub(super) fn undo(&mut self, force: bool, tell: &dyn Fn(&str)) -> Result<(), Failure> {
-        let report = self.remedy.undo(force).map_err(|error| failure(&error))?;
+    /// Takes back all that the journal tells of. What was not restored stands on standard error.
+    pub(super) fn undo(&mut self, force: bool) -> Undone {
+        let report = match self.remedy.undo(force) {
+            Ok(report) => report,
+            Err(error) => return Undone { restored: String::new(), ending: Err(failure(&error)) },
+        };
         if report.steps.is_empty() {
-            eprintln!("nothing to take back: there is no journal {}", self.journal.display());
+            output::note(format_args!(
+                "nothing to take back: there is no journal {}",
+                self.journal.display()
+            ));
         }
+        let mut restored = String::new();
         for step in &report.steps {
+            let commands = step.commands.join("; ");
             match &step.outcome {
-                UndoOutcome::Restored => step.commands.iter().for_each(|command| tell(command)),
+                UndoOutcome::Restored => {
+                    restored.extend(step.commands.iter().map(|line| format!("{line}\n")));
+                }
                 UndoOutcome::Nothing => {}
-                UndoOutcome::Gone => {
-                    eprintln!("gone with its interface: {}", step.commands.join("; "));
+                UndoOutcome::Gone => output::note(format_args!("gone with its interface: {commands}")),
+                UndoOutcome::Superseded(how) => output::note(format_args!("left as it is: {how}")),
+                UndoOutcome::Changed(how) if commands.is_empty() => {
+                    output::note(format_args!("not taken back: {how}"));
                 }
-                UndoOutcome::Changed(how) => {
-                    eprintln!("not taken back: {}: {how}", step.commands.join("; "));
-                }
+                UndoOutcome::Changed(how) => output::note(format_args!("not taken back: {commands}: {how}")),
             }
         }
-        if report.is_complete() {
-            return Ok(());
-        }
-        Err(Failure::failed(format!(
-            "not everything was taken back, for somebody else has changed it since; take it back nevertheless with \
-             pathbench mtu --undo --force; until then the journal stays: {}",
-            self.journal.display()
-        )))
+        let incomplete = || {
+            Failure::failed(format!(
+                "not everything was taken back, for somebody else has changed it since; take it back nevertheless \
+                 with pathbench mtu --undo --force; until then the journal stays: {}",
+                self.journal.display()
+            ))
+        };
+        Undone { restored, ending: if report.is_complete() { Ok(()) } else { Err(incomplete()) } }
     }
 
     /// The journal's file.

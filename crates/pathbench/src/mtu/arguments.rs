@@ -72,8 +72,8 @@ pub(crate) struct WatchArgs {
 /// What is shown, and where.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct OutputArgs {
-    /// Write a result directory, for `pathbench report` [default: none]
-    #[arg(long, value_name = "DIR", env = "PATHBENCH_OUT")]
+    /// Directory of the result, new or empty, for `pathbench report` [default: mtu-DATE in `$PATHBENCH_OUT`, else none]
+    #[arg(long, value_name = "DIR")]
     pub(super) out: Option<PathBuf>,
     /// Print the result document as JSON instead of the summary
     #[arg(long)]

@@ -19,8 +19,8 @@ use crate::client::address::ServerName;
 use crate::client::ways::HostNetwork;
 use crate::clock::{MonotonicClock, unix_seconds};
 use crate::exit::{Exit, Failure};
-use crate::result::{begin_result, host_record, remove_empty};
-use crate::{report, signals, terminal};
+use crate::result::{begin_result, host_record, parent_of_results, remove_empty};
+use crate::{output, report, signals, terminal};
 use application::Application;
 use examination::Examination;
 use pathbench_host::path_mtu::{PathObserver, PlannedStep};
@@ -42,8 +42,9 @@ pub(crate) fn mtu(args: &MtuArgs) -> Result<Exit, Failure> {
     let journal = args.remedy.journal.as_deref();
     let Some(given) = &args.server else {
         let mut application = Application::open(&journal::place(journal)?)?;
-        application.undo(args.remedy.force, &|command| println!("{command}"))?;
-        return Ok(Exit::Done);
+        let undone = application.undo(args.remedy.force);
+        let printed = output::print(&undone.restored);
+        return undone.ending.and(printed).map(|()| Exit::Done);
     };
     let server = ServerName::parse(given, args.port).map_err(Failure::bad_input)?;
     if args.watch.interval.0 < SHORTEST_INTERVAL {
@@ -60,7 +61,8 @@ pub(crate) fn mtu(args: &MtuArgs) -> Result<Exit, Failure> {
     };
     // Made before anything is sent, so that nobody measures and then cannot write.
     let out = args.output.out.as_deref();
-    let writer = out.map(|out| begin_result(Some(out), NAME, &job.started)).transpose()?;
+    let is_wanted = out.is_some() || parent_of_results().is_some();
+    let writer = is_wanted.then(|| begin_result(out, NAME, &job.started)).transpose()?;
     let directory = writer.as_ref().map(|writer| writer.path().to_owned());
     let ending = job.examine(application, writer);
     if let (Err(_), Some(directory)) = (&ending, &directory) {
@@ -117,7 +119,9 @@ impl Job<'_> {
             findings.judge(&mut observer, application.is_some());
             self.treat(&mut findings, application.as_mut(), &mut observer);
             self.verdict(&findings.examinations)?;
-            self.show(&findings.record);
+            // What was found and done is written down even where it cannot be shown.
+            let shown = self.show(&findings.record);
+            findings.failure = findings.failure.take().or(shown.err());
         }
         self.finish(findings, application.as_ref(), writer)
     }
@@ -181,14 +185,16 @@ impl Job<'_> {
     }
 
     /// The summary, the commands, or nothing where there is a document at the end.
-    fn show(&self, record: &MtuRecord) {
+    fn show(&self, record: &MtuRecord) -> Result<(), Failure> {
         if self.args.remedy.print {
             if record.steps.is_empty() {
                 self.tell("nothing is to be put right");
             }
-            print!("{}", treatment::script(&record.steps));
-        } else if !self.args.output.json {
-            print!("{}", pathbench_report::terminal::mtu(record, terminal::style()));
+            output::print(&treatment::script(&record.steps))
+        } else if self.args.output.json {
+            Ok(())
+        } else {
+            output::print(&pathbench_report::terminal::mtu(record, terminal::style()))
         }
     }
 
@@ -216,7 +222,7 @@ impl Job<'_> {
             self.report(&directory)?;
         }
         if self.args.output.json {
-            report::print_json(&document)?;
+            output::print_json(&document)?;
         }
         findings.failure.take().map_or(Ok(Exit::Done), Err)
     }
@@ -250,7 +256,7 @@ impl Job<'_> {
     /// A line of progress.
     fn tell(&self, line: &str) {
         if !self.args.output.quiet {
-            eprintln!("{line}");
+            output::note(line);
         }
     }
 }

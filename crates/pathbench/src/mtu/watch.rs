@@ -5,7 +5,7 @@ use super::examination::{Examination, probe_plan};
 use super::probing::{Heard, watch_all};
 use super::{Findings, Job, judgement};
 use crate::exit::Failure;
-use crate::terminal;
+use crate::{output, terminal};
 use pathbench_host::path_mtu::PathObserver;
 use pathbench_record::document::{MtuChange, PathMtu};
 use pathbench_record::time::Timestamp;
@@ -45,13 +45,19 @@ pub(super) fn watch(
         observer,
         begun,
         looked: begun,
+        unwritten: None,
     };
-    watch_all(&plans, pace, &job.clock, &end, |heard| {
+    let ended = watch_all(&plans, pace, &job.clock, &end, |heard| {
         let ended = course.run(heard);
         end.store(true, Ordering::Release);
         ended
-    })?;
-    course.close()
+    });
+    // Whatever ended it, what is to be undone at the end is undone.
+    let closed = course.close();
+    let unwritten = output::check().err().or(course.unwritten.take());
+    closed.and(ended)?;
+    findings.failure = findings.failure.take().or(unwritten);
+    Ok(())
 }
 
 /// A watch as it goes.
@@ -65,6 +71,8 @@ struct Course<'a, 'b> {
     begun: Timestamp,
     /// When the connections were looked at last.
     looked: Timestamp,
+    /// Why standard output could not be written, which ends the watch.
+    unwritten: Option<Failure>,
 }
 
 impl Course<'_, '_> {
@@ -79,7 +87,8 @@ impl Course<'_, '_> {
                 Err(RecvTimeoutError::Disconnected) => break,
             }
             let now = self.job.clock.now();
-            if self.job.stop.load(Ordering::Relaxed) || until.is_some_and(|until| now >= until) {
+            let stopped = self.job.stop.load(Ordering::Relaxed) || self.unwritten.is_some();
+            if stopped || until.is_some_and(|until| now >= until) {
                 break;
             }
             if !shown && !self.waiting.contains(&true) {
@@ -101,7 +110,7 @@ impl Course<'_, '_> {
         self.findings.judge(self.observer, self.application.is_some());
         self.job.verdict(&self.findings.examinations)?;
         self.job.treat(self.findings, self.application.as_deref_mut(), self.observer);
-        self.job.show(&self.findings.record);
+        self.unwritten = self.job.show(&self.findings.record).err();
         // Who may not change anything cannot follow changes either.
         self.findings.failure.take().map_or(Ok(()), Err)
     }
@@ -179,8 +188,10 @@ impl Course<'_, '_> {
 
     fn treat(&mut self, index: usize) -> Result<(), Failure> {
         let Some(application) = self.application.as_deref_mut() else {
-            let path = &self.findings.record.paths[index];
-            path.advice.iter().for_each(|words| self.say(words));
+            let advice = self.findings.record.paths[index].advice.clone();
+            for words in &advice {
+                self.say(words);
+            }
             return Ok(());
         };
         let one = &self.findings.examinations[index];
@@ -214,11 +225,11 @@ impl Course<'_, '_> {
     }
 
     /// A line of the watch: on standard output, where no document is to stand.
-    fn say(&self, line: &str) {
+    fn say(&mut self, line: &str) {
         if self.job.args.output.json {
             self.job.tell(line);
-        } else {
-            println!("{line}");
+        } else if self.unwritten.is_none() {
+            self.unwritten = output::print(&format!("{line}\n")).err();
         }
     }
 
@@ -227,10 +238,12 @@ impl Course<'_, '_> {
         if !self.job.args.watch.undo_at_end {
             return Ok(());
         }
-        let json = self.job.args.output.json;
-        let tell = |line: &str| if json { eprintln!("{line}") } else { println!("{line}") };
-        if let Some(application) = self.application.as_deref_mut() {
-            application.undo(false, &tell)?;
+        if let Some(application) = self.application.as_deref_mut()
+            && application.journal().exists()
+        {
+            let undone = application.undo(false);
+            undone.restored.lines().for_each(|line| self.say(line));
+            undone.ending?;
             self.findings
                 .record
                 .notes

@@ -4,30 +4,37 @@ use super::launcher;
 use crate::clock::{MonotonicClock, wall_offset_ns};
 use crate::exit::{Exit, Failure};
 use crate::lab::assignment::Assignment;
+use crate::lab::control::{self, MESSAGE_BYTES, Timed};
 use crate::lab::keep::{Answer, Question};
 use crate::signals;
 use pathbench_host::namespace::NetNamespace;
 use pathbench_lab::channel;
 use pathbench_lab::environment::{Emulation, Environment};
 use pathbench_lab::scenario;
-use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use pathbench_record::time::Clock as _;
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::IoSlice;
-use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
+use std::time::Duration;
+
+/// How long one client may keep others waiting.
+const CLIENT_TIME: Duration = Duration::from_secs(2);
+/// Pause when no connection can be accepted.
+const EXHAUSTED_PAUSE: Duration = Duration::from_millis(100);
 
 /// Host name under which the room of the links' middles can be entered.
 const WIRES: &str = "wires";
 
 pub(crate) fn keep() -> Result<Exit, Failure> {
-    let listener =
-        UnixListener::from(std::io::stdin().as_fd().try_clone_to_owned().map_err(Failure::failed)?);
-    // The first connection comes from `lab up` itself: the assignment comes in, the word that it stands goes out.
-    let (front, _) = listener.accept().map_err(Failure::failed)?;
+    // Standard input is a connection to `lab up`: the assignment and the lab's socket come in, the word that the lab
+    // stands goes out.
+    let front = UnixStream::from(std::io::stdin().as_fd().try_clone_to_owned().map_err(Failure::failed)?);
+    let _no_other_holds_it = File::open("/dev/null").map(rustix::stdio::dup2_stdin);
     let assignment: Assignment = channel::receive(&front).map_err(Failure::failed)?;
+    let [listener] = control::receive_descriptors(&front).map_err(Failure::failed)?;
+    let listener = UnixListener::from(listener);
     let environment = match build(&assignment) {
         Ok(environment) => environment,
         Err(failure) => {
@@ -39,14 +46,24 @@ pub(crate) fn keep() -> Result<Exit, Failure> {
     signals::on_signal(|| std::process::exit(0));
     channel::send(&front, &Answer::Standing { hosts: hosts(&environment) }).map_err(Failure::failed)?;
     drop(front);
-    let told_to_end = listener.incoming().flatten().find(|connection| !answer(connection, &environment));
+    let told_to_end = serve(&listener, &environment);
     drop(environment);
-    // `lab down` waits for the end of its connection: by then nothing is left, and the name is free again. The
-    // name's socket is open twice, for it came as standard input.
+    // `lab down` waits for the end of its connection: by then nothing is left, and the name is free again.
     drop(listener);
-    let _unused_again = File::open("/dev/null").map(rustix::stdio::dup2_stdin);
     drop(told_to_end);
     Ok(Exit::Done)
+}
+
+/// Answers questions, one client at a time, until the lab is to end; the connection over which that was said.
+fn serve(listener: &UnixListener, environment: &Environment) -> UnixStream {
+    loop {
+        match listener.accept() {
+            Ok((connection, _)) if answer(&connection, environment) => {}
+            Ok((connection, _)) => return connection,
+            // No descriptor left, most likely.
+            Err(_) => MonotonicClock.sleep_until(MonotonicClock.now() + EXHAUSTED_PAUSE),
+        }
+    }
 }
 
 fn build(assignment: &Assignment) -> Result<Environment, Failure> {
@@ -71,16 +88,21 @@ fn hosts(environment: &Environment) -> Vec<String> {
 
 /// Answers one question; false when the lab is to end. A client that asks nonsense or vanishes is its own problem.
 fn answer(connection: &UnixStream, environment: &Environment) -> bool {
-    match channel::receive(connection) {
-        Ok(Question::Enter { host }) => {
-            if let Err(message) = admit(connection, environment, &host) {
-                let _gone =
-                    channel::send(connection, &Answer::Refused { message, exit: Exit::BadInput.code() });
-            }
-            true
-        }
+    let timed = Timed::new(connection, CLIENT_TIME);
+    let refuse = |message| {
+        let _gone = channel::send(&timed, &Answer::Refused { message, exit: Exit::BadInput.code() });
+        true
+    };
+    if let Err(stranger) = control::check_peer(connection) {
+        return refuse(format!("the lab is another user's: it does not answer {stranger}"));
+    }
+    match channel::receive_at_most(MESSAGE_BYTES, &timed) {
+        Ok(Question::Enter { host }) => match admit(connection, environment, &host) {
+            Ok(()) => true,
+            Err(message) => refuse(message),
+        },
         Ok(Question::Hosts) => {
-            let _gone = channel::send(connection, &Answer::Standing { hosts: hosts(environment) });
+            let _gone = channel::send(&timed, &Answer::Standing { hosts: hosts(environment) });
             true
         }
         Ok(Question::Down) => false,
@@ -99,12 +121,8 @@ fn admit(connection: &UnixStream, environment: &Environment, host: &str) -> Resu
     };
     let user = File::open("/proc/self/ns/user").map_err(|error| error.to_string())?;
     let process = File::open("/proc/self/ns/pid").map_err(|error| error.to_string())?;
-    channel::send(connection, &Answer::Admitted).map_err(|error| error.to_string())?;
-    let descriptors = [user.as_fd(), process.as_fd(), network];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
-    let mut ancillary = SendAncillaryBuffer::new(&mut space);
-    ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
-    sendmsg(connection, &[IoSlice::new(&[0])], &mut ancillary, SendFlags::NOSIGNAL)
-        .map(drop)
+    channel::send(&Timed::new(connection, CLIENT_TIME), &Answer::Admitted)
+        .map_err(|error| error.to_string())?;
+    control::send_descriptors(connection, &[user.as_fd(), process.as_fd(), network])
         .map_err(|error| error.to_string())
 }

@@ -7,11 +7,11 @@ use crate::exit::{Exit, Failure};
 use crate::lab::assignment::{Assignment, Job};
 use crate::progress::Display;
 use crate::result::{begin_result, host_record, remove_empty};
-use crate::{report, signals, terminal};
+use crate::{output, report, signals, terminal};
 use pathbench_host::namespace::set_parent_death_signal_kill;
 use pathbench_lab::agent::AgentLauncher;
 use pathbench_lab::channel;
-use pathbench_lab::scenario;
+use pathbench_lab::scenario::{self, Plan};
 use pathbench_lab::study::{StudyError, StudyOptions, conduct};
 use pathbench_record::calendar::rfc3339_from_unix;
 use pathbench_record::directory::ResultDirectory;
@@ -86,11 +86,11 @@ fn run(job: &Job, assignment: &Assignment, stop: &Arc<AtomicBool>) -> Result<Exi
     let set = report::open(&directory)?;
     report::write(std::slice::from_ref(&set), &directory)?;
     if assignment.json {
-        report::print_json(&set.document)?;
+        output::print_json(&set.document)?;
     } else {
-        print!("{}", pathbench_report::terminal::summary(&set, terminal::style()));
+        output::print(&pathbench_report::terminal::summary(&set, terminal::style()))?;
     }
-    Ok(verdict(&document))
+    Ok(verdict(&plan, &document))
 }
 
 /// A study that could not go on: what it had made is named, and where it had made nothing, no trace of it stays.
@@ -108,13 +108,16 @@ fn broken_off(error: &StudyError, directory: &Path) -> Failure {
 }
 
 /// The exit code that a finished document deserves.
-fn verdict(document: &ResultDocument) -> Exit {
+fn verdict(plan: &Plan, document: &ResultDocument) -> Exit {
     let valid = || document.runs.iter().filter(|run| run.valid);
+    // Where an expectation does not hold, that is the verdict.
+    let is_expected =
+        |run: &RunRecord| plan.expectations.iter().any(|expected| expected.expects_one_path(run));
     if document.summary.expectations.iter().any(|expectation| !expectation.held) {
         Exit::ExpectationNotHeld
     } else if valid().next().is_none() {
         Exit::Failed
-    } else if valid().any(needed_multipath_in_vain) && !expects_one_path(document) {
+    } else if valid().any(|run| needed_multipath_in_vain(run) && !is_expected(run)) {
         Exit::MultipathNotUsed
     } else {
         Exit::Done
@@ -126,13 +129,4 @@ fn verdict(document: &ResultDocument) -> Exit {
 fn needed_multipath_in_vain(run: &RunRecord) -> bool {
     let multipath = &run.multipath;
     multipath.requested && (!multipath.negotiated || (!multipath.used && run.pattern.starts_with("iperf")))
-}
-
-/// Whether the scenario itself says that multipath is not to be used, and was right.
-fn expects_one_path(document: &ResultDocument) -> bool {
-    document
-        .summary
-        .expectations
-        .iter()
-        .any(|expectation| expectation.key.ends_with(".multipath.used") && expectation.expected == "false")
 }

@@ -30,8 +30,8 @@ pub(crate) struct RoamArgs {
     pub(super) seed: Option<u64>,
     #[command(flatten)]
     pub(super) family: FamilyArgs,
-    /// Where the result directory goes [default: pathbench-results/roam-DATE]
-    #[arg(long, value_name = "DIR", env = "PATHBENCH_OUT")]
+    /// Directory of the result, new or empty [default: roam-DATE in `$PATHBENCH_OUT`, else in pathbench-results]
+    #[arg(long, value_name = "DIR")]
     pub(super) out: Option<PathBuf>,
     #[command(flatten)]
     pub(super) presentation: PresentationArgs,

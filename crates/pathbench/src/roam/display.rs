@@ -1,9 +1,9 @@
 //! What goes on, on stderr: a view that is drawn anew on a terminal, a line now and then elsewhere.
 
 use super::view;
+use crate::output;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use pathbench_record::time::Timestamp;
-use std::io::IsTerminal as _;
 use std::time::Duration;
 
 /// Between two pictures.
@@ -23,7 +23,7 @@ pub(super) struct Display {
 impl Display {
     /// Nothing is shown yet.
     pub(super) fn new(quiet: bool) -> Self {
-        let terminal = std::io::stderr().is_terminal() && !quiet;
+        let terminal = output::stderr_is_terminal() && !quiet;
         let target = if terminal { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
         let view = MultiProgress::with_draw_target(target);
         Self { view, bars: Vec::new(), quiet, terminal, next: Timestamp::default() }
@@ -38,7 +38,7 @@ impl Display {
 
     /// A line that even a quiet user is to see.
     pub(super) fn warn(&self, text: &str) {
-        self.view.suspend(|| eprintln!("{text}"));
+        self.view.suspend(|| output::note(text));
     }
 
     /// Shows the figures, when it is time to; `lines` makes a picture, `line` one line of it.

@@ -24,7 +24,7 @@ use crate::client::{Client, Target, mptcp};
 use crate::clock::unix_seconds;
 use crate::exit::{Exit, Failure};
 use crate::result::{begin_result, host_record, remove_empty};
-use crate::{random, report, signals};
+use crate::{output, random, report, signals};
 use display::Display;
 use pathbench_host::counters::Counters;
 use pathbench_lab::assembly::ClientPath;
@@ -36,7 +36,7 @@ use pathbench_record::transport::{Transport, TransportLabel};
 use pathbench_traffic::client::ClientError;
 use pathbench_transport::mptcp_available;
 use plan::RoamPlan;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -46,7 +46,8 @@ use walk::{End, Walk, Walked};
 /// Name of a result of this command.
 const NAME: &str = "roam";
 
-pub(crate) fn roam(args: &RoamArgs) -> Result<Exit, Failure> {
+/// `given` are the options that differ from their defaults.
+pub(crate) fn roam(args: &RoamArgs, given: Map<String, Value>) -> Result<Exit, Failure> {
     let (plan, server, client) = validate(args)?;
     let stop = signals::stop_flag();
     let mut display = Display::new(args.quiet);
@@ -57,6 +58,7 @@ pub(crate) fn roam(args: &RoamArgs) -> Result<Exit, Failure> {
     let mut document =
         ResultDocument { seed: args.seed.unwrap_or_else(random::seed), ..ResultDocument::default() };
     document.host = host_record("user", started);
+    document.scenario.overrides = given;
     let job = Job { args, plan: &plan, client: &client, stop: &stop };
     let verdict = job.measure(server, &mut display, writer, &mut document);
     display.end();
@@ -114,7 +116,14 @@ impl Job<'_> {
         let until_gone = self.until_gone(&ways)?;
         document.servers.clone_from(&reached.servers);
         document.reachability.clone_from(&reached.reachability);
-        document.scenario = self.scenario(&reached.server);
+        let overrides = std::mem::take(&mut document.scenario.overrides);
+        document.scenario = ScenarioRecord {
+            name: NAME.to_owned(),
+            description: format!("A walk with {}", reached.server),
+            origin: "command line".to_owned(),
+            text: String::new(),
+            overrides,
+        };
         document.summary.notes = self.notes(&reached, &ways);
         for note in &document.summary.notes {
             display.line(&format!("note: {note}"));
@@ -254,26 +263,6 @@ impl Job<'_> {
         format!("roaming with {} over {}, {until}", transports.join(" and "), ways.join(", "))
     }
 
-    fn scenario(&self, server: &ServerName) -> ScenarioRecord {
-        let list = |names: &[String]| Value::from(names.to_vec());
-        let end = &self.args.end;
-        let asked = [
-            ("duration", end.duration.map(|duration| duration.to_string().into())),
-            ("until-gone", end.until_gone.clone().map(Value::from)),
-            ("backup", (!self.plan.backups.is_empty()).then(|| list(&self.plan.backups))),
-            ("scheduler", Some(self.plan.scheduler.name().into())),
-            ("patience", Some(end.patience.to_string().into())),
-            ("tls", Some(self.args.access.tls.into())),
-        ];
-        ScenarioRecord {
-            name: NAME.to_owned(),
-            description: format!("A walk with {server}"),
-            origin: "command line".to_owned(),
-            text: String::new(),
-            overrides: asked.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect(),
-        }
-    }
-
     /// A multipath transport that the user named and that fell back.
     fn multipath_verdict(&self, document: &ResultDocument) -> Option<Exit> {
         let fell_back = document.runs.iter().find(|run| {
@@ -282,7 +271,7 @@ impl Job<'_> {
                 && self.plan.asks_for(run.transport)
                 && !run.multipath.negotiated
         })?;
-        eprintln!("pathbench: {}: {}", fell_back.transport, fell_back.multipath.reason);
+        output::note(format_args!("pathbench: {}: {}", fell_back.transport, fell_back.multipath.reason));
         Some(Exit::MultipathNotUsed)
     }
 }

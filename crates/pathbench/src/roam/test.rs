@@ -140,7 +140,7 @@ impl Test<'_> {
         let mut note = None;
         // Where no stream was ever opened, the server has nothing either.
         if outcome.server.is_none() && !outcome.client.streams.is_empty() {
-            match self.seek_record(&plan) {
+            match self.seek_record(&plan, &outcome.client) {
                 Ok((record, way)) => {
                     outcome.server = Some(record);
                     note = Some(format!("the server's record was fetched afterwards, over {way}"));
@@ -171,7 +171,7 @@ impl Test<'_> {
     }
 
     /// Asks on every way in turn, for as long as the walk goes on and some time after; also says which way it came.
-    fn seek_record(&self, plan: &ClientPlan) -> Result<(EndRecord, String), String> {
+    fn seek_record(&self, plan: &ClientPlan, client: &EndRecord) -> Result<(EndRecord, String), String> {
         let clock = &self.client.clock;
         let mut refusals = 0;
         loop {
@@ -179,9 +179,11 @@ impl Test<'_> {
             let mut all_refused = true;
             for fetch in self.fetches(plan) {
                 let way = fetch.interface.clone().unwrap_or_default();
-                match fetch_record(&fetch, clock) {
-                    Ok(kept) => return Ok((kept.record, way)),
-                    Err(error @ FetchError::NotFound { .. }) => return Err(error.to_string()),
+                match fetch_record(&fetch, client, clock) {
+                    Ok(record) => return Ok((record, way)),
+                    Err(error @ (FetchError::NotFound { .. } | FetchError::Invalid(_))) => {
+                        return Err(error.to_string());
+                    }
                     Err(error) => {
                         all_refused &= is_refusal(&error);
                         last = error.to_string();

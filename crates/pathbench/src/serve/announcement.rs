@@ -3,11 +3,11 @@
 use super::arguments::ServeArgs;
 use super::places::host_name;
 use crate::exit::Failure;
+use crate::output;
 use pathbench_host::netlink::RouteSocket;
 use pathbench_record::transport::Transport;
 use pathbench_transport::CertificateFingerprint;
 use serde_json::json;
-use std::io::Write as _;
 use std::net::{IpAddr, SocketAddr};
 
 /// What it says.
@@ -40,9 +40,7 @@ impl Announcement {
 
     /// Prints it on stdout.
     pub(super) fn print(&self, json: bool) -> Result<(), Failure> {
-        let text = if json { self.document() } else { self.sentences() };
-        let mut out = std::io::stdout().lock();
-        out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(Failure::failed)
+        output::print(&if json { self.document() } else { self.sentences() })
     }
 
     fn document(&self) -> String {

@@ -1,5 +1,6 @@
 //! `GET /health`: a status for load balancers and monitors, over as much of HTTP/1.1 (RFC 9112) as that takes.
 
+use super::panics::PanicCount;
 use crate::clock::MonotonicClock;
 use crate::exit::Failure;
 use pathbench_record::time::Clock as _;
@@ -26,7 +27,11 @@ pub(super) struct HealthResponder {
 }
 
 impl HealthResponder {
-    pub(super) fn start(address: SocketAddr, server: &Arc<Server>) -> Result<Self, Failure> {
+    pub(super) fn start(
+        address: SocketAddr,
+        server: &Arc<Server>,
+        panics: PanicCount,
+    ) -> Result<Self, Failure> {
         let failed =
             |error: io::Error| Failure::failed(format!("listening on {address} for GET /health: {error}"));
         let listener = TcpListener::bind(address).map_err(failed)?;
@@ -35,7 +40,7 @@ impl HealthResponder {
         let (stop, server) = (Arc::clone(&stopping), Arc::downgrade(server));
         let thread = thread::Builder::new()
             .name("health".to_owned())
-            .spawn(move || respond(&listener, &server, &stop))
+            .spawn(move || respond(&listener, &server, &panics, &stop))
             .map_err(failed)?;
         Ok(Self { address, stopping, thread: Some(thread) })
     }
@@ -65,7 +70,7 @@ fn reachable(mut address: SocketAddr) -> SocketAddr {
     address
 }
 
-fn respond(listener: &TcpListener, server: &Weak<Server>, stopping: &AtomicBool) {
+fn respond(listener: &TcpListener, server: &Weak<Server>, panics: &PanicCount, stopping: &AtomicBool) {
     loop {
         let accepted = listener.accept();
         if stopping.load(Ordering::SeqCst) {
@@ -73,14 +78,14 @@ fn respond(listener: &TcpListener, server: &Weak<Server>, stopping: &AtomicBool)
         }
         match accepted {
             // A client that goes away has no answer to miss.
-            Ok((stream, _)) => drop(answer(stream, server)),
+            Ok((stream, _)) => drop(answer(stream, server, panics)),
             // No descriptors left, most likely.
             Err(_) => thread::sleep(TIME),
         }
     }
 }
 
-fn answer(mut stream: TcpStream, server: &Weak<Server>) -> io::Result<()> {
+fn answer(mut stream: TcpStream, server: &Weak<Server>, panics: &PanicCount) -> io::Result<()> {
     let deadline = MonotonicClock.now() + TIME;
     let mut request = Vec::new();
     let mut buffer = [0; 512];
@@ -98,23 +103,31 @@ fn answer(mut stream: TcpStream, server: &Weak<Server>) -> io::Result<()> {
     let line = request.split(|&byte| byte == b'\r').next().unwrap_or_default();
     let Some(server) = server.upgrade() else { return Ok(()) };
     stream.set_write_timeout(Some(TIME))?;
-    stream.write_all(response(line, server.status()).as_bytes())?;
+    stream.write_all(response(line, &server.status(), panics.get()).as_bytes())?;
     stream.shutdown(Shutdown::Write)
 }
 
 /// The whole response to a request that begins with this line.
-fn response(line: &[u8], status: ServerStatus) -> String {
+fn response(line: &[u8], status: &ServerStatus, panics: u64) -> String {
     let mut words = line.split(|&byte| byte == b' ');
     let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
     let path = target.split(|&byte| byte == b'?').next().unwrap_or_default();
     let (code, body) = match (method, path) {
         (b"GET" | b"HEAD", b"/health") => {
-            let code = if status.draining { "503 Service Unavailable" } else { "200 OK" };
+            let failed: Vec<String> =
+                status.failed.iter().map(|(transport, address)| format!("{address} ({transport})")).collect();
+            let (code, word) = match (failed.is_empty(), status.draining) {
+                (false, _) => ("503 Service Unavailable", "failed"),
+                (true, true) => ("503 Service Unavailable", "draining"),
+                (true, false) => ("200 OK", "ok"),
+            };
             let document = json!({
-                "status": if status.draining { "draining" } else { "ok" },
+                "status": word,
                 "tests": status.tests,
                 "max_tests": status.max_tests,
                 "connections": status.connections,
+                "failed_listeners": failed,
+                "panics": panics,
             });
             (code, document)
         }
@@ -133,11 +146,13 @@ fn response(line: &[u8], status: ServerStatus) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pathbench_record::transport::Transport;
 
     #[test]
     fn only_health_is_answered() {
-        let status = |draining| ServerStatus { tests: 1, max_tests: 8, connections: 3, draining };
-        let says = |line: &str, draining| response(line.as_bytes(), status(draining));
+        let status =
+            |draining| ServerStatus { tests: 1, max_tests: 8, connections: 3, draining, failed: Vec::new() };
+        let says = |line: &str, draining| response(line.as_bytes(), &status(draining), 2);
         let fine = says("GET /health HTTP/1.1", false);
         assert!(fine.starts_with("HTTP/1.1 200 OK\r\n") && fine.contains(r#""status":"ok""#), "{fine}");
         assert!(fine.contains(r#""tests":1"#) && fine.contains(r#""max_tests":8"#), "{fine}");
@@ -147,5 +162,10 @@ mod tests {
         assert!(says("POST /health HTTP/1.1", false).starts_with("HTTP/1.1 405 "));
         assert!(says("", false).starts_with("HTTP/1.1 405 "));
         assert!(says("HEAD /health HTTP/1.1", false).ends_with("\r\n\r\n"));
+        assert!(fine.contains(r#""panics":2"#) && fine.contains(r#""failed_listeners":[]"#), "{fine}");
+        let failed = vec![(Transport::Mpquic, SocketAddr::from(([192, 0, 2, 1], 4433)))];
+        let failed = response(b"GET /health", &ServerStatus { failed, ..status(true) }, 1);
+        assert!(failed.starts_with("HTTP/1.1 503 ") && failed.contains(r#""status":"failed""#), "{failed}");
+        assert!(failed.contains(r#"["192.0.2.1:4433 (mpquic)"]"#), "{failed}");
     }
 }

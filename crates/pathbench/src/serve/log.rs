@@ -2,12 +2,15 @@
 
 use super::arguments::ServeArgs;
 use crate::clock::{MonotonicClock, unix_seconds};
+use crate::output;
 use pathbench_record::calendar::rfc3339_from_unix;
 use pathbench_record::time::{Clock as _, Timestamp};
 use pathbench_traffic::server::{ServerEvent, ServerObserver};
+use pathbench_transport::panic_message;
 use serde_json::{Map, Value, json};
-use std::io::Write as _;
+use std::backtrace::{Backtrace, BacktraceStatus};
 use std::net::SocketAddr;
+use std::panic::PanicHookInfo;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -21,6 +24,8 @@ pub(super) struct Log {
     quiet: bool,
     clients: bool,
     refusals: Mutex<Refusals>,
+    /// Where lines go: standard error, but for tests.
+    sink: Box<dyn Fn(String) + Send + Sync>,
 }
 
 /// A line, as a document and as a sentence.
@@ -37,6 +42,7 @@ impl Log {
             quiet: args.quiet,
             clients: args.log_clients,
             refusals: Mutex::new(Refusals::default()),
+            sink: Box::new(output::note),
         }
     }
 
@@ -49,10 +55,36 @@ impl Log {
         });
     }
 
-    fn write(&self, line: Line) {
-        if self.quiet {
-            return;
+    /// A panic of any thread; shown even to who wants no log.
+    pub(super) fn panic(&self, panic: &PanicHookInfo<'_>) {
+        let thread = std::thread::current();
+        let place = panic.location().map(ToString::to_string).unwrap_or_default();
+        self.show(Self::panic_line(
+            thread.name().unwrap_or_default(),
+            &place,
+            &panic_message(panic.payload()),
+            &Backtrace::capture(),
+        ));
+    }
+
+    fn panic_line(thread: &str, place: &str, message: &str, backtrace: &Backtrace) -> Line {
+        let mut words = format!("thread `{thread}` panicked at {place}: {message}");
+        let mut document = fields(json!({ "thread": thread, "location": place, "message": message }));
+        if backtrace.status() == BacktraceStatus::Captured {
+            let frames = backtrace.to_string();
+            words = format!("{words}\n{frames}");
+            document.insert("backtrace".to_owned(), frames.into());
         }
+        Line { event: "panic", fields: document, words }
+    }
+
+    fn write(&self, line: Line) {
+        if !self.quiet {
+            self.show(line);
+        }
+    }
+
+    fn show(&self, line: Line) {
         let time = rfc3339_from_unix(i64::try_from(unix_seconds()).unwrap_or(i64::MAX));
         let text = if self.json {
             let mut document = fields(json!({ "time": time, "event": line.event }));
@@ -61,8 +93,7 @@ impl Log {
         } else {
             format!("{time} {}", line.words)
         };
-        // A log that nobody reads any more must not stop the server.
-        let _ = writeln!(std::io::stderr(), "{text}");
+        (self.sink)(text);
     }
 
     fn line(&self, event: &ServerEvent<'_>) -> Line {
@@ -109,6 +140,20 @@ impl Log {
                 event: "too-many-connections",
                 fields: with_client(json!({}), client),
                 words: format!("closed a connection{}: there are too many", from(client)),
+            },
+            ServerEvent::Panicked { place, message } => Line {
+                event: "panicked",
+                fields: fields(json!({ "place": place, "message": message })),
+                words: format!("aborted a connection after a panic ({place}: {message}); please report it"),
+            },
+            ServerEvent::ListenerFailed { transport, address, message } => Line {
+                event: "listener-failed",
+                fields: fields(json!({
+                    "transport": transport.name(),
+                    "address": address.to_string(),
+                    "message": message,
+                })),
+                words: format!("{address} accepts no {transport} any more: {message}; please report it"),
             },
         }
     }
@@ -173,9 +218,25 @@ mod tests {
         assert_eq!(refusals.count(at(112)), (true, 0));
     }
 
+    impl Log {
+        /// A log whose lines go to `sink`.
+        pub(in crate::serve) fn to(sink: impl Fn(String) + Send + Sync + 'static) -> Self {
+            let refusals = Mutex::default();
+            Self { json: false, quiet: false, clients: false, refusals, sink: Box::new(sink) }
+        }
+    }
+
+    #[test]
+    fn a_panic_is_one_line_with_its_place() {
+        let line = Log::panic_line("quic", "src/x.rs:1:2", "no room", &Backtrace::disabled());
+        assert_eq!(line.words, "thread `quic` panicked at src/x.rs:1:2: no room");
+        assert_eq!(line.fields["location"], "src/x.rs:1:2");
+        assert!(!line.fields.contains_key("backtrace"));
+    }
+
     #[test]
     fn clients_are_named_only_when_asked_for() {
-        let log = |clients| Log { json: false, quiet: false, clients, refusals: Mutex::default() };
+        let log = |clients| Log { clients, ..Log::to(drop) };
         let client = SocketAddr::from(([192, 0, 2, 7], 1234));
         let event = ServerEvent::TooManyConnections { client };
         assert!(!log(false).line(&event).words.contains("192.0.2.7"));

@@ -4,6 +4,7 @@ mod announcement;
 mod arguments;
 mod health;
 mod log;
+mod panics;
 mod places;
 mod secrets;
 
@@ -16,6 +17,7 @@ use announcement::Announcement;
 use arguments::{LimitArgs, ServeCommand};
 use health::HealthResponder;
 use log::Log;
+use panics::PanicCount;
 use pathbench_record::time::Clock;
 use pathbench_traffic::server::{Access, Limits, Server, ServerOptions, StartError};
 use pathbench_traffic::token::TokenKey;
@@ -60,6 +62,7 @@ fn run(args: &ServeArgs) -> Result<Exit, Failure> {
         let _ = signal.send(());
     });
     let log = Arc::new(Log::new(args));
+    let panics = PanicCount::start(&log);
     if let Some(lack) = &places.lack {
         log.notice(&format!("serving tcp without mptcp: {lack}"));
     }
@@ -78,17 +81,32 @@ fn run(args: &ServeArgs) -> Result<Exit, Failure> {
     let server = Arc::new(server);
     let health = match args.health {
         None => None,
-        Some(address) => Some(HealthResponder::start(address, &server)?),
+        Some(address) => Some(HealthResponder::start(address, &server, panics)?),
     };
     let announcement = Announcement::new(args, server.addresses(), fingerprint);
     announcement.print(args.json)?;
-    // Ends with the process at the latest.
-    let _ = signals.recv();
+    let failure = await_end(&server, &signals);
     wind_down(&server, &signals, &log, clock.as_ref(), longest);
     drop(health);
     drop(server);
     log.notice("stopped");
-    Ok(Exit::Done)
+    failure.map_or(Ok(Exit::Done), Err)
+}
+
+/// Waits for a signal, or for a listener that died: then the tests of the others are finished as well, and the exit code
+/// tells a service manager to start the server anew.
+fn await_end(server: &Server, signals: &Receiver<()>) -> Option<Failure> {
+    loop {
+        match signals.recv_timeout(LOOK) {
+            Ok(()) | Err(RecvTimeoutError::Disconnected) => return None,
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        if let Some((transport, address)) = server.status().failed.first() {
+            return Some(Failure::failed(format!(
+                "{address} accepts no {transport} any more, after a panic"
+            )));
+        }
+    }
 }
 
 /// Takes no new tests and waits for those that run; a second signal ends the wait.
@@ -173,5 +191,59 @@ fn raise_descriptor_limit() {
     if current != maximum {
         // Without it, connections beyond the limit wait until there is room.
         let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pathbench_record::transport::Transport;
+    use pathbench_traffic::server::{ServerEvent, ServerObserver};
+    use std::net::{SocketAddr, TcpStream};
+
+    struct Trap;
+
+    impl ServerObserver for Trap {
+        fn on_event(&self, event: &ServerEvent<'_>) {
+            assert!(!matches!(event, ServerEvent::TooManyConnections { .. }), "on purpose");
+        }
+    }
+
+    #[test]
+    fn the_documented_memory_bound_is_that_of_the_default_limits() {
+        #[derive(clap::Parser)]
+        struct Defaults {
+            #[command(flatten)]
+            limits: LimitArgs,
+        }
+        let defaults: Defaults = clap::Parser::parse_from(["serve"]);
+        let bound = limits(&defaults.limits).memory_bound(1);
+        let mib = |bytes: u64| bytes.div_ceil(1 << 20);
+        let row = format!(
+            "| with the default limits | {} MiB | {} MiB |",
+            mib(bound.client_bytes),
+            mib(bound.server_bytes)
+        );
+        assert!(include_str!("../../../../docs/serve.md").contains(&row), "docs/serve.md lacks {row}");
+    }
+
+    #[test]
+    fn a_listener_that_died_ends_the_server_with_a_failure() {
+        let anywhere = SocketAddr::from(([127, 0, 0, 1], 0));
+        let limits = Limits { max_connections: 0, ..Limits::default() };
+        let options = ServerOptions { limits, ..ServerOptions::new(vec![(Transport::Tcp, anywhere)]) };
+        let clock: Arc<dyn Clock> = Arc::new(MonotonicClock);
+        let server = Server::start_observed(options, Arc::clone(&clock), Arc::new(Trap)).unwrap();
+        let address = server.addresses()[0].1;
+        let _refused = TcpStream::connect(address).unwrap();
+        let (_sender, signals) = channel();
+        let failure = await_end(&server, &signals).unwrap();
+        assert_eq!(failure.exit, Exit::Failed);
+        assert!(failure.message.contains(&address.to_string()), "{}", failure.message);
+        wind_down(&server, &signals, &Log::to(drop), clock.as_ref(), Duration::from_secs(60));
+        // In good order: a signal ends it with success.
+        let (signal, signals) = channel();
+        signal.send(()).unwrap();
+        assert!(await_end(&server, &signals).is_none());
     }
 }

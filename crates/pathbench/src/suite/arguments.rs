@@ -22,8 +22,8 @@ pub(crate) struct TestArgs {
     pub(super) traffic: TrafficArgs,
     #[command(flatten)]
     pub(super) family: FamilyArgs,
-    /// Where the result directory goes [default: pathbench-results/test-DATE]
-    #[arg(long, value_name = "DIR", env = "PATHBENCH_OUT")]
+    /// Directory of the result, new or empty [default: test-DATE in `$PATHBENCH_OUT`, else in pathbench-results]
+    #[arg(long, value_name = "DIR")]
     pub(super) out: Option<PathBuf>,
     #[command(flatten)]
     pub(super) presentation: PresentationArgs,

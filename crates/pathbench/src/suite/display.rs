@@ -1,5 +1,6 @@
 //! What goes on, on stderr: a bar with the live goodput of each path on a terminal, a line a run elsewhere.
 
+use crate::output;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use pathbench_lab::assembly::ClientPath;
 use pathbench_record::document::RunRecord;
@@ -7,7 +8,6 @@ use pathbench_record::time::Timestamp;
 use pathbench_traffic::client::Progress;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::io::IsTerminal as _;
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ pub(super) struct Display {
 impl Display {
     /// Nothing is shown yet.
     pub(super) fn new(quiet: bool) -> Self {
-        let terminal = std::io::stderr().is_terminal();
+        let terminal = output::stderr_is_terminal();
         let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::hidden());
         Self {
             bar,
@@ -50,7 +50,7 @@ impl Display {
 
     /// A line that even a quiet user is to see.
     pub(super) fn warn(&self, text: &str) {
-        self.bar.suspend(|| eprintln!("{text}"));
+        self.bar.suspend(|| output::note(text));
     }
 
     /// The runs begin.

@@ -19,7 +19,7 @@ use crate::client::{Client, mptcp};
 use crate::clock::unix_seconds;
 use crate::exit::{Exit, Failure};
 use crate::result::{begin_result, host_record, remove_empty};
-use crate::{random, report, signals};
+use crate::{output, random, report, signals};
 use conduct::{Ending, Suite, announcement};
 use display::Display;
 use pathbench_lab::assembly::ClientPath;
@@ -30,14 +30,15 @@ use pathbench_record::transport::Transport;
 use pathbench_transport::mptcp_available;
 use plan::SuitePlan;
 use run::Lookout;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 /// Name of a result of this command.
 const NAME: &str = "test";
 
-pub(crate) fn test(args: &TestArgs) -> Result<Exit, Failure> {
+/// `given` are the options that differ from their defaults.
+pub(crate) fn test(args: &TestArgs, given: Map<String, Value>) -> Result<Exit, Failure> {
     let (plan, servers, client) = validate(args)?;
     let stop = signals::stop_flag();
     let mut display = Display::new(args.quiet);
@@ -48,6 +49,7 @@ pub(crate) fn test(args: &TestArgs) -> Result<Exit, Failure> {
     let mut document =
         ResultDocument { seed: args.traffic.seed.unwrap_or_else(random::seed), ..ResultDocument::default() };
     document.host = host_record("user", started);
+    document.scenario.overrides = given;
     let job = Job { args, plan: &plan, client: &client, stop: &stop };
     let ending = job.measure(servers, &mut display, writer, &mut document);
     display.end();
@@ -118,7 +120,14 @@ impl Job<'_> {
         let reached = approach.find(servers, &|line| display.line(line))?;
         document.servers = reached.servers;
         document.reachability = reached.reachability;
-        document.scenario = self.scenario(&reached.server);
+        let overrides = std::mem::take(&mut document.scenario.overrides);
+        document.scenario = ScenarioRecord {
+            name: NAME.to_owned(),
+            description: format!("The suite against {}", reached.server),
+            origin: "command line".to_owned(),
+            text: String::new(),
+            overrides,
+        };
         let suite = Suite {
             approach,
             client: self.client,
@@ -160,24 +169,6 @@ impl Job<'_> {
         }
         notes
     }
-
-    fn scenario(&self, server: &ServerName) -> ScenarioRecord {
-        let traffic = &self.args.traffic;
-        let overrides = [
-            ("repeat", Value::from(traffic.repeat)),
-            ("duration", traffic.duration.to_string().into()),
-            ("bulk-bytes", traffic.bulk_bytes.0.into()),
-            ("scheduler", traffic.scheduler.as_str().into()),
-            ("tls", self.args.access.tls.into()),
-        ];
-        ScenarioRecord {
-            name: NAME.to_owned(),
-            description: format!("The suite against {server}"),
-            origin: "command line".to_owned(),
-            text: String::new(),
-            overrides: overrides.into_iter().map(|(key, value)| (key.to_owned(), value)).collect(),
-        }
-    }
 }
 
 /// The exit code that the result deserves, with the reason on stderr where the summary does not give it.
@@ -197,7 +188,7 @@ fn verdict(plan: &SuitePlan, document: &ResultDocument, ending: &Ending) -> Exit
         Exit::Done
     } else {
         for disappointment in disappointments {
-            eprintln!("pathbench: {disappointment}");
+            output::note(format_args!("pathbench: {disappointment}"));
         }
         Exit::MultipathNotUsed
     }

@@ -116,7 +116,10 @@ fn start(client: &Client, plan: ClientPlan) -> Receiver<Message> {
         let mut outcome = run_client(&plan, &clock, &Reporter { sender: sender.clone() });
         // What the connection could not hand over may still be had over another one.
         if outcome.server.is_none() && !outcome.client.streams.is_empty() {
-            outcome.server = fetch_record(&FetchPlan::after(&plan), &clock).ok().map(|kept| kept.record);
+            match fetch_record(&FetchPlan::after(&plan), &outcome.client, &clock) {
+                Ok(record) => outcome.server = Some(record),
+                Err(failure) => outcome.report_fetch(&failure),
+            }
         }
         let _stopped = sender.send(Message::Done(Box::new(outcome)));
     });

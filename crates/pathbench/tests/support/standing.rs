@@ -51,6 +51,8 @@ impl Drop for Lab {
 pub(crate) struct Server {
     process: Child,
     pub(crate) fingerprint: String,
+    /// The first one that it listens on.
+    pub(crate) address: String,
 }
 
 impl Server {
@@ -62,12 +64,28 @@ impl Server {
             let words = line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
             words.into_iter().find(|word| word.len() == 64 && word.chars().all(|c| c.is_ascii_hexdigit()))
         };
-        let fingerprint = lines.map_while(Result::ok).find_map(word);
-        let Some(fingerprint) = fingerprint else {
+        let mut address = None;
+        let fingerprint = lines
+            .map_while(Result::ok)
+            .inspect(|line| {
+                let listening = line.strip_prefix("listening on ").and_then(|rest| rest.split(' ').next());
+                address = address.take().or(listening.map(str::to_owned));
+            })
+            .find_map(word);
+        let (Some(fingerprint), Some(address)) = (fingerprint, address) else {
             let finished = Finished::from(process.wait_with_output().unwrap());
             panic!("it did not start: {finished:#?}");
         };
-        Self { process, fingerprint }
+        Self { process, fingerprint, address }
+    }
+
+    /// A server on a free port of the loopback address.
+    pub(crate) fn on_loopback(work: &Workplace) -> Self {
+        Self::started(&mut work.pathbench(&["serve", "--open", "--port", "0", "--listen", "127.0.0.1"]))
+    }
+
+    pub(crate) fn port(&self) -> &str {
+        self.address.rsplit(':').next().unwrap()
     }
 }
 

@@ -1,0 +1,136 @@
+//! The server as a process of its own, watched from outside.
+
+use pathbench_kerneltest::MonotonicClock;
+use pathbench_record::time::{Clock as _, Timestamp};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+/// A process that runs `pathbench serve` on loopback, open to everybody.
+pub(crate) struct ServerProcess {
+    child: Child,
+    health: SocketAddr,
+    pub(crate) tcp: SocketAddr,
+    pub(crate) quic: SocketAddr,
+    pub(crate) fingerprint: String,
+}
+
+/// What the server takes at one moment.
+#[derive(Debug, Clone)]
+pub(crate) struct Reading {
+    pub(crate) at: Timestamp,
+    pub(crate) rss_bytes: f64,
+    pub(crate) threads: u64,
+    pub(crate) descriptors: usize,
+    pub(crate) tests: u64,
+    pub(crate) connections: u64,
+}
+
+impl ServerProcess {
+    pub(crate) fn start(limits: &[&str]) -> Result<Self, String> {
+        let words = |error: &dyn std::fmt::Display| format!("starting the server: {error}");
+        let health = TcpListener::bind("127.0.0.1:0")
+            .and_then(|free| free.local_addr())
+            .map_err(|error| words(&error))?;
+        let mut child = Command::new(env!("CARGO_BIN_EXE_pathbench"))
+            .args(["serve", "--open", "--json", "--quiet", "--listen", "127.0.0.1", "--port", "0"])
+            .args(["--health", &health.to_string()])
+            .args(limits)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(|error| words(&error))?;
+        let mut line = String::new();
+        let stdout = child.stdout.take().ok_or("the server has no stdout")?;
+        BufReader::new(stdout).read_line(&mut line).map_err(|error| words(&error))?;
+        let said: Value = serde_json::from_str(&line).map_err(|error| words(&error))?;
+        let listening = |transport: &str| {
+            said["listening"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .find(|place| place["transports"].to_string().contains(transport))
+                .and_then(|place| place["address"].as_str()?.parse().ok())
+                .ok_or_else(|| format!("the server does not serve {transport}: {line}"))
+        };
+        Ok(Self {
+            child,
+            health,
+            tcp: listening("tcp")?,
+            quic: listening("quic")?,
+            fingerprint: said["fingerprint"].as_str().unwrap_or_default().to_owned(),
+        })
+    }
+
+    pub(crate) fn read(&self) -> Result<Reading, String> {
+        let id = self.child.id();
+        let status = std::fs::read_to_string(format!("/proc/{id}/status"))
+            .map_err(|error| format!("the server is gone: {error}"))?;
+        let field = |name: &str| -> Option<u64> {
+            let line = status.lines().find(|line| line.starts_with(name))?;
+            line.split_whitespace().nth(1)?.parse().ok()
+        };
+        let health = self.health()?;
+        Ok(Reading {
+            at: MonotonicClock.now(),
+            // VmRSS is in KiB: proc_pid_status(5).
+            rss_bytes: field("VmRSS:").ok_or("the server has ended")? as f64 * 1024.0,
+            threads: field("Threads:").unwrap_or_default(),
+            descriptors: std::fs::read_dir(format!("/proc/{id}/fd")).map_or(0, Iterator::count),
+            tests: health["tests"].as_u64().unwrap_or_default(),
+            connections: health["connections"].as_u64().unwrap_or_default(),
+        })
+    }
+
+    /// The answer to `GET /health`.
+    fn health(&self) -> Result<Value, String> {
+        let ask = || -> std::io::Result<String> {
+            let mut stream = TcpStream::connect(self.health)?;
+            stream.set_read_timeout(Some(Duration::from_secs(10)))?;
+            stream.write_all(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")?;
+            let mut response = String::new();
+            stream.read_to_string(&mut response)?;
+            Ok(response)
+        };
+        let response = ask().map_err(|error| format!("GET /health: {error}"))?;
+        let (head, body) = response.split_once("\r\n\r\n").ok_or("GET /health: no body")?;
+        if !head.starts_with("HTTP/1.1 200") {
+            return Err(format!("GET /health: {head} {body}"));
+        }
+        serde_json::from_str(body).map_err(|error| format!("GET /health: {error}"))
+    }
+
+    /// How long it takes until nothing is left of its clients.
+    pub(crate) fn wait_until_idle(&self, most: Duration) -> Result<Duration, String> {
+        let begun = MonotonicClock.now();
+        loop {
+            let reading = self.read()?;
+            let waited = reading.at.since(begun);
+            if reading.tests == 0 && reading.connections == 0 {
+                return Ok(waited);
+            }
+            if waited > most {
+                return Err(format!("slots leaked: {reading:?}"));
+            }
+            MonotonicClock.sleep_until(reading.at + Duration::from_millis(200));
+        }
+    }
+
+    /// Ends it with SIGTERM; it has nothing to wait for.
+    pub(crate) fn stop(mut self) -> Result<(), String> {
+        let pid = Pid::from_child(&self.child);
+        kill_process(pid, Signal::TERM).map_err(|error| format!("SIGTERM to the server: {error}"))?;
+        let status = self.child.wait().map_err(|error| format!("waiting for the server: {error}"))?;
+        if status.success() { Ok(()) } else { Err(format!("the server ended with {status}")) }
+    }
+}
+
+impl Drop for ServerProcess {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,105 @@
+//! Standard output and standard error. No other module writes to them, which clippy enforces.
+//!
+//! A command whose standard output cannot be written ends in good order: what it has measured is kept, what it has to
+//! undo is undone. Where the reader is gone (`pathbench … | head`), it ends without a message and as
+//! [`Exit::OutputClosed`]; any other error is reported.
+
+#![allow(clippy::disallowed_methods, reason = "the one place in which standard output and error are opened")]
+
+use crate::exit::{Exit, Failure};
+use pathbench_record::text;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use std::fmt::Display;
+use std::io::{self, IsTerminal as _, Write as _};
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Set once the reader of standard output is gone, in commands that watch for it.
+static READER_GONE: AtomicBool = AtomicBool::new(false);
+
+/// Writes `text` to standard output.
+pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|error| not_written(&error))
+}
+
+/// Writes `value` to standard output as one JSON document.
+pub(crate) fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
+    let mut text = serde_json::to_string_pretty(value).map_err(Failure::failed)?;
+    text.push('\n');
+    print(&text)
+}
+
+/// Writes lines to standard error, which may quote a file or a peer: nothing in them reaches the terminal as a command.
+/// An error of it has no place to be reported at, and ends nothing.
+pub(crate) fn note(lines: impl Display) {
+    let plain: Vec<String> =
+        lines.to_string().split('\n').map(|line| text::plain(line, usize::MAX)).collect();
+    let _nobody_reads = writeln!(io::stderr(), "{}", plain.join("\n"));
+}
+
+/// Writes what clap says: the help or the version to standard output, a mistake of usage to standard error.
+pub(crate) fn usage(said: &clap::Error) -> Result<Exit, Failure> {
+    let written = said.print().and_then(|()| io::stdout().flush());
+    if said.use_stderr() {
+        return Ok(Exit::BadInput);
+    }
+    written.map(|()| Exit::Done).map_err(|error| not_written(&error))
+}
+
+/// Calls `act` on a thread of its own once the reader of standard output is gone, which also ends commands that have
+/// nothing to write at the moment.
+pub(crate) fn on_reader_gone(act: impl FnOnce() + Send + 'static) {
+    let Ok(out) = io::stdout().as_fd().try_clone_to_owned() else { return };
+    std::thread::spawn(move || {
+        if wait_for_reader_gone(&out) {
+            READER_GONE.store(true, Ordering::Relaxed);
+            act();
+        }
+    });
+}
+
+/// Blocks until the reader of `out` is gone; false when that cannot be known.
+fn wait_for_reader_gone(out: &OwnedFd) -> bool {
+    // poll(2): POLLERR at the write end of a pipe whose read end is closed, POLLHUP at a socket or terminal; both are
+    // reported without being asked for, and never at a file.
+    let mut polled = [PollFd::new(out, PollFlags::empty())];
+    loop {
+        match poll(&mut polled, None) {
+            Err(Errno::INTR) => {}
+            Err(_) => return false,
+            Ok(_) => return polled[0].revents().intersects(PollFlags::ERR | PollFlags::HUP),
+        }
+    }
+}
+
+/// An error once the reader of standard output is gone, in a command that was stopped for that.
+pub(crate) fn check() -> Result<(), Failure> {
+    if READER_GONE.load(Ordering::Relaxed) { Err(closed()) } else { Ok(()) }
+}
+
+pub(crate) fn stdout_is_terminal() -> bool {
+    io::stdout().is_terminal()
+}
+
+pub(crate) fn stderr_is_terminal() -> bool {
+    io::stderr().is_terminal()
+}
+
+/// Columns of the terminal that standard output is, where it is one.
+pub(crate) fn columns() -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
+    (size.ws_col > 0).then(|| usize::from(size.ws_col))
+}
+
+fn closed() -> Failure {
+    Failure { exit: Exit::OutputClosed, message: String::new() }
+}
+
+fn not_written(error: &io::Error) -> Failure {
+    match error.kind() {
+        io::ErrorKind::BrokenPipe => closed(),
+        _ => Failure::failed(format!("cannot write to standard output: {error}")),
+    }
+}

@@ -1,0 +1,48 @@
+//! The commands of the program and their options, as its help names them.
+
+use super::{binary, finish};
+use std::collections::BTreeSet;
+use std::process::Command;
+
+/// A command, by its words after `pathbench`; none for the program itself.
+#[derive(Debug)]
+pub(crate) struct HelpPage {
+    pub(crate) words: Vec<String>,
+    /// Long options, with their dashes.
+    pub(crate) options: BTreeSet<String>,
+    /// It does nothing without one of its subcommands.
+    pub(crate) is_group: bool,
+}
+
+impl HelpPage {
+    pub(crate) fn name(&self) -> String {
+        self.words.join(" ")
+    }
+}
+
+/// Every command with its own help.
+pub(crate) fn pages() -> Vec<HelpPage> {
+    pages_from(&[])
+}
+
+fn pages_from(words: &[String]) -> Vec<HelpPage> {
+    let help = finish(Command::new(binary()).args(words).arg("--help")).expect(0).stdout;
+    let listed = help.lines().skip_while(|line| *line != "Commands:").skip(1);
+    // Further lines of a description are further in.
+    let names = listed
+        .take_while(|line| !line.is_empty())
+        .filter_map(|line| line.strip_prefix("  ").filter(|line| !line.starts_with(' ')))
+        .filter_map(|line| line.split_whitespace().next())
+        .filter(|name| *name != "help");
+    let options = help.lines().filter_map(|line| {
+        line.trim_start().split(", ").find(|part| part.starts_with("--"))?.split([' ', '=', '[', '<']).next()
+    });
+    let own = HelpPage {
+        words: words.to_vec(),
+        options: options.map(str::to_owned).collect(),
+        is_group: help.lines().any(|line| line.starts_with("Usage: ") && line.ends_with("<COMMAND>")),
+    };
+    let inner = names.flat_map(|name| pages_from(&[words, &[name.to_owned()]].concat()));
+    let inner: Vec<HelpPage> = inner.collect();
+    std::iter::once(own).chain(inner).collect()
+}
