@@ -72,8 +72,9 @@ impl Mtu for Lab {
     fn mtu(&self, options: &[&str]) -> Command {
         let program = binary();
         let journal = self.work.path().join("journal.jsonl");
-        let start = [program.to_str().unwrap(), "mtu", "--journal", journal.to_str().unwrap()];
-        self.exec("client", &[&start, options].concat())
+        // SIGHUP stays ignored in what `nohup` starts, these tests included.
+        let start = ["env", "--default-signal=HUP", program.to_str().unwrap(), "mtu"];
+        self.exec("client", &[&start[..], &["--journal", journal.to_str().unwrap()], options].concat())
     }
 
     fn examine(&self, options: &[&str]) -> Finished {
