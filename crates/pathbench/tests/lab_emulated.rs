@@ -198,7 +198,8 @@ fn fates(capture: &[u8], interface: u32) -> Vec<String> {
 fn lost_packets(seed: &str, repetitions: usize) -> Vec<(Vec<usize>, usize)> {
     let text = format!(
         "[[path]]\nname = \"eth\"\nrate = \"20mbit\"\ndelay = \"2ms\"\nloss = \"10%\"\ncapture = true\n\
-         [run]\ntransports = [\"tcp\"]\nduration = \"2s\"\nrepeat = {repetitions}\n{PATIENT}"
+         [run]\ntransports = [\"tcp\"]\nrepeat = {repetitions}\n{PATIENT}\
+         [run.iperf]\nbytes = \"400kB\"\npatience = \"60s\"\n"
     );
     let workplace = Workplace::new();
     let measured = workplace.lab_run("seeded", &text, &["--no-calibration", "--seed", seed]);
