@@ -21,7 +21,7 @@ pub use clock::MonotonicClock;
 /// For the macros.
 #[doc(hidden)]
 pub use libtest_mimic;
-pub use processes::{Order, STAGE, again, checkout, exit_code, in_namespaces, run, wrong_user};
+pub use processes::{Order, STAGE, again, checkout, exit_code, in_namespaces, run, trial, wrong_user};
 
 /// What a test returns. See [`ensure!`].
 pub type Outcome = Result<(), libtest_mimic::Failed>;

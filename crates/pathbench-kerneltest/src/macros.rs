@@ -24,14 +24,12 @@ macro_rules! privilege_independent {
 macro_rules! tests {
     ($($name:ident),+ $(,)?) => {
         pub(crate) fn trials() -> Vec<$crate::libtest_mimic::Trial> {
-            let module = module_path!().rsplit("::").next().unwrap_or_default();
-            vec![$($crate::libtest_mimic::Trial::test(format!("{module}::{}", stringify!($name)), $name)),+]
+            vec![$($crate::trial(module_path!(), stringify!($name), $name)),+]
         }
     };
     ($around:path => $($name:ident),+ $(,)?) => {
         pub(crate) fn trials() -> Vec<$crate::libtest_mimic::Trial> {
-            let module = module_path!().rsplit("::").next().unwrap_or_default();
-            vec![$($crate::libtest_mimic::Trial::test(format!("{module}::{}", stringify!($name)), || $around($name))),+]
+            vec![$($crate::trial(module_path!(), stringify!($name), || $around($name))),+]
         }
     };
 }

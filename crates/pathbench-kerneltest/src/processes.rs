@@ -4,11 +4,14 @@
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "tests print")]
 
+use crate::Outcome;
 use libtest_mimic::{Arguments, Trial};
 use rustix::process::{Signal, set_parent_process_death_signal};
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, ExitStatus};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
 
 /// The environment variable that tells a process of the program what it is.
 pub const STAGE: &str = "PATHBENCH_KERNEL_TEST_STAGE";
@@ -22,6 +25,9 @@ const CHECKOUT: &str = "PATHBENCH_TEST_CHECKOUT";
 /// The stage of the process inside the namespaces.
 const INSIDE: &str = "inside";
 
+/// How long a test may take: several times what the longest does on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(600);
+
 /// How many tests run at the same time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
@@ -29,6 +35,23 @@ pub enum Order {
     OneByOne,
     /// As many as the machine has processors.
     SideBySide,
+}
+
+/// A test of a module, which ends the program where it does not come to an end itself.
+#[doc(hidden)]
+pub fn trial(module: &str, name: &str, test: impl FnOnce() -> Outcome + Send + 'static) -> Trial {
+    let name = format!("{}::{name}", module.rsplit("::").next().unwrap_or_default());
+    let watched = name.clone();
+    Trial::test(name, move || {
+        let (_over, ended) = channel::<()>();
+        std::thread::spawn(move || {
+            if ended.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
+                failed(&format!("test {watched} FAILED: it is not over after {PATIENCE:?}"));
+                std::process::exit(1);
+            }
+        });
+        test()
+    })
 }
 
 /// The sources, for tests that read them: a copy where an ordinary user cannot reach those that were compiled.

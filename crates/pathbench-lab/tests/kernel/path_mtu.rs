@@ -1,10 +1,10 @@
 //! The MTU of a path through routers that say something or not, against a real server.
 
 use crate::chain::{Chain, INTERFACE, WIDE, clock, v4, v6, within};
-use libtest_mimic::{Failed, Trial};
+use libtest_mimic::Failed;
 use pathbench_host::firewall::TooBig;
 use pathbench_host::netlink::{IpNetwork, Route};
-use pathbench_kerneltest::{Outcome, ensure};
+use pathbench_kerneltest::{Outcome, ensure, tests};
 use pathbench_traffic::path_mtu::{
     DirectionFound, Evidence, MtuBounds, MtuNews, MtuPath, MtuPlan, PathMtuFound, WatchPace, find_mtu,
     watch_mtu,
@@ -14,14 +14,12 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-pub(crate) fn trials() -> Vec<Trial> {
-    vec![
-        Trial::test("path_mtu::the_table_is_found_exactly_with_icmp", || the_table(TooBig::Sent)),
-        Trial::test("path_mtu::the_table_is_found_exactly_without_icmp", || the_table(TooBig::Dropped)),
-        Trial::test("path_mtu::the_interfaces_limit_each_direction", the_interfaces_limit_each_direction),
-        Trial::test("path_mtu::what_the_kernel_has_cached_is_not_heeded", what_is_cached_is_not_heeded),
-        Trial::test("path_mtu::a_watch_follows_the_path", a_watch_follows_the_path),
-    ]
+tests! {
+    the_table_is_found_exactly_with_icmp,
+    the_table_is_found_exactly_without_icmp,
+    the_interfaces_limit_each_direction,
+    what_the_kernel_has_cached_is_not_heeded,
+    a_watch_follows_the_path,
 }
 
 fn plan(server: IpAddr, port: u16, interface: Option<&str>) -> MtuPlan {
@@ -39,6 +37,14 @@ fn find(chain: &Chain, plan: &MtuPlan) -> Result<PathMtuFound, Failed> {
 
 fn mtu(found: &DirectionFound) -> Option<u32> {
     found.found.as_ref().ok().map(|found| found.mtu_bytes)
+}
+
+fn the_table_is_found_exactly_with_icmp() -> Outcome {
+    the_table(TooBig::Sent)
+}
+
+fn the_table_is_found_exactly_without_icmp() -> Outcome {
+    the_table(TooBig::Dropped)
 }
 
 fn the_table(too_big: TooBig) -> Outcome {
@@ -98,7 +104,7 @@ fn the_interfaces_limit_each_direction() -> Outcome {
 }
 
 /// A path that was narrow and is not any more: both kernels remember, and the probes do not care.
-fn what_is_cached_is_not_heeded() -> Outcome {
+fn what_the_kernel_has_cached_is_not_heeded() -> Outcome {
     let mut chain = Chain::new(1400, TooBig::Sent)?;
     let (server, port) = chain.serve()?;
     for (narrow, too_big) in [(1400, TooBig::Sent), (WIDE, TooBig::Dropped)] {

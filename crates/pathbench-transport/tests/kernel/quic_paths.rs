@@ -1,7 +1,7 @@
 //! Multipath QUIC between two hosts with two wires.
 
 use crate::quic::Service;
-use crate::support::{PATIENCE, in_namespace, transfer, wait_for};
+use crate::support::{PATIENCE, in_namespace, send_during, transfer, wait_for};
 use crate::two_ways::{TwoWays, WIRES, carried, client_address};
 use pathbench_kerneltest::{MonotonicClock, tests};
 use pathbench_record::sample::PathState;
@@ -9,7 +9,6 @@ use pathbench_record::time::{Clock, Timestamp};
 use pathbench_transport::{
     Connection, ConnectionSnapshot, Negotiation, PathEventKind, QuicOptions, Scheduler, Session,
 };
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -107,28 +106,8 @@ fn deliver_through(
     to: &Connection,
     disturb: impl FnOnce(&MonotonicClock),
 ) -> Vec<Timestamp> {
-    let clock = MonotonicClock;
-    let done = AtomicBool::new(false);
     let mut arrivals = Vec::new();
-    thread::scope(|scope| {
-        scope.spawn(|| {
-            let block = vec![0; 16 * 1024];
-            while !done.load(Ordering::Acquire) {
-                from.send(&block, Some(PATIENCE)).expect("sent");
-            }
-            from.finish_sending();
-        });
-        let (arrived, clock) = (&mut arrivals, &clock);
-        let receiving = scope.spawn(move || {
-            let mut buffer = vec![0; 256 * 1024];
-            while to.receive(&mut buffer, Some(PATIENCE)).expect("received") > 0 {
-                arrived.push(clock.now());
-            }
-        });
-        disturb(clock);
-        done.store(true, Ordering::Release);
-        receiving.join().expect("no panic");
-    });
+    send_during(from, to, |_| arrivals.push(MonotonicClock.now()), || disturb(&MonotonicClock));
     arrivals
 }
 

@@ -1,16 +1,16 @@
 //! Connections over the kernel's tcp and mptcp.
 
 use crate::support::{
-    Loopback, PATIENCE, abort_while_blocked, assert_reset, connect, in_namespace, listen, loopback, pair, to,
-    transfer,
+    Loopback, PATIENCE, abort_while_blocked, assert_reset, close_while_accepting, connect, in_namespace,
+    listen, loopback, pair, to, transfer,
 };
 use pathbench_host::sysctl;
 use pathbench_kerneltest::{MonotonicClock, tests};
 use pathbench_record::time::Clock;
 use pathbench_record::transport::Transport;
 use pathbench_transport::{
-    AcceptError, BindError, CongestionError, ConnectError, ConnectOptions, FallbackReason, Listener,
-    MptcpUnavailable, Negotiation, ReceiveError, SendError, SocketOptions, mptcp_available,
+    BindError, CongestionError, ConnectError, ConnectOptions, FallbackReason, Listener, MptcpUnavailable,
+    Negotiation, ReceiveError, SendError, SocketOptions, mptcp_available,
 };
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::thread;
@@ -128,18 +128,7 @@ fn abort_unblocks_other_threads_and_resets_the_peer() {
 
 fn a_closed_listener_stops_accepting() {
     for transport in BOTH {
-        let listener = listen(transport, loopback(1));
-        thread::scope(|scope| {
-            let waiting: Vec<_> = (0..2).map(|_| scope.spawn(|| listener.accept())).collect();
-            thread::sleep(Duration::from_millis(100));
-            assert!(waiting.iter().all(|thread| !thread.is_finished()));
-            listener.close();
-            for thread in waiting {
-                let result = thread.join().expect("no panic");
-                assert!(matches!(result, Err(AcceptError::Closed { .. })), "{result:?}");
-            }
-        });
-        assert!(matches!(listener.accept(), Err(AcceptError::Closed { .. })));
+        close_while_accepting(&listen(transport, loopback(1)));
     }
 }
 

@@ -7,10 +7,12 @@ use pathbench_host::netlink::{IpNetwork, RouteSocket};
 use pathbench_kerneltest::MonotonicClock;
 use pathbench_record::transport::Transport;
 use pathbench_transport::{
-    ConnectError, ConnectOptions, Connection, Listener, ReceiveError, SendError, Session, SocketOptions,
+    AcceptError, ConnectError, ConnectOptions, Connection, Listener, ReceiveError, SendError, Session,
+    SocketOptions,
 };
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -119,6 +121,46 @@ pub(crate) fn transfer(from: &Connection, to: &Connection, length: usize) {
     });
 }
 
+/// Set once this is dropped.
+struct SetAtEnd<'a>(&'a AtomicBool);
+
+impl Drop for SetAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+/// Sends from `from` to `to` for as long as `act` runs, and calls `arrived` with each count of bytes that arrive.
+pub(crate) fn send_during(
+    from: &Connection,
+    to: &Connection,
+    mut arrived: impl FnMut(usize) + Send,
+    act: impl FnOnce(),
+) {
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let block = vec![0; 32 * 1024];
+            while !done.load(Ordering::Acquire) {
+                from.send(&block, Some(PATIENCE)).expect("sent");
+            }
+            from.finish_sending();
+        });
+        scope.spawn(move || {
+            let mut buffer = vec![0; 256 * 1024];
+            loop {
+                match to.receive(&mut buffer, Some(PATIENCE)).expect("received") {
+                    0 => break,
+                    count => arrived(count),
+                }
+            }
+        });
+        // A panic of `act` must end the sender, too: the scope waits for it.
+        let _done = SetAtEnd(&done);
+        act();
+    });
+}
+
 /// Repeats `look` until it finds something.
 pub(crate) fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     for _ in 0..2000 {
@@ -144,8 +186,9 @@ pub(crate) fn abort_while_blocked(client: &Connection) {
             }
         });
         thread::sleep(Duration::from_millis(300));
-        assert!(!receiving.is_finished() && !sending.is_finished(), "both should be blocked");
+        let blocked = !receiving.is_finished() && !sending.is_finished();
         client.abort();
+        assert!(blocked, "both should be blocked");
         let received = receiving.join().expect("no panic");
         assert!(matches!(received, Err(ReceiveError::Aborted { .. })), "{received:?}");
         let sent = sending.join().expect("no panic");
@@ -153,6 +196,22 @@ pub(crate) fn abort_while_blocked(client: &Connection) {
     });
     let later = client.receive(&mut [0; 16], None);
     assert!(matches!(later, Err(ReceiveError::Aborted { .. })), "{later:?}");
+}
+
+/// Closes a listener that two threads wait at: both must come back, and so must later calls.
+pub(crate) fn close_while_accepting(listener: &Listener) {
+    thread::scope(|scope| {
+        let waiting: Vec<_> = (0..2).map(|_| scope.spawn(|| listener.accept())).collect();
+        thread::sleep(Duration::from_millis(100));
+        let blocked = waiting.iter().all(|thread| !thread.is_finished());
+        listener.close();
+        assert!(blocked, "both should be blocked");
+        for thread in waiting {
+            let result = thread.join().expect("no panic");
+            assert!(matches!(result, Err(AcceptError::Closed { .. })), "{result:?}");
+        }
+    });
+    assert!(matches!(listener.accept(), Err(AcceptError::Closed { .. })));
 }
 
 /// Receives what is still under way, and then a reset.
