@@ -66,8 +66,8 @@ pub struct PathFigures {
     /// Payload bytes acknowledged (`tcpi_bytes_acked`; QUIC: sizes of acknowledged packets, with and without stream
     /// data).
     pub bytes_acked: u64,
-    /// Payload bytes received in order on this path (`tcpi_bytes_received`; QUIC: data of STREAM frames, whatever its
-    /// order, duplicates included).
+    /// Payload bytes received in order on this path (`tcpi_bytes_received`; QUIC: data of STREAM frames in
+    /// any order, duplicates included).
     pub bytes_received: u64,
     /// Payload bytes of [`Self::bytes_sent`] that had been sent before (`tcpi_bytes_retrans`: on this subflow; QUIC:
     /// stream data that had been sent before on any path).

@@ -9,8 +9,8 @@ use std::time::Duration;
 /// A key is used this long, and accepted as long again: a cookie is good for one to two hours.
 const KEY_TIME: Duration = Duration::from_secs(3600);
 
-/// Makes and checks cookies: HMAC-SHA256 over address and session, cut to 64 bits, under a random key that nobody else
-/// knows.
+/// Makes and checks cookies: HMAC-SHA256 over address and session, cut to 64 bits, under a random key of this
+/// process.
 #[derive(Debug)]
 pub(crate) struct Cookies {
     current: hmac::Key,
@@ -27,7 +27,7 @@ impl Cookies {
         Self { current: hmac::Key::new(hmac::HMAC_SHA256, &random::<32>()), previous: None, since: now }
     }
 
-    /// The cookie for a session of whoever is at `address`.
+    /// The cookie for a session with `address`.
     pub(crate) fn cookie(&mut self, now: Timestamp, address: SocketAddr, session: u64) -> u64 {
         self.change_key(now);
         cookie(&self.current, address, session)
@@ -62,7 +62,7 @@ fn cookie(key: &hmac::Key, address: SocketAddr, session: u64) -> u64 {
     tag.as_ref().iter().take(8).fold(0, |value, byte| value << 8 | u64::from(*byte))
 }
 
-/// The number of a session, which nobody off the path can guess.
+/// The number of a session, which an off-path attacker cannot guess.
 ///
 /// # Panics
 /// Where the kernel gives no random bytes.

@@ -59,7 +59,7 @@ fn serve() {
     drop(server);
 }
 
-/// A server in a process of its own, whose memory is nobody else's.
+/// A server in a process of its own, whose memory can be read apart.
 struct Process {
     child: Child,
     _output: BufReader<ChildStdout>,

@@ -169,7 +169,7 @@ proptest! {
         prop_assert_eq!(&whole.deliveries, &series(started, &all(|course| &course.1)));
         prop_assert_eq!(whole.completed, parts.len() == 4);
         prop_assert_eq!(whole.samples.len(), 10 * parts.len());
-        // In whatever order they come.
+        // In any order.
         let reversed = parts.iter().rev().cloned().collect();
         prop_assert_eq!(EndRecord::of_streams(reversed), Some(whole));
         let mut elsewhere = parts;

@@ -149,7 +149,7 @@ impl Connection {
     }
 
     /// At a server: lets the peer send as much as a test takes. Until then it may have 256 KiB under way in all streams
-    /// of its QUIC connection, so that connections that nobody has admitted hold little. Waits at most `limit` for
+    /// of its QUIC connection, so that connections without an admitted test hold little. Waits at most `limit` for
     /// earlier connections of tests to end; whether they did. Of tcp and mptcp the kernel takes care.
     #[must_use]
     pub fn begin_test(&self, limit: Duration) -> bool {

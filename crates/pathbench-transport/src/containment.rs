@@ -4,7 +4,7 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Runs `work`; a panic in it comes back as the message, after the panic hook has printed it. What `work` held is
-/// dropped by then. Locks that it held are poisoned: whoever takes them next decides what that means.
+/// dropped by then. Locks that it held are poisoned: the next owner decides what that means.
 ///
 /// # Errors
 /// The panic's message.

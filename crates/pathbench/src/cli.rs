@@ -9,8 +9,8 @@ use std::path::PathBuf;
 
 const EXIT_CODES: &str = "Exit codes: 0 done; 1 failed; 2 usage or bad input; 3 server unreachable; \
 4 server refused; 5 an expectation of the scenario did not hold; 6 a multipath transport was asked for but \
-fell back or used one path only; 7 this host cannot do it; 130 stopped at once by a second signal; 141 nobody reads \
-standard output any more (a closed pipe).";
+fell back or used one path only; 7 this host cannot do it; 130 stopped at once by a second signal; 141 standard \
+output was closed (a broken pipe).";
 
 /// Measures what a second network path is worth: TCP and Multipath TCP side by side, path by path.
 #[derive(Debug, Parser)]

@@ -39,7 +39,7 @@ fn main() -> ExitCode {
         Ok((cli, given)) => dispatch(cli.command, given),
         Err(said) => output::usage(&said),
     };
-    // A command that was stopped because nobody reads its output fails for that reason, whatever it says.
+    // A command that was stopped because its output was closed fails for that reason, not for a consequence.
     let ended = ended.or_else(|failure| output::check().and(Err(failure)));
     match ended {
         Ok(exit) => exit.into(),

@@ -1,7 +1,7 @@
 //! Standard output and standard error. No other module writes to them, which clippy enforces.
 //!
-//! A command whose standard output cannot be written ends in good order: what it has measured is kept, what it has to
-//! undo is undone. Where the reader is gone (`pathbench … | head`), it ends without a message and as
+//! A command whose standard output cannot be written saves what it has measured and undoes what it has to
+//! undo. Where the reader is gone (`pathbench … | head`), it ends without a message and as
 //! [`Exit::OutputClosed`]; any other error is reported.
 
 #![allow(clippy::disallowed_methods, reason = "the one place in which standard output and error are opened")]

@@ -1,4 +1,4 @@
-//! What SIGINT, SIGTERM and SIGHUP mean: stop in good order; the second time, stop at once.
+//! SIGINT, SIGTERM and SIGHUP: the first stops a command after it has cleaned up, the second at once.
 
 use crate::clock::MonotonicClock;
 use crate::output;
@@ -37,8 +37,8 @@ fn is_ignored(status: &str, signal: i32) -> bool {
     mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
 }
 
-/// Sets the returned flag at the first signal and exits at the second. The flag is also set once nobody reads standard
-/// output any more.
+/// Sets the returned flag at the first signal and exits at the second. The flag is also set once standard output
+/// is closed.
 pub(crate) fn stop_flag() -> Arc<AtomicBool> {
     let stop = Arc::new(AtomicBool::new(false));
     let set = Arc::clone(&stop);

@@ -25,7 +25,7 @@ fn png_is_written_on_request_or_refused_before_anything_is_written() {
     work.lab_run("plain", &text, &["--no-calibration"]).expect(0);
     let result = work.path().join("result-plain");
     let is_png = |name: &String| Path::new(name).extension().is_some_and(|extension| extension == "png");
-    assert!(!files(&result).iter().any(is_png), "nobody asked for PNG: {:?}", files(&result));
+    assert!(!files(&result).iter().any(is_png), "PNG was not asked for: {:?}", files(&result));
     let done = work.run(&["report", "result-plain", "--png", "--out", "drawn"]);
     let drawn = files(&work.path().join("drawn"));
     if PNG_AVAILABLE {

@@ -1,4 +1,4 @@
-//! Every command whose standard output cannot be written: a pipe that nobody reads, and a full disk.
+//! Every command whose standard output cannot be written: a closed pipe, and a full disk.
 
 #![allow(clippy::unwrap_used, reason = "a failed test panics")]
 #![allow(clippy::disallowed_methods, reason = "these tests wait by the real clock")]

@@ -170,7 +170,7 @@ fn a_change_ends_the_fade_of_its_parameter() {
     assert_eq!(base_delay(&bench, 20_000), ms(33));
 }
 
-/// Regression: the second fade ended the first, whatever it changed itself.
+/// Regression: a second fade ended the first, also when it changed another key.
 #[test]
 fn a_second_fade_takes_the_place_of_the_first_for_its_own_parameters() {
     let ramp = Ramp {

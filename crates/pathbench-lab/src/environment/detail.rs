@@ -37,7 +37,7 @@ fn put(detail: &mut Map<String, Value>, key: &str, value: Option<Value>) {
     }
 }
 
-/// What comes from a trace is told by the trace's file.
+/// Values of a trace are represented by the name of the trace file.
 fn of_keys(detail: &mut Map<String, Value>, keys: &ModelKeys) {
     let ModelKeys {
         rate,
@@ -162,7 +162,7 @@ mod tests {
     }
 
     /// Regression: the queue's discipline, target and interval and the jitter's distribution were left out, and losses
-    /// and rates that are not constant were told without their values.
+    /// and rates that are not constant lacked their values.
     #[test]
     fn every_key_that_set_changes_is_told() {
         let values = [

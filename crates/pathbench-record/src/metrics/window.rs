@@ -4,7 +4,7 @@ use super::Measurement;
 use crate::binning::Window;
 use crate::time::Timestamp;
 
-/// The measured time of a run, or `None` when it has none (no byte came and nobody gave up, or all of it
+/// The measured time of a run, or `None` when it has none (no byte arrived and no end timed out, or all of it
 /// was warm-up).
 ///
 /// From the first byte offered + warm-up to the last byte delivered, but not beyond the time the sender was to

@@ -94,7 +94,7 @@ fn read(directory: &Path) {
     let Ok((mut set, _)) = ResultSet::read(result) else { return };
     measure(&set);
     show(&set);
-    // And as the runs tell it, whatever the summary says.
+    // And with the summary computed from the runs.
     set.document.summary.groups = summarise(&set.document.runs);
     set.document.summary.mobility = summarise_mobility(&set.document.runs);
     show(&set);

@@ -23,8 +23,8 @@ pub(super) fn comparison(views: &[View]) -> Markup {
             } }
             @for table in tables(views) { (table) }
             p.muted { "Median over the valid runs; below it its 95 % CI, or the range of fewer than six; × is the ratio of \
-                       medians to the first result. A 95 % CI that excludes another result's median is the least to ask \
-                       for before a difference is believed." }
+                       medians to the first result. A 95 % CI that excludes another result's median is the \
+                       minimum evidence of a difference." }
         }
     }
 }

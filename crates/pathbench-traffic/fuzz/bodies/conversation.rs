@@ -1,5 +1,5 @@
 //! Whole conversations: a script plays a client against a live server, or a server against a live client. After each
-//! script every slot is free and every thread gone, nobody has panicked, and the server still serves.
+//! script every slot is free and every thread gone, no thread has panicked, and the server still serves.
 //!
 //! Bytes go over loopback, so that what is tested is what runs; time does not pass but jumps where the script says so,
 //! and at its end until all that waits has given up.
@@ -342,7 +342,7 @@ fn as_server(input: &mut Input<'_>) {
     bench.check(script);
 }
 
-/// What a client comes back with, whatever the server did.
+/// Properties of every outcome of a client.
 fn check_outcome(outcome: &ClientOutcome, now: Timestamp) {
     let ClientOutcome { client, server, completed, error, .. } = outcome;
     let received: u64 = client.streams.iter().map(|stream| stream.received_bytes).sum();

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use thiserror::Error;
 
-/// How to reach the server for its record of a test. No token: a server asks for the test's id, which nobody else knows.
+/// How to reach the server for its record of a test. No token: a server asks for the test's id, which only this client knows.
 #[derive(Debug, Clone)]
 pub struct FetchPlan {
     /// Over which transport; any that the server listens on.

@@ -10,7 +10,7 @@ use std::net::IpAddr;
 const RATE: u64 = 5000;
 /// The same of one network, so that datagrams with forged sources of some networks do not keep the others out.
 const NETWORK_RATE: u64 = 50;
-/// Allowances of networks. Which networks share one, nobody outside can know.
+/// Allowances of networks. Clients cannot know which networks share one.
 const NETWORKS: usize = 1024;
 /// Bits of an address that are a network's: what one source can usually forge within.
 const IPV4_PREFIX: u32 = 24;

@@ -27,7 +27,7 @@ const IDLE: Duration = Duration::from_secs(10);
 
 /// Answers probes.
 ///
-/// It keeps to five rules whatever it gets: no answer is longer than what it answers, but for a packet of the size that a
+/// Five rules hold for every packet: no answer is longer than what it answers, but for a packet of the size that a
 /// client has asked for who has returned his cookie; no more than a hello is answered to an address that has not
 /// returned the cookie sent there; what such addresses draw on is theirs alone, so that forged sources can keep out
 /// newcomers at most; a client is answered so often, and gets so many bytes, and no more; and what is remembered is

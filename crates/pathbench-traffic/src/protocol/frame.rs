@@ -199,7 +199,7 @@ pub struct Fetch {
     pub end_test: bool,
 }
 
-/// Characters of a refusal's message: it is for a person's terminal, whoever wrote it.
+/// Characters of a refusal's message: it is shown on a terminal.
 const MOST_CHARACTERS: usize = 500;
 
 /// Body of REFUSE, as JSON.

@@ -1,5 +1,5 @@
-//! What a test allows the other end's record to say. A peer that was let into a test may still lie: whatever reads its
-//! record can rely on the bounds that are checked here, and on nothing else.
+//! Checks of the other end's record against what its test allows. An admitted peer may still lie: readers of its record
+//! can rely on the bounds that are checked here, and on nothing else.
 
 use super::{EndRecord, MessageRecord, StreamRecord};
 use crate::pattern::PatternParameters;

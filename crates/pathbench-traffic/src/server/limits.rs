@@ -94,7 +94,7 @@ impl Limits {
         })
     }
 
-    /// How long the data of a test takes at most, whatever the client does: all its streams begin within the first of
+    /// How long the data of a test takes at most, which no client can extend: all its streams begin within the first of
     /// the two timeouts, the second is START's.
     pub(super) fn longest_test(&self, patience: Duration) -> Duration {
         let waits = self.handshake_timeout.saturating_add(patience).saturating_add(EXTRA_PATIENCE);

@@ -246,7 +246,7 @@ mod tests {
             let span = Duration::from_secs(2);
             let moves = simulate(rate_bps, &vec![habits; count], span);
             let mut parts = vec![0; count];
-            // The first grants of all are larger: nobody else had one yet.
+            // The first grants of all are larger: no other stream had one yet.
             let settled = Timestamp::from_nanos(1_500_000_000);
             for (_, stream, bytes) in moves.into_iter().filter(|(at, ..)| *at >= settled) {
                 parts[stream] += bytes;

@@ -83,7 +83,7 @@ pub(crate) struct Channel<'a> {
     buffer: Vec<u8>,
     start: usize,
     end: usize,
-    /// Bytes received that nobody has asked about.
+    /// Bytes received and not yet charged.
     uncharged: usize,
 }
 

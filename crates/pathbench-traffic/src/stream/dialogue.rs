@@ -89,7 +89,7 @@ fn ask(
                 Err(SendError::TimedOut { .. }) => {}
                 Err(error) => return Err(error.into()),
             },
-            // In between it may be told to stop.
+            // It may be stopped in between.
             InteractiveStep::WaitUntil(due) => stream.pause(clock, due.min(now + TICK))?,
             InteractiveStep::Finished => return Ok(()),
         }

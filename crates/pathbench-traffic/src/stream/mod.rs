@@ -61,7 +61,7 @@ pub(crate) struct TestPlan {
     pub(crate) ceiling_bytes: Option<u64>,
     /// This end's bound on the rate, over all tests of the client.
     pub(crate) pacers: Option<Arc<Pacers>>,
-    /// When the data of a stream is over at this end, whatever the peer does.
+    /// When the data of a stream is over at this end; no peer can extend it.
     pub(crate) deadline: Timestamp,
 }
 
@@ -281,8 +281,8 @@ impl Stream {
         if now > self.plan.deadline { Err(StreamError::Overtime) } else { Ok(()) }
     }
 
-    /// Waits for a point in time, but not beyond the end of the stream: its deadline, and whatever aborts its
-    /// connection (the other thread, the test's end, the server's shutdown).
+    /// Waits for a point in time, but not beyond the end of the stream: its deadline, or the abort of its
+    /// connection (by the other thread, the test's end, the server's shutdown).
     fn pause(&self, clock: &dyn Clock, until: Timestamp) -> Result<(), StreamError> {
         loop {
             let now = clock.now();

@@ -19,7 +19,7 @@ pub const QUIC_CONNECTION_BYTES: u64 =
 pub const QUIC_TEST_BYTES: u64 =
     CONNECTION_WINDOW_BYTES as u64 * 5 / 2 + PATHS_BYTES + MAX_EVENTS as u64 * EVENT_BYTES + MOST_HELD_BYTES;
 
-/// What a stream takes at most whatever its windows: the library lets small frames keep 32 KiB of their packets.
+/// What a stream takes at most besides its windows: the library lets small frames keep 32 KiB of their packets.
 pub const QUIC_STREAM_BYTES: u64 = 40 << 10;
 
 /// What the streams of a connection without a test may have sent that is not acknowledged.

@@ -87,7 +87,7 @@ impl Endpoint {
         thread::Builder::new().name("quic".to_owned()).spawn(drive).map(drop)
     }
 
-    /// Ends every connection and the listener: nobody drives them any more.
+    /// Ends every connection and the listener: the driver has ended.
     fn fail(&self, message: &str) {
         self.closing.store(true, Ordering::Release);
         self.asleep.store(false, Ordering::SeqCst);

@@ -160,7 +160,7 @@ impl PathLog {
     fn omit(&mut self, at: Timestamp) {
         self.omitted += 1;
         let kind = PathEventKind::EventsOmitted { count: self.omitted };
-        // The last in order of time, whatever time it is about.
+        // The last in order of time.
         let at = self.events.last().map_or(at, |last| last.at.max(at));
         let omission = PathEvent { at, path: None, local: None, remote: None, kind };
         if self.omitted > 1 {

@@ -19,7 +19,7 @@ impl StreamFrame {
 }
 
 /// The STREAM frames of a decrypted packet, in order. They end at a frame that is cut short or of an unknown type, whose
-/// length nobody knows.
+/// length is unknown.
 pub(super) fn stream_frames(payload: &[u8]) -> impl Iterator<Item = StreamFrame> {
     let mut rest = payload;
     std::iter::from_fn(move || {

@@ -21,26 +21,26 @@ pub(crate) const MESSAGE_BYTES: u32 = 64 * 1024;
 /// Most descriptors sent at a time.
 const DESCRIPTORS: usize = 3;
 
-/// Whether the other end is this user, or root. At a lab's own end, in its user namespace, root of the machine is
-/// nobody that can be told from other users.
+/// Whether the other end is this user, or root. At a lab's own end, in its user namespace, root of the machine
+/// cannot be distinguished from other users.
 ///
 /// # Errors
 /// The user that it is.
-pub(crate) fn check_peer(connection: &UnixStream) -> Result<(), Stranger> {
-    let uid = peer_uid(connection).map_err(Stranger::Unknown)?;
-    if uid == 0 || uid == rustix::process::geteuid().as_raw() { Ok(()) } else { Err(Stranger::User(uid)) }
+pub(crate) fn check_peer(connection: &UnixStream) -> Result<(), OtherUser> {
+    let uid = peer_uid(connection).map_err(OtherUser::Unknown)?;
+    if uid == 0 || uid == rustix::process::geteuid().as_raw() { Ok(()) } else { Err(OtherUser::User(uid)) }
 }
 
 /// The other end is somebody else.
 #[derive(Debug)]
-pub(crate) enum Stranger {
+pub(crate) enum OtherUser {
     /// This user.
     User(u32),
     /// The kernel does not say who.
     Unknown(Errno),
 }
 
-impl std::fmt::Display for Stranger {
+impl std::fmt::Display for OtherUser {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::User(uid) => write!(f, "a process of user {uid}"),
@@ -49,7 +49,7 @@ impl std::fmt::Display for Stranger {
     }
 }
 
-/// A connection that is over at a point in time, whatever comes in drop by drop.
+/// A connection with a deadline, which a peer that dribbles cannot extend.
 #[derive(Debug)]
 pub(crate) struct Timed<'a> {
     connection: &'a UnixStream,

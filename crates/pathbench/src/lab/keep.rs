@@ -5,7 +5,7 @@
 //! orchestrator is, whatever ended it, so there is nothing that could be stale.
 
 use super::assignment::{Assignment, Job};
-use super::control::{self, MESSAGE_BYTES, Stranger, Timed};
+use super::control::{self, MESSAGE_BYTES, OtherUser, Timed};
 use super::{isolation, load};
 use crate::cli::{DownArgs, ExecArgs, UpArgs};
 use crate::exit::{Exit, Failure};
@@ -196,20 +196,20 @@ fn connect(lab: &str) -> Result<UnixStream, Unconnected> {
     let control = address(lab)
         .map_err(Unconnected::Failure)
         .and_then(|address| UnixStream::connect_addr(&address).map_err(|_| Unconnected::NotUp))?;
-    control::check_peer(&control).map_err(Unconnected::Stranger)?;
+    control::check_peer(&control).map_err(Unconnected::OtherUser)?;
     Ok(control)
 }
 
 enum Unconnected {
     NotUp,
-    Stranger(Stranger),
+    OtherUser(OtherUser),
     Failure(Failure),
 }
 
 /// Why the name of a lab cannot be had.
 fn taken(name: &str) -> Failure {
     match connect(name) {
-        Err(Unconnected::Stranger(stranger)) => squatted(name, &stranger),
+        Err(Unconnected::OtherUser(user)) => squatted(name, &user),
         _ => Failure::bad_input(format!(
             "a lab named `{name}` is up already: take it down with `pathbench lab down {name}`, or give this one \
              another name with --name"
@@ -217,9 +217,9 @@ fn taken(name: &str) -> Failure {
     }
 }
 
-fn squatted(name: &str, stranger: &Stranger) -> Failure {
+fn squatted(name: &str, user: &OtherUser) -> Failure {
     Failure::bad_input(format!(
-        "the socket of lab `{name}` belongs to {stranger}, not to a lab of this user; give the lab another name with \
+        "the socket of lab `{name}` belongs to {user}, not to a lab of this user; give the lab another name with \
          --name"
     ))
 }
@@ -244,7 +244,7 @@ fn ask(lab: &str, question: &Question) -> Result<UnixStream, Failure> {
                 if labs.is_empty() { "none is".to_owned() } else { format!("up: {}", labs.join(", ")) };
             Failure::bad_input(format!("no lab named `{lab}` is up ({known})"))
         }
-        Unconnected::Stranger(stranger) => squatted(lab, &stranger),
+        Unconnected::OtherUser(user) => squatted(lab, &user),
         Unconnected::Failure(failure) => failure,
     })?;
     channel::send(&Timed::new(&control, ANSWER_TIME), question).map_err(Failure::failed)?;

@@ -93,8 +93,8 @@ fn answer(connection: &UnixStream, environment: &Environment) -> bool {
         let _gone = channel::send(&timed, &Answer::Refused { message, exit: Exit::BadInput.code() });
         true
     };
-    if let Err(stranger) = control::check_peer(connection) {
-        return refuse(format!("the lab is another user's: it does not answer {stranger}"));
+    if let Err(user) = control::check_peer(connection) {
+        return refuse(format!("the lab is another user's: it does not answer {user}"));
     }
     match channel::receive_at_most(MESSAGE_BYTES, &timed) {
         Ok(Question::Enter { host }) => match admit(connection, environment, &host) {

@@ -14,7 +14,7 @@ use std::panic::PanicHookInfo;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// Refusals that are logged in one span; strangers must not be able to fill a disk.
+/// Refusals that are logged in one span; clients must not be able to fill a disk.
 const MOST_REFUSALS: u32 = 20;
 const SPAN: Duration = Duration::from_secs(10);
 

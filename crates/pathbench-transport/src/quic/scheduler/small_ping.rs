@@ -53,7 +53,7 @@ const TIMERS: usize = 8;
 /// How early noq's probe timer may expire.
 const LONGEST_LEAP: Duration = Duration::from_secs(1);
 
-/// What one path alone may send, whatever its window and pacing.
+/// What one path alone may send, regardless of its window and pacing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Alone {
     Ping,
