@@ -23,7 +23,7 @@ const RATE_BPS: u64 = 30_000_000;
 /// Of 2 × 30 Mbit/s less headers: nothing more is waited for.
 const ENOUGH_BPS: u64 = 52_000_000;
 /// More than one path can carry, with room for a machine that is taken away.
-const MULTIPATH_BPS: u64 = RATE_BPS * 4 / 3;
+const MULTIPATH_BPS: u64 = RATE_BPS * 11 / 10;
 
 /// What holds a connection together.
 struct Test {
