@@ -71,14 +71,17 @@ struct Slots {
 }
 
 impl Slots {
+    fn has_room(&self, client: Client, most: usize, most_of_client: usize) -> bool {
+        self.all < most && self.by_client.get(&client).copied().unwrap_or(0) < most_of_client
+    }
+
     fn take(&mut self, client: Client, most: usize, most_of_client: usize) -> bool {
-        let own = self.by_client.get(&client).copied().unwrap_or(0);
-        if self.all >= most || own >= most_of_client {
-            return false;
+        let has_room = self.has_room(client, most, most_of_client);
+        if has_room {
+            self.all += 1;
+            *self.by_client.entry(client).or_default() += 1;
         }
-        self.all += 1;
-        self.by_client.insert(client, own + 1);
-        true
+        has_room
     }
 
     fn give_back(&mut self, client: Client) {
@@ -104,20 +107,22 @@ impl QuicCapacity {
         taken.then(|| ConnectionSlot { capacity: Arc::clone(self), client })
     }
 
-    /// A slot for one more test with this peer, waiting at most `limit` until there is one.
-    pub(crate) fn test(self: &Arc<Self>, peer: IpAddr, limit: Duration) -> Option<TestSlot> {
+    /// A slot for one more test with this peer.
+    pub(crate) fn test(self: &Arc<Self>, peer: IpAddr) -> Option<TestSlot> {
         let (client, limits) = (Client::from(peer), self.limits);
-        let mut taken = false;
-        let all_taken = |used: &mut Used| {
-            taken = used.tests.take(client, limits.tests, limits.tests_per_client);
-            !taken
-        };
+        let taken = self.used().tests.take(client, limits.tests, limits.tests_per_client);
+        taken.then(|| TestSlot { capacity: Arc::clone(self), client })
+    }
+
+    /// Waits at most `limit` until there is room for one more test with this peer.
+    pub(crate) fn await_test(&self, peer: IpAddr, limit: Duration) {
+        let (client, limits) = (Client::from(peer), self.limits);
+        let is_full = |used: &mut Used| !used.tests.has_room(client, limits.tests, limits.tests_per_client);
         drop(
             self.returned
-                .wait_timeout_while(self.used(), limit, all_taken)
+                .wait_timeout_while(self.used(), limit, is_full)
                 .unwrap_or_else(PoisonError::into_inner),
         );
-        taken.then(|| TestSlot { capacity: Arc::clone(self), client })
     }
 
     /// Each change is one step, so a panic elsewhere leaves the counts right.
@@ -174,12 +179,15 @@ mod tests {
         drop(first);
         assert!(capacity.connection(BOB).is_some());
 
-        let test = capacity.test(ALICE, Duration::ZERO).expect("a slot");
-        assert!(capacity.test(ALICE, Duration::ZERO).is_none(), "a second of one client");
-        let _other = capacity.test(BOB, Duration::ZERO).expect("a slot");
+        let test = capacity.test(ALICE).expect("a slot");
+        assert!(capacity.test(ALICE).is_none(), "a second of one client");
+        let _other = capacity.test(BOB).expect("a slot");
         let waiting = {
             let capacity = Arc::clone(&capacity);
-            thread::spawn(move || capacity.test(CAROL, Duration::from_secs(60)).is_some())
+            thread::spawn(move || {
+                capacity.await_test(CAROL, Duration::from_secs(60));
+                capacity.test(CAROL).is_some()
+            })
         };
         drop(test);
         assert!(waiting.join().unwrap());

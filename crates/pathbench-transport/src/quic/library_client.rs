@@ -103,10 +103,7 @@ impl World {
         }
         assert!(world.client.is_multipath_negotiated(), "no handshake");
         // As if a stream of a test were in use.
-        let slot = world
-            .server
-            .server()
-            .and_then(|server| server.capacity().test(world.remote.ip(), Duration::ZERO));
+        let slot = world.server.server().and_then(|server| server.capacity().test(world.remote.ip()));
         let connection = world.connection().expect("a connection");
         connection.lock().join();
         connection.lock().begin_test(slot.expect("a slot"));

@@ -145,26 +145,25 @@ impl QuicStream {
     /// See [`crate::Connection::begin_test`].
     pub(crate) fn begin_test(&self, limit: Duration) -> bool {
         let Some(server) = self.connection.endpoint.server() else { return true };
-        if self.connection.lock().has_test() {
-            return true;
-        }
-        // Not under the lock: it may take its time.
-        let deadline = self.connection.endpoint.now() + limit;
-        let slot = loop {
-            let left = deadline.since(self.connection.endpoint.now());
-            if let Some(slot) = server.capacity().test(self.peer_addr().ip(), left.min(ABORT_CHECK)) {
-                break slot;
+        let (peer, deadline) = (self.peer_addr().ip(), self.connection.endpoint.now() + limit);
+        loop {
+            // Under the lock, for all streams of the connection share one slot.
+            let mut core = self.connection.lock();
+            if core.has_test() {
+                return true;
             }
+            if let Some(slot) = server.capacity().test(peer) {
+                core.begin_test(slot);
+                self.connection.submit(core);
+                return true;
+            }
+            drop(core);
+            let left = deadline.since(self.connection.endpoint.now());
             if left.is_zero() || self.is_aborted() {
                 return false;
             }
-        };
-        let mut core = self.connection.lock();
-        if !core.has_test() {
-            core.begin_test(slot);
+            server.capacity().await_test(peer, left.min(ABORT_CHECK));
         }
-        self.connection.submit(core);
-        true
     }
 
     pub(crate) fn finish_sending(&self) {

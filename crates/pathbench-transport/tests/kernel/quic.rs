@@ -13,7 +13,7 @@ use pathbench_transport::{
     SocketOptions, Trust,
 };
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
-use std::sync::Arc;
+use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::Duration;
 
@@ -35,6 +35,7 @@ tests! {
     a_qlog_file_is_written_per_connection_on_request,
     clients_beyond_the_bound_are_refused_and_the_others_served,
     an_aborted_stream_does_not_wait_for_a_test_slot,
+    the_streams_of_a_connection_share_a_test_slot,
     the_kernel_segments_no_gso_packet_before_the_interface,
 }
 
@@ -358,6 +359,28 @@ fn an_aborted_stream_does_not_wait_for_a_test_slot() {
         let lasted = clock().now().since(begun);
         assert!(lasted < Duration::from_secs(2), "{lasted:?}");
     });
+}
+
+/// Regression: a stream that asked while another one took the last slot waited for a second slot, and its test was refused.
+fn the_streams_of_a_connection_share_a_test_slot() {
+    let limits = QuicLimits { tests: 1, ..QuicLimits::default() };
+    for _ in 0..50 {
+        let capacity = Arc::new(QuicCapacity::new(limits));
+        let service =
+            Service::at(loopback(1), ListenOptions { quic_capacity: capacity, ..ListenOptions::default() });
+        let session = session(Transport::Quic, &service);
+        let clients: Vec<_> = (0..4).map(|_| session.open().expect("a stream")).collect();
+        let servers: Vec<_> = clients.iter().map(|client| service.accept(client)).collect();
+        let together = Barrier::new(servers.len());
+        thread::scope(|scope| {
+            let begin = |server: &Connection| {
+                together.wait();
+                server.begin_test(SHORT)
+            };
+            let begun: Vec<_> = servers.iter().map(|server| scope.spawn(move || begin(server))).collect();
+            assert!(begun.into_iter().all(|thread| thread.join().expect("no panic")), "one was refused");
+        });
+    }
 }
 
 /// GSO packets of 44 datagrams, on an interface that takes 25, were once segmented before they entered it: a call that sends
