@@ -276,34 +276,15 @@ impl ModelChange {
 
     /// Takes out the parameters that `other` changes, too.
     pub(crate) fn leave_out(&mut self, other: &Self) {
-        let Self {
-            mtu_bytes,
-            duplicate,
-            corrupt,
-            queue_limit,
-            discipline,
-            ecn,
-            rate,
-            radio,
-            loss,
-            base_delay,
-            jitter,
-        } = other;
-        clear(&mut self.mtu_bytes, mtu_bytes.as_ref());
-        clear(&mut self.duplicate, duplicate.as_ref());
-        clear(&mut self.corrupt, corrupt.as_ref());
-        clear(&mut self.queue_limit, queue_limit.as_ref());
-        clear(&mut self.discipline, discipline.as_ref());
-        clear(&mut self.ecn, ecn.as_ref());
-        clear(&mut self.rate, rate.as_ref());
-        clear(&mut self.radio, radio.as_ref());
-        clear(&mut self.loss, loss.as_ref());
-        clear(&mut self.base_delay, base_delay.as_ref());
-        clear(&mut self.jitter, jitter.as_ref());
+        self.combine(other, false);
     }
 
     /// Takes over the parameters that `other` changes.
     pub(crate) fn take_in(&mut self, other: &Self) {
+        self.combine(other, true);
+    }
+
+    fn combine(&mut self, other: &Self, takes: bool) {
         let Self {
             mtu_bytes,
             duplicate,
@@ -317,17 +298,17 @@ impl ModelChange {
             base_delay,
             jitter,
         } = other;
-        take(&mut self.mtu_bytes, mtu_bytes.as_ref());
-        take(&mut self.duplicate, duplicate.as_ref());
-        take(&mut self.corrupt, corrupt.as_ref());
-        take(&mut self.queue_limit, queue_limit.as_ref());
-        take(&mut self.discipline, discipline.as_ref());
-        take(&mut self.ecn, ecn.as_ref());
-        take(&mut self.rate, rate.as_ref());
-        take(&mut self.radio, radio.as_ref());
-        take(&mut self.loss, loss.as_ref());
-        take(&mut self.base_delay, base_delay.as_ref());
-        take(&mut self.jitter, jitter.as_ref());
+        combine(&mut self.mtu_bytes, mtu_bytes.as_ref(), takes);
+        combine(&mut self.duplicate, duplicate.as_ref(), takes);
+        combine(&mut self.corrupt, corrupt.as_ref(), takes);
+        combine(&mut self.queue_limit, queue_limit.as_ref(), takes);
+        combine(&mut self.discipline, discipline.as_ref(), takes);
+        combine(&mut self.ecn, ecn.as_ref(), takes);
+        combine(&mut self.rate, rate.as_ref(), takes);
+        combine(&mut self.radio, radio.as_ref(), takes);
+        combine(&mut self.loss, loss.as_ref(), takes);
+        combine(&mut self.base_delay, base_delay.as_ref(), takes);
+        combine(&mut self.jitter, jitter.as_ref(), takes);
     }
 }
 
@@ -337,15 +318,10 @@ fn set<V: Clone>(place: &mut V, value: Option<&V>) {
     }
 }
 
-fn take<V: Clone>(place: &mut Option<V>, other: Option<&V>) {
+/// Where `other` has a value, the place gets it (`takes`) or loses its own.
+fn combine<V: Clone>(place: &mut Option<V>, other: Option<&V>, takes: bool) {
     if other.is_some() {
-        *place = other.cloned();
-    }
-}
-
-fn clear<V>(place: &mut Option<V>, other: Option<&V>) {
-    if other.is_some() {
-        *place = None;
+        *place = other.filter(|_| takes).cloned();
     }
 }
 

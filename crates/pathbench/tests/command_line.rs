@@ -13,23 +13,12 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use support::standing::Server;
-use support::{TWO_PATHS, Workplace};
+use support::{QUICK, TWO_PATHS, Workplace};
 
 pathbench_kerneltest::unprivileged_too!();
 
 const HELLO: &str = include_str!("../../../scenarios/hello.toml");
 const ESCAPE: char = '\u{1b}';
-
-/// The quickest run there is.
-const QUICK: &str = r#"
-[[path]]
-name = "eth"
-rate = "20mbit"
-
-[run]
-transports = ["tcp"]
-duration = "200ms"
-"#;
 
 /// Each of these lines has one mistake.
 const TEN_MISTAKES: &str = r#"

@@ -13,19 +13,9 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use support::help::{HelpPage, pages};
 use support::standing::Server;
-use support::{Finished, Workplace, captured, within};
+use support::{Finished, QUICK, Workplace, captured, within};
 
 pathbench_kerneltest::unprivileged_too!();
-
-const QUICK: &str = r#"
-[[path]]
-name = "eth"
-rate = "20mbit"
-
-[run]
-transports = ["tcp"]
-duration = "200ms"
-"#;
 
 /// Ten minutes, unless something stops it.
 const LONG: &str = r#"

@@ -26,6 +26,17 @@ use tempfile::TempDir;
 /// Environment variable by which every process that a test starts, however far down, can be found.
 const MARK: &str = "PATHBENCH_TEST_MARK";
 
+/// The quickest run there is.
+pub(crate) const QUICK: &str = r#"
+[[path]]
+name = "eth"
+rate = "20mbit"
+
+[run]
+transports = ["tcp"]
+duration = "200ms"
+"#;
+
 /// Two hosts with two paths of 20 Mbit/s. The queues are short, so that data is not late because it waited.
 pub(crate) const TWO_PATHS: &str = r#"
 [[path]]
