@@ -77,7 +77,12 @@ impl Fortress {
 
     fn assert_serves(&self) {
         for transport in [Transport::Tcp, Transport::Quic] {
-            let outcome = run(&self.plan(transport, upload(100_000)));
+            // On a busy machine connections of clients that died may outlast the server's wait for them.
+            let refused = |outcome: &ClientOutcome| {
+                matches!(outcome.error, Some(ClientError::Refused { code: RefusalCode::Busy, .. }))
+            };
+            let mut outcomes = (0..3).map(|_| run(&self.plan(transport, upload(100_000))));
+            let outcome = outcomes.find(|outcome| !refused(outcome)).expect("the server stays busy");
             assert!(outcome.completed, "{transport}: {:?}", outcome.error);
         }
     }
@@ -334,7 +339,7 @@ fn closes(connection: &Connection, time: Duration) -> bool {
 
 #[test]
 fn garbage_and_silence_inside_every_kind_of_connection_are_ended() {
-    let fortress = Fortress::open(Limits { handshake_timeout: 500 * MS, ..limits() });
+    let fortress = Fortress::open(Limits { handshake_timeout: 2000 * MS, ..limits() });
     // A header that asks for 2^63 bytes; another protocol; nothing at all.
     let huge = (1_u64 << 63).to_be_bytes();
     let noise: Vec<u8> =
@@ -355,7 +360,7 @@ fn garbage_and_silence_inside_every_kind_of_connection_are_ended() {
 
 #[test]
 fn half_open_connections_on_every_port_do_not_keep_others_out() {
-    let fortress = Fortress::open(Limits { handshake_timeout: 700 * MS, max_connections: 60, ..limits() });
+    let fortress = Fortress::open(Limits { handshake_timeout: 3000 * MS, max_connections: 60, ..limits() });
     let tcp = fortress.address(Transport::Tcp);
     let mut silent: Vec<TcpStream> = (0..20).map(|_| TcpStream::connect(tcp).unwrap()).collect();
     for stream in silent.iter_mut().skip(10) {

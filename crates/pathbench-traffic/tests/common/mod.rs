@@ -28,7 +28,7 @@ pub(crate) fn random_id() -> TestId {
 }
 
 pub(crate) fn limits() -> Limits {
-    Limits { handshake_timeout: Duration::from_secs(2), ..Limits::default() }
+    Limits { handshake_timeout: Duration::from_secs(5), ..Limits::default() }
 }
 
 pub(crate) fn server(transport: Transport, limits: Limits) -> (Server, SocketAddr) {
