@@ -377,8 +377,8 @@ fn the_streams_of_a_connection_share_a_test_slot() {
                 together.wait();
                 server.begin_test(SHORT)
             };
-            let begun: Vec<_> = servers.iter().map(|server| scope.spawn(move || begin(server))).collect();
-            assert!(begun.into_iter().all(|thread| thread.join().expect("no panic")), "one was refused");
+            let asking: Vec<_> = servers.iter().map(|server| scope.spawn(move || begin(server))).collect();
+            assert!(asking.into_iter().all(|thread| thread.join().expect("no panic")), "one was refused");
         });
     }
 }
