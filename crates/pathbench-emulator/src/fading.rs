@@ -126,13 +126,11 @@ pub struct Quality {
 
 impl Walk {
     /// Distance walked ÷ speed.
-    #[must_use]
     pub fn duration(&self) -> Duration {
         Duration::try_from_secs_f64((self.to_m - self.from_m).abs() / self.speed_mps).unwrap_or(Duration::MAX)
     }
 
     /// Where one is after a time.
-    #[must_use]
     pub fn distance_m(&self, elapsed: Duration) -> f64 {
         let walked = self.speed_mps * elapsed.as_secs_f64();
         if self.to_m >= self.from_m {
@@ -143,7 +141,6 @@ impl Walk {
     }
 
     /// The radio at a distance.
-    #[must_use]
     pub fn quality(&self, distance_m: f64) -> Quality {
         let path_loss_db = self.loss_at_1m_db + 10.0 * self.exponent * distance_m.max(1.0).log10();
         let snr_db = self.transmit_dbm - path_loss_db - self.noise_dbm;

@@ -93,7 +93,6 @@ impl DropCause {
         [Self::QueueFull, Self::QueueManagement, Self::Loss, Self::Radio, Self::Mtu, Self::Blackhole];
 
     /// As in the result files.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::QueueFull => "queue-full",

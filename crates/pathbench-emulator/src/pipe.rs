@@ -62,7 +62,6 @@ enum Event {
 
 impl<P> Pipe<P> {
     /// A pipe whose random decisions `seed` decides and whose schedules begin at `now`.
-    #[must_use]
     pub fn new(model: PipeModel, seed: u64, now: Timestamp) -> Self {
         let chance = Chance::new(seed);
         Self {
@@ -135,7 +134,6 @@ impl<P> Pipe<P> {
     }
 
     /// When [`Pipe::poll`] has something to do next, if no packet comes before.
-    #[must_use]
     pub fn next_deadline(&self) -> Option<Timestamp> {
         self.ledger.oldest().or_else(|| self.next_event().map(|(at, _)| at))
     }
@@ -177,37 +175,31 @@ impl<P> Pipe<P> {
     }
 
     /// The model in force.
-    #[must_use]
     pub fn model(&self) -> &PipeModel {
         &self.model
     }
 
     /// How packets are carried at present.
-    #[must_use]
     pub fn condition(&self) -> Condition {
         self.condition
     }
 
     /// The rate in force; `None` where it is unlimited or made of opportunities.
-    #[must_use]
     pub fn rate_bps(&self, now: Timestamp) -> Option<u64> {
         self.bottleneck.rate_bps(now)
     }
 
     /// The probability of loss in force; `None` where it depends on the packet before.
-    #[must_use]
     pub fn loss(&self, now: Timestamp) -> Option<f64> {
         self.loss.at(now)
     }
 
     /// The base delay in force, that of packet trains included.
-    #[must_use]
     pub fn base_delay(&self, now: Timestamp) -> Duration {
         self.delay.base_at(now) + self.bottleneck.train_delay_at(now)
     }
 
     /// The counters, as of the latest call.
-    #[must_use]
     pub fn statistics(&self) -> &PipeStatistics {
         &self.ledger.statistics
     }

@@ -52,7 +52,6 @@ impl Way {
     pub const BOTH: [Self; 2] = [Self::Forward, Self::Backward];
 
     /// As in the result files.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Forward => "forward",
@@ -160,9 +159,6 @@ impl DataPlane {
     }
 
     /// Adds a link; it carries packets by the time this returns its number.
-    ///
-    /// # Errors
-    /// [`PlaneError::Capture`].
     pub fn add(&mut self, link: PlaneLink) -> Result<usize, PlaneError> {
         let wall_offset_ns = self.wall_offset_ns;
         let number = self.ask(|reply| Command::Add { link: Box::new(link), wall_offset_ns, reply })?;
@@ -171,33 +167,21 @@ impl DataPlane {
     }
 
     /// Changes what one way of a link does, and returns once that is in force.
-    ///
-    /// # Errors
-    /// [`PlaneError::NoSuchLink`].
     pub fn change(&self, link: usize, way: Way, change: ModelChange) -> Result<(), PlaneError> {
         self.ask(|reply| Command::Change { link, way, change: Box::new(change), reply })
     }
 
     /// The model in force in one direction of a link, with what a schedule of changes has made of it by now.
-    ///
-    /// # Errors
-    /// [`PlaneError::NoSuchLink`].
     pub fn model(&self, link: usize, way: Way) -> Result<PipeModel, PlaneError> {
         self.ask(|reply| Command::Model { link, way, reply })
     }
 
     /// Has one way of a link follow a schedule of changes from now on, see [`crate::pipe::Pipe::follow`].
-    ///
-    /// # Errors
-    /// [`PlaneError::NoSuchLink`].
     pub fn follow(&self, link: usize, way: Way, schedule: ChangeSchedule) -> Result<(), PlaneError> {
         self.ask(|reply| Command::Follow { link, way, schedule, reply })
     }
 
     /// Changes how a link carries packets, both ways.
-    ///
-    /// # Errors
-    /// [`PlaneError::NoSuchLink`].
     pub fn set_condition(&self, link: usize, condition: Condition) -> Result<(), PlaneError> {
         self.ask(|reply| Command::SetCondition { link, condition, reply })
     }
@@ -205,17 +189,11 @@ impl DataPlane {
     /// Begins a link anew: its models as last set (without what a schedule of changes made of them) and its condition
     /// stay; schedules and random numbers are at their beginning; statistics, lateness and samples are gone. Packets
     /// that are under way are gone, too.
-    ///
-    /// # Errors
-    /// [`PlaneError::NoSuchLink`].
     pub fn restart(&self, link: usize, seeds: [u64; 2]) -> Result<(), PlaneError> {
         self.ask(|reply| Command::Restart { link, seeds, reply })
     }
 
     /// What a link has done since it began.
-    ///
-    /// # Errors
-    /// [`PlaneError::NoSuchLink`].
     pub fn report(&self, link: usize) -> Result<LinkReport, PlaneError> {
         self.ask(|reply| Command::Report { link, reply })
     }

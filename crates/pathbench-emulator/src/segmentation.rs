@@ -82,13 +82,11 @@ impl Default for Headers {
 
 impl Headers {
     /// The device's header and those of the packet.
-    #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         self.bytes.get(..self.length).unwrap_or_default()
     }
 
     /// The headers of the packet alone.
-    #[must_use]
     pub fn of_packet(&self) -> &[u8] {
         self.bytes.get(PacketHeader::BYTES..self.length).unwrap_or_default()
     }
@@ -106,7 +104,6 @@ impl Headers {
 impl Handover {
     /// The layout of `packet`, as `header` and its own headers tell it. `None` for what is no IP packet, or
     /// contradicts its header.
-    #[must_use]
     pub fn parse(header: PacketHeader, packet: &[u8]) -> Option<Self> {
         let (version, ecn) = match packet.first()? >> 4 {
             4 if packet.len() >= IPV4_HEADER_BYTES => (Version::V4, packet.get(1)? & 3),
@@ -131,25 +128,21 @@ impl Handover {
     }
 
     /// The ECN field, which all wire packets share.
-    #[must_use]
     pub const fn ecn(&self) -> Ecn {
         self.ecn
     }
 
     /// Wire packets that it stands for.
-    #[must_use]
     pub fn segments(&self) -> u32 {
         self.cut.map_or(1, |cut| cut.segments)
     }
 
     /// All of them.
-    #[must_use]
     pub fn whole(&self) -> Run {
         Run { first: 0, count: self.segments() }
     }
 
     /// Bytes of the IP packets of a run on the wire.
-    #[must_use]
     pub fn ip_bytes(&self, run: Run) -> u32 {
         let payload = self.payload(run);
         match self.cut {
@@ -168,7 +161,6 @@ impl Handover {
     /// Writes the headers of a run and says where its payload lies in `packet`, which must be the one that was parsed.
     /// A run of several stays one packet to be cut, by whoever takes it. With `mark`, its ECN field becomes CE.
     /// `None` when `packet` is another one, or there are no such segments.
-    #[must_use]
     pub fn headers(
         &self,
         packet: &[u8],

@@ -152,7 +152,6 @@ impl RateFormat {
     pub const ALL: [Self; 3] = [Self::Mahimahi, Self::CellReplay, Self::BytesPerSecond];
 
     /// As it is called in scenarios.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Mahimahi => "mahimahi",
@@ -202,9 +201,6 @@ impl FromStr for RateFormat {
 }
 
 /// Reads a trace of how fast a link is; what format it has is seen from its content where `format` does not say.
-///
-/// # Errors
-/// See [`TraceError`].
 pub fn rate(bytes: &[u8], format: Option<RateFormat>) -> Result<RateModel, TraceError> {
     let format = format.map_or_else(|| RateFormat::detect(bytes), Ok)?;
     Ok(match format {

@@ -42,7 +42,6 @@ impl Counters {
     }
 
     /// The value of one counter; `None` when this kernel does not have it.
-    #[must_use]
     pub fn get(&self, name: &str) -> Option<i64> {
         self.values.get(name).copied()
     }
@@ -53,7 +52,6 @@ impl Counters {
     }
 
     /// What changed from `before` to `after`, and by how much.
-    #[must_use]
     pub fn difference(before: &Self, after: &Self) -> BTreeMap<String, i64> {
         let changed = after.values.iter().filter_map(|(name, value)| {
             let change = value.wrapping_sub(before.get(name).unwrap_or(0));

@@ -21,7 +21,6 @@ pub struct Release {
 
 impl Release {
     /// Reads `6.18.44-generic` and the like; numbers that are not there count as 0.
-    #[must_use]
     pub fn parse(text: &str) -> Self {
         let mut numbers = text.splitn(3, '.').map(|part| {
             let digits = part.find(|c: char| !c.is_ascii_digit()).unwrap_or(part.len());
@@ -32,7 +31,6 @@ impl Release {
     }
 
     /// Whether it is `major.minor` or later.
-    #[must_use]
     pub fn is_at_least(&self, major: u32, minor: u32) -> bool {
         (self.major, self.minor) >= (major, minor)
     }
@@ -45,19 +43,16 @@ impl fmt::Display for Release {
 }
 
 /// The running kernel's release.
-#[must_use]
 pub fn release() -> Release {
     Release::parse(&rustix::system::uname().release().to_string_lossy())
 }
 
 /// Number of processors that this process may use; 1 when the kernel does not tell.
-#[must_use]
 pub fn cpu_count() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 /// Main memory in bytes.
-#[must_use]
 pub fn memory_bytes() -> u64 {
     let info = rustix::system::sysinfo();
     // The kernel's fields are machine words.
@@ -97,7 +92,6 @@ impl fmt::Display for MptcpSupport {
 }
 
 /// Tries whether an MPTCP socket can be made in the calling thread's network namespace.
-#[must_use]
 pub fn mptcp_support() -> MptcpSupport {
     let made = rustix::net::socket_with(
         AddressFamily::INET,
@@ -116,9 +110,6 @@ pub fn mptcp_support() -> MptcpSupport {
 }
 
 /// The congestion control that sockets get when they ask for none, in the calling thread's namespace.
-///
-/// # Errors
-/// [`SysctlError`].
 pub fn default_congestion_control() -> Result<String, SysctlError> {
     sysctl::read("net.ipv4.tcp_congestion_control")
 }

@@ -148,15 +148,11 @@ impl LinkEventStream {
     }
 
     /// Subscribes to the changes in `namespace`.
-    ///
-    /// # Errors
-    /// [`NetlinkError`].
     pub fn subscribe_in(namespace: &NetNamespace) -> Result<Self, NetlinkError> {
         namespace.run_in(Self::subscribe)?
     }
 
     /// What to poll for readability.
-    #[must_use]
     pub fn as_fd(&self) -> BorrowedFd<'_> {
         self.listener.as_fd()
     }

@@ -57,13 +57,11 @@ impl IpNetwork {
     }
 
     /// The single address `address` (`/32` or `/128`).
-    #[must_use]
     pub const fn host(address: IpAddr) -> Self {
         Self { address, prefix: longest_prefix(address) }
     }
 
     /// Everything of the family of `address`.
-    #[must_use]
     pub const fn default_for(address: IpAddr) -> Self {
         match address {
             IpAddr::V4(_) => Self::DEFAULT_V4,
@@ -72,25 +70,21 @@ impl IpNetwork {
     }
 
     /// The address as given, host bits included.
-    #[must_use]
     pub const fn addr(self) -> IpAddr {
         self.address
     }
 
     /// Length of the prefix in bits.
-    #[must_use]
     pub const fn prefix(self) -> u8 {
         self.prefix
     }
 
     /// Whether this is everything of its family (prefix 0).
-    #[must_use]
     pub const fn is_default(self) -> bool {
         self.prefix == 0
     }
 
     /// The same prefix with the host bits cleared.
-    #[must_use]
     pub fn network(self) -> Self {
         let address = match self.address {
             IpAddr::V4(address) => {
@@ -106,7 +100,6 @@ impl IpNetwork {
     }
 
     /// Whether `address` lies in this network.
-    #[must_use]
     pub fn contains(self, address: IpAddr) -> bool {
         self.address.is_ipv4() == address.is_ipv4()
             && Self { address, prefix: self.prefix }.network() == self.network()

@@ -39,7 +39,6 @@ pub enum Precedence {
 /// Asks that the calling thread, which sleeps much and is in a hurry when it wakes, run as soon as it can: as a
 /// real-time thread where that is allowed, else with a short time slice. What cannot be had is no error: the thread
 /// works in any case, only later.
-#[must_use]
 pub fn prefer_latency() -> Precedence {
     let fifo =
         Attributes { policy: libc::SCHED_FIFO as u32, priority: REAL_TIME_PRIORITY, ..Attributes::default() };

@@ -51,9 +51,6 @@ pub enum SysctlError {
 }
 
 /// The value of a setting, without the line's end. `key` has dots (`net.ipv4.tcp_mtu_probing`) or slashes.
-///
-/// # Errors
-/// [`SysctlError`].
 pub fn read(key: &str) -> Result<String, SysctlError> {
     match std::fs::read_to_string(path(key)?) {
         Ok(text) => Ok(text.trim_end_matches('\n').to_owned()),
@@ -62,9 +59,6 @@ pub fn read(key: &str) -> Result<String, SysctlError> {
 }
 
 /// Sets a setting. `key` has dots or slashes.
-///
-/// # Errors
-/// [`SysctlError`].
 pub fn write(key: &str, value: &str) -> Result<(), SysctlError> {
     let path = path(key)?;
     // Not `fs::write`: that would create a file if /proc/sys were an ordinary directory.

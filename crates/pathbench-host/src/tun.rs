@@ -77,7 +77,6 @@ pub enum TunError {
 
 impl TunError {
     /// Whether this host cannot make TUN devices at all, for want of the driver or of permission.
-    #[must_use]
     pub const fn is_host_unable(&self) -> bool {
         matches!(self, Self::Missing { .. } | Self::NotPermitted { .. })
     }
@@ -127,36 +126,27 @@ impl Tun {
     }
 
     /// The interface's name when it was made.
-    #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
     /// The interface's index in its namespace.
-    #[must_use]
     pub const fn index(&self) -> u32 {
         self.index
     }
 
     /// Whether UDP packets still to be cut are handed over and taken (`TUN_F_USO4`, Linux 6.2).
-    #[must_use]
     pub const fn cuts_udp(&self) -> bool {
         self.cuts_udp
     }
 
     /// Chooses whether hosts hand over packets still to be cut. Without, each is a wire packet with its checksums.
-    ///
-    /// # Errors
-    /// [`TunError::Refused`].
     pub fn set_offload(&mut self, on: bool) -> Result<(), TunError> {
         self.cuts_udp = set_offload(self.fd.as_fd(), &self.name, on)?;
         Ok(())
     }
 
     /// Pulls the plug (`false`) or puts it in: the interface stays up, but without a carrier nothing is sent.
-    ///
-    /// # Errors
-    /// [`TunError::Refused`].
     pub fn set_carrier(&self, on: bool) -> Result<(), TunError> {
         let carrier = libc::c_int::from(on);
         // SAFETY: TUNSETCARRIER reads one int, which lives until the call returns.

@@ -109,9 +109,6 @@ impl WifiSocket {
     }
 
     /// Every interface that joins networks (access points and monitors are none), with what it is connected to now.
-    ///
-    /// # Errors
-    /// [`NetlinkError`].
     pub fn interfaces(&mut self) -> Result<Vec<WifiInterface>, NetlinkError> {
         let replies = self.dump("list the Wi-Fi interfaces", Command::new(CMD_GET_INTERFACE, Vec::new()))?;
         let mut interfaces = Vec::new();

@@ -55,14 +55,12 @@ pub fn trial(module: &str, name: &str, test: impl FnOnce() -> Outcome + Send + '
 }
 
 /// The sources, for tests that read them: a copy where an ordinary user cannot reach those that were compiled.
-#[must_use]
 pub fn checkout() -> PathBuf {
     let compiled = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     std::env::var_os(CHECKOUT).map_or_else(compiled, PathBuf::from)
 }
 
 /// What is wrong when `./test` set out to run this as an ordinary user, and did not.
-#[must_use]
 pub fn wrong_user() -> Option<&'static str> {
     let meant = std::env::var_os(UNPRIVILEGED).is_some();
     (meant && rustix::process::geteuid().is_root()).then_some("this is root, not an ordinary user")
@@ -115,7 +113,6 @@ pub fn in_namespaces<E: Display>(
 }
 
 /// This program again, with the same arguments, as `stage` says.
-#[must_use]
 pub fn again(stage: &str) -> Command {
     let mut command = Command::new("/proc/self/exe");
     command.args(std::env::args_os().skip(1)).env(STAGE, stage);
@@ -123,7 +120,6 @@ pub fn again(stage: &str) -> Command {
 }
 
 /// How a process of this program ended, for the one that started it.
-#[must_use]
 pub fn exit_code(status: ExitStatus) -> ExitCode {
     // Ended by a signal: no code.
     status.code().and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, ExitCode::from)

@@ -69,7 +69,6 @@ pub struct ServePlan {
 
 impl ServePlan {
     /// A server in clear text where the transport has that, with default options and a sample every 100 ms.
-    #[must_use]
     pub fn new(transport: Transport, address: SocketAddr) -> Self {
         Self {
             transport,
@@ -237,7 +236,6 @@ impl AgentHandle {
     }
 
     /// Whether its process has ended.
-    #[must_use]
     pub fn is_gone(&self) -> bool {
         self.gone.load(Ordering::Relaxed)
     }
@@ -261,7 +259,6 @@ impl AgentHandle {
     }
 
     /// The agent's process id, as the orchestrator sees it.
-    #[must_use]
     pub fn process_id(&self) -> u32 {
         self.child.id()
     }

@@ -149,7 +149,6 @@ pub struct AssembledRun {
 }
 
 /// Puts the evidence together.
-#[must_use]
 pub fn assemble(evidence: &Evidence<'_>) -> AssembledRun {
     let names = PathNames::of(evidence.setting.named());
     let origin = evidence.origin();
@@ -303,7 +302,6 @@ impl Evidence<'_> {
     }
 
     /// Zero of the run's clock: the first byte that a sending application wrote; of messages, when the first was due.
-    #[must_use]
     pub fn origin(&self) -> Timestamp {
         let ends = [self.client.as_ref(), self.server.as_ref()].into_iter().flatten();
         if let Some(first_due) = ends.flat_map(|end| &end.messages).map(|message| message.due).min() {

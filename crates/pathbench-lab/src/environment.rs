@@ -180,13 +180,11 @@ pub enum EnvironmentError {
 
 impl EnvironmentError {
     /// Whether a lab that is built again may well stand.
-    #[must_use]
     pub const fn is_transient(&self) -> bool {
         matches!(self, Self::Agent { .. } | Self::NotRunning)
     }
 
     /// Whether this host cannot do what was asked, whatever is tried.
-    #[must_use]
     pub fn is_incapable(&self) -> bool {
         match self {
             Self::Unsupported { .. } => true,
@@ -215,7 +213,6 @@ pub struct Emulation {
 
 impl Emulation {
     /// The first repetition, without captures.
-    #[must_use]
     pub fn new(clock: Arc<dyn Clock>, seed: u64) -> Self {
         Self { clock, seed, repetition: 1, wall_offset_ns: 0, captures: BTreeMap::new() }
     }
@@ -319,7 +316,6 @@ impl Environment {
     }
 
     /// What was built.
-    #[must_use]
     pub fn topology(&self) -> &Topology {
         &self.topology
     }
@@ -340,7 +336,6 @@ impl Environment {
     }
 
     /// All nodes, in the topology's order.
-    #[must_use]
     pub fn nodes(&self) -> &[NodeHandle] {
         &self.nodes
     }

@@ -21,7 +21,6 @@ pub struct ScheduledRun {
 
 /// All runs of a study in the order in which they are made: for each variant its labels, and how many patterns
 /// each of them runs. The same seed gives the same order.
-#[must_use]
 pub fn schedule(variants: &[(&[TransportLabel], usize)], repeat: u32, seed: u64) -> Vec<ScheduledRun> {
     let mut random = SplitMix64::new(seed);
     let mut runs = Vec::new();

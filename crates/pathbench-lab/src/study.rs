@@ -44,7 +44,6 @@ pub enum StudyError {
 
 impl StudyError {
     /// Whether this host cannot do what was asked, whatever is tried.
-    #[must_use]
     pub fn is_incapable(&self) -> bool {
         matches!(self, Self::Environment(error) if error.is_incapable())
     }

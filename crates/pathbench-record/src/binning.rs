@@ -16,13 +16,11 @@ pub struct Window {
 
 impl Window {
     /// Length in milliseconds.
-    #[must_use]
     pub fn length_ms(self) -> f64 {
         self.until.since(self.from).as_nanos() as f64 / 1e6
     }
 
     /// The rate of `bytes` over the window in Mbit/s; `None` for a window without length.
-    #[must_use]
     pub fn mbps(self, bytes: f64) -> Option<f64> {
         let nanos = self.until.since(self.from).as_nanos();
         (nanos > 0).then(|| bytes * 8.0 * 1e3 / nanos as f64)
@@ -50,7 +48,6 @@ impl ByteCurve {
     /// Within a delivery bin, bytes are spread evenly over the part of it in which they can have come: not before the
     /// first byte of the series, not after the last, not within a recorded silence. Around an outage the curve is
     /// therefore exact, and elsewhere off by less than a bin's bytes.
-    #[must_use]
     pub fn of_series(series: &DeliverySeries) -> Self {
         let mut bounds: Vec<(Timestamp, Timestamp)> =
             (0..series.bytes.len()).map(|bin| (series.bin_start(bin), series.bin_start(bin) + BIN)).collect();
@@ -79,7 +76,6 @@ impl ByteCurve {
     ///
     /// Bytes are spread evenly over a line's 10 ms, within the times of the first and the last byte. Nothing comes before
     /// zero, the first byte offered: a line that begins before it covers what is left of its 10 ms after it.
-    #[must_use]
     pub fn of_lines<'a>(
         lines: impl IntoIterator<Item = &'a DeliveryLine>,
         zero: Timestamp,
@@ -99,7 +95,6 @@ impl ByteCurve {
     }
 
     /// A counter that grows, linear between points in order of time and 0 at `start`. Where it goes back it is held.
-    #[must_use]
     pub fn of_counter(start: Timestamp, points: impl IntoIterator<Item = (Timestamp, u64)>) -> Self {
         let (mut before, mut highest) = (start, 0);
         Self::of_segments(points.into_iter().map(|(at, value)| {
@@ -124,13 +119,11 @@ impl ByteCurve {
     }
 
     /// All bytes.
-    #[must_use]
     pub fn total_bytes(&self) -> u64 {
         self.segments.last().map_or(0, |last| last.bytes_before.saturating_add(last.bytes))
     }
 
     /// Bytes before `at`, that moment excluded.
-    #[must_use]
     pub fn before(&self, at: Timestamp) -> f64 {
         self.up_to(self.segments.partition_point(|segment| segment.until < at), at)
     }
@@ -153,19 +146,16 @@ impl ByteCurve {
     }
 
     /// Bytes in the half-open `from..until`.
-    #[must_use]
     pub fn between(&self, from: Timestamp, until: Timestamp) -> f64 {
         (self.before(until) - self.before(from)).max(0.0)
     }
 
     /// Bytes in `window`, both its ends included.
-    #[must_use]
     pub fn within(&self, window: Window) -> f64 {
         (self.until(window.until) - self.before(window.from)).max(0.0)
     }
 
     /// When the last byte came.
-    #[must_use]
     pub fn end(&self) -> Option<Timestamp> {
         self.segments.last().map(|segment| segment.until)
     }
@@ -213,13 +203,11 @@ pub struct Bins {
 
 impl Bins {
     /// `stretch` in bins of `width`, which is at least a nanosecond.
-    #[must_use]
     pub fn of(stretch: Window, width: Duration) -> Self {
         Self { stretch, width: width.max(Duration::from_nanos(1)) }
     }
 
     /// How many there are; none in a stretch without length.
-    #[must_use]
     pub fn count(&self) -> usize {
         let nanos = self.stretch.until.since(self.stretch.from).as_nanos();
         let rounded = (nanos + self.width.as_nanos() / 2) / self.width.as_nanos();
@@ -246,7 +234,6 @@ impl Bins {
     }
 
     /// The rate of `curve` in each bin in Mbit/s, over the time that the bin really has.
-    #[must_use]
     pub fn mbps(&self, curve: &ByteCurve) -> Vec<f64> {
         let bins = self.windows().zip(self.bytes(curve));
         bins.map(|(bin, bytes)| bin.mbps(bytes).unwrap_or_default()).collect()

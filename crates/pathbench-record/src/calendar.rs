@@ -24,7 +24,6 @@ impl CivilTime {
     /// The civil time `seconds` after 1970-01-01T00:00:00Z.
     ///
     /// Days to date: Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms", `civil_from_days`.
-    #[must_use]
     pub const fn from_unix(seconds: i64) -> Self {
         let of_day = seconds.rem_euclid(DAY);
         // Days since 0000-03-01: years that begin in March have their leap day last.
@@ -48,7 +47,6 @@ impl CivilTime {
     }
 
     /// `2026-11-21T20:33:54Z` (RFC 3339).
-    #[must_use]
     pub fn rfc3339(self) -> String {
         let Self { year, month, day, hour, minute, second } = self;
         format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
@@ -56,13 +54,11 @@ impl CivilTime {
 }
 
 /// `2026-11-21T20:33:54Z` for a number of seconds since the Unix epoch (RFC 3339, UTC).
-#[must_use]
 pub fn rfc3339_from_unix(seconds: i64) -> String {
     CivilTime::from_unix(seconds).rfc3339()
 }
 
 /// `20261121-203354` from an RFC 3339 stamp, for file names; `None` when `stamp` does not begin like one.
-#[must_use]
 pub fn compact_stamp(stamp: &str) -> Option<String> {
     let pattern = b"dddd-dd-ddTdd:dd:dd";
     let head = stamp.as_bytes().get(..pattern.len())?;

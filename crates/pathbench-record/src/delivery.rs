@@ -43,7 +43,6 @@ pub struct DeliverySeries {
 
 impl DeliverySeries {
     /// An empty series whose first bin starts at `origin`.
-    #[must_use]
     pub fn starting_at(origin: Timestamp) -> Self {
         Self { origin, bytes: Vec::new(), first: None, last: None, gaps: Vec::new() }
     }
@@ -70,7 +69,6 @@ impl DeliverySeries {
     }
 
     /// All bytes of the series.
-    #[must_use]
     pub fn total_bytes(&self) -> u64 {
         self.bytes.iter().copied().fold(0, u64::saturating_add)
     }
@@ -78,7 +76,6 @@ impl DeliverySeries {
     /// Adds up series of one origin: bins and first and last times exactly. A gap of the sum is a time in which every
     /// part was silent; as each part keeps all its silences above [`SHORTEST_GAP`], that is exact, too. `None` of no
     /// series, and of series whose origins differ.
-    #[must_use]
     pub fn sum(parts: &[&Self]) -> Option<Self> {
         let mut sum = Self::starting_at(parts.first()?.origin);
         if parts.iter().any(|part| part.origin != sum.origin) {
@@ -118,13 +115,11 @@ impl DeliverySeries {
     }
 
     /// The bin that holds `at`; the first for times before the origin.
-    #[must_use]
     pub fn bin_of(&self, at: Timestamp) -> usize {
         usize::try_from(at.since(self.origin).as_nanos() / BIN.as_nanos()).unwrap_or(usize::MAX)
     }
 
     /// When bin `bin` begins.
-    #[must_use]
     pub fn bin_start(&self, bin: usize) -> Timestamp {
         self.origin + Duration::from_nanos((bin as u64).saturating_mul(BIN.as_nanos() as u64))
     }

@@ -230,7 +230,6 @@ pub struct RunRecord {
 
 impl RunRecord {
     /// The largest delay of the messages whose requests went this way; `None` for patterns without such messages.
-    #[must_use]
     pub fn max_delay_ms(&self, direction: Direction) -> Option<f64> {
         let of_direction = self.directions.iter().find(|record| record.direction == direction)?;
         Some(of_direction.delay_ms.as_ref()?.max)

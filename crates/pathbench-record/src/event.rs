@@ -72,7 +72,6 @@ pub enum Direction {
 
 impl Direction {
     /// `upload` or `download`.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Upload => "upload",
@@ -83,7 +82,6 @@ impl Direction {
 
 impl DeliveryLine {
     /// The lines of one direction of a run: one per bin that has bytes. `origin` is the zero of the run's clock.
-    #[must_use]
     pub fn of_series(
         run: &str,
         direction: Direction,

@@ -27,13 +27,11 @@ impl Message {
     /// From due to acknowledged; for a message never acknowledged, to `end`: at least this long.
     ///
     /// `end` is when its requester stopped waiting for acknowledgements.
-    #[must_use]
     pub fn delay(&self, end: Timestamp) -> Duration {
         self.acknowledged.unwrap_or(end).since(self.due)
     }
 
     /// Whether it was never acknowledged.
-    #[must_use]
     pub const fn is_late(&self) -> bool {
         self.acknowledged.is_none()
     }
@@ -68,7 +66,6 @@ pub struct MessageLine {
 impl MessageLine {
     /// The lines of `messages`; `origin` is the zero of the run's clock, `end` when their requesters stopped
     /// waiting.
-    #[must_use]
     pub fn of_messages(run: &str, messages: &[Message], origin: Timestamp, end: Timestamp) -> Vec<Self> {
         let on_the_clock = |at: Option<Timestamp>| at.map(|at| at.ms_from(origin));
         messages

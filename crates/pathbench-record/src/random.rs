@@ -9,7 +9,6 @@ pub struct SplitMix64 {
 
 impl SplitMix64 {
     /// A generator whose draws `seed` decides.
-    #[must_use]
     pub const fn new(seed: u64) -> Self {
         Self { state: seed }
     }

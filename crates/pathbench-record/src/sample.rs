@@ -122,7 +122,6 @@ pub struct PathFigures {
 
 impl PathFigures {
     /// A path of which nothing is known but its ends: opening, all counters at zero.
-    #[must_use]
     pub const fn between(local: SocketAddr, remote: SocketAddr) -> Self {
         Self {
             subflow: 0,
@@ -162,14 +161,12 @@ impl PathFigures {
     }
 
     /// Payload sent on this path for the first time.
-    #[must_use]
     pub const fn new_bytes_sent(&self) -> u64 {
         self.bytes_sent.saturating_sub(self.retransmitted_bytes)
     }
 
     /// Payload that arrived, as far as the sender knows: the acknowledged packets of a QUIC path need not have carried
     /// any.
-    #[must_use]
     pub fn payload_acked(&self) -> u64 {
         self.bytes_acked.min(self.new_bytes_sent())
     }

@@ -39,7 +39,6 @@ fn quantile_sorted(sorted: &[f64], p: f64) -> f64 {
 /// "Sample Quantiles in Statistical Packages", The American Statistician 50 (1996), the default of R and `NumPy`.
 ///
 /// `None` for an empty sample, a value that is not finite, or `p` outside 0 to 1.
-#[must_use]
 pub fn quantile(values: &[f64], p: f64) -> Option<f64> {
     if !(0.0..=1.0).contains(&p) {
         return None;
@@ -51,7 +50,6 @@ pub fn quantile(values: &[f64], p: f64) -> Option<f64> {
 /// does not exceed. It is always a value of the sample, which is what a percentile of delays should be.
 ///
 /// `None` for an empty sample, a value that is not finite, or `p` outside 0 to 1.
-#[must_use]
 pub fn nearest_rank(values: &[f64], p: f64) -> Option<f64> {
     if !(0.0..=1.0).contains(&p) {
         return None;
@@ -63,13 +61,11 @@ pub fn nearest_rank(values: &[f64], p: f64) -> Option<f64> {
 }
 
 /// The median: the middle value, or the mean of the two in the middle. `None` as for [`quantile`].
-#[must_use]
 pub fn median(values: &[f64]) -> Option<f64> {
     quantile(values, 0.5)
 }
 
 /// Smallest and largest value. `None` as for [`quantile`].
-#[must_use]
 pub fn range(values: &[f64]) -> Option<[f64; 2]> {
     let sorted = sorted(values)?;
     Some([*sorted.first()?, *sorted.last()?])
@@ -80,7 +76,6 @@ pub fn range(values: &[f64]) -> Option<[f64; 2]> {
 ///
 /// David and Nagaraja, Order Statistics, 3rd ed. (2003), section 7.1. `None` for fewer than
 /// [`FEWEST_FOR_INTERVAL`] values.
-#[must_use]
 pub fn median_interval_ranks(n: usize) -> Option<[usize; 2]> {
     if n < FEWEST_FOR_INTERVAL {
         return None;
@@ -103,7 +98,6 @@ pub fn median_interval_ranks(n: usize) -> Option<[usize; 2]> {
 /// Distribution-free 95 % confidence interval of the median ([`median_interval_ranks`]).
 ///
 /// `None` for fewer than [`FEWEST_FOR_INTERVAL`] values or a value that is not finite.
-#[must_use]
 pub fn median_interval(values: &[f64]) -> Option<[f64; 2]> {
     let sorted = sorted(values)?;
     let [low, high] = median_interval_ranks(sorted.len())?;
@@ -111,7 +105,6 @@ pub fn median_interval(values: &[f64]) -> Option<[f64; 2]> {
 }
 
 /// What a table says of one figure over repetitions. `None` for an empty sample or a value that is not finite.
-#[must_use]
 pub fn distribution(values: &[f64]) -> Option<Distribution> {
     let [min, max] = range(values)?;
     Some(Distribution {
@@ -147,7 +140,6 @@ pub struct MedianRatio {
 ///
 /// The same samples and seed give the same interval. `None` when a sample is empty or not finite, when the
 /// denominator's median is not positive, or when paired samples differ in length.
-#[must_use]
 pub fn median_ratio(
     numerator: &[f64],
     denominator: &[f64],

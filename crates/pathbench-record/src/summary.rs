@@ -13,7 +13,6 @@ use std::collections::{BTreeMap, BTreeSet};
 ///
 /// Only valid runs enter the figures and shares. A figure's `n` counts the runs that have it: where it is less
 /// than `valid`, the others had none (a run that never recovered has no `recovery_ms`).
-#[must_use]
 pub fn summarise(runs: &[RunRecord]) -> Vec<Group> {
     let mut members: Vec<Vec<&RunRecord>> = Vec::new();
     for run in runs {

@@ -16,35 +16,30 @@ pub struct Timestamp {
 
 impl Timestamp {
     /// The timestamp `nanos` nanoseconds after the clock's origin.
-    #[must_use]
     #[inline]
     pub const fn from_nanos(nanos: u64) -> Self {
         Self { nanos }
     }
 
     /// Nanoseconds since the clock's origin.
-    #[must_use]
     #[inline]
     pub const fn as_nanos(self) -> u64 {
         self.nanos
     }
 
     /// Time passed since `earlier`; zero when `earlier` is in fact later.
-    #[must_use]
     #[inline]
     pub const fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.nanos.saturating_sub(earlier.nanos))
     }
 
     /// The point `ms` milliseconds later, earlier when negative; this one for what is no number.
-    #[must_use]
     pub fn plus_ms(self, ms: f64) -> Self {
         let distance = Duration::from_nanos((ms.abs() * 1e6).round() as u64);
         if ms < 0.0 { self - distance } else { self + distance }
     }
 
     /// Milliseconds from `origin` to this point, negative when it lies before `origin`.
-    #[must_use]
     pub fn ms_from(self, origin: Self) -> f64 {
         (i128::from(self.nanos) - i128::from(origin.nanos)) as f64 / 1e6
     }

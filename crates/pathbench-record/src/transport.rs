@@ -22,7 +22,6 @@ pub enum Transport {
 
 impl Transport {
     /// The name used in scenario files, on the command line and in results.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Tcp => "tcp",
@@ -33,7 +32,6 @@ impl Transport {
     }
 
     /// Whether the transport is meant to use more than one path.
-    #[must_use]
     pub const fn is_multipath(self) -> bool {
         matches!(self, Self::Mptcp | Self::Mpquic)
     }

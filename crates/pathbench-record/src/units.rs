@@ -251,13 +251,11 @@ pub struct Percent {
 
 impl Percent {
     /// `value` per cent, 100 at most.
-    #[must_use]
     pub const fn whole(value: u32) -> Self {
         Self { billionths: (if value > 100 { 100 } else { value }) * 10_000_000 }
     }
 
     /// 0 to 1.
-    #[must_use]
     pub fn fraction(self) -> f64 {
         f64::from(self.billionths) / 1e9
     }

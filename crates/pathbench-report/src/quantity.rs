@@ -37,7 +37,6 @@ fn scaled(value: f64, units: &[(f64, &str)]) -> String {
 }
 
 /// A rate given in Mbit/s: `938 Mbit/s`, `1.38 Gbit/s`, `512 kbit/s`.
-#[must_use]
 pub fn rate(mbps: f64) -> String {
     if mbps == 0.0 {
         return "0 Mbit/s".to_owned();
@@ -46,13 +45,11 @@ pub fn rate(mbps: f64) -> String {
 }
 
 /// A rate given in bit/s.
-#[must_use]
 pub fn bit_rate(bps: u64) -> String {
     rate(bps as f64 / 1e6)
 }
 
 /// `text` without the zeros that a value somebody wrote down does not need: `1 Gbit/s` for `1.00 Gbit/s`.
-#[must_use]
 pub fn plain(text: &str) -> String {
     match text.split_once(' ') {
         Some((number, unit)) if number.contains('.') => {
@@ -63,7 +60,6 @@ pub fn plain(text: &str) -> String {
 }
 
 /// What both directions of a link have in words, forward first: once where it is the same. `None` where neither has it.
-#[must_use]
 pub fn each_direction<T: PartialEq>(
     forward: Option<T>,
     backward: Option<T>,
@@ -77,7 +73,6 @@ pub fn each_direction<T: PartialEq>(
 }
 
 /// A duration given in ms: `0.35 ms`, `210 ms`, `2.41 s`, `15.4 min`.
-#[must_use]
 pub fn duration(ms: f64) -> String {
     if !ms.is_finite() {
         return NONE.to_owned();
@@ -92,7 +87,6 @@ pub fn duration(ms: f64) -> String {
 }
 
 /// Decimal bytes: `1.25 GB`, `34.5 MB`, `512 B`.
-#[must_use]
 pub fn bytes(count: u64) -> String {
     if count < 1000 {
         return format!("{count} B");
@@ -101,7 +95,6 @@ pub fn bytes(count: u64) -> String {
 }
 
 /// A part of 1 in percent: `66 %`, `0.4 %`, `< 0.1 %`.
-#[must_use]
 pub fn percent(part: f64) -> String {
     let percent = part * 100.0;
     if !percent.is_finite() {
@@ -118,7 +111,6 @@ pub fn percent(part: f64) -> String {
 }
 
 /// How often one figure is another: `1.96 ×`.
-#[must_use]
 pub fn ratio(value: f64) -> String {
     if value.is_finite() && value.abs() < 1e6 {
         format!("{} ×", three_digits(value))
@@ -150,7 +142,6 @@ pub enum BoundsKind {
 
 impl BoundsKind {
     /// How it is named in tables, figures and sentences.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Interval => "95 % CI",
@@ -161,7 +152,6 @@ impl BoundsKind {
 
 impl Bounds {
     /// Those of a median; none for a single value.
-    #[must_use]
     pub fn of(found: &Distribution) -> Option<Self> {
         let (kind, [low, high]) = match found.ci95 {
             Some(interval) => (BoundsKind::Interval, interval),
@@ -171,7 +161,6 @@ impl Bounds {
     }
 
     /// Low to high, without the unit where both have that of the median; empty where there is nothing to add to it.
-    #[must_use]
     pub fn numbers(self, median: f64, show: fn(f64) -> String) -> String {
         let (range, median) = (range(self.low, self.high, show), show(median));
         if range == median {
@@ -187,7 +176,6 @@ impl Bounds {
 }
 
 /// `range 190–230`, `95 % CI 190–230`: what stands under or behind a median. Empty where there is nothing to add to it.
-#[must_use]
 pub fn bounds(found: &Distribution, show: fn(f64) -> String) -> String {
     let bounds = Bounds::of(found).map(|bounds| (bounds.kind.name(), bounds.numbers(found.median, show)));
     match bounds {
@@ -197,14 +185,12 @@ pub fn bounds(found: &Distribution, show: fn(f64) -> String) -> String {
 }
 
 /// `210 ms (range 190–230)`: a median with what stands beside it.
-#[must_use]
 pub fn with_bounds(found: &Distribution, show: fn(f64) -> String) -> String {
     let (median, bounds) = (show(found.median), bounds(found, show));
     if bounds.is_empty() { median } else { format!("{median} ({bounds})") }
 }
 
 /// Lowest to highest, the unit said once where it is the same: `1.36–1.39 Gbit/s`, `950 Mbit/s–1.02 Gbit/s`.
-#[must_use]
 pub fn range(min: f64, max: f64, show: fn(f64) -> String) -> String {
     let (low, high) = (show(min), show(max));
     if low == high {
@@ -224,25 +210,21 @@ fn finite(values: &[f64]) -> Vec<f64> {
 }
 
 /// The median of the finite `values`, the mean of the middle two when their number is even.
-#[must_use]
 pub fn median(values: &[f64]) -> Option<f64> {
     statistics::median(&finite(values))
 }
 
 /// Median and bounds of the finite `values`.
-#[must_use]
 pub fn distribution(values: &[f64]) -> Option<Distribution> {
     statistics::distribution(&finite(values))
 }
 
 /// `2.41 s` for one value, `2.41 s (range 2.10–3.02)` for several that differ; `None` for none.
-#[must_use]
 pub fn spread(values: &[f64], show: fn(f64) -> String) -> Option<String> {
     Some(with_bounds(&distribution(values)?, show))
 }
 
 /// `1 run`, `3 runs`.
-#[must_use]
 pub fn counted(count: u32, noun: &str) -> String {
     if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }

@@ -138,19 +138,16 @@ impl Svg {
     }
 
     /// Width in CSS pixels.
-    #[must_use]
     pub fn width(&self) -> f64 {
         self.width
     }
 
     /// Height in CSS pixels.
-    #[must_use]
     pub fn height(&self) -> f64 {
         self.height
     }
 
     /// What the picture is called.
-    #[must_use]
     pub fn title(&self) -> &str {
         &self.title
     }

@@ -41,7 +41,6 @@ const fn mix(mut word: u64) -> u64 {
 
 impl Content {
     /// The content of one lane of a stream.
-    #[must_use]
     pub fn of(test: TestId, stream: u32, lane: Lane) -> Self {
         let test = u128::from_be_bytes(test.0);
         let seed = mix(test as u64 ^ mix((test >> 64) as u64));
@@ -74,7 +73,6 @@ impl Content {
     }
 
     /// The offset of the first of `bytes`, which begin at `offset`, that is not the content's.
-    #[must_use]
     pub fn first_difference(self, offset: u64, bytes: &[u8]) -> Option<u64> {
         let wrong = |bytes: &[u8], from: u64| {
             bytes.iter().zip(from..).find(|(byte, at)| **byte != self.byte(*at)).map(|(_, at)| at)

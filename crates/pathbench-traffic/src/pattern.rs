@@ -31,7 +31,6 @@ pub enum PatternParameters {
 
 impl PatternParameters {
     /// `ping`, `bulk`, `iperf` or `interactive`.
-    #[must_use]
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Ping(_) => "ping",
@@ -43,7 +42,6 @@ impl PatternParameters {
 
     /// Byte streams that the test takes: connections over tcp and mptcp, streams of one connection over quic
     /// and mpquic.
-    #[must_use]
     pub const fn streams(&self) -> u32 {
         match self {
             Self::Ping(_) => 1,
@@ -55,7 +53,6 @@ impl PatternParameters {
 
     /// The parameters as they are run over `transport`: bulk data over quic and mpquic goes over at least
     /// [`QUIC_STREAMS`] streams of the one connection, as far as there is a byte and a rate for each.
-    #[must_use]
     pub fn for_transport(mut self, transport: Transport) -> Self {
         if !matches!(transport, Transport::Quic | Transport::Mpquic) {
             return self;
@@ -81,7 +78,6 @@ impl PatternParameters {
 
     /// What a pattern of bulk data comes down to; `None` for patterns of messages. A `bulk` may have another amount for
     /// each direction, of which this is the larger: [`PatternParameters::transfer_of`] tells them apart.
-    #[must_use]
     pub fn transfer(&self) -> Option<IperfParameters> {
         match self {
             Self::Iperf(iperf) => Some(iperf.clone()),
@@ -96,7 +92,6 @@ impl PatternParameters {
     }
 
     /// What of a pattern of bulk data goes one way; `None` when nothing does.
-    #[must_use]
     pub fn transfer_of(&self, direction: Direction) -> Option<IperfParameters> {
         let transfer = self.transfer()?;
         let (goes, bulk_bytes): (bool, fn(&BulkParameters) -> u64) = match direction {
@@ -112,13 +107,11 @@ impl PatternParameters {
 
     /// Whether what is written has to go out at once. Nagle's algorithm (RFC 896) would hold the end of a message
     /// back until the peer's delayed acknowledgement of its beginning, and the test would measure that.
-    #[must_use]
     pub const fn sends_at_once(&self) -> bool {
         matches!(self, Self::Ping(_) | Self::Interactive(_))
     }
 
     /// How long a test takes when the network is not what holds it up; `None` when only the network does.
-    #[must_use]
     pub fn nominal_duration(&self) -> Option<Duration> {
         match self {
             Self::Ping(ping) => Some(ping.interval.saturating_mul(ping.requests())),
@@ -145,7 +138,6 @@ impl PatternParameters {
     }
 
     /// Payload of the busier direction; `None` when only time and network bound it.
-    #[must_use]
     pub fn nominal_bytes(&self) -> Option<u64> {
         match self {
             Self::Ping(ping) => {
@@ -173,7 +165,6 @@ impl From<IperfParameters> for PatternParameters {
 
 impl PingParameters {
     /// All requests, those of the warm-up included.
-    #[must_use]
     pub const fn requests(&self) -> u32 {
         self.count.saturating_add(self.warm_up)
     }
@@ -181,7 +172,6 @@ impl PingParameters {
 
 impl BulkParameters {
     /// Which way data goes.
-    #[must_use]
     pub const fn direction(&self) -> TrafficDirection {
         match (self.bytes, self.upload_bytes) {
             (_, 0) => TrafficDirection::Download,
@@ -203,7 +193,6 @@ const fn is_zero(value: &u64) -> bool {
 
 impl InteractiveParameters {
     /// Requests of each side: one at the start, and one more per interval before the duration is over.
-    #[must_use]
     pub fn messages(&self) -> u32 {
         let interval = self.interval.as_nanos().max(1);
         u32::try_from(self.duration.as_nanos().div_ceil(interval)).unwrap_or(u32::MAX)

@@ -145,13 +145,11 @@ impl From<MessageRecord> for MessageOnWire {
 
 impl MessageRecord {
     /// From when it was due to its acknowledgement.
-    #[must_use]
     pub fn delay(&self) -> Option<Duration> {
         self.acknowledged.map(|at| at.since(self.due))
     }
 
     /// From when it was due to its answer; for a ping, the round-trip time.
-    #[must_use]
     pub fn round_trip(&self) -> Option<Duration> {
         self.answered.map(|at| at.since(self.due))
     }
@@ -173,7 +171,6 @@ const LEAST_SAMPLE_JSON_BYTES: usize = 400;
 impl EndRecord {
     /// Puts the records of one end's streams together; `None` of nothing, and of records that begin at different times:
     /// the streams of a test begin with it.
-    #[must_use]
     pub fn of_streams(mut parts: Vec<Self>) -> Option<Self> {
         parts.sort_by_key(|part| part.streams.first().map(|stream| stream.stream));
         let first = parts.first()?;
@@ -208,7 +205,6 @@ impl EndRecord {
     }
 
     /// The longest time without progress at the end of a stream that did not complete.
-    #[must_use]
     pub fn hung(&self) -> Option<Duration> {
         self.streams.iter().filter_map(|stream| stream.hung_ns).max().map(Duration::from_nanos)
     }

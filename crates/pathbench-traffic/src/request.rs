@@ -59,7 +59,6 @@ pub enum RequestError {
 
 impl Request {
     /// The JSON.
-    #[must_use]
     pub fn to_json(&self) -> Vec<u8> {
         let parameters = match &self.parameters {
             PatternParameters::Ping(ping) => serde_json::to_value(ping),
@@ -82,9 +81,6 @@ impl Request {
     }
 
     /// Reads the JSON; the parameters are within their ranges.
-    ///
-    /// # Errors
-    /// See [`RequestError`].
     pub fn from_json(json: &[u8]) -> Result<Self, RequestError> {
         let RequestOnWire { pattern, transport, patience, parameters, token, sample_interval_ns } =
             serde_json::from_slice(json)?;

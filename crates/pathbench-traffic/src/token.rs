@@ -87,15 +87,11 @@ fn words(time: Duration) -> String {
 
 impl TokenKey {
     /// The text of a key file, out of bytes from a cryptographic random source.
-    #[must_use]
     pub fn file_text(random: [u8; 32]) -> String {
         hexadecimal(&random) + "\n"
     }
 
     /// A key out of the text of a key file; white space around it does not count.
-    ///
-    /// # Errors
-    /// [`KeyTooShort`].
     pub fn from_text(text: &str) -> Result<Self, KeyTooShort> {
         let text = text.trim();
         if text.len() < MIN_KEY_CHARACTERS {
@@ -105,9 +101,6 @@ impl TokenKey {
     }
 
     /// Makes a token that is valid for `validity` from `now` on (seconds since the Unix epoch).
-    ///
-    /// # Errors
-    /// See [`MintError`].
     pub fn mint(&self, name: &str, now: u64, validity: Duration) -> Result<String, MintError> {
         if !is_name(name) {
             return Err(MintError::Name { name: name.chars().take(MAX_NAME_BYTES).collect() });
@@ -122,9 +115,6 @@ impl TokenKey {
 
     /// Checks a token at `now` (seconds since the Unix epoch) and returns the name in it. The comparison takes the
     /// same time whatever is wrong with the signature, and an expiry is believed only once the signature is right.
-    ///
-    /// # Errors
-    /// See [`TokenRefusal`].
     pub fn check<'a>(&self, token: &'a str, now: u64) -> Result<&'a str, TokenRefusal> {
         let (signed, mac) = token.trim().rsplit_once('.').ok_or(TokenRefusal::Malformed)?;
         let mut parts = signed.split('.');

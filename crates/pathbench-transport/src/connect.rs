@@ -35,7 +35,6 @@ pub struct ConnectOptions {
 
 impl ConnectOptions {
     /// A connection to `remote` in clear text by the kernel's choice of address, with default options.
-    #[must_use]
     pub fn to(remote: SocketAddr, timeout: Duration) -> Self {
         Self {
             remote,

@@ -151,7 +151,6 @@ impl Connection {
     /// At a server: lets the peer send as much as a test takes. Until then it may have 256 KiB under way in all streams
     /// of its QUIC connection, so that connections without an admitted test hold little. Waits at most `limit` for
     /// earlier connections of tests to end; whether they did. Of tcp and mptcp the kernel takes care.
-    #[must_use]
     pub fn begin_test(&self, limit: Duration) -> bool {
         match &self.carrier {
             Carrier::Socket(_) | Carrier::Tls(_) => true,
@@ -210,7 +209,6 @@ impl Connection {
     }
 
     /// Whether [`Connection::abort`] was called at this end.
-    #[must_use]
     pub fn is_aborted(&self) -> bool {
         match &self.carrier {
             Carrier::Socket(socket) => socket.is_aborted(),
@@ -220,7 +218,6 @@ impl Connection {
     }
 
     /// The local address; of the initial subflow for mptcp.
-    #[must_use]
     pub fn local_addr(&self) -> SocketAddr {
         match &self.carrier {
             Carrier::Socket(socket) => socket.local_addr(),
@@ -230,7 +227,6 @@ impl Connection {
     }
 
     /// The peer's address; of the initial subflow for mptcp.
-    #[must_use]
     pub fn peer_addr(&self) -> SocketAddr {
         match &self.carrier {
             Carrier::Socket(socket) => socket.peer_addr(),
@@ -240,7 +236,6 @@ impl Connection {
     }
 
     /// The transport that was asked for.
-    #[must_use]
     pub fn transport(&self) -> Transport {
         match &self.carrier {
             Carrier::Socket(socket) => socket.transport(),
@@ -250,7 +245,6 @@ impl Connection {
     }
 
     /// Socket options as in force right after the connection was established.
-    #[must_use]
     pub fn in_force(&self) -> &InForce {
         match &self.carrier {
             Carrier::Socket(socket) => socket.in_force(),
@@ -261,7 +255,6 @@ impl Connection {
 
     /// What happened to the paths of a quic or mpquic connection so far, in order; empty for tcp and mptcp, whose
     /// paths are the kernel's.
-    #[must_use]
     pub fn path_events(&self) -> Vec<PathEvent> {
         match &self.carrier {
             Carrier::Socket(_) | Carrier::Tls(_) => Vec::new(),

@@ -13,7 +13,6 @@ pub fn contain_panic<T>(work: impl FnOnce() -> T) -> Result<T, String> {
 }
 
 /// The message of a panic, out of its payload.
-#[must_use]
 pub fn panic_message(payload: &(dyn Any + Send)) -> String {
     let text = payload.downcast_ref::<&str>().copied();
     let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));

@@ -64,7 +64,6 @@ pub struct PlannedPath {
 }
 
 /// Explains every path that carried nothing, in the order of `planned`, each path's silences in order of time.
-#[must_use]
 pub fn diagnose(input: &DiagnosisInput<'_>) -> Vec<PathDiagnosis> {
     let mut found = Vec::new();
     for path in input.planned {

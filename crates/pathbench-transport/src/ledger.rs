@@ -54,7 +54,6 @@ impl SubflowLedger {
     }
 
     /// The sums of subflows closed long ago, then the others as last seen, in order of appearance.
-    #[must_use]
     pub fn subflows(&self) -> Vec<PathFigures> {
         self.closed.sums().iter().chain(self.entries.iter().map(|entry| &entry.figures)).cloned().collect()
     }

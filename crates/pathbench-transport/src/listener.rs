@@ -183,9 +183,6 @@ impl Listener {
     /// Listens on `address` (port 0: the kernel's choice) over tcp or mptcp; accepted connections get `options`.
     ///
     /// An IPv6 wildcard address takes IPv4 peers as well; their addresses are reported as IPv4.
-    ///
-    /// # Errors
-    /// See [`BindError`].
     pub fn bind(
         transport: Transport,
         address: SocketAddr,
@@ -200,9 +197,6 @@ impl Listener {
     /// peer opens is a connection.
     ///
     /// An IPv6 wildcard address takes IPv4 peers as well; their addresses are reported as IPv4.
-    ///
-    /// # Errors
-    /// See [`BindError`].
     pub fn open(
         transport: Transport,
         address: SocketAddr,
@@ -252,7 +246,6 @@ impl Listener {
     }
 
     /// Where it listens, the port filled in.
-    #[must_use]
     pub fn local_addr(&self) -> SocketAddr {
         match &self.kind {
             Kind::Socket { socket, .. } => socket.local_addr(),

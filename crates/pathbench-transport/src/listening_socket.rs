@@ -26,9 +26,6 @@ impl ListeningSocket {
     /// Listens on `address` (port 0: the kernel's choice); accepted connections get `options`.
     ///
     /// An IPv6 wildcard address takes IPv4 peers as well; their addresses are reported as IPv4.
-    ///
-    /// # Errors
-    /// See [`BindError`].
     pub(crate) fn bind(
         transport: Transport,
         address: SocketAddr,

@@ -127,13 +127,11 @@ impl Sampler {
     }
 
     /// The latest snapshot, closed paths included.
-    #[must_use]
     pub fn latest(&self) -> Option<(Timestamp, ConnectionSnapshot)> {
         lock(&self.held.shared).latest.clone()
     }
 
     /// The samples after a moment, or all.
-    #[must_use]
     pub fn since(&self, after: Option<Timestamp>) -> Vec<(Timestamp, ConnectionSnapshot)> {
         let shared = lock(&self.held.shared);
         let samples = &shared.series.samples;
@@ -142,7 +140,6 @@ impl Sampler {
     }
 
     /// Takes a last sample, ends at once and returns everything. Releases the connection's socket.
-    #[must_use]
     pub fn stop(self) -> SampledConnection {
         let mut shared = lock(&self.held.shared);
         let now = self.clock.0.now();

@@ -28,7 +28,6 @@ impl fmt::Debug for Session {
 
 impl Session {
     /// A session in which nothing is open yet.
-    #[must_use]
     pub fn new(transport: Transport, options: ConnectOptions, clock: Arc<dyn Clock>) -> Self {
         Self { transport, options, clock, quic: Mutex::default() }
     }

@@ -89,7 +89,6 @@ pub struct JoinFailure {
 }
 
 /// Judges the evidence. The reason is always filled in: why multipath was not used, or how it is known that it was.
-#[must_use]
 pub fn multipath_verdict(input: &VerdictInput) -> MultipathRecord {
     let total = input.paths.iter().map(|path| path.delivered_bytes).fold(0, u64::saturating_add);
     let used: Vec<&PathDelivery> = input.paths.iter().filter(|path| is_used(path, total)).collect();

@@ -8,7 +8,6 @@ use std::time::Duration;
 impl<V: Copy> Steps<V> {
     /// The value `elapsed` after the begin, and when the next step is due, if there is one. `None` where the schedule
     /// is empty.
-    #[must_use]
     pub fn at(&self, elapsed: Duration) -> Option<(V, Option<Duration>)> {
         let period = match self.end {
             End::Repeat(period) if !period.is_zero() => Some(period.as_nanos()),

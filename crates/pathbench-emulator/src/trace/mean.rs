@@ -8,13 +8,11 @@ use std::time::Duration;
 
 impl OpportunitySchedule {
     /// When it repeats.
-    #[must_use]
     pub fn period(&self) -> Option<Duration> {
         self.at_ms.last().filter(|&&last| last > 0).map(|&last| Duration::from_millis(last))
     }
 
     /// Bits per second if every opportunity is used, over a whole period; `None` where it takes no time.
-    #[must_use]
     pub fn mean_rate_bps(&self) -> Option<u64> {
         let bits = self.at_ms.len() as u128 * u128::from(Self::BYTES) * 8;
         let mean = bits * 1_000 / u128::from(*self.at_ms.last()?).max(1);
@@ -25,7 +23,6 @@ impl OpportunitySchedule {
 impl TrainSchedule {
     /// Bits per second of packets after the first of their train, over all trains; `None` where all of them come at
     /// once.
-    #[must_use]
     pub fn mean_rate_bps(&self) -> Option<u64> {
         let (packets, time) = self.trains.iter().fold((0_u128, 0_u128), |(packets, time), train| {
             let length = train.opportunities.last().map_or(0, Duration::as_nanos);
@@ -36,7 +33,6 @@ impl TrainSchedule {
     }
 
     /// Delay of a train's first packet, in the mean over trains.
-    #[must_use]
     pub fn mean_base_delay(&self) -> Option<Duration> {
         let sum: u128 = self.trains.iter().map(|train| train.base_delay.as_nanos()).sum();
         let mean = sum.checked_div(self.trains.len() as u128)?;
@@ -46,7 +42,6 @@ impl TrainSchedule {
 
 impl RateSchedule {
     /// Bits per second in the long run: over a period, or the last value where it stays.
-    #[must_use]
     pub fn mean_rate_bps(&self) -> Option<u64> {
         self.mean(|&rate_bps| rate_bps as f64).map(|mean| mean.round() as u64)
     }
@@ -54,7 +49,6 @@ impl RateSchedule {
 
 impl LossSchedule {
     /// Loss in the long run: over a period, or the last value where it stays.
-    #[must_use]
     pub fn mean_loss(&self) -> Option<f64> {
         self.mean(|&loss| loss)
     }
@@ -62,7 +56,6 @@ impl LossSchedule {
 
 impl DelaySchedule {
     /// Delay in the long run: over a period, or the last value where it stays.
-    #[must_use]
     pub fn mean_delay(&self) -> Option<Duration> {
         self.mean(Duration::as_secs_f64).and_then(|mean| Duration::try_from_secs_f64(mean).ok())
     }
@@ -88,7 +81,6 @@ impl<V> Steps<V> {
 
 impl RateModel {
     /// Bits per second in the long run; `None` where there is no limit.
-    #[must_use]
     pub fn mean_rate_bps(&self) -> Option<u64> {
         match self {
             Self::Unlimited => None,

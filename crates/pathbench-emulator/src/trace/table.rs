@@ -31,9 +31,6 @@ struct Table<V> {
 }
 
 /// Reads a `second,bytes_per_second` trace. Rates are rounded to whole bits per second; 0 is no service.
-///
-/// # Errors
-/// See [`TraceError`].
 pub fn bytes_per_second(bytes: &[u8]) -> Result<RateSchedule, TraceError> {
     read(
         bytes,
@@ -51,9 +48,6 @@ pub fn bytes_per_second(bytes: &[u8]) -> Result<RateSchedule, TraceError> {
 }
 
 /// Reads a `second,loss` trace: probabilities from 0 to 1, or percentages with their sign (`2.5%`).
-///
-/// # Errors
-/// See [`TraceError`].
 pub fn loss(bytes: &[u8]) -> Result<LossSchedule, TraceError> {
     read(
         bytes,
@@ -69,9 +63,6 @@ pub fn loss(bytes: &[u8]) -> Result<LossSchedule, TraceError> {
 }
 
 /// Reads a `second,delay_ms` trace of one-way delays.
-///
-/// # Errors
-/// See [`TraceError`].
 pub fn delay(bytes: &[u8]) -> Result<DelaySchedule, TraceError> {
     read(
         bytes,

@@ -30,7 +30,6 @@ pub enum FirewallError {
 
 impl FirewallError {
     /// Whether this host cannot do it at all, for want of a part of the kernel or of permission.
-    #[must_use]
     pub fn is_host_unable(&self) -> bool {
         match self {
             Self::NoNfTables | Self::NotBuilt { .. } => true,

@@ -91,9 +91,6 @@ impl Firewall {
     }
 
     /// What the rules have met so far; nothing when none were applied yet.
-    ///
-    /// # Errors
-    /// [`FirewallError::Netlink`].
     pub fn counters(&mut self) -> Result<RouterCounters, FirewallError> {
         let replies = match self.channel.dump("read the firewall's counters", &ListCounters) {
             Ok(replies) => replies,
@@ -113,9 +110,6 @@ impl Firewall {
     }
 
     /// Takes the rules and their counters away; it is no error when there are none.
-    ///
-    /// # Errors
-    /// [`FirewallError`].
     pub fn remove(&mut self) -> Result<(), FirewallError> {
         let request = "remove the firewall's table";
         let deletion = change(request, Kind::DelTable, 0, &table());

@@ -148,7 +148,6 @@ impl MptcpEvent {
 
     /// Reads one event: what follows the netlink header of a message of the family `mptcp_pm`. `None` when
     /// there is not even a generic netlink header; attributes that are garbled read as absent.
-    #[must_use]
     pub fn parse(payload: &[u8]) -> Option<Self> {
         let (header, attributes) = Attributes::after(payload, GENERIC_HEADER)?;
         let kind = MptcpEventKind::from_command(*header.first()?);
@@ -206,7 +205,6 @@ impl EventStream {
     }
 
     /// What to poll for readability.
-    #[must_use]
     pub fn as_fd(&self) -> BorrowedFd<'_> {
         self.listener.as_fd()
     }

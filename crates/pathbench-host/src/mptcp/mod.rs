@@ -75,9 +75,6 @@ impl PathManager {
     }
 
     /// All endpoints.
-    ///
-    /// # Errors
-    /// [`MptcpError::Netlink`].
     pub fn endpoints(&mut self) -> Result<Vec<Endpoint>, MptcpError> {
         let command = Command { command: CMD_GET_ADDR, attributes: Vec::new() }.to(self.family);
         let replies = self.channel.dump("list the MPTCP endpoints", &command)?;
@@ -107,9 +104,6 @@ impl PathManager {
     }
 
     /// Removes all endpoints.
-    ///
-    /// # Errors
-    /// [`MptcpError::Netlink`].
     pub fn flush_endpoints(&mut self) -> Result<(), MptcpError> {
         self.execute("remove all MPTCP endpoints", CMD_FLUSH_ADDRS, Vec::new()).map(drop)
     }
@@ -125,9 +119,6 @@ impl PathManager {
     }
 
     /// How many further subflows and announced addresses each connection may have.
-    ///
-    /// # Errors
-    /// [`MptcpError::Netlink`].
     pub fn limits(&mut self) -> Result<Limits, MptcpError> {
         const REQUEST: &str = "read the MPTCP limits";
         let replies = self.execute(REQUEST, CMD_GET_LIMITS, Vec::new())?;

@@ -22,7 +22,6 @@ pub enum Isolation {
 
 impl Isolation {
     /// [`Isolation::Root`] for root, who needs no user namespace; [`Isolation::User`] for everybody else.
-    #[must_use]
     pub fn for_this_user() -> Self {
         if rustix::process::geteuid().is_root() { Self::Root } else { Self::User }
     }

@@ -83,13 +83,11 @@ impl NetNamespace {
 
     /// The namespace that `fd` refers to (`/proc/…/ns/net`), for instance one received over a socket.
     /// That it is one is found out on use.
-    #[must_use]
     pub const fn from_fd(fd: OwnedFd) -> Self {
         Self { fd }
     }
 
     /// The file that refers to it.
-    #[must_use]
     pub fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
@@ -106,9 +104,6 @@ impl NetNamespace {
 
     /// Moves the calling thread into it, for good. Other threads stay where they are; threads that this one
     /// starts afterwards start in it.
-    ///
-    /// # Errors
-    /// [`NamespaceError::Enter`].
     pub fn enter(&self) -> Result<(), NamespaceError> {
         rustix::thread::move_into_link_name_space(self.as_fd(), Some(LinkNameSpaceType::Network))
             .map_err(|errno| NamespaceError::Enter { errno })

@@ -66,7 +66,6 @@ pub enum NetlinkError {
 
 impl NetlinkError {
     /// The kernel's error number when the kernel refused the request.
-    #[must_use]
     pub const fn errno(&self) -> Option<Errno> {
         match self {
             Self::Refused { errno, .. } => Some(*errno),
@@ -75,13 +74,11 @@ impl NetlinkError {
     }
 
     /// Whether the kernel refused because it is there already.
-    #[must_use]
     pub fn is_already_there(&self) -> bool {
         self.errno() == Some(Errno::EXIST)
     }
 
     /// Whether the kernel refused because there is no such thing.
-    #[must_use]
     pub fn is_absent(&self) -> bool {
         matches!(self, Self::NoSuchInterface { .. })
             || matches!(self.errno(), Some(Errno::NOENT | Errno::SRCH | Errno::ADDRNOTAVAIL | Errno::NODEV))

@@ -182,34 +182,22 @@ impl RouteSocket {
     }
 
     /// Makes interface `index` a port of the bridge with index `bridge`.
-    ///
-    /// # Errors
-    /// [`NetlinkError::Refused`].
     pub fn set_master(&mut self, index: u32, bridge: u32) -> Result<(), NetlinkError> {
         let request = format!("make interface {index} a port of bridge {bridge}");
         self.change_link(&request, index, [LinkAttribute::Controller(bridge)])
     }
 
     /// Brings interface `index` up.
-    ///
-    /// # Errors
-    /// [`NetlinkError::Refused`].
     pub fn set_up(&mut self, index: u32) -> Result<(), NetlinkError> {
         self.set_flag(index, LinkFlags::Up, "up")
     }
 
     /// Takes interface `index` down; the kernel removes its routes and its IPv6 addresses with that.
-    ///
-    /// # Errors
-    /// [`NetlinkError::Refused`].
     pub fn set_down(&mut self, index: u32) -> Result<(), NetlinkError> {
         self.set_flag(index, LinkFlags::empty(), "down")
     }
 
     /// Brings the namespace's loopback interface up.
-    ///
-    /// # Errors
-    /// [`NetlinkError::Refused`].
     pub fn set_loopback_up(&mut self) -> Result<(), NetlinkError> {
         let loopback = self.link("lo")?;
         self.set_up(loopback.index)
@@ -228,9 +216,6 @@ impl RouteSocket {
     }
 
     /// Sets how many packets may wait to be sent by interface `index`; of a TUN device: to be read.
-    ///
-    /// # Errors
-    /// [`NetlinkError::Refused`].
     pub fn set_transmit_queue(&mut self, index: u32, packets: u32) -> Result<(), NetlinkError> {
         let request = format!("set the transmit queue of interface {index} to {packets} packets");
         self.change_link(&request, index, [LinkAttribute::TxQueueLen(packets)])
@@ -252,9 +237,6 @@ impl RouteSocket {
     }
 
     /// Removes interface `index`, and the other end when it is a veth.
-    ///
-    /// # Errors
-    /// [`NetlinkError::Refused`].
     pub fn delete_link(&mut self, index: u32) -> Result<(), NetlinkError> {
         let message = RouteNetlinkMessage::DelLink(of_index(index));
         self.channel.execute(&format!("remove interface {index}"), 0, message)

@@ -38,9 +38,6 @@ pub struct RouteSocket {
 
 impl RouteSocket {
     /// A socket in the calling thread's network namespace.
-    ///
-    /// # Errors
-    /// [`NetlinkError::Open`].
     pub fn open() -> Result<Self, NetlinkError> {
         Channel::open(Protocol::Route).map(|channel| Self { channel })
     }

@@ -51,7 +51,6 @@ pub struct Route {
 
 impl Route {
     /// A route to `destination` in the main table, everything else unset.
-    #[must_use]
     pub const fn to(destination: IpNetwork) -> Self {
         Self {
             destination,
@@ -121,9 +120,6 @@ impl RouteSocket {
     }
 
     /// Adds a route, or puts it in the place of the one to the same destination with the same metric.
-    ///
-    /// # Errors
-    /// [`NetlinkError::Refused`].
     pub fn replace_route(&mut self, route: &Route) -> Result<(), NetlinkError> {
         let message = RouteNetlinkMessage::NewRoute(route_message(route));
         self.channel.execute(&format!("set route {route}"), NLM_F_CREATE | NLM_F_REPLACE, message)

@@ -80,7 +80,6 @@ pub enum SizeCounterError {
 
 impl SizeCounterError {
     /// Whether this host cannot count packets at all, for want of a part of the kernel or of permission.
-    #[must_use]
     pub const fn is_host_unable(&self) -> bool {
         matches!(self, Self::NotBuilt { .. } | Self::NotPermitted { .. })
     }
@@ -176,13 +175,11 @@ impl SizeCounter {
     }
 
     /// What has been counted up to 50 ms ago, and part of what came since.
-    #[must_use]
     pub fn so_far(&self) -> PacketSizes {
         lock(&self.counted).clone()
     }
 
     /// Ends the counting and says everything that was counted until now. It takes up to 50 ms.
-    #[must_use]
     pub fn stop(mut self) -> PacketSizes {
         self.end();
         self.so_far()

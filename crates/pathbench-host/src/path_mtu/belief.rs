@@ -105,7 +105,6 @@ fn said(errno: Option<Errno>) -> String {
 
 impl Belief {
     /// The MTU that new connections on this path begin with: the cached one, the route's or the interface's.
-    #[must_use]
     pub fn effective_mtu_bytes(&self) -> u32 {
         let route = self.route.mtu_bytes();
         let cached = self.cached.map(|cached| cached.mtu_bytes);
@@ -113,13 +112,11 @@ impl Belief {
     }
 
     /// The table of the route.
-    #[must_use]
     pub fn table(&self) -> u32 {
         self.route.table()
     }
 
     /// The next router on this path; `None` when the server is on the link.
-    #[must_use]
     pub fn gateway(&self) -> Option<IpAddr> {
         let hops = self.route.next_hops();
         hops.iter().find(|hop| hop.interface == self.interface_index).or(hops.first())?.gateway
@@ -161,9 +158,6 @@ impl PathObserver {
     }
 
     /// What the kernel believes of a path.
-    ///
-    /// # Errors
-    /// [`BeliefError`].
     pub fn belief(&mut self, way: &Way) -> Result<Belief, BeliefError> {
         if way.local.is_ipv4() != way.server.is_ipv4() {
             return Err(BeliefError::TwoFamilies { way: way.clone() });
@@ -205,9 +199,6 @@ impl PathObserver {
 
     /// The live TCP connections and MPTCP subflows of a path: two looks some hundred milliseconds apart tell which
     /// are stuck ([`super::is_stuck`]).
-    ///
-    /// # Errors
-    /// [`BeliefError::Netlink`].
     pub fn connections(&mut self, way: &Way) -> Result<Vec<LiveConnection>, BeliefError> {
         let everything = live_connections(&mut self.diagnosis)?;
         Ok(everything.into_iter().filter(|connection| is_on(way, connection)).collect())

@@ -74,14 +74,12 @@ pub struct Subflow {
 
 impl LiveConnection {
     /// The largest IP packet that it sends, in bytes: its MSS and the headers without options.
-    #[must_use]
     pub fn largest_packet_bytes(&self) -> u32 {
         let ip_header = if self.remote.is_ipv4() { 20 } else { 40 };
         self.mss_bytes.saturating_add(ip_header + TCP_HEADER)
     }
 
     /// Whether `other` is the same connection.
-    #[must_use]
     pub fn is_same_as(&self, other: &Self) -> bool {
         (self.cookie, self.local, self.remote) == (other.cookie, other.local, other.remote)
     }
@@ -90,7 +88,6 @@ impl LiveConnection {
 /// Whether a connection is stuck because its packets are larger than its path takes: between two looks nothing was
 /// acknowledged although data were out all the time, its retransmission timer has fired, and what it sends is larger
 /// than `mtu_bytes`, the MTU that was found.
-#[must_use]
 pub fn is_stuck(earlier: &LiveConnection, later: &LiveConnection, mtu_bytes: u32) -> bool {
     earlier.is_same_as(later)
         && earlier.bytes_acked == later.bytes_acked

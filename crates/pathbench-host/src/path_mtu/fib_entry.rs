@@ -139,7 +139,6 @@ impl FibEntry {
     }
 
     /// Whether it is a route of IPv4; otherwise it is one of IPv6.
-    #[must_use]
     pub fn is_ipv4(&self) -> bool {
         i32::from(self.header[0]) == libc::AF_INET
     }
@@ -155,61 +154,51 @@ impl FibEntry {
     }
 
     /// Where it leads.
-    #[must_use]
     pub fn destination(&self) -> IpNetwork {
         self.network(RTA_DST, self.header[1])
     }
 
     /// The sources it is for (IPv6 only).
-    #[must_use]
     pub fn from(&self) -> Option<IpNetwork> {
         (self.header[2] != 0).then(|| self.network(RTA_SRC, self.header[2]))
     }
 
     /// The table it stands in.
-    #[must_use]
     pub fn table(&self) -> u32 {
         self.number(RTA_TABLE).unwrap_or_else(|| u32::from(self.header[4]))
     }
 
     /// `RTN_*` of linux/rtnetlink.h; 1 is unicast.
-    #[must_use]
     pub const fn kind(&self) -> u8 {
         self.header[7]
     }
 
     /// `RTPROT_*` of linux/rtnetlink.h: who made it; 2 the kernel, 9 a router's advertisement.
-    #[must_use]
     pub const fn protocol(&self) -> u8 {
         self.header[5]
     }
 
     /// Its place among routes to the same destination: the lowest wins.
-    #[must_use]
     pub fn metric(&self) -> u32 {
         self.number(RTA_PRIORITY).unwrap_or(0)
     }
 
     /// The source address that sockets without one get.
-    #[must_use]
     pub fn preferred_source(&self) -> Option<IpAddr> {
         self.address(RTA_PREFSRC)
     }
 
     /// Seconds until the kernel forgets it, when it was read; `None` for one that stays.
-    #[must_use]
     pub const fn expires_s(&self) -> Option<u32> {
         self.expires_s
     }
 
     /// Its MTU in bytes, where it has one.
-    #[must_use]
     pub fn mtu_bytes(&self) -> Option<u32> {
         self.metrics().u32(RTAX_MTU)
     }
 
     /// Whether its MTU holds whatever ICMP says (`mtu lock`).
-    #[must_use]
     pub fn is_mtu_locked(&self) -> bool {
         self.metrics().u32(RTAX_LOCK).is_some_and(|locks| locks & (1 << RTAX_MTU) != 0)
     }
@@ -219,7 +208,6 @@ impl FibEntry {
     }
 
     /// All its next hops; none for a blackhole and the like.
-    #[must_use]
     pub fn next_hops(&self) -> Vec<NextHop> {
         if let Some(hops) = self.get(RTA_MULTIPATH) {
             return hops_of(hops)
@@ -238,7 +226,6 @@ impl FibEntry {
     }
 
     /// Whether its next hop is an object of its own (`ip nexthop`).
-    #[must_use]
     pub fn uses_next_hop_object(&self) -> bool {
         self.get(RTA_NH_ID).is_some()
     }
@@ -251,7 +238,6 @@ impl FibEntry {
     }
 
     /// Whether every packet that takes it leaves by `interface`.
-    #[must_use]
     pub fn leaves_only_by(&self, interface: u32) -> bool {
         let hops = self.next_hops();
         !hops.is_empty() && hops.iter().all(|hop| hop.interface == interface)
@@ -259,7 +245,6 @@ impl FibEntry {
 
     /// Whether the kernel takes the two for the same place in a table: a replacement of the one hits the other
     /// (`fib_table_insert` of `net/ipv4/fib_trie.c`, `fib6_add_rt2node` of `net/ipv6/ip6_fib.c`).
-    #[must_use]
     pub fn shares_place_with(&self, other: &Self) -> bool {
         let tos_counts = self.is_ipv4();
         self.header[0] == other.header[0]
@@ -271,7 +256,6 @@ impl FibEntry {
     }
 
     /// The same with another MTU, or with none. What is locked stays locked.
-    #[must_use]
     pub fn with_mtu(&self, mtu_bytes: Option<u32>) -> Self {
         let lock = 1u32 << RTAX_MTU;
         let mut metrics: Vec<(u16, Vec<u8>)> = Vec::new();
@@ -296,7 +280,6 @@ impl FibEntry {
     }
 
     /// The same way, for `host` alone: an administrator's route that does not expire.
-    #[must_use]
     pub fn for_host(&self, host: IpAddr) -> Self {
         let mut copy = self.with(Some(octets(host)), RTA_DST);
         copy.header[1] = IpNetwork::host(host).prefix();
@@ -306,7 +289,6 @@ impl FibEntry {
     }
 
     /// The same with the time left that `other` has.
-    #[must_use]
     pub(super) fn expiring_like(&self, other: &Self) -> Self {
         Self { expires_s: self.expires_s.and(other.expires_s), ..self.clone() }
     }

@@ -22,7 +22,6 @@ pub enum HostError {
 
 impl HostError {
     /// Whether it is for want of privilege or of a kernel feature.
-    #[must_use]
     pub fn is_host_unable(&self) -> bool {
         use rustix::io::Errno;
         let errno = match self {

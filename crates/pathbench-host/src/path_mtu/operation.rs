@@ -56,7 +56,6 @@ pub enum Operation {
 
 impl Operation {
     /// The commands that do the same, to be pasted into a shell.
-    #[must_use]
     pub fn commands(&self, names: &InterfaceNames) -> Vec<String> {
         match self {
             Self::AddRoute { route } => vec![route_command("add", route, names)],
@@ -78,7 +77,6 @@ impl Operation {
     }
 
     /// The commands that take it back; none where nothing stays of it.
-    #[must_use]
     pub fn undo_commands(&self, names: &InterfaceNames) -> Vec<String> {
         match self {
             Self::AddRoute { route } => vec![route_command("delete", route, names)],

@@ -89,9 +89,6 @@ pub enum PlanError {
 ///
 /// The MTU of a route bounds what this host sends, and by the MSS that new connections announce what it is sent by
 /// TCP: of a path whose ways differ, give the smaller one.
-///
-/// # Errors
-/// [`PlanError`].
 pub fn plan(belief: &Belief, mtu_bytes: u32, stuck: &[LiveConnection]) -> Result<Plan, PlanError> {
     let mut draft = Draft { belief, plan: Plan::default() };
     draft.route(mtu_bytes)?;

@@ -39,7 +39,6 @@ pub enum RemedyError {
 
 impl RemedyError {
     /// Whether this host cannot do it at all, for want of privilege (`CAP_NET_ADMIN`) or of a kernel feature.
-    #[must_use]
     pub fn is_host_unable(&self) -> bool {
         use crate::mptcp::MptcpError;
         match self {
@@ -71,7 +70,6 @@ pub struct UndoReport {
 
 impl UndoReport {
     /// Whether everything is as it was before the first step. Otherwise the journal is kept.
-    #[must_use]
     pub fn is_complete(&self) -> bool {
         !self.steps.iter().any(|step| matches!(step.outcome, UndoOutcome::Changed(_)))
     }
@@ -113,7 +111,6 @@ impl Remedy {
 
     /// The same, stopped where `interruption` says so. For tests.
     #[doc(hidden)]
-    #[must_use]
     pub fn stopped_by(mut self, interruption: Interruption) -> Self {
         self.interruption = Some(interruption);
         self
@@ -214,9 +211,6 @@ impl Remedy {
     }
 
     /// The commands that would take back what the journal tells of, the last step first; none without a journal.
-    ///
-    /// # Errors
-    /// [`RemedyError::Journal`].
     pub fn standing(&self) -> Result<Vec<String>, RemedyError> {
         let Some(journal) = Journal::open(&self.journal, &self.here)? else { return Ok(Vec::new()) };
         let entries = journal.entries().iter().rev().filter(|entry| !entry.is_settled());

@@ -72,7 +72,6 @@ pub struct Netem {
 
 impl Shaper {
     /// `rate_bps` with a queue, the default burst for packets of `mtu` bytes, and neither delay nor loss.
-    #[must_use]
     pub fn new(rate_bps: u64, mtu: u32, queue: QueueLimit) -> Self {
         Self { rate_bps, burst_bytes: default_burst_bytes(rate_bps, mtu), queue, netem: None }
     }
@@ -105,7 +104,6 @@ impl Shaper {
 
 /// A burst that lets the shaper keep its rate although its timers fire late: what the rate gives in 1 ms, at
 /// least two full frames, at most 1.25 MB.
-#[must_use]
 pub fn default_burst_bytes(rate_bps: u64, mtu: u32) -> u64 {
     let by_time = u128::from(rate_bps) * BURST_TIME.as_micros() / 8_000_000;
     let two_frames = 2 * (u64::from(mtu) + ETHERNET_HEADER_BYTES);

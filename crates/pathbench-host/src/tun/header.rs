@@ -40,7 +40,6 @@ impl PacketHeader {
 
     /// The header at the beginning of `bytes`; `None` when they are too few, or name a way of cutting that was not
     /// offered.
-    #[must_use]
     #[inline]
     pub fn parse(bytes: &[u8]) -> Option<Self> {
         let &[flags, gso, h0, h1, s0, s1, c0, c1, o0, o1] = bytes.first_chunk::<{ Self::BYTES }>()?;
@@ -62,7 +61,6 @@ impl PacketHeader {
     }
 
     /// As the kernel reads it.
-    #[must_use]
     #[inline]
     pub fn to_bytes(self) -> [u8; Self::BYTES] {
         let flags = if self.checksum.is_some() { NEEDS_CHECKSUM } else { 0 };

@@ -30,7 +30,6 @@ impl ClockOffset {
     /// - The server begins the test after the client has opened the connection.
     /// - The first byte is received after it was handed to the other end's socket.
     /// - An upload is complete at the client after the server has received the last of it.
-    #[must_use]
     pub fn of_records(client: &EndRecord, server: &EndRecord) -> Option<Self> {
         client.parameters.transfer()?;
         let connected = client.started + client.handshake.unwrap_or_default();
@@ -48,7 +47,6 @@ impl ClockOffset {
 
     /// A makeshift where nothing else is known: as if the server had begun the test in the moment in which the client
     /// had its connection.
-    #[must_use]
     pub fn of_starts(client: &EndRecord, server: &EndRecord) -> Self {
         let connected = client.started + client.handshake.unwrap_or_default();
         let offset_ns = difference(server.started, connected);
@@ -56,7 +54,6 @@ impl ClockOffset {
     }
 
     /// What both say together; the later one alone where they exclude each other (one host was restarted).
-    #[must_use]
     pub fn and(self, later: Self) -> Self {
         let elapsed_ns = i128::from(later.at.since(self.at).as_nanos() as u64);
         let drift_ns = elapsed_ns * DRIFT_PPM / 1_000_000;
@@ -69,13 +66,11 @@ impl ClockOffset {
     }
 
     /// Whether both ends may well read the same clock, as those on one machine do.
-    #[must_use]
     pub const fn may_be_none(self) -> bool {
         self.lowest_ns <= 0 && self.highest_ns >= 0
     }
 
     /// How far a time of the server may be off once it is put on the client's clock.
-    #[must_use]
     pub fn uncertainty(self) -> Duration {
         if self.may_be_none() {
             return Duration::ZERO;
@@ -85,7 +80,6 @@ impl ClockOffset {
 
     /// A time of the server on the client's clock. Clocks that may be one are taken for one: two hosts are not
     /// started within a round trip of each other.
-    #[must_use]
     pub fn on_clients_clock(self, at: Timestamp) -> Timestamp {
         let nanos = (i128::from(at.as_nanos()) - self.offset_ns()).max(0);
         Timestamp::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
@@ -97,7 +91,6 @@ impl ClockOffset {
 
     /// Whether it puts the server's begin of the test into the client's time of it. It does not where a host was
     /// suspended or restarted since, or the server lies.
-    #[must_use]
     pub fn suits(self, client: &EndRecord, server: &EndRecord) -> bool {
         // Not as timestamps, which end at 0: a time before that is outside the test, too.
         let nanos = |at: Timestamp| i128::from(at.as_nanos());
@@ -107,7 +100,6 @@ impl ClockOffset {
     }
 
     /// The server's record with all its times on the client's clock.
-    #[must_use]
     pub fn apply(self, mut server: EndRecord) -> EndRecord {
         let moved = |at: &mut Timestamp| *at = self.on_clients_clock(*at);
         let moved_if = |at: &mut Option<Timestamp>| at.iter_mut().for_each(moved);

@@ -21,7 +21,6 @@ pub struct LinesSoFar {
 impl LinesSoFar {
     /// The lines of what `evidence` has, which may be a part of the run only. `origin` is the zero of their clock: that
     /// of the finished run is known when both ends' records are.
-    #[must_use]
     pub fn of(evidence: &Evidence<'_>, origin: Timestamp) -> Self {
         let names = PathNames::of(evidence.setting.named());
         Self {

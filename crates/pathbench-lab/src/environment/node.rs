@@ -73,19 +73,16 @@ impl NodeHandle {
     }
 
     /// The node's name.
-    #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
     /// Its network namespace.
-    #[must_use]
     pub fn namespace(&self) -> &NetNamespace {
         &self.namespace
     }
 
     /// Its agent.
-    #[must_use]
     pub fn agent(&self) -> &AgentHandle {
         &self.agent
     }

@@ -16,7 +16,6 @@ pub struct RouterCount {
 
 impl RouterCount {
     /// What happened since `before`, and whether there is anything to tell.
-    #[must_use]
     pub fn since(&self, before: &Self) -> Option<RouterRecord> {
         let (now, then) = (&self.record, &before.record);
         let record = RouterRecord {

@@ -17,7 +17,6 @@ pub struct Builtin {
 
 impl Builtin {
     /// Its line of description.
-    #[must_use]
     pub fn description(&self) -> String {
         let parsed = toml::de::DeTable::parse(self.text);
         let table = parsed.ok().map(toml::Spanned::into_inner);
@@ -37,7 +36,6 @@ macro_rules! shipped {
 }
 
 /// The scenarios that ship with Pathbench.
-#[must_use]
 pub fn builtin() -> &'static [Builtin] {
     shipped![
         "hello",
@@ -80,7 +78,6 @@ pub struct Source {
 
 impl Source {
     /// A scenario with the given text, as if it were in `file`.
-    #[must_use]
     pub fn from_text(file: impl Into<String>, text: impl Into<String>) -> Self {
         let file = file.into();
         Self { origin: file.clone(), file, text: text.into() }

@@ -229,7 +229,6 @@ fn fits(pattern: &str, field: &str) -> bool {
 }
 
 /// All fields, as they are documented.
-#[must_use]
 pub fn known_fields() -> Vec<&'static str> {
     FIELDS.iter().map(|(pattern, _)| *pattern).collect()
 }

@@ -100,7 +100,6 @@ pub(super) const EXPECT: [&str; 2] = ["is", "when"];
 
 /// Every table of a scenario file with the keys that it may have; sysctls, matrix and expectations aside, whose
 /// keys are names of other things. The tables are named as in `docs/scenarios.md`.
-#[must_use]
 pub fn known_keys() -> Vec<(&'static str, Vec<&'static str>)> {
     let mut scenario = SCENARIO.to_vec();
     scenario.push(MATRIX);

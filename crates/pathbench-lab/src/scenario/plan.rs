@@ -53,7 +53,6 @@ pub struct Plan {
 
 impl Plan {
     /// How many runs it has: each transport and pattern of each variant, and their repetitions.
-    #[must_use]
     pub fn run_count(&self) -> u64 {
         let of_variant = |variant: &VariantPlan| variant.run.labels.len() * variant.run.patterns.len();
         self.variants.iter().map(of_variant).sum::<usize>() as u64 * u64::from(self.repeat)
@@ -86,13 +85,11 @@ pub struct Topology {
 
 impl Topology {
     /// The node of that name.
-    #[must_use]
     pub fn node(&self, name: &str) -> Option<&Node> {
         self.nodes.iter().find(|node| node.name == name)
     }
 
     /// The link of that name.
-    #[must_use]
     pub fn link(&self, name: &str) -> Option<&Link> {
         self.links.iter().find(|link| link.name == name)
     }
@@ -178,7 +175,6 @@ pub enum Engine {
 
 impl Engine {
     /// As in scenarios and results.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Kernel => "kernel",
@@ -216,7 +212,6 @@ pub struct Link {
 
 impl Link {
     /// Index of the end at `node`.
-    #[must_use]
     pub fn end_of(&self, node: &str) -> Option<usize> {
         self.ends.iter().position(|end| end.node == node)
     }
@@ -235,7 +230,6 @@ pub struct LinkEnd {
 
 impl LinkEnd {
     /// The first address of `family`.
-    #[must_use]
     pub fn address(&self, family: Family) -> Option<IpAddr> {
         self.addresses.iter().map(|(address, _)| *address).find(|address| family.holds(*address))
     }
@@ -252,13 +246,11 @@ pub enum Family {
 
 impl Family {
     /// Whether `address` is of this family.
-    #[must_use]
     pub const fn holds(self, address: IpAddr) -> bool {
         matches!((self, address), (Self::Ipv4, IpAddr::V4(_)) | (Self::Ipv6, IpAddr::V6(_)))
     }
 
     /// `IPv4` or `IPv6`.
-    #[must_use]
     pub const fn title(self) -> &'static str {
         match self {
             Self::Ipv4 => "IPv4",

@@ -42,7 +42,6 @@ impl Figure {
 impl ExpectationPlan {
     /// Whether the expectation held in every valid run that it applies to. It did not hold when there is no such
     /// run, or when a run lacks the figure.
-    #[must_use]
     pub fn evaluate(&self, document: &ResultDocument) -> Expectation {
         let runs: Vec<&RunRecord> =
             document.runs.iter().filter(|run| run.valid && applies(&self.when, &run.variant)).collect();
@@ -66,7 +65,6 @@ impl ExpectationPlan {
     }
 
     /// Whether it says of this run that it uses one path only, or is no multipath connection at all.
-    #[must_use]
     pub fn expects_one_path(&self, run: &RunRecord) -> bool {
         let Subject::Each(figure) = &self.subject else { return false };
         let says = |flag: bool| self.holds(&Value::Bool(flag));

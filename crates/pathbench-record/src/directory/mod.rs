@@ -27,7 +27,6 @@ const PROBES: &str = "probes.jsonl";
 /// `<parent>/<scenario>-<YYYYmmdd-HHMMSS>` for a scenario's name and an RFC 3339 start (UTC).
 ///
 /// Characters of the name that have a meaning to a shell or a file system become `-`.
-#[must_use]
 pub fn default_directory_name(parent: &Path, scenario: &str, started: &str) -> PathBuf {
     let plain = |c: char| if c.is_alphanumeric() || matches!(c, '-' | '_' | '.') { c } else { '-' };
     let mut name: String = scenario.chars().map(plain).collect();
@@ -42,7 +41,6 @@ pub fn default_directory_name(parent: &Path, scenario: &str, started: &str) -> P
 }
 
 /// Whether `dir` holds a result, finished or not.
-#[must_use]
 pub fn holds_result(dir: &Path) -> bool {
     [DOCUMENT, PARTIAL, SAMPLES].iter().any(|file| dir.join(file).exists())
 }

@@ -138,25 +138,21 @@ impl ResultDirectory {
     }
 
     /// The directory.
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.dir
     }
 
     /// `run.json`.
-    #[must_use]
     pub fn document(&self) -> &ResultDocument {
         &self.document
     }
 
     /// `run.json`, without the directory.
-    #[must_use]
     pub fn into_document(self) -> ResultDocument {
         self.document
     }
 
     /// What a reader should be told of the result as a whole.
-    #[must_use]
     pub fn warning(&self) -> Option<&str> {
         self.warning.as_deref()
     }

@@ -127,7 +127,6 @@ impl ResultWriter {
     }
 
     /// The directory.
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.dir
     }

@@ -45,7 +45,6 @@ pub enum DiagnosisKind {
 
 impl DiagnosisKind {
     /// As in the result files: `mtu-black-hole`.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::MtuBlackHole => "mtu-black-hole",

@@ -48,7 +48,6 @@ pub struct LinkFigures {
 
 impl LinkFigures {
     /// Delay of a packet and its answer; absent where neither direction asks for one.
-    #[must_use]
     pub fn rtt_ms(&self) -> Option<f64> {
         let delays = [self.forward.delay_ms, self.backward.delay_ms];
         delays.iter().flatten().copied().reduce(|one, other| one + other)

@@ -22,7 +22,6 @@ pub enum HandoverReason {
 
 impl HandoverReason {
     /// `rtt-threshold`, `under-rto`, `rto-threshold` or `other`.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::RttThreshold => "rtt-threshold",
@@ -64,7 +63,6 @@ pub struct HandoverRecord {
 
 impl HandoverRecord {
     /// Whether nothing was received on the first path any more when the second came into use.
-    #[must_use]
     pub fn is_abrupt(&self) -> bool {
         self.duration_received_ms.is_some_and(|duration| duration < 0.0)
     }

@@ -60,7 +60,6 @@ pub enum AddressFamily {
 
 impl AddressFamily {
     /// `IPv4` or `IPv6`.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Ipv4 => "IPv4",

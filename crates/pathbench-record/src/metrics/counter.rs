@@ -63,13 +63,11 @@ impl Course {
 
 impl PathCurves {
     /// Of no path.
-    #[must_use]
     pub const fn empty() -> Self {
         Self { paths: BTreeMap::new() }
     }
 
     /// From curves with the names of their paths.
-    #[must_use]
     pub fn new(curves: impl IntoIterator<Item = (String, ByteCurve)>) -> Self {
         let mut paths: BTreeMap<String, Vec<ByteCurve>> = BTreeMap::new();
         for (path, curve) in curves {
@@ -80,7 +78,6 @@ impl PathCurves {
 
     /// What `counter` counts in the samples of one end: of every path the sum over all its subflows in all streams, closed
     /// ones with their last figure. `zero` is the zero of the samples' clock.
-    #[must_use]
     pub fn of_samples<'a>(
         samples: impl IntoIterator<Item = &'a Sample>,
         zero: Timestamp,
@@ -111,19 +108,16 @@ impl PathCurves {
     }
 
     /// Path → what its counter stood at.
-    #[must_use]
     pub fn at(&self, at: Timestamp) -> BTreeMap<&str, f64> {
         self.each(|curve| curve.before(at))
     }
 
     /// Path → what its counter grew by in the half-open `from..until`.
-    #[must_use]
     pub fn growth(&self, from: Timestamp, until: Timestamp) -> BTreeMap<&str, f64> {
         self.each(|curve| curve.between(from, until))
     }
 
     /// Path → part of the bytes that arrived over any path in `from..until`; empty when none did.
-    #[must_use]
     pub fn shares(&self, from: Timestamp, until: Timestamp) -> BTreeMap<String, f64> {
         let grown = self.growth(from, until);
         let total: f64 = grown.values().sum();

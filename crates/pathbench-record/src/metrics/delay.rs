@@ -11,13 +11,11 @@ use std::time::Duration;
 /// Percentiles are nearest-rank over all messages: one that was never acknowledged enters with the time it had
 /// been waiting at `end`. To leave it out would make a transport that loses its worst messages look the
 /// better one. `None` without messages.
-#[must_use]
 pub fn delay(messages: &[Message], end: Timestamp) -> Option<DelayRecord> {
     delay_of_flows(&[(messages, end)])
 }
 
 /// [`delay`] of several flows together, each with its own `end` (and, between machines, on its own clock).
-#[must_use]
 pub fn delay_of_flows(flows: &[(&[Message], Timestamp)]) -> Option<DelayRecord> {
     let delays: Vec<f64> = flows
         .iter()
@@ -38,7 +36,6 @@ pub fn delay_of_flows(flows: &[(&[Message], Timestamp)]) -> Option<DelayRecord> 
 /// Round-trip times of a ping: one entry per request in the order sent, `None` for one not answered in time.
 ///
 /// Lost requests are counted, not averaged: the median is that of the answers. `None` without requests.
-#[must_use]
 pub fn ping(answers: &[Option<Duration>]) -> Option<PingRecord> {
     if answers.is_empty() {
         return None;

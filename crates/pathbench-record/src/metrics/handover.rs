@@ -36,7 +36,6 @@ pub struct PathHistory<'a> {
 /// `None` when there was none, or the samples cannot tell data from heartbeats.
 ///
 /// The other path must be a spare, or must have carried data alone for a second after the first had done so.
-#[must_use]
 pub fn handover(history: &PathHistory<'_>) -> Option<HandoverRecord> {
     let timeline = Timeline::of(history.samples, history.side)?;
     let first = timeline.first_path();

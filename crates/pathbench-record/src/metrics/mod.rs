@@ -63,7 +63,6 @@ pub struct Disturbance {
 }
 
 /// Whether an event of this kind takes something away from a path, so that its impact is worth a figure.
-#[must_use]
 pub fn is_disruptive(kind: &str) -> bool {
     matches!(kind, "down" | "blackhole" | "outage" | "remove-address" | "set" | "fade")
 }
@@ -121,7 +120,6 @@ pub struct DirectionAnalysis {
 
 impl DirectionAnalysis {
     /// The part of it that stands in a run's `directions`; delays are not of deliveries ([`delay()`]).
-    #[must_use]
     pub fn record(&self) -> DirectionRecord {
         DirectionRecord {
             direction: self.direction,
@@ -134,7 +132,6 @@ impl DirectionAnalysis {
 }
 
 /// Computes every metric of one direction of one run.
-#[must_use]
 pub fn analyse(measurement: &Measurement<'_>) -> DirectionAnalysis {
     let deliveries = measurement.deliveries;
     let curve = ByteCurve::of_series(deliveries);

@@ -7,7 +7,6 @@ use crate::statistics::{median, range};
 ///
 /// The longest silence is the longest time in which no answer came: between two answers, from the first probe to the first
 /// answer, or from the last answer (the first probe, when there was none) to the last probe.
-#[must_use]
 pub fn probes(path: &str, lines: &[ProbeLine]) -> ProbeRecord {
     let of_path: Vec<&ProbeLine> = lines.iter().filter(|line| line.path == path).collect();
     let rtts_ms: Vec<f64> = of_path.iter().filter_map(|line| line.rtt_ms).collect();

@@ -60,7 +60,6 @@ impl SubflowWindow {
     /// into segments of its own MSS.
     ///
     /// `mss² × 8 × 10⁶ × window ÷ (srtt_us × ⌈mss ÷ this_mss⌉ × this_mss)`, in Mbit/s.
-    #[must_use]
     pub fn rate_mbps(&self, mss_bytes: u32) -> f64 {
         let own = f64::from(self.mss_bytes);
         let unified = f64::from(mss_bytes);
@@ -69,7 +68,6 @@ impl SubflowWindow {
     }
 
     /// What it carries with its own MSS.
-    #[must_use]
     pub fn own_rate_mbps(&self) -> f64 {
         self.rate_mbps(self.mss_bytes)
     }
@@ -85,7 +83,6 @@ impl SubflowWindow {
 
 /// Applies the rule; subflows without an MSS, a round-trip time or a window are left out, as the rule leaves out those
 /// that cannot send. `None` when none is left.
-#[must_use]
 pub fn apply(subflows: &[SubflowWindow]) -> Option<UnifiedMss> {
     let subflows: Vec<SubflowWindow> = subflows.iter().filter(|one| one.is_usable()).cloned().collect();
     let mut candidates: Vec<UnifiedRate> = Vec::new();
@@ -113,7 +110,6 @@ pub fn apply(subflows: &[SubflowWindow]) -> Option<UnifiedMss> {
 /// What the rule would have known of a run's subflows: of each path, in the order in which they first appear, the
 /// medians over the samples of the sending end (the one that sent more). Of several connections the one that sent most
 /// is taken, of several subflows on a path likewise: the rule is one of a connection.
-#[must_use]
 pub fn from_samples(samples: &[Sample], run: &str) -> Vec<SubflowWindow> {
     let of_run: Vec<&Sample> = samples.iter().filter(|sample| sample.run == run).collect();
     let sent_most = |a: &&&Sample, b: &&&Sample| a.figures.bytes_sent.cmp(&b.figures.bytes_sent);

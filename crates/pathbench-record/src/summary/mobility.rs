@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 
 /// The mobility metrics of `runs`, one entry per variant in the order in which they first appear; variants without a
 /// handover and without messages on both multipath transports have none. Only valid runs count.
-#[must_use]
 pub fn summarise_mobility(runs: &[RunRecord]) -> Vec<MobilitySummary> {
     let valid: Vec<&RunRecord> = runs.iter().filter(|run| run.valid).collect();
     let mut variants: Vec<&Variant> = Vec::new();
@@ -62,7 +61,6 @@ fn max_delay_ratios(runs: &[&RunRecord]) -> BTreeMap<String, Vec<f64>> {
 
 /// Largest delays of mptcp and mpquic, in milliseconds, of each repetition of which both are known, in the order of
 /// variants, labels' paths and repetitions. Only valid runs count; a delay of 0 has no ratio and is left out.
-#[must_use]
 pub fn max_delay_pairs(runs: &[&RunRecord], direction: Direction) -> Vec<[f64; 2]> {
     let of_transport = |transport| runs.iter().filter(move |run| run.valid && run.transport == transport);
     let mut pairs: Vec<(u32, [f64; 2])> = of_transport(Transport::Mptcp)

@@ -23,7 +23,6 @@ const GAP: f64 = 22.0;
 
 /// Every valid repetition of every label as a dot, and the median as a bar: goodput, stall and recovery, or what
 /// the result's first pattern has instead.
-#[must_use]
 pub fn comparison(set: &ResultSet) -> Svg {
     let view = View::new(set);
     let pattern = view.patterns().first().copied().unwrap_or(Pattern::named("iperf"));
@@ -41,7 +40,6 @@ pub(crate) fn comparison_of(view: &View, pattern: Pattern) -> Svg {
 }
 
 /// The main figure of every pattern, transport by transport.
-#[must_use]
 pub fn overview(set: &ResultSet) -> Svg {
     overview_of(&View::new(set))
 }

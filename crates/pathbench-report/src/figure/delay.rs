@@ -26,7 +26,6 @@ const MOST_POINTS: usize = 1200;
 
 /// The delay of every message over time, by label and direction, with the events of the scenario: one row of panels
 /// per label, showing the run whose 95th percentile is the median one.
-#[must_use]
 pub fn delay(set: &ResultSet, selection: &Selection) -> Svg {
     delay_of(&View::new(set), selection)
 }

@@ -24,7 +24,6 @@ const MOST_STEPS: usize = 600;
 
 /// Which part of all messages (of the interactive pattern), or of all pings, was answered within which time: one
 /// line per label over all its valid runs, one plot per direction. `None` when the result has neither.
-#[must_use]
 pub fn distribution(set: &ResultSet) -> Option<Svg> {
     let view = View::new(set);
     let of = |kind: Kind| view.patterns().into_iter().find(|pattern| pattern.kind == kind);

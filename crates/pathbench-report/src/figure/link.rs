@@ -29,7 +29,6 @@ const MOST_ROWS: usize = 12;
 
 /// Rate in force, delivered rate, queue and drops of each emulated link over time, both ways, for the run that
 /// stands for each label. `None` when no link of the result was emulated.
-#[must_use]
 pub fn links(set: &ResultSet, selection: &Selection) -> Option<Svg> {
     links_of(&View::new(set), selection)
 }

@@ -26,7 +26,6 @@ const MOST_ROWS: usize = 120;
 
 /// Median goodput of every label in every variant of the matrix, stacked by the paths' shares. `None` for a result
 /// without variants, or one that is about messages.
-#[must_use]
 pub fn matrix(set: &ResultSet) -> Option<Svg> {
     let view = View::new(set);
     view.patterns().into_iter().find_map(|pattern| matrix_of(&view, pattern))

@@ -32,7 +32,6 @@ const MOST_LINES: usize = 12;
 /// The mobility metrics of a result's runs: distributions of the handover's duration, of the largest delay of each
 /// run, of its ratio between mptcp and mpquic, and that ratio's two sides against each other. `None` when the result
 /// has no handover.
-#[must_use]
 pub fn mobility(set: &ResultSet) -> Option<Svg> {
     let view = View::new(set);
     view.patterns().into_iter().find_map(|pattern| mobility_of(&view, pattern))

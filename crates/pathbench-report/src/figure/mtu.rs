@@ -35,7 +35,6 @@ const MOST_WINDOWS: usize = 200;
 /// MSS, path MTU, what arrived, retransmissions and back-off of every path over time, for the run that stands for each
 /// label. `None` when no shown run has anything to tell of packet sizes: they are the same on all paths, do not
 /// change, and nobody counted packets.
-#[must_use]
 pub fn mtu(set: &ResultSet, selection: &Selection) -> Option<Svg> {
     mtu_of(&View::new(set), selection)
 }

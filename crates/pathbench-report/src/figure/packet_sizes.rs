@@ -28,7 +28,6 @@ const MOST_ROWS: usize = 24;
 
 /// Histograms of the packets' lengths, path by path, for the run that stands for each label. `None` when no shown run
 /// counted packets.
-#[must_use]
 pub fn packet_sizes(set: &ResultSet, selection: &Selection) -> Option<Svg> {
     packet_sizes_of(&View::new(set), selection)
 }

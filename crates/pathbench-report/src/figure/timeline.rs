@@ -30,7 +30,6 @@ const MORE_THAN: f64 = 1.02;
 
 /// Goodput of each path over time, with the events of the scenario, the subflows that came and went and the
 /// silences of the receiver: one panel per label (and variant), showing the run of median goodput.
-#[must_use]
 pub fn timeline(set: &ResultSet, selection: &Selection) -> Svg {
     timeline_of(&View::new(set), selection)
 }

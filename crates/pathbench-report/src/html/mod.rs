@@ -25,7 +25,6 @@ use pathbench_record::text::is_deceptive;
 const CSS: &str = include_str!("report.css");
 
 /// The page for one or several results, complete in itself. Everything that comes from a result is escaped.
-#[must_use]
 pub fn report(sets: &[ResultSet]) -> String {
     page(sets, &output::figures(sets))
 }

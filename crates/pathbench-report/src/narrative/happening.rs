@@ -77,7 +77,6 @@ pub(crate) fn subflow_marks<'a>(data: &RunData<'a>) -> Vec<(f64, bool, &'a Event
 }
 
 /// A short label for a mark in a picture: `▼ wlan down`, `▲ wlan up`, `◆ wlan rate=50mbit`.
-#[must_use]
 pub fn event_label(event: &Event) -> String {
     let path = event.path.as_deref().unwrap_or(&event.host);
     match event.kind.as_str() {
@@ -96,7 +95,6 @@ pub fn event_label(event: &Event) -> String {
 }
 
 /// The event as a sentence: `wlan went down`.
-#[must_use]
 pub fn event_sentence(event: &Event) -> String {
     if event.kind == "set" {
         return format!("{} changed: {}", event.path.as_deref().unwrap_or("the link"), changes(event));

@@ -61,13 +61,11 @@ pub struct Story {
 
 impl Story {
     /// The finding as a sentence of its own: `mptcp kept going at …`.
-    #[must_use]
     pub fn sentence(&self) -> String {
         format!("{}{} {}", self.label, self.aside(), self.headline)
     }
 
     /// What stands in brackets behind the label: ` (ping, wlan.rate=50mbit)`, or nothing.
-    #[must_use]
     pub fn aside(&self) -> String {
         let variant = (!self.variant.is_empty()).then(|| variant_text(&self.variant));
         let parts: Vec<String> = self.pattern.iter().cloned().chain(variant).collect();
@@ -76,7 +74,6 @@ impl Story {
 }
 
 /// The stories of all labels, in the order of the result's groups.
-#[must_use]
 pub fn stories(set: &ResultSet) -> Vec<Story> {
     stories_of(&View::new(set))
 }
@@ -86,14 +83,12 @@ pub(crate) fn stories_of(view: &View) -> Vec<Story> {
 }
 
 /// Every return of a path during `run`, and whether traffic came back with it.
-#[must_use]
 pub fn restorations(set: &ResultSet, run: &RunRecord) -> Vec<Restoration> {
     restoration::restorations(run, View::new(set).data(run))
 }
 
 /// The finding of the whole result in one line: the stories of its labels joined, or what there is to say
 /// when there are none or too many.
-#[must_use]
 pub fn headline(set: &ResultSet) -> String {
     let stories = stories(set);
     match stories.len() {

@@ -24,13 +24,11 @@ pub struct Verdict {
 
 impl Verdict {
     /// The label, with its pattern where there are several, and its variant where there is one.
-    #[must_use]
     pub fn name(&self) -> String {
         name_of(&self.label, self.pattern.as_deref(), &self.variant)
     }
 
     /// Whether multipath was used in every valid run, and there was one.
-    #[must_use]
     pub fn holds(&self) -> bool {
         self.of > 0 && self.used == self.of
     }
@@ -38,7 +36,6 @@ impl Verdict {
 
 /// The verdicts on all labels that asked for multipath. Where a result has patterns that fill the paths, those that
 /// only send messages are not judged: one path is enough for them.
-#[must_use]
 pub fn multipath(set: &ResultSet) -> Vec<Verdict> {
     verdicts(&View::new(set))
 }

@@ -36,7 +36,6 @@ const MOST_GROUPS: usize = 12;
 /// the bytes, a small timeline, and what there is to know about it.
 ///
 /// No line is longer than the terminal is wide, but for the last ones, which name files.
-#[must_use]
 pub fn summary(set: &ResultSet, style: Style) -> String {
     let view = View::new(set);
     let mut page = Page::new(style);

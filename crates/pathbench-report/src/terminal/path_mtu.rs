@@ -13,7 +13,6 @@ const WORDS: usize = 13;
 /// watched.
 ///
 /// No line is longer than the terminal is wide, but for commands, which are never cut.
-#[must_use]
 pub fn mtu(record: &MtuRecord, style: Style) -> String {
     let mut page = Page::new(style);
     let start = Line::new().add(Ink::Strong, "Path MTU").add(Ink::Plain, " to ");
@@ -23,7 +22,6 @@ pub fn mtu(record: &MtuRecord, style: Style) -> String {
 }
 
 /// One change, as a line: what a watch prints when it sees it.
-#[must_use]
 pub fn mtu_change(change: &MtuChange, style: Style) -> String {
     let mut page = Page::new(style);
     write_change(&mut page, change);

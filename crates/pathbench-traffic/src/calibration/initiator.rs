@@ -90,9 +90,6 @@ pub enum CalibrationError {
 /// Takes about two trains, the time that the links' queues take to drain after each, 60 ms, 0.6 s where probes are
 /// asked for, and some eight round-trip times; more where packets are lost or sizes do not pass
 /// ([`CalibrationPlan::time_limit`]).
-///
-/// # Errors
-/// See [`CalibrationError`].
 pub fn calibrate(plan: &CalibrationPlan, clock: &dyn Clock) -> Result<LinkCalibration, CalibrationError> {
     let socket = DatagramSocket::bind(plan.local)
         .map_err(|source| CalibrationError::Socket { local: plan.local, source })?;

@@ -66,7 +66,6 @@ pub struct CalibrationPlan {
 
 impl CalibrationPlan {
     /// A plan with usual lengths: trains of 120 ms, 20 echoes, buckets of up to 256 KiB.
-    #[must_use]
     pub fn new(local: SocketAddr, remote: SocketAddr, mtu_bytes: u32) -> Self {
         Self {
             local,
@@ -85,7 +84,6 @@ impl CalibrationPlan {
 
     /// The longest that a calibration takes over a link that answers, with round-trip times of up to `rtt`; beyond it
     /// something is stuck.
-    #[must_use]
     pub fn time_limit(&self, rtt: Duration) -> Duration {
         Duration::from_secs(10) + rtt.saturating_mul(40)
     }
@@ -140,7 +138,6 @@ pub struct OneWayDelays {
 
 impl ProbedDirection {
     /// Part of the packets that did not arrive; `None` when none were sent.
-    #[must_use]
     pub fn loss(&self) -> Option<f64> {
         (self.sent > 0).then(|| 1.0 - f64::from(self.received) / f64::from(self.sent))
     }

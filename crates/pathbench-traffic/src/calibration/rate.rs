@@ -50,7 +50,6 @@ struct Point {
 
 impl RateMeter {
     /// A meter without arrivals, for a bottleneck of about `asked_bps` with a bucket of `bucket_bytes`.
-    #[must_use]
     pub fn new(asked_bps: u64, bucket_bytes: u64) -> Self {
         Self {
             asked_bps: asked_bps.max(1),
@@ -97,13 +96,11 @@ impl RateMeter {
     }
 
     /// Number of arrivals taken.
-    #[must_use]
     pub const fn arrivals(&self) -> u64 {
         self.seen
     }
 
     /// Bits per second; `None` when there is too little to say.
-    #[must_use]
     pub fn rate_bps(&self) -> Option<u64> {
         let (first, last) = (self.points.first()?.at_ns, self.points.last()?.at_ns);
         let settled = first + (last.saturating_sub(first) as f64 * SETTLING) as u64;

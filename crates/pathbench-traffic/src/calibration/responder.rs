@@ -69,7 +69,6 @@ impl CalibrationResponder {
     }
 
     /// Where it answers, ports filled in.
-    #[must_use]
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
     }

@@ -15,7 +15,6 @@ pub struct RttFigures {
 
 impl RttFigures {
     /// `None` of nothing.
-    #[must_use]
     pub fn of(mut times: Vec<Duration>) -> Option<Self> {
         times.sort_unstable();
         let middle = times.len() / 2;

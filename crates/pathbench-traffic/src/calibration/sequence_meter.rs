@@ -82,7 +82,6 @@ struct Fit {
 impl SequenceMeter {
     /// A meter without arrivals for a bottleneck of about `asked_bps`, in whose queue the sender puts `head_start_ns`
     /// of packets before the train.
-    #[must_use]
     pub const fn new(asked_bps: u64, head_start_ns: u64) -> Self {
         let asked_bps = if asked_bps == 0 { 1 } else { asked_bps };
         Self { asked_bps, head_start_ns, wire_bytes: 0, arrivals: Vec::new() }
@@ -98,13 +97,11 @@ impl SequenceMeter {
     }
 
     /// Number of arrivals taken.
-    #[must_use]
     pub const fn arrivals(&self) -> u64 {
         self.arrivals.len() as u64
     }
 
     /// Bits per second; `None` when there is too little to say.
-    #[must_use]
     pub fn rate_bps(&self) -> Option<u64> {
         let mut points = self.points();
         if points.len() < MIN_ARRIVALS {

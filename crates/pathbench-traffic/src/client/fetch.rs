@@ -38,7 +38,6 @@ pub struct FetchPlan {
 impl FetchPlan {
     /// Fetches the record of a test that is over by the kernel's choice of address, in clear text where the transport
     /// has that.
-    #[must_use]
     pub fn new(transport: Transport, server: SocketAddr, timeout: Duration) -> Self {
         Self {
             transport,
@@ -53,7 +52,6 @@ impl FetchPlan {
     }
 
     /// Fetches the record of a test that is over for the client, the way the test itself was to go.
-    #[must_use]
     pub fn after(plan: &ClientPlan) -> Self {
         Self {
             local: plan.local,
@@ -86,9 +84,6 @@ pub enum FetchError {
 }
 
 /// Fetches the server's record of the test of which `client` is this end's.
-///
-/// # Errors
-/// See [`FetchError`].
 pub fn fetch_record(
     plan: &FetchPlan,
     client: &EndRecord,

@@ -58,7 +58,6 @@ pub struct ClientPlan {
 impl ClientPlan {
     /// A test over the kernel's choice of address, in clear text where the transport has that, with a sample every
     /// 100 ms, patience for 30 s and 5 s to connect.
-    #[must_use]
     pub fn new(
         transport: Transport,
         server: SocketAddr,

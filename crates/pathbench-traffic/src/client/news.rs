@@ -35,7 +35,6 @@ impl fmt::Debug for News<'_> {
 impl News<'_> {
     /// The client's record so far, without samples; `None` of a test without streams. It takes time in proportion to the
     /// length of the test.
-    #[must_use]
     pub fn record_so_far(&self) -> Option<EndRecord> {
         EndRecord::of_streams(self.streams.iter().map(|stream| stream.record_so_far(self.at)).collect())
     }

@@ -11,7 +11,6 @@ const MAX_BLOCK_TIME: Duration = Duration::from_millis(10);
 const MIN_PAYLOAD_BYTES: usize = 256;
 
 /// Payload of a full block: `block_bytes` less the header, and at a limited rate at most 10 ms of it.
-#[must_use]
 pub fn payload_bytes_per_block(block_bytes: u32, rate_bps: Option<u64>) -> usize {
     let most = (block_bytes as usize).saturating_sub(HEADER_BYTES).max(1);
     match rate_bps {
@@ -32,7 +31,6 @@ pub struct Block {
 
 impl Block {
     /// A block with room for `payload_bytes`.
-    #[must_use]
     pub fn new(payload_bytes: usize) -> Self {
         let mut bytes = vec![0; HEADER_BYTES];
         bytes.reserve_exact(payload_bytes);
@@ -60,7 +58,6 @@ impl Block {
     }
 
     /// Header and payload.
-    #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }

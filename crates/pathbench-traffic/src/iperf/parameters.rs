@@ -24,13 +24,11 @@ pub enum TrafficDirection {
 
 impl TrafficDirection {
     /// Whether the client sends test data.
-    #[must_use]
     pub const fn has_upload(self) -> bool {
         matches!(self, Self::Upload | Self::Both)
     }
 
     /// Whether the server sends test data.
-    #[must_use]
     pub const fn has_download(self) -> bool {
         matches!(self, Self::Download | Self::Both)
     }
@@ -175,7 +173,6 @@ impl IperfParameters {
     }
 
     /// The part of stream `stream` in the amount of one direction. The parts add up exactly.
-    #[must_use]
     pub fn stream_amount(&self, stream: u32) -> Amount {
         match self.amount {
             Amount::Duration(duration) => Amount::Duration(duration),
@@ -188,7 +185,6 @@ impl IperfParameters {
     }
 
     /// The rate limit of each stream.
-    #[must_use]
     pub fn stream_rate_bps(&self) -> Option<u64> {
         self.rate_bps.map(|rate| rate / u64::from(self.streams.max(1)))
     }

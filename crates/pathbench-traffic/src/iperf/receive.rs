@@ -61,7 +61,6 @@ pub struct ReceiveCore {
 
 impl ReceiveCore {
     /// A receiver of at most `ceiling` bytes whose series counts from `origin`.
-    #[must_use]
     pub fn new(origin: Timestamp, patience: Duration, ceiling: Option<u64>) -> Self {
         Self {
             ceiling,
@@ -75,7 +74,6 @@ impl ReceiveCore {
     }
 
     /// Compares every byte with what belongs in its place.
-    #[must_use]
     pub const fn verifying(mut self, content: Content) -> Self {
         self.content = Some(content);
         self
@@ -144,7 +142,6 @@ impl ReceiveCore {
     }
 
     /// How long there was silence, once that exceeds the patience and END has not come.
-    #[must_use]
     pub fn hung(&self, now: Timestamp) -> Option<Duration> {
         if self.end.is_some() {
             return None;
@@ -154,31 +151,26 @@ impl ReceiveCore {
     }
 
     /// When there last was progress; `None` before the test begins.
-    #[must_use]
     pub const fn last_progress(&self) -> Option<Timestamp> {
         self.last_progress
     }
 
     /// Payload bytes received.
-    #[must_use]
     pub const fn received_bytes(&self) -> u64 {
         self.received
     }
 
     /// What the sender said at its end.
-    #[must_use]
     pub const fn end(&self) -> Option<End> {
         self.end
     }
 
     /// Whether END came, not cut short, and exactly the bytes it speaks of.
-    #[must_use]
     pub fn is_complete(&self) -> bool {
         self.end.is_some_and(|end| !end.cut_short && end.bytes == self.received)
     }
 
     /// What was received, and when.
-    #[must_use]
     pub const fn deliveries(&self) -> &DeliverySeries {
         &self.deliveries
     }

@@ -18,7 +18,6 @@ pub struct RateSchedule {
 
 impl RateSchedule {
     /// A schedule of `rate_bps` (not zero) whose first byte is due at `origin`.
-    #[must_use]
     pub fn new(rate_bps: u64, origin: Timestamp) -> Self {
         Self { rate_bps: rate_bps.max(1), origin, scheduled: 0 }
     }

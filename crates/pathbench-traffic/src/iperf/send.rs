@@ -67,7 +67,6 @@ pub struct SendCore {
 
 impl SendCore {
     /// A sender that has not begun; its series counts from `origin`.
-    #[must_use]
     pub fn new(plan: SendPlan, origin: Timestamp) -> Self {
         Self {
             plan,
@@ -85,7 +84,6 @@ impl SendCore {
     }
 
     /// Payload of a full block.
-    #[must_use]
     pub const fn payload_per_block(&self) -> usize {
         self.payload_per_block
     }
@@ -142,32 +140,27 @@ impl SendCore {
     }
 
     /// How long there was no progress, once that exceeds the patience.
-    #[must_use]
     pub fn hung(&self, now: Timestamp) -> Option<Duration> {
         let silence = now.since(self.last_progress?);
         (silence >= self.plan.patience).then_some(silence)
     }
 
     /// When there last was progress; `None` before the first step.
-    #[must_use]
     pub const fn last_progress(&self) -> Option<Timestamp> {
         self.last_progress
     }
 
     /// Payload bytes that the socket accepted.
-    #[must_use]
     pub const fn accepted_bytes(&self) -> u64 {
         self.accepted
     }
 
     /// What the socket accepted, and when.
-    #[must_use]
     pub const fn offered(&self) -> &DeliverySeries {
         &self.offered
     }
 
     /// Body of the END frame.
-    #[must_use]
     pub fn end(&self) -> End {
         let elapsed = match (self.offered.first, self.offered.last) {
             (Some(first), Some(last)) => last.since(first),

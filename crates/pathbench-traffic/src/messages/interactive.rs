@@ -58,7 +58,6 @@ pub struct InteractiveCore {
 impl InteractiveCore {
     /// A core that has not begun; its series count from `origin`. Requests of the client are the `Upload` flow.
     /// Nothing heard for `patience` while something is due ends the test.
-    #[must_use]
     pub fn new(
         flow: Direction,
         parameters: InteractiveParameters,
@@ -175,21 +174,18 @@ impl InteractiveCore {
     }
 
     /// How many requests are acknowledged and answered: what came of them is final.
-    #[must_use]
     pub const fn settled(&self) -> u32 {
         self.answered
     }
 
     /// Whether END may follow: every request is answered, or those that are missing have been waited for long
     /// enough. A request that the socket took in part has to be taken as a whole first.
-    #[must_use]
     pub fn is_settled(&self, now: Timestamp) -> bool {
         let Some(start) = self.start else { return false };
         self.outgoing.is_none() && (self.answered >= self.requests_wanted() || now >= self.gives_up_at(start))
     }
 
     /// How long nothing was heard while a request waited for its acknowledgement, once that exceeds the patience.
-    #[must_use]
     pub fn hung(&self, now: Timestamp) -> Option<Duration> {
         let start = self.start?;
         let waits = self.acknowledged < self.requests_wanted();
@@ -199,19 +195,16 @@ impl InteractiveCore {
     }
 
     /// When something was last heard of the peer; the start when nothing was.
-    #[must_use]
     pub fn last_progress(&self) -> Option<Timestamp> {
         self.last_heard.or(self.start)
     }
 
     /// Every request that was due by `now`.
-    #[must_use]
     pub fn messages(&self, now: Timestamp) -> Vec<MessageRecord> {
         self.messages_from(0, now)
     }
 
     /// Those of them from number `first` on.
-    #[must_use]
     pub fn messages_from(&self, first: u32, now: Timestamp) -> Vec<MessageRecord> {
         let Some(start) = self.start else { return Vec::new() };
         (first..self.requests_wanted())
@@ -226,7 +219,6 @@ impl InteractiveCore {
     }
 
     /// Bodies of requests that went out, and of acknowledgements and answers that came in.
-    #[must_use]
     pub const fn series(&self) -> &Series {
         &self.series
     }

@@ -46,7 +46,6 @@ pub struct PingCore {
 impl PingCore {
     /// A core that has not begun; its series count from `origin`. A request that cannot be written for `patience`
     /// ends the test.
-    #[must_use]
     pub fn new(parameters: PingParameters, test: TestId, origin: Timestamp, patience: Duration) -> Self {
         let content = |lane| Content::of(test, 0, lane);
         Self {
@@ -153,7 +152,6 @@ impl PingCore {
     }
 
     /// How long a request could not be written, once that exceeds the patience.
-    #[must_use]
     pub fn hung(&self, now: Timestamp) -> Option<Duration> {
         self.outgoing.as_ref()?;
         let silence = now.since(self.last_progress?);
@@ -161,13 +159,11 @@ impl PingCore {
     }
 
     /// When there last was progress: a byte accepted by the socket or an answer received.
-    #[must_use]
     pub const fn last_progress(&self) -> Option<Timestamp> {
         self.last_progress
     }
 
     /// The requests that count, the warm-up left out.
-    #[must_use]
     pub fn messages(&self) -> Vec<MessageRecord> {
         let warm_up = self.parameters.warm_up;
         self.made
@@ -178,7 +174,6 @@ impl PingCore {
     }
 
     /// Bodies of requests that went out, and of answers that came in.
-    #[must_use]
     pub const fn series(&self) -> &Series {
         &self.series
     }

@@ -52,7 +52,6 @@ pub struct Arrival {
 
 impl ResponderPlan {
     /// For a stream of a pattern of messages; `None` for the others.
-    #[must_use]
     pub fn of(parameters: &PatternParameters, test: TestId, stream: u32) -> Option<Self> {
         let template = |lane, bytes| Template::new(Content::of(test, stream, lane), bytes);
         match parameters {
@@ -78,7 +77,6 @@ impl ResponderPlan {
 impl Responder {
     /// A responder that has heard nothing yet; its series count from `origin`. Silence of the peer for `patience`,
     /// beyond what the pattern itself may take, ends the test.
-    #[must_use]
     pub fn new(plan: ResponderPlan, origin: Timestamp, patience: Duration) -> Self {
         Self {
             plan,
@@ -148,7 +146,6 @@ impl Responder {
     }
 
     /// How long nothing was heard, once that exceeds what is to be expected.
-    #[must_use]
     pub fn hung(&self, now: Timestamp) -> Option<Duration> {
         if self.end.is_some() {
             return None;
@@ -158,19 +155,16 @@ impl Responder {
     }
 
     /// When something was last heard of the peer; `None` before the test begins.
-    #[must_use]
     pub const fn last_progress(&self) -> Option<Timestamp> {
         self.last_heard
     }
 
     /// What the requester said at its end.
-    #[must_use]
     pub const fn end(&self) -> Option<End> {
         self.end
     }
 
     /// Bodies of acknowledgements and answers that went out, and of requests that came in.
-    #[must_use]
     pub const fn series(&self) -> &Series {
         &self.series
     }

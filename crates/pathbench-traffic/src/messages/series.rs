@@ -21,13 +21,11 @@ impl Series {
     }
 
     /// Bytes accepted by the socket, and bytes received.
-    #[must_use]
     pub fn total_bytes(&self) -> (u64, u64) {
         (self.offered.total_bytes(), self.deliveries.total_bytes())
     }
 
     /// Body of the END frame: what it says of the requests that the socket took.
-    #[must_use]
     pub fn end(&self) -> End {
         let elapsed = match (self.offered.first, self.offered.last) {
             (Some(first), Some(last)) => last.since(first),

@@ -105,7 +105,6 @@ impl Way {
 
 impl Finder {
     /// An examination that begins now.
-    #[must_use]
     pub fn new(now: Timestamp, who: Introduction, bounds: MtuBounds) -> Self {
         let family = who.family;
         let search = Search::new(family, MOST_BYTES, Limit::Local);
@@ -124,7 +123,6 @@ impl Finder {
     }
 
     /// Whether there is a result.
-    #[must_use]
     pub fn is_over(&self) -> bool {
         self.over.is_some() || self.is_found() && !self.is_asking()
     }
@@ -159,7 +157,6 @@ impl Finder {
     }
 
     /// What was found out: upload and download.
-    #[must_use]
     pub fn result(&self, now: Timestamp) -> (DirectionFound, DirectionFound) {
         let idle =
             Way::new(MtuDirection::Download, Search::new(self.exchange.family(), MOST_BYTES, Limit::Local));

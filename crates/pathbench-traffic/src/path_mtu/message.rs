@@ -60,7 +60,6 @@ impl SizeKind {
 
 impl SizeMessage {
     /// The message, padded to `length` bytes; never shorter than a header.
-    #[must_use]
     pub fn encode(&self, length: usize) -> Vec<u8> {
         let header = Header {
             kind: self.kind as u8,
@@ -76,7 +75,6 @@ impl SizeMessage {
     }
 
     /// `None` for anything that is not one.
-    #[must_use]
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let (header, _padding) = Header::decode(bytes)?;
         if header.text_bytes != 0 {

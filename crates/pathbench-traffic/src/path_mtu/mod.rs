@@ -275,7 +275,6 @@ impl Default for WatchPace {
 
 impl DirectionFound {
     /// As it stands in a result.
-    #[must_use]
     pub fn to_record(&self) -> DirectionMtu {
         let found = self.found.as_ref().ok();
         let said = match found.map(|found| &found.evidence) {
@@ -304,7 +303,6 @@ impl DirectionFound {
 
 impl Evidence {
     /// As it stands in a result.
-    #[must_use]
     pub const fn to_record(&self) -> MtuEvidence {
         match self {
             Self::Icmp { .. } | Self::PeerKernel { .. } => MtuEvidence::Icmp,

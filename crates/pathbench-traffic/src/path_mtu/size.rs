@@ -54,13 +54,11 @@ pub enum Family {
 
 impl Family {
     /// That of an address; an IPv4 address in IPv6 clothing is IPv4.
-    #[must_use]
     pub fn of(address: IpAddr) -> Self {
         if address.to_canonical().is_ipv4() { Self::V4 } else { Self::V6 }
     }
 
     /// Bytes of IP and UDP headers, without options or extension headers.
-    #[must_use]
     pub const fn header_bytes(self) -> u32 {
         match self {
             Self::V4 => 20 + 8,
@@ -69,7 +67,6 @@ impl Family {
     }
 
     /// What is not searched below: every host takes it (RFC 791), every IPv6 link carries it (RFC 8200).
-    #[must_use]
     pub const fn floor_bytes(self) -> u32 {
         match self {
             Self::V4 => 576,

@@ -56,7 +56,6 @@ pub struct Watch {
 
 impl Watch {
     /// A watch that begins with an examination.
-    #[must_use]
     pub fn new(now: Timestamp, who: Introduction, bounds: MtuBounds, pace: WatchPace) -> Self {
         let state = State::Examining(Box::new(Finder::new(now, who.clone(), bounds)));
         Self {
@@ -73,7 +72,6 @@ impl Watch {
     }
 
     /// Whether the path is away: then its socket may be stale.
-    #[must_use]
     pub fn is_away(&self) -> bool {
         matches!(self.state, State::Away(_))
     }

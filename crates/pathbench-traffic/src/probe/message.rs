@@ -54,7 +54,6 @@ impl ProbeKind {
 
 impl ProbeMessage {
     /// The message, padded to at least `length` bytes. A text that is too long is cut.
-    #[must_use]
     pub fn encode(&self, length: usize) -> Vec<u8> {
         let text = cut(&self.text, MAX_TEXT_BYTES).as_bytes();
         let header = Header {
@@ -72,7 +71,6 @@ impl ProbeMessage {
     }
 
     /// `None` for anything that is not one.
-    #[must_use]
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let (header, rest) = Header::decode(bytes)?;
         let length = usize::from(header.text_bytes);

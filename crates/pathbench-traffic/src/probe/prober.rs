@@ -56,7 +56,6 @@ pub struct Settled {
 
 impl Prober {
     /// A prober that begins at `start`; `session` is a random number.
-    #[must_use]
     pub fn new(start: Timestamp, interval: Duration, session: u64, token: Option<&str>) -> Self {
         Self {
             start,
@@ -74,7 +73,6 @@ impl Prober {
     }
 
     /// When the next probe is due.
-    #[must_use]
     pub fn due(&self) -> Timestamp {
         self.start + self.interval.saturating_mul(self.next)
     }
@@ -182,13 +180,11 @@ impl Prober {
     }
 
     /// Whether anything is under way.
-    #[must_use]
     pub fn is_waiting(&self) -> bool {
         !self.under_way.is_empty()
     }
 
     /// Since when nothing has been heard of the server; `None` before the first answer.
-    #[must_use]
     pub const fn last_heard(&self) -> Option<Timestamp> {
         self.last_heard
     }
@@ -199,7 +195,6 @@ impl Prober {
     }
 
     /// Answers that came too late or twice.
-    #[must_use]
     pub const fn counts(&self) -> ProbeCounts {
         self.counts
     }

@@ -67,7 +67,6 @@ impl Allowances {
 
 impl ProbeResponder {
     /// A responder for whoever `access` lets in, for at most `most_clients` at the same time.
-    #[must_use]
     pub fn new(access: Access, most_clients: usize, now: Timestamp) -> Self {
         Self {
             access,
@@ -81,7 +80,6 @@ impl ProbeResponder {
     }
 
     /// Whether a datagram is a prober's.
-    #[must_use]
     pub fn takes(datagram: &[u8]) -> bool {
         datagram.starts_with(&MAGIC)
     }
@@ -165,7 +163,6 @@ impl ProbeResponder {
 
     /// An answer in which what this host's kernel believes of the way to the client stands, where that was asked for;
     /// `believed` finds it out.
-    #[must_use]
     pub fn with_belief(answer: Vec<u8>, believed: impl FnOnce() -> Option<u32>) -> Vec<u8> {
         match SizeMessage::decode(&answer) {
             Some(message) if message.kind == SizeKind::Believed => {
@@ -177,7 +174,6 @@ impl ProbeResponder {
 
     /// What goes out instead of an `answer` that is longer than this host's interface takes, which is `limit` bytes
     /// where that is known.
-    #[must_use]
     pub fn too_long(answer: &[u8], limit: Option<u32>) -> Option<Vec<u8>> {
         let message = SizeMessage::decode(answer).filter(|message| message.kind == SizeKind::Load)?;
         let limit_bytes = limit.unwrap_or_default();

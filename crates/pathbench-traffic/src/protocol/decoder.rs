@@ -38,7 +38,6 @@ const FIRST_BODY_BYTES: usize = 4 * 1024;
 
 impl Decoder {
     /// A decoder at the start of a connection that takes control bodies of up to `body_limit` bytes.
-    #[must_use]
     pub const fn new(body_limit: usize) -> Self {
         Self { state: State::START, body_limit }
     }
@@ -49,7 +48,6 @@ impl Decoder {
     }
 
     /// Whether the input so far ends at the end of a frame.
-    #[must_use]
     pub const fn at_frame_boundary(&self) -> bool {
         matches!(self.state, State::Header { filled: 0, .. })
     }

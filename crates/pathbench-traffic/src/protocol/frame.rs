@@ -44,7 +44,6 @@ pub enum FrameKind {
 
 impl FrameKind {
     /// The kind with this code.
-    #[must_use]
     pub const fn from_code(code: u8) -> Option<Self> {
         Some(match code {
             1 => Self::Hello,
@@ -243,7 +242,6 @@ pub enum RefusalCode {
 }
 
 /// Header of a DATA frame with `length` bytes of payload.
-#[must_use]
 pub const fn data_header(length: u32) -> [u8; HEADER_BYTES] {
     header(FrameKind::Data, 0, length)
 }
@@ -260,7 +258,6 @@ const fn header(kind: FrameKind, flags: u8, length: u32) -> [u8; HEADER_BYTES] {
 
 impl Frame {
     /// Its kind.
-    #[must_use]
     pub const fn kind(&self) -> FrameKind {
         match self {
             Self::Hello(_) => FrameKind::Hello,
@@ -381,7 +378,6 @@ impl Frame {
 
 impl Hello {
     /// A HELLO of this build's version.
-    #[must_use]
     pub const fn new(test: TestId, stream: u32, request: Vec<u8>) -> Self {
         Self { version: VERSION, test, stream, request }
     }
@@ -389,7 +385,6 @@ impl Hello {
 
 impl Refusal {
     /// A refusal; the message becomes one line of at most 500 characters, which a frame can carry.
-    #[must_use]
     pub fn new(code: RefusalCode, message: impl AsRef<str>, retry_after_ms: Option<u64>) -> Self {
         Self { code, message: text::plain(message.as_ref(), MOST_CHARACTERS), retry_after_ms }
     }

@@ -61,7 +61,6 @@ impl Default for Limits {
 
 impl Limits {
     /// Why a test exceeds a limit, in words; `None` when it does not.
-    #[must_use]
     pub fn objection(&self, parameters: &PatternParameters, patience: Duration) -> Option<String> {
         let streams = parameters.streams();
         if streams > self.max_streams {
@@ -114,7 +113,6 @@ impl Limits {
     }
 
     /// The bound on the payload of each stream of a test.
-    #[must_use]
     pub fn stream_ceiling(&self, parameters: &PatternParameters) -> Option<u64> {
         self.max_bytes.map(|most| most.div_ceil(u64::from(parameters.streams().max(1))))
     }

@@ -54,7 +54,6 @@ pub struct MemoryBound {
 
 impl Limits {
     /// The memory at most of a server with these limits that listens on so many UDP addresses.
-    #[must_use]
     pub fn memory_bound(&self, udp_listeners: usize) -> MemoryBound {
         let quic = self.quic();
         let client_bytes = self.bytes_of(

@@ -65,7 +65,6 @@ pub struct ServerOptions {
 
 impl ServerOptions {
     /// A server in clear text for everybody with the default limits and options, and a sample every 100 ms.
-    #[must_use]
     pub fn new(listeners: Vec<(Transport, SocketAddr)>) -> Self {
         Self {
             listeners,
@@ -206,7 +205,6 @@ impl Server {
     }
 
     /// Where it listens, in the order of the options, ports filled in.
-    #[must_use]
     pub fn addresses(&self) -> &[(Transport, SocketAddr)] {
         &self.addresses
     }
@@ -218,7 +216,6 @@ impl Server {
     }
 
     /// How loaded it is.
-    #[must_use]
     pub fn status(&self) -> ServerStatus {
         ServerStatus {
             tests: self.shared.registry.running(),

@@ -95,7 +95,6 @@ impl Slots {
 
 impl QuicCapacity {
     /// All of it.
-    #[must_use]
     pub fn new(limits: QuicLimits) -> Self {
         Self { limits, used: Mutex::default(), returned: Condvar::new() }
     }

@@ -24,7 +24,6 @@ pub struct LocalPath {
 
 impl LocalPath {
     /// The way out by `interface`, as good as any other.
-    #[must_use]
     pub const fn by(interface: String) -> Self {
         Self { interface, address: None, backup: false, weight: one() }
     }
@@ -68,13 +67,11 @@ pub enum Scheduler {
 
 impl Scheduler {
     /// The backup scheduler with the thresholds of `MultipathTester`'s paper: 600 ms and 1500 ms.
-    #[must_use]
     pub const fn backup() -> Self {
         Self::Backup { srtt_above: Duration::from_millis(600), rto_above: Duration::from_millis(1500) }
     }
 
     /// `lowest-rtt`, `round-robin`, `weighted` or `backup`.
-    #[must_use]
     pub const fn name(&self) -> &'static str {
         match self {
             Self::LowestRtt => "lowest-rtt",

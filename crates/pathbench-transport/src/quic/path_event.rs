@@ -91,7 +91,6 @@ pub enum PathEventKind {
 
 impl PathEventKind {
     /// `path-opened`, `path-established`, ….
-    #[must_use]
     pub const fn name(&self) -> &'static str {
         match self {
             Self::PathOpened => "path-opened",

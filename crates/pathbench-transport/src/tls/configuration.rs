@@ -47,9 +47,6 @@ pub enum TrustError {
 impl Trust {
     /// The name that the server is to prove, and that is sent to it (RFC 6066) when it is a DNS name. A pinned
     /// certificate proves itself, whatever name it carries: then it is the server's address.
-    ///
-    /// # Errors
-    /// [`TrustError::Name`].
     pub fn server_name(&self, remote: IpAddr) -> Result<ServerName<'static>, TrustError> {
         match self {
             Self::Fingerprint(_) => Ok(ServerName::IpAddress(remote.into())),
@@ -78,9 +75,6 @@ pub fn server_config(identity: &ServerIdentity, alpn: &[u8]) -> Result<ServerCon
 
 /// A client's side, with one ALPN protocol. Certificates' dates are checked with the system's clock, unless the
 /// certificate is pinned.
-///
-/// # Errors
-/// See [`TrustError`].
 pub fn client_config(trust: &Trust, alpn: &[u8]) -> Result<ClientConfig, TrustError> {
     let builder = ClientConfig::builder_with_provider(provider())
         .with_protocol_versions(&[&rustls::version::TLS13])?

@@ -105,7 +105,6 @@ impl ServerIdentity {
     }
 
     /// What a client can pin.
-    #[must_use]
     pub fn fingerprint(&self) -> CertificateFingerprint {
         self.chain.first().map_or(CertificateFingerprint([0; 32]), |own| fingerprint_of(own))
     }

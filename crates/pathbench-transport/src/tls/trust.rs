@@ -54,7 +54,6 @@ pub enum Security {
 
 impl Security {
     /// What the server is known by, when it is to be encrypted.
-    #[must_use]
     pub const fn trust(&self) -> Option<&Trust> {
         match self {
             Self::Clear => None,

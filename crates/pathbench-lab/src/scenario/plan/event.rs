@@ -46,7 +46,6 @@ pub enum Action {
 
 impl Action {
     /// As in the scenario file and in `events.jsonl`.
-    #[must_use]
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Down => "down",
@@ -62,13 +61,11 @@ impl Action {
     }
 
     /// Whether it happens to the interface or the addresses of one node.
-    #[must_use]
     pub const fn is_of_one_end(&self) -> bool {
         matches!(self, Self::Down | Self::Up | Self::RemoveAddress | Self::AddAddress)
     }
 
     /// Whether the kernel's engine can do it.
-    #[must_use]
     pub fn is_plain(&self) -> bool {
         match self {
             Self::Outage | Self::Fade(_) => false,
@@ -92,7 +89,6 @@ pub enum Ways {
 
 impl Ways {
     /// Whether the forward and the backward direction are meant.
-    #[must_use]
     pub const fn chosen(self) -> [bool; 2] {
         [!matches!(self, Self::Backward), !matches!(self, Self::Forward)]
     }
@@ -131,7 +127,6 @@ pub enum FadePlan {
 
 impl FadePlan {
     /// How long it takes.
-    #[must_use]
     pub fn duration(&self) -> Duration {
         match self {
             Self::Walk(walk) => walk.duration(),

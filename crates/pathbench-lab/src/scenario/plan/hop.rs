@@ -33,13 +33,11 @@ pub struct RulesChange {
 
 impl RulesChange {
     /// Whether anything is given.
-    #[must_use]
     pub const fn is_given(&self) -> bool {
         self.too_big.is_some() || self.clamp_mss.is_some()
     }
 
     /// `rules` with what is given in its place.
-    #[must_use]
     pub fn applied_to(&self, rules: RouterRules) -> RouterRules {
         RouterRules {
             too_big: self.too_big.unwrap_or(rules.too_big),
@@ -49,7 +47,6 @@ impl RulesChange {
 }
 
 /// As in scenarios and results: `on`, `off`, or the messages per second that pass (`10/s`).
-#[must_use]
 pub fn icmp_in_words(too_big: TooBig) -> String {
     match too_big {
         TooBig::Sent => "on".to_owned(),
@@ -60,32 +57,27 @@ pub fn icmp_in_words(too_big: TooBig) -> String {
 
 impl Topology {
     /// The middle of `path`, where it has one.
-    #[must_use]
     pub fn hop(&self, path: &str) -> Option<&Hop> {
         self.hops.iter().find(|hop| hop.path == path)
     }
 
     /// The path that `link` belongs to, which is the link itself where it is no part of another path.
-    #[must_use]
     pub fn path_of<'a>(&'a self, link: &'a str) -> &'a str {
         path_of(&self.hops, link)
     }
 
     /// Whether `link` is a part of a path that bears another name.
-    #[must_use]
     pub fn is_inner(&self, link: &str) -> bool {
         self.path_of(link) != link
     }
 
     /// Whether results tell of `link`: not of one that only leads from a path's second router to the other host, and
     /// is like the path's first link without a model.
-    #[must_use]
     pub fn is_told(&self, link: &str) -> bool {
         self.hops.iter().all(|hop| hop.far != link)
     }
 
     /// Where a path that begins with `link` at `node` ends: the far link and the index of its far end.
-    #[must_use]
     pub fn far_end_of<'a>(&'a self, link: &'a Link, node: &str) -> Option<(&'a Link, usize)> {
         let end = 1 - link.end_of(node)?;
         match self.hop(&link.name) {

@@ -141,7 +141,6 @@ const PIE_UPDATE: Duration = Duration::from_millis(15);
 
 impl LinkModel {
     /// This model with what `keys` give in its place.
-    #[must_use]
     pub fn with(&self, keys: &ModelKeys) -> Self {
         let keys = keys.clone();
         Self {
@@ -172,7 +171,6 @@ impl LinkModel {
     }
 
     /// The rate, where it is limited and always the same.
-    #[must_use]
     pub const fn rate_bps(&self) -> Option<u64> {
         match self.rate {
             RateModel::Constant(bps) => Some(bps),
@@ -181,7 +179,6 @@ impl LinkModel {
     }
 
     /// The rate, its mean where it changes with time; `None` where it is not limited.
-    #[must_use]
     pub fn mean_rate_bps(&self) -> Option<u64> {
         match &self.rate {
             RateModel::Steps(steps) if steps.end == End::Hold => Some(mean(steps).max(1)),
@@ -190,7 +187,6 @@ impl LinkModel {
     }
 
     /// The one-way delay, where it is always the same.
-    #[must_use]
     pub const fn constant_delay(&self) -> Option<Duration> {
         match (&self.delay, &self.rate) {
             (_, RateModel::Trains(_)) | (BaseDelay::Schedule(_), _) => None,
@@ -199,7 +195,6 @@ impl LinkModel {
     }
 
     /// The probability of loss, where each packet has the same and is lost by itself.
-    #[must_use]
     pub const fn independent_loss(&self) -> Option<f64> {
         match self.loss {
             LossModel::Independent(loss) => Some(loss),
@@ -208,13 +203,11 @@ impl LinkModel {
     }
 
     /// Whether packets are lost on the way at all.
-    #[must_use]
     pub fn loses(&self) -> bool {
         self.independent_loss().is_none_or(|loss| loss > 0.0)
     }
 
     /// Whether the kernel's queueing disciplines without netem do all that the model asks for.
-    #[must_use]
     pub fn is_plain(&self) -> bool {
         self.is_netem()
             && self.constant_delay() == Some(Duration::ZERO)
@@ -223,7 +216,6 @@ impl LinkModel {
     }
 
     /// Whether the kernel's queueing disciplines with netem do all that the model asks for.
-    #[must_use]
     pub fn is_netem(&self) -> bool {
         matches!(self.rate, RateModel::Unlimited | RateModel::Constant(_))
             && self.discipline == Discipline::DropTail
@@ -238,7 +230,6 @@ impl LinkModel {
 
     /// Whether netem would put packets out of order that are to stay in order: it sends each packet at its own time
     /// (`tfifo_enqueue` of `net/sched/sch_netem.c`).
-    #[must_use]
     pub fn reorders_in_netem(&self) -> bool {
         !self.jitter.is_zero() && !self.reorder
     }
@@ -246,13 +237,11 @@ impl LinkModel {
     /// The queue in bytes for packets of up to `mtu_bytes`: a time counts as what the link sends meanwhile (on average,
     /// where its rate changes), at least 64 KiB; a packet counts as a full Ethernet frame. `None` without a rate,
     /// since nothing queues then.
-    #[must_use]
     pub fn queue_bytes(&self, mtu_bytes: u32) -> Option<u64> {
         Some(queue_bytes(self.queue, self.mean_rate_bps()?, mtu_bytes))
     }
 
     /// The model of the emulated engine, for packets of up to `mtu_bytes`.
-    #[must_use]
     pub fn pipe(&self, mtu_bytes: u32) -> PipeModel {
         PipeModel {
             mtu_bytes: Some(mtu_bytes),
@@ -308,7 +297,6 @@ fn mean(steps: &RateSchedule) -> u64 {
 }
 
 /// What `queue` holds in bytes on a link of `rate_bps`, by the rules of [`LinkModel::queue_bytes`].
-#[must_use]
 pub fn queue_bytes(queue: Queue, rate_bps: u64, mtu_bytes: u32) -> u64 {
     const ETHERNET_HEADER_BYTES: u64 = 14;
     match queue {

@@ -6,7 +6,6 @@ use pathbench_traffic::pattern::{BulkParameters, InteractiveParameters, PatternP
 
 impl PatternPlan {
     /// The pattern as the traffic room knows it.
-    #[must_use]
     pub fn parameters(&self) -> PatternParameters {
         match self {
             Self::Ping(ping) => PatternParameters::Ping(ping.into()),

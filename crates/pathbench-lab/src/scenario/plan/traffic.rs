@@ -32,7 +32,6 @@ pub struct RunPlan {
 
 impl RunPlan {
     /// How long the longest pattern sends, warm-up included; `None` when one of them ends by something else.
-    #[must_use]
     pub fn duration(&self) -> Option<Duration> {
         let durations: Option<Vec<Duration>> = self.patterns.iter().map(PatternPlan::duration).collect();
         durations?.into_iter().max()
@@ -66,7 +65,6 @@ pub enum PatternPlan {
 
 impl PatternPlan {
     /// As in the scenario file and in results. The two iperf patterns of the suite carry their direction.
-    #[must_use]
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Ping(_) => "ping",
@@ -81,7 +79,6 @@ impl PatternPlan {
     }
 
     /// How long data is sent, warm-up included; `None` for what ends by count or by bytes.
-    #[must_use]
     pub const fn duration(&self) -> Option<Duration> {
         match self {
             Self::Ping(_) | Self::Bulk(_) => None,

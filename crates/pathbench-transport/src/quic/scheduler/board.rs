@@ -20,7 +20,6 @@ pub(crate) struct Board(Arc<Mutex<Arbiter>>);
 
 impl Board {
     /// The board of a connection that has no path yet.
-    #[must_use]
     pub(crate) fn new(scheduler: Scheduler) -> Self {
         Self(Arc::new(Mutex::new(Arbiter::new(scheduler))))
     }
@@ -78,7 +77,6 @@ impl Board {
     }
 
     /// When what [`Board::poll_transmit`] gave out last is to leave, if not at once: it is an MTU probe that needs room.
-    #[must_use]
     pub(crate) fn take_hold(&self) -> Option<Instant> {
         self.state().hold.take()
     }
@@ -154,7 +152,6 @@ impl Board {
     }
 
     /// What is known of `path`; the last figures when it is gone. `None` for a path that never was.
-    #[must_use]
     pub(crate) fn observation(&self, path: PathId) -> Option<Observation> {
         let state = self.state();
         let slot = state.slots.iter().find(|slot| slot.path == Some(path));
@@ -162,7 +159,6 @@ impl Board {
     }
 
     /// The same with the back-off as it is `now`.
-    #[must_use]
     pub(crate) fn observation_at(&self, path: PathId, now: Instant) -> Option<Observation> {
         let state = self.state();
         let slot = state.slots.iter().find(|slot| slot.path == Some(path));
@@ -170,7 +166,6 @@ impl Board {
     }
 
     /// How long after its last packet noq probes `path` whose window is full; `None` where there is room.
-    #[must_use]
     pub(crate) fn probe_after(&self, path: PathId) -> Option<Duration> {
         let state = self.state();
         let slot = state.slots.iter().find(|slot| slot.path == Some(path) && !slot.has_room())?;
@@ -184,20 +179,17 @@ impl Board {
     }
 
     /// Why the `backup` scheduler uses the backup paths at present; `None` while it does not.
-    #[must_use]
     pub(crate) fn trouble(&self) -> Option<Trouble> {
         self.state().trouble
     }
 
     /// What the scheduler did since the last call, at most the last 1024 events.
-    #[must_use]
     pub(crate) fn take_events(&self) -> Vec<SchedulerEvent> {
         std::mem::take(&mut self.state().events)
     }
 
     /// When a path in use will have been without progress for a retransmission timeout, or may send again, so that
     /// [`Board::poll_transmit`] has to be called although noq has no timer then.
-    #[must_use]
     pub(crate) fn next_deadline(&self, now: Instant) -> Option<Instant> {
         let state = self.state();
         let quiet = state.slots.iter().filter_map(|slot| slot.mtu_probes.quiet_until);

@@ -28,7 +28,6 @@ impl CongestionControl {
     pub(crate) const ALL: [Self; 3] = [Self::Cubic, Self::NewReno, Self::Bbr3];
 
     /// `cubic`, `newreno` or `bbr3`.
-    #[must_use]
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Cubic => "cubic",
@@ -38,7 +37,6 @@ impl CongestionControl {
     }
 
     /// The one of this [`CongestionControl::name`].
-    #[must_use]
     pub(crate) fn by_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|control| control.name() == name)
     }
@@ -63,7 +61,6 @@ pub(crate) struct SchedulerFactory {
 
 impl SchedulerFactory {
     /// A factory whose controllers share `board` and control congestion by `control`.
-    #[must_use]
     pub(crate) fn new(board: Board, control: CongestionControl) -> Self {
         Self { board, inner: control.factory() }
     }

@@ -46,13 +46,11 @@ pub(crate) struct Observation {
 
 impl Observation {
     /// The retransmission timeout without back-off (RFC 9002 section 6.2.1); `None` before the first RTT sample.
-    #[must_use]
     pub(crate) fn retransmission_timeout(&self) -> Option<Duration> {
         Some(self.srtt? + (self.rttvar * 4).max(GRANULARITY) + MAX_ACK_DELAY)
     }
 
     /// The same with the back-off in force.
-    #[must_use]
     pub(crate) fn timeout_in_force(&self) -> Option<Duration> {
         self.retransmission_timeout()?.checked_mul(2_u32.checked_pow(self.backoff)?)
     }
