@@ -9,10 +9,11 @@ use std::process::Command;
 pathbench_kerneltest::privilege_independent!();
 
 /// From the roof to the ground. A room may depend on rooms further down only.
-const ROOMS: [&str; 11] = [
+const ROOMS: [&str; 12] = [
     "pathbench",
     "pathbench-collector",
     "pathbench-report",
+    "pathbench-minitopo",
     "pathbench-lab",
     "pathbench-traffic",
     "pathbench-transport",

@@ -87,7 +87,7 @@ fn printable(text: impl Into<String>) -> String {
 
 /// Collects mistakes while a scenario is read, so that all of them are reported at once.
 #[derive(Debug)]
-pub(super) struct Ledger {
+pub struct Ledger {
     file: String,
     mistakes: RefCell<Vec<Mistake>>,
     /// Lines that are not TOML: what was read there says nothing.
@@ -95,7 +95,7 @@ pub(super) struct Ledger {
 }
 
 impl Ledger {
-    pub(super) fn new(file: impl Into<String>) -> Self {
+    pub fn new(file: impl Into<String>) -> Self {
         Self { file: file.into(), mistakes: RefCell::default(), distrusted: RefCell::default() }
     }
 
@@ -106,7 +106,7 @@ impl Ledger {
     }
 
     /// Adds a mistake, unless it is there already (the variants of a matrix mostly share theirs).
-    pub(super) fn add(
+    pub fn add(
         &self,
         kind: MistakeKind,
         origin: &Origin,
@@ -137,12 +137,12 @@ impl Ledger {
         &self.file
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.mistakes.borrow().is_empty()
     }
 
     /// All mistakes in the order in which a person corrects them.
-    pub(super) fn into_mistakes(self) -> Mistakes {
+    pub fn into_mistakes(self) -> Mistakes {
         let mut mistakes = self.mistakes.into_inner();
         mistakes.sort_by_key(|mistake| mistake.line.unwrap_or(u32::MAX));
         Mistakes(mistakes)

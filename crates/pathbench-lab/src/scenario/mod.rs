@@ -15,7 +15,6 @@ mod keypath;
 mod keys;
 mod link;
 mod matrix;
-mod minitopo;
 mod mistake;
 mod model;
 mod naming;
@@ -40,8 +39,7 @@ pub use fields::known_fields;
 pub use keys::known_keys;
 #[cfg(test)]
 pub(crate) use keys::{CHANGE, FADE, FADE_TO};
-pub use minitopo::{MinitopoFile, import_minitopo};
-pub use mistake::{Mistake, MistakeKind, Mistakes};
+pub use mistake::{Ledger, Mistake, MistakeKind, Mistakes};
 pub use overrides::Overrides;
 pub use plan::{
     Action, BulkPlan, Change, DISTRIBUTIONS, DataDirection, Discipline, EndpointPlan, Engine, EventPlan,
@@ -49,4 +47,5 @@ pub use plan::{
     PatternPlan, PingPlan, Plan, Queue, QuicPlan, Role, RoutePlan, RulesChange, RunPlan, SocketPlan,
     Topology, VariantPlan, Ways, icmp_in_words, queue_bytes,
 };
+pub use tree::Origin;
 pub use validation::plan;

@@ -5,7 +5,7 @@ use toml::de::{DeTable, DeValue};
 
 /// Where a value was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Origin {
+pub enum Origin {
     /// A line of the file, from 1.
     Line(u32),
     /// An option of the command line, as given: `--set path.wlan.rate=50mbit`.

@@ -3,7 +3,7 @@
 use crate::cli::ImportArgs;
 use crate::exit::{Exit, Failure};
 use crate::{new_file, output};
-use pathbench_lab::scenario::{MinitopoFile, import_minitopo};
+use pathbench_minitopo::{MinitopoFile, import_minitopo};
 use std::fs;
 use std::path::Path;
 

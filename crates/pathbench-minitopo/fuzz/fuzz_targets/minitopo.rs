@@ -2,7 +2,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use pathbench_lab::scenario::{MinitopoFile, Overrides, Source, import_minitopo, plan};
+use pathbench_lab::scenario::{Overrides, Source, plan};
+use pathbench_minitopo::{MinitopoFile, import_minitopo};
 
 fuzz_target!(|bytes: &[u8]| {
     let cut = bytes.windows(4).position(|window| window == b"---\n");

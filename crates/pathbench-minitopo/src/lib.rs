@@ -1,5 +1,6 @@
-//! Import of minitopo's files: a topology, and if given an experiment, become the text of a scenario, so that all that
-//! is imported goes through the one validation. What was taken from where stands in the scenario's comments.
+//! Imports minitopo's files: writes a topology, and an experiment where there is one, as the text of a scenario whose
+//! comments name the lines that each part comes from. It never validates a scenario: its text goes through the lab's
+//! one validation like any other.
 //!
 //! Source: <https://github.com/qdeconinck/minitopo> (`core/topo.py`, `core/parameter.py`, `topos/`, `experiments/`), the
 //! wrapper of Mininet that multipath experiments have been described in since 2013. Its files have a `key:value` a line:
@@ -23,7 +24,7 @@ mod quantity;
 mod topology;
 mod writing;
 
-use super::mistake::{Ledger, Mistakes};
+use pathbench_lab::scenario::{Ledger, Mistakes};
 use experiment::Experiment;
 use topology::Topology;
 
@@ -58,3 +59,6 @@ fn read<T>(file: MinitopoFile<'_>, reader: fn(&[entry::Entry], &Ledger) -> T) ->
     let value = reader(&entries, &ledger);
     if ledger.is_empty() { Ok(value) } else { Err(ledger.into_mistakes()) }
 }
+
+#[cfg(test)]
+pathbench_kerneltest::privilege_independent!();

@@ -1,8 +1,7 @@
 //! minitopo's files become scenarios that say the same, or mistakes that name a line.
 
-use pathbench_lab::scenario::{
-    Action, MinitopoFile, Mistakes, Overrides, PatternPlan, Plan, Queue, Source, import_minitopo, plan,
-};
+use pathbench_lab::scenario::{Action, Mistakes, Overrides, PatternPlan, Plan, Queue, Source, plan};
+use pathbench_minitopo::{MinitopoFile, import_minitopo};
 use proptest::prelude::*;
 use std::fs;
 use std::path::Path;
@@ -24,11 +23,11 @@ fn planned(text: &str) -> Plan {
     }
 }
 
-/// `tests/minitopo/NAME.topo`, with `NAME.xp` where there is one, becomes `NAME.toml`. Written anew with
+/// `tests/files/NAME.topo`, with `NAME.xp` where there is one, becomes `NAME.toml`. Written anew with
 /// `PATHBENCH_WRITE_GOLDEN=1`, to be read before they are committed.
 #[test]
 fn files_of_the_format_become_the_scenarios_beside_them() {
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/minitopo");
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/files");
     let mut seen = 0;
     for entry in fs::read_dir(&directory).unwrap() {
         let path = entry.unwrap().path();

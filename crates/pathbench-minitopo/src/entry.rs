@@ -1,7 +1,7 @@
 //! Lines of `key:value`.
 
-use super::super::mistake::{Ledger, MistakeKind};
-use super::super::tree::Origin;
+use pathbench_lab::scenario::{Ledger, MistakeKind};
+use pathbench_lab::scenario::Origin;
 
 const MOST_BYTES: usize = 1 << 20;
 

@@ -1,7 +1,7 @@
 //! A topology file.
 
-use super::super::mistake::{Ledger, MistakeKind};
-use super::super::tree::Origin;
+use pathbench_lab::scenario::{Ledger, MistakeKind};
+use pathbench_lab::scenario::Origin;
 use super::HEAD_START_SECONDS;
 use super::entry::Entry;
 use super::netem::Netem;

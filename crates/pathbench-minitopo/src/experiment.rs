@@ -1,7 +1,7 @@
 //! An experiment file: which traffic runs through a topology.
 
-use super::super::mistake::{Ledger, MistakeKind};
-use super::super::tree::Origin;
+use pathbench_lab::scenario::{Ledger, MistakeKind};
+use pathbench_lab::scenario::Origin;
 use super::entry::Entry;
 use super::quantity::{number, seconds};
 use std::time::Duration;
