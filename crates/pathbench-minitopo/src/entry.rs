@@ -1,7 +1,7 @@
 //! Lines of `key:value`.
 
-use pathbench_lab::scenario::{Ledger, MistakeKind};
 use pathbench_lab::scenario::Origin;
+use pathbench_lab::scenario::{Ledger, MistakeKind};
 
 const MOST_BYTES: usize = 1 << 20;
 

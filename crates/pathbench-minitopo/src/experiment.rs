@@ -1,9 +1,9 @@
 //! An experiment file: which traffic runs through a topology.
 
-use pathbench_lab::scenario::{Ledger, MistakeKind};
-use pathbench_lab::scenario::Origin;
 use super::entry::Entry;
 use super::quantity::{number, seconds};
+use pathbench_lab::scenario::Origin;
+use pathbench_lab::scenario::{Ledger, MistakeKind};
 use std::time::Duration;
 
 /// What an experiment comes to.

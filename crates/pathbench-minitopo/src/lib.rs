@@ -24,8 +24,8 @@ mod quantity;
 mod topology;
 mod writing;
 
-use pathbench_lab::scenario::{Ledger, Mistakes};
 use experiment::Experiment;
+use pathbench_lab::scenario::{Ledger, Mistakes};
 use topology::Topology;
 
 /// minitopo begins to count at its own start: its experiments start the server, sleep this long, and start the client.

@@ -1,11 +1,11 @@
 //! A topology file.
 
-use pathbench_lab::scenario::{Ledger, MistakeKind};
-use pathbench_lab::scenario::Origin;
 use super::HEAD_START_SECONDS;
 use super::entry::Entry;
 use super::netem::Netem;
 use super::quantity::{milliseconds, number, rounded_percent, seconds};
+use pathbench_lab::scenario::Origin;
+use pathbench_lab::scenario::{Ledger, MistakeKind};
 use std::time::Duration;
 
 /// Which links a path is.
