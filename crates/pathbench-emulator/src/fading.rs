@@ -1,9 +1,9 @@
 //! How a link changes while its user walks, as a schedule that a pipe follows by itself.
 //!
-//! [`Walk`] is a radio: distance → path loss → signal-to-noise ratio → share of the rate, and frame errors. [`Ramp`] goes
+//! [`Walk`] is a arq: distance → path loss → signal-to-noise ratio → share of the rate, and frame errors. [`Ramp`] goes
 //! from the present model to a given one. Both are pure: the same model and parameters give the same schedule.
 
-use crate::model::{BaseDelay, GilbertElliott, LossModel, ModelChange, PipeModel, RadioModel, RateModel};
+use crate::model::{ArqModel, BaseDelay, GilbertElliott, LossModel, ModelChange, PipeModel, RateModel};
 use crate::schedule::ChangeSchedule;
 use std::time::Duration;
 use thiserror::Error;
@@ -14,10 +14,10 @@ pub const STEP: Duration = Duration::from_millis(100);
 /// Longest fade: the schedule is made in full beforehand.
 pub const LONGEST: Duration = Duration::from_secs(24 * 3_600);
 
-/// Attempts and pauses of a fading radio whose model names none: seven attempts after the first (`dot11ShortRetryLimit` of
+/// Attempts and pauses of a fading link whose model names none: seven attempts after the first (`dot11ShortRetryLimit` of
 /// IEEE 802.11-2016, annex C); between them the mean backoff of these seven, whose windows grow from 31 to 1023 slots of 9 µs
 /// (its sections 10.3.3 and 17.4.4), in whole milliseconds.
-pub const DEFAULT_RADIO: RadioModel = RadioModel { retries: 7, pause: Duration::from_millis(2) };
+pub const DEFAULT_ARQ: ArqModel = ArqModel { retries: 7, pause: Duration::from_millis(2) };
 
 /// Receiver sensitivity in dBm and rate in kbit/s of each MCS with one stream, 20 MHz, long guard interval: IEEE 802.11-2016,
 /// sections 21.3.18.1 and 21.5 (VHT; MCS 9 does not exist at 20 MHz).
@@ -47,8 +47,8 @@ const DB_TO_HALF: f64 = 1.5;
 /// lowest rate is too much.
 ///
 /// Rate and frame success are relative to those at the walk's begin, which is where the present model holds. Errors
-/// are those of an attempt: the radio sends again, so that a fading link is slow first and loses later. Where the present
-/// model has no radio, it gets [`DEFAULT_RADIO`], and its loss becomes that of an attempt. An unlimited rate stays so. The
+/// are those of an attempt: ARQ repeats it, so that a fading link is slow first and loses later. Where the present
+/// model has no ARQ, it gets [`DEFAULT_ARQ`], and its loss becomes that of an attempt. An unlimited rate stays so. The
 /// base delay stays, for the air's is next to none.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Walk {
@@ -178,7 +178,7 @@ impl Walk {
             let success = (1.0 - quality.frame_errors) / (1.0 - begin.frame_errors).max(f64::MIN_POSITIVE);
             ModelChange {
                 rate: rate_bps.map(RateModel::Constant),
-                radio: Some(Some(base.radio.unwrap_or(DEFAULT_RADIO))),
+                arq: Some(Some(base.arq.unwrap_or(DEFAULT_ARQ))),
                 loss: Some(with_success(&base.loss, success)),
                 ..ModelChange::default()
             }
@@ -295,7 +295,7 @@ fn schedule(
     let times = (0..=steps).map(|step| STEP * step).chain((STEP * steps < duration).then_some(duration));
     let mut before = ModelChange {
         rate: Some(base.rate.clone()),
-        radio: Some(base.radio),
+        arq: Some(base.arq),
         loss: Some(base.loss.clone()),
         base_delay: Some(base.delay.base.clone()),
         ..ModelChange::default()
@@ -304,7 +304,7 @@ fn schedule(
     for at in times {
         let mut change = change_at(at);
         keep_new(&mut change.rate, &mut before.rate);
-        keep_new(&mut change.radio, &mut before.radio);
+        keep_new(&mut change.arq, &mut before.arq);
         keep_new(&mut change.loss, &mut before.loss);
         keep_new(&mut change.base_delay, &mut before.base_delay);
         if change != ModelChange::default() {

@@ -18,15 +18,15 @@ pub struct PipeModel {
     pub duplicate: f64,
     /// Probability that one bit of a packet is turned over, 0 to 1.
     pub corrupt: f64,
-    /// The queue in front of the bottleneck. Nothing queues where the rate is unlimited, but for what a radio's pauses and
+    /// The queue in front of the bottleneck. Nothing queues where the rate is unlimited, but for what ARQ pauses and
     /// outages hold up.
     pub queue: QueueModel,
     /// How fast packets are taken from the queue.
     pub rate: RateModel,
     /// What a packet counts beside its IP bytes, for rate and queue.
     pub overhead_bytes: u32,
-    /// Sending again by the radio's own means; `None`: what is lost is lost.
-    pub radio: Option<RadioModel>,
+    /// Link-layer retransmission (ARQ); `None`: what is lost is lost.
+    pub arq: Option<ArqModel>,
     /// What is lost on the way. It has used the link's rate by then.
     pub loss: LossModel,
     /// From the bottleneck to the far end.
@@ -43,7 +43,7 @@ impl Default for PipeModel {
             queue: QueueModel::default(),
             rate: RateModel::Unlimited,
             overhead_bytes: ETHERNET_OVERHEAD_BYTES,
-            radio: None,
+            arq: None,
             loss: LossModel::default(),
             delay: DelayModel::default(),
         }
@@ -114,10 +114,10 @@ pub enum QueueDiscipline {
     },
 }
 
-/// A radio's sending again: each attempt fails by the loss model's word and costs the packet's time on the link and
+/// Link-layer retransmission: each attempt fails according to the loss model and costs the packet's time on the link and
 /// `pause`; a packet whose attempts are used up is lost. So a fading radio is slow first and loses later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RadioModel {
+pub struct ArqModel {
     /// Attempts after the first (7 in 802.11 for short frames).
     pub retries: u32,
     /// From a failed attempt to the next one.
@@ -235,8 +235,8 @@ pub struct ModelChange {
     pub ecn: Option<bool>,
     /// See [`PipeModel::rate`].
     pub rate: Option<RateModel>,
-    /// See [`PipeModel::radio`].
-    pub radio: Option<Option<RadioModel>>,
+    /// See [`PipeModel::arq`].
+    pub arq: Option<Option<ArqModel>>,
     /// See [`PipeModel::loss`].
     pub loss: Option<LossModel>,
     /// See [`DelayModel::base`].
@@ -256,7 +256,7 @@ impl ModelChange {
             discipline,
             ecn,
             rate,
-            radio,
+            arq,
             loss,
             base_delay,
             jitter,
@@ -268,7 +268,7 @@ impl ModelChange {
         set(&mut model.queue.discipline, discipline.as_ref());
         set(&mut model.queue.ecn, ecn.as_ref());
         set(&mut model.rate, rate.as_ref());
-        set(&mut model.radio, radio.as_ref());
+        set(&mut model.arq, arq.as_ref());
         set(&mut model.loss, loss.as_ref());
         set(&mut model.delay.base, base_delay.as_ref());
         set(&mut model.delay.jitter, jitter.as_ref());
@@ -293,7 +293,7 @@ impl ModelChange {
             discipline,
             ecn,
             rate,
-            radio,
+            arq,
             loss,
             base_delay,
             jitter,
@@ -305,7 +305,7 @@ impl ModelChange {
         combine(&mut self.discipline, discipline.as_ref(), takes);
         combine(&mut self.ecn, ecn.as_ref(), takes);
         combine(&mut self.rate, rate.as_ref(), takes);
-        combine(&mut self.radio, radio.as_ref(), takes);
+        combine(&mut self.arq, arq.as_ref(), takes);
         combine(&mut self.loss, loss.as_ref(), takes);
         combine(&mut self.base_delay, base_delay.as_ref(), takes);
         combine(&mut self.jitter, jitter.as_ref(), takes);

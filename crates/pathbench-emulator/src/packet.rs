@@ -79,8 +79,8 @@ pub enum DropCause {
     QueueManagement,
     /// The loss model lost it.
     Loss,
-    /// The radio has used up its attempts.
-    Radio,
+    /// All ARQ attempts failed.
+    Arq,
     /// It was larger than the MTU.
     Mtu,
     /// The link is a black hole.
@@ -90,7 +90,7 @@ pub enum DropCause {
 impl DropCause {
     /// All of them.
     pub const ALL: [Self; 6] =
-        [Self::QueueFull, Self::QueueManagement, Self::Loss, Self::Radio, Self::Mtu, Self::Blackhole];
+        [Self::QueueFull, Self::QueueManagement, Self::Loss, Self::Arq, Self::Mtu, Self::Blackhole];
 
     /// As in the result files.
     pub const fn name(self) -> &'static str {
@@ -98,7 +98,7 @@ impl DropCause {
             Self::QueueFull => "queue-full",
             Self::QueueManagement => "queue-management",
             Self::Loss => "loss",
-            Self::Radio => "radio",
+            Self::Arq => "arq",
             Self::Mtu => "mtu",
             Self::Blackhole => "blackhole",
         }

@@ -275,13 +275,13 @@ impl<P> Pipe<P> {
             }
             return;
         }
-        match self.model.radio {
+        match self.model.arq {
             None => self.ledger.drop(held, DropCause::Loss, now),
-            Some(radio) if attempt < radio.retries => {
-                self.ledger.statistics.radio_retries += u64::from(held.packet.segments);
-                self.bottleneck.again(held, attempt + 1, radio, now);
+            Some(arq) if attempt < arq.retries => {
+                self.ledger.statistics.arq_retransmissions += u64::from(held.packet.segments);
+                self.bottleneck.again(held, attempt + 1, arq, now);
             }
-            Some(_) => self.ledger.drop(held, DropCause::Radio, now),
+            Some(_) => self.ledger.drop(held, DropCause::Arq, now),
         }
     }
 

@@ -24,8 +24,8 @@ pub struct PipeStatistics {
     pub duplicated_packets: u64,
     /// That left before one that had come before it.
     pub reordered_packets: u64,
-    /// Attempts of the radio beyond the first.
-    pub radio_retries: u64,
+    /// Link-layer retransmissions.
+    pub arq_retransmissions: u64,
     /// In the queue now, overhead included.
     pub queue_bytes: u64,
     /// In the queue now.

@@ -22,7 +22,6 @@ pub mod qdisc;
 pub mod scheduling;
 pub mod sysctl;
 pub mod tun;
-pub mod wakefulness;
 pub mod wifi;
 
 #[cfg(test)]

@@ -1,9 +1,11 @@
-//! How soon the scheduler gives a thread the processor when it wakes (sched(7)).
+//! How soon a thread runs when it wakes: scheduling policy (sched(7)) and CPU idle states (PM QoS).
 
 #![allow(unsafe_code, reason = "sched_setattr(2) has no wrapper")]
 
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit};
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write as _};
 
 /// Shortest time slice that the kernel grants (`__sched_setparam`, kernel/sched/syscalls.c: 0.1 ms to 100 ms).
 const SLICE_NS: u64 = 100_000;
@@ -73,18 +75,63 @@ fn set(attributes: &Attributes) -> Result<(), Errno> {
     if answer == 0 {
         return Ok(());
     }
-    let code = std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EINVAL);
+    let code = io::Error::last_os_error().raw_os_error().unwrap_or(libc::EINVAL);
     Err(Errno::from_raw_os_error(code))
+}
+
+/// The CPU latency (PM QoS) that users of the machine tolerate, as a 32-bit integer of microseconds, for as long as the
+/// file is open (Documentation/power/pm_qos_interface.rst). Root only on most machines.
+const CPU_LATENCY_DEVICE: &str = "/dev/cpu_dma_latency";
+
+/// While it exists, no processor of this machine enters an idle state: leaving one takes some 0.1 ms on bare metal and up
+/// to milliseconds in a virtual machine. Costs power. Ends with this value or with the process.
+#[derive(Debug)]
+pub struct CpuLatencyRequest {
+    _request: File,
+}
+
+impl CpuLatencyRequest {
+    /// Requests a latency of 0 µs.
+    ///
+    /// # Errors
+    /// `PermissionDenied` for ordinary users, as a rule; `NotFound` where kernel or container has no such device.
+    pub fn zero() -> io::Result<Self> {
+        let mut request = OpenOptions::new().write(true).open(CPU_LATENCY_DEVICE)?;
+        request.write_all(&0_i32.to_ne_bytes())?;
+        Ok(Self { _request: request })
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::Read as _;
 
     #[test]
     fn some_precedence_is_had_on_any_recent_kernel() {
         // In a thread of its own: what it gets would stay with the caller.
         let got = std::thread::spawn(prefer_latency).join().unwrap();
         assert_ne!(got, Precedence::None);
+    }
+
+    /// The smallest latency of all requests.
+    fn tolerated() -> i32 {
+        let mut value = [0; 4];
+        File::open(CPU_LATENCY_DEVICE).unwrap().read_exact(&mut value).unwrap();
+        i32::from_ne_bytes(value)
+    }
+
+    #[test]
+    fn a_latency_request_holds_where_the_device_may_be_opened() {
+        match CpuLatencyRequest::zero() {
+            Ok(request) => {
+                assert_eq!(tolerated(), 0);
+                drop(request);
+            }
+            Err(error) => {
+                let known = [io::ErrorKind::PermissionDenied, io::ErrorKind::NotFound];
+                assert!(known.contains(&error.kind()), "{error}");
+            }
+        }
     }
 }

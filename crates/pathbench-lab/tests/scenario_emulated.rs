@@ -2,7 +2,7 @@
 
 use pathbench_emulator::fading::{Ramp, Shape, Walk};
 use pathbench_emulator::model::{
-    BaseDelay, Distribution, GilbertElliott, LossModel, PipeModel, QueueDiscipline, QueueLimit, RadioModel,
+    ArqModel, BaseDelay, Distribution, GilbertElliott, LossModel, PipeModel, QueueDiscipline, QueueLimit,
     RateModel,
 };
 use pathbench_lab::scenario::{Action, Engine, FadePlan, Link, Overrides, Source, VariantPlan, Ways, plan};
@@ -54,8 +54,8 @@ fn every_key_reaches_the_pipe() {
     );
     let odd = pipe("duplicate = \"0.1%\"\ncorrupt = \"0.01%\"");
     assert!((odd.duplicate - 0.001).abs() < 1e-12 && (odd.corrupt - 0.0001).abs() < 1e-12);
-    let radio = pipe(&format!("{rate}loss = \"10%\"\nradio = {{ retries = 3, pause = \"2ms\" }}")).radio;
-    assert_eq!(radio, Some(RadioModel { retries: 3, pause: 2 * MS }));
+    let arq = pipe(&format!("{rate}loss = \"10%\"\narq = {{ retries = 3, pause = \"2ms\" }}")).arq;
+    assert_eq!(arq, Some(ArqModel { retries: 3, pause: 2 * MS }));
     assert_eq!(pipe("mtu = 1400").mtu_bytes, Some(1500), "the MTU is the link's, not the model's");
 }
 
@@ -82,8 +82,8 @@ fn a_direction_takes_the_place_of_the_paths_own() {
     assert!(matches!(path.forward.loss, LossModel::GilbertElliott(_)));
     assert_eq!(path.backward.loss, LossModel::Independent(0.01));
     assert_eq!(path.forward.rate_bps(), Some(5_000_000));
-    let radio = link("rate = \"5mbit\"\nradio = { retries = 2 }\ndownload = { radio = { retries = 0 } }");
-    assert_eq!((radio.forward.radio.map(|radio| radio.retries), radio.backward.radio), (Some(2), None));
+    let arq = link("rate = \"5mbit\"\narq = { retries = 2 }\ndownload = { arq = { retries = 0 } }");
+    assert_eq!((arq.forward.arq.map(|arq| arq.retries), arq.backward.arq), (Some(2), None));
 }
 
 #[test]
@@ -209,8 +209,8 @@ const ONE_BY_ONE: &[(&str, &str)] = &[
         "7: path.eth.loss_bursts.length: a burst of 2s does not fit into a period of 1s; give less than the period",
     ),
     (
-        "radio = { tries = 7 }",
-        "7: path.eth.radio.tries: radio has no key `tries`; did you mean `retries`? known are retries, pause",
+        "arq = { tries = 7 }",
+        "7: path.eth.arq.tries: arq has no key `tries`; did you mean `retries`? known are retries, pause",
     ),
     (
         "ecn = true",

@@ -119,7 +119,7 @@ const ONE_BY_ONE: &[(&str, &str)] = &[
         "mine.toml:12: path.lte.run: a path has no key `run`; known are name, rate, delay, jitter, loss, \
          queue, rate_steps, rate_trace, rate_trace_format, delay_trace, jitter_distribution, reorder, \
          burst_loss, loss_bursts, loss_trace, duplicate, corrupt, queue_discipline, queue_target, \
-         queue_interval, ecn, radio, upload, download, preset, mtu, backup, weight, engine, tolerance, \
+         queue_interval, ecn, arq, upload, download, preset, mtu, backup, weight, engine, tolerance, \
          capture, client_address, server_address, path_mtu, icmp, clamp_mss",
     ),
     ("[event]\nat = \"1s\"", "mine.toml:12: event: [event] is a single table; write [[event]]"),
@@ -303,7 +303,7 @@ const ONE_BY_ONE: &[(&str, &str)] = &[
         "mine.toml:15: event.0.action: `set` without anything to set; give what to set: rate, delay, \
          jitter, loss, queue, rate_steps, rate_trace, rate_trace_format, delay_trace, \
          jitter_distribution, reorder, burst_loss, loss_bursts, loss_trace, duplicate, corrupt, \
-         queue_discipline, queue_target, queue_interval, ecn, radio, mtu, path_mtu, icmp, clamp_mss",
+         queue_discipline, queue_target, queue_interval, ecn, arq, mtu, path_mtu, icmp, clamp_mss",
     ),
     // Runs
     (
@@ -417,7 +417,7 @@ const ONE_BY_ONE: &[(&str, &str)] = &[
         "mine.toml:13: path.wlan.raet: a path has no key `raet`; did you mean `rate`? known are name, \
          rate, delay, jitter, loss, queue, rate_steps, rate_trace, rate_trace_format, delay_trace, \
          jitter_distribution, reorder, burst_loss, loss_bursts, loss_trace, duplicate, corrupt, \
-         queue_discipline, queue_target, queue_interval, ecn, radio, upload, download, preset, mtu, \
+         queue_discipline, queue_target, queue_interval, ecn, arq, upload, download, preset, mtu, \
          backup, weight, engine, tolerance, capture, client_address, server_address, path_mtu, icmp, clamp_mss",
     ),
     (

@@ -265,7 +265,7 @@ fn interfaces_go_and_come_back_on_emulated_links_as_on_others() {
 #[test]
 fn both_multipath_transports_lose_no_message_when_the_wifi_fades() {
     let text = format!(
-        "[[path]]\nname = \"wlan\"\nrate = \"20mbit\"\ndelay = \"3ms\"\nradio = {{ retries = 7, pause = \"500us\" }}\n\
+        "[[path]]\nname = \"wlan\"\nrate = \"20mbit\"\ndelay = \"3ms\"\narq = {{ retries = 7, pause = \"500us\" }}\n\
          [[path]]\nname = \"lte\"\npreset = \"lte\"\nbackup = true\n\
          [[event]]\nat = \"1s\"\npath = \"wlan\"\naction = \"fade\"\nfrom_m = 10\nto_m = 400\nduration = \"5s\"\n\
          [run]\ntransports = [\"mptcp\", \"mpquic\"]\npattern = \"interactive\"\nduration = \"9s\"\n{PATIENT}\

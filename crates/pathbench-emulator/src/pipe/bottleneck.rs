@@ -7,7 +7,7 @@ use super::course::Course;
 use super::ledger::Held;
 use super::opportunity::Opportunities;
 use super::train::Trains;
-use crate::model::{RadioModel, RateModel};
+use crate::model::{ArqModel, RateModel};
 use crate::schedule::OpportunitySchedule;
 use pathbench_record::time::Timestamp;
 use std::time::Duration;
@@ -99,7 +99,7 @@ struct Sending<P> {
 enum Phase {
     /// `left` is as of this time.
     Sending(Timestamp),
-    /// Until the radio's next attempt.
+    /// Until the next ARQ attempt.
     Pausing(Timestamp),
 }
 
@@ -184,12 +184,12 @@ impl<P> Bottleneck<P> {
     }
 
     /// Another attempt at a packet, after a pause.
-    pub(crate) fn again(&mut self, held: Held<P>, attempt: u32, radio: RadioModel, now: Timestamp) {
+    pub(crate) fn again(&mut self, held: Held<P>, attempt: u32, arq: ArqModel, now: Timestamp) {
         let work = self.pace.work(&held);
-        if radio.pause.is_zero() {
+        if arq.pause.is_zero() {
             self.begin(held, work, attempt, now);
         } else {
-            let phase = Phase::Pausing(now + radio.pause);
+            let phase = Phase::Pausing(now + arq.pause);
             self.sending = Some(Sending { held, attempt, work, left: work, phase });
             self.budget = 0;
         }

@@ -6,7 +6,7 @@ use super::outlet::{MODERATION, Outlet};
 use super::packet::Pool;
 use super::waiting::{Call, Waiting};
 use super::{PlaneError, Way};
-use pathbench_host::wakefulness::Wakefulness;
+use pathbench_host::scheduling::CpuLatencyRequest;
 use pathbench_record::time::{Clock, Timestamp};
 use rustix::io::Errno;
 use std::num::NonZeroU64;
@@ -60,7 +60,7 @@ struct Engine<'thread> {
 /// which shows in the lateness.
 struct Attention {
     ends: Timestamp,
-    _wakefulness: Option<Wakefulness>,
+    _latency: Option<CpuLatencyRequest>,
 }
 
 impl Engine<'_> {
@@ -103,7 +103,7 @@ impl Engine<'_> {
         let ends = now + REST;
         match &mut self.attention {
             Some(attention) => attention.ends = ends,
-            none => *none = Some(Attention { ends, _wakefulness: Wakefulness::request().ok() }),
+            none => *none = Some(Attention { ends, _latency: CpuLatencyRequest::zero().ok() }),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Walks and ramps.
 
 use crate::bench::{Bench, at, constant, delay_change, delivered, ms, rate, wire};
-use pathbench_emulator::fading::{DEFAULT_RADIO, FadingError, Ramp, Shape, Walk};
+use pathbench_emulator::fading::{DEFAULT_ARQ, FadingError, Ramp, Shape, Walk};
 use pathbench_emulator::model::{
     BaseDelay, DelayModel, Distribution, GilbertElliott, JitterModel, LossModel, ModelChange, PipeModel,
     QueueLimit, RateModel,
@@ -55,8 +55,8 @@ fn a_link_that_is_left_slows_down_before_it_loses() {
     assert!(delay(1) < 2.5 && second_delays[1].len() == 100, "near: {} ms", delay(1));
     assert!(delay(75) > delay(1) && second_delays[75].len() == 100, "at 110 m: slower, nothing lost");
     assert!(second_delays[seconds as usize - 2].len() < 10, "at 200 m: gone");
-    assert!(bench.dropped(DropCause::Radio) > 100);
-    assert_eq!(bench.pipe.model().radio, Some(DEFAULT_RADIO));
+    assert!(bench.dropped(DropCause::Arq) > 100);
+    assert_eq!(bench.pipe.model().arq, Some(DEFAULT_ARQ));
 }
 
 #[test]

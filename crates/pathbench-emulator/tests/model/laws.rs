@@ -2,8 +2,8 @@
 
 use crate::bench::at;
 use pathbench_emulator::model::{
-    BaseDelay, Condition, DelayModel, Distribution, GilbertElliott, JitterModel, LossModel, ModelChange,
-    PipeModel, QueueDiscipline, QueueLimit, QueueModel, RadioModel, RateModel,
+    ArqModel, BaseDelay, Condition, DelayModel, Distribution, GilbertElliott, JitterModel, LossModel,
+    ModelChange, PipeModel, QueueDiscipline, QueueLimit, QueueModel, RateModel,
 };
 use pathbench_emulator::packet::{Ecn, Fate, Outcome, Packet};
 use pathbench_emulator::pipe::Pipe;
@@ -123,12 +123,12 @@ prop_compose! {
         corrupt in 0.0..0.2,
         queue in queues(),
         rate in rates(),
-        radio in prop::option::of((0..4_u32, microseconds(300))),
+        arq in prop::option::of((0..4_u32, microseconds(300))),
         loss in losses(),
         delay in delays(reordering),
     ) -> PipeModel {
-        let radio = radio.map(|(retries, pause)| RadioModel { retries, pause });
-        PipeModel { mtu_bytes, duplicate, corrupt, queue, rate, overhead_bytes: 14, radio, loss, delay }
+        let arq = arq.map(|(retries, pause)| ArqModel { retries, pause });
+        PipeModel { mtu_bytes, duplicate, corrupt, queue, rate, overhead_bytes: 14, arq, loss, delay }
     }
 }
 
@@ -142,8 +142,8 @@ fn acts(reordering: bool) -> impl Strategy<Value = Vec<(Duration, Act)>> {
         prop::option::of(delays(reordering)),
         prop::option::of(prop::option::of((0..4_u32, microseconds(300)))),
     )
-        .prop_map(|(rate, queue, loss, delay, radio)| {
-            let radio = radio.map(|radio| radio.map(|(retries, pause)| RadioModel { retries, pause }));
+        .prop_map(|(rate, queue, loss, delay, arq)| {
+            let arq = arq.map(|arq| arq.map(|(retries, pause)| ArqModel { retries, pause }));
             Act::Change(Box::new(ModelChange {
                 rate,
                 queue_limit: queue.map(|queue| queue.limit),
@@ -152,7 +152,7 @@ fn acts(reordering: bool) -> impl Strategy<Value = Vec<(Duration, Act)>> {
                 loss,
                 jitter: delay.as_ref().map(|delay| delay.jitter),
                 base_delay: delay.map(|delay| delay.base),
-                radio,
+                arq,
                 ..ModelChange::default()
             }))
         });

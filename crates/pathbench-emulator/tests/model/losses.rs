@@ -1,7 +1,7 @@
-//! What is lost, and what the radio does about it.
+//! What is lost, and what the arq does about it.
 
 use crate::bench::{Bench, PACKET_A_MS_BPS, delivered, dropped, ms, rate, us, wire};
-use pathbench_emulator::model::{GilbertElliott, LossModel, ModelChange, PipeModel, RadioModel};
+use pathbench_emulator::model::{ArqModel, GilbertElliott, LossModel, ModelChange, PipeModel};
 use pathbench_emulator::packet::DropCause;
 use pathbench_emulator::schedule::{End, LossSchedule};
 use std::sync::Arc;
@@ -105,9 +105,9 @@ fn lost_packets_have_used_the_rate() {
     }
 }
 
-fn radio(loss: f64) -> PipeModel {
-    let radio = RadioModel { retries: 7, pause: us(500) };
-    PipeModel { radio: Some(radio), loss: LossModel::Independent(loss), ..rate(PACKET_A_MS_BPS) }
+fn arq(loss: f64) -> PipeModel {
+    let arq = ArqModel { retries: 7, pause: us(500) };
+    PipeModel { arq: Some(arq), loss: LossModel::Independent(loss), ..rate(PACKET_A_MS_BPS) }
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn a_radio_turns_loss_into_delay_first() {
     for (loss, least_ms, most_ms, most_lost) in
         [(0.0, 1.0, 1.0, 0), (0.3, 1.55, 1.75, 3), (0.7, 3.7, 4.6, 80)]
     {
-        let mut bench = Bench::new(radio(loss), 2);
+        let mut bench = Bench::new(arq(loss), 2);
         for number in 0..1_000 {
             bench.offer(ms(number * 20), 1_500);
         }
@@ -125,18 +125,18 @@ fn a_radio_turns_loss_into_delay_first() {
             delivered(&outcomes).map(|(number, at)| (at - ms(number * 20)).as_secs_f64() * 1e3).collect();
         let mean = delays.iter().sum::<f64>() / delays.len() as f64;
         assert!((least_ms..=most_ms).contains(&mean), "{loss}: {mean} ms");
-        assert!(bench.dropped(DropCause::Radio) <= most_lost, "{loss}: {}", bench.dropped(DropCause::Radio));
+        assert!(bench.dropped(DropCause::Arq) <= most_lost, "{loss}: {}", bench.dropped(DropCause::Arq));
         assert_eq!(bench.dropped(DropCause::Loss), 0);
     }
 }
 
 #[test]
 fn a_radio_gives_up_after_its_last_attempt() {
-    let mut bench = Bench::new(radio(1.0), 1);
+    let mut bench = Bench::new(arq(1.0), 1);
     bench.offer(ms(0), 1_500);
     let outcomes = bench.finish();
-    assert_eq!(bench.dropped(DropCause::Radio), 1);
-    assert_eq!(bench.pipe.statistics().radio_retries, 7);
+    assert_eq!(bench.dropped(DropCause::Arq), 1);
+    assert_eq!(bench.pipe.statistics().arq_retransmissions, 7);
     assert_eq!(crate::bench::ended(&outcomes[0]), crate::bench::at(us(8 * 1_000 + 7 * 500)));
 }
 

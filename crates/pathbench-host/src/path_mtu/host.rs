@@ -1,9 +1,9 @@
 //! One operation at a time, on the kernel.
 
-use super::belief::PathObserver;
 use super::fib_entry::FibEntry;
 use super::journal::Entry;
 use super::operation::Operation;
+use super::state::PathObserver;
 use crate::mptcp::{Endpoint, MptcpError, PathManager};
 use crate::netlink::NetlinkError;
 use std::net::IpAddr;

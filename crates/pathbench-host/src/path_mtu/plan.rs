@@ -1,9 +1,9 @@
 //! What would put a path's MTU right.
 
-use super::belief::Belief;
 use super::connection::{LiveConnection, Subflow};
 use super::fib_entry::FibEntry;
 use super::operation::Operation;
+use super::state::KernelPathState;
 use crate::mptcp::{Endpoint, EndpointFlags, Limits};
 use crate::netlink::IpNetwork;
 use serde::{Deserialize, Serialize};
@@ -89,8 +89,8 @@ pub enum PlanError {
 ///
 /// The MTU of a route bounds what this host sends, and by the MSS that new connections announce what it is sent by
 /// TCP: of a path whose ways differ, give the smaller one.
-pub fn plan(belief: &Belief, mtu_bytes: u32, stuck: &[LiveConnection]) -> Result<Plan, PlanError> {
-    let mut draft = Draft { belief, plan: Plan::default() };
+pub fn plan(state: &KernelPathState, mtu_bytes: u32, stuck: &[LiveConnection]) -> Result<Plan, PlanError> {
+    let mut draft = Draft { state, plan: Plan::default() };
     draft.route(mtu_bytes)?;
     draft.cache(mtu_bytes);
     draft.connections(stuck);
@@ -98,13 +98,13 @@ pub fn plan(belief: &Belief, mtu_bytes: u32, stuck: &[LiveConnection]) -> Result
 }
 
 struct Draft<'a> {
-    belief: &'a Belief,
+    state: &'a KernelPathState,
     plan: Plan,
 }
 
 impl Draft<'_> {
     fn step(&mut self, operation: Operation) {
-        let names = &self.belief.interface_names;
+        let names = &self.state.interface_names;
         self.plan.steps.push(PlannedStep {
             commands: operation.commands(names),
             undo_commands: operation.undo_commands(names),
@@ -117,8 +117,8 @@ impl Draft<'_> {
     }
 
     fn route(&mut self, mtu_bytes: u32) -> Result<(), PlanError> {
-        let belief = self.belief;
-        let (route, interface) = (&belief.route, belief.interface_mtu_bytes);
+        let state = self.state;
+        let (route, interface) = (&state.route, state.interface_mtu_bytes);
         let narrow = mtu_bytes < interface;
         let least_bytes = if route.is_ipv4() { LEAST_MTU_V4 } else { LEAST_MTU_V6 };
         if narrow && mtu_bytes < least_bytes {
@@ -127,7 +127,7 @@ impl Draft<'_> {
         if route.kind() != UNICAST {
             return Err(PlanError::NotUnicast { destination: route.destination(), table: route.table() });
         }
-        let cached = belief.cached.map(|cached| cached.mtu_bytes);
+        let cached = state.cached.map(|cached| cached.mtu_bytes);
         let wanted = match route.mtu_bytes() {
             _ if narrow => Some(mtu_bytes),
             // A route of another MTU takes the place of what ICMP said, too.
@@ -145,19 +145,19 @@ impl Draft<'_> {
     }
 
     fn change_route(&mut self, wanted: Option<u32>) -> Result<(), PlanError> {
-        let belief = self.belief;
-        let route = &belief.route;
-        let host = IpNetwork::host(belief.way.server);
-        let own_table = belief.candidates.iter().all(|entry| entry.leaves_only_by(belief.interface_index));
+        let state = self.state;
+        let route = &state.route;
+        let host = IpNetwork::host(state.path.server);
+        let own_table = state.candidates.iter().all(|entry| entry.leaves_only_by(state.interface_index));
         if own_table && route.destination() != host {
-            let copy = route.for_host(belief.way.server).with_mtu(wanted);
-            if let Some(taken) = belief.candidates.iter().find(|entry| entry.shares_place_with(&copy)) {
+            let copy = route.for_host(state.path.server).with_mtu(wanted);
+            if let Some(taken) = state.candidates.iter().find(|entry| entry.shares_place_with(&copy)) {
                 return Err(self.ambiguous(taken));
             }
             self.step(Operation::AddRoute { route: copy });
             return Ok(());
         }
-        let first = belief.candidates.iter().find(|entry| entry.shares_place_with(route));
+        let first = state.candidates.iter().find(|entry| entry.shares_place_with(route));
         if first.is_some_and(|first| first != route) {
             return Err(self.ambiguous(route));
         }
@@ -170,17 +170,17 @@ impl Draft<'_> {
 
     /// Says what else a changed route of a shared table touches.
     fn explain_replacement(&mut self) {
-        let belief = self.belief;
-        let route = &belief.route;
+        let state = self.state;
+        let route = &state.route;
         self.note(format!(
             "Table {} leads to {} by other interfaces, too: a route for the server alone would draw their packets to \
              {}, so the MTU is set on the route to {} itself, for all that take it.",
             route.table(),
-            belief.way.server,
-            belief.way.interface,
+            state.path.server,
+            state.path.interface,
             route.destination(),
         ));
-        if !route.leaves_only_by(belief.interface_index) {
+        if !route.leaves_only_by(state.interface_index) {
             self.note("That route has several next hops: the MTU holds for all of them.".to_owned());
         }
         if !route.is_ipv4() && route.protocol() == PROTOCOL_ROUTER_ADVERTISEMENT {
@@ -196,20 +196,20 @@ impl Draft<'_> {
             destination: taken.destination(),
             table: taken.table(),
             metric: taken.metric(),
-            interface: self.belief.way.interface.clone(),
+            interface: self.state.path.interface.clone(),
         }
     }
 
     fn cache(&mut self, mtu_bytes: u32) {
-        let belief = self.belief;
-        let other_interface = belief.unbound_interface.filter(|index| *index != belief.interface_index);
-        if let Some(other) = other_interface.and_then(|index| belief.interface_names.get(&index)) {
+        let state = self.state;
+        let other_interface = state.unbound_interface.filter(|index| *index != state.interface_index);
+        if let Some(other) = other_interface.and_then(|index| state.interface_names.get(&index)) {
             self.note(format!(
                 "Connections from {} that are not bound to {} leave by {other}: a rule for that address is missing.",
-                belief.way.local, belief.way.interface,
+                state.path.local, state.path.interface,
             ));
         }
-        let Some(cached) = belief.cached else { return };
+        let Some(cached) = state.cached else { return };
         let (mtu, seconds) = (cached.mtu_bytes, cached.expires_in.as_secs_f64());
         self.note(if !self.plan.steps.is_empty() {
             format!("The {mtu} that the kernel learnt by ICMP is not used with the new route any more.")
@@ -237,14 +237,14 @@ impl Draft<'_> {
             self.note(format!(
                 "An MPTCP connection has subflows from {} only and would end with them: stuck ones are left to their \
                  next retransmission, {}.",
-                self.belief.way.local,
+                self.state.path.local,
                 waits(&subflows)
             ));
             return;
         }
-        let belief = self.belief;
-        let local = belief.way.local;
-        let Some(endpoints) = &belief.endpoints else {
+        let state = self.state;
+        let local = state.path.local;
+        let Some(endpoints) = &state.endpoints else {
             self.note("The MPTCP endpoints are told to root only: stuck subflows stay stuck.".to_owned());
             return;
         };
@@ -273,34 +273,34 @@ impl Draft<'_> {
     /// Whether an MPTCP connection has no subflow but those from the path's address. The kernel opens no other one
     /// when the last is closed.
     fn would_end_a_connection(&self, stuck: &[Subflow]) -> bool {
-        let belief = self.belief;
+        let state = self.state;
         let token = |sibling: &LiveConnection| sibling.subflow.map(|own| own.token);
-        let elsewhere: Vec<_> = belief
+        let elsewhere: Vec<_> = state
             .siblings
             .iter()
-            .filter(|sibling| sibling.local.ip() != belief.way.local)
+            .filter(|sibling| sibling.local.ip() != state.path.local)
             .filter_map(token)
             .collect();
-        let mut tokens = belief.siblings.iter().filter_map(token).chain(stuck.iter().map(|own| own.token));
+        let mut tokens = state.siblings.iter().filter_map(token).chain(stuck.iter().map(|own| own.token));
         tokens.any(|token| !elsewhere.contains(&token))
     }
 
     fn renew_first_subflow(&mut self, stuck: &[LiveConnection], endpoints: &[Endpoint]) {
-        let belief = self.belief;
+        let state = self.state;
         let in_use = |id: u8| {
             endpoints.iter().any(|endpoint| endpoint.id == Some(id))
-                || belief.siblings.iter().any(|sibling| sibling.subflow.is_some_and(|own| own.local_id == id))
+                || state.siblings.iter().any(|sibling| sibling.subflow.is_some_and(|own| own.local_id == id))
         };
         let Some(id) = (1..=u8::MAX).find(|id| !in_use(*id)) else {
             self.note("No id is left for an MPTCP endpoint: stuck subflows stay stuck.".to_owned());
             return;
         };
         self.make_room(stuck);
-        let address = belief.way.local;
+        let address = state.path.local;
         let wait_ms = self.wait_ms(stuck);
         self.step(Operation::CloseFirstSubflow { address, wait_ms });
         let flags = EndpointFlags { subflow: true, ..EndpointFlags::default() };
-        let interface = Some(belief.interface_index);
+        let interface = Some(state.interface_index);
         self.step(Operation::AddEndpoint {
             endpoint: Endpoint { address, port: None, id: Some(id), interface, flags },
         });
@@ -314,19 +314,19 @@ impl Draft<'_> {
     /// retransmission timeout, which is the kernel's own upper estimate of the way there and back.
     fn wait_ms(&self, stuck: &[LiveConnection]) -> u64 {
         let is_stuck = |sibling: &&LiveConnection| stuck.iter().any(|other| other.is_same_as(sibling));
-        let working = self.belief.siblings.iter().filter(|sibling| !is_stuck(sibling));
+        let working = self.state.siblings.iter().filter(|sibling| !is_stuck(sibling));
         let longest_us = working.map(|sibling| u64::from(sibling.rto_us)).max().unwrap_or(0);
         longest_us.div_ceil(1000).clamp(LEAST_WAIT_MS, MOST_WAIT_MS)
     }
 
     /// A subflow in the place of a connection's first one counts against the limit, which that did not.
     fn make_room(&mut self, stuck: &[LiveConnection]) {
-        let belief = self.belief;
-        let Some(before) = belief.limits else { return };
+        let state = self.state;
+        let Some(before) = state.limits else { return };
         let beginners =
             stuck.iter().filter_map(|connection| connection.subflow).filter(|own| own.local_id == 0);
         let subflows_of = |token| {
-            let siblings = belief.siblings.iter().filter_map(|sibling| sibling.subflow);
+            let siblings = state.siblings.iter().filter_map(|sibling| sibling.subflow);
             siblings.filter(|sibling| sibling.token == token).count() as u32
         };
         let needed = beginners.map(|own| subflows_of(own.token)).max().unwrap_or(0).min(MOST_SUBFLOWS);

@@ -1,10 +1,10 @@
 //! Plans applied with a journal, and taken back.
 
-use super::belief::{BeliefError, PathObserver};
 use super::host::{HostError, UndoOutcome};
 use super::identity::NamespaceIdentity;
 use super::journal::{Journal, JournalError};
 use super::plan::{Plan, PlannedStep};
+use super::state::{PathObserver, PathStateError};
 use std::path::{Path, PathBuf};
 
 /// A plan was not applied in full, or not taken back.
@@ -15,7 +15,7 @@ pub enum RemedyError {
     Journal(#[from] JournalError),
     /// The kernel cannot be asked.
     #[error(transparent)]
-    Belief(#[from] BeliefError),
+    State(#[from] PathStateError),
     /// The host is not as it was when the plan was made. Steps before this one were made and stand in the journal.
     #[error("cannot do {command:?}: {obstacle} since the kernel was asked; try again")]
     Changed {
@@ -43,7 +43,7 @@ impl RemedyError {
         use crate::mptcp::MptcpError;
         match self {
             Self::Step { source, .. } => source.is_host_unable(),
-            Self::Belief(BeliefError::Mptcp(MptcpError::NoPathManager)) => true,
+            Self::State(PathStateError::Mptcp(MptcpError::NoPathManager)) => true,
             Self::Journal(JournalError::File { source, .. }) => {
                 source.kind() == std::io::ErrorKind::PermissionDenied
             }
@@ -102,7 +102,7 @@ impl Remedy {
     /// For the calling thread's network namespace, with the journal at `journal`, in a directory that exists.
     ///
     /// # Errors
-    /// [`RemedyError::Belief`], [`RemedyError::Journal`].
+    /// [`RemedyError::State`], [`RemedyError::Journal`].
     pub fn open(journal: &Path) -> Result<Self, RemedyError> {
         let here = NamespaceIdentity::of_this_thread()
             .map_err(|(file, source)| JournalError::Unidentified { file, source })?;

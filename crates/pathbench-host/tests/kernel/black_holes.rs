@@ -5,7 +5,7 @@ use libtest_mimic::Failed;
 use pathbench_host::mptcp::{Endpoint, EndpointFlags, Limits, PathManager};
 use pathbench_host::namespace::NetNamespace;
 use pathbench_host::netlink::{IpNetwork, Route};
-use pathbench_host::path_mtu::{LiveConnection, PathObserver, Remedy, Way, is_stuck, plan};
+use pathbench_host::path_mtu::{HostPath, LiveConnection, PathObserver, Remedy, is_stuck, plan};
 use pathbench_host::qdisc::{QueueLimit, Shaper};
 use pathbench_host::sysctl;
 use pathbench_kerneltest::{Outcome, ensure, tests};
@@ -139,14 +139,15 @@ fn drain(mut socket: &Socket) {
 }
 
 fn remedied(lab: &Lab, layout: Layout) -> Outcome {
-    let way = Way { local: (layout.address)(1, 1), interface: wire_name(1), server: (layout.address)(0, 2) };
+    let way =
+        HostPath { local: (layout.address)(1, 1), interface: wire_name(1), server: (layout.address)(0, 2) };
     let mut observer = PathObserver::open_in(&lab.client.namespace)?;
     let stuck = wait_until_stuck(&mut observer, &way, layout.backoff)?;
     ensure!(stuck.subflow.is_some_and(|own| (own.local_id == 0) == (layout.first == 1)), "{stuck:?}");
-    let belief = observer.belief(&way)?;
+    let state = observer.state(&way)?;
     let alone = layout.endpoints.is_empty();
-    ensure!(belief.siblings.len() == if alone { 1 } else { 2 }, "{belief:?}");
-    let plan = plan(&belief, NARROW, std::slice::from_ref(&stuck))?;
+    ensure!(state.siblings.len() == if alone { 1 } else { 2 }, "{state:?}");
+    let plan = plan(&state, NARROW, std::slice::from_ref(&stuck))?;
     ensure!((plan.steps.len() == 1) == alone, "{plan:?}");
 
     let place = tempfile::tempdir()?;
@@ -171,12 +172,16 @@ fn remedied(lab: &Lab, layout: Layout) -> Outcome {
     Ok(())
 }
 
-fn wait_until_stuck(observer: &mut PathObserver, way: &Way, backoff: u32) -> Result<LiveConnection, Failed> {
+fn wait_until_stuck(
+    observer: &mut PathObserver,
+    path: &HostPath,
+    backoff: u32,
+) -> Result<LiveConnection, Failed> {
     let mut earlier: Vec<LiveConnection> = Vec::new();
     let mut found = None;
     let stuck = within(Duration::from_secs(30), || {
         std::thread::sleep(Duration::from_millis(200));
-        let later = observer.connections(way)?;
+        let later = observer.connections(path)?;
         let is_stuck = |live: &&LiveConnection| earlier.iter().any(|before| is_stuck(before, live, NARROW));
         found = later.iter().filter(|live| live.backoff >= backoff).find(is_stuck).cloned();
         earlier = later;

@@ -6,7 +6,6 @@
 #![allow(clippy::disallowed_methods, reason = "these tests measure rates against the clock")]
 
 mod addressing;
-mod beliefs;
 mod black_holes;
 mod connections;
 mod events;
@@ -15,6 +14,7 @@ mod guests;
 mod isolation;
 mod packet_sizes;
 mod path_manager;
+mod path_states;
 mod raw_routes;
 mod remedies;
 mod routers;
@@ -73,7 +73,7 @@ fn trials() -> Vec<Trial> {
         isolation::trials(),
         connections::trials(),
         wifi::trials(),
-        beliefs::trials(),
+        path_states::trials(),
         remedies::trials(),
         black_holes::trials(),
         routers::trials(),

@@ -7,8 +7,8 @@ use pathbench_host::mptcp::{Endpoint, EndpointFlags, Limits, PathManager};
 use pathbench_host::namespace::NetNamespace;
 use pathbench_host::netlink::{IpNetwork, Route, Rule};
 use pathbench_host::path_mtu::{
-    JournalError, LiveConnection, Operation, PathObserver, Plan, Remedy, RemedyError, Subflow, UndoOutcome,
-    Way, plan,
+    HostPath, JournalError, LiveConnection, Operation, PathObserver, Plan, Remedy, RemedyError, Subflow,
+    UndoOutcome, plan,
 };
 use pathbench_kerneltest::{Outcome, ensure, tests};
 use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
@@ -80,13 +80,13 @@ impl Bench {
     }
 
     /// The second path to a server that is far away.
-    fn way(&self) -> Way {
-        Way { local: (self.address)(1, 1), interface: wire_name(1), server: (self.address)(9, 9) }
+    fn path(&self) -> HostPath {
+        HostPath { local: (self.address)(1, 1), interface: wire_name(1), server: (self.address)(9, 9) }
     }
 
     fn plan(&self, mtu_bytes: u32, stuck: &[LiveConnection]) -> Result<Plan, Failed> {
-        let belief = PathObserver::open_in(self.namespace())?.belief(&self.way())?;
-        Ok(plan(&belief, mtu_bytes, stuck)?)
+        let state = PathObserver::open_in(self.namespace())?.state(&self.path())?;
+        Ok(plan(&state, mtu_bytes, stuck)?)
     }
 
     fn remedy(&self) -> Result<Remedy, Failed> {
@@ -94,7 +94,7 @@ impl Bench {
     }
 
     fn effective_mtu(&self) -> Result<u32, Failed> {
-        Ok(PathObserver::open_in(self.namespace())?.belief(&self.way())?.effective_mtu_bytes())
+        Ok(PathObserver::open_in(self.namespace())?.state(&self.path())?.effective_mtu_bytes())
     }
 
     fn image(&self) -> Result<Image, Failed> {
@@ -195,7 +195,7 @@ fn several_next_hops_keep_their_places() -> Outcome {
 fn a_next_hop_object_is_kept() -> Outcome {
     for address in FAMILIES {
         let mut bench = Bench::new(address)?;
-        let server = bench.way().server;
+        let server = bench.path().server;
         let interface = bench.index(1)?;
         add_next_hop_object(bench.namespace(), 77, interface, address(1, 2))?;
         let route = RawRoute::new(server, IpNetwork::host(server).prefix(), 101).with(&number(30, 77));
@@ -222,14 +222,14 @@ fn a_next_hop_object_is_kept() -> Outcome {
 fn a_route_that_runs_out_goes_on_running_out() -> Outcome {
     let mut bench = Bench::new(v6)?;
     let interface = bench.index(1)?;
-    let server = bench.way().server;
+    let server = bench.path().server;
     RawRoute::new(server, 128, 101)
         .with(&attribute(5, &octets(v6(1, 2))))
         .with(&number(4, interface))
         .with(&number(23, 1000))
         .add(bench.namespace())?;
     bench.there_and_back(1400, "route replace")?;
-    let left = PathObserver::open_in(bench.namespace())?.belief(&bench.way())?.route.expires_s();
+    let left = PathObserver::open_in(bench.namespace())?.state(&bench.path())?.route.expires_s();
     ensure!(left.is_some_and(|left| (900..=1000).contains(&left)), "{left:?}");
     Ok(())
 }
@@ -243,10 +243,10 @@ const SUBFLOW: EndpointFlags = EndpointFlags {
     laminar: false,
 };
 
-fn stuck(way: &Way, local_id: u8) -> LiveConnection {
+fn stuck(path: &HostPath, local_id: u8) -> LiveConnection {
     LiveConnection {
-        local: SocketAddr::new(way.local, 40_000),
-        remote: SocketAddr::new(way.server, 4433),
+        local: SocketAddr::new(path.local, 40_000),
+        remote: SocketAddr::new(path.server, 4433),
         cookie: 7,
         interface: None,
         subflow: Some(Subflow { token: 9, local_id }),
@@ -268,7 +268,7 @@ fn stuck(way: &Way, local_id: u8) -> LiveConnection {
 /// Plans whose steps are, all together, of every kind.
 fn plans_of_every_kind(bench: &mut Bench, endpoint: Option<u8>) -> Result<Plan, Failed> {
     let interface = Some(bench.index(1)?);
-    let way = bench.way();
+    let path = bench.path();
     let mut manager = PathManager::open_in(bench.namespace())?;
     manager.set_limits(&Limits { subflows: 1, add_addr_accepted: 1 })?;
     let other =
@@ -276,17 +276,23 @@ fn plans_of_every_kind(bench: &mut Bench, endpoint: Option<u8>) -> Result<Plan, 
     manager.add_endpoint(&other)?;
     if endpoint.is_some() {
         let flags = EndpointFlags { backup: true, ..SUBFLOW };
-        manager.add_endpoint(&Endpoint { address: way.local, port: None, id: endpoint, interface, flags })?;
+        manager.add_endpoint(&Endpoint {
+            address: path.local,
+            port: None,
+            id: endpoint,
+            interface,
+            flags,
+        })?;
     }
-    let mut belief = PathObserver::open_in(bench.namespace())?.belief(&way)?;
+    let mut state = PathObserver::open_in(bench.namespace())?.state(&path)?;
     let elsewhere = |id: u8| LiveConnection {
         local: SocketAddr::new((bench.address)(0, 1), 40_000),
         cookie: u64::from(id),
         rto_us: 1000,
-        ..stuck(&way, id)
+        ..stuck(&path, id)
     };
-    belief.siblings = vec![stuck(&way, 0), elsewhere(1), elsewhere(2)];
-    Ok(plan(&belief, 1400, &[stuck(&way, 0)])?)
+    state.siblings = vec![stuck(&path, 0), elsewhere(1), elsewhere(2)];
+    Ok(plan(&state, 1400, &[stuck(&path, 0)])?)
 }
 
 /// Stops at the `moment`-th point at which a crash could.
@@ -376,7 +382,7 @@ fn what_somebody_changed_is_left_alone() -> Outcome {
         let before = bench.image()?;
         bench.remedy()?.apply(&bench.plan(1400, &[])?)?;
         let interface = Some(bench.index(1)?);
-        let mut theirs = Route::to(IpNetwork::host(bench.way().server));
+        let mut theirs = Route::to(IpNetwork::host(bench.path().server));
         (theirs.gateway, theirs.interface, theirs.table) = (Some(address(1, 2)), interface, 101);
         theirs.mtu = Some(1350);
         bench.lab.client.socket.replace_route(&theirs)?;
@@ -401,7 +407,7 @@ fn what_somebody_changed_is_left_alone() -> Outcome {
 fn a_route_that_somebody_removed_is_not_added_again() -> Outcome {
     for address in FAMILIES {
         let mut bench = Bench::new(address)?;
-        let server = bench.way().server;
+        let server = bench.path().server;
         let interface = bench.index(1)?;
         add_next_hop_object(bench.namespace(), 77, interface, address(1, 2))?;
         let route = RawRoute::new(server, IpNetwork::host(server).prefix(), 101).with(&number(30, 77));
@@ -425,7 +431,7 @@ fn a_refresh_that_was_made_in_full_is_not_taken_back() -> Outcome {
         let plan = plans_of_every_kind(&mut bench, Some(5))?;
         let mut manager = PathManager::open_in(bench.namespace())?;
         let others = manager.endpoints()?.into_iter().filter(|there| there.id != Some(5)).collect::<Vec<_>>();
-        let address = bench.way().local;
+        let address = bench.path().local;
         let theirs = Endpoint { address, port: None, id: Some(6), interface: None, flags: SUBFLOW };
         for replaced in [None, Some(theirs), Some(Endpoint { id: Some(5), address: v4(7, 7), ..theirs })] {
             bench.remedy()?.apply(&plan)?;
@@ -467,7 +473,7 @@ fn a_refresh_that_was_stopped_halfway_touches_nobody_elses_endpoint() -> Outcome
     let mut bench = Bench::new(v4)?;
     let plan = plans_of_every_kind(&mut bench, Some(5))?;
     let mut manager = PathManager::open_in(bench.namespace())?;
-    let address = bench.way().local;
+    let address = bench.path().local;
     let theirs = Endpoint { address, port: None, id: Some(6), interface: None, flags: SUBFLOW };
     for theirs in [theirs, Endpoint { id: Some(5), address: v4(7, 7), ..theirs }] {
         let mut moment = 0;
@@ -555,7 +561,7 @@ fn a_changed_host_is_not_touched() -> Outcome {
     let mut bench = Bench::new(v4)?;
     let plan = bench.plan(1400, &[])?;
     let interface = bench.index(1)?;
-    let theirs = RawRoute::new(bench.way().server, 32, 101).with(&number(4, interface)).header(6, 253);
+    let theirs = RawRoute::new(bench.path().server, 32, 101).with(&number(4, interface)).header(6, 253);
     theirs.append(bench.namespace())?;
     let before = bench.image()?;
     let refused = bench.remedy()?.apply(&plan);

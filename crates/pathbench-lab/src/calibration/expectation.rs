@@ -4,9 +4,9 @@ use crate::scenario::{Link, LinkModel};
 use pathbench_emulator::model::{Distribution, GilbertElliott, LossModel, RateModel};
 use std::time::Duration;
 
-/// The rate that a direction can be held to: not one that changes, nor one that a radio's own repetitions use up.
+/// The rate that a direction can be held to: not one that changes, nor one that a arq's own repetitions use up.
 pub(super) fn rate_bps(model: &LinkModel) -> Option<u64> {
-    if model.radio.is_some() && model.loses() { None } else { model.rate_bps() }
+    if model.arq.is_some() && model.loses() { None } else { model.rate_bps() }
 }
 
 /// Whether the link may pass nothing for so long that measuring it fails.
@@ -27,11 +27,11 @@ pub(super) struct ExpectedLoss {
 }
 
 /// What packets are expected to be lost, damaged ones included, which the receiver's kernel drops; `None` where it
-/// depends on the time, or on the radio's repetitions in a way that has no short formula.
+/// depends on the time, or on the arq's repetitions in a way that has no short formula.
 pub(super) fn loss(model: &LinkModel) -> Option<ExpectedLoss> {
-    let (of_link, clustering) = match (&model.loss, model.radio) {
-        (LossModel::Independent(loss), radio) => {
-            let attempts = radio.map_or(1, |radio| radio.retries + 1);
+    let (of_link, clustering) = match (&model.loss, model.arq) {
+        (LossModel::Independent(loss), arq) => {
+            let attempts = arq.map_or(1, |arq| arq.retries + 1);
             (loss.powi(attempts.min(10_000) as i32), 1.0)
         }
         (LossModel::GilbertElliott(chain), None) => chain_loss(chain),
@@ -69,7 +69,7 @@ pub(super) fn delay(model: &LinkModel, frame_bytes: u64) -> Option<(Duration, Du
     };
     let expected = base + Duration::from_secs_f64(sending) + model.jitter.mul_f64(median);
     let retries =
-        model.radio.map_or(Duration::ZERO, |radio| if model.loses() { radio.pause } else { Duration::ZERO });
+        model.arq.map_or(Duration::ZERO, |arq| if model.loses() { arq.pause } else { Duration::ZERO });
     Some((expected, model.jitter.mul_f64(blur) + retries))
 }
 
@@ -137,9 +137,8 @@ mod tests {
 
     #[test]
     fn a_radio_loses_what_all_its_attempts_lose() {
-        let radio = pathbench_emulator::model::RadioModel { retries: 2, pause: Duration::ZERO };
-        let model =
-            LinkModel { loss: LossModel::Independent(0.1), radio: Some(radio), ..LinkModel::default() };
+        let arq = pathbench_emulator::model::ArqModel { retries: 2, pause: Duration::ZERO };
+        let model = LinkModel { loss: LossModel::Independent(0.1), arq: Some(arq), ..LinkModel::default() };
         assert!((loss(&model).unwrap().probability - 0.001).abs() < 1e-12);
         let corrupt = LinkModel { corrupt: 0.01, ..LinkModel::default() };
         assert!((loss(&corrupt).unwrap().probability - 0.01).abs() < 1e-12);

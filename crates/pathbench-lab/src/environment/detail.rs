@@ -46,7 +46,7 @@ fn of_keys(detail: &mut Map<String, Value>, keys: &ModelKeys) {
         queue_target,
         queue_interval,
         ecn,
-        radio,
+        arq,
         loss,
         delay,
         jitter,
@@ -69,8 +69,8 @@ fn of_keys(detail: &mut Map<String, Value>, keys: &ModelKeys) {
     tell("queue_target_ms", queue_target.map(ms));
     tell("queue_interval_ms", queue_interval.map(ms));
     tell("ecn", ecn.map(Value::from));
-    tell("radio_retries", radio.map(|radio| radio.retries.into()));
-    tell("radio_pause_ms", radio.map(|radio| ms(radio.pause)));
+    tell("arq_retries", arq.map(|arq| arq.retries.into()));
+    tell("arq_pause_ms", arq.map(|arq| ms(arq.pause)));
     match loss {
         Some(LossModel::Independent(loss)) => tell("loss", Some((*loss).into())),
         Some(LossModel::GilbertElliott(GilbertElliott { to_bad, to_good, loss_good, loss_bad })) => {
@@ -203,11 +203,7 @@ mod tests {
             ("queue_target", "\"7ms\"", json!({ "queue_target_ms": 7.0 })),
             ("queue_interval", "\"90ms\"", json!({ "queue_interval_ms": 90.0 })),
             ("ecn", "true", json!({ "ecn": true })),
-            (
-                "radio",
-                "{ retries = 3, pause = \"2ms\" }",
-                json!({ "radio_retries": 3, "radio_pause_ms": 2.0 }),
-            ),
+            ("arq", "{ retries = 3, pause = \"2ms\" }", json!({ "arq_retries": 3, "arq_pause_ms": 2.0 })),
             ("mtu", "1450", json!({ "mtu_bytes": 1450 })),
             ("path_mtu", "1300", json!({ "path_mtu_bytes": 1300 })),
             ("icmp", "\"off\"", json!({ "icmp": "off" })),

@@ -25,7 +25,7 @@ pub(super) const DIRECTION: [&str; 21] = [
     "queue_target",
     "queue_interval",
     "ecn",
-    "radio",
+    "arq",
 ];
 /// What describes a link beside its model.
 const WIRE: [&str; 7] = ["preset", "mtu", "backup", "weight", "engine", "tolerance", "capture"];
@@ -42,7 +42,7 @@ pub(super) const PATH: [&str; 36] = join(
 pub(super) const LINK: [&str; 32] = join(&["name", "ends"], &DIRECTION, &["forward", "backward"], &WIRE);
 pub(super) const BURST_LOSS: [&str; 4] = ["to_bad", "to_good", "loss_bad", "loss_good"];
 pub(super) const LOSS_BURSTS: [&str; 3] = ["period", "length", "loss"];
-pub(super) const RADIO: [&str; 2] = ["retries", "pause"];
+pub(super) const ARQ: [&str; 2] = ["retries", "pause"];
 pub(super) const END: [&str; 3] = ["node", "interface", "address"];
 pub(super) const HOST: [&str; 4] = ["name", "sysctl", "mptcp", "routes"];
 pub(super) const ROUTER: [&str; 5] = join(&["name", "sysctl", "routes"], &RULES, &[], &[]);
@@ -109,7 +109,7 @@ pub fn known_keys() -> Vec<(&'static str, Vec<&'static str>)> {
         ("upload, download, forward, backward", DIRECTION.to_vec()),
         ("burst_loss", BURST_LOSS.to_vec()),
         ("loss_bursts", LOSS_BURSTS.to_vec()),
-        ("radio", RADIO.to_vec()),
+        ("arq", ARQ.to_vec()),
         ("link", LINK.to_vec()),
         ("end", END.to_vec()),
         ("host", HOST.to_vec()),

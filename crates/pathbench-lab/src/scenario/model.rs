@@ -7,7 +7,7 @@ use super::plan::{DISTRIBUTIONS, Discipline, LinkModel, ModelKeys, Queue, queue_
 use super::section::Section;
 use super::trace_file;
 use super::tree::{Item, Value};
-use pathbench_emulator::model::{BaseDelay, Distribution, GilbertElliott, LossModel, RadioModel, RateModel};
+use pathbench_emulator::model::{ArqModel, BaseDelay, Distribution, GilbertElliott, LossModel, RateModel};
 use pathbench_emulator::schedule::{End, RateSchedule};
 use pathbench_record::units::{Rate, Span};
 use std::sync::Arc;
@@ -33,7 +33,7 @@ pub(super) fn keys_of(section: &Section<'_>) -> ModelKeys {
         queue_target: section.duration("queue_target", short.clone()),
         queue_interval: section.duration("queue_interval", short),
         ecn: section.flag("ecn"),
-        radio: radio(section),
+        arq: arq(section),
         loss: loss(section),
         delay: section
             .duration("delay", times.clone())
@@ -80,12 +80,8 @@ pub(super) fn check(sections: &[&Section<'_>], model: &LinkModel, mtu_bytes: u32
         if own(&["queue_discipline"]) && manages {
             conflict("queue_discipline", "nothing queues where the rate is unlimited", "give a rate as well");
         }
-        if own(&["radio"]) && model.radio.is_some() {
-            conflict(
-                "radio",
-                "sending again takes no time where the rate is unlimited",
-                "give a rate as well",
-            );
+        if own(&["arq"]) && model.arq.is_some() {
+            conflict("arq", "sending again takes no time where the rate is unlimited", "give a rate as well");
         }
     }
 }
@@ -261,12 +257,12 @@ fn loss_bursts(section: &Section<'_>) -> Option<LossModel> {
 /// 802.11's `dot11ShortRetryLimit`; a driver counts the first attempt in.
 const DEFAULT_RETRIES: u64 = 7;
 
-fn radio(section: &Section<'_>) -> Option<RadioModel> {
-    section.get("radio")?;
-    let own = section.section("radio");
-    own.only("radio", &keys::RADIO);
+fn arq(section: &Section<'_>) -> Option<ArqModel> {
+    section.get("arq")?;
+    let own = section.section("arq");
+    own.only("arq", &keys::ARQ);
     own.table?;
     let retries = if own.has("retries") { own.integer("retries", 0..=1_000)? } else { DEFAULT_RETRIES };
     let pause = own.duration("pause", Duration::ZERO..=Duration::from_secs(1));
-    Some(RadioModel { retries: retries as u32, pause: pause.unwrap_or_default() })
+    Some(ArqModel { retries: retries as u32, pause: pause.unwrap_or_default() })
 }

@@ -34,7 +34,7 @@ fn direction(report: &DirectionReport) -> EmulatedDirection {
         corrupted_packets: counted.corrupted_packets,
         duplicated_packets: counted.duplicated_packets,
         reordered_packets: counted.reordered_packets,
-        radio_retries: counted.radio_retries,
+        arq_retransmissions: counted.arq_retransmissions,
         largest_queue_bytes: counted.largest_queue_bytes,
         refused_packets: report.refused_packets,
         lateness_ms: lateness(&report.lateness),

@@ -23,7 +23,7 @@ pub struct EmulatedDirection {
     pub delivered_packets: u64,
     /// Bytes that came out, duplicates not counted.
     pub delivered_bytes: u64,
-    /// Packets dropped by cause: `queue-full`, `queue-management`, `loss`, `radio`, `mtu`, `blackhole`; causes that
+    /// Packets dropped by cause: `queue-full`, `queue-management`, `loss`, `arq`, `mtu`, `blackhole`; causes that
     /// did not occur are absent.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub dropped_packets: BTreeMap<String, u64>,
@@ -35,8 +35,8 @@ pub struct EmulatedDirection {
     pub duplicated_packets: u64,
     /// Packets that left before one that had come before them.
     pub reordered_packets: u64,
-    /// Attempts of the emulated radio beyond each packet's first.
-    pub radio_retries: u64,
+    /// Link-layer retransmissions (ARQ) of the emulated link.
+    pub arq_retransmissions: u64,
     /// Most that waited in the queue.
     pub largest_queue_bytes: u64,
     /// Packets that the receiving interface did not take.

@@ -17,7 +17,7 @@ fn direction(packets: u64) -> EmulatedDirection {
         corrupted_packets: 1,
         duplicated_packets: 3,
         reordered_packets: 5,
-        radio_retries: 17,
+        arq_retransmissions: 17,
         largest_queue_bytes: 64_000,
         refused_packets: 1,
         lateness_ms: LatenessRecord { p50: 0.012, p90: 0.05, p99: 0.21, p999: 0.8, max: 1.5 },

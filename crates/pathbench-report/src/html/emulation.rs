@@ -51,7 +51,7 @@ fn otherwise(one: &EmulatedDirection) -> String {
         (one.corrupted_packets, "corrupted"),
         (one.duplicated_packets, "duplicated"),
         (one.reordered_packets, "reordered"),
-        (one.radio_retries, "radio retries"),
+        (one.arq_retransmissions, "link-layer retransmissions"),
         (one.refused_packets, "refused by the receiver"),
     ];
     let parts: Vec<String> =

@@ -135,7 +135,7 @@ fn emulate(set: &mut ResultSet) {
             delivered_packets: 4000,
             delivered_bytes: 880_000,
             dropped_packets: if drops > 0 { [("loss".to_owned(), drops)].into() } else { [].into() },
-            radio_retries: drops * 3,
+            arq_retransmissions: drops * 3,
             largest_queue_bytes: 36_000,
             lateness_ms: LatenessRecord { p50: 0.012, p90: 0.05, p99: 0.21, p999: 0.8, max: 1.5 },
             ..EmulatedDirection::default()

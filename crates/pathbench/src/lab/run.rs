@@ -5,7 +5,7 @@ use super::{isolation, load};
 use crate::cli::RunArgs;
 use crate::exit::{Exit, Failure};
 use crate::signals;
-use pathbench_host::wakefulness::Wakefulness;
+use pathbench_host::scheduling::CpuLatencyRequest;
 use pathbench_lab::channel;
 use pathbench_lab::scenario::{Engine, Overrides, Plan};
 use rustix::process::{Pid, Signal, kill_process};
@@ -52,10 +52,10 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit, Failure> {
     }
     let privilege = isolation::enter(args.privilege)?;
     // Links, timers and programs are then punctual after every pause. Where it is not allowed, the result says so.
-    let wakefulness = Wakefulness::request().ok();
+    let latency = CpuLatencyRequest::zero().ok();
     let assignment = Assignment {
         privilege,
-        processors_awake: wakefulness.is_some(),
+        processors_awake: latency.is_some(),
         jobs,
         json: args.json,
         quiet: args.quiet,

@@ -1,11 +1,11 @@
 //! Putting the kernel right: steps made one by one with their journal, looked at afterwards, and taken back.
 
-use super::examination::{Examination, way};
+use super::examination::{Examination, host_path};
 use super::treatment;
 use crate::exit::Failure;
 use crate::output;
 use pathbench_host::path_mtu::{
-    Belief, LiveConnection, PathObserver, Plan, Remedy, RemedyError, UndoOutcome,
+    KernelPathState, LiveConnection, PathObserver, Plan, Remedy, RemedyError, UndoOutcome,
 };
 use pathbench_record::document::{MtuStep, PathMtu};
 use pathbench_record::time::{Clock, Timestamp};
@@ -72,9 +72,9 @@ impl Application {
         let mut treated = Treated::default();
         let name = &examination.path.name;
         let planned = match planned(examination, record, observer) {
-            Ok((belief, plan)) => {
+            Ok((state, plan)) => {
                 treated.notes.extend(plan.notes.iter().map(|note| format!("{name}: {note}")));
-                (belief.is_some()).then_some(plan)
+                (state.is_some()).then_some(plan)
             }
             Err(note) => {
                 treated.notes.push(note);
@@ -145,17 +145,17 @@ impl Application {
     }
 }
 
-/// What would put a path right, and what the kernel believed when it was planned; no belief when nothing is to be done.
+/// What would put a path right, and what the kernel believed when it was planned; no state when nothing is to be done.
 pub(super) fn planned(
     examination: &Examination,
     record: &PathMtu,
     observer: &mut PathObserver,
-) -> Result<(Option<Belief>, Plan), String> {
+) -> Result<(Option<KernelPathState>, Plan), String> {
     // Probing took seconds, and another path's changes may have touched the same route.
-    let Ok(belief) = observer.belief(&way(&examination.path)) else { return Ok((None, Plan::default())) };
-    let plan = treatment::plan_for(examination, &belief, record)?;
-    let belief = (!plan.steps.is_empty()).then_some(belief);
-    Ok((belief, plan))
+    let Ok(state) = observer.state(&host_path(&examination.path)) else { return Ok((None, Plan::default())) };
+    let plan = treatment::plan_for(examination, &state, record)?;
+    let state = (!plan.steps.is_empty()).then_some(state);
+    Ok((state, plan))
 }
 
 fn failure(error: &RemedyError) -> Failure {
@@ -175,13 +175,13 @@ fn verify(
     clock: &dyn Clock,
     begun: Timestamp,
 ) -> Vec<String> {
-    let way = way(&examination.path);
+    let path = host_path(&examination.path);
     let name = &examination.path.name;
     let mut notes = Vec::new();
-    match observer.belief(&way) {
-        Ok(belief) => notes.push(format!(
+    match observer.state(&path) {
+        Ok(state) => notes.push(format!(
             "{name}: the kernel goes by a path MTU of {} bytes to the server now",
-            belief.effective_mtu_bytes()
+            state.effective_mtu_bytes()
         )),
         Err(error) => notes.push(format!("{name}: {error}")),
     }
@@ -189,7 +189,7 @@ fn verify(
     let stuck = examination.stuck.iter().filter(|stuck| stuck.subflow.is_some());
     let mut waiting: Vec<Recovery<'_>> = stuck.map(|stuck| Recovery { stuck, seen: None }).collect();
     while !waiting.is_empty() {
-        let now = observer.connections(&way).unwrap_or_default();
+        let now = observer.connections(&path).unwrap_or_default();
         let at = clock.now();
         waiting.retain_mut(|recovery| {
             let since = recovery.look(&now, at);

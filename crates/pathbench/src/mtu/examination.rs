@@ -2,7 +2,9 @@
 
 use super::judgement;
 use super::path::Path;
-use pathbench_host::path_mtu::{Belief, BeliefError, LiveConnection, PathObserver, Way, is_stuck};
+use pathbench_host::path_mtu::{
+    HostPath, KernelPathState, LiveConnection, PathObserver, PathStateError, is_stuck,
+};
 use pathbench_record::document::{ConnectionMtu, DirectionMtu, KernelBelief, PathMtu};
 use pathbench_traffic::path_mtu::{MtuBounds, MtuError, MtuPath, MtuPlan, NoMtu, PathMtuFound};
 
@@ -11,7 +13,7 @@ use pathbench_traffic::path_mtu::{MtuBounds, MtuError, MtuPath, MtuPlan, NoMtu, 
 pub(super) struct Examination {
     pub(super) path: Path,
     /// Before the path was probed; in a watch, at the latest look.
-    pub(super) belief: Result<Belief, BeliefError>,
+    pub(super) state: Result<KernelPathState, PathStateError>,
     /// What the probes found; nothing yet while they are under way.
     pub(super) found: Option<Result<PathMtuFound, MtuError>>,
     /// The connections at the latest look.
@@ -23,15 +25,15 @@ pub(super) struct Examination {
 impl Examination {
     /// Asks the kernel; nothing is probed yet.
     pub(super) fn begin(path: Path, observer: &mut PathObserver) -> Self {
-        let belief = observer.belief(&way(&path));
-        let connections = belief.as_ref().map(|belief| belief.connections.clone()).unwrap_or_default();
-        Self { path, belief, found: None, connections, stuck: Vec::new() }
+        let state = observer.state(&host_path(&path));
+        let connections = state.as_ref().map(|state| state.connections.clone()).unwrap_or_default();
+        Self { path, state, found: None, connections, stuck: Vec::new() }
     }
 
     /// Looks at the connections once more, and finds those that are stuck since the last look.
     pub(super) fn look_again(&mut self, observer: &mut PathObserver) {
         // Connections that cannot be listed any more are not known to be stuck.
-        let now = observer.connections(&way(&self.path)).unwrap_or_default();
+        let now = observer.connections(&host_path(&self.path)).unwrap_or_default();
         let mtu_bytes = self.passes_bytes();
         let before = std::mem::replace(&mut self.connections, now);
         let is_stuck_now = |later: &&LiveConnection| {
@@ -43,7 +45,7 @@ impl Examination {
 
     /// Asks the kernel once more, in the midst of a watch.
     pub(super) fn ask_again(&mut self, observer: &mut PathObserver) {
-        self.belief = observer.belief(&way(&self.path));
+        self.state = observer.state(&host_path(&self.path));
     }
 
     /// What passes from here to the server.
@@ -81,34 +83,34 @@ impl Examination {
             remote: self.path.server.to_string(),
             upload,
             download,
-            kernel: self.belief.as_ref().ok().map(|belief| self.kernel(belief)),
+            kernel: self.state.as_ref().ok().map(|state| self.kernel(state)),
             ..PathMtu::default()
         };
         record.disagreements = judgement::disagreements(&record);
-        if let Err(error) = &self.belief {
+        if let Err(error) = &self.state {
             record.disagreements.push(error.to_string());
         }
         record.advice = judgement::advice(&record, server, applying);
         record
     }
 
-    fn kernel(&self, belief: &Belief) -> KernelBelief {
-        let route = &belief.route;
+    fn kernel(&self, state: &KernelPathState) -> KernelBelief {
+        let route = &state.route;
         let destination = route.destination();
         KernelBelief {
-            interface_mtu_bytes: belief.interface_mtu_bytes,
-            rule_priority: belief.rule_priority,
-            table: belief.table(),
+            interface_mtu_bytes: state.interface_mtu_bytes,
+            rule_priority: state.rule_priority,
+            table: state.table(),
             destination: if destination.is_default() {
                 "default".to_owned()
             } else {
                 destination.to_string()
             },
-            gateway: belief.gateway().map(|gateway| gateway.to_string()),
+            gateway: state.gateway().map(|gateway| gateway.to_string()),
             route_mtu_bytes: route.mtu_bytes(),
             route_mtu_locked: route.is_mtu_locked(),
-            cached_mtu_bytes: belief.cached.map(|cached| cached.mtu_bytes),
-            cached_expires_s: belief.cached.map(|cached| cached.expires_in.as_secs_f64()),
+            cached_mtu_bytes: state.cached.map(|cached| cached.mtu_bytes),
+            cached_expires_s: state.cached.map(|cached| cached.expires_in.as_secs_f64()),
             connections: self.connections.iter().map(|one| self.connection(one)).collect(),
         }
     }
@@ -127,8 +129,8 @@ impl Examination {
 }
 
 /// The path as the kernel is asked of it.
-pub(super) fn way(path: &Path) -> Way {
-    Way { local: path.local, interface: path.interface.clone(), server: path.server.ip() }
+pub(super) fn host_path(path: &Path) -> HostPath {
+    HostPath { local: path.local, interface: path.interface.clone(), server: path.server.ip() }
 }
 
 /// The path as it is probed.

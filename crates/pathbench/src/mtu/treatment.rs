@@ -2,11 +2,15 @@
 
 use super::examination::Examination;
 use super::judgement;
-use pathbench_host::path_mtu::{Belief, Plan, PlannedStep, plan};
+use pathbench_host::path_mtu::{KernelPathState, Plan, PlannedStep, plan};
 use pathbench_record::document::{MtuStep, PathMtu};
 
 /// The changes for one path, given what the kernel believes now; `Err` says in words why there can be none.
-pub(super) fn plan_for(examination: &Examination, belief: &Belief, record: &PathMtu) -> Result<Plan, String> {
+pub(super) fn plan_for(
+    examination: &Examination,
+    state: &KernelPathState,
+    record: &PathMtu,
+) -> Result<Plan, String> {
     if examination.found.is_none() || !examination.is_answered() {
         return Ok(Plan::default());
     }
@@ -19,7 +23,7 @@ pub(super) fn plan_for(examination: &Examination, belief: &Belief, record: &Path
     }
     let tells = !judgement::is_path_silent(record);
     // What ICMP taught the kernel once is forgotten after some minutes, and where nobody tells it anew, the route has to.
-    let lasting = Belief { cached: belief.cached.filter(|_| tells), ..belief.clone() };
+    let lasting = KernelPathState { cached: state.cached.filter(|_| tells), ..state.clone() };
     plan(&lasting, target, stuck).map_err(|error| format!("{}: {error}", examination.path.name))
 }
 

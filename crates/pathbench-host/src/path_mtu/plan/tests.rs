@@ -1,5 +1,5 @@
-use super::super::belief::{CachedMtu, Way};
 use super::super::samples::{Sample, to, waiting};
+use super::super::state::{CachedMtu, HostPath};
 use super::*;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,12 +10,12 @@ const SERVER: &str = "10.9.9.9";
 const SERVER_V6: &str = "fd09::9";
 
 /// The path from `wlan` to the server with these routes of its table that lead there, of which the first decides.
-fn belief(routes: Vec<Sample>) -> Belief {
+fn state(routes: Vec<Sample>) -> KernelPathState {
     let candidates: Vec<_> = routes.into_iter().map(Sample::entry).collect();
     let v4 = candidates[0].is_ipv4();
     let address = |v4_text: &str, v6_text: &str| if v4 { v4_text } else { v6_text }.parse().unwrap();
-    Belief {
-        way: Way {
+    KernelPathState {
+        path: HostPath {
             local: address("10.0.2.1", "fd02::1"),
             interface: "wlan".to_owned(),
             server: address(SERVER, SERVER_V6),
@@ -52,7 +52,7 @@ type Case<'a> = (&'a str, Vec<Sample>, u32, &'a str, &'a str);
 
 fn check(cases: Vec<Case<'_>>) {
     for (name, routes, mtu, does, undoes) in cases {
-        let plan = plan(&belief(routes), mtu, &[]).unwrap();
+        let plan = plan(&state(routes), mtu, &[]).unwrap();
         assert_eq!(commands(&plan).join("\n"), does, "{name}");
         assert_eq!(undo_commands(&plan).join("\n"), undoes, "{name}");
     }
@@ -228,7 +228,7 @@ fn what_a_shared_table_means_is_said() {
         to("0.0.0.0/0", 254).via("10.0.2.254").dev(WLAN).metric(600),
         to("0.0.0.0/0", 254).via("10.0.1.254").dev(ETH).metric(100),
     ];
-    let notes = plan(&belief(routes), 1500, &[]).unwrap().notes.join(" ");
+    let notes = plan(&state(routes), 1500, &[]).unwrap().notes.join(" ");
     assert!(notes.contains("Table 254 leads to 10.9.9.9 by other interfaces, too"), "{notes}");
 }
 
@@ -236,7 +236,7 @@ fn what_a_shared_table_means_is_said() {
 fn what_the_kernel_learnt_by_icmp() {
     let learnt = |mtu_bytes| {
         let cached = CachedMtu { mtu_bytes, expires_in: Duration::from_secs(90), locked: false };
-        Belief { cached: Some(cached), ..belief(vec![own_default()]) }
+        KernelPathState { cached: Some(cached), ..state(vec![own_default()]) }
     };
     let right = plan(&learnt(1400), 1400, &[]).unwrap();
     assert!(right.steps.is_empty() && right.notes[0].contains("learnt 1400 by ICMP"), "{right:?}");
@@ -249,7 +249,7 @@ fn what_the_kernel_learnt_by_icmp() {
 
 #[test]
 fn what_cannot_be_done_is_said() {
-    let below = |routes, mtu| plan(&belief(routes), mtu, &[]).unwrap_err();
+    let below = |routes, mtu| plan(&state(routes), mtu, &[]).unwrap_err();
     let v6 = below(vec![to("::/0", 1002).via("fe80::1").dev(WLAN)], 1279);
     assert_eq!(v6, PlanError::BelowMinimum { mtu_bytes: 1279, least_bytes: 1280 });
     let v4 = below(vec![own_default()], 67);
@@ -257,7 +257,7 @@ fn what_cannot_be_done_is_said() {
     let local = below(vec![to("10.9.9.9/32", 255).dev(1).header(7, 2)], 1500);
     assert!(matches!(local, PlanError::NotUnicast { table: 255, .. }), "{local}");
     let connected = |dev| to("10.9.9.0/24", 254).dev(dev).header(6, 253).header(5, 2);
-    let mut two = belief(vec![connected(WLAN)]);
+    let mut two = state(vec![connected(WLAN)]);
     two.candidates = vec![connected(ETH).entry(), connected(WLAN).entry()];
     let ambiguous = plan(&two, 1500, &[]).unwrap_err();
     assert!(
@@ -265,7 +265,7 @@ fn what_cannot_be_done_is_said() {
         "{ambiguous}"
     );
     let rival = vec![own_default(), to("10.9.9.9/32", 1002).via("10.0.2.253").dev(WLAN).header(7, 6)];
-    assert!(matches!(plan(&belief(rival), 1500, &[]), Err(PlanError::Ambiguous { .. })));
+    assert!(matches!(plan(&state(rival), 1500, &[]), Err(PlanError::Ambiguous { .. })));
 }
 
 fn endpoint(id: u8, flags: EndpointFlags) -> Endpoint {
@@ -282,10 +282,10 @@ const SUBFLOW: EndpointFlags = EndpointFlags {
 };
 
 /// A plan for stuck connections on a path whose route is right.
-fn freeing(belief: &Belief, stuck: &[LiveConnection]) -> Plan {
-    let mut belief = belief.clone();
-    belief.route = belief.route.with_mtu(Some(1500));
-    plan(&belief, 1500, stuck).unwrap()
+fn freeing(state: &KernelPathState, stuck: &[LiveConnection]) -> Plan {
+    let mut state = state.clone();
+    state.route = state.route.with_mtu(Some(1500));
+    plan(&state, 1500, stuck).unwrap()
 }
 
 fn stuck(subflow: Option<(u32, u8)>) -> LiveConnection {
@@ -304,9 +304,12 @@ fn working(token: u32, id: u8) -> LiveConnection {
 #[test]
 fn a_stuck_subflow_of_an_endpoint() {
     let siblings = vec![stuck(Some((9, 3))), working(9, 0), stuck(Some((10, 3))), working(10, 0)];
-    let belief =
-        Belief { endpoints: Some(vec![endpoint(3, SUBFLOW)]), siblings, ..belief(vec![own_default()]) };
-    let plan = freeing(&belief, &[stuck(Some((9, 3))), stuck(Some((10, 3)))]);
+    let state = KernelPathState {
+        endpoints: Some(vec![endpoint(3, SUBFLOW)]),
+        siblings,
+        ..state(vec![own_default()])
+    };
+    let plan = freeing(&state, &[stuck(Some((9, 3))), stuck(Some((10, 3)))]);
     assert_eq!(
         commands(&plan),
         [
@@ -321,9 +324,12 @@ fn a_stuck_subflow_of_an_endpoint() {
 #[test]
 fn a_stuck_first_subflow_of_an_endpoint() {
     let siblings = vec![stuck(Some((9, 0))), working(9, 1), working(9, 3)];
-    let belief =
-        Belief { endpoints: Some(vec![endpoint(3, SUBFLOW)]), siblings, ..belief(vec![own_default()]) };
-    let plan = freeing(&belief, &[stuck(Some((9, 0)))]);
+    let state = KernelPathState {
+        endpoints: Some(vec![endpoint(3, SUBFLOW)]),
+        siblings,
+        ..state(vec![own_default()])
+    };
+    let plan = freeing(&state, &[stuck(Some((9, 0)))]);
     assert_eq!(
         commands(&plan),
         [
@@ -341,8 +347,8 @@ fn a_stuck_first_subflow_of_an_endpoint() {
 fn a_stuck_first_subflow_without_an_endpoint() {
     let other = Endpoint { address: "10.0.1.1".parse().unwrap(), ..endpoint(1, SUBFLOW) };
     let siblings = vec![stuck(Some((9, 0))), working(9, 2)];
-    let belief = Belief { endpoints: Some(vec![other]), siblings, ..belief(vec![own_default()]) };
-    let plan = freeing(&belief, &[stuck(Some((9, 0)))]);
+    let state = KernelPathState { endpoints: Some(vec![other]), siblings, ..state(vec![own_default()]) };
+    let plan = freeing(&state, &[stuck(Some((9, 0)))]);
     assert_eq!(
         commands(&plan),
         [
@@ -357,7 +363,7 @@ fn a_stuck_first_subflow_without_an_endpoint() {
 #[test]
 fn nothing_is_touched_that_would_not_help() {
     let signal = EndpointFlags { subflow: false, signal: true, ..EndpointFlags::default() };
-    let belief = Belief { siblings: vec![working(9, 1)], ..belief(vec![own_default()]) };
+    let state = KernelPathState { siblings: vec![working(9, 1)], ..state(vec![own_default()]) };
     for (name, endpoints, connections, said) in [
         (
             "nothing but stuck subflows",
@@ -376,7 +382,7 @@ fn nothing_is_touched_that_would_not_help() {
         ("signalled only", Some(vec![endpoint(3, signal)]), vec![stuck(Some((9, 0)))], "opens no subflows"),
         ("somebody else's", Some(vec![]), vec![stuck(Some((9, 3)))], "another path manager"),
     ] {
-        let plan = freeing(&Belief { endpoints, ..belief.clone() }, &connections);
+        let plan = freeing(&KernelPathState { endpoints, ..state.clone() }, &connections);
         assert!(plan.steps.is_empty(), "{name}: {plan:?}");
         assert!(plan.notes.join(" ").contains(said), "{name}: {plan:?}");
         assert_eq!(plan.notes.is_empty(), said.is_empty(), "{name}: {plan:?}");
@@ -388,8 +394,11 @@ fn nothing_is_touched_that_would_not_help() {
 fn a_connection_that_has_no_other_subflow_is_not_ended() {
     let somebody_elses = waiting("10.0.2.1".parse().unwrap(), "192.0.2.1".parse().unwrap(), Some((11, 0)));
     let siblings = vec![stuck(Some((9, 3))), working(9, 0), somebody_elses];
-    let belief =
-        Belief { endpoints: Some(vec![endpoint(3, SUBFLOW)]), siblings, ..belief(vec![own_default()]) };
-    let plan = freeing(&belief, &[stuck(Some((9, 3)))]);
+    let state = KernelPathState {
+        endpoints: Some(vec![endpoint(3, SUBFLOW)]),
+        siblings,
+        ..state(vec![own_default()])
+    };
+    let plan = freeing(&state, &[stuck(Some((9, 3)))]);
     assert!(plan.steps.is_empty() && plan.notes[0].contains("would end"), "{plan:?}");
 }

@@ -1,8 +1,8 @@
 //! One direction of a link as a scenario describes it, and what becomes of it in the emulator.
 
 use pathbench_emulator::model::{
-    BaseDelay, DelayModel, Distribution, JitterModel, LossModel, PipeModel, QueueDiscipline, QueueLimit,
-    QueueModel, RadioModel, RateModel,
+    ArqModel, BaseDelay, DelayModel, Distribution, JitterModel, LossModel, PipeModel, QueueDiscipline,
+    QueueLimit, QueueModel, RateModel,
 };
 use pathbench_emulator::schedule::{End, RateSchedule};
 pub use pathbench_record::units::QueueLimit as Queue;
@@ -23,8 +23,8 @@ pub struct LinkModel {
     pub queue_interval: Option<Duration>,
     /// Whether the discipline marks ECN-capable packets instead of dropping them.
     pub ecn: bool,
-    /// Sending again by the radio's own means.
-    pub radio: Option<RadioModel>,
+    /// Sending again by the arq's own means.
+    pub arq: Option<ArqModel>,
     /// What is lost.
     pub loss: LossModel,
     /// One-way delay that all packets have in common.
@@ -84,7 +84,7 @@ impl Default for LinkModel {
             queue_target: None,
             queue_interval: None,
             ecn: false,
-            radio: None,
+            arq: None,
             loss: LossModel::default(),
             delay: BaseDelay::default(),
             jitter: Duration::ZERO,
@@ -111,8 +111,8 @@ pub struct ModelKeys {
     pub queue_interval: Option<Duration>,
     /// See [`LinkModel::ecn`].
     pub ecn: Option<bool>,
-    /// See [`LinkModel::radio`].
-    pub radio: Option<RadioModel>,
+    /// See [`LinkModel::arq`].
+    pub arq: Option<ArqModel>,
     /// See [`LinkModel::loss`].
     pub loss: Option<LossModel>,
     /// See [`LinkModel::delay`].
@@ -150,7 +150,7 @@ impl LinkModel {
             queue_target: keys.queue_target.or(self.queue_target),
             queue_interval: keys.queue_interval.or(self.queue_interval),
             ecn: keys.ecn.unwrap_or(self.ecn),
-            radio: keys.radio.map_or(self.radio, |radio| (radio.retries > 0).then_some(radio)),
+            arq: keys.arq.map_or(self.arq, |arq| (arq.retries > 0).then_some(arq)),
             loss: keys.loss.unwrap_or_else(|| self.loss.clone()),
             delay: keys.delay.unwrap_or_else(|| self.delay.clone()),
             jitter: keys.jitter.unwrap_or(self.jitter),
@@ -163,9 +163,9 @@ impl LinkModel {
 
     /// Takes over from `present`, the model in force, what a fade may have changed.
     pub fn take_faded(&mut self, present: &PipeModel) {
-        let PipeModel { rate, radio, loss, delay, .. } = present;
+        let PipeModel { rate, arq, loss, delay, .. } = present;
         self.rate.clone_from(rate);
-        self.radio = *radio;
+        self.arq = *arq;
         self.loss.clone_from(loss);
         self.delay.clone_from(&delay.base);
     }
@@ -219,7 +219,7 @@ impl LinkModel {
     pub fn is_netem(&self) -> bool {
         matches!(self.rate, RateModel::Unlimited | RateModel::Constant(_))
             && self.discipline == Discipline::DropTail
-            && self.radio.is_none()
+            && self.arq.is_none()
             && self.constant_delay().is_some()
             && self.independent_loss().is_some()
             && (self.distribution == Distribution::Uniform || self.jitter.is_zero())
@@ -249,7 +249,7 @@ impl LinkModel {
             corrupt: self.corrupt,
             queue: self.pipe_queue(mtu_bytes),
             rate: self.rate.clone(),
-            radio: self.radio,
+            arq: self.arq,
             loss: self.loss.clone(),
             delay: self.pipe_delay(),
             ..PipeModel::default()

@@ -5,7 +5,7 @@ use crate::raw_routes::{RawRoute, attribute, number, octets};
 use libtest_mimic::Failed;
 use pathbench_host::netlink::{IpNetwork, Route, Rule, VethEnd, VethPair};
 use pathbench_host::path_mtu::{
-    Belief, BeliefError, Operation, PathObserver, Plan, PlannedStep, Remedy, Way, plan,
+    HostPath, KernelPathState, Operation, PathObserver, PathStateError, Plan, PlannedStep, Remedy, plan,
 };
 use pathbench_host::sysctl;
 use pathbench_kerneltest::{Outcome, ensure, tests};
@@ -21,19 +21,19 @@ tests!(
 
 const FAMILIES: [fn(u8, u8) -> IpAddr; 2] = [v4, v6];
 
-fn way(local: IpAddr, path: u8, server: IpAddr) -> Way {
-    Way { local, interface: wire_name(path), server }
+fn path(local: IpAddr, link: u8, server: IpAddr) -> HostPath {
+    HostPath { local, interface: wire_name(link), server }
 }
 
-fn belief(host: &Host, way: &Way) -> Result<Belief, Failed> {
-    Ok(PathObserver::open_in(&host.namespace)?.belief(way)?)
+fn state(host: &Host, path: &HostPath) -> Result<KernelPathState, Failed> {
+    Ok(PathObserver::open_in(&host.namespace)?.state(path)?)
 }
 
 fn rule_table_gateway_and_mtu() -> Outcome {
     for address in FAMILIES {
         let mut lab = Lab::new(&[None, None])?;
         let index = lab.client.index(&wire_name(1))?;
-        let on_link = belief(&lab.client, &way(address(1, 1), 1, address(1, 2)))?;
+        let on_link = state(&lab.client, &path(address(1, 1), 1, address(1, 2)))?;
         ensure!(on_link.table() == 101 && on_link.rule_priority == Some(101), "{on_link:?}");
         ensure!(on_link.gateway().is_none() && on_link.route.mtu_bytes().is_none(), "{on_link:?}");
         ensure!(on_link.interface_mtu_bytes == 1500 && on_link.effective_mtu_bytes() == 1500, "{on_link:?}");
@@ -48,7 +48,7 @@ fn rule_table_gateway_and_mtu() -> Outcome {
         let route =
             Route { gateway, interface, table, mtu: Some(1400), mtu_locked: true, ..Route::to(everywhere) };
         lab.client.socket.add_route(&route)?;
-        let routed = belief(&lab.client, &way(address(1, 1), 1, far))?;
+        let routed = state(&lab.client, &path(address(1, 1), 1, far))?;
         ensure!(routed.gateway() == gateway && routed.table() == 101, "{routed:?}");
         ensure!(routed.route.destination() == everywhere, "{routed:?}");
         ensure!(routed.route.mtu_bytes() == Some(1400) && routed.route.is_mtu_locked(), "{routed:?}");
@@ -71,7 +71,7 @@ fn the_way_of_the_interface_and_not_the_best() -> Outcome {
             (route.interface, route.metric) = (Some(interface), Some(metric));
             lab.client.socket.add_route(&route)?;
         }
-        let seen = belief(&lab.client, &way(address(1, 1), 1, address(9, 9)))?;
+        let seen = state(&lab.client, &path(address(1, 1), 1, address(9, 9)))?;
         let best = lab.client.index(&wire_name(0))?;
         ensure!(seen.gateway() == Some(address(1, 2)) && seen.route.metric() == 200, "{seen:?}");
         ensure!(seen.rule_priority == Some(32_766) && seen.table() == 254, "{seen:?}");
@@ -87,13 +87,13 @@ fn no_route_is_said() -> Outcome {
     let lab = Lab::new(&[None])?;
     for address in FAMILIES {
         let mut observer = PathObserver::open_in(&lab.client.namespace)?;
-        let none = observer.belief(&way(address(0, 1), 0, address(9, 9)));
-        ensure!(matches!(none, Err(BeliefError::NoRoute { .. })), "{none:?}");
-        let absent = observer.belief(&way(address(0, 1), 7, address(0, 2)));
+        let none = observer.state(&path(address(0, 1), 0, address(9, 9)));
+        ensure!(matches!(none, Err(PathStateError::NoRoute { .. })), "{none:?}");
+        let absent = observer.state(&path(address(0, 1), 7, address(0, 2)));
         let text = absent.err().map(|error| error.to_string()).unwrap_or_default();
         ensure!(text.contains("no interface pbt-7"), "{text}");
     }
-    let mixed = belief(&lab.client, &way(v4(0, 1), 0, v6(0, 2)));
+    let mixed = state(&lab.client, &path(v4(0, 1), 0, v6(0, 2)));
     ensure!(mixed.is_err(), "{mixed:?}");
     Ok(())
 }
@@ -132,16 +132,16 @@ fn behind_a_narrow_router() -> Result<[Host; 3], Failed> {
 }
 
 /// Sends more than the far link takes until the kernel has heard so.
-fn learn(client: &Host, from: IpAddr, way: &Way) -> Result<Belief, Failed> {
+fn learn(client: &Host, from: IpAddr, path: &HostPath) -> Result<KernelPathState, Failed> {
     for _ in 0..50 {
         client.namespace.run_in(|| {
             let socket = UdpSocket::bind(SocketAddr::new(from, 0))?;
-            socket.send_to(&[0; 1440], (way.server, 9))
+            socket.send_to(&[0; 1440], (path.server, 9))
         })??;
         std::thread::sleep(Duration::from_millis(100));
-        let belief = belief(client, way)?;
-        if belief.cached.is_some() {
-            return Ok(belief);
+        let state = state(client, path)?;
+        if state.cached.is_some() {
+            return Ok(state);
         }
     }
     Err("ICMP never came".into())
@@ -150,10 +150,10 @@ fn learn(client: &Host, from: IpAddr, way: &Way) -> Result<Belief, Failed> {
 fn what_icmp_told_and_what_a_route_makes_of_it() -> Outcome {
     for address in FAMILIES {
         let [client, _router, _server] = behind_a_narrow_router()?;
-        let way = way(address(0, 1), 0, address(1, 9));
-        let before = belief(&client, &way)?;
+        let path = path(address(0, 1), 0, address(1, 9));
+        let before = state(&client, &path)?;
         ensure!(before.cached.is_none() && before.effective_mtu_bytes() == 1500, "{before:?}");
-        let learnt = learn(&client, address(0, 1), &way)?;
+        let learnt = learn(&client, address(0, 1), &path)?;
         let cached = learnt.cached.ok_or("nothing is cached")?;
         ensure!(cached.mtu_bytes == 1400 && !cached.locked, "{cached:?}");
         ensure!((500..=600).contains(&cached.expires_in.as_secs()), "{cached:?}");
@@ -161,25 +161,25 @@ fn what_icmp_told_and_what_a_route_makes_of_it() -> Outcome {
         ensure!(plan(&learnt, 1400, &[])?.steps.is_empty(), "the kernel is right already");
 
         // A route for the server alone has no history.
-        let host = RawRoute::new(way.server, IpNetwork::host(way.server).prefix(), 254)
+        let host = RawRoute::new(path.server, IpNetwork::host(path.server).prefix(), 254)
             .with(&attribute(5, &octets(address(0, 254))))
             .with(&number(4, learnt.interface_index))
             .with(&attribute(8, &number(2, 1300)));
         host.add(&client.namespace)?;
-        let narrowed = belief(&client, &way)?;
+        let narrowed = state(&client, &path)?;
         ensure!(narrowed.cached.is_none() && narrowed.effective_mtu_bytes() == 1300, "{narrowed:?}");
         // Without it, what was learnt is there again: it belongs to the other route, and goes with that.
         host.remove(&client.namespace)?;
-        let again = belief(&client, &way)?.cached.map(|cached| cached.mtu_bytes);
+        let again = state(&client, &path)?.cached.map(|cached| cached.mtu_bytes);
         ensure!(again == Some(1400), "{again:?}");
         let journal = tempfile::tempdir()?;
-        let before = belief(&client, &way)?;
+        let before = state(&client, &path)?;
         let (after, command) = (before.route.with_mtu(Some(1350)), Vec::new());
         let operation = Operation::ReplaceRoute { before: before.route, after };
         let step = PlannedStep { operation, commands: command.clone(), undo_commands: command };
         let mut remedy = client.namespace.run_in(|| Remedy::open(&journal.path().join("journal")))??;
         remedy.apply(&Plan { steps: vec![step], notes: Vec::new() })?;
-        let replaced = belief(&client, &way)?;
+        let replaced = state(&client, &path)?;
         ensure!(replaced.cached.is_none() && replaced.effective_mtu_bytes() == 1350, "{replaced:?}");
         ensure!(remedy.undo(false)?.is_complete(), "it is not taken back");
     }

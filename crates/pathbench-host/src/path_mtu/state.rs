@@ -19,7 +19,7 @@ const CACHEINFO_EXPIRES: usize = 8;
 
 /// A path of this host: what leaves by an interface from an address to a server.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Way {
+pub struct HostPath {
     /// The address of this host.
     pub local: IpAddr,
     /// The interface's name.
@@ -30,9 +30,9 @@ pub struct Way {
 
 /// What the kernel believes of a path. Reading it takes no privilege.
 #[derive(Debug, Clone)]
-pub struct Belief {
+pub struct KernelPathState {
     /// The path.
-    pub way: Way,
+    pub path: HostPath,
     /// The interface's index.
     pub interface_index: u32,
     /// Largest IP packet that the interface takes, in bytes.
@@ -71,25 +71,25 @@ pub struct CachedMtu {
     pub locked: bool,
 }
 
-/// Why the kernel's belief cannot be read.
+/// Why the kernel's state cannot be read.
 #[derive(Debug, thiserror::Error)]
-pub enum BeliefError {
+pub enum PathStateError {
     /// There is no route.
     #[error(
         "this host has no route from {} to {} by {}{}: add one to the table that this address looks up",
-        way.local, way.server, way.interface, said(*errno)
+        path.local, path.server, path.interface, said(*errno)
     )]
     NoRoute {
         /// The path.
-        way: Way,
+        path: HostPath,
         /// What the kernel said.
         errno: Option<Errno>,
     },
     /// The addresses are of two families.
-    #[error("{} and {} are of different families: there is no path between them", way.local, way.server)]
+    #[error("{} and {} are of different families: there is no path between them", path.local, path.server)]
     TwoFamilies {
         /// The path.
-        way: Way,
+        path: HostPath,
     },
     /// The path manager could not be asked.
     #[error(transparent)]
@@ -103,7 +103,7 @@ fn said(errno: Option<Errno>) -> String {
     errno.map(|errno| format!(" ({errno})")).unwrap_or_default()
 }
 
-impl Belief {
+impl KernelPathState {
     /// The MTU that new connections on this path begin with: the cached one, the route's or the interface's.
     pub fn effective_mtu_bytes(&self) -> u32 {
         let route = self.route.mtu_bytes();
@@ -135,8 +135,8 @@ impl PathObserver {
     /// For the calling thread's network namespace.
     ///
     /// # Errors
-    /// [`BeliefError::Netlink`], [`BeliefError::Mptcp`]; a kernel without MPTCP is no error.
-    pub fn open() -> Result<Self, BeliefError> {
+    /// [`PathStateError::Netlink`], [`PathStateError::Mptcp`]; a kernel without MPTCP is no error.
+    pub fn open() -> Result<Self, PathStateError> {
         let manager = match PathManager::open() {
             Ok(manager) => Some(manager),
             Err(MptcpError::NoPathManager) => None,
@@ -153,34 +153,34 @@ impl PathObserver {
     ///
     /// # Errors
     /// As [`Self::open`].
-    pub fn open_in(namespace: &NetNamespace) -> Result<Self, BeliefError> {
+    pub fn open_in(namespace: &NetNamespace) -> Result<Self, PathStateError> {
         namespace.run_in(Self::open).map_err(NetlinkError::from)?
     }
 
     /// What the kernel believes of a path.
-    pub fn belief(&mut self, way: &Way) -> Result<Belief, BeliefError> {
-        if way.local.is_ipv4() != way.server.is_ipv4() {
-            return Err(BeliefError::TwoFamilies { way: way.clone() });
+    pub fn state(&mut self, path: &HostPath) -> Result<KernelPathState, PathStateError> {
+        if path.local.is_ipv4() != path.server.is_ipv4() {
+            return Err(PathStateError::TwoFamilies { path: path.clone() });
         }
         let links = self.routes.links()?;
-        let absent = || NetlinkError::NoSuchInterface { interface: way.interface.clone() };
-        let link = links.iter().find(|link| link.name == way.interface).ok_or_else(absent)?;
-        let lookup = Lookup { source: way.local, destination: way.server, interface: Some(link.index) };
-        let rules = followed_rules(&mut self.routes, &lookup, &way.interface)?;
-        let (route, candidates) = self.decision(way, &lookup, &rules)?;
+        let absent = || NetlinkError::NoSuchInterface { interface: path.interface.clone() };
+        let link = links.iter().find(|link| link.name == path.interface).ok_or_else(absent)?;
+        let lookup = Lookup { source: path.local, destination: path.server, interface: Some(link.index) };
+        let rules = followed_rules(&mut self.routes, &lookup, &path.interface)?;
+        let (route, candidates) = self.decision(path, &lookup, &rules)?;
         let prefix = route.destination().prefix();
         let rule = rules.iter().find(|rule| rule.leads_to(route.table(), prefix));
         let rule_priority = rule.map(|rule| rule.priority);
         let everything = live_connections(&mut self.diagnosis)?;
         let connections: Vec<_> =
-            everything.iter().filter(|connection| is_on(way, connection)).cloned().collect();
-        let from_here = everything.iter().filter(|connection| connection.local.ip() == way.local);
+            everything.iter().filter(|connection| is_on(path, connection)).cloned().collect();
+        let from_here = everything.iter().filter(|connection| connection.local.ip() == path.local);
         let tokens: HashSet<_> =
             from_here.filter_map(|connection| connection.subflow).map(|own| own.token).collect();
         let is_sibling = |own: Subflow| tokens.contains(&own.token);
         let siblings =
             everything.into_iter().filter(|connection| connection.subflow.is_some_and(is_sibling)).collect();
-        Ok(Belief {
+        Ok(KernelPathState {
             interface_index: link.index,
             interface_mtu_bytes: link.mtu,
             rule_priority,
@@ -191,7 +191,7 @@ impl PathObserver {
             endpoints: told(self.manager.as_mut().map(PathManager::endpoints))?,
             limits: told(self.manager.as_mut().map(PathManager::limits))?,
             interface_names: links.iter().map(|link| (link.index, link.name.clone())).collect(),
-            way: way.clone(),
+            path: path.clone(),
             route,
             candidates,
         })
@@ -199,19 +199,19 @@ impl PathObserver {
 
     /// The live TCP connections and MPTCP subflows of a path: two looks some hundred milliseconds apart tell which
     /// are stuck ([`super::is_stuck`]).
-    pub fn connections(&mut self, way: &Way) -> Result<Vec<LiveConnection>, BeliefError> {
+    pub fn connections(&mut self, path: &HostPath) -> Result<Vec<LiveConnection>, PathStateError> {
         let everything = live_connections(&mut self.diagnosis)?;
-        Ok(everything.into_iter().filter(|connection| is_on(way, connection)).collect())
+        Ok(everything.into_iter().filter(|connection| is_on(path, connection)).collect())
     }
 
     /// The route that decides for a socket that is bound to the interface, and all of its table that lead there.
     fn decision(
         &mut self,
-        way: &Way,
+        path: &HostPath,
         lookup: &Lookup,
         rules: &[FollowedRule],
-    ) -> Result<(FibEntry, Vec<FibEntry>), BeliefError> {
-        let no_route = |errno| BeliefError::NoRoute { way: way.clone(), errno };
+    ) -> Result<(FibEntry, Vec<FibEntry>), PathStateError> {
+        let no_route = |errno| PathStateError::NoRoute { path: path.clone(), errno };
         let matched = match self.routes.matched_entry(lookup) {
             Ok(matched) => matched.ok_or_else(|| no_route(None))?,
             Err(error) if is_no_route(&error) => return Err(no_route(error.errno())),
@@ -219,7 +219,7 @@ impl PathObserver {
         };
         let by_interface =
             |entry: &FibEntry| entry.next_hops().iter().any(|hop| Some(hop.interface) == lookup.interface);
-        let candidates = self.candidates(way.server, matched.table())?;
+        let candidates = self.candidates(path.server, matched.table())?;
         if by_interface(&matched) || matched.is_ipv4() {
             // The answer leaves out what it need not tell; the table has all of it.
             let whole = candidates.iter().find(|entry| is_told_of(&matched, entry)).cloned();
@@ -228,7 +228,7 @@ impl PathObserver {
         // IPv6 takes the interface for a preference when it is asked so, and for a condition when a bound socket
         // sends (`ip6_route_output_flags` of `net/ipv6/route.c`).
         for table in rules.iter().filter_map(|rule| rule.table()) {
-            let candidates = self.candidates(way.server, table)?;
+            let candidates = self.candidates(path.server, table)?;
             let best = candidates
                 .iter()
                 .filter(|entry| by_interface(entry))
@@ -244,7 +244,7 @@ impl PathObserver {
         Err(no_route(None))
     }
 
-    fn candidates(&mut self, server: IpAddr, table: u32) -> Result<Vec<FibEntry>, BeliefError> {
+    fn candidates(&mut self, server: IpAddr, table: u32) -> Result<Vec<FibEntry>, PathStateError> {
         let entries = self.routes.fib_entries(server, Some(table))?;
         Ok(entries.into_iter().filter(|entry| entry.destination().contains(server)).collect())
     }
@@ -255,7 +255,7 @@ impl PathObserver {
         entry.leaves_only_by(first).then_some(first)
     }
 
-    fn cached(&mut self, lookup: &Lookup) -> Result<Option<CachedMtu>, BeliefError> {
+    fn cached(&mut self, lookup: &Lookup) -> Result<Option<CachedMtu>, PathStateError> {
         match self.routes.look_up(lookup, 0) {
             Ok(replies) => Ok(replies.iter().find_map(|(_, payload)| cached_mtu(payload))),
             Err(error) if is_no_route(&error) => Ok(None),
@@ -264,8 +264,8 @@ impl PathObserver {
     }
 }
 
-fn is_on(way: &Way, connection: &LiveConnection) -> bool {
-    connection.local.ip() == way.local && connection.remote.ip() == way.server
+fn is_on(path: &HostPath, connection: &LiveConnection) -> bool {
+    connection.local.ip() == path.local && connection.remote.ip() == path.server
 }
 
 /// What the kernel tells; `None` where it keeps it to the privileged.
