@@ -7,11 +7,8 @@ mod cli;
 mod client;
 mod clock;
 mod exit;
-mod host_agent;
 mod lab;
 mod mtu;
-mod new_file;
-mod options;
 mod orchestrator;
 mod output;
 mod progress;
@@ -22,7 +19,6 @@ mod roam;
 mod serve;
 mod signals;
 mod suite;
-mod terminal;
 
 use clap::{CommandFactory as _, FromArgMatches as _};
 use cli::{Cli, Command, LabCommand};
@@ -54,7 +50,7 @@ fn main() -> ExitCode {
 fn parse(command: &mut clap::Command) -> Result<(Cli, Map<String, Value>), clap::Error> {
     let matches = command.try_get_matches_from_mut(std::env::args_os())?;
     let cli = Cli::from_arg_matches(&matches).map_err(|error| error.format(command))?;
-    Ok((cli, options::given(command, &matches)))
+    Ok((cli, cli::given(command, &matches)))
 }
 
 fn dispatch(command: Command, given: Map<String, Value>) -> Result<Exit, Failure> {
@@ -63,10 +59,10 @@ fn dispatch(command: Command, given: Map<String, Value>) -> Result<Exit, Failure
         Command::Lab(LabCommand::Up(args)) => lab::keep::up(&args),
         Command::Lab(LabCommand::Exec(args)) => lab::keep::exec(&args),
         Command::Lab(LabCommand::Down(args)) => lab::keep::down(&args),
-        Command::Lab(LabCommand::List) => lab::catalogue::list(),
-        Command::Lab(LabCommand::Show { name }) => lab::catalogue::show(&name),
-        Command::Lab(LabCommand::Import(args)) => lab::import::run(&args),
-        Command::Lab(LabCommand::Check { scenario }) => lab::catalogue::check(&scenario),
+        Command::Lab(LabCommand::List) => lab::list(),
+        Command::Lab(LabCommand::Show { name }) => lab::show(&name),
+        Command::Lab(LabCommand::Import(args)) => lab::import(&args),
+        Command::Lab(LabCommand::Check { scenario }) => lab::check(&scenario),
         Command::Test(args) => suite::test(&args, given),
         Command::Roam(args) => roam::roam(&args, given),
         Command::Mtu(args) => mtu::mtu(&args),
@@ -74,6 +70,6 @@ fn dispatch(command: Command, given: Map<String, Value>) -> Result<Exit, Failure
         Command::Report(args) => report::report(&args),
         Command::Orchestrate => orchestrator::orchestrate(),
         Command::Keep => orchestrator::keep::keep(),
-        Command::Host { name: _ } => host_agent::serve(),
+        Command::Host { name: _ } => orchestrator::serve_host(),
     }
 }

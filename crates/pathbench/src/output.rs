@@ -8,11 +8,15 @@
 
 use crate::exit::{Exit, Failure};
 use pathbench_record::text;
+use pathbench_report::terminal::Style;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use std::fmt::Display;
+use std::fs::{self, OpenOptions};
 use std::io::{self, IsTerminal as _, Write as _};
 use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Set once the reader of standard output is gone, in commands that watch for it.
@@ -102,4 +106,32 @@ fn not_written(error: &io::Error) -> Failure {
         io::ErrorKind::BrokenPipe => closed(),
         _ => Failure::failed(format!("cannot write to standard output: {error}")),
     }
+}
+
+/// Width where there is no terminal to ask.
+const DEFAULT_WIDTH: usize = 100;
+
+/// How to print on standard output.
+pub(crate) fn style() -> Style {
+    Style {
+        colour: stdout_is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
+        width: columns().unwrap_or(DEFAULT_WIDTH),
+    }
+}
+
+/// Creates `file` with these permissions (less the umask) and this content.
+pub(crate) fn create_file(file: &Path, mode: u32, text: &str) -> Result<(), Failure> {
+    let failed = |error: io::Error| match error.kind() {
+        io::ErrorKind::AlreadyExists => Failure::bad_input(format!(
+            "{}: there is such a file already, and it is not overwritten; move it away or choose another name",
+            file.display()
+        )),
+        _ => Failure::failed(format!("cannot write {}: {error}", file.display())),
+    };
+    let mut created =
+        OpenOptions::new().write(true).create_new(true).mode(mode).open(file).map_err(failed)?;
+    created.write_all(text.as_bytes()).map_err(|error| {
+        let _nothing_better = fs::remove_file(file);
+        failed(error)
+    })
 }

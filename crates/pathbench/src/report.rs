@@ -3,8 +3,8 @@
 use crate::cli::ReportArgs;
 use crate::clock::unix_seconds;
 use crate::exit::{Exit, Failure};
+use crate::output;
 use crate::result::default_directory;
-use crate::{output, terminal};
 use clap::Args;
 use pathbench_record::calendar::rfc3339_from_unix;
 use pathbench_record::directory::{ResultDirectory, create_new_beside, holds_result};
@@ -35,7 +35,7 @@ pub(crate) fn report(args: &ReportArgs) -> Result<Exit, Failure> {
         let documents: Vec<&ResultDocument> = sets.iter().map(|set| &set.document).collect();
         output::print_json(&documents)?;
     } else {
-        let summaries = sets.iter().map(|set| pathbench_report::terminal::summary(set, terminal::style()));
+        let summaries = sets.iter().map(|set| pathbench_report::terminal::summary(set, output::style()));
         let mut parts: Vec<String> = summaries.collect();
         // A result's own report is named by its summary.
         if let Some(place) = place.filter(|place| args.out.is_some() || place.is_new) {
@@ -131,6 +131,6 @@ pub(crate) fn present(
     if json {
         output::print_json(&set.document)
     } else {
-        output::print(&pathbench_report::terminal::summary(&set, terminal::style()))
+        output::print(&pathbench_report::terminal::summary(&set, output::style()))
     }
 }

@@ -1,34 +1,31 @@
 //! This host as the client of tests: which server, by which ways, over which transports, and a test's plan.
 
-mod access;
-pub(crate) mod address;
-pub(crate) mod approach;
-pub(crate) mod clocks;
-pub(crate) mod mptcp;
-pub(crate) mod network;
-pub(crate) mod parameters;
-mod ping;
-mod reachability;
-mod selection;
-pub(crate) mod ways;
-
-pub(crate) use access::{AccessArgs, FamilyArgs};
-
 use crate::clock::MonotonicClock;
 use crate::random;
-use pathbench_lab::assembly::ClientPath;
+use pathbench_lab::assembly::{ClientPath, ClockOffset};
 use pathbench_record::time::Clock;
 use pathbench_record::transport::Transport;
 use pathbench_traffic::client::{ClientOutcome, ClientPlan, Unobserved, run_client};
+use pathbench_traffic::iperf::{Amount, IperfParameters, TrafficDirection};
 use pathbench_traffic::pattern::PatternParameters;
 use pathbench_traffic::protocol::TestId;
+use pathbench_traffic::record::EndRecord;
 use pathbench_transport::{
     CertificateFingerprint, LocalPath, QuicOptions, Scheduler, Security, SocketOptions, Trust,
 };
+use serde_json::{Map, Value, json};
+pub(crate) use server::{AccessArgs, FamilyArgs};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
+
+pub(crate) mod discovery;
+pub(crate) mod mptcp;
+pub(crate) mod network;
+pub(crate) mod paths;
+mod reachability;
+pub(crate) mod server;
 
 /// All transports, single-path ones before the multipath ones that share their way.
 pub(crate) const TRANSPORTS: [Transport; 4] =
@@ -168,4 +165,105 @@ fn known_as(transport: Transport, congestion: &str) -> &str {
 /// Whether it runs over UDP.
 pub(crate) const fn is_quic(transport: Transport) -> bool {
     matches!(transport, Transport::Quic | Transport::Mpquic)
+}
+
+/// Bytes each way of the exchange that tells how far the clocks of both ends are apart.
+const CLOCK_BYTES: u64 = 1000;
+const CLOCK_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Compares both clocks by a few bytes both ways over a transport that works.
+pub(crate) fn compare_clocks(client: &Client, transport: Transport, target: &Target) -> Option<ClockOffset> {
+    let both = IperfParameters {
+        direction: TrafficDirection::Both,
+        amount: Amount::Bytes(CLOCK_BYTES),
+        ..IperfParameters::default()
+    };
+    let outcome = client.run_unwatched(transport, target, both.into(), CLOCK_TIMEOUT);
+    ClockOffset::of_records(&outcome.client, outcome.server.as_ref()?)
+}
+
+/// What is known of both clocks by now.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Clocks {
+    offset: Option<ClockOffset>,
+}
+
+impl Clocks {
+    /// As it was compared, where it could be.
+    pub(crate) const fn differing_by(offset: Option<ClockOffset>) -> Self {
+        Self { offset }
+    }
+
+    /// Learns from a comparison, or from the records of a test.
+    pub(crate) fn learn(&mut self, of_this: Option<ClockOffset>) {
+        self.offset = match (self.offset, of_this) {
+            (Some(known), Some(of_this)) => Some(known.and(of_this)),
+            (known, of_this) => of_this.or(known),
+        };
+    }
+
+    /// The server's record with its times on the client's clock, and what a reader should know of them.
+    pub(crate) fn on_clients(
+        &mut self,
+        client: &EndRecord,
+        server: EndRecord,
+    ) -> (EndRecord, Option<String>) {
+        self.learn(ClockOffset::of_records(client, &server));
+        let offset = self.offset.filter(|offset| offset.suits(client, &server));
+        let note = match offset {
+            None => Some(
+                "the clocks of both ends could not be compared: the server's times are counted from the moment at \
+                 which the connection was open"
+                    .to_owned(),
+            ),
+            Some(offset) if !offset.may_be_none() => Some(format!(
+                "the server's clock is another one: its times are right to ±{:.2} ms",
+                offset.uncertainty().as_secs_f64() * 1e3
+            )),
+            Some(_) => None,
+        };
+        let offset = offset.unwrap_or_else(|| ClockOffset::of_starts(client, &server));
+        (offset.apply(server), note)
+    }
+}
+
+/// The parameters of the pattern of this name in results, as the user knows them.
+pub(crate) fn asked_parameters(name: &str, parameters: &PatternParameters) -> Map<String, Value> {
+    let ms = |time: Duration| json!(time.as_secs_f64() * 1e3);
+    let asked = match parameters {
+        PatternParameters::Ping(ping) => json!({
+            "count": ping.count,
+            "warm_up": ping.warm_up,
+            "interval_ms": ms(ping.interval),
+            "request_bytes": ping.request_bytes,
+            "response_bytes": ping.response_bytes,
+            "timeout_ms": ms(ping.timeout),
+        }),
+        PatternParameters::Bulk(bulk) => json!({ "bytes": bulk.bytes, "streams": bulk.streams }),
+        PatternParameters::Iperf(iperf) => json!({
+            "direction": name.trim_start_matches("iperf-"),
+            "streams": iperf.streams,
+            "duration_ms": parameters.nominal_duration().map(ms),
+            "omit_ms": ms(iperf.omit),
+        }),
+        PatternParameters::Interactive(interactive) => json!({
+            "duration_ms": ms(interactive.duration),
+            "interval_ms": ms(interactive.interval),
+            "request_bytes": interactive.request_bytes,
+            "response_bytes": interactive.response_bytes,
+            "linger_ms": ms(interactive.linger),
+        }),
+    };
+    match asked {
+        Value::Object(map) => map,
+        _ => Map::new(),
+    }
+}
+
+/// The scheduler of mpquic of this name.
+pub(crate) fn scheduler(name: &str) -> Result<Scheduler, String> {
+    let known = [Scheduler::LowestRtt, Scheduler::RoundRobin, Scheduler::Weighted, Scheduler::backup()];
+    let names: Vec<&str> = known.iter().map(Scheduler::name).collect();
+    let refusal = format!("`{name}` is not a scheduler; known are {}", names.join(", "));
+    known.into_iter().find(|scheduler| scheduler.name() == name).ok_or(refusal)
 }

@@ -1,6 +1,6 @@
 //! The host's network while the suite runs: what changed, and which of it matters.
 
-use super::ways::HostNetwork;
+use super::paths::HostNetwork;
 use pathbench_host::link_events::{LinkChange, LinkEvent, LinkEventStream};
 use pathbench_host::mptcp::EventStream;
 use pathbench_host::netlink::NetlinkError;

@@ -1,14 +1,16 @@
 //! Which transport reaches the server: each × IPv4 and IPv6 × each port, one connection and one ping.
 
-use super::address::ServerName;
-use super::ping::{self, Answer};
+use super::server::ServerName;
 use super::{Client, Target, is_quic};
 use pathbench_lab::assembly::ClientPath;
 use pathbench_record::document::{AddressFamily, Reachability, UnreachableBecause};
+use pathbench_record::statistics::median;
 use pathbench_record::transport::Transport;
 use pathbench_traffic::client::ClientError;
+use pathbench_traffic::pattern::{PatternParameters, PingParameters};
 use pathbench_transport::mptcp_available;
 use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
 
 /// One thing to try.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,7 +32,7 @@ pub(crate) fn tries(
 ) -> Vec<Try> {
     let mut tries = Vec::new();
     for &family in families {
-        let address = addresses.iter().copied().find(|&at| super::address::family(at) == family);
+        let address = addresses.iter().copied().find(|&at| super::server::family(at) == family);
         for &transport in transports {
             let mut ports = vec![server.port];
             if is_quic(transport) {
@@ -104,8 +106,8 @@ fn probe_one(
     let address = SocketAddr::new(address, tried.port);
     let ways = ways(address).map_err(|why| (UnreachableBecause::NoRoute, why))?;
     let target = Target { address, host: server.host.clone(), ways };
-    ping::ping(client, tried.transport, &target, 1, 0)
-        .map_err(|error: ClientError| (ping::class_of(&error), error.to_string()))
+    ping(client, tried.transport, &target, 1, 0)
+        .map_err(|error: ClientError| (class_of(&error), error.to_string()))
 }
 
 fn record(server: &ServerName, tried: Try, result: Probed) -> Reachability {
@@ -133,8 +135,8 @@ pub(crate) fn choose(found: &[Reachability], addresses: &[IpAddr]) -> Vec<(Trans
     // In the resolver's order of preference.
     let mut families: Vec<AddressFamily> = Vec::new();
     for &address in addresses {
-        if !families.contains(&super::address::family(address)) {
-            families.push(super::address::family(address));
+        if !families.contains(&super::server::family(address)) {
+            families.push(super::server::family(address));
         }
     }
     let working = |family: AddressFamily| {
@@ -145,7 +147,7 @@ pub(crate) fn choose(found: &[Reachability], addresses: &[IpAddr]) -> Vec<(Trans
     let place = |transport: &Transport| {
         families.iter().find_map(|&family| {
             let one = found.iter().find(|one| works(one, *transport, family))?;
-            let address = addresses.iter().copied().find(|&at| super::address::family(at) == family)?;
+            let address = addresses.iter().copied().find(|&at| super::server::family(at) == family)?;
             Some((*transport, SocketAddr::new(address, one.port)))
         })
     };
@@ -154,6 +156,72 @@ pub(crate) fn choose(found: &[Reachability], addresses: &[IpAddr]) -> Vec<(Trans
 
 fn works(one: &Reachability, transport: Transport, family: AddressFamily) -> bool {
     one.transport == transport && one.family == family && one.reachable
+}
+
+/// How long an answer may take before the server counts as unreachable.
+const TIMEOUT: Duration = Duration::from_secs(3);
+/// Between the requests that measure how near a server is.
+const INTERVAL: Duration = Duration::from_millis(50);
+
+/// Round-trip times of a short ping.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Answer {
+    /// Those answered, in order.
+    pub(crate) rtts: Vec<Duration>,
+    /// Requests without an answer.
+    pub(crate) lost: u32,
+    /// Before the connection is opened → open.
+    pub(crate) handshake: Option<Duration>,
+}
+
+impl Answer {
+    /// Median round-trip time in milliseconds.
+    pub(crate) fn median_ms(&self) -> Option<f64> {
+        let rtts_ms: Vec<f64> = self.rtts.iter().map(|rtt| rtt.as_secs_f64() * 1e3).collect();
+        median(&rtts_ms)
+    }
+
+    /// From opening the connection to the first answer on it, in milliseconds.
+    pub(crate) fn first_ms(&self) -> Option<f64> {
+        let time = self.handshake.unwrap_or_default() + *self.rtts.first()?;
+        Some(time.as_secs_f64() * 1e3)
+    }
+}
+
+/// Sends `count` requests, after `warm_up` that do not count.
+pub(crate) fn ping(
+    client: &Client,
+    transport: Transport,
+    target: &Target,
+    count: u32,
+    warm_up: u32,
+) -> Result<Answer, ClientError> {
+    let ping =
+        PingParameters { count, warm_up, interval: INTERVAL, timeout: TIMEOUT, ..PingParameters::default() };
+    let outcome = client.run_unwatched(transport, target, PatternParameters::Ping(ping), TIMEOUT);
+    let answered: Vec<Option<Duration>> =
+        outcome.client.messages.iter().map(pathbench_traffic::record::MessageRecord::round_trip).collect();
+    let rtts: Vec<Duration> = answered.iter().flatten().copied().collect();
+    match outcome.error {
+        Some(error) if rtts.is_empty() => Err(error),
+        _ if rtts.is_empty() => Err(ClientError::Unreachable {
+            because: UnreachableBecause::Timeout,
+            message: format!("{} opened the connection but answered nothing", target.address),
+        }),
+        _ => Ok(Answer {
+            lost: (answered.len() - rtts.len()) as u32,
+            rtts,
+            handshake: outcome.client.handshake,
+        }),
+    }
+}
+
+/// The class of a failure, for programs.
+pub(crate) const fn class_of(error: &ClientError) -> UnreachableBecause {
+    match error {
+        ClientError::Unreachable { because, .. } => *because,
+        _ => UnreachableBecause::Other,
+    }
 }
 
 #[cfg(test)]
@@ -173,7 +241,7 @@ mod tests {
 
     fn found(works: impl Fn(&Try) -> bool) -> Vec<Reachability> {
         let tries = tries(&server(), &addresses(), &BOTH, &ALL, &[6121, 443]);
-        let answer = Answer { rtts: vec![std::time::Duration::from_millis(3)], lost: 0, handshake: None };
+        let answer = Answer { rtts: vec![Duration::from_millis(3)], lost: 0, handshake: None };
         tries
             .into_iter()
             .map(|tried| {

@@ -4,9 +4,9 @@
 //! network namespace before the lab's are entered. An abstract socket is no file: it is gone when the
 //! orchestrator is, whatever ended it, so there is nothing that could be stale.
 
-use super::assignment::{Assignment, Job};
 use super::control::{self, MESSAGE_BYTES, OtherUser, Timed};
-use super::{isolation, load};
+use super::{Assignment, Job};
+use super::{enter, load, require};
 use crate::cli::{DownArgs, ExecArgs, UpArgs};
 use crate::exit::{Exit, Failure};
 use crate::output;
@@ -66,14 +66,14 @@ pub(crate) enum Answer {
 pub(crate) fn up(args: &UpArgs) -> Result<Exit, Failure> {
     let overrides = Overrides::from(&args.overrides);
     let (source, plan) = load(&args.scenario, &overrides)?;
-    isolation::require(&plan)?;
+    require(&plan)?;
     let name = args.name.clone().unwrap_or_else(|| plan.name.clone());
     let listener = UnixListener::bind_addr(&address(&name)?).map_err(|error| match error.kind() {
         io::ErrorKind::AddrInUse => taken(&name),
         _ => Failure::failed(error),
     })?;
     let (control, orchestrators_end) = UnixStream::pair().map_err(Failure::failed)?;
-    let privilege = isolation::enter(args.privilege)?;
+    let privilege = enter(args.privilege)?;
     let mut command = Command::new("/proc/self/exe");
     command
         .arg("__keep")

@@ -1,7 +1,7 @@
 //! `lab run`: validates everything, enters the namespaces, starts the orchestrator, waits.
 
-use super::assignment::{Assignment, Job};
-use super::{isolation, load};
+use super::{Assignment, Job};
+use super::{enter, load, require};
 use crate::cli::RunArgs;
 use crate::exit::{Exit, Failure};
 use crate::signals;
@@ -29,7 +29,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit, Failure> {
     for name in scenarios {
         match load(name, &overrides) {
             Ok((source, plan)) => {
-                isolation::require(&plan)?;
+                require(&plan)?;
                 if args.capture {
                     require_emulated(&plan)?;
                 }
@@ -50,7 +50,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit, Failure> {
     if !refusals.is_empty() {
         return Err(Failure::bad_input(refusals.join("\n")));
     }
-    let privilege = isolation::enter(args.privilege)?;
+    let privilege = enter(args.privilege)?;
     // Links, timers and programs are then punctual after every pause. Where it is not allowed, the result says so.
     let latency = CpuLatencyRequest::zero().ok();
     let assignment = Assignment {

@@ -1,12 +1,19 @@
 //! One examination of a path: what the kernel believed before, what the probes found, and which connections are stuck.
 
-use super::judgement;
+use super::diagnosis;
 use super::path::Path;
 use pathbench_host::path_mtu::{
     HostPath, KernelPathState, LiveConnection, PathObserver, PathStateError, is_stuck,
 };
 use pathbench_record::document::{ConnectionMtu, DirectionMtu, KernelBelief, PathMtu};
-use pathbench_traffic::path_mtu::{MtuBounds, MtuError, MtuPath, MtuPlan, NoMtu, PathMtuFound};
+use pathbench_record::time::{Clock, Timestamp};
+use pathbench_traffic::path_mtu::{
+    MtuBounds, MtuError, MtuNews, MtuPath, MtuPlan, NoMtu, PathMtuFound, WatchPace, find_mtu, watch_mtu,
+};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
 
 /// What is known of one path.
 #[derive(Debug)]
@@ -86,11 +93,11 @@ impl Examination {
             kernel: self.state.as_ref().ok().map(|state| self.kernel(state)),
             ..PathMtu::default()
         };
-        record.disagreements = judgement::disagreements(&record);
+        record.disagreements = diagnosis::disagreements(&record);
         if let Err(error) = &self.state {
             record.disagreements.push(error.to_string());
         }
-        record.advice = judgement::advice(&record, server, applying);
+        record.advice = diagnosis::advice(&record, server, applying);
         record
     }
 
@@ -146,4 +153,62 @@ pub(super) fn probe_plan(path: &Path, token: Option<&str>) -> MtuPlan {
 fn unknown(error: &str) -> (DirectionMtu, DirectionMtu) {
     let none = DirectionMtu { error: Some(error.to_owned()), ..DirectionMtu::default() };
     (none.clone(), none)
+}
+
+/// Probes all paths once; `tell` hears of each as soon as it is known.
+pub(super) fn probe_all(
+    examinations: &mut [Examination],
+    token: Option<&str>,
+    clock: &Arc<dyn Clock>,
+    stop: &AtomicBool,
+    tell: &dyn Fn(&Examination),
+) {
+    let plans: Vec<MtuPlan> = examinations.iter().map(|one| probe_plan(&one.path, token)).collect();
+    thread::scope(|scope| {
+        let (sender, found) = channel::<(usize, Result<PathMtuFound, MtuError>)>();
+        for (index, plan) in plans.iter().enumerate() {
+            let sender = sender.clone();
+            // The receiver lives until all senders are gone.
+            scope.spawn(move || drop(sender.send((index, find_mtu(plan, clock, stop)))));
+        }
+        drop(sender);
+        for (index, found) in found {
+            examinations[index].found = Some(found);
+            tell(&examinations[index]);
+        }
+    });
+}
+
+/// What is heard of a path that is watched.
+#[derive(Debug)]
+pub(super) enum Heard {
+    /// News of the path.
+    News(Timestamp, MtuNews),
+    /// It could not be watched at all.
+    Failed(MtuError),
+}
+
+/// Watches all paths until `stop` is set, while `listen` hears of each by its index.
+pub(super) fn watch_all<R>(
+    plans: &[MtuPlan],
+    pace: WatchPace,
+    clock: &Arc<dyn Clock>,
+    stop: &AtomicBool,
+    listen: impl FnOnce(&Receiver<(usize, Heard)>) -> R,
+) -> R {
+    thread::scope(|scope| {
+        let (sender, heard) = channel();
+        for (index, plan) in plans.iter().enumerate() {
+            let sender = sender.clone();
+            scope.spawn(move || {
+                // Listening ends before watching does.
+                let mut sink = |at, news| drop(sender.send((index, Heard::News(at, news))));
+                if let Err(error) = watch_mtu(plan, pace, clock, stop, &mut sink) {
+                    drop(sender.send((index, Heard::Failed(error))));
+                }
+            });
+        }
+        drop(sender);
+        listen(&heard)
+    })
 }

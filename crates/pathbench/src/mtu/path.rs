@@ -1,7 +1,7 @@
 //! The paths to examine: each subnet that an interface with a route to the server has an address in.
 
-use crate::client::address::{ServerName, family};
-use crate::client::ways::HostNetwork;
+use crate::client::paths::HostNetwork;
+use crate::client::server::{ServerName, family};
 use crate::exit::{Exit, Failure};
 use pathbench_host::netlink::InterfaceAddress;
 use pathbench_lab::assembly::ClientPath;

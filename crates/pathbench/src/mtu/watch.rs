@@ -1,11 +1,10 @@
 //! Paths that are probed on and on: every change is told, and followed where the user asked for that.
 
-use super::application::Application;
-use super::examination::{Examination, probe_plan};
-use super::probing::{Heard, watch_all};
-use super::{Findings, Job, judgement};
+use super::examination::{Examination, Heard, probe_plan, watch_all};
+use super::remedy::Application;
+use super::{Findings, Job, diagnosis};
 use crate::exit::Failure;
-use crate::{output, terminal};
+use crate::output;
 use pathbench_host::path_mtu::PathObserver;
 use pathbench_record::document::{MtuChange, PathMtu};
 use pathbench_record::time::Timestamp;
@@ -219,7 +218,7 @@ impl Course<'_, '_> {
     }
 
     fn say_change(&mut self, change: MtuChange) {
-        let line = mtu_change(&change, terminal::style());
+        let line = mtu_change(&change, output::style());
         self.say(line.trim_end());
         self.findings.record.changes.push(change);
     }
@@ -265,6 +264,6 @@ fn sizes(one: &Examination) -> [Option<u32>; 2] {
 /// Whether the kernel's route or a connection is to be put right.
 fn is_wrong(path: &PathMtu) -> bool {
     let Some(kernel) = &path.kernel else { return false };
-    let Ok(target) = judgement::target_bytes(path) else { return false };
-    judgement::needs_route(path, kernel, target) || kernel.connections.iter().any(|one| one.stuck)
+    let Ok(target) = diagnosis::target_bytes(path) else { return false };
+    diagnosis::needs_route(path, kernel, target) || kernel.connections.iter().any(|one| one.stuck)
 }

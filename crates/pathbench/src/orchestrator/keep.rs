@@ -3,7 +3,7 @@
 use super::launcher;
 use crate::clock::{MonotonicClock, wall_offset_ns};
 use crate::exit::{Exit, Failure};
-use crate::lab::assignment::Assignment;
+use crate::lab::Assignment;
 use crate::lab::control::{self, MESSAGE_BYTES, Timed};
 use crate::lab::keep::{Answer, Question};
 use crate::signals;

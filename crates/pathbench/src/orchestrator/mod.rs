@@ -1,13 +1,11 @@
 //! The lab's orchestrator: PID 1 of the lab's PID namespace. When it ends, the kernel ends everything in it.
 
-pub(crate) mod keep;
-
 use crate::clock::{MonotonicClock, unix_seconds, wall_offset_ns};
 use crate::exit::{Exit, Failure};
-use crate::lab::assignment::{Assignment, Job};
+use crate::lab::{Assignment, Job};
 use crate::progress::Display;
 use crate::result::{begin_result, host_record, remove_empty};
-use crate::{output, report, signals, terminal};
+use crate::{output, report, signals};
 use pathbench_host::namespace::set_parent_death_signal_kill;
 use pathbench_lab::agent::AgentLauncher;
 use pathbench_lab::channel;
@@ -23,6 +21,8 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+
+pub(crate) mod keep;
 
 pub(crate) fn orchestrate() -> Result<Exit, Failure> {
     // Two ways to notice that the command in front is gone: the kernel's signal, and the end of the socket.
@@ -88,7 +88,7 @@ fn run(job: &Job, assignment: &Assignment, stop: &Arc<AtomicBool>) -> Result<Exi
     if assignment.json {
         output::print_json(&set.document)?;
     } else {
-        output::print(&pathbench_report::terminal::summary(&set, terminal::style()))?;
+        output::print(&pathbench_report::terminal::summary(&set, output::style()))?;
     }
     Ok(verdict(&plan, &document))
 }
@@ -129,4 +129,14 @@ fn verdict(plan: &Plan, document: &ResultDocument) -> Exit {
 fn needed_multipath_in_vain(run: &RunRecord) -> bool {
     let multipath = &run.multipath;
     multipath.requested && (!multipath.negotiated || (!multipath.used && run.pattern.starts_with("iperf")))
+}
+
+/// The process of a lab host: its agent, on the socket that is its standard input.
+pub(crate) fn serve_host() -> Result<Exit, Failure> {
+    // Ctrl-C reaches the whole process group; the orchestrator decides what becomes of the agents.
+    signals::ignore_interrupts();
+    let channel = std::io::stdin().as_fd().try_clone_to_owned().map_err(Failure::failed)?;
+    let clock: Arc<dyn Clock> = Arc::new(MonotonicClock);
+    pathbench_lab::agent::serve(&UnixStream::from(channel), &clock).map_err(Failure::failed)?;
+    Ok(Exit::Done)
 }

@@ -1,26 +1,21 @@
 //! `roam`: interactive traffic on several transports at the same time while this host moves from network to network,
 //! beside probes of each of them, until the user stops it.
 
-mod arguments;
-mod dashboard;
 mod display;
-mod journal;
-mod outcome;
-mod pace;
+mod figures;
 mod plan;
-mod presence;
+mod records;
 mod surroundings;
 mod test;
 mod view;
 mod walk;
 mod wifi;
 
-pub(crate) use arguments::RoamArgs;
+pub(crate) use plan::RoamArgs;
 
-use crate::client::address::ServerName;
-use crate::client::approach::{Approach, Reached};
-use crate::client::clocks::{self, Clocks};
-use crate::client::{Client, Target, mptcp};
+use crate::client::discovery::{Approach, Reached};
+use crate::client::server::ServerName;
+use crate::client::{self, Client, Clocks, Target, mptcp};
 use crate::clock::unix_seconds;
 use crate::exit::{Exit, Failure};
 use crate::result::{begin_result, host_record, remove_empty};
@@ -233,7 +228,7 @@ impl Job<'_> {
     ) -> Option<pathbench_lab::assembly::ClockOffset> {
         let (&transport, &address): (&Transport, &SocketAddr) = reached.places.first_key_value()?;
         let target = Target { address, host: reached.server.host.clone(), ways: ways.to_vec() };
-        clocks::compare(self.client, transport, &target)
+        client::compare_clocks(self.client, transport, &target)
     }
 
     /// What a reader must know before the figures.

@@ -1,9 +1,9 @@
 //! The networks around: what the kernel tells of links, addresses and Wi-Fi, and what it means for the walk.
 
-use super::presence::Sight;
+use super::wifi::Sight;
 use super::wifi::{Look, WifiLog};
 use crate::client::network::{CLIENT, Change, Judge, NetworkWatch};
-use crate::client::ways::HostNetwork;
+use crate::client::paths::HostNetwork;
 use crate::exit::Failure;
 use pathbench_lab::assembly::{ClientPath, Notification, SeenEvent};
 use pathbench_record::time::Clock;

@@ -1,6 +1,6 @@
 //! The live view in text: pure, figures in and lines out.
 
-use super::dashboard::{Dashboard, ProbeFigures, State, TestFigures};
+use super::figures::{Dashboard, ProbeFigures, State, TestFigures};
 use pathbench_host::wifi::WifiNetwork;
 use pathbench_lab::assembly::{WifiChange, WifiSighting};
 use pathbench_record::time::Timestamp;

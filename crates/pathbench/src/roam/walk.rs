@@ -1,17 +1,17 @@
 //! A walk: every transport's test on a thread of its own, the probes and the Wi-Fi on two more, and this one between
 //! them, which listens to all, shows it, and writes it down.
 
-use super::dashboard::{Dashboard, ProbeFigures, State, TestFigures};
 use super::display::Display;
-use super::journal::RunLog;
+use super::figures::{Dashboard, ProbeFigures, State, TestFigures};
 use super::plan::RoamPlan;
-use super::presence::Presence;
+use super::records::RunLog;
 use super::surroundings::Surroundings;
 use super::test::{Control, Finished, Test, Told};
 use super::view::{self, Names};
 use super::wifi;
-use crate::client::address::ServerName;
-use crate::client::approach::Approach;
+use super::wifi::Presence;
+use crate::client::discovery::Approach;
+use crate::client::server::ServerName;
 use crate::client::{Client, Target};
 use crate::exit::Failure;
 use pathbench_lab::assembly::ClientPath;
@@ -403,7 +403,7 @@ impl Course<'_> {
 
     /// Writes the document of what is known so far, and makes it all outlive the machine.
     fn write_partial(&self, writer: &mut ResultWriter, document: &mut ResultDocument) -> Result<(), Failure> {
-        let probes = super::outcome::probe_records(self.ways, &self.probes);
+        let probes = super::records::probe_records(self.ways, &self.probes);
         let record = |log: &RunLog| {
             let setting = self.walk.setting(log, &self.surroundings, None);
             let mut record = log.record(&setting, &self.surroundings.events)?;
@@ -411,7 +411,7 @@ impl Course<'_> {
             Some(record)
         };
         document.runs = self.logs.iter().filter_map(record).collect();
-        super::outcome::summarise_runs(document);
+        super::records::summarise_runs(document);
         writer.write_partial(document).and_then(|()| writer.sync()).map_err(Failure::failed)
     }
 

@@ -1,6 +1,6 @@
 //! `GET /health`: a status for load balancers and monitors, over as much of HTTP/1.1 (RFC 9112) as that takes.
 
-use super::panics::PanicCount;
+use super::log::PanicCount;
 use crate::clock::MonotonicClock;
 use crate::exit::Failure;
 use pathbench_record::time::Clock as _;

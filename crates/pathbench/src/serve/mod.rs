@@ -1,32 +1,26 @@
 //! `pathbench serve`: the test server, from the command line to its end in good order.
 
-mod announcement;
-mod arguments;
-mod health;
-mod log;
-mod panics;
-mod places;
-mod secrets;
-
-pub(crate) use arguments::ServeArgs;
-
 use crate::clock::{MonotonicClock, unix_seconds};
 use crate::exit::{Exit, Failure};
-use crate::signals;
-use announcement::Announcement;
+use crate::{output, random, signals};
+pub(crate) use arguments::ServeArgs;
 use arguments::{LimitArgs, ServeCommand};
 use health::HealthResponder;
-use log::Log;
-use panics::PanicCount;
+use listeners::Announcement;
+use log::{Log, PanicCount};
 use pathbench_record::time::Clock;
 use pathbench_traffic::server::{Access, Limits, Server, ServerOptions, StartError};
 use pathbench_traffic::token::TokenKey;
-use pathbench_transport::BindError;
-use pathbench_transport::ServerIdentity;
+use pathbench_transport::{BindError, ServerIdentity};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
+
+mod arguments;
+mod health;
+mod listeners;
+mod log;
 
 /// Interval of the kernel's figures per path in the server's records.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(20);
@@ -43,15 +37,15 @@ const OVERTIME: Duration = Duration::from_secs(60);
 pub(crate) fn serve(args: &ServeArgs) -> Result<Exit, Failure> {
     match &args.command {
         None => run(args),
-        Some(ServeCommand::Key { file }) => secrets::make_key(file),
-        Some(ServeCommand::Token { key, valid, name }) => secrets::make_token(key, *valid, name),
-        Some(ServeCommand::Certificate { cert, key, names }) => secrets::make_certificate(cert, key, names),
+        Some(ServeCommand::Key { file }) => make_key(file),
+        Some(ServeCommand::Token { key, valid, name }) => make_token(key, *valid, name),
+        Some(ServeCommand::Certificate { cert, key, names }) => make_certificate(cert, key, names),
     }
 }
 
 fn run(args: &ServeArgs) -> Result<Exit, Failure> {
     let access = access(args)?;
-    let places = places::Places::chosen(args)?;
+    let places = listeners::Places::chosen(args)?;
     let identity = identity(args, &places)?;
     let fingerprint = identity.fingerprint();
     // Two descriptors a connection; a soft limit of 1024 would be reached before --max-connections.
@@ -154,7 +148,7 @@ fn token_key(file: &Path) -> Result<TokenKey, Failure> {
     TokenKey::from_text(&text).map_err(|error| named(&error))
 }
 
-fn identity(args: &ServeArgs, places: &places::Places) -> Result<ServerIdentity, Failure> {
+fn identity(args: &ServeArgs, places: &listeners::Places) -> Result<ServerIdentity, Failure> {
     match (&args.cert, &args.key) {
         (Some(certificate), Some(key)) => {
             ServerIdentity::from_pem_files(certificate, key).map_err(Failure::bad_input)
@@ -192,6 +186,42 @@ fn raise_descriptor_limit() {
         // Without it, connections beyond the limit wait until there is room.
         let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
     }
+}
+
+/// For its owner alone.
+const SECRET: u32 = 0o600;
+const PUBLIC: u32 = 0o644;
+
+pub(super) fn make_key(file: &Path) -> Result<Exit, Failure> {
+    output::create_file(file, SECRET, &TokenKey::file_text(random::bytes()))?;
+    let file = file.display();
+    output::print(&format!(
+        "{file}: a key for tokens. Whoever can read it can make tokens.\n  \
+         pathbench serve token --key {file} --valid 1h\n  pathbench serve --token-key {file}\n"
+    ))?;
+    Ok(Exit::Done)
+}
+
+pub(super) fn make_token(key: &Path, valid: Duration, name: &str) -> Result<Exit, Failure> {
+    let token = token_key(key)?.mint(name, unix_seconds(), valid).map_err(Failure::bad_input)?;
+    output::print(&format!("{token}\n"))?;
+    Ok(Exit::Done)
+}
+
+pub(super) fn make_certificate(cert: &Path, key: &Path, names: &[String]) -> Result<Exit, Failure> {
+    let own = [listeners::host_name()];
+    let names = if names.is_empty() { &own[..] } else { names };
+    let (certificate, private) = ServerIdentity::self_made_pem(names).map_err(Failure::bad_input)?;
+    output::create_file(key, SECRET, &private)?;
+    output::create_file(cert, PUBLIC, &certificate)?;
+    let identity = ServerIdentity::from_pem_files(cert, key).map_err(Failure::failed)?;
+    let (cert, key) = (cert.display(), key.display());
+    output::print(&format!(
+        "{cert}: a certificate for {}, SHA-256\n  {}\n  pathbench serve --cert {cert} --key {key}\n",
+        names.join(", "),
+        identity.fingerprint()
+    ))?;
+    Ok(Exit::Done)
 }
 
 #[cfg(test)]
