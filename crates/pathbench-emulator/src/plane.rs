@@ -25,6 +25,7 @@ use crate::model::{Condition, ModelChange, PipeModel};
 use crate::schedule::ChangeSchedule;
 use command::{Command, Reply};
 use pathbench_host::tun::Tun;
+use pathbench_record::direction::LinkDirection;
 use pathbench_record::time::Clock;
 use rustix::event::EventfdFlags;
 use rustix::io::Errno;
@@ -37,35 +38,6 @@ use waiting::Waiting;
 
 pub use lateness::Lateness;
 pub use report::{DirectionReport, LinkReport, QueueSample};
-
-/// One way of a link.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Way {
-    /// From the first end to the second.
-    Forward,
-    /// From the second end to the first.
-    Backward,
-}
-
-impl Way {
-    /// Both.
-    pub const BOTH: [Self; 2] = [Self::Forward, Self::Backward];
-
-    /// As in the result files.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Forward => "forward",
-            Self::Backward => "backward",
-        }
-    }
-
-    const fn index(self) -> usize {
-        match self {
-            Self::Forward => 0,
-            Self::Backward => 1,
-        }
-    }
-}
 
 /// A link to be: its devices and what it does.
 #[derive(Debug)]
@@ -167,17 +139,22 @@ impl DataPlane {
     }
 
     /// Changes what one way of a link does, and returns once that is in force.
-    pub fn change(&self, link: usize, way: Way, change: ModelChange) -> Result<(), PlaneError> {
+    pub fn change(&self, link: usize, way: LinkDirection, change: ModelChange) -> Result<(), PlaneError> {
         self.ask(|reply| Command::Change { link, way, change: Box::new(change), reply })
     }
 
     /// The model in force in one direction of a link, with what a schedule of changes has made of it by now.
-    pub fn model(&self, link: usize, way: Way) -> Result<PipeModel, PlaneError> {
+    pub fn model(&self, link: usize, way: LinkDirection) -> Result<PipeModel, PlaneError> {
         self.ask(|reply| Command::Model { link, way, reply })
     }
 
     /// Has one way of a link follow a schedule of changes from now on, see [`crate::pipe::Pipe::follow`].
-    pub fn follow(&self, link: usize, way: Way, schedule: ChangeSchedule) -> Result<(), PlaneError> {
+    pub fn follow(
+        &self,
+        link: usize,
+        way: LinkDirection,
+        schedule: ChangeSchedule,
+    ) -> Result<(), PlaneError> {
         self.ask(|reply| Command::Follow { link, way, schedule, reply })
     }
 

@@ -22,14 +22,15 @@ use pathbench_host::link_events::LinkEvent;
 use pathbench_host::mptcp::{MptcpEvent, MptcpEventKind};
 use pathbench_host::wifi::WifiNetwork;
 use pathbench_record::delivery::DeliverySeries;
+use pathbench_record::direction::{DataDirection, Direction};
 use pathbench_record::document::{DirectionRecord, Parameters, RunLink, RunRecord};
-use pathbench_record::event::{DeliveryLine, Direction, Event};
+use pathbench_record::event::{DeliveryLine, Event};
 use pathbench_record::message::MessageLine;
 use pathbench_record::metrics::{self, DirectionAnalysis, Disturbance, Measurement, PathCurves};
 use pathbench_record::sample::{Sample, Side};
 use pathbench_record::time::Timestamp;
 use pathbench_record::transport::{Transport, TransportLabel};
-use pathbench_traffic::iperf::{Amount, IperfParameters, TrafficDirection};
+use pathbench_traffic::iperf::{Amount, IperfParameters};
 use pathbench_traffic::record::EndRecord;
 use pathbench_transport::multipath_verdict;
 use paths::PathNames;
@@ -266,10 +267,10 @@ impl Evidence<'_> {
 
     fn directions(&self) -> &'static [Direction] {
         match self.transfer().map(|transfer| transfer.direction) {
-            Some(TrafficDirection::Upload) => &[Direction::Upload],
-            Some(TrafficDirection::Download) => &[Direction::Download],
+            Some(DataDirection::Upload) => &[Direction::Upload],
+            Some(DataDirection::Download) => &[Direction::Download],
             // Messages and their answers go both ways.
-            Some(TrafficDirection::Both) | None => &[Direction::Upload, Direction::Download],
+            Some(DataDirection::Both) | None => &Direction::BOTH,
         }
     }
 

@@ -86,7 +86,7 @@ fn calibrate(
             _ => None,
         })?;
     let plan = plan(link, SocketAddr::new(near, 0), responder);
-    let timeout = plan.time_limit(longest_delay(&link.forward) + longest_delay(&link.backward));
+    let timeout = plan.time_limit(longest_delay(&link.forward) + longest_delay(&link.reverse));
     environment.ask(&first.node, &Request::Calibrate(plan), timeout, |notice| match notice {
         Notice::Calibrated(calibration) => Some(calibration),
         _ => None,
@@ -99,17 +99,17 @@ fn plan(link: &Link, near: SocketAddr, responder: SocketAddr) -> CalibrationPlan
     match link.engine {
         Engine::Kernel => CalibrationPlan {
             forward_bps: link.forward.rate_bps(),
-            backward_bps: link.backward.rate_bps(),
+            reverse_bps: link.reverse.rate_bps(),
             bucket_bytes: bucket_bytes(link),
             ..plan
         },
         Engine::Emulated => {
             let slowest =
-                [&link.forward, &link.backward].iter().filter_map(|model| model.mean_rate_bps()).min();
-            let jitter = link.forward.jitter.max(link.backward.jitter);
+                [&link.forward, &link.reverse].iter().filter_map(|model| model.mean_rate_bps()).min();
+            let jitter = link.forward.jitter.max(link.reverse.jitter);
             CalibrationPlan {
                 forward_bps: expectation::rate_bps(&link.forward),
-                backward_bps: expectation::rate_bps(&link.backward),
+                reverse_bps: expectation::rate_bps(&link.reverse),
                 // The ends of a train are as blurred as a packet's delay.
                 train: (plan.train + jitter * 20).min(LONGEST_TRAIN),
                 probes: PROBES,
@@ -129,7 +129,7 @@ fn longest_delay(model: &LinkModel) -> Duration {
 
 /// The deeper of the link's token buckets.
 fn bucket_bytes(link: &Link) -> u64 {
-    [&link.forward, &link.backward]
+    [&link.forward, &link.reverse]
         .iter()
         .filter_map(|model| Some(default_burst_bytes(model.rate_bps()?, link.mtu_bytes)))
         .max()
@@ -140,15 +140,15 @@ fn measurement(calibration: &LinkCalibration) -> LinkMeasurement {
     let milliseconds = |time: Duration| time.as_secs_f64() * 1e3;
     LinkMeasurement {
         forward_bps: calibration.forward_bps,
-        backward_bps: calibration.backward_bps,
+        reverse_bps: calibration.reverse_bps,
         rtt_ms: milliseconds(calibration.rtt),
         min_rtt_ms: milliseconds(calibration.min_rtt),
         forward_mtu_bytes: calibration.forward_mtu_bytes,
-        backward_mtu_bytes: calibration.backward_mtu_bytes,
+        reverse_mtu_bytes: calibration.reverse_mtu_bytes,
         forward_delay: calibration.forward_probes.and_then(|probes| one_way(&probes)),
-        backward_delay: calibration.backward_probes.and_then(|probes| one_way(&probes)),
+        reverse_delay: calibration.reverse_probes.and_then(|probes| one_way(&probes)),
         forward_loss: calibration.forward_probes.and_then(|probes| probes.loss()),
-        backward_loss: calibration.backward_probes.and_then(|probes| probes.loss()),
+        reverse_loss: calibration.reverse_probes.and_then(|probes| probes.loss()),
     }
 }
 
@@ -188,7 +188,7 @@ pub(crate) fn count_bytes(
         let before = before.iter().find(|(known, _)| *known == name).map(|(_, counted)| *counted);
         if let (Some(link), Some(before)) = (links.iter_mut().find(|link| link.name == name), before) {
             link.forward_bytes = Some(after.forward_bytes.saturating_sub(before.forward_bytes));
-            link.backward_bytes = Some(after.backward_bytes.saturating_sub(before.backward_bytes));
+            link.reverse_bytes = Some(after.reverse_bytes.saturating_sub(before.reverse_bytes));
         }
     }
     Ok(())

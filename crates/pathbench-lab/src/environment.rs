@@ -28,6 +28,7 @@ use pathbench_host::packet_sizes::SizeCounterError;
 use pathbench_host::qdisc::ShaperError;
 use pathbench_host::sysctl::SysctlError;
 use pathbench_host::tun::TunError;
+use pathbench_record::direction::LinkDirection;
 use pathbench_record::document::PacketSizes;
 use pathbench_record::time::Clock;
 use std::collections::BTreeMap;
@@ -219,9 +220,9 @@ impl Emulation {
 
     /// Seeds of the two directions of `link`.
     fn seeds(&self, link: &str) -> [u64; 2] {
-        ["forward", "backward"].map(|direction| {
+        LinkDirection::BOTH.map(|direction| {
             let repetition = self.repetition.to_string();
-            let parts = [self.seed.to_string(), repetition, link.to_owned(), direction.to_owned()];
+            let parts = [self.seed.to_string(), repetition, link.to_owned(), direction.name().to_owned()];
             fnv1a(parts.join("/").as_bytes())
         })
     }

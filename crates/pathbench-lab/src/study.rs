@@ -307,7 +307,7 @@ fn link_record(link: &Link) -> LinkRecord {
         requested: LinkFigures {
             mtu_bytes: link.mtu_bytes,
             forward: direction_figures(&link.forward, link.mtu_bytes),
-            backward: direction_figures(&link.backward, link.mtu_bytes),
+            reverse: direction_figures(&link.reverse, link.mtu_bytes),
         },
         measured: None,
         tolerance: link.tolerance,

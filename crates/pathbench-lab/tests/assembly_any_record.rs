@@ -4,11 +4,11 @@ use pathbench_lab::assembly::{
     ClientPath, ClockOffset, Evidence, ExecutedEvent, LinesSoFar, RunSetting, assemble,
 };
 use pathbench_record::delivery::{DeliverySeries, Gap};
-use pathbench_record::event::Direction;
+use pathbench_record::direction::{DataDirection, Direction};
 use pathbench_record::sample::{PathFigures, PathState, Side};
 use pathbench_record::time::Timestamp;
 use pathbench_record::transport::{Transport, TransportLabel};
-use pathbench_traffic::iperf::{Amount, IperfParameters, TrafficDirection};
+use pathbench_traffic::iperf::{Amount, IperfParameters};
 use pathbench_traffic::pattern::{InteractiveParameters, PatternParameters};
 use pathbench_traffic::protocol::TestId;
 use pathbench_traffic::record::{EndRecord, MessageRecord, PathSample, StreamRecord};
@@ -182,9 +182,9 @@ fn parameters() -> impl Strategy<Value = PatternParameters> {
     };
     let second = Duration::from_secs(1);
     prop_oneof![
-        Just(iperf(TrafficDirection::Both, Amount::Duration(5 * second), second)),
-        Just(iperf(TrafficDirection::Upload, Amount::Bytes(u64::MAX), Duration::ZERO)),
-        Just(iperf(TrafficDirection::Download, Amount::Duration(Duration::MAX), Duration::MAX)),
+        Just(iperf(DataDirection::Both, Amount::Duration(5 * second), second)),
+        Just(iperf(DataDirection::Upload, Amount::Bytes(u64::MAX), Duration::ZERO)),
+        Just(iperf(DataDirection::Download, Amount::Duration(Duration::MAX), Duration::MAX)),
         Just(PatternParameters::Interactive(InteractiveParameters::default())),
     ]
 }

@@ -56,7 +56,7 @@ fn every_key_has_a_row_in_the_table_of_its_section() {
             "quic" => between(&text, "`[run.quic]`:", "## Key paths"),
             "expectation" => between(&text, "To let an expectation", "The fields,"),
             // Documented in one sentence, or in the row of the key that holds them.
-            "router" | "upload, download, forward, backward" => {
+            "router" | "upload, download, forward, reverse" => {
                 for key in keys {
                     assert!(text.contains(&format!("`{key}`")), "`{key}` of {table} is not documented");
                 }

@@ -5,7 +5,8 @@ use pathbench_emulator::model::{
     ArqModel, BaseDelay, Distribution, GilbertElliott, LossModel, PipeModel, QueueDiscipline, QueueLimit,
     RateModel,
 };
-use pathbench_lab::scenario::{Action, Engine, FadePlan, Link, Overrides, Source, VariantPlan, Ways, plan};
+use pathbench_lab::scenario::{Action, Engine, FadePlan, Link, Overrides, Source, VariantPlan, plan};
+use pathbench_record::direction::LinkDirection;
 use std::time::Duration;
 
 pathbench_kerneltest::privilege_independent!();
@@ -80,21 +81,21 @@ fn a_direction_takes_the_place_of_the_paths_own() {
         "loss = \"1%\"\nrate = \"5mbit\"\nupload = { burst_loss = { to_bad = \"1%\", to_good = \"9%\" } }",
     );
     assert!(matches!(path.forward.loss, LossModel::GilbertElliott(_)));
-    assert_eq!(path.backward.loss, LossModel::Independent(0.01));
+    assert_eq!(path.reverse.loss, LossModel::Independent(0.01));
     assert_eq!(path.forward.rate_bps(), Some(5_000_000));
     let arq = link("rate = \"5mbit\"\narq = { retries = 2 }\ndownload = { arq = { retries = 0 } }");
-    assert_eq!((arq.forward.arq.map(|arq| arq.retries), arq.backward.arq), (Some(2), None));
+    assert_eq!((arq.forward.arq.map(|arq| arq.retries), arq.reverse.arq), (Some(2), None));
 }
 
 #[test]
 fn a_preset_gives_what_is_not_given() {
     let plain = link("preset = \"lte\"");
-    assert_eq!((plain.forward.rate_bps(), plain.backward.rate_bps()), (Some(9_000_000), Some(20_000_000)));
+    assert_eq!((plain.forward.rate_bps(), plain.reverse.rate_bps()), (Some(9_000_000), Some(20_000_000)));
     assert_eq!((plain.mtu_bytes, plain.engine), (1420, Engine::Emulated));
     let changed = link("preset = \"lte\"\nrate = \"5mbit\"\nmtu = 1500\ndownload = { delay = \"40ms\" }");
-    assert_eq!((changed.forward.rate_bps(), changed.backward.rate_bps()), (Some(5_000_000), Some(5_000_000)));
+    assert_eq!((changed.forward.rate_bps(), changed.reverse.rate_bps()), (Some(5_000_000), Some(5_000_000)));
     assert_eq!((changed.forward.jitter, changed.mtu_bytes), (plain.forward.jitter, 1500));
-    assert_eq!(changed.backward.constant_delay(), Some(40 * MS));
+    assert_eq!(changed.reverse.constant_delay(), Some(40 * MS));
     let names = ["wifi-good", "wifi-cafe", "lte", "5g-walk", "leo-satellite", "adsl", "datacenter"];
     for name in names {
         assert!(link(&format!("preset = \"{name}\"")).forward.mean_rate_bps().is_some(), "{name}");
@@ -160,7 +161,7 @@ fn a_fade_is_a_walk_or_leads_to_values() {
         delay: None,
     };
     let keys = "action = \"fade\"\nduration = \"2s\"\ndirection = \"download\"\nto = { rate = \"1mbit\", loss = \"10%\" }";
-    assert_eq!(action(keys), Action::Fade(FadePlan::Ramp { ramp, ways: Ways::Backward }));
+    assert_eq!(action(keys), Action::Fade(FadePlan::Ramp { ramp, direction: Some(LinkDirection::Reverse) }));
 }
 
 /// What is appended to a valid scenario of six lines, and the one mistake in it.
@@ -333,9 +334,9 @@ fn traces_are_read_from_the_scenarios_own_directory() {
         plan(&source, &Overrides::default()).map(|plan| plan.variants[0].topology.links[0].clone())
     };
     let link = read("download = { rate_trace = \"down.trace\", loss_trace = \"loss.csv\" }").expect("valid");
-    let RateModel::Opportunities(schedule) = &link.backward.rate else { panic!("a trace was asked for") };
+    let RateModel::Opportunities(schedule) = &link.reverse.rate else { panic!("a trace was asked for") };
     assert_eq!(schedule.at_ms, [1, 2, 2, 5]);
-    assert!(matches!(link.backward.loss, LossModel::Schedule(_)));
+    assert!(matches!(link.reverse.loss, LossModel::Schedule(_)));
     assert_eq!(link.forward.rate, RateModel::Unlimited);
     assert_eq!(link.engine, Engine::Emulated);
     let wrong = read("rate_trace = \"bad.trace\"").expect_err("not a trace").to_string();

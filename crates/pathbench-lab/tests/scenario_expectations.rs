@@ -1,6 +1,7 @@
 //! Expectations against results: when they hold, when not, and in what words.
 
 use pathbench_lab::scenario::{ExpectationPlan, Overrides, Source, known_fields, plan};
+use pathbench_record::direction::Direction;
 use pathbench_record::document::{
     DelayRecord, DirectionRecord, EmulationRecord, HandoverReason, HandoverRecord, Impact, OneWayDelay,
     Phase, PingRecord, RunLink,
@@ -8,7 +9,6 @@ use pathbench_record::document::{
 use pathbench_record::document::{
     Expectation, LinkMeasurement, MultipathRecord, Parameters, PathRecord, ResultDocument, RunRecord, Variant,
 };
-use pathbench_record::event::Direction;
 use pathbench_record::sample::Side;
 use pathbench_record::transport::TransportLabel;
 use serde_json::{Value, json};
@@ -28,11 +28,11 @@ fn expectations(lines: &str) -> Vec<ExpectationPlan> {
 fn measured(link: &str) -> RunLink {
     let measured = LinkMeasurement {
         forward_bps: Some(1),
-        backward_bps: Some(1),
+        reverse_bps: Some(1),
         forward_delay: Some(OneWayDelay::default()),
-        backward_delay: Some(OneWayDelay::default()),
+        reverse_delay: Some(OneWayDelay::default()),
         forward_loss: Some(0.0),
-        backward_loss: Some(0.0),
+        reverse_loss: Some(0.0),
         ..LinkMeasurement::default()
     };
     let mut emulation = EmulationRecord::default();
@@ -43,7 +43,7 @@ fn measured(link: &str) -> RunLink {
         within_tolerance: true,
         deviations: Vec::new(),
         forward_bytes: Some(1),
-        backward_bytes: Some(1),
+        reverse_bytes: Some(1),
         emulation: Some(emulation),
         ..RunLink::default()
     }
@@ -81,7 +81,7 @@ fn run(label: &str, direction: &str, repetition: u32) -> RunRecord {
         backup: Some(false),
         ..PathRecord::default()
     };
-    let ways = [Direction::Upload, Direction::Download];
+    let ways = Direction::BOTH;
     let shares = BTreeMap::from([("eth".to_owned(), 0.5), ("wlan".to_owned(), 0.5)]);
     RunRecord {
         id: format!("{label}-{direction}-r{repetition}"),

@@ -1,9 +1,9 @@
 //! The shipped scenarios are valid and mean what they say.
 
 use pathbench_lab::scenario::{
-    Action, Comparison, DataDirection, Engine, Overrides, PatternPlan, Plan, Queue, Subject, Target, builtin,
-    load, plan,
+    Action, Comparison, Engine, Overrides, PatternPlan, Plan, Queue, Subject, Target, builtin, load, plan,
 };
+use pathbench_record::direction::DataDirection;
 use pathbench_record::document::{MultipathRecord, ResultDocument, RunRecord};
 use pathbench_record::transport::TransportLabel;
 use std::time::Duration;
@@ -211,7 +211,7 @@ fn the_command_line_changes_what_it_names() {
     let variant = &plan.variants[0];
     let wlan = variant.topology.link("wlan").expect("wlan");
     assert_eq!(
-        (wlan.forward.rate_bps(), wlan.backward.rate_bps(), wlan.mtu_bytes),
+        (wlan.forward.rate_bps(), wlan.reverse.rate_bps(), wlan.mtu_bytes),
         (Some(20_000_000), Some(20_000_000), 1400)
     );
     assert_eq!(variant.topology.link("eth").expect("eth").mtu_bytes, 1500);
@@ -351,7 +351,7 @@ fn the_kernels_test_of_simultaneous_flows_has_its_five_pairs_of_links_and_their_
         });
         assert_eq!(sizes.collect::<Vec<_>>(), [(16_777_216, 81_920), (81_920, 16_777_216)], "{name}");
         for (index, link) in plan.variants[0].topology.links.iter().enumerate() {
-            assert_eq!(link.forward, link.backward, "{name}");
+            assert_eq!(link.forward, link.reverse, "{name}");
             assert_eq!(link.mtu_bytes, 1_500, "{name}");
             assert_eq!(link.forward.rate_bps(), Some(rates[index] * 1_000_000), "{name}");
             assert_eq!(link.forward.constant_delay(), Some(Duration::from_millis(delays[index])), "{name}");

@@ -3,7 +3,7 @@
 use pathbench_emulator::model::{BaseDelay, LossModel, RateModel};
 use pathbench_lab::scenario::{
     Action, Change, Engine, Family, ModelKeys, Overrides, Plan, Queue, Role, RoutePlan, Source, VariantPlan,
-    Ways, plan,
+    plan,
 };
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ fn a_path_without_anything_has_the_documented_defaults() {
     let link = &variant.topology.links[0];
     assert_eq!((link.mtu_bytes, link.engine, link.backup), (1500, Engine::Kernel, false));
     assert!((link.tolerance - 0.05).abs() < 1e-12);
-    for model in [&link.forward, &link.backward] {
+    for model in [&link.forward, &link.reverse] {
         assert_eq!(
             (model.rate_bps(), model.constant_delay(), model.jitter),
             (None, Some(Duration::ZERO), Duration::ZERO)
@@ -52,15 +52,15 @@ fn directions_have_their_own_model_and_share_the_rest() {
          download = { rate = \"50mbit\", queue = \"20p\" }\n",
     );
     let link = &variant.topology.links[0];
-    assert_eq!((link.forward.rate_bps(), link.backward.rate_bps()), (Some(5_000_000), Some(50_000_000)));
+    assert_eq!((link.forward.rate_bps(), link.reverse.rate_bps()), (Some(5_000_000), Some(50_000_000)));
     assert_eq!(
-        (link.forward.constant_delay(), link.backward.constant_delay()),
+        (link.forward.constant_delay(), link.reverse.constant_delay()),
         (Some(Duration::from_millis(4)), Some(Duration::from_millis(4)))
     );
-    assert!((link.backward.independent_loss().unwrap() - 0.01).abs() < 1e-12);
+    assert!((link.reverse.independent_loss().unwrap() - 0.01).abs() < 1e-12);
     // 100 ms at 5 Mbit/s are 62 500 bytes, less than the least a timed queue holds.
     assert_eq!(link.forward.queue_bytes(1500), Some(65_536));
-    assert_eq!(link.backward.queue_bytes(1500), Some(20 * 1514));
+    assert_eq!(link.reverse.queue_bytes(1500), Some(20 * 1514));
 }
 
 #[test]
@@ -167,7 +167,7 @@ fn events_come_in_the_order_of_their_times() {
          delay = \"3ms\"\nloss = \"1%\"\nmtu = 1400\nqueue = \"10p\"\n",
     );
     let change = Change {
-        ways: Ways::Both,
+        direction: None,
         keys: ModelKeys {
             rate: Some(RateModel::Constant(5_000_000)),
             delay: Some(BaseDelay::Constant(Duration::from_millis(3))),

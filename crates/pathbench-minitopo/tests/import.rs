@@ -59,7 +59,7 @@ fn links_say_what_the_file_says() {
     let plan = planned(&text.unwrap());
     let topology = &plan.variants[0].topology;
     let link = topology.link("c2r_1").unwrap();
-    assert_eq!(link.forward, link.backward);
+    assert_eq!(link.forward, link.reverse);
     assert_eq!(link.forward.rate_bps(), Some(500_000));
     assert_eq!(link.forward.constant_delay(), Some(Duration::from_millis(15)));
     assert_eq!(link.forward.queue, Queue::Packets(300));

@@ -243,7 +243,7 @@ impl Bins {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::Direction;
+    use crate::direction::Direction;
     use proptest::prelude::*;
 
     fn at(micros: u64) -> Timestamp {

@@ -14,7 +14,7 @@ mod server;
 pub use application::{DelayRecord, PingRecord};
 pub use diagnosis::{DiagnosisKind, PathDiagnosis};
 pub use emulation::{EmulatedDirection, EmulationRecord, LatenessRecord, LinkSample, OneWayDelay};
-pub use link::{DirectionFigures, LinkDirection, LinkFigures, LinkMeasurement, LinkRecord, RunLink};
+pub use link::{DirectionFigures, LinkFigures, LinkMeasurement, LinkRecord, RunLink};
 pub use mobility::{
     HandoverReason, HandoverRecord, HandoverSummary, MobilitySummary, ProbeLine, ProbeRecord,
 };
@@ -24,7 +24,7 @@ pub use mtu::{
 pub use packet_sizes::{PacketSizes, RouterRecord};
 pub use server::{AddressFamily, Reachability, ServerRecord, UnreachableBecause};
 
-use crate::event::Direction;
+use crate::direction::Direction;
 use crate::sample::Side;
 use crate::transport::Transport;
 use serde::{Deserialize, Serialize};

@@ -1,6 +1,7 @@
 //! One line of `events.jsonl`: something that happened to a link, a path or a connection.
 
 use crate::delivery::DeliverySeries;
+use crate::direction::Direction;
 use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -58,26 +59,6 @@ pub struct DeliveryLine {
     pub t_ms: f64,
     /// Bytes delivered within the bin.
     pub bytes: u64,
-}
-
-/// Which way data goes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Direction {
-    /// Client to server.
-    Upload,
-    /// Server to client.
-    Download,
-}
-
-impl Direction {
-    /// `upload` or `download`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Upload => "upload",
-            Self::Download => "download",
-        }
-    }
 }
 
 impl DeliveryLine {

@@ -8,6 +8,7 @@
 pub mod binning;
 pub mod calendar;
 pub mod delivery;
+pub mod direction;
 pub mod directory;
 pub mod document;
 pub mod event;

@@ -1,7 +1,7 @@
 //! The messages of the patterns `ping` and `interactive`, as an end recorded them, and their lines in
 //! `messages.jsonl`.
 
-use crate::event::Direction;
+use crate::direction::Direction;
 use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;

@@ -4,8 +4,8 @@ mod mobility;
 
 pub use mobility::{max_delay_pairs, summarise_mobility};
 
+use crate::direction::Direction;
 use crate::document::{Group, LinkMeasurement, LinkRecord, OneWayDelay, RunRecord};
-use crate::event::Direction;
 use crate::statistics::{distribution, median};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -111,15 +111,15 @@ fn median_measurement(measured: &[&LinkMeasurement]) -> Option<LinkMeasurement> 
     };
     Some(LinkMeasurement {
         forward_bps: of(|one| one.forward_bps.map(|bps| bps as f64)).map(|bps| bps.round() as u64),
-        backward_bps: of(|one| one.backward_bps.map(|bps| bps as f64)).map(|bps| bps.round() as u64),
+        reverse_bps: of(|one| one.reverse_bps.map(|bps| bps as f64)).map(|bps| bps.round() as u64),
         rtt_ms: of(|one| Some(one.rtt_ms))?,
         min_rtt_ms: of(|one| Some(one.min_rtt_ms))?,
         forward_mtu_bytes: of(|one| Some(f64::from(one.forward_mtu_bytes)))?.round() as u32,
-        backward_mtu_bytes: of(|one| Some(f64::from(one.backward_mtu_bytes)))?.round() as u32,
+        reverse_mtu_bytes: of(|one| Some(f64::from(one.reverse_mtu_bytes)))?.round() as u32,
         forward_delay: all_delays(measured.iter().filter_map(|one| one.forward_delay)),
-        backward_delay: all_delays(measured.iter().filter_map(|one| one.backward_delay)),
+        reverse_delay: all_delays(measured.iter().filter_map(|one| one.reverse_delay)),
         forward_loss: mean(measured.iter().filter_map(|one| one.forward_loss)),
-        backward_loss: mean(measured.iter().filter_map(|one| one.backward_loss)),
+        reverse_loss: mean(measured.iter().filter_map(|one| one.reverse_loss)),
     })
 }
 

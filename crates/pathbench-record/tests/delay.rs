@@ -1,6 +1,6 @@
 //! Delays and pings: the examples of docs/metrics.md with the same numbers, and what must hold of any messages.
 
-use pathbench_record::event::Direction;
+use pathbench_record::direction::Direction;
 use pathbench_record::message::{Message, MessageLine};
 use pathbench_record::metrics::{delay, delay_of_flows, ping};
 use pathbench_record::statistics::nearest_rank;

@@ -2,7 +2,7 @@
 
 use pathbench_record::binning::ByteCurve;
 use pathbench_record::delivery::{DeliverySeries, SHORTEST_GAP};
-use pathbench_record::event::Direction;
+use pathbench_record::direction::Direction;
 use pathbench_record::metrics::{
     DirectionAnalysis, Disturbance, Measurement, PathCurves, analyse, is_disruptive,
 };

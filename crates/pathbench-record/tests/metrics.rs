@@ -3,8 +3,8 @@
 
 use pathbench_record::binning::{ByteCurve, Window};
 use pathbench_record::delivery::DeliverySeries;
+use pathbench_record::direction::Direction;
 use pathbench_record::document::Impact;
-use pathbench_record::event::Direction;
 use pathbench_record::metrics::{
     DirectionAnalysis, Disturbance, Measurement, PathCurves, analyse, combine, is_disruptive,
 };

@@ -3,11 +3,11 @@
 #[path = "support/document.rs"]
 mod example;
 
+use pathbench_record::direction::Direction;
 use pathbench_record::document::{
     DelayRecord, HandoverReason, HandoverRecord, LinkMeasurement, LinkRecord, PathRecord, ResultDocument,
     RunLink, RunRecord,
 };
-use pathbench_record::event::Direction;
 use pathbench_record::summary::{max_delay_pairs, measure_links, summarise, summarise_mobility};
 use pathbench_record::transport::Transport;
 use serde_json::json;
@@ -75,11 +75,11 @@ fn variants_are_kept_apart_and_an_absent_path_has_no_share() {
 fn links_get_the_medians_of_the_runs_of_their_variant() {
     let measured = |rate: u64, rtt: f64| LinkMeasurement {
         forward_bps: Some(rate),
-        backward_bps: None,
+        reverse_bps: None,
         rtt_ms: rtt,
         min_rtt_ms: rtt / 2.0,
         forward_mtu_bytes: 1500,
-        backward_mtu_bytes: 1400,
+        reverse_mtu_bytes: 1400,
         ..LinkMeasurement::default()
     };
     let run_over = |rate, rtt, variant: &str| {
@@ -91,7 +91,7 @@ fn links_get_the_medians_of_the_runs_of_their_variant() {
             within_tolerance: true,
             deviations: Vec::new(),
             forward_bytes: None,
-            backward_bytes: None,
+            reverse_bytes: None,
             ..RunLink::default()
         }];
         run
@@ -125,7 +125,7 @@ fn walk(
     let mut run = run(transport.name(), 1.0, None, 0.5);
     (run.transport, run.repetition, run.pattern) = (transport, repetition, "interactive".to_owned());
     let template = run.directions.remove(0);
-    for (direction, max) in [Direction::Upload, Direction::Download].into_iter().zip(max_ms) {
+    for (direction, max) in Direction::BOTH.into_iter().zip(max_ms) {
         let mut of_direction = template.clone();
         of_direction.direction = direction;
         of_direction.delay_ms = of_direction.delay_ms.map(|delay| DelayRecord { max, ..delay });
@@ -181,7 +181,7 @@ fn delays_and_losses_of_links_are_gathered_over_runs() {
         let link = &mut run.links[0].measured;
         let delay = link.forward_delay.as_mut().unwrap();
         (delay.p50_ms, delay.min_ms, delay.packets) = (p50, min, 100);
-        (link.forward_loss, link.backward_loss, link.backward_delay) = (Some(loss), None, None);
+        (link.forward_loss, link.reverse_loss, link.reverse_delay) = (Some(loss), None, None);
         run
     };
     let runs = [measured(20.0, 19.0, 0.0), measured(22.0, 18.0, 0.0), measured(21.0, 19.5, 0.03)];
@@ -191,5 +191,5 @@ fn delays_and_losses_of_links_are_gathered_over_runs() {
     let delay = found.forward_delay.unwrap();
     assert_eq!((delay.packets, delay.min_ms as u32, delay.p50_ms as u32), (300, 18, 21));
     assert!((found.forward_loss.unwrap() - 0.01).abs() < 1e-12, "a median of 0 would hide the losses");
-    assert_eq!((found.backward_loss, found.backward_delay), (None, None));
+    assert_eq!((found.reverse_loss, found.reverse_delay), (None, None));
 }

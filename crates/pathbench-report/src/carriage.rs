@@ -2,8 +2,8 @@
 
 use crate::palette::is_part;
 use crate::view::View;
-use pathbench_record::document::{LinkDirection, LinkRecord, RunLink, RunRecord};
-use pathbench_record::event::Direction;
+use pathbench_record::direction::{Direction, LinkDirection};
+use pathbench_record::document::{LinkRecord, RunLink, RunRecord};
 use pathbench_record::sample::Side;
 use std::collections::BTreeMap;
 
@@ -87,7 +87,7 @@ fn of_path<'a>(
     let forward = (direction == Direction::Upload) == begins_at_client(view, run, host);
     let stage = |link: &'a RunLink| {
         let sizes = link.packet_sizes.as_ref()?;
-        let sizes = if forward { &sizes.forward } else { &sizes.backward };
+        let sizes = if forward { &sizes.forward } else { &sizes.reverse };
         Some(Stage { link: &link.name, sizes, mtu_bytes: mtu_bytes(view, run, link) })
     };
     let parts = || run.links.iter().filter(|link| is_part(&link.name, &host.name));
@@ -120,10 +120,10 @@ fn path_capacity_mbps(view: &View, run: &RunRecord, path: &str, direction: Direc
         |link: &&LinkRecord| link.variant.iter().all(|(key, value)| run.variant.get(key) == Some(value));
     let of_path = |link: &&LinkRecord| link.name == path || is_part(&link.name, path);
     let forward = direction == Direction::Upload;
-    let wanted = if forward { LinkDirection::Forward } else { LinkDirection::Backward };
+    let wanted = if forward { LinkDirection::Forward } else { LinkDirection::Reverse };
     let rate_bps = |link: &LinkRecord| {
         let asked = &link.requested;
-        let asked = if forward { asked.forward.rate_bps } else { asked.backward.rate_bps }?;
+        let asked = if forward { asked.forward.rate_bps } else { asked.reverse.rate_bps }?;
         let data = view.data(run);
         let samples = || data.links.iter().filter(|one| one.link == link.name && one.direction == wanted);
         if samples().next().is_some() && samples().all(|one| one.rate_bps.is_none()) {

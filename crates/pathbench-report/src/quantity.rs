@@ -62,14 +62,14 @@ pub fn plain(text: &str) -> String {
 /// What both directions of a link have in words, forward first: once where it is the same. `None` where neither has it.
 pub fn each_direction<T: PartialEq>(
     forward: Option<T>,
-    backward: Option<T>,
+    reverse: Option<T>,
     words: impl Fn(T) -> String,
 ) -> Option<String> {
-    if forward == backward {
+    if forward == reverse {
         return forward.map(words);
     }
-    let [forward, backward] = [forward, backward].map(|one| one.map_or_else(|| NONE.to_owned(), &words));
-    Some(format!("{forward} / {backward}"))
+    let [forward, reverse] = [forward, reverse].map(|one| one.map_or_else(|| NONE.to_owned(), &words));
+    Some(format!("{forward} / {reverse}"))
 }
 
 /// A duration given in ms: `0.35 ms`, `210 ms`, `2.41 s`, `15.4 min`.
@@ -235,7 +235,7 @@ mod tests {
 
     #[test]
     fn directions_that_differ_are_both_said() {
-        let words = |forward, backward| each_direction(forward, backward, |bps| plain(&bit_rate(bps)));
+        let words = |forward, reverse| each_direction(forward, reverse, |bps| plain(&bit_rate(bps)));
         assert_eq!(words(Some(20_000_000), Some(50_000_000)).as_deref(), Some("20 Mbit/s / 50 Mbit/s"));
         assert_eq!(words(Some(20_000_000), Some(20_000_000)).as_deref(), Some("20 Mbit/s"));
         assert_eq!(words(None, Some(1_000_000_000)).as_deref(), Some("– / 1 Gbit/s"));

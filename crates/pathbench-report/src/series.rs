@@ -5,8 +5,9 @@ use crate::palette::Paths;
 use crate::view::RunData;
 use pathbench_record::binning::{Bins, ByteCurve, FirstAndLast, Window};
 use pathbench_record::delivery::BIN;
+use pathbench_record::direction::Direction;
 use pathbench_record::document::RunRecord;
-use pathbench_record::event::{DeliveryLine, Direction, EventSource};
+use pathbench_record::event::{DeliveryLine, EventSource};
 use pathbench_record::metrics::PathCurves;
 use pathbench_record::sample::{PathFigures, Sample, Side};
 use pathbench_record::time::Timestamp;
@@ -162,7 +163,7 @@ pub(crate) fn peak_mbps(data: &RunData, direction: Option<Direction>, grid: Grid
 
 /// What the receiving application got in the wanted directions, those without a byte left out.
 fn deliveries(data: &RunData, wanted: Option<Direction>) -> Vec<(Direction, ByteCurve)> {
-    let directions = [Direction::Upload, Direction::Download].into_iter();
+    let directions = Direction::BOTH.into_iter();
     directions
         .filter(|one| wanted.is_none_or(|wanted| wanted == *one))
         .map(|one| (one, delivery_curve(data, one)))

@@ -3,8 +3,9 @@
 use crate::ResultSet;
 use crate::palette::Paths;
 use crate::pattern::{Kind, Pattern, bound_mark};
+use pathbench_record::direction::Direction;
 use pathbench_record::document::{Distribution, Group, LinkSample, RunRecord, Variant};
-use pathbench_record::event::{DeliveryLine, Direction, Event, EventSource};
+use pathbench_record::event::{DeliveryLine, Event, EventSource};
 use pathbench_record::message::MessageLine;
 use pathbench_record::sample::Sample;
 use pathbench_record::transport::{Transport, TransportLabel};

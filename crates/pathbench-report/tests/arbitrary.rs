@@ -2,8 +2,9 @@
 
 mod synthetic;
 
+use pathbench_record::direction::Direction;
 use pathbench_record::document::{Distribution, PacketSizes, PingRecord, RunRecord};
-use pathbench_record::event::{Direction, EventSource};
+use pathbench_record::event::EventSource;
 use pathbench_record::sample::{PathState, Side};
 use pathbench_record::summary::{summarise, summarise_mobility};
 use pathbench_record::transport::Transport;
@@ -156,12 +157,12 @@ fn disturb_document(set: &mut ResultSet, odd: &Odd) {
     for (at, link) in set.document.links.iter_mut().enumerate() {
         link.name = odd.name(at + 3);
         link.requested.forward.delay_ms = odd.option(at);
-        link.requested.backward.rate_bps = Some(odd.counter(at));
+        link.requested.reverse.rate_bps = Some(odd.counter(at));
         link.tolerance = odd.number(at);
         link.measured = link.measured.take().filter(|_| odd.flag(at));
         if let Some(measured) = &mut link.measured {
             measured.rtt_ms = odd.number(at + 1);
-            measured.backward_bps = None;
+            measured.reverse_bps = None;
         }
     }
     for (at, group) in set.document.summary.groups.iter_mut().enumerate() {
@@ -243,7 +244,7 @@ fn disturbed_walk(odd: &Odd) -> ResultSet {
         for emulation in run.links.iter_mut().filter_map(|link| link.emulation.as_mut()) {
             emulation.forward.dropped_packets.insert(odd.name(at), odd.counter(at));
             emulation.forward.offered_packets = odd.counter(at + 1);
-            emulation.backward.lateness_ms.p99 = odd.number(at);
+            emulation.reverse.lateness_ms.p99 = odd.number(at);
         }
     }
     for (at, line) in set.links.iter_mut().enumerate().filter(|(at, _)| odd.flag(*at)) {
@@ -271,7 +272,7 @@ fn disturbed_sizes(odd: &Odd) -> ResultSet {
             let sizes = odd.counters.iter().map(|one| (*one as u32, one.rotate_left(7)));
             link.packet_sizes = Some(PacketSizes {
                 forward: sizes.clone().collect(),
-                backward: if odd.flag(at) { sizes.collect() } else { BTreeMap::new() },
+                reverse: if odd.flag(at) { sizes.collect() } else { BTreeMap::new() },
                 missed_packets: odd.counter(index),
             });
         }

@@ -2,8 +2,8 @@
 
 mod synthetic;
 
+use pathbench_record::direction::Direction;
 use pathbench_record::document::{DiagnosisKind, PathDiagnosis};
-use pathbench_record::event::Direction;
 use pathbench_record::sample::Side;
 use pathbench_report::figure::{self, Selection};
 use pathbench_report::narrative::{self, Tone};
@@ -59,7 +59,7 @@ fn a_link_that_begins_at_the_server_gives_the_same_picture() {
         .flat_map(|run| &mut run.links)
         .filter_map(|link| link.packet_sizes.as_mut())
     {
-        mem::swap(&mut sizes.forward, &mut sizes.backward);
+        mem::swap(&mut sizes.forward, &mut sizes.reverse);
     }
     assert!(expected.contains("9000") && drawn(&set) == expected);
 }
@@ -70,7 +70,7 @@ fn a_download_is_counted_from_the_servers_link_on() {
     for run in &mut set.document.runs {
         run.directions.iter_mut().for_each(|one| one.direction = Direction::Download);
         for sizes in run.links.iter_mut().filter_map(|link| link.packet_sizes.as_mut()) {
-            mem::swap(&mut sizes.forward, &mut sizes.backward);
+            mem::swap(&mut sizes.forward, &mut sizes.reverse);
         }
     }
     let drawn = |set: &ResultSet| {

@@ -2,8 +2,8 @@
 
 mod synthetic;
 
+use pathbench_record::direction::Direction;
 use pathbench_record::document::RunRecord;
-use pathbench_record::event::Direction;
 use pathbench_record::summary::summarise;
 use pathbench_report::ResultSet;
 use pathbench_report::narrative::{self, Fate, Tone};

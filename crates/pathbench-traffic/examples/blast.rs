@@ -13,11 +13,12 @@
 #![allow(clippy::unwrap_used, reason = "a tool by hand may panic on bad arguments")]
 
 use pathbench_kerneltest::MonotonicClock;
+use pathbench_record::direction::DataDirection;
 use pathbench_record::time::{Clock, Timestamp};
 use pathbench_record::transport::Transport;
 use pathbench_traffic::client::{ClientPlan, Unobserved, run_client};
 use pathbench_traffic::content::{Content, Lane};
-use pathbench_traffic::iperf::{Amount, IperfParameters, TrafficDirection};
+use pathbench_traffic::iperf::{Amount, IperfParameters};
 use pathbench_traffic::pattern::{BulkParameters, PatternParameters};
 use pathbench_traffic::protocol::TestId;
 use pathbench_traffic::server::{Server, ServerOptions};
@@ -63,10 +64,10 @@ fn main() {
     let socket = SocketOptions { congestion: Some(argument(3, "cubic")), ..SocketOptions::default() };
     let sample_interval = Duration::from_millis(100);
     let direction = match argument(0, "serve").as_str() {
-        "upload" => TrafficDirection::Upload,
-        "download" => TrafficDirection::Download,
+        "upload" => DataDirection::Upload,
+        "download" => DataDirection::Download,
         // Of bulk, which has no direction to choose.
-        "both" | "bulk" => TrafficDirection::Both,
+        "both" | "bulk" => DataDirection::Both,
         "content" => return content(clock.as_ref()),
         _ => {
             let options =

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! calibrate respond ADDRESS:PORT                                      until standard input closes
-//! calibrate LOCAL REMOTE:PORT MTU [FORWARD_BPS [BACKWARD_BPS [TIMES]]]
+//! calibrate LOCAL REMOTE:PORT MTU [FORWARD_BPS [REVERSE_BPS [TIMES]]]
 //! ```
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "it prints what it measures")]
@@ -31,7 +31,7 @@ fn main() {
         arguments[2].parse().unwrap(),
     );
     plan.forward_bps = arguments.get(3).map(|bps| bps.parse().unwrap());
-    plan.backward_bps = arguments.get(4).map(|bps| bps.parse().unwrap());
+    plan.reverse_bps = arguments.get(4).map(|bps| bps.parse().unwrap());
     for _ in 0..arguments.get(5).map_or(1, |times| times.parse().unwrap()) {
         let start = clock.now();
         let result = calibrate(&plan, clock.as_ref());
@@ -42,7 +42,7 @@ fn main() {
                     measured.zip(asked).map(|(measured, asked)| measured as f64 / asked as f64)
                 };
                 let ratios =
-                    (ratio(link.forward_bps, plan.forward_bps), ratio(link.backward_bps, plan.backward_bps));
+                    (ratio(link.forward_bps, plan.forward_bps), ratio(link.reverse_bps, plan.reverse_bps));
                 println!("{ratios:.4?} in {took:.0?}: {link:?}");
             }
             Err(error) => println!("{error}"),

@@ -4,8 +4,8 @@ mod validation;
 
 pub use validation::MAX_MESSAGES;
 
-use crate::iperf::{Amount, IperfParameters, MIN_STREAM_RATE_BPS, TrafficDirection, nanoseconds};
-use pathbench_record::event::Direction;
+use crate::iperf::{Amount, IperfParameters, MIN_STREAM_RATE_BPS, nanoseconds};
+use pathbench_record::direction::{DataDirection, Direction};
 use pathbench_record::transport::Transport;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -172,11 +172,11 @@ impl PingParameters {
 
 impl BulkParameters {
     /// Which way data goes.
-    pub const fn direction(&self) -> TrafficDirection {
+    pub const fn direction(&self) -> DataDirection {
         match (self.bytes, self.upload_bytes) {
-            (_, 0) => TrafficDirection::Download,
-            (0, _) => TrafficDirection::Upload,
-            _ => TrafficDirection::Both,
+            (_, 0) => DataDirection::Download,
+            (0, _) => DataDirection::Upload,
+            _ => DataDirection::Both,
         }
     }
 

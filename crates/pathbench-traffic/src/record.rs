@@ -8,7 +8,7 @@ pub(crate) use validation::most_record_bytes;
 use crate::pattern::PatternParameters;
 use crate::protocol::{MAX_RECORD_BYTES, TestId};
 use pathbench_record::delivery::DeliverySeries;
-use pathbench_record::event::Direction;
+use pathbench_record::direction::Direction;
 use pathbench_record::sample::{PathFigures, Side};
 use pathbench_record::time::Timestamp;
 use pathbench_record::transport::Transport;

@@ -6,9 +6,10 @@
 mod common;
 
 use common::{clock, limits, plan};
+use pathbench_record::direction::DataDirection;
 use pathbench_record::transport::Transport;
 use pathbench_traffic::client::{ClientError, ClientOutcome, ClientPlan, Unobserved, run_client};
-use pathbench_traffic::iperf::{Amount, IperfParameters, TrafficDirection};
+use pathbench_traffic::iperf::{Amount, IperfParameters};
 use pathbench_traffic::protocol::RefusalCode;
 use pathbench_traffic::server::{Access, Limits, Server, ServerEvent, ServerObserver, ServerOptions};
 use pathbench_traffic::token::TokenKey;
@@ -187,7 +188,7 @@ fn a_server_that_drains_finishes_what_runs_and_refuses_what_is_new() {
 fn a_bound_on_the_rate_holds_for_all_of_a_clients_tests_and_streams_together() {
     let most = 40e6;
     let fortress = Fortress::open(Limits { max_rate_bps: Some(most as u64), ..limits() });
-    for direction in [TrafficDirection::Upload, TrafficDirection::Download] {
+    for direction in [DataDirection::Upload, DataDirection::Download] {
         let two: Vec<ClientOutcome> = thread::scope(|scope| {
             let start = |transport| {
                 let parameters = IperfParameters {
@@ -209,7 +210,7 @@ fn a_bound_on_the_rate_holds_for_all_of_a_clients_tests_and_streams_together() {
             let server = outcome.server.as_ref().unwrap();
             // Whoever reads the result must be able to tell the bound from the network.
             assert_eq!(server.rate_limit_bps, Some(most as u64));
-            let end = if direction == TrafficDirection::Download { &outcome.client } else { server };
+            let end = if direction == DataDirection::Download { &outcome.client } else { server };
             received += end.deliveries.total_bytes();
             longest = longest.max(end.ended.since(end.started).as_secs_f64());
         }
@@ -228,7 +229,7 @@ fn tests_over_tls_are_as_complete_and_say_what_they_were_encrypted_with() {
         transports.push(Transport::Mptcp);
     }
     for transport in transports {
-        for direction in [TrafficDirection::Upload, TrafficDirection::Download, TrafficDirection::Both] {
+        for direction in DataDirection::ALL {
             let parameters = IperfParameters { direction, streams: 3, ..upload(5_000_001) };
             let outcome = run(&fortress.plan(transport, parameters));
             assert!(outcome.completed, "{transport} {direction:?}: {:?}", outcome.error);

@@ -5,7 +5,7 @@
 mod common;
 
 use common::{clock, limits, plan, server};
-use pathbench_record::event::Direction;
+use pathbench_record::direction::Direction;
 use pathbench_record::time::Timestamp;
 use pathbench_record::transport::Transport;
 use pathbench_traffic::client::{

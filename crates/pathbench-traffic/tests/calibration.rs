@@ -26,20 +26,20 @@ fn measures(near: &str, far: &str) {
     let responder = CalibrationResponder::start(&[loopback(far)], &clock()).unwrap();
     let mut plan = CalibrationPlan::new(loopback(near), responder.addresses()[0], 1500);
     plan.forward_bps = Some(100_000_000);
-    plan.backward_bps = Some(50_000_000);
+    plan.reverse_bps = Some(50_000_000);
     plan.train = Duration::from_millis(100);
-    let (mut forward, mut backward) = (Vec::new(), Vec::new());
+    let (mut forward, mut reverse) = (Vec::new(), Vec::new());
     for _ in 0..5 {
         let link = calibrate(&plan, clock().as_ref()).unwrap();
         // Loopback takes more than 1500 bytes, and the report must say so.
-        assert_eq!((link.forward_mtu_bytes, link.backward_mtu_bytes), (1501, 1501));
+        assert_eq!((link.forward_mtu_bytes, link.reverse_mtu_bytes), (1501, 1501));
         assert!(link.min_rtt <= link.rtt && link.rtt < Duration::from_millis(100), "{link:?}");
         forward.push(link.forward_bps.unwrap() as f64 / 100e6);
-        backward.push(link.backward_bps.unwrap() as f64 / 50e6);
+        reverse.push(link.reverse_bps.unwrap() as f64 / 50e6);
     }
     // Nothing limits the rate: the train arrives as fast as it is sent, 25 % above what was asked for. A sender
     // that had to wait for a processor sends late and then too fast, so that single trains are off.
-    for mut ratios in [forward, backward] {
+    for mut ratios in [forward, reverse] {
         ratios.sort_by(f64::total_cmp);
         assert!((0.9..1.5).contains(&ratios[2]), "{ratios:?}");
     }
@@ -69,8 +69,8 @@ fn an_mtu_smaller_than_asked_is_found_and_unasked_rates_are_not_measured() {
     // Loopback's MTU is 65536; an IPv4 packet has at most 65535 bytes.
     let plan = CalibrationPlan::new(loopback("127.0.0.1:0"), responder.addresses()[0], 70_000);
     let link = calibrate(&plan, clock().as_ref()).unwrap();
-    assert_eq!((link.forward_mtu_bytes, link.backward_mtu_bytes), (65_535, 65_535));
-    assert_eq!((link.forward_bps, link.backward_bps), (None, None));
+    assert_eq!((link.forward_mtu_bytes, link.reverse_mtu_bytes), (65_535, 65_535));
+    assert_eq!((link.forward_bps, link.reverse_bps), (None, None));
 }
 
 #[test]
@@ -223,17 +223,17 @@ fn delay_loss_and_rate_of_an_emulated_link_are_found_in_both_directions() {
         let tries = (0..5).map(|_| {
             through(model, |plan| {
                 plan.forward_bps = Some(model.rate_bps);
-                plan.backward_bps = Some(model.rate_bps);
+                plan.reverse_bps = Some(model.rate_bps);
                 plan.probes = 300;
             })
             .0
         });
         let mut best = f64::MAX;
         for link in tries {
-            assert_eq!((link.forward_mtu_bytes, link.backward_mtu_bytes), (1500, 1500));
+            assert_eq!((link.forward_mtu_bytes, link.reverse_mtu_bytes), (1500, 1500));
             let mut off = f64::from(u8::from(link.rtt > 45 * MS));
             for (probes, bps) in
-                [(link.forward_probes, link.forward_bps), (link.backward_probes, link.backward_bps)]
+                [(link.forward_probes, link.forward_bps), (link.reverse_probes, link.reverse_bps)]
             {
                 let probes = probes.unwrap();
                 let loss = probes.loss().unwrap();
@@ -272,17 +272,17 @@ fn a_link_with_a_round_trip_of_more_than_a_second_is_waited_for() {
             // Cut to what a responder sends.
             plan.train = 3000 * MS;
             plan.forward_bps = Some(model.rate_bps);
-            plan.backward_bps = Some(model.rate_bps);
+            plan.reverse_bps = Some(model.rate_bps);
             plan.probes = 50;
         });
         assert!(link.min_rtt >= 1200 * MS, "{link:?}");
-        assert_eq!((link.forward_mtu_bytes, link.backward_mtu_bytes), (1400, 1400));
+        assert_eq!((link.forward_mtu_bytes, link.reverse_mtu_bytes), (1400, 1400));
         assert!(took < limit, "{took:?}");
         link
     });
     let near = |bps: Option<u64>| (bps.unwrap() as f64 / 2e6 - 1.0).abs() < 0.1;
     let undisturbed =
-        |link: &LinkCalibration| near(link.forward_bps) && near(link.backward_bps) && link.rtt < 1300 * MS;
+        |link: &LinkCalibration| near(link.forward_bps) && near(link.reverse_bps) && link.rtt < 1300 * MS;
     assert!(tries.any(|link| undisturbed(&link)), "off each time");
 }
 
@@ -291,5 +291,5 @@ fn an_mtu_is_found_though_packets_are_lost() {
     let model =
         Model { rate_bps: 50_000_000, queue: 40 * MS, delay: MS, one_lost_in: Some(10), mtu_bytes: 1280 };
     let (link, _) = through(model, |_| {});
-    assert_eq!((link.forward_mtu_bytes, link.backward_mtu_bytes), (1280, 1280));
+    assert_eq!((link.forward_mtu_bytes, link.reverse_mtu_bytes), (1280, 1280));
 }

@@ -9,10 +9,11 @@ mod honest;
 use common::{Everything, clock, limits, plan, random_id, server};
 use honest::record_by_hand;
 use pathbench_kerneltest::MonotonicClock;
+use pathbench_record::direction::DataDirection;
 use pathbench_record::time::{Clock, Timestamp};
 use pathbench_record::transport::Transport;
 use pathbench_traffic::client::{ClientPlan, FetchPlan, Unobserved, fetch_record, run_client};
-use pathbench_traffic::iperf::{Amount, IperfParameters, TrafficDirection};
+use pathbench_traffic::iperf::{Amount, IperfParameters};
 use pathbench_traffic::pattern::{PatternParameters, PingParameters};
 use pathbench_traffic::protocol::{Decoder, End, Event, Frame, Hello, TestId, data_header};
 use pathbench_traffic::server::{Access, Limits, Server, ServerOptions};
@@ -255,7 +256,7 @@ fn a_server_that_dribbles_its_record_does_not_hold_a_client() {
 #[test]
 fn a_server_that_dribbles_data_or_takes_none_does_not_hold_a_client() {
     let download = IperfParameters {
-        direction: TrafficDirection::Download,
+        direction: DataDirection::Download,
         amount: Amount::Duration(Duration::from_secs(10)),
         ..IperfParameters::default()
     };
@@ -293,7 +294,7 @@ fn a_server_that_dribbles_a_fetched_record_does_not_hold_a_client() {
     assert!(lasted < Duration::from_secs(20), "{lasted:?}");
 }
 
-fn many(direction: TrafficDirection, seconds: u64) -> IperfParameters {
+fn many(direction: DataDirection, seconds: u64) -> IperfParameters {
     IperfParameters {
         direction,
         streams: 128,
@@ -303,7 +304,7 @@ fn many(direction: TrafficDirection, seconds: u64) -> IperfParameters {
 }
 
 /// How long a server takes to stop that paces 128 streams each way.
-fn shutdown_of_paced_streams(transport: Transport, direction: TrafficDirection) -> Duration {
+fn shutdown_of_paced_streams(transport: Transport, direction: DataDirection) -> Duration {
     let everything = Everything::start(Limits { max_rate_bps: Some(2_000_000), ..limits() });
     let index = everything.addresses.iter().position(|(known, _)| *known == transport).unwrap();
     let plan = everything.plan(index, many(direction, 60));
@@ -325,9 +326,9 @@ fn shutdown_of_paced_streams(transport: Transport, direction: TrafficDirection) 
 #[test]
 fn a_shutdown_does_not_wait_for_streams_that_are_paced() {
     for (transport, direction) in [
-        (Transport::Tcp, TrafficDirection::Both),
-        (Transport::Quic, TrafficDirection::Download),
-        (Transport::Quic, TrafficDirection::Upload),
+        (Transport::Tcp, DataDirection::Both),
+        (Transport::Quic, DataDirection::Download),
+        (Transport::Quic, DataDirection::Upload),
     ] {
         // On a machine with much else to do, so many threads take their time to get a processor.
         let quick = (0..4).any(|_| shutdown_of_paced_streams(transport, direction) < Duration::from_secs(2));
@@ -375,7 +376,7 @@ fn many_streams_together_keep_the_rate_and_the_time() {
     for seconds in [1, 4] {
         let begun = MonotonicClock.now();
         let outcome = run_client(
-            &plan(Transport::Tcp, address, many(TrafficDirection::Download, seconds)),
+            &plan(Transport::Tcp, address, many(DataDirection::Download, seconds)),
             &clock(),
             &Unobserved,
         );
@@ -402,11 +403,8 @@ fn many_streams_together_keep_the_rate_and_the_time() {
 fn an_upload_is_taken_no_faster_than_the_rate() {
     const RATE_BPS: u64 = 40_000_000;
     let (server, address) = server(Transport::Tcp, Limits { max_rate_bps: Some(RATE_BPS), ..limits() });
-    let parameters = IperfParameters {
-        amount: Amount::Bytes(20_000_000),
-        streams: 8,
-        ..many(TrafficDirection::Upload, 1)
-    };
+    let parameters =
+        IperfParameters { amount: Amount::Bytes(20_000_000), streams: 8, ..many(DataDirection::Upload, 1) };
     let outcome = run_client(&plan(Transport::Tcp, address, parameters), &clock(), &Unobserved);
     assert!(outcome.completed, "{:?}", outcome.error);
     let deliveries = outcome.server.unwrap().deliveries;

@@ -5,7 +5,7 @@
 mod common;
 
 use common::{Everything, clock, limits};
-use pathbench_record::event::Direction;
+use pathbench_record::direction::Direction;
 use pathbench_record::sample::PathFigures;
 use pathbench_record::time::Timestamp;
 use pathbench_traffic::client::{

@@ -5,6 +5,7 @@
 mod common;
 
 use common::{clock, limits, plan, server};
+use pathbench_record::direction::DataDirection;
 use pathbench_record::sample::Side;
 use pathbench_record::time::Timestamp;
 use pathbench_record::transport::Transport;
@@ -12,7 +13,7 @@ use pathbench_traffic::client::{
     ClientError, ClientObserver, ClientOutcome, ClientPlan, Connected, FetchError, FetchPlan, Progress,
     Unobserved, fetch_record, run_client,
 };
-use pathbench_traffic::iperf::{Amount, IperfParameters, TrafficDirection};
+use pathbench_traffic::iperf::{Amount, IperfParameters};
 use pathbench_traffic::protocol::RefusalCode;
 use pathbench_traffic::record::EndRecord;
 use pathbench_traffic::server::Limits;
@@ -24,11 +25,11 @@ pathbench_kerneltest::unprivileged_too!();
 
 const MS: Duration = Duration::from_millis(1);
 
-fn bytes(direction: TrafficDirection, streams: u32, bytes: u64) -> IperfParameters {
+fn bytes(direction: DataDirection, streams: u32, bytes: u64) -> IperfParameters {
     IperfParameters { direction, streams, amount: Amount::Bytes(bytes), ..IperfParameters::default() }
 }
 
-fn seconds(direction: TrafficDirection, duration: Duration) -> IperfParameters {
+fn seconds(direction: DataDirection, duration: Duration) -> IperfParameters {
     IperfParameters { direction, amount: Amount::Duration(duration), ..IperfParameters::default() }
 }
 
@@ -49,7 +50,7 @@ fn span(end: &EndRecord) -> Duration {
 #[test]
 fn an_upload_delivers_every_byte_and_both_ends_tell_the_same() {
     let ClientOutcome { client, server, .. } =
-        run(Transport::Tcp, bytes(TrafficDirection::Upload, 1, 50_000_001));
+        run(Transport::Tcp, bytes(DataDirection::Upload, 1, 50_000_001));
     let server = server.unwrap();
     assert_eq!(client.offered.total_bytes(), 50_000_001);
     assert_eq!(server.deliveries.total_bytes(), 50_000_001);
@@ -71,7 +72,7 @@ fn an_upload_delivers_every_byte_and_both_ends_tell_the_same() {
 
 #[test]
 fn a_download_by_time_lasts_its_time_and_the_warm_up() {
-    let parameters = IperfParameters { omit: 200 * MS, ..seconds(TrafficDirection::Download, 500 * MS) };
+    let parameters = IperfParameters { omit: 200 * MS, ..seconds(DataDirection::Download, 500 * MS) };
     let ClientOutcome { client, server, .. } = run(Transport::Tcp, parameters);
     let server = server.unwrap();
     assert_eq!(client.deliveries.total_bytes(), server.offered.total_bytes());
@@ -83,7 +84,7 @@ fn a_download_by_time_lasts_its_time_and_the_warm_up() {
 
 #[test]
 fn both_directions_on_three_streams_are_exact() {
-    let parameters = bytes(TrafficDirection::Both, 3, 20_000_003);
+    let parameters = bytes(DataDirection::Both, 3, 20_000_003);
     let ClientOutcome { client, server, .. } = run(Transport::Tcp, parameters);
     let server = server.unwrap();
     for end in [&client, &server] {
@@ -102,7 +103,7 @@ fn a_rate_limit_is_kept() {
     let parameters = IperfParameters {
         rate_bps: Some(40_000_000),
         streams: 2,
-        ..seconds(TrafficDirection::Upload, 1000 * MS)
+        ..seconds(DataDirection::Upload, 1000 * MS)
     };
     let server = run(Transport::Tcp, parameters).server.unwrap();
     let ratio = server.deliveries.total_bytes() as f64 / 5_000_000.0;
@@ -119,7 +120,7 @@ fn mptcp_is_what_the_kernel_says_it_is() {
         assert!(matches!(outcome.error, Some(ClientError::Incapable { .. })), "{:?}", outcome.error);
         return;
     }
-    let outcome = run(Transport::Mptcp, bytes(TrafficDirection::Both, 1, 10_000_000));
+    let outcome = run(Transport::Mptcp, bytes(DataDirection::Both, 1, 10_000_000));
     for end in [outcome.client, outcome.server.unwrap()] {
         assert_eq!(end.streams[0].multipath, Negotiation::Negotiated);
         assert!(end.streams[0].mptcp.is_some());
@@ -149,7 +150,7 @@ impl ClientObserver for Listener {
 #[test]
 fn the_observer_hears_connection_first_byte_and_progress() {
     let (server, address) = server(Transport::Tcp, limits());
-    let parameters = IperfParameters { streams: 2, ..seconds(TrafficDirection::Both, 600 * MS) };
+    let parameters = IperfParameters { streams: 2, ..seconds(DataDirection::Both, 600 * MS) };
     let listener = Listener::default();
     let outcome = run_client(&plan(Transport::Tcp, address, parameters), &clock(), &listener);
     server.stop();
@@ -176,11 +177,11 @@ fn a_server_that_is_full_says_when_to_come_back() {
     let (server, address) = server(Transport::Tcp, Limits { max_tests: 1, ..limits() });
     std::thread::scope(|scope| {
         let parameters =
-            IperfParameters { rate_bps: Some(8_000_000), ..seconds(TrafficDirection::Upload, 1200 * MS) };
+            IperfParameters { rate_bps: Some(8_000_000), ..seconds(DataDirection::Upload, 1200 * MS) };
         let long = scope
             .spawn(move || run_client(&plan(Transport::Tcp, address, parameters), &clock(), &Unobserved));
         std::thread::sleep(400 * MS);
-        let second = plan(Transport::Tcp, address, bytes(TrafficDirection::Upload, 1, 1000));
+        let second = plan(Transport::Tcp, address, bytes(DataDirection::Upload, 1, 1000));
         let refused = run_client(&second, &clock(), &Unobserved);
         let Some(ClientError::Refused { code, retry_after_ms, message }) = refused.error else {
             panic!("{:?}", refused.error);
@@ -192,7 +193,7 @@ fn a_server_that_is_full_says_when_to_come_back() {
         assert!(long.join().unwrap().completed);
     });
     // The place is free again.
-    let third = plan(Transport::Tcp, address, bytes(TrafficDirection::Upload, 1, 1000));
+    let third = plan(Transport::Tcp, address, bytes(DataDirection::Upload, 1, 1000));
     assert!(run_client(&third, &clock(), &Unobserved).completed);
     server.stop();
 }
@@ -202,17 +203,16 @@ fn limits_are_refused_in_words_and_enforced_when_not_announced() {
     let tight = Limits { max_bytes: Some(1_000_000), max_duration: Duration::from_secs(5), ..limits() };
     let (server, address) = server(Transport::Tcp, tight);
     let ask = |parameters| run_client(&plan(Transport::Tcp, address, parameters), &clock(), &Unobserved);
-    for parameters in [
-        bytes(TrafficDirection::Upload, 1, 1_000_001),
-        seconds(TrafficDirection::Download, Duration::from_secs(6)),
-    ] {
+    for parameters in
+        [bytes(DataDirection::Upload, 1, 1_000_001), seconds(DataDirection::Download, Duration::from_secs(6))]
+    {
         let error = ask(parameters).error;
         assert!(matches!(error, Some(ClientError::Refused { code: RefusalCode::Limit, .. })), "{error:?}");
     }
-    let upload = ask(seconds(TrafficDirection::Upload, Duration::from_secs(2)));
+    let upload = ask(seconds(DataDirection::Upload, Duration::from_secs(2)));
     let error = upload.error.unwrap().to_string();
     assert!(!upload.completed && error.contains("more than the 1000000 bytes"), "{error}");
-    let download = ask(seconds(TrafficDirection::Download, Duration::from_secs(2)));
+    let download = ask(seconds(DataDirection::Download, Duration::from_secs(2)));
     assert_eq!(download.client.deliveries.total_bytes(), 1_000_000);
     let error = download.error.unwrap().to_string();
     assert!(!download.completed && error.contains("limit of its own"), "{error}");
@@ -222,7 +222,7 @@ fn limits_are_refused_in_words_and_enforced_when_not_announced() {
 #[test]
 fn the_record_of_a_test_can_be_fetched_afterwards_and_only_that() {
     let (server, address) = server(Transport::Tcp, limits());
-    let plan = plan(Transport::Tcp, address, bytes(TrafficDirection::Upload, 2, 3_000_000));
+    let plan = plan(Transport::Tcp, address, bytes(DataDirection::Upload, 2, 3_000_000));
     let outcome = run_client(&plan, &clock(), &Unobserved);
     let fetch = FetchPlan::after(&plan);
     let fetched = fetch_record(&fetch, &outcome.client, &clock()).unwrap();
@@ -241,7 +241,7 @@ fn records_are_forgotten_by_age_and_number() {
     let keep = Limits { max_records: 2, keep_records_for: 300 * MS, ..limits() };
     let (server, address) = server(Transport::Tcp, keep);
     let plans: Vec<_> =
-        (0..3).map(|_| plan(Transport::Tcp, address, bytes(TrafficDirection::Upload, 1, 1000))).collect();
+        (0..3).map(|_| plan(Transport::Tcp, address, bytes(DataDirection::Upload, 1, 1000))).collect();
     let outcomes: Vec<ClientOutcome> =
         plans.iter().map(|plan| run_client(plan, &clock(), &Unobserved)).collect();
     assert!(outcomes.iter().all(|outcome| outcome.completed));
@@ -260,7 +260,7 @@ fn a_client_with_many_tests_loses_its_own_records_first() {
     let (server, address) = server(Transport::Tcp, Limits { max_records: 4, ..limits() });
     let run = |last_byte: u8| {
         let local = Some(std::net::Ipv4Addr::new(127, 0, 0, last_byte).into());
-        let parameters = bytes(TrafficDirection::Upload, 1, 1000);
+        let parameters = bytes(DataDirection::Upload, 1, 1000);
         let plan = ClientPlan { local, ..plan(Transport::Tcp, address, parameters) };
         let outcome = run_client(&plan, &clock(), &Unobserved);
         assert!(outcome.completed, "{:?}", outcome.error);

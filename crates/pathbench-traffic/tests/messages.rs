@@ -5,8 +5,8 @@
 mod network;
 
 use network::{Way, at};
+use pathbench_record::direction::Direction;
 use pathbench_record::document::DelayRecord;
-use pathbench_record::event::Direction;
 use pathbench_record::message::Message;
 use pathbench_record::metrics;
 use pathbench_record::time::Timestamp;

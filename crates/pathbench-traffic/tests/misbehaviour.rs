@@ -8,9 +8,10 @@ mod honest;
 
 use common::{clock, limits, plan, random_id, server};
 use honest::record_by_hand;
+use pathbench_record::direction::DataDirection;
 use pathbench_record::transport::Transport;
 use pathbench_traffic::client::{ClientError, FetchError, FetchPlan, Unobserved, fetch_record, run_client};
-use pathbench_traffic::iperf::{Amount, IperfParameters, TrafficDirection};
+use pathbench_traffic::iperf::{Amount, IperfParameters};
 use pathbench_traffic::protocol::{Decoder, Event, Frame, Hello, TestId, data_header};
 use pathbench_traffic::record::EndRecord;
 use pathbench_traffic::server::Limits;
@@ -204,7 +205,7 @@ fn deaf_server() -> (SocketAddr, std::thread::JoinHandle<TcpStream>) {
 
 #[test]
 fn a_test_without_progress_ends_after_its_patience_and_says_how_long_it_hung() {
-    for direction in [TrafficDirection::Upload, TrafficDirection::Download, TrafficDirection::Both] {
+    for direction in DataDirection::ALL {
         let (address, thread) = deaf_server();
         let parameters = IperfParameters {
             direction,

@@ -6,10 +6,11 @@ mod common;
 
 use common::{clock, limits, plan};
 use pathbench_kerneltest::MonotonicClock;
+use pathbench_record::direction::DataDirection;
 use pathbench_record::time::{Clock, Timestamp};
 use pathbench_record::transport::Transport;
 use pathbench_traffic::client::{ClientError, ClientOutcome, ClientPlan, Unobserved, run_client};
-use pathbench_traffic::iperf::{Amount, IperfParameters, TrafficDirection};
+use pathbench_traffic::iperf::{Amount, IperfParameters};
 use pathbench_traffic::protocol::RefusalCode;
 use pathbench_traffic::server::{Limits, Server, ServerEvent, ServerObserver, ServerOptions};
 use pathbench_transport::{Security, ServerIdentity, Trust};
@@ -147,7 +148,7 @@ fn upload(seconds: u64) -> IperfParameters {
 }
 
 fn both_ways() -> IperfParameters {
-    IperfParameters { direction: TrafficDirection::Both, ..upload(2) }
+    IperfParameters { direction: DataDirection::Both, ..upload(2) }
 }
 
 #[test]

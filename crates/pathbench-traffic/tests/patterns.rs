@@ -5,11 +5,11 @@
 mod common;
 
 use common::{Everything, clock, limits};
-use pathbench_record::event::Direction;
+use pathbench_record::direction::{DataDirection, Direction};
 use pathbench_record::time::Timestamp;
 use pathbench_record::transport::Transport;
 use pathbench_traffic::client::{ClientOutcome, ClientPlan, FetchPlan, Unobserved, fetch_record, run_client};
-use pathbench_traffic::iperf::{Amount, IperfParameters, TrafficDirection};
+use pathbench_traffic::iperf::{Amount, IperfParameters};
 use pathbench_traffic::pattern::{
     BulkParameters, InteractiveParameters, PatternParameters, PingParameters, QUIC_STREAMS,
 };
@@ -108,7 +108,7 @@ fn bulk_goes_both_ways_at_once_and_is_complete_when_the_server_says_so() {
 #[test]
 fn iperf_is_exact_both_ways_over_every_transport() {
     let iperf = IperfParameters {
-        direction: TrafficDirection::Both,
+        direction: DataDirection::Both,
         amount: Amount::Bytes(5_000_003),
         ..IperfParameters::default()
     };
@@ -171,7 +171,7 @@ fn of_the_crowd(index: usize) -> PatternParameters {
             ..InteractiveParameters::default()
         }),
         3 => IperfParameters {
-            direction: TrafficDirection::Both,
+            direction: DataDirection::Both,
             amount: Amount::Bytes(1_000_000 + index as u64),
             ..IperfParameters::default()
         }

@@ -5,9 +5,10 @@
 mod common;
 
 use common::{Everything, clock, limits, server_with_token};
+use pathbench_record::direction::DataDirection;
 use pathbench_record::transport::Transport;
 use pathbench_traffic::client::{Unobserved, run_client};
-use pathbench_traffic::iperf::{Amount, IperfParameters, TrafficDirection};
+use pathbench_traffic::iperf::{Amount, IperfParameters};
 use pathbench_traffic::probe::{
     HEADER_BYTES, MAGIC, ProbeCounts, ProbeError, ProbeKind, ProbeMessage, ProbeOutcome, ProbePath,
     ProbePlan, ProbeSample, run_probes,
@@ -61,7 +62,7 @@ fn a_server_answers_probes_beside_quic_and_a_missing_interface_is_told() {
         let probing = scope.spawn(|| probe(&plan, 1500 * MS));
         // Over the same port meanwhile, so that neither takes what is the other's.
         let iperf = IperfParameters {
-            direction: TrafficDirection::Both,
+            direction: DataDirection::Both,
             amount: Amount::Bytes(20_000_000),
             ..IperfParameters::default()
         };

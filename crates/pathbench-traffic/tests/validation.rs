@@ -101,7 +101,7 @@ fn lies() -> Vec<(&'static str, Change)> {
             Box::new(|record| {
                 let at = record.started;
                 let message = MessageRecord {
-                    flow: pathbench_record::event::Direction::Download,
+                    flow: pathbench_record::direction::Direction::Download,
                     sequence: 0,
                     due: at,
                     sent: None,

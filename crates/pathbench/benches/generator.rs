@@ -7,9 +7,9 @@
 mod support;
 
 use pathbench_lab::scenario::VariantPlan;
+use pathbench_record::direction::DataDirection;
 use pathbench_record::statistics::{Pairing, median, median_ratio};
 use pathbench_record::transport::Transport;
-use pathbench_traffic::iperf::TrafficDirection;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 use support::transfer::{self, Figures, addresses, build};
@@ -28,8 +28,7 @@ fn main() -> ExitCode {
 fn compare(rounds: u64, seconds: u64) -> Result<(), String> {
     let plan = support::variant(SCENARIO)?;
     let pathbench = || {
-        transfer::pathbench(&plan, Transport::Tcp, TrafficDirection::Upload, seconds)
-            .map(|(figures, _)| figures)
+        transfer::pathbench(&plan, Transport::Tcp, DataDirection::Upload, seconds).map(|(figures, _)| figures)
     };
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     println!("round  pathbench Gbit/s  CPU s/GB   iperf3 Gbit/s  CPU s/GB");

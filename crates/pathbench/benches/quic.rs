@@ -8,9 +8,9 @@
 mod support;
 
 use pathbench_lab::scenario::VariantPlan;
+use pathbench_record::direction::DataDirection;
 use pathbench_record::statistics::{Pairing, median, median_ratio};
 use pathbench_record::transport::Transport;
-use pathbench_traffic::iperf::TrafficDirection;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 use support::transfer::{self, Figures, addresses, build};
@@ -33,7 +33,7 @@ fn compare(rounds: u64, seconds: u64, mtu: u64) -> Result<(), String> {
     ))?;
     let ours = || -> Result<(Figures, u32), String> {
         let (figures, outcome) =
-            transfer::pathbench(&plan, Transport::Quic, TrafficDirection::Download, seconds)?;
+            transfer::pathbench(&plan, Transport::Quic, DataDirection::Download, seconds)?;
         let paths = outcome.server.iter().flat_map(|server| &server.streams).flat_map(|stream| &stream.paths);
         Ok((figures, paths.map(|path| path.pmtu_bytes).max().unwrap_or_default()))
     };

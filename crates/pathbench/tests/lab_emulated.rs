@@ -58,7 +58,7 @@ fn delay_loss_and_rate_are_measured_as_asked_for() {
         let measured = &link(run, "lte").measured;
         for (delay, loss) in [
             (measured.forward_delay.unwrap(), measured.forward_loss.unwrap()),
-            (measured.backward_delay.unwrap(), measured.backward_loss.unwrap()),
+            (measured.reverse_delay.unwrap(), measured.reverse_loss.unwrap()),
         ] {
             assert!(delay.min_ms >= 30.0, "earlier than it can be: {delay:?}");
             assert!(delay.p50_ms < 45.0, "{delay:?}");
@@ -66,7 +66,7 @@ fn delay_loss_and_rate_are_measured_as_asked_for() {
             assert!((loss - 0.02).abs() < SIGMAS * spread, "{loss} of {delay:?}");
         }
         assert!(measured.min_rtt_ms >= 60.0, "{measured:?}");
-        for bps in [measured.forward_bps.unwrap(), measured.backward_bps.unwrap()] {
+        for bps in [measured.forward_bps.unwrap(), measured.reverse_bps.unwrap()] {
             // A train whose first packets were late looks faster than its link.
             assert!((9e6..11e6).contains(&(bps as f64)), "{measured:?}");
         }
@@ -139,7 +139,7 @@ fn sample_at(t_ms: f64) -> &'static LinkSample {
     let mut forward = EVENTS
         .links
         .iter()
-        .filter(|sample| sample.direction == pathbench_record::document::LinkDirection::Forward);
+        .filter(|sample| sample.direction == pathbench_record::direction::LinkDirection::Forward);
     forward.rfind(|sample| sample.t_ms <= t_ms).unwrap()
 }
 

@@ -4,8 +4,8 @@
 
 mod support;
 
+use pathbench_record::direction::Direction;
 use pathbench_record::document::RunRecord;
-use pathbench_record::event::Direction;
 use pathbench_record::message::MessageLine;
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
@@ -149,7 +149,7 @@ fn a_message_that_never_arrives_is_marked_and_counted_and_sending_times_do_not_s
         assert!((16..=26).contains(&delay.late), "{label}: {delay:?}");
         // The first that was lost waited longest: about a second of sending and the linger.
         assert!(delay.max > 2_000.0, "{label}: {delay:?}");
-        for direction in [Direction::Upload, Direction::Download] {
+        for direction in Direction::BOTH {
             let lines = messages(&measured, run, direction);
             assert_eq!(lines.len(), 20, "{label}");
             for (line, next) in lines.iter().zip(&lines[1..]) {

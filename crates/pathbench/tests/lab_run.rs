@@ -7,8 +7,9 @@
 
 mod support;
 
+use pathbench_record::direction::Direction;
 use pathbench_record::document::RunRecord;
-use pathbench_record::event::{Direction, Event, EventSource};
+use pathbench_record::event::{Event, EventSource};
 use pathbench_record::statistics::median;
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
@@ -49,7 +50,7 @@ fn directions_of(run: &RunRecord) -> &'static [Direction] {
     match run.variant["run.iperf.direction"].as_str().unwrap() {
         "upload" => &[Direction::Upload],
         "download" => &[Direction::Download],
-        _ => &[Direction::Upload, Direction::Download],
+        _ => &Direction::BOTH,
     }
 }
 
@@ -72,11 +73,11 @@ fn every_direction_of_tcp_and_mptcp_completes_over_links_as_asked_for() {
         for link in &run.links {
             assert!(link.within_tolerance, "{link:?}");
             let measured = &link.measured;
-            for bps in [measured.forward_bps, measured.backward_bps] {
+            for bps in [measured.forward_bps, measured.reverse_bps] {
                 let ratio = bps.unwrap() as f64 / (RATE_MBPS * 1e6);
                 assert!((0.95..=1.05).contains(&ratio), "{link:?}");
             }
-            assert_eq!((measured.forward_mtu_bytes, measured.backward_mtu_bytes), (1500, 1500));
+            assert_eq!((measured.forward_mtu_bytes, measured.reverse_mtu_bytes), (1500, 1500));
         }
     }
 }
@@ -113,7 +114,7 @@ fn bytes_are_conserved() {
 fn links_let_through_what_arrived_and_headers_and_little_more() {
     for run in &DIRECTIONS.document.runs {
         for link in &run.links {
-            let frames = link.forward_bytes.unwrap() + link.backward_bytes.unwrap();
+            let frames = link.forward_bytes.unwrap() + link.reverse_bytes.unwrap();
             let Some(path) = run.paths.iter().find(|path| path.name == link.name) else {
                 assert!(frames < 100_000, "{}: {frames} bytes over {}, which is unused", run.id, link.name);
                 continue;

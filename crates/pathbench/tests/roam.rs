@@ -5,9 +5,10 @@
 
 mod support;
 
+use pathbench_record::direction::Direction;
 use pathbench_record::directory::ResultDirectory;
 use pathbench_record::document::RunRecord;
-use pathbench_record::event::{Direction, EventSource};
+use pathbench_record::event::EventSource;
 use pathbench_record::message::MessageLine;
 use pathbench_record::transport::Transport;
 use rustix::process::Signal;
@@ -135,7 +136,7 @@ fn a_walk_off_one_path_and_back_loses_no_message_and_grows_as_it_goes() {
         let run = run_of(&measured, transport);
         assert!(run.completed, "{transport}: {:?}", run.error);
         assert!(run.multipath.used, "{transport}: {}", run.multipath.reason);
-        for direction in [Direction::Upload, Direction::Download] {
+        for direction in Direction::BOTH {
             // Seven seconds of ten a second, on a machine that may be busy.
             assert_whole(&messages(&measured, run, direction), 50);
         }
@@ -232,7 +233,7 @@ fn the_servers_record_is_fetched_over_whatever_path_is_left() {
     assert!(!run.completed && run.error.is_some(), "{run:#?}");
     let told = |words: &str| run.notes.iter().any(|note| note.contains(words));
     assert!(told("fetched afterwards, over wlan"), "{:?}", run.notes);
-    for direction in [Direction::Upload, Direction::Download] {
+    for direction in Direction::BOTH {
         let lines = messages(&measured, run, direction);
         assert!(lines.len() >= 15 && lines.iter().any(|line| line.late), "{} messages", lines.len());
     }
@@ -295,7 +296,7 @@ fn a_spare_is_spared_as_each_transport_can() {
         let run = run_of(&measured, transport);
         assert!(run.completed, "{transport}: {:?}", run.error);
         // Thirty messages a direction, one each 100 ms, however busy the machine is.
-        for direction in [Direction::Upload, Direction::Download] {
+        for direction in Direction::BOTH {
             assert_eq!(messages(&measured, run, direction).len(), 30, "{transport}");
         }
         assert_eq!(path(run, "wlan").backup, Some(true), "{transport}: {:#?}", run.paths);

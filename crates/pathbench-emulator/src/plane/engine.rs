@@ -1,12 +1,13 @@
 //! The thread: waits for packets, times and commands, and has the links do what is to be done.
 
+use super::PlaneError;
 use super::command::Command;
 use super::link::{Link, Tools};
 use super::outlet::{MODERATION, Outlet};
 use super::packet::Pool;
 use super::waiting::{Call, Waiting};
-use super::{PlaneError, Way};
 use pathbench_host::scheduling::CpuLatencyRequest;
+use pathbench_record::direction::LinkDirection;
 use pathbench_record::time::{Clock, Timestamp};
 use rustix::io::Errno;
 use std::num::NonZeroU64;
@@ -68,7 +69,7 @@ impl Engine<'_> {
     fn serve(&mut self) -> bool {
         let mut busy = false;
         for link in &mut self.links {
-            for way in Way::BOTH {
+            for way in LinkDirection::BOTH {
                 let now = self.tools.clock.now();
                 busy |= link.serve(way, now, &mut self.tools);
                 busy |= link.ends[way.index()].readable;
@@ -137,7 +138,7 @@ impl Engine<'_> {
         // What a device has called for was there when it called, however long reading it takes.
         let called = self.tools.clock.now();
         for link in &mut self.links {
-            for way in Way::BOTH {
+            for way in LinkDirection::BOTH {
                 if link.ends[way.index()].readable {
                     link.receive(way, called, deadline, &mut self.tools);
                 }

@@ -4,11 +4,12 @@ use super::direction::Direction;
 use super::outlet::{Departure, Outlet, Written};
 use super::packet::{Handed, Piece, Pool, Received};
 use super::recorder::{Note, Recorder};
-use super::{LinkReport, PlaneError, PlaneLink, Way};
+use super::{LinkReport, PlaneError, PlaneLink};
 use crate::model::Condition;
 use crate::packet::{Fate, Outcome, Packet};
 use crate::segmentation::{Handover, Run};
 use pathbench_host::tun::Tun;
+use pathbench_record::direction::LinkDirection;
 use pathbench_record::time::{Clock, Timestamp};
 use rustix::io::Errno;
 use std::rc::Rc;
@@ -60,12 +61,12 @@ impl Link {
         let PlaneLink { name, ends, models, seeds, capture } = link;
         let recorder = capture.map(|path| Recorder::create(&name, &path, wall_offset_ns)).transpose()?;
         let ends = ends.map(|tun| End { tun, readable: true, gone: false, overruns_before: 0 });
-        let [forward, backward] = models;
-        let directions = [Direction::new(forward, seeds[0], now), Direction::new(backward, seeds[1], now)];
+        let [forward, reverse] = models;
+        let directions = [Direction::new(forward, seeds[0], now), Direction::new(reverse, seeds[1], now)];
         Ok(Self { ends, directions, recorder })
     }
 
-    pub(super) fn direction(&mut self, way: Way) -> &mut Direction {
+    pub(super) fn direction(&mut self, way: LinkDirection) -> &mut Direction {
         &mut self.directions[way.index()]
     }
 
@@ -89,8 +90,8 @@ impl Link {
 
     /// Takes samples; says whether anything has changed since those before.
     pub(super) fn sample(&mut self, now: Timestamp) -> bool {
-        let [forward, backward] = &mut self.directions;
-        forward.sample(now) | backward.sample(now)
+        let [forward, reverse] = &mut self.directions;
+        forward.sample(now) | reverse.sample(now)
     }
 
     pub(super) fn report(&mut self, now: Timestamp) -> LinkReport {
@@ -112,7 +113,7 @@ impl Link {
     /// first packet has arrived by the time `called`.
     pub(super) fn receive(
         &mut self,
-        way: Way,
+        way: LinkDirection,
         called: Timestamp,
         deadline: Option<Timestamp>,
         tools: &mut Tools<'_>,
@@ -141,7 +142,7 @@ impl Link {
     }
 
     /// Puts into a pipe what was handed over: whole, or a wire packet at a time.
-    fn offer(&mut self, way: Way, now: Timestamp, packet: Rc<Handed>, handover: &Handover) {
+    fn offer(&mut self, way: LinkDirection, now: Timestamp, packet: Rc<Handed>, handover: &Handover) {
         self.directions[way.index()].count(handover);
         let whole = handover.whole();
         let direction = &self.directions[way.index()];
@@ -157,7 +158,7 @@ impl Link {
         }
     }
 
-    fn put(&mut self, way: Way, now: Timestamp, piece: Piece, handover: &Handover) {
+    fn put(&mut self, way: LinkDirection, now: Timestamp, piece: Piece, handover: &Handover) {
         if let Some(recorder) = &mut self.recorder {
             recorder.enter(way, now, piece.clone());
         }
@@ -171,7 +172,7 @@ impl Link {
     }
 
     /// Lets leave what is due on one way; says whether the turn was over before everything had left.
-    pub(super) fn serve(&mut self, way: Way, now: Timestamp, tools: &mut Tools<'_>) -> bool {
+    pub(super) fn serve(&mut self, way: LinkDirection, now: Timestamp, tools: &mut Tools<'_>) -> bool {
         let mut waiting: Option<Departure> = None;
         for _ in 0..TURN_PACKETS {
             loop {
@@ -215,7 +216,7 @@ impl Link {
     }
 
     /// A packet leaves.
-    fn leave(&mut self, way: Way, departure: Departure, tools: &mut Tools<'_>) {
+    fn leave(&mut self, way: LinkDirection, departure: Departure, tools: &mut Tools<'_>) {
         let at = tools.clock.now();
         tools.left_at = at;
         let packets = departure.piece.run.count;
@@ -238,7 +239,7 @@ impl Link {
         tools.pool.put(departure.piece.packet);
     }
 
-    fn note(&mut self, way: Way, number: u64, note: Note, tools: &mut Tools<'_>) {
+    fn note(&mut self, way: LinkDirection, number: u64, note: Note, tools: &mut Tools<'_>) {
         if let Some(recorder) = &mut self.recorder {
             recorder.note(way, number, note, &mut tools.pool);
         }

@@ -1,10 +1,11 @@
 //! The capture of a link: every packet in the order in which they came in, and what became of each.
 
+use super::PlaneError;
 use super::packet::{Piece, Pool};
-use super::{PlaneError, Way};
 use crate::capture;
 use crate::packet::{Delivery, Fate};
 use crate::segmentation::Run;
+use pathbench_record::direction::LinkDirection;
 use pathbench_record::time::Timestamp;
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -61,7 +62,7 @@ impl Recorder {
     pub(super) fn create(link: &str, path: &Path, wall_offset_ns: i64) -> Result<Self, PlaneError> {
         let failed = |source| PlaneError::Capture { link: link.to_owned(), path: path.to_owned(), source };
         let mut file = CaptureFile::create(path).map_err(failed)?;
-        let names = Way::BOTH.map(|way| format!("{link} {}", way.name()));
+        let names = LinkDirection::BOTH.map(|way| format!("{link} {}", way.name()));
         capture::begin(&names.each_ref().map(String::as_str), &mut file.block);
         Ok(Self {
             waiting: Default::default(),
@@ -73,12 +74,12 @@ impl Recorder {
     }
 
     /// A packet goes into a pipe.
-    pub(super) fn enter(&mut self, way: Way, at: Timestamp, piece: Piece) {
+    pub(super) fn enter(&mut self, way: LinkDirection, at: Timestamp, piece: Piece) {
         self.waiting[way.index()].entries.push_back(Entry { at, piece, note: None });
     }
 
     /// A packet has met its fate.
-    pub(super) fn note(&mut self, way: Way, number: u64, note: Note, pool: &mut Pool) {
+    pub(super) fn note(&mut self, way: LinkDirection, number: u64, note: Note, pool: &mut Pool) {
         let waiting = &mut self.waiting[way.index()];
         let place = number.checked_sub(waiting.first).map(|place| place as usize);
         if let Some(entry) = place.and_then(|place| waiting.entries.get_mut(place)) {
@@ -114,17 +115,18 @@ impl Recorder {
     }
 
     /// The way whose first packet came in first.
-    fn oldest(&self) -> Option<Way> {
-        let front =
-            |way: Way| self.waiting[way.index()].entries.front().map(|entry| (entry.at, way.index(), way));
-        Way::BOTH
+    fn oldest(&self) -> Option<LinkDirection> {
+        let front = |way: LinkDirection| {
+            self.waiting[way.index()].entries.front().map(|entry| (entry.at, way.index(), way))
+        };
+        LinkDirection::BOTH
             .into_iter()
             .filter_map(front)
             .min_by_key(|(at, index, _)| (*at, *index))
             .map(|(_, _, way)| way)
     }
 
-    fn write_oldest(&mut self, way: Way, pool: &mut Pool) {
+    fn write_oldest(&mut self, way: LinkDirection, pool: &mut Pool) {
         let waiting = &mut self.waiting[way.index()];
         let Some(Entry { at, piece, note }) = waiting.entries.pop_front() else { return };
         waiting.first += 1;

@@ -9,7 +9,7 @@ use std::time::Duration;
 /// What a link has done since it began or was restarted.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct LinkReport {
-    /// Forward and backward.
+    /// Forward and reverse.
     pub directions: [DirectionReport; 2],
     /// Why the capture is not complete, if it is not.
     pub capture_error: Option<String>,

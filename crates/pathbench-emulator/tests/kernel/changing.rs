@@ -5,11 +5,12 @@ use crate::lots::send_in_lots;
 use libtest_mimic::Failed;
 use pathbench_emulator::model::{BaseDelay, Condition, LossModel, ModelChange, PipeModel, RateModel};
 use pathbench_emulator::packet::DropCause;
-use pathbench_emulator::plane::{PlaneError, PlaneLink, Way};
+use pathbench_emulator::plane::{PlaneError, PlaneLink};
 use pathbench_emulator::schedule::{ChangeSchedule, RateSchedule, Steps};
 use pathbench_host::namespace::NetNamespace;
 use pathbench_host::tun::{Tun, TunError};
 use pathbench_kerneltest::{MonotonicClock, Outcome, ensure, tests};
+use pathbench_record::direction::LinkDirection;
 use pathbench_record::time::{Clock, Timestamp};
 use std::net::UdpSocket;
 use std::sync::{Arc, Mutex};
@@ -57,12 +58,12 @@ fn a_change_is_in_force_when_it_returns() -> Outcome {
     let lab = Lab::symmetric(&delayed(Duration::ZERO))?;
     let sockets = lab.udp(v4)?;
     for milliseconds in [0, 50, 10, 0] {
-        lab.plane.change(lab.link, Way::Forward, delay(milliseconds))?;
+        lab.plane.change(lab.link, LinkDirection::Forward, delay(milliseconds))?;
         let time = passage(&sockets)?;
         ensure!(time >= Duration::from_millis(milliseconds), "{time:?} at {milliseconds} ms");
     }
     let all_lost = ModelChange { loss: Some(LossModel::Independent(1.0)), ..ModelChange::default() };
-    lab.plane.change(lab.link, Way::Forward, all_lost)?;
+    lab.plane.change(lab.link, LinkDirection::Forward, all_lost)?;
     ensure!(vanishes(&sockets)?, "a packet came through certain loss");
     Ok(())
 }
@@ -71,7 +72,7 @@ fn a_schedule_is_followed_and_forgotten_at_a_restart() -> Outcome {
     let lab = Lab::symmetric(&delayed(Duration::from_millis(5)))?;
     let sockets = lab.udp(v4)?;
     let changes = vec![(Duration::ZERO, delay(40)), (Duration::from_millis(200), delay(80))];
-    lab.plane.follow(lab.link, Way::Forward, ChangeSchedule { changes })?;
+    lab.plane.follow(lab.link, LinkDirection::Forward, ChangeSchedule { changes })?;
     let time = passage(&sockets)?;
     ensure!(time >= Duration::from_millis(40), "{time:?} at the beginning");
     std::thread::sleep(Duration::from_millis(200));
@@ -218,8 +219,8 @@ fn links_that_are_not_there_are_refused() -> Outcome {
     let refused = [
         lab.plane.report(7).err(),
         lab.plane.restart(7, [1, 2]).err(),
-        lab.plane.change(7, Way::Backward, ModelChange::default()).err(),
-        lab.plane.follow(7, Way::Backward, ChangeSchedule::default()).err(),
+        lab.plane.change(7, LinkDirection::Reverse, ModelChange::default()).err(),
+        lab.plane.follow(7, LinkDirection::Reverse, ChangeSchedule::default()).err(),
         lab.plane.set_condition(7, Condition::Carrying).err(),
     ];
     let all = refused.iter().all(|error| matches!(error, Some(PlaneError::NoSuchLink { link: 7 })));

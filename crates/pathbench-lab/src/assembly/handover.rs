@@ -1,8 +1,9 @@
 //! The handover of a run between the client's paths.
 
 use super::Evidence;
+use pathbench_record::direction::Direction;
 use pathbench_record::document::HandoverRecord;
-use pathbench_record::event::{Direction, Event};
+use pathbench_record::event::Event;
 use pathbench_record::metrics::{self, PathHistory};
 use pathbench_record::sample::{Sample, Side};
 

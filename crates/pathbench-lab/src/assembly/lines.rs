@@ -3,7 +3,8 @@
 use super::{Evidence, Notification, PathNames, WifiChange, quic};
 use pathbench_host::mptcp::MptcpEvent;
 use pathbench_host::wifi::WifiNetwork;
-use pathbench_record::event::{DeliveryLine, Direction, Event, EventSource};
+use pathbench_record::direction::Direction;
+use pathbench_record::event::{DeliveryLine, Event, EventSource};
 use pathbench_record::sample::{Sample, Side};
 use pathbench_record::time::Timestamp;
 use serde_json::{Map, Value};

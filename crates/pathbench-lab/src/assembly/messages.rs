@@ -1,8 +1,8 @@
 //! What came of the messages of a run: of ping and interactive.
 
 use super::{Evidence, sending_side};
+use pathbench_record::direction::Direction;
 use pathbench_record::document::{DelayRecord, PingRecord};
-use pathbench_record::event::Direction;
 use pathbench_record::message::{Message, MessageLine};
 use pathbench_record::metrics;
 use pathbench_record::time::Timestamp;
@@ -41,7 +41,7 @@ impl Messages {
             (!messages.is_empty()).then_some(Flow { direction, messages, round_trips, end: end.ended })
         };
         Self {
-            flows: [Direction::Upload, Direction::Download].into_iter().filter_map(flow).collect(),
+            flows: Direction::BOTH.into_iter().filter_map(flow).collect(),
             is_ping: matches!(evidence.setting.parameters, PatternParameters::Ping(_)),
         }
     }

@@ -11,7 +11,7 @@ pub(super) fn rate_bps(model: &LinkModel) -> Option<u64> {
 
 /// Whether the link may pass nothing for so long that measuring it fails.
 pub(super) fn may_be_silent(link: &Link) -> bool {
-    [&link.forward, &link.backward].iter().any(|model| {
+    [&link.forward, &link.reverse].iter().any(|model| {
         !matches!(model.rate, RateModel::Unlimited | RateModel::Constant(_))
             || matches!(model.loss, LossModel::Bursts { .. } | LossModel::Schedule(_))
     })

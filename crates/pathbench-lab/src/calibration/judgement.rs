@@ -38,11 +38,11 @@ pub(super) fn judge(link: &Link, calibration: &LinkCalibration, measured: &LinkM
         Judged {
             link,
             way: format!("link {} ({second} to {first})", link.name),
-            model: &link.backward,
-            rate_bps: measured.backward_bps,
-            mtu_bytes: measured.backward_mtu_bytes,
-            delay: measured.backward_delay,
-            probes: calibration.backward_probes,
+            model: &link.reverse,
+            rate_bps: measured.reverse_bps,
+            mtu_bytes: measured.reverse_mtu_bytes,
+            delay: measured.reverse_delay,
+            probes: calibration.reverse_probes,
         },
     ];
     let mut deviations: Vec<String> = directions
@@ -113,9 +113,9 @@ impl Judged<'_> {
 
 /// The kernel's links are judged by their round trip, as netem's delay can be measured from one end.
 fn round_trip(link: &Link, measured: &LinkMeasurement) -> Option<String> {
-    let asked = link.forward.constant_delay()? + link.backward.constant_delay()?;
+    let asked = link.forward.constant_delay()? + link.reverse.constant_delay()?;
     let asked_ms = asked.as_secs_f64() * 1e3;
-    let jitter_ms = (link.forward.jitter + link.backward.jitter).as_secs_f64() * 1e3;
+    let jitter_ms = (link.forward.jitter + link.reverse.jitter).as_secs_f64() * 1e3;
     let slack_ms = (asked_ms * link.tolerance).max(SLACK_MS) + jitter_ms;
     ((measured.min_rtt_ms - asked_ms).abs() > slack_ms).then(|| {
         format!(
@@ -140,13 +140,13 @@ mod tests {
         let delay = OneWayDelay { packets: 980, p50_ms: delay_ms, ..OneWayDelay::default() };
         LinkMeasurement {
             forward_bps: Some(49_900_000),
-            backward_bps: Some(50_400_000),
+            reverse_bps: Some(50_400_000),
             rtt_ms: 0.2 + 2.0 * delay_ms,
             min_rtt_ms: 0.1 + 2.0 * delay_ms,
             forward_mtu_bytes: 1400,
-            backward_mtu_bytes: 1400,
+            reverse_mtu_bytes: 1400,
             forward_delay: Some(delay),
-            backward_delay: Some(delay),
+            reverse_delay: Some(delay),
             ..LinkMeasurement::default()
         }
     }
@@ -155,13 +155,13 @@ mod tests {
         let probes = Some(ProbedDirection { sent: 1_000, received, delays: None });
         LinkCalibration {
             forward_bps: None,
-            backward_bps: None,
+            reverse_bps: None,
             rtt: std::time::Duration::ZERO,
             min_rtt: std::time::Duration::ZERO,
             forward_mtu_bytes: 1400,
-            backward_mtu_bytes: 1400,
+            reverse_mtu_bytes: 1400,
             forward_probes: probes,
-            backward_probes: probes,
+            reverse_probes: probes,
         }
     }
 
@@ -181,8 +181,8 @@ mod tests {
                 |m| m.forward_bps = Some(40_000_000),
                 "link eth (client to server): 50 Mbit/s asked for, 40.00",
             ),
-            ("", |m| m.backward_bps = None, "link eth (server to client): its rate could not be measured"),
-            ("", |m| m.backward_mtu_bytes = 1399, "link eth (server to client): MTU 1400 asked for, 1399"),
+            ("", |m| m.reverse_bps = None, "link eth (server to client): its rate could not be measured"),
+            ("", |m| m.reverse_mtu_bytes = 1399, "link eth (server to client): MTU 1400 asked for, 1399"),
             ("", |m| m.min_rtt_ms = 5.0, "link eth: round-trip time 0.00 ms asked for, at least 5.00"),
             (
                 "engine = \"emulated\"",

@@ -1,11 +1,10 @@
 //! What there is to tell of an event in `events.jsonl`.
 
-use crate::scenario::{
-    Change, DISTRIBUTIONS, Discipline, FadePlan, ModelKeys, RulesChange, Ways, icmp_in_words,
-};
+use crate::scenario::{Change, DISTRIBUTIONS, Discipline, FadePlan, ModelKeys, RulesChange, icmp_in_words};
 use pathbench_emulator::fading::Walk;
 use pathbench_emulator::model::{BaseDelay, GilbertElliott, LossModel, RateModel};
 use pathbench_emulator::schedule::End;
+use pathbench_record::direction::LinkDirection;
 use serde_json::{Map, Value, json};
 use std::time::Duration;
 
@@ -16,10 +15,10 @@ pub(super) fn told(key: &str, value: Value) -> Map<String, Value> {
 
 /// The values that a change sets. No key is left out: a new one does not compile until it has its place here.
 pub(super) fn of_change(change: &Change) -> Map<String, Value> {
-    let Change { ways, keys, traces, mtu_bytes, path_mtu_bytes, rules } = change;
+    let Change { direction, keys, traces, mtu_bytes, path_mtu_bytes, rules } = change;
     let RulesChange { too_big, clamp_mss } = rules;
     let mut detail = Map::new();
-    tell_ways(&mut detail, *ways);
+    add_direction(&mut detail, *direction);
     of_keys(&mut detail, keys);
     detail.extend(traces.iter().map(|(key, written)| ((*key).to_owned(), written.as_str().into())));
     let mut tell = |key, value| put(&mut detail, key, value);
@@ -110,8 +109,8 @@ pub(super) fn of_fade(fade: &FadePlan) -> Map<String, Value> {
                 detail.insert(key.to_owned(), value.into());
             }
         }
-        FadePlan::Ramp { ramp, ways } => {
-            tell_ways(&mut detail, *ways);
+        FadePlan::Ramp { ramp, direction } => {
+            add_direction(&mut detail, *direction);
             let keys = ModelKeys {
                 rate: ramp.rate_bps.map(RateModel::Constant),
                 loss: ramp.loss.map(LossModel::Independent),
@@ -124,13 +123,10 @@ pub(super) fn of_fade(fade: &FadePlan) -> Map<String, Value> {
     detail
 }
 
-fn tell_ways(detail: &mut Map<String, Value>, ways: Ways) {
-    let name = match ways {
-        Ways::Both => return,
-        Ways::Forward => "forward",
-        Ways::Backward => "backward",
-    };
-    detail.insert("direction".to_owned(), name.into());
+fn add_direction(detail: &mut Map<String, Value>, direction: Option<LinkDirection>) {
+    if let Some(direction) = direction {
+        detail.insert("direction".to_owned(), direction.name().into());
+    }
 }
 
 fn ms(time: Duration) -> Value {

@@ -13,6 +13,7 @@ pub(super) use offload::Cap;
 use pathbench_emulator::model::Condition;
 use pathbench_emulator::plane::{DataPlane, LinkReport};
 use pathbench_host::netlink::RouteSocket;
+use pathbench_record::direction::LinkDirection;
 use pathbench_record::document::PacketSizes;
 use std::path::PathBuf;
 
@@ -27,9 +28,9 @@ pub struct LinkCounters {
     /// Packets dropped in the queue towards the second end.
     pub forward_drops: u64,
     /// Bytes that left towards the first end.
-    pub backward_bytes: u64,
+    pub reverse_bytes: u64,
     /// Packets dropped in the queue towards the first end.
-    pub backward_drops: u64,
+    pub reverse_drops: u64,
 }
 
 /// Where the middles of all links are.
@@ -92,7 +93,7 @@ impl Wire {
         far: Option<&Link>,
     ) -> Result<(), EnvironmentError> {
         let link = &self.link;
-        for (index, model) in [&link.forward, &link.backward].into_iter().enumerate() {
+        for (index, model) in [&link.forward, &link.reverse].into_iter().enumerate() {
             let (cap, alone) = match self.engine {
                 EngineWire::Kernel(_) => (offload::kernel_cap(model, link.mtu_bytes), model.loses()),
                 EngineWire::Emulated(_) => (offload::cap(model, link.mtu_bytes), false),
@@ -135,8 +136,8 @@ impl Wire {
         if let EngineWire::Emulated(wire) = &self.engine {
             wire.refresh(middle, &mut self.link)?;
         }
-        let [forward, backward] = change.ways.chosen();
-        for (model, chosen) in [(&mut self.link.forward, forward), (&mut self.link.backward, backward)] {
+        let [forward, reverse] = LinkDirection::selected(change.direction);
+        for (model, chosen) in [(&mut self.link.forward, forward), (&mut self.link.reverse, reverse)] {
             if chosen {
                 *model = model.with(&change.keys);
             }
@@ -223,11 +224,11 @@ impl Wire {
         match &mut self.engine {
             EngineWire::Kernel(wire) => Ok(wire.counted_sizes()),
             EngineWire::Emulated(wire) => {
-                let [forward, backward] = wire.report(middle, &self.link)?.directions;
+                let [forward, reverse] = wire.report(middle, &self.link)?.directions;
                 Ok(Some(PacketSizes {
                     forward: forward.offered_sizes,
-                    backward: backward.offered_sizes,
-                    missed_packets: forward.overrun_packets + backward.overrun_packets,
+                    reverse: reverse.offered_sizes,
+                    missed_packets: forward.overrun_packets + reverse.overrun_packets,
                 }))
             }
         }

@@ -5,7 +5,7 @@ use super::mistake::MistakeKind;
 use super::model::LONGEST_DELAY;
 use super::plan::{FadePlan, Link};
 use super::section::Section;
-use super::timeline::ways;
+use super::timeline::direction;
 use super::traffic::LONGEST_RUN;
 use pathbench_emulator::fading::{Ramp, Shape, Walk};
 use std::time::Duration;
@@ -56,7 +56,7 @@ fn ramp(section: &Section<'_>, duration: Option<Duration>) -> Option<FadePlan> {
         loss: own.fraction("loss"),
         delay: own.duration("delay", Duration::ZERO..=LONGEST_DELAY),
     };
-    Some(FadePlan::Ramp { ramp, ways: ways(section) })
+    Some(FadePlan::Ramp { ramp, direction: direction(section) })
 }
 
 fn walk(section: &Section<'_>, duration: Option<Duration>) -> Option<FadePlan> {

@@ -169,7 +169,7 @@ impl Parts {
 fn wire(draft: LinkDraft<'_>) -> LinkDraft<'_> {
     LinkDraft {
         forward: LinkModel::default(),
-        backward: LinkModel::default(),
+        reverse: LinkModel::default(),
         engine: Some(Engine::Kernel),
         backup: false,
         capture: false,

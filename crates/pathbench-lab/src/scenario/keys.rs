@@ -39,7 +39,7 @@ pub(super) const PATH: [&str; 36] = join(
     &["upload", "download"],
     &join::<12>(&WIRE, &["client_address", "server_address"], &HOP, &[]),
 );
-pub(super) const LINK: [&str; 32] = join(&["name", "ends"], &DIRECTION, &["forward", "backward"], &WIRE);
+pub(super) const LINK: [&str; 32] = join(&["name", "ends"], &DIRECTION, &["forward", "reverse"], &WIRE);
 pub(super) const BURST_LOSS: [&str; 4] = ["to_bad", "to_good", "loss_bad", "loss_good"];
 pub(super) const LOSS_BURSTS: [&str; 3] = ["period", "length", "loss"];
 pub(super) const ARQ: [&str; 2] = ["retries", "pause"];
@@ -106,7 +106,7 @@ pub fn known_keys() -> Vec<(&'static str, Vec<&'static str>)> {
     vec![
         ("scenario", scenario),
         ("path", PATH.to_vec()),
-        ("upload, download, forward, backward", DIRECTION.to_vec()),
+        ("upload, download, forward, reverse", DIRECTION.to_vec()),
         ("burst_loss", BURST_LOSS.to_vec()),
         ("loss_bursts", LOSS_BURSTS.to_vec()),
         ("arq", ARQ.to_vec()),

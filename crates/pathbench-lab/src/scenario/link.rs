@@ -24,7 +24,7 @@ pub(super) struct LinkDraft<'a> {
     pub(super) named: Named<'a>,
     pub(super) ends: [EndDraft; 2],
     pub(super) forward: LinkModel,
-    pub(super) backward: LinkModel,
+    pub(super) reverse: LinkModel,
     pub(super) mtu_bytes: u32,
     /// What is asked for; `None`: whatever the link needs.
     pub(super) engine: Option<Engine>,
@@ -93,7 +93,7 @@ pub(super) fn link(named: Named<'_>) -> LinkDraft<'_> {
         "give it as the link's mtu, or use a [[path]]",
     );
     let ends = ends(&section);
-    draft(named, ends, ["forward", "backward"])
+    draft(named, ends, ["forward", "reverse"])
 }
 
 fn draft<'a>(named: Named<'a>, ends: [EndDraft; 2], directions: [&str; 2]) -> LinkDraft<'a> {
@@ -102,7 +102,7 @@ fn draft<'a>(named: Named<'a>, ends: [EndDraft; 2], directions: [&str; 2]) -> Li
     let mtu_bytes = section.bytes("mtu", MTU_BYTES).map(|bytes| bytes as u32);
     let mtu_bytes = mtu_bytes.or(preset.mtu_bytes).unwrap_or(DEFAULT_MTU_BYTES);
     let both = model::keys_of(section);
-    let [forward, backward] = [0, 1].map(|way| {
+    let [forward, reverse] = [0, 1].map(|way| {
         let own = section.section(directions[way]);
         own.only("a direction", &keys::DIRECTION);
         let model = preset.directions[way].with(&both).with(&model::keys_of(&own));
@@ -113,12 +113,12 @@ fn draft<'a>(named: Named<'a>, ends: [EndDraft; 2], directions: [&str; 2]) -> Li
     let engine = section.choice("engine", &engines).flatten();
     let capture = section.flag("capture").unwrap_or(false);
     if engine == Some(Engine::Kernel) {
-        check_kernel(section, &[&forward, &backward], capture);
+        check_kernel(section, &[&forward, &reverse], capture);
     }
     LinkDraft {
         ends,
         forward,
-        backward,
+        reverse,
         mtu_bytes,
         engine,
         tolerance: section.fraction("tolerance").unwrap_or(DEFAULT_TOLERANCE),

@@ -42,10 +42,10 @@ pub(crate) use keys::{CHANGE, FADE, FADE_TO};
 pub use mistake::{Ledger, Mistake, MistakeKind, Mistakes};
 pub use overrides::Overrides;
 pub use plan::{
-    Action, BulkPlan, Change, DISTRIBUTIONS, DataDirection, Discipline, EndpointPlan, Engine, EventPlan,
-    FadePlan, Family, Hop, InteractivePlan, IperfPlan, Link, LinkEnd, LinkModel, ModelKeys, MptcpPlan, Node,
-    PatternPlan, PingPlan, Plan, Queue, QuicPlan, Role, RoutePlan, RulesChange, RunPlan, SocketPlan,
-    Topology, VariantPlan, Ways, icmp_in_words, queue_bytes,
+    Action, BulkPlan, Change, DISTRIBUTIONS, Discipline, EndpointPlan, Engine, EventPlan, FadePlan, Family,
+    Hop, InteractivePlan, IperfPlan, Link, LinkEnd, LinkModel, ModelKeys, MptcpPlan, Node, PatternPlan,
+    PingPlan, Plan, Queue, QuicPlan, Role, RoutePlan, RulesChange, RunPlan, SocketPlan, Topology,
+    VariantPlan, icmp_in_words, queue_bytes,
 };
 pub use tree::Origin;
 pub use validation::plan;

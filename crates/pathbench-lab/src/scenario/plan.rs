@@ -6,13 +6,13 @@ mod model;
 mod parameters;
 mod traffic;
 
-pub use event::{Action, Change, EventPlan, FadePlan, Ways};
+pub use event::{Action, Change, EventPlan, FadePlan};
 pub(crate) use hop::path_of;
 pub use hop::{Hop, RulesChange, icmp_in_words};
 pub(crate) use hop::{RouterRules, TooBig};
 pub use model::{DISTRIBUTIONS, Discipline, LinkModel, ModelKeys, Queue, queue_bytes};
 pub use traffic::{
-    BulkPlan, DataDirection, InteractivePlan, IperfPlan, PatternPlan, PingPlan, QuicPlan, RunPlan, SocketPlan,
+    BulkPlan, InteractivePlan, IperfPlan, PatternPlan, PingPlan, QuicPlan, RunPlan, SocketPlan,
 };
 
 use super::expect::ExpectationPlan;
@@ -193,7 +193,7 @@ pub struct Link {
     /// First end → second end.
     pub forward: LinkModel,
     /// Second end → first end.
-    pub backward: LinkModel,
+    pub reverse: LinkModel,
     /// Largest IP packet.
     pub mtu_bytes: u32,
     /// What carries it out.

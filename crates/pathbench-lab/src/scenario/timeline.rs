@@ -6,9 +6,10 @@ use super::keys;
 use super::link::SMALLEST_IPV6_MTU_BYTES;
 use super::mistake::MistakeKind;
 use super::model;
-use super::plan::{Action, Change, Engine, EventPlan, Link, LinkModel, RunPlan, Topology, Ways};
+use super::plan::{Action, Change, Engine, EventPlan, Link, LinkModel, RunPlan, Topology};
 use super::section::Section;
 use super::traffic::LONGEST_RUN;
+use pathbench_record::direction::LinkDirection;
 use pathbench_record::units::Span;
 use std::time::Duration;
 
@@ -26,11 +27,11 @@ pub(super) fn read(root: &Section<'_>, topology: &Topology, run: &RunPlan) -> Ve
 
 /// Reports the events after which `link` would be what the kernel's engine cannot do.
 fn check_kernel(link: &Link, events: &[(&Section<'_>, EventPlan)]) {
-    let mut models = [link.forward.clone(), link.backward.clone()];
+    let mut models = [link.forward.clone(), link.reverse.clone()];
     let beyond = |models: &[LinkModel; 2]| models.iter().find_map(model::beyond_kernel);
     for (section, event) in events.iter().filter(|(_, event)| event.link == link.name) {
         let (Action::Set(change), None) = (&event.action, beyond(&models)) else { continue };
-        for (model, chosen) in models.iter_mut().zip(change.ways.chosen()) {
+        for (model, chosen) in models.iter_mut().zip(LinkDirection::selected(change.direction)) {
             if chosen {
                 *model = model.with(&change.keys);
             }
@@ -159,22 +160,22 @@ fn refuse_foreign(section: &Section<'_>, name: &str) {
     }
 }
 
-/// The directions that an event concerns.
-pub(super) fn ways(section: &Section<'_>) -> Ways {
+/// The direction that an event concerns; `None` for both.
+pub(super) fn direction(section: &Section<'_>) -> Option<LinkDirection> {
     let known = [
-        ("upload", Ways::Forward),
-        ("download", Ways::Backward),
-        ("forward", Ways::Forward),
-        ("backward", Ways::Backward),
+        ("upload", LinkDirection::Forward),
+        ("download", LinkDirection::Reverse),
+        ("forward", LinkDirection::Forward),
+        ("reverse", LinkDirection::Reverse),
     ];
-    section.choice("direction", &known).unwrap_or_default()
+    section.choice("direction", &known)
 }
 
 fn change(section: &Section<'_>, topology: &Topology, link: Option<&Link>) -> Change {
     let mtu_bytes = section.bytes("mtu", 68..=65_535).map(|bytes| bytes as u32);
     let largest_bytes = mtu_bytes.or(link.map(|link| link.mtu_bytes)).unwrap_or(u32::MAX);
     let change = Change {
-        ways: ways(section),
+        direction: direction(section),
         keys: model::keys_of(section),
         traces: keys::TRACES.into_iter().filter_map(|key| Some((key, section.get(key)?.written()))).collect(),
         mtu_bytes,
@@ -188,12 +189,14 @@ fn change(section: &Section<'_>, topology: &Topology, link: Option<&Link>) -> Ch
         hop::refuse(section, &keys::HOP, &problem, &remedy);
     }
     let mtu_bytes = change.mtu_bytes.unwrap_or(link.mtu_bytes);
-    for (model, chosen) in [&link.forward, &link.backward].into_iter().zip(change.ways.chosen()) {
+    for (model, chosen) in
+        [&link.forward, &link.reverse].into_iter().zip(LinkDirection::selected(change.direction))
+    {
         if chosen {
             model::check(&[section], &model.with(&change.keys), mtu_bytes);
         }
     }
-    if change.ways != Ways::Both {
+    if change.direction.is_some() {
         let remedy = "leave direction out";
         hop::refuse(section, &["mtu", "path_mtu"], "a link has one MTU for both directions", remedy);
         hop::refuse(section, &keys::RULES, "routers do the same in both directions", remedy);

@@ -230,7 +230,7 @@ fn finished(draft: &LinkDraft<'_>, addresses: [Vec<(std::net::IpAddr, u8)>; 2]) 
         name: draft.named.name.clone(),
         ends: [end(0, first), end(1, second)],
         forward: draft.forward.clone(),
-        backward: draft.backward.clone(),
+        reverse: draft.reverse.clone(),
         mtu_bytes: draft.mtu_bytes,
         engine: draft.engine.unwrap_or_else(|| suitable(draft)),
         engine_is_given: draft.engine.is_some(),
@@ -244,7 +244,7 @@ fn finished(draft: &LinkDraft<'_>, addresses: [Vec<(std::net::IpAddr, u8)>; 2]) 
 /// The engine that does what a link asks for: the kernel's for rate, queue and MTU; for more the emulated one, also
 /// where the kernel has netem, whose decisions can be neither repeated nor counted.
 fn suitable(draft: &LinkDraft<'_>) -> Engine {
-    let plain = draft.forward.is_plain() && draft.backward.is_plain() && !draft.capture;
+    let plain = draft.forward.is_plain() && draft.reverse.is_plain() && !draft.capture;
     if plain { Engine::Kernel } else { Engine::Emulated }
 }
 

@@ -1,9 +1,8 @@
 //! What emulated links tell of a run: records, lines of `links.jsonl`, and whether they kept their times.
 
 use pathbench_emulator::plane::{DirectionReport, Lateness, LinkReport};
-use pathbench_record::document::{
-    EmulatedDirection, EmulationRecord, LatenessRecord, LinkDirection, LinkSample, RunLink,
-};
+use pathbench_record::direction::LinkDirection;
+use pathbench_record::document::{EmulatedDirection, EmulationRecord, LatenessRecord, LinkSample, RunLink};
 use pathbench_record::time::Timestamp;
 use std::time::Duration;
 
@@ -11,9 +10,9 @@ use std::time::Duration;
 pub(super) fn record(links: &mut [RunLink], reports: &[(String, LinkReport)]) {
     for (name, report) in reports {
         if let Some(link) = links.iter_mut().find(|link| link.name == *name) {
-            let [forward, backward] = &report.directions;
+            let [forward, reverse] = &report.directions;
             link.emulation =
-                Some(EmulationRecord { forward: direction(forward), backward: direction(backward) });
+                Some(EmulationRecord { forward: direction(forward), reverse: direction(reverse) });
         }
     }
 }
@@ -55,9 +54,7 @@ fn lateness(lateness: &Lateness) -> LatenessRecord {
 pub(super) fn samples(run: &str, origin: Timestamp, reports: &[(String, LinkReport)]) -> Vec<LinkSample> {
     let mut samples = Vec::new();
     for (name, report) in reports {
-        for (direction, report) in
-            [LinkDirection::Forward, LinkDirection::Backward].into_iter().zip(&report.directions)
-        {
+        for (direction, report) in LinkDirection::BOTH.into_iter().zip(&report.directions) {
             samples.extend(report.series.iter().map(|sample| LinkSample {
                 run: run.to_owned(),
                 t_ms: sample.at.ms_from(origin),

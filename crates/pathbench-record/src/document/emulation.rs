@@ -9,7 +9,7 @@ pub struct EmulationRecord {
     /// First end → second end.
     pub forward: EmulatedDirection,
     /// Second end → first end.
-    pub backward: EmulatedDirection,
+    pub reverse: EmulatedDirection,
 }
 
 /// One direction of an emulated link during one run. Packets are wire packets, bytes are frames.
@@ -70,7 +70,7 @@ pub struct LinkSample {
     /// The link's name.
     pub link: String,
     /// Which way.
-    pub direction: super::LinkDirection,
+    pub direction: crate::direction::LinkDirection,
     /// What waits in the queue.
     pub queue_bytes: u64,
     /// Packets that wait in the queue.

@@ -4,16 +4,6 @@ use super::{EmulationRecord, OneWayDelay, PacketSizes, Variant};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// One direction of a link, seen from the link's first end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum LinkDirection {
-    /// From the first end (client) to the second (server).
-    Forward,
-    /// From the second end to the first.
-    Backward,
-}
-
 /// A link: requested against measured, over all runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LinkRecord {
@@ -43,13 +33,13 @@ pub struct LinkFigures {
     /// First end → second end.
     pub forward: DirectionFigures,
     /// Second end → first end.
-    pub backward: DirectionFigures,
+    pub reverse: DirectionFigures,
 }
 
 impl LinkFigures {
     /// Delay of a packet and its answer; absent where neither direction asks for one.
     pub fn rtt_ms(&self) -> Option<f64> {
-        let delays = [self.forward.delay_ms, self.backward.delay_ms];
+        let delays = [self.forward.delay_ms, self.reverse.delay_ms];
         delays.iter().flatten().copied().reduce(|one, other| one + other)
     }
 }
@@ -79,7 +69,7 @@ pub struct LinkMeasurement {
     pub forward_bps: Option<u64>,
     /// Rate second end → first end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub backward_bps: Option<u64>,
+    pub reverse_bps: Option<u64>,
     /// Median round-trip time of small packets on the idle link.
     pub rtt_ms: f64,
     /// Smallest round-trip time of small packets on the idle link.
@@ -87,19 +77,19 @@ pub struct LinkMeasurement {
     /// Largest IP packet that came through, first end → second end.
     pub forward_mtu_bytes: u32,
     /// Largest IP packet that came through, second end → first end.
-    pub backward_mtu_bytes: u32,
+    pub reverse_mtu_bytes: u32,
     /// One-way delays, first end → second end (emulated links).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forward_delay: Option<OneWayDelay>,
     /// One-way delays, second end → first end (emulated links).
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub backward_delay: Option<OneWayDelay>,
+    pub reverse_delay: Option<OneWayDelay>,
     /// Part of the packets that did not arrive, 0 to 1, first end → second end (emulated links).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forward_loss: Option<f64>,
     /// Part of the packets that did not arrive, 0 to 1, second end → first end (emulated links).
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub backward_loss: Option<f64>,
+    pub reverse_loss: Option<f64>,
 }
 
 /// A link as measured before one run.
@@ -119,7 +109,7 @@ pub struct RunLink {
     pub forward_bytes: Option<u64>,
     /// Bytes that the link's bottlenecks let through during the run (frames), second end → first end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub backward_bytes: Option<u64>,
+    pub reverse_bytes: Option<u64>,
     /// What the data plane did, where the link was emulated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub emulation: Option<EmulationRecord>,

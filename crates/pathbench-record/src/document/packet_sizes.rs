@@ -11,7 +11,7 @@ pub struct PacketSizes {
     /// First end → second end: length in bytes → packets.
     pub forward: BTreeMap<u32, u64>,
     /// Second end → first end: length in bytes → packets.
-    pub backward: BTreeMap<u32, u64>,
+    pub reverse: BTreeMap<u32, u64>,
     /// Packets that entered it and could not be counted, since the machine was too busy.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub missed_packets: u64,

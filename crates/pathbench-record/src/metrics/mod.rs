@@ -22,8 +22,8 @@ pub use probe::probes;
 
 use crate::binning::{ByteCurve, Window};
 use crate::delivery::DeliverySeries;
+use crate::direction::Direction;
 use crate::document::{DirectionRecord, Impact, Phase};
-use crate::event::Direction;
 use crate::time::Timestamp;
 use stall::Stalls;
 use std::time::Duration;

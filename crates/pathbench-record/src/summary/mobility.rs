@@ -1,7 +1,7 @@
 //! Handovers and largest delays over repetitions. docs/metrics.md, section Handover.
 
+use crate::direction::Direction;
 use crate::document::{HandoverSummary, MobilitySummary, RunRecord, Variant};
-use crate::event::Direction;
 use crate::transport::Transport;
 use std::collections::BTreeMap;
 
@@ -49,7 +49,7 @@ fn handovers(runs: &[&RunRecord]) -> Vec<HandoverSummary> {
 /// Direction → largest delay of mptcp ÷ that of mpquic, of each repetition of which both have messages that way.
 fn max_delay_ratios(runs: &[&RunRecord]) -> BTreeMap<String, Vec<f64>> {
     let mut ratios = BTreeMap::new();
-    for direction in [Direction::Upload, Direction::Download] {
+    for direction in Direction::BOTH {
         let of_direction: Vec<f64> =
             max_delay_pairs(runs, direction).iter().map(|[mptcp, mpquic]| mptcp / mpquic).collect();
         if !of_direction.is_empty() {

@@ -5,13 +5,13 @@ pub(crate) mod emulated;
 #[path = "path_mtu.rs"]
 pub(crate) mod path_mtu;
 
+use pathbench_record::direction::Direction;
 use pathbench_record::document::{
     AddressFamily, DelayRecord, DirectionFigures, DirectionRecord, Distribution, Expectation, Group,
     HostRecord, Impact, LinkFigures, LinkMeasurement, LinkRecord, MultipathRecord, Parameters, PathRecord,
     Phase, PingRecord, Reachability, ResultDocument, RunLink, RunRecord, SCHEMA, ScenarioRecord,
     ServerRecord, Summary, UnreachableBecause,
 };
-use pathbench_record::event::Direction;
 use pathbench_record::sample::Side;
 use pathbench_record::transport::Transport;
 use serde_json::json;
@@ -28,15 +28,15 @@ fn object(entries: &[(&str, serde_json::Value)]) -> serde_json::Map<String, serd
 fn measurement() -> LinkMeasurement {
     LinkMeasurement {
         forward_bps: Some(998_412_000),
-        backward_bps: Some(997_955_000),
+        reverse_bps: Some(997_955_000),
         rtt_ms: 0.061,
         min_rtt_ms: 0.044,
         forward_mtu_bytes: 1500,
-        backward_mtu_bytes: 1500,
+        reverse_mtu_bytes: 1500,
         forward_delay: Some(emulated::one_way_delay()),
-        backward_delay: Some(emulated::one_way_delay()),
+        reverse_delay: Some(emulated::one_way_delay()),
         forward_loss: Some(0.01),
-        backward_loss: Some(0.0),
+        reverse_loss: Some(0.0),
     }
 }
 
@@ -54,7 +54,7 @@ fn link() -> LinkRecord {
                 queue_bytes: Some(256_000),
                 loss: Some(0.0),
             },
-            backward: DirectionFigures {
+            reverse: DirectionFigures {
                 rate_bps: Some(200_000_000),
                 delay_ms: Some(5.0),
                 queue_bytes: Some(64_000),
@@ -177,7 +177,7 @@ fn run() -> RunRecord {
             within_tolerance: false,
             deviations: vec!["890 Mbit/s forward, 1000 asked, 5 % allowed".to_owned()],
             forward_bytes: Some(370_120_992),
-            backward_bytes: Some(6_201_400),
+            reverse_bytes: Some(6_201_400),
             emulation: Some(emulated::emulation()),
             packet_sizes: Some(path_mtu::packet_sizes()),
         }],

@@ -25,7 +25,7 @@ fn direction(packets: u64) -> EmulatedDirection {
 }
 
 pub(crate) fn emulation() -> EmulationRecord {
-    EmulationRecord { forward: direction(31_000), backward: direction(15_500) }
+    EmulationRecord { forward: direction(31_000), reverse: direction(15_500) }
 }
 
 pub(crate) fn one_way_delay() -> OneWayDelay {

@@ -1,7 +1,8 @@
 //! Lines in which every field has a value, shared by tests and by the writer of the golden result.
 
-use pathbench_record::document::{LinkDirection, LinkSample, ProbeLine};
-use pathbench_record::event::{DeliveryLine, Direction, Event, EventSource};
+use pathbench_record::direction::{Direction, LinkDirection};
+use pathbench_record::document::{LinkSample, ProbeLine};
+use pathbench_record::event::{DeliveryLine, Event, EventSource};
 use pathbench_record::message::MessageLine;
 use pathbench_record::sample::{PathFigures, PathState, Sample, Side};
 use serde_json::json;
@@ -124,7 +125,7 @@ pub(crate) fn link_samples() -> Vec<LinkSample> {
         loss: Some(0.01),
         delay_ms: Some(20.0),
     };
-    vec![sample(100.0, LinkDirection::Forward, 40), sample(100.0, LinkDirection::Backward, 0)]
+    vec![sample(100.0, LinkDirection::Forward, 40), sample(100.0, LinkDirection::Reverse, 0)]
 }
 
 pub(crate) fn probe_lines() -> Vec<ProbeLine> {

@@ -22,7 +22,7 @@ pub(crate) fn diagnoses() -> Vec<PathDiagnosis> {
 pub(crate) fn packet_sizes() -> PacketSizes {
     PacketSizes {
         forward: [(60, 3), (1500, 23_000)].into(),
-        backward: [(52, 11_500)].into(),
+        reverse: [(52, 11_500)].into(),
         missed_packets: 2,
     }
 }

@@ -10,8 +10,8 @@ use crate::pattern::{Kind, bound_mark};
 use crate::quantity::{counted, duration};
 use crate::svg::{Anchor, Area, Stroke, Svg, TextStyle};
 use crate::view::{GroupView, View, name_of, variant_text};
+use pathbench_record::direction::Direction;
 use pathbench_record::document::{DelayRecord, RunRecord};
-use pathbench_record::event::Direction;
 use pathbench_record::message::MessageLine;
 use std::collections::BTreeMap;
 
@@ -105,8 +105,7 @@ impl<'a> Sheet<'a> {
             runs.into_iter()
                 .any(|run| view.data(run).messages.iter().any(|line| line.direction == *direction))
         };
-        let directions: Vec<Direction> =
-            [Direction::Upload, Direction::Download].into_iter().filter(has).collect();
+        let directions: Vec<Direction> = Direction::BOTH.into_iter().filter(has).collect();
         let of_variant = selection.variant.is_some();
         let rows: Vec<Row> = view
             .groups

@@ -10,7 +10,7 @@ use crate::pattern::{Kind, Pattern};
 use crate::quantity::counted;
 use crate::svg::{Anchor, Area, Stroke, Svg, TextStyle};
 use crate::view::{GroupView, View, name_of};
-use pathbench_record::event::Direction;
+use pathbench_record::direction::Direction;
 use pathbench_record::transport::Transport;
 
 const LEFT: f64 = 58.0;

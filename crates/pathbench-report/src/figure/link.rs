@@ -13,7 +13,7 @@ use crate::quantity::counted;
 use crate::svg::{Anchor, Area, Svg, TextStyle};
 use crate::view::{GroupView, View, name_of, variant_text};
 use panel::{IN_FORCE, LOSS, Scales};
-use pathbench_record::document::LinkDirection;
+use pathbench_record::direction::LinkDirection;
 use trace::Trace;
 
 const LEFT: f64 = 62.0;
@@ -78,7 +78,7 @@ fn rows<'a>(view: &'a View<'a>, group: &'a GroupView<'a>, of_variant: bool) -> V
                 link,
                 run: run.id.clone(),
                 happenings: narrative::happenings(data).into_iter().filter(of_link).collect(),
-                ways: [way(LinkDirection::Forward), way(LinkDirection::Backward)],
+                ways: [way(LinkDirection::Forward), way(LinkDirection::Reverse)],
             }
         })
         .collect()
@@ -125,7 +125,7 @@ impl<'a> Sheet<'a> {
         y += legend::draw(&mut svg, (26.0, y), WIDTH - 46.0, &self.legend(view)) + 6.0;
         let bold = TextStyle::new(11.5, MUTED).bold().anchored(Anchor::Middle);
         for (column, words) in
-            ["forward: first end → second end", "backward: second end → first end"].into_iter().enumerate()
+            ["forward: first end → second end", "reverse: second end → first end"].into_iter().enumerate()
         {
             svg.text((self.x(column) + self.plot_width / 2.0, y + 10.0), bold, words);
         }

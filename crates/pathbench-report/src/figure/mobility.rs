@@ -13,8 +13,8 @@ use crate::pattern::Pattern;
 use crate::quantity::counted;
 use crate::svg::{Area, Stroke, Svg, TextStyle};
 use crate::view::{GroupView, View, name_of};
+use pathbench_record::direction::Direction;
 use pathbench_record::document::{HandoverRecord, RunRecord};
-use pathbench_record::event::Direction;
 use pathbench_record::summary::max_delay_pairs;
 use plot::{Content, Curve, Plot};
 use scale::Scale;
@@ -153,7 +153,7 @@ fn delays(members: &[(&GroupView, Stroke)]) -> Plot {
 /// mptcp against mpquic in the same repetition: as points, and their ratio as a distribution.
 fn comparison(groups: &[&GroupView]) -> [Plot; 2] {
     let runs: Vec<&RunRecord> = groups.iter().flat_map(|group| group.runs.iter().copied()).collect();
-    let pairs = [Direction::Upload, Direction::Download].map(|direction| max_delay_pairs(&runs, direction));
+    let pairs = Direction::BOTH.map(|direction| max_delay_pairs(&runs, direction));
     let ratios = pairs
         .each_ref()
         .map(|pairs| -> Vec<f64> { pairs.iter().map(|[mptcp, mpquic]| mptcp / mpquic).collect() });

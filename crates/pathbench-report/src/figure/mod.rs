@@ -37,8 +37,8 @@ pub use timeline::timeline;
 pub(crate) use timeline::timeline_of;
 
 use crate::view::GroupView;
+use pathbench_record::direction::Direction;
 use pathbench_record::document::Variant;
-use pathbench_record::event::Direction;
 
 /// Width of all figures, in CSS pixels.
 pub(crate) const WIDTH: f64 = 900.0;

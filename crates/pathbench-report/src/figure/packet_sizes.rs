@@ -12,8 +12,8 @@ use crate::quantity::{bytes, counted, percent};
 use crate::svg::{Anchor, Area, Svg, TextStyle};
 use crate::view::{GroupView, View, name_of, variant_text};
 use histogram::Scales;
+use pathbench_record::direction::Direction;
 use pathbench_record::document::{RunLink, RunRecord};
-use pathbench_record::event::Direction;
 
 const LEFT: f64 = 58.0;
 const RIGHT: f64 = 20.0;

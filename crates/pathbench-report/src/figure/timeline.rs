@@ -13,8 +13,9 @@ use crate::quantity::{counted, duration};
 use crate::series::{self, Attribution, Grid};
 use crate::svg::{Anchor, Area, Svg, TextStyle};
 use crate::view::{GroupView, View, name_of, variant_text};
+use pathbench_record::direction::Direction;
 use pathbench_record::document::RunRecord;
-use pathbench_record::event::{Direction, Event, EventSource};
+use pathbench_record::event::{Event, EventSource};
 use pathbench_record::transport::Transport;
 
 const LEFT: f64 = 62.0;

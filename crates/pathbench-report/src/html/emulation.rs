@@ -18,7 +18,7 @@ pub(super) fn links(view: &View, run: &RunRecord) -> Markup {
                     th { "otherwise" } th.n { "largest queue" } th.n { "lateness p50 / p99 / max" }
                 } }
                 tbody { @for (link, emulation) in emulated() {
-                    @for (arrow, one) in [("→", &emulation.forward), ("←", &emulation.backward)] { tr {
+                    @for (arrow, one) in [("→", &emulation.forward), ("←", &emulation.reverse)] { tr {
                         th scope="row" { (path_name(view, &link.name)) }
                         td { (arrow) }
                         td.n { (one.offered_packets) }
@@ -64,12 +64,12 @@ fn lateness(one: &LatenessRecord) -> String {
 }
 
 /// One-way delays both ways, in short: median and 95th percentile.
-pub(super) fn one_way(forward: Option<&OneWayDelay>, backward: Option<&OneWayDelay>) -> Option<String> {
+pub(super) fn one_way(forward: Option<&OneWayDelay>, reverse: Option<&OneWayDelay>) -> Option<String> {
     let of = |one: &OneWayDelay| format!("{} (p95 {})", duration(one.p50_ms), duration(one.p95_ms));
-    match (forward, backward) {
+    match (forward, reverse) {
         (None, None) => None,
         (Some(one), None) | (None, Some(one)) => Some(of(one)),
-        (Some(forward), Some(backward)) => Some(format!("→ {}, ← {}", of(forward), of(backward))),
+        (Some(forward), Some(reverse)) => Some(format!("→ {}, ← {}", of(forward), of(reverse))),
     }
 }
 

@@ -222,7 +222,7 @@ pub(super) fn expectations(view: &View) -> Markup {
 pub(super) fn links(view: &View) -> Markup {
     let links = &view.set.document.links;
     let one_way = links.iter().filter_map(|link| link.measured.as_ref()).any(|found| {
-        found.forward_delay.is_some() || found.backward_delay.is_some() || found.forward_loss.is_some()
+        found.forward_delay.is_some() || found.reverse_delay.is_some() || found.forward_loss.is_some()
     });
     html! {
         @if !links.is_empty() {
@@ -246,8 +246,8 @@ pub(super) fn links(view: &View) -> Markup {
 /// Loss each way.
 fn measured_losses(measured: &LinkMeasurement) -> Option<String> {
     let of = |loss: Option<f64>| loss.map_or(NONE.to_owned(), percent);
-    let (forward, backward) = (measured.forward_loss, measured.backward_loss);
-    (forward.is_some() || backward.is_some()).then(|| format!("→ {}, ← {}", of(forward), of(backward)))
+    let (forward, reverse) = (measured.forward_loss, measured.reverse_loss);
+    (forward.is_some() || reverse.is_some()).then(|| format!("→ {}, ← {}", of(forward), of(reverse)))
 }
 
 /// A link's row; `one_way` says whether there are columns for what only emulated links measure.
@@ -258,7 +258,7 @@ fn link_row(view: &View, link: &LinkRecord, one_way: bool) -> Markup {
     };
     let (all, off) = (of_link().count(), of_link().filter(|one| !one.within_tolerance).count());
     let asked = &link.requested;
-    let (forward, backward) = (&asked.forward, &asked.backward);
+    let (forward, reverse) = (&asked.forward, &asked.reverse);
     html! {
         tr {
             th scope="row" {
@@ -269,7 +269,7 @@ fn link_row(view: &View, link: &LinkRecord, one_way: bool) -> Markup {
             td { (link.engine) }
             (measured_cell(
                 link.measured.as_ref().map(measured_rates).as_deref(),
-                each_direction(forward.rate_bps, backward.rate_bps, |rate| plain(&bit_rate(rate))).as_deref(),
+                each_direction(forward.rate_bps, reverse.rate_bps, |rate| plain(&bit_rate(rate))).as_deref(),
             ))
             (measured_cell(
                 link.measured.as_ref().map(|found| duration(found.rtt_ms)).as_deref(),
@@ -278,17 +278,17 @@ fn link_row(view: &View, link: &LinkRecord, one_way: bool) -> Markup {
             @if one_way { (measured_cell(
                 link.measured
                     .as_ref()
-                    .and_then(|found| one_way_delays(found.forward_delay.as_ref(), found.backward_delay.as_ref()))
+                    .and_then(|found| one_way_delays(found.forward_delay.as_ref(), found.reverse_delay.as_ref()))
                     .as_deref(),
-                each_direction(forward.delay_ms, backward.delay_ms, |delay| plain(&duration(delay))).as_deref(),
+                each_direction(forward.delay_ms, reverse.delay_ms, |delay| plain(&duration(delay))).as_deref(),
             )) }
             (measured_cell(
-                link.measured.as_ref().map(|found| format!("{} / {}", found.forward_mtu_bytes, found.backward_mtu_bytes)).as_deref(),
+                link.measured.as_ref().map(|found| format!("{} / {}", found.forward_mtu_bytes, found.reverse_mtu_bytes)).as_deref(),
                 Some(&asked.mtu_bytes.to_string()),
             ))
             @if one_way { (measured_cell(
                 link.measured.as_ref().and_then(measured_losses).as_deref(),
-                each_direction(forward.loss, backward.loss, percent).as_deref(),
+                each_direction(forward.loss, reverse.loss, percent).as_deref(),
             )) }
             td { (queue_and_loss(asked)) }
             td {
@@ -312,13 +312,13 @@ fn measured_cell(measured: Option<&str>, asked: Option<&str>) -> Markup {
 
 fn measured_rates(measured: &LinkMeasurement) -> String {
     let one = |found: Option<u64>| found.map_or(NONE.to_owned(), bit_rate);
-    format!("{} / {}", one(measured.forward_bps), one(measured.backward_bps))
+    format!("{} / {}", one(measured.forward_bps), one(measured.reverse_bps))
 }
 
 fn queue_and_loss(asked: &LinkFigures) -> String {
-    let (forward, backward) = (&asked.forward, &asked.backward);
-    let queue = each_direction(forward.queue_bytes, backward.queue_bytes, bytes);
-    let loss = each_direction(forward.loss, backward.loss, percent).map(|loss| format!("loss {loss}"));
+    let (forward, reverse) = (&asked.forward, &asked.reverse);
+    let queue = each_direction(forward.queue_bytes, reverse.queue_bytes, bytes);
+    let loss = each_direction(forward.loss, reverse.loss, percent).map(|loss| format!("loss {loss}"));
     let parts: Vec<String> = [queue, loss].into_iter().flatten().collect();
     if parts.is_empty() { NONE.to_owned() } else { parts.join(", ") }
 }

@@ -3,8 +3,9 @@
 use crate::quantity::{counted, duration, spread};
 use crate::series::{ZERO, path_curves};
 use crate::view::{GroupView, RunData, View};
+use pathbench_record::direction::Direction;
 use pathbench_record::document::RunRecord;
-use pathbench_record::event::{Direction, Event};
+use pathbench_record::event::Event;
 use pathbench_record::sample::{PathFigures, PathState, Sample, Side};
 use pathbench_record::transport::Transport;
 use std::collections::BTreeMap;

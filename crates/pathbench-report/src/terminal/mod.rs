@@ -148,7 +148,7 @@ fn is_plain_part(link: &LinkRecord, all: &[LinkRecord]) -> bool {
         asked.rate_bps.is_none() && asked.delay_ms.is_none_or(|ms| ms == 0.0) && asked.loss.is_none()
     };
     plain(&asked.forward)
-        && plain(&asked.backward)
+        && plain(&asked.reverse)
         && all
             .iter()
             .any(|path| is_part(&link.name, &path.name) && asked.mtu_bytes >= path.requested.mtu_bytes)
@@ -179,19 +179,19 @@ fn deviations(view: &View, link: &LinkRecord) -> Vec<String> {
 
 fn link_text(link: &LinkRecord) -> String {
     let asked = &link.requested;
-    let (forward, backward) = (&asked.forward, &asked.backward);
-    let rate = each_direction(forward.rate_bps, backward.rate_bps, |rate| plain(&bit_rate(rate)));
+    let (forward, reverse) = (&asked.forward, &asked.reverse);
+    let rate = each_direction(forward.rate_bps, reverse.rate_bps, |rate| plain(&bit_rate(rate)));
     let rate = rate.unwrap_or_else(|| "unlimited".to_owned());
     let delay = asked.rtt_ms().map(|rtt| plain(&duration(rtt)));
     let Some(measured) = &link.measured else {
         let delay = delay.map_or("RTT not set".to_owned(), |delay| format!("RTT {delay}"));
         return parts_text(&[rate, delay, format!("MTU {}", asked.mtu_bytes), "not measured".to_owned()]);
     };
-    let found: Vec<u64> = [measured.forward_bps, measured.backward_bps].into_iter().flatten().collect();
+    let found: Vec<u64> = [measured.forward_bps, measured.reverse_bps].into_iter().flatten().collect();
     let rates = match found.as_slice() {
         [] => rate,
         [one] => format!("{rate} → {}", bit_rate(*one)),
-        [one, other, ..] if forward.rate_bps != backward.rate_bps => {
+        [one, other, ..] if forward.rate_bps != reverse.rate_bps => {
             format!("{rate} → {} / {}", bit_rate(*one), bit_rate(*other))
         }
         [one, other, ..] => {
@@ -203,18 +203,18 @@ fn link_text(link: &LinkRecord) -> String {
         }
     };
     let delay = delay.map_or(String::new(), |delay| format!("{delay} → "));
-    let mtu = measured.forward_mtu_bytes.min(measured.backward_mtu_bytes);
+    let mtu = measured.forward_mtu_bytes.min(measured.reverse_mtu_bytes);
     let mtu = if mtu == asked.mtu_bytes { mtu.to_string() } else { format!("{} → {mtu}", asked.mtu_bytes) };
     let rtt = duration(measured.rtt_ms);
     let mut parts = vec![rates, format!("RTT {delay}{rtt}")];
-    parts.extend(loss_text(forward.loss.into_iter().chain(backward.loss).reduce(f64::max), measured));
+    parts.extend(loss_text(forward.loss.into_iter().chain(reverse.loss).reduce(f64::max), measured));
     parts.extend([format!("MTU {mtu}"), link.engine.clone()]);
     parts_text(&parts)
 }
 
 /// Loss asked and measured, the worse direction; nothing where none was asked for and none was seen.
 fn loss_text(asked: Option<f64>, measured: &LinkMeasurement) -> Option<String> {
-    let found = [measured.forward_loss, measured.backward_loss].into_iter().flatten().reduce(f64::max)?;
+    let found = [measured.forward_loss, measured.reverse_loss].into_iter().flatten().reduce(f64::max)?;
     match asked.filter(|asked| *asked > 0.0) {
         Some(asked) => Some(format!("loss {} → {}", percent(asked), percent(found))),
         None => (found > 0.0).then(|| format!("loss {}", percent(found))),

@@ -7,8 +7,8 @@ use crate::pattern::Kind;
 use crate::quantity::{duration, range, rate};
 use crate::series::{self, Grid, Series};
 use crate::view::{GroupView, View};
+use pathbench_record::direction::Direction;
 use pathbench_record::document::RunRecord;
-use pathbench_record::event::Direction;
 
 const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 /// Groups beyond this are left to the report.
@@ -89,7 +89,7 @@ pub(super) fn write_delays(page: &mut Page, view: &View) {
     for (group, run) in &shown {
         page.variant(&mut variant, group.variant);
         page.line(Line::new().add(Ink::Strong, &format!("  {}", fitted(&said(group), left - 4))));
-        for direction in [Direction::Upload, Direction::Download] {
+        for direction in Direction::BOTH {
             let mut slowest_of = vec![(0.0_f64, false); grid.windows()];
             let mut any = false;
             for line in view.data(run).messages.iter().filter(|line| line.direction == direction) {

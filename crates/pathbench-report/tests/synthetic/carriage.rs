@@ -1,6 +1,7 @@
 //! What paths carry: a rate with a little noise, silences, and the records both ends would make of it.
 
-use pathbench_record::event::{DeliveryLine, Direction};
+use pathbench_record::direction::Direction;
+use pathbench_record::event::DeliveryLine;
 use pathbench_record::sample::{PathFigures, PathState, Sample, Side};
 use std::net::{Ipv4Addr, SocketAddr};
 

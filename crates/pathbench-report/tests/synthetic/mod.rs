@@ -14,13 +14,14 @@ pub(crate) use path_mtu::{probing, shrink};
 pub(crate) use suite::{handover, silence, suite};
 pub(crate) use walk::walk;
 
+use pathbench_record::direction::Direction;
 use pathbench_record::document::Expectation;
 use pathbench_record::document::{
     DiagnosisKind, DirectionFigures, DirectionRecord, HostRecord, Impact, LinkFigures, LinkMeasurement,
     LinkRecord, MtuChange, MtuRecord, MtuStep, MultipathRecord, Parameters, PathDiagnosis, PathMtu,
     PathRecord, Phase, ResultDocument, RouterRecord, RunLink, RunRecord, SCHEMA, ScenarioRecord, Variant,
 };
-use pathbench_record::event::{Direction, Event, EventSource};
+use pathbench_record::event::{Event, EventSource};
 use pathbench_record::sample::{PathState, Side};
 use pathbench_record::summary::summarise;
 use pathbench_record::transport::Transport;
@@ -75,7 +76,7 @@ pub(crate) fn link(name: &str, rate_bps: u64) -> LinkRecord {
         ends: ["client".to_owned(), "server".to_owned()],
         engine: "kernel".to_owned(),
         variant: Variant::new(),
-        requested: LinkFigures { mtu_bytes: 1500, forward: direction, backward: direction },
+        requested: LinkFigures { mtu_bytes: 1500, forward: direction, reverse: direction },
         measured: Some(measurement(rate_bps)),
         tolerance: 0.05,
     }
@@ -84,11 +85,11 @@ pub(crate) fn link(name: &str, rate_bps: u64) -> LinkRecord {
 fn measurement(rate_bps: u64) -> LinkMeasurement {
     LinkMeasurement {
         forward_bps: Some(rate_bps - rate_bps / 400),
-        backward_bps: Some(rate_bps - rate_bps / 300),
+        reverse_bps: Some(rate_bps - rate_bps / 300),
         rtt_ms: 2.08,
         min_rtt_ms: 2.03,
         forward_mtu_bytes: 1500,
-        backward_mtu_bytes: 1500,
+        reverse_mtu_bytes: 1500,
         ..LinkMeasurement::default()
     }
 }
@@ -212,7 +213,7 @@ pub(crate) fn finish_run(set: &mut ResultSet, mut run: RunRecord) {
             within_tolerance: true,
             deviations: Vec::new(),
             forward_bytes: Some(run.delivered_bytes),
-            backward_bytes: Some(run.delivered_bytes / 60),
+            reverse_bytes: Some(run.delivered_bytes / 60),
             ..RunLink::default()
         })
         .collect();
@@ -320,8 +321,7 @@ pub(crate) fn aggregate(repetitions: u32, both_ways: bool) -> ResultSet {
         for label in ["tcp", "mptcp"] {
             let mut run = run(&format!("{label}-r{repetition}"), label, repetition);
             let seed = u64::from(repetition);
-            let directions: &[Direction] =
-                if both_ways { &[Direction::Upload, Direction::Download] } else { &[Direction::Upload] };
+            let directions: &[Direction] = if both_ways { &Direction::BOTH } else { &[Direction::Upload] };
             for (index, direction) in directions.iter().enumerate() {
                 let rate = 9400.0 - 900.0 * index as f64;
                 let mut courses = vec![Course::new("a", rate, seed)];

@@ -2,10 +2,10 @@
 //! mid-transfer.
 
 use super::{Course, add_carried, event, finish_run, link, nothing, run};
+use pathbench_record::direction::Direction;
 use pathbench_record::document::{
     DiagnosisKind, LinkRecord, PacketSizes, PathDiagnosis, RouterRecord, RunRecord,
 };
-use pathbench_record::event::Direction;
 use pathbench_record::sample::{Sample, Side};
 use pathbench_record::summary::summarise;
 use pathbench_record::transport::Transport;
@@ -19,7 +19,7 @@ fn sized(name: &str, ends: [&str; 2], rate_bps: u64, mtu_bytes: u32) -> LinkReco
     link.ends = ends.map(str::to_owned);
     link.requested.mtu_bytes = mtu_bytes;
     if let Some(measured) = &mut link.measured {
-        (measured.forward_mtu_bytes, measured.backward_mtu_bytes) = (mtu_bytes, mtu_bytes);
+        (measured.forward_mtu_bytes, measured.reverse_mtu_bytes) = (mtu_bytes, mtu_bytes);
     }
     link
 }
@@ -27,9 +27,9 @@ fn sized(name: &str, ends: [&str; 2], rate_bps: u64, mtu_bytes: u32) -> LinkReco
 /// A link behind the first one of a path: nothing but its MTU is asked of it.
 fn inner(name: &str, ends: [&str; 2], mtu_bytes: u32) -> LinkRecord {
     let mut link = sized(name, ends, 1_000_000, mtu_bytes);
-    (link.requested.forward, link.requested.backward) = Default::default();
+    (link.requested.forward, link.requested.reverse) = Default::default();
     if let Some(measured) = &mut link.measured {
-        (measured.forward_bps, measured.backward_bps) = (None, None);
+        (measured.forward_bps, measured.reverse_bps) = (None, None);
     }
     link
 }
@@ -214,8 +214,8 @@ fn packets(link: &str, plan: &Plan, delivered: u64) -> PacketSizes {
     if plan.before.0 == 1024 || plan.before.0 == 1200 {
         *forward.entry(plan.before.0 + header).or_default() += 40;
     }
-    let backward = BTreeMap::from([(60, 1), (52, 3 + data / 2), (64, data / 200)]);
-    PacketSizes { forward, backward, missed_packets: 0 }
+    let reverse = BTreeMap::from([(60, 1), (52, 3 + data / 2), (64, data / 200)]);
+    PacketSizes { forward, reverse, missed_packets: 0 }
 }
 
 /// `mtu-shrink`: the hop of wlan goes from 9000 to 1500 at 3 s and back at 6 s; tcp on it, and mptcp.

@@ -1,10 +1,10 @@
 //! Results with messages: the suite of `pathbench test` over four transports, and a handover under interactive traffic.
 
 use super::{Course, add_carried, event, finish_run, link, nothing, run};
+use pathbench_record::direction::Direction;
 use pathbench_record::document::{
     AddressFamily, DirectionRecord, Reachability, ResultDocument, RunRecord, ServerRecord, UnreachableBecause,
 };
-use pathbench_record::event::Direction;
 use pathbench_record::message::{Message, MessageLine};
 use pathbench_record::metrics;
 use pathbench_record::random::SplitMix64;
@@ -39,7 +39,7 @@ pub(super) fn add_messages(set: &mut ResultSet, run: &mut RunRecord, floor_ms: f
     let mut random = SplitMix64::new(u64::from(run.repetition) * 31 + run.label.len() as u64);
     let end = at(15_000.0);
     let mut all = Vec::new();
-    for direction in [Direction::Upload, Direction::Download] {
+    for direction in Direction::BOTH {
         let messages: Vec<Message> = (0..100_u32)
             .map(|sequence| {
                 let due = f64::from(sequence) * 100.0;

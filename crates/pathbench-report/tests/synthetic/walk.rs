@@ -2,9 +2,10 @@
 
 use super::suite::{Outage, add_messages, of_transport};
 use super::{event, finish_run, link, nothing};
+use pathbench_record::direction::LinkDirection;
 use pathbench_record::document::{
-    EmulatedDirection, EmulationRecord, HandoverReason, HandoverRecord, LatenessRecord, LinkDirection,
-    LinkSample, OneWayDelay, ProbeRecord, RunRecord,
+    EmulatedDirection, EmulationRecord, HandoverReason, HandoverRecord, LatenessRecord, LinkSample,
+    OneWayDelay, ProbeRecord, RunRecord,
 };
 use pathbench_record::random::SplitMix64;
 use pathbench_record::summary::{measure_links, summarise_mobility};
@@ -18,16 +19,16 @@ pub(crate) fn walk() -> ResultSet {
     for (index, link) in set.document.links.iter_mut().enumerate() {
         "emulated".clone_into(&mut link.engine);
         let asked = &mut link.requested;
-        for direction in [&mut asked.forward, &mut asked.backward] {
+        for direction in [&mut asked.forward, &mut asked.reverse] {
             (direction.delay_ms, direction.loss) = (Some(10.0), (index == 0).then_some(0.01));
         }
     }
     // More of LTE comes down than goes up.
     if let [_, lte] = set.document.links.as_mut_slice() {
-        (lte.requested.backward.rate_bps, lte.requested.backward.queue_bytes) =
+        (lte.requested.reverse.rate_bps, lte.requested.reverse.queue_bytes) =
             (Some(50_000_000), Some(625_000));
         if let Some(measured) = &mut lte.measured {
-            measured.backward_bps = Some(49_800_000);
+            measured.reverse_bps = Some(49_800_000);
         }
     }
     for repetition in 1..=12_u32 {
@@ -94,7 +95,7 @@ fn probes() -> Vec<ProbeRecord> {
 fn add_links(set: &mut ResultSet, run: &str) {
     let mut random = SplitMix64::new(run.len() as u64);
     for (name, full) in [("wlan", 40e6), ("lte", 20e6)] {
-        for direction in [LinkDirection::Forward, LinkDirection::Backward] {
+        for direction in LinkDirection::BOTH {
             let (mut delivered, mut dropped) = (0.0_f64, 0_u64);
             let mut below = |bound: usize| random.below(bound) as u64;
             for step in 0..=100_u32 {
@@ -141,12 +142,12 @@ fn emulate(set: &mut ResultSet) {
             ..EmulatedDirection::default()
         };
         link.emulation =
-            Some(EmulationRecord { forward: direction(61 * lossy), backward: direction(40 * lossy) });
+            Some(EmulationRecord { forward: direction(61 * lossy), reverse: direction(40 * lossy) });
         let delay = OneWayDelay { packets: 99, min_ms: 10.01, p50_ms: 10.2, p95_ms: 11.5, max_ms: 14.0 };
         link.measured.forward_delay = Some(delay);
-        link.measured.backward_delay = Some(delay);
+        link.measured.reverse_delay = Some(delay);
         link.measured.forward_loss = Some(if lossy > 0 { 0.011 } else { 0.0 });
-        link.measured.backward_loss = Some(if lossy > 0 { 0.009 } else { 0.0 });
+        link.measured.reverse_loss = Some(if lossy > 0 { 0.009 } else { 0.0 });
         (link.measured.rtt_ms, link.measured.min_rtt_ms) = (20.4, 20.1);
     }
 }

@@ -7,12 +7,13 @@
 use super::input::Input;
 use super::peer::Peer;
 use pathbench_kerneltest::MonotonicClock;
+use pathbench_record::direction::DataDirection;
 use pathbench_record::sample::Side;
 use pathbench_record::text::is_deceptive;
 use pathbench_record::time::{Clock, Timestamp};
 use pathbench_record::transport::Transport;
 use pathbench_traffic::client::{ClientOutcome, ClientPlan, FetchPlan, Unobserved, fetch_record, run_client};
-use pathbench_traffic::iperf::{Amount, IperfParameters, TrafficDirection};
+use pathbench_traffic::iperf::{Amount, IperfParameters};
 use pathbench_traffic::pattern::{BulkParameters, InteractiveParameters, PatternParameters, PingParameters};
 use pathbench_traffic::protocol::{Fetch, Frame, Hello, Refusal, RefusalCode, TestId, VERSION};
 use pathbench_traffic::server::{Limits, Server, ServerEvent, ServerObserver, ServerOptions};
@@ -212,10 +213,10 @@ fn parameters(which: usize) -> PatternParameters {
         0 => PatternParameters::Bulk(BulkParameters { bytes: 1000, ..BulkParameters::default() }),
         1 => PatternParameters::Bulk(BulkParameters { bytes: 0, upload_bytes: 900, streams: 1 }),
         2 => PatternParameters::Bulk(BulkParameters { bytes: 5000, upload_bytes: 70, streams: 2 }),
-        3 => iperf(TrafficDirection::Upload, 3, Amount::Bytes(5000)).into(),
-        4 => iperf(TrafficDirection::Both, 1, short).into(),
-        5 => iperf(TrafficDirection::Download, 2, short).into(),
-        6 => IperfParameters { rate_bps: Some(80_000), ..iperf(TrafficDirection::Both, 1, short) }.into(),
+        3 => iperf(DataDirection::Upload, 3, Amount::Bytes(5000)).into(),
+        4 => iperf(DataDirection::Both, 1, short).into(),
+        5 => iperf(DataDirection::Download, 2, short).into(),
+        6 => IperfParameters { rate_bps: Some(80_000), ..iperf(DataDirection::Both, 1, short) }.into(),
         7 | 8 => PatternParameters::Ping(PingParameters {
             count: 2,
             interval: MS,
@@ -229,7 +230,7 @@ fn parameters(which: usize) -> PatternParameters {
             response_bytes: 40,
             linger: 20 * MS,
         }),
-        _ => iperf(TrafficDirection::Upload, 9, long).into(),
+        _ => iperf(DataDirection::Upload, 9, long).into(),
     }
 }
 

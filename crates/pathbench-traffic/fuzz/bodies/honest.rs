@@ -4,10 +4,11 @@
 
 use pathbench_kerneltest::MonotonicClock;
 use pathbench_record::delivery::DeliverySeries;
+use pathbench_record::direction::DataDirection;
 use pathbench_record::sample::{PathFigures, Side};
 use pathbench_record::time::{Clock as _, Timestamp};
 use pathbench_record::transport::Transport;
-use pathbench_traffic::iperf::{IperfParameters, TrafficDirection};
+use pathbench_traffic::iperf::IperfParameters;
 use pathbench_traffic::pattern::PatternParameters;
 use pathbench_traffic::protocol::TestId;
 use pathbench_traffic::record::{EndRecord, PathSample, StreamRecord};
@@ -69,8 +70,7 @@ pub(crate) type Course = Vec<(u64, u64)>;
 
 /// What a test of 10 s both ways on four streams is agreed on as.
 pub(crate) fn both_ways() -> PatternParameters {
-    let both =
-        IperfParameters { direction: TrafficDirection::Both, streams: 4, ..IperfParameters::default() };
+    let both = IperfParameters { direction: DataDirection::Both, streams: 4, ..IperfParameters::default() };
     both.into()
 }
 

@@ -1,7 +1,7 @@
 //! Whatever a peer sends among messages: no panic, nothing is acknowledged that was not sent, and no answer to what
 //! was not asked.
 
-use pathbench_record::event::Direction;
+use pathbench_record::direction::Direction;
 use pathbench_record::time::Timestamp;
 use pathbench_traffic::messages::{
     InteractiveCore, InteractiveStep, PingCore, PingStep, Responder, ResponderPlan,

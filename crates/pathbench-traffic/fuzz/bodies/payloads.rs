@@ -5,7 +5,7 @@ use super::honest::{Course, both_ways, end};
 use super::input::Input;
 use super::json::changed;
 use pathbench_record::delivery::{BIN, MAX_BINS};
-use pathbench_record::event::Direction;
+use pathbench_record::direction::Direction;
 use pathbench_record::metrics::{self, Disturbance, Measurement};
 use pathbench_record::sample::Side;
 use pathbench_record::text::is_deceptive;

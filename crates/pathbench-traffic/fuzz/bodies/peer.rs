@@ -1,7 +1,7 @@
 //! The other end of a connection, by hand: it can go on as an honest end would, or do anything else.
 
 use super::honest::{record_by_hand, series};
-use pathbench_record::event::Direction;
+use pathbench_record::direction::Direction;
 use pathbench_record::sample::Side;
 use pathbench_record::time::Timestamp;
 use pathbench_record::transport::Transport;

@@ -9,7 +9,7 @@ use super::sizes::{MOST_ATTEMPTS, Question, Questions};
 use super::train::{LONGEST, Train, payload_bytes};
 use super::{CalibrationPlan, LinkCalibration, OneWayDelays, ProbedDirection, header_bytes};
 use crate::cookie::random_session;
-use pathbench_record::event::Direction;
+use pathbench_record::direction::Direction;
 use pathbench_record::time::Clock;
 use std::io;
 use std::net::SocketAddr;
@@ -106,21 +106,21 @@ pub fn calibrate(plan: &CalibrationPlan, clock: &dyn Clock) -> Result<LinkCalibr
     };
     link.prove_address()?;
     let rtt = link.round_trips()?;
-    let [forward_mtu_bytes, backward_mtu_bytes] = link.mtus()?;
-    let mtu_bytes = plan.mtu_bytes.min(forward_mtu_bytes).min(backward_mtu_bytes);
+    let [forward_mtu_bytes, reverse_mtu_bytes] = link.mtus()?;
+    let mtu_bytes = plan.mtu_bytes.min(forward_mtu_bytes).min(reverse_mtu_bytes);
     let forward_probes = link.forward_probes()?;
-    let backward_probes = link.backward_probes()?;
+    let reverse_probes = link.reverse_probes()?;
     let forward_bps = plan.forward_bps.map(|bps| link.forward_rate(bps, mtu_bytes)).transpose()?;
-    let backward_bps = plan.backward_bps.map(|bps| link.backward_rate(bps, mtu_bytes)).transpose()?;
+    let reverse_bps = plan.reverse_bps.map(|bps| link.reverse_rate(bps, mtu_bytes)).transpose()?;
     Ok(LinkCalibration {
         forward_bps,
-        backward_bps,
+        reverse_bps,
         rtt: rtt.median,
         min_rtt: rtt.min,
         forward_mtu_bytes,
-        backward_mtu_bytes,
+        reverse_mtu_bytes,
         forward_probes,
-        backward_probes,
+        reverse_probes,
     })
 }
 
@@ -188,7 +188,7 @@ impl Link<'_> {
     /// In each direction the asked size, one more when that passes as well, or the largest below it that does.
     fn mtus(&mut self) -> Result<[u32; 2], CalibrationError> {
         let asked = self.plan.mtu_bytes;
-        let directions = [Direction::Upload, Direction::Download];
+        let directions = Direction::BOTH;
         let questions =
             directions.map(|direction| [asked, asked + 1].map(|size| Question { direction, size }));
         let answers = self.settle(questions.as_flattened())?;
@@ -246,7 +246,7 @@ impl Link<'_> {
     /// The time that an attempt may take at least, so that the link is idle again: twice that of its packets.
     fn size_spacing(&self, asked: &[Question]) -> Duration {
         let plan = self.plan;
-        let slowest = [plan.forward_bps, plan.backward_bps].into_iter().flatten().min().or(plan.probed_bps);
+        let slowest = [plan.forward_bps, plan.reverse_bps].into_iter().flatten().min().or(plan.probed_bps);
         let bits = asked.iter().map(|question| u64::from(question.size) * 8).sum::<u64>();
         let needed = slowest.map_or(0, |bps| 2 * bits * 1_000_000 / bps.max(1));
         SIZE_SPACING.max(Duration::from_micros(needed))
@@ -330,9 +330,9 @@ impl Link<'_> {
     }
 
     /// Asks for probes, and counts them.
-    fn backward_probes(&mut self) -> Result<Option<ProbedDirection>, CalibrationError> {
+    fn reverse_probes(&mut self) -> Result<Option<ProbedDirection>, CalibrationError> {
         const DOING: &str = "probing the delay from there";
-        let Some(series) = ProbeSeries::suiting(self.plan, self.plan.backward_bps) else { return Ok(None) };
+        let Some(series) = ProbeSeries::suiting(self.plan, self.plan.reverse_bps) else { return Ok(None) };
         for attempt in 0..ATTEMPTS {
             let series = ProbeSeries { series: attempt, ..series };
             let request = Message { values: series.values(), ..self.message(Kind::ProbesRequest, 0) };
@@ -388,7 +388,7 @@ impl Link<'_> {
         Err(self.no_answer(DOING))
     }
 
-    fn backward_rate(&mut self, asked_bps: u64, mtu_bytes: u32) -> Result<u64, CalibrationError> {
+    fn reverse_rate(&mut self, asked_bps: u64, mtu_bytes: u32) -> Result<u64, CalibrationError> {
         const DOING: &str = "measuring the rate from there";
         let mut best = 0;
         for number in 1..=TRAINS {

@@ -44,7 +44,7 @@ pub struct CalibrationPlan {
     /// Rate asked for from here to there, in wire bits; `None`: not limited, not measured.
     pub forward_bps: Option<u64>,
     /// Rate asked for from there to here.
-    pub backward_bps: Option<u64>,
+    pub reverse_bps: Option<u64>,
     /// Largest IP packet asked for.
     pub mtu_bytes: u32,
     /// Depth of the shapers' token buckets, or more: what passes faster than the rate after a pause.
@@ -71,7 +71,7 @@ impl CalibrationPlan {
             local,
             remote,
             forward_bps: None,
-            backward_bps: None,
+            reverse_bps: None,
             mtu_bytes,
             bucket_bytes: 256 * 1024,
             train: Duration::from_millis(120),
@@ -95,7 +95,7 @@ pub struct LinkCalibration {
     /// Wire bits per second from the near to the far end; `None` when not asked for.
     pub forward_bps: Option<u64>,
     /// Wire bits per second from the far to the near end; `None` when not asked for.
-    pub backward_bps: Option<u64>,
+    pub reverse_bps: Option<u64>,
     /// Median round-trip time.
     pub rtt: Duration,
     /// Smallest round-trip time.
@@ -104,11 +104,11 @@ pub struct LinkCalibration {
     /// larger packets than it should), or the largest below it that does.
     pub forward_mtu_bytes: u32,
     /// The same, far to near end.
-    pub backward_mtu_bytes: u32,
+    pub reverse_mtu_bytes: u32,
     /// What probes from the near to the far end met; `None` when none were asked for.
     pub forward_probes: Option<ProbedDirection>,
     /// What probes from the far to the near end met.
-    pub backward_probes: Option<ProbedDirection>,
+    pub reverse_probes: Option<ProbedDirection>,
 }
 
 /// What probes met in one direction of an idle link.

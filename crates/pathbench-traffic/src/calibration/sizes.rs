@@ -1,6 +1,6 @@
 //! Which packet sizes pass, on a link that may also lose packets for other reasons.
 
-use pathbench_record::event::Direction;
+use pathbench_record::direction::Direction;
 
 /// A size is taken not to pass when so many small packets came back, each sent right behind a probe of the size, and
 /// none of the probes did. At 10 % of loss both ways together, chance does that once in a million cases.

@@ -11,7 +11,7 @@ mod schedule;
 mod send;
 
 pub use block::{Block, payload_bytes_per_block};
-pub use parameters::{Amount, IperfParameters, MAX_STREAMS, ParameterError, TrafficDirection};
+pub use parameters::{Amount, IperfParameters, MAX_STREAMS, ParameterError};
 pub(crate) use parameters::{MIN_STREAM_RATE_BPS, nanoseconds};
 pub use receive::{ReceiveCore, ReceiveFault, Taken};
 pub use schedule::{MAX_CATCH_UP, RateSchedule};

@@ -1,5 +1,6 @@
 //! What the pattern is asked to do.
 
+use pathbench_record::direction::DataDirection;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use thiserror::Error;
@@ -9,30 +10,6 @@ pub const MAX_STREAMS: u32 = 128;
 
 /// Lowest rate limit per stream: below it, single blocks would be seconds apart.
 pub(crate) const MIN_STREAM_RATE_BPS: u64 = 8_000;
-
-/// Which way test data goes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum TrafficDirection {
-    /// Client to server.
-    Upload,
-    /// Server to client.
-    Download,
-    /// Both ways at once, on the same connections.
-    Both,
-}
-
-impl TrafficDirection {
-    /// Whether the client sends test data.
-    pub const fn has_upload(self) -> bool {
-        matches!(self, Self::Upload | Self::Both)
-    }
-
-    /// Whether the server sends test data.
-    pub const fn has_download(self) -> bool {
-        matches!(self, Self::Download | Self::Both)
-    }
-}
 
 /// How much each direction sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,7 +27,7 @@ pub enum Amount {
 #[serde(deny_unknown_fields)]
 pub struct IperfParameters {
     /// Which way data goes.
-    pub direction: TrafficDirection,
+    pub direction: DataDirection,
     /// Parallel connections, 1 to [`MAX_STREAMS`].
     pub streams: u32,
     /// How much is sent in each direction.
@@ -73,7 +50,7 @@ impl IperfParameters {
 impl Default for IperfParameters {
     fn default() -> Self {
         Self {
-            direction: TrafficDirection::Upload,
+            direction: DataDirection::Upload,
             streams: 1,
             amount: Amount::Duration(Duration::from_secs(10)),
             rate_bps: None,

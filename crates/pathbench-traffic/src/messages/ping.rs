@@ -6,7 +6,7 @@ use crate::content::{Content, Lane};
 use crate::pattern::PingParameters;
 use crate::protocol::{Frame, FrameKind, TestId};
 use crate::record::MessageRecord;
-use pathbench_record::event::Direction;
+use pathbench_record::direction::Direction;
 use pathbench_record::time::Timestamp;
 use std::time::Duration;
 

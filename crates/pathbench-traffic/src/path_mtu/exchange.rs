@@ -1,11 +1,11 @@
 //! The account of what was sent to the server and what became of it: messages and time in and out, without an opinion
 //! about sizes.
 
-use super::MtuDirection;
 use super::message::{SizeKind, SizeMessage};
 use super::round_trip::RoundTrip;
 use super::size::Family;
 use crate::probe::{HEADER_BYTES, MAX_TEXT_BYTES, ProbeKind, ProbeMessage};
+use pathbench_record::direction::Direction;
 use pathbench_record::time::Timestamp;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -42,7 +42,7 @@ pub struct Introduction {
 /// A probe: one packet of a size, one way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Trial {
-    pub(super) direction: MtuDirection,
+    pub(super) direction: Direction,
     pub(super) size_bytes: u32,
     /// Whoever sent it knows it by this.
     pub(super) mark: u32,
@@ -200,8 +200,8 @@ impl Exchange {
         let cookie = self.cookie?;
         let sequence = self.number();
         let (kind, length) = match trial.direction {
-            MtuDirection::Upload => (SizeKind::Size, self.who.family.payload_bytes(trial.size_bytes)),
-            MtuDirection::Download => (SizeKind::Ask, 0),
+            Direction::Upload => (SizeKind::Size, self.who.family.payload_bytes(trial.size_bytes)),
+            Direction::Download => (SizeKind::Ask, 0),
         };
         let (session, size_bytes) = (self.who.session, trial.size_bytes);
         let message = SizeMessage { kind, sequence, session, cookie, size_bytes, limit_bytes: 0 };
@@ -212,7 +212,7 @@ impl Exchange {
     /// The datagram that asks what the server's kernel believes of the way here; `None` without a welcome.
     pub(super) fn ask_belief(&mut self, now: Timestamp) -> Option<Outgoing> {
         let size_bytes = self.who.family.tiny_bytes();
-        let trial = Trial { direction: MtuDirection::Download, size_bytes, mark: BELIEF };
+        let trial = Trial { direction: Direction::Download, size_bytes, mark: BELIEF };
         let (cookie, session, sequence) = (self.cookie?, self.who.session, self.number());
         let message =
             SizeMessage { kind: SizeKind::Belief, sequence, session, cookie, size_bytes, limit_bytes: 0 };
@@ -284,18 +284,18 @@ impl Exchange {
         // What arrived is what was sent, or it does not count.
         let has_size = |size| size == trial.size_bytes;
         let fate = match (message.kind, trial.direction) {
-            (SizeKind::Arrived, MtuDirection::Upload) if has_size(message.size_bytes) => Fate::Passed,
-            (SizeKind::Load, MtuDirection::Download) if has_size(self.who.family.packet_bytes(length)) => {
+            (SizeKind::Arrived, Direction::Upload) if has_size(message.size_bytes) => Fate::Passed,
+            (SizeKind::Load, Direction::Download) if has_size(self.who.family.packet_bytes(length)) => {
                 Fate::Passed
             }
-            (SizeKind::TooLong, MtuDirection::Download) if has_size(message.size_bytes) => {
+            (SizeKind::TooLong, Direction::Download) if has_size(message.size_bytes) => {
                 Fate::TooLong((message.limit_bytes > 0).then_some(message.limit_bytes))
             }
-            (SizeKind::Believed, MtuDirection::Download) if trial.mark == BELIEF => {
+            (SizeKind::Believed, Direction::Download) if trial.mark == BELIEF => {
                 self.peer_believes = Some(message.limit_bytes);
                 Fate::Passed
             }
-            (SizeKind::Busy, MtuDirection::Download) => Fate::NotSent,
+            (SizeKind::Busy, Direction::Download) => Fate::NotSent,
             _ => return,
         };
         self.last_heard = Some(now);

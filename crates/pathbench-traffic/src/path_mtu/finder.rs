@@ -6,7 +6,8 @@ use super::exchange::{BELIEF, Exchange, FOLLOWER, Fate, Introduction, Outgoing, 
 use super::search::{Limit, Search, Verdict};
 use super::size::MOST_BYTES;
 use super::window::Window;
-use super::{DirectionFound, Evidence, FoundMtu, IcmpWord, MtuBounds, MtuDirection, NoMtu};
+use super::{DirectionFound, Evidence, FoundMtu, IcmpWord, MtuBounds, NoMtu};
+use pathbench_record::direction::Direction;
 use pathbench_record::time::Timestamp;
 use std::net::IpAddr;
 use std::time::Duration;
@@ -42,7 +43,7 @@ pub enum Unsent {
 /// One direction of an examination.
 #[derive(Debug)]
 struct Way {
-    direction: MtuDirection,
+    direction: Direction,
     search: Search,
     window: Window,
     paused_until: Option<Timestamp>,
@@ -73,7 +74,7 @@ pub struct Finder {
 }
 
 impl Way {
-    fn new(direction: MtuDirection, search: Search) -> Self {
+    fn new(direction: Direction, search: Search) -> Self {
         Self {
             direction,
             search,
@@ -112,7 +113,7 @@ impl Finder {
             start: now,
             bounds,
             exchange: Exchange::new(now, who),
-            upload: Way::new(MtuDirection::Upload, search),
+            upload: Way::new(Direction::Upload, search),
             download: None,
             download_next: false,
             belief_questions: 0,
@@ -159,7 +160,7 @@ impl Finder {
     /// What was found out: upload and download.
     pub fn result(&self, now: Timestamp) -> (DirectionFound, DirectionFound) {
         let idle =
-            Way::new(MtuDirection::Download, Search::new(self.exchange.family(), MOST_BYTES, Limit::Local));
+            Way::new(Direction::Download, Search::new(self.exchange.family(), MOST_BYTES, Limit::Local));
         (self.found(&self.upload, now), self.found(self.download.as_ref().unwrap_or(&idle), now))
     }
 
@@ -180,8 +181,8 @@ impl Finder {
                 continue;
             }
             let (way, limit) = match trial.direction {
-                MtuDirection::Upload => (&mut self.upload, Limit::Local),
-                MtuDirection::Download => {
+                Direction::Upload => (&mut self.upload, Limit::Local),
+                Direction::Download => {
                     let Some(way) = &mut self.download else { continue };
                     (way, Limit::Peer)
                 }
@@ -190,7 +191,7 @@ impl Finder {
             way.window.settle(now, &settled, is_control);
             match fate {
                 Fate::NotSent => way.paused_until = Some(now + PAUSE),
-                Fate::TooLong(_) if trial.direction == MtuDirection::Upload => {
+                Fate::TooLong(_) if trial.direction == Direction::Upload => {
                     way.probes_sent = way.probes_sent.saturating_sub(1);
                     way.bytes_sent = way.bytes_sent.saturating_sub(trial.size_bytes.into());
                 }
@@ -239,7 +240,7 @@ impl Finder {
         }
         if self.download.is_none() && (self.upload.search.has_sent_ceiling()) {
             let search = Search::new(self.exchange.family(), self.upload.search.ceiling(), Limit::Local);
-            self.download = Some(Way::new(MtuDirection::Download, search));
+            self.download = Some(Way::new(Direction::Download, search));
         } else if self.download.is_some() && spent == 2 && !self.is_found() {
             self.over = Some(NoMtu::Stopped);
         }
@@ -328,7 +329,7 @@ impl Finder {
 
     /// What the server's kernel believes of a way.
     fn believed(&self, way: &Way) -> Option<u32> {
-        let is_its_way = way.direction == MtuDirection::Download;
+        let is_its_way = way.direction == Direction::Download;
         self.exchange.peer_believes().filter(|believed| is_its_way && *believed > 0)
     }
 

@@ -6,7 +6,8 @@
 use super::exchange::{Exchange, Fate, Introduction, Outgoing, Settled, Trial};
 use super::loss::Loss;
 use super::size::{Family, MOST_BYTES};
-use super::{MtuDirection, Unsent, WatchPace};
+use super::{Unsent, WatchPace};
+use pathbench_record::direction::Direction;
 use pathbench_record::time::Timestamp;
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -23,7 +24,7 @@ const SHORTEST_SILENCE: Duration = Duration::from_secs(2);
 /// What a watched direction is known to carry.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Known {
-    pub(super) direction: MtuDirection,
+    pub(super) direction: Direction,
     /// `None`: not even the smallest size.
     pub(super) mtu_bytes: Option<u32>,
     pub(super) loss: Loss,
@@ -193,7 +194,7 @@ impl Guard {
         self.larger_due = now + self.pace.larger_interval;
         if self.interface_bytes < MOST_BYTES {
             let size_bytes = self.interface_bytes + 1;
-            self.queue.push_back(Trial { direction: MtuDirection::Upload, size_bytes, mark: INTERFACE });
+            self.queue.push_back(Trial { direction: Direction::Upload, size_bytes, mark: INTERFACE });
         }
         for known in self.watched.iter().map(|watched| watched.known) {
             let size_bytes = known.mtu_bytes.map_or(floor, |size| size + 1);

@@ -82,15 +82,6 @@ impl Default for MtuBounds {
     }
 }
 
-/// Which way.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum MtuDirection {
-    /// Client → server.
-    Upload,
-    /// Server → client.
-    Download,
-}
-
 /// What was found out about one path.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PathMtuFound {

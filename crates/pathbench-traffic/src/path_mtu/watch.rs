@@ -5,7 +5,8 @@ use super::exchange::{Exchange, Introduction, Outgoing};
 use super::finder::Finder;
 use super::guard::{Alarm, Guard, Known};
 use super::loss::Loss;
-use super::{DirectionFound, Evidence, MtuBounds, MtuDirection, NoMtu, Unsent, WatchPace};
+use super::{DirectionFound, Evidence, MtuBounds, NoMtu, Unsent, WatchPace};
+use pathbench_record::direction::Direction;
 use pathbench_record::time::Timestamp;
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -177,7 +178,7 @@ impl Watch {
             let answered = found.probes_sent.saturating_sub(lost).max(1);
             Known { direction, mtu_bytes: mtu(found), loss: Loss { answered, lost } }
         };
-        let known = [known(MtuDirection::Upload, &found.0), known(MtuDirection::Download, &found.1)];
+        let known = [known(Direction::Upload, &found.0), known(Direction::Download, &found.1)];
         let who = self.next_session();
         self.state = State::Guarding(Box::new(Guard::new(now, who, self.pace, known, self.interface_bytes)));
     }

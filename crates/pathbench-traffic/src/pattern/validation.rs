@@ -86,7 +86,7 @@ fn sizes(given: [u32; 2]) -> impl Iterator<Item = ParameterError> {
 mod tests {
     use super::*;
     use crate::iperf::{Amount, IperfParameters};
-    use pathbench_record::event::Direction;
+    use pathbench_record::direction::Direction;
     use pathbench_record::transport::Transport;
 
     #[test]

@@ -5,7 +5,7 @@ use super::{EndRecord, MessageRecord, StreamRecord};
 use crate::pattern::PatternParameters;
 use crate::protocol::MAX_RECORD_BYTES;
 use pathbench_record::delivery::{BIN, DeliverySeries};
-use pathbench_record::event::Direction;
+use pathbench_record::direction::Direction;
 use pathbench_record::sample::{PathFigures, Side};
 use pathbench_record::text::is_deceptive;
 use pathbench_record::time::Timestamp;

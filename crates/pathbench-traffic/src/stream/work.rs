@@ -8,7 +8,7 @@ use crate::pattern::PatternParameters;
 use crate::protocol::HEADER_BYTES;
 use crate::record::MessageRecord;
 use pathbench_record::delivery::DeliverySeries;
-use pathbench_record::event::Direction;
+use pathbench_record::direction::Direction;
 use pathbench_record::sample::Side;
 use pathbench_record::time::Timestamp;
 use std::sync::Mutex;

@@ -2,10 +2,11 @@
 
 use super::{Random, Soak, address_of};
 use pathbench_kerneltest::MonotonicClock;
+use pathbench_record::direction::DataDirection;
 use pathbench_record::time::Clock;
 use pathbench_record::transport::Transport;
 use pathbench_traffic::client::{ClientPlan, FetchPlan, Unobserved, fetch_record, run_client};
-use pathbench_traffic::iperf::{Amount, IperfParameters, TrafficDirection};
+use pathbench_traffic::iperf::{Amount, IperfParameters};
 use pathbench_traffic::pattern::{BulkParameters, InteractiveParameters, PatternParameters, PingParameters};
 use pathbench_traffic::protocol::TestId;
 use pathbench_transport::{Security, Trust, mptcp_available};
@@ -76,8 +77,7 @@ fn parameters(random: &mut Random) -> PatternParameters {
             streams: 1 + random.below(3) as u32,
         }),
         2 => PatternParameters::Iperf(IperfParameters {
-            direction: [TrafficDirection::Upload, TrafficDirection::Download, TrafficDirection::Both]
-                [random.below(3) as usize],
+            direction: DataDirection::ALL[random.below(3) as usize],
             streams: 1 + random.below(4) as u32,
             amount: Amount::Bytes(100_000 + random.below(1_000_000)),
             ..IperfParameters::default()

@@ -4,10 +4,11 @@
 use super::{Random, Soak, address_of};
 use pathbench_kerneltest::MonotonicClock;
 use pathbench_record::delivery::DeliverySeries;
+use pathbench_record::direction::DataDirection;
 use pathbench_record::sample::Side;
 use pathbench_record::time::{Clock as _, Timestamp};
 use pathbench_record::transport::Transport;
-use pathbench_traffic::iperf::{Amount, IperfParameters, TrafficDirection};
+use pathbench_traffic::iperf::{Amount, IperfParameters};
 use pathbench_traffic::protocol::{End, Fetch, Frame, Hello, TestId, VERSION, data_header};
 use pathbench_traffic::record::EndRecord;
 use pathbench_transport::{ConnectOptions, Security, Session, Trust};
@@ -242,7 +243,7 @@ fn lie(test: TestId) -> std::io::Result<Vec<u8>> {
         test,
         transport: Transport::Tcp,
         parameters: IperfParameters {
-            direction: TrafficDirection::Upload,
+            direction: DataDirection::Upload,
             amount: Amount::Bytes(PAYLOAD_BYTES.into()),
             ..IperfParameters::default()
         }

@@ -4,9 +4,10 @@ use super::{children_cpu, launcher};
 use pathbench_lab::agent::{Notice, Request, ServePlan};
 use pathbench_lab::environment::Environment;
 use pathbench_lab::scenario::{Family, VariantPlan};
+use pathbench_record::direction::DataDirection;
 use pathbench_record::transport::Transport;
 use pathbench_traffic::client::{ClientOutcome, ClientPlan};
-use pathbench_traffic::iperf::{Amount, IperfParameters, TrafficDirection};
+use pathbench_traffic::iperf::{Amount, IperfParameters};
 use pathbench_traffic::protocol::TestId;
 use pathbench_transport::{Security, SocketOptions, Trust};
 use std::net::{IpAddr, SocketAddr};
@@ -41,7 +42,7 @@ pub(crate) fn addresses(plan: &VariantPlan) -> Result<(IpAddr, IpAddr), String> 
 pub(crate) fn pathbench(
     plan: &VariantPlan,
     transport: Transport,
-    direction: TrafficDirection,
+    direction: DataDirection,
     seconds: u64,
 ) -> Result<(Figures, ClientOutcome), String> {
     let environment = build(plan)?;
@@ -85,8 +86,8 @@ pub(crate) fn pathbench(
     }
     let server = outcome.server.as_ref().ok_or("no record of the server")?;
     let received = match direction {
-        TrafficDirection::Download => &outcome.client.deliveries,
-        TrafficDirection::Upload | TrafficDirection::Both => &server.deliveries,
+        DataDirection::Download => &outcome.client.deliveries,
+        DataDirection::Upload | DataDirection::Both => &server.deliveries,
     };
     let (first, last) = received.first.zip(received.last).ok_or("nothing was received")?;
     let cpu = children_cpu().saturating_sub(before);

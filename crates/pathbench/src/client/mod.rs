@@ -3,10 +3,11 @@
 use crate::clock::MonotonicClock;
 use crate::random;
 use pathbench_lab::assembly::{ClientPath, ClockOffset};
+use pathbench_record::direction::DataDirection;
 use pathbench_record::time::Clock;
 use pathbench_record::transport::Transport;
 use pathbench_traffic::client::{ClientOutcome, ClientPlan, Unobserved, run_client};
-use pathbench_traffic::iperf::{Amount, IperfParameters, TrafficDirection};
+use pathbench_traffic::iperf::{Amount, IperfParameters};
 use pathbench_traffic::pattern::PatternParameters;
 use pathbench_traffic::protocol::TestId;
 use pathbench_traffic::record::EndRecord;
@@ -174,7 +175,7 @@ const CLOCK_TIMEOUT: Duration = Duration::from_secs(5);
 /// Compares both clocks by a few bytes both ways over a transport that works.
 pub(crate) fn compare_clocks(client: &Client, transport: Transport, target: &Target) -> Option<ClockOffset> {
     let both = IperfParameters {
-        direction: TrafficDirection::Both,
+        direction: DataDirection::Both,
         amount: Amount::Bytes(CLOCK_BYTES),
         ..IperfParameters::default()
     };

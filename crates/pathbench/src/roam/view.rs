@@ -130,7 +130,7 @@ fn duration(time: Option<Duration>) -> String {
 mod tests {
     use super::super::test::Fresh;
     use super::*;
-    use pathbench_record::event::Direction;
+    use pathbench_record::direction::Direction;
     use pathbench_traffic::client::{PathProgress, Progress};
     use pathbench_traffic::messages::Arrival;
     use pathbench_traffic::probe::{ProbeOutcome, ProbeSample};

@@ -3,9 +3,10 @@
 use crate::client::{self, AccessArgs, FamilyArgs, TRANSPORTS};
 use crate::report::PresentationArgs;
 use clap::Args;
+use pathbench_record::direction::DataDirection;
 use pathbench_record::transport::Transport;
 use pathbench_record::units::{Size, Span};
-use pathbench_traffic::iperf::{Amount, IperfParameters, TrafficDirection};
+use pathbench_traffic::iperf::{Amount, IperfParameters};
 use pathbench_traffic::pattern::{BulkParameters, InteractiveParameters, PatternParameters, PingParameters};
 use pathbench_transport::Scheduler;
 use serde_json::{Map, Value};
@@ -125,8 +126,8 @@ fn patterns(args: &TrafficArgs, mistakes: &mut Vec<String>) -> Vec<SuitePattern>
         }),
         _ => PatternParameters::Iperf(IperfParameters {
             direction: match name {
-                "iperf-upload" => TrafficDirection::Upload,
-                _ => TrafficDirection::Download,
+                "iperf-upload" => DataDirection::Upload,
+                _ => DataDirection::Download,
             },
             amount: Amount::Duration(args.duration.0),
             ..IperfParameters::default()

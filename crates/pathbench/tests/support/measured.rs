@@ -1,9 +1,10 @@
 //! A result as a test looks at it.
 
 use super::Finished;
+use pathbench_record::direction::Direction;
 use pathbench_record::directory::ResultDirectory;
 use pathbench_record::document::{LinkSample, PathRecord, Phase, ResultDocument, RunRecord};
-use pathbench_record::event::{DeliveryLine, Direction, Event, EventSource};
+use pathbench_record::event::{DeliveryLine, Event, EventSource};
 use pathbench_record::message::MessageLine;
 use pathbench_record::sample::Sample;
 use std::path::Path;

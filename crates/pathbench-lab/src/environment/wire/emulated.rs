@@ -5,8 +5,9 @@ use crate::environment::EnvironmentError;
 use crate::environment::node::NodeHandle;
 use crate::scenario::{Change, FadePlan, Link, LinkModel, ModelKeys};
 use pathbench_emulator::model::{Condition, ModelChange};
-use pathbench_emulator::plane::{DataPlane, LinkReport, PlaneError, PlaneLink, Way};
+use pathbench_emulator::plane::{DataPlane, LinkReport, PlaneError, PlaneLink};
 use pathbench_host::tun::{Tun, TunError};
+use pathbench_record::direction::LinkDirection;
 
 /// A link's part in the data plane.
 #[derive(Debug)]
@@ -38,7 +39,7 @@ impl EmulatedWire {
             .add(PlaneLink {
                 name: link.name.clone(),
                 ends,
-                models: [link.forward.pipe(link.mtu_bytes), link.backward.pipe(link.mtu_bytes)],
+                models: [link.forward.pipe(link.mtu_bytes), link.reverse.pipe(link.mtu_bytes)],
                 seeds: building.seeds,
                 capture: building.capture,
             })
@@ -54,8 +55,10 @@ impl EmulatedWire {
         change: &Change,
     ) -> Result<(), EnvironmentError> {
         let plane = plane_of(middle, link)?;
-        let models = [&link.forward, &link.backward];
-        for ((way, model), chosen) in Way::BOTH.into_iter().zip(models).zip(change.ways.chosen()) {
+        let models = [&link.forward, &link.reverse];
+        for ((way, model), chosen) in
+            LinkDirection::BOTH.into_iter().zip(models).zip(LinkDirection::selected(change.direction))
+        {
             let change = of_keys(&change.keys, model, link.mtu_bytes);
             if chosen && change != ModelChange::default() {
                 plane.change(self.number, way, change).map_err(of_plane(link))?;
@@ -66,7 +69,7 @@ impl EmulatedWire {
 
     pub(super) fn set_mtu(&self, middle: &Middle, link: &Link) -> Result<(), EnvironmentError> {
         let plane = plane_of(middle, link)?;
-        for way in Way::BOTH {
+        for way in LinkDirection::BOTH {
             let change = ModelChange { mtu_bytes: Some(Some(link.mtu_bytes)), ..ModelChange::default() };
             plane.change(self.number, way, change).map_err(of_plane(link))?;
         }
@@ -85,11 +88,11 @@ impl EmulatedWire {
     /// Notes in `link` what fades have made of it by now.
     pub(super) fn refresh(&self, middle: &Middle, link: &mut Link) -> Result<(), EnvironmentError> {
         let plane = plane_of(middle, link)?;
-        for way in Way::BOTH {
+        for way in LinkDirection::BOTH {
             let present = plane.model(self.number, way).map_err(of_plane(link))?;
             match way {
-                Way::Forward => link.forward.take_faded(&present),
-                Way::Backward => link.backward.take_faded(&present),
+                LinkDirection::Forward => link.forward.take_faded(&present),
+                LinkDirection::Reverse => link.reverse.take_faded(&present),
             }
         }
         Ok(())
@@ -101,7 +104,7 @@ impl EmulatedWire {
             .schedules(link)
             .map_err(|source| EnvironmentError::Fading { link: link.name.clone(), source })?;
         let plane = plane_of(middle, link)?;
-        for (way, schedule) in Way::BOTH.into_iter().zip(schedules) {
+        for (way, schedule) in LinkDirection::BOTH.into_iter().zip(schedules) {
             if !schedule.changes.is_empty() {
                 plane.follow(self.number, way, schedule).map_err(of_plane(link))?;
             }
@@ -119,12 +122,12 @@ impl EmulatedWire {
 
     pub(super) fn counters(&self, middle: &Middle, link: &Link) -> Result<LinkCounters, EnvironmentError> {
         let report = self.report(middle, link)?;
-        let [forward, backward] = &report.directions;
+        let [forward, reverse] = &report.directions;
         Ok(LinkCounters {
             forward_bytes: forward.statistics.delivered_bytes,
             forward_drops: forward.statistics.dropped_packets.values().sum(),
-            backward_bytes: backward.statistics.delivered_bytes,
-            backward_drops: backward.statistics.dropped_packets.values().sum(),
+            reverse_bytes: reverse.statistics.delivered_bytes,
+            reverse_drops: reverse.statistics.dropped_packets.values().sum(),
         })
     }
 }

@@ -19,9 +19,9 @@ pub(super) struct KernelWire {
     port_names: [String; 2],
     /// Counters of what comes in by them, while packets are counted by their length.
     size_counters: Option<[SizeCounter; 2]>,
-    /// What shapes the forward and the backward direction at present.
+    /// What shapes the forward and the reverse direction at present.
     in_force: [InForce; 2],
-    /// Whether the link was built with a shaper on the forward and the backward direction.
+    /// Whether the link was built with a shaper on the forward and the reverse direction.
     built_shaped: [bool; 2],
 }
 
@@ -89,7 +89,7 @@ impl KernelWire {
 
     /// Puts the models in force: the shaper of the forward direction stands on the port towards the second end.
     pub(super) fn shape(&mut self, room: &mut RouteSocket, link: &Link) -> Result<(), EnvironmentError> {
-        let directions = [(&link.forward, self.ports[1]), (&link.backward, self.ports[0])];
+        let directions = [(&link.forward, self.ports[1]), (&link.reverse, self.ports[0])];
         for ((model, port), in_force) in directions.into_iter().zip(&mut self.in_force) {
             let Some(shaper) = shaper(link, model, *in_force) else { continue };
             // The lab's start, or an event that is the first to ask anything of the link: there is none to change.
@@ -149,10 +149,10 @@ impl KernelWire {
             let queue_drops = queue.map_or(0, |counted| u64::from(counted.drops));
             Ok((interface.tx_bytes, interface.tx_dropped + queue_drops))
         };
-        let [forward, backward] = [0, 1].map(|way| (self.built_shaped[way], self.in_force[way]));
+        let [forward, reverse] = [0, 1].map(|way| (self.built_shaped[way], self.in_force[way]));
         let (forward_bytes, forward_drops) = read(self.ports[1], forward.0, forward.1)?;
-        let (backward_bytes, backward_drops) = read(self.ports[0], backward.0, backward.1)?;
-        Ok(LinkCounters { forward_bytes, forward_drops, backward_bytes, backward_drops })
+        let (reverse_bytes, reverse_drops) = read(self.ports[0], reverse.0, reverse.1)?;
+        Ok(LinkCounters { forward_bytes, forward_drops, reverse_bytes, reverse_drops })
     }
 
     /// Begins to count the packets that come from either end by their length, from zero.
@@ -172,7 +172,7 @@ impl KernelWire {
         let [from_first, from_second] = self.size_counters.take()?.map(SizeCounter::stop);
         Some(PacketSizes {
             forward: from_first.received,
-            backward: from_second.received,
+            reverse: from_second.received,
             missed_packets: from_first.missed_packets + from_second.missed_packets,
         })
     }

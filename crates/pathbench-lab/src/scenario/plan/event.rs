@@ -5,6 +5,7 @@ use super::hop::RulesChange;
 use super::model::{LinkModel, ModelKeys};
 use pathbench_emulator::fading::{FadingError, Ramp, Walk};
 use pathbench_emulator::schedule::ChangeSchedule;
+use pathbench_record::direction::LinkDirection;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -75,30 +76,11 @@ impl Action {
     }
 }
 
-/// Which directions of a link an event concerns.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Ways {
-    /// Both.
-    #[default]
-    Both,
-    /// First end to second.
-    Forward,
-    /// Second end to first.
-    Backward,
-}
-
-impl Ways {
-    /// Whether the forward and the backward direction are meant.
-    pub const fn chosen(self) -> [bool; 2] {
-        [!matches!(self, Self::Backward), !matches!(self, Self::Forward)]
-    }
-}
-
 /// New values of a link's properties; at least one is given.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Change {
-    /// The directions that change; MTUs and routers are those of both.
-    pub ways: Ways,
+    /// The direction that changes, `None` for both; MTUs and routers are those of both.
+    pub direction: Option<LinkDirection>,
     /// What changes in them.
     pub keys: ModelKeys,
     /// The files that traces among them come from: key → as written.
@@ -120,8 +102,8 @@ pub enum FadePlan {
     Ramp {
         /// Where it leads, and how long it takes.
         ramp: Ramp,
-        /// The directions that fade.
-        ways: Ways,
+        /// The direction that fades, `None` for both.
+        direction: Option<LinkDirection>,
     },
 }
 
@@ -147,8 +129,8 @@ impl FadePlan {
         };
         let chosen = match self {
             Self::Walk(_) => [true; 2],
-            Self::Ramp { ways, .. } => ways.chosen(),
+            Self::Ramp { direction, .. } => LinkDirection::selected(*direction),
         };
-        Ok([of(&link.forward, chosen[0])?, of(&link.backward, chosen[1])?])
+        Ok([of(&link.forward, chosen[0])?, of(&link.reverse, chosen[1])?])
     }
 }

@@ -1,7 +1,7 @@
 //! From the patterns of a plan to what the traffic room takes.
 
-use super::{BulkPlan, DataDirection, InteractivePlan, IperfPlan, PatternPlan, PingPlan};
-use pathbench_traffic::iperf::{Amount, IperfParameters, TrafficDirection};
+use super::{BulkPlan, InteractivePlan, IperfPlan, PatternPlan, PingPlan};
+use pathbench_traffic::iperf::{Amount, IperfParameters};
 use pathbench_traffic::pattern::{BulkParameters, InteractiveParameters, PatternParameters, PingParameters};
 
 impl PatternPlan {
@@ -45,11 +45,7 @@ impl From<&IperfPlan> for IperfParameters {
             (None, duration) => Amount::Duration(duration.unwrap_or_default().saturating_sub(plan.omit)),
         };
         Self {
-            direction: match plan.direction {
-                DataDirection::Upload => TrafficDirection::Upload,
-                DataDirection::Download => TrafficDirection::Download,
-                DataDirection::Both => TrafficDirection::Both,
-            },
+            direction: plan.direction,
             streams: plan.streams,
             amount,
             rate_bps: plan.rate_bps.map(|rate_bps| rate_bps.saturating_mul(streams)),

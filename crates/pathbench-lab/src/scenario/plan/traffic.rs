@@ -1,6 +1,7 @@
 //! What a valid `[run]` asks for: transports, patterns, and what each of them takes.
 
 use super::Family;
+use pathbench_record::direction::DataDirection;
 use pathbench_record::transport::TransportLabel;
 use pathbench_record::units::milliseconds;
 use pathbench_transport::Scheduler;
@@ -86,18 +87,6 @@ impl PatternPlan {
             Self::Interactive(interactive) => Some(interactive.duration),
         }
     }
-}
-
-/// Which way a pattern's data goes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum DataDirection {
-    /// Client to server.
-    Upload,
-    /// Server to client.
-    Download,
-    /// Both at once.
-    Both,
 }
 
 /// Parameters of the ping pattern.

@@ -3,12 +3,11 @@
 use super::{LONGEST_RUN, congestion, patience};
 use crate::scenario::keys;
 use crate::scenario::mistake::MistakeKind;
-use crate::scenario::plan::{
-    BulkPlan, DataDirection, InteractivePlan, IperfPlan, PatternPlan, PingPlan, SocketPlan,
-};
+use crate::scenario::plan::{BulkPlan, InteractivePlan, IperfPlan, PatternPlan, PingPlan, SocketPlan};
 use crate::scenario::section::Section;
 use crate::scenario::suggestion::choices;
 use crate::scenario::tree::{Origin, Value};
+use pathbench_record::direction::DataDirection;
 use pathbench_traffic::pattern::{BulkParameters, InteractiveParameters, MAX_MESSAGES, PingParameters};
 use pathbench_traffic::protocol::{MAX_MESSAGE_BYTES, MIN_MESSAGE_BYTES};
 use std::time::Duration;

@@ -86,7 +86,7 @@ impl Trace {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pathbench_record::document::LinkDirection;
+    use pathbench_record::direction::LinkDirection;
 
     fn sample(t_ms: f64, delivered_bytes: u64, dropped_packets: u64, queue_bytes: u64) -> LinkSample {
         LinkSample {

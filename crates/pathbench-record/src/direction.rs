@@ -1,0 +1,87 @@
+//! The directions of links and of test data.
+
+use serde::{Deserialize, Serialize};
+
+/// One direction of a link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LinkDirection {
+    /// From the first end (client) to the second (server).
+    Forward,
+    /// From the second end to the first.
+    Reverse,
+}
+
+impl LinkDirection {
+    pub const BOTH: [Self; 2] = [Self::Forward, Self::Reverse];
+
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Forward => "forward",
+            Self::Reverse => "reverse",
+        }
+    }
+
+    /// Its place in [`BOTH`](Self::BOTH).
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+
+    /// Which of [`BOTH`](Self::BOTH) `only` selects; `None` selects both.
+    pub fn selected(only: Option<Self>) -> [bool; 2] {
+        Self::BOTH.map(|direction| only.is_none_or(|only| only == direction))
+    }
+}
+
+/// One direction of test data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Direction {
+    /// Client to server.
+    Upload,
+    /// Server to client.
+    Download,
+}
+
+impl Direction {
+    pub const BOTH: [Self; 2] = [Self::Upload, Self::Download];
+
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Upload => "upload",
+            Self::Download => "download",
+        }
+    }
+}
+
+/// The directions in which a test sends data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DataDirection {
+    /// Client to server.
+    Upload,
+    /// Server to client.
+    Download,
+    /// Both at once, on the same connections.
+    Both,
+}
+
+impl DataDirection {
+    pub const ALL: [Self; 3] = [Self::Upload, Self::Download, Self::Both];
+
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Upload => "upload",
+            Self::Download => "download",
+            Self::Both => "both",
+        }
+    }
+
+    pub const fn has_upload(self) -> bool {
+        matches!(self, Self::Upload | Self::Both)
+    }
+
+    pub const fn has_download(self) -> bool {
+        matches!(self, Self::Download | Self::Both)
+    }
+}
