@@ -8,7 +8,7 @@ use crate::channel::{self, ChannelError};
 use pathbench_host::namespace::{NamespaceError, NetNamespace};
 use pathbench_record::time::{Clock, Timestamp};
 use pathbench_record::transport::Transport;
-use pathbench_traffic::calibration::{self, CalibrationPlan, CalibrationResponder, LinkCalibration};
+use pathbench_traffic::calibration::{CalibrationEnd, Command as CalibrationCommand, EndReport};
 use pathbench_traffic::client::{
     ClientObserver, ClientOutcome, ClientPlan, FetchPlan, Progress, fetch_record, run_client,
 };
@@ -40,10 +40,8 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 pub enum Request {
     /// Start the test server; answered by [`Notice::Serving`].
     Serve(ServePlan),
-    /// Answer calibration probes on this address; answered by [`Notice::Responding`].
-    Respond(IpAddr),
-    /// Measure a link; answered by [`Notice::Calibrated`].
-    Calibrate(CalibrationPlan),
+    /// Send, expect or report measured packets of a link; answered by [`Notice::Calibrated`].
+    Calibrate(CalibrationCommand),
     /// Run a test as its client; answered by a series of notices that ends with [`Notice::Finished`].
     Transfer(Box<ClientPlan>),
     /// This agent's server's record of a test of which this is the client's; answered by [`Notice::Record`].
@@ -93,10 +91,7 @@ pub enum Notice {
         /// What its certificate is known by, where it has one.
         fingerprint: Option<CertificateFingerprint>,
     },
-    /// The calibration responder listens here.
-    Responding(Vec<SocketAddr>),
-    /// The link measures this.
-    Calibrated(LinkCalibration),
+    Calibrated(EndReport),
     /// The client's first byte of data went out or came in at this time.
     FirstByte(Timestamp),
     /// Bytes so far.
@@ -286,12 +281,14 @@ pub fn serve(channel: &UnixStream, clock: &Arc<dyn Clock>) -> Result<(), Channel
         };
         match request {
             Request::Serve(options) => notices.tell(&held.serve(options, clock)),
-            Request::Respond(address) => notices.tell(&held.respond(address, clock)),
             Request::Record(client) => notices.tell(&held.record(&client, clock)),
-            Request::Calibrate(plan) => in_background(&notices, clock, move |_, clock| {
-                calibration::calibrate(&plan, clock.as_ref())
-                    .map_or_else(|error| Notice::Failed(error.to_string()), Notice::Calibrated)
-            }),
+            Request::Calibrate(command) => {
+                let end = Arc::clone(&held.calibration);
+                in_background(&notices, clock, move |_, clock| {
+                    end.carry_out(command, clock)
+                        .map_or_else(|error| Notice::Failed(error.to_string()), Notice::Calibrated)
+                });
+            }
             Request::Transfer(plan) => in_background(&notices, clock, move |notices, clock| {
                 Notice::Finished(Box::new(run_client(&plan, clock, notices)))
             }),
@@ -304,7 +301,7 @@ pub fn serve(channel: &UnixStream, clock: &Arc<dyn Clock>) -> Result<(), Channel
 struct Held {
     /// With what its certificate is known by, where it has one.
     server: Option<(Server, Option<CertificateFingerprint>)>,
-    responders: Vec<CalibrationResponder>,
+    calibration: Arc<CalibrationEnd>,
 }
 
 impl Held {
@@ -349,17 +346,6 @@ impl Held {
             Some(fetch_record(&plan, client, clock).map_err(|error| error.to_string()))
         });
         Notice::Record(Box::new(kept.unwrap_or_else(|| Err("there is no server".to_owned()))))
-    }
-
-    fn respond(&mut self, address: IpAddr, clock: &Arc<dyn Clock>) -> Notice {
-        match CalibrationResponder::start(&[SocketAddr::new(address, 0)], clock) {
-            Ok(responder) => {
-                let addresses = responder.addresses().to_vec();
-                self.responders.push(responder);
-                Notice::Responding(addresses)
-            }
-            Err(error) => Notice::Failed(error.to_string()),
-        }
     }
 }
 

@@ -8,12 +8,9 @@ use crate::environment::{Environment, EnvironmentError, LinkCounters};
 use crate::scenario::{Engine, Family, Link, LinkModel};
 use pathbench_host::qdisc::default_burst_bytes;
 use pathbench_record::document::{LinkMeasurement, OneWayDelay, RunLink};
-use pathbench_traffic::calibration::{CalibrationPlan, LinkCalibration, ProbedDirection};
+use pathbench_traffic::calibration::{CalibrationError, CalibrationPlan, LinkCalibration, ProbedDirection};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
-
-/// An agent that does not begin to answer calibrations by then is stuck.
-const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Probes each way: enough to tell 2 % of loss from 5 %.
 const PROBES: u32 = 1_000;
@@ -56,14 +53,15 @@ fn measure_link(environment: &Environment, link: &Link) -> Result<RunLink, Envir
                 run_link.measured = measurement(&calibration);
                 run_link.deviations = judgement::judge(link, &calibration, &run_link.measured);
             }
-            // A trace may hold the link's packets back for longer than anyone waits: that is what was asked for.
-            Err(EnvironmentError::Agent { source, .. })
-                if expectation::may_be_silent(link) && !matches!(source, AgentError::Gone) => {}
-            Err(EnvironmentError::Agent { node, source }) if !matches!(source, AgentError::Gone) => {
-                run_link.deviations =
-                    vec![format!("link {}: measuring it from {node} failed: {source}", link.name)];
+            Err(CalibrationError::End(error @ EnvironmentError::Agent { source: AgentError::Gone, .. })) => {
+                return Err(error);
             }
-            Err(error) => return Err(error),
+            // A trace may hold the link's packets back for longer than anyone waits: that is what was asked for.
+            Err(CalibrationError::NoAnswer { .. }) if expectation::may_be_silent(link) => {}
+            Err(CalibrationError::End(error)) if !matches!(error, EnvironmentError::Agent { .. }) => {
+                return Err(error);
+            }
+            Err(error) => run_link.deviations = vec![format!("link {}: {error}", link.name)],
         }
         if run_link.deviations.is_empty() {
             break;
@@ -78,24 +76,26 @@ fn calibrate(
     link: &Link,
     near: IpAddr,
     far: IpAddr,
-) -> Result<LinkCalibration, EnvironmentError> {
-    let [first, second] = &link.ends;
-    let responder =
-        environment.ask(&second.node, &Request::Respond(far), TIMEOUT, |notice| match notice {
-            Notice::Responding(addresses) => addresses.first().copied(),
-            _ => None,
-        })?;
-    let plan = plan(link, SocketAddr::new(near, 0), responder);
+) -> Result<LinkCalibration, CalibrationError<EnvironmentError>> {
+    let plan = plan(link, SocketAddr::new(near, 0), SocketAddr::new(far, 0));
     let timeout = plan.time_limit(longest_delay(&link.forward) + longest_delay(&link.reverse));
-    environment.ask(&first.node, &Request::Calibrate(plan), timeout, |notice| match notice {
-        Notice::Calibrated(calibration) => Some(calibration),
-        _ => None,
-    })
+    let tell = |node: &str, command| {
+        environment.ask(node, &Request::Calibrate(command), timeout, |notice| match notice {
+            Notice::Calibrated(report) => Some(report),
+            _ => None,
+        })
+    };
+    let [first, second] = &link.ends;
+    pathbench_traffic::calibration::calibrate(
+        &plan,
+        &mut |command| tell(&first.node, command),
+        &mut |command| tell(&second.node, command),
+    )
 }
 
 /// What is measured of a link: the rate where it is a constant, and of an emulated link what else its model says.
-fn plan(link: &Link, near: SocketAddr, responder: SocketAddr) -> CalibrationPlan {
-    let plan = CalibrationPlan::new(near, responder, link.mtu_bytes);
+fn plan(link: &Link, near: SocketAddr, far: SocketAddr) -> CalibrationPlan {
+    let plan = CalibrationPlan::new(near, far, link.mtu_bytes);
     match link.engine {
         Engine::Kernel => CalibrationPlan {
             forward_bps: link.forward.rate_bps(),
@@ -139,16 +139,16 @@ fn bucket_bytes(link: &Link) -> u64 {
 fn measurement(calibration: &LinkCalibration) -> LinkMeasurement {
     let milliseconds = |time: Duration| time.as_secs_f64() * 1e3;
     LinkMeasurement {
-        forward_bps: calibration.forward_bps,
-        reverse_bps: calibration.reverse_bps,
+        forward_bps: calibration.forward.rate_bps,
+        reverse_bps: calibration.reverse.rate_bps,
         rtt_ms: milliseconds(calibration.rtt),
         min_rtt_ms: milliseconds(calibration.min_rtt),
-        forward_mtu_bytes: calibration.forward_mtu_bytes,
-        reverse_mtu_bytes: calibration.reverse_mtu_bytes,
-        forward_delay: calibration.forward_probes.and_then(|probes| one_way(&probes)),
-        reverse_delay: calibration.reverse_probes.and_then(|probes| one_way(&probes)),
-        forward_loss: calibration.forward_probes.and_then(|probes| probes.loss()),
-        reverse_loss: calibration.reverse_probes.and_then(|probes| probes.loss()),
+        forward_mtu_bytes: calibration.forward.mtu_bytes,
+        reverse_mtu_bytes: calibration.reverse.mtu_bytes,
+        forward_delay: calibration.forward.probes.and_then(|probes| one_way(&probes)),
+        reverse_delay: calibration.reverse.probes.and_then(|probes| one_way(&probes)),
+        forward_loss: calibration.forward.probes.and_then(|probes| probes.loss()),
+        reverse_loss: calibration.reverse.probes.and_then(|probes| probes.loss()),
     }
 }
 

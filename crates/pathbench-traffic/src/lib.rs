@@ -11,7 +11,7 @@
 pub mod calibration;
 pub mod client;
 pub mod content;
-mod cookie;
+pub mod datagram;
 pub mod iperf;
 pub mod messages;
 pub mod path_mtu;
@@ -21,7 +21,6 @@ pub mod protocol;
 pub mod record;
 pub mod request;
 pub mod server;
-mod socket_option;
 mod stream;
 pub mod token;
 

@@ -7,8 +7,11 @@ mod common;
 use common::clock;
 use pathbench_record::time::Timestamp;
 use pathbench_traffic::calibration::{
-    CalibrationError, CalibrationPlan, CalibrationResponder, LinkCalibration, calibrate,
+    CalibrationEnd, CalibrationError, CalibrationPlan, Command, EndError, EndReport, LinkCalibration, Series,
+    calibrate,
 };
+use pathbench_traffic::datagram::{Kind, Message};
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -22,20 +25,29 @@ fn loopback(text: &str) -> SocketAddr {
     text.parse().unwrap()
 }
 
+type Measured = Result<LinkCalibration, CalibrationError<EndError>>;
+
+/// Both ends in this process.
+fn measure(plan: &CalibrationPlan) -> Measured {
+    let (near, far) = (CalibrationEnd::default(), CalibrationEnd::default());
+    calibrate(plan, &mut |command| near.carry_out(command, &clock()), &mut |command| {
+        far.carry_out(command, &clock())
+    })
+}
+
 fn measures(near: &str, far: &str) {
-    let responder = CalibrationResponder::start(&[loopback(far)], &clock()).unwrap();
-    let mut plan = CalibrationPlan::new(loopback(near), responder.addresses()[0], 1500);
+    let mut plan = CalibrationPlan::new(loopback(near), loopback(far), 1500);
     plan.forward_bps = Some(100_000_000);
     plan.reverse_bps = Some(50_000_000);
     plan.train = Duration::from_millis(100);
     let (mut forward, mut reverse) = (Vec::new(), Vec::new());
     for _ in 0..5 {
-        let link = calibrate(&plan, clock().as_ref()).unwrap();
+        let link = measure(&plan).unwrap();
         // Loopback takes more than 1500 bytes, and the report must say so.
-        assert_eq!((link.forward_mtu_bytes, link.reverse_mtu_bytes), (1501, 1501));
+        assert_eq!((link.forward.mtu_bytes, link.reverse.mtu_bytes), (1501, 1501));
         assert!(link.min_rtt <= link.rtt && link.rtt < Duration::from_millis(100), "{link:?}");
-        forward.push(link.forward_bps.unwrap() as f64 / 100e6);
-        reverse.push(link.reverse_bps.unwrap() as f64 / 50e6);
+        forward.push(link.forward.rate_bps.unwrap() as f64 / 100e6);
+        reverse.push(link.reverse.rate_bps.unwrap() as f64 / 50e6);
     }
     // Nothing limits the rate: the train arrives as fast as it is sent, 25 % above what was asked for. A sender
     // that had to wait for a processor sends late and then too fast, so that single trains are off.
@@ -43,7 +55,6 @@ fn measures(near: &str, far: &str) {
         ratios.sort_by(f64::total_cmp);
         assert!((0.9..1.5).contains(&ratios[2]), "{ratios:?}");
     }
-    responder.stop();
 }
 
 #[test]
@@ -54,10 +65,10 @@ fn an_unlimited_link_measures_faster_than_asked_over_ipv4() {
 #[test]
 fn an_unlimited_link_measures_faster_than_asked_over_ipv6() {
     if UdpSocket::bind("[::1]:0").is_err() {
-        // A host without IPv6 must be told, not fail in some other way.
+        // A host without IPv6 is reported as such.
         let plan = CalibrationPlan::new(loopback("[::1]:0"), loopback("[::1]:9"), 1500);
-        let error = calibrate(&plan, clock().as_ref()).unwrap_err();
-        assert!(matches!(error, CalibrationError::Socket { .. }), "{error}");
+        let error = measure(&plan).unwrap_err();
+        assert!(error.to_string().contains("opening a UDP socket"), "{error}");
         return;
     }
     measures("[::1]:0", "[::1]:0");
@@ -65,63 +76,58 @@ fn an_unlimited_link_measures_faster_than_asked_over_ipv6() {
 
 #[test]
 fn an_mtu_smaller_than_asked_is_found_and_unasked_rates_are_not_measured() {
-    let responder = CalibrationResponder::start(&[loopback("127.0.0.1:0")], &clock()).unwrap();
     // Loopback's MTU is 65536; an IPv4 packet has at most 65535 bytes.
-    let plan = CalibrationPlan::new(loopback("127.0.0.1:0"), responder.addresses()[0], 70_000);
-    let link = calibrate(&plan, clock().as_ref()).unwrap();
-    assert_eq!((link.forward_mtu_bytes, link.reverse_mtu_bytes), (65_535, 65_535));
-    assert_eq!((link.forward_bps, link.reverse_bps), (None, None));
+    let plan = CalibrationPlan::new(loopback("127.0.0.1:0"), loopback("127.0.0.1:0"), 70_000);
+    let link = measure(&plan).unwrap();
+    assert_eq!((link.forward.mtu_bytes, link.reverse.mtu_bytes), (65_535, 65_535));
+    assert_eq!((link.forward.rate_bps, link.reverse.rate_bps), (None, None));
 }
 
 #[test]
 fn silence_is_reported_after_a_bounded_time() {
     let nobody = UdpSocket::bind("127.0.0.1:0").unwrap();
     let plan = CalibrationPlan::new(loopback("127.0.0.1:0"), nobody.local_addr().unwrap(), 1500);
+    let near = CalibrationEnd::default();
     let begun = clock().now();
-    let error = calibrate(&plan, clock().as_ref()).unwrap_err();
+    let error: CalibrationError<EndError> =
+        calibrate(&plan, &mut |command| near.carry_out(command, &clock()), &mut |_| Ok(EndReport::default()))
+            .unwrap_err();
     assert!(matches!(error, CalibrationError::NoAnswer { .. }), "{error}");
     assert!(clock().now().since(begun) < Duration::from_secs(4));
 }
 
-/// A message by hand: kind, cookie, values.
-fn message(kind: u8, cookie: u64, values: [u64; 5]) -> Vec<u8> {
-    let mut bytes = b"PBCL".to_vec();
-    bytes.extend([kind, 1, 0, 0]);
-    for field in [7, cookie].into_iter().chain(values) {
-        bytes.extend(field.to_be_bytes());
-    }
-    bytes
-}
-
 #[test]
-fn nothing_is_sent_to_an_address_that_did_not_return_its_cookie() {
-    let responder = CalibrationResponder::start(&[loopback("127.0.0.1:0")], &clock()).unwrap();
-    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-    socket.connect(responder.addresses()[0]).unwrap();
-    socket.set_read_timeout(Some(Duration::from_millis(150))).unwrap();
+fn nothing_is_sent_to_an_address_but_the_other_end() {
+    let [peer, other] = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
+    let end = CalibrationEnd::default();
+    let tell = |command| end.carry_out(command, &clock()).unwrap();
+    let address = tell(Command::Open(loopback("127.0.0.1:0"))).local.unwrap();
+    tell(Command::Connect(peer.local_addr().unwrap()));
+    let waits = vec![MS];
+    tell(Command::Expect(7, Series::Echoes { waits, first_only: false }));
     let mut buffer = [0; 2000];
-    let train = [1, 10_000_000, 20_000_000, 1000, 10_000];
-    for kind in [3, 5, 7, 11, 13] {
-        for cookie in [0, 1, u64::MAX] {
-            socket.send(&message(kind, cookie, train)).unwrap();
+    for socket in [&peer, &other] {
+        socket.set_read_timeout(Some(150 * MS)).unwrap();
+        for kind in [Kind::Hello, Kind::Answer, Kind::SizeProbe, Kind::SizeRequest, Kind::Train] {
+            socket.send_to(&Message::new(kind, 7, 1).encode(1000), address).unwrap();
         }
+        for session in [0, 6, 8, u64::MAX] {
+            socket.send_to(&Message::new(Kind::Probe, session, 1).encode(0), address).unwrap();
+        }
+        socket.send_to(b"\x0bpbprobe", address).unwrap();
+        socket.send_to(&[0; 1400], address).unwrap();
+        assert!(socket.recv(&mut buffer).is_err(), "an answer to what is no echo");
     }
-    socket.send(b"PBCL").unwrap();
-    socket.send(&[0; 1400]).unwrap();
-    assert!(socket.recv(&mut buffer).is_err(), "an answer without a cookie");
-    // With the cookie the same request is served; the cookie's message is not larger than its request.
-    let request = message(1, 0, [0; 5]);
-    socket.send(&request).unwrap();
-    let length = socket.recv(&mut buffer).unwrap();
-    assert!(length <= request.len());
-    let cookie = u64::from_be_bytes(buffer[16..24].try_into().unwrap());
-    socket.send(&message(11, cookie, train)).unwrap();
-    assert_eq!(socket.recv(&mut buffer).unwrap(), 1000);
-    // Not so from another port, and not beyond the bounds.
-    let other = UdpSocket::bind("127.0.0.1:0").unwrap();
-    other.set_read_timeout(Some(Duration::from_millis(150))).unwrap();
-    other.send_to(&message(11, cookie, train), responder.addresses()[0]).unwrap();
-    assert!(other.recv(&mut buffer).is_err());
+    let echo = Message::new(Kind::Probe, 7, 1).encode(0);
+    other.send_to(&echo, address).unwrap();
+    assert!(other.recv(&mut buffer).is_err(), "an answer to another address");
+    // An echo of the other end is returned, and the answer is not longer.
+    peer.send_to(&echo, address).unwrap();
+    assert_eq!(peer.recv(&mut buffer).unwrap(), echo.len());
+    assert_eq!(Message::decode(&buffer).unwrap().kind, Kind::Answer);
+    tell(Command::Report { wait: Duration::ZERO, silence: None });
+    peer.send_to(&echo, address).unwrap();
+    assert!(peer.recv(&mut buffer).is_err(), "an echo was returned when none was expected");
 }
 
 /// What a link in between does, in both directions alike.
@@ -137,7 +143,8 @@ struct Model {
 
 /// A link between loopback sockets.
 struct Between {
-    near: SocketAddr,
+    /// Its addresses, as seen from the near and the far end.
+    sides: [SocketAddr; 2],
     stopping: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -145,12 +152,12 @@ struct Between {
 impl Between {
     fn start(model: Model, far: SocketAddr) -> Self {
         let sockets = [UdpSocket::bind("127.0.0.1:0").unwrap(), UdpSocket::bind("127.0.0.1:0").unwrap()];
-        let near = sockets[0].local_addr().unwrap();
+        let sides = [0, 1].map(|side: usize| sockets[side].local_addr().unwrap());
         sockets[1].connect(far).unwrap();
         let stopping = Arc::new(AtomicBool::new(false));
         let stop = Arc::clone(&stopping);
         let thread = thread::spawn(move || carry(model, &sockets, &stop));
-        Self { near, stopping, thread: Some(thread) }
+        Self { sides, stopping, thread: Some(thread) }
     }
 }
 
@@ -202,14 +209,35 @@ fn carry(model: Model, sockets: &[UdpSocket; 2], stopping: &AtomicBool) {
 }
 
 fn through(model: Model, adapt: impl Fn(&mut CalibrationPlan)) -> (LinkCalibration, Duration) {
-    let responder = CalibrationResponder::start(&[loopback("127.0.0.1:0")], &clock()).unwrap();
-    let between = Between::start(model, responder.addresses()[0]);
-    let mut plan = CalibrationPlan::new(loopback("127.0.0.1:0"), between.near, 1500);
+    let mut plan = CalibrationPlan::new(loopback("127.0.0.1:0"), loopback("127.0.0.1:0"), 1500);
     plan.emulated = true;
     adapt(&mut plan);
     let begun = clock().now();
-    let link = calibrate(&plan, clock().as_ref()).unwrap();
-    (link, clock().now().since(begun))
+    let (near, far) = (CalibrationEnd::default(), CalibrationEnd::default());
+    let between = RefCell::new(None);
+    let side =
+        |near: bool| between.borrow().as_ref().map(|between: &Between| between.sides[usize::from(!near)]);
+    let link = calibrate(
+        &plan,
+        &mut |command| {
+            let command = match command {
+                Command::Connect(far) => {
+                    between.replace(Some(Between::start(model, far)));
+                    Command::Connect(side(true).unwrap())
+                }
+                other => other,
+            };
+            near.carry_out(command, &clock())
+        },
+        &mut |command| {
+            let command = match command {
+                Command::Connect(_) => Command::Connect(side(false).unwrap()),
+                other => other,
+            };
+            far.carry_out(command, &clock())
+        },
+    );
+    (link.unwrap(), clock().now().since(begun))
 }
 
 const MS: Duration = Duration::from_millis(1);
@@ -230,12 +258,10 @@ fn delay_loss_and_rate_of_an_emulated_link_are_found_in_both_directions() {
         });
         let mut best = f64::MAX;
         for link in tries {
-            assert_eq!((link.forward_mtu_bytes, link.reverse_mtu_bytes), (1500, 1500));
+            assert_eq!((link.forward.mtu_bytes, link.reverse.mtu_bytes), (1500, 1500));
             let mut off = f64::from(u8::from(link.rtt > 45 * MS));
-            for (probes, bps) in
-                [(link.forward_probes, link.forward_bps), (link.reverse_probes, link.reverse_bps)]
-            {
-                let probes = probes.unwrap();
+            for direction in [link.forward, link.reverse] {
+                let (probes, bps) = (direction.probes.unwrap(), direction.rate_bps);
                 let loss = probes.loss().unwrap();
                 assert!(probes.sent == 300 && loss < 0.2, "{probes:?}");
                 assert!((loss > 0.01) == one_lost_in.is_some(), "{probes:?}");
@@ -269,20 +295,21 @@ fn a_link_with_a_round_trip_of_more_than_a_second_is_waited_for() {
     let mut tries = (0..4).map(|_| {
         let (link, took) = through(model, |plan| {
             plan.mtu_bytes = 1400;
-            // Cut to what a responder sends.
+            // Cut to the longest.
             plan.train = 3000 * MS;
             plan.forward_bps = Some(model.rate_bps);
             plan.reverse_bps = Some(model.rate_bps);
             plan.probes = 50;
         });
         assert!(link.min_rtt >= 1200 * MS, "{link:?}");
-        assert_eq!((link.forward_mtu_bytes, link.reverse_mtu_bytes), (1400, 1400));
+        assert_eq!((link.forward.mtu_bytes, link.reverse.mtu_bytes), (1400, 1400));
         assert!(took < limit, "{took:?}");
         link
     });
     let near = |bps: Option<u64>| (bps.unwrap() as f64 / 2e6 - 1.0).abs() < 0.1;
-    let undisturbed =
-        |link: &LinkCalibration| near(link.forward_bps) && near(link.reverse_bps) && link.rtt < 1300 * MS;
+    let undisturbed = |link: &LinkCalibration| {
+        near(link.forward.rate_bps) && near(link.reverse.rate_bps) && link.rtt < 1300 * MS
+    };
     assert!(tries.any(|link| undisturbed(&link)), "off each time");
 }
 
@@ -291,5 +318,5 @@ fn an_mtu_is_found_though_packets_are_lost() {
     let model =
         Model { rate_bps: 50_000_000, queue: 40 * MS, delay: MS, one_lost_in: Some(10), mtu_bytes: 1280 };
     let (link, _) = through(model, |_| {});
-    assert_eq!((link.forward_mtu_bytes, link.reverse_mtu_bytes), (1280, 1280));
+    assert_eq!((link.forward.mtu_bytes, link.reverse.mtu_bytes), (1280, 1280));
 }

@@ -5,11 +5,10 @@
 mod common;
 
 use common::{Everything, clock, limits, server_with_token};
+use pathbench_traffic::datagram::{DatagramError, HEADER_BYTES, Kind, Message};
 use pathbench_traffic::path_mtu::{
-    Evidence, MtuBounds, MtuError, MtuNews, MtuPath, MtuPlan, NoMtu, PathMtuFound, SizeKind, SizeMessage,
-    WatchPace, find_mtu, watch_mtu,
+    Evidence, MtuBounds, MtuNews, MtuPath, MtuPlan, NoMtu, PathMtuFound, WatchPace, find_mtu, watch_mtu,
 };
-use pathbench_traffic::probe::{HEADER_BYTES, ProbeKind, ProbeMessage};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -63,7 +62,7 @@ fn a_server_that_wants_a_token_says_so_and_takes_it() {
 }
 
 #[test]
-fn nobody_there_and_no_such_path_are_told_apart() {
+fn a_silent_server_a_closed_port_and_a_missing_interface_are_distinguished() {
     let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = silent.local_addr().unwrap();
     assert_eq!(find(&plan(address)).upload.found, Err(NoMtu::Silent));
@@ -78,13 +77,13 @@ fn nobody_there_and_no_such_path_are_told_apart() {
     assert!(error.to_string().contains("nosuch0"), "{error}");
     let long = MtuPlan { token: Some("t".repeat(513)), ..plan(address) };
     let error = find_mtu(&long, &clock(), &AtomicBool::new(false)).unwrap_err();
-    assert!(matches!(error, MtuError::Token { .. }), "{error}");
+    assert!(matches!(error, DatagramError::Token { .. }), "{error}");
     let stopped = find_mtu(&plan(address), &clock(), &AtomicBool::new(true)).unwrap();
     assert_eq!(stopped.upload.found, Err(NoMtu::Stopped));
 }
 
 #[test]
-fn a_watch_tells_what_it_found_and_stops_when_told() {
+fn a_watch_reports_what_it_found_and_stops() {
     let everything = Everything::start(limits());
     let stop = AtomicBool::new(false);
     let mut told = Vec::new();
@@ -99,43 +98,29 @@ fn a_watch_tells_what_it_found_and_stops_when_told() {
 }
 
 #[test]
-fn packets_are_sent_to_whoever_returns_his_cookie_only_and_not_without_end() {
+fn packets_are_sent_with_the_cookie_of_the_address_only_and_within_a_budget() {
     let everything = Everything::start(limits());
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.connect(everything.quic_address()).unwrap();
     socket.set_read_timeout(Some(300 * MS)).unwrap();
     let mut buffer = vec![0; 70_000];
-    let mut ask = SizeMessage {
-        kind: SizeKind::Ask,
-        sequence: 1,
-        session: 9,
-        cookie: 0,
-        size_bytes: 60_000,
-        limit_bytes: 0,
-    };
+    let mut ask = Message::new(Kind::SizeRequest, 9, 1).with_sizes(60_000, 0);
     socket.send(&ask.encode(0)).unwrap();
     assert!(socket.recv(&mut buffer).is_err(), "a packet without a cookie");
-    let hello = ProbeMessage {
-        kind: ProbeKind::Hello,
-        sequence: 0,
-        session: 9,
-        cookie: 0,
-        sent_ns: 0,
-        text: String::new(),
-    };
+    let hello = Message::new(Kind::Hello, 9, 0);
     socket.send(&hello.encode(0)).unwrap();
     let length = socket.recv(&mut buffer).unwrap();
-    ask.cookie = ProbeMessage::decode(&buffer[..length]).unwrap().cookie;
+    ask.cookie = Message::decode(&buffer[..length]).unwrap().cookie;
     let (mut bytes, mut busy) = (0, 0);
     for _ in 0..200 {
         socket.send(&ask.encode(0)).unwrap();
         let Ok(length) = socket.recv(&mut buffer) else { continue };
-        match SizeMessage::decode(&buffer[..length]).unwrap().kind {
-            SizeKind::Load => {
+        match Message::decode(&buffer[..length]).unwrap().kind {
+            Kind::SizeResponse => {
                 assert_eq!(length, 60_000 - 28);
                 bytes += length;
             }
-            SizeKind::Busy => {
+            Kind::Busy => {
                 assert_eq!(length, HEADER_BYTES);
                 busy += 1;
             }

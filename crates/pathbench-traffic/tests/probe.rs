@@ -8,11 +8,9 @@ use common::{Everything, clock, limits, server_with_token};
 use pathbench_record::direction::DataDirection;
 use pathbench_record::transport::Transport;
 use pathbench_traffic::client::{Unobserved, run_client};
+use pathbench_traffic::datagram::{DatagramError, HEADER_BYTES, Kind, MAGIC, Message};
 use pathbench_traffic::iperf::{Amount, IperfParameters};
-use pathbench_traffic::probe::{
-    HEADER_BYTES, MAGIC, ProbeCounts, ProbeError, ProbeKind, ProbeMessage, ProbeOutcome, ProbePath,
-    ProbePlan, ProbeSample, run_probes,
-};
+use pathbench_traffic::probe::{ProbeCounts, ProbeOutcome, ProbePath, ProbePlan, ProbeSample, run_probes};
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -55,7 +53,7 @@ fn is_answered(sample: &ProbeSample) -> bool {
 }
 
 #[test]
-fn a_server_answers_probes_beside_quic_and_a_missing_interface_is_told() {
+fn a_server_answers_probes_beside_quic_and_a_missing_interface_is_reported() {
     let everything = Everything::start(limits());
     let plan = plan(everything.quic_address(), vec![by("lo"), by("nosuch0")]);
     let (samples, counts) = thread::scope(|scope| {
@@ -115,7 +113,7 @@ fn a_server_that_wants_a_token_answers_with_it_only_and_says_so() {
 }
 
 #[test]
-fn nobody_there_is_told_and_silence_is_loss() {
+fn a_closed_port_is_reported_and_silence_is_loss() {
     let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
     let (samples, _) = probe(&plan(silent.local_addr().unwrap(), vec![by("lo")]), 300 * MS);
     assert!(samples.iter().any(|sample| sample.outcome == ProbeOutcome::Lost), "{samples:?}");
@@ -132,26 +130,25 @@ fn an_interval_that_would_be_a_burden_is_refused() {
     let address = SocketAddr::from(([127, 0, 0, 1], 9));
     let hasty = ProbePlan { interval: 19 * MS, ..plan(address, vec![by("lo")]) };
     let error = run_probes(&hasty, &clock(), &AtomicBool::new(true), &|_| {}).unwrap_err();
-    assert!(matches!(error, ProbeError::Interval { .. }), "{error}");
+    assert!(matches!(error, DatagramError::Interval { .. }), "{error}");
     let long = ProbePlan { token: Some("t".repeat(513)), ..plan(address, vec![by("lo")]) };
     let error = run_probes(&long, &clock(), &AtomicBool::new(true), &|_| {}).unwrap_err();
-    assert!(matches!(error, ProbeError::Token { .. }), "{error}");
+    assert!(matches!(error, DatagramError::Token { .. }), "{error}");
 }
 
 #[test]
-fn a_stranger_gets_no_more_than_he_sent_and_nothing_without_a_cookie() {
+fn an_unknown_address_gets_no_more_than_it_sent_and_nothing_without_a_cookie() {
     let everything = Everything::start(limits());
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.connect(everything.quic_address()).unwrap();
     socket.set_read_timeout(Some(200 * MS)).unwrap();
     let mut buffer = [0; 2000];
-    let message =
-        |kind| ProbeMessage { kind, sequence: 3, session: 1, cookie: 0, sent_ns: 7, text: String::new() };
-    socket.send(&message(ProbeKind::Probe).encode(1000)).unwrap();
+    let message = |kind| Message { value: 7, ..Message::new(kind, 1, 3) };
+    socket.send(&message(Kind::Probe).encode(1000)).unwrap();
     socket.send(&MAGIC).unwrap();
     socket.send(&[&MAGIC[..], &[0xff; 900]].concat()).unwrap();
     assert!(socket.recv(&mut buffer).is_err(), "an answer without a cookie");
-    socket.send(&message(ProbeKind::Hello).encode(0)).unwrap();
+    socket.send(&message(Kind::Hello).encode(0)).unwrap();
     assert_eq!(socket.recv(&mut buffer).unwrap(), HEADER_BYTES);
     everything.server.stop();
 }

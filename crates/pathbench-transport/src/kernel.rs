@@ -40,7 +40,7 @@ pub(crate) fn option_int(fd: BorrowedFd<'_>, level: i32, name: i32) -> io::Resul
 }
 
 /// Sets an `int` socket option.
-pub(crate) fn set_option_int(fd: BorrowedFd<'_>, level: i32, name: i32, value: i32) -> io::Result<()> {
+pub fn set_option_int(fd: BorrowedFd<'_>, level: i32, name: i32, value: i32) -> io::Result<()> {
     // SAFETY: the pointer is to a live `i32` and the length is its size; the kernel only reads it.
     let result = unsafe {
         libc::setsockopt(

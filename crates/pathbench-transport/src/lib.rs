@@ -38,6 +38,7 @@ pub use connect::{ConnectError, ConnectOptions, MptcpUnavailable, mptcp_availabl
 pub use connection::{Connection, ReceiveError, SendError};
 pub use containment::{contain_panic, panic_message};
 pub use diagnosis::{DiagnosisInput, PlannedPath, SHORTEST_SILENCE_MS, diagnose};
+pub use kernel::set_option_int;
 pub use ledger::{ObservedSubflow, SubflowLedger};
 pub use listener::{AcceptError, BindError, DatagramService, ListenOptions, Listener};
 pub use mptcp_info::MptcpFigures;

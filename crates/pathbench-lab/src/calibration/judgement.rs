@@ -8,8 +8,8 @@ use pathbench_traffic::calibration::{LinkCalibration, ProbedDirection};
 /// Deviation of a delay that is the machine's, not the link's: scheduling on a busy host.
 const SLACK_MS: f64 = 1.0;
 
-/// An Ethernet frame of a probe: 64 bytes under UDP and IPv6.
-const PROBE_FRAME_BYTES: u64 = 64 + 8 + 40 + 14;
+/// An Ethernet frame of a probe: 40 bytes under UDP and IPv6.
+const PROBE_FRAME_BYTES: u64 = 40 + 8 + 40 + 14;
 
 /// One direction of a link, as asked for and as measured.
 struct Judged<'a> {
@@ -33,7 +33,7 @@ pub(super) fn judge(link: &Link, calibration: &LinkCalibration, measured: &LinkM
             rate_bps: measured.forward_bps,
             mtu_bytes: measured.forward_mtu_bytes,
             delay: measured.forward_delay,
-            probes: calibration.forward_probes,
+            probes: calibration.forward.probes,
         },
         Judged {
             link,
@@ -42,7 +42,7 @@ pub(super) fn judge(link: &Link, calibration: &LinkCalibration, measured: &LinkM
             rate_bps: measured.reverse_bps,
             mtu_bytes: measured.reverse_mtu_bytes,
             delay: measured.reverse_delay,
-            probes: calibration.reverse_probes,
+            probes: calibration.reverse.probes,
         },
     ];
     let mut deviations: Vec<String> = directions
@@ -129,6 +129,7 @@ fn round_trip(link: &Link, measured: &LinkMeasurement) -> Option<String> {
 mod tests {
     use super::*;
     use crate::scenario::{self, Overrides, Source};
+    use pathbench_traffic::calibration::DirectionCalibration;
 
     fn link(keys: &str) -> Link {
         let text = format!("name = \"t\"\n[[path]]\nname = \"eth\"\nrate = \"50mbit\"\nmtu = 1400\n{keys}\n");
@@ -153,16 +154,9 @@ mod tests {
 
     fn probed(received: u32) -> LinkCalibration {
         let probes = Some(ProbedDirection { sent: 1_000, received, delays: None });
-        LinkCalibration {
-            forward_bps: None,
-            reverse_bps: None,
-            rtt: std::time::Duration::ZERO,
-            min_rtt: std::time::Duration::ZERO,
-            forward_mtu_bytes: 1400,
-            reverse_mtu_bytes: 1400,
-            forward_probes: probes,
-            reverse_probes: probes,
-        }
+        let direction = DirectionCalibration { rate_bps: None, mtu_bytes: 1400, probes };
+        let rtt = std::time::Duration::ZERO;
+        LinkCalibration { rtt, min_rtt: rtt, forward: direction, reverse: direction }
     }
 
     #[test]

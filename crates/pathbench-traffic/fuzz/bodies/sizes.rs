@@ -1,11 +1,9 @@
-//! Whatever comes to an examination of a path, to a watch, or to the responder: no panic, no size without its answer, and
-//! no packet of a size for a stranger.
+//! Any datagrams to a search for a path MTU, to its watch, or to the responder: no panic, no size without its answer, and
+//! no packet of a size for an address without a cookie.
 
 use pathbench_record::time::Timestamp;
-use pathbench_traffic::path_mtu::{
-    Examiner, Family, Finder, Introduction, MtuBounds, SizeMessage, Unsent, Watch, WatchPace,
-};
-use pathbench_traffic::probe::{MAGIC, ProbeResponder};
+use pathbench_traffic::datagram::{DatagramClient as _, Family, Kind, MAGIC, Message, Responder, Unsent};
+use pathbench_traffic::path_mtu::{Finder, Introduction, MtuBounds, Watch, WatchPace};
 use pathbench_traffic::server::Access;
 use std::time::Duration;
 
@@ -13,7 +11,7 @@ pub(crate) fn run(bytes: &[u8]) {
     let mut now = Timestamp::from_nanos(1_000_000_000);
     let who = Introduction { session: 1, token: None, family: Family::V4 };
     let client = ([192, 0, 2, 1], 9).into();
-    let mut responder = ProbeResponder::new(Access::Open, 2, now);
+    let mut responder = Responder::new(Access::Open, 2, now);
     let mut finder = Finder::new(now, who.clone(), MtuBounds::default());
     let mut watch = Watch::new(now, who, MtuBounds::default(), WatchPace::default());
     let mut largest = 0;
@@ -21,9 +19,9 @@ pub(crate) fn run(bytes: &[u8]) {
         let (choice, rest) = piece.split_first().map_or((0, piece), |(first, rest)| (*first, rest));
         now = now + Duration::from_millis(u64::from(choice));
         let datagram = [&MAGIC[..], rest].concat();
-        assert!(
-            SizeMessage::decode(&datagram).is_none() || responder.answer(now, client, &datagram).is_none()
-        );
+        let kind = Message::decode(&datagram).map(|message| message.kind);
+        let answer = responder.answer(now, client, &datagram, || None);
+        assert!(kind == Some(Kind::Hello) || answer.is_none());
         finder.received(now, &datagram);
         watch.received(now, &datagram);
         finder.icmp(now, client_address(), u32::from(choice) * 40, rest);
@@ -36,7 +34,7 @@ pub(crate) fn run(bytes: &[u8]) {
                 1 => finder.not_sent(now, outgoing.sequence, Unsent::Full),
                 2 => {}
                 _ => {
-                    if let Some(answer) = responder.answer(now, client, &outgoing.payload) {
+                    if let Some(answer) = responder.answer(now, client, &outgoing.payload, || None) {
                         largest = largest.max(answer.len()).max(outgoing.payload.len());
                         finder.received(now, &answer);
                     }

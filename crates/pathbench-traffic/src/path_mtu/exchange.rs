@@ -1,10 +1,7 @@
 //! The account of what was sent to the server and what became of it: messages and time in and out, without an opinion
 //! about sizes.
 
-use super::message::{SizeKind, SizeMessage};
-use super::round_trip::RoundTrip;
-use super::size::Family;
-use crate::probe::{HEADER_BYTES, MAX_TEXT_BYTES, ProbeKind, ProbeMessage};
+use crate::datagram::{Family, HELLO_BYTES, Kind, Message, Outgoing};
 use pathbench_record::direction::Direction;
 use pathbench_record::time::Timestamp;
 use std::collections::{BTreeMap, VecDeque};
@@ -12,8 +9,6 @@ use std::time::Duration;
 
 /// Between hellos, until one is answered.
 const HELLO_INTERVAL: Duration = Duration::from_millis(200);
-/// A hello is so long that the reason of a refusal fits into an answer that is no longer.
-const HELLO_BYTES: usize = HEADER_BYTES + 280;
 /// Hellos whose answers tell a round-trip time.
 const REMEMBERED_HELLOS: usize = 32;
 /// Probes that were given up and may yet be answered.
@@ -21,12 +16,19 @@ const REMEMBERED: usize = 512;
 /// Packets up to this size are small.
 const SMALL_BYTES: u32 = 576;
 
-/// Mark of questions for the peer's belief, and of other trials that are no search's.
-pub(super) const BELIEF: u32 = u32::MAX - 1;
-pub(super) const FOLLOWER: u32 = u32::MAX;
+/// Time to wait for an answer before a round trip is known.
+const INITIAL: Duration = Duration::from_secs(1);
+/// A machine that is busy answers late.
+const SHORTEST: Duration = Duration::from_millis(200);
+const LONGEST: Duration = Duration::from_secs(3);
+/// An answer that is overtaken by a later one is waited for so long at least.
+const LEAST_SLACK: Duration = Duration::from_millis(3);
+/// Samples that are kept for the median.
+const KEPT: usize = 512;
 
-/// Longest token.
-pub(super) const MAX_TOKEN_BYTES: usize = MAX_TEXT_BYTES;
+/// Marks of requests for the path MTU in the server's kernel, and of other trials that are no search's.
+pub(super) const KERNEL_MTU: u32 = u32::MAX - 1;
+pub(super) const FOLLOWER: u32 = u32::MAX;
 
 /// Who examines.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -72,15 +74,6 @@ pub(super) struct Settled {
     pub(super) delayed: Option<Duration>,
 }
 
-/// A datagram to be sent now.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Outgoing {
-    /// To be given back when it could not be sent.
-    pub sequence: u32,
-    /// UDP payload.
-    pub payload: Vec<u8>,
-}
-
 #[derive(Debug, Clone, Copy)]
 struct Flight {
     trial: Trial,
@@ -105,8 +98,8 @@ pub(super) struct Exchange {
     refusal: Option<String>,
     last_heard: Option<Timestamp>,
     sent: u32,
-    /// What the server's kernel believes; 0 when it does not know.
-    peer_believes: Option<u32>,
+    /// 0: not known.
+    server_kernel_mtu: Option<u32>,
     pub(super) round_trip: RoundTrip,
 }
 
@@ -126,7 +119,7 @@ impl Exchange {
             refusal: None,
             last_heard: None,
             sent: 0,
-            peer_believes: None,
+            server_kernel_mtu: None,
             round_trip: RoundTrip::default(),
         }
     }
@@ -184,13 +177,10 @@ impl Exchange {
         if self.hellos.len() > REMEMBERED_HELLOS {
             self.hellos.pop_first();
         }
-        let message = ProbeMessage {
-            kind: ProbeKind::Hello,
-            sequence,
-            session: self.who.session,
-            cookie: 0,
-            sent_ns: now.as_nanos(),
+        let message = Message {
+            value: now.as_nanos(),
             text: self.who.token.clone().unwrap_or_default(),
+            ..Message::new(Kind::Hello, self.who.session, sequence)
         };
         Some(Outgoing { sequence, payload: message.encode(HELLO_BYTES) })
     }
@@ -200,29 +190,24 @@ impl Exchange {
         let cookie = self.cookie?;
         let sequence = self.number();
         let (kind, length) = match trial.direction {
-            Direction::Upload => (SizeKind::Size, self.who.family.payload_bytes(trial.size_bytes)),
-            Direction::Download => (SizeKind::Ask, 0),
+            _ if trial.mark == KERNEL_MTU => (Kind::KernelMtuRequest, 0),
+            Direction::Upload => (Kind::SizeProbe, self.who.family.payload_bytes(trial.size_bytes)),
+            Direction::Download => (Kind::SizeRequest, 0),
         };
-        let (session, size_bytes) = (self.who.session, trial.size_bytes);
-        let message = SizeMessage { kind, sequence, session, cookie, size_bytes, limit_bytes: 0 };
+        let message = Message { cookie, ..Message::new(kind, self.who.session, sequence) };
         self.flights.insert(sequence, Flight { trial, sent_at: now, overtaken_at: None });
-        Some(Outgoing { sequence, payload: message.encode(length) })
+        Some(Outgoing { sequence, payload: message.with_sizes(trial.size_bytes, 0).encode(length) })
     }
 
-    /// The datagram that asks what the server's kernel believes of the way here; `None` without a welcome.
-    pub(super) fn ask_belief(&mut self, now: Timestamp) -> Option<Outgoing> {
+    /// The datagram that requests the path MTU in the server's kernel; `None` without a welcome.
+    pub(super) fn request_kernel_mtu(&mut self, now: Timestamp) -> Option<Outgoing> {
         let size_bytes = self.who.family.tiny_bytes();
-        let trial = Trial { direction: Direction::Download, size_bytes, mark: BELIEF };
-        let (cookie, session, sequence) = (self.cookie?, self.who.session, self.number());
-        let message =
-            SizeMessage { kind: SizeKind::Belief, sequence, session, cookie, size_bytes, limit_bytes: 0 };
-        self.flights.insert(sequence, Flight { trial, sent_at: now, overtaken_at: None });
-        Some(Outgoing { sequence, payload: message.encode(0) })
+        self.send(now, Trial { direction: Direction::Download, size_bytes, mark: KERNEL_MTU })
     }
 
-    /// What the server's kernel believes, when it has answered; 0 when it does not know.
-    pub(super) fn peer_believes(&self) -> Option<u32> {
-        self.peer_believes
+    /// The path MTU in the server's kernel, once it has answered; 0: not known.
+    pub(super) fn server_kernel_mtu(&self) -> Option<u32> {
+        self.server_kernel_mtu
     }
 
     /// Whether nothing is under way.
@@ -247,8 +232,8 @@ impl Exchange {
 
     /// The size of a probe that somebody quotes, if it is one of ours.
     pub(super) fn quoted(&self, payload: &[u8]) -> Option<u32> {
-        let message = SizeMessage::decode(payload)?;
-        let is_ours = message.session == self.who.session && message.kind == SizeKind::Size;
+        let message = Message::decode(payload)?;
+        let is_ours = message.session == self.who.session && message.kind == Kind::SizeProbe;
         let flight = self.flights.get(&message.sequence).map(|flight| flight.trial);
         let trial = flight.or_else(|| self.given_up.get(&message.sequence).copied());
         trial.filter(|_| is_ours).map(|trial| trial.size_bytes)
@@ -256,46 +241,43 @@ impl Exchange {
 
     /// A datagram came from the server.
     pub(super) fn received(&mut self, now: Timestamp, datagram: &[u8]) {
-        if let Some(message) = SizeMessage::decode(datagram) {
-            if message.session == self.who.session {
-                self.answered(now, &message, datagram.len());
+        let Some(message) = Message::decode(datagram).filter(|message| message.session == self.who.session)
+        else {
+            return;
+        };
+        if !matches!(message.kind, Kind::Welcome | Kind::Refused) {
+            self.answered(now, &message, datagram.len());
+        } else if let Some(sent_at) = self.hellos.remove(&message.sequence) {
+            if message.kind == Kind::Refused {
+                self.refusal = Some(message.text);
+                return;
             }
-        } else if let Some(message) = ProbeMessage::decode(datagram)
-            && message.session == self.who.session
-            && let Some(sent_at) = self.hellos.remove(&message.sequence)
-        {
-            match message.kind {
-                ProbeKind::Welcome => {
-                    self.cookie = Some(message.cookie);
-                    self.was_welcome = true;
-                    self.last_heard = Some(now);
-                    self.round_trip.guess(now.since(sent_at));
-                }
-                ProbeKind::Refused => self.refusal = Some(message.text),
-                ProbeKind::Hello | ProbeKind::Probe | ProbeKind::Answer => {}
-            }
+            self.cookie = Some(message.cookie);
+            self.was_welcome = true;
+            self.last_heard = Some(now);
+            self.round_trip.guess(now.since(sent_at));
         }
     }
 
-    fn answered(&mut self, now: Timestamp, message: &SizeMessage, length: usize) {
+    fn answered(&mut self, now: Timestamp, message: &Message, length: usize) {
         let flight = self.flights.get(&message.sequence).copied();
         let trial = flight.map(|flight| flight.trial);
         let Some(trial) = trial.or_else(|| self.given_up.get(&message.sequence).copied()) else { return };
         // What arrived is what was sent, or it does not count.
         let has_size = |size| size == trial.size_bytes;
         let fate = match (message.kind, trial.direction) {
-            (SizeKind::Arrived, Direction::Upload) if has_size(message.size_bytes) => Fate::Passed,
-            (SizeKind::Load, Direction::Download) if has_size(self.who.family.packet_bytes(length)) => {
+            (Kind::SizeReceived, Direction::Upload) if has_size(message.size_bytes()) => Fate::Passed,
+            (Kind::SizeResponse, Direction::Download) if has_size(self.who.family.packet_bytes(length)) => {
                 Fate::Passed
             }
-            (SizeKind::TooLong, Direction::Download) if has_size(message.size_bytes) => {
-                Fate::TooLong((message.limit_bytes > 0).then_some(message.limit_bytes))
+            (Kind::ExceedsInterface, Direction::Download) if has_size(message.size_bytes()) => {
+                Fate::TooLong(Some(message.limit_bytes()).filter(|limit| *limit > 0))
             }
-            (SizeKind::Believed, Direction::Download) if trial.mark == BELIEF => {
-                self.peer_believes = Some(message.limit_bytes);
+            (Kind::KernelMtu, Direction::Download) if trial.mark == KERNEL_MTU => {
+                self.server_kernel_mtu = Some(message.limit_bytes());
                 Fate::Passed
             }
-            (SizeKind::Busy, Direction::Download) => Fate::NotSent,
+            (Kind::Busy, Direction::Download) => Fate::NotSent,
             _ => return,
         };
         self.last_heard = Some(now);
@@ -355,5 +337,64 @@ impl Exchange {
     /// The next trial whose fate is known.
     pub(super) fn take_settled(&mut self) -> Option<Settled> {
         self.settled.pop_front()
+    }
+}
+
+/// Smoothed as TCP's (RFC 6298).
+#[derive(Debug, Clone, Default)]
+pub(super) struct RoundTrip {
+    smoothed: Option<(Duration, Duration)>,
+    /// Nothing but the answers to hellos has told it.
+    is_guess: bool,
+    shortest: Option<Duration>,
+    small: Vec<Duration>,
+}
+
+impl RoundTrip {
+    /// Takes the time of a hello. It may have waited in the kernel until neighbours were found, for seconds where their
+    /// messages get lost; so it counts only until something better is known.
+    pub(super) fn guess(&mut self, rtt: Duration) {
+        let is_better = self.is_guess && self.smoothed.is_some_and(|(mean, _)| rtt < mean);
+        if self.smoothed.is_none() || is_better {
+            self.smoothed = Some((rtt, rtt / 2));
+            self.is_guess = true;
+        }
+    }
+
+    /// Takes a sample; `small`: of short messages both ways.
+    pub(super) fn sample(&mut self, rtt: Duration, small: bool) {
+        if std::mem::take(&mut self.is_guess) {
+            self.smoothed = None;
+        }
+        self.smoothed = Some(match self.smoothed {
+            None => (rtt, rtt / 2),
+            Some((mean, deviation)) => ((mean * 7 + rtt) / 8, (deviation * 3 + rtt.abs_diff(mean)) / 4),
+        });
+        self.shortest = Some(self.shortest.map_or(rtt, |shortest| shortest.min(rtt)));
+        if small && self.small.len() < KEPT {
+            self.small.push(rtt);
+        }
+    }
+
+    /// How long to wait when nothing is heard.
+    pub(super) fn timeout(&self) -> Duration {
+        self.smoothed.map_or(INITIAL, |(mean, deviation)| (mean + deviation * 4).clamp(SHORTEST, LONGEST))
+    }
+
+    /// How long to wait for what others have overtaken.
+    pub(super) fn slack(&self) -> Duration {
+        self.smoothed.map_or(LEAST_SLACK, |(mean, deviation)| deviation.min(mean / 2).max(LEAST_SLACK))
+    }
+
+    /// The shortest of all.
+    pub(super) fn shortest(&self) -> Duration {
+        self.shortest.unwrap_or_default()
+    }
+
+    /// Median of the round trips of small messages.
+    pub(super) fn median(&self) -> Option<Duration> {
+        let mut sorted = self.small.clone();
+        sorted.sort_unstable();
+        sorted.get(sorted.len() / 2).copied()
     }
 }

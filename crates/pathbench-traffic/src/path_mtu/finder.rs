@@ -1,12 +1,10 @@
 //! One examination of a path, both ways, without a socket: time, datagrams and what the kernel says in; datagrams and
 //! the result out.
 
-use super::examiner::Examiner;
-use super::exchange::{BELIEF, Exchange, FOLLOWER, Fate, Introduction, Outgoing, Trial};
+use super::exchange::{Exchange, FOLLOWER, Fate, Introduction, KERNEL_MTU, Settled, Trial};
 use super::search::{Limit, Search, Verdict};
-use super::size::MOST_BYTES;
-use super::window::Window;
 use super::{DirectionFound, Evidence, FoundMtu, IcmpWord, MtuBounds, NoMtu};
+use crate::datagram::{DatagramClient, MOST_PACKET_BYTES, Outgoing, Unsent};
 use pathbench_record::direction::Direction;
 use pathbench_record::time::Timestamp;
 use std::net::IpAddr;
@@ -19,26 +17,19 @@ const REFUSALS: u32 = 5;
 /// After a trial could not be sent.
 const PAUSE: Duration = Duration::from_millis(100);
 /// How often the server is asked what its kernel believes, while it does not answer.
-const BELIEF_QUESTIONS: u32 = 4;
+const KERNEL_MTU_REQUESTS: u32 = 4;
 /// Words of routers that are kept.
 const MOST_WORDS: usize = 8;
 
-/// Why a datagram could not be sent.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Unsent {
-    /// `EMSGSIZE` of the local interface, and what it takes, where the kernel says so.
-    TooLong {
-        /// Bytes of an IP packet.
-        limit_bytes: Option<u32>,
-    },
-    /// No room now (`EAGAIN`, `ENOBUFS`).
-    Full,
-    /// Anything else, in words.
-    Failed {
-        /// Why.
-        reason: String,
-    },
-}
+/// Bytes that may be under way.
+const FIRST_BYTES: u64 = 12_000;
+const LEAST_BYTES: u64 = 3_000;
+const MOST_BYTES: u64 = 64 * 1024;
+/// It is made smaller so often and no more.
+const ONCE: Duration = Duration::from_millis(100);
+/// How long a packet may have waited for others for the window to grow, and for it to stay as it is.
+const SHORT_QUEUE: Duration = Duration::from_millis(30);
+const LONG_QUEUE: Duration = Duration::from_millis(60);
 
 /// One direction of an examination.
 #[derive(Debug)]
@@ -67,7 +58,7 @@ pub struct Finder {
     /// Whose turn it is.
     download_next: bool,
     /// How often the server was asked what its kernel believes.
-    belief_questions: u32,
+    kernel_mtu_requests: u32,
     refusals: u32,
     last_refusal: Option<String>,
     over: Option<NoMtu>,
@@ -108,7 +99,7 @@ impl Finder {
     /// An examination that begins now.
     pub fn new(now: Timestamp, who: Introduction, bounds: MtuBounds) -> Self {
         let family = who.family;
-        let search = Search::new(family, MOST_BYTES, Limit::Local);
+        let search = Search::new(family, MOST_PACKET_BYTES, Limit::Local);
         Self {
             start: now,
             bounds,
@@ -116,7 +107,7 @@ impl Finder {
             upload: Way::new(Direction::Upload, search),
             download: None,
             download_next: false,
-            belief_questions: 0,
+            kernel_mtu_requests: 0,
             refusals: 0,
             last_refusal: None,
             over: None,
@@ -137,8 +128,8 @@ impl Finder {
     /// what it has to say.
     fn is_asking(&self) -> bool {
         let can_answer = self.download.as_ref().is_some_and(|way| way.search.low().is_some());
-        let given_up = self.belief_questions >= BELIEF_QUESTIONS && self.exchange.is_idle();
-        can_answer && self.exchange.peer_believes().is_none() && !given_up
+        let given_up = self.kernel_mtu_requests >= KERNEL_MTU_REQUESTS && self.exchange.is_idle();
+        can_answer && self.exchange.server_kernel_mtu().is_none() && !given_up
     }
 
     /// The question, when the one before was not answered.
@@ -146,8 +137,8 @@ impl Finder {
         if !self.exchange.is_idle() {
             return None;
         }
-        self.belief_questions += 1;
-        self.exchange.ask_belief(now)
+        self.kernel_mtu_requests += 1;
+        self.exchange.request_kernel_mtu(now)
     }
 
     /// Ends it.
@@ -159,8 +150,10 @@ impl Finder {
 
     /// What was found out: upload and download.
     pub fn result(&self, now: Timestamp) -> (DirectionFound, DirectionFound) {
-        let idle =
-            Way::new(Direction::Download, Search::new(self.exchange.family(), MOST_BYTES, Limit::Local));
+        let idle = Way::new(
+            Direction::Download,
+            Search::new(self.exchange.family(), MOST_PACKET_BYTES, Limit::Local),
+        );
         (self.found(&self.upload, now), self.found(self.download.as_ref().unwrap_or(&idle), now))
     }
 
@@ -177,7 +170,7 @@ impl Finder {
     fn account(&mut self, now: Timestamp) {
         while let Some(settled) = self.exchange.take_settled() {
             let (trial, fate) = (settled.trial, settled.fate);
-            if trial.mark == BELIEF {
+            if trial.mark == KERNEL_MTU {
                 continue;
             }
             let (way, limit) = match trial.direction {
@@ -330,7 +323,7 @@ impl Finder {
     /// What the server's kernel believes of a way.
     fn believed(&self, way: &Way) -> Option<u32> {
         let is_its_way = way.direction == Direction::Download;
-        self.exchange.peer_believes().filter(|believed| is_its_way && *believed > 0)
+        self.exchange.server_kernel_mtu().filter(|believed| is_its_way && *believed > 0)
     }
 
     fn silence(&self) -> NoMtu {
@@ -343,7 +336,7 @@ impl Finder {
     }
 }
 
-impl Examiner for Finder {
+impl DatagramClient for Finder {
     fn poll(&mut self, now: Timestamp) -> Option<Outgoing> {
         self.exchange.expire(now);
         self.account(now);
@@ -405,6 +398,63 @@ impl Examiner for Finder {
         if is_news && words.len() < MOST_WORDS {
             words.push(IcmpWord { router, said_bytes, probe_bytes, held: false });
             self.upload.search.hint(said_bytes, known.unwrap_or(u32::MAX));
+        }
+    }
+}
+
+/// How much may be under way at once: little at first, more as it comes through, less when it is lost or queued.
+#[derive(Debug)]
+pub(super) struct Window {
+    bytes: u64,
+    under_way_bytes: u64,
+    shrunk_at: Option<Timestamp>,
+}
+
+impl Default for Window {
+    fn default() -> Self {
+        Self { bytes: FIRST_BYTES, under_way_bytes: 0, shrunk_at: None }
+    }
+}
+
+impl Window {
+    /// Whether a packet of `size` may be sent now; one may always be under way.
+    pub(super) fn admits(&self, size: u32) -> bool {
+        self.under_way_bytes == 0 || self.under_way_bytes + u64::from(size) <= self.bytes
+    }
+
+    /// Whether nothing is under way.
+    pub(super) fn is_empty(&self) -> bool {
+        self.under_way_bytes == 0
+    }
+
+    /// A packet was sent.
+    pub(super) fn sent(&mut self, size: u32) {
+        self.under_way_bytes += u64::from(size);
+    }
+
+    /// What became of one; `control`: it should have come through.
+    pub(super) fn settle(&mut self, now: Timestamp, settled: &Settled, control: bool) {
+        let size = u64::from(settled.trial.size_bytes);
+        if settled.fate == Fate::PassedLate {
+            return;
+        }
+        self.under_way_bytes = self.under_way_bytes.saturating_sub(size);
+        match settled.fate {
+            Fate::Passed if settled.delayed.is_none_or(|delayed| delayed < SHORT_QUEUE) => {
+                self.bytes = (self.bytes + size).min(MOST_BYTES);
+            }
+            Fate::Passed if settled.delayed.is_some_and(|delayed| delayed > LONG_QUEUE) => {
+                self.shrink(now, 7, 8);
+            }
+            Fate::Lost if control => self.shrink(now, 1, 2),
+            _ => {}
+        }
+    }
+
+    fn shrink(&mut self, now: Timestamp, times: u64, over: u64) {
+        if self.shrunk_at.is_none_or(|at| now.since(at) > ONCE) {
+            self.bytes = (self.bytes * times / over).max(LEAST_BYTES);
+            self.shrunk_at = Some(now);
         }
     }
 }

@@ -3,10 +3,10 @@
 //! A path carries every size up to its MTU, so one byte more tells whether it has grown. What has changed is not
 //! measured here: a [`super::Finder`] is sent again.
 
-use super::exchange::{Exchange, Fate, Introduction, Outgoing, Settled, Trial};
-use super::loss::Loss;
-use super::size::{Family, MOST_BYTES};
-use super::{Unsent, WatchPace};
+use super::WatchPace;
+use super::exchange::{Exchange, Fate, Introduction, Settled, Trial};
+use super::probability::Loss;
+use crate::datagram::{Family, MOST_PACKET_BYTES, Outgoing, Unsent};
 use pathbench_record::direction::Direction;
 use pathbench_record::time::Timestamp;
 use std::collections::VecDeque;
@@ -192,7 +192,7 @@ impl Guard {
             return;
         }
         self.larger_due = now + self.pace.larger_interval;
-        if self.interface_bytes < MOST_BYTES {
+        if self.interface_bytes < MOST_PACKET_BYTES {
             let size_bytes = self.interface_bytes + 1;
             self.queue.push_back(Trial { direction: Direction::Upload, size_bytes, mark: INTERFACE });
         }

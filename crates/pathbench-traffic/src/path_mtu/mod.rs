@@ -7,36 +7,20 @@
 //!
 //! Sizes are those of whole IP packets, headers included.
 
-mod belief;
-mod examiner;
 mod exchange;
 mod finder;
 mod guard;
-mod loss;
-mod message;
-mod round_trip;
+mod probability;
 mod search;
 mod shell;
-#[cfg(test)]
-mod simulated;
-mod size;
-mod socket;
-#[cfg(test)]
-mod tests;
 mod watch;
-mod window;
 
-pub use examiner::Examiner;
-pub use exchange::{Introduction, Outgoing};
-pub use finder::{Finder, Unsent};
-pub use message::{SizeKind, SizeMessage};
+pub use exchange::Introduction;
+pub use finder::Finder;
 pub use shell::{find_mtu, watch_mtu};
-pub use size::Family;
-pub(crate) use socket::{believed_mtu, interface_limit};
 pub use watch::{BothFound, Watch, WatchNews};
 
 use pathbench_record::document::{DirectionMtu, MtuEvidence};
-use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 use thiserror::Error;
@@ -206,27 +190,6 @@ pub enum NoMtu {
     /// Stopped before anything was known.
     #[error("stopped before anything was found")]
     Stopped,
-}
-
-/// Why a path could not be examined at all; nothing was sent.
-#[derive(Debug, Error)]
-pub enum MtuError {
-    /// No socket on this path.
-    #[error("{doing}: {source}")]
-    Socket {
-        /// What was being done, with the address or the interface.
-        doing: String,
-        /// The kernel's answer.
-        source: io::Error,
-    },
-    /// A token that is none.
-    #[error("a token of {bytes} bytes: at most {most} are possible; copy it as the operator gave it")]
-    Token {
-        /// Its length.
-        bytes: usize,
-        /// The bound.
-        most: usize,
-    },
 }
 
 /// What a watch tells.

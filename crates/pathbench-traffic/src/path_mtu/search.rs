@@ -1,15 +1,14 @@
 //! The search for the MTU of one direction: rounds of trials, and when they are enough.
 //!
-//! A round is a handful of sizes that the [`Belief`] proposes, with trials of a size that is known to pass (controls) on
+//! A round is a handful of sizes that the [`SizeDistribution`] proposes, with trials of a size that is known to pass (controls) on
 //! both sides of each. A size counts as vanished only where a control right beside it came through; one that comes
 //! through is proof by itself. The search is over when a size passes and one byte more has vanished so often that
 //! chance is out of the question, given how many probes of passing sizes get lost; or when no interface takes a byte
 //! more.
 
-use super::belief::{Belief, Known};
 use super::exchange::Fate;
-use super::loss::{DOUBT, Loss};
-use super::size::{Family, MOST_BYTES};
+use super::probability::{DOUBT, Known, Loss, SizeDistribution};
+use crate::datagram::{Family, MOST_PACKET_BYTES};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Sizes tried in one round.
@@ -88,7 +87,7 @@ pub(super) struct Search {
 impl Search {
     /// A search for at most `ceiling` bytes, which `limit` takes.
     pub(super) fn new(family: Family, ceiling: u32, limit: Limit) -> Self {
-        let ceiling = ceiling.min(MOST_BYTES);
+        let ceiling = ceiling.min(MOST_PACKET_BYTES);
         Self {
             family,
             ceiling,
@@ -377,7 +376,7 @@ impl Search {
             // At first the two ends: mostly they are all there is.
             return if has_begun { vec![floor; 3] } else { vec![self.ceiling, floor] };
         };
-        let belief = Belief::of(&Known {
+        let distribution = SizeDistribution::of(&Known {
             floor: self.family.floor_bytes(),
             low,
             ceiling: self.ceiling,
@@ -385,9 +384,9 @@ impl Search {
             loss: self.loss.expected(),
             said: &self.said,
         });
-        let mut sizes = belief.divisions(SIZES_PER_ROUND);
+        let mut sizes = distribution.divisions(SIZES_PER_ROUND);
         let next = low + 1;
-        let is_likely = belief.is_low() > 0.5 || sizes.len() <= 1;
+        let is_likely = distribution.is_low() > 0.5 || sizes.len() <= 1;
         if is_likely {
             let have = self.vanished.get(&next).copied().unwrap_or(0);
             let missing = self.loss.times_needed().saturating_sub(have).clamp(1, MOST_REPETITIONS);

@@ -1,11 +1,11 @@
 //! A path's MTUs over time, without a socket: examined, watched, and examined again when they seem to have changed.
 
-use super::examiner::Examiner;
-use super::exchange::{Exchange, Introduction, Outgoing};
+use super::exchange::{Exchange, Introduction};
 use super::finder::Finder;
 use super::guard::{Alarm, Guard, Known};
-use super::loss::Loss;
-use super::{DirectionFound, Evidence, MtuBounds, NoMtu, Unsent, WatchPace};
+use super::probability::Loss;
+use super::{DirectionFound, Evidence, MtuBounds, NoMtu, WatchPace};
+use crate::datagram::{DatagramClient, Outgoing, Unsent};
 use pathbench_record::direction::Direction;
 use pathbench_record::time::Timestamp;
 use std::collections::VecDeque;
@@ -184,7 +184,7 @@ impl Watch {
     }
 }
 
-impl Examiner for Watch {
+impl DatagramClient for Watch {
     fn poll(&mut self, now: Timestamp) -> Option<Outgoing> {
         loop {
             self.proceed(now);

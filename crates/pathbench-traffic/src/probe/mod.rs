@@ -1,37 +1,20 @@
 //! Small UDP datagrams over each interface at a steady pace, answered by the server: which network is alive, and how
 //! far away the server is by it, whatever the tests do meanwhile.
 //!
-//! A [`Prober`] per path and the server's [`ProbeResponder`] are pure; [`run_probes`] gives the probers sockets. A
-//! server answers at the UDP port where it serves QUIC.
+//! A [`Prober`] per path is sans-IO; [`run_probes`] gives the probers sockets.
 
-mod allowance;
-mod header;
-mod message;
-mod newcomers;
 mod prober;
-mod responder;
-mod service;
 mod shell;
 
-pub(crate) use header::Header;
-pub use header::{HEADER_BYTES, MAGIC};
-pub use message::{MAX_TEXT_BYTES, ProbeKind, ProbeMessage};
 pub use prober::{Prober, Settled};
-pub use responder::ProbeResponder;
-pub(crate) use service::ProbeService;
 pub use shell::run_probes;
-pub(crate) use shell::words;
 
 use pathbench_record::time::Timestamp;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
-use thiserror::Error;
 
 /// Shorter intervals would be a burden.
 const SHORTEST_INTERVAL: Duration = Duration::from_millis(20);
-
-/// Longest token.
-const MAX_TOKEN_BYTES: usize = MAX_TEXT_BYTES;
 
 /// An interface to probe by.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -85,25 +68,6 @@ pub enum ProbeOutcome {
     Refused {
         /// Why, in words.
         error: String,
-    },
-}
-
-/// Why nothing could be probed.
-#[derive(Debug, Error)]
-pub enum ProbeError {
-    /// An interval that would be a burden.
-    #[error("probes every {given:?}: at least 20 ms between them")]
-    Interval {
-        /// What was asked for.
-        given: Duration,
-    },
-    /// A token that is none.
-    #[error("a token of {bytes} bytes: at most {most} are possible; copy it as the operator gave it")]
-    Token {
-        /// Its length.
-        bytes: usize,
-        /// The bound.
-        most: usize,
     },
 }
 

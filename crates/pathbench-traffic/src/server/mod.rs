@@ -16,7 +16,7 @@ pub use limits::Limits;
 pub use memory::MemoryBound;
 pub(crate) use pacer::{Grant, Pacer, Pacers};
 
-use crate::probe::ProbeService;
+use crate::datagram::ResponderService;
 use crate::stream::lock;
 use fetch::FetchSlots;
 use pathbench_record::time::Clock;
@@ -96,7 +96,7 @@ pub enum StartError {
 pub struct Server {
     shared: Arc<Shared>,
     listeners: Vec<(Transport, Arc<Listener>)>,
-    probes: Arc<ProbeService>,
+    probes: Arc<ResponderService>,
     addresses: Vec<(Transport, SocketAddr)>,
     threads: Vec<JoinHandle<()>>,
 }
@@ -161,7 +161,7 @@ impl Server {
         }
         let mut listeners = Vec::new();
         let most_clients = options.limits.max_connections;
-        let probes = Arc::new(ProbeService::new(options.access.clone(), most_clients, &clock));
+        let probes = Arc::new(ResponderService::new(options.access.clone(), most_clients, &clock));
         let listening = ListenOptions {
             backlog: BACKLOG,
             socket: options.socket.clone(),

@@ -7,8 +7,9 @@ use pathbench_host::path_mtu::{
 };
 use pathbench_record::document::{ConnectionMtu, DirectionMtu, KernelBelief, PathMtu};
 use pathbench_record::time::{Clock, Timestamp};
+use pathbench_traffic::datagram::DatagramError;
 use pathbench_traffic::path_mtu::{
-    MtuBounds, MtuError, MtuNews, MtuPath, MtuPlan, NoMtu, PathMtuFound, WatchPace, find_mtu, watch_mtu,
+    MtuBounds, MtuNews, MtuPath, MtuPlan, NoMtu, PathMtuFound, WatchPace, find_mtu, watch_mtu,
 };
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -22,7 +23,7 @@ pub(super) struct Examination {
     /// Before the path was probed; in a watch, at the latest look.
     pub(super) state: Result<KernelPathState, PathStateError>,
     /// What the probes found; nothing yet while they are under way.
-    pub(super) found: Option<Result<PathMtuFound, MtuError>>,
+    pub(super) found: Option<Result<PathMtuFound, DatagramError>>,
     /// The connections at the latest look.
     pub(super) connections: Vec<LiveConnection>,
     /// Those of them that are stuck.
@@ -165,7 +166,7 @@ pub(super) fn probe_all(
 ) {
     let plans: Vec<MtuPlan> = examinations.iter().map(|one| probe_plan(&one.path, token)).collect();
     thread::scope(|scope| {
-        let (sender, found) = channel::<(usize, Result<PathMtuFound, MtuError>)>();
+        let (sender, found) = channel::<(usize, Result<PathMtuFound, DatagramError>)>();
         for (index, plan) in plans.iter().enumerate() {
             let sender = sender.clone();
             // The receiver lives until all senders are gone.
@@ -185,7 +186,7 @@ pub(super) enum Heard {
     /// News of the path.
     News(Timestamp, MtuNews),
     /// It could not be watched at all.
-    Failed(MtuError),
+    Failed(DatagramError),
 }
 
 /// Watches all paths until `stop` is set, while `listen` hears of each by its index.

@@ -1,4 +1,4 @@
-//! Where the MTU may lie, as a probability of each size, and which sizes to try next.
+//! Loss of probes, and the probability of each size to be the MTU, which proposes the sizes to try next.
 //!
 //! A probe of a size is answered only if the MTU is at least that, and may get lost even so. So an answer rules out
 //! everything below, and a loss makes everything from there on less likely, by as much as probes get lost by chance
@@ -6,8 +6,44 @@
 //! where nothing is known, goes to the usual sizes first, takes a router's word for what it may be worth, and does not go
 //! astray when a probe is lost. It only guides the search: what is found rests on probes alone.
 
-use super::size::USUAL_BYTES;
 use std::collections::BTreeMap;
+
+/// MTUs that are met, and how often in proportion: minimums of IPv4 and IPv6, tunnels over Ethernet (VXLAN, GRE, ESP,
+/// 6in4, PPP, MPLS, VLAN), Ethernet itself, FDDI, token ring, jumbo frames of several makers.
+const USUAL_BYTES: [(u32, u32); 32] = [
+    (576, 1),
+    (1006, 1),
+    (1280, 3),
+    (1358, 1),
+    (1380, 1),
+    (1390, 1),
+    (1400, 3),
+    (1410, 1),
+    (1412, 1),
+    (1420, 3),
+    (1428, 1),
+    (1436, 1),
+    (1440, 1),
+    (1442, 1),
+    (1446, 1),
+    (1450, 2),
+    (1454, 1),
+    (1458, 1),
+    (1460, 1),
+    (1462, 1),
+    (1464, 1),
+    (1472, 1),
+    (1476, 1),
+    (1480, 2),
+    (1488, 1),
+    (1492, 4),
+    (1500, 8),
+    (2002, 1),
+    (4352, 1),
+    (4464, 1),
+    (9000, 3),
+    (9216, 1),
+];
 
 /// What the usual sizes together, and the largest possible size, get before anything was tried; the rest is for all
 /// others.
@@ -36,14 +72,14 @@ pub(super) struct Known<'a> {
 
 /// How likely each size is the MTU.
 #[derive(Debug, Clone)]
-pub(super) struct Belief {
+pub(super) struct SizeDistribution {
     /// The size that `weights` begins with: the largest that passed.
     low: u32,
     /// They add up to 1.
     weights: Vec<f64>,
 }
 
-impl Belief {
+impl SizeDistribution {
     /// What to think of each size from the largest that passed on.
     pub(super) fn of(known: &Known<'_>) -> Self {
         let Known { floor, low, ceiling, .. } = *known;
@@ -114,6 +150,57 @@ impl Belief {
     }
 }
 
+/// The largest chance of being wrong with which a size is taken for too large.
+pub(super) const DOUBT: f64 = 1e-5;
+
+/// How far out of its way the bound goes for bad luck: one-sided, in standard deviations of a binomial distribution.
+const DEVIATIONS: f64 = 1.64;
+
+/// Fates of probes that are known to be short enough.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Loss {
+    /// Came through.
+    pub(super) answered: u32,
+    /// Did not.
+    pub(super) lost: u32,
+}
+
+impl Loss {
+    /// Part of them that was lost.
+    pub(super) fn share(self) -> f64 {
+        f64::from(self.lost) / f64::from(self.answered + self.lost).max(1.0)
+    }
+
+    /// What the next one's chance to be lost is (Laplace's rule of succession).
+    pub(super) fn expected(self) -> f64 {
+        (f64::from(self.lost) + 1.0) / f64::from(self.answered + self.lost + 2)
+    }
+
+    /// What that chance hardly exceeds: the upper end of Wilson's score interval ("Probable inference", JASA 1927),
+    /// which is honest with few probes, too.
+    pub(super) fn bound(self) -> f64 {
+        let count = f64::from(self.answered + self.lost);
+        if count < 1.0 {
+            return 1.0;
+        }
+        let (share, z) = (self.share(), DEVIATIONS);
+        let middle = share + z * z / (2.0 * count);
+        let width = z * (share * (1.0 - share) / count + z * z / (4.0 * count * count)).sqrt();
+        ((middle + width) / (1.0 + z * z / count)).clamp(0.0, 1.0)
+    }
+
+    /// The chance that `times` probes of a size that passes were all lost.
+    pub(super) fn chance_of_all(self, times: u32) -> f64 {
+        self.bound().powi(times.min(10_000) as i32)
+    }
+
+    /// How many probes of a size must have been lost to take it for too large.
+    pub(super) fn times_needed(self) -> u32 {
+        let bound = self.bound();
+        if bound >= 0.999 { 10_000 } else { ((DOUBT.ln() / bound.ln()).ceil() as u32).max(3) }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -125,29 +212,29 @@ mod tests {
     #[test]
     fn the_usual_sizes_come_first_and_what_is_answered_divides_the_rest() {
         let mut vanished = BTreeMap::new();
-        let first = Belief::of(&known(1280, 9000, &vanished, &[])).divisions(12);
+        let first = SizeDistribution::of(&known(1280, 9000, &vanished, &[])).divisions(12);
         assert!([1500, 1501, 9000].iter().all(|size| first.contains(size)), "{first:?}");
         vanished.insert(1500, 1);
-        let belief = Belief::of(&known(1492, 9000, &vanished, &[]));
-        let next = belief.divisions(12);
+        let distribution = SizeDistribution::of(&known(1492, 9000, &vanished, &[]));
+        let next = distribution.divisions(12);
         assert!(next.iter().all(|size| *size > 1492) && next.contains(&1493), "{next:?}");
-        assert!(belief.is_low() > 0.3, "{}", belief.is_low());
+        assert!(distribution.is_low() > 0.3, "{}", distribution.is_low());
     }
 
     #[test]
     fn a_word_is_tried_with_one_byte_more_and_forgotten_when_it_is_wrong() {
         let mut vanished = BTreeMap::new();
-        let sizes = Belief::of(&known(576, 9000, &vanished, &[1337])).divisions(8);
+        let sizes = SizeDistribution::of(&known(576, 9000, &vanished, &[1337])).divisions(8);
         assert!(sizes.contains(&1337) && sizes.contains(&1338), "{sizes:?}");
         vanished.insert(1300, 3);
-        let sizes = Belief::of(&known(576, 9000, &vanished, &[1337])).divisions(8);
+        let sizes = SizeDistribution::of(&known(576, 9000, &vanished, &[1337])).divisions(8);
         assert!(!sizes.contains(&1337), "{sizes:?}");
         for said in [0, 300, 70_000, u32::MAX] {
-            let sizes = Belief::of(&known(1400, 9000, &vanished, &[said])).divisions(8);
+            let sizes = SizeDistribution::of(&known(1400, 9000, &vanished, &[said])).divisions(8);
             assert!(sizes.iter().all(|size| (1401..=9000).contains(size)), "{sizes:?}");
         }
         // Nothing left to try, and nothing to trip over.
-        assert!(Belief::of(&known(1400, 1400, &vanished, &[])).divisions(8).is_empty());
+        assert!(SizeDistribution::of(&known(1400, 1400, &vanished, &[])).divisions(8).is_empty());
     }
 
     #[test]
@@ -155,11 +242,11 @@ mod tests {
         for (ceiling, mtu) in [(1500, 1281), (1500, 1499), (9000, 1501), (9000, 7777), (65_535, 33_333)] {
             let (mut low, mut rounds, mut vanished) = (1280, 0, BTreeMap::new());
             loop {
-                let belief = Belief::of(&known(low, ceiling, &vanished, &[]));
-                if low == mtu && belief.is_low() > 0.9 {
+                let distribution = SizeDistribution::of(&known(low, ceiling, &vanished, &[]));
+                if low == mtu && distribution.is_low() > 0.9 {
                     break;
                 }
-                for size in belief.divisions(12) {
+                for size in distribution.divisions(12) {
                     if size <= mtu {
                         low = low.max(size);
                     } else {
@@ -170,5 +257,20 @@ mod tests {
             }
             assert!(rounds <= 7, "{mtu} below {ceiling}: {rounds} rounds");
         }
+    }
+
+    #[test]
+    fn more_probes_make_surer_and_losses_make_less_sure() {
+        let loss = |answered, lost| Loss { answered, lost };
+        assert!(loss(10, 0).bound() > loss(30, 0).bound());
+        assert!(loss(20, 4).bound() > loss(24, 0).bound());
+        assert!(loss(20, 4).bound() > loss(20, 4).share());
+        assert!((4..=8).contains(&loss(12, 0).times_needed()), "{}", loss(12, 0).times_needed());
+        assert!((9..=20).contains(&loss(16, 6).times_needed()), "{}", loss(16, 6).times_needed());
+        for (answered, lost) in [(12, 0), (30, 3), (16, 6), (2, 8)] {
+            let loss = loss(answered, lost);
+            assert!(loss.chance_of_all(loss.times_needed()) <= DOUBT, "{loss:?}");
+        }
+        assert!(loss(0, 0).times_needed() > 1000, "nothing is known without a single answer");
     }
 }

@@ -1,12 +1,12 @@
 //! A path and a server on a simulated clock, for the tests of finder and watch.
 
-use super::{
-    Examiner, Family, Finder, Introduction, MtuBounds, PathMtuFound, Unsent, Watch, WatchNews, WatchPace,
-};
-use crate::probe::ProbeResponder;
-use crate::server::Access;
 use pathbench_record::random::SplitMix64;
 use pathbench_record::time::Timestamp;
+use pathbench_traffic::datagram::{DatagramClient as _, Family, Kind, Message, Responder, Unsent};
+use pathbench_traffic::path_mtu::{
+    Finder, Introduction, MtuBounds, PathMtuFound, Watch, WatchNews, WatchPace,
+};
+use pathbench_traffic::server::Access;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -14,7 +14,7 @@ use std::time::Duration;
 
 /// What the router before the narrow link says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Icmp {
+pub(crate) enum Icmp {
     Silent,
     Honest,
     /// Always this.
@@ -23,23 +23,23 @@ pub(super) enum Icmp {
 
 /// One way.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Leg {
+pub(crate) struct Leg {
     /// Of the sending host's interface.
-    pub(super) interface_bytes: u32,
+    pub(crate) interface_bytes: u32,
     /// Of the narrowest link.
-    pub(super) mtu_bytes: u32,
-    pub(super) delay: Duration,
-    pub(super) jitter: Duration,
+    pub(crate) mtu_bytes: u32,
+    pub(crate) delay: Duration,
+    pub(crate) jitter: Duration,
     /// Bits per second before the narrowest link, and what waits for them.
-    pub(super) rate_bps: u64,
-    pub(super) queue_bytes: u64,
+    pub(crate) rate_bps: u64,
+    pub(crate) queue_bytes: u64,
     /// Thousandths of the packets that are lost, or come twice.
-    pub(super) loss_permille: u32,
-    pub(super) duplicate_permille: u32,
+    pub(crate) loss_permille: u32,
+    pub(crate) duplicate_permille: u32,
 }
 
 impl Leg {
-    pub(super) fn plain(mtu_bytes: u32, delay: Duration) -> Self {
+    pub(crate) fn plain(mtu_bytes: u32, delay: Duration) -> Self {
         Self {
             interface_bytes: 9000,
             mtu_bytes,
@@ -61,28 +61,28 @@ enum Event {
 }
 
 /// See the module.
-pub(super) struct Simulation {
-    pub(super) now: Timestamp,
-    pub(super) family: Family,
-    pub(super) up: Leg,
-    pub(super) down: Leg,
-    pub(super) icmp: Icmp,
+pub(crate) struct Simulation {
+    pub(crate) now: Timestamp,
+    pub(crate) family: Family,
+    pub(crate) up: Leg,
+    pub(crate) down: Leg,
+    pub(crate) icmp: Icmp,
     /// The server answers only these kinds of messages (their codes), where it is said.
-    pub(super) deaf_to_sizes: bool,
-    responder: ProbeResponder,
+    pub(crate) deaf_to_sizes: bool,
+    responder: Responder,
     random: SplitMix64,
     events: BinaryHeap<Reverse<(Timestamp, u64, Event)>>,
     count: u64,
     free_at: [Timestamp; 2],
     sent_bytes: u64,
     /// What the server's kernel has learnt from ICMP.
-    server_believes: Option<u32>,
+    server_kernel_mtu: Option<u32>,
 }
 
-pub(super) const ROUTER: IpAddr = IpAddr::V4(Ipv4Addr::new(203, 0, 113, 1));
+pub(crate) const ROUTER: IpAddr = IpAddr::V4(Ipv4Addr::new(203, 0, 113, 1));
 
 impl Simulation {
-    pub(super) fn new(family: Family, up: Leg, down: Leg, icmp: Icmp, seed: u64) -> Self {
+    pub(crate) fn new(family: Family, up: Leg, down: Leg, icmp: Icmp, seed: u64) -> Self {
         let now = Timestamp::from_nanos(5_000_000_000);
         Self {
             now,
@@ -91,22 +91,22 @@ impl Simulation {
             down,
             icmp,
             deaf_to_sizes: false,
-            responder: ProbeResponder::new(Access::Open, 8, now),
+            responder: Responder::new(Access::Open, 8, now),
             random: SplitMix64::new(seed),
             events: BinaryHeap::new(),
             count: 0,
             free_at: [now; 2],
             sent_bytes: 0,
-            server_believes: None,
+            server_kernel_mtu: None,
         }
     }
 
-    pub(super) fn introduction(&self) -> Introduction {
+    pub(crate) fn introduction(&self) -> Introduction {
         Introduction { session: 77, token: None, family: self.family }
     }
 
     /// Bytes sent, both ways.
-    pub(super) fn sent_bytes(&self) -> u64 {
+    pub(crate) fn sent_bytes(&self) -> u64 {
         self.sent_bytes
     }
 
@@ -124,7 +124,7 @@ impl Simulation {
     /// Puts a datagram on its way; the size that the sending interface takes when it is longer than that.
     fn put(&mut self, upwards: bool, payload: &[u8]) -> Result<(), u32> {
         let leg = if upwards { self.up } else { self.down };
-        let size = self.family.packet_bytes(payload.len());
+        let size = self.family.header_bytes() + payload.len() as u32;
         if size > leg.interface_bytes {
             return Err(leg.interface_bytes);
         }
@@ -147,7 +147,7 @@ impl Simulation {
                 let quoted = payload[..payload.len().min(64)].to_vec();
                 self.schedule(through + leg.delay, Event::Icmp(said, quoted));
             } else if said < size {
-                self.server_believes = Some(said);
+                self.server_kernel_mtu = Some(said);
             }
             return Ok(());
         }
@@ -170,27 +170,27 @@ impl Simulation {
     }
 
     fn serve(&mut self, payload: &[u8]) {
-        if self.deaf_to_sizes && super::SizeMessage::decode(payload).is_some() {
+        let kind = Message::decode(payload).map(|message| message.kind);
+        if self.deaf_to_sizes && kind != Some(Kind::Hello) {
             return;
         }
         let client = self.client();
-        let Some(answer) = self.responder.answer(self.now, client, payload) else { return };
-        let answer =
-            ProbeResponder::with_belief(answer, || self.server_believes.or(Some(self.down.interface_bytes)));
+        let kernel_mtu = self.server_kernel_mtu.or(Some(self.down.interface_bytes));
+        let Some(answer) = self.responder.answer(self.now, client, payload, || kernel_mtu) else { return };
         if let Err(limit) = self.put(false, &answer)
-            && let Some(other) = ProbeResponder::too_long(&answer, Some(limit))
+            && let Some(other) = Responder::too_long(&answer, Some(limit))
         {
             self.put(false, &other).unwrap();
         }
     }
 
     /// Sends what a client sends.
-    pub(super) fn send(&mut self, payload: &[u8]) -> Result<(), Unsent> {
+    pub(crate) fn send(&mut self, payload: &[u8]) -> Result<(), Unsent> {
         self.put(true, payload).map_err(|limit| Unsent::TooLong { limit_bytes: Some(limit) })
     }
 
     /// Goes on to the next thing that happens, or to `due`, and hands over what the client gets.
-    pub(super) fn step(&mut self, due: Timestamp, mut take: impl FnMut(Timestamp, Arrived)) {
+    pub(crate) fn step(&mut self, due: Timestamp, mut take: impl FnMut(Timestamp, Arrived)) {
         let next = self.events.peek().map_or(due, |Reverse((at, ..))| (*at).min(due));
         self.now = self.now.max(next);
         while let Some(Reverse((at, ..))) = self.events.peek()
@@ -206,7 +206,7 @@ impl Simulation {
     }
 
     /// Runs an examination to its end. `meanwhile` may change the path.
-    pub(super) fn find(
+    pub(crate) fn find(
         &mut self,
         bounds: MtuBounds,
         mut meanwhile: impl FnMut(&mut Self, Duration),
@@ -239,7 +239,7 @@ impl Simulation {
 
 impl Simulation {
     /// Runs a watch for `time`; what it tells, and when.
-    pub(super) fn watch(
+    pub(crate) fn watch(
         &mut self,
         pace: WatchPace,
         time: Duration,
@@ -270,7 +270,7 @@ impl Simulation {
 }
 
 /// What a client gets.
-pub(super) enum Arrived {
+pub(crate) enum Arrived {
     Datagram(Vec<u8>),
     Icmp(u32, Vec<u8>),
 }

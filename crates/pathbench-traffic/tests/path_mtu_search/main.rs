@@ -1,9 +1,18 @@
-//! Finder and server together on a simulated clock.
+//! The search for a path MTU, its watch and a server's responder together on a simulated clock.
 
-use super::simulated::{Icmp, Leg, ROUTER, Simulation};
-use super::{BothFound, DirectionFound, Evidence, Family, MtuBounds, NoMtu, WatchNews, WatchPace};
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed test panics")]
+
+mod simulated;
+
+use pathbench_traffic::datagram::Family;
+use pathbench_traffic::path_mtu::{
+    BothFound, DirectionFound, Evidence, MtuBounds, NoMtu, WatchNews, WatchPace,
+};
 use proptest::prelude::*;
+use simulated::{Icmp, Leg, ROUTER, Simulation};
 use std::time::Duration;
+
+pathbench_kerneltest::privilege_independent!();
 
 const MS: Duration = Duration::from_millis(1);
 

@@ -1,0 +1,317 @@
+//! The sequence of measurements of a link.
+
+use super::end::{ANSWER_TIME, Command, EndReport, Series};
+use super::probes::probe_series;
+use super::train::Train;
+use super::{CalibrationPlan, DirectionCalibration, LinkCalibration, ProbedDirection};
+use std::net::SocketAddr;
+use std::time::Duration;
+use thiserror::Error;
+
+/// Pause between echoes: each finds the link idle.
+const ECHO_SPACING: Duration = Duration::from_millis(2);
+
+/// Longest wait before the round-trip time is known, or behind a full queue: over a satellite with a bloated queue, a
+/// packet takes two seconds.
+const LONG_TIME: Duration = Duration::from_secs(3);
+
+/// Pauses between the first echoes, 3 s in all: most of them early, for each may be lost. They also resolve the
+/// neighbours' addresses.
+const FIRST_WAITS_MS: [u64; 7] = [100, 200, 300, 400, 500, 700, 800];
+
+/// Silence after which a train that has begun to arrive is over, beyond the variation of the link's delay.
+const TRAIN_SILENCE: Duration = Duration::from_millis(100);
+
+/// Pause between attempts of sizes, at least; at low rates it is longer, so that they find the link idle.
+const SIZE_SPACING: Duration = Duration::from_millis(10);
+
+/// A size does not pass when so many small packets arrived, each sent right behind a packet of the size, and none of the
+/// latter did. At 10 % of loss, chance does that once in a million cases.
+const WITNESSES: u32 = 6;
+/// Attempts in one series, of which one may lose its small packet, and series.
+const SIZE_ATTEMPTS: u32 = WITNESSES + 1;
+const SIZE_SERIES: u32 = 6;
+
+/// Series of probes of which nothing arrives before that is the result.
+const PROBE_SERIES: u32 = 3;
+
+/// A train that measures less than this part of the requested rate is sent again, up to so many times in all, and
+/// the highest rate counts: a busy machine can make a train too slow, but nothing makes a bottleneck faster.
+const GOOD_ENOUGH: f64 = 0.99;
+const TRAINS: u32 = 3;
+
+/// Smallest IP packet that any link must carry (RFC 791, RFC 8200 section 5).
+const SMALLEST_MTU_V4: u32 = 68 + 28;
+const SMALLEST_MTU_V6: u32 = 1280;
+
+#[derive(Debug, Error)]
+pub enum CalibrationError<E> {
+    /// An end did not carry out a command.
+    #[error(transparent)]
+    End(E),
+    #[error("calibrating the link {near} – {far}: no packet arrived {doing}; the link is down")]
+    NoAnswer { near: SocketAddr, far: SocketAddr, doing: &'static str },
+}
+
+/// Has a command carried out at an end.
+pub(crate) type EndLink<'a, E> = &'a mut dyn FnMut(Command) -> Result<EndReport, E>;
+
+/// Measures a link by commands to its two ends.
+///
+/// Takes about two trains, the time that the links' queues take to drain after each, 0.2 s, 0.6 s for probes, and some
+/// ten round-trip times; more where packets are lost or sizes do not pass ([`CalibrationPlan::time_limit`]).
+pub fn calibrate<E>(
+    plan: &CalibrationPlan,
+    near: EndLink<'_, E>,
+    far: EndLink<'_, E>,
+) -> Result<LinkCalibration, CalibrationError<E>> {
+    let mut link =
+        Link { plan, ends: [near, far], series: 0, answer_time: LONG_TIME, spread: Duration::ZERO };
+    link.connect()?;
+    let (rtt, min_rtt) = link.round_trips()?;
+    let mut found = [DirectionCalibration::default(); 2];
+    for (from, found) in found.iter_mut().enumerate() {
+        found.mtu_bytes = link.mtu(from)?;
+    }
+    let mtu_bytes = plan.mtu_bytes.min(found[0].mtu_bytes).min(found[1].mtu_bytes);
+    let rates = [plan.forward_bps, plan.reverse_bps];
+    for (from, (found, rate_bps)) in found.iter_mut().zip(rates).enumerate() {
+        found.probes = link.probes(from, rate_bps)?;
+    }
+    for (from, (found, rate_bps)) in found.iter_mut().zip(rates).enumerate() {
+        found.rate_bps = rate_bps.map(|bps| link.rate(from, bps, mtu_bytes)).transpose()?;
+    }
+    let [forward, reverse] = found;
+    Ok(LinkCalibration { rtt, min_rtt, forward, reverse })
+}
+
+/// `from` is the sending end's place in `ends`.
+struct Link<'a, 'b, E> {
+    plan: &'a CalibrationPlan,
+    ends: [EndLink<'b, E>; 2],
+    /// Number of the latest series.
+    series: u32,
+    /// In this time a packet arrives on the idle link, or is lost.
+    answer_time: Duration,
+    /// By how much the round-trip times of echoes differed.
+    spread: Duration,
+}
+
+impl<E> Link<'_, '_, E> {
+    fn tell(&mut self, end: usize, command: Command) -> Result<EndReport, CalibrationError<E>> {
+        (self.ends[end])(command).map_err(CalibrationError::End)
+    }
+
+    fn connect(&mut self) -> Result<(), CalibrationError<E>> {
+        let near = self.tell(0, Command::Open(self.plan.near))?.local.unwrap_or(self.plan.near);
+        let far = self.tell(1, Command::Open(self.plan.far))?.local.unwrap_or(self.plan.far);
+        self.tell(0, Command::Connect(far))?;
+        self.tell(1, Command::Connect(near))?;
+        Ok(())
+    }
+
+    /// Has a series sent; the sender's and the receiver's report.
+    fn transfer(
+        &mut self,
+        from: usize,
+        series: Series,
+        wait: Duration,
+        silence: Option<Duration>,
+    ) -> Result<(EndReport, EndReport), CalibrationError<E>> {
+        self.series += 1;
+        self.tell(1 - from, Command::Expect(self.series, series.clone()))?;
+        let sent = self.tell(from, Command::Send(self.series, series))?;
+        let received = self.tell(1 - from, Command::Report { wait, silence })?;
+        Ok((sent, received))
+    }
+
+    /// Median and minimum.
+    fn round_trips(&mut self) -> Result<(Duration, Duration), CalibrationError<E>> {
+        let waits = FIRST_WAITS_MS.map(Duration::from_millis).to_vec();
+        let first = Series::Echoes { waits, first_only: true };
+        let (sent, _) = self.transfer(0, first, Duration::ZERO, None)?;
+        if sent.rtts.is_empty() {
+            return Err(self.no_answer("of the first echoes"));
+        }
+        let mut waits = vec![ECHO_SPACING; self.plan.echoes.max(3) as usize];
+        if let Some(last) = waits.last_mut() {
+            *last = LONG_TIME;
+        }
+        let echoes = Series::Echoes { waits, first_only: false };
+        let (sent, _) = self.transfer(0, echoes, Duration::ZERO, None)?;
+        let longest = sent.rtts.iter().max().copied().unwrap_or_default();
+        let (median, min) = median_and_min(sent.rtts).ok_or_else(|| self.no_answer("of the echoes"))?;
+        self.spread = longest.saturating_sub(min);
+        self.answer_time = longest + self.spread + ANSWER_TIME;
+        Ok((median, min))
+    }
+
+    /// The requested size, one byte more when that passes as well, or the largest below it that does.
+    fn mtu(&mut self, from: usize) -> Result<u32, CalibrationError<E>> {
+        let asked = self.plan.mtu_bytes;
+        match self.sizes(from, &[asked, asked + 1])?[..] {
+            [true, larger] => Ok(asked + u32::from(larger)),
+            _ => self.largest_below(from, asked),
+        }
+    }
+
+    /// The largest size that passes, where `fails` does not.
+    fn largest_below(&mut self, from: usize, mut fails: u32) -> Result<u32, CalibrationError<E>> {
+        let least = if self.plan.far.is_ipv4() { SMALLEST_MTU_V4 } else { SMALLEST_MTU_V6 };
+        let mut passes = least.min(fails);
+        while fails - passes > 1 {
+            let size = passes + (fails - passes) / 2;
+            if self.sizes(from, &[size])?.contains(&true) {
+                passes = size;
+            } else {
+                fails = size;
+            }
+        }
+        Ok(passes)
+    }
+
+    /// Which sizes pass.
+    fn sizes(&mut self, from: usize, sizes: &[u32]) -> Result<Vec<bool>, CalibrationError<E>> {
+        let mut questions = Questions::new(sizes);
+        for _ in 0..SIZE_SERIES {
+            let sizes = questions.open();
+            let spacing = self.size_spacing(&sizes);
+            let series = Series::Sizes { sizes, attempts: SIZE_ATTEMPTS, spacing };
+            let (sent, received) = self.transfer(from, series, self.answer_time, None)?;
+            questions.answered(&sent.refused, false);
+            questions.answered(&received.sizes, true);
+            questions.witnesses += received.received;
+            if questions.open().is_empty() || questions.silence_counts() {
+                break;
+            }
+        }
+        questions.answers().ok_or_else(|| self.no_answer("when the MTU was measured"))
+    }
+
+    /// The time that an attempt takes at least, so that the link is idle again: twice that of its packets.
+    fn size_spacing(&self, sizes: &[u32]) -> Duration {
+        let plan = self.plan;
+        let slowest = [plan.forward_bps, plan.reverse_bps].into_iter().flatten().min().or(plan.probed_bps);
+        let bits = sizes.iter().map(|size| u64::from(*size) * 8).sum::<u64>();
+        let needed = slowest.map_or(0, |bps| 2 * bits * 1_000_000 / bps.max(1));
+        SIZE_SPACING.max(Duration::from_micros(needed))
+    }
+
+    fn probes(
+        &mut self,
+        from: usize,
+        rate_bps: Option<u64>,
+    ) -> Result<Option<ProbedDirection>, CalibrationError<E>> {
+        let Some((count, spacing)) = probe_series(self.plan, rate_bps) else { return Ok(None) };
+        let mut probed = ProbedDirection { sent: count, ..ProbedDirection::default() };
+        for _ in 0..PROBE_SERIES {
+            let series = Series::Probes { count, spacing };
+            let (_, report) = self.transfer(from, series, self.answer_time, None)?;
+            (probed.received, probed.delays) = (report.received.min(count), report.delays);
+            if probed.received > 0 {
+                break;
+            }
+        }
+        Ok(Some(probed))
+    }
+
+    fn rate(&mut self, from: usize, asked_bps: u64, mtu_bytes: u32) -> Result<u64, CalibrationError<E>> {
+        let mut best = 0;
+        for _ in 0..TRAINS {
+            let train = Series::Train(Train::new(self.plan, asked_bps, mtu_bytes));
+            let silence = Some(TRAIN_SILENCE + self.spread);
+            let (_, report) = self.transfer(from, train, self.answer_time + LONG_TIME, silence)?;
+            best = best.max(report.rate_bps.unwrap_or(0));
+            if best as f64 > asked_bps as f64 * GOOD_ENOUGH {
+                break;
+            }
+        }
+        if best == 0 { Err(self.no_answer("when the rate was measured")) } else { Ok(best) }
+    }
+
+    fn no_answer(&self, doing: &'static str) -> CalibrationError<E> {
+        CalibrationError::NoAnswer { near: self.plan.near, far: self.plan.far, doing }
+    }
+}
+
+/// Of an even number, the median is the mean of the middle two.
+fn median_and_min(mut times: Vec<Duration>) -> Option<(Duration, Duration)> {
+    times.sort_unstable();
+    let middle = times.len() / 2;
+    let (upper, min) = (*times.get(middle)?, *times.first()?);
+    let lower = if times.len().is_multiple_of(2) { times[middle - 1] } else { upper };
+    Some(((lower + upper) / 2, min))
+}
+
+/// Which sizes pass, on a link that may also lose packets for other reasons.
+struct Questions {
+    answers: Vec<(u32, Option<bool>)>,
+    /// Small packets behind those of the sizes that arrived.
+    witnesses: u32,
+}
+
+impl Questions {
+    fn new(sizes: &[u32]) -> Self {
+        Self { answers: sizes.iter().map(|size| (*size, None)).collect(), witnesses: 0 }
+    }
+
+    fn open(&self) -> Vec<u32> {
+        self.answers.iter().filter(|(_, passes)| passes.is_none()).map(|(size, _)| *size).collect()
+    }
+
+    fn answered(&mut self, sizes: &[u32], passes: bool) {
+        for (size, answer) in &mut self.answers {
+            if sizes.contains(size) {
+                answer.get_or_insert(passes);
+            }
+        }
+    }
+
+    /// Whether enough arrived to take silence for an answer.
+    fn silence_counts(&self) -> bool {
+        self.witnesses >= WITNESSES
+    }
+
+    /// In the order of the questions; `None` when nothing at all arrived.
+    fn answers(&self) -> Option<Vec<bool>> {
+        if self.witnesses == 0 && !self.open().is_empty() {
+            return None;
+        }
+        Some(self.answers.iter().map(|(_, passes)| passes.unwrap_or(false)).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn silence_is_an_answer_only_with_witnesses() {
+        let mut questions = Questions::new(&[1500, 1501]);
+        questions.answered(&[1500], true);
+        questions.answered(&[1500], false);
+        assert_eq!(questions.open(), [1501]);
+        assert_eq!(questions.answers(), None);
+        questions.witnesses += 5;
+        assert!(!questions.silence_counts());
+        questions.witnesses += 1;
+        assert!(questions.silence_counts());
+        assert_eq!(questions.answers(), Some(vec![true, false]));
+    }
+
+    #[test]
+    fn a_kernel_that_refuses_needs_no_witness() {
+        let mut questions = Questions::new(&[1500]);
+        questions.answered(&[1500], false);
+        assert_eq!(questions.answers(), Some(vec![false]));
+    }
+
+    #[test]
+    fn median_and_minimum() {
+        let ms = |values: &[u64]| values.iter().map(|ms| Duration::from_millis(*ms)).collect();
+        let figures = |median, min| Some((Duration::from_millis(median), Duration::from_millis(min)));
+        assert_eq!(median_and_min(Vec::new()), None);
+        assert_eq!(median_and_min(ms(&[9, 1, 5])), figures(5, 1));
+        assert_eq!(median_and_min(ms(&[4, 2, 100, 8])), figures(6, 2));
+    }
+}

@@ -1,0 +1,223 @@
+//! The datagrams of probes, path MTU searches and calibrations: one format for all.
+//!
+//! ```text
+//!  0..8  0x0b "pbprobe"   8 kind   9 version   10..12 length of the text   12..16 sequence
+//! 16..24 session   24..32 cookie   32..40 value, by kind   40.. text, padding
+//! ```
+//! All big-endian.
+
+use std::net::IpAddr;
+
+/// Length of a datagram without text and padding.
+pub const HEADER_BYTES: usize = 40;
+
+/// No QUIC packet begins so: the first byte alone could be that of one whose QUIC bit is greased (RFC 9287), but then
+/// a connection id chosen by the server follows.
+pub const MAGIC: [u8; 8] = *b"\x0bpbprobe";
+
+const VERSION: u8 = 1;
+
+/// Longest text.
+pub const MAX_TEXT_BYTES: usize = 512;
+
+/// Length of a [`Kind::Hello`], so that the reason of a refusal fits into an answer that is no longer.
+pub(crate) const HELLO_BYTES: usize = HEADER_BYTES + 280;
+
+/// Largest IP packet: the length field of an IPv4 header (RFC 791) ends there.
+pub(crate) const MOST_PACKET_BYTES: u32 = 65_535;
+
+/// `Size…` and `KernelMtu…` messages carry two sizes of IP packets in their value ([`Message::with_sizes`]).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Kind {
+    /// Client, with its token as text: asks for a cookie. Value: time of sending, which answers return.
+    Hello = 1,
+    /// Server: the cookie.
+    Welcome = 2,
+    /// Server: no cookie; the reason is the text.
+    Refused = 3,
+    /// Client: to be answered. Value: time of sending.
+    Probe = 4,
+    /// Server: the answer to a probe.
+    Answer = 5,
+    /// Client: a packet of this size.
+    SizeProbe = 16,
+    /// Server: a packet of this size arrived.
+    SizeReceived = 17,
+    /// Client: requests a packet of this size.
+    SizeRequest = 18,
+    /// Server: the requested packet.
+    SizeResponse = 19,
+    /// Server: the interface takes no packet of this size, but of `limit_bytes` (0: not known).
+    ExceedsInterface = 20,
+    /// Server: the client's or the server's budget is used up.
+    Busy = 21,
+    /// Client: requests the path MTU in the server's kernel.
+    KernelMtuRequest = 22,
+    /// Server: it is `limit_bytes` (0: not known).
+    KernelMtu = 23,
+    /// Calibration: empties the token bucket of a link's shaper before a train.
+    Fill = 32,
+    /// Calibration: part of a train. Value: time of sending.
+    Train = 33,
+    /// Calibration: the train is over.
+    TrainEnd = 34,
+}
+
+const KINDS: [Kind; 16] = [
+    Kind::Hello,
+    Kind::Welcome,
+    Kind::Refused,
+    Kind::Probe,
+    Kind::Answer,
+    Kind::SizeProbe,
+    Kind::SizeReceived,
+    Kind::SizeRequest,
+    Kind::SizeResponse,
+    Kind::ExceedsInterface,
+    Kind::Busy,
+    Kind::KernelMtuRequest,
+    Kind::KernelMtu,
+    Kind::Fill,
+    Kind::Train,
+    Kind::TrainEnd,
+];
+
+impl Kind {
+    fn from_code(code: u8) -> Option<Self> {
+        KINDS.into_iter().find(|kind| *kind as u8 == code)
+    }
+
+    const fn may_have_text(self) -> bool {
+        (self as u8) < Self::SizeProbe as u8
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Message {
+    pub kind: Kind,
+    /// Of an answer: that of the message it answers.
+    pub sequence: u32,
+    /// Chosen at random by the client.
+    pub session: u64,
+    /// Proves that the client receives at its address.
+    pub cookie: u64,
+    pub value: u64,
+    /// A token or a reason; at most [`MAX_TEXT_BYTES`].
+    pub text: String,
+}
+
+impl Message {
+    pub const fn new(kind: Kind, session: u64, sequence: u32) -> Self {
+        Self { kind, sequence, session, cookie: 0, value: 0, text: String::new() }
+    }
+
+    /// The size of a packet, and what an interface takes or a kernel takes for the path MTU (0: not known).
+    pub fn with_sizes(self, size_bytes: u32, limit_bytes: u32) -> Self {
+        Self { value: u64::from(size_bytes) << 32 | u64::from(limit_bytes), ..self }
+    }
+
+    pub const fn size_bytes(&self) -> u32 {
+        (self.value >> 32) as u32
+    }
+
+    pub const fn limit_bytes(&self) -> u32 {
+        self.value as u32
+    }
+
+    /// The message, padded to at least `length` bytes. A text that is too long is cut.
+    pub fn encode(&self, length: usize) -> Vec<u8> {
+        let text = cut(&self.text, MAX_TEXT_BYTES).as_bytes();
+        let mut bytes = Vec::with_capacity(length.max(HEADER_BYTES + text.len()));
+        bytes.extend(MAGIC);
+        bytes.extend([self.kind as u8, VERSION]);
+        bytes.extend((text.len() as u16).to_be_bytes());
+        bytes.extend(self.sequence.to_be_bytes());
+        for field in [self.session, self.cookie, self.value] {
+            bytes.extend(field.to_be_bytes());
+        }
+        bytes.extend(text);
+        bytes.resize(bytes.len().max(length), 0);
+        bytes
+    }
+
+    /// Writes a sequence and a value into an encoded message.
+    pub(crate) fn stamp(encoded: &mut [u8], sequence: u32, value: u64) {
+        encoded[12..16].copy_from_slice(&sequence.to_be_bytes());
+        encoded[32..40].copy_from_slice(&value.to_be_bytes());
+    }
+
+    /// `None` for anything that is no message.
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        let (header, rest) = bytes.split_first_chunk::<HEADER_BYTES>()?;
+        if header[..8] != MAGIC || header[9] != VERSION {
+            return None;
+        }
+        let number = |from: usize, to: usize| {
+            header[from..to].iter().fold(0_u64, |value, byte| value << 8 | u64::from(*byte))
+        };
+        let kind = Kind::from_code(header[8])?;
+        let text_bytes = number(10, 12) as usize;
+        if text_bytes > MAX_TEXT_BYTES || text_bytes > 0 && !kind.may_have_text() {
+            return None;
+        }
+        Some(Self {
+            kind,
+            sequence: number(12, 16) as u32,
+            session: number(16, 24),
+            cookie: number(24, 32),
+            value: number(32, 40),
+            text: std::str::from_utf8(rest.get(..text_bytes)?).ok()?.to_owned(),
+        })
+    }
+}
+
+/// The longest beginning of `text` of at most `most` bytes.
+pub(super) fn cut(text: &str, most: usize) -> &str {
+    let end = (0..=most.min(text.len())).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+    &text[..end]
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Family {
+    V4,
+    V6,
+}
+
+impl Family {
+    /// That of an address; an IPv4-mapped IPv6 address is IPv4.
+    pub fn of(address: IpAddr) -> Self {
+        if address.to_canonical().is_ipv4() { Self::V4 } else { Self::V6 }
+    }
+
+    /// Bytes of IP and UDP headers, without options or extension headers.
+    pub const fn header_bytes(self) -> u32 {
+        match self {
+            Self::V4 => 20 + 8,
+            Self::V6 => 40 + 8,
+        }
+    }
+
+    /// Smallest path MTU that is searched for: every host takes it (RFC 791), every IPv6 link carries it (RFC 8200).
+    pub const fn floor_bytes(self) -> u32 {
+        match self {
+            Self::V4 => 576,
+            Self::V6 => 1280,
+        }
+    }
+
+    /// The shortest packet that carries a message.
+    pub(crate) const fn tiny_bytes(self) -> u32 {
+        self.header_bytes() + HEADER_BYTES as u32
+    }
+
+    /// UDP payload of a packet of `size_bytes`.
+    pub(crate) const fn payload_bytes(self, size_bytes: u32) -> usize {
+        size_bytes.saturating_sub(self.header_bytes()) as usize
+    }
+
+    /// Size of the packet of a UDP payload.
+    pub(crate) const fn packet_bytes(self, payload: usize) -> u32 {
+        self.header_bytes() + payload as u32
+    }
+}

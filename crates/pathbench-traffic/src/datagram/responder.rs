@@ -1,0 +1,173 @@
+//! A server's side: datagrams and time in, datagrams out; and its place at a server's UDP port.
+
+use super::budget::{Budget, Cost};
+use super::cookie::Cookies;
+use super::message::{Family, HEADER_BYTES, Kind, MAGIC, MOST_PACKET_BYTES, Message, cut};
+use super::socket::{interface_limit, kernel_path_mtu};
+use crate::server::Access;
+use crate::stream::lock;
+use pathbench_record::time::{Clock, Timestamp};
+use pathbench_transport::DatagramService;
+use std::fmt;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex};
+
+/// Five rules hold for every datagram: no answer is longer than its question, but for a packet of the size that a client
+/// which has returned its cookie requests; an address that has not returned the cookie sent there gets nothing but
+/// answers to hellos; these have a budget of their own, so that forged sources can keep out new clients at most; a client
+/// gets so many answers, and so many bytes, and no more; and memory is bounded.
+#[derive(Debug)]
+pub struct Responder {
+    access: Access,
+    cookies: Cookies,
+    budget: Budget,
+    draining: bool,
+}
+
+impl Responder {
+    pub fn new(access: Access, most_clients: usize, now: Timestamp) -> Self {
+        Self { access, cookies: Cookies::new(now), budget: Budget::new(most_clients, now), draining: false }
+    }
+
+    /// Refuses new clients; the others go on.
+    pub fn drain(&mut self) {
+        self.draining = true;
+    }
+
+    /// The answer to a datagram. `kernel_mtu` finds out the path MTU in this host's kernel.
+    pub fn answer(
+        &mut self,
+        now: Timestamp,
+        from: SocketAddr,
+        datagram: &[u8],
+        kernel_mtu: impl FnOnce() -> Option<u32>,
+    ) -> Option<Vec<u8>> {
+        let message = Message::decode(datagram)?;
+        let cost = match message.kind {
+            Kind::Hello => return self.answer_hello(now, from, message, datagram.len()),
+            Kind::Probe => Cost::Probe,
+            Kind::SizeProbe | Kind::SizeRequest | Kind::KernelMtuRequest => Cost::Size,
+            _ => return None,
+        };
+        if !self.cookies.is_valid(now, from, message.session, message.cookie)
+            || !self.budget.take(from.ip(), cost, now)
+        {
+            return None;
+        }
+        let family = Family::of(from.ip());
+        let (kind, size_bytes) = (message.kind, message.size_bytes());
+        let answer = Message { text: String::new(), ..message };
+        Some(match kind {
+            Kind::SizeProbe => Message { kind: Kind::SizeReceived, ..answer }
+                .with_sizes(family.packet_bytes(datagram.len()), message.value as u32)
+                .encode(0),
+            Kind::KernelMtuRequest => Message { kind: Kind::KernelMtu, ..answer }
+                .with_sizes(size_bytes, kernel_mtu().unwrap_or_default())
+                .encode(0),
+            Kind::SizeRequest => {
+                if !(family.tiny_bytes()..=MOST_PACKET_BYTES).contains(&size_bytes) {
+                    return None;
+                }
+                // Silence would be taken for the packet's fate.
+                if self.budget.take(from.ip(), Cost::Bytes(size_bytes.into()), now) {
+                    let length = family.payload_bytes(size_bytes);
+                    Message { kind: Kind::SizeResponse, ..answer }.encode(length)
+                } else {
+                    Message { kind: Kind::Busy, ..answer }.encode(0)
+                }
+            }
+            _ => Message { kind: Kind::Answer, ..answer }.encode(0),
+        })
+    }
+
+    fn answer_hello(
+        &mut self,
+        now: Timestamp,
+        from: SocketAddr,
+        hello: Message,
+        length: usize,
+    ) -> Option<Vec<u8>> {
+        if !self.budget.take_hello(from.ip(), now) {
+            return None;
+        }
+        let answer = match self.objection(now, from, &hello) {
+            None => {
+                let cookie = self.cookies.cookie(now, from, hello.session);
+                Message { kind: Kind::Welcome, cookie, text: String::new(), ..hello }
+            }
+            Some(reason) => {
+                let text = cut(&reason, length - HEADER_BYTES).to_owned();
+                Message { kind: Kind::Refused, cookie: 0, text, ..hello }
+            }
+        };
+        Some(answer.encode(0))
+    }
+
+    /// Why the sender of a hello gets no cookie, for the user there.
+    fn objection(&self, now: Timestamp, from: SocketAddr, hello: &Message) -> Option<String> {
+        let token = (!hello.text.is_empty()).then_some(hello.text.as_str());
+        if let Err(refusal) = self.access.check(token) {
+            return Some(refusal.to_string());
+        }
+        if self.draining {
+            return Some("the server is shutting down".to_owned());
+        }
+        let is_full = self.budget.is_full(from.ip(), now);
+        is_full.then(|| "the server probes for as many clients as it may; try again later".to_owned())
+    }
+
+    /// What is sent instead of an `answer` that exceeds this host's interface, which takes `limit` bytes if known.
+    pub fn too_long(answer: &[u8], limit: Option<u32>) -> Option<Vec<u8>> {
+        let message = Message::decode(answer).filter(|message| message.kind == Kind::SizeResponse)?;
+        let size_bytes = message.size_bytes();
+        let message = Message { kind: Kind::ExceedsInterface, ..message };
+        Some(message.with_sizes(size_bytes, limit.unwrap_or_default()).encode(0))
+    }
+}
+
+/// The responder at a server's UDP ports.
+pub(crate) struct ResponderService {
+    responder: Mutex<Responder>,
+    clock: Arc<dyn Clock>,
+}
+
+impl ResponderService {
+    pub(crate) fn new(access: Access, most_clients: usize, clock: &Arc<dyn Clock>) -> Self {
+        let responder = Mutex::new(Responder::new(access, most_clients, clock.now()));
+        Self { responder, clock: Arc::clone(clock) }
+    }
+
+    pub(crate) fn drain(&self) {
+        lock(&self.responder).drain();
+    }
+}
+
+impl fmt::Debug for ResponderService {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ResponderService").finish_non_exhaustive()
+    }
+}
+
+impl DatagramService for ResponderService {
+    fn takes(&self, datagram: &[u8]) -> bool {
+        datagram.starts_with(&MAGIC)
+    }
+
+    fn answer(&self, from: SocketAddr, local: Option<IpAddr>, datagram: &[u8]) -> Option<Vec<u8>> {
+        lock(&self.responder).answer(self.clock.now(), from, datagram, || kernel_path_mtu(from, local))
+    }
+
+    fn unsent(
+        &self,
+        from: SocketAddr,
+        local: Option<IpAddr>,
+        answer: &[u8],
+        error: &io::Error,
+    ) -> Option<Vec<u8>> {
+        if error.raw_os_error() != Some(libc::EMSGSIZE) {
+            return None;
+        }
+        Responder::too_long(answer, interface_limit(from, local, answer.len()))
+    }
+}
