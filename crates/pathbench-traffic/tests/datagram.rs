@@ -230,7 +230,7 @@ fn packets_of_a_size_are_received_and_sent_with_a_cookie_only() {
         (known, size(Kind::SizeResponse, welcome.cookie, 9000)),
         (known, size(Kind::ExceedsInterface, welcome.cookie, 9000)),
     ] {
-        assert_eq!(ask_size(peer, message, 0), None, "{peer} {message:?}");
+        assert_eq!(ask_size(peer, message.clone(), 0), None, "{peer} {message:?}");
     }
     let asked = size(Kind::KernelMtuRequest, welcome.cookie, 0).encode(0);
     let answer = responder.answer(at(1), from(known), &asked, || Some(1400)).unwrap();

@@ -4,6 +4,7 @@
 //! (`SO_RXQ_OVFL`).
 
 use crate::datagram::{Message, ignore_cached_mtu};
+use crate::stream::lock;
 use nix::errno::Errno;
 use nix::sys::socket::{
     ControlMessage, ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, sendmsg, setsockopt, sockopt,
@@ -12,6 +13,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::SocketAddr;
 use std::os::fd::AsRawFd as _;
+use std::sync::Mutex;
 use std::time::Duration;
 
 /// The kernel grants less without `CAP_NET_ADMIN`.
@@ -38,11 +40,12 @@ impl Arrival {
     }
 }
 
-/// A UDP socket that exchanges datagrams with one other address.
+/// A UDP socket that exchanges datagrams with one other address only.
 #[derive(Debug)]
 pub(super) struct CalibrationSocket {
     socket: Socket,
     pub(super) local: SocketAddr,
+    peer: Mutex<Option<SocketAddr>>,
 }
 
 impl CalibrationSocket {
@@ -60,26 +63,28 @@ impl CalibrationSocket {
             .local_addr()?
             .as_socket()
             .ok_or_else(|| io::Error::other("the socket's address is neither IPv4 nor IPv6"))?;
-        Ok(Self { socket, local })
+        Ok(Self { socket, local, peer: Mutex::new(None) })
     }
 
-    pub(super) fn connect(&self, peer: SocketAddr) -> io::Result<()> {
-        self.socket.connect(&peer.into())
+    /// Not by connect(2): a connected socket reports ICMP errors to whatever is sent next.
+    pub(super) fn connect(&self, peer: SocketAddr) {
+        *lock(&self.peer) = Some(peer);
     }
 
-    /// A port that is closed by now, or an error that a router reports, belongs to an earlier datagram and is skipped.
+    fn peer(&self) -> io::Result<SocketAddr> {
+        lock(&self.peer).ok_or_else(|| io::ErrorKind::NotConnected.into())
+    }
+
     pub(super) fn send(&self, bytes: &[u8]) -> io::Result<()> {
-        match self.socket.send(bytes) {
-            Err(error) if is_remote(&error) => self.socket.send(bytes).map(drop),
-            result => result.map(drop),
-        }
+        self.socket.send_to(bytes, &self.peer()?.into()).map(drop)
     }
 
     /// Sends `bytes` as datagrams of `segment` bytes each in one system call.
     pub(super) fn send_segments(&self, bytes: &[u8], segment: u16) -> io::Result<()> {
         let control = [ControlMessage::UdpGsoSegments(&segment)];
         let parts = [IoSlice::new(bytes)];
-        sendmsg::<()>(self.socket.as_raw_fd(), &parts, &control, MsgFlags::empty(), None)?;
+        let peer = SockaddrStorage::from(self.peer()?);
+        sendmsg(self.socket.as_raw_fd(), &parts, &control, MsgFlags::empty(), Some(&peer))?;
         Ok(())
     }
 
@@ -90,22 +95,25 @@ impl CalibrationSocket {
         loop {
             let mut parts = [IoSliceMut::new(buffer)];
             match recvmsg::<SockaddrStorage>(self.socket.as_raw_fd(), &mut parts, Some(&mut control), flags) {
-                Ok(message) => return Ok(Some(arrival(message.bytes, message.cmsgs()?))),
+                Ok(message) => {
+                    let from = message.address.as_ref().and_then(address);
+                    let is_peer = from.is_some_and(|from| self.peer().is_ok_and(|peer| from == peer));
+                    return Ok(if is_peer { Some(arrival(message.bytes, message.cmsgs()?)) } else { None });
+                }
                 Err(Errno::EAGAIN) if !flags.is_empty() => {
                     self.socket.set_read_timeout(Some(timeout.max(Duration::from_micros(1))))?;
                     flags = MsgFlags::empty();
                 }
                 Err(Errno::EAGAIN | Errno::EINTR) => return Ok(None),
-                Err(error) if is_remote(&error.into()) => return Ok(None),
                 Err(error) => return Err(error.into()),
             }
         }
     }
 }
 
-/// Whether a socket's pending error was reported by the network.
-fn is_remote(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::ECONNREFUSED | libc::EHOSTUNREACH | libc::ENETUNREACH))
+fn address(from: &SockaddrStorage) -> Option<SocketAddr> {
+    let v4 = from.as_sockaddr_in().map(|from| SocketAddr::from((from.ip(), from.port())));
+    v4.or_else(|| from.as_sockaddr_in6().map(|from| SocketAddr::from((from.ip(), from.port()))))
 }
 
 fn arrival(length: usize, control: impl Iterator<Item = ControlMessageOwned>) -> Arrival {
