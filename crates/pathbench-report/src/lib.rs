@@ -14,6 +14,7 @@ use pathbench_record::sample::Sample;
 use std::path::PathBuf;
 
 mod carriage;
+mod chart;
 pub mod figure;
 pub mod html;
 pub mod narrative;

@@ -1,9 +1,10 @@
 //! Writing the report and the figures.
 
-use crate::figure::{self, Selection};
+use crate::chart::Chart;
+use crate::figure::{self, Selection, Windows};
 use crate::palette::Paths;
-use crate::pattern::Kind;
-use crate::svg::Svg;
+use crate::pattern::{Kind, Pattern};
+use crate::svg::{self, Svg};
 use crate::view::{View, variant_text};
 use crate::{ResultSet, html};
 use pathbench_record::direction::Direction;
@@ -59,170 +60,141 @@ pub enum WriteError {
     NoRasteriser,
 }
 
-/// A figure and the name of its files, without extension.
+/// A drawn chart and the name of its files, without extension.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Named {
     pub(crate) name: String,
-    /// What it is about, where a result has several patterns.
+    /// Where a result has several patterns.
     pub(crate) pattern: Option<String>,
     pub(crate) svg: Svg,
 }
 
-/// All figures of the sets, in the order of the report; the path colours are shared between the sets.
+/// The figures of all sets, in the order of the report; the path colours are shared between the sets.
 pub(crate) fn figures(sets: &[ResultSet]) -> Vec<Vec<Named>> {
     let all: Vec<&ResultSet> = sets.iter().collect();
     let paths = Paths::of(&all);
     let mut taken = Vec::new();
-    sets.iter()
-        .enumerate()
-        .map(|(index, set)| {
-            let view = View::with_paths(set, paths.clone());
-            let prefix = if sets.len() > 1 {
-                format!("{}-{}-", index + 1, slug(&set.document.scenario.name))
-            } else {
-                String::new()
-            };
-            Album { view: &view, prefix, taken: &mut taken, figures: Vec::new() }.filled()
-        })
-        .collect()
+    let of_set = |(index, set): (usize, &ResultSet)| {
+        let view = View::with_paths(set, paths.clone());
+        let several = sets.len() > 1;
+        let prefix = format!("{}-{}-", index + 1, slug(&set.document.scenario.name));
+        let prefix = if several { prefix } else { String::new() };
+        FigureSet { view: &view, prefix, taken: &mut taken, figures: Vec::new() }.filled()
+    };
+    sets.iter().enumerate().map(of_set).collect()
 }
 
-/// The figures of one result in the making.
-struct Album<'a> {
+/// The figures of one result, while they are made.
+struct FigureSet<'a> {
     view: &'a View<'a>,
     prefix: String,
-    /// Names that are in use.
+    /// Names in use.
     taken: &'a mut Vec<String>,
     figures: Vec<Named>,
 }
 
-impl Album<'_> {
+impl FigureSet<'_> {
     fn filled(mut self) -> Vec<Named> {
         let view = self.view;
         let patterns = view.patterns();
         let several = patterns.len() > 1;
+        let all = Selection::default();
         if several {
-            self.add("overview", None, figure::overview_of(view));
+            self.add("overview", &all, Some(figure::overview_of(view)));
         }
         if patterns.is_empty() && view.set.document.mtu.is_none() {
-            self.add_timelines(None);
-            self.add("comparison", None, figure::comparison(view.set));
+            self.add_timelines(&all);
+            self.add("comparison", &all, Some(figure::comparison_of(view, Pattern::named("iperf"))));
         }
         for pattern in patterns {
-            let said = several.then(|| pattern.name.to_owned());
-            let messages = view.has_messages_of(pattern.kind);
-            match pattern.kind {
-                Kind::Iperf | Kind::Bulk => self.add_timelines(said.as_deref()),
-                Kind::Ping => {}
-                Kind::Interactive => {
-                    self.add_delays(said.as_deref());
-                    let mut multipath = view.of_pattern(pattern).filter(|group| group.is_multipath());
-                    let delivered = |run: &&RunRecord| !view.data(run).deliveries.is_empty();
-                    if multipath.any(|group| group.runs.iter().any(delivered)) {
-                        self.add_timelines(said.as_deref());
-                    }
-                }
-            }
-            let pings = pattern.kind == Kind::Ping
-                && view.of_pattern(pattern).flat_map(|group| &group.runs).any(|run| run.ping.is_some());
-            if pings || (messages && pattern.kind == Kind::Interactive) {
-                self.add("distribution", said.clone(), figure::distribution_of(view, pattern));
-            }
-            self.add("comparison", said.clone(), figure::comparison_of(view, pattern));
-            if let Some(svg) = figure::matrix_of(view, pattern) {
-                self.add("matrix", said.clone(), svg);
-            }
-            self.add_sizes(said.as_deref());
-            if let Some(svg) = figure::mobility_of(view, pattern) {
-                self.add("mobility", said.clone(), svg);
-            }
-            self.add_links(said.as_deref());
+            let name = several.then(|| pattern.name.to_owned());
+            self.add_pattern(pattern, &Selection { pattern: name, ..Selection::default() });
         }
         self.figures
     }
 
-    fn add(&mut self, name: &str, pattern: Option<String>, svg: Svg) {
-        let of_pattern = pattern.as_deref().map_or(String::new(), |pattern| format!("-{}", slug(pattern)));
-        let name = unique(&format!("{}{name}{of_pattern}", self.prefix), self.taken);
-        self.figures.push(Named { name, pattern, svg });
-    }
-
-    /// The variants that get a figure of their own; `None` for one with all of them.
-    fn variants(&self, pattern: Option<&str>) -> Vec<Option<Variant>> {
-        self.variants_beyond(MOST_PANELS, pattern)
-    }
-
-    /// The same where more than `most` labels in their variants are too many for one figure.
-    fn variants_beyond(&self, most: usize, pattern: Option<&str>) -> Vec<Option<Variant>> {
+    fn add_pattern(&mut self, pattern: Pattern, selection: &Selection) {
         let view = self.view;
-        let variants = view.variants();
-        let panels = view.groups.iter().filter(|group| pattern.is_none_or(|one| one == group.pattern.name));
-        if variants.len() < 2 || panels.count() <= most {
-            return vec![None];
+        let runs = || view.of_pattern(pattern).flat_map(|group| &group.runs);
+        match pattern.kind {
+            Kind::Iperf | Kind::Bulk => self.add_timelines(selection),
+            Kind::Ping => {}
+            Kind::Interactive => {
+                self.add_variants("delay", MOST_PANELS, selection, |one| Some(figure::delay_of(view, one)));
+                let mut multipath = view.of_pattern(pattern).filter(|group| group.is_multipath());
+                let delivered = |run: &&RunRecord| !view.data(run).deliveries.is_empty();
+                if multipath.any(|group| group.runs.iter().any(delivered)) {
+                    self.add_timelines(selection);
+                }
+            }
         }
-        // Beyond, nobody looks at them one by one; the comparison and the tables have all.
-        variants.into_iter().take(MOST_VARIANTS).map(|one| Some(one.clone())).collect()
+        let has_distribution = match pattern.kind {
+            Kind::Ping => runs().any(|run| run.ping.is_some()),
+            Kind::Interactive => view.has_messages_of(pattern.kind),
+            Kind::Iperf | Kind::Bulk => false,
+        };
+        if has_distribution {
+            self.add("distribution", selection, Some(figure::distribution_of(view, pattern)));
+        }
+        self.add("comparison", selection, Some(figure::comparison_of(view, pattern)));
+        self.add("matrix", selection, figure::matrix_of(view, pattern));
+        self.add_variants("mtu", MOST_PANELS, selection, |one| figure::mtu_of(view, one));
+        // A row for every path, of which a label has several.
+        self.add_variants("packet-sizes", MOST_PANELS / 3, selection, |one| {
+            figure::packet_sizes_of(view, one)
+        });
+        self.add("mobility", selection, figure::mobility_of(view, pattern));
+        self.add_variants("links", MOST_PANELS, selection, |one| figure::links_of(view, one));
+    }
+
+    /// The selection as it is, or once for each variant where more than `most` labels are too many for one figure.
+    fn variants(&self, most: usize, selection: &Selection) -> Vec<Selection> {
+        let variants = self.view.variants();
+        let is_wanted = |name: &str| selection.pattern.as_ref().is_none_or(|one| one == name);
+        let panels = self.view.groups.iter().filter(|group| is_wanted(group.pattern.name));
+        if variants.len() < 2 || panels.count() <= most {
+            return vec![selection.clone()];
+        }
+        // The comparison and the tables have those beyond, too.
+        let of = |variant: &Variant| Selection { variant: Some(variant.clone()), ..selection.clone() };
+        variants.into_iter().take(MOST_VARIANTS).map(of).collect()
+    }
+
+    fn add_variants(
+        &mut self,
+        name: &str,
+        most: usize,
+        selection: &Selection,
+        chart: impl Fn(&Selection) -> Option<Chart>,
+    ) {
+        for one in self.variants(most, selection) {
+            self.add(name, &one, chart(&one));
+        }
     }
 
     /// One timeline, or one per direction and, when there are many panels, per variant.
-    fn add_timelines(&mut self, pattern: Option<&str>) {
-        let directions = self.view.directions_of(pattern);
+    fn add_timelines(&mut self, selection: &Selection) {
+        let directions = self.view.directions_of(selection.pattern.as_deref());
         let directions: Vec<Option<Direction>> =
             if directions.len() > 1 { directions.into_iter().map(Some).collect() } else { vec![None] };
-        for variant in self.variants(pattern) {
+        for variant in self.variants(MOST_PANELS, selection) {
             for direction in &directions {
-                let selection = Selection {
-                    variant: variant.clone(),
-                    pattern: pattern.map(str::to_owned),
-                    direction: *direction,
-                };
-                let svg = figure::timeline_of(self.view, &selection);
-                self.add_selected("timeline", &selection, svg);
+                let one = Selection { direction: *direction, ..variant.clone() };
+                let chart = figure::timeline_of(self.view, &one, Windows::ROUND);
+                self.add("timeline", &one, Some(chart));
             }
         }
     }
 
-    fn add_delays(&mut self, pattern: Option<&str>) {
-        for variant in self.variants(pattern) {
-            let selection = Selection { variant, pattern: pattern.map(str::to_owned), direction: None };
-            let svg = figure::delay_of(self.view, &selection);
-            self.add_selected("delay", &selection, svg);
-        }
-    }
-
-    fn add_sizes(&mut self, pattern: Option<&str>) {
-        for variant in self.variants(pattern) {
-            let selection = Selection { variant, pattern: pattern.map(str::to_owned), direction: None };
-            if let Some(svg) = figure::mtu_of(self.view, &selection) {
-                self.add_selected("mtu", &selection, svg);
-            }
-        }
-        // A row for every path, of which a label has several.
-        for variant in self.variants_beyond(MOST_PANELS / 3, pattern) {
-            let selection = Selection { variant, pattern: pattern.map(str::to_owned), direction: None };
-            if let Some(svg) = figure::packet_sizes_of(self.view, &selection) {
-                self.add_selected("packet-sizes", &selection, svg);
-            }
-        }
-    }
-
-    fn add_links(&mut self, pattern: Option<&str>) {
-        for variant in self.variants(pattern) {
-            let selection = Selection { variant, pattern: pattern.map(str::to_owned), direction: None };
-            if let Some(svg) = figure::links_of(self.view, &selection) {
-                self.add_selected("links", &selection, svg);
-            }
-        }
-    }
-
-    /// Adds a figure under the name of what was selected for it: `timeline-bulk-<variant>-upload`.
-    fn add_selected(&mut self, name: &str, selection: &Selection, svg: Svg) {
-        let variant_part = selection.variant.as_ref().map(|variant| slug(&variant_text(variant)));
-        let direction_part = selection.direction.map(|direction| direction.name().to_owned());
-        let pattern_part = selection.pattern.as_deref().map(slug);
-        let parts = [Some(format!("{}{name}", self.prefix)), pattern_part, variant_part, direction_part];
+    /// Adds a figure under the name of its selection: `timeline-bulk-<variant>-upload`.
+    fn add(&mut self, name: &str, selection: &Selection, chart: Option<Chart>) {
+        let Some(chart) = chart else { return };
+        let variant = selection.variant.as_ref().map(|variant| slug(&variant_text(variant)));
+        let direction = selection.direction.map(|direction| direction.name().to_owned());
+        let pattern = selection.pattern.as_deref().map(slug);
+        let parts = [Some(format!("{}{name}", self.prefix)), pattern, variant, direction];
         let name = unique(&parts.into_iter().flatten().collect::<Vec<_>>().join("-"), self.taken);
-        self.figures.push(Named { name, pattern: selection.pattern.clone(), svg });
+        self.figures.push(Named { name, pattern: selection.pattern.clone(), svg: svg::draw(&chart) });
     }
 }
 

@@ -78,7 +78,7 @@ mod tests {
     use crate::svg::TextStyle;
 
     fn drawn(text: &str, bold: bool) -> Vec<u8> {
-        let mut svg = Svg::new(40.0, 30.0, "", "");
+        let mut svg = Svg::new(40.0, "", "").finished(30.0);
         let style = TextStyle::new(16.0, INK);
         svg.text((10.0, 20.0), if bold { style.bold() } else { style }, text);
         png(&svg, 1.0).expect("a small picture")
@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn a_huge_picture_is_scaled_down_rather_than_refused() {
-        let svg = Svg::new(900.0, 200_000.0, "", "");
+        let svg = Svg::new(900.0, "", "").finished(200_000.0);
         let bytes = png(&svg, 2.0).expect("a picture");
         let side = |at: usize| u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
         assert!(u64::from(side(16)) * u64::from(side(20)) <= 41_000_000);

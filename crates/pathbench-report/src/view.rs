@@ -104,6 +104,10 @@ impl<'a> GroupView<'a> {
         valid.get(middle).copied().or_else(|| self.runs.first().copied())
     }
 
+    pub(crate) fn is_quic(&self) -> bool {
+        matches!(self.transport(), Some(Transport::Quic | Transport::Mpquic))
+    }
+
     /// Whether the label is of a multipath transport.
     pub(crate) fn is_multipath(&self) -> bool {
         self.runs.iter().any(|run| run.multipath.requested || run.transport.is_multipath())
@@ -260,9 +264,8 @@ fn groups(set: &ResultSet) -> Vec<GroupView<'_>> {
     for group in &mut groups {
         group.among_patterns = several;
     }
-    let is_quic = |group: &GroupView| matches!(group.transport(), Some(Transport::Quic | Transport::Mpquic));
     let variants = groups.windows(2).any(|pair| pair[0].variant != pair[1].variant);
-    if several || variants || groups.iter().any(is_quic) {
+    if several || variants || groups.iter().any(GroupView::is_quic) {
         put_in_order(&mut groups);
     }
     groups

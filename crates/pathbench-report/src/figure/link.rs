@@ -1,204 +1,162 @@
-//! What emulated links did during a run: the rate in force and what came out, the queue, and the drops.
+//! Emulated links during a run: the rate in force and the delivered rate, the queue, and the drops.
 
-mod panel;
-mod trace;
-
-use super::axis::{self, Axis, TimeScale};
-use super::legend::{self, Mark};
-use super::{Selection, WIDTH, event, lettering};
-use crate::ResultSet;
-use crate::narrative::{self, Happening};
-use crate::palette::{ALARM, INK, MUTED};
-use crate::quantity::counted;
-use crate::svg::{Anchor, Area, Svg, TextStyle};
-use crate::view::{GroupView, View, name_of, variant_text};
-use panel::{IN_FORCE, LOSS, Scales};
+use super::goodput::corner;
+use super::link_trace::{Stretch, Trace};
+use super::{Selection, left_out};
+use crate::chart::{Chart, Facet, Frame, Key, Mark, Place, Scale, Strip, Stroke, keys, rate_unit, steps};
+use crate::narrative;
+use crate::palette::{ALARM, Colour, INK};
+use crate::quantity::{counted, percent, plain, rate};
+use crate::view::View;
 use pathbench_record::direction::LinkDirection;
-use trace::Trace;
 
-const LEFT: f64 = 62.0;
-const RIGHT: f64 = 20.0;
-const COLUMN_GAP: f64 = 58.0;
-const TITLE_HEIGHT: f64 = 24.0;
-/// Over a plot: how far rate and loss in force go.
-const NOTES: f64 = 14.0;
-/// Between the plots of one row and the next.
-const BELOW: f64 = 16.0;
-/// More rows than this and nobody looks at them.
 const MOST_ROWS: usize = 12;
+const RATE_HEIGHT: f64 = 66.0;
+const QUEUE_HEIGHT: f64 = 30.0;
+const IN_FORCE: Stroke = Stroke { colour: INK, width: 1.2, dash: None };
+const LOSS: Stroke = Stroke { colour: ALARM, width: 1.4, dash: Some((2.0, 2.0)) };
 
-/// Rate in force, delivered rate, queue and drops of each emulated link over time, both ways, for the run that
-/// stands for each label. `None` when no link of the result was emulated.
-pub fn links(set: &ResultSet, selection: &Selection) -> Option<Svg> {
-    links_of(&View::new(set), selection)
-}
-
-pub(crate) fn links_of(view: &View, selection: &Selection) -> Option<Svg> {
-    let sheet = Sheet::new(view, selection)?;
-    let (_, height) = sheet.draw(view, 10.0);
-    Some(sheet.draw(view, height).0)
-}
-
-/// A link during one run.
-struct Row<'a> {
+/// One direction of a link during the representative run of a group.
+struct Course<'a> {
     name: String,
     link: &'a str,
     run: String,
-    happenings: Vec<Happening>,
-    ways: [Trace; 2],
+    is_first: bool,
+    events: Vec<narrative::ScenarioEvent>,
+    trace: Trace,
 }
 
-struct Sheet<'a> {
-    rows: Vec<Row<'a>>,
-    scales: Scales,
-    plot_width: f64,
-    title: String,
-    subtitle: String,
-    caption: Vec<String>,
-}
-
-/// The rows of one group: the links that were sampled in the run that stands for it.
-fn rows<'a>(view: &'a View<'a>, group: &'a GroupView<'a>, of_variant: bool) -> Vec<Row<'a>> {
-    let Some(run) = group.representative() else { return Vec::new() };
-    let data = view.data(run);
-    let mut names: Vec<&str> = data.links.iter().map(|sample| sample.link.as_str()).collect();
-    names.sort_by_key(|name| (view.paths.rank(name), *name));
-    names.dedup();
-    let label = if of_variant { group.label.to_owned() } else { name_of(group.label, None, group.variant) };
-    names
-        .into_iter()
-        .map(|link| {
-            let way = |direction: LinkDirection| {
-                let samples = data.links.iter().copied();
-                Trace::of(samples.filter(|sample| sample.link == link && sample.direction == direction))
-            };
-            let of_link = |one: &Happening| one.path.as_deref().is_none_or(|path| path == link);
-            Row {
-                name: label.clone(),
-                link,
-                run: run.id.clone(),
-                happenings: narrative::happenings(data).into_iter().filter(of_link).collect(),
-                ways: [way(LinkDirection::Forward), way(LinkDirection::Reverse)],
-            }
-        })
-        .collect()
-}
-
-impl<'a> Sheet<'a> {
-    fn new(view: &'a View<'a>, selection: &Selection) -> Option<Self> {
-        let wanted = |group: &&GroupView| selection.has(group);
-        let of_variant = selection.variant.is_some();
-        let mut rows: Vec<Row> =
-            view.groups.iter().filter(wanted).flat_map(|group| rows(view, group, of_variant)).collect();
-        rows.first()?;
-        let left_out = rows.len().saturating_sub(MOST_ROWS);
-        rows.truncate(MOST_ROWS);
-        let plot_width = (WIDTH - LEFT - RIGHT - COLUMN_GAP) / 2.0;
-        let traces = || rows.iter().flat_map(|row| &row.ways);
-        let end_ms = traces().map(Trace::end_ms).fold(0.0, f64::max);
-        let peak_mbps = traces().map(Trace::peak_mbps).fold(0.0, f64::max);
-        let rate_unit = axis::rate_unit(peak_mbps);
-        let time = TimeScale::until(end_ms, plot_width);
-        let document = &view.set.document;
-        let variant = selection.variant.as_ref().filter(|variant| !variant.is_empty());
-        Some(Self {
-            scales: Scales {
-                time,
-                rate: Axis::holding(peak_mbps / rate_unit.1, 2),
-                rate_unit,
-                queue: Axis::holding(traces().map(Trace::peak_queue_kb).fold(0.0, f64::max), 1),
-            },
-            plot_width,
-            title: format!("{}{}: emulated links", document.scenario.name, selection.of_pattern()),
-            subtitle: match variant {
-                Some(variant) => format!("{} · {}", variant_text(variant), document.scenario.description),
-                None => document.scenario.description.clone(),
-            },
-            caption: legend::caption_lines(&caption(left_out), WIDTH - 40.0),
-            rows,
-        })
-    }
-
-    fn draw(&self, view: &View, height: f64) -> (Svg, f64) {
-        let mut svg = Svg::new(WIDTH, height, &self.title, &self.caption.join(" "));
-        let mut y = legend::heading(&mut svg, 20.0, WIDTH - 40.0, &self.title, &self.subtitle);
-        y += legend::draw(&mut svg, (26.0, y), WIDTH - 46.0, &self.legend(view)) + 6.0;
-        let bold = TextStyle::new(11.5, MUTED).bold().anchored(Anchor::Middle);
-        for (column, words) in
-            ["forward: first end → second end", "reverse: second end → first end"].into_iter().enumerate()
-        {
-            svg.text((self.x(column) + self.plot_width / 2.0, y + 10.0), bold, words);
-        }
-        y += 16.0;
-        for (index, row) in self.rows.iter().enumerate() {
-            y = self.draw_row(&mut svg, view, row, y, index + 1 == self.rows.len());
-        }
-        let style = TextStyle::new(10.5, MUTED).anchored(Anchor::Middle);
-        let text = format!("time since the first byte of data, {}", self.scales.time.unit.0);
-        svg.text((LEFT + (WIDTH - LEFT - RIGHT) / 2.0, y + 12.0), style, &text);
-        y += 28.0;
-        legend::rule(&mut svg, 20.0, y, WIDTH - 40.0);
-        y += 20.0 + legend::caption(&mut svg, (20.0, y + 20.0), &self.caption);
-        (svg, y)
-    }
-
-    fn draw_row(&self, svg: &mut Svg, view: &View, row: &Row, top: f64, last: bool) -> f64 {
-        let name = lettering::fitted(&format!("{} · {}", row.name, row.link), 13.0 * 1.12, 420.0);
-        svg.text((LEFT, top + 15.0), TextStyle::new(13.0, INK).bold(), &name);
-        let at = LEFT + lettering::width(&name, 13.0 * 1.12) + 8.0;
-        let run = lettering::fitted(&row.run, 10.5, WIDTH - RIGHT - at);
-        svg.text((at, top + 15.0), TextStyle::new(10.5, MUTED), &run);
-        let plot = Area { x: LEFT, y: 0.0, width: self.plot_width, height: 1.0 };
-        let events_height =
-            event::rows(&row.happenings, plot, &self.scales.time).1 as f64 * event::ROW + NOTES;
-        let y = top + TITLE_HEIGHT + events_height;
-        let colour = view.paths.colour(row.link);
-        for (column, trace) in row.ways.iter().enumerate() {
-            let place = Area { x: self.x(column), y, width: self.plot_width, height: panel::HEIGHT };
-            panel::draw(svg, trace, place, &self.scales, (colour, last));
-            event::draw(svg, &row.happenings, place, events_height, &self.scales.time);
-        }
-        y + panel::HEIGHT + if last { 20.0 } else { BELOW }
-    }
-
-    fn x(&self, column: usize) -> f64 {
-        LEFT + column as f64 * (self.plot_width + COLUMN_GAP)
-    }
-
-    fn legend(&self, view: &View) -> Vec<(Mark, String)> {
-        let mut links: Vec<&str> = self.rows.iter().map(|row| row.link).collect();
-        links.sort_by_key(|link| view.paths.rank(link));
-        links.dedup();
-        let mut entries: Vec<(Mark, String)> = links
-            .into_iter()
-            .map(|link| (Mark::Fill(view.paths.colour(link)), format!("{link}: what came out")))
-            .collect();
-        let traces = || self.rows.iter().flat_map(|row| &row.ways);
-        let marks = [
-            (Mark::Line(IN_FORCE), "  rate in force", traces().any(Trace::has_rate)),
-            (
-                Mark::Line(LOSS),
-                "  probability of loss in force",
-                traces().any(|trace| trace.peak_loss() > 0.0),
-            ),
-            (Mark::Bar(ALARM), "packets dropped", traces().any(Trace::has_drops)),
-            (Mark::Event, "event of the scenario", self.rows.iter().any(|row| !row.happenings.is_empty())),
-        ];
-        entries
-            .extend(marks.into_iter().filter(|mark| mark.2).map(|(mark, text, _)| (mark, text.to_owned())));
-        entries
-    }
-}
-
-fn caption(left_out: usize) -> Vec<String> {
-    let mut sentences = vec![
-        "Above: what came out of the link, in frames, as steps between samples. Below: what waited in its queue at each \
-         sample. A red stroke: packets were dropped since the sample before, whatever the cause; the table of the run \
-         says which. Each row is one link in the run that stands for its label."
+/// `None` when no link of the selection was emulated.
+pub(crate) fn links_of(view: &View, selection: &Selection) -> Option<Chart> {
+    let mut courses = courses(view, selection);
+    courses.first()?;
+    let more = (courses.len() / 2).saturating_sub(MOST_ROWS);
+    courses.truncate(2 * MOST_ROWS);
+    let frame = Frame::of_columns(2);
+    let most = |of: fn(&Trace) -> f64| courses.iter().map(|one| of(&one.trace)).fold(0.0, f64::max);
+    let peak = most(Trace::peak_mbps);
+    let axes = (
+        Scale::time(most(Trace::end_ms), frame.plot_width()),
+        Scale::linear(peak, 2, rate_unit(peak)),
+        queue_scale(most(Trace::peak_queue_kb)),
+    );
+    let mut links: Vec<&str> = courses.iter().map(|one| one.link).collect();
+    links.sort_by_key(|link| view.paths.rank(link));
+    links.dedup();
+    let links =
+        links.into_iter().map(|link| (Key::Fill(view.paths.colour(link)), format!("{link}: delivered")));
+    let any = |of: fn(&Trace) -> bool| courses.iter().any(|one| of(&one.trace));
+    let marks = keys([
+        (Key::Line(IN_FORCE), "rate in force", any(Trace::has_rate)),
+        (Key::Line(LOSS), "probability of loss in force", any(|trace| trace.peak_loss() > 0.0)),
+        (Key::Bar(ALARM), "packets dropped", any(Trace::has_drops)),
+        (Key::Event, "event of the scenario", courses.iter().any(|one| !one.events.is_empty())),
+    ]);
+    let mut caption = vec![
+        "Above: bytes that left the link, in frames, as steps between samples. Below: the queue at each sample. A red \
+         stroke: packets were dropped since the sample before; the table of the run has the causes. Each row is one \
+         link in the representative run of its label."
             .to_owned(),
     ];
-    if left_out > 0 {
-        sentences.push(format!("{} not shown; links.jsonl has all.", counted(left_out as u32, "more row")));
+    caption.extend(left_out(more, "row"));
+    Some(Chart {
+        legend: links.chain(marks).collect(),
+        headings: ["forward: first end → second end", "reverse: second end → first end"]
+            .map(str::to_owned)
+            .into(),
+        facets: courses.into_iter().map(|one| facet(view, one, &axes)).collect(),
+        frame,
+        shared_x: Some("time since the first byte of data".to_owned()),
+        caption: vec![caption.join(" ")],
+        ..selection.chart(view, "emulated links")
+    })
+}
+
+/// Kilobytes; the unit stands at the last tick, since there are drops over the axis.
+fn queue_scale(peak_kb: f64) -> Scale {
+    let mut scale = Scale::linear(peak_kb, 1, ("", 1.0));
+    if let Some((_, Some(label))) = scale.ticks.last_mut() {
+        label.push_str(" kB");
     }
-    vec![sentences.join(" ")]
+    scale
+}
+
+/// Forward and reverse of every link that was sampled in the representative runs.
+fn courses<'a>(view: &'a View<'a>, selection: &Selection) -> Vec<Course<'a>> {
+    let mut courses = Vec::new();
+    for (group, run) in selection.runs(view) {
+        let data = view.data(run);
+        let mut names: Vec<&str> = data.links.iter().map(|sample| sample.link.as_str()).collect();
+        names.sort_by_key(|name| (view.paths.rank(name), *name));
+        names.dedup();
+        for link in names {
+            for direction in LinkDirection::BOTH {
+                let samples = data.links.iter().copied();
+                let of_link = samples.filter(|one| one.link == link && one.direction == direction);
+                let mut events = narrative::scenario_events(data);
+                events.retain(|one| one.path.as_deref().is_none_or(|path| path == link));
+                courses.push(Course {
+                    name: selection.name(group),
+                    link,
+                    run: run.id.clone(),
+                    is_first: direction == LinkDirection::Forward,
+                    events,
+                    trace: Trace::of(of_link),
+                });
+            }
+        }
+    }
+    courses
+}
+
+fn facet(view: &View, course: Course, (time, rates, queues): &(Scale, Scale, Scale)) -> Facet {
+    let (trace, colour) = (&course.trace, view.paths.colour(course.link));
+    let of = |value: &dyn Fn(&Stretch) -> f64| {
+        steps(trace.stretches.iter().map(|one| (one.from_ms, one.until_ms, value(one))))
+    };
+    let area =
+        |series: &str, points, colour: Colour| Mark::Area { series: series.to_owned(), points, colour };
+    let mut above = vec![area("delivered", of(&|one| one.delivered_mbps), colour)];
+    above.extend(in_force(trace, rates));
+    let most = trace.peak_loss();
+    if most > 0.0 {
+        let points = of(&|one| one.loss.unwrap_or_default() / most * rates.high);
+        above.push(Mark::Line { series: "loss".to_owned(), points, stroke: LOSS, raise: 0.0 });
+        above.push(corner(format!("loss up to {}", percent(most)), true, ALARM));
+    }
+    let mut below = vec![area("queue", of(&|one| one.queue_kb), colour.paler(0.35))];
+    below.extend(trace.stretches.iter().filter(|one| one.dropped > 0).map(|one| {
+        let packets = counted(u32::try_from(one.dropped).unwrap_or(u32::MAX), "packet");
+        let tooltip = format!("{packets} dropped");
+        let stroke = Stroke::solid(ALARM, 1.4);
+        Mark::Tick { x: one.until_ms, y: Place::High(11.0), half: 3.0, stroke, tooltip }
+    }));
+    let empty = trace.stretches.is_empty().then(|| "no sample".to_owned());
+    let strips = vec![
+        Strip { empty, ..Strip::new(RATE_HEIGHT, rates.clone(), above) },
+        Strip { title: "\u{a0}".to_owned(), ..Strip::new(QUEUE_HEIGHT, queues.clone(), below) },
+    ];
+    let title = if course.is_first { format!("{} · {}", course.name, course.link) } else { String::new() };
+    let facts = if course.is_first { vec![course.run] } else { Vec::new() };
+    Facet { facts, events: course.events, ..Facet::new(title, time.clone(), strips) }
+}
+
+/// The rate in force, broken where there is none or it is beyond the scale; how far beyond is said in words.
+fn in_force(trace: &Trace, rates: &Scale) -> Vec<Mark> {
+    let is_shown = |one: &Stretch| one.rate_mbps.is_some_and(|mbps| mbps <= rates.high * 1.000_001);
+    let line = |stretches: &[Stretch]| Mark::Line {
+        series: "rate in force".to_owned(),
+        points: steps(
+            stretches.iter().map(|one| (one.from_ms, one.until_ms, one.rate_mbps.unwrap_or_default())),
+        ),
+        stroke: IN_FORCE,
+        raise: 0.0,
+    };
+    let parts = trace.stretches.chunk_by(|a, b| is_shown(a) == is_shown(b));
+    let mut marks: Vec<Mark> = parts.filter(|part| is_shown(&part[0])).map(line).collect();
+    let beyond = trace.stretches.iter().filter(|one| !is_shown(one)).filter_map(|one| one.rate_mbps);
+    if let Some(beyond) = beyond.reduce(f64::max).filter(|mbps| *mbps > 0.0) {
+        marks.push(corner(format!("rate in force up to {}", plain(&rate(beyond))), false, INK));
+    }
+    marks
 }

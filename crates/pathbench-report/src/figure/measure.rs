@@ -1,6 +1,6 @@
 //! What a comparison has a column for.
 
-use super::axis;
+use crate::chart;
 use crate::pattern::{
     COMPLETION, DELAY_MAX, DELAY_P50, DELAY_P95, Figure, GOODPUT, Kind, PING, Pattern, RECOVERY, STALL,
 };
@@ -34,7 +34,7 @@ impl Measure {
             better: if of_rates { MORE } else { LESS },
             meaning,
             figure,
-            unit: if of_rates { axis::rate_unit } else { axis::time_unit },
+            unit: if of_rates { chart::rate_unit } else { chart::time_unit },
             bar: false,
             may_be_logarithmic: false,
             is_overview: false,

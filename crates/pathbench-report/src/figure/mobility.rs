@@ -1,205 +1,207 @@
-//! Mobility as De Coninck and Bonaventure show it: how long handovers took, how long the slowest message of each run,
-//! and mptcp against mpquic, repetition by repetition.
+//! Mobility as De Coninck and Bonaventure show it: durations of handovers, the slowest message of each run, and mptcp
+//! against mpquic, repetition by repetition.
 
-mod plot;
-mod scale;
-
-use super::legend::{self, Mark};
-use super::{WIDTH, distribution};
-use crate::ResultSet;
+use super::distribution;
+use crate::chart::{
+    Anchor, Chart, Facet, Frame, Key, Label, Mark, Place, Point, Scale, Shape, Strip, Stroke,
+};
 use crate::narrative;
-use crate::palette::MUTED;
+use crate::palette::{Colour, INK, MUTED};
 use crate::pattern::Pattern;
-use crate::quantity::counted;
-use crate::svg::{Area, Stroke, Svg, TextStyle};
+use crate::quantity::{counted, duration};
 use crate::view::{GroupView, View, name_of};
 use pathbench_record::direction::Direction;
 use pathbench_record::document::{HandoverRecord, RunRecord};
 use pathbench_record::summary::max_delay_pairs;
-use plot::{Content, Curve, Plot};
-use scale::Scale;
 
-const LEFT: f64 = 62.0;
-const RIGHT: f64 = 26.0;
-const COLUMN_GAP: f64 = 66.0;
 const PLOT_HEIGHT: f64 = 220.0;
-/// Above a plot: its title. Below: its ticks, and what they mean.
-const ABOVE: f64 = 26.0;
-const BELOW: f64 = 50.0;
-/// More lines than this cannot be told apart.
+/// More lines cannot be told apart.
 const MOST_LINES: usize = 12;
+const UPLOAD: Stroke = Stroke { colour: Colour(0x00, 0x72, 0xb2), width: 2.2, dash: None };
+const DOWNLOAD: Stroke = Stroke { colour: Colour(0xd5, 0x5e, 0x00), width: 2.2, dash: Some((6.0, 3.0)) };
 
-/// The mobility metrics of a result's runs: distributions of the handover's duration, of the largest delay of each
-/// run, of its ratio between mptcp and mpquic, and that ratio's two sides against each other. `None` when the result
-/// has no handover.
-pub fn mobility(set: &ResultSet) -> Option<Svg> {
-    let view = View::new(set);
-    view.patterns().into_iter().find_map(|pattern| mobility_of(&view, pattern))
-}
-
-/// The same of one pattern.
-pub(crate) fn mobility_of(view: &View, pattern: Pattern) -> Option<Svg> {
+/// `None` when the pattern has no handover.
+pub(crate) fn mobility_of(view: &View, pattern: Pattern) -> Option<Chart> {
     let groups: Vec<&GroupView> = view.of_pattern(pattern).take(MOST_LINES).collect();
     groups.iter().find(|group| !narrative::handovers_of(group).is_empty())?;
-    let sheet = Sheet::new(view, &groups);
-    let (_, height) = sheet.draw(10.0);
-    Some(sheet.draw(height).0)
+    let strokes = distribution::strokes(&groups);
+    let members: Vec<(&GroupView, Stroke)> = groups.iter().copied().zip(strokes).collect();
+    let runs: Vec<&RunRecord> = groups.iter().flat_map(|group| group.runs.iter().copied()).collect();
+    let pairs = Direction::BOTH.map(|direction| max_delay_pairs(&runs, direction));
+    let facets = [handovers(&members), delays(&members), scatter(&pairs), ratios(&pairs)];
+    let legend = members.iter().map(|(group, stroke)| {
+        (Key::Line(Stroke { dash: None, ..*stroke }), name_of(group.label, None, group.variant))
+    });
+    let directions = pairs.iter().any(|pairs| !pairs.is_empty()).then_some([
+        (Key::Point(Shape::Dot, UPLOAD.colour), "upload, mptcp and mpquic".to_owned()),
+        (Key::Point(Shape::Ring, DOWNLOAD.colour), "download, mptcp and mpquic".to_owned()),
+    ]);
+    let scenario = &view.set.document.scenario;
+    Some(Chart {
+        title: format!("{}: handovers, and the slowest message of each run", scenario.name),
+        subtitle: scenario.description.clone(),
+        legend: legend.chain(directions.into_iter().flatten()).collect(),
+        facets: facets.into_iter().flatten().collect(),
+        frame: Frame::of_columns(2),
+        empty: "There is nothing to show.",
+        caption: caption(view, &groups),
+        ..Chart::default()
+    })
 }
 
-struct Sheet {
-    plots: Vec<Plot>,
-    legend: Vec<(Mark, String)>,
-    title: String,
-    subtitle: String,
-    caption: Vec<String>,
-}
+/// A cumulative distribution: its name, values, stroke.
+type Curve = (String, Vec<f64>, Stroke);
 
-/// A second curve of the same label.
-fn dashed(stroke: Stroke) -> Stroke {
-    Stroke { width: 1.4, dash: Some((2.0, 2.5)), ..stroke }
-}
-
-impl Sheet {
-    fn new(view: &View, groups: &[&GroupView]) -> Self {
-        let strokes = distribution::strokes(groups);
-        let members: Vec<(&GroupView, Stroke)> = groups.iter().copied().zip(strokes).collect();
-        let plots = [handovers(&members), delays(&members)]
-            .into_iter()
-            .chain(comparison(groups))
-            .filter(Plot::has_content)
-            .collect();
-        let legend = members.iter().map(|(group, stroke)| {
-            (
-                Mark::Line(Stroke { dash: None, ..*stroke }),
-                format!("  {}", name_of(group.label, None, group.variant)),
-            )
-        });
-        let document = &view.set.document;
-        Self {
-            plots,
-            legend: legend.collect(),
-            title: format!("{}: handovers, and the slowest message of each run", document.scenario.name),
-            subtitle: document.scenario.description.clone(),
-            caption: legend::caption_lines(&caption(view, groups), WIDTH - 40.0),
+/// Cumulative distributions over marks that lie under them.
+fn curves(title: &str, curves: Vec<Curve>, x: Scale, mut marks: Vec<Mark>) -> Option<Facet> {
+    let has_values = curves.iter().any(|(_, values, _)| !values.is_empty());
+    for (series, mut values, stroke) in curves {
+        values.retain(|value| value.is_finite());
+        values.sort_by(f64::total_cmp);
+        if values.is_empty() {
+            continue;
         }
+        let part = |count: usize| count as f64 / values.len() as f64;
+        let mut points = vec![(x.low, 0.0)];
+        for (index, value) in values.iter().enumerate() {
+            points.extend([(*value, part(index)), (*value, part(index + 1))]);
+        }
+        points.push((x.high, 1.0));
+        marks.push(Mark::Line { series, points, stroke, raise: 0.0 });
     }
-
-    fn draw(&self, height: f64) -> (Svg, f64) {
-        let mut svg = Svg::new(WIDTH, height, &self.title, &self.caption.join(" "));
-        let mut y = legend::heading(&mut svg, 20.0, WIDTH - 40.0, &self.title, &self.subtitle);
-        y += legend::draw(&mut svg, (26.0, y), WIDTH - 46.0, &self.legend) + 8.0;
-        let width = (WIDTH - LEFT - RIGHT - COLUMN_GAP) / 2.0;
-        for (index, plot) in self.plots.iter().enumerate() {
-            let (row, column) = (index / 2, index % 2);
-            let area = Area {
-                x: LEFT + column as f64 * (width + COLUMN_GAP),
-                y: y + row as f64 * (ABOVE + PLOT_HEIGHT + BELOW) + ABOVE,
-                width,
-                height: PLOT_HEIGHT,
-            };
-            plot.draw(&mut svg, area);
-        }
-        if self.plots.is_empty() {
-            svg.text((20.0, y + 16.0), TextStyle::new(12.0, MUTED), "There is nothing to show.");
-            y += 30.0;
-        }
-        y += self.plots.len().div_ceil(2) as f64 * (ABOVE + PLOT_HEIGHT + BELOW);
-        legend::rule(&mut svg, 20.0, y, WIDTH - 40.0);
-        y += 20.0 + legend::caption(&mut svg, (20.0, y + 20.0), &self.caption);
-        (svg, y)
-    }
+    let parts = Scale::parts(&[0.0, 0.25, 0.5, 0.75, 1.0]);
+    has_values.then(|| Facet::new(title, x, vec![Strip::new(PLOT_HEIGHT, parts, marks)]))
 }
 
-/// Handover durations, by what was received (full) and sent (dotted) on the first path.
-fn handovers(members: &[(&GroupView, Stroke)]) -> Plot {
+fn values(curves: &[Curve]) -> impl Iterator<Item = f64> {
+    curves.iter().flat_map(|(_, values, _)| values.iter().copied())
+}
+
+/// Two curves of each label, the second one dotted.
+fn two_of_each(
+    members: &[(&GroupView, Stroke)],
+    first: &dyn Fn(&GroupView) -> Vec<f64>,
+    second: &dyn Fn(&GroupView) -> Vec<f64>,
+) -> Vec<Curve> {
+    let of = |(group, stroke): &(&GroupView, Stroke)| {
+        let solid = Stroke { dash: None, ..*stroke };
+        let dotted = Stroke { width: 1.4, dash: Some((2.0, 2.5)), ..*stroke };
+        let name = group.label.to_owned();
+        [(name.clone(), first(group), solid), (name, second(group), dotted)]
+    };
+    members.iter().flat_map(of).collect()
+}
+
+/// By the last packet received (full) and sent (dotted) on the first path.
+fn handovers(members: &[(&GroupView, Stroke)]) -> Option<Facet> {
     let of = |group: &GroupView, figure: fn(&HandoverRecord) -> Option<f64>| -> Vec<f64> {
         narrative::handovers_of(group).into_iter().filter_map(|(_, handover)| figure(handover)).collect()
     };
-    let mut curves = Vec::new();
-    for (group, stroke) in members {
-        let solid = Stroke { dash: None, ..*stroke };
-        curves.push(Curve::of(of(group, |one| one.duration_received_ms), solid));
-        curves.push(Curve::of(of(group, |one| one.duration_sent_ms), dashed(*stroke)));
-    }
-    curves.retain(|curve| !curve.values.is_empty());
-    Plot {
-        title: "duration of the handover".to_owned(),
-        scale: Scale::linear_ms(curves.iter().flat_map(|curve| curve.values.iter().copied())),
-        axis: "last activity on the first path, after the first data on the second".to_owned(),
-        content: Content::Curves { curves, abrupt: true, unity: false },
-    }
+    let all = two_of_each(members, &|group| of(group, |one| one.duration_received_ms), &|group| {
+        of(group, |one| one.duration_sent_ms)
+    });
+    let mut x = Scale::signed_ms(values(&all));
+    x.title = "last activity on the first path, after the first data on the second".to_owned();
+    let abrupt = Mark::Span {
+        from: x.low,
+        to: 0.0,
+        hatched: false,
+        tooltip: String::new(),
+        labels: vec!["abrupt".to_owned()],
+        colour: MUTED,
+    };
+    let marks = if x.low < 0.0 { vec![abrupt, vertical(0.0)] } else { Vec::new() };
+    curves("Duration of the handover", all, x, marks)
 }
 
-/// The largest delay of each run: up (full) and down (dotted).
-fn delays(members: &[(&GroupView, Stroke)]) -> Plot {
-    let mut curves = Vec::new();
-    for (group, stroke) in members {
-        for (direction, stroke) in
-            [(Direction::Upload, Stroke { dash: None, ..*stroke }), (Direction::Download, dashed(*stroke))]
-        {
-            let largest = |run: &RunRecord| run.max_delay_ms(direction);
-            curves.push(Curve::of(group.valid_runs().filter_map(largest).collect(), stroke));
-        }
-    }
-    curves.retain(|curve| !curve.values.is_empty());
-    Plot {
-        title: "slowest message of each run".to_owned(),
-        scale: Scale::logarithmic_ms(curves.iter().flat_map(|curve| curve.values.iter().copied())),
-        axis: "delay (logarithmic)".to_owned(),
-        content: Content::Curves { curves, abrupt: false, unity: false },
-    }
+fn vertical(x: f64) -> Mark {
+    let stroke = Stroke::solid(INK, 1.0);
+    Mark::Line { series: String::new(), points: vec![(x, 0.0), (x, 1.0)], stroke, raise: 0.0 }
 }
 
-/// mptcp against mpquic in the same repetition: as points, and their ratio as a distribution.
-fn comparison(groups: &[&GroupView]) -> [Plot; 2] {
-    let runs: Vec<&RunRecord> = groups.iter().flat_map(|group| group.runs.iter().copied()).collect();
-    let pairs = Direction::BOTH.map(|direction| max_delay_pairs(&runs, direction));
-    let ratios = pairs
-        .each_ref()
-        .map(|pairs| -> Vec<f64> { pairs.iter().map(|[mptcp, mpquic]| mptcp / mpquic).collect() });
-    let curves: Vec<Curve> = ratios
-        .into_iter()
-        .zip([plot::UPLOAD, plot::DOWNLOAD])
-        .filter(|(ratios, _)| !ratios.is_empty())
-        .map(|(ratios, stroke)| Curve::of(ratios, stroke))
-        .collect();
-    let [uploads, downloads] = pairs;
-    let delays = uploads.iter().chain(&downloads).flatten().copied();
+/// The largest delay of each run: upload (full) and download (dotted).
+fn delays(members: &[(&GroupView, Stroke)]) -> Option<Facet> {
+    let of = |group: &GroupView, direction| -> Vec<f64> {
+        group.valid_runs().filter_map(|run| run.max_delay_ms(direction)).collect()
+    };
+    let all =
+        two_of_each(members, &|group| of(group, Direction::Upload), &|group| of(group, Direction::Download));
+    let mut x = Scale::logarithmic_ms(values(&all));
+    x.title = "delay (logarithmic)".to_owned();
+    curves("Slowest message of each run", all, x, Vec::new())
+}
+
+type Pairs = [Vec<[f64; 2]>; 2];
+
+fn corners(upper_left: &str, lower_right: &str) -> [Mark; 2] {
+    let label =
+        |text: &str, at, anchor| Mark::Label(Label { size: 10.0, ..Label::new(text, at, anchor, MUTED) });
     [
-        Plot {
-            title: "slowest message, mpquic against mptcp".to_owned(),
-            scale: Scale::logarithmic_ms(delays),
-            axis: "mptcp, same repetition (logarithmic)".to_owned(),
-            content: Content::Pairs { uploads, downloads },
-        },
-        Plot {
-            title: "slowest message, mptcp ÷ mpquic".to_owned(),
-            scale: Scale::ratio(curves.iter().flat_map(|curve| curve.values.iter().copied())),
-            axis: "ratio of the same repetition (logarithmic)".to_owned(),
-            content: Content::Curves { curves, abrupt: false, unity: true },
-        },
+        label(upper_left, (Place::Low(6.0), Place::High(-13.0)), Anchor::Start),
+        label(lower_right, (Place::High(-6.0), Place::Low(7.0)), Anchor::End),
     ]
+}
+
+/// mptcp against mpquic in the same repetition, as points.
+fn scatter(pairs: &Pairs) -> Option<Facet> {
+    let mut x = Scale::logarithmic_ms(pairs.iter().flatten().flatten().copied());
+    let y = x.clone();
+    x.title = "mptcp, same repetition (logarithmic)".to_owned();
+    let diagonal = Stroke { colour: INK, width: 1.0, dash: Some((4.0, 3.0)) };
+    let ends = vec![(x.low, x.low), (x.high, x.high)];
+    let mut marks = vec![Mark::Line { series: String::new(), points: ends, stroke: diagonal, raise: 0.0 }];
+    marks.extend(corners("mpquic slower", "mptcp slower"));
+    let looks = [("upload", Shape::Dot, UPLOAD), ("download", Shape::Ring, DOWNLOAD)];
+    for (pairs, (series, shape, stroke)) in pairs.iter().zip(looks) {
+        let point = |[mptcp, mpquic]: &[f64; 2]| Point {
+            x: *mptcp,
+            y: *mpquic,
+            tooltip: format!("mptcp {}, mpquic {}", duration(*mptcp), duration(*mpquic)),
+        };
+        let points = pairs.iter().map(point).collect();
+        marks.push(Mark::Points {
+            series: series.to_owned(),
+            shape,
+            colour: stroke.colour,
+            radius: 3.4,
+            points,
+        });
+    }
+    let has_pairs = pairs.iter().any(|pairs| !pairs.is_empty());
+    let strips = vec![Strip::new(PLOT_HEIGHT, y, marks)];
+    has_pairs.then(|| Facet::new("Slowest message, mpquic against mptcp", x, strips))
+}
+
+/// The same pairs as a distribution of their ratio.
+fn ratios(pairs: &Pairs) -> Option<Facet> {
+    let of = |(pairs, (name, stroke)): (&Vec<[f64; 2]>, (&str, Stroke))| -> Curve {
+        (name.to_owned(), pairs.iter().map(|[mptcp, mpquic]| mptcp / mpquic).collect(), stroke)
+    };
+    let all: Vec<Curve> = pairs.iter().zip([("upload", UPLOAD), ("download", DOWNLOAD)]).map(of).collect();
+    let mut x = Scale::ratio(values(&all));
+    x.title = "ratio of the same repetition (logarithmic)".to_owned();
+    let mut marks = vec![vertical(1.0)];
+    marks.extend(corners("mptcp faster", "mpquic faster"));
+    curves("Slowest message, mptcp ÷ mpquic", all, x, marks)
 }
 
 fn caption(view: &View, groups: &[&GroupView]) -> Vec<String> {
     let handovers: usize = groups.iter().map(|group| narrative::handovers_of(group).len()).sum();
     let runs: u32 = groups.iter().filter(|group| group.is_multipath()).map(|group| group.valid()).sum();
-    let messages = groups.iter().flat_map(|group| &group.runs).any(|run| run.delay_ms.is_some());
+    let (handovers, runs) = (counted(handovers as u32, "handover"), counted(runs, "valid run"));
     let mut sentences = vec![
-        format!("{} in {} over several paths.", counted(handovers as u32, "handover"), counted(runs, "valid run")),
+        format!("{handovers} in {runs} over several paths."),
         "Height: the part of all runs (or handovers) up to the value below.".to_owned(),
         "Duration: full line by the last packet received on the first path, dotted by the last sent; left of zero the \
-         first path had fallen silent before the second was used (abrupt)."
+         first path had been silent before the second was used (abrupt)."
             .to_owned(),
     ];
-    if messages {
-        sentences.push(
-            "Slowest message: full line requests of the client (upload), dotted of the server (download), from the moment \
-         it was due to its acknowledgement; one never acknowledged counts with the time to the end of its run."
-            .to_owned());
+    if groups.iter().flat_map(|group| &group.runs).any(|run| run.delay_ms.is_some()) {
+        let text = "Slowest message: full line requests of the client (upload), dotted of the server (download), from \
+                    the moment it was due to its acknowledgement; one never acknowledged counts with the time to the end \
+                    of its run.";
+        sentences.push(text.to_owned());
     }
-    if let Some(note) = narrative::encryption(view) {
-        sentences.push(format!("{note}."));
-    }
+    sentences.extend(narrative::encryption(view).map(|note| format!("{note}.")));
     vec![sentences.join(" ")]
 }

@@ -5,8 +5,8 @@
 mod application;
 pub(crate) mod diagnosis;
 mod encryption;
+mod event;
 mod handover;
-mod happening;
 pub(crate) mod path_mtu;
 mod reachability;
 mod restoration;
@@ -14,9 +14,9 @@ mod traffic;
 mod verdict;
 
 pub(crate) use encryption::{encryption, encryption_of};
+pub(crate) use event::{ScenarioEvent, is_disruption, scenario_events, size_events, subflow_marks};
+pub use event::{event_label, event_sentence};
 pub(crate) use handover::{REASONS, of_group as handovers_of, of_run as handover, reason_title};
-pub(crate) use happening::{Happening, happenings, is_disruption, size_happenings, subflow_marks};
-pub use happening::{event_label, event_sentence};
 pub(crate) use reachability::{barriers, reachability, why_unreachable};
 pub use restoration::{Fate, Restoration};
 pub(crate) use traffic::traffic;
@@ -106,7 +106,7 @@ pub fn headline(set: &ResultSet) -> String {
     }
 }
 
-fn story(view: &View, group: &GroupView) -> Story {
+pub(crate) fn story(view: &View, group: &GroupView) -> Story {
     let (mut tone, headline) = finding(view, group);
     let touched = touched(group);
     let black_holes = diagnosis::black_holes(group);
@@ -328,5 +328,5 @@ fn errors(group: &GroupView) -> Vec<String> {
 }
 
 fn impact_words(impact: &Impact) -> String {
-    happening::in_words(&impact.kind, impact.path.as_deref())
+    event::in_words(&impact.kind, impact.path.as_deref())
 }

@@ -2,7 +2,7 @@
 
 use super::page::{Ink, Line, Page, clean, columns, fitted};
 use super::said;
-use crate::narrative::{Happening, happenings};
+use crate::narrative::{ScenarioEvent, scenario_events};
 use crate::pattern::Kind;
 use crate::quantity::{duration, range, rate};
 use crate::series::{self, Grid, Series};
@@ -40,7 +40,8 @@ pub(super) fn write(page: &mut Page, view: &View) {
     let peak = rows.iter().map(|(_, _, series)| series.peak_mbps()).fold(0.0, f64::max);
     let remark = format!("full height {}, one column {}", rate(peak), duration(grid.window_ms));
     page.heading("Timeline", &remark);
-    let marks: Vec<Vec<Happening>> = rows.iter().map(|(_, run, _)| happenings(view.data(run))).collect();
+    let marks: Vec<Vec<ScenarioEvent>> =
+        rows.iter().map(|(_, run, _)| scenario_events(view.data(run))).collect();
     let common = marks.windows(2).all(|pair| same_cells(&pair[0], &pair[1], grid));
     let mut variant = None;
     for ((group, _, series), marks) in rows.iter().zip(&marks) {
@@ -103,7 +104,7 @@ pub(super) fn write_delays(page: &mut Page, view: &View) {
                 page.line(line.padded_to(left).add(Ink::Plain, &row));
             }
         }
-        write_marks(page, &happenings(view.data(run)), left, grid);
+        write_marks(page, &scenario_events(view.data(run)), left, grid);
     }
     write_axis(page, left, grid);
 }
@@ -153,15 +154,15 @@ fn spark(mbps: &[f64], peak: f64) -> String {
 }
 
 /// Whether two runs have the same events in the same columns, give or take one.
-fn same_cells(a: &[Happening], b: &[Happening], grid: Grid) -> bool {
-    let close = |(x, y): (&Happening, &Happening)| {
+fn same_cells(a: &[ScenarioEvent], b: &[ScenarioEvent], grid: Grid) -> bool {
+    let close = |(x, y): (&ScenarioEvent, &ScenarioEvent)| {
         x.label == y.label && grid.window_of(x.t_ms).abs_diff(grid.window_of(y.t_ms)) <= 1
     };
     a.len() == b.len() && a.iter().zip(b).all(close)
 }
 
 /// The events, each label's mark in the column of its time; what does not fit goes one row down, at most thrice.
-fn write_marks(page: &mut Page, marks: &[Happening], left: usize, grid: Grid) {
+fn write_marks(page: &mut Page, marks: &[ScenarioEvent], left: usize, grid: Grid) {
     let room = page.width() - left;
     let mut rows: Vec<Vec<(usize, String)>> = vec![Vec::new(); 3];
     for mark in marks {

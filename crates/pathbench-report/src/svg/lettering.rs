@@ -1,7 +1,7 @@
 //! How wide a text gets, well enough to lay one out: `DejaVu Sans` is the widest font that a figure is shown in.
 
 /// Estimated width of `text` in pixels at `size`, in `DejaVu Sans`.
-pub(super) fn width(text: &str, size: f64) -> f64 {
+pub(crate) fn width(text: &str, size: f64) -> f64 {
     text.chars().map(advance).sum::<f64>() * size
 }
 
@@ -19,7 +19,7 @@ fn advance(character: char) -> f64 {
 }
 
 /// `text` cut to at most `limit` pixels, with an ellipsis where something was cut.
-pub(super) fn fitted(text: &str, size: f64, limit: f64) -> String {
+pub(crate) fn fitted(text: &str, size: f64, limit: f64) -> String {
     if width(text, size) <= limit {
         return text.to_owned();
     }
@@ -37,7 +37,7 @@ pub(super) fn fitted(text: &str, size: f64, limit: f64) -> String {
 }
 
 /// `text` broken at spaces into lines of at most `limit` pixels; a word that is longer is cut.
-pub(super) fn wrapped(text: &str, size: f64, limit: f64) -> Vec<String> {
+pub(crate) fn wrapped(text: &str, size: f64, limit: f64) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     let mut line = String::new();
     for word in text.split_whitespace() {

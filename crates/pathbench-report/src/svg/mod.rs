@@ -1,6 +1,13 @@
-//! A small, typed SVG writer: shapes in, deterministic and escaped text out.
+//! Pictures as SVG: shapes in, deterministic and escaped text out.
 
+mod chart;
+mod lettering;
+
+pub(crate) use chart::draw;
+
+use crate::chart::{Anchor, Shape as PointShape, Stroke};
 use crate::palette::{Colour, PAPER};
+use crate::quantity::BoundsKind;
 use pathbench_record::text::is_deceptive;
 use std::fmt::{self, Write as _};
 
@@ -16,28 +23,6 @@ pub struct Svg {
     title: String,
     description: String,
     shapes: Vec<Shape>,
-}
-
-/// How an outline is drawn.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Stroke {
-    pub(crate) colour: Colour,
-    pub(crate) width: f64,
-    pub(crate) dash: Option<(f64, f64)>,
-}
-
-impl Stroke {
-    pub(crate) const fn solid(colour: Colour, width: f64) -> Self {
-        Self { colour, width, dash: None }
-    }
-}
-
-/// Where a text stands in relation to its point.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Anchor {
-    Start,
-    Middle,
-    End,
 }
 
 /// The look of a text.
@@ -84,88 +69,53 @@ impl Area {
 
 #[derive(Debug, Clone, PartialEq)]
 enum Shape {
-    Rect {
-        area: Area,
-        fill: Colour,
-        radius: f64,
-        tooltip: Option<String>,
-    },
-    Line {
-        from: (f64, f64),
-        to: (f64, f64),
-        stroke: Stroke,
-        tooltip: Option<String>,
-    },
-    Polygon {
-        points: Vec<(f64, f64)>,
-        fill: Colour,
-    },
-    Segments {
-        lines: Vec<[(f64, f64); 2]>,
-        stroke: Stroke,
-    },
-    Polyline {
-        points: Vec<(f64, f64)>,
-        stroke: Stroke,
-    },
-    Circle {
-        centre: (f64, f64),
-        radius: f64,
-        fill: Option<Colour>,
-        opacity: f64,
-        stroke: Option<Stroke>,
-        tooltip: String,
-    },
-    Text {
-        at: (f64, f64),
-        style: TextStyle,
-        text: String,
-    },
+    Rect { area: Area, fill: Colour, radius: f64, tooltip: String },
+    Line { from: (f64, f64), to: (f64, f64), stroke: Stroke, tooltip: String },
+    Polygon { points: Vec<(f64, f64)>, fill: Colour, tooltip: String },
+    Segments { lines: Vec<[(f64, f64); 2]>, stroke: Stroke },
+    Polyline { points: Vec<(f64, f64)>, stroke: Stroke, tooltip: String },
+    Circle { centre: (f64, f64), radius: f64, fill: Option<Colour>, stroke: Stroke, tooltip: String },
+    Text { at: (f64, f64), style: TextStyle, text: String },
 }
 
 impl Svg {
     /// An empty picture on white paper. `title` and `description` are what a screen reader says.
-    pub(crate) fn new(width: f64, height: f64, title: &str, description: &str) -> Self {
-        let mut svg = Self {
+    pub(crate) fn new(width: f64, title: &str, description: &str) -> Self {
+        Self {
             width,
-            height,
+            height: 0.0,
             title: title.to_owned(),
             description: description.to_owned(),
             shapes: Vec::new(),
-        };
-        svg.rect(Area { x: 0.0, y: 0.0, width, height }, PAPER);
-        svg
+        }
     }
 
-    /// Width in CSS pixels.
+    pub(crate) fn finished(self, height: f64) -> Self {
+        Self { height, ..self }
+    }
+
     pub fn width(&self) -> f64 {
         self.width
     }
 
-    /// Height in CSS pixels.
     pub fn height(&self) -> f64 {
         self.height
     }
 
-    /// What the picture is called.
     pub fn title(&self) -> &str {
         &self.title
     }
 
-    pub(crate) fn rect(&mut self, area: Area, fill: Colour) {
-        self.shapes.push(Shape::Rect { area, fill, radius: 0.0, tooltip: None });
+    pub(crate) fn rect(&mut self, area: Area, fill: Colour, tooltip: &str) {
+        self.shapes.push(Shape::Rect { area, fill, radius: 0.0, tooltip: tooltip.to_owned() });
     }
 
     pub(crate) fn swatch(&mut self, area: Area, fill: Colour) {
-        self.shapes.push(Shape::Rect { area, fill, radius: 2.0, tooltip: None });
-    }
-
-    pub(crate) fn rect_with_tooltip(&mut self, area: Area, fill: Colour, tooltip: String) {
-        self.shapes.push(Shape::Rect { area, fill, radius: 0.0, tooltip: Some(tooltip) });
+        self.shapes.push(Shape::Rect { area, fill, radius: 2.0, tooltip: String::new() });
     }
 
     pub(crate) fn line(&mut self, from: (f64, f64), to: (f64, f64), stroke: Stroke) {
-        self.shapes.push(Shape::Line { from, to, stroke, tooltip: None });
+        self.line_with_tooltip(from, to, stroke, "");
     }
 
     pub(crate) fn line_with_tooltip(
@@ -173,46 +123,74 @@ impl Svg {
         from: (f64, f64),
         to: (f64, f64),
         stroke: Stroke,
-        tooltip: String,
+        tooltip: &str,
     ) {
-        self.shapes.push(Shape::Line { from, to, stroke, tooltip: Some(tooltip) });
+        self.shapes.push(Shape::Line { from, to, stroke, tooltip: tooltip.to_owned() });
     }
 
-    pub(crate) fn polygon(&mut self, points: Vec<(f64, f64)>, fill: Colour) {
-        self.shapes.push(Shape::Polygon { points, fill });
+    pub(crate) fn polygon(&mut self, points: Vec<(f64, f64)>, fill: Colour, tooltip: &str) {
+        self.shapes.push(Shape::Polygon { points, fill, tooltip: tooltip.to_owned() });
     }
 
-    pub(crate) fn segments(&mut self, lines: Vec<[(f64, f64); 2]>, stroke: Stroke) {
+    fn segments(&mut self, lines: Vec<[(f64, f64); 2]>, stroke: Stroke) {
         if !lines.is_empty() {
             self.shapes.push(Shape::Segments { lines, stroke });
         }
     }
 
     /// One line through all points, so that its dashes run on.
-    pub(crate) fn polyline(&mut self, points: Vec<(f64, f64)>, stroke: Stroke) {
+    pub(crate) fn polyline(&mut self, points: Vec<(f64, f64)>, stroke: Stroke, tooltip: &str) {
         if points.len() > 1 {
-            self.shapes.push(Shape::Polyline { points, stroke });
+            self.shapes.push(Shape::Polyline { points, stroke, tooltip: tooltip.to_owned() });
         }
     }
 
-    /// A triangle that stands on its base, its middle at `centre`.
-    pub(crate) fn triangle(&mut self, (x, y): (f64, f64), half: f64, fill: Colour) {
-        self.polygon(vec![(x - half, y + half), (x + half, y + half), (x, y - half)], fill);
+    /// The bounds of a median from left to right at height `y`: an interval has arms at its ends, a range has none.
+    pub(crate) fn bounds(&mut self, kind: BoundsKind, (low, high): (f64, f64), y: f64, colour: Colour) {
+        let mut lines = vec![[(low, y), (high, y)]];
+        if kind == BoundsKind::Interval {
+            lines.extend([low, high].map(|x| [(x, y - 3.0), (x, y + 3.0)]));
+        }
+        self.segments(lines, Stroke::solid(colour, 1.2));
     }
 
-    /// A filled dot with a thin white rim, so that dots on top of each other can be counted.
-    pub(crate) fn dot(&mut self, centre: (f64, f64), radius: f64, fill: Colour, tooltip: String) {
-        let stroke = Some(Stroke::solid(PAPER, 0.8));
-        self.shapes.push(Shape::Circle { centre, radius, fill: Some(fill), opacity: 0.72, stroke, tooltip });
-    }
-
-    pub(crate) fn ring(&mut self, centre: (f64, f64), radius: f64, stroke: Stroke, tooltip: String) {
-        let stroke = Some(stroke);
-        self.shapes.push(Shape::Circle { centre, radius, fill: None, opacity: 1.0, stroke, tooltip });
+    /// A point; a dot has a thin white rim, so that dots on top of each other can be counted.
+    pub(crate) fn point(
+        &mut self,
+        shape: PointShape,
+        (x, y): (f64, f64),
+        radius: f64,
+        colour: Colour,
+        tooltip: &str,
+    ) {
+        let outline = Stroke::solid(colour, 1.6);
+        match shape {
+            PointShape::Dot | PointShape::Ring => {
+                let is_dot = shape == PointShape::Dot;
+                self.shapes.push(Shape::Circle {
+                    centre: (x, y),
+                    radius,
+                    fill: is_dot.then_some(colour),
+                    stroke: if is_dot { Stroke::solid(PAPER, 0.8) } else { outline },
+                    tooltip: tooltip.to_owned(),
+                });
+            }
+            PointShape::Cross => {
+                let [left, right, top, bottom] = [x - radius, x + radius, y - radius, y + radius];
+                let lines = vec![[(left, top), (right, bottom)], [(left, bottom), (right, top)]];
+                self.segments(lines, outline);
+            }
+            PointShape::Triangle => {
+                let corners = vec![(x - radius, y + radius), (x + radius, y + radius), (x, y - radius)];
+                self.polygon(corners, colour, tooltip);
+            }
+        }
     }
 
     pub(crate) fn text(&mut self, at: (f64, f64), style: TextStyle, text: &str) {
-        self.shapes.push(Shape::Text { at, style, text: text.to_owned() });
+        if !text.is_empty() {
+            self.shapes.push(Shape::Text { at, style, text: text.to_owned() });
+        }
     }
 
     /// 45° hatching inside `area`, drawn as lines of its own: patterns need ids, which collide in one page.
@@ -287,11 +265,11 @@ impl fmt::Display for Stroke {
     }
 }
 
-fn close(f: &mut fmt::Formatter<'_>, name: &str, tooltip: Option<&str>) -> fmt::Result {
-    match tooltip {
-        None | Some("") => f.write_str("/>\n"),
-        Some(text) => writeln!(f, "><title>{}</title></{name}>", Escaped(text)),
+fn close(f: &mut fmt::Formatter<'_>, name: &str, tooltip: &str) -> fmt::Result {
+    if tooltip.is_empty() {
+        return f.write_str("/>\n");
     }
+    writeln!(f, "><title>{}</title></{name}>", Escaped(tooltip))
 }
 
 impl fmt::Display for Shape {
@@ -310,23 +288,25 @@ impl fmt::Display for Shape {
                     write!(f, " rx=\"{}\"", Number(*radius))?;
                 }
                 write!(f, " fill=\"{fill}\"")?;
-                close(f, "rect", tooltip.as_deref())
+                close(f, "rect", tooltip)
             }
             Self::Line { from, to, stroke, tooltip } => {
                 let ((x1, y1), (x2, y2)) = (*from, *to);
                 write!(f, "<line x1=\"{}\" y1=\"{}\" x2=\"{}\"", Number(x1), Number(y1), Number(x2))?;
                 write!(f, " y2=\"{}\"{stroke}", Number(y2))?;
-                close(f, "line", tooltip.as_deref())
+                close(f, "line", tooltip)
             }
-            Self::Polygon { points, fill } => {
+            Self::Polygon { points, fill, tooltip } => {
                 f.write_str("<polygon points=\"")?;
                 write_points(f, points)?;
-                writeln!(f, "\" fill=\"{fill}\"/>")
+                write!(f, "\" fill=\"{fill}\"")?;
+                close(f, "polygon", tooltip)
             }
-            Self::Polyline { points, stroke } => {
+            Self::Polyline { points, stroke, tooltip } => {
                 f.write_str("<polyline points=\"")?;
                 write_points(f, points)?;
-                writeln!(f, "\" fill=\"none\" stroke-linejoin=\"round\"{stroke}/>")
+                write!(f, "\" fill=\"none\" stroke-linejoin=\"round\"{stroke}")?;
+                close(f, "polyline", tooltip)
             }
             Self::Segments { lines, stroke } => {
                 f.write_str("<path d=\"")?;
@@ -335,17 +315,15 @@ impl fmt::Display for Shape {
                 }
                 writeln!(f, "\" fill=\"none\"{stroke}/>")
             }
-            Self::Circle { centre, radius, fill, opacity, stroke, tooltip } => {
+            Self::Circle { centre, radius, fill, stroke, tooltip } => {
                 let (x, y) = *centre;
                 write!(f, "<circle cx=\"{}\" cy=\"{}\" r=\"{}\"", Number(x), Number(y), Number(*radius))?;
                 match fill {
-                    Some(colour) => write!(f, " fill=\"{colour}\" fill-opacity=\"{}\"", Number(*opacity))?,
+                    Some(colour) => write!(f, " fill=\"{colour}\" fill-opacity=\"0.72\"")?,
                     None => f.write_str(" fill=\"none\"")?,
                 }
-                if let Some(stroke) = stroke {
-                    write!(f, "{stroke}")?;
-                }
-                close(f, "circle", Some(tooltip))
+                write!(f, "{stroke}")?;
+                close(f, "circle", tooltip)
             }
             Self::Text { at, style, text } => write_text(f, *at, *style, text),
         }
@@ -381,6 +359,7 @@ impl fmt::Display for Svg {
         writeln!(f, " font-family=\"{FONTS}\">")?;
         writeln!(f, "<title>{}</title>", Escaped(&self.title))?;
         writeln!(f, "<desc>{}</desc>", Escaped(&self.description))?;
+        writeln!(f, "<rect width=\"{width}\" height=\"{height}\" fill=\"{PAPER}\"/>")?;
         for shape in &self.shapes {
             write!(f, "{shape}")?;
         }
@@ -395,7 +374,7 @@ mod tests {
 
     #[test]
     fn text_is_escaped_and_control_characters_go() {
-        let mut svg = Svg::new(10.0, 10.0, "a\"b", "c&d");
+        let mut svg = Svg::new(10.0, "a\"b", "c&d");
         svg.text((1.0, 2.0), TextStyle::new(9.0, INK), "<script>alert('1')</script>\u{1b}[0m");
         let text = svg.to_string();
         assert!(text.contains("&lt;script&gt;alert(&#39;1&#39;)&lt;/script&gt; [0m"));
@@ -418,7 +397,7 @@ mod tests {
     #[test]
     fn hatching_stays_inside() {
         let area = Area { x: 10.0, y: 20.0, width: 33.0, height: 7.0 };
-        let mut svg = Svg::new(100.0, 100.0, "", "");
+        let mut svg = Svg::new(100.0, "", "");
         svg.hatching(area, 5.0, Stroke::solid(INK, 1.0));
         let Some(Shape::Segments { lines, .. }) = svg.shapes.last() else { panic!("no hatching") };
         assert!(lines.len() >= 7);

@@ -5,7 +5,7 @@ use pathbench_record::event::{Event, EventSource};
 
 /// An event of the scenario as a picture marks it.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Happening {
+pub(crate) struct ScenarioEvent {
     pub(crate) t_ms: f64,
     pub(crate) label: String,
     pub(crate) path: Option<String>,
@@ -19,8 +19,8 @@ pub(crate) fn is_disruption(event: &Event) -> bool {
 /// Network changes beyond this are not marked one by one.
 const MOST_CHANGES: usize = 12;
 
-/// What the scenario did during a run, in order; without a scenario, what the kernel told of its links.
-pub(crate) fn happenings(data: &RunData) -> Vec<Happening> {
+/// The scenario's events during a run, in order; without a scenario, the link changes that the kernel reported.
+pub(crate) fn scenario_events(data: &RunData) -> Vec<ScenarioEvent> {
     let of = |source: EventSource| {
         data.events.iter().copied().filter(move |event| event.source == source && event.t_ms >= 0.0)
     };
@@ -30,19 +30,20 @@ pub(crate) fn happenings(data: &RunData) -> Vec<Happening> {
     }
     shown
         .into_iter()
-        .map(|one| Happening { t_ms: one.t_ms, label: event_label(one), path: one.path.clone() })
+        .map(|one| ScenarioEvent { t_ms: one.t_ms, label: event_label(one), path: one.path.clone() })
         .collect()
 }
 
-/// What changed the packets' sizes during a run: events of the scenario, and QUIC's finding that packets of the size in
-/// force do not get through any more.
-pub(crate) fn size_happenings(data: &RunData) -> Vec<Happening> {
+/// Events that can change packet sizes: those of the scenario, and QUIC's detection of an MTU black hole.
+pub(crate) fn size_events(data: &RunData) -> Vec<ScenarioEvent> {
     let is_shown = |event: &&Event| {
         let of_quic = event.source == EventSource::Quic && event.kind == "mtu-black-hole";
         event.t_ms >= 0.0 && (event.source == EventSource::Scenario || of_quic)
     };
     let shown = data.events.iter().copied().filter(is_shown).take(MOST_CHANGES);
-    shown.map(|one| Happening { t_ms: one.t_ms, label: event_label(one), path: one.path.clone() }).collect()
+    shown
+        .map(|one| ScenarioEvent { t_ms: one.t_ms, label: event_label(one), path: one.path.clone() })
+        .collect()
 }
 
 /// Whether a change concerns a link-local IPv6 address only. The kernel gives every interface one about a second after
@@ -51,8 +52,8 @@ fn is_link_local(event: &Event) -> bool {
     event.kind.starts_with("address fe80:")
 }
 
-/// Subflows and QUIC paths that came (`true`) and went (`false`) by the word of the kernel's path manager and of the
-/// QUIC connection. A path that is suspended for its silence went, too, for no data goes there.
+/// Subflows and QUIC paths that opened (`true`) and closed (`false`), as the kernel's path manager and the QUIC
+/// connection report. A path that is suspended counts as closed, since no data is sent there.
 ///
 /// Both hosts report the same subflow; the second report of the same kind on the same path within 50 ms is left out.
 pub(crate) fn subflow_marks<'a>(data: &RunData<'a>) -> Vec<(f64, bool, &'a Event)> {

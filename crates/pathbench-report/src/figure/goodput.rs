@@ -1,0 +1,276 @@
+//! Goodput over time: stacked by path, one facet per label and variant, on shared axes.
+
+use super::{Selection, chosen};
+use crate::carriage::capacity_mbps;
+use crate::chart::{Anchor, Chart, Facet, Frame, Key, Label, Layer, Mark, Place, Point, Scale, Shape, Strip};
+use crate::chart::{keys, rate_unit, window};
+use crate::narrative;
+use crate::palette::{ALARM, INK, MUTED, UNATTRIBUTED};
+use crate::quantity::{duration, rate};
+use crate::series::{self, Attribution, Grid, Series, Silence};
+use crate::view::{GroupView, RunData, View};
+use pathbench_record::document::RunRecord;
+use pathbench_record::event::{Event, EventSource};
+use pathbench_record::transport::Transport;
+
+const MOST_FACETS: usize = 48;
+/// A window counts as above the rate of its links from this part of it on: bins leave that much open.
+const MORE_THAN: f64 = 1.02;
+const LANE: f64 = 13.0;
+
+impl Windows {
+    /// With more windows a step is thinner than two pixels.
+    pub(crate) const ROUND: Self = Self::AtMost(400);
+}
+
+/// How the time axis is cut into windows.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Windows {
+    /// Of round width, at most so many.
+    AtMost(usize),
+    /// As many as possible up to this number, each a whole number of delivery bins wide.
+    Split(usize),
+}
+
+/// The chart of the selected groups; the scales hold the runs of all variants, so that charts of different variants
+/// compare.
+pub(crate) fn timeline_of(view: &View, selection: &Selection, windows: Windows) -> Chart {
+    let of_pattern = || view.groups.iter().filter(|group| selection.has_pattern(group));
+    let representatives = || of_pattern().filter_map(GroupView::representative).map(|run| view.data(run));
+    let end_ms = representatives().map(series::end_ms).fold(0.0, f64::max);
+    let grid = match windows {
+        Windows::AtMost(most) => Grid::covering(end_ms, most),
+        Windows::Split(most) => Grid::split(end_ms, most),
+    };
+    let peak = representatives().map(|data| series::peak_mbps(data, selection.direction, grid));
+    let peak = peak.fold(0.0, f64::max);
+    let shown: Vec<_> = selection.runs(view).take(MOST_FACETS).collect();
+    let frame = Frame::of_columns(match shown.len() {
+        0..=6 => 1,
+        7..=16 => 2,
+        _ => 3,
+    });
+    let heights = [190.0, 190.0, 150.0, 124.0, 110.0, 100.0, 92.0];
+    let height = heights.get(shown.len()).copied().unwrap_or(84.0);
+    let time = Scale::time(grid.until_ms(), frame.plot_width());
+    let scale = Scale::linear(peak, if height > 100.0 { 4 } else { 2 }, rate_unit(peak));
+    let axes = Axes { grid, time, rate: scale, height };
+    let all: Vec<Series> = shown
+        .iter()
+        .map(|(_, run)| series::series(run, view.data(run), selection.direction, grid, &view.paths))
+        .collect();
+    let lanes = shown.iter().any(|(_, run)| !narrative::subflow_marks(view.data(run)).is_empty());
+    let facets: Vec<Facet> = shown
+        .iter()
+        .zip(&all)
+        .map(|((group, run), series)| facet(view, (group, run), selection, (series, lanes), &axes))
+        .collect();
+    let direction = match selection.direction {
+        Some(direction) => format!(", {}", direction.name()),
+        None => String::new(),
+    };
+    Chart {
+        legend: legend(view, &shown, &all, selection),
+        caption: caption(view, selection, &all, grid),
+        frame,
+        facets,
+        shared_x: Some("time since the first byte of data".to_owned()),
+        empty: "There is no run to show.",
+        ..selection.chart(view, &format!("goodput by path{direction}"))
+    }
+}
+
+struct Axes {
+    grid: Grid,
+    time: Scale,
+    rate: Scale,
+    height: f64,
+}
+
+fn facet(
+    view: &View,
+    (group, run): (&GroupView, &RunRecord),
+    selection: &Selection,
+    (series, lanes): (&Series, bool),
+    axes: &Axes,
+) -> Facet {
+    let data = view.data(run);
+    let mut marks: Vec<Mark> =
+        series::silences(run, data, selection.direction).into_iter().map(silence).collect();
+    let layers = series.paths.iter().map(|one| Layer {
+        path: one.path.clone(),
+        colour: one.path.as_ref().map_or(UNATTRIBUTED, |name| view.paths.colour(name)),
+        values: one.mbps.clone(),
+    });
+    marks.push(Mark::Stack { grid: axes.grid.ending_at(series.grid.until_ms()), layers: layers.collect() });
+    let mut plot = Strip::new(axes.height, axes.rate.clone(), marks);
+    let nothing = series.paths.is_empty();
+    plot.empty = nothing.then(|| "no byte was delivered".to_owned());
+    let mut strips = vec![plot];
+    if lanes {
+        strips.push(Strip::new(LANE, Scale::bare(), lane(view, data)));
+    }
+    Facet {
+        facts: facts(run, selection),
+        run: chosen(group, run),
+        events: narrative::scenario_events(data),
+        ..Facet::new(selection.name(group), axes.time.clone(), strips)
+    }
+}
+
+fn facts(run: &RunRecord, selection: &Selection) -> Vec<String> {
+    let of_direction =
+        selection.direction.and_then(|wanted| run.directions.iter().find(|one| one.direction == wanted));
+    let (goodput, stall) = match of_direction {
+        Some(one) => (one.goodput_mbps, one.stall_ms),
+        None => (run.goodput_mbps, run.stall_ms),
+    };
+    let hung = run.hung_ms.filter(|_| !run.completed);
+    let stall = stall.filter(|stall| *stall > 0.0 && hung.is_none());
+    let stall = stall.map(|stall| format!("longest stall {}", duration(stall)));
+    let hung = hung.map(|hung| format!("gave up after {} without a byte", duration(hung)));
+    [goodput.map(rate), stall, hung].into_iter().flatten().collect()
+}
+
+fn silence(one: Silence) -> Mark {
+    let length = duration(one.to_ms - one.from_ms);
+    let tooltip = format!("no byte for {length}");
+    let long = if one.fatal { format!("{tooltip}, then gave up") } else { tooltip.clone() };
+    Mark::Span {
+        from: one.from_ms,
+        to: one.to_ms,
+        hatched: true,
+        tooltip,
+        labels: vec![long, length],
+        colour: if one.fatal { ALARM } else { INK },
+    }
+}
+
+/// Subflows and QUIC paths that opened and closed.
+fn lane(view: &View, data: &RunData) -> Vec<Mark> {
+    let mark = |(t_ms, opened, event): (f64, bool, &Event)| {
+        let colour = event.path.as_ref().map_or(MUTED, |name| view.paths.colour(name));
+        let path = event.path.as_deref().map_or(String::new(), |path| format!(" on {path}"));
+        let tooltip = format!("{}{path} at {}", subflow_words(event, opened), duration(t_ms));
+        Mark::Points {
+            series: event.path.clone().unwrap_or_default(),
+            shape: if opened { Shape::Ring } else { Shape::Cross },
+            colour,
+            radius: 3.0,
+            points: vec![Point { x: t_ms, y: 0.5, tooltip }],
+        }
+    };
+    narrative::subflow_marks(data).into_iter().map(mark).collect()
+}
+
+fn subflow_words(event: &Event, opened: bool) -> &'static str {
+    match (event.source, event.kind.as_str(), opened) {
+        (EventSource::Quic, "path-suspended", _) => "path suspended",
+        (EventSource::Quic, "path-resumed", _) => "path resumed",
+        (EventSource::Quic, _, true) => "path opened",
+        (EventSource::Quic, _, false) => "path closed",
+        (_, _, true) => "subflow opened",
+        (_, _, false) => "subflow closed",
+    }
+}
+
+fn legend(
+    view: &View,
+    shown: &[(&GroupView, &RunRecord)],
+    all: &[Series],
+    selection: &Selection,
+) -> Vec<(Key, String)> {
+    let has = |name: Option<&str>| {
+        all.iter().flat_map(|series| &series.paths).any(|one| one.path.as_deref() == name)
+    };
+    let paths = view.paths.names().iter().filter(|name| has(Some(name.as_str())));
+    let paths = paths.map(|name| (Key::Fill(view.paths.colour(name)), name.clone()));
+    let is_quic = view.groups.iter().any(|group| group.transport() == Some(Transport::Mpquic));
+    let noun = if is_quic { "subflow or path" } else { "subflow" };
+    let (opened, closed) = (format!("{noun} opened"), format!("{noun} closed"));
+    let any =
+        |of: &dyn Fn(&RunRecord, &RunData) -> bool| shown.iter().any(|(_, run)| of(run, view.data(run)));
+    let has_mark = |wanted: bool| {
+        any(&|_, data| narrative::subflow_marks(data).iter().any(|(_, opened, _)| *opened == wanted))
+    };
+    let marks = keys([
+        (Key::Fill(UNATTRIBUTED), "path not known", has(None)),
+        (
+            Key::Hatch,
+            "no byte for 100 ms or more",
+            any(&|run, data| !series::silences(run, data, selection.direction).is_empty()),
+        ),
+        (Key::Event, "event of the scenario", any(&|_, data| !narrative::scenario_events(data).is_empty())),
+        (Key::Point(Shape::Ring, MUTED), &opened, has_mark(true)),
+        (Key::Point(Shape::Cross, MUTED), &closed, has_mark(false)),
+    ]);
+    paths.chain(marks).collect()
+}
+
+/// Why a window of a shown run is higher than the rate of its links; nothing where none is.
+fn above_the_links(view: &View, selection: &Selection, grid: Grid) -> &'static str {
+    let is_above = |run: &RunRecord| {
+        let most = capacity_mbps(view, run, selection.direction);
+        most.is_some_and(|most| {
+            series::peak_mbps(view.data(run), selection.direction, grid) > most * MORE_THAN
+        })
+    };
+    if selection.runs(view).any(|(_, run)| is_above(run)) {
+        " Windows above the rate of the links: data that had arrived behind a gap reaches the application at once when \
+         the gap is filled."
+    } else {
+        ""
+    }
+}
+
+/// The findings; then how the chart was made.
+fn caption(view: &View, selection: &Selection, all: &[Series], grid: Grid) -> Vec<String> {
+    let groups: Vec<&GroupView> = view.groups.iter().filter(|group| selection.has(group)).collect();
+    let mut paragraphs = Vec::new();
+    if (1..=6).contains(&groups.len()) {
+        // The findings are about both directions.
+        let directions = view.directions_of(selection.pattern.as_deref()).len();
+        let both = selection.direction.is_some() && directions > 1;
+        let scope = if both { "Both directions together: " } else { "" };
+        let is_whole = selection.variant.is_none() && selection.pattern.is_none();
+        paragraphs.extend(groups.iter().map(|group| {
+            let story = narrative::story(view, group);
+            // The title names the pattern, the subtitle the variant.
+            let text =
+                if is_whole { story.sentence() } else { format!("{} {}", story.label, story.headline) };
+            format!("{scope}{text}.")
+        }));
+    }
+    let source = all.iter().filter(|series| !series.paths.is_empty()).map(|series| series.attribution).max();
+    let split = match source {
+        None => return paragraphs,
+        Some(Attribution::OnePath | Attribution::Receiver) => {
+            "Colours: that height split in the proportion in which each path's bytes_received grew at the receiving end, \
+             linear between samples; data that waited for a gap to be filled counts in the window in which it was delivered."
+        }
+        Some(Attribution::Sender) => {
+            "Colours: that height split in the proportion in which each path's acknowledged bytes grew at the sending \
+             end, as there are no samples of the receiving end."
+        }
+        Some(Attribution::Unknown) => "Grey: no samples say which path brought these bytes.",
+    };
+    if let Some(more @ 1..) = groups.len().checked_sub(MOST_FACETS) {
+        paragraphs.push(format!("{more} more panels are not shown; the report's table has them."));
+    }
+    let is_wanted = |name: &str| selection.pattern.as_ref().is_none_or(|wanted| wanted == name);
+    let main = view.patterns().into_iter().find(|pattern| is_wanted(pattern.name));
+    paragraphs.push(format!(
+        "Height: bytes delivered to the receiving application per {}. {split}{} Each panel is one run, the one of \
+         median {}.",
+        window(grid.window_ms),
+        above_the_links(view, selection, grid),
+        main.map_or("goodput", |pattern| pattern.main().title)
+    ));
+    paragraphs
+}
+
+/// Text over a plot's upper left or right corner.
+pub(super) fn corner(text: String, right: bool, colour: crate::palette::Colour) -> Mark {
+    let (x, anchor) = if right { (Place::High(0.0), Anchor::End) } else { (Place::Low(0.0), Anchor::Start) };
+    Mark::Label(Label { size: 10.0, ..Label::new(text, (x, Place::High(4.0)), anchor, colour) })
+}
