@@ -15,7 +15,6 @@ pub mod link_events;
 pub mod mptcp;
 pub mod namespace;
 pub mod netlink;
-pub mod network;
 pub mod packet_sizes;
 pub mod path_mtu;
 pub mod qdisc;

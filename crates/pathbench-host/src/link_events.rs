@@ -3,9 +3,9 @@
 use crate::namespace::NetNamespace;
 use crate::netlink::channel::Protocol;
 use crate::netlink::notification::{Listener, Notice};
-use crate::netlink::{IpNetwork, Link, NetlinkError, RouteSocket, parse_address, parse_link};
+use crate::netlink::{Link, NetlinkError, RouteSocket, parse_address, parse_link};
+use pathbench_record::kernel_event::{LinkChange, LinkEvent};
 use std::collections::HashMap;
-use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd};
 
 // linux/rtnetlink.h: multicast groups
@@ -13,60 +13,6 @@ const RTNLGRP_LINK: u32 = 1;
 const RTNLGRP_IPV4_IFADDR: u32 = 5;
 const RTNLGRP_IPV6_IFADDR: u32 = 9;
 const REQUEST: &str = "receive link events";
-
-/// One change of an interface.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct LinkEvent {
-    /// The interface's index; 0 for [`LinkChange::Overrun`].
-    pub index: u32,
-    /// The interface's name; `None` when it was never seen.
-    pub name: Option<String>,
-    /// What changed.
-    pub change: LinkChange,
-}
-
-/// What changed about an interface.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum LinkChange {
-    /// It came into being, or into this namespace.
-    Appeared,
-    /// It is gone, or in another namespace.
-    Disappeared,
-    /// It was brought up.
-    Up,
-    /// It was taken down.
-    Down,
-    /// It has a carrier now.
-    CarrierUp,
-    /// It has no carrier any more.
-    CarrierDown,
-    /// Its MTU is this many bytes now.
-    Mtu(u32),
-    /// It got an address.
-    AddressAdded(IpNetwork),
-    /// It lost an address.
-    AddressRemoved(IpNetwork),
-    /// Not from the kernel: changes were lost because they came faster than they were read.
-    Overrun,
-}
-
-/// `down`, `up`, `mtu 1400`, `address 10.0.1.2/24 removed`, ….
-impl fmt::Display for LinkChange {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Appeared => f.write_str("appeared"),
-            Self::Disappeared => f.write_str("disappeared"),
-            Self::Up => f.write_str("up"),
-            Self::Down => f.write_str("down"),
-            Self::CarrierUp => f.write_str("carrier up"),
-            Self::CarrierDown => f.write_str("carrier down"),
-            Self::Mtu(mtu) => write!(f, "mtu {mtu}"),
-            Self::AddressAdded(network) => write!(f, "address {network} added"),
-            Self::AddressRemoved(network) => write!(f, "address {network} removed"),
-            Self::Overrun => f.write_str("overrun"),
-        }
-    }
-}
 
 /// Turns the kernel's notifications, each of which describes an interface as it is now, into changes.
 #[derive(Debug, Default)]

@@ -8,8 +8,8 @@ use crate::netlink::attribute::{Attributes, u32_attribute};
 use crate::netlink::channel::{Channel, Protocol, Reply};
 use crate::netlink::generic::{self, CTRL_ATTR_FAMILY_ID, GENERIC_HEADER};
 use message::Command;
+use pathbench_record::kernel_event::{Bssid, WifiNetwork};
 use rustix::io::Errno;
-use std::fmt;
 
 mod message;
 
@@ -49,37 +49,6 @@ pub struct WifiInterface {
     pub name: String,
     /// What it is connected to; `None` when it is not.
     pub network: Option<WifiNetwork>,
-}
-
-/// The access point that an interface is associated with. What the driver does not tell is absent.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct WifiNetwork {
-    /// The network's name, as text: bytes that are none are replaced.
-    pub ssid: Option<String>,
-    /// The access point's address.
-    pub bssid: Option<Bssid>,
-    /// Centre frequency of the primary channel.
-    pub frequency_mhz: Option<u32>,
-    /// Strength at which the access point is received: a smoothed one where the driver has it.
-    pub signal_dbm: Option<i8>,
-    /// Bit rate of the last frame sent, before the overhead of the medium.
-    pub tx_bps: Option<u64>,
-    /// Bit rate of the last frame received.
-    pub rx_bps: Option<u64>,
-}
-
-/// An access point's MAC address.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Bssid(pub [u8; 6]);
-
-impl fmt::Display for Bssid {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, byte) in self.0.iter().enumerate() {
-            let separator = if index == 0 { "" } else { ":" };
-            write!(f, "{separator}{byte:02x}")?;
-        }
-        Ok(())
-    }
 }
 
 /// Asks about the Wi-Fi interfaces of one network namespace.

@@ -10,7 +10,7 @@
 //! 3.3.4.2), and a subflow on one path may go to the server's address on another.
 
 use crate::scenario::{Link, Role, Topology};
-use pathbench_host::netlink::IpNetwork;
+use pathbench_record::network::IpNetwork;
 use std::collections::{BTreeSet, VecDeque};
 use std::net::IpAddr;
 

@@ -6,13 +6,13 @@
 
 use crate::channel::{self, ChannelError};
 use pathbench_host::namespace::{NamespaceError, NetNamespace};
+use pathbench_record::end::EndRecord;
 use pathbench_record::time::{Clock, Timestamp};
 use pathbench_record::transport::Transport;
 use pathbench_traffic::calibration::{CalibrationEnd, Command as CalibrationCommand, EndReport};
 use pathbench_traffic::client::{
     ClientObserver, ClientOutcome, ClientPlan, FetchPlan, Progress, fetch_record, run_client,
 };
-use pathbench_traffic::record::EndRecord;
 use pathbench_traffic::server::{Limits, Server, ServerOptions};
 use pathbench_transport::{
     CertificateFingerprint, QuicOptions, Security, ServerIdentity, SocketOptions, Trust,

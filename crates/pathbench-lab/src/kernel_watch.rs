@@ -1,7 +1,7 @@
 //! Listens to the kernels of all hosts of a lab while a run goes on: MPTCP path managers, links, addresses.
 
-use crate::assembly::{Notification, SeenEvent};
 use crate::environment::{Environment, EnvironmentError, NodeHandle};
+use pathbench_analysis::assembly::{Notification, SeenEvent};
 use pathbench_host::link_events::LinkEventStream;
 use pathbench_host::mptcp::EventStream;
 use pathbench_record::time::Clock;

@@ -7,7 +7,6 @@
 
 mod addressing;
 pub mod agent;
-pub mod assembly;
 mod calibration;
 pub mod channel;
 pub mod environment;

@@ -5,19 +5,23 @@
 //! pure functions of what applications got and when, and the statistics over repetitions. It never touches a
 //! socket, a namespace or a clock, and depends on no other room: time reaches it as [`time::Timestamp`] values.
 
-pub mod binning;
 pub mod calendar;
+pub mod connection;
 pub mod delivery;
 pub mod direction;
 pub mod directory;
 pub mod document;
+pub mod end;
 pub mod event;
+pub mod kernel_event;
 pub mod message;
-pub mod metrics;
+pub mod network;
+pub mod pattern;
 pub mod random;
 pub mod sample;
 pub mod statistics;
 pub mod summary;
+pub mod test_id;
 pub mod text;
 pub mod time;
 pub mod transport;

@@ -1,14 +1,14 @@
 //! Goodput over time, path by path: heights from the receiver's deliveries, colours from the paths' counters. What falls
-//! into which window is computed by [`pathbench_record::binning`].
+//! into which window is computed by [`pathbench_analysis::binning`].
 
 use crate::palette::Paths;
 use crate::view::RunData;
-use pathbench_record::binning::{Bins, ByteCurve, FirstAndLast, Window};
+use pathbench_analysis::binning::{Bins, ByteCurve, FirstAndLast, Window};
+use pathbench_analysis::metrics::PathCurves;
 use pathbench_record::delivery::BIN;
 use pathbench_record::direction::Direction;
 use pathbench_record::document::RunRecord;
 use pathbench_record::event::{DeliveryLine, EventSource};
-use pathbench_record::metrics::PathCurves;
 use pathbench_record::sample::{PathFigures, Sample, Side};
 use pathbench_record::time::Timestamp;
 use std::collections::BTreeMap;

@@ -14,13 +14,12 @@
 
 use pathbench_kerneltest::MonotonicClock;
 use pathbench_record::direction::DataDirection;
+use pathbench_record::pattern::{Amount, BulkParameters, IperfParameters, PatternParameters};
+use pathbench_record::test_id::TestId;
 use pathbench_record::time::{Clock, Timestamp};
 use pathbench_record::transport::Transport;
 use pathbench_traffic::client::{ClientPlan, Unobserved, run_client};
 use pathbench_traffic::content::{Content, Lane};
-use pathbench_traffic::iperf::{Amount, IperfParameters};
-use pathbench_traffic::pattern::{BulkParameters, PatternParameters};
-use pathbench_traffic::protocol::TestId;
 use pathbench_traffic::server::{Server, ServerOptions};
 use pathbench_transport::SocketOptions;
 use std::io::Read;

@@ -1,7 +1,7 @@
 //! What the bytes of a test are, so that the receiver knows a wrong one: each stream of each test has a content of
 //! its own, which both ends compute.
 
-use crate::protocol::TestId;
+use pathbench_record::test_id::TestId;
 
 /// A pseudo-random byte stream that can be computed at any offset.
 ///

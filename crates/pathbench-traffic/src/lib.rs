@@ -15,7 +15,6 @@ pub mod datagram;
 pub mod iperf;
 pub mod messages;
 pub mod path_mtu;
-pub mod pattern;
 pub mod probe;
 pub mod protocol;
 pub mod record;

@@ -1,8 +1,8 @@
 //! The JSON in HELLO: what is asked of the server.
 
-use crate::iperf::nanoseconds;
-use crate::pattern::PatternParameters;
+use pathbench_record::pattern::PatternParameters;
 use pathbench_record::transport::Transport;
+use pathbench_record::units::nanoseconds;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::time::Duration;
@@ -106,7 +106,7 @@ impl Request {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::iperf::IperfParameters;
+    use pathbench_record::pattern::IperfParameters;
 
     #[test]
     fn requests_round_trip_and_others_are_named() {

@@ -7,9 +7,9 @@ mod common;
 
 use common::{clock, limits, plan};
 use pathbench_record::direction::DataDirection;
+use pathbench_record::pattern::{Amount, IperfParameters};
 use pathbench_record::transport::Transport;
 use pathbench_traffic::client::{ClientError, ClientOutcome, ClientPlan, Unobserved, run_client};
-use pathbench_traffic::iperf::{Amount, IperfParameters};
 use pathbench_traffic::protocol::RefusalCode;
 use pathbench_traffic::server::{Access, Limits, Server, ServerEvent, ServerObserver, ServerOptions};
 use pathbench_traffic::token::TokenKey;

@@ -6,12 +6,12 @@ mod common;
 
 use common::{clock, limits, plan, server};
 use pathbench_record::direction::Direction;
+use pathbench_record::pattern::{BulkParameters, InteractiveParameters, PatternParameters, PingParameters};
 use pathbench_record::time::Timestamp;
 use pathbench_record::transport::Transport;
 use pathbench_traffic::client::{
     ClientError, ClientObserver, ClientOutcome, ClientPlan, FetchPlan, Unobserved, fetch_record, run_client,
 };
-use pathbench_traffic::pattern::{BulkParameters, InteractiveParameters, PatternParameters, PingParameters};
 use pathbench_traffic::protocol::{Decoder, Event, Frame, HEADER_BYTES};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

@@ -5,8 +5,8 @@
 mod common;
 
 use common::{Everything, clock, limits, random_id};
+use pathbench_record::pattern::IperfParameters;
 use pathbench_record::transport::Transport;
-use pathbench_traffic::iperf::IperfParameters;
 use pathbench_traffic::protocol::{Decoder, Event, Frame, Hello, RefusalCode};
 use pathbench_transport::{ConnectOptions, Connection, Session};
 use std::time::Duration;

@@ -6,14 +6,14 @@ mod common;
 
 use common::{Everything, clock, limits};
 use pathbench_record::direction::Direction;
+use pathbench_record::end::MessageRecord;
+use pathbench_record::pattern::{InteractiveParameters, PatternParameters};
 use pathbench_record::sample::PathFigures;
 use pathbench_record::time::Timestamp;
 use pathbench_traffic::client::{
     ClientObserver, ClientPlan, FetchPlan, News, Wish, fetch_record, run_client,
 };
 use pathbench_traffic::messages::Arrival;
-use pathbench_traffic::pattern::{InteractiveParameters, PatternParameters};
-use pathbench_traffic::record::MessageRecord;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::time::Duration;
@@ -152,9 +152,9 @@ fn a_client_can_ask_for_a_smaller_record() {
 #[test]
 fn a_pattern_with_an_end_of_its_own_runs_on_to_it() {
     let everything = Everything::start(limits());
-    let iperf = PatternParameters::Iperf(pathbench_traffic::iperf::IperfParameters {
-        amount: pathbench_traffic::iperf::Amount::Duration(Duration::from_millis(500)),
-        ..pathbench_traffic::iperf::IperfParameters::default()
+    let iperf = PatternParameters::Iperf(pathbench_record::pattern::IperfParameters {
+        amount: pathbench_record::pattern::Amount::Duration(Duration::from_millis(500)),
+        ..pathbench_record::pattern::IperfParameters::default()
     });
     let plan: ClientPlan = everything.plan(0, iperf);
     let outcome = run_client(&plan, &clock(), &Scribe::wishing(Wish::Stop, Duration::ZERO));

@@ -2,8 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed test panics")]
 
+use pathbench_record::pattern::Amount;
 use pathbench_record::time::Timestamp;
-use pathbench_traffic::iperf::{Amount, ReceiveCore, ReceiveFault, SendCore, SendPlan, Step};
+use pathbench_traffic::iperf::{ReceiveCore, ReceiveFault, SendCore, SendPlan, Step};
 use pathbench_traffic::protocol::{Decoder, Frame};
 use proptest::prelude::*;
 use std::time::Duration;

@@ -5,7 +5,10 @@
 mod common;
 
 use common::{clock, limits, plan, server};
+use pathbench_record::connection::Negotiation;
 use pathbench_record::direction::DataDirection;
+use pathbench_record::end::EndRecord;
+use pathbench_record::pattern::{Amount, IperfParameters};
 use pathbench_record::sample::Side;
 use pathbench_record::time::Timestamp;
 use pathbench_record::transport::Transport;
@@ -13,11 +16,9 @@ use pathbench_traffic::client::{
     ClientError, ClientObserver, ClientOutcome, ClientPlan, Connected, FetchError, FetchPlan, Progress,
     Unobserved, fetch_record, run_client,
 };
-use pathbench_traffic::iperf::{Amount, IperfParameters};
 use pathbench_traffic::protocol::RefusalCode;
-use pathbench_traffic::record::EndRecord;
 use pathbench_traffic::server::Limits;
-use pathbench_transport::{Negotiation, SocketOptions, mptcp_available};
+use pathbench_transport::{SocketOptions, mptcp_available};
 use std::sync::Mutex;
 use std::time::Duration;
 

@@ -6,8 +6,9 @@
 mod common;
 
 use common::{clock, random_id};
+use pathbench_record::test_id::TestId;
 use pathbench_record::transport::Transport;
-use pathbench_traffic::protocol::{Decoder, Event, Fetch, Frame, Hello, TestId, VERSION, data_header};
+use pathbench_traffic::protocol::{Decoder, Event, Fetch, Frame, Hello, VERSION, data_header};
 use pathbench_traffic::server::{Limits, Server, ServerOptions};
 use pathbench_transport::{ConnectOptions, Connection, Security, ServerIdentity, Session, Trust};
 use std::collections::VecDeque;

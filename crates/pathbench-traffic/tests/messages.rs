@@ -5,17 +5,18 @@
 mod network;
 
 use network::{Way, at};
+use pathbench_analysis::metrics;
 use pathbench_record::direction::Direction;
 use pathbench_record::document::DelayRecord;
+use pathbench_record::end::MessageRecord;
 use pathbench_record::message::Message;
-use pathbench_record::metrics;
+use pathbench_record::pattern::{InteractiveParameters, PatternParameters, PingParameters};
+use pathbench_record::test_id::TestId;
 use pathbench_record::time::Timestamp;
 use pathbench_traffic::messages::{
     InteractiveCore, InteractiveStep, MessageFault, PingCore, PingStep, Responder, ResponderPlan,
 };
-use pathbench_traffic::pattern::{InteractiveParameters, PatternParameters, PingParameters};
-use pathbench_traffic::protocol::{self, Decoder, Event, Frame, FrameKind, HEADER_BYTES, TestId};
-use pathbench_traffic::record::MessageRecord;
+use pathbench_traffic::protocol::{self, Decoder, Event, Frame, FrameKind, HEADER_BYTES};
 use proptest::prelude::*;
 use std::collections::VecDeque;
 use std::time::Duration;

@@ -5,17 +5,17 @@
 mod common;
 
 use common::{Everything, clock, limits};
+use pathbench_record::connection::{PathEvent, PathEventKind};
 use pathbench_record::direction::{DataDirection, Direction};
+use pathbench_record::end::{EndRecord, MessageRecord};
+use pathbench_record::pattern::{
+    Amount, BulkParameters, InteractiveParameters, IperfParameters, PatternParameters, PingParameters,
+    QUIC_STREAMS,
+};
 use pathbench_record::time::Timestamp;
 use pathbench_record::transport::Transport;
 use pathbench_traffic::client::{ClientOutcome, ClientPlan, FetchPlan, Unobserved, fetch_record, run_client};
-use pathbench_traffic::iperf::{Amount, IperfParameters};
-use pathbench_traffic::pattern::{
-    BulkParameters, InteractiveParameters, PatternParameters, PingParameters, QUIC_STREAMS,
-};
-use pathbench_traffic::record::{EndRecord, MessageRecord};
 use pathbench_traffic::server::Limits;
-use pathbench_transport::{PathEvent, PathEventKind};
 use std::time::Duration;
 
 pathbench_kerneltest::unprivileged_too!();

@@ -6,10 +6,10 @@ mod common;
 
 use common::{Everything, clock, limits, server_with_token};
 use pathbench_record::direction::DataDirection;
+use pathbench_record::pattern::{Amount, IperfParameters};
 use pathbench_record::transport::Transport;
 use pathbench_traffic::client::{Unobserved, run_client};
 use pathbench_traffic::datagram::{DatagramError, HEADER_BYTES, Kind, MAGIC, Message};
-use pathbench_traffic::iperf::{Amount, IperfParameters};
 use pathbench_traffic::probe::{ProbeCounts, ProbeOutcome, ProbePath, ProbePlan, ProbeSample, run_probes};
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Mutex;

@@ -3,9 +3,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed test panics")]
 
+use pathbench_record::end::MAX_RECORD_BYTES;
+use pathbench_record::test_id::TestId;
 use pathbench_traffic::protocol::{
-    DecodeError, Decoder, End, Event, Fetch, Frame, FrameKind, HEADER_BYTES, Hello, MAX_RECORD_BYTES,
-    Message, Refusal, RefusalCode, TestId, data_header,
+    DecodeError, Decoder, End, Event, Fetch, Frame, FrameKind, HEADER_BYTES, Hello, Message, Refusal,
+    RefusalCode, data_header,
 };
 use proptest::prelude::*;
 

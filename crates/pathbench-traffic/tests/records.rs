@@ -8,15 +8,16 @@ mod honest;
 
 use common::{clock, limits, plan, random_id, server};
 use honest::record_by_hand;
+use pathbench_record::end::EndRecord;
+use pathbench_record::pattern::{BulkParameters, PatternParameters};
+use pathbench_record::test_id::TestId;
 use pathbench_record::transport::Transport;
 use pathbench_traffic::client::{
     ClientError, ClientOutcome, ClientPlan, FetchError, FetchPlan, Unobserved, fetch_record, run_client,
 };
-use pathbench_traffic::pattern::{BulkParameters, PatternParameters};
 use pathbench_traffic::protocol::{
-    Decoder, End, Event, Fetch, Frame, Hello, RefusalCode, TestId, VERSION, data_header,
+    Decoder, End, Event, Fetch, Frame, Hello, RefusalCode, VERSION, data_header,
 };
-use pathbench_traffic::record::EndRecord;
 use pathbench_traffic::server::{Limits, Server, ServerOptions};
 use pathbench_transport::SocketOptions;
 use serde_json::{Value, json};
@@ -242,10 +243,10 @@ fn readers_of_a_record_that_dawdle_are_cut_off_and_are_few() {
     };
     let server = Server::start(options, clock()).unwrap();
     let address = server.addresses()[0].1;
-    let upload = pathbench_traffic::iperf::IperfParameters {
-        amount: pathbench_traffic::iperf::Amount::Duration(1500 * MS),
+    let upload = pathbench_record::pattern::IperfParameters {
+        amount: pathbench_record::pattern::Amount::Duration(1500 * MS),
         rate_bps: Some(1_000_000),
-        ..pathbench_traffic::iperf::IperfParameters::default()
+        ..pathbench_record::pattern::IperfParameters::default()
     };
     let plan = plan(Transport::Tcp, address, upload);
     let outcome = run_client(&plan, &clock(), &Unobserved);

@@ -6,13 +6,14 @@
 mod honest;
 
 use honest::{Course, end, series};
+use pathbench_record::connection::PathEventKind;
 use pathbench_record::delivery::Gap;
+use pathbench_record::end::{EndRecord, MessageRecord};
+use pathbench_record::pattern::IperfParameters;
 use pathbench_record::sample::Side;
+use pathbench_record::test_id::TestId;
 use pathbench_record::time::Timestamp;
-use pathbench_traffic::iperf::IperfParameters;
-use pathbench_traffic::protocol::TestId;
-use pathbench_traffic::record::{EndRecord, MessageRecord};
-use pathbench_transport::PathEventKind;
+use pathbench_traffic::record::check_peer;
 use proptest::prelude::*;
 use std::time::Duration;
 
@@ -137,8 +138,8 @@ proptest! {
     #[test]
     fn what_an_honest_end_says_is_taken(honest in honest()) {
         let Honest { client, server, now } = honest;
-        prop_assert_eq!(client.check_peer(&server, now), Ok(()));
-        prop_assert_eq!(server.check_peer(&client, server.started + 11 * SECOND), Ok(()));
+        prop_assert_eq!(check_peer(&client, &server, now), Ok(()));
+        prop_assert_eq!(check_peer(&server, &client, server.started + 11 * SECOND), Ok(()));
     }
 
     #[test]
@@ -147,7 +148,7 @@ proptest! {
         let lies = lies();
         let (field, lie) = which.get(&lies);
         lie(&mut server);
-        let invalid = client.check_peer(&server, now).unwrap_err();
+        let invalid = check_peer(&client, &server, now).unwrap_err();
         // Of bytes that other bytes contradict, whichever is seen first.
         let near = field.split(['.', '[']).next().unwrap();
         prop_assert!(invalid.field.starts_with(near) || invalid.field.starts_with("streams"), "{}: {}", field, invalid);

@@ -2,9 +2,10 @@
 
 use crate::connection::{ReceiveError, SendError};
 use crate::mptcp_info::canonical;
-use crate::options::InForce;
+use crate::options::read_in_force;
 use crate::socket_telemetry::SocketTelemetry;
 use crate::telemetry::Telemetry;
+use pathbench_record::connection::InForce;
 use pathbench_record::transport::Transport;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use socket2::Socket;
@@ -41,7 +42,7 @@ impl ConnectedSocket {
     pub(crate) fn established(socket: Socket, transport: Transport) -> io::Result<Self> {
         let local = canonical(inet(&socket.local_addr()?)?);
         let peer = canonical(inet(&socket.peer_addr()?)?);
-        let in_force = InForce::read(socket.as_fd())?;
+        let in_force = read_in_force(socket.as_fd())?;
         Ok(Self {
             socket,
             transport,

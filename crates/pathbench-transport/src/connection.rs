@@ -1,10 +1,10 @@
 //! A connection: bytes in, bytes out, from as many threads as it takes.
 
 use crate::connected_socket::ConnectedSocket;
-use crate::options::InForce;
-use crate::quic::{PathEvent, QuicStream};
+use crate::quic::QuicStream;
 use crate::telemetry::Telemetry;
 use crate::tls::TlsSocket;
+use pathbench_record::connection::{InForce, PathEvent};
 use pathbench_record::transport::Transport;
 use std::io;
 use std::net::SocketAddr;

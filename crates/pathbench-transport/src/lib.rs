@@ -2,8 +2,7 @@
 //!
 //! This room opens and accepts byte streams over `tcp`, `mptcp`, `quic` and `mpquic`, moves bytes through them
 //! with blocking calls, reads back what was made of the options, takes the figures of every path, the kernel's
-//! or QUIC's own ([`Telemetry`], [`Sampler`]), manages the paths of QUIC, and judges from the evidence whether
-//! multipath was really used ([`multipath_verdict`]). It never decides what to send, never changes the host (no
+//! or QUIC's own ([`Telemetry`], [`Sampler`]), and manages the paths of QUIC. It never decides what to send, never changes the host (no
 //! endpoints, routes or sysctls), and never infers multipath from the option that asked for it.
 
 mod client;
@@ -12,7 +11,6 @@ mod connect;
 mod connected_socket;
 mod connection;
 mod containment;
-mod diagnosis;
 mod kernel;
 mod ledger;
 mod listener;
@@ -28,7 +26,6 @@ mod socket_telemetry;
 mod tcp_info;
 mod telemetry;
 mod tls;
-mod verdict;
 
 /// Whether this build writes qlog files (feature `qlog`).
 pub const QLOG_AVAILABLE: bool = cfg!(feature = "qlog");
@@ -37,27 +34,20 @@ pub use client::Client;
 pub use connect::{ConnectError, ConnectOptions, MptcpUnavailable, mptcp_available};
 pub use connection::{Connection, ReceiveError, SendError};
 pub use containment::{contain_panic, panic_message};
-pub use diagnosis::{DiagnosisInput, PlannedPath, SHORTEST_SILENCE_MS, diagnose};
 pub use kernel::set_option_int;
 pub use ledger::{ObservedSubflow, SubflowLedger};
 pub use listener::{AcceptError, BindError, DatagramService, ListenOptions, Listener};
-pub use mptcp_info::MptcpFigures;
-pub use options::{CongestionError, InForce, SocketOptions};
+pub use options::{CongestionError, SocketOptions};
 pub use quic::{
-    LocalPath, PathEvent, PathEventKind, QUIC_CONNECTION_BYTES, QUIC_LISTENER_BYTES, QUIC_STREAM_BYTES,
-    QUIC_TEST_BYTES, QUIC_UNTRUSTED_SEND_BYTES, QuicCapacity, QuicLimits, QuicOptions, Scheduler,
+    LocalPath, QUIC_CONNECTION_BYTES, QUIC_LISTENER_BYTES, QUIC_STREAM_BYTES, QUIC_TEST_BYTES,
+    QUIC_UNTRUSTED_SEND_BYTES, QuicCapacity, QuicLimits, QuicOptions,
 };
 pub use sampler::{SampledConnection, Sampler, SamplerError};
 pub use session::Session;
-pub use telemetry::{
-    ConnectionSnapshot, FallbackReason, Negotiation, Telemetry, TelemetryError, TelemetrySource,
-};
+pub use telemetry::{ConnectionSnapshot, Telemetry, TelemetryError, TelemetrySource};
 pub use tls::{
     ALPN, CertificateFingerprint, IdentityError, InvalidFingerprint, Security, ServerIdentity, Trust,
     TrustError, client_config, server_config,
-};
-pub use verdict::{
-    AskedPath, JoinFailure, LocalSetup, PathDelivery, QuicPaths, USED_SHARE, VerdictInput, multipath_verdict,
 };
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //! All of these grow at their ends with the kernel; fields are read by offset as far as the answer reaches.
 
 use crate::tcp_info::Fields;
-use serde::{Deserialize, Serialize};
+use pathbench_record::connection::MptcpFigures;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
 /// Room for a `struct mptcp_info` of kernels to come; 6.18 fills 96 bytes.
@@ -20,61 +20,6 @@ pub(crate) const SUBFLOW_ADDRS_SIZE: usize = 2 * SOCKADDR_STORAGE;
 const SUBFLOW_INFO_ADDRS: usize = size_of::<usize>();
 /// `sizeof(struct mptcp_subflow_info)`.
 pub(crate) const SUBFLOW_INFO_SIZE: usize = SUBFLOW_INFO_ADDRS + SUBFLOW_ADDRS_SIZE;
-
-/// What the kernel says of an MPTCP connection as a whole (`struct mptcp_info`).
-///
-/// Counters run from the start of the connection. Fields that this kernel does not report are `None`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct MptcpFigures {
-    /// Additional subflows, *without* the initial one (`mptcpi_subflows`).
-    pub extra_subflows: u8,
-    /// Addresses announced to the peer (`mptcpi_add_addr_signal`).
-    pub add_addr_signal: u8,
-    /// Announced addresses of the peer that were accepted (`mptcpi_add_addr_accepted`).
-    pub add_addr_accepted: u8,
-    /// Limit for additional subflows (`mptcpi_subflows_max`).
-    pub extra_subflows_max: u8,
-    /// Endpoints with the signal flag (`mptcpi_add_addr_signal_max`).
-    pub add_addr_signal_max: u8,
-    /// Limit for accepted addresses (`mptcpi_add_addr_accepted_max`).
-    pub add_addr_accepted_max: u8,
-    /// Fallback to plain TCP is done (`mptcpi_flags` bit 0).
-    pub fallback: bool,
-    /// The peer's key has been received (`mptcpi_flags` bit 1).
-    pub remote_key_received: bool,
-    /// Local token, as in path-manager events (`mptcpi_token`).
-    pub token: u32,
-    /// Next data sequence number to write (`mptcpi_write_seq`).
-    pub write_seq: Option<u64>,
-    /// First unacknowledged data sequence number (`mptcpi_snd_una`).
-    pub snd_una: Option<u64>,
-    /// Next data sequence number expected (`mptcpi_rcv_nxt`).
-    pub rcv_nxt: Option<u64>,
-    /// Local addresses in use for subflows (`mptcpi_local_addr_used`, 5.12).
-    pub local_addr_used: Option<u8>,
-    /// Endpoints with the subflow flag (`mptcpi_local_addr_max`, 5.12).
-    pub local_addr_max: Option<u8>,
-    /// DSS checksums in use (`mptcpi_csum_enabled`, 5.14).
-    pub checksum: Option<bool>,
-    /// MPTCP-level retransmission timer firings (`mptcpi_retransmits`, 6.5).
-    pub retransmits: Option<u32>,
-    /// Payload retransmitted at the MPTCP level (`mptcpi_bytes_retrans`, 6.5).
-    pub bytes_retransmitted: Option<u64>,
-    /// Payload sent (`mptcpi_bytes_sent`, 6.5).
-    pub bytes_sent: Option<u64>,
-    /// Payload received (`mptcpi_bytes_received`, 6.5).
-    pub bytes_received: Option<u64>,
-    /// Payload acknowledged at the MPTCP level (`mptcpi_bytes_acked`, 6.5).
-    pub bytes_acked: Option<u64>,
-    /// Subflows open now, the initial one included (`mptcpi_subflows_total`, 6.8).
-    pub subflows_total: Option<u8>,
-    /// Time since data was last sent (`mptcpi_last_data_sent`, 6.10).
-    pub since_last_sent_ms: Option<u32>,
-    /// Time since data was last received (`mptcpi_last_data_recv`, 6.10).
-    pub since_last_received_ms: Option<u32>,
-    /// Time since the last MPTCP-level acknowledgement (`mptcpi_last_ack_recv`, 6.10).
-    pub since_last_ack_ms: Option<u32>,
-}
 
 /// Reads a `struct mptcp_info` of whatever length the kernel returned; `None` when it is too short for a token.
 pub(crate) fn mptcp_figures(bytes: &[u8]) -> Option<MptcpFigures> {

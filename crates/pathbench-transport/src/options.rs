@@ -1,6 +1,7 @@
 //! Socket options as asked for and as in force.
 
 use crate::kernel;
+use pathbench_record::connection::InForce;
 use pathbench_record::transport::Transport;
 use serde::{Deserialize, Serialize};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
@@ -21,25 +22,6 @@ pub struct SocketOptions {
     pub receive_buffer_bytes: Option<u64>,
     /// Send small segments at once (`TCP_NODELAY`).
     pub no_delay: bool,
-}
-
-/// What is in force on a connected socket, as the kernel reports it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct InForce {
-    /// `tcp` or `mptcp`: the protocol of the socket. Whether an mptcp connection fell back is for
-    /// [`crate::Negotiation`] to say.
-    pub protocol: String,
-    /// Congestion control; of the first subflow for mptcp.
-    pub congestion: String,
-    /// Send buffer including the kernel's bookkeeping: twice what was asked for, when something was.
-    pub send_buffer_bytes: u64,
-    /// Receive buffer including the kernel's bookkeeping: twice what was asked for, when something was.
-    pub receive_buffer_bytes: u64,
-    /// Whether small segments are sent at once.
-    pub no_delay: bool,
-    /// What it is encrypted with, e.g. `TLS 1.3 TLS13_AES_128_GCM_SHA256`; absent for clear text.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub encryption: Option<String>,
 }
 
 /// The congestion control asked for cannot be had.
@@ -131,20 +113,18 @@ impl SocketOptions {
     }
 }
 
-impl InForce {
-    pub(crate) fn read(fd: BorrowedFd<'_>) -> io::Result<Self> {
-        let socket = SockRef::from(&fd);
-        let congestion = socket.tcp_congestion()?;
-        let congestion = congestion.split(|&byte| byte == 0).next().unwrap_or_default();
-        Ok(Self {
-            protocol: if is_mptcp_socket(fd)? { Transport::Mptcp } else { Transport::Tcp }.name().to_owned(),
-            congestion: String::from_utf8_lossy(congestion).into_owned(),
-            send_buffer_bytes: socket.send_buffer_size()? as u64,
-            receive_buffer_bytes: socket.recv_buffer_size()? as u64,
-            no_delay: socket.tcp_nodelay()?,
-            encryption: None,
-        })
-    }
+pub(crate) fn read_in_force(fd: BorrowedFd<'_>) -> io::Result<InForce> {
+    let socket = SockRef::from(&fd);
+    let congestion = socket.tcp_congestion()?;
+    let congestion = congestion.split(|&byte| byte == 0).next().unwrap_or_default();
+    Ok(InForce {
+        protocol: if is_mptcp_socket(fd)? { Transport::Mptcp } else { Transport::Tcp }.name().to_owned(),
+        congestion: String::from_utf8_lossy(congestion).into_owned(),
+        send_buffer_bytes: socket.send_buffer_size()? as u64,
+        receive_buffer_bytes: socket.recv_buffer_size()? as u64,
+        no_delay: socket.tcp_nodelay()?,
+        encryption: None,
+    })
 }
 
 /// Whether the socket's protocol is MPTCP (it may have fallen back all the same). An mptcp listener returns

@@ -265,7 +265,7 @@ fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::telemetry::Negotiation;
+    use pathbench_record::connection::Negotiation;
     use pathbench_record::transport::Transport;
 
     fn at(ms: u64) -> Timestamp {

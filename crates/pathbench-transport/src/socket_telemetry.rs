@@ -4,14 +4,13 @@ use crate::connect::open_socket;
 use crate::kernel::{self, MPTCP_INFO, MPTCP_SUBFLOW_ADDRS, MPTCP_TCPINFO, SOL_MPTCP};
 use crate::ledger::{ObservedSubflow, SubflowLedger};
 use crate::mptcp_info::{
-    MPTCP_INFO_ROOM, MptcpFigures, SUBFLOW_ADDRS_SIZE, SUBFLOW_DATA_SIZE, SUBFLOW_INFO_SIZE, full,
-    mptcp_figures, subflow_addresses, subflow_info,
+    MPTCP_INFO_ROOM, SUBFLOW_ADDRS_SIZE, SUBFLOW_DATA_SIZE, SUBFLOW_INFO_SIZE, full, mptcp_figures,
+    subflow_addresses, subflow_info,
 };
 use crate::options::is_mptcp_socket;
 use crate::tcp_info::{Fields, TCP_INFO_ROOM, path_figures};
-use crate::telemetry::{
-    ATTEMPTS, ConnectionSnapshot, FallbackReason, Negotiation, TelemetryError, TelemetrySource,
-};
+use crate::telemetry::{ATTEMPTS, ConnectionSnapshot, TelemetryError, TelemetrySource};
+use pathbench_record::connection::{FallbackReason, MptcpFigures, Negotiation};
 use pathbench_record::transport::Transport;
 use socket2::Domain;
 use std::io;

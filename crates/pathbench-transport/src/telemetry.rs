@@ -1,10 +1,10 @@
 //! What is known of a connection and of each of its paths.
 
-use crate::mptcp_info::MptcpFigures;
 use crate::quic::QuicTelemetry;
 use crate::socket_telemetry::SocketTelemetry;
+use pathbench_record::connection::{MptcpFigures, Negotiation};
 use pathbench_record::sample::PathFigures;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use std::io;
 use thiserror::Error;
 
@@ -21,36 +21,6 @@ pub struct ConnectionSnapshot {
     pub mptcp: Option<MptcpFigures>,
     /// Whether multipath is in force.
     pub multipath: Negotiation,
-}
-
-/// Whether multipath is in force on a connection, by the kernel's word.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
-#[serde(rename_all = "kebab-case", tag = "state")]
-pub enum Negotiation {
-    /// The transport is a single-path one.
-    #[default]
-    NotAsked,
-    /// The peer agreed, and it still holds.
-    Negotiated,
-    /// mpquic: the peer did not agree to several paths.
-    NotNegotiated,
-    /// The connection is plain TCP now.
-    FellBack {
-        /// When, as far as the connection itself tells.
-        reason: FallbackReason,
-    },
-}
-
-/// What a connection itself tells of its fallback; the counters of the host tell more.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum FallbackReason {
-    /// Accepted from a peer whose SYN did not ask for MPTCP, or lost the option on the way.
-    PeerAskedForPlainTcp,
-    /// It had fallen back before the first look: in the handshake, or right after.
-    InHandshake,
-    /// It had been seen as MPTCP before.
-    InMidLife,
 }
 
 /// Where figures come from.

@@ -9,7 +9,7 @@ use std::process::Command;
 pathbench_kerneltest::privilege_independent!();
 
 /// From the roof to the ground. A room may depend on rooms further down only.
-const ROOMS: [&str; 12] = [
+const ROOMS: [&str; 13] = [
     "pathbench",
     "pathbench-collector",
     "pathbench-report",
@@ -20,6 +20,7 @@ const ROOMS: [&str; 12] = [
     "pathbench-emulator",
     "pathbench-host",
     "pathbench-trace",
+    "pathbench-analysis",
     TESTS_SHARE,
     "pathbench-record",
 ];

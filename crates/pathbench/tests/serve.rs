@@ -208,7 +208,8 @@ fn get_health(address: SocketAddr) -> Option<(String, Value)> {
 
 /// A client whose test runs until it is ended, by hand: an upload of which it says nothing more.
 fn endless_test(port: u16) -> TcpStream {
-    use pathbench_traffic::protocol::{Frame, Hello, TestId};
+    use pathbench_record::test_id::TestId;
+    use pathbench_traffic::protocol::{Frame, Hello};
     let request = br#"{"pattern":"iperf","transport":"tcp","patience_ns":20000000000,"parameters":{
         "direction":"upload","streams":1,"amount":{"duration_ns":5000000000},"block_bytes":131072}}"#;
     let mut id = [0; 16];
@@ -284,7 +285,8 @@ fn a_busy_server_says_when_to_come_back_and_limits_are_named() {
 
 /// What the server answers to a request that it refuses.
 fn refusal_of(stream: &mut TcpStream, amount: &str) -> Value {
-    use pathbench_traffic::protocol::{Frame, Hello, TestId};
+    use pathbench_record::test_id::TestId;
+    use pathbench_traffic::protocol::{Frame, Hello};
     let request = format!(
         r#"{{"pattern":"iperf","transport":"tcp","patience_ns":20000000000,"parameters":{{
             "direction":"upload","streams":1,{amount},"block_bytes":131072}}}}"#

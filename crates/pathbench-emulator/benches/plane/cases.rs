@@ -5,7 +5,8 @@ use crate::load::{datagrams, pings, plane_cpu, stream};
 use libtest_mimic::Failed;
 use pathbench_emulator::model::{LossModel, PipeModel, QueueLimit, QueueModel, RateModel};
 use pathbench_host::namespace::NetNamespace;
-use pathbench_host::netlink::{IpNetwork, RouteSocket, VethEnd, VethPair};
+use pathbench_host::netlink::{RouteSocket, VethEnd, VethPair};
+use pathbench_record::network::IpNetwork;
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 

@@ -5,7 +5,7 @@ mod event;
 mod family;
 
 pub use endpoint::{Endpoint, EndpointFlags, Limits};
-pub use event::{EventStream, MptcpEvent, MptcpEventKind};
+pub use event::EventStream;
 
 use crate::namespace::NetNamespace;
 use crate::netlink::NetlinkError;

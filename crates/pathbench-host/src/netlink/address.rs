@@ -1,11 +1,12 @@
 //! Addresses of interfaces.
 
 use super::attribute::{Attributes, u32_at};
-use super::{IpNetwork, NetlinkError, RouteSocket};
+use super::{NetlinkError, RouteSocket};
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
 use netlink_packet_route::address::{AddressAttribute, AddressHeaderFlags, AddressMessage};
 use netlink_packet_route::route::{RouteAddress, RouteAttribute, RouteMessage};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
+use pathbench_record::network::IpNetwork;
 use rustix::io::Errno;
 use std::net::IpAddr;
 

@@ -13,7 +13,6 @@ pub(crate) mod raw;
 mod route;
 mod rule;
 
-pub use crate::network::{IpNetwork, IpNetworkError};
 pub use address::InterfaceAddress;
 pub use error::NetlinkError;
 pub use link::{Link, LinkStatistics, VethEnd, VethPair};

@@ -2,12 +2,13 @@
 
 use super::address::family;
 use super::attribute::{Attributes, u32_at};
-use super::{IpNetwork, NetlinkError, RouteSocket};
+use super::{NetlinkError, RouteSocket};
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
 use netlink_packet_route::route::{
     RouteAddress, RouteAttribute, RouteMessage, RouteMetric, RouteProtocol, RouteScope, RouteType,
 };
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
+use pathbench_record::network::IpNetwork;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

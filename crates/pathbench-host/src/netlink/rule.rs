@@ -3,10 +3,11 @@
 use super::address::family;
 use super::attribute::{Attributes, u32_at};
 use super::route::is_no_such_family;
-use super::{IpNetwork, NetlinkError, RouteSocket};
+use super::{NetlinkError, RouteSocket};
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
 use netlink_packet_route::rule::{RuleAction, RuleAttribute, RuleMessage};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
+use pathbench_record::network::IpNetwork;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

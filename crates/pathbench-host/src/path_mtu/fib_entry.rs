@@ -1,8 +1,8 @@
 //! A route as the kernel dumps it, every attribute kept, understood or not.
 
-use crate::netlink::IpNetwork;
 use crate::netlink::attribute::{Attributes, emitted, octets, u32_at, u32_attribute};
 use netlink_packet_core::{DefaultNla, NLA_F_NESTED};
+use pathbench_record::network::IpNetwork;
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

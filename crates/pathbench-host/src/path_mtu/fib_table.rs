@@ -4,8 +4,9 @@ use super::fib_entry::{FibEntry, ROUTE_HEADER, RTA_DST, RTA_OIF, RTA_SRC, RTA_TA
 use crate::netlink::attribute::{octets, u32_attribute};
 use crate::netlink::channel::Reply;
 use crate::netlink::raw::RawRequest;
-use crate::netlink::{IpNetwork, NetlinkError, RouteSocket};
+use crate::netlink::{NetlinkError, RouteSocket};
 use netlink_packet_core::{DefaultNla, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
+use pathbench_record::network::IpNetwork;
 use rustix::io::Errno;
 use std::net::IpAddr;
 

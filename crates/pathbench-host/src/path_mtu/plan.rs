@@ -5,7 +5,7 @@ use super::fib_entry::FibEntry;
 use super::operation::Operation;
 use super::state::KernelPathState;
 use crate::mptcp::{Endpoint, EndpointFlags, Limits};
-use crate::netlink::IpNetwork;
+use pathbench_record::network::IpNetwork;
 use serde::{Deserialize, Serialize};
 
 /// `RTN_UNICAST`

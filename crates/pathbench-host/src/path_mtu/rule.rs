@@ -3,7 +3,8 @@
 use super::fib_table::{Lookup, family};
 use crate::netlink::attribute::{Attributes, u32_at};
 use crate::netlink::raw::RawRequest;
-use crate::netlink::{IpNetwork, NetlinkError, RouteSocket};
+use crate::netlink::{NetlinkError, RouteSocket};
+use pathbench_record::network::IpNetwork;
 use std::net::IpAddr;
 
 const RTM_GETRULE: u16 = 34;

@@ -5,9 +5,9 @@ use super::fib_entry::{
     FibEntry, ROUTE_HEADER, RTA_CACHEINFO, RTA_DST, RTA_GATEWAY, RTA_METRICS, RTA_MULTIPATH, RTA_OIF,
     RTA_PREF, RTA_PRIORITY, RTA_TABLE, RTAX_LOCK, RTAX_MTU,
 };
-use crate::netlink::IpNetwork;
 use crate::netlink::attribute::{emitted, octets, u32_attribute};
 use netlink_packet_core::DefaultNla;
+use pathbench_record::network::IpNetwork;
 use std::net::{IpAddr, SocketAddr};
 
 /// A unicast route that is being described.

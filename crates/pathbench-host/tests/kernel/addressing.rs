@@ -1,8 +1,9 @@
 //! Addresses, routes and rules.
 
 use crate::fixture::{Lab, message_arrives, v4, v6, wire_name};
-use pathbench_host::netlink::{IpNetwork, MAIN_TABLE, NetlinkError, Route, Rule};
+use pathbench_host::netlink::{MAIN_TABLE, NetlinkError, Route, Rule};
 use pathbench_kerneltest::{Outcome, ensure, tests};
+use pathbench_record::network::IpNetwork;
 use std::time::{Duration, Instant};
 
 tests!(addresses_come_and_go, routes_come_change_and_go, rules_lead_to_tables, tables_beyond_a_byte);

@@ -2,9 +2,10 @@
 
 use crate::fixture::{Lab, v4, wire_name, within};
 use libtest_mimic::Failed;
-use pathbench_host::link_events::{LinkChange, LinkEvent, LinkEventStream};
-use pathbench_host::netlink::IpNetwork;
+use pathbench_host::link_events::LinkEventStream;
 use pathbench_kerneltest::{Outcome, ensure, tests};
+use pathbench_record::kernel_event::{LinkChange, LinkEvent};
+use pathbench_record::network::IpNetwork;
 use std::time::Duration;
 
 tests!(changes_of_an_interface, addresses_that_come_and_go, only_of_this_namespace);

@@ -2,9 +2,10 @@
 
 use libtest_mimic::Failed;
 use pathbench_host::namespace::NetNamespace;
-use pathbench_host::netlink::{IpNetwork, Route, RouteSocket, Rule, VethEnd, VethPair};
+use pathbench_host::netlink::{Route, RouteSocket, Rule, VethEnd, VethPair};
 use pathbench_host::qdisc::Shaper;
 use pathbench_kerneltest::ensure;
+use pathbench_record::network::IpNetwork;
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsRawFd;

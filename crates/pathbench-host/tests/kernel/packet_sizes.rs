@@ -2,10 +2,11 @@
 
 use crate::fixture::{Host, set_int, within};
 use libtest_mimic::Failed;
-use pathbench_host::netlink::{IpNetwork, VethEnd, VethPair};
+use pathbench_host::netlink::{VethEnd, VethPair};
 use pathbench_host::packet_sizes::{PacketSizes, PacketTap, SizeCounter, SizeCounterError};
 use pathbench_host::tun::{PacketHeader, Segmentation, Tun};
 use pathbench_kerneltest::{Outcome, ensure, tests};
+use pathbench_record::network::IpNetwork;
 use std::collections::BTreeMap;
 use std::io::{IoSlice, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener, TcpStream, UdpSocket};

@@ -3,12 +3,13 @@
 use crate::fixture::{Host, Lab, v4, v6, wire_name};
 use libtest_mimic::Failed;
 use pathbench_host::counters::Counters;
-use pathbench_host::mptcp::{
-    Endpoint, EndpointFlags, EventStream, Limits, MptcpError, MptcpEvent, MptcpEventKind as Kind, PathManager,
-};
+use pathbench_host::mptcp::{Endpoint, EndpointFlags, EventStream, Limits, MptcpError, PathManager};
 use pathbench_host::namespace::NetNamespace;
-use pathbench_host::netlink::{IpNetwork, Route};
+use pathbench_host::netlink::Route;
 use pathbench_kerneltest::{Outcome, ensure, tests};
+use pathbench_record::kernel_event::MptcpEvent;
+use pathbench_record::kernel_event::MptcpEventKind as Kind;
+use pathbench_record::network::IpNetwork;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io::{Read, Write};

@@ -3,12 +3,13 @@
 use crate::fixture::{Host, Lab, v4, v6, wire_name};
 use crate::raw_routes::{RawRoute, attribute, number, octets};
 use libtest_mimic::Failed;
-use pathbench_host::netlink::{IpNetwork, Route, Rule, VethEnd, VethPair};
+use pathbench_host::netlink::{Route, Rule, VethEnd, VethPair};
 use pathbench_host::path_mtu::{
     HostPath, KernelPathState, Operation, PathObserver, PathStateError, Plan, PlannedStep, Remedy, plan,
 };
 use pathbench_host::sysctl;
 use pathbench_kerneltest::{Outcome, ensure, tests};
+use pathbench_record::network::IpNetwork;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::Duration;
 

@@ -5,12 +5,13 @@ use crate::raw_routes::{Image, RawRoute, add_next_hop_object, attribute, number,
 use libtest_mimic::Failed;
 use pathbench_host::mptcp::{Endpoint, EndpointFlags, Limits, PathManager};
 use pathbench_host::namespace::NetNamespace;
-use pathbench_host::netlink::{IpNetwork, Route, Rule};
+use pathbench_host::netlink::{Route, Rule};
 use pathbench_host::path_mtu::{
     HostPath, JournalError, LiveConnection, Operation, PathObserver, Plan, Remedy, RemedyError, Subflow,
     UndoOutcome, plan,
 };
 use pathbench_kerneltest::{Outcome, ensure, tests};
+use pathbench_record::network::IpNetwork;
 use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};

@@ -12,8 +12,8 @@ use pathbench_host::link_events::LinkEventStream;
 use pathbench_host::mptcp::{Endpoint, EndpointFlags, EventStream, Limits, MptcpError, PathManager};
 use pathbench_host::namespace::NetNamespace;
 use pathbench_host::netlink::{MAIN_TABLE, NetlinkError, Route, RouteSocket, Rule};
-use pathbench_host::network::IpNetwork;
 use pathbench_host::sysctl::{self, SysctlError};
+use pathbench_record::network::IpNetwork;
 use std::net::IpAddr;
 use std::process::{Child, Command};
 

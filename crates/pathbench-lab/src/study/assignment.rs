@@ -2,14 +2,13 @@
 
 use super::setting;
 use crate::agent::ServePlan;
-use crate::assembly::RunSetting;
 use crate::scenario::{Link, PatternPlan, VariantPlan};
+use pathbench_analysis::assembly::RunSetting;
+use pathbench_record::connection::Scheduler;
+use pathbench_record::test_id::TestId;
 use pathbench_record::transport::{Transport, TransportLabel};
 use pathbench_traffic::client::ClientPlan;
-use pathbench_traffic::protocol::TestId;
-use pathbench_transport::{
-    CertificateFingerprint, LocalPath, QuicOptions, Scheduler, Security, SocketOptions, Trust,
-};
+use pathbench_transport::{CertificateFingerprint, LocalPath, QuicOptions, Security, SocketOptions, Trust};
 use serde_json::{Map, Value};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -218,7 +217,7 @@ fn test_id(run: &str) -> TestId {
 mod tests {
     use super::*;
     use crate::scenario::{Overrides, Plan, Source, plan};
-    use pathbench_traffic::pattern::PatternParameters;
+    use pathbench_record::pattern::PatternParameters;
 
     const SCENARIO: &str = r#"
 name = "t"

@@ -2,9 +2,9 @@
 
 use super::run::ConductedRun;
 use super::{StudyError, StudyObserver, conclude};
-use crate::assembly::AssembledRun;
 use crate::order::ScheduledRun;
 use crate::scenario::{PatternPlan, Plan};
+use pathbench_analysis::assembly::AssembledRun;
 use pathbench_record::directory::ResultWriter;
 use pathbench_record::document::{ResultDocument, RunLink, RunRecord};
 use pathbench_traffic::client::Progress;

@@ -3,17 +3,17 @@
 use super::assignment::{Assignment, CONNECT_TIMEOUT};
 use super::{StudyObserver, StudyOptions, emulation};
 use crate::agent::{AgentError, Notice, Request};
-use crate::assembly::{AssembledRun, Evidence, ExecutedEvent, assemble};
 use crate::calibration;
 use crate::environment::{Emulation, Environment, EnvironmentError};
 use crate::kernel_watch::KernelWatch;
 use crate::scenario::{Action, EventPlan, VariantPlan};
+use pathbench_analysis::assembly::{AssembledRun, Evidence, ExecutedEvent, assemble};
 use pathbench_host::counters::Counters;
 use pathbench_record::document::{LinkSample, PacketSizes, RunLink};
+use pathbench_record::end::EndRecord;
 use pathbench_record::sample::Side;
 use pathbench_record::time::{Clock, Timestamp};
 use pathbench_traffic::client::ClientOutcome;
-use pathbench_traffic::record::EndRecord;
 use pathbench_transport::CertificateFingerprint;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -157,7 +157,7 @@ impl Run<'_> {
         server: Option<EndRecord>,
         links: Vec<RunLink>,
         invalid_because: Vec<String>,
-        notifications: Vec<crate::assembly::SeenEvent>,
+        notifications: Vec<pathbench_analysis::assembly::SeenEvent>,
         counters: BTreeMap<Side, BTreeMap<String, i64>>,
     ) -> (AssembledRun, Timestamp) {
         let Traffic { outcome, executed, failure, ended } = traffic;

@@ -1,9 +1,9 @@
 //! What the assembly of a run has to know of its plan.
 
-use crate::assembly::{ClientPath, RunSetting};
 use crate::scenario::{Family, PatternPlan, Topology, VariantPlan};
-use pathbench_traffic::pattern::PatternParameters;
-use pathbench_transport::LocalSetup;
+use pathbench_analysis::assembly::{ClientPath, RunSetting};
+use pathbench_analysis::verdict::LocalSetup;
+use pathbench_record::pattern::PatternParameters;
 use serde_json::{Map, Value};
 use std::net::IpAddr;
 

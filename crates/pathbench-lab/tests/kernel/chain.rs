@@ -7,9 +7,10 @@
 use libtest_mimic::Failed;
 use pathbench_host::firewall::{Firewall, RouterRules, TooBig};
 use pathbench_host::namespace::NetNamespace;
-use pathbench_host::netlink::{IpNetwork, Route, RouteSocket, VethEnd, VethPair};
+use pathbench_host::netlink::{Route, RouteSocket, VethEnd, VethPair};
 use pathbench_host::sysctl;
 use pathbench_kerneltest::{MonotonicClock, ensure};
+use pathbench_record::network::IpNetwork;
 use pathbench_record::time::Clock;
 use pathbench_record::transport::Transport;
 use pathbench_traffic::server::{Access, Server, ServerOptions};

@@ -3,8 +3,9 @@
 use crate::chain::{Chain, INTERFACE, WIDE, clock, v4, v6, within};
 use libtest_mimic::Failed;
 use pathbench_host::firewall::TooBig;
-use pathbench_host::netlink::{IpNetwork, Route};
+use pathbench_host::netlink::Route;
 use pathbench_kerneltest::{Outcome, ensure, tests};
+use pathbench_record::network::IpNetwork;
 use pathbench_traffic::path_mtu::{
     DirectionFound, Evidence, MtuBounds, MtuNews, MtuPath, MtuPlan, PathMtuFound, WatchPace, find_mtu,
     watch_mtu,

@@ -3,10 +3,10 @@
 
 use super::input::Input;
 use super::json::changed;
-use pathbench_record::binning::{ByteCurve, FirstAndLast};
+use pathbench_analysis::binning::{ByteCurve, FirstAndLast};
+use pathbench_analysis::metrics::PathHistory;
+use pathbench_analysis::metrics::{PathCurves, handover, unified_mss};
 use pathbench_record::directory::ResultDirectory;
-use pathbench_record::metrics::PathHistory;
-use pathbench_record::metrics::{PathCurves, handover, unified_mss};
 use pathbench_record::sample::Side;
 use pathbench_record::summary::{summarise, summarise_mobility};
 use pathbench_record::text::is_deceptive;

@@ -3,7 +3,7 @@
 use crate::palette::Paths;
 use crate::series::{self, Grid, path_curves};
 use crate::view::RunData;
-use pathbench_record::binning::Window;
+use pathbench_analysis::binning::Window;
 use pathbench_record::direction::Direction;
 use pathbench_record::document::{DiagnosisKind, RunRecord};
 use pathbench_record::sample::{PathFigures, PathState, Sample, Side};

@@ -5,8 +5,8 @@ use super::tables::path_name;
 use crate::quantity::{NONE, duration, rate};
 use crate::view::{GroupView, View};
 use maud::{Markup, html};
+use pathbench_analysis::metrics::unified_mss::{SubflowWindow, UnifiedMss, apply, from_samples};
 use pathbench_record::document::RunRecord;
-use pathbench_record::metrics::unified_mss::{SubflowWindow, UnifiedMss, apply, from_samples};
 use pathbench_record::transport::Transport;
 
 /// Groups whose runs are shown.

@@ -13,7 +13,7 @@ pub(crate) struct ScenarioEvent {
 
 /// Whether an event takes something away from a path.
 pub(crate) fn is_disruption(event: &Event) -> bool {
-    pathbench_record::metrics::is_disruptive(&event.kind)
+    pathbench_analysis::metrics::is_disruptive(&event.kind)
 }
 
 /// Network changes beyond this are not marked one by one.

@@ -1,12 +1,12 @@
 //! Results with messages: the suite of `pathbench test` over four transports, and a handover under interactive traffic.
 
 use super::{Course, add_carried, event, finish_run, link, nothing, run};
+use pathbench_analysis::metrics;
 use pathbench_record::direction::Direction;
 use pathbench_record::document::{
     AddressFamily, DirectionRecord, Reachability, ResultDocument, RunRecord, ServerRecord, UnreachableBecause,
 };
 use pathbench_record::message::{Message, MessageLine};
-use pathbench_record::metrics;
 use pathbench_record::random::SplitMix64;
 use pathbench_record::time::Timestamp;
 use pathbench_record::transport::Transport;

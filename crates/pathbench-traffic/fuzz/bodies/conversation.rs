@@ -8,14 +8,17 @@ use super::input::Input;
 use super::peer::Peer;
 use pathbench_kerneltest::MonotonicClock;
 use pathbench_record::direction::DataDirection;
+use pathbench_record::pattern::{
+    Amount, BulkParameters, InteractiveParameters, IperfParameters, PatternParameters, PingParameters,
+};
 use pathbench_record::sample::Side;
+use pathbench_record::test_id::TestId;
 use pathbench_record::text::is_deceptive;
 use pathbench_record::time::{Clock, Timestamp};
 use pathbench_record::transport::Transport;
 use pathbench_traffic::client::{ClientOutcome, ClientPlan, FetchPlan, Unobserved, fetch_record, run_client};
-use pathbench_traffic::iperf::{Amount, IperfParameters};
-use pathbench_traffic::pattern::{BulkParameters, InteractiveParameters, PatternParameters, PingParameters};
-use pathbench_traffic::protocol::{Fetch, Frame, Hello, Refusal, RefusalCode, TestId, VERSION};
+use pathbench_traffic::protocol::{Fetch, Frame, Hello, Refusal, RefusalCode, VERSION};
+use pathbench_traffic::record::check_peer;
 use pathbench_traffic::server::{Limits, Server, ServerEvent, ServerObserver, ServerOptions};
 use pathbench_transport::SocketOptions;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -354,7 +357,7 @@ fn check_outcome(outcome: &ClientOutcome, now: Timestamp) {
         assert!(!words.contains(is_deceptive) && words.len() < 4000, "{words:?}");
     }
     if let Some(server) = server {
-        assert_eq!(client.check_peer(server, now), Ok(()));
+        assert_eq!(check_peer(&client, server, now), Ok(()));
     }
 }
 

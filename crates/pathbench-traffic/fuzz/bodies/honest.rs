@@ -3,16 +3,15 @@
 #![allow(dead_code, reason = "each user takes its part")]
 
 use pathbench_kerneltest::MonotonicClock;
+use pathbench_record::connection::{InForce, Negotiation, PathEvent, PathEventKind};
 use pathbench_record::delivery::DeliverySeries;
 use pathbench_record::direction::DataDirection;
+use pathbench_record::end::{EndRecord, PathSample, StreamRecord};
+use pathbench_record::pattern::{IperfParameters, PatternParameters};
 use pathbench_record::sample::{PathFigures, Side};
+use pathbench_record::test_id::TestId;
 use pathbench_record::time::{Clock as _, Timestamp};
 use pathbench_record::transport::Transport;
-use pathbench_traffic::iperf::IperfParameters;
-use pathbench_traffic::pattern::PatternParameters;
-use pathbench_traffic::protocol::TestId;
-use pathbench_traffic::record::{EndRecord, PathSample, StreamRecord};
-use pathbench_transport::{InForce, Negotiation, PathEvent, PathEventKind};
 use std::net::SocketAddr;
 use std::time::Duration;
 

@@ -2,12 +2,13 @@
 //! was not asked.
 
 use pathbench_record::direction::Direction;
+use pathbench_record::pattern::{InteractiveParameters, PatternParameters, PingParameters};
+use pathbench_record::test_id::TestId;
 use pathbench_record::time::Timestamp;
 use pathbench_traffic::messages::{
     InteractiveCore, InteractiveStep, PingCore, PingStep, Responder, ResponderPlan,
 };
-use pathbench_traffic::pattern::{InteractiveParameters, PatternParameters, PingParameters};
-use pathbench_traffic::protocol::{Decoder, Event, Frame, TestId};
+use pathbench_traffic::protocol::{Decoder, Event, Frame};
 use std::time::Duration;
 
 const TEST: TestId = TestId([0; 16]);

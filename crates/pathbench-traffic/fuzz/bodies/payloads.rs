@@ -4,16 +4,17 @@
 use super::honest::{Course, both_ways, end};
 use super::input::Input;
 use super::json::changed;
+use pathbench_analysis::metrics::{self, Disturbance, Measurement};
 use pathbench_record::delivery::{BIN, MAX_BINS};
 use pathbench_record::direction::Direction;
-use pathbench_record::metrics::{self, Disturbance, Measurement};
+use pathbench_record::end::EndRecord;
+use pathbench_record::pattern::{BulkParameters, InteractiveParameters, PatternParameters, PingParameters};
 use pathbench_record::sample::Side;
 use pathbench_record::text::is_deceptive;
 use pathbench_record::time::Timestamp;
 use pathbench_record::transport::Transport;
-use pathbench_traffic::pattern::{BulkParameters, InteractiveParameters, PatternParameters, PingParameters};
 use pathbench_traffic::protocol::{Decoder, Event, Frame};
-use pathbench_traffic::record::EndRecord;
+use pathbench_traffic::record::check_peer;
 use pathbench_traffic::request::Request;
 use pathbench_traffic::server::Limits;
 use pathbench_traffic::token::TokenKey;
@@ -64,11 +65,11 @@ fn records(one: &[u8], other: &[u8]) {
         let client = honest(Side::Client, streams);
         let now = client.started + 11 * SECOND;
         let accepted: Vec<&EndRecord> =
-            [&one, &other].into_iter().filter(|record| client.check_peer(record, now).is_ok()).collect();
+            [&one, &other].into_iter().filter(|record| check_peer(&client, record, now).is_ok()).collect();
         for record in &accepted {
             bearable(record, &client, now);
             let Ok(json) = (*record).clone().fit(40_000) else { continue };
-            assert_eq!(client.check_peer(&read(&json).expect("what was written"), now), Ok(()));
+            assert_eq!(check_peer(&client, &read(&json).expect("what was written"), now), Ok(()));
         }
         if let [one, other] = accepted.as_slice() {
             let streams: Vec<u32> =

@@ -2,13 +2,13 @@
 
 use super::honest::{record_by_hand, series};
 use pathbench_record::direction::Direction;
+use pathbench_record::pattern::{Amount, InteractiveParameters, PatternParameters, PingParameters};
 use pathbench_record::sample::Side;
+use pathbench_record::test_id::TestId;
 use pathbench_record::time::Timestamp;
 use pathbench_record::transport::Transport;
 use pathbench_traffic::content::{Content, Lane};
-use pathbench_traffic::iperf::Amount;
-use pathbench_traffic::pattern::{InteractiveParameters, PatternParameters, PingParameters};
-use pathbench_traffic::protocol::{Decoder, End, Event, Frame, Hello, Message, TestId, data_header};
+use pathbench_traffic::protocol::{Decoder, End, Event, Frame, Hello, Message, data_header};
 use pathbench_traffic::request::Request;
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpStream};

@@ -2,9 +2,11 @@
 
 use super::run::{connect_error, refused};
 use super::{ClientError, ClientPlan};
-use crate::protocol::{Fetch, Frame, MAX_RECORD_BYTES, TestId, VERSION};
-use crate::record::{EndRecord, InvalidRecord};
+use crate::protocol::{Fetch, Frame, VERSION};
+use crate::record::{InvalidRecord, check_peer};
 use crate::stream::{Channel, RECORD_TIME, StreamError, Wait};
+use pathbench_record::end::{EndRecord, MAX_RECORD_BYTES};
+use pathbench_record::test_id::TestId;
 use pathbench_record::time::Clock;
 use pathbench_record::transport::Transport;
 use pathbench_transport::{ConnectOptions, QuicOptions, Security, Session};
@@ -111,7 +113,7 @@ pub fn fetch_record(
     match channel.frame(&mut wait).map_err(failed)? {
         Frame::Record(json) => {
             let server = serde_json::from_slice(&json).map_err(|error| failed(StreamError::Record(error)))?;
-            client.check_peer(&server, clock.now())?;
+            check_peer(&client, &server, clock.now())?;
             Ok(server)
         }
         Frame::NotFound => Err(FetchError::NotFound { server: plan.server, test: client.test }),

@@ -8,10 +8,11 @@ pub use fetch::{FetchError, FetchPlan, fetch_record};
 pub use news::News;
 pub use run::run_client;
 
-use crate::pattern::PatternParameters;
-use crate::protocol::{RefusalCode, TestId};
-use crate::record::EndRecord;
+use crate::protocol::RefusalCode;
 use pathbench_record::document::UnreachableBecause;
+use pathbench_record::end::EndRecord;
+use pathbench_record::pattern::PatternParameters;
+use pathbench_record::test_id::TestId;
 use pathbench_record::time::Timestamp;
 use pathbench_record::transport::Transport;
 use pathbench_transport::{QuicOptions, Security, SocketOptions};

@@ -2,10 +2,10 @@
 
 use super::ClientObserver;
 use crate::messages::Arrival;
-use crate::record::{EndRecord, MessageRecord, PathSample};
 use crate::stream::{Cursor, Stream};
+use pathbench_record::connection::PathEvent;
+use pathbench_record::end::{EndRecord, MessageRecord, PathSample};
 use pathbench_record::time::Timestamp;
-use pathbench_transport::PathEvent;
 use std::fmt;
 
 /// What became known of a test since the last news.

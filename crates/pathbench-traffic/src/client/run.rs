@@ -4,13 +4,14 @@ use super::news::Listener;
 use super::{
     ClientError, ClientObserver, ClientOutcome, ClientPlan, Connected, PathProgress, Progress, Wish,
 };
-use crate::pattern::PatternParameters;
 use crate::protocol::{Frame, Hello, Refusal};
-use crate::record::{EndRecord, most_record_bytes};
+use crate::record::{check_peer, most_record_bytes};
 use crate::request::Request;
 use crate::stream::{Channel, Companions, Stream, StreamError, TICK, TestPlan, Wait};
 use pathbench_record::delivery::DeliverySeries;
 use pathbench_record::document::UnreachableBecause;
+use pathbench_record::end::EndRecord;
+use pathbench_record::pattern::PatternParameters;
 use pathbench_record::sample::Side;
 use pathbench_record::text;
 use pathbench_record::time::{Clock, Timestamp};
@@ -301,7 +302,7 @@ fn receive_record(
         Frame::Record(json) => serde_json::from_slice(&json).map_err(StreamError::Record)?,
         frame => return Err(StreamError::unexpected("RECORD", frame)),
     };
-    client.check_peer(&server, clock.now())?;
+    check_peer(&client, &server, clock.now())?;
     stream.connection.finish_sending();
     // The server closes once it is read.
     channel.drain(CLOSING_TIME);

@@ -5,14 +5,11 @@
 //! [`crate::server`].
 
 mod block;
-mod parameters;
 mod receive;
 mod schedule;
 mod send;
 
 pub use block::{Block, payload_bytes_per_block};
-pub use parameters::{Amount, IperfParameters, MAX_STREAMS, ParameterError};
-pub(crate) use parameters::{MIN_STREAM_RATE_BPS, nanoseconds};
 pub use receive::{ReceiveCore, ReceiveFault, Taken};
 pub use schedule::{MAX_CATCH_UP, RateSchedule};
 pub use send::{SendCore, SendPlan, Step};

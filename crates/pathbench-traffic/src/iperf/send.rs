@@ -1,8 +1,9 @@
 //! The sending end of one stream.
 
-use super::{Amount, RateSchedule, payload_bytes_per_block};
+use super::{RateSchedule, payload_bytes_per_block};
 use crate::protocol::{End, HEADER_BYTES, data_header};
 use pathbench_record::delivery::DeliverySeries;
+use pathbench_record::pattern::Amount;
 use pathbench_record::time::Timestamp;
 use std::time::Duration;
 

@@ -3,10 +3,11 @@
 use super::outgoing::Outgoing;
 use super::{MessageFault, Series, Template};
 use crate::content::{Content, Lane};
-use crate::pattern::InteractiveParameters;
-use crate::protocol::{Frame, FrameKind, Message, TestId};
-use crate::record::MessageRecord;
+use crate::protocol::{Frame, FrameKind, Message};
 use pathbench_record::direction::Direction;
+use pathbench_record::end::MessageRecord;
+use pathbench_record::pattern::InteractiveParameters;
+use pathbench_record::test_id::TestId;
 use pathbench_record::time::Timestamp;
 use std::time::Duration;
 

@@ -17,7 +17,8 @@ pub use responder::{Arrival, Reply, Responder, ResponderPlan};
 pub use series::Series;
 
 use crate::content::Content;
-use crate::protocol::{DecodeError, Frame, FrameKind, MIN_MESSAGE_BYTES, Message, Refusal};
+use crate::protocol::{DecodeError, Frame, FrameKind, Message, Refusal};
+use pathbench_record::pattern::MIN_MESSAGE_BYTES;
 use thiserror::Error;
 
 /// The peer's frames are not what the pattern expects.

@@ -2,8 +2,9 @@
 
 use super::{MessageFault, Series, Template};
 use crate::content::{Content, Lane};
-use crate::pattern::PatternParameters;
-use crate::protocol::{End, Frame, FrameKind, TestId};
+use crate::protocol::{End, Frame, FrameKind};
+use pathbench_record::pattern::PatternParameters;
+use pathbench_record::test_id::TestId;
 use pathbench_record::time::Timestamp;
 use std::time::Duration;
 

@@ -1,9 +1,9 @@
 //! Frame types, their bodies, and how they are written.
 
-use super::{
-    DecodeError, HEADER_BYTES, MAGIC, MAX_DATA_BYTES, MAX_HELLO_BYTES, MAX_MESSAGE_BYTES, MAX_RECORD_BYTES,
-    MAX_SMALL_BYTES, MIN_MESSAGE_BYTES, TestId, VERSION,
-};
+use super::{DecodeError, HEADER_BYTES, MAGIC, MAX_DATA_BYTES, MAX_HELLO_BYTES, MAX_SMALL_BYTES, VERSION};
+use pathbench_record::end::MAX_RECORD_BYTES;
+use pathbench_record::pattern::{MAX_MESSAGE_BYTES, MIN_MESSAGE_BYTES};
+use pathbench_record::test_id::TestId;
 use pathbench_record::text;
 use serde::{Deserialize, Serialize};
 use std::fmt;

@@ -39,13 +39,11 @@
 mod decoder;
 mod error;
 mod frame;
-mod test_id;
 
 pub use decoder::{Decoder, Event};
 pub use error::DecodeError;
 pub(crate) use frame::record_header;
 pub use frame::{End, Fetch, Frame, FrameKind, Hello, Message, Refusal, RefusalCode, data_header};
-pub use test_id::{InvalidTestId, TestId};
 
 /// First bytes of the body of HELLO and FETCH.
 pub const MAGIC: [u8; 8] = *b"PATHBNCH";
@@ -64,12 +62,3 @@ pub const MAX_SMALL_BYTES: usize = 4 * 1024;
 
 /// Largest body of DATA; it is never held in memory as a whole by a receiver.
 pub const MAX_DATA_BYTES: usize = 16 * 1024 * 1024;
-
-/// Smallest body of a message: its sequence number.
-pub const MIN_MESSAGE_BYTES: usize = 4;
-
-/// Largest body of a message; a receiver holds one of them in memory.
-pub const MAX_MESSAGE_BYTES: usize = 64 * 1024;
-
-/// Largest body of RECORD.
-pub const MAX_RECORD_BYTES: usize = 8 * 1024 * 1024;

@@ -2,8 +2,9 @@
 
 use super::session::{end_in_order, refuse};
 use super::{Client, Shared};
-use crate::protocol::{Fetch, Frame, Refusal, RefusalCode, TestId, VERSION};
+use crate::protocol::{Fetch, Frame, Refusal, RefusalCode, VERSION};
 use crate::stream::{Channel, Wait, lock};
+use pathbench_record::test_id::TestId;
 use std::collections::HashMap;
 use std::sync::Mutex;
 use std::time::Duration;

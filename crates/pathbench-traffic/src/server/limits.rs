@@ -1,7 +1,6 @@
 //! What a server grants.
 
-use crate::iperf::MAX_STREAMS;
-use crate::pattern::PatternParameters;
+use pathbench_record::pattern::{MAX_STREAMS, PatternParameters};
 use pathbench_transport::QuicLimits;
 use std::time::Duration;
 
@@ -121,8 +120,11 @@ impl Limits {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::iperf::{Amount, IperfParameters};
-    use crate::pattern::{BulkParameters, InteractiveParameters, PingParameters};
+    use pathbench_record::pattern::Amount;
+    use pathbench_record::pattern::BulkParameters;
+    use pathbench_record::pattern::InteractiveParameters;
+    use pathbench_record::pattern::IperfParameters;
+    use pathbench_record::pattern::PingParameters;
 
     #[test]
     fn objections_name_what_was_asked_and_what_is_allowed() {

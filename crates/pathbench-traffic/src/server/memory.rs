@@ -2,10 +2,9 @@
 
 use super::Limits;
 use super::fetch::{MOST as MOST_FETCHES, MOST_PER_CLIENT as MOST_FETCHES_PER_CLIENT};
-use crate::pattern::MAX_MESSAGES;
-use crate::protocol::MAX_RECORD_BYTES;
-use crate::record::MessageRecord;
 use crate::stream::{MAX_SERVER_BLOCKS_BYTES, MAX_SERVER_FIGURES};
+use pathbench_record::end::{MAX_RECORD_BYTES, MessageRecord};
+use pathbench_record::pattern::MAX_MESSAGES;
 use pathbench_transport::{
     QUIC_CONNECTION_BYTES, QUIC_LISTENER_BYTES, QUIC_STREAM_BYTES, QUIC_TEST_BYTES, QUIC_UNTRUSTED_SEND_BYTES,
 };
@@ -91,7 +90,7 @@ fn times(count: usize, bytes: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::PathSample;
+    use pathbench_record::end::PathSample;
     use pathbench_record::time::Timestamp;
     use pathbench_transport::ConnectionSnapshot;
     use std::time::Duration;

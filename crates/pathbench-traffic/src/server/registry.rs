@@ -1,10 +1,11 @@
 //! The tests a server knows: running ones, and the records of those that are over.
 
 use super::{Client, Limits, Pacers};
-use crate::protocol::{MAX_RECORD_BYTES, Refusal, RefusalCode, TestId};
-use crate::record::EndRecord;
+use crate::protocol::{Refusal, RefusalCode};
 use crate::request::Request;
 use crate::stream::{Companions, Stream, lock};
+use pathbench_record::end::{EndRecord, MAX_RECORD_BYTES};
+use pathbench_record::test_id::TestId;
 use pathbench_record::time::Timestamp;
 use pathbench_transport::contain_panic;
 use std::collections::{BTreeSet, HashMap};

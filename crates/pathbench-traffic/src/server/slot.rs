@@ -3,8 +3,8 @@
 
 use super::registry::{Ended, StreamResult};
 use super::{ServerEvent, Shared, session};
-use crate::protocol::TestId;
 use crate::stream::lock;
+use pathbench_record::test_id::TestId;
 use pathbench_transport::{Connection, contain_panic};
 use std::sync::Arc;
 

@@ -3,9 +3,10 @@
 use super::work::Work;
 use super::{Stream, lock};
 use crate::messages::Arrival;
-use crate::record::{MessageRecord, PathSample};
+use pathbench_record::connection::PathEvent;
+use pathbench_record::end::{MessageRecord, PathSample};
 use pathbench_record::time::Timestamp;
-use pathbench_transport::{PathEvent, Sampler};
+use pathbench_transport::Sampler;
 
 /// How far one listener has heard of a stream.
 #[derive(Debug, Clone, Default)]

@@ -3,11 +3,11 @@
 #![allow(dead_code, reason = "each test binary uses its part")]
 
 use pathbench_kerneltest::MonotonicClock;
+use pathbench_record::pattern::PatternParameters;
+use pathbench_record::test_id::TestId;
 use pathbench_record::time::Clock;
 use pathbench_record::transport::Transport;
 use pathbench_traffic::client::ClientPlan;
-use pathbench_traffic::pattern::PatternParameters;
-use pathbench_traffic::protocol::TestId;
 use pathbench_traffic::server::{Access, Limits, Server, ServerOptions};
 use pathbench_traffic::token::TokenKey;
 use pathbench_transport::{Security, ServerIdentity, Trust, mptcp_available};

@@ -9,7 +9,7 @@ pub(crate) use self::streams::{Read, StreamEnd, StreamSignals, StreamState};
 use super::capacity::TestSlot;
 use super::configuration::CONNECTION_WINDOW_BYTES;
 use super::link_watch::NoticedChange;
-use super::path_event::{FIRST_EVENTS, MAX_EVENTS, PathEvent, PathEventKind, PathLog};
+use super::path_event::{FIRST_EVENTS, MAX_EVENTS, PathLog};
 use super::path_manager::PathInput;
 use super::paths::{KnownPath, Paths, Surroundings};
 use super::scheduler::{Board, Trouble};
@@ -20,6 +20,7 @@ use noq_proto::{
     Connection, ConnectionError, ConnectionHandle, Dir, EndpointEvent, Event, PathId, PathStats, StreamEvent,
     StreamId, Transmit, TransportError, TransportErrorCode, VarInt,
 };
+use pathbench_record::connection::{PathEvent, PathEventKind};
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex};

@@ -2,8 +2,9 @@
 
 use super::options::LocalPath;
 use super::path_manager::PathInput;
-use pathbench_host::link_events::{LinkChange, LinkEvent, LinkEventStream};
+use pathbench_host::link_events::LinkEventStream;
 use pathbench_host::netlink::{Link, NetlinkError, RouteSocket};
+use pathbench_record::kernel_event::{LinkChange, LinkEvent};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};

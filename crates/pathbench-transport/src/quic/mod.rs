@@ -47,7 +47,6 @@ pub use capacity::{
 };
 pub(crate) use client::QuicClient;
 pub(crate) use listener::QuicListener;
-pub use options::{LocalPath, QuicOptions, Scheduler};
-pub use path_event::{PathEvent, PathEventKind};
+pub use options::{LocalPath, QuicOptions};
 pub(crate) use stream::QuicStream;
 pub(crate) use telemetry::QuicTelemetry;

@@ -1,5 +1,6 @@
 //! What a QUIC connection is asked to be.
 
+use pathbench_record::connection::Scheduler;
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -40,46 +41,6 @@ impl LocalPath {
 
 const fn one() -> u32 {
     1
-}
-
-/// Which path new data takes on an mpquic connection.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", tag = "name")]
-pub enum Scheduler {
-    /// The path with room in its congestion window on which the smallest RTT is to be expected: the smoothed one, less
-    /// what has drained since of a queue that this connection made.
-    #[default]
-    LowestRtt,
-    /// Paths in turn.
-    RoundRobin,
-    /// By [`LocalPath::weight`].
-    Weighted,
-    /// `MultipathTester`'s: the preferred path, and another one only while the preferred one is in trouble.
-    Backup {
-        /// Trouble: smoothed RTT of the preferred path above this.
-        #[serde(with = "pathbench_record::units::milliseconds", rename = "srtt_above_ms")]
-        srtt_above: Duration,
-        /// Trouble: retransmission timeout of the preferred path above this.
-        #[serde(with = "pathbench_record::units::milliseconds", rename = "rto_above_ms")]
-        rto_above: Duration,
-    },
-}
-
-impl Scheduler {
-    /// The backup scheduler with the thresholds of `MultipathTester`'s paper: 600 ms and 1500 ms.
-    pub const fn backup() -> Self {
-        Self::Backup { srtt_above: Duration::from_millis(600), rto_above: Duration::from_millis(1500) }
-    }
-
-    /// `lowest-rtt`, `round-robin`, `weighted` or `backup`.
-    pub const fn name(&self) -> &'static str {
-        match self {
-            Self::LowestRtt => "lowest-rtt",
-            Self::RoundRobin => "round-robin",
-            Self::Weighted => "weighted",
-            Self::Backup { .. } => "backup",
-        }
-    }
 }
 
 /// What a QUIC connection is asked to be, beyond [`crate::SocketOptions`].

@@ -10,9 +10,10 @@
 
 mod local;
 
-use super::options::{LocalPath, Scheduler};
+use super::options::LocalPath;
 use local::{Local, Stage};
 use noq_proto::PathId;
+use pathbench_record::connection::Scheduler;
 use pathbench_record::time::Timestamp;
 use std::net::IpAddr;
 use std::time::Duration;

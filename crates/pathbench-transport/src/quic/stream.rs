@@ -2,12 +2,11 @@
 
 use super::connection::{QuicConnection, wait};
 use super::core::{Core, Read, StreamEnd, StreamSignals};
-use super::path_event::PathEvent;
 use super::telemetry::QuicTelemetry;
 use crate::connection::{ReceiveError, SendError};
-use crate::options::InForce;
 use bytes::Bytes;
 use noq_proto::{ConnectionError, StreamId};
+use pathbench_record::connection::{InForce, PathEvent};
 use pathbench_record::time::Timestamp;
 use pathbench_record::transport::Transport;
 use std::io;

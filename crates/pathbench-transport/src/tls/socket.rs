@@ -5,7 +5,7 @@ use super::layer::Layer;
 use super::{ALPN, ServerIdentity, Trust, TrustError, client_config, server_config};
 use crate::connected_socket::ConnectedSocket;
 use crate::connection::{ReceiveError, SendError};
-use crate::options::InForce;
+use pathbench_record::connection::InForce;
 use pathbench_record::time::Clock;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, ServerConfig, ServerConnection};

@@ -5,12 +5,13 @@ use crate::support::{
     transfer,
 };
 use pathbench_kerneltest::{MonotonicClock, tests};
+use pathbench_record::connection::Negotiation;
 use pathbench_record::time::Clock;
 use pathbench_record::transport::Transport;
 use pathbench_transport::{
-    CongestionError, ConnectError, ConnectOptions, Connection, ListenOptions, Listener, Negotiation,
-    QuicCapacity, QuicLimits, QuicOptions, ReceiveError, Security, SendError, ServerIdentity, Session,
-    SocketOptions, Trust,
+    CongestionError, ConnectError, ConnectOptions, Connection, ListenOptions, Listener, QuicCapacity,
+    QuicLimits, QuicOptions, ReceiveError, Security, SendError, ServerIdentity, Session, SocketOptions,
+    Trust,
 };
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::{Arc, Barrier};

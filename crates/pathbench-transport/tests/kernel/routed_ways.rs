@@ -10,9 +10,10 @@ use crate::quic::Service;
 use crate::two_ways::{TwoWays, WIRES};
 use pathbench_host::firewall::{Firewall, RouterRules, TooBig};
 use pathbench_host::namespace::NetNamespace;
-use pathbench_host::netlink::{IpNetwork, Route, RouteSocket, VethEnd, VethPair};
+use pathbench_host::netlink::{Route, RouteSocket, VethEnd, VethPair};
 use pathbench_host::qdisc::{QueueLimit, Shaper};
 use pathbench_host::sysctl;
+use pathbench_record::network::IpNetwork;
 use pathbench_transport::{ConnectionSnapshot, ListenOptions, QuicOptions, Session};
 use std::net::{IpAddr, Ipv6Addr};
 

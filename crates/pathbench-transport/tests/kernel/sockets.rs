@@ -6,11 +6,12 @@ use crate::support::{
 };
 use pathbench_host::sysctl;
 use pathbench_kerneltest::{MonotonicClock, tests};
+use pathbench_record::connection::{FallbackReason, Negotiation};
 use pathbench_record::time::Clock;
 use pathbench_record::transport::Transport;
 use pathbench_transport::{
-    BindError, CongestionError, ConnectError, ConnectOptions, FallbackReason, Listener, MptcpUnavailable,
-    Negotiation, ReceiveError, SendError, SocketOptions, mptcp_available,
+    BindError, CongestionError, ConnectError, ConnectOptions, Listener, MptcpUnavailable, ReceiveError,
+    SendError, SocketOptions, mptcp_available,
 };
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::thread;

@@ -3,8 +3,9 @@
 use libtest_mimic::Failed;
 use pathbench_host::mptcp::{Endpoint, EndpointFlags, PathManager};
 use pathbench_host::namespace::NetNamespace;
-use pathbench_host::netlink::{IpNetwork, RouteSocket};
+use pathbench_host::netlink::RouteSocket;
 use pathbench_kerneltest::MonotonicClock;
+use pathbench_record::network::IpNetwork;
 use pathbench_record::transport::Transport;
 use pathbench_transport::{
     AcceptError, ConnectError, ConnectOptions, Connection, Listener, ReceiveError, SendError, Session,

@@ -5,11 +5,10 @@ use crate::support::{
 };
 use pathbench_host::mptcp::Limits;
 use pathbench_kerneltest::tests;
+use pathbench_record::connection::Negotiation;
 use pathbench_record::sample::{PathFigures, PathState};
 use pathbench_record::transport::Transport;
-use pathbench_transport::{
-    Connection, ConnectionSnapshot, Listener, Negotiation, Telemetry, TelemetrySource,
-};
+use pathbench_transport::{Connection, ConnectionSnapshot, Listener, Telemetry, TelemetrySource};
 use std::collections::BTreeSet;
 
 const SOURCES: [Option<TelemetrySource>; 3] =

@@ -3,8 +3,9 @@
 use crate::quic::{Service, clock};
 use crate::support::PATIENCE;
 use pathbench_host::namespace::NetNamespace;
-use pathbench_host::netlink::{IpNetwork, Route, RouteSocket, VethEnd, VethPair};
+use pathbench_host::netlink::{Route, RouteSocket, VethEnd, VethPair};
 use pathbench_host::qdisc::{QueueLimit, Shaper};
+use pathbench_record::network::IpNetwork;
 use pathbench_record::transport::Transport;
 use pathbench_transport::{
     ConnectOptions, ConnectionSnapshot, ListenOptions, LocalPath, QuicOptions, Session,

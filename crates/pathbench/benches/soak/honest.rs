@@ -3,12 +3,13 @@
 use super::{Random, Soak, address_of};
 use pathbench_kerneltest::MonotonicClock;
 use pathbench_record::direction::DataDirection;
+use pathbench_record::pattern::{
+    Amount, BulkParameters, InteractiveParameters, IperfParameters, PatternParameters, PingParameters,
+};
+use pathbench_record::test_id::TestId;
 use pathbench_record::time::Clock;
 use pathbench_record::transport::Transport;
 use pathbench_traffic::client::{ClientPlan, FetchPlan, Unobserved, fetch_record, run_client};
-use pathbench_traffic::iperf::{Amount, IperfParameters};
-use pathbench_traffic::pattern::{BulkParameters, InteractiveParameters, PatternParameters, PingParameters};
-use pathbench_traffic::protocol::TestId;
 use pathbench_transport::{Security, Trust, mptcp_available};
 use std::sync::Arc;
 use std::time::Duration;

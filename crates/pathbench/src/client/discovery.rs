@@ -5,7 +5,7 @@ use super::reachability::{self, Answer};
 use super::server::{ServerName, family};
 use super::{AccessArgs, Client, Target, is_quic};
 use crate::exit::{Exit, Failure};
-use pathbench_lab::assembly::ClientPath;
+use pathbench_analysis::assembly::ClientPath;
 use pathbench_record::document::{AddressFamily, Reachability, ServerRecord, UnreachableBecause};
 use pathbench_record::transport::Transport;
 use pathbench_traffic::client::ClientError;

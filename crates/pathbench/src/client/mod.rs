@@ -2,18 +2,16 @@
 
 use crate::clock::MonotonicClock;
 use crate::random;
-use pathbench_lab::assembly::{ClientPath, ClockOffset};
+use pathbench_analysis::assembly::{ClientPath, ClockOffset};
+use pathbench_record::connection::Scheduler;
 use pathbench_record::direction::DataDirection;
+use pathbench_record::end::EndRecord;
+use pathbench_record::pattern::{Amount, IperfParameters, PatternParameters};
+use pathbench_record::test_id::TestId;
 use pathbench_record::time::Clock;
 use pathbench_record::transport::Transport;
 use pathbench_traffic::client::{ClientOutcome, ClientPlan, Unobserved, run_client};
-use pathbench_traffic::iperf::{Amount, IperfParameters};
-use pathbench_traffic::pattern::PatternParameters;
-use pathbench_traffic::protocol::TestId;
-use pathbench_traffic::record::EndRecord;
-use pathbench_transport::{
-    CertificateFingerprint, LocalPath, QuicOptions, Scheduler, Security, SocketOptions, Trust,
-};
+use pathbench_transport::{CertificateFingerprint, LocalPath, QuicOptions, Security, SocketOptions, Trust};
 use serde_json::{Map, Value, json};
 pub(crate) use server::{AccessArgs, FamilyArgs};
 use std::net::SocketAddr;

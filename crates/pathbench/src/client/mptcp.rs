@@ -1,8 +1,8 @@
 //! Is this host set up for several paths of MPTCP.
 
+use pathbench_analysis::assembly::ClientPath;
+use pathbench_analysis::verdict::LocalSetup;
 use pathbench_host::mptcp::{Endpoint, PathManager};
-use pathbench_lab::assembly::ClientPath;
-use pathbench_transport::LocalSetup;
 use std::net::IpAddr;
 
 /// How this host is set up for MPTCP; `None` where the kernel does not tell (before some call it takes privilege).

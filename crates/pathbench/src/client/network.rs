@@ -1,10 +1,11 @@
 //! The host's network while the suite runs: what changed, and which of it matters.
 
 use super::paths::HostNetwork;
-use pathbench_host::link_events::{LinkChange, LinkEvent, LinkEventStream};
+use pathbench_analysis::assembly::{ClientPath, Notification, SeenEvent};
+use pathbench_host::link_events::LinkEventStream;
 use pathbench_host::mptcp::EventStream;
 use pathbench_host::netlink::NetlinkError;
-use pathbench_lab::assembly::{ClientPath, Notification, SeenEvent};
+use pathbench_record::kernel_event::{LinkChange, LinkEvent};
 use pathbench_record::time::{Clock, Timestamp};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::Timespec;

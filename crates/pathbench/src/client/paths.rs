@@ -1,7 +1,7 @@
 //! The ways from this host to a server: interfaces that are up, have a routable address and a route there.
 
+use pathbench_analysis::assembly::ClientPath;
 use pathbench_host::netlink::{InterfaceAddress, Link, NetlinkError, Route, RouteSocket};
-use pathbench_lab::assembly::ClientPath;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
@@ -157,7 +157,8 @@ fn kernels_choice(server: SocketAddr) -> Option<IpAddr> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pathbench_host::netlink::{IpNetwork, MAIN_TABLE};
+    use pathbench_host::netlink::MAIN_TABLE;
+    use pathbench_record::network::IpNetwork;
 
     fn link(index: u32, name: &str, up: bool) -> Link {
         Link {

@@ -2,12 +2,12 @@
 
 use super::server::ServerName;
 use super::{Client, Target, is_quic};
-use pathbench_lab::assembly::ClientPath;
+use pathbench_analysis::assembly::ClientPath;
 use pathbench_record::document::{AddressFamily, Reachability, UnreachableBecause};
+use pathbench_record::pattern::{PatternParameters, PingParameters};
 use pathbench_record::statistics::median;
 use pathbench_record::transport::Transport;
 use pathbench_traffic::client::ClientError;
-use pathbench_traffic::pattern::{PatternParameters, PingParameters};
 use pathbench_transport::mptcp_available;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -200,7 +200,7 @@ pub(crate) fn ping(
         PingParameters { count, warm_up, interval: INTERVAL, timeout: TIMEOUT, ..PingParameters::default() };
     let outcome = client.run_unwatched(transport, target, PatternParameters::Ping(ping), TIMEOUT);
     let answered: Vec<Option<Duration>> =
-        outcome.client.messages.iter().map(pathbench_traffic::record::MessageRecord::round_trip).collect();
+        outcome.client.messages.iter().map(pathbench_record::end::MessageRecord::round_trip).collect();
     let rtts: Vec<Duration> = answered.iter().flatten().copied().collect();
     match outcome.error {
         Some(error) if rtts.is_empty() => Err(error),

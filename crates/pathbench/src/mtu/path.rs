@@ -3,8 +3,8 @@
 use crate::client::paths::HostNetwork;
 use crate::client::server::{ServerName, family};
 use crate::exit::{Exit, Failure};
+use pathbench_analysis::assembly::ClientPath;
 use pathbench_host::netlink::InterfaceAddress;
-use pathbench_lab::assembly::ClientPath;
 use pathbench_record::document::AddressFamily;
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
@@ -129,7 +129,8 @@ fn name(paths: &mut [Path]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pathbench_host::netlink::{IpNetwork, Link, MAIN_TABLE, Route};
+    use pathbench_host::netlink::{Link, MAIN_TABLE, Route};
+    use pathbench_record::network::IpNetwork;
 
     fn network(addresses: &[(u32, &str, bool)]) -> HostNetwork {
         let link = |index: u32, name: &str| Link {

@@ -21,8 +21,8 @@ use crate::exit::{Exit, Failure};
 use crate::result::{begin_result, host_record, remove_empty};
 use crate::{output, random, report, signals};
 use display::Display;
+use pathbench_analysis::assembly::ClientPath;
 use pathbench_host::counters::Counters;
-use pathbench_lab::assembly::ClientPath;
 use pathbench_lab::order::schedule;
 use pathbench_record::calendar::rfc3339_from_unix;
 use pathbench_record::directory::ResultWriter;
@@ -225,7 +225,7 @@ impl Job<'_> {
         &self,
         reached: &Reached,
         ways: &[ClientPath],
-    ) -> Option<pathbench_lab::assembly::ClockOffset> {
+    ) -> Option<pathbench_analysis::assembly::ClockOffset> {
         let (&transport, &address): (&Transport, &SocketAddr) = reached.places.first_key_value()?;
         let target = Target { address, host: reached.server.host.clone(), ways: ways.to_vec() };
         client::compare_clocks(self.client, transport, &target)

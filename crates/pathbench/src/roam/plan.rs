@@ -3,11 +3,11 @@
 use crate::client::{self, AccessArgs, FamilyArgs, TRANSPORTS};
 use crate::report::PresentationArgs;
 use clap::Args;
-use pathbench_lab::assembly::ClientPath;
+use pathbench_analysis::assembly::ClientPath;
+use pathbench_record::connection::Scheduler;
+use pathbench_record::pattern::{InteractiveParameters, PatternParameters};
 use pathbench_record::transport::Transport;
 use pathbench_record::units::Span;
-use pathbench_traffic::pattern::{InteractiveParameters, PatternParameters};
-use pathbench_transport::Scheduler;
 use std::path::PathBuf;
 use std::time::Duration;
 

@@ -7,18 +7,18 @@ use super::test::{Finished, Fresh};
 use super::walk::{Walk, Walked};
 use crate::client::network::CLIENT;
 use crate::client::{self, Clocks, mptcp};
-use pathbench_lab::assembly::{
+use pathbench_analysis::assembly::{
     AssembledRun, ClientPath, Evidence, LinesSoFar, Notification, RunSetting, SeenEvent, assemble,
 };
+use pathbench_analysis::metrics;
+use pathbench_record::connection::PathEvent;
 use pathbench_record::directory::{ResultWriter, WriteError};
 use pathbench_record::document::{ProbeLine, ProbeRecord, ResultDocument, RunRecord};
-use pathbench_record::metrics;
+use pathbench_record::end::{EndRecord, MessageRecord, PathSample};
 use pathbench_record::sample::Side;
 use pathbench_record::summary::{summarise, summarise_mobility};
 use pathbench_record::time::Timestamp;
 use pathbench_record::transport::{Transport, TransportLabel};
-use pathbench_traffic::record::{EndRecord, MessageRecord, PathSample};
-use pathbench_transport::PathEvent;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 

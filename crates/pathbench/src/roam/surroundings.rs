@@ -5,7 +5,7 @@ use super::wifi::{Look, WifiLog};
 use crate::client::network::{CLIENT, Change, Judge, NetworkWatch};
 use crate::client::paths::HostNetwork;
 use crate::exit::Failure;
-use pathbench_lab::assembly::{ClientPath, Notification, SeenEvent};
+use pathbench_analysis::assembly::{ClientPath, Notification, SeenEvent};
 use pathbench_record::time::Clock;
 use std::collections::BTreeMap;
 use std::net::IpAddr;

@@ -2,8 +2,10 @@
 
 use super::plan::interactive;
 use crate::client::{Client, Target};
-use pathbench_lab::assembly::ClientPath;
+use pathbench_analysis::assembly::ClientPath;
+use pathbench_record::connection::PathEvent;
 use pathbench_record::document::UnreachableBecause;
+use pathbench_record::end::{EndRecord, MessageRecord, PathSample};
 use pathbench_record::time::Timestamp;
 use pathbench_record::transport::Transport;
 use pathbench_traffic::client::{
@@ -12,8 +14,7 @@ use pathbench_traffic::client::{
 };
 use pathbench_traffic::messages::Arrival;
 use pathbench_traffic::protocol::RefusalCode;
-use pathbench_traffic::record::{EndRecord, MessageRecord, PathSample};
-use pathbench_transport::{LocalPath, PathEvent, QuicOptions};
+use pathbench_transport::{LocalPath, QuicOptions};
 use std::net::SocketAddr;
 use std::sync::Mutex;
 use std::sync::PoisonError;

@@ -1,8 +1,8 @@
 //! The live view in text: pure, figures in and lines out.
 
 use super::figures::{Dashboard, ProbeFigures, State, TestFigures};
-use pathbench_host::wifi::WifiNetwork;
-use pathbench_lab::assembly::{WifiChange, WifiSighting};
+use pathbench_analysis::assembly::{WifiChange, WifiSighting};
+use pathbench_record::kernel_event::WifiNetwork;
 use pathbench_record::time::Timestamp;
 use std::net::IpAddr;
 use std::time::Duration;
@@ -131,10 +131,10 @@ mod tests {
     use super::super::test::Fresh;
     use super::*;
     use pathbench_record::direction::Direction;
+    use pathbench_record::end::MessageRecord;
     use pathbench_traffic::client::{PathProgress, Progress};
     use pathbench_traffic::messages::Arrival;
     use pathbench_traffic::probe::{ProbeOutcome, ProbeSample};
-    use pathbench_traffic::record::MessageRecord;
 
     fn at(ms: u64) -> Timestamp {
         Timestamp::from_nanos(ms * 1_000_000)

@@ -14,7 +14,7 @@ use crate::client::discovery::Approach;
 use crate::client::server::ServerName;
 use crate::client::{Client, Target};
 use crate::exit::Failure;
-use pathbench_lab::assembly::ClientPath;
+use pathbench_analysis::assembly::ClientPath;
 use pathbench_record::directory::ResultWriter;
 use pathbench_record::document::{ProbeLine, ResultDocument};
 use pathbench_record::time::Timestamp;

@@ -1,7 +1,8 @@
 //! What the kernel tells of the Wi-Fi, every second.
 
-use pathbench_host::wifi::{WifiInterface, WifiNetwork, WifiSocket};
-use pathbench_lab::assembly::{WifiChange, WifiSighting};
+use pathbench_analysis::assembly::{WifiChange, WifiSighting};
+use pathbench_host::wifi::{WifiInterface, WifiSocket};
+use pathbench_record::kernel_event::WifiNetwork;
 use pathbench_record::time::{Clock, Timestamp};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -140,7 +141,7 @@ impl Presence {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pathbench_host::wifi::Bssid;
+    use pathbench_record::kernel_event::Bssid;
 
     fn network(ssid: &str, access_point: u8, signal_dbm: i8) -> WifiNetwork {
         WifiNetwork {

@@ -2,7 +2,7 @@
 
 use crate::output;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use pathbench_lab::assembly::ClientPath;
+use pathbench_analysis::assembly::ClientPath;
 use pathbench_record::document::RunRecord;
 use pathbench_record::time::Timestamp;
 use pathbench_traffic::client::Progress;

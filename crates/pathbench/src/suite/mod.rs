@@ -11,12 +11,13 @@ use crate::exit::{Exit, Failure};
 use crate::result::{begin_result, host_record, remove_empty};
 use crate::{output, random, report, signals};
 use display::Display;
-use pathbench_lab::assembly::ClientPath;
+use pathbench_analysis::assembly::ClientPath;
 use pathbench_record::calendar::rfc3339_from_unix;
+use pathbench_record::connection::Scheduler;
 use pathbench_record::directory::ResultWriter;
 use pathbench_record::document::{ResultDocument, RunRecord, ScenarioRecord};
 use pathbench_record::transport::Transport;
-use pathbench_transport::{Scheduler, mptcp_available};
+use pathbench_transport::mptcp_available;
 use plan::SuitePlan;
 pub(crate) use plan::TestArgs;
 use runs::{Ending, Lookout, Suite, announcement};
@@ -220,8 +221,9 @@ mod tests {
     use super::plan::SuitePattern;
     use super::*;
     use pathbench_record::document::MultipathRecord;
-    use pathbench_traffic::iperf::IperfParameters;
-    use pathbench_traffic::pattern::{PatternParameters, PingParameters};
+    use pathbench_record::pattern::IperfParameters;
+    use pathbench_record::pattern::PatternParameters;
+    use pathbench_record::pattern::PingParameters;
 
     fn plan(transports: Vec<Transport>, named: bool, scheduler: Scheduler) -> SuitePlan {
         let iperf = PatternParameters::Iperf(IperfParameters::default());

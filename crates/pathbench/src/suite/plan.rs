@@ -3,12 +3,13 @@
 use crate::client::{self, AccessArgs, FamilyArgs, TRANSPORTS};
 use crate::report::PresentationArgs;
 use clap::Args;
+use pathbench_record::connection::Scheduler;
 use pathbench_record::direction::DataDirection;
+use pathbench_record::pattern::{
+    Amount, BulkParameters, InteractiveParameters, IperfParameters, PatternParameters, PingParameters,
+};
 use pathbench_record::transport::Transport;
 use pathbench_record::units::{Size, Span};
-use pathbench_traffic::iperf::{Amount, IperfParameters};
-use pathbench_traffic::pattern::{BulkParameters, InteractiveParameters, PatternParameters, PingParameters};
-use pathbench_transport::Scheduler;
 use serde_json::{Map, Value};
 use std::path::PathBuf;
 use std::time::Duration;

@@ -8,10 +8,10 @@ use crate::client::paths::{self, HostNetwork};
 use crate::client::server::ServerName;
 use crate::client::{self, Client, Clocks, Target, mptcp};
 use crate::exit::Failure;
-use pathbench_host::counters::Counters;
-use pathbench_lab::assembly::{
+use pathbench_analysis::assembly::{
     AssembledRun, ClientPath, ClockOffset, Evidence, Notification, RunSetting, SeenEvent, assemble,
 };
+use pathbench_host::counters::Counters;
 use pathbench_lab::order::{ScheduledRun, schedule};
 use pathbench_record::directory::ResultWriter;
 use pathbench_record::document::ResultDocument;

@@ -1,8 +1,9 @@
 //! From the patterns of a plan to what the traffic room takes.
 
 use super::{BulkPlan, InteractivePlan, IperfPlan, PatternPlan, PingPlan};
-use pathbench_traffic::iperf::{Amount, IperfParameters};
-use pathbench_traffic::pattern::{BulkParameters, InteractiveParameters, PatternParameters, PingParameters};
+use pathbench_record::pattern::{
+    Amount, BulkParameters, InteractiveParameters, IperfParameters, PatternParameters, PingParameters,
+};
 
 impl PatternPlan {
     /// The pattern as the traffic room knows it.
@@ -70,7 +71,8 @@ impl From<&InteractivePlan> for InteractiveParameters {
 #[cfg(test)]
 mod tests {
     use crate::scenario::{self, Overrides, Source};
-    use pathbench_traffic::pattern::{BulkParameters, PatternParameters};
+    use pathbench_record::pattern::BulkParameters;
+    use pathbench_record::pattern::PatternParameters;
 
     #[test]
     fn bulk_goes_down_up_or_both_ways() {

@@ -1,10 +1,10 @@
 //! What a valid `[run]` asks for: transports, patterns, and what each of them takes.
 
 use super::Family;
+use pathbench_record::connection::Scheduler;
 use pathbench_record::direction::DataDirection;
 use pathbench_record::transport::TransportLabel;
 use pathbench_record::units::milliseconds;
-use pathbench_transport::Scheduler;
 use serde::Serialize;
 use std::time::Duration;
 

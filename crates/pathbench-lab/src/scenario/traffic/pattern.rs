@@ -8,8 +8,9 @@ use crate::scenario::section::Section;
 use crate::scenario::suggestion::choices;
 use crate::scenario::tree::{Origin, Value};
 use pathbench_record::direction::DataDirection;
-use pathbench_traffic::pattern::{BulkParameters, InteractiveParameters, MAX_MESSAGES, PingParameters};
-use pathbench_traffic::protocol::{MAX_MESSAGE_BYTES, MIN_MESSAGE_BYTES};
+use pathbench_record::pattern::{
+    BulkParameters, InteractiveParameters, MAX_MESSAGE_BYTES, MAX_MESSAGES, MIN_MESSAGE_BYTES, PingParameters,
+};
 use std::time::Duration;
 
 const DEFAULT_DURATION: Duration = Duration::from_secs(10);

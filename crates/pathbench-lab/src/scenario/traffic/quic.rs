@@ -4,7 +4,8 @@ use crate::scenario::keys;
 use crate::scenario::mistake::MistakeKind;
 use crate::scenario::plan::QuicPlan;
 use crate::scenario::section::Section;
-use pathbench_transport::{QLOG_AVAILABLE, QuicOptions, Scheduler};
+use pathbench_record::connection::Scheduler;
+use pathbench_transport::{QLOG_AVAILABLE, QuicOptions};
 use std::time::Duration;
 
 /// Congestion controls of the QUIC transport.

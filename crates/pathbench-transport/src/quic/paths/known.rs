@@ -4,12 +4,13 @@ use super::stray::{self, Carried};
 use super::{KnownPath, Paths, Surroundings};
 use crate::closed_paths::KEPT_CLOSED_PATHS;
 use crate::mptcp_info::canonical;
-use crate::quic::path_event::{PathEventKind, PathLog};
+use crate::quic::path_event::PathLog;
 use crate::quic::path_number::path_number;
 use crate::quic::socket::local_of;
 use crate::quic::stream_meter::StreamBytes;
 use crate::quic::telemetry::{Activity, FigureContext, figures};
 use noq_proto::{Connection, PathId, PathStats, PathStatus};
+use pathbench_record::connection::PathEventKind;
 use pathbench_record::sample::{PathFigures, PathState};
 use pathbench_record::time::Timestamp;
 

@@ -4,8 +4,8 @@ use super::SchedulerEvent;
 use super::policy::{self, Contender, Trouble};
 use super::slot::{Acked, Observation, Slot, Turn};
 use super::small_ping::Alone;
-use crate::quic::options::Scheduler;
 use noq_proto::{PathId, VarInt};
+use pathbench_record::connection::Scheduler;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 

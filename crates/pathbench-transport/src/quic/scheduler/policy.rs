@@ -1,6 +1,6 @@
 //! Which of several paths may send the next packet, given what is known of each. Pure.
 
-use crate::quic::options::Scheduler;
+use pathbench_record::connection::Scheduler;
 use pathbench_record::document::HandoverReason;
 use std::time::Duration;
 

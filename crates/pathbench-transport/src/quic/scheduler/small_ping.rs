@@ -299,7 +299,7 @@ mod tests {
     use super::super::slot::Acked;
     use super::super::tests::instant;
     use super::*;
-    use crate::quic::options::Scheduler;
+    use pathbench_record::connection::Scheduler;
 
     const MTU: u16 = 9000;
 

@@ -12,7 +12,7 @@ mod traps;
 
 use super::configuration::{self, ConnectionSettings};
 use super::heartbeat::{HeartbeatOptions, Heartbeats};
-use super::options::{LocalPath, QuicOptions, Scheduler};
+use super::options::{LocalPath, QuicOptions};
 use super::path_manager::{PathInput, PathManager, PathManagerOptions};
 use super::peer_paths::PeerPaths;
 use super::scheduler::Board;
@@ -24,6 +24,7 @@ use host::{Decider, Host, Load};
 use link::{Dice, LinkModel, Wire};
 use noq_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use noq_proto::{ClientConfig, Endpoint, FourTuple, ServerConfig, Transmit, TransportConfig};
+use pathbench_record::connection::Scheduler;
 use pathbench_record::time::{Clock, Timestamp};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};

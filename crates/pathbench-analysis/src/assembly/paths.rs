@@ -1,0 +1,211 @@
+//! Which link a subflow takes, and the figures of each path.
+
+use super::{ClientPath, Evidence, sending_side};
+use pathbench_record::document::PathRecord;
+use pathbench_record::end::EndRecord;
+use pathbench_record::sample::{PathFigures, PathState, Sample, Side};
+use pathbench_record::statistics::median;
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+/// The client's addresses and the links they belong to. In a lab the client's address decides the path.
+#[derive(Debug)]
+pub(crate) struct PathNames {
+    by_client_address: BTreeMap<IpAddr, String>,
+}
+
+impl PathNames {
+    pub(crate) fn of<'a>(paths: impl Iterator<Item = &'a ClientPath>) -> Self {
+        let addresses =
+            |path: &ClientPath| path.addresses.iter().map(|&at| (at, path.name.clone())).collect::<Vec<_>>();
+        Self { by_client_address: paths.flat_map(addresses).collect() }
+    }
+
+    /// The path of a subflow whose end at the client has this address; the address itself where no link has it.
+    pub(crate) fn of_client_address(&self, address: IpAddr) -> String {
+        self.by_client_address.get(&address).cloned().unwrap_or_else(|| address.to_string())
+    }
+
+    pub(crate) fn of_figures(&self, figures: &PathFigures, side: Side) -> String {
+        self.of_client_address(client_end(figures, side))
+    }
+
+    /// The link with this address at the client, where there is one.
+    pub(crate) fn known(&self, address: IpAddr) -> Option<&String> {
+        self.by_client_address.get(&address)
+    }
+}
+
+fn client_end(figures: &PathFigures, side: Side) -> IpAddr {
+    match side {
+        Side::Client => figures.local.ip(),
+        Side::Server => figures.remote.ip(),
+    }
+}
+
+/// A path's record, and the last figures of its busiest subflow at the sending end.
+#[derive(Debug)]
+pub(super) struct AssembledPath {
+    pub(super) record: PathRecord,
+    pub(super) last: Option<PathFigures>,
+}
+
+/// Every path of the connection, in the order in which its first subflow was opened.
+pub(super) fn paths(evidence: &Evidence<'_>, names: &PathNames, samples: &[Sample]) -> Vec<AssembledPath> {
+    let mut paths: Vec<AssembledPath> = Vec::new();
+    for end in [evidence.client.as_ref(), evidence.server.as_ref()].into_iter().flatten() {
+        for figures in end.streams.iter().flat_map(|stream| &stream.paths) {
+            let name = names.of_figures(figures, end.side);
+            if !paths.iter().any(|path| path.record.name == name) {
+                let (local, remote) = match end.side {
+                    Side::Client => (figures.local, figures.remote),
+                    Side::Server => (figures.remote, figures.local),
+                };
+                let record = PathRecord {
+                    name,
+                    local: local.ip().to_string(),
+                    remote: remote.ip().to_string(),
+                    ..PathRecord::default()
+                };
+                paths.push(AssembledPath { record, last: None });
+            }
+        }
+    }
+    for path in &mut paths {
+        fill(path, evidence, names, samples);
+    }
+    let total = sum(paths.iter().map(|path| path.record.bytes_delivered));
+    for path in &mut paths {
+        path.record.share = path.record.bytes_delivered as f64 / total.max(1) as f64;
+    }
+    paths
+}
+
+fn fill(path: &mut AssembledPath, evidence: &Evidence<'_>, names: &PathNames, samples: &[Sample]) {
+    let name = path.record.name.clone();
+    let of_path = |end: &EndRecord| -> Vec<PathFigures> {
+        end.streams
+            .iter()
+            .flat_map(|stream| &stream.paths)
+            .filter(|figures| names.of_figures(figures, end.side) == name)
+            .cloned()
+            .collect()
+    };
+    let record = &mut path.record;
+    for &direction in evidence.directions() {
+        let sent = evidence.sender(direction).map(&of_path).unwrap_or_default();
+        record.bytes_sent = sum(sent.iter().map(|figures| figures.bytes_sent).chain([record.bytes_sent]));
+        let retransmitted = sent.iter().map(|figures| figures.retransmitted_bytes);
+        record.retransmitted_bytes = sum(retransmitted.chain([record.retransmitted_bytes]));
+        for lost in sent.iter().filter_map(|figures| figures.lost_bytes) {
+            record.lost_bytes = Some(record.lost_bytes.unwrap_or(0).saturating_add(lost));
+        }
+        let delivered = match evidence.receiver(direction) {
+            Some(receiver) => sum(of_path(receiver).iter().map(|figures| figures.bytes_received)),
+            // Without the receiver's record, what it acknowledged is what it got.
+            None => sum(sent.iter().map(PathFigures::payload_acked)),
+        };
+        record.bytes_delivered = record.bytes_delivered.saturating_add(delivered);
+    }
+    record.control_bytes = control_bytes(evidence, &of_path);
+    let sender = evidence.directions().first().map_or(Side::Client, |&direction| sending_side(direction));
+    let figures = evidence.end(sender).map(&of_path).unwrap_or_default();
+    let subflows = figures.iter().map(|figures| figures.closed_paths.unwrap_or(1));
+    record.subflows = subflows.fold(0, u32::saturating_add);
+    // The kernel does not tell a subflow's flag with its figures, and mpquic's changes with need; the plan says
+    // what was set.
+    let as_set = evidence.setting.path(&record.name).filter(|_| evidence.label.transport.is_multipath());
+    record.backup = as_set.and_then(|path| path.backup).or(figures.iter().find_map(|figures| figures.backup));
+    let open = figures.iter().any(|figures| figures.state != PathState::Closed);
+    record.state = String::from(if open { "open" } else { "closed" });
+    let at_sender: Vec<&Sample> =
+        samples.iter().filter(|sample| sample.side == sender && sample.path == record.name).collect();
+    if let Some(last) = figures.into_iter().max_by_key(|figures| figures.bytes_sent) {
+        let carrying = while_carrying(&at_sender).unwrap_or(&last);
+        (record.mss_bytes, record.pmtu_bytes) = (carrying.mss_bytes, carrying.pmtu_bytes);
+        path.last = Some(PathFigures { backup: record.backup, ..last });
+    }
+    let times: Vec<f64> =
+        at_sender.iter().map(|sample| sample.figures.srtt_ms).filter(|srtt_ms| *srtt_ms > 0.0).collect();
+    record.rtt_ms = median(&times).unwrap_or_default();
+}
+
+/// Figures that came from the other end are not to be trusted to have a sum.
+fn sum(figures: impl Iterator<Item = u64>) -> u64 {
+    figures.fold(0, u64::saturating_add)
+}
+
+/// What both ends sent in packets without stream data; by the client's record alone where the server's is missing.
+fn control_bytes(evidence: &Evidence<'_>, of_path: &impl Fn(&EndRecord) -> Vec<PathFigures>) -> Option<u64> {
+    let sum = |end: &EndRecord, of: fn(&PathFigures) -> Option<u64>| {
+        of_path(end).iter().filter_map(of).reduce(u64::saturating_add)
+    };
+    let client = evidence.client.as_ref();
+    let sent = client.and_then(|client| sum(client, |figures| figures.control_bytes_sent));
+    let received = match &evidence.server {
+        Some(server) => sum(server, |figures| figures.control_bytes_sent),
+        None => client.and_then(|client| sum(client, |figures| figures.control_bytes_received)),
+    };
+    sent.into_iter().chain(received).reduce(u64::saturating_add)
+}
+
+/// What a path was like when it last carried data: at the last sample between two stretches in which payload was
+/// acknowledged, for what comes after the last of them may be an interface that has gone down (Linux then tells an MSS of
+/// 36). Where there is no such sample, at the last one before which payload was acknowledged.
+fn while_carrying<'a>(samples: &[&'a Sample]) -> Option<&'a PathFigures> {
+    let mut subflows: BTreeMap<(u32, u32), Vec<&Sample>> = BTreeMap::new();
+    for sample in samples.iter().filter(|sample| sample.figures.mss_bytes > 0) {
+        subflows.entry((sample.stream, sample.figures.subflow)).or_default().push(sample);
+    }
+    let of_subflow = |samples: Vec<&'a Sample>| {
+        let grew = |pair: &[&Sample]| pair[1].figures.payload_acked() > pair[0].figures.payload_acked();
+        let within = samples.windows(3).rfind(|three| grew(&three[..2]) && grew(&three[1..]));
+        let after = || samples.windows(2).rfind(|two| grew(two));
+        within.or_else(after).map(|samples| samples[1])
+    };
+    let carrying = subflows.into_values().filter_map(of_subflow);
+    carrying.max_by(|a, b| a.t_ms.total_cmp(&b.t_ms)).map(|sample| &sample.figures)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn samples(course: &[(f64, u64, u32)]) -> Vec<Sample> {
+        let address = ([10, 0, 0, 1], 5201).into();
+        let sample = |&(t_ms, bytes_acked, mss_bytes): &(f64, u64, u32)| Sample {
+            run: "r".to_owned(),
+            t_ms,
+            host: "client".to_owned(),
+            side: Side::Client,
+            stream: 0,
+            path: "wlan".to_owned(),
+            figures: PathFigures {
+                subflow: 1,
+                bytes_sent: bytes_acked + 10_000,
+                bytes_acked,
+                mss_bytes,
+                ..PathFigures::between(address, address)
+            },
+        };
+        course.iter().map(sample).collect()
+    }
+
+    fn mss(course: &[(f64, u64, u32)]) -> Option<u32> {
+        let samples = samples(course);
+        while_carrying(&samples.iter().collect::<Vec<_>>()).map(|figures| figures.mss_bytes)
+    }
+
+    /// `failover` told `tcp@wlan … MSS 36`: the kernel's word when the interface was down.
+    #[test]
+    fn the_mss_is_that_of_the_time_in_which_the_path_carried_data() {
+        let up = [(0.0, 0, 536), (100.0, 1_000, 1448), (200.0, 2_000, 1448)];
+        let down = [(300.0, 2_500, 36), (400.0, 2_500, 36)];
+        assert_eq!(mss(&[&up[..], &down].concat()), Some(1448));
+        // A hop that became smaller holds to the end.
+        let smaller = [(300.0, 2_500, 1400), (400.0, 3_000, 1400), (500.0, 3_500, 1400)];
+        assert_eq!(mss(&[&up[..], &smaller].concat()), Some(1400));
+        assert_eq!(mss(&[(0.0, 0, 536), (100.0, 1_000, 1448)]), Some(1448), "over within one interval");
+        assert_eq!(mss(&[(0.0, 0, 1448), (100.0, 0, 36)]), None, "it never carried anything");
+    }
+}

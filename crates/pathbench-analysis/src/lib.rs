@@ -1,0 +1,12 @@
+//! From what both ends and the kernels recorded of a run to its result: metrics, the multipath verdict, diagnoses.
+//!
+//! Pure: records in, results out. It opens no socket and reads no clock.
+
+pub mod assembly;
+pub mod binning;
+pub mod diagnosis;
+pub mod metrics;
+pub mod verdict;
+
+#[cfg(test)]
+pathbench_kerneltest::privilege_independent!();

@@ -1,0 +1,104 @@
+//! What else happened to the first path before the second came into use, in words.
+
+use pathbench_record::event::{Event, EventSource};
+
+/// What had been done to `path`, and what the transport at `host` said of it, up to `until_ms`; `None` when nothing
+/// is known.
+pub(super) fn remark(
+    events: &[Event],
+    path: &str,
+    host: &str,
+    (began_ms, until_ms): (f64, f64),
+) -> Option<String> {
+    let of_transport = |event: &Event| matches!(event.source, EventSource::Quic | EventSource::Mptcp);
+    let is_meant = |event: &Event| match event.path.as_deref() {
+        Some(of) => of == path,
+        // A scheduler does not always know the address of the path that it leaves.
+        None => event.kind == "scheduler",
+    };
+    let latest = |sources: &[EventSource], words: fn(&Event, &str) -> Option<Told>| {
+        let mut of_path: Vec<&Event> = events
+            .iter()
+            .filter(|event| sources.contains(&event.source) && is_meant(event))
+            .filter(|event| !of_transport(event) || event.host == host)
+            .filter(|event| event.t_ms <= until_ms)
+            .collect();
+        of_path.sort_by(|a, b| a.t_ms.total_cmp(&b.t_ms));
+        let (event, told) = of_path.iter().rev().find_map(|event| Some((event, words(event, path)?)))?;
+        match told {
+            Told::Trouble(words) => Some(format!("{words} {}", distance(began_ms - event.t_ms))),
+            Told::AllWell => None,
+        }
+    };
+    // What was ordered is known best; the same seen by a kernel follows it.
+    let cause = latest(&[EventSource::Scenario], done).or_else(|| latest(&[EventSource::Link], seen));
+    let transport = latest(&[EventSource::Quic, EventSource::Mptcp], said);
+    let remarks: Vec<String> = cause.into_iter().chain(transport).collect();
+    (!remarks.is_empty()).then(|| remarks.join("; "))
+}
+
+/// Whether it is the scheduler's return to its preferred path.
+pub(super) fn is_return(event: &Event) -> bool {
+    let reason = event.detail.get("reason").and_then(serde_json::Value::as_str);
+    event.kind == "scheduler" && reason == Some("the preferred path is used again")
+}
+
+enum Told {
+    Trouble(String),
+    /// Whatever was before it is over.
+    AllWell,
+}
+
+fn distance(before_ms: f64) -> String {
+    if before_ms < 0.0 { format!("{:.0} ms after", -before_ms) } else { format!("{before_ms:.0} ms before") }
+}
+
+/// What the scenario did to a path.
+fn done(event: &Event, path: &str) -> Option<Told> {
+    let words = match event.kind.as_str() {
+        "up" | "restore" | "add-address" => return Some(Told::AllWell),
+        "down" => format!("`{path}` went down"),
+        "blackhole" => format!("`{path}` became a black hole"),
+        "outage" => format!("`{path}` stopped sending"),
+        "fade" => format!("`{path}` began to fade"),
+        "remove-address" => format!("`{path}` lost its address"),
+        "set" => format!("`{path}` was changed"),
+        _ => return None,
+    };
+    Some(Told::Trouble(words))
+}
+
+/// What a kernel told of a path's interface.
+fn seen(event: &Event, path: &str) -> Option<Told> {
+    let words = match event.kind.as_str() {
+        "up" | "carrier up" | "appeared" => return Some(Told::AllWell),
+        "down" => format!("`{path}` went down"),
+        "carrier down" => format!("`{path}` lost its carrier"),
+        "disappeared" => format!("the interface of `{path}` went away"),
+        kind if kind.starts_with("address ") && kind.ends_with(" removed") => {
+            format!("`{path}` lost its address")
+        }
+        kind if kind.starts_with("address ") => return Some(Told::AllWell),
+        _ => return None,
+    };
+    Some(Told::Trouble(words))
+}
+
+/// What the transport said of a path.
+fn said(event: &Event, path: &str) -> Option<Told> {
+    let reason = event.detail.get("reason").and_then(serde_json::Value::as_str);
+    let because = reason.map(|reason| format!(" ({reason})")).unwrap_or_default();
+    let words = match event.kind.as_str() {
+        "path-resumed" | "path-established" | "interface-back" | "SUB_ESTABLISHED" => {
+            return Some(Told::AllWell);
+        }
+        "path-suspended" => format!("nothing had been heard on `{path}` for too long"),
+        "path-given-up" | "path-abandoned" => format!("`{path}` was given up{because}"),
+        "interface-gone" => format!("the transport saw the interface of `{path}` go"),
+        "scheduler" if is_return(event) => return Some(Told::AllWell),
+        "scheduler" => format!("the scheduler left `{path}`{because}"),
+        "SUB_CLOSED" => format!("the kernel closed the subflow on `{path}`"),
+        _ => return None,
+    };
+    Some(Told::Trouble(words))
+}

@@ -1,0 +1,97 @@
+//! Phases: the stretches between events, with the goodput of each and the shares of its paths.
+
+use super::{Disturbance, Measurement, SAME_MOMENT};
+use crate::binning::{ByteCurve, Window};
+use pathbench_record::document::Phase;
+use pathbench_record::time::Timestamp;
+
+/// Events so close together that no window fits between them.
+#[derive(Debug, Clone)]
+pub(super) struct Moment<'a> {
+    /// In order; never empty.
+    pub(super) events: Vec<&'a Disturbance>,
+    /// When the first of them took effect.
+    pub(super) from: Timestamp,
+    /// When the last of them took effect.
+    pub(super) until: Timestamp,
+}
+
+/// The events in order, those of one moment together.
+pub(super) fn moments(disturbances: &[Disturbance]) -> Vec<Moment<'_>> {
+    let mut ordered: Vec<&Disturbance> = disturbances.iter().collect();
+    ordered.sort_by_key(|disturbance| disturbance.at);
+    let mut moments: Vec<Moment<'_>> = Vec::new();
+    for event in ordered {
+        match moments.last_mut() {
+            Some(moment) if event.at.since(moment.until) < SAME_MOMENT => {
+                moment.until = event.at;
+                moment.events.push(event);
+            }
+            _ => moments.push(Moment { events: vec![event], from: event.at, until: event.at }),
+        }
+    }
+    moments
+}
+
+/// `down wlan`, or the kind alone for an event without a path.
+pub(super) fn name(event: &Disturbance) -> String {
+    match &event.path {
+        Some(path) => format!("{} {path}", event.kind),
+        None => event.kind.clone(),
+    }
+}
+
+/// The phases of the measured time, in order; together they cover it.
+pub(super) fn phases(
+    measurement: &Measurement<'_>,
+    curve: &ByteCurve,
+    window: Window,
+    moments: &[Moment<'_>],
+) -> Vec<Phase> {
+    let begins = std::iter::once((window.from, "start".to_owned())).chain(moments.iter().map(|moment| {
+        let names: Vec<String> = moment.events.iter().map(|event| name(event)).collect();
+        (moment.from.max(window.from), names.join(", "))
+    }));
+    let ends = moments.iter().map(|moment| moment.from).chain([window.until]);
+    begins
+        .zip(ends)
+        .filter_map(|((from, name), end)| {
+            let stretch = Window { from, until: end.min(window.until) };
+            let last = stretch.until == window.until;
+            let bytes = if last && from <= stretch.until {
+                curve.within(stretch)
+            } else {
+                curve.between(stretch.from, stretch.until)
+            };
+            Some(Phase {
+                direction: measurement.direction,
+                name,
+                from_ms: stretch.from.ms_from(measurement.origin),
+                to_ms: stretch.until.ms_from(measurement.origin),
+                goodput_mbps: stretch.mbps(bytes)?,
+                shares: measurement.paths.shares(stretch.from, stretch.until),
+            })
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn events_of_one_moment_belong_together() {
+        let at = |ms| Timestamp::from_nanos(5_000_000_000) + Duration::from_millis(ms);
+        let event = |ms, path: &str| Disturbance {
+            at: at(ms),
+            kind: "down".to_owned(),
+            path: Some(path.to_owned()),
+            disruptive: true,
+        };
+        let events = [event(400, "c"), event(0, "a"), event(99, "b"), event(198, "d"), event(298, "e")];
+        let names: Vec<Vec<String>> =
+            moments(&events).iter().map(|m| m.events.iter().map(|event| name(event)).collect()).collect();
+        assert_eq!(names, [vec!["down a", "down b", "down d"], vec!["down e"], vec!["down c"]]);
+    }
+}

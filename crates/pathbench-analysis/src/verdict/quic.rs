@@ -1,0 +1,341 @@
+//! Why a connection that asked for Multipath QUIC used one path only.
+
+use super::{PathDelivery, VerdictInput, is_used, share};
+use pathbench_record::connection::{PathEvent, PathEventKind, Scheduler};
+use pathbench_record::document::DiagnosisKind;
+use std::net::IpAddr;
+
+/// What the connecting end knows of an mpquic connection's paths.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct QuicPaths {
+    /// The paths it was to use, the one to start on first.
+    pub asked: Vec<AskedPath>,
+    /// What happened to them, in order of time.
+    pub events: Vec<PathEvent>,
+    /// Which path new data took.
+    pub scheduler: Scheduler,
+}
+
+/// A path that an mpquic connection was to use.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AskedPath {
+    /// Its name.
+    pub name: String,
+    /// The client's addresses on it.
+    pub addresses: Vec<IpAddr>,
+    /// Whether it was to be a spare.
+    pub backup: bool,
+}
+
+pub(super) const NOT_NEGOTIATED: &str = "the peer did not agree to Multipath QUIC (its transport parameters have no \
+     initial_max_path_id): its program speaks QUIC without it, or serves one path only";
+
+pub(super) fn one_path_reason(input: &VerdictInput, quic: &QuicPaths, total: u64) -> String {
+    if total == 0 {
+        return "Multipath QUIC was negotiated, but no byte was delivered over any path".to_owned();
+    }
+    if quic.asked.len() < 2 {
+        let names: Vec<&str> = quic.asked.iter().map(|path| path.name.as_str()).collect();
+        return format!(
+            "Multipath QUIC was negotiated, but this host has only one way to the server to use{}{}",
+            if names.is_empty() { "" } else { ": " },
+            names.join(", ")
+        );
+    }
+    let delivered = |asked: &AskedPath| input.paths.iter().find(|path| path.name == asked.name);
+    let unused = quic
+        .asked
+        .iter()
+        .enumerate()
+        .filter(|(_, asked)| !delivered(asked).is_some_and(|path| is_used(path, total)));
+    let found: Vec<String> = unused
+        .map(|(index, asked)| match delivered(asked) {
+            Some(path) if path.delivered_bytes > 0 => idle(input, quic, index, asked, path, total),
+            _ => never_used(quic, index, asked),
+        })
+        .collect();
+    format!("Multipath QUIC was negotiated, but {}", found.join("; "))
+}
+
+/// A path that carried next to nothing.
+fn idle(
+    input: &VerdictInput,
+    quic: &QuicPaths,
+    index: usize,
+    asked: &AskedPath,
+    path: &PathDelivery,
+    total: u64,
+) -> String {
+    let carried = format!("path {} carried {} of the bytes", asked.name, share(path, total));
+    if let Some(diagnosis) = input.diagnosis(&asked.name) {
+        return format!("{carried}: {diagnosis}");
+    }
+    match trouble(quic, asked) {
+        Some(Trouble::Lost(why)) => format!("{carried} before it was given up: {why}"),
+        Some(Trouble::Gone(change)) => {
+            format!("{carried} before its interface or address was gone ({change})")
+        }
+        Some(Trouble::Silent) => {
+            format!("{carried}: nothing was heard on it any more, so that it got no new data")
+        }
+        Some(Trouble::Refused(why)) => format!("{carried} and could not be opened again: {why}"),
+        None => match kept_for_trouble(quic, index, asked) {
+            Some(why) => format!("{carried}: {why}"),
+            None => format!(
+                "{carried}, less than the 1 % that counts as used: the transfer was too short or too slow to need \
+                 it under the scheduler `{}`",
+                quic.scheduler.name()
+            ),
+        },
+    }
+}
+
+fn never_used(quic: &QuicPaths, index: usize, asked: &AskedPath) -> String {
+    let name = &asked.name;
+    let happened =
+        |wanted: fn(&PathEventKind) -> bool| events_of(quic, asked).any(|event| wanted(&event.kind));
+    let established = happened(|kind| matches!(kind, PathEventKind::PathEstablished));
+    match trouble(quic, asked) {
+        Some(Trouble::Refused(why)) => format!("path {name} could not be opened: {why}"),
+        Some(Trouble::Lost(why)) if established => {
+            format!("path {name} was given up before it carried data: {why}")
+        }
+        Some(Trouble::Lost(why)) => format!("path {name} was never validated: {why}"),
+        Some(Trouble::Gone(change)) => format!("the interface or address of path {name} was gone ({change})"),
+        Some(Trouble::Silent) => format!("nothing was heard on path {name}"),
+        None if established => match kept_for_trouble(quic, index, asked) {
+            Some(why) => format!("path {name} carried no data: {why}"),
+            None => format!("path {name} was open, but no data arrived over it"),
+        },
+        None if happened(|kind| matches!(kind, PathEventKind::PathOpened)) => {
+            format!(
+                "path {name} was not validated before the end: its packets, or the answers, do not get through"
+            )
+        }
+        None => format!("path {name} was never begun: the transfer may have ended before it could be"),
+    }
+}
+
+/// Why a path of an mpquic connection carried next to nothing: what kind of reason, and in words. `None` when the
+/// connection was not to use it.
+pub(crate) fn why_unused(quic: &QuicPaths, name: &str) -> Option<(DiagnosisKind, String)> {
+    let (index, asked) = quic.asked.iter().enumerate().find(|(_, asked)| asked.name == name)?;
+    let happened =
+        |wanted: fn(&PathEventKind) -> bool| events_of(quic, asked).any(|event| wanted(&event.kind));
+    let established = happened(|kind| matches!(kind, PathEventKind::PathEstablished));
+    let validation = "it takes datagrams of 1200 bytes that pass both ways";
+    Some(match trouble(quic, asked) {
+        Some(Trouble::Refused(why)) => {
+            (DiagnosisKind::NeverEstablished, format!("it could not be opened: {why}"))
+        }
+        Some(Trouble::Lost(why)) if established => (DiagnosisKind::Stale, format!("it was given up: {why}")),
+        Some(Trouble::Lost(why)) => {
+            (DiagnosisKind::NeverEstablished, format!("it was never validated: {why}; {validation}"))
+        }
+        Some(Trouble::Gone(change)) => {
+            (DiagnosisKind::Stale, format!("its interface or address was gone ({change})"))
+        }
+        Some(Trouble::Silent) => (DiagnosisKind::Stale, "nothing was heard on it any more".to_owned()),
+        None if established || index == 0 => match kept_for_trouble(quic, index, asked) {
+            Some(why) => (DiagnosisKind::Backup, why.to_owned()),
+            None => (
+                DiagnosisKind::NotChosen,
+                format!("it was open, and the scheduler `{}` took others", quic.scheduler.name()),
+            ),
+        },
+        None if happened(|kind| matches!(kind, PathEventKind::PathOpened)) => {
+            (DiagnosisKind::NeverEstablished, format!("it was not validated before the end: {validation}"))
+        }
+        None => (
+            DiagnosisKind::NeverEstablished,
+            "it was never begun: the transfer may have ended before it could be".to_owned(),
+        ),
+    })
+}
+
+/// What took a path away, by the last event that says so; none when it was well again afterwards.
+enum Trouble<'a> {
+    Refused(&'a str),
+    Lost(&'a str),
+    Gone(&'a str),
+    Silent,
+}
+
+fn trouble<'a>(quic: &'a QuicPaths, asked: &'a AskedPath) -> Option<Trouble<'a>> {
+    let mut found = None;
+    for event in events_of(quic, asked) {
+        found = match &event.kind {
+            PathEventKind::PathRefused { reason } => Some(Trouble::Refused(reason)),
+            // What led to it is said before: an interface that went, a silence.
+            PathEventKind::PathAbandoned { .. } | PathEventKind::PathGivenUp { .. }
+                if matches!(found, Some(Trouble::Gone(_))) =>
+            {
+                found
+            }
+            PathEventKind::PathAbandoned { .. } if matches!(found, Some(Trouble::Lost(_))) => found,
+            PathEventKind::PathAbandoned { reason } | PathEventKind::PathGivenUp { reason } => {
+                Some(Trouble::Lost(reason))
+            }
+            PathEventKind::InterfaceGone { change } => Some(Trouble::Gone(change)),
+            PathEventKind::PathSuspended => Some(Trouble::Silent),
+            PathEventKind::PathEstablished | PathEventKind::PathResumed => None,
+            _ => found,
+        };
+    }
+    found
+}
+
+/// Why a path in good health was not to carry data.
+fn kept_for_trouble(quic: &QuicPaths, index: usize, asked: &AskedPath) -> Option<&'static str> {
+    if asked.backup {
+        Some("it is marked backup, which is used only while no other path is usable")
+    } else if index > 0 && matches!(quic.scheduler, Scheduler::Backup { .. }) {
+        Some("the scheduler `backup` uses it only while the preferred path is in trouble")
+    } else {
+        None
+    }
+}
+
+fn events_of<'a>(quic: &'a QuicPaths, asked: &'a AskedPath) -> impl Iterator<Item = &'a PathEvent> {
+    quic.events.iter().filter(|event| event.local.is_some_and(|local| asked.addresses.contains(&local)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::multipath_verdict;
+    use super::*;
+    use pathbench_record::connection::Negotiation;
+    use pathbench_record::time::Timestamp;
+
+    const ETH: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
+    const WLAN: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 1, 1));
+
+    fn on_wlan(kinds: Vec<PathEventKind>) -> Vec<PathEvent> {
+        let event = |(index, kind)| PathEvent {
+            at: Timestamp::from_nanos(index as u64),
+            path: Some(1),
+            local: Some(WLAN),
+            remote: None,
+            kind,
+        };
+        kinds.into_iter().enumerate().map(event).collect()
+    }
+
+    fn input(delivered: [u64; 2], kinds: Vec<PathEventKind>) -> VerdictInput {
+        let paths = ["eth", "wlan"].into_iter().zip(delivered).map(|(name, delivered_bytes)| PathDelivery {
+            name: name.to_owned(),
+            delivered_bytes,
+            last: None,
+        });
+        let asked = [("eth", ETH), ("wlan", WLAN)].map(|(name, address)| AskedPath {
+            name: name.to_owned(),
+            addresses: vec![address],
+            backup: false,
+        });
+        VerdictInput {
+            requested: true,
+            negotiation: Negotiation::Negotiated,
+            paths: paths.filter(|path| path.delivered_bytes > 0).collect(),
+            quic: Some(QuicPaths {
+                asked: asked.into(),
+                events: on_wlan(kinds),
+                scheduler: Scheduler::LowestRtt,
+            }),
+            ..VerdictInput::default()
+        }
+    }
+
+    fn abandoned(reason: &str) -> PathEventKind {
+        PathEventKind::PathAbandoned { reason: reason.to_owned() }
+    }
+
+    fn given_up() -> PathEventKind {
+        PathEventKind::PathGivenUp { reason: "no answer".to_owned() }
+    }
+
+    #[test]
+    fn two_paths_with_their_share_are_multipath() {
+        let verdict = multipath_verdict(&input([700, 300], vec![PathEventKind::PathEstablished]));
+        assert!(verdict.requested && verdict.negotiated && verdict.used);
+        assert_eq!(verdict.reason, "2 paths carried the delivered bytes: eth 70.0 %, wlan 30.0 %");
+    }
+
+    #[test]
+    fn a_peer_without_multipath_is_named() {
+        let not = VerdictInput { negotiation: Negotiation::NotNegotiated, ..input([1000, 0], Vec::new()) };
+        let verdict = multipath_verdict(&not);
+        assert!(verdict.requested && !verdict.negotiated && !verdict.used);
+        assert!(verdict.reason.starts_with("the peer did not agree to Multipath QUIC"), "{}", verdict.reason);
+    }
+
+    #[test]
+    fn every_way_to_lose_the_second_path_has_its_words() {
+        use PathEventKind::{
+            InterfaceBack, InterfaceGone, PathEstablished, PathOpened, PathRefused, PathResumed,
+            PathSuspended,
+        };
+        let gone = || InterfaceGone { change: "link down".to_owned() };
+        let cases = [
+            ([1000, 0], vec![], "path wlan was never begun"),
+            ([1000, 0], vec![PathOpened], "path wlan was not validated before the end"),
+            (
+                [1000, 0],
+                vec![PathRefused { reason: "no connection ids".to_owned() }],
+                "path wlan could not be opened: no connection ids",
+            ),
+            ([1000, 0], vec![PathOpened, abandoned("timed out")], "path wlan was never validated: timed out"),
+            (
+                [1000, 0],
+                vec![PathOpened, PathEstablished, abandoned("by the peer")],
+                "path wlan was given up before it carried data: by the peer",
+            ),
+            ([10_000, 1], vec![PathEstablished, abandoned("idle")], "before it was given up: idle"),
+            (
+                [10_000, 1],
+                vec![PathEstablished, gone(), abandoned("closed")],
+                "before its interface or address was gone (link down)",
+            ),
+            (
+                [10_000, 1],
+                vec![PathEstablished, PathSuspended, given_up(), abandoned("at this end")],
+                "before it was given up: no answer",
+            ),
+            ([10_000, 1], vec![PathEstablished, PathSuspended], "nothing was heard on it any more"),
+            (
+                [10_000, 1],
+                vec![PathEstablished, PathSuspended, PathResumed],
+                "too short or too slow to need it under the scheduler `lowest-rtt`",
+            ),
+            (
+                [1000, 0],
+                vec![gone(), InterfaceBack { change: "link up".to_owned() }, PathEstablished],
+                "path wlan was open, but no data arrived over it",
+            ),
+        ];
+        for (delivered, events, words) in cases {
+            let verdict = multipath_verdict(&input(delivered, events.clone()));
+            assert!(verdict.negotiated && !verdict.used);
+            assert!(verdict.reason.contains(words), "{events:?}: {}", verdict.reason);
+        }
+    }
+
+    #[test]
+    fn a_path_that_is_kept_for_trouble_is_no_fault() {
+        let mut spare = input([1000, 0], vec![PathEventKind::PathEstablished]);
+        if let Some(quic) = &mut spare.quic {
+            quic.scheduler = Scheduler::backup();
+        }
+        let reason = multipath_verdict(&spare).reason;
+        assert!(reason.contains("only while the preferred path is in trouble"), "{reason}");
+        if let Some(quic) = &mut spare.quic {
+            quic.asked[1].backup = true;
+        }
+        let reason = multipath_verdict(&spare).reason;
+        assert!(reason.contains("marked backup"), "{reason}");
+        if let Some(quic) = &mut spare.quic {
+            quic.asked.pop();
+        }
+        let reason = multipath_verdict(&spare).reason;
+        assert!(reason.ends_with("only one way to the server to use: eth"), "{reason}");
+    }
+}

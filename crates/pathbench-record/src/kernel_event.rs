@@ -1,0 +1,188 @@
+//! What a kernel reports of its MPTCP connections, interfaces and Wi-Fi associations.
+
+use crate::network::IpNetwork;
+use std::fmt;
+use std::net::SocketAddr;
+
+/// What happened (`enum mptcp_event_type` of `linux/mptcp_pm.h`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum MptcpEventKind {
+    /// A connection is being set up.
+    Created,
+    /// A connection is set up; further subflows can follow.
+    Established,
+    /// A connection has ended.
+    Closed,
+    /// The peer announced an address.
+    Announced,
+    /// The peer withdrew an address.
+    Removed,
+    /// A further subflow is set up.
+    SubEstablished,
+    /// A subflow has ended.
+    SubClosed,
+    /// A subflow became a backup or stopped being one.
+    SubPriority,
+    /// The kernel listens on an endpoint's own port.
+    ListenerCreated,
+    /// The kernel stopped doing so.
+    ListenerClosed,
+    /// Something that kernels began to tell later.
+    Other(u8),
+    /// Not from the kernel: events were lost because they came faster than they were read.
+    Overrun,
+}
+
+/// The kernel's name of it, as `ip mptcp monitor` prints it: `SUB_ESTABLISHED`.
+impl fmt::Display for MptcpEventKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Created => "CREATED",
+            Self::Established => "ESTABLISHED",
+            Self::Closed => "CLOSED",
+            Self::Announced => "ANNOUNCED",
+            Self::Removed => "REMOVED",
+            Self::SubEstablished => "SUB_ESTABLISHED",
+            Self::SubClosed => "SUB_CLOSED",
+            Self::SubPriority => "SUB_PRIORITY",
+            Self::ListenerCreated => "LISTENER_CREATED",
+            Self::ListenerClosed => "LISTENER_CLOSED",
+            Self::Other(number) => return write!(f, "EVENT_{number}"),
+            Self::Overrun => "OVERRUN",
+        })
+    }
+}
+
+/// Something that happened to an MPTCP connection. Which fields are there depends on the kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct MptcpEvent {
+    /// What happened.
+    pub kind: MptcpEventKind,
+    /// This host's number of the connection (`mptcpi_token`).
+    pub token: Option<u32>,
+    /// Local address and port (0 where the event has none) of the subflow; of a connection: of its first.
+    pub local: Option<SocketAddr>,
+    /// Remote address and port (0 where the event has none).
+    pub remote: Option<SocketAddr>,
+    /// Address id on this side; 0 is the first subflow's.
+    pub local_id: Option<u8>,
+    /// Address id on the peer's side.
+    pub remote_id: Option<u8>,
+    /// Whether the subflow is a backup.
+    pub backup: Option<bool>,
+    /// Error number with which the subflow ended; `None` or 0 when it ended in order.
+    pub error: Option<u8>,
+    /// Reason in the `MP_TCPRST` option that was sent or received (RFC 8684, 3.6).
+    pub reset_reason: Option<u32>,
+    /// Flags of that option.
+    pub reset_flags: Option<u32>,
+    /// Index of the interface that the subflow is bound to; `None` when to none.
+    pub interface_index: Option<u32>,
+    /// Whether this side accepted the connection.
+    pub server_side: Option<bool>,
+}
+
+impl MptcpEvent {
+    /// An event without any attribute.
+    pub const fn of_kind(kind: MptcpEventKind) -> Self {
+        Self {
+            kind,
+            token: None,
+            local: None,
+            remote: None,
+            local_id: None,
+            remote_id: None,
+            backup: None,
+            error: None,
+            reset_reason: None,
+            reset_flags: None,
+            interface_index: None,
+            server_side: None,
+        }
+    }
+}
+
+/// One change of an interface.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct LinkEvent {
+    /// The interface's index; 0 for [`LinkChange::Overrun`].
+    pub index: u32,
+    /// The interface's name; `None` when it was never seen.
+    pub name: Option<String>,
+    /// What changed.
+    pub change: LinkChange,
+}
+
+/// What changed about an interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum LinkChange {
+    /// It came into being, or into this namespace.
+    Appeared,
+    /// It is gone, or in another namespace.
+    Disappeared,
+    /// It was brought up.
+    Up,
+    /// It was taken down.
+    Down,
+    /// It has a carrier now.
+    CarrierUp,
+    /// It has no carrier any more.
+    CarrierDown,
+    /// Its MTU is this many bytes now.
+    Mtu(u32),
+    /// It got an address.
+    AddressAdded(IpNetwork),
+    /// It lost an address.
+    AddressRemoved(IpNetwork),
+    /// Not from the kernel: changes were lost because they came faster than they were read.
+    Overrun,
+}
+
+/// `down`, `up`, `mtu 1400`, `address 10.0.1.2/24 removed`, ….
+impl fmt::Display for LinkChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Appeared => f.write_str("appeared"),
+            Self::Disappeared => f.write_str("disappeared"),
+            Self::Up => f.write_str("up"),
+            Self::Down => f.write_str("down"),
+            Self::CarrierUp => f.write_str("carrier up"),
+            Self::CarrierDown => f.write_str("carrier down"),
+            Self::Mtu(mtu) => write!(f, "mtu {mtu}"),
+            Self::AddressAdded(network) => write!(f, "address {network} added"),
+            Self::AddressRemoved(network) => write!(f, "address {network} removed"),
+            Self::Overrun => f.write_str("overrun"),
+        }
+    }
+}
+
+/// The access point that an interface is associated with. What the driver does not tell is absent.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct WifiNetwork {
+    /// The network's name, as text: bytes that are none are replaced.
+    pub ssid: Option<String>,
+    /// The access point's address.
+    pub bssid: Option<Bssid>,
+    /// Centre frequency of the primary channel.
+    pub frequency_mhz: Option<u32>,
+    /// Strength at which the access point is received: a smoothed one where the driver has it.
+    pub signal_dbm: Option<i8>,
+    /// Bit rate of the last frame sent, before the overhead of the medium.
+    pub tx_bps: Option<u64>,
+    /// Bit rate of the last frame received.
+    pub rx_bps: Option<u64>,
+}
+
+/// An access point's MAC address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Bssid(pub [u8; 6]);
+
+impl fmt::Display for Bssid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, byte) in self.0.iter().enumerate() {
+            let separator = if index == 0 { "" } else { ":" };
+            write!(f, "{separator}{byte:02x}")?;
+        }
+        Ok(())
+    }
+}
