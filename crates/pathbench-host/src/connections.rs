@@ -1,45 +1,54 @@
-//! TCP connections of a network namespace, by `sock_diag(7)`: what `ss --kill` does.
+//! TCP connections and MPTCP subflows of a network namespace, by sock_diag(7): listed, and reset as `ss --kill` does.
 
 use crate::namespace::NetNamespace;
 use crate::netlink::NetlinkError;
 use crate::netlink::channel::{Channel, Protocol};
-use netlink_packet_core::NetlinkSerializable;
+use crate::netlink::message::{Attributes, Message, u32_at, u64_at};
 use rustix::io::Errno;
+use std::net::{IpAddr, SocketAddr};
 
-/// `SOCK_DIAG_BY_FAMILY` of `linux/sock_diag.h`.
-pub(crate) const SOCK_DIAG_BY_FAMILY: u16 = 20;
-/// `SOCK_DESTROY` of `linux/sock_diag.h`.
+// linux/sock_diag.h
+const SOCK_DIAG_BY_FAMILY: u16 = 20;
 const SOCK_DESTROY: u16 = 21;
-/// `TCP_TIME_WAIT` and `TCP_LISTEN` of `net/tcp_states.h`: the one holds nothing, the other is no connection.
-const LEFT_ALONE: u32 = 1 << 6 | 1 << 10;
-/// Length of `struct inet_diag_sockid` (`linux/inet_diag.h`).
-pub(crate) const ID_BYTES: usize = 48;
-/// Where it lies in a `struct inet_diag_msg`, behind family, state, timer and retransmissions.
+// linux/inet_diag.h
+const INET_DIAG_INFO: u16 = 2;
+const INET_DIAG_ULP_INFO: u16 = 19;
+const INET_ULP_INFO_NAME: u16 = 1;
+const INET_ULP_INFO_MPTCP: u16 = 3;
+/// `struct inet_diag_msg`: family, state, timer, retransmissions; `struct inet_diag_sockid`; counters.
+const MESSAGE_HEADER: usize = 72;
+/// `struct inet_diag_sockid`
+const ID_BYTES: usize = 48;
 const ID_OFFSET: usize = 4;
+/// The bit of `idiag_ext` that asks for `INET_DIAG_INFO`.
+const WITH_INFO: u8 = 1 << (INET_DIAG_INFO - 1);
+// linux/mptcp.h
+const SUBFLOW_TOKEN_LOCAL: u16 = 2;
+const SUBFLOW_ID_LOCAL: u16 = 10;
+/// States of `net/tcp_states.h` in which a program may send: `ESTABLISHED`, `CLOSE_WAIT`. A closing connection goes on
+/// without its program, and a removed subflow is closing for a while.
+const SENDING: u32 = 1 << 1 | 1 << 8;
+/// All states but `TCP_TIME_WAIT`, which holds nothing, and `TCP_LISTEN`, which is no connection.
+const RESETTABLE: u32 = !(1 << 6 | 1 << 10);
+/// Bytes of a TCP header without options.
+const TCP_HEADER: u32 = 20;
 
-/// Resets every TCP connection of `namespace`, subflows of MPTCP included, and says how many there were.
+/// Resets every TCP connection of `namespace`, subflows of MPTCP included, and returns their number.
 ///
-/// A connection outlives its program while it has data that nobody acknowledges, and keeps its namespace for that
-/// long: minutes, if the link is gone. Programs that still run get `ECONNABORTED`.
+/// A connection outlives its program while it has unacknowledged data, and keeps its namespace for that long: minutes, if
+/// the link is gone. Programs that still run get `ECONNABORTED`.
 ///
 /// # Errors
 /// When the kernel refuses, as it does when it was built without `CONFIG_INET_DIAG_DESTROY`.
 pub fn abort_all(namespace: &NetNamespace) -> Result<usize, NetlinkError> {
-    let mut channel = Channel::open_in(Protocol::SocketDiagnosis, namespace)?;
+    let mut channel = Channel::open_in(Protocol::SOCK_DIAG, namespace)?;
     let mut aborted = 0;
     for family in [libc::AF_INET as u8, libc::AF_INET6 as u8] {
-        let all = Request {
-            kind: SOCK_DIAG_BY_FAMILY,
-            family,
-            extensions: 0,
-            states: !LEFT_ALONE,
-            id: [0; ID_BYTES],
-        };
-        for (_, connection) in channel.dump("list the TCP connections", &all)? {
-            let id = connection.get(ID_OFFSET..ID_OFFSET + ID_BYTES).and_then(|id| id.try_into().ok());
-            let Some(id) = id else { continue };
-            let one = Request { kind: SOCK_DESTROY, id, ..all.clone() };
-            match channel.execute("reset a TCP connection", 0, one) {
+        let all = request(SOCK_DIAG_BY_FAMILY, family, 0, RESETTABLE, &[0; ID_BYTES]);
+        let id = |connection: &[u8]| connection.get(ID_OFFSET..)?.first_chunk().copied();
+        for id in channel.dump("list the TCP connections", &all, id)? {
+            let one = request(SOCK_DESTROY, family, 0, RESETTABLE, &id);
+            match channel.execute("reset a TCP connection", 0, &one) {
                 Ok(()) => aborted += 1,
                 // It went by itself.
                 Err(NetlinkError::Refused { errno: Errno::NOENT, .. }) => {}
@@ -50,32 +59,144 @@ pub fn abort_all(namespace: &NetNamespace) -> Result<usize, NetlinkError> {
     Ok(aborted)
 }
 
-/// `struct inet_diag_req_v2` of `linux/inet_diag.h`, for TCP.
-#[derive(Debug, Clone)]
-pub(crate) struct Request {
-    pub(crate) kind: u16,
-    pub(crate) family: u8,
-    /// A bit for each kind of attribute that is wanted in the answer, less one.
-    pub(crate) extensions: u8,
-    /// A bit for each state of `net/tcp_states.h`.
-    pub(crate) states: u32,
-    /// Addresses, ports and cookie, as the kernel gave them.
-    pub(crate) id: [u8; ID_BYTES],
+/// `struct inet_diag_req_v2` for TCP: family, protocol, extensions, padding; states; addresses, ports and cookie.
+fn request(kind: u16, family: u8, extensions: u8, states: u32, id: &[u8; ID_BYTES]) -> Message {
+    let head = [family, libc::IPPROTO_TCP as u8, extensions, 0];
+    Message { kind, payload: [&head[..], &states.to_ne_bytes(), id].concat() }
 }
 
-impl NetlinkSerializable for Request {
-    fn message_type(&self) -> u16 {
-        self.kind
+/// A TCP connection, which may be a subflow of MPTCP, by its `struct tcp_info`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LiveConnection {
+    pub local: SocketAddr,
+    pub remote: SocketAddr,
+    /// The kernel's number for the socket (`SO_COOKIE`), which is never used again.
+    pub cookie: u64,
+    /// Index of the interface that it is bound to, if to any.
+    pub interface: Option<u32>,
+    /// Its place in an MPTCP connection; `None` for plain TCP, or where the kernel does not report it.
+    pub subflow: Option<Subflow>,
+    /// `TCP_*` of `net/tcp_states.h`: 1 is established.
+    pub state: u8,
+    /// Path MTU in force, in bytes (`tcpi_pmtu`). It follows the route only when the connection sends next.
+    pub pmtu_bytes: u32,
+    /// Sending MSS in force (`tcpi_snd_mss`), without TCP's options.
+    pub mss_bytes: u32,
+    /// MSS announced to the peer (`tcpi_advmss`).
+    pub advertised_mss_bytes: u32,
+    /// Doublings of the retransmission timer (`tcpi_backoff`).
+    pub backoff: u32,
+    /// Segments sent and not acknowledged (`tcpi_unacked`).
+    pub unacked_segments: u32,
+    /// `tcpi_total_retrans`
+    pub retransmitted_segments: u32,
+    /// `tcpi_bytes_acked`
+    pub bytes_acked: u64,
+    /// Retransmissions included (`tcpi_bytes_sent`, Linux 4.19).
+    pub bytes_sent: u64,
+    /// `tcpi_last_ack_recv`
+    pub since_last_ack_ms: u32,
+    /// `tcpi_snd_cwnd`
+    pub cwnd_segments: u32,
+    /// Retransmission timeout in force, backoff included (`tcpi_rto`), in microseconds.
+    pub rto_us: u32,
+}
+
+/// The place of a subflow in its MPTCP connection (`tcp-ulp-mptcp`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Subflow {
+    /// The connection: all its subflows have this number.
+    pub token: u32,
+    /// Id of its local address; 0 for the connection's first address, else that of an endpoint.
+    pub local_id: u8,
+}
+
+impl LiveConnection {
+    /// The largest IP packet that it sends, in bytes: its MSS and the headers without options.
+    pub fn largest_packet_bytes(&self) -> u32 {
+        let ip_header = if self.remote.is_ipv4() { 20 } else { 40 };
+        self.mss_bytes.saturating_add(ip_header + TCP_HEADER)
     }
 
-    fn buffer_len(&self) -> usize {
-        8 + ID_BYTES
-    }
-
-    fn serialize(&self, buffer: &mut [u8]) {
-        // Family, protocol, extensions, padding; states; id.
-        let head = [self.family, libc::IPPROTO_TCP as u8, self.extensions, 0];
-        let bytes = head.into_iter().chain(self.states.to_ne_bytes()).chain(self.id);
-        buffer.iter_mut().zip(bytes).for_each(|(place, byte)| *place = byte);
+    /// Whether `other` is the same connection.
+    pub fn is_same_as(&self, other: &Self) -> bool {
+        (self.cookie, self.local, self.remote) == (other.cookie, other.local, other.remote)
     }
 }
+
+/// Whether a connection is stuck because its packets are larger than its path takes: between two looks nothing was
+/// acknowledged although data were out all the time, its retransmission timer has fired, and what it sends is larger
+/// than `mtu_bytes`, the MTU that was found.
+pub fn is_stuck(earlier: &LiveConnection, later: &LiveConnection, mtu_bytes: u32) -> bool {
+    earlier.is_same_as(later)
+        && earlier.bytes_acked == later.bytes_acked
+        && earlier.unacked_segments > 0
+        && later.unacked_segments > 0
+        && later.backoff > 0
+        && later.backoff >= earlier.backoff
+        && later.pmtu_bytes > mtu_bytes
+        && later.largest_packet_bytes() > mtu_bytes
+}
+
+/// The connections of the namespace whose programs may send. Older kernels report their place in MPTCP connections to
+/// the privileged only.
+pub(crate) fn live_connections(channel: &mut Channel) -> Result<Vec<LiveConnection>, NetlinkError> {
+    let mut found = Vec::new();
+    for family in [libc::AF_INET as u8, libc::AF_INET6 as u8] {
+        let all = request(SOCK_DIAG_BY_FAMILY, family, WITH_INFO, SENDING, &[0; ID_BYTES]);
+        found.extend(channel.dump("list the TCP connections", &all, parse)?);
+    }
+    Ok(found)
+}
+
+/// The connection in a `struct inet_diag_msg` with its attributes.
+fn parse(payload: &[u8]) -> Option<LiveConnection> {
+    let (header, attributes) = Attributes::after(payload, MESSAGE_HEADER)?;
+    let (family, state) = (*header.first()?, *header.get(1)?);
+    let info = attributes.get(INET_DIAG_INFO)?;
+    let number = |at| u32_at(info, at);
+    Some(LiveConnection {
+        local: SocketAddr::new(address(family, header, 8)?, port(header, 4)?),
+        remote: SocketAddr::new(address(family, header, 24)?, port(header, 6)?),
+        interface: u32_at(header, 40).filter(|index| *index != 0),
+        cookie: u64_at(header, 44)?,
+        subflow: attributes.nested(INET_DIAG_ULP_INFO).and_then(subflow),
+        state,
+        backoff: u32::from(*info.get(4)?),
+        rto_us: number(8)?,
+        mss_bytes: number(16)?,
+        unacked_segments: number(24)?,
+        since_last_ack_ms: number(56)?,
+        pmtu_bytes: number(60)?,
+        cwnd_segments: number(80)?,
+        advertised_mss_bytes: number(84)?,
+        retransmitted_segments: number(100)?,
+        bytes_acked: u64_at(info, 120)?,
+        bytes_sent: u64_at(info, 200).unwrap_or(0),
+    })
+}
+
+fn subflow(ulp: Attributes<'_>) -> Option<Subflow> {
+    if ulp.text(INET_ULP_INFO_NAME)? != "mptcp" {
+        return None;
+    }
+    let mptcp = ulp.nested(INET_ULP_INFO_MPTCP)?;
+    // A subflow that fell back to plain TCP has no token.
+    let token = mptcp.u32(SUBFLOW_TOKEN_LOCAL).filter(|token| *token != 0)?;
+    Some(Subflow { token, local_id: mptcp.u8(SUBFLOW_ID_LOCAL)? })
+}
+
+fn port(header: &[u8], at: usize) -> Option<u16> {
+    header.get(at..)?.first_chunk().map(|bytes| u16::from_be_bytes(*bytes))
+}
+
+fn address(family: u8, header: &[u8], at: usize) -> Option<IpAddr> {
+    let bytes = header.get(at..)?;
+    if i32::from(family) == libc::AF_INET {
+        return bytes.first_chunk::<4>().map(|bytes| IpAddr::from(*bytes));
+    }
+    bytes.first_chunk::<16>().map(|bytes| IpAddr::from(*bytes).to_canonical())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,17 +1,12 @@
 //! What happens to interfaces and addresses, as the kernel tells it.
 
 use crate::namespace::NetNamespace;
-use crate::netlink::channel::Protocol;
-use crate::netlink::notification::{Listener, Notice};
+use crate::netlink::channel::{Listener, Notice, Protocol};
 use crate::netlink::{Link, NetlinkError, RouteSocket, parse_address, parse_link};
 use pathbench_record::kernel_event::{LinkChange, LinkEvent};
 use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd};
 
-// linux/rtnetlink.h: multicast groups
-const RTNLGRP_LINK: u32 = 1;
-const RTNLGRP_IPV4_IFADDR: u32 = 5;
-const RTNLGRP_IPV6_IFADDR: u32 = 9;
 const REQUEST: &str = "receive link events";
 
 /// Turns the kernel's notifications, each of which describes an interface as it is now, into changes.
@@ -85,9 +80,9 @@ impl LinkEventStream {
     /// # Errors
     /// [`NetlinkError`]; it needs no privilege.
     pub fn subscribe() -> Result<Self, NetlinkError> {
-        let groups = [RTNLGRP_LINK, RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV6_IFADDR];
+        let groups = [libc::RTNLGRP_LINK, libc::RTNLGRP_IPV4_IFADDR, libc::RTNLGRP_IPV6_IFADDR];
         // Before listing, so that no change falls between; one that is in both changes nothing.
-        let listener = Listener::subscribe(Protocol::Route, &groups, "subscribe to link events")?;
+        let listener = Listener::subscribe(Protocol::ROUTE, &groups, "subscribe to link events")?;
         let links = RouteSocket::open()?.links()?;
         let known = links.into_iter().map(|link| (link.index, link)).collect();
         Ok(Self { listener, observer: Observer { known } })
@@ -127,18 +122,17 @@ impl AsFd for LinkEventStream {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use netlink_packet_core::Emitable;
-    use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
+    use crate::netlink::message::Encoder;
     use proptest::prelude::*;
 
-    fn notice(name: &str, flags: LinkFlags, mtu: u32) -> Vec<u8> {
-        let mut message = LinkMessage::default();
-        message.header.index = 7;
-        message.header.flags = flags;
-        message.attributes = vec![LinkAttribute::IfName(name.to_owned()), LinkAttribute::Mtu(mtu)];
-        let mut bytes = vec![0; message.buffer_len()];
-        message.emit(&mut bytes);
-        bytes
+    const UP: u32 = (libc::IFF_UP | libc::IFF_LOWER_UP) as u32;
+
+    fn notice(flags: u32, mtu: u32) -> Vec<u8> {
+        let header = [0, 7, flags, 0].map(u32::to_ne_bytes);
+        Encoder::after(header.as_flattened())
+            .text(libc::IFLA_IFNAME, "eth")
+            .u32(libc::IFLA_MTU, mtu)
+            .into_bytes()
     }
 
     fn changes(observer: &mut Observer, kind: u16, payload: &[u8]) -> Vec<LinkChange> {
@@ -149,12 +143,12 @@ mod tests {
     fn notifications_become_changes() {
         let mut observer = Observer::default();
         let new = libc::RTM_NEWLINK;
-        let down = notice("eth", LinkFlags::empty(), 1500);
-        let up = notice("eth", LinkFlags::Up | LinkFlags::LowerUp, 1500);
+        let down = notice(0, 1500);
+        let up = notice(UP, 1500);
         assert_eq!(changes(&mut observer, new, &down), [LinkChange::Appeared]);
         assert_eq!(changes(&mut observer, new, &up), [LinkChange::Up, LinkChange::CarrierUp]);
         assert_eq!(changes(&mut observer, new, &up), []);
-        let smaller = notice("eth", LinkFlags::Up | LinkFlags::LowerUp, 1400);
+        let smaller = notice(UP, 1400);
         assert_eq!(changes(&mut observer, new, &smaller), [LinkChange::Mtu(1400)]);
         let gone = observer.observe(libc::RTM_DELLINK, &smaller);
         assert_eq!(

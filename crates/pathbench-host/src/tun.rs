@@ -10,7 +10,7 @@ mod header;
 pub use header::{PacketHeader, Segmentation};
 
 use crate::namespace::{NamespaceError, NetNamespace};
-use crate::netlink::{LinkStatistics, NetlinkError, RouteSocket};
+use crate::netlink::{LinkStatistics, NetlinkError, RouteSocket, valid_name};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use std::io::IoSlice;
@@ -60,12 +60,6 @@ pub enum TunError {
         step: &'static str,
         /// What the system call said.
         errno: Errno,
-    },
-    /// The name is not one for an interface.
-    #[error("{name:?} cannot name an interface: 1 to 15 bytes, without slash, colon and white space")]
-    InvalidName {
-        /// The text.
-        name: String,
     },
     /// The namespace could not be entered.
     #[error(transparent)]
@@ -194,13 +188,8 @@ impl AsFd for Tun {
 /// `struct ifreq` for a TUN device without further headers but [`PacketHeader`].
 fn interface_request(name: &str) -> Result<libc::ifreq, TunError> {
     // A percent sign would have the kernel choose a number in its place (`dev_alloc_name`).
-    let wrong = |byte: u8| matches!(byte, 0 | b'/' | b':' | b'%' | 0x0b) || byte.is_ascii_whitespace();
-    if name.is_empty()
-        || name.len() >= libc::IFNAMSIZ
-        || name.bytes().any(wrong)
-        || matches!(name, "." | "..")
-    {
-        return Err(TunError::InvalidName { name: name.to_owned() });
+    if valid_name(name)?.contains('%') {
+        return Err(NetlinkError::InvalidName { name: name.to_owned() }.into());
     }
     let mut ifr_name = [0; libc::IFNAMSIZ];
     for (place, byte) in ifr_name.iter_mut().zip(name.bytes()) {
@@ -269,7 +258,10 @@ mod tests {
     #[test]
     fn names_the_kernel_would_not_take_or_would_change() {
         for name in ["", "sixteen-bytes-xx", "a/b", "a b", "a:1", "..", "tun%d"] {
-            assert!(matches!(interface_request(name), Err(TunError::InvalidName { .. })), "{name}");
+            assert!(
+                matches!(interface_request(name), Err(TunError::Netlink(NetlinkError::InvalidName { .. }))),
+                "{name}"
+            );
         }
         assert!(interface_request("fifteen-bytes-x").is_ok());
     }

@@ -4,16 +4,13 @@
 //! then.
 
 use crate::netlink::NetlinkError;
-use crate::netlink::attribute::{Attributes, u32_attribute};
-use crate::netlink::channel::{Channel, Protocol, Reply};
-use crate::netlink::generic::{self, CTRL_ATTR_FAMILY_ID, GENERIC_HEADER};
-use message::Command;
+use crate::netlink::generic::{GENERIC_HEADER, GenericSocket};
+use crate::netlink::message::{Attributes, Encoder};
 use pathbench_record::kernel_event::{Bssid, WifiNetwork};
 use rustix::io::Errno;
 
-mod message;
-
-const FAMILY: &str = "nl80211";
+/// The kernel's own tools send 0, and it checks no version.
+const VERSION: u8 = 0;
 // linux/nl80211.h: commands, …
 const CMD_GET_INTERFACE: u8 = 5;
 const CMD_GET_STATION: u8 = 17;
@@ -37,80 +34,60 @@ const RATE_INFO_BITRATE32: u16 = 5;
 const IFTYPE_STATION: u32 = 2;
 const IFTYPE_P2P_CLIENT: u32 = 8;
 
-/// Bit rates are told in units of this.
+/// Unit of reported bit rates.
 const RATE_UNIT_BPS: u64 = 100_000;
 
 /// A Wi-Fi interface.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WifiInterface {
-    /// Its index.
     pub index: u32,
-    /// Its name.
     pub name: String,
-    /// What it is connected to; `None` when it is not.
+    /// `None` when it is not connected.
     pub network: Option<WifiNetwork>,
 }
 
 /// Asks about the Wi-Fi interfaces of one network namespace.
 #[derive(Debug)]
 pub struct WifiSocket {
-    channel: Channel,
-    family: u16,
+    socket: GenericSocket,
 }
 
 impl WifiSocket {
     /// For the calling thread's network namespace; `None` when this kernel has no wireless networking.
-    ///
-    /// # Errors
-    /// [`NetlinkError`] when no socket can be had.
     pub fn open() -> Result<Option<Self>, NetlinkError> {
-        const REQUEST: &str = "find the kernel's Wi-Fi configuration";
-        let mut channel = Channel::open(Protocol::Generic)?;
-        let Some(replies) = generic::look_up(&mut channel, FAMILY, REQUEST)? else { return Ok(None) };
-        let family = replies
-            .iter()
-            .find_map(|(_, payload)| Attributes::after(payload, GENERIC_HEADER)?.1.u16(CTRL_ATTR_FAMILY_ID));
-        let malformed = || NetlinkError::Malformed {
-            request: REQUEST.to_owned(),
-            detail: "it does not number the family",
-        };
-        Ok(Some(Self { channel, family: family.ok_or_else(malformed)? }))
+        let socket = GenericSocket::open("nl80211", VERSION, "find the kernel's Wi-Fi configuration")?;
+        Ok(socket.map(|socket| Self { socket }))
     }
 
-    /// Every interface that joins networks (access points and monitors are none), with what it is connected to now.
+    /// Every interface that joins networks (no access points, no monitors), with the network it is connected to.
     pub fn interfaces(&mut self) -> Result<Vec<WifiInterface>, NetlinkError> {
-        let replies = self.dump("list the Wi-Fi interfaces", Command::new(CMD_GET_INTERFACE, Vec::new()))?;
-        let mut interfaces = Vec::new();
-        for mut interface in replies.iter().filter_map(|(_, payload)| parse_interface(payload)) {
-            self.add_station(&mut interface)?;
-            interfaces.push(interface);
+        let message = self.socket.message(CMD_GET_INTERFACE, Encoder::default());
+        let mut interfaces =
+            self.socket.channel.dump("list the Wi-Fi interfaces", &message, parse_interface)?;
+        for interface in &mut interfaces {
+            self.add_station(interface)?;
         }
         Ok(interfaces)
     }
 
-    /// Adds what the driver says of the access point. For an interface of this kind the only station is that one.
+    /// Adds what the driver reports of the access point, the only station of an interface of this kind.
     fn add_station(&mut self, interface: &mut WifiInterface) -> Result<(), NetlinkError> {
-        let command = Command::new(CMD_GET_STATION, vec![u32_attribute(ATTR_IFINDEX, interface.index)]);
-        match self.dump(&format!("ask what {} is connected to", interface.name), command) {
-            Ok(replies) => {
-                if let Some(station) = replies.iter().find_map(|(_, payload)| parse_station(payload)) {
-                    let of_interface = interface.network.take().unwrap_or_default();
-                    interface.network = Some(WifiNetwork {
-                        ssid: of_interface.ssid,
-                        frequency_mhz: of_interface.frequency_mhz,
-                        ..station
-                    });
+        let selection = Encoder::default().u32(ATTR_IFINDEX, interface.index);
+        let message = self.socket.message(CMD_GET_STATION, selection);
+        let request = format!("ask what {} is connected to", interface.name);
+        match self.socket.channel.dump(&request, &message, parse_station) {
+            Ok(stations) => {
+                if let Some(station) = stations.into_iter().next() {
+                    let WifiNetwork { ssid, frequency_mhz, .. } =
+                        interface.network.take().unwrap_or_default();
+                    interface.network = Some(WifiNetwork { ssid, frequency_mhz, ..station });
                 }
                 Ok(())
             }
-            // A driver that keeps this to itself, and an interface that has gone in between.
+            // A driver that does not report it, and an interface that has gone in between.
             Err(error) if error.is_absent() || error.errno() == Some(Errno::OPNOTSUPP) => Ok(()),
             Err(error) => Err(error),
         }
-    }
-
-    fn dump(&mut self, request: &str, command: Command) -> Result<Vec<Reply>, NetlinkError> {
-        self.channel.dump(request, &command.to(self.family))
     }
 }
 

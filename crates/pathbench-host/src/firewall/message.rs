@@ -1,8 +1,7 @@
 //! Messages of `nf_tables` as `linux/netfilter/nf_tables.h` lays them out. All numbers in them are in network byte order.
 
-use crate::netlink::attribute::nested_attribute;
-use crate::netlink::batch::{Change, netfilter_payload};
-use netlink_packet_core::{DefaultNla, NetlinkSerializable};
+use crate::netlink::channel::{Change, netfilter_header};
+use crate::netlink::message::{Encoder, Message};
 
 /// `NFNL_SUBSYS_NFTABLES` of linux/netfilter/nfnetlink.h.
 pub(super) const SUBSYSTEM: u8 = 10;
@@ -11,22 +10,9 @@ const FAMILY: u8 = 1;
 /// The table that is ours.
 pub(super) const TABLE: &str = "pathbench";
 
-/// `enum nf_tables_msg_types`
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
-    NewTable = 0,
-    DelTable = 2,
-    NewChain = 3,
-    NewRule = 6,
-    DelRule = 8,
-    NewObject = 18,
-    GetObject = 19,
-}
-
-impl Kind {
-    pub(super) const fn number(self) -> u16 {
-        (SUBSYSTEM as u16) << 8 | self as u16
-    }
+/// The number of a message of libc's `NFT_MSG_…`.
+pub(super) const fn number(kind: i32) -> u16 {
+    (SUBSYSTEM as u16) << 8 | kind as u16
 }
 
 const NFTA_TABLE_NAME: u16 = 1;
@@ -57,26 +43,18 @@ const NFT_OBJECT_COUNTER: u32 = 1;
 const REGISTER: u32 = 1;
 const VERDICT_REGISTER: u32 = 0;
 
-fn word(kind: u16, value: u32) -> DefaultNla {
-    DefaultNla::new(kind, value.to_be_bytes().to_vec())
-}
-
-fn double_word(kind: u16, value: u64) -> DefaultNla {
-    DefaultNla::new(kind, value.to_be_bytes().to_vec())
-}
-
-fn text(kind: u16, value: &str) -> DefaultNla {
-    DefaultNla::new(kind, [value.as_bytes(), &[0]].concat())
+fn message(kind: i32, attributes: Encoder) -> Message {
+    let header = Encoder::after(&netfilter_header(FAMILY, 0)).into_bytes();
+    Message { kind: number(kind), payload: [header, attributes.into_bytes()].concat() }
 }
 
 /// A change of our table.
-pub(super) fn change(request: &'static str, kind: Kind, flags: u16, attributes: &[DefaultNla]) -> Change {
-    Change { request, kind: kind.number(), flags, payload: netfilter_payload(FAMILY, 0, attributes) }
+pub(super) fn change(request: &'static str, kind: i32, flags: u16, attributes: Encoder) -> Change {
+    Change { request, flags, message: message(kind, attributes) }
 }
 
-/// What names the table.
-pub(super) fn table() -> Vec<DefaultNla> {
-    vec![text(NFTA_TABLE_NAME, TABLE)]
+pub(super) fn table() -> Encoder {
+    Encoder::default().text(NFTA_TABLE_NAME, TABLE)
 }
 
 /// Where packets come to a chain: `enum nf_inet_hooks`.
@@ -86,75 +64,48 @@ pub(super) enum Hook {
     Output = 3,
 }
 
-/// A chain that packets come to at a hook, and pass where nothing else is said.
-pub(super) fn base_chain(name: &str, hook: Hook, priority: i32) -> Vec<DefaultNla> {
-    const NF_ACCEPT: u32 = 1;
-    let hook = [word(NFTA_HOOK_HOOKNUM, hook as u32), word(NFTA_HOOK_PRIORITY, priority as u32)];
-    vec![
-        text(NFTA_CHAIN_TABLE, TABLE),
-        text(NFTA_CHAIN_NAME, name),
-        nested_attribute(NFTA_CHAIN_HOOK, &hook),
-        word(NFTA_CHAIN_POLICY, NF_ACCEPT),
-        text(NFTA_CHAIN_TYPE, "filter"),
-    ]
+/// A chain that packets come to at a hook, and pass where no rule drops them.
+pub(super) fn base_chain(name: &str, hook: Hook, priority: i32) -> Encoder {
+    let hook =
+        Encoder::default().be32(NFTA_HOOK_HOOKNUM, hook as u32).be32(NFTA_HOOK_PRIORITY, priority as u32);
+    chain(name)
+        .nested(NFTA_CHAIN_HOOK, hook)
+        .be32(NFTA_CHAIN_POLICY, libc::NF_ACCEPT as u32)
+        .text(NFTA_CHAIN_TYPE, "filter")
 }
 
 /// A chain that rules jump to.
-pub(super) fn chain(name: &str) -> Vec<DefaultNla> {
-    vec![text(NFTA_CHAIN_TABLE, TABLE), text(NFTA_CHAIN_NAME, name)]
+pub(super) fn chain(name: &str) -> Encoder {
+    Encoder::default().text(NFTA_CHAIN_TABLE, TABLE).text(NFTA_CHAIN_NAME, name)
 }
 
 /// A counter that rules count in.
-pub(super) fn counter(name: &str) -> Vec<DefaultNla> {
-    vec![
-        text(NFTA_OBJ_TABLE, TABLE),
-        text(NFTA_OBJ_NAME, name),
-        word(NFTA_OBJ_TYPE, NFT_OBJECT_COUNTER),
-        nested_attribute(NFTA_OBJ_DATA, &[]),
-    ]
+pub(super) fn counter(name: &str) -> Encoder {
+    Encoder::default()
+        .text(NFTA_OBJ_TABLE, TABLE)
+        .text(NFTA_OBJ_NAME, name)
+        .be32(NFTA_OBJ_TYPE, NFT_OBJECT_COUNTER)
+        .nested(NFTA_OBJ_DATA, Encoder::default())
 }
 
 /// All rules of the table.
-pub(super) fn all_rules() -> Vec<DefaultNla> {
-    vec![text(NFTA_RULE_TABLE, TABLE)]
+pub(super) fn all_rules() -> Encoder {
+    Encoder::default().text(NFTA_RULE_TABLE, TABLE)
 }
 
 /// A rule at the end of a chain.
-pub(super) fn rule(chain: &str, expressions: &[Expression]) -> Vec<DefaultNla> {
-    let list: Vec<_> = expressions.iter().map(Expression::attribute).collect();
-    vec![
-        text(NFTA_RULE_TABLE, TABLE),
-        text(NFTA_RULE_CHAIN, chain),
-        nested_attribute(NFTA_RULE_EXPRESSIONS, &list),
-    ]
+pub(super) fn rule(chain: &str, expressions: &[Expression]) -> Encoder {
+    let list = expressions.iter().fold(Encoder::default(), |list, expression| expression.encode(list));
+    all_rules().text(NFTA_RULE_CHAIN, chain).nested(NFTA_RULE_EXPRESSIONS, list)
 }
 
 /// Asks for all counters of the table.
-#[derive(Debug, Clone)]
-pub(super) struct ListCounters;
-
-impl ListCounters {
-    fn payload() -> Vec<u8> {
-        let attributes = [text(NFTA_OBJ_TABLE, TABLE), word(NFTA_OBJ_TYPE, NFT_OBJECT_COUNTER)];
-        netfilter_payload(FAMILY, 0, &attributes)
-    }
+pub(super) fn list_counters() -> Message {
+    let selection = Encoder::default().text(NFTA_OBJ_TABLE, TABLE).be32(NFTA_OBJ_TYPE, NFT_OBJECT_COUNTER);
+    message(libc::NFT_MSG_GETOBJ, selection)
 }
 
-impl NetlinkSerializable for ListCounters {
-    fn message_type(&self) -> u16 {
-        Kind::GetObject.number()
-    }
-
-    fn buffer_len(&self) -> usize {
-        Self::payload().len()
-    }
-
-    fn serialize(&self, buffer: &mut [u8]) {
-        buffer.iter_mut().zip(Self::payload()).for_each(|(place, byte)| *place = byte);
-    }
-}
-
-/// What a packet is asked for, by `enum nft_meta_keys`.
+/// A property of a packet (`enum nft_meta_keys`).
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Meta {
     /// `NFPROTO_IPV4` or `NFPROTO_IPV6`, in one byte.
@@ -193,123 +144,86 @@ pub(super) enum Expression {
 }
 
 impl Expression {
-    fn attribute(&self) -> DefaultNla {
+    fn encode(&self, list: Encoder) -> Encoder {
         let (name, data) = self.parts();
-        nested_attribute(
-            NFTA_LIST_ELEM,
-            &[text(NFTA_EXPR_NAME, name), nested_attribute(NFTA_EXPR_DATA, &data)],
-        )
+        let element = Encoder::default().text(NFTA_EXPR_NAME, name).nested(NFTA_EXPR_DATA, data);
+        list.nested(NFTA_LIST_ELEM, element)
     }
 
     /// Name and attributes. The numbers are those of `enum nft_…_attributes` of each expression.
-    fn parts(&self) -> (&'static str, Vec<DefaultNla>) {
-        const NFT_PAYLOAD_TRANSPORT_HEADER: u32 = 2;
-        const NFT_CMP_EQ: u32 = 0;
-        const NFT_CMP_NEQ: u32 = 1;
+    fn parts(&self) -> (&'static str, Encoder) {
         const NFT_RT_TCPMSS: u32 = 3;
-        const NFT_BYTEORDER_HTON: u32 = 1;
         const NFT_EXTHDR_OP_TCPOPT: u32 = 1;
         const TCPOPT_MSS: u8 = 2;
-        const NF_DROP: u32 = 0;
-        const NFT_JUMP: u32 = -3_i32 as u32;
+        let new = Encoder::default;
         match self {
             // dreg, key
-            Self::Meta(key) => ("meta", vec![word(1, REGISTER), word(2, *key as u32)]),
+            Self::Meta(key) => ("meta", new().be32(1, REGISTER).be32(2, *key as u32)),
             // dreg, base, offset, len
-            Self::Transport { offset, bytes } => (
-                "payload",
-                vec![
-                    word(1, REGISTER),
-                    word(2, NFT_PAYLOAD_TRANSPORT_HEADER),
-                    word(3, *offset),
-                    word(4, *bytes),
-                ],
-            ),
+            Self::Transport { offset, bytes } => {
+                let base = libc::NFT_PAYLOAD_TRANSPORT_HEADER as u32;
+                ("payload", new().be32(1, REGISTER).be32(2, base).be32(3, *offset).be32(4, *bytes))
+            }
             // sreg, dreg, len, mask, xor
-            Self::Mask(mask) => (
-                "bitwise",
-                vec![
-                    word(1, REGISTER),
-                    word(2, REGISTER),
-                    word(3, 1),
-                    nested_attribute(4, &[value(&[*mask])]),
-                    nested_attribute(5, &[value(&[0])]),
-                ],
-            ),
-            Self::Equals(bytes) => ("cmp", comparison(NFT_CMP_EQ, bytes)),
-            Self::Differs(bytes) => ("cmp", comparison(NFT_CMP_NEQ, bytes)),
-            Self::Beyond { per_second, burst } => ("limit", limit(*per_second, *burst)),
+            Self::Mask(mask) => {
+                let data = new().be32(1, REGISTER).be32(2, REGISTER).be32(3, 1);
+                ("bitwise", data.nested(4, value(&[*mask])).nested(5, value(&[0])))
+            }
+            Self::Equals(bytes) => ("cmp", comparison(libc::NFT_CMP_EQ, bytes)),
+            Self::Differs(bytes) => ("cmp", comparison(libc::NFT_CMP_NEQ, bytes)),
+            // rate, unit (seconds), burst, type (packets), flags (what is beyond the rate goes on)
+            Self::Beyond { per_second, burst } => {
+                let flags = libc::NFT_LIMIT_F_INV as u32;
+                let rate = new().be64(1, *per_second).be64(2, 1).be32(3, *burst);
+                ("limit", rate.be32(4, libc::NFT_LIMIT_PKTS as u32).be32(5, flags))
+            }
             // imm_type, imm_name
-            Self::Count(name) => ("objref", vec![word(1, NFT_OBJECT_COUNTER), text(2, name)]),
+            Self::Count(name) => ("objref", new().be32(1, NFT_OBJECT_COUNTER).text(2, name)),
             // dreg, key
-            Self::RouteMss => ("rt", vec![word(1, REGISTER), word(2, NFT_RT_TCPMSS)]),
+            Self::RouteMss => ("rt", new().be32(1, REGISTER).be32(2, NFT_RT_TCPMSS)),
             // sreg, dreg, op, len, size
-            Self::ToNetworkOrder => (
-                "byteorder",
-                vec![
-                    word(1, REGISTER),
-                    word(2, REGISTER),
-                    word(3, NFT_BYTEORDER_HTON),
-                    word(4, 2),
-                    word(5, 2),
-                ],
-            ),
+            Self::ToNetworkOrder => {
+                let operation = libc::NFT_BYTEORDER_HTON as u32;
+                let data = new().be32(1, REGISTER).be32(2, REGISTER).be32(3, operation);
+                ("byteorder", data.be32(4, 2).be32(5, 2))
+            }
             // type, offset, len, op, sreg
-            Self::LowerMss => (
-                "exthdr",
-                vec![
-                    DefaultNla::new(2, vec![TCPOPT_MSS]),
-                    word(3, 2),
-                    word(4, 2),
-                    word(6, NFT_EXTHDR_OP_TCPOPT),
-                    word(7, REGISTER),
-                ],
-            ),
-            Self::Drop => ("immediate", verdict(&[word(NFTA_VERDICT_CODE, NF_DROP)])),
+            Self::LowerMss => {
+                let option = new().u8(2, TCPOPT_MSS).be32(3, 2).be32(4, 2);
+                ("exthdr", option.be32(6, NFT_EXTHDR_OP_TCPOPT).be32(7, REGISTER))
+            }
+            Self::Drop => ("immediate", verdict(new().be32(NFTA_VERDICT_CODE, libc::NF_DROP as u32))),
             Self::Jump(chain) => {
-                ("immediate", verdict(&[word(NFTA_VERDICT_CODE, NFT_JUMP), text(NFTA_VERDICT_CHAIN, chain)]))
+                let jump = new().be32(NFTA_VERDICT_CODE, libc::NFT_JUMP as u32);
+                ("immediate", verdict(jump.text(NFTA_VERDICT_CHAIN, chain)))
             }
         }
     }
 }
 
-fn value(bytes: &[u8]) -> DefaultNla {
-    DefaultNla::new(NFTA_DATA_VALUE, bytes.to_vec())
+fn value(bytes: &[u8]) -> Encoder {
+    Encoder::default().bytes(NFTA_DATA_VALUE, bytes)
 }
 
 /// sreg, op, data
-fn comparison(operator: u32, bytes: &[u8]) -> Vec<DefaultNla> {
-    vec![word(1, REGISTER), word(2, operator), nested_attribute(3, &[value(bytes)])]
-}
-
-/// rate, unit (seconds), burst, type (packets), flags (what is beyond the rate goes on)
-fn limit(per_second: u64, burst: u32) -> Vec<DefaultNla> {
-    const NFT_LIMIT_PKTS: u32 = 0;
-    const NFT_LIMIT_F_INV: u32 = 1;
-    vec![
-        double_word(1, per_second),
-        double_word(2, 1),
-        word(3, burst),
-        word(4, NFT_LIMIT_PKTS),
-        word(5, NFT_LIMIT_F_INV),
-    ]
+fn comparison(operator: i32, bytes: &[u8]) -> Encoder {
+    Encoder::default().be32(1, REGISTER).be32(2, operator as u32).nested(3, value(bytes))
 }
 
 /// dreg, data
-fn verdict(attributes: &[DefaultNla]) -> Vec<DefaultNla> {
-    let data = nested_attribute(NFTA_DATA_VERDICT, attributes);
-    vec![word(1, VERDICT_REGISTER), nested_attribute(2, &[data])]
+fn verdict(verdict: Encoder) -> Encoder {
+    let data = Encoder::default().nested(NFTA_DATA_VERDICT, verdict);
+    Encoder::default().be32(1, VERDICT_REGISTER).nested(2, data)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::netlink::attribute::Attributes;
+    use crate::netlink::message::Attributes;
 
     #[test]
     fn a_limit_is_in_network_byte_order_and_matches_what_is_beyond() {
-        let attribute = Expression::Beyond { per_second: 10, burst: 1 }.attribute();
-        let bytes = crate::netlink::attribute::emitted(&[attribute]);
+        let bytes = Expression::Beyond { per_second: 10, burst: 1 }.encode(Encoder::default()).into_bytes();
         let element = Attributes::new(&bytes).nested(NFTA_LIST_ELEM).unwrap();
         assert_eq!(element.text(NFTA_EXPR_NAME).as_deref(), Some("limit"));
         let data = element.nested(NFTA_EXPR_DATA).unwrap();
@@ -328,7 +242,7 @@ mod tests {
 
     #[test]
     fn a_jump_names_its_chain() {
-        let bytes = crate::netlink::attribute::emitted(&[Expression::Jump("elsewhere").attribute()]);
+        let bytes = Expression::Jump("elsewhere").encode(Encoder::default()).into_bytes();
         let data = Attributes::new(&bytes).nested(NFTA_LIST_ELEM).unwrap().nested(NFTA_EXPR_DATA).unwrap();
         assert_eq!(data.get(1), Some([0; 4].as_slice()), "the verdict's register");
         let verdict = data.nested(2).unwrap().nested(NFTA_DATA_VERDICT).unwrap();

@@ -17,12 +17,11 @@ mod ruleset;
 pub use error::FirewallError;
 
 use crate::namespace::NetNamespace;
-use crate::netlink::attribute::Attributes;
-use crate::netlink::batch::{Change, NETFILTER_HEADER};
-use crate::netlink::channel::{Channel, Protocol};
+use crate::netlink::channel::{Change, Channel, NETFILTER_HEADER, Protocol};
+use crate::netlink::message::Attributes;
 use message::{
-    Kind, ListCounters, NFTA_COUNTER_PACKETS, NFTA_OBJ_DATA, NFTA_OBJ_NAME, NFTA_OBJ_TABLE, SUBSYSTEM, TABLE,
-    change, table,
+    NFTA_COUNTER_PACKETS, NFTA_OBJ_DATA, NFTA_OBJ_NAME, NFTA_OBJ_TABLE, SUBSYSTEM, TABLE, change,
+    list_counters, table,
 };
 
 /// What becomes of the router's own messages that a packet is too big for the next link: ICMP "fragmentation needed"
@@ -74,7 +73,7 @@ impl Firewall {
     /// # Errors
     /// [`FirewallError`]; a kernel without `nf_tables` may be noticed only by [`Self::apply`].
     pub fn open_in(namespace: &NetNamespace) -> Result<Self, FirewallError> {
-        Ok(Self { channel: Channel::open_in(Protocol::Netfilter, namespace).map_err(FirewallError::open)? })
+        Ok(Self { channel: Channel::open_in(Protocol::NETFILTER, namespace).map_err(FirewallError::open)? })
     }
 
     /// Has the router follow `rules` from now on, in the place of those it had. They change at one moment: no packet
@@ -92,27 +91,23 @@ impl Firewall {
 
     /// What the rules have met so far; nothing when none were applied yet.
     pub fn counters(&mut self) -> Result<RouterCounters, FirewallError> {
-        let replies = match self.channel.dump("read the firewall's counters", &ListCounters) {
-            Ok(replies) => replies,
+        let found = match self.channel.dump("read the firewall's counters", &list_counters(), parse_counter) {
+            Ok(found) => found,
             Err(error) if error.is_absent() => return Ok(RouterCounters::default()),
             Err(error) => return Err(FirewallError::refused(error, None)),
         };
-        let mut counters = RouterCounters::default();
-        for (_, payload) in &replies {
-            match parse_counter(payload) {
-                Some((name, packets)) if name == ruleset::SENT => counters.too_big_sent = packets,
-                Some((name, packets)) if name == ruleset::SUPPRESSED => counters.too_big_suppressed = packets,
-                Some((name, packets)) if name == ruleset::CLAMPED => counters.clamped_syns = packets,
-                _ => {}
-            }
-        }
-        Ok(counters)
+        let packets = |name| found.iter().find(|(found, _)| found == name).map_or(0, |(_, packets)| *packets);
+        Ok(RouterCounters {
+            too_big_sent: packets(ruleset::SENT),
+            too_big_suppressed: packets(ruleset::SUPPRESSED),
+            clamped_syns: packets(ruleset::CLAMPED),
+        })
     }
 
     /// Takes the rules and their counters away; it is no error when there are none.
     pub fn remove(&mut self) -> Result<(), FirewallError> {
         let request = "remove the firewall's table";
-        let deletion = change(request, Kind::DelTable, 0, &table());
+        let deletion = change(request, libc::NFT_MSG_DELTABLE, 0, table());
         match self.channel.transact(request, SUBSYSTEM, &[deletion]) {
             Err(refusal) if refusal.place.is_none() || !refusal.error.is_absent() => {
                 Err(FirewallError::refused(refusal.error, None))
@@ -135,16 +130,16 @@ fn parse_counter(payload: &[u8]) -> Option<(String, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::netlink::attribute::nested_attribute;
-    use crate::netlink::batch::netfilter_payload;
-    use netlink_packet_core::DefaultNla;
+    use crate::netlink::channel::netfilter_header;
+    use crate::netlink::message::Encoder;
     use proptest::prelude::*;
 
     fn counter(table: &str, name: &str, packets: u64) -> Vec<u8> {
-        let text = |kind, text: &str| DefaultNla::new(kind, [text.as_bytes(), &[0]].concat());
-        let packets = DefaultNla::new(NFTA_COUNTER_PACKETS, packets.to_be_bytes().to_vec());
-        let data = nested_attribute(NFTA_OBJ_DATA, &[packets]);
-        netfilter_payload(1, 7, &[text(NFTA_OBJ_TABLE, table), text(NFTA_OBJ_NAME, name), data])
+        Encoder::after(&netfilter_header(1, 7))
+            .text(NFTA_OBJ_TABLE, table)
+            .text(NFTA_OBJ_NAME, name)
+            .nested(NFTA_OBJ_DATA, Encoder::default().be64(NFTA_COUNTER_PACKETS, packets))
+            .into_bytes()
     }
 
     #[test]

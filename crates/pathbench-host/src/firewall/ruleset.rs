@@ -1,10 +1,9 @@
 //! The rules of a router as changes of the table, and what kernel each change needs.
 
-use super::message::{
-    Expression, Hook, Kind, Meta, all_rules, base_chain, chain, change, counter, rule, table,
-};
+use super::message::{Expression, Hook, Meta, all_rules, base_chain, chain, change, counter, rule, table};
 use super::{RouterRules, TooBig};
-use crate::netlink::batch::Change;
+use crate::netlink::channel::Change;
+use crate::netlink::message::Encoder;
 use netlink_packet_core::{NLM_F_APPEND, NLM_F_CREATE};
 
 /// Counts the messages that left this host.
@@ -43,38 +42,38 @@ pub(super) fn steps(rules: &RouterRules) -> Vec<Step> {
     const TABLES: &str = "CONFIG_NF_TABLES and CONFIG_NF_TABLES_INET";
     const COUNTERS: &str = "CONFIG_NFT_COUNTER and CONFIG_NFT_OBJREF, in nf_tables itself since Linux 5.17";
     let mut steps = Vec::new();
-    let mut add = |request, kind, needs, attributes: &[_]| {
+    let mut add = |request, kind, needs, attributes: Encoder| {
         let flags = match kind {
-            Kind::DelRule => 0,
+            libc::NFT_MSG_DELRULE => 0,
             // Without, a rule would come before those that are there.
-            Kind::NewRule => NLM_F_CREATE | NLM_F_APPEND,
+            libc::NFT_MSG_NEWRULE => NLM_F_CREATE | NLM_F_APPEND,
             _ => NLM_F_CREATE,
         };
         steps.push(Step { change: change(request, kind, flags, attributes), needs });
     };
-    add("make the firewall's table", Kind::NewTable, TABLES, &table());
+    add("make the firewall's table", libc::NFT_MSG_NEWTABLE, TABLES, table());
     for name in [SENT, SUPPRESSED, CLAMPED] {
-        add("make the firewall's counters", Kind::NewObject, COUNTERS, &counter(name));
+        add("make the firewall's counters", libc::NFT_MSG_NEWOBJ, COUNTERS, counter(name));
     }
     for made in [
         base_chain(OUTPUT, Hook::Output, PRIORITY_FILTER),
         base_chain(FORWARD, Hook::Forward, PRIORITY_MANGLE),
         chain(VERDICT),
     ] {
-        add("make the firewall's chains", Kind::NewChain, TABLES, &made);
+        add("make the firewall's chains", libc::NFT_MSG_NEWCHAIN, TABLES, made);
     }
-    add("clear the firewall's rules", Kind::DelRule, TABLES, &all_rules());
+    add("clear the firewall's rules", libc::NFT_MSG_DELRULE, TABLES, all_rules());
     for made in too_big_messages() {
-        add("pick out \"packet too big\" messages", Kind::NewRule, TABLES, &rule(OUTPUT, &made));
+        add("pick out \"packet too big\" messages", libc::NFT_MSG_NEWRULE, TABLES, rule(OUTPUT, &made));
     }
     for (made, needs) in too_big_verdicts(rules.too_big) {
         let request = "drop or limit \"packet too big\" messages";
-        add(request, Kind::NewRule, needs.unwrap_or(COUNTERS), &rule(VERDICT, &made));
+        add(request, libc::NFT_MSG_NEWRULE, needs.unwrap_or(COUNTERS), rule(VERDICT, &made));
     }
     if rules.clamp_mss {
         const NEEDS: &str =
             "CONFIG_NFT_RT and CONFIG_NFT_EXTHDR of Linux 4.14, in nf_tables itself since 4.18";
-        add("clamp the MSS of forwarded SYNs", Kind::NewRule, NEEDS, &rule(FORWARD, &clamp()));
+        add("clamp the MSS of forwarded SYNs", libc::NFT_MSG_NEWRULE, NEEDS, rule(FORWARD, &clamp()));
     }
     steps
 }
@@ -129,21 +128,22 @@ fn clamp() -> Vec<Expression> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::message::number;
     use super::*;
 
     /// The requests of the rules that `rules` come to, in their order.
     fn kinds(rules: &RouterRules) -> Vec<(u16, &'static str)> {
-        steps(rules).iter().map(|step| (step.change.kind, step.change.request)).collect()
+        steps(rules).iter().map(|step| (step.change.message.kind, step.change.request)).collect()
     }
 
     #[test]
     fn old_rules_go_before_new_ones_come() {
         for too_big in [TooBig::Sent, TooBig::Dropped, TooBig::Limited { per_second: 1 }] {
             let kinds = kinds(&RouterRules { too_big, clamp_mss: true });
-            let cleared = kinds.iter().position(|(kind, _)| *kind == Kind::DelRule.number()).unwrap();
+            let cleared = kinds.iter().position(|(kind, _)| *kind == number(libc::NFT_MSG_DELRULE)).unwrap();
             let (before, after) = kinds.split_at(cleared);
-            assert!(before.iter().all(|(kind, _)| *kind != Kind::NewRule.number()), "{kinds:?}");
-            assert!(after[1..].iter().all(|(kind, _)| *kind == Kind::NewRule.number()), "{kinds:?}");
+            assert!(before.iter().all(|(kind, _)| *kind != number(libc::NFT_MSG_NEWRULE)), "{kinds:?}");
+            assert!(after[1..].iter().all(|(kind, _)| *kind == number(libc::NFT_MSG_NEWRULE)), "{kinds:?}");
         }
     }
 
@@ -151,7 +151,7 @@ mod tests {
     fn rules_are_as_many_as_asked_for() {
         let rules = |too_big, clamp_mss| {
             let kinds = kinds(&RouterRules { too_big, clamp_mss });
-            kinds.iter().filter(|(kind, _)| *kind == Kind::NewRule.number()).count()
+            kinds.iter().filter(|(kind, _)| *kind == number(libc::NFT_MSG_NEWRULE)).count()
         };
         // Two pick out the messages.
         assert_eq!(rules(TooBig::Sent, false), 3);
@@ -164,7 +164,7 @@ mod tests {
     fn rules_stand_in_the_order_they_are_given_in() {
         for step in steps(&RouterRules { too_big: TooBig::Limited { per_second: 5 }, clamp_mss: true }) {
             let appended = step.change.flags & NLM_F_APPEND != 0;
-            assert_eq!(appended, step.change.kind == Kind::NewRule.number(), "{step:?}");
+            assert_eq!(appended, step.change.message.kind == number(libc::NFT_MSG_NEWRULE), "{step:?}");
         }
     }
 }

@@ -1,15 +1,15 @@
-//! What happens to MPTCP connections and their subflows, as the kernel tells it.
+//! Events of MPTCP connections and their subflows.
 
 use super::MptcpError;
-use super::family::{Family, GENERIC_HEADER};
 use crate::namespace::NetNamespace;
-use crate::netlink::attribute::Attributes;
-use crate::netlink::channel::{Channel, Protocol};
-use crate::netlink::notification::{Listener, Notice};
+use crate::netlink::channel::{Listener, Notice, Protocol};
+use crate::netlink::generic::GENERIC_HEADER;
+use crate::netlink::message::Attributes;
 use pathbench_record::kernel_event::{MptcpEvent, MptcpEventKind};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
 
+const EVENT_GROUP: &str = "mptcp_pm_events";
 // linux/mptcp_pm.h: attributes of events
 const ATTR_TOKEN: u16 = 1;
 const ATTR_LOC_ID: u16 = 3;
@@ -55,10 +55,10 @@ fn parse_event(payload: &[u8]) -> Option<MptcpEvent> {
     let kind = kind_of(*header.first()?);
     let socket = |v4, v6, port| {
         let address: IpAddr = attributes.address(v4).or_else(|| attributes.address(v6))?;
-        Some(SocketAddr::new(address, attributes.u16_network_order(port).unwrap_or(0)))
+        Some(SocketAddr::new(address, attributes.u16(port).map_or(0, u16::from_be)))
     };
     let flagged = attributes.u16(ATTR_FLAGS).is_some_and(|flags| flags & FLAG_SERVER_SIDE != 0);
-    let told = attributes.u8(ATTR_SERVER_SIDE).map(|side| side != 0);
+    let server_side = attributes.u8(ATTR_SERVER_SIDE).map(|side| side != 0);
     let says_side = matches!(kind, MptcpEventKind::Created | MptcpEventKind::Established);
     Some(MptcpEvent {
         token: attributes.u32(ATTR_TOKEN),
@@ -71,7 +71,7 @@ fn parse_event(payload: &[u8]) -> Option<MptcpEvent> {
         reset_reason: attributes.u32(ATTR_RESET_REASON),
         reset_flags: attributes.u32(ATTR_RESET_FLAGS),
         interface_index: attributes.u32(ATTR_IF_IDX).filter(|index| *index != 0),
-        server_side: told.map(|told| told || flagged).or(says_side.then_some(flagged)),
+        server_side: server_side.map(|side| side || flagged).or(says_side.then_some(flagged)),
         kind,
     })
 }
@@ -84,37 +84,19 @@ pub struct EventStream {
 }
 
 impl EventStream {
-    /// Subscribes to the events of the calling thread's network namespace.
-    ///
-    /// # Errors
-    /// [`MptcpError::NoPathManager`], [`MptcpError::NoEvents`]; [`MptcpError::Netlink`] with `EPERM` without
-    /// `CAP_NET_ADMIN` in the namespace.
+    /// Subscribes to the events of the calling thread's network namespace (`EPERM` without `CAP_NET_ADMIN` in it).
     pub fn subscribe() -> Result<Self, MptcpError> {
-        let family =
-            Family::look_up(&mut Channel::open(Protocol::Generic)?)?.ok_or(MptcpError::NoPathManager)?;
-        let group = family.event_group.ok_or(MptcpError::NoEvents)?;
-        let listener = Listener::subscribe(Protocol::Generic, &[group], "subscribe to MPTCP events")?;
+        let family = super::socket()?.family;
+        let group = family.groups.iter().find(|(name, _)| name == EVENT_GROUP).ok_or(MptcpError::NoEvents)?;
+        let listener = Listener::subscribe(Protocol::GENERIC, &[group.1], "subscribe to MPTCP events")?;
         Ok(Self { listener, family: family.id })
     }
 
-    /// Subscribes to the events of `namespace`.
-    ///
-    /// # Errors
-    /// As [`Self::subscribe`].
     pub fn subscribe_in(namespace: &NetNamespace) -> Result<Self, MptcpError> {
         namespace.run_in(Self::subscribe).map_err(crate::netlink::NetlinkError::from)?
     }
 
-    /// What to poll for readability.
-    pub fn as_fd(&self) -> BorrowedFd<'_> {
-        self.listener.as_fd()
-    }
-
-    /// Everything that has happened since the last call, without waiting.
-    ///
-    /// # Errors
-    /// [`MptcpError::Netlink`] when the socket fails; lost events are no error but
-    /// [`MptcpEventKind::Overrun`].
+    /// All events since the last call, without waiting. Lost events are no error but [`MptcpEventKind::Overrun`].
     pub fn receive(&mut self) -> Result<Vec<MptcpEvent>, MptcpError> {
         let (mut events, family) = (Vec::new(), self.family);
         self.listener.drain(REQUEST, |notice| match notice {
@@ -126,6 +108,7 @@ impl EventStream {
     }
 }
 
+/// Readable when there are events.
 impl AsFd for EventStream {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.listener.as_fd()
@@ -135,34 +118,27 @@ impl AsFd for EventStream {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::netlink::attribute::{emitted, octets, u32_attribute};
-    use netlink_packet_core::DefaultNla;
+    use crate::netlink::message::Encoder;
     use proptest::prelude::*;
 
-    fn event(command: u8, attributes: &[DefaultNla]) -> Vec<u8> {
-        let mut payload = vec![command, 1, 0, 0];
-        payload.extend(emitted(attributes));
-        payload
+    fn event(command: u8) -> Encoder {
+        Encoder::after(&[command, 1, 0, 0])
     }
 
     #[test]
     fn a_subflow_that_was_reset() {
-        let payload = event(
-            11,
-            &[
-                u32_attribute(ATTR_TOKEN, 0xdead_beef),
-                DefaultNla::new(ATTR_LOC_ID, vec![2]),
-                DefaultNla::new(ATTR_REM_ID, vec![0]),
-                DefaultNla::new(ATTR_SADDR4, octets("10.0.2.1".parse().unwrap())),
-                DefaultNla::new(ATTR_DADDR4, octets("10.0.2.2".parse().unwrap())),
-                DefaultNla::new(ATTR_SPORT, 40000u16.to_be_bytes().to_vec()),
-                DefaultNla::new(ATTR_DPORT, 5201u16.to_be_bytes().to_vec()),
-                DefaultNla::new(ATTR_BACKUP, vec![1]),
-                DefaultNla::new(ATTR_ERROR, vec![110]),
-                u32_attribute(ATTR_RESET_REASON, 6),
-            ],
-        );
-        let event = parse_event(&payload).unwrap();
+        let payload = event(11)
+            .u32(ATTR_TOKEN, 0xdead_beef)
+            .u8(ATTR_LOC_ID, 2)
+            .u8(ATTR_REM_ID, 0)
+            .address(ATTR_SADDR4, "10.0.2.1".parse().unwrap())
+            .address(ATTR_DADDR4, "10.0.2.2".parse().unwrap())
+            .u16(ATTR_SPORT, 40000u16.to_be())
+            .u16(ATTR_DPORT, 5201u16.to_be())
+            .u8(ATTR_BACKUP, 1)
+            .u8(ATTR_ERROR, 110)
+            .u32(ATTR_RESET_REASON, 6);
+        let event = parse_event(&payload.into_bytes()).unwrap();
         assert_eq!(event.kind, MptcpEventKind::SubClosed);
         assert_eq!(event.token, Some(0xdead_beef));
         assert_eq!(event.local, Some("10.0.2.1:40000".parse().unwrap()));
@@ -173,13 +149,12 @@ mod tests {
     }
 
     #[test]
-    fn the_side_is_told_by_attribute_or_by_flag() {
-        let side = |attributes: &[DefaultNla]| parse_event(&event(1, attributes)).unwrap().server_side;
-        let flag = DefaultNla::new(ATTR_FLAGS, FLAG_SERVER_SIDE.to_ne_bytes().to_vec());
-        assert_eq!(side(&[DefaultNla::new(ATTR_SERVER_SIDE, vec![1])]), Some(true));
-        assert_eq!(side(&[DefaultNla::new(ATTR_SERVER_SIDE, vec![0])]), Some(false));
-        assert_eq!(side(&[flag]), Some(true));
-        assert_eq!(side(&[]), Some(false));
+    fn the_side_is_in_an_attribute_or_in_a_flag() {
+        let side = |payload: Encoder| parse_event(&payload.into_bytes()).unwrap().server_side;
+        assert_eq!(side(event(1).u8(ATTR_SERVER_SIDE, 1)), Some(true));
+        assert_eq!(side(event(1).u8(ATTR_SERVER_SIDE, 0)), Some(false));
+        assert_eq!(side(event(1).u16(ATTR_FLAGS, FLAG_SERVER_SIDE)), Some(true));
+        assert_eq!(side(event(1)), Some(false));
     }
 
     proptest! {
@@ -190,9 +165,10 @@ mod tests {
 
         #[test]
         fn any_attributes(command: u8, attributes: Vec<(u16, Vec<u8>)>) {
-            let attributes: Vec<_> =
-                attributes.into_iter().map(|(kind, value)| DefaultNla::new(kind % 20, value)).collect();
-            let parsed = parse_event(&event(command, &attributes)).unwrap();
+            let payload = attributes
+                .iter()
+                .fold(event(command), |payload, (kind, value)| payload.bytes(kind % 20, value));
+            let parsed = parse_event(&payload.into_bytes()).unwrap();
             prop_assert_eq!(parsed.kind, kind_of(command));
         }
     }

@@ -3,7 +3,7 @@
 
 use super::PacketSizes;
 use super::wire_packets::wire_packets;
-use crate::netlink::attribute::{u16_at, u32_at};
+use crate::netlink::message::{u16_at, u32_at};
 use crate::tun::PacketHeader;
 
 /// Where `block_status` lies in a `struct tpacket_block_desc`; `num_pkts` and `offset_to_first_pkt` follow.

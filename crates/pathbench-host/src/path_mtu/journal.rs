@@ -4,12 +4,13 @@
 //! step, a line before it is made, with all that takes it back, and one after it; a line before it is taken back, and one
 //! after that. A line without its end was being written when the machine stopped; what it announces has not begun.
 
-use super::fib_entry::FibEntry;
-use super::identity::NamespaceIdentity;
 use super::operation::Operation;
+use crate::namespace::current_cookie;
+use crate::netlink::FibEntry;
 use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
+use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
@@ -22,58 +23,57 @@ const HEADING: &[u8] = br#"{"line":"journal","format":"pathbench.mtu-journal/"#;
 /// How often the file is opened again when somebody else has just removed it.
 const ATTEMPTS: u32 = 8;
 
+const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+const OWN_NAMESPACE: &str = "/proc/thread-self/ns/net";
+
+/// A network namespace of a running kernel.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NamespaceIdentity {
+    /// The kernel's number of this boot (`random(4)`).
+    pub boot_id: String,
+    /// Inode of the namespace, as `ls -L -i /proc/self/ns/net` prints it.
+    pub inode: u64,
+    /// The namespace's number that no other gets in this boot; absent before Linux 5.14.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cookie: Option<u64>,
+}
+
+impl NamespaceIdentity {
+    /// That of the calling thread.
+    ///
+    /// # Errors
+    /// With the name of the file of `/proc` that cannot be read.
+    pub fn of_this_thread() -> Result<Self, (&'static str, io::Error)> {
+        let boot_id = std::fs::read_to_string(BOOT_ID).map_err(|source| (BOOT_ID, source))?;
+        let inode = std::fs::metadata(OWN_NAMESPACE).map_err(|source| (OWN_NAMESPACE, source))?.ino();
+        Ok(Self { boot_id: boot_id.trim().to_owned(), inode, cookie: current_cookie().ok() })
+    }
+}
+
+impl fmt::Display for NamespaceIdentity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "network namespace {} of boot {}", self.inode, self.boot_id)
+    }
+}
+
 /// The journal cannot be kept, or is not to be used here.
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
-    /// The file could not be opened, read, written or removed.
     #[error("cannot {what} the journal {}: {source}", path.display())]
-    File {
-        /// What was tried.
-        what: &'static str,
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// Another process uses it.
+    File { what: &'static str, path: PathBuf, source: io::Error },
     #[error("the journal {} is in use by another process: wait until it is done", path.display())]
-    InUse {
-        /// The file.
-        path: PathBuf,
-    },
-    /// A line makes no sense.
+    InUse { path: PathBuf },
     #[error(
         "line {line} of the journal {} makes no sense ({detail}): nothing was changed; put right by hand what it tells, \
          then remove it", path.display()
     )]
-    Corrupt {
-        /// The file.
-        path: PathBuf,
-        /// The line, from 1 on.
-        line: usize,
-        /// What is wrong.
-        detail: String,
-    },
-    /// It tells of another namespace or another boot.
+    Corrupt { path: PathBuf, line: usize, detail: String },
     #[error(
         "the journal {} tells of {written}, and this is {here}: {}", path.display(), elsewhere_remedy(written, here)
     )]
-    Elsewhere {
-        /// The file.
-        path: PathBuf,
-        /// Where it was written.
-        written: Box<NamespaceIdentity>,
-        /// Where it was opened.
-        here: Box<NamespaceIdentity>,
-    },
-    /// `/proc` does not say where this is.
+    Elsewhere { path: PathBuf, written: Box<NamespaceIdentity>, here: Box<NamespaceIdentity> },
     #[error("cannot read {file}: {source}; is /proc mounted?")]
-    Unidentified {
-        /// The file.
-        file: &'static str,
-        /// What the system said.
-        source: io::Error,
-    },
+    Unidentified { file: &'static str, source: io::Error },
 }
 
 fn elsewhere_remedy(written: &NamespaceIdentity, here: &NamespaceIdentity) -> &'static str {
@@ -184,46 +184,35 @@ impl Journal {
     /// Announces a step; returns its number.
     pub(super) fn begin(&mut self, operation: &Operation, undo: &[String]) -> Result<usize, JournalError> {
         let step = self.entries.len();
-        let (operation, undo) = (operation.clone(), undo.to_vec());
-        self.append(&Line::Begin { step, operation: operation.clone(), undo: undo.clone() })?;
-        self.entries.push(Entry::new(operation, undo));
+        self.note(Line::Begin { step, operation: operation.clone(), undo: undo.to_vec() })?;
         Ok(step)
     }
 
     /// Notes that a step was made.
     pub(super) fn done(&mut self, step: usize, left: Option<FibEntry>) -> Result<(), JournalError> {
-        self.append(&Line::Done { step, left: left.clone() })?;
-        if let Some(entry) = self.entries.get_mut(step) {
-            (entry.done, entry.left) = (true, left);
-        }
-        Ok(())
+        self.note(Line::Done { step, left })
     }
 
     /// Announces that a step is taken back.
     pub(super) fn undoing(&mut self, step: usize) -> Result<(), JournalError> {
-        self.append(&Line::Undoing { step })?;
-        if let Some(entry) = self.entries.get_mut(step) {
-            entry.undoing = true;
-        }
-        Ok(())
+        self.note(Line::Undoing { step })
     }
 
     /// Notes that a step was not taken back.
     pub(super) fn kept(&mut self, step: usize) -> Result<(), JournalError> {
-        self.append(&Line::Kept { step })?;
-        if let Some(entry) = self.entries.get_mut(step) {
-            entry.undoing = false;
-        }
-        Ok(())
+        self.note(Line::Kept { step })
     }
 
     /// Notes that a step was taken back, or was never made.
     pub(super) fn undone(&mut self, step: usize) -> Result<(), JournalError> {
-        self.append(&Line::Undone { step })?;
-        if let Some(entry) = self.entries.get_mut(step) {
-            entry.undone = true;
-        }
-        Ok(())
+        self.note(Line::Undone { step })
+    }
+
+    /// Writes a line, and applies it once it is on disk.
+    fn note(&mut self, line: Line) -> Result<(), JournalError> {
+        self.append(&line)?;
+        // The numbers of lines that are written here are right.
+        self.take(line).map_err(|detail| corrupt(&self.path, 0, detail))
     }
 
     /// Removes the file.
@@ -300,14 +289,14 @@ impl Journal {
                 let entry = self.entries.get_mut(step).ok_or_else(|| unknown(step))?;
                 (entry.done, entry.left) = (true, left);
             }
-            Line::Undoing { step } => {
-                self.entries.get_mut(step).ok_or_else(|| unknown(step))?.undoing = true;
-            }
-            Line::Undone { step } => {
-                self.entries.get_mut(step).ok_or_else(|| unknown(step))?.undone = true;
-            }
-            Line::Kept { step } => {
-                self.entries.get_mut(step).ok_or_else(|| unknown(step))?.undoing = false;
+            Line::Undoing { step } | Line::Undone { step } | Line::Kept { step } => {
+                let entry = self.entries.get_mut(step).ok_or_else(|| unknown(step))?;
+                entry.undone |= matches!(line, Line::Undone { .. });
+                match line {
+                    Line::Undoing { .. } => entry.undoing = true,
+                    Line::Kept { .. } => entry.undoing = false,
+                    _ => {}
+                }
             }
         }
         Ok(())

@@ -1,48 +1,38 @@
-//! The changes that put a path's MTU right, what takes each back, and the commands that do the same.
+//! The changes that correct a path's MTU, the commands that do the same, and those that undo them.
 
-use super::fib_command::{InterfaceNames, route_command};
-use super::fib_entry::FibEntry;
 use crate::mptcp::{Endpoint, EndpointFlags, Limits};
+use crate::netlink::MAIN_TABLE;
+use crate::netlink::fib_entry::{FibEntry, NextHop, RTA_ENCAP, RTA_NH_ID, RTA_PREF, RTAX_LOCK};
+use crate::netlink::message::u32_at;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::net::IpAddr;
+
+/// Names of interfaces by their indices.
+pub type InterfaceNames = BTreeMap<u32, String>;
 
 /// One change of the host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "change")]
 pub enum Operation {
     /// A route is added where there was none of its destination and metric.
-    AddRoute {
-        /// The route.
-        route: FibEntry,
-    },
+    AddRoute { route: FibEntry },
     /// A route takes the place of another.
-    ReplaceRoute {
-        /// What was there.
-        before: FibEntry,
-        /// What is there then.
-        after: FibEntry,
-    },
+    ReplaceRoute { before: FibEntry, after: FibEntry },
     /// MPTCP connections may have another number of subflows.
-    SetLimits {
-        /// What was allowed.
-        before: Limits,
-        /// What is allowed then.
-        after: Limits,
-    },
+    SetLimits { before: Limits, after: Limits },
     /// An MPTCP endpoint is removed and added again, so that connections close their subflow from it and open
     /// another one.
     RefreshEndpoint {
-        /// The endpoint.
         endpoint: Endpoint,
         /// Whether connections that began at its address close that first subflow, too.
         first_subflow_too: bool,
-        /// How long to wait in between. Peers hear of the removal (`REMOVE_ADDR`) by another path, whose queue may be
-        /// long, and close by that number what they have then: the new subflow, if it is there first.
+        /// Time between removal and addition. The removal (`REMOVE_ADDR`) reaches peers over another path, whose queue
+        /// may be long; they close the subflow that has the id then: the new one, if that arrives first.
         wait_ms: u64,
     },
     /// Connections that began at this address, which is no endpoint, close that first subflow.
     CloseFirstSubflow {
-        /// The address.
         address: IpAddr,
         /// How long to wait after it, as for [`Self::RefreshEndpoint`].
         wait_ms: u64,
@@ -127,13 +117,181 @@ fn remove_endpoint_command(endpoint: &Endpoint) -> String {
 fn endpoint_command(endpoint: &Endpoint, names: &InterfaceNames) -> String {
     let mut words = vec![format!("ip mptcp endpoint add {}", endpoint.address)];
     words.extend(endpoint.port.map(|port| format!("port {port}")));
-    words.extend(endpoint.interface.map(|index| {
-        let name = names.get(&index).cloned().unwrap_or_else(|| format!("if{index}"));
-        format!("dev {name}")
-    }));
+    words.extend(endpoint.interface.map(|index| device(index, names)));
     words.extend(endpoint.id.map(|id| format!("id {id}")));
     if endpoint.flags != EndpointFlags::default() {
         words.push(endpoint.flags.to_string());
     }
     words.join(" ")
+}
+
+fn device(interface: u32, names: &InterfaceNames) -> String {
+    names.get(&interface).map_or_else(|| format!("dev if{interface}"), |name| format!("dev {name}"))
+}
+
+/// Names of `RTAX_*` (linux/rtnetlink.h) in `ip`, by number.
+const METRICS: [&str; 18] = [
+    "",
+    "",
+    "mtu",
+    "window",
+    "rtt",
+    "rttvar",
+    "ssthresh",
+    "cwnd",
+    "advmss",
+    "reordering",
+    "hoplimit",
+    "initcwnd",
+    "features",
+    "rto_min",
+    "initrwnd",
+    "quickack",
+    "congctl",
+    "fastopen_no_cookie",
+];
+const RTAX_RTT: u16 = 4;
+const RTAX_RTTVAR: u16 = 5;
+const RTAX_FEATURES: u16 = 12;
+const RTAX_RTO_MIN: u16 = 13;
+const RTAX_QUICKACK: u16 = 15;
+const RTAX_CC_ALGO: u16 = 16;
+const RTAX_FASTOPEN_NO_COOKIE: u16 = 17;
+
+/// `ip route VERB …`, which makes (`add`, `replace`) or removes (`delete`) this very route. Encapsulation, which has no
+/// such words, is named in a comment.
+fn route_command(verb: &str, entry: &FibEntry, names: &InterfaceNames) -> String {
+    let mut words = vec![if entry.is_ipv4() { "ip" } else { "ip -6" }.to_owned(), format!("route {verb}")];
+    words.push(destination(entry));
+    words.extend(entry.from().map(|from| format!("from {from}")));
+    let header = entry.header();
+    if header[3] != 0 {
+        words.push(format!("tos {:#04x}", header[3]));
+    }
+    let hops = entry.next_hops();
+    match entry.get(RTA_NH_ID).and_then(|id| u32_at(id, 0)) {
+        Some(id) => words.push(format!("nhid {id}")),
+        None if hops.len() == 1 => hops.iter().for_each(|hop| words.extend(hop_words(entry, hop, names))),
+        None => {}
+    }
+    if entry.protocol() != libc::RTPROT_BOOT {
+        words.push(format!("proto {}", protocol(entry.protocol())));
+    }
+    words.extend(scope(entry, &hops));
+    words.extend(entry.preferred_source().map(|source| format!("src {source}")));
+    if entry.metric() != 0 {
+        words.push(format!("metric {}", entry.metric()));
+    }
+    if entry.table() != MAIN_TABLE {
+        words.push(format!("table {}", entry.table()));
+    }
+    words.extend(entry.get(libc::RTA_FLOW).and_then(|realms| u32_at(realms, 0)).map(realms));
+    words.extend(entry.expires_s().map(|seconds| format!("expires {seconds}")));
+    words.extend(preference(entry));
+    words.extend(metrics(entry));
+    if hops.len() > 1 && entry.get(RTA_NH_ID).is_none() {
+        for hop in &hops {
+            words.push("nexthop".to_owned());
+            words.extend(hop_words(entry, hop, names));
+            words.push(format!("weight {}", hop.weight));
+        }
+    }
+    if entry.get(RTA_ENCAP).is_some() {
+        words.push("# and its encapsulation".to_owned());
+    }
+    words.join(" ")
+}
+
+fn destination(entry: &FibEntry) -> String {
+    let network = entry.destination();
+    if network.is_default() {
+        "default".to_owned()
+    } else if network.prefix() == if entry.is_ipv4() { 32 } else { 128 } {
+        network.addr().to_string()
+    } else {
+        network.to_string()
+    }
+}
+
+fn hop_words(entry: &FibEntry, hop: &NextHop, names: &InterfaceNames) -> Vec<String> {
+    let mut words = Vec::new();
+    if let Some(gateway) = hop.gateway {
+        let other_family = gateway.is_ipv4() != entry.is_ipv4();
+        let family = match gateway {
+            _ if !other_family => "",
+            IpAddr::V4(_) => "inet ",
+            IpAddr::V6(_) => "inet6 ",
+        };
+        words.push(format!("via {family}{gateway}"));
+    }
+    if hop.interface != 0 {
+        words.push(device(hop.interface, names));
+    }
+    if hop.on_link {
+        words.push("onlink".to_owned());
+    }
+    words
+}
+
+fn protocol(number: u8) -> String {
+    match number {
+        2 => "kernel".to_owned(),
+        4 => "static".to_owned(),
+        9 => "ra".to_owned(),
+        16 => "dhcp".to_owned(),
+        number => number.to_string(),
+    }
+}
+
+/// The scope, where it is not what `ip` takes for granted.
+fn scope(entry: &FibEntry, hops: &[NextHop]) -> Option<String> {
+    if !entry.is_ipv4() {
+        return None;
+    }
+    let scope = entry.header()[6];
+    let direct = hops.len() == 1 && hops.iter().all(|hop| hop.gateway.is_none());
+    let expected = if direct { libc::RT_SCOPE_LINK } else { libc::RT_SCOPE_UNIVERSE };
+    (scope != expected).then(|| match scope {
+        libc::RT_SCOPE_UNIVERSE => "scope global".to_owned(),
+        libc::RT_SCOPE_LINK => "scope link".to_owned(),
+        scope => format!("scope {scope}"),
+    })
+}
+
+fn realms(both: u32) -> String {
+    let (from, to) = (both >> 16, both & 0xffff);
+    if from == 0 { format!("realms {to}") } else { format!("realms {from}/{to}") }
+}
+
+fn preference(entry: &FibEntry) -> Option<String> {
+    // ICMPV6_ROUTER_PREF_* of linux/icmpv6.h
+    match entry.get(RTA_PREF)?.first()? {
+        1 => Some("pref high".to_owned()),
+        3 => Some("pref low".to_owned()),
+        _ => None,
+    }
+}
+
+fn metrics(entry: &FibEntry) -> Vec<String> {
+    let metrics = entry.metrics();
+    let locks = metrics.u32(RTAX_LOCK).unwrap_or(0);
+    let words = metrics.iter().filter_map(|(kind, value)| {
+        let name = METRICS.get(usize::from(kind)).filter(|name| !name.is_empty())?;
+        // ip locks rto_min by itself, and has no word for locking the others.
+        let unspoken = matches!(kind, RTAX_FEATURES | RTAX_RTO_MIN | RTAX_QUICKACK | RTAX_FASTOPEN_NO_COOKIE);
+        let lock = if unspoken || locks & (1 << kind) == 0 { "" } else { "lock " };
+        let number = || u32_at(value, 0);
+        let value = match kind {
+            RTAX_CC_ALGO => metrics.text(kind)?,
+            // In eighths and quarters of a millisecond.
+            RTAX_RTT => format!("{}ms", number()? / 8),
+            RTAX_RTTVAR => format!("{}ms", number()? / 4),
+            RTAX_RTO_MIN => format!("{}ms", number()?),
+            // RTAX_FEATURE_ECN, the only one that ip knows by name.
+            RTAX_FEATURES if number()? == 1 => "ecn".to_owned(),
+            _ => number()?.to_string(),
+        };
+        Some(format!("{name} {lock}{value}"))
+    });
+    words.collect()
 }

@@ -1,15 +1,13 @@
 //! What would put a path's MTU right.
 
-use super::connection::{LiveConnection, Subflow};
-use super::fib_entry::FibEntry;
 use super::operation::Operation;
 use super::state::KernelPathState;
+use crate::connections::{LiveConnection, Subflow};
 use crate::mptcp::{Endpoint, EndpointFlags, Limits};
+use crate::netlink::FibEntry;
 use pathbench_record::network::IpNetwork;
 use serde::{Deserialize, Serialize};
 
-/// `RTN_UNICAST`
-const UNICAST: u8 = 1;
 /// `RTPROT_RA`: by a router's advertisement.
 const PROTOCOL_ROUTER_ADVERTISEMENT: u8 = 9;
 /// The least that a link of IPv4 can have (RFC 791).
@@ -46,42 +44,20 @@ pub struct Plan {
 /// Why the route cannot be given the MTU.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum PlanError {
-    /// Less than the protocol allows.
     #[error(
         "an MTU of {mtu_bytes} bytes is below the {least_bytes} that every link must carry: no route can be given it; \
          the path is broken, have it mended"
     )]
-    BelowMinimum {
-        /// The MTU that was found.
-        mtu_bytes: u32,
-        /// The least that a link can have.
-        least_bytes: u32,
-    },
-    /// The route is none that packets leave by.
+    BelowMinimum { mtu_bytes: u32, least_bytes: u32 },
     #[error(
         "the route to {destination} in table {table} is not one that packets leave by: it has no MTU to set"
     )]
-    NotUnicast {
-        /// Where it leads.
-        destination: IpNetwork,
-        /// Its table.
-        table: u32,
-    },
-    /// The kernel would replace another one.
+    NotUnicast { destination: IpNetwork, table: u32 },
     #[error(
         "table {table} has several routes to {destination} with metric {metric}, and a change would hit the first of \
          them instead of the one by {interface}: give them different metrics, or {interface} a table of its own"
     )]
-    Ambiguous {
-        /// Where they lead.
-        destination: IpNetwork,
-        /// Their table.
-        table: u32,
-        /// Their metric.
-        metric: u32,
-        /// The path's interface.
-        interface: String,
-    },
+    Ambiguous { destination: IpNetwork, table: u32, metric: u32, interface: String },
 }
 
 /// What would make the kernel believe that the path's MTU is `mtu_bytes`, the largest IP packet that was found to
@@ -124,7 +100,7 @@ impl Draft<'_> {
         if narrow && mtu_bytes < least_bytes {
             return Err(PlanError::BelowMinimum { mtu_bytes, least_bytes });
         }
-        if route.kind() != UNICAST {
+        if route.kind() != libc::RTN_UNICAST {
             return Err(PlanError::NotUnicast { destination: route.destination(), table: route.table() });
         }
         let cached = state.cached.map(|cached| cached.mtu_bytes);
@@ -341,6 +317,3 @@ fn waits(connections: &[&LiveConnection]) -> String {
     let longest_us = connections.iter().map(|connection| connection.rto_us).max().unwrap_or(0);
     format!("in at most {:.1} s", f64::from(longest_us) / 1e6)
 }
-
-#[cfg(test)]
-mod tests;

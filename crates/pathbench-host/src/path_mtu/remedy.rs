@@ -1,37 +1,28 @@
-//! Plans applied with a journal, and taken back.
+//! Plans applied with a journal, one operation at a time, and taken back.
 
-use super::host::{HostError, UndoOutcome};
-use super::identity::NamespaceIdentity;
-use super::journal::{Journal, JournalError};
+use super::journal::{Entry, Journal, JournalError, NamespaceIdentity};
+use super::operation::Operation;
 use super::plan::{Plan, PlannedStep};
 use super::state::{PathObserver, PathStateError};
+use crate::mptcp::{Endpoint, MptcpError, PathManager};
+use crate::netlink::{FibEntry, NetlinkError};
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// A plan was not applied in full, or not taken back.
 #[derive(Debug, thiserror::Error)]
 pub enum RemedyError {
-    /// The journal cannot be kept; the host was not touched.
     #[error(transparent)]
     Journal(#[from] JournalError),
-    /// The kernel cannot be asked.
     #[error(transparent)]
     State(#[from] PathStateError),
     /// The host is not as it was when the plan was made. Steps before this one were made and stand in the journal.
     #[error("cannot do {command:?}: {obstacle} since the kernel was asked; try again")]
-    Changed {
-        /// The step.
-        command: String,
-        /// What has changed.
-        obstacle: String,
-    },
+    Changed { command: String, obstacle: String },
     /// The kernel refused. Steps before this one were made and stand in the journal.
     #[error("cannot do {command:?}: {source}")]
-    Step {
-        /// The step.
-        command: String,
-        /// What the kernel said.
-        source: HostError,
-    },
+    Step { command: String, source: HostError },
     /// A test stopped it here, as a crash would.
     #[error("it was stopped in the middle")]
     Interrupted,
@@ -40,7 +31,6 @@ pub enum RemedyError {
 impl RemedyError {
     /// Whether this host cannot do it at all, for want of privilege (`CAP_NET_ADMIN`) or of a kernel feature.
     pub fn is_host_unable(&self) -> bool {
-        use crate::mptcp::MptcpError;
         match self {
             Self::Step { source, .. } => source.is_host_unable(),
             Self::State(PathStateError::Mptcp(MptcpError::NoPathManager)) => true,
@@ -220,5 +210,256 @@ impl Remedy {
     fn pause(&mut self) -> Result<(), RemedyError> {
         let stopped = self.interruption.as_mut().is_some_and(|stop| stop());
         if stopped { Err(RemedyError::Interrupted) } else { Ok(()) }
+    }
+}
+
+/// An operation failed.
+#[derive(Debug, thiserror::Error)]
+pub enum HostError {
+    #[error(transparent)]
+    Netlink(#[from] NetlinkError),
+    #[error(transparent)]
+    Mptcp(#[from] MptcpError),
+}
+
+impl HostError {
+    /// Whether it is for want of privilege or of a kernel feature.
+    pub fn is_host_unable(&self) -> bool {
+        use rustix::io::Errno;
+        let errno = match self {
+            Self::Netlink(error) | Self::Mptcp(MptcpError::Netlink(error)) => error.errno(),
+            Self::Mptcp(MptcpError::NoPathManager | MptcpError::NoEvents) => return true,
+        };
+        matches!(errno, Some(Errno::PERM | Errno::ACCESS | Errno::OPNOTSUPP))
+    }
+}
+
+/// What became of a step that was to be taken back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum UndoOutcome {
+    /// It was taken back.
+    Restored,
+    /// There was nothing to take back: it had not been made, or had been taken back, or leaves nothing behind.
+    Nothing,
+    /// What it changed has gone with its interface.
+    Gone,
+    /// Somebody has put something else in its place since, in a sentence, which was left alone for good.
+    Superseded(String),
+    /// Somebody has changed the same since, in a sentence; it was left alone.
+    Changed(String),
+}
+
+impl PathObserver {
+    /// What stands in the way of `operation`, in a sentence: the host is not as it was when it was planned.
+    pub(super) fn obstacle(&mut self, operation: &Operation) -> Result<Option<String>, HostError> {
+        let obstacle = match operation {
+            Operation::AddRoute { route } => {
+                let there = self.first_in_place_of(route)?;
+                there.map(|_| format!("there is a route to {} by now", route.destination()))
+            }
+            Operation::ReplaceRoute { before, .. } => {
+                let there = self.first_in_place_of(before)?;
+                (there.as_ref() != Some(before))
+                    .then(|| format!("the route to {} has changed", before.destination()))
+            }
+            Operation::SetLimits { before, .. } => {
+                (self.manager()?.limits()? != *before).then(|| "the MPTCP limits have changed".to_owned())
+            }
+            Operation::RefreshEndpoint { endpoint, .. } => {
+                let there = self.manager()?.endpoints()?.contains(endpoint);
+                (!there).then(|| format!("MPTCP endpoint {endpoint} has changed"))
+            }
+            Operation::AddEndpoint { endpoint } => {
+                let rival = self.rival_of(endpoint)?;
+                rival.map(|rival| format!("there is an MPTCP endpoint {rival} by now"))
+            }
+            Operation::CloseFirstSubflow { .. } => None,
+        };
+        Ok(obstacle)
+    }
+
+    /// Makes `operation`. `between` is called in the midst of an operation that has two parts; when it says so, the
+    /// second is not made.
+    pub(super) fn make(
+        &mut self,
+        operation: &Operation,
+        between: &mut dyn FnMut() -> bool,
+    ) -> Result<(), HostError> {
+        match operation {
+            Operation::AddRoute { route } => self.routes.add_entry(route)?,
+            Operation::ReplaceRoute { before, after } => self.put_in_place_of(before, after)?,
+            Operation::SetLimits { after, .. } => self.manager()?.set_limits(after)?,
+            Operation::RefreshEndpoint { endpoint, first_subflow_too, wait_ms } => {
+                // In this order peers are told once: removing the endpoint first, Linux 6.12 and newer close the
+                // first subflow with it, and would tell them again.
+                if *first_subflow_too {
+                    self.close_first_subflow(endpoint.address)?;
+                }
+                self.manager()?.remove_endpoint(endpoint.id.unwrap_or(0), endpoint.address)?;
+                if between() {
+                    return Ok(());
+                }
+                std::thread::sleep(Duration::from_millis(*wait_ms));
+                self.manager()?.add_endpoint(endpoint)?;
+            }
+            Operation::CloseFirstSubflow { address, wait_ms } => {
+                self.close_first_subflow(*address)?;
+                std::thread::sleep(Duration::from_millis(*wait_ms));
+            }
+            Operation::AddEndpoint { endpoint } => self.manager()?.add_endpoint(endpoint)?,
+        }
+        Ok(())
+    }
+
+    /// What the kernel made of the route of `operation`, where that is not what it was told.
+    pub(super) fn left_by(&mut self, operation: &Operation) -> Result<Option<FibEntry>, HostError> {
+        let (Operation::AddRoute { route } | Operation::ReplaceRoute { after: route, .. }) = operation else {
+            return Ok(None);
+        };
+        let there = self.first_in_place_of(route)?;
+        Ok(there.filter(|there| there != route))
+    }
+
+    /// Takes back the operation of `entry`, which is not settled and may have been made or not. With `force` also where
+    /// somebody has changed the same since.
+    pub(super) fn take_back(&mut self, entry: &Entry, force: bool) -> Result<UndoOutcome, HostError> {
+        let left = entry.left.as_ref();
+        match &entry.operation {
+            Operation::AddRoute { route } => self.remove_route(left.unwrap_or(route), force),
+            Operation::ReplaceRoute { before, after } => {
+                self.restore_route(before, left.unwrap_or(after), entry.is_interrupted(), force)
+            }
+            Operation::SetLimits { before, after } => {
+                let there = self.manager()?.limits()?;
+                if there == *before {
+                    return Ok(UndoOutcome::Nothing);
+                }
+                if there != *after && !force {
+                    return Ok(UndoOutcome::Changed(
+                        "the MPTCP limits have been set to something else since".to_owned(),
+                    ));
+                }
+                self.manager()?.set_limits(before)?;
+                Ok(UndoOutcome::Restored)
+            }
+            Operation::RefreshEndpoint { endpoint, .. } => self.restore_endpoint(endpoint, force),
+            Operation::CloseFirstSubflow { .. } => Ok(UndoOutcome::Nothing),
+            Operation::AddEndpoint { endpoint } => self.remove_endpoint(endpoint, force),
+        }
+    }
+
+    fn remove_route(&mut self, ours: &FibEntry, force: bool) -> Result<UndoOutcome, HostError> {
+        let Some(there) = self.first_in_place_of(ours)? else { return Ok(UndoOutcome::Nothing) };
+        if there != *ours && !force {
+            return Ok(UndoOutcome::Changed(format!(
+                "the route to {} in table {} has been changed since",
+                ours.destination(),
+                ours.table()
+            )));
+        }
+        self.routes.remove_entry(&there)?;
+        Ok(UndoOutcome::Restored)
+    }
+
+    fn restore_route(
+        &mut self,
+        before: &FibEntry,
+        ours: &FibEntry,
+        interrupted: bool,
+        force: bool,
+    ) -> Result<UndoOutcome, HostError> {
+        let there = self.first_in_place_of(before)?;
+        let there_is_none = there.is_none();
+        if there.as_ref() == Some(before) {
+            return Ok(UndoOutcome::Nothing);
+        }
+        if let Some(there) = there.filter(|there| there == ours || force) {
+            // It has gone on running out meanwhile.
+            self.put_in_place_of(&there, &before.expiring_like(&there))?;
+            return Ok(UndoOutcome::Restored);
+        }
+        if self.is_gone(before)? {
+            return Ok(UndoOutcome::Gone);
+        }
+        // A route of a next hop object is removed and added again, and this may have been stopped in between.
+        if force || (interrupted && there_is_none && before.uses_next_hop_object()) {
+            self.routes.add_entry(before)?;
+            return Ok(UndoOutcome::Restored);
+        }
+        Ok(UndoOutcome::Changed(format!(
+            "the route to {} in table {} has been changed or removed since",
+            before.destination(),
+            before.table()
+        )))
+    }
+
+    /// Gives back the endpoint of a refresh that was stopped halfway. What somebody has put in its place is not ours to
+    /// remove: neither an endpoint of the same address nor one of the same id.
+    fn restore_endpoint(&mut self, endpoint: &Endpoint, force: bool) -> Result<UndoOutcome, HostError> {
+        let rival = self.rival_of(endpoint)?;
+        if rival == Some(*endpoint) {
+            return Ok(UndoOutcome::Nothing);
+        }
+        if let Some(rival) = rival {
+            let how = format!("MPTCP endpoint {rival} has been added since, in the place of {endpoint}");
+            return Ok(if force { UndoOutcome::Superseded(how) } else { UndoOutcome::Changed(how) });
+        }
+        self.manager()?.add_endpoint(endpoint)?;
+        Ok(UndoOutcome::Restored)
+    }
+
+    /// Removes the endpoint that was added, by its id and address; another one of either is somebody else's.
+    fn remove_endpoint(&mut self, ours: &Endpoint, force: bool) -> Result<UndoOutcome, HostError> {
+        let key = |endpoint: &Endpoint| (endpoint.id, endpoint.address, endpoint.port);
+        let mut endpoints = self.manager()?.endpoints()?.into_iter();
+        let Some(there) = endpoints.find(|there| key(there) == key(ours)) else {
+            return Ok(UndoOutcome::Nothing);
+        };
+        if there != *ours && !force {
+            return Ok(UndoOutcome::Changed(format!("MPTCP endpoint {there} has been changed since")));
+        }
+        self.manager()?.remove_endpoint(there.id.unwrap_or(0), there.address)?;
+        Ok(UndoOutcome::Restored)
+    }
+
+    /// Connections whose first subflow is not from this address are left alone; that there are none is no error.
+    fn close_first_subflow(&mut self, address: IpAddr) -> Result<(), HostError> {
+        self.manager()?.remove_endpoint(0, address)?;
+        Ok(())
+    }
+
+    fn manager(&mut self) -> Result<&mut PathManager, HostError> {
+        self.manager.as_mut().ok_or(HostError::Mptcp(MptcpError::NoPathManager))
+    }
+
+    /// The endpoint that has the same id or the same address and port.
+    fn rival_of(&mut self, endpoint: &Endpoint) -> Result<Option<Endpoint>, HostError> {
+        let same = |other: &Endpoint| {
+            other.id == endpoint.id || (other.address == endpoint.address && other.port == endpoint.port)
+        };
+        Ok(self.manager()?.endpoints()?.into_iter().find(same))
+    }
+
+    /// Puts `entry` in the place of `there`, which is the first in it.
+    fn put_in_place_of(&mut self, there: &FibEntry, entry: &FibEntry) -> Result<(), HostError> {
+        self.routes.replace_entry(entry)?;
+        if there.hides(entry) && self.first_in_place_of(entry)?.as_ref() == Some(there) {
+            self.routes.remove_entry(there)?;
+            self.routes.add_entry(entry)?;
+        }
+        Ok(())
+    }
+
+    /// The route that a replacement by `entry` would hit.
+    fn first_in_place_of(&mut self, entry: &FibEntry) -> Result<Option<FibEntry>, HostError> {
+        let entries = self.routes.fib_entries(entry.destination().addr(), entry.table())?;
+        Ok(entries.into_iter().find(|there| there.shares_place_with(entry)))
+    }
+
+    /// Whether an interface of the route is gone or down, which takes its routes along.
+    fn is_gone(&mut self, entry: &FibEntry) -> Result<bool, HostError> {
+        let links = self.routes.links()?;
+        let up = |index| links.iter().any(|link| link.index == index && link.up);
+        Ok(entry.next_hops().iter().any(|hop| !up(hop.interface)))
     }
 }

@@ -1,21 +1,13 @@
-//! What the kernel believes of a path's MTU.
+//! The kernel's path-MTU state.
 
-use super::connection::{LiveConnection, Subflow, live_connections};
-use super::fib_entry::{FibEntry, ROUTE_HEADER, RTA_CACHEINFO, RTA_METRICS, RTAX_LOCK, RTAX_MTU};
-use super::fib_table::Lookup;
-use super::rule::{FollowedRule, followed_rules};
+use crate::connections::{LiveConnection, Subflow, live_connections};
 use crate::mptcp::{Endpoint, Limits, MptcpError, PathManager};
 use crate::namespace::NetNamespace;
-use crate::netlink::attribute::{Attributes, u32_at};
 use crate::netlink::channel::{Channel, Protocol};
-use crate::netlink::{NetlinkError, RouteSocket};
+use crate::netlink::{CachedMtu, FibEntry, FollowedRule, Lookup, NetlinkError, RouteSocket};
 use rustix::io::Errno;
 use std::collections::{BTreeMap, HashSet};
 use std::net::IpAddr;
-use std::time::Duration;
-
-/// `rta_expires` in `struct rta_cacheinfo`, in hundredths of a second (`USER_HZ`).
-const CACHEINFO_EXPIRES: usize = 8;
 
 /// A path of this host: what leaves by an interface from an address to a server.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -60,24 +52,13 @@ pub struct KernelPathState {
     pub interface_names: BTreeMap<u32, String>,
 }
 
-/// A path MTU in the kernel's cache.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct CachedMtu {
-    /// Largest IP packet in bytes.
-    pub mtu_bytes: u32,
-    /// When it is forgotten.
-    pub expires_in: Duration,
-    /// Whether packets are sent in fragments instead, because ICMP said less than `net.ipv4.route.min_pmtu`.
-    pub locked: bool,
-}
-
 /// Why the kernel's state cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum PathStateError {
     /// There is no route.
     #[error(
         "this host has no route from {} to {} by {}{}: add one to the table that this address looks up",
-        path.local, path.server, path.interface, said(*errno)
+        path.local, path.server, path.interface, explanation(*errno)
     )]
     NoRoute {
         /// The path.
@@ -99,7 +80,7 @@ pub enum PathStateError {
     Netlink(#[from] NetlinkError),
 }
 
-fn said(errno: Option<Errno>) -> String {
+fn explanation(errno: Option<Errno>) -> String {
     errno.map(|errno| format!(" ({errno})")).unwrap_or_default()
 }
 
@@ -142,11 +123,7 @@ impl PathObserver {
             Err(MptcpError::NoPathManager) => None,
             Err(error) => return Err(error.into()),
         };
-        Ok(Self {
-            routes: RouteSocket::open()?,
-            diagnosis: Channel::open(Protocol::SocketDiagnosis)?,
-            manager,
-        })
+        Ok(Self { routes: RouteSocket::open()?, diagnosis: Channel::open(Protocol::SOCK_DIAG)?, manager })
     }
 
     /// For `namespace`.
@@ -166,7 +143,7 @@ impl PathObserver {
         let absent = || NetlinkError::NoSuchInterface { interface: path.interface.clone() };
         let link = links.iter().find(|link| link.name == path.interface).ok_or_else(absent)?;
         let lookup = Lookup { source: path.local, destination: path.server, interface: Some(link.index) };
-        let rules = followed_rules(&mut self.routes, &lookup, &path.interface)?;
+        let rules = self.routes.followed_rules(&lookup, &path.interface)?;
         let (route, candidates) = self.decision(path, &lookup, &rules)?;
         let prefix = route.destination().prefix();
         let rule = rules.iter().find(|rule| rule.leads_to(route.table(), prefix));
@@ -188,8 +165,8 @@ impl PathObserver {
             cached: self.cached(&lookup)?,
             siblings,
             connections,
-            endpoints: told(self.manager.as_mut().map(PathManager::endpoints))?,
-            limits: told(self.manager.as_mut().map(PathManager::limits))?,
+            endpoints: where_permitted(self.manager.as_mut().map(PathManager::endpoints))?,
+            limits: where_permitted(self.manager.as_mut().map(PathManager::limits))?,
             interface_names: links.iter().map(|link| (link.index, link.name.clone())).collect(),
             path: path.clone(),
             route,
@@ -221,13 +198,13 @@ impl PathObserver {
             |entry: &FibEntry| entry.next_hops().iter().any(|hop| Some(hop.interface) == lookup.interface);
         let candidates = self.candidates(path.server, matched.table())?;
         if by_interface(&matched) || matched.is_ipv4() {
-            // The answer leaves out what it need not tell; the table has all of it.
-            let whole = candidates.iter().find(|entry| is_told_of(&matched, entry)).cloned();
+            // The answer lacks some attributes; the table has all of them.
+            let whole = candidates.iter().find(|entry| is_answer(&matched, entry)).cloned();
             return Ok((whole.unwrap_or(matched), candidates));
         }
         // IPv6 takes the interface for a preference when it is asked so, and for a condition when a bound socket
         // sends (`ip6_route_output_flags` of `net/ipv6/route.c`).
-        for table in rules.iter().filter_map(|rule| rule.table()) {
+        for table in rules.iter().filter_map(|rule| rule.table) {
             let candidates = self.candidates(path.server, table)?;
             let best = candidates
                 .iter()
@@ -235,7 +212,7 @@ impl PathObserver {
                 .max_by_key(|entry| (entry.destination().prefix(), std::cmp::Reverse(entry.metric())));
             let followed = |entry: &FibEntry| {
                 let prefix = entry.destination().prefix();
-                rules.iter().any(|rule| rule.table() == Some(table) && rule.leads_to(table, prefix))
+                rules.iter().any(|rule| rule.table == Some(table) && rule.leads_to(table, prefix))
             };
             if let Some(best) = best.filter(|best| followed(best)).cloned() {
                 return Ok((best, candidates));
@@ -245,7 +222,7 @@ impl PathObserver {
     }
 
     fn candidates(&mut self, server: IpAddr, table: u32) -> Result<Vec<FibEntry>, PathStateError> {
-        let entries = self.routes.fib_entries(server, Some(table))?;
+        let entries = self.routes.fib_entries(server, table)?;
         Ok(entries.into_iter().filter(|entry| entry.destination().contains(server)).collect())
     }
 
@@ -256,8 +233,8 @@ impl PathObserver {
     }
 
     fn cached(&mut self, lookup: &Lookup) -> Result<Option<CachedMtu>, PathStateError> {
-        match self.routes.look_up(lookup, 0) {
-            Ok(replies) => Ok(replies.iter().find_map(|(_, payload)| cached_mtu(payload))),
+        match self.routes.cached_mtu(lookup) {
+            Ok(cached) => Ok(cached),
             Err(error) if is_no_route(&error) => Ok(None),
             Err(error) => Err(error.into()),
         }
@@ -268,8 +245,8 @@ fn is_on(path: &HostPath, connection: &LiveConnection) -> bool {
     connection.local.ip() == path.local && connection.remote.ip() == path.server
 }
 
-/// What the kernel tells; `None` where it keeps it to the privileged.
-fn told<T>(answer: Option<Result<T, MptcpError>>) -> Result<Option<T>, MptcpError> {
+/// `None` where the kernel answers only the privileged.
+fn where_permitted<T>(answer: Option<Result<T, MptcpError>>) -> Result<Option<T>, MptcpError> {
     match answer {
         Some(Err(MptcpError::Netlink(error)))
             if matches!(error.errno(), Some(Errno::PERM | Errno::ACCESS)) =>
@@ -285,34 +262,12 @@ fn is_no_route(error: &NetlinkError) -> bool {
     error.errno().is_some_and(|errno| no_route.contains(&errno))
 }
 
-/// Whether a lookup's answer tells of this entry of the table.
-fn is_told_of(answer: &FibEntry, entry: &FibEntry) -> bool {
-    let told = |kind| answer.get(kind) == entry.get(kind);
+/// Whether a lookup's answer is this entry of the table. IPv6's answer begins with the next hop that was chosen.
+fn is_answer(answer: &FibEntry, entry: &FibEntry) -> bool {
+    let (chosen, all) = (answer.next_hops(), entry.next_hops());
     answer.shares_place_with(entry)
         && answer.kind() == entry.kind()
-        && told(RTA_METRICS)
-        && have_same_hops(answer, entry)
-}
-
-/// Whether they have the same next hops; of IPv6, the answer begins with the one that was chosen.
-fn have_same_hops(answer: &FibEntry, entry: &FibEntry) -> bool {
-    let (told, there) = (answer.next_hops(), entry.next_hops());
-    told.len() == there.len() && told.iter().all(|hop| there.contains(hop))
-}
-
-/// The cached path MTU in the answer to a lookup: an MTU that expires.
-fn cached_mtu(payload: &[u8]) -> Option<CachedMtu> {
-    let (header, attributes) = Attributes::after(payload, ROUTE_HEADER)?;
-    // IPv6 has routes that expire, too; those are not made for one destination.
-    if u32_at(header, 8)? & libc::RTM_F_CLONED == 0 {
-        return None;
-    }
-    let hundredths = u32_at(attributes.get(RTA_CACHEINFO)?, CACHEINFO_EXPIRES)? as i32;
-    let metrics = attributes.nested(RTA_METRICS)?;
-    let expires_in = u64::try_from(hundredths).ok().filter(|hundredths| *hundredths > 0)?;
-    Some(CachedMtu {
-        mtu_bytes: metrics.u32(RTAX_MTU)?,
-        expires_in: Duration::from_millis(expires_in * 10),
-        locked: metrics.u32(RTAX_LOCK).is_some_and(|locks| locks & (1 << RTAX_MTU) != 0),
-    })
+        && answer.get(libc::RTA_METRICS) == entry.get(libc::RTA_METRICS)
+        && chosen.len() == all.len()
+        && chosen.iter().all(|hop| all.contains(hop))
 }

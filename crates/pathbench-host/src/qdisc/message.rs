@@ -1,9 +1,7 @@
 //! Messages of traffic control as `linux/pkt_sched.h` lays them out.
 
-use super::{Netem, QueueLimit, Shaper};
-use crate::netlink::attribute::{emitted, u64_attribute};
-use netlink_packet_core::DefaultNla;
-use netlink_packet_route::tc::{TcAttribute, TcHandle, TcMessage};
+use super::{Netem, QdiscStatistics, QueueLimit, Shaper};
+use crate::netlink::message::{Attributes, Encoder, u32_at, u64_at};
 use std::time::Duration;
 
 /// Handle of the root queueing discipline, `1:`.
@@ -18,7 +16,12 @@ const NETEM: u32 = 0x20_0000;
 /// Parent of a root queueing discipline.
 pub(super) const TC_H_ROOT: u32 = 0xFFFF_FFFF;
 
-const TCA_OPTIONS: u16 = 2;
+/// `struct tcmsg`: family and padding, interface, handle, parent, info.
+const TC_HEADER: usize = 20;
+// linux/gen_stats.h
+const TCA_STATS_BASIC: u16 = 1;
+const TCA_STATS_QUEUE: u16 = 3;
+const TCA_STATS_PKT64: u16 = 8;
 const TCA_HTB_PARMS: u16 = 1;
 const TCA_HTB_INIT: u16 = 2;
 const TCA_HTB_RATE64: u16 = 6;
@@ -38,21 +41,22 @@ const TICK_SHIFT: u32 = 6;
 /// Beyond this HTB forgets debts (`mbuffer`, `net/sched/sch_htb.c`).
 const MAX_BURST_NS: u128 = 60_000_000_000;
 
-/// A message about a queueing discipline or class.
-pub(super) fn tc_message(index: u32, handle: u32, parent: u32, kind: &str, options: Vec<u8>) -> TcMessage {
-    let mut message = TcMessage::with_index(index as i32);
-    message.header.handle = TcHandle::from(handle);
-    message.header.parent = TcHandle::from(parent);
-    message.attributes =
-        vec![TcAttribute::Kind(kind.to_owned()), TcAttribute::Other(DefaultNla::new(TCA_OPTIONS, options))];
-    message
+/// A message about a queueing discipline or class of interface `index`.
+pub(super) fn tc_message(index: u32, handle: u32, parent: u32) -> Encoder {
+    let words = [0, index, handle, parent, 0].map(u32::to_ne_bytes);
+    Encoder::after(words.as_flattened())
+}
+
+/// The same, with its kind and options.
+pub(super) fn tc_described(index: u32, handle: u32, parent: u32, kind: &str, options: &[u8]) -> Encoder {
+    tc_message(index, handle, parent).text(libc::TCA_KIND, kind).bytes(libc::TCA_OPTIONS, options)
 }
 
 /// Options of the root: `struct tc_htb_glob` with everything going to class 1 by default.
 pub(super) fn root_options() -> Vec<u8> {
     let default_class = CLASS & 0xFFFF;
     let glob = words(&[TC_HTB_PROTOVER, RATE_TO_QUANTUM, default_class, 0, 0]);
-    emitted(&[DefaultNla::new(TCA_HTB_INIT, glob)])
+    Encoder::default().bytes(TCA_HTB_INIT, &glob).into_bytes()
 }
 
 /// Options of the class: `struct tc_htb_opt`, with the rates in 64 bits beside it.
@@ -64,11 +68,11 @@ pub(super) fn class_options(shaper: &Shaper) -> Vec<u8> {
     let (level, priority) = (0, 0);
     let parameters =
         [&ratespec[..], &ratespec, &words(&[burst, burst, QUANTUM_BYTES, level, priority])].concat();
-    emitted(&[
-        DefaultNla::new(TCA_HTB_PARMS, parameters),
-        u64_attribute(TCA_HTB_RATE64, rate),
-        u64_attribute(TCA_HTB_CEIL64, rate),
-    ])
+    Encoder::default()
+        .bytes(TCA_HTB_PARMS, &parameters)
+        .u64(TCA_HTB_RATE64, rate)
+        .u64(TCA_HTB_CEIL64, rate)
+        .into_bytes()
 }
 
 /// `struct tc_ratespec`: `cell_log`, `linklayer`, `overhead` (2), `cell_align` (2), `mpu` (2), `rate` in
@@ -107,23 +111,38 @@ pub(super) fn netem_options(netem: &Netem) -> Vec<u8> {
     let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
     let loss = (netem.loss * f64::from(u32::MAX)).round() as u32;
     let (gap, duplicate) = (0, 0);
-    let mut options =
+    let options =
         words(&[ticks(netem.delay), netem.limit_packets, loss, gap, duplicate, ticks(netem.jitter)]);
-    options.extend(emitted(&[
-        u64_attribute(TCA_NETEM_LATENCY64, nanoseconds(netem.delay)),
-        u64_attribute(TCA_NETEM_JITTER64, nanoseconds(netem.jitter)),
-    ]));
-    options
+    Encoder::after(&options)
+        .u64(TCA_NETEM_LATENCY64, nanoseconds(netem.delay))
+        .u64(TCA_NETEM_JITTER64, nanoseconds(netem.jitter))
+        .into_bytes()
 }
 
 fn words(words: &[u32]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_ne_bytes()).collect()
 }
 
+/// The counters in an `RTM_NEWQDISC` message.
+pub(super) fn parse_statistics(payload: &[u8]) -> Option<QdiscStatistics> {
+    let (_, attributes) = Attributes::after(payload, TC_HEADER)?;
+    let attributes = attributes.nested(libc::TCA_STATS2)?;
+    // struct gnet_stats_basic: bytes (8), packets (4); struct gnet_stats_queue: five words.
+    let (basic, queue) = (attributes.get(TCA_STATS_BASIC)?, attributes.get(TCA_STATS_QUEUE)?);
+    let packets = attributes.get(TCA_STATS_PKT64).and_then(|value| u64_at(value, 0));
+    Some(QdiscStatistics {
+        bytes: u64_at(basic, 0)?,
+        packets: packets.or_else(|| u32_at(basic, 8).map(u64::from))?,
+        backlog_packets: u32_at(queue, 0)?,
+        backlog_bytes: u32_at(queue, 4)?,
+        drops: u32_at(queue, 8)?,
+        overlimits: u32_at(queue, 16)?,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::netlink::attribute::{Attributes, u32_at, u64_at};
     use crate::qdisc::{MAX_RATE_BPS, MIN_RATE_BPS};
     use proptest::prelude::*;
 
@@ -185,6 +204,11 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn any_bytes(payload: Vec<u8>) {
+            let _ = parse_statistics(&payload);
+        }
+
         #[test]
         fn the_default_burst_always_fits(rate in MIN_RATE_BPS..=MAX_RATE_BPS, mtu in 68u32..=9000) {
             let shaper = Shaper::new(rate, mtu, QueueLimit::Packets(1));

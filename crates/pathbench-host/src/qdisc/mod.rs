@@ -5,17 +5,15 @@
 //! ```
 
 mod message;
-mod statistics;
-
-pub use statistics::QdiscStatistics;
 
 use crate::namespace::NetNamespace;
 use crate::netlink::{NetlinkError, RouteSocket};
-use message::{CLASS, ROOT, TC_H_ROOT, class_options, leaf_options, root_options, tc_message};
+use message::{
+    CLASS, ROOT, TC_H_ROOT, class_options, leaf_options, parse_statistics, root_options, tc_described,
+    tc_message,
+};
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_ECHO, NLM_F_EXCL, NLM_F_REPLACE};
-use netlink_packet_route::RouteNetlinkMessage;
 use rustix::io::Errno;
-use statistics::parse_statistics;
 use std::time::Duration;
 
 /// Slowest rate that can be asked for.
@@ -68,6 +66,23 @@ pub struct Netem {
     pub loss: f64,
     /// Most packets on their way and waiting together.
     pub limit_packets: u32,
+}
+
+/// Counters of a queueing discipline since it was installed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct QdiscStatistics {
+    /// Bytes sent: Ethernet frames; what was handed over for segmentation counts as the frames it became.
+    pub bytes: u64,
+    /// Packets sent, as frames like `bytes`.
+    pub packets: u64,
+    /// Packets dropped for want of room; one that was to be segmented counts once.
+    pub drops: u32,
+    /// Bytes waiting.
+    pub backlog_bytes: u32,
+    /// Packets waiting.
+    pub backlog_packets: u32,
+    /// How often something waited only because of the rate.
+    pub overlimits: u32,
 }
 
 impl Shaper {
@@ -148,13 +163,11 @@ impl RouteSocket {
         shaper.check()?;
         let flags = NLM_F_CREATE | NLM_F_EXCL;
         let request = format!("install a shaper on interface {index}");
-        let root = || {
-            RouteNetlinkMessage::NewQueueDiscipline(tc_message(index, ROOT, TC_H_ROOT, "htb", root_options()))
-        };
-        match self.channel.execute(&request, flags, root()) {
+        let root = tc_described(index, ROOT, TC_H_ROOT, "htb", &root_options()).message(libc::RTM_NEWQDISC);
+        match self.channel.execute(&request, flags, &root) {
             Err(error) if error.is_already_there() => {
                 self.remove_shaper(index)?;
-                self.channel.execute(&request, flags, root())
+                self.channel.execute(&request, flags, &root)
             }
             other => other,
         }
@@ -180,10 +193,8 @@ impl RouteSocket {
     /// # Errors
     /// [`NetlinkError::Refused`] (`ENOENT` when there is nothing).
     pub fn remove_shaper(&mut self, index: u32) -> Result<(), NetlinkError> {
-        let mut message = tc_message(index, 0, TC_H_ROOT, "", Vec::new());
-        message.attributes.clear();
-        let request = format!("remove the shaper from interface {index}");
-        self.channel.execute(&request, 0, RouteNetlinkMessage::DelQueueDiscipline(message))
+        let message = tc_message(index, 0, TC_H_ROOT).message(libc::RTM_DELQDISC);
+        self.channel.execute(&format!("remove the shaper from interface {index}"), 0, &message)
     }
 
     /// Counters of what shapes interface `index` (of its root queueing discipline, whatever it is).
@@ -192,15 +203,9 @@ impl RouteSocket {
     /// [`NetlinkError::Refused`]; [`NetlinkError::Malformed`] when the kernel answers without counters.
     pub fn qdisc_statistics(&mut self, index: u32) -> Result<QdiscStatistics, NetlinkError> {
         let request = format!("read the shaper's counters of interface {index}");
-        let mut message = tc_message(index, 0, TC_H_ROOT, "", Vec::new());
-        message.attributes.clear();
-        // Without the flag the kernel tells everyone who listens, but not the one who asked.
-        let message = RouteNetlinkMessage::GetQueueDiscipline(message);
-        let replies = self.channel.get(&request, NLM_F_ECHO, message)?;
-        replies
-            .iter()
-            .find_map(|(_, payload)| parse_statistics(payload))
-            .ok_or(NetlinkError::Malformed { request, detail: "it has no counters" })
+        let message = tc_message(index, 0, TC_H_ROOT).message(libc::RTM_GETQDISC);
+        // Without the flag the kernel sends the answer to the multicast group, but not to this socket.
+        self.channel.expect(&request, NLM_F_ECHO, &message, parse_statistics)
     }
 
     fn class_and_leaf(
@@ -210,18 +215,17 @@ impl RouteSocket {
         [class_flags, leaf_flags]: [u16; 2],
         action: &str,
     ) -> Result<(), ShaperError> {
-        let class = tc_message(index, CLASS, ROOT, "htb", class_options(shaper));
+        let class =
+            tc_described(index, CLASS, ROOT, "htb", &class_options(shaper)).message(libc::RTM_NEWTCLASS);
         let request = format!("{action} of interface {index}: rate {} bit/s", shaper.rate_bps);
-        self.channel.execute(&request, class_flags, RouteNetlinkMessage::NewTrafficClass(class))?;
+        self.channel.execute(&request, class_flags, &class)?;
         let (handle, kind, options) = leaf_options(shaper);
-        let leaf = tc_message(index, handle, CLASS, kind, options);
+        let leaf = tc_described(index, handle, CLASS, kind, &options).message(libc::RTM_NEWQDISC);
         let request = match shaper.netem {
             Some(netem) => format!("{action} of interface {index}: {netem:?}"),
             None => format!("{action} of interface {index}: {kind} {:?}", shaper.queue),
         };
-        self.channel
-            .execute(&request, leaf_flags, RouteNetlinkMessage::NewQueueDiscipline(leaf))
-            .map_err(|error| missing(error, kind))
+        self.channel.execute(&request, leaf_flags, &leaf).map_err(|error| missing(error, kind))
     }
 }
 
@@ -243,9 +247,9 @@ pub fn kernel_has_netem() -> Result<bool, ShaperError> {
     let mut socket = RouteSocket::open_in(&namespace)?;
     let loopback = socket.link("lo")?.index;
     let netem = Netem { delay: Duration::ZERO, jitter: Duration::ZERO, loss: 0.0, limit_packets: 1 };
-    let message = tc_message(loopback, ROOT, TC_H_ROOT, "netem", message::netem_options(&netem));
-    let request = RouteNetlinkMessage::NewQueueDiscipline(message);
-    match socket.channel.execute("try netem", NLM_F_CREATE | NLM_F_EXCL, request) {
+    let options = message::netem_options(&netem);
+    let message = tc_described(loopback, ROOT, TC_H_ROOT, "netem", &options).message(libc::RTM_NEWQDISC);
+    match socket.channel.execute("try netem", NLM_F_CREATE | NLM_F_EXCL, &message) {
         Ok(()) => Ok(true),
         Err(error) if error.errno() == Some(Errno::NOENT) => Ok(false),
         Err(error) => Err(error.into()),

@@ -1,35 +1,26 @@
 use super::*;
 use proptest::prelude::*;
 
-/// An attribute as it lies in a message: length, kind, value, padding to four bytes.
-fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
-    let mut bytes = ((4 + value.len()) as u16).to_ne_bytes().to_vec();
-    bytes.extend(kind.to_ne_bytes());
-    bytes.extend(value);
-    bytes.resize(bytes.len().next_multiple_of(4), 0);
-    bytes
-}
-
-/// As `iw dev` shows it: an interface that is associated, with attributes among them that nobody here reads.
+/// As `iw dev` shows it: an interface that is associated, with attributes among them that are not read.
 fn interface(kind: u32, ssid: Option<&[u8]>) -> Vec<u8> {
-    let mut payload = vec![7, 1, 0, 0];
-    payload.extend(attribute(ATTR_IFINDEX, &3u32.to_ne_bytes()));
-    payload.extend(attribute(ATTR_IFNAME, b"wlan0\0"));
-    payload.extend(attribute(1, &0u32.to_ne_bytes()));
-    payload.extend(attribute(ATTR_IFTYPE, &kind.to_ne_bytes()));
-    payload.extend(attribute(ATTR_MAC, &[2, 0, 0, 0, 0, 1]));
-    payload.extend(attribute(ATTR_WIPHY_FREQ, &5180u32.to_ne_bytes()));
-    payload.extend(ssid.map(|ssid| attribute(ATTR_SSID, ssid)).unwrap_or_default());
-    payload
+    Encoder::after(&[7, 1, 0, 0])
+        .u32(ATTR_IFINDEX, 3)
+        .text(ATTR_IFNAME, "wlan0")
+        .u32(1, 0)
+        .u32(ATTR_IFTYPE, kind)
+        .bytes(ATTR_MAC, &[2, 0, 0, 0, 0, 1])
+        .u32(ATTR_WIPHY_FREQ, 5180)
+        .with(ssid, |to, ssid| to.bytes(ATTR_SSID, ssid))
+        .into_bytes()
 }
 
 /// As `iw dev wlan0 station dump` shows it.
-fn station(information: &[Vec<u8>]) -> Vec<u8> {
-    let mut payload = vec![19, 1, 0, 0];
-    payload.extend(attribute(ATTR_IFINDEX, &3u32.to_ne_bytes()));
-    payload.extend(attribute(ATTR_MAC, &[0x00, 0x1a, 0x2b, 0x3c, 0x4d, 0x5e]));
-    payload.extend(attribute(ATTR_STA_INFO, &information.concat()));
-    payload
+fn station(information: Encoder) -> Vec<u8> {
+    Encoder::after(&[19, 1, 0, 0])
+        .u32(ATTR_IFINDEX, 3)
+        .bytes(ATTR_MAC, &[0x00, 0x1a, 0x2b, 0x3c, 0x4d, 0x5e])
+        .nested(ATTR_STA_INFO, information)
+        .into_bytes()
 }
 
 #[test]
@@ -57,29 +48,24 @@ fn access_points_and_monitors_join_no_network() {
 }
 
 #[test]
-fn a_station_tells_signal_and_rates() {
-    let found = parse_station(&station(&[
-        attribute(STA_INFO_SIGNAL, &[(-71i8).cast_unsigned()]),
-        attribute(STA_INFO_SIGNAL_AVG, &[(-67i8).cast_unsigned()]),
-        attribute(STA_INFO_TX_BITRATE, &attribute(RATE_INFO_BITRATE, &866u16.to_ne_bytes())),
-        attribute(
+fn a_station_has_signal_and_rates() {
+    let information = Encoder::default()
+        .u8(STA_INFO_SIGNAL, (-71i8).cast_unsigned())
+        .u8(STA_INFO_SIGNAL_AVG, (-67i8).cast_unsigned())
+        .nested(STA_INFO_TX_BITRATE, Encoder::default().u16(RATE_INFO_BITRATE, 866))
+        .nested(
             STA_INFO_RX_BITRATE,
-            &[
-                attribute(RATE_INFO_BITRATE, &[0, 0]),
-                attribute(RATE_INFO_BITRATE32, &96_078u32.to_ne_bytes()),
-            ]
-            .concat(),
-        ),
-    ]))
-    .unwrap();
+            Encoder::default().u16(RATE_INFO_BITRATE, 0).u32(RATE_INFO_BITRATE32, 96_078),
+        );
+    let found = parse_station(&station(information)).unwrap();
     assert_eq!(found.bssid.unwrap().to_string(), "00:1a:2b:3c:4d:5e");
     assert_eq!(found.signal_dbm, Some(-67));
     assert_eq!((found.tx_bps, found.rx_bps), (Some(86_600_000), Some(9_607_800_000)));
 }
 
 #[test]
-fn what_a_driver_does_not_tell_is_absent() {
-    let found = parse_station(&station(&[attribute(STA_INFO_SIGNAL, &[0])])).unwrap();
+fn what_a_driver_does_not_report_is_absent() {
+    let found = parse_station(&station(Encoder::default().u8(STA_INFO_SIGNAL, 0))).unwrap();
     let known = WifiNetwork { bssid: found.bssid, ..WifiNetwork::default() };
     assert!(found.bssid.is_some());
     assert_eq!(found, known);
@@ -96,8 +82,9 @@ proptest! {
     /// Cut anywhere, and with any byte changed: absent or well-formed, never a panic.
     #[test]
     fn garbled_answers(cut in 0usize..120, at in 0usize..120, byte: u8) {
-        let rates = attribute(STA_INFO_TX_BITRATE, &attribute(RATE_INFO_BITRATE32, &[1, 2, 3, 4]));
-        for mut payload in [interface(IFTYPE_STATION, Some(b"name")), station(&[rates])] {
+        let rate = Encoder::default().bytes(RATE_INFO_BITRATE32, &[1, 2, 3, 4]);
+        let rates = Encoder::default().nested(STA_INFO_TX_BITRATE, rate);
+        for mut payload in [interface(IFTYPE_STATION, Some(b"name")), station(rates)] {
             if let Some(changed) = payload.get_mut(at) {
                 *changed = byte;
             }

@@ -1,4 +1,3 @@
-use super::super::samples::to;
 use super::*;
 use crate::mptcp::{Endpoint, EndpointFlags};
 use proptest::prelude::*;
@@ -7,8 +6,14 @@ fn here() -> NamespaceIdentity {
     NamespaceIdentity { boot_id: "b1".to_owned(), inode: 4_026_531_840, cookie: Some(1) }
 }
 
+/// A route to 10.9.9.9 in table 234.
+fn route() -> FibEntry {
+    let bytes = [2, 32, 0, 0, 234, 4, 0, 1, 0, 0, 0, 0, 8, 0, 1, 0, 10, 9, 9, 9];
+    FibEntry::parse(&bytes).unwrap()
+}
+
 fn operation(mtu_bytes: u32) -> Operation {
-    Operation::AddRoute { route: to("10.9.9.9/32", 1002).via("10.0.2.254").dev(3).mtu(mtu_bytes).entry() }
+    Operation::AddRoute { route: route().with_mtu(Some(mtu_bytes)) }
 }
 
 /// A journal of three steps: the first taken back, the second made and kept, the third only begun.
@@ -18,7 +23,7 @@ fn three_steps(path: &Path) -> Vec<Entry> {
         journal.begin(&operation(mtu), &[format!("undo {mtu}")]).unwrap();
     }
     journal.done(0, None).unwrap();
-    journal.done(1, Some(to("10.9.9.9/32", 1002).dev(3).entry())).unwrap();
+    journal.done(1, Some(route())).unwrap();
     journal.undoing(1).unwrap();
     journal.kept(1).unwrap();
     journal.undoing(0).unwrap();

@@ -1,15 +1,32 @@
-use super::super::samples::waiting;
 use super::*;
-use crate::netlink::attribute::{emitted, nested_attribute, u32_attribute};
-use netlink_packet_core::DefaultNla;
+use crate::netlink::message::Encoder;
 use proptest::prelude::*;
 
+/// Waits for an acknowledgement of packets of 9000 bytes.
 fn one() -> LiveConnection {
-    waiting("10.0.2.1".parse().unwrap(), "10.9.9.9".parse().unwrap(), Some((9, 3)))
+    LiveConnection {
+        local: "10.0.2.1:40000".parse().unwrap(),
+        remote: "10.9.9.9:4433".parse().unwrap(),
+        cookie: 77,
+        interface: None,
+        subflow: Some(Subflow { token: 9, local_id: 3 }),
+        state: 1,
+        pmtu_bytes: 9000,
+        mss_bytes: 8948,
+        advertised_mss_bytes: 8960,
+        backoff: 2,
+        unacked_segments: 1,
+        retransmitted_segments: 3,
+        bytes_acked: 1000,
+        bytes_sent: 100_000,
+        since_last_ack_ms: 900,
+        cwnd_segments: 1,
+        rto_us: 1_600_000,
+    }
 }
 
 #[test]
-fn stuck_is_what_sends_too_much_and_hears_nothing() {
+fn a_connection_is_stuck_whose_large_packets_are_not_acknowledged() {
     let earlier = LiveConnection { backoff: 1, ..one() };
     for (name, stuck, later) in [
         ("a black hole", true, one()),
@@ -28,8 +45,8 @@ fn stuck_is_what_sends_too_much_and_hears_nothing() {
     assert!(!is_stuck(&idle, &one(), 1500), "nothing was out before");
 }
 
-/// What Linux 6.18 says of a subflow, shortened to what is read.
-fn message(family: u8, ulp: &[DefaultNla]) -> Vec<u8> {
+/// A subflow as Linux 6.18 reports it, shortened to what is read.
+fn message(family: u8, ulp: Encoder) -> Vec<u8> {
     let mut header = [0; MESSAGE_HEADER];
     (header[0], header[1]) = (family, 1);
     header[4..8].copy_from_slice(&[0x9c, 0x40, 0x11, 0x51]);
@@ -59,28 +76,27 @@ fn message(family: u8, ulp: &[DefaultNla]) -> Vec<u8> {
     ] {
         info[at..at + 4].copy_from_slice(&value.to_ne_bytes());
     }
-    let attributes =
-        [DefaultNla::new(INET_DIAG_INFO, info.to_vec()), nested_attribute(INET_DIAG_ULP_INFO, ulp)];
-    [header.as_slice(), &emitted(&attributes)].concat()
+    Encoder::after(&header).bytes(INET_DIAG_INFO, &info).nested(INET_DIAG_ULP_INFO, ulp).into_bytes()
 }
 
-fn name(name: &str) -> DefaultNla {
-    DefaultNla::new(INET_ULP_INFO_NAME, format!("{name}\0").into_bytes())
+fn ulp(name: &str) -> Encoder {
+    Encoder::default().text(INET_ULP_INFO_NAME, name)
+}
+
+fn mptcp(token: u32, id: u8) -> Encoder {
+    let subflow = Encoder::default().u32(SUBFLOW_TOKEN_LOCAL, token).u8(SUBFLOW_ID_LOCAL, id);
+    ulp("mptcp").nested(INET_ULP_INFO_MPTCP, subflow)
 }
 
 #[test]
 fn a_subflow_is_read() {
-    let mptcp = [u32_attribute(SUBFLOW_TOKEN_LOCAL, 9), DefaultNla::new(SUBFLOW_ID_LOCAL, vec![3])];
-    let ulp = [name("mptcp"), nested_attribute(INET_ULP_INFO_MPTCP, &mptcp)];
     for family in [2, 10] {
-        assert_eq!(parse(&message(family, &ulp)), Some(one()), "family {family}");
+        assert_eq!(parse(&message(family, mptcp(9, 3))), Some(one()), "family {family}");
     }
     let plain = LiveConnection { subflow: None, ..one() };
-    let fallen_back = [u32_attribute(SUBFLOW_TOKEN_LOCAL, 0), DefaultNla::new(SUBFLOW_ID_LOCAL, vec![0])];
-    for ulp in
-        [vec![], vec![name("tls")], vec![name("mptcp"), nested_attribute(INET_ULP_INFO_MPTCP, &fallen_back)]]
-    {
-        assert_eq!(parse(&message(2, &ulp)), Some(plain.clone()));
+    let fallen_back = mptcp(0, 0);
+    for ulp in [Encoder::default(), ulp("tls"), fallen_back] {
+        assert_eq!(parse(&message(2, ulp)), Some(plain.clone()));
     }
 }
 

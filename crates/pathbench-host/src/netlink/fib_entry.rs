@@ -1,46 +1,38 @@
 //! A route as the kernel dumps it, every attribute kept, understood or not.
 
-use crate::netlink::attribute::{Attributes, emitted, octets, u32_at, u32_attribute};
-use netlink_packet_core::{DefaultNla, NLA_F_NESTED};
+use super::message::{Attributes, Encoder, address, u32_at};
+use netlink_packet_core::NLA_F_NESTED;
 use pathbench_record::network::IpNetwork;
 use serde::{Deserialize, Serialize};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 
-// linux/rtnetlink.h
-pub(super) const RTA_DST: u16 = 1;
-pub(super) const RTA_SRC: u16 = 2;
-pub(super) const RTA_OIF: u16 = 4;
-pub(super) const RTA_GATEWAY: u16 = 5;
-pub(super) const RTA_PRIORITY: u16 = 6;
-pub(super) const RTA_PREFSRC: u16 = 7;
-pub(super) const RTA_METRICS: u16 = 8;
-pub(super) const RTA_MULTIPATH: u16 = 9;
-pub(super) const RTA_FLOW: u16 = 11;
-pub(super) const RTA_CACHEINFO: u16 = 12;
-pub(super) const RTA_TABLE: u16 = 15;
-pub(super) const RTA_VIA: u16 = 18;
-pub(super) const RTA_PREF: u16 = 20;
-pub(super) const RTA_ENCAP_TYPE: u16 = 21;
-pub(super) const RTA_ENCAP: u16 = 22;
-pub(super) const RTA_EXPIRES: u16 = 23;
-pub(super) const RTA_NH_ID: u16 = 30;
-pub(super) const RTAX_LOCK: u16 = 1;
-pub(super) const RTAX_MTU: u16 = 2;
-/// `struct rtmsg`
+// linux/rtnetlink.h: what libc lacks.
+const RTA_VIA: u16 = 18;
+pub(crate) const RTA_PREF: u16 = 20;
+const RTA_ENCAP_TYPE: u16 = 21;
+pub(crate) const RTA_ENCAP: u16 = 22;
+const RTA_EXPIRES: u16 = 23;
+pub(crate) const RTA_NH_ID: u16 = 30;
+pub(crate) const RTAX_LOCK: u16 = 1;
+pub(crate) const RTAX_MTU: u16 = 2;
+/// `struct rtmsg`: family, lengths of destination and source, TOS, table, protocol, scope, type, flags (4).
 pub(super) const ROUTE_HEADER: usize = 12;
-/// What of a next hop's flags is a person's wish (`RTNH_F_PERVASIVE`, `RTNH_F_ONLINK`); the rest is its state.
-const WISHED_FLAGS: u8 = 2 | 4;
 /// `RTNH_F_ONLINK`
-pub(super) const ONLINK: u8 = 4;
-/// `rta_expires` in `struct rta_cacheinfo`, in hundredths of a second (`USER_HZ`).
-const CACHEINFO_EXPIRES: usize = 8;
+const ONLINK: u8 = 4;
+/// The flags of a next hop that are configured (`RTNH_F_PERVASIVE`, `RTNH_F_ONLINK`); the others are its state.
+const CONFIGURED_FLAGS: u8 = 2 | ONLINK;
 /// The largest MTU that the kernel keeps of a route (`ip_metrics_convert`, net/ipv4/metrics.c).
 const LARGEST_ROUTE_MTU: u32 = 65_535 - 15;
-/// `RTPROT_STATIC`: an administrator's.
-const PROTOCOL_STATIC: u8 = 4;
-/// What `RTA_NH_ID` stands for, which the kernel tells beside it and does not take beside it.
-const INSTEAD_OF_NEXT_HOP_OBJECT: [u16; 7] =
-    [RTA_OIF, RTA_GATEWAY, RTA_VIA, RTA_MULTIPATH, RTA_ENCAP, RTA_ENCAP_TYPE, RTA_FLOW];
+/// What the kernel dumps beside `RTA_NH_ID`, which stands for it, and does not accept beside it.
+const INSTEAD_OF_NEXT_HOP_OBJECT: [u16; 7] = [
+    libc::RTA_OIF,
+    libc::RTA_GATEWAY,
+    RTA_VIA,
+    libc::RTA_MULTIPATH,
+    RTA_ENCAP,
+    RTA_ENCAP_TYPE,
+    libc::RTA_FLOW,
+];
 
 /// One next hop of a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,53 +72,44 @@ impl Eq for FibEntry {}
 
 impl FibEntry {
     /// The route in an `RTM_NEWROUTE` message; `None` when it is too short or of another family than IPv4 and IPv6.
-    pub(super) fn parse(payload: &[u8]) -> Option<Self> {
+    pub(crate) fn parse(payload: &[u8]) -> Option<Self> {
         let (header, attributes) = Attributes::after(payload, ROUTE_HEADER)?;
         let mut header: [u8; ROUTE_HEADER] = header.try_into().ok()?;
         if !matches!(i32::from(header[0]), libc::AF_INET | libc::AF_INET6) {
             return None;
         }
-        let wished = u32_at(&header, 8)? & u32::from(WISHED_FLAGS);
-        header[8..].copy_from_slice(&wished.to_ne_bytes());
-        let hundredths = attributes.get(RTA_CACHEINFO).and_then(|info| u32_at(info, CACHEINFO_EXPIRES));
-        let expires_s = hundredths
-            .map(|hundredths| hundredths as i32)
-            .filter(|hundredths| *hundredths > 0)
-            .map(|hundredths| (hundredths as u32).div_ceil(100));
+        let configured = u32_at(&header, 8)? & u32::from(CONFIGURED_FLAGS);
+        header[8..].copy_from_slice(&configured.to_ne_bytes());
+        let expires_s = expires_hundredths(attributes).map(|hundredths| hundredths.div_ceil(100));
         let mut kept: Vec<_> = attributes
             .iter()
             .map(|(kind, value)| (kind & !NLA_F_NESTED, value))
-            .filter(|(kind, _)| *kind != RTA_CACHEINFO)
+            .filter(|(kind, _)| *kind != libc::RTA_CACHEINFO)
             .map(|(kind, value)| {
-                (kind, if kind == RTA_MULTIPATH { steady_hops(value) } else { value.to_vec() })
+                (kind, if kind == libc::RTA_MULTIPATH { steady_hops(value) } else { value.to_vec() })
             })
             .collect();
         kept.sort_by_key(|(kind, _)| *kind);
         Some(Self { header, attributes: kept, expires_s })
     }
 
-    /// The message that makes this route: its fixed header and its attributes.
-    pub(super) fn request(&self) -> ([u8; ROUTE_HEADER], Vec<DefaultNla>) {
+    /// The request that makes this route.
+    pub(crate) fn encode(&self) -> Encoder {
         let by_object = self.uses_next_hop_object();
-        let attributes = self
-            .attributes
-            .iter()
-            .filter(|(kind, _)| !(by_object && INSTEAD_OF_NEXT_HOP_OBJECT.contains(kind)));
-        let mut attributes: Vec<_> = attributes
-            .map(|(kind, value)| {
-                let nested = matches!(*kind, RTA_METRICS | RTA_ENCAP);
-                DefaultNla::new(if nested { *kind | NLA_F_NESTED } else { *kind }, value.clone())
+        let kept = self.attributes.iter();
+        kept.filter(|(kind, _)| !(by_object && INSTEAD_OF_NEXT_HOP_OBJECT.contains(kind)))
+            .fold(Encoder::after(&self.header), |to, (kind, value)| {
+                let nested = matches!(*kind, libc::RTA_METRICS | RTA_ENCAP);
+                to.bytes(if nested { *kind | NLA_F_NESTED } else { *kind }, value)
             })
-            .collect();
-        attributes.extend(self.expires_s.map(|seconds| u32_attribute(RTA_EXPIRES, seconds)));
-        (self.header, attributes)
+            .with(self.expires_s, |to, seconds| to.u32(RTA_EXPIRES, seconds))
     }
 
-    pub(super) const fn header(&self) -> &[u8; ROUTE_HEADER] {
+    pub(crate) const fn header(&self) -> &[u8; ROUTE_HEADER] {
         &self.header
     }
 
-    pub(super) fn get(&self, kind: u16) -> Option<&[u8]> {
+    pub(crate) fn get(&self, kind: u16) -> Option<&[u8]> {
         self.attributes.iter().find(|(found, _)| *found == kind).map(|(_, value)| value.as_slice())
     }
 
@@ -144,28 +127,24 @@ impl FibEntry {
     }
 
     fn network(&self, kind: u16, prefix: u8) -> IpNetwork {
-        let anywhere = if self.is_ipv4() {
-            IpAddr::V4(Ipv4Addr::UNSPECIFIED)
-        } else {
-            IpAddr::V6(Ipv6Addr::UNSPECIFIED)
-        };
-        let address = self.address(kind).unwrap_or(anywhere);
+        let anywhere = if self.is_ipv4() { IpNetwork::DEFAULT_V4 } else { IpNetwork::DEFAULT_V6 };
+        let address = self.address(kind).unwrap_or(anywhere.addr());
         IpNetwork::new(address, prefix).unwrap_or(IpNetwork::host(address))
     }
 
     /// Where it leads.
     pub fn destination(&self) -> IpNetwork {
-        self.network(RTA_DST, self.header[1])
+        self.network(libc::RTA_DST, self.header[1])
     }
 
     /// The sources it is for (IPv6 only).
     pub fn from(&self) -> Option<IpNetwork> {
-        (self.header[2] != 0).then(|| self.network(RTA_SRC, self.header[2]))
+        (self.header[2] != 0).then(|| self.network(libc::RTA_SRC, self.header[2]))
     }
 
     /// The table it stands in.
     pub fn table(&self) -> u32 {
-        self.number(RTA_TABLE).unwrap_or_else(|| u32::from(self.header[4]))
+        self.number(libc::RTA_TABLE).unwrap_or_else(|| u32::from(self.header[4]))
     }
 
     /// `RTN_*` of linux/rtnetlink.h; 1 is unicast.
@@ -180,12 +159,12 @@ impl FibEntry {
 
     /// Its place among routes to the same destination: the lowest wins.
     pub fn metric(&self) -> u32 {
-        self.number(RTA_PRIORITY).unwrap_or(0)
+        self.number(libc::RTA_PRIORITY).unwrap_or(0)
     }
 
     /// The source address that sockets without one get.
     pub fn preferred_source(&self) -> Option<IpAddr> {
-        self.address(RTA_PREFSRC)
+        self.address(libc::RTA_PREFSRC)
     }
 
     /// Seconds until the kernel forgets it, when it was read; `None` for one that stays.
@@ -203,13 +182,13 @@ impl FibEntry {
         self.metrics().u32(RTAX_LOCK).is_some_and(|locks| locks & (1 << RTAX_MTU) != 0)
     }
 
-    pub(super) fn metrics(&self) -> Attributes<'_> {
-        Attributes::new(self.get(RTA_METRICS).unwrap_or_default())
+    pub(crate) fn metrics(&self) -> Attributes<'_> {
+        Attributes::new(self.get(libc::RTA_METRICS).unwrap_or_default())
     }
 
     /// All its next hops; none for a blackhole and the like.
     pub fn next_hops(&self) -> Vec<NextHop> {
-        if let Some(hops) = self.get(RTA_MULTIPATH) {
+        if let Some(hops) = self.get(libc::RTA_MULTIPATH) {
             return hops_of(hops)
                 .map(|hop| NextHop {
                     interface: u32_at(hop, 4).unwrap_or(0),
@@ -220,7 +199,7 @@ impl FibEntry {
                 .collect();
         }
         let gateway = gateway(|kind| self.get(kind));
-        let Some(interface) = self.number(RTA_OIF).or(gateway.map(|_| 0)) else { return Vec::new() };
+        let Some(interface) = self.number(libc::RTA_OIF).or(gateway.map(|_| 0)) else { return Vec::new() };
         let on_link = u32_at(&self.header, 8).is_some_and(|flags| flags & u32::from(ONLINK) != 0);
         vec![NextHop { interface, gateway, weight: 1, on_link }]
     }
@@ -232,8 +211,8 @@ impl FibEntry {
 
     /// Whether the kernel may keep this one when `other` is to replace it: over a next hop object, IPv4 takes a route
     /// without metrics for one with, as long as that is there (`fib_find_info_nh` of `net/ipv4/fib_semantics.c`).
-    pub(super) fn hides(&self, other: &Self) -> bool {
-        let metrics = |entry: &Self| entry.get(RTA_METRICS).is_some();
+    pub(crate) fn hides(&self, other: &Self) -> bool {
+        let metrics = |entry: &Self| entry.get(libc::RTA_METRICS).is_some();
         self.is_ipv4() && other.uses_next_hop_object() && metrics(self) && !metrics(other)
     }
 
@@ -274,26 +253,30 @@ impl FibEntry {
         }
         metrics.extend(mtu_bytes.map(|mtu| (RTAX_MTU, mtu.min(LARGEST_ROUTE_MTU).to_ne_bytes().to_vec())));
         metrics.sort_by_key(|(kind, _)| *kind);
-        let metrics: Vec<_> = metrics.into_iter().map(|(kind, value)| DefaultNla::new(kind, value)).collect();
-        let value = emitted(&metrics);
-        self.with((!value.is_empty()).then_some(value), RTA_METRICS)
+        let metrics =
+            metrics.iter().fold(Encoder::default(), |to, (kind, value)| to.bytes(*kind, value)).into_bytes();
+        self.with(libc::RTA_METRICS, (!metrics.is_empty()).then_some(metrics))
     }
 
-    /// The same way, for `host` alone: an administrator's route that does not expire.
+    /// The same next hop, for `host` alone: an administrator's route that does not expire.
     pub fn for_host(&self, host: IpAddr) -> Self {
-        let mut copy = self.with(Some(octets(host)), RTA_DST);
+        let octets = match host {
+            IpAddr::V4(host) => host.octets().to_vec(),
+            IpAddr::V6(host) => host.octets().to_vec(),
+        };
+        let mut copy = self.with(libc::RTA_DST, Some(octets));
         copy.header[1] = IpNetwork::host(host).prefix();
-        copy.header[5] = PROTOCOL_STATIC;
+        copy.header[5] = libc::RTPROT_STATIC;
         copy.expires_s = None;
         copy
     }
 
     /// The same with the time left that `other` has.
-    pub(super) fn expiring_like(&self, other: &Self) -> Self {
+    pub(crate) fn expiring_like(&self, other: &Self) -> Self {
         Self { expires_s: self.expires_s.and(other.expires_s), ..self.clone() }
     }
 
-    fn with(&self, value: Option<Vec<u8>>, kind: u16) -> Self {
+    fn with(&self, kind: u16, value: Option<Vec<u8>>) -> Self {
         let mut copy = self.clone();
         copy.attributes.retain(|(found, _)| *found != kind);
         copy.attributes.extend(value.map(|value| (kind, value)));
@@ -302,15 +285,16 @@ impl FibEntry {
     }
 }
 
-/// The address that is exactly these bytes.
-pub(super) fn address(bytes: &[u8]) -> Option<IpAddr> {
-    let v6 = || <[u8; 16]>::try_from(bytes).ok().map(IpAddr::from);
-    <[u8; 4]>::try_from(bytes).ok().map(IpAddr::from).or_else(v6)
+/// The time until a route expires, in hundredths of a second (`USER_HZ`), if it does.
+pub(super) fn expires_hundredths(attributes: Attributes<'_>) -> Option<u32> {
+    // `rta_expires` in `struct rta_cacheinfo`
+    let hundredths = u32_at(attributes.get(libc::RTA_CACHEINFO)?, 8)? as i32;
+    u32::try_from(hundredths).ok().filter(|hundredths| *hundredths > 0)
 }
 
 fn gateway<'a>(get: impl Fn(u16) -> Option<&'a [u8]>) -> Option<IpAddr> {
     // RTA_VIA is a gateway of the other family: family (2 bytes), address.
-    get(RTA_GATEWAY).and_then(address).or_else(|| address(get(RTA_VIA)?.get(2..)?))
+    get(libc::RTA_GATEWAY).and_then(address).or_else(|| address(get(RTA_VIA)?.get(2..)?))
 }
 
 /// Each `struct rtnexthop` with its attributes: length (2 bytes), flags, weight less one, interface (4 bytes).
@@ -329,7 +313,7 @@ fn steady_hops(bytes: &[u8]) -> Vec<u8> {
     let mut offset = 0;
     for hop in hops_of(bytes) {
         if let Some(flags) = steady.get_mut(offset + 2) {
-            *flags &= WISHED_FLAGS;
+            *flags &= CONFIGURED_FLAGS;
         }
         offset += hop.len().next_multiple_of(4);
     }
@@ -347,8 +331,9 @@ struct Stored {
 impl From<FibEntry> for Stored {
     fn from(entry: FibEntry) -> Self {
         use std::fmt::Write as _;
-        let attributes = entry.attributes.into_iter().map(|(kind, value)| DefaultNla::new(kind, value));
-        let bytes = [entry.header.as_slice(), &emitted(&attributes.collect::<Vec<_>>())].concat();
+        let kept = entry.attributes.iter();
+        let bytes =
+            kept.fold(Encoder::after(&entry.header), |to, (kind, value)| to.bytes(*kind, value)).into_bytes();
         let mut text = String::with_capacity(bytes.len() * 2);
         for byte in bytes {
             let _ = write!(text, "{byte:02x}");

@@ -1,6 +1,8 @@
-use super::super::samples::{Sample, to, waiting};
-use super::super::state::{CachedMtu, HostPath};
-use super::*;
+//! Plans of routes and endpoints, and the commands that do the same.
+
+use crate::samples::{Sample, to, waiting};
+use pathbench_host::mptcp::{Endpoint, EndpointFlags, Limits};
+use pathbench_host::path_mtu::{CachedMtu, HostPath, KernelPathState, LiveConnection, Plan, PlanError, plan};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -135,7 +137,7 @@ fn the_main_table_and_shared_ones() {
         ),
         (
             "IPv6, by advertisement, in a table of its own",
-            vec![own_default_v6().header(5, 9).expiring(180_000)],
+            vec![own_default_v6().header(5, 9).expiring(1800)],
             1500,
             "ip -6 route add fd09::9 via fe80::1 dev wlan proto static metric 1024 table 1002 mtu 1500",
             "ip -6 route delete fd09::9 via fe80::1 dev wlan proto static metric 1024 table 1002 mtu 1500",
@@ -143,7 +145,7 @@ fn the_main_table_and_shared_ones() {
         (
             "IPv6, by advertisement, two ways out",
             vec![
-                own_default_v6().header(5, 9).expiring(180_000),
+                own_default_v6().header(5, 9).expiring(1800),
                 to("::/0", 1002).via("fe80::2").dev(ETH).metric(2048),
             ],
             1500,
