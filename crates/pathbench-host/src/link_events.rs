@@ -93,11 +93,6 @@ impl LinkEventStream {
         namespace.run_in(Self::subscribe)?
     }
 
-    /// What to poll for readability.
-    pub fn as_fd(&self) -> BorrowedFd<'_> {
-        self.listener.as_fd()
-    }
-
     /// Everything that has changed since the last call, without waiting.
     ///
     /// # Errors
@@ -113,6 +108,7 @@ impl LinkEventStream {
     }
 }
 
+/// Readable when there are events.
 impl AsFd for LinkEventStream {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.listener.as_fd()

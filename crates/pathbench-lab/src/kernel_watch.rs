@@ -7,6 +7,7 @@ use pathbench_host::mptcp::EventStream;
 use pathbench_record::time::Clock;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::Timespec;
+use std::os::fd::AsFd as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
