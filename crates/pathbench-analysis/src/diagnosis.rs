@@ -11,8 +11,6 @@ mod cause;
 mod course;
 mod remedy;
 mod silence;
-#[cfg(test)]
-mod tests;
 mod unused;
 
 use crate::verdict::{self, VerdictInput};
@@ -27,7 +25,7 @@ use std::net::IpAddr;
 pub const SHORTEST_SILENCE_MS: f64 = 1000.0;
 
 /// Silences of one path that are told, the longest first to be kept.
-const MOST_SILENCES: usize = 5;
+pub const MOST_SILENCES: usize = 5;
 
 /// The evidence. Anything unknown stays empty or `None`; nothing unknown counts against a path.
 #[derive(Debug, Clone)]

@@ -5,8 +5,6 @@
 mod fallback;
 mod one_path;
 mod quic;
-#[cfg(test)]
-mod tests;
 
 pub(crate) use one_path::{failure_words, joins};
 pub(crate) use quic::why_unused;

@@ -91,7 +91,7 @@ fn a_subflow_closed_before_it_carried_anything_was_never_established() {
 
 fn mpquic(samples: Vec<Sample>) -> Case {
     let mut case = Case::of(Transport::Mpquic, samples);
-    case.connection.quic = Some(verdict::QuicPaths::default());
+    case.connection.quic = Some(pathbench_analysis::verdict::QuicPaths::default());
     case
 }
 

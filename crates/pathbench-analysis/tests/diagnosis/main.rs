@@ -1,16 +1,25 @@
 //! Every kind of diagnosis on series that were made up, and on series that a kernel gave.
 
+#![allow(clippy::unwrap_used, reason = "a failed test panics")]
+
 mod absences;
 mod properties;
 mod recorded;
 mod silences;
 mod unused_paths;
 
-use super::*;
-use crate::verdict::{JoinFailure, LocalSetup, PathDelivery, multipath_verdict};
-use pathbench_record::event::EventSource;
-use pathbench_record::sample::{PathFigures, PathState};
-use std::net::SocketAddr;
+use pathbench_analysis::diagnosis::{
+    DiagnosisInput, MOST_SILENCES, PlannedPath, SHORTEST_SILENCE_MS, diagnose,
+};
+use pathbench_analysis::verdict::{JoinFailure, LocalSetup, PathDelivery, VerdictInput, multipath_verdict};
+use pathbench_record::connection::Negotiation;
+use pathbench_record::document::{DiagnosisKind, PathDiagnosis};
+use pathbench_record::event::{Event, EventSource};
+use pathbench_record::sample::{PathFigures, PathState, Sample, Side};
+use pathbench_record::transport::Transport;
+use std::net::{IpAddr, SocketAddr};
+
+pathbench_kerneltest::privilege_independent!();
 
 const ETH: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
 const WLAN: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 1, 1));

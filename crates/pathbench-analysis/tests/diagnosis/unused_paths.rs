@@ -1,8 +1,8 @@
 //! Paths that never carried anything and never fell silent.
 
 use super::*;
-use crate::verdict::{AskedPath, QuicPaths};
 use DiagnosisKind::{Backup, NeverEstablished, NoRoute, NotChosen, Stale};
+use pathbench_analysis::verdict::{AskedPath, QuicPaths};
 use pathbench_record::connection::{PathEvent, PathEventKind};
 use pathbench_record::time::Timestamp;
 

@@ -1,8 +1,17 @@
-use super::*;
-use pathbench_record::connection::FallbackReason;
-use pathbench_record::sample::PathState;
+//! Whether multipath was used, and why not.
+
+#![allow(clippy::unwrap_used, reason = "a failed test panics")]
+
+mod quic;
+
+use pathbench_analysis::verdict::*;
+use pathbench_record::connection::{FallbackReason, Negotiation};
+use pathbench_record::sample::{PathFigures, PathState};
 use proptest::prelude::*;
-use std::net::SocketAddr;
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+
+pathbench_kerneltest::privilege_independent!();
 
 const FIRST: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
 const SECOND: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 1, 1));

@@ -34,7 +34,7 @@ fn read(table: &str, side: Side) -> Vec<Sample> {
 
 macro_rules! recorded {
     ($transport:ident, $name:literal, $side:ident) => {{
-        let samples = read(include_str!(concat!("../recorded/", $name, ".txt")), Side::$side);
+        let samples = read(include_str!(concat!("recorded/", $name, ".txt")), Side::$side);
         assert!(samples.len() > 20, "{} samples", samples.len());
         let mut case = Case::of(Transport::$transport, samples);
         case.senders = vec![Side::$side];

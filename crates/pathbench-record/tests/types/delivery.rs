@@ -1,0 +1,51 @@
+use pathbench_record::delivery::*;
+use pathbench_record::time::Timestamp;
+use proptest::prelude::*;
+
+fn at(ms: u64) -> Timestamp {
+    Timestamp::from_nanos(ms * 1_000_000)
+}
+
+proptest! {
+    #[test]
+    fn the_sum_is_what_one_series_would_have_recorded(
+        mut arrivals in prop::collection::vec((0_u64..2_000, 0_usize..4, 1_u64..1_000), 0..60)
+    ) {
+        arrivals.sort_unstable();
+        let mut whole = DeliverySeries::starting_at(at(0));
+        let mut parts = vec![DeliverySeries::starting_at(at(0)); 4];
+        for (ms, part, bytes) in arrivals {
+            whole.record(at(ms), bytes);
+            parts[part].record(at(ms), bytes);
+        }
+        let parts: Vec<_> = parts.iter().collect();
+        prop_assert_eq!(DeliverySeries::sum(&parts), Some(whole));
+    }
+}
+
+#[test]
+fn nothing_adds_up_to_nothing() {
+    let empty = DeliverySeries::starting_at(at(3));
+    assert_eq!(DeliverySeries::sum(&[]), None);
+    assert_eq!(DeliverySeries::sum(&[&empty, &empty]), Some(empty));
+}
+
+#[test]
+fn a_wrong_time_or_origin_takes_no_memory() {
+    let mut series = DeliverySeries::starting_at(at(0));
+    series.record(Timestamp::from_nanos(u64::MAX), 1);
+    assert_eq!((series.bytes.len(), series.total_bytes()), (MAX_BINS, 1));
+    // A sum over 584 years of bins.
+    let late = DeliverySeries::starting_at(Timestamp::from_nanos(u64::MAX));
+    assert_eq!(DeliverySeries::sum(&[&DeliverySeries::starting_at(at(0)), &late]), None);
+}
+
+#[test]
+fn counts_beyond_64_bits_saturate() {
+    let mut series = DeliverySeries::starting_at(at(0));
+    series.record(at(1), u64::MAX);
+    series.record(at(2), 1);
+    series.record(at(11), 1);
+    assert_eq!((series.bytes[0], series.total_bytes()), (u64::MAX, u64::MAX));
+    assert_eq!(DeliverySeries::sum(&[&series, &series]).map(|sum| sum.bytes), Some(vec![u64::MAX, 2]));
+}

@@ -1,0 +1,61 @@
+use pathbench_record::statistics::*;
+
+#[test]
+fn quantiles_are_those_of_r_type_7() {
+    // R: quantile(c(1, 3, 4, 10), c(.1, .25, .5, .95))
+    let values = [10.0, 1.0, 4.0, 3.0];
+    for (p, expected) in [(0.0, 1.0), (0.1, 1.6), (0.25, 2.5), (0.5, 3.5), (0.95, 9.1), (1.0, 10.0)] {
+        let found = quantile(&values, p).unwrap();
+        assert!((found - expected).abs() < 1e-12, "p {p}: {found}");
+    }
+}
+
+#[test]
+fn ranks_are_those_of_the_printed_tables() {
+    // 95 % ranks for the median, e.g. Conover, Practical Nonparametric Statistics, table A3.
+    let table: [(usize, [usize; 2]); 7] =
+        [(6, [1, 6]), (8, [1, 8]), (9, [2, 8]), (10, [2, 9]), (20, [6, 15]), (30, [10, 21]), (100, [40, 61])];
+    for (n, ranks) in table {
+        assert_eq!(median_interval_ranks(n), Some(ranks), "n {n}");
+    }
+    assert_eq!(median_interval_ranks(5), None);
+    // Normal approximation for an n at which 2⁻ⁿ is zero in f64: n/2 ± 0.98·√n.
+    let [low, high] = median_interval_ranks(10_000).unwrap();
+    assert!((4901..=4903).contains(&low), "{low}");
+    assert_eq!(low + high, 10_001);
+}
+
+#[test]
+fn what_is_not_a_number_is_refused() {
+    for bad in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+        assert_eq!(median(&[1.0, bad]), None);
+        assert_eq!(distribution(&[1.0, bad]), None);
+        assert_eq!(median_ratio(&[1.0, bad], &[1.0], Pairing::Unpaired, 1), None);
+    }
+    assert_eq!(median(&[]), None);
+    assert_eq!(quantile(&[1.0], 1.1), None);
+    assert_eq!(quantile(&[1.0], f64::NAN), None);
+}
+
+#[test]
+fn the_ratio_of_samples_that_differ_by_a_factor_is_that_factor() {
+    let base: Vec<f64> = (0..9).map(|i| 100.0 + f64::from(i)).collect();
+    let double: Vec<f64> = base.iter().map(|value| value * 2.0).collect();
+    let paired = median_ratio(&double, &base, Pairing::Paired, 7).unwrap();
+    assert!((paired.ratio - 2.0).abs() < 1e-12);
+    let [low, high] = paired.ci95.unwrap();
+    assert!((low - 2.0).abs() < 1e-12 && (high - 2.0).abs() < 1e-12, "pairs carry no spread: {low} {high}");
+
+    let unpaired = median_ratio(&double, &base, Pairing::Unpaired, 7).unwrap();
+    let [low, high] = unpaired.ci95.unwrap();
+    assert!(low < 2.0 && high > 2.0 && low > 1.9 && high < 2.1, "{low} {high}");
+    assert_eq!(unpaired, median_ratio(&double, &base, Pairing::Unpaired, 7).unwrap());
+}
+
+#[test]
+fn a_ratio_without_ground_is_none() {
+    assert_eq!(median_ratio(&[1.0], &[0.0], Pairing::Paired, 1), None);
+    assert_eq!(median_ratio(&[1.0, 2.0], &[1.0], Pairing::Paired, 1), None);
+    let few = median_ratio(&[2.0; 3], &[1.0; 3], Pairing::Paired, 1).unwrap();
+    assert_eq!(few, MedianRatio { ratio: 2.0, ci95: None });
+}
