@@ -1,10 +1,10 @@
 //! How a link changes while its user walks, as a schedule that a pipe follows by itself.
 //!
-//! [`Walk`] is a arq: distance → path loss → signal-to-noise ratio → share of the rate, and frame errors. [`Ramp`] goes
+//! [`Walk`] is a radio: distance → path loss → signal-to-noise ratio → share of the rate, and frame errors. [`Ramp`] goes
 //! from the present model to a given one. Both are pure: the same model and parameters give the same schedule.
 
-use crate::model::{ArqModel, BaseDelay, GilbertElliott, LossModel, ModelChange, PipeModel, RateModel};
-use crate::schedule::ChangeSchedule;
+use pathbench_link::ChangeSchedule;
+use pathbench_link::{ArqModel, BaseDelay, GilbertElliott, LinkChange, LinkModel, LossModel, RateModel};
 use std::time::Duration;
 use thiserror::Error;
 
@@ -14,7 +14,7 @@ pub const STEP: Duration = Duration::from_millis(100);
 /// Longest fade: the schedule is made in full beforehand.
 pub const LONGEST: Duration = Duration::from_secs(24 * 3_600);
 
-/// Attempts and pauses of a fading link whose model names none: seven attempts after the first (`dot11ShortRetryLimit` of
+/// Attempts and pauses of a fading link whose model has no ARQ: seven attempts after the first (`dot11ShortRetryLimit` of
 /// IEEE 802.11-2016, annex C); between them the mean backoff of these seven, whose windows grow from 31 to 1023 slots of 9 µs
 /// (its sections 10.3.3 and 17.4.4), in whole milliseconds.
 pub const DEFAULT_ARQ: ArqModel = ArqModel { retries: 7, pause: Duration::from_millis(2) };
@@ -47,7 +47,7 @@ const DB_TO_HALF: f64 = 1.5;
 /// lowest rate is too much.
 ///
 /// Rate and frame success are relative to those at the walk's begin, which is where the present model holds. Errors
-/// are those of an attempt: ARQ repeats it, so that a fading link is slow first and loses later. Where the present
+/// are those of an attempt: the link sends again, so that it is slow first and loses later. Where the present
 /// model has no ARQ, it gets [`DEFAULT_ARQ`], and its loss becomes that of an attempt. An unlimited rate stays so. The
 /// base delay stays, for the air's is next to none.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -161,7 +161,7 @@ impl Walk {
     ///
     /// # Errors
     /// Parameters out of range; a rate or a loss that goes by the clock.
-    pub fn changes(&self, base: &PipeModel) -> Result<ChangeSchedule, FadingError> {
+    pub fn changes(&self, base: &LinkModel) -> Result<ChangeSchedule, FadingError> {
         self.check()?;
         let duration = self.duration();
         if duration > LONGEST {
@@ -176,11 +176,11 @@ impl Walk {
                 ((rate_bps as f64 * (quality.rate_kbps / begin.rate_kbps)).round() as u64).max(1)
             });
             let success = (1.0 - quality.frame_errors) / (1.0 - begin.frame_errors).max(f64::MIN_POSITIVE);
-            ModelChange {
+            LinkChange {
                 rate: rate_bps.map(RateModel::Constant),
                 arq: Some(Some(base.arq.unwrap_or(DEFAULT_ARQ))),
                 loss: Some(with_success(&base.loss, success)),
-                ..ModelChange::default()
+                ..LinkChange::default()
             }
         }))
     }
@@ -242,7 +242,7 @@ impl Ramp {
     ///
     /// # Errors
     /// A loss that is no probability; a fade that is too long; what is to change goes by the clock.
-    pub fn changes(&self, base: &PipeModel) -> Result<ChangeSchedule, FadingError> {
+    pub fn changes(&self, base: &LinkModel) -> Result<ChangeSchedule, FadingError> {
         if self.duration > LONGEST {
             return Err(FadingError::TooLong { seconds: self.duration.as_secs_f64() });
         }
@@ -261,7 +261,7 @@ impl Ramp {
                 return Err(FadingError::Traced { what: "loss" });
             }
         };
-        let delay = match (self.delay, &base.delay.base) {
+        let delay = match (self.delay, &base.delay) {
             (None, _) => None,
             (Some(to), BaseDelay::Constant(from)) => Some((from.as_secs_f64(), to.as_secs_f64())),
             (Some(_), BaseDelay::Schedule(_)) => return Err(FadingError::Traced { what: "delay" }),
@@ -275,11 +275,11 @@ impl Ramp {
             let at = |(from, to): (f64, f64)| self.shape.between(from, to, share);
             let base_delay =
                 |delay| BaseDelay::Constant(Duration::try_from_secs_f64(at(delay)).unwrap_or_default());
-            ModelChange {
+            LinkChange {
                 rate: rate.map(|rate| RateModel::Constant((at(rate).round() as u64).max(1))),
                 loss: loss.map(|loss| LossModel::Independent(at(loss).clamp(0.0, 1.0))),
-                base_delay: delay.map(base_delay),
-                ..ModelChange::default()
+                delay: delay.map(base_delay),
+                ..LinkChange::default()
             }
         }))
     }
@@ -288,17 +288,17 @@ impl Ramp {
 /// Changes every [`STEP`] and at the end, of which only what differs from the step before is kept.
 fn schedule(
     duration: Duration,
-    base: &PipeModel,
-    change_at: impl Fn(Duration) -> ModelChange,
+    base: &LinkModel,
+    change_at: impl Fn(Duration) -> LinkChange,
 ) -> ChangeSchedule {
     let steps = (duration.as_nanos() / STEP.as_nanos()) as u32;
     let times = (0..=steps).map(|step| STEP * step).chain((STEP * steps < duration).then_some(duration));
-    let mut before = ModelChange {
+    let mut before = LinkChange {
         rate: Some(base.rate.clone()),
         arq: Some(base.arq),
         loss: Some(base.loss.clone()),
-        base_delay: Some(base.delay.base.clone()),
-        ..ModelChange::default()
+        delay: Some(base.delay.clone()),
+        ..LinkChange::default()
     };
     let mut changes = Vec::new();
     for at in times {
@@ -306,8 +306,8 @@ fn schedule(
         keep_new(&mut change.rate, &mut before.rate);
         keep_new(&mut change.arq, &mut before.arq);
         keep_new(&mut change.loss, &mut before.loss);
-        keep_new(&mut change.base_delay, &mut before.base_delay);
-        if change != ModelChange::default() {
+        keep_new(&mut change.delay, &mut before.delay);
+        if change != LinkChange::default() {
             changes.push((at, change));
         }
     }
@@ -323,7 +323,7 @@ fn keep_new<T: Clone + PartialEq>(value: &mut Option<T>, before: &mut Option<T>)
 }
 
 /// `None` where it is unlimited.
-fn constant_rate(base: &PipeModel) -> Result<Option<u64>, FadingError> {
+fn constant_rate(base: &LinkModel) -> Result<Option<u64>, FadingError> {
     match base.rate {
         RateModel::Constant(rate_bps) => Ok(Some(rate_bps)),
         RateModel::Unlimited => Ok(None),

@@ -7,12 +7,10 @@
 pub mod capture;
 mod chance;
 pub mod fading;
-pub mod model;
 pub mod packet;
 pub mod pipe;
 pub mod plane;
 mod queue;
-pub mod schedule;
 pub mod segmentation;
 pub mod statistics;
 pub mod trace;

@@ -79,7 +79,7 @@ pub enum DropCause {
     QueueManagement,
     /// The loss model lost it.
     Loss,
-    /// All ARQ attempts failed.
+    /// All attempts of link-layer retransmission have failed.
     Arq,
     /// It was larger than the MTU.
     Mtu,

@@ -13,27 +13,27 @@ mod opportunity;
 mod train;
 
 use crate::chance::{Chance, Purpose};
-use crate::model::{Condition, ModelChange, PipeModel};
 use crate::packet::{Delivery, DropCause, Outcome, Packet};
-use crate::queue::Queue;
-use crate::schedule::ChangeSchedule;
+use crate::queue::{Queue, QueueSettings};
 use crate::statistics::PipeStatistics;
 use bottleneck::{Bottleneck, Progress};
 use delay::Delay;
 use flight::Flight;
 use ledger::{Held, Ledger};
 use loss::Loss;
+use pathbench_link::ChangeSchedule;
+use pathbench_link::{ETHERNET_OVERHEAD_BYTES, LinkChange, LinkModel};
 use pathbench_record::time::Timestamp;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// One direction of a link. See [`PipeModel`] for what it does to packets and in which order.
+/// One direction of a link. See [`LinkModel`] for what it does to packets and in which order.
 ///
 /// Whoever owns it offers packets, fetches outcomes with [`Pipe::poll`] until there are none, and comes back at
 /// [`Pipe::next_deadline`]. Times must not decrease from call to call; one that does counts as the latest one.
 #[derive(Debug)]
 pub struct Pipe<P> {
-    model: PipeModel,
+    model: LinkModel,
     condition: Condition,
     chance: Chance,
     /// Everything up to this time has happened.
@@ -47,8 +47,19 @@ pub struct Pipe<P> {
     loss: Loss,
     delay: Delay,
     flight: Flight<P>,
-    followed: VecDeque<(Timestamp, ModelChange)>,
+    followed: VecDeque<(Timestamp, LinkChange)>,
     ledger: Ledger<P>,
+}
+
+/// How a pipe carries packets at present, apart from its model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Condition {
+    #[default]
+    Carrying,
+    /// Nothing is sent; packets wait in the queue until it overflows, and go on afterwards.
+    Outage,
+    /// New packets are dropped silently; those already in the pipe still arrive.
+    Blackhole,
 }
 
 /// What happens next. At the same time, in this order.
@@ -62,18 +73,18 @@ enum Event {
 
 impl<P> Pipe<P> {
     /// A pipe whose random decisions `seed` decides and whose schedules begin at `now`.
-    pub fn new(model: PipeModel, seed: u64, now: Timestamp) -> Self {
+    pub fn new(model: LinkModel, seed: u64, now: Timestamp) -> Self {
         let chance = Chance::new(seed);
         Self {
             condition: Condition::Carrying,
             chance,
             now,
             offered: 0,
-            queue: Queue::new(model.queue, chance, now),
+            queue: Queue::new(QueueSettings::of(&model), chance, now),
             bottleneck: Bottleneck::new(&model.rate, now),
             bottleneck_due: None,
             loss: Loss::new(model.loss.clone(), now),
-            delay: Delay::new(&model.delay, now),
+            delay: Delay::new(&model, now),
             flight: Flight::new(),
             followed: VecDeque::new(),
             ledger: Ledger::new(),
@@ -89,7 +100,7 @@ impl<P> Pipe<P> {
             return self.ledger.drop(held, DropCause::Blackhole, now);
         }
         let segment_bytes = held.packet.ip_bytes.div_ceil(held.packet.segments.max(1));
-        if self.model.mtu_bytes.is_some_and(|mtu_bytes| segment_bytes > mtu_bytes) {
+        if segment_bytes > self.model.mtu_bytes {
             return self.ledger.drop(held, DropCause::Mtu, now);
         }
         if self.bottleneck.is_free() && self.queue.is_empty() {
@@ -107,7 +118,7 @@ impl<P> Pipe<P> {
     fn admit(&mut self, now: Timestamp, packet: Packet<P>) -> Held<P> {
         let number = self.offered;
         self.offered += 1;
-        let overhead_bytes = u64::from(packet.segments) * u64::from(self.model.overhead_bytes);
+        let overhead_bytes = u64::from(packet.segments) * u64::from(ETHERNET_OVERHEAD_BYTES);
         let held = Held {
             number,
             offered_at: now,
@@ -140,10 +151,15 @@ impl<P> Pipe<P> {
 
     /// Puts new parameters in force. What waits or is under way stays; what is being sent goes on at the new rate. A
     /// schedule that is followed changes these parameters no more, and goes on with the others.
-    pub fn change(&mut self, now: Timestamp, change: &ModelChange) {
+    pub fn change(&mut self, now: Timestamp, change: &LinkChange) {
         let now = self.run(now, false);
         self.leave_out(change);
         self.apply(now, change);
+        if change.queue.is_some() || change.rate.is_some() {
+            // A queue given as a time follows the rate of a change, not that of a schedule: no buffer shrinks because its
+            // link fades.
+            self.queue.set_limit(&self.model);
+        }
     }
 
     /// Follows a schedule of changes from now on. One that is followed already goes on with the parameters that the new
@@ -151,7 +167,7 @@ impl<P> Pipe<P> {
     pub fn follow(&mut self, now: Timestamp, schedule: ChangeSchedule) {
         let now = self.run(now, false);
         if !self.followed.is_empty() {
-            let mut changed = ModelChange::default();
+            let mut changed = LinkChange::default();
             schedule.changes.iter().for_each(|(_, change)| changed.take_in(change));
             self.leave_out(&changed);
         }
@@ -161,9 +177,9 @@ impl<P> Pipe<P> {
     }
 
     /// Takes the parameters of `change` out of the schedule that is followed.
-    fn leave_out(&mut self, change: &ModelChange) {
+    fn leave_out(&mut self, change: &LinkChange) {
         self.followed.iter_mut().for_each(|(_, later)| later.leave_out(change));
-        self.followed.retain(|(_, later)| *later != ModelChange::default());
+        self.followed.retain(|(_, later)| *later != LinkChange::default());
     }
 
     /// Changes how packets are carried.
@@ -175,7 +191,7 @@ impl<P> Pipe<P> {
     }
 
     /// The model in force.
-    pub fn model(&self) -> &PipeModel {
+    pub fn model(&self) -> &LinkModel {
         &self.model
     }
 
@@ -289,21 +305,20 @@ impl<P> Pipe<P> {
         self.bottleneck_due = self.bottleneck.next(!self.queue.is_empty());
     }
 
-    fn apply(&mut self, now: Timestamp, change: &ModelChange) {
+    fn apply(&mut self, now: Timestamp, change: &LinkChange) {
         change.apply(&mut self.model);
         let model = &self.model;
-        if change.queue_limit.is_some() || change.discipline.is_some() || change.ecn.is_some() {
-            self.queue.change(model.queue, now);
+        let disciplines = [change.queue_target, change.queue_interval].iter().any(Option::is_some);
+        if disciplines || change.queue_discipline.is_some() || change.ecn.is_some() {
+            self.queue.change(QueueSettings::of(model), now);
         }
         if change.loss.is_some() {
             self.loss.change(model.loss.clone(), now);
         }
-        if change.base_delay.is_some() {
-            self.delay.set_base(&model.delay.base, now);
+        if change.delay.is_some() {
+            self.delay.set_base(&model.delay, now);
         }
-        if change.jitter.is_some() {
-            self.delay.set_jitter(model.delay.jitter);
-        }
+        self.delay.set_jitter(model);
         if change.rate.is_some() {
             self.bottleneck.change(&model.rate, !self.queue.is_empty(), now);
             self.resume(now);

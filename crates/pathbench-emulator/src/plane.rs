@@ -21,10 +21,11 @@ mod recorder;
 mod report;
 mod waiting;
 
-use crate::model::{Condition, ModelChange, PipeModel};
-use crate::schedule::ChangeSchedule;
+use crate::pipe::Condition;
 use command::{Command, Reply};
 use pathbench_host::tun::Tun;
+use pathbench_link::ChangeSchedule;
+use pathbench_link::{LinkChange, LinkModel};
 use pathbench_record::direction::LinkDirection;
 use pathbench_record::time::Clock;
 use rustix::event::EventfdFlags;
@@ -47,7 +48,7 @@ pub struct PlaneLink {
     /// The two ends.
     pub ends: [Tun; 2],
     /// What happens to packets from the first end to the second, and back.
-    pub models: [PipeModel; 2],
+    pub models: [LinkModel; 2],
     /// What decides over chance, each way.
     pub seeds: [u64; 2],
     /// The file that records every packet and its fate (pcapng); overwritten.
@@ -139,12 +140,12 @@ impl DataPlane {
     }
 
     /// Changes what one way of a link does, and returns once that is in force.
-    pub fn change(&self, link: usize, way: LinkDirection, change: ModelChange) -> Result<(), PlaneError> {
+    pub fn change(&self, link: usize, way: LinkDirection, change: LinkChange) -> Result<(), PlaneError> {
         self.ask(|reply| Command::Change { link, way, change: Box::new(change), reply })
     }
 
     /// The model in force in one direction of a link, with what a schedule of changes has made of it by now.
-    pub fn model(&self, link: usize, way: LinkDirection) -> Result<PipeModel, PlaneError> {
+    pub fn model(&self, link: usize, way: LinkDirection) -> Result<LinkModel, PlaneError> {
         self.ask(|reply| Command::Model { link, way, reply })
     }
 

@@ -24,7 +24,7 @@ pub struct PipeStatistics {
     pub duplicated_packets: u64,
     /// That left before one that had come before it.
     pub reordered_packets: u64,
-    /// Link-layer retransmissions.
+    /// Attempts of link-layer retransmission beyond the first.
     pub arq_retransmissions: u64,
     /// In the queue now, overhead included.
     pub queue_bytes: u64,

@@ -4,9 +4,9 @@
 //! |---|---|---|
 //! | Mahimahi | `ms` | [`OpportunitySchedule`] |
 //! | `CellReplay` | `time_ms base_delay_ms opportunity_ms…` | [`TrainSchedule`] |
-//! | bytes per second | `second,bytes_per_second` | [`RateSchedule`](crate::schedule::RateSchedule) |
-//! | loss | `second,loss` | [`LossSchedule`](crate::schedule::LossSchedule) |
-//! | delay | `second,delay_ms` | [`DelaySchedule`](crate::schedule::DelaySchedule) |
+//! | bytes per second | `second,bytes_per_second` | [`RateSchedule`](pathbench_link::RateSchedule) |
+//! | loss | `second,loss` | [`LossSchedule`](pathbench_link::LossSchedule) |
+//! | delay | `second,delay_ms` | [`DelaySchedule`](pathbench_link::DelaySchedule) |
 //!
 //! Lines end in LF, CR LF or CR; blanks around a line, an UTF-8 byte order mark and empty lines at the end of the file do not
 //! matter. The tables (those with commas) may have a header of just those names, comments (`#`) and empty lines.
@@ -18,17 +18,16 @@
 mod cellreplay;
 mod line;
 mod mahimahi;
-mod mean;
 mod table;
 
 pub use cellreplay::cellreplay;
 pub use mahimahi::mahimahi;
 pub use table::{bytes_per_second, delay, loss};
 
-use crate::model::RateModel;
-#[cfg(doc)]
-use crate::schedule::{OpportunitySchedule, TrainSchedule};
 use line::Lines;
+use pathbench_link::RateModel;
+#[cfg(doc)]
+use pathbench_link::{OpportunitySchedule, TrainSchedule};
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;

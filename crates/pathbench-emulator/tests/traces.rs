@@ -1,8 +1,8 @@
 //! Files of measured links: what is read from them, and what is said of those that cannot be.
 
-use pathbench_emulator::model::RateModel;
-use pathbench_emulator::schedule::{End, Steps};
 use pathbench_emulator::trace::{self, RateFormat, TraceError};
+use pathbench_link::RateModel;
+use pathbench_link::{End, Steps};
 use proptest::prelude::*;
 use std::time::Duration;
 

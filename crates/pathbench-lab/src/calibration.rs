@@ -5,8 +5,9 @@ mod judgement;
 
 use crate::agent::{AgentError, Notice, Request};
 use crate::environment::{Environment, EnvironmentError, LinkCounters};
-use crate::scenario::{Engine, Family, Link, LinkModel};
+use crate::scenario::{Engine, Family, Link};
 use pathbench_host::qdisc::default_burst_bytes;
+use pathbench_link::LinkModel;
 use pathbench_record::document::{LinkMeasurement, OneWayDelay, RunLink};
 use pathbench_traffic::calibration::{CalibrationError, CalibrationPlan, LinkCalibration, ProbedDirection};
 use std::net::{IpAddr, SocketAddr};
@@ -95,7 +96,7 @@ fn calibrate(
 
 /// What is measured of a link: the rate where it is a constant, and of an emulated link what else its model says.
 fn plan(link: &Link, near: SocketAddr, far: SocketAddr) -> CalibrationPlan {
-    let plan = CalibrationPlan::new(near, far, link.mtu_bytes);
+    let plan = CalibrationPlan::new(near, far, link.mtu_bytes());
     match link.engine {
         Engine::Kernel => CalibrationPlan {
             forward_bps: link.forward.rate_bps(),
@@ -131,7 +132,7 @@ fn longest_delay(model: &LinkModel) -> Duration {
 fn bucket_bytes(link: &Link) -> u64 {
     [&link.forward, &link.reverse]
         .iter()
-        .filter_map(|model| Some(default_burst_bytes(model.rate_bps()?, link.mtu_bytes)))
+        .filter_map(|model| Some(default_burst_bytes(model.rate_bps()?, link.mtu_bytes())))
         .max()
         .unwrap_or_default()
 }

@@ -9,10 +9,11 @@ mod setting;
 use crate::agent::AgentLauncher;
 use crate::environment::{Emulation, EnvironmentError};
 use crate::order::{ScheduledRun, schedule};
-use crate::scenario::{Engine, Link, LinkModel, PatternPlan, Plan, VariantPlan};
+use crate::scenario::{Engine, Link, PatternPlan, Plan, VariantPlan};
 use assignment::Assignment;
 use book::{Book, Listener, open};
 use pathbench_host::namespace::NetNamespace;
+use pathbench_link::LinkModel;
 use pathbench_record::directory::{ResultWriter, WriteError};
 use pathbench_record::document::{
     DirectionFigures, HostRecord, LinkFigures, LinkRecord, ResultDocument, RunLink, RunRecord,
@@ -22,6 +23,7 @@ use pathbench_record::summary::{measure_links, summarise, summarise_mobility};
 use pathbench_record::time::Clock;
 use pathbench_record::transport::Transport;
 use pathbench_traffic::client::Progress;
+use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::fs;
 use std::num::NonZeroUsize;
@@ -305,9 +307,9 @@ fn link_record(link: &Link) -> LinkRecord {
         engine: link.engine.name().to_owned(),
         variant: Variant::default(),
         requested: LinkFigures {
-            mtu_bytes: link.mtu_bytes,
-            forward: direction_figures(&link.forward, link.mtu_bytes),
-            reverse: direction_figures(&link.reverse, link.mtu_bytes),
+            mtu_bytes: link.mtu_bytes(),
+            forward: direction_figures(&link.forward, &link.requested[0]),
+            reverse: direction_figures(&link.reverse, &link.requested[1]),
         },
         measured: None,
         tolerance: link.tolerance,
@@ -315,12 +317,13 @@ fn link_record(link: &Link) -> LinkRecord {
 }
 
 /// What one direction of a link is asked to be.
-fn direction_figures(model: &LinkModel, mtu_bytes: u32) -> DirectionFigures {
+fn direction_figures(model: &LinkModel, requested: &Map<String, Value>) -> DirectionFigures {
     let delay = model.constant_delay().filter(|delay| !delay.is_zero());
     DirectionFigures {
         rate_bps: model.mean_rate_bps(),
         delay_ms: delay.map(|delay| delay.as_secs_f64() * 1e3),
-        queue_bytes: model.queue_bytes(mtu_bytes),
+        queue_bytes: model.queue_bytes(),
         loss: model.independent_loss().filter(|loss| *loss > 0.0),
+        given: requested.clone(),
     }
 }

@@ -1,12 +1,14 @@
 //! docs/scenarios.md documents every key, and what it shows as a scenario is one.
 
 use pathbench_lab::scenario::{Overrides, Source, known_fields, known_keys, plan};
+use pathbench_link::parameter;
 
 pathbench_kerneltest::privilege_independent!();
 
+const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/scenarios.md");
+
 fn documentation() -> String {
-    std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/scenarios.md"))
-        .expect("readable")
+    std::fs::read_to_string(FILE).expect("readable")
 }
 
 /// The text between a heading line that starts with `from` and the next that starts with `to`.
@@ -33,6 +35,7 @@ fn every_sample_is_a_valid_scenario() {
 #[test]
 fn every_key_has_a_row_in_the_table_of_its_section() {
     let text = documentation();
+    let parameters = between(&text, "### Link parameters", "`burst_loss`:");
     for (table, keys) in known_keys() {
         let section = match table {
             "scenario" => between(&text, "## The scenario", "## Paths"),
@@ -65,9 +68,29 @@ fn every_key_has_a_row_in_the_table_of_its_section() {
             other => panic!("where is `{other}` documented?"),
         };
         for key in keys {
+            // A link parameter has its row in the table of link parameters.
+            let section = if parameter(key).is_some() { parameters } else { section };
             assert!(section.contains(&format!("\n| `{key}` | ")), "`{key}` of {table} has no row");
         }
     }
+}
+
+/// Written anew with `PATHBENCH_BLESS=1`.
+#[test]
+fn the_tables_of_link_parameters_are_those_of_the_specification() {
+    let mut text = documentation();
+    for (table, rows) in pathbench_link::documentation() {
+        let heading =
+            if table.is_empty() { "### Link parameters".to_owned() } else { format!("\n`{table}`:") };
+        let from = text.find(&heading).unwrap_or_else(|| panic!("no `{heading}`"));
+        let begin = from + text[from..].find("\n| ").expect("a table below the heading") + 1;
+        let length = text[begin..].find("\n\n").expect("an empty line after the table") + 1;
+        text.replace_range(begin..begin + length, &rows);
+    }
+    if std::env::var_os("PATHBENCH_BLESS").is_some() {
+        std::fs::write(FILE, &text).expect("writable");
+    }
+    assert!(text == documentation(), "docs/scenarios.md differs from crates/pathbench-link/src/parameter.rs");
 }
 
 #[test]

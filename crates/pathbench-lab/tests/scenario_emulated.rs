@@ -1,12 +1,12 @@
 //! Links that the kernel alone cannot make: what their keys mean, which engine they get, and what is wrong with them.
 
 use pathbench_emulator::fading::{Ramp, Shape, Walk};
-use pathbench_emulator::model::{
-    ArqModel, BaseDelay, Distribution, GilbertElliott, LossModel, PipeModel, QueueDiscipline, QueueLimit,
-    RateModel,
-};
 use pathbench_lab::scenario::{Action, Engine, FadePlan, Link, Overrides, Source, VariantPlan, plan};
+use pathbench_link::{
+    ArqModel, BaseDelay, Discipline, Distribution, GilbertElliott, LinkModel, LossModel, RateModel,
+};
 use pathbench_record::direction::LinkDirection;
+use pathbench_record::units::QueueLimit;
 use std::time::Duration;
 
 pathbench_kerneltest::privilege_independent!();
@@ -22,57 +22,58 @@ fn link(keys: &str) -> Link {
     variant(&format!("[[path]]\nname = \"eth\"\n{keys}")).topology.links.remove(0)
 }
 
-fn pipe(keys: &str) -> PipeModel {
-    link(keys).forward.pipe(1500)
+fn model(keys: &str) -> LinkModel {
+    link(keys).forward
 }
 
 const MS: Duration = Duration::from_millis(1);
 
 #[test]
-fn every_key_reaches_the_pipe() {
+fn every_key_reaches_the_model() {
     let rate = "rate = \"10mbit\"\n";
-    assert_eq!(pipe(rate).rate, RateModel::Constant(10_000_000));
-    let RateModel::Steps(steps) = pipe("rate_steps = [[\"0s\", \"40mbit\"], [\"10s\", \"0bit\"]]").rate
+    assert_eq!(model(rate).rate, RateModel::Constant(10_000_000));
+    let RateModel::Steps(steps) = model("rate_steps = [[\"0s\", \"40mbit\"], [\"10s\", \"0bit\"]]").rate
     else {
         panic!("steps were asked for");
     };
     assert_eq!(steps.steps, [(Duration::ZERO, 40_000_000), (10_000 * MS, 0)]);
-    let delay =
-        pipe("delay = \"20ms\"\njitter = \"5ms\"\njitter_distribution = \"normal\"\nreorder = true").delay;
-    let jitter = delay.jitter.expect("jitter was asked for");
-    assert_eq!(delay.base, BaseDelay::Constant(20 * MS));
-    assert_eq!((jitter.distribution, jitter.size, jitter.reorder), (Distribution::Normal, 5 * MS, true));
-    assert_eq!(pipe("delay = \"20ms\"").delay.jitter, None);
-    assert_eq!(pipe("loss = \"2%\"").loss, LossModel::Independent(0.02));
+    let varying =
+        model("delay = \"20ms\"\njitter = \"5ms\"\njitter_distribution = \"normal\"\nreorder = true");
+    assert_eq!(varying.delay, BaseDelay::Constant(20 * MS));
+    let jitter = (varying.jitter_distribution, varying.jitter, varying.reorder);
+    assert_eq!(jitter, (Distribution::Normal, 5 * MS, true));
+    assert_eq!(model("delay = \"20ms\"").jitter, Duration::ZERO);
+    assert_eq!(model("loss = \"2%\"").loss, LossModel::Independent(0.02));
     let chain = GilbertElliott { to_bad: 0.01, to_good: 0.25, loss_good: 0.0, loss_bad: 1.0 };
     assert_eq!(
-        pipe("burst_loss = { to_bad = \"1%\", to_good = \"25%\" }").loss,
+        model("burst_loss = { to_bad = \"1%\", to_good = \"25%\" }").loss,
         LossModel::GilbertElliott(chain)
     );
     assert_eq!(
-        pipe("loss_bursts = { period = \"10s\", length = \"300ms\" }").loss,
+        model("loss_bursts = { period = \"10s\", length = \"300ms\" }").loss,
         LossModel::Bursts { period: 10_000 * MS, length: 300 * MS, loss: 1.0 }
     );
-    let odd = pipe("duplicate = \"0.1%\"\ncorrupt = \"0.01%\"");
+    let odd = model("duplicate = \"0.1%\"\ncorrupt = \"0.01%\"");
     assert!((odd.duplicate - 0.001).abs() < 1e-12 && (odd.corrupt - 0.0001).abs() < 1e-12);
-    let arq = pipe(&format!("{rate}loss = \"10%\"\narq = {{ retries = 3, pause = \"2ms\" }}")).arq;
+    let arq = model(&format!("{rate}loss = \"10%\"\narq = {{ retries = 3, pause = \"2ms\" }}")).arq;
     assert_eq!(arq, Some(ArqModel { retries: 3, pause: 2 * MS }));
-    assert_eq!(pipe("mtu = 1400").mtu_bytes, Some(1500), "the MTU is the link's, not the model's");
+    let narrow = link("mtu = 1400");
+    assert_eq!([narrow.forward.mtu_bytes, narrow.reverse.mtu_bytes], [1400; 2]);
 }
 
 #[test]
 fn queues_have_their_disciplines_and_limits() {
-    let queue = |keys: &str| pipe(&format!("rate = \"10mbit\"\n{keys}")).queue;
-    assert_eq!(queue("queue = \"20p\"").limit, QueueLimit::Packets(20));
-    assert_eq!(queue("queue = \"200ms\"").limit, QueueLimit::Bytes(250_000));
-    assert_eq!(queue("queue_discipline = \"drop-head\"").discipline, QueueDiscipline::DropHead);
-    let codel = queue("queue_discipline = \"codel\"\necn = true\nqueue_target = \"8ms\"");
-    assert_eq!(codel.discipline, QueueDiscipline::CoDel { target: 8 * MS, interval: 100 * MS });
-    assert!(codel.ecn);
-    let pie = QueueDiscipline::Pie { target: 15 * MS, update: 15 * MS };
-    assert_eq!(queue("queue_discipline = \"pie\"").discipline, pie);
+    let model = |keys: &str| model(&format!("rate = \"10mbit\"\n{keys}"));
+    assert_eq!(model("queue = \"20p\"").queue, QueueLimit::Packets(20));
+    assert_eq!(model("queue = \"200ms\"").queue_bytes(), Some(250_000));
+    assert_eq!(model("queue_discipline = \"drop-head\"").queue_discipline, Discipline::DropHead);
+    let codel = model("queue_discipline = \"codel\"\necn = true\nqueue_target = \"8ms\"");
+    let settings = (codel.queue_discipline, codel.queue_target, codel.queue_interval, codel.ecn);
+    assert_eq!(settings, (Discipline::CoDel, Some(8 * MS), None, true));
+    let pie = model("queue_discipline = \"pie\"");
+    assert_eq!((pie.queue_discipline, pie.queue_target, pie.queue_interval), (Discipline::Pie, None, None));
     let steps = link("rate_steps = [[\"0s\", \"30mbit\"], [\"3s\", \"10mbit\"]]\nqueue = \"100ms\"");
-    assert_eq!(steps.forward.queue_bytes(1500), Some(312_500), "of the mean rate, the last second included");
+    assert_eq!(steps.forward.queue_bytes(), Some(312_500), "of the mean rate, the last second included");
 }
 
 #[test]
@@ -91,10 +92,10 @@ fn a_direction_takes_the_place_of_the_paths_own() {
 fn a_preset_gives_what_is_not_given() {
     let plain = link("preset = \"lte\"");
     assert_eq!((plain.forward.rate_bps(), plain.reverse.rate_bps()), (Some(9_000_000), Some(20_000_000)));
-    assert_eq!((plain.mtu_bytes, plain.engine), (1420, Engine::Emulated));
+    assert_eq!((plain.mtu_bytes(), plain.engine), (1420, Engine::Emulated));
     let changed = link("preset = \"lte\"\nrate = \"5mbit\"\nmtu = 1500\ndownload = { delay = \"40ms\" }");
     assert_eq!((changed.forward.rate_bps(), changed.reverse.rate_bps()), (Some(5_000_000), Some(5_000_000)));
-    assert_eq!((changed.forward.jitter, changed.mtu_bytes), (plain.forward.jitter, 1500));
+    assert_eq!((changed.forward.jitter, changed.mtu_bytes()), (plain.forward.jitter, 1500));
     assert_eq!(changed.reverse.constant_delay(), Some(40 * MS));
     let names = ["wifi-good", "wifi-cafe", "lte", "5g-walk", "leo-satellite", "adsl", "datacenter"];
     for name in names {
@@ -161,7 +162,10 @@ fn a_fade_is_a_walk_or_leads_to_values() {
         delay: None,
     };
     let keys = "action = \"fade\"\nduration = \"2s\"\ndirection = \"download\"\nto = { rate = \"1mbit\", loss = \"10%\" }";
-    assert_eq!(action(keys), Action::Fade(FadePlan::Ramp { ramp, direction: Some(LinkDirection::Reverse) }));
+    let Action::Fade(FadePlan::Ramp { ramp: read, direction, .. }) = action(keys) else {
+        panic!("a ramp was asked for");
+    };
+    assert_eq!((read, direction), (ramp, Some(LinkDirection::Reverse)));
 }
 
 /// What is appended to a valid scenario of six lines, and the one mistake in it.

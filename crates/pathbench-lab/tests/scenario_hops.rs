@@ -39,7 +39,7 @@ fn a_path_mtu_lies_between_two_routers_and_neither_host_sees_it() {
     let ends = |link: &str| {
         let link = topology.link(link).expect("the link");
         let ends = link.ends.each_ref().map(|end| format!("{}:{}", end.node, end.interface));
-        (ends, link.mtu_bytes, link.forward.rate_bps())
+        (ends, link.mtu_bytes(), link.forward.rate_bps())
     };
     let of = |first: &str, second: &str| [first.to_owned(), second.to_owned()];
     assert_eq!(ends("wlan"), (of("client:wlan", "wlan.near:near"), 9000, Some(30_000_000)));
@@ -108,7 +108,7 @@ fn a_matrix_varies_the_middle_of_a_path() {
         .iter()
         .map(|variant| {
             let topology = &variant.topology;
-            let hop = topology.link("wlan.hop").expect("a hop").mtu_bytes;
+            let hop = topology.link("wlan.hop").expect("a hop").mtu_bytes();
             (topology.node("wlan.near").and_then(|router| router.rules).expect("rules").too_big, hop)
         })
         .collect();

@@ -119,8 +119,8 @@ const ONE_BY_ONE: &[(&str, &str)] = &[
         "mine.toml:12: path.lte.run: a path has no key `run`; known are name, rate, delay, jitter, loss, \
          queue, rate_steps, rate_trace, rate_trace_format, delay_trace, jitter_distribution, reorder, \
          burst_loss, loss_bursts, loss_trace, duplicate, corrupt, queue_discipline, queue_target, \
-         queue_interval, ecn, arq, upload, download, preset, mtu, backup, weight, engine, tolerance, \
-         capture, client_address, server_address, path_mtu, icmp, clamp_mss",
+         queue_interval, ecn, arq, mtu, backup, weight, engine, \
+         tolerance, capture, preset, upload, download, client_address, server_address, path_mtu, icmp, clamp_mss",
     ),
     ("[event]\nat = \"1s\"", "mine.toml:12: event: [event] is a single table; write [[event]]"),
     // Quantities
@@ -417,8 +417,8 @@ const ONE_BY_ONE: &[(&str, &str)] = &[
         "mine.toml:13: path.wlan.raet: a path has no key `raet`; did you mean `rate`? known are name, \
          rate, delay, jitter, loss, queue, rate_steps, rate_trace, rate_trace_format, delay_trace, \
          jitter_distribution, reorder, burst_loss, loss_bursts, loss_trace, duplicate, corrupt, \
-         queue_discipline, queue_target, queue_interval, ecn, arq, upload, download, preset, mtu, \
-         backup, weight, engine, tolerance, capture, client_address, server_address, path_mtu, icmp, clamp_mss",
+         queue_discipline, queue_target, queue_interval, ecn, arq, mtu, backup, weight, engine, \
+         tolerance, capture, preset, upload, download, client_address, server_address, path_mtu, icmp, clamp_mss",
     ),
     (
         "[matrix]\n\"run.seed\" = [1, 2]",

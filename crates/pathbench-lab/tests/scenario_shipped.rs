@@ -1,11 +1,12 @@
 //! The shipped scenarios are valid and mean what they say.
 
 use pathbench_lab::scenario::{
-    Action, Comparison, Engine, Overrides, PatternPlan, Plan, Queue, Subject, Target, builtin, load, plan,
+    Action, Comparison, Engine, Overrides, PatternPlan, Plan, Subject, Target, builtin, load, plan,
 };
 use pathbench_record::direction::DataDirection;
 use pathbench_record::document::{MultipathRecord, ResultDocument, RunRecord};
 use pathbench_record::transport::TransportLabel;
+use pathbench_record::units::QueueLimit;
 use std::time::Duration;
 
 pathbench_kerneltest::privilege_independent!();
@@ -62,7 +63,7 @@ fn failover_takes_wlan_away_and_brings_it_back() {
     for (index, link) in variant.topology.links.iter().enumerate() {
         assert_eq!(link.forward.rate_bps(), Some(1_000_000_000));
         // 100 ms at 1 Gbit/s.
-        assert_eq!(link.forward.queue_bytes(link.mtu_bytes), Some(12_500_000));
+        assert_eq!(link.forward.queue_bytes(), Some(12_500_000));
         let addresses = link.ends.each_ref().map(|end| end.addresses[0].0.to_string());
         assert_eq!(addresses, [format!("10.83.{index}.1"), format!("10.83.{index}.2")]);
     }
@@ -211,10 +212,10 @@ fn the_command_line_changes_what_it_names() {
     let variant = &plan.variants[0];
     let wlan = variant.topology.link("wlan").expect("wlan");
     assert_eq!(
-        (wlan.forward.rate_bps(), wlan.reverse.rate_bps(), wlan.mtu_bytes),
+        (wlan.forward.rate_bps(), wlan.reverse.rate_bps(), wlan.mtu_bytes()),
         (Some(20_000_000), Some(20_000_000), 1400)
     );
-    assert_eq!(variant.topology.link("eth").expect("eth").mtu_bytes, 1500);
+    assert_eq!(variant.topology.link("eth").expect("eth").mtu_bytes(), 1500);
     assert_eq!(variant.topology.nodes[0].sysctls["net.ipv4.tcp_mtu_probing"], "1");
     assert_eq!(variant.events[1].at, Duration::from_secs(4));
     let labels: Vec<_> = variant.run.labels.iter().map(ToString::to_string).collect();
@@ -315,13 +316,13 @@ fn the_study_of_path_mtus_hides_them_from_both_hosts() {
             assert!(variant.run.packet_sizes, "{name}");
             assert_eq!(variant.run.patterns[0].duration(), variant.run.duration(), "{name}");
             for host in ["client", "server"] {
-                let mut takes = topology.links_of(host).map(|(link, _)| link.mtu_bytes);
+                let mut takes = topology.links_of(host).map(|(link, _)| link.mtu_bytes());
                 assert!(takes.all(|mtu_bytes| mtu_bytes == 9_000), "{name} at {host}");
             }
             let mut own = topology.links_of("client").map(|(link, _)| link);
             assert!(own.all(|link| link.forward.rate_bps() == Some(30_000_000)), "{name}");
             let hops = topology.hops.iter().filter_map(|hop| topology.link(&hop.link));
-            let narrow = hops.filter(|hop| hop.mtu_bytes == 1_500).count();
+            let narrow = hops.filter(|hop| hop.mtu_bytes() == 1_500).count();
             let shrinks = variant.events.iter().any(|event| match &event.action {
                 Action::Set(change) => change.path_mtu_bytes == Some(1_500),
                 _ => false,
@@ -352,10 +353,10 @@ fn the_kernels_test_of_simultaneous_flows_has_its_five_pairs_of_links_and_their_
         assert_eq!(sizes.collect::<Vec<_>>(), [(16_777_216, 81_920), (81_920, 16_777_216)], "{name}");
         for (index, link) in plan.variants[0].topology.links.iter().enumerate() {
             assert_eq!(link.forward, link.reverse, "{name}");
-            assert_eq!(link.mtu_bytes, 1_500, "{name}");
+            assert_eq!(link.mtu_bytes(), 1_500, "{name}");
             assert_eq!(link.forward.rate_bps(), Some(rates[index] * 1_000_000), "{name}");
             assert_eq!(link.forward.constant_delay(), Some(Duration::from_millis(delays[index])), "{name}");
-            assert_eq!(link.forward.queue, Queue::Packets(queues[index]), "{name}");
+            assert_eq!(link.forward.queue, QueueLimit::Packets(queues[index]), "{name}");
         }
         let sum = rates[0] + rates[1];
         let milliseconds = 1_000 * 16_777_216 * 8 * 10 / (sum * 1_000_000 * 9) + 400 + 50;

@@ -1,10 +1,11 @@
 //! What is left out is filled in, and what is given means what the documentation says.
 
-use pathbench_emulator::model::{BaseDelay, LossModel, RateModel};
 use pathbench_lab::scenario::{
-    Action, Change, Engine, Family, ModelKeys, Overrides, Plan, Queue, Role, RoutePlan, Source, VariantPlan,
-    plan,
+    Action, Change, Engine, Family, Overrides, Plan, Role, RoutePlan, Source, VariantPlan, plan,
 };
+use pathbench_link::{BaseDelay, LinkChange, LossModel, RateModel};
+use pathbench_record::units::QueueLimit;
+use serde_json::json;
 use std::time::Duration;
 
 pathbench_kerneltest::privilege_independent!();
@@ -31,15 +32,15 @@ fn addresses(variant: &VariantPlan, link: &str) -> [Vec<String>; 2] {
 fn a_path_without_anything_has_the_documented_defaults() {
     let variant = only_variant("name = \"x\"\n[[path]]\nname = \"eth\"\n");
     let link = &variant.topology.links[0];
-    assert_eq!((link.mtu_bytes, link.engine, link.backup), (1500, Engine::Kernel, false));
+    assert_eq!((link.mtu_bytes(), link.engine, link.backup), (1500, Engine::Kernel, false));
     assert!((link.tolerance - 0.05).abs() < 1e-12);
     for model in [&link.forward, &link.reverse] {
         assert_eq!(
             (model.rate_bps(), model.constant_delay(), model.jitter),
             (None, Some(Duration::ZERO), Duration::ZERO)
         );
-        assert_eq!(model.queue, Queue::Time(Duration::from_millis(100)));
-        assert_eq!(model.queue_bytes(1500), None);
+        assert_eq!(model.queue, QueueLimit::Time(Duration::from_millis(100)));
+        assert_eq!(model.queue_bytes(), None);
     }
     assert_eq!(addresses(&variant, "eth"), [vec!["10.83.0.1/24"], vec!["10.83.0.2/24"]]);
     assert_eq!((variant.run.family, variant.run.duration()), (Family::Ipv4, Some(Duration::from_secs(10))));
@@ -59,8 +60,8 @@ fn directions_have_their_own_model_and_share_the_rest() {
     );
     assert!((link.reverse.independent_loss().unwrap() - 0.01).abs() < 1e-12);
     // 100 ms at 5 Mbit/s are 62 500 bytes, less than the least a timed queue holds.
-    assert_eq!(link.forward.queue_bytes(1500), Some(65_536));
-    assert_eq!(link.reverse.queue_bytes(1500), Some(20 * 1514));
+    assert_eq!(link.forward.queue_bytes(), Some(65_536));
+    assert_eq!(link.reverse.queue_bytes(), Some(20 * 1514));
 }
 
 #[test]
@@ -168,14 +169,19 @@ fn events_come_in_the_order_of_their_times() {
     );
     let change = Change {
         direction: None,
-        keys: ModelKeys {
+        link: LinkChange {
             rate: Some(RateModel::Constant(5_000_000)),
             delay: Some(BaseDelay::Constant(Duration::from_millis(3))),
             loss: Some(LossModel::Independent(0.01)),
-            queue: Some(Queue::Packets(10)),
-            ..ModelKeys::default()
+            queue: Some(QueueLimit::Packets(10)),
+            mtu_bytes: Some(1400),
+            ..LinkChange::default()
         },
-        mtu_bytes: Some(1400),
+        given:
+            json!({ "rate_bps": 5_000_000, "delay_ms": 3.0, "loss": 0.01, "queue": "10p", "mtu_bytes": 1400 })
+                .as_object()
+                .cloned()
+                .unwrap(),
         ..Change::default()
     };
     let events: Vec<_> = variant
@@ -198,7 +204,7 @@ fn a_matrix_is_every_combination_in_file_order() {
     let found: Vec<_> = plan
         .variants
         .iter()
-        .map(|variant| (variant.topology.links[0].mtu_bytes, variant.events[0].at.as_secs()))
+        .map(|variant| (variant.topology.links[0].mtu_bytes(), variant.events[0].at.as_secs()))
         .collect();
     assert_eq!(found, [(1280, 1), (1280, 2), (1280, 3), (1500, 1), (1500, 2), (1500, 3)]);
     let variant = serde_json::to_value(&plan.variants[4].variant).expect("JSON");

@@ -1,7 +1,8 @@
 //! minitopo's files become scenarios that say the same, or mistakes that name a line.
 
-use pathbench_lab::scenario::{Action, Mistakes, Overrides, PatternPlan, Plan, Queue, Source, plan};
+use pathbench_lab::scenario::{Action, Mistakes, Overrides, PatternPlan, Plan, Source, plan};
 use pathbench_minitopo::{MinitopoFile, import_minitopo};
+use pathbench_record::units::QueueLimit;
 use proptest::prelude::*;
 use std::fs;
 use std::path::Path;
@@ -62,14 +63,14 @@ fn links_say_what_the_file_says() {
     assert_eq!(link.forward, link.reverse);
     assert_eq!(link.forward.rate_bps(), Some(500_000));
     assert_eq!(link.forward.constant_delay(), Some(Duration::from_millis(15)));
-    assert_eq!(link.forward.queue, Queue::Packets(300));
+    assert_eq!(link.forward.queue, QueueLimit::Packets(300));
     assert!(link.forward.loses());
     assert!(link.backup && !topology.link("c2r_0").unwrap().backup);
     let address = |name: &str, end: usize| topology.link(name).unwrap().ends[end].addresses[0].0.to_string();
     assert_eq!((address("c2r_0", 0), address("c2r_0", 1)), ("10.0.0.1".to_owned(), "10.0.0.2".to_owned()));
     assert_eq!((address("r2s_0", 0), address("r2s_0", 1)), ("10.1.0.2".to_owned(), "10.1.0.1".to_owned()));
     // 40 Mbit/s × 20 ms of round trip, in packets of 1500 bytes.
-    assert_eq!(topology.link("r2s_0").unwrap().forward.queue, Queue::Packets(67));
+    assert_eq!(topology.link("r2s_0").unwrap().forward.queue, QueueLimit::Packets(67));
 }
 
 #[test]

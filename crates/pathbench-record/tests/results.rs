@@ -16,7 +16,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Fields whose keys are data (path names, matrix keys, figure names), not part of the schema.
-const MAPS: [&str; 12] = [
+const MAPS: [&str; 13] = [
+    "given",
     "overrides",
     "variant",
     "counters",

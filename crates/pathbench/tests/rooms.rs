@@ -9,7 +9,7 @@ use std::process::Command;
 pathbench_kerneltest::privilege_independent!();
 
 /// From the roof to the ground. A room may depend on rooms further down only.
-const ROOMS: [&str; 13] = [
+const ROOMS: [&str; 14] = [
     "pathbench",
     "pathbench-collector",
     "pathbench-report",
@@ -18,6 +18,7 @@ const ROOMS: [&str; 13] = [
     "pathbench-traffic",
     "pathbench-transport",
     "pathbench-emulator",
+    "pathbench-link",
     "pathbench-host",
     "pathbench-trace",
     "pathbench-analysis",

@@ -3,10 +3,11 @@
 use crate::fixture::{Host, Lab, delayed, v4};
 use crate::load::{datagrams, pings, plane_cpu, stream};
 use libtest_mimic::Failed;
-use pathbench_emulator::model::{LossModel, PipeModel, QueueLimit, QueueModel, RateModel};
 use pathbench_host::namespace::NetNamespace;
 use pathbench_host::netlink::{RouteSocket, VethEnd, VethPair};
+use pathbench_link::{LinkModel, LossModel, RateModel};
 use pathbench_record::network::IpNetwork;
+use pathbench_record::units::QueueLimit;
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
@@ -98,12 +99,12 @@ fn stream_over(lab: &Lab, time: Duration) -> Result<Figures, Failed> {
 }
 
 fn whole(time: Duration) -> Result<Figures, Failed> {
-    stream_over(&Lab::symmetric(&PipeModel::default())?, time)
+    stream_over(&Lab::symmetric(&LinkModel::default())?, time)
 }
 
 /// A probability that never comes true, but has each packet asked.
-fn asked() -> PipeModel {
-    PipeModel { loss: LossModel::Independent(1e-18), ..PipeModel::default() }
+fn asked() -> LinkModel {
+    LinkModel { loss: LossModel::Independent(1e-18), ..LinkModel::default() }
 }
 
 fn cut_here(time: Duration) -> Result<Figures, Failed> {
@@ -111,13 +112,13 @@ fn cut_here(time: Duration) -> Result<Figures, Failed> {
 }
 
 fn cut_by_hosts(time: Duration) -> Result<Figures, Failed> {
-    stream_over(&Lab::without_offload(&PipeModel::default())?, time)
+    stream_over(&Lab::without_offload(&LinkModel::default())?, time)
 }
 
 fn gigabit_link() -> Result<Lab, Failed> {
-    let queue = QueueModel { limit: QueueLimit::Bytes(20_000_000), ..QueueModel::default() };
+    let queue = QueueLimit::Bytes(20_000_000);
     let rate = RateModel::Constant(1_000_000_000);
-    Lab::symmetric(&PipeModel { rate, queue, ..delayed(Duration::from_millis(20)) })
+    Lab::symmetric(&LinkModel { rate, queue, ..delayed(Duration::from_millis(20)) })
 }
 
 fn gigabit(time: Duration) -> Result<Figures, Failed> {
@@ -161,7 +162,7 @@ fn gigabit_ping_under_load(time: Duration) -> Result<Figures, Failed> {
 }
 
 fn small(time: Duration) -> Result<Figures, Failed> {
-    let lab = Lab::symmetric(&PipeModel::default())?;
+    let lab = Lab::symmetric(&LinkModel::default())?;
     let before = plane_cpu()?;
     let received = datagrams(lab.udp(v4)?, 64, time)?;
     let busy = plane_cpu()?.saturating_sub(before);

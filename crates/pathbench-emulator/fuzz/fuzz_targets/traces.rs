@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use pathbench_emulator::schedule::{End, Steps};
+use pathbench_link::{End, Steps};
 use pathbench_emulator::trace::{self, TraceError};
 use std::time::Duration;
 

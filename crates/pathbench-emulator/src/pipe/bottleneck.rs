@@ -7,8 +7,8 @@ use super::course::Course;
 use super::ledger::Held;
 use super::opportunity::Opportunities;
 use super::train::Trains;
-use crate::model::{ArqModel, RateModel};
-use crate::schedule::OpportunitySchedule;
+use pathbench_link::OpportunitySchedule;
+use pathbench_link::{ArqModel, RateModel};
 use pathbench_record::time::Timestamp;
 use std::time::Duration;
 
@@ -99,7 +99,7 @@ struct Sending<P> {
 enum Phase {
     /// `left` is as of this time.
     Sending(Timestamp),
-    /// Until the next ARQ attempt.
+    /// Until the next attempt.
     Pausing(Timestamp),
 }
 

@@ -1,32 +1,8 @@
 //! A value that changes with time, followed along.
 
-use crate::schedule::{End, Steps};
+use pathbench_link::Steps;
 use pathbench_record::time::Timestamp;
 use std::sync::Arc;
-use std::time::Duration;
-
-impl<V: Copy> Steps<V> {
-    /// The value `elapsed` after the begin, and when the next step is due, if there is one. `None` where the schedule
-    /// is empty.
-    pub fn at(&self, elapsed: Duration) -> Option<(V, Option<Duration>)> {
-        let period = match self.end {
-            End::Repeat(period) if !period.is_zero() => Some(period.as_nanos()),
-            _ => None,
-        };
-        let elapsed = elapsed.as_nanos();
-        let within = period.map_or(elapsed, |period| elapsed % period);
-        let begin = elapsed - within;
-        let later = self.steps.partition_point(|(at, _)| at.as_nanos() <= within);
-        let &(_, value) = self.steps.get(later.saturating_sub(1))?;
-        let next = match (self.steps.get(later), period) {
-            (Some((at, _)), Some(period)) => Some(begin + at.as_nanos().min(period)),
-            (Some((at, _)), None) => Some(at.as_nanos()),
-            (None, Some(period)) => Some(begin + period),
-            (None, None) => None,
-        };
-        Some((value, next.map(|next| Duration::from_nanos(u64::try_from(next).unwrap_or(u64::MAX)))))
-    }
-}
 
 /// A value on its course: constant, or by a schedule that began at some time.
 #[derive(Debug, Clone)]

@@ -2,7 +2,7 @@
 
 use super::course::Course;
 use crate::chance::{Chance, Purpose};
-use crate::model::{BaseDelay, DelayModel, Distribution, JitterModel};
+use pathbench_link::{BaseDelay, Distribution, LinkModel};
 use pathbench_record::time::Timestamp;
 use std::f64::consts::TAU;
 use std::time::Duration;
@@ -11,33 +11,44 @@ use std::time::Duration;
 #[derive(Debug)]
 pub(crate) struct Delay {
     base: Course<Duration>,
-    jitter: Option<JitterModel>,
+    /// Zero where there is none.
+    jitter: Duration,
+    distribution: Distribution,
+    reorder: bool,
 }
 
 impl Delay {
-    pub(crate) fn new(model: &DelayModel, begin: Timestamp) -> Self {
-        Self { base: course(&model.base, begin), jitter: model.jitter }
+    pub(crate) fn new(model: &LinkModel, begin: Timestamp) -> Self {
+        Self {
+            base: course(&model.delay, begin),
+            jitter: model.jitter,
+            distribution: model.jitter_distribution,
+            reorder: model.reorder,
+        }
     }
 
     pub(crate) fn set_base(&mut self, base: &BaseDelay, begin: Timestamp) {
         self.base = course(base, begin);
     }
 
-    pub(crate) fn set_jitter(&mut self, jitter: Option<JitterModel>) {
-        self.jitter = jitter;
+    pub(crate) fn set_jitter(&mut self, model: &LinkModel) {
+        (self.jitter, self.distribution) = (model.jitter, model.jitter_distribution);
+        self.reorder = model.reorder;
     }
 
     /// How long the packet of this number takes that leaves the bottleneck now.
     pub(crate) fn of(&mut self, number: u64, now: Timestamp, chance: Chance) -> Duration {
         let base = self.base.advance(now);
-        let Some(jitter) = self.jitter else { return base };
-        let extra_ns = draw(jitter.distribution, number, chance) * jitter.size.as_nanos() as f64;
+        if self.jitter.is_zero() {
+            return base;
+        }
+        let extra_ns = draw(self.distribution, number, chance) * self.jitter.as_nanos() as f64;
         // Conversion from floating point saturates: below zero is zero.
         Duration::from_nanos((base.as_nanos() as f64 + extra_ns).round() as u64)
     }
 
     pub(crate) fn may_overtake(&self) -> bool {
-        self.jitter.is_some_and(|jitter| jitter.reorder)
+        self.reorder && !self.jitter.is_zero()
     }
 
     pub(crate) fn base_at(&self, now: Timestamp) -> Duration {

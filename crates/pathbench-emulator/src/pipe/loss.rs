@@ -3,7 +3,7 @@
 use super::course::Course;
 use super::ledger::Held;
 use crate::chance::{Chance, Purpose};
-use crate::model::LossModel;
+use pathbench_link::LossModel;
 use pathbench_record::time::Timestamp;
 
 /// The loss model at work.

@@ -1,6 +1,6 @@
 //! Delivery opportunities in the order of their times, without end.
 
-use crate::schedule::OpportunitySchedule;
+use pathbench_link::OpportunitySchedule;
 use pathbench_record::time::Timestamp;
 use std::sync::Arc;
 

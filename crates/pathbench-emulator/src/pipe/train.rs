@@ -1,7 +1,7 @@
 //! Packet trains, one after another for as long as packets wait, and anew when they come to an idle link: see
 //! [`TrainSchedule`].
 
-use crate::schedule::{Train, TrainSchedule};
+use pathbench_link::{Train, TrainSchedule};
 use pathbench_record::time::Timestamp;
 use std::sync::Arc;
 use std::time::Duration;

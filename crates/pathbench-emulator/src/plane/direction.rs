@@ -4,10 +4,11 @@ use super::granularity::passes_whole;
 use super::lateness::Histogram;
 use super::packet::Piece;
 use super::{DirectionReport, QueueSample};
-use crate::model::{Condition, ModelChange, PipeModel};
+use crate::pipe::Condition;
 use crate::pipe::Pipe;
-use crate::schedule::ChangeSchedule;
 use crate::segmentation::{Handover, Run};
+use pathbench_link::ChangeSchedule;
+use pathbench_link::{LinkChange, LinkModel};
 use pathbench_record::time::Timestamp;
 use std::collections::BTreeMap;
 
@@ -18,7 +19,7 @@ pub(super) struct Direction {
     pub(super) lateness: Histogram,
     pub(super) refused_packets: u64,
     /// As it was set, without what a schedule of changes made of it.
-    model: PipeModel,
+    model: LinkModel,
     /// Whether a schedule of changes is or was followed.
     following: bool,
     series: Vec<QueueSample>,
@@ -27,7 +28,7 @@ pub(super) struct Direction {
 }
 
 impl Direction {
-    pub(super) fn new(model: PipeModel, seed: u64, now: Timestamp) -> Self {
+    pub(super) fn new(model: LinkModel, seed: u64, now: Timestamp) -> Self {
         let mut direction = Self {
             pipe: Pipe::new(model.clone(), seed, now),
             lateness: Histogram::new(),
@@ -48,7 +49,7 @@ impl Direction {
         self.pipe.set_condition(now, condition);
     }
 
-    pub(super) fn change(&mut self, now: Timestamp, change: &ModelChange) {
+    pub(super) fn change(&mut self, now: Timestamp, change: &LinkChange) {
         self.pipe.change(now, change);
         change.apply(&mut self.model);
     }

@@ -1,6 +1,7 @@
 //! Which directions treat wire packets one by one.
 
-use crate::model::{LossModel, PipeModel, QueueDiscipline, QueueLimit, RateModel};
+use pathbench_link::{Discipline, LinkModel, LossModel, RateModel};
+use pathbench_record::units::QueueLimit;
 
 /// Above this rate, what a host hands over at once (64 KiB) takes less than a quarter of a millisecond.
 const FAST_BPS: u64 = 2_000_000_000;
@@ -8,17 +9,16 @@ const FAST_BPS: u64 = 2_000_000_000;
 /// Whether nothing is lost by it if what hosts hand over passes whole, as one packet that counts all its wire
 /// packets: nothing is decided by chance, and the rate is unlimited or so high that a lump is short. Its queue must
 /// not count packets or measure their stay then.
-pub(super) fn passes_whole(model: &PipeModel) -> bool {
-    let queue = &model.queue;
-    let coarse_queue = matches!(queue.limit, QueueLimit::Bytes(_))
-        && matches!(queue.discipline, QueueDiscipline::DropTail | QueueDiscipline::DropHead);
+pub(super) fn passes_whole(model: &LinkModel) -> bool {
+    let coarse_queue = !matches!(model.queue, QueueLimit::Packets(_))
+        && matches!(model.queue_discipline, Discipline::DropTail | Discipline::DropHead);
     let fast = match model.rate {
         RateModel::Unlimited => true,
         RateModel::Constant(bps) => bps > FAST_BPS && coarse_queue,
         RateModel::Steps(_) | RateModel::Opportunities(_) | RateModel::Trains(_) => false,
     };
     fast && model.loss == LossModel::Independent(0.0)
-        && model.delay.jitter.is_none()
+        && model.jitter.is_zero()
         && model.duplicate == 0.0
         && model.corrupt == 0.0
 }
@@ -26,28 +26,23 @@ pub(super) fn passes_whole(model: &PipeModel) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{DelayModel, Distribution, JitterModel, QueueModel};
     use std::time::Duration;
 
     #[test]
     fn whatever_concerns_single_packets_has_them_cut() {
-        let wire = PipeModel::default;
-        let bytes = QueueModel { limit: QueueLimit::Bytes(1_000_000), ..QueueModel::default() };
-        let jitter = JitterModel {
-            distribution: Distribution::Uniform,
-            size: Duration::from_millis(1),
-            reorder: false,
-        };
-        let delay = DelayModel { jitter: Some(jitter), ..DelayModel::default() };
+        let wire = LinkModel::default;
+        let bytes = QueueLimit::Bytes(1_000_000);
+        let packets = QueueLimit::Packets(1_000);
         let cases = [
             (true, wire()),
-            (true, PipeModel { rate: RateModel::Constant(10_000_000_000), queue: bytes, ..wire() }),
-            (false, PipeModel { rate: RateModel::Constant(10_000_000_000), ..wire() }),
-            (false, PipeModel { rate: RateModel::Constant(1_000_000_000), queue: bytes, ..wire() }),
-            (false, PipeModel { loss: LossModel::Independent(0.001), ..wire() }),
-            (false, PipeModel { duplicate: 0.001, ..wire() }),
-            (false, PipeModel { corrupt: 0.001, ..wire() }),
-            (false, PipeModel { delay, ..wire() }),
+            (true, LinkModel { rate: RateModel::Constant(10_000_000_000), queue: bytes, ..wire() }),
+            (true, LinkModel { rate: RateModel::Constant(10_000_000_000), ..wire() }),
+            (false, LinkModel { rate: RateModel::Constant(10_000_000_000), queue: packets, ..wire() }),
+            (false, LinkModel { rate: RateModel::Constant(1_000_000_000), queue: bytes, ..wire() }),
+            (false, LinkModel { loss: LossModel::Independent(0.001), ..wire() }),
+            (false, LinkModel { duplicate: 0.001, ..wire() }),
+            (false, LinkModel { corrupt: 0.001, ..wire() }),
+            (false, LinkModel { jitter: Duration::from_millis(1), ..wire() }),
         ];
         for (whole, model) in cases {
             assert_eq!(passes_whole(&model), whole, "{model:?}");

@@ -5,8 +5,8 @@ use super::outlet::{Departure, Outlet, Written};
 use super::packet::{Handed, Piece, Pool, Received};
 use super::recorder::{Note, Recorder};
 use super::{LinkReport, PlaneError, PlaneLink};
-use crate::model::Condition;
 use crate::packet::{Fate, Outcome, Packet};
+use crate::pipe::Condition;
 use crate::segmentation::{Handover, Run};
 use pathbench_host::tun::Tun;
 use pathbench_record::direction::LinkDirection;
@@ -148,7 +148,7 @@ impl Link {
         let direction = &self.directions[way.index()];
         // The pipe compares the mean of a lump with the MTU; the first segment is as long as any.
         let first = handover.ip_bytes(Run { first: 0, count: 1 });
-        let oversized = direction.pipe.model().mtu_bytes.is_some_and(|mtu_bytes| first > mtu_bytes);
+        let oversized = first > direction.pipe.model().mtu_bytes;
         if whole.count == 1 || (self.recorder.is_none() && !oversized && direction.passes_whole()) {
             return self.put(way, now, Piece { packet, run: whole }, handover);
         }

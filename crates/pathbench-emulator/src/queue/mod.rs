@@ -4,19 +4,74 @@ mod codel;
 mod pie;
 
 use crate::chance::{Chance, Purpose};
-use crate::model::{QueueDiscipline, QueueLimit, QueueModel};
 use crate::packet::{DropCause, Ecn};
 use crate::pipe::ledger::{Held, Ledger};
 use codel::{CoDel, Taken};
+use pathbench_link::{Discipline, LinkModel, queue_bytes};
 use pathbench_record::time::Timestamp;
+use pathbench_record::units::QueueLimit;
 use pie::Pie;
 use std::collections::VecDeque;
 use std::time::Duration;
 
+/// RFC 8289, sections 4.2 and 4.3.
+const CODEL_TARGET: Duration = Duration::from_millis(5);
+const CODEL_INTERVAL: Duration = Duration::from_millis(100);
+/// RFC 8033, section 4.2 (`QDELAY_REF` and `T_UPDATE`).
+const PIE_TARGET: Duration = Duration::from_millis(15);
+const PIE_UPDATE: Duration = Duration::from_millis(15);
+
+/// What a model says of its queue.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct QueueSettings {
+    limit: Limit,
+    discipline: Discipline,
+    target: Option<Duration>,
+    interval: Option<Duration>,
+    ecn: bool,
+}
+
+/// The packet in transmission is not in the queue.
+#[derive(Debug, Clone, Copy)]
+enum Limit {
+    Packets(u32),
+    /// Ethernet headers included.
+    Bytes(u64),
+}
+
+impl Limit {
+    fn of(model: &LinkModel) -> Self {
+        match model.queue {
+            QueueLimit::Packets(packets) => Self::Packets(packets),
+            limit => Self::Bytes(queue_bytes(limit, model.mean_rate_bps().unwrap_or(0), model.mtu_bytes)),
+        }
+    }
+}
+
+impl QueueSettings {
+    pub(crate) fn of(model: &LinkModel) -> Self {
+        Self {
+            limit: Limit::of(model),
+            discipline: model.queue_discipline,
+            target: model.queue_target,
+            interval: model.queue_interval,
+            ecn: model.ecn,
+        }
+    }
+
+    fn codel(&self) -> (Duration, Duration) {
+        (self.target.unwrap_or(CODEL_TARGET), self.interval.unwrap_or(CODEL_INTERVAL))
+    }
+
+    fn pie(&self) -> (Duration, Duration) {
+        (self.target.unwrap_or(PIE_TARGET), self.interval.unwrap_or(PIE_UPDATE))
+    }
+}
+
 /// Packets that wait, oldest first.
 #[derive(Debug)]
 pub(crate) struct Queue<P> {
-    model: QueueModel,
+    settings: QueueSettings,
     management: Management,
     chance: Chance,
     waiting: VecDeque<Held<P>>,
@@ -36,20 +91,26 @@ enum Management {
 }
 
 impl Management {
-    fn new(discipline: QueueDiscipline, now: Timestamp) -> Self {
-        match discipline {
-            QueueDiscipline::DropTail | QueueDiscipline::DropHead => Self::Nothing,
-            QueueDiscipline::CoDel { target, interval } => Self::CoDel(CoDel::new(target, interval, now)),
-            QueueDiscipline::Pie { target, update } => Self::Pie(Pie::new(target, update)),
+    fn new(settings: &QueueSettings, now: Timestamp) -> Self {
+        match settings.discipline {
+            Discipline::DropTail | Discipline::DropHead => Self::Nothing,
+            Discipline::CoDel => {
+                let (target, interval) = settings.codel();
+                Self::CoDel(CoDel::new(target, interval, now))
+            }
+            Discipline::Pie => {
+                let (target, update) = settings.pie();
+                Self::Pie(Pie::new(target, update))
+            }
         }
     }
 }
 
 impl<P> Queue<P> {
-    pub(crate) fn new(model: QueueModel, chance: Chance, now: Timestamp) -> Self {
+    pub(crate) fn new(settings: QueueSettings, chance: Chance, now: Timestamp) -> Self {
         Self {
-            model,
-            management: Management::new(model.discipline, now),
+            settings,
+            management: Management::new(&settings, now),
             chance,
             waiting: VecDeque::new(),
             bytes: 0,
@@ -59,15 +120,22 @@ impl<P> Queue<P> {
     }
 
     /// What waits stays, even beyond a smaller limit; a discipline of the same kind keeps its state.
-    pub(crate) fn change(&mut self, model: QueueModel, now: Timestamp) {
-        self.model = model;
-        match (&mut self.management, model.discipline) {
-            (Management::CoDel(codel), QueueDiscipline::CoDel { target, interval }) => {
-                (codel.target, codel.interval) = (target, interval);
+    pub(crate) fn change(&mut self, settings: QueueSettings, now: Timestamp) {
+        self.settings = QueueSettings { limit: self.settings.limit, ..settings };
+        match (&mut self.management, settings.discipline) {
+            (Management::CoDel(codel), Discipline::CoDel) => {
+                (codel.target, codel.interval) = settings.codel();
             }
-            (Management::Pie(pie), QueueDiscipline::Pie { target, update }) => pie.tune(target, update),
-            (management, discipline) => *management = Management::new(discipline, now),
+            (Management::Pie(pie), Discipline::Pie) => {
+                let (target, update) = settings.pie();
+                pie.tune(target, update);
+            }
+            (management, _) => *management = Management::new(&settings, now),
         }
+    }
+
+    pub(crate) fn set_limit(&mut self, model: &LinkModel) {
+        self.settings.limit = Limit::of(model);
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -96,8 +164,8 @@ impl<P> Queue<P> {
     /// A packet arrives: it, or an older one, may be dropped.
     pub(crate) fn put(&mut self, mut held: Held<P>, now: Timestamp, ledger: &mut Ledger<P>) {
         while !self.is_empty() && self.overflows_with(&held) {
-            let oldest = match self.model.discipline {
-                QueueDiscipline::DropHead => self.remove(ledger),
+            let oldest = match self.settings.discipline {
+                Discipline::DropHead => self.remove(ledger),
                 _ => None,
             };
             match oldest {
@@ -107,7 +175,7 @@ impl<P> Queue<P> {
         }
         if let Management::Pie(pie) = &mut self.management {
             let unit = self.chance.unit(Purpose::QueueManagement, held.number, 0);
-            let markable = self.model.ecn && held.packet.ecn != Ecn::NotEct;
+            let markable = self.settings.ecn && held.packet.ecn != Ecn::NotEct;
             match pie.judge(self.bytes, markable, unit, now) {
                 pie::Verdict::Queue => {}
                 pie::Verdict::Mark => held.mark = true,
@@ -136,7 +204,7 @@ impl<P> Queue<P> {
                 wire_bytes: held.wire_bytes,
                 waited: self.last_waited,
                 backlog_bytes: self.bytes,
-                markable: self.model.ecn && held.packet.ecn != Ecn::NotEct,
+                markable: self.settings.ecn && held.packet.ecn != Ecn::NotEct,
             };
             match codel.judge(taken, now) {
                 codel::Verdict::Send => return Some(held),
@@ -150,9 +218,9 @@ impl<P> Queue<P> {
     }
 
     fn overflows_with(&self, held: &Held<P>) -> bool {
-        match self.model.limit {
-            QueueLimit::Packets(limit) => self.packets + u64::from(held.packet.segments) > u64::from(limit),
-            QueueLimit::Bytes(limit) => self.bytes + held.wire_bytes > limit,
+        match self.settings.limit {
+            Limit::Packets(limit) => self.packets + u64::from(held.packet.segments) > u64::from(limit),
+            Limit::Bytes(limit) => self.bytes + held.wire_bytes > limit,
         }
     }
 
@@ -170,5 +238,20 @@ impl<P> Queue<P> {
         statistics.queue_packets = self.packets;
         statistics.largest_queue_bytes = statistics.largest_queue_bytes.max(self.bytes);
         statistics.largest_queue_packets = statistics.largest_queue_packets.max(self.packets);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn disciplines_have_the_targets_and_intervals_of_their_rfcs() {
+        let ms = Duration::from_millis;
+        let settings = QueueSettings::of(&LinkModel::default());
+        assert_eq!(settings.codel(), (ms(5), ms(100)));
+        assert_eq!(settings.pie(), (ms(15), ms(15)));
+        let given = LinkModel { queue_target: Some(ms(8)), ..LinkModel::default() };
+        assert_eq!(QueueSettings::of(&given).codel(), (ms(8), ms(100)));
     }
 }

@@ -21,7 +21,7 @@
 
 use super::line::{Line, Lines};
 use super::{MAX_SECONDS, MAX_VALUES, TraceError};
-use crate::schedule::{Train, TrainSchedule};
+use pathbench_link::{Train, TrainSchedule};
 use std::time::Duration;
 
 const EXPECTED: &str = "`time_ms base_delay_ms opportunity_ms…`, three whole numbers or more (cellreplay)";

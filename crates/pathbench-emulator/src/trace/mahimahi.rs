@@ -6,7 +6,7 @@
 
 use super::line::Lines;
 use super::{MAX_SECONDS, MAX_VALUES, TraceError};
-use crate::schedule::OpportunitySchedule;
+use pathbench_link::OpportunitySchedule;
 
 const EXPECTED: &str = "a whole number of milliseconds, and nothing else (mahimahi)";
 

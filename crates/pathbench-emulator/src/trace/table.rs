@@ -7,7 +7,7 @@
 
 use super::line::{Line, Lines, shown};
 use super::{MAX_SECONDS, MAX_VALUES, TraceError};
-use crate::schedule::{DelaySchedule, End, LossSchedule, RateSchedule, Steps};
+use pathbench_link::{DelaySchedule, End, LossSchedule, RateSchedule, Steps};
 use std::time::Duration;
 
 /// Times that begin later than this are of some clock, not of the trace.

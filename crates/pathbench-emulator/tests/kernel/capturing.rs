@@ -3,8 +3,8 @@
 use crate::fixture::{Lab, delayed};
 use crate::lots::send_in_lots;
 use libtest_mimic::Failed;
-use pathbench_emulator::model::{LossModel, PipeModel};
 use pathbench_kerneltest::{Outcome, ensure, tests};
+use pathbench_link::{LinkModel, LossModel};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -50,7 +50,7 @@ fn recorded(bytes: &[u8]) -> Result<Vec<Recorded>, Failed> {
 
 fn a_capture_tells_every_fate() -> Outcome {
     let path = file("fates");
-    let model = PipeModel { loss: LossModel::Independent(0.1), ..delayed(Duration::from_millis(3)) };
+    let model = LinkModel { loss: LossModel::Independent(0.1), ..delayed(Duration::from_millis(3)) };
     let lab = Lab::new([model.clone(), model], [1, 2], Some(path.clone()))?;
     let arrived = send_in_lots(&lab, 1_000, 100)?;
     let report = lab.report()?;

@@ -3,13 +3,14 @@
 use crate::fixture::{INTERFACE, Lab, MTU, delayed, v4};
 use crate::lots::send_in_lots;
 use libtest_mimic::Failed;
-use pathbench_emulator::model::{BaseDelay, Condition, LossModel, ModelChange, PipeModel, RateModel};
 use pathbench_emulator::packet::DropCause;
+use pathbench_emulator::pipe::Condition;
 use pathbench_emulator::plane::{PlaneError, PlaneLink};
-use pathbench_emulator::schedule::{ChangeSchedule, RateSchedule, Steps};
 use pathbench_host::namespace::NetNamespace;
 use pathbench_host::tun::{Tun, TunError};
 use pathbench_kerneltest::{MonotonicClock, Outcome, ensure, tests};
+use pathbench_link::{BaseDelay, LinkChange, LinkModel, LossModel, RateModel};
+use pathbench_link::{ChangeSchedule, RateSchedule, Steps};
 use pathbench_record::direction::LinkDirection;
 use pathbench_record::time::{Clock, Timestamp};
 use std::net::UdpSocket;
@@ -49,9 +50,9 @@ fn vanishes(sockets: &(UdpSocket, UdpSocket)) -> Result<bool, Failed> {
     Ok(passage_within(sockets, Duration::from_millis(300))?.is_none())
 }
 
-fn delay(milliseconds: u64) -> ModelChange {
+fn delay(milliseconds: u64) -> LinkChange {
     let base = BaseDelay::Constant(Duration::from_millis(milliseconds));
-    ModelChange { base_delay: Some(base), ..ModelChange::default() }
+    LinkChange { delay: Some(base), ..LinkChange::default() }
 }
 
 fn a_change_is_in_force_when_it_returns() -> Outcome {
@@ -62,7 +63,7 @@ fn a_change_is_in_force_when_it_returns() -> Outcome {
         let time = passage(&sockets)?;
         ensure!(time >= Duration::from_millis(milliseconds), "{time:?} at {milliseconds} ms");
     }
-    let all_lost = ModelChange { loss: Some(LossModel::Independent(1.0)), ..ModelChange::default() };
+    let all_lost = LinkChange { loss: Some(LossModel::Independent(1.0)), ..LinkChange::default() };
     lab.plane.change(lab.link, LinkDirection::Forward, all_lost)?;
     ensure!(vanishes(&sockets)?, "a packet came through certain loss");
     Ok(())
@@ -89,7 +90,7 @@ fn a_schedule_is_followed_and_forgotten_at_a_restart() -> Outcome {
 }
 
 fn outages_hold_and_black_holes_swallow() -> Outcome {
-    let lab = Lab::symmetric(&PipeModel { rate: RateModel::Constant(100_000_000), ..PipeModel::default() })?;
+    let lab = Lab::symmetric(&LinkModel { rate: RateModel::Constant(100_000_000), ..LinkModel::default() })?;
     let sockets = lab.udp(v4)?;
     lab.plane.set_condition(lab.link, Condition::Outage)?;
     ensure!(vanishes(&sockets)?, "a packet came through an outage");
@@ -107,9 +108,9 @@ fn outages_hold_and_black_holes_swallow() -> Outcome {
 /// A change of rate is seen although nobody sends.
 fn samples_follow_the_rate() -> Outcome {
     let steps = vec![(Duration::ZERO, 5_000_000), (Duration::from_millis(150), 2_000_000)];
-    let schedule: RateSchedule = Steps { steps, end: pathbench_emulator::schedule::End::Hold };
+    let schedule: RateSchedule = Steps { steps, end: pathbench_link::End::Hold };
     let rate = RateModel::Steps(Arc::new(schedule));
-    let lab = Lab::symmetric(&PipeModel { rate, ..PipeModel::default() })?;
+    let lab = Lab::symmetric(&LinkModel { rate, ..LinkModel::default() })?;
     send_in_lots(&lab, 10, 100)?;
     std::thread::sleep(Duration::from_millis(400));
     let series = lab.report()?.directions.map(|direction| direction.series);
@@ -141,7 +142,7 @@ impl Clock for HeldClock {
 /// Regression: a run was blamed for the packets that its links had lost while they were calibrated.
 fn overruns_count_from_the_restart_on() -> Outcome {
     let clock = Arc::new(HeldClock::default());
-    let models = [PipeModel::default(), PipeModel::default()];
+    let models = [LinkModel::default(), LinkModel::default()];
     let lab = Lab::make(Arc::clone(&clock) as Arc<dyn Clock>, models, [1, 2], None, true)?;
     let sockets = lab.udp(v4)?;
     let overruns = || Ok::<_, Failed>(lab.report()?.directions[0].overrun_packets);
@@ -177,7 +178,7 @@ fn a_device_that_is_gone_troubles_nobody() -> Outcome {
     let mut lab = Lab::symmetric(&delayed(Duration::ZERO))?;
     let others = [NetNamespace::create()?, NetNamespace::create()?];
     let ends = [Tun::create(&others[0], "pbt-1", MTU)?, Tun::create(&others[1], "pbt-1", MTU)?];
-    let models = [PipeModel::default(), PipeModel::default()];
+    let models = [LinkModel::default(), LinkModel::default()];
     let other =
         lab.plane.add(PlaneLink { name: "other".into(), ends, models, seeds: [1, 2], capture: None })?;
     lab.server.socket.delete_link(lab.server.index)?;
@@ -219,7 +220,7 @@ fn links_that_are_not_there_are_refused() -> Outcome {
     let refused = [
         lab.plane.report(7).err(),
         lab.plane.restart(7, [1, 2]).err(),
-        lab.plane.change(7, LinkDirection::Reverse, ModelChange::default()).err(),
+        lab.plane.change(7, LinkDirection::Reverse, LinkChange::default()).err(),
         lab.plane.follow(7, LinkDirection::Reverse, ChangeSchedule::default()).err(),
         lab.plane.set_condition(7, Condition::Carrying).err(),
     ];

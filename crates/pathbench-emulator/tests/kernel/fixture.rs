@@ -1,13 +1,13 @@
 //! Two hosts and an emulated link between them.
 
 use libtest_mimic::Failed;
-use pathbench_emulator::model::{BaseDelay, DelayModel, PipeModel};
 use pathbench_emulator::plane::{DataPlane, LinkReport, PlaneLink};
 use pathbench_host::namespace::NetNamespace;
 use pathbench_host::netlink::RouteSocket;
 use pathbench_host::sysctl;
 use pathbench_host::tun::Tun;
 use pathbench_kerneltest::{MonotonicClock, ensure};
+use pathbench_link::{BaseDelay, LinkModel};
 use pathbench_record::network::IpNetwork;
 use pathbench_record::time::Clock;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
@@ -45,24 +45,24 @@ pub(crate) fn v6(host: u8) -> IpAddr {
 }
 
 /// A model that only delays.
-pub(crate) fn delayed(delay: Duration) -> PipeModel {
-    let delay = DelayModel { base: BaseDelay::Constant(delay), jitter: None };
-    PipeModel { delay, ..PipeModel::default() }
+pub(crate) fn delayed(delay: Duration) -> LinkModel {
+    let delay = BaseDelay::Constant(delay);
+    LinkModel { delay, ..LinkModel::default() }
 }
 
 impl Lab {
     /// A lab whose link does the same both ways.
-    pub(crate) fn symmetric(model: &PipeModel) -> Result<Self, Failed> {
+    pub(crate) fn symmetric(model: &LinkModel) -> Result<Self, Failed> {
         Self::new([model.clone(), model.clone()], [1, 2], None)
     }
 
     /// The same, but the hosts cut their packets themselves.
-    pub(crate) fn without_offload(model: &PipeModel) -> Result<Self, Failed> {
+    pub(crate) fn without_offload(model: &LinkModel) -> Result<Self, Failed> {
         Self::make(Arc::new(MonotonicClock), [model.clone(), model.clone()], [1, 2], None, false)
     }
 
     pub(crate) fn new(
-        models: [PipeModel; 2],
+        models: [LinkModel; 2],
         seeds: [u64; 2],
         capture: Option<PathBuf>,
     ) -> Result<Self, Failed> {
@@ -71,7 +71,7 @@ impl Lab {
 
     pub(crate) fn make(
         clock: Arc<dyn Clock>,
-        models: [PipeModel; 2],
+        models: [LinkModel; 2],
         seeds: [u64; 2],
         capture: Option<PathBuf>,
         offload: bool,

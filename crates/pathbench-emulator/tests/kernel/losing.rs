@@ -2,9 +2,9 @@
 
 use crate::fixture::Lab;
 use crate::lots::send_in_lots;
-use pathbench_emulator::model::{LossModel, PipeModel};
 use pathbench_emulator::packet::DropCause;
 use pathbench_kerneltest::{Outcome, ensure, tests};
+use pathbench_link::{LinkModel, LossModel};
 use std::time::Duration;
 
 tests![
@@ -13,8 +13,8 @@ tests![
     duplicates_arrive_and_corrupted_ones_do_not,
 ];
 
-fn lossy(loss: f64) -> PipeModel {
-    PipeModel { loss: LossModel::Independent(loss), ..PipeModel::default() }
+fn lossy(loss: f64) -> LinkModel {
+    LinkModel { loss: LossModel::Independent(loss), ..LinkModel::default() }
 }
 
 /// 100,000 packets at 2 %: 2000 ± 2.576 standard deviations of 44.3 hold in 99 of 100 cases. The seed is fixed, so it
@@ -49,7 +49,7 @@ fn the_same_seed_loses_the_same_packets() -> Outcome {
 
 /// The receiving kernel discards what a bit was turned over in: all of it is under some checksum.
 fn duplicates_arrive_and_corrupted_ones_do_not() -> Outcome {
-    let model = PipeModel { duplicate: 0.1, corrupt: 0.05, ..PipeModel::default() };
+    let model = LinkModel { duplicate: 0.1, corrupt: 0.05, ..LinkModel::default() };
     let lab = Lab::symmetric(&model)?;
     let arrived = send_in_lots(&lab, 20_000, 200)?;
     std::thread::sleep(Duration::from_millis(1));

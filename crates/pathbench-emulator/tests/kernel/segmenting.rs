@@ -2,9 +2,10 @@
 
 use crate::fixture::{Lab, delayed, v4, v6};
 use libtest_mimic::Failed;
-use pathbench_emulator::model::{LossModel, PipeModel, QueueDiscipline, QueueLimit, QueueModel, RateModel};
 use pathbench_emulator::plane::{DirectionReport, LinkReport};
 use pathbench_kerneltest::{Outcome, ensure, tests};
+use pathbench_link::{Discipline, ETHERNET_OVERHEAD_BYTES, LinkModel, LossModel, RateModel};
+use pathbench_record::units::QueueLimit;
 use std::io::{Read, Write};
 use std::net::{IpAddr, TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
@@ -98,7 +99,7 @@ fn sizes_add_up(direction: &DirectionReport, overhead_bytes: u32, largest_bytes:
 /// Loss, duplication, corruption and little delay: whatever is wrong with a header or a checksum would show as a stream
 /// that is not whole, or does not end.
 fn streams_over_a_bad_link_are_whole() -> Outcome {
-    let model = PipeModel {
+    let model = LinkModel {
         loss: LossModel::Independent(0.005),
         duplicate: 0.01,
         corrupt: 0.005,
@@ -129,13 +130,13 @@ fn streams_over_a_good_link_are_whole_and_pass_whole() -> Outcome {
         ensure!(statistics.delivered_packets == statistics.offered_packets, "{statistics:?}");
         ensure!(lateness.count == statistics.delivered_packets, "{lateness:?} {statistics:?}");
     }
-    report.directions.iter().try_for_each(|way| sizes_add_up(way, PipeModel::default().overhead_bytes, 1_500))
+    report.directions.iter().try_for_each(|way| sizes_add_up(way, ETHERNET_OVERHEAD_BYTES, 1_500))
 }
 
 /// Every packet has a time of its own here, and is counted by itself, whether or not it leaves with others.
 fn streams_over_a_shaped_link_are_whole() -> Outcome {
     let rate = RateModel::Constant(1_000_000_000);
-    let lab = Lab::symmetric(&PipeModel { rate, ..delayed(Duration::from_millis(1)) })?;
+    let lab = Lab::symmetric(&LinkModel { rate, ..delayed(Duration::from_millis(1)) })?;
     exchange(&lab, v4, 20_000_000)?;
     exchange(&lab, v6, 20_000_000)?;
     for DirectionReport { statistics, lateness, refused_packets, .. } in &lab.report()?.directions {
@@ -154,13 +155,13 @@ fn hosts_may_cut_their_packets_themselves() -> Outcome {
         ensure!(lateness.count == statistics.delivered_packets, "{lateness:?} {statistics:?}");
     }
     let report = lab.report()?;
-    report.directions.iter().try_for_each(|way| sizes_add_up(way, PipeModel::default().overhead_bytes, 1_500))
+    report.directions.iter().try_for_each(|way| sizes_add_up(way, ETHERNET_OVERHEAD_BYTES, 1_500))
 }
 
 /// Ten datagrams handed over at once (`UDP_SEGMENT`) are ten for the link, and ten for the receiver.
 fn datagrams_are_cut_one_by_one() -> Outcome {
     for (address, loss) in [(v4 as fn(u8) -> IpAddr, 0.0), (v6, 0.0), (v4, 0.1), (v6, 0.1)] {
-        let model = PipeModel { loss: LossModel::Independent(loss), ..PipeModel::default() };
+        let model = LinkModel { loss: LossModel::Independent(loss), ..LinkModel::default() };
         let lab = Lab::symmetric(&model)?;
         let (client, server) = lab.udp(address)?;
         server.set_read_timeout(Some(Duration::from_millis(20)))?;
@@ -215,14 +216,15 @@ fn set_segment_bytes(socket: &std::net::UdpSocket, bytes: libc::c_int) -> Result
 
 /// `CoDel` marks what a TCP with ECN sends; the marks change no byte of it.
 fn marked_packets_keep_their_content() -> Outcome {
-    let (target, interval) = (Duration::from_millis(5), Duration::from_millis(20));
-    let queue = QueueModel {
-        limit: QueueLimit::Packets(2_000),
-        discipline: QueueDiscipline::CoDel { target, interval },
+    let lab = Lab::symmetric(&LinkModel {
+        rate: RateModel::Constant(40_000_000),
+        queue: QueueLimit::Packets(2_000),
+        queue_discipline: Discipline::CoDel,
+        queue_target: Some(Duration::from_millis(5)),
+        queue_interval: Some(Duration::from_millis(20)),
         ecn: true,
-    };
-    let rate = RateModel::Constant(40_000_000);
-    let lab = Lab::symmetric(&PipeModel { rate, queue, ..delayed(Duration::from_millis(2)) })?;
+        ..delayed(Duration::from_millis(2))
+    })?;
     lab.set("net.ipv4.tcp_ecn", "1")?;
     for address in [v4 as fn(u8) -> IpAddr, v6] {
         exchange(&lab, address, 5_000_000)?;

@@ -2,10 +2,11 @@
 
 use crate::fixture::{Lab, v4};
 use libtest_mimic::Failed;
-use pathbench_emulator::model::{PipeModel, QueueLimit, QueueModel, RateModel};
 use pathbench_emulator::plane::DirectionReport;
-use pathbench_emulator::schedule::OpportunitySchedule;
 use pathbench_kerneltest::{Outcome, ensure, tests};
+use pathbench_link::OpportunitySchedule;
+use pathbench_link::{LinkModel, RateModel};
+use pathbench_record::units::QueueLimit;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -16,9 +17,9 @@ tests![ten_megabits_are_ten_megabits, a_trace_delivers_its_bytes];
 const FULL: usize = 1_472;
 
 /// Its queue lasts for half a second, for which the sender may have to wait for a processor.
-fn shaped(rate: RateModel) -> PipeModel {
-    let queue = QueueModel { limit: QueueLimit::Packets(500), ..QueueModel::default() };
-    PipeModel { rate, queue, ..PipeModel::default() }
+fn shaped(rate: RateModel) -> LinkModel {
+    let queue = QueueLimit::Packets(500);
+    LinkModel { rate, queue, ..LinkModel::default() }
 }
 
 /// What the far device has taken in at a time: bytes of IP packets, read within a millisecond.

@@ -1,9 +1,11 @@
 //! A pipe in virtual time, which begins at zero.
 
-use pathbench_emulator::model::{BaseDelay, Condition, DelayModel, ModelChange, PipeModel, RateModel};
 use pathbench_emulator::packet::{DropCause, Ecn, Fate, Outcome, Packet};
+use pathbench_emulator::pipe::Condition;
 use pathbench_emulator::pipe::Pipe;
+use pathbench_link::{BaseDelay, LinkChange, LinkModel, RateModel};
 use pathbench_record::time::Timestamp;
+use pathbench_record::units::QueueLimit;
 use std::time::Duration;
 
 pub(crate) const fn ms(ms: u64) -> Duration {
@@ -18,23 +20,23 @@ pub(crate) fn at(after: Duration) -> Timestamp {
     Timestamp::default() + after
 }
 
-pub(crate) fn wire() -> PipeModel {
-    PipeModel::default()
+pub(crate) fn wire() -> LinkModel {
+    LinkModel { mtu_bytes: 65_535, queue: QueueLimit::Packets(1_000), ..LinkModel::default() }
 }
 
-pub(crate) fn rate(rate_bps: u64) -> PipeModel {
-    PipeModel { rate: RateModel::Constant(rate_bps), ..wire() }
+pub(crate) fn rate(rate_bps: u64) -> LinkModel {
+    LinkModel { rate: RateModel::Constant(rate_bps), ..wire() }
 }
 
 /// A packet of 1500 bytes takes a millisecond at this rate.
 pub(crate) const PACKET_A_MS_BPS: u64 = 1_514 * 8 * 1_000;
 
-pub(crate) fn constant(base: Duration) -> DelayModel {
-    DelayModel { base: BaseDelay::Constant(base), jitter: None }
+pub(crate) fn constant(base: Duration) -> BaseDelay {
+    BaseDelay::Constant(base)
 }
 
-pub(crate) fn delay_change(delay: Duration) -> ModelChange {
-    ModelChange { base_delay: Some(BaseDelay::Constant(delay)), ..ModelChange::default() }
+pub(crate) fn delay_change(delay: Duration) -> LinkChange {
+    LinkChange { delay: Some(BaseDelay::Constant(delay)), ..LinkChange::default() }
 }
 
 /// A pipe and everything that has come out of it.
@@ -44,7 +46,7 @@ pub(crate) struct Bench {
 }
 
 impl Bench {
-    pub(crate) fn new(model: PipeModel, seed: u64) -> Self {
+    pub(crate) fn new(model: LinkModel, seed: u64) -> Self {
         Self { pipe: Pipe::new(model, seed, Timestamp::default()), outcomes: Vec::new() }
     }
 
@@ -56,7 +58,7 @@ impl Bench {
         self.pipe.offer(at(after), Packet { ip_bytes, segments: 1, ecn, payload: () });
     }
 
-    pub(crate) fn change(&mut self, after: Duration, change: &ModelChange) {
+    pub(crate) fn change(&mut self, after: Duration, change: &LinkChange) {
         self.pipe.change(at(after), change);
     }
 

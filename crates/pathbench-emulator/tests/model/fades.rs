@@ -2,12 +2,10 @@
 
 use crate::bench::{Bench, at, constant, delay_change, delivered, ms, rate, wire};
 use pathbench_emulator::fading::{DEFAULT_ARQ, FadingError, Ramp, Shape, Walk};
-use pathbench_emulator::model::{
-    BaseDelay, DelayModel, Distribution, GilbertElliott, JitterModel, LossModel, ModelChange, PipeModel,
-    QueueLimit, RateModel,
-};
 use pathbench_emulator::packet::DropCause;
-use pathbench_emulator::schedule::{ChangeSchedule, End, OpportunitySchedule, Steps};
+use pathbench_link::{BaseDelay, GilbertElliott, LinkChange, LinkModel, LossModel, RateModel};
+use pathbench_link::{ChangeSchedule, End, OpportunitySchedule, Steps};
+use pathbench_record::units::QueueLimit;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,7 +19,7 @@ fn last(schedule: &ChangeSchedule) -> (Option<RateModel>, Option<LossModel>) {
 }
 
 #[test]
-fn a_radio_loses_rate_first_and_frames_later() {
+fn arq_loses_rate_first_and_frames_later() {
     let walk = Walk::default();
     let qualities: Vec<_> = [1.0, 10.0, 20.0, 50.0, 100.0, 150.0, 300.0].map(|m| walk.quality(m)).into();
     assert!(qualities.is_sorted_by(|a, b| a.rate_kbps >= b.rate_kbps && a.frame_errors < b.frame_errors));
@@ -65,7 +63,7 @@ fn there_and_back_again_is_where_one_was() {
     let back = Walk { from_m: away.to_m, to_m: away.from_m, ..away };
     let channel = GilbertElliott { to_bad: 0.01, to_good: 0.2, loss_good: 0.01, loss_bad: 0.4 };
     for loss in [LossModel::Independent(0.02), LossModel::GilbertElliott(channel)] {
-        let model = PipeModel { loss: loss.clone(), ..rate(40_000_000) };
+        let model = LinkModel { loss: loss.clone(), ..rate(40_000_000) };
         let mut bench = Bench::new(model.clone(), 1);
         bench.pipe.follow(at(ms(0)), away.changes(&model).unwrap());
         bench.poll(Duration::from_secs(100));
@@ -106,7 +104,7 @@ fn ramps_end_where_they_should() {
             loss: Some(0.5),
             delay: Some(ms(200)),
         };
-        let model = PipeModel { delay: constant(ms(20)), ..rate(100_000_000) };
+        let model = LinkModel { delay: constant(ms(20)), ..rate(100_000_000) };
         let schedule = ramp.changes(&model).unwrap();
         assert_eq!(schedule.changes.last().unwrap().0, ms(1_050));
         let (rate, loss) = last(&schedule);
@@ -124,7 +122,7 @@ fn ramps_end_where_they_should() {
 
 /// A link of 10 Mbit/s and 20 ms whose delay goes to 120 ms within ten seconds, halfway.
 fn halfway_to_120_ms() -> Bench {
-    let model = PipeModel { delay: constant(ms(20)), ..rate(10_000_000) };
+    let model = LinkModel { delay: constant(ms(20)), ..rate(10_000_000) };
     let ramp =
         Ramp { duration: ms(10_000), shape: Shape::Linear, rate_bps: None, loss: None, delay: Some(ms(120)) };
     let mut bench = Bench::new(model.clone(), 1);
@@ -142,21 +140,20 @@ fn base_delay(bench: &Bench, after_ms: u64) -> Duration {
 #[test]
 fn a_change_leaves_the_fades_of_other_parameters_alone() {
     let mut bench = halfway_to_120_ms();
-    let jitter = JitterModel { distribution: Distribution::Uniform, size: ms(3), reorder: false };
     let limit = QueueLimit::Packets(7);
-    let change = ModelChange {
-        jitter: Some(Some(jitter)),
-        queue_limit: Some(limit),
+    let change = LinkChange {
+        jitter: Some(ms(3)),
+        queue: Some(limit),
         ecn: Some(true),
         loss: Some(LossModel::Independent(0.5)),
-        ..ModelChange::default()
+        ..LinkChange::default()
     };
     bench.change(ms(5_000), &change);
     for (after_ms, delay_ms) in [(5_000, 70), (7_500, 95), (10_000, 120), (20_000, 120)] {
         bench.poll(ms(after_ms));
         assert_eq!(base_delay(&bench, after_ms), ms(delay_ms));
         let model = bench.pipe.model();
-        assert_eq!((model.delay.jitter, model.queue.limit, model.queue.ecn), (Some(jitter), limit, true));
+        assert_eq!((model.jitter, model.queue, model.ecn), (ms(3), limit, true));
         assert_eq!(model.loss, LossModel::Independent(0.5));
     }
 }
@@ -200,16 +197,16 @@ fn a_second_fade_takes_the_place_of_the_first_for_its_own_parameters() {
 #[test]
 fn a_change_of_the_jitter_does_not_restart_a_trace_of_the_delay() {
     let steps = vec![(ms(0), ms(10)), (ms(1_000), ms(50))];
-    let base = BaseDelay::Schedule(Arc::new(Steps { steps, end: End::Hold }));
-    let mut bench = Bench::new(PipeModel { delay: DelayModel { base, jitter: None }, ..wire() }, 1);
-    bench.change(ms(2_000), &ModelChange { jitter: Some(None), ..ModelChange::default() });
+    let delay = BaseDelay::Schedule(Arc::new(Steps { steps, end: End::Hold }));
+    let mut bench = Bench::new(LinkModel { delay, ..wire() }, 1);
+    bench.change(ms(2_000), &LinkChange { jitter: Some(Duration::ZERO), ..LinkChange::default() });
     assert_eq!(base_delay(&bench, 2_000), ms(50));
 }
 
 #[test]
 fn what_cannot_fade_is_refused_in_words() {
     let trace = RateModel::Opportunities(Arc::new(OpportunitySchedule { at_ms: vec![1] }));
-    let traced = Walk::default().changes(&PipeModel { rate: trace, ..wire() });
+    let traced = Walk::default().changes(&LinkModel { rate: trace, ..wire() });
     assert_eq!(traced, Err(FadingError::Traced { what: "rate" }));
     for (walk, name) in [
         (Walk { speed_mps: 0.0, ..Walk::default() }, "speed"),

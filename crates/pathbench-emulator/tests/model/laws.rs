@@ -1,14 +1,16 @@
 //! Laws that hold for every link and every packet.
 
 use crate::bench::at;
-use pathbench_emulator::model::{
-    ArqModel, BaseDelay, Condition, DelayModel, Distribution, GilbertElliott, JitterModel, LossModel,
-    ModelChange, PipeModel, QueueDiscipline, QueueLimit, QueueModel, RateModel,
-};
 use pathbench_emulator::packet::{Ecn, Fate, Outcome, Packet};
+use pathbench_emulator::pipe::Condition;
 use pathbench_emulator::pipe::Pipe;
-use pathbench_emulator::schedule::{End, OpportunitySchedule, RateSchedule, Train, TrainSchedule};
+use pathbench_link::{
+    ArqModel, BaseDelay, Discipline, Distribution, GilbertElliott, LinkChange, LinkModel, LossModel,
+    RateModel,
+};
+use pathbench_link::{End, OpportunitySchedule, RateSchedule, Train, TrainSchedule};
 use pathbench_record::time::Timestamp;
+use pathbench_record::units::QueueLimit;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +20,7 @@ use std::time::Duration;
 #[derive(Debug, Clone)]
 enum Act {
     Offer { ip_bytes: u32, segments: u32, ect: bool },
-    Change(Box<ModelChange>),
+    Change(Box<LinkChange>),
     Condition(Condition),
 }
 
@@ -64,24 +66,17 @@ fn rates() -> impl Strategy<Value = RateModel> {
     ]
 }
 
-fn queues() -> impl Strategy<Value = QueueModel> {
+const TARGET: Duration = Duration::from_millis(1);
+const INTERVAL: Duration = Duration::from_millis(5);
+
+fn queues() -> impl Strategy<Value = (QueueLimit, Discipline, bool)> {
     let limit = prop_oneof![
         (0..30_u32).prop_map(QueueLimit::Packets),
         (0..50_000_u64).prop_map(QueueLimit::Bytes),
         Just(QueueLimit::Packets(1_000))
     ];
-    let (target, interval) = (Duration::from_millis(1), Duration::from_millis(5));
-    let discipline = prop_oneof![
-        Just(QueueDiscipline::DropTail),
-        Just(QueueDiscipline::DropHead),
-        Just(QueueDiscipline::CoDel { target, interval }),
-        Just(QueueDiscipline::Pie { target, update: interval })
-    ];
-    (limit, discipline, any::<bool>()).prop_map(|(limit, discipline, ecn)| QueueModel {
-        limit,
-        discipline,
-        ecn,
-    })
+    let discipline = prop::sample::select(Discipline::NAMED.map(|(_, discipline)| discipline).to_vec());
+    (limit, discipline, any::<bool>())
 }
 
 fn losses() -> impl Strategy<Value = LossModel> {
@@ -101,34 +96,39 @@ fn losses() -> impl Strategy<Value = LossModel> {
     ]
 }
 
-fn delays(reordering: bool) -> impl Strategy<Value = DelayModel> {
+/// Base delay, jitter, its distribution, and whether it reorders.
+fn delays(reordering: bool) -> impl Strategy<Value = (BaseDelay, Duration, Distribution, bool)> {
     let distribution = prop_oneof![
         Just(Distribution::Uniform),
         Just(Distribution::Normal),
         Just(Distribution::Exponential),
         Just(Distribution::Pareto { shape: 1.5 })
     ];
-    let jitter =
-        (distribution, microseconds(3_000), any::<bool>()).prop_map(move |(distribution, size, reorder)| {
-            JitterModel { distribution, size, reorder: reorder && reordering }
-        });
-    (microseconds(20_000), prop::option::of(jitter))
-        .prop_map(|(base, jitter)| DelayModel { base: BaseDelay::Constant(base), jitter })
+    let jitter = prop_oneof![Just(Duration::ZERO), microseconds(3_000)];
+    (microseconds(20_000), jitter, distribution, any::<bool>()).prop_map(
+        move |(base, jitter, distribution, reorder)| {
+            (BaseDelay::Constant(base), jitter, distribution, reorder && reordering)
+        },
+    )
 }
 
 prop_compose! {
     fn models(reordering: bool)(
-        mtu_bytes in prop::option::of(1_000..2_000_u32),
+        mtu_bytes in prop_oneof![Just(65_535_u32), 1_000..2_000_u32],
         duplicate in 0.0..0.2,
         corrupt in 0.0..0.2,
-        queue in queues(),
+        (queue, queue_discipline, ecn) in queues(),
         rate in rates(),
         arq in prop::option::of((0..4_u32, microseconds(300))),
         loss in losses(),
-        delay in delays(reordering),
-    ) -> PipeModel {
+        (delay, jitter, jitter_distribution, reorder) in delays(reordering),
+    ) -> LinkModel {
         let arq = arq.map(|(retries, pause)| ArqModel { retries, pause });
-        PipeModel { mtu_bytes, duplicate, corrupt, queue, rate, overhead_bytes: 14, arq, loss, delay }
+        let (queue_target, queue_interval) = (Some(TARGET), Some(INTERVAL));
+        LinkModel {
+            mtu_bytes, duplicate, corrupt, queue, queue_discipline, queue_target, queue_interval, ecn, rate, arq, loss, delay,
+            jitter, jitter_distribution, reorder,
+        }
     }
 }
 
@@ -144,16 +144,18 @@ fn acts(reordering: bool) -> impl Strategy<Value = Vec<(Duration, Act)>> {
     )
         .prop_map(|(rate, queue, loss, delay, arq)| {
             let arq = arq.map(|arq| arq.map(|(retries, pause)| ArqModel { retries, pause }));
-            Act::Change(Box::new(ModelChange {
+            Act::Change(Box::new(LinkChange {
                 rate,
-                queue_limit: queue.map(|queue| queue.limit),
-                discipline: queue.map(|queue| queue.discipline),
-                ecn: queue.map(|queue| queue.ecn),
+                queue: queue.map(|(limit, ..)| limit),
+                queue_discipline: queue.map(|(_, discipline, _)| discipline),
+                ecn: queue.map(|(.., ecn)| ecn),
                 loss,
-                jitter: delay.as_ref().map(|delay| delay.jitter),
-                base_delay: delay.map(|delay| delay.base),
+                jitter: delay.as_ref().map(|(_, jitter, ..)| *jitter),
+                jitter_distribution: delay.as_ref().map(|(.., distribution, _)| *distribution),
+                reorder: delay.as_ref().map(|(.., reorder)| *reorder),
+                delay: delay.map(|(base, ..)| base),
                 arq,
-                ..ModelChange::default()
+                ..LinkChange::default()
             }))
         });
     let condition =
@@ -174,7 +176,7 @@ enum Polling {
 
 /// Does the acts and lets everything come out in the end, by when the pipe carries in any case.
 fn play(
-    model: &PipeModel,
+    model: &LinkModel,
     seed: u64,
     acts: &[(Duration, Act)],
     polling: Polling,
@@ -216,10 +218,7 @@ fn play(
         }
     }
     pipe.set_condition(now, Condition::Carrying);
-    pipe.change(
-        now,
-        &ModelChange { rate: Some(RateModel::Constant(1_000_000_000)), ..ModelChange::default() },
-    );
+    pipe.change(now, &LinkChange { rate: Some(RateModel::Constant(1_000_000_000)), ..LinkChange::default() });
     while let Some(deadline) = pipe.next_deadline() {
         let late =
             if matches!(polling, Polling::Never) { Duration::from_secs(3_600) } else { Duration::ZERO };
@@ -298,7 +297,7 @@ proptest! {
     fn no_packet_is_faster_than_the_delay(
         base in microseconds(20_000), mut model in models(true), seed: u64, acts in acts(true)
     ) {
-        model.delay = DelayModel { base: BaseDelay::Constant(base), jitter: None };
+        (model.delay, model.jitter) = (BaseDelay::Constant(base), Duration::ZERO);
         let acts: Vec<_> = acts.into_iter().filter(|(_, act)| !matches!(act, Act::Change(_))).collect();
         let (_, outcomes) = play(&model, seed, &acts, Polling::AtDeadlines);
         for outcome in outcomes {
@@ -313,9 +312,9 @@ proptest! {
         loss in losses(), seed: u64, gaps in prop::collection::vec((microseconds(2_000), microseconds(2_000)), 1..200)
     ) {
         prop_assume!(!matches!(loss, LossModel::Bursts { .. }));
-        let queue = QueueModel { limit: QueueLimit::Packets(1_000), ..QueueModel::default() };
+        let queue = QueueLimit::Packets(1_000);
         let fates = |rate: RateModel, gap: fn(&(Duration, Duration)) -> Duration| {
-            let model = PipeModel { loss: loss.clone(), duplicate: 0.3, rate, queue, ..PipeModel::default() };
+            let model = LinkModel { loss: loss.clone(), duplicate: 0.3, rate, queue, ..LinkModel::default() };
             let acts: Vec<_> = gaps
                 .iter()
                 .map(|pair| (gap(pair), Act::Offer { ip_bytes: 100, segments: 1, ect: false }))
@@ -347,10 +346,10 @@ proptest! {
     ) {
         let steps = RateSchedule { steps: vec![(Duration::ZERO, first), (change_at, second)], end: End::Hold };
         let rate = if by_steps { RateModel::Steps(Arc::new(steps)) } else { RateModel::Constant(first) };
-        let mut pipe = Pipe::new(PipeModel { rate, ..PipeModel::default() }, 0, Timestamp::default());
+        let mut pipe = Pipe::new(LinkModel { rate, ..LinkModel::default() }, 0, Timestamp::default());
         let mut now = Duration::ZERO;
         let mut changed = by_steps || change_at.is_zero();
-        let change = ModelChange { rate: Some(RateModel::Constant(second)), ..ModelChange::default() };
+        let change = LinkChange { rate: Some(RateModel::Constant(second)), ..LinkChange::default() };
         for (gap, ip_bytes) in offers {
             now += gap;
             if !changed && now >= change_at {

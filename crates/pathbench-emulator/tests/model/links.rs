@@ -1,17 +1,16 @@
 //! Rate, delay, MTU, queue limits and conditions.
 
 use crate::bench::{Bench, PACKET_A_MS_BPS, constant, delay_change, delivered, dropped, ms, rate, us, wire};
-use pathbench_emulator::model::{
-    Condition, DelayModel, Distribution, JitterModel, ModelChange, PipeModel, QueueDiscipline, QueueLimit,
-    QueueModel, RateModel,
-};
 use pathbench_emulator::packet::{DropCause, Ecn, Fate, Packet};
+use pathbench_emulator::pipe::Condition;
+use pathbench_link::{Discipline, Distribution, LinkChange, LinkModel, RateModel};
+use pathbench_record::units::QueueLimit;
 use std::time::Duration;
 
 #[test]
 fn a_wire_delivers_at_once_and_a_delay_is_exact() {
     for base in [Duration::ZERO, us(1), ms(20), Duration::from_secs(3)] {
-        let mut bench = Bench::new(PipeModel { delay: constant(base), ..wire() }, 1);
+        let mut bench = Bench::new(LinkModel { delay: constant(base), ..wire() }, 1);
         for number in 0..100 {
             bench.offer(us(number * 10), 1_500);
         }
@@ -40,10 +39,7 @@ fn a_rate_is_kept_within_half_a_percent() {
 #[test]
 fn fractions_of_nanoseconds_are_not_lost_where_packets_are_small_and_the_rate_is_high() {
     // 78 bytes at 100 Gbit/s take 6.24 ns: whole nanoseconds would be 12 % off.
-    let model = PipeModel {
-        queue: QueueModel { limit: QueueLimit::Packets(10_000), ..QueueModel::default() },
-        ..rate(100_000_000_000)
-    };
+    let model = LinkModel { queue: QueueLimit::Packets(10_000), ..rate(100_000_000_000) };
     let mut bench = Bench::new(model, 1);
     for _ in 0..10_000 {
         bench.offer(ms(0), 64);
@@ -56,15 +52,15 @@ fn fractions_of_nanoseconds_are_not_lost_where_packets_are_small_and_the_rate_is
 fn a_full_queue_drops_the_arriving_or_the_oldest_packet() {
     let limits = [QueueLimit::Packets(10), QueueLimit::Bytes(15_140)];
     for limit in limits {
-        for (discipline, kept) in [(QueueDiscipline::DropTail, 1..11), (QueueDiscipline::DropHead, 10..20)] {
-            let queue = QueueModel { limit, discipline, ecn: false };
-            let mut bench = Bench::new(PipeModel { queue, ..rate(PACKET_A_MS_BPS) }, 1);
+        for (discipline, kept) in [(Discipline::DropTail, 1..11), (Discipline::DropHead, 10..20)] {
+            let model = LinkModel { queue: limit, queue_discipline: discipline, ..rate(PACKET_A_MS_BPS) };
+            let mut bench = Bench::new(model, 1);
             for _ in 0..20 {
                 bench.offer(ms(0), 1_500);
             }
             let expected: Vec<_> = std::iter::once(0).chain(kept).zip((1..).map(ms)).collect();
             let outcomes = bench.finish();
-            assert_eq!(delivered(&outcomes).collect::<Vec<_>>(), expected, "{queue:?}");
+            assert_eq!(delivered(&outcomes).collect::<Vec<_>>(), expected, "{limit:?} {discipline:?}");
             assert_eq!(bench.dropped(DropCause::QueueFull), 9);
             let statistics = bench.pipe.statistics();
             assert_eq!((statistics.largest_queue_packets, statistics.largest_queue_bytes), (10, 15_140));
@@ -76,8 +72,8 @@ fn a_full_queue_drops_the_arriving_or_the_oldest_packet() {
 #[test]
 fn an_empty_queue_takes_any_packet() {
     for limit in [QueueLimit::Packets(0), QueueLimit::Bytes(100)] {
-        let queue = QueueModel { limit, ..QueueModel::default() };
-        let mut bench = Bench::new(PipeModel { queue, ..rate(PACKET_A_MS_BPS) }, 1);
+        let queue = limit;
+        let mut bench = Bench::new(LinkModel { queue, ..rate(PACKET_A_MS_BPS) }, 1);
         for _ in 0..3 {
             bench.offer(ms(0), 1_500);
         }
@@ -87,7 +83,7 @@ fn an_empty_queue_takes_any_packet() {
 
 #[test]
 fn packets_larger_than_the_mtu_vanish() {
-    let mut bench = Bench::new(PipeModel { mtu_bytes: Some(1_400), ..wire() }, 1);
+    let mut bench = Bench::new(LinkModel { mtu_bytes: 1_400, ..wire() }, 1);
     bench.offer(ms(0), 1_401);
     bench.offer(ms(0), 1_400);
     let two = Packet { ip_bytes: 2_801, segments: 2, ecn: Ecn::NotEct, payload: () };
@@ -116,7 +112,7 @@ fn a_new_rate_holds_for_what_is_left_of_the_packet() {
     for (new, end) in [(slower, us(5_500)), (RateModel::Unlimited, us(500))] {
         let mut bench = Bench::new(rate(PACKET_A_MS_BPS), 1);
         bench.offer(ms(0), 1_500);
-        bench.change(us(500), &ModelChange { rate: Some(new), ..ModelChange::default() });
+        bench.change(us(500), &LinkChange { rate: Some(new), ..LinkChange::default() });
         assert_eq!(delivered(&bench.finish()).collect::<Vec<_>>(), [(0, end)]);
     }
 }
@@ -127,8 +123,8 @@ fn a_smaller_queue_or_mtu_takes_nothing_away_from_what_is_in() {
     for _ in 0..10 {
         bench.offer(ms(0), 1_500);
     }
-    let queue_limit = Some(QueueLimit::Packets(2));
-    let change = ModelChange { queue_limit, mtu_bytes: Some(Some(1_000)), ..ModelChange::default() };
+    let queue = Some(QueueLimit::Packets(2));
+    let change = LinkChange { queue, mtu_bytes: Some(1_000), ..LinkChange::default() };
     bench.change(us(1), &change);
     bench.offer(us(2), 1_000);
     assert_eq!(
@@ -155,14 +151,14 @@ fn an_outage_holds_and_a_black_hole_swallows() {
 
 #[test]
 fn an_outage_of_an_unlimited_link_fills_the_queue_and_lets_it_go_at_once() {
-    let queue = QueueModel { limit: QueueLimit::Packets(5), ..QueueModel::default() };
-    let mut bench = Bench::new(PipeModel { queue, ..wire() }, 1);
+    let queue = QueueLimit::Packets(5);
+    let mut bench = Bench::new(LinkModel { queue, ..wire() }, 1);
     bench.condition(ms(1), Condition::Outage);
     for _ in 0..8 {
         bench.offer(ms(2), 1_500);
     }
     // A new rate does not end an outage.
-    let change = ModelChange { rate: Some(RateModel::Unlimited), ..ModelChange::default() };
+    let change = LinkChange { rate: Some(RateModel::Unlimited), ..LinkChange::default() };
     bench.change(ms(3), &change);
     assert_eq!(bench.pipe.statistics().queue_packets, 5);
     bench.condition(ms(9), Condition::Carrying);
@@ -170,9 +166,8 @@ fn an_outage_of_an_unlimited_link_fills_the_queue_and_lets_it_go_at_once() {
     assert_eq!(delivered(&outcomes).collect::<Vec<_>>(), (0..5).map(|n| (n, ms(9))).collect::<Vec<_>>());
 }
 
-fn jitter(distribution: Distribution, reorder: bool) -> DelayModel {
-    let jitter = JitterModel { distribution, size: ms(2), reorder };
-    DelayModel { jitter: Some(jitter), ..constant(ms(50)) }
+fn jitter(jitter_distribution: Distribution, reorder: bool) -> LinkModel {
+    LinkModel { delay: constant(ms(50)), jitter: ms(2), jitter_distribution, reorder, ..wire() }
 }
 
 #[test]
@@ -186,7 +181,7 @@ fn jitter_has_its_distributions_mean_and_spread() {
         (Distribution::Pareto { shape: 4.0 }, 2.0 / 3.0, 2.0 / 3.0 * 2.0_f64.sqrt()),
     ];
     for (distribution, mean, deviation) in table {
-        let mut bench = Bench::new(PipeModel { delay: jitter(distribution, true), ..wire() }, 7);
+        let mut bench = Bench::new(jitter(distribution, true), 7);
         for number in 0..50_000 {
             bench.offer(ms(number), 100);
         }
@@ -208,7 +203,7 @@ fn jitter_has_its_distributions_mean_and_spread() {
 #[test]
 fn without_reordering_nobody_overtakes() {
     for reorder in [false, true] {
-        let mut bench = Bench::new(PipeModel { delay: jitter(Distribution::Normal, reorder), ..wire() }, 7);
+        let mut bench = Bench::new(jitter(Distribution::Normal, reorder), 7);
         for number in 0..1_000 {
             bench.offer(us(number * 100), 100);
         }
@@ -222,7 +217,7 @@ fn without_reordering_nobody_overtakes() {
 
 #[test]
 fn a_shorter_delay_does_not_let_packets_overtake() {
-    let mut bench = Bench::new(PipeModel { delay: constant(ms(50)), ..wire() }, 1);
+    let mut bench = Bench::new(LinkModel { delay: constant(ms(50)), ..wire() }, 1);
     bench.offer(ms(0), 100);
     bench.change(ms(1), &delay_change(ms(5)));
     bench.offer(ms(2), 100);
@@ -232,7 +227,7 @@ fn a_shorter_delay_does_not_let_packets_overtake() {
 
 #[test]
 fn duplicates_and_turned_bits_are_as_frequent_as_asked() {
-    let mut bench = Bench::new(PipeModel { duplicate: 0.1, corrupt: 0.05, ..wire() }, 3);
+    let mut bench = Bench::new(LinkModel { duplicate: 0.1, corrupt: 0.05, ..wire() }, 3);
     for number in 0..10_000 {
         bench.offer(us(number), 100);
     }

@@ -1,13 +1,13 @@
-//! What is lost, and what the arq does about it.
+//! What is lost, and what ARQ does about it.
 
 use crate::bench::{Bench, PACKET_A_MS_BPS, delivered, dropped, ms, rate, us, wire};
-use pathbench_emulator::model::{ArqModel, GilbertElliott, LossModel, ModelChange, PipeModel};
 use pathbench_emulator::packet::DropCause;
-use pathbench_emulator::schedule::{End, LossSchedule};
+use pathbench_link::{ArqModel, GilbertElliott, LinkChange, LinkModel, LossModel};
+use pathbench_link::{End, LossSchedule};
 use std::sync::Arc;
 
-fn lossy(loss: LossModel) -> PipeModel {
-    PipeModel { loss, ..wire() }
+fn lossy(loss: LossModel) -> LinkModel {
+    LinkModel { loss, ..wire() }
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn a_trace_of_loss_repeats() {
 
 #[test]
 fn another_probability_does_not_shift_decisions() {
-    let lost = |model: PipeModel| {
+    let lost = |model: LinkModel| {
         let mut bench = Bench::new(model, 11);
         for number in 0..5_000 {
             bench.offer(us(number), 100);
@@ -87,7 +87,7 @@ fn another_probability_does_not_shift_decisions() {
     };
     let alone = lost(lossy(LossModel::Independent(0.05)));
     assert_eq!(
-        lost(PipeModel { duplicate: 0.3, corrupt: 0.2, ..lossy(LossModel::Independent(0.05)) }),
+        lost(LinkModel { duplicate: 0.3, corrupt: 0.2, ..lossy(LossModel::Independent(0.05)) }),
         alone
     );
     let more = lost(lossy(LossModel::Independent(0.1)));
@@ -96,7 +96,7 @@ fn another_probability_does_not_shift_decisions() {
 
 #[test]
 fn lost_packets_have_used_the_rate() {
-    let mut bench = Bench::new(PipeModel { loss: LossModel::Independent(0.5), ..rate(PACKET_A_MS_BPS) }, 1);
+    let mut bench = Bench::new(LinkModel { loss: LossModel::Independent(0.5), ..rate(PACKET_A_MS_BPS) }, 1);
     for _ in 0..100 {
         bench.offer(ms(0), 1_500);
     }
@@ -105,18 +105,18 @@ fn lost_packets_have_used_the_rate() {
     }
 }
 
-fn arq(loss: f64) -> PipeModel {
+fn with_arq(loss: f64) -> LinkModel {
     let arq = ArqModel { retries: 7, pause: us(500) };
-    PipeModel { arq: Some(arq), loss: LossModel::Independent(loss), ..rate(PACKET_A_MS_BPS) }
+    LinkModel { arq: Some(arq), loss: LossModel::Independent(loss), ..rate(PACKET_A_MS_BPS) }
 }
 
 #[test]
-fn a_radio_turns_loss_into_delay_first() {
+fn arq_turns_loss_into_delay_first() {
     // Mean time on the air in ms with k attempts: k + (k-1)/2, k geometric, cut off at 8.
     for (loss, least_ms, most_ms, most_lost) in
         [(0.0, 1.0, 1.0, 0), (0.3, 1.55, 1.75, 3), (0.7, 3.7, 4.6, 80)]
     {
-        let mut bench = Bench::new(arq(loss), 2);
+        let mut bench = Bench::new(with_arq(loss), 2);
         for number in 0..1_000 {
             bench.offer(ms(number * 20), 1_500);
         }
@@ -131,8 +131,8 @@ fn a_radio_turns_loss_into_delay_first() {
 }
 
 #[test]
-fn a_radio_gives_up_after_its_last_attempt() {
-    let mut bench = Bench::new(arq(1.0), 1);
+fn arq_gives_up_after_its_last_attempt() {
+    let mut bench = Bench::new(with_arq(1.0), 1);
     bench.offer(ms(0), 1_500);
     let outcomes = bench.finish();
     assert_eq!(bench.dropped(DropCause::Arq), 1);
@@ -142,11 +142,11 @@ fn a_radio_gives_up_after_its_last_attempt() {
 
 #[test]
 fn the_loss_in_force_is_that_of_the_moment_of_sending() {
-    let mut bench = Bench::new(PipeModel { loss: LossModel::Independent(1.0), ..rate(PACKET_A_MS_BPS) }, 1);
+    let mut bench = Bench::new(LinkModel { loss: LossModel::Independent(1.0), ..rate(PACKET_A_MS_BPS) }, 1);
     for _ in 0..4 {
         bench.offer(ms(0), 1_500);
     }
-    let change = ModelChange { loss: Some(LossModel::Independent(0.0)), ..ModelChange::default() };
+    let change = LinkChange { loss: Some(LossModel::Independent(0.0)), ..LinkChange::default() };
     bench.change(us(2_500), &change);
     assert_eq!(delivered(&bench.finish()).map(|(number, _)| number).collect::<Vec<_>>(), [2, 3]);
 }

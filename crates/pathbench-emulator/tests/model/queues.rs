@@ -1,18 +1,20 @@
 //! Queue management under load.
 
 use crate::bench::{Bench, delivered, ms, rate, us};
-use pathbench_emulator::model::{PipeModel, QueueDiscipline, QueueLimit, QueueModel};
 use pathbench_emulator::packet::{DropCause, Ecn, Fate};
+use pathbench_link::{Discipline, LinkModel};
+use pathbench_record::units::QueueLimit;
 use std::time::Duration;
 
 const RATE_BPS: u64 = 10_000_000;
 
-fn managed(discipline: QueueDiscipline, ecn: bool) -> PipeModel {
-    PipeModel { queue: QueueModel { limit: QueueLimit::Packets(1_000), discipline, ecn }, ..rate(RATE_BPS) }
+fn managed(queue_discipline: Discipline, ecn: bool) -> LinkModel {
+    LinkModel { queue: QueueLimit::Packets(1_000), queue_discipline, ecn, ..rate(RATE_BPS) }
 }
 
-const CODEL: QueueDiscipline = QueueDiscipline::CoDel { target: ms(5), interval: ms(100) };
-const PIE: QueueDiscipline = QueueDiscipline::Pie { target: ms(15), update: ms(15) };
+/// Targets and intervals are those of the RFCs: 5 and 100 ms for `CoDel`, 15 and 15 ms for PIE.
+const CODEL: Discipline = Discipline::CoDel;
+const PIE: Discipline = Discipline::Pie;
 
 /// A sender with a window, as TCP's: one packet more a round trip, half of it when something is lost or marked. Returns how
 /// long delivered packets waited after a time for settling, in ms.
@@ -58,7 +60,7 @@ fn mean(values: &[f64]) -> f64 {
 #[test]
 fn managed_queues_stay_near_their_target_where_the_sender_responds() {
     let tail = {
-        let mut bench = Bench::new(managed(QueueDiscipline::DropTail, false), 1);
+        let mut bench = Bench::new(managed(Discipline::DropTail, false), 1);
         mean(&responsive(&mut bench, ms(40), 60, Ecn::NotEct))
     };
     for (discipline, most_ms) in [(CODEL, 15.0), (PIE, 25.0)] {

@@ -1,21 +1,20 @@
 //! Rates and delays that change with time.
 
 use crate::bench::{Bench, PACKET_A_MS_BPS, at, delivered, ms, rate, us, wire};
-use pathbench_emulator::model::{
-    BaseDelay, DelayModel, ModelChange, PipeModel, QueueLimit, QueueModel, RateModel,
-};
-use pathbench_emulator::schedule::{
+use pathbench_link::{BaseDelay, LinkChange, LinkModel, RateModel};
+use pathbench_link::{
     ChangeSchedule, DelaySchedule, End, OpportunitySchedule, RateSchedule, Train, TrainSchedule,
 };
+use pathbench_record::units::QueueLimit;
 use std::sync::Arc;
 use std::time::Duration;
 
-fn with_rate(rate: RateModel) -> PipeModel {
-    let queue = QueueModel { limit: QueueLimit::Packets(1_000_000), ..QueueModel::default() };
-    PipeModel { rate, queue, ..wire() }
+fn with_rate(rate: RateModel) -> LinkModel {
+    let queue = QueueLimit::Packets(1_000_000);
+    LinkModel { rate, queue, ..wire() }
 }
 
-fn opportunities(at_ms: &[u64]) -> PipeModel {
+fn opportunities(at_ms: &[u64]) -> LinkModel {
     with_rate(RateModel::Opportunities(Arc::new(OpportunitySchedule { at_ms: at_ms.to_vec() })))
 }
 
@@ -94,8 +93,8 @@ fn repeated_steps_carry_their_mean() {
 #[test]
 fn a_trace_of_delays_holds_at_the_moment_of_departure() {
     let schedule = DelaySchedule { steps: vec![(ms(0), ms(10)), (ms(5), ms(40))], end: End::Repeat(ms(10)) };
-    let delay = DelayModel { base: BaseDelay::Schedule(Arc::new(schedule)), jitter: None };
-    let mut bench = Bench::new(PipeModel { delay, ..wire() }, 1);
+    let delay = BaseDelay::Schedule(Arc::new(schedule));
+    let mut bench = Bench::new(LinkModel { delay, ..wire() }, 1);
     for number in [0, 4, 5, 60, 64] {
         bench.offer(ms(number), 100);
     }
@@ -104,7 +103,7 @@ fn a_trace_of_delays_holds_at_the_moment_of_departure() {
     assert_eq!(bench.pipe.base_delay(at(ms(66))), ms(40));
 }
 
-fn trains() -> PipeModel {
+fn trains() -> LinkModel {
     let train = |at_ms: u64, delay_ms: u64, gaps: &[u64]| Train {
         at: ms(at_ms),
         base_delay: ms(delay_ms),
@@ -156,7 +155,7 @@ fn an_idle_link_begins_a_new_train() {
 fn a_train_that_nobody_began_holds_nobody_up() {
     // Regression: a rate put in force on an idle link, and a used-up train, left trains behind that no packet had begun.
     let mut bench = Bench::new(wire(), 1);
-    bench.change(ms(0), &ModelChange { rate: Some(trains().rate), ..ModelChange::default() });
+    bench.change(ms(0), &LinkChange { rate: Some(trains().rate), ..LinkChange::default() });
     bench.offer(ms(3), 1_500); // at once, not at the 6 ms of a train that began at 0
     for _ in 0..3 {
         bench.offer(ms(3), 1_500); // up to 9 ms; the next train would begin at 11 ms
@@ -175,7 +174,7 @@ fn a_train_that_nobody_began_holds_nobody_up() {
 
 #[test]
 fn a_schedule_of_changes_is_followed_by_the_pipe_itself() {
-    let to = |rate_bps| ModelChange { rate: Some(RateModel::Constant(rate_bps)), ..ModelChange::default() };
+    let to = |rate_bps| LinkChange { rate: Some(RateModel::Constant(rate_bps)), ..LinkChange::default() };
     let changes = vec![(ms(2), to(PACKET_A_MS_BPS / 2)), (ms(4), to(PACKET_A_MS_BPS * 2))];
     let mut bench = Bench::new(rate(PACKET_A_MS_BPS), 1);
     bench.pipe.follow(at(ms(0)), ChangeSchedule { changes });

@@ -1,10 +1,10 @@
 //! What a model leads one to expect of a measurement. Pure.
 
-use crate::scenario::{Link, LinkModel};
-use pathbench_emulator::model::{Distribution, GilbertElliott, LossModel, RateModel};
+use crate::scenario::Link;
+use pathbench_link::{Distribution, GilbertElliott, LinkModel, LossModel, RateModel};
 use std::time::Duration;
 
-/// The rate that a direction can be held to: not one that changes, nor one that a arq's own repetitions use up.
+/// The rate that a direction can be held to: not one that changes, nor one that link-layer retransmissions share.
 pub(super) fn rate_bps(model: &LinkModel) -> Option<u64> {
     if model.arq.is_some() && model.loses() { None } else { model.rate_bps() }
 }
@@ -27,7 +27,7 @@ pub(super) struct ExpectedLoss {
 }
 
 /// What packets are expected to be lost, damaged ones included, which the receiver's kernel drops; `None` where it
-/// depends on the time, or on the arq's repetitions in a way that has no short formula.
+/// depends on the time, or on link-layer retransmission in a way that has no short formula.
 pub(super) fn loss(model: &LinkModel) -> Option<ExpectedLoss> {
     let (of_link, clustering) = match (&model.loss, model.arq) {
         (LossModel::Independent(loss), arq) => {
@@ -61,7 +61,7 @@ pub(super) fn delay(model: &LinkModel, frame_bytes: u64) -> Option<(Duration, Du
     let sending = model.rate_bps().map_or(0.0, |bps| frame_bytes as f64 * 8.0 / bps as f64);
     // Medians above the base delay, in sizes; and how far the median of a few hundred packets may lie off, which
     // is most where no packet may overtake another and one that is late holds up those behind it.
-    let (median, blur) = match model.distribution {
+    let (median, blur) = match model.jitter_distribution {
         Distribution::Uniform => (0.0, 1.0),
         Distribution::Normal => (0.0, 3.0),
         Distribution::Exponential => (std::f64::consts::LN_2, 4.0),
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn a_radio_loses_what_all_its_attempts_lose() {
-        let arq = pathbench_emulator::model::ArqModel { retries: 2, pause: Duration::ZERO };
+        let arq = pathbench_link::ArqModel { retries: 2, pause: Duration::ZERO };
         let model = LinkModel { loss: LossModel::Independent(0.1), arq: Some(arq), ..LinkModel::default() };
         assert!((loss(&model).unwrap().probability - 0.001).abs() < 1e-12);
         let corrupt = LinkModel { corrupt: 0.01, ..LinkModel::default() };

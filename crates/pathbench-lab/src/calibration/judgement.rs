@@ -1,7 +1,8 @@
 //! What of a measurement is off by more than a link's tolerance and chance allow, in words.
 
 use super::expectation::{self, is_improbable};
-use crate::scenario::{Engine, Link, LinkModel};
+use crate::scenario::{Engine, Link};
+use pathbench_link::LinkModel;
 use pathbench_record::document::{LinkMeasurement, OneWayDelay};
 use pathbench_traffic::calibration::{LinkCalibration, ProbedDirection};
 
@@ -76,7 +77,7 @@ impl Judged<'_> {
     }
 
     fn mtu(&self) -> Option<String> {
-        let (asked, got) = (self.link.mtu_bytes, self.mtu_bytes);
+        let (asked, got) = (self.link.mtu_bytes(), self.mtu_bytes);
         // Where hardly any packet arrives, none of full size may have.
         let lost = self.model.independent_loss().is_none_or(|loss| loss > 0.5);
         (got != asked && !lost).then(|| format!("{}: MTU {asked} asked for, {got} measured", self.way))

@@ -1,105 +1,21 @@
-//! What there is to tell of an event in `events.jsonl`.
+//! What `events.jsonl` says of an event.
 
-use crate::scenario::{Change, DISTRIBUTIONS, Discipline, FadePlan, ModelKeys, RulesChange, icmp_in_words};
+use crate::scenario::{Change, FadePlan};
 use pathbench_emulator::fading::Walk;
-use pathbench_emulator::model::{BaseDelay, GilbertElliott, LossModel, RateModel};
-use pathbench_emulator::schedule::End;
 use pathbench_record::direction::LinkDirection;
-use serde_json::{Map, Value, json};
-use std::time::Duration;
+use serde_json::{Map, Value};
 
-/// One thing to tell.
-pub(super) fn told(key: &str, value: Value) -> Map<String, Value> {
-    Map::from_iter([(key.to_owned(), value)])
-}
-
-/// The values that a change sets. No key is left out: a new one does not compile until it has its place here.
+/// The values that a change sets.
 pub(super) fn of_change(change: &Change) -> Map<String, Value> {
-    let Change { direction, keys, traces, mtu_bytes, path_mtu_bytes, rules } = change;
-    let RulesChange { too_big, clamp_mss } = rules;
-    let mut detail = Map::new();
-    add_direction(&mut detail, *direction);
-    of_keys(&mut detail, keys);
-    detail.extend(traces.iter().map(|(key, written)| ((*key).to_owned(), written.as_str().into())));
-    let mut tell = |key, value| put(&mut detail, key, value);
-    tell("mtu_bytes", mtu_bytes.map(Value::from));
-    tell("path_mtu_bytes", path_mtu_bytes.map(Value::from));
-    tell("icmp", too_big.map(|too_big| icmp_in_words(too_big).into()));
-    tell("clamp_mss", clamp_mss.map(Value::from));
+    let mut detail = of_direction(change.direction);
+    detail.extend(change.given.clone());
     detail
-}
-
-/// Puts `value` into `detail`, if there is one.
-fn put(detail: &mut Map<String, Value>, key: &str, value: Option<Value>) {
-    if let Some(value) = value {
-        detail.insert(key.to_owned(), value);
-    }
-}
-
-/// Values of a trace are represented by the name of the trace file.
-fn of_keys(detail: &mut Map<String, Value>, keys: &ModelKeys) {
-    let ModelKeys {
-        rate,
-        queue,
-        discipline,
-        queue_target,
-        queue_interval,
-        ecn,
-        arq,
-        loss,
-        delay,
-        jitter,
-        distribution,
-        reorder,
-        duplicate,
-        corrupt,
-    } = keys;
-    let mut tell = |key, value| put(detail, key, value);
-    match rate {
-        Some(RateModel::Constant(bps)) => tell("rate_bps", Some((*bps).into())),
-        Some(RateModel::Steps(steps)) if steps.end == End::Hold => {
-            let step = |(at, bps): &(Duration, u64)| json!({ "at_ms": ms(*at), "rate_bps": bps });
-            tell("rate_steps", Some(steps.steps.iter().map(step).collect()));
-        }
-        _ => {}
-    }
-    tell("queue", queue.map(|queue| queue.to_string().into()));
-    tell("queue_discipline", discipline.map(|discipline| name_in(&Discipline::NAMED, &discipline)));
-    tell("queue_target_ms", queue_target.map(ms));
-    tell("queue_interval_ms", queue_interval.map(ms));
-    tell("ecn", ecn.map(Value::from));
-    tell("arq_retries", arq.map(|arq| arq.retries.into()));
-    tell("arq_pause_ms", arq.map(|arq| ms(arq.pause)));
-    match loss {
-        Some(LossModel::Independent(loss)) => tell("loss", Some((*loss).into())),
-        Some(LossModel::GilbertElliott(GilbertElliott { to_bad, to_good, loss_good, loss_bad })) => {
-            let chain =
-                json!({ "to_bad": to_bad, "to_good": to_good, "loss_good": loss_good, "loss_bad": loss_bad });
-            tell("burst_loss", Some(chain));
-        }
-        Some(LossModel::Bursts { period, length, loss }) => {
-            let bursts = json!({ "period_ms": ms(*period), "length_ms": ms(*length), "loss": loss });
-            tell("loss_bursts", Some(bursts));
-        }
-        Some(LossModel::Schedule(_)) | None => {}
-    }
-    if let Some(BaseDelay::Constant(delay)) = delay {
-        tell("delay_ms", Some(ms(*delay)));
-    }
-    tell("jitter_ms", jitter.map(ms));
-    tell("jitter_distribution", distribution.map(|distribution| name_in(&DISTRIBUTIONS, &distribution)));
-    tell("reorder", reorder.map(Value::from));
-    tell("duplicate", duplicate.map(Value::from));
-    tell("corrupt", corrupt.map(Value::from));
-}
-
-fn name_in<V: PartialEq>(names: &[(&str, V)], value: &V) -> Value {
-    names.iter().find(|(_, known)| known == value).map_or(Value::Null, |(name, _)| (*name).into())
 }
 
 /// How long a fade takes and where it leads.
 pub(super) fn of_fade(fade: &FadePlan) -> Map<String, Value> {
-    let mut detail = told("duration_ms", ms(fade.duration()));
+    let duration_ms = Value::from(fade.duration().as_secs_f64() * 1e3);
+    let mut detail = Map::from_iter([("duration_ms".to_owned(), duration_ms)]);
     match fade {
         FadePlan::Walk(walk) => {
             let Walk { speed_mps, from_m, to_m, exponent, .. } = *walk;
@@ -109,34 +25,23 @@ pub(super) fn of_fade(fade: &FadePlan) -> Map<String, Value> {
                 detail.insert(key.to_owned(), value.into());
             }
         }
-        FadePlan::Ramp { ramp, direction } => {
-            add_direction(&mut detail, *direction);
-            let keys = ModelKeys {
-                rate: ramp.rate_bps.map(RateModel::Constant),
-                loss: ramp.loss.map(LossModel::Independent),
-                delay: ramp.delay.map(BaseDelay::Constant),
-                ..ModelKeys::default()
-            };
-            of_keys(&mut detail, &keys);
+        FadePlan::Ramp { direction, given, .. } => {
+            detail.extend(of_direction(*direction));
+            detail.extend(given.clone());
         }
     }
     detail
 }
 
-fn add_direction(detail: &mut Map<String, Value>, direction: Option<LinkDirection>) {
-    if let Some(direction) = direction {
-        detail.insert("direction".to_owned(), direction.name().into());
-    }
-}
-
-fn ms(time: Duration) -> Value {
-    (time.as_secs_f64() * 1e3).into()
+fn of_direction(direction: Option<LinkDirection>) -> Map<String, Value> {
+    direction.map(|direction| ("direction".to_owned(), direction.name().into())).into_iter().collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::{self, Action, CHANGE, FADE, FADE_TO, Overrides, Source};
+    use crate::scenario::{self, Action, FADE, FADE_TO, Overrides, Source, change_keys};
+    use serde_json::json;
 
     /// What `events.jsonl` tells of an event of a path that has a hop.
     fn detail(event: &str) -> Map<String, Value> {
@@ -199,13 +104,13 @@ mod tests {
             ("queue_target", "\"7ms\"", json!({ "queue_target_ms": 7.0 })),
             ("queue_interval", "\"90ms\"", json!({ "queue_interval_ms": 90.0 })),
             ("ecn", "true", json!({ "ecn": true })),
-            ("arq", "{ retries = 3, pause = \"2ms\" }", json!({ "arq_retries": 3, "arq_pause_ms": 2.0 })),
+            ("arq", "{ retries = 3, pause = \"2ms\" }", json!({ "arq": { "retries": 3, "pause_ms": 2.0 } })),
             ("mtu", "1450", json!({ "mtu_bytes": 1450 })),
             ("path_mtu", "1300", json!({ "path_mtu_bytes": 1300 })),
             ("icmp", "\"off\"", json!({ "icmp": "off" })),
             ("clamp_mss", "true", json!({ "clamp_mss": true })),
         ];
-        for key in CHANGE {
+        for key in change_keys() {
             let (_, value, expected) = values
                 .iter()
                 .find(|(known, ..)| *known == key)

@@ -1,10 +1,11 @@
 //! Changes to a standing lab: what the events of a scenario do to its links.
 
-use super::detail::{self, told};
+use super::detail;
 use super::wire::Wire;
 use super::{Environment, EnvironmentError, netlink};
-use crate::scenario::{Action, Change, EventPlan, ModelKeys};
-use pathbench_emulator::model::Condition;
+use crate::scenario::{Action, Change, EventPlan};
+use pathbench_emulator::pipe::Condition;
+use pathbench_link::LinkChange;
 use serde_json::{Map, Value};
 
 impl Environment {
@@ -45,7 +46,7 @@ impl Environment {
     ) -> Result<Map<String, Value>, EnvironmentError> {
         let node = self.node_index(&event.node)?;
         let interface = self.nodes[node].set_interface(wire, up)?;
-        Ok(told("interface", interface.into()))
+        Ok(Map::from_iter([("interface".to_owned(), interface.into())]))
     }
 
     fn set_condition(
@@ -66,12 +67,12 @@ impl Environment {
         let node = self.node_index(&event.node)?;
         let node = &mut self.nodes[node];
         let addresses = if present { node.return_addresses(wire) } else { node.withdraw_addresses(wire) }?;
-        Ok(told("addresses", addresses.into()))
+        Ok(Map::from_iter([("addresses".to_owned(), addresses.into())]))
     }
 
     fn change(&mut self, wire: usize, change: &Change) -> Result<Map<String, Value>, EnvironmentError> {
         let hop = self.topology.hop(self.wires[wire].name()).cloned();
-        if let Some(mtu_bytes) = change.mtu_bytes {
+        if let Some(mtu_bytes) = change.link.mtu_bytes {
             self.set_mtu(wire, mtu_bytes)?;
             if let Some(hop) = &hop {
                 self.set_mtu(self.wire_index(&hop.far)?, mtu_bytes)?;
@@ -88,8 +89,9 @@ impl Environment {
                 }
             }
         }
-        if change.keys != ModelKeys::default() {
-            self.wires[wire].change(&mut self.middle, change)?;
+        let rest = LinkChange { mtu_bytes: None, ..change.link.clone() };
+        if rest != LinkChange::default() {
+            self.wires[wire].change(&mut self.middle, &rest, change.direction)?;
         }
         Ok(detail::of_change(change))
     }

@@ -6,13 +6,14 @@ mod offload;
 
 use super::EnvironmentError;
 use super::node::NodeHandle;
-use crate::scenario::{Change, Engine, FadePlan, Link};
+use crate::scenario::{Engine, FadePlan, Link};
 use emulated::EmulatedWire;
 use kernel::KernelWire;
 pub(super) use offload::Cap;
-use pathbench_emulator::model::Condition;
+use pathbench_emulator::pipe::Condition;
 use pathbench_emulator::plane::{DataPlane, LinkReport};
 use pathbench_host::netlink::RouteSocket;
+use pathbench_link::LinkChange;
 use pathbench_record::direction::LinkDirection;
 use pathbench_record::document::PacketSizes;
 use std::path::PathBuf;
@@ -95,13 +96,13 @@ impl Wire {
         let link = &self.link;
         for (index, model) in [&link.forward, &link.reverse].into_iter().enumerate() {
             let (cap, alone) = match self.engine {
-                EngineWire::Kernel(_) => (offload::kernel_cap(model, link.mtu_bytes), model.loses()),
-                EngineWire::Emulated(_) => (offload::cap(model, link.mtu_bytes), false),
+                EngineWire::Kernel(_) => (offload::kernel_cap(model), model.loses()),
+                EngineWire::Emulated(_) => (offload::cap(model), false),
             };
             let Some(segments) = cap else { continue };
-            let narrows = far.is_some() || link.mtu_bytes > ETHERNET_MTU_BYTES;
+            let narrows = far.is_some() || link.mtu_bytes() > ETHERNET_MTU_BYTES;
             let cap = if narrows && !alone {
-                Cap::of_bytes(segments, link.mtu_bytes)
+                Cap::of_bytes(segments, link.mtu_bytes())
             } else {
                 Cap::of_segments(segments)
             };
@@ -132,25 +133,30 @@ impl Wire {
     }
 
     /// Puts new models in force. The MTU is set by itself.
-    pub(super) fn change(&mut self, middle: &mut Middle, change: &Change) -> Result<(), EnvironmentError> {
+    pub(super) fn change(
+        &mut self,
+        middle: &mut Middle,
+        change: &LinkChange,
+        direction: Option<LinkDirection>,
+    ) -> Result<(), EnvironmentError> {
         if let EngineWire::Emulated(wire) = &self.engine {
             wire.refresh(middle, &mut self.link)?;
         }
-        let [forward, reverse] = LinkDirection::selected(change.direction);
+        let [forward, reverse] = LinkDirection::selected(direction);
         for (model, chosen) in [(&mut self.link.forward, forward), (&mut self.link.reverse, reverse)] {
             if chosen {
-                *model = model.with(&change.keys);
+                change.apply(model);
             }
         }
         match &mut self.engine {
             EngineWire::Kernel(wire) => wire.shape(&mut middle.room, &self.link),
-            EngineWire::Emulated(wire) => wire.change(middle, &self.link, change),
+            EngineWire::Emulated(wire) => wire.change(middle, &self.link, change, direction),
         }
     }
 
     /// Sets the MTU of the middle.
     pub(super) fn set_mtu(&mut self, middle: &mut Middle, mtu_bytes: u32) -> Result<(), EnvironmentError> {
-        self.link.mtu_bytes = mtu_bytes;
+        self.link.set_mtu_bytes(mtu_bytes);
         match &self.engine {
             EngineWire::Kernel(wire) => wire.set_mtu(&mut middle.room, &self.link),
             EngineWire::Emulated(wire) => wire.set_mtu(middle, &self.link),

@@ -363,11 +363,11 @@ fn check_mtu(link: &LinkDraft<'_>, ends: &[Vec<Subnet>; 2]) {
         // It is that of the first link, of which it has been said.
         Part::Hop | Part::Far => return,
     };
-    if link.mtu_bytes < SMALLEST_IPV6_MTU_BYTES
+    let mtu_bytes = link.forward.mtu_bytes;
+    if mtu_bytes < SMALLEST_IPV6_MTU_BYTES
         && let Some(subnet) = ends.iter().flatten().find(|subnet| subnet.address.is_ipv6())
     {
-        let problem =
-            format!("an MTU of {} is too small for the IPv6 address {}", link.mtu_bytes, subnet.address);
+        let problem = format!("an MTU of {mtu_bytes} is too small for the IPv6 address {}", subnet.address);
         let remedy = format!("give at least {SMALLEST_IPV6_MTU_BYTES} (RFC 8200), or IPv4 addresses only");
         link.named.section.wrong(MistakeKind::Conflict, key, problem, remedy);
     }

@@ -2,12 +2,13 @@
 
 use super::keys;
 use super::mistake::MistakeKind;
-use super::model::LONGEST_DELAY;
+use super::parameters;
 use super::plan::{FadePlan, Link};
 use super::section::Section;
 use super::timeline::direction;
 use super::traffic::LONGEST_RUN;
 use pathbench_emulator::fading::{Ramp, Shape, Walk};
+use pathbench_link::{BaseDelay, LossModel};
 use std::time::Duration;
 
 /// What a person walks to: nearer than a metre the path loss of a radio means nothing.
@@ -49,14 +50,18 @@ fn ramp(section: &Section<'_>, duration: Option<Duration>) -> Option<FadePlan> {
     if !section.has("duration") {
         section.missing("duration", "\"10s\"");
     }
+    let end = parameters::read(&own);
     let ramp = Ramp {
         duration: duration?,
         shape: Shape::Linear,
-        rate_bps: own.rate_bps("rate"),
-        loss: own.fraction("loss"),
-        delay: own.duration("delay", Duration::ZERO..=LONGEST_DELAY),
+        rate_bps: end.change.rate.and_then(|rate| rate.mean_rate_bps()),
+        loss: end.change.loss.map(|loss| if let LossModel::Independent(loss) = loss { loss } else { 0.0 }),
+        delay: end.change.delay.map(|delay| match delay {
+            BaseDelay::Constant(delay) => delay,
+            BaseDelay::Schedule(_) => Duration::ZERO,
+        }),
     };
-    Some(FadePlan::Ramp { ramp, direction: direction(section) })
+    Some(FadePlan::Ramp { ramp, direction: direction(section), given: end.json })
 }
 
 fn walk(section: &Section<'_>, duration: Option<Duration>) -> Option<FadePlan> {

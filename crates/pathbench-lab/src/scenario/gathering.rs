@@ -11,15 +11,15 @@ use super::tree::{Field, Item, Table, Value};
 /// `[host.NAME]` of a host that the list lacks becomes one: hosts need no declaration.
 pub(super) fn gather(tree: &mut Table, ledger: &Ledger) {
     for field in tree.fields.iter_mut().filter(|field| COLLECTIONS.contains(&field.key.as_str())) {
-        let known: &[&str] = match field.key.as_str() {
-            "path" => &keys::PATH,
-            "link" => &keys::LINK,
-            "host" => &keys::HOST,
-            _ => &keys::ROUTER,
+        let known = match field.key.as_str() {
+            "path" => keys::path(),
+            "link" => keys::link(),
+            "host" => keys::HOST.to_vec(),
+            _ => keys::ROUTER.to_vec(),
         };
         single(field, ledger);
         if let Value::List(items) = &mut field.item.value {
-            gather_list(&field.key, items, known, ledger);
+            gather_list(&field.key, items, &known, ledger);
         }
     }
 }

@@ -3,8 +3,9 @@
 use super::link::{EndDraft, LinkDraft, MTU_BYTES, Part};
 use super::mistake::MistakeKind;
 use super::naming::Named;
-use super::plan::{Engine, Family, Hop, LinkModel, RouterRules, RulesChange, TooBig};
+use super::plan::{Engine, Family, Hop, RouterRules, RulesChange, TooBig};
 use super::section::Section;
+use pathbench_link::LinkModel;
 
 /// The smallest path MTU that a kernel goes down to for IPv4 (`net.ipv4.route.min_pmtu` is 552), in round figures:
 /// what every host takes (RFC 791, section 3.1).
@@ -155,21 +156,24 @@ impl Parts {
     fn middle<'a>(&self, draft: &LinkDraft<'a>, hop: HopDraft) -> LinkDraft<'a> {
         let ends = [self.at_router(draft, 0, "hop"), self.at_router(draft, 1, "hop")];
         let part = self.part(draft, &self.names.link, ends);
-        LinkDraft { mtu_bytes: hop.path_mtu_bytes, part: Part::Hop, ..wire(part) }
+        LinkDraft { part: Part::Hop, ..wire(part, hop.path_mtu_bytes) }
     }
 
     /// The link to the other host.
     fn far<'a>(&self, draft: &LinkDraft<'a>) -> LinkDraft<'a> {
         let ends = [self.at_router(draft, 1, "far"), draft.ends[1 - self.near_end].clone()];
-        LinkDraft { part: Part::Far, ..wire(self.part(draft, &self.names.far, ends)) }
+        let part = self.part(draft, &self.names.far, ends);
+        LinkDraft { part: Part::Far, ..wire(part, draft.forward.mtu_bytes) }
     }
 }
 
 /// A link that does nothing to packets.
-fn wire(draft: LinkDraft<'_>) -> LinkDraft<'_> {
+fn wire(draft: LinkDraft<'_>, mtu_bytes: u32) -> LinkDraft<'_> {
+    let model = LinkModel { mtu_bytes, ..LinkModel::default() };
     LinkDraft {
-        forward: LinkModel::default(),
-        reverse: LinkModel::default(),
+        forward: model.clone(),
+        reverse: model,
+        requested: Default::default(),
         engine: Some(Engine::Kernel),
         backup: false,
         capture: false,

@@ -4,18 +4,19 @@ use super::address::{Given, parse_given};
 use super::hop::{self, HopDraft};
 use super::keys;
 use super::mistake::MistakeKind;
-use super::model;
 use super::naming::{NameOf, Named};
-use super::plan::{Engine, Family, LinkModel};
+use super::parameters;
+use super::plan::{Engine, Family};
 use super::preset;
 use super::section::Section;
 use super::tree::{Origin, Value};
+use pathbench_link::{LinkModel, overlay};
+use serde_json::{Map, Value as Json};
 
 /// Smallest IPv4 MTU (RFC 791) to largest IP packet.
 pub(super) const MTU_BYTES: std::ops::RangeInclusive<u64> = 68..=65_535;
 /// Smallest link MTU under IPv6 (RFC 8200, section 5).
 pub(super) const SMALLEST_IPV6_MTU_BYTES: u32 = 1_280;
-const DEFAULT_MTU_BYTES: u32 = 1_500;
 const DEFAULT_TOLERANCE: f64 = 0.05;
 
 /// A link before its addresses are settled.
@@ -25,7 +26,7 @@ pub(super) struct LinkDraft<'a> {
     pub(super) ends: [EndDraft; 2],
     pub(super) forward: LinkModel,
     pub(super) reverse: LinkModel,
-    pub(super) mtu_bytes: u32,
+    pub(super) requested: [Map<String, Json>; 2],
     /// What is asked for; `None`: whatever the link needs.
     pub(super) engine: Option<Engine>,
     pub(super) tolerance: f64,
@@ -66,7 +67,7 @@ pub(super) struct EndDraft {
 /// A `[[path]]`: a link between `client` and `server`, its interface named like itself on both.
 pub(super) fn path(named: Named<'_>) -> LinkDraft<'_> {
     let section = named.section.clone();
-    section.only("a path", &keys::PATH);
+    section.only("a path", &keys::path());
     let end = |node: &str, key: &str| EndDraft {
         node: node.to_owned(),
         interface: named.name.clone(),
@@ -76,13 +77,13 @@ pub(super) fn path(named: Named<'_>) -> LinkDraft<'_> {
     };
     let ends = [end("client", "client_address"), end("server", "server_address")];
     let draft = draft(named, ends, ["upload", "download"]);
-    LinkDraft { hop: hop::of_path(&section, draft.mtu_bytes), ..draft }
+    LinkDraft { hop: hop::of_path(&section, draft.forward.mtu_bytes), ..draft }
 }
 
 /// A `[[link]]` between any two nodes.
 pub(super) fn link(named: Named<'_>) -> LinkDraft<'_> {
     let section = named.section.clone();
-    section.only("a link", &[keys::LINK.as_slice(), &keys::HOP].concat());
+    section.only("a link", &[keys::link().as_slice(), &keys::HOP].concat());
     let (problem, remedy) =
         ("a link has no routers in it", "give it to the router at its end, or use a [[path]]");
     hop::refuse(&section, &keys::RULES, problem, remedy);
@@ -99,14 +100,16 @@ pub(super) fn link(named: Named<'_>) -> LinkDraft<'_> {
 fn draft<'a>(named: Named<'a>, ends: [EndDraft; 2], directions: [&str; 2]) -> LinkDraft<'a> {
     let section = &named.section;
     let preset = preset::read(section);
-    let mtu_bytes = section.bytes("mtu", MTU_BYTES).map(|bytes| bytes as u32);
-    let mtu_bytes = mtu_bytes.or(preset.mtu_bytes).unwrap_or(DEFAULT_MTU_BYTES);
-    let both = model::keys_of(section);
-    let [forward, reverse] = [0, 1].map(|way| {
-        let own = section.section(directions[way]);
-        own.only("a direction", &keys::DIRECTION);
-        let model = preset.directions[way].with(&both).with(&model::keys_of(&own));
-        model::check(&[&own, section], &model, mtu_bytes);
+    let both = parameters::read(section);
+    let mut requested = preset.requested;
+    let [forward, reverse] = [0, 1].map(|index| {
+        let table = section.section(directions[index]);
+        table.only("a direction", &keys::direction());
+        let own = parameters::read(&table);
+        let model = preset.directions[index].with(&both.change).with(&own.change);
+        parameters::check(&[&table, section], &model);
+        overlay(&mut requested[index], both.json.clone());
+        overlay(&mut requested[index], own.json);
         model
     });
     let engines = [("auto", None), ("kernel", Some(Engine::Kernel)), ("emulated", Some(Engine::Emulated))];
@@ -119,7 +122,7 @@ fn draft<'a>(named: Named<'a>, ends: [EndDraft; 2], directions: [&str; 2]) -> Li
         ends,
         forward,
         reverse,
-        mtu_bytes,
+        requested,
         engine,
         tolerance: section.fraction("tolerance").unwrap_or(DEFAULT_TOLERANCE),
         backup: section.flag("backup").unwrap_or(false),
@@ -134,7 +137,7 @@ fn draft<'a>(named: Named<'a>, ends: [EndDraft; 2], directions: [&str; 2]) -> Li
 
 /// Reports what the kernel's engine cannot do, netem or not.
 fn check_kernel(section: &Section<'_>, directions: &[&LinkModel; 2], capture: bool) {
-    if let Some((problem, remedy)) = directions.iter().find_map(|model| model::beyond_kernel(model)) {
+    if let Some((problem, remedy)) = directions.iter().find_map(|model| parameters::beyond_kernel(model)) {
         section.wrong(MistakeKind::Conflict, "engine", problem, remedy);
     }
     if capture {

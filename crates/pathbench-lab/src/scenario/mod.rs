@@ -16,10 +16,10 @@ mod keys;
 mod link;
 mod matrix;
 mod mistake;
-mod model;
 mod naming;
 mod node;
 mod overrides;
+mod parameters;
 mod plan;
 mod preset;
 mod section;
@@ -27,7 +27,6 @@ mod suggestion;
 mod syntax;
 mod timeline;
 mod topology;
-mod trace_file;
 mod traffic;
 mod tree;
 mod validation;
@@ -38,14 +37,13 @@ pub use expect::{Comparison, ExpectationPlan, Figure, Subject, Target};
 pub use fields::known_fields;
 pub use keys::known_keys;
 #[cfg(test)]
-pub(crate) use keys::{CHANGE, FADE, FADE_TO};
+pub(crate) use keys::{FADE, FADE_TO, change as change_keys};
 pub use mistake::{Ledger, Mistake, MistakeKind, Mistakes};
 pub use overrides::Overrides;
 pub use plan::{
-    Action, BulkPlan, Change, DISTRIBUTIONS, Discipline, EndpointPlan, Engine, EventPlan, FadePlan, Family,
-    Hop, InteractivePlan, IperfPlan, Link, LinkEnd, LinkModel, ModelKeys, MptcpPlan, Node, PatternPlan,
-    PingPlan, Plan, Queue, QuicPlan, Role, RoutePlan, RulesChange, RunPlan, SocketPlan, Topology,
-    VariantPlan, icmp_in_words, queue_bytes,
+    Action, BulkPlan, Change, EndpointPlan, Engine, EventPlan, FadePlan, Family, Hop, InteractivePlan,
+    IperfPlan, Link, LinkEnd, MptcpPlan, Node, PatternPlan, PingPlan, Plan, QuicPlan, Role, RoutePlan,
+    RulesChange, RunPlan, SocketPlan, Topology, VariantPlan, icmp_in_words,
 };
 pub use tree::Origin;
 pub use validation::plan;

@@ -2,7 +2,6 @@
 
 mod event;
 mod hop;
-mod model;
 mod parameters;
 mod traffic;
 
@@ -10,12 +9,12 @@ pub use event::{Action, Change, EventPlan, FadePlan};
 pub(crate) use hop::path_of;
 pub use hop::{Hop, RulesChange, icmp_in_words};
 pub(crate) use hop::{RouterRules, TooBig};
-pub use model::{DISTRIBUTIONS, Discipline, LinkModel, ModelKeys, Queue, queue_bytes};
 pub use traffic::{
     BulkPlan, InteractivePlan, IperfPlan, PatternPlan, PingPlan, QuicPlan, RunPlan, SocketPlan,
 };
 
 use super::expect::ExpectationPlan;
+use pathbench_link::LinkModel;
 use pathbench_record::document::Variant;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -194,8 +193,8 @@ pub struct Link {
     pub forward: LinkModel,
     /// Second end → first end.
     pub reverse: LinkModel,
-    /// Largest IP packet.
-    pub mtu_bytes: u32,
+    /// The parameters that the scenario gives for each direction, as results have them.
+    pub requested: [Map<String, Value>; 2],
     /// What carries it out.
     pub engine: Engine,
     /// Whether the scenario asks for that engine; otherwise it follows from the link and its events.
@@ -211,6 +210,16 @@ pub struct Link {
 }
 
 impl Link {
+    /// Largest IP packet, the same in both directions.
+    pub const fn mtu_bytes(&self) -> u32 {
+        self.forward.mtu_bytes
+    }
+
+    pub(crate) const fn set_mtu_bytes(&mut self, mtu_bytes: u32) {
+        self.forward.mtu_bytes = mtu_bytes;
+        self.reverse.mtu_bytes = mtu_bytes;
+    }
+
     /// Index of the end at `node`.
     pub fn end_of(&self, node: &str) -> Option<usize> {
         self.ends.iter().position(|end| end.node == node)

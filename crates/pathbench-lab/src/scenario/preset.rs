@@ -1,12 +1,12 @@
 //! `preset = "lte"`: models of usual networks, which fill in what a path or link does not say itself.
 
-use super::link::MTU_BYTES;
 use super::mistake::Ledger;
-use super::model;
-use super::plan::LinkModel;
+use super::parameters;
 use super::section::Section;
 use super::syntax;
 use super::tree::Origin;
+use pathbench_link::{LinkModel, overlay};
+use serde_json::{Map, Value};
 
 /// Name and text of each; docs/presets.md says where the figures come from.
 const PRESETS: [(&str, &str); 7] = [
@@ -24,7 +24,8 @@ const PRESETS: [(&str, &str); 7] = [
 pub(super) struct Preset {
     /// From the client to the server (first end to second), and back.
     pub(super) directions: [LinkModel; 2],
-    pub(super) mtu_bytes: Option<u32>,
+    /// The parameters that it gives for each direction, as results have them.
+    pub(super) requested: [Map<String, Value>; 2],
 }
 
 /// The preset that `section` names; a link that does nothing where it names none.
@@ -37,16 +38,17 @@ fn parse(text: &str) -> Result<Preset, Ledger> {
     let ledger = Ledger::new("preset");
     let Some(table) = syntax::document(text, &ledger) else { return Err(ledger) };
     let root = Section { ledger: &ledger, table: Some(&table), origin: Origin::Line(1), path: String::new() };
-    let mtu_bytes = root.bytes("mtu", MTU_BYTES).map(|bytes| bytes as u32);
-    let size = mtu_bytes.unwrap_or(1_500);
-    let both = LinkModel::default().with(&model::keys_of(&root));
-    let directions = ["upload", "download"].map(|direction| {
-        let own = root.section(direction);
-        let model = both.with(&model::keys_of(&own));
-        model::check(&[&own, &root], &model, size);
-        model
-    });
-    if ledger.is_empty() { Ok(Preset { directions, mtu_bytes }) } else { Err(ledger) }
+    let both = parameters::read(&root);
+    let mut preset = Preset::default();
+    for (index, direction) in ["upload", "download"].into_iter().enumerate() {
+        let section = root.section(direction);
+        let own = parameters::read(&section);
+        preset.directions[index] = LinkModel::default().with(&both.change).with(&own.change);
+        parameters::check(&[&section, &root], &preset.directions[index]);
+        preset.requested[index] = both.json.clone();
+        overlay(&mut preset.requested[index], own.json);
+    }
+    if ledger.is_empty() { Ok(preset) } else { Err(ledger) }
 }
 
 #[cfg(test)]
@@ -63,7 +65,7 @@ mod tests {
             let ledger = Ledger::new(name);
             let table = syntax::document(text, &ledger).unwrap();
             let known =
-                |key: &str| keys::DIRECTION.contains(&key) || ["upload", "download", "mtu"].contains(&key);
+                |key: &str| keys::direction().contains(&key) || ["upload", "download", "mtu"].contains(&key);
             for field in &table.fields {
                 assert!(known(&field.key), "preset {name} has a key `{}`", field.key);
             }

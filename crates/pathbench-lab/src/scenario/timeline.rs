@@ -5,12 +5,14 @@ use super::hop;
 use super::keys;
 use super::link::SMALLEST_IPV6_MTU_BYTES;
 use super::mistake::MistakeKind;
-use super::model;
-use super::plan::{Action, Change, Engine, EventPlan, Link, LinkModel, RunPlan, Topology};
+use super::parameters;
+use super::plan::{Action, Change, Engine, EventPlan, Link, RunPlan, Topology, icmp_in_words};
 use super::section::Section;
 use super::traffic::LONGEST_RUN;
+use pathbench_link::LinkModel;
 use pathbench_record::direction::LinkDirection;
 use pathbench_record::units::Span;
+use serde_json::Value as Json;
 use std::time::Duration;
 
 /// The events in the order of their times.
@@ -28,12 +30,12 @@ pub(super) fn read(root: &Section<'_>, topology: &Topology, run: &RunPlan) -> Ve
 /// Reports the events after which `link` would be what the kernel's engine cannot do.
 fn check_kernel(link: &Link, events: &[(&Section<'_>, EventPlan)]) {
     let mut models = [link.forward.clone(), link.reverse.clone()];
-    let beyond = |models: &[LinkModel; 2]| models.iter().find_map(model::beyond_kernel);
+    let beyond = |models: &[LinkModel; 2]| models.iter().find_map(parameters::beyond_kernel);
     for (section, event) in events.iter().filter(|(_, event)| event.link == link.name) {
         let (Action::Set(change), None) = (&event.action, beyond(&models)) else { continue };
         for (model, chosen) in models.iter_mut().zip(LinkDirection::selected(change.direction)) {
             if chosen {
-                *model = model.with(&change.keys);
+                *model = model.with(&change.link);
             }
         }
         if let Some((problem, remedy)) = beyond(&models) {
@@ -43,7 +45,7 @@ fn check_kernel(link: &Link, events: &[(&Section<'_>, EventPlan)]) {
 }
 
 fn event(section: &Section<'_>, topology: &Topology, run: &RunPlan) -> Option<EventPlan> {
-    section.only("an event", &keys::EVENT);
+    section.only("an event", &keys::event());
     let at = at(section, run);
     let link = link(section, topology);
     let end = link.and_then(|link| end(section, topology, link, run));
@@ -138,14 +140,14 @@ fn refuse_foreign(section: &Section<'_>, name: &str) {
     let given = |keys: &[&'static str]| -> Vec<&'static str> {
         keys.iter().copied().filter(|key| section.has(key)).collect()
     };
-    let of_set = given(&keys::CHANGE);
+    let of_set = given(&keys::change());
     if name != "set" {
         for key in of_set {
             let problem = format!("the action `{name}` changes no {key}");
             section.wrong(MistakeKind::Conflict, key, problem, "remove it, or make the action \"set\"");
         }
     } else if of_set.is_empty() {
-        let remedy = format!("give what to set: {}", keys::CHANGE.join(", "));
+        let remedy = format!("give what to set: {}", keys::change().join(", "));
         section.wrong(MistakeKind::Missing, "action", "`set` without anything to set", remedy);
     }
     if name != "fade" {
@@ -172,28 +174,35 @@ pub(super) fn direction(section: &Section<'_>) -> Option<LinkDirection> {
 }
 
 fn change(section: &Section<'_>, topology: &Topology, link: Option<&Link>) -> Change {
-    let mtu_bytes = section.bytes("mtu", 68..=65_535).map(|bytes| bytes as u32);
-    let largest_bytes = mtu_bytes.or(link.map(|link| link.mtu_bytes)).unwrap_or(u32::MAX);
+    let mut given = parameters::read(section);
+    let mtu_bytes = given.change.mtu_bytes;
+    let largest_bytes = mtu_bytes.or(link.map(Link::mtu_bytes)).unwrap_or(u32::MAX);
+    let path_mtu_bytes = hop::path_mtu(section, largest_bytes);
+    let rules = hop::rules(section);
+    let of_hop = [
+        ("path_mtu_bytes", path_mtu_bytes.map(Json::from)),
+        ("icmp", rules.too_big.map(|too_big| icmp_in_words(too_big).into())),
+        ("clamp_mss", rules.clamp_mss.map(Json::from)),
+    ];
+    given.json.extend(of_hop.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))));
     let change = Change {
         direction: direction(section),
-        keys: model::keys_of(section),
-        traces: keys::TRACES.into_iter().filter_map(|key| Some((key, section.get(key)?.written()))).collect(),
-        mtu_bytes,
-        path_mtu_bytes: hop::path_mtu(section, largest_bytes),
-        rules: hop::rules(section),
+        link: given.change,
+        path_mtu_bytes,
+        rules,
+        given: given.json,
     };
     let Some(link) = link else { return change };
     if topology.hop(&link.name).is_none() {
         let problem = format!("`{}` is a plain wire without routers", link.name);
-        let remedy = format!("give the path itself path_mtu = {}, or icmp, or clamp_mss", link.mtu_bytes);
+        let remedy = format!("give the path itself path_mtu = {}, or icmp, or clamp_mss", link.mtu_bytes());
         hop::refuse(section, &keys::HOP, &problem, &remedy);
     }
-    let mtu_bytes = change.mtu_bytes.unwrap_or(link.mtu_bytes);
     for (model, chosen) in
         [&link.forward, &link.reverse].into_iter().zip(LinkDirection::selected(change.direction))
     {
         if chosen {
-            model::check(&[section], &model.with(&change.keys), mtu_bytes);
+            parameters::check(&[section], &model.with(&change.link));
         }
     }
     if change.direction.is_some() {
@@ -202,7 +211,7 @@ fn change(section: &Section<'_>, topology: &Topology, link: Option<&Link>) -> Ch
         hop::refuse(section, &keys::RULES, "routers do the same in both directions", remedy);
     }
     let has_ipv6 = link.ends.iter().flat_map(|end| &end.addresses).any(|(address, _)| address.is_ipv6());
-    for (key, bytes) in [("mtu", change.mtu_bytes), ("path_mtu", change.path_mtu_bytes)] {
+    for (key, bytes) in [("mtu", mtu_bytes), ("path_mtu", change.path_mtu_bytes)] {
         if has_ipv6 && bytes.is_some_and(|bytes| bytes < SMALLEST_IPV6_MTU_BYTES) {
             let problem = format!(
                 "`{}` has IPv6 addresses, which the kernel removes below {SMALLEST_IPV6_MTU_BYTES}",

@@ -13,6 +13,7 @@ use super::plan::{
 use super::section::Section;
 use super::suggestion::choices;
 use super::tree::Origin;
+use pathbench_link::Engines;
 use std::collections::BTreeMap;
 
 /// Hosts that exist as soon as a link names them.
@@ -231,7 +232,7 @@ fn finished(draft: &LinkDraft<'_>, addresses: [Vec<(std::net::IpAddr, u8)>; 2]) 
         ends: [end(0, first), end(1, second)],
         forward: draft.forward.clone(),
         reverse: draft.reverse.clone(),
-        mtu_bytes: draft.mtu_bytes,
+        requested: draft.requested.clone(),
         engine: draft.engine.unwrap_or_else(|| suitable(draft)),
         engine_is_given: draft.engine.is_some(),
         tolerance: draft.tolerance,
@@ -244,8 +245,8 @@ fn finished(draft: &LinkDraft<'_>, addresses: [Vec<(std::net::IpAddr, u8)>; 2]) 
 /// The engine that does what a link asks for: the kernel's for rate, queue and MTU; for more the emulated one, also
 /// where the kernel has netem, whose decisions can be neither repeated nor counted.
 fn suitable(draft: &LinkDraft<'_>) -> Engine {
-    let plain = draft.forward.is_plain() && draft.reverse.is_plain() && !draft.capture;
-    if plain { Engine::Kernel } else { Engine::Emulated }
+    let needs = draft.forward.needs().max(draft.reverse.needs());
+    if needs == Engines::Kernel && !draft.capture { Engine::Kernel } else { Engine::Emulated }
 }
 
 /// Gives links that ask for no engine the emulated one where an event asks for what only that can do, and routers that

@@ -19,7 +19,7 @@ pub(super) fn of_plan(
         interface: link.ends[end].interface.clone(),
         addresses: link.ends[end].addresses.iter().map(|(address, _)| *address).collect(),
         backup: Some(link.backup),
-        mtu_bytes: Some(link.mtu_bytes),
+        mtu_bytes: Some(link.mtu_bytes()),
     });
     let ends = topology.links.iter().flat_map(|link| link.ends.iter().map(move |end| (link, end)));
     RunSetting {

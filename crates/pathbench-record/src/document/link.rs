@@ -2,6 +2,7 @@
 
 use super::{EmulationRecord, OneWayDelay, PacketSizes, Variant};
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
 /// A link: requested against measured, over all runs.
@@ -45,7 +46,7 @@ impl LinkFigures {
 }
 
 /// What one direction of a link is asked to be. Absent: unlimited, none, or the engine's default.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, Default)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
 pub struct DirectionFigures {
     /// Rate, counted in Ethernet frames without preamble and checksum.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -59,6 +60,9 @@ pub struct DirectionFigures {
     /// Probability that a packet is lost, 0 to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss: Option<f64>,
+    /// Every parameter that the scenario gives, by its key and unit.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub given: Map<String, Value>,
 }
 
 /// What a link measured before a run.

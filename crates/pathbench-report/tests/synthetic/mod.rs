@@ -70,13 +70,14 @@ pub(crate) fn link(name: &str, rate_bps: u64) -> LinkRecord {
         delay_ms: Some(1.0),
         queue_bytes: Some(rate_bps / 80),
         loss: None,
+        ..DirectionFigures::default()
     };
     LinkRecord {
         name: name.to_owned(),
         ends: ["client".to_owned(), "server".to_owned()],
         engine: "kernel".to_owned(),
         variant: Variant::new(),
-        requested: LinkFigures { mtu_bytes: 1500, forward: direction, reverse: direction },
+        requested: LinkFigures { mtu_bytes: 1500, forward: direction.clone(), reverse: direction },
         measured: Some(measurement(rate_bps)),
         tolerance: 0.05,
     }

@@ -3,10 +3,11 @@
 use super::{Building, LinkCounters, Middle};
 use crate::environment::EnvironmentError;
 use crate::environment::node::NodeHandle;
-use crate::scenario::{Change, FadePlan, Link, LinkModel, ModelKeys};
-use pathbench_emulator::model::{Condition, ModelChange};
+use crate::scenario::{FadePlan, Link};
+use pathbench_emulator::pipe::Condition;
 use pathbench_emulator::plane::{DataPlane, LinkReport, PlaneError, PlaneLink};
 use pathbench_host::tun::{Tun, TunError};
+use pathbench_link::LinkChange;
 use pathbench_record::direction::LinkDirection;
 
 /// A link's part in the data plane.
@@ -30,7 +31,7 @@ impl EmulatedWire {
             let node = nodes.iter().find(|node| node.name() == end.node).ok_or_else(|| {
                 EnvironmentError::NoSuchNode { name: end.node.clone(), known: String::new() }
             })?;
-            Tun::create(node.namespace(), &end.interface, link.mtu_bytes)
+            Tun::create(node.namespace(), &end.interface, link.mtu_bytes())
                 .map_err(|source| refused(link, source))
         };
         let ends = [device(0)?, device(1)?];
@@ -39,7 +40,7 @@ impl EmulatedWire {
             .add(PlaneLink {
                 name: link.name.clone(),
                 ends,
-                models: [link.forward.pipe(link.mtu_bytes), link.reverse.pipe(link.mtu_bytes)],
+                models: [link.forward.clone(), link.reverse.clone()],
                 seeds: building.seeds,
                 capture: building.capture,
             })
@@ -47,21 +48,17 @@ impl EmulatedWire {
         Ok(Self { number, seeds: building.seeds })
     }
 
-    /// Puts in force what `change` has already made of `link`.
     pub(super) fn change(
         &self,
         middle: &Middle,
         link: &Link,
-        change: &Change,
+        change: &LinkChange,
+        direction: Option<LinkDirection>,
     ) -> Result<(), EnvironmentError> {
         let plane = plane_of(middle, link)?;
-        let models = [&link.forward, &link.reverse];
-        for ((way, model), chosen) in
-            LinkDirection::BOTH.into_iter().zip(models).zip(LinkDirection::selected(change.direction))
-        {
-            let change = of_keys(&change.keys, model, link.mtu_bytes);
-            if chosen && change != ModelChange::default() {
-                plane.change(self.number, way, change).map_err(of_plane(link))?;
+        for (way, chosen) in LinkDirection::BOTH.into_iter().zip(LinkDirection::selected(direction)) {
+            if chosen {
+                plane.change(self.number, way, change.clone()).map_err(of_plane(link))?;
             }
         }
         Ok(())
@@ -70,7 +67,7 @@ impl EmulatedWire {
     pub(super) fn set_mtu(&self, middle: &Middle, link: &Link) -> Result<(), EnvironmentError> {
         let plane = plane_of(middle, link)?;
         for way in LinkDirection::BOTH {
-            let change = ModelChange { mtu_bytes: Some(Some(link.mtu_bytes)), ..ModelChange::default() };
+            let change = LinkChange { mtu_bytes: Some(link.mtu_bytes()), ..LinkChange::default() };
             plane.change(self.number, way, change).map_err(of_plane(link))?;
         }
         Ok(())
@@ -91,8 +88,8 @@ impl EmulatedWire {
         for way in LinkDirection::BOTH {
             let present = plane.model(self.number, way).map_err(of_plane(link))?;
             match way {
-                LinkDirection::Forward => link.forward.take_faded(&present),
-                LinkDirection::Reverse => link.reverse.take_faded(&present),
+                LinkDirection::Forward => link.forward = present,
+                LinkDirection::Reverse => link.reverse = present,
             }
         }
         Ok(())
@@ -129,43 +126,6 @@ impl EmulatedWire {
             reverse_bytes: reverse.statistics.delivered_bytes,
             reverse_drops: reverse.statistics.dropped_packets.values().sum(),
         })
-    }
-}
-
-/// What `keys` change of a pipe, with the values that they have in `model`, and nothing else: a fade of another parameter
-/// goes on. A queue given as a time changes with the rate.
-fn of_keys(keys: &ModelKeys, model: &LinkModel, mtu_bytes: u32) -> ModelChange {
-    let ModelKeys {
-        rate,
-        queue,
-        discipline,
-        queue_target,
-        queue_interval,
-        ecn,
-        arq,
-        loss,
-        delay,
-        jitter,
-        distribution,
-        reorder,
-        duplicate,
-        corrupt,
-    } = keys;
-    let pipe = model.pipe(mtu_bytes);
-    let disciplines = discipline.is_some() || queue_target.is_some() || queue_interval.is_some();
-    let jitters = jitter.is_some() || distribution.is_some() || reorder.is_some();
-    ModelChange {
-        mtu_bytes: None,
-        duplicate: duplicate.map(|_| pipe.duplicate),
-        corrupt: corrupt.map(|_| pipe.corrupt),
-        queue_limit: (queue.is_some() || rate.is_some()).then_some(pipe.queue.limit),
-        discipline: disciplines.then_some(pipe.queue.discipline),
-        ecn: ecn.map(|_| pipe.queue.ecn),
-        rate: rate.as_ref().map(|_| pipe.rate),
-        arq: arq.map(|_| pipe.arq),
-        loss: loss.as_ref().map(|_| pipe.loss),
-        base_delay: delay.as_ref().map(|_| pipe.delay.base),
-        jitter: jitters.then_some(pipe.delay.jitter),
     }
 }
 

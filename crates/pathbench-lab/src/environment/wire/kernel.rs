@@ -3,11 +3,12 @@
 use super::LinkCounters;
 use crate::environment::node::NodeHandle;
 use crate::environment::{EnvironmentError, netlink};
-use crate::scenario::{Link, LinkModel};
+use crate::scenario::Link;
 use pathbench_host::namespace::NetNamespace;
 use pathbench_host::netlink::{RouteSocket, VethEnd, VethPair};
 use pathbench_host::packet_sizes::SizeCounter;
 use pathbench_host::qdisc::{MAX_RATE_BPS, Netem, QueueLimit, Shaper, ShaperError};
+use pathbench_link::LinkModel;
 use pathbench_record::document::PacketSizes;
 
 /// The part of a link that lies in the wire room.
@@ -56,11 +57,11 @@ impl KernelWire {
                 EnvironmentError::NoSuchNode { name: link.ends[end].node.clone(), known: String::new() }
             })?;
             room.create_veth(&VethPair {
-                first: VethEnd { name: port_name, namespace: &here, mtu: link.mtu_bytes },
+                first: VethEnd { name: port_name, namespace: &here, mtu: link.mtu_bytes() },
                 second: VethEnd {
                     name: &link.ends[end].interface,
                     namespace: node.namespace(),
-                    mtu: link.mtu_bytes,
+                    mtu: link.mtu_bytes(),
                 },
             })
             .map_err(doing("creating its end"))?;
@@ -107,7 +108,7 @@ impl KernelWire {
     /// Gives the wire's own interfaces the link's MTU.
     pub(super) fn set_mtu(&self, room: &mut RouteSocket, link: &Link) -> Result<(), EnvironmentError> {
         for index in [self.ports[0], self.ports[1], self.bridge] {
-            let mtu_bytes = link.mtu_bytes;
+            let mtu_bytes = link.mtu_bytes();
             room.set_mtu(index, mtu_bytes)
                 .map_err(netlink(format!("link `{}`: setting its MTU to {mtu_bytes}", link.name)))?;
         }
@@ -192,17 +193,17 @@ const UNLIMITED_BPS: u64 = MAX_RATE_BPS;
 ///
 /// netem once in force stays, with a delay of zero if need be: taking it away would drop what waits.
 fn shaper(link: &Link, model: &LinkModel, in_force: InForce) -> Option<Shaper> {
-    let mtu_bytes = link.mtu_bytes;
+    let mtu_bytes = link.mtu_bytes();
     let netem = (disturbs(model) || in_force == InForce::Netem).then(|| Netem {
         delay: model.constant_delay().unwrap_or_default(),
         jitter: model.jitter,
         loss: model.independent_loss().unwrap_or_default(),
-        limit_packets: netem_limit(model, mtu_bytes),
+        limit_packets: netem_limit(model),
     });
     if model.rate_bps().is_none() && netem.is_none() {
         return None;
     }
-    let queue = QueueLimit::Bytes(model.queue_bytes(mtu_bytes).unwrap_or(u64::from(u32::MAX)));
+    let queue = QueueLimit::Bytes(model.queue_bytes().unwrap_or(u64::from(u32::MAX)));
     Some(Shaper { netem, ..Shaper::new(model.rate_bps().unwrap_or(UNLIMITED_BPS), mtu_bytes, queue) })
 }
 
@@ -212,12 +213,12 @@ fn disturbs(model: &LinkModel) -> bool {
 }
 
 /// netem holds packets in flight and packets that wait for the rate in one queue: room for both.
-fn netem_limit(model: &LinkModel, mtu_bytes: u32) -> u32 {
+fn netem_limit(model: &LinkModel) -> u32 {
     let rate_bps = model.rate_bps().unwrap_or(UNLIMITED_BPS) as f64;
     let in_flight_bytes =
         rate_bps / 8.0 * (model.constant_delay().unwrap_or_default() + model.jitter).as_secs_f64();
-    let waiting_bytes = model.queue_bytes(mtu_bytes).unwrap_or_default() as f64;
-    ((in_flight_bytes + waiting_bytes) / f64::from(mtu_bytes)).ceil().clamp(100.0, 1e6) as u32
+    let waiting_bytes = model.queue_bytes().unwrap_or_default() as f64;
+    ((in_flight_bytes + waiting_bytes) / f64::from(model.mtu_bytes)).ceil().clamp(100.0, 1e6) as u32
 }
 
 fn refused(link: &Link, source: ShaperError) -> EnvironmentError {

@@ -2,11 +2,10 @@
 
 use super::Link;
 use super::hop::RulesChange;
-use super::model::{LinkModel, ModelKeys};
 use pathbench_emulator::fading::{FadingError, Ramp, Walk};
-use pathbench_emulator::schedule::ChangeSchedule;
+use pathbench_link::{ChangeSchedule, Engines, LinkChange, LinkModel};
 use pathbench_record::direction::LinkDirection;
-use std::collections::BTreeMap;
+use serde_json::{Map, Value};
 use std::time::Duration;
 
 /// Something that happens to a link during a run.
@@ -70,7 +69,7 @@ impl Action {
     pub fn is_plain(&self) -> bool {
         match self {
             Self::Outage | Self::Fade(_) => false,
-            Self::Set(change) => LinkModel::default().with(&change.keys).is_plain(),
+            Self::Set(change) => LinkModel::default().with(&change.link).needs() == Engines::Kernel,
             _ => true,
         }
     }
@@ -79,22 +78,20 @@ impl Action {
 /// New values of a link's properties; at least one is given.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Change {
-    /// The direction that changes, `None` for both; MTUs and routers are those of both.
+    /// The directions that change; MTUs and routers are those of both.
     pub direction: Option<LinkDirection>,
-    /// What changes in them.
-    pub keys: ModelKeys,
-    /// The files that traces among them come from: key → as written.
-    pub traces: BTreeMap<&'static str, String>,
-    /// New largest IP packet, of the hosts' interfaces where it is a path with a hop.
-    pub mtu_bytes: Option<u32>,
+    /// Its MTU is that of the hosts' interfaces where the link is a path with a hop.
+    pub link: LinkChange,
     /// New MTU of the path's hop.
     pub path_mtu_bytes: Option<u32>,
     /// What changes of the path's routers.
     pub rules: RulesChange,
+    /// All of it as `events.jsonl` has it.
+    pub given: Map<String, Value>,
 }
 
 /// A link that gets better or worse bit by bit.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum FadePlan {
     /// A walk away from the radio's base station, or towards it: both directions fade as radios do.
     Walk(Walk),
@@ -102,8 +99,10 @@ pub enum FadePlan {
     Ramp {
         /// Where it leads, and how long it takes.
         ramp: Ramp,
-        /// The direction that fades, `None` for both.
+        /// The directions that fade.
         direction: Option<LinkDirection>,
+        /// Where it leads, as `events.jsonl` has it.
+        given: Map<String, Value>,
     },
 }
 
@@ -123,8 +122,8 @@ impl FadePlan {
     /// When the link has a rate, delay or loss that goes by the clock and so cannot fade.
     pub fn schedules(&self, link: &Link) -> Result<[ChangeSchedule; 2], FadingError> {
         let of = |model: &LinkModel, chosen: bool| match self {
-            Self::Walk(walk) => walk.changes(&model.pipe(link.mtu_bytes)),
-            Self::Ramp { ramp, .. } if chosen => ramp.changes(&model.pipe(link.mtu_bytes)),
+            Self::Walk(walk) => walk.changes(model),
+            Self::Ramp { ramp, .. } if chosen => ramp.changes(model),
             Self::Ramp { .. } => Ok(ChangeSchedule::default()),
         };
         let chosen = match self {

@@ -1,0 +1,276 @@
+//! Reads link parameters: of a path or link, of one of its directions, of a preset, of an event.
+
+use super::mistake::MistakeKind;
+use super::section::Section;
+use super::tree::{Item, Value as Written};
+use pathbench_emulator::trace::{self, MAX_BYTES, RateFormat, TraceError};
+use pathbench_link::{
+    Discipline, Distribution, End, Engines, Field, Kind, LinkChange, LinkModel, LossModel, PARAMETERS,
+    Parameter, RateSchedule, TraceOf, Value, queue_bytes,
+};
+use pathbench_record::units::{QueueLimit, Rate, Span};
+use serde_json::{Map, Value as Json};
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Latest time of a step.
+const LONGEST_PATTERN: Duration = Duration::from_secs(24 * 3_600);
+/// Limits of the kernel's byte queues (`struct tc_fifo_qopt`) have 32 bits.
+const LARGEST_QUEUE_BYTES: u64 = u32::MAX as u64;
+
+/// The parameters that a table gives.
+#[derive(Debug, Default)]
+pub(super) struct Given {
+    pub(super) change: LinkChange,
+    /// As results and `events.jsonl` have them.
+    pub(super) json: Map<String, Json>,
+}
+
+pub(super) fn read(section: &Section<'_>) -> Given {
+    let mut read = Given::default();
+    let given: Vec<&Parameter> = PARAMETERS.iter().filter(|parameter| section.has(parameter.key)).collect();
+    for (index, parameter) in given.iter().enumerate() {
+        let key = parameter.key;
+        if let Some(first) = given[..index].iter().find(|first| first.field == parameter.field) {
+            let problem = format!("`{}` and `{key}` are both given", first.key);
+            section.wrong(MistakeKind::Conflict, key, problem, "remove one of the two");
+        }
+        if let Some(value) = value(section, key, parameter.kind) {
+            parameter.give(&value, &mut read.change, &mut read.json);
+        }
+    }
+    if section.has("rate_trace_format") && !section.has("rate_trace") {
+        let remedy = "add rate_trace = \"FILE\", or remove it";
+        section.wrong(MistakeKind::Conflict, "rate_trace_format", "there is no trace", remedy);
+    }
+    check_bursts(section, &read.change);
+    read
+}
+
+/// The value of `key`; `None` when it is absent or wrong.
+pub(super) fn value(section: &Section<'_>, key: &str, kind: Kind) -> Option<Value> {
+    Some(match kind {
+        Kind::Rate => Value::Rate(section.rate_bps(key)?),
+        Kind::RateSteps => Value::RateSteps(Arc::new(steps(section, key)?)),
+        Kind::Time { least, most } => Value::Time(section.duration(key, least..=most)?),
+        Kind::Bytes { least, most } => Value::Bytes(section.bytes(key, least..=most)?),
+        Kind::Integer { least, most } => Value::Integer(section.integer(key, least..=most)?),
+        Kind::Fraction => Value::Fraction(section.fraction(key)?),
+        Kind::Flag => Value::Flag(section.flag(key)?),
+        Kind::Queue => Value::Queue(section.queue(key)?),
+        Kind::Choice(names) => {
+            let known: Vec<_> = names.iter().map(|name| (*name, *name)).collect();
+            Value::Choice(section.choice(key, &known)?)
+        }
+        Kind::Trace(of) => trace(section, key, of)?,
+        Kind::Table(fields) => Value::Table(fields, table(section, key, fields)?),
+    })
+}
+
+fn table(section: &Section<'_>, key: &str, fields: &[Field]) -> Option<Vec<Value>> {
+    let own = section.section(key);
+    own.only(key, &fields.iter().map(|field| field.key).collect::<Vec<_>>());
+    own.table?;
+    let values: Vec<_> = fields
+        .iter()
+        .map(|field| {
+            if own.has(field.key) {
+                return value(&own, field.key, field.kind);
+            }
+            if field.default.is_none() {
+                own.missing(field.key, field.example);
+            }
+            field.default.clone()
+        })
+        .collect();
+    values.into_iter().collect()
+}
+
+fn check_bursts(section: &Section<'_>, change: &LinkChange) {
+    match &change.loss {
+        Some(LossModel::GilbertElliott(chain))
+            if chain.to_good == 0.0 && chain.loss_bad >= 1.0 && chain.to_bad > 0.0 =>
+        {
+            let own = section.section("burst_loss");
+            own.wrong(MistakeKind::Value, "to_good", "a burst would never end", "give more than \"0%\"");
+        }
+        Some(LossModel::Bursts { period, length, .. }) if length >= period => {
+            let (length, period) = (Span(*length), Span(*period));
+            let problem = format!("a burst of {length} does not fit into a period of {period}");
+            let own = section.section("loss_bursts");
+            own.wrong(MistakeKind::Conflict, "length", problem, "give less than the period");
+        }
+        _ => {}
+    }
+}
+
+const STEPS_EXAMPLE: &str = "[[\"0s\", \"40mbit\"], [\"10s\", \"30mbit\"]]";
+
+fn steps(section: &Section<'_>, key: &str) -> Option<RateSchedule> {
+    let items = section.items(key)?;
+    let mut steps: Vec<(Duration, u64)> = Vec::new();
+    for (index, item) in items.iter().enumerate() {
+        let wrong = |problem: String, remedy: String| {
+            let key = section.key(&format!("{key}.{index}"));
+            section.ledger.add(MistakeKind::Value, &item.origin, key, problem, remedy);
+        };
+        let (at, bps) = match step(item) {
+            Ok(step) => step,
+            Err((problem, remedy)) => {
+                wrong(problem, remedy);
+                continue;
+            }
+        };
+        match steps.last() {
+            None if !at.is_zero() && index == 0 => {
+                wrong(format!("the first step is at {}", Span(at)), "begin at \"0s\"".to_owned());
+            }
+            Some((before, _)) if at <= *before => {
+                let problem = format!("{} does not come after {}", Span(at), Span(*before));
+                wrong(problem, "give the steps in the order of their times".to_owned());
+            }
+            _ => {}
+        }
+        steps.push((at, bps));
+    }
+    if items.is_empty() {
+        section.wrong(MistakeKind::Value, key, "there is no step", format!("give {STEPS_EXAMPLE}"));
+    } else if !steps.is_empty() && steps.iter().all(|(_, bps)| *bps == 0) {
+        section.wrong(MistakeKind::Value, key, "nothing is ever sent", "give one step a rate above zero");
+    }
+    (!steps.is_empty()).then_some(RateSchedule { steps, end: End::Hold })
+}
+
+/// Time and rate of one step, or what is wrong with it and what would be right.
+fn step(item: &Item) -> Result<(Duration, u64), (String, String)> {
+    let pair = match &item.value {
+        Written::List(pair) => pair.as_slice(),
+        _ => &[],
+    };
+    let [Item { value: Written::Text(at), .. }, Item { value: Written::Text(rate), .. }] = pair else {
+        let problem = format!("`{}` is not a time and a rate", item.written());
+        return Err((problem, format!("write each step as a list of two texts, as in {STEPS_EXAMPLE}")));
+    };
+    let at = at.parse::<Span>().map_err(|error| (error.problem, error.remedy))?.0;
+    let rate = rate.parse::<Rate>().map_err(|error| (error.problem, error.remedy))?.0;
+    if at > LONGEST_PATTERN || (rate != 0 && !(8_000..=100_000_000_000).contains(&rate)) {
+        let problem = format!("`{}` is out of range", item.written());
+        let remedy = "give times up to 24 hours, and \"0bit\" or \"8kbit\" to \"100gbit\"";
+        return Err((problem, remedy.to_owned()));
+    }
+    Ok((at, rate))
+}
+
+/// The trace in the file that `key` names. It is read with the plan, so that a bad one is a mistake of the scenario.
+fn trace(section: &Section<'_>, key: &str, of: TraceOf) -> Option<Value> {
+    let name = section.text(key, "walk.trace")?.to_owned();
+    let (path, bytes) = read_file(section, key, &name)?;
+    let value: Result<Value, TraceError> = match of {
+        TraceOf::Rate => {
+            let known = RateFormat::ALL.map(|format| (format.name(), Some(format)));
+            let formats: Vec<_> = std::iter::once(("auto", None)).chain(known).collect();
+            let format = section.choice("rate_trace_format", &formats).flatten();
+            trace::rate(&bytes, format).map(|rate| Value::RateTrace(name, rate))
+        }
+        TraceOf::Delay => trace::delay(&bytes).map(|delays| Value::DelayTrace(name, Arc::new(delays))),
+        TraceOf::Loss => trace::loss(&bytes).map(|losses| Value::LossTrace(name, Arc::new(losses))),
+    };
+    value
+        .map_err(|error| {
+            let problem = format!("{} is no trace: {error}", path.display());
+            section.wrong(MistakeKind::Value, key, problem, "docs/presets.md has the formats");
+        })
+        .ok()
+}
+
+/// Path and content of a file, relative to the scenario's directory.
+fn read_file(section: &Section<'_>, key: &str, name: &str) -> Option<(PathBuf, Vec<u8>)> {
+    let directory = Path::new(section.ledger.file()).parent().unwrap_or(Path::new(""));
+    let path = directory.join(name);
+    let mut bytes = Vec::new();
+    // One byte too many is enough for the parser to say that it is too large.
+    let most = MAX_BYTES as u64 + 1;
+    let read = File::open(&path).and_then(|file| file.take(most).read_to_end(&mut bytes));
+    if let Err(error) = read {
+        let problem = format!("cannot read {}: {error}", path.display());
+        let remedy = "give the path of a file, relative to the scenario's own directory";
+        section.wrong(MistakeKind::Reference, key, problem, remedy);
+        return None;
+    }
+    Some((path, bytes))
+}
+
+/// Reports conflicts in a model that comes from the keys of `sections`, the one that counts most first.
+pub(super) fn check(sections: &[&Section<'_>], model: &LinkModel) {
+    let owner = |key: &str| sections.iter().find(|section| section.has(key)).or(sections.last());
+    let own = |keys: &[&str]| keys.iter().any(|key| sections.iter().any(|section| section.has(key)));
+    let conflict = |key: &str, problem: &str, remedy: &str| {
+        if let Some(section) = owner(key) {
+            section.wrong(MistakeKind::Conflict, key, problem, remedy);
+        }
+    };
+    let around_delay = matches!(model.jitter_distribution, Distribution::Uniform | Distribution::Normal);
+    if own(&["jitter", "delay", "jitter_distribution"])
+        && around_delay
+        && model.constant_delay().is_some_and(|delay| model.jitter > delay)
+    {
+        let remedy = "give a delay at least as large: no packet arrives before it is sent";
+        conflict("jitter", "the jitter is larger than the delay", remedy);
+    }
+    if own(&["queue", "rate", "rate_steps", "rate_trace"])
+        && let Some(section) = owner("queue")
+    {
+        check_queue(section, model);
+    }
+    let manages = matches!(model.queue_discipline, Discipline::CoDel | Discipline::Pie);
+    for key in ["ecn", "queue_target", "queue_interval"] {
+        if own(&[key]) && (key != "ecn" || model.ecn) && !manages {
+            let problem = "a queue that is only dropped from when it is full takes no such setting";
+            conflict(key, problem, "add queue_discipline = \"codel\" or \"pie\"");
+        }
+    }
+    if model.mean_rate_bps().is_none() {
+        if own(&["queue_discipline"]) && manages {
+            conflict("queue_discipline", "nothing queues where the rate is unlimited", "give a rate as well");
+        }
+        if own(&["arq"]) && model.arq.is_some() {
+            let problem = "retransmission takes no time where the rate is unlimited";
+            conflict("arq", problem, "give a rate as well");
+        }
+    }
+}
+
+/// Reports a queue that cannot hold one packet, or more than any engine holds.
+fn check_queue(section: &Section<'_>, model: &LinkModel) {
+    let (queue, mtu_bytes) = (model.queue, model.mtu_bytes);
+    let bytes = queue_bytes(queue, model.mean_rate_bps().unwrap_or(0), mtu_bytes);
+    let frame = queue_bytes(QueueLimit::Packets(1), 0, mtu_bytes);
+    let wrong = |problem: String, remedy: String| section.wrong(MistakeKind::Value, "queue", problem, remedy);
+    if bytes > LARGEST_QUEUE_BYTES {
+        let problem = format!("the queue `{queue}` comes to {bytes} bytes");
+        wrong(problem, format!("give at most {LARGEST_QUEUE_BYTES} bytes"));
+    } else if bytes < frame {
+        let problem = format!("the queue `{queue}` does not hold one packet of {mtu_bytes} bytes");
+        wrong(problem, format!("give at least \"{frame}B\" or \"1p\""));
+    }
+}
+
+/// Why the kernel's engine, netem or not, cannot do `model`, and the remedy.
+pub(super) fn beyond_kernel(model: &LinkModel) -> Option<(&'static str, &'static str)> {
+    if model.needs() <= Engines::Netem {
+        None
+    } else if (LinkModel { reorder: true, ..model.clone() }).needs() <= Engines::Netem {
+        Some((
+            "the kernel's engine (netem) reorders packets that have jitter",
+            "allow it with reorder = true, make the link's engine \"emulated\", or leave the engine out",
+        ))
+    } else {
+        Some((
+            "the kernel's engine does rate, queue, delay, jitter and loss only, each in its simple form",
+            "make the link's engine \"emulated\", or leave the engine out",
+        ))
+    }
+}

@@ -1,0 +1,480 @@
+//! The table of link parameters.
+
+use crate::model::{
+    ArqModel, BaseDelay, Discipline, Distribution, GilbertElliott, LinkChange, LinkModel, LossModel,
+    RateModel,
+};
+use crate::schedule::{DelaySchedule, LossSchedule, RateSchedule};
+use pathbench_record::units::{QueueLimit, Rate, Size, Span};
+use serde_json::{Map, Value as Json, json};
+use std::fmt::Display;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Which engines do what a parameter asks for; the emulated one does everything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Engines {
+    /// The kernel's queueing disciplines, netem or not.
+    Kernel,
+    /// The kernel where it has netem.
+    Netem,
+    Emulated,
+}
+
+/// A parameter of one direction of a link.
+#[derive(Debug)]
+pub struct Parameter {
+    /// As in scenarios.
+    pub key: &'static str,
+    pub kind: Kind,
+    /// The field of [`LinkModel`]: of the parameters of one field, a table gives one.
+    pub field: &'static str,
+    /// As documented.
+    pub default: &'static str,
+    /// Engines that can do any value of it, as documented.
+    pub engines: Engines,
+    pub documentation: &'static str,
+    /// Whether it is always the same in both directions.
+    pub of_link: bool,
+    /// The engines that can do what a model asks of this parameter.
+    needs: fn(&LinkModel) -> Engines,
+    set: fn(&Value, &mut LinkChange),
+}
+
+/// Type, unit and range of a parameter.
+#[derive(Debug, Clone, Copy)]
+pub enum Kind {
+    /// 8 kbit/s to 100 Gbit/s.
+    Rate,
+    /// Rates from given times on.
+    RateSteps,
+    Time {
+        least: Duration,
+        most: Duration,
+    },
+    Bytes {
+        least: u64,
+        most: u64,
+    },
+    Integer {
+        least: u64,
+        most: u64,
+    },
+    Fraction,
+    Flag,
+    Queue,
+    Choice(&'static [&'static str]),
+    /// The name of a file, and what it must have in it.
+    Trace(TraceOf),
+    Table(&'static [Field]),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TraceOf {
+    Rate,
+    Delay,
+    Loss,
+}
+
+/// A key of a parameter that is a table.
+#[derive(Debug)]
+pub struct Field {
+    pub key: &'static str,
+    pub kind: Kind,
+    /// `None`: it must be given.
+    pub default: Option<Value>,
+    /// What a message shows where it is missing.
+    pub example: &'static str,
+    pub documentation: &'static str,
+}
+
+/// A valid value of a parameter.
+#[derive(Debug, Clone)]
+pub enum Value {
+    Rate(u64),
+    RateSteps(Arc<RateSchedule>),
+    Time(Duration),
+    Bytes(u64),
+    Integer(u64),
+    Fraction(f64),
+    Flag(bool),
+    Queue(QueueLimit),
+    Choice(&'static str),
+    /// The file's name as written, and what it has in it.
+    RateTrace(String, RateModel),
+    DelayTrace(String, Arc<DelaySchedule>),
+    LossTrace(String, Arc<LossSchedule>),
+    /// A value for each [`Field`], in their order.
+    Table(&'static [Field], Vec<Value>),
+}
+
+/// `parameter!(KEY, KIND, DEFAULT, ENGINES where CONDITION, PATTERN => FIELD: VALUE, DOCUMENTATION)`: `CONDITION` says of a
+/// model whether it asks for more than every engine does.
+macro_rules! parameter {
+    ($key:literal, $kind:expr, $default:literal, $engines:ident where $model:pat => $condition:expr,
+     $value:pat => $field:ident: $set:expr, $documentation:literal) => {
+        Parameter {
+            key: $key,
+            kind: $kind,
+            field: stringify!($field),
+            default: $default,
+            engines: Engines::$engines,
+            documentation: $documentation,
+            of_link: false,
+            needs: |$model| if $condition { Engines::$engines } else { Engines::Kernel },
+            set: |value, change| {
+                if let $value = value {
+                    change.$field = Some($set);
+                }
+            },
+        }
+    };
+}
+
+const DELAY: Kind = Kind::Time { least: Duration::ZERO, most: Duration::from_secs(60) };
+const QUEUE_DELAY: Kind = Kind::Time { least: Duration::from_micros(1), most: Duration::from_secs(10) };
+const PATTERN: Kind = Kind::Time { least: Duration::from_millis(1), most: Duration::from_secs(24 * 3_600) };
+/// 802.11's `dot11ShortRetryLimit`; a driver counts the first attempt in.
+const DEFAULT_RETRIES: u64 = 7;
+
+/// Every parameter, in the order of the documentation. The engine of a link with `engine = "auto"` follows from them:
+/// the kernel's where all of them need [`Engines::Kernel`] only, since netem's decisions can be neither repeated nor counted.
+pub static PARAMETERS: &[Parameter] = &[
+    parameter!("rate", Kind::Rate, "unlimited", Kernel where _ => false,
+        Value::Rate(bps) => rate: RateModel::Constant(*bps),
+        "rate, counted in Ethernet frames without preamble and checksum"),
+    parameter!("delay", DELAY, "`\"0s\"`", Netem where model => model.constant_delay().is_some_and(|delay| !delay.is_zero()),
+        Value::Time(delay) => delay: BaseDelay::Constant(*delay),
+        "one-way delay"),
+    parameter!("jitter", DELAY, "`\"0s\"`", Netem where model => !model.jitter.is_zero(),
+        Value::Time(jitter) => jitter: *jitter,
+        "largest deviation from the delay, at most the delay"),
+    parameter!("loss", Kind::Fraction, "`\"0%\"`", Netem where model => model.independent_loss().is_some_and(|loss| loss > 0.0),
+        Value::Fraction(loss) => loss: LossModel::Independent(*loss),
+        "probability that a packet is lost, independently of other packets"),
+    parameter!("queue", Kind::Queue, "`\"100ms\"`", Kernel where _ => false,
+        Value::Queue(limit) => queue: *limit,
+        "limit of the queue in front of the bottleneck"),
+    parameter!("rate_steps", Kind::RateSteps, "none", Emulated where model => rate_changes(model),
+        Value::RateSteps(steps) => rate: RateModel::Steps(Arc::clone(steps)),
+        "rates from given times on, as in `[[\"0s\", \"40mbit\"], [\"10s\", \"30mbit\"]]`; `\"0bit\"` is no service; the last \
+         one stays"),
+    parameter!("rate_trace", Kind::Trace(TraceOf::Rate), "none", Emulated where model => rate_changes(model),
+        Value::RateTrace(_, rate) => rate: rate.clone(),
+        "file with a trace of the rate, see [presets.md](presets.md) for the formats"),
+    // The reader of `rate_trace` looks at it.
+    Parameter {
+        key: "rate_trace_format",
+        kind: Kind::Choice(&["auto", "mahimahi", "cellreplay", "bytes-per-second"]),
+        field: "rate_trace_format",
+        default: "`\"auto\"`",
+        engines: Engines::Emulated,
+        documentation: "format of `rate_trace`; `\"auto\"`: as the file looks",
+        of_link: false,
+        needs: |_| Engines::Kernel,
+        set: |_, _| {},
+    },
+    parameter!("delay_trace", Kind::Trace(TraceOf::Delay), "none", Emulated where model => model.constant_delay().is_none(),
+        Value::DelayTrace(_, delays) => delay: BaseDelay::Schedule(Arc::clone(delays)),
+        "file with a trace of one-way delays (`second,delay_ms`)"),
+    parameter!("jitter_distribution", Kind::Choice(&["uniform", "normal", "exponential", "pareto"]), "`\"uniform\"`",
+        Emulated where model => model.jitter_distribution != Distribution::Uniform && !model.jitter.is_zero(),
+        Value::Choice(name) => jitter_distribution: named(&Distribution::NAMED, name),
+        "`\"uniform\"` and `\"normal\"` lie around the delay, `\"exponential\"` and `\"pareto\"` (index 3) on top of it; `jitter` \
+         is the half width, standard deviation, mean or scale"),
+    Parameter {
+        // netem sends each packet at its own time (`tfifo_enqueue` of `net/sched/sch_netem.c`).
+        needs: |model| {
+            if !model.jitter.is_zero() && !model.reorder { Engines::Emulated } else { Engines::Kernel }
+        },
+        ..parameter!("reorder", Kind::Flag, "false", Netem where _ => false,
+            Value::Flag(reorder) => reorder: *reorder,
+            "whether jitter may put packets out of order; otherwise none overtakes another. `engine = \"kernel\"` with jitter \
+             needs `true`")
+    },
+    parameter!("burst_loss", Kind::Table(&BURST_LOSS), "none", Emulated where model => model.independent_loss().is_none(),
+        Value::Table(_, values) => loss: burst_loss(values),
+        "loss in bursts, by a channel of two states (Gilbert-Elliott): a table, below"),
+    parameter!("loss_bursts", Kind::Table(&LOSS_BURSTS), "none", Emulated where model => model.independent_loss().is_none(),
+        Value::Table(_, values) => loss: loss_bursts(values),
+        "loss at regular times: a table, below"),
+    parameter!("loss_trace", Kind::Trace(TraceOf::Loss), "none", Emulated where model => model.independent_loss().is_none(),
+        Value::LossTrace(_, losses) => loss: LossModel::Schedule(Arc::clone(losses)),
+        "file with a trace of loss (`second,loss`)"),
+    parameter!("duplicate", Kind::Fraction, "`\"0%\"`", Emulated where model => model.duplicate > 0.0,
+        Value::Fraction(share) => duplicate: *share,
+        "probability that a packet is delivered twice"),
+    parameter!("corrupt", Kind::Fraction, "`\"0%\"`", Emulated where model => model.corrupt > 0.0,
+        Value::Fraction(share) => corrupt: *share,
+        "probability that one bit of a packet is inverted (the receiving kernel drops it by its checksum)"),
+    parameter!("queue_discipline", Kind::Choice(&["drop-tail", "drop-head", "codel", "pie"]), "`\"drop-tail\"`",
+        Emulated where model => model.queue_discipline != Discipline::DropTail,
+        Value::Choice(name) => queue_discipline: named(&Discipline::NAMED, name),
+        "which packet the queue drops: `codel` is RFC 8289, `pie` RFC 8033"),
+    parameter!("queue_target", QUEUE_DELAY, "`\"5ms\"`, `\"15ms\"`", Emulated where _ => false,
+        Value::Time(target) => queue_target: Some(*target),
+        "acceptable delay in the queue of `codel` or `pie`"),
+    parameter!("queue_interval", QUEUE_DELAY, "`\"100ms\"`, `\"15ms\"`", Emulated where _ => false,
+        Value::Time(interval) => queue_interval: Some(*interval),
+        "interval of `codel`, update period of `pie`"),
+    parameter!("ecn", Kind::Flag, "false", Emulated where _ => false,
+        Value::Flag(ecn) => ecn: *ecn,
+        "`codel` and `pie` mark ECN-capable packets instead of dropping them"),
+    parameter!("arq", Kind::Table(&ARQ), "none", Emulated where model => model.arq.is_some(),
+        Value::Table(_, values) => arq: arq(values),
+        "link-layer retransmission (ARQ): a table, below"),
+    Parameter {
+        of_link: true,
+        ..parameter!("mtu", Kind::Bytes { least: 68, most: 65_535 }, "1500", Kernel where _ => false,
+        Value::Bytes(bytes) => mtu_bytes: *bytes as u32,
+        "largest IP packet, in both directions; at least 1280 where the link has IPv6 addresses")
+    },
+];
+
+static BURST_LOSS: [Field; 4] = [
+    Field {
+        key: "to_bad",
+        kind: Kind::Fraction,
+        default: None,
+        example: "\"1%\"",
+        documentation: "probability of going from the good state to the bad one, per packet",
+    },
+    Field {
+        key: "to_good",
+        kind: Kind::Fraction,
+        default: None,
+        example: "\"25%\"",
+        documentation: "probability of going back, per packet: bursts are 1 / `to_good` packets long on average",
+    },
+    Field {
+        key: "loss_bad",
+        kind: Kind::Fraction,
+        default: Some(Value::Fraction(1.0)),
+        example: "\"100%\"",
+        documentation: "loss in the bad state",
+    },
+    Field {
+        key: "loss_good",
+        kind: Kind::Fraction,
+        default: Some(Value::Fraction(0.0)),
+        example: "\"0%\"",
+        documentation: "loss in the good state",
+    },
+];
+
+static LOSS_BURSTS: [Field; 3] = [
+    Field {
+        key: "period",
+        kind: PATTERN,
+        default: None,
+        example: "\"10s\"",
+        documentation: "from the beginning of one burst to that of the next; the first ends with the first period",
+    },
+    Field {
+        key: "length",
+        kind: PATTERN,
+        default: None,
+        example: "\"300ms\"",
+        documentation: "how long a burst lasts, less than the period",
+    },
+    Field {
+        key: "loss",
+        kind: Kind::Fraction,
+        default: Some(Value::Fraction(1.0)),
+        example: "\"100%\"",
+        documentation: "loss within a burst",
+    },
+];
+
+static ARQ: [Field; 2] = [
+    Field {
+        key: "retries",
+        kind: Kind::Integer { least: 0, most: 1_000 },
+        default: Some(Value::Integer(DEFAULT_RETRIES)),
+        example: "7",
+        documentation: "attempts after the first; 0 takes ARQ away",
+    },
+    Field {
+        key: "pause",
+        kind: Kind::Time { least: Duration::ZERO, most: Duration::from_secs(1) },
+        default: Some(Value::Time(Duration::ZERO)),
+        example: "\"0s\"",
+        documentation: "from a failed attempt to the next",
+    },
+];
+
+fn rate_changes(model: &LinkModel) -> bool {
+    !matches!(model.rate, RateModel::Unlimited | RateModel::Constant(_))
+}
+
+/// The kind has made sure that the name is one of them.
+fn named<T: Copy>(known: &[(&str, T); 4], name: &str) -> T {
+    known.iter().find(|(known, _)| *known == name).map_or(known[0].1, |(_, value)| *value)
+}
+
+fn fraction(values: &[Value], index: usize) -> f64 {
+    if let Some(Value::Fraction(fraction)) = values.get(index) { *fraction } else { 0.0 }
+}
+
+fn time(values: &[Value], index: usize) -> Duration {
+    if let Some(Value::Time(time)) = values.get(index) { *time } else { Duration::ZERO }
+}
+
+fn burst_loss(values: &[Value]) -> LossModel {
+    let [to_bad, to_good, loss_bad, loss_good] = [0, 1, 2, 3].map(|index| fraction(values, index));
+    LossModel::GilbertElliott(GilbertElliott { to_bad, to_good, loss_good, loss_bad })
+}
+
+fn loss_bursts(values: &[Value]) -> LossModel {
+    LossModel::Bursts { period: time(values, 0), length: time(values, 1), loss: fraction(values, 2) }
+}
+
+fn arq(values: &[Value]) -> Option<ArqModel> {
+    let Some(Value::Integer(retries)) = values.first() else { return None };
+    (*retries > 0).then(|| ArqModel { retries: *retries as u32, pause: time(values, 1) })
+}
+
+pub fn parameter(key: &str) -> Option<&'static Parameter> {
+    PARAMETERS.iter().find(|parameter| parameter.key == key)
+}
+
+impl LinkModel {
+    /// The engines that can do all that the model asks for.
+    pub fn needs(&self) -> Engines {
+        let needs = PARAMETERS.iter().map(|parameter| (parameter.needs)(self));
+        needs.max().unwrap_or(Engines::Kernel)
+    }
+}
+
+impl Parameter {
+    /// Puts a value of this parameter into `change` and into `given`, in place of another of the same field.
+    pub fn give(&self, value: &Value, change: &mut LinkChange, given: &mut Map<String, Json>) {
+        (self.set)(value, change);
+        self.take_out(given);
+        let (key, json) = value.json(self.key);
+        given.insert(key, json);
+    }
+
+    /// Takes what parameters of the same field have given out of `given`.
+    fn take_out(&self, given: &mut Map<String, Json>) {
+        let same = PARAMETERS.iter().filter(|other| other.field == self.field);
+        let keys: Vec<String> = same.map(|other| other.kind.json_key(other.key)).collect();
+        given.retain(|key, _| !keys.contains(key));
+    }
+}
+
+/// Puts the parameters of `inner` in the place of those of the same field in `outer`.
+pub fn overlay(outer: &mut Map<String, Json>, inner: Map<String, Json>) {
+    for (key, json) in inner {
+        if let Some(parameter) =
+            PARAMETERS.iter().find(|parameter| parameter.kind.json_key(parameter.key) == key)
+        {
+            parameter.take_out(outer);
+        }
+        outer.insert(key, json);
+    }
+}
+
+impl Kind {
+    /// The key in results and `events.jsonl`, with its unit.
+    fn json_key(&self, key: &str) -> String {
+        let unit = match self {
+            Self::Rate => "_bps",
+            Self::Time { .. } => "_ms",
+            Self::Bytes { .. } => "_bytes",
+            _ => "",
+        };
+        format!("{key}{unit}")
+    }
+
+    /// Type and range, as documented.
+    fn words(&self) -> String {
+        let range = |least: &dyn Display, most: &dyn Display| format!("`\"{least}\"` to `\"{most}\"`");
+        match self {
+            Self::Rate => "rate, `\"8kbit\"` to `\"100gbit\"`".to_owned(),
+            Self::RateSteps => "list of times (to 24 hours) and rates".to_owned(),
+            Self::Time { least, most } => format!("duration, {}", range(&Span(*least), &Span(*most))),
+            Self::Bytes { least, most } => format!("size, {} to {} bytes", Size(*least), Size(*most)),
+            Self::Integer { least, most } => format!("{least} to {most}"),
+            Self::Fraction => "percentage".to_owned(),
+            Self::Flag => "true or false".to_owned(),
+            Self::Queue => "queue".to_owned(),
+            Self::Choice(names) => {
+                let names: Vec<_> = names.iter().map(|name| format!("`\"{name}\"`")).collect();
+                names.join(", ")
+            }
+            Self::Trace(_) => "file, relative to the scenario's directory".to_owned(),
+            Self::Table(_) => "table".to_owned(),
+        }
+    }
+}
+
+impl Value {
+    /// As results and `events.jsonl` have it: a key with its unit, and a number or text.
+    fn json(&self, key: &str) -> (String, Json) {
+        let ms = |time: &Duration| Json::from(time.as_secs_f64() * 1e3);
+        let (unit, json) = match self {
+            Self::Rate(bps) => ("_bps", Json::from(*bps)),
+            Self::Time(time) => ("_ms", ms(time)),
+            Self::Bytes(bytes) => ("_bytes", Json::from(*bytes)),
+            Self::Integer(number) => ("", Json::from(*number)),
+            Self::Fraction(fraction) => ("", Json::from(*fraction)),
+            Self::Flag(flag) => ("", Json::from(*flag)),
+            Self::Queue(limit) => ("", Json::from(limit.to_string())),
+            Self::Choice(name) => ("", Json::from(*name)),
+            Self::RateSteps(steps) => {
+                let step = |(at, bps): &(Duration, u64)| json!({ "at_ms": ms(at), "rate_bps": bps });
+                ("", steps.steps.iter().map(step).collect())
+            }
+            Self::RateTrace(file, _) | Self::DelayTrace(file, _) | Self::LossTrace(file, _) => {
+                ("", Json::from(file.as_str()))
+            }
+            Self::Table(fields, values) => {
+                let pairs = fields.iter().zip(values).map(|(field, value)| value.json(field.key));
+                ("", Json::Object(pairs.collect()))
+            }
+        };
+        (format!("{key}{unit}"), json)
+    }
+
+    /// As documented.
+    fn words(&self) -> String {
+        match self {
+            Self::Rate(bps) => format!("`\"{}\"`", Rate(*bps)),
+            Self::Time(time) => format!("`\"{}\"`", Span(*time)),
+            Self::Integer(number) => number.to_string(),
+            Self::Fraction(fraction) => format!("`\"{}%\"`", fraction * 100.0),
+            other => other.json("").1.to_string(),
+        }
+    }
+}
+
+/// The tables of link parameters as `docs/scenarios.md` has them, by the table that has the keys.
+pub fn documentation() -> Vec<(&'static str, String)> {
+    let mut text =
+        "| key | meaning | type and range | default | engines |\n|---|---|---|---|---|\n".to_owned();
+    let mut tables = Vec::new();
+    for parameter in PARAMETERS {
+        let engines = match parameter.engines {
+            Engines::Kernel => "kernel, emulated",
+            Engines::Netem => "kernel with netem, emulated",
+            Engines::Emulated => "emulated",
+        };
+        let Parameter { key, default, documentation, kind, .. } = parameter;
+        text += &format!("| `{key}` | {documentation} | {} | {default} | {engines} |\n", kind.words());
+        if let Kind::Table(fields) = kind {
+            tables.push((*key, table(fields)));
+        }
+    }
+    tables.insert(0, ("", text));
+    tables
+}
+
+fn table(fields: &[Field]) -> String {
+    let row = |field: &Field| {
+        let default = field.default.as_ref().map_or_else(|| "must be given".to_owned(), Value::words);
+        format!("| `{}` | {} | {} | {default} |\n", field.key, field.documentation, field.kind.words())
+    };
+    let rows: String = fields.iter().map(row).collect();
+    format!("| key | meaning | type and range | default |\n|---|---|---|---|\n{rows}")
+}
