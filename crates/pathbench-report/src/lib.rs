@@ -24,6 +24,7 @@ mod pattern;
 pub mod quantity;
 #[cfg(feature = "png")]
 pub mod raster;
+mod section;
 mod series;
 pub mod svg;
 pub mod terminal;

@@ -57,7 +57,7 @@ pub(crate) const fn transport_colour(transport: Transport) -> Colour {
 }
 
 /// The colour of the `index`th path; beyond the palette's end the colours come again, paler.
-fn path_colour(index: usize) -> Colour {
+pub(crate) fn path_colour(index: usize) -> Colour {
     let Colour(r, g, b) = OKABE_ITO[index % OKABE_ITO.len()];
     let paler = |part: u8| {
         let step = 1.0 - 0.3 * ((index / OKABE_ITO.len()) % 3) as f64;

@@ -1,6 +1,6 @@
 //! The patterns as a report sees them: which figures each has, and which of them comes first.
 
-use crate::quantity::{duration, percent, rate};
+use crate::quantity::Unit;
 use pathbench_record::document::{DelayRecord, RunRecord};
 
 /// A pattern of a result.
@@ -31,43 +31,48 @@ pub(crate) struct Figure {
     pub(crate) name: &'static str,
     /// A table's column.
     pub(crate) title: &'static str,
-    pub(crate) words: fn(f64) -> String,
+    pub(crate) unit: Unit,
     pub(crate) of_run: fn(&RunRecord) -> Option<f64>,
 }
 
 pub(crate) const GOODPUT: Figure =
-    Figure { name: "goodput_mbps", title: "goodput", words: rate, of_run: |run| run.goodput_mbps };
-pub(crate) const DIP: Figure = Figure { name: "dip", title: "dip", words: percent, of_run: |run| run.dip };
+    Figure { name: "goodput_mbps", title: "goodput", unit: Unit::Rate, of_run: |run| run.goodput_mbps };
+pub(crate) const DIP: Figure =
+    Figure { name: "dip", title: "dip", unit: Unit::Percent, of_run: |run| run.dip };
 pub(crate) const STALL: Figure =
-    Figure { name: "stall_ms", title: "longest stall", words: duration, of_run: |run| run.stall_ms };
+    Figure { name: "stall_ms", title: "longest stall", unit: Unit::Duration, of_run: |run| run.stall_ms };
 pub(crate) const RECOVERY: Figure =
-    Figure { name: "recovery_ms", title: "recovery", words: duration, of_run: |run| run.recovery_ms };
+    Figure { name: "recovery_ms", title: "recovery", unit: Unit::Duration, of_run: |run| run.recovery_ms };
 pub(crate) const PING: Figure = Figure {
     name: "ping_ms",
     title: "round trip",
-    words: duration,
+    unit: Unit::Duration,
     of_run: |run| run.ping.as_ref()?.median_ms,
 };
-pub(crate) const COMPLETION: Figure =
-    Figure { name: "completion_ms", title: "completion", words: duration, of_run: |run| run.completion_ms };
+pub(crate) const COMPLETION: Figure = Figure {
+    name: "completion_ms",
+    title: "completion",
+    unit: Unit::Duration,
+    of_run: |run| run.completion_ms,
+};
 pub(crate) const HANDSHAKE: Figure =
-    Figure { name: "handshake_ms", title: "handshake", words: duration, of_run: |run| run.handshake_ms };
+    Figure { name: "handshake_ms", title: "handshake", unit: Unit::Duration, of_run: |run| run.handshake_ms };
 pub(crate) const DELAY_P50: Figure = Figure {
     name: "delay_p50_ms",
     title: "median delay",
-    words: duration,
+    unit: Unit::Duration,
     of_run: |run| Some(run.delay_ms.as_ref()?.p50),
 };
 pub(crate) const DELAY_P95: Figure = Figure {
     name: "delay_p95_ms",
     title: "p95 delay",
-    words: duration,
+    unit: Unit::Duration,
     of_run: |run| Some(run.delay_ms.as_ref()?.p95),
 };
 pub(crate) const DELAY_MAX: Figure = Figure {
     name: "delay_max_ms",
     title: "max delay",
-    words: duration,
+    unit: Unit::Duration,
     of_run: |run| Some(run.delay_ms.as_ref()?.max),
 };
 
@@ -94,6 +99,11 @@ impl<'a> Pattern<'a> {
             _ => Kind::Iperf,
         };
         Self { name, kind }
+    }
+
+    /// Whether its runs fill the paths with data.
+    pub(crate) const fn fills_paths(&self) -> bool {
+        matches!(self.kind, Kind::Iperf | Kind::Bulk)
     }
 
     /// The figures of its runs, the main one first.

@@ -119,6 +119,32 @@ pub fn ratio(value: f64) -> String {
     }
 }
 
+/// What a number measures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    /// In Mbit/s.
+    Rate,
+    /// In ms.
+    Duration,
+    Bytes,
+    /// A part of 1.
+    Percent,
+    Ratio,
+}
+
+impl Unit {
+    /// How its values are written.
+    pub fn words(self) -> fn(f64) -> String {
+        match self {
+            Self::Rate => rate,
+            Self::Duration => duration,
+            Self::Bytes => |count| bytes(count as u64),
+            Self::Percent => percent,
+            Self::Ratio => ratio,
+        }
+    }
+}
+
 /// What stands beside a median, everywhere by the same rule.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bounds {

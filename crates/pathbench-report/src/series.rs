@@ -107,24 +107,6 @@ pub(crate) struct Series {
     pub(crate) attribution: Attribution,
 }
 
-impl Series {
-    /// All paths together.
-    pub(crate) fn total_mbps(&self) -> Vec<f64> {
-        let mut total = vec![0.0; self.grid.windows()];
-        for path in &self.paths {
-            for (sum, value) in total.iter_mut().zip(&path.mbps) {
-                *sum += value;
-            }
-        }
-        total
-    }
-
-    /// The highest window.
-    pub(crate) fn peak_mbps(&self) -> f64 {
-        self.total_mbps().into_iter().fold(0.0, f64::max)
-    }
-}
-
 /// The goodput series of `run` in one direction, or of both together when `direction` is `None`; it ends with the run.
 pub(crate) fn series(
     run: &RunRecord,
@@ -292,6 +274,11 @@ mod tests {
         assert_eq!([0, 9, 10].map(|index| grid.edge_ms(index) as u32), [0, 900, 1030]);
     }
 
+    fn total_mbps(series: &Series) -> Vec<f64> {
+        let of_window = |window| series.paths.iter().map(|path| path.mbps[window]).sum();
+        (0..series.grid.windows()).map(of_window).collect()
+    }
+
     fn sample(t_ms: f64, path: &str, bytes_received: u64) -> Sample {
         let text = format!(
             r#"{{"run":"r","t_ms":{t_ms},"host":"server","side":"server","stream":0,"path":"{path}","subflow":1,
@@ -375,7 +362,7 @@ mod tests {
             };
             let found = series(&run(), &data, None, Grid::covering(1000.0, 10), &Paths::default());
             let widths = found.grid.bins().windows().map(Window::length_ms);
-            let bytes: f64 = found.total_mbps().iter().zip(widths).map(|(mbps, ms)| mbps * ms / 8e-3).sum();
+            let bytes: f64 = total_mbps(&found).iter().zip(widths).map(|(mbps, ms)| mbps * ms / 8e-3).sum();
             let delivered: u64 = deliveries.iter().map(|line| line.bytes).sum();
             proptest::prop_assert!((bytes - delivered as f64).abs() < 1.0, "{bytes} of {delivered}");
             proptest::prop_assert!(found.paths.iter().flat_map(|path| &path.mbps).all(|mbps| *mbps >= 0.0));
@@ -390,7 +377,7 @@ mod tests {
             .map(|bin| delivery(f64::from(bin) * 10.0 - 3.0, if bin == 0 { 875_000 } else { 1_250_000 }))
             .collect();
         let data = RunData { deliveries: deliveries.iter().collect(), ..RunData::default() };
-        let found = series(&run(), &data, None, Grid::covering(1000.0, 10), &Paths::default()).total_mbps();
+        let found = total_mbps(&series(&run(), &data, None, Grid::covering(1000.0, 10), &Paths::default()));
         assert_eq!(found.len(), 10);
         assert!(found.iter().all(|mbps| (mbps - 1000.0).abs() < 1e-6), "{found:?}");
     }
@@ -402,7 +389,7 @@ mod tests {
         let data =
             RunData { deliveries: deliveries.iter().collect(), events: vec![&last], ..RunData::default() };
         assert!((end_ms(&data) - 155.0).abs() < 1e-9);
-        let found = series(&run(), &data, None, Grid::covering(5000.0, 400), &Paths::default()).total_mbps();
+        let found = total_mbps(&series(&run(), &data, None, Grid::covering(5000.0, 400), &Paths::default()));
         assert!(found.len() == 2 && (found[0] - 0.1).abs() < 1e-9, "{found:?}");
         assert!((found[1] - 10.0 / 55.0).abs() < 1e-9, "{found:?}");
     }

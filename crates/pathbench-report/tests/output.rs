@@ -73,7 +73,7 @@ fn each_pattern_has_its_figures_under_its_name() -> Outcome {
         "What gets through",
         "test.example:4433",
         "Pattern interactive",
-        "tcp, mptcp in clear text, quic, mpquic encrypted: not like with like",
+        "tcp, mptcp in clear text, quic, mpquic encrypted: not directly comparable",
         "TLS 1.3 TLS13_AES_128_GCM_SHA256",
         "lost its address 100.64.0.7",
     ] {

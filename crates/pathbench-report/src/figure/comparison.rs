@@ -134,7 +134,7 @@ fn bounds(measure: &Measure, group: &GroupView) -> Option<Bounds> {
 /// What a row shows in one column: dots, the median, and for some measures a bar with bounds.
 fn marks(view: &View, measure: &Measure, group: &GroupView, y: f64, width: f64) -> Vec<Mark> {
     let values = measure.values(group);
-    let words = measure.figure.words;
+    let words = measure.figure.unit.words();
     let series = group.label.to_owned();
     let Some(typical) = median(&values) else {
         let (text, colour) = absence(measure, group);

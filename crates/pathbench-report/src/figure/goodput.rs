@@ -17,6 +17,8 @@ const MOST_FACETS: usize = 48;
 /// A window counts as above the rate of its links from this part of it on: bins leave that much open.
 const MORE_THAN: f64 = 1.02;
 const LANE: f64 = 13.0;
+/// No window is shorter than this where the axis is split.
+const SHORTEST_MS: f64 = 50.0;
 
 impl Windows {
     /// With more windows a step is thinner than two pixels.
@@ -40,7 +42,7 @@ pub(crate) fn timeline_of(view: &View, selection: &Selection, windows: Windows) 
     let end_ms = representatives().map(series::end_ms).fold(0.0, f64::max);
     let grid = match windows {
         Windows::AtMost(most) => Grid::covering(end_ms, most),
-        Windows::Split(most) => Grid::split(end_ms, most),
+        Windows::Split(most) => Grid::split(end_ms, most.min((end_ms / SHORTEST_MS) as usize)),
     };
     let peak = representatives().map(|data| series::peak_mbps(data, selection.direction, grid));
     let peak = peak.fold(0.0, f64::max);

@@ -85,7 +85,7 @@ fn row(view: &View, group: &GroupView, y: f64) -> Vec<Mark> {
             marks.push(Mark::Bounds { kind, low, high, y, shift: 0.0, colour: INK });
         }
         let at = (Place::High(8.0), Place::Data(y, 4.0));
-        let text = Label::new((GOODPUT.words)(found.median), at, Anchor::Start, INK);
+        let text = Label::new((GOODPUT.unit.words())(found.median), at, Anchor::Start, INK);
         marks.push(Mark::Label(Label { size: 11.0, bold: true, ..text }));
     } else {
         let text = match (group.valid(), group.completed()) {
@@ -123,7 +123,7 @@ fn bars(view: &View, group: &GroupView, median: f64, y: f64) -> Vec<Mark> {
         let start = from;
         from += mbps;
         let series = name.unwrap_or("path not known").to_owned();
-        let tooltip = format!("{series}: {}", (GOODPUT.words)(mbps));
+        let tooltip = format!("{series}: {}", (GOODPUT.unit.words())(mbps));
         let colour = name.map_or(UNATTRIBUTED, |name| view.paths.colour(name));
         Mark::Bar { series, from: start, to: start + mbps, y, height: 13.0, colour, tooltip }
     };

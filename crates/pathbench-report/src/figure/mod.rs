@@ -54,7 +54,10 @@ impl Selection {
     }
 
     /// The selected groups with their representative runs.
-    fn runs<'a>(&self, view: &'a View<'a>) -> impl Iterator<Item = (&'a GroupView<'a>, &'a RunRecord)> {
+    pub(crate) fn runs<'a>(
+        &self,
+        view: &'a View<'a>,
+    ) -> impl Iterator<Item = (&'a GroupView<'a>, &'a RunRecord)> {
         let groups = view.groups.iter().filter(|group| self.has(group));
         groups.filter_map(|group| Some((group, group.representative()?)))
     }

@@ -1,23 +1,14 @@
 //! The report as one HTML page that needs nothing else: no script, no font, no picture from elsewhere.
 
-mod across;
-mod diagnosis;
-mod emulation;
-mod matrix;
-mod mobility;
-mod overview;
-mod packet_sizes;
-mod path_mtu;
-mod run;
-mod server;
-mod tables;
-mod unified_mss;
-
 use crate::ResultSet;
-use crate::narrative::{self, Story, Tone};
+use crate::narrative::{self, Tone};
 use crate::output::{self, Named};
-use crate::palette::Paths;
-use crate::quantity::{bytes, counted};
+use crate::palette::{Colour, Paths, path_colour};
+use crate::quantity::{bounds, bytes, counted, percent};
+use crate::section::{
+    self, Block, Cell, Finding, Row, Section, Table, Value, findings, links, matrix, mtu, paths, results,
+    unified_mss,
+};
 use crate::view::{View, override_text};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use pathbench_record::text::is_deceptive;
@@ -53,7 +44,7 @@ pub(crate) fn page(sets: &[ResultSet], figures: &[Vec<Named>]) -> String {
                         p { "There is nothing to report." }
                     }
                     @if views.len() > 1 {
-                        (across::comparison(&views))
+                        (across(&views))
                     }
                     @for (index, (view, figures)) in views.iter().zip(figures).enumerate() {
                         (result(view, figures, (views.len() > 1).then_some(index + 1)))
@@ -88,22 +79,27 @@ fn result(view: &View, figures: &[Named], number: Option<usize>) -> Markup {
                 p.lead { (document.scenario.description) }
                 (facts(view))
             }
-            (server::servers(view))
-            (server::reachability(view))
-            (path_mtu::paths(view))
-            @if document.mtu.is_none() || !document.runs.is_empty() { (findings(view)) }
-            (diagnosis::overview(view))
-            (overview::overview(view))
+            (optional(links::servers(view)))
+            (optional(links::reachability(view, true)))
+            @if let Some(record) = &document.mtu { @for one in mtu::sections(record) { (section_of(&one)) } }
+            @if document.mtu.is_none() || !document.runs.is_empty() { (stories(view)) }
+            (optional(findings::verdicts(view)))
+            (optional(findings::diagnoses(view)))
+            @if let Some(overview) = results::overview(view) {
+                (section_of(&overview))
+                p.muted { (results::meanings(view)) }
+            }
             (drawn(figures))
-            (tables::results(view))
-            (matrix::matrix(view))
-            (unified_mss::rule(view))
-            (mobility::handovers(view))
-            (tables::paths(view))
-            (tables::expectations(view))
-            (notes(view))
-            (tables::links(view))
-            (run::runs(view))
+            @for pattern in view.patterns() { (optional(results::of_pattern(view, pattern))) }
+            @for pattern in view.patterns() { (optional(matrix::matrix(view, pattern))) }
+            (optional(unified_mss::rule(view)))
+            (optional(paths::handovers(view)))
+            (optional(paths::carried(view)))
+            (optional(findings::expectations(view)))
+            (optional(findings::notes(view)))
+            (optional(findings::invalid(view)))
+            (optional(links::links(view, true)))
+            (runs(view))
             (asked(view))
             (environment(view))
         }
@@ -148,75 +144,180 @@ fn facts(view: &View) -> Markup {
 /// More findings than this, and those without trouble are folded away.
 const MOST_FINDINGS: usize = 12;
 
-/// The headline in words: a line per label, and whether multipath was used.
-fn findings(view: &View) -> Markup {
-    let stories = narrative::stories_of(view);
-    let many = stories.len() > MOST_FINDINGS;
-    let (folded, shown): (Vec<&Story>, Vec<&Story>) =
-        stories.iter().partition(|story| many && story.tone == Tone::Good);
+fn stories(view: &View) -> Markup {
+    let stories = findings::stories(view);
     html! {
         section.findings {
-            @if stories.is_empty() {
-                p.finding.bad { "No run was made." }
+            @if stories.is_empty() { (finding(&Finding::new(Tone::Bad, "", "No run was made."))) }
+            (findings_of(&stories))
+        }
+    }
+}
+
+fn findings_of(all: &[Finding]) -> Markup {
+    let is_folded = |one: &&Finding| all.len() > MOST_FINDINGS && one.tone == Tone::Good;
+    let (folded, shown): (Vec<&Finding>, Vec<&Finding>) = all.iter().partition(is_folded);
+    html! {
+        @for one in shown { (finding(one)) }
+        @if !folded.is_empty() {
+            details {
+                summary { (mark(true)) " " (folded.len()) " of " (all.len()) " without trouble" }
+                div.inside { @for one in folded { (finding(one)) } }
             }
-            @for story in shown { (finding(story)) }
-            @if !folded.is_empty() {
-                details {
-                    summary { (mark(true)) " " (folded.len()) " of " (stories.len()) " got through every run" }
-                    div.inside { @for story in folded { (finding(story)) } }
+        }
+    }
+}
+
+fn finding(one: &Finding) -> Markup {
+    let details = || one.details.iter().filter(|detail| !detail.is_empty());
+    html! {
+        div.finding.(one.tone.name()) {
+            p {
+                span.sign { (one.tone.sign()) } " "
+                @if !one.subject.is_empty() { b { (one.subject) } " " }
+                (prose(&one.text))
+            }
+            @if details().next().is_some() { ul { @for detail in details() { li { (detail) } } } }
+        }
+    }
+}
+
+fn optional(section: Option<Section>) -> Markup {
+    html! { @if let Some(section) = section { (section_of(&section)) } }
+}
+
+fn section_of(section: &Section) -> Markup {
+    html! { section { h2 { (section.title) } (blocks(section)) } }
+}
+
+fn blocks(section: &Section) -> Markup {
+    html! {
+        @for block in &section.blocks {
+            @match block {
+                Block::Findings(all) => { (findings_of(all)) }
+                Block::Table(one) => { div.scroll { (table(one)) } }
+                Block::Text(text) => { p { (prose(text)) } }
+                Block::Commands(all) => {
+                    ul { @for (done, command, undo) in all { li {
+                        (mark(*done)) " " code { (command) }
+                        @if !undo.is_empty() { " undo: " code { (undo) } }
+                    } } }
                 }
             }
         }
-        (verdicts(view))
+        @if !section.remark.is_empty() { p.muted { (prose(&section.remark)) } }
     }
 }
 
-fn verdicts(view: &View) -> Markup {
-    let verdicts = narrative::verdicts(view);
-    let held = verdicts.iter().filter(|verdict| verdict.holds()).count();
-    let rows = html! {
-        table { tbody { @for verdict in &verdicts { tr {
-            th scope="row" { (verdict.name()) }
-            td { (mark(verdict.holds())) " " (verdict.text) }
-        } } } }
-    };
+fn table(table: &Table) -> Markup {
+    let mut group = "";
+    let rows = table.rows.iter().map(|row| {
+        let is_new = row.group != group && !row.group.is_empty();
+        group = row.group.as_str();
+        html! {
+            @if is_new { tr.variant { td colspan=(table.columns.len()) { (row.group) } } }
+            (table_row(table, row))
+        }
+    });
+    let rows: Vec<Markup> = rows.collect();
     html! {
-        @if !verdicts.is_empty() {
-            section {
-                h2 { "Was multipath really used?" }
-                @if verdicts.len() > MOST_FINDINGS {
-                    details {
-                        summary {
-                            (mark(held == verdicts.len())) " In " (held) " of " (verdicts.len())
-                            " combinations it was used in every valid run"
-                        }
-                        div.inside { (rows) }
-                    }
-                } @else { (rows) }
-            }
+        table {
+            thead { tr { @for one in &table.columns { th.n[one.is_number] { (one.title) } } } }
+            tbody { @for row in rows { (row) } }
         }
     }
 }
 
-fn finding(story: &Story) -> Markup {
-    let (class, sign) = match story.tone {
-        Tone::Good => ("good", "✓"),
-        Tone::Mixed => ("mixed", "!"),
-        Tone::Bad => ("bad", "✗"),
-    };
+fn table_row(table: &Table, row: &Row) -> Markup {
     html! {
-        div.finding.(class) {
-            p { span.sign { (sign) } " " b { (story.label) }
-                (story.aside()) " " (story.headline) "." }
-            @if !story.details.is_empty() {
-                ul { @for detail in &story.details { li { (detail) } } }
+        tr { @for (index, (cell, column)) in row.cells.iter().zip(&table.columns).enumerate() {
+            @if index == 0 { th scope="row" { (cell_content(cell)) } }
+            @else { td.n[column.is_number] { (cell_content(cell)) } }
+        } }
+        @for (tone, note) in &row.notes {
+            tr { td.(tone.name()) colspan=(table.columns.len()) { (note) } }
+        }
+    }
+}
+
+fn cell_content(cell: &Cell) -> Markup {
+    let text = cell.value.shown();
+    html! {
+        @match (&cell.value, cell.tone) {
+            (Value::Path { rank, .. }, _) => {
+                span.path title=(text) { span.swatch style=(css(path_colour(*rank))) {} (text) }
+            }
+            (Value::Share { rank, part }, _) => { (share(*rank, *part)) }
+            (Value::Sign(is_good), _) => { (mark(*is_good)) }
+            (_, Some(tone)) => { span.(tone.name()) { (prose(&text)) } }
+            (_, None) => { (prose(&text)) }
+        }
+        @if let Value::Median { found, unit, .. } = &cell.value {
+            @let bounds = bounds(found, unit.words());
+            @if !bounds.is_empty() { small { (bounds) } }
+        }
+        @for line in &cell.below { small { (line) } }
+    }
+}
+
+fn css(Colour(r, g, b): Colour) -> String {
+    format!("background:#{r:02x}{g:02x}{b:02x}")
+}
+
+/// A bar of the path's colour, and the share in numbers.
+fn share(rank: usize, share: f64) -> Markup {
+    let part = if share.is_finite() { share.clamp(0.0, 1.0) * 100.0 } else { 0.0 };
+    let style = format!("width:{part:.1}%;{}", css(path_colour(rank)));
+    html! { span.bar { i style=(style) {} } (percent(share)) }
+}
+
+/// Several results side by side.
+fn across(views: &[View]) -> Markup {
+    html! {
+        section.across {
+            h1 { "Comparison of " (views.len()) " results" }
+            ol { @for (index, view) in views.iter().enumerate() {
+                @let document = &view.set.document;
+                li {
+                    a href=(format!("#result-{}", index + 1)) { (document.scenario.name) }
+                    " – " (document.scenario.description)
+                    " " span.muted { "Linux " (document.host.kernel) ", " (document.host.started)
+                        @if let Some(directory) = &view.set.directory { ", " (directory.display()) } }
+                }
+            } }
+            @for one in results::across(views) { (section_of(&one)) }
+            p.muted { "Median over the valid runs; below it its 95 % CI, or the range of fewer than six; × is the ratio of \
+                       medians to the first result. A 95 % CI that excludes another result's median is the \
+                       minimum evidence of a difference." }
+        }
+    }
+}
+
+/// All runs, folded, in the order in which they ran.
+fn runs(view: &View) -> Markup {
+    let runs = &view.set.document.runs;
+    let several = view.patterns().len() > 1;
+    html! {
+        @if !runs.is_empty() {
+            section {
+                h2 { "Runs" }
+                p.muted { "In the order in which they ran." }
+                @for run in runs { details {
+                    summary {
+                        (mark(run.valid && run.completed)) " " b { (run.id) } " – " (section::run::in_short(run, several))
+                    }
+                    div.inside { @for one in section::run::sections(view, run) {
+                        @if !one.title.is_empty() { h3 { (one.title) } }
+                        (blocks(&one))
+                    } }
+                } }
             }
         }
     }
 }
 
 /// `text` with what stands between backquotes set as code.
-pub(super) fn prose(text: &str) -> Markup {
+fn prose(text: &str) -> Markup {
     let parts: Vec<&str> = text.split('`').collect();
     html! {
         // A backquote without its fellow is none of ours.
@@ -228,21 +329,9 @@ pub(super) fn prose(text: &str) -> Markup {
 }
 
 /// A sign for yes or no, with its word for those who do not see it.
-pub(super) fn mark(good: bool) -> Markup {
+fn mark(good: bool) -> Markup {
     html! {
         @if good { span.good title="yes" { "✓" } } @else { span.bad title="no" { "✗" } }
-    }
-}
-
-fn notes(view: &View) -> Markup {
-    let notes = &view.set.document.summary.notes;
-    html! {
-        @if !notes.is_empty() {
-            section {
-                h2 { "Notes" }
-                ul { @for note in notes { li { (note) } } }
-            }
-        }
     }
 }
 

@@ -140,9 +140,8 @@ fn after_event(view: &View, group: &GroupView) -> Option<String> {
 fn one_path(group: &GroupView) -> Option<String> {
     let one = |run: &&RunRecord| run.multipath.requested && run.multipath.negotiated && !run.multipath.used;
     let runs = group.valid_runs().filter(one).count() as u32;
-    (runs > 0).then(|| {
-        format!("its messages all took one path in {}; multipath was agreed on", counted(runs, "run"))
-    })
+    (runs > 0)
+        .then(|| format!("multipath negotiated, but only one path carried data in {}", counted(runs, "run")))
 }
 
 fn bulk_goodput(group: &GroupView) -> Option<String> {

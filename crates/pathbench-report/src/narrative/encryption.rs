@@ -1,16 +1,16 @@
-//! What was encrypted and what was not: a comparison across that line is not one of like with like.
+//! Which labels are encrypted: encrypted and clear-text transports are not directly comparable.
 
 use crate::view::View;
 use pathbench_record::document::RunRecord;
 
-/// What travelled how, and that it matters, where the labels of a result differ in it; `None` where they do not.
+/// `None` where the labels of a result do not differ in it.
 pub(crate) fn encryption(view: &View) -> Option<String> {
     let (clear, encrypted) = (labels(view, false), labels(view, true));
     if clear.is_empty() || encrypted.is_empty() {
         return None;
     }
     let (clear, encrypted) = (clear.join(", "), encrypted.join(", "));
-    Some(format!("{clear} in clear text, {encrypted} encrypted: not like with like"))
+    Some(format!("{clear} in clear text, {encrypted} encrypted: not directly comparable"))
 }
 
 /// Labels that have a run like this, in order.

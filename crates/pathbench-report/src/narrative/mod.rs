@@ -40,6 +40,28 @@ pub enum Tone {
     Mixed,
     /// It did not.
     Bad,
+    /// Neither good nor bad.
+    Neutral,
+}
+
+impl Tone {
+    pub(crate) const fn sign(self) -> &'static str {
+        match self {
+            Self::Good => "✓",
+            Self::Mixed => "!",
+            Self::Bad => "✗",
+            Self::Neutral => "·",
+        }
+    }
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Good => "good",
+            Self::Mixed => "mixed",
+            Self::Bad => "bad",
+            Self::Neutral => "neutral",
+        }
+    }
 }
 
 /// What one label did in one variant.
@@ -300,7 +322,7 @@ fn completion(group: &GroupView) -> Option<String> {
     let mut parts = vec![format!("completed in {} of {}", group.completed(), counted(valid, "valid run"))];
     let main = group.pattern.main();
     if let Some(found) = group.figure(main.name) {
-        parts.push(format!("{} {}", main.title, quantity::with_bounds(found, main.words)));
+        parts.push(format!("{} {}", main.title, quantity::with_bounds(found, main.unit.words())));
     }
     let invalid = group.runs.len() as u32 - valid;
     if invalid > 0 {

@@ -38,7 +38,9 @@ pub(crate) fn evidence(way: &DirectionMtu) -> String {
             }
         }
         Some(MtuEvidence::Vanished) => {
-            format!("probes{lost} vanished without a word: whoever waits for ICMP has a black hole here")
+            format!(
+                "probes{lost} were dropped silently (no ICMP): a black hole for path MTU discovery by ICMP"
+            )
         }
         Some(MtuEvidence::Interface) => "the sending interface takes nothing larger".to_owned(),
         Some(MtuEvidence::Bounded) => "the search ended at its bounds; larger packets may pass".to_owned(),

@@ -81,9 +81,9 @@ pub(crate) fn why_unreachable(one: &Reachability) -> String {
         return error.clone();
     }
     match one.error_kind {
-        Some(UnreachableBecause::Timeout) => "no answer in time; something on the way may drop the packets",
-        Some(UnreachableBecause::NoRoute) => "this host has no way to the address",
-        Some(UnreachableBecause::Refused) => "the host answers that nobody listens there",
+        Some(UnreachableBecause::Timeout) => "no answer in time; the packets may be dropped on the path",
+        Some(UnreachableBecause::NoRoute) => "no route to the address",
+        Some(UnreachableBecause::Refused) => "connection refused: no server listens on the port",
         Some(UnreachableBecause::Other) | None => "no reason was recorded",
     }
     .to_owned()

@@ -1,9 +1,8 @@
 //! Lines of text with ink, held to the width of the terminal.
 
 use super::Style;
-use crate::view::variant_text;
+use crate::narrative::Tone;
 use anstyle::{AnsiColor, Color, Style as Ansi};
-use pathbench_record::document::Variant;
 use pathbench_record::text;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
@@ -21,6 +20,15 @@ pub(super) enum Ink {
 }
 
 impl Ink {
+    pub(super) const fn of(tone: Tone) -> Self {
+        match tone {
+            Tone::Good => Self::Good,
+            Tone::Mixed => Self::Warn,
+            Tone::Bad => Self::Bad,
+            Tone::Neutral => Self::Dim,
+        }
+    }
+
     fn ansi(self) -> Ansi {
         const PATHS: [AnsiColor; 6] = [
             AnsiColor::Blue,
@@ -74,7 +82,7 @@ const UNITS: [&str; 14] =
     ["%", "×", "µs", "ms", "s", "min", "h", "bit/s", "kbit/s", "Mbit/s", "Gbit/s", "kB", "MB", "GB"];
 
 /// `text` with a no-break space between a number and its unit.
-fn with_units_held(text: &str) -> String {
+pub(super) fn with_units_held(text: &str) -> String {
     let mut held = String::with_capacity(text.len());
     for (index, word) in text.split(' ').enumerate() {
         let bare = word.trim_end_matches([')', ',', ';', ':', '.']);
@@ -127,6 +135,10 @@ impl Page {
         Self { style: Style { width: style.width.max(80), ..style }, text: String::new() }
     }
 
+    pub(super) fn has_colour(&self) -> bool {
+        self.style.colour
+    }
+
     /// Columns of the terminal, 80 at least.
     pub(super) fn width(&self) -> usize {
         self.style.width
@@ -174,36 +186,19 @@ impl Page {
 
     pub(super) fn heading(&mut self, title: &str, remark: &str) {
         self.blank();
-        let line = Line::new().add(Ink::Strong, title);
-        self.line(if remark.is_empty() { line } else { line.add(Ink::Dim, &format!("  {remark}")) });
+        self.paragraph(Line::new().add(Ink::Strong, title).add(Ink::Plain, "  "), Ink::Dim, remark);
     }
 
     /// `text` after `start`, wrapped at spaces, its further lines indented to where it began. A no-break space
-    /// holds what it joins together.
+    /// holds its neighbours together.
     pub(super) fn paragraph(&mut self, start: Line, ink: Ink, text: &str) {
         let indent = start.columns();
         let room = self.width().saturating_sub(indent).max(20);
-        let (mut line, mut words) = (start, String::new());
-        for word in with_units_held(&clean(text)).split(' ').filter(|word| !word.is_empty()) {
-            let word = fitted(word, room);
-            if !words.is_empty() && columns(&words) + 1 + columns(&word) > room {
-                self.line(std::mem::take(&mut line).add(ink, &std::mem::take(&mut words)));
-                line = Line::new().padded_to(indent);
-            }
-            if !words.is_empty() {
-                words.push(' ');
-            }
-            words.push_str(&word.replace('\u{a0}', " "));
+        let mut line = start;
+        for words in textwrap::wrap(&with_units_held(&clean(text)), room) {
+            self.line(line.add(ink, &words.replace('\u{a0}', " ")));
+            line = Line::new().padded_to(indent);
         }
-        self.line(line.add(ink, &words));
-    }
-
-    /// A line with the variant, where it is another than the last one.
-    pub(super) fn variant<'a>(&mut self, last: &mut Option<&'a Variant>, variant: &'a Variant) {
-        if *last != Some(variant) && !variant.is_empty() {
-            self.line(Line::new().add(Ink::Plain, "  ").add(Ink::Strong, &variant_text(variant)));
-        }
-        *last = Some(variant);
     }
 
     /// That `count` more are left to the report.
@@ -211,8 +206,8 @@ impl Page {
         self.line(Line::new().add(Ink::Dim, &format!("  … and {count} more, in the report")));
     }
 
-    /// `text` after `start`, never cut or wrapped, so that a command can be copied.
-    pub(super) fn copyable_after(&mut self, start: Line, text: &str) {
+    /// `text` after `start`, never cut or wrapped, so that it can be copied.
+    pub(super) fn copyable(&mut self, start: Line, text: &str) {
         for (ink, piece) in start.pieces {
             self.piece(ink, &piece);
         }
@@ -220,10 +215,9 @@ impl Page {
         self.text.push('\n');
     }
 
-    /// A line that is never cut, so that a path in it can be copied.
-    pub(super) fn copyable(&mut self, title: &str, text: &str) {
-        self.piece(Ink::Plain, title);
-        self.piece(Ink::Strong, &clean(text));
+    /// A line that has its width and its colours.
+    pub(super) fn ready(&mut self, line: &str) {
+        self.text += line.replace('\u{a0}', " ").trim_end();
         self.text.push('\n');
     }
 }
