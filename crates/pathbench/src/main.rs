@@ -14,9 +14,9 @@ mod output;
 mod progress;
 mod random;
 mod report;
-mod result;
 mod roam;
 mod serve;
+mod session;
 mod signals;
 mod suite;
 

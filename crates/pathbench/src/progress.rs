@@ -1,131 +1,334 @@
-//! What goes on while a study runs: a bar with live goodput on a terminal, a line a run elsewhere. On stderr.
+//! Progress of `lab run`, `test`, `roam` and `mtu` on stderr: lines, and on a terminal a live view below them.
 
 use crate::output;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use pathbench_analysis::assembly::ClientPath;
 use pathbench_lab::order::ScheduledRun;
 use pathbench_lab::scenario::{PatternPlan, Plan};
 use pathbench_lab::study::StudyObserver;
 use pathbench_record::document::{RunLink, RunRecord};
 use pathbench_record::time::Timestamp;
-use pathbench_traffic::client::Progress;
+use pathbench_traffic::client::Progress as Transferred;
+use std::collections::BTreeMap;
+use std::fmt::{Display, Write as _};
+use std::net::IpAddr;
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
-/// The bar's resolution within a run.
-const STEPS_PER_RUN: u64 = 1000;
+/// Between two updates of the live view.
+const LIVE_INTERVAL: Duration = Duration::from_millis(200);
+/// Between two lines of a view that is not live.
+const LINE_INTERVAL: Duration = Duration::from_secs(5);
+/// Rates over a shorter time fluctuate too much to be read.
+const RATE_INTERVAL: Duration = Duration::from_millis(300);
+/// Resolution of the bar.
+const STEPS: u64 = 1000;
 
-/// The live display.
-pub(crate) struct Display {
-    bar: ProgressBar,
-    /// Whether finished runs are told by lines instead of the bar.
-    lines: bool,
-    /// Whether there is a bar; then only runs that do not count are told by lines.
-    shown: bool,
-    title: String,
-    /// Whether only one run is made at a time.
-    one_by_one: bool,
-    number: usize,
-    finished: u64,
-    expected: Option<Duration>,
-    first: Option<Timestamp>,
-    last: Option<(Timestamp, u64)>,
+pub(crate) struct Progress {
+    view: MultiProgress,
+    bars: Vec<ProgressBar>,
+    quiet: bool,
+    live: bool,
+    next: Timestamp,
 }
 
-impl Display {
-    /// A display for a study of `plan`.
-    pub(crate) fn new(plan: &Plan, quiet: bool, jobs: NonZeroUsize) -> Self {
-        let terminal = output::stderr_is_terminal();
-        let runs = plan.run_count();
-        let target =
-            if terminal && !quiet { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
-        let bar = ProgressBar::with_draw_target(Some(runs * STEPS_PER_RUN), target);
-        if let Ok(style) = ProgressStyle::with_template("{bar:24} {percent:>3} %  {wide_msg}") {
-            bar.set_style(style);
+impl Progress {
+    pub(crate) fn new(quiet: bool) -> Self {
+        let live = output::stderr_is_terminal() && !quiet;
+        let target = if live { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+        let view = MultiProgress::with_draw_target(target);
+        Self { view, bars: Vec::new(), quiet, live, next: Timestamp::default() }
+    }
+
+    /// Whether there is a live view.
+    pub(crate) const fn is_live(&self) -> bool {
+        self.live
+    }
+
+    /// Prints a line above the live view, unless the user wants no progress.
+    pub(crate) fn line(&self, text: impl Display) {
+        if !self.quiet {
+            self.warn(text);
         }
-        let lines = !terminal && !quiet;
-        if lines {
-            output::note(format_args!("{}: {runs} runs", plan.name));
+    }
+
+    /// Prints a line even if the user wants no progress.
+    pub(crate) fn warn(&self, text: impl Display) {
+        self.view.suspend(|| output::note(text));
+    }
+
+    /// Whether it is time to show figures that change all the time.
+    pub(crate) fn is_due(&mut self, now: Timestamp) -> bool {
+        let due = !self.quiet && now >= self.next;
+        if due {
+            self.next = now + if self.live { LIVE_INTERVAL } else { LINE_INTERVAL };
         }
+        due
+    }
+
+    /// Replaces the live view; `done` (0 to 1) becomes a bar before the first line.
+    pub(crate) fn show(&mut self, done: Option<f64>, lines: &[String]) {
+        if !self.live {
+            return;
+        }
+        while self.bars.len() < lines.len() {
+            let bar = self.view.add(ProgressBar::new(STEPS));
+            let bar_before = if done.is_some() && self.bars.is_empty() { "{bar:10} " } else { "" };
+            if let Ok(style) = ProgressStyle::with_template(&format!("{bar_before}{{wide_msg}}")) {
+                bar.set_style(style);
+            }
+            self.bars.push(bar);
+        }
+        for (bar, line) in self.bars.iter().zip(lines) {
+            bar.set_message(line.clone());
+        }
+        if let (Some(done), Some(bar)) = (done, self.bars.first()) {
+            bar.set_position((done.clamp(0.0, 1.0) * STEPS as f64) as u64);
+        }
+    }
+
+    /// Removes the live view.
+    pub(crate) fn end(&mut self) {
+        for bar in self.bars.drain(..) {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+/// Progress of runs that follow a schedule, for `lab run` and `test`.
+pub(crate) struct RunProgress<'a> {
+    progress: &'a mut Progress,
+    runs: usize,
+    finished: usize,
+    /// Several runs at the same time: a run is named by its id, and only the number of finished runs is shown.
+    parallel: bool,
+    title: String,
+    /// The title on a terminal of 80 columns.
+    short: String,
+    expected: Option<Duration>,
+    /// Of all runs when the current run began.
+    left: Option<Duration>,
+    first: Option<Timestamp>,
+    last: Option<Transferred>,
+}
+
+impl<'a> RunProgress<'a> {
+    pub(crate) fn new(progress: &'a mut Progress, runs: usize, parallel: bool) -> Self {
         Self {
-            bar,
-            lines,
-            shown: terminal && !quiet,
-            title: String::new(),
-            one_by_one: jobs == NonZeroUsize::MIN,
-            number: 0,
+            progress,
+            runs,
             finished: 0,
+            parallel,
+            title: String::new(),
+            short: String::new(),
             expected: None,
+            left: None,
             first: None,
             last: None,
         }
     }
 
-    /// Takes the display away.
-    pub(crate) fn finish(&self) {
-        self.bar.finish_and_clear();
+    /// A run begins that takes `expected`; `left` is the time for this and all later runs.
+    pub(crate) fn begin(
+        &mut self,
+        number: usize,
+        label: &str,
+        expected: Option<Duration>,
+        left: Option<Duration>,
+    ) {
+        self.title = format!("run {number} of {}: {label}", self.runs);
+        self.short = format!("{number}/{} {label}", self.runs);
+        (self.expected, self.left, self.first, self.last) = (expected, left, None, None);
+        self.status("connecting");
     }
 
-    fn say(&self, what: &str) {
-        self.bar.set_message(format!("{}  {what}", self.title));
+    pub(crate) fn status(&mut self, text: &str) {
+        self.show(Duration::ZERO, text);
+    }
+
+    fn show(&mut self, elapsed: Duration, text: &str) {
+        let left = self.left.map(|left| format!(", {} left", in_words(left.saturating_sub(elapsed))));
+        let line = format!("{}{}  {text}", self.short, left.unwrap_or_default());
+        let of_run = match self.expected.filter(|_| !self.parallel) {
+            Some(expected) => (elapsed.as_secs_f64() / expected.as_secs_f64().max(1e-3)).min(1.0),
+            None => 0.0,
+        };
+        let done = (self.finished as f64 + of_run) / self.runs.max(1) as f64;
+        self.progress.show(Some(done), &[line]);
+    }
+
+    pub(crate) fn transferred(&mut self, now: &Transferred, paths: &[ClientPath]) {
+        let first = *self.first.get_or_insert(now.at);
+        if let Some(last) = &self.last {
+            let time = now.at.since(last.at);
+            if time < RATE_INTERVAL {
+                return;
+            }
+            let rates = rates(last, now, paths, time.as_secs_f64());
+            self.show(now.at.since(first), &rates);
+        }
+        self.last = Some(now.clone());
+    }
+
+    /// A run has ended; `left` is the time for all later runs.
+    pub(crate) fn finished(&mut self, record: &RunRecord, left: Option<Duration>) {
+        self.finished += 1;
+        self.show(Duration::ZERO, "");
+        if self.progress.is_live() && record.valid && record.completed {
+            return;
+        }
+        let end = match (&record.error, record.valid) {
+            (_, false) => format!("not valid: {}", record.invalid_because.join("; ")),
+            (Some(error), true) => format!("did not complete: {error}"),
+            (None, true) => "completed".to_owned(),
+        };
+        let left = left.filter(|left| !left.is_zero());
+        let left = left.map(|left| format!("; about {} left", in_words(left))).unwrap_or_default();
+        let title = if self.parallel { &record.id } else { &self.title };
+        self.progress.line(format_args!("{title}: {}{end}{left}", figure(record)));
+    }
+
+    pub(crate) fn end(&mut self) {
+        self.progress.end();
     }
 }
 
-impl StudyObserver for Display {
-    fn on_run(&mut self, number: usize, total: usize, run: &ScheduledRun, pattern: &PatternPlan) {
-        self.title = format!("run {number} of {total}: {} {}", run.label, pattern.name());
-        if !self.one_by_one {
-            return self.say("begun");
+impl std::ops::Deref for RunProgress<'_> {
+    type Target = Progress;
+
+    fn deref(&self) -> &Progress {
+        self.progress
+    }
+}
+
+/// Progress of a study in a lab.
+pub(crate) struct StudyProgress<'a>(pub(crate) RunProgress<'a>);
+
+impl<'a> StudyProgress<'a> {
+    pub(crate) fn new(progress: &'a mut Progress, plan: &Plan, jobs: NonZeroUsize) -> Self {
+        let runs = plan.run_count();
+        if !progress.is_live() {
+            progress.line(format_args!("{}: {runs} runs", plan.name));
         }
-        self.number = number;
-        self.expected = pattern.parameters().nominal_duration();
-        (self.first, self.last) = (None, None);
-        self.bar.set_position((number as u64 - 1) * STEPS_PER_RUN);
-        self.say("building the lab");
+        Self(RunProgress::new(progress, runs as usize, jobs > NonZeroUsize::MIN))
+    }
+}
+
+impl StudyObserver for StudyProgress<'_> {
+    fn on_run(&mut self, number: usize, _total: usize, run: &ScheduledRun, pattern: &PatternPlan) {
+        let label = format!("{} {}", run.label, pattern.name());
+        self.0.begin(number, &label, pattern.parameters().nominal_duration(), None);
+        self.0.status("building the lab");
     }
 
     fn on_calibration(&mut self) {
-        self.say("measuring its links");
+        self.0.status("measuring its links");
     }
 
     fn on_links(&mut self, _links: &[RunLink]) {
-        self.say("connecting");
+        self.0.status("connecting");
     }
 
-    fn on_progress(&mut self, progress: &Progress) {
-        let first = *self.first.get_or_insert(progress.at);
-        let bytes = progress.sent_bytes + progress.received_bytes;
-        if let Some((at, before)) = self.last {
-            let seconds = progress.at.since(at).as_secs_f64();
-            if seconds > 0.0 {
-                let mbps = bytes.saturating_sub(before) as f64 * 8.0 / seconds / 1e6;
-                self.say(&format!("{:4.1} s  {mbps:7.0} Mbit/s", progress.at.since(first).as_secs_f64()));
-            }
-        }
-        self.last = Some((progress.at, bytes));
-        if let Some(expected) = self.expected {
-            let part = progress.at.since(first).as_secs_f64() / expected.as_secs_f64().max(1e-3);
-            let step = (part.min(1.0) * STEPS_PER_RUN as f64) as u64;
-            self.bar.set_position((self.number as u64 - 1) * STEPS_PER_RUN + step);
-        }
+    fn on_progress(&mut self, progress: &Transferred) {
+        self.0.transferred(progress, &[]);
     }
 
     fn on_event(&mut self, kind: &str, link: &str) {
-        self.say(&format!("{link} {kind}"));
+        self.0.status(&format!("{link} {kind}"));
     }
 
     fn on_record(&mut self, record: &RunRecord) {
-        self.finished += 1;
-        self.bar.set_position(self.finished * STEPS_PER_RUN);
-        if self.lines || (self.shown && !record.valid) {
-            let goodput =
-                record.goodput_mbps.map_or_else(|| "-".to_owned(), |mbps| format!("{mbps:.1} Mbit/s"));
-            let end = match (&record.error, record.valid) {
-                (_, false) => format!("not valid: {}", record.invalid_because.join("; ")),
-                (Some(error), true) => format!("did not complete: {error}"),
-                (None, true) => "completed".to_owned(),
-            };
-            let title = if self.one_by_one { &self.title } else { &record.id };
-            self.bar.suspend(|| output::note(format_args!("{title}: {goodput}, {end}")));
+        self.0.finished(record, None);
+    }
+}
+
+/// The figure that a run of this pattern is made for.
+fn figure(record: &RunRecord) -> String {
+    if let Some(ping) = &record.ping {
+        let median = ping.median_ms.map_or_else(|| "no answer".to_owned(), |ms| format!("{ms:.2} ms"));
+        return format!("{median}, {} of {} lost, ", ping.lost, ping.sent);
+    }
+    if let Some(delay) = &record.delay_ms {
+        return format!("delay {:.1} ms (p95 {:.1} ms), {} late, ", delay.p50, delay.p95, delay.late);
+    }
+    match (record.completion_ms, record.goodput_mbps) {
+        (Some(ms), _) => format!("{:.2} s, ", ms / 1e3),
+        (None, Some(mbps)) => format!("{mbps:.1} Mbit/s, "),
+        (None, None) => String::new(),
+    }
+}
+
+/// Goodput since `last`, and of each path where the transport reports paths.
+fn rates(last: &Transferred, now: &Transferred, paths: &[ClientPath], seconds: f64) -> String {
+    let mbps = |bytes: u64| bytes as f64 * 8.0 / seconds / 1e6;
+    let total = |progress: &Transferred| progress.sent_bytes + progress.received_bytes;
+    let mut text = format!("{:.1} Mbit/s", mbps(total(now).saturating_sub(total(last))));
+    let before = bytes_per_path(last);
+    for (index, (local, bytes)) in bytes_per_path(now).into_iter().enumerate() {
+        let path = paths.iter().find(|path| path.addresses.contains(&local));
+        let name = path.map_or_else(|| local.to_string(), |path| path.name.clone());
+        let rate = mbps(bytes.saturating_sub(before.get(&local).copied().unwrap_or_default()));
+        let joint = if index == 0 { ": " } else { " + " };
+        let _infallible = write!(text, "{joint}{name} {rate:.1}");
+    }
+    text
+}
+
+/// Bytes in both directions by local address.
+pub(crate) fn bytes_per_path(progress: &Transferred) -> BTreeMap<IpAddr, u64> {
+    let mut sums = BTreeMap::new();
+    for path in &progress.paths {
+        *sums.entry(path.local).or_insert(0) += path.acknowledged_bytes + path.received_bytes;
+    }
+    sums
+}
+
+/// `4 min 20 s`.
+pub(crate) fn in_words(time: Duration) -> String {
+    match time.as_secs() {
+        seconds @ 0..60 => format!("{seconds} s"),
+        seconds @ 60..3600 => format!("{} min {} s", seconds / 60, seconds % 60),
+        seconds => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pathbench_traffic::client::PathProgress;
+
+    fn transferred(at_ms: u64, sent_bytes: u64, of_paths: [u64; 2]) -> Transferred {
+        let path = |(host, bytes): (u8, u64)| PathProgress {
+            local: [192, 0, 2, host].into(),
+            remote: [198, 51, 100, 7].into(),
+            acknowledged_bytes: bytes,
+            received_bytes: 0,
+        };
+        Transferred {
+            at: Timestamp::from_nanos(at_ms * 1_000_000),
+            sent_bytes,
+            received_bytes: 0,
+            paths: [(1, of_paths[0]), (2, of_paths[1])].into_iter().map(path).collect(),
+        }
+    }
+
+    #[test]
+    fn rates_name_each_path() {
+        let path = ClientPath {
+            name: "eth0".to_owned(),
+            interface: "eth0".to_owned(),
+            addresses: vec![[192, 0, 2, 1].into()],
+            backup: None,
+            mtu_bytes: None,
+        };
+        let (before, now) = (transferred(0, 0, [0, 0]), transferred(1000, 1_500_000, [1_000_000, 500_000]));
+        assert_eq!(rates(&before, &now, &[path], 1.0), "12.0 Mbit/s: eth0 8.0 + 192.0.2.2 4.0");
+    }
+
+    #[test]
+    fn times_are_in_units_that_people_use() {
+        for (seconds, words) in [(7, "7 s"), (80, "1 min 20 s"), (7_260, "2 h 1 min")] {
+            assert_eq!(in_words(Duration::from_secs(seconds)), words);
         }
     }
 }

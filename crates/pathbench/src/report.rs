@@ -1,11 +1,10 @@
-//! `report`, and what `lab run` does with a finished result.
+//! `report`, and the report of a result that a command has just finished.
 
 use crate::cli::ReportArgs;
 use crate::clock::unix_seconds;
 use crate::exit::{Exit, Failure};
 use crate::output;
-use crate::result::default_directory;
-use clap::Args;
+use crate::session::default_directory;
 use pathbench_record::calendar::rfc3339_from_unix;
 use pathbench_record::directory::{ResultDirectory, create_new_beside, holds_result};
 use pathbench_record::document::ResultDocument;
@@ -104,26 +103,8 @@ fn write_as(sets: &[ResultSet], out: &Path, format: FigureFormat) -> Result<(), 
     })
 }
 
-/// How a result that was just made is shown.
-#[derive(Debug, Clone, Copy, Args)]
-pub(crate) struct PresentationArgs {
-    /// Print the result document as JSON instead of the summary
-    #[arg(long)]
-    json: bool,
-    /// Write no report.html and no figures
-    #[arg(long)]
-    no_report: bool,
-}
-
-/// Report, and the summary or the document on standard output; nothing of a result without runs.
-pub(crate) fn present(
-    directory: &Path,
-    document: &ResultDocument,
-    PresentationArgs { json, no_report }: PresentationArgs,
-) -> Result<(), Failure> {
-    if document.runs.is_empty() {
-        return output::check();
-    }
+/// Writes the report of a finished result, and prints its summary or its document.
+pub(crate) fn present(directory: &Path, json: bool, no_report: bool) -> Result<(), Failure> {
     let set = open(directory)?;
     if !no_report {
         write(std::slice::from_ref(&set), directory)?;

@@ -177,7 +177,7 @@ fn what_mtu_cannot_do_is_said_before_anything_is_sent() {
 fn an_undo_without_a_journal_has_nothing_to_do_and_one_with_a_wrong_one_does_nothing() {
     let work = Workplace::new();
     let undo = ["mtu", "--undo", "--journal", "journal.jsonl"];
-    work.run(&undo).expect(0).says(&["nothing to take back"]);
+    work.run(&undo).expect(0).says(&["nothing to undo"]);
     assert!(!work.path().join("journal.jsonl").exists(), "an undo leaves no journal");
     for text in ["no journal\n", "{\"journal\":{\"format\":\"pathbench.mtu-journal/9\"}}\n"] {
         std::fs::write(work.path().join("journal.jsonl"), text).unwrap();

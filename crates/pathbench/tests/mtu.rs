@@ -222,7 +222,7 @@ fn a_stuck_connection_goes_on_within_a_second() {
 
     let applied = lab.record(&[SERVER_V4, "--apply"]);
     let going = applied.notes.iter().find_map(|note| {
-        let (_, seconds) = note.split_once("carries data by this path again, after ")?;
+        let (_, seconds) = note.split_once("carries data over this path again, after ")?;
         seconds.strip_suffix(" s")?.parse::<f64>().ok()
     });
     let seconds = going.unwrap_or_else(|| panic!("it goes on not at all: {applied:#?}"));
@@ -304,7 +304,7 @@ fn a_watch_follows_an_mtu_down_and_up_and_takes_it_back_at_its_end() {
         "--watch",
         "--interval",
         "200ms",
-        "--time",
+        "--duration",
         "40s",
         "--apply",
         "--undo-at-end",
@@ -340,7 +340,7 @@ fn a_watch_that_nobody_reads_any_more_takes_back_what_it_did() {
     let _server = lab.serve(&["--open"]);
     let before = image(&lab);
     // Nothing changes in these minutes: there is nothing to be written, and so no broken pipe to be met.
-    let watch = ["--watch", "--interval", "500ms", "--time", "120s", "--apply", "--undo-at-end"];
+    let watch = ["--watch", "--interval", "500ms", "--duration", "120s", "--apply", "--undo-at-end"];
     let mut running =
         captured(&mut lab.mtu(&[&[SERVER_V4, "--path", "wlan", "--out", "kept"], &watch[..]].concat()));
     let mut lines = BufReader::new(running.stdout.take().unwrap()).lines().map_while(Result::ok);
@@ -362,7 +362,7 @@ fn a_full_disk_ends_a_watch_which_takes_back_what_it_did() {
     let lab = black_hole(1500);
     let _server = lab.serve(&["--open"]);
     let before = image(&lab);
-    let watch = ["--watch", "--time", "120s", "--apply", "--undo-at-end", "--quiet"];
+    let watch = ["--watch", "--duration", "120s", "--apply", "--undo-at-end", "--quiet"];
     let mut command = lab.mtu(&[&[SERVER_V4, "--path", "wlan"], &watch[..]].concat());
     let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
     let begun = Instant::now();
@@ -380,7 +380,7 @@ fn a_watch_whose_terminal_is_closed_takes_back_what_it_did() {
     let lab = black_hole(1500);
     let _server = lab.serve(&["--open"]);
     let before = image(&lab);
-    let watch = ["--watch", "--time", "120s", "--apply", "--undo-at-end"];
+    let watch = ["--watch", "--duration", "120s", "--apply", "--undo-at-end"];
     let mut running = captured(&mut lab.mtu(&[&[SERVER_V4, "--path", "wlan"], &watch[..]].concat()));
     let mut lines = BufReader::new(running.stdout.take().unwrap()).lines().map_while(Result::ok);
     assert!(lines.by_ref().any(|line| line.contains("mtu 1500")), "nothing is applied");

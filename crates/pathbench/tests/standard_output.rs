@@ -105,7 +105,7 @@ impl Stage {
             mtu(&["--out", "out"]),
             mtu(&["--json"]),
             mtu(&["--watch"]),
-            mtu(&["--watch", "--json", "--time", "2s"]),
+            mtu(&["--watch", "--json", "--duration", "2s"]),
             vec!["report", "result", "--out", "out"],
             vec!["report", "result", "--json"],
             vec!["serve", "--open", "--port", "0", "--listen", "127.0.0.1"],

@@ -248,7 +248,7 @@ fn a_server_whose_clock_is_another_one_is_put_on_the_clients() {
     let options = ["--transports", "tcp", "--patterns", "iperf-upload,interactive", "--no-report"];
     let measured = lab.measure("clocks", &[&[SERVER][..], &options, &QUICK].concat()).expect(0);
     for run in &measured.document.runs {
-        assert!(run.notes.iter().any(|note| note.contains("another one")), "{}: {:?}", run.id, run.notes);
+        assert!(run.notes.iter().any(|note| note.contains("its own clock")), "{}: {:?}", run.id, run.notes);
     }
     // What the server saw and what the client saw fall into the same few seconds.
     let times = measured
@@ -329,9 +329,12 @@ fn a_server_on_this_very_host_is_tested_over_loopback() {
 #[test]
 fn all_mistakes_on_the_line_are_told_at_once() {
     let work = Workplace::new();
-    let wrong = ["a b", "[::1", "--patterns", "pong", "--scheduler", "best", "--ca", "no-such-file"];
-    let refused = work.run(&[&["test"][..], &wrong].concat()).expect(2);
-    drop(refused.says(&["`a b` names no server", "`[::1`", "`pong`", "`best`", "no-such-file"]));
+    let wrong = ["test", "a b", "[::1", "--ca", "no-such-file", "--path", "eth0", "--path", "eth0"];
+    let refused = work.run(&wrong).expect(2);
+    drop(refused.says(&["`a b` names no server", "`[::1`", "no-such-file", "eth0 is given twice"]));
+    for (option, value) in [("--patterns", "pong"), ("--scheduler", "best")] {
+        drop(work.run(&["test", "localhost", option, value]).expect(2).says(&[value, "possible values"]));
+    }
     work.run(&["test", "localhost", "--fingerprint", "abc"]).expect(2);
     work.run(&["test"]).expect(2);
     assert!(!work.path().join("pathbench-results").exists());

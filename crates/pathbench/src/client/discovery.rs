@@ -1,11 +1,10 @@
-//! From the servers that were named to the transports that reach the nearest of them, and where.
+//! Finds the nearest of the named servers, and the transports that reach it.
 
-use super::paths::HostNetwork;
-use super::reachability::{self, Answer};
+use super::reachability::{self, Answer, Try, ping};
 use super::server::{ServerName, family};
-use super::{AccessArgs, Client, Target, is_quic};
+use super::{Client, Target, is_quic};
 use crate::exit::{Exit, Failure};
-use pathbench_analysis::assembly::ClientPath;
+use crate::session::TransportChoice;
 use pathbench_record::document::{AddressFamily, Reachability, ServerRecord, UnreachableBecause};
 use pathbench_record::transport::Transport;
 use pathbench_traffic::client::ClientError;
@@ -13,103 +12,162 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What may be used on the way to a server.
+/// Pings that count, and one before them that does not.
+const PINGS: u32 = 5;
+const WARM_UP: u32 = 1;
+
 #[derive(Clone, Copy)]
-pub(crate) struct Approach<'a> {
+pub(crate) struct Discovery<'a> {
     pub(crate) client: &'a Client,
-    pub(crate) access: &'a AccessArgs,
-    /// Those to try.
-    pub(crate) transports: &'a [Transport],
-    /// Whether the user named them.
-    pub(crate) named: bool,
-    /// Interfaces asked for; all when empty.
-    pub(crate) interfaces: &'a [String],
-    /// The family asked for; both when absent.
-    pub(crate) family: Option<AddressFamily>,
+    pub(crate) choice: &'a TransportChoice,
     pub(crate) stop: &'a AtomicBool,
 }
 
-/// A server that was reached.
+/// The nearest server, and how to reach it.
 #[derive(Debug)]
 pub(crate) struct Reached {
     pub(crate) server: ServerName,
-    /// All that were asked.
+    /// All servers that were pinged.
     pub(crate) servers: Vec<ServerRecord>,
     pub(crate) reachability: Vec<Reachability>,
-    /// Where each transport that works is run.
+    /// The address and port at which each working transport is tested.
     pub(crate) places: BTreeMap<Transport, SocketAddr>,
     /// The transports that do not work, with the reason.
     pub(crate) left_out: Vec<String>,
 }
 
-impl Approach<'_> {
-    /// Asks all servers, and tries every transport on the nearest; `tell` gets a line of each answer.
-    pub(crate) fn find(&self, servers: Vec<ServerName>, tell: &dyn Fn(&str)) -> Result<Reached, Failure> {
-        let mut asked = self.ask(servers)?;
-        let chosen = self.choose(&asked, tell)?;
-        let servers = records(&asked, Some(chosen));
-        let asked = asked.swap_remove(chosen);
-        self.require_paths(&asked)?;
-        let reachability = self.reach(&asked, tell);
-        let places: BTreeMap<_, _> =
-            reachability::choose(&reachability, &asked.addresses).into_iter().collect();
-        self.go_on()?;
-        if places.is_empty() {
-            return Err(nothing_works(&asked.server, &reachability));
+/// A server and its answer to the pings.
+struct Pinged {
+    server: ServerName,
+    addresses: Vec<IpAddr>,
+    outcome: Result<(Transport, Answer), Failure>,
+}
+
+impl Pinged {
+    fn median_ms(&self) -> Option<f64> {
+        self.outcome.as_ref().ok().and_then(|(_, answer)| answer.median_ms())
+    }
+
+    fn record(&self, is_nearest: bool) -> ServerRecord {
+        ServerRecord {
+            address: self.server.to_string(),
+            name: None,
+            ping_ms: self.median_ms(),
+            lost: self.outcome.as_ref().map_or(0, |(_, answer)| answer.lost),
+            chosen: is_nearest,
+            error: self.outcome.as_ref().err().map(|failure| failure.message.clone()),
         }
-        let left_out = self.left_out(&places, &reachability);
-        Ok(Reached { server: asked.server, servers, reachability, places, left_out })
     }
 
-    /// The ways to `address` now.
-    pub(crate) fn ways(&self, address: SocketAddr) -> Result<Vec<ClientPath>, String> {
-        let network = HostNetwork::read().map_err(|error| error.to_string())?;
-        network.ways_over(self.interfaces, address)
+    fn line(&self, mark: &str) -> String {
+        match &self.outcome {
+            Ok((transport, answer)) => {
+                let median = answer.median_ms().unwrap_or_default();
+                format!("{}: {median:.1} ms by {transport}{mark}", self.server)
+            }
+            Err(failure) => format!("{}: {}", self.server, failure.message),
+        }
     }
+}
 
-    fn ask(&self, servers: Vec<ServerName>) -> Result<Vec<Asked>, Failure> {
-        let search = Search {
-            family: self.family,
-            quic_ports: &self.access.quic_ports,
-            transports: if self.named { self.transports } else { &[] },
-        };
-        let mut asked = Vec::new();
+impl Discovery<'_> {
+    /// Pings all servers, and tries every transport on the nearest; `report` gets a line for each result.
+    pub(crate) fn run(&self, servers: Vec<ServerName>, report: &dyn Fn(&str)) -> Result<Reached, Failure> {
+        let mut pinged = Vec::new();
         for server in servers {
-            asked.push(ask(self.client, server, &search));
+            pinged.push(self.ping_server(server));
             self.go_on()?;
         }
-        Ok(asked)
+        let nearest = self.nearest(&pinged, report)?;
+        let servers = pinged.iter().enumerate().map(|(index, one)| one.record(index == nearest)).collect();
+        let Pinged { server, addresses, .. } = pinged.swap_remove(nearest);
+        self.require_paths(&server, &addresses)?;
+        let reachability = self.try_transports(&server, &addresses, report);
+        let places: BTreeMap<_, _> = reachability::choose(&reachability, &addresses).into_iter().collect();
+        self.go_on()?;
+        if places.is_empty() {
+            return Err(nothing_works(&server, &reachability));
+        }
+        let left_out = self.left_out(&places, &reachability);
+        Ok(Reached { server, servers, reachability, places, left_out })
     }
 
-    /// The index of the nearest.
-    fn choose(&self, asked: &[Asked], tell: &dyn Fn(&str)) -> Result<usize, Failure> {
-        let nearest = nearest(asked);
-        let mut lines = lines(asked, nearest);
+    /// Pings over tcp, and where tcp gets no answer over quic.
+    fn ping_server(&self, server: ServerName) -> Pinged {
+        let addresses = match server.addresses(self.client.arguments.server.family()) {
+            Ok(addresses) => addresses,
+            Err(failure) => return Pinged { server, addresses: Vec::new(), outcome: Err(failure) },
+        };
+        let mut first_error: Option<ClientError> = None;
+        for (transport, address) in self.ping_targets(&server, &addresses) {
+            let target = Target { address, host: server.host.clone(), paths: Vec::new() };
+            match ping(self.client, transport, &target, PINGS, WARM_UP) {
+                Ok(answer) => return Pinged { server, addresses, outcome: Ok((transport, answer)) },
+                Err(error) => {
+                    let by_server = matches!(error, ClientError::Refused { .. });
+                    // The server's message explains more than a port that does not answer.
+                    if first_error.is_none() || by_server {
+                        first_error = Some(error);
+                    }
+                    if by_server {
+                        break;
+                    }
+                }
+            }
+        }
+        let outcome = Err(first_error.as_ref().map_or_else(
+            || Failure { exit: Exit::Unreachable, message: "no transport to ping it over".to_owned() },
+            failure_of,
+        ));
+        Pinged { server, addresses, outcome }
+    }
+
+    /// tcp on every address, then quic on every address and port, as far as the user named them.
+    fn ping_targets(&self, server: &ServerName, addresses: &[IpAddr]) -> Vec<(Transport, SocketAddr)> {
+        let wanted = |transports: [Transport; 2]| {
+            !self.choice.named || self.choice.transports.iter().any(|one| transports.contains(one))
+        };
+        let mut targets = Vec::new();
+        if wanted([Transport::Tcp, Transport::Mptcp]) {
+            targets.extend(addresses.iter().map(|&at| (Transport::Tcp, SocketAddr::new(at, server.port))));
+        }
+        if wanted([Transport::Quic, Transport::Mpquic]) {
+            for port in std::iter::once(&server.port).chain(&self.client.arguments.quic_ports) {
+                targets.extend(addresses.iter().map(|&at| (Transport::Quic, SocketAddr::new(at, *port))));
+            }
+        }
+        targets
+    }
+
+    /// The index of the nearest server.
+    fn nearest(&self, pinged: &[Pinged], report: &dyn Fn(&str)) -> Result<usize, Failure> {
+        let distances = pinged.iter().enumerate().filter_map(|(index, one)| Some((index, one.median_ms()?)));
+        let nearest = distances.min_by(|(_, a), (_, b)| a.total_cmp(b)).map(|(index, _)| index);
+        let mark = |index| if nearest == Some(index) && pinged.len() > 1 { ", the nearest" } else { "" };
+        let mut lines: Vec<String> =
+            pinged.iter().enumerate().map(|(index, one)| one.line(mark(index))).collect();
         let Some(nearest) = nearest else {
-            // A server that was reached and said no is the better news, and what this host lacks the worse.
-            let exits = || asked.iter().filter_map(|asked| asked.outcome.as_ref().err().map(|no| no.exit));
+            // A refusal is better news than an unreachable server, and a host that lacks a feature is worse.
+            let exits = || pinged.iter().filter_map(|one| one.outcome.as_ref().err().map(|no| no.exit));
             let exit =
                 [Exit::Refused, Exit::Unreachable].into_iter().find(|exit| exits().any(|one| one == *exit));
-            let exit = exit.unwrap_or(Exit::HostCannot);
-            if self.access.tls {
-                lines.extend(self.access.hint());
+            if self.client.arguments.tls {
+                lines.extend(self.client.arguments.hint().map(str::to_owned));
             }
-            return Err(Failure { exit, message: lines.join("\n") });
+            return Err(Failure { exit: exit.unwrap_or(Exit::HostCannot), message: lines.join("\n") });
         };
-        for line in &lines {
-            tell(line);
-        }
+        lines.iter().for_each(|line| report(line));
         Ok(nearest)
     }
 
-    /// An error when the interfaces asked for lead to none of the server's addresses.
-    fn require_paths(&self, asked: &Asked) -> Result<(), Failure> {
-        if self.interfaces.is_empty() {
+    /// An error when none of the interfaces that the user named has a route to the server.
+    fn require_paths(&self, server: &ServerName, addresses: &[IpAddr]) -> Result<(), Failure> {
+        if self.client.arguments.server.interfaces.is_empty() {
             return Ok(());
         }
         let mut refusals = Vec::new();
-        for &address in &asked.addresses {
-            match self.ways(SocketAddr::new(address, asked.server.port)) {
+        for &address in addresses {
+            match self.client.paths_to(SocketAddr::new(address, server.port)) {
                 Ok(_) => return Ok(()),
                 Err(why) => refusals.push(why),
             }
@@ -117,28 +175,28 @@ impl Approach<'_> {
         Err(Failure::bad_input(refusals.join("\n")))
     }
 
-    fn reach(&self, asked: &Asked, tell: &dyn Fn(&str)) -> Vec<Reachability> {
-        // An address has no name of the other family.
-        let given = asked.server.host.parse().ok().map(family);
-        let families = match self.family.or(given) {
+    fn try_transports(
+        &self,
+        server: &ServerName,
+        addresses: &[IpAddr],
+        report: &dyn Fn(&str),
+    ) -> Vec<Reachability> {
+        // A server given by its address has no address of the other family.
+        let given = server.host.parse().ok().map(family);
+        let families = match self.client.arguments.server.family().or(given) {
             Some(family) => vec![family],
             None => vec![AddressFamily::Ipv4, AddressFamily::Ipv6],
         };
-        let tries = reachability::tries(
-            &asked.server,
-            &asked.addresses,
-            &families,
-            self.transports,
-            &self.access.quic_ports,
-        );
-        let ways = |address| self.ways(address);
+        let quic_ports = &self.client.arguments.quic_ports;
+        let tries: Vec<Try> =
+            reachability::tries(server, addresses, &families, &self.choice.transports, quic_ports);
         let stopped = || self.stop.load(Ordering::Relaxed);
-        reachability::probe_all(self.client, &asked.server, &tries, &ways, &stopped, |one| {
-            let place = format!("{} over {}, port {}", one.transport, one.family.name(), one.port);
+        reachability::probe_all(self.client, server, &tries, &stopped, |one| {
+            let place = place(one);
             match (one.rtt_ms, &one.error) {
-                (Some(ms), _) => tell(&format!("{place}: works, first answer after {ms:.1} ms")),
-                (None, Some(error)) => tell(&format!("{place}: {error}")),
-                (None, None) => tell(&format!("{place}: no answer")),
+                (Some(ms), _) => report(&format!("{place}: works, first answer after {ms:.1} ms")),
+                (None, Some(error)) => report(&format!("{place}: {error}")),
+                (None, None) => report(&format!("{place}: no answer")),
             }
         })
     }
@@ -148,20 +206,20 @@ impl Approach<'_> {
         places: &BTreeMap<Transport, SocketAddr>,
         reachability: &[Reachability],
     ) -> Vec<String> {
-        let mut words = Vec::new();
-        for &transport in self.transports.iter().filter(|transport| !places.contains_key(transport)) {
+        let missing = self.choice.transports.iter().filter(|transport| !places.contains_key(transport));
+        let line = |&transport: &Transport| {
             let why = reachability.iter().find(|one| one.transport == transport && one.error.is_some());
             let hint = why
                 .filter(|why| is_quic(transport) && why.error_kind == Some(UnreachableBecause::Other))
-                .and_then(|_| self.access.hint());
+                .and_then(|_| self.client.arguments.hint());
             let why = why.and_then(|one| one.error.clone()).unwrap_or_default();
             let hint = hint.map(|hint| format!(" ({hint})")).unwrap_or_default();
-            words.push(format!("{transport} does not work here and is left out: {why}{hint}"));
-        }
-        words
+            format!("{transport} does not work here and is left out: {why}{hint}")
+        };
+        missing.map(line).collect()
     }
 
-    /// An error when the user wants to stop before anything was measured.
+    /// An error when the user stops the command before it measured anything.
     fn go_on(&self) -> Result<(), Failure> {
         if self.stop.load(Ordering::Relaxed) {
             return Err(Failure::failed("stopped by the user before anything was measured"));
@@ -170,172 +228,28 @@ impl Approach<'_> {
     }
 }
 
+fn failure_of(error: &ClientError) -> Failure {
+    let when = match error {
+        ClientError::Refused { retry_after_ms: Some(ms), .. } => {
+            format!(" (try again in {} s)", ms.div_ceil(1000))
+        }
+        _ => String::new(),
+    };
+    let exit = match error {
+        ClientError::Refused { .. } => Exit::Refused,
+        ClientError::Incapable { .. } => Exit::HostCannot,
+        _ => Exit::Unreachable,
+    };
+    Failure { exit, message: format!("{error}{when}") }
+}
+
+fn place(one: &Reachability) -> String {
+    format!("{} over {}, port {}", one.transport, one.family.name(), one.port)
+}
+
 fn nothing_works(server: &ServerName, reachability: &[Reachability]) -> Failure {
     let mut lines = vec![format!("{server} answered, but no transport works")];
-    lines.extend(reachability.iter().filter_map(|one| {
-        let error = one.error.as_ref()?;
-        Some(format!("{} over {}, port {}: {error}", one.transport, one.family.name(), one.port))
-    }));
+    let failed = reachability.iter().filter_map(|one| Some((one, one.error.as_ref()?)));
+    lines.extend(failed.map(|(one, error)| format!("{}: {error}", place(one))));
     Failure { exit: Exit::Unreachable, message: lines.join("\n") }
-}
-
-/// Pings that count, and one before them that does not.
-const ROUNDS: u32 = 5;
-const WARM_UP: u32 = 1;
-
-/// What came of asking one server.
-#[derive(Debug)]
-pub(crate) struct Asked {
-    pub(crate) server: ServerName,
-    /// Its addresses of the families allowed, in the resolver's order.
-    pub(crate) addresses: Vec<IpAddr>,
-    pub(crate) outcome: Result<Near, Refusal>,
-}
-
-/// A server that answered.
-#[derive(Debug)]
-pub(crate) struct Near {
-    pub(crate) transport: Transport,
-    pub(crate) answer: Answer,
-}
-
-/// Why a server cannot be used.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Refusal {
-    /// In words.
-    pub(crate) message: String,
-    /// The exit code that says so: the server itself said no, this host cannot do it, or the server was not reached.
-    pub(crate) exit: Exit,
-}
-
-impl From<&ClientError> for Refusal {
-    fn from(error: &ClientError) -> Self {
-        let when = match error {
-            ClientError::Refused { retry_after_ms: Some(ms), .. } => {
-                format!(" (try again in {} s)", ms.div_ceil(1000))
-            }
-            _ => String::new(),
-        };
-        let exit = match error {
-            ClientError::Refused { .. } => Exit::Refused,
-            ClientError::Incapable { .. } => Exit::HostCannot,
-            _ => Exit::Unreachable,
-        };
-        Self { message: format!("{error}{when}"), exit }
-    }
-}
-
-/// What may be tried.
-#[derive(Debug, Clone)]
-pub(crate) struct Search<'a> {
-    /// The family asked for; both when absent.
-    pub(crate) family: Option<AddressFamily>,
-    /// UDP ports beside each server's own.
-    pub(crate) quic_ports: &'a [u16],
-    /// Transports asked for; all when empty.
-    pub(crate) transports: &'a [Transport],
-}
-
-/// Pings one server: over tcp, and where that gets nowhere over quic.
-pub(crate) fn ask(client: &Client, server: ServerName, search: &Search<'_>) -> Asked {
-    let resolved = match server.resolve() {
-        Ok(resolved) => resolved,
-        Err(error) => {
-            let message = format!("the name {} cannot be resolved: {error}", server.host);
-            return refused(server, Vec::new(), message);
-        }
-    };
-    let allowed = |at: &IpAddr| search.family.is_none_or(|wanted| family(*at) == wanted);
-    let addresses: Vec<IpAddr> = resolved.into_iter().filter(allowed).collect();
-    if addresses.is_empty() {
-        let wanted = search.family.map_or("IP", AddressFamily::name);
-        let message = format!("{server} has no {wanted} address");
-        return refused(server, addresses, message);
-    }
-    let mut first_error: Option<ClientError> = None;
-    for (transport, target) in cheap_tries(&server, &addresses, search) {
-        match reachability::ping(client, transport, &target, ROUNDS, WARM_UP) {
-            Ok(answer) => return Asked { server, addresses, outcome: Ok(Near { transport, answer }) },
-            Err(error) => {
-                let by_server = matches!(error, ClientError::Refused { .. });
-                // The server's own words tell more than a port that does not answer.
-                if first_error.is_none() || by_server {
-                    first_error = Some(error);
-                }
-                if by_server {
-                    break;
-                }
-            }
-        }
-    }
-    let outcome = Err(first_error.as_ref().map_or_else(
-        || Refusal { message: "no transport to ask it by".to_owned(), exit: Exit::Unreachable },
-        Refusal::from,
-    ));
-    Asked { server, addresses, outcome }
-}
-
-fn refused(server: ServerName, addresses: Vec<IpAddr>, message: String) -> Asked {
-    Asked { server, addresses, outcome: Err(Refusal { message, exit: Exit::Unreachable }) }
-}
-
-/// tcp on every address, then quic on every address and port, as far as they were asked for.
-fn cheap_tries(server: &ServerName, addresses: &[IpAddr], search: &Search<'_>) -> Vec<(Transport, Target)> {
-    let asked = |transports: [Transport; 2]| {
-        search.transports.is_empty() || search.transports.iter().any(|asked| transports.contains(asked))
-    };
-    let mut tries = Vec::new();
-    if asked([Transport::Tcp, Transport::Mptcp]) {
-        tries.extend(addresses.iter().map(|&at| (Transport::Tcp, at, server.port)));
-    }
-    if asked([Transport::Quic, Transport::Mpquic]) {
-        for port in std::iter::once(server.port).chain(search.quic_ports.iter().copied()) {
-            tries.extend(addresses.iter().map(|&at| (Transport::Quic, at, port)));
-        }
-    }
-    let target = |address, port| Target {
-        address: SocketAddr::new(address, port),
-        host: server.host.clone(),
-        ways: Vec::new(),
-    };
-    tries.into_iter().map(|(transport, address, port)| (transport, target(address, port))).collect()
-}
-
-/// The index of the nearest of those that answered.
-pub(crate) fn nearest(asked: &[Asked]) -> Option<usize> {
-    let distances = asked.iter().enumerate().filter_map(|(index, asked)| {
-        let near = asked.outcome.as_ref().ok()?;
-        Some((index, near.answer.median_ms()?))
-    });
-    distances.min_by(|(_, a), (_, b)| a.total_cmp(b)).map(|(index, _)| index)
-}
-
-/// What the result says of each.
-pub(crate) fn records(asked: &[Asked], chosen: Option<usize>) -> Vec<ServerRecord> {
-    let record = |(index, asked): (usize, &Asked)| {
-        let answer = asked.outcome.as_ref().ok().map(|near| &near.answer);
-        ServerRecord {
-            address: asked.server.to_string(),
-            name: None,
-            ping_ms: answer.and_then(Answer::median_ms),
-            lost: answer.map_or(0, |answer| answer.lost),
-            chosen: chosen == Some(index),
-            error: asked.outcome.as_ref().err().map(|refusal| refusal.message.clone()),
-        }
-    };
-    asked.iter().enumerate().map(record).collect()
-}
-
-/// One line a server, for the person who waits.
-pub(crate) fn lines(asked: &[Asked], chosen: Option<usize>) -> Vec<String> {
-    let several = asked.len() > 1;
-    let line = |(index, asked): (usize, &Asked)| match &asked.outcome {
-        Ok(near) => {
-            let median = near.answer.median_ms().unwrap_or_default();
-            let mark = if chosen == Some(index) && several { ", the nearest" } else { "" };
-            format!("{}: {median:.1} ms by {}{mark}", asked.server, near.transport)
-        }
-        Err(refusal) => format!("{}: {}", asked.server, refusal.message),
-    };
-    asked.iter().enumerate().map(line).collect()
 }

@@ -1,21 +1,27 @@
-//! This host as the client of tests: which server, by which ways, over which transports, and a test's plan.
+//! This host as the client of tests: the servers, the paths to them and the transports that reach them.
 
 use crate::clock::MonotonicClock;
 use crate::random;
-use pathbench_analysis::assembly::{ClientPath, ClockOffset};
+use crate::session::TestServerArguments;
+use pathbench_analysis::assembly::{
+    AssembledRun, ClientPath, ClockOffset, Evidence, RunSetting, SeenEvent, assemble,
+};
+use pathbench_host::counters::Counters;
 use pathbench_record::connection::Scheduler;
 use pathbench_record::direction::DataDirection;
 use pathbench_record::end::EndRecord;
 use pathbench_record::pattern::{Amount, IperfParameters, PatternParameters};
+use pathbench_record::sample::Side;
 use pathbench_record::test_id::TestId;
-use pathbench_record::time::Clock;
-use pathbench_record::transport::Transport;
+use pathbench_record::time::{Clock, Timestamp};
+use pathbench_record::transport::{Transport, TransportLabel};
 use pathbench_traffic::client::{ClientOutcome, ClientPlan, Unobserved, run_client};
-use pathbench_transport::{CertificateFingerprint, LocalPath, QuicOptions, Security, SocketOptions, Trust};
+use pathbench_transport::{LocalPath, QuicOptions, Security, SocketOptions, Trust};
+use paths::HostNetwork;
 use serde_json::{Map, Value, json};
-pub(crate) use server::{AccessArgs, FamilyArgs};
+use server::ServerName;
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,56 +32,45 @@ pub(crate) mod paths;
 mod reachability;
 pub(crate) mod server;
 
-/// All transports, single-path ones before the multipath ones that share their way.
-pub(crate) const TRANSPORTS: [Transport; 4] =
-    [Transport::Tcp, Transport::Mptcp, Transport::Quic, Transport::Mpquic];
-
-/// How long a connection may take to open.
+/// This host in results.
+pub(crate) const CLIENT: &str = "client";
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// A run ends as not completed after this long without progress.
 const PATIENCE: Duration = Duration::from_secs(10);
+const CLOCK_BYTES: u64 = 1000;
+const CLOCK_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What the user asks of every test.
-#[derive(Debug, Clone)]
-pub(crate) struct Wishes {
-    pub(crate) fingerprint: Option<CertificateFingerprint>,
-    pub(crate) ca: Option<PathBuf>,
-    pub(crate) token: Option<String>,
-    pub(crate) tls: bool,
-    pub(crate) scheduler: Scheduler,
-    pub(crate) congestion: Option<String>,
-    /// Whether single-path transports are bound to the first way's interface.
-    pub(crate) bind: bool,
-}
-
-/// A server at one address, and the ways there.
+/// A server at one address, and the paths to it.
 #[derive(Debug, Clone)]
 pub(crate) struct Target {
     pub(crate) address: SocketAddr,
-    /// The name in its certificate.
+    /// The name in the server's certificate.
     pub(crate) host: String,
-    /// The one to start on first; may be empty, where only the kernel knows.
-    pub(crate) ways: Vec<ClientPath>,
+    /// The path to start on first. Empty where the kernel's routes decide.
+    pub(crate) paths: Vec<ClientPath>,
 }
 
-/// This host as the client of tests.
 #[derive(Clone)]
 pub(crate) struct Client {
     pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) wishes: Wishes,
+    pub(crate) arguments: TestServerArguments,
+    pub(crate) scheduler: Scheduler,
+    pub(crate) congestion: Option<String>,
 }
 
 impl Client {
-    /// One that wishes what the command line says.
-    pub(crate) fn wishing(
-        access: &AccessArgs,
+    pub(crate) fn new(
+        arguments: &TestServerArguments,
         scheduler: Scheduler,
         congestion: Option<String>,
-        bind: bool,
     ) -> Self {
-        let AccessArgs { fingerprint, ca, token, tls, quic_ports: _ } = access.clone();
-        let wishes = Wishes { fingerprint, ca, token, tls, scheduler, congestion, bind };
-        Self { clock: Arc::new(MonotonicClock), wishes }
+        Self { clock: Arc::new(MonotonicClock), arguments: arguments.clone(), scheduler, congestion }
+    }
+
+    /// The paths to `address` now, over the interfaces that the user named.
+    pub(crate) fn paths_to(&self, address: SocketAddr) -> Result<Vec<ClientPath>, String> {
+        let network = HostNetwork::read().map_err(|error| error.to_string())?;
+        network.paths_over(&self.arguments.server.interfaces, address)
     }
 
     /// A test of `parameters` against `target`.
@@ -85,26 +80,22 @@ impl Client {
         target: &Target,
         parameters: PatternParameters,
     ) -> ClientPlan {
-        let wishes = &self.wishes;
-        let first = target.ways.first();
-        let local = first.and_then(|way| way.addresses.first().copied());
-        // Binding an mptcp socket to an interface would bind its further subflows to it, too.
-        let interface =
-            (wishes.bind && !transport.is_multipath()).then(|| first.map(|way| way.interface.clone()));
+        let first = target.paths.first();
+        let local = first.and_then(|path| path.addresses.first().copied());
+        // The kernel binds further subflows to the interface of the mptcp socket, too.
+        let bind = !self.arguments.server.interfaces.is_empty() && !transport.is_multipath();
+        let congestion = self.congestion.as_deref().map(|name| known_as(transport, name).to_owned());
         ClientPlan {
             local: local.filter(|local| local.is_ipv4() == target.address.is_ipv4()),
-            interface: interface.flatten(),
-            socket: SocketOptions {
-                congestion: wishes.congestion.as_deref().map(|name| known_as(transport, name).to_owned()),
-                ..SocketOptions::default()
-            },
+            interface: first.filter(|_| bind).map(|path| path.interface.clone()),
+            socket: SocketOptions { congestion, ..SocketOptions::default() },
             security: self.security(transport, &target.host),
             quic: QuicOptions {
-                paths: target.ways.iter().map(local_path).collect(),
-                scheduler: wishes.scheduler.clone(),
+                paths: target.paths.iter().map(local_path).collect(),
+                scheduler: self.scheduler.clone(),
                 ..QuicOptions::default()
             },
-            token: wishes.token.clone(),
+            token: self.arguments.server.token.clone(),
             patience: PATIENCE,
             connect_timeout: CONNECT_TIMEOUT,
             ..ClientPlan::new(transport, target.address, TestId(random::bytes()), parameters)
@@ -112,7 +103,7 @@ impl Client {
     }
 
     /// Runs a short test in this thread.
-    pub(crate) fn run_unwatched(
+    pub(crate) fn run_short(
         &self,
         transport: Transport,
         target: &Target,
@@ -127,25 +118,73 @@ impl Client {
         run_client(&plan, &self.clock, &Unobserved)
     }
 
-    /// Whether a transport is encrypted, and what the server is known by.
     pub(crate) fn security(&self, transport: Transport, host: &str) -> Security {
-        if !is_quic(transport) && !self.wishes.tls {
+        if !is_quic(transport) && !self.arguments.tls {
             return Security::Clear;
         }
         let name = host.to_owned();
-        Security::Tls(match (&self.wishes.fingerprint, &self.wishes.ca) {
+        Security::Tls(match (&self.arguments.fingerprint, &self.arguments.ca) {
             (Some(fingerprint), _) => Trust::Fingerprint(*fingerprint),
             (None, Some(file)) => Trust::Authorities { file: file.clone(), name },
             (None, None) => Trust::Public { name },
         })
     }
+
+    /// The offset between both clocks, from a short exchange in both directions.
+    pub(crate) fn compare_clocks(
+        &self,
+        server: &ServerName,
+        places: &BTreeMap<Transport, SocketAddr>,
+    ) -> Option<ClockOffset> {
+        let (&transport, &address) = places.first_key_value()?;
+        let paths = self.paths_to(address).unwrap_or_default();
+        let target = Target { address, host: server.host.clone(), paths };
+        let both = IperfParameters {
+            direction: DataDirection::Both,
+            amount: Amount::Bytes(CLOCK_BYTES),
+            ..IperfParameters::default()
+        };
+        let outcome = self.run_short(transport, &target, both.into(), CLOCK_TIMEOUT);
+        ClockOffset::of_records(&outcome.client, outcome.server.as_ref()?)
+    }
+
+    /// A run's setting, with the other interfaces of the host for their names in the result.
+    pub(crate) fn run_setting(
+        &self,
+        server: &ServerName,
+        pattern: &str,
+        parameters: &PatternParameters,
+        paths: Vec<ClientPath>,
+        other_interfaces: Vec<ClientPath>,
+    ) -> RunSetting {
+        RunSetting {
+            variant: BTreeMap::new(),
+            client: CLIENT.to_owned(),
+            server: "server".to_owned(),
+            server_address: Some(server.to_string()),
+            pattern: pattern.to_owned(),
+            parameters: parameters.clone(),
+            asked: asked_parameters(pattern, parameters),
+            mptcp: mptcp::kernel_setup(&paths),
+            paths,
+            other_interfaces,
+            far_interfaces: Vec::new(),
+            scheduler: self.scheduler.clone(),
+        }
+    }
 }
 
-fn local_path(way: &ClientPath) -> LocalPath {
+/// The difference of the host's protocol counters (SNMP MIB) since `before`.
+pub(crate) fn counters_since(before: Option<&Counters>) -> Option<BTreeMap<String, i64>> {
+    let after = Counters::read().ok()?;
+    Some(Counters::difference(before?, &after))
+}
+
+fn local_path(path: &ClientPath) -> LocalPath {
     LocalPath {
-        interface: way.interface.clone(),
-        address: way.addresses.first().copied(),
-        backup: way.backup.unwrap_or(false),
+        interface: path.interface.clone(),
+        address: path.addresses.first().copied(),
+        backup: path.backup.unwrap_or(false),
         weight: 1,
     }
 }
@@ -161,39 +200,21 @@ fn known_as(transport: Transport, congestion: &str) -> &str {
     }
 }
 
-/// Whether it runs over UDP.
 pub(crate) const fn is_quic(transport: Transport) -> bool {
     matches!(transport, Transport::Quic | Transport::Mpquic)
 }
 
-/// Bytes each way of the exchange that tells how far the clocks of both ends are apart.
-const CLOCK_BYTES: u64 = 1000;
-const CLOCK_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// Compares both clocks by a few bytes both ways over a transport that works.
-pub(crate) fn compare_clocks(client: &Client, transport: Transport, target: &Target) -> Option<ClockOffset> {
-    let both = IperfParameters {
-        direction: DataDirection::Both,
-        amount: Amount::Bytes(CLOCK_BYTES),
-        ..IperfParameters::default()
-    };
-    let outcome = client.run_unwatched(transport, target, both.into(), CLOCK_TIMEOUT);
-    ClockOffset::of_records(&outcome.client, outcome.server.as_ref()?)
-}
-
-/// What is known of both clocks by now.
+/// The offset between both clocks, as far as it is known.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Clocks {
     offset: Option<ClockOffset>,
 }
 
 impl Clocks {
-    /// As it was compared, where it could be.
-    pub(crate) const fn differing_by(offset: Option<ClockOffset>) -> Self {
+    pub(crate) const fn new(offset: Option<ClockOffset>) -> Self {
         Self { offset }
     }
 
-    /// Learns from a comparison, or from the records of a test.
     pub(crate) fn learn(&mut self, of_this: Option<ClockOffset>) {
         self.offset = match (self.offset, of_this) {
             (Some(known), Some(of_this)) => Some(known.and(of_this)),
@@ -201,7 +222,7 @@ impl Clocks {
         };
     }
 
-    /// The server's record with its times on the client's clock, and what a reader should know of them.
+    /// The server's record with its times on the client's clock, and a note about their accuracy.
     pub(crate) fn on_clients(
         &mut self,
         client: &EndRecord,
@@ -211,12 +232,12 @@ impl Clocks {
         let offset = self.offset.filter(|offset| offset.suits(client, &server));
         let note = match offset {
             None => Some(
-                "the clocks of both ends could not be compared: the server's times are counted from the moment at \
-                 which the connection was open"
+                "the clocks of both ends could not be compared: the server's times count from the moment at which the \
+                 connection was open"
                     .to_owned(),
             ),
             Some(offset) if !offset.may_be_none() => Some(format!(
-                "the server's clock is another one: its times are right to ±{:.2} ms",
+                "the server has its own clock: its times are accurate to ±{:.2} ms",
                 offset.uncertainty().as_secs_f64() * 1e3
             )),
             Some(_) => None,
@@ -226,7 +247,7 @@ impl Clocks {
     }
 }
 
-/// The parameters of the pattern of this name in results, as the user knows them.
+/// The parameters of a pattern under the names of its options.
 pub(crate) fn asked_parameters(name: &str, parameters: &PatternParameters) -> Map<String, Value> {
     let ms = |time: Duration| json!(time.as_secs_f64() * 1e3);
     let asked = match parameters {
@@ -259,10 +280,41 @@ pub(crate) fn asked_parameters(name: &str, parameters: &PatternParameters) -> Ma
     }
 }
 
-/// The scheduler of mpquic of this name.
-pub(crate) fn scheduler(name: &str) -> Result<Scheduler, String> {
-    let known = [Scheduler::LowestRtt, Scheduler::RoundRobin, Scheduler::Weighted, Scheduler::backup()];
-    let names: Vec<&str> = known.iter().map(Scheduler::name).collect();
-    let refusal = format!("`{name}` is not a scheduler; known are {}", names.join(", "));
-    known.into_iter().find(|scheduler| scheduler.name() == name).ok_or(refusal)
+/// A test that has ended, and what the host observed meanwhile.
+pub(crate) struct TestEvidence<'a> {
+    pub(crate) id: String,
+    pub(crate) label: &'a TransportLabel,
+    pub(crate) repetition: u32,
+    pub(crate) setting: &'a RunSetting,
+    pub(crate) outcome: ClientOutcome,
+    pub(crate) notifications: Vec<SeenEvent>,
+    pub(crate) counters: Option<BTreeMap<String, i64>>,
+}
+
+impl TestEvidence<'_> {
+    /// The run on the client's clock, and when its first message was due.
+    pub(crate) fn assemble(self, clocks: &mut Clocks) -> (AssembledRun, Option<Timestamp>) {
+        let ClientOutcome { client, server, completed, error, hung } = self.outcome;
+        let (server, note) = server.map(|server| clocks.on_clients(&client, server)).unzip();
+        let ends = [Some(&client), server.as_ref()].into_iter().flatten();
+        let first_due = ends.flat_map(|end| &end.messages).map(|message| message.due).min();
+        let mut assembled = assemble(&Evidence {
+            id: self.id,
+            setting: self.setting,
+            label: self.label,
+            repetition: self.repetition,
+            gave_up: hung.map(|_| client.ended),
+            client: Some(client),
+            server,
+            completed,
+            error: error.map(|error| error.to_string()),
+            links: Vec::new(),
+            invalid_because: Vec::new(),
+            executed: Vec::new(),
+            notifications: self.notifications,
+            counters: self.counters.into_iter().map(|counters| (Side::Client, counters)).collect(),
+        });
+        assembled.record.notes.extend(note.flatten());
+        (assembled, first_due)
+    }
 }

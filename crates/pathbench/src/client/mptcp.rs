@@ -1,12 +1,12 @@
-//! Is this host set up for several paths of MPTCP.
+//! The host's MPTCP configuration: limits, endpoints, backup flags.
 
 use pathbench_analysis::assembly::ClientPath;
 use pathbench_analysis::verdict::LocalSetup;
 use pathbench_host::mptcp::{Endpoint, PathManager};
 use std::net::IpAddr;
 
-/// How this host is set up for MPTCP; `None` where the kernel does not tell (before some call it takes privilege).
-pub(crate) fn kernel_setup(ways: &[ClientPath]) -> Option<LocalSetup> {
+/// The path manager's configuration; `None` where the kernel does not show it without privilege.
+pub(crate) fn kernel_setup(paths: &[ClientPath]) -> Option<LocalSetup> {
     let mut manager = PathManager::open().ok()?;
     let limits = manager.limits().ok()?;
     let endpoints = manager.endpoints().ok()?.into_iter();
@@ -17,29 +17,29 @@ pub(crate) fn kernel_setup(ways: &[ClientPath]) -> Option<LocalSetup> {
             .filter(|endpoint| endpoint.flags.subflow || endpoint.flags.fullmesh)
             .map(|endpoint| endpoint.address)
             .collect(),
-        addresses: ways.iter().filter_map(|way| way.addresses.first().copied()).collect(),
+        addresses: paths.iter().filter_map(|path| path.addresses.first().copied()).collect(),
         initial: None,
         peer_subflow_limit: None,
     })
 }
 
-/// What keeps MPTCP from using every one of `ways`, in words; `None` when nothing does.
-pub(crate) fn shortage(setup: &LocalSetup, ways: &[ClientPath]) -> Option<String> {
-    let further = ways.get(1..).unwrap_or_default();
+/// The reason why MPTCP cannot use all of `paths`, with the remedy; `None` where it can.
+pub(crate) fn shortage(setup: &LocalSetup, paths: &[ClientPath]) -> Option<String> {
+    let further = paths.get(1..).unwrap_or_default();
     if further.is_empty() {
         return None;
     }
     if setup.subflow_limit == 0 {
         return Some(
-            "mptcp can use one path only, for the limit of additional subflows is 0 on this host; as root: ip \
+            "mptcp can use one path only, because the limit of additional subflows is 0 on this host; as root: ip \
              mptcp limits set subflows 2"
                 .to_owned(),
         );
     }
-    let has_endpoint = |way: &&ClientPath| way.addresses.iter().any(|at| setup.endpoints.contains(at));
-    let without: Vec<&ClientPath> = further.iter().filter(|way| !has_endpoint(way)).collect();
+    let has_endpoint = |path: &&ClientPath| path.addresses.iter().any(|at| setup.endpoints.contains(at));
+    let without: Vec<&ClientPath> = further.iter().filter(|path| !has_endpoint(path)).collect();
     let first = without.first()?;
-    let names: Vec<&str> = without.iter().map(|way| way.name.as_str()).collect();
+    let names: Vec<&str> = without.iter().map(|path| path.name.as_str()).collect();
     let address = first.addresses.first().copied().unwrap_or(IpAddr::from([0, 0, 0, 0]));
     Some(format!(
         "mptcp has no endpoint on {} and will not use {}; as root: ip mptcp endpoint add {address} dev {} subflow",
@@ -49,36 +49,35 @@ pub(crate) fn shortage(setup: &LocalSetup, ways: &[ClientPath]) -> Option<String
     ))
 }
 
-/// The kernel's MPTCP endpoints; none where it does not tell.
 fn endpoints() -> Vec<Endpoint> {
     PathManager::open().and_then(|mut manager| manager.endpoints()).unwrap_or_default()
 }
 
-/// Addresses whose subflows carry data only while no other does well.
-pub(crate) fn spares() -> Vec<IpAddr> {
-    let spares = endpoints().into_iter().filter(|endpoint| endpoint.flags.backup);
-    spares.map(|endpoint| endpoint.address).collect()
+/// Addresses of the endpoints with the backup flag.
+pub(crate) fn backup_addresses() -> Vec<IpAddr> {
+    let backups = endpoints().into_iter().filter(|endpoint| endpoint.flags.backup);
+    backups.map(|endpoint| endpoint.address).collect()
 }
 
-/// That mptcp will not spare `way`, which the user wants spared, with what would make it; `None` when it will. Pathbench
-/// changes nothing in the host's own network.
-pub(crate) fn not_spared(way: &ClientPath) -> Option<String> {
-    not_spared_by(&endpoints(), way)
+/// The reason why mptcp does not treat `path` as a backup path, with the remedy; `None` where it does. Pathbench changes
+/// nothing in the host's own network.
+pub(crate) fn not_backup(path: &ClientPath) -> Option<String> {
+    not_backup_by(&endpoints(), path)
 }
 
-fn not_spared_by(endpoints: &[Endpoint], way: &ClientPath) -> Option<String> {
-    let of_way = endpoints.iter().find(|endpoint| way.addresses.contains(&endpoint.address));
-    let remedy = match of_way {
+fn not_backup_by(endpoints: &[Endpoint], path: &ClientPath) -> Option<String> {
+    let of_path = endpoints.iter().find(|endpoint| path.addresses.contains(&endpoint.address));
+    let remedy = match of_path {
         Some(endpoint) if endpoint.flags.backup => return None,
         Some(Endpoint { id: Some(id), .. }) => format!("ip mptcp endpoint change id {id} backup"),
         _ => {
-            let address = way.addresses.first().copied().unwrap_or(IpAddr::from([0, 0, 0, 0]));
-            format!("ip mptcp endpoint add {address} dev {} subflow backup", way.interface)
+            let address = path.addresses.first().copied().unwrap_or(IpAddr::from([0, 0, 0, 0]));
+            format!("ip mptcp endpoint add {address} dev {} subflow backup", path.interface)
         }
     };
     Some(format!(
-        "mptcp will not spare {}, for its endpoint is no backup in this kernel; as root: {remedy}",
-        way.name
+        "mptcp does not use {} as a backup path, because its endpoint has no backup flag; as root: {remedy}",
+        path.name
     ))
 }
 
@@ -87,7 +86,7 @@ mod tests {
     use super::*;
     use pathbench_host::mptcp::EndpointFlags;
 
-    fn way(name: &str, host: u8) -> ClientPath {
+    fn path(name: &str, host: u8) -> ClientPath {
         ClientPath {
             name: name.to_owned(),
             interface: name.to_owned(),
@@ -99,19 +98,19 @@ mod tests {
 
     #[test]
     fn a_shortage_names_the_path_and_the_remedy() {
-        let ways = [way("eth0", 1), way("wlan0", 2)];
+        let paths = [path("eth0", 1), path("wlan0", 2)];
         let mut setup = LocalSetup { subflow_limit: 2, ..LocalSetup::default() };
-        let words = shortage(&setup, &ways).unwrap();
+        let words = shortage(&setup, &paths).unwrap();
         assert!(words.contains("ip mptcp endpoint add 192.0.2.2 dev wlan0 subflow"), "{words}");
         setup.endpoints = vec![[192, 0, 2, 2].into()];
-        assert_eq!(shortage(&setup, &ways), None);
+        assert_eq!(shortage(&setup, &paths), None);
         setup.subflow_limit = 0;
-        assert!(shortage(&setup, &ways).unwrap().contains("ip mptcp limits set subflows"));
-        assert_eq!(shortage(&setup, &ways[..1]), None, "one path is all there is");
+        assert!(shortage(&setup, &paths).unwrap().contains("ip mptcp limits set subflows"));
+        assert_eq!(shortage(&setup, &paths[..1]), None, "one path is all there is");
     }
 
     #[test]
-    fn whether_a_path_is_spared_is_the_kernels_to_say() {
+    fn a_backup_path_needs_a_backup_endpoint() {
         let endpoint = |backup| Endpoint {
             address: [192, 0, 2, 2].into(),
             port: None,
@@ -119,10 +118,10 @@ mod tests {
             interface: None,
             flags: EndpointFlags { subflow: true, backup, ..EndpointFlags::default() },
         };
-        let lte = way("lte", 2);
-        assert_eq!(not_spared_by(&[endpoint(true)], &lte), None);
-        assert!(not_spared_by(&[endpoint(false)], &lte).unwrap().contains("endpoint change id 3 backup"));
-        let none = not_spared_by(&[], &lte).unwrap();
+        let lte = path("lte", 2);
+        assert_eq!(not_backup_by(&[endpoint(true)], &lte), None);
+        assert!(not_backup_by(&[endpoint(false)], &lte).unwrap().contains("endpoint change id 3 backup"));
+        let none = not_backup_by(&[], &lte).unwrap();
         assert!(none.contains("endpoint add 192.0.2.2 dev lte subflow backup"), "{none}");
     }
 }

@@ -1,12 +1,13 @@
-//! The host's network while the suite runs: what changed, and which of it matters.
+//! The host's network while a command measures: the kernel's events, and the changes among them that affect tests.
 
+use super::CLIENT;
 use super::paths::HostNetwork;
+use crate::exit::Failure;
 use pathbench_analysis::assembly::{ClientPath, Notification, SeenEvent};
 use pathbench_host::link_events::LinkEventStream;
 use pathbench_host::mptcp::EventStream;
-use pathbench_host::netlink::NetlinkError;
 use pathbench_record::kernel_event::{LinkChange, LinkEvent};
-use pathbench_record::time::{Clock, Timestamp};
+use pathbench_record::time::Clock;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::Timespec;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,51 +17,118 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-/// Longest time between the end of the watch and its thread noticing.
+/// Longest time between the end of the monitor and the end of its thread.
 const WAIT: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
-/// This host in results.
-pub(crate) const CLIENT: &str = "client";
 
-/// A thread that writes down what the kernel tells of links, addresses and (where it may) MPTCP subflows.
-pub(crate) struct NetworkWatch {
-    seen: Arc<Mutex<Vec<SeenEvent>>>,
+/// Follows links, addresses and (with `CAP_NET_ADMIN`) MPTCP subflows by netlink, on a thread of its own.
+pub(crate) struct NetworkMonitor {
+    received: Arc<Mutex<Vec<SeenEvent>>>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
+    filter: ChangeFilter,
+    pub(crate) network: HostNetwork,
+    /// Interface → every address that it has had, in the order of their appearance.
+    addresses: BTreeMap<String, Vec<IpAddr>>,
+    /// All events since the last [`Self::take`], in order.
+    pub(crate) events: Vec<SeenEvent>,
+    /// The changes among them that affect tests.
+    pub(crate) changes: Vec<String>,
 }
 
-impl NetworkWatch {
-    /// What happens from now on is seen.
-    pub(crate) fn start(clock: &Arc<dyn Clock>) -> Result<Self, NetlinkError> {
-        let links = LinkEventStream::subscribe()?;
-        // Takes CAP_NET_ADMIN; without it, the paths themselves still tell.
+impl NetworkMonitor {
+    pub(crate) fn start(clock: &Arc<dyn Clock>) -> Result<Self, Failure> {
+        let links = LinkEventStream::subscribe().map_err(Failure::failed)?;
         let subflows = EventStream::subscribe().ok();
-        let seen = Arc::new(Mutex::new(Vec::new()));
+        let network = HostNetwork::read().map_err(Failure::failed)?;
+        let received = Arc::new(Mutex::new(Vec::new()));
         let stop = Arc::new(AtomicBool::new(false));
-        let (kept, stopped, clock) = (Arc::clone(&seen), Arc::clone(&stop), Arc::clone(clock));
-        let thread = std::thread::spawn(move || watch(links, subflows, &kept, &stopped, &*clock));
-        Ok(Self { seen, stop, thread: Some(thread) })
+        let (sink, stopped, clock) = (Arc::clone(&received), Arc::clone(&stop), Arc::clone(clock));
+        let thread = std::thread::spawn(move || receive(links, subflows, &sink, &stopped, &*clock));
+        let mut monitor = Self {
+            received,
+            stop,
+            thread: Some(thread),
+            filter: ChangeFilter::new(&network),
+            network,
+            addresses: BTreeMap::new(),
+            events: Vec::new(),
+            changes: Vec::new(),
+        };
+        monitor.add_addresses();
+        Ok(monitor)
     }
 
-    /// What was seen since the last call, in order.
-    pub(crate) fn take(&self) -> Vec<SeenEvent> {
-        std::mem::take(&mut *self.seen.lock().unwrap_or_else(PoisonError::into_inner))
+    /// Changes of these interfaces affect tests from now on.
+    pub(crate) fn follow(&mut self, paths: &[ClientPath]) {
+        self.filter.interfaces.extend(paths.iter().map(|path| path.interface.clone()));
+    }
+
+    /// Takes in the latest events, and returns the changes among them.
+    pub(crate) fn poll(&mut self) -> Vec<String> {
+        let received = std::mem::take(&mut *self.received.lock().unwrap_or_else(PoisonError::into_inner));
+        if received.is_empty() {
+            return Vec::new();
+        }
+        let mut changes = Vec::new();
+        for event in received {
+            if let Notification::Link(link) = &event.what {
+                changes.extend(self.filter.change(link));
+            }
+            self.events.push(event);
+        }
+        if let Ok(network) = HostNetwork::read() {
+            self.network = network;
+            self.add_addresses();
+        }
+        self.changes.extend(changes.iter().cloned());
+        changes
+    }
+
+    /// The events and changes since the last call.
+    pub(crate) fn take(&mut self) -> (Vec<SeenEvent>, Vec<String>) {
+        (std::mem::take(&mut self.events), std::mem::take(&mut self.changes))
+    }
+
+    /// These paths with all addresses that their interfaces have had, for the names of subflows.
+    pub(crate) fn with_all_addresses(&self, paths: &[ClientPath]) -> Vec<ClientPath> {
+        let mut paths = paths.to_vec();
+        for path in &mut paths {
+            for address in self.addresses.get(&path.interface).into_iter().flatten() {
+                if !path.addresses.contains(address) {
+                    path.addresses.push(*address);
+                }
+            }
+        }
+        paths
+    }
+
+    fn add_addresses(&mut self) {
+        let routable = self.network.routable_addresses();
+        for link in &self.network.links {
+            let known = self.addresses.entry(link.name.clone()).or_default();
+            for address in routable.get(&link.index).into_iter().flatten() {
+                if !known.contains(address) {
+                    known.push(*address);
+                }
+            }
+        }
     }
 }
 
-impl Drop for NetworkWatch {
+impl Drop for NetworkMonitor {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // A panic in it has been printed already.
+            // The panic hook has printed a panic of the thread already.
             let _ended = thread.join();
         }
     }
 }
 
-fn watch(
+fn receive(
     mut links: LinkEventStream,
     mut subflows: Option<EventStream>,
-    seen: &Mutex<Vec<SeenEvent>>,
+    sink: &Mutex<Vec<SeenEvent>>,
     stop: &AtomicBool,
     clock: &dyn Clock,
 ) {
@@ -76,50 +144,35 @@ fn watch(
         let at = clock.now();
         let of_links = links.receive().unwrap_or_default().into_iter().map(Notification::Link);
         let of_subflows = subflows.as_mut().and_then(|subflows| subflows.receive().ok()).unwrap_or_default();
-        let heard = of_links.chain(of_subflows.into_iter().map(Notification::Mptcp));
-        let heard = heard.map(|what| SeenEvent { at, node: CLIENT.to_owned(), what });
-        seen.lock().unwrap_or_else(PoisonError::into_inner).extend(heard);
+        let events = of_links.chain(of_subflows.into_iter().map(Notification::Mptcp));
+        let events = events.map(|what| SeenEvent { at, node: CLIENT.to_owned(), what });
+        sink.lock().unwrap_or_else(PoisonError::into_inner).extend(events);
     }
 }
 
-/// A change that may have touched a run.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Change {
-    pub(crate) at: Timestamp,
-    /// `eth0 down`, `wlan0 address 192.0.2.2/24 added`, ….
-    pub(crate) words: String,
-}
-
-/// Tells changes of the network from the kernel's other news: renewed leases, other programs' interfaces.
+/// Separates changes that affect tests from other events: renewed leases, interfaces of other programs.
 #[derive(Debug, Default)]
-pub(crate) struct Judge {
+struct ChangeFilter {
     addresses: BTreeMap<u32, BTreeSet<IpAddr>>,
-    /// Interfaces that were a way to the server at any time: one that is down is one that may come back.
-    ways: BTreeSet<String>,
+    /// Interfaces that have had a path to the server. One that is down may come back.
+    interfaces: BTreeSet<String>,
 }
 
-impl Judge {
-    /// One that knows the network as it is.
-    pub(crate) fn knowing(network: &HostNetwork) -> Self {
+impl ChangeFilter {
+    fn new(network: &HostNetwork) -> Self {
         let addresses = network.routable_addresses().into_iter();
         Self {
             addresses: addresses.map(|(index, of)| (index, of.into_iter().collect())).collect(),
-            ways: BTreeSet::new(),
+            interfaces: BTreeSet::new(),
         }
     }
 
-    /// These are ways to the server, from now on.
-    pub(crate) fn know_ways(&mut self, ways: &[ClientPath]) {
-        self.ways.extend(ways.iter().map(|way| way.interface.clone()));
-    }
-
-    /// The change that `event` is for the tests of this suite; `None` where it is none.
-    pub(crate) fn change(&mut self, at: Timestamp, event: &LinkEvent) -> Option<Change> {
+    /// The change that `event` is: `eth0 down`, `wlan0 address 192.0.2.2/24 added`; `None` for any other event.
+    fn change(&mut self, event: &LinkEvent) -> Option<String> {
         let name = event.name.clone().unwrap_or_else(|| format!("interface {}", event.index));
-        let ours = self.ways.contains(&name);
-        let matters = match event.change {
+        let is_change = match event.change {
             LinkChange::AddressAdded(network) => {
-                // A lease that was renewed is told like an address that is new.
+                // The kernel reports a renewed lease like a new address.
                 let is_new = self.addresses.entry(event.index).or_default().insert(network.addr());
                 is_new && is_routable(network.addr())
             }
@@ -128,16 +181,10 @@ impl Judge {
                     self.addresses.get_mut(&event.index).is_some_and(|of| of.remove(&network.addr()));
                 was_known && is_routable(network.addr())
             }
-            LinkChange::Overrun => true,
-            _ => ours,
+            LinkChange::Overrun => return Some("more changes than could be read".to_owned()),
+            _ => self.interfaces.contains(&name),
         };
-        matters.then(|| Change {
-            at,
-            words: match event.change {
-                LinkChange::Overrun => "more changes than could be read".to_owned(),
-                change => format!("{name} {change}"),
-            },
-        })
+        is_change.then(|| format!("{name} {}", event.change))
     }
 }
 
@@ -153,7 +200,7 @@ const fn is_routable(address: IpAddr) -> bool {
 mod tests {
     use super::*;
 
-    fn told(index: u32, name: &str, change: LinkChange) -> LinkEvent {
+    fn event(index: u32, name: &str, change: LinkChange) -> LinkEvent {
         LinkEvent { index, name: Some(name.to_owned()), change }
     }
 
@@ -166,29 +213,28 @@ mod tests {
     }
 
     #[test]
-    fn only_changes_that_can_touch_a_test_count() {
+    fn only_changes_that_affect_a_test_count() {
         let known = BTreeMap::from([(2, BTreeSet::from(["192.0.2.2".parse().unwrap()]))]);
-        let mut judge = Judge { addresses: known, ways: BTreeSet::from(["eth0".to_owned()]) };
-        let mut words =
-            |event: &LinkEvent| judge.change(Timestamp::default(), event).map(|change| change.words);
+        let mut filter = ChangeFilter { addresses: known, interfaces: BTreeSet::from(["eth0".to_owned()]) };
+        let mut words = |event: &LinkEvent| filter.change(event);
         let said = |words: &str| Some(words.to_owned());
-        assert_eq!(words(&told(2, "eth0", LinkChange::Down)), said("eth0 down"));
-        assert_eq!(words(&told(2, "eth0", LinkChange::Mtu(1400))), said("eth0 mtu 1400"));
+        assert_eq!(words(&event(2, "eth0", LinkChange::Down)), said("eth0 down"));
+        assert_eq!(words(&event(2, "eth0", LinkChange::Mtu(1400))), said("eth0 mtu 1400"));
         // Another program's interface comes and goes.
-        assert_eq!(words(&told(9, "veth7", LinkChange::Appeared)), None);
-        assert_eq!(words(&told(9, "veth7", LinkChange::Up)), None);
-        assert_eq!(words(&told(9, "veth7", added("fe80::9/64"))), None);
+        assert_eq!(words(&event(9, "veth7", LinkChange::Appeared)), None);
+        assert_eq!(words(&event(9, "veth7", LinkChange::Up)), None);
+        assert_eq!(words(&event(9, "veth7", added("fe80::9/64"))), None);
         // A lease is renewed; an address goes and comes back.
-        assert_eq!(words(&told(2, "eth0", added("192.0.2.2/24"))), None);
+        assert_eq!(words(&event(2, "eth0", added("192.0.2.2/24"))), None);
         assert_eq!(
-            words(&told(2, "eth0", removed("192.0.2.2/24"))),
+            words(&event(2, "eth0", removed("192.0.2.2/24"))),
             said("eth0 address 192.0.2.2/24 removed")
         );
-        assert_eq!(words(&told(2, "eth0", removed("192.0.2.2/24"))), None);
-        assert_eq!(words(&told(2, "eth0", added("192.0.2.2/24"))), said("eth0 address 192.0.2.2/24 added"));
-        // A new way out of the host, too.
+        assert_eq!(words(&event(2, "eth0", removed("192.0.2.2/24"))), None);
+        assert_eq!(words(&event(2, "eth0", added("192.0.2.2/24"))), said("eth0 address 192.0.2.2/24 added"));
+        // An address of a further interface counts, too.
         assert_eq!(
-            words(&told(3, "wlan0", added("198.51.100.2/24"))),
+            words(&event(3, "wlan0", added("198.51.100.2/24"))),
             said("wlan0 address 198.51.100.2/24 added")
         );
     }

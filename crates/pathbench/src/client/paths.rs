@@ -1,4 +1,4 @@
-//! The ways from this host to a server: interfaces that are up, have a routable address and a route there.
+//! The paths from this host to a server: interfaces that are up, have a routable address and a route there.
 
 use pathbench_analysis::assembly::ClientPath;
 use pathbench_host::netlink::{InterfaceAddress, Link, NetlinkError, Route, RouteSocket};
@@ -17,50 +17,49 @@ pub(crate) struct HostNetwork {
 }
 
 impl HostNetwork {
-    /// As it is now.
     pub(crate) fn read() -> Result<Self, NetlinkError> {
         let mut socket = RouteSocket::open()?;
         Ok(Self { links: socket.links()?, addresses: socket.addresses()?, routes: socket.routes()? })
     }
 
-    /// The ways to `server`, the one that starts at `preferred` (the kernel's own choice) first. A server on this host
+    /// The paths to `server`, the one that starts at `preferred` (the kernel's own choice) first. A server on this host
     /// is reached by the loopback interface alone.
-    pub(crate) fn ways_to(&self, server: IpAddr, preferred: Option<IpAddr>) -> Vec<ClientPath> {
+    pub(crate) fn paths_to(&self, server: IpAddr, preferred: Option<IpAddr>) -> Vec<ClientPath> {
         let is_own = self.addresses.iter().any(|address| address.network.addr() == server);
         let own = is_own || server.is_loopback();
-        let mut ways: Vec<ClientPath> = self
+        let mut paths: Vec<ClientPath> = self
             .links
             .iter()
             .filter(|link| link.up && link.loopback == own && (own || self.leads_to(link, server)))
-            .filter_map(|link| self.way(link, server))
+            .filter_map(|link| self.path(link, server))
             .collect();
         if let Some(preferred) = preferred {
-            ways.sort_by_key(|way| !way.addresses.contains(&preferred));
+            paths.sort_by_key(|path| !path.addresses.contains(&preferred));
             // The kernel's choice among several addresses (privacy addresses, say) is the user's.
-            for way in &mut ways {
-                way.addresses.sort_by_key(|at| *at != preferred);
+            for path in &mut paths {
+                path.addresses.sort_by_key(|at| *at != preferred);
             }
         }
-        ways
+        paths
     }
 
-    /// The ways over these interfaces alone, in this order, or all of them where none is named; in words what is
+    /// The paths over these interfaces alone, in this order, or all of them where none is named; in words what is
     /// wrong with a named one that is none.
-    pub(crate) fn ways_over(
+    pub(crate) fn paths_over(
         &self,
         interfaces: &[String],
         server: SocketAddr,
     ) -> Result<Vec<ClientPath>, String> {
         if interfaces.is_empty() {
-            return Ok(self.ways_to(server.ip(), kernels_choice(server)));
+            return Ok(self.paths_to(server.ip(), kernels_choice(server)));
         }
         let server = server.ip();
-        let found = self.ways_to(server, None);
-        let way = |name: &String| {
-            let way = found.iter().find(|way| way.interface == *name).cloned();
-            way.ok_or_else(|| self.why_not(name, server))
+        let found = self.paths_to(server, None);
+        let path = |name: &String| {
+            let path = found.iter().find(|path| path.interface == *name).cloned();
+            path.ok_or_else(|| self.why_not(name, server))
         };
-        interfaces.iter().map(way).collect()
+        interfaces.iter().map(path).collect()
     }
 
     fn why_not(&self, interface: &str, server: IpAddr) -> String {
@@ -72,8 +71,10 @@ impl HostNetwork {
         if !link.up {
             return format!("interface {interface} is down; as root: ip link set {interface} up");
         }
-        if self.way(link, server).is_none() {
-            return format!("interface {interface} has no {family} address that {server} could answer to");
+        if self.path(link, server).is_none() {
+            return format!(
+                "interface {interface} has no {family} address with which {server} can be reached"
+            );
         }
         format!(
             "no route to {server} leaves by {interface}; give it one, e.g. as root: ip route add default via ROUTER \
@@ -91,8 +92,8 @@ impl HostNetwork {
         })
     }
 
-    /// The way over `link`, with its addresses of the server's family, the best to start from first.
-    fn way(&self, link: &Link, server: IpAddr) -> Option<ClientPath> {
+    /// The path over `link`, with its addresses of the server's family, the best to start from first.
+    fn path(&self, link: &Link, server: IpAddr) -> Option<ClientPath> {
         let mut usable: Vec<&InterfaceAddress> = self
             .addresses
             .iter()
@@ -110,10 +111,10 @@ impl HostNetwork {
         })
     }
 
-    /// Interfaces that are none of these ways, with their addresses, for their names in results.
-    pub(crate) fn other_interfaces(&self, ways: &[ClientPath]) -> Vec<ClientPath> {
+    /// Interfaces that are none of these paths, with their addresses, for their names in results.
+    pub(crate) fn other_interfaces(&self, paths: &[ClientPath]) -> Vec<ClientPath> {
         let addresses = self.routable_addresses();
-        let others = self.links.iter().filter(|link| !ways.iter().any(|way| way.interface == link.name));
+        let others = self.links.iter().filter(|link| !paths.iter().any(|path| path.interface == link.name));
         others
             .map(|link| ClientPath {
                 name: link.name.clone(),
@@ -135,14 +136,14 @@ impl HostNetwork {
     }
 }
 
-/// What changed from one look at the ways to a server to the next, in words; `None` when nothing did.
+/// The change of the paths to a server between two reads; `None` where they are the same.
 pub(crate) fn rerouted(before: &[ClientPath], now: &[ClientPath]) -> Option<String> {
-    let names = |ways: &[ClientPath]| {
-        let names: Vec<&str> = ways.iter().map(|way| way.name.as_str()).collect();
+    let names = |paths: &[ClientPath]| {
+        let names: Vec<&str> = paths.iter().map(|path| path.name.as_str()).collect();
         if names.is_empty() { "none".to_owned() } else { names.join(", ") }
     };
     let (before, now) = (names(before), names(now));
-    (before != now).then(|| format!("the ways to the server were {before}, and are {now}"))
+    (before != now).then(|| format!("the paths to the server were {before}, and are {now}"))
 }
 
 /// The address from which the kernel itself would start to `server`; nothing is sent.
@@ -204,7 +205,7 @@ mod tests {
         }
     }
 
-    /// A laptop: cable, radio, a bridge of containers, a radio that is off.
+    /// A laptop: Ethernet, Wi-Fi, a bridge of containers, a modem that is down.
     fn laptop() -> HostNetwork {
         HostNetwork {
             links: vec![
@@ -236,40 +237,40 @@ mod tests {
         }
     }
 
-    fn names(ways: &[ClientPath]) -> Vec<&str> {
-        ways.iter().map(|way| way.name.as_str()).collect()
+    fn names(paths: &[ClientPath]) -> Vec<&str> {
+        paths.iter().map(|path| path.name.as_str()).collect()
     }
 
     #[test]
-    fn ways_are_interfaces_that_are_up_with_an_address_and_a_route() {
+    fn paths_are_interfaces_that_are_up_with_an_address_and_a_route() {
         let laptop = laptop();
         let server: IpAddr = "198.51.100.7".parse().unwrap();
-        assert_eq!(names(&laptop.ways_to(server, None)), ["eth0", "wlan0"]);
-        let by_radio = laptop.ways_to(server, Some("192.168.2.2".parse().unwrap()));
-        assert_eq!(names(&by_radio), ["wlan0", "eth0"]);
+        assert_eq!(names(&laptop.paths_to(server, None)), ["eth0", "wlan0"]);
+        let by_wlan = laptop.paths_to(server, Some("192.168.2.2".parse().unwrap()));
+        assert_eq!(names(&by_wlan), ["wlan0", "eth0"]);
         // wlan0 has a route for IPv6, but an address for its own link only.
-        assert_eq!(names(&laptop.ways_to("2001:db8:9::9".parse().unwrap(), None)), ["eth0"]);
+        assert_eq!(names(&laptop.paths_to("2001:db8:9::9".parse().unwrap(), None)), ["eth0"]);
         let container: IpAddr = "172.17.0.5".parse().unwrap();
-        assert_eq!(names(&laptop.ways_to(container, None)), ["eth0", "wlan0", "docker0"]);
+        assert_eq!(names(&laptop.paths_to(container, None)), ["eth0", "wlan0", "docker0"]);
     }
 
     #[test]
     fn a_route_that_is_gone_is_noticed() {
         let server: IpAddr = "198.51.100.7".parse().unwrap();
-        let before = laptop().ways_to(server, None);
-        assert_eq!(rerouted(&before, &laptop().ways_to(server, None)), None);
+        let before = laptop().paths_to(server, None);
+        assert_eq!(rerouted(&before, &laptop().paths_to(server, None)), None);
         let mut less = laptop();
         less.routes.retain(|route| route.interface != Some(3));
-        let words = rerouted(&before, &less.ways_to(server, None)).unwrap();
-        assert_eq!(words, "the ways to the server were eth0, wlan0, and are eth0");
+        let words = rerouted(&before, &less.paths_to(server, None)).unwrap();
+        assert_eq!(words, "the paths to the server were eth0, wlan0, and are eth0");
         less.routes.clear();
-        assert!(rerouted(&before, &less.ways_to(server, None)).unwrap().ends_with("and are none"));
+        assert!(rerouted(&before, &less.paths_to(server, None)).unwrap().ends_with("and are none"));
     }
 
     #[test]
     fn a_server_on_this_host_is_reached_by_loopback_alone() {
         for server in ["127.0.0.1", "127.0.0.53", "::1", "192.168.1.2"] {
-            assert_eq!(names(&laptop().ways_to(server.parse().unwrap(), None)), ["lo"], "{server}");
+            assert_eq!(names(&laptop().paths_to(server.parse().unwrap(), None)), ["lo"], "{server}");
         }
     }
 
@@ -278,9 +279,9 @@ mod tests {
         let laptop = laptop();
         let server: IpAddr = "198.51.100.7".parse().unwrap();
         let at = SocketAddr::new(server, 4433);
-        let asked = |name: &str| laptop.ways_over(&[name.to_owned()], at);
+        let asked = |name: &str| laptop.paths_over(&[name.to_owned()], at);
         let both = ["wlan0".to_owned(), "eth0".to_owned()];
-        assert_eq!(names(&laptop.ways_over(&both, at).unwrap()), ["wlan0", "eth0"]);
+        assert_eq!(names(&laptop.paths_over(&both, at).unwrap()), ["wlan0", "eth0"]);
         for (name, words) in [
             ("eth9", "no interface `eth9`"),
             ("wwan0", "ip link set wwan0 up"),
@@ -290,7 +291,7 @@ mod tests {
             assert!(error.contains(words), "{error}");
         }
         let v6 =
-            laptop.ways_over(&["wlan0".to_owned()], "[2001:db8:9::9]:4433".parse().unwrap()).unwrap_err();
+            laptop.paths_over(&["wlan0".to_owned()], "[2001:db8:9::9]:4433".parse().unwrap()).unwrap_err();
         assert!(v6.contains("no IPv6 address"), "{v6}");
     }
 }

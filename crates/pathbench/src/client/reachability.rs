@@ -1,8 +1,8 @@
 //! Which transport reaches the server: each × IPv4 and IPv6 × each port, one connection and one ping.
 
-use super::server::ServerName;
+use super::server::{ServerName, family};
 use super::{Client, Target, is_quic};
-use pathbench_analysis::assembly::ClientPath;
+use crate::session::TRANSPORTS;
 use pathbench_record::document::{AddressFamily, Reachability, UnreachableBecause};
 use pathbench_record::pattern::{PatternParameters, PingParameters};
 use pathbench_record::statistics::median;
@@ -22,7 +22,7 @@ pub(crate) struct Try {
     pub(crate) port: u16,
 }
 
-/// What is to be tried, single-path transports before the multipath one that shares their way.
+/// What is to be tried, single-path transports before the multipath one of the same protocol.
 pub(crate) fn tries(
     server: &ServerName,
     addresses: &[IpAddr],
@@ -31,14 +31,14 @@ pub(crate) fn tries(
     quic_ports: &[u16],
 ) -> Vec<Try> {
     let mut tries = Vec::new();
-    for &family in families {
-        let address = addresses.iter().copied().find(|&at| super::server::family(at) == family);
+    for &of in families {
+        let address = addresses.iter().copied().find(|&at| family(at) == of);
         for &transport in transports {
             let mut ports = vec![server.port];
             if is_quic(transport) {
                 ports.extend(quic_ports.iter().filter(|port| **port != server.port));
             }
-            tries.extend(ports.into_iter().map(|port| Try { transport, family, address, port }));
+            tries.extend(ports.into_iter().map(|port| Try { transport, family: of, address, port }));
         }
     }
     tries
@@ -49,9 +49,8 @@ pub(crate) fn probe_all(
     client: &Client,
     server: &ServerName,
     tries: &[Try],
-    ways: &dyn Fn(SocketAddr) -> Result<Vec<ClientPath>, String>,
     stopped: &dyn Fn() -> bool,
-    mut tell: impl FnMut(&Reachability),
+    mut report: impl FnMut(&Reachability),
 ) -> Vec<Reachability> {
     let mut found: Vec<Reachability> = Vec::new();
     for &tried in tries {
@@ -63,10 +62,10 @@ pub(crate) fn probe_all(
                 UnreachableBecause::Timeout,
                 format!("not tried, for {sibling} got no answer there either"),
             )),
-            None => probe_one(client, server, tried, ways),
+            None => probe_one(client, server, tried),
         };
         let reachability = record(server, tried, result);
-        tell(&reachability);
+        report(&reachability);
         found.push(reachability);
     }
     found
@@ -88,12 +87,7 @@ fn silent_sibling(found: &[Reachability], tried: Try) -> Option<Transport> {
 
 type Probed = Result<Answer, (UnreachableBecause, String)>;
 
-fn probe_one(
-    client: &Client,
-    server: &ServerName,
-    tried: Try,
-    ways: &dyn Fn(SocketAddr) -> Result<Vec<ClientPath>, String>,
-) -> Probed {
+fn probe_one(client: &Client, server: &ServerName, tried: Try) -> Probed {
     let Some(address) = tried.address else {
         let message = format!("{server} has no {} address", tried.family.name());
         return Err((UnreachableBecause::NoRoute, message));
@@ -104,8 +98,8 @@ fn probe_one(
         return Err((UnreachableBecause::Other, unavailable.to_string()));
     }
     let address = SocketAddr::new(address, tried.port);
-    let ways = ways(address).map_err(|why| (UnreachableBecause::NoRoute, why))?;
-    let target = Target { address, host: server.host.clone(), ways };
+    let paths = client.paths_to(address).map_err(|why| (UnreachableBecause::NoRoute, why))?;
+    let target = Target { address, host: server.host.clone(), paths };
     ping(client, tried.transport, &target, 1, 0)
         .map_err(|error: ClientError| (class_of(&error), error.to_string()))
 }
@@ -131,27 +125,26 @@ fn record(server: &ServerName, tried: Try, result: Probed) -> Reachability {
 /// Where each transport that works is run: all of them on the family on which most work, IPv6 only where IPv4 is not
 /// better (as the resolver prefers), on the first port that answers.
 pub(crate) fn choose(found: &[Reachability], addresses: &[IpAddr]) -> Vec<(Transport, SocketAddr)> {
-    let transports = [Transport::Tcp, Transport::Mptcp, Transport::Quic, Transport::Mpquic];
     // In the resolver's order of preference.
     let mut families: Vec<AddressFamily> = Vec::new();
     for &address in addresses {
-        if !families.contains(&super::server::family(address)) {
-            families.push(super::server::family(address));
+        if !families.contains(&family(address)) {
+            families.push(family(address));
         }
     }
-    let working = |family: AddressFamily| {
-        transports.iter().filter(|transport| found.iter().any(|one| works(one, **transport, family))).count()
+    let working = |of: AddressFamily| {
+        TRANSPORTS.iter().filter(|transport| found.iter().any(|one| works(one, **transport, of))).count()
     };
     // A stable sort keeps the resolver's order among equals.
-    families.sort_by_key(|&family| std::cmp::Reverse(working(family)));
+    families.sort_by_key(|&of| std::cmp::Reverse(working(of)));
     let place = |transport: &Transport| {
-        families.iter().find_map(|&family| {
-            let one = found.iter().find(|one| works(one, *transport, family))?;
-            let address = addresses.iter().copied().find(|&at| super::server::family(at) == family)?;
+        families.iter().find_map(|&of| {
+            let one = found.iter().find(|one| works(one, *transport, of))?;
+            let address = addresses.iter().copied().find(|&at| family(at) == of)?;
             Some((*transport, SocketAddr::new(address, one.port)))
         })
     };
-    transports.iter().filter_map(place).collect()
+    TRANSPORTS.iter().filter_map(place).collect()
 }
 
 fn works(one: &Reachability, transport: Transport, family: AddressFamily) -> bool {
@@ -198,7 +191,7 @@ pub(crate) fn ping(
 ) -> Result<Answer, ClientError> {
     let ping =
         PingParameters { count, warm_up, interval: INTERVAL, timeout: TIMEOUT, ..PingParameters::default() };
-    let outcome = client.run_unwatched(transport, target, PatternParameters::Ping(ping), TIMEOUT);
+    let outcome = client.run_short(transport, target, PatternParameters::Ping(ping), TIMEOUT);
     let answered: Vec<Option<Duration>> =
         outcome.client.messages.iter().map(pathbench_record::end::MessageRecord::round_trip).collect();
     let rtts: Vec<Duration> = answered.iter().flatten().copied().collect();
@@ -228,7 +221,6 @@ pub(crate) const fn class_of(error: &ClientError) -> UnreachableBecause {
 mod tests {
     use super::*;
 
-    const ALL: [Transport; 4] = [Transport::Tcp, Transport::Mptcp, Transport::Quic, Transport::Mpquic];
     const BOTH: [AddressFamily; 2] = [AddressFamily::Ipv4, AddressFamily::Ipv6];
 
     fn server() -> ServerName {
@@ -240,7 +232,7 @@ mod tests {
     }
 
     fn found(works: impl Fn(&Try) -> bool) -> Vec<Reachability> {
-        let tries = tries(&server(), &addresses(), &BOTH, &ALL, &[6121, 443]);
+        let tries = tries(&server(), &addresses(), &BOTH, &TRANSPORTS, &[6121, 443]);
         let answer = Answer { rtts: vec![Duration::from_millis(3)], lost: 0, handshake: None };
         tries
             .into_iter()

@@ -1,20 +1,14 @@
-//! A server as it is given on the command line, and the addresses behind it.
+//! A server's name or address as the user wrote it, and its addresses.
 
-use clap::Args;
+use crate::exit::{Exit, Failure};
 use pathbench_record::document::AddressFamily;
-use pathbench_transport::CertificateFingerprint;
+use std::fmt;
 use std::net::{IpAddr, Ipv6Addr, ToSocketAddrs as _};
-use std::path::PathBuf;
-use std::{fmt, io};
 
-/// A server as it was given.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ServerName {
-    /// Name or address.
     pub(crate) host: String,
-    /// Its port.
     pub(crate) port: u16,
-    /// As it was written.
     given: String,
 }
 
@@ -22,7 +16,7 @@ impl ServerName {
     /// Reads `NAME`, `ADDRESS`, `HOST:PORT`, `[IPV6]` or `[IPV6]:PORT`.
     pub(crate) fn parse(text: &str, default_port: u16) -> Result<Self, String> {
         let wrong = |why: &str| Err(format!("`{text}` names no server: {why}"));
-        let usual = "give a name or an address, with :PORT where it is not the usual one";
+        let usual = "give a name or an address, with :PORT where it is not the default";
         if text.contains('/') || text.contains(char::is_whitespace) {
             return wrong(usual);
         }
@@ -44,7 +38,7 @@ impl ServerName {
             }
         };
         if text.starts_with('[') && host.parse::<Ipv6Addr>().is_err() {
-            return wrong("what stands in brackets is no IPv6 address");
+            return wrong("only an IPv6 address belongs in brackets");
         }
         if host.is_empty() {
             return wrong(usual);
@@ -57,13 +51,21 @@ impl ServerName {
         Ok(Self { host: host.to_owned(), port, given: text.to_owned() })
     }
 
-    /// Its addresses, in the resolver's order of preference.
-    pub(crate) fn resolve(&self) -> io::Result<Vec<IpAddr>> {
+    /// Its addresses of this family, or of both, in the resolver's order of preference (RFC 6724).
+    pub(crate) fn addresses(&self, wanted: Option<AddressFamily>) -> Result<Vec<IpAddr>, Failure> {
+        let unreachable = |message| Failure { exit: Exit::Unreachable, message };
+        let resolved = (self.host.as_str(), self.port)
+            .to_socket_addrs()
+            .map_err(|error| unreachable(format!("the name {} cannot be resolved: {error}", self.host)))?;
         let mut addresses: Vec<IpAddr> = Vec::new();
-        for address in (self.host.as_str(), self.port).to_socket_addrs()? {
-            if !addresses.contains(&address.ip()) {
-                addresses.push(address.ip());
+        for address in resolved.map(|address| address.ip()) {
+            if !addresses.contains(&address) && wanted.is_none_or(|wanted| family(address) == wanted) {
+                addresses.push(address);
             }
+        }
+        if addresses.is_empty() {
+            let wanted = wanted.map_or("IP", AddressFamily::name);
+            return Err(unreachable(format!("{self} has no {wanted} address")));
         }
         Ok(addresses)
     }
@@ -75,71 +77,10 @@ impl fmt::Display for ServerName {
     }
 }
 
-/// The family of an address.
 pub(crate) const fn family(address: IpAddr) -> AddressFamily {
     match address {
         IpAddr::V4(_) => AddressFamily::Ipv4,
         IpAddr::V6(_) => AddressFamily::Ipv6,
-    }
-}
-
-/// Where else the server is, what it is known by, and what it knows the client by.
-#[derive(Debug, Clone, Args)]
-pub(crate) struct AccessArgs {
-    /// A further UDP port to try QUIC on (repeatable)
-    #[arg(long = "quic-port", value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
-    pub(crate) quic_ports: Vec<u16>,
-    /// SHA-256 of the server's certificate, as `pathbench serve` prints it [default: the public's authorities]
-    #[arg(long, value_name = "HEX", conflicts_with = "ca")]
-    pub(crate) fingerprint: Option<CertificateFingerprint>,
-    /// PEM file with the authority that signed the server's certificate
-    #[arg(long, value_name = "FILE")]
-    pub(crate) ca: Option<PathBuf>,
-    /// What the server's operator gave you, where the server asks for it
-    #[arg(long, value_name = "T", env = "PATHBENCH_TOKEN", hide_env_values = true)]
-    pub(crate) token: Option<String>,
-    /// Encrypt tcp and mptcp as well (quic and mpquic always are)
-    #[arg(long)]
-    pub(crate) tls: bool,
-}
-
-impl AccessArgs {
-    /// What is wrong with it.
-    pub(crate) fn mistake(&self) -> Option<String> {
-        let file = self.ca.as_ref()?;
-        let error = std::fs::read(file).err()?;
-        Some(format!("--ca {}: {error}", file.display()))
-    }
-
-    /// What to give where the server's certificate is to be believed by something else than the public's authorities.
-    pub(crate) fn hint(&self) -> Option<String> {
-        let given = self.fingerprint.is_some() || self.ca.is_some();
-        (!given).then(|| {
-            "without --fingerprint or --ca, the server's certificate must be by an authority that the public trusts"
-                .to_owned()
-        })
-    }
-}
-
-/// By which family of addresses.
-#[derive(Debug, Clone, Copy, Args)]
-pub(crate) struct FamilyArgs {
-    /// Use IPv4 only
-    #[arg(short = '4', long = "ipv4", conflicts_with = "ipv6_only")]
-    ipv4_only: bool,
-    /// Use IPv6 only
-    #[arg(short = '6', long = "ipv6")]
-    ipv6_only: bool,
-}
-
-impl FamilyArgs {
-    /// The one asked for; both when absent.
-    pub(crate) const fn only(self) -> Option<AddressFamily> {
-        match (self.ipv4_only, self.ipv6_only) {
-            (true, _) => Some(AddressFamily::Ipv4),
-            (_, true) => Some(AddressFamily::Ipv6),
-            _ => None,
-        }
     }
 }
 

@@ -5,8 +5,7 @@
 //! orchestrator is, whatever ended it, so there is nothing that could be stale.
 
 use super::control::{self, MESSAGE_BYTES, OtherUser, Timed};
-use super::{Assignment, Job};
-use super::{enter, load, require};
+use super::{Assignment, Job, enter, load, require};
 use crate::cli::{DownArgs, ExecArgs, UpArgs};
 use crate::exit::{Exit, Failure};
 use crate::output;

@@ -1,7 +1,6 @@
 //! `lab run`: validates everything, enters the namespaces, starts the orchestrator, waits.
 
-use super::{Assignment, Job};
-use super::{enter, load, require};
+use super::{Assignment, Job, enter, load, require};
 use crate::cli::RunArgs;
 use crate::exit::{Exit, Failure};
 use crate::signals;

@@ -16,30 +16,27 @@ use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 
-/// What is known of one path.
 #[derive(Debug)]
 pub(super) struct Examination {
     pub(super) path: Path,
-    /// Before the path was probed; in a watch, at the latest look.
+    /// The kernel's state before the probes; in a watch, the latest state.
     pub(super) state: Result<KernelPathState, PathStateError>,
-    /// What the probes found; nothing yet while they are under way.
+    /// The result of the probes, once they have ended.
     pub(super) found: Option<Result<PathMtuFound, DatagramError>>,
-    /// The connections at the latest look.
     pub(super) connections: Vec<LiveConnection>,
-    /// Those of them that are stuck.
     pub(super) stuck: Vec<LiveConnection>,
 }
 
 impl Examination {
-    /// Asks the kernel; nothing is probed yet.
+    /// Reads the kernel's state, before the first probe.
     pub(super) fn begin(path: Path, observer: &mut PathObserver) -> Self {
         let state = observer.state(&host_path(&path));
         let connections = state.as_ref().map(|state| state.connections.clone()).unwrap_or_default();
         Self { path, state, found: None, connections, stuck: Vec::new() }
     }
 
-    /// Looks at the connections once more, and finds those that are stuck since the last look.
-    pub(super) fn look_again(&mut self, observer: &mut PathObserver) {
+    /// Reads the connections again, and finds those that are stuck since the last time.
+    pub(super) fn update_connections(&mut self, observer: &mut PathObserver) {
         // Connections that cannot be listed any more are not known to be stuck.
         let now = observer.connections(&host_path(&self.path)).unwrap_or_default();
         let mtu_bytes = self.passes_bytes();
@@ -51,38 +48,36 @@ impl Examination {
         self.stuck = self.connections.iter().filter(is_stuck_now).cloned().collect();
     }
 
-    /// Asks the kernel once more, in the midst of a watch.
-    pub(super) fn ask_again(&mut self, observer: &mut PathObserver) {
+    pub(super) fn update_state(&mut self, observer: &mut PathObserver) {
         self.state = observer.state(&host_path(&self.path));
     }
 
-    /// What passes from here to the server.
+    /// MTU from this host to the server.
     fn passes_bytes(&self) -> Option<u32> {
         let found = self.found.as_ref()?.as_ref().ok()?;
         found.upload.found.as_ref().ok().map(|found| found.mtu_bytes)
     }
 
-    /// Whether anything passes any way.
+    /// Whether a probe was answered in any direction.
     pub(super) fn is_answered(&self) -> bool {
-        self.ways().any(|found| found.is_ok())
+        self.directions().any(|found| found.is_ok())
     }
 
-    /// Whether the server said no.
     pub(super) fn is_refused(&self) -> bool {
-        self.ways().any(|found| matches!(found, Err(NoMtu::Refused { .. })))
+        self.directions().any(|found| matches!(found, Err(NoMtu::Refused { .. })))
     }
 
-    fn ways(&self) -> impl Iterator<Item = Result<(), &NoMtu>> {
+    fn directions(&self) -> impl Iterator<Item = Result<(), &NoMtu>> {
         let found = self.found.iter().filter_map(|found| found.as_ref().ok());
-        found.flat_map(|found| [&found.upload, &found.download].map(|way| way.found.as_ref().map(drop)))
+        found.flat_map(|found| [&found.upload, &found.download].map(|one| one.found.as_ref().map(drop)))
     }
 
-    /// As it stands in the result; `applying` where what is to be put right is put right.
+    /// The path's record; `applying`: --apply makes the changes, so that the record does not advise them.
     pub(super) fn record(&self, server: &str, applying: bool) -> PathMtu {
         let (upload, download) = match &self.found {
             Some(Ok(found)) => (found.upload.to_record(), found.download.to_record()),
             Some(Err(error)) => unknown(&error.to_string()),
-            None => unknown("stopped before anything was found"),
+            None => unknown("stopped before anything was measured"),
         };
         let mut record = PathMtu {
             name: self.path.name.clone(),
@@ -136,12 +131,10 @@ impl Examination {
     }
 }
 
-/// The path as the kernel is asked of it.
 pub(super) fn host_path(path: &Path) -> HostPath {
     HostPath { local: path.local, interface: path.interface.clone(), server: path.server.ip() }
 }
 
-/// The path as it is probed.
 pub(super) fn probe_plan(path: &Path, token: Option<&str>) -> MtuPlan {
     MtuPlan {
         server: path.server,
@@ -156,13 +149,13 @@ fn unknown(error: &str) -> (DirectionMtu, DirectionMtu) {
     (none.clone(), none)
 }
 
-/// Probes all paths once; `tell` hears of each as soon as it is known.
+/// Probes all paths once; `report` gets each as it ends.
 pub(super) fn probe_all(
     examinations: &mut [Examination],
     token: Option<&str>,
     clock: &Arc<dyn Clock>,
     stop: &AtomicBool,
-    tell: &dyn Fn(&Examination),
+    report: &dyn Fn(&Examination),
 ) {
     let plans: Vec<MtuPlan> = examinations.iter().map(|one| probe_plan(&one.path, token)).collect();
     thread::scope(|scope| {
@@ -175,41 +168,38 @@ pub(super) fn probe_all(
         drop(sender);
         for (index, found) in found {
             examinations[index].found = Some(found);
-            tell(&examinations[index]);
+            report(&examinations[index]);
         }
     });
 }
 
-/// What is heard of a path that is watched.
 #[derive(Debug)]
-pub(super) enum Heard {
-    /// News of the path.
+pub(super) enum WatchEvent {
     News(Timestamp, MtuNews),
-    /// It could not be watched at all.
     Failed(DatagramError),
 }
 
-/// Watches all paths until `stop` is set, while `listen` hears of each by its index.
+/// Watches all paths until `stop` is set, while `receive` gets their events by the index of the path.
 pub(super) fn watch_all<R>(
     plans: &[MtuPlan],
     pace: WatchPace,
     clock: &Arc<dyn Clock>,
     stop: &AtomicBool,
-    listen: impl FnOnce(&Receiver<(usize, Heard)>) -> R,
+    receive: impl FnOnce(&Receiver<(usize, WatchEvent)>) -> R,
 ) -> R {
     thread::scope(|scope| {
-        let (sender, heard) = channel();
+        let (sender, events) = channel();
         for (index, plan) in plans.iter().enumerate() {
             let sender = sender.clone();
             scope.spawn(move || {
-                // Listening ends before watching does.
-                let mut sink = |at, news| drop(sender.send((index, Heard::News(at, news))));
+                // The receiver may end before the watch does.
+                let mut sink = |at, news| drop(sender.send((index, WatchEvent::News(at, news))));
                 if let Err(error) = watch_mtu(plan, pace, clock, stop, &mut sink) {
-                    drop(sender.send((index, Heard::Failed(error))));
+                    drop(sender.send((index, WatchEvent::Failed(error))));
                 }
             });
         }
         drop(sender);
-        listen(&heard)
+        receive(&events)
     })
 }

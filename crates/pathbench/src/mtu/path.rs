@@ -34,21 +34,10 @@ pub(super) fn addresses(
     server: &ServerName,
     wanted: Option<AddressFamily>,
 ) -> Result<Vec<SocketAddr>, Failure> {
-    let resolved = server.resolve().map_err(|error| Failure {
-        exit: Exit::Unreachable,
-        message: format!("the name {} cannot be resolved: {error}", server.host),
-    })?;
+    let resolved = server.addresses(wanted)?;
     let mut seen = BTreeSet::new();
-    let of_family =
-        |at: &IpAddr| wanted.is_none_or(|wanted| family(*at) == wanted) && seen.insert(family(*at));
-    let chosen: Vec<SocketAddr> =
-        resolved.into_iter().filter(of_family).map(|at| SocketAddr::new(at, server.port)).collect();
-    if chosen.is_empty() {
-        let wanted = wanted.map_or("IP", AddressFamily::name);
-        let message = format!("{server} has no {wanted} address");
-        return Err(Failure { exit: Exit::Unreachable, message });
-    }
-    Ok(chosen)
+    let first = resolved.into_iter().filter(|at| seen.insert(family(*at)));
+    Ok(first.map(|at| SocketAddr::new(at, server.port)).collect())
 }
 
 /// The paths over `interfaces`, or over all that lead to the server where none is named.
@@ -60,12 +49,12 @@ pub(super) fn choose(
     let mut choice = Choice::default();
     let mut refusals = Vec::new();
     for &server in servers {
-        match network.ways_over(interfaces, server) {
-            Ok(ways) if ways.is_empty() => {
+        match network.paths_over(interfaces, server) {
+            Ok(paths) if paths.is_empty() => {
                 refusals
                     .push(format!("no interface that is up has an address and a route to {}", server.ip()));
             }
-            Ok(ways) => choice.paths.extend(ways.iter().flat_map(|way| paths_of(network, way, server))),
+            Ok(paths) => choice.paths.extend(paths.iter().flat_map(|path| paths_of(network, path, server))),
             Err(why) => refusals.push(why),
         }
     }
@@ -89,12 +78,12 @@ pub(super) fn choose(
     Ok(choice)
 }
 
-/// A path for each subnet of `way`: what starts from another address of the same subnet takes the same path.
-fn paths_of(network: &HostNetwork, way: &ClientPath, server: SocketAddr) -> Vec<Path> {
+/// A path for each subnet of an interface: packets from another address of the same subnet take the same path.
+fn paths_of(network: &HostNetwork, of: &ClientPath, server: SocketAddr) -> Vec<Path> {
     let facts = |at: &IpAddr| network.addresses.iter().find(|one| one.network.addr() == *at);
     let mut subnets = BTreeSet::new();
     let mut usable: Vec<IpAddr> = Vec::new();
-    for at in &way.addresses {
+    for at in &of.addresses {
         let known: Option<&InterfaceAddress> = facts(at);
         // The best address comes first; one that is running out is taken where there is no other.
         let is_running_out = known.is_some_and(|known| known.deprecated) && !usable.is_empty();
@@ -103,7 +92,7 @@ fn paths_of(network: &HostNetwork, way: &ClientPath, server: SocketAddr) -> Vec<
             usable.push(*at);
         }
     }
-    let path = |local| Path { name: way.name.clone(), interface: way.interface.clone(), local, server };
+    let path = |local| Path { name: of.name.clone(), interface: of.interface.clone(), local, server };
     usable.into_iter().map(path).collect()
 }
 

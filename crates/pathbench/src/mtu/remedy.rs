@@ -1,4 +1,4 @@
-//! Putting the kernel right: steps made one by one with their journal, looked at afterwards, and taken back.
+//! Corrections of the kernel's path MTU: planned, made step by step with a journal, verified, and undone.
 
 use super::diagnosis;
 use super::examination::{Examination, host_path};
@@ -12,35 +12,31 @@ use pathbench_record::time::{Clock, Timestamp};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Stuck connections are given so long to go on.
+/// Time for stuck connections to recover.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Between two looks at them.
-const LOOK: Duration = Duration::from_millis(50);
-/// What gets through for so long goes on.
+const CHECK_INTERVAL: Duration = Duration::from_millis(50);
+/// A subflow that makes progress for this long has recovered.
 const LASTING: Duration = Duration::from_millis(200);
 /// `TCP_ESTABLISHED` of `net/tcp_states.h`.
 const ESTABLISHED: u8 = 1;
 /// The handshake's own byte counts as acknowledged, too.
 const HANDSHAKE_BYTES: u64 = 1;
 
-/// What makes changes, and takes them back.
 #[derive(Debug)]
 pub(super) struct Application {
     remedy: Remedy,
     journal: PathBuf,
 }
 
-/// What became of a path.
 #[derive(Debug, Default)]
-pub(super) struct Treated {
+pub(super) struct Corrected {
     /// Done or not.
     pub(super) steps: Vec<MtuStep>,
     pub(super) notes: Vec<String>,
-    /// Why the steps that are not done are not.
+    /// Why a step is not done.
     pub(super) failure: Option<Failure>,
 }
 
-/// How an undo ended.
 #[derive(Debug)]
 pub(super) struct Undone {
     /// The commands that do the same as what was restored, a line each.
@@ -48,7 +44,7 @@ pub(super) struct Undone {
     pub(super) ending: Result<(), Failure>,
 }
 
-impl Treated {
+impl Corrected {
     /// Whether anything was changed.
     pub(super) fn is_changed(&self) -> bool {
         self.steps.iter().any(|step| step.done)
@@ -61,57 +57,54 @@ impl Application {
         Ok(Self { remedy, journal: journal.to_owned() })
     }
 
-    /// Puts one path right, as the kernel sees it now.
-    pub(super) fn treat(
+    /// Corrects one path, from the kernel's present state.
+    pub(super) fn correct(
         &mut self,
         examination: &Examination,
         record: &PathMtu,
         observer: &mut PathObserver,
         clock: &dyn Clock,
-    ) -> Treated {
-        let mut treated = Treated::default();
+    ) -> Corrected {
+        let mut corrected = Corrected::default();
         let name = &examination.path.name;
         let planned = match planned(examination, record, observer) {
             Ok((state, plan)) => {
-                treated.notes.extend(plan.notes.iter().map(|note| format!("{name}: {note}")));
+                corrected.notes.extend(plan.notes.iter().map(|note| format!("{name}: {note}")));
                 (state.is_some()).then_some(plan)
             }
             Err(note) => {
-                treated.notes.push(note);
+                corrected.notes.push(note);
                 None
             }
         };
-        let Some(plan) = planned else { return treated };
+        let Some(plan) = planned else { return corrected };
         let begun = clock.now();
         for (index, step) in plan.steps.iter().enumerate() {
             // One at a time, so that it is known which were made.
             let one = Plan { steps: vec![step.clone()], notes: Vec::new() };
             match self.remedy.apply(&one) {
-                Ok(()) => treated.steps.extend(records(name, &one.steps, true)),
+                Ok(()) => corrected.steps.extend(records(name, &one.steps, true)),
                 Err(error) => {
-                    treated.steps.extend(records(name, &plan.steps[index..], false));
-                    treated.failure = Some(failure(&error));
+                    corrected.steps.extend(records(name, &plan.steps[index..], false));
+                    corrected.failure = Some(failure(&error));
                     break;
                 }
             }
         }
-        if treated.is_changed() {
-            treated.notes.extend(verify(examination, observer, clock, begun));
+        if corrected.is_changed() {
+            corrected.notes.extend(verify(examination, observer, clock, begun));
         }
-        treated
+        corrected
     }
 
-    /// Takes back all that the journal tells of. What was not restored stands on standard error.
+    /// Undoes all changes in the journal, and reports on stderr what is not restored.
     pub(super) fn undo(&mut self, force: bool) -> Undone {
         let report = match self.remedy.undo(force) {
             Ok(report) => report,
             Err(error) => return Undone { restored: String::new(), ending: Err(failure(&error)) },
         };
         if report.steps.is_empty() {
-            output::note(format_args!(
-                "nothing to take back: there is no journal {}",
-                self.journal.display()
-            ));
+            output::note(format_args!("nothing to undo: there is no journal {}", self.journal.display()));
         }
         let mut restored = String::new();
         for step in &report.steps {
@@ -124,28 +117,27 @@ impl Application {
                 UndoOutcome::Gone => output::note(format_args!("gone with its interface: {commands}")),
                 UndoOutcome::Superseded(how) => output::note(format_args!("left as it is: {how}")),
                 UndoOutcome::Changed(how) if commands.is_empty() => {
-                    output::note(format_args!("not taken back: {how}"));
+                    output::note(format_args!("not undone: {how}"));
                 }
-                UndoOutcome::Changed(how) => output::note(format_args!("not taken back: {commands}: {how}")),
+                UndoOutcome::Changed(how) => output::note(format_args!("not undone: {commands}: {how}")),
             }
         }
         let incomplete = || {
             Failure::failed(format!(
-                "not everything was taken back, for somebody else has changed it since; take it back nevertheless \
-                 with pathbench mtu --undo --force; until then the journal stays: {}",
+                "not everything was undone, because another program has changed it since; undo it nevertheless with \
+                 pathbench mtu --undo --force; until then the journal stays: {}",
                 self.journal.display()
             ))
         };
         Undone { restored, ending: if report.is_complete() { Ok(()) } else { Err(incomplete()) } }
     }
 
-    /// The journal's file.
     pub(super) fn journal(&self) -> &Path {
         &self.journal
     }
 }
 
-/// What would put a path right, and what the kernel believed when it was planned; no state when nothing is to be done.
+/// The plan for a path, and the kernel's state that it follows from; no state where there is nothing to do.
 pub(super) fn planned(
     examination: &Examination,
     record: &PathMtu,
@@ -161,14 +153,14 @@ pub(super) fn planned(
 fn failure(error: &RemedyError) -> Failure {
     if error.is_host_unable() {
         return Failure::host_cannot(format!(
-            "{error}\nthis takes CAP_NET_ADMIN: run it as root (sudo), or have the commands of --print run by somebody who \
-             may"
+            "{error}\nthis needs CAP_NET_ADMIN: run it as root (sudo), or let an administrator run the commands that --print \
+             prints"
         ));
     }
     Failure::failed(error)
 }
 
-/// Whether the kernel goes by what was set, and the connections that were stuck go on; in words.
+/// Whether the kernel uses the new MTU and stuck connections recover, as notes.
 fn verify(
     examination: &Examination,
     observer: &mut PathObserver,
@@ -180,7 +172,7 @@ fn verify(
     let mut notes = Vec::new();
     match observer.state(&path) {
         Ok(state) => notes.push(format!(
-            "{name}: the kernel goes by a path MTU of {} bytes to the server now",
+            "{name}: the kernel uses a path MTU of {} bytes to the server now",
             state.effective_mtu_bytes()
         )),
         Err(error) => notes.push(format!("{name}: {error}")),
@@ -192,12 +184,12 @@ fn verify(
         let now = observer.connections(&path).unwrap_or_default();
         let at = clock.now();
         waiting.retain_mut(|recovery| {
-            let since = recovery.look(&now, at);
+            let since = recovery.check(&now, at);
             notes.extend(since.map(|since| {
                 let (local, remote) = (recovery.stuck.local, recovery.stuck.remote);
                 let seconds = since.since(begun).as_secs_f64();
                 format!(
-                    "{name}: the connection of {local} → {remote} carries data by this path again, after {seconds:.2} s"
+                    "{name}: the connection {local} → {remote} carries data over this path again, after {seconds:.2} s"
                 )
             }));
             since.is_none()
@@ -205,11 +197,11 @@ fn verify(
         if at.since(begun) >= PATIENCE {
             break;
         }
-        clock.sleep_until(at + LOOK);
+        clock.sleep_until(at + CHECK_INTERVAL);
     }
     notes.extend(waiting.into_iter().map(|recovery| {
         format!(
-            "{name}: the connection of {} → {} carried nothing by this path within {} s",
+            "{name}: the connection {} → {} carried nothing over this path within {} s",
             recovery.stuck.local,
             recovery.stuck.remote,
             PATIENCE.as_secs()
@@ -218,17 +210,17 @@ fn verify(
     notes
 }
 
-/// A connection of which a subflow was stuck, until it has one on the same path that gets data through.
+/// A connection with a stuck subflow, until a subflow of it on the same path makes progress.
 struct Recovery<'a> {
     stuck: &'a LiveConnection,
-    /// The kernel's number of a subflow that does, and since when.
+    /// The cookie of a subflow that makes progress, and since when.
     seen: Option<(u64, Timestamp)>,
 }
 
 impl Recovery<'_> {
-    /// Takes in the connections of a moment; since when it goes on, once that has lasted. A subflow that the peer resets
-    /// as soon as it is there is none.
-    fn look(&mut self, now: &[LiveConnection], at: Timestamp) -> Option<Timestamp> {
+    /// Takes in the present connections; returns since when the connection makes progress, once that has lasted. A
+    /// subflow that the peer resets at once does not count.
+    fn check(&mut self, now: &[LiveConnection], at: Timestamp) -> Option<Timestamp> {
         let going = now.iter().find(|one| self.is_on(one)).map(|one| one.cookie);
         self.seen = match (going, self.seen) {
             (Some(cookie), Some((known, since))) if cookie == known => Some((known, since)),
@@ -245,7 +237,7 @@ impl Recovery<'_> {
     }
 }
 
-/// The changes for one path, given what the kernel believes now; `Err` says in words why there can be none.
+/// The changes for one path, from the kernel's present state; `Err`: why there can be none.
 pub(super) fn plan_for(
     examination: &Examination,
     state: &KernelPathState,
@@ -261,13 +253,13 @@ pub(super) fn plan_for(
     if !needs_route && stuck.is_empty() {
         return Ok(Plan::default());
     }
-    let tells = !diagnosis::is_path_silent(record);
-    // What ICMP taught the kernel once is forgotten after some minutes, and where nobody tells it anew, the route has to.
-    let lasting = KernelPathState { cached: state.cached.filter(|_| tells), ..state.clone() };
+    let has_icmp = !diagnosis::is_path_silent(record);
+    // The kernel's PMTU exception expires after some minutes. Without new ICMP messages the route has to replace it.
+    let lasting = KernelPathState { cached: state.cached.filter(|_| has_icmp), ..state.clone() };
     plan(&lasting, target, stuck).map_err(|error| format!("{}: {error}", examination.path.name))
 }
 
-/// The steps of a path's plan as they stand in the result, a command each.
+/// The records of a path's steps, a command each.
 pub(super) fn records(path: &str, steps: &[PlannedStep], done: bool) -> Vec<MtuStep> {
     let of_step = |step: &PlannedStep| {
         let last = step.commands.len().saturating_sub(1);
@@ -286,7 +278,7 @@ pub(super) fn records(path: &str, steps: &[PlannedStep], done: bool) -> Vec<MtuS
     steps.iter().flat_map(of_step).collect()
 }
 
-/// The commands to be pasted into a shell, and in comments those that take them back, the last one first.
+/// The commands for a shell, and in comments the commands that undo them, the last one first.
 pub(super) fn script(steps: &[MtuStep]) -> String {
     let mut lines = Vec::new();
     let mut path = None;
@@ -300,7 +292,7 @@ pub(super) fn script(steps: &[MtuStep]) -> String {
     let undoing: Vec<&str> =
         steps.iter().rev().map(|step| step.undo.as_str()).filter(|undo| !undo.is_empty()).collect();
     if !undoing.is_empty() {
-        lines.push("# to take it back:".to_owned());
+        lines.push("# undo:".to_owned());
         lines.extend(undoing.into_iter().map(|line| format!("# {line}")));
     }
     lines.push(String::new());
@@ -340,13 +332,13 @@ mod tests {
         let mut recovery = Recovery { stuck: &stuck, seen: None };
         seen.iter().zip(0_u64..).find_map(|(one, look)| {
             let at = Timestamp::from_nanos(look * 50_000_000);
-            let since = recovery.look(std::slice::from_ref(one), at)?;
+            let since = recovery.check(std::slice::from_ref(one), at)?;
             Some(since.as_nanos() / 1_000_000)
         })
     }
 
     #[test]
-    fn a_connection_goes_on_when_data_get_through_for_a_while() {
+    fn a_connection_has_recovered_when_it_makes_progress_for_a_while() {
         const CLOSING: u8 = 11;
         let stuck = subflow(1, ESTABLISHED, 1000);
         let opening = subflow(2, ESTABLISHED, 1);
@@ -370,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn a_script_does_it_and_says_how_to_take_it_back_in_reverse() {
+    fn a_script_corrects_and_names_the_undo_in_reverse_order() {
         let steps = [
             step(
                 "wlan",
@@ -389,7 +381,7 @@ mod tests {
          ip mptcp endpoint add 10.0.1.2 id 2 subflow\n\
          # path lte\n\
          ip route replace default dev lte mtu 1400\n\
-         # to take it back:\n\
+         # undo:\n\
          # ip route replace default dev lte\n\
          # ip route delete 10.0.2.1 table 1001\n"
         );

@@ -1,6 +1,6 @@
-//! Paths that are probed on and on: every change is told, and followed where the user asked for that.
+//! Continuous probing: every change of a path's MTU is printed, and with --apply the kernel follows it.
 
-use super::examination::{Examination, Heard, probe_plan, watch_all};
+use super::examination::{Examination, WatchEvent, probe_plan, watch_all};
 use super::remedy::Application;
 use super::{Findings, Job, diagnosis};
 use crate::exit::Failure;
@@ -14,9 +14,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
-/// Larger sizes are tried once in so many looks.
+/// Larger sizes are probed once in so many intervals.
 const LOOKS_PER_LARGER: u32 = 5;
-/// The user's wish to stop is looked for this often.
 const TICK: Duration = Duration::from_millis(100);
 
 /// Watches until the user stops it, or the time is over.
@@ -31,12 +30,12 @@ pub(super) fn watch(
         interval: asked.interval.0,
         larger_interval: asked.interval.0.saturating_mul(LOOKS_PER_LARGER),
     };
-    let token = job.args.token.as_deref();
+    let token = job.args.connection.token.as_deref();
     let plans: Vec<MtuPlan> = findings.examinations.iter().map(|one| probe_plan(&one.path, token)).collect();
-    job.tell(&format!("{}, until Ctrl-C", job.announcement(&findings.examinations)));
+    job.progress.line(format_args!("{}, until Ctrl-C", job.announcement(&findings.examinations)));
     let end = AtomicBool::new(false);
     let begun = job.clock.now();
-    let mut course = Course {
+    let mut watch = Watch {
         job,
         waiting: vec![true; plans.len()],
         findings,
@@ -46,41 +45,40 @@ pub(super) fn watch(
         looked: begun,
         unwritten: None,
     };
-    let ended = watch_all(&plans, pace, &job.clock, &end, |heard| {
-        let ended = course.run(heard);
+    let ended = watch_all(&plans, pace, &job.clock, &end, |events| {
+        let ended = watch.run(events);
         end.store(true, Ordering::Release);
         ended
     });
-    // Whatever ended it, what is to be undone at the end is undone.
-    let closed = course.close();
-    let unwritten = output::check().err().or(course.unwritten.take());
+    // The changes are undone whatever ended the watch.
+    let closed = watch.close();
+    let unwritten = output::check().err().or(watch.unwritten.take());
     closed.and(ended)?;
     findings.failure = findings.failure.take().or(unwritten);
     Ok(())
 }
 
-/// A watch as it goes.
-struct Course<'a, 'b> {
+struct Watch<'a, 'b> {
     job: &'a Job<'a>,
-    /// Of which paths nothing was heard yet.
+    /// Paths without any event so far.
     waiting: Vec<bool>,
     findings: &'a mut Findings,
     application: Option<&'a mut Application>,
     observer: &'b mut PathObserver,
     begun: Timestamp,
-    /// When the connections were looked at last.
+    /// When the connections were read last.
     looked: Timestamp,
     /// Why standard output could not be written, which ends the watch.
     unwritten: Option<Failure>,
 }
 
-impl Course<'_, '_> {
-    fn run(&mut self, heard: &Receiver<(usize, Heard)>) -> Result<(), Failure> {
-        let until = self.job.args.watch.time.map(|time| self.begun + time.0);
+impl Watch<'_, '_> {
+    fn run(&mut self, events: &Receiver<(usize, WatchEvent)>) -> Result<(), Failure> {
+        let until = self.job.args.watch.duration.map(|time| self.begun + time.0);
         let mut shown = false;
         loop {
-            match heard.recv_timeout(TICK) {
-                Ok((index, heard)) => self.hear(index, heard)?,
+            match events.recv_timeout(TICK) {
+                Ok((index, event)) => self.add(index, event)?,
                 Err(RecvTimeoutError::Timeout) => {}
                 // No path can be watched.
                 Err(RecvTimeoutError::Disconnected) => break,
@@ -91,47 +89,46 @@ impl Course<'_, '_> {
                 break;
             }
             if !shown && !self.waiting.contains(&true) {
-                self.first_sight()?;
+                self.show_first()?;
                 shown = true;
             }
             if shown && now.since(self.looked) >= self.job.args.watch.interval.0 {
                 self.looked = now;
                 for index in 0..self.findings.examinations.len() {
-                    self.judge(index, false)?;
+                    self.diagnose(index, false)?;
                 }
             }
         }
-        if shown { Ok(()) } else { self.first_sight() }
+        if shown { Ok(()) } else { self.show_first() }
     }
 
-    /// What is known of all paths, once something is known of each.
-    fn first_sight(&mut self) -> Result<(), Failure> {
-        self.findings.judge(self.observer, self.application.is_some());
+    /// Shows all paths, once there is an event of each.
+    fn show_first(&mut self) -> Result<(), Failure> {
+        self.findings.diagnose(self.observer, self.application.is_some());
         self.job.verdict(&self.findings.examinations)?;
-        self.job.treat(self.findings, self.application.as_deref_mut(), self.observer);
+        self.job.correct(self.findings, self.application.as_deref_mut(), self.observer);
         self.unwritten = self.job.show(&self.findings.record).err();
-        // Who may not change anything cannot follow changes either.
         self.findings.failure.take().map_or(Ok(()), Err)
     }
 
-    fn hear(&mut self, index: usize, heard: Heard) -> Result<(), Failure> {
+    fn add(&mut self, index: usize, event: WatchEvent) -> Result<(), Failure> {
         let first = std::mem::replace(&mut self.waiting[index], false);
         let one = &mut self.findings.examinations[index];
         let before = sizes(one);
-        let at = match heard {
-            Heard::Failed(error) => {
+        let at = match event {
+            WatchEvent::Failed(error) => {
                 one.found = Some(Err(error));
                 return Ok(());
             }
-            Heard::News(at, MtuNews::Examined(now) | MtuNews::Changed { now, .. }) => {
+            WatchEvent::News(at, MtuNews::Examined(now) | MtuNews::Changed { now, .. }) => {
                 one.found = Some(Ok(*now));
                 at
             }
-            Heard::News(at, MtuNews::Away { reason }) => {
+            WatchEvent::News(at, MtuNews::Away { reason }) => {
                 let name = one.path.name.clone();
                 one.found = None;
                 let reason = reason.map(|reason| format!(": {reason}")).unwrap_or_default();
-                self.job.tell(&format!("{name}: the server does not answer any more{reason}"));
+                self.job.progress.line(format_args!("{name}: the server does not answer any more{reason}"));
                 at
             }
         };
@@ -157,18 +154,18 @@ impl Course<'_, '_> {
                 changed = true;
             }
         }
-        if changed { self.judge(index, true) } else { Ok(()) }
+        if changed { self.diagnose(index, true) } else { Ok(()) }
     }
 
-    /// Compares a path's MTU with what the kernel believes by now, and puts that right where it was asked for.
-    fn judge(&mut self, index: usize, changed: bool) -> Result<(), Failure> {
+    /// Compares a path's MTU with the kernel's state, and corrects that with --apply.
+    fn diagnose(&mut self, index: usize, changed: bool) -> Result<(), Failure> {
         let one = &mut self.findings.examinations[index];
         if one.found.is_none() {
             return Ok(());
         }
         let was_stuck = !one.stuck.is_empty();
-        one.look_again(self.observer);
-        one.ask_again(self.observer);
+        one.update_connections(self.observer);
+        one.update_state(self.observer);
         let record = one.record(&self.findings.record.server, self.application.is_some());
         let newly_stuck = !was_stuck && !one.stuck.is_empty();
         if newly_stuck {
@@ -178,14 +175,14 @@ impl Course<'_, '_> {
                 .filter(|words| words.contains("is stuck"))
                 .for_each(|words| self.say(words));
         }
-        let treat = is_wrong(&record) && (changed || newly_stuck || self.application.is_some());
+        let correct = is_wrong(&record) && (changed || newly_stuck || self.application.is_some());
         if let Some(slot) = self.findings.record.paths.get_mut(index) {
             *slot = record;
         }
-        if treat { self.treat(index) } else { Ok(()) }
+        if correct { self.correct(index) } else { Ok(()) }
     }
 
-    fn treat(&mut self, index: usize) -> Result<(), Failure> {
+    fn correct(&mut self, index: usize) -> Result<(), Failure> {
         let Some(application) = self.application.as_deref_mut() else {
             let advice = self.findings.record.paths[index].advice.clone();
             for words in &advice {
@@ -195,19 +192,19 @@ impl Course<'_, '_> {
         };
         let one = &self.findings.examinations[index];
         let path = &self.findings.record.paths[index];
-        let treated = application.treat(one, path, self.observer, &*self.job.clock);
-        for step in treated.steps.iter().filter(|step| step.done) {
+        let corrected = application.correct(one, path, self.observer, &*self.job.clock);
+        for step in corrected.steps.iter().filter(|step| step.done) {
             self.say(&step.command);
         }
-        // What is tried again and again is told once.
+        // A note that repeats is printed once.
         let known = &self.findings.record.notes;
-        let notes: Vec<String> = treated.notes.into_iter().filter(|note| !known.contains(note)).collect();
+        let notes: Vec<String> = corrected.notes.into_iter().filter(|note| !known.contains(note)).collect();
         for note in &notes {
-            self.job.tell(note);
+            self.job.progress.line(note);
         }
         self.findings.record.notes.extend(notes);
-        self.findings.record.steps.extend(treated.steps.into_iter().filter(|step| step.done));
-        match treated.failure {
+        self.findings.record.steps.extend(corrected.steps.into_iter().filter(|step| step.done));
+        match corrected.failure {
             Some(failure) if failure.exit == crate::exit::Exit::HostCannot => Err(failure),
             Some(failure) => {
                 failure.report();
@@ -223,16 +220,15 @@ impl Course<'_, '_> {
         self.findings.record.changes.push(change);
     }
 
-    /// A line of the watch: on standard output, where no document is to stand.
+    /// A line on standard output, which belongs to the document with --json.
     fn say(&mut self, line: &str) {
         if self.job.args.output.json {
-            self.job.tell(line);
+            self.job.progress.line(line);
         } else if self.unwritten.is_none() {
             self.unwritten = output::print(&format!("{line}\n")).err();
         }
     }
 
-    /// The end of the watch.
     fn close(&mut self) -> Result<(), Failure> {
         if !self.job.args.watch.undo_at_end {
             return Ok(());
@@ -243,25 +239,22 @@ impl Course<'_, '_> {
             let undone = application.undo(false);
             undone.restored.lines().for_each(|line| self.say(line));
             undone.ending?;
-            self.findings
-                .record
-                .notes
-                .push("what was done was taken back at the end of the watch".to_owned());
+            self.findings.record.notes.push("the changes were undone at the end of the watch".to_owned());
         }
         Ok(())
     }
 }
 
-/// Both ways' MTUs, as far as they are known.
+/// The MTU of both directions, as far as it is known.
 fn sizes(one: &Examination) -> [Option<u32>; 2] {
     let found: Option<&PathMtuFound> = one.found.as_ref().and_then(|found| found.as_ref().ok());
-    let way = |way: &pathbench_traffic::path_mtu::DirectionFound| {
-        way.found.as_ref().ok().map(|found| found.mtu_bytes)
+    let size = |direction: &pathbench_traffic::path_mtu::DirectionFound| {
+        direction.found.as_ref().ok().map(|found| found.mtu_bytes)
     };
-    [found.and_then(|found| way(&found.upload)), found.and_then(|found| way(&found.download))]
+    [found.and_then(|found| size(&found.upload)), found.and_then(|found| size(&found.download))]
 }
 
-/// Whether the kernel's route or a connection is to be put right.
+/// Whether the kernel's route or a connection needs correction.
 fn is_wrong(path: &PathMtu) -> bool {
     let Some(kernel) = &path.kernel else { return false };
     let Ok(target) = diagnosis::target_bytes(path) else { return false };

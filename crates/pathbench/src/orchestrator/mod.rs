@@ -3,9 +3,9 @@
 use crate::clock::{MonotonicClock, unix_seconds, wall_offset_ns};
 use crate::exit::{Exit, Failure};
 use crate::lab::{Assignment, Job};
-use crate::progress::Display;
-use crate::result::{begin_result, host_record, remove_empty};
-use crate::{output, report, signals};
+use crate::progress::{Progress, StudyProgress};
+use crate::session::{create_result, host_record, remove_empty};
+use crate::{report, signals};
 use pathbench_host::namespace::set_parent_death_signal_kill;
 use pathbench_lab::agent::AgentLauncher;
 use pathbench_lab::channel;
@@ -63,7 +63,7 @@ pub(crate) fn launcher() -> AgentLauncher {
 fn run(job: &Job, assignment: &Assignment, stop: &Arc<AtomicBool>) -> Result<Exit, Failure> {
     let plan = scenario::plan(&job.source, &job.overrides).map_err(Failure::bad_input)?;
     let started = rfc3339_from_unix(unix_seconds() as i64);
-    let mut writer = begin_result(job.out.as_deref(), &plan.name, &started)?;
+    let mut writer = create_result(job.out.as_deref(), &plan.name, &started)?;
     let options = StudyOptions {
         launcher: launcher(),
         calibrate: assignment.calibrate,
@@ -77,19 +77,14 @@ fn run(job: &Job, assignment: &Assignment, stop: &Arc<AtomicBool>) -> Result<Exi
         stop: Arc::clone(stop),
     };
     let clock: Arc<dyn Clock> = Arc::new(MonotonicClock);
-    let mut display = Display::new(&plan, assignment.quiet, assignment.side_by_side);
-    let conducted = conduct(&plan, &options, &clock, &mut writer, &mut display);
-    display.finish();
+    let mut progress = Progress::new(assignment.quiet);
+    let mut study = StudyProgress::new(&mut progress, &plan, assignment.side_by_side);
+    let conducted = conduct(&plan, &options, &clock, &mut writer, &mut study);
+    progress.end();
     let directory = writer.path().to_owned();
     let document = conducted.map_err(|error| broken_off(&error, &directory))?;
     writer.finish(&document).map_err(Failure::failed)?;
-    let set = report::open(&directory)?;
-    report::write(std::slice::from_ref(&set), &directory)?;
-    if assignment.json {
-        output::print_json(&set.document)?;
-    } else {
-        output::print(&pathbench_report::terminal::summary(&set, output::style()))?;
-    }
+    report::present(&directory, assignment.json, false)?;
     Ok(verdict(&plan, &document))
 }
 

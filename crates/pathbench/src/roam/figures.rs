@@ -1,6 +1,7 @@
-//! The figures of the live view. Those of results are computed elsewhere, from what was recorded.
+//! The figures of the live view. The figures of results follow from the records instead.
 
 use super::test::Fresh;
+use crate::progress::bytes_per_path;
 use pathbench_record::time::Timestamp;
 use pathbench_traffic::client::Progress;
 use pathbench_traffic::messages::Arrival;
@@ -12,30 +13,27 @@ use std::time::Duration;
 /// Shares are over the last so much time.
 const WINDOW: Duration = Duration::from_secs(2);
 
-/// What is shown.
-pub(super) struct Dashboard {
+pub(super) struct Figures {
     pub(super) begun: Timestamp,
     pub(super) tests: Vec<TestFigures>,
     pub(super) probes: Vec<ProbeFigures>,
 }
 
-/// A transport's figures.
 pub(super) struct TestFigures {
     pub(super) name: String,
     pub(super) state: State,
     pub(super) upload: Upload,
-    pub(super) download: Pace,
+    pub(super) download: RequestDelay,
     carried: VecDeque<(Timestamp, BTreeMap<IpAddr, u64>)>,
 }
 
-/// How far a test is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum State {
     Connecting,
     Running,
-    /// Only the server's record is still to come.
+    /// Only the server's record is missing.
     Closing,
-    /// With what went wrong.
+    /// With the error.
     Over(Option<String>),
 }
 
@@ -43,7 +41,7 @@ pub(super) enum State {
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Upload {
     latest: Option<Duration>,
-    /// When the oldest was due that is not acknowledged.
+    /// When the oldest unacknowledged message was due.
     waiting_since: Option<Timestamp>,
     longest: Option<Duration>,
 }
@@ -54,7 +52,7 @@ pub(super) struct ProbeFigures {
     pub(super) name: String,
     pub(super) latest: Option<Duration>,
     pub(super) longest: Option<Duration>,
-    /// Without an answer since the last one that had one.
+    /// Unanswered since the last answer.
     pub(super) unanswered: u32,
     pub(super) lost: u32,
 }
@@ -65,12 +63,12 @@ impl TestFigures {
             name,
             state: State::Connecting,
             upload: Upload::default(),
-            download: Pace::of(interval),
+            download: RequestDelay::new(interval),
             carried: VecDeque::new(),
         }
     }
 
-    pub(super) fn hear(&mut self, fresh: &Fresh) {
+    pub(super) fn add(&mut self, fresh: &Fresh) {
         self.state = if fresh.is_exchanged { State::Closing } else { State::Running };
         self.upload.waiting_since = None;
         for message in &fresh.messages {
@@ -89,18 +87,14 @@ impl TestFigures {
         }
     }
 
-    pub(super) fn progress(&mut self, progress: &Progress) {
-        let mut carried = BTreeMap::new();
-        for path in &progress.paths {
-            *carried.entry(path.local).or_insert(0) += path.acknowledged_bytes + path.received_bytes;
-        }
-        self.carried.push_back((progress.at, carried));
+    pub(super) fn transferred(&mut self, progress: &Progress) {
+        self.carried.push_back((progress.at, bytes_per_path(progress)));
         while self.carried.get(1).is_some_and(|(at, _)| progress.at.since(*at) >= WINDOW) {
             self.carried.pop_front();
         }
     }
 
-    /// Part of the latest bytes on each path that carried any, by its local address.
+    /// Share of the latest bytes of each path that carried any, by its local address.
     pub(super) fn shares(&self) -> Vec<(IpAddr, f64)> {
         let (Some((_, first)), Some((_, last))) = (self.carried.front(), self.carried.back()) else {
             return Vec::new();
@@ -115,10 +109,9 @@ impl TestFigures {
 }
 
 impl Upload {
-    /// Of the latest message, or how long the oldest without acknowledgement has been waiting when that is more.
+    /// Delay of the latest message, or of the oldest unacknowledged one where that is more.
     pub(super) fn now(&self, at: Timestamp) -> Option<Duration> {
         let waiting = self.waiting_since.map(|since| at.since(since));
-        // One that is on its way is not late yet.
         self.latest.map(|latest| latest.max(waiting.unwrap_or_default())).or(waiting)
     }
 
@@ -128,11 +121,11 @@ impl Upload {
 }
 
 impl ProbeFigures {
-    pub(super) fn of(name: String) -> Self {
+    pub(super) fn new(name: String) -> Self {
         Self { name, ..Self::default() }
     }
 
-    pub(super) fn hear(&mut self, sample: &ProbeSample) {
+    pub(super) fn add(&mut self, sample: &ProbeSample) {
         match &sample.outcome {
             ProbeOutcome::Answered { rtt } => {
                 self.latest = Some(*rtt);
@@ -147,14 +140,13 @@ impl ProbeFigures {
     }
 }
 
-/// The pace is taken from so many requests, so that clocks which drift apart do not pass for a delay.
+/// Requests that set the pace: few enough that the drift of the clocks does not count as delay.
 const REMEMBERED: usize = 600;
 
-/// Follows requests that are due at a steady pace.
-///
-/// The request that came soonest after it was due sets the pace; every other one is late by what it took longer.
+/// Delays of the server's requests, from their arrival alone: the fastest request sets the pace, and every other one
+/// is delayed by the difference. The delays since the requests were due are known only from the server's record.
 #[derive(Debug, Clone)]
-pub(super) struct Pace {
+pub(super) struct RequestDelay {
     interval: Duration,
     /// Arrival − number × interval, in nanoseconds, of the latest requests.
     offsets: VecDeque<u64>,
@@ -162,8 +154,8 @@ pub(super) struct Pace {
     longest: Duration,
 }
 
-impl Pace {
-    pub(super) const fn of(interval: Duration) -> Self {
+impl RequestDelay {
+    pub(super) const fn new(interval: Duration) -> Self {
         Self { interval, offsets: VecDeque::new(), latest: None, longest: Duration::ZERO }
     }
 
@@ -173,26 +165,25 @@ impl Pace {
             self.offsets.pop_front();
         }
         self.offsets.push_back(offset.as_nanos());
-        let late = self.late(offset);
-        self.latest = Some((arrival.sequence, late));
-        // One that set no pace any more when a faster one came was late, too.
+        let delay = self.delay(offset);
+        self.latest = Some((arrival.sequence, delay));
+        // A faster request makes the earlier ones slower.
         let slowest = self.offsets.iter().max().copied().unwrap_or_default();
-        self.longest = self.longest.max(self.late(Timestamp::from_nanos(slowest)));
+        self.longest = self.longest.max(self.delay(Timestamp::from_nanos(slowest)));
     }
 
-    fn late(&self, offset: Timestamp) -> Duration {
+    fn delay(&self, offset: Timestamp) -> Duration {
         let soonest = self.offsets.iter().min().copied().unwrap_or_default();
         offset.since(Timestamp::from_nanos(soonest))
     }
 
-    /// How late the latest request came, or how long the next one has been missing when that is more.
+    /// Delay of the latest request, or of the next one, which has not come, where that is more.
     pub(super) fn now(&self, at: Timestamp) -> Option<Duration> {
-        let (sequence, late) = self.latest?;
-        let missing = self.late(at - self.interval.saturating_mul(sequence.saturating_add(1)));
-        Some(late.max(missing))
+        let (sequence, delay) = self.latest?;
+        let missing = self.delay(at - self.interval.saturating_mul(sequence.saturating_add(1)));
+        Some(delay.max(missing))
     }
 
-    /// How late the latest of all came.
     pub(super) fn longest(&self) -> Option<Duration> {
         self.latest.map(|_| self.longest)
     }
@@ -211,34 +202,34 @@ mod tests {
     }
 
     #[test]
-    fn requests_are_late_by_what_they_took_longer_than_the_fastest() {
-        let mut pace = Pace::of(ms(100));
-        assert_eq!((pace.now(at(5)), pace.longest()), (None, None));
+    fn the_fastest_request_sets_the_pace() {
+        let mut delay = RequestDelay::new(ms(100));
+        assert_eq!((delay.now(at(5)), delay.longest()), (None, None));
         // Due on the server's clock at 0, 100, 200, …; 20 ms on the way, but for a stall from 250 to 700 ms.
         for (sequence, arrived) in [(0, 1_025), (1, 1_120), (2, 1_220)] {
-            pace.arrived(Arrival { sequence, at: at(arrived) });
+            delay.arrived(Arrival { sequence, at: at(arrived) });
         }
-        assert_eq!(pace.longest(), Some(ms(5)));
-        assert_eq!(pace.now(at(1_250)), Some(Duration::ZERO));
+        assert_eq!(delay.longest(), Some(ms(5)));
+        assert_eq!(delay.now(at(1_250)), Some(Duration::ZERO));
         // The next was to come at 1320 ms.
-        assert_eq!(pace.now(at(1_500)), Some(ms(180)));
+        assert_eq!(delay.now(at(1_500)), Some(ms(180)));
         for sequence in 3..7 {
-            pace.arrived(Arrival { sequence, at: at(1_720) });
+            delay.arrived(Arrival { sequence, at: at(1_720) });
         }
-        assert_eq!(pace.longest(), Some(ms(400)));
-        assert_eq!(pace.now(at(1_730)), Some(ms(100)));
-        pace.arrived(Arrival { sequence: 7, at: at(1_720) });
-        assert_eq!((pace.now(at(1_730)), pace.longest()), (Some(ms(0)), Some(ms(400))));
+        assert_eq!(delay.longest(), Some(ms(400)));
+        assert_eq!(delay.now(at(1_730)), Some(ms(100)));
+        delay.arrived(Arrival { sequence: 7, at: at(1_720) });
+        assert_eq!((delay.now(at(1_730)), delay.longest()), (Some(ms(0)), Some(ms(400))));
     }
 
     #[test]
     fn a_clock_that_drifts_is_no_delay() {
-        let mut pace = Pace::of(ms(100));
+        let mut delay = RequestDelay::new(ms(100));
         // A server's clock that is slow by 100 ppm for an hour.
         for sequence in 0..36_000_u32 {
             let arrived = Timestamp::from_nanos(1_000_000_000 + u64::from(sequence) * 100_010_000);
-            pace.arrived(Arrival { sequence, at: arrived });
+            delay.arrived(Arrival { sequence, at: arrived });
         }
-        assert!(pace.longest().unwrap() <= ms(6), "{:?}", pace.longest());
+        assert!(delay.longest().unwrap() <= ms(6), "{:?}", delay.longest());
     }
 }

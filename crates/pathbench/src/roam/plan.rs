@@ -1,19 +1,19 @@
-//! What is to be run, validated before anything is sent.
+//! The arguments of `roam`, and the plan that they ask for.
 
-use crate::client::{self, AccessArgs, FamilyArgs, TRANSPORTS};
-use crate::report::PresentationArgs;
+use crate::session::{
+    OutputArguments, TestServerArguments, TransportChoice, repeated, scheduler_parser, transport_parser,
+};
 use clap::Args;
 use pathbench_analysis::assembly::ClientPath;
 use pathbench_record::connection::Scheduler;
 use pathbench_record::pattern::{InteractiveParameters, PatternParameters};
 use pathbench_record::transport::Transport;
 use pathbench_record::units::Span;
-use std::path::PathBuf;
 use std::time::Duration;
 
-/// What runs where nothing else is asked for: what the comparison is about.
+/// The transports that run where the user names none.
 const DEFAULT: [Transport; 2] = [Transport::Mptcp, Transport::Mpquic];
-/// Durations to ask for, from the longest that a test can have down, where the user names none: servers have limits.
+/// Durations to ask for, from the longest possible test down, where the user names none: servers have limits.
 const OPEN_END: [Duration; 7] = [
     Duration::from_secs(3590),
     Duration::from_secs(1790),
@@ -24,120 +24,15 @@ const OPEN_END: [Duration; 7] = [
     Duration::from_secs(50),
 ];
 
-/// A walk as asked for.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct RoamPlan {
-    /// Those to try, without repetition.
-    pub(super) transports: Vec<Transport>,
-    /// Whether the user named them.
-    pub(super) named: bool,
-    pub(super) scheduler: Scheduler,
-    /// Interfaces that are spares.
-    pub(super) backups: Vec<String>,
-    /// Durations to ask the server for, until one is granted.
-    pub(super) durations: Vec<Duration>,
-    /// Whether the user set the duration.
-    pub(super) timed: bool,
-    pub(super) patience: Duration,
-}
-
-impl RoamPlan {
-    /// Reads the arguments; all mistakes at once, each with what would be right.
-    pub(super) fn of(args: &RoamArgs) -> Result<Self, Vec<String>> {
-        let mut mistakes = Vec::new();
-        let named = !args.transports.is_empty();
-        let wanted = |transport: &Transport| {
-            if named { args.transports.contains(transport) } else { DEFAULT.contains(transport) }
-        };
-        let name = match &args.paths.scheduler {
-            Some(name) => name.as_str(),
-            None if args.paths.backups.is_empty() => "lowest-rtt",
-            None => "backup",
-        };
-        let scheduler = client::scheduler(name).unwrap_or_else(|mistake| {
-            mistakes.push(mistake);
-            Scheduler::default()
-        });
-        for (option, given) in [("--path", &args.paths.interfaces), ("--backup", &args.paths.backups)] {
-            for (index, path) in given.iter().enumerate() {
-                if given[..index].contains(path) {
-                    mistakes.push(format!("{option} {path} is given twice"));
-                }
-            }
-        }
-        let durations = match args.end.duration {
-            Some(duration) => vec![duration.0],
-            None => OPEN_END.to_vec(),
-        };
-        if let Some(&longest) = durations.first()
-            && let Err(wrong) = interactive(longest).validate()
-        {
-            mistakes.extend(wrong.iter().map(|wrong| format!("--duration: {wrong}")));
-        }
-        if args.end.patience.0 < Duration::from_secs(1) {
-            mistakes
-                .push("--patience is at least 1s: networks take longer than that to come back".to_owned());
-        }
-        if !mistakes.is_empty() {
-            return Err(mistakes);
-        }
-        Ok(Self {
-            transports: TRANSPORTS.into_iter().filter(wanted).collect(),
-            named,
-            scheduler,
-            backups: args.paths.backups.clone(),
-            durations,
-            timed: args.end.duration.is_some(),
-            patience: args.end.patience.0,
-        })
-    }
-
-    /// Whether the user asked for this transport by name.
-    pub(super) fn asks_for(&self, transport: Transport) -> bool {
-        self.named && self.transports.contains(&transport)
-    }
-
-    /// The ways in the order in which `transport` is to take them, spares last. `spares` tells those of mptcp, for that
-    /// is the kernel's to know.
-    pub(super) fn ways_of(
-        &self,
-        transport: Transport,
-        ways: &[ClientPath],
-        spares: &[std::net::IpAddr],
-    ) -> Vec<ClientPath> {
-        let asked = |way: &ClientPath| self.backups.contains(&way.interface);
-        let is_spare = |way: &ClientPath| match transport {
-            Transport::Mptcp => way.addresses.iter().any(|at| spares.contains(at)),
-            _ => asked(way),
-        };
-        let mut ways: Vec<ClientPath> = ways
-            .iter()
-            .map(|way| ClientPath { backup: transport.is_multipath().then(|| is_spare(way)), ..way.clone() })
-            .collect();
-        // A stable sort keeps the order of the others.
-        ways.sort_by_key(|way| asked(way));
-        ways
-    }
-}
-
-/// `MultipathTester`'s stream test for that long.
-pub(super) fn interactive(duration: Duration) -> PatternParameters {
-    PatternParameters::Interactive(InteractiveParameters { duration, ..InteractiveParameters::default() })
-}
-
-/// Which server, over what, how long, and where the result goes.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct RoamArgs {
     /// The server: NAME, ADDRESS or HOST:PORT (IPv6 before a port in brackets)
     #[arg(value_name = "SERVER")]
-    pub(super) server: String,
-    /// Port of the server, TCP and UDP
-    #[arg(long, value_name = "N", default_value_t = 4433, value_parser = clap::value_parser!(u16).range(1..))]
-    pub(super) port: u16,
+    pub(super) name: String,
     #[command(flatten)]
-    pub(super) access: AccessArgs,
-    /// Transports that run at the same time: tcp, mptcp, quic, mpquic [default: mptcp,mpquic]
-    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub(super) server: TestServerArguments,
+    /// Transports that run at the same time [default: mptcp,mpquic]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = transport_parser())]
     pub(super) transports: Vec<Transport>,
     #[command(flatten)]
     pub(super) paths: PathArgs,
@@ -147,50 +42,105 @@ pub(crate) struct RoamArgs {
     #[arg(long, value_name = "N")]
     pub(super) seed: Option<u64>,
     #[command(flatten)]
-    pub(super) family: FamilyArgs,
-    /// Directory of the result, new or empty [default: roam-DATE in `$PATHBENCH_OUT`, else in pathbench-results]
-    #[arg(long, value_name = "DIR")]
-    pub(super) out: Option<PathBuf>,
-    #[command(flatten)]
-    pub(super) presentation: PresentationArgs,
-    /// No live view and no progress on stderr
-    #[arg(long, short)]
-    pub(super) quiet: bool,
+    pub(super) output: OutputArguments,
 }
 
-/// The ways to the server.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct PathArgs {
-    /// An interface to use, the preferred one first (repeatable) [default: all that have a route to the server]
-    #[arg(long = "path", value_name = "IFACE")]
-    pub(super) interfaces: Vec<String>,
-    /// An interface that is to carry data only while no other does well (repeatable)
+    /// Interface of a backup path, which carries data only while no other path works well (repeatable)
     #[arg(long = "backup", value_name = "IFACE")]
     pub(super) backups: Vec<String>,
-    /// mpquic: which path data takes: lowest-rtt, round-robin, weighted, backup [default: lowest-rtt; backup with
-    /// --backup]
-    #[arg(long, value_name = "NAME")]
-    pub(super) scheduler: Option<String>,
-    /// The Wi-Fi interface [default: what the kernel says]
+    /// mpquic: the scheduler, which decides on which path data is sent [default: lowest-rtt; backup with --backup]
+    #[arg(long, value_name = "NAME", value_parser = scheduler_parser())]
+    pub(super) scheduler: Option<Scheduler>,
+    /// The Wi-Fi interface [default: the one that the kernel reports]
     #[arg(long, value_name = "IFACE")]
     pub(super) wifi: Option<String>,
 }
 
-/// When it ends: when the user stops it (Ctrl-C), at the latest after the longest time that the server allows.
+/// The end of the tests: an interrupt (Ctrl-C), at the latest the longest time that the server allows.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct EndArgs {
     /// End after this time
     #[arg(long, value_name = "TIME")]
     pub(super) duration: Option<Span>,
-    /// End when this Wi-Fi interface has lost its network or joined another one; `auto` is the only one there is
+    /// End when this Wi-Fi interface has lost its network or joined another one; `auto`: the only Wi-Fi interface
     #[arg(long, value_name = "IFACE|auto")]
     pub(super) until_gone: Option<String>,
-    /// How long it has to be gone for that
+    /// How long it has to be lost for that
     #[arg(long, value_name = "TIME", default_value = "2s", requires = "until_gone")]
     pub(super) gone_for: Span,
-    /// A transport on which nothing was heard for this long has broken; quic and mpquic break after 30s at the latest
+    /// End a transport that receives nothing for this long; quic and mpquic end after 30s at the latest
     #[arg(long, value_name = "TIME", default_value = "30s")]
     pub(super) patience: Span,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct RoamPlan {
+    pub(super) choice: TransportChoice,
+    pub(super) scheduler: Scheduler,
+    /// Interfaces of backup paths.
+    pub(super) backups: Vec<String>,
+    /// Durations to ask the server for, until the server grants one.
+    pub(super) durations: Vec<Duration>,
+    /// The user set the duration.
+    pub(super) timed: bool,
+    pub(super) patience: Duration,
+}
+
+impl RoamPlan {
+    /// The plan, or all mistakes in the arguments, each with its remedy.
+    pub(super) fn new(args: &RoamArgs) -> Result<Self, Vec<String>> {
+        let mut mistakes = repeated("--backup", &args.paths.backups);
+        let default = if args.paths.backups.is_empty() { Scheduler::LowestRtt } else { Scheduler::backup() };
+        let durations = args.end.duration.map_or_else(|| OPEN_END.to_vec(), |duration| vec![duration.0]);
+        if let Some(&longest) = durations.first()
+            && let Err(wrong) = interactive(longest).validate()
+        {
+            mistakes.extend(wrong.iter().map(|wrong| format!("--duration: {wrong}")));
+        }
+        if args.end.patience.0 < Duration::from_secs(1) {
+            mistakes.push("--patience is at least 1s: a handover takes longer than that".to_owned());
+        }
+        if !mistakes.is_empty() {
+            return Err(mistakes);
+        }
+        Ok(Self {
+            choice: TransportChoice::new(&args.transports, &DEFAULT),
+            scheduler: args.paths.scheduler.clone().unwrap_or(default),
+            backups: args.paths.backups.clone(),
+            durations,
+            timed: args.end.duration.is_some(),
+            patience: args.end.patience.0,
+        })
+    }
+
+    /// The paths in the order in which `transport` uses them, backup paths last. For mptcp the kernel's endpoints decide
+    /// which path is a backup path (`kernel_backups`).
+    pub(super) fn paths_of(
+        &self,
+        transport: Transport,
+        paths: &[ClientPath],
+        kernel_backups: &[std::net::IpAddr],
+    ) -> Vec<ClientPath> {
+        let named = |path: &ClientPath| self.backups.contains(&path.interface);
+        let is_backup = |path: &ClientPath| match transport {
+            Transport::Mptcp => path.addresses.iter().any(|at| kernel_backups.contains(at)),
+            _ => named(path),
+        };
+        let mut paths = paths.to_vec();
+        for path in &mut paths {
+            path.backup = transport.is_multipath().then(|| is_backup(path));
+        }
+        // A stable sort keeps the order of the others.
+        paths.sort_by_key(|path| named(path));
+        paths
+    }
+}
+
+/// `MultipathTester`'s stream test for that long.
+pub(super) fn interactive(duration: Duration) -> PatternParameters {
+    PatternParameters::Interactive(InteractiveParameters { duration, ..InteractiveParameters::default() })
 }
 
 #[cfg(test)]
@@ -205,10 +155,10 @@ mod tests {
     }
 
     fn plan(arguments: &[&str]) -> Result<RoamPlan, Vec<String>> {
-        RoamPlan::of(&Line::try_parse_from([&["roam", "server"], arguments].concat()).unwrap().roam)
+        RoamPlan::new(&Line::try_parse_from([&["roam", "server"], arguments].concat()).unwrap().roam)
     }
 
-    fn way(name: &str, host: u8) -> ClientPath {
+    fn path(name: &str, host: u8) -> ClientPath {
         ClientPath {
             name: name.to_owned(),
             interface: name.to_owned(),
@@ -219,50 +169,39 @@ mod tests {
     }
 
     #[test]
-    fn without_wishes_both_multipath_transports_run_until_stopped() {
+    fn without_options_both_multipath_transports_run_until_stopped() {
         let plan = plan(&[]).unwrap();
-        assert_eq!(plan.transports, DEFAULT);
+        assert_eq!(plan.choice.transports, DEFAULT);
         assert_eq!(plan.scheduler, Scheduler::LowestRtt);
-        assert!(!plan.timed && !plan.asks_for(Transport::Mptcp));
+        assert!(!plan.timed && !plan.choice.names(Transport::Mptcp));
         assert!(plan.durations.is_sorted_by(|a, b| a > b));
         // Every one of them is a test that can be run.
         assert!(plan.durations.iter().all(|duration| interactive(*duration).validate().is_ok()));
     }
 
     #[test]
-    fn a_spare_comes_last_and_brings_its_scheduler() {
+    fn a_backup_path_comes_last_and_brings_its_scheduler() {
         let plan = plan(&["--backup", "lte", "--transports", "mpquic,tcp,mptcp"]).unwrap();
-        assert_eq!(plan.transports, [Transport::Tcp, Transport::Mptcp, Transport::Mpquic]);
+        assert_eq!(plan.choice.transports, [Transport::Tcp, Transport::Mptcp, Transport::Mpquic]);
         assert_eq!(plan.scheduler, Scheduler::backup());
-        let ways = [way("lte", 1), way("wlan", 2)];
-        let told = |transport, spares: &[std::net::IpAddr]| -> Vec<(String, Option<bool>)> {
-            let ways = plan.ways_of(transport, &ways, spares);
-            ways.into_iter().map(|way| (way.name, way.backup)).collect()
+        let paths = [path("lte", 1), path("wlan", 2)];
+        let of = |transport, backups: &[std::net::IpAddr]| -> Vec<(String, Option<bool>)> {
+            let paths = plan.paths_of(transport, &paths, backups);
+            paths.into_iter().map(|path| (path.name, path.backup)).collect()
         };
         let named = |wlan, lte| vec![("wlan".to_owned(), wlan), ("lte".to_owned(), lte)];
-        assert_eq!(told(Transport::Mpquic, &[]), named(Some(false), Some(true)));
-        assert_eq!(told(Transport::Tcp, &[]), named(None, None));
-        // Whether mptcp spares it is not for the command line to say.
-        assert_eq!(told(Transport::Mptcp, &[]), named(Some(false), Some(false)));
-        assert_eq!(told(Transport::Mptcp, &[[192, 0, 2, 1].into()]), named(Some(false), Some(true)));
+        assert_eq!(of(Transport::Mpquic, &[]), named(Some(false), Some(true)));
+        assert_eq!(of(Transport::Tcp, &[]), named(None, None));
+        // For mptcp the endpoints of the kernel decide, not the command line.
+        assert_eq!(of(Transport::Mptcp, &[]), named(Some(false), Some(false)));
+        assert_eq!(of(Transport::Mptcp, &[[192, 0, 2, 1].into()]), named(Some(false), Some(true)));
     }
 
     #[test]
-    fn all_mistakes_are_told_at_once() {
-        let wrong = [
-            "--scheduler",
-            "best",
-            "--backup",
-            "lte",
-            "--backup",
-            "lte",
-            "--duration",
-            "120m",
-            "--patience",
-            "100ms",
-        ];
+    fn all_mistakes_are_reported_at_once() {
+        let wrong = ["--backup", "lte", "--backup", "lte", "--duration", "120m", "--patience", "100ms"];
         let mistakes = plan(&wrong).unwrap_err();
-        for words in ["`best` is not", "lte is given twice", "--duration: 72000 messages", "at least 1s"] {
+        for words in ["lte is given twice", "--duration: 72000 messages", "at least 1s"] {
             assert!(mistakes.iter().any(|mistake| mistake.contains(words)), "{words}: {mistakes:?}");
         }
     }

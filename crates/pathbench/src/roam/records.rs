@@ -1,12 +1,11 @@
-//! Written as it comes: what is known of each run goes into the result while the run goes on, so that neither the end of a
-//! network nor that of the process takes it away.
+//! The records of each run, written while the run goes on, so that neither a lost network nor a lost process takes them
+//! away; and the runs that follow from both ends' records at the end.
 
+use super::context::PathContext;
 use super::plan::interactive;
-use super::surroundings::Surroundings;
+use super::run::{Recorded, Roam};
 use super::test::{Finished, Fresh};
-use super::walk::{Walk, Walked};
-use crate::client::network::CLIENT;
-use crate::client::{self, Clocks, mptcp};
+use crate::client::{Clocks, TestEvidence};
 use pathbench_analysis::assembly::{
     AssembledRun, ClientPath, Evidence, LinesSoFar, Notification, RunSetting, SeenEvent, assemble,
 };
@@ -15,57 +14,54 @@ use pathbench_record::connection::PathEvent;
 use pathbench_record::directory::{ResultWriter, WriteError};
 use pathbench_record::document::{ProbeLine, ProbeRecord, ResultDocument, RunRecord};
 use pathbench_record::end::{EndRecord, MessageRecord, PathSample};
-use pathbench_record::sample::Side;
 use pathbench_record::summary::{summarise, summarise_mobility};
 use pathbench_record::time::Timestamp;
 use pathbench_record::transport::{Transport, TransportLabel};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// A message that waits longer than this for its acknowledgement is written down as one that waits.
-const LATE: Duration = Duration::from_secs(1);
-/// Samples kept for the figures of a run that was never finished; beyond, every other one goes.
+/// A message that is unacknowledged for longer than this is written as such.
+const UNACKNOWLEDGED: Duration = Duration::from_secs(1);
+/// Samples kept for the figures of an unfinished run; beyond, every other moment is dropped.
 const MOST_SAMPLES: usize = 20_000;
-/// What an unfinished result says of each of its runs.
 const UNFINISHED: &str = "Pathbench was ended before the run was over";
 
-/// What is known of one run while it goes on.
+/// Everything recorded of one run while it goes on.
 pub(super) struct RunLog {
     pub(super) id: String,
     pub(super) label: TransportLabel,
-    /// The ways at its begin, the one to start on first.
-    pub(super) ways: Vec<ClientPath>,
-    /// The latest record so far.
+    /// The paths at the start, the first one first.
+    pub(super) paths: Vec<ClientPath>,
     so_far: Option<EndRecord>,
-    /// The zero of the lines' clock: when the first message was due.
+    /// Zero of the clock of all lines: when the first message was due.
     origin: Option<Timestamp>,
-    /// All messages, with the last that is known of each.
+    /// All messages, in their latest state.
     messages: BTreeMap<u32, MessageRecord>,
-    /// Those of which the last word is not written.
+    /// Messages whose final state is not written.
     open: BTreeMap<u32, MessageRecord>,
-    /// When they were heard of.
-    heard: Timestamp,
-    /// Those of them that are written as waiting.
-    written_as_waiting: BTreeSet<u32>,
+    /// When the latest events came.
+    updated: Timestamp,
+    /// Open messages that are written as unacknowledged.
+    written_unacknowledged: BTreeSet<u32>,
     samples: Vec<PathSample>,
     path_events: Vec<PathEvent>,
-    /// How many of the surroundings' events are written.
+    /// How many of the context's events are written.
     events_written: usize,
     kept_samples: Vec<PathSample>,
 }
 
 impl RunLog {
-    pub(super) fn new(id: String, transport: Transport, ways: Vec<ClientPath>) -> Self {
+    pub(super) fn new(id: String, transport: Transport, paths: Vec<ClientPath>) -> Self {
         Self {
             id,
             label: TransportLabel { transport, path: None },
-            ways,
+            paths,
             so_far: None,
             origin: None,
             messages: BTreeMap::new(),
             open: BTreeMap::new(),
-            heard: Timestamp::default(),
-            written_as_waiting: BTreeSet::new(),
+            updated: Timestamp::default(),
+            written_unacknowledged: BTreeSet::new(),
             samples: Vec::new(),
             path_events: Vec::new(),
             events_written: 0,
@@ -73,12 +69,11 @@ impl RunLog {
         }
     }
 
-    /// Takes in what the test has seen.
-    pub(super) fn hear(&mut self, fresh: Fresh) {
+    pub(super) fn add(&mut self, fresh: Fresh) {
         if let Some(first) = fresh.messages.first() {
             self.origin.get_or_insert(first.due);
         }
-        self.heard = fresh.at;
+        self.updated = fresh.at;
         self.messages.extend(fresh.messages.iter().map(|message| (message.sequence, *message)));
         self.open.extend(fresh.messages.into_iter().map(|message| (message.sequence, message)));
         self.kept_samples.extend(fresh.samples.iter().cloned());
@@ -90,14 +85,14 @@ impl RunLog {
         self.so_far = fresh.so_far.or_else(|| self.so_far.take());
     }
 
-    /// What of the surroundings' events belongs to this run: subflows are those of mptcp alone.
+    /// The context's events of this run: only mptcp has subflows.
     pub(super) fn own(&self, events: &[SeenEvent]) -> Vec<SeenEvent> {
         let is_mptcp = self.label.transport == Transport::Mptcp;
         let own = |event: &&SeenEvent| is_mptcp || !matches!(event.what, Notification::Mptcp(_));
         events.iter().filter(own).cloned().collect()
     }
 
-    /// Appends what is not written yet.
+    /// Appends everything new.
     pub(super) fn write(
         &mut self,
         writer: &mut ResultWriter,
@@ -123,12 +118,14 @@ impl RunLog {
         writer.append_messages(&lines.messages)
     }
 
-    /// Those with their last word, and those that have been waiting for a while.
+    /// Messages in their final state, and those that have been unacknowledged for a while.
     fn messages_to_write(&mut self, now: Timestamp) -> Vec<MessageRecord> {
         let mut messages = Vec::new();
         for (&sequence, &message) in &self.open {
             let settled = message.answered.is_some();
-            if settled || (now.since(message.due) >= LATE && self.written_as_waiting.insert(sequence)) {
+            if settled
+                || (now.since(message.due) >= UNACKNOWLEDGED && self.written_unacknowledged.insert(sequence))
+            {
                 messages.push(message);
             }
         }
@@ -136,12 +133,12 @@ impl RunLog {
         messages
     }
 
-    /// The run's record as far as it is known; `None` before it began.
+    /// The run's record so far; `None` before it began.
     pub(super) fn record(&self, setting: &RunSetting, events: &[SeenEvent]) -> Option<RunRecord> {
         let mut client = self.so_far.clone()?;
         client.samples.clone_from(&self.kept_samples);
         client.messages = self.messages.values().copied().collect();
-        client.ended = self.heard;
+        client.ended = self.updated;
         let evidence = self.evidence(setting, Some(client), self.own(events));
         Some(assemble(&evidence).record)
     }
@@ -211,72 +208,68 @@ fn thin(samples: &mut Vec<PathSample>) {
 /// The pattern's name in results.
 const PATTERN: &str = "interactive";
 
-impl Walk<'_> {
-    /// What the assembly of a run has to know; `duration` is what the server granted.
+impl Roam<'_> {
+    /// The run's setting; `duration` is what the server granted.
     pub(super) fn setting(
         &self,
         log: &RunLog,
-        surroundings: &Surroundings,
+        context: &PathContext,
         duration: Option<Duration>,
     ) -> RunSetting {
         let duration = duration.or_else(|| self.plan.durations.first().copied()).unwrap_or_default();
-        let parameters = interactive(duration);
-        let mut asked = client::asked_parameters(PATTERN, &parameters);
+        let paths = context.monitor.with_all_addresses(&log.paths);
+        let others = context.other_interfaces(&paths);
+        let server = &self.reached.server;
+        let mut setting = self.client.run_setting(server, PATTERN, &interactive(duration), paths, others);
         if !self.plan.timed {
-            // The duration was the server's bound, and the user's wish another one.
-            asked.remove("duration_ms");
+            // The duration is the server's limit, not the user's choice.
+            setting.asked.remove("duration_ms");
         }
-        let paths = surroundings.with_all_addresses(&log.ways);
-        RunSetting {
-            variant: BTreeMap::new(),
-            client: CLIENT.to_owned(),
-            server: "server".to_owned(),
-            server_address: Some(self.server.to_string()),
-            pattern: PATTERN.to_owned(),
-            parameters,
-            asked,
-            other_interfaces: surroundings.other_interfaces(&paths),
-            mptcp: mptcp::kernel_setup(&paths),
-            paths,
-            far_interfaces: Vec::new(),
-            scheduler: self.plan.scheduler.clone(),
-        }
+        setting
     }
 
-    /// Puts the runs together and writes them anew, in place of what was written while they went on.
+    /// Assembles the runs from both ends' records, and writes them in place of what was written during the tests.
     pub(super) fn write_runs(
         &self,
-        walked: Walked,
+        recorded: Recorded,
         clocks: &mut Clocks,
         counters: Option<&BTreeMap<String, i64>>,
         writer: &mut ResultWriter,
         document: &mut ResultDocument,
     ) -> Result<(), WriteError> {
-        let Walked { logs, finished, lateness, surroundings, probes, ways, begun, .. } = walked;
-        let probes = probe_records(&ways, &probes);
-        let mut touched: Vec<String> =
-            surroundings.changes.iter().map(|change| change.words.clone()).collect();
-        touched.dedup();
+        let Recorded { logs, finished, longest_delays, context, probes, paths, begun, .. } = recorded;
+        let probes = probe_records(&paths, &probes);
+        let mut changes = context.monitor.changes.clone();
+        changes.dedup();
         writer.begin_anew()?;
         document.runs.clear();
-        for ((log, finished), lateness) in logs.iter().zip(finished).zip(lateness) {
-            let Some(finished) = finished else { continue };
-            let setting = self.setting(log, &surroundings, Some(finished.duration));
-            let has_server = finished.outcome.server.is_some();
-            let mut run = put_together(log, &setting, &surroundings, finished, clocks, counters);
-            let notes = &mut run.assembled.record.notes;
-            if let Some(zero) = run.first_due {
+        for ((log, finished), longest_delay) in logs.iter().zip(finished).zip(longest_delays) {
+            let Some(Finished { outcome, duration, note }) = finished else { continue };
+            let setting = self.setting(log, &context, Some(duration));
+            let has_server = outcome.server.is_some();
+            let is_mptcp = log.label.transport == Transport::Mptcp;
+            let evidence = TestEvidence {
+                id: log.id.clone(),
+                label: &log.label,
+                repetition: 1,
+                setting: &setting,
+                outcome,
+                notifications: log.own(&context.monitor.events),
+                counters: counters.filter(|_| is_mptcp).cloned(),
+            };
+            let (AssembledRun { mut record, samples, events, deliveries, messages }, first_due) =
+                evidence.assemble(clocks);
+            record.notes.extend(note);
+            if let Some(zero) = first_due {
                 let zero_ms = zero.ms_from(begun);
-                notes.push(format!("its clock began {zero_ms:.0} ms after that of the probes"));
+                record.notes.push(format!("its clock began {zero_ms:.0} ms after that of the probes"));
                 if !has_server {
-                    notes.push(half(lateness));
+                    record.notes.push(without_server(longest_delay));
                 }
             }
-            let record = &mut run.assembled.record;
             record.probes.clone_from(&probes);
-            // That networks come and go is what a walk is for: it makes no run of it invalid.
-            record.touched_by.clone_from(&touched);
-            let AssembledRun { record, samples, events, deliveries, messages } = run.assembled;
+            // Changes of the network are what the command records: they do not invalidate a run.
+            record.touched_by.clone_from(&changes);
             writer.append_run(&samples, &events, &deliveries)?;
             writer.append_messages(&messages)?;
             document.runs.push(record);
@@ -286,65 +279,20 @@ impl Walk<'_> {
     }
 }
 
-/// A run, and when its first message was due.
-struct PutTogether {
-    assembled: AssembledRun,
-    first_due: Option<Timestamp>,
-}
-
-/// What is missing without the server's record, and what is known instead.
-fn half(lateness: Option<Duration>) -> String {
-    let known = lateness.map_or_else(String::new, |late| {
-        format!("; its requests came up to {:.0} ms late, by their own pace", late.as_secs_f64() * 1e3)
+fn without_server(longest_delay: Option<Duration>) -> String {
+    let known = longest_delay.map_or_else(String::new, |delay| {
+        format!(
+            "; the server's requests were delayed by up to {:.0} ms, by their own pace",
+            delay.as_secs_f64() * 1e3
+        )
     });
-    format!("only the client's half is here: the delays of the download are the server's to know{known}")
+    format!("the run has the client's record only: the delays of the download are in the server's{known}")
 }
 
-fn put_together(
-    log: &RunLog,
-    setting: &RunSetting,
-    surroundings: &Surroundings,
-    finished: Finished,
-    clocks: &mut Clocks,
-    counters: Option<&BTreeMap<String, i64>>,
-) -> PutTogether {
-    let Finished { outcome, note, .. } = finished;
-    let client = outcome.client;
-    let (server, clock_note) = outcome.server.map(|server| clocks.on_clients(&client, server)).unzip();
-    let ends = [Some(&client), server.as_ref()].into_iter().flatten();
-    let first_due = ends.flat_map(|end| &end.messages).map(|message| message.due).min();
-    let is_mptcp = log.label.transport == Transport::Mptcp;
-    let mut assembled = assemble(&Evidence {
-        id: log.id.clone(),
-        setting,
-        label: &log.label,
-        repetition: 1,
-        gave_up: outcome.hung.map(|_| client.ended),
-        client: Some(client),
-        server,
-        completed: outcome.completed,
-        error: outcome.error.map(|error| error.to_string()),
-        links: Vec::new(),
-        invalid_because: Vec::new(),
-        executed: Vec::new(),
-        notifications: log.own(&surroundings.events),
-        counters: counters
-            .filter(|_| is_mptcp)
-            .map(|counters| (Side::Client, counters.clone()))
-            .into_iter()
-            .collect(),
-    });
-    assembled.record.notes.extend(clock_note.flatten());
-    assembled.record.notes.extend(note);
-    PutTogether { assembled, first_due }
+pub(super) fn probe_records(paths: &[ClientPath], lines: &[ProbeLine]) -> Vec<ProbeRecord> {
+    paths.iter().map(|path| metrics::probes(&path.name, lines)).collect()
 }
 
-/// What came of the probes of each path.
-pub(super) fn probe_records(ways: &[ClientPath], lines: &[ProbeLine]) -> Vec<ProbeRecord> {
-    ways.iter().map(|way| metrics::probes(&way.name, lines)).collect()
-}
-
-/// Fills the summary of the runs as they are.
 pub(super) fn summarise_runs(document: &mut ResultDocument) {
     document.summary.groups = summarise(&document.runs);
     document.summary.mobility = summarise_mobility(&document.runs);

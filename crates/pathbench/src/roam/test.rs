@@ -1,4 +1,4 @@
-//! One transport of a walk: its test on a thread of its own, and the server's record of it by whatever way is left.
+//! The test of one transport, on a thread of its own, and the server's record of it over any path that is left.
 
 use super::plan::interactive;
 use crate::client::{Client, Target};
@@ -16,55 +16,52 @@ use pathbench_traffic::messages::Arrival;
 use pathbench_traffic::protocol::RefusalCode;
 use pathbench_transport::{LocalPath, QuicOptions};
 use std::net::SocketAddr;
-use std::sync::Mutex;
-use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// At most this often, and this part of the time, is spent on the whole of what is known so far.
+/// Between two complete records so far, which take at most one part in this many of the time.
 const SO_FAR: Duration = Duration::from_secs(5);
 const SO_FAR_PART: u32 = 20;
-/// How long one way may take for the server's record.
+/// How long one path may take for the server's record.
 const FETCH_TIMEOUT: Duration = Duration::from_secs(4);
-/// Between two rounds over all ways.
+/// Between two attempts on all paths.
 const FETCH_PAUSE: Duration = Duration::from_secs(1);
-/// A server that refuses on every way this often is not there any more.
+/// After so many refusals on every path no server runs any more.
 const REFUSALS: u32 = 2;
-/// A test that is to end has this long for it, the wait for the last answers included; then it is ended by force.
+/// Time for a test to end, the wait for the last answers included; then it is aborted.
 const FORCE_AFTER: Duration = Duration::from_secs(8);
-/// And this long for the records, once all data went both ways.
+/// Time for the records, once the data of both directions has arrived.
 const HAND_OVER: Duration = Duration::from_secs(60);
-/// The server's figures are for the parts of the paths; its record has to fit through what network is left.
+/// The server's samples give the shares of the paths; its record has to pass the network that is left.
 const SERVER_SAMPLES: Duration = Duration::from_secs(1);
-/// How often a sleeping thread looks whether it is needed.
 const TICK: Duration = Duration::from_millis(100);
 
-/// What a test is told to do.
+/// Ends the tests.
 #[derive(Debug, Default)]
 pub(super) struct Control {
     abort: AtomicBool,
-    /// Since when tests are to end, and until when the server's record is sought.
+    /// When the tests stop, and until when they try to fetch the server's record.
     stopped: Mutex<Option<(Timestamp, Timestamp)>>,
 }
 
 impl Control {
-    /// The walk is over at `now`: tests come to their end, and records are sought until `deadline`.
+    /// The tests stop at `now`, and try to fetch records until `deadline`.
     pub(super) fn stop(&self, now: Timestamp, deadline: Timestamp) {
         *self.stopped.lock().unwrap_or_else(PoisonError::into_inner) = Some((now, deadline));
     }
 
-    /// Tests that have not ended by now are ended by force.
     pub(super) fn abort(&self) {
         self.abort.store(true, Ordering::Release);
     }
 
-    /// What a test is to do at `now`; `is_exchanged`: only its records are still to come.
+    /// What a test is to do at `now`; `is_exchanged`: only its records are missing.
     fn wish(&self, now: Timestamp, is_exchanged: bool) -> Wish {
         let Some((since, _)) = self.stopped() else { return Wish::GoOn };
         let most = if is_exchanged { HAND_OVER } else { FORCE_AFTER };
-        let late = now.since(since) >= most;
-        if late || self.abort.load(Ordering::Acquire) { Wish::Abort } else { Wish::Stop }
+        let overdue = now.since(since) >= most;
+        if overdue || self.abort.load(Ordering::Acquire) { Wish::Abort } else { Wish::Stop }
     }
 
     fn stopped(&self) -> Option<(Timestamp, Timestamp)> {
@@ -72,20 +69,16 @@ impl Control {
     }
 }
 
-/// What a test tells.
 #[derive(Debug)]
-pub(super) enum Told {
-    /// How far it is.
-    Progress(Progress),
-    /// What it has seen.
+pub(super) enum TestEvent {
+    Transferred(Progress),
     Fresh(Box<Fresh>),
-    /// It is over; what comes is at most the server's record.
+    /// The test is over; only the server's record may follow.
     Over,
-    /// Nothing more comes.
     Done(Box<Finished>),
 }
 
-/// What a test has seen since it last told.
+/// Everything new since the last event of this kind.
 #[derive(Debug)]
 pub(super) struct Fresh {
     pub(super) at: Timestamp,
@@ -93,30 +86,27 @@ pub(super) struct Fresh {
     pub(super) arrivals: Vec<Arrival>,
     pub(super) samples: Vec<PathSample>,
     pub(super) path_events: Vec<PathEvent>,
-    /// Only the records are still to come.
+    /// Only the records are missing.
     pub(super) is_exchanged: bool,
     /// The record so far, without samples; not every time.
     pub(super) so_far: Option<EndRecord>,
 }
 
-/// How a test went.
 #[derive(Debug)]
 pub(super) struct Finished {
     pub(super) outcome: ClientOutcome,
     /// The duration that the server granted.
     pub(super) duration: Duration,
-    /// What became of the server's record where the test itself did not bring it.
+    /// Where the server's record came from, unless the test itself brought it.
     pub(super) note: Option<String>,
 }
 
 impl Finished {
-    /// Whether the server runs too many tests already.
-    pub(super) fn is_crowded_out(&self) -> bool {
+    pub(super) fn is_server_busy(&self) -> bool {
         matches!(&self.outcome.error, Some(ClientError::Refused { code: RefusalCode::Busy, .. }))
     }
 }
 
-/// One transport's test.
 pub(super) struct Test<'a> {
     pub(super) client: &'a Client,
     pub(super) transport: Transport,
@@ -126,34 +116,33 @@ pub(super) struct Test<'a> {
     pub(super) control: &'a Control,
     /// Where a record can be fetched, in this order.
     pub(super) sources: Vec<(Transport, SocketAddr)>,
-    /// The ways to an address, now.
-    pub(super) ways: &'a (dyn Fn(SocketAddr) -> Vec<ClientPath> + Sync),
-    /// Tells which test it is, too.
-    pub(super) sender: Sender<(usize, Told)>,
+    /// The paths to an address, now.
+    pub(super) paths_to: &'a (dyn Fn(SocketAddr) -> Vec<ClientPath> + Sync),
+    pub(super) sender: Sender<(usize, TestEvent)>,
     pub(super) number: usize,
 }
 
 impl Test<'_> {
-    /// Runs it, in this thread, to its end and the server's record.
-    pub(super) fn conduct(&self) {
-        let (plan, duration, mut outcome) = self.run();
-        self.tell(Told::Over);
+    /// Runs the test to its end and fetches the server's record, in this thread.
+    pub(super) fn run(&self) {
+        let (plan, duration, mut outcome) = self.run_test();
+        self.send(TestEvent::Over);
         let mut note = None;
         // Where no stream was ever opened, the server has nothing either.
         if outcome.server.is_none() && !outcome.client.streams.is_empty() {
-            match self.seek_record(&plan, &outcome.client) {
-                Ok((record, way)) => {
+            match self.fetch_record(&plan, &outcome.client) {
+                Ok((record, path)) => {
                     outcome.server = Some(record);
-                    note = Some(format!("the server's record was fetched afterwards, over {way}"));
+                    note = Some(format!("the server's record was fetched afterwards, over {path}"));
                 }
-                Err(why) => note = Some(format!("the server's record could not be had: {why}")),
+                Err(why) => note = Some(format!("the server's record could not be fetched: {why}")),
             }
         }
-        self.tell(Told::Done(Box::new(Finished { outcome, duration, note })));
+        self.send(TestEvent::Done(Box::new(Finished { outcome, duration, note })));
     }
 
     /// For the longest of the durations that the server grants.
-    fn run(&self) -> (ClientPlan, Duration, ClientOutcome) {
+    fn run_test(&self) -> (ClientPlan, Duration, ClientOutcome) {
         let mut durations = self.durations.iter().copied().peekable();
         loop {
             let duration = durations.next().unwrap_or_default();
@@ -162,7 +151,7 @@ impl Test<'_> {
                 server_sample_interval: Some(SERVER_SAMPLES),
                 ..self.client.plan(self.transport, &self.target, interactive(duration))
             };
-            let outcome = run_client(&plan, &self.client.clock, &Reporter::of(self));
+            let outcome = run_client(&plan, &self.client.clock, &Reporter::new(self));
             let too_long =
                 matches!(&outcome.error, Some(ClientError::Refused { code: RefusalCode::Limit, .. }));
             if !too_long || durations.peek().is_none() {
@@ -171,17 +160,17 @@ impl Test<'_> {
         }
     }
 
-    /// Asks on every way in turn, for as long as the walk goes on and some time after; also says which way it came.
-    fn seek_record(&self, plan: &ClientPlan, client: &EndRecord) -> Result<(EndRecord, String), String> {
+    /// Fetches the record over each path in turn until the deadline; returns the path that worked, too.
+    fn fetch_record(&self, plan: &ClientPlan, client: &EndRecord) -> Result<(EndRecord, String), String> {
         let clock = &self.client.clock;
         let mut refusals = 0;
         loop {
-            let mut last = "there is no way to the server".to_owned();
+            let mut last = "there is no path to the server".to_owned();
             let mut all_refused = true;
             for fetch in self.fetches(plan) {
-                let way = fetch.interface.clone().unwrap_or_default();
+                let path = fetch.interface.clone().unwrap_or_default();
                 match fetch_record(&fetch, client, clock) {
-                    Ok(record) => return Ok((record, way)),
+                    Ok(record) => return Ok((record, path)),
                     Err(error @ (FetchError::NotFound { .. } | FetchError::Invalid(_))) => {
                         return Err(error.to_string());
                     }
@@ -206,31 +195,31 @@ impl Test<'_> {
     fn fetches(&self, plan: &ClientPlan) -> Vec<FetchPlan> {
         let mut fetches = Vec::new();
         for &(transport, server) in &self.sources {
-            let of_way = |way: ClientPath| FetchPlan {
+            let fetch = |path: ClientPath| FetchPlan {
                 transport,
                 server,
-                local: way.addresses.first().copied(),
+                local: path.addresses.first().copied(),
                 security: self.client.security(transport, &self.target.host),
                 quic: QuicOptions {
-                    paths: vec![LocalPath::by(way.interface.clone())],
+                    paths: vec![LocalPath::by(path.interface.clone())],
                     ..QuicOptions::default()
                 },
-                interface: Some(way.interface),
+                interface: Some(path.interface),
                 timeout: FETCH_TIMEOUT,
                 ..FetchPlan::after(plan)
             };
-            fetches.extend((self.ways)(server).into_iter().map(of_way));
+            fetches.extend((self.paths_to)(server).into_iter().map(fetch));
         }
         fetches
     }
 
-    fn tell(&self, told: Told) {
-        // Whoever does not listen any more has given this walk up.
-        let _given_up = self.sender.send((self.number, told));
+    fn send(&self, event: TestEvent) {
+        // A command that failed has dropped the receiver.
+        let _failed = self.sender.send((self.number, event));
     }
 }
 
-/// Whether somebody is there who has no server, so that waiting for a network changes nothing.
+/// Whether a host answers without a server, so that no other network helps.
 fn is_refusal(error: &FetchError) -> bool {
     matches!(
         error,
@@ -238,7 +227,6 @@ fn is_refusal(error: &FetchError) -> bool {
     )
 }
 
-/// Hands on what a test sees.
 struct Reporter<'a> {
     test: &'a Test<'a>,
     next_so_far: Mutex<Timestamp>,
@@ -246,7 +234,7 @@ struct Reporter<'a> {
 }
 
 impl<'a> Reporter<'a> {
-    fn of(test: &'a Test<'a>) -> Self {
+    fn new(test: &'a Test<'a>) -> Self {
         Self { test, next_so_far: Mutex::default(), is_exchanged: AtomicBool::new(false) }
     }
 
@@ -265,7 +253,7 @@ impl<'a> Reporter<'a> {
 
 impl ClientObserver for Reporter<'_> {
     fn on_progress(&self, progress: &Progress) {
-        self.test.tell(Told::Progress(progress.clone()));
+        self.test.send(TestEvent::Transferred(progress.clone()));
     }
 
     fn wants_news(&self) -> bool {
@@ -274,7 +262,7 @@ impl ClientObserver for Reporter<'_> {
 
     fn on_news(&self, news: &News<'_>) {
         self.is_exchanged.store(news.is_exchanged, Ordering::Relaxed);
-        self.test.tell(Told::Fresh(Box::new(Fresh {
+        self.test.send(TestEvent::Fresh(Box::new(Fresh {
             at: news.at,
             messages: news.messages.clone(),
             arrivals: news.arrivals.clone(),

@@ -1,13 +1,12 @@
-//! The live view in text: pure, figures in and lines out.
+//! The text of the live view. Pure.
 
-use super::figures::{Dashboard, ProbeFigures, State, TestFigures};
+use super::figures::{Figures, ProbeFigures, State, TestFigures};
 use pathbench_analysis::assembly::{WifiChange, WifiSighting};
 use pathbench_record::kernel_event::WifiNetwork;
 use pathbench_record::time::Timestamp;
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// What the view has to be told about names.
 pub(super) struct Names<'a> {
     /// The path of a local address.
     pub(super) of_address: &'a dyn Fn(IpAddr) -> String,
@@ -15,16 +14,20 @@ pub(super) struct Names<'a> {
     pub(super) wifi_of: &'a dyn Fn(&str) -> Option<WifiNetwork>,
 }
 
-/// A line a transport, then a line a path.
-pub(super) fn lines(dashboard: &Dashboard, names: &Names<'_>, now: Timestamp) -> Vec<String> {
-    let tests = dashboard.tests.iter().map(|test| test_line(test, names, now));
-    tests.chain(dashboard.probes.iter().map(|probe| probe_line(probe, names))).collect()
+/// The time, then a line per transport, then a line per path.
+pub(super) fn lines(figures: &Figures, names: &Names<'_>, now: Timestamp) -> Vec<String> {
+    let head = format!("{}   Ctrl-C ends the tests", clock(now.since(figures.begun)));
+    let tests = figures.tests.iter().map(|test| test_line(test, names, now));
+    std::iter::once(head)
+        .chain(tests)
+        .chain(figures.probes.iter().map(|probe| probe_line(probe, names)))
+        .collect()
 }
 
-/// All of it in one line.
-pub(super) fn line(dashboard: &Dashboard, names: &Names<'_>, now: Timestamp) -> String {
+/// The same in one line.
+pub(super) fn line(figures: &Figures, names: &Names<'_>, now: Timestamp) -> String {
     let mut parts: Vec<String> = Vec::new();
-    for test in &dashboard.tests {
+    for test in &figures.tests {
         let words = match &test.state {
             State::Connecting => "connecting".to_owned(),
             State::Closing => "fetching the server's record".to_owned(),
@@ -37,10 +40,10 @@ pub(super) fn line(dashboard: &Dashboard, names: &Names<'_>, now: Timestamp) -> 
         };
         parts.push(format!("{} {words}", test.name));
     }
-    for probe in &dashboard.probes {
+    for probe in &figures.probes {
         parts.push(format!("{} {}", probe.name, answer(probe)));
     }
-    format!("{}: {}", clock(now.since(dashboard.begun)), parts.join("; "))
+    format!("{}: {}", clock(now.since(figures.begun)), parts.join("; "))
 }
 
 /// `1:07`.
@@ -75,7 +78,7 @@ fn test_line(test: &TestFigures, names: &Names<'_>, now: Timestamp) -> String {
     }
 }
 
-/// Now and at most, up and down. Of the download only the server knows all; here it is by how much its requests come late.
+/// Now and at most, up and down. The download's delays are estimates, see `RequestDelay`.
 fn delays(test: &TestFigures, now: Timestamp) -> [String; 4] {
     [
         test.upload.now(now),
@@ -89,7 +92,7 @@ fn delays(test: &TestFigures, now: Timestamp) -> [String; 4] {
 fn shares(test: &TestFigures, names: &Names<'_>) -> String {
     let shares = test.shares();
     if shares.is_empty() {
-        return "nothing comes through".to_owned();
+        return "no data arrives".to_owned();
     }
     let share =
         |(local, share): (IpAddr, f64)| format!("{} {:.0} %", (names.of_address)(local), share * 100.0);
@@ -164,10 +167,10 @@ mod tests {
         Progress { at: at(ms), sent_bytes: 0, received_bytes: 0, paths }
     }
 
-    fn walk() -> Dashboard {
+    fn figures() -> Figures {
         let mut mptcp = TestFigures::new("mptcp".to_owned(), Duration::from_millis(100));
         let arrivals = [(0, 1020), (1, 1120), (2, 1350)];
-        mptcp.hear(&Fresh {
+        mptcp.add(&Fresh {
             at: at(1400),
             messages: vec![
                 message(0, Some(1045)),
@@ -181,18 +184,18 @@ mod tests {
             is_exchanged: false,
             so_far: None,
         });
-        mptcp.progress(&progress(1000, [1_000, 0]));
-        mptcp.progress(&progress(2400, [4_000, 1_000]));
-        let mut lte = ProbeFigures::of("lte".to_owned());
+        mptcp.transferred(&progress(1000, [1_000, 0]));
+        mptcp.transferred(&progress(2400, [4_000, 1_000]));
+        let mut lte = ProbeFigures::new("lte".to_owned());
         let probe = |sequence, outcome| ProbeSample { path: 1, sequence, sent_at: at(0), outcome };
-        lte.hear(&probe(0, ProbeOutcome::Answered { rtt: Duration::from_millis(61) }));
-        let mut wlan = ProbeFigures::of("wlan".to_owned());
+        lte.add(&probe(0, ProbeOutcome::Answered { rtt: Duration::from_millis(61) }));
+        let mut wlan = ProbeFigures::new("wlan".to_owned());
         for sequence in 0..2 {
-            wlan.hear(&probe(sequence, ProbeOutcome::Lost));
+            wlan.add(&probe(sequence, ProbeOutcome::Lost));
         }
         let mut broken = TestFigures::new("mpquic".to_owned(), Duration::from_millis(100));
         broken.state = State::Over(Some("the connection hung".to_owned()));
-        Dashboard { begun: at(0), tests: vec![mptcp, broken], probes: vec![wlan, lte] }
+        Figures { begun: at(0), tests: vec![mptcp, broken], probes: vec![wlan, lte] }
     }
 
     fn names(show: impl Fn(&Names<'_>)) {
@@ -209,9 +212,11 @@ mod tests {
     }
 
     #[test]
-    fn the_view_has_a_line_a_transport_and_a_line_a_path() {
+    fn the_view_has_a_line_per_transport_and_a_line_per_path() {
         names(|names| {
-            let lines = lines(&walk(), names, at(2400));
+            let lines = lines(&figures(), names, at(2400));
+            assert_eq!(lines[0], "0:02   Ctrl-C ends the tests");
+            let lines = &lines[1..];
             // The fourth message waits since 1300 ms; the server's request 3 was to come at 1320 ms.
             assert_eq!(
                 lines[0],
@@ -227,7 +232,7 @@ mod tests {
     #[test]
     fn without_a_terminal_it_is_one_line() {
         names(|names| {
-            let line = line(&walk(), names, at(2400));
+            let line = line(&figures(), names, at(2400));
             assert_eq!(
                 line,
                 "0:02: mptcp up 1.20 s (max 1.30 s), down ≈ 1.08 s (max ≈ 1.08 s), wlan 75 %, lte 25 %; mpquic over; \
@@ -240,11 +245,14 @@ mod tests {
     fn shares_are_of_the_latest_bytes_only() {
         let mut test = TestFigures::new("mptcp".to_owned(), Duration::from_millis(100));
         for second in 0..10 {
-            test.progress(&progress(second * 1000, [1_000 * second.min(5), 500 * second.saturating_sub(5)]));
+            test.transferred(&progress(
+                second * 1000,
+                [1_000 * second.min(5), 500 * second.saturating_sub(5)],
+            ));
         }
         assert_eq!(test.shares(), [(IpAddr::from([192, 0, 2, 2]), 1.0)]);
-        test.progress(&progress(9_100, [5_000, 2_000]));
-        test.progress(&progress(12_000, [5_000, 2_000]));
+        test.transferred(&progress(9_100, [5_000, 2_000]));
+        test.transferred(&progress(12_000, [5_000, 2_000]));
         assert_eq!(test.shares(), []);
     }
 }

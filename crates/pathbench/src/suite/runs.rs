@@ -1,386 +1,283 @@
-//! The suite's runs in their order: each is made, put together, written down, and judged by what happened meanwhile.
+//! The suite's runs in their order: each runs on a thread of its own while the network is monitored, becomes a record,
+//! and is written.
 
-use super::display::{Display, in_words};
-use super::plan::{SuitePattern, SuitePlan};
-use crate::client::discovery::Approach;
-use crate::client::network::{CLIENT, Change, Judge, NetworkWatch};
-use crate::client::paths::{self, HostNetwork};
+use super::plan::SuitePlan;
+use crate::client::discovery::Reached;
+use crate::client::network::NetworkMonitor;
 use crate::client::server::ServerName;
-use crate::client::{self, Client, Clocks, Target, mptcp};
+use crate::client::{Client, Clocks, Target, TestEvidence, counters_since, paths};
 use crate::exit::Failure;
-use pathbench_analysis::assembly::{
-    AssembledRun, ClientPath, ClockOffset, Evidence, Notification, RunSetting, SeenEvent, assemble,
-};
+use crate::progress::{Progress, RunProgress, in_words};
+use crate::session::Session;
+use pathbench_analysis::assembly::{AssembledRun, ClientPath};
 use pathbench_host::counters::Counters;
 use pathbench_lab::order::{ScheduledRun, schedule};
 use pathbench_record::directory::ResultWriter;
-use pathbench_record::document::ResultDocument;
-use pathbench_record::sample::Side;
 use pathbench_record::summary::{summarise, summarise_mobility};
 use pathbench_record::transport::{Transport, TransportLabel};
 use pathbench_traffic::client::{
-    ClientError, ClientObserver, ClientOutcome, ClientPlan, FetchPlan, Progress, fetch_record, run_client,
+    ClientError, ClientObserver, ClientOutcome, ClientPlan, FetchPlan, Progress as Transferred, fetch_record,
+    run_client,
 };
 use pathbench_traffic::protocol::RefusalCode;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
-/// What the suite goes by.
+/// Between two polls of the network and of the user's interrupt.
+const TICK: Duration = Duration::from_millis(100);
+/// Attempts at a busy server, and the longest wait in between.
+const BUSY_TRIES: u32 = 5;
+const LONGEST_BUSY_WAIT: Duration = Duration::from_secs(30);
+/// Wait where a busy server does not say how long.
+const BUSY_WAIT: Duration = Duration::from_secs(2);
+/// The suite gives up a transport that could not be opened this many times in a row.
+const FAILURES: u32 = 2;
+
+/// The suite's state from run to run.
 pub(super) struct Suite<'a> {
-    pub(super) approach: Approach<'a>,
-    pub(super) client: &'a Client,
-    pub(super) plan: &'a SuitePlan,
-    pub(super) server: &'a ServerName,
-    /// Where each transport that works is run.
-    pub(super) places: BTreeMap<Transport, SocketAddr>,
-    pub(super) stop: &'a Arc<AtomicBool>,
-}
-
-/// How the suite ended.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Ending {
-    /// The user stopped it.
-    pub(super) stopped: bool,
-    /// The server refused in the middle of it.
+    client: &'a Client,
+    plan: &'a SuitePlan,
+    server: &'a ServerName,
+    places: &'a BTreeMap<Transport, SocketAddr>,
+    stop: &'a AtomicBool,
+    monitor: NetworkMonitor,
+    clocks: Clocks,
+    /// Time of earlier runs by transport and pattern.
+    took: BTreeMap<(Transport, usize), Vec<Duration>>,
+    failures: BTreeMap<Transport, u32>,
+    given_up: BTreeSet<Transport>,
+    notes: Vec<String>,
+    /// Ids of the runs that began with several paths to the server.
+    pub(super) with_several_paths: BTreeSet<String>,
+    /// The server refused a run.
     pub(super) refused: bool,
-    /// No transport gets through to the server any more.
-    pub(super) lost: bool,
-    /// Ids of the runs that began with several ways to the server.
-    pub(super) with_several_ways: BTreeSet<String>,
+    /// The user stopped the suite.
+    pub(super) stopped: bool,
 }
 
-impl Suite<'_> {
-    /// The order of all runs, and about how long they take.
-    pub(super) fn order(&self, seed: u64) -> (Vec<ScheduledRun>, Duration) {
-        let labels: Vec<TransportLabel> =
-            self.places.keys().map(|&transport| TransportLabel { transport, path: None }).collect();
-        let order = schedule(&[(&labels, self.plan.patterns.len())], self.plan.repeat, seed);
-        let total = order.iter().map(|run| self.plan.patterns[run.pattern].expected(&[])).sum();
-        (order, total)
+impl<'a> Suite<'a> {
+    pub(super) fn new(
+        client: &'a Client,
+        plan: &'a SuitePlan,
+        reached: &'a Reached,
+        stop: &'a AtomicBool,
+    ) -> Result<Self, Failure> {
+        Ok(Self {
+            client,
+            plan,
+            server: &reached.server,
+            places: &reached.places,
+            stop,
+            monitor: NetworkMonitor::start(&client.clock)?,
+            clocks: Clocks::default(),
+            took: BTreeMap::new(),
+            failures: BTreeMap::new(),
+            given_up: BTreeSet::new(),
+            notes: Vec::new(),
+            with_several_paths: BTreeSet::new(),
+            refused: false,
+            stopped: false,
+        })
+    }
+
+    /// Whether no transport reaches the server any more.
+    pub(super) fn is_lost(&self) -> bool {
+        self.given_up.len() == self.places.len()
     }
 
     /// Makes all runs, each written to `writer` as it ends.
-    pub(super) fn conduct(
-        &self,
-        order: &[ScheduledRun],
-        lookout: &mut Lookout,
-        display: &mut Display,
+    pub(super) fn run_all(
+        &mut self,
+        session: &mut Session,
         writer: &mut ResultWriter,
-        document: &mut ResultDocument,
-    ) -> Result<Ending, Failure> {
-        let mut state = Knowledge {
-            clocks: Clocks::differing_by(self.compare_clocks()),
-            notes: std::mem::take(&mut document.summary.notes),
-            ..Knowledge::default()
-        };
-        display.begin(order.len());
-        let mut stopped = false;
+    ) -> Result<(), Failure> {
+        let Session { progress, document, .. } = session;
+        let order = self.order(document.seed);
+        progress.line(self.announcement(&order, document.seed));
+        self.clocks.learn(self.client.compare_clocks(self.server, self.places));
+        self.notes = std::mem::take(&mut document.summary.notes);
+        let mut progress = RunProgress::new(progress, order.len(), false);
         for (index, scheduled) in order.iter().enumerate() {
-            if state.given_up.contains(&scheduled.label.transport) {
+            if self.given_up.contains(&scheduled.label.transport) {
                 continue;
             }
-            let rest = order.get(index..).unwrap_or_default();
+            let (number, rest) = (index + 1, order.get(index..).unwrap_or_default());
             let pattern = &self.plan.patterns[scheduled.pattern];
-            let what = format!("{} {}", scheduled.label, pattern.name);
-            display.run(index + 1, order.len(), &what, self.left(rest, &state));
-            let Some(run) = self.run(index + 1, scheduled, lookout, display, &mut state) else {
-                stopped = true;
-                state.notes.push(format!(
-                    "stopped by the user; {} of {} runs were not made",
-                    rest.len(),
-                    order.len()
-                ));
+            let label = format!("{} {}", scheduled.label, pattern.name);
+            progress.begin(number, &label, Some(pattern.expected(&[])), Some(self.left(rest)));
+            let Some(run) = self.run(number, scheduled, &mut progress) else {
+                self.stopped = true;
+                let count = rest.len();
+                self.notes
+                    .push(format!("stopped by the user; {count} of {} runs were not made", order.len()));
                 break;
             };
             writer.append_run(&run.samples, &run.events, &run.deliveries).map_err(Failure::failed)?;
             writer.append_messages(&run.messages).map_err(Failure::failed)?;
-            display.finished(&run.record, self.left(rest.get(1..).unwrap_or_default(), &state));
+            progress.finished(&run.record, Some(self.left(rest.get(1..).unwrap_or_default())));
             document.runs.push(run.record);
             document.summary.groups = summarise(&document.runs);
             document.summary.mobility = summarise_mobility(&document.runs);
-            document.summary.notes.clone_from(&state.notes);
+            document.summary.notes.clone_from(&self.notes);
             writer.write_partial(document).map_err(Failure::failed)?;
-            if state.refused || state.given_up.len() == self.places.len() {
+            if self.refused || self.is_lost() {
                 break;
             }
         }
-        display.end();
-        document.summary.notes = state.notes;
-        Ok(Ending {
-            stopped,
-            refused: state.refused,
-            lost: state.given_up.len() == self.places.len(),
-            with_several_ways: state.with_several_ways,
-        })
+        progress.end();
+        document.summary.notes = std::mem::take(&mut self.notes);
+        Ok(())
     }
 
-    /// About how long `runs` take.
-    fn left(&self, runs: &[ScheduledRun], state: &Knowledge) -> Duration {
-        let to_be_made = runs.iter().filter(|run| !state.given_up.contains(&run.label.transport));
+    fn order(&self, seed: u64) -> Vec<ScheduledRun> {
+        let labels: Vec<TransportLabel> =
+            self.places.keys().map(|&transport| TransportLabel { transport, path: None }).collect();
+        schedule(&[(&labels, self.plan.patterns.len())], self.plan.repeat, seed)
+    }
+
+    fn announcement(&self, order: &[ScheduledRun], seed: u64) -> String {
+        let transports: Vec<&str> = self.places.keys().map(|transport| transport.name()).collect();
+        let patterns: Vec<&str> = self.plan.patterns.iter().map(|pattern| pattern.name).collect();
+        format!(
+            "{} runs: {} on {}, {} times, in the random order of seed {seed}; about {}",
+            order.len(),
+            patterns.join(", "),
+            transports.join(", "),
+            self.plan.repeat,
+            in_words(self.left(order))
+        )
+    }
+
+    /// Expected time of `runs`.
+    fn left(&self, runs: &[ScheduledRun]) -> Duration {
+        let to_be_made = runs.iter().filter(|run| !self.given_up.contains(&run.label.transport));
         let expected = |run: &ScheduledRun| {
-            let took = state.took.get(&(run.label.transport, run.pattern));
+            let took = self.took.get(&(run.label.transport, run.pattern));
             self.plan.patterns[run.pattern].expected(took.map_or(&[], Vec::as_slice))
         };
         to_be_made.map(expected).sum()
     }
 
-    fn compare_clocks(&self) -> Option<ClockOffset> {
-        let (&transport, &address) = self.places.first_key_value()?;
-        let target = self.target(address, self.approach.ways(address).unwrap_or_default());
-        client::compare_clocks(self.client, transport, &target)
-    }
-
-    fn target(&self, address: SocketAddr, ways: Vec<ClientPath>) -> Target {
-        Target { address, host: self.server.host.clone(), ways }
-    }
-
-    /// One run, put together; `None` when the user stopped it.
+    /// One run; `None` when the user stopped it.
     fn run(
-        &self,
+        &mut self,
         number: usize,
         scheduled: &ScheduledRun,
-        lookout: &mut Lookout,
-        display: &mut Display,
-        state: &mut Knowledge,
+        progress: &mut RunProgress<'_>,
     ) -> Option<AssembledRun> {
         let transport = scheduled.label.transport;
         let pattern = &self.plan.patterns[scheduled.pattern];
         let address = *self.places.get(&transport)?;
-        let ways = self.approach.ways(address).unwrap_or_else(|why| {
-            display.warn(&format!("pathbench: {why}"));
+        let paths = self.client.paths_to(address).unwrap_or_else(|why| {
+            progress.warn(format_args!("pathbench: {why}"));
             Vec::new()
         });
-        state.look_before(number, lookout, display);
-        let target = self.target(address, ways.clone());
+        self.poll_network(progress);
+        let (_, changes) = self.monitor.take();
+        if !changes.is_empty() {
+            self.notes.push(format!("the network changed before run {number}: {}", changes.join(", ")));
+        }
+        self.monitor.follow(&paths);
+        let target = Target { address, host: self.server.host.clone(), paths: paths.clone() };
         let plan = self.client.plan(transport, &target, pattern.parameters.clone());
-        let before = Counters::read().ok();
-        let begun = self.client.clock.now();
-        let mut seen = Seen::default();
-        let outcome = run(self.client, &plan, &ways, lookout, &mut seen, display, self.stop)?;
-        let ended = self.client.clock.now();
-        // Routes come and go without a word about links or addresses.
-        let rerouted = self.approach.ways(address).ok().and_then(|now| paths::rerouted(&ways, &now));
-        if let Some(words) = rerouted.filter(|_| seen.changes.is_empty()) {
-            display.warn(&format!("pathbench: the network changed: {words}"));
-            seen.changes.push(Change { at: ended, words });
+        let (before, begun) = (Counters::read().ok(), self.client.clock.now());
+        let outcome = self.run_test(&plan, &paths, progress)?;
+        let took = self.client.clock.now().since(begun);
+        let (notifications, mut changes) = self.monitor.take();
+        // The kernel reports no change of routes as a change of links or addresses.
+        let rerouted = self.client.paths_to(address).ok().and_then(|now| paths::rerouted(&paths, &now));
+        if let Some(rerouted) = rerouted.filter(|_| changes.is_empty()) {
+            progress.warn(format_args!("pathbench: the network changed: {rerouted}"));
+            changes.push(rerouted);
         }
-        let after = Counters::read().ok();
-        let counters = before.zip(after).map(|(before, after)| Counters::difference(&before, &after));
-        state.learn(number, scheduled, &outcome, ended.since(begun), display);
-        let setting = self.setting(pattern, &ways);
-        let mut assembled = state.assemble(number, scheduled, &setting, outcome, &seen, counters);
-        if ways.len() > 1 {
-            state.with_several_ways.insert(assembled.record.id.clone());
+        let counters = counters_since(before.as_ref());
+        self.learn(number, scheduled, &outcome, took, progress);
+        let others = self.monitor.network.other_interfaces(&paths);
+        let several = paths.len() > 1;
+        let setting = self.client.run_setting(self.server, pattern.name, &pattern.parameters, paths, others);
+        let evidence = TestEvidence {
+            id: format!("{number:02}-{}-{}-r{}", scheduled.label, pattern.name, scheduled.repetition),
+            label: &scheduled.label,
+            repetition: scheduled.repetition,
+            setting: &setting,
+            outcome,
+            notifications,
+            counters,
+        };
+        let (mut assembled, _) = evidence.assemble(&mut self.clocks);
+        let record = &mut assembled.record;
+        if several {
+            self.with_several_paths.insert(record.id.clone());
         }
-        let mut touched: Vec<String> = seen.changes.into_iter().map(|change| change.words).collect();
-        touched.dedup();
-        if !touched.is_empty() {
-            let record = &mut assembled.record;
+        changes.dedup();
+        if !changes.is_empty() {
             record.valid = false;
             record
                 .invalid_because
-                .push(format!("the network changed during the run: {}", touched.join(", ")));
-            record.touched_by = touched;
+                .push(format!("the network changed during the run: {}", changes.join(", ")));
+            record.touched_by = changes;
         }
         Some(assembled)
     }
 
-    fn setting(&self, pattern: &SuitePattern, ways: &[ClientPath]) -> RunSetting {
-        RunSetting {
-            variant: BTreeMap::new(),
-            client: CLIENT.to_owned(),
-            server: "server".to_owned(),
-            server_address: Some(self.server.to_string()),
-            pattern: pattern.name.to_owned(),
-            parameters: pattern.parameters.clone(),
-            asked: pattern.asked(),
-            paths: ways.to_vec(),
-            other_interfaces: HostNetwork::read().map(|host| host.other_interfaces(ways)).unwrap_or_default(),
-            far_interfaces: Vec::new(),
-            mptcp: mptcp::kernel_setup(ways),
-            scheduler: self.plan.scheduler.clone(),
-        }
-    }
-}
-
-/// The line that says what is about to happen.
-pub(super) fn announcement(suite: &Suite<'_>, runs: usize, total: Duration, seed: u64) -> String {
-    let transports: Vec<&str> = suite.places.keys().map(|transport| transport.name()).collect();
-    let patterns: Vec<&str> = suite.plan.patterns.iter().map(|pattern| pattern.name).collect();
-    format!(
-        "{runs} runs: {} on {}, {} times, in the random order of seed {seed}; about {}",
-        patterns.join(", "),
-        transports.join(", "),
-        suite.plan.repeat,
-        in_words(total)
-    )
-}
-
-/// How often the network and the user's wish to stop are looked at.
-const TICK: Duration = Duration::from_millis(100);
-/// How often a busy server is asked again, and the longest wait in between.
-const BUSY_TRIES: u32 = 5;
-const LONGEST_BUSY_WAIT: Duration = Duration::from_secs(30);
-/// Wait where a busy server does not say how long.
-const BUSY_WAIT: Duration = Duration::from_secs(2);
-
-/// What was seen of the network while a run went on.
-#[derive(Debug, Default)]
-pub(super) struct Seen {
-    pub(super) notifications: Vec<SeenEvent>,
-    pub(super) changes: Vec<Change>,
-}
-
-/// Looks at the network for the suite.
-pub(super) struct Lookout {
-    pub(super) watch: NetworkWatch,
-    pub(super) judge: Judge,
-}
-
-impl Lookout {
-    /// Takes in what has happened since the last look, and tells what matters.
-    pub(super) fn look(&mut self, seen: &mut Seen, display: &Display) {
-        for event in self.watch.take() {
-            if let Notification::Link(told) = &event.what
-                && let Some(change) = self.judge.change(event.at, told)
-            {
-                display.warn(&format!("pathbench: the network changed: {}", change.words));
-                seen.changes.push(change);
-            }
-            seen.notifications.push(event);
-        }
-    }
-}
-
-/// A test's thread to the suite's.
-enum Message {
-    Progress(Progress),
-    Done(Box<ClientOutcome>),
-}
-
-/// Passes progress on.
-struct Reporter {
-    sender: Sender<Message>,
-}
-
-impl ClientObserver for Reporter {
-    fn on_progress(&self, progress: &Progress) {
-        // The suite has stopped listening when it stops.
-        let _stopped = self.sender.send(Message::Progress(progress.clone()));
-    }
-}
-
-/// Runs the test of `plan`, waiting for a busy server; `None` when the user stopped it.
-pub(super) fn run(
-    client: &Client,
-    plan: &ClientPlan,
-    ways: &[ClientPath],
-    lookout: &mut Lookout,
-    seen: &mut Seen,
-    display: &mut Display,
-    stop: &AtomicBool,
-) -> Option<ClientOutcome> {
-    lookout.judge.know_ways(ways);
-    for attempt in 1.. {
-        let messages = start(client, plan.clone());
-        let outcome = loop {
-            lookout.look(seen, display);
-            if stop.load(Ordering::Relaxed) {
-                // The thread dies with the process, and with it the connection.
-                return None;
-            }
-            match messages.recv_timeout(TICK) {
-                Ok(Message::Progress(progress)) => display.progress(progress, ways),
-                Ok(Message::Done(outcome)) => break outcome,
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return None,
-            }
-        };
-        let Some(wait) = busy_for(&outcome).filter(|_| attempt < BUSY_TRIES) else {
-            lookout.look(seen, display);
-            return Some(*outcome);
-        };
-        display.line(&format!("the server is busy; asking again in {:.0} s", wait.as_secs_f64().ceil()));
-        let until = client.clock.now() + wait;
-        while client.clock.now() < until {
-            if stop.load(Ordering::Relaxed) {
-                return None;
-            }
-            client.clock.sleep_until((client.clock.now() + TICK).min(until));
-        }
-    }
-    None
-}
-
-fn start(client: &Client, plan: ClientPlan) -> Receiver<Message> {
-    let (sender, messages) = channel();
-    let clock = client.clock.clone();
-    thread::spawn(move || {
-        let mut outcome = run_client(&plan, &clock, &Reporter { sender: sender.clone() });
-        // What the connection could not hand over may still be had over another one.
-        if outcome.server.is_none() && !outcome.client.streams.is_empty() {
-            match fetch_record(&FetchPlan::after(&plan), &outcome.client, &clock) {
-                Ok(record) => outcome.server = Some(record),
-                Err(failure) => outcome.report_fetch(&failure),
+    /// Runs the test of `plan`, and waits for a busy server; `None` when the user stopped it.
+    fn run_test(
+        &mut self,
+        plan: &ClientPlan,
+        paths: &[ClientPath],
+        progress: &mut RunProgress<'_>,
+    ) -> Option<ClientOutcome> {
+        let clock = &self.client.clock;
+        for attempt in 1.. {
+            let messages = start(self.client, plan.clone());
+            let outcome = loop {
+                self.poll_network(progress);
+                if self.stop.load(Ordering::Relaxed) {
+                    // The thread dies with the process, and with it the connection.
+                    return None;
+                }
+                match messages.recv_timeout(TICK) {
+                    Ok(Message::Transferred(transferred)) => progress.transferred(&transferred, paths),
+                    Ok(Message::Done(outcome)) => break outcome,
+                    Err(RecvTimeoutError::Timeout) => {}
+                    Err(RecvTimeoutError::Disconnected) => return None,
+                }
+            };
+            let Some(wait) = busy_wait(&outcome).filter(|_| attempt < BUSY_TRIES) else {
+                self.poll_network(progress);
+                return Some(*outcome);
+            };
+            let seconds = wait.as_secs_f64().ceil();
+            progress.line(format_args!("the server is busy; trying again in {seconds:.0} s"));
+            let until = clock.now() + wait;
+            while clock.now() < until {
+                if self.stop.load(Ordering::Relaxed) {
+                    return None;
+                }
+                clock.sleep_until((clock.now() + TICK).min(until));
             }
         }
-        let _stopped = sender.send(Message::Done(Box::new(outcome)));
-    });
-    messages
-}
-
-/// How long to wait when the server was busy.
-fn busy_for(outcome: &ClientOutcome) -> Option<Duration> {
-    match &outcome.error {
-        Some(ClientError::Refused { code: RefusalCode::Busy, retry_after_ms, .. }) => {
-            let wait = retry_after_ms.map_or(BUSY_WAIT, Duration::from_millis);
-            Some(wait.min(LONGEST_BUSY_WAIT))
-        }
-        _ => None,
+        None
     }
-}
 
-/// A transport that could not be opened this many times in a row is given up.
-const FAILURES: u32 = 2;
-
-/// What the suite knows by now.
-#[derive(Default)]
-pub(super) struct Knowledge {
-    pub(super) clocks: Clocks,
-    /// By transport and pattern, how long runs took.
-    pub(super) took: BTreeMap<(Transport, usize), Vec<Duration>>,
-    pub(super) failures: BTreeMap<Transport, u32>,
-    pub(super) given_up: BTreeSet<Transport>,
-    /// Ids of the runs that began with several ways to the server.
-    pub(super) with_several_ways: BTreeSet<String>,
-    pub(super) notes: Vec<String>,
-    pub(super) refused: bool,
-}
-
-impl Knowledge {
-    /// What has changed since the run before.
-    pub(super) fn look_before(&mut self, number: usize, lookout: &mut Lookout, display: &Display) {
-        let mut seen = Seen::default();
-        lookout.look(&mut seen, display);
-        let words: Vec<String> = seen.changes.into_iter().map(|change| change.words).collect();
-        if !words.is_empty() {
-            self.notes.push(format!("the network changed before run {number}: {}", words.join(", ")));
+    fn poll_network(&mut self, progress: &Progress) {
+        for change in self.monitor.poll() {
+            progress.warn(format_args!("pathbench: the network changed: {change}"));
         }
     }
 
-    /// What a run tells about those to come.
-    pub(super) fn learn(
+    /// Draws conclusions from a run for later runs: their time, transports to give up.
+    fn learn(
         &mut self,
         number: usize,
         scheduled: &ScheduledRun,
         outcome: &ClientOutcome,
         took: Duration,
-        display: &Display,
+        progress: &Progress,
     ) {
         let transport = scheduled.label.transport;
         match &outcome.error {
@@ -398,45 +295,57 @@ impl Knowledge {
                 *failures += 1;
                 if *failures >= FAILURES {
                     self.given_up.insert(transport);
-                    let words =
+                    let note =
                         format!("{transport} became unusable and was given up after run {number}: {error}");
-                    display.warn(&format!("pathbench: {words}"));
-                    self.notes.push(words);
+                    progress.warn(format_args!("pathbench: {note}"));
+                    self.notes.push(note);
                 }
             }
         }
     }
+}
 
-    /// Puts a run together, the server's times on the client's clock.
-    pub(super) fn assemble(
-        &mut self,
-        number: usize,
-        scheduled: &ScheduledRun,
-        setting: &RunSetting,
-        outcome: ClientOutcome,
-        seen: &Seen,
-        counters: Option<BTreeMap<String, i64>>,
-    ) -> AssembledRun {
-        let ClientOutcome { client, server, completed, error, hung } = outcome;
-        let (server, note) = server.map(|server| self.clocks.on_clients(&client, server)).unzip();
-        let pattern = &setting.pattern;
-        let mut assembled = assemble(&Evidence {
-            id: format!("{number:02}-{}-{pattern}-r{}", scheduled.label, scheduled.repetition),
-            setting,
-            label: &scheduled.label,
-            repetition: scheduled.repetition,
-            gave_up: hung.map(|_| client.ended),
-            client: Some(client),
-            server,
-            completed,
-            error: error.map(|error| error.to_string()),
-            links: Vec::new(),
-            invalid_because: Vec::new(),
-            executed: Vec::new(),
-            notifications: seen.notifications.clone(),
-            counters: counters.into_iter().map(|counters| (Side::Client, counters)).collect(),
-        });
-        assembled.record.notes.extend(note.flatten());
-        assembled
+/// From the thread of a test.
+enum Message {
+    Transferred(Transferred),
+    Done(Box<ClientOutcome>),
+}
+
+struct Reporter {
+    sender: Sender<Message>,
+}
+
+impl ClientObserver for Reporter {
+    fn on_progress(&self, progress: &Transferred) {
+        // A suite that was stopped has dropped the receiver.
+        let _stopped = self.sender.send(Message::Transferred(progress.clone()));
+    }
+}
+
+fn start(client: &Client, plan: ClientPlan) -> Receiver<Message> {
+    let (sender, messages) = channel();
+    let clock = client.clock.clone();
+    thread::spawn(move || {
+        let mut outcome = run_client(&plan, &clock, &Reporter { sender: sender.clone() });
+        // A record that the test's connection could not carry may come over another one.
+        if outcome.server.is_none() && !outcome.client.streams.is_empty() {
+            match fetch_record(&FetchPlan::after(&plan), &outcome.client, &clock) {
+                Ok(record) => outcome.server = Some(record),
+                Err(failure) => outcome.report_fetch(&failure),
+            }
+        }
+        let _stopped = sender.send(Message::Done(Box::new(outcome)));
+    });
+    messages
+}
+
+/// How long to wait, where the server was busy.
+fn busy_wait(outcome: &ClientOutcome) -> Option<Duration> {
+    match &outcome.error {
+        Some(ClientError::Refused { code: RefusalCode::Busy, retry_after_ms, .. }) => {
+            let wait = retry_after_ms.map_or(BUSY_WAIT, Duration::from_millis);
+            Some(wait.min(LONGEST_BUSY_WAIT))
+        }
+        _ => None,
     }
 }
