@@ -27,7 +27,7 @@ use pathbench_record::end::EndRecord;
 use pathbench_record::event::{DeliveryLine, Event};
 use pathbench_record::kernel_event::{LinkEvent, MptcpEvent, MptcpEventKind, WifiNetwork};
 use pathbench_record::message::MessageLine;
-use pathbench_record::pattern::{Amount, IperfParameters};
+use pathbench_record::pattern::{Amount, ThroughputParameters};
 use pathbench_record::sample::{Sample, Side};
 use pathbench_record::time::Timestamp;
 use pathbench_record::transport::{Transport, TransportLabel};
@@ -259,7 +259,7 @@ fn milliseconds(time: Option<Duration>) -> Option<f64> {
 
 impl Evidence<'_> {
     /// What the run comes down to where it is one of bulk data.
-    fn transfer(&self) -> Option<IperfParameters> {
+    fn transfer(&self) -> Option<ThroughputParameters> {
         self.setting.parameters.transfer()
     }
 

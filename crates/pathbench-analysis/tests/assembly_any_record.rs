@@ -7,7 +7,7 @@ use pathbench_record::connection::{InForce, Negotiation, PathEvent, PathEventKin
 use pathbench_record::delivery::{DeliverySeries, Gap};
 use pathbench_record::direction::{DataDirection, Direction};
 use pathbench_record::end::{EndRecord, MessageRecord, PathSample, StreamRecord};
-use pathbench_record::pattern::{Amount, InteractiveParameters, IperfParameters, PatternParameters};
+use pathbench_record::pattern::{Amount, InteractiveParameters, PatternParameters, ThroughputParameters};
 use pathbench_record::sample::{PathFigures, PathState, Side};
 use pathbench_record::test_id::TestId;
 use pathbench_record::time::Timestamp;
@@ -143,7 +143,7 @@ fn record(side: Side) -> impl Strategy<Value = EndRecord> {
             side,
             test: TestId([7; 16]),
             transport: Transport::Mpquic,
-            parameters: IperfParameters::default().into(),
+            parameters: ThroughputParameters::default().into(),
             started,
             ended,
             deliveries,
@@ -177,7 +177,7 @@ fn record(side: Side) -> impl Strategy<Value = EndRecord> {
 fn parameters() -> impl Strategy<Value = PatternParameters> {
     let iperf = |direction, amount, omit| {
         let rate_bps = Some(8_000);
-        IperfParameters { direction, amount, omit, rate_bps, ..IperfParameters::default() }.into()
+        ThroughputParameters { direction, amount, omit, rate_bps, ..ThroughputParameters::default() }.into()
     };
     let second = Duration::from_secs(1);
     prop_oneof![

@@ -35,10 +35,8 @@ use thiserror::Error;
 /// How long an agent may take to start, or to answer a request that needs no traffic.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What the orchestrator asks of an agent.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Request {
-    /// Start the test server; answered by [`Notice::Serving`].
     Serve(ServePlan),
     /// Send, expect or report measured packets of a link; answered by [`Notice::Calibrated`].
     Calibrate(CalibrationCommand),
@@ -48,18 +46,13 @@ pub enum Request {
     Record(Box<EndRecord>),
 }
 
-/// The test server of one run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ServePlan {
-    /// The transport to accept.
     pub transport: Transport,
     /// Where to listen; port 0 for the kernel's choice.
     pub address: SocketAddr,
-    /// Options of accepted connections.
     pub socket: SocketOptions,
-    /// What QUIC takes.
     pub quic: QuicOptions,
-    /// Whether the server needs a certificate; it makes its own.
     pub encrypted: bool,
     /// Interval of the kernel's figures per path.
     pub sample_interval: Duration,
@@ -79,33 +72,23 @@ impl ServePlan {
     }
 }
 
-/// What an agent answers, or tells unasked.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Notice {
-    /// The agent is up.
     Ready,
-    /// The server listens.
     Serving {
-        /// On these addresses.
         addresses: Vec<SocketAddr>,
-        /// What its certificate is known by, where it has one.
         fingerprint: Option<CertificateFingerprint>,
     },
     Calibrated(EndReport),
     /// The client's first byte of data went out or came in at this time.
     FirstByte(Timestamp),
-    /// Bytes so far.
     Progress(Progress),
-    /// The test is over.
     Finished(Box<ClientOutcome>),
-    /// The server's record, or why there is none.
     Record(Box<Result<EndRecord, String>>),
-    /// The request could not be carried out.
     Failed(String),
 }
 
 impl Notice {
-    /// The answer that `expect` recognises, out of the notice that came.
     pub(crate) fn into_answer<R>(self, expect: impl FnOnce(Self) -> Option<R>) -> Result<R, AgentError> {
         match self {
             Self::Failed(message) => Err(AgentError::Refused(message)),
@@ -114,25 +97,18 @@ impl Notice {
     }
 }
 
-/// An agent did not do what it was asked.
 #[derive(Debug, Error)]
 pub enum AgentError {
-    /// The process could not be started.
     #[error("its agent could not be started: {0}")]
     Start(io::Error),
-    /// Its namespace could not be entered.
     #[error(transparent)]
     Namespace(#[from] NamespaceError),
-    /// It is gone.
     #[error("its agent is gone (killed, or out of memory)")]
     Gone,
-    /// It did not answer in time.
     #[error("its agent did not answer within {0:?}")]
     Silent(Duration),
-    /// It refused or failed.
     #[error("{0}")]
     Refused(String),
-    /// It answered something else.
     #[error("its agent answered out of turn")]
     OutOfTurn,
 }
@@ -140,17 +116,11 @@ pub enum AgentError {
 /// How agents are started: the program and the arguments that make it one.
 #[derive(Debug, Clone)]
 pub struct AgentLauncher {
-    /// The program, normally this very one.
     pub program: PathBuf,
-    /// Arguments that make it an agent.
     pub arguments: Vec<OsString>,
 }
 
 impl AgentLauncher {
-    /// Starts an agent in `namespace`. It reports [`Notice::Ready`] by itself.
-    ///
-    /// # Errors
-    /// When the process does not start or the namespace cannot be entered.
     pub fn launch(&self, name: &str, namespace: &NetNamespace) -> Result<AgentHandle, AgentError> {
         let (ours, theirs) = UnixStream::pair().map_err(AgentError::Start)?;
         let mut command = Command::new(&self.program);
@@ -194,18 +164,10 @@ pub struct AgentHandle {
 }
 
 impl AgentHandle {
-    /// Sends a request.
-    ///
-    /// # Errors
-    /// When the agent is gone.
     pub fn send(&self, request: &Request) -> Result<(), AgentError> {
         channel::send(&self.channel, request).map_err(|_| AgentError::Gone)
     }
 
-    /// The next notice, waiting at most `timeout`; `None` when none came.
-    ///
-    /// # Errors
-    /// When the agent is gone.
     pub fn next(&self, timeout: Duration) -> Result<Option<Notice>, AgentError> {
         let notices = self.notices.lock().unwrap_or_else(PoisonError::into_inner);
         match notices.recv_timeout(timeout) {
@@ -215,10 +177,6 @@ impl AgentHandle {
         }
     }
 
-    /// Sends a request and waits for its one answer, which `expect` recognises.
-    ///
-    /// # Errors
-    /// When the agent is gone, silent, refuses, or answers something else.
     pub fn ask<R>(
         &self,
         request: &Request,
@@ -230,15 +188,11 @@ impl AgentHandle {
         notice.into_answer(expect)
     }
 
-    /// Whether its process has ended.
     pub fn is_gone(&self) -> bool {
         self.gone.load(Ordering::Relaxed)
     }
 
     /// Waits until the agent has reported that it is up.
-    ///
-    /// # Errors
-    /// When it does not within ten seconds.
     pub fn wait_until_ready(&self) -> Result<(), AgentError> {
         match self.next(ANSWER_TIMEOUT)? {
             Some(Notice::Ready) => Ok(()),
@@ -247,13 +201,11 @@ impl AgentHandle {
         }
     }
 
-    /// Ends the agent, and waits for its end.
     pub(crate) fn end(&mut self) {
         let _already_dead = self.child.kill();
         let _reaped = self.child.wait();
     }
 
-    /// The agent's process id, as the orchestrator sees it.
     pub fn process_id(&self) -> u32 {
         self.child.id()
     }
@@ -266,9 +218,6 @@ impl Drop for AgentHandle {
 }
 
 /// Serves requests from `channel` until it closes. This is all that an agent process does.
-///
-/// # Errors
-/// When the channel breaks otherwise than by closing.
 pub fn serve(channel: &UnixStream, clock: &Arc<dyn Clock>) -> Result<(), ChannelError> {
     let notices = Arc::new(Notices { channel: Mutex::new(channel.try_clone()?) });
     notices.tell(&Notice::Ready);
@@ -296,10 +245,8 @@ pub fn serve(channel: &UnixStream, clock: &Arc<dyn Clock>) -> Result<(), Channel
     }
 }
 
-/// What an agent keeps running between requests.
 #[derive(Default)]
 struct Held {
-    /// With what its certificate is known by, where it has one.
     server: Option<(Server, Option<CertificateFingerprint>)>,
     calibration: Arc<CalibrationEnd>,
 }
@@ -353,7 +300,6 @@ const fn is_quic(transport: Transport) -> bool {
     matches!(transport, Transport::Quic | Transport::Mpquic)
 }
 
-/// The loopback address of the family of `address`.
 const fn loopback_of(address: SocketAddr) -> IpAddr {
     if address.is_ipv4() { IpAddr::V4(Ipv4Addr::LOCALHOST) } else { IpAddr::V6(Ipv6Addr::LOCALHOST) }
 }
@@ -372,7 +318,6 @@ fn in_background(
     });
 }
 
-/// The agent's side of the channel, shared by its threads.
 struct Notices {
     channel: Mutex<UnixStream>,
 }

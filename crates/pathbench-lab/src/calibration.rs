@@ -30,7 +30,6 @@ pub(crate) fn measure(environment: &Environment) -> Result<Vec<RunLink>, Environ
     told.map(|link| measure_link(environment, link)).collect()
 }
 
-/// What is off, over all links.
 pub(crate) fn deviations(links: &[RunLink]) -> Vec<String> {
     links.iter().flat_map(|link| link.deviations.clone()).collect()
 }
@@ -122,13 +121,11 @@ fn plan(link: &Link, near: SocketAddr, far: SocketAddr) -> CalibrationPlan {
     }
 }
 
-/// What a delay may come to, jitter included.
 fn longest_delay(model: &LinkModel) -> Duration {
     let base = model.constant_delay().unwrap_or(Duration::from_secs(1));
     base + model.jitter * 5
 }
 
-/// The deeper of the link's token buckets.
 fn bucket_bytes(link: &Link) -> u64 {
     [&link.forward, &link.reverse]
         .iter()
@@ -165,7 +162,6 @@ fn one_way(probes: &ProbedDirection) -> Option<OneWayDelay> {
     })
 }
 
-/// The counters of every link, by name.
 pub(crate) fn read_link_counters(
     environment: &mut Environment,
 ) -> Result<Vec<(String, LinkCounters)>, EnvironmentError> {
@@ -179,7 +175,6 @@ pub(crate) fn read_link_counters(
     Ok(counters)
 }
 
-/// Notes in `links` what went over each since `before`.
 pub(crate) fn count_bytes(
     links: &mut [RunLink],
     before: &[(String, LinkCounters)],

@@ -11,27 +11,18 @@ use thiserror::Error;
 /// No message is longer; a longer announcement means that the two ends are out of step.
 const LONGEST_MESSAGE_BYTES: u32 = 1 << 30;
 
-/// A message could not be sent or received.
 #[derive(Debug, Error)]
 pub enum ChannelError {
-    /// The other end is gone.
     #[error("the other end of the channel closed it")]
     Closed,
-    /// The socket failed.
     #[error("the channel failed: {0}")]
     Io(#[from] io::Error),
-    /// The bytes are no message.
     #[error("the channel carried something that is no message: {0}")]
     Format(#[from] serde_json::Error),
-    /// The announced length is beyond reason.
     #[error("the channel announced a message of {0} bytes")]
     TooLong(u32),
 }
 
-/// Writes one message.
-///
-/// # Errors
-/// When the peer is gone or the message cannot be serialised.
 pub fn send<M: Serialize>(mut channel: impl Write, message: &M) -> Result<(), ChannelError> {
     let mut frame = vec![0; 4];
     serde_json::to_writer(&mut frame, message)?;
@@ -46,18 +37,11 @@ pub fn send<M: Serialize>(mut channel: impl Write, message: &M) -> Result<(), Ch
     })
 }
 
-/// Reads one message, waiting for it.
-///
-/// # Errors
-/// [`ChannelError::Closed`] when the peer is gone, otherwise when the bytes are no message.
 pub fn receive<M: DeserializeOwned>(channel: impl Read) -> Result<M, ChannelError> {
     receive_at_most(LONGEST_MESSAGE_BYTES, channel)
 }
 
 /// Reads one message of a peer that is not trusted with the memory of a longer one.
-///
-/// # Errors
-/// As [`receive`]; [`ChannelError::TooLong`] when more than `bytes` are announced.
 pub fn receive_at_most<M: DeserializeOwned>(bytes: u32, mut channel: impl Read) -> Result<M, ChannelError> {
     let mut prefix = [0; 4];
     channel.read_exact(&mut prefix).map_err(closed)?;

@@ -1,16 +1,13 @@
-//! The traffic patterns and what each is asked to do.
-
-mod iperf;
-mod validation;
-
-pub use iperf::{Amount, IperfParameters, MAX_STREAMS, MIN_STREAM_RATE_BPS, ParameterError};
-pub use validation::MAX_MESSAGES;
+//! The traffic patterns and their parameters.
 
 use crate::direction::{DataDirection, Direction};
 use crate::transport::Transport;
-use crate::units::nanoseconds;
+use crate::units::milliseconds;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
+use thiserror::Error;
+
+pub const MAX_STREAMS: u32 = 128;
 
 /// Smallest body of a message: its sequence number.
 pub const MIN_MESSAGE_BYTES: usize = 4;
@@ -18,32 +15,35 @@ pub const MIN_MESSAGE_BYTES: usize = 4;
 /// Largest body of a message; a receiver holds one of them in memory.
 pub const MAX_MESSAGE_BYTES: usize = 64 * 1024;
 
+/// Lowest rate limit per stream: below it, single blocks would be seconds apart.
+pub const MIN_STREAM_RATE_BPS: u64 = 8_000;
+
+/// Most messages of one side in one test: their records must fit into a RECORD frame.
+pub const MAX_MESSAGES: u32 = 36_000;
+
+const SHORTEST: Duration = Duration::from_millis(1);
+
 /// Fewest streams that carry bulk data over quic and mpquic. A stream's receive window must stay small (the
 /// reassembly of a stream gives up when it has too many gaps, which a path's death makes), so that one stream
 /// alone cannot fill a fast or long path.
 pub const QUIC_STREAMS: u32 = 4;
 
-/// A pattern with its parameters.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", tag = "pattern")]
+#[serde(rename_all = "kebab-case", tag = "pattern", content = "parameters")]
 pub enum PatternParameters {
-    /// Small requests, one after the other.
     Ping(PingParameters),
-    /// A download, an upload or both at once, of given sizes, verified.
     Bulk(BulkParameters),
-    /// Data for a given time or amount, up, down or both ways.
-    Iperf(IperfParameters),
+    Throughput(ThroughputParameters),
     /// Requests both ways at a fixed pace, like a voice assistant or a game.
     Interactive(InteractiveParameters),
 }
 
 impl PatternParameters {
-    /// `ping`, `bulk`, `iperf` or `interactive`.
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Ping(_) => "ping",
             Self::Bulk(_) => "bulk",
-            Self::Iperf(_) => "iperf",
+            Self::Throughput(_) => "throughput",
             Self::Interactive(_) => "interactive",
         }
     }
@@ -54,7 +54,7 @@ impl PatternParameters {
         match self {
             Self::Ping(_) => 1,
             Self::Bulk(bulk) => bulk.streams,
-            Self::Iperf(iperf) => iperf.streams,
+            Self::Throughput(throughput) => throughput.streams,
             Self::Interactive(_) => 2,
         }
     }
@@ -69,15 +69,15 @@ impl PatternParameters {
             Self::Bulk(bulk) if bulk.streams > 0 => {
                 bulk.streams = bulk.streams.max(u64::from(QUIC_STREAMS).min(bulk.least_bytes()) as u32);
             }
-            Self::Iperf(iperf) if iperf.streams > 0 => {
+            Self::Throughput(throughput) if throughput.streams > 0 => {
                 let mut streams = u64::from(QUIC_STREAMS);
-                if let Amount::Bytes(bytes) = iperf.amount {
+                if let Amount::Bytes(bytes) = throughput.amount {
                     streams = streams.min(bytes);
                 }
-                if let Some(rate_bps) = iperf.rate_bps {
+                if let Some(rate_bps) = throughput.rate_bps {
                     streams = streams.min(rate_bps / MIN_STREAM_RATE_BPS);
                 }
-                iperf.streams = iperf.streams.max(streams as u32);
+                throughput.streams = throughput.streams.max(streams as u32);
             }
             _ => {}
         }
@@ -86,21 +86,21 @@ impl PatternParameters {
 
     /// What a pattern of bulk data comes down to; `None` for patterns of messages. A `bulk` may have another amount for
     /// each direction, of which this is the larger: [`PatternParameters::transfer_of`] tells them apart.
-    pub fn transfer(&self) -> Option<IperfParameters> {
+    pub fn transfer(&self) -> Option<ThroughputParameters> {
         match self {
-            Self::Iperf(iperf) => Some(iperf.clone()),
-            Self::Bulk(bulk) => Some(IperfParameters {
+            Self::Throughput(throughput) => Some(throughput.clone()),
+            Self::Bulk(bulk) => Some(ThroughputParameters {
                 direction: bulk.direction(),
                 streams: bulk.streams,
                 amount: Amount::Bytes(bulk.bytes.max(bulk.upload_bytes)),
-                ..IperfParameters::default()
+                ..ThroughputParameters::default()
             }),
             Self::Ping(_) | Self::Interactive(_) => None,
         }
     }
 
     /// What of a pattern of bulk data goes one way; `None` when nothing does.
-    pub fn transfer_of(&self, direction: Direction) -> Option<IperfParameters> {
+    pub fn transfer_of(&self, direction: Direction) -> Option<ThroughputParameters> {
         let transfer = self.transfer()?;
         let (goes, bulk_bytes): (bool, fn(&BulkParameters) -> u64) = match direction {
             Direction::Upload => (transfer.direction.has_upload(), |bulk| bulk.upload_bytes),
@@ -110,7 +110,7 @@ impl PatternParameters {
             Self::Bulk(bulk) => Amount::Bytes(bulk_bytes(bulk)),
             _ => transfer.amount,
         };
-        goes.then_some(IperfParameters { amount, ..transfer })
+        goes.then_some(ThroughputParameters { amount, ..transfer })
     }
 
     /// Whether what is written has to go out at once. Nagle's algorithm (RFC 896) would hold the end of a message
@@ -124,8 +124,8 @@ impl PatternParameters {
         match self {
             Self::Ping(ping) => Some(ping.interval.saturating_mul(ping.requests())),
             Self::Interactive(interactive) => Some(interactive.duration.saturating_add(interactive.linger)),
-            Self::Iperf(iperf) => match iperf.amount {
-                Amount::Duration(duration) => Some(duration.saturating_add(iperf.omit)),
+            Self::Throughput(throughput) => match throughput.amount {
+                Amount::Duration(duration) => Some(duration.saturating_add(throughput.omit)),
                 Amount::Bytes(_) => None,
             },
             Self::Bulk(_) => None,
@@ -157,7 +157,7 @@ impl PatternParameters {
                 Some(u64::from(interactive.messages()) * (each + 4))
             }
             Self::Bulk(bulk) => Some(bulk.bytes.max(bulk.upload_bytes)),
-            Self::Iperf(iperf) => match iperf.amount {
+            Self::Throughput(throughput) => match throughput.amount {
                 Amount::Bytes(bytes) => Some(bytes),
                 Amount::Duration(_) => None,
             },
@@ -165,9 +165,9 @@ impl PatternParameters {
     }
 }
 
-impl From<IperfParameters> for PatternParameters {
-    fn from(iperf: IperfParameters) -> Self {
-        Self::Iperf(iperf)
+impl From<ThroughputParameters> for PatternParameters {
+    fn from(throughput: ThroughputParameters) -> Self {
+        Self::Throughput(throughput)
     }
 }
 
@@ -179,7 +179,6 @@ impl PingParameters {
 }
 
 impl BulkParameters {
-    /// Which way data goes.
     pub const fn direction(&self) -> DataDirection {
         match (self.bytes, self.upload_bytes) {
             (_, 0) => DataDirection::Download,
@@ -188,15 +187,9 @@ impl BulkParameters {
         }
     }
 
-    /// The smaller amount, of those directions that have one.
     fn least_bytes(&self) -> u64 {
         [self.bytes, self.upload_bytes].into_iter().filter(|bytes| *bytes > 0).min().unwrap_or(0)
     }
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "the signature serde asks for")]
-const fn is_zero(value: &u64) -> bool {
-    *value == 0
 }
 
 impl InteractiveParameters {
@@ -207,23 +200,66 @@ impl InteractiveParameters {
     }
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Amount {
+    /// For this long from each stream's first byte, after the warm-up.
+    #[serde(rename = "duration_ms", with = "milliseconds")]
+    Duration(Duration),
+    /// This many payload bytes, all streams of a direction together, warm-up included.
+    Bytes(u64),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ThroughputParameters {
+    pub direction: DataDirection,
+    /// Parallel connections, 1 to [`MAX_STREAMS`].
+    pub streams: u32,
+    pub amount: Amount,
+    /// Limit of the payload rate of each direction, all its streams together; each gets an equal part.
+    #[serde(default)]
+    pub rate_bps: Option<u64>,
+    /// Warm-up before the measured time: recorded, but not counted in goodput.
+    #[serde(rename = "omit_ms", with = "milliseconds", default)]
+    pub omit: Duration,
+    /// Largest write to a socket, frame header included; smaller when the rate is low.
+    pub block_bytes: u32,
+}
+
+impl ThroughputParameters {
+    /// Larger ones were not measurably better on an unshaped veth, smaller ones cost more per byte.
+    pub const DEFAULT_BLOCK_BYTES: u32 = 128 * 1024;
+}
+
+impl Default for ThroughputParameters {
+    fn default() -> Self {
+        Self {
+            direction: DataDirection::Upload,
+            streams: 1,
+            amount: Amount::Duration(Duration::from_secs(10)),
+            rate_bps: None,
+            omit: Duration::ZERO,
+            block_bytes: Self::DEFAULT_BLOCK_BYTES,
+        }
+    }
+}
+
 /// Parameters of `ping`. Defaults: `MultipathTester`'s five GETs of 10 bytes, 100 ms apart.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct PingParameters {
-    /// Requests that count.
     pub count: u32,
     /// Requests before them that do not (the path's state, the server's caches).
     pub warm_up: u32,
     /// From one request to the next, or to the answer when that takes longer.
-    #[serde(rename = "interval_ns", with = "nanoseconds")]
+    #[serde(rename = "interval_ms", with = "milliseconds")]
     pub interval: Duration,
     /// Size of a request: its frame's body, of which the sequence number takes four bytes.
     pub request_bytes: u32,
-    /// Size of an answer, likewise.
     pub response_bytes: u32,
     /// A request whose answer takes longer counts as lost.
-    #[serde(rename = "timeout_ns", with = "nanoseconds")]
+    #[serde(rename = "timeout_ms", with = "milliseconds")]
     pub timeout: Duration,
 }
 
@@ -233,30 +269,23 @@ pub struct PingParameters {
 pub struct BulkParameters {
     /// Bytes to download, all streams together; 0: none.
     pub bytes: u64,
-    /// Bytes to upload at the same time, on the same streams; 0: none. Left out of the request then, so that a server
-    /// that does not know it is not asked for it.
-    #[serde(skip_serializing_if = "is_zero")]
+    /// Bytes to upload at the same time, on the same streams; 0: none.
     pub upload_bytes: u64,
-    /// Parallel streams that share them.
     pub streams: u32,
 }
 
-/// Parameters of `interactive`. Defaults: `MultipathTester`'s stream test.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct InteractiveParameters {
-    /// How long each side goes on sending requests.
-    #[serde(rename = "duration_ns", with = "nanoseconds")]
+    #[serde(rename = "duration_ms", with = "milliseconds")]
     pub duration: Duration,
-    /// From one request to the next.
-    #[serde(rename = "interval_ns", with = "nanoseconds")]
+    #[serde(rename = "interval_ms", with = "milliseconds")]
     pub interval: Duration,
     /// Size of a request: its frame's body, of which the sequence number takes four bytes.
     pub request_bytes: u32,
-    /// Size of the answer to it, likewise.
     pub response_bytes: u32,
     /// How long to wait for the last acknowledgements after the last request.
-    #[serde(rename = "linger_ns", with = "nanoseconds")]
+    #[serde(rename = "linger_ms", with = "milliseconds")]
     pub linger: Duration,
 }
 
@@ -289,4 +318,135 @@ impl Default for InteractiveParameters {
             linger: Duration::from_secs(5),
         }
     }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum ParameterError {
+    #[error("{given} parallel streams: a test has 1 to {MAX_STREAMS}")]
+    Streams { given: u32 },
+    #[error("a test of no duration or no bytes measures nothing; ask for at least 1 ms or 1 byte per stream")]
+    Nothing,
+    #[error("a rate of {given} bit/s over {streams} streams: each stream needs at least 8 kbit/s")]
+    Rate { given: u64, streams: u32 },
+    #[error("a ping of no requests measures nothing; ask for at least 1")]
+    NoRequest,
+    #[error("{given} messages in one test: at most {most} are possible")]
+    Messages { given: u32, most: u32 },
+    #[error("messages of {given} bytes: {least} to {most} bytes are possible")]
+    Message { given: u32, least: u32, most: u32 },
+    #[error("an interval of {} ms between messages: 1 ms is the shortest", .given.as_secs_f64() * 1e3)]
+    Interval { given: Duration },
+    #[error("a timeout of {} ms for an answer: 1 ms is the shortest", .given.as_secs_f64() * 1e3)]
+    Timeout { given: Duration },
+    #[error("blocks of {given} bytes: 64 bytes to 4 MiB are possible")]
+    Block { given: u32 },
+}
+
+impl ThroughputParameters {
+    fn mistakes(&self) -> Vec<ParameterError> {
+        let mut wrong = Vec::new();
+        if self.streams == 0 || self.streams > MAX_STREAMS {
+            wrong.push(ParameterError::Streams { given: self.streams });
+        }
+        let nothing = match self.amount {
+            Amount::Duration(duration) => duration < Duration::from_millis(1),
+            Amount::Bytes(bytes) => bytes < u64::from(self.streams) || bytes == 0,
+        };
+        if nothing {
+            wrong.push(ParameterError::Nothing);
+        }
+        if let Some(given) = self.rate_bps
+            && given / u64::from(self.streams.max(1)) < MIN_STREAM_RATE_BPS
+        {
+            wrong.push(ParameterError::Rate { given, streams: self.streams });
+        }
+        if !(64..=4 * 1024 * 1024).contains(&self.block_bytes) {
+            wrong.push(ParameterError::Block { given: self.block_bytes });
+        }
+        wrong
+    }
+
+    /// The part of stream `stream` in the amount of one direction. The parts add up exactly.
+    pub fn stream_amount(&self, stream: u32) -> Amount {
+        match self.amount {
+            Amount::Duration(duration) => Amount::Duration(duration),
+            Amount::Bytes(bytes) => {
+                let streams = u64::from(self.streams.max(1));
+                let extra = u64::from(u64::from(stream) < bytes % streams);
+                Amount::Bytes(bytes / streams + extra)
+            }
+        }
+    }
+
+    pub fn stream_rate_bps(&self) -> Option<u64> {
+        self.rate_bps.map(|rate| rate / u64::from(self.streams.max(1)))
+    }
+}
+
+impl PatternParameters {
+    pub fn validate(&self) -> Result<(), Vec<ParameterError>> {
+        let wrong = match self {
+            Self::Throughput(throughput) => throughput.mistakes(),
+            Self::Ping(ping) => ping.mistakes(),
+            Self::Bulk(bulk) => bulk.mistakes(),
+            Self::Interactive(interactive) => interactive.mistakes(),
+        };
+        if wrong.is_empty() { Ok(()) } else { Err(wrong) }
+    }
+}
+
+impl PingParameters {
+    fn mistakes(&self) -> Vec<ParameterError> {
+        let mut wrong = Vec::new();
+        if self.count == 0 {
+            wrong.push(ParameterError::NoRequest);
+        }
+        wrong.extend(number(self.requests()));
+        wrong.extend(sizes([self.request_bytes, self.response_bytes]));
+        if self.timeout < SHORTEST {
+            wrong.push(ParameterError::Timeout { given: self.timeout });
+        }
+        wrong
+    }
+}
+
+impl BulkParameters {
+    fn mistakes(&self) -> Vec<ParameterError> {
+        let mut wrong = Vec::new();
+        if self.streams == 0 || self.streams > MAX_STREAMS {
+            wrong.push(ParameterError::Streams { given: self.streams });
+        }
+        if self.least_bytes() == 0 || self.least_bytes() < u64::from(self.streams) {
+            wrong.push(ParameterError::Nothing);
+        }
+        wrong
+    }
+}
+
+impl InteractiveParameters {
+    fn mistakes(&self) -> Vec<ParameterError> {
+        let mut wrong = Vec::new();
+        if self.duration < SHORTEST {
+            wrong.push(ParameterError::Nothing);
+        }
+        if self.interval < SHORTEST {
+            wrong.push(ParameterError::Interval { given: self.interval });
+        } else {
+            wrong.extend(number(self.messages()));
+        }
+        wrong.extend(sizes([self.request_bytes, self.response_bytes]));
+        wrong
+    }
+}
+
+fn number(given: u32) -> Option<ParameterError> {
+    (given > MAX_MESSAGES).then_some(ParameterError::Messages { given, most: MAX_MESSAGES })
+}
+
+fn sizes(given: [u32; 2]) -> impl Iterator<Item = ParameterError> {
+    let (least, most) = (MIN_MESSAGE_BYTES as u32, MAX_MESSAGE_BYTES as u32);
+    given
+        .into_iter()
+        .filter(move |bytes| !(least..=most).contains(bytes))
+        .map(move |given| ParameterError::Message { given, least, most })
 }

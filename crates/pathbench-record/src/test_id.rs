@@ -22,11 +22,9 @@ impl fmt::Debug for TestId {
     }
 }
 
-/// `text` is not the name of a test.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("`{text}` is not a test id; one is 32 hexadecimal digits")]
 pub struct InvalidTestId {
-    /// What was given.
     pub text: String,
 }
 

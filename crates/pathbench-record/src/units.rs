@@ -331,21 +331,6 @@ impl fmt::Display for QueueLimit {
     }
 }
 
-/// Durations as whole nanoseconds.
-pub mod nanoseconds {
-    use serde::{Deserialize, Deserializer, Serializer};
-    use std::time::Duration;
-
-    #[allow(clippy::trivially_copy_pass_by_ref, reason = "the signature serde asks for")]
-    pub fn serialize<S: Serializer>(value: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_u64(u64::try_from(value.as_nanos()).unwrap_or(u64::MAX))
-    }
-
-    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
-        u64::deserialize(deserializer).map(Duration::from_nanos)
-    }
-}
-
 /// A [`Duration`] as a number of milliseconds in JSON, for fields named `…_ms`; exact below 104 days.
 ///
 /// For `#[serde(with = "pathbench_record::units::milliseconds")]`.

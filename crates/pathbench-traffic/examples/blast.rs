@@ -14,7 +14,7 @@
 
 use pathbench_kerneltest::MonotonicClock;
 use pathbench_record::direction::DataDirection;
-use pathbench_record::pattern::{Amount, BulkParameters, IperfParameters, PatternParameters};
+use pathbench_record::pattern::{Amount, BulkParameters, PatternParameters, ThroughputParameters};
 use pathbench_record::test_id::TestId;
 use pathbench_record::time::{Clock, Timestamp};
 use pathbench_record::transport::Transport;
@@ -90,12 +90,12 @@ fn main() {
             streams,
         })
     } else {
-        PatternParameters::Iperf(IperfParameters {
+        PatternParameters::Throughput(ThroughputParameters {
             direction,
             streams,
             amount: Amount::Duration(Duration::from_secs_f64(argument(4, "5").parse().unwrap())),
             block_bytes: block,
-            ..IperfParameters::default()
+            ..ThroughputParameters::default()
         })
     };
     let plan = ClientPlan {

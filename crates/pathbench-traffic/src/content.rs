@@ -15,17 +15,12 @@ pub struct Content {
     seed: u64,
 }
 
-/// Which bytes of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u64)]
 pub enum Lane {
-    /// DATA from the server.
     Download = 1,
-    /// MESSAGE.
     Requests = 2,
-    /// ANSWER.
     Answers = 3,
-    /// DATA from the client.
     Upload = 4,
 }
 
@@ -40,7 +35,6 @@ const fn mix(mut word: u64) -> u64 {
 }
 
 impl Content {
-    /// The content of one lane of a stream.
     pub fn of(test: TestId, stream: u32, lane: Lane) -> Self {
         let test = u128::from_be_bytes(test.0);
         let seed = mix(test as u64 ^ mix((test >> 64) as u64));
@@ -55,7 +49,6 @@ impl Content {
         self.word(offset / 8).to_le_bytes()[(offset % 8) as usize]
     }
 
-    /// Fills `bytes` with the content from `offset` on.
     pub fn fill(self, offset: u64, bytes: &mut [u8]) {
         let (head, rest) = bytes.split_at_mut(head_of(offset, bytes.len()));
         for (byte, at) in head.iter_mut().zip(offset..) {
@@ -102,16 +95,6 @@ fn head_of(offset: u64, length: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
-    use std::collections::HashSet;
-
-    const TEST: TestId = TestId([7; 16]);
-
-    fn bytes(content: Content, offset: u64, length: usize) -> Vec<u8> {
-        let mut bytes = vec![0; length];
-        content.fill(offset, &mut bytes);
-        bytes
-    }
 
     #[test]
     fn words_are_splitmix64s() {
@@ -119,42 +102,5 @@ mod tests {
         let content = Content { seed: 1_234_567 };
         assert_eq!(content.word(0), 6_457_827_717_110_365_317);
         assert_eq!(content.word(1), 3_203_168_211_198_807_973);
-    }
-
-    #[test]
-    fn every_test_stream_and_lane_has_its_own() {
-        let other = TestId([8; 16]);
-        let mut seen = HashSet::new();
-        for test in [TEST, other] {
-            for stream in 0..3 {
-                for lane in [Lane::Download, Lane::Requests, Lane::Answers] {
-                    assert!(seen.insert(bytes(Content::of(test, stream, lane), 0, 16)));
-                }
-            }
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn any_piece_is_a_piece_of_the_whole(from in 0_usize..500, length in 0_usize..500) {
-            let content = Content::of(TEST, 1, Lane::Download);
-            let whole = bytes(content, 0, 1000);
-            prop_assert_eq!(bytes(content, from as u64, length), &whole[from..from + length]);
-            prop_assert_eq!(content.first_difference(from as u64, &whole[from..from + length]), None);
-        }
-
-        #[test]
-        fn one_wrong_bit_is_found_where_it_is(
-            from in 0_u64..1 << 60,
-            length in 1_usize..500,
-            at in any::<prop::sample::Index>(),
-            bit in 0..8_u32,
-        ) {
-            let content = Content::of(TEST, 1, Lane::Download);
-            let mut piece = bytes(content, from, length);
-            let at = at.index(length);
-            piece[at] ^= 1_u8 << bit;
-            prop_assert_eq!(content.first_difference(from, &piece), Some(from + at as u64));
-        }
     }
 }

@@ -7,7 +7,7 @@ mod common;
 
 use common::{clock, limits, plan};
 use pathbench_record::direction::DataDirection;
-use pathbench_record::pattern::{Amount, IperfParameters};
+use pathbench_record::pattern::{Amount, ThroughputParameters};
 use pathbench_record::transport::Transport;
 use pathbench_traffic::client::{ClientError, ClientOutcome, ClientPlan, Unobserved, run_client};
 use pathbench_traffic::protocol::RefusalCode;
@@ -63,7 +63,7 @@ impl Fortress {
     }
 
     /// A test over TLS or QUIC.
-    fn plan(&self, transport: Transport, parameters: IperfParameters) -> ClientPlan {
+    fn plan(&self, transport: Transport, parameters: ThroughputParameters) -> ClientPlan {
         let plan = plan(transport, self.address(transport), parameters);
         ClientPlan { security: self.security.clone(), ..plan }
     }
@@ -93,8 +93,8 @@ fn run(plan: &ClientPlan) -> ClientOutcome {
     run_client(plan, &clock(), &Unobserved)
 }
 
-fn upload(bytes: u64) -> IperfParameters {
-    IperfParameters { amount: Amount::Bytes(bytes), ..IperfParameters::default() }
+fn upload(bytes: u64) -> ThroughputParameters {
+    ThroughputParameters { amount: Amount::Bytes(bytes), ..ThroughputParameters::default() }
 }
 
 #[track_caller]
@@ -139,11 +139,11 @@ fn a_token_is_asked_for_on_every_transport() {
 }
 
 /// A test that takes long enough for others to come meanwhile.
-fn long_upload() -> IperfParameters {
-    IperfParameters {
+fn long_upload() -> ThroughputParameters {
+    ThroughputParameters {
         amount: Amount::Duration(Duration::from_secs(2)),
         rate_bps: Some(8_000_000),
-        ..IperfParameters::default()
+        ..ThroughputParameters::default()
     }
 }
 
@@ -174,7 +174,7 @@ fn a_client_has_a_share_of_the_places_and_is_told_when_to_come_back() {
 #[test]
 fn a_server_that_drains_finishes_what_runs_and_refuses_what_is_new() {
     let fortress = Fortress::open(limits());
-    let several = IperfParameters { streams: 4, ..long_upload() };
+    let several = ThroughputParameters { streams: 4, ..long_upload() };
     during(&fortress, fortress.plan(Transport::Tcp, several), || {
         fortress.server.drain();
         let (code, _, _) = refusal(run(&fortress.plan(Transport::Tcp, upload(1000))));
@@ -191,11 +191,11 @@ fn a_bound_on_the_rate_holds_for_all_of_a_clients_tests_and_streams_together() {
     for direction in [DataDirection::Upload, DataDirection::Download] {
         let two: Vec<ClientOutcome> = thread::scope(|scope| {
             let start = |transport| {
-                let parameters = IperfParameters {
+                let parameters = ThroughputParameters {
                     direction,
                     streams: 2,
                     amount: Amount::Duration(Duration::from_secs(2)),
-                    ..IperfParameters::default()
+                    ..ThroughputParameters::default()
                 };
                 let plan = fortress.plan(transport, parameters);
                 scope.spawn(move || run(&plan))
@@ -230,7 +230,7 @@ fn tests_over_tls_are_as_complete_and_say_what_they_were_encrypted_with() {
     }
     for transport in transports {
         for direction in DataDirection::ALL {
-            let parameters = IperfParameters { direction, streams: 3, ..upload(5_000_001) };
+            let parameters = ThroughputParameters { direction, streams: 3, ..upload(5_000_001) };
             let outcome = run(&fortress.plan(transport, parameters));
             assert!(outcome.completed, "{transport} {direction:?}: {:?}", outcome.error);
             let server = outcome.server.unwrap();
@@ -285,12 +285,12 @@ fn an_operator_hears_of_tests_by_number_and_of_refusals() {
         Access::Open,
         Some(Arc::clone(&heard) as Arc<dyn ServerObserver>),
     );
-    let parameters = IperfParameters { streams: 4, ..upload(400_000) };
+    let parameters = ThroughputParameters { streams: 4, ..upload(400_000) };
     assert!(run(&fortress.plan(Transport::Quic, parameters)).completed);
     let (code, message, _) = refusal(run(&fortress.plan(Transport::Tcp, upload(2_000_000))));
     assert!(code == RefusalCode::Limit && message.contains("1000000"), "{message}");
     fortress.server.stop();
-    assert_eq!(*heard.0.lock().unwrap(), ["1 iperf", "1 true 400000", "Limit"]);
+    assert_eq!(*heard.0.lock().unwrap(), ["1 throughput", "1 true 400000", "Limit"]);
 }
 
 #[test]
@@ -397,8 +397,8 @@ fn a_client_that_vanishes_in_mid_test_frees_its_place_on_every_transport() {
         let session = fortress.session(transport, fortress.security.clone());
         let connection = session.open().unwrap();
         let request = format!(
-            r#"{{"pattern":"iperf","transport":"{transport}","patience_ns":500000000,"parameters":{{
-                "direction":"download","streams":1,"amount":{{"duration_ns":5000000000}},"block_bytes":131072}}}}"#
+            r#"{{"pattern":"throughput","transport":"{transport}","patience_ms":500,"parameters":{{
+                "direction":"download","streams":1,"amount":{{"duration_ms":5000}},"block_bytes":131072}}}}"#
         );
         let hello = pathbench_traffic::protocol::Hello::new(common::random_id(), 0, request.into_bytes());
         let frame = pathbench_traffic::protocol::Frame::Hello(hello);

@@ -5,7 +5,7 @@
 mod common;
 
 use common::{Everything, clock, limits, random_id};
-use pathbench_record::pattern::IperfParameters;
+use pathbench_record::pattern::ThroughputParameters;
 use pathbench_record::transport::Transport;
 use pathbench_traffic::protocol::{Decoder, Event, Frame, Hello, RefusalCode};
 use pathbench_transport::{ConnectOptions, Connection, Session};
@@ -31,12 +31,12 @@ fn a_claimed_transport_is_compared_with_the_connection() {
     let everything = Everything::start(limits());
     for (index, &(used, address)) in everything.addresses.iter().enumerate() {
         for claimed in [Transport::Tcp, Transport::Mptcp, Transport::Quic, Transport::Mpquic] {
-            let security = everything.plan(index, IperfParameters::default()).security;
+            let security = everything.plan(index, ThroughputParameters::default()).security;
             let options = ConnectOptions { security, ..ConnectOptions::to(address, TIMEOUT) };
             let session = Session::new(used, options, clock());
             let connection = session.open().unwrap();
             let request = format!(
-                r#"{{"pattern":"iperf","transport":"{claimed}","patience_ns":5000000000,"parameters":{{
+                r#"{{"pattern":"throughput","transport":"{claimed}","patience_ms":5000,"parameters":{{
                     "direction":"upload","streams":1,"amount":{{"bytes":1000}},"block_bytes":131072}}}}"#
             );
             let hello = Frame::Hello(Hello::new(random_id(), 0, request.into_bytes())).encode().unwrap();

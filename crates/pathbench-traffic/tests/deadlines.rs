@@ -10,7 +10,7 @@ use common::{Everything, clock, limits, plan, random_id, server};
 use honest::record_by_hand;
 use pathbench_kerneltest::MonotonicClock;
 use pathbench_record::direction::DataDirection;
-use pathbench_record::pattern::{Amount, IperfParameters, PatternParameters, PingParameters};
+use pathbench_record::pattern::{Amount, PatternParameters, PingParameters, ThroughputParameters};
 use pathbench_record::test_id::TestId;
 use pathbench_record::time::{Clock, Timestamp};
 use pathbench_record::transport::Transport;
@@ -87,7 +87,7 @@ fn fast_server(max_duration: Duration) -> (Server, SocketAddr) {
 /// What a client says by hand: an upload of 1000 bytes.
 fn hello(test: TestId, stream: u32, streams: u32) -> Frame {
     let request = format!(
-        r#"{{"pattern":"iperf","transport":"tcp","patience_ns":100000000000,"parameters":{{
+        r#"{{"pattern":"throughput","transport":"tcp","patience_ms":100000,"parameters":{{
             "direction":"upload","streams":{streams},"amount":{{"bytes":1000}},"block_bytes":131072}}}}"#
     );
     Frame::Hello(Hello::new(test, stream, request.into_bytes()))
@@ -245,7 +245,7 @@ fn a_server_that_dribbles_its_record_does_not_hold_a_client() {
         stream.write_all(&record_header()).unwrap();
         b" ".to_vec()
     });
-    let parameters = IperfParameters { amount: Amount::Bytes(1000), ..IperfParameters::default() };
+    let parameters = ThroughputParameters { amount: Amount::Bytes(1000), ..ThroughputParameters::default() };
     let outcome = run_client(&patient(address, parameters), &fast_clock(), &Unobserved);
     let error = outcome.error.unwrap().to_string();
     assert!(error.contains("did not hand over its record"), "{error}");
@@ -255,10 +255,10 @@ fn a_server_that_dribbles_its_record_does_not_hold_a_client() {
 
 #[test]
 fn a_server_that_dribbles_data_or_takes_none_does_not_hold_a_client() {
-    let download = IperfParameters {
+    let download = ThroughputParameters {
         direction: DataDirection::Download,
         amount: Amount::Duration(Duration::from_secs(10)),
-        ..IperfParameters::default()
+        ..ThroughputParameters::default()
     };
     let ping = PingParameters { count: 5, timeout: Duration::from_secs(3), ..PingParameters::default() };
     let cases: [(PatternParameters, Vec<u8>); 2] = [
@@ -287,19 +287,19 @@ fn a_server_that_dribbles_a_fetched_record_does_not_hold_a_client() {
         b" ".to_vec()
     });
     let plan = FetchPlan::new(Transport::Tcp, address, LONG);
-    let client = record_by_hand(random_id(), IperfParameters::default().into(), 0);
+    let client = record_by_hand(random_id(), ThroughputParameters::default().into(), 0);
     let error = fetch_record(&plan, &client, &fast_clock()).unwrap_err().to_string();
     assert!(error.contains("did not hand over its record"), "{error}");
     let lasted = served.join().unwrap();
     assert!(lasted < Duration::from_secs(20), "{lasted:?}");
 }
 
-fn many(direction: DataDirection, seconds: u64) -> IperfParameters {
-    IperfParameters {
+fn many(direction: DataDirection, seconds: u64) -> ThroughputParameters {
+    ThroughputParameters {
         direction,
         streams: 128,
         amount: Amount::Duration(Duration::from_secs(seconds)),
-        ..IperfParameters::default()
+        ..ThroughputParameters::default()
     }
 }
 
@@ -403,8 +403,11 @@ fn many_streams_together_keep_the_rate_and_the_time() {
 fn an_upload_is_taken_no_faster_than_the_rate() {
     const RATE_BPS: u64 = 40_000_000;
     let (server, address) = server(Transport::Tcp, Limits { max_rate_bps: Some(RATE_BPS), ..limits() });
-    let parameters =
-        IperfParameters { amount: Amount::Bytes(20_000_000), streams: 8, ..many(DataDirection::Upload, 1) };
+    let parameters = ThroughputParameters {
+        amount: Amount::Bytes(20_000_000),
+        streams: 8,
+        ..many(DataDirection::Upload, 1)
+    };
     let outcome = run_client(&plan(Transport::Tcp, address, parameters), &clock(), &Unobserved);
     assert!(outcome.completed, "{:?}", outcome.error);
     let deliveries = outcome.server.unwrap().deliveries;

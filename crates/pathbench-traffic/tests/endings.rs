@@ -152,9 +152,9 @@ fn a_client_can_ask_for_a_smaller_record() {
 #[test]
 fn a_pattern_with_an_end_of_its_own_runs_on_to_it() {
     let everything = Everything::start(limits());
-    let iperf = PatternParameters::Iperf(pathbench_record::pattern::IperfParameters {
+    let iperf = PatternParameters::Throughput(pathbench_record::pattern::ThroughputParameters {
         amount: pathbench_record::pattern::Amount::Duration(Duration::from_millis(500)),
-        ..pathbench_record::pattern::IperfParameters::default()
+        ..pathbench_record::pattern::ThroughputParameters::default()
     });
     let plan: ClientPlan = everything.plan(0, iperf);
     let outcome = run_client(&plan, &clock(), &Scribe::wishing(Wish::Stop, Duration::ZERO));

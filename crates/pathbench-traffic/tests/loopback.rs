@@ -8,7 +8,7 @@ use common::{clock, limits, plan, server};
 use pathbench_record::connection::Negotiation;
 use pathbench_record::direction::DataDirection;
 use pathbench_record::end::EndRecord;
-use pathbench_record::pattern::{Amount, IperfParameters};
+use pathbench_record::pattern::{Amount, ThroughputParameters};
 use pathbench_record::sample::Side;
 use pathbench_record::time::Timestamp;
 use pathbench_record::transport::Transport;
@@ -26,15 +26,20 @@ pathbench_kerneltest::unprivileged_too!();
 
 const MS: Duration = Duration::from_millis(1);
 
-fn bytes(direction: DataDirection, streams: u32, bytes: u64) -> IperfParameters {
-    IperfParameters { direction, streams, amount: Amount::Bytes(bytes), ..IperfParameters::default() }
+fn bytes(direction: DataDirection, streams: u32, bytes: u64) -> ThroughputParameters {
+    ThroughputParameters {
+        direction,
+        streams,
+        amount: Amount::Bytes(bytes),
+        ..ThroughputParameters::default()
+    }
 }
 
-fn seconds(direction: DataDirection, duration: Duration) -> IperfParameters {
-    IperfParameters { direction, amount: Amount::Duration(duration), ..IperfParameters::default() }
+fn seconds(direction: DataDirection, duration: Duration) -> ThroughputParameters {
+    ThroughputParameters { direction, amount: Amount::Duration(duration), ..ThroughputParameters::default() }
 }
 
-fn run(transport: Transport, parameters: IperfParameters) -> ClientOutcome {
+fn run(transport: Transport, parameters: ThroughputParameters) -> ClientOutcome {
     let (server, address) = server(transport, limits());
     let outcome = run_client(&plan(transport, address, parameters), &clock(), &Unobserved);
     server.stop();
@@ -73,7 +78,7 @@ fn an_upload_delivers_every_byte_and_both_ends_tell_the_same() {
 
 #[test]
 fn a_download_by_time_lasts_its_time_and_the_warm_up() {
-    let parameters = IperfParameters { omit: 200 * MS, ..seconds(DataDirection::Download, 500 * MS) };
+    let parameters = ThroughputParameters { omit: 200 * MS, ..seconds(DataDirection::Download, 500 * MS) };
     let ClientOutcome { client, server, .. } = run(Transport::Tcp, parameters);
     let server = server.unwrap();
     assert_eq!(client.deliveries.total_bytes(), server.offered.total_bytes());
@@ -101,7 +106,7 @@ fn both_directions_on_three_streams_are_exact() {
 
 #[test]
 fn a_rate_limit_is_kept() {
-    let parameters = IperfParameters {
+    let parameters = ThroughputParameters {
         rate_bps: Some(40_000_000),
         streams: 2,
         ..seconds(DataDirection::Upload, 1000 * MS)
@@ -116,7 +121,7 @@ fn a_rate_limit_is_kept() {
 fn mptcp_is_what_the_kernel_says_it_is() {
     if mptcp_available().is_err() {
         // Without MPTCP the client must say so, and what to do.
-        let plan = plan(Transport::Mptcp, ([127, 0, 0, 1], 9).into(), IperfParameters::default());
+        let plan = plan(Transport::Mptcp, ([127, 0, 0, 1], 9).into(), ThroughputParameters::default());
         let outcome = run_client(&plan, &clock(), &Unobserved);
         assert!(matches!(outcome.error, Some(ClientError::Incapable { .. })), "{:?}", outcome.error);
         return;
@@ -151,7 +156,7 @@ impl ClientObserver for Listener {
 #[test]
 fn the_observer_hears_connection_first_byte_and_progress() {
     let (server, address) = server(Transport::Tcp, limits());
-    let parameters = IperfParameters { streams: 2, ..seconds(DataDirection::Both, 600 * MS) };
+    let parameters = ThroughputParameters { streams: 2, ..seconds(DataDirection::Both, 600 * MS) };
     let listener = Listener::default();
     let outcome = run_client(&plan(Transport::Tcp, address, parameters), &clock(), &listener);
     server.stop();
@@ -178,7 +183,7 @@ fn a_server_that_is_full_says_when_to_come_back() {
     let (server, address) = server(Transport::Tcp, Limits { max_tests: 1, ..limits() });
     std::thread::scope(|scope| {
         let parameters =
-            IperfParameters { rate_bps: Some(8_000_000), ..seconds(DataDirection::Upload, 1200 * MS) };
+            ThroughputParameters { rate_bps: Some(8_000_000), ..seconds(DataDirection::Upload, 1200 * MS) };
         let long = scope
             .spawn(move || run_client(&plan(Transport::Tcp, address, parameters), &clock(), &Unobserved));
         std::thread::sleep(400 * MS);
@@ -283,12 +288,12 @@ fn what_cannot_work_is_said_before_anything_is_sent() {
     let (server, address) = server(Transport::Tcp, limits());
     server.stop();
     let outcome =
-        run_client(&plan(Transport::Tcp, address, IperfParameters::default()), &clock(), &Unobserved);
+        run_client(&plan(Transport::Tcp, address, ThroughputParameters::default()), &clock(), &Unobserved);
     assert!(matches!(outcome.error, Some(ClientError::Unreachable { .. })), "{:?}", outcome.error);
-    let none = IperfParameters { streams: 0, ..IperfParameters::default() };
+    let none = ThroughputParameters { streams: 0, ..ThroughputParameters::default() };
     let outcome = run_client(&plan(Transport::Tcp, address, none), &clock(), &Unobserved);
     assert!(matches!(outcome.error, Some(ClientError::Plan { .. })), "{:?}", outcome.error);
-    let mut odd = plan(Transport::Tcp, address, IperfParameters::default());
+    let mut odd = plan(Transport::Tcp, address, ThroughputParameters::default());
     odd.socket = SocketOptions { congestion: Some("no-such-thing".to_owned()), ..SocketOptions::default() };
     let outcome = run_client(&odd, &clock(), &Unobserved);
     assert!(matches!(outcome.error, Some(ClientError::Incapable { .. })), "{:?}", outcome.error);

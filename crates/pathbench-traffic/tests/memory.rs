@@ -138,8 +138,8 @@ fn fill_connections(server: &Process, transport: Transport, count: usize, stop: 
 fn started(session: &Session, transport: Transport, direction: &str) -> Option<(TestId, Vec<Connection>)> {
     let (test, streams) = (random_id(), limits().max_streams);
     let request = format!(
-        r#"{{"pattern":"iperf","transport":"{transport}","patience_ns":1000000000,"parameters":{{"direction":
-            "{direction}","streams":{streams},"amount":{{"duration_ns":5000000000}},"block_bytes":4194304}}}}"#
+        r#"{{"pattern":"throughput","transport":"{transport}","patience_ms":1000,"parameters":{{"direction":
+            "{direction}","streams":{streams},"amount":{{"duration_ms":5000}},"block_bytes":4194304}}}}"#
     );
     let mut connections = Vec::new();
     for index in 0..streams {

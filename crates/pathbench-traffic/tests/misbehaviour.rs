@@ -10,7 +10,7 @@ use common::{clock, limits, plan, random_id, server};
 use honest::record_by_hand;
 use pathbench_record::direction::DataDirection;
 use pathbench_record::end::EndRecord;
-use pathbench_record::pattern::{Amount, IperfParameters};
+use pathbench_record::pattern::{Amount, ThroughputParameters};
 use pathbench_record::test_id::TestId;
 use pathbench_record::transport::Transport;
 use pathbench_traffic::client::{ClientError, FetchError, FetchPlan, Unobserved, fetch_record, run_client};
@@ -27,7 +27,7 @@ const MS: Duration = Duration::from_millis(1);
 /// What a client says, by hand.
 fn hello(test: TestId, direction: &str) -> Hello {
     let request = format!(
-        r#"{{"pattern":"iperf","transport":"tcp","patience_ns":60000000000,"parameters":{{
+        r#"{{"pattern":"throughput","transport":"tcp","patience_ms":60000,"parameters":{{
             "direction":"{direction}","streams":1,"amount":{{"bytes":1000000}},"block_bytes":131072}}}}"#
     );
     Hello::new(test, 0, request.into_bytes())
@@ -57,7 +57,8 @@ fn started(server: SocketAddr, test: TestId, direction: &str) -> TcpStream {
 }
 
 fn assert_serves(server: SocketAddr) {
-    let parameters = IperfParameters { amount: Amount::Bytes(100_000), ..IperfParameters::default() };
+    let parameters =
+        ThroughputParameters { amount: Amount::Bytes(100_000), ..ThroughputParameters::default() };
     let outcome = run_client(&plan(Transport::Tcp, server, parameters), &clock(), &Unobserved);
     assert!(outcome.completed, "{:?}", outcome.error);
 }
@@ -71,7 +72,7 @@ fn fetched(
 ) -> Result<EndRecord, FetchError> {
     let Hello { request, .. } = hello(test, direction);
     let request: serde_json::Value = serde_json::from_slice(&request).unwrap();
-    let iperf: IperfParameters = serde_json::from_value(request["parameters"].clone()).unwrap();
+    let iperf: ThroughputParameters = serde_json::from_value(request["parameters"].clone()).unwrap();
     let client = record_by_hand(test, iperf.into(), 50_000);
     let plan = FetchPlan::new(Transport::Tcp, server, Duration::from_secs(5));
     fetch_record(&FetchPlan { end_test, ..plan }, &client, &clock())
@@ -119,7 +120,7 @@ fn strangers_silent_peers_and_slow_writers_are_dropped() {
 fn requests_of_another_version_or_pattern_are_refused_in_words() {
     let (server, address) = server(Transport::Tcp, limits());
     let ours = hello(random_id(), "upload");
-    let foreign = String::from_utf8(ours.request.clone()).unwrap().replace("iperf", "chat");
+    let foreign = String::from_utf8(ours.request.clone()).unwrap().replace("throughput", "chat");
     let wrong = [
         (Hello { version: 9, ..ours.clone() }, "version 9"),
         (Hello { request: foreign.into_bytes(), ..ours.clone() }, "`chat`"),
@@ -208,10 +209,10 @@ fn deaf_server() -> (SocketAddr, std::thread::JoinHandle<TcpStream>) {
 fn a_test_without_progress_ends_after_its_patience_and_says_how_long_it_hung() {
     for direction in DataDirection::ALL {
         let (address, thread) = deaf_server();
-        let parameters = IperfParameters {
+        let parameters = ThroughputParameters {
             direction,
             amount: Amount::Duration(Duration::from_secs(20)),
-            ..IperfParameters::default()
+            ..ThroughputParameters::default()
         };
         let mut plan = plan(Transport::Tcp, address, parameters);
         plan.patience = 600 * MS;
@@ -235,7 +236,7 @@ fn a_foreign_server_is_named_as_such() {
         stream
     });
     let outcome =
-        run_client(&plan(Transport::Tcp, address, IperfParameters::default()), &clock(), &Unobserved);
+        run_client(&plan(Transport::Tcp, address, ThroughputParameters::default()), &clock(), &Unobserved);
     assert!(matches!(outcome.error, Some(ClientError::Handshake { .. })), "{:?}", outcome.error);
     drop(thread.join());
 }
@@ -244,9 +245,9 @@ fn a_foreign_server_is_named_as_such() {
 fn a_server_that_stops_ends_the_test_at_once() {
     let (server, address) = server(Transport::Tcp, limits());
     let client = std::thread::spawn(move || {
-        let parameters = IperfParameters {
+        let parameters = ThroughputParameters {
             amount: Amount::Duration(Duration::from_secs(20)),
-            ..IperfParameters::default()
+            ..ThroughputParameters::default()
         };
         run_client(&plan(Transport::Tcp, address, parameters), &clock(), &Unobserved)
     });

@@ -7,7 +7,7 @@ mod common;
 use common::{clock, limits, plan};
 use pathbench_kerneltest::MonotonicClock;
 use pathbench_record::direction::DataDirection;
-use pathbench_record::pattern::{Amount, IperfParameters};
+use pathbench_record::pattern::{Amount, ThroughputParameters};
 use pathbench_record::time::{Clock, Timestamp};
 use pathbench_record::transport::Transport;
 use pathbench_traffic::client::{ClientError, ClientOutcome, ClientPlan, Unobserved, run_client};
@@ -98,7 +98,7 @@ impl Service {
         self.server.addresses()[usize::from(transport != Transport::Tcp)].1
     }
 
-    fn test(&self, transport: Transport, parameters: IperfParameters) -> JoinHandle<ClientOutcome> {
+    fn test(&self, transport: Transport, parameters: ThroughputParameters) -> JoinHandle<ClientOutcome> {
         let plan = plan(transport, self.address(transport), parameters);
         let plan = match transport {
             Transport::Tcp => plan,
@@ -139,16 +139,16 @@ fn soon(mut holds: impl FnMut() -> bool) -> bool {
 }
 
 /// Quick enough for a debug build on a busy machine.
-fn upload(seconds: u64) -> IperfParameters {
-    IperfParameters {
+fn upload(seconds: u64) -> ThroughputParameters {
+    ThroughputParameters {
         amount: Amount::Duration(Duration::from_secs(seconds)),
         rate_bps: Some(4_000_000),
-        ..IperfParameters::default()
+        ..ThroughputParameters::default()
     }
 }
 
-fn both_ways() -> IperfParameters {
-    IperfParameters { direction: DataDirection::Both, ..upload(2) }
+fn both_ways() -> ThroughputParameters {
+    ThroughputParameters { direction: DataDirection::Both, ..upload(2) }
 }
 
 #[test]
@@ -194,7 +194,7 @@ fn an_observer_that_panics_costs_no_slot() {
         *service.observer.panics_at.lock().unwrap() = Some(event);
         match event {
             "Refused" => {
-                let parameters = IperfParameters { amount: Amount::Bytes(20_000_000), ..upload(1) };
+                let parameters = ThroughputParameters { amount: Amount::Bytes(20_000_000), ..upload(1) };
                 assert!(!service.test(Transport::Tcp, parameters).join().unwrap().completed);
             }
             "Panicked" => {

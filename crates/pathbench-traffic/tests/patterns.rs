@@ -9,8 +9,8 @@ use pathbench_record::connection::{PathEvent, PathEventKind};
 use pathbench_record::direction::{DataDirection, Direction};
 use pathbench_record::end::{EndRecord, MessageRecord};
 use pathbench_record::pattern::{
-    Amount, BulkParameters, InteractiveParameters, IperfParameters, PatternParameters, PingParameters,
-    QUIC_STREAMS,
+    Amount, BulkParameters, InteractiveParameters, PatternParameters, PingParameters, QUIC_STREAMS,
+    ThroughputParameters,
 };
 use pathbench_record::time::Timestamp;
 use pathbench_record::transport::Transport;
@@ -107,10 +107,10 @@ fn bulk_goes_both_ways_at_once_and_is_complete_when_the_server_says_so() {
 
 #[test]
 fn iperf_is_exact_both_ways_over_every_transport() {
-    let iperf = IperfParameters {
+    let iperf = ThroughputParameters {
         direction: DataDirection::Both,
         amount: Amount::Bytes(5_000_003),
-        ..IperfParameters::default()
+        ..ThroughputParameters::default()
     };
     over_all(&iperf.into(), |transport, client, server| {
         assert_eq!(client.deliveries.total_bytes(), 5_000_003);
@@ -170,16 +170,16 @@ fn of_the_crowd(index: usize) -> PatternParameters {
             duration: 1000 * MS,
             ..InteractiveParameters::default()
         }),
-        3 => IperfParameters {
+        3 => ThroughputParameters {
             direction: DataDirection::Both,
             amount: Amount::Bytes(1_000_000 + index as u64),
-            ..IperfParameters::default()
+            ..ThroughputParameters::default()
         }
         .into(),
-        _ => IperfParameters {
+        _ => ThroughputParameters {
             amount: Amount::Duration(700 * MS),
             rate_bps: Some(4_000_000),
-            ..IperfParameters::default()
+            ..ThroughputParameters::default()
         }
         .into(),
     }
@@ -205,7 +205,8 @@ fn twenty_clients_at_once_get_what_is_theirs() {
         let asked = plan.parameters.transfer().map(|transfer| transfer.amount);
         match asked {
             Some(Amount::Bytes(bytes)) => assert_eq!(client.deliveries.total_bytes(), {
-                let has_download = !matches!(plan.parameters, PatternParameters::Iperf(_)) || index % 5 == 3;
+                let has_download =
+                    !matches!(plan.parameters, PatternParameters::Throughput(_)) || index % 5 == 3;
                 if has_download { bytes } else { 0 }
             }),
             Some(Amount::Duration(_)) => assert!(server.deliveries.total_bytes() > 0),
@@ -222,7 +223,8 @@ fn twenty_clients_at_once_get_what_is_theirs() {
 #[test]
 fn the_first_sample_and_the_last_span_a_test_of_several_streams() {
     let everything = Everything::start(limits());
-    let iperf = IperfParameters { amount: Amount::Duration(400 * MS), ..IperfParameters::default() };
+    let iperf =
+        ThroughputParameters { amount: Amount::Duration(400 * MS), ..ThroughputParameters::default() };
     let plan = everything.plan(1, iperf);
     assert_eq!(plan.transport, Transport::Quic);
     let (client, _) = run(&plan);

@@ -6,7 +6,7 @@ mod common;
 
 use common::{Everything, clock, limits, server_with_token};
 use pathbench_record::direction::DataDirection;
-use pathbench_record::pattern::{Amount, IperfParameters};
+use pathbench_record::pattern::{Amount, ThroughputParameters};
 use pathbench_record::transport::Transport;
 use pathbench_traffic::client::{Unobserved, run_client};
 use pathbench_traffic::datagram::{DatagramError, HEADER_BYTES, Kind, MAGIC, Message};
@@ -59,10 +59,10 @@ fn a_server_answers_probes_beside_quic_and_a_missing_interface_is_reported() {
     let (samples, counts) = thread::scope(|scope| {
         let probing = scope.spawn(|| probe(&plan, 1500 * MS));
         // Over the same port meanwhile, so that neither takes what is the other's.
-        let iperf = IperfParameters {
+        let iperf = ThroughputParameters {
             direction: DataDirection::Both,
             amount: Amount::Bytes(20_000_000),
-            ..IperfParameters::default()
+            ..ThroughputParameters::default()
         };
         let index = everything.addresses.iter().position(|(transport, _)| *transport == Transport::Mpquic);
         let outcome = run_client(&everything.plan(index.unwrap(), iperf), &clock(), &Unobserved);

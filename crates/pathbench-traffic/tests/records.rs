@@ -56,7 +56,7 @@ fn send(stream: &mut TcpStream, frame: &Frame) {
 /// A tiny download by hand up to the server's record of it.
 fn tiny_test(server: SocketAddr, test: TestId) -> (TcpStream, Vec<u8>) {
     let request = json!({
-        "pattern": "bulk", "transport": "tcp", "patience_ns": 1_000_000_000_u64,
+        "pattern": "bulk", "transport": "tcp", "patience_ms": 1000,
         "parameters": { "bytes": BYTES, "streams": 1 },
     });
     let mut stream = TcpStream::connect(server).unwrap();
@@ -183,7 +183,7 @@ const LIES: [(Change, &str); 16] = [
     (|record| record["streams"] = json!([record["streams"][0], record["streams"][0]]), "streams[1].stream"),
     (|record| record["side"] = "client".into(), "side"),
     (|record| record["test"] = "0".repeat(32).into(), "test"),
-    (|record| record["parameters"]["bytes"] = 7.into(), "parameters"),
+    (|record| record["parameters"]["parameters"]["bytes"] = 7.into(), "parameters"),
     (
         |record| record["path_events"] = json!(vec![json!({"at": 0, "kind": "path-opened"}); 5000]),
         "path_events",
@@ -243,10 +243,10 @@ fn readers_of_a_record_that_dawdle_are_cut_off_and_are_few() {
     };
     let server = Server::start(options, clock()).unwrap();
     let address = server.addresses()[0].1;
-    let upload = pathbench_record::pattern::IperfParameters {
+    let upload = pathbench_record::pattern::ThroughputParameters {
         amount: pathbench_record::pattern::Amount::Duration(1500 * MS),
         rate_bps: Some(1_000_000),
-        ..pathbench_record::pattern::IperfParameters::default()
+        ..pathbench_record::pattern::ThroughputParameters::default()
     };
     let plan = plan(Transport::Tcp, address, upload);
     let outcome = run_client(&plan, &clock(), &Unobserved);

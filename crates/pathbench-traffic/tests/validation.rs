@@ -9,7 +9,7 @@ use honest::{Course, end, series};
 use pathbench_record::connection::PathEventKind;
 use pathbench_record::delivery::Gap;
 use pathbench_record::end::{EndRecord, MessageRecord};
-use pathbench_record::pattern::IperfParameters;
+use pathbench_record::pattern::ThroughputParameters;
 use pathbench_record::sample::Side;
 use pathbench_record::test_id::TestId;
 use pathbench_record::time::Timestamp;
@@ -58,7 +58,7 @@ fn lies() -> Vec<(&'static str, Change)> {
         lie("side", Box::new(|record| record.side = Side::Client)),
         lie("test", Box::new(|record| record.test = TestId([8; 16]))),
         lie("samples_thinned_by", Box::new(|record| record.samples_thinned_by = 0)),
-        lie("parameters", Box::new(|record| record.parameters = IperfParameters::default().into())),
+        lie("parameters", Box::new(|record| record.parameters = ThroughputParameters::default().into())),
         lie("started", Box::new(move |record| record.ended = record.ended + 1000 * SECOND)),
         lie("handshake", Box::new(|record| record.handshake = Some(1000 * SECOND))),
         lie("streams.length", Box::new(|record| record.streams.clear())),

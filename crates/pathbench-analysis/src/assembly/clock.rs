@@ -139,7 +139,7 @@ fn difference(later: Timestamp, earlier: Timestamp) -> i128 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pathbench_record::pattern::IperfParameters;
+    use pathbench_record::pattern::ThroughputParameters;
     use pathbench_record::sample::Side;
     use pathbench_record::test_id::TestId;
     use pathbench_record::transport::Transport;
@@ -160,7 +160,7 @@ mod tests {
             side,
             test: TestId([0; 16]),
             transport: Transport::Tcp,
-            parameters: IperfParameters::default().into(),
+            parameters: ThroughputParameters::default().into(),
             started: at(started),
             ended: at(ended),
             deliveries: DeliverySeries::starting_at(at(started)),

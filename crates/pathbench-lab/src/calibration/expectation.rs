@@ -17,7 +17,6 @@ pub(super) fn may_be_silent(link: &Link) -> bool {
     })
 }
 
-/// Part of the packets that do not arrive in the long run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct ExpectedLoss {
     /// 0 to 1.

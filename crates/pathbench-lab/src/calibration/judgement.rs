@@ -12,7 +12,6 @@ const SLACK_MS: f64 = 1.0;
 /// An Ethernet frame of a probe: 40 bytes under UDP and IPv6.
 const PROBE_FRAME_BYTES: u64 = 40 + 8 + 40 + 14;
 
-/// One direction of a link, as asked for and as measured.
 struct Judged<'a> {
     link: &'a Link,
     way: String,
@@ -23,7 +22,6 @@ struct Judged<'a> {
     probes: Option<ProbedDirection>,
 }
 
-/// Everything that is off; empty when nothing is.
 pub(super) fn judge(link: &Link, calibration: &LinkCalibration, measured: &LinkMeasurement) -> Vec<String> {
     let [first, second] = [&link.ends[0].node, &link.ends[1].node];
     let directions = [

@@ -41,9 +41,9 @@ pub(crate) use keys::{FADE, FADE_TO, change as change_keys};
 pub use mistake::{Ledger, Mistake, MistakeKind, Mistakes};
 pub use overrides::Overrides;
 pub use plan::{
-    Action, BulkPlan, Change, EndpointPlan, Engine, EventPlan, FadePlan, Family, Hop, InteractivePlan,
-    IperfPlan, Link, LinkEnd, MptcpPlan, Node, PatternPlan, PingPlan, Plan, QuicPlan, Role, RoutePlan,
-    RulesChange, RunPlan, SocketPlan, Topology, VariantPlan, icmp_in_words,
+    Action, Change, EndpointPlan, Engine, EventPlan, FadePlan, Family, Hop, IperfPlan, Link, LinkEnd,
+    MptcpPlan, Node, PatternPlan, Plan, QuicPlan, Role, RoutePlan, RulesChange, RunPlan, SocketPlan,
+    Topology, VariantPlan, icmp_in_words,
 };
 pub use tree::Origin;
 pub use validation::plan;

@@ -2,16 +2,13 @@
 
 mod event;
 mod hop;
-mod parameters;
 mod traffic;
 
 pub use event::{Action, Change, EventPlan, FadePlan};
 pub(crate) use hop::path_of;
 pub use hop::{Hop, RulesChange, icmp_in_words};
 pub(crate) use hop::{RouterRules, TooBig};
-pub use traffic::{
-    BulkPlan, InteractivePlan, IperfPlan, PatternPlan, PingPlan, QuicPlan, RunPlan, SocketPlan,
-};
+pub use traffic::{IperfPlan, PatternPlan, QuicPlan, RunPlan, SocketPlan};
 
 use super::expect::ExpectationPlan;
 use pathbench_link::LinkModel;

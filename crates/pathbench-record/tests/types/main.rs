@@ -4,9 +4,8 @@
 
 mod delivery;
 mod event;
-mod iperf_parameters;
 mod network;
-mod pattern_validation;
+mod pattern;
 mod statistics;
 mod test_id;
 mod text;

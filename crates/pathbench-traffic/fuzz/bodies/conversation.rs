@@ -9,7 +9,7 @@ use super::peer::Peer;
 use pathbench_kerneltest::MonotonicClock;
 use pathbench_record::direction::DataDirection;
 use pathbench_record::pattern::{
-    Amount, BulkParameters, InteractiveParameters, IperfParameters, PatternParameters, PingParameters,
+    Amount, BulkParameters, InteractiveParameters, PatternParameters, PingParameters, ThroughputParameters,
 };
 use pathbench_record::sample::Side;
 use pathbench_record::test_id::TestId;
@@ -204,12 +204,12 @@ fn at_once() -> SocketOptions {
 
 /// Small tests of every kind, and some that a server does not grant.
 fn parameters(which: usize) -> PatternParameters {
-    let iperf = |direction, streams, amount| IperfParameters {
+    let iperf = |direction, streams, amount| ThroughputParameters {
         direction,
         streams,
         amount,
         block_bytes: 4096,
-        ..IperfParameters::default()
+        ..ThroughputParameters::default()
     };
     let (short, long) = (Amount::Duration(20 * MS), Amount::Duration(20 * SECOND));
     match which % 12 {
@@ -219,7 +219,7 @@ fn parameters(which: usize) -> PatternParameters {
         3 => iperf(DataDirection::Upload, 3, Amount::Bytes(5000)).into(),
         4 => iperf(DataDirection::Both, 1, short).into(),
         5 => iperf(DataDirection::Download, 2, short).into(),
-        6 => IperfParameters { rate_bps: Some(80_000), ..iperf(DataDirection::Both, 1, short) }.into(),
+        6 => ThroughputParameters { rate_bps: Some(80_000), ..iperf(DataDirection::Both, 1, short) }.into(),
         7 | 8 => PatternParameters::Ping(PingParameters {
             count: 2,
             interval: MS,
@@ -261,8 +261,7 @@ fn as_client(input: &mut Input<'_>) {
                 if input.byte().is_multiple_of(8) {
                     // A request with a byte of it changed.
                     let mut json =
-                        br#"{"pattern":"ping","transport":"tcp","patience_ns":500000000,"parameters":{}}"#
-                            .to_vec();
+                        br#"{"pattern":"ping","transport":"tcp","patience_ms":500,"parameters":{}}"#.to_vec();
                     let at = input.below(json.len());
                     json[at] = input.byte();
                     peer.send(&Frame::Hello(Hello::new(test, stream, json)));

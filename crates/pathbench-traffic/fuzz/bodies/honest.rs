@@ -7,7 +7,7 @@ use pathbench_record::connection::{InForce, Negotiation, PathEvent, PathEventKin
 use pathbench_record::delivery::DeliverySeries;
 use pathbench_record::direction::DataDirection;
 use pathbench_record::end::{EndRecord, PathSample, StreamRecord};
-use pathbench_record::pattern::{IperfParameters, PatternParameters};
+use pathbench_record::pattern::{PatternParameters, ThroughputParameters};
 use pathbench_record::sample::{PathFigures, Side};
 use pathbench_record::test_id::TestId;
 use pathbench_record::time::{Clock as _, Timestamp};
@@ -69,7 +69,11 @@ pub(crate) type Course = Vec<(u64, u64)>;
 
 /// What a test of 10 s both ways on four streams is agreed on as.
 pub(crate) fn both_ways() -> PatternParameters {
-    let both = IperfParameters { direction: DataDirection::Both, streams: 4, ..IperfParameters::default() };
+    let both = ThroughputParameters {
+        direction: DataDirection::Both,
+        streams: 4,
+        ..ThroughputParameters::default()
+    };
     both.into()
 }
 

@@ -152,7 +152,7 @@ fn honest_request(pattern: usize) -> Value {
         patience: SECOND,
         parameters,
         token: Some("t".to_owned()),
-        sample_interval: Some(SECOND),
+        sample_interval: SECOND,
     };
     serde_json::from_slice(&request.to_json()).expect("JSON")
 }

@@ -77,7 +77,7 @@ impl Peer {
             patience,
             parameters: parameters.clone(),
             token: None,
-            sample_interval: None,
+            sample_interval: Duration::ZERO,
         };
         (self.test, self.index, self.parameters) = (test, index, parameters);
         self.send(&Frame::Hello(Hello::new(test, index, request.to_json())));
@@ -124,7 +124,7 @@ impl Peer {
         match &self.parameters {
             PatternParameters::Ping(ping) => Some([ping.request_bytes, ping.response_bytes]),
             PatternParameters::Interactive(both) => Some([both.request_bytes, both.response_bytes]),
-            PatternParameters::Bulk(_) | PatternParameters::Iperf(_) => None,
+            PatternParameters::Bulk(_) | PatternParameters::Throughput(_) => None,
         }
     }
 

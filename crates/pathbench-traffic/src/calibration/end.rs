@@ -31,7 +31,6 @@ const BUFFER_BYTES: usize = 1 << 16;
 pub enum Command {
     /// Opens a socket on this address, in place of an earlier one; the report has its port.
     Open(SocketAddr),
-    /// The other end's address.
     Connect(SocketAddr),
     /// Receives the series of this number until a report is asked for.
     Expect(u32, Series),
@@ -44,7 +43,6 @@ pub enum Command {
     },
 }
 
-/// Packets that one end sends to the other.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Series {
     /// Small packets that the receiver returns. The sender waits so long after each; with `first_only` until one is
@@ -59,7 +57,6 @@ pub enum Series {
         attempts: u32,
         spacing: Duration,
     },
-    /// Small packets.
     Probes {
         count: u32,
         spacing: Duration,
@@ -71,13 +68,10 @@ pub enum Series {
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct EndReport {
     pub local: Option<SocketAddr>,
-    /// Round-trip times of echoes.
     pub rtts: Vec<Duration>,
     /// Sizes that the local interface does not take.
     pub refused: Vec<u32>,
-    /// Sizes that arrived.
     pub sizes: Vec<u32>,
-    /// Small packets that arrived.
     pub received: u32,
     pub delays: Option<OneWayDelays>,
     pub rate_bps: Option<u64>,
@@ -108,7 +102,6 @@ struct Receiver {
     thread: Option<JoinHandle<io::Result<EndReport>>>,
 }
 
-/// When a receiver's report is due.
 #[derive(Debug, Clone, Copy)]
 struct Finish {
     asked: Timestamp,
@@ -117,7 +110,6 @@ struct Finish {
 }
 
 impl CalibrationEnd {
-    /// Blocks for as long as the command takes.
     pub fn carry_out(&self, command: Command, clock: &Arc<dyn Clock>) -> Result<EndReport, EndError> {
         let failed = |doing| move |source| EndError { doing, source };
         match command {
@@ -203,7 +195,6 @@ impl Finish {
     }
 }
 
-/// Arrivals of a series.
 struct Tally {
     probes: ProbeTally,
     sizes: BTreeSet<u32>,
@@ -264,7 +255,6 @@ fn receive(
     })
 }
 
-/// Whether the datagram is one IP packet of the size that it names.
 fn is_of_size(message: &Message, length: usize, local: SocketAddr) -> bool {
     Family::of(local.ip()).packet_bytes(length) == message.size_bytes()
 }
@@ -313,7 +303,6 @@ impl Series {
     }
 }
 
-/// Echoes on their path, and those that are back.
 #[derive(Debug, Default)]
 struct Echoes {
     sent: BTreeMap<u32, Timestamp>,
@@ -321,7 +310,6 @@ struct Echoes {
 }
 
 impl Echoes {
-    /// Each echo counts once.
     fn returned(&mut self, number: u32, at: Timestamp) {
         if let Some(sent) = self.sent.remove(&number) {
             self.rtts.push(at.since(sent));

@@ -46,14 +46,12 @@ const SMALLEST_MTU_V6: u32 = 1280;
 
 #[derive(Debug, Error)]
 pub enum CalibrationError<E> {
-    /// An end did not carry out a command.
     #[error(transparent)]
     End(E),
     #[error("calibrating the link {near} – {far}: no packet arrived {doing}; the link is down")]
     NoAnswer { near: SocketAddr, far: SocketAddr, doing: &'static str },
 }
 
-/// Has a command carried out at an end.
 pub(crate) type EndLink<'a, E> = &'a mut dyn FnMut(Command) -> Result<EndReport, E>;
 
 /// Measures a link by commands to its two ends.
@@ -89,11 +87,9 @@ pub fn calibrate<E>(
 struct Link<'a, 'b, E> {
     plan: &'a CalibrationPlan,
     ends: [EndLink<'b, E>; 2],
-    /// Number of the latest series.
     series: u32,
     /// In this time a packet arrives on the idle link, or is lost.
     answer_time: Duration,
-    /// By how much the round-trip times of echoes differed.
     spread: Duration,
 }
 
@@ -110,7 +106,6 @@ impl<E> Link<'_, '_, E> {
         Ok(())
     }
 
-    /// Has a series sent; the sender's and the receiver's report.
     fn transfer(
         &mut self,
         from: usize,
@@ -125,7 +120,6 @@ impl<E> Link<'_, '_, E> {
         Ok((sent, received))
     }
 
-    /// Median and minimum.
     fn round_trips(&mut self) -> Result<(Duration, Duration), CalibrationError<E>> {
         let waits = FIRST_WAITS_MS.map(Duration::from_millis).to_vec();
         let first = Series::Echoes { waits, first_only: true };
@@ -155,7 +149,6 @@ impl<E> Link<'_, '_, E> {
         }
     }
 
-    /// The largest size that passes, where `fails` does not.
     fn largest_below(&mut self, from: usize, mut fails: u32) -> Result<u32, CalibrationError<E>> {
         let least = if self.plan.far.is_ipv4() { SMALLEST_MTU_V4 } else { SMALLEST_MTU_V6 };
         let mut passes = least.min(fails);
@@ -170,7 +163,6 @@ impl<E> Link<'_, '_, E> {
         Ok(passes)
     }
 
-    /// Which sizes pass.
     fn sizes(&mut self, from: usize, sizes: &[u32]) -> Result<Vec<bool>, CalibrationError<E>> {
         let mut questions = Questions::new(sizes);
         for _ in 0..SIZE_SERIES {
@@ -246,7 +238,6 @@ fn median_and_min(mut times: Vec<Duration>) -> Option<(Duration, Duration)> {
 /// Which sizes pass, on a link that may also lose packets for other reasons.
 struct Questions {
     answers: Vec<(u32, Option<bool>)>,
-    /// Small packets behind those of the sizes that arrived.
     witnesses: u32,
 }
 
@@ -267,12 +258,10 @@ impl Questions {
         }
     }
 
-    /// Whether enough arrived to take silence for an answer.
     fn silence_counts(&self) -> bool {
         self.witnesses >= WITNESSES
     }
 
-    /// In the order of the questions; `None` when nothing at all arrived.
     fn answers(&self) -> Option<Vec<bool>> {
         if self.witnesses == 0 && !self.open().is_empty() {
             return None;

@@ -42,13 +42,11 @@ pub struct CalibrationPlan {
     /// Requested rate in wire bits; `None`: not limited, not measured.
     pub forward_bps: Option<u64>,
     pub reverse_bps: Option<u64>,
-    /// Largest requested IP packet.
     pub mtu_bytes: u32,
     /// Depth of the shapers' token buckets, or more: what passes faster than the rate after a pause.
     pub bucket_bytes: u64,
     /// Length of each train, at most 1 s; longer ones are cut to that.
     pub train: Duration,
-    /// Number of echoes.
     pub echoes: u32,
     /// Most small packets that are sent in each direction, to measure delay and loss; 0: none. They take at most
     /// a tenth of the direction's rate and 0.3 s, so at low rates fewer are sent.
@@ -86,10 +84,8 @@ impl CalibrationPlan {
     }
 }
 
-/// The measurements of a link.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LinkCalibration {
-    /// Median round-trip time.
     pub rtt: Duration,
     pub min_rtt: Duration,
     pub forward: DirectionCalibration,
@@ -103,11 +99,9 @@ pub struct DirectionCalibration {
     /// Largest IP packet that arrived: the requested size, one byte more (then the link takes larger packets than it
     /// should), or the largest below it that does.
     pub mtu_bytes: u32,
-    /// `None` when none were requested.
     pub probes: Option<ProbedDirection>,
 }
 
-/// Small packets in one direction of an idle link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ProbedDirection {
     pub sent: u32,
@@ -136,7 +130,6 @@ impl ProbedDirection {
 /// Bytes of an Ethernet header, which the kernel's qdiscs count.
 const ETHERNET_BYTES: u32 = 14;
 
-/// Wire bytes of a datagram beyond its payload.
 fn overhead_bytes(family: Family) -> u64 {
     u64::from(family.header_bytes() + ETHERNET_BYTES)
 }

@@ -28,7 +28,6 @@ pub(super) fn probe_series(plan: &CalibrationPlan, rate_bps: Option<u64>) -> Opt
     (count > 0).then(|| (count, SPAN / count))
 }
 
-/// Which probes of a series arrived, and when.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ProbeTally {
     seen: BTreeSet<u32>,

@@ -1,6 +1,5 @@
 //! The rate of a bottleneck behind which packets are lost, delayed and reordered, from a train of numbered packets.
 
-/// Fewer arrivals than this say nothing.
 const MIN_ARRIVALS: usize = 8;
 
 /// Arrivals kept at most; a train of usual length has fewer.
@@ -40,7 +39,6 @@ pub struct SequenceMeter {
     arrivals: Vec<Arrival>,
 }
 
-/// Packets that came at the same time.
 #[derive(Debug, Clone, Copy)]
 struct Arrival {
     first: u64,
@@ -49,19 +47,13 @@ struct Arrival {
     sent_ns: u64,
 }
 
-/// An arrival in its place.
 #[derive(Debug, Clone, Copy)]
 struct Point {
     at_ns: f64,
-    /// Packets sent up to and including this arrival.
     sent: f64,
-    /// Of these, packets received.
     received: f64,
-    /// Packets of this arrival.
     count: f64,
-    /// Packets missing just before it.
     missing: f64,
-    /// Begins anew when the bottleneck ran dry.
     busy_period: u32,
     /// Begins anew with that and whenever packets are missing.
     stretch: u32,
@@ -69,13 +61,10 @@ struct Point {
     held_up: bool,
 }
 
-/// Time over packets, within groups that share the slope.
 #[derive(Debug, Clone, Copy)]
 struct Fit {
     ns_per_packet: f64,
-    /// Standard error of that.
     error_ns: f64,
-    /// Scatter of single times.
     scatter_ns: f64,
 }
 
@@ -96,7 +85,6 @@ impl SequenceMeter {
         }
     }
 
-    /// Number of arrivals taken.
     pub const fn arrivals(&self) -> u64 {
         self.arrivals.len() as u64
     }
@@ -130,7 +118,6 @@ impl SequenceMeter {
         [upper, lower].into_iter().flatten().find(agrees).or(Some(within)).and_then(rate)
     }
 
-    /// The arrivals in the order of their numbers, duplicates left out.
     fn points(&self) -> Vec<Point> {
         let mut arrivals = self.arrivals.clone();
         arrivals.sort_unstable_by_key(|arrival| (arrival.first, arrival.at_ns));
@@ -252,149 +239,4 @@ fn fit(points: &[Point], packets: impl Fn(&Point) -> f64, group: impl Fn(&Point)
         error_ns: (residual / square).sqrt(),
         scatter_ns: residual.sqrt(),
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A link with a queue in front of its bottleneck, and what happens behind.
-    #[derive(Debug, Clone, Copy)]
-    struct Link {
-        rate_bps: u64,
-        queue_packets: u64,
-        loss: f64,
-        jitter_ns: u64,
-        in_order: bool,
-        /// Every so many packets the sender is away for so long.
-        away: Option<(u64, u64)>,
-        /// What would come from then on comes only after so long, at once.
-        held_up: Option<(u64, u64)>,
-    }
-
-    const PLAIN: Link = Link {
-        rate_bps: 10_000_000,
-        queue_packets: 100,
-        loss: 0.0,
-        jitter_ns: 100_000,
-        in_order: false,
-        away: None,
-        held_up: None,
-    };
-    const WIRE: u64 = 1514;
-
-    struct Noise(u64);
-
-    impl Noise {
-        fn next(&mut self) -> u64 {
-            self.0 ^= self.0 << 13;
-            self.0 ^= self.0 >> 7;
-            self.0 ^= self.0 << 17;
-            self.0
-        }
-
-        fn chance(&mut self, probability: f64) -> bool {
-            (self.next() >> 11) as f64 / (1_u64 << 53) as f64 <= probability
-        }
-    }
-
-    /// What a train for `asked_bps` of 120 ms measures on the link.
-    fn measured(link: Link, asked_bps: u64, seed: u64) -> SequenceMeter {
-        let packet_ns = |bps: u64| WIRE * 8_000_000_000 / bps;
-        let head_start = (4 * packet_ns(asked_bps)).max(2_000_000);
-        let mut meter = SequenceMeter::new(asked_bps, head_start);
-        let mut noise = Noise(0x0139_408d_cbbf_7a44 ^ seed);
-        let offered_ns = packet_ns(asked_bps * 11 / 10);
-        let (mut busy_until, mut late_until, mut away_ns, mut number) = (head_start, 0, 0, 0);
-        while number * offered_ns < 120_000_000 {
-            if let Some((every, pause)) = link.away
-                && number % every == every - 1
-            {
-                away_ns = (number * offered_ns).max(away_ns) + pause;
-            }
-            let sent = (number * offered_ns).max(away_ns);
-            let begins = busy_until.max(sent);
-            if (begins - sent) / packet_ns(link.rate_bps) <= link.queue_packets {
-                busy_until = begins + packet_ns(link.rate_bps);
-                let mut at = busy_until + 30_000_000 + noise.next() % link.jitter_ns.max(1);
-                if link.in_order {
-                    at = at.max(late_until);
-                    late_until = at;
-                }
-                if let Some((from, time)) = link.held_up
-                    && (from..from + time).contains(&at)
-                {
-                    at = from + time;
-                }
-                if !noise.chance(link.loss) {
-                    meter.arrived(number, 1, WIRE, sent + 5_000_000_000, at);
-                }
-            }
-            number += 1;
-        }
-        meter
-    }
-
-    #[test]
-    fn the_rate_is_found_whatever_the_link_does_to_packets() {
-        let lossy = Link { loss: 0.02, ..PLAIN };
-        let fast = Link { rate_bps: 1_000_000_000, queue_packets: 10_000, jitter_ns: 60_000, ..PLAIN };
-        for (link, asked_bps, within) in [
-            (PLAIN, 10_000_000, 0.005),
-            (lossy, 10_000_000, 0.005),
-            (Link { loss: 0.05, ..PLAIN }, 10_000_000, 0.005),
-            // Some are dropped in front of the bottleneck as well, and the link is slower than asked for.
-            (Link { queue_packets: 5, ..lossy }, 10_000_000, 0.005),
-            (Link { rate_bps: 9_000_000, queue_packets: 10, ..lossy }, 10_000_000, 0.005),
-            (Link { rate_bps: 10_500_000, ..lossy }, 10_000_000, 0.005),
-            (Link { jitter_ns: 10_000_000, ..lossy }, 10_000_000, 0.03),
-            (Link { jitter_ns: 10_000_000, in_order: true, ..PLAIN }, 10_000_000, 0.03),
-            (Link { away: Some((40, 15_000_000)), ..PLAIN }, 10_000_000, 0.005),
-            (Link { away: Some((40, 15_000_000)), ..lossy }, 10_000_000, 0.005),
-            (Link { held_up: Some((30_000_000, 25_000_000)), ..PLAIN }, 10_000_000, 0.005),
-            (Link { held_up: Some((80_000_000, 25_000_000)), ..PLAIN }, 10_000_000, 0.005),
-            (Link { held_up: Some((125_000_000, 25_000_000)), ..PLAIN }, 10_000_000, 0.005),
-            (Link { held_up: Some((30_000_000, 25_000_000)), ..lossy }, 10_000_000, 0.03),
-            (Link { held_up: Some((80_000_000, 25_000_000)), ..fast }, 1_000_000_000, 0.005),
-            (fast, 1_000_000_000, 0.005),
-            (Link { loss: 0.01, ..fast }, 1_000_000_000, 0.005),
-            (Link { loss: 0.05, ..fast }, 1_000_000_000, 0.005),
-            (Link { queue_packets: 20, loss: 0.02, ..fast }, 1_000_000_000, 0.02),
-        ] {
-            for seed in 0..20 {
-                let rate = measured(link, asked_bps, seed).rate_bps().unwrap();
-                let off = (rate as f64 / link.rate_bps as f64 - 1.0).abs();
-                assert!(off < within, "{link:?}: seed {seed}: {rate}");
-            }
-        }
-    }
-
-    #[test]
-    fn duplicates_do_not_count_and_batches_do() {
-        let mut meter = SequenceMeter::new(10_000_000, 5_000_000);
-        for batch in 0..30_u64 {
-            let at = 1_000_000 + batch * 4 * 1_211_200;
-            for copy in 0..2 {
-                meter.arrived(batch * 4, 4, WIRE, batch * 4_400_000, at + copy * 300_000);
-            }
-        }
-        let rate = meter.rate_bps().unwrap();
-        assert!((rate as f64 / 1e7 - 1.0).abs() < 0.001, "{rate}");
-    }
-
-    #[test]
-    fn nonsense_says_nothing() {
-        assert_eq!(SequenceMeter::new(0, 0).rate_bps(), None);
-        let mut meter = SequenceMeter::new(10_000_000, 0);
-        for _ in 0..20 {
-            meter.arrived(u64::MAX, 1, WIRE, 0, 0);
-            meter.arrived(1, u64::MAX, WIRE, 0, 0);
-            meter.arrived(1, 0, WIRE, 0, 0);
-        }
-        assert_eq!((meter.arrivals(), meter.rate_bps()), (0, None));
-        for number in 0..20 {
-            meter.arrived(number, 1, WIRE, u64::MAX - number, 7);
-        }
-        assert_eq!(meter.rate_bps(), None, "all at once");
-    }
 }

@@ -22,7 +22,6 @@ const BUFFER_BYTES: usize = 8 * 1024 * 1024;
 /// A datagram, or several of one size that the kernel handed over at once.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Arrival {
-    /// Of all datagrams together.
     pub(super) length: usize,
     /// Of each datagram; the last may be shorter.
     pub(super) segment: usize,
@@ -33,14 +32,12 @@ pub(super) struct Arrival {
 }
 
 impl Arrival {
-    /// The messages, with the length of each datagram.
     pub(super) fn messages(self, bytes: &[u8]) -> impl Iterator<Item = (Message, usize)> + '_ {
         let datagrams = bytes[..self.length].chunks(self.segment.max(1));
         datagrams.filter_map(|datagram| Some((Message::decode(datagram)?, datagram.len())))
     }
 }
 
-/// A UDP socket that exchanges datagrams with one other address only.
 #[derive(Debug)]
 pub(super) struct CalibrationSocket {
     socket: Socket,

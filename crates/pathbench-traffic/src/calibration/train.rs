@@ -26,7 +26,6 @@ const SMALLEST_PAYLOAD: u64 = 200;
 
 const LONGEST: Duration = Duration::from_secs(1);
 
-/// Datagrams of one size at a steady rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Train {
     /// Wire rate of the bottleneck to be measured.
@@ -37,16 +36,13 @@ pub struct Train {
     bucket_bytes: u64,
 }
 
-/// Takes what arrives of a train.
 #[derive(Debug, Clone)]
 pub(super) enum Meter {
     /// Of a shaper with a token bucket.
     Shaper(RateMeter),
-    /// Of an emulated link.
     Emulated(SequenceMeter),
 }
 
-/// Largest payload that suits the rate and the MTU.
 fn payload_bytes(asked_bps: u64, duration: Duration, mtu_bytes: u32, family: Family) -> u64 {
     let whole = u128::from(asked_bps) * duration.as_nanos() / 8_000_000_000;
     let share = u64::try_from(whole).unwrap_or(u64::MAX) / FEW_DATAGRAMS;
@@ -127,7 +123,6 @@ impl Train {
         Ok(())
     }
 
-    /// Writes numbers from `first` on and the time of sending into the packets of a batch.
     fn number_batch(&self, batch: &mut [u8], first: u64, sent_ns: u64) {
         for (packet, number) in batch.chunks_exact_mut(self.payload_bytes as usize).zip(first..) {
             Message::stamp(packet, number as u32, sent_ns);
@@ -154,7 +149,6 @@ impl Train {
 }
 
 impl Meter {
-    /// Meters a batch that arrived.
     pub(super) fn take(
         &mut self,
         session: u64,

@@ -18,9 +18,7 @@ use thiserror::Error;
 /// How to reach the server for its record of a test. No token: a server asks for the test's id, which only this client knows.
 #[derive(Debug, Clone)]
 pub struct FetchPlan {
-    /// Over which transport; any that the server listens on.
     pub transport: Transport,
-    /// The server.
     pub server: SocketAddr,
     /// The local address to start from; the kernel's choice when absent.
     pub local: Option<IpAddr>,
@@ -28,12 +26,10 @@ pub struct FetchPlan {
     pub interface: Option<String>,
     /// Whether tcp and mptcp are encrypted, and what the server is known by; quic and mpquic always encrypt.
     pub security: Security,
-    /// What quic and mpquic take.
     pub quic: QuicOptions,
     /// The client has given the test up: the server ends it first if it still runs, so that its record is
     /// complete and its place free. Without that, a server refuses while the test runs.
     pub end_test: bool,
-    /// How long to wait for the connection, and then for the record.
     pub timeout: Duration,
 }
 
@@ -66,21 +62,12 @@ impl FetchPlan {
     }
 }
 
-/// Why there is no record.
 #[derive(Debug, Error)]
 pub enum FetchError {
-    /// No connection, or a server that does not answer properly.
     #[error("fetching the server's record of the test: {0}")]
     Connection(#[from] ClientError),
-    /// The server has no record under this id, or no longer.
     #[error("{server} has no record of the test {test}: it never began there, or is too long ago")]
-    NotFound {
-        /// The server.
-        server: SocketAddr,
-        /// The test.
-        test: TestId,
-    },
-    /// There is one, but the test does not allow it.
+    NotFound { server: SocketAddr, test: TestId },
     #[error("the server's record of the test is not used: {0}")]
     Invalid(#[from] InvalidRecord),
 }

@@ -21,22 +21,17 @@ use std::fmt::Display;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-/// A test as the client is to run it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ClientPlan {
-    /// Over which transport.
     pub transport: Transport,
-    /// The server.
     pub server: SocketAddr,
     /// The local address to start from; the kernel's choice when absent.
     pub local: Option<IpAddr>,
     /// The interface to leave by (`SO_BINDTODEVICE`).
     pub interface: Option<String>,
-    /// Options of every stream's socket.
     pub socket: SocketOptions,
     /// The test's name: 16 bytes from a cryptographic random source.
     pub test: TestId,
-    /// What to do.
     pub parameters: PatternParameters,
     /// Whether tcp and mptcp are encrypted, and what the server is known by; quic and mpquic always encrypt.
     pub security: Security,
@@ -86,7 +81,6 @@ impl ClientPlan {
 
 /// Hears of a test while it runs; called from the test's threads, so it must be quick.
 pub trait ClientObserver: Sync {
-    /// A stream is connected; data does not flow yet.
     fn on_connected(&self, connected: &Connected) {
         let _ = connected;
     }
@@ -102,7 +96,6 @@ pub trait ClientObserver: Sync {
         let _ = progress;
     }
 
-    /// Whether it wants to hear the news: putting them together takes some work.
     fn wants_news(&self) -> bool {
         false
     }
@@ -118,42 +111,32 @@ pub trait ClientObserver: Sync {
     }
 }
 
-/// What is to become of a test that runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Wish {
-    /// It goes on.
     #[default]
     GoOn,
     /// It comes to its end in good order: no further requests, and both ends' records (interactive; other patterns
     /// have an end of their own and go on to it).
     Stop,
-    /// It ends now, by force.
     Abort,
 }
 
-/// An observer that does not listen.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Unobserved;
 
 impl ClientObserver for Unobserved {}
 
-/// A stream that is connected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Connected {
-    /// When.
     pub at: Timestamp,
     /// Which stream, from 0.
     pub stream: u32,
-    /// The local address (of the first subflow).
     pub local: SocketAddr,
-    /// The server's address (of the first subflow).
     pub peer: SocketAddr,
 }
 
-/// How far a test has come.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Progress {
-    /// When.
     pub at: Timestamp,
     /// Payload bytes that the client's sockets accepted (upload).
     pub sent_bytes: u64,
@@ -163,12 +146,9 @@ pub struct Progress {
     pub paths: Vec<PathProgress>,
 }
 
-/// How far a test has come on one path.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PathProgress {
-    /// The path's local address.
     pub local: IpAddr,
-    /// The path's remote address.
     pub remote: IpAddr,
     /// Bytes that the server's kernel acknowledged on it (protocol overhead of the test included).
     pub acknowledged_bytes: u64,
@@ -176,17 +156,14 @@ pub struct PathProgress {
     pub received_bytes: u64,
 }
 
-/// How a test went.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ClientOutcome {
-    /// The client's record.
     pub client: EndRecord,
     /// The server's record of all streams; `None` when not every stream handed it over
     /// ([`fetch_record`] gets it over another path).
     pub server: Option<EndRecord>,
     /// Whether every stream ran to its end and both ends agree on every byte.
     pub completed: bool,
-    /// Why not, in words.
     pub error: Option<ClientError>,
     /// For a test that began and did not complete: from the last progress to its end.
     pub hung: Option<Duration>,
@@ -201,51 +178,18 @@ impl ClientOutcome {
     }
 }
 
-/// Why a test did not complete.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum ClientError {
-    /// No connection could be opened.
     #[error("{message}")]
-    Unreachable {
-        /// Class of reason.
-        because: UnreachableBecause,
-        /// What happened.
-        message: String,
-    },
-    /// This host cannot open such a connection at all, whatever the server.
+    Unreachable { because: UnreachableBecause, message: String },
     #[error("{message}")]
-    Incapable {
-        /// What is missing and how to get it.
-        message: String,
-    },
-    /// The server refused.
+    Incapable { message: String },
     #[error("the server refused the test: {message}")]
-    Refused {
-        /// Class of reason.
-        code: RefusalCode,
-        /// The server's words.
-        message: String,
-        /// When to try again, where it makes sense.
-        retry_after_ms: Option<u64>,
-    },
-    /// The other end does not answer as a Pathbench server does.
+    Refused { code: RefusalCode, message: String, retry_after_ms: Option<u64> },
     #[error("{server} does not answer as a Pathbench server of this version does: {message}")]
-    Handshake {
-        /// The server.
-        server: SocketAddr,
-        /// What it did instead.
-        message: String,
-    },
-    /// The plan makes no sense.
+    Handshake { server: SocketAddr, message: String },
     #[error("{message}")]
-    Plan {
-        /// What is wrong.
-        message: String,
-    },
-    /// The test began and one of its streams did not come to its end.
+    Plan { message: String },
     #[error("{message}")]
-    Broken {
-        /// What happened.
-        message: String,
-    },
+    Broken { message: String },
 }

@@ -8,18 +8,14 @@ use pathbench_record::end::{EndRecord, MessageRecord, PathSample};
 use pathbench_record::time::Timestamp;
 use std::fmt;
 
-/// What became known of a test since the last news.
 pub struct News<'a> {
-    /// When.
     pub at: Timestamp,
     /// The requests of this end (interactive). One that is not answered yet comes again with the next news, until what
     /// came of it is final.
     pub messages: Vec<MessageRecord>,
     /// The server's requests that came (interactive). How long they took to be acknowledged is in the server's record.
     pub arrivals: Vec<Arrival>,
-    /// The figures of every path.
     pub samples: Vec<PathSample>,
-    /// What happened to the paths of a quic or mpquic connection.
     pub path_events: Vec<PathEvent>,
     /// Whether all data went both ways: at most the records are still to come.
     pub is_exchanged: bool,
@@ -40,9 +36,7 @@ impl News<'_> {
     }
 }
 
-/// Knows what the observer has heard.
 pub(super) struct Listener {
-    /// One per stream.
     cursors: Vec<Cursor>,
 }
 

@@ -32,7 +32,6 @@ const CLOSING_TIME: Duration = Duration::from_millis(500);
 /// Characters of an error of a connection, which may quote what the peer said at its end.
 const MOST_CHARACTERS: usize = 500;
 
-/// What a stream's thread comes back with.
 struct StreamOutcome {
     client: EndRecord,
     server: Option<EndRecord>,
@@ -155,7 +154,7 @@ fn shake_hands(
         patience: plan.patience,
         parameters: test.parameters.clone(),
         token: plan.token.clone(),
-        sample_interval: plan.server_sample_interval,
+        sample_interval: plan.server_sample_interval.unwrap_or_default(),
     }
     .to_json();
     let failed = |error| handshake_error(plan, error);
@@ -285,7 +284,6 @@ fn run_stream(
     }
 }
 
-/// Which stream, when there is more than one.
 fn of_several(stream: &Stream) -> String {
     if stream.is_one_of_several() { format!(" (stream {})", stream.index()) } else { String::new() }
 }

@@ -31,7 +31,6 @@ const IPV6_PREFIX: u32 = 48;
 /// A client that was silent for so long may be forgotten for another.
 const IDLE: Duration = Duration::from_secs(10);
 
-/// A token bucket of one second.
 #[derive(Debug, Clone, Copy)]
 struct TokenBucket {
     per_second: u64,
@@ -45,7 +44,6 @@ impl TokenBucket {
         Self { per_second, left: per_second * 1000, at: now }
     }
 
-    /// Takes so many units, if they are there.
     fn take(&mut self, units: u64, now: Timestamp) -> bool {
         let elapsed_ns = u64::try_from(now.since(self.at).as_nanos()).unwrap_or(u64::MAX);
         let gained = u128::from(elapsed_ns) * u128::from(self.per_second) / 1_000_000;
@@ -89,7 +87,6 @@ impl ClientBudget {
 pub(super) enum Cost {
     Probe,
     Size,
-    /// A packet of so many bytes.
     Bytes(u64),
 }
 
@@ -117,7 +114,6 @@ impl Budget {
         }
     }
 
-    /// Whether a hello from this address is to be answered.
     pub(super) fn take_hello(&mut self, from: IpAddr, now: Timestamp) -> bool {
         let network = match from.to_canonical() {
             IpAddr::V4(address) => u128::from(address.to_bits() >> (32 - IPV4_PREFIX)),

@@ -27,7 +27,6 @@ impl Cookies {
         Self { current: hmac::Key::new(hmac::HMAC_SHA256, &random::<32>()), previous: None, since: now }
     }
 
-    /// The cookie for a session with `address`.
     pub(crate) fn cookie(&mut self, now: Timestamp, address: SocketAddr, session: u64) -> u64 {
         self.change_key(now);
         cookie(&self.current, address, session)

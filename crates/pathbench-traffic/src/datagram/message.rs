@@ -17,7 +17,6 @@ pub const MAGIC: [u8; 8] = *b"\x0bpbprobe";
 
 const VERSION: u8 = 1;
 
-/// Longest text.
 pub const MAX_TEXT_BYTES: usize = 512;
 
 /// Length of a [`Kind::Hello`], so that the reason of a refusal fits into an answer that is no longer.
@@ -32,25 +31,18 @@ pub(crate) const MOST_PACKET_BYTES: u32 = 65_535;
 pub enum Kind {
     /// Client, with its token as text: asks for a cookie. Value: time of sending, which answers return.
     Hello = 1,
-    /// Server: the cookie.
     Welcome = 2,
     /// Server: no cookie; the reason is the text.
     Refused = 3,
     /// Client: to be answered. Value: time of sending.
     Probe = 4,
-    /// Server: the answer to a probe.
     Answer = 5,
-    /// Client: a packet of this size.
     SizeProbe = 16,
-    /// Server: a packet of this size arrived.
     SizeReceived = 17,
-    /// Client: requests a packet of this size.
     SizeRequest = 18,
-    /// Server: the requested packet.
     SizeResponse = 19,
     /// Server: the interface takes no packet of this size, but of `limit_bytes` (0: not known).
     ExceedsInterface = 20,
-    /// Server: the client's or the server's budget is used up.
     Busy = 21,
     /// Client: requests the path MTU in the server's kernel.
     KernelMtuRequest = 22,
@@ -60,7 +52,6 @@ pub enum Kind {
     Fill = 32,
     /// Calibration: part of a train. Value: time of sending.
     Train = 33,
-    /// Calibration: the train is over.
     TrainEnd = 34,
 }
 
@@ -98,9 +89,7 @@ pub struct Message {
     pub kind: Kind,
     /// Of an answer: that of the message it answers.
     pub sequence: u32,
-    /// Chosen at random by the client.
     pub session: u64,
-    /// Proves that the client receives at its address.
     pub cookie: u64,
     pub value: u64,
     /// A token or a reason; at most [`MAX_TEXT_BYTES`].
@@ -141,13 +130,11 @@ impl Message {
         bytes
     }
 
-    /// Writes a sequence and a value into an encoded message.
     pub(crate) fn stamp(encoded: &mut [u8], sequence: u32, value: u64) {
         encoded[12..16].copy_from_slice(&sequence.to_be_bytes());
         encoded[32..40].copy_from_slice(&value.to_be_bytes());
     }
 
-    /// `None` for anything that is no message.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let (header, rest) = bytes.split_first_chunk::<HEADER_BYTES>()?;
         if header[..8] != MAGIC || header[9] != VERSION {
@@ -172,7 +159,6 @@ impl Message {
     }
 }
 
-/// The longest beginning of `text` of at most `most` bytes.
 pub(super) fn cut(text: &str, most: usize) -> &str {
     let end = (0..=most.min(text.len())).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
     &text[..end]
@@ -206,17 +192,14 @@ impl Family {
         }
     }
 
-    /// The shortest packet that carries a message.
     pub(crate) const fn tiny_bytes(self) -> u32 {
         self.header_bytes() + HEADER_BYTES as u32
     }
 
-    /// UDP payload of a packet of `size_bytes`.
     pub(crate) const fn payload_bytes(self, size_bytes: u32) -> usize {
         size_bytes.saturating_sub(self.header_bytes()) as usize
     }
 
-    /// Size of the packet of a UDP payload.
     pub(crate) const fn packet_bytes(self, payload: usize) -> u32 {
         self.header_bytes() + payload as u32
     }

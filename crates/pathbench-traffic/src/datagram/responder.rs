@@ -30,7 +30,6 @@ impl Responder {
         Self { access, cookies: Cookies::new(now), budget: Budget::new(most_clients, now), draining: false }
     }
 
-    /// Refuses new clients; the others go on.
     pub fn drain(&mut self) {
         self.draining = true;
     }
@@ -126,7 +125,6 @@ impl Responder {
     }
 }
 
-/// The responder at a server's UDP ports.
 pub(crate) struct ResponderService {
     responder: Mutex<Responder>,
     clock: Arc<dyn Clock>,

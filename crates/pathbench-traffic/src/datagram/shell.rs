@@ -6,30 +6,23 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// A stop is noticed this often.
 pub(crate) const TICK: Duration = Duration::from_millis(50);
-/// Longest datagram.
 pub(crate) const BUFFER_BYTES: usize = 1 << 16;
 /// Datagrams sent before those that have arrived are taken.
 const SENDS_PER_TURN: usize = 8;
 
-/// A datagram to be sent now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outgoing {
-    /// For [`DatagramClient::not_sent`].
     pub sequence: u32,
-    /// UDP payload.
     pub payload: Vec<u8>,
 }
 
-/// Why a datagram could not be sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unsent {
     /// `EMSGSIZE` of the local interface, and the longest IP packet that it takes, if the kernel reports it.
     TooLong {
         limit_bytes: Option<u32>,
     },
-    /// `EAGAIN`, `ENOBUFS`.
     Full,
     Failed {
         reason: String,
@@ -41,13 +34,10 @@ pub trait DatagramClient {
     /// The next datagram to be sent now. `None`: wait until [`DatagramClient::due`] or until something happens.
     fn poll(&mut self, now: Timestamp) -> Option<Outgoing>;
 
-    /// When to poll again if nothing arrives before.
     fn due(&self) -> Timestamp;
 
-    /// A datagram came from the server.
     fn received(&mut self, now: Timestamp, datagram: &[u8]);
 
-    /// A datagram of [`DatagramClient::poll`] could not be sent.
     fn not_sent(&mut self, now: Timestamp, sequence: u32, why: Unsent);
 
     /// The network reports that something does not arrive (ICMP), for a reason other than its size.

@@ -29,15 +29,10 @@ const ATTEMPTS: usize = 4;
 /// Of a quoted payload, more than the header.
 const QUOTED_BYTES: usize = 128;
 
-/// Why nothing was sent at all.
 #[derive(Debug, Error)]
 pub enum DatagramError {
     #[error("{doing}: {source}")]
-    Socket {
-        /// With the address or the interface.
-        doing: String,
-        source: io::Error,
-    },
+    Socket { doing: String, source: io::Error },
     #[error(
         "a token of {bytes} bytes: at most {MAX_TEXT_BYTES} are possible; copy it as the operator gave it"
     )]
@@ -56,10 +51,12 @@ pub(crate) enum NetworkReport {
         /// The beginning of its payload, as far as it was quoted.
         quoted: Vec<u8>,
     },
-    /// It is too long for the local interface.
-    TooLong { limit_bytes: u32 },
-    /// Something else, in words.
-    Refused { reason: String },
+    TooLong {
+        limit_bytes: u32,
+    },
+    Refused {
+        reason: String,
+    },
 }
 
 #[derive(Debug)]
@@ -68,7 +65,6 @@ pub(crate) struct PathSocket {
     local: IpAddr,
 }
 
-/// Whether a token fits into a hello.
 pub(crate) fn check_token(token: Option<&str>) -> Result<(), DatagramError> {
     match token.map(str::len) {
         Some(bytes) if bytes > MAX_TEXT_BYTES => Err(DatagramError::Token { bytes }),
@@ -105,7 +101,6 @@ impl PathSocket {
         Ok(Self { socket, local })
     }
 
-    /// The address it sends from.
     pub(crate) fn local(&self) -> IpAddr {
         self.local
     }
@@ -139,7 +134,6 @@ impl PathSocket {
         }
     }
 
-    /// Takes a datagram that has arrived; `None` when there is none.
     pub(crate) fn receive(&self, buffer: &mut [u8]) -> Option<usize> {
         for _ in 0..ATTEMPTS {
             match (&self.socket).read(buffer) {
@@ -232,7 +226,6 @@ pub(crate) fn ignore_cached_mtu(socket: &Socket, is_ipv4: bool) -> io::Result<()
     Ok(())
 }
 
-/// Reads one message of the error queue.
 fn take_report(socket: &Socket) -> Option<NetworkReport> {
     let mut quoted = vec![0; QUOTED_BYTES];
     let mut control = nix::cmsg_space!([u8; 256]);
@@ -269,7 +262,6 @@ fn take_report(socket: &Socket) -> Option<NetworkReport> {
     })
 }
 
-/// The error's text without its number.
 pub(crate) fn words(error: &io::Error) -> String {
     let text = error.to_string();
     match text.rsplit_once(" (os error ") {

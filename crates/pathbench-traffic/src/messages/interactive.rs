@@ -11,18 +11,13 @@ use pathbench_record::test_id::TestId;
 use pathbench_record::time::Timestamp;
 use std::time::Duration;
 
-/// What to write next.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum InteractiveStep {
-    /// Write these bytes, or as many as the socket takes.
     Write(Vec<u8>),
-    /// Nothing is due before this time.
     WaitUntil(Timestamp),
-    /// No request is to be written any more.
     Finished,
 }
 
-/// What became of a request.
 #[derive(Debug, Clone, Copy, Default)]
 struct Marks {
     sent: Option<Timestamp>,
@@ -45,12 +40,10 @@ pub struct InteractiveCore {
     start: Option<Timestamp>,
     /// From when on no further request is due, before the duration is over.
     stopped: Option<Timestamp>,
-    /// One per request that was begun to be written.
     marks: Vec<Marks>,
     outgoing: Option<Outgoing>,
     acknowledged: u32,
     answered: u32,
-    /// When the first write began.
     first_write: Option<Timestamp>,
     last_heard: Option<Timestamp>,
     series: Series,
@@ -87,9 +80,6 @@ impl InteractiveCore {
     }
 
     /// What to write at `now`. The first call is the start of the grid.
-    ///
-    /// # Errors
-    /// When a request does not fit into a frame.
     pub fn next(&mut self, now: Timestamp) -> Result<InteractiveStep, MessageFault> {
         let start = *self.start.get_or_insert(now);
         if let Some(outgoing) = &self.outgoing {
@@ -111,7 +101,6 @@ impl InteractiveCore {
         Ok(step)
     }
 
-    /// The socket accepted `count` bytes of the last [`InteractiveStep::Write`] at `now`.
     pub fn accepted(&mut self, now: Timestamp, count: usize) {
         let Some(outgoing) = &mut self.outgoing else { return };
         self.series.offered.record(now, outgoing.take(count));
@@ -127,10 +116,6 @@ impl InteractiveCore {
         }
     }
 
-    /// A frame was received at `now`.
-    ///
-    /// # Errors
-    /// When it is not the next acknowledgement or the next answer, or STOP.
     pub fn take(&mut self, now: Timestamp, frame: Frame) -> Result<(), MessageFault> {
         match frame {
             Frame::Acknowledge { sequence } => {
@@ -200,12 +185,10 @@ impl InteractiveCore {
         self.last_heard.or(self.start)
     }
 
-    /// Every request that was due by `now`.
     pub fn messages(&self, now: Timestamp) -> Vec<MessageRecord> {
         self.messages_from(0, now)
     }
 
-    /// Those of them from number `first` on.
     pub fn messages_from(&self, first: u32, now: Timestamp) -> Vec<MessageRecord> {
         let Some(start) = self.start else { return Vec::new() };
         (first..self.requests_wanted())

@@ -21,59 +21,22 @@ use crate::protocol::{DecodeError, Frame, FrameKind, Message, Refusal};
 use pathbench_record::pattern::MIN_MESSAGE_BYTES;
 use thiserror::Error;
 
-/// The peer's frames are not what the pattern expects.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum MessageFault {
-    /// What is to be written does not fit into a frame.
     #[error(transparent)]
     Encode(#[from] DecodeError),
-    /// A frame that has no place here.
     #[error("the peer sent {kind} among the messages of the test")]
-    Unexpected {
-        /// The frame's type.
-        kind: FrameKind,
-    },
-    /// The peer ended the test by force.
+    Unexpected { kind: FrameKind },
     #[error("the peer ended the test: {0}")]
     Refused(Refusal),
-    /// A message or reply out of turn.
     #[error("the peer sent {kind} number {sequence} where number {expected} belongs")]
-    OutOfTurn {
-        /// The frame's type.
-        kind: FrameKind,
-        /// Its number.
-        sequence: u32,
-        /// The number that was due.
-        expected: u32,
-    },
-    /// More messages than the parameters allow.
+    OutOfTurn { kind: FrameKind, sequence: u32, expected: u32 },
     #[error("the peer sent more than the {most} messages of the test")]
-    Excess {
-        /// The bound.
-        most: u32,
-    },
-    /// A size that is not the one agreed on.
+    Excess { most: u32 },
     #[error("the peer's {kind} number {sequence} has {given} bytes instead of {asked}")]
-    Size {
-        /// The frame's type.
-        kind: FrameKind,
-        /// Its number.
-        sequence: u32,
-        /// Its body.
-        given: usize,
-        /// The body agreed on.
-        asked: usize,
-    },
-    /// A wrong byte.
+    Size { kind: FrameKind, sequence: u32, given: usize, asked: usize },
     #[error("the peer's {kind} number {sequence} is not the one of this test: byte {offset} of it is wrong")]
-    Content {
-        /// The frame's type.
-        kind: FrameKind,
-        /// Its number.
-        sequence: u32,
-        /// The first wrong byte of its content.
-        offset: u64,
-    },
+    Content { kind: FrameKind, sequence: u32, offset: u64 },
 }
 
 impl MessageFault {
@@ -101,7 +64,6 @@ impl Template {
         self.body_bytes.saturating_sub(MIN_MESSAGE_BYTES)
     }
 
-    /// Each message has its own part of the content.
     fn offset(self, sequence: u32) -> u64 {
         u64::from(sequence) * self.content_bytes() as u64
     }

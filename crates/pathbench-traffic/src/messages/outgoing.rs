@@ -3,7 +3,6 @@
 use super::{MessageFault, Template};
 use crate::protocol::{Frame, HEADER_BYTES};
 
-/// A request of which the socket has not yet taken everything.
 #[derive(Debug)]
 pub(super) struct Outgoing {
     pub(super) sequence: u32,
@@ -16,7 +15,6 @@ impl Outgoing {
         Ok(Self { sequence, frame: Frame::Message(template.message(sequence)).encode()?, taken: 0 })
     }
 
-    /// What is still to be written.
     pub(super) fn rest(&self) -> Vec<u8> {
         self.frame.get(self.taken..).unwrap_or_default().to_vec()
     }

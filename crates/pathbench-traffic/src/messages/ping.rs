@@ -11,16 +11,12 @@ use pathbench_record::test_id::TestId;
 use pathbench_record::time::Timestamp;
 use std::time::Duration;
 
-/// What to do next.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PingStep {
-    /// Write these bytes, or as many as the socket takes.
     Write(Vec<u8>),
-    /// Nothing is due before this time.
     WaitUntil(Timestamp),
     /// An answer may come until this time.
     Await(Timestamp),
-    /// Every request was made; END follows.
     Finished,
 }
 
@@ -63,10 +59,6 @@ impl PingCore {
         }
     }
 
-    /// What to do at `now`.
-    ///
-    /// # Errors
-    /// When a request does not fit into a frame.
     pub fn next(&mut self, now: Timestamp) -> Result<PingStep, MessageFault> {
         if let Some(outgoing) = &self.outgoing {
             return Ok(PingStep::Write(outgoing.rest()));
@@ -100,7 +92,6 @@ impl PingCore {
         Ok(step)
     }
 
-    /// The socket accepted `count` bytes of the last [`PingStep::Write`] at `now`.
     pub fn accepted(&mut self, now: Timestamp, count: usize) {
         let Some(outgoing) = &mut self.outgoing else { return };
         self.series.offered.record(now, outgoing.take(count));
@@ -119,10 +110,6 @@ impl PingCore {
         }
     }
 
-    /// A frame was received at `now`.
-    ///
-    /// # Errors
-    /// When it is not an answer to one of the requests.
     pub fn take(&mut self, now: Timestamp, frame: Frame) -> Result<(), MessageFault> {
         let Frame::Answer(answer) = frame else { return Err(MessageFault::unexpected(frame)) };
         let asked = self.made.len() as u32;
@@ -144,7 +131,6 @@ impl PingCore {
         Ok(())
     }
 
-    /// The last request is answered or given up: when the next one is due.
     fn settle(&mut self, now: Timestamp) {
         self.awaited_until = None;
         if let Some(made) = self.made.last() {
@@ -174,7 +160,6 @@ impl PingCore {
             .collect()
     }
 
-    /// Bodies of requests that went out, and of answers that came in.
     pub const fn series(&self) -> &Series {
         &self.series
     }

@@ -8,7 +8,6 @@ use pathbench_record::test_id::TestId;
 use pathbench_record::time::Timestamp;
 use std::time::Duration;
 
-/// What the requests of one stream are, and their answers.
 #[derive(Debug, Clone, Copy)]
 pub struct ResponderPlan {
     requests: Template,
@@ -19,12 +18,10 @@ pub struct ResponderPlan {
     silence: Duration,
 }
 
-/// What a request is answered with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reply {
     /// The frame to be written at once (interactive).
     pub acknowledgement: Option<Vec<u8>>,
-    /// The frame to be written then.
     pub answer: Vec<u8>,
 }
 
@@ -37,22 +34,17 @@ pub struct Responder {
     next: u32,
     end: Option<End>,
     last_heard: Option<Timestamp>,
-    /// When requests came, where somebody wants to know.
     arrivals: Option<Vec<Arrival>>,
     series: Series,
 }
 
-/// A request that came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Arrival {
-    /// Its number.
     pub sequence: u32,
-    /// When the whole of it was there.
     pub at: Timestamp,
 }
 
 impl ResponderPlan {
-    /// For a stream of a pattern of messages; `None` for the others.
     pub fn of(parameters: &PatternParameters, test: TestId, stream: u32) -> Option<Self> {
         let template = |lane, bytes| Template::new(Content::of(test, stream, lane), bytes);
         match parameters {
@@ -70,7 +62,7 @@ impl ResponderPlan {
                 acknowledges: true,
                 silence: interactive.interval.saturating_add(interactive.linger),
             }),
-            PatternParameters::Bulk(_) | PatternParameters::Iperf(_) => None,
+            PatternParameters::Bulk(_) | PatternParameters::Throughput(_) => None,
         }
     }
 }
@@ -101,10 +93,6 @@ impl Responder {
         self.arrivals.replace(Vec::new()).unwrap_or_default()
     }
 
-    /// A frame was received at `now`: what to reply; `None` at END.
-    ///
-    /// # Errors
-    /// When it is not the next request, of the size and content agreed on.
     pub fn take(&mut self, now: Timestamp, frame: Frame) -> Result<Option<Reply>, MessageFault> {
         let message = match frame {
             Frame::Message(message) => message,
@@ -136,12 +124,10 @@ impl Responder {
         Ok(Some(Reply { acknowledgement, answer }))
     }
 
-    /// The socket took the whole of an acknowledgement at `now`.
     pub fn acknowledged(&mut self, now: Timestamp) {
         self.series.offered.record(now, 4);
     }
 
-    /// The socket took the whole of an answer at `now`.
     pub fn answered(&mut self, now: Timestamp) {
         self.series.offered.record(now, self.plan.answers.body_bytes as u64);
     }
@@ -160,7 +146,6 @@ impl Responder {
         self.last_heard
     }
 
-    /// What the requester said at its end.
     pub const fn end(&self) -> Option<End> {
         self.end
     }

@@ -5,22 +5,18 @@ use pathbench_record::delivery::DeliverySeries;
 use pathbench_record::time::Timestamp;
 use std::time::Duration;
 
-/// The bodies of one end's messages, over time.
 #[derive(Debug, Clone)]
 pub struct Series {
     /// Those that the socket accepted, and when.
     pub offered: DeliverySeries,
-    /// Those that were received, and when.
     pub deliveries: DeliverySeries,
 }
 
 impl Series {
-    /// Nothing yet; times count from `origin`.
     pub(super) fn starting_at(origin: Timestamp) -> Self {
         Self { offered: DeliverySeries::starting_at(origin), deliveries: DeliverySeries::starting_at(origin) }
     }
 
-    /// Bytes accepted by the socket, and bytes received.
     pub fn total_bytes(&self) -> (u64, u64) {
         (self.offered.total_bytes(), self.deliveries.total_bytes())
     }

@@ -30,32 +30,24 @@ const KEPT: usize = 512;
 pub(super) const KERNEL_MTU: u32 = u32::MAX - 1;
 pub(super) const FOLLOWER: u32 = u32::MAX;
 
-/// Who examines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Introduction {
-    /// A random number that nobody guesses.
     pub session: u64,
     /// What allows this client to ask, where the server wants a token.
     pub token: Option<String>,
-    /// The family that the packets are of.
     pub family: Family,
 }
 
-/// A probe: one packet of a size, one way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Trial {
     pub(super) direction: Direction,
     pub(super) size_bytes: u32,
-    /// Whoever sent it knows it by this.
     pub(super) mark: u32,
 }
 
-/// What became of a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
-    /// The packet came through.
     Passed,
-    /// No answer in time.
     Lost,
     /// It came through after it had been given up.
     PassedLate,
@@ -65,7 +57,6 @@ pub(super) enum Fate {
     NotSent,
 }
 
-/// A trial whose fate is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Settled {
     pub(super) trial: Trial,
@@ -78,11 +69,9 @@ pub(super) struct Settled {
 struct Flight {
     trial: Trial,
     sent_at: Timestamp,
-    /// When a later one was answered.
     overtaken_at: Option<Timestamp>,
 }
 
-/// See the module.
 #[derive(Debug)]
 pub(super) struct Exchange {
     who: Introduction,
@@ -124,7 +113,6 @@ impl Exchange {
         }
     }
 
-    /// With more time between hellos that are not answered, for one that may go on for long.
     pub(super) fn with_hellos_every(mut self, interval: Duration) -> Self {
         self.hello_interval = interval.max(HELLO_INTERVAL);
         self
@@ -134,39 +122,32 @@ impl Exchange {
         self.who.family
     }
 
-    /// Datagrams sent.
     pub(super) fn sent(&self) -> u32 {
         self.sent
     }
 
-    /// Whether the server lets us probe.
     pub(super) fn is_welcome(&self) -> bool {
         self.cookie.is_some()
     }
 
-    /// Whether it ever did.
     pub(super) fn was_welcome(&self) -> bool {
         self.was_welcome
     }
 
-    /// Why the server does not, in its words.
     pub(super) fn refusal(&self) -> Option<&str> {
         self.refusal.as_deref()
     }
 
-    /// When the server was last heard of.
     pub(super) fn last_heard(&self) -> Option<Timestamp> {
         self.last_heard
     }
 
-    /// The server may know us by another address now: it is asked again.
     pub(super) fn introduce_again(&mut self, now: Timestamp) {
         if self.cookie.take().is_some() {
             self.next_hello = now;
         }
     }
 
-    /// A hello, when one is due.
     pub(super) fn hello(&mut self, now: Timestamp) -> Option<Outgoing> {
         if self.is_welcome() || now < self.next_hello {
             return None;
@@ -210,7 +191,6 @@ impl Exchange {
         self.server_kernel_mtu
     }
 
-    /// Whether nothing is under way.
     pub(super) fn is_idle(&self) -> bool {
         self.flights.is_empty()
     }
@@ -222,7 +202,6 @@ impl Exchange {
         sequence
     }
 
-    /// A datagram could not be sent: too long for the interface, or for another reason.
     pub(super) fn not_sent(&mut self, sequence: u32, fate: Fate) {
         if let Some(flight) = self.flights.remove(&sequence) {
             self.sent = self.sent.saturating_sub(1);
@@ -230,7 +209,6 @@ impl Exchange {
         }
     }
 
-    /// The size of a probe that somebody quotes, if it is one of ours.
     pub(super) fn quoted(&self, payload: &[u8]) -> Option<u32> {
         let message = Message::decode(payload)?;
         let is_ours = message.session == self.who.session && message.kind == Kind::SizeProbe;
@@ -239,7 +217,6 @@ impl Exchange {
         trial.filter(|_| is_ours).map(|trial| trial.size_bytes)
     }
 
-    /// A datagram came from the server.
     pub(super) fn received(&mut self, now: Timestamp, datagram: &[u8]) {
         let Some(message) = Message::decode(datagram).filter(|message| message.session == self.who.session)
         else {
@@ -305,7 +282,6 @@ impl Exchange {
         self.settled.push_back(Settled { trial, fate, delayed });
     }
 
-    /// Gives up what was not answered in time.
     pub(super) fn expire(&mut self, now: Timestamp) {
         let over: Vec<u32> = self
             .flights
@@ -328,13 +304,11 @@ impl Exchange {
         flight.overtaken_at.map_or(silent, |at| silent.min(at + self.round_trip.slack()))
     }
 
-    /// When something happens next if nothing arrives.
     pub(super) fn due(&self) -> Option<Timestamp> {
         let hello = (!self.is_welcome()).then_some(self.next_hello);
         self.flights.values().map(|flight| self.deadline(flight)).chain(hello).min()
     }
 
-    /// The next trial whose fate is known.
     pub(super) fn take_settled(&mut self) -> Option<Settled> {
         self.settled.pop_front()
     }
@@ -344,7 +318,6 @@ impl Exchange {
 #[derive(Debug, Clone, Default)]
 pub(super) struct RoundTrip {
     smoothed: Option<(Duration, Duration)>,
-    /// Nothing but the answers to hellos has told it.
     is_guess: bool,
     shortest: Option<Duration>,
     small: Vec<Duration>,
@@ -361,7 +334,6 @@ impl RoundTrip {
         }
     }
 
-    /// Takes a sample; `small`: of short messages both ways.
     pub(super) fn sample(&mut self, rtt: Duration, small: bool) {
         if std::mem::take(&mut self.is_guess) {
             self.smoothed = None;
@@ -376,22 +348,18 @@ impl RoundTrip {
         }
     }
 
-    /// How long to wait when nothing is heard.
     pub(super) fn timeout(&self) -> Duration {
         self.smoothed.map_or(INITIAL, |(mean, deviation)| (mean + deviation * 4).clamp(SHORTEST, LONGEST))
     }
 
-    /// How long to wait for what others have overtaken.
     pub(super) fn slack(&self) -> Duration {
         self.smoothed.map_or(LEAST_SLACK, |(mean, deviation)| deviation.min(mean / 2).max(LEAST_SLACK))
     }
 
-    /// The shortest of all.
     pub(super) fn shortest(&self) -> Duration {
         self.shortest.unwrap_or_default()
     }
 
-    /// Median of the round trips of small messages.
     pub(super) fn median(&self) -> Option<Duration> {
         let mut sorted = self.small.clone();
         sorted.sort_unstable();

@@ -18,10 +18,8 @@ const REFUSALS: u32 = 5;
 const PAUSE: Duration = Duration::from_millis(100);
 /// How often the server is asked what its kernel believes, while it does not answer.
 const KERNEL_MTU_REQUESTS: u32 = 4;
-/// Words of routers that are kept.
 const MOST_WORDS: usize = 8;
 
-/// Bytes that may be under way.
 const FIRST_BYTES: u64 = 12_000;
 const LEAST_BYTES: u64 = 3_000;
 const MOST_BYTES: u64 = 64 * 1024;
@@ -31,7 +29,6 @@ const ONCE: Duration = Duration::from_millis(100);
 const SHORT_QUEUE: Duration = Duration::from_millis(30);
 const LONG_QUEUE: Duration = Duration::from_millis(60);
 
-/// One direction of an examination.
 #[derive(Debug)]
 struct Way {
     direction: Direction,
@@ -53,9 +50,7 @@ pub struct Finder {
     bounds: MtuBounds,
     exchange: Exchange,
     upload: Way,
-    /// Begins when it is known what the local interface takes.
     download: Option<Way>,
-    /// Whose turn it is.
     download_next: bool,
     /// How often the server was asked what its kernel believes.
     kernel_mtu_requests: u32,
@@ -79,7 +74,6 @@ impl Way {
         }
     }
 
-    /// The next trial, and whether it is one of the search's.
     fn next(&self, now: Timestamp, most_bytes: u64, tiny_bytes: u32) -> Option<(Trial, bool)> {
         if self.paused_until.is_some_and(|until| now < until) || self.bytes_sent >= most_bytes {
             return None;
@@ -96,7 +90,6 @@ impl Way {
 }
 
 impl Finder {
-    /// An examination that begins now.
     pub fn new(now: Timestamp, who: Introduction, bounds: MtuBounds) -> Self {
         let family = who.family;
         let search = Search::new(family, MOST_PACKET_BYTES, Limit::Local);
@@ -114,12 +107,10 @@ impl Finder {
         }
     }
 
-    /// Whether there is a result.
     pub fn is_over(&self) -> bool {
         self.over.is_some() || self.is_found() && !self.is_asking()
     }
 
-    /// Whether both searches have a verdict.
     fn is_found(&self) -> bool {
         self.download.is_some() && self.ways().all(|way| way.search.verdict().is_some())
     }
@@ -132,7 +123,6 @@ impl Finder {
         can_answer && self.exchange.server_kernel_mtu().is_none() && !given_up
     }
 
-    /// The question, when the one before was not answered.
     fn question(&mut self, now: Timestamp) -> Option<Outgoing> {
         if !self.exchange.is_idle() {
             return None;
@@ -141,14 +131,12 @@ impl Finder {
         self.exchange.request_kernel_mtu(now)
     }
 
-    /// Ends it.
     pub fn stop(&mut self) {
         if !self.is_over() {
             self.over = Some(NoMtu::Stopped);
         }
     }
 
-    /// What was found out: upload and download.
     pub fn result(&self, now: Timestamp) -> (DirectionFound, DirectionFound) {
         let idle = Way::new(
             Direction::Download,
@@ -157,7 +145,6 @@ impl Finder {
         (self.found(&self.upload, now), self.found(self.download.as_ref().unwrap_or(&idle), now))
     }
 
-    /// What the local interface takes, as far as that is known.
     pub(super) fn interface_bytes(&self) -> u32 {
         self.upload.search.ceiling()
     }
@@ -166,7 +153,6 @@ impl Finder {
         std::iter::once(&self.upload).chain(&self.download)
     }
 
-    /// Hands on what became of trials.
     fn account(&mut self, now: Timestamp) {
         while let Some(settled) = self.exchange.take_settled() {
             let (trial, fate) = (settled.trial, settled.fate);
@@ -214,7 +200,6 @@ impl Finder {
         };
     }
 
-    /// Lets searches whose round is over plan their next one.
     fn advance(&mut self, now: Timestamp) {
         let most_bytes = self.bounds.most_bytes;
         let mut spent = 0;
@@ -239,7 +224,6 @@ impl Finder {
         }
     }
 
-    /// The next trial, of either direction in turn.
     fn trial(&mut self, now: Timestamp) -> Option<Outgoing> {
         let (most_bytes, tiny_bytes) = (self.bounds.most_bytes, self.exchange.family().tiny_bytes());
         for _ in 0..2 {
@@ -320,7 +304,6 @@ impl Finder {
         })
     }
 
-    /// What the server's kernel believes of a way.
     fn believed(&self, way: &Way) -> Option<u32> {
         let is_its_way = way.direction == Direction::Download;
         self.exchange.server_kernel_mtu().filter(|believed| is_its_way && *believed > 0)
@@ -422,12 +405,10 @@ impl Window {
         self.under_way_bytes == 0 || self.under_way_bytes + u64::from(size) <= self.bytes
     }
 
-    /// Whether nothing is under way.
     pub(super) fn is_empty(&self) -> bool {
         self.under_way_bytes == 0
     }
 
-    /// A packet was sent.
     pub(super) fn sent(&mut self, size: u32) {
         self.under_way_bytes += u64::from(size);
     }

@@ -21,7 +21,6 @@ const DOUBT: f64 = 1e-3;
 const SILENT_INTERVALS: u32 = 3;
 const SHORTEST_SILENCE: Duration = Duration::from_secs(2);
 
-/// What a watched direction is known to carry.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Known {
     pub(super) direction: Direction,
@@ -30,21 +29,16 @@ pub(super) struct Known {
     pub(super) loss: Loss,
 }
 
-/// What the guard has noticed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Alarm {
-    /// What passed does not, or what did not does.
     Changed,
-    /// Nothing is heard any more.
     Silent,
 }
 
 #[derive(Debug)]
 struct Watched {
     known: Known,
-    /// When to probe what is known to pass.
     due: Timestamp,
-    /// Of the probes under way, those not settled.
     open: u32,
     passed: bool,
     small_passed: bool,
@@ -52,19 +46,16 @@ struct Watched {
     missed: u32,
 }
 
-/// Marks of trials.
 const KNOWN: u32 = 1;
 const SMALL: u32 = 2;
 const LARGER: u32 = 3;
 const INTERFACE: u32 = 4;
 
-/// See the module.
 #[derive(Debug)]
 pub(super) struct Guard {
     exchange: Exchange,
     pace: WatchPace,
     watched: [Watched; 2],
-    /// What the local interface takes.
     interface_bytes: u32,
     larger_due: Timestamp,
     queue: VecDeque<Trial>,
@@ -102,12 +93,10 @@ impl Guard {
         }
     }
 
-    /// What was noticed.
     pub(super) fn alarm(&self) -> Option<Alarm> {
         self.alarm
     }
 
-    /// The next datagram to be sent now.
     pub(super) fn poll(&mut self, now: Timestamp) -> Option<Outgoing> {
         self.exchange.expire(now);
         self.account(now);
@@ -131,7 +120,6 @@ impl Guard {
         (self.pace.interval * SILENT_INTERVALS).max(SHORTEST_SILENCE)
     }
 
-    /// When to poll again if nothing arrives before.
     pub(super) fn due(&self) -> Timestamp {
         let watched = self.watched.iter().filter(|watched| watched.open == 0).map(|watched| watched.due);
         // Without a welcome there is nothing to do about them.
@@ -158,7 +146,6 @@ impl Guard {
         self.account(now);
     }
 
-    /// A router says that a packet of ours is too long: it is looked at once.
     pub(super) fn icmp(&mut self, now: Timestamp, _router: IpAddr, said_bytes: u32, quoted: &[u8]) {
         let Some(probe_bytes) = self.exchange.quoted(quoted) else { return };
         let upload = &mut self.watched[0];
@@ -171,7 +158,6 @@ impl Guard {
         self.exchange.family()
     }
 
-    /// Puts what is due into the queue.
     fn enqueue(&mut self, now: Timestamp) {
         if !self.queue.is_empty() || !self.exchange.is_welcome() {
             return;
@@ -227,7 +213,6 @@ impl Guard {
         }
     }
 
-    /// Whether what is known to pass does not any more.
     fn regular(&mut self, now: Timestamp, settled: Settled) -> bool {
         let interval = self.pace.interval;
         let Some(watched) =

@@ -25,7 +25,6 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 use thiserror::Error;
 
-/// A path: a local address and the interface to use.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct MtuPath {
     /// The interface: the socket is bound to it (`SO_BINDTODEVICE`), or, where that is forbidden, to its address and
@@ -35,27 +34,21 @@ pub struct MtuPath {
     pub local: Option<IpAddr>,
 }
 
-/// What to examine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MtuPlan {
     /// The server's UDP address: the one it serves QUIC at. Its family decides between IPv4 and IPv6.
     pub server: SocketAddr,
     /// What allows this client to ask, where the server wants a token.
     pub token: Option<String>,
-    /// The path.
     pub path: MtuPath,
-    /// How long it may take, and how much.
     pub bounds: MtuBounds,
 }
 
-/// How much an examination of one path may cost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MtuBounds {
     /// Datagrams that are sent by this host, both directions together (of the download these are the requests).
     pub most_probes: u32,
-    /// Bytes of IP packets in each direction.
     pub most_bytes: u64,
-    /// Time.
     pub most_time: Duration,
 }
 
@@ -66,23 +59,16 @@ impl Default for MtuBounds {
     }
 }
 
-/// What was found out about one path.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PathMtuFound {
-    /// The address of this host that the probes had.
     pub local: IpAddr,
-    /// The server's.
     pub remote: SocketAddr,
-    /// Client → server.
     pub upload: DirectionFound,
-    /// Server → client.
     pub download: DirectionFound,
 }
 
-/// What was found out about one direction, and what that cost.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DirectionFound {
-    /// The MTU, or why there is none.
     pub found: Result<FoundMtu, NoMtu>,
     /// What ICMP messages said on the way (of the upload only: those of the download go to the server), whether it was
     /// true or not, in the order in which it was heard first.
@@ -91,11 +77,9 @@ pub struct DirectionFound {
     pub peer_kernel_bytes: Option<u32>,
     /// How often the search began again, because the path changed under it.
     pub restarts: u32,
-    /// Probes sent this way.
     pub probes_sent: u32,
     /// Bytes of IP packets sent this way, probes only.
     pub bytes_sent: u64,
-    /// From the first datagram to the verdict.
     pub duration: Duration,
     /// Median round trip of small probes; `None` when none was answered.
     pub rtt: Option<Duration>,
@@ -103,12 +87,10 @@ pub struct DirectionFound {
     pub loss: f64,
 }
 
-/// A path MTU.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FoundMtu {
     /// The largest IP packet that passed: a probe of this size was answered.
     pub mtu_bytes: u32,
-    /// How it is known that nothing larger passes.
     pub evidence: Evidence,
     /// The smallest size that did not pass, where one was tried; one byte more, unless the search was ended early.
     pub smallest_lost_bytes: Option<u32>,
@@ -117,27 +99,20 @@ pub struct FoundMtu {
     pub confidence: f64,
 }
 
-/// How it is known that nothing larger passes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Evidence {
     /// A router said so, and probes agree with it: this size passes and one byte more does not.
     Icmp {
-        /// Who said it.
         router: IpAddr,
-        /// What it said.
         said_bytes: u32,
     },
-    /// One byte more vanishes without a word.
     Vanished,
     /// One byte more vanishes, and the server's kernel sends nothing so long by itself: a router told it so, or its
     /// route says it. (What ICMP says of the download's packets it says to the server.)
     PeerKernel {
-        /// What it believes.
         believed_bytes: u32,
     },
-    /// This host's interface takes nothing larger.
     LocalInterface,
-    /// The server's interface takes nothing larger.
     PeerInterface,
     /// The search ended before it was known: larger packets may pass.
     Unsettled,
@@ -147,76 +122,48 @@ pub enum Evidence {
 /// such a thing; nothing is believed that probes do not bear out (RFC 8899 section 4.6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IcmpWord {
-    /// Who said it.
     pub router: IpAddr,
-    /// The MTU of the next link, by its word.
     pub said_bytes: u32,
-    /// The size of the probe it quoted.
     pub probe_bytes: u32,
     /// Whether it turned out to be true.
     pub held: bool,
 }
 
-/// Why there is no MTU.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum NoMtu {
-    /// Nothing came back.
     #[error("no answer from the server by this path: is it up, and does UDP get through to its port?")]
     Silent,
-    /// The server says no.
     #[error("the server refused: {reason}")]
-    Refused {
-        /// Its words.
-        reason: String,
-    },
-    /// The kernel or the network says no.
+    Refused { reason: String },
     #[error("{reason}")]
-    Unreachable {
-        /// In words.
-        reason: String,
-    },
-    /// Small messages are answered, and none of the smallest size that every network must carry.
+    Unreachable { reason: String },
     #[error("tiny messages come through this way, but no packet of {floor_bytes} bytes does")]
-    BelowFloor {
-        /// The smallest size tried.
-        floor_bytes: u32,
-    },
-    /// Let in, and then not answered.
+    BelowFloor { floor_bytes: u32 },
     #[error("the server let us in and then answered no probe this way: it may be of an older version")]
     Unanswered,
-    /// The path changes faster than it can be measured.
     #[error("the path changed again and again while it was examined")]
     Unstable,
-    /// Stopped before anything was known.
     #[error("stopped before anything was found")]
     Stopped,
 }
 
-/// What a watch tells.
 #[derive(Debug, Clone, PartialEq)]
 pub enum MtuNews {
     /// The first examination of the path, or one after the path had been away.
     Examined(Box<PathMtuFound>),
     /// The path's MTU has changed, in one direction or both; this is what holds now.
     Changed {
-        /// Before.
         before: Box<PathMtuFound>,
-        /// Now.
         now: Box<PathMtuFound>,
     },
-    /// The server has not answered for a while by this path.
     Away {
-        /// In words, where anybody said why.
         reason: Option<String>,
     },
 }
 
-/// How closely to watch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WatchPace {
-    /// Time between probes of the size that is known to pass.
     pub interval: Duration,
-    /// Time between probes of larger sizes.
     pub larger_interval: Duration,
 }
 
@@ -228,7 +175,6 @@ impl Default for WatchPace {
 }
 
 impl DirectionFound {
-    /// As it stands in a result.
     pub fn to_record(&self) -> DirectionMtu {
         let found = self.found.as_ref().ok();
         let said = match found.map(|found| &found.evidence) {
@@ -256,7 +202,6 @@ impl DirectionFound {
 }
 
 impl Evidence {
-    /// As it stands in a result.
     pub const fn to_record(&self) -> MtuEvidence {
         match self {
             Self::Icmp { .. } | Self::PeerKernel { .. } => MtuEvidence::Icmp,

@@ -53,34 +53,25 @@ const CEILING_SHARE: f64 = 0.3;
 /// Nothing gets so unlikely that it could not come back.
 const LEAST: f64 = 1e-12;
 
-/// What is known.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Known<'a> {
-    /// Smallest MTU that is possible at all.
     pub(super) floor: u32,
     /// Largest size that passed; not below the floor.
     pub(super) low: u32,
-    /// Largest size that can be sent.
     pub(super) ceiling: u32,
-    /// How often larger sizes were lost.
     pub(super) vanished: &'a BTreeMap<u32, u32>,
-    /// Probability that a probe is lost that should pass.
     pub(super) loss: f64,
-    /// What routers say it is.
     pub(super) said: &'a [u32],
 }
 
-/// How likely each size is the MTU.
 #[derive(Debug, Clone)]
 pub(super) struct SizeDistribution {
-    /// The size that `weights` begins with: the largest that passed.
     low: u32,
     /// They add up to 1.
     weights: Vec<f64>,
 }
 
 impl SizeDistribution {
-    /// What to think of each size from the largest that passed on.
     pub(super) fn of(known: &Known<'_>) -> Self {
         let Known { floor, low, ceiling, .. } = *known;
         let usual_times =
@@ -118,7 +109,6 @@ impl SizeDistribution {
         Self { low, weights }
     }
 
-    /// Probability that nothing larger passes than has.
     pub(super) fn is_low(&self) -> f64 {
         self.weights.first().copied().unwrap_or(1.0)
     }
@@ -156,17 +146,13 @@ pub(super) const DOUBT: f64 = 1e-5;
 /// How far out of its way the bound goes for bad luck: one-sided, in standard deviations of a binomial distribution.
 const DEVIATIONS: f64 = 1.64;
 
-/// Fates of probes that are known to be short enough.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Loss {
-    /// Came through.
     pub(super) answered: u32,
-    /// Did not.
     pub(super) lost: u32,
 }
 
 impl Loss {
-    /// Part of them that was lost.
     pub(super) fn share(self) -> f64 {
         f64::from(self.lost) / f64::from(self.answered + self.lost).max(1.0)
     }
@@ -189,12 +175,10 @@ impl Loss {
         ((middle + width) / (1.0 + z * z / count)).clamp(0.0, 1.0)
     }
 
-    /// The chance that `times` probes of a size that passes were all lost.
     pub(super) fn chance_of_all(self, times: u32) -> f64 {
         self.bound().powi(times.min(10_000) as i32)
     }
 
-    /// How many probes of a size must have been lost to take it for too large.
     pub(super) fn times_needed(self) -> u32 {
         let bound = self.bound();
         if bound >= 0.999 { 10_000 } else { ((DOUBT.ln() / bound.ln()).ceil() as u32).max(3) }

@@ -11,9 +11,7 @@ use super::probability::{DOUBT, Known, Loss, SizeDistribution};
 use crate::datagram::{Family, MOST_PACKET_BYTES};
 use std::collections::{BTreeMap, VecDeque};
 
-/// Sizes tried in one round.
 const SIZES_PER_ROUND: usize = 12;
-/// Sizes between two controls.
 const SIZES_PER_CONTROL: usize = 3;
 /// Trials of one size in one round, at most.
 const MOST_REPETITIONS: u32 = 8;
@@ -26,27 +24,20 @@ const MOST_RESTARTS: u32 = 3;
 /// How far to look for a control, in trials.
 const NEAR: usize = 4;
 
-/// Who says that no more can be sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Limit {
-    /// The local interface.
     Local,
-    /// The server's.
     Peer,
 }
 
-/// How a search ended.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Verdict {
     /// This passes; one byte more has vanished so often that chance is out of the question.
     Vanished,
     /// This passes, and nothing larger can be sent.
     Limited(Limit),
-    /// Not even the smallest size passes, though tiny messages do.
     BelowFloor,
-    /// Nothing comes through.
     Silent,
-    /// It changes too often.
     Unstable,
 }
 
@@ -56,16 +47,12 @@ struct Entry {
     fate: Option<Fate>,
 }
 
-/// See the module.
 #[derive(Debug)]
 pub(super) struct Search {
     family: Family,
-    /// Nothing larger can be sent, by whose word.
     ceiling: u32,
     limit: Limit,
-    /// What routers say, while it may be true.
     said: Vec<u32>,
-    /// Largest size that passed.
     low: Option<u32>,
     /// How often a larger size vanished beside a control that did not.
     vanished: BTreeMap<u32, u32>,
@@ -85,7 +72,6 @@ pub(super) struct Search {
 }
 
 impl Search {
-    /// A search for at most `ceiling` bytes, which `limit` takes.
     pub(super) fn new(family: Family, ceiling: u32, limit: Limit) -> Self {
         let ceiling = ceiling.min(MOST_PACKET_BYTES);
         Self {
@@ -107,22 +93,18 @@ impl Search {
         }
     }
 
-    /// The largest size that passed.
     pub(super) fn low(&self) -> Option<u32> {
         self.low
     }
 
-    /// The smallest size that did not.
     pub(super) fn smallest_vanished(&self) -> Option<u32> {
         self.vanished.keys().next().copied()
     }
 
-    /// Largest size that can be sent.
     pub(super) fn ceiling(&self) -> u32 {
         self.ceiling
     }
 
-    /// How many probes of sizes that pass were lost.
     pub(super) fn loss(&self) -> Loss {
         self.loss
     }
@@ -135,7 +117,6 @@ impl Search {
         self.verdict
     }
 
-    /// Probability that the smallest size that vanished is too large.
     pub(super) fn confidence(&self) -> f64 {
         self.vanished.values().next().map_or(0.0, |times| 1.0 - self.loss.chance_of_all(*times))
     }
@@ -146,17 +127,14 @@ impl Search {
         Some((self.round.get(place)?.size, self.mark(place)))
     }
 
-    /// The next trial was sent.
     pub(super) fn sent(&mut self) {
         self.waiting.pop_front();
     }
 
-    /// Whether nothing of the round is to be sent or waited for.
     pub(super) fn is_idle(&self) -> bool {
         self.waiting.is_empty() && self.round.iter().all(|entry| entry.fate.is_some())
     }
 
-    /// Whether nothing came through lately.
     pub(super) fn is_barren(&self) -> bool {
         self.barren > 0
     }
@@ -166,14 +144,12 @@ impl Search {
         self.rounds > 1 || self.rounds == 1 && self.waiting.front().is_none_or(|place| *place > 1)
     }
 
-    /// Says what `router` thinks of a probe of `probe` bytes. It is worth a try.
     pub(super) fn hint(&mut self, said: u32, probe: u32) {
         if said < probe && said <= self.ceiling && self.low.is_none_or(|low| said >= low) {
             self.said.push(said);
         }
     }
 
-    /// Nothing larger than `bytes` can be sent, by the word of the interface of `limit`.
     pub(super) fn limited(&mut self, bytes: u32, limit: Limit) {
         if bytes >= self.ceiling {
             return;
@@ -192,7 +168,6 @@ impl Search {
         });
     }
 
-    /// Adds the largest size that can be sent to the round, with controls behind it.
     fn try_ceiling(&mut self) {
         let control = self.low.unwrap_or(self.family.tiny_bytes());
         for size in [self.ceiling, control, control] {
@@ -201,7 +176,6 @@ impl Search {
         }
     }
 
-    /// A trial's fate is known.
     pub(super) fn settle(&mut self, mark: u32, size: u32, fate: Fate, limit: Limit) {
         if let Some(place) = self.place(mark)
             && let Some(entry) = self.round.get_mut(place)
@@ -258,7 +232,6 @@ impl Search {
         }
     }
 
-    /// What came of the round.
     fn conclude(&mut self) {
         let round = std::mem::take(&mut self.round);
         let passing = self.low.unwrap_or(0).max(self.family.tiny_bytes());
@@ -315,7 +288,6 @@ impl Search {
         is_shrunk
     }
 
-    /// Forgets all but how much gets lost.
     fn restart(&mut self) {
         self.restarts += 1;
         self.low = None;
@@ -368,7 +340,6 @@ impl Search {
         self.waiting = (0..self.round.len()).collect();
     }
 
-    /// What to try, in this order.
     fn sizes(&self) -> Vec<u32> {
         let floor = self.family.floor_bytes().min(self.ceiling);
         let Some(low) = self.low else {

@@ -18,9 +18,6 @@ use std::time::Duration;
 const STALE: Duration = Duration::from_secs(2);
 
 /// Examines one path, both ways, in the calling thread, until it is known, its bounds are reached, or `stop` is set.
-///
-/// # Errors
-/// See [`DatagramError`]: the path itself could not be used. What is wrong further on is in the result.
 pub fn find_mtu(
     plan: &MtuPlan,
     clock: &Arc<dyn Clock>,
@@ -47,9 +44,6 @@ pub fn find_mtu(
 
 /// Examines one path, and then keeps what it found up to date in the calling thread until `stop` is set. `sink` is told
 /// the first result and each change, with the time on `clock` at which it was known. A path that goes away is waited for.
-///
-/// # Errors
-/// See [`DatagramError`]: the path could not be used at the beginning.
 pub fn watch_mtu(
     plan: &MtuPlan,
     pace: WatchPace,
@@ -95,7 +89,6 @@ impl WatchNews {
 }
 
 impl MtuPlan {
-    /// The server's address, when the plan can be carried out.
     fn checked(&self) -> Result<SocketAddr, DatagramError> {
         check_token(self.token.as_deref())?;
         Ok(match self.server {

@@ -11,24 +11,17 @@ use pathbench_record::time::Timestamp;
 use std::collections::VecDeque;
 use std::net::IpAddr;
 
-/// Both directions of a path: upload and download.
 pub type BothFound = (DirectionFound, DirectionFound);
 
-/// What a watch has to tell.
 #[derive(Debug, Clone, PartialEq)]
 pub enum WatchNews {
     /// The first examination, or one after the path had been away.
     Examined(Box<BothFound>),
-    /// It is different from before.
     Changed {
-        /// Before.
         before: Box<BothFound>,
-        /// Now.
         now: Box<BothFound>,
     },
-    /// Nothing is heard any more.
     Away {
-        /// Why, where anybody said so.
         reason: Option<String>,
     },
 }
@@ -47,7 +40,6 @@ pub struct Watch {
     bounds: MtuBounds,
     pace: WatchPace,
     state: State,
-    /// What was told last.
     last: Option<BothFound>,
     was_away: bool,
     interface_bytes: u32,
@@ -56,7 +48,6 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// A watch that begins with an examination.
     pub fn new(now: Timestamp, who: Introduction, bounds: MtuBounds, pace: WatchPace) -> Self {
         let state = State::Examining(Box::new(Finder::new(now, who.clone(), bounds)));
         Self {
@@ -72,17 +63,14 @@ impl Watch {
         }
     }
 
-    /// Whether the path is away: then its socket may be stale.
     pub fn is_away(&self) -> bool {
         matches!(self.state, State::Away(_))
     }
 
-    /// What there is to tell.
     pub fn take_news(&mut self) -> Option<WatchNews> {
         self.news.pop_front()
     }
 
-    /// From one state to the next, where it is time.
     fn proceed(&mut self, now: Timestamp) {
         match &mut self.state {
             State::Examining(finder) => {

@@ -16,7 +16,6 @@ const SILENCE: Duration = Duration::from_millis(500);
 /// Probes that may be under way; at the shortest interval it takes three seconds to get there.
 const MOST_UNDER_WAY: usize = 4096;
 
-/// Probes whose late answers are recognised.
 const REMEMBERED: usize = 1024;
 
 /// One path's prober.
@@ -41,19 +40,14 @@ pub struct Prober {
     counts: ProbeCounts,
 }
 
-/// A probe whose fate is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settled {
-    /// Its number.
     pub sequence: u32,
-    /// When it was sent, or was to be.
     pub sent_at: Timestamp,
-    /// What became of it.
     pub outcome: ProbeOutcome,
 }
 
 impl Prober {
-    /// A prober that begins at `start`; `session` is a random number.
     pub fn new(start: Timestamp, interval: Duration, session: u64, token: Option<&str>) -> Self {
         Self {
             start,
@@ -76,17 +70,14 @@ impl Prober {
         self.cookie = None;
     }
 
-    /// When the probe of this number is due.
     fn at(&self, sequence: u32) -> Timestamp {
         self.start + self.interval.saturating_mul(sequence)
     }
 
-    /// Sends no further probe.
     pub fn stop(&mut self) {
         self.stopped = true;
     }
 
-    /// Gives up what has been under way for too long.
     pub fn expire(&mut self, now: Timestamp) {
         while let Some((&sequence, &sent_at)) = self.under_way.first_key_value()
             && now.since(sent_at) >= TIMEOUT
@@ -96,14 +87,12 @@ impl Prober {
         }
     }
 
-    /// Gives up all that is under way.
     pub fn finish(&mut self) {
         while let Some((sequence, sent_at)) = self.under_way.pop_first() {
             self.settle(sequence, sent_at, ProbeOutcome::Lost);
         }
     }
 
-    /// Whether anything is under way.
     pub fn is_waiting(&self) -> bool {
         !self.under_way.is_empty()
     }
@@ -113,12 +102,10 @@ impl Prober {
         self.last_heard
     }
 
-    /// What became known since the last call.
     pub fn take_settled(&mut self) -> Vec<Settled> {
         std::mem::take(&mut self.results)
     }
 
-    /// Answers that came too late or twice.
     pub const fn counts(&self) -> ProbeCounts {
         self.counts
     }
@@ -210,13 +197,11 @@ impl DatagramClient for Prober {
         }
     }
 
-    /// Most likely it was the latest probe.
     fn refused(&mut self, reason: String) {
         if let Some((sequence, sent_at)) = self.under_way.pop_last() {
             self.settle(sequence, sent_at, ProbeOutcome::Refused { error: reason });
         }
     }
 
-    /// A probe is shorter than any MTU.
     fn icmp(&mut self, _now: Timestamp, _router: IpAddr, _said_bytes: u32, _quoted: &[u8]) {}
 }

@@ -81,7 +81,6 @@ pub fn run_probes(
 }
 
 impl Lane<'_> {
-    /// Takes what has arrived, and sends the next probe when it is due.
     fn turn(&mut self, server: SocketAddr, clock: &dyn Clock, buffer: &mut [u8]) {
         let now = clock.now();
         // Before the probe is made, so that opening a socket is in no round-trip time.
@@ -98,7 +97,6 @@ impl Lane<'_> {
         }
     }
 
-    /// Has a socket, a new one when the old one may be stale.
     fn ensure_socket(&mut self, server: SocketAddr, now: Timestamp) -> Result<(), DatagramError> {
         if let Some((_, since)) = &self.socket {
             let heard = self.prober.last_heard().map_or(*since, |heard| heard.max(*since));

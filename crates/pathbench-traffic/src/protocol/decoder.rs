@@ -2,12 +2,10 @@
 
 use super::{DecodeError, Frame, FrameKind, HEADER_BYTES};
 
-/// What a piece of input amounts to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
     /// This many bytes of DATA payload: the last ones of the consumed input. One DATA frame may give several.
     Payload(usize),
-    /// A complete control frame.
     Frame(Frame),
 }
 
@@ -47,7 +45,6 @@ impl Decoder {
         self.body_limit = body_limit;
     }
 
-    /// Whether the input so far ends at the end of a frame.
     pub const fn at_frame_boundary(&self) -> bool {
         matches!(self.state, State::Header { filled: 0, .. })
     }
@@ -56,7 +53,6 @@ impl Decoder {
     ///
     /// With `None` all of `input` was consumed. Otherwise call again with the rest.
     ///
-    /// # Errors
     /// [`DecodeError`] at the first byte that cannot be the protocol; the same error again ever after.
     pub fn decode(&mut self, input: &[u8]) -> Result<(usize, Option<Event>), DecodeError> {
         let mut consumed = 0;

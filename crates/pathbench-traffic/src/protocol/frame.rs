@@ -12,38 +12,29 @@ use std::fmt;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum FrameKind {
-    /// Client asks for a stream of a test.
     Hello = 1,
-    /// Server grants it.
     Accept = 2,
     /// Server does not, or ends a test by force.
     Refuse = 3,
     /// Client: every stream of the test is accepted, data may flow.
     Start = 4,
-    /// Test data.
     Data = 5,
     /// The sender of test data has sent all of it.
     End = 6,
     /// The receiver of test data has received up to END.
     Done = 7,
-    /// One end's record, JSON.
     Record = 8,
-    /// Asks for the record of a test.
     Fetch = 9,
-    /// There is no such record.
     NotFound = 10,
-    /// A request of the ping or interactive pattern.
     Message = 11,
     /// The whole of a request was received.
     Acknowledge = 12,
-    /// The answer to a request.
     Answer = 13,
     /// Who answers asks who asks to make no further request (interactive).
     Stop = 14,
 }
 
 impl FrameKind {
-    /// The kind with this code.
     pub const fn from_code(code: u8) -> Option<Self> {
         Some(match code {
             1 => Self::Hello,
@@ -64,7 +55,6 @@ impl FrameKind {
         })
     }
 
-    /// Smallest and largest body.
     pub(super) const fn body_bounds(self) -> (usize, usize) {
         match self {
             Self::Hello => (MAGIC.len() + 2 + 16 + 4, MAX_HELLO_BYTES),
@@ -80,7 +70,6 @@ impl FrameKind {
         }
     }
 
-    /// Flag bits that have a meaning for this kind.
     pub(super) const fn known_flags(self) -> u8 {
         match self {
             Self::End => FLAG_CUT_SHORT,
@@ -120,37 +109,18 @@ const FLAG_END_TEST: u8 = 1;
 /// A control frame. DATA is not one: its body never is in memory as a whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Frame {
-    /// See [`FrameKind::Hello`].
     Hello(Hello),
-    /// See [`FrameKind::Accept`].
     Accept,
-    /// See [`FrameKind::Refuse`].
     Refuse(Refusal),
-    /// See [`FrameKind::Start`].
     Start,
-    /// See [`FrameKind::End`].
     End(End),
-    /// See [`FrameKind::Done`].
-    Done {
-        /// DATA payload received, in bytes.
-        bytes: u64,
-    },
-    /// See [`FrameKind::Record`]; the JSON text.
+    Done { bytes: u64 },
     Record(Vec<u8>),
-    /// See [`FrameKind::Fetch`].
     Fetch(Fetch),
-    /// See [`FrameKind::NotFound`].
     NotFound,
-    /// See [`FrameKind::Message`].
     Message(Message),
-    /// See [`FrameKind::Acknowledge`].
-    Acknowledge {
-        /// Of the request.
-        sequence: u32,
-    },
-    /// See [`FrameKind::Answer`].
+    Acknowledge { sequence: u32 },
     Answer(Message),
-    /// See [`FrameKind::Stop`].
     Stop,
 }
 
@@ -159,20 +129,16 @@ pub enum Frame {
 pub struct Message {
     /// From 0 on each stream; the answer to a request carries the request's.
     pub sequence: u32,
-    /// What both ends can compute ([`crate::content::Content`]).
     pub content: Vec<u8>,
 }
 
 /// Body of HELLO: magic, version (u16), test id (16 bytes), stream (u32), request (JSON).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hello {
-    /// Protocol version of the client.
     pub version: u16,
-    /// The test.
     pub test: TestId,
     /// Which of its streams this connection is, from 0.
     pub stream: u32,
-    /// The pattern and its parameters: JSON, not yet looked at.
     pub request: Vec<u8>,
 }
 
@@ -190,9 +156,7 @@ pub struct End {
 /// Body of FETCH: magic, version (u16), test id (16 bytes).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fetch {
-    /// Protocol version of the client.
     pub version: u16,
-    /// The test.
     pub test: TestId,
     /// The client has given the test up: end it now if it still runs, then answer.
     pub end_test: bool,
@@ -201,14 +165,10 @@ pub struct Fetch {
 /// Characters of a refusal's message: it is shown on a terminal.
 const MOST_CHARACTERS: usize = 500;
 
-/// Body of REFUSE, as JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refusal {
-    /// The class of reason.
     pub code: RefusalCode,
-    /// The reason in words, for the person at the client.
     pub message: String,
-    /// When it makes sense to try again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after_ms: Option<u64>,
 }
@@ -223,30 +183,22 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// Why a server refuses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RefusalCode {
-    /// It runs as many tests as it takes.
     Busy,
-    /// The request exceeds one of its limits.
     Limit,
-    /// The request makes no sense.
     BadRequest,
-    /// It knows not this version, transport or pattern.
     Unsupported,
     /// It takes a token, and there is none, or not a valid one.
     Access,
-    /// It is being stopped, and takes no new tests.
     ShuttingDown,
 }
 
-/// Header of a DATA frame with `length` bytes of payload.
 pub const fn data_header(length: u32) -> [u8; HEADER_BYTES] {
     header(FrameKind::Data, 0, length)
 }
 
-/// Header of a RECORD frame with a body of `length` bytes, at most [`MAX_RECORD_BYTES`].
 pub(crate) const fn record_header(length: u32) -> [u8; HEADER_BYTES] {
     header(FrameKind::Record, 0, length)
 }
@@ -257,7 +209,6 @@ const fn header(kind: FrameKind, flags: u8, length: u32) -> [u8; HEADER_BYTES] {
 }
 
 impl Frame {
-    /// Its kind.
     pub const fn kind(&self) -> FrameKind {
         match self {
             Self::Hello(_) => FrameKind::Hello,
@@ -276,10 +227,6 @@ impl Frame {
         }
     }
 
-    /// The frame as it goes on the wire.
-    ///
-    /// # Errors
-    /// [`DecodeError::Length`] when the body exceeds what its kind allows (a receiver would reject it).
     pub fn encode(&self) -> Result<Vec<u8>, DecodeError> {
         let (flags, body) = self.body();
         let kind = self.kind();
@@ -328,7 +275,6 @@ impl Frame {
         (flags, body)
     }
 
-    /// Reads a whole body; its length lies within the bounds of its kind.
     pub(super) fn parse(kind: FrameKind, flags: u8, body: Vec<u8>) -> Result<Self, DecodeError> {
         let mut fields = Fields { kind, rest: &body };
         Ok(match kind {
@@ -377,7 +323,6 @@ impl Frame {
 }
 
 impl Hello {
-    /// A HELLO of this build's version.
     pub const fn new(test: TestId, stream: u32, request: Vec<u8>) -> Self {
         Self { version: VERSION, test, stream, request }
     }
@@ -395,7 +340,6 @@ impl Refusal {
     }
 }
 
-/// Reads fixed-size fields off the front of a body.
 struct Fields<'a> {
     kind: FrameKind,
     rest: &'a [u8],

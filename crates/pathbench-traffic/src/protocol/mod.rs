@@ -48,13 +48,10 @@ pub use frame::{End, Fetch, Frame, FrameKind, Hello, Message, Refusal, RefusalCo
 /// First bytes of the body of HELLO and FETCH.
 pub const MAGIC: [u8; 8] = *b"PATHBNCH";
 
-/// The protocol version this build speaks.
 pub const VERSION: u16 = 1;
 
-/// Bytes of a frame header.
 pub const HEADER_BYTES: usize = 8;
 
-/// Largest body of HELLO.
 pub const MAX_HELLO_BYTES: usize = 64 * 1024;
 
 /// Largest body of the other small frames (ACCEPT, REFUSE).

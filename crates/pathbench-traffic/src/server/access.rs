@@ -2,10 +2,8 @@
 
 use crate::token::{TokenKey, TokenRefusal};
 
-/// Who may run tests on a server.
 #[derive(Debug, Clone)]
 pub enum Access {
-    /// Everybody, within the limits.
     Open,
     /// Whoever has a valid token, within the limits.
     Token {

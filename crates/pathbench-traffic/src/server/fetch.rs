@@ -23,13 +23,11 @@ const LEAST_BYTES_PER_SECOND: u64 = 64 * 1024;
 /// How soon a client that is turned away for now may come again.
 const COME_AGAIN_MS: u64 = 1000;
 
-/// The records that are being handed out.
 #[derive(Debug, Default)]
 pub(super) struct FetchSlots {
     held: Mutex<HashMap<Client, usize>>,
 }
 
-/// The slot of one of them.
 #[derive(Debug)]
 struct FetchSlot<'a> {
     slots: &'a FetchSlots,
@@ -63,7 +61,6 @@ impl Drop for FetchSlot<'_> {
     }
 }
 
-/// Serves a FETCH to its end.
 pub(super) fn serve_fetch(shared: &Shared, channel: &mut Channel<'_>, fetch: Fetch) {
     if fetch.version != VERSION {
         let message = format!("it speaks version {VERSION} of the test protocol");

@@ -10,17 +10,12 @@ pub(super) const EXTRA_PATIENCE: Duration = Duration::from_secs(2);
 /// Bounds of a server. Whatever strangers send, its memory, threads and time stay within them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
-    /// Tests that run at the same time.
     pub max_tests: usize,
-    /// Tests of one client that run at the same time.
     pub max_tests_per_client: usize,
-    /// Connections at the same time, half-open ones included; over QUIC, streams.
     pub max_connections: usize,
-    /// The same of one client.
     pub max_connections_per_client: usize,
     /// Payload of all tests of one client in one direction, in bits per second; `None`: as fast as it goes.
     pub max_rate_bps: Option<u64>,
-    /// Streams of one test.
     pub max_streams: u32,
     /// Payload of one test in one direction; `None`: as much as fits into the time.
     pub max_bytes: Option<u64>,
@@ -30,9 +25,7 @@ pub struct Limits {
     pub max_patience: Duration,
     /// Time for a connection to say what it wants, and for a test to start once it is accepted.
     pub handshake_timeout: Duration,
-    /// Records kept.
     pub max_records: usize,
-    /// Bytes of all records kept.
     pub max_record_bytes: usize,
     /// How long a record is kept after its test.
     pub keep_records_for: Duration,
@@ -99,7 +92,6 @@ impl Limits {
         self.max_duration.saturating_add(waits.saturating_mul(2))
     }
 
-    /// What they mean for QUIC, where a test's streams share a connection.
     pub(crate) fn quic(&self) -> QuicLimits {
         QuicLimits {
             connections: self.max_connections,
@@ -111,62 +103,7 @@ impl Limits {
         }
     }
 
-    /// The bound on the payload of each stream of a test.
     pub fn stream_ceiling(&self, parameters: &PatternParameters) -> Option<u64> {
         self.max_bytes.map(|most| most.div_ceil(u64::from(parameters.streams().max(1))))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use pathbench_record::pattern::Amount;
-    use pathbench_record::pattern::BulkParameters;
-    use pathbench_record::pattern::InteractiveParameters;
-    use pathbench_record::pattern::IperfParameters;
-    use pathbench_record::pattern::PingParameters;
-
-    #[test]
-    fn objections_name_what_was_asked_and_what_is_allowed() {
-        let limits = Limits {
-            max_streams: 4,
-            max_bytes: Some(1000),
-            max_duration: Duration::from_secs(20),
-            ..Limits::default()
-        };
-        let patience = Duration::from_secs(5);
-        let fine = IperfParameters::default();
-        assert_eq!(limits.objection(&fine.clone().into(), patience), None);
-        let interactive = InteractiveParameters::default();
-        let bulk =
-            |bytes, upload_bytes| PatternParameters::Bulk(BulkParameters { bytes, upload_bytes, streams: 1 });
-        let cases: [(PatternParameters, Duration, &str); 9] = [
-            (IperfParameters { streams: 5, ..fine.clone() }.into(), patience, "allows 4"),
-            (IperfParameters { amount: Amount::Bytes(1001), ..fine.clone() }.into(), patience, "allows 1000"),
-            (IperfParameters { omit: Duration::from_secs(11), ..fine.clone() }.into(), patience, "21 s"),
-            (fine.into(), Duration::MAX, "allows 0.1 to 120 s"),
-            (bulk(1001, 0), patience, "1001 bytes"),
-            (bulk(10, 1002), patience, "1002 bytes"),
-            (
-                PatternParameters::Ping(PingParameters { count: 200, ..PingParameters::default() }),
-                patience,
-                "2010 bytes",
-            ),
-            (PatternParameters::Interactive(interactive.clone()), patience, "275400 bytes"),
-            (
-                PatternParameters::Interactive(InteractiveParameters {
-                    duration: Duration::from_secs(19),
-                    interval: Duration::from_secs(19),
-                    request_bytes: 10,
-                    ..interactive
-                }),
-                patience,
-                "24 s",
-            ),
-        ];
-        for (parameters, patience, words) in cases {
-            let objection = limits.objection(&parameters, patience).unwrap_or_default();
-            assert!(objection.contains(words), "{objection}");
-        }
     }
 }

@@ -45,9 +45,7 @@ const TEST_BYTES: u64 = MAX_SERVER_FIGURES as u64 * FIGURE_BYTES
 /// The memory of a server at most. Buffers of TCP sockets belong to the kernel and are not included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MemoryBound {
-    /// For one client.
     pub client_bytes: u64,
-    /// In all.
     pub server_bytes: u64,
 }
 

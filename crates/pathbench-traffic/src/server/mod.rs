@@ -43,21 +43,16 @@ const BACKLOG: u32 = 128;
 /// Pause of a listener that cannot accept (no file descriptors, no memory).
 const EXHAUSTED_PAUSE: Duration = Duration::from_millis(100);
 
-/// Where and how to serve.
 #[derive(Debug, Clone)]
 pub struct ServerOptions {
     /// Transports and addresses to listen on; port 0 for the kernel's choice. An mptcp listener serves plain
     /// TCP clients as well.
     pub listeners: Vec<(Transport, SocketAddr)>,
-    /// What is granted.
     pub limits: Limits,
-    /// To whom.
     pub access: Access,
-    /// Options of every accepted connection.
     pub socket: SocketOptions,
     /// Who the server is. Needed by quic and mpquic; with it, tcp and mptcp clients may encrypt, too.
     pub identity: Option<Arc<ServerIdentity>>,
-    /// What quic and mpquic take.
     pub quic: QuicOptions,
     /// Interval of the kernel's figures per path, at least 1 ms.
     pub sample_interval: Duration,
@@ -78,16 +73,12 @@ impl ServerOptions {
     }
 }
 
-/// Why a server could not be started.
 #[derive(Debug, Error)]
 pub enum StartError {
-    /// An address cannot be listened on.
     #[error(transparent)]
     Bind(#[from] BindError),
-    /// No thread to be had.
     #[error("starting a thread of the server: {0}")]
     Thread(io::Error),
-    /// Nothing to listen on.
     #[error("a server needs at least one address to listen on")]
     NoListener,
 }
@@ -101,7 +92,6 @@ pub struct Server {
     threads: Vec<JoinHandle<()>>,
 }
 
-/// What all threads of a server share.
 struct Shared {
     options: ServerOptions,
     clock: Arc<dyn Clock>,
@@ -111,14 +101,11 @@ struct Shared {
     /// Live connections by number, to be aborted at the end.
     connections: Mutex<HashMap<u64, Live>>,
     next_connection: AtomicU64,
-    /// Listeners that died.
     failed: Mutex<Vec<(Transport, SocketAddr)>>,
-    /// No new tests any more.
     draining: AtomicBool,
     stopping: AtomicBool,
 }
 
-/// A connection that is being served.
 struct Live {
     client: Client,
     connection: Arc<Connection>,
@@ -132,17 +119,10 @@ impl fmt::Debug for Server {
 
 impl Server {
     /// Listens on all addresses and serves until [`Server::stop`].
-    ///
-    /// # Errors
-    /// See [`StartError`]; nothing stays behind.
     pub fn start(options: ServerOptions, clock: Arc<dyn Clock>) -> Result<Self, StartError> {
         Self::start_with(options, clock, None)
     }
 
-    /// The same, and tells `observer` what happens.
-    ///
-    /// # Errors
-    /// See [`StartError`]; nothing stays behind.
     pub fn start_observed(
         options: ServerOptions,
         clock: Arc<dyn Clock>,
@@ -215,7 +195,6 @@ impl Server {
         self.probes.drain();
     }
 
-    /// How loaded it is.
     pub fn status(&self) -> ServerStatus {
         ServerStatus {
             tests: self.shared.registry.running(),
@@ -226,7 +205,6 @@ impl Server {
         }
     }
 
-    /// Stops listening, aborts every connection and waits for the threads.
     pub fn stop(self) {
         drop(self);
     }
@@ -313,7 +291,6 @@ impl Shared {
         let _ = contain_panic(|| self.tell(&ServerEvent::Panicked { place, message }));
     }
 
-    /// Takes note that a listener accepts nothing any more.
     fn report_failure(&self, transport: Transport, address: SocketAddr, message: &str) {
         lock(&self.failed).push((transport, address));
         let _ = contain_panic(|| self.tell(&ServerEvent::ListenerFailed { transport, address, message }));

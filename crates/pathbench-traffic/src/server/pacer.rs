@@ -14,7 +14,6 @@ const LEAST_GRANT_BYTES: usize = 512;
 /// Each grant is at most this part of what may still be granted, so that many streams get small ones.
 const PARTS: u64 = 4;
 
-/// One bound for each direction.
 #[derive(Debug)]
 pub(crate) struct Pacers {
     rate_bps: u64,
@@ -40,12 +39,10 @@ pub(crate) struct Grant<'a> {
 }
 
 impl Pacers {
-    /// At most `rate_bps` bits of payload per second in each direction.
     pub(crate) fn new(rate_bps: u64) -> Self {
         Self { rate_bps, sent: Pacer::new(rate_bps), received: Pacer::new(rate_bps) }
     }
 
-    /// The bound.
     pub(crate) fn rate_bps(&self) -> u64 {
         self.rate_bps
     }
@@ -56,7 +53,6 @@ impl Pacer {
         Self { bucket: Mutex::new(Bucket::new(rate_bps)) }
     }
 
-    /// A grant for a stream that has none and wants to move `wanted` bytes.
     pub(crate) fn grant(&self, now: Timestamp, wanted: usize) -> Grant<'_> {
         let (bytes, due) = lock(&self.bucket).grant(now, wanted);
         Grant { pacer: self, bytes, moved: 0, due }
@@ -77,7 +73,6 @@ impl Grant<'_> {
         self.due
     }
 
-    /// So many of the bytes were moved.
     pub(crate) fn spend(mut self, moved: usize) {
         self.moved = moved.min(self.bytes);
     }
@@ -96,7 +91,6 @@ struct Bucket {
     /// What may be moved at `at`; below zero, what has been granted ahead.
     level: i128,
     at: Timestamp,
-    /// Bytes granted and not settled.
     outstanding: u64,
 }
 

@@ -20,7 +20,6 @@ const UNFORESEEABLE: Duration = Duration::from_secs(10);
 const MOST_HANDED_OUT: u64 = 8;
 const HAND_OUT_INTERVAL: Duration = Duration::from_secs(5);
 
-/// All tests, by id.
 pub(super) struct Registry {
     limits: Limits,
     tests: Mutex<HashMap<TestId, Test>>,
@@ -29,25 +28,20 @@ pub(super) struct Registry {
     next_number: AtomicU64,
 }
 
-/// One test.
 struct Test {
     number: u64,
     client: Client,
     pacers: Option<Arc<Pacers>>,
     request: Request,
     started: Timestamp,
-    /// Indices of the streams that ever joined.
     joined: BTreeSet<u32>,
     /// Streams that joined and have not left.
     live: usize,
     running: Vec<Arc<Stream>>,
-    /// The records of streams that are over, while others run.
     finished: Vec<EndRecord>,
     /// The record of a test that is over, as JSON: its size is known, and nothing is left to do when it is asked for.
     record: Option<Arc<[u8]>>,
-    /// How often it was handed out.
     handed_out: u64,
-    /// Streams that ran to their end.
     completed: u32,
     sent_bytes: u64,
     received_bytes: u64,
@@ -60,48 +54,31 @@ struct Test {
 struct HeldTest {
     client: Client,
     companions: Weak<Companions>,
-    /// Streams that ever held some.
     streams: usize,
 }
 
-/// A stream's place in its test.
 pub(super) struct Place {
-    /// Begin of the test, common to its streams.
     pub(super) started: Timestamp,
-    /// What its client's tests together must not exceed.
     pub(super) pacers: Option<Arc<Pacers>>,
-    /// The test's number, for the stream that begins it.
     pub(super) begins: Option<u64>,
-    /// What the test's streams know of each other.
     pub(super) companions: Arc<Companions>,
 }
 
-/// Who asks.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Applicant {
-    /// The client.
     pub(super) client: Client,
-    /// The server takes no new tests.
     pub(super) draining: bool,
 }
 
-/// A test that is over.
 pub(super) struct Ended {
-    /// Its number.
     pub(super) number: u64,
-    /// All its streams were there, and ran to their end.
     pub(super) completed: bool,
-    /// Payload sent to the client.
     pub(super) sent_bytes: u64,
-    /// Payload received from the client.
     pub(super) received_bytes: u64,
-    /// How long it took.
     pub(super) lasted: Duration,
 }
 
-/// What a stream that ran adds to its test.
 pub(super) struct StreamResult {
-    /// Its record, of bounded length.
     pub(super) record: EndRecord,
     pub(super) sent_bytes: u64,
     pub(super) received_bytes: u64,
@@ -112,12 +89,10 @@ impl Registry {
         Self { limits, tests: Mutex::default(), in_memory: Mutex::default(), next_number: AtomicU64::new(1) }
     }
 
-    /// Tests that run.
     pub(super) fn running(&self) -> usize {
         lock(&self.tests).values().filter(|test| test.ended.is_none()).count()
     }
 
-    /// Lets a stream into its test, or says why not.
     pub(super) fn join(
         &self,
         now: Timestamp,
@@ -164,7 +139,6 @@ impl Registry {
         Ok(Place { started: now, pacers, begins: Some(number), companions })
     }
 
-    /// Whether there is room for a test more, and what bounds its rate.
     fn admit(
         &self,
         now: Timestamp,
@@ -223,7 +197,6 @@ impl Registry {
         has_room
     }
 
-    /// The stream's data phase begins.
     pub(super) fn run(&self, id: TestId, stream: &Arc<Stream>) {
         if let Some(test) = lock(&self.tests).get_mut(&id) {
             test.running.push(Arc::clone(stream));
@@ -270,14 +243,12 @@ impl Registry {
         Some(ended)
     }
 
-    /// Ends a test that the client has given up.
     pub(super) fn end(&self, id: TestId) {
         if let Some(test) = lock(&self.tests).get(&id) {
             test.running.iter().for_each(|stream| stream.connection.abort());
         }
     }
 
-    /// No stream need wait for another any more.
     pub(super) fn dissolve(&self) {
         lock(&self.tests)
             .values()
@@ -292,7 +263,6 @@ impl Registry {
 
     /// The record of a test that is over, as JSON.
     ///
-    /// # Errors
     /// In how many milliseconds it may be asked for again; it was handed out too often lately.
     pub(super) fn hand_out(&self, now: Timestamp, id: TestId) -> Result<Arc<[u8]>, u64> {
         let mut tests = lock(&self.tests);
@@ -330,7 +300,6 @@ impl Registry {
     }
 }
 
-/// The records that are kept of one client's tests.
 #[derive(Default)]
 struct Kept {
     bytes: usize,

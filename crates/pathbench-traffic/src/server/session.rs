@@ -5,10 +5,10 @@ use super::limits::EXTRA_PATIENCE;
 use super::registry::{Applicant, Place, StreamResult};
 use super::slot::TestSlot;
 use super::{Client, ServerEvent, Shared};
-use crate::iperf::ReceiveFault;
 use crate::protocol::{Frame, Hello, Refusal, RefusalCode, VERSION};
 use crate::request::{Request, RequestError};
 use crate::stream::{Channel, Companions, Member, Stream, StreamError, TestPlan, Wait};
+use crate::throughput::ReceiveFault;
 use pathbench_record::sample::Side;
 use pathbench_record::transport::Transport;
 use pathbench_transport::Connection;
@@ -52,7 +52,7 @@ fn serve_stream(shared: &Shared, connection: &Arc<Connection>, channel: &mut Cha
         });
     }
     // Never more often than is the server's way.
-    let interval = shared.options.sample_interval.max(request.sample_interval.unwrap_or_default());
+    let interval = shared.options.sample_interval.max(request.sample_interval);
     let companions = Arc::clone(&place.companions);
     let member = companions.member();
     let plan = shared.plan(hello, request, place);
@@ -97,7 +97,6 @@ fn serve_stream(shared: &Shared, connection: &Arc<Connection>, channel: &mut Cha
     }
 }
 
-/// Whether this client may run this test, now.
 fn admit(shared: &Shared, connection: &Connection, hello: &Hello) -> Result<(Place, Request), Refusal> {
     let request = understand(hello)?;
     shared
@@ -162,7 +161,6 @@ pub(super) fn refuse(shared: &Shared, channel: &mut Channel<'_>, refusal: Refusa
     }
 }
 
-/// ACCEPT, and START from the client.
 fn begin(
     shared: &Shared,
     connection: &Arc<Connection>,

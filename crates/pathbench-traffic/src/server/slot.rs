@@ -8,7 +8,6 @@ use pathbench_record::test_id::TestId;
 use pathbench_transport::{Connection, contain_panic};
 use std::sync::Arc;
 
-/// The slot of a connection.
 pub(super) struct ConnectionSlot<'a> {
     shared: &'a Shared,
     number: u64,
@@ -24,7 +23,6 @@ pub(super) struct TestSlot<'a> {
 }
 
 impl<'a> ConnectionSlot<'a> {
-    /// The slot of a connection that was admitted under this number.
     pub(super) const fn of(shared: &'a Shared, number: u64, connection: Arc<Connection>) -> Self {
         Self { shared, number, connection }
     }
@@ -45,12 +43,10 @@ impl Drop for ConnectionSlot<'_> {
 }
 
 impl<'a> TestSlot<'a> {
-    /// The slot of a stream that has joined its test.
     pub(super) const fn of(shared: &'a Shared, test: TestId, stream: u32) -> Self {
         Self { shared, test, stream, result: None }
     }
 
-    /// Releases the slot of a stream that ran.
     pub(super) fn release(mut self, result: Option<StreamResult>) {
         self.result = result;
     }

@@ -2,7 +2,6 @@
 
 use pathbench_transport::{Connection, Telemetry};
 
-/// Watches the acknowledged bytes of a connection, all its paths together.
 pub(crate) struct Acknowledgements {
     telemetry: Option<Telemetry>,
     acknowledged: u64,
@@ -16,7 +15,6 @@ impl Acknowledgements {
         watch
     }
 
-    /// Whether more bytes are acknowledged than at the last call.
     pub(crate) fn advanced(&mut self) -> bool {
         let Some(Ok(snapshot)) = self.telemetry.as_mut().map(Telemetry::snapshot) else { return false };
         let acknowledged: u64 = snapshot.subflows.iter().map(|path| path.bytes_acked).sum();

@@ -33,22 +33,18 @@ pub(crate) struct Wait {
 }
 
 impl Wait {
-    /// At most `time`, in which the peer is to do its `task`.
     pub(crate) fn within(now: Timestamp, time: Duration, task: &'static str) -> Self {
         Self { task: Some(task), ..Self::until(now, now + time) }
     }
 
-    /// Until the deadline of the test.
     pub(crate) const fn until(now: Timestamp, deadline: Timestamp) -> Self {
         Self { begun: now, deadline, task: None, patience: None, silent_since: now, acknowledgements: None }
     }
 
-    /// Not beyond a silence of `patience`.
     pub(crate) fn or_silence(self, patience: Duration) -> Self {
         Self { patience: Some(patience), ..self }
     }
 
-    /// Bytes acknowledged by the peer's kernel are progress, too.
     pub(crate) fn watching(self, acknowledgements: Option<Acknowledgements>) -> Self {
         Self { acknowledgements, ..self }
     }
@@ -83,7 +79,6 @@ pub(crate) struct Channel<'a> {
     buffer: Vec<u8>,
     start: usize,
     end: usize,
-    /// Bytes received and not yet charged.
     uncharged: usize,
 }
 
@@ -109,19 +104,16 @@ impl<'a> Channel<'a> {
         self.connection
     }
 
-    /// Takes control frames of up to `bytes` from now on.
     pub(crate) fn accept_bodies_of(&mut self, bytes: usize) {
         self.decoder.set_body_limit(bytes);
     }
 
-    /// Makes room for test data.
     pub(super) fn prepare_for_data(&mut self) {
         if self.buffer.len() < DATA_BUFFER_BYTES {
             self.buffer.resize(DATA_BUFFER_BYTES, 0);
         }
     }
 
-    /// Received and not consumed, and the decoder that reads it.
     pub(super) fn unread(&mut self) -> (&[u8], &mut Decoder) {
         (&self.buffer[self.start..self.end], &mut self.decoder)
     }
@@ -130,12 +122,10 @@ impl<'a> Channel<'a> {
         self.start = (self.start + count).min(self.end);
     }
 
-    /// Bytes received since the last call, those included that are unread.
     pub(super) fn take_uncharged(&mut self) -> usize {
         std::mem::take(&mut self.uncharged)
     }
 
-    /// The most that one call receives.
     pub(super) fn capacity(&self) -> usize {
         self.buffer.len()
     }
@@ -145,7 +135,6 @@ impl<'a> Channel<'a> {
         self.fill_within(TICK, usize::MAX)
     }
 
-    /// The same with at most `most` bytes more.
     pub(super) fn fill_at_most(&mut self, most: usize) -> Result<bool, StreamError> {
         self.fill_within(TICK, most)
     }
@@ -182,7 +171,6 @@ impl<'a> Channel<'a> {
         Ok(None)
     }
 
-    /// The next control frame.
     pub(crate) fn frame(&mut self, wait: &mut Wait) -> Result<Frame, StreamError> {
         loop {
             let came = self.fill()?;
@@ -201,12 +189,10 @@ impl<'a> Channel<'a> {
         }
     }
 
-    /// Writes a control frame.
     pub(crate) fn write(&self, frame: &Frame, wait: &mut Wait) -> Result<(), StreamError> {
         write_frame(self.connection, self.clock, &frame.encode()?, wait)
     }
 
-    /// Writes a RECORD frame, of JSON that is not copied.
     pub(crate) fn write_record(&self, json: &[u8], wait: &mut Wait) -> Result<(), StreamError> {
         write_frame(self.connection, self.clock, &record_header(json.len() as u32), wait)?;
         write_frame(self.connection, self.clock, json, wait)
@@ -226,7 +212,6 @@ impl<'a> Channel<'a> {
     }
 }
 
-/// Writes an encoded frame.
 pub(super) fn write_frame(
     connection: &Connection,
     clock: &dyn Clock,

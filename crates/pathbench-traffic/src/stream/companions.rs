@@ -12,7 +12,6 @@ use std::time::Duration;
 /// on sampling until the data of all of them has ended, and what it sees acknowledged is progress of each.
 #[derive(Debug)]
 pub(crate) struct Companions {
-    /// How many have not ended their data.
     running: Mutex<u32>,
     changed: Condvar,
     first: OnceLock<Weak<Connection>>,
@@ -39,7 +38,6 @@ impl Drop for Member {
 }
 
 impl Companions {
-    /// Of a test of `streams` streams.
     pub(crate) fn new(streams: u32) -> Arc<Self> {
         Arc::new(Self {
             running: Mutex::new(streams),
@@ -59,7 +57,6 @@ impl Companions {
         self.first.get().and_then(Weak::upgrade)
     }
 
-    /// Nothing further is to be asked for.
     pub(super) fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
     }
@@ -68,12 +65,10 @@ impl Companions {
         self.stopping.load(Ordering::Acquire)
     }
 
-    /// One of the streams.
     pub(crate) fn member(self: &Arc<Self>) -> Member {
         Member(Arc::clone(self))
     }
 
-    /// Nobody has to wait for them any more: the server is shutting down.
     pub(crate) fn dissolve(&self) {
         *lock(&self.running) = 0;
         self.changed.notify_all();

@@ -11,7 +11,6 @@ use pathbench_transport::SendError;
 use std::sync::Mutex;
 use std::thread;
 
-/// Asks one request after the other, and ends with END.
 pub(super) fn ping(
     stream: &Stream,
     core: &Mutex<PingCore>,
@@ -138,7 +137,6 @@ pub(super) fn until_done(
     }
 }
 
-/// Answers until END.
 pub(super) fn respond(
     stream: &Stream,
     core: &Mutex<Responder>,

@@ -1,9 +1,9 @@
 //! Why a stream did not complete.
 
-use crate::iperf::ReceiveFault;
 use crate::messages::MessageFault;
 use crate::protocol::{DecodeError, Frame, FrameKind, Refusal};
 use crate::record::InvalidRecord;
+use crate::throughput::ReceiveFault;
 use pathbench_record::text;
 use pathbench_transport::{ReceiveError, SamplerError, SendError};
 use std::io;
@@ -64,12 +64,10 @@ fn incomplete(sent: u64, received: u64, cut_short: bool) -> String {
 const MOST_CHARACTERS: usize = 500;
 
 impl StreamError {
-    /// One line of bounded length, for a record or a person.
     pub(crate) fn line(&self) -> String {
         text::plain(&self.to_string(), MOST_CHARACTERS)
     }
 
-    /// `frame` came where `expected` belongs.
     pub(crate) fn unexpected(expected: &'static str, frame: Frame) -> Self {
         match frame {
             Frame::Refuse(refusal) => Self::Refused(refusal),
@@ -77,12 +75,10 @@ impl StreamError {
         }
     }
 
-    /// Test data came where `expected` belongs.
     pub(crate) fn unexpected_data(expected: &'static str) -> Self {
         Self::Unexpected { expected, found: FrameKind::Data.to_string() }
     }
 
-    /// Whether it only says that this end gave the connection up for another reason.
     pub(crate) fn is_consequence(&self) -> bool {
         matches!(self, Self::Send(SendError::Aborted { .. }) | Self::Receive(ReceiveError::Aborted { .. }))
     }

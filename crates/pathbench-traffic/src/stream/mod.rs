@@ -44,17 +44,14 @@ const MAX_CLIENT_FIGURES: usize = 65_536;
 /// Blocks that a server sends over and over in a test, those of all streams together.
 pub(crate) const MAX_SERVER_BLOCKS_BYTES: u32 = 16 << 20;
 
-/// Called with the time of a test's first byte.
 type FirstByte<'a> = &'a (dyn Fn(Timestamp) + Sync);
 
-/// What the streams of one test at one end have in common.
 #[derive(Debug, Clone)]
 pub(crate) struct TestPlan {
     pub(crate) side: Side,
     pub(crate) test: TestId,
     pub(crate) transport: Transport,
     pub(crate) parameters: PatternParameters,
-    /// Origin of the series.
     pub(crate) started: Timestamp,
     /// At the client: how long the first connection took to open.
     pub(crate) handshake: Option<Duration>,
@@ -73,7 +70,6 @@ pub(crate) struct Stream {
     index: u32,
     pub(crate) connection: Arc<Connection>,
     companions: Arc<Companions>,
-    /// Until its data has ended.
     member: Mutex<Option<Member>>,
     work: Work,
     /// Absent for a stream whose connection's figures another stream reports.
@@ -86,7 +82,6 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
-    /// A stream over an accepted connection, sampled from now on.
     pub(crate) fn new(
         plan: TestPlan,
         index: u32,
@@ -132,7 +127,6 @@ impl Stream {
         self.index
     }
 
-    /// Whether the test has other streams, too.
     pub(crate) fn is_one_of_several(&self) -> bool {
         self.plan.parameters.streams() > 1
     }
@@ -149,12 +143,10 @@ impl Stream {
         self.work.is_sending()
     }
 
-    /// Payload bytes sent and received so far.
     pub(crate) fn progress(&self) -> (u64, u64) {
         self.work.progress()
     }
 
-    /// The latest sample of its paths; after the stream's end, the last one.
     pub(crate) fn latest(&self) -> Option<ConnectionSnapshot> {
         let running = lock(&self.sampler).as_ref().and_then(Sampler::latest).map(|(_, snapshot)| snapshot);
         running.or_else(|| lock(&self.last).clone())
@@ -179,7 +171,6 @@ impl Stream {
         result
     }
 
-    /// Ends it before it could run.
     pub(crate) fn abandon(&self) {
         self.connection.abort();
         self.end_membership();
@@ -198,7 +189,6 @@ impl Stream {
         result
     }
 
-    /// Everything up to and with END.
     fn exchange(&self, channel: &mut Channel<'_>, on_first_byte: FirstByte<'_>) -> Result<(), StreamError> {
         match &self.work {
             Work::Transfer { sending, receiving } => {
@@ -210,7 +200,6 @@ impl Stream {
         }
     }
 
-    /// DONE in both directions that carried data.
     fn confirm(&self, channel: &mut Channel<'_>) -> Result<(), StreamError> {
         match &self.work {
             Work::Transfer { sending, receiving } => {
@@ -264,7 +253,6 @@ impl Stream {
         })
     }
 
-    /// Waits for DONE; `late` gets what comes before it.
     fn await_confirmation(
         &self,
         channel: &mut Channel<'_>,
@@ -330,13 +318,11 @@ impl Stream {
             .watching(Some(self.acknowledgements()))
     }
 
-    /// Of this stream, or of the connection that it shares with others.
     fn acknowledgements(&self) -> Acknowledgements {
         let first = shares_connection(self.plan.transport).then(|| self.companions.first()).flatten();
         Acknowledgements::of(first.as_ref().unwrap_or(&self.connection))
     }
 
-    /// This end's record of the stream so far, without samples: for a test that still runs.
     pub(crate) fn record_so_far(&self, now: Timestamp) -> EndRecord {
         // A stream that leaves the figures to another one still knows what was negotiated.
         let latest = self.latest().or_else(|| self.look());
@@ -367,7 +353,6 @@ impl Stream {
         self.record(clock.now(), last, path_samples, 1)
     }
 
-    /// One look at the connection.
     fn look(&self) -> Option<ConnectionSnapshot> {
         self.connection.telemetry().ok()?.snapshot().ok()
     }
@@ -425,7 +410,6 @@ impl Stream {
         }
     }
 
-    /// Socket options as read back when the connection was established, and what was changed since.
     fn in_force(&self) -> InForce {
         let mut in_force = self.connection.in_force().clone();
         in_force.no_delay |= self.plan.parameters.sends_at_once();
@@ -441,7 +425,6 @@ impl Stream {
     }
 }
 
-/// Whether the streams of a test are streams of one connection.
 const fn shares_connection(transport: Transport) -> bool {
     matches!(transport, Transport::Quic | Transport::Mpquic)
 }

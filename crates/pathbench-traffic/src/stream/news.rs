@@ -8,7 +8,6 @@ use pathbench_record::end::{MessageRecord, PathSample};
 use pathbench_record::time::Timestamp;
 use pathbench_transport::Sampler;
 
-/// How far one listener has heard of a stream.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Cursor {
     /// Requests before this number are final and were handed out.
@@ -17,7 +16,6 @@ pub(crate) struct Cursor {
     path_events: usize,
 }
 
-/// What a listener has not heard yet.
 #[derive(Debug, Default)]
 pub(crate) struct StreamNews {
     pub(crate) messages: Vec<MessageRecord>,

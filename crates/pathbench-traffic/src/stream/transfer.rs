@@ -3,9 +3,9 @@
 use super::channel::write_frame;
 use super::work::content;
 use super::{Channel, FirstByte, Stream, StreamError, TICK, Wait, lock};
-use crate::iperf::{Block, ReceiveCore, SendCore, Step};
 use crate::protocol::{Frame, HEADER_BYTES};
 use crate::server::{Grant, Pacer};
+use crate::throughput::{Block, ReceiveCore, SendCore, Step};
 use pathbench_record::time::Clock;
 use pathbench_transport::{Connection, SendError};
 use std::sync::Mutex;
@@ -15,7 +15,6 @@ use std::time::Duration;
 /// How long a reason that the peer gave before it closed may take to be read.
 const EXPLANATION: Duration = Duration::from_millis(500);
 
-/// Sends, receives, or both at once, up to END in each direction.
 pub(super) fn exchange(
     stream: &Stream,
     sending: Option<&Mutex<SendCore>>,
@@ -40,13 +39,11 @@ pub(super) fn exchange(
     }
 }
 
-/// What the thread of one half came back with.
 pub(super) fn joined(half: ScopedJoinHandle<'_, Result<(), StreamError>>) -> Result<(), StreamError> {
     // A panic was contained in the thread.
     half.join().unwrap_or_else(|_| Err(StreamError::Panic { message: String::new() }))
 }
 
-/// Of two failures the one that is not the other's consequence.
 pub(super) fn first_cause(
     left: Result<(), StreamError>,
     right: Result<(), StreamError>,

@@ -2,9 +2,9 @@
 
 use super::{MAX_SERVER_BLOCKS_BYTES, TestPlan, lock};
 use crate::content::{Content, Lane};
-use crate::iperf::{ReceiveCore, SendCore, SendPlan, payload_bytes_per_block};
 use crate::messages::{InteractiveCore, PingCore, Responder, ResponderPlan, Series};
 use crate::protocol::HEADER_BYTES;
+use crate::throughput::{ReceiveCore, SendCore, SendPlan, payload_bytes_per_block};
 use pathbench_record::delivery::DeliverySeries;
 use pathbench_record::direction::Direction;
 use pathbench_record::end::MessageRecord;
@@ -13,15 +13,10 @@ use pathbench_record::sample::Side;
 use pathbench_record::time::Timestamp;
 use std::sync::Mutex;
 
-/// What one stream has to do at one end.
 pub(super) enum Work {
-    /// Bulk data one or both ways.
     Transfer { sending: Option<Mutex<SendCore>>, receiving: Option<Mutex<ReceiveCore>> },
-    /// To ask, one request after the other.
     Ping(Mutex<PingCore>),
-    /// To ask, on a grid of time.
     Interactive(Mutex<InteractiveCore>),
-    /// To answer.
     Respond(Mutex<Responder>),
 }
 
@@ -71,7 +66,6 @@ impl Work {
         !matches!(self, Self::Transfer { sending: None, .. })
     }
 
-    /// Payload bytes sent and received so far.
     pub(super) fn progress(&self) -> (u64, u64) {
         match self {
             Self::Transfer { sending, receiving } => (
@@ -84,7 +78,6 @@ impl Work {
         }
     }
 
-    /// When there last was progress in either direction.
     pub(super) fn last_progress(&self) -> Option<Timestamp> {
         match self {
             Self::Transfer { sending, receiving } => {
@@ -98,7 +91,6 @@ impl Work {
         }
     }
 
-    /// What the socket accepted and what was received, over time.
     pub(super) fn series(&self, origin: Timestamp) -> Series {
         let none = || DeliverySeries::starting_at(origin);
         match self {
@@ -112,7 +104,6 @@ impl Work {
         }
     }
 
-    /// The requests that this end made by `now`.
     pub(super) fn messages(&self, now: Timestamp) -> Vec<MessageRecord> {
         match self {
             Self::Transfer { .. } | Self::Respond(_) => Vec::new(),
@@ -135,7 +126,6 @@ impl TestPlan {
         payload_bytes_per_block(asked, share) as u32 + HEADER_BYTES as u32
     }
 
-    /// Where what this side sends goes; the flow whose requests come from it.
     pub(super) const fn sends_as(&self) -> Direction {
         match self.side {
             Side::Client => Direction::Upload,
@@ -143,7 +133,6 @@ impl TestPlan {
         }
     }
 
-    /// Where what this side receives goes.
     const fn receives_as(&self) -> Direction {
         match self.side {
             Side::Client => Direction::Download,
@@ -157,7 +146,6 @@ const fn flow(stream: u32) -> Direction {
     if stream == 0 { Direction::Upload } else { Direction::Download }
 }
 
-/// What the data of a stream is that goes one way, where it is verified.
 pub(super) fn content(plan: &TestPlan, stream: u32, direction: Direction) -> Option<Content> {
     let lane = match direction {
         Direction::Upload => Lane::Upload,

@@ -4,7 +4,7 @@ use super::{Random, Soak, address_of};
 use pathbench_kerneltest::MonotonicClock;
 use pathbench_record::direction::DataDirection;
 use pathbench_record::pattern::{
-    Amount, BulkParameters, InteractiveParameters, IperfParameters, PatternParameters, PingParameters,
+    Amount, BulkParameters, InteractiveParameters, PatternParameters, PingParameters, ThroughputParameters,
 };
 use pathbench_record::test_id::TestId;
 use pathbench_record::time::Clock;
@@ -77,11 +77,11 @@ fn parameters(random: &mut Random) -> PatternParameters {
             upload_bytes: random.below(500_000),
             streams: 1 + random.below(3) as u32,
         }),
-        2 => PatternParameters::Iperf(IperfParameters {
+        2 => PatternParameters::Throughput(ThroughputParameters {
             direction: DataDirection::ALL[random.below(3) as usize],
             streams: 1 + random.below(4) as u32,
             amount: Amount::Bytes(100_000 + random.below(1_000_000)),
-            ..IperfParameters::default()
+            ..ThroughputParameters::default()
         }),
         _ => PatternParameters::Interactive(InteractiveParameters {
             duration: Duration::from_secs(1),

@@ -6,7 +6,7 @@ use pathbench_kerneltest::MonotonicClock;
 use pathbench_record::delivery::DeliverySeries;
 use pathbench_record::direction::DataDirection;
 use pathbench_record::end::EndRecord;
-use pathbench_record::pattern::{Amount, IperfParameters};
+use pathbench_record::pattern::{Amount, ThroughputParameters};
 use pathbench_record::sample::Side;
 use pathbench_record::test_id::TestId;
 use pathbench_record::time::{Clock as _, Timestamp};
@@ -198,7 +198,7 @@ fn hello(random: &mut Random, direction: &str, bytes: u32) -> (TestId, Frame) {
     let mut test = TestId([0; 16]);
     test.0.copy_from_slice(&random.bytes(16));
     let request = format!(
-        r#"{{"pattern":"iperf","transport":"tcp","patience_ns":5000000000,"parameters":{{
+        r#"{{"pattern":"throughput","transport":"tcp","patience_ms":5000,"parameters":{{
             "direction":"{direction}","streams":1,"amount":{{"bytes":{bytes}}},"block_bytes":131072}}}}"#
     );
     (test, Frame::Hello(Hello::new(test, 0, request.into_bytes())))
@@ -243,10 +243,10 @@ fn lie(test: TestId) -> std::io::Result<Vec<u8>> {
         side: Side::Client,
         test,
         transport: Transport::Tcp,
-        parameters: IperfParameters {
+        parameters: ThroughputParameters {
             direction: DataDirection::Upload,
             amount: Amount::Bytes(PAYLOAD_BYTES.into()),
-            ..IperfParameters::default()
+            ..ThroughputParameters::default()
         }
         .into(),
         started: Timestamp::from_nanos(0),

@@ -5,7 +5,7 @@ use pathbench_lab::agent::{Notice, Request, ServePlan};
 use pathbench_lab::environment::Environment;
 use pathbench_lab::scenario::{Family, VariantPlan};
 use pathbench_record::direction::DataDirection;
-use pathbench_record::pattern::{Amount, IperfParameters};
+use pathbench_record::pattern::{Amount, ThroughputParameters};
 use pathbench_record::test_id::TestId;
 use pathbench_record::transport::Transport;
 use pathbench_traffic::client::{ClientOutcome, ClientPlan};
@@ -58,10 +58,10 @@ pub(crate) fn pathbench(
         })
         .map_err(|error| error.to_string())?;
     let client = environment.node("client").map_err(|error| error.to_string())?.agent();
-    let parameters = IperfParameters {
+    let parameters = ThroughputParameters {
         direction,
         amount: Amount::Duration(Duration::from_secs(seconds)),
-        ..IperfParameters::default()
+        ..ThroughputParameters::default()
     };
     let transfer = ClientPlan {
         local: Some(local),

@@ -10,7 +10,7 @@ use pathbench_host::counters::Counters;
 use pathbench_record::connection::Scheduler;
 use pathbench_record::direction::DataDirection;
 use pathbench_record::end::EndRecord;
-use pathbench_record::pattern::{Amount, IperfParameters, PatternParameters};
+use pathbench_record::pattern::{Amount, PatternParameters, ThroughputParameters};
 use pathbench_record::sample::Side;
 use pathbench_record::test_id::TestId;
 use pathbench_record::time::{Clock, Timestamp};
@@ -139,10 +139,10 @@ impl Client {
         let (&transport, &address) = places.first_key_value()?;
         let paths = self.paths_to(address).unwrap_or_default();
         let target = Target { address, host: server.host.clone(), paths };
-        let both = IperfParameters {
+        let both = ThroughputParameters {
             direction: DataDirection::Both,
             amount: Amount::Bytes(CLOCK_BYTES),
-            ..IperfParameters::default()
+            ..ThroughputParameters::default()
         };
         let outcome = self.run_short(transport, &target, both.into(), CLOCK_TIMEOUT);
         ClockOffset::of_records(&outcome.client, outcome.server.as_ref()?)
@@ -260,7 +260,7 @@ pub(crate) fn asked_parameters(name: &str, parameters: &PatternParameters) -> Ma
             "timeout_ms": ms(ping.timeout),
         }),
         PatternParameters::Bulk(bulk) => json!({ "bytes": bulk.bytes, "streams": bulk.streams }),
-        PatternParameters::Iperf(iperf) => json!({
+        PatternParameters::Throughput(iperf) => json!({
             "direction": name.trim_start_matches("iperf-"),
             "streams": iperf.streams,
             "duration_ms": parameters.nominal_duration().map(ms),

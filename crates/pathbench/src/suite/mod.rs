@@ -119,10 +119,10 @@ mod tests {
     use super::*;
     use crate::session::TransportChoice;
     use pathbench_record::document::MultipathRecord;
-    use pathbench_record::pattern::{IperfParameters, PatternParameters, PingParameters};
+    use pathbench_record::pattern::{PatternParameters, PingParameters, ThroughputParameters};
 
     fn plan(transports: Vec<Transport>, named: bool, scheduler: Scheduler) -> SuitePlan {
-        let iperf = PatternParameters::Iperf(IperfParameters::default());
+        let iperf = PatternParameters::Throughput(ThroughputParameters::default());
         let ping = PatternParameters::Ping(PingParameters::default());
         let patterns = vec![
             SuitePattern { name: "iperf-upload", parameters: iperf },

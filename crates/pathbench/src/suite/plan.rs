@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use pathbench_record::connection::Scheduler;
 use pathbench_record::direction::DataDirection;
 use pathbench_record::pattern::{
-    Amount, BulkParameters, InteractiveParameters, IperfParameters, PatternParameters, PingParameters,
+    Amount, BulkParameters, InteractiveParameters, PatternParameters, PingParameters, ThroughputParameters,
 };
 use pathbench_record::transport::Transport;
 use pathbench_record::units::{Size, Span};
@@ -94,7 +94,7 @@ impl SuitePattern {
 
     /// Whether it sends enough to need more than one path.
     pub(super) const fn fills_paths(&self) -> bool {
-        matches!(self.parameters, PatternParameters::Iperf(_))
+        matches!(self.parameters, PatternParameters::Throughput(_))
     }
 }
 
@@ -125,10 +125,10 @@ impl SuitePlan {
 
 fn patterns(args: &TrafficArgs) -> Vec<SuitePattern> {
     let iperf = |direction| {
-        PatternParameters::Iperf(IperfParameters {
+        PatternParameters::Throughput(ThroughputParameters {
             direction,
             amount: Amount::Duration(args.duration.0),
-            ..IperfParameters::default()
+            ..ThroughputParameters::default()
         })
     };
     let ping = PingParameters { count: PINGS, ..PingParameters::default() };

@@ -3,6 +3,9 @@
 use super::Family;
 use pathbench_record::connection::Scheduler;
 use pathbench_record::direction::DataDirection;
+use pathbench_record::pattern::{
+    Amount, BulkParameters, InteractiveParameters, PatternParameters, PingParameters, ThroughputParameters,
+};
 use pathbench_record::transport::TransportLabel;
 use pathbench_record::units::milliseconds;
 use serde::Serialize;
@@ -55,13 +58,13 @@ pub struct SocketPlan {
 #[serde(rename_all = "lowercase")]
 pub enum PatternPlan {
     /// Small requests, one after the other.
-    Ping(PingPlan),
+    Ping(PingParameters),
     /// A download of a given size, verified.
-    Bulk(BulkPlan),
+    Bulk(BulkParameters),
     /// As much data as the connection carries.
     Iperf(IperfPlan),
     /// Small requests both ways at a fixed pace.
-    Interactive(InteractivePlan),
+    Interactive(InteractiveParameters),
 }
 
 impl PatternPlan {
@@ -79,6 +82,15 @@ impl PatternPlan {
         }
     }
 
+    pub fn parameters(&self) -> PatternParameters {
+        match self {
+            Self::Ping(ping) => PatternParameters::Ping(ping.clone()),
+            Self::Bulk(bulk) => PatternParameters::Bulk(bulk.clone()),
+            Self::Iperf(iperf) => PatternParameters::Throughput(iperf.into()),
+            Self::Interactive(interactive) => PatternParameters::Interactive(interactive.clone()),
+        }
+    }
+
     /// How long data is sent, warm-up included; `None` for what ends by count or by bytes.
     pub const fn duration(&self) -> Option<Duration> {
         match self {
@@ -87,36 +99,6 @@ impl PatternPlan {
             Self::Interactive(interactive) => Some(interactive.duration),
         }
     }
-}
-
-/// Parameters of the ping pattern.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct PingPlan {
-    /// Requests that count.
-    pub count: u32,
-    /// Requests before them that do not.
-    pub warm_up: u32,
-    /// From one request to the next, or to the answer when that takes longer.
-    #[serde(rename = "interval_ms", with = "milliseconds")]
-    pub interval: Duration,
-    /// Size of a request.
-    pub request_bytes: u32,
-    /// Size of an answer.
-    pub response_bytes: u32,
-    /// A request whose answer takes longer counts as lost.
-    #[serde(rename = "timeout_ms", with = "milliseconds")]
-    pub timeout: Duration,
-}
-
-/// Parameters of the bulk pattern.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct BulkPlan {
-    /// Bytes to download, all streams together.
-    pub bytes: u64,
-    /// Bytes to upload at the same time.
-    pub upload_bytes: u64,
-    /// Parallel streams that share them.
-    pub streams: u32,
 }
 
 /// Parameters of the iperf pattern. An absent value leaves the choice to the kernel, or sets no limit.
@@ -162,22 +144,24 @@ pub struct IperfPlan {
     pub patience: Duration,
 }
 
-/// Parameters of the interactive pattern.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct InteractivePlan {
-    /// How long requests are sent.
-    #[serde(rename = "duration_ms", with = "milliseconds")]
-    pub duration: Duration,
-    /// From one request to the next, each way.
-    #[serde(rename = "interval_ms", with = "milliseconds")]
-    pub interval: Duration,
-    /// Size of a request.
-    pub request_bytes: u32,
-    /// Size of the answer to it.
-    pub response_bytes: u32,
-    /// How long to wait for the last acknowledgements after the last request.
-    #[serde(rename = "linger_ms", with = "milliseconds")]
-    pub linger: Duration,
+impl From<&IperfPlan> for ThroughputParameters {
+    /// Bytes and rate are per stream in a plan, of all streams together there; the warm-up is part of the
+    /// duration in a plan, and comes before it there.
+    fn from(plan: &IperfPlan) -> Self {
+        let streams = u64::from(plan.streams);
+        let amount = match (plan.bytes, plan.duration) {
+            (Some(bytes), _) => Amount::Bytes(bytes.saturating_mul(streams)),
+            (None, duration) => Amount::Duration(duration.unwrap_or_default().saturating_sub(plan.omit)),
+        };
+        Self {
+            direction: plan.direction,
+            streams: plan.streams,
+            amount,
+            rate_bps: plan.rate_bps.map(|rate_bps| rate_bps.saturating_mul(streams)),
+            omit: plan.omit,
+            block_bytes: plan.block_bytes.unwrap_or(Self::DEFAULT_BLOCK_BYTES),
+        }
+    }
 }
 
 /// What quic and mpquic take, whatever the pattern.
@@ -196,4 +180,28 @@ pub struct QuicPlan {
     pub congestion: Option<String>,
     /// Whether each run leaves a qlog of its connection in the result directory.
     pub qlog: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::scenario::{self, Overrides, Source};
+    use pathbench_record::pattern::{BulkParameters, PatternParameters};
+
+    #[test]
+    fn bulk_goes_down_up_or_both_ways() {
+        for (keys, bytes, upload_bytes) in [
+            ("", 10_000_000, 0),
+            ("upload = \"81920B\"\nbytes = 16777216", 16_777_216, 81_920),
+            ("upload = 5000\nbytes = 0", 0, 5_000),
+        ] {
+            let text = format!(
+                "name = \"t\"\ndescription = \"t\"\n[[path]]\nname = \"eth\"\n[run]\ntransports = [\"tcp\"]\n\
+                 pattern = \"bulk\"\n[run.bulk]\n{keys}\n"
+            );
+            let plan = scenario::plan(&Source::from_text("t.toml", &text), &Overrides::default()).unwrap();
+            let expected = BulkParameters { bytes, upload_bytes, ..BulkParameters::default() };
+            let read = plan.variants[0].run.patterns[0].parameters();
+            assert_eq!(read, PatternParameters::Bulk(expected));
+        }
+    }
 }

@@ -3,7 +3,7 @@
 use super::{LONGEST_RUN, congestion, patience};
 use crate::scenario::keys;
 use crate::scenario::mistake::MistakeKind;
-use crate::scenario::plan::{BulkPlan, InteractivePlan, IperfPlan, PatternPlan, PingPlan, SocketPlan};
+use crate::scenario::plan::{IperfPlan, PatternPlan, SocketPlan};
 use crate::scenario::section::Section;
 use crate::scenario::suggestion::choices;
 use crate::scenario::tree::{Origin, Value};
@@ -132,10 +132,10 @@ fn message_bytes(section: &Section<'_>, key: &str, default: u32) -> u32 {
     section.bytes(key, sizes).map_or(default, |bytes| bytes as u32)
 }
 
-fn read_ping(ping: &Section<'_>) -> PingPlan {
+fn read_ping(ping: &Section<'_>) -> PingParameters {
     let default = PingParameters::default();
     let times = Duration::from_millis(1)..=Duration::from_secs(60);
-    PingPlan {
+    PingParameters {
         count: ping.integer("count", 1..=10_000).map_or(default.count, |count| count as u32),
         warm_up: ping.integer("warm_up", 0..=1_000).map_or(default.warm_up, |count| count as u32),
         interval: ping.duration("interval", times.clone()).unwrap_or(default.interval),
@@ -145,9 +145,9 @@ fn read_ping(ping: &Section<'_>) -> PingPlan {
     }
 }
 
-fn read_bulk(bulk: &Section<'_>) -> BulkPlan {
+fn read_bulk(bulk: &Section<'_>) -> BulkParameters {
     let default = BulkParameters::default();
-    let plan = BulkPlan {
+    let plan = BulkParameters {
         bytes: bulk.bytes("bytes", 0..=1 << 40).unwrap_or(default.bytes),
         upload_bytes: bulk.bytes("upload", 0..=1 << 40).unwrap_or(default.upload_bytes),
         streams: bulk.integer("streams", 1..=128).map_or(default.streams, |streams| streams as u32),
@@ -160,18 +160,18 @@ fn read_bulk(bulk: &Section<'_>) -> BulkPlan {
 }
 
 /// `runs`: only then does the interval have to go with the duration.
-fn read_interactive(interactive: &Section<'_>, duration: Duration, runs: bool) -> InteractivePlan {
+fn read_interactive(interactive: &Section<'_>, duration: Duration, runs: bool) -> InteractiveParameters {
     let default = InteractiveParameters::default();
     let intervals = Duration::from_millis(1)..=Duration::from_secs(60);
     let lingers = Duration::ZERO..=Duration::from_secs(300);
-    let plan = InteractivePlan {
+    let plan = InteractiveParameters {
         duration,
         interval: interactive.duration("interval", intervals).unwrap_or(default.interval),
         request_bytes: message_bytes(interactive, "request", default.request_bytes),
         response_bytes: message_bytes(interactive, "response", default.response_bytes),
         linger: interactive.duration("linger", lingers).unwrap_or(default.linger),
     };
-    let requests = InteractiveParameters::from(&plan).messages();
+    let requests = plan.messages();
     let wrong =
         |problem: String, remedy| interactive.wrong(MistakeKind::Conflict, "interval", problem, remedy);
     if runs && plan.interval > duration {

@@ -1,17 +1,23 @@
+//! Parameters of the patterns.
+
 use pathbench_record::direction::Direction;
-use pathbench_record::pattern::Amount;
-use pathbench_record::pattern::IperfParameters;
-use pathbench_record::pattern::ParameterError;
-use pathbench_record::pattern::*;
+use pathbench_record::pattern::{
+    Amount, BulkParameters, InteractiveParameters, ParameterError, PatternParameters, PingParameters,
+    ThroughputParameters,
+};
 use pathbench_record::transport::Transport;
 use std::time::Duration;
+
+fn mistakes(parameters: PatternParameters) -> Vec<ParameterError> {
+    parameters.validate().err().unwrap_or_default()
+}
 
 #[test]
 fn the_defaults_of_every_pattern_are_valid_and_survive_json() {
     for parameters in [
         PatternParameters::Ping(PingParameters::default()),
         PatternParameters::Bulk(BulkParameters::default()),
-        PatternParameters::Iperf(IperfParameters::default()),
+        PatternParameters::Throughput(ThroughputParameters::default()),
         PatternParameters::Interactive(InteractiveParameters::default()),
     ] {
         assert_eq!(parameters.validate(), Ok(()));
@@ -22,7 +28,7 @@ fn the_defaults_of_every_pattern_are_valid_and_survive_json() {
 }
 
 #[test]
-fn every_mistake_is_reported() {
+fn every_mistake_of_messages_and_bulk_is_reported() {
     let ping = PingParameters {
         count: 0,
         warm_up: 40_000,
@@ -31,23 +37,24 @@ fn every_mistake_is_reported() {
         timeout: Duration::ZERO,
         ..PingParameters::default()
     };
-    assert_eq!(ping.mistakes().len(), 5);
-    assert_eq!(BulkParameters { bytes: 0, streams: 0, ..BulkParameters::default() }.mistakes().len(), 2);
+    assert_eq!(mistakes(PatternParameters::Ping(ping)).len(), 5);
+    let bulk = BulkParameters { bytes: 0, streams: 0, ..BulkParameters::default() };
+    assert_eq!(mistakes(PatternParameters::Bulk(bulk)).len(), 2);
     let interactive = InteractiveParameters {
         duration: Duration::ZERO,
         interval: Duration::from_micros(999),
         request_bytes: 0,
         ..InteractiveParameters::default()
     };
-    assert_eq!(interactive.mistakes().len(), 3);
+    assert_eq!(mistakes(PatternParameters::Interactive(interactive)).len(), 3);
     let endless =
         InteractiveParameters { duration: Duration::from_secs(86_400), ..InteractiveParameters::default() };
-    let words = endless.mistakes()[0].to_string();
+    let words = mistakes(PatternParameters::Interactive(endless))[0].to_string();
     assert_eq!(words, "864000 messages in one test: at most 36000 are possible");
 }
 
 #[test]
-fn an_upload_is_only_asked_of_servers_that_know_it_and_has_an_amount_of_its_own() {
+fn an_upload_has_an_amount_of_its_own() {
     let both = BulkParameters { bytes: 10, upload_bytes: 20, streams: 4 };
     let transfer = |bulk: BulkParameters, direction| {
         PatternParameters::Bulk(bulk).transfer_of(direction).map(|transfer| transfer.amount)
@@ -55,18 +62,17 @@ fn an_upload_is_only_asked_of_servers_that_know_it_and_has_an_amount_of_its_own(
     let bytes = |bytes| Some(Amount::Bytes(bytes));
     for (bytes_down, bytes_up) in [(10, 20), (10, 0), (0, 20)] {
         let bulk = BulkParameters { bytes: bytes_down, upload_bytes: bytes_up, ..both.clone() };
-        assert_eq!(bulk.mistakes(), []);
+        assert_eq!(mistakes(PatternParameters::Bulk(bulk.clone())), []);
         let amount = |amount| if amount > 0 { bytes(amount) } else { None };
         assert_eq!(transfer(bulk.clone(), Direction::Download), amount(bytes_down));
         assert_eq!(transfer(bulk.clone(), Direction::Upload), amount(bytes_up));
-        let json = serde_json::to_string(&bulk).unwrap();
-        assert_eq!(json.contains("upload_bytes"), bytes_up > 0, "{json}");
     }
     // Each stream carries at least one byte each way that is used.
-    assert_eq!(BulkParameters { upload_bytes: 3, ..both.clone() }.mistakes(), [ParameterError::Nothing]);
+    let small = PatternParameters::Bulk(BulkParameters { upload_bytes: 3, ..both.clone() });
+    assert_eq!(mistakes(small), [ParameterError::Nothing]);
     let few = PatternParameters::Bulk(BulkParameters { upload_bytes: 2, streams: 1, ..both });
     assert_eq!(few.for_transport(Transport::Quic).streams(), 2);
-    let iperf = PatternParameters::Iperf(IperfParameters::default());
+    let iperf = PatternParameters::Throughput(ThroughputParameters::default());
     assert_eq!(iperf.transfer_of(Direction::Upload), iperf.transfer());
     assert_eq!(iperf.transfer_of(Direction::Download), None);
 }
@@ -77,7 +83,12 @@ fn bulk_data_over_quic_is_spread_where_there_is_enough_of_it() {
         PatternParameters::Bulk(BulkParameters { bytes, streams, ..BulkParameters::default() })
     };
     let iperf = |streams, amount, rate_bps| {
-        PatternParameters::Iperf(IperfParameters { streams, amount, rate_bps, ..IperfParameters::default() })
+        PatternParameters::Throughput(ThroughputParameters {
+            streams,
+            amount,
+            rate_bps,
+            ..ThroughputParameters::default()
+        })
     };
     let time = Amount::Duration(Duration::from_secs(1));
     let cases = [
@@ -114,18 +125,38 @@ fn the_grid_has_a_message_at_its_start_and_none_at_its_end() {
     assert_eq!(messages(50, 100), 1);
 }
 
-trait Mistakes {
-    fn mistakes(&self) -> Vec<ParameterError>;
+#[test]
+fn the_amount_of_throughput_survives_json() {
+    let parameters = ThroughputParameters { rate_bps: Some(10_000_000), ..ThroughputParameters::default() };
+    let json = serde_json::to_string(&parameters).unwrap();
+    assert!(json.contains(r#""amount":{"duration_ms":10000.0}"#), "{json}");
+    assert_eq!(serde_json::from_str::<ThroughputParameters>(&json).unwrap(), parameters);
 }
 
-macro_rules! mistakes {
-    ($($parameters:ident => $pattern:ident),*) => {
-        $(impl Mistakes for $parameters {
-            fn mistakes(&self) -> Vec<ParameterError> {
-                PatternParameters::$pattern(self.clone()).validate().err().unwrap_or_default()
-            }
-        })*
+#[test]
+fn every_mistake_of_throughput_is_reported() {
+    let parameters = ThroughputParameters {
+        streams: 0,
+        amount: Amount::Bytes(0),
+        rate_bps: Some(1),
+        block_bytes: 1,
+        ..ThroughputParameters::default()
     };
+    assert_eq!(mistakes(parameters.into()).len(), 4);
 }
 
-mistakes!(PingParameters => Ping, BulkParameters => Bulk, InteractiveParameters => Interactive);
+#[test]
+fn parts_of_the_streams_add_up() {
+    let parameters = ThroughputParameters {
+        streams: 7,
+        amount: Amount::Bytes(1_000_003),
+        ..ThroughputParameters::default()
+    };
+    let total: u64 = (0..7)
+        .map(|stream| match parameters.stream_amount(stream) {
+            Amount::Bytes(bytes) => bytes,
+            Amount::Duration(_) => 0,
+        })
+        .sum();
+    assert_eq!(total, 1_000_003);
+}

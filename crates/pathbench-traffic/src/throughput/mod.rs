@@ -1,4 +1,4 @@
-//! The `iperf` pattern: bulk data up, down or both ways at once, on parallel streams, by time or by bytes.
+//! The `throughput` pattern: bulk data up, down or both ways at once, on parallel streams, by time or by bytes.
 //!
 //! Pure: a [`SendCore`] says what to write next or until when to wait, a [`ReceiveCore`] turns received
 //! bytes into deliveries. The shells that own sockets and threads are in [`crate::client`] and

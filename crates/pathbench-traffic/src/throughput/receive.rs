@@ -7,41 +7,27 @@ use pathbench_record::time::Timestamp;
 use std::time::Duration;
 use thiserror::Error;
 
-/// The sender's bytes are not what the test expects.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ReceiveFault {
-    /// Not the protocol.
     #[error(transparent)]
     Decode(#[from] DecodeError),
-    /// A frame that has no place within test data.
     #[error("the peer sent {kind} in the middle of the test data")]
-    Unexpected {
-        /// The frame's type.
-        kind: FrameKind,
-    },
-    /// The peer ended the test by force.
+    Unexpected { kind: FrameKind },
     #[error("the peer ended the test: {0}")]
     Refused(Refusal),
-    /// A byte that is not the one that belongs there.
     #[error("the data received is not what was sent: byte {offset} of the stream is wrong")]
     Content {
         /// Its place, from 0.
         offset: u64,
     },
-    /// More payload than this end takes.
     #[error("the peer sent more than the {limit} bytes that this end takes in one test")]
-    Excess {
-        /// The limit, in bytes.
-        limit: u64,
-    },
+    Excess { limit: u64 },
 }
 
-/// What became of a piece of input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Taken {
     /// Bytes that belong to the test data; the rest comes after END.
     pub consumed: usize,
-    /// Whether END is among them.
     pub ended: bool,
 }
 
@@ -60,7 +46,6 @@ pub struct ReceiveCore {
 }
 
 impl ReceiveCore {
-    /// A receiver of at most `ceiling` bytes whose series counts from `origin`.
     pub fn new(origin: Timestamp, patience: Duration, ceiling: Option<u64>) -> Self {
         Self {
             ceiling,
@@ -73,7 +58,6 @@ impl ReceiveCore {
         }
     }
 
-    /// Compares every byte with what belongs in its place.
     pub const fn verifying(mut self, content: Content) -> Self {
         self.content = Some(content);
         self
@@ -84,10 +68,6 @@ impl ReceiveCore {
         self.last_progress = Some(now);
     }
 
-    /// Takes bytes that the socket gave at `now`. `decoder` is the connection's.
-    ///
-    /// # Errors
-    /// [`ReceiveFault`]; what came before the fault is counted.
     pub fn take(
         &mut self,
         now: Timestamp,
@@ -155,12 +135,10 @@ impl ReceiveCore {
         self.last_progress
     }
 
-    /// Payload bytes received.
     pub const fn received_bytes(&self) -> u64 {
         self.received
     }
 
-    /// What the sender said at its end.
     pub const fn end(&self) -> Option<End> {
         self.end
     }
@@ -170,7 +148,6 @@ impl ReceiveCore {
         self.end.is_some_and(|end| !end.cut_short && end.bytes == self.received)
     }
 
-    /// What was received, and when.
     pub const fn deliveries(&self) -> &DeliverySeries {
         &self.deliveries
     }

@@ -4,8 +4,8 @@
 
 use pathbench_record::pattern::Amount;
 use pathbench_record::time::Timestamp;
-use pathbench_traffic::iperf::{ReceiveCore, ReceiveFault, SendCore, SendPlan, Step};
 use pathbench_traffic::protocol::{Decoder, Frame};
+use pathbench_traffic::throughput::{ReceiveCore, ReceiveFault, SendCore, SendPlan, Step};
 use proptest::prelude::*;
 use std::time::Duration;
 

@@ -7,40 +7,29 @@ use pathbench_record::pattern::Amount;
 use pathbench_record::time::Timestamp;
 use std::time::Duration;
 
-/// What one stream is to send.
 #[derive(Debug, Clone, Copy)]
 pub struct SendPlan {
-    /// This stream's part.
     pub amount: Amount,
     /// Warm-up; a test by time lasts this much longer.
     pub omit: Duration,
-    /// This stream's rate limit.
     pub rate_bps: Option<u64>,
-    /// Largest write, header included.
     pub block_bytes: u32,
     /// The sender's own bound on the payload, whatever was asked for.
     pub ceiling_bytes: Option<u64>,
-    /// No progress for this long ends the test.
     pub patience: Duration,
 }
 
-/// What to do next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
     /// Write `from..until` of the block, whose header is to be `header`.
     Write {
-        /// The DATA header of the block.
         header: [u8; HEADER_BYTES],
-        /// First byte of the block not yet accepted by the socket.
         from: usize,
-        /// End of the block.
         until: usize,
         /// Place in the stream of the block's first payload byte.
         offset: u64,
     },
-    /// Nothing is due before this time.
     WaitUntil(Timestamp),
-    /// All is sent; END follows.
     Finished,
 }
 
@@ -60,14 +49,12 @@ pub struct SendCore {
     begun: u64,
     accepted: u64,
     cut_short: bool,
-    /// When the first write began.
     first_write: Option<Timestamp>,
     last_progress: Option<Timestamp>,
     offered: DeliverySeries,
 }
 
 impl SendCore {
-    /// A sender that has not begun; its series counts from `origin`.
     pub fn new(plan: SendPlan, origin: Timestamp) -> Self {
         Self {
             plan,
@@ -113,7 +100,6 @@ impl SendCore {
         self.write(0, until)
     }
 
-    /// The socket accepted `count` bytes of the last [`Step::Write`] at `now`.
     pub fn accepted(&mut self, now: Timestamp, count: usize) {
         let Some((from, until)) = self.block else { return };
         let reached = (from + count).min(until);
@@ -151,17 +137,14 @@ impl SendCore {
         self.last_progress
     }
 
-    /// Payload bytes that the socket accepted.
     pub const fn accepted_bytes(&self) -> u64 {
         self.accepted
     }
 
-    /// What the socket accepted, and when.
     pub const fn offered(&self) -> &DeliverySeries {
         &self.offered
     }
 
-    /// Body of the END frame.
     pub fn end(&self) -> End {
         let elapsed = match (self.offered.first, self.offered.last) {
             (Some(first), Some(last)) => last.since(first),

@@ -30,7 +30,6 @@ pub struct Block {
 }
 
 impl Block {
-    /// A block with room for `payload_bytes`.
     pub fn new(payload_bytes: usize) -> Self {
         let mut bytes = vec![0; HEADER_BYTES];
         bytes.reserve_exact(payload_bytes);
@@ -45,44 +44,17 @@ impl Block {
         Self { bytes }
     }
 
-    /// Puts `header` at the front.
     pub fn set_header(&mut self, header: [u8; HEADER_BYTES]) {
         self.bytes[..HEADER_BYTES].copy_from_slice(&header);
     }
 
-    /// Makes the first `payload_bytes` of the payload the content from `offset` on.
     pub fn set_content(&mut self, content: Content, offset: u64, payload_bytes: usize) {
         if let Some(payload) = self.bytes.get_mut(HEADER_BYTES..HEADER_BYTES + payload_bytes) {
             content.fill(offset, payload);
         }
     }
 
-    /// Header and payload.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn blocks_shrink_with_the_rate() {
-        assert_eq!(payload_bytes_per_block(131_072, None), 131_064);
-        assert_eq!(payload_bytes_per_block(131_072, Some(10_000_000_000)), 131_064);
-        assert_eq!(payload_bytes_per_block(131_072, Some(8_000_000)), 10_000);
-        assert_eq!(payload_bytes_per_block(131_072, Some(8_000)), 256);
-        assert_eq!(payload_bytes_per_block(64, Some(8_000)), 56);
-    }
-
-    #[test]
-    fn payload_has_no_zero_and_does_not_compress_to_a_byte() {
-        let block = Block::new(10_000);
-        let payload = &block.bytes()[HEADER_BYTES..];
-        assert_eq!(payload.len(), 10_000);
-        assert!(!payload.contains(&0));
-        let distinct: std::collections::BTreeSet<u8> = payload.iter().copied().collect();
-        assert_eq!(distinct.len(), 255);
     }
 }
