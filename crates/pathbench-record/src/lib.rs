@@ -5,6 +5,7 @@
 //! pure functions of what applications got and when, and the statistics over repetitions. It never touches a
 //! socket, a namespace or a clock, and depends on no other room: time reaches it as [`time::Timestamp`] values.
 
+pub mod address;
 pub mod calendar;
 pub mod connection;
 pub mod delivery;

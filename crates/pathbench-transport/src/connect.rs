@@ -3,8 +3,8 @@
 use crate::connected_socket::ConnectedSocket;
 use crate::connection::Connection;
 use crate::options::{ApplyError, CongestionError, SocketOptions};
-use crate::quic::QuicOptions;
 use crate::tls::{ClientSetup, HandshakeError, Security, TlsSocket, TrustError};
+use pathbench_mpquic::QuicOptions;
 use pathbench_record::time::Clock;
 use pathbench_record::transport::Transport;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};

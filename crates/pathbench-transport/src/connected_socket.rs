@@ -1,10 +1,10 @@
 //! A connected kernel socket: what a connection over tcp and mptcp is.
 
 use crate::connection::{ReceiveError, SendError};
-use crate::mptcp_info::canonical;
 use crate::options::read_in_force;
 use crate::socket_telemetry::SocketTelemetry;
 use crate::telemetry::Telemetry;
+use pathbench_record::address::canonical;
 use pathbench_record::connection::InForce;
 use pathbench_record::transport::Transport;
 use rustix::net::{RecvFlags, SendFlags, recv, send};

@@ -1,6 +1,6 @@
 //! The memory of a connection's subflows: what the kernel forgets when one closes.
 
-use crate::closed_paths::{ClosedPaths, KEPT_CLOSED_PATHS};
+use pathbench_mpquic::{ClosedPaths, KEPT_CLOSED_PATHS};
 use pathbench_record::sample::{PathFigures, PathState};
 
 /// A subflow as one look at the kernel showed it.

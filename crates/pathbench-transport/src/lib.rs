@@ -5,8 +5,6 @@
 //! or QUIC's own ([`Telemetry`], [`Sampler`]), and manages the paths of QUIC. It never decides what to send, never changes the host (no
 //! endpoints, routes or sysctls), and never infers multipath from the option that asked for it.
 
-mod client;
-mod closed_paths;
 mod connect;
 mod connected_socket;
 mod connection;
@@ -30,7 +28,6 @@ mod tls;
 /// Whether this build writes qlog files (feature `qlog`).
 pub const QLOG_AVAILABLE: bool = cfg!(feature = "qlog");
 
-pub use client::Client;
 pub use connect::{ConnectError, ConnectOptions, MptcpUnavailable, mptcp_available};
 pub use connection::{Connection, ReceiveError, SendError};
 pub use containment::{contain_panic, panic_message};
@@ -38,9 +35,10 @@ pub use kernel::set_option_int;
 pub use ledger::{ObservedSubflow, SubflowLedger};
 pub use listener::{AcceptError, BindError, DatagramService, ListenOptions, Listener};
 pub use options::{CongestionError, SocketOptions};
+pub use pathbench_mpquic::{LocalPath, QuicOptions};
 pub use quic::{
-    LocalPath, QUIC_CONNECTION_BYTES, QUIC_LISTENER_BYTES, QUIC_STREAM_BYTES, QUIC_TEST_BYTES,
-    QUIC_UNTRUSTED_SEND_BYTES, QuicCapacity, QuicLimits, QuicOptions,
+    QUIC_CONNECTION_BYTES, QUIC_LISTENER_BYTES, QUIC_STREAM_BYTES, QUIC_TEST_BYTES,
+    QUIC_UNTRUSTED_SEND_BYTES, QuicCapacity, QuicLimits,
 };
 pub use sampler::{SampledConnection, Sampler, SamplerError};
 pub use session::Session;

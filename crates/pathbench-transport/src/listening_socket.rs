@@ -3,8 +3,8 @@
 use crate::connect::{OpenError, open_socket};
 use crate::connected_socket::{ConnectedSocket, inet};
 use crate::listener::{AcceptError, BindError};
-use crate::mptcp_info::canonical;
 use crate::options::{ApplyError, SocketOptions};
+use pathbench_record::address::canonical;
 use pathbench_record::transport::Transport;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use socket2::{Domain, Socket};

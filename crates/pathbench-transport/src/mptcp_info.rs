@@ -3,6 +3,7 @@
 //! All of these grow at their ends with the kernel; fields are read by offset as far as the answer reaches.
 
 use crate::tcp_info::Fields;
+use pathbench_record::address::canonical;
 use pathbench_record::connection::MptcpFigures;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
@@ -81,16 +82,6 @@ fn socket_address(bytes: &[u8]) -> Option<SocketAddr> {
             Some(canonical(SocketAddrV6::new(Ipv6Addr::from(octets), port, 0, scope).into()))
         }
         _ => None,
-    }
-}
-
-/// The address with a v4-mapped IPv6 address turned into IPv4: a wildcard IPv6 listener takes IPv4 peers so.
-pub(crate) fn canonical(address: SocketAddr) -> SocketAddr {
-    match address {
-        SocketAddr::V4(_) => address,
-        SocketAddr::V6(v6) => {
-            v6.ip().to_ipv4_mapped().map_or(address, |v4| SocketAddrV4::new(v4, v6.port()).into())
-        }
     }
 }
 
@@ -189,14 +180,6 @@ mod tests {
         let v6 = subflow_info(&element(1, ADDRESSES_V6));
         let expected = ("[::1]:39564".parse(), "[::1]:39233".parse());
         assert_eq!(v6, expected.0.ok().zip(expected.1.ok()).map(|(local, remote)| (1, local, remote)));
-    }
-
-    #[test]
-    fn mapped_addresses_come_out_as_ipv4() {
-        let mapped: SocketAddr = "[::ffff:192.0.2.7]:80".parse().expect("an address");
-        assert_eq!(canonical(mapped), "192.0.2.7:80".parse().expect("an address"));
-        let v6: SocketAddr = "[2001:db8::1]:80".parse().expect("an address");
-        assert_eq!(canonical(v6), v6);
     }
 
     proptest! {

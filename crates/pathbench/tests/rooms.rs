@@ -17,6 +17,7 @@ const ROOMS: [&str; 14] = [
     "pathbench-lab",
     "pathbench-traffic",
     "pathbench-transport",
+    "pathbench-mpquic",
     "pathbench-emulator",
     "pathbench-link",
     "pathbench-host",

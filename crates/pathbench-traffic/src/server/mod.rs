@@ -19,9 +19,9 @@ pub(crate) use pacer::{Grant, Pacer, Pacers};
 use crate::datagram::ResponderService;
 use crate::stream::lock;
 use fetch::FetchSlots;
+pub(crate) use pathbench_record::address::Client;
 use pathbench_record::time::Clock;
 use pathbench_record::transport::Transport;
-pub(crate) use pathbench_transport::Client;
 use pathbench_transport::{
     AcceptError, BindError, Connection, ListenOptions, Listener, QuicCapacity, QuicOptions, ServerIdentity,
     SocketOptions, contain_panic,

@@ -1,10 +1,10 @@
 //! How many QUIC connections a server has, and how many of them may hold much.
 
-use super::configuration::{CONNECTION_WINDOW_BYTES, FIRST_WINDOW_BYTES};
-use super::path_event::{FIRST_EVENTS, MAX_EVENTS};
-use super::paths::{FIRST_PATHS_BYTES, PATHS_BYTES};
-use super::unacknowledged::{FIRST_HELD_BYTES, MOST_HELD_BYTES};
-use crate::client::Client;
+use pathbench_mpquic::{
+    CONNECTION_WINDOW_BYTES, FIRST_EVENTS, FIRST_HELD_BYTES, FIRST_PATHS_BYTES, FIRST_WINDOW_BYTES,
+    MAX_EVENTS, MOST_HELD_BYTES, PATHS_BYTES,
+};
+use pathbench_record::address::Client;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

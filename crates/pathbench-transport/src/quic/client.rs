@@ -1,24 +1,22 @@
 //! The opening side: one QUIC connection, and streams on it.
 
-use super::configuration::{self, ConnectionSettings};
-use super::connection::QuicConnection;
-use super::core::Core;
-use super::endpoint::Endpoint;
+use super::connection::{FIRST_SOCKET, QuicConnection};
+use super::endpoint::{Endpoint, Time};
 use super::interfaces::{Exits, largest_mtu};
 use super::link_watch::LinkWatch;
-use super::path_manager::PathInput;
-use super::paths::Paths;
-use super::scheduler::Board;
+use super::settings;
 use super::socket::{PathSocket, SocketError, Way};
 use super::stream::QuicStream;
-use super::stream_meter::StreamMeter;
-use super::time::Epoch;
 use crate::connect::{ConnectError, ConnectOptions};
 use crate::tls::{ALPN, client_config, distrust};
 use noq_proto::crypto::rustls::QuicClientConfig;
-use noq_proto::{ClientConfig, ConnectionError, Dir};
+use noq_proto::{ClientConfig, ConnectionError};
+use pathbench_mpquic::{
+    CONNECTION_WINDOW_BYTES, Core, Instruments, LocalSocket, PathInput, Start, endpoint_config,
+};
 use pathbench_record::time::Clock;
 use pathbench_record::transport::Transport;
+use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
 
@@ -39,10 +37,11 @@ impl QuicClient {
         let remote = options.remote;
         let failed = |doing| move |source| ConnectError::Failed { remote, doing, source };
         let multipath = transport == Transport::Mpquic;
-        let meter = StreamMeter::default();
+        let instruments = Instruments::new(&options.quic.scheduler);
         let (crypto, server_name) = trust(transport, options)?;
-        let mut crypto = ClientConfig::new(meter.at_client(Arc::new(crypto)));
-        let epoch = Epoch::starting(clock);
+        let mut crypto = ClientConfig::new(instruments.at_client(Arc::new(crypto)));
+        let time = Time::new(clock);
+        let epoch = time.epoch();
         let links =
             if multipath && !options.quic.paths.is_empty() {
                 Some(LinkWatch::start().map_err(|error| {
@@ -55,31 +54,31 @@ impl QuicClient {
         let names = interfaces(options, multipath);
         let exits = if names.is_empty() { Exits::Of(socket.local_addr().ip()) } else { Exits::Named(&names) };
         let settings =
-            ConnectionSettings::new(&options.socket, &options.quic, multipath, largest_mtu(exits))?;
+            settings(&options.socket, &options.quic, multipath, largest_mtu(exits), CONNECTION_WINDOW_BYTES)?;
         let socket = Arc::new(socket);
         let sockets = vec![Arc::clone(&socket)];
-        let board = Board::new(options.quic.scheduler.clone());
-        crypto.transport_config(Arc::new(settings.transport(&board, &epoch, remote.ip())));
-        let mut protocol = noq_proto::Endpoint::new(Arc::new(configuration::endpoint()), None, true);
-        let now = epoch.instant(epoch.now());
+        crypto.transport_config(Arc::new(settings.transport(&instruments, epoch, remote.ip())));
+        let mut protocol = noq_proto::Endpoint::new(Arc::new(endpoint_config()), None, true);
+        let now = time.now();
         let (handle, inner) = protocol
-            .connect(now, crypto, remote, &server_name)
+            .connect(epoch.instant(now), crypto, remote, &server_name)
             .map_err(|error| failed("starting a QUIC handshake")(io::Error::other(error.to_string())))?;
-        let endpoint = Endpoint::new(epoch.clone(), protocol, settings, None, sockets)
+        let start = Start {
+            handle,
+            now,
+            epoch,
+            remote,
+            socket: LocalSocket { id: FIRST_SOCKET, address: socket.local_addr() },
+            first_path: first,
+            interfaces: links.as_ref().map_or_else(Vec::new, |links| as_found(options, first, links)),
+            is_address_validated: true,
+        };
+        let mut core = Core::new(inner, instruments, &settings, start);
+        core.join();
+        let endpoint = Endpoint::new(time, protocol, settings, options.socket.clone(), None, sockets)
             .map_err(failed("opening an event descriptor"))?;
         let endpoint = Arc::new(endpoint);
-        let paths =
-            Paths::of_client(&endpoint.settings().quic, &options.socket, first, socket, remote, meter);
-        let interfaces: Vec<PathInput> = links
-            .iter()
-            .flat_map(|links| {
-                paths.interfaces().into_iter().flat_map(|name| links.as_changes(&name)).collect::<Vec<_>>()
-            })
-            .collect();
-        let mut core = Core::new(handle, inner, board, paths, epoch, now, endpoint.settings().send_window());
-        core.set_interfaces(interfaces);
-        core.join();
-        let connection = Arc::new(QuicConnection::new(Arc::clone(&endpoint), handle, remote, core, None));
+        let connection = Arc::new(QuicConnection::new(Arc::clone(&endpoint), remote, core, socket, None));
         endpoint.connections().insert(handle, Arc::clone(&connection));
         endpoint.start(links).map_err(failed("starting a thread for QUIC"))?;
         let client = Self { connection, options: options.clone() };
@@ -92,16 +91,15 @@ impl QuicClient {
         let deadline = endpoint.now() + self.options.timeout;
         let mut core = self.connection.lock();
         loop {
-            if let Some(reason) = &core.ended {
+            if let Some(reason) = core.ended() {
                 return Err(self.failure(reason));
             }
-            if core.established {
+            if core.is_established() {
                 return Ok(());
             }
             let left = deadline.since(endpoint.now());
             if left.is_zero() || endpoint.was_refused() {
-                let now = endpoint.instant();
-                core.close(now, super::core::ABORTED);
+                core.abort_connection(endpoint.now());
                 self.connection.submit(core);
                 return Err(if left.is_zero() {
                     self.failure(&ConnectionError::TimedOut)
@@ -119,10 +117,10 @@ impl QuicClient {
         let deadline = endpoint.now() + self.options.timeout;
         let mut core = self.connection.lock();
         loop {
-            if let Some(reason) = &core.ended {
+            if let Some(reason) = core.ended() {
                 return Err(self.failure(reason));
             }
-            if let Some(id) = core.inner.streams().open(Dir::Bi) {
+            if let Some(id) = core.open_stream() {
                 return Ok(QuicStream::adopt(Arc::clone(&self.connection), &mut core, id));
             }
             let left = deadline.since(endpoint.now());
@@ -135,7 +133,7 @@ impl QuicClient {
 
     /// Whether streams can no longer be opened on it.
     pub(crate) fn is_over(&self) -> bool {
-        self.connection.lock().ended.is_some()
+        self.connection.lock().ended().is_some()
     }
 
     fn failure(&self, reason: &ConnectionError) -> ConnectError {
@@ -172,6 +170,17 @@ impl Drop for QuicClient {
 fn interfaces(options: &ConnectOptions, multipath: bool) -> Vec<String> {
     let paths = options.quic.paths.iter().filter(|_| multipath).map(|path| path.interface.clone());
     options.interface.iter().cloned().chain(paths).collect()
+}
+
+/// The interfaces of the wanted paths as they are, the one of the handshake first.
+fn as_found(options: &ConnectOptions, first: usize, links: &LinkWatch) -> Vec<PathInput> {
+    let mut names: Vec<&str> = options.quic.paths.iter().map(|path| path.interface.as_str()).collect();
+    if first < names.len() {
+        names.swap(0, first);
+    }
+    let mut seen = BTreeSet::new();
+    names.retain(|name| seen.insert(*name));
+    names.into_iter().flat_map(|name| links.as_changes(name)).collect()
 }
 
 /// The socket that the handshake takes, and of which wanted path it is: the first that can be had.

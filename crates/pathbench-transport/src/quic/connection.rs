@@ -1,18 +1,18 @@
 //! A QUIC connection that threads share: one lock, and whoever changes something sees to what follows.
 
-use super::capacity::ConnectionSlot;
-use super::core::{Core, StreamSignals, StreamState, Wakeup};
+use super::capacity::{ConnectionSlot, TestSlot};
 use super::endpoint::Endpoint;
-use super::link_watch::NoticedChange;
-use super::socket::local_of;
-use crate::mptcp_info::canonical;
-use noq_proto::{ConnectionHandle, PathId, StreamId};
+use super::socket::{PathSocket, Way};
+use noq_proto::{ConnectionEvent, ConnectionHandle, EndpointEvent, StreamId, Transmit};
+use pathbench_mpquic::{Core, Driver, InterfaceChange, LINGER, LocalSocket, SocketId, Turn, Wakeup};
+use pathbench_record::address::canonical;
 use pathbench_record::connection::{InForce, PathEvent};
 use pathbench_record::time::Timestamp;
 use pathbench_record::transport::Transport;
-use std::net::SocketAddr;
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 /// A QUIC connection.
@@ -22,6 +22,8 @@ pub(crate) struct QuicConnection {
     pub(crate) handle: ConnectionHandle,
     peer: SocketAddr,
     core: Mutex<Core>,
+    sockets: Mutex<Sockets>,
+    signals: Mutex<HashMap<StreamId, Arc<StreamSignals>>>,
     changed: Condvar,
     /// Something was done to it that the driver has to follow up.
     pending: AtomicBool,
@@ -30,26 +32,98 @@ pub(crate) struct QuicConnection {
     established: AtomicBool,
     /// At a server: counts it among the connections there may be.
     _slot: Option<ConnectionSlot>,
+    /// At a server: counts it among the connections that carry a test.
+    test_slot: OnceLock<TestSlot>,
+    /// The next turn panics.
+    #[cfg(test)]
+    pub(super) panics: AtomicBool,
 }
+
+/// Wakes the threads that wait for a stream.
+#[derive(Debug, Default)]
+pub(crate) struct StreamSignals {
+    pub(crate) readable: Condvar,
+    pub(crate) writable: Condvar,
+}
+
+/// The sockets of a connection, by the number that the core knows them by.
+#[derive(Debug)]
+struct Sockets {
+    open: Vec<(SocketId, Arc<PathSocket>)>,
+    /// How many there have been.
+    count: u32,
+    changed: bool,
+}
+
+/// What a connection has its driver do, during one turn.
+struct TurnDriver<'a> {
+    connection: &'a QuicConnection,
+    sockets: MutexGuard<'a, Sockets>,
+}
+
+impl Driver for TurnDriver<'_> {
+    fn send(&mut self, socket: SocketId, transmit: &Transmit, contents: &[u8]) {
+        if let Some((_, socket)) = self.sockets.open.iter().find(|(id, _)| *id == socket) {
+            socket.send(transmit, contents);
+        }
+    }
+
+    fn open_socket(
+        &mut self,
+        interface: &str,
+        local: IpAddr,
+        remote: SocketAddr,
+    ) -> Result<LocalSocket, String> {
+        let way = Way { interface: Some(interface), local: Some(local), remote };
+        let socket = PathSocket::towards(&way, self.connection.endpoint.socket_options())
+            .map_err(|error| format!("{}: {}", error.doing, error.source))?;
+        let Sockets { open, count, changed } = &mut *self.sockets;
+        let opened = LocalSocket { id: SocketId(*count), address: socket.local_addr() };
+        open.push((opened.id, Arc::new(socket)));
+        (*count, *changed) = (*count + 1, true);
+        Ok(opened)
+    }
+
+    fn close_socket(&mut self, socket: SocketId) {
+        self.sockets.open.retain(|(id, _)| *id != socket);
+        self.sockets.changed = true;
+    }
+
+    fn on_endpoint_event(&mut self, event: EndpointEvent) -> Option<ConnectionEvent> {
+        let connection = self.connection;
+        connection.endpoint.routing().with(|endpoint| endpoint.handle_event(connection.handle, event))
+    }
+}
+
+/// The number of a connection's first socket.
+pub(crate) const FIRST_SOCKET: SocketId = SocketId(0);
+
+/// Datagrams sent before what has arrived is looked at again.
+const TURN_DATAGRAMS: usize = 88;
 
 impl QuicConnection {
     pub(crate) fn new(
         endpoint: Arc<Endpoint>,
-        handle: ConnectionHandle,
         peer: SocketAddr,
         core: Core,
+        socket: Arc<PathSocket>,
         slot: Option<ConnectionSlot>,
     ) -> Self {
         Self {
             endpoint,
-            handle,
+            handle: core.handle(),
             peer: canonical(peer),
             core: Mutex::new(core),
+            sockets: Mutex::new(Sockets { open: vec![(FIRST_SOCKET, socket)], count: 1, changed: false }),
+            signals: Mutex::default(),
             changed: Condvar::new(),
             pending: AtomicBool::new(true),
             due_nanos: AtomicU64::new(u64::MAX),
             established: AtomicBool::new(false),
             _slot: slot,
+            test_slot: OnceLock::new(),
+            #[cfg(test)]
+            panics: AtomicBool::new(false),
         }
     }
 
@@ -72,14 +146,6 @@ impl QuicConnection {
         wait(&self.changed, core, limit)
     }
 
-    /// Where the first path, or the one that took its place, starts at this end.
-    pub(crate) fn local_of(core: &Core) -> SocketAddr {
-        let first = core.inner.paths().first().copied().unwrap_or(PathId::ZERO);
-        let socket = core.paths.socket_from(None).map(|socket| socket.local_addr());
-        let socket = socket.unwrap_or_else(|| SocketAddr::from(([0, 0, 0, 0], 0)));
-        core.inner.network_path(first).map_or(canonical(socket), |way| local_of(&way, socket))
-    }
-
     /// The peer's address when the connection began.
     pub(crate) fn peer_addr(&self) -> SocketAddr {
         self.peer
@@ -87,7 +153,7 @@ impl QuicConnection {
 
     /// What is in force on it.
     pub(crate) fn in_force(&self, core: &Core) -> InForce {
-        let buffers = core.paths.socket_from(None).and_then(|socket| socket.buffers().ok());
+        let buffers = self.sockets().open.first().and_then(|(_, socket)| socket.buffers().ok());
         let (send_buffer_bytes, receive_buffer_bytes) = buffers.unwrap_or_default();
         InForce {
             protocol: self.transport(core).name().to_owned(),
@@ -101,8 +167,15 @@ impl QuicConnection {
 
     /// `mpquic` where both ends agreed to several paths, or this end asked for them.
     pub(crate) fn transport(&self, core: &Core) -> Transport {
-        let asked = core.inner.side().is_client() && self.endpoint.settings().multipath;
-        if asked || core.inner.is_multipath_negotiated() { Transport::Mpquic } else { Transport::Quic }
+        let asked = core.is_client() && self.endpoint.settings().multipath;
+        if asked || core.is_multipath() { Transport::Mpquic } else { Transport::Quic }
+    }
+
+    /// At a server: has the connection hold as much as a test takes, until it ends.
+    pub(crate) fn begin_test(&self, core: &mut Core, slot: TestSlot) {
+        core.begin_test();
+        // Set only here, under the core's lock.
+        let _ = self.test_slot.set(slot);
     }
 
     /// What happened to its paths so far.
@@ -110,26 +183,42 @@ impl QuicConnection {
         self.lock().events().to_vec()
     }
 
-    /// A new user of a stream: its signals.
-    pub(crate) fn adopt(core: &mut Core, id: StreamId) -> Arc<StreamSignals> {
-        core.join();
-        let stream = StreamState::default();
-        let signals = Arc::clone(&stream.signals);
-        core.streams.insert(id, stream);
+    /// A stream gets a user: its signals.
+    pub(crate) fn adopt(&self, core: &mut Core, id: StreamId) -> Arc<StreamSignals> {
+        core.adopt(id);
+        let signals = Arc::<StreamSignals>::default();
+        self.signals().insert(id, Arc::clone(&signals));
         signals
+    }
+
+    /// The user of a stream is gone.
+    pub(crate) fn release(&self, id: StreamId) {
+        let mut core = self.lock();
+        core.release(id);
+        self.signals().remove(&id);
+        self.leave(core);
+    }
+
+    fn signals(&self) -> MutexGuard<'_, HashMap<StreamId, Arc<StreamSignals>>> {
+        self.signals.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The connection's sockets; locked after the core.
+    fn sockets(&self) -> MutexGuard<'_, Sockets> {
+        self.sockets.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A user less; the last one at a client waits a little until the peer has everything.
     pub(crate) fn leave(&self, mut core: MutexGuard<'_, Core>) {
-        let last = core.leave(self.endpoint.instant());
-        let waits = last && core.inner.side().is_client() && core.ended.is_none();
+        let last = core.leave(self.endpoint.now());
+        let waits = last && core.is_client() && core.ended().is_none();
         self.submit(core);
         if !waits {
             return;
         }
-        let deadline = self.endpoint.now() + super::core::LINGER;
+        let deadline = self.endpoint.now() + LINGER;
         let mut core = self.lock();
-        while core.ended.is_none() {
+        while core.ended().is_none() {
             let left = deadline.since(self.endpoint.now());
             if left.is_zero() {
                 return;
@@ -143,9 +232,9 @@ impl QuicConnection {
     pub(crate) fn submit(&self, mut core: MutexGuard<'_, Core>) {
         self.pending.store(true, Ordering::Release);
         if self.endpoint.is_driver_asleep() {
-            let more = self.turn(&mut core, false);
+            let more = self.turn(&mut core, Turn::Sending);
             let wakeups = core.take_wakeups();
-            let unfinished = more || !core.opened.is_empty() || core.drained;
+            let unfinished = more || core.has_opened() || core.is_drained();
             drop(core);
             self.wake(wakeups);
             self.endpoint.look_again(self.due(), unfinished);
@@ -154,22 +243,27 @@ impl QuicConnection {
 
     /// Does what is due. `true` when there is more to send at once. What depends on all having been taken in that has
     /// arrived is left to the driver.
-    pub(crate) fn turn(&self, core: &mut Core, by_driver: bool) -> bool {
-        if core.broken {
+    pub(crate) fn turn(&self, core: &mut Core, turn: Turn) -> bool {
+        if core.is_broken() {
             self.due_nanos.store(u64::MAX, Ordering::Release);
             self.pending.store(false, Ordering::Release);
             return false;
         }
-        let now = self.endpoint.instant();
+        #[cfg(test)]
+        assert!(!self.panics.load(Ordering::Relaxed), "injected by a test");
+        let now = self.endpoint.now();
         core.close_when_useless(now, self.endpoint.is_closing());
-        let more = core.pump(self.endpoint.routing(), now, by_driver);
-        if let Some(sockets) = core.paths.take_changed_sockets() {
+        let mut driver = TurnDriver { connection: self, sockets: self.sockets() };
+        let more = core.turn(&mut driver, now, turn, TURN_DATAGRAMS);
+        if std::mem::take(&mut driver.sockets.changed) {
+            let sockets = driver.sockets.open.iter().map(|(_, socket)| Arc::clone(socket)).collect();
             *self.endpoint.sockets() = sockets;
             self.endpoint.ring();
         }
+        drop(driver);
         let due = if more { Some(now) } else { core.next_deadline(now) };
-        let nanos = due.map_or(u64::MAX, |due| self.endpoint.timestamp(due).as_nanos());
-        self.established.store(core.established, Ordering::Release);
+        let nanos = due.map_or(u64::MAX, Timestamp::as_nanos);
+        self.established.store(core.is_established(), Ordering::Release);
         self.due_nanos.store(nanos, Ordering::Release);
         self.pending.store(more, Ordering::Release);
         more
@@ -179,16 +273,24 @@ impl QuicConnection {
     pub(crate) fn wake(&self, wakeups: Vec<Wakeup>) {
         for wakeup in wakeups {
             match wakeup {
-                Wakeup::Readers(signals) => signals.readable.notify_all(),
-                Wakeup::Writers(signals) => signals.writable.notify_all(),
+                Wakeup::Reader(id) => {
+                    if let Some(signals) = self.signals().get(&id) {
+                        signals.readable.notify_all();
+                    }
+                }
+                Wakeup::Writer(id) => {
+                    if let Some(signals) = self.signals().get(&id) {
+                        signals.writable.notify_all();
+                    }
+                }
                 Wakeup::Connection => self.changed.notify_all(),
             }
         }
     }
 
     /// Changes of this host's interfaces, to be looked at in the next turn.
-    pub(crate) fn on_link_changes(&self, changes: &[NoticedChange]) {
-        self.lock().on_link_changes(changes.iter().cloned());
+    pub(crate) fn on_interface_changes(&self, changes: &[InterfaceChange]) {
+        self.lock().on_interface_changes(changes.iter().cloned());
         self.pending.store(true, Ordering::Release);
     }
 

@@ -1,12 +1,12 @@
 //! The thread of an endpoint: takes what arrives, sends what is due, sleeps.
 
 use super::connection::QuicConnection;
-use super::core::{Core, Wakeup};
 use super::endpoint::Endpoint;
 use super::link_watch::LinkWatch;
 use super::socket::{Datagram, Inbox, PathSocket, was_full};
 use crate::containment::contain_panic;
 use noq_proto::{ConnectionEvent, ConnectionHandle, DatagramEvent, EndpointEvent, Incoming, Transmit};
+use pathbench_mpquic::{Core, Turn, Wakeup};
 use pathbench_record::time::Timestamp;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::os::fd::AsFd;
@@ -80,16 +80,6 @@ impl Driver {
         }
     }
 
-    /// One turn, for tests that let time pass themselves.
-    #[cfg(test)]
-    pub(super) fn turn_once(&mut self) {
-        self.sockets.clone_from(&self.endpoint.sockets());
-        self.receive();
-        self.admit();
-        self.serve();
-        self.wake();
-    }
-
     fn is_done(&self) -> bool {
         let over = self.endpoint.server().is_none() || self.endpoint.is_closing();
         over && self.endpoint.connections().is_empty()
@@ -133,7 +123,7 @@ impl Driver {
             return;
         }
         for connection in self.endpoint.connections().values() {
-            connection.on_link_changes(&changes);
+            connection.on_interface_changes(&changes);
         }
     }
 
@@ -175,11 +165,11 @@ impl Driver {
                 for (handle, event) in arrived.drain(..) {
                     if handle != connection.handle {
                         rest.push((handle, event));
-                    } else if !core.broken {
-                        core.inner.handle_event(event);
+                    } else if !core.is_broken() {
+                        core.connection().handle_event(event);
                     }
                 }
-                let more = connection.turn(&mut core, true);
+                let more = connection.turn(&mut core, Turn::Whole);
                 (core, more)
             });
             std::mem::swap(&mut arrived, &mut rest);
@@ -194,18 +184,16 @@ impl Driver {
 
     /// What is left to do when a connection was looked after.
     fn finish(&mut self, connection: &Arc<QuicConnection>, mut core: MutexGuard<'_, Core>) {
-        let opened = std::mem::take(&mut core.opened);
+        let opened = core.take_opened();
         if let Some(server) = self.endpoint.server() {
             for id in opened {
                 server.offer(connection, &mut core, id);
             }
         }
-        let (wakeups, drained) = (core.take_wakeups(), core.drained);
-        let is_untold = core.broken && !core.is_forgotten;
-        core.is_forgotten |= is_untold;
+        let (wakeups, drained) = (core.take_wakeups(), core.is_drained());
+        let must_be_forgotten = core.forget();
         drop(core);
-        if is_untold {
-            // The library's endpoint has not been told.
+        if must_be_forgotten {
             let drained = EndpointEvent::drained();
             self.endpoint.routing().with(|endpoint| endpoint.handle_event(connection.handle, drained));
         }

@@ -1,18 +1,18 @@
 //! Sockets, the library's endpoint and the connections over them, with the thread that drives them.
 
-use super::configuration::ConnectionSettings;
 use super::connection::QuicConnection;
-use super::core::{Routing, Wakeup};
 use super::driver::Driver;
 use super::link_watch::LinkWatch;
 use super::server::Server;
 use super::socket::PathSocket;
-use super::time::Epoch;
 use crate::containment::contain_panic;
+use crate::options::SocketOptions;
 use noq_proto::ConnectionHandle;
-use pathbench_record::time::Timestamp;
+use pathbench_mpquic::{ConnectionSettings, Epoch, Wakeup};
+use pathbench_record::time::{Clock, Timestamp};
 use rustix::event::{EventfdFlags, eventfd};
 use std::collections::HashMap;
+use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -20,12 +20,55 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Instant;
 
+/// The library's endpoint, which all connections of a socket share.
+#[derive(Debug)]
+pub(crate) struct Routing(Mutex<noq_proto::Endpoint>);
+
+impl Routing {
+    /// Held for a moment only; a connection's lock may be held already, never the other way round.
+    ///
+    /// # Panics
+    /// When a thread panicked in here before: all connections depend on this state, so the driver must end.
+    pub(crate) fn with<T>(&self, act: impl FnOnce(&mut noq_proto::Endpoint) -> T) -> T {
+        let mut endpoint = self.0.lock().expect("no panic has left the state of the QUIC endpoint unknown");
+        act(&mut endpoint)
+    }
+}
+
+/// The clock that is passed in, and the library's instants.
+pub(crate) struct Time {
+    clock: Arc<dyn Clock>,
+    epoch: Epoch,
+}
+
+impl Time {
+    pub(crate) fn new(clock: Arc<dyn Clock>) -> Self {
+        let epoch = Epoch::starting(clock.now());
+        Self { clock, epoch }
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    pub(crate) fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+}
+
+impl fmt::Debug for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Time").field("epoch", &self.epoch).finish_non_exhaustive()
+    }
+}
+
 /// A client's endpoint, which has one connection, or a server's.
 #[derive(Debug)]
 pub(crate) struct Endpoint {
-    epoch: Epoch,
+    time: Time,
     routing: Routing,
     settings: ConnectionSettings,
+    socket_options: SocketOptions,
     server: Option<Server>,
     sockets: Mutex<Vec<Arc<PathSocket>>>,
     connections: Mutex<HashMap<ConnectionHandle, Arc<QuicConnection>>>,
@@ -48,17 +91,19 @@ impl Endpoint {
     /// # Errors
     /// When the process has no file descriptor left.
     pub(crate) fn new(
-        epoch: Epoch,
+        time: Time,
         protocol: noq_proto::Endpoint,
         settings: ConnectionSettings,
+        socket_options: SocketOptions,
         server: Option<Server>,
         sockets: Vec<Arc<PathSocket>>,
     ) -> io::Result<Self> {
         let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         Ok(Self {
-            epoch,
-            routing: Routing::new(protocol),
+            time,
+            routing: Routing(Mutex::new(protocol)),
             settings,
+            socket_options,
             server,
             sockets: Mutex::new(sockets),
             connections: Mutex::default(),
@@ -100,8 +145,12 @@ impl Endpoint {
         }
     }
 
-    pub(crate) fn epoch(&self) -> &Epoch {
-        &self.epoch
+    pub(crate) fn epoch(&self) -> Epoch {
+        self.time.epoch()
+    }
+
+    pub(crate) fn socket_options(&self) -> &SocketOptions {
+        &self.socket_options
     }
 
     pub(crate) fn routing(&self) -> &Routing {
@@ -118,17 +167,12 @@ impl Endpoint {
 
     /// The present.
     pub(crate) fn now(&self) -> Timestamp {
-        self.epoch.now()
+        self.time.now()
     }
 
     /// The present as the library wants it.
     pub(crate) fn instant(&self) -> Instant {
-        self.epoch.instant(self.epoch.now())
-    }
-
-    /// One of the library's instants on the clock.
-    pub(crate) fn timestamp(&self, instant: Instant) -> Timestamp {
-        self.epoch.timestamp(instant)
+        self.epoch().instant(self.now())
     }
 
     /// The sockets it sends and receives by.

@@ -1,9 +1,8 @@
 //! The interfaces of this host, now and as they change, for the path manager.
 
-use super::options::LocalPath;
-use super::path_manager::PathInput;
 use pathbench_host::link_events::LinkEventStream;
 use pathbench_host::netlink::{Link, NetlinkError, RouteSocket};
+use pathbench_mpquic::{InterfaceChange, LocalPath, PathInput};
 use pathbench_record::kernel_event::{LinkChange, LinkEvent};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -22,13 +21,6 @@ struct Interface {
     up: bool,
     carrier: bool,
     addresses: Vec<IpAddr>,
-}
-
-/// A change as the path manager wants it, and in words.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct NoticedChange {
-    pub(crate) input: PathInput,
-    pub(crate) words: String,
 }
 
 impl LinkWatch {
@@ -61,7 +53,7 @@ impl LinkWatch {
     }
 
     /// What has changed since the last call, without waiting.
-    pub(crate) fn changes(&mut self) -> Vec<NoticedChange> {
+    pub(crate) fn changes(&mut self) -> Vec<InterfaceChange> {
         // A socket that fails tells nothing any more; the heartbeats still notice.
         let events = self.stream.receive().unwrap_or_default();
         let mut noticed = Vec::new();
@@ -78,11 +70,11 @@ impl LinkWatch {
         noticed
     }
 
-    fn take_in(&mut self, event: &LinkEvent) -> Option<NoticedChange> {
+    fn take_in(&mut self, event: &LinkEvent) -> Option<InterfaceChange> {
         let name = event.name.clone()?;
         let before = self.interfaces.get(&name).cloned().unwrap_or_default();
         let interface = self.interfaces.entry(name.clone()).or_default();
-        let words = format!("{name}: {}", event.change);
+        let description = format!("{name}: {}", event.change);
         match event.change {
             LinkChange::Up => interface.up = true,
             LinkChange::Down => interface.up = false,
@@ -94,13 +86,13 @@ impl LinkWatch {
                 interface.addresses.retain(|known| *known != address);
                 interface.addresses.push(address);
                 let input = PathInput::AddressAdded { interface: name, address };
-                return Some(NoticedChange { input, words });
+                return Some(InterfaceChange { input, description });
             }
             LinkChange::AddressRemoved(network) => {
                 let address = network.addr();
                 interface.addresses.retain(|known| *known != address);
                 let input = PathInput::AddressRemoved { interface: name, address };
-                return Some(NoticedChange { input, words });
+                return Some(InterfaceChange { input, description });
             }
             LinkChange::Appeared | LinkChange::Mtu(_) | LinkChange::Overrun => return None,
         }
@@ -109,7 +101,7 @@ impl LinkWatch {
             (true, false) => PathInput::LinkDown { interface: name },
             _ => return None,
         };
-        Some(NoticedChange { input, words })
+        Some(InterfaceChange { input, description })
     }
 }
 
@@ -141,7 +133,7 @@ fn listing() -> Result<BTreeMap<String, Interface>, NetlinkError> {
 fn differences(
     before: &BTreeMap<String, Interface>,
     after: &BTreeMap<String, Interface>,
-) -> Vec<NoticedChange> {
+) -> Vec<InterfaceChange> {
     let nothing = Interface::default();
     let names: std::collections::BTreeSet<&String> = before.keys().chain(after.keys()).collect();
     let mut found = Vec::new();
@@ -160,7 +152,8 @@ fn differences(
             _ => {}
         }
     }
-    let told = |input| NoticedChange { input, words: "found changed when notices were lost".to_owned() };
+    let told =
+        |input| InterfaceChange { input, description: "found changed when notices were lost".to_owned() };
     found.into_iter().map(told).collect()
 }
 

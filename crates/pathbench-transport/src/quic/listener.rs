@@ -1,16 +1,16 @@
 //! The accepting side's socket.
 
-use super::configuration::{self, ConnectionSettings};
-use super::endpoint::Endpoint;
+use super::endpoint::{Endpoint, Time};
 use super::interfaces::{Exits, largest_mtu};
 use super::server::Server;
+use super::settings;
 use super::socket::PathSocket;
 use super::stream::QuicStream;
-use super::time::Epoch;
 use crate::listener::{AcceptError, BindError, ListenOptions};
 use crate::tls::{ALPN, server_config};
 use noq_proto::ServerConfig;
 use noq_proto::crypto::rustls::QuicServerConfig;
+use pathbench_mpquic::{FIRST_WINDOW_BYTES, endpoint_config};
 use pathbench_record::time::Clock;
 use pathbench_record::transport::Transport;
 use std::io;
@@ -35,13 +35,13 @@ impl QuicListener {
         let failed = |doing| move |source| BindError::Failed { address, doing, source };
         let identity = options.identity.as_ref().ok_or(BindError::NoIdentity { transport, address })?;
         let multipath = transport == Transport::Mpquic;
-        let settings = ConnectionSettings::new(
+        let settings = settings(
             &options.socket,
             &options.quic,
             multipath,
             largest_mtu(Exits::Any(address.ip())),
-        )?
-        .of_server();
+            FIRST_WINDOW_BYTES,
+        )?;
         let tls = server_config(identity, ALPN)
             .map_err(|error| failed("setting up TLS")(io::Error::other(error.to_string())))?;
         let crypto = QuicServerConfig::try_from(tls)
@@ -60,13 +60,20 @@ impl QuicListener {
             })?;
         let local = socket.local_addr();
         let protocol = noq_proto::Endpoint::new(
-            Arc::new(configuration::endpoint()),
+            Arc::new(endpoint_config()),
             Some(Arc::new(server.config().clone())),
             true,
         );
         let sockets = vec![Arc::new(socket)];
-        let endpoint = Endpoint::new(Epoch::starting(clock), protocol, settings, Some(server), sockets)
-            .map_err(failed("opening an event descriptor"))?;
+        let endpoint = Endpoint::new(
+            Time::new(clock),
+            protocol,
+            settings,
+            options.socket.clone(),
+            Some(server),
+            sockets,
+        )
+        .map_err(failed("opening an event descriptor"))?;
         let endpoint = Arc::new(endpoint);
         endpoint.start(None).map_err(failed("starting a thread for QUIC"))?;
         Ok(Self { endpoint, local })

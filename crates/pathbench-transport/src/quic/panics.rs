@@ -12,6 +12,7 @@ use pathbench_record::time::Clock;
 use pathbench_record::transport::Transport;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -58,7 +59,7 @@ impl Service {
         let connections = self.listener.endpoint().connections();
         let connection = connections.values().find(|connection| connection.peer_addr() == far.peer_addr());
         if let Some(connection) = connection {
-            connection.lock().panics = true;
+            connection.panics.store(true, Ordering::Relaxed);
         }
     }
 

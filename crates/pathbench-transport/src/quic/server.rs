@@ -1,15 +1,12 @@
 //! The accepting side: whom to admit, and the streams that wait to be taken over.
 
 use super::capacity::QuicCapacity;
-use super::connection::QuicConnection;
-use super::core::{ABORTED, Core};
+use super::connection::{FIRST_SOCKET, QuicConnection};
 use super::endpoint::Endpoint;
-use super::paths::Paths;
-use super::scheduler::Board;
 use super::stream::QuicStream;
-use super::stream_meter::StreamMeter;
 use crate::listener::{AcceptError, DatagramService};
 use noq_proto::{Incoming, ServerConfig, StreamId, Transmit};
+use pathbench_mpquic::{Core, Instruments, LocalSocket, Start};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -87,22 +84,29 @@ impl Server {
         if handshakes >= HANDSHAKES && !proved {
             return routing.with(|endpoint| endpoint.retry(incoming, response)).ok();
         }
-        let board = Board::new(endpoint.settings().quic.scheduler.clone());
-        let meter = StreamMeter::default();
+        let (settings, epoch, now) = (endpoint.settings(), endpoint.epoch(), endpoint.now());
+        let instruments = Instruments::new(&settings.quic.scheduler);
         let mut config = self.config.clone();
-        config.crypto = meter.at_server(config.crypto);
-        config.transport = Arc::new(endpoint.settings().transport(&board, endpoint.epoch(), peer.ip()));
-        let now = endpoint.instant();
+        config.crypto = instruments.at_server(config.crypto);
+        config.transport = Arc::new(settings.transport(&instruments, epoch, peer.ip()));
+        let config = Some(Arc::new(config));
         let accepted =
-            routing.with(|endpoint| endpoint.accept(incoming, now, response, Some(Arc::new(config))));
+            routing.with(|endpoint| endpoint.accept(incoming, epoch.instant(now), response, config));
         match accepted {
             Ok((handle, inner)) => {
                 let socket = Arc::clone(endpoint.sockets().first()?);
-                let paths = Paths::of_server(&endpoint.settings().quic, socket, peer, meter);
-                let (epoch, send_window) = (endpoint.epoch().clone(), endpoint.settings().send_window());
-                let mut core = Core::new(handle, inner, board, paths, epoch, now, send_window);
-                core.unproved = !validated;
-                let connection = QuicConnection::new(Arc::clone(endpoint), handle, peer, core, Some(slot));
+                let start = Start {
+                    handle,
+                    now,
+                    epoch,
+                    remote: peer,
+                    socket: LocalSocket { id: FIRST_SOCKET, address: socket.local_addr() },
+                    first_path: 0,
+                    interfaces: Vec::new(),
+                    is_address_validated: validated,
+                };
+                let core = Core::new(inner, instruments, settings, start);
+                let connection = QuicConnection::new(Arc::clone(endpoint), peer, core, socket, Some(slot));
                 endpoint.connections().insert(handle, Arc::new(connection));
                 None
             }
@@ -115,9 +119,7 @@ impl Server {
         let mut waiting = self.waiting();
         if waiting.end.is_some() || waiting.streams.len() >= WAITING_STREAMS {
             drop(waiting);
-            let _ = core.inner.send_stream(id).reset(ABORTED);
-            let _ = core.inner.recv_stream(id).stop(ABORTED);
-            return;
+            return core.refuse(id);
         }
         waiting.streams.push_back(QuicStream::adopt(Arc::clone(connection), core, id));
         drop(waiting);

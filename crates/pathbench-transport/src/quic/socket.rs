@@ -1,7 +1,6 @@
 //! A UDP socket of one local interface or address, or the server's.
 
 use super::interfaces::{Exits, GsoLimit};
-use crate::mptcp_info::canonical;
 use crate::options::SocketOptions;
 use bytes::BytesMut;
 use noq_proto::{EcnCodepoint, FourTuple, Transmit};
@@ -280,11 +279,6 @@ impl Inbox {
 /// Whether a full read was made, so that there may be more.
 pub(crate) const fn was_full(count: usize) -> bool {
     count == MESSAGES_PER_READ
-}
-
-/// The address a socket of the wildcard address was reached by, where the library knows it.
-pub(crate) fn local_of(way: &FourTuple, socket: SocketAddr) -> SocketAddr {
-    canonical(SocketAddr::new(way.local_ip().unwrap_or(socket.ip()), socket.port()))
 }
 
 fn open(domain: Domain, options: &SocketOptions) -> Result<Socket, SocketError> {

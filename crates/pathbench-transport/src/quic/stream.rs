@@ -1,11 +1,11 @@
 //! A bidirectional stream as a connection: blocking calls with a time limit.
 
-use super::connection::{QuicConnection, wait};
-use super::core::{Core, Read, StreamEnd, StreamSignals};
+use super::connection::{QuicConnection, StreamSignals, wait};
 use super::telemetry::QuicTelemetry;
 use crate::connection::{ReceiveError, SendError};
 use bytes::Bytes;
 use noq_proto::{ConnectionError, StreamId};
+use pathbench_mpquic::{Core, IDLE_TIMEOUT, Read, StreamEnd};
 use pathbench_record::connection::{InForce, PathEvent};
 use pathbench_record::time::Timestamp;
 use pathbench_record::transport::Transport;
@@ -50,8 +50,8 @@ enum Ending {
 impl QuicStream {
     /// Takes over a stream of a connection that is locked.
     pub(crate) fn adopt(connection: Arc<QuicConnection>, core: &mut Core, id: StreamId) -> Self {
-        let signals = QuicConnection::adopt(core, id);
-        let (local, transport) = (QuicConnection::local_of(core), connection.transport(core));
+        let signals = connection.adopt(core, id);
+        let (local, transport) = (core.local_addr(), connection.transport(core));
         let in_force = connection.in_force(core);
         Self { connection, id, signals, local, transport, in_force, aborted: AtomicBool::new(false) }
     }
@@ -81,7 +81,7 @@ impl QuicStream {
                 Read::Blocked if buffer.is_empty() => return Ok(0),
                 Read::Blocked => {}
             }
-            if let Some(reason) = &core.ended {
+            if let Some(reason) = core.ended() {
                 return Err(match ending(reason) {
                     Ending::Reset => ReceiveError::Reset { peer },
                     Ending::Dead(message) => ReceiveError::Dead { peer, message },
@@ -107,7 +107,7 @@ impl QuicStream {
             if self.aborted.load(Ordering::Acquire) {
                 return Err(SendError::Aborted { peer });
             }
-            if let Some(reason) = &core.ended {
+            if let Some(reason) = core.ended() {
                 return Err(match ending(reason) {
                     Ending::Reset => SendError::Reset { peer },
                     Ending::Dead(message) => SendError::Dead { peer, message },
@@ -152,7 +152,7 @@ impl QuicStream {
                 return true;
             }
             if let Some(slot) = server.capacity().test(peer) {
-                core.begin_test(slot);
+                self.connection.begin_test(&mut core, slot);
                 self.connection.submit(core);
                 return true;
             }
@@ -175,7 +175,6 @@ impl QuicStream {
         self.aborted.store(true, Ordering::Release);
         let mut core = self.connection.lock();
         core.abort(self.id);
-        core.hasty |= core.streams.len() == 1;
         self.connection.submit(core);
         self.signals.readable.notify_all();
         self.signals.writable.notify_all();
@@ -220,29 +219,21 @@ impl QuicStream {
             return Err(TimeIsUp);
         }
         let signal = match direction {
-            Waiting::Read => &self.signals.readable,
-            Waiting::Write => &self.signals.writable,
+            Waiting::Read => {
+                core.await_readable(self.id);
+                &self.signals.readable
+            }
+            Waiting::Write => {
+                core.await_writable(self.id);
+                &self.signals.writable
+            }
         };
-        count(&mut core, self.id, direction, |waiting| waiting + 1);
-        let mut core = wait(signal, core, left);
-        count(&mut core, self.id, direction, |waiting| waiting.saturating_sub(1));
-        Ok(core)
+        Ok(wait(signal, core, left))
     }
 }
 
 /// The time given has passed.
 struct TimeIsUp;
-
-fn count(core: &mut Core, id: StreamId, direction: Waiting, change: impl Fn(usize) -> usize) {
-    if let Some(stream) = core.streams.get_mut(&id) {
-        let (waiting, called) = match direction {
-            Waiting::Read => (&mut stream.readers, &mut stream.readers_called),
-            Waiting::Write => (&mut stream.writers, &mut stream.writers_called),
-        };
-        *waiting = change(*waiting);
-        *called = false;
-    }
-}
 
 fn ending(reason: &ConnectionError) -> Ending {
     match reason {
@@ -251,7 +242,7 @@ fn ending(reason: &ConnectionError) -> Ending {
         | ConnectionError::Reset
         | ConnectionError::LocallyClosed => Ending::Reset,
         ConnectionError::TimedOut => {
-            let seconds = super::configuration::IDLE_TIMEOUT.as_secs();
+            let seconds = IDLE_TIMEOUT.as_secs();
             Ending::Dead(format!("nothing was heard of it for {seconds} s (QUIC idle timeout)"))
         }
         other => Ending::Failed(io::Error::other(other.to_string())),
@@ -260,8 +251,6 @@ fn ending(reason: &ConnectionError) -> Ending {
 
 impl Drop for QuicStream {
     fn drop(&mut self) {
-        let mut core = self.connection.lock();
-        core.release(self.id);
-        self.connection.leave(core);
+        self.connection.release(self.id);
     }
 }

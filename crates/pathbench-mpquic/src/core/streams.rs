@@ -1,0 +1,215 @@
+//! The streams of a connection: reading, writing, ending, and who waits for them.
+
+use super::{ABORTED, Core, DONE, Wakeup};
+use crate::send_buffer::{COPIED_BYTES, CopiedBytes, FIRST_HELD_BYTES, MOST_HELD_BYTES, PIECE_BYTES};
+use bytes::Bytes;
+use noq_proto::{Dir, FinishError, ReadError, ReadableError, StreamId, WriteError};
+
+/// A stream with a user at this end.
+#[derive(Debug, Default)]
+pub(super) struct StreamState {
+    /// Somebody waits who has not been called yet.
+    pub(super) reader_waits: bool,
+    pub(super) writer_waits: bool,
+    /// How receiving ended, for the library tells only once.
+    received_all: Option<StreamEnd>,
+    /// What the library has copied of what was sent.
+    copied: CopiedBytes,
+}
+
+/// How receiving on a stream ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StreamEnd {
+    /// In good order.
+    Finished,
+    /// The peer took it back.
+    Reset,
+}
+
+/// What came of reading.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Read {
+    /// So many bytes.
+    Bytes(usize),
+    /// Nothing yet.
+    Blocked,
+    /// Nothing more.
+    End(StreamEnd),
+}
+
+impl Core {
+    /// Opens a stream; `None` until the server allows one more.
+    pub fn open_stream(&mut self) -> Option<StreamId> {
+        self.inner.streams().open(Dir::Bi)
+    }
+
+    /// Streams that the peer has opened since the last call.
+    pub fn take_opened(&mut self) -> Vec<StreamId> {
+        std::mem::take(&mut self.opened)
+    }
+
+    /// Whether the peer has opened streams that nobody has taken over.
+    pub fn has_opened(&self) -> bool {
+        !self.opened.is_empty()
+    }
+
+    /// A stream gets a user at this end, until [`Core::release`].
+    pub fn adopt(&mut self, id: StreamId) {
+        self.join();
+        self.streams.insert(id, StreamState::default());
+    }
+
+    /// Wants neither direction of a stream that the peer has opened.
+    pub fn refuse(&mut self, id: StreamId) {
+        // Both fail only on a stream that is closed already, which is what is wanted.
+        let _ = self.inner.send_stream(id).reset(ABORTED);
+        let _ = self.inner.recv_stream(id).stop(ABORTED);
+    }
+
+    /// The user of a stream waits for something to read: a [`Wakeup::Reader`] will follow.
+    pub fn await_readable(&mut self, id: StreamId) {
+        if let Some(stream) = self.streams.get_mut(&id) {
+            stream.reader_waits = true;
+        }
+    }
+
+    /// The user of a stream waits for room to write: a [`Wakeup::Writer`] will follow.
+    pub fn await_writable(&mut self, id: StreamId) {
+        if let Some(stream) = self.streams.get_mut(&id) {
+            stream.writer_waits = true;
+        }
+    }
+
+    /// Copies what has arrived on a stream into `buffer`. The second value: whether the peer should be told that there
+    /// is room again.
+    pub fn read(&mut self, id: StreamId, buffer: &mut [u8]) -> (Read, bool) {
+        if self.broken {
+            return (Read::Blocked, false);
+        }
+        let Some(stream) = self.streams.get_mut(&id) else { return (Read::End(StreamEnd::Reset), false) };
+        if let Some(end) = stream.received_all {
+            return (Read::End(end), false);
+        }
+        let mut receiving = self.inner.recv_stream(id);
+        let mut chunks = match receiving.read(true) {
+            Ok(chunks) => chunks,
+            Err(ReadableError::ClosedStream | ReadableError::IllegalOrderedRead) => {
+                stream.received_all = Some(StreamEnd::Reset);
+                return (Read::End(StreamEnd::Reset), false);
+            }
+        };
+        let mut filled = 0;
+        let end = loop {
+            let Some(room) = buffer.get_mut(filled..).filter(|room| !room.is_empty()) else { break None };
+            match chunks.next(room.len()) {
+                Ok(Some(chunk)) => {
+                    if let Some(place) = room.get_mut(..chunk.bytes.len()) {
+                        place.copy_from_slice(&chunk.bytes);
+                    }
+                    filled += chunk.bytes.len();
+                }
+                Ok(None) => break Some(StreamEnd::Finished),
+                Err(ReadError::Reset(_)) => break Some(StreamEnd::Reset),
+                Err(ReadError::Blocked) => break None,
+            }
+        };
+        let tell = chunks.finalize().should_transmit();
+        stream.received_all = end;
+        let read = match end {
+            _ if filled > 0 => Read::Bytes(filled),
+            Some(end) => Read::End(end),
+            None => Read::Blocked,
+        };
+        (read, tell)
+    }
+
+    /// Hands bytes to a stream: how many were taken, or that the peer wants no more. `piece` is what the call before
+    /// left over of the same bytes.
+    pub fn write(&mut self, id: StreamId, bytes: &[u8], piece: &mut Bytes) -> Result<usize, StreamEnd> {
+        let Some(copied) = self.streams.get(&id).map(|stream| stream.copied.clone()) else {
+            return Err(StreamEnd::Reset);
+        };
+        let mut taken = 0;
+        while let Some(rest) = bytes.get(taken..).filter(|rest| !rest.is_empty()) {
+            if self.holds_too_much() {
+                self.held_back = true;
+                break;
+            }
+            if piece.is_empty() && rest.len() > COPIED_BYTES {
+                *piece = self.unacknowledged.piece(&copied, &rest[..rest.len().min(PIECE_BYTES)]);
+            }
+            let mut sending = self.inner.send_stream(id);
+            let written = if piece.is_empty() {
+                sending.write(rest)
+            } else {
+                sending.write_chunks(&mut std::slice::from_mut(piece))
+            };
+            match written {
+                Ok(count) => {
+                    copied.note_written(count);
+                    taken += count;
+                }
+                Err(WriteError::Blocked) => break,
+                Err(WriteError::Stopped(_) | WriteError::ClosedStream) => return Err(StreamEnd::Reset),
+            }
+        }
+        Ok(taken)
+    }
+
+    /// Whether the library holds so much that nothing more is to be handed to it.
+    fn holds_too_much(&self) -> bool {
+        self.held_bytes() >= if self.is_trusted() { MOST_HELD_BYTES } else { FIRST_HELD_BYTES }
+    }
+
+    /// What the library holds, or may hold, of what streams have sent.
+    pub fn held_bytes(&self) -> u64 {
+        let copied: u64 = self.streams.values().map(|stream| stream.copied.count()).sum();
+        self.unacknowledged.count() + copied + self.copied_of_released
+    }
+
+    /// Wakes writers that were held back, once the library has freed something.
+    pub(super) fn end_holding_back(&mut self) {
+        if self.held_back && !self.holds_too_much() {
+            self.held_back = false;
+            for id in self.streams.keys().copied().collect::<Vec<_>>() {
+                self.wake_writers(id);
+            }
+        }
+    }
+
+    /// Ends sending on a stream in good order.
+    pub fn finish(&mut self, id: StreamId) {
+        if self.broken {
+            return;
+        }
+        match self.inner.send_stream(id).finish() {
+            Ok(()) | Err(FinishError::ClosedStream) => {}
+            // The peer wants no more; what it has not got it will not get.
+            Err(FinishError::Stopped(_)) => {
+                let _ = self.inner.send_stream(id).reset(ABORTED);
+            }
+        }
+    }
+
+    /// Takes back what was sent on a stream and wants nothing more from it.
+    pub fn abort(&mut self, id: StreamId) {
+        if !self.broken {
+            self.refuse(id);
+        }
+        self.hasty |= self.streams.len() == 1;
+        if self.streams.contains_key(&id) {
+            self.wakeups.extend([Wakeup::Reader(id), Wakeup::Writer(id)]);
+        }
+    }
+
+    /// Lets go of a stream: the sending direction ends in good order, what may still arrive is not wanted.
+    pub fn release(&mut self, id: StreamId) {
+        self.finish(id);
+        if !self.broken {
+            let _ = self.inner.recv_stream(id).stop(DONE);
+        }
+        if let Some(stream) = self.streams.remove(&id) {
+            self.copied_of_released += stream.copied.count();
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! What happened to the paths of a QUIC connection.
+
+use noq_proto::PathId;
+use pathbench_record::connection::{PathEvent, PathEventKind};
+use pathbench_record::time::Timestamp;
+use std::net::{IpAddr, SocketAddr};
+
+/// The number of a path id, which the library shows as text only.
+pub(crate) fn path_number(path: PathId) -> u32 {
+    path.to_string().parse().unwrap_or(u32::MAX)
+}
+
+/// The path events of a connection.
+#[derive(Debug)]
+pub(crate) struct PathLog {
+    events: Vec<PathEvent>,
+    /// How many are kept, that of the omission included.
+    most: usize,
+    omitted: u64,
+}
+
+/// Events kept of one connection.
+pub const MAX_EVENTS: usize = 4096;
+/// The same at a server that has not admitted a test on the connection.
+pub const FIRST_EVENTS: usize = 256;
+
+impl PathLog {
+    /// A log that keeps so many events.
+    pub(crate) fn of(most: usize) -> Self {
+        Self { events: Vec::new(), most, omitted: 0 }
+    }
+
+    /// Keeps so many from now on.
+    pub(crate) fn keep(&mut self, most: usize) {
+        self.most = most;
+    }
+
+    /// Adds an event of a path (id, local address, the peer's address), or of a local address without one.
+    pub(crate) fn record(
+        &mut self,
+        at: Timestamp,
+        path: Option<(PathId, IpAddr, SocketAddr)>,
+        local: Option<IpAddr>,
+        kind: PathEventKind,
+    ) {
+        if self.events.len() + 1 >= self.most || self.omitted > 0 {
+            return self.omit(at);
+        }
+        self.events.push(PathEvent {
+            at,
+            path: path.map(|(id, ..)| path_number(id).into()),
+            local: path.map(|(_, local, _)| local).or(local),
+            remote: path.map(|(.., remote)| remote),
+            kind,
+        });
+    }
+
+    fn omit(&mut self, at: Timestamp) {
+        self.omitted += 1;
+        let kind = PathEventKind::EventsOmitted { count: self.omitted };
+        // The last in order of time.
+        let at = self.events.last().map_or(at, |last| last.at.max(at));
+        let omission = PathEvent { at, path: None, local: None, remote: None, kind };
+        if self.omitted > 1 {
+            self.events.pop();
+        }
+        self.events.push(omission);
+    }
+
+    /// All of them, in order of time.
+    pub(crate) fn events(&mut self) -> &[PathEvent] {
+        self.events.sort_by_key(|event| event.at);
+        &self.events
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_kept_is_counted() {
+        let mut log = PathLog::of(MAX_EVENTS);
+        for number in 0..10_000_u64 {
+            log.record(Timestamp::from_nanos(number), None, None, PathEventKind::PathClosed);
+        }
+        let events = log.events();
+        assert_eq!(events.len(), MAX_EVENTS);
+        let omitted = 10_000 - (MAX_EVENTS as u64 - 1);
+        assert_eq!(events.last().unwrap().kind, PathEventKind::EventsOmitted { count: omitted });
+    }
+}

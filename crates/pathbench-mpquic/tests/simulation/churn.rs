@@ -1,0 +1,121 @@
+//! A client that opens and abandons paths without end: the library alone, against the shipped core of a server.
+
+use super::*;
+use noq_proto::{PathId, PathStatus, VarInt};
+
+const STEP: Duration = ms(1);
+/// Paths of a connection that a server keeps at a time, and last figures of closed ones.
+const MOST_PATHS_KEPT: usize = 64;
+const KEPT_CLOSED_PATHS: usize = 32;
+/// Path ids of a connection in all.
+const MOST_PATH_IDS: u32 = 8192;
+const MAX_EVENTS: usize = 4096;
+
+fn connected() -> World {
+    let mut setup = Setup::new(&[LinkModel::new(100_000, 0)], Scheduler::LowestRtt);
+    setup.library_only = [true, false];
+    World::established(&setup)
+}
+
+fn open(world: &mut World) -> Option<PathId> {
+    let at = world.client.instant(world.now);
+    let way = FourTuple::new(SERVER, Some(client_address(0)));
+    world.client.connection().open_path(way, PathStatus::Available, at).ok()
+}
+
+fn abandon(world: &mut World, path: PathId) {
+    let at = world.client.instant(world.now);
+    // Fails when the server has closed it already, or the connection.
+    let _ = world.client.connection().close_path(at, path, VarInt::from_u32(0));
+}
+
+/// Opens a path, announces a status, and abandons it; returns the number of paths.
+fn open_and_abandon(world: &mut World) -> u32 {
+    let path = open(world);
+    if let Some(path) = path {
+        world.run_for(STEP);
+        if path.to_string().parse::<u32>().unwrap().is_multiple_of(2) {
+            let _ = world.client.connection().set_path_status(path, PathStatus::Backup);
+        }
+        world.run_for(STEP);
+        abandon(world, path);
+    }
+    world.run_for(STEP * 20);
+    path.is_some().into()
+}
+
+/// Paths of a snapshot, and events.
+fn sizes(world: &mut World) -> [usize; 2] {
+    [world.server.figures(world.now).len(), world.server.events().len()]
+}
+
+#[test]
+fn state_of_closed_paths_stays_flat_during_60_s_of_path_churn() {
+    const WINDOW: Duration = Duration::from_secs(20);
+    let mut world = connected();
+    let begun = world.now;
+    let mut opened = 0;
+    // The largest of each kind in each third of the time.
+    let largest = [1, 2, 3].map(|window| {
+        let mut largest = [0; 2];
+        while world.now.since(begun) < WINDOW * window {
+            opened += open_and_abandon(&mut world);
+            let now = sizes(&mut world);
+            largest = std::array::from_fn(|kind| now[kind].max(largest[kind]));
+        }
+        largest
+    });
+    println!("{opened} paths, largest state in each 20 s: {largest:?}");
+    assert!(opened > 1000 && world.server.ended().is_none(), "{opened} paths");
+    assert_eq!(largest[1], largest[2], "after {opened} paths; in the first 20 s {:?}", largest[0]);
+}
+
+/// Once every closed path was in every snapshot, for ever.
+#[test]
+fn a_peer_that_opens_and_abandons_thousands_of_paths_makes_nothing_grow() {
+    let mut world = connected();
+    let (mut opened, mut largest) = (0, [0; 2]);
+    while world.server.ended().is_none() && opened < 2 * MOST_PATH_IDS {
+        opened += open_and_abandon(&mut world);
+        if opened % 4 > 0 {
+            continue;
+        }
+        let paths = world.server.figures(world.now);
+        let now = sizes(&mut world);
+        largest = std::array::from_fn(|kind| now[kind].max(largest[kind]));
+        let sums = paths.iter().filter(|path| path.closed_paths.is_some()).count();
+        assert!(sums <= 1, "{sums} sums");
+        let seen: u64 = paths.iter().filter_map(|path| path.control_bytes_received).sum();
+        let stats = world.server.connection().stats();
+        assert_eq!(seen, stats.udp_rx.bytes, "bytes received after {opened} paths");
+    }
+    let [paths, events] = largest;
+    assert!(paths <= MOST_PATHS_KEPT + KEPT_CLOSED_PATHS, "{paths} paths in one snapshot");
+    assert_eq!(events, MAX_EVENTS);
+
+    // Not for ever, either.
+    let ended = world.server.ended().cloned().expect("an end");
+    assert!(opened > 8000 && ended.to_string().contains("path ids"), "{ended} after {opened} paths");
+    for _ in 0..3 {
+        world.run_for(Duration::from_secs(10));
+    }
+    assert!(world.server.is_drained(), "the connection is kept");
+}
+
+#[test]
+fn paths_that_wait_for_their_end_are_few() {
+    let mut world = connected();
+    let mut most = 0;
+    for _ in 0..1000 {
+        if let Some(path) = open(&mut world) {
+            world.run_for(Duration::from_nanos(500));
+            abandon(&mut world, path);
+        }
+        // No timer of the paths that wait for their end runs out.
+        world.run_for(Duration::from_micros(1));
+        most = most.max(world.server.connection().paths().len());
+    }
+    assert!(most <= MOST_PATHS_KEPT + 8, "{most} paths kept at a time");
+    let ended = world.server.ended().cloned().expect("an end");
+    assert!(ended.to_string().contains("too fast"), "{ended}");
+}

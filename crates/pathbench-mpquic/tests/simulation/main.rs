@@ -1,0 +1,357 @@
+//! Two hosts, links, virtual time: the shipped core under everything a network does, in the same way in each run.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::print_stdout,
+    reason = "a failed test panics; tests print"
+)]
+
+mod churn;
+mod failover;
+mod host;
+mod link;
+mod mtu;
+mod payload;
+mod scheduling;
+mod shrink;
+mod traps;
+mod withheld;
+
+use host::{Host, HostSetup, Load};
+use link::{Dice, LinkModel, Wire};
+use noq_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
+use noq_proto::{FourTuple, ServerConfig, Transmit, TransportConfig};
+use pathbench_mpquic::{
+    CONNECTION_WINDOW_BYTES, CongestionControl, ConnectionSettings, Epoch, LocalPath, LocalSocket, PathInput,
+    QuicOptions, SocketId,
+};
+use pathbench_record::connection::{PathEventKind, Scheduler};
+use pathbench_record::time::Timestamp;
+use rustls::pki_types::PrivatePkcs8KeyDer;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+pathbench_kerneltest::privilege_independent!();
+
+const SERVER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 9)), 4433);
+const CLIENT_PORT: u16 = 5000;
+const BEGIN: Timestamp = Timestamp::from_nanos(1_000_000_000);
+
+/// A datagram on its way.
+struct Datagram {
+    to_server: bool,
+    link: usize,
+    contents: Vec<u8>,
+}
+
+/// What a simulation begins with.
+struct Setup {
+    links: Vec<LinkModel>,
+    paths: Vec<LocalPath>,
+    scheduler: Scheduler,
+    /// The library alone, at the client and at the server.
+    library_only: [bool; 2],
+    /// What is taken from the application at most; follows the congestion windows when absent.
+    send_buffer_bytes: Option<u64>,
+    /// The largest MTU that the hosts' interfaces are said to have.
+    mtu_bytes: u32,
+    /// A sender is held up in the call until the link's queue is no longer than this. Without, the link drops what is too
+    /// much.
+    sending_room: Option<Duration>,
+    /// Changes the library's configuration, at the client and at the server.
+    adjust: [fn(&mut TransportConfig); 2],
+    /// Changes the client's cryptography.
+    client_crypto: fn(QuicClientConfig) -> Arc<dyn noq_proto::crypto::ClientConfig>,
+    seed: u64,
+}
+
+impl Setup {
+    fn new(links: &[LinkModel], scheduler: Scheduler) -> Self {
+        Self {
+            links: links.to_vec(),
+            paths: (0..links.len()).map(local_path).collect(),
+            scheduler,
+            library_only: [false; 2],
+            send_buffer_bytes: None,
+            mtu_bytes: 1500,
+            sending_room: None,
+            adjust: [|_| {}; 2],
+            client_crypto: |crypto| Arc::new(crypto),
+            seed: 1,
+        }
+    }
+}
+
+fn local_path(link: usize) -> LocalPath {
+    LocalPath { interface: interface(link), address: None, backup: false, weight: 1 }
+}
+
+fn interface(link: usize) -> String {
+    format!("link{link}")
+}
+
+fn client_address(link: usize) -> IpAddr {
+    IpAddr::V4(Ipv4Addr::new(10, 0, 1 + link as u8, 1))
+}
+
+fn client_socket(link: usize) -> LocalSocket {
+    LocalSocket { id: SocketId(link as u32), address: SocketAddr::new(client_address(link), CLIENT_PORT) }
+}
+
+/// The interface comes up and gets its address, as the kernel reports it.
+fn as_up(link: usize) -> [PathInput; 2] {
+    let address = client_address(link);
+    [
+        PathInput::LinkUp { interface: interface(link) },
+        PathInput::AddressAdded { interface: interface(link), address },
+    ]
+}
+
+fn tls() -> (QuicClientConfig, QuicServerConfig) {
+    let identity = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let certificate = identity.cert.der().clone();
+    let key = PrivatePkcs8KeyDer::from(identity.signing_key.serialize_der()).into();
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(certificate.clone()).unwrap();
+    let versions = [&rustls::version::TLS13];
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let client = rustls::ClientConfig::builder_with_provider(Arc::clone(&provider))
+        .with_protocol_versions(&versions)
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let server = rustls::ServerConfig::builder_with_provider(provider)
+        .with_protocol_versions(&versions)
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate], key)
+        .unwrap();
+    (client.try_into().unwrap(), server.try_into().unwrap())
+}
+
+fn link_of(address: IpAddr) -> usize {
+    match address {
+        IpAddr::V4(v4) => usize::from(v4.octets()[2]) - 1,
+        IpAddr::V6(_) => 0,
+    }
+}
+
+/// The whole simulation.
+struct World {
+    now: Timestamp,
+    client: Host,
+    server: Host,
+    /// To the server and to the client, by link.
+    wires: Vec<[Wire; 2]>,
+    flying: BTreeMap<(Timestamp, u64), Datagram>,
+    launched: u64,
+    dice: Dice,
+    sending_room: Option<Duration>,
+}
+
+impl World {
+    /// Two hosts that know nothing of each other yet.
+    fn new(setup: &Setup) -> Self {
+        let (client_crypto, server_crypto) = tls();
+        let host = |at_server: usize, socket, remote| {
+            let library_only = setup.library_only[at_server];
+            let wanted = if at_server == 0 { setup.paths.clone() } else { Vec::new() };
+            HostSetup {
+                epoch: Epoch::starting(BEGIN),
+                settings: ConnectionSettings {
+                    quic: QuicOptions {
+                        scheduler: setup.scheduler.clone(),
+                        paths: wanted,
+                        ..QuicOptions::default()
+                    },
+                    control: CongestionControl::default(),
+                    multipath: true,
+                    mtu_bytes: setup.mtu_bytes,
+                    send_buffer_bytes: setup.send_buffer_bytes,
+                    receive_window_bytes: CONNECTION_WINDOW_BYTES,
+                },
+                adjust: setup.adjust[at_server],
+                seed: setup.seed,
+                library_only,
+                socket,
+                remote,
+            }
+        };
+        let socket = LocalSocket { id: SocketId(0), address: SERVER };
+        let server = host(1, socket, client_socket(0).address);
+        let server = Host::new(server, Some(ServerConfig::with_crypto(Arc::new(server_crypto))));
+        let mut client = Host::new(host(0, client_socket(0), SERVER), None);
+        let interfaces = (0..setup.links.len()).flat_map(as_up).collect();
+        client.connect(BEGIN, (setup.client_crypto)(client_crypto), interfaces);
+        Self {
+            now: BEGIN,
+            client,
+            server,
+            wires: setup.links.iter().map(|model| [Wire::new(*model), Wire::new(*model)]).collect(),
+            flying: BTreeMap::new(),
+            launched: 0,
+            dice: Dice::new(setup.seed),
+            sending_room: setup.sending_room,
+        }
+    }
+
+    /// A connection with all its paths, after half a second without data.
+    fn established(setup: &Setup) -> Self {
+        let mut world = Self::new(setup);
+        world.run_for(Duration::from_millis(500));
+        assert!(world.client.connected && world.server.connected, "no handshake in half a second");
+        if !setup.library_only[0] {
+            assert_eq!(world.open_paths(), setup.links.len(), "paths open after half a second");
+        }
+        world
+    }
+
+    /// Paths that are not abandoned, according to the client.
+    fn open_paths(&mut self) -> usize {
+        let abandoned: BTreeSet<u64> = self
+            .client
+            .events()
+            .iter()
+            .filter_map(|event| {
+                matches!(event.kind, PathEventKind::PathAbandoned { .. }).then_some(event.path?)
+            })
+            .collect();
+        let number = |path: &noq_proto::PathId| path.to_string().parse::<u64>().unwrap();
+        self.client.connection().paths().iter().filter(|path| !abandoned.contains(&number(path))).count()
+    }
+
+    /// The interface comes up and gets its address.
+    fn bring_up(&mut self, link: usize) {
+        self.set_cut(link, false);
+        for input in as_up(link) {
+            self.client.report(input);
+        }
+    }
+
+    /// The interface goes down, and the kernel reports it.
+    fn bring_down(&mut self, link: usize) {
+        self.set_cut(link, true);
+        self.client.report(PathInput::LinkDown { interface: interface(link) });
+    }
+
+    /// All packets are dropped silently in both directions; or no longer.
+    fn set_cut(&mut self, link: usize, cut: bool) {
+        for wire in &mut self.wires[link] {
+            wire.cut = cut;
+        }
+    }
+
+    /// The server sends as much as goes, on several streams.
+    fn start_download(&mut self) {
+        self.client.wanted_streams = 4;
+        self.server.load = Load::Bulk;
+    }
+
+    /// The client sends as much as goes, on several streams.
+    fn start_upload(&mut self) {
+        self.client.wanted_streams = 4;
+        self.client.load = Load::Bulk;
+    }
+
+    fn run_for(&mut self, duration: Duration) {
+        let end = self.now + duration;
+        loop {
+            self.run_hosts();
+            let arrival = self.flying.keys().next().map(|(at, _)| *at);
+            let client = self.client.next_timeout(self.now);
+            let server = self.server.next_timeout(self.now);
+            let next = [arrival, client, server].into_iter().flatten().min();
+            let Some(next) = next.filter(|next| *next <= end) else { break };
+            // A timer that is due and stays due must not stop time.
+            self.now = next.max(self.now + Duration::from_nanos(1));
+            while let Some(entry) = self.flying.first_entry().filter(|entry| entry.key().0 <= self.now) {
+                let datagram = entry.remove();
+                let client = SocketAddr::new(client_address(datagram.link), CLIENT_PORT);
+                if datagram.to_server {
+                    self.server.receive(
+                        self.now,
+                        FourTuple::new(client, Some(SERVER.ip())),
+                        &datagram.contents,
+                    );
+                } else {
+                    self.client.receive(
+                        self.now,
+                        FourTuple::new(SERVER, Some(client.ip())),
+                        &datagram.contents,
+                    );
+                }
+            }
+        }
+        self.now = end;
+    }
+
+    fn run_hosts(&mut self) {
+        let now = self.now;
+        let Self { client, server, wires, flying, launched, dice, sending_room, .. } = self;
+        let mut send = |to_server: bool, link: usize, transmit: &Transmit, bytes: &[u8]| {
+            let wire = &mut wires[link][usize::from(!to_server)];
+            for contents in datagrams(transmit, bytes) {
+                if let Some(arrival) = wire.send(now, contents.len(), dice.roll()) {
+                    *launched += 1;
+                    flying.insert((arrival, *launched), Datagram { to_server, link, contents });
+                }
+            }
+            sending_room.map_or(now, |room| wire.has_room_at(room))
+        };
+        client.run(now, |socket, transmit, bytes| send(true, socket.0 as usize, transmit, bytes));
+        server
+            .run(now, |_, transmit, bytes| send(false, link_of(transmit.destination.ip()), transmit, bytes));
+    }
+
+    /// What happened to paths at both ends, for a test that fails.
+    fn story(&mut self) -> String {
+        let mut story: Vec<_> = self.client.events().into_iter().map(|event| (event, "client")).collect();
+        story.extend(self.server.events().into_iter().map(|event| (event, "server")));
+        story.sort_by_key(|(event, _)| event.at);
+        let line = |(event, host): (pathbench_record::connection::PathEvent, &str)| {
+            format!("{:9.1} {host} {:?} {:?}\n", event.at.ms_from(BEGIN), event.path, event.kind)
+        };
+        story.into_iter().map(line).collect()
+    }
+
+    /// Bytes that the links have delivered to the server since the beginning.
+    fn uploaded(&self) -> Vec<u64> {
+        self.wires.iter().map(|wires| wires[0].delivered_bytes).collect()
+    }
+
+    /// Bytes that the links have delivered to the client since the beginning.
+    fn downloaded(&self) -> Vec<u64> {
+        self.wires.iter().map(|wires| wires[1].delivered_bytes).collect()
+    }
+
+    /// Runs, and gives the bytes that each link delivered to the client meanwhile.
+    fn download_for(&mut self, duration: Duration) -> Vec<u64> {
+        let before = self.downloaded();
+        self.run_for(duration);
+        self.downloaded().iter().zip(before).map(|(after, before)| after - before).collect()
+    }
+
+    /// Runs, and gives the bytes that each link delivered to the server meanwhile.
+    fn upload_for(&mut self, duration: Duration) -> Vec<u64> {
+        let before = self.uploaded();
+        self.run_for(duration);
+        self.uploaded().iter().zip(before).map(|(after, before)| after - before).collect()
+    }
+}
+
+fn datagrams<'a>(transmit: &Transmit, bytes: &'a [u8]) -> impl Iterator<Item = Vec<u8>> + use<'a> {
+    let size = transmit.segment_size.unwrap_or(bytes.len()).max(1);
+    bytes.chunks(size).map(<[u8]>::to_vec)
+}
+
+const fn ms(milliseconds: u64) -> Duration {
+    Duration::from_millis(milliseconds)
+}
+
+/// Part of `capacity_bps` that `bytes` in `duration` are.
+fn utilisation(bytes: u64, duration: Duration, capacity_bps: u64) -> f64 {
+    bytes as f64 * 8.0 / duration.as_secs_f64() / capacity_bps as f64
+}

@@ -1,0 +1,250 @@
+//! Which path the data takes, with each scheduler.
+
+use super::*;
+use pathbench_record::document::HandoverReason;
+
+fn two(scheduler: Scheduler) -> Setup {
+    Setup::new(&[LinkModel::new(10, 10), LinkModel::new(10, 20)], scheduler)
+}
+
+#[test]
+fn bulk_fills_both_paths_with_the_lowest_rtt_scheduler() {
+    let mut world = World::established(&two(Scheduler::LowestRtt));
+    world.start_download();
+    world.run_for(ms(500));
+    let bytes = world.download_for(ms(3000));
+    for (link, bytes) in bytes.iter().enumerate() {
+        let used = utilisation(*bytes, ms(3000), 10_000_000);
+        assert!(used > 0.85, "link {link} was used by {used:.2}");
+    }
+    assert!(world.client.ended().is_none());
+}
+
+#[test]
+fn upload_fills_both_paths_too() {
+    let mut world = World::established(&two(Scheduler::LowestRtt));
+    world.start_upload();
+    world.run_for(ms(500));
+    let bytes = world.upload_for(ms(3000));
+    for (link, bytes) in bytes.iter().enumerate() {
+        let used = utilisation(*bytes, ms(3000), 10_000_000);
+        assert!(used > 0.85, "link {link} was used by {used:.2}");
+    }
+}
+
+/// A sender that is held up by the link it sends on, so that its congestion window has always room.
+fn held_up(scheduler: Scheduler, links: [LinkModel; 2]) -> Setup {
+    Setup { sending_room: Some(Duration::from_micros(1500)), ..Setup::new(&links, scheduler) }
+}
+
+const FAST: LinkModel = LinkModel::new(200, 0);
+
+/// What each link was used of 200 Mbit/s.
+fn used(bytes: &[u64], duration: Duration) -> Vec<f64> {
+    bytes.iter().map(|bytes| utilisation(*bytes, duration, 200_000_000)).collect()
+}
+
+/// The frames of a path were once sent only when all paths before it had nothing to send.
+#[test]
+fn a_busy_path_leaves_a_new_one_room_to_be_validated() {
+    for scheduler in [Scheduler::LowestRtt, Scheduler::RoundRobin, Scheduler::Weighted] {
+        let mut world = World::established(&held_up(scheduler.clone(), [FAST; 2]));
+        world.bring_down(1);
+        world.run_for(ms(300));
+        world.start_upload();
+        world.run_for(ms(300));
+        assert_eq!(world.open_paths(), 1);
+        world.bring_up(1);
+        world.run_for(ms(100));
+        assert_eq!(world.open_paths(), 2, "with {scheduler:?}\n{}", world.story());
+    }
+}
+
+/// The second path was once left at the RTT of its first sample, and never used.
+#[test]
+fn a_sender_that_is_held_up_fills_both_paths_with_the_lowest_rtt_scheduler() {
+    for download in [false, true] {
+        let mut world = World::established(&held_up(Scheduler::LowestRtt, [FAST; 2]));
+        if download {
+            world.start_download();
+        } else {
+            world.start_upload();
+        }
+        world.run_for(ms(300));
+        let bytes = if download { world.download_for(ms(700)) } else { world.upload_for(ms(700)) };
+        let used = used(&bytes, ms(700));
+        assert!(used.iter().all(|used| *used > 0.85), "download {download}: {used:.2?}");
+    }
+}
+
+#[test]
+fn a_sender_that_is_held_up_leaves_a_path_alone_whose_rtt_is_clearly_longer() {
+    let links = [LinkModel::new(200, 5), LinkModel::new(200, 25)];
+    let mut world = World::established(&held_up(Scheduler::LowestRtt, links));
+    world.start_upload();
+    world.run_for(ms(500));
+    let used = used(&world.upload_for(ms(1000)), ms(1000));
+    assert!(used[0] > 0.9 && used[1] < 0.02, "{used:.2?}: RTTs of 10 and 50 ms");
+}
+
+#[test]
+fn little_data_takes_the_path_of_lowest_rtt_whatever_its_id() {
+    let links = [LinkModel::new(20, 40), LinkModel::new(20, 10)];
+    let mut world = World::established(&Setup::new(&links, Scheduler::LowestRtt));
+    world.client.wanted_streams = 1;
+    world.server.load = Load::Paced(2000);
+    let bytes = world.download_for(ms(2000));
+    assert!(bytes[1] > 5 * bytes[0], "{bytes:?}: path 1 has the lower RTT");
+}
+
+#[test]
+fn round_robin_alternates_where_the_library_would_keep_to_the_first_path() {
+    let mut world = World::established(&two(Scheduler::RoundRobin));
+    world.client.wanted_streams = 1;
+    // 1.2 Mbit/s, which the initial window of either path has room for.
+    world.server.load = Load::Paced(3000);
+    world.run_for(ms(500));
+    let bytes = world.download_for(ms(3000));
+    let share = bytes[0] as f64 / (bytes[0] + bytes[1]) as f64;
+    assert!((0.45..0.55).contains(&share), "{bytes:?}");
+}
+
+#[test]
+fn round_robin_does_not_wait_for_a_slow_path() {
+    let links = [LinkModel::new(20, 10), LinkModel::new(2, 10)];
+    let mut world = World::established(&Setup::new(&links, Scheduler::RoundRobin));
+    world.start_download();
+    world.run_for(ms(500));
+    let bytes = world.download_for(ms(3000));
+    let used = utilisation(bytes[0], ms(3000), 20_000_000);
+    assert!(used > 0.8, "the fast link was used by {used:.2}: {bytes:?}");
+}
+
+#[test]
+fn weights_are_kept_to() {
+    let mut setup = two(Scheduler::Weighted);
+    setup.paths[0].weight = 3;
+    let mut world = World::established(&setup);
+    // The server knows no weights: they are the client's.
+    world.start_upload();
+    world.run_for(ms(500));
+    let bytes = world.upload_for(ms(4000));
+    let ratio = bytes[0] as f64 / bytes[1] as f64;
+    assert!((2.6..3.4).contains(&ratio), "{bytes:?} is 1 to {ratio:.2}, not to 3");
+    let used = utilisation(bytes[0], ms(4000), 10_000_000);
+    assert!(used > 0.8, "the path of weight 3 was used by {used:.2}");
+}
+
+#[test]
+fn a_backup_path_carries_no_data_while_the_other_works() {
+    let mut setup = two(Scheduler::LowestRtt);
+    setup.paths[0].backup = true;
+    let mut world = World::established(&setup);
+    world.start_download();
+    world.run_for(ms(500));
+    let bytes = world.download_for(ms(2000));
+    assert!(utilisation(bytes[0], ms(2000), 10_000_000) < 0.02, "{bytes:?}: path 0 is a backup");
+    assert!(utilisation(bytes[1], ms(2000), 10_000_000) > 0.85, "{bytes:?}");
+}
+
+/// Two paths, the first preferred, and data that fit either of them.
+fn preferred_first(links: [LinkModel; 2]) -> World {
+    let mut world = World::established(&Setup::new(&links, Scheduler::backup()));
+    world.client.wanted_streams = 1;
+    world.client.load = Load::Paced(2000);
+    world
+}
+
+/// Why the scheduler left the preferred path; `None` when it returned to it.
+fn condition(event: &pathbench_record::connection::PathEvent) -> Option<HandoverReason> {
+    match event.kind {
+        PathEventKind::Scheduler { condition, .. } => condition,
+        _ => None,
+    }
+}
+
+fn troubles(world: &mut World) -> Vec<HandoverReason> {
+    world.client.scheduled().iter().filter_map(condition).collect()
+}
+
+#[test]
+fn the_backup_scheduler_keeps_to_the_preferred_path_in_good_times() {
+    let mut world = preferred_first([LinkModel::new(20, 30), LinkModel::new(20, 5)]);
+    let bytes = world.upload_for(ms(3000));
+    assert!(bytes[0] > 200_000, "{bytes:?}");
+    assert!(bytes[1] < 20_000, "{bytes:?}: heartbeats and acknowledgements only");
+    assert!(world.client.scheduled().is_empty(), "{:?}", world.client.scheduled());
+}
+
+#[test]
+fn the_backup_scheduler_leaves_a_path_whose_smoothed_rtt_is_above_600_ms_and_returns() {
+    let mut world = preferred_first([LinkModel::new(20, 30), LinkModel::new(20, 5)]);
+    world.run_for(ms(1000));
+    // The delay rises by degrees, as a queue's does: no retransmission timeout in between.
+    for step in 0..30 {
+        set_delay(&mut world, 0, ms(30 + step * 12));
+        world.run_for(ms(120));
+    }
+    let bytes = world.upload_for(ms(2000));
+    let reasons = troubles(&mut world);
+    assert!(reasons.contains(&HandoverReason::RttThreshold), "{reasons:?}");
+    // The PINGs on the preferred path take some data along.
+    assert!(bytes[1] > 4 * bytes[0], "{bytes:?} in trouble\n{}", world.story());
+    set_delay(&mut world, 0, ms(30));
+    world.run_for(ms(3000));
+    assert_eq!(world.client.scheduled().last().and_then(condition), None);
+    let bytes = world.upload_for(ms(1000));
+    assert!(bytes[0] > 10 * bytes[1], "{bytes:?} afterwards");
+}
+
+fn set_delay(world: &mut World, link: usize, delay: Duration) {
+    for wire in &mut world.wires[link] {
+        wire.model.delay = delay;
+    }
+}
+
+#[test]
+fn the_backup_scheduler_leaves_a_path_in_timeout_with_new_data_to_send() {
+    let mut world = preferred_first([LinkModel::new(20, 30), LinkModel::new(20, 5)]);
+    world.run_for(ms(1000));
+    world.set_cut(0, true);
+    let before = world.now;
+    let bytes = world.upload_for(ms(1000));
+    let event = world.client.scheduled().first().cloned().unwrap();
+    assert_eq!(condition(&event), Some(HandoverReason::UnderRto), "{}", world.story());
+    let after = event.at.since(before);
+    assert!(after < ms(300), "sooner than the heartbeats would have told: {after:?}");
+    assert!(bytes[1] > 30_000, "{bytes:?}\n{}", world.story());
+    world.set_cut(0, false);
+    world.run_for(ms(5000));
+    let bytes = world.upload_for(ms(1000));
+    assert!(bytes[0] > 10 * bytes[1], "{bytes:?} afterwards\n{}", world.story());
+}
+
+#[test]
+fn the_backup_scheduler_leaves_a_path_whose_timeout_is_above_the_threshold() {
+    let scheduler = Scheduler::Backup { srtt_above: ms(100_000), rto_above: ms(400) };
+    let links = [LinkModel::new(20, 30), LinkModel::new(20, 5)];
+    let mut world = World::established(&Setup::new(&links, scheduler));
+    world.client.wanted_streams = 1;
+    world.client.load = Load::Paced(2000);
+    world.run_for(ms(1000));
+    for step in 0..20 {
+        set_delay(&mut world, 0, ms(30 + step * 12));
+        world.run_for(ms(120));
+    }
+    assert_eq!(troubles(&mut world).first(), Some(&HandoverReason::RtoThreshold), "{}", world.story());
+}
+
+#[test]
+fn the_same_seed_gives_the_same_packets() {
+    let run = || {
+        let mut setup = two(Scheduler::LowestRtt);
+        setup.links[0].loss = 0.01;
+        let mut world = World::established(&setup);
+        world.start_download();
+        world.run_for(ms(800));
+        world.downloaded()
+    };
+    assert_eq!(run(), run());
+}
