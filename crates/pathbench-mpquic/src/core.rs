@@ -313,10 +313,10 @@ impl Core {
                 self.inner.handle_timeout(now);
                 progress = true;
             }
-            while self.send_small_ping(driver, now) {
-                progress = true;
-            }
             while datagrams < most_datagrams {
+                while self.send_small_ping(driver, now) {
+                    progress = true;
+                }
                 let sent = self.transmit(driver, now, most_datagrams);
                 if sent == 0 {
                     break;

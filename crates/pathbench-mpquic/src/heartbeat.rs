@@ -66,6 +66,8 @@ struct Pulse {
     heard_at: Timestamp,
     sent: u64,
     sent_at: Timestamp,
+    /// The next datagram to be counted is a PING, which left at `sent_at`.
+    pinged: bool,
     rttvar: Duration,
     /// How long after the last packet the library sends a probe of its own.
     probe_after: Option<Duration>,
@@ -103,6 +105,7 @@ impl Heartbeats {
             heard_at: now,
             sent: 0,
             sent_at: now,
+            pinged: false,
             rttvar: Duration::ZERO,
             probe_after: None,
             verdict: Verdict::Heard,
@@ -130,10 +133,11 @@ impl Heartbeats {
             pulse.received = received;
             pulse.heard_at = pulse.heard_at.max(now);
         }
-        if sent != pulse.sent {
-            pulse.sent = sent;
+        let own = u64::from(std::mem::take(&mut pulse.pinged) && sent > pulse.sent);
+        if sent != pulse.sent + own {
             pulse.sent_at = pulse.sent_at.max(now);
         }
+        pulse.sent = sent;
         pulse.rttvar = rttvar;
     }
 
@@ -176,7 +180,7 @@ impl Heartbeats {
             }
             pulse.verdict = verdict;
             if now >= pulse.ping_at(&self.options) {
-                pulse.sent_at = now;
+                (pulse.sent_at, pulse.pinged) = (now, true);
                 beats.push(Beat::Ping(path));
             }
         }

@@ -32,10 +32,6 @@ const FIRST_RETRY: Duration = Duration::from_millis(20);
 /// instead would use up path ids: a server does not replace those of paths that it never heard of.
 const OPEN_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// How exactly it is known when something was sent or received on a path. Counters are not looked at more often, for
-/// that takes a copy of all of a path's statistics.
-const OBSERVATION_INTERVAL: Duration = Duration::from_millis(5);
-
 /// What is remembered of a path when the library forgets it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct KnownPath {
@@ -73,9 +69,6 @@ enum Decider {
 pub(crate) struct Paths {
     decider: Decider,
     heartbeats: Heartbeats,
-    /// When the paths' counters were last looked at, and whether they may have changed since.
-    observed_at: Timestamp,
-    unobserved: bool,
     /// The paths that the library knows, and the last ones that it has forgotten.
     known: BTreeMap<PathId, KnownPath>,
     /// Those before.
@@ -130,8 +123,6 @@ impl Paths {
         Self {
             decider,
             heartbeats: Heartbeats::new(beats),
-            observed_at: Timestamp::default(),
-            unobserved: false,
             known: BTreeMap::new(),
             closed: ClosedPaths::default(),
             excess: None,
@@ -168,9 +159,7 @@ impl Paths {
             Decider::Client { manager, .. } => manager.next_timeout(),
             Decider::Nobody | Decider::Server(_) => None,
         };
-        let observation = self.unobserved.then(|| self.observed_at + OBSERVATION_INTERVAL);
-        let beat = [self.heartbeats.next_timeout(), observation].into_iter().flatten().min();
-        let beat = beat.filter(|_| self.watches());
+        let beat = self.heartbeats.next_timeout().filter(|_| self.watches());
         let detour = self.detours.iter().map(|detour| detour.ends_at).min();
         [manager, beat, detour].into_iter().flatten().min()
     }
@@ -186,12 +175,7 @@ impl Paths {
         self.act(actions, context);
         self.end_detours(context);
         if self.watches() {
-            let is_due = self.heartbeats.next_timeout().is_some_and(|due| due <= context.now);
-            self.unobserved = true;
-            if is_due || context.now.since(self.observed_at) >= OBSERVATION_INTERVAL {
-                self.observed_at = context.now;
-                self.unobserved = self.beat(context);
-            }
+            self.beat(context);
         }
         let troubled = context.board.trouble().is_some();
         if std::mem::replace(&mut self.troubled, troubled) != troubled {
@@ -205,8 +189,7 @@ impl Paths {
         }
     }
 
-    /// `true` when there are PINGs to send.
-    fn beat(&mut self, context: &mut PathContext<'_>) -> bool {
+    fn beat(&mut self, context: &mut PathContext<'_>) {
         self.note_strays(context.inner);
         for path in context.inner.paths() {
             let Some(stats) = context.inner.path_stats(path) else { continue };
@@ -216,9 +199,7 @@ impl Paths {
             self.heartbeats.observe(path, received, sent, rttvar, context.now);
             self.heartbeats.expect_probe(path, context.board.probe_after(path));
         }
-        let beats = self.heartbeats.tick(context.now);
-        let pings = beats.iter().any(|beat| matches!(beat, Beat::Ping(_)));
-        for beat in beats {
+        for beat in self.heartbeats.tick(context.now) {
             match beat {
                 Beat::Ping(path) => {
                     context.board.allow_ping(path);
@@ -236,7 +217,6 @@ impl Paths {
                 Beat::Dead(path) => self.decide(PathInput::Dead { path }, context),
             }
         }
-        pings
     }
 
     /// The handshake is complete: its path is there, and further ones can be opened.

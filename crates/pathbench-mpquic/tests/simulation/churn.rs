@@ -46,7 +46,7 @@ fn open_and_abandon(world: &mut World) -> u32 {
 
 /// Paths of a snapshot, and events.
 fn sizes(world: &mut World) -> [usize; 2] {
-    [world.server.figures(world.now).len(), world.server.events().len()]
+    [world.server.figures(world.now).len(), world.server.core().events().len()]
 }
 
 #[test]

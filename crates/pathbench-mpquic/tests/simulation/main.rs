@@ -54,8 +54,6 @@ struct Setup {
     scheduler: Scheduler,
     /// The library alone, at the client and at the server.
     library_only: [bool; 2],
-    /// What is taken from the application at most; follows the congestion windows when absent.
-    send_buffer_bytes: Option<u64>,
     /// The largest MTU that the hosts' interfaces are said to have.
     mtu_bytes: u32,
     /// A sender is held up in the call until the link's queue is no longer than this. Without, the link drops what is too
@@ -75,7 +73,6 @@ impl Setup {
             paths: (0..links.len()).map(local_path).collect(),
             scheduler,
             library_only: [false; 2],
-            send_buffer_bytes: None,
             mtu_bytes: 1500,
             sending_room: None,
             adjust: [|_| {}; 2],
@@ -170,7 +167,7 @@ impl World {
                     control: CongestionControl::default(),
                     multipath: true,
                     mtu_bytes: setup.mtu_bytes,
-                    send_buffer_bytes: setup.send_buffer_bytes,
+                    send_buffer_bytes: None,
                     receive_window_bytes: CONNECTION_WINDOW_BYTES,
                 },
                 adjust: setup.adjust[at_server],
