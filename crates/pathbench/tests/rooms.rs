@@ -9,7 +9,7 @@ use std::process::Command;
 pathbench_kerneltest::privilege_independent!();
 
 /// From the roof to the ground. A room may depend on rooms further down only.
-const ROOMS: [&str; 14] = [
+const ROOMS: [&str; 15] = [
     "pathbench",
     "pathbench-collector",
     "pathbench-report",
