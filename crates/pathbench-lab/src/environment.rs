@@ -1,8 +1,8 @@
 //! A lab that stands: namespaces, agents, links. Dropping it takes everything away again.
 //!
-//! The calling process's own network namespace is the *wire room*: it holds the middle of every link, a
-//! bridge with one veth end towards each node and the shapers on them. It must therefore never be the
-//! machine's own namespace; the binary enters fresh namespaces before it builds anything.
+//! The calling process's own network namespace is the *fabric namespace*: it holds each link's bridge with one veth end
+//! towards each node and the shapers on them. It must therefore never be the machine's own namespace; the binary enters
+//! fresh namespaces before it builds anything.
 
 mod detail;
 mod node;
@@ -38,7 +38,7 @@ use std::process::{Child, Command};
 use std::sync::Arc;
 use std::time::Duration;
 use thiserror::Error;
-use wire::{Building, Middle, Wire};
+use wire::{Building, Fabric, Wire};
 
 /// How often, and how many times, a fresh lab's interfaces are asked whether they run.
 const RUNNING_INTERVAL: Duration = Duration::from_millis(1);
@@ -246,7 +246,7 @@ fn fnv1a(bytes: &[u8]) -> u64 {
 #[derive(Debug)]
 pub struct Environment {
     topology: Topology,
-    middle: Middle,
+    fabric: Fabric,
     nodes: Vec<NodeHandle>,
     wires: Vec<Wire>,
 }
@@ -263,7 +263,7 @@ impl Environment {
         launcher: &AgentLauncher,
         emulation: &Emulation,
     ) -> Result<Self, EnvironmentError> {
-        let room = RouteSocket::open().map_err(netlink("opening the wire room"))?;
+        let routes = RouteSocket::open().map_err(netlink("opening the fabric namespace"))?;
         let mut nodes = Vec::new();
         for node in &topology.nodes {
             nodes.push(NodeHandle::create(
@@ -274,13 +274,13 @@ impl Environment {
         }
         let emulated = topology.links.iter().find(|link| link.engine == Engine::Emulated);
         let plane = emulated.map(|link| start_plane(emulation, &link.name)).transpose()?;
-        let middle = Middle { room, plane };
-        let mut environment = Self { topology: topology.clone(), middle, nodes, wires: Vec::new() };
+        let fabric = Fabric { routes, plane };
+        let mut environment = Self { topology: topology.clone(), fabric, nodes, wires: Vec::new() };
         for (index, link) in topology.links.iter().enumerate() {
             let seeds = emulation.seeds(&link.name);
             let building =
                 Building { index, link, seeds, capture: emulation.captures.get(&link.name).cloned() };
-            let wire = Wire::build(&mut environment.middle, building, &environment.nodes)?;
+            let wire = Wire::build(&mut environment.fabric, building, &environment.nodes)?;
             environment.wires.push(wire);
         }
         for (handle, node) in environment.nodes.iter_mut().zip(&topology.nodes) {
@@ -303,7 +303,7 @@ impl Environment {
         for _ in 0..RUNNING_TRIES {
             let mut running = true;
             for wire in &self.wires {
-                running &= wire.is_running(&mut self.middle)?;
+                running &= wire.is_running(&mut self.fabric)?;
             }
             for node in &mut self.nodes {
                 running &= node.is_running()?;
@@ -403,8 +403,8 @@ impl Environment {
     /// # Errors
     /// When the kernel does not answer.
     pub fn counters(&mut self, link: &str) -> Result<Option<LinkCounters>, EnvironmentError> {
-        let middle = &mut self.middle;
-        self.wires.iter().find(|wire| wire.name() == link).map(|wire| wire.counters(middle)).transpose()
+        let fabric = &mut self.fabric;
+        self.wires.iter().find(|wire| wire.name() == link).map(|wire| wire.counters(fabric)).transpose()
     }
 
     /// Begins every emulated link anew: traces and random numbers from their beginning, counters at zero.
@@ -412,7 +412,7 @@ impl Environment {
     /// # Errors
     /// When the data plane is gone.
     pub fn restart_links(&self) -> Result<(), EnvironmentError> {
-        self.wires.iter().try_for_each(|wire| wire.restart(&self.middle))
+        self.wires.iter().try_for_each(|wire| wire.restart(&self.fabric))
     }
 
     /// Begins to count the packets on every link that results tell of by their length, from zero; on emulated links
@@ -433,7 +433,7 @@ impl Environment {
     pub fn counted_sizes(&mut self) -> Result<Vec<(String, PacketSizes)>, EnvironmentError> {
         let mut counted = Vec::new();
         for wire in &mut self.wires {
-            if let Some(sizes) = wire.counted_sizes(&self.middle)? {
+            if let Some(sizes) = wire.counted_sizes(&self.fabric)? {
                 counted.push((wire.name().to_owned(), sizes));
             }
         }
@@ -447,7 +447,7 @@ impl Environment {
     pub fn reports(&self) -> Result<Vec<(String, LinkReport)>, EnvironmentError> {
         let mut reports = Vec::new();
         for wire in &self.wires {
-            if let Some(report) = wire.report(&self.middle)? {
+            if let Some(report) = wire.report(&self.fabric)? {
                 reports.push((wire.name().to_owned(), report));
             }
         }
@@ -461,7 +461,7 @@ impl Drop for Environment {
             node.end();
         }
         for wire in &self.wires {
-            wire.remove(&mut self.middle);
+            wire.remove(&mut self.fabric);
         }
     }
 }

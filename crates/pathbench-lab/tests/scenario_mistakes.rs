@@ -1,6 +1,7 @@
 //! Every mistake is found, all at once, each with its place, what is wrong and what would be right.
 
 use pathbench_lab::scenario::{Mistake, MistakeKind, Mistakes, Overrides, Source, plan};
+use pathbench_link::PARAMETERS;
 
 pathbench_kerneltest::privilege_independent!();
 
@@ -80,7 +81,7 @@ iperf.rate = 50mbit
     );
 }
 
-/// What is appended to [`BASE`] (line 12 on), and the one mistake in it.
+/// What is appended to [`BASE`] (line 12 on), and the one mistake in it. `PARAMETERS` stands for the keys of all of them.
 const ONE_BY_ONE: &[(&str, &str)] = &[
     // Keys
     (
@@ -116,10 +117,7 @@ const ONE_BY_ONE: &[(&str, &str)] = &[
     ),
     (
         "run = 3",
-        "mine.toml:12: path.lte.run: a path has no key `run`; known are name, rate, delay, jitter, loss, \
-         queue, rate_steps, rate_trace, rate_trace_format, delay_trace, jitter_distribution, reorder, \
-         burst_loss, loss_bursts, loss_trace, duplicate, corrupt, queue_discipline, queue_target, \
-         queue_interval, ecn, arq, mtu, backup, weight, engine, \
+        "mine.toml:12: path.lte.run: a path has no key `run`; known are name, PARAMETERS, backup, weight, engine, \
          tolerance, capture, preset, upload, download, client_address, server_address, path_mtu, icmp, clamp_mss",
     ),
     ("[event]\nat = \"1s\"", "mine.toml:12: event: [event] is a single table; write [[event]]"),
@@ -300,10 +298,7 @@ const ONE_BY_ONE: &[(&str, &str)] = &[
     ),
     (
         "[[event]]\nat = \"1s\"\npath = \"eth\"\naction = \"set\"",
-        "mine.toml:15: event.0.action: `set` without anything to set; give what to set: rate, delay, \
-         jitter, loss, queue, rate_steps, rate_trace, rate_trace_format, delay_trace, \
-         jitter_distribution, reorder, burst_loss, loss_bursts, loss_trace, duplicate, corrupt, \
-         queue_discipline, queue_target, queue_interval, ecn, arq, mtu, path_mtu, icmp, clamp_mss",
+        "mine.toml:15: event.0.action: `set` without anything to set; give what to set: PARAMETERS, path_mtu, icmp, clamp_mss",
     ),
     // Runs
     (
@@ -415,9 +410,7 @@ const ONE_BY_ONE: &[(&str, &str)] = &[
     (
         "[matrix]\n\"path.wlan.raet\" = [\"1mbit\"]",
         "mine.toml:13: path.wlan.raet: a path has no key `raet`; did you mean `rate`? known are name, \
-         rate, delay, jitter, loss, queue, rate_steps, rate_trace, rate_trace_format, delay_trace, \
-         jitter_distribution, reorder, burst_loss, loss_bursts, loss_trace, duplicate, corrupt, \
-         queue_discipline, queue_target, queue_interval, ecn, arq, mtu, backup, weight, engine, \
+         PARAMETERS, backup, weight, engine, \
          tolerance, capture, preset, upload, download, client_address, server_address, path_mtu, icmp, clamp_mss",
     ),
     (
@@ -497,9 +490,11 @@ const ONE_BY_ONE: &[(&str, &str)] = &[
 #[test]
 fn each_mistake_has_its_message() {
     let mut wrong = Vec::new();
+    let parameters: Vec<_> = PARAMETERS.iter().map(|parameter| parameter.key).collect();
     for (addition, message) in ONE_BY_ONE {
+        let message = message.replace("PARAMETERS", &parameters.join(", "));
         let found = lines(&format!("{BASE}{addition}\n"));
-        if found != [*message] {
+        if found != [message.as_str()] {
             wrong.push(format!("{addition}\n  gives  {}\n  not    {message}\n", found.join("\n         ")));
         }
     }

@@ -127,7 +127,7 @@ prop_compose! {
         let (queue_target, queue_interval) = (Some(TARGET), Some(INTERVAL));
         LinkModel {
             mtu_bytes, duplicate, corrupt, queue, queue_discipline, queue_target, queue_interval, ecn, rate, arq, loss, delay,
-            jitter, jitter_distribution, reorder,
+            jitter, jitter_distribution, reorder, ..LinkModel::default()
         }
     }
 }

@@ -41,6 +41,7 @@ fn of_direction(direction: Option<LinkDirection>) -> Map<String, Value> {
 mod tests {
     use super::*;
     use crate::scenario::{self, Action, FADE, FADE_TO, Overrides, Source, change_keys};
+    use pathbench_link::{Kind, parameter};
     use serde_json::json;
 
     /// What `events.jsonl` tells of an event of a path that has a hop.
@@ -59,6 +60,18 @@ mod tests {
             Action::Set(change) => of_change(change),
             Action::Fade(fade) => of_fade(fade),
             other => panic!("{other:?}"),
+        }
+    }
+
+    /// A value of the parameter's kind.
+    fn sample(key: &str) -> String {
+        match parameter(key).unwrap().kind {
+            Kind::Bytes { most, .. } | Kind::Integer { most, .. } => most.to_string(),
+            Kind::Time { most, .. } => format!("\"{}ms\"", most.as_millis()),
+            Kind::Fraction => "\"1%\"".to_owned(),
+            Kind::Flag => "true".to_owned(),
+            Kind::Choice(names) => format!("\"{}\"", names[0]),
+            other => panic!("give `{key}` a value of its own: {other:?}"),
         }
     }
 
@@ -111,10 +124,11 @@ mod tests {
             ("clamp_mss", "true", json!({ "clamp_mss": true })),
         ];
         for key in change_keys() {
-            let (_, value, expected) = values
-                .iter()
-                .find(|(known, ..)| *known == key)
-                .expect("a value for each key that can be set");
+            let Some((_, value, expected)) = values.iter().find(|(known, ..)| *known == key) else {
+                let told = detail(&format!("action = \"set\"\n{key} = {}", sample(key)));
+                assert!(told.keys().any(|told| told.starts_with(key)), "{key}: {told:?}");
+                continue;
+            };
             let told = detail(&format!("action = \"set\"\n{key} = {value}"));
             assert_eq!(Value::from(told), *expected, "{key}");
         }

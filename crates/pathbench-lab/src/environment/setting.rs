@@ -25,7 +25,7 @@ impl Environment {
             Action::AddAddress => self.set_addresses(event, wire, true),
             Action::Set(change) => self.change(wire, change),
             Action::Fade(fade) => {
-                self.wires[wire].fade(&self.middle, fade)?;
+                self.wires[wire].fade(&self.fabric, fade)?;
                 Ok(detail::of_fade(fade))
             }
         }
@@ -54,7 +54,7 @@ impl Environment {
         wire: usize,
         condition: Condition,
     ) -> Result<Map<String, Value>, EnvironmentError> {
-        self.wires[wire].set_condition(&mut self.middle, condition)?;
+        self.wires[wire].set_condition(&mut self.fabric, condition)?;
         Ok(Map::new())
     }
 
@@ -91,13 +91,13 @@ impl Environment {
         }
         let rest = LinkChange { mtu_bytes: None, ..change.link.clone() };
         if rest != LinkChange::default() {
-            self.wires[wire].change(&mut self.middle, &rest, change.direction)?;
+            self.wires[wire].change(&mut self.fabric, &rest, change.direction)?;
         }
         Ok(detail::of_change(change))
     }
 
     fn set_mtu(&mut self, wire: usize, mtu_bytes: u32) -> Result<(), EnvironmentError> {
-        self.wires[wire].set_mtu(&mut self.middle, mtu_bytes)?;
+        self.wires[wire].set_mtu(&mut self.fabric, mtu_bytes)?;
         let link = self.wires[wire].link().clone();
         for end in &link.ends {
             let node = self.node_index(&end.node)?;

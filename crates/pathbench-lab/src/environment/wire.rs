@@ -1,4 +1,4 @@
-//! The middle of a link: in the wire room for the kernel's engine, in the data plane for the emulated one.
+//! Links of a standing lab, each behind an [`Engine`].
 
 mod emulated;
 mod kernel;
@@ -6,14 +6,14 @@ mod offload;
 
 use super::EnvironmentError;
 use super::node::NodeHandle;
-use crate::scenario::{Engine, FadePlan, Link};
+use crate::scenario::{Engine as EngineName, FadePlan, Link};
 use emulated::EmulatedWire;
 use kernel::KernelWire;
 pub(super) use offload::Cap;
 use pathbench_emulator::pipe::Condition;
 use pathbench_emulator::plane::{DataPlane, LinkReport};
 use pathbench_host::netlink::RouteSocket;
-use pathbench_link::LinkChange;
+use pathbench_link::{LinkChange, LinkModel};
 use pathbench_record::direction::LinkDirection;
 use pathbench_record::document::PacketSizes;
 use std::path::PathBuf;
@@ -34,11 +34,11 @@ pub struct LinkCounters {
     pub reverse_drops: u64,
 }
 
-/// Where the middles of all links are.
+/// What all links of a lab share.
 #[derive(Debug)]
-pub(super) struct Middle {
-    /// The wire room.
-    pub(super) room: RouteSocket,
+pub(super) struct Fabric {
+    /// The fabric namespace, in which links of the kernel's engine have their bridges and shapers.
+    pub(super) routes: RouteSocket,
     /// The data plane, where the lab has an emulated link.
     pub(super) plane: Option<DataPlane>,
 }
@@ -55,39 +55,99 @@ pub(super) struct Building<'a> {
     pub(super) capture: Option<PathBuf>,
 }
 
-/// The middle of one link.
+/// What carries a link out. `link` is as events have left it.
+trait Engine: std::fmt::Debug + Send {
+    /// Most segments that a node may hand over at once in a direction, and whether each packet must pass by itself;
+    /// `None` for no limit.
+    fn offload_cap(&self, model: &LinkModel) -> Option<(u32, bool)>;
+
+    /// Whether packets pass.
+    fn is_running(&self, _fabric: &mut Fabric, _link: &Link) -> Result<bool, EnvironmentError> {
+        Ok(true)
+    }
+
+    /// Notes in `link` what fades have made of it by now.
+    fn refresh(&self, _fabric: &Fabric, _link: &mut Link) -> Result<(), EnvironmentError> {
+        Ok(())
+    }
+
+    /// Puts in force what `change` has already made of `link`. The MTU is set by itself.
+    fn change(
+        &mut self,
+        fabric: &mut Fabric,
+        link: &Link,
+        change: &LinkChange,
+        direction: Option<LinkDirection>,
+    ) -> Result<(), EnvironmentError>;
+
+    fn set_mtu(&self, fabric: &mut Fabric, link: &Link) -> Result<(), EnvironmentError>;
+
+    /// Carries, holds or drops packets, without either end noticing.
+    fn set_condition(
+        &self,
+        fabric: &mut Fabric,
+        link: &Link,
+        condition: Condition,
+    ) -> Result<(), EnvironmentError>;
+
+    /// Begins a fade; the link follows it by itself.
+    fn fade(&self, fabric: &Fabric, link: &Link, fade: &FadePlan) -> Result<(), EnvironmentError>;
+
+    /// Begins with the random numbers and traces of the beginning.
+    fn restart(&self, _fabric: &Fabric, _link: &Link) -> Result<(), EnvironmentError> {
+        Ok(())
+    }
+
+    /// What an emulated link did with its packets.
+    fn report(&self, _fabric: &Fabric, _link: &Link) -> Result<Option<LinkReport>, EnvironmentError> {
+        Ok(None)
+    }
+
+    fn counters(&self, fabric: &mut Fabric, link: &Link) -> Result<LinkCounters, EnvironmentError>;
+
+    /// Begins to count the packets that enter the link by their length, from zero.
+    fn count_sizes(&mut self, _link: &Link) -> Result<(), EnvironmentError> {
+        Ok(())
+    }
+
+    /// Ends the counting; `None` where there was none.
+    fn counted_sizes(
+        &mut self,
+        fabric: &Fabric,
+        link: &Link,
+    ) -> Result<Option<PacketSizes>, EnvironmentError>;
+
+    /// Takes the link out of the fabric. Its interfaces in the nodes go with it; what is gone already is no matter.
+    fn remove(&self, _fabric: &mut Fabric) {}
+}
+
+/// A link and its engine.
 #[derive(Debug)]
 pub(super) struct Wire {
     /// As events have changed it.
     link: Link,
-    engine: EngineWire,
-}
-
-#[derive(Debug)]
-enum EngineWire {
-    Kernel(KernelWire),
-    Emulated(EmulatedWire),
+    engine: Box<dyn Engine>,
 }
 
 impl Wire {
     /// Creates the link between its two nodes.
     pub(super) fn build(
-        middle: &mut Middle,
+        fabric: &mut Fabric,
         building: Building<'_>,
         nodes: &[NodeHandle],
     ) -> Result<Self, EnvironmentError> {
         let link = building.link.clone();
-        let engine = match link.engine {
-            Engine::Kernel => {
-                EngineWire::Kernel(KernelWire::build(&mut middle.room, building.index, &link, nodes)?)
+        let engine: Box<dyn Engine> = match link.engine {
+            EngineName::Kernel => {
+                Box::new(KernelWire::build(&mut fabric.routes, building.index, &link, nodes)?)
             }
-            Engine::Emulated => EngineWire::Emulated(EmulatedWire::build(middle, building, nodes)?),
+            EngineName::Emulated => Box::new(EmulatedWire::build(fabric, building, nodes)?),
         };
         Ok(Self { link, engine })
     }
 
-    /// Caps what the nodes hand over for segmentation, so that a slow link is not fed 64 KiB lumps; also those at `far`,
-    /// the last link of a path that begins with this one.
+    /// Caps segmentation offload at the nodes, so that a slow link is not fed 64 KiB lumps; also at those of `far`, the
+    /// last link of a path that begins with this one.
     pub(super) fn offload(
         &self,
         nodes: &mut [NodeHandle],
@@ -95,11 +155,7 @@ impl Wire {
     ) -> Result<(), EnvironmentError> {
         let link = &self.link;
         for (index, model) in [&link.forward, &link.reverse].into_iter().enumerate() {
-            let (cap, alone) = match self.engine {
-                EngineWire::Kernel(_) => (offload::kernel_cap(model), model.loses()),
-                EngineWire::Emulated(_) => (offload::cap(model), false),
-            };
-            let Some(segments) = cap else { continue };
+            let Some((segments, alone)) = self.engine.offload_cap(model) else { continue };
             let narrows = far.is_some() || link.mtu_bytes() > ETHERNET_MTU_BYTES;
             let cap = if narrows && !alone {
                 Cap::of_bytes(segments, link.mtu_bytes())
@@ -115,13 +171,8 @@ impl Wire {
         Ok(())
     }
 
-    /// Whether the middle passes packets.
-    pub(super) fn is_running(&self, middle: &mut Middle) -> Result<bool, EnvironmentError> {
-        match &self.engine {
-            EngineWire::Kernel(wire) => wire.is_running(&mut middle.room, &self.link),
-            // The data plane takes packets from the moment the link is added.
-            EngineWire::Emulated(_) => Ok(true),
-        }
+    pub(super) fn is_running(&self, fabric: &mut Fabric) -> Result<bool, EnvironmentError> {
+        self.engine.is_running(fabric, &self.link)
     }
 
     pub(super) fn name(&self) -> &str {
@@ -132,118 +183,62 @@ impl Wire {
         &self.link
     }
 
-    /// Puts new models in force. The MTU is set by itself.
+    /// Puts new parameters in force. The MTU is set by itself.
     pub(super) fn change(
         &mut self,
-        middle: &mut Middle,
+        fabric: &mut Fabric,
         change: &LinkChange,
         direction: Option<LinkDirection>,
     ) -> Result<(), EnvironmentError> {
-        if let EngineWire::Emulated(wire) = &self.engine {
-            wire.refresh(middle, &mut self.link)?;
-        }
+        self.engine.refresh(fabric, &mut self.link)?;
         let [forward, reverse] = LinkDirection::selected(direction);
         for (model, chosen) in [(&mut self.link.forward, forward), (&mut self.link.reverse, reverse)] {
             if chosen {
                 change.apply(model);
             }
         }
-        match &mut self.engine {
-            EngineWire::Kernel(wire) => wire.shape(&mut middle.room, &self.link),
-            EngineWire::Emulated(wire) => wire.change(middle, &self.link, change, direction),
-        }
+        self.engine.change(fabric, &self.link, change, direction)
     }
 
-    /// Sets the MTU of the middle.
-    pub(super) fn set_mtu(&mut self, middle: &mut Middle, mtu_bytes: u32) -> Result<(), EnvironmentError> {
+    pub(super) fn set_mtu(&mut self, fabric: &mut Fabric, mtu_bytes: u32) -> Result<(), EnvironmentError> {
         self.link.set_mtu_bytes(mtu_bytes);
-        match &self.engine {
-            EngineWire::Kernel(wire) => wire.set_mtu(&mut middle.room, &self.link),
-            EngineWire::Emulated(wire) => wire.set_mtu(middle, &self.link),
-        }
+        self.engine.set_mtu(fabric, &self.link)
     }
 
-    /// Lets the link carry packets, hold them, or swallow them, without either end noticing.
     pub(super) fn set_condition(
         &self,
-        middle: &mut Middle,
+        fabric: &mut Fabric,
         condition: Condition,
     ) -> Result<(), EnvironmentError> {
-        match &self.engine {
-            EngineWire::Kernel(wire) => {
-                // Plans ask the kernel's engine for no outage.
-                wire.set_connected(&mut middle.room, &self.link, condition == Condition::Carrying)
-            }
-            EngineWire::Emulated(wire) => wire.set_condition(middle, &self.link, condition),
-        }
+        self.engine.set_condition(fabric, &self.link, condition)
     }
 
-    /// Begins a fade; the link follows it by itself.
-    pub(super) fn fade(&mut self, middle: &Middle, fade: &FadePlan) -> Result<(), EnvironmentError> {
-        match &self.engine {
-            EngineWire::Kernel(_) => Err(EnvironmentError::Unsupported {
-                link: self.link.name.clone(),
-                what: "a fade".to_owned(),
-                why: "which the kernel's engine cannot do: leave the link's engine out".to_owned(),
-            }),
-            EngineWire::Emulated(wire) => {
-                wire.refresh(middle, &mut self.link)?;
-                wire.fade(middle, &self.link, fade)
-            }
-        }
+    pub(super) fn fade(&mut self, fabric: &Fabric, fade: &FadePlan) -> Result<(), EnvironmentError> {
+        self.engine.refresh(fabric, &mut self.link)?;
+        self.engine.fade(fabric, &self.link, fade)
     }
 
-    /// Begins an emulated link anew, with the random numbers and traces of its beginning.
-    pub(super) fn restart(&self, middle: &Middle) -> Result<(), EnvironmentError> {
-        match &self.engine {
-            EngineWire::Kernel(_) => Ok(()),
-            EngineWire::Emulated(wire) => wire.restart(middle, &self.link),
-        }
+    pub(super) fn restart(&self, fabric: &Fabric) -> Result<(), EnvironmentError> {
+        self.engine.restart(fabric, &self.link)
     }
 
-    /// What became of an emulated link's packets; `None` for a link of the kernel.
-    pub(super) fn report(&self, middle: &Middle) -> Result<Option<LinkReport>, EnvironmentError> {
-        match &self.engine {
-            EngineWire::Kernel(_) => Ok(None),
-            EngineWire::Emulated(wire) => wire.report(middle, &self.link).map(Some),
-        }
+    pub(super) fn report(&self, fabric: &Fabric) -> Result<Option<LinkReport>, EnvironmentError> {
+        self.engine.report(fabric, &self.link)
     }
 
-    pub(super) fn counters(&self, middle: &mut Middle) -> Result<LinkCounters, EnvironmentError> {
-        match &self.engine {
-            EngineWire::Kernel(wire) => wire.counters(&mut middle.room, &self.link),
-            EngineWire::Emulated(wire) => wire.counters(middle, &self.link),
-        }
+    pub(super) fn counters(&self, fabric: &mut Fabric) -> Result<LinkCounters, EnvironmentError> {
+        self.engine.counters(fabric, &self.link)
     }
 
-    /// Begins to count the packets that enter the link by their length, from zero.
     pub(super) fn count_sizes(&mut self) -> Result<(), EnvironmentError> {
-        match &mut self.engine {
-            EngineWire::Kernel(wire) => wire.count_sizes(&self.link),
-            // The data plane always counts, since the latest restart.
-            EngineWire::Emulated(_) => Ok(()),
-        }
+        self.engine.count_sizes(&self.link)
     }
 
-    /// Ends the counting; `None` where there was none.
-    pub(super) fn counted_sizes(&mut self, middle: &Middle) -> Result<Option<PacketSizes>, EnvironmentError> {
-        match &mut self.engine {
-            EngineWire::Kernel(wire) => Ok(wire.counted_sizes()),
-            EngineWire::Emulated(wire) => {
-                let [forward, reverse] = wire.report(middle, &self.link)?.directions;
-                Ok(Some(PacketSizes {
-                    forward: forward.offered_sizes,
-                    reverse: reverse.offered_sizes,
-                    missed_packets: forward.overrun_packets + reverse.overrun_packets,
-                }))
-            }
-        }
+    pub(super) fn counted_sizes(&mut self, fabric: &Fabric) -> Result<Option<PacketSizes>, EnvironmentError> {
+        self.engine.counted_sizes(fabric, &self.link)
     }
 
-    /// Takes the wire out of the room. Its interfaces in the nodes go with it; what is gone already is no matter.
-    pub(super) fn remove(&self, middle: &mut Middle) {
-        if let EngineWire::Kernel(wire) = &self.engine {
-            wire.remove(&mut middle.room);
-        }
+    pub(super) fn remove(&self, fabric: &mut Fabric) {
+        self.engine.remove(fabric);
     }
 }

@@ -1,14 +1,15 @@
 //! A link of the emulated engine: a TUN device in each of its nodes, and the data plane between them.
 
-use super::{Building, LinkCounters, Middle};
+use super::{Building, Engine, Fabric, LinkCounters, offload};
 use crate::environment::EnvironmentError;
 use crate::environment::node::NodeHandle;
 use crate::scenario::{FadePlan, Link};
 use pathbench_emulator::pipe::Condition;
 use pathbench_emulator::plane::{DataPlane, LinkReport, PlaneError, PlaneLink};
 use pathbench_host::tun::{Tun, TunError};
-use pathbench_link::LinkChange;
+use pathbench_link::{LinkChange, LinkModel};
 use pathbench_record::direction::LinkDirection;
+use pathbench_record::document::PacketSizes;
 
 /// A link's part in the data plane.
 #[derive(Debug)]
@@ -21,7 +22,7 @@ pub(super) struct EmulatedWire {
 impl EmulatedWire {
     /// Makes the devices in the two nodes and hands them to the data plane.
     pub(super) fn build(
-        middle: &mut Middle,
+        fabric: &mut Fabric,
         building: Building<'_>,
         nodes: &[NodeHandle],
     ) -> Result<Self, EnvironmentError> {
@@ -35,7 +36,7 @@ impl EmulatedWire {
                 .map_err(|source| refused(link, source))
         };
         let ends = [device(0)?, device(1)?];
-        let plane = middle.plane.as_mut().ok_or_else(|| gone(link))?;
+        let plane = fabric.plane.as_mut().ok_or_else(|| gone(link))?;
         let number = plane
             .add(PlaneLink {
                 name: link.name.clone(),
@@ -48,14 +49,24 @@ impl EmulatedWire {
         Ok(Self { number, seeds: building.seeds })
     }
 
-    pub(super) fn change(
-        &self,
-        middle: &Middle,
+    fn link_report(&self, fabric: &Fabric, link: &Link) -> Result<LinkReport, EnvironmentError> {
+        plane_of(fabric, link)?.report(self.number).map_err(of_plane(link))
+    }
+}
+
+impl Engine for EmulatedWire {
+    fn offload_cap(&self, model: &LinkModel) -> Option<(u32, bool)> {
+        offload::cap(model).map(|segments| (segments, false))
+    }
+
+    fn change(
+        &mut self,
+        fabric: &mut Fabric,
         link: &Link,
         change: &LinkChange,
         direction: Option<LinkDirection>,
     ) -> Result<(), EnvironmentError> {
-        let plane = plane_of(middle, link)?;
+        let plane = plane_of(fabric, link)?;
         for (way, chosen) in LinkDirection::BOTH.into_iter().zip(LinkDirection::selected(direction)) {
             if chosen {
                 plane.change(self.number, way, change.clone()).map_err(of_plane(link))?;
@@ -64,8 +75,8 @@ impl EmulatedWire {
         Ok(())
     }
 
-    pub(super) fn set_mtu(&self, middle: &Middle, link: &Link) -> Result<(), EnvironmentError> {
-        let plane = plane_of(middle, link)?;
+    fn set_mtu(&self, fabric: &mut Fabric, link: &Link) -> Result<(), EnvironmentError> {
+        let plane = plane_of(fabric, link)?;
         for way in LinkDirection::BOTH {
             let change = LinkChange { mtu_bytes: Some(link.mtu_bytes()), ..LinkChange::default() };
             plane.change(self.number, way, change).map_err(of_plane(link))?;
@@ -73,18 +84,17 @@ impl EmulatedWire {
         Ok(())
     }
 
-    pub(super) fn set_condition(
+    fn set_condition(
         &self,
-        middle: &Middle,
+        fabric: &mut Fabric,
         link: &Link,
         condition: Condition,
     ) -> Result<(), EnvironmentError> {
-        plane_of(middle, link)?.set_condition(self.number, condition).map_err(of_plane(link))
+        plane_of(fabric, link)?.set_condition(self.number, condition).map_err(of_plane(link))
     }
 
-    /// Notes in `link` what fades have made of it by now.
-    pub(super) fn refresh(&self, middle: &Middle, link: &mut Link) -> Result<(), EnvironmentError> {
-        let plane = plane_of(middle, link)?;
+    fn refresh(&self, fabric: &Fabric, link: &mut Link) -> Result<(), EnvironmentError> {
+        let plane = plane_of(fabric, link)?;
         for way in LinkDirection::BOTH {
             let present = plane.model(self.number, way).map_err(of_plane(link))?;
             match way {
@@ -95,12 +105,11 @@ impl EmulatedWire {
         Ok(())
     }
 
-    /// Begins a fade from what `link` is.
-    pub(super) fn fade(&self, middle: &Middle, link: &Link, plan: &FadePlan) -> Result<(), EnvironmentError> {
+    fn fade(&self, fabric: &Fabric, link: &Link, plan: &FadePlan) -> Result<(), EnvironmentError> {
         let schedules = plan
             .schedules(link)
             .map_err(|source| EnvironmentError::Fading { link: link.name.clone(), source })?;
-        let plane = plane_of(middle, link)?;
+        let plane = plane_of(fabric, link)?;
         for (way, schedule) in LinkDirection::BOTH.into_iter().zip(schedules) {
             if !schedule.changes.is_empty() {
                 plane.follow(self.number, way, schedule).map_err(of_plane(link))?;
@@ -109,16 +118,16 @@ impl EmulatedWire {
         Ok(())
     }
 
-    pub(super) fn restart(&self, middle: &Middle, link: &Link) -> Result<(), EnvironmentError> {
-        plane_of(middle, link)?.restart(self.number, self.seeds).map_err(of_plane(link))
+    fn restart(&self, fabric: &Fabric, link: &Link) -> Result<(), EnvironmentError> {
+        plane_of(fabric, link)?.restart(self.number, self.seeds).map_err(of_plane(link))
     }
 
-    pub(super) fn report(&self, middle: &Middle, link: &Link) -> Result<LinkReport, EnvironmentError> {
-        plane_of(middle, link)?.report(self.number).map_err(of_plane(link))
+    fn report(&self, fabric: &Fabric, link: &Link) -> Result<Option<LinkReport>, EnvironmentError> {
+        self.link_report(fabric, link).map(Some)
     }
 
-    pub(super) fn counters(&self, middle: &Middle, link: &Link) -> Result<LinkCounters, EnvironmentError> {
-        let report = self.report(middle, link)?;
+    fn counters(&self, fabric: &mut Fabric, link: &Link) -> Result<LinkCounters, EnvironmentError> {
+        let report = self.link_report(fabric, link)?;
         let [forward, reverse] = &report.directions;
         Ok(LinkCounters {
             forward_bytes: forward.statistics.delivered_bytes,
@@ -127,10 +136,24 @@ impl EmulatedWire {
             reverse_drops: reverse.statistics.dropped_packets.values().sum(),
         })
     }
+
+    fn counted_sizes(
+        &mut self,
+        fabric: &Fabric,
+        link: &Link,
+    ) -> Result<Option<PacketSizes>, EnvironmentError> {
+        // The data plane always counts, since the latest restart.
+        let [forward, reverse] = self.link_report(fabric, link)?.directions;
+        Ok(Some(PacketSizes {
+            forward: forward.offered_sizes,
+            reverse: reverse.offered_sizes,
+            missed_packets: forward.overrun_packets + reverse.overrun_packets,
+        }))
+    }
 }
 
-fn plane_of<'m>(middle: &'m Middle, link: &Link) -> Result<&'m DataPlane, EnvironmentError> {
-    middle.plane.as_ref().ok_or_else(|| gone(link))
+fn plane_of<'f>(fabric: &'f Fabric, link: &Link) -> Result<&'f DataPlane, EnvironmentError> {
+    fabric.plane.as_ref().ok_or_else(|| gone(link))
 }
 
 fn gone(link: &Link) -> EnvironmentError {

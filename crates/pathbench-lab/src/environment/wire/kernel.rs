@@ -1,21 +1,23 @@
-//! The middle of a link in the wire room: `bridge`, one veth end towards each node, a shaper on each.
+//! A link of the kernel's engine: in the fabric namespace a bridge, one veth end towards each node, a shaper on each.
 
-use super::LinkCounters;
+use super::{Engine, Fabric, LinkCounters, offload};
 use crate::environment::node::NodeHandle;
 use crate::environment::{EnvironmentError, netlink};
-use crate::scenario::Link;
+use crate::scenario::{FadePlan, Link};
+use pathbench_emulator::pipe::Condition;
 use pathbench_host::namespace::NetNamespace;
 use pathbench_host::netlink::{RouteSocket, VethEnd, VethPair};
 use pathbench_host::packet_sizes::SizeCounter;
 use pathbench_host::qdisc::{MAX_RATE_BPS, Netem, QueueLimit, Shaper, ShaperError};
-use pathbench_link::LinkModel;
+use pathbench_link::{LinkChange, LinkModel};
+use pathbench_record::direction::LinkDirection;
 use pathbench_record::document::PacketSizes;
 
-/// The part of a link that lies in the wire room.
+/// The part of a link that lies in the fabric namespace.
 #[derive(Debug)]
 pub(super) struct KernelWire {
     bridge: u32,
-    /// Interfaces in the wire room towards the first and the second end, and their names.
+    /// Interfaces in the fabric namespace towards the first and the second end, and their names.
     ports: [u32; 2],
     port_names: [String; 2],
     /// Counters of what comes in by them, while packets are counted by their length.
@@ -39,16 +41,18 @@ enum InForce {
 impl KernelWire {
     /// Creates the link with number `index` between its two nodes, up and shaped.
     pub(super) fn build(
-        room: &mut RouteSocket,
+        routes: &mut RouteSocket,
         index: usize,
         link: &Link,
         nodes: &[NodeHandle],
     ) -> Result<Self, EnvironmentError> {
         let doing = |what: &str| netlink(format!("link `{}`: {what}", link.name));
         let bridge_name = format!("w{index}");
-        let bridge = room.create_bridge(&bridge_name).map_err(doing("creating its bridge"))?;
-        let here = NetNamespace::current()
-            .map_err(|source| EnvironmentError::Namespace { node: "the wire room".to_owned(), source })?;
+        let bridge = routes.create_bridge(&bridge_name).map_err(doing("creating its bridge"))?;
+        let here = NetNamespace::current().map_err(|source| EnvironmentError::Namespace {
+            node: "the fabric namespace".to_owned(),
+            source,
+        })?;
         let mut ports = [0; 2];
         let port_names = ["a", "b"].map(|end| format!("w{index}{end}"));
         for (end, port) in ports.iter_mut().enumerate() {
@@ -56,89 +60,115 @@ impl KernelWire {
             let node = nodes.iter().find(|node| node.name() == link.ends[end].node).ok_or_else(|| {
                 EnvironmentError::NoSuchNode { name: link.ends[end].node.clone(), known: String::new() }
             })?;
-            room.create_veth(&VethPair {
-                first: VethEnd { name: port_name, namespace: &here, mtu: link.mtu_bytes() },
-                second: VethEnd {
-                    name: &link.ends[end].interface,
-                    namespace: node.namespace(),
-                    mtu: link.mtu_bytes(),
-                },
-            })
-            .map_err(doing("creating its end"))?;
-            *port = interface_index(room, port_name, link)?;
-            room.set_master(*port, bridge).map_err(doing("joining its bridge"))?;
+            routes
+                .create_veth(&VethPair {
+                    first: VethEnd { name: port_name, namespace: &here, mtu: link.mtu_bytes() },
+                    second: VethEnd {
+                        name: &link.ends[end].interface,
+                        namespace: node.namespace(),
+                        mtu: link.mtu_bytes(),
+                    },
+                })
+                .map_err(doing("creating its end"))?;
+            *port = interface_index(routes, port_name, link)?;
+            routes.set_master(*port, bridge).map_err(doing("joining its bridge"))?;
         }
         let (in_force, built_shaped) = Default::default();
         let mut wire = Self { bridge, ports, port_names, size_counters: None, in_force, built_shaped };
-        wire.shape(room, link)?;
+        wire.shape(routes, link)?;
         wire.built_shaped = wire.in_force.map(|shape| shape != InForce::Nothing);
         for index in [bridge, ports[0], ports[1]] {
-            room.set_up(index).map_err(doing("bringing it up"))?;
+            routes.set_up(index).map_err(doing("bringing it up"))?;
         }
         Ok(wire)
     }
 
-    /// Whether both ports pass packets.
-    pub(super) fn is_running(&self, room: &mut RouteSocket, link: &Link) -> Result<bool, EnvironmentError> {
-        let mut running = true;
-        for port in self.ports {
-            let doing = netlink(format!("link `{}`: asking whether it runs", link.name));
-            running &= room.link_by_index(port).map_err(doing)?.running;
-        }
-        Ok(running)
-    }
-
     /// Puts the models in force: the shaper of the forward direction stands on the port towards the second end.
-    pub(super) fn shape(&mut self, room: &mut RouteSocket, link: &Link) -> Result<(), EnvironmentError> {
+    fn shape(&mut self, routes: &mut RouteSocket, link: &Link) -> Result<(), EnvironmentError> {
         let directions = [(&link.forward, self.ports[1]), (&link.reverse, self.ports[0])];
         for ((model, port), in_force) in directions.into_iter().zip(&mut self.in_force) {
             let Some(shaper) = shaper(link, model, *in_force) else { continue };
             // The lab's start, or an event that is the first to ask anything of the link: there is none to change.
             let done = if *in_force == InForce::Nothing {
-                room.install_shaper(port, &shaper)
+                routes.install_shaper(port, &shaper)
             } else {
-                room.change_rate(port, &shaper)
+                routes.change_rate(port, &shaper)
             };
             done.map_err(|source| refused(link, source))?;
             *in_force = if shaper.netem.is_some() { InForce::Netem } else { InForce::Rate };
         }
         Ok(())
     }
+}
 
-    /// Gives the wire's own interfaces the link's MTU.
-    pub(super) fn set_mtu(&self, room: &mut RouteSocket, link: &Link) -> Result<(), EnvironmentError> {
+impl Engine for KernelWire {
+    /// netem drops an unsegmented packet as a whole: for each packet to be lost independently of the others, none may be.
+    fn offload_cap(&self, model: &LinkModel) -> Option<(u32, bool)> {
+        offload::kernel_cap(model).map(|segments| (segments, model.loses()))
+    }
+
+    fn change(
+        &mut self,
+        fabric: &mut Fabric,
+        link: &Link,
+        _change: &LinkChange,
+        _direction: Option<LinkDirection>,
+    ) -> Result<(), EnvironmentError> {
+        self.shape(&mut fabric.routes, link)
+    }
+
+    fn fade(&self, _fabric: &Fabric, link: &Link, _fade: &FadePlan) -> Result<(), EnvironmentError> {
+        Err(EnvironmentError::Unsupported {
+            link: link.name.clone(),
+            what: "a fade".to_owned(),
+            why: "which the kernel's engine cannot do: leave the link's engine out".to_owned(),
+        })
+    }
+
+    fn is_running(&self, fabric: &mut Fabric, link: &Link) -> Result<bool, EnvironmentError> {
+        let mut running = true;
+        for port in self.ports {
+            let doing = netlink(format!("link `{}`: asking whether it runs", link.name));
+            running &= fabric.routes.link_by_index(port).map_err(doing)?.running;
+        }
+        Ok(running)
+    }
+
+    fn set_mtu(&self, fabric: &mut Fabric, link: &Link) -> Result<(), EnvironmentError> {
         for index in [self.ports[0], self.ports[1], self.bridge] {
             let mtu_bytes = link.mtu_bytes();
-            room.set_mtu(index, mtu_bytes)
+            fabric
+                .routes
+                .set_mtu(index, mtu_bytes)
                 .map_err(netlink(format!("link `{}`: setting its MTU to {mtu_bytes}", link.name)))?;
         }
         Ok(())
     }
 
-    /// Cuts the wire (or joins it again) without either end noticing: both ports leave the bridge, carrier stays.
-    pub(super) fn set_connected(
+    /// A cut link's ports leave the bridge, and carrier stays. Plans ask this engine for no outage.
+    fn set_condition(
         &self,
-        room: &mut RouteSocket,
+        fabric: &mut Fabric,
         link: &Link,
-        connected: bool,
+        condition: Condition,
     ) -> Result<(), EnvironmentError> {
         for port in self.ports {
-            room.set_master(port, if connected { self.bridge } else { 0 })
+            fabric
+                .routes
+                .set_master(port, if condition == Condition::Carrying { self.bridge } else { 0 })
                 .map_err(netlink(format!("link `{}`: cutting or joining it", link.name)))?;
         }
         Ok(())
     }
 
-    pub(super) fn counters(
-        &self,
-        room: &mut RouteSocket,
-        link: &Link,
-    ) -> Result<LinkCounters, EnvironmentError> {
+    fn counters(&self, fabric: &mut Fabric, link: &Link) -> Result<LinkCounters, EnvironmentError> {
         let mut read = |port, built_shaped, in_force| -> Result<(u64, u64), EnvironmentError> {
             let doing = || netlink(format!("link `{}`: reading its counters", link.name));
             let queue = match in_force {
                 InForce::Nothing => None,
-                InForce::Rate | InForce::Netem => Some(room.qdisc_statistics(port).map_err(doing())?),
+                InForce::Rate | InForce::Netem => {
+                    Some(fabric.routes.qdisc_statistics(port).map_err(doing())?)
+                }
             };
             // A shaper counts packets handed over for segmentation as the frames they become; an unshaped port
             // has nothing better than the interface's own count. A shaper that an event has added has missed
@@ -146,7 +176,7 @@ impl KernelWire {
             if let (true, Some(counted)) = (built_shaped, queue) {
                 return Ok((counted.bytes, u64::from(counted.drops)));
             }
-            let interface = room.statistics(port).map_err(doing())?;
+            let interface = fabric.routes.statistics(port).map_err(doing())?;
             let queue_drops = queue.map_or(0, |counted| u64::from(counted.drops));
             Ok((interface.tx_bytes, interface.tx_dropped + queue_drops))
         };
@@ -156,10 +186,11 @@ impl KernelWire {
         Ok(LinkCounters { forward_bytes, forward_drops, reverse_bytes, reverse_drops })
     }
 
-    /// Begins to count the packets that come from either end by their length, from zero.
-    pub(super) fn count_sizes(&mut self, link: &Link) -> Result<(), EnvironmentError> {
-        let here = NetNamespace::current()
-            .map_err(|source| EnvironmentError::Namespace { node: "the wire room".to_owned(), source })?;
+    fn count_sizes(&mut self, link: &Link) -> Result<(), EnvironmentError> {
+        let here = NetNamespace::current().map_err(|source| EnvironmentError::Namespace {
+            node: "the fabric namespace".to_owned(),
+            source,
+        })?;
         let counter = |port: usize| {
             SizeCounter::start(&here, &self.port_names[port])
                 .map_err(|source| EnvironmentError::PacketSizes { link: link.name.clone(), source })
@@ -168,20 +199,24 @@ impl KernelWire {
         Ok(())
     }
 
-    /// Ends the counting; `None` where there was none.
-    pub(super) fn counted_sizes(&mut self) -> Option<PacketSizes> {
-        let [from_first, from_second] = self.size_counters.take()?.map(SizeCounter::stop);
-        Some(PacketSizes {
+    fn counted_sizes(
+        &mut self,
+        _fabric: &Fabric,
+        _link: &Link,
+    ) -> Result<Option<PacketSizes>, EnvironmentError> {
+        let Some(counters) = self.size_counters.take() else { return Ok(None) };
+        let [from_first, from_second] = counters.map(SizeCounter::stop);
+        Ok(Some(PacketSizes {
             forward: from_first.received,
             reverse: from_second.received,
             missed_packets: from_first.missed_packets + from_second.missed_packets,
-        })
+        }))
     }
 
-    /// Takes the wire out of the room. Its interfaces in the nodes go with it; what is gone already is no matter.
-    pub(super) fn remove(&self, room: &mut RouteSocket) {
+    /// Takes the wire out of the fabric.routes. Its interfaces in the nodes go with it; what is gone already is no matter.
+    fn remove(&self, fabric: &mut Fabric) {
         for index in [self.ports[0], self.ports[1], self.bridge] {
-            let _already_gone = room.delete_link(index);
+            let _already_gone = fabric.routes.delete_link(index);
         }
     }
 }
@@ -235,8 +270,9 @@ fn refused(link: &Link, source: ShaperError) -> EnvironmentError {
     }
 }
 
-fn interface_index(room: &mut RouteSocket, name: &str, link: &Link) -> Result<u32, EnvironmentError> {
-    room.link(name)
+fn interface_index(routes: &mut RouteSocket, name: &str, link: &Link) -> Result<u32, EnvironmentError> {
+    routes
+        .link(name)
         .map(|found| found.index)
         .map_err(netlink(format!("link `{}`: looking up {name}", link.name)))
 }
