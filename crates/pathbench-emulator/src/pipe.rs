@@ -22,7 +22,7 @@ use flight::Flight;
 use ledger::{Held, Ledger};
 use loss::Loss;
 use pathbench_link::ChangeSchedule;
-use pathbench_link::{ETHERNET_OVERHEAD_BYTES, LinkChange, LinkModel};
+use pathbench_link::{LinkChange, LinkModel};
 use pathbench_record::time::Timestamp;
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -118,7 +118,7 @@ impl<P> Pipe<P> {
     fn admit(&mut self, now: Timestamp, packet: Packet<P>) -> Held<P> {
         let number = self.offered;
         self.offered += 1;
-        let overhead_bytes = u64::from(packet.segments) * u64::from(ETHERNET_OVERHEAD_BYTES);
+        let overhead_bytes = u64::from(packet.segments) * u64::from(self.model.overhead_bytes);
         let held = Held {
             number,
             offered_at: now,

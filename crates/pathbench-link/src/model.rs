@@ -83,6 +83,8 @@ link_model! {
     ecn: bool = false,
     /// Rate of Ethernet frames without preamble and checksum; of IP packets where it is made of opportunities.
     rate: RateModel = RateModel::Unlimited,
+    /// Bytes that a packet counts for rate and queue beside its IP bytes.
+    overhead_bytes: u32 = ETHERNET_OVERHEAD_BYTES,
     /// Link-layer retransmission; `None`: what is lost is lost.
     arq: Option<ArqModel> = None,
     /// Loss behind the bottleneck: a lost packet has used the link's rate.

@@ -1,8 +1,8 @@
 //! The table of link parameters.
 
 use crate::model::{
-    ArqModel, BaseDelay, Discipline, Distribution, GilbertElliott, LinkChange, LinkModel, LossModel,
-    RateModel,
+    ArqModel, BaseDelay, Discipline, Distribution, ETHERNET_OVERHEAD_BYTES, GilbertElliott, LinkChange,
+    LinkModel, LossModel, RateModel,
 };
 use crate::schedule::{DelaySchedule, LossSchedule, RateSchedule};
 use pathbench_record::units::{QueueLimit, Rate, Size, Span};
@@ -223,6 +223,14 @@ pub static PARAMETERS: &[Parameter] = &[
     parameter!("arq", Kind::Table(&ARQ), "none", Emulated where model => model.arq.is_some(),
         Value::Table(_, values) => arq: arq(values),
         "link-layer retransmission (ARQ): a table, below"),
+    parameter!(
+        "overhead",
+        Kind::Bytes { least: 0, most: 256 },
+        "14 (Ethernet header)",
+        Emulated where model => model.overhead_bytes != ETHERNET_OVERHEAD_BYTES,
+        Value::Bytes(bytes) => overhead_bytes: *bytes as u32,
+        "bytes that a packet counts for rate and queue beside its IP bytes: 38 with preamble, checksum and gap of Ethernet"
+    ),
     Parameter {
         of_link: true,
         ..parameter!("mtu", Kind::Bytes { least: 68, most: 65_535 }, "1500", Kernel where _ => false,

@@ -247,3 +247,13 @@ fn duplicates_and_turned_bits_are_as_frequent_as_asked() {
     );
     assert_eq!(statistics.delivered_packets, 10_000);
 }
+
+#[test]
+fn overhead_counts_for_rate_and_queue() {
+    let model = LinkModel { overhead_bytes: 100, ..rate(PACKET_A_MS_BPS) };
+    let mut bench = Bench::new(model, 1);
+    bench.offer(ms(0), 1_414);
+    bench.offer(ms(0), 1_414);
+    assert_eq!(bench.pipe.statistics().queue_bytes, 1_514);
+    assert_eq!(delivered(&bench.finish()).collect::<Vec<_>>(), [(0, ms(1)), (1, ms(2))]);
+}
