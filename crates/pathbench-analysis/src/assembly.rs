@@ -24,7 +24,7 @@ use pathbench_record::delivery::DeliverySeries;
 use pathbench_record::direction::{DataDirection, Direction};
 use pathbench_record::document::{DirectionRecord, Parameters, RunLink, RunRecord};
 use pathbench_record::end::EndRecord;
-use pathbench_record::event::{DeliveryLine, Event};
+use pathbench_record::event::{DeliveryLine, Event, EventKind};
 use pathbench_record::kernel_event::{LinkEvent, MptcpEvent, MptcpEventKind, WifiNetwork};
 use pathbench_record::message::MessageLine;
 use pathbench_record::pattern::{Amount, ThroughputParameters};
@@ -80,8 +80,7 @@ pub struct ExecutedEvent {
     pub node: String,
     /// The link.
     pub link: String,
-    /// `down`, `up`, ….
-    pub kind: &'static str,
+    pub kind: EventKind,
     /// What changed.
     pub detail: Map<String, Value>,
 }
@@ -332,9 +331,9 @@ impl Evidence<'_> {
             .iter()
             .map(|event| Disturbance {
                 at: event.at,
-                kind: event.kind.to_owned(),
+                kind: event.kind.clone(),
                 path: Some(event.link.clone()),
-                disruptive: metrics::is_disruptive(event.kind) && self.may_feel(&event.link),
+                disruptive: event.kind.is_disruptive() && self.may_feel(&event.link),
             })
             .collect();
         // A receiver that never reported back got nothing that we know of.

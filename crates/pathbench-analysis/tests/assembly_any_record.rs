@@ -7,6 +7,7 @@ use pathbench_record::connection::{InForce, Negotiation, PathEvent, PathEventKin
 use pathbench_record::delivery::{DeliverySeries, Gap};
 use pathbench_record::direction::{DataDirection, Direction};
 use pathbench_record::end::{EndRecord, MessageRecord, PathSample, StreamRecord};
+use pathbench_record::event::EventKind;
 use pathbench_record::pattern::{Amount, InteractiveParameters, PatternParameters, ThroughputParameters};
 use pathbench_record::sample::{PathFigures, PathState, Side};
 use pathbench_record::test_id::TestId;
@@ -246,7 +247,7 @@ proptest! {
                     at: event_at,
                     node: "client".to_owned(),
                     link: "path0".to_owned(),
-                    kind: "down",
+                    kind: EventKind::Down,
                     detail: Map::new(),
                 }],
                 notifications: Vec::new(),

@@ -91,7 +91,7 @@ fn event(t_ms: f64, source: EventSource, kind: &str, reason: Option<&str>) -> Ev
         t_ms,
         source,
         host: "client".to_owned(),
-        kind: kind.to_owned(),
+        kind: kind.into(),
         path: Some("wlan".to_owned()),
         due_ms: None,
         detail: reason.map(|reason| ("reason".to_owned(), json!(reason))).into_iter().collect(),

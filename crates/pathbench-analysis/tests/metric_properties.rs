@@ -1,11 +1,10 @@
 //! What must hold of the metrics for any deliveries and any events.
 
 use pathbench_analysis::binning::ByteCurve;
-use pathbench_analysis::metrics::{
-    DirectionAnalysis, Disturbance, Measurement, PathCurves, analyse, is_disruptive,
-};
+use pathbench_analysis::metrics::{DirectionAnalysis, Disturbance, Measurement, PathCurves, analyse};
 use pathbench_record::delivery::{DeliverySeries, SHORTEST_GAP};
 use pathbench_record::direction::Direction;
+use pathbench_record::event::EventKind;
 use pathbench_record::time::Timestamp;
 use proptest::prelude::*;
 use std::time::Duration;
@@ -85,9 +84,9 @@ impl Run {
             .iter()
             .map(|&(micros, kind, wlan)| Disturbance {
                 at: at(micros),
-                kind: KINDS[kind].to_owned(),
+                kind: KINDS[kind].into(),
                 path: Some(if wlan { "wlan" } else { "eth" }.to_owned()),
-                disruptive: is_disruptive(KINDS[kind]),
+                disruptive: EventKind::from(KINDS[kind]).is_disruptive(),
             })
             .collect();
         let mut counters = self.counters.clone();
@@ -216,7 +215,7 @@ proptest! {
             gaps: vec![pathbench_record::delivery::Gap { from: at(3), until: at(4) }],
         };
         let disturbances =
-            [Disturbance { at: at(5), kind: "down".to_owned(), path: None, disruptive: true }];
+            [Disturbance { at: at(5), kind: "down".into(), path: None, disruptive: true }];
         let analysis = analyse(&Measurement {
             origin: at(6),
             omit: Duration::ZERO,

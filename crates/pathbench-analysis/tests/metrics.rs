@@ -3,11 +3,12 @@
 
 use pathbench_analysis::binning::{ByteCurve, Window};
 use pathbench_analysis::metrics::{
-    DirectionAnalysis, Disturbance, Measurement, PathCurves, analyse, combine, is_disruptive,
+    DirectionAnalysis, Disturbance, Measurement, PathCurves, analyse, combine,
 };
 use pathbench_record::delivery::DeliverySeries;
 use pathbench_record::direction::Direction;
 use pathbench_record::document::Impact;
+use pathbench_record::event::EventKind;
 use pathbench_record::time::Timestamp;
 use std::time::Duration;
 
@@ -37,9 +38,9 @@ fn delivered(until_ms: u64, bytes: impl Fn(u64) -> u64) -> DeliverySeries {
 fn event(ms: f64, kind: &str, path: &str) -> Disturbance {
     Disturbance {
         at: at(ms),
-        kind: kind.to_owned(),
+        kind: kind.into(),
         path: Some(path.to_owned()),
-        disruptive: is_disruptive(kind),
+        disruptive: EventKind::from(kind).is_disruptive(),
     }
 }
 
@@ -83,7 +84,7 @@ fn an_outage_is_told_to_the_microsecond() {
         close(impact.recovery_ms, outage as f64, 1e-9);
         close(impact.dip, dip, 0.005);
         close(impact.at_ms, 3000.0, 1e-9);
-        assert_eq!((impact.kind.as_str(), impact.path.as_deref()), ("down", Some("wlan")));
+        assert_eq!((impact.kind.name(), impact.path.as_deref()), ("down", Some("wlan")));
         assert!(analysis.notes.is_empty() && analysis.hung_ms.is_none());
     }
 }

@@ -118,7 +118,7 @@ fn run(label: &str, direction: &str, repetition: u32) -> RunRecord {
         delay_ms: Some(DelayRecord::default()),
         impacts: vec![Impact {
             direction: Direction::Upload,
-            kind: "down".to_owned(),
+            kind: "down".into(),
             path: Some("wlan".to_owned()),
             at_ms: 1.0,
             before_mbps: Some(1.0),

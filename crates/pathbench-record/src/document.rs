@@ -25,6 +25,7 @@ pub use packet_sizes::{PacketSizes, RouterRecord};
 pub use server::{AddressFamily, Reachability, ServerRecord, UnreachableBecause};
 
 use crate::direction::Direction;
+use crate::event::EventKind;
 use crate::sample::Side;
 use crate::transport::Transport;
 use serde::{Deserialize, Serialize};
@@ -322,7 +323,7 @@ pub struct Impact {
     /// Direction whose deliveries are meant.
     pub direction: Direction,
     /// The event's kind.
-    pub kind: String,
+    pub kind: EventKind,
     /// The path it hit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,

@@ -5,6 +5,7 @@ use crate::direction::Direction;
 use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use std::fmt;
 
 /// Who says that it happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -24,6 +25,115 @@ pub enum EventSource {
     Observer,
 }
 
+macro_rules! event_kinds {
+    ($($variant:ident = $name:literal,)*) => {
+        /// What happened. Scenario and kernel share the kinds of an interface; [`EventSource`] says who reports it.
+        #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+        #[serde(from = "String", into = "String")]
+        pub enum EventKind {
+            $($variant,)*
+            /// A kind that this version does not know.
+            Other(String),
+        }
+
+        impl EventKind {
+            /// As in `events.jsonl`.
+            pub fn name(&self) -> &str {
+                match self {
+                    $(Self::$variant => $name,)*
+                    Self::Other(name) => name,
+                }
+            }
+        }
+
+        impl From<&str> for EventKind {
+            fn from(name: &str) -> Self {
+                match name {
+                    $($name => Self::$variant,)*
+                    other => Self::Other(other.to_owned()),
+                }
+            }
+        }
+    };
+}
+
+event_kinds! {
+    Down = "down",
+    Up = "up",
+    Blackhole = "blackhole",
+    Outage = "outage",
+    Restore = "restore",
+    RemoveAddress = "remove-address",
+    AddAddress = "add-address",
+    Set = "set",
+    Fade = "fade",
+    Appeared = "appeared",
+    Disappeared = "disappeared",
+    CarrierUp = "carrier-up",
+    CarrierDown = "carrier-down",
+    Mtu = "mtu",
+    AddressAdded = "address-added",
+    AddressRemoved = "address-removed",
+    WifiJoined = "wifi-joined",
+    WifiLeft = "wifi-left",
+    WifiMoved = "wifi-moved",
+    WifiSignal = "wifi-signal",
+    Created = "CREATED",
+    Established = "ESTABLISHED",
+    Closed = "CLOSED",
+    Announced = "ANNOUNCED",
+    Removed = "REMOVED",
+    SubEstablished = "SUB_ESTABLISHED",
+    SubClosed = "SUB_CLOSED",
+    SubPriority = "SUB_PRIORITY",
+    ListenerCreated = "LISTENER_CREATED",
+    ListenerClosed = "LISTENER_CLOSED",
+    Overrun = "overrun",
+    PathOpened = "path-opened",
+    PathRefused = "path-refused",
+    PathEstablished = "path-established",
+    PathGivenUp = "path-given-up",
+    PathAbandoned = "path-abandoned",
+    PathClosed = "path-closed",
+    PathStatus = "path-status",
+    PathSuspended = "path-suspended",
+    PathResumed = "path-resumed",
+    InterfaceGone = "interface-gone",
+    InterfaceBack = "interface-back",
+    Scheduler = "scheduler",
+    MtuBlackHole = "mtu-black-hole",
+    EventsOmitted = "events-omitted",
+    FirstByte = "first-byte",
+    LastByte = "last-byte",
+    GaveUp = "gave-up",
+}
+
+impl EventKind {
+    /// Whether it takes something away from a path, so that its impact is worth a figure.
+    pub const fn is_disruptive(&self) -> bool {
+        use EventKind::{Blackhole, Down, Fade, Outage, RemoveAddress, Set};
+        matches!(self, Down | Blackhole | Outage | RemoveAddress | Set | Fade)
+    }
+}
+
+impl From<String> for EventKind {
+    fn from(name: String) -> Self {
+        Self::from(name.as_str())
+    }
+}
+
+impl From<EventKind> for String {
+    fn from(kind: EventKind) -> Self {
+        kind.name().to_owned()
+    }
+}
+
+impl fmt::Display for EventKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
 /// One line of `events.jsonl`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Event {
@@ -35,8 +145,7 @@ pub struct Event {
     pub source: EventSource,
     /// Host on which it happened or was seen.
     pub host: String,
-    /// What: `down`, `up`, `set`, `remove-address`, `SUB_ESTABLISHED`, `path-suspended`, `first-byte`, ….
-    pub kind: String,
+    pub kind: EventKind,
     /// The path or link it concerns, where it concerns one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,

@@ -1,5 +1,6 @@
 //! What a kernel reports of its MPTCP connections, interfaces and Wi-Fi associations.
 
+use crate::event::EventKind;
 use crate::network::IpNetwork;
 use std::fmt;
 use std::net::SocketAddr;
@@ -33,23 +34,23 @@ pub enum MptcpEventKind {
     Overrun,
 }
 
-/// The kernel's name of it, as `ip mptcp monitor` prints it: `SUB_ESTABLISHED`.
-impl fmt::Display for MptcpEventKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Created => "CREATED",
-            Self::Established => "ESTABLISHED",
-            Self::Closed => "CLOSED",
-            Self::Announced => "ANNOUNCED",
-            Self::Removed => "REMOVED",
-            Self::SubEstablished => "SUB_ESTABLISHED",
-            Self::SubClosed => "SUB_CLOSED",
-            Self::SubPriority => "SUB_PRIORITY",
-            Self::ListenerCreated => "LISTENER_CREATED",
-            Self::ListenerClosed => "LISTENER_CLOSED",
-            Self::Other(number) => return write!(f, "EVENT_{number}"),
-            Self::Overrun => "OVERRUN",
-        })
+impl MptcpEventKind {
+    /// The kernel's name of it, as `ip mptcp monitor` prints it: `SUB_ESTABLISHED`.
+    pub fn event_kind(self) -> EventKind {
+        match self {
+            Self::Created => EventKind::Created,
+            Self::Established => EventKind::Established,
+            Self::Closed => EventKind::Closed,
+            Self::Announced => EventKind::Announced,
+            Self::Removed => EventKind::Removed,
+            Self::SubEstablished => EventKind::SubEstablished,
+            Self::SubClosed => EventKind::SubClosed,
+            Self::SubPriority => EventKind::SubPriority,
+            Self::ListenerCreated => EventKind::ListenerCreated,
+            Self::ListenerClosed => EventKind::ListenerClosed,
+            Self::Other(number) => EventKind::Other(format!("EVENT_{number}")),
+            Self::Overrun => EventKind::Overrun,
+        }
     }
 }
 
@@ -138,20 +139,33 @@ pub enum LinkChange {
     Overrun,
 }
 
+impl LinkChange {
+    pub const fn event_kind(self) -> EventKind {
+        match self {
+            Self::Appeared => EventKind::Appeared,
+            Self::Disappeared => EventKind::Disappeared,
+            Self::Up => EventKind::Up,
+            Self::Down => EventKind::Down,
+            Self::CarrierUp => EventKind::CarrierUp,
+            Self::CarrierDown => EventKind::CarrierDown,
+            Self::Mtu(_) => EventKind::Mtu,
+            Self::AddressAdded(_) => EventKind::AddressAdded,
+            Self::AddressRemoved(_) => EventKind::AddressRemoved,
+            Self::Overrun => EventKind::Overrun,
+        }
+    }
+}
+
 /// `down`, `up`, `mtu 1400`, `address 10.0.1.2/24 removed`, ….
 impl fmt::Display for LinkChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Appeared => f.write_str("appeared"),
-            Self::Disappeared => f.write_str("disappeared"),
-            Self::Up => f.write_str("up"),
-            Self::Down => f.write_str("down"),
             Self::CarrierUp => f.write_str("carrier up"),
             Self::CarrierDown => f.write_str("carrier down"),
             Self::Mtu(mtu) => write!(f, "mtu {mtu}"),
             Self::AddressAdded(network) => write!(f, "address {network} added"),
             Self::AddressRemoved(network) => write!(f, "address {network} removed"),
-            Self::Overrun => f.write_str("overrun"),
+            other => other.event_kind().fmt(f),
         }
     }
 }

@@ -8,7 +8,7 @@ use pathbench_analysis::metrics::PathCurves;
 use pathbench_record::delivery::BIN;
 use pathbench_record::direction::Direction;
 use pathbench_record::document::RunRecord;
-use pathbench_record::event::{DeliveryLine, EventSource};
+use pathbench_record::event::{DeliveryLine, EventKind, EventSource};
 use pathbench_record::sample::{PathFigures, Sample, Side};
 use pathbench_record::time::Timestamp;
 use std::collections::BTreeMap;
@@ -157,7 +157,7 @@ fn delivery_curve(data: &RunData, direction: Direction) -> ByteCurve {
     let lines =
         || data.deliveries.iter().copied().filter(|line| line.direction == direction && line.bytes > 0);
     // The receiver told the exact times of its first and its last byte; they lie within the lines' 10 ms.
-    let told = |kind: &str, line: Option<&DeliveryLine>| {
+    let told = |kind: EventKind, line: Option<&DeliveryLine>| {
         let line = line?;
         let of_kind =
             data.events.iter().filter(|one| one.source == EventSource::Observer && one.kind == kind);
@@ -165,8 +165,8 @@ fn delivery_curve(data: &RunData, direction: Direction) -> ByteCurve {
         times.find(|t_ms| (0.0..=BIN_MS).contains(&(t_ms - line.t_ms))).map(|t_ms| ZERO.plus_ms(t_ms))
     };
     let known = FirstAndLast {
-        first: told("first-byte", lines().next()),
-        last: told("last-byte", lines().next_back()),
+        first: told(EventKind::FirstByte, lines().next()),
+        last: told(EventKind::LastByte, lines().next_back()),
     };
     ByteCurve::of_lines(lines(), ZERO, known)
 }
@@ -300,7 +300,7 @@ mod tests {
             t_ms,
             source,
             host: "server".to_owned(),
-            kind: kind.to_owned(),
+            kind: kind.into(),
             path: None,
             due_ms: None,
             detail: serde_json::Map::new(),

@@ -102,7 +102,7 @@ fn disturb_run(run: &mut RunRecord, odd: &Odd, at: usize) {
         path.retransmitted_bytes = odd.counter(at + index + 1);
     }
     for impact in &mut run.impacts {
-        impact.kind = odd.name(at + 2);
+        impact.kind = odd.name(at + 2).into();
         impact.at_ms = odd.number(at);
         impact.dip = odd.option(at);
         impact.stall_ms = odd.option(at + 1);
@@ -145,7 +145,7 @@ fn disturbed(odd: &Odd) -> ResultSet {
     }
     for (at, event) in set.events.iter_mut().enumerate() {
         event.t_ms = odd.number(at);
-        event.kind = if odd.flag(at) { odd.name(at) } else { event.kind.clone() };
+        event.kind = if odd.flag(at) { odd.name(at).into() } else { event.kind.clone() };
         event.path = Some(odd.name(at + 1)).filter(|_| odd.flag(at + 1));
         event.source = if odd.flag(at + 2) { EventSource::Scenario } else { EventSource::Mptcp };
     }

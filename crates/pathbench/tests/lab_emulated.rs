@@ -147,7 +147,7 @@ fn sample_at(t_ms: f64) -> &'static LinkSample {
 fn events_are_carried_out_and_what_is_in_force_can_be_read_off() {
     let run = EVENTS.run("tcp");
     let events = EVENTS.events_of(run, EventSource::Scenario);
-    let kinds: Vec<_> = events.iter().map(|event| event.kind.as_str()).collect();
+    let kinds: Vec<_> = events.iter().map(|event| event.kind.name()).collect();
     assert_eq!(kinds, ["set", "set", "outage", "restore", "blackhole", "restore", "fade"]);
     // What is in force before an event is what the one before it has set, however late either was.
     let before = |event: usize| sample_at(events[event].t_ms - 1.0);

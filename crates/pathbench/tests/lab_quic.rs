@@ -55,7 +55,7 @@ fn outage(name: &str, gone: &str, back: &str) -> Measured {
 
 fn path_events<'a>(measured: &'a Measured, run: &RunRecord, host: &str, kind: &str) -> Vec<&'a Event> {
     let seen = measured.events_of(run, EventSource::Quic).into_iter();
-    seen.filter(|event| event.host == host && event.kind == kind).collect()
+    seen.filter(|event| event.host == host && event.kind.name() == kind).collect()
 }
 
 #[test]

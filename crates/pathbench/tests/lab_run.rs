@@ -160,7 +160,7 @@ fn multipath_is_proven_not_assumed() {
         let joins = DIRECTIONS
             .events_of(run, EventSource::Mptcp)
             .into_iter()
-            .filter(|event| event.kind == "SUB_ESTABLISHED" && event.host == "client")
+            .filter(|event| event.kind.name() == "SUB_ESTABLISHED" && event.host == "client")
             .map(|event| event.path.clone().unwrap())
             .collect::<Vec<_>>();
         assert_eq!(joins, if asked { vec!["wlan"] } else { vec![] }, "{}", run.id);
@@ -171,7 +171,7 @@ fn multipath_is_proven_not_assumed() {
 fn nothing_arrives_before_it_was_sent() {
     for run in &DIRECTIONS.document.runs {
         let seen = DIRECTIONS.events_of(run, EventSource::Observer);
-        let first = seen.iter().find(|event| event.kind == "first-byte").unwrap();
+        let first = seen.iter().find(|event| event.kind.name() == "first-byte").unwrap();
         assert!((0.0..1000.0).contains(&first.t_ms), "{}: the first byte came at {} ms", run.id, first.t_ms);
         let samples: Vec<_> = DIRECTIONS.samples.iter().filter(|sample| sample.run == run.id).collect();
         // Two ends, every 100 ms, for two seconds.
@@ -337,7 +337,7 @@ fn an_interface_that_goes_down_leaves_a_stall_and_half_of_the_goodput() {
     assert!(down.shares["eth"] > 0.95, "{down:?}");
     // The impact is that of the first event, and `up` disturbs nobody.
     let [impact] = run.impacts.as_slice() else { panic!("{:?}", run.impacts) };
-    assert_eq!((impact.kind.as_str(), impact.path.as_deref()), ("down", Some("wlan")));
+    assert_eq!((impact.kind.name(), impact.path.as_deref()), ("down", Some("wlan")));
     assert!((impact.at_ms - 1500.0).abs() < 400.0, "{impact:?}");
     // Half of the capacity is gone; the path that is left carries on at its rate.
     assert!(impact.before_mbps.unwrap() > 1.4 * impact.settled_mbps.unwrap(), "{impact:?}");
@@ -372,7 +372,11 @@ fn an_address_that_goes_closes_its_subflow_and_a_new_one_comes_with_it() {
     let seen = measured.events_of(run, EventSource::Mptcp);
     let at_client = |kind: &str| -> Vec<f64> {
         let of_wlan = |event: &&&Event| event.host == "client" && event.path.as_deref() == Some("wlan");
-        seen.iter().filter(of_wlan).filter(|event| event.kind == kind).map(|event| event.t_ms).collect()
+        seen.iter()
+            .filter(of_wlan)
+            .filter(|event| event.kind.name() == kind)
+            .map(|event| event.t_ms)
+            .collect()
     };
     let (opened, closed) = (at_client("SUB_ESTABLISHED"), at_client("SUB_CLOSED"));
     assert_eq!((opened.len(), closed.len()), (2, 1), "{seen:#?}");

@@ -2,8 +2,8 @@
 
 use super::{Evidence, Notification, PathNames, WifiChange, quic};
 use pathbench_record::direction::Direction;
-use pathbench_record::event::{DeliveryLine, Event, EventSource};
-use pathbench_record::kernel_event::{MptcpEvent, WifiNetwork};
+use pathbench_record::event::{DeliveryLine, Event, EventKind, EventSource};
+use pathbench_record::kernel_event::{LinkChange, MptcpEvent, WifiNetwork};
 use pathbench_record::sample::{Sample, Side};
 use pathbench_record::time::Timestamp;
 use serde_json::{Map, Value};
@@ -43,12 +43,12 @@ pub(super) fn deliveries(
 
 /// Everything that happened, in order of time.
 pub(super) fn events(evidence: &Evidence<'_>, names: &PathNames, origin: Timestamp) -> Vec<Event> {
-    let event = |at: Timestamp, source, host: &str, kind: &str| Event {
+    let event = |at: Timestamp, source, host: &str, kind: EventKind| Event {
         run: evidence.id.clone(),
         t_ms: rounded(at.ms_from(origin)),
         source,
         host: host.to_owned(),
-        kind: kind.to_owned(),
+        kind,
         path: None,
         due_ms: None,
         detail: Map::new(),
@@ -59,7 +59,7 @@ pub(super) fn events(evidence: &Evidence<'_>, names: &PathNames, origin: Timesta
             path: Some(executed.link.clone()),
             due_ms: Some(rounded(executed.due.ms_from(origin))),
             detail: executed.detail.clone(),
-            ..event(executed.at, EventSource::Scenario, &executed.node, executed.kind)
+            ..event(executed.at, EventSource::Scenario, &executed.node, executed.kind.clone())
         });
     }
     for seen in &evidence.notifications {
@@ -69,7 +69,7 @@ pub(super) fn events(evidence: &Evidence<'_>, names: &PathNames, origin: Timesta
                 Event {
                     path: addresses.into_iter().find_map(|address| names.known(address.ip()).cloned()),
                     detail: path_manager_detail(told),
-                    ..event(seen.at, EventSource::Mptcp, &seen.node, &told.kind.to_string())
+                    ..event(seen.at, EventSource::Mptcp, &seen.node, told.kind.event_kind())
                 }
             }
             Notification::Link(told) => Event {
@@ -77,7 +77,8 @@ pub(super) fn events(evidence: &Evidence<'_>, names: &PathNames, origin: Timesta
                     .name
                     .as_deref()
                     .and_then(|name| evidence.setting.path_of_interface(&seen.node, name)),
-                ..event(seen.at, EventSource::Link, &seen.node, &told.change.to_string())
+                detail: link_detail(told.change),
+                ..event(seen.at, EventSource::Link, &seen.node, told.change.event_kind())
             },
             Notification::Wifi(told) => {
                 let (source, kind) = wifi_kind(told.change);
@@ -90,7 +91,7 @@ pub(super) fn events(evidence: &Evidence<'_>, names: &PathNames, origin: Timesta
         });
     }
     quic::append_events(evidence, names, &mut events, &|told, host| {
-        event(told.at, EventSource::Quic, host, told.kind.name())
+        event(told.at, EventSource::Quic, host, told.kind.name().into())
     });
     for &direction in evidence.directions() {
         let Some(receiver) = evidence.receiver(direction) else { continue };
@@ -98,13 +99,15 @@ pub(super) fn events(evidence: &Evidence<'_>, names: &PathNames, origin: Timesta
             Side::Client => &evidence.setting.client,
             Side::Server => &evidence.setting.server,
         };
-        for (at, kind) in [(receiver.deliveries.first, "first-byte"), (receiver.deliveries.last, "last-byte")]
-        {
+        for (at, kind) in [
+            (receiver.deliveries.first, EventKind::FirstByte),
+            (receiver.deliveries.last, EventKind::LastByte),
+        ] {
             events.extend(at.map(|at| event(at, EventSource::Observer, host, kind)));
         }
     }
     if let Some(at) = evidence.gave_up {
-        let mut gave_up = event(at, EventSource::Observer, &evidence.setting.client, "gave-up");
+        let mut gave_up = event(at, EventSource::Observer, &evidence.setting.client, EventKind::GaveUp);
         if let Some(error) = &evidence.error {
             gave_up.detail.insert("error".to_owned(), Value::from(error.as_str()));
         }
@@ -133,13 +136,24 @@ fn path_manager_detail(event: &MptcpEvent) -> Map<String, Value> {
     detail
 }
 
+fn link_detail(change: LinkChange) -> Map<String, Value> {
+    let (key, value) = match change {
+        LinkChange::Mtu(bytes) => ("mtu_bytes", bytes.into()),
+        LinkChange::AddressAdded(network) | LinkChange::AddressRemoved(network) => {
+            ("address", network.to_string().into())
+        }
+        _ => return Map::new(),
+    };
+    Map::from_iter([(key.to_owned(), value)])
+}
+
 /// What a reader looks for: changes stand with those of links, the signal's course by itself.
-const fn wifi_kind(change: WifiChange) -> (EventSource, &'static str) {
+const fn wifi_kind(change: WifiChange) -> (EventSource, EventKind) {
     match change {
-        WifiChange::Joined => (EventSource::Link, "wifi-joined"),
-        WifiChange::Left => (EventSource::Link, "wifi-left"),
-        WifiChange::Moved => (EventSource::Link, "wifi-moved"),
-        WifiChange::Signal => (EventSource::Observer, "wifi-signal"),
+        WifiChange::Joined => (EventSource::Link, EventKind::WifiJoined),
+        WifiChange::Left => (EventSource::Link, EventKind::WifiLeft),
+        WifiChange::Moved => (EventSource::Link, EventKind::WifiMoved),
+        WifiChange::Signal => (EventSource::Observer, EventKind::WifiSignal),
     }
 }
 

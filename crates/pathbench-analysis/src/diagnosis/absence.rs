@@ -4,7 +4,7 @@ use super::cause::{self, Cause};
 use super::{DiagnosisInput, PlannedPath, SHORTEST_SILENCE_MS, remedy};
 use crate::verdict::failure_words;
 use pathbench_record::document::{DiagnosisKind, PathDiagnosis};
-use pathbench_record::event::{Event, EventSource};
+use pathbench_record::event::{Event, EventKind, EventSource};
 use pathbench_record::sample::{PathState, Sample, Side};
 use std::collections::BTreeMap;
 
@@ -101,10 +101,16 @@ fn suspensions(input: &DiagnosisInput<'_>, path: &PlannedPath, side: Side) -> Ve
     let mut found: Vec<Absence> = Vec::new();
     for event in told(input, path, side) {
         let open = found.last_mut().filter(|last| last.to_ms.is_none());
-        match (event.kind.as_str(), open) {
-            ("path-suspended", None) => found.push(Absence { from_ms: event.t_ms, to_ms: None }),
+        match (&event.kind, open) {
+            (EventKind::PathSuspended, None) => found.push(Absence { from_ms: event.t_ms, to_ms: None }),
             // What follows is seen in the samples.
-            ("path-resumed" | "path-established" | "path-given-up" | "path-abandoned", Some(last)) => {
+            (
+                EventKind::PathResumed
+                | EventKind::PathEstablished
+                | EventKind::PathGivenUp
+                | EventKind::PathAbandoned,
+                Some(last),
+            ) => {
                 last.to_ms = Some(event.t_ms);
             }
             _ => {}
@@ -142,9 +148,9 @@ fn why(input: &DiagnosisInput<'_>, path: &PlannedPath, side: Side, absence: Abse
         let end_ms = absence.to_ms.unwrap_or(f64::INFINITY);
         let around =
             |event: &&Event| event.t_ms > absence.from_ms - SHORTEST_SILENCE_MS && event.t_ms < end_ms;
-        let reason = |event: &Event| match event.kind.as_str() {
-            "path-suspended" => Some("nothing was heard on it".to_owned()),
-            "path-given-up" | "path-abandoned" => {
+        let reason = |event: &Event| match event.kind {
+            EventKind::PathSuspended => Some("nothing was heard on it".to_owned()),
+            EventKind::PathGivenUp | EventKind::PathAbandoned => {
                 let reason =
                     event.detail.get("reason").and_then(|reason| reason.as_str()).unwrap_or("no reason told");
                 Some(format!("it was given up: {reason}"))

@@ -1,7 +1,7 @@
 //! What was done to a path, or happened to it, before it fell silent.
 
 use super::{DiagnosisInput, PlannedPath};
-use pathbench_record::event::{Event, EventSource};
+use pathbench_record::event::{Event, EventKind, EventSource};
 
 /// The event that a silence is put down to may be noted that much later than the last acknowledgement is seen: samples
 /// are 100 ms apart, and what is on its way still arrives.
@@ -122,19 +122,28 @@ impl Effect {
 
 /// See the kinds of events in docs/results.md.
 fn effect(event: &Event, pmtu_bytes: u32) -> Effect {
-    let kind = event.kind.as_str();
     match event.source {
-        EventSource::Scenario => match kind {
-            "down" | "blackhole" | "outage" | "remove-address" | "fade" => Effect::Gone,
-            "up" | "restore" | "add-address" => Effect::Back,
-            "set" => change(event, pmtu_bytes),
+        EventSource::Scenario => match event.kind {
+            EventKind::Down
+            | EventKind::Blackhole
+            | EventKind::Outage
+            | EventKind::RemoveAddress
+            | EventKind::Fade => Effect::Gone,
+            EventKind::Up | EventKind::Restore | EventKind::AddAddress => Effect::Back,
+            EventKind::Set => change(event, pmtu_bytes),
             _ => Effect::None,
         },
-        EventSource::Link => match kind {
-            "down" | "carrier down" | "disappeared" | "wifi-left" => Effect::Gone,
-            "up" | "carrier up" | "appeared" | "wifi-joined" => Effect::Back,
-            address if address.starts_with("address ") && address.ends_with(" removed") => Effect::Gone,
-            address if address.starts_with("address ") && address.ends_with(" added") => Effect::Back,
+        EventSource::Link => match event.kind {
+            EventKind::Down
+            | EventKind::CarrierDown
+            | EventKind::Disappeared
+            | EventKind::AddressRemoved
+            | EventKind::WifiLeft => Effect::Gone,
+            EventKind::Up
+            | EventKind::CarrierUp
+            | EventKind::Appeared
+            | EventKind::AddressAdded
+            | EventKind::WifiJoined => Effect::Back,
             _ => Effect::None,
         },
         EventSource::Mptcp | EventSource::Quic | EventSource::Observer => Effect::None,
@@ -159,9 +168,10 @@ fn concerns(event: &Event, path: &PlannedPath, input: &DiagnosisInput<'_>) -> bo
     let is_of = |planned: &PlannedPath| {
         link.strip_prefix(planned.name.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
     };
-    if let Some(change) = event.kind.strip_prefix("address ") {
+    if matches!(event.kind, EventKind::AddressAdded | EventKind::AddressRemoved) {
         // One of several addresses, or a link-local one, is not the path.
-        let address = change.split(['/', ' ']).next().and_then(|address| address.parse().ok());
+        let address =
+            event.detail.get("address").and_then(|network| network.as_str()?.split('/').next()?.parse().ok());
         return is_of(path) && address.is_some_and(|address| path.addresses.contains(&address));
     }
     is_of(path) || (event.source == EventSource::Scenario && !input.planned.iter().any(is_of))
@@ -183,6 +193,11 @@ fn loss_of(event: &Event) -> Option<f64> {
 fn in_words(event: &Event) -> String {
     let who = if event.source == EventSource::Scenario { "the scenario's " } else { "" };
     let link = event.path.as_deref().map(|link| format!(" {link}")).unwrap_or_default();
-    let value = mtu_of(event).map(|bytes| format!(" (MTU {bytes} bytes)")).unwrap_or_default();
+    let address = event.detail.get("address").and_then(|network| network.as_str());
+    let value = match (mtu_of(event), address) {
+        (Some(bytes), _) => format!(" (MTU {bytes} bytes)"),
+        (None, Some(network)) => format!(" ({network})"),
+        (None, None) => String::new(),
+    };
     format!("{who}`{}{link}`{value} at {:.1} s", event.kind, event.t_ms / 1e3)
 }

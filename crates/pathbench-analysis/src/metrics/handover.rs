@@ -5,7 +5,7 @@ mod remark;
 mod timeline;
 
 use pathbench_record::document::{HandoverReason, HandoverRecord};
-use pathbench_record::event::{Event, EventSource};
+use pathbench_record::event::{Event, EventKind, EventSource};
 use pathbench_record::sample::{PathFigures, Sample, Side};
 use timeline::{Onset, Timeline};
 
@@ -105,7 +105,9 @@ fn data_moved(timeline: &Timeline<'_>, onset: &Onset<'_>) -> bool {
 fn decision<'a>(events: &'a [Event], host: &str, at_ms: f64) -> Option<&'a Event> {
     events
         .iter()
-        .filter(|event| event.source == EventSource::Quic && event.kind == "scheduler" && event.host == host)
+        .filter(|event| {
+            event.source == EventSource::Quic && event.kind == EventKind::Scheduler && event.host == host
+        })
         .filter(|event| event.t_ms <= at_ms)
         .max_by(|a, b| a.t_ms.total_cmp(&b.t_ms))
         .filter(|event| !remark::is_return(event))

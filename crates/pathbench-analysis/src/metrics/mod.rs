@@ -24,6 +24,7 @@ use crate::binning::{ByteCurve, Window};
 use pathbench_record::delivery::DeliverySeries;
 use pathbench_record::direction::Direction;
 use pathbench_record::document::{DirectionRecord, Impact, Phase};
+use pathbench_record::event::EventKind;
 use pathbench_record::time::Timestamp;
 use stall::Stalls;
 use std::time::Duration;
@@ -54,17 +55,11 @@ pub const SAME_MOMENT: Duration = WINDOW;
 pub struct Disturbance {
     /// When it took effect.
     pub at: Timestamp,
-    /// `down`, `up`, `set`, ….
-    pub kind: String,
+    pub kind: EventKind,
     /// The path it concerned.
     pub path: Option<String>,
-    /// Whether it gets an [`Impact`]: see [`is_disruptive`].
+    /// Whether it gets an [`Impact`].
     pub disruptive: bool,
-}
-
-/// Whether an event of this kind takes something away from a path, so that its impact is worth a figure.
-pub fn is_disruptive(kind: &str) -> bool {
-    matches!(kind, "down" | "blackhole" | "outage" | "remove-address" | "set" | "fade")
 }
 
 /// What is known of one direction of one run. All timestamps are of one clock.

@@ -37,7 +37,7 @@ pub(super) fn moments(disturbances: &[Disturbance]) -> Vec<Moment<'_>> {
 pub(super) fn name(event: &Disturbance) -> String {
     match &event.path {
         Some(path) => format!("{} {path}", event.kind),
-        None => event.kind.clone(),
+        None => event.kind.to_string(),
     }
 }
 
@@ -78,6 +78,7 @@ pub(super) fn phases(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pathbench_record::event::EventKind;
     use std::time::Duration;
 
     #[test]
@@ -85,7 +86,7 @@ mod tests {
         let at = |ms| Timestamp::from_nanos(5_000_000_000) + Duration::from_millis(ms);
         let event = |ms, path: &str| Disturbance {
             at: at(ms),
-            kind: "down".to_owned(),
+            kind: EventKind::Down,
             path: Some(path.to_owned()),
             disruptive: true,
         };

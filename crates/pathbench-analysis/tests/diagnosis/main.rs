@@ -144,7 +144,7 @@ fn event(source: EventSource, t_ms: f64, kind: &str, path: &str) -> Event {
         t_ms,
         source,
         host: "client".to_owned(),
-        kind: kind.to_owned(),
+        kind: kind.into(),
         path: Some(path.to_owned()),
         due_ms: None,
         detail: serde_json::Map::new(),

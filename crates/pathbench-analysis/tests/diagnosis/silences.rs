@@ -184,8 +184,8 @@ fn what_the_scenario_did_is_no_mystery() {
         let words = format!("the scenario's `{kind} wlan` at 3.0 s");
         check(&found, Stale, &[&words, "took the path away"], &["none needed"]);
     }
-    let case = series().mptcp().with_event(event(EventSource::Link, 3100.0, "carrier down", "wlan"));
-    check(&case.only(), Stale, &["`carrier down wlan` at 3.1 s"], &["bring interface wlan0 back"]);
+    let case = series().mptcp().with_event(event(EventSource::Link, 3100.0, "carrier-down", "wlan"));
+    check(&case.only(), Stale, &["`carrier-down wlan` at 3.1 s"], &["bring interface wlan0 back"]);
     // A link that belongs to no path may be everybody's; another path's is not.
     let case = series().mptcp().with_event(event(EventSource::Scenario, 2950.0, "down", "backbone"));
     check(&case.only(), Stale, &["`down backbone`"], &[]);
@@ -218,19 +218,23 @@ fn what_the_kernel_tells_of_a_link_is_not_the_cause_of_what_the_scenario_did() {
     let series = || Series::new().flowing(3000.0).stuck(9000.0, 90_000).mptcp();
     let told = |kind| event(EventSource::Link, 2952.0, kind, "wlan");
     let ordered = event(EventSource::Scenario, 2950.0, "down", "wlan");
-    let case = series().with_event(ordered).with_event(told("down")).with_event(told("carrier down"));
+    let case = series().with_event(ordered).with_event(told("down")).with_event(told("carrier-down"));
     check(&case.only(), Stale, &["the scenario's `down wlan`"], &["none needed"]);
-    let case = series().with_event(told("down")).with_event(told("carrier down"));
+    let case = series().with_event(told("down")).with_event(told("carrier-down"));
     check(&case.only(), Stale, &["`down wlan` at 3.0 s took"], &["bring interface wlan0 back"]);
 }
 
 #[test]
 fn addresses_count_only_where_they_are_the_paths() {
-    let of_link = |kind: &str| event(EventSource::Link, 2950.0, kind, "wlan");
+    let removed = |network: &str| {
+        let mut event = event(EventSource::Link, 2950.0, "address-removed", "wlan");
+        event.detail.insert("address".to_owned(), network.into());
+        event
+    };
     let series = || Series::new().flowing(3000.0).stuck(9000.0, 90_000).mptcp();
-    let found = series().with_event(of_link("address 10.0.1.1/24 removed")).only();
-    check(&found, Stale, &["`address 10.0.1.1/24 removed wlan`"], &["bring interface"]);
-    let found = series().with_event(of_link("address fe80::1/64 removed")).only();
+    let found = series().with_event(removed("10.0.1.1/24")).only();
+    check(&found, Stale, &["`address-removed wlan` (10.0.1.1/24)"], &["bring interface"]);
+    let found = series().with_event(removed("fe80::1/64")).only();
     check(&found, Stale, &["cannot be told"], &[]);
 }
 

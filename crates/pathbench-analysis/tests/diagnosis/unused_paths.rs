@@ -114,8 +114,8 @@ fn a_path_that_was_away_is_told_as_such() {
         &["the scenario's `down wlan` at 0.0 s took the path away"],
         &["none needed"],
     );
-    let case = missing().with_event(event(EventSource::Link, 0.0, "carrier down", "wlan"));
-    check(&case.only(), NeverEstablished, &["`carrier down wlan`"], &["bring interface wlan0 back"]);
+    let case = missing().with_event(event(EventSource::Link, 0.0, "carrier-down", "wlan"));
+    check(&case.only(), NeverEstablished, &["`carrier-down wlan`"], &["bring interface wlan0 back"]);
 }
 
 #[test]

@@ -193,7 +193,7 @@ fn collect(stream: &mut EventStream, until: Kind) -> Result<Vec<MptcpEvent>, Fai
             return Ok(seen);
         }
         let left = deadline.saturating_duration_since(Instant::now());
-        ensure!(!left.is_zero(), "no {until} among {seen:?}");
+        ensure!(!left.is_zero(), "no {until:?} among {seen:?}");
         let timeout = Timespec { tv_sec: 0, tv_nsec: left.as_nanos().min(100_000_000) as i64 };
         poll(&mut [PollFd::from_borrowed_fd(stream.as_fd(), PollFlags::IN)], Some(&timeout))?;
     }
@@ -204,7 +204,7 @@ fn find(events: &[MptcpEvent], kind: Kind) -> Result<MptcpEvent, Failed> {
         .iter()
         .copied()
         .find(|event| event.kind == kind)
-        .ok_or_else(|| format!("no {kind} in {events:?}").into())
+        .ok_or_else(|| format!("no {kind:?} in {events:?}").into())
 }
 
 fn lost_events_are_told() -> Outcome {

@@ -289,7 +289,7 @@ impl Run<'_> {
                     at: self.clock.now(),
                     node: event.node.clone(),
                     link: path.to_owned(),
-                    kind: event.action.name(),
+                    kind: event.action.name().into(),
                     detail,
                 });
                 observer.on_event(event.action.name(), path);

@@ -160,7 +160,7 @@ fn run() -> RunRecord {
         }],
         impacts: vec![Impact {
             direction: Direction::Upload,
-            kind: "down".to_owned(),
+            kind: "down".into(),
             path: Some("wlan".to_owned()),
             at_ms: 3000.4,
             before_mbps: Some(1872.5),

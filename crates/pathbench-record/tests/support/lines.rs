@@ -70,7 +70,7 @@ pub(crate) fn events() -> Vec<Event> {
         t_ms,
         source,
         host: "client".to_owned(),
-        kind: kind.to_owned(),
+        kind: kind.into(),
         path: Some("wlan".to_owned()),
         due_ms,
         detail: [("error".to_owned(), json!(101))].into_iter().collect(),

@@ -10,7 +10,7 @@ use crate::quantity::{duration, rate};
 use crate::series::{self, Attribution, Grid, Series, Silence};
 use crate::view::{GroupView, RunData, View};
 use pathbench_record::document::RunRecord;
-use pathbench_record::event::{Event, EventSource};
+use pathbench_record::event::{Event, EventKind, EventSource};
 use pathbench_record::transport::Transport;
 
 const MOST_FACETS: usize = 48;
@@ -166,9 +166,9 @@ fn lane(view: &View, data: &RunData) -> Vec<Mark> {
 }
 
 fn subflow_words(event: &Event, opened: bool) -> &'static str {
-    match (event.source, event.kind.as_str(), opened) {
-        (EventSource::Quic, "path-suspended", _) => "path suspended",
-        (EventSource::Quic, "path-resumed", _) => "path resumed",
+    match (event.source, &event.kind, opened) {
+        (EventSource::Quic, EventKind::PathSuspended, _) => "path suspended",
+        (EventSource::Quic, EventKind::PathResumed, _) => "path resumed",
         (EventSource::Quic, _, true) => "path opened",
         (EventSource::Quic, _, false) => "path closed",
         (_, _, true) => "subflow opened",

@@ -1,7 +1,7 @@
 //! Events in words, and which of them a picture shows.
 
 use crate::view::{RunData, value_text};
-use pathbench_record::event::{Event, EventSource};
+use pathbench_record::event::{Event, EventKind, EventSource};
 
 /// An event of the scenario as a picture marks it.
 #[derive(Debug, Clone, PartialEq)]
@@ -13,7 +13,7 @@ pub(crate) struct ScenarioEvent {
 
 /// Whether an event takes something away from a path.
 pub(crate) fn is_disruption(event: &Event) -> bool {
-    pathbench_analysis::metrics::is_disruptive(&event.kind)
+    event.kind.is_disruptive()
 }
 
 /// Network changes beyond this are not marked one by one.
@@ -37,7 +37,7 @@ pub(crate) fn scenario_events(data: &RunData) -> Vec<ScenarioEvent> {
 /// Events that can change packet sizes: those of the scenario, and QUIC's detection of an MTU black hole.
 pub(crate) fn size_events(data: &RunData) -> Vec<ScenarioEvent> {
     let is_shown = |event: &&Event| {
-        let of_quic = event.source == EventSource::Quic && event.kind == "mtu-black-hole";
+        let of_quic = event.source == EventSource::Quic && event.kind == EventKind::MtuBlackHole;
         event.t_ms >= 0.0 && (event.source == EventSource::Scenario || of_quic)
     };
     let shown = data.events.iter().copied().filter(is_shown).take(MOST_CHANGES);
@@ -49,7 +49,7 @@ pub(crate) fn size_events(data: &RunData) -> Vec<ScenarioEvent> {
 /// Whether a change concerns a link-local IPv6 address only. The kernel gives every interface one about a second after
 /// it came up, and no test's traffic uses it.
 fn is_link_local(event: &Event) -> bool {
-    event.kind.starts_with("address fe80:")
+    event.detail.get("address").and_then(|address| address.as_str()).is_some_and(|it| it.starts_with("fe80:"))
 }
 
 /// Subflows and QUIC paths that opened (`true`) and closed (`false`), as the kernel's path manager and the QUIC
@@ -59,12 +59,11 @@ fn is_link_local(event: &Event) -> bool {
 pub(crate) fn subflow_marks<'a>(data: &RunData<'a>) -> Vec<(f64, bool, &'a Event)> {
     let mut marks: Vec<(f64, bool, &Event)> = Vec::new();
     for event in &data.events {
-        let opened = match (event.source, event.kind.as_str()) {
-            (EventSource::Mptcp, "SUB_ESTABLISHED")
-            | (EventSource::Quic, "path-established" | "path-resumed") => true,
-            (EventSource::Mptcp, "SUB_CLOSED") | (EventSource::Quic, "path-abandoned" | "path-suspended") => {
-                false
-            }
+        let opened = match (event.source, &event.kind) {
+            (EventSource::Mptcp, EventKind::SubEstablished)
+            | (EventSource::Quic, EventKind::PathEstablished | EventKind::PathResumed) => true,
+            (EventSource::Mptcp, EventKind::SubClosed)
+            | (EventSource::Quic, EventKind::PathAbandoned | EventKind::PathSuspended) => false,
             _ => continue,
         };
         let same = |(t_ms, kind, known): &&(f64, bool, &Event)| {
@@ -80,24 +79,27 @@ pub(crate) fn subflow_marks<'a>(data: &RunData<'a>) -> Vec<(f64, bool, &'a Event
 /// A short label for a mark in a picture: `▼ wlan down`, `▲ wlan up`, `◆ wlan rate=50mbit`.
 pub fn event_label(event: &Event) -> String {
     let path = event.path.as_deref().unwrap_or(&event.host);
-    match event.kind.as_str() {
-        "down" => format!("▼ {path} down"),
-        "up" => format!("▲ {path} up"),
-        "blackhole" => format!("▼ {path} black hole"),
-        "outage" => format!("▼ {path} outage"),
-        "fade" => format!("◆ {path} fades"),
-        "mtu-black-hole" => format!("◆ {path}: MTU black hole found"),
-        "restore" => format!("▲ {path} restored"),
-        "remove-address" => format!("▼ {path} address removed"),
-        "add-address" => format!("▲ {path} address added"),
-        "set" => format!("◆ {path} {}", changes(event)),
+    match &event.kind {
+        EventKind::Down => format!("▼ {path} down"),
+        EventKind::Up => format!("▲ {path} up"),
+        EventKind::Blackhole => format!("▼ {path} black hole"),
+        EventKind::Outage => format!("▼ {path} outage"),
+        EventKind::Fade => format!("◆ {path} fades"),
+        EventKind::MtuBlackHole => format!("◆ {path}: MTU black hole found"),
+        EventKind::Restore => format!("▲ {path} restored"),
+        EventKind::RemoveAddress => format!("▼ {path} address removed"),
+        EventKind::AddAddress => format!("▲ {path} address added"),
+        EventKind::Set => format!("◆ {path} {}", changes(event)),
+        EventKind::Mtu => format!("◆ {path} {}", changes(event)),
+        EventKind::AddressAdded => format!("◆ {path} {} added", changes(event)),
+        EventKind::AddressRemoved => format!("◆ {path} {} removed", changes(event)),
         other => format!("◆ {path} {other}"),
     }
 }
 
 /// The event as a sentence: `wlan went down`.
 pub fn event_sentence(event: &Event) -> String {
-    if event.kind == "set" {
+    if event.kind == EventKind::Set {
         return format!("{} changed: {}", event.path.as_deref().unwrap_or("the link"), changes(event));
     }
     in_words(&event.kind, event.path.as_deref())
@@ -125,18 +127,18 @@ fn scenario_key(detail: &str) -> &str {
 }
 
 /// What an event did to a path, in the past tense.
-pub(crate) fn in_words(kind: &str, path: Option<&str>) -> String {
+pub(crate) fn in_words(kind: &EventKind, path: Option<&str>) -> String {
     let path = path.unwrap_or("the link");
     match kind {
-        "down" => format!("{path} went down"),
-        "up" => format!("{path} came up"),
-        "blackhole" => format!("{path} became a black hole"),
-        "outage" => format!("{path} stopped sending"),
-        "fade" => format!("{path} began to fade"),
-        "restore" => format!("{path} was restored"),
-        "remove-address" => format!("{path} lost its address"),
-        "add-address" => format!("{path} got its address back"),
-        "set" => format!("{path} was changed"),
+        EventKind::Down => format!("{path} went down"),
+        EventKind::Up => format!("{path} came up"),
+        EventKind::Blackhole => format!("{path} became a black hole"),
+        EventKind::Outage => format!("{path} stopped sending"),
+        EventKind::Fade => format!("{path} began to fade"),
+        EventKind::Restore => format!("{path} was restored"),
+        EventKind::RemoveAddress => format!("{path} lost its address"),
+        EventKind::AddAddress => format!("{path} got its address back"),
+        EventKind::Set => format!("{path} was changed"),
         other => format!("`{other}` on {path}"),
     }
 }
@@ -147,18 +149,22 @@ mod tests {
 
     #[test]
     fn link_local_addresses_are_no_change_of_the_network() {
-        let told = |kind: &str| Event {
+        let added = |network: &str| Event {
             run: "r".to_owned(),
             t_ms: 1.0,
             source: EventSource::Link,
             host: "client".to_owned(),
-            kind: kind.to_owned(),
+            kind: EventKind::AddressAdded,
             path: Some("eth".to_owned()),
             due_ms: None,
-            detail: serde_json::Map::new(),
+            detail: serde_json::Map::from_iter([("address".to_owned(), network.into())]),
         };
-        assert!(is_link_local(&told("address fe80::38d8:41ff:febd:6070/64 added")));
-        assert!(!is_link_local(&told("address 2001:db8::1/64 added")));
-        assert!(!is_link_local(&told("down")));
+        assert!(is_link_local(&added("fe80::38d8:41ff:febd:6070/64")));
+        assert!(!is_link_local(&added("2001:db8::1/64")));
+        assert!(!is_link_local(&Event {
+            kind: EventKind::Down,
+            detail: serde_json::Map::new(),
+            ..added("")
+        }));
     }
 }

@@ -5,7 +5,7 @@ use crate::series::{ZERO, path_curves};
 use crate::view::{GroupView, RunData, View};
 use pathbench_record::direction::Direction;
 use pathbench_record::document::RunRecord;
-use pathbench_record::event::Event;
+use pathbench_record::event::{Event, EventKind};
 use pathbench_record::sample::{PathFigures, PathState, Sample, Side};
 use pathbench_record::transport::Transport;
 use std::collections::BTreeMap;
@@ -42,7 +42,7 @@ pub struct Restoration {
     /// The path.
     pub path: String,
     /// The event's kind: `up`, `restore` or `add-address`.
-    pub kind: String,
+    pub kind: EventKind,
     /// When it took effect.
     pub at_ms: f64,
     /// How long was watched for traffic: to the next event on the path or the last sample of the run.
@@ -51,8 +51,8 @@ pub struct Restoration {
     pub fate: Fate,
 }
 
-fn restores(kind: &str) -> bool {
-    matches!(kind, "up" | "restore" | "add-address")
+const fn restores(kind: &EventKind) -> bool {
+    matches!(kind, EventKind::Up | EventKind::Restore | EventKind::AddAddress)
 }
 
 /// Every return of a path during `run`. Empty for a connection that is not multipath and died.
@@ -194,10 +194,10 @@ fn sentence(all: &[Restoration], is_quic: bool) -> Option<String> {
     }
 }
 
-fn event_words(kind: &str) -> &'static str {
+const fn event_words(kind: &EventKind) -> &'static str {
     match kind {
-        "restore" => "was restored",
-        "add-address" => "got its address back",
+        EventKind::Restore => "was restored",
+        EventKind::AddAddress => "got its address back",
         _ => "came up",
     }
 }

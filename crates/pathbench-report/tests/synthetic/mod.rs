@@ -123,7 +123,7 @@ pub(crate) fn event(run: &str, t_ms: f64, kind: &str, path: &str) -> Event {
         t_ms,
         source: EventSource::Scenario,
         host: "client".to_owned(),
-        kind: kind.to_owned(),
+        kind: kind.into(),
         path: Some(path.to_owned()),
         due_ms: Some(t_ms.floor()),
         detail: Map::new(),
@@ -297,7 +297,7 @@ fn failover_run(set: &mut ResultSet, mut run: RunRecord) {
 fn impact(run: &RunRecord, at_ms: f64) -> Impact {
     Impact {
         direction: Direction::Upload,
-        kind: "down".to_owned(),
+        kind: "down".into(),
         path: Some("wlan".to_owned()),
         at_ms,
         before_mbps: Some(if run.label == "mptcp" { 1880.0 } else { 940.0 }),

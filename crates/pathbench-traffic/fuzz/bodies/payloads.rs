@@ -110,7 +110,7 @@ fn bearable(record: &EndRecord, client: &EndRecord, now: Timestamp) {
 /// All metrics of a record's series.
 fn analyse(record: &EndRecord) {
     let event =
-        Disturbance { at: record.started + SECOND, kind: "down".to_owned(), path: None, disruptive: true };
+        Disturbance { at: record.started + SECOND, kind: "down".into(), path: None, disruptive: true };
     let analysis = metrics::analyse(&Measurement {
         origin: record.started,
         omit: Duration::ZERO,

@@ -1,6 +1,6 @@
 //! What else happened to the first path before the second came into use, in words.
 
-use pathbench_record::event::{Event, EventSource};
+use pathbench_record::event::{Event, EventKind, EventSource};
 
 /// What had been done to `path`, and what the transport at `host` said of it, up to `until_ms`; `None` when nothing
 /// is known.
@@ -14,7 +14,7 @@ pub(super) fn remark(
     let is_meant = |event: &Event| match event.path.as_deref() {
         Some(of) => of == path,
         // A scheduler does not always know the address of the path that it leaves.
-        None => event.kind == "scheduler",
+        None => event.kind == EventKind::Scheduler,
     };
     let latest = |sources: &[EventSource], words: fn(&Event, &str) -> Option<Told>| {
         let mut of_path: Vec<&Event> = events
@@ -40,7 +40,7 @@ pub(super) fn remark(
 /// Whether it is the scheduler's return to its preferred path.
 pub(super) fn is_return(event: &Event) -> bool {
     let reason = event.detail.get("reason").and_then(serde_json::Value::as_str);
-    event.kind == "scheduler" && reason == Some("the preferred path is used again")
+    event.kind == EventKind::Scheduler && reason == Some("the preferred path is used again")
 }
 
 enum Told {
@@ -55,14 +55,14 @@ fn distance(before_ms: f64) -> String {
 
 /// What the scenario did to a path.
 fn done(event: &Event, path: &str) -> Option<Told> {
-    let words = match event.kind.as_str() {
-        "up" | "restore" | "add-address" => return Some(Told::AllWell),
-        "down" => format!("`{path}` went down"),
-        "blackhole" => format!("`{path}` became a black hole"),
-        "outage" => format!("`{path}` stopped sending"),
-        "fade" => format!("`{path}` began to fade"),
-        "remove-address" => format!("`{path}` lost its address"),
-        "set" => format!("`{path}` was changed"),
+    let words = match event.kind {
+        EventKind::Up | EventKind::Restore | EventKind::AddAddress => return Some(Told::AllWell),
+        EventKind::Down => format!("`{path}` went down"),
+        EventKind::Blackhole => format!("`{path}` became a black hole"),
+        EventKind::Outage => format!("`{path}` stopped sending"),
+        EventKind::Fade => format!("`{path}` began to fade"),
+        EventKind::RemoveAddress => format!("`{path}` lost its address"),
+        EventKind::Set => format!("`{path}` was changed"),
         _ => return None,
     };
     Some(Told::Trouble(words))
@@ -70,15 +70,13 @@ fn done(event: &Event, path: &str) -> Option<Told> {
 
 /// What a kernel told of a path's interface.
 fn seen(event: &Event, path: &str) -> Option<Told> {
-    let words = match event.kind.as_str() {
-        "up" | "carrier up" | "appeared" => return Some(Told::AllWell),
-        "down" => format!("`{path}` went down"),
-        "carrier down" => format!("`{path}` lost its carrier"),
-        "disappeared" => format!("the interface of `{path}` went away"),
-        kind if kind.starts_with("address ") && kind.ends_with(" removed") => {
-            format!("`{path}` lost its address")
-        }
-        kind if kind.starts_with("address ") => return Some(Told::AllWell),
+    let words = match event.kind {
+        EventKind::Up | EventKind::CarrierUp | EventKind::Appeared => return Some(Told::AllWell),
+        EventKind::Down => format!("`{path}` went down"),
+        EventKind::CarrierDown => format!("`{path}` lost its carrier"),
+        EventKind::Disappeared => format!("the interface of `{path}` went away"),
+        EventKind::AddressRemoved => format!("`{path}` lost its address"),
+        EventKind::AddressAdded => return Some(Told::AllWell),
         _ => return None,
     };
     Some(Told::Trouble(words))
@@ -88,16 +86,19 @@ fn seen(event: &Event, path: &str) -> Option<Told> {
 fn said(event: &Event, path: &str) -> Option<Told> {
     let reason = event.detail.get("reason").and_then(serde_json::Value::as_str);
     let because = reason.map(|reason| format!(" ({reason})")).unwrap_or_default();
-    let words = match event.kind.as_str() {
-        "path-resumed" | "path-established" | "interface-back" | "SUB_ESTABLISHED" => {
+    let words = match event.kind {
+        EventKind::PathResumed
+        | EventKind::PathEstablished
+        | EventKind::InterfaceBack
+        | EventKind::SubEstablished => {
             return Some(Told::AllWell);
         }
-        "path-suspended" => format!("nothing had been heard on `{path}` for too long"),
-        "path-given-up" | "path-abandoned" => format!("`{path}` was given up{because}"),
-        "interface-gone" => format!("the transport saw the interface of `{path}` go"),
-        "scheduler" if is_return(event) => return Some(Told::AllWell),
-        "scheduler" => format!("the scheduler left `{path}`{because}"),
-        "SUB_CLOSED" => format!("the kernel closed the subflow on `{path}`"),
+        EventKind::PathSuspended => format!("nothing had been heard on `{path}` for too long"),
+        EventKind::PathGivenUp | EventKind::PathAbandoned => format!("`{path}` was given up{because}"),
+        EventKind::InterfaceGone => format!("the transport saw the interface of `{path}` go"),
+        EventKind::Scheduler if is_return(event) => return Some(Told::AllWell),
+        EventKind::Scheduler => format!("the scheduler left `{path}`{because}"),
+        EventKind::SubClosed => format!("the kernel closed the subflow on `{path}`"),
         _ => return None,
     };
     Some(Told::Trouble(words))
