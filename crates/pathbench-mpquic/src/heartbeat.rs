@@ -84,7 +84,6 @@ impl Pulse {
     }
 }
 
-/// The heartbeats of one connection.
 #[derive(Debug)]
 pub(crate) struct Heartbeats {
     options: HeartbeatOptions,

@@ -10,7 +10,6 @@ pub(crate) fn path_number(path: PathId) -> u32 {
     path.to_string().parse().unwrap_or(u32::MAX)
 }
 
-/// The path events of a connection.
 #[derive(Debug)]
 pub(crate) struct PathLog {
     events: Vec<PathEvent>,

@@ -18,7 +18,6 @@ use pathbench_record::time::Timestamp;
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// The times of the path manager.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PathManagerOptions {
     /// A path that is not validated by then is closed and tried again. Long, for each try uses up a path id for good
@@ -46,14 +45,10 @@ impl Default for PathManagerOptions {
     }
 }
 
-/// Why a path is closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CloseReason {
-    /// Its interface went down.
     LinkDown,
-    /// Its local address was removed.
     AddressRemoved,
-    /// It was not validated in time.
     OpenTimeout,
     /// Nothing was heard on it while others were heard.
     Silent,
@@ -75,51 +70,93 @@ impl CloseReason {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PathInput {
     /// The interface is up and has a carrier.
-    LinkUp { interface: String },
+    LinkUp {
+        interface: String,
+    },
     /// It is down, has no carrier, or is gone.
-    LinkDown { interface: String },
-    /// The interface has this address.
-    AddressAdded { interface: String, address: IpAddr },
-    /// The interface has lost this address.
-    AddressRemoved { interface: String, address: IpAddr },
+    LinkDown {
+        interface: String,
+    },
+    AddressAdded {
+        interface: String,
+        address: IpAddr,
+    },
+    AddressRemoved {
+        interface: String,
+        address: IpAddr,
+    },
     /// [`PathAction::Open`] was begun as this path; also for the path of the handshake, [`PathId::ZERO`].
-    Opened { local: usize, path: PathId },
+    Opened {
+        local: usize,
+        path: PathId,
+    },
     /// [`PathAction::Open`] could not even be begun (no connection ids yet, no socket).
-    OpenFailed { local: usize },
+    OpenFailed {
+        local: usize,
+    },
     /// The path is validated. Also for [`PathId::ZERO`] when the handshake is complete.
-    Established { path: PathId },
+    Established {
+        path: PathId,
+    },
     /// noq abandoned it, whoever wished so.
-    Abandoned { path: PathId },
+    Abandoned {
+        path: PathId,
+    },
     /// noq would not close it: it was the last one.
-    CloseRefused { path: PathId },
+    CloseRefused {
+        path: PathId,
+    },
     /// Heartbeats: nothing heard for some time.
-    Silent { path: PathId },
+    Silent {
+        path: PathId,
+    },
     /// Heartbeats: heard again.
-    Heard { path: PathId },
+    Heard {
+        path: PathId,
+    },
     /// Heartbeats: silent for too long.
-    Dead { path: PathId },
+    Dead {
+        path: PathId,
+    },
     /// The peer changed its status of the path.
-    RemoteStatus { path: PathId, backup: bool },
+    RemoteStatus {
+        path: PathId,
+        backup: bool,
+    },
     /// The `backup` scheduler turns to the backup paths (`Board::trouble` is some), or back.
     BackupNeeded(bool),
 }
 
-/// What is to be done.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum PathAction {
     /// `Connection::open_path` from this address with status Available, whatever its role: only a *change* of
     /// the status is signalled. To be answered with `Opened` or `OpenFailed`.
-    Open { local: usize, address: IpAddr },
+    Open {
+        local: usize,
+        address: IpAddr,
+    },
     /// `Connection::close_path`. To be answered with `CloseRefused` if it was the last one.
-    Close { path: PathId, reason: CloseReason },
-    /// `Connection::set_path_status`.
-    SetStatus { path: PathId, backup: bool },
-    /// `Board::set_role`.
-    SetRole { path: PathId, backup: bool, weight: u32 },
-    /// `Board::set_suspended`.
-    SetSuspended { path: PathId, suspended: bool },
-    /// `Board::set_avoided`.
-    SetAvoided { path: PathId, avoided: bool },
+    Close {
+        path: PathId,
+        reason: CloseReason,
+    },
+    SetStatus {
+        path: PathId,
+        backup: bool,
+    },
+    SetRole {
+        path: PathId,
+        backup: bool,
+        weight: u32,
+    },
+    SetSuspended {
+        path: PathId,
+        suspended: bool,
+    },
+    SetAvoided {
+        path: PathId,
+        avoided: bool,
+    },
 }
 
 /// The paths that a client wants and has.

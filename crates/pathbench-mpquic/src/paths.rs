@@ -64,7 +64,6 @@ enum Decider {
     Server(PeerPaths),
 }
 
-/// The paths of a connection.
 #[derive(Debug)]
 pub(crate) struct Paths {
     decider: Decider,

@@ -17,13 +17,11 @@ use thiserror::Error;
 /// Where to connect to, from where, and how.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConnectOptions {
-    /// The server.
     pub remote: SocketAddr,
     /// The local address to start from; the kernel's choice when absent.
     pub local: Option<IpAddr>,
     /// The interface to leave by (`SO_BINDTODEVICE`). For mptcp it binds every subflow.
     pub interface: Option<String>,
-    /// Options of the socket.
     pub socket: SocketOptions,
     /// How long to wait for the server's answer.
     pub timeout: Duration,
@@ -65,20 +63,11 @@ pub enum MptcpUnavailable {
 /// Why a connection could not be opened.
 #[derive(Debug, Error)]
 pub enum ConnectError {
-    /// The transport is not one of this build's.
     #[error("transport {transport} cannot be opened by this version")]
-    NoSuchTransport {
-        /// What was asked for.
-        transport: Transport,
-    },
+    NoSuchTransport { transport: Transport },
     /// quic and mpquic always encrypt, so they have to know whom to believe.
     #[error("{transport} to {remote} takes the fingerprint or the authority of the server's certificate")]
-    NoTrust {
-        /// What was asked for.
-        transport: Transport,
-        /// The server.
-        remote: SocketAddr,
-    },
+    NoTrust { transport: Transport, remote: SocketAddr },
     /// What the server is to be known by cannot be used.
     #[error(transparent)]
     Trust(#[from] TrustError),
@@ -88,82 +77,45 @@ pub enum ConnectError {
          self-made certificate is another one at each start"
     )]
     Untrusted {
-        /// Who answered.
         remote: SocketAddr,
         /// What is wrong with the certificate.
         message: String,
     },
     /// No agreement on encryption.
     #[error("no encrypted connection to {remote}: {message}")]
-    NotEncrypted {
-        /// The server.
-        remote: SocketAddr,
-        /// What happened.
-        message: String,
-    },
-    /// No MPTCP here.
+    NotEncrypted { remote: SocketAddr, message: String },
     #[error(transparent)]
     Mptcp(#[from] MptcpUnavailable),
-    /// The congestion control cannot be had.
     #[error(transparent)]
     Congestion(#[from] CongestionError),
-    /// The interface does not exist.
     #[error("no interface `{interface}` in this network namespace")]
-    NoSuchInterface {
-        /// What was asked for.
-        interface: String,
-    },
+    NoSuchInterface { interface: String },
     /// The local address is not one of this host's.
     #[error("{local} is not an address of this host; `ip address` shows which are")]
-    NotALocalAddress {
-        /// What was asked for.
-        local: IpAddr,
-    },
+    NotALocalAddress { local: IpAddr },
     /// Local address and server are of different families.
     #[error("cannot reach {remote} from {local}: one is IPv4 and the other IPv6")]
-    FamilyMismatch {
-        /// The local address.
-        local: IpAddr,
-        /// The server.
-        remote: SocketAddr,
-    },
-    /// The server's host answered that nobody listens.
+    FamilyMismatch { local: IpAddr, remote: SocketAddr },
     #[error("{remote} refused the connection: nothing listens on that port there (or a firewall rejects it)")]
-    Refused {
-        /// The server.
-        remote: SocketAddr,
-    },
+    Refused { remote: SocketAddr },
     /// No way there, by the local routing table or by a router's word.
     #[error("no route to {remote}{}: {message}", from(.local.as_ref()))]
     Unreachable {
-        /// The server.
         remote: SocketAddr,
         /// Where it was tried from, when that was asked for.
         local: Option<IpAddr>,
-        /// The kernel's words.
         message: String,
     },
-    /// No answer.
     #[error("no answer from {remote}{} within {} s: the packets or the answers get lost on the way, or the host is off",
         from(.local.as_ref()), .after.as_secs_f64())]
     TimedOut {
-        /// The server.
         remote: SocketAddr,
         /// Where it was tried from, when that was asked for.
         local: Option<IpAddr>,
-        /// How long was waited.
         after: Duration,
     },
-    /// Anything else the kernel refused.
     #[error("{doing} for a connection to {remote}: {source}")]
-    Failed {
-        /// The server.
-        remote: SocketAddr,
-        /// What was being done.
-        doing: &'static str,
-        /// The kernel's answer.
-        source: io::Error,
-    },
+    Failed { remote: SocketAddr, doing: &'static str, source: io::Error },
 }
 
 fn from(local: Option<&IpAddr>) -> String {

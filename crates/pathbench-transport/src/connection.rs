@@ -23,10 +23,8 @@ pub struct Connection {
     carrier: Carrier,
 }
 
-/// What carries the bytes.
 #[derive(Debug)]
 enum Carrier {
-    /// tcp and mptcp.
     Socket(ConnectedSocket),
     /// tcp and mptcp, encrypted, or at a server that takes both.
     Tls(Box<TlsSocket>),
@@ -51,40 +49,18 @@ impl From<TlsSocket> for Connection {
 pub enum ReceiveError {
     /// The time given has passed; the connection may still be alive.
     #[error("nothing received from {peer} for {} s", .after.as_secs_f64())]
-    TimedOut {
-        /// The other end.
-        peer: SocketAddr,
-        /// The time given.
-        after: Duration,
-    },
+    TimedOut { peer: SocketAddr, after: Duration },
     /// The peer reset the connection.
     #[error("{peer} reset the connection")]
-    Reset {
-        /// The other end.
-        peer: SocketAddr,
-    },
+    Reset { peer: SocketAddr },
     /// The kernel gave the connection up after unanswered retransmissions, or for want of a route or interface.
     #[error("the connection to {peer} is dead: {message}")]
-    Dead {
-        /// The other end.
-        peer: SocketAddr,
-        /// The kernel's words.
-        message: String,
-    },
+    Dead { peer: SocketAddr, message: String },
     /// [`Connection::abort`] was called at this end.
     #[error("the connection to {peer} was aborted at this end")]
-    Aborted {
-        /// The other end.
-        peer: SocketAddr,
-    },
-    /// Anything else.
+    Aborted { peer: SocketAddr },
     #[error("receiving from {peer}: {source}")]
-    Failed {
-        /// The other end.
-        peer: SocketAddr,
-        /// The kernel's answer.
-        source: io::Error,
-    },
+    Failed { peer: SocketAddr, source: io::Error },
 }
 
 /// Why nothing was sent.
@@ -92,40 +68,18 @@ pub enum ReceiveError {
 pub enum SendError {
     /// Not a byte could be handed to the kernel in the time given; the connection may still be alive.
     #[error("nothing could be sent to {peer} for {} s", .after.as_secs_f64())]
-    TimedOut {
-        /// The other end.
-        peer: SocketAddr,
-        /// The time given.
-        after: Duration,
-    },
+    TimedOut { peer: SocketAddr, after: Duration },
     /// The peer reset or closed the connection.
     #[error("{peer} closed the connection")]
-    Reset {
-        /// The other end.
-        peer: SocketAddr,
-    },
+    Reset { peer: SocketAddr },
     /// The kernel gave the connection up after unanswered retransmissions, or for want of a route or interface.
     #[error("the connection to {peer} is dead: {message}")]
-    Dead {
-        /// The other end.
-        peer: SocketAddr,
-        /// The kernel's words.
-        message: String,
-    },
+    Dead { peer: SocketAddr, message: String },
     /// [`Connection::abort`] was called at this end.
     #[error("the connection to {peer} was aborted at this end")]
-    Aborted {
-        /// The other end.
-        peer: SocketAddr,
-    },
-    /// Anything else.
+    Aborted { peer: SocketAddr },
     #[error("sending to {peer}: {source}")]
-    Failed {
-        /// The other end.
-        peer: SocketAddr,
-        /// The kernel's answer.
-        source: io::Error,
-    },
+    Failed { peer: SocketAddr, source: io::Error },
 }
 
 impl From<QuicStream> for Connection {

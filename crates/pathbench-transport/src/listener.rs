@@ -70,7 +70,6 @@ pub struct Listener {
     kind: Kind,
 }
 
-/// What listens.
 #[derive(Debug)]
 enum Kind {
     /// tcp and mptcp; with an acceptor, encrypted or not as each client chooses.
@@ -82,54 +81,29 @@ enum Kind {
 /// Why a listener could not be opened.
 #[derive(Debug, Error)]
 pub enum BindError {
-    /// The transport is not one of this build's.
     #[error("transport {transport} cannot be served by this version")]
-    NoSuchTransport {
-        /// What was asked for.
-        transport: Transport,
-    },
-    /// No MPTCP here.
+    NoSuchTransport { transport: Transport },
     #[error(transparent)]
     Mptcp(#[from] MptcpUnavailable),
-    /// The congestion control cannot be had.
     #[error(transparent)]
     Congestion(#[from] CongestionError),
-    /// Somebody else listens there.
     #[error("{address} is taken: another program listens on that port (`ss -ltnp` shows which)")]
-    InUse {
-        /// What was asked for.
-        address: SocketAddr,
-    },
+    InUse { address: SocketAddr },
     /// The address is not one of this host's.
     #[error("{address} is not an address of this host; `ip address` shows which are")]
-    NotALocalAddress {
-        /// What was asked for.
-        address: SocketAddr,
-    },
+    NotALocalAddress { address: SocketAddr },
     /// A privileged port without the privilege.
     #[error("this user may not listen on {address}: ports below 1024 take root or CAP_NET_BIND_SERVICE")]
-    Denied {
-        /// What was asked for.
-        address: SocketAddr,
-    },
+    Denied { address: SocketAddr },
     /// quic or mpquic without a certificate.
     #[error("{transport} on {address} takes a certificate: QUIC always encrypts")]
     NoIdentity {
-        /// What was asked for.
         transport: Transport,
         /// Where.
         address: SocketAddr,
     },
-    /// Anything else.
     #[error("{doing} to listen on {address}: {source}")]
-    Failed {
-        /// What was asked for.
-        address: SocketAddr,
-        /// What was being done.
-        doing: &'static str,
-        /// The kernel's answer.
-        source: io::Error,
-    },
+    Failed { address: SocketAddr, doing: &'static str, source: io::Error },
 }
 
 /// Why nothing was accepted.
@@ -154,15 +128,12 @@ pub enum AcceptError {
     Exhausted {
         /// Where it listens.
         local: SocketAddr,
-        /// The kernel's answer.
         source: io::Error,
     },
-    /// Anything else.
     #[error("accepting on {local}: {source}")]
     Failed {
         /// Where it listens.
         local: SocketAddr,
-        /// The kernel's answer.
         source: io::Error,
     },
 }

@@ -33,7 +33,6 @@ pub enum CongestionError {
          `modprobe tcp_{name}` on the machine, then try again"
     )]
     Unknown {
-        /// What was asked for.
         name: String,
         /// `/proc/sys/net/ipv4/tcp_available_congestion_control`.
         available: String,
@@ -44,7 +43,6 @@ pub enum CongestionError {
          sysctl net.ipv4.tcp_allowed_congestion_control=\"{allowed} {name}\""
     )]
     NotAllowed {
-        /// What was asked for.
         name: String,
         /// `/proc/sys/net/ipv4/tcp_allowed_congestion_control`.
         allowed: String,
@@ -52,19 +50,13 @@ pub enum CongestionError {
     /// The kernel took the option but another one is in force.
     #[error("congestion control `{name}` was accepted by the kernel, but `{in_force}` is in force")]
     NotInForce {
-        /// What was asked for.
         name: String,
         /// What the socket says.
         in_force: String,
     },
     /// Any other refusal.
     #[error("setting congestion control `{name}`: {message}")]
-    Failed {
-        /// What was asked for.
-        name: String,
-        /// The kernel's answer.
-        message: String,
-    },
+    Failed { name: String, message: String },
 }
 
 /// Why options could not be applied.

@@ -42,20 +42,11 @@ pub struct SampledConnection {
 pub enum SamplerError {
     /// Less than a millisecond between samples costs more than it tells.
     #[error("a sampling interval of {} ms is too short; the shortest is 1 ms", .interval.as_secs_f64() * 1e3)]
-    IntervalTooShort {
-        /// What was asked for.
-        interval: Duration,
-    },
-    /// No thread to be had.
+    IntervalTooShort { interval: Duration },
     #[error("starting a thread for sampling: {source}")]
-    Thread {
-        /// The system's answer.
-        source: io::Error,
-    },
-    /// The sampler has ended.
+    Thread { source: io::Error },
     #[error("the sampler has been stopped")]
     Stopped,
-    /// The snapshot failed.
     #[error(transparent)]
     Telemetry(#[from] TelemetryError),
 }

@@ -41,9 +41,7 @@ pub enum TelemetryError {
     /// The kernel's answer lacks what the figures need.
     #[error("this kernel tells too little about {what} ({length} bytes); it takes Linux {needed} or newer")]
     KernelTooOld {
-        /// Which answer.
         what: &'static str,
-        /// Its length.
         length: usize,
         /// The oldest kernel that will do.
         needed: &'static str,
@@ -51,14 +49,8 @@ pub enum TelemetryError {
     /// Subflows came and went too fast for a consistent look.
     #[error("subflows of the connection changed during each of {ATTEMPTS} looks at them")]
     Unsteady,
-    /// The kernel refused.
     #[error("reading {what} of the connection: {source}")]
-    Failed {
-        /// Which option.
-        what: &'static str,
-        /// The kernel's answer.
-        source: io::Error,
-    },
+    Failed { what: &'static str, source: io::Error },
 }
 
 /// Reads a connection's figures. Of a kernel socket it holds a handle of its own, and the socket stays open until it

@@ -5,7 +5,6 @@ use crate::send_buffer::{COPIED_BYTES, CopiedBytes, FIRST_HELD_BYTES, MOST_HELD_
 use bytes::Bytes;
 use noq_proto::{Dir, FinishError, ReadError, ReadableError, StreamId, WriteError};
 
-/// A stream with a user at this end.
 #[derive(Debug, Default)]
 pub(super) struct StreamState {
     /// Somebody waits who has not been called yet.
@@ -17,23 +16,17 @@ pub(super) struct StreamState {
     copied: CopiedBytes,
 }
 
-/// How receiving on a stream ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StreamEnd {
-    /// In good order.
     Finished,
     /// The peer took it back.
     Reset,
 }
 
-/// What came of reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Read {
-    /// So many bytes.
     Bytes(usize),
-    /// Nothing yet.
     Blocked,
-    /// Nothing more.
     End(StreamEnd),
 }
 

@@ -11,20 +11,11 @@ const TURN_PACKETS: u64 = 10;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Trouble {
     /// Its smoothed RTT is above the threshold.
-    SlowPath {
-        /// The smoothed RTT.
-        srtt: Duration,
-    },
+    SlowPath { srtt: Duration },
     /// Nothing was acknowledged for a retransmission timeout, and there is new data to send.
-    Timeout {
-        /// Time since the last progress.
-        since: Duration,
-    },
+    Timeout { since: Duration },
     /// Its retransmission timeout, with back-off, is above the threshold.
-    LongTimeout {
-        /// The timeout.
-        rto: Duration,
-    },
+    LongTimeout { rto: Duration },
 }
 
 impl Trouble {

@@ -24,13 +24,10 @@ pub(crate) struct Observation {
     pub(crate) rttvar: Duration,
     /// Smallest RTT sample, acknowledgement delay included as RFC 9002 section 5.2 wants it.
     pub(crate) min_rtt: Option<Duration>,
-    /// Most recent RTT sample.
     pub(crate) latest_rtt: Option<Duration>,
     /// Bytes of ack-eliciting packets that are neither acknowledged nor lost.
     pub(crate) in_flight_bytes: u64,
-    /// Bytes of ack-eliciting packets sent.
     pub(crate) sent_bytes: u64,
-    /// Bytes of those acknowledged.
     pub(crate) acked_bytes: u64,
     /// Bytes of those declared lost; their content was queued again for whichever path.
     pub(crate) lost_bytes: u64,

@@ -34,7 +34,6 @@ const EVENT_BYTES: u64 = 512;
 /// Bounds on the QUIC connections of a server, all its listeners together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QuicLimits {
-    /// Connections.
     pub connections: usize,
     /// The same of one client, so that none can keep the others out by holding idle ones.
     pub connections_per_client: usize,
@@ -94,7 +93,6 @@ impl Slots {
 }
 
 impl QuicCapacity {
-    /// All of it.
     pub fn new(limits: QuicLimits) -> Self {
         Self { limits, used: Mutex::default(), returned: Condvar::new() }
     }

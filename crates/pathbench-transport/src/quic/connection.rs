@@ -15,7 +15,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-/// A QUIC connection.
 #[derive(Debug)]
 pub(crate) struct QuicConnection {
     pub(crate) endpoint: Arc<Endpoint>,

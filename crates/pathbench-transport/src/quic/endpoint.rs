@@ -72,7 +72,6 @@ pub(crate) struct Endpoint {
     server: Option<Server>,
     sockets: Mutex<Vec<Arc<PathSocket>>>,
     connections: Mutex<HashMap<ConnectionHandle, Arc<QuicConnection>>>,
-    /// Wakes the driver.
     bell: OwnedFd,
     /// The driver waits for sockets, the bell or [`Endpoint::planned_nanos`].
     asleep: AtomicBool,
@@ -165,7 +164,6 @@ impl Endpoint {
         self.server.as_ref()
     }
 
-    /// The present.
     pub(crate) fn now(&self) -> Timestamp {
         self.time.now()
     }
@@ -223,7 +221,6 @@ impl Endpoint {
         }
     }
 
-    /// Wakes the driver.
     pub(crate) fn ring(&self) {
         // Fails only when the counter is full, that is, when it has been rung already.
         let _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes());

@@ -23,7 +23,6 @@ pub(crate) enum Exits<'a> {
 /// The largest GSO packet that interfaces take without segmenting it in software.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct GsoLimit {
-    /// UDP payload.
     bytes: usize,
     segments: usize,
 }

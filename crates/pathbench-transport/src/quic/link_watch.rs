@@ -15,7 +15,6 @@ pub(crate) struct LinkWatch {
     interfaces: BTreeMap<String, Interface>,
 }
 
-/// What is known of an interface.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 struct Interface {
     up: bool,

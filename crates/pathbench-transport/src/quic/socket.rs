@@ -22,7 +22,6 @@ const MESSAGES_PER_READ: usize = 16;
 /// Room for a message: as many datagrams as the kernel joins (`UDP_GRO`), at most an IP packet long.
 const MESSAGE_BYTES: usize = 1 << 16;
 
-/// A UDP socket.
 #[derive(Debug)]
 pub(crate) struct PathSocket {
     socket: Socket,
@@ -54,9 +53,7 @@ struct Batch {
 /// At which step a socket could not be had.
 #[derive(Debug)]
 pub(crate) struct SocketError {
-    /// What was being done.
     pub(crate) doing: &'static str,
-    /// The kernel's answer.
     pub(crate) source: io::Error,
 }
 
@@ -65,9 +62,7 @@ pub(crate) struct SocketError {
 pub(crate) struct Way<'a> {
     /// The interface (`SO_BINDTODEVICE`).
     pub(crate) interface: Option<&'a str>,
-    /// The local address.
     pub(crate) local: Option<IpAddr>,
-    /// The server.
     pub(crate) remote: SocketAddr,
 }
 
@@ -77,14 +72,11 @@ pub(crate) struct Inbox {
     metas: [RecvMeta; MESSAGES_PER_READ],
 }
 
-/// One datagram.
 #[derive(Debug)]
 pub(crate) struct Datagram {
     /// Where from, and which local address it came to.
     pub(crate) way: FourTuple,
-    /// ECN bits.
     pub(crate) ecn: Option<EcnCodepoint>,
-    /// UDP payload.
     pub(crate) payload: BytesMut,
 }
 
@@ -267,7 +259,6 @@ impl AsFd for PathSocket {
 }
 
 impl Inbox {
-    /// An empty one.
     pub(crate) fn new() -> Self {
         Self {
             buffers: (0..MESSAGES_PER_READ).map(|_| vec![0; MESSAGE_BYTES]).collect(),
