@@ -1,6 +1,6 @@
 //! The traffic patterns and the test protocol, client and server.
 //!
-//! This room decides what is sent and when, counts what arrives, and lets the two ends of a test agree on
+//! This crate decides what is sent and when, counts what arrives, and lets the two ends of a test agree on
 //! it: the [`protocol`] that carries a test inside the connection it measures, the patterns of bulk data ([`throughput`])
 //! and of [`messages`], what the bytes of a test are ([`content`]), the shells that run all this on threads
 //! ([`client`], [`server`]), the [`calibration`] of a link before a run, the [`probe`] of networks beside one, and the MTU of a path ([`path_mtu`]).

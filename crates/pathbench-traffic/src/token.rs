@@ -3,7 +3,7 @@
 //! A token is text of four parts with points between: `pb1.EXPIRY.NAME.MAC`. EXPIRY is in seconds since the Unix
 //! epoch, in decimal digits; NAME is for the operator's eyes; MAC is HMAC-SHA256 (RFC 2104) over everything before
 //! its point, with the server's key, as 64 lower-case hexadecimal digits. The first part is the format's version.
-//! Whoever has the key can make tokens, and nobody has to keep a list of them.
+//! The key makes tokens, and nobody has to keep a list of them.
 
 use ring::hmac;
 use std::fmt;
@@ -12,10 +12,10 @@ use thiserror::Error;
 
 const VERSION: &str = "pb1";
 
-/// A key must not be guessed: 16 bytes at least, in whatever way they are written.
+/// A key must not be guessed: 16 bytes at least, however they are written.
 const MIN_KEY_CHARACTERS: usize = 32;
 
-/// Longest a token may be valid: whoever has seen it can use it.
+/// Longest a token may be valid: anybody who has seen it can use it.
 pub const MAX_VALIDITY: Duration = Duration::from_secs(90 * 24 * 3600);
 
 /// Longest name in a token.

@@ -7,7 +7,7 @@ mod common;
 use common::{Everything, clock, limits, server_with_token};
 use pathbench_traffic::datagram::{DatagramError, HEADER_BYTES, Kind, Message};
 use pathbench_traffic::path_mtu::{
-    Evidence, MtuBounds, MtuNews, MtuPath, MtuPlan, NoMtu, PathMtuFound, WatchPace, find_mtu, watch_mtu,
+    Evidence, MtuBounds, MtuEvent, MtuPath, MtuPlan, NoMtu, PathMtuFound, WatchPace, find_mtu, watch_mtu,
 };
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -92,7 +92,7 @@ fn a_watch_reports_what_it_found_and_stops() {
         stop.store(true, Ordering::Release);
     };
     watch_mtu(&plan(everything.quic_address()), WatchPace::default(), &clock(), &stop, &mut sink).unwrap();
-    let [MtuNews::Examined(found)] = &told[..] else { panic!("{told:#?}") };
+    let [MtuEvent::Examined(found)] = &told[..] else { panic!("{told:#?}") };
     assert_eq!(found.upload.found.as_ref().unwrap().mtu_bytes, 65_535);
     everything.server.stop();
 }

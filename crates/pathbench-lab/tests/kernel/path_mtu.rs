@@ -7,7 +7,7 @@ use pathbench_host::netlink::Route;
 use pathbench_kerneltest::{Outcome, ensure, tests};
 use pathbench_record::network::IpNetwork;
 use pathbench_traffic::path_mtu::{
-    DirectionFound, Evidence, MtuBounds, MtuNews, MtuPath, MtuPlan, PathMtuFound, WatchPace, find_mtu,
+    DirectionFound, Evidence, MtuBounds, MtuEvent, MtuPath, MtuPlan, PathMtuFound, WatchPace, find_mtu,
     watch_mtu,
 };
 use std::net::{IpAddr, SocketAddr};
@@ -121,10 +121,12 @@ fn what_the_kernel_has_cached_is_not_heeded() -> Outcome {
 }
 
 /// What a watch told, as MTUs up and down.
-fn told(news: &MtuNews) -> Option<(Option<u32>, Option<u32>)> {
+fn told(news: &MtuEvent) -> Option<(Option<u32>, Option<u32>)> {
     match news {
-        MtuNews::Examined(now) | MtuNews::Changed { now, .. } => Some((mtu(&now.upload), mtu(&now.download))),
-        MtuNews::Away { .. } => None,
+        MtuEvent::Examined(now) | MtuEvent::Changed { now, .. } => {
+            Some((mtu(&now.upload), mtu(&now.download)))
+        }
+        MtuEvent::Away { .. } => None,
     }
 }
 

@@ -42,7 +42,7 @@ pub(crate) fn run(bytes: &[u8]) {
             }
         }
         let _ = watch.poll(now);
-        let _ = (finder.due(), watch.due(), watch.take_news());
+        let _ = (finder.due(), watch.due(), watch.take_event());
     }
     let (upload, download) = finder.result(now);
     for found in [upload.found, download.found].into_iter().flatten() {

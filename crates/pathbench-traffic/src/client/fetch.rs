@@ -49,7 +49,7 @@ impl FetchPlan {
         }
     }
 
-    /// Fetches the record of a test that is over for the client, the way the test itself was to go.
+    /// Fetches the record of a test that is over for the client, by the same route as the test.
     pub fn after(plan: &ClientPlan) -> Self {
         Self {
             local: plan.local,

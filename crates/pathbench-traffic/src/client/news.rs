@@ -1,4 +1,4 @@
-//! What becomes known of a test while it runs, for whoever must not lose it.
+//! What becomes known of a test while it runs, for observers that must not lose it.
 
 use super::ClientObserver;
 use crate::messages::Arrival;

@@ -6,19 +6,19 @@
 //! are in [`crate::client`] and [`crate::server`].
 
 mod interactive;
-mod outgoing;
 mod ping;
 mod responder;
-mod series;
 
 pub use interactive::{InteractiveCore, InteractiveStep};
 pub use ping::{PingCore, PingStep};
 pub use responder::{Arrival, Reply, Responder, ResponderPlan};
-pub use series::Series;
 
 use crate::content::Content;
-use crate::protocol::{DecodeError, Frame, FrameKind, Message, Refusal};
+use crate::protocol::{DecodeError, End, Frame, FrameKind, HEADER_BYTES, Message, Refusal};
+use pathbench_record::delivery::DeliverySeries;
 use pathbench_record::pattern::MIN_MESSAGE_BYTES;
+use pathbench_record::time::Timestamp;
+use std::time::Duration;
 use thiserror::Error;
 
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -84,6 +84,65 @@ impl Template {
         match self.content.first_difference(from, &message.content) {
             None => Ok(()),
             Some(at) => Err(MessageFault::Content { kind, sequence, offset: at - from }),
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Outgoing {
+    sequence: u32,
+    frame: Vec<u8>,
+    taken: usize,
+}
+
+impl Outgoing {
+    fn new(template: Template, sequence: u32) -> Result<Self, MessageFault> {
+        Ok(Self { sequence, frame: Frame::Message(template.message(sequence)).encode()?, taken: 0 })
+    }
+
+    fn rest(&self) -> Vec<u8> {
+        self.frame.get(self.taken..).unwrap_or_default().to_vec()
+    }
+
+    /// The socket took `count` more bytes; returns how many of them belong to the body.
+    fn take(&mut self, count: usize) -> u64 {
+        let reached = (self.taken + count).min(self.frame.len());
+        let body = reached.saturating_sub(HEADER_BYTES) - self.taken.saturating_sub(HEADER_BYTES);
+        self.taken = reached;
+        body as u64
+    }
+
+    fn is_taken(&self) -> bool {
+        self.taken == self.frame.len()
+    }
+}
+
+#[derive(Debug, Clone)]
+pub struct Series {
+    /// Those that the socket accepted, and when.
+    pub offered: DeliverySeries,
+    pub deliveries: DeliverySeries,
+}
+
+impl Series {
+    fn starting_at(origin: Timestamp) -> Self {
+        Self { offered: DeliverySeries::starting_at(origin), deliveries: DeliverySeries::starting_at(origin) }
+    }
+
+    pub fn total_bytes(&self) -> (u64, u64) {
+        (self.offered.total_bytes(), self.deliveries.total_bytes())
+    }
+
+    /// Body of the END frame: what it says of the requests that the socket took.
+    pub fn end(&self) -> End {
+        let elapsed = match (self.offered.first, self.offered.last) {
+            (Some(first), Some(last)) => last.since(first),
+            _ => Duration::ZERO,
+        };
+        End {
+            bytes: self.offered.total_bytes(),
+            elapsed_ns: u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX),
+            cut_short: false,
         }
     }
 }

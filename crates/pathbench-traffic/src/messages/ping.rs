@@ -1,7 +1,6 @@
 //! The asking end of `ping`.
 
-use super::outgoing::Outgoing;
-use super::{MessageFault, Series, Template};
+use super::{MessageFault, Outgoing, Series, Template};
 use crate::content::{Content, Lane};
 use crate::protocol::{Frame, FrameKind};
 use pathbench_record::direction::Direction;

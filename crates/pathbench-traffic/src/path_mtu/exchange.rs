@@ -1,7 +1,7 @@
 //! The account of what was sent to the server and what became of it: messages and time in and out, without an opinion
 //! about sizes.
 
-use crate::datagram::{Family, HELLO_BYTES, Kind, Message, Outgoing};
+use crate::datagram::{Family, HELLO_BYTES, Kind, Message, Outgoing, Unsent};
 use pathbench_record::direction::Direction;
 use pathbench_record::time::Timestamp;
 use std::collections::{BTreeMap, VecDeque};
@@ -202,7 +202,11 @@ impl Exchange {
         sequence
     }
 
-    pub(super) fn not_sent(&mut self, sequence: u32, fate: Fate) {
+    pub(super) fn not_sent(&mut self, sequence: u32, why: &Unsent) {
+        let fate = match why {
+            Unsent::TooLong { limit_bytes } => Fate::TooLong(*limit_bytes),
+            Unsent::Full | Unsent::Failed { .. } => Fate::NotSent,
+        };
         if let Some(flight) = self.flights.remove(&sequence) {
             self.sent = self.sent.saturating_sub(1);
             self.settle(flight.trial, fate, None);

@@ -3,7 +3,7 @@
 
 use super::exchange::{Exchange, FOLLOWER, Fate, Introduction, KERNEL_MTU, Settled, Trial};
 use super::search::{Limit, Search, Verdict};
-use super::{DirectionFound, Evidence, FoundMtu, IcmpWord, MtuBounds, NoMtu};
+use super::{DirectionFound, Evidence, FoundMtu, IcmpReport, MtuBounds, NoMtu};
 use crate::datagram::{DatagramClient, MOST_PACKET_BYTES, Outgoing, Unsent};
 use pathbench_record::direction::Direction;
 use pathbench_record::time::Timestamp;
@@ -12,11 +12,11 @@ use std::time::Duration;
 
 /// How long a server is waited for that does not answer at all.
 const PATIENCE: Duration = Duration::from_secs(4);
-/// Refusals of the network after which it is believed.
+/// Refusals of the network after which the path counts as unreachable.
 const REFUSALS: u32 = 5;
 /// After a trial could not be sent.
 const PAUSE: Duration = Duration::from_millis(100);
-/// How often the server is asked what its kernel believes, while it does not answer.
+/// Requests for the path MTU in the server's kernel, while it does not answer.
 const KERNEL_MTU_REQUESTS: u32 = 4;
 const MOST_WORDS: usize = 8;
 
@@ -30,14 +30,14 @@ const SHORT_QUEUE: Duration = Duration::from_millis(30);
 const LONG_QUEUE: Duration = Duration::from_millis(60);
 
 #[derive(Debug)]
-struct Way {
+struct DirectionSearch {
     direction: Direction,
     search: Search,
     window: Window,
     paused_until: Option<Timestamp>,
     /// Behind the last trial there is a tiny one: its answer tells that those before it are late.
     is_followed: bool,
-    words: Vec<IcmpWord>,
+    words: Vec<IcmpReport>,
     probes_sent: u32,
     bytes_sent: u64,
     ended: Option<Timestamp>,
@@ -49,17 +49,16 @@ pub struct Finder {
     start: Timestamp,
     bounds: MtuBounds,
     exchange: Exchange,
-    upload: Way,
-    download: Option<Way>,
+    upload: DirectionSearch,
+    download: Option<DirectionSearch>,
     download_next: bool,
-    /// How often the server was asked what its kernel believes.
     kernel_mtu_requests: u32,
     refusals: u32,
     last_refusal: Option<String>,
     over: Option<NoMtu>,
 }
 
-impl Way {
+impl DirectionSearch {
     fn new(direction: Direction, search: Search) -> Self {
         Self {
             direction,
@@ -97,7 +96,7 @@ impl Finder {
             start: now,
             bounds,
             exchange: Exchange::new(now, who),
-            upload: Way::new(Direction::Upload, search),
+            upload: DirectionSearch::new(Direction::Upload, search),
             download: None,
             download_next: false,
             kernel_mtu_requests: 0,
@@ -112,13 +111,13 @@ impl Finder {
     }
 
     fn is_found(&self) -> bool {
-        self.download.is_some() && self.ways().all(|way| way.search.verdict().is_some())
+        self.download.is_some() && self.searches().all(|one| one.search.verdict().is_some())
     }
 
-    /// Whether it is still to be asked, or answered, what the server's kernel believes: only now, when ICMP has said
+    /// Whether the path MTU in the server's kernel is still to be requested, or answered: only now, when ICMP has said
     /// what it has to say.
     fn is_asking(&self) -> bool {
-        let can_answer = self.download.as_ref().is_some_and(|way| way.search.low().is_some());
+        let can_answer = self.download.as_ref().is_some_and(|one| one.search.low().is_some());
         let given_up = self.kernel_mtu_requests >= KERNEL_MTU_REQUESTS && self.exchange.is_idle();
         can_answer && self.exchange.server_kernel_mtu().is_none() && !given_up
     }
@@ -138,7 +137,7 @@ impl Finder {
     }
 
     pub fn result(&self, now: Timestamp) -> (DirectionFound, DirectionFound) {
-        let idle = Way::new(
+        let idle = DirectionSearch::new(
             Direction::Download,
             Search::new(self.exchange.family(), MOST_PACKET_BYTES, Limit::Local),
         );
@@ -149,7 +148,7 @@ impl Finder {
         self.upload.search.ceiling()
     }
 
-    fn ways(&self) -> impl Iterator<Item = &Way> {
+    fn searches(&self) -> impl Iterator<Item = &DirectionSearch> {
         std::iter::once(&self.upload).chain(&self.download)
     }
 
@@ -159,24 +158,24 @@ impl Finder {
             if trial.mark == KERNEL_MTU {
                 continue;
             }
-            let (way, limit) = match trial.direction {
+            let (one, limit) = match trial.direction {
                 Direction::Upload => (&mut self.upload, Limit::Local),
                 Direction::Download => {
-                    let Some(way) = &mut self.download else { continue };
-                    (way, Limit::Peer)
+                    let Some(one) = &mut self.download else { continue };
+                    (one, Limit::Peer)
                 }
             };
-            let is_control = way.search.low().is_some_and(|low| trial.size_bytes <= low);
-            way.window.settle(now, &settled, is_control);
+            let is_control = one.search.low().is_some_and(|low| trial.size_bytes <= low);
+            one.window.settle(now, &settled, is_control);
             match fate {
-                Fate::NotSent => way.paused_until = Some(now + PAUSE),
+                Fate::NotSent => one.paused_until = Some(now + PAUSE),
                 Fate::TooLong(_) if trial.direction == Direction::Upload => {
-                    way.probes_sent = way.probes_sent.saturating_sub(1);
-                    way.bytes_sent = way.bytes_sent.saturating_sub(trial.size_bytes.into());
+                    one.probes_sent = one.probes_sent.saturating_sub(1);
+                    one.bytes_sent = one.bytes_sent.saturating_sub(trial.size_bytes.into());
                 }
                 _ => {}
             }
-            way.search.settle(trial.mark, trial.size_bytes, fate, limit);
+            one.search.settle(trial.mark, trial.size_bytes, fate, limit);
         }
     }
 
@@ -203,22 +202,22 @@ impl Finder {
     fn advance(&mut self, now: Timestamp) {
         let most_bytes = self.bounds.most_bytes;
         let mut spent = 0;
-        for way in std::iter::once(&mut self.upload).chain(&mut self.download) {
-            if way.search.verdict().is_none() && way.search.is_idle() {
-                way.search.next_round();
-                if way.search.is_barren() {
+        for one in std::iter::once(&mut self.upload).chain(&mut self.download) {
+            if one.search.verdict().is_none() && one.search.is_idle() {
+                one.search.next_round();
+                if one.search.is_barren() {
                     self.exchange.introduce_again(now);
                 }
             }
-            if way.search.verdict().is_some() && way.ended.is_none() {
-                way.ended = Some(now);
+            if one.search.verdict().is_some() && one.ended.is_none() {
+                one.ended = Some(now);
             }
-            let is_stuck = way.bytes_sent >= most_bytes && way.window.is_empty();
-            spent += u32::from(is_stuck || way.search.verdict().is_some());
+            let is_stuck = one.bytes_sent >= most_bytes && one.window.is_empty();
+            spent += u32::from(is_stuck || one.search.verdict().is_some());
         }
         if self.download.is_none() && (self.upload.search.has_sent_ceiling()) {
             let search = Search::new(self.exchange.family(), self.upload.search.ceiling(), Limit::Local);
-            self.download = Some(Way::new(Direction::Download, search));
+            self.download = Some(DirectionSearch::new(Direction::Download, search));
         } else if self.download.is_some() && spent == 2 && !self.is_found() {
             self.over = Some(NoMtu::Stopped);
         }
@@ -228,29 +227,29 @@ impl Finder {
         let (most_bytes, tiny_bytes) = (self.bounds.most_bytes, self.exchange.family().tiny_bytes());
         for _ in 0..2 {
             self.download_next = !self.download_next;
-            let way = if self.download_next { self.download.as_mut() } else { Some(&mut self.upload) };
-            let Some(way) = way else { continue };
-            if way.paused_until.is_some_and(|until| until <= now) {
-                way.paused_until = None;
+            let one = if self.download_next { self.download.as_mut() } else { Some(&mut self.upload) };
+            let Some(one) = one else { continue };
+            if one.paused_until.is_some_and(|until| until <= now) {
+                one.paused_until = None;
             }
-            let Some((trial, is_planned)) = way.next(now, most_bytes, tiny_bytes) else { continue };
+            let Some((trial, is_planned)) = one.next(now, most_bytes, tiny_bytes) else { continue };
             let outgoing = self.exchange.send(now, trial)?;
             if is_planned {
-                way.search.sent();
+                one.search.sent();
             }
-            way.is_followed = !is_planned;
-            way.window.sent(trial.size_bytes);
-            way.probes_sent += 1;
-            way.bytes_sent += u64::from(trial.size_bytes);
+            one.is_followed = !is_planned;
+            one.window.sent(trial.size_bytes);
+            one.probes_sent += 1;
+            one.bytes_sent += u64::from(trial.size_bytes);
             return Some(outgoing);
         }
         None
     }
 
-    fn found(&self, way: &Way, now: Timestamp) -> DirectionFound {
-        let search = &way.search;
-        let mut words = way.words.clone();
-        let found = self.verdict(way);
+    fn found(&self, one: &DirectionSearch, now: Timestamp) -> DirectionFound {
+        let search = &one.search;
+        let mut words = one.words.clone();
+        let found = self.verdict(one);
         for word in &mut words {
             word.held = found.as_ref().is_ok_and(|found| {
                 found.mtu_bytes == word.said_bytes && found.evidence != Evidence::Unsettled
@@ -259,18 +258,18 @@ impl Finder {
         DirectionFound {
             found,
             icmp: words,
-            peer_kernel_bytes: self.believed(way),
+            peer_kernel_bytes: self.server_kernel_mtu(one),
             restarts: search.restarts(),
-            probes_sent: way.probes_sent,
-            bytes_sent: way.bytes_sent,
-            duration: way.ended.unwrap_or(now).since(self.start),
+            probes_sent: one.probes_sent,
+            bytes_sent: one.bytes_sent,
+            duration: one.ended.unwrap_or(now).since(self.start),
             rtt: self.exchange.round_trip.median(),
             loss: search.loss().share(),
         }
     }
 
-    fn verdict(&self, way: &Way) -> Result<FoundMtu, NoMtu> {
-        let search = &way.search;
+    fn verdict(&self, one: &DirectionSearch) -> Result<FoundMtu, NoMtu> {
+        let search = &one.search;
         let floor_bytes = self.exchange.family().floor_bytes();
         let evidence = match search.verdict() {
             Some(Verdict::Vanished) => Evidence::Vanished,
@@ -284,15 +283,15 @@ impl Finder {
         let Some(mtu_bytes) = search.low() else {
             return Err(self.over.clone().unwrap_or(NoMtu::Stopped));
         };
-        let said = way.words.iter().find(|word| word.said_bytes == mtu_bytes);
+        let said = one.words.iter().find(|word| word.said_bytes == mtu_bytes);
         let is_limited = matches!(evidence, Evidence::LocalInterface | Evidence::PeerInterface);
         // Less than that is old knowledge, and no black hole either.
-        let believed_bytes = self.believed(way).filter(|believed| *believed <= mtu_bytes);
+        let kernel_mtu = self.server_kernel_mtu(one).filter(|mtu| *mtu <= mtu_bytes);
         let evidence = match (evidence, said) {
             (Evidence::Vanished, Some(word)) => {
                 Evidence::Icmp { router: word.router, said_bytes: word.said_bytes }
             }
-            (Evidence::Vanished, None) => believed_bytes
+            (Evidence::Vanished, None) => kernel_mtu
                 .map_or(Evidence::Vanished, |believed_bytes| Evidence::PeerKernel { believed_bytes }),
             (evidence, _) => evidence,
         };
@@ -304,13 +303,13 @@ impl Finder {
         })
     }
 
-    fn believed(&self, way: &Way) -> Option<u32> {
-        let is_its_way = way.direction == Direction::Download;
-        self.exchange.server_kernel_mtu().filter(|believed| is_its_way && *believed > 0)
+    fn server_kernel_mtu(&self, one: &DirectionSearch) -> Option<u32> {
+        let is_download = one.direction == Direction::Download;
+        self.exchange.server_kernel_mtu().filter(|mtu| is_download && *mtu > 0)
     }
 
     fn silence(&self) -> NoMtu {
-        let answered = self.ways().any(|way| way.search.loss().answered > 0);
+        let answered = self.searches().any(|one| one.search.loss().answered > 0);
         match (&self.last_refusal, answered) {
             (Some(reason), _) => NoMtu::Unreachable { reason: reason.clone() },
             (None, false) if self.exchange.was_welcome() => NoMtu::Unanswered,
@@ -341,7 +340,7 @@ impl DatagramClient for Finder {
     }
 
     fn due(&self) -> Timestamp {
-        let pauses = self.ways().filter_map(|way| way.paused_until);
+        let pauses = self.searches().filter_map(|one| one.paused_until);
         let end = self.start + self.bounds.most_time;
         self.exchange.due().into_iter().chain(pauses).chain([end]).min().unwrap_or(end)
     }
@@ -352,15 +351,10 @@ impl DatagramClient for Finder {
     }
 
     fn not_sent(&mut self, now: Timestamp, sequence: u32, why: Unsent) {
-        let fate = match why {
-            Unsent::TooLong { limit_bytes } => Fate::TooLong(limit_bytes),
-            Unsent::Full => Fate::NotSent,
-            Unsent::Failed { reason } => {
-                self.refused(reason);
-                Fate::NotSent
-            }
-        };
-        self.exchange.not_sent(sequence, fate);
+        self.exchange.not_sent(sequence, &why);
+        if let Unsent::Failed { reason } = why {
+            self.refused(reason);
+        }
         self.account(now);
     }
 
@@ -379,7 +373,7 @@ impl DatagramClient for Finder {
         let words = &mut self.upload.words;
         let is_news = !words.iter().any(|word| word.router == router && word.said_bytes == said_bytes);
         if is_news && words.len() < MOST_WORDS {
-            words.push(IcmpWord { router, said_bytes, probe_bytes, held: false });
+            words.push(IcmpReport { router, said_bytes, probe_bytes, held: false });
             self.upload.search.hint(said_bytes, known.unwrap_or(u32::MAX));
         }
     }

@@ -134,15 +134,10 @@ impl Guard {
     }
 
     pub(super) fn not_sent(&mut self, now: Timestamp, sequence: u32, why: Unsent) {
-        let fate = match why {
-            Unsent::TooLong { limit_bytes } => Fate::TooLong(limit_bytes),
-            Unsent::Full => Fate::NotSent,
-            Unsent::Failed { reason } => {
-                self.last_refusal = Some(reason);
-                Fate::NotSent
-            }
-        };
-        self.exchange.not_sent(sequence, fate);
+        self.exchange.not_sent(sequence, &why);
+        if let Unsent::Failed { reason } = why {
+            self.last_refusal = Some(reason);
+        }
         self.account(now);
     }
 

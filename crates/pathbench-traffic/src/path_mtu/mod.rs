@@ -1,9 +1,9 @@
-//! The MTU of a path to a server, both ways, found by datagrams of our own (packetisation layer path MTU discovery,
-//! RFC 8899), whatever becomes of ICMP.
+//! The MTU of a path to a server in both directions, found by datagrams (packetisation layer path MTU discovery, RFC
+//! 8899), with or without ICMP.
 //!
 //! [`find_mtu`] examines one path in the calling thread, in one to five seconds; several paths may be examined at the
-//! same time by a thread each. [`watch_mtu`] goes on from there until it is told to stop. A server answers at the UDP
-//! port where it serves QUIC, to whoever may probe there (see [`crate::probe`]).
+//! same time by a thread each. [`watch_mtu`] goes on from there until it is stopped. A server answers at the UDP
+//! port where it serves QUIC, to clients that may probe there (see [`crate::probe`]).
 //!
 //! Sizes are those of whole IP packets, headers included.
 
@@ -18,7 +18,7 @@ mod watch;
 pub use exchange::Introduction;
 pub use finder::Finder;
 pub use shell::{find_mtu, watch_mtu};
-pub use watch::{BothFound, Watch, WatchNews};
+pub use watch::{BothFound, Watch, WatchEvent};
 
 use pathbench_record::document::{DirectionMtu, MtuEvidence};
 use std::net::{IpAddr, SocketAddr};
@@ -53,7 +53,7 @@ pub struct MtuBounds {
 }
 
 impl Default for MtuBounds {
-    /// 400 datagrams, 1.5 MB each way, 10 s (what is needed is less than half of each, unless much is lost).
+    /// 400 datagrams, 1.5 MB in each direction, 10 s (what is needed is less than half of each, unless much is lost).
     fn default() -> Self {
         Self { most_probes: 400, most_bytes: 1_500_000, most_time: Duration::from_secs(10) }
     }
@@ -72,18 +72,18 @@ pub struct DirectionFound {
     pub found: Result<FoundMtu, NoMtu>,
     /// What ICMP messages said on the way (of the upload only: those of the download go to the server), whether it was
     /// true or not, in the order in which it was heard first.
-    pub icmp: Vec<IcmpWord>,
-    /// What the server's kernel believed of this way after the search, ICMP's words included (of the download only).
+    pub icmp: Vec<IcmpReport>,
+    /// The path MTU in the server's kernel after the search, which includes what ICMP reported (download only).
     pub peer_kernel_bytes: Option<u32>,
     /// How often the search began again, because the path changed under it.
     pub restarts: u32,
     pub probes_sent: u32,
-    /// Bytes of IP packets sent this way, probes only.
+    /// Bytes of IP packets, probes only.
     pub bytes_sent: u64,
     pub duration: Duration,
     /// Median round trip of small probes; `None` when none was answered.
     pub rtt: Option<Duration>,
-    /// Part of the probes of sizes that pass which were lost, there or on the way back, 0 to 1.
+    /// Part of the probes of sizes that pass which were lost, in either direction, 0 to 1.
     pub loss: f64,
 }
 
@@ -118,10 +118,10 @@ pub enum Evidence {
     Unsettled,
 }
 
-/// What an ICMP message said about a probe of ours (fragmentation needed, packet too big). Anybody on the way can say
-/// such a thing; nothing is believed that probes do not bear out (RFC 8899 section 4.6).
+/// What an ICMP message said about a probe of ours (fragmentation needed, packet too big). Any host can send
+/// such a message; only probes count (RFC 8899 section 4.6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct IcmpWord {
+pub struct IcmpReport {
     pub router: IpAddr,
     pub said_bytes: u32,
     pub probe_bytes: u32,
@@ -148,7 +148,7 @@ pub enum NoMtu {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub enum MtuNews {
+pub enum MtuEvent {
     /// The first examination of the path, or one after the path had been away.
     Examined(Box<PathMtuFound>),
     /// The path's MTU has changed, in one direction or both; this is what holds now.

@@ -3,7 +3,7 @@
 //! A probe of a size is answered only if the MTU is at least that, and may get lost even so. So an answer rules out
 //! everything below, and a loss makes everything from there on less likely, by as much as probes get lost by chance
 //! (Bayes' theorem). What to try next are the sizes that divide what is left into equal parts. That is a binary search
-//! where nothing is known, goes to the usual sizes first, takes a router's word for what it may be worth, and does not go
+//! where nothing is known, goes to the usual sizes first, tries what a router reports, and does not go
 //! astray when a probe is lost. It only guides the search: what is found rests on probes alone.
 
 use std::collections::BTreeMap;
@@ -143,7 +143,7 @@ impl SizeDistribution {
 /// The largest chance of being wrong with which a size is taken for too large.
 pub(super) const DOUBT: f64 = 1e-5;
 
-/// How far out of its way the bound goes for bad luck: one-sided, in standard deviations of a binomial distribution.
+/// Confidence of the bound: one-sided, in standard deviations of a binomial distribution.
 const DEVIATIONS: f64 = 1.64;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -2,8 +2,8 @@
 
 use super::exchange::Introduction;
 use super::finder::Finder;
-use super::watch::{BothFound, Watch, WatchNews};
-use super::{MtuNews, MtuPlan, PathMtuFound, WatchPace};
+use super::watch::{BothFound, Watch, WatchEvent};
+use super::{MtuEvent, MtuPlan, PathMtuFound, WatchPace};
 use crate::datagram::{
     BUFFER_BYTES, DatagramClient as _, DatagramError, Family, PathSocket, TICK, check_token, random_session,
     turn, wait,
@@ -42,14 +42,14 @@ pub fn find_mtu(
     Ok(PathMtuFound { local: socket.local(), remote: server, upload, download })
 }
 
-/// Examines one path, and then keeps what it found up to date in the calling thread until `stop` is set. `sink` is told
+/// Examines one path, and then keeps what it found up to date in the calling thread until `stop` is set. `sink` gets
 /// the first result and each change, with the time on `clock` at which it was known. A path that goes away is waited for.
 pub fn watch_mtu(
     plan: &MtuPlan,
     pace: WatchPace,
     clock: &Arc<dyn Clock>,
     stop: &AtomicBool,
-    sink: &mut dyn FnMut(Timestamp, MtuNews),
+    sink: &mut dyn FnMut(Timestamp, MtuEvent),
 ) -> Result<(), DatagramError> {
     let server = plan.checked()?;
     let mut socket = plan.open(server)?;
@@ -58,7 +58,7 @@ pub fn watch_mtu(
     let mut opened = clock.now();
     while !stop.load(Ordering::Acquire) {
         turn(&mut watch, &socket, clock.as_ref(), &mut buffer);
-        while let Some(news) = watch.take_news() {
+        while let Some(news) = watch.take_event() {
             sink(clock.now(), news.on_path(socket.local(), server));
         }
         let now = clock.now();
@@ -74,16 +74,16 @@ pub fn watch_mtu(
     Ok(())
 }
 
-impl WatchNews {
-    fn on_path(self, local: IpAddr, remote: SocketAddr) -> MtuNews {
+impl WatchEvent {
+    fn on_path(self, local: IpAddr, remote: SocketAddr) -> MtuEvent {
         let path = |found: Box<BothFound>| {
             let (upload, download) = *found;
             Box::new(PathMtuFound { local, remote, upload, download })
         };
         match self {
-            Self::Examined(found) => MtuNews::Examined(path(found)),
-            Self::Changed { before, now } => MtuNews::Changed { before: path(before), now: path(now) },
-            Self::Away { reason } => MtuNews::Away { reason },
+            Self::Examined(found) => MtuEvent::Examined(path(found)),
+            Self::Changed { before, now } => MtuEvent::Changed { before: path(before), now: path(now) },
+            Self::Away { reason } => MtuEvent::Away { reason },
         }
     }
 }

@@ -14,7 +14,7 @@ use std::net::IpAddr;
 pub type BothFound = (DirectionFound, DirectionFound);
 
 #[derive(Debug, Clone, PartialEq)]
-pub enum WatchNews {
+pub enum WatchEvent {
     /// The first examination, or one after the path had been away.
     Examined(Box<BothFound>),
     Changed {
@@ -44,7 +44,7 @@ pub struct Watch {
     was_away: bool,
     interface_bytes: u32,
     last_refusal: Option<String>,
-    news: VecDeque<WatchNews>,
+    news: VecDeque<WatchEvent>,
 }
 
 impl Watch {
@@ -67,7 +67,7 @@ impl Watch {
         matches!(self.state, State::Away(_))
     }
 
-    pub fn take_news(&mut self) -> Option<WatchNews> {
+    pub fn take_event(&mut self) -> Option<WatchEvent> {
         self.news.pop_front()
     }
 
@@ -109,7 +109,7 @@ impl Watch {
 
     fn go_away(&mut self, now: Timestamp, reason: Option<String>) {
         if !self.was_away {
-            self.news.push_back(WatchNews::Away { reason: reason.or_else(|| self.last_refusal.take()) });
+            self.news.push_back(WatchEvent::Away { reason: reason.or_else(|| self.last_refusal.take()) });
         }
         self.was_away = true;
         let who = self.next_session();
@@ -126,7 +126,7 @@ impl Watch {
         if unheard(&found.0) && unheard(&found.1) {
             let reason = found.0.found.as_ref().err().map(ToString::to_string);
             if self.last.is_none() {
-                self.news.push_back(WatchNews::Examined(Box::new(found.clone())));
+                self.news.push_back(WatchEvent::Examined(Box::new(found.clone())));
                 self.last = Some(found);
             }
             self.go_away(now, reason);
@@ -135,7 +135,7 @@ impl Watch {
         let found = match self.last.take() {
             Some(last) if !self.was_away => self.compared(last, found),
             _ => {
-                self.news.push_back(WatchNews::Examined(Box::new(found.clone())));
+                self.news.push_back(WatchEvent::Examined(Box::new(found.clone())));
                 found
             }
         };
@@ -155,7 +155,7 @@ impl Watch {
         };
         let now = (pick(&last.0, found.0), pick(&last.1, found.1));
         if (mtu(&last.0), mtu(&last.1)) != (mtu(&now.0), mtu(&now.1)) {
-            self.news.push_back(WatchNews::Changed { before: Box::new(last), now: Box::new(now.clone()) });
+            self.news.push_back(WatchEvent::Changed { before: Box::new(last), now: Box::new(now.clone()) });
         }
         now
     }

@@ -34,69 +34,47 @@ pub enum FrameKind {
     Stop = 14,
 }
 
+/// Of each kind: its name, the bounds of its body in bytes, and the flags it may have.
+const KINDS: [(FrameKind, &str, [usize; 2], u8); 14] = [
+    (FrameKind::Hello, "HELLO", [MAGIC.len() + 2 + 16 + 4, MAX_HELLO_BYTES], 0),
+    (FrameKind::Accept, "ACCEPT", [0, 0], 0),
+    (FrameKind::Refuse, "REFUSE", [2, MAX_SMALL_BYTES], 0),
+    (FrameKind::Start, "START", [0, 0], 0),
+    (FrameKind::Data, "DATA", [1, MAX_DATA_BYTES], 0),
+    (FrameKind::End, "END", [16, 16], FLAG_CUT_SHORT),
+    (FrameKind::Done, "DONE", [8, 8], 0),
+    (FrameKind::Record, "RECORD", [2, MAX_RECORD_BYTES], 0),
+    (FrameKind::Fetch, "FETCH", [MAGIC.len() + 2 + 16, MAGIC.len() + 2 + 16], FLAG_END_TEST),
+    (FrameKind::NotFound, "NOT_FOUND", [0, 0], 0),
+    (FrameKind::Message, "MESSAGE", [MIN_MESSAGE_BYTES, MAX_MESSAGE_BYTES], 0),
+    (FrameKind::Acknowledge, "ACKNOWLEDGE", [4, 4], 0),
+    (FrameKind::Answer, "ANSWER", [MIN_MESSAGE_BYTES, MAX_MESSAGE_BYTES], 0),
+    (FrameKind::Stop, "STOP", [0, 0], 0),
+];
+
 impl FrameKind {
-    pub const fn from_code(code: u8) -> Option<Self> {
-        Some(match code {
-            1 => Self::Hello,
-            2 => Self::Accept,
-            3 => Self::Refuse,
-            4 => Self::Start,
-            5 => Self::Data,
-            6 => Self::End,
-            7 => Self::Done,
-            8 => Self::Record,
-            9 => Self::Fetch,
-            10 => Self::NotFound,
-            11 => Self::Message,
-            12 => Self::Acknowledge,
-            13 => Self::Answer,
-            14 => Self::Stop,
-            _ => return None,
-        })
+    pub fn from_code(code: u8) -> Option<Self> {
+        // In the order of their codes, which begin with 1.
+        KINDS.get(usize::from(code).checked_sub(1)?).map(|(kind, ..)| *kind)
+    }
+
+    const fn properties(self) -> &'static (Self, &'static str, [usize; 2], u8) {
+        &KINDS[self as usize - 1]
     }
 
     pub(super) const fn body_bounds(self) -> (usize, usize) {
-        match self {
-            Self::Hello => (MAGIC.len() + 2 + 16 + 4, MAX_HELLO_BYTES),
-            Self::Accept | Self::Start | Self::NotFound | Self::Stop => (0, 0),
-            Self::Refuse => (2, MAX_SMALL_BYTES),
-            Self::Data => (1, MAX_DATA_BYTES),
-            Self::End => (16, 16),
-            Self::Done => (8, 8),
-            Self::Record => (2, MAX_RECORD_BYTES),
-            Self::Fetch => (MAGIC.len() + 2 + 16, MAGIC.len() + 2 + 16),
-            Self::Message | Self::Answer => (MIN_MESSAGE_BYTES, MAX_MESSAGE_BYTES),
-            Self::Acknowledge => (4, 4),
-        }
+        let [least, most] = self.properties().2;
+        (least, most)
     }
 
     pub(super) const fn known_flags(self) -> u8 {
-        match self {
-            Self::End => FLAG_CUT_SHORT,
-            Self::Fetch => FLAG_END_TEST,
-            _ => 0,
-        }
+        self.properties().3
     }
 }
 
 impl fmt::Display for FrameKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Hello => "HELLO",
-            Self::Accept => "ACCEPT",
-            Self::Refuse => "REFUSE",
-            Self::Start => "START",
-            Self::Data => "DATA",
-            Self::End => "END",
-            Self::Done => "DONE",
-            Self::Record => "RECORD",
-            Self::Fetch => "FETCH",
-            Self::NotFound => "NOT_FOUND",
-            Self::Message => "MESSAGE",
-            Self::Acknowledge => "ACKNOWLEDGE",
-            Self::Answer => "ANSWER",
-            Self::Stop => "STOP",
-        })
+        f.pad(self.properties().1)
     }
 }
 

@@ -5,7 +5,7 @@ use crate::token::{TokenKey, TokenRefusal};
 #[derive(Debug, Clone)]
 pub enum Access {
     Open,
-    /// Whoever has a valid token, within the limits.
+    /// Clients with a valid token, within the limits.
     Token {
         /// What the tokens are signed with.
         key: TokenKey,

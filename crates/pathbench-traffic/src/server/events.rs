@@ -7,7 +7,7 @@ use std::time::Duration;
 
 /// Hears what a server does; called from its threads, so it must be quick.
 ///
-/// Tests carry numbers here, not their ids: whoever knows an id can end that test and fetch its record.
+/// Tests carry numbers here, not their ids: a test's id permits to end that test and to fetch its record.
 pub trait ServerObserver: Send + Sync {
     fn on_event(&self, event: &ServerEvent<'_>);
 }

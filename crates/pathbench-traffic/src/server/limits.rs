@@ -7,7 +7,7 @@ use std::time::Duration;
 /// The server is this much more patient than the client, so that the client is the one to say what happened.
 pub(super) const EXTRA_PATIENCE: Duration = Duration::from_secs(2);
 
-/// Bounds of a server. Whatever strangers send, its memory, threads and time stay within them.
+/// Bounds of a server. Whatever peers send, its memory, threads and time stay within them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
     pub max_tests: usize,

@@ -1,4 +1,4 @@
-//! The server: one thread per connection, bounded in everything that a stranger could make grow.
+//! The server: one thread per connection, bounded in everything that a peer could make grow.
 
 mod access;
 mod events;

@@ -20,7 +20,7 @@ use std::time::Duration;
 const EARLIER_TESTS: Duration = Duration::from_secs(3);
 const EARLIER_INTERVAL: Duration = Duration::from_millis(5);
 
-/// How long a peer that was told something final may take to close.
+/// How long a peer may take to close after the last message.
 const CLOSING_TIME: Duration = Duration::from_secs(2);
 
 /// Serves one connection to its end. A peer that speaks another language, or nothing, is dropped.
@@ -51,7 +51,7 @@ fn serve_stream(shared: &Shared, connection: &Arc<Connection>, channel: &mut Cha
             client: connection.peer_addr(),
         });
     }
-    // Never more often than is the server's way.
+    // Never more often than the server samples.
     let interval = shared.options.sample_interval.max(request.sample_interval);
     let companions = Arc::clone(&place.companions);
     let member = companions.member();

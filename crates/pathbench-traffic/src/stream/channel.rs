@@ -1,10 +1,9 @@
 //! Frames over a connection, with bounded waiting.
 
 use super::StreamError;
-use super::acknowledgements::Acknowledgements;
 use crate::protocol::{Decoder, Event, Frame, MAX_HELLO_BYTES, record_header};
 use pathbench_record::time::{Clock, Timestamp};
-use pathbench_transport::{Connection, ReceiveError, SendError};
+use pathbench_transport::{Connection, ReceiveError, SendError, Telemetry};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -83,7 +82,7 @@ pub(crate) struct Channel<'a> {
 }
 
 impl<'a> Channel<'a> {
-    /// A channel that takes HELLO-sized frames until told otherwise.
+    /// A channel that takes HELLO-sized frames until [`Channel::accept_bodies_of`].
     pub(crate) fn new(connection: &'a Connection, clock: &'a dyn Clock) -> Self {
         Self {
             connection,
@@ -233,6 +232,28 @@ pub(super) fn write_frame(
         }
     }
     Ok(())
+}
+
+pub(crate) struct Acknowledgements {
+    telemetry: Option<Telemetry>,
+    acknowledged: u64,
+}
+
+impl Acknowledgements {
+    /// Watches `connection` from now on. Where the kernel tells nothing, nothing counts as acknowledged.
+    pub(crate) fn of(connection: &Connection) -> Self {
+        let mut watch = Self { telemetry: connection.telemetry().ok(), acknowledged: 0 };
+        watch.advanced();
+        watch
+    }
+
+    pub(crate) fn advanced(&mut self) -> bool {
+        let Some(Ok(snapshot)) = self.telemetry.as_mut().map(Telemetry::snapshot) else { return false };
+        let acknowledged: u64 = snapshot.subflows.iter().map(|path| path.bytes_acked).sum();
+        let advanced = acknowledged > self.acknowledged;
+        self.acknowledged = acknowledged.max(self.acknowledged);
+        advanced
+    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! One connection of a test after its handshake, the same for both ends: data one or both ways or messages, the
 //! confirmation of what arrived, and this end's record of it.
 
-mod acknowledgements;
 mod channel;
 mod companions;
 mod dialogue;
@@ -10,6 +9,7 @@ mod news;
 mod transfer;
 mod work;
 
+use channel::Acknowledgements;
 pub(crate) use channel::{Channel, TICK, Wait};
 pub(crate) use companions::{Companions, Member};
 pub(crate) use error::StreamError;
@@ -18,7 +18,6 @@ pub(crate) use news::Cursor;
 use crate::messages::Series;
 use crate::protocol::{End, Frame};
 use crate::server::{Pacer, Pacers};
-use acknowledgements::Acknowledgements;
 use pathbench_record::connection::InForce;
 use pathbench_record::delivery::DeliverySeries;
 use pathbench_record::end::{EndRecord, MAX_RECORD_BYTES, PathSample, StreamRecord};
@@ -335,7 +334,7 @@ impl Stream {
         if self.index == 0 && shares_connection(self.plan.transport) {
             self.companions.wait_for_all(self.plan.patience / 2);
         }
-        // Held meanwhile, so that whoever asks for the latest sample finds either the sampler or what it saw last.
+        // Held meanwhile, so that a reader of the latest sample finds either the sampler or what it saw last.
         let mut running = lock(&self.sampler);
         let series = running.take().map(Sampler::stop);
         let (samples, last) = series.map(|series| (series.samples, series.last)).unwrap_or_default();

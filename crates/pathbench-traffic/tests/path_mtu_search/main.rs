@@ -6,7 +6,7 @@ mod simulated;
 
 use pathbench_traffic::datagram::Family;
 use pathbench_traffic::path_mtu::{
-    BothFound, DirectionFound, Evidence, MtuBounds, NoMtu, WatchNews, WatchPace,
+    BothFound, DirectionFound, Evidence, MtuBounds, NoMtu, WatchEvent, WatchPace,
 };
 use proptest::prelude::*;
 use simulated::{Icmp, Leg, ROUTER, Simulation};
@@ -194,12 +194,12 @@ fn a_watch_follows_an_mtu_down_and_up_and_tells_nothing_else() {
                 };
                 (simulation.up.mtu_bytes, simulation.down.mtu_bytes) = (mtu_bytes, mtu_bytes);
             });
-            let [(first, WatchNews::Examined(found)), rest @ ..] = &told[..] else { panic!("{told:#?}") };
+            let [(first, WatchEvent::Examined(found)), rest @ ..] = &told[..] else { panic!("{told:#?}") };
             assert!(*first < 2000 * MS && both(found) == (1500, 1500), "{told:#?}");
             let changes: Vec<_> = rest
                 .iter()
                 .map(|(at, news)| match news {
-                    WatchNews::Changed { before, now } => (*at, both(before), both(now)),
+                    WatchEvent::Changed { before, now } => (*at, both(before), both(now)),
                     other => panic!("{other:?}"),
                 })
                 .collect();
@@ -225,9 +225,9 @@ fn a_path_that_goes_away_and_comes_back_is_told() {
         (simulation.up.mtu_bytes, simulation.down.mtu_bytes) = (mtu_bytes, mtu_bytes);
     });
     let [
-        (_, WatchNews::Examined(first)),
-        (away, WatchNews::Away { .. }),
-        (back, WatchNews::Examined(second)),
+        (_, WatchEvent::Examined(first)),
+        (away, WatchEvent::Away { .. }),
+        (back, WatchEvent::Examined(second)),
     ] = &told[..]
     else {
         panic!("{told:#?}")
@@ -252,8 +252,8 @@ fn an_interface_that_changes_is_noticed_by_the_watch() {
     let found: Vec<_> = told
         .iter()
         .map(|(_, news)| match news {
-            WatchNews::Examined(now) | WatchNews::Changed { now, .. } => both(now),
-            WatchNews::Away { .. } => panic!("{told:#?}"),
+            WatchEvent::Examined(now) | WatchEvent::Changed { now, .. } => both(now),
+            WatchEvent::Away { .. } => panic!("{told:#?}"),
         })
         .collect();
     assert_eq!(found, [(1500, 1500), (1400, 1400), (9000, 9000)]);

@@ -4,7 +4,7 @@ use pathbench_record::random::SplitMix64;
 use pathbench_record::time::Timestamp;
 use pathbench_traffic::datagram::{DatagramClient as _, Family, Kind, Message, Responder, Unsent};
 use pathbench_traffic::path_mtu::{
-    Finder, Introduction, MtuBounds, PathMtuFound, Watch, WatchNews, WatchPace,
+    Finder, Introduction, MtuBounds, PathMtuFound, Watch, WatchEvent, WatchPace,
 };
 use pathbench_traffic::server::Access;
 use std::cmp::Reverse;
@@ -244,7 +244,7 @@ impl Simulation {
         pace: WatchPace,
         time: Duration,
         mut meanwhile: impl FnMut(&mut Self, Duration),
-    ) -> Vec<(Duration, WatchNews)> {
+    ) -> Vec<(Duration, WatchEvent)> {
         let start = self.now;
         let mut watch = Watch::new(self.now, self.introduction(), MtuBounds::default(), pace);
         let (mut told, mut turns) = (Vec::new(), 0);
@@ -257,7 +257,7 @@ impl Simulation {
                     watch.not_sent(self.now, outgoing.sequence, why);
                 }
             }
-            told.extend(std::iter::from_fn(|| watch.take_news()).map(|news| (self.now.since(start), news)));
+            told.extend(std::iter::from_fn(|| watch.take_event()).map(|news| (self.now.since(start), news)));
             // So that what changes meanwhile changes in time.
             let due = watch.due().min(self.now + Duration::from_millis(10));
             self.step(due, |now, arrived| match arrived {

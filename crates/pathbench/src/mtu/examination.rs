@@ -9,7 +9,7 @@ use pathbench_record::document::{ConnectionMtu, DirectionMtu, KernelBelief, Path
 use pathbench_record::time::{Clock, Timestamp};
 use pathbench_traffic::datagram::DatagramError;
 use pathbench_traffic::path_mtu::{
-    MtuBounds, MtuNews, MtuPath, MtuPlan, NoMtu, PathMtuFound, WatchPace, find_mtu, watch_mtu,
+    MtuBounds, MtuEvent, MtuPath, MtuPlan, NoMtu, PathMtuFound, WatchPace, find_mtu, watch_mtu,
 };
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -175,7 +175,7 @@ pub(super) fn probe_all(
 
 #[derive(Debug)]
 pub(super) enum WatchEvent {
-    News(Timestamp, MtuNews),
+    News(Timestamp, MtuEvent),
     Failed(DatagramError),
 }
 

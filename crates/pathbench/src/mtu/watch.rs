@@ -9,7 +9,7 @@ use pathbench_host::path_mtu::PathObserver;
 use pathbench_record::document::{MtuChange, PathMtu};
 use pathbench_record::time::Timestamp;
 use pathbench_report::terminal::mtu_change;
-use pathbench_traffic::path_mtu::{MtuNews, MtuPlan, PathMtuFound, WatchPace};
+use pathbench_traffic::path_mtu::{MtuEvent, MtuPlan, PathMtuFound, WatchPace};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
@@ -120,11 +120,11 @@ impl Watch<'_, '_> {
                 one.found = Some(Err(error));
                 return Ok(());
             }
-            WatchEvent::News(at, MtuNews::Examined(now) | MtuNews::Changed { now, .. }) => {
+            WatchEvent::News(at, MtuEvent::Examined(now) | MtuEvent::Changed { now, .. }) => {
                 one.found = Some(Ok(*now));
                 at
             }
-            WatchEvent::News(at, MtuNews::Away { reason }) => {
+            WatchEvent::News(at, MtuEvent::Away { reason }) => {
                 let name = one.path.name.clone();
                 one.found = None;
                 let reason = reason.map(|reason| format!(": {reason}")).unwrap_or_default();
