@@ -124,11 +124,11 @@ const ONE_BY_ONE: &[(&str, &str)] = &[
     // Quantities
     (
         "delay = \"1\"",
-        "mine.toml:12: path.lte.delay: `1` has no unit; give a number with us, ms, s or m (minutes), as in \"10ms\"",
+        "mine.toml:12: path.lte.delay: `1` has no unit; give a number with us, ms, s, m (minutes), h or d, as in \"10ms\"",
     ),
     (
         "delay = 1",
-        "mine.toml:12: path.lte.delay: `1` has no unit; give a number with us, ms, s or m (minutes), as in \"10ms\"",
+        "mine.toml:12: path.lte.delay: `1` has no unit; give a number with us, ms, s, m (minutes), h or d, as in \"10ms\"",
     ),
     ("delay = \"2m\"", "mine.toml:12: path.lte.delay: `2m` is out of range; give \"0s\" to \"1m\""),
     (
@@ -531,7 +531,7 @@ fn text_that_is_not_toml_does_not_hide_other_mistakes() {
         [
             "mine.toml:12: delay: `1sec` has no quotes; write it as \"1sec\"",
             "mine.toml:12: path.lte.delay: `1sec` has the unit `sec`, which is unknown or ambiguous; give a number with \
-         us, ms, s or m (minutes), as in \"10ms\"",
+         us, ms, s, m (minutes), h or d, as in \"10ms\"",
             "mine.toml:13: path.lte.mtu: `1` is out of range; give 68 to 65535",
             "mine.toml:14: this is not TOML: unclosed table; here belongs `]`",
             "mine.toml:15: run.repeat: `0` is out of range; give 1 to 10000",

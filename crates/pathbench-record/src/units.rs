@@ -47,9 +47,17 @@ const RATE: Kind = Kind {
 };
 
 const SPAN: Kind = Kind {
-    scales: &[("ns", 1), ("us", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000), ("m", 60_000_000_000)],
+    scales: &[
+        ("ns", 1),
+        ("us", 1_000),
+        ("ms", 1_000_000),
+        ("s", 1_000_000_000),
+        ("m", 60_000_000_000),
+        ("h", 3_600_000_000_000),
+        ("d", 86_400_000_000_000),
+    ],
     noun: "a duration",
-    remedy: "give a number with us, ms, s or m (minutes), as in \"10ms\"",
+    remedy: "give a number with us, ms, s, m (minutes), h or d, as in \"10ms\"",
     grain: "a whole number of nanoseconds",
 };
 
@@ -134,7 +142,7 @@ impl Kind {
         if fraction.len() > 18 {
             return Err(wrong(format!("is not {}", self.grain)));
         }
-        // At most 20 digits times 60e9 resp. 18 digits times 60e9: both far below 2^128.
+        // At most 20 digits times 86400e9 resp. 18 digits times 86400e9: both far below 2^128.
         let value_of = |part: &str| part.bytes().fold(0_u128, |sum, byte| sum * 10 + u128::from(byte - b'0'));
         let divisor = 10_u128.pow(fraction.len() as u32);
         let scaled = value_of(fraction) * u128::from(scale);
@@ -193,7 +201,7 @@ impl fmt::Display for Rate {
     }
 }
 
-/// A length of time: `"250us"`, `"1ms"`, `"3s"`, `"2m"`; exact to the nanosecond, at most some 584 years.
+/// A length of time: `"250us"`, `"1ms"`, `"3s"`, `"2m"`, `"1h"`, `"7d"`; exact to the nanosecond, at most some 584 years.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Span(pub Duration);
 

@@ -5,6 +5,7 @@ use crate::roam::RoamArgs;
 use crate::serve::ServeArgs;
 use crate::suite::TestArgs;
 use clap::{Arg, ArgAction, ArgMatches, Args, Parser, Subcommand};
+use pathbench_record::units::Span;
 use serde_json::{Map, Value};
 use std::path::PathBuf;
 
@@ -26,13 +27,13 @@ pub(crate) enum Command {
     /// Emulated networks: run a scenario, or keep a lab to work in by hand
     #[command(subcommand)]
     Lab(LabCommand),
-    /// The suite against a server: every pattern on every transport that works, path by path
+    /// Test a server: every pattern on every transport that works, path by path
     Test(Box<TestArgs>),
-    /// Interactive traffic on several transports at once while this host moves from network to network
+    /// Test mobility: interactive traffic on several transports while this host moves from network to network
     Roam(Box<RoamArgs>),
-    /// The MTU of each path to a server, what the kernel believes, and putting the kernel right
+    /// Measure the MTU of each path to a server, and correct the kernel's path MTU
     Mtu(Box<MtuArgs>),
-    /// The test server
+    /// Run the test server
     Serve(Box<ServeArgs>),
     /// Figures and tables of one or several results
     Report(ReportArgs),
@@ -45,7 +46,7 @@ pub(crate) enum Command {
     /// A lab host's agent; started by the orchestrator
     #[command(name = "__host", hide = true)]
     Host {
-        /// The host's name, for whoever looks at the process list
+        /// The host's name, for the process list
         name: String,
     },
 }
@@ -62,12 +63,12 @@ pub(crate) enum LabCommand {
     Down(DownArgs),
     /// The shipped scenarios, a line each, and the labs that are up
     List,
-    /// Print a shipped scenario, to read or to start one's own from
+    /// Print a shipped scenario
     Show {
         /// Name of a shipped scenario
         name: String,
     },
-    /// Make a scenario of minitopo's files
+    /// Convert minitopo's files into a scenario
     Import(ImportArgs),
     /// Check scenario files in full without running anything
     Check {
@@ -76,7 +77,6 @@ pub(crate) enum LabCommand {
     },
 }
 
-/// What to run, and what to change in it.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct ScenarioArgs {
     /// Name of a shipped scenario, or path of a scenario file; several run one after the other
@@ -86,7 +86,6 @@ pub(crate) struct ScenarioArgs {
     pub(crate) overrides: OverrideArgs,
 }
 
-/// Changes to a scenario from the command line.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct OverrideArgs {
     /// Set a key of the scenario, e.g. path.wlan.rate=50mbit (repeatable)
@@ -103,7 +102,7 @@ pub(crate) struct OverrideArgs {
     pub(crate) seed: Option<u64>,
     /// Duration of the traffic, e.g. 5s
     #[arg(long, value_name = "TIME")]
-    pub(crate) duration: Option<String>,
+    pub(crate) duration: Option<Span>,
 }
 
 #[derive(Debug, Args)]
@@ -120,11 +119,11 @@ pub(crate) struct RunArgs {
     /// Do not measure the links before each run (the result says so)
     #[arg(long)]
     pub(crate) no_calibration: bool,
-    /// Make so many runs at the same time, each in a lab of its own; for light traffic (interactive, ping), since they
-    /// share the machine
+    /// Run up to N runs in parallel, each in a lab of its own; for light traffic (interactive, ping), since they share
+    /// the machine
     #[arg(long, value_name = "N", default_value = "1")]
     pub(crate) jobs: std::num::NonZeroUsize,
-    /// Write the packets of every emulated link, with what became of them, to captures/RUN-LINK.pcapng in the result
+    /// Write the packets of every emulated link, with their fate, to captures/RUN-LINK.pcapng in the result
     #[arg(long)]
     pub(crate) capture: bool,
     #[command(flatten)]
@@ -142,7 +141,7 @@ pub(crate) struct ImportArgs {
     /// Experiment file of minitopo, for the traffic [default: iperf over tcp and mptcp]
     #[arg(long, value_name = "FILE")]
     pub(crate) experiment: Option<PathBuf>,
-    /// Where the scenario goes, a new file [default: standard output]
+    /// New file for the scenario [default: standard output]
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
 }
@@ -170,10 +169,10 @@ pub(crate) struct UpArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct ExecArgs {
-    /// Which lab, when several are up
+    /// Name of the lab, when several are up
     #[arg(long, value_name = "NAME")]
     pub(crate) lab: Option<String>,
-    /// The lab's host; `wires` is the room in which the links' middles and shapers live
+    /// The lab's host; `wires` is the fabric namespace, with the bridges and shapers of the links
     pub(crate) host: String,
     /// The program and its arguments [default: a shell]
     #[arg(last = true, value_name = "CMD")]
@@ -182,7 +181,7 @@ pub(crate) struct ExecArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct DownArgs {
-    /// Which lab, when several are up
+    /// Name of the lab, when several are up
     #[arg(value_name = "NAME")]
     pub(crate) lab: Option<String>,
     /// All labs of this user
@@ -214,8 +213,7 @@ fn key_value(text: &str) -> Result<(String, String), String> {
     }
 }
 
-/// Options that say which server is tested and where the result goes, not what is measured. The seed has a field of its
-/// own in a result, and a token is a secret.
+/// Options that select the server and the output. The seed has a field of its own in a result, and a token is a secret.
 const NOT_RECORDED: [&str; 11] =
     ["port", "quic-port", "fingerprint", "ca", "token", "seed", "out", "json", "no-report", "quiet", "help"];
 

@@ -5,12 +5,10 @@ use pathbench_record::time::{Clock, Timestamp};
 use rustix::time::{ClockId, Timespec, clock_gettime};
 use std::time::{Duration, SystemTime};
 
-/// `CLOCK_MONOTONIC` of this machine.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct MonotonicClock;
 
-/// Shortest remaining time for which a thread goes to sleep; less is waited out by yielding, because a
-/// sleep that short comes back late.
+/// A shorter remaining time is waited for by yielding, because so short a sleep ends late.
 const SHORTEST_SLEEP: Duration = Duration::from_micros(80);
 
 impl Clock for MonotonicClock {
@@ -39,8 +37,7 @@ pub(crate) fn unix_seconds() -> u64 {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
-/// What to add to the monotonic clock to get nanoseconds since the Unix epoch, for the dates in captures; as true as
-/// the machine's date.
+/// Nanoseconds from the monotonic clock to the Unix epoch, for the dates in captures; as accurate as the machine's date.
 pub(crate) fn wall_offset_ns() -> i64 {
     let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let offset = since_epoch.as_nanos() as i128 - i128::from(MonotonicClock.now().as_nanos());

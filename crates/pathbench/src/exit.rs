@@ -4,31 +4,22 @@ use crate::output;
 use std::fmt::Display;
 use std::process::ExitCode;
 
-/// The exit codes of the command-line contract.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// Everything was done.
     Done,
-    /// Something failed.
     Failed,
-    /// Usage or bad input.
     BadInput,
-    /// No server could be reached.
     Unreachable,
-    /// The server refused.
     Refused,
-    /// An expectation of the scenario did not hold.
     ExpectationNotHeld,
     /// A multipath transport fell back or used one path only.
     MultipathNotUsed,
-    /// This host cannot do it.
     HostCannot,
-    /// Nobody reads standard output any more; as shells report a program that SIGPIPE (13) ended: 128 + 13.
+    /// Standard output is closed: 128 + 13, as shells report the end by SIGPIPE.
     OutputClosed,
 }
 
 impl Exit {
-    /// The number the shell sees.
     pub(crate) const fn code(self) -> u8 {
         match self {
             Self::Done => 0,
@@ -42,10 +33,8 @@ impl Exit {
             Self::OutputClosed => 141,
         }
     }
-}
 
-impl Exit {
-    /// The meaning of an exit code of another process of this program.
+    /// Of another process of this program.
     pub(crate) fn of_code(code: i32) -> Self {
         [
             Self::Done,
@@ -70,7 +59,6 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// A failure on its way to the user: what to print and how to exit.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) exit: Exit,
@@ -78,23 +66,20 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    /// A failure with exit code 1.
     pub(crate) fn failed(message: impl Display) -> Self {
         Self { exit: Exit::Failed, message: message.to_string() }
     }
 
-    /// A failure that the user's input caused.
     pub(crate) fn bad_input(message: impl Display) -> Self {
         Self { exit: Exit::BadInput, message: message.to_string() }
     }
 
-    /// A failure that this host's lack of a privilege or feature caused.
+    /// This host lacks a privilege or a feature.
     pub(crate) fn host_cannot(message: impl Display) -> Self {
         Self { exit: Exit::HostCannot, message: message.to_string() }
     }
 
-    /// Prints the failure on stderr; every line after the first is indented under it. A closed standard output is no
-    /// news to the one who closed it.
+    /// Prints the failure on stderr, further lines indented. A closed standard output needs no message.
     pub(crate) fn report(&self) {
         if self.exit == Exit::OutputClosed {
             return;

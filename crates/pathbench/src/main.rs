@@ -1,6 +1,6 @@
 //! The command line: arguments → validated plan → run; progress and summaries.
 //!
-//! This room reads the clock for everybody, owns the processes of a lab (the command in front, the
+//! This crate reads the clock for all others, owns the processes of a lab (the command in front, the
 //! orchestrator in its namespaces, the host agents) and reports every failure. It never computes a metric.
 
 mod cli;
@@ -46,7 +46,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// The command line, and which of its options differ from their defaults.
+/// The command line, and the options that differ from their defaults.
 fn parse(command: &mut clap::Command) -> Result<(Cli, Map<String, Value>), clap::Error> {
     let matches = command.try_get_matches_from_mut(std::env::args_os())?;
     let cli = Cli::from_arg_matches(&matches).map_err(|error| error.format(command))?;

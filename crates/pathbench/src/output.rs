@@ -22,13 +22,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Set once the reader of standard output is gone, in commands that watch for it.
 static READER_GONE: AtomicBool = AtomicBool::new(false);
 
-/// Writes `text` to standard output.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|error| not_written(&error))
 }
 
-/// Writes `value` to standard output as one JSON document.
 pub(crate) fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
     let mut text = serde_json::to_string_pretty(value).map_err(Failure::failed)?;
     text.push('\n');
@@ -36,14 +34,14 @@ pub(crate) fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
 }
 
 /// Writes lines to standard error, which may quote a file or a peer: nothing in them reaches the terminal as a command.
-/// An error of it has no place to be reported at, and ends nothing.
+/// An error of standard error cannot be reported and is ignored.
 pub(crate) fn note(lines: impl Display) {
     let plain: Vec<String> =
         lines.to_string().split('\n').map(|line| text::plain(line, usize::MAX)).collect();
     let _nobody_reads = writeln!(io::stderr(), "{}", plain.join("\n"));
 }
 
-/// Writes what clap says: the help or the version to standard output, a mistake of usage to standard error.
+/// Writes clap's message: help and version to standard output, a mistake of usage to standard error.
 pub(crate) fn usage(said: &clap::Error) -> Result<Exit, Failure> {
     let written = said.print().and_then(|()| io::stdout().flush());
     if said.use_stderr() {
@@ -52,8 +50,8 @@ pub(crate) fn usage(said: &clap::Error) -> Result<Exit, Failure> {
     written.map(|()| Exit::Done).map_err(|error| not_written(&error))
 }
 
-/// Calls `act` on a thread of its own once the reader of standard output is gone, which also ends commands that have
-/// nothing to write at the moment.
+/// Calls `act` on a thread of its own once the reader of standard output is gone, so that commands without output end,
+/// too.
 pub(crate) fn on_reader_gone(act: impl FnOnce() + Send + 'static) {
     let Ok(out) = io::stdout().as_fd().try_clone_to_owned() else { return };
     std::thread::spawn(move || {
@@ -91,7 +89,7 @@ pub(crate) fn stderr_is_terminal() -> bool {
     io::stderr().is_terminal()
 }
 
-/// Columns of the terminal that standard output is, where it is one.
+/// Columns of standard output's terminal.
 pub(crate) fn columns() -> Option<usize> {
     let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
     (size.ws_col > 0).then(|| usize::from(size.ws_col))
@@ -108,10 +106,9 @@ fn not_written(error: &io::Error) -> Failure {
     }
 }
 
-/// Width where there is no terminal to ask.
+/// Width without a terminal.
 const DEFAULT_WIDTH: usize = 100;
 
-/// How to print on standard output.
 pub(crate) fn style() -> Style {
     Style {
         colour: stdout_is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
@@ -123,7 +120,7 @@ pub(crate) fn style() -> Style {
 pub(crate) fn create_file(file: &Path, mode: u32, text: &str) -> Result<(), Failure> {
     let failed = |error: io::Error| match error.kind() {
         io::ErrorKind::AlreadyExists => Failure::bad_input(format!(
-            "{}: there is such a file already, and it is not overwritten; move it away or choose another name",
+            "{}: the file exists already, and pathbench does not overwrite it; move it away or choose another name",
             file.display()
         )),
         _ => Failure::failed(format!("cannot write {}: {error}", file.display())),

@@ -11,7 +11,6 @@ use pathbench_record::document::ResultDocument;
 use pathbench_report::{FigureFormat, ResultSet, WriteError};
 use std::path::{Path, PathBuf};
 
-/// Name of a comparison's default directory.
 const COMPARISON: &str = "comparison";
 
 pub(crate) fn report(args: &ReportArgs) -> Result<Exit, Failure> {
@@ -48,7 +47,6 @@ pub(crate) fn report(args: &ReportArgs) -> Result<Exit, Failure> {
 /// Where report.html and the figures go.
 struct Place {
     directory: PathBuf,
-    /// This command created it.
     is_new: bool,
 }
 
@@ -81,7 +79,6 @@ fn own_place(sets: &[ResultSet]) -> Result<Place, Failure> {
     Ok(Place { directory, is_new: true })
 }
 
-/// Reads a result directory whole.
 pub(crate) fn open(path: &Path) -> Result<ResultSet, Failure> {
     let directory = ResultDirectory::open(path).map_err(Failure::bad_input)?;
     let (set, warnings) = ResultSet::read(directory).map_err(Failure::bad_input)?;
@@ -91,7 +88,6 @@ pub(crate) fn open(path: &Path) -> Result<ResultSet, Failure> {
     Ok(set)
 }
 
-/// Writes report.html and the figures.
 pub(crate) fn write(sets: &[ResultSet], out: &Path) -> Result<(), Failure> {
     write_as(sets, out, FigureFormat::Svg)
 }

@@ -19,8 +19,8 @@ const INTERRUPTED: i32 = 130;
 /// that close together are one.
 const SAME_KEYSTROKE: Duration = Duration::from_millis(300);
 
-/// The signals that ask a command to stop. SIGHUP, sent when the terminal is closed, is left alone where the caller has
-/// it ignored, as `nohup` does.
+/// The signals that ask a command to stop. SIGHUP (a closed terminal) stays ignored where the caller
+/// ignores it, as `nohup` does.
 fn stop_signals() -> Vec<i32> {
     let mut signals = vec![SIGINT, SIGTERM];
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -63,7 +63,7 @@ pub(crate) fn on_signal(mut act: impl FnMut() + Send + 'static) {
     }
 }
 
-/// Swallows signals to stop, without a thread.
+/// Ignores signals to stop, without a thread.
 pub(crate) fn ignore_interrupts() {
     for signal in stop_signals() {
         let _never_refused = flag::register(signal, Arc::new(AtomicBool::new(false)));

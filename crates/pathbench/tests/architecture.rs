@@ -19,16 +19,16 @@ fn every_path_that_it_names_exists() {
         .step_by(2)
         .filter(|name| ROOTS.iter().any(|prefix| name.starts_with(prefix)))
         .collect();
-    assert!(named.len() >= 7, "it should name every room at least: {named:?}");
+    assert!(named.len() >= 7, "it should name every crate at least: {named:?}");
     let missing: Vec<_> = named.iter().filter(|name| !root.join(name).exists()).collect();
     assert!(missing.is_empty(), "{missing:?} do not exist");
 }
 
 #[test]
-fn every_room_is_on_the_map() {
-    let rooms = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    for room in std::fs::read_dir(rooms).unwrap() {
-        let name = room.unwrap().file_name().into_string().unwrap();
+fn every_crate_is_on_the_map() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    for entry in std::fs::read_dir(crates).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
         assert!(TEXT.contains(&format!("`crates/{name}`")), "crates/{name} is missing");
     }
 }

@@ -13,19 +13,23 @@ const DECLARATIONS: [&str; 3] = [
     "\npathbench_kerneltest::privilege_independent!();\n",
     "\nuse pathbench_kerneltest::{Order, ",
 ];
-/// What a program may not use that has no way to declare anything: the rooms without `pathbench-kerneltest` compute.
+/// What a program may not use that cannot declare anything: the crates without `pathbench-kerneltest` only compute.
 const PRIVILEGED: [&str; 7] =
     ["TcpListener", "TcpStream", "UdpSocket", "os::unix::net", "process::Command", "rustix", "libc"];
 
-/// The rooms with the program of their unit tests and the programs of their `tests` directory.
+/// The crates with the program of their unit tests and the programs of their `tests` directory.
 fn programs() -> Vec<(PathBuf, Vec<PathBuf>)> {
-    let rooms = fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("..")).unwrap();
-    rooms.map(|room| room.unwrap().path()).map(|room| (room.clone(), programs_of(&room))).collect()
+    let crates = fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("..")).unwrap();
+    crates
+        .map(|directory| directory.unwrap().path())
+        .map(|directory| (directory.clone(), programs_of(&directory)))
+        .collect()
 }
 
-fn programs_of(room: &Path) -> Vec<PathBuf> {
-    let roots = ["src/lib.rs", "src/main.rs"].map(|root| room.join(root));
-    let entries = fs::read_dir(room.join("tests")).into_iter().flatten().map(|entry| entry.unwrap().path());
+fn programs_of(directory: &Path) -> Vec<PathBuf> {
+    let roots = ["src/lib.rs", "src/main.rs"].map(|root| directory.join(root));
+    let entries =
+        fs::read_dir(directory.join("tests")).into_iter().flatten().map(|entry| entry.unwrap().path());
     let tests = entries.filter_map(|path| match path.extension() {
         Some(extension) => (extension == "rs").then_some(path),
         None => Some(path.join("main.rs")).filter(|main| main.exists()),
@@ -43,15 +47,16 @@ fn every_program_of_tests_says_whether_an_ordinary_user_is_to_run_it() {
     let count: usize = programs.iter().map(|(_, programs)| programs.len()).sum();
     assert!(count > 60, "only {count} programs were found");
     let mut silent = Vec::new();
-    for (room, programs) in programs {
-        let manifest = fs::read_to_string(room.join("Cargo.toml")).unwrap();
+    for (directory, programs) in programs {
+        let manifest = fs::read_to_string(directory.join("Cargo.toml")).unwrap();
         let can_declare = manifest.contains("\npathbench-kerneltest.workspace");
         for program in programs {
             let text = fs::read_to_string(&program).unwrap();
             let declared = if can_declare {
                 declarations(&text) == 1
             } else {
-                room.ends_with("pathbench-kerneltest") || !PRIVILEGED.iter().any(|word| text.contains(word))
+                directory.ends_with("pathbench-kerneltest")
+                    || !PRIVILEGED.iter().any(|word| text.contains(word))
             };
             if !declared {
                 silent.push(program);

@@ -24,7 +24,7 @@ use support::{Finished, TWO_PATHS, Workplace, binary, captured, finish, within};
 pathbench_kerneltest::unprivileged_too!();
 
 /// A server for walks.
-const SERVE: [&str; 5] = ["--open", "--max-seconds", "3600", "--max-tests-per-client", "4"];
+const SERVE: [&str; 5] = ["--open", "--max-duration", "1h", "--max-tests-per-client", "4"];
 /// The two transports that the paper compares.
 const BOTH: [Transport; 2] = [Transport::Mptcp, Transport::Mpquic];
 
@@ -344,7 +344,7 @@ fn what_cannot_be_done_is_said_before_anybody_walks() {
 #[test]
 fn a_server_with_its_usual_limits_grants_what_it_can() {
     let lab = Lab::standing(&[]);
-    let server = lab.serve(&["--open", "--max-seconds", "60"]);
+    let server = lab.serve(&["--open", "--max-duration", "1m"]);
     let walk = Walk::begun(&lab, &server, "limits", &["--transports", "mptcp"]);
     pause(1500);
     walk.stop();

@@ -132,7 +132,7 @@ fn tokens_are_made_and_asked_for() {
     let secret =
         std::os::unix::fs::MetadataExt::mode(&std::fs::metadata(work.path().join("tokens.key")).unwrap());
     assert_eq!(secret & 0o777, 0o600);
-    work.run(&["serve", "key", "tokens.key"]).expect(2).says(&["not overwritten"]);
+    work.run(&["serve", "key", "tokens.key"]).expect(2).says(&["does not overwrite"]);
     let mint = |valid: &str| {
         let made = work.run(&["serve", "token", "--key", "tokens.key", "--valid", valid, "--name", "alice"]);
         made.expect(0).stdout.trim().to_owned()

@@ -45,7 +45,7 @@ fn refusals_say_what_would_be_right() {
     assert_eq!(refused::<Rate>("99999999999gbit"), format!("`99999999999gbit` is too large; {remedy}"));
     assert_eq!(refused::<Rate>("1.2.3mbit"), format!("`1.2.3mbit` is not a rate; {remedy}"));
     assert_eq!(refused::<Rate>(""), format!("an empty text is not a rate; {remedy}"));
-    assert!(refused::<Span>("1").starts_with("`1` has no unit; give a number with us, ms, s or m"));
+    assert!(refused::<Span>("1").starts_with("`1` has no unit; give a number with us, ms, s, m"));
     assert!(refused::<Span>("1min").contains("the unit `min`"));
     assert!(refused::<Span>("1MS").contains("spells the unit ms wrongly"));
     assert!(refused::<Size>("64k").contains("the unit `k`"));

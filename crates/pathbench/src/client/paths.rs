@@ -8,7 +8,6 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 /// Table of the host's own addresses (`RT_TABLE_LOCAL` of linux/rtnetlink.h).
 const LOCAL_TABLE: u32 = 255;
 
-/// This host's interfaces, addresses and routes at one moment.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct HostNetwork {
     pub(crate) links: Vec<Link>,
@@ -22,7 +21,7 @@ impl HostNetwork {
         Ok(Self { links: socket.links()?, addresses: socket.addresses()?, routes: socket.routes()? })
     }
 
-    /// The paths to `server`, the one that starts at `preferred` (the kernel's own choice) first. A server on this host
+    /// The paths to `server`, the path of the local address `preferred` (the kernel's own choice) first. A server on this host
     /// is reached by the loopback interface alone.
     pub(crate) fn paths_to(&self, server: IpAddr, preferred: Option<IpAddr>) -> Vec<ClientPath> {
         let is_own = self.addresses.iter().any(|address| address.network.addr() == server);
@@ -43,8 +42,8 @@ impl HostNetwork {
         paths
     }
 
-    /// The paths over these interfaces alone, in this order, or all of them where none is named; in words what is
-    /// wrong with a named one that is none.
+    /// The paths over these interfaces, in this order, or all paths where none is named; an error names the reason why an
+    /// interface has no path.
     pub(crate) fn paths_over(
         &self,
         interfaces: &[String],
@@ -111,7 +110,7 @@ impl HostNetwork {
         })
     }
 
-    /// Interfaces that are none of these paths, with their addresses, for their names in results.
+    /// Interfaces without any of these paths, for the names of their addresses in results.
     pub(crate) fn other_interfaces(&self, paths: &[ClientPath]) -> Vec<ClientPath> {
         let addresses = self.routable_addresses();
         let others = self.links.iter().filter(|link| !paths.iter().any(|path| path.interface == link.name));
@@ -126,7 +125,7 @@ impl HostNetwork {
             .collect()
     }
 
-    /// Every interface's routable addresses, whatever they are good for.
+    /// Every interface's routable addresses by its index.
     pub(crate) fn routable_addresses(&self) -> BTreeMap<u32, Vec<IpAddr>> {
         let mut addresses: BTreeMap<u32, Vec<IpAddr>> = BTreeMap::new();
         for address in self.addresses.iter().filter(|address| !address.link_scope) {
@@ -146,7 +145,7 @@ pub(crate) fn rerouted(before: &[ClientPath], now: &[ClientPath]) -> Option<Stri
     (before != now).then(|| format!("the paths to the server were {before}, and are {now}"))
 }
 
-/// The address from which the kernel itself would start to `server`; nothing is sent.
+/// The source address that the kernel selects for `server`; sends nothing.
 fn kernels_choice(server: SocketAddr) -> Option<IpAddr> {
     let any: IpAddr =
         if server.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
@@ -156,12 +155,12 @@ fn kernels_choice(server: SocketAddr) -> Option<IpAddr> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use pathbench_host::netlink::MAIN_TABLE;
     use pathbench_record::network::IpNetwork;
 
-    fn link(index: u32, name: &str, up: bool) -> Link {
+    pub(crate) fn link(index: u32, name: &str, up: bool) -> Link {
         Link {
             index,
             name: name.to_owned(),
@@ -178,7 +177,7 @@ mod tests {
         }
     }
 
-    fn address(index: u32, text: &str) -> InterfaceAddress {
+    pub(crate) fn address(index: u32, text: &str) -> InterfaceAddress {
         let network: IpNetwork = text.parse().unwrap();
         let link_scope = matches!(network.addr(), IpAddr::V6(v6) if v6.is_unicast_link_local());
         InterfaceAddress {
@@ -192,7 +191,7 @@ mod tests {
         }
     }
 
-    fn route(interface: u32, destination: &str) -> Route {
+    pub(crate) fn route(interface: u32, destination: &str) -> Route {
         Route {
             destination: destination.parse().unwrap(),
             gateway: None,

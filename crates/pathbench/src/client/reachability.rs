@@ -12,7 +12,6 @@ use pathbench_transport::mptcp_available;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-/// One thing to try.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Try {
     pub(crate) transport: Transport,
@@ -22,7 +21,7 @@ pub(crate) struct Try {
     pub(crate) port: u16,
 }
 
-/// What is to be tried, single-path transports before the multipath one of the same protocol.
+/// All attempts, single-path transports before the multipath one of the same protocol.
 pub(crate) fn tries(
     server: &ServerName,
     addresses: &[IpAddr],
@@ -44,7 +43,7 @@ pub(crate) fn tries(
     tries
 }
 
-/// Tries one after the other, until `stopped`; a multipath transport is spared where its single-path one got no answer.
+/// Tries one after the other, until `stopped`; a multipath transport is skipped where the single-path one got no answer.
 pub(crate) fn probe_all(
     client: &Client,
     server: &ServerName,
@@ -60,7 +59,7 @@ pub(crate) fn probe_all(
         let result = match silent_sibling(&found, tried) {
             Some(sibling) => Err((
                 UnreachableBecause::Timeout,
-                format!("not tried, for {sibling} got no answer there either"),
+                format!("not tried, because {sibling} got no answer there either"),
             )),
             None => probe_one(client, server, tried),
         };
@@ -122,7 +121,7 @@ fn record(server: &ServerName, tried: Try, result: Probed) -> Reachability {
     }
 }
 
-/// Where each transport that works is run: all of them on the family on which most work, IPv6 only where IPv4 is not
+/// The address of each transport that works: all on the family on which most work, IPv6 only where IPv4 is not
 /// better (as the resolver prefers), on the first port that answers.
 pub(crate) fn choose(found: &[Reachability], addresses: &[IpAddr]) -> Vec<(Transport, SocketAddr)> {
     // In the resolver's order of preference.
@@ -151,24 +150,18 @@ fn works(one: &Reachability, transport: Transport, family: AddressFamily) -> boo
     one.transport == transport && one.family == family && one.reachable
 }
 
-/// How long an answer may take before the server counts as unreachable.
 const TIMEOUT: Duration = Duration::from_secs(3);
-/// Between the requests that measure how near a server is.
+/// Between two requests.
 const INTERVAL: Duration = Duration::from_millis(50);
 
-/// Round-trip times of a short ping.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Answer {
-    /// Those answered, in order.
     pub(crate) rtts: Vec<Duration>,
-    /// Requests without an answer.
     pub(crate) lost: u32,
-    /// Before the connection is opened → open.
     pub(crate) handshake: Option<Duration>,
 }
 
 impl Answer {
-    /// Median round-trip time in milliseconds.
     pub(crate) fn median_ms(&self) -> Option<f64> {
         let rtts_ms: Vec<f64> = self.rtts.iter().map(|rtt| rtt.as_secs_f64() * 1e3).collect();
         median(&rtts_ms)
@@ -209,7 +202,6 @@ pub(crate) fn ping(
     }
 }
 
-/// The class of a failure, for programs.
 pub(crate) const fn class_of(error: &ClientError) -> UnreachableBecause {
     match error {
         ClientError::Unreachable { because, .. } => *because,
@@ -275,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_multipath_transport_is_spared_the_wait_that_its_sibling_had() {
+    fn a_multipath_transport_is_not_tried_where_its_sibling_timed_out() {
         let found = found(|tried| tried.transport == Transport::Tcp);
         let tried = |transport| Try { transport, family: AddressFamily::Ipv4, address: None, port: 443 };
         assert_eq!(silent_sibling(&found, tried(Transport::Mpquic)), Some(Transport::Quic));

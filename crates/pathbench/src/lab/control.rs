@@ -1,5 +1,5 @@
-//! Talking over the socket of a lab that stays. Its name is abstract, so any user of the machine can connect to it, or
-//! listen under it first: each end looks whom it talks to, and waits neither long nor for much.
+//! Messages on the socket of a standing lab. The socket is abstract (unix(7)), so any user of the machine can connect to
+//! it, or bind its name first: each end checks the peer's user, and bounds time and length.
 
 use crate::clock::MonotonicClock;
 use pathbench_host::namespace::peer_uid;
@@ -15,28 +15,20 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-/// Longest question or answer.
 pub(crate) const MESSAGE_BYTES: u32 = 64 * 1024;
 
-/// Most descriptors sent at a time.
 const DESCRIPTORS: usize = 3;
 
-/// Whether the other end is this user, or root. At a lab's own end, in its user namespace, root of the machine
+/// Checks that the other end is this user, or root. At a lab's own end, in its user namespace, root of the machine
 /// cannot be distinguished from other users.
-///
-/// # Errors
-/// The user that it is.
 pub(crate) fn check_peer(connection: &UnixStream) -> Result<(), OtherUser> {
     let uid = peer_uid(connection).map_err(OtherUser::Unknown)?;
     if uid == 0 || uid == rustix::process::geteuid().as_raw() { Ok(()) } else { Err(OtherUser::User(uid)) }
 }
 
-/// The other end is somebody else.
 #[derive(Debug)]
 pub(crate) enum OtherUser {
-    /// This user.
     User(u32),
-    /// The kernel does not say who.
     Unknown(Errno),
 }
 
@@ -49,7 +41,7 @@ impl std::fmt::Display for OtherUser {
     }
 }
 
-/// A connection with a deadline, which a peer that dribbles cannot extend.
+/// A connection with a deadline that a slow peer cannot extend.
 #[derive(Debug)]
 pub(crate) struct Timed<'a> {
     connection: &'a UnixStream,
@@ -87,7 +79,6 @@ impl Write for &Timed<'_> {
     }
 }
 
-/// Sends file descriptors, at most three.
 pub(crate) fn send_descriptors(connection: &UnixStream, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
@@ -96,7 +87,6 @@ pub(crate) fn send_descriptors(connection: &UnixStream, descriptors: &[BorrowedF
     Ok(())
 }
 
-/// Receives exactly so many file descriptors.
 pub(crate) fn receive_descriptors<const N: usize>(connection: &UnixStream) -> io::Result<[OwnedFd; N]> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
@@ -108,5 +98,5 @@ pub(crate) fn receive_descriptors<const N: usize>(connection: &UnixStream) -> io
             descriptors.extend(rights);
         }
     }
-    descriptors.try_into().map_err(|_| io::Error::other("the other end handed over no descriptors"))
+    descriptors.try_into().map_err(|_| io::Error::other("the other end sent no file descriptors"))
 }

@@ -24,40 +24,29 @@ use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// How long a lab may take to answer.
 const ANSWER_TIME: Duration = Duration::from_secs(10);
-/// How long it may take to end.
 const DOWN_TIME: Duration = Duration::from_secs(60);
 
-/// What is asked of a standing lab.
+/// A request to a standing lab.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Question {
-    /// The namespaces of a host.
+    /// For the namespaces of a host.
     Enter {
-        /// The host.
         host: String,
     },
-    /// The names of the hosts.
     Hosts,
-    /// End.
     Down,
 }
 
-/// What it answers.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Answer {
-    /// It stands, with these hosts.
     Standing {
-        /// Their names.
         hosts: Vec<String>,
     },
     /// The namespaces follow as file descriptors.
     Admitted,
-    /// No.
     Refused {
-        /// Why.
         message: String,
-        /// The exit code that says so.
         exit: u8,
     },
 }
@@ -116,7 +105,6 @@ pub(crate) fn up(args: &UpArgs) -> Result<Exit, Failure> {
     }
 }
 
-/// That the lab is up, and what can be done with it.
 fn announcement(name: &str, hosts: &[String]) -> String {
     let programs = [("client", "ip address"), ("client", "bash"), ("wires", "tc -s qdisc")];
     let examples = programs
@@ -174,7 +162,6 @@ pub(crate) fn down(args: &DownArgs) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// Names of this user's labs that are up.
 pub(crate) fn running_labs() -> Vec<String> {
     let prefix = format!("@{}", socket_name(""));
     let Ok(table) = std::fs::read_to_string("/proc/net/unix") else { return Vec::new() };
@@ -185,12 +172,11 @@ pub(crate) fn running_labs() -> Vec<String> {
         .collect();
     labs.sort();
     labs.dedup();
-    // Anybody can listen under such a name.
+    // Another user can bind such a name.
     labs.retain(|lab| connect(lab).is_ok());
     labs
 }
 
-/// A connection to a lab of this user.
 fn connect(lab: &str) -> Result<UnixStream, Unconnected> {
     let control = address(lab)
         .map_err(Unconnected::Failure)
@@ -205,7 +191,7 @@ enum Unconnected {
     Failure(Failure),
 }
 
-/// Why the name of a lab cannot be had.
+/// Why the name of a lab is not free.
 fn taken(name: &str) -> Failure {
     match connect(name) {
         Err(Unconnected::OtherUser(user)) => squatted(name, &user),
@@ -267,7 +253,7 @@ fn address(lab: &str) -> Result<SocketAddr, Failure> {
 fn refusal(answer: Answer) -> Failure {
     match answer {
         Answer::Refused { message, exit } => Failure { exit: Exit::of_code(i32::from(exit)), message },
-        _ => Failure::failed("the lab answered out of turn"),
+        _ => Failure::failed("the lab sent an unexpected answer"),
     }
 }
 

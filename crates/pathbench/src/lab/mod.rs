@@ -25,37 +25,31 @@ impl From<&OverrideArgs> for Overrides {
             transports: args.transports.clone(),
             repeat: args.repeat,
             seed: args.seed,
-            duration: args.duration.clone(),
+            duration: args.duration.map(|duration| duration.to_string()),
         }
     }
 }
 
-/// The scenario of that name or path, validated in full.
 pub(crate) fn load(name: &str, overrides: &Overrides) -> Result<(Source, Plan), Failure> {
     let source = scenario::load(name).map_err(Failure::bad_input)?;
     let plan = scenario::plan(&source, overrides).map_err(Failure::bad_input)?;
     Ok((source, plan))
 }
 
-/// Everything an orchestrator needs to know.
+/// From the command in front to the orchestrator, over its standard input.
 #[derive(Debug, Serialize, Deserialize)]
 #[allow(clippy::struct_excessive_bools, reason = "switches that have nothing to do with each other")]
 pub(crate) struct Assignment {
     /// `user-namespace` or `root`.
     pub(crate) privilege: String,
-    /// The command in front keeps the processors awake until all is done.
+    /// The command in front holds a CPU latency request.
     pub(crate) processors_awake: bool,
-    /// What to run, one after the other; `lab up` has exactly one.
+    /// One after the other; `lab up` has exactly one.
     pub(crate) jobs: Vec<Job>,
-    /// Print the result document instead of the summary.
     pub(crate) json: bool,
-    /// No progress.
     pub(crate) quiet: bool,
-    /// Measure links before each run.
     pub(crate) calibrate: bool,
-    /// Runs at the same time.
     pub(crate) side_by_side: NonZeroUsize,
-    /// Write the packets of all emulated links to files.
     pub(crate) capture: bool,
 }
 
@@ -68,7 +62,7 @@ pub(crate) struct Job {
     pub(crate) out: Option<PathBuf>,
 }
 
-/// Refuses what this kernel cannot do, before anything is built.
+/// Checks that this kernel can run the plan, before anything is built.
 pub(crate) fn require(plan: &Plan) -> Result<(), Failure> {
     let labels = plan.variants.iter().flat_map(|variant| &variant.run.labels);
     if labels.into_iter().any(|label| label.transport == Transport::Mptcp) {

@@ -50,7 +50,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit, Failure> {
         return Err(Failure::bad_input(refusals.join("\n")));
     }
     let privilege = enter(args.privilege)?;
-    // Links, timers and programs are then punctual after every pause. Where it is not allowed, the result says so.
+    // Processors in deep sleep states delay links, timers and programs. Where the request fails, the result says so.
     let latency = CpuLatencyRequest::zero().ok();
     let assignment = Assignment {
         privilege,
@@ -65,7 +65,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit, Failure> {
     orchestrate(&assignment)
 }
 
-/// Refuses to capture where there is nothing to capture from: only the data plane sees every packet's fate.
+/// Checks that there is a link to capture from: only emulated links record every packet's fate.
 fn require_emulated(plan: &Plan) -> Result<(), Failure> {
     let mut links = plan.variants.iter().flat_map(|variant| &variant.topology.links);
     if links.any(|link| link.engine == Engine::Emulated) {
@@ -105,7 +105,7 @@ fn orchestrate(assignment: &Assignment) -> Result<Exit, Failure> {
     passed_on(status)
 }
 
-/// The orchestrator's exit code is this command's; it has already said why.
+/// The orchestrator's exit code, whose reason it has printed.
 fn passed_on(status: ExitStatus) -> Result<Exit, Failure> {
     match status.code() {
         Some(code) => Ok(Exit::of_code(code)),

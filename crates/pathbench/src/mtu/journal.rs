@@ -1,4 +1,4 @@
-//! Where the changes of this host are written down before they are made.
+//! The place of the journal that records changes of this host before they are made.
 
 use crate::exit::Failure;
 use pathbench_host::namespace::current_cookie;
@@ -7,12 +7,12 @@ use std::fs::{self, DirBuilder};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
-/// Readable by the user alone: whoever could write a journal could have routes set by its undoing.
+/// A writable journal would let another user set routes by the undo.
 const OWN_ONLY: u32 = 0o700;
 const OTHERS_MAY_WRITE: u32 = 0o022;
 
-/// The journal of this network namespace: as the user says, or the first of the usual places that stands already or can
-/// be made. Routes do not outlive a boot, and neither do these places.
+/// The journal of this network namespace: the user's file, or the first default directory that holds a journal or can
+/// be created. Like routes, these directories do not survive a boot.
 pub(super) fn place(given: Option<&Path>) -> Result<PathBuf, Failure> {
     if let Some(given) = given {
         return Ok(given.to_owned());
@@ -24,7 +24,7 @@ pub(super) fn place(given: Option<&Path>) -> Result<PathBuf, Failure> {
     place.map(|place| place.join(&name)).ok_or_else(|| {
         let tried: Vec<String> = places.iter().map(|place| place.display().to_string()).collect();
         Failure::host_cannot(format!(
-            "no place for the journal of changes, tried {}: name one with --journal FILE",
+            "no directory for the journal, tried {}: name one with --journal FILE",
             tried.join(", ")
         ))
     })
@@ -53,7 +53,7 @@ fn places() -> Vec<PathBuf> {
     [of_root, of_user, Some(last)].into_iter().flatten().collect()
 }
 
-/// Makes the directory where it is missing, and says whether a journal can be kept there.
+/// Creates the directory where it is missing; whether a journal can be kept there.
 fn make(place: &Path) -> bool {
     let _there_already = DirBuilder::new().mode(OWN_ONLY).create(place);
     is_own(place) && access(place, Access::WRITE_OK | Access::EXEC_OK).is_ok()

@@ -9,10 +9,9 @@ use pathbench_record::document::AddressFamily;
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 
-/// More are not examined at the same time, for each takes a thread.
+/// Each path takes a thread.
 const MOST_PATHS: usize = 16;
 
-/// A path to examine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Path {
     /// Its interface, with the family or the address where the interface has several.
@@ -22,14 +21,13 @@ pub(super) struct Path {
     pub(super) server: SocketAddr,
 }
 
-/// What to examine, and what a reader must know about the choice.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Choice {
     pub(super) paths: Vec<Path>,
     pub(super) notes: Vec<String>,
 }
 
-/// The addresses of `server` to examine paths to: the resolver's first of each family allowed.
+/// The resolver's first address of each allowed family.
 pub(super) fn addresses(
     server: &ServerName,
     wanted: Option<AddressFamily>,
@@ -40,7 +38,7 @@ pub(super) fn addresses(
     Ok(first.map(|at| SocketAddr::new(at, server.port)).collect())
 }
 
-/// The paths over `interfaces`, or over all that lead to the server where none is named.
+/// The paths over `interfaces`, or over all interfaces with a route to the server where none is named.
 pub(super) fn choose(
     network: &HostNetwork,
     interfaces: &[String],
@@ -96,7 +94,7 @@ fn paths_of(network: &HostNetwork, of: &ClientPath, server: SocketAddr) -> Vec<P
     usable.into_iter().map(path).collect()
 }
 
-/// Gives paths of the same interface names of their own.
+/// Makes the names of paths over the same interface distinct.
 fn name(paths: &mut [Path]) {
     let all: Vec<(String, IpAddr)> = paths.iter().map(|path| (path.interface.clone(), path.local)).collect();
     for path in paths {
@@ -118,43 +116,18 @@ fn name(paths: &mut [Path]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pathbench_host::netlink::{Link, MAIN_TABLE, Route};
-    use pathbench_record::network::IpNetwork;
+    use crate::client::paths::tests::{address, link, route};
 
     fn network(addresses: &[(u32, &str, bool)]) -> HostNetwork {
-        let link = |index: u32, name: &str| Link {
-            index,
-            name: name.to_owned(),
-            mtu: 1500,
-            up: true,
-            carrier: true,
-            running: true,
-            loopback: false,
-            kind: None,
-            mac: None,
-            master: None,
-            gso_max_size: None,
-            gso_max_segs: None,
-        };
         let address = |&(index, text, deprecated): &(u32, &str, bool)| InterfaceAddress {
-            index,
-            network: text.parse().unwrap(),
-            tentative: false,
-            permanent: true,
             deprecated,
-            secondary: false,
-            link_scope: false,
+            ..address(index, text)
         };
-        let route = |(index, to): (u32, IpNetwork)| Route {
-            interface: Some(index),
-            table: MAIN_TABLE,
-            ..Route::to(to)
-        };
-        let defaults = [IpNetwork::DEFAULT_V4, IpNetwork::DEFAULT_V6];
+        let routes = |index| ["0.0.0.0/0", "::/0"].map(|to| route(index, to));
         HostNetwork {
-            links: vec![link(2, "eth"), link(3, "wlan")],
+            links: vec![link(2, "eth", true), link(3, "wlan", true)],
             addresses: addresses.iter().map(address).collect(),
-            routes: [2, 3].into_iter().flat_map(|index| defaults.map(|to| route((index, to)))).collect(),
+            routes: [2, 3].into_iter().flat_map(routes).collect(),
         }
     }
 

@@ -18,17 +18,15 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long one client may keep others waiting.
 const CLIENT_TIME: Duration = Duration::from_secs(2);
 /// Pause when no connection can be accepted.
 const EXHAUSTED_PAUSE: Duration = Duration::from_millis(100);
 
-/// Host name under which the room of the links' middles can be entered.
+/// Host name of the fabric namespace.
 const WIRES: &str = "wires";
 
 pub(crate) fn keep() -> Result<Exit, Failure> {
-    // Standard input is a connection to `lab up`: the assignment and the lab's socket come in, the word that the lab
-    // stands goes out.
+    // Standard input is a connection to `lab up`: it brings the assignment and the lab's socket, and carries the answer.
     let front = UnixStream::from(std::io::stdin().as_fd().try_clone_to_owned().map_err(Failure::failed)?);
     let _no_other_holds_it = File::open("/dev/null").map(rustix::stdio::dup2_stdin);
     let assignment: Assignment = channel::receive(&front).map_err(Failure::failed)?;
@@ -45,21 +43,21 @@ pub(crate) fn keep() -> Result<Exit, Failure> {
     signals::on_signal(|| std::process::exit(0));
     channel::send(&front, &Answer::Standing { hosts: hosts(&environment) }).map_err(Failure::failed)?;
     drop(front);
-    let told_to_end = serve(&listener, &environment);
+    let ended_by = serve(&listener, &environment);
     drop(environment);
     // `lab down` waits for the end of its connection: by then nothing is left, and the name is free again.
     drop(listener);
-    drop(told_to_end);
+    drop(ended_by);
     Ok(Exit::Done)
 }
 
-/// Answers questions, one client at a time, until the lab is to end; the connection over which that was said.
+/// Answers requests, one client at a time, until the lab shall end; returns the connection of that request.
 fn serve(listener: &UnixListener, environment: &Environment) -> UnixStream {
     loop {
         match listener.accept() {
             Ok((connection, _)) if answer(&connection, environment) => {}
             Ok((connection, _)) => return connection,
-            // No descriptor left, most likely.
+            // Most likely EMFILE.
             Err(_) => MonotonicClock.sleep_until(MonotonicClock.now() + EXHAUSTED_PAUSE),
         }
     }
@@ -85,7 +83,7 @@ fn hosts(environment: &Environment) -> Vec<String> {
     environment.nodes().iter().map(|node| node.name().to_owned()).collect()
 }
 
-/// Answers one question; false when the lab is to end. A client that asks nonsense or vanishes is its own problem.
+/// Answers one request; false when the lab shall end. Invalid requests and lost clients have no effect.
 fn answer(connection: &UnixStream, environment: &Environment) -> bool {
     let timed = Timed::new(connection, CLIENT_TIME);
     let refuse = |message| {
@@ -109,7 +107,7 @@ fn answer(connection: &UnixStream, environment: &Environment) -> bool {
     }
 }
 
-/// Hands over the host's namespaces: user, PID, network, in this order.
+/// Sends the host's namespaces: user, PID, network, in this order.
 fn admit(connection: &UnixStream, environment: &Environment, host: &str) -> Result<(), String> {
     let own_network;
     let network: BorrowedFd<'_> = if host == WIRES {

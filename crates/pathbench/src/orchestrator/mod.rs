@@ -25,7 +25,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub(crate) mod keep;
 
 pub(crate) fn orchestrate() -> Result<Exit, Failure> {
-    // Two ways to notice that the command in front is gone: the kernel's signal, and the end of the socket.
+    // The end of the command in front is noticed by the kernel's signal and by the end of the socket.
     set_parent_death_signal_kill().map_err(Failure::failed)?;
     let control = UnixStream::from(std::io::stdin().as_fd().try_clone_to_owned().map_err(Failure::failed)?);
     let assignment: Assignment = channel::receive(&control).map_err(|error| {
@@ -55,7 +55,6 @@ fn end_with(mut control: UnixStream) {
     });
 }
 
-/// How agents of this program are started.
 pub(crate) fn launcher() -> AgentLauncher {
     AgentLauncher { program: "/proc/self/exe".into(), arguments: vec!["__host".into()] }
 }
@@ -88,7 +87,7 @@ fn run(job: &Job, assignment: &Assignment, stop: &Arc<AtomicBool>) -> Result<Exi
     Ok(verdict(&plan, &document))
 }
 
-/// A study that could not go on: what it had made is named, and where it had made nothing, no trace of it stays.
+/// The failure of an aborted study, which names the finished runs; without any the directory is removed.
 fn broken_off(error: &StudyError, directory: &Path) -> Failure {
     let exit = if error.is_incapable() { Exit::HostCannot } else { Exit::Failed };
     let finished = ResultDirectory::open(directory).map_or(0, |result| result.document().runs.len());
@@ -102,7 +101,6 @@ fn broken_off(error: &StudyError, directory: &Path) -> Failure {
     Failure { exit, message: error.to_string() }
 }
 
-/// The exit code that a finished document deserves.
 fn verdict(plan: &Plan, document: &ResultDocument) -> Exit {
     let valid = || document.runs.iter().filter(|run| run.valid);
     // Where an expectation does not hold, that is the verdict.
@@ -119,8 +117,8 @@ fn verdict(plan: &Plan, document: &ResultDocument) -> Exit {
     }
 }
 
-/// Whether a multipath transport fell back, or used one path only where there was data for two: a few small
-/// messages or a short download go over the better path, as they should.
+/// Whether a multipath transport fell back, or used one path only for bulk data: a scheduler sends a few messages or a
+/// short download over the better path on purpose.
 fn needed_multipath_in_vain(run: &RunRecord) -> bool {
     let multipath = &run.multipath;
     multipath.requested && (!multipath.negotiated || (!multipath.used && run.pattern.starts_with("iperf")))

@@ -1,12 +1,11 @@
-//! `pathbench serve` as clap reads it.
+//! The arguments of `serve`.
 
 use clap::{Args, Subcommand};
-use pathbench_record::units::{Rate, Size};
+use pathbench_record::units::{Rate, Size, Span, UnitError};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Where to serve, whom, and how much.
 #[derive(Debug, Clone, Args)]
 #[command(subcommand_negates_reqs = true, args_conflicts_with_subcommands = true)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a flag of its own on the command line")]
@@ -28,10 +27,10 @@ pub(crate) struct ServeArgs {
     /// PEM file with the certificate's private key
     #[arg(long, value_name = "FILE", requires = "cert")]
     pub(super) key: Option<PathBuf>,
-    /// Serve whoever has a token signed with the key in this file (see `pathbench serve key` and `token`)
+    /// Serve clients with a token signed with the key in this file (see `pathbench serve key` and `token`)
     #[arg(long, value_name = "FILE", conflicts_with = "open")]
     pub(super) token_key: Option<PathBuf>,
-    /// Serve everybody, within the limits
+    /// Serve all clients, within the limits
     #[arg(long)]
     pub(super) open: bool,
     #[command(flatten)]
@@ -39,10 +38,10 @@ pub(crate) struct ServeArgs {
     /// Answer GET /health over HTTP here, for a load balancer or a monitor; a loopback address is best
     #[arg(long, value_name = "ADDR:PORT")]
     pub(super) health: Option<SocketAddr>,
-    /// Name clients' addresses in the log, which otherwise has none
+    /// Log clients' addresses
     #[arg(long)]
     pub(super) log_clients: bool,
-    /// Say on stdout where it listens, and log on stderr, in JSON, a document a line
+    /// Print the addresses on stdout, and log on stderr, as JSON documents, one per line
     #[arg(long)]
     pub(super) json: bool,
     /// Log nothing
@@ -50,11 +49,11 @@ pub(crate) struct ServeArgs {
     pub(super) quiet: bool,
 }
 
-/// What a client may ask for. What exceeds it is refused, and the client told what is allowed.
+/// Limits of one client and of all. The server refuses a test beyond them, and names the limit.
 #[derive(Debug, Clone, Args)]
 #[allow(clippy::struct_field_names, reason = "the flags are called so")]
 pub(crate) struct LimitArgs {
-    /// Tests at the same time; a client that comes too many is told when to come back
+    /// Tests at the same time; the server tells further clients when to try again
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..))]
     pub(super) max_tests: u16,
     /// Tests of one client (an IPv4 address, an IPv6 /64) at the same time
@@ -63,11 +62,11 @@ pub(crate) struct LimitArgs {
     /// Payload of one test in each direction
     #[arg(long, value_name = "SIZE", default_value = "50GB")]
     pub(super) max_bytes: Size,
-    /// Duration of one test, warm-up included
-    #[arg(long, value_name = "N", default_value_t = 120, value_parser = clap::value_parser!(u32).range(1..=86_400))]
-    pub(super) max_seconds: u32,
-    /// Rate of all tests of one client in each direction, at least 1mbit: the server paces what it sends and takes
-    /// [default: as fast as it goes]
+    /// Duration of one test, warm-up included; 1s to 24h
+    #[arg(long, value_name = "TIME", default_value = "2m", value_parser = test_duration)]
+    pub(super) max_duration: Span,
+    /// Rate of all tests of one client in each direction, at least 1mbit: the server paces both directions
+    /// [default: unlimited]
     #[arg(long, value_name = "RATE", value_parser = rate)]
     pub(super) max_rate: Option<Rate>,
     /// Connections at the same time, of one client a quarter of them; every stream of a test is one
@@ -75,12 +74,11 @@ pub(crate) struct LimitArgs {
     pub(super) max_connections: u16,
 }
 
-/// What a server needs beforehand.
 #[derive(Debug, Clone, Subcommand)]
 pub(crate) enum ServeCommand {
     /// Make a key for tokens; keep the file secret
     Key {
-        /// Where it goes; an existing file is not overwritten
+        /// New file for the key
         file: PathBuf,
     },
     /// Make a token, for a client to give with --token; it is printed on stdout
@@ -89,18 +87,18 @@ pub(crate) enum ServeCommand {
         #[arg(long, value_name = "FILE")]
         key: PathBuf,
         /// How long it is valid, e.g. 90s, 30m, 1h, 7d
-        #[arg(long, value_name = "TIME", default_value = "1h", value_parser = validity)]
-        valid: Duration,
-        /// A name in it, for your own eyes
+        #[arg(long, value_name = "TIME", default_value = "1h")]
+        valid: Span,
+        /// A name in it, for your own records
         #[arg(long, value_name = "NAME", default_value = "client")]
         name: String,
     },
     /// Make a self-signed certificate and its key, so that the fingerprint stays the same from start to start
     Certificate {
-        /// Where the certificate goes; an existing file is not overwritten
+        /// New file for the certificate
         #[arg(long, value_name = "FILE")]
         cert: PathBuf,
-        /// Where the private key goes; an existing file is not overwritten
+        /// New file for the private key
         #[arg(long, value_name = "FILE")]
         key: PathBuf,
         /// DNS names and addresses of the server [default: this host's name]
@@ -118,24 +116,20 @@ fn address(text: &str) -> Result<IpAddr, String> {
 
 fn rate(text: &str) -> Result<Rate, String> {
     match text.parse::<Rate>() {
-        Ok(rate) if rate.0 < 1_000_000 => Err(format!("{text} is less than the 1mbit it takes at least")),
+        Ok(rate) if rate.0 < 1_000_000 => Err(format!("{text} is less than 1mbit, the lowest rate")),
         Ok(rate) => Ok(rate),
         Err(error) => Err(error.to_string()),
     }
 }
 
-fn validity(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("`{text}` is not a duration: give a whole number with s, m, h or d, as in 1h");
-    let unit = text.chars().next_back().ok_or_else(wrong)?;
-    let seconds: u64 = match unit {
-        's' => 1,
-        'm' => 60,
-        'h' => 3600,
-        'd' => 86_400,
-        _ => return Err(wrong()),
-    };
-    let number: u64 = text.strip_suffix(unit).and_then(|number| number.parse().ok()).ok_or_else(wrong)?;
-    number.checked_mul(seconds).map(Duration::from_secs).ok_or_else(wrong)
+fn test_duration(text: &str) -> Result<Span, String> {
+    let duration: Span = text.parse().map_err(|error: UnitError| error.to_string())?;
+    let possible = Duration::from_secs(1)..=Duration::from_secs(86_400);
+    if possible.contains(&duration.0) {
+        Ok(duration)
+    } else {
+        Err(format!("{text} is not between 1s and 24h"))
+    }
 }
 
 #[cfg(test)]
@@ -143,12 +137,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn validities_have_a_unit() {
-        assert_eq!(validity("90s"), Ok(Duration::from_secs(90)));
-        assert_eq!(validity("1h"), Ok(Duration::from_secs(3600)));
-        assert_eq!(validity("7d"), Ok(Duration::from_secs(604_800)));
-        for wrong in ["", "7", "h", "-1h", "1.5h", "99999999999999999999d", "1w", "1ü"] {
-            assert!(validity(wrong).is_err(), "{wrong}");
+    fn a_test_lasts_a_second_to_a_day() {
+        for (text, seconds) in [("1s", 1), ("90s", 90), ("1h", 3600), ("1d", 86_400)] {
+            assert_eq!(test_duration(text), Ok(Span(Duration::from_secs(seconds))));
+        }
+        for wrong in ["", "7", "h", "-1h", "0s", "25h", "99999999999999999999d", "1w", "1ü"] {
+            assert!(test_duration(wrong).is_err(), "{wrong}");
         }
     }
 

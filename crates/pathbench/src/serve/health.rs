@@ -1,4 +1,4 @@
-//! `GET /health`: a status for load balancers and monitors, over as much of HTTP/1.1 (RFC 9112) as that takes.
+//! `GET /health`: a status for load balancers and monitors, over the part of HTTP/1.1 (RFC 9112) that it needs.
 
 use super::log::PanicCount;
 use crate::clock::MonotonicClock;
@@ -13,13 +13,13 @@ use std::sync::{Arc, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// Time for one request, answer included: one after the other is served.
+/// Time for one request and its response; requests are served one after the other.
 const TIME: Duration = Duration::from_millis(500);
 
-/// Longest request that is read; what follows the first line does not matter.
+/// Longest request that is read; only its first line matters.
 const MOST_BYTES: usize = 4096;
 
-/// Answers until dropped.
+/// Responds until dropped.
 pub(super) struct HealthResponder {
     address: SocketAddr,
     stopping: Arc<AtomicBool>,
@@ -77,9 +77,9 @@ fn respond(listener: &TcpListener, server: &Weak<Server>, panics: &PanicCount, s
             return;
         }
         match accepted {
-            // A client that goes away has no answer to miss.
+            // An error concerns this client alone.
             Ok((stream, _)) => drop(answer(stream, server, panics)),
-            // No descriptors left, most likely.
+            // Most likely EMFILE.
             Err(_) => thread::sleep(TIME),
         }
     }
@@ -131,8 +131,8 @@ fn response(line: &[u8], status: &ServerStatus, panics: u64) -> String {
             });
             (code, document)
         }
-        (b"GET" | b"HEAD", _) => ("404 Not Found", json!({ "error": "only /health is here" })),
-        _ => ("405 Method Not Allowed", json!({ "error": "only GET is answered" })),
+        (b"GET" | b"HEAD", _) => ("404 Not Found", json!({ "error": "only /health exists" })),
+        _ => ("405 Method Not Allowed", json!({ "error": "only GET is allowed" })),
     };
     let body = format!("{body}\n");
     let head = format!(

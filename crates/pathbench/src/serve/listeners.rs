@@ -1,4 +1,4 @@
-//! Where a server listens.
+//! The addresses on which a server listens, and their announcement.
 
 use super::arguments::ServeArgs;
 use crate::exit::Failure;
@@ -9,11 +9,9 @@ use pathbench_transport::{CertificateFingerprint, MptcpUnavailable, mptcp_availa
 use serde_json::json;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 
-/// Transports and addresses to listen on.
 #[derive(Debug, Clone)]
 pub(super) struct Places {
     pub(super) listeners: Vec<(Transport, SocketAddr)>,
-    /// Why there is no mptcp.
     pub(super) lack: Option<MptcpUnavailable>,
 }
 
@@ -43,7 +41,7 @@ impl Places {
         Ok(Self { listeners, lack })
     }
 
-    /// What the server can be called in a certificate.
+    /// The names in the server's certificate.
     pub(super) fn names(&self) -> Vec<String> {
         let mut names = vec![host_name(), "localhost".to_owned()];
         for (_, address) in &self.listeners {
@@ -56,14 +54,14 @@ impl Places {
     }
 }
 
-/// The host's name, where it can stand in a certificate.
+/// The host's name, if it is valid in a certificate.
 pub(super) fn host_name() -> String {
     let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let fits = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "-.".contains(c));
     if fits { name } else { "pathbench".to_owned() }
 }
 
-/// Those that were given, each once; the IPv6 wildcard takes IPv4 clients as well.
+/// The given addresses, each once; the IPv6 wildcard serves IPv4 clients as well.
 fn addresses(given: &[IpAddr]) -> Vec<IpAddr> {
     const ANY_V4: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
     const ANY_V6: IpAddr = IpAddr::V6(Ipv6Addr::UNSPECIFIED);
@@ -80,12 +78,11 @@ fn addresses(given: &[IpAddr]) -> Vec<IpAddr> {
     addresses
 }
 
-/// Whether IPv6 is not switched off on this host.
 fn has_ipv6() -> bool {
     TcpListener::bind((Ipv6Addr::UNSPECIFIED, 0)).is_ok()
 }
 
-/// A port that nothing listens on, by TCP or UDP; somebody else may take it before this server does.
+/// A free port for TCP and UDP; another program may take it before this server does.
 fn free_port(address: IpAddr) -> Result<u16, Failure> {
     let failed = |error| Failure::failed(format!("looking for a free port on {address}: {error}"));
     loop {
@@ -97,13 +94,12 @@ fn free_port(address: IpAddr) -> Result<u16, Failure> {
     }
 }
 
-/// What it says.
 #[derive(Debug, Clone)]
 pub(super) struct Announcement {
     listening: Vec<(Transport, SocketAddr)>,
     fingerprint: CertificateFingerprint,
     self_made: bool,
-    /// What a client types.
+    /// The client's command.
     command: String,
 }
 
@@ -125,7 +121,6 @@ impl Announcement {
         Self { listening: listening.to_vec(), fingerprint, self_made, command: words.join(" ") }
     }
 
-    /// Prints it on stdout.
     pub(super) fn print(&self, json: bool) -> Result<(), Failure> {
         output::print(&if json { self.document() } else { self.sentences() })
     }
@@ -162,7 +157,6 @@ impl Announcement {
     }
 }
 
-/// What a listener serves.
 fn served(transport: Transport) -> &'static [&'static str] {
     match transport {
         Transport::Tcp => &["tcp"],
@@ -172,7 +166,7 @@ fn served(transport: Transport) -> &'static [&'static str] {
     }
 }
 
-/// How a client may call this server; a guess where it listens on all addresses.
+/// The server's address for clients; a guess where it listens on all addresses.
 fn destination(listening: SocketAddr) -> String {
     let port = listening.port();
     if !listening.ip().is_unspecified() {
@@ -184,7 +178,7 @@ fn destination(listening: SocketAddr) -> String {
     }
 }
 
-/// An address of this host at which others may reach it, IPv4 first.
+/// An address of this host that is valid beyond the link, IPv4 first.
 fn own_address(ipv6_too: bool) -> Option<IpAddr> {
     let addresses = RouteSocket::open().and_then(|mut socket| socket.addresses()).ok()?;
     let usable = |address: &IpAddr| match address {

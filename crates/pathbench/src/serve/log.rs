@@ -1,4 +1,4 @@
-//! What a server's operator reads on stderr: a line an event, without clients' addresses unless asked for.
+//! The server's log on stderr: a line per event, with clients' addresses only on request.
 
 use super::arguments::ServeArgs;
 use crate::clock::{MonotonicClock, unix_seconds};
@@ -15,21 +15,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Refusals that are logged in one span; clients must not be able to fill a disk.
+/// Refusals that are logged within a span; clients must not fill a disk.
 const MOST_REFUSALS: u32 = 20;
 const SPAN: Duration = Duration::from_secs(10);
 
-/// The log.
 pub(super) struct Log {
     json: bool,
     quiet: bool,
     clients: bool,
     refusals: Mutex<Refusals>,
-    /// Where lines go: standard error, but for tests.
+    /// Standard error, except in tests.
     sink: Box<dyn Fn(String) + Send + Sync>,
 }
 
-/// A line, as a document and as a sentence.
 struct Line {
     event: &'static str,
     fields: Map<String, Value>,
@@ -47,7 +45,6 @@ impl Log {
         }
     }
 
-    /// Something that is no event of a test.
     pub(super) fn notice(&self, words: &str) {
         self.write(Line {
             event: "notice",
@@ -56,7 +53,7 @@ impl Log {
         });
     }
 
-    /// A panic of any thread; shown even to who wants no log.
+    /// A panic of any thread, logged even with --quiet.
     pub(super) fn panic(&self, panic: &PanicHookInfo<'_>) {
         let thread = std::thread::current();
         let place = panic.location().map(ToString::to_string).unwrap_or_default();
@@ -177,7 +174,6 @@ impl ServerObserver for Log {
     }
 }
 
-/// How many refusals were logged lately.
 #[derive(Debug, Default)]
 struct Refusals {
     since: Option<Timestamp>,
@@ -204,12 +200,11 @@ fn fields(document: Value) -> Map<String, Value> {
     }
 }
 
-/// How many panics there were.
 #[derive(Debug, Clone, Default)]
 pub(super) struct PanicCount(Arc<AtomicU64>);
 
 impl PanicCount {
-    /// Counts and logs every panic of this process from now on, in the place of the standard message.
+    /// Counts and logs every panic of this process from now on, instead of the standard message.
     pub(super) fn start(log: &Arc<Log>) -> Self {
         let count = Self::default();
         std::panic::set_hook(Box::new(count.hook(log)));

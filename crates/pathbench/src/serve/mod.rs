@@ -1,4 +1,4 @@
-//! `pathbench serve`: the test server, from the command line to its end in good order.
+//! `pathbench serve`: the test server, from the command line to its shutdown.
 
 use crate::clock::{MonotonicClock, unix_seconds};
 use crate::exit::{Exit, Failure};
@@ -22,23 +22,23 @@ mod health;
 mod listeners;
 mod log;
 
-/// Interval of the kernel's figures per path in the server's records.
+/// Interval of the samples per path in the server's records.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(20);
 
-/// How often a server that is being stopped looks whether its tests are over.
-const LOOK: Duration = Duration::from_millis(100);
+/// Between two checks during the shutdown.
+const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
-/// How long the last clients may take to fetch what is theirs.
-const FAREWELL: Duration = Duration::from_secs(3);
+/// How long clients may fetch their records after the last test.
+const FETCH_TIME: Duration = Duration::from_secs(3);
 
-/// What a test may take beyond its duration, until the server gives it up by itself.
+/// Longest time of a test beyond its duration.
 const OVERTIME: Duration = Duration::from_secs(60);
 
 pub(crate) fn serve(args: &ServeArgs) -> Result<Exit, Failure> {
     match &args.command {
         None => run(args),
         Some(ServeCommand::Key { file }) => make_key(file),
-        Some(ServeCommand::Token { key, valid, name }) => make_token(key, *valid, name),
+        Some(ServeCommand::Token { key, valid, name }) => make_token(key, valid.0, name),
         Some(ServeCommand::Certificate { cert, key, names }) => make_certificate(cert, key, names),
     }
 }
@@ -87,11 +87,11 @@ fn run(args: &ServeArgs) -> Result<Exit, Failure> {
     failure.map_or(Ok(Exit::Done), Err)
 }
 
-/// Waits for a signal, or for a listener that died: then the tests of the others are finished as well, and the exit code
-/// tells a service manager to start the server anew.
+/// Waits for a signal, or for a failed listener: the other listeners finish their tests then, and the exit code makes a
+/// service manager restart the server.
 fn await_end(server: &Server, signals: &Receiver<()>) -> Option<Failure> {
     loop {
-        match signals.recv_timeout(LOOK) {
+        match signals.recv_timeout(CHECK_INTERVAL) {
             Ok(()) | Err(RecvTimeoutError::Disconnected) => return None,
             Err(RecvTimeoutError::Timeout) => {}
         }
@@ -119,11 +119,11 @@ fn wind_down(server: &Server, signals: &Receiver<()>, log: &Log, clock: &dyn Clo
         if status.tests > 0 {
             last_test = now;
         }
-        let alone = status.tests == 0 && (status.connections == 0 || now.since(last_test) > FAREWELL);
+        let alone = status.tests == 0 && (status.connections == 0 || now.since(last_test) > FETCH_TIME);
         if alone || now.since(begun) > longest {
             return;
         }
-        match signals.recv_timeout(LOOK) {
+        match signals.recv_timeout(CHECK_INTERVAL) {
             Err(RecvTimeoutError::Timeout) => {}
             Ok(()) | Err(RecvTimeoutError::Disconnected) => return,
         }
@@ -135,9 +135,9 @@ fn access(args: &ServeArgs) -> Result<Access, Failure> {
         (Some(file), _) => Ok(Access::Token { key: token_key(file)?, wall_clock: unix_seconds }),
         (None, true) => Ok(Access::Open),
         (None, false) => Err(Failure::bad_input(
-            "who may run tests? Give --token-key FILE, for clients with a token \
+            "choose the clients: --token-key FILE, for clients with a token \
              (make the key with `pathbench serve key FILE`, tokens with `pathbench serve token --key FILE`),\n\
-             or --open, for everybody within the limits",
+             or --open, for all clients within the limits",
         )),
     }
 }
@@ -166,7 +166,7 @@ fn limits(args: &LimitArgs) -> Limits {
         max_connections_per_client: (connections / 4).max(8),
         max_rate_bps: args.max_rate.map(|rate| rate.0),
         max_bytes: Some(args.max_bytes.0),
-        max_duration: Duration::from_secs(args.max_seconds.into()),
+        max_duration: args.max_duration.0,
         ..Limits::default()
     }
 }
@@ -188,7 +188,6 @@ fn raise_descriptor_limit() {
     }
 }
 
-/// For its owner alone.
 const SECRET: u32 = 0o600;
 const PUBLIC: u32 = 0o644;
 

@@ -1,0 +1,132 @@
+//! Dependencies between crates point down one list, and every crate says what it does and what it never does.
+
+#![allow(clippy::unwrap_used, reason = "a failed test panics")]
+
+use serde_json::Value;
+use std::path::Path;
+use std::process::Command;
+
+pathbench_kerneltest::privilege_independent!();
+
+/// From the top to the bottom. A crate may depend on crates further down only.
+const CRATES: [&str; 15] = [
+    "pathbench",
+    "pathbench-collector",
+    "pathbench-report",
+    "pathbench-minitopo",
+    "pathbench-lab",
+    "pathbench-traffic",
+    "pathbench-transport",
+    "pathbench-mpquic",
+    "pathbench-emulator",
+    "pathbench-link",
+    "pathbench-host",
+    "pathbench-trace",
+    "pathbench-analysis",
+    TESTS_SHARE,
+    "pathbench-record",
+];
+
+/// What only tests, benchmarks and examples may use.
+const TESTS_SHARE: &str = "pathbench-kerneltest";
+
+/// What follows from the sentences that begin with "never": a crate, and a crate that it must not use.
+const FORBIDDEN: [(&str, &str); 3] = [
+    // The report reads no socket.
+    ("pathbench-report", "pathbench-transport"),
+    ("pathbench-report", "pathbench-host"),
+    // The traffic crate opens no netlink socket.
+    ("pathbench-traffic", "pathbench-host"),
+];
+
+struct Crate {
+    name: String,
+    /// `src/lib.rs`, or `src/main.rs` of the top.
+    root: String,
+    /// Other crates that it depends on, tests included.
+    uses: Vec<String>,
+    /// Those of them that its tests, benchmarks and examples alone depend on.
+    tests_use: Vec<String>,
+}
+
+fn crates() -> Vec<Crate> {
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../Cargo.toml");
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--no-deps", "--offline", "--format-version", "1", "--manifest-path"])
+        .arg(manifest)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
+    metadata["packages"].as_array().unwrap().iter().map(read).collect()
+}
+
+fn read(package: &Value) -> Crate {
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let dependencies = package["dependencies"].as_array().unwrap();
+    let crates = |only_tests: bool| {
+        let uses = dependencies.iter().filter(|dependency| !only_tests || dependency["kind"] == "dev");
+        // A crate that depends on itself turns on its own features for its tests.
+        let names =
+            uses.map(|dependency| text(&dependency["name"])).filter(|name| package["name"] != name.as_str());
+        names.filter(|name| CRATES.contains(&name.as_str())).collect()
+    };
+    let targets = package["targets"].as_array().unwrap();
+    let root = targets
+        .iter()
+        .map(|target| text(&target["src_path"]))
+        .find(|path| path.ends_with("src/lib.rs") || path.ends_with("src/main.rs"))
+        .unwrap();
+    Crate { name: text(&package["name"]), root, uses: crates(false), tests_use: crates(true) }
+}
+
+fn position(name: &str) -> usize {
+    let place = CRATES.iter().position(|one| *one == name);
+    place.unwrap_or_else(|| panic!("{name} is not in the list of crates: add it"))
+}
+
+#[test]
+fn dependencies_point_down() {
+    let crates = crates();
+    assert!(crates.len() >= 7, "only {} crates", crates.len());
+    for one in &crates {
+        for used in &one.uses {
+            assert!(position(&one.name) < position(used), "{} must not depend on {used}", one.name);
+        }
+    }
+}
+
+#[test]
+fn the_record_depends_on_nothing_and_the_report_on_the_record_only() {
+    for one in crates() {
+        match one.name.as_str() {
+            "pathbench-record" => assert!(one.uses.is_empty(), "{:?}", one.uses),
+            "pathbench-report" => assert_eq!(one.uses, ["pathbench-record"]),
+            _ => {}
+        }
+        for (_, forbidden) in FORBIDDEN.iter().filter(|(name, _)| *name == one.name) {
+            assert!(!one.uses.iter().any(|used| used == forbidden), "{} reaches {forbidden}", one.name);
+        }
+    }
+}
+
+#[test]
+fn test_code_is_in_no_program() {
+    let crates = crates();
+    let users: Vec<&Crate> =
+        crates.iter().filter(|one| one.uses.iter().any(|used| used == TESTS_SHARE)).collect();
+    assert!(!users.is_empty(), "no crate uses {TESTS_SHARE}");
+    for one in users {
+        let count = |names: &[String]| names.iter().filter(|name| *name == TESTS_SHARE).count();
+        assert_eq!(count(&one.uses), count(&one.tests_use), "{} ships {TESTS_SHARE}", one.name);
+    }
+}
+
+#[test]
+fn every_crate_says_what_it_does_and_what_it_never_does() {
+    for one in crates() {
+        let text = std::fs::read_to_string(&one.root).unwrap();
+        let opening: String = text.lines().take_while(|line| line.starts_with("//!")).collect();
+        assert!(opening.contains("never"), "{} does not open with what it never does: {opening}", one.root);
+    }
+}
