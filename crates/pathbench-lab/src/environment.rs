@@ -50,133 +50,38 @@ const WATCH_INTERVAL: Duration = Duration::from_millis(100);
 /// A lab could not be built or changed.
 #[derive(Debug, Error)]
 pub enum EnvironmentError {
-    /// The kernel refused something about an interface, address, route or shaper.
     #[error("{context}: {source}")]
-    Netlink {
-        /// What was being done.
-        context: String,
-        /// The refusal.
-        source: NetlinkError,
-    },
-    /// The kernel refused an MPTCP endpoint or limit.
+    Netlink { context: String, source: NetlinkError },
     #[error("host `{node}`: {source}")]
-    Mptcp {
-        /// The host.
-        node: String,
-        /// The refusal.
-        source: MptcpError,
-    },
-    /// A router's rules were refused.
+    Mptcp { node: String, source: MptcpError },
     #[error("router `{node}`: {source}")]
-    Firewall {
-        /// The router.
-        node: String,
-        /// The refusal.
-        source: FirewallError,
-    },
-    /// A shaper was refused.
+    Firewall { node: String, source: FirewallError },
     #[error("link `{link}`: {source}")]
-    Shaper {
-        /// The link.
-        link: String,
-        /// The refusal.
-        source: ShaperError,
-    },
-    /// The links did not come up.
+    Shaper { link: String, source: ShaperError },
     #[error("the lab's links were made but did not come up within five seconds; is the machine overloaded?")]
     NotRunning,
-    /// A namespace could not be made or entered.
     #[error("node `{node}`: {source}")]
-    Namespace {
-        /// The node.
-        node: String,
-        /// The refusal.
-        source: NamespaceError,
-    },
-    /// A sysctl could not be written.
+    Namespace { node: String, source: NamespaceError },
     #[error("host `{node}`: {source}")]
-    Sysctl {
-        /// The host.
-        node: String,
-        /// The refusal.
-        source: SysctlError,
-    },
-    /// An agent did not start or died.
+    Sysctl { node: String, source: SysctlError },
     #[error("host `{node}`: {source}")]
-    Agent {
-        /// The host.
-        node: String,
-        /// Why.
-        source: AgentError,
-    },
-    /// A link asks for what no engine of this machine can do.
+    Agent { node: String, source: AgentError },
     #[error("link `{link}` asks for {what}, {why}")]
-    Unsupported {
-        /// The link.
-        link: String,
-        /// The wish.
-        what: String,
-        /// Why it cannot be had, and what to do.
-        why: String,
-    },
-    /// An emulated link's device could not be made.
+    Unsupported { link: String, what: String, why: String },
     #[error("link `{link}`: {source}")]
-    Tun {
-        /// The link.
-        link: String,
-        /// The refusal.
-        source: TunError,
-    },
-    /// The packets of a link cannot be counted by their length.
+    Tun { link: String, source: TunError },
     #[error("link `{link}`: {source}")]
-    PacketSizes {
-        /// The link.
-        link: String,
-        /// Why.
-        source: SizeCounterError,
-    },
-    /// The data plane failed.
+    PacketSizes { link: String, source: SizeCounterError },
     #[error("link `{link}`: {source}")]
-    Plane {
-        /// The link.
-        link: String,
-        /// Why.
-        source: PlaneError,
-    },
-    /// A link cannot fade from what it is at that moment.
+    Plane { link: String, source: PlaneError },
     #[error("link `{link}`: {source}")]
-    Fading {
-        /// The link.
-        link: String,
-        /// Why.
-        source: FadingError,
-    },
-    /// An address of the scenario is none.
+    Fading { link: String, source: FadingError },
     #[error("`{text}`: {source}")]
-    Address {
-        /// The address.
-        text: String,
-        /// Why.
-        source: IpNetworkError,
-    },
-    /// No such node.
+    Address { text: String, source: IpNetworkError },
     #[error("the lab has no host `{name}`; its hosts are {known}")]
-    NoSuchNode {
-        /// What was asked for.
-        name: String,
-        /// What there is.
-        known: String,
-    },
-    /// A program could not be started in a host.
+    NoSuchNode { name: String, known: String },
     #[error("cannot start `{program}` in host `{node}`: {source}")]
-    Spawn {
-        /// The program.
-        program: String,
-        /// The host.
-        node: String,
-        /// Why.
-        source: io::Error,
-    },
+    Spawn { program: String, node: String, source: io::Error },
 }
 
 impl EnvironmentError {
@@ -202,7 +107,6 @@ impl EnvironmentError {
 pub struct Emulation {
     /// The clock that packets leave by.
     pub clock: Arc<dyn Clock>,
-    /// Seed of the study.
     pub seed: u64,
     /// Which repetition the lab is for: each meets other random numbers, the same for all transports.
     pub repetition: u32,
@@ -242,7 +146,6 @@ fn fnv1a(bytes: &[u8]) -> u64 {
     })
 }
 
-/// A lab that stands.
 #[derive(Debug)]
 pub struct Environment {
     topology: Topology,
@@ -254,9 +157,6 @@ pub struct Environment {
 impl Environment {
     /// Builds the lab, in which `server` is the host that accepts connections: every namespace, link, address, route, rule, endpoint and sysctl, and one agent a node.
     /// When it returns, traffic flows.
-    ///
-    /// # Errors
-    /// The first refusal; whatever was built until then is gone again.
     pub fn build(
         topology: &Topology,
         server: &str,
@@ -316,15 +216,10 @@ impl Environment {
         Err(EnvironmentError::NotRunning)
     }
 
-    /// What was built.
     pub fn topology(&self) -> &Topology {
         &self.topology
     }
 
-    /// The node of that name.
-    ///
-    /// # Errors
-    /// [`EnvironmentError::NoSuchNode`], naming the nodes there are.
     pub fn node(&self, name: &str) -> Result<&NodeHandle, EnvironmentError> {
         self.node_index(name).map(|index| &self.nodes[index])
     }
@@ -336,23 +231,16 @@ impl Environment {
         })
     }
 
-    /// All nodes, in the topology's order.
     pub fn nodes(&self) -> &[NodeHandle] {
         &self.nodes
     }
 
     /// Starts a program in a node's namespaces.
-    ///
-    /// # Errors
-    /// When there is no such node or the program does not start.
     pub fn spawn(&self, node: &str, command: &mut Command) -> Result<Child, EnvironmentError> {
         self.node(node)?.spawn(command)
     }
 
     /// The next notice of a node's agent, waiting at most `timeout`; `None` when none came.
-    ///
-    /// # Errors
-    /// When there is no such node, or an agent of any node is gone: the lab measures nothing any more.
     pub fn next_notice(&self, node: &str, timeout: Duration) -> Result<Option<Notice>, EnvironmentError> {
         let agent = self.node(node)?.agent();
         let mut left = timeout;
@@ -371,9 +259,6 @@ impl Environment {
     }
 
     /// Asks a node's agent for something and waits for its one answer, which `expect` recognises.
-    ///
-    /// # Errors
-    /// As [`Self::next_notice`], and when the agent is silent, refuses, or answers something else.
     pub fn ask<R>(
         &self,
         node: &str,
@@ -399,27 +284,18 @@ impl Environment {
     }
 
     /// What the bottlenecks of a link have let through and dropped so far; `None` when there is no such link.
-    ///
-    /// # Errors
-    /// When the kernel does not answer.
     pub fn counters(&mut self, link: &str) -> Result<Option<LinkCounters>, EnvironmentError> {
         let fabric = &mut self.fabric;
         self.wires.iter().find(|wire| wire.name() == link).map(|wire| wire.counters(fabric)).transpose()
     }
 
     /// Begins every emulated link anew: traces and random numbers from their beginning, counters at zero.
-    ///
-    /// # Errors
-    /// When the data plane is gone.
     pub fn restart_links(&self) -> Result<(), EnvironmentError> {
         self.wires.iter().try_for_each(|wire| wire.restart(&self.fabric))
     }
 
     /// Begins to count the packets on every link that results tell of by their length, from zero; on emulated links
     /// they are counted anyway, from [`Self::restart_links`] on.
-    ///
-    /// # Errors
-    /// When the kernel refuses it.
     pub fn count_sizes(&mut self) -> Result<(), EnvironmentError> {
         let Self { topology, wires, .. } = self;
         let mut told = wires.iter_mut().filter(|wire| topology.is_told(wire.name()));
@@ -427,9 +303,6 @@ impl Environment {
     }
 
     /// Ends that counting: the packets that entered each link, by its name.
-    ///
-    /// # Errors
-    /// When the data plane is gone.
     pub fn counted_sizes(&mut self) -> Result<Vec<(String, PacketSizes)>, EnvironmentError> {
         let mut counted = Vec::new();
         for wire in &mut self.wires {
@@ -441,9 +314,6 @@ impl Environment {
     }
 
     /// What became of the packets of each emulated link since it began, by the link's name.
-    ///
-    /// # Errors
-    /// When the data plane is gone.
     pub fn reports(&self) -> Result<Vec<(String, LinkReport)>, EnvironmentError> {
         let mut reports = Vec::new();
         for wire in &self.wires {

@@ -8,7 +8,6 @@ const MOST_BYTES: usize = 1 << 20;
 /// A key and its value, and where they stand.
 #[derive(Debug, Clone)]
 pub(super) struct Entry {
-    /// From 1.
     pub(super) line: u32,
     pub(super) key: String,
     pub(super) value: String,

@@ -22,7 +22,6 @@ pub(super) struct Experiment {
     pub(super) notes: Vec<String>,
 }
 
-/// The traffic.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Pattern {
     /// As much as goes through, from client to server.

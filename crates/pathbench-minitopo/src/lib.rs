@@ -34,16 +34,11 @@ const HEAD_START_SECONDS: f64 = 2.0;
 /// A file of minitopo's.
 #[derive(Debug, Clone, Copy)]
 pub struct MinitopoFile<'a> {
-    /// What mistakes name as their file.
     pub name: &'a str,
-    /// What is in it.
     pub content: &'a [u8],
 }
 
 /// The text of the scenario that a topology, and an experiment in it, amount to.
-///
-/// # Errors
-/// All mistakes of the topology, or else all of the experiment.
 pub fn import_minitopo(
     topology: MinitopoFile<'_>,
     experiment: Option<MinitopoFile<'_>>,

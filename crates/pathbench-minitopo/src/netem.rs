@@ -13,9 +13,7 @@ pub(super) struct Netem {
     /// As scenarios call it.
     pub(super) distribution: Option<&'static str>,
     pub(super) loss: Loss,
-    /// Percent.
     pub(super) duplicate: f64,
-    /// Percent.
     pub(super) corrupt: f64,
     pub(super) rate_bps: Option<u64>,
 }

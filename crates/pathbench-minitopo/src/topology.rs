@@ -42,7 +42,6 @@ pub(super) struct Path {
     pub(super) queue_packets: u64,
     /// Whether the file says how large the queue is.
     pub(super) queue_given: bool,
-    /// Percent.
     pub(super) loss: f64,
     pub(super) backup: bool,
     pub(super) changes: Vec<NetemAt>,

@@ -42,7 +42,6 @@ const ROUTER_SYSCTLS: &[(&str, &str)] = &[
     ("net.ipv4.conf.default.rp_filter", "0"),
 ];
 
-/// One node of the lab.
 #[derive(Debug)]
 pub struct NodeHandle {
     name: String,
@@ -72,25 +71,19 @@ impl NodeHandle {
         Ok(Self { name: node.name.clone(), namespace, routes, interfaces, endpoints, rules: None, agent })
     }
 
-    /// The node's name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its network namespace.
     pub fn namespace(&self) -> &NetNamespace {
         &self.namespace
     }
 
-    /// Its agent.
     pub fn agent(&self) -> &AgentHandle {
         &self.agent
     }
 
     /// A subscription to the MPTCP events of this node's kernel; `None` where it has no MPTCP to tell of.
-    ///
-    /// # Errors
-    /// When the kernel refuses it.
     pub fn mptcp_events(&self) -> Result<Option<EventStream>, EnvironmentError> {
         match EventStream::subscribe_in(&self.namespace) {
             Ok(stream) => Ok(Some(stream)),
@@ -100,17 +93,11 @@ impl NodeHandle {
     }
 
     /// A subscription to the changes of this node's interfaces and addresses.
-    ///
-    /// # Errors
-    /// When the kernel refuses it.
     pub fn link_events(&self) -> Result<LinkEventStream, EnvironmentError> {
         LinkEventStream::subscribe_in(&self.namespace).map_err(self.doing("listening to its links"))
     }
 
     /// The node's MIB counters.
-    ///
-    /// # Errors
-    /// When they cannot be read.
     pub fn mib(&self) -> Result<Counters, EnvironmentError> {
         self.run_in(Counters::read)?.map_err(|source| EnvironmentError::Spawn {
             program: "reading the MIB counters".to_owned(),
@@ -120,9 +107,6 @@ impl NodeHandle {
     }
 
     /// Starts a program in the node's network namespace.
-    ///
-    /// # Errors
-    /// When it does not start.
     pub fn spawn(&self, command: &mut Command) -> Result<Child, EnvironmentError> {
         let program = command.get_program().to_string_lossy().into_owned();
         self.run_in(|| command.spawn())?.map_err(|source| EnvironmentError::Spawn {

@@ -30,9 +30,6 @@ impl RouterCount {
 
 impl Environment {
     /// The counters of every router, in the topology's order.
-    ///
-    /// # Errors
-    /// When they cannot be read.
     pub fn routers(&mut self) -> Result<Vec<RouterCount>, EnvironmentError> {
         let mut counts = Vec::new();
         for (node, handle) in self.topology.nodes.iter().zip(&mut self.nodes) {

@@ -10,9 +10,6 @@ use serde_json::{Map, Value};
 
 impl Environment {
     /// Carries out an event and returns once it is in force, with what there is to tell about it.
-    ///
-    /// # Errors
-    /// When the kernel refuses it, or no engine of this machine can do it.
     pub fn apply(&mut self, event: &EventPlan) -> Result<Map<String, Value>, EnvironmentError> {
         let wire = self.wire_index(&event.link)?;
         match &event.action {

@@ -9,14 +9,11 @@ use thiserror::Error;
 /// A scenario that ships with Pathbench.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Builtin {
-    /// What it is called on the command line.
     pub name: &'static str,
-    /// The text of its file.
     pub text: &'static str,
 }
 
 impl Builtin {
-    /// Its line of description.
     pub fn description(&self) -> String {
         let parsed = toml::de::DeTable::parse(self.text);
         let table = parsed.ok().map(toml::Spanned::into_inner);
@@ -70,9 +67,7 @@ pub fn builtin() -> &'static [Builtin] {
 pub struct Source {
     /// `builtin`, or the path of the file.
     pub origin: String,
-    /// What mistakes name as their file.
     pub file: String,
-    /// The text.
     pub text: String,
 }
 
@@ -87,39 +82,17 @@ impl Source {
 /// A scenario could not be read.
 #[derive(Debug, Error)]
 pub enum LoadError {
-    /// No scenario of that name ships with Pathbench, and there is no such file.
     #[error(
         "there is no scenario `{name}`;{} shipped are {known}; a file is given by its path, as in ./{name}.toml",
         suggestion.map(|name| format!(" did you mean `{name}`?")).unwrap_or_default()
     )]
-    Unknown {
-        /// What was asked for.
-        name: String,
-        /// The nearest name of a shipped one.
-        suggestion: Option<&'static str>,
-        /// The names of the shipped ones.
-        known: String,
-    },
-    /// The file could not be read.
+    Unknown { name: String, suggestion: Option<&'static str>, known: String },
     #[error("cannot read the scenario {path}: {source}")]
-    Unreadable {
-        /// Path of the file.
-        path: String,
-        /// What the system says.
-        source: io::Error,
-    },
-    /// The file is not text.
+    Unreadable { path: String, source: io::Error },
     #[error("the scenario {path} is not UTF-8 text; is it a TOML file?")]
-    NotText {
-        /// Path of the file.
-        path: String,
-    },
-    /// The file is larger than any scenario.
+    NotText { path: String },
     #[error("the scenario {path} has more than {LARGEST_BYTES} bytes; is it a TOML file?")]
-    TooLarge {
-        /// Path of the file.
-        path: String,
-    },
+    TooLarge { path: String },
 }
 
 /// Beyond this, a file is something else than a scenario.
@@ -127,9 +100,6 @@ const LARGEST_BYTES: u64 = 1 << 20;
 
 /// Finds a scenario: a shipped one by its name, else a file by its path. What contains `/`, ends in `.toml`, or
 /// is a file is a path.
-///
-/// # Errors
-/// When there is no such scenario, or its file cannot be read.
 pub fn load(name_or_path: &str) -> Result<Source, LoadError> {
     if let Some(shipped) = builtin().iter().find(|shipped| shipped.name == name_or_path) {
         let file = format!("scenarios/{}.toml", shipped.name);

@@ -17,11 +17,8 @@ pub struct ExpectationPlan {
     pub key: String,
     /// As written: `< 500`.
     pub expected: String,
-    /// What is compared.
     pub subject: Subject,
-    /// How it is compared.
     pub comparison: Comparison,
-    /// With what it is compared.
     pub target: Target,
     /// The matrix keys and values of the variants it applies to; all when empty.
     pub when: Variant,

@@ -2,7 +2,6 @@
 
 use super::suggestion::nearest;
 
-/// What sort of value a field has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FieldKind {
     Flag,
@@ -228,7 +227,6 @@ fn fits(pattern: &str, field: &str) -> bool {
     }
 }
 
-/// All fields, as they are documented.
 pub fn known_fields() -> Vec<&'static str> {
     FIELDS.iter().map(|(pattern, _)| *pattern).collect()
 }

@@ -97,7 +97,6 @@ pub(super) fn spread<'a>(drafts: Vec<LinkDraft<'a>>, client: &str) -> Spread<'a>
     spread
 }
 
-/// The parts of one path.
 struct Parts {
     names: Hop,
     /// The end of the path at the client, 0 or 1; the parts have the same orientation.

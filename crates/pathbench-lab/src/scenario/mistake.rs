@@ -5,7 +5,6 @@ use std::cell::RefCell;
 use std::fmt;
 use thiserror::Error;
 
-/// What sort of mistake it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum MistakeKind {
     /// The text is not TOML.
@@ -26,10 +25,8 @@ pub enum MistakeKind {
     Conflict,
 }
 
-/// One mistake in a scenario.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mistake {
-    /// What sort of mistake it is.
     pub kind: MistakeKind,
     /// The file, or the option of the command line (`--set path.wlan.rate=50`).
     pub file: String,
@@ -37,9 +34,7 @@ pub struct Mistake {
     pub line: Option<u32>,
     /// Key path of what is wrong (`path.wlan.rate`); may be empty for text that is not TOML.
     pub key: String,
-    /// What is wrong.
     pub problem: String,
-    /// What would be right.
     pub remedy: String,
 }
 

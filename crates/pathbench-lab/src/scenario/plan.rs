@@ -21,13 +21,10 @@ use std::time::Duration;
 /// A scenario, validated in full: what is to be built, run and expected.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
-    /// The scenario's name.
     pub name: String,
-    /// Its line of description.
     pub description: String,
     /// `builtin`, or the path of the file.
     pub origin: String,
-    /// The text of the file.
     pub text: String,
     /// Keys changed on the command line: key path → value.
     pub overrides: Map<String, Value>,
@@ -37,7 +34,6 @@ pub struct Plan {
     pub repeat: u32,
     /// The combinations of the matrix in file order, the last key varying fastest; one when there is no matrix.
     pub variants: Vec<VariantPlan>,
-    /// What must hold.
     pub expectations: Vec<ExpectationPlan>,
     /// Expectations of the file that are left out because the command line took away what they speak of, in words.
     pub left_out: Vec<String>,
@@ -60,15 +56,12 @@ impl Plan {
 pub struct VariantPlan {
     /// Matrix key → value; empty without a matrix.
     pub variant: Variant,
-    /// Hosts, routers and links.
     pub topology: Topology,
     /// Events in the order of their times.
     pub events: Vec<EventPlan>,
-    /// What to run.
     pub run: RunPlan,
 }
 
-/// Hosts, routers and links.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Topology {
     /// `client` and `server` first where they exist, then in file order.
@@ -80,7 +73,6 @@ pub struct Topology {
 }
 
 impl Topology {
-    /// The node of that name.
     pub fn node(&self, name: &str) -> Option<&Node> {
         self.nodes.iter().find(|node| node.name == name)
     }
@@ -105,12 +97,9 @@ pub enum Role {
     Router,
 }
 
-/// A host or router.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Node {
-    /// Its name.
     pub name: String,
-    /// Host or router.
     pub role: Role,
     /// Dotted name (`net.ipv4.tcp_mtu_probing`) → value to write.
     pub sysctls: BTreeMap<String, String>,
@@ -125,7 +114,6 @@ pub struct Node {
 /// A route given by hand.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RoutePlan {
-    /// Network and prefix length; the default route when `None`.
     pub destination: Option<(IpAddr, u8)>,
     /// The next hop, on one of the node's own subnets.
     pub via: IpAddr,
@@ -192,7 +180,6 @@ pub struct Link {
     pub reverse: LinkModel,
     /// The parameters that the scenario gives for each direction, as results have them.
     pub requested: [Map<String, Value>; 2],
-    /// What carries it out.
     pub engine: Engine,
     /// Whether the scenario asks for that engine; otherwise it follows from the link and its events.
     pub engine_is_given: bool,
@@ -226,7 +213,6 @@ impl Link {
 /// Where a link meets a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LinkEnd {
-    /// The node.
     pub node: String,
     /// The interface's name in the node.
     pub interface: String,
@@ -244,9 +230,7 @@ impl LinkEnd {
 /// The IP version of a run's connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Family {
-    /// IPv4.
     Ipv4,
-    /// IPv6.
     Ipv6,
 }
 

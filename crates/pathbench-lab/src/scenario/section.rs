@@ -40,7 +40,6 @@ impl<'a> Section<'a> {
         self.get(key).map_or_else(|| self.origin.clone(), |item| item.origin.clone())
     }
 
-    /// Reports a mistake in the value of `key`.
     pub(super) fn wrong(
         &self,
         kind: MistakeKind,
@@ -137,7 +136,6 @@ impl<'a> Section<'a> {
         None
     }
 
-    /// The text at `key`.
     pub(super) fn text(&self, key: &str, example: &str) -> Option<&'a str> {
         let item = self.get(key)?;
         if let Value::Text(text) = &item.value {

@@ -18,9 +18,6 @@ use super::tree::{Item, Origin, Table, Value};
 use std::collections::BTreeSet;
 
 /// Reads a scenario with the overrides of the command line put in.
-///
-/// # Errors
-/// All mistakes of the scenario and of the overrides, when there is any.
 pub fn plan(source: &Source, overrides: &Overrides) -> Result<Plan, Mistakes> {
     let ledger = Ledger::new(&source.file);
     let plan = syntax::document(&source.text, &ledger).map(|tree| read(source, overrides, tree, &ledger));

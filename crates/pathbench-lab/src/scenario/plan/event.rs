@@ -13,15 +13,12 @@ use std::time::Duration;
 pub struct EventPlan {
     /// From the first byte of data.
     pub at: Duration,
-    /// The link.
     pub link: String,
     /// The end to act on, where the action concerns one end.
     pub node: String,
-    /// What happens.
     pub action: Action,
 }
 
-/// What an event does.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Action {
     /// The node's interface goes down.
@@ -117,9 +114,6 @@ impl FadePlan {
 
     /// What the two directions of `link`, as it is when the fade begins, follow from then on; empty for one that does
     /// not fade.
-    ///
-    /// # Errors
-    /// When the link has a rate, delay or loss that goes by the clock and so cannot fade.
     pub fn schedules(&self, link: &Link) -> Result<[ChangeSchedule; 2], FadingError> {
         let of = |model: &LinkModel, chosen: bool| match self {
             Self::Walk(walk) => walk.changes(model),

@@ -11,7 +11,6 @@ use pathbench_record::units::milliseconds;
 use serde::Serialize;
 use std::time::Duration;
 
-/// What to run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunPlan {
     /// Each transport, with the path it is bound to where it is; `tcp@*` is already spread out.
@@ -116,7 +115,6 @@ pub struct IperfPlan {
         skip_serializing_if = "Option::is_none"
     )]
     pub duration: Option<Duration>,
-    /// Parallel streams.
     pub streams: u32,
     /// Bytes per stream and direction after which the run ends.
     #[serde(skip_serializing_if = "Option::is_none")]
