@@ -9,6 +9,7 @@ mod configuration;
 mod core;
 mod figures;
 mod heartbeat;
+mod library;
 mod options;
 mod path_event;
 mod path_manager;

@@ -41,7 +41,7 @@ pub(super) struct Arbiter {
     /// The slot whose path alone may send the next packets, which are to be small.
     pub(super) alone: Option<(u64, Alone)>,
     /// The slot whose path's own frames the present question is about.
-    pub(super) errand: Option<u64>,
+    pub(super) pending: Option<u64>,
     /// The packet that noq built last, its slot and bytes, as long as noq has not said that it is part of a batch.
     pub(super) single: Option<(u64, u64)>,
     /// An MTU probe, given out just now, that is to leave only then.
@@ -66,7 +66,7 @@ impl Arbiter {
             receive_window: None,
             rotating: None,
             alone: None,
-            errand: None,
+            pending: None,
             single: None,
             hold: None,
             events: Vec::new(),
@@ -114,7 +114,7 @@ impl Arbiter {
         if let Some((open, backup, avoided, suspended, weight, served)) = role {
             (slot.open, slot.backup, slot.avoided, slot.suspended) = (open, backup, avoided, suspended);
             (slot.weight, slot.served) = (weight, served);
-            slot.errands.opening = false;
+            slot.pending.opening = false;
             for old in self.slots.iter_mut().filter(|slot| slot.path == Some(path) && slot.id != id) {
                 old.path = None;
                 old.open = false;
@@ -146,14 +146,14 @@ impl Arbiter {
         if !same_burst {
             self.burst_since = Some(now);
         }
-        self.choose_errand(now);
+        self.choose_pending(now);
         self.judge(now, false);
     }
 
     /// noq gave out something to send.
     pub(super) fn after_answer(&mut self, now: Instant) {
         self.questioning = false;
-        self.end_errand(now, true);
+        self.end_pending(now, true);
         // It tells a controller of each packet, and of each transmission, but not of one that is an MTU probe.
         if let Some((id, bytes)) = self.single.take()
             && let Some(slot) = self.slot(id)
@@ -165,7 +165,7 @@ impl Arbiter {
     /// noq had nothing to send. Whether that may be because of what we answered.
     pub(super) fn ask_again(&mut self) -> bool {
         if let Some(now) = self.now
-            && self.end_errand(now, false)
+            && self.end_pending(now, false)
         {
             return true;
         }
@@ -243,7 +243,7 @@ impl Arbiter {
             let carrier_path = self.slots.iter().find(|slot| slot.id == carrier).and_then(|slot| slot.path);
             return if carrier == id || path < carrier_path { 0 } else { real };
         }
-        if self.is_before_errand(id) {
+        if self.is_before_pending(id) {
             if let Some(slot) = self.slot(id) {
                 slot.held_back = slot.has_room();
             }
@@ -252,11 +252,11 @@ impl Arbiter {
         // To be asked means that there is data to send.
         self.judge(now, true);
         let may_send = self.may_send(id, now);
-        let errand = self.errand == Some(id);
+        let is_pending = self.pending == Some(id);
         let Some(slot) = self.slot(id) else { return real };
         slot.held_back = !may_send && slot.has_room();
         slot.turn.diverted |= !may_send;
-        match (slot.ping_allowed || (errand && !slot.turn.sent), may_send) {
+        match (slot.ping_allowed || (is_pending && !slot.turn.sent), may_send) {
             // Also when the window is full, as it is soon on a path that has gone dead.
             (true, _) => u64::MAX,
             (false, true) => real,

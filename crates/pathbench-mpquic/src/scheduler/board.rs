@@ -109,9 +109,9 @@ impl Board {
     pub(crate) fn set_open(&self, path: PathId, open: bool) {
         self.state().change(path, |slot, least_served| {
             slot.open = open;
-            slot.errands.opening = false;
+            slot.pending.opening = false;
             if open {
-                slot.errands.add();
+                slot.pending.add();
             }
             slot.served = slot.served.max(least_served);
         });
@@ -147,7 +147,7 @@ impl Board {
         self.state().change(path, |slot, _| {
             slot.ping_allowed = true;
             slot.ask_for_small_ping();
-            slot.errands.add();
+            slot.pending.add();
         });
     }
 

@@ -8,7 +8,7 @@
 //!
 //! A window of 0 holds back stream data only. Tail loss probes, MTU probes and the validation of a new path are
 //! not asked about; a PING is, when data waits at the same moment, and needs [`Board::allow_ping`]. All of them wait while
-//! a path of lower id has data and room, unless that is passed over for once (`errand`).
+//! a path of lower id has data and room, unless that is passed over for once (`pending_frames`).
 //! Acknowledgements alone are sent on the lowest path of status "available" whatever its window. The board sees to it
 //! that now and then another path gets some, so that one dead path does not silence all.
 
@@ -16,8 +16,8 @@ mod arbiter;
 mod board;
 mod controller;
 mod delay;
-mod errand;
 mod mtu_probe;
+mod pending_frames;
 mod policy;
 mod slot;
 mod small_ping;

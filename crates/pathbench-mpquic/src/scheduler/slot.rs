@@ -1,8 +1,8 @@
 //! What is known of one path: fed by its congestion controller, read by the scheduler and by telemetry.
 
 use super::delay::Delay;
-use super::errand::Errands;
 use super::mtu_probe::MtuProbes;
+use super::pending_frames::PendingFrames;
 use super::policy::{self, Rank};
 use super::small_ping::SmallPings;
 use noq_proto::PathId;
@@ -88,7 +88,7 @@ pub(super) struct Slot {
     pub(super) mtu_probes: MtuProbes,
     pub(super) small_pings: SmallPings,
     pub(super) delay: Delay,
-    pub(super) errands: Errands,
+    pub(super) pending: PendingFrames,
     pub(super) turn: Turn,
 }
 
@@ -133,7 +133,7 @@ impl Slot {
             mtu_probes: MtuProbes::default(),
             small_pings: SmallPings::default(),
             delay: Delay::default(),
-            errands: Errands::of_new_path(),
+            pending: PendingFrames::of_new_path(),
             turn: Turn::default(),
         }
     }
@@ -217,7 +217,7 @@ impl Slot {
         self.data_in_flight_bytes += bytes;
         self.served = self.served.saturating_add(policy::scaled(bytes, self.weight));
         self.ping_allowed = false;
-        self.errands.due = false;
+        self.pending.due = false;
         self.turn.sent = true;
     }
 

@@ -1,5 +1,5 @@
 use super::arbiter::Arbiter;
-use super::errand::Errands;
+use super::pending_frames::PendingFrames;
 use super::policy::{Contender, Rank, may_send, scaled, turn};
 use super::slot::{Acked, Slot};
 use super::*;
@@ -96,7 +96,7 @@ fn a_weight_of_three_counts_a_byte_as_a_third() {
 fn path_with(rtts_ms: &[u64], now: Instant) -> Slot {
     let mut slot = Slot::new(0, MTU, 100_000);
     slot.open = true;
-    slot.errands = Errands::default();
+    slot.pending = PendingFrames::default();
     for rtt in rtts_ms {
         slot.on_acked(now, &Acked { bytes: 1000, rtt: Some(ms(*rtt)), ..Acked::default() }, 0);
     }
@@ -364,7 +364,7 @@ fn a_path_with_something_of_its_own_to_say_is_heard_once_although_another_is_bus
     arbiter.scheduler = Scheduler::LowestRtt;
     arbiter.slots[1].backup = false;
     assert_eq!(windows(&mut arbiter, now), [true, false]);
-    arbiter.slots[1].errands.add();
+    arbiter.slots[1].pending.add();
     assert_eq!(windows(&mut arbiter, now), [false, true]);
     // It had nothing to say.
     assert!(arbiter.ask_again());

@@ -20,7 +20,7 @@ const READS_PER_TURN: usize = 4;
 const TURNS_PER_WAKING: usize = 4;
 /// The driver looks around at least this often.
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
-/// Answers to strangers are at most this many times as long as what they sent (RFC 9000 section 8.1).
+/// Answers to incoming connection attempts are at most this many times as long as what they sent (RFC 9000 section 8.1).
 const AMPLIFICATION: usize = 3;
 
 /// What drives an endpoint.
@@ -29,7 +29,7 @@ pub(crate) struct Driver {
     inbox: Inbox,
     sockets: Vec<Arc<PathSocket>>,
     arrived: Vec<(ConnectionHandle, ConnectionEvent)>,
-    strangers: Vec<Incoming>,
+    incoming: Vec<Incoming>,
     response: Vec<u8>,
     /// Threads to wake, whom to wake them through.
     wakeups: Vec<(Arc<QuicConnection>, Vec<Wakeup>)>,
@@ -48,7 +48,7 @@ impl Driver {
             inbox: Inbox::new(),
             sockets: Vec::new(),
             arrived: Vec::new(),
-            strangers: Vec::new(),
+            incoming: Vec::new(),
             response: Vec::new(),
             wakeups: Vec::new(),
             turns: 0,
@@ -92,14 +92,14 @@ impl Driver {
             let now = self.endpoint.instant();
             for read in 1..=READS_PER_TURN {
                 let (endpoint, response) = (&self.endpoint, &mut self.response);
-                let (arrived, strangers) = (&mut self.arrived, &mut self.strangers);
+                let (arrived, attempts) = (&mut self.arrived, &mut self.incoming);
                 let count = socket.receive(&mut self.inbox, |datagram| {
                     if is_served_otherwise(endpoint, socket, &datagram) {
                         return;
                     }
                     match route(endpoint, now, datagram, response) {
                         Some(DatagramEvent::ConnectionEvent(handle, event)) => arrived.push((handle, event)),
-                        Some(DatagramEvent::NewConnection(incoming)) => strangers.push(incoming),
+                        Some(DatagramEvent::NewConnection(incoming)) => attempts.push(incoming),
                         Some(DatagramEvent::Response(transmit)) => socket.send(&transmit, response),
                         None => {}
                     }
@@ -129,7 +129,7 @@ impl Driver {
 
     /// Decides about clients that want to connect.
     fn admit(&mut self) {
-        for incoming in self.strangers.drain(..) {
+        for incoming in self.incoming.drain(..) {
             self.response.clear();
             let Some(server) = self.endpoint.server() else {
                 self.endpoint.routing().with(|endpoint| endpoint.ignore(incoming));
@@ -255,8 +255,8 @@ fn is_served_otherwise(endpoint: &Endpoint, socket: &PathSocket, datagram: &Data
     true
 }
 
-/// Finds out whom a datagram is for. An answer to a stranger that would be much longer than what he sent is dropped:
-/// his address may be someone else's.
+/// Finds the connection of a datagram. An answer to a connection attempt that would be much longer than it is dropped:
+/// its source address may be forged.
 fn route(
     endpoint: &Endpoint,
     now: Instant,

@@ -14,7 +14,7 @@ const INTERVAL: Duration = Duration::from_millis(5);
 
 /// What a path has to say for itself.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Errands {
+pub(super) struct PendingFrames {
     /// It is being validated, with as many frames as that takes.
     pub(super) opening: bool,
     /// A packet with frames of its own is due: a PING, or the answer to the peer's `PATH_CHALLENGE`.
@@ -23,7 +23,7 @@ pub(super) struct Errands {
     last: Option<Instant>,
 }
 
-impl Errands {
+impl PendingFrames {
     /// Those of a path that is new.
     pub(super) const fn of_new_path() -> Self {
         Self { opening: true, due: true, last: None }
@@ -43,26 +43,26 @@ impl Errands {
 
 impl Arbiter {
     /// Which path's own frames the next question is about, if any. The path that noq asks first needs no help.
-    pub(super) fn choose_errand(&mut self, now: Instant) {
+    pub(super) fn choose_pending(&mut self, now: Instant) {
         let first = self.slots.iter().filter(|slot| slot.open).filter_map(|slot| slot.path).min();
-        let waiting = self.slots.iter().filter(|slot| slot.errands.wait(now) && slot.path > first);
+        let waiting = self.slots.iter().filter(|slot| slot.pending.wait(now) && slot.path > first);
         let chosen = waiting.filter(|slot| slot.path.is_some()).min_by_key(|slot| slot.path);
-        self.errand = chosen.filter(|_| first.is_some()).map(|slot| slot.id);
+        self.pending = chosen.filter(|_| first.is_some()).map(|slot| slot.id);
     }
 
-    /// The errand's path had its chance, if it had.
-    pub(super) fn end_errand(&mut self, now: Instant, answered: bool) -> bool {
-        let Some(slot) = self.errand.take().and_then(|id| self.slot(id)) else { return false };
+    /// The path with pending frames had its chance, if it had.
+    pub(super) fn end_pending(&mut self, now: Instant, answered: bool) -> bool {
+        let Some(slot) = self.pending.take().and_then(|id| self.slot(id)) else { return false };
         // Otherwise a path before it had frames of its own.
         if slot.turn.asked || !answered {
-            slot.errands.last = Some(now);
+            slot.pending.last = Some(now);
         }
         true
     }
 
-    /// Whether the path of slot `id` is passed over for the sake of an errand.
-    pub(super) fn is_before_errand(&self, id: u64) -> bool {
+    /// Whether the path of slot `id` is passed over for its frames.
+    pub(super) fn is_before_pending(&self, id: u64) -> bool {
         let path = |id: u64| self.slots.iter().find(|slot| slot.id == id).and_then(|slot: &Slot| slot.path);
-        self.errand.is_some_and(|errand| path(id) < path(errand))
+        self.pending.is_some_and(|pending| path(id) < path(pending))
     }
 }
