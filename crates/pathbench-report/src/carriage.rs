@@ -7,13 +7,11 @@ use pathbench_record::document::{LinkRecord, RunLink, RunRecord};
 use pathbench_record::sample::Side;
 use std::collections::BTreeMap;
 
-/// The packets of one direction of one link.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Stage<'a> {
     pub(crate) link: &'a str,
     /// Length of the IP packet → packets.
     pub(crate) sizes: &'a BTreeMap<u32, u64>,
-    /// The link's MTU, where it is known.
     pub(crate) mtu_bytes: Option<u32>,
 }
 
@@ -37,7 +35,6 @@ impl Stage<'_> {
     }
 }
 
-/// One direction of a path during a run.
 #[derive(Debug, Clone)]
 pub(crate) struct Carriage<'a> {
     pub(crate) path: &'a str,
@@ -69,7 +66,6 @@ pub(crate) fn carriages<'a>(view: &View<'a>, run: &'a RunRecord) -> Vec<Carriage
     hosts.into_iter().flat_map(of_host).collect()
 }
 
-/// The directions that had data.
 fn directions(run: &RunRecord) -> Vec<Direction> {
     let most = run.directions.iter().map(|one| one.delivered_bytes).max().unwrap_or(0);
     let has_data = |delivered: u64| delivered as f64 >= DATA * most as f64;
@@ -138,7 +134,7 @@ fn path_capacity_mbps(view: &View, run: &RunRecord, path: &str, direction: Direc
     links.filter_map(rate_bps).min().map(|bps| bps as f64 / 1e6)
 }
 
-/// Whether forward on a link is the way from the client.
+/// Whether forward on a link is the direction from the client.
 fn begins_at_client(view: &View, run: &RunRecord, link: &RunLink) -> bool {
     let of_client = view.data(run).samples.iter().find(|sample| sample.side == Side::Client);
     let client = of_client.map_or("client", |sample| sample.host.as_str());

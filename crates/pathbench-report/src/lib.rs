@@ -35,24 +35,15 @@ pub use output::{FigureFormat, WriteError, Written, write};
 /// Whether this build draws PNG (feature `png`).
 pub const PNG_AVAILABLE: bool = cfg!(feature = "png");
 
-/// One result: everything that its directory holds, in memory.
 #[derive(Debug, Clone)]
 pub struct ResultSet {
-    /// `run.json`.
     pub document: ResultDocument,
-    /// `samples.jsonl`.
     pub samples: Vec<Sample>,
-    /// `events.jsonl`.
     pub events: Vec<Event>,
-    /// `delivery.jsonl`.
     pub deliveries: Vec<DeliveryLine>,
-    /// `messages.jsonl`.
     pub messages: Vec<MessageLine>,
-    /// `links.jsonl`.
     pub links: Vec<LinkSample>,
-    /// `probes.jsonl`.
     pub probes: Vec<ProbeLine>,
-    /// Where the result lies, when it lies anywhere.
     pub directory: Option<PathBuf>,
 }
 

@@ -17,43 +17,28 @@ use thiserror::Error;
 /// More panels than this in one timeline, and every variant gets its own.
 const MOST_PANELS: usize = 9;
 
-/// Variants that get a timeline of their own.
 const MOST_VARIANTS: usize = 24;
 
-/// The files that a figure is written to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FigureFormat {
-    /// SVG.
     Svg,
     /// SVG and PNG; needs the feature `png`.
     SvgAndPng,
 }
 
-/// The files that were written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Written {
-    /// The self-contained report.
     pub html: PathBuf,
-    /// The figures, each in the format that was asked for.
     pub figures: Vec<PathBuf>,
 }
 
-/// Why the report could not be written.
 #[derive(Debug, Error)]
 pub enum WriteError {
-    /// A file or the directory.
     #[error("cannot write {}: {source}; is the directory writable, and the disk not full?", path.display())]
-    File {
-        /// Which.
-        path: PathBuf,
-        /// What the system says.
-        source: io::Error,
-    },
-    /// The rasteriser refused a figure.
+    File { path: PathBuf, source: io::Error },
     #[cfg(feature = "png")]
     #[error(transparent)]
     Raster(#[from] crate::raster::RasterError),
-    /// PNG was asked for, and the feature `png` is off.
     #[error(
         "this pathbench was built without PNG; build it with `cargo build --features png`, or convert the SVG files"
     )]
@@ -84,11 +69,9 @@ pub(crate) fn figures(sets: &[ResultSet]) -> Vec<Vec<Named>> {
     sets.iter().enumerate().map(of_set).collect()
 }
 
-/// The figures of one result, while they are made.
 struct FigureSet<'a> {
     view: &'a View<'a>,
     prefix: String,
-    /// Names in use.
     taken: &'a mut Vec<String>,
     figures: Vec<Named>,
 }

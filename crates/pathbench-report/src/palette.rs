@@ -3,7 +3,6 @@
 use crate::ResultSet;
 use pathbench_record::transport::Transport;
 
-/// An opaque sRGB colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Colour(pub(crate) u8, pub(crate) u8, pub(crate) u8);
 
@@ -19,17 +18,11 @@ impl Colour {
 pub(crate) const INK: Colour = Colour(0x1f, 0x24, 0x2b);
 /// Text that explains.
 pub(crate) const MUTED: Colour = Colour(0x5b, 0x65, 0x70);
-/// Grid lines.
 pub(crate) const GRID: Colour = Colour(0xe6, 0xe9, 0xed);
-/// Axes and frames.
 pub(crate) const FRAME: Colour = Colour(0xb4, 0xbb, 0xc3);
-/// Behind everything.
 pub(crate) const PAPER: Colour = Colour(0xff, 0xff, 0xff);
-/// Behind a stall.
 pub(crate) const STALL: Colour = Colour(0xf1, 0xec, 0xe6);
-/// The hatching of a stall.
 pub(crate) const HATCH: Colour = Colour(0xc4, 0xb6, 0xa6);
-/// What went wrong.
 pub(crate) const ALARM: Colour = Colour(0xa8, 0x2a, 0x1e);
 /// Bytes that no path's samples account for.
 pub(crate) const UNATTRIBUTED: Colour = Colour(0xb9, 0xc0, 0xc8);
@@ -99,7 +92,6 @@ impl Paths {
         }
     }
 
-    /// All names, in order.
     pub(crate) fn names(&self) -> &[String] {
         &self.names
     }
@@ -111,7 +103,6 @@ impl Paths {
         exact.or_else(whole).unwrap_or(self.names.len())
     }
 
-    /// The path's colour.
     pub(crate) fn colour(&self, name: &str) -> Colour {
         path_colour(self.rank(name))
     }

@@ -3,7 +3,6 @@
 use crate::quantity::Unit;
 use pathbench_record::document::{DelayRecord, RunRecord};
 
-/// A pattern of a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Pattern<'a> {
     /// As in the result: `iperf-upload`.
@@ -11,12 +10,9 @@ pub(crate) struct Pattern<'a> {
     pub(crate) kind: Kind,
 }
 
-/// What a pattern does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Small requests, one after the other.
     Ping,
-    /// A download of a given size.
     Bulk,
     /// As much as goes through; also whatever this version does not know.
     Iperf,
@@ -29,7 +25,6 @@ pub(crate) enum Kind {
 pub(crate) struct Figure {
     /// Its name in the summary of the result.
     pub(crate) name: &'static str,
-    /// A table's column.
     pub(crate) title: &'static str,
     pub(crate) unit: Unit,
     pub(crate) of_run: fn(&RunRecord) -> Option<f64>,
@@ -101,7 +96,6 @@ impl<'a> Pattern<'a> {
         Self { name, kind }
     }
 
-    /// Whether its runs fill the paths with data.
     pub(crate) const fn fills_paths(&self) -> bool {
         matches!(self.kind, Kind::Iperf | Kind::Bulk)
     }
@@ -121,7 +115,6 @@ impl<'a> Pattern<'a> {
         self.figures()[0]
     }
 
-    /// The main figure of a run of it.
     pub(crate) fn main_figure(&self, run: &RunRecord) -> Option<f64> {
         (self.main().of_run)(run).filter(|value| value.is_finite())
     }
@@ -137,7 +130,6 @@ impl<'a> Pattern<'a> {
         }
     }
 
-    /// What its column is called in an overview.
     pub(crate) fn title(&self) -> String {
         match (self.name, self.kind) {
             ("iperf-upload", _) => "upload".to_owned(),
@@ -147,7 +139,6 @@ impl<'a> Pattern<'a> {
         }
     }
 
-    /// The main figure in a sentence.
     pub(crate) const fn meaning(&self) -> &'static str {
         match self.kind {
             Kind::Ping => "round-trip time of a small request",

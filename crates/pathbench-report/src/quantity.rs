@@ -3,7 +3,6 @@
 use pathbench_record::document::Distribution;
 use pathbench_record::statistics;
 
-/// Stands for a figure that does not exist.
 pub const NONE: &str = "–";
 
 /// `value` with about three significant digits and no exponent.
@@ -44,7 +43,6 @@ pub fn rate(mbps: f64) -> String {
     scaled(mbps, &[(1e3, "Gbit/s"), (1.0, "Mbit/s"), (1e-3, "kbit/s"), (1e-6, "bit/s")])
 }
 
-/// A rate given in bit/s.
 pub fn bit_rate(bps: u64) -> String {
     rate(bps as f64 / 1e6)
 }
@@ -119,7 +117,6 @@ pub fn ratio(value: f64) -> String {
     }
 }
 
-/// What a number measures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
     /// In Mbit/s.
@@ -133,7 +130,6 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// How its values are written.
     pub fn words(self) -> fn(f64) -> String {
         match self {
             Self::Rate => rate,
@@ -148,15 +144,11 @@ impl Unit {
 /// What stands beside a median, everywhere by the same rule.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bounds {
-    /// What they are.
     pub kind: BoundsKind,
-    /// The lower one.
     pub low: f64,
-    /// The upper one.
     pub high: f64,
 }
 
-/// Kinds of [`Bounds`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum BoundsKind {
     /// Distribution-free 95 % confidence interval of the median, from order statistics.
@@ -167,7 +159,6 @@ pub enum BoundsKind {
 }
 
 impl BoundsKind {
-    /// How it is named in tables, figures and sentences.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Interval => "95 % CI",
@@ -240,7 +231,6 @@ pub fn median(values: &[f64]) -> Option<f64> {
     statistics::median(&finite(values))
 }
 
-/// Median and bounds of the finite `values`.
 pub fn distribution(values: &[f64]) -> Option<Distribution> {
     statistics::distribution(&finite(values))
 }
@@ -253,62 +243,4 @@ pub fn spread(values: &[f64], show: fn(f64) -> String) -> Option<String> {
 /// `1 run`, `3 runs`.
 pub fn counted(count: u32, noun: &str) -> String {
     if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn directions_that_differ_are_both_said() {
-        let words = |forward, reverse| each_direction(forward, reverse, |bps| plain(&bit_rate(bps)));
-        assert_eq!(words(Some(20_000_000), Some(50_000_000)).as_deref(), Some("20 Mbit/s / 50 Mbit/s"));
-        assert_eq!(words(Some(20_000_000), Some(20_000_000)).as_deref(), Some("20 Mbit/s"));
-        assert_eq!(words(None, Some(1_000_000_000)).as_deref(), Some("– / 1 Gbit/s"));
-        assert_eq!(words(None, None), None);
-    }
-
-    #[test]
-    fn the_unit_fits_the_value() {
-        assert_eq!(rate(938.4), "938 Mbit/s");
-        assert_eq!(rate(999.7), "1.00 Gbit/s");
-        assert_eq!(rate(18_412.0), "18.4 Gbit/s");
-        assert_eq!(rate(0.0512), "51.2 kbit/s");
-        assert_eq!(rate(0.0), "0 Mbit/s");
-        assert_eq!(duration(0.35), "350 µs");
-        assert_eq!(duration(2.04), "2.04 ms");
-        assert_eq!(duration(212.4), "212 ms");
-        assert_eq!(duration(2412.0), "2.41 s");
-        assert_eq!(duration(924_000.0), "15.4 min");
-        assert_eq!(bytes(999), "999 B");
-        assert_eq!(bytes(1_250_000_000), "1.25 GB");
-        assert_eq!(percent(0.663), "66 %");
-        assert_eq!(percent(0.004), "0.4 %");
-        assert_eq!(percent(0.0001), "< 0.1 %");
-        assert_eq!(percent(0.0), "0 %");
-        assert_eq!(ratio(1.958), "1.96 ×");
-    }
-
-    #[test]
-    fn a_median_has_the_same_bounds_everywhere_and_they_are_named() {
-        let five = [1.0, 2.0, 3.0, 4.0, 50.0];
-        assert_eq!(spread(&five, duration).as_deref(), Some("3.00 ms (range 1.00–50.0)"));
-        let nine = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 90.0];
-        // The second lowest and the second highest of nine.
-        assert_eq!(spread(&nine, duration).as_deref(), Some("5.00 ms (95 % CI 2.00–8.00)"));
-        assert_eq!(bounds(&distribution(&nine).unwrap(), duration), "95 % CI 2.00–8.00");
-        assert_eq!(spread(&[3.0], duration).as_deref(), Some("3.00 ms"));
-        assert_eq!(spread(&[3.0; 9], duration).as_deref(), Some("3.00 ms"));
-        assert_eq!(spread(&[], duration), None);
-    }
-
-    #[test]
-    fn what_is_no_number_is_a_dash() {
-        for odd in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
-            assert_eq!(rate(odd), NONE);
-            assert_eq!(duration(odd), NONE);
-            assert_eq!(percent(odd), NONE);
-            assert_eq!(ratio(odd), NONE);
-        }
-    }
 }

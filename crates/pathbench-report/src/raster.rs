@@ -15,31 +15,14 @@ pub(crate) const FILE_SCALE: f32 = 2.0;
 /// A picture gets no larger than this; beyond, it is scaled down.
 const MOST_PIXELS: f64 = 40e6;
 
-/// Why a picture could not be drawn.
 #[derive(Debug, Error)]
 pub enum RasterError {
-    /// The SVG was refused.
     #[error("the figure `{title}` cannot be drawn: {source}")]
-    Svg {
-        /// Which figure.
-        title: String,
-        /// What the parser says.
-        source: usvg::Error,
-    },
-    /// No memory for the pixels, or no pixels.
+    Svg { title: String, source: usvg::Error },
     #[error("no picture of {width} × {height} pixels can be made")]
-    Size {
-        /// Pixels across.
-        width: u32,
-        /// Pixels down.
-        height: u32,
-    },
-    /// The encoder failed.
+    Size { width: u32, height: u32 },
     #[error("the PNG cannot be written: {reason}")]
-    Encoding {
-        /// What the encoder says.
-        reason: String,
-    },
+    Encoding { reason: String },
 }
 
 fn fonts() -> Arc<fontdb::Database> {

@@ -17,7 +17,6 @@ use std::time::Duration;
 /// Silences of the receiver from this length on are marked in figures.
 pub(crate) const MARKED_SILENCE_MS: f64 = 100.0;
 
-/// Width of a delivery bin.
 pub(crate) const BIN_MS: f64 = BIN.as_millis() as f64;
 
 /// Zero of the clock of all that is drawn; what lies before it has a place, too.
@@ -52,12 +51,10 @@ impl Grid {
         Self { until_ms: self.until_ms.min(until_ms.max(0.0)), ..self }
     }
 
-    /// Where the axis ends.
     pub(crate) fn until_ms(&self) -> f64 {
         self.until_ms
     }
 
-    /// How many windows there are.
     pub(crate) fn windows(&self) -> usize {
         self.bins().count()
     }
@@ -78,20 +75,16 @@ impl Grid {
     }
 }
 
-/// Where the split into paths comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Attribution {
-    /// The run had one path only.
     OnePath,
     /// `bytes_received` of each path at the receiving end.
     Receiver,
     /// What each path's acknowledged bytes say at the sending end, as the receiving end has no samples.
     Sender,
-    /// Nothing says which path brought what.
     Unknown,
 }
 
-/// Goodput of one path per window.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct PathSeries {
     /// `None`: bytes that could not be attributed to a path.
@@ -133,7 +126,6 @@ pub(crate) fn series(
     Series { grid, paths, attribution }
 }
 
-/// The highest window of a run, without a look at the paths.
 pub(crate) fn peak_mbps(data: &RunData, direction: Option<Direction>, grid: Grid) -> f64 {
     let grid = grid.ending_at(end_ms(data));
     let mut total = vec![0.0; grid.windows()];
@@ -171,10 +163,8 @@ fn delivery_curve(data: &RunData, direction: Direction) -> ByteCurve {
     ByteCurve::of_lines(lines(), ZERO, known)
 }
 
-/// A counter of a path's figures.
 type Counter = fn(&PathFigures) -> u64;
 
-/// The part of each path in one window.
 type Shares = Vec<(Option<String>, f64)>;
 
 /// Per window: the part of each path in what arrived, 0 to 1, adding up to 1.
@@ -200,7 +190,6 @@ fn shares(run: &RunRecord, data: &RunData, direction: Direction, grid: Grid) -> 
     (vec![vec![(path, 1.0)]; grid.windows()], attribution)
 }
 
-/// A counter of each path over time, from samples of one end.
 pub(crate) fn path_curves<'a>(samples: impl Iterator<Item = &'a Sample>, counter: Counter) -> PathCurves {
     PathCurves::of_samples(samples, ZERO, counter)
 }
@@ -222,12 +211,10 @@ fn shares_of(curves: &PathCurves, grid: Grid) -> Option<Vec<Shares>> {
     Some(filled.collect())
 }
 
-/// A time in which the receiving application got nothing.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Silence {
     pub(crate) from_ms: f64,
     pub(crate) to_ms: f64,
-    /// The run gave up at its end.
     pub(crate) fatal: bool,
 }
 

@@ -27,7 +27,6 @@ pub(crate) struct RunData<'a> {
 }
 
 impl<'a> RunData<'a> {
-    /// What the scenario did during the run.
     pub(crate) fn scenario_events(&self) -> impl Iterator<Item = &'a Event> + '_ {
         self.events.iter().copied().filter(|event| event.source == EventSource::Scenario)
     }
@@ -51,17 +50,14 @@ impl<'a> GroupView<'a> {
         name_of(self.label, self.said_pattern(), self.variant)
     }
 
-    /// The pattern, where it has to be said.
     pub(crate) fn said_pattern(&self) -> Option<&'a str> {
         self.among_patterns.then_some(self.pattern.name)
     }
 
-    /// The distribution of a figure over the valid repetitions.
     pub(crate) fn figure(&self, name: &str) -> Option<&'a Distribution> {
         self.summary.and_then(|group| group.figures.get(name)).filter(|found| found.median.is_finite())
     }
 
-    /// Median of a figure over the valid repetitions.
     pub(crate) fn median(&self, name: &str) -> Option<f64> {
         self.figure(name).map(|found| found.median)
     }
@@ -72,7 +68,6 @@ impl<'a> GroupView<'a> {
         delays.map(|delay| bound_mark(delay, name)).find(|mark| !mark.is_empty()).unwrap_or_default()
     }
 
-    /// The transport of its runs.
     pub(crate) fn transport(&self) -> Option<Transport> {
         let of_label = || Some(self.label.parse::<TransportLabel>().ok()?.transport);
         self.runs.first().map(|run| run.transport).or_else(of_label)
@@ -82,12 +77,10 @@ impl<'a> GroupView<'a> {
         self.runs.iter().copied().filter(|run| run.valid)
     }
 
-    /// Number of valid runs.
     pub(crate) fn valid(&self) -> u32 {
         self.valid_runs().count() as u32
     }
 
-    /// Number of valid runs that completed.
     pub(crate) fn completed(&self) -> u32 {
         self.valid_runs().filter(|run| run.completed).count() as u32
     }
@@ -108,13 +101,11 @@ impl<'a> GroupView<'a> {
         matches!(self.transport(), Some(Transport::Quic | Transport::Mpquic))
     }
 
-    /// Whether the label is of a multipath transport.
     pub(crate) fn is_multipath(&self) -> bool {
         self.runs.iter().any(|run| run.multipath.requested || run.transport.is_multipath())
     }
 }
 
-/// A result set with its lines sorted to their runs.
 #[derive(Debug)]
 pub(crate) struct View<'a> {
     pub(crate) set: &'a ResultSet,
@@ -157,12 +148,10 @@ impl<'a> View<'a> {
         Self { set, paths, groups: groups(set), data, nothing: RunData::default() }
     }
 
-    /// What was recorded of `run`.
     pub(crate) fn data(&self, run: &RunRecord) -> &RunData<'a> {
         self.data.get(run.id.as_str()).unwrap_or(&self.nothing)
     }
 
-    /// The variants, in the order of their groups.
     pub(crate) fn variants(&self) -> Vec<&'a Variant> {
         let mut variants: Vec<&Variant> = Vec::new();
         for group in &self.groups {
@@ -184,7 +173,6 @@ impl<'a> View<'a> {
         labels
     }
 
-    /// The patterns, in the order of their groups.
     pub(crate) fn patterns(&self) -> Vec<Pattern<'a>> {
         let mut patterns: Vec<Pattern> = Vec::new();
         for group in &self.groups {
@@ -195,7 +183,6 @@ impl<'a> View<'a> {
         patterns
     }
 
-    /// The groups of a pattern.
     pub(crate) fn of_pattern<'b, 'p>(
         &'b self,
         pattern: Pattern<'p>,
@@ -203,7 +190,6 @@ impl<'a> View<'a> {
         self.groups.iter().filter(move |group| group.pattern == pattern)
     }
 
-    /// Whether a run of the result has messages.
     pub(crate) fn has_messages_of(&self, kind: Kind) -> bool {
         let runs =
             self.groups.iter().filter(|group| group.pattern.kind == kind).flat_map(|group| &group.runs);

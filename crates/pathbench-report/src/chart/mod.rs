@@ -11,7 +11,6 @@ use crate::quantity::BoundsKind;
 use crate::series::Grid;
 use std::collections::BTreeSet;
 
-/// Width of a chart in CSS pixels.
 pub(crate) const WIDTH: f64 = 900.0;
 /// Space left of the first column where no other value is set, in pixels.
 const LEFT: f64 = 62.0;
@@ -24,7 +23,6 @@ pub(crate) struct Chart {
     pub(crate) title: String,
     pub(crate) subtitle: String,
     pub(crate) legend: Vec<(Key, String)>,
-    /// Over the columns.
     pub(crate) headings: Vec<String>,
     /// Row by row.
     pub(crate) facets: Vec<Facet>,
@@ -33,7 +31,6 @@ pub(crate) struct Chart {
     pub(crate) shared_x: Option<String>,
     /// Stands in place of the facets where there are none.
     pub(crate) empty: &'static str,
-    /// One paragraph each.
     pub(crate) caption: Vec<String>,
 }
 
@@ -43,7 +40,6 @@ pub(crate) struct Frame {
     pub(crate) columns: usize,
     /// Left of a plot, for the numbers of its vertical axis.
     pub(crate) left: f64,
-    /// Right of each plot.
     pub(crate) right: f64,
     /// Only the first column has numbers on its vertical axes.
     pub(crate) shared_y: bool,
@@ -83,7 +79,6 @@ pub(crate) struct Facet {
     pub(crate) facts: Vec<String>,
     /// Which run it is, at the right of the title.
     pub(crate) run: String,
-    /// Lines under the title.
     pub(crate) remarks: Vec<(Colour, String)>,
     pub(crate) events: Vec<ScenarioEvent>,
     pub(crate) x: Scale,
@@ -107,12 +102,9 @@ impl Facet {
 
 #[derive(Debug, Clone)]
 pub(crate) struct Strip {
-    /// Over the strip.
     pub(crate) title: String,
-    /// Pixels.
     pub(crate) height: f64,
     pub(crate) y: Scale,
-    /// Drawn in this order.
     pub(crate) marks: Vec<Mark>,
     /// Stands in the middle of a strip that has nothing to show.
     pub(crate) empty: Option<String>,
@@ -167,7 +159,6 @@ pub(crate) struct Label {
     pub(crate) at: (Place, Place),
     pub(crate) anchor: Anchor,
     pub(crate) colour: Colour,
-    /// Of the font, in pixels.
     pub(crate) size: f64,
     pub(crate) bold: bool,
     /// The text is cut to this width in pixels.
@@ -187,7 +178,6 @@ pub(crate) struct Point {
     pub(crate) tooltip: String,
 }
 
-/// One path's part of a stack.
 #[derive(Debug, Clone)]
 pub(crate) struct Layer {
     /// `None` for bytes of no known path.
@@ -197,7 +187,6 @@ pub(crate) struct Layer {
     pub(crate) values: Vec<f64>,
 }
 
-/// A bar of a histogram.
 #[derive(Debug, Clone)]
 pub(crate) struct Column {
     pub(crate) x: f64,
@@ -217,7 +206,6 @@ pub(crate) enum Mark {
         stroke: Stroke,
         raise: f64,
     },
-    /// The area between a line and the axis.
     Area {
         series: String,
         points: Vec<(f64, f64)>,
@@ -284,7 +272,6 @@ pub(crate) enum Mark {
     },
 }
 
-/// A mark of the legend.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Key {
     Fill(Colour),
@@ -311,7 +298,6 @@ pub(crate) fn bounds_keys(
     })
 }
 
-/// The entries whose condition holds.
 pub(crate) fn keys<const N: usize>(entries: [(Key, &str, bool); N]) -> impl Iterator<Item = (Key, String)> {
     entries.into_iter().filter(|entry| entry.2).map(|(key, text, _)| (key, text.to_owned()))
 }

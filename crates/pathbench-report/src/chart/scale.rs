@@ -2,7 +2,6 @@
 
 use crate::quantity;
 
-/// A linear or logarithmic scale between two values, with its ticks.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Scale {
     pub(crate) low: f64,
@@ -20,7 +19,6 @@ pub(crate) struct Scale {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Row {
     pub(crate) label: String,
-    /// A second line in small letters.
     pub(crate) detail: String,
     /// It has no values, but names the rows below it.
     pub(crate) is_heading: bool,
@@ -100,7 +98,6 @@ impl Scale {
         Self { high: (steps * step).max(largest) * 1.05, ticks: ticks.collect(), ..Self::default() }
     }
 
-    /// Parts of a whole, 0 to 1.
     pub(crate) fn parts(shown: &[f64]) -> Self {
         let ticks = shown.iter().map(|part| (*part, Some(format!("{:.0} %", part * 100.0))));
         Self { high: 1.0, ticks: ticks.collect(), ..Self::default() }
@@ -252,7 +249,6 @@ pub(crate) fn time_unit(ms: f64) -> (&'static str, f64) {
     }
 }
 
-/// A window's width in words: `100 ms`, `0.5 s`.
 pub(crate) fn window(ms: f64) -> String {
     if ms < 1000.0 { format!("{ms:.0} ms") } else { quantity::duration(ms).replace(".00", "") }
 }

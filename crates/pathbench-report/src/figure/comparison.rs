@@ -185,7 +185,6 @@ fn colour(view: &View, group: &GroupView) -> Colour {
     known.map_or(INK, |path| view.paths.colour(&path))
 }
 
-/// What stands where there is no value.
 fn absence(measure: &Measure, group: &GroupView) -> (String, Colour) {
     let failed: Vec<&RunRecord> = group.valid_runs().filter(|run| !run.completed).collect();
     let hung: Vec<f64> = failed.iter().filter_map(|run| run.hung_ms).collect();

@@ -16,7 +16,6 @@ const MOST_ROWS: usize = 16;
 /// Of more messages in a facet only the slowest within each pixel is drawn.
 const MOST_POINTS: usize = 1200;
 
-/// What a column of messages is called.
 pub(super) const fn heading(direction: Direction) -> &'static str {
     match direction {
         Direction::Upload => "requests of the client (upload)",

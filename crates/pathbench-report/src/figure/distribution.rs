@@ -18,7 +18,6 @@ const MOST_LINES: usize = 12;
 /// Steps of a line: finer than a pixel is not visible.
 const MOST_STEPS: usize = 600;
 
-/// One label in one direction.
 struct Line {
     name: String,
     /// Of those answered, in ascending order.
@@ -40,7 +39,6 @@ fn stroke(group: &GroupView, same_before: usize) -> Stroke {
     Stroke { colour: transport_colour(transport), width: 2.2, dash: dashes[same_before % dashes.len()] }
 }
 
-/// The strokes of `groups`, in their order.
 pub(super) fn strokes(groups: &[&GroupView]) -> Vec<Stroke> {
     let look = |(index, group): (usize, &&GroupView)| {
         let before = groups[..index].iter().filter(|one| one.transport() == group.transport());

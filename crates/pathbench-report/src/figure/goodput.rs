@@ -25,7 +25,6 @@ impl Windows {
     pub(crate) const ROUND: Self = Self::AtMost(400);
 }
 
-/// How the time axis is cut into windows.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Windows {
     /// Of round width, at most so many.
@@ -148,7 +147,6 @@ fn silence(one: Silence) -> Mark {
     }
 }
 
-/// Subflows and QUIC paths that opened and closed.
 fn lane(view: &View, data: &RunData) -> Vec<Mark> {
     let mark = |(t_ms, opened, event): (f64, bool, &Event)| {
         let colour = event.path.as_ref().map_or(MUTED, |name| view.paths.colour(name));
@@ -225,7 +223,6 @@ fn above_the_links(view: &View, selection: &Selection, grid: Grid) -> &'static s
     }
 }
 
-/// The findings; then how the chart was made.
 fn caption(view: &View, selection: &Selection, all: &[Series], grid: Grid) -> Vec<String> {
     let groups: Vec<&GroupView> = view.groups.iter().filter(|group| selection.has(group)).collect();
     let mut paragraphs = Vec::new();

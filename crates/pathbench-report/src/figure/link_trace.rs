@@ -17,7 +17,6 @@ pub(super) struct Stretch {
     pub(super) loss: Option<f64>,
 }
 
-/// The stretches of one direction, in order of time.
 #[derive(Debug, Default)]
 pub(super) struct Trace {
     pub(super) stretches: Vec<Stretch>,

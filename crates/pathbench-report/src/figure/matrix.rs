@@ -105,7 +105,6 @@ fn row(view: &View, group: &GroupView, y: f64) -> Vec<Mark> {
     marks
 }
 
-/// The paths' parts side by side from zero to the median.
 fn bars(view: &View, group: &GroupView, median: f64, y: f64) -> Vec<Mark> {
     let shares = shares(group);
     let total: f64 = shares.values().sum();

@@ -6,12 +6,10 @@ use crate::pattern::{
 };
 use crate::view::GroupView;
 
-/// A figure of a run that is compared.
 #[derive(Debug, Clone)]
 pub(super) struct Measure {
     pub(super) name: String,
     pub(super) better: &'static str,
-    /// Its definition in a sentence, for the caption.
     pub(super) meaning: &'static str,
     pub(super) figure: Figure,
     pub(super) unit: fn(f64) -> (&'static str, f64),
@@ -19,7 +17,6 @@ pub(super) struct Measure {
     pub(super) bar: bool,
     /// Whether its scale may be logarithmic: a bar cannot.
     pub(super) may_be_logarithmic: bool,
-    /// Whether it stands for a whole pattern.
     pub(super) is_overview: bool,
 }
 
@@ -41,7 +38,6 @@ impl Measure {
         }
     }
 
-    /// The measures of a pattern, its main one first.
     pub(super) fn all_of(pattern: Pattern) -> Vec<Self> {
         let goodput = || Self::of(GOODPUT, "Goodput", "");
         let stall = || {
@@ -111,7 +107,6 @@ impl Measure {
         Self { name, bar: true, is_overview: true, ..main }
     }
 
-    /// Its values in the valid runs of a group.
     pub(super) fn values(&self, group: &GroupView) -> Vec<f64> {
         let values = group.valid_runs().filter_map(|run| (self.figure.of_run)(run));
         values.filter(|value| value.is_finite() && (0.0..1e12).contains(value)).collect()

@@ -49,7 +49,6 @@ pub(crate) fn mobility_of(view: &View, pattern: Pattern) -> Option<Chart> {
     })
 }
 
-/// A cumulative distribution: its name, values, stroke.
 type Curve = (String, Vec<f64>, Stroke);
 
 /// Cumulative distributions over marks that lie under them.
@@ -142,7 +141,6 @@ fn corners(upper_left: &str, lower_right: &str) -> [Mark; 2] {
     ]
 }
 
-/// mptcp against mpquic in the same repetition, as points.
 fn scatter(pairs: &Pairs) -> Option<Facet> {
     let mut x = Scale::logarithmic_ms(pairs.iter().flatten().flatten().copied());
     let y = x.clone();
@@ -172,7 +170,6 @@ fn scatter(pairs: &Pairs) -> Option<Facet> {
     has_pairs.then(|| Facet::new("Slowest message, mpquic against mptcp", x, strips))
 }
 
-/// The same pairs as a distribution of their ratio.
 fn ratios(pairs: &Pairs) -> Option<Facet> {
     let of = |(pairs, (name, stroke)): (&Vec<[f64; 2]>, (&str, Stroke))| -> Curve {
         (name.to_owned(), pairs.iter().map(|[mptcp, mpquic]| mptcp / mpquic).collect(), stroke)

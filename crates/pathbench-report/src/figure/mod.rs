@@ -36,9 +36,7 @@ use pathbench_record::document::{RunRecord, Variant};
 /// Which part of a result a figure shows.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Selection {
-    /// Only this variant of the matrix; all when `None`.
     pub variant: Option<Variant>,
-    /// Only this pattern; all when `None`.
     pub pattern: Option<String>,
     /// Only data in this direction; both added up when `None`.
     pub direction: Option<Direction>,
@@ -53,7 +51,6 @@ impl Selection {
         self.has_pattern(group) && self.variant.as_ref().is_none_or(|variant| variant == group.variant)
     }
 
-    /// The selected groups with their representative runs.
     pub(crate) fn runs<'a>(
         &self,
         view: &'a View<'a>,

@@ -22,7 +22,6 @@ struct Axes {
     rate: Scale,
     resent: Scale,
     backoff: Scale,
-    /// The width of a window in words.
     window: String,
     has_arrived: bool,
     has_resent: bool,

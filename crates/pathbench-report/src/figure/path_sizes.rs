@@ -30,19 +30,15 @@ pub(super) struct Sizes {
     pub(super) backoff: u32,
 }
 
-/// One path.
 #[derive(Debug)]
 pub(super) struct PathTrace {
     pub(super) name: String,
     /// From when on, and what; `None` where the path had no open subflow.
     pub(super) steps: Vec<(f64, Option<Sizes>)>,
-    /// Per window.
     pub(super) mbps: Vec<f64>,
-    /// Per window.
     pub(super) resent_kb: Vec<f64>,
 }
 
-/// All paths of a run.
 #[derive(Debug)]
 pub(super) struct Trace {
     pub(super) grid: Grid,
@@ -52,7 +48,6 @@ pub(super) struct Trace {
     pub(super) paths: Vec<PathTrace>,
 }
 
-/// The end that sends most.
 fn sender(run: &RunRecord) -> Side {
     let most = run.directions.iter().max_by_key(|one| one.delivered_bytes);
     match most.map(|one| one.direction) {

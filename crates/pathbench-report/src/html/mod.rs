@@ -14,6 +14,8 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use pathbench_record::text::is_deceptive;
 
 const CSS: &str = include_str!("report.css");
+/// How each metric is defined, in short.
+const DEFINITIONS: &str = include_str!("definitions.html");
 
 /// The page for one or several results, complete in itself. Everything that comes from a result is escaped.
 pub fn report(sets: &[ResultSet]) -> String {
@@ -49,7 +51,7 @@ pub(crate) fn page(sets: &[ResultSet], figures: &[Vec<Named>]) -> String {
                     @for (index, (view, figures)) in views.iter().zip(figures).enumerate() {
                         (result(view, figures, (views.len() > 1).then_some(index + 1)))
                     }
-                    (definitions())
+                    (PreEscaped(DEFINITIONS))
                 }
             }
         }
@@ -106,7 +108,6 @@ fn result(view: &View, figures: &[Named], number: Option<usize>) -> Markup {
     }
 }
 
-/// The figures, under the name of their pattern where there are several.
 fn drawn(figures: &[Named]) -> Markup {
     let mut last = None;
     let parts = figures.iter().map(|figure| {
@@ -264,14 +265,12 @@ fn css(Colour(r, g, b): Colour) -> String {
     format!("background:#{r:02x}{g:02x}{b:02x}")
 }
 
-/// A bar of the path's colour, and the share in numbers.
 fn share(rank: usize, share: f64) -> Markup {
     let part = if share.is_finite() { share.clamp(0.0, 1.0) * 100.0 } else { 0.0 };
     let style = format!("width:{part:.1}%;{}", css(path_colour(rank)));
     html! { span.bar { i style=(style) {} } (percent(share)) }
 }
 
-/// Several results side by side.
 fn across(views: &[View]) -> Markup {
     html! {
         section.across {
@@ -374,73 +373,6 @@ fn environment(view: &View) -> Markup {
             table.narrow { tbody {
                 @for (name, value) in rows { tr { th scope="row" { (name) } td { (value) } } }
             } }
-        }
-    }
-}
-
-/// How each metric is defined, in short.
-fn definitions() -> Markup {
-    let terms = [
-        (
-            "Goodput",
-            "bytes delivered to the receiving application per second of the measured time, both directions together.",
-        ),
-        ("Dip", "1 − the lowest 100 ms goodput after the event ÷ the mean of the 2 s before it."),
-        (
-            "Stall",
-            "the longest time in which the receiving application got no byte while data was outstanding.",
-        ),
-        (
-            "Recovery",
-            "from the event to the first 100 ms window from which goodput stays, over 500 ms, at 90 % of what the surviving paths give at the end of the phase.",
-        ),
-        ("Gave up after", "for a run that did not complete: how long the application waited without a byte."),
-        (
-            "Delay",
-            "of a message: from the moment it is due, on a grid that never slips, to its acknowledgement. Percentiles are nearest-rank over all messages; one never acknowledged counts with the time to the end of the run, and ≥ marks figures that rest on such messages.",
-        ),
-        (
-            "Round trip",
-            "of a ping: request handed over to answer received, the median of those answered; lost ones are counted beside it.",
-        ),
-        (
-            "Completion",
-            "from before the connection is opened to the last byte received and found right. Handshake: the first part of it.",
-        ),
-        (
-            "Share",
-            "a path's part of all payload bytes that arrived over any path (quic, mpquic: of UDP payload). A path counts as used from 1 % on.",
-        ),
-        (
-            "Multipath used",
-            "by the word of the kernel, or of QUIC's transport parameters: negotiated, not fallen back, and at least two paths that count as used.",
-        ),
-        (
-            "Handover",
-            "from the first data on the second path, which is a spare or takes over, to the last packet received (or sent) on the first; negative, or abrupt, where the first had fallen silent before. Its reason: the first that holds of the first path at that moment: smoothed RTT over 600 ms, in retransmission timeout, retransmission timeout over 1500 ms.",
-        ),
-        (
-            "Path MTU",
-            "the largest IP packet that passes from one end of a path to the other; in force: what the transport believes it to be.",
-        ),
-        ("Lateness", "of a packet on an emulated link: how much later than the model's time it left."),
-        (
-            "Valid",
-            "every link measured, before the run, what the scenario asks for, within its tolerance. Runs that are not valid enter no figure.",
-        ),
-        (
-            "95 % CI, range",
-            "beside a median over the valid repetitions: its distribution-free 95 % confidence interval, from order statistics, which takes six repetitions; below that the range from the lowest to the highest value.",
-        ),
-    ];
-    html! {
-        section.definitions {
-            h2 { "How the figures are defined" }
-            dl { @for (term, meaning) in terms { dt { (term) } dd { (meaning) } } }
-            p { "In full: " code { "docs/metrics.md" } " in Pathbench's sources. The records behind every figure lie \
-                 beside this report: " code { "run.json" } ", " code { "samples.jsonl" } ", "
-                code { "events.jsonl" } ", " code { "delivery.jsonl" } ", " code { "messages.jsonl" } ", " code { "links.jsonl" } " and "
-                code { "probes.jsonl" } "." }
         }
     }
 }

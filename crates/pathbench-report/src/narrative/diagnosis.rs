@@ -12,7 +12,6 @@ pub(crate) fn is_trouble(one: &PathDiagnosis) -> bool {
     !is_harmless && !one.remedy.trim_start().to_lowercase().starts_with("none")
 }
 
-/// The kind in words.
 pub(crate) const fn title(kind: DiagnosisKind) -> &'static str {
     match kind {
         DiagnosisKind::MtuBlackHole => "MTU black hole suspected",
@@ -50,20 +49,16 @@ fn period(all: &[&PathDiagnosis]) -> String {
 pub(crate) struct Finding<'a> {
     pub(crate) path: &'a str,
     pub(crate) kind: DiagnosisKind,
-    /// The runs in which it was found, each once.
     pub(crate) runs: Vec<&'a RunRecord>,
     all: Vec<&'a PathDiagnosis>,
-    /// Runs of the group.
     of: usize,
 }
 
 impl<'a> Finding<'a> {
-    /// Whether something is wrong in any of the runs.
     pub(crate) fn is_trouble(&self) -> bool {
         self.all.iter().any(|one| is_trouble(one))
     }
 
-    /// When it was so, over the runs.
     pub(crate) fn period(&self) -> String {
         period(&self.all)
     }
@@ -85,17 +80,15 @@ impl<'a> Finding<'a> {
         }
     }
 
-    /// The signs, as the first run has them.
     pub(crate) fn because(&self) -> &'a str {
         self.all.first().map_or("", |one| one.because.trim())
     }
 
-    /// What to do.
     pub(crate) fn remedy(&self) -> &'a str {
         self.all.first().map_or("", |one| one.remedy.trim())
     }
 
-    /// Without what was told already: `path wlan: MTU black hole suspected from 0.2 s on; signs and remedy as above`.
+    /// Without signs and remedy: `path wlan: MTU black hole suspected from 0.2 s on; signs and remedy as above`.
     pub(crate) fn in_short(&self) -> String {
         format!("path {}: {}{}; signs and remedy as above", self.path, title(self.kind), self.period())
     }
@@ -140,13 +133,11 @@ pub(crate) fn findings<'a>(group: &GroupView<'a>) -> Vec<Finding<'a>> {
     found
 }
 
-/// The findings of all groups, in the order of the groups.
 pub(crate) fn of_view<'a, 'b>(view: &'b View<'a>) -> Vec<(&'b GroupView<'a>, Finding<'a>)> {
     let of_group = |group: &'b GroupView<'a>| findings(group).into_iter().map(move |one| (group, one));
     view.groups.iter().flat_map(of_group).collect()
 }
 
-/// Packets that were too large for a path, as details of a story.
 pub(crate) fn black_holes(group: &GroupView) -> Vec<String> {
     let found = findings(group).into_iter().filter(|one| one.kind == DiagnosisKind::MtuBlackHole);
     found

@@ -13,7 +13,6 @@ pub(crate) fn encryption(view: &View) -> Option<String> {
     Some(format!("{clear} in clear text, {encrypted} encrypted: not directly comparable"))
 }
 
-/// Labels that have a run like this, in order.
 fn labels<'a>(view: &View<'a>, encrypted: bool) -> Vec<&'a str> {
     let mut labels = Vec::new();
     for run in view.groups.iter().flat_map(|group| &group.runs) {

@@ -3,7 +3,6 @@
 use crate::view::{RunData, value_text};
 use pathbench_record::event::{Event, EventKind, EventSource};
 
-/// An event of the scenario as a picture marks it.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ScenarioEvent {
     pub(crate) t_ms: f64,
@@ -11,12 +10,10 @@ pub(crate) struct ScenarioEvent {
     pub(crate) path: Option<String>,
 }
 
-/// Whether an event takes something away from a path.
 pub(crate) fn is_disruption(event: &Event) -> bool {
     event.kind.is_disruptive()
 }
 
-/// Network changes beyond this are not marked one by one.
 const MOST_CHANGES: usize = 12;
 
 /// The scenario's events during a run, in order; without a scenario, the link changes that the kernel reported.
@@ -105,7 +102,6 @@ pub fn event_sentence(event: &Event) -> String {
     in_words(&event.kind, event.path.as_deref())
 }
 
-/// The keys that a `set` event changed.
 fn changes(event: &Event) -> String {
     if event.detail.is_empty() {
         return "changed".to_owned();
@@ -126,7 +122,6 @@ fn scenario_key(detail: &str) -> &str {
     }
 }
 
-/// What an event did to a path, in the past tense.
 pub(crate) fn in_words(kind: &EventKind, path: Option<&str>) -> String {
     let path = path.unwrap_or("the link");
     match kind {

@@ -5,7 +5,6 @@ use crate::view::GroupView;
 use pathbench_record::document::{HandoverReason, HandoverRecord, RunRecord};
 use std::collections::BTreeMap;
 
-/// What is said of a reason in a table.
 pub(crate) const fn reason_title(reason: HandoverReason) -> &'static str {
     match reason {
         HandoverReason::RttThreshold => "smoothed RTT over 600 ms",
@@ -15,7 +14,6 @@ pub(crate) const fn reason_title(reason: HandoverReason) -> &'static str {
     }
 }
 
-/// All reasons, in the order in which they are looked for.
 pub(crate) const REASONS: [HandoverReason; 4] = [
     HandoverReason::RttThreshold,
     HandoverReason::UnderRto,
@@ -23,7 +21,6 @@ pub(crate) const REASONS: [HandoverReason; 4] = [
     HandoverReason::Other,
 ];
 
-/// Why the first path was left, as a clause.
 fn because(handover: &HandoverRecord) -> String {
     let HandoverRecord { from, srtt_ms, rto_ms, .. } = handover;
     let (srtt, rto) = (duration(*srtt_ms), duration(*rto_ms));
@@ -49,7 +46,6 @@ fn overlap(handover: &HandoverRecord) -> Option<String> {
     })
 }
 
-/// A run's handover in one sentence, without a full stop.
 pub(crate) fn of_run(handover: &HandoverRecord) -> String {
     let mut parts = vec![format!(
         "{} came into use at {}: {}",
@@ -62,12 +58,10 @@ pub(crate) fn of_run(handover: &HandoverRecord) -> String {
     parts.join("; ")
 }
 
-/// The handovers of a group's valid runs.
 pub(crate) fn of_group<'a>(group: &GroupView<'a>) -> Vec<(&'a RunRecord, &'a HandoverRecord)> {
     group.valid_runs().filter_map(|run| Some((run, run.handover.as_ref()?))).collect()
 }
 
-/// What a group's handovers had in common.
 pub(super) fn details(group: &GroupView) -> Vec<String> {
     let handovers = of_group(group);
     let Some((_, first)) = handovers.first() else { return Vec::new() };

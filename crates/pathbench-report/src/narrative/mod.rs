@@ -31,16 +31,11 @@ use pathbench_record::document::{Distribution, Impact, RunRecord, Variant};
 use pathbench_record::statistics::median;
 use pathbench_record::transport::Transport;
 
-/// Whether a story is a happy one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tone {
-    /// It did what was asked of it.
     Good,
-    /// It did, with something to know about it.
     Mixed,
-    /// It did not.
     Bad,
-    /// Neither good nor bad.
     Neutral,
 }
 
@@ -64,20 +59,15 @@ impl Tone {
     }
 }
 
-/// What one label did in one variant.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Story {
-    /// Matrix key → value.
     pub variant: Variant,
-    /// The transport label.
     pub label: String,
     /// The pattern, where the result has several.
     pub pattern: Option<String>,
-    /// How it went.
     pub tone: Tone,
     /// The finding, without the label in front: `kept going at 1.37 Gbit/s: longest stall 210 ms`.
     pub headline: String,
-    /// More sentences, most important first.
     pub details: Vec<String>,
 }
 
@@ -95,7 +85,6 @@ impl Story {
     }
 }
 
-/// The stories of all labels, in the order of the result's groups.
 pub fn stories(set: &ResultSet) -> Vec<Story> {
     stories_of(&View::new(set))
 }
@@ -163,7 +152,6 @@ fn sentence_list(items: &[String]) -> String {
     }
 }
 
-/// Network changes that nobody ordered and that fell into runs of the group.
 fn touched(group: &GroupView) -> Option<String> {
     let touched: Vec<&RunRecord> = group.valid_runs().filter(|run| !run.touched_by.is_empty()).collect();
     let first = touched.first()?.touched_by.first()?;
@@ -173,7 +161,6 @@ fn touched(group: &GroupView) -> Option<String> {
     ))
 }
 
-/// The one sentence on a group.
 fn finding(view: &View, group: &GroupView) -> (Tone, String) {
     let (valid, completed) = (group.valid(), group.completed());
     if group.runs.is_empty() {
@@ -224,7 +211,6 @@ fn incomplete(group: &GroupView, valid: u32, completed: u32) -> String {
     format!("did not complete{runs}{}", error.map_or(String::new(), |error| format!(": {error}")))
 }
 
-/// What a group did whose runs all completed.
 fn through(view: &View, group: &GroupView) -> (Tone, String) {
     let goodput = group.median("goodput_mbps").map(rate);
     let at = goodput.as_ref().map_or(String::new(), |rate| format!(" at {rate}"));

@@ -5,13 +5,12 @@ use pathbench_record::document::{
     ConnectionMtu, DirectionMtu, KernelBelief, MtuChange, MtuEvidence, MtuRecord, MtuStep, PathMtu,
 };
 
-/// A size in bytes, or a dash.
 pub(crate) fn size(bytes: Option<u32>) -> String {
     bytes.map_or(NONE.to_owned(), |bytes| bytes.to_string())
 }
 
-/// Both ways in few words: `1500 up, 9000 down`; one number where they are the same.
-pub(crate) fn both_ways(path: &PathMtu) -> String {
+/// Both directions in few words: `1500 up, 9000 down`; one number where they are the same.
+pub(crate) fn in_short(path: &PathMtu) -> String {
     match (path.upload.mtu_bytes, path.download.mtu_bytes) {
         (Some(up), Some(down)) if up == down => format!("{up} both ways"),
         (None, None) => "not found".to_owned(),
@@ -19,20 +18,19 @@ pub(crate) fn both_ways(path: &PathMtu) -> String {
     }
 }
 
-/// How it is known that nothing larger passes one way.
-pub(crate) fn evidence(way: &DirectionMtu) -> String {
-    if let Some(error) = &way.error {
+pub(crate) fn evidence(found: &DirectionMtu) -> String {
+    if let Some(error) = &found.error {
         return error.clone();
     }
-    let Some(found) = way.mtu_bytes else { return "no probe was answered".to_owned() };
-    let lost = way.smallest_lost_bytes.map_or(String::new(), |lost| format!(" of {lost} bytes"));
-    match way.evidence {
+    let Some(mtu) = found.mtu_bytes else { return "no probe was answered".to_owned() };
+    let lost = found.smallest_lost_bytes.map_or(String::new(), |lost| format!(" of {lost} bytes"));
+    match found.evidence {
         None => "a probe of this size was answered".to_owned(),
         Some(MtuEvidence::Icmp) => {
-            let router = way.said_by.as_deref().unwrap_or("a router");
-            match way.said_bytes {
-                Some(said) if said != found => {
-                    format!("{router} said {said} (ICMP), but probes{lost} found {found}")
+            let router = found.said_by.as_deref().unwrap_or("a router");
+            match found.said_bytes {
+                Some(said) if said != mtu => {
+                    format!("{router} said {said} (ICMP), but probes{lost} found {mtu}")
                 }
                 _ => format!("{router} said so (ICMP), and probes{lost} did not pass"),
             }
@@ -48,13 +46,13 @@ pub(crate) fn evidence(way: &DirectionMtu) -> String {
 }
 
 /// How sure that is, and what it took: `> 99.9 % sure`, `loss 2.1 %`, `RTT 4.10 ms`, `38 probes in 610 ms`.
-pub(crate) fn circumstances(way: &DirectionMtu) -> Vec<String> {
-    let vanished = matches!(way.evidence, Some(MtuEvidence::Icmp | MtuEvidence::Vanished));
-    let sure = way.confidence.filter(|_| vanished).map(|sure| format!("{} sure", certainty(sure)));
-    let loss = way.loss.filter(|loss| *loss > 0.0).map(|loss| format!("loss {}", percent(loss)));
-    let rtt = way.rtt_ms.map(|rtt| format!("RTT {}", duration(rtt)));
-    let effort = (way.probes > 0)
-        .then(|| format!("{} in {}", counted(way.probes, "probe"), duration(way.duration_ms)));
+pub(crate) fn circumstances(found: &DirectionMtu) -> Vec<String> {
+    let vanished = matches!(found.evidence, Some(MtuEvidence::Icmp | MtuEvidence::Vanished));
+    let sure = found.confidence.filter(|_| vanished).map(|sure| format!("{} sure", certainty(sure)));
+    let loss = found.loss.filter(|loss| *loss > 0.0).map(|loss| format!("loss {}", percent(loss)));
+    let rtt = found.rtt_ms.map(|rtt| format!("RTT {}", duration(rtt)));
+    let effort = (found.probes > 0)
+        .then(|| format!("{} in {}", counted(found.probes, "probe"), duration(found.duration_ms)));
     [sure, loss, rtt, effort].into_iter().flatten().collect()
 }
 
@@ -67,7 +65,6 @@ pub(crate) fn certainty(probability: f64) -> String {
     if percent > 99.9 { "> 99.9 %".to_owned() } else { format!("{:.1} %", (percent * 10.0).floor() / 10.0) }
 }
 
-/// The MTU that the kernel would send with now.
 pub(crate) fn in_force(kernel: &KernelBelief) -> u32 {
     let of_route = kernel.route_mtu_bytes.unwrap_or(kernel.interface_mtu_bytes);
     match kernel.cached_mtu_bytes {
@@ -76,8 +73,7 @@ pub(crate) fn in_force(kernel: &KernelBelief) -> u32 {
     }
 }
 
-/// Which route the kernel takes, and what it believes of its MTU.
-pub(crate) fn belief(kernel: &KernelBelief, interface: &str) -> String {
+pub(crate) fn route_state(kernel: &KernelBelief, interface: &str) -> String {
     let rule = kernel.rule_priority.map_or(String::new(), |priority| format!("rule {priority} → "));
     let gateway = kernel.gateway.as_deref().map_or(String::new(), |gateway| format!(" via {gateway}"));
     let route = format!("{rule}table {}: {}{gateway}", kernel.table, kernel.destination);
@@ -115,7 +111,6 @@ pub(crate) fn change(change: &MtuChange) -> String {
     format!("{} {}: {to}", change.path, change.direction)
 }
 
-/// What the steps are, over all: done, partly done, or only printed.
 pub(crate) fn of_steps(steps: &[MtuStep]) -> String {
     let done = steps.iter().filter(|step| step.done).count();
     match done {
@@ -125,9 +120,8 @@ pub(crate) fn of_steps(steps: &[MtuStep]) -> String {
     }
 }
 
-/// The finding on all paths in one line.
 pub(crate) fn headline(record: &MtuRecord) -> String {
-    let paths = record.paths.iter().map(|path| format!("{} {}", path.name, both_ways(path)));
+    let paths = record.paths.iter().map(|path| format!("{} {}", path.name, in_short(path)));
     let text = paths.collect::<Vec<_>>().join("; ");
     if text.is_empty() { "no path was examined".to_owned() } else { text }
 }

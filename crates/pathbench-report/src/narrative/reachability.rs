@@ -57,7 +57,6 @@ pub(crate) fn barriers(all: &[Reachability]) -> Vec<String> {
     merged.iter().map(Barrier::sentence).collect()
 }
 
-/// One reason, and all that it stops.
 struct Barrier {
     transports: Vec<Transport>,
     family: AddressFamily,

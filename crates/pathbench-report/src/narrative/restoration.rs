@@ -13,17 +13,14 @@ use std::collections::BTreeMap;
 /// Growth of a byte counter up to this is no traffic: the kernel counts SYN and FIN as a byte each.
 const CONTROL_BYTES: f64 = 2.0;
 
-/// What became of a path after the event that brought it back.
+/// The state of a path after the event that restored it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Fate {
-    /// Data moved on it again.
     CameBack {
         /// Event → first sample in which a byte counter of the path had grown.
         after_ms: f64,
-        /// By a subflow that was not there before the event.
         new_subflow: bool,
     },
-    /// Its subflow was waiting for its retransmission timer.
     BackOff {
         /// The timeout in force at the last sample.
         rto_ms: f64,
@@ -32,22 +29,17 @@ pub enum Fate {
     Closed,
     /// A subflow was open and the transport gave it nothing to carry.
     Idle,
-    /// The connection never had the path.
     Absent,
 }
 
-/// One return of one path in one run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Restoration {
-    /// The path.
     pub path: String,
     /// The event's kind: `up`, `restore` or `add-address`.
     pub kind: EventKind,
-    /// When it took effect.
     pub at_ms: f64,
     /// How long was watched for traffic: to the next event on the path or the last sample of the run.
     pub watched_ms: f64,
-    /// What became of it.
     pub fate: Fate,
 }
 
@@ -129,7 +121,6 @@ fn first_growth(on_path: &[&Sample], side: Side, at_ms: f64) -> Option<(f64, boo
     Some((t_ms, new))
 }
 
-/// The last sample of each subflow at the end that sends.
 fn last_of_each_subflow<'a>(run: &RunRecord, on_path: &[&'a Sample]) -> Vec<&'a Sample> {
     let sends = |side: Side| {
         let direction = if side == Side::Client { Direction::Upload } else { Direction::Download };
@@ -177,7 +168,7 @@ fn sentence(all: &[Restoration], is_quic: bool) -> Option<String> {
         }
     }
     let by = if on_new > 0 && on_new == after.len() { on_a_new(is_quic) } else { "" };
-    let reason = all.iter().find_map(|one| if is_quic { quic_reason(one.fate) } else { reason(one.fate) });
+    let reason = all.iter().find_map(|one| reason(one.fate, is_quic));
     let watched: Vec<f64> = all.iter().map(|one| one.watched_ms).collect();
     match (spread(&after, duration), reason) {
         (Some(after), None) => Some(format!("traffic was back on {path} {after} after it {event}{by}")),
@@ -206,30 +197,25 @@ const fn on_a_new(is_quic: bool) -> &'static str {
     if is_quic { ", on a new QUIC path" } else { ", on a new subflow" }
 }
 
-/// Why traffic did not return to a path of an mpquic connection.
-fn quic_reason(fate: Fate) -> Option<String> {
-    match fate {
-        Fate::CameBack { .. } => None,
-        Fate::BackOff { rto_ms } => {
-            Some(format!("the path was still waiting for an answer to its probes (PTO {})", duration(rto_ms)))
-        }
-        Fate::Closed => Some("its QUIC path had been abandoned and was not opened again".to_owned()),
-        Fate::Idle => Some("a QUIC path was open, but the scheduler gave it nothing to carry".to_owned()),
-        Fate::Absent => Some("the connection had no QUIC path on it".to_owned()),
-    }
-}
-
-/// Why traffic did not return.
-fn reason(fate: Fate) -> Option<String> {
-    match fate {
-        Fate::CameBack { .. } => None,
-        Fate::BackOff { rto_ms } => {
-            Some(format!("the subflow was still in retransmission back-off (RTO {})", duration(rto_ms)))
-        }
-        Fate::Closed => {
-            Some("its subflow had been closed; the kernel does not re-create closed subflows".to_owned())
-        }
-        Fate::Idle => Some("a subflow was open, but the transport gave it nothing to carry".to_owned()),
-        Fate::Absent => Some("the connection had no subflow on it".to_owned()),
-    }
+fn reason(fate: Fate, is_quic: bool) -> Option<String> {
+    let (of_quic, of_mptcp) = match fate {
+        Fate::CameBack { .. } => return None,
+        Fate::BackOff { rto_ms } => (
+            format!("the path was still waiting for an answer to its probes (PTO {})", duration(rto_ms)),
+            format!("the subflow was still in retransmission back-off (RTO {})", duration(rto_ms)),
+        ),
+        Fate::Closed => (
+            "its QUIC path had been abandoned and was not opened again".to_owned(),
+            "its subflow had been closed; the kernel does not re-create closed subflows".to_owned(),
+        ),
+        Fate::Idle => (
+            "a QUIC path was open, but the scheduler gave it nothing to carry".to_owned(),
+            "a subflow was open, but the transport gave it nothing to carry".to_owned(),
+        ),
+        Fate::Absent => (
+            "the connection had no QUIC path on it".to_owned(),
+            "the connection had no subflow on it".to_owned(),
+        ),
+    };
+    Some(if is_quic { of_quic } else { of_mptcp })
 }

@@ -5,20 +5,14 @@ use crate::quantity::counted;
 use crate::view::{GroupView, View, name_of};
 use pathbench_record::document::Variant;
 
-/// The verdict on one multipath label in one variant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verdict {
-    /// Matrix key → value.
     pub variant: Variant,
-    /// The transport label.
     pub label: String,
     /// The pattern, where the result has several.
     pub pattern: Option<String>,
-    /// Valid runs in which multipath was really used.
     pub used: u32,
-    /// Valid runs.
     pub of: u32,
-    /// The verdict in words, with the reason when it was not used.
     pub text: String,
 }
 

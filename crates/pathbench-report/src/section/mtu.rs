@@ -71,7 +71,8 @@ fn kernel_rows(kernel: &KernelBelief, path: &PathMtu) -> Vec<Vec<Cell>> {
         _ => None,
     };
     let state = Cell { tone, ..Cell::count(in_force) };
-    let mut rows = vec![vec![Cell::text("kernel"), state, Cell::text(text::belief(kernel, &path.interface))]];
+    let mut rows =
+        vec![vec![Cell::text("kernel"), state, Cell::text(text::route_state(kernel, &path.interface))]];
     rows.extend(kernel.connections.iter().map(|one| {
         let words = format!("{} → {}: {}", one.local, one.remote, text::connection(one));
         vec![Cell::text(&*one.transport), Cell::size(one.pmtu_bytes), Cell::text(words).bad(one.stuck)]

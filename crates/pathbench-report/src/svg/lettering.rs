@@ -1,6 +1,5 @@
 //! How wide a text gets, well enough to lay one out: `DejaVu Sans` is the widest font that a figure is shown in.
 
-/// Estimated width of `text` in pixels at `size`, in `DejaVu Sans`.
 pub(crate) fn width(text: &str, size: f64) -> f64 {
     text.chars().map(advance).sum::<f64>() * size
 }

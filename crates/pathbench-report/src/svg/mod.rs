@@ -5,7 +5,7 @@ mod lettering;
 
 pub(crate) use chart::draw;
 
-use crate::chart::{Anchor, Shape as PointShape, Stroke};
+use crate::chart::{Anchor, Shape, Stroke};
 use crate::palette::{Colour, PAPER};
 use crate::quantity::BoundsKind;
 use pathbench_record::text::is_deceptive;
@@ -22,10 +22,9 @@ pub struct Svg {
     height: f64,
     title: String,
     description: String,
-    shapes: Vec<Shape>,
+    shapes: String,
 }
 
-/// The look of a text.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct TextStyle {
     pub(crate) size: f64,
@@ -48,7 +47,6 @@ impl TextStyle {
     }
 }
 
-/// An axis-parallel rectangle.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Area {
     pub(crate) x: f64,
@@ -67,27 +65,11 @@ impl Area {
     }
 }
 
-#[derive(Debug, Clone, PartialEq)]
-enum Shape {
-    Rect { area: Area, fill: Colour, radius: f64, tooltip: String },
-    Line { from: (f64, f64), to: (f64, f64), stroke: Stroke, tooltip: String },
-    Polygon { points: Vec<(f64, f64)>, fill: Colour, tooltip: String },
-    Segments { lines: Vec<[(f64, f64); 2]>, stroke: Stroke },
-    Polyline { points: Vec<(f64, f64)>, stroke: Stroke, tooltip: String },
-    Circle { centre: (f64, f64), radius: f64, fill: Option<Colour>, stroke: Stroke, tooltip: String },
-    Text { at: (f64, f64), style: TextStyle, text: String },
-}
-
 impl Svg {
     /// An empty picture on white paper. `title` and `description` are what a screen reader says.
     pub(crate) fn new(width: f64, title: &str, description: &str) -> Self {
-        Self {
-            width,
-            height: 0.0,
-            title: title.to_owned(),
-            description: description.to_owned(),
-            shapes: Vec::new(),
-        }
+        let (title, description) = (title.to_owned(), description.to_owned());
+        Self { width, height: 0.0, title, description, shapes: String::new() }
     }
 
     pub(crate) fn finished(self, height: f64) -> Self {
@@ -106,12 +88,21 @@ impl Svg {
         &self.title
     }
 
+    /// `<name attributes/>`, or with a `<title>` in it where there is a tooltip.
+    fn element(&mut self, name: &str, attributes: fmt::Arguments<'_>, tooltip: &str) {
+        // Writing to a string cannot fail.
+        let _ = match tooltip {
+            "" => writeln!(self.shapes, "<{name}{attributes}/>"),
+            text => writeln!(self.shapes, "<{name}{attributes}><title>{}</title></{name}>", Escaped(text)),
+        };
+    }
+
     pub(crate) fn rect(&mut self, area: Area, fill: Colour, tooltip: &str) {
-        self.shapes.push(Shape::Rect { area, fill, radius: 0.0, tooltip: tooltip.to_owned() });
+        self.element("rect", format_args!("{} fill=\"{fill}\"", Corners(area)), tooltip);
     }
 
     pub(crate) fn swatch(&mut self, area: Area, fill: Colour) {
-        self.shapes.push(Shape::Rect { area, fill, radius: 2.0, tooltip: String::new() });
+        self.element("rect", format_args!("{} rx=\"2\" fill=\"{fill}\"", Corners(area)), "");
     }
 
     pub(crate) fn line(&mut self, from: (f64, f64), to: (f64, f64), stroke: Stroke) {
@@ -125,23 +116,32 @@ impl Svg {
         stroke: Stroke,
         tooltip: &str,
     ) {
-        self.shapes.push(Shape::Line { from, to, stroke, tooltip: tooltip.to_owned() });
+        let [x1, y1, x2, y2] = [from.0, from.1, to.0, to.1].map(Number);
+        let attributes = format_args!(" x1=\"{x1}\" y1=\"{y1}\" x2=\"{x2}\" y2=\"{y2}\"{stroke}");
+        self.element("line", attributes, tooltip);
     }
 
     pub(crate) fn polygon(&mut self, points: Vec<(f64, f64)>, fill: Colour, tooltip: &str) {
-        self.shapes.push(Shape::Polygon { points, fill, tooltip: tooltip.to_owned() });
-    }
-
-    fn segments(&mut self, lines: Vec<[(f64, f64); 2]>, stroke: Stroke) {
-        if !lines.is_empty() {
-            self.shapes.push(Shape::Segments { lines, stroke });
-        }
+        self.element("polygon", format_args!("{} fill=\"{fill}\"", Points(&points)), tooltip);
     }
 
     /// One line through all points, so that its dashes run on.
     pub(crate) fn polyline(&mut self, points: Vec<(f64, f64)>, stroke: Stroke, tooltip: &str) {
         if points.len() > 1 {
-            self.shapes.push(Shape::Polyline { points, stroke, tooltip: tooltip.to_owned() });
+            let attributes =
+                format_args!("{} fill=\"none\" stroke-linejoin=\"round\"{stroke}", Points(&points));
+            self.element("polyline", attributes, tooltip);
+        }
+    }
+
+    fn segments(&mut self, lines: &[[(f64, f64); 2]], stroke: Stroke) {
+        let path: String = lines
+            .iter()
+            .map(|[from, to]| [from.0, from.1, to.0, to.1].map(Number))
+            .map(|[x1, y1, x2, y2]| format!("M{x1} {y1}L{x2} {y2}"))
+            .collect();
+        if !path.is_empty() {
+            self.element("path", format_args!(" d=\"{path}\" fill=\"none\"{stroke}"), "");
         }
     }
 
@@ -151,64 +151,69 @@ impl Svg {
         if kind == BoundsKind::Interval {
             lines.extend([low, high].map(|x| [(x, y - 3.0), (x, y + 3.0)]));
         }
-        self.segments(lines, Stroke::solid(colour, 1.2));
+        self.segments(&lines, Stroke::solid(colour, 1.2));
     }
 
-    /// A point; a dot has a thin white rim, so that dots on top of each other can be counted.
+    /// A dot has a thin white rim, so that dots on top of each other can be counted.
     pub(crate) fn point(
         &mut self,
-        shape: PointShape,
+        shape: Shape,
         (x, y): (f64, f64),
         radius: f64,
         colour: Colour,
         tooltip: &str,
     ) {
         let outline = Stroke::solid(colour, 1.6);
+        let [left, right, top, bottom] = [x - radius, x + radius, y - radius, y + radius];
+        let circle = format!(" cx=\"{}\" cy=\"{}\" r=\"{}\"", Number(x), Number(y), Number(radius));
         match shape {
-            PointShape::Dot | PointShape::Ring => {
-                let is_dot = shape == PointShape::Dot;
-                self.shapes.push(Shape::Circle {
-                    centre: (x, y),
-                    radius,
-                    fill: is_dot.then_some(colour),
-                    stroke: if is_dot { Stroke::solid(PAPER, 0.8) } else { outline },
-                    tooltip: tooltip.to_owned(),
-                });
+            Shape::Dot => {
+                let rim = Stroke::solid(PAPER, 0.8);
+                let attributes = format_args!("{circle} fill=\"{colour}\" fill-opacity=\"0.72\"{rim}");
+                self.element("circle", attributes, tooltip);
             }
-            PointShape::Cross => {
-                let [left, right, top, bottom] = [x - radius, x + radius, y - radius, y + radius];
-                let lines = vec![[(left, top), (right, bottom)], [(left, bottom), (right, top)]];
-                self.segments(lines, outline);
+            Shape::Ring => self.element("circle", format_args!("{circle} fill=\"none\"{outline}"), tooltip),
+            Shape::Cross => {
+                self.segments(&[[(left, top), (right, bottom)], [(left, bottom), (right, top)]], outline);
             }
-            PointShape::Triangle => {
-                let corners = vec![(x - radius, y + radius), (x + radius, y + radius), (x, y - radius)];
-                self.polygon(corners, colour, tooltip);
-            }
+            Shape::Triangle => self.polygon(vec![(left, bottom), (right, bottom), (x, top)], colour, tooltip),
         }
     }
 
     pub(crate) fn text(&mut self, at: (f64, f64), style: TextStyle, text: &str) {
-        if !text.is_empty() {
-            self.shapes.push(Shape::Text { at, style, text: text.to_owned() });
+        if text.is_empty() {
+            return;
         }
+        let (x, y, size) = (Number(at.0), Number(at.1), Number(style.size));
+        let bold = if style.bold { " font-weight=\"bold\"" } else { "" };
+        let anchor = match style.anchor {
+            Anchor::Start => "",
+            Anchor::Middle => " text-anchor=\"middle\"",
+            Anchor::End => " text-anchor=\"end\"",
+        };
+        let (colour, text) = (style.colour, Escaped(text));
+        let _ = writeln!(
+            self.shapes,
+            "<text x=\"{x}\" y=\"{y}\" font-size=\"{size}\"{bold}{anchor} fill=\"{colour}\">{text}</text>"
+        );
     }
 
     /// 45° hatching inside `area`, drawn as lines of its own: patterns need ids, which collide in one page.
     pub(crate) fn hatching(&mut self, area: Area, step: f64, stroke: Stroke) {
-        let mut lines = Vec::new();
-        // Lines x − y = constant, aligned to the picture's origin so that neighbouring areas match.
-        let first = ((area.x - area.bottom()) / step).ceil() as i64;
-        let last = ((area.right() - area.y) / step).floor() as i64;
-        for index in first..=last {
-            let offset = index as f64 * step;
-            let top = (area.y).max(area.x - offset);
-            let bottom = (area.bottom()).min(area.right() - offset);
-            if bottom > top {
-                lines.push([(top + offset, top), (bottom + offset, bottom)]);
-            }
-        }
-        self.segments(lines, stroke);
+        self.segments(&hatches(area, step), stroke);
     }
+}
+
+/// Lines x − y = constant, aligned to the picture's origin so that neighbouring areas match.
+fn hatches(area: Area, step: f64) -> Vec<[(f64, f64); 2]> {
+    let first = ((area.x - area.bottom()) / step).ceil() as i64;
+    let last = ((area.right() - area.y) / step).floor() as i64;
+    let line = |index: i64| {
+        let offset = index as f64 * step;
+        let (top, bottom) = (area.y.max(area.x - offset), area.bottom().min(area.right() - offset));
+        (bottom > top).then_some([(top + offset, top), (bottom + offset, bottom)])
+    };
+    (first..=last).filter_map(line).collect()
 }
 
 /// A coordinate with two decimals and no needless zeros; what is not finite is 0.
@@ -228,9 +233,42 @@ impl fmt::Display for Number {
     }
 }
 
+struct Corners(Area);
+
+impl fmt::Display for Corners {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Area { x, y, width, height } = self.0;
+        let [x, y, width, height] = [x, y, width.max(0.0), height.max(0.0)].map(Number);
+        write!(f, " x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\"")
+    }
+}
+
+struct Points<'a>(&'a [(f64, f64)]);
+
+impl fmt::Display for Points<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(" points=\"")?;
+        for (index, (x, y)) in self.0.iter().enumerate() {
+            let gap = if index == 0 { "" } else { " " };
+            write!(f, "{gap}{},{}", Number(*x), Number(*y))?;
+        }
+        f.write_str("\"")
+    }
+}
+
 impl fmt::Display for Colour {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "#{:02x}{:02x}{:02x}", self.0, self.1, self.2)
+    }
+}
+
+impl fmt::Display for Stroke {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, " stroke=\"{}\" stroke-width=\"{}\"", self.colour, Number(self.width))?;
+        if let Some((on, off)) = self.dash {
+            write!(f, " stroke-dasharray=\"{} {}\"", Number(on), Number(off))?;
+        }
+        Ok(())
     }
 }
 
@@ -255,115 +293,15 @@ impl fmt::Display for Escaped<'_> {
     }
 }
 
-impl fmt::Display for Stroke {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, " stroke=\"{}\" stroke-width=\"{}\"", self.colour, Number(self.width))?;
-        if let Some((on, off)) = self.dash {
-            write!(f, " stroke-dasharray=\"{} {}\"", Number(on), Number(off))?;
-        }
-        Ok(())
-    }
-}
-
-fn close(f: &mut fmt::Formatter<'_>, name: &str, tooltip: &str) -> fmt::Result {
-    if tooltip.is_empty() {
-        return f.write_str("/>\n");
-    }
-    writeln!(f, "><title>{}</title></{name}>", Escaped(tooltip))
-}
-
-impl fmt::Display for Shape {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Rect { area, fill, radius, tooltip } => {
-                let Area { x, y, width, height } = *area;
-                let (width, height) = (Number(width.max(0.0)), Number(height.max(0.0)));
-                write!(
-                    f,
-                    "<rect x=\"{}\" y=\"{}\" width=\"{width}\" height=\"{height}\"",
-                    Number(x),
-                    Number(y)
-                )?;
-                if *radius > 0.0 {
-                    write!(f, " rx=\"{}\"", Number(*radius))?;
-                }
-                write!(f, " fill=\"{fill}\"")?;
-                close(f, "rect", tooltip)
-            }
-            Self::Line { from, to, stroke, tooltip } => {
-                let ((x1, y1), (x2, y2)) = (*from, *to);
-                write!(f, "<line x1=\"{}\" y1=\"{}\" x2=\"{}\"", Number(x1), Number(y1), Number(x2))?;
-                write!(f, " y2=\"{}\"{stroke}", Number(y2))?;
-                close(f, "line", tooltip)
-            }
-            Self::Polygon { points, fill, tooltip } => {
-                f.write_str("<polygon points=\"")?;
-                write_points(f, points)?;
-                write!(f, "\" fill=\"{fill}\"")?;
-                close(f, "polygon", tooltip)
-            }
-            Self::Polyline { points, stroke, tooltip } => {
-                f.write_str("<polyline points=\"")?;
-                write_points(f, points)?;
-                write!(f, "\" fill=\"none\" stroke-linejoin=\"round\"{stroke}")?;
-                close(f, "polyline", tooltip)
-            }
-            Self::Segments { lines, stroke } => {
-                f.write_str("<path d=\"")?;
-                for [(x1, y1), (x2, y2)] in lines {
-                    write!(f, "M{} {}L{} {}", Number(*x1), Number(*y1), Number(*x2), Number(*y2))?;
-                }
-                writeln!(f, "\" fill=\"none\"{stroke}/>")
-            }
-            Self::Circle { centre, radius, fill, stroke, tooltip } => {
-                let (x, y) = *centre;
-                write!(f, "<circle cx=\"{}\" cy=\"{}\" r=\"{}\"", Number(x), Number(y), Number(*radius))?;
-                match fill {
-                    Some(colour) => write!(f, " fill=\"{colour}\" fill-opacity=\"0.72\"")?,
-                    None => f.write_str(" fill=\"none\"")?,
-                }
-                write!(f, "{stroke}")?;
-                close(f, "circle", tooltip)
-            }
-            Self::Text { at, style, text } => write_text(f, *at, *style, text),
-        }
-    }
-}
-
-fn write_points(f: &mut fmt::Formatter<'_>, points: &[(f64, f64)]) -> fmt::Result {
-    for (index, (x, y)) in points.iter().enumerate() {
-        let gap = if index == 0 { "" } else { " " };
-        write!(f, "{gap}{},{}", Number(*x), Number(*y))?;
-    }
-    Ok(())
-}
-
-fn write_text(f: &mut fmt::Formatter<'_>, at: (f64, f64), style: TextStyle, text: &str) -> fmt::Result {
-    write!(f, "<text x=\"{}\" y=\"{}\" font-size=\"{}\"", Number(at.0), Number(at.1), Number(style.size))?;
-    if style.bold {
-        f.write_str(" font-weight=\"bold\"")?;
-    }
-    match style.anchor {
-        Anchor::Start => {}
-        Anchor::Middle => f.write_str(" text-anchor=\"middle\"")?,
-        Anchor::End => f.write_str(" text-anchor=\"end\"")?,
-    }
-    writeln!(f, " fill=\"{}\">{}</text>", style.colour, Escaped(text))
-}
-
 impl fmt::Display for Svg {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (width, height) = (Number(self.width), Number(self.height));
+        let (title, description) = (Escaped(&self.title), Escaped(&self.description));
         write!(f, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\"")?;
-        write!(f, " viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"{}\"", Escaped(&self.title))?;
-        writeln!(f, " font-family=\"{FONTS}\">")?;
-        writeln!(f, "<title>{}</title>", Escaped(&self.title))?;
-        writeln!(f, "<desc>{}</desc>", Escaped(&self.description))?;
+        write!(f, " viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"{title}\"")?;
+        writeln!(f, " font-family=\"{FONTS}\">\n<title>{title}</title>\n<desc>{description}</desc>")?;
         writeln!(f, "<rect width=\"{width}\" height=\"{height}\" fill=\"{PAPER}\"/>")?;
-        for shape in &self.shapes {
-            write!(f, "{shape}")?;
-        }
-        f.write_str("</svg>\n")
+        write!(f, "{}</svg>\n", self.shapes)
     }
 }
 
@@ -396,10 +334,7 @@ mod tests {
 
     #[test]
     fn hatching_stays_inside() {
-        let area = Area { x: 10.0, y: 20.0, width: 33.0, height: 7.0 };
-        let mut svg = Svg::new(100.0, "", "");
-        svg.hatching(area, 5.0, Stroke::solid(INK, 1.0));
-        let Some(Shape::Segments { lines, .. }) = svg.shapes.last() else { panic!("no hatching") };
+        let lines = hatches(Area { x: 10.0, y: 20.0, width: 33.0, height: 7.0 }, 5.0);
         assert!(lines.len() >= 7);
         for (x, y) in lines.iter().flatten() {
             assert!((10.0..=43.0).contains(x) && (20.0..=27.0).contains(y), "({x}, {y}) lies outside");
