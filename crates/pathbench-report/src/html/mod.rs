@@ -96,7 +96,7 @@ fn result(view: &View, figures: &[Named], number: Option<usize>) -> Markup {
             @for pattern in view.patterns() { (optional(matrix::matrix(view, pattern))) }
             (optional(unified_mss::rule(view)))
             (optional(paths::handovers(view)))
-            (optional(paths::carried(view)))
+            (optional(paths::carried(view, true)))
             (optional(findings::expectations(view)))
             (optional(findings::notes(view)))
             (optional(findings::invalid(view)))

@@ -6,12 +6,12 @@ use crate::quantity::{Unit, bytes, distribution, percent};
 use crate::view::{GroupView, View, variant_text};
 use pathbench_record::document::{HandoverRecord, HandoverSummary, MobilitySummary, PathRecord};
 
-/// Which path carried the bytes: a row per label and path.
-pub(crate) fn carried(view: &View) -> Option<Section> {
+/// Which path carried the bytes: a row per label and path. Among several patterns the summary shows those that fill the
+/// paths.
+pub(crate) fn carried(view: &View, all: bool) -> Option<Section> {
     let mut rows = Vec::new();
-    // Among several patterns, those that fill the paths are shown.
     let is_shown = |group: &&GroupView| {
-        !group.among_patterns || (!group.pattern.is_of_messages() && group.is_multipath())
+        all || !group.among_patterns || (!group.pattern.is_of_messages() && group.is_multipath())
     };
     for group in view.groups.iter().filter(is_shown) {
         let paths = group.representative().map_or(&[][..], |run| run.paths.as_slice());
@@ -35,6 +35,7 @@ pub(super) fn path_columns() -> Vec<Column> {
         number("arrived"),
         number("sent").in_report_only(),
         number("resent"),
+        number("retransmitted").in_report_only(),
         number("control").in_report_only(),
         number("RTT"),
         number("MSS"),
@@ -47,15 +48,18 @@ pub(super) fn path_columns() -> Vec<Column> {
 pub(super) fn path_cells(view: &View, path: &PathRecord, share: f64) -> Vec<Cell> {
     let rank = view.paths.rank(&path.name);
     let lost = path.lost_bytes.map_or(String::new(), |lost| format!("{} lost", bytes(lost)));
+    let control = path.control_bytes.filter(|control| *control > path.bytes_delivered / 50);
+    let control = control.map(|control| format!("control {}", bytes(control)));
     let mut state = vec![path.state.to_string()];
     state.extend((path.subflows > 1).then(|| format!("{} subflows", path.subflows)));
     state.extend((path.backup == Some(true)).then(|| "backup".to_owned()));
     vec![
-        Cell::path(view, &path.name),
+        Cell::path(view, &path.name).below(if path.backup == Some(true) { "backup" } else { "" }),
         Cell::new(Value::Share { rank, part: share }),
-        Cell::bytes(path.bytes_delivered),
+        Cell::bytes(path.bytes_delivered).below(control.unwrap_or_default()),
         Cell::bytes(path.bytes_sent),
-        resent(path).below(lost),
+        resent(path),
+        Cell::bytes(path.retransmitted_bytes).below(lost),
         Cell::bytes(path.control_bytes),
         Cell::quantity(Some(path.rtt_ms).filter(|rtt| *rtt > 0.0), Unit::Duration),
         Cell::size(path.mss_bytes),

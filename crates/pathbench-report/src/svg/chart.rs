@@ -188,7 +188,7 @@ impl FacetPlace {
         }
         if self.x_title {
             let style = TextStyle::new(10.5, MUTED).anchored(Anchor::Middle);
-            let title = lettering::fitted(&facet.x.title, 10.5, (self.width + 40.0).max(self.room));
+            let title = lettering::fitted(&facet.x.title, 10.5, (self.width + 40.0).max(self.room + 24.0));
             svg.text((self.x + self.width / 2.0, y + 33.0), style, &title);
         }
         y - self.plot_top

@@ -43,7 +43,7 @@ pub fn summary(set: &ResultSet, style: Style) -> String {
             findings::verdicts(&view),
             results::summary(&view),
             paths::handovers(&view),
-            paths::carried(&view),
+            paths::carried(&view, false),
             findings::diagnoses(&view),
         ];
         write_sections(&mut page, sections.into_iter().flatten());
