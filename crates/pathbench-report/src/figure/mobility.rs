@@ -100,7 +100,7 @@ fn handovers(members: &[(&GroupView, Stroke)]) -> Option<Facet> {
         of(group, |one| one.duration_sent_ms)
     });
     let mut x = Scale::signed_ms(values(&all));
-    x.title = "last activity on the first path, after the first data on the second".to_owned();
+    x.title.push_str("last activity on the first path, after the first data on the second");
     let abrupt = Mark::Span {
         from: x.low,
         to: 0.0,
@@ -126,7 +126,7 @@ fn delays(members: &[(&GroupView, Stroke)]) -> Option<Facet> {
     let all =
         two_of_each(members, &|group| of(group, Direction::Upload), &|group| of(group, Direction::Download));
     let mut x = Scale::logarithmic_ms(values(&all));
-    x.title = "delay (logarithmic)".to_owned();
+    x.title.push_str("delay (logarithmic)");
     curves("Slowest message of each run", all, x, Vec::new())
 }
 
@@ -144,7 +144,7 @@ fn corners(upper_left: &str, lower_right: &str) -> [Mark; 2] {
 fn scatter(pairs: &Pairs) -> Option<Facet> {
     let mut x = Scale::logarithmic_ms(pairs.iter().flatten().flatten().copied());
     let y = x.clone();
-    x.title = "mptcp, same repetition (logarithmic)".to_owned();
+    x.title.push_str("mptcp, same repetition (logarithmic)");
     let diagonal = Stroke { colour: INK, width: 1.0, dash: Some((4.0, 3.0)) };
     let ends = vec![(x.low, x.low), (x.high, x.high)];
     let mut marks = vec![Mark::Line { series: String::new(), points: ends, stroke: diagonal, raise: 0.0 }];
@@ -176,7 +176,7 @@ fn ratios(pairs: &Pairs) -> Option<Facet> {
     };
     let all: Vec<Curve> = pairs.iter().zip([("upload", UPLOAD), ("download", DOWNLOAD)]).map(of).collect();
     let mut x = Scale::ratio(values(&all));
-    x.title = "ratio of the same repetition (logarithmic)".to_owned();
+    x.title.push_str("ratio of the same repetition (logarithmic)");
     let mut marks = vec![vertical(1.0)];
     marks.extend(corners("mptcp faster", "mpquic faster"));
     curves("Slowest message, mptcp ÷ mpquic", all, x, marks)

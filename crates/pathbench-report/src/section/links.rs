@@ -104,9 +104,7 @@ fn row(view: &View, link: &LinkRecord) -> Row {
         ),
         against(
             delays,
-            measured.and_then(|one| {
-                each_direction(one.forward_delay.clone(), one.reverse_delay.clone(), of_delay)
-            }),
+            measured.and_then(|one| each_direction(one.forward_delay, one.reverse_delay, of_delay)),
         ),
         against(losses, measured.and_then(|one| each_direction(one.forward_loss, one.reverse_loss, percent))),
         against(Some(asked.mtu_bytes.to_string()), mtu),
@@ -274,7 +272,7 @@ pub(super) fn routers(run: &RunRecord) -> Option<Section> {
         let clamped = if router.clamp_mss { Cell::count(router.clamped_syns) } else { Cell::absent() };
         Row::new(vec![
             Cell::text(&*router.name),
-            Cell::text(router.icmp.to_string()),
+            Cell::text(&*router.icmp),
             Cell::count(router.too_big_sent),
             Cell::count(router.too_big_suppressed).bad(router.too_big_suppressed > 0),
             Cell::text(if router.clamp_mss { "clamped" } else { "left alone" }),

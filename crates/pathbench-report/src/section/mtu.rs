@@ -46,7 +46,7 @@ fn rows(rank: usize, path: &PathMtu) -> Vec<Row> {
     }
     let name = Cell::new(super::Value::Path { name: path.name.clone(), rank });
     let interface = if path.interface == path.name { String::new() } else { path.interface.clone() };
-    let names = [name.below(path.local.to_string()).below(format!("→ {}", path.remote)).below(interface)];
+    let names = [name.below(path.local.clone()).below(format!("→ {}", path.remote)).below(interface)];
     let names = names.into_iter().chain(std::iter::repeat_with(|| Cell::text("")));
     rows.into_iter()
         .zip(names)

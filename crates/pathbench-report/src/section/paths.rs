@@ -50,7 +50,7 @@ pub(super) fn path_cells(view: &View, path: &PathRecord, share: f64) -> Vec<Cell
     let lost = path.lost_bytes.map_or(String::new(), |lost| format!("{} lost", bytes(lost)));
     let control = path.control_bytes.filter(|control| *control > path.bytes_delivered / 50);
     let control = control.map(|control| format!("control {}", bytes(control)));
-    let mut state = vec![path.state.to_string()];
+    let mut state = vec![path.state.clone()];
     state.extend((path.subflows > 1).then(|| format!("{} subflows", path.subflows)));
     state.extend((path.backup == Some(true)).then(|| "backup".to_owned()));
     vec![
@@ -97,7 +97,7 @@ pub(crate) fn handovers(view: &View) -> Option<Section> {
         summary.max_delay_ratios.iter().map(move |(direction, ratios)| {
             let faster = ratios.iter().filter(|ratio| **ratio < 1.0).count() as u64;
             let cells = vec![
-                Cell::text(direction.to_string()).below(variant_text(&summary.variant)),
+                Cell::text(direction.clone()).below(variant_text(&summary.variant)),
                 Cell::count(ratios.len() as u64),
                 Cell::median(distribution(ratios).as_ref(), Unit::Ratio, ""),
                 Cell::count(faster),

@@ -378,14 +378,15 @@ impl Plot<'_> {
             Mark::Line { series, points, stroke, raise } => {
                 let raised = |y: f64| if self.y.part(y) > 0.0 { *raise } else { 0.0 };
                 let corner = |(x, y): &(f64, f64)| (self.x(*x), self.y(*y) - raised(*y));
-                svg.polyline(points.iter().map(corner).collect(), *stroke, series);
+                let corners: Vec<(f64, f64)> = points.iter().map(corner).collect();
+                svg.polyline(&corners, *stroke, series);
             }
             Mark::Area { series, points, colour } => {
                 let mut corners: Vec<(f64, f64)> =
                     points.iter().map(|(x, y)| (self.x(*x), self.y(*y))).collect();
                 if let (Some(first), Some(last)) = (corners.first().copied(), corners.last().copied()) {
                     corners.extend([(last.0, self.area.bottom()), (first.0, self.area.bottom())]);
-                    svg.polygon(corners, *colour, series);
+                    svg.polygon(&corners, *colour, series);
                 }
             }
             Mark::Stack { .. } => self.draw_stack(svg, mark),
@@ -470,7 +471,8 @@ impl Plot<'_> {
                     [right, left]
                 });
                 let path = layer.path.as_deref().unwrap_or_default();
-                svg.polygon(top.chain(base).collect(), layer.colour, path);
+                let corners: Vec<(f64, f64)> = top.chain(base).collect();
+                svg.polygon(&corners, layer.colour, path);
             }
             floor = ceiling;
         }

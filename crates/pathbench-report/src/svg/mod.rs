@@ -121,25 +121,25 @@ impl Svg {
         self.element("line", attributes, tooltip);
     }
 
-    pub(crate) fn polygon(&mut self, points: Vec<(f64, f64)>, fill: Colour, tooltip: &str) {
-        self.element("polygon", format_args!("{} fill=\"{fill}\"", Points(&points)), tooltip);
+    pub(crate) fn polygon(&mut self, points: &[(f64, f64)], fill: Colour, tooltip: &str) {
+        self.element("polygon", format_args!("{} fill=\"{fill}\"", Points(points)), tooltip);
     }
 
     /// One line through all points, so that its dashes run on.
-    pub(crate) fn polyline(&mut self, points: Vec<(f64, f64)>, stroke: Stroke, tooltip: &str) {
+    pub(crate) fn polyline(&mut self, points: &[(f64, f64)], stroke: Stroke, tooltip: &str) {
         if points.len() > 1 {
             let attributes =
-                format_args!("{} fill=\"none\" stroke-linejoin=\"round\"{stroke}", Points(&points));
+                format_args!("{} fill=\"none\" stroke-linejoin=\"round\"{stroke}", Points(points));
             self.element("polyline", attributes, tooltip);
         }
     }
 
     fn segments(&mut self, lines: &[[(f64, f64); 2]], stroke: Stroke) {
-        let path: String = lines
-            .iter()
-            .map(|[from, to]| [from.0, from.1, to.0, to.1].map(Number))
-            .map(|[x1, y1, x2, y2]| format!("M{x1} {y1}L{x2} {y2}"))
-            .collect();
+        let mut path = String::new();
+        for [from, to] in lines {
+            let [x1, y1, x2, y2] = [from.0, from.1, to.0, to.1].map(Number);
+            let _ = write!(path, "M{x1} {y1}L{x2} {y2}");
+        }
         if !path.is_empty() {
             self.element("path", format_args!(" d=\"{path}\" fill=\"none\"{stroke}"), "");
         }
@@ -176,7 +176,7 @@ impl Svg {
             Shape::Cross => {
                 self.segments(&[[(left, top), (right, bottom)], [(left, bottom), (right, top)]], outline);
             }
-            Shape::Triangle => self.polygon(vec![(left, bottom), (right, bottom), (x, top)], colour, tooltip),
+            Shape::Triangle => self.polygon(&[(left, bottom), (right, bottom), (x, top)], colour, tooltip),
         }
     }
 
@@ -301,7 +301,7 @@ impl fmt::Display for Svg {
         write!(f, " viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"{title}\"")?;
         writeln!(f, " font-family=\"{FONTS}\">\n<title>{title}</title>\n<desc>{description}</desc>")?;
         writeln!(f, "<rect width=\"{width}\" height=\"{height}\" fill=\"{PAPER}\"/>")?;
-        write!(f, "{}</svg>\n", self.shapes)
+        writeln!(f, "{}</svg>", self.shapes)
     }
 }
 
