@@ -224,7 +224,7 @@ fn events(view: &View, run: &RunRecord) -> Option<Section> {
     columns.extend(["source", "host", "event", "path", "detail"].map(words));
     let row = |event: &&Event| {
         let is_scenario = event.source == EventSource::Scenario;
-        let what = if is_scenario { narrative::event_sentence(event) } else { event.kind.clone() };
+        let what = if is_scenario { narrative::event_sentence(event) } else { event.kind.to_string() };
         let detail = event.detail.iter().map(|(key, value)| format!("{key}={}", value_text(value)));
         Row::new(vec![
             Cell::text(format!("{:.1} ms", event.t_ms)),
