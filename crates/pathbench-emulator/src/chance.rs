@@ -1,7 +1,6 @@
 //! Random decisions that a seed, a purpose and a packet's number decide, and nothing else: neither time, nor what became
 //! of other packets, nor other probabilities.
 
-/// What a decision is about. Each purpose has random numbers of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
     Duplicate = 1,
@@ -14,7 +13,6 @@ pub(crate) enum Purpose {
     QueueManagement,
 }
 
-/// The source of a pipe's decisions.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Chance {
     seed: u64,

@@ -60,11 +60,9 @@ pub struct Walk {
     pub to_m: f64,
     /// Path loss exponent: 2 in free space, about 3 within buildings (ITU-R P.1238-10, table 2), up to 6 through walls.
     pub exponent: f64,
-    /// Transmitter's power and antenna gains.
     pub transmit_dbm: f64,
     /// Noise and interference at the receiver.
     pub noise_dbm: f64,
-    /// Path loss at one metre.
     pub loss_at_1m_db: f64,
 }
 
@@ -87,45 +85,26 @@ impl Default for Walk {
 /// Why a link cannot fade so.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum FadingError {
-    /// A parameter out of its range.
     #[error("`{name}` of a fade is {value}; it must be {range}")]
-    Parameter {
-        /// Which.
-        name: &'static str,
-        /// Its value.
-        value: f64,
-        /// What it may be.
-        range: &'static str,
-    },
-    /// It takes longer than [`LONGEST`].
+    Parameter { name: &'static str, value: f64, range: &'static str },
     #[error("the fade takes {seconds:.0} s, more than a day; walk faster or less far")]
-    TooLong {
-        /// How long.
-        seconds: f64,
-    },
-    /// What is to fade follows a trace or has bursts by the clock.
+    TooLong { seconds: f64 },
     #[error(
         "the link's {what} is from a trace or by the clock, so it cannot fade as well; give a constant one"
     )]
-    Traced {
-        /// `rate`, `loss` or `delay`.
-        what: &'static str,
-    },
+    Traced { what: &'static str },
 }
 
 /// Quality of a radio at one distance.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Quality {
-    /// Signal-to-noise ratio.
     pub snr_db: f64,
     /// Of the physical rate of the best MCS that the signal allows.
     pub rate_kbps: f64,
-    /// Probability that an attempt fails.
     pub frame_errors: f64,
 }
 
 impl Walk {
-    /// Distance walked ÷ speed.
     pub fn duration(&self) -> Duration {
         Duration::try_from_secs_f64((self.to_m - self.from_m).abs() / self.speed_mps).unwrap_or(Duration::MAX)
     }
@@ -140,7 +119,6 @@ impl Walk {
         }
     }
 
-    /// The radio at a distance.
     pub fn quality(&self, distance_m: f64) -> Quality {
         let path_loss_db = self.loss_at_1m_db + 10.0 * self.exponent * distance_m.max(1.0).log10();
         let snr_db = self.transmit_dbm - path_loss_db - self.noise_dbm;
@@ -158,9 +136,6 @@ impl Walk {
     }
 
     /// The walk as changes of a model, which holds at its begin.
-    ///
-    /// # Errors
-    /// Parameters out of range; a rate or a loss that goes by the clock.
     pub fn changes(&self, base: &LinkModel) -> Result<ChangeSchedule, FadingError> {
         self.check()?;
         let duration = self.duration();
@@ -206,9 +181,7 @@ impl Walk {
 /// unlimited rate becomes the new one at once.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Ramp {
-    /// How long it takes.
     pub duration: Duration,
-    /// The way there.
     pub shape: Shape,
     /// Bits per second in the end, at least 1; `None`: as it is.
     pub rate_bps: Option<u64>,
@@ -221,7 +194,6 @@ pub struct Ramp {
 /// The way from one value to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Shape {
-    /// The same difference in each step.
     #[default]
     Linear,
     /// The same ratio in each step, where neither end is zero.
@@ -239,9 +211,6 @@ impl Shape {
 
 impl Ramp {
     /// The ramp as changes of a model, which holds at its begin.
-    ///
-    /// # Errors
-    /// A loss that is no probability; a fade that is too long; what is to change goes by the clock.
     pub fn changes(&self, base: &LinkModel) -> Result<ChangeSchedule, FadingError> {
         if self.duration > LONGEST {
             return Err(FadingError::TooLong { seconds: self.duration.as_secs_f64() });
@@ -354,7 +323,6 @@ fn with_success(loss: &LossModel, success: f64) -> LossModel {
     }
 }
 
-/// In the long run.
 fn mean_loss(channel: &GilbertElliott) -> f64 {
     let moves = channel.to_bad + channel.to_good;
     let bad = if moves > 0.0 { channel.to_bad / moves } else { 0.0 };

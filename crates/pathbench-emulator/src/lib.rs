@@ -12,7 +12,6 @@ pub mod pipe;
 pub mod plane;
 mod queue;
 pub mod segmentation;
-pub mod statistics;
 pub mod trace;
 
 #[cfg(test)]

@@ -1,17 +1,16 @@
-//! What goes into a pipe and what comes out.
+//! Packets in a pipe, their fates, and the counters of both.
 
 use pathbench_record::time::Timestamp;
 use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, VecDeque};
 
 /// A packet in a pipe. The pipe never looks at `payload`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Packet<P> {
-    /// Length of the IP packet.
     pub ip_bytes: u32,
     /// Wire packets that it stands for: 1, or the segments of what was handed over for segmentation, each of which
     /// counts the pipe's overhead.
     pub segments: u32,
-    /// Its ECN field.
     pub ecn: Ecn,
     /// Whatever the owner of the pipe needs to recognise it.
     pub payload: P,
@@ -29,31 +28,19 @@ pub enum Ecn {
     Ce,
 }
 
-/// What became of a packet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome<P> {
-    /// The packet.
     pub packet: Packet<P>,
     /// Its number among those put into the pipe, from 0.
     pub number: u64,
-    /// When it was put in.
     pub offered_at: Timestamp,
-    /// How it ended.
     pub fate: Fate,
 }
 
-/// How a packet's way ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
-    /// It leaves the link.
     Delivered(Delivery),
-    /// It does not.
-    Dropped {
-        /// Why.
-        cause: DropCause,
-        /// When.
-        at: Timestamp,
-    },
+    Dropped { cause: DropCause, at: Timestamp },
 }
 
 /// How a packet leaves the link.
@@ -65,34 +52,25 @@ pub struct Delivery {
     pub mark: bool,
     /// A random number where a bit is to be turned over: the number modulo the packet's bits says which.
     pub corrupt: Option<u64>,
-    /// Whether it is to be delivered twice.
     pub twice: bool,
 }
 
-/// Why a packet was dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DropCause {
-    /// The queue was full.
     QueueFull,
     /// `CoDel` or PIE dropped it.
     QueueManagement,
-    /// The loss model lost it.
     Loss,
-    /// All attempts of link-layer retransmission have failed.
     Arq,
-    /// It was larger than the MTU.
     Mtu,
-    /// The link is a black hole.
     Blackhole,
 }
 
 impl DropCause {
-    /// All of them.
     pub const ALL: [Self; 6] =
         [Self::QueueFull, Self::QueueManagement, Self::Loss, Self::Arq, Self::Mtu, Self::Blackhole];
 
-    /// As in the result files.
     pub const fn name(self) -> &'static str {
         match self {
             Self::QueueFull => "queue-full",
@@ -102,5 +80,95 @@ impl DropCause {
             Self::Mtu => "mtu",
             Self::Blackhole => "blackhole",
         }
+    }
+}
+
+/// Counters of a pipe since it was made. Packets are wire packets; bytes are IP bytes and overhead.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct PipeStatistics {
+    pub offered_packets: u64,
+    pub offered_bytes: u64,
+    /// Left by the far end, duplicates not counted.
+    pub delivered_packets: u64,
+    /// Left by the far end, duplicates not counted.
+    pub delivered_bytes: u64,
+    /// Packets dropped, by cause; causes that did not occur are absent.
+    pub dropped_packets: BTreeMap<DropCause, u64>,
+    pub marked_packets: u64,
+    pub corrupted_packets: u64,
+    pub duplicated_packets: u64,
+    /// That left before one that had come before it.
+    pub reordered_packets: u64,
+    /// Attempts of link-layer retransmission beyond the first.
+    pub arq_retransmissions: u64,
+    /// In the queue now, overhead included.
+    pub queue_bytes: u64,
+    pub queue_packets: u64,
+    /// Most that was ever in the queue.
+    pub largest_queue_bytes: u64,
+    /// Most that was ever in the queue.
+    pub largest_queue_packets: u64,
+}
+
+#[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "decisions that have nothing to do with each other")]
+pub(crate) struct Held<P> {
+    pub(crate) packet: Packet<P>,
+    pub(crate) number: u64,
+    pub(crate) offered_at: Timestamp,
+    /// IP bytes and overhead of all its segments.
+    pub(crate) wire_bytes: u64,
+    pub(crate) twice: bool,
+    pub(crate) corrupt: bool,
+    pub(crate) mark: bool,
+    pub(crate) bad_state: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct Ledger<P> {
+    outcomes: VecDeque<Outcome<P>>,
+    pub(crate) statistics: PipeStatistics,
+}
+
+impl<P> Ledger<P> {
+    pub(crate) fn new() -> Self {
+        Self { outcomes: VecDeque::new(), statistics: PipeStatistics::default() }
+    }
+
+    pub(crate) fn drop(&mut self, held: Held<P>, cause: DropCause, at: Timestamp) {
+        *self.statistics.dropped_packets.entry(cause).or_insert(0) += u64::from(held.packet.segments);
+        self.end(held, Fate::Dropped { cause, at });
+    }
+
+    pub(crate) fn deliver(&mut self, held: Held<P>, delivery: Delivery) {
+        let packets = u64::from(held.packet.segments);
+        self.statistics.delivered_packets += packets;
+        self.statistics.delivered_bytes += held.wire_bytes;
+        if held.mark {
+            self.statistics.marked_packets += packets;
+        }
+        if held.corrupt {
+            self.statistics.corrupted_packets += packets;
+        }
+        if held.twice {
+            self.statistics.duplicated_packets += packets;
+        }
+        self.end(held, Fate::Delivered(delivery));
+    }
+
+    fn end(&mut self, held: Held<P>, fate: Fate) {
+        let Held { packet, number, offered_at, .. } = held;
+        self.outcomes.push_back(Outcome { packet, number, offered_at, fate });
+    }
+
+    pub(crate) fn fetch(&mut self) -> Option<Outcome<P>> {
+        self.outcomes.pop_front()
+    }
+
+    pub(crate) fn oldest(&self) -> Option<Timestamp> {
+        self.outcomes.front().map(|outcome| match outcome.fate {
+            Fate::Delivered(delivery) => delivery.due,
+            Fate::Dropped { at, .. } => at,
+        })
     }
 }

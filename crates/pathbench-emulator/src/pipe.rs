@@ -5,27 +5,18 @@
 
 mod bottleneck;
 mod course;
-mod delay;
-mod flight;
-pub(crate) mod ledger;
-mod loss;
-mod opportunity;
-mod train;
+mod transit;
 
 use crate::chance::{Chance, Purpose};
-use crate::packet::{Delivery, DropCause, Outcome, Packet};
+use crate::packet::{Delivery, DropCause, Held, Ledger, Outcome, Packet, PipeStatistics};
 use crate::queue::{Queue, QueueSettings};
-use crate::statistics::PipeStatistics;
 use bottleneck::{Bottleneck, Progress};
-use delay::Delay;
-use flight::Flight;
-use ledger::{Held, Ledger};
-use loss::Loss;
 use pathbench_link::ChangeSchedule;
 use pathbench_link::{LinkChange, LinkModel};
 use pathbench_record::time::Timestamp;
 use std::collections::VecDeque;
 use std::time::Duration;
+use transit::{Delay, Flight, Loss};
 
 /// One direction of a link. See [`LinkModel`] for what it does to packets and in which order.
 ///
@@ -36,13 +27,10 @@ pub struct Pipe<P> {
     model: LinkModel,
     condition: Condition,
     chance: Chance,
-    /// Everything up to this time has happened.
     now: Timestamp,
-    /// Packets put in so far.
     offered: u64,
     queue: Queue<P>,
     bottleneck: Bottleneck<P>,
-    /// When the bottleneck has something to do.
     bottleneck_due: Option<Timestamp>,
     loss: Loss,
     delay: Delay,
@@ -62,7 +50,6 @@ pub enum Condition {
     Blackhole,
 }
 
-/// What happens next. At the same time, in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
     Change,
@@ -114,7 +101,6 @@ impl<P> Pipe<P> {
         self.rearm();
     }
 
-    /// Counts the packet and decides what is decided at the entrance.
     fn admit(&mut self, now: Timestamp, packet: Packet<P>) -> Held<P> {
         let number = self.offered;
         self.offered += 1;
@@ -176,13 +162,11 @@ impl<P> Pipe<P> {
         self.run(now, false);
     }
 
-    /// Takes the parameters of `change` out of the schedule that is followed.
     fn leave_out(&mut self, change: &LinkChange) {
         self.followed.iter_mut().for_each(|(_, later)| later.leave_out(change));
         self.followed.retain(|(_, later)| *later != LinkChange::default());
     }
 
-    /// Changes how packets are carried.
     pub fn set_condition(&mut self, now: Timestamp, condition: Condition) {
         let now = self.run(now, false);
         self.condition = condition;
@@ -190,7 +174,6 @@ impl<P> Pipe<P> {
         self.resume(now);
     }
 
-    /// The model in force.
     pub fn model(&self) -> &LinkModel {
         &self.model
     }
@@ -228,7 +211,6 @@ impl<P> Pipe<P> {
         [change, delivery, queue, bottleneck].into_iter().flatten().min()
     }
 
-    /// Lets everything happen up to `now`, or until there is an outcome; says what time it is by then.
     fn run(&mut self, now: Timestamp, until_outcome: bool) -> Timestamp {
         while let Some((at, event)) = self.next_event() {
             if at > now {
@@ -261,7 +243,6 @@ impl<P> Pipe<P> {
         self.ledger.deliver(held, delivery);
     }
 
-    /// Lets the bottleneck do what it has to do now.
     fn work(&mut self, now: Timestamp) {
         self.bottleneck.open(now);
         self.resume(now);
@@ -281,7 +262,6 @@ impl<P> Pipe<P> {
         self.rearm();
     }
 
-    /// An attempt at a packet is over.
     fn sent(&mut self, held: Held<P>, attempt: u32, now: Timestamp) {
         if !self.loss.takes(&held, attempt, now, self.chance) {
             let due = now + self.delay.of(held.number, now, self.chance) + self.bottleneck.train_delay();

@@ -1,6 +1,6 @@
 //! The data plane: one thread that moves the packets of TUN devices through pipes.
 //!
-//! A link is two devices and a pipe for each way. What a host sends through one device is read at once, goes into the
+//! A link is two devices and a pipe for each direction. What a host sends through one device is read at once, goes into the
 //! pipe, and is written to the other device when the pipe says so. How much later than that it really is is the
 //! [`Lateness`], counted for every packet.
 //!
@@ -9,25 +9,21 @@
 //! below 240 Mbit/s that never happens. A direction that treats no packet by itself (unlimited or beyond 2 Gbit/s,
 //! nothing left to chance) is spared the cutting.
 
-mod command;
-mod direction;
 mod engine;
-mod granularity;
-mod lateness;
 mod link;
-mod outlet;
 mod packet;
 mod recorder;
 mod report;
 mod waiting;
 
 use crate::pipe::Condition;
-use command::{Command, Reply};
+use engine::{Command, Engine};
+use link::Link;
 use pathbench_host::tun::Tun;
 use pathbench_link::ChangeSchedule;
 use pathbench_link::{LinkChange, LinkModel};
 use pathbench_record::direction::LinkDirection;
-use pathbench_record::time::Clock;
+use pathbench_record::time::{Clock, Timestamp};
 use rustix::event::EventfdFlags;
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
@@ -37,19 +33,15 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 use waiting::Waiting;
 
-pub use lateness::Lateness;
-pub use report::{DirectionReport, LinkReport, QueueSample};
+pub use report::{DirectionReport, Lateness, LinkReport, QueueSample};
 
-/// A link to be: its devices and what it does.
 #[derive(Debug)]
 pub struct PlaneLink {
-    /// For captures and messages.
     pub name: String,
-    /// The two ends.
     pub ends: [Tun; 2],
     /// What happens to packets from the first end to the second, and back.
     pub models: [LinkModel; 2],
-    /// What decides over chance, each way.
+    /// What decides over chance, each direction.
     pub seeds: [u64; 2],
     /// The file that records every packet and its fate (pcapng); overwritten.
     pub capture: Option<PathBuf>,
@@ -58,46 +50,22 @@ pub struct PlaneLink {
 /// A request to the data plane was not carried out.
 #[derive(Debug, thiserror::Error)]
 pub enum PlaneError {
-    /// Its thread could not be started.
     #[error("cannot start the thread that moves the packets of emulated links: {source}")]
-    Thread {
-        /// What the system said.
-        source: std::io::Error,
-    },
-    /// What wakes its thread could not be made or used.
+    Thread { source: std::io::Error },
     #[error("cannot {action} the event descriptor of the emulated links: {errno}")]
-    Wake {
-        /// What was being done.
-        action: &'static str,
-        /// What the system call said.
-        errno: Errno,
-    },
-    /// Its thread is gone, which only a mistake in this program can bring about.
+    Wake { action: &'static str, errno: Errno },
     #[error("the thread that moves the packets of emulated links has ended; this is a bug in Pathbench")]
     Ended,
-    /// There is no such link.
     #[error("there is no emulated link with number {link}")]
-    NoSuchLink {
-        /// The number.
-        link: usize,
-    },
-    /// The capture's file could not be made.
+    NoSuchLink { link: usize },
     #[error(
         "cannot write the capture of link {link} to {path:?}: {source}; is there such a directory, and room?"
     )]
-    Capture {
-        /// The link's name.
-        link: String,
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        source: std::io::Error,
-    },
+    Capture { link: String, path: PathBuf, source: std::io::Error },
 }
 
 /// The handle of the data plane. Its end is that of the thread, of the links and of their devices; captures are
 /// complete by then.
-#[derive(Debug)]
 pub struct DataPlane {
     commands: Option<mpsc::Sender<Command>>,
     wake: Arc<OwnedFd>,
@@ -108,9 +76,6 @@ pub struct DataPlane {
 
 impl DataPlane {
     /// Starts the thread. It begins without links.
-    ///
-    /// # Errors
-    /// [`PlaneError::Thread`] and [`PlaneError::Wake`].
     pub fn start(clock: Arc<dyn Clock>) -> Result<Self, PlaneError> {
         let wake = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
             .map_err(|errno| PlaneError::Wake { action: "make", errno })?;
@@ -134,53 +99,70 @@ impl DataPlane {
     /// Adds a link; it carries packets by the time this returns its number.
     pub fn add(&mut self, link: PlaneLink) -> Result<usize, PlaneError> {
         let wall_offset_ns = self.wall_offset_ns;
-        let number = self.ask(|reply| Command::Add { link: Box::new(link), wall_offset_ns, reply })?;
+        let number = self.ask(move |engine, now| engine.add(Link::new(link, wall_offset_ns, now)?))?;
         self.links = number + 1;
         Ok(number)
     }
 
-    /// Changes what one way of a link does, and returns once that is in force.
-    pub fn change(&self, link: usize, way: LinkDirection, change: LinkChange) -> Result<(), PlaneError> {
-        self.ask(|reply| Command::Change { link, way, change: Box::new(change), reply })
+    /// Changes one direction of a link, and returns once that is in force.
+    pub fn change(
+        &self,
+        link: usize,
+        direction: LinkDirection,
+        change: LinkChange,
+    ) -> Result<(), PlaneError> {
+        self.ask(move |engine, now| {
+            engine.link(link)?.direction(direction).change(now, &change);
+            Ok(())
+        })
     }
 
-    /// The model in force in one direction of a link, with what a schedule of changes has made of it by now.
-    pub fn model(&self, link: usize, way: LinkDirection) -> Result<LinkModel, PlaneError> {
-        self.ask(|reply| Command::Model { link, way, reply })
+    /// The model in force in one direction of a link, including the changes of a schedule up to now.
+    pub fn model(&self, link: usize, direction: LinkDirection) -> Result<LinkModel, PlaneError> {
+        self.ask(move |engine, _| Ok(engine.link(link)?.direction(direction).pipe.model().clone()))
     }
 
-    /// Has one way of a link follow a schedule of changes from now on, see [`crate::pipe::Pipe::follow`].
+    /// Has one direction of a link follow a schedule of changes from now on, see [`crate::pipe::Pipe::follow`].
     pub fn follow(
         &self,
         link: usize,
-        way: LinkDirection,
+        direction: LinkDirection,
         schedule: ChangeSchedule,
     ) -> Result<(), PlaneError> {
-        self.ask(|reply| Command::Follow { link, way, schedule, reply })
+        self.ask(move |engine, now| {
+            engine.link(link)?.direction(direction).follow(now, schedule);
+            Ok(())
+        })
     }
 
-    /// Changes how a link carries packets, both ways.
+    /// Changes how a link carries packets, in both directions.
     pub fn set_condition(&self, link: usize, condition: Condition) -> Result<(), PlaneError> {
-        self.ask(|reply| Command::SetCondition { link, condition, reply })
+        self.ask(move |engine, now| {
+            engine.link(link)?.set_condition(condition, now);
+            Ok(())
+        })
     }
 
-    /// Begins a link anew: its models as last set (without what a schedule of changes made of them) and its condition
-    /// stay; schedules and random numbers are at their beginning; statistics, lateness and samples are gone. Packets
-    /// that are under way are gone, too.
+    /// Restarts a link: its models as last set (without changes of a schedule) and its condition stay; schedules and
+    /// random numbers begin anew; statistics, lateness, samples and packets under way are discarded.
     pub fn restart(&self, link: usize, seeds: [u64; 2]) -> Result<(), PlaneError> {
-        self.ask(|reply| Command::Restart { link, seeds, reply })
+        self.ask(move |engine, now| engine.restart(link, seeds, now))
     }
 
-    /// What a link has done since it began.
+    /// The statistics of a link since it began.
     pub fn report(&self, link: usize) -> Result<LinkReport, PlaneError> {
-        self.ask(|reply| Command::Report { link, reply })
+        self.ask(move |engine, now| Ok(engine.link(link)?.report(now)))
     }
 
-    /// Sends a command and waits for the answer.
-    fn ask<T>(&self, command: impl FnOnce(Reply<T>) -> Command) -> Result<T, PlaneError> {
+    fn ask<T: Send + 'static>(
+        &self,
+        command: impl FnOnce(&mut Engine<'_>, Timestamp) -> Result<T, PlaneError> + Send + 'static,
+    ) -> Result<T, PlaneError> {
         let (reply, answer) = mpsc::sync_channel(1);
         let commands = self.commands.as_ref().ok_or(PlaneError::Ended)?;
-        commands.send(command(reply)).map_err(|_| PlaneError::Ended)?;
+        // A caller that no longer waits for the answer needs none.
+        let command: Command = Box::new(move |engine, now| _ = reply.send(command(engine, now)));
+        commands.send(command).map_err(|_| PlaneError::Ended)?;
         self.wake()?;
         answer.recv().map_err(|_| PlaneError::Ended)?
     }
@@ -190,6 +172,12 @@ impl DataPlane {
             Ok(_) | Err(Errno::AGAIN) => Ok(()),
             Err(errno) => Err(PlaneError::Wake { action: "write to", errno }),
         }
+    }
+}
+
+impl std::fmt::Debug for DataPlane {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("DataPlane").field("links", &self.links).finish_non_exhaustive()
     }
 }
 

@@ -44,13 +44,10 @@ enum Version {
     V6,
 }
 
-/// How it is to be cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Cut {
     kind: Segmentation,
-    /// Where the TCP or UDP header begins.
     transport: usize,
-    /// Where the payload begins.
     payload: usize,
     segment_bytes: usize,
     segments: u32,
@@ -61,9 +58,7 @@ struct Cut {
 /// Wire packets that follow one another in a [`Handover`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Run {
-    /// The first.
     pub first: u32,
-    /// How many; at least one.
     pub count: u32,
 }
 
@@ -137,7 +132,6 @@ impl Handover {
         self.cut.map_or(1, |cut| cut.segments)
     }
 
-    /// All of them.
     pub fn whole(&self) -> Run {
         Run { first: 0, count: self.segments() }
     }
@@ -151,7 +145,6 @@ impl Handover {
         }
     }
 
-    /// Where a run's payload lies in the packet; of a wire packet everything is payload.
     fn payload(&self, run: Run) -> Range<usize> {
         let Some(cut) = self.cut else { return 0..self.length };
         let at = |segment: u32| (cut.payload + segment as usize * cut.segment_bytes).min(self.length);
@@ -308,7 +301,6 @@ const fn protocol_of(kind: Segmentation) -> u8 {
     }
 }
 
-/// Sets the ECN field to CE.
 fn mark_ce(version: Version, ip: &mut [u8]) -> Option<()> {
     match version {
         Version::V4 => {
@@ -333,6 +325,3 @@ fn put(bytes: &mut [u8], at: usize, word: u16) -> Option<()> {
     *bytes.get_mut(at..)?.first_chunk_mut()? = word.to_be_bytes();
     Some(())
 }
-
-#[cfg(test)]
-mod tests;

@@ -15,13 +15,11 @@
 //! Traces of loss go by time only: a packet-by-packet pattern (a 0 or 1 a packet) would meet other packets with every
 //! transport, and so mean nothing here.
 
-mod cellreplay;
 mod line;
-mod mahimahi;
+mod opportunities;
 mod table;
 
-pub use cellreplay::cellreplay;
-pub use mahimahi::mahimahi;
+pub use opportunities::{cellreplay, mahimahi};
 pub use table::{bytes_per_second, delay, loss};
 
 use line::Lines;
@@ -33,7 +31,6 @@ use std::str::FromStr;
 use std::sync::Arc;
 use thiserror::Error;
 
-/// Largest file read.
 pub const MAX_BYTES: usize = 128 << 20;
 /// Most lines, or opportunities of all packet trains together: eighteen minutes of a gigabit in Mahimahi's format would
 /// be 90 million, a minute is 5 million.
@@ -44,95 +41,31 @@ pub const MAX_SECONDS: u64 = 31 * 86_400;
 /// Why a trace cannot be used. Says the line, what is wrong, and what would be right.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum TraceError {
-    /// No values.
     #[error("there is nothing in it; each line is to be {expected}")]
-    Empty {
-        /// What a line should be.
-        expected: &'static str,
-    },
-    /// More than [`MAX_BYTES`].
+    Empty { expected: &'static str },
     #[error("it has {bytes} bytes, and no more than {MAX_BYTES} are read; cut it, traces repeat anyway")]
-    TooLarge {
-        /// Its size.
-        bytes: usize,
-    },
-    /// More than [`MAX_VALUES`].
+    TooLarge { bytes: usize },
     #[error("line {line}: there are more than {MAX_VALUES} values up to here; cut it, traces repeat anyway")]
-    TooLong {
-        /// Where, from 1.
-        line: u64,
-    },
-    /// Not what a line of this format is.
+    TooLong { line: u64 },
     #[error("line {line}: `{found}` is not {expected}")]
-    Malformed {
-        /// Where, from 1.
-        line: u64,
-        /// What stands there, shortened.
-        found: String,
-        /// What should.
-        expected: &'static str,
-    },
-    /// A value outside its range.
+    Malformed { line: u64, found: String, expected: &'static str },
     #[error("line {line}: {what} is {found}, and may be {range}")]
-    OutOfRange {
-        /// Where, from 1.
-        line: u64,
-        /// Which value.
-        what: &'static str,
-        /// What stands there, shortened.
-        found: String,
-        /// What may.
-        range: &'static str,
-    },
-    /// Time goes back, or stands still where it may not.
+    OutOfRange { line: u64, what: &'static str, found: String, range: &'static str },
     #[error("line {line}: {found} comes after {before}; times must {rule} from line to line, so sort them")]
-    Order {
-        /// Where, from 1.
-        line: u64,
-        /// The time there.
-        found: String,
-        /// The time before.
-        before: String,
-        /// "increase" or "not decrease".
-        rule: &'static str,
-    },
-    /// It takes no time.
+    Order { line: u64, found: String, before: String, rule: &'static str },
     #[error("line {line}: the last time is 0, so it could not repeat; it must last for some time")]
-    NoTime {
-        /// The last line.
-        line: u64,
-    },
-    /// Its times do not count from its beginning.
+    NoTime { line: u64 },
     #[error(
         "line {line}: the first time is {found} s; times count from the trace's begin, so subtract the first one from all"
     )]
-    BeginsLate {
-        /// The first line.
-        line: u64,
-        /// The time there.
-        found: String,
-    },
-    /// A header that names other columns.
+    BeginsLate { line: u64, found: String },
     #[error("line {line}: the columns are `{found}`; this trace has the columns `{expected}`")]
-    Header {
-        /// Where, from 1.
-        line: u64,
-        /// What stands there, shortened.
-        found: String,
-        /// What should.
-        expected: &'static str,
-    },
-    /// None of the formats of rates.
+    Header { line: u64, found: String, expected: &'static str },
     #[error(
         "line {line}: `{found}` is of no known format; a line is one number (mahimahi), three or more with blanks between \
          them (cellreplay), or two with a comma (bytes-per-second)"
     )]
-    Unknown {
-        /// Where, from 1.
-        line: u64,
-        /// What stands there, shortened.
-        found: String,
-    },
+    Unknown { line: u64, found: String },
 }
 
 /// The formats of files that say how fast a link is.
@@ -147,7 +80,6 @@ pub enum RateFormat {
 }
 
 impl RateFormat {
-    /// All of them.
     pub const ALL: [Self; 3] = [Self::Mahimahi, Self::CellReplay, Self::BytesPerSecond];
 
     /// As it is called in scenarios.
@@ -161,9 +93,6 @@ impl RateFormat {
 
     /// The format of a file by its first line that is not empty or a comment: the three look different whatever the
     /// file is called.
-    ///
-    /// # Errors
-    /// The line is of none of them, or there is none.
     pub fn detect(bytes: &[u8]) -> Result<Self, TraceError> {
         let expected = "of the format mahimahi, cellreplay or bytes-per-second";
         let first = Lines::new(bytes)?.find(|line| !line.text.is_empty() && !line.is_comment());
@@ -186,7 +115,6 @@ impl fmt::Display for RateFormat {
     }
 }
 
-/// Not the name of a format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("not a format of traces; there are mahimahi, cellreplay and bytes-per-second")]
 pub struct UnknownRateFormat;

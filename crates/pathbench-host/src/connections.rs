@@ -30,16 +30,12 @@ const SUBFLOW_ID_LOCAL: u16 = 10;
 const SENDING: u32 = 1 << 1 | 1 << 8;
 /// All states but `TCP_TIME_WAIT`, which holds nothing, and `TCP_LISTEN`, which is no connection.
 const RESETTABLE: u32 = !(1 << 6 | 1 << 10);
-/// Bytes of a TCP header without options.
 const TCP_HEADER: u32 = 20;
 
 /// Resets every TCP connection of `namespace`, subflows of MPTCP included, and returns their number.
 ///
 /// A connection outlives its program while it has unacknowledged data, and keeps its namespace for that long: minutes, if
 /// the link is gone. Programs that still run get `ECONNABORTED`.
-///
-/// # Errors
-/// When the kernel refuses, as it does when it was built without `CONFIG_INET_DIAG_DESTROY`.
 pub fn abort_all(namespace: &NetNamespace) -> Result<usize, NetlinkError> {
     let mut channel = Channel::open_in(Protocol::SOCK_DIAG, namespace)?;
     let mut aborted = 0;
@@ -149,7 +145,6 @@ pub(crate) fn live_connections(channel: &mut Channel) -> Result<Vec<LiveConnecti
     Ok(found)
 }
 
-/// The connection in a `struct inet_diag_msg` with its attributes.
 fn parse(payload: &[u8]) -> Option<LiveConnection> {
     let (header, attributes) = Attributes::after(payload, MESSAGE_HEADER)?;
     let (family, state) = (*header.first()?, *header.get(1)?);

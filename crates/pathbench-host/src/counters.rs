@@ -14,17 +14,12 @@ pub struct Counters {
 #[derive(Debug, thiserror::Error)]
 #[error("cannot read the kernel's counters from {}: {source}", path.display())]
 pub struct CountersError {
-    /// The file.
     pub path: PathBuf,
-    /// What the system call said.
     pub source: std::io::Error,
 }
 
 impl Counters {
     /// All counters of the calling thread's network namespace.
-    ///
-    /// # Errors
-    /// [`CountersError`]. A kernel without IPv6 has no `snmp6`; that is no error.
     pub fn read() -> Result<Self, CountersError> {
         let read = |name: &str| {
             let path = PathBuf::from("/proc/thread-self/net").join(name);
@@ -60,7 +55,6 @@ impl Counters {
         changed.collect()
     }
 
-    /// Pairs of lines: `Group: name name …`, `Group: value value …`.
     fn take_table(&mut self, text: &str) {
         let mut lines = text.lines();
         while let (Some(names), Some(values)) = (lines.next(), lines.next()) {
@@ -78,7 +72,6 @@ impl Counters {
         }
     }
 
-    /// Lines: `name value`.
     fn take_list(&mut self, text: &str) {
         for line in text.lines() {
             let mut words = line.split_ascii_whitespace();

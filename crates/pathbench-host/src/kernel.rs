@@ -11,9 +11,7 @@ use std::fmt;
 pub struct Release {
     /// As `uname -r` prints it.
     pub text: String,
-    /// First number.
     pub major: u32,
-    /// Second number.
     pub minor: u32,
     /// Third number; 0 when there is none.
     pub patch: u32,
@@ -42,7 +40,6 @@ impl fmt::Display for Release {
     }
 }
 
-/// The running kernel's release.
 pub fn release() -> Release {
     Release::parse(&rustix::system::uname().release().to_string_lossy())
 }
@@ -52,7 +49,6 @@ pub fn cpu_count() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Main memory in bytes.
 pub fn memory_bytes() -> u64 {
     let info = rustix::system::sysinfo();
     // The kernel's fields are machine words.
@@ -63,11 +59,9 @@ pub fn memory_bytes() -> u64 {
 /// Whether MPTCP sockets can be made in the calling thread's network namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MptcpSupport {
-    /// They can.
     Available,
     /// `net.mptcp.enabled` is 0.
     Disabled,
-    /// The kernel was built without MPTCP.
     NotBuilt,
     /// The kernel is older than 5.6.
     TooOld,
@@ -115,35 +109,6 @@ pub fn default_congestion_control() -> Result<String, SysctlError> {
 }
 
 /// Whether a rootless lab can be made here; found out by making its namespaces in a child process.
-///
-/// # Errors
-/// [`IsolationError`] says what forbids it and what would allow it.
 pub fn user_namespaces() -> Result<(), IsolationError> {
     try_user_namespace()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn releases() {
-        let numbers = |text| {
-            let release = Release::parse(text);
-            (release.major, release.minor, release.patch)
-        };
-        assert_eq!(numbers("6.18.44-fc-v445"), (6, 18, 44));
-        assert_eq!(numbers("5.15-rc3"), (5, 15, 0));
-        assert_eq!(numbers("6.1.0-18-amd64"), (6, 1, 0));
-        assert_eq!(numbers("nonsense"), (0, 0, 0));
-        assert!(Release::parse("6.5.0").is_at_least(6, 5));
-        assert!(!Release::parse("5.19.17").is_at_least(6, 5));
-    }
-
-    #[test]
-    fn this_machine() {
-        assert!(release().is_at_least(3, 0));
-        assert!(cpu_count() >= 1);
-        assert!(memory_bytes() > 1 << 20);
-    }
 }

@@ -76,9 +76,7 @@ pub struct LinkEventStream {
 
 impl LinkEventStream {
     /// Subscribes to the changes in the calling thread's network namespace.
-    ///
-    /// # Errors
-    /// [`NetlinkError`]; it needs no privilege.
+    /// Errors: it needs no privilege.
     pub fn subscribe() -> Result<Self, NetlinkError> {
         let groups = [libc::RTNLGRP_LINK, libc::RTNLGRP_IPV4_IFADDR, libc::RTNLGRP_IPV6_IFADDR];
         // Before listing, so that no change falls between; one that is in both changes nothing.
@@ -94,10 +92,6 @@ impl LinkEventStream {
     }
 
     /// Everything that has changed since the last call, without waiting.
-    ///
-    /// # Errors
-    /// [`NetlinkError::Exchange`] when the socket fails; lost changes are no error but
-    /// [`LinkChange::Overrun`].
     pub fn receive(&mut self) -> Result<Vec<LinkEvent>, NetlinkError> {
         let (mut events, observer) = (Vec::new(), &mut self.observer);
         self.listener.drain(REQUEST, |notice| match notice {
@@ -108,7 +102,6 @@ impl LinkEventStream {
     }
 }
 
-/// Readable when there are events.
 impl AsFd for LinkEventStream {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.listener.as_fd()

@@ -5,10 +5,6 @@
 
 #![allow(unsafe_code, reason = "the ioctls of /dev/net/tun have no safe form")]
 
-mod header;
-
-pub use header::{PacketHeader, Segmentation};
-
 use crate::namespace::{NamespaceError, NetNamespace};
 use crate::netlink::{LinkStatistics, NetlinkError, RouteSocket, valid_name};
 use rustix::fs::{Mode, OFlags};
@@ -29,42 +25,20 @@ pub const LARGEST_PACKET_BYTES: usize = 65_535 + 40;
 /// A TUN device could not be made or changed.
 #[derive(Debug, thiserror::Error)]
 pub enum TunError {
-    /// There is no `/dev/net/tun`, or no driver behind it.
     #[error(
         "cannot make the TUN device {name}: {DEVICE} is missing ({errno}): load the driver with `modprobe tun`; in a \
          container, start it with --device {DEVICE}"
     )]
-    Missing {
-        /// The device's name.
-        name: String,
-        /// What `open(2)` said.
-        errno: Errno,
-    },
-    /// `/dev/net/tun` is kept for others.
+    Missing { name: String, errno: Errno },
     #[error(
         "cannot make the TUN device {name}: {DEVICE} may not be opened by this user ({errno}): run as root, or open \
          it to all, as most distributions do, with `chmod 666 {DEVICE}` (a device made in a lab stays in it)"
     )]
-    NotPermitted {
-        /// The device's name.
-        name: String,
-        /// What `open(2)` said.
-        errno: Errno,
-    },
-    /// The kernel refused a step.
+    NotPermitted { name: String, errno: Errno },
     #[error("cannot {step} of the TUN device {name}: {errno}{}", remedy(*errno))]
-    Refused {
-        /// The device's name.
-        name: String,
-        /// What was being done.
-        step: &'static str,
-        /// What the system call said.
-        errno: Errno,
-    },
-    /// The namespace could not be entered.
+    Refused { name: String, step: &'static str, errno: Errno },
     #[error(transparent)]
     Namespace(#[from] NamespaceError),
-    /// The interface could not be set up.
     #[error(transparent)]
     Netlink(#[from] NetlinkError),
 }
@@ -102,9 +76,7 @@ impl Tun {
     /// A new device in `namespace`, down at first. It takes packets still to be cut (TCP, and UDP where the kernel
     /// can) and checksums still to be completed. It has no address of its own making, so that nothing goes through
     /// it that nobody sent.
-    ///
-    /// # Errors
-    /// [`TunError`]; [`TunError::is_host_unable`] says whether it would fail for any name.
+    /// Errors: [`TunError::is_host_unable`] says whether it would fail for any name.
     pub fn create(namespace: &NetNamespace, name: &str, mtu_bytes: u32) -> Result<Self, TunError> {
         // A device is made in the namespace in which its file was opened.
         let (fd, cuts_udp) = namespace.run_in(|| {
@@ -151,41 +123,32 @@ impl Tun {
 
     /// Reads one packet with its header into `buffer` and says how long both are. A buffer that is too short cuts
     /// the packet off.
-    ///
-    /// # Errors
-    /// `EAGAIN` when none is there, `EBADFD` when the interface is gone.
+    /// Errors: `EAGAIN` when none is there, `EBADFD` when the interface is gone.
     #[inline]
     pub fn read(&self, buffer: &mut [u8]) -> Result<usize, Errno> {
         rustix::io::read(&self.fd, buffer)
     }
 
     /// Writes one packet, header first, and returns when the kernel has taken it in.
-    ///
-    /// # Errors
-    /// `EIO` while the interface is down, `EINVAL` for what is no IP packet or contradicts its header, `EBADFD` when
-    /// the interface is gone.
+    /// Errors: `EIO` while the interface is down, `EINVAL` for what is no IP packet or contradicts its header,
+    /// `EBADFD` when the interface is gone.
     #[inline]
     pub fn write(&self, parts: &[IoSlice<'_>]) -> Result<usize, Errno> {
         rustix::io::writev(&self.fd, parts)
     }
 
     /// The interface's counters; `tx_dropped` are packets that nobody read in time.
-    ///
-    /// # Errors
-    /// [`NetlinkError`] when the interface is gone.
     pub fn statistics(&mut self) -> Result<LinkStatistics, NetlinkError> {
         self.socket.statistics(self.index)
     }
 }
 
 impl AsFd for Tun {
-    /// Readable when a packet is there.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
 }
 
-/// `struct ifreq` for a TUN device without further headers but [`PacketHeader`].
 fn interface_request(name: &str) -> Result<libc::ifreq, TunError> {
     // A percent sign would have the kernel choose a number in its place (`dev_alloc_name`).
     if valid_name(name)?.contains('%') {
@@ -200,7 +163,6 @@ fn interface_request(name: &str) -> Result<libc::ifreq, TunError> {
     Ok(libc::ifreq { ifr_name, ifr_ifru })
 }
 
-/// Makes the device in the calling thread's network namespace; says whether it cuts UDP, too.
 fn make(name: &str) -> Result<(OwnedFd, bool), TunError> {
     let mut request = interface_request(name)?;
     let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NONBLOCK;
@@ -219,7 +181,6 @@ fn make(name: &str) -> Result<(OwnedFd, bool), TunError> {
     Ok((fd, cuts_udp))
 }
 
-/// Says which packets the device takes as they are; returns whether UDP to be cut is among them.
 fn set_offload(fd: BorrowedFd<'_>, name: &str, on: bool) -> Result<bool, TunError> {
     let set = |features: libc::c_uint| {
         // SAFETY: TUNSETOFFLOAD takes its argument by value.
@@ -248,6 +209,80 @@ fn refuse(answer: libc::c_int, name: &str, step: &'static str) -> Result<(), Tun
 fn quieten(name: &str) {
     for (key, value) in [("addr_gen_mode", "1"), ("router_solicitations", "0"), ("accept_ra", "0")] {
         let _ = crate::sysctl::write(&format!("net/ipv6/conf/{name}/{key}"), value);
+    }
+}
+
+/// How a packet is still to be cut.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Segmentation {
+    /// TCP over IPv4.
+    TcpV4,
+    /// TCP over IPv6.
+    TcpV6,
+    Udp,
+}
+
+/// What a network card is told of a packet, and tells of one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PacketHeader {
+    /// Where the checksum is still to be completed: the first byte it covers and where it stands, from there. The
+    /// checksum field holds the sum of the pseudo header by then.
+    pub checksum: Option<(u16, u16)>,
+    /// How the packet is to be cut; `None`: it is a wire packet.
+    pub segmentation: Option<Segmentation>,
+    /// Whether the first segment alone carries CWR (RFC 3168).
+    pub ecn: bool,
+    /// Length of the headers, as far as the kernel knows: a hint only.
+    pub header_bytes: u16,
+    /// Payload bytes of each segment but the last.
+    pub segment_bytes: u16,
+}
+
+const NEEDS_CHECKSUM: u8 = 1;
+const GSO_TCP_V4: u8 = 1;
+const GSO_TCP_V6: u8 = 4;
+const GSO_UDP_L4: u8 = 5;
+const GSO_ECN: u8 = 0x80;
+
+impl PacketHeader {
+    pub const BYTES: usize = 10;
+
+    /// The header at the beginning of `bytes`; `None` when they are too few, or name a way of cutting that was not
+    /// offered.
+    #[inline]
+    pub fn parse(bytes: &[u8]) -> Option<Self> {
+        let &[flags, gso, h0, h1, s0, s1, c0, c1, o0, o1] = bytes.first_chunk::<{ Self::BYTES }>()?;
+        let segmentation = match gso & !GSO_ECN {
+            0 => None,
+            GSO_TCP_V4 => Some(Segmentation::TcpV4),
+            GSO_TCP_V6 => Some(Segmentation::TcpV6),
+            GSO_UDP_L4 => Some(Segmentation::Udp),
+            _ => return None,
+        };
+        let checksum = (u16::from_ne_bytes([c0, c1]), u16::from_ne_bytes([o0, o1]));
+        Some(Self {
+            checksum: (flags & NEEDS_CHECKSUM != 0).then_some(checksum),
+            segmentation,
+            ecn: gso & GSO_ECN != 0,
+            header_bytes: u16::from_ne_bytes([h0, h1]),
+            segment_bytes: u16::from_ne_bytes([s0, s1]),
+        })
+    }
+
+    #[inline]
+    pub fn to_bytes(self) -> [u8; Self::BYTES] {
+        let flags = if self.checksum.is_some() { NEEDS_CHECKSUM } else { 0 };
+        let gso = match self.segmentation {
+            None => 0,
+            Some(Segmentation::TcpV4) => GSO_TCP_V4,
+            Some(Segmentation::TcpV6) => GSO_TCP_V6,
+            Some(Segmentation::Udp) => GSO_UDP_L4,
+        };
+        let gso = if self.ecn { gso | GSO_ECN } else { gso };
+        let (start, offset) = self.checksum.unwrap_or_default();
+        let [h, s] = [self.header_bytes, self.segment_bytes].map(u16::to_ne_bytes);
+        let [c, o] = [start, offset].map(u16::to_ne_bytes);
+        [flags, gso, h[0], h[1], s[0], s[1], c[0], c[1], o[0], o[1]]
     }
 }
 

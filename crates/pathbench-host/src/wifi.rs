@@ -34,10 +34,8 @@ const RATE_INFO_BITRATE32: u16 = 5;
 const IFTYPE_STATION: u32 = 2;
 const IFTYPE_P2P_CLIENT: u32 = 8;
 
-/// Unit of reported bit rates.
 const RATE_UNIT_BPS: u64 = 100_000;
 
-/// A Wi-Fi interface.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WifiInterface {
     pub index: u32,

@@ -18,7 +18,6 @@ mod macros;
 mod processes;
 
 pub use clock::MonotonicClock;
-/// For the macros.
 #[doc(hidden)]
 pub use libtest_mimic;
 pub use processes::{Order, STAGE, again, checkout, exit_code, in_namespaces, run, trial, wrong_user};

@@ -22,7 +22,6 @@ const UNPRIVILEGED: &str = "PATHBENCH_TEST_UNPRIVILEGED";
 /// The environment variable by which `./test` names a copy of the sources.
 const CHECKOUT: &str = "PATHBENCH_TEST_CHECKOUT";
 
-/// The stage of the process inside the namespaces.
 const INSIDE: &str = "inside";
 
 /// How long a test may take: several times what the longest does on a busy machine.
@@ -33,7 +32,6 @@ const PATIENCE: Duration = Duration::from_secs(600);
 pub enum Order {
     /// One after the other: they are held to times or rates.
     OneByOne,
-    /// As many as the machine has processors.
     SideBySide,
 }
 

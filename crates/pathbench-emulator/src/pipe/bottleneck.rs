@@ -4,18 +4,16 @@
 //! numbers, and what the last nanosecond of a packet leaves over goes to the next one.
 
 use super::course::Course;
-use super::ledger::Held;
-use super::opportunity::Opportunities;
-use super::train::Trains;
+use super::course::Opportunities;
+use super::course::Trains;
+use crate::packet::Held;
 use pathbench_link::OpportunitySchedule;
 use pathbench_link::{ArqModel, RateModel};
 use pathbench_record::time::Timestamp;
 use std::time::Duration;
 
-/// Work in a byte.
 const WORK_PER_BYTE: u64 = 8_000_000_000;
 
-/// How fast packets are sent, at work.
 #[derive(Debug)]
 enum Pace {
     Unlimited,
@@ -38,7 +36,6 @@ impl Pace {
         }
     }
 
-    /// What a packet is for it. Opportunities are for IP bytes.
     fn work<P>(&self, held: &Held<P>) -> u64 {
         match self {
             Self::Unlimited => 0,
@@ -64,7 +61,6 @@ impl Pace {
         }
     }
 
-    /// Makes use of the next opportunity.
     fn use_opportunity(&mut self) {
         match self {
             Self::Opportunities(opportunities) => opportunities.advance(),
@@ -73,7 +69,6 @@ impl Pace {
         }
     }
 
-    /// Nothing has been sent for a while: goes on to `now`.
     fn catch_up(&mut self, now: Timestamp) {
         match self {
             Self::Opportunities(opportunities) => opportunities.skip(now),
@@ -84,11 +79,9 @@ impl Pace {
     }
 }
 
-/// The packet that is being sent.
 #[derive(Debug)]
 struct Sending<P> {
     held: Held<P>,
-    /// Attempts before this one.
     attempt: u32,
     work: u64,
     left: u64,
@@ -99,31 +92,24 @@ struct Sending<P> {
 enum Phase {
     /// `left` is as of this time.
     Sending(Timestamp),
-    /// Until the next attempt.
     Pausing(Timestamp),
 }
 
-/// The bottleneck at work.
 #[derive(Debug)]
 pub(crate) struct Bottleneck<P> {
     pace: Pace,
     sending: Option<Sending<P>>,
     /// Work that the nanosecond in which the last packet ended had left over, and that nanosecond's end.
     spare: (u64, Timestamp),
-    /// What is left of the opportunity in hand.
     budget: u64,
-    /// Nothing is sent.
     halted: bool,
 }
 
-/// What the bottleneck has done.
 #[derive(Debug)]
 pub(crate) enum Progress<P> {
-    /// It wants another packet, if there is one.
     Wants,
     /// An attempt is over: number of attempts before it. Say how it went with [`Bottleneck::again`].
     Sent(Held<P>, u32),
-    /// Nothing more at this time.
     Nothing,
 }
 
@@ -132,7 +118,6 @@ impl<P> Bottleneck<P> {
         Self { pace: Pace::new(model, begin), sending: None, spare: (0, begin), budget: 0, halted: false }
     }
 
-    /// Whether a packet that arrives now is sent at once, without having been in the queue.
     pub(crate) fn is_free(&self) -> bool {
         !self.halted && self.sending.is_none() && !self.pace.is_by_opportunity()
     }
@@ -149,7 +134,6 @@ impl<P> Bottleneck<P> {
         }
     }
 
-    /// What the train whose opportunity was used last adds to the delay.
     pub(crate) fn train_delay(&self) -> Duration {
         match &self.pace {
             Pace::Trains(trains) => trains.base_delay(),
@@ -157,7 +141,6 @@ impl<P> Bottleneck<P> {
         }
     }
 
-    /// What a train that began now would add to the delay.
     pub(crate) fn train_delay_at(&self, now: Timestamp) -> Duration {
         match &self.pace {
             Pace::Trains(trains) => trains.base_delay_at(now),
@@ -165,7 +148,6 @@ impl<P> Bottleneck<P> {
         }
     }
 
-    /// Begins to send a packet.
     pub(crate) fn send(&mut self, held: Held<P>, now: Timestamp) {
         let work = self.pace.work(&held);
         self.begin(held, work, 0, now);
@@ -183,7 +165,6 @@ impl<P> Bottleneck<P> {
         self.sending = Some(Sending { held, attempt, work, left, phase: Phase::Sending(now) });
     }
 
-    /// Another attempt at a packet, after a pause.
     pub(crate) fn again(&mut self, held: Held<P>, attempt: u32, arq: ArqModel, now: Timestamp) {
         let work = self.pace.work(&held);
         if arq.pause.is_zero() {
@@ -200,7 +181,6 @@ impl<P> Bottleneck<P> {
         self.pace.catch_up(now);
     }
 
-    /// When [`Bottleneck::advance`] has something to do.
     pub(crate) fn next(&self, something_waits: bool) -> Option<Timestamp> {
         if self.halted {
             return None;
@@ -225,7 +205,6 @@ impl<P> Bottleneck<P> {
         }
     }
 
-    /// Whether a time for [`Bottleneck::advance`] begins with an opportunity.
     pub(crate) fn open(&mut self, now: Timestamp) {
         self.budget = 0;
         let pausing = self.sending.as_ref().is_some_and(|sending| matches!(sending.phase, Phase::Pausing(_)));
@@ -265,7 +244,6 @@ impl<P> Bottleneck<P> {
         }
     }
 
-    /// Counts what has been sent up to now.
     fn settle(&mut self, now: Timestamp) {
         let Some(sending) = &mut self.sending else { return };
         let Phase::Sending(since) = sending.phase else { return };
@@ -290,7 +268,6 @@ impl<P> Bottleneck<P> {
         }
     }
 
-    /// A new rate. What is being sent goes on with it: the same share of it is left to send.
     pub(crate) fn change(&mut self, model: &RateModel, something_waits: bool, now: Timestamp) {
         if !self.halted {
             self.budget = 0;
@@ -309,7 +286,6 @@ impl<P> Bottleneck<P> {
         self.catch_up(something_waits, now);
     }
 
-    /// Stops sending, or goes on.
     pub(crate) fn halt(&mut self, halted: bool, something_waits: bool, now: Timestamp) {
         if halted == self.halted {
             return;
@@ -327,7 +303,6 @@ impl<P> Bottleneck<P> {
         self.catch_up(something_waits, now);
     }
 
-    /// Where there is nothing to send, the next packet to come does this: a train begins with it.
     fn catch_up(&mut self, something_waits: bool, now: Timestamp) {
         if something_waits || self.sending.is_some() {
             self.pace.catch_up(now);

@@ -1,10 +1,8 @@
 //! The thread: waits for packets, times and commands, and has the links do what is to be done.
 
 use super::PlaneError;
-use super::command::Command;
 use super::link::{Link, Tools};
-use super::outlet::{MODERATION, Outlet};
-use super::packet::Pool;
+use super::packet::{MODERATION, Outlet, Pool};
 use super::waiting::{Call, Waiting};
 use pathbench_host::scheduling::CpuLatencyRequest;
 use pathbench_record::direction::LinkDirection;
@@ -14,12 +12,12 @@ use std::num::NonZeroU64;
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::Duration;
 
-/// From one sample to the next.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(100);
 /// The processors may sleep again when nothing was carried for this long: longer than between pings.
 const REST: Duration = Duration::from_secs(3);
 
-/// Serves commands and moves packets until the handle is gone.
+pub(super) type Command = Box<dyn FnOnce(&mut Engine<'_>, Timestamp) + Send>;
+
 pub(super) fn run(clock: &dyn Clock, inbox: &Receiver<Command>, waiting: Waiting) {
     // Without it the kernel may wake this thread 50 µs late; that it cannot be set shows in the lateness.
     let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
@@ -48,7 +46,7 @@ enum Handle {
     Gone,
 }
 
-struct Engine<'thread> {
+pub(super) struct Engine<'thread> {
     waiting: Waiting,
     links: Vec<Link>,
     tools: Tools<'thread>,
@@ -58,27 +56,24 @@ struct Engine<'thread> {
 }
 
 /// While packets are carried, no processor sleeps: it would be late for the next. `None` where that is not allowed,
-/// which shows in the lateness.
 struct Attention {
     ends: Timestamp,
     _latency: Option<CpuLatencyRequest>,
 }
 
 impl Engine<'_> {
-    /// Lets leave what is due; says whether there is more to be done at once.
     fn serve(&mut self) -> bool {
         let mut busy = false;
         for link in &mut self.links {
-            for way in LinkDirection::BOTH {
+            for direction in LinkDirection::BOTH {
                 let now = self.tools.clock.now();
-                busy |= link.serve(way, now, &mut self.tools);
-                busy |= link.ends[way.index()].readable;
+                busy |= link.serve(direction, now, &mut self.tools);
+                busy |= link.ends[direction.index()].readable;
             }
         }
         busy
     }
 
-    /// Lets leave what is due, and waits until there is something else to do.
     fn wait(&mut self) -> Result<(), Errno> {
         if self.serve() {
             return self.waiting.look();
@@ -99,7 +94,6 @@ impl Engine<'_> {
         self.waiting.wait(now, departure.into_iter().chain(self.next_sample).chain(rest).min())
     }
 
-    /// Something happens: keeps the processors awake, or goes on doing so.
     fn attend(&mut self, now: Timestamp) {
         let ends = now + REST;
         match &mut self.attention {
@@ -112,7 +106,6 @@ impl Engine<'_> {
         self.links.iter().filter_map(Link::next_deadline).min()
     }
 
-    /// Marks which devices can be read; says whether the handle has called.
     fn take_note(&mut self) -> bool {
         let mut called = false;
         for call in self.waiting.calls() {
@@ -132,15 +125,14 @@ impl Engine<'_> {
         called
     }
 
-    /// Gives every device that can be read its turn.
     fn receive(&mut self) {
         let deadline = self.deadline();
         // What a device has called for was there when it called, however long reading it takes.
         let called = self.tools.clock.now();
         for link in &mut self.links {
-            for way in LinkDirection::BOTH {
-                if link.ends[way.index()].readable {
-                    link.receive(way, called, deadline, &mut self.tools);
+            for direction in LinkDirection::BOTH {
+                if link.ends[direction.index()].readable {
+                    link.receive(direction, called, deadline, &mut self.tools);
                 }
             }
         }
@@ -151,7 +143,6 @@ impl Engine<'_> {
         }
     }
 
-    /// Does what the handle wants.
     fn obey(&mut self, inbox: &Receiver<Command>) -> Handle {
         loop {
             match inbox.try_recv() {
@@ -166,45 +157,20 @@ impl Engine<'_> {
         // Everything that was due before has left by then, so that counters and samples are of now.
         self.serve();
         let now = self.tools.clock.now();
-        // Whoever does not wait for the answer any more needs none.
-        let _ = match command {
-            Command::Add { link, wall_offset_ns, reply } => {
-                let added = Link::new(*link, wall_offset_ns, now).and_then(|link| self.add(link));
-                reply.send(added).ok()
-            }
-            Command::Change { link, way, change, reply } => {
-                let done = self.link(link).map(|link| link.direction(way).change(now, &change));
-                reply.send(done).ok()
-            }
-            Command::Follow { link, way, schedule, reply } => {
-                let done = self.link(link).map(|link| link.direction(way).follow(now, schedule));
-                reply.send(done).ok()
-            }
-            Command::Model { link, way, reply } => {
-                let model = self.link(link).map(|link| link.direction(way).pipe.model().clone());
-                reply.send(model).ok()
-            }
-            Command::SetCondition { link, condition, reply } => {
-                let done = self.link(link).map(|link| link.set_condition(condition, now));
-                reply.send(done).ok()
-            }
-            Command::Restart { link, seeds, reply } => {
-                let Self { links, tools, .. } = self;
-                let found = links.get_mut(link).ok_or(PlaneError::NoSuchLink { link });
-                reply.send(found.map(|link| link.restart(seeds, now, &mut tools.pool))).ok()
-            }
-            Command::Report { link, reply } => {
-                let report = self.link(link).map(|link| link.report(now));
-                reply.send(report).ok()
-            }
-        };
+        command(self, now);
     }
 
-    fn link(&mut self, link: usize) -> Result<&mut Link, PlaneError> {
+    pub(super) fn restart(&mut self, link: usize, seeds: [u64; 2], now: Timestamp) -> Result<(), PlaneError> {
+        let found = self.links.get_mut(link).ok_or(PlaneError::NoSuchLink { link })?;
+        found.restart(seeds, now, &mut self.tools.pool);
+        Ok(())
+    }
+
+    pub(super) fn link(&mut self, link: usize) -> Result<&mut Link, PlaneError> {
         self.links.get_mut(link).ok_or(PlaneError::NoSuchLink { link })
     }
 
-    fn add(&mut self, link: Link) -> Result<usize, PlaneError> {
+    pub(super) fn add(&mut self, link: Link) -> Result<usize, PlaneError> {
         let number = self.links.len();
         for (end, place) in link.ends.iter().zip(0_u64..) {
             self.waiting

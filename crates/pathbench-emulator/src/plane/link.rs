@@ -1,43 +1,39 @@
 //! A link at work: what its devices hand over goes into its pipes, and what its pipes let go goes to its devices.
 
-use super::direction::Direction;
-use super::outlet::{Departure, Outlet, Written};
+use super::packet::{Departure, Outlet, Written};
 use super::packet::{Handed, Piece, Pool, Received};
 use super::recorder::{Note, Recorder};
-use super::{LinkReport, PlaneError, PlaneLink};
+use super::report::Histogram;
+use super::{DirectionReport, LinkReport, PlaneError, PlaneLink, QueueSample};
 use crate::packet::{Fate, Outcome, Packet};
-use crate::pipe::Condition;
+use crate::pipe::{Condition, Pipe};
 use crate::segmentation::{Handover, Run};
 use pathbench_host::tun::Tun;
+use pathbench_link::{ChangeSchedule, Discipline, LinkChange, LinkModel, LossModel, RateModel};
 use pathbench_record::direction::LinkDirection;
 use pathbench_record::time::{Clock, Timestamp};
+use pathbench_record::units::QueueLimit;
 use rustix::io::Errno;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 /// Most that is read from one device, or written of one pipe, before the others have their turn.
 const TURN_PACKETS: usize = 64;
 const TURN_BYTES: usize = 256 << 10;
 
-/// What all links use.
 pub(super) struct Tools<'clock> {
     pub(super) clock: &'clock dyn Clock,
     pub(super) pool: Pool,
     pub(super) outlet: Outlet,
-    /// When a packet left last.
     pub(super) left_at: Timestamp,
-    /// When those packets were due that leave with one before them, and how many.
     pub(super) joined: Vec<(Timestamp, u32)>,
 }
 
-/// One end of a link.
 #[derive(Debug)]
 pub(super) struct End {
     pub(super) tun: Tun,
-    /// Whether there may be something to read.
     pub(super) readable: bool,
-    /// Whether the interface is gone.
     pub(super) gone: bool,
-    /// The kernel's count of overruns when the link began.
     overruns_before: u64,
 }
 
@@ -48,7 +44,6 @@ impl End {
     }
 }
 
-/// A link at work.
 #[derive(Debug)]
 pub(super) struct Link {
     pub(super) ends: [End; 2],
@@ -66,8 +61,8 @@ impl Link {
         Ok(Self { ends, directions, recorder })
     }
 
-    pub(super) fn direction(&mut self, way: LinkDirection) -> &mut Direction {
-        &mut self.directions[way.index()]
+    pub(super) fn direction(&mut self, direction: LinkDirection) -> &mut Direction {
+        &mut self.directions[direction.index()]
     }
 
     pub(super) fn restart(&mut self, seeds: [u64; 2], now: Timestamp, pool: &mut Pool) {
@@ -88,7 +83,6 @@ impl Link {
         }
     }
 
-    /// Takes samples; says whether anything has changed since those before.
     pub(super) fn sample(&mut self, now: Timestamp) -> bool {
         let [forward, reverse] = &mut self.directions;
         forward.sample(now) | reverse.sample(now)
@@ -104,33 +98,30 @@ impl Link {
         LinkReport { directions, capture_error }
     }
 
-    /// When a pipe has something to do next.
     pub(super) fn next_deadline(&self) -> Option<Timestamp> {
         self.directions.iter().filter_map(|direction| direction.pipe.next_deadline()).min()
     }
 
-    /// Reads what a device has for one way, until there is nothing, the turn is over, or `deadline` has passed. The
-    /// first packet has arrived by the time `called`.
     pub(super) fn receive(
         &mut self,
-        way: LinkDirection,
+        direction: LinkDirection,
         called: Timestamp,
         deadline: Option<Timestamp>,
         tools: &mut Tools<'_>,
     ) {
         let mut bytes = 0;
         for turn in 0..TURN_PACKETS {
-            let end = &mut self.ends[way.index()];
+            let end = &mut self.ends[direction.index()];
             match tools.pool.receive(&end.tun) {
                 Ok(Received::Packet(packet, handover)) => {
                     let now = if turn == 0 { called } else { tools.clock.now() };
                     bytes += packet.ip().len();
-                    self.offer(way, now, packet, &handover);
+                    self.offer(direction, now, packet, &handover);
                     if bytes > TURN_BYTES || deadline.is_some_and(|deadline| deadline <= now) {
                         return;
                     }
                 }
-                Ok(Received::Nonsense) => self.directions[way.index()].refused_packets += 1,
+                Ok(Received::Nonsense) => self.directions[direction.index()].refused_packets += 1,
                 Err(Errno::INTR) => {}
                 Err(errno) => {
                     end.readable = false;
@@ -141,26 +132,25 @@ impl Link {
         }
     }
 
-    /// Puts into a pipe what was handed over: whole, or a wire packet at a time.
-    fn offer(&mut self, way: LinkDirection, now: Timestamp, packet: Rc<Handed>, handover: &Handover) {
-        self.directions[way.index()].count(handover);
+    fn offer(&mut self, direction: LinkDirection, now: Timestamp, packet: Rc<Handed>, handover: &Handover) {
+        self.directions[direction.index()].count(handover);
         let whole = handover.whole();
-        let direction = &self.directions[way.index()];
+        let traffic = &self.directions[direction.index()];
         // The pipe compares the mean of a lump with the MTU; the first segment is as long as any.
         let first = handover.ip_bytes(Run { first: 0, count: 1 });
-        let oversized = first > direction.pipe.model().mtu_bytes;
-        if whole.count == 1 || (self.recorder.is_none() && !oversized && direction.passes_whole()) {
-            return self.put(way, now, Piece { packet, run: whole }, handover);
+        let oversized = first > traffic.pipe.model().mtu_bytes;
+        if whole.count == 1 || (self.recorder.is_none() && !oversized && traffic.passes_whole()) {
+            return self.put(direction, now, Piece { packet, run: whole }, handover);
         }
         for segment in 0..whole.count {
             let run = Run { first: segment, count: 1 };
-            self.put(way, now, Piece { packet: Rc::clone(&packet), run }, handover);
+            self.put(direction, now, Piece { packet: Rc::clone(&packet), run }, handover);
         }
     }
 
-    fn put(&mut self, way: LinkDirection, now: Timestamp, piece: Piece, handover: &Handover) {
+    fn put(&mut self, direction: LinkDirection, now: Timestamp, piece: Piece, handover: &Handover) {
         if let Some(recorder) = &mut self.recorder {
-            recorder.enter(way, now, piece.clone());
+            recorder.enter(direction, now, piece.clone());
         }
         let packet = Packet {
             ip_bytes: handover.ip_bytes(piece.run),
@@ -168,23 +158,22 @@ impl Link {
             ecn: handover.ecn(),
             payload: piece,
         };
-        self.directions[way.index()].pipe.offer(now, packet);
+        self.directions[direction.index()].pipe.offer(now, packet);
     }
 
-    /// Lets leave what is due on one way; says whether the turn was over before everything had left.
-    pub(super) fn serve(&mut self, way: LinkDirection, now: Timestamp, tools: &mut Tools<'_>) -> bool {
+    pub(super) fn serve(&mut self, direction: LinkDirection, now: Timestamp, tools: &mut Tools<'_>) -> bool {
         let mut waiting: Option<Departure> = None;
         for _ in 0..TURN_PACKETS {
             loop {
-                let Some(outcome) = self.directions[way.index()].pipe.poll(now) else {
+                let Some(outcome) = self.directions[direction.index()].pipe.poll(now) else {
                     if let Some(last) = waiting {
-                        self.leave(way, last, tools);
+                        self.leave(direction, last, tools);
                     }
                     return false;
                 };
                 let Outcome { packet: Packet { payload: piece, .. }, number, fate, .. } = outcome;
                 let Fate::Delivered(delivery) = fate else {
-                    self.note(way, number, Note::Dropped(fate), tools);
+                    self.note(direction, number, Note::Dropped(fate), tools);
                     tools.pool.put(piece.packet);
                     continue;
                 };
@@ -203,45 +192,184 @@ impl Link {
                     }
                     Err(next) => {
                         waiting = Some(next);
-                        self.leave(way, before, tools);
+                        self.leave(direction, before, tools);
                         break;
                     }
                 }
             }
         }
         if let Some(last) = waiting {
-            self.leave(way, last, tools);
+            self.leave(direction, last, tools);
         }
         true
     }
 
-    /// A packet leaves.
-    fn leave(&mut self, way: LinkDirection, departure: Departure, tools: &mut Tools<'_>) {
+    fn leave(&mut self, direction: LinkDirection, departure: Departure, tools: &mut Tools<'_>) {
         let at = tools.clock.now();
         tools.left_at = at;
         let packets = departure.piece.run.count;
-        let end = &mut self.ends[1 - way.index()];
+        let end = &mut self.ends[1 - direction.index()];
         let written = if end.gone { Written::Gone } else { tools.outlet.write(&end.tun, &departure) };
         end.gone |= written == Written::Gone;
-        let direction = &mut self.directions[way.index()];
+        let traffic = &mut self.directions[direction.index()];
         let mut first = packets;
         for (due, count) in tools.joined.drain(..) {
-            direction.lateness.add(at.since(due), u64::from(count));
+            traffic.lateness.add(at.since(due), u64::from(count));
             first -= count;
         }
-        direction.lateness.add(at.since(departure.delivery.due), u64::from(first));
+        traffic.lateness.add(at.since(departure.delivery.due), u64::from(first));
         let refused = written != Written::Taken;
         if refused {
-            direction.refused_packets += u64::from(packets);
+            traffic.refused_packets += u64::from(packets);
         }
         let note = Note::Left { at, delivery: departure.delivery, refused };
-        self.note(way, departure.number, note, tools);
+        self.note(direction, departure.number, note, tools);
         tools.pool.put(departure.piece.packet);
     }
 
-    fn note(&mut self, way: LinkDirection, number: u64, note: Note, tools: &mut Tools<'_>) {
+    fn note(&mut self, direction: LinkDirection, number: u64, note: Note, tools: &mut Tools<'_>) {
         if let Some(recorder) = &mut self.recorder {
-            recorder.note(way, number, note, &mut tools.pool);
+            recorder.note(direction, number, note, &mut tools.pool);
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Direction {
+    pub(super) pipe: Pipe<Piece>,
+    pub(super) lateness: Histogram,
+    pub(super) refused_packets: u64,
+    /// As it was set, without what a schedule of changes made of it.
+    model: LinkModel,
+    following: bool,
+    series: Vec<QueueSample>,
+    /// Length of the IP packet → wire packets put in. The largest IP packet bounds it.
+    offered_sizes: BTreeMap<u32, u64>,
+}
+
+impl Direction {
+    pub(super) fn new(model: LinkModel, seed: u64, now: Timestamp) -> Self {
+        let mut direction = Self {
+            pipe: Pipe::new(model.clone(), seed, now),
+            lateness: Histogram::new(),
+            refused_packets: 0,
+            model,
+            following: false,
+            series: Vec::new(),
+            offered_sizes: BTreeMap::new(),
+        };
+        direction.sample(now);
+        direction
+    }
+
+    pub(super) fn restart(&mut self, seed: u64, now: Timestamp) {
+        let condition = self.pipe.condition();
+        *self = Self::new(self.model.clone(), seed, now);
+        self.pipe.set_condition(now, condition);
+    }
+
+    pub(super) fn change(&mut self, now: Timestamp, change: &LinkChange) {
+        self.pipe.change(now, change);
+        change.apply(&mut self.model);
+    }
+
+    pub(super) fn follow(&mut self, now: Timestamp, schedule: ChangeSchedule) {
+        self.pipe.follow(now, schedule);
+        self.following = true;
+    }
+
+    pub(super) fn set_condition(&mut self, now: Timestamp, condition: Condition) {
+        self.pipe.set_condition(now, condition);
+    }
+
+    pub(super) fn passes_whole(&self) -> bool {
+        !self.following && passes_whole(&self.model)
+    }
+
+    pub(super) fn count(&mut self, handover: &Handover) {
+        let last = handover.segments().saturating_sub(1);
+        let bytes = |segment| handover.ip_bytes(Run { first: segment, count: 1 });
+        if last > 0 {
+            *self.offered_sizes.entry(bytes(0)).or_insert(0) += u64::from(last);
+        }
+        *self.offered_sizes.entry(bytes(last)).or_insert(0) += 1;
+    }
+
+    pub(super) fn sample(&mut self, now: Timestamp) -> bool {
+        let statistics = self.pipe.statistics();
+        let sample = QueueSample {
+            at: now,
+            queue_bytes: statistics.queue_bytes,
+            queue_packets: statistics.queue_packets,
+            offered_bytes: statistics.offered_bytes,
+            delivered_bytes: statistics.delivered_bytes,
+            dropped_packets: statistics.dropped_packets.values().sum(),
+            rate_bps: self.pipe.rate_bps(now),
+            loss: self.pipe.loss(now),
+            delay: self.pipe.base_delay(now),
+        };
+        let changed = self.series.last().is_none_or(|last| QueueSample { at: now, ..*last } != sample);
+        if changed {
+            self.series.push(sample);
+        }
+        changed
+    }
+
+    pub(super) fn report(&self) -> DirectionReport {
+        DirectionReport {
+            statistics: self.pipe.statistics().clone(),
+            lateness: self.lateness.lateness(),
+            refused_packets: self.refused_packets,
+            overrun_packets: 0,
+            series: self.series.clone(),
+            offered_sizes: self.offered_sizes.clone(),
+        }
+    }
+}
+
+/// Above this rate, what a host hands over at once (64 KiB) takes less than a quarter of a millisecond.
+const FAST_BPS: u64 = 2_000_000_000;
+
+/// Whether nothing is lost by it if what hosts hand over passes whole, as one packet that counts all its wire
+/// packets: nothing is decided by chance, and the rate is unlimited or so high that a lump is short. Its queue must
+/// not count packets or measure their stay then.
+pub(super) fn passes_whole(model: &LinkModel) -> bool {
+    let coarse_queue = !matches!(model.queue, QueueLimit::Packets(_))
+        && matches!(model.queue_discipline, Discipline::DropTail | Discipline::DropHead);
+    let fast = match model.rate {
+        RateModel::Unlimited => true,
+        RateModel::Constant(bps) => bps > FAST_BPS && coarse_queue,
+        RateModel::Steps(_) | RateModel::Opportunities(_) | RateModel::Trains(_) => false,
+    };
+    fast && model.loss == LossModel::Independent(0.0)
+        && model.jitter.is_zero()
+        && model.duplicate == 0.0
+        && model.corrupt == 0.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn whatever_concerns_single_packets_has_them_cut() {
+        let wire = LinkModel::default;
+        let bytes = QueueLimit::Bytes(1_000_000);
+        let packets = QueueLimit::Packets(1_000);
+        let cases = [
+            (true, wire()),
+            (true, LinkModel { rate: RateModel::Constant(10_000_000_000), queue: bytes, ..wire() }),
+            (true, LinkModel { rate: RateModel::Constant(10_000_000_000), ..wire() }),
+            (false, LinkModel { rate: RateModel::Constant(10_000_000_000), queue: packets, ..wire() }),
+            (false, LinkModel { rate: RateModel::Constant(1_000_000_000), queue: bytes, ..wire() }),
+            (false, LinkModel { loss: LossModel::Independent(0.001), ..wire() }),
+            (false, LinkModel { duplicate: 0.001, ..wire() }),
+            (false, LinkModel { corrupt: 0.001, ..wire() }),
+            (false, LinkModel { jitter: Duration::from_millis(1), ..wire() }),
+        ];
+        for (whole, model) in cases {
+            assert_eq!(passes_whole(&model), whole, "{model:?}");
         }
     }
 }

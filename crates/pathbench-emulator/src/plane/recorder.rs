@@ -18,17 +18,13 @@ use std::time::Duration;
 
 /// Packets that wait for their or an older one's fate; beyond that, the oldest is written without.
 const WAITING_PACKETS: usize = 65_536;
-/// Bytes handed to the file at once.
 const BLOCK_BYTES: usize = 256 << 10;
 /// Blocks that may wait for the file; beyond that, the data plane waits for the disk, and its lateness says so.
 const WAITING_BLOCKS: usize = 64;
 
-/// What became of a packet.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Note {
-    /// It left the link then.
     Left { at: Timestamp, delivery: Delivery, refused: bool },
-    /// It was dropped.
     Dropped(Fate),
 }
 
@@ -39,15 +35,12 @@ struct Entry {
     note: Option<Note>,
 }
 
-/// Packets of one way whose entries are still to be written.
 #[derive(Debug, Default)]
 struct Waiting {
-    /// The number of the first.
     first: u64,
     entries: VecDeque<Entry>,
 }
 
-/// Records a link.
 #[derive(Debug)]
 pub(super) struct Recorder {
     waiting: [Waiting; 2],
@@ -58,11 +51,10 @@ pub(super) struct Recorder {
 }
 
 impl Recorder {
-    /// Begins the file of a link.
     pub(super) fn create(link: &str, path: &Path, wall_offset_ns: i64) -> Result<Self, PlaneError> {
         let failed = |source| PlaneError::Capture { link: link.to_owned(), path: path.to_owned(), source };
         let mut file = CaptureFile::create(path).map_err(failed)?;
-        let names = LinkDirection::BOTH.map(|way| format!("{link} {}", way.name()));
+        let names = LinkDirection::BOTH.map(|direction| format!("{link} {}", direction.name()));
         capture::begin(&names.each_ref().map(String::as_str), &mut file.block);
         Ok(Self {
             waiting: Default::default(),
@@ -73,14 +65,12 @@ impl Recorder {
         })
     }
 
-    /// A packet goes into a pipe.
-    pub(super) fn enter(&mut self, way: LinkDirection, at: Timestamp, piece: Piece) {
-        self.waiting[way.index()].entries.push_back(Entry { at, piece, note: None });
+    pub(super) fn enter(&mut self, direction: LinkDirection, at: Timestamp, piece: Piece) {
+        self.waiting[direction.index()].entries.push_back(Entry { at, piece, note: None });
     }
 
-    /// A packet has met its fate.
-    pub(super) fn note(&mut self, way: LinkDirection, number: u64, note: Note, pool: &mut Pool) {
-        let waiting = &mut self.waiting[way.index()];
+    pub(super) fn note(&mut self, direction: LinkDirection, number: u64, note: Note, pool: &mut Pool) {
+        let waiting = &mut self.waiting[direction.index()];
         let place = number.checked_sub(waiting.first).map(|place| place as usize);
         if let Some(entry) = place.and_then(|place| waiting.entries.get_mut(place)) {
             entry.note = Some(note);
@@ -88,46 +78,46 @@ impl Recorder {
         self.write_settled(pool);
     }
 
-    /// Writes what is known of all packets; their numbers begin anew.
     pub(super) fn restart(&mut self, pool: &mut Pool) {
-        while let Some(way) = self.oldest() {
-            self.write_oldest(way, pool);
+        while let Some(direction) = self.oldest() {
+            self.write_oldest(direction, pool);
         }
         self.waiting = Default::default();
     }
 
-    /// Why something is missing in the file, if it is.
     pub(super) fn error(&self) -> Option<&str> {
         self.file.error.as_deref()
     }
 
     fn write_settled(&mut self, pool: &mut Pool) {
-        while let Some(way) = self.oldest() {
-            let entries = &self.waiting[way.index()].entries;
+        while let Some(direction) = self.oldest() {
+            let entries = &self.waiting[direction.index()].entries;
             let settled = entries.front().is_some_and(|entry| entry.note.is_some());
             if !settled
                 && self.waiting.iter().map(|waiting| waiting.entries.len()).sum::<usize>() <= WAITING_PACKETS
             {
                 return;
             }
-            self.write_oldest(way, pool);
+            self.write_oldest(direction, pool);
         }
     }
 
-    /// The way whose first packet came in first.
     fn oldest(&self) -> Option<LinkDirection> {
-        let front = |way: LinkDirection| {
-            self.waiting[way.index()].entries.front().map(|entry| (entry.at, way.index(), way))
+        let front = |direction: LinkDirection| {
+            self.waiting[direction.index()]
+                .entries
+                .front()
+                .map(|entry| (entry.at, direction.index(), direction))
         };
         LinkDirection::BOTH
             .into_iter()
             .filter_map(front)
             .min_by_key(|(at, index, _)| (*at, *index))
-            .map(|(_, _, way)| way)
+            .map(|(_, _, direction)| direction)
     }
 
-    fn write_oldest(&mut self, way: LinkDirection, pool: &mut Pool) {
-        let waiting = &mut self.waiting[way.index()];
+    fn write_oldest(&mut self, direction: LinkDirection, pool: &mut Pool) {
+        let waiting = &mut self.waiting[direction.index()];
         let Some(Entry { at, piece, note }) = waiting.entries.pop_front() else { return };
         waiting.first += 1;
         let at_ns = i128::from(at.as_nanos()) + i128::from(self.wall_offset_ns);
@@ -140,7 +130,13 @@ impl Recorder {
                 .and_then(|h| h.wire_packet(piece.packet.ip(), segment, false, &mut self.wire))
                 .is_some()
             {
-                capture::packet(way.index() as u32, at_ns, &self.wire, &self.comment, &mut self.file.block);
+                capture::packet(
+                    direction.index() as u32,
+                    at_ns,
+                    &self.wire,
+                    &self.comment,
+                    &mut self.file.block,
+                );
             }
         }
         pool.put(piece.packet);
@@ -154,13 +150,12 @@ impl Drop for Recorder {
     }
 }
 
-/// What became of a packet that came in at `at`, in words.
 fn describe(at: Timestamp, note: Option<Note>, text: &mut String) {
     text.clear();
     let ms = |time: Duration| time.as_secs_f64() * 1e3;
     // Writing into a text cannot fail.
     let _ = match note {
-        None => write!(text, "still under way when the capture ended"),
+        None => write!(text, "still under direction when the capture ended"),
         Some(Note::Dropped(Fate::Dropped { cause, at: dropped })) => {
             write!(text, "dropped: {}, after {:.3} ms", cause.name(), ms(dropped.since(at)))
         }
@@ -179,7 +174,6 @@ fn describe(at: Timestamp, note: Option<Note>, text: &mut String) {
 /// A file that a thread of its own writes, so that the disk holds no packet up.
 #[derive(Debug)]
 struct CaptureFile {
-    /// What was not handed to the thread yet.
     block: Vec<u8>,
     blocks: Option<SyncSender<Vec<u8>>>,
     thread: Option<JoinHandle<std::io::Result<()>>>,
@@ -196,7 +190,6 @@ impl CaptureFile {
         Ok(Self { block: Vec::new(), blocks: Some(blocks), thread: Some(thread), error: None })
     }
 
-    /// Hands over what there is, if it is at least so much.
     fn pass_on(&mut self, least_bytes: usize) {
         if self.block.len() < least_bytes.max(1) {
             return;

@@ -16,9 +16,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Events fetched at once.
 const EVENTS: usize = 64;
-/// Numbers that no device has.
 const WAKE: u64 = u64::MAX;
 const TIMER: u64 = u64::MAX - 1;
 /// A long wait ends this long before its time and goes on as a short one: a processor that has slept deeply takes its
@@ -30,30 +28,23 @@ const LAST: Duration = Duration::from_micros(30);
 const AT_ONCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 const NEVER: Timespec = AT_ONCE;
 
-/// Something to be looked after.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Call {
-    /// The handle has a command.
     Handle,
-    /// The device with this number can be read, or has failed.
     Device { number: u64, failed: bool },
 }
 
-/// What is waited for.
 #[derive(Debug)]
 pub(super) struct Waiting {
     poll: OwnedFd,
     timer: OwnedFd,
-    /// When the timer goes off.
     armed: Option<Timestamp>,
-    /// For when there has been a long wait.
     approached: Option<Timestamp>,
     wake: Arc<OwnedFd>,
     calls: Vec<Call>,
 }
 
 impl Waiting {
-    /// Waits for `wake` alone, an event descriptor.
     pub(super) fn new(wake: Arc<OwnedFd>) -> Result<Self, Errno> {
         let poll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let timer =
@@ -63,19 +54,16 @@ impl Waiting {
         Ok(Self { poll, timer, armed: None, approached: None, wake, calls: Vec::with_capacity(EVENTS) })
     }
 
-    /// Waits for a device, too.
     pub(super) fn add(&self, tun: &Tun, number: u64) -> Result<(), Errno> {
         epoll::add(&self.poll, tun, epoll::EventData::new_u64(number), epoll::EventFlags::IN)
     }
 
-    /// Waits for a device no more.
     pub(super) fn remove(&self, tun: &Tun) {
         // It is gone already when its interface is.
         let _ = epoll::delete(&self.poll, tun);
     }
 
     /// Waits until something calls or `deadline` has come, or is about to; `None`: as long as it takes. Who calls it
-    /// again and again meets the deadline as closely as the machine allows.
     pub(super) fn wait(&mut self, now: Timestamp, deadline: Option<Timestamp>) -> Result<(), Errno> {
         let timer = match deadline {
             Some(deadline) if deadline > now + LONG_WAIT => {
@@ -96,7 +84,6 @@ impl Waiting {
         self.fetch(None)
     }
 
-    /// Looks what calls at present.
     pub(super) fn look(&mut self) -> Result<(), Errno> {
         self.fetch(Some(&AT_ONCE))
     }
@@ -106,7 +93,6 @@ impl Waiting {
         &self.calls
     }
 
-    /// Sets the timer anew, which also takes back that it has gone off.
     fn arm(&mut self, deadline: Option<Timestamp>) -> Result<(), Errno> {
         let it_value = deadline.map_or(NEVER, |deadline| {
             // Zero would mean never.

@@ -3,16 +3,13 @@
 use pathbench_record::time::Timestamp;
 use std::time::Duration;
 
-/// What is to be done with a packet that was taken from the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Send,
     Mark,
-    /// And judge the next one.
     Drop,
 }
 
-/// State of the control law.
 #[derive(Debug)]
 pub(crate) struct CoDel {
     pub(crate) target: Duration,
@@ -20,7 +17,6 @@ pub(crate) struct CoDel {
     /// An interval after the delay came above the target, if it has stayed there.
     first_above: Option<Timestamp>,
     drop_next: Timestamp,
-    /// Drops since the dropping state was entered.
     count: u32,
     last_count: u32,
     dropping: bool,
@@ -28,15 +24,11 @@ pub(crate) struct CoDel {
     largest_bytes: u64,
 }
 
-/// A packet as the control law sees it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Taken {
     pub(crate) wire_bytes: u64,
-    /// In the queue.
     pub(crate) waited: Duration,
-    /// Left in the queue behind it.
     pub(crate) backlog_bytes: u64,
-    /// Whether it may be marked rather than dropped.
     pub(crate) markable: bool,
 }
 
@@ -57,13 +49,11 @@ impl CoDel {
         }
     }
 
-    /// The queue was found empty.
     pub(crate) fn found_empty(&mut self) {
         self.first_above = None;
         self.dropping = false;
     }
 
-    /// Judges a packet.
     pub(crate) fn judge(&mut self, taken: Taken, now: Timestamp) -> Verdict {
         let may_drop = self.stands_above(taken, now);
         if self.dropping && !may_drop {
@@ -84,7 +74,6 @@ impl CoDel {
         if taken.markable { Verdict::Mark } else { Verdict::Drop }
     }
 
-    /// Whether the delay has been above the target for an interval.
     fn stands_above(&mut self, taken: Taken, now: Timestamp) -> bool {
         self.largest_bytes = self.largest_bytes.max(taken.wire_bytes);
         if taken.waited < self.target || taken.backlog_bytes <= self.largest_bytes {

@@ -5,7 +5,7 @@ mod pie;
 
 use crate::chance::{Chance, Purpose};
 use crate::packet::{DropCause, Ecn};
-use crate::pipe::ledger::{Held, Ledger};
+use crate::packet::{Held, Ledger};
 use codel::{CoDel, Taken};
 use pathbench_link::{Discipline, LinkModel, queue_bytes};
 use pathbench_record::time::Timestamp;
@@ -21,7 +21,6 @@ const CODEL_INTERVAL: Duration = Duration::from_millis(100);
 const PIE_TARGET: Duration = Duration::from_millis(15);
 const PIE_UPDATE: Duration = Duration::from_millis(15);
 
-/// What a model says of its queue.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct QueueSettings {
     limit: Limit,
@@ -31,11 +30,9 @@ pub(crate) struct QueueSettings {
     ecn: bool,
 }
 
-/// The packet in transmission is not in the queue.
 #[derive(Debug, Clone, Copy)]
 enum Limit {
     Packets(u32),
-    /// Ethernet headers included.
     Bytes(u64),
 }
 
@@ -68,7 +65,6 @@ impl QueueSettings {
     }
 }
 
-/// Packets that wait, oldest first.
 #[derive(Debug)]
 pub(crate) struct Queue<P> {
     settings: QueueSettings,
@@ -76,13 +72,10 @@ pub(crate) struct Queue<P> {
     chance: Chance,
     waiting: VecDeque<Held<P>>,
     bytes: u64,
-    /// Wire packets.
     packets: u64,
-    /// How long the packet taken last had waited.
     last_waited: Duration,
 }
 
-/// What is dropped before the queue is full.
 #[derive(Debug)]
 enum Management {
     Nothing,
@@ -142,7 +135,6 @@ impl<P> Queue<P> {
         self.waiting.is_empty()
     }
 
-    /// When [`Queue::update`] has something to do.
     pub(crate) fn next_update(&self) -> Option<Timestamp> {
         match &self.management {
             Management::Pie(pie) => pie.next_update(),
@@ -150,7 +142,6 @@ impl<P> Queue<P> {
         }
     }
 
-    /// What is to be done from time to time.
     pub(crate) fn update(&mut self, now: Timestamp) {
         let delay = self
             .waiting
@@ -161,7 +152,6 @@ impl<P> Queue<P> {
         }
     }
 
-    /// A packet arrives: it, or an older one, may be dropped.
     pub(crate) fn put(&mut self, mut held: Held<P>, now: Timestamp, ledger: &mut Ledger<P>) {
         while !self.is_empty() && self.overflows_with(&held) {
             let oldest = match self.settings.discipline {
@@ -188,7 +178,6 @@ impl<P> Queue<P> {
         self.count(ledger);
     }
 
-    /// The next packet for the bottleneck.
     pub(crate) fn take(&mut self, now: Timestamp, ledger: &mut Ledger<P>) -> Option<Held<P>> {
         loop {
             let Some(mut held) = self.remove(ledger) else {

@@ -8,22 +8,17 @@ use std::time::Duration;
 const ALPHA: f64 = 0.125;
 /// Weight of the delay's growth, per second of delay.
 const BETA: f64 = 1.25;
-/// Bursts this long pass after an idle time.
 const MAX_BURST: Duration = Duration::from_millis(150);
-/// Above this probability packets are dropped that might be marked.
 const MARK_BELOW: f64 = 0.1;
-/// Two packets of this mean size are no standing queue.
 const MEAN_PACKET_BYTES: u64 = 1_024;
 /// What is left of the probability after each update without a queue.
 const DECAY: f64 = 0.98;
-/// A probability smaller than this is none.
 const SMALLEST: f64 = 1e-9;
 
 /// The controller's adjustments are divided where the probability is below a bound (RFC 8033, section 4.2).
 const TUNING: [(f64, f64); 6] =
     [(0.000_001, 2_048.0), (0.000_01, 512.0), (0.000_1, 128.0), (0.001, 32.0), (0.01, 8.0), (0.1, 2.0)];
 
-/// What is to be done with an arriving packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Queue,
@@ -31,7 +26,6 @@ pub(crate) enum Verdict {
     Drop,
 }
 
-/// State of the controller.
 #[derive(Debug)]
 pub(crate) struct Pie {
     pub(crate) target: Duration,
@@ -54,7 +48,6 @@ impl Pie {
         }
     }
 
-    /// New parameters; the controller's state stays.
     pub(crate) fn tune(&mut self, target: Duration, update: Duration) {
         (self.target, self.update) = (target, update);
     }
@@ -79,7 +72,6 @@ impl Pie {
         if markable && self.drop_probability < MARK_BELOW { Verdict::Mark } else { Verdict::Drop }
     }
 
-    /// Reckons the probability anew from the queue's present delay.
     pub(crate) fn reckon(&mut self, delay: Duration, now: Timestamp) {
         let seconds = |delay: Duration| delay.as_secs_f64();
         let mut step = ALPHA * (seconds(delay) - seconds(self.target))

@@ -2,7 +2,6 @@
 
 use super::{MAX_BYTES, TraceError};
 
-/// One line, without its end and the blanks around it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Line<'a> {
     /// From 1.
@@ -15,7 +14,6 @@ impl<'a> Line<'a> {
         self.text.first() == Some(&b'#')
     }
 
-    /// What stands between blanks.
     pub(super) fn fields(&self) -> impl Iterator<Item = &'a [u8]> {
         self.text.split(u8::is_ascii_whitespace).filter(|field| !field.is_empty())
     }
@@ -29,7 +27,6 @@ impl<'a> Line<'a> {
     }
 }
 
-/// The lines of a file. After the last line end there is no further line.
 #[derive(Debug)]
 pub(super) struct Lines<'a> {
     rest: &'a [u8],
@@ -44,7 +41,6 @@ impl<'a> Lines<'a> {
         Ok(Self { rest: bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes), number: 0 })
     }
 
-    /// Without the empty lines at the end of the file; others are left in, for some formats have none.
     pub(super) fn trimmed(bytes: &'a [u8]) -> Result<Self, TraceError> {
         Self::new(bytes).map(|lines| Self { rest: lines.rest.trim_ascii_end(), ..lines })
     }
@@ -68,7 +64,6 @@ impl<'a> Iterator for Lines<'a> {
     }
 }
 
-/// A piece of a file in a message: one short line that does nothing to a terminal.
 pub(super) fn shown(text: &[u8]) -> String {
     const LONGEST: usize = 40;
     let cut = &text[..text.len().min(LONGEST)];

@@ -15,18 +15,13 @@ const LATEST_BEGIN: Duration = Duration::from_secs(3_600);
 /// A terabit per second.
 const MAX_BYTES_PER_SECOND: f64 = 125e9;
 
-/// One kind of table.
 struct Table<V> {
-    /// Its header.
     columns: &'static str,
-    /// What a line is.
     expected: &'static str,
     /// What the second column is called in messages, and what it may be.
     what: &'static str,
     range: &'static str,
-    /// The value, where it is in range.
     value: fn(f64) -> Option<V>,
-    /// Whether the second column may be written as a percentage.
     percent: bool,
 }
 
@@ -148,7 +143,6 @@ fn row<V>(line: Line<'_>, table: &Table<V>) -> Result<(Duration, V), TraceError>
     Ok((Duration::from_nanos((seconds * 1e9).round() as u64), value))
 }
 
-/// A decimal number; neither infinity nor a word for no number.
 fn number(text: &[u8]) -> Option<f64> {
     let decimal = |byte: &u8| byte.is_ascii_digit() || matches!(byte, b'.' | b'-' | b'+' | b'e' | b'E');
     if text.len() > 40 || !text.iter().all(decimal) {

@@ -7,10 +7,8 @@ use crate::netlink::message::{Encoder, Message};
 pub(super) const SUBSYSTEM: u8 = 10;
 /// `NFPROTO_INET`: IPv4 and IPv6.
 const FAMILY: u8 = 1;
-/// The table that is ours.
 pub(super) const TABLE: &str = "pathbench";
 
-/// The number of a message of libc's `NFT_MSG_…`.
 pub(super) const fn number(kind: i32) -> u16 {
     (SUBSYSTEM as u16) << 8 | kind as u16
 }
@@ -48,7 +46,6 @@ fn message(kind: i32, attributes: Encoder) -> Message {
     Message { kind: number(kind), payload: [header, attributes.into_bytes()].concat() }
 }
 
-/// A change of our table.
 pub(super) fn change(request: &'static str, kind: i32, flags: u16, attributes: Encoder) -> Change {
     Change { request, flags, message: message(kind, attributes) }
 }
@@ -57,14 +54,12 @@ pub(super) fn table() -> Encoder {
     Encoder::default().text(NFTA_TABLE_NAME, TABLE)
 }
 
-/// Where packets come to a chain: `enum nf_inet_hooks`.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Hook {
     Forward = 2,
     Output = 3,
 }
 
-/// A chain that packets come to at a hook, and pass where no rule drops them.
 pub(super) fn base_chain(name: &str, hook: Hook, priority: i32) -> Encoder {
     let hook =
         Encoder::default().be32(NFTA_HOOK_HOOKNUM, hook as u32).be32(NFTA_HOOK_PRIORITY, priority as u32);
@@ -74,12 +69,10 @@ pub(super) fn base_chain(name: &str, hook: Hook, priority: i32) -> Encoder {
         .text(NFTA_CHAIN_TYPE, "filter")
 }
 
-/// A chain that rules jump to.
 pub(super) fn chain(name: &str) -> Encoder {
     Encoder::default().text(NFTA_CHAIN_TABLE, TABLE).text(NFTA_CHAIN_NAME, name)
 }
 
-/// A counter that rules count in.
 pub(super) fn counter(name: &str) -> Encoder {
     Encoder::default()
         .text(NFTA_OBJ_TABLE, TABLE)
@@ -88,24 +81,20 @@ pub(super) fn counter(name: &str) -> Encoder {
         .nested(NFTA_OBJ_DATA, Encoder::default())
 }
 
-/// All rules of the table.
 pub(super) fn all_rules() -> Encoder {
     Encoder::default().text(NFTA_RULE_TABLE, TABLE)
 }
 
-/// A rule at the end of a chain.
 pub(super) fn rule(chain: &str, expressions: &[Expression]) -> Encoder {
     let list = expressions.iter().fold(Encoder::default(), |list, expression| expression.encode(list));
     all_rules().text(NFTA_RULE_CHAIN, chain).nested(NFTA_RULE_EXPRESSIONS, list)
 }
 
-/// Asks for all counters of the table.
 pub(super) fn list_counters() -> Message {
     let selection = Encoder::default().text(NFTA_OBJ_TABLE, TABLE).be32(NFTA_OBJ_TYPE, NFT_OBJECT_COUNTER);
     message(libc::NFT_MSG_GETOBJ, selection)
 }
 
-/// A property of a packet (`enum nft_meta_keys`).
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Meta {
     /// `NFPROTO_IPV4` or `NFPROTO_IPV6`, in one byte.
@@ -114,22 +103,24 @@ pub(super) enum Meta {
     TransportProtocol = 16,
 }
 
-/// One step of a rule. A comparison that fails ends it; the register is one for all.
 #[derive(Debug, Clone)]
 pub(super) enum Expression {
-    /// Loads a property of the packet.
     Meta(Meta),
     /// Loads bytes from behind the IP header.
-    Transport { offset: u32, bytes: u32 },
+    Transport {
+        offset: u32,
+        bytes: u32,
+    },
     /// Keeps those bits of the first byte that are set here.
     Mask(u8),
     /// Goes on when what was loaded begins with these bytes.
     Equals(Vec<u8>),
     /// Goes on when what was loaded differs from these bytes.
     Differs(Vec<u8>),
-    /// Goes on with packets beyond this rate.
-    Beyond { per_second: u64, burst: u32 },
-    /// Counts the packet in an object of this name.
+    Beyond {
+        per_second: u64,
+        burst: u32,
+    },
     Count(&'static str),
     /// Loads the MSS for the smaller of the MTUs of the routes to the packet's destination and its source.
     RouteMss,
@@ -137,9 +128,7 @@ pub(super) enum Expression {
     ToNetworkOrder,
     /// Puts 16 bits in the place of the TCP option's value, where there is such an option and its value is larger.
     LowerMss,
-    /// Drops the packet.
     Drop,
-    /// Goes through a chain.
     Jump(&'static str),
 }
 
@@ -150,7 +139,6 @@ impl Expression {
         list.nested(NFTA_LIST_ELEM, element)
     }
 
-    /// Name and attributes. The numbers are those of `enum nft_…_attributes` of each expression.
     fn parts(&self) -> (&'static str, Encoder) {
         const NFT_RT_TCPMSS: u32 = 3;
         const NFT_EXTHDR_OP_TCPOPT: u32 = 1;
@@ -205,12 +193,10 @@ fn value(bytes: &[u8]) -> Encoder {
     Encoder::default().bytes(NFTA_DATA_VALUE, bytes)
 }
 
-/// sreg, op, data
 fn comparison(operator: i32, bytes: &[u8]) -> Encoder {
     Encoder::default().be32(1, REGISTER).be32(2, operator as u32).nested(3, value(bytes))
 }
 
-/// dreg, data
 fn verdict(verdict: Encoder) -> Encoder {
     let data = Encoder::default().nested(NFTA_DATA_VERDICT, verdict);
     Encoder::default().be32(1, VERDICT_REGISTER).nested(2, data)

@@ -10,11 +10,10 @@
 //! The kernel itself does not limit these messages: `icmpv4_mask_allow` (net/ipv4/icmp.c) leaves "fragmentation needed"
 //! out, and the default of `net.ipv6.icmp.ratemask` "packet too big".
 
-mod error;
 mod message;
 mod ruleset;
 
-pub use error::FirewallError;
+pub use ruleset::FirewallError;
 
 use crate::namespace::NetNamespace;
 use crate::netlink::channel::{Change, Channel, NETFILTER_HEADER, Protocol};
@@ -28,15 +27,11 @@ use message::{
 /// and `ICMPv6` "packet too big". Those that it only forwards always pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum TooBig {
-    /// They are sent, as many as there is cause for.
     #[default]
     Sent,
     /// This many a second are sent, IPv4 and IPv6 taken together, evenly: a message leaves when the last one did so
     /// 1 s / `per_second` ago or longer. 0 drops all.
-    Limited {
-        /// Messages per second.
-        per_second: u32,
-    },
+    Limited { per_second: u32 },
     /// None is sent: packets that are too big vanish in a black hole.
     Dropped,
 }
@@ -53,7 +48,6 @@ pub struct RouterRules {
 /// What the rules of a namespace have met since they were first applied there. Changing them does not reset it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct RouterCounters {
-    /// "Too big" messages that were sent.
     pub too_big_sent: u64,
     /// "Too big" messages that were dropped before they left the router.
     pub too_big_suppressed: u64,
@@ -69,18 +63,14 @@ pub struct Firewall {
 
 impl Firewall {
     /// The firewall of `namespace`. Nothing is changed yet.
-    ///
-    /// # Errors
-    /// [`FirewallError`]; a kernel without `nf_tables` may be noticed only by [`Self::apply`].
+    /// Errors: a kernel without `nf_tables` may be noticed only by [`Self::apply`].
     pub fn open_in(namespace: &NetNamespace) -> Result<Self, FirewallError> {
         Ok(Self { channel: Channel::open_in(Protocol::NETFILTER, namespace).map_err(FirewallError::open)? })
     }
 
     /// Has the router follow `rules` from now on, in the place of those it had. They change at one moment: no packet
     /// meets none of them, or both. A limit begins anew.
-    ///
-    /// # Errors
-    /// [`FirewallError`]. The rules are as they were before then.
+    /// Errors: The rules are as they were before then.
     pub fn apply(&mut self, rules: &RouterRules) -> Result<(), FirewallError> {
         let steps = ruleset::steps(rules);
         let changes: Vec<Change> = steps.iter().map(|step| step.change.clone()).collect();
@@ -117,7 +107,6 @@ impl Firewall {
     }
 }
 
-/// Name and packets of a counter of our table.
 fn parse_counter(payload: &[u8]) -> Option<(String, u64)> {
     let (_, attributes) = Attributes::after(payload, NETFILTER_HEADER)?;
     if attributes.text(NFTA_OBJ_TABLE)? != TABLE {

@@ -2,15 +2,14 @@
 
 use super::message::{Expression, Hook, Meta, all_rules, base_chain, chain, change, counter, rule, table};
 use super::{RouterRules, TooBig};
+use crate::netlink::NetlinkError;
 use crate::netlink::channel::Change;
 use crate::netlink::message::Encoder;
 use netlink_packet_core::{NLM_F_APPEND, NLM_F_CREATE};
+use rustix::io::Errno;
 
-/// Counts the messages that left this host.
 pub(super) const SENT: &str = "too-big-sent";
-/// Counts those that did not.
 pub(super) const SUPPRESSED: &str = "too-big-suppressed";
-/// Counts the SYNs that went through the clamp.
 pub(super) const CLAMPED: &str = "syn-clamped";
 
 const OUTPUT: &str = "too-big";
@@ -20,7 +19,6 @@ const FORWARD: &str = "clamp-mss";
 /// `NF_IP_PRI_FILTER` and `NF_IP_PRI_MANGLE` of `linux/netfilter_ipv4.h`.
 const PRIORITY_FILTER: i32 = 0;
 const PRIORITY_MANGLE: i32 = -150;
-/// No message beyond the rate, however long there was none.
 const BURST: u32 = 1;
 
 const NFPROTO_IPV4: u8 = 2;
@@ -37,7 +35,6 @@ pub(super) struct Step {
     pub(super) needs: &'static str,
 }
 
-/// Puts the table into the state that `rules` describe, whichever it was in before. Its counters go on counting.
 pub(super) fn steps(rules: &RouterRules) -> Vec<Step> {
     const TABLES: &str = "CONFIG_NF_TABLES and CONFIG_NF_TABLES_INET";
     const COUNTERS: &str = "CONFIG_NFT_COUNTER and CONFIG_NFT_OBJREF, in nf_tables itself since Linux 5.17";
@@ -97,7 +94,6 @@ fn too_big_messages() -> [Vec<Expression>; 2] {
     ]
 }
 
-/// What becomes of them, and what that needs of the kernel beyond counters.
 fn too_big_verdicts(too_big: TooBig) -> Vec<(Vec<Expression>, Option<&'static str>)> {
     let sent = (vec![Expression::Count(SENT)], None);
     let suppress = [Expression::Count(SUPPRESSED), Expression::Drop];
@@ -124,6 +120,55 @@ fn clamp() -> Vec<Expression> {
         Expression::ToNetworkOrder,
         Expression::LowerMss,
     ]
+}
+
+/// A router's rules could not be applied or read.
+#[derive(Debug, thiserror::Error)]
+pub enum FirewallError {
+    #[error(
+        "this kernel has no nf_tables, by which routers drop, limit and clamp: it needs CONFIG_NETFILTER, \
+         CONFIG_NF_TABLES and CONFIG_NF_TABLES_INET (`modprobe nf_tables` where they are modules)"
+    )]
+    NoNfTables,
+    #[error("this kernel cannot {request} ({errno}): it needs {config}")]
+    NotBuilt { request: &'static str, config: &'static str, errno: Errno },
+    #[error(transparent)]
+    Netlink(NetlinkError),
+}
+
+impl FirewallError {
+    /// Whether this host cannot do it at all, for want of a part of the kernel or of permission.
+    pub fn is_host_unable(&self) -> bool {
+        match self {
+            Self::NoNfTables | Self::NotBuilt { .. } => true,
+            Self::Netlink(error) => matches!(error.errno(), Some(Errno::PERM | Errno::ACCESS)),
+        }
+    }
+
+    pub(super) fn open(error: NetlinkError) -> Self {
+        match error {
+            // CONFIG_NETFILTER_NETLINK, without which there is no nf_tables.
+            NetlinkError::Open { source, .. }
+                if Errno::from_io_error(&source) == Some(Errno::PROTONOSUPPORT) =>
+            {
+                Self::NoNfTables
+            }
+            error => Self::Netlink(error),
+        }
+    }
+
+    /// What it means that the kernel did not do `step`, or anything at all.
+    pub(super) fn refused(error: NetlinkError, step: Option<&Step>) -> Self {
+        match (error.errno(), step) {
+            // nfnetlink finds nobody for nf_tables' messages.
+            (Some(Errno::OPNOTSUPP | Errno::INVAL), None) => Self::NoNfTables,
+            // A chain or an expression whose name it does not know; or one that cannot do this yet.
+            (Some(errno @ (Errno::NOENT | Errno::OPNOTSUPP | Errno::AFNOSUPPORT)), Some(step)) => {
+                Self::NotBuilt { request: step.change.request, config: step.needs, errno }
+            }
+            _ => Self::Netlink(error),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -166,5 +211,43 @@ mod tests {
             let appended = step.change.flags & NLM_F_APPEND != 0;
             assert_eq!(appended, step.change.message.kind == number(libc::NFT_MSG_NEWRULE), "{step:?}");
         }
+    }
+
+    fn refusal(errno: Errno) -> NetlinkError {
+        NetlinkError::Refused { request: "try".to_owned(), errno, kernel_message: None }
+    }
+
+    #[test]
+    fn what_the_kernel_lacks_is_named() {
+        let rules = RouterRules { too_big: TooBig::Limited { per_second: 10 }, clamp_mss: true };
+        let lacks = |request: &str, errno, option: &str| {
+            let steps = steps(&rules);
+            let named = steps.iter().any(|step| {
+                let error = FirewallError::refused(refusal(errno), Some(step));
+                assert!(error.is_host_unable(), "{error}");
+                error.to_string().contains(request) && error.to_string().contains(option)
+            });
+            assert!(named, "no step names {option}");
+        };
+        lacks("make the firewall's table", Errno::AFNOSUPPORT, "CONFIG_NF_TABLES_INET");
+        lacks("make the firewall's counters", Errno::NOENT, "CONFIG_NFT_OBJREF");
+        lacks("drop or limit", Errno::NOENT, "CONFIG_NFT_LIMIT");
+        lacks("clamp the MSS", Errno::OPNOTSUPP, "CONFIG_NFT_EXTHDR");
+        lacks("clamp the MSS", Errno::NOENT, "CONFIG_NFT_RT");
+    }
+
+    #[test]
+    fn a_kernel_without_nf_tables_is_told_from_a_wrong_request() {
+        let source = std::io::Error::from_raw_os_error(libc::EPROTONOSUPPORT);
+        let error = FirewallError::open(NetlinkError::Open { protocol: "netfilter", source });
+        assert!(matches!(error, FirewallError::NoNfTables), "{error}");
+        let error = FirewallError::refused(refusal(Errno::OPNOTSUPP), None);
+        assert!(matches!(error, FirewallError::NoNfTables), "{error}");
+        assert!(error.is_host_unable() && error.to_string().contains("CONFIG_NF_TABLES"));
+        let steps = steps(&RouterRules::default());
+        let error = FirewallError::refused(refusal(Errno::INVAL), steps.first());
+        assert!(!error.is_host_unable(), "{error}");
+        let error = FirewallError::refused(refusal(Errno::PERM), None);
+        assert!(error.is_host_unable() && error.to_string().contains("CAP_NET_ADMIN"), "{error}");
     }
 }

@@ -108,7 +108,6 @@ impl EventStream {
     }
 }
 
-/// Readable when there are events.
 impl AsFd for EventStream {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.listener.as_fd()

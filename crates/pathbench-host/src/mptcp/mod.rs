@@ -8,6 +8,7 @@ use crate::namespace::NetNamespace;
 use crate::netlink::generic::{GENERIC_HEADER, GenericSocket};
 use crate::netlink::message::{Attributes, Encoder};
 use crate::netlink::{NetlinkError, family};
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::IpAddr;
@@ -47,6 +48,18 @@ pub enum MptcpError {
     Netlink(#[from] NetlinkError),
 }
 
+impl MptcpError {
+    /// Whether this host lacks the privilege or a kernel feature.
+    pub fn is_host_unable(&self) -> bool {
+        match self {
+            Self::NoPathManager | Self::NoEvents => true,
+            Self::Netlink(error) => {
+                matches!(error.errno(), Some(Errno::PERM | Errno::ACCESS | Errno::OPNOTSUPP))
+            }
+        }
+    }
+}
+
 /// A local address that the path manager may use for subflows or announce to peers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Endpoint {
@@ -66,7 +79,6 @@ pub struct Endpoint {
 pub struct EndpointFlags {
     /// Announced to peers by `ADD_ADDR`.
     pub signal: bool,
-    /// Subflows are opened from it.
     pub subflow: bool,
     /// Its subflows carry data only when no other works.
     pub backup: bool,
@@ -148,7 +160,6 @@ impl Endpoint {
             .with(self.interface, |to, index| to.u32(ADDR_ATTR_IF_IDX, index))
     }
 
-    /// The endpoint in an answer to `MPTCP_PM_CMD_GET_ADDR`.
     fn parse(payload: &[u8]) -> Option<Self> {
         let (_, attributes) = Attributes::after(payload, GENERIC_HEADER)?;
         let attributes = attributes.nested(ATTR_ADDR)?;
@@ -162,14 +173,12 @@ impl Endpoint {
     }
 }
 
-/// The attributes that select an endpoint by its address.
 fn selection(address: IpAddr) -> Encoder {
     let kind = if address.is_ipv4() { ADDR_ATTR_ADDR4 } else { ADDR_ATTR_ADDR6 };
     Encoder::default().u16(ADDR_ATTR_FAMILY, family(address).into()).address(kind, address)
 }
 
 impl Limits {
-    /// The limits in an answer to `MPTCP_PM_CMD_GET_LIMITS`.
     fn parse(payload: &[u8]) -> Option<Self> {
         let (_, attributes) = Attributes::after(payload, GENERIC_HEADER)?;
         Some(Self {
@@ -206,10 +215,8 @@ impl PathManager {
     }
 
     /// Adds an endpoint. Its address must be on this host for the kernel to use it, but the kernel does not check that.
-    ///
-    /// # Errors
-    /// `EBUSY` or `EEXIST` when the address or the id is in use, `EINVAL` for flags that exclude each other or a port on
-    /// an endpoint that is not signalled.
+    /// Errors: `EBUSY` or `EEXIST` when the address or the id is in use, `EINVAL` for flags that exclude each other
+    /// or a port on an endpoint that is not signalled.
     pub fn add_endpoint(&mut self, endpoint: &Endpoint) -> Result<(), MptcpError> {
         let address = Encoder::default().nested(ATTR_ADDR, endpoint.encode());
         self.execute(&format!("add MPTCP endpoint {endpoint}"), CMD_ADD_ADDR, address)
@@ -222,7 +229,6 @@ impl PathManager {
         self.execute(&format!("remove MPTCP endpoint {id} ({address})"), CMD_DEL_ADDR, selected)
     }
 
-    /// Removes all endpoints.
     pub fn flush_endpoints(&mut self) -> Result<(), MptcpError> {
         self.execute("remove all MPTCP endpoints", CMD_FLUSH_ADDRS, Encoder::default())
     }

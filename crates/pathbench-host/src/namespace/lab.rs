@@ -31,9 +31,7 @@ impl Isolation {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("cannot {step}: {errno}: {refusal}")]
 pub struct IsolationError {
-    /// What was being done.
     pub step: IsolationStep,
-    /// What the system call said.
     pub errno: Errno,
     /// The reason, as far as this host's settings tell; its text names the remedy.
     pub refusal: Refusal,
@@ -42,9 +40,7 @@ pub struct IsolationError {
 /// Moves a single-threaded process into new namespaces of its own. With [`Isolation::User`] it is root in
 /// them, and its user outside is the only one that exists inside. The process itself stays in its PID
 /// namespace; its first child becomes the new one's PID 1, whose end ends everything in it.
-///
-/// # Errors
-/// [`IsolationError`]. The process may then be in some of the namespaces; it should say why and exit.
+/// Errors: The process may then be in some of the namespaces; it should say why and exit.
 pub fn enter_lab(isolation: Isolation) -> Result<(), IsolationError> {
     // The settings have to be read before: inside, /proc/sys/user shows the new namespace's own.
     let circumstances = Circumstances::read();
@@ -72,7 +68,6 @@ fn isolate(isolation: Isolation) -> Result<(), (IsolationStep, Errno)> {
         .map_err(|errno| (IsolationStep::NetworkAndPid, errno))
 }
 
-/// Writes `text` in one system call, as these files demand, without allocating.
 fn write_whole(path: &std::ffi::CStr, text: std::fmt::Arguments<'_>) -> Result<(), Errno> {
     let mut buffer = [0u8; 64];
     let mut free = buffer.as_mut_slice();
@@ -83,11 +78,9 @@ fn write_whole(path: &std::ffi::CStr, text: std::fmt::Arguments<'_>) -> Result<(
     rustix::io::write(&file, buffer.get(..used).unwrap_or_default()).map(drop)
 }
 
-/// Tries in a short-lived child process whether [`Isolation::User`] works here.
 pub(crate) fn try_user_namespace() -> Result<(), IsolationError> {
     /// Stands for "everything worked" on the way back from the child.
     const WORKED: i32 = 1 << 16;
-    /// Added to an error number, times the step's place.
     const STEP: i32 = 1 << 12;
     const STEPS: [IsolationStep; 3] =
         [IsolationStep::UserNamespace, IsolationStep::IdMaps, IsolationStep::NetworkAndPid];
@@ -125,7 +118,6 @@ pub(crate) fn try_user_namespace() -> Result<(), IsolationError> {
     Err(IsolationError { step, errno, refusal: circumstances.explain(step, errno, true) })
 }
 
-/// A running lab's namespaces could not be entered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "cannot enter the lab's {namespace} namespace: {errno}; only the user who started the lab, or root, can"
@@ -140,9 +132,7 @@ pub struct JoinError {
 /// Moves a single-threaded process into the namespaces of a running lab: the user namespace first, where the
 /// lab has one of its own, for that gives the right to enter the others. The process itself stays in its PID
 /// namespace; its next child is inside.
-///
-/// # Errors
-/// [`JoinError`]; the process may then be in some of them.
+/// Errors: the process may then be in some of them.
 pub fn join(user: Option<BorrowedFd<'_>>, pid: BorrowedFd<'_>, net: BorrowedFd<'_>) -> Result<(), JoinError> {
     let enter = |fd, kind, namespace| {
         rustix::thread::move_into_link_name_space(fd, Some(kind))
@@ -157,9 +147,6 @@ pub fn join(user: Option<BorrowedFd<'_>>, pid: BorrowedFd<'_>, net: BorrowedFd<'
 
 /// Has the kernel kill the calling process when the thread that started it ends (`PR_SET_PDEATHSIG`). It
 /// does not last over a change of user; a parent that is gone already goes unnoticed.
-///
-/// # Errors
-/// What `prctl(2)` says.
 pub fn set_parent_death_signal_kill() -> Result<(), Errno> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
 }

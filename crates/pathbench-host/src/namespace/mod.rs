@@ -2,15 +2,13 @@
 
 #![allow(unsafe_code, reason = "unshare(2), fork-time hooks and getsockopt(2) are unsafe to call")]
 
-mod cookie;
 mod lab;
-mod peer;
 mod refusal;
+mod socket;
 
-pub use cookie::current_cookie;
 pub use lab::{Isolation, IsolationError, JoinError, enter_lab, join, set_parent_death_signal_kill};
-pub use peer::peer_uid;
 pub use refusal::{IsolationStep, Refusal};
+pub use socket::{current_cookie, peer_uid};
 
 pub(crate) use lab::try_user_namespace;
 
@@ -32,38 +30,18 @@ pub struct NetNamespace {
 /// A network namespace could not be made, found or entered.
 #[derive(Debug, thiserror::Error)]
 pub enum NamespaceError {
-    /// The kernel refused a new one.
     #[error("cannot create a network namespace: {errno}{}", refusal::creation_remedy(*errno))]
-    Create {
-        /// What `unshare(2)` said.
-        errno: Errno,
-    },
-    /// `/proc/thread-self/ns/net` could not be opened.
+    Create { errno: Errno },
     #[error("cannot open {OWN_NAMESPACE}: {errno}; is /proc mounted?")]
-    Open {
-        /// What `open(2)` said.
-        errno: Errno,
-    },
-    /// The namespace could not be entered.
+    Open { errno: Errno },
     #[error("cannot enter a network namespace: {errno}; this needs CAP_SYS_ADMIN over it")]
-    Enter {
-        /// What `setns(2)` said.
-        errno: Errno,
-    },
-    /// No thread could be started to enter it.
+    Enter { errno: Errno },
     #[error("cannot start a thread to enter a network namespace with: {source}")]
-    Thread {
-        /// What the system said.
-        source: std::io::Error,
-    },
+    Thread { source: std::io::Error },
 }
 
 impl NetNamespace {
     /// A new, empty network namespace. The calling thread stays where it is.
-    ///
-    /// # Errors
-    /// [`NamespaceError::Create`] without `CAP_SYS_ADMIN` in the caller's user namespace or when
-    /// `user.max_net_namespaces` is reached.
     pub fn create() -> Result<Self, NamespaceError> {
         on_scratch_thread(|| {
             unshare(UnshareFlags::NEWNET).map_err(|errno| NamespaceError::Create { errno })?;
@@ -72,19 +50,10 @@ impl NetNamespace {
     }
 
     /// The network namespace of the calling thread.
-    ///
-    /// # Errors
-    /// [`NamespaceError::Open`] without `/proc`.
     pub fn current() -> Result<Self, NamespaceError> {
         rustix::fs::open(OWN_NAMESPACE, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
             .map(|fd| Self { fd })
             .map_err(|errno| NamespaceError::Open { errno })
-    }
-
-    /// The namespace that `fd` refers to (`/proc/…/ns/net`), for instance one received over a socket.
-    /// That it is one is found out on use.
-    pub const fn from_fd(fd: OwnedFd) -> Self {
-        Self { fd }
     }
 
     /// The file that refers to it.
@@ -93,9 +62,7 @@ impl NetNamespace {
     }
 
     /// Another handle to the same namespace.
-    ///
-    /// # Errors
-    /// [`NamespaceError::Open`] when no file descriptor is left.
+    /// Errors: [`NamespaceError::Open`] when no file descriptor is left.
     pub fn try_clone(&self) -> Result<Self, NamespaceError> {
         rustix::io::fcntl_dupfd_cloexec(&self.fd, 0)
             .map(|fd| Self { fd })
@@ -111,9 +78,7 @@ impl NetNamespace {
 
     /// Runs `task` on a thread of its own inside the namespace and returns what it returns. A panic in
     /// `task` goes on in the caller.
-    ///
-    /// # Errors
-    /// [`NamespaceError::Enter`] or [`NamespaceError::Thread`]; `task` has not run then.
+    /// Errors: [`NamespaceError::Enter`] or [`NamespaceError::Thread`]; `task` has not run then.
     pub fn run_in<R: Send>(&self, task: impl FnOnce() -> R + Send) -> Result<R, NamespaceError> {
         on_scratch_thread(|| {
             self.enter()?;

@@ -35,19 +35,13 @@ pub enum Refusal {
     UnprivilegedCloneOff,
     /// Ubuntu's `kernel.apparmor_restrict_unprivileged_userns` is 1: the namespace comes without rights.
     AppArmor,
-    /// A seccomp filter is installed, as containers do.
     Seccomp,
-    /// The process has more than one thread.
     Threads,
     /// A security module or a chroot; the kernel does not tell which.
     Policy,
-    /// Not root, and no user namespace was asked for.
     NotRoot,
-    /// Network or PID namespaces have reached their limit.
     NamespacesExhausted,
-    /// The kernel was built without them.
     NotBuilt,
-    /// None of the known reasons.
     Unknown,
 }
 
@@ -108,7 +102,6 @@ pub(super) struct Circumstances {
 }
 
 impl Circumstances {
-    /// Those of the calling process.
     pub(super) fn read() -> Self {
         let number = |path: &str| std::fs::read_to_string(path).ok()?.trim().parse().ok();
         let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -129,7 +122,6 @@ impl Circumstances {
         }
     }
 
-    /// The most likely reason for `errno` at `step`.
     pub(super) fn explain(&self, step: IsolationStep, errno: Errno, user_namespace: bool) -> Refusal {
         let forbids_unprivileged = !self.root && self.unprivileged_userns_clone == Some(0);
         let apparmor = self.apparmor_restrict_unprivileged_userns.is_some_and(|value| value != 0);
@@ -154,7 +146,6 @@ impl Circumstances {
     }
 }
 
-/// What to do when `unshare(CLONE_NEWNET)` alone was refused.
 pub(super) const fn creation_remedy(errno: Errno) -> &'static str {
     match errno {
         Errno::PERM => "; this needs CAP_SYS_ADMIN: run as root or in a user namespace",

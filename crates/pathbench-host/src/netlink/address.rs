@@ -10,11 +10,9 @@ use std::net::IpAddr;
 /// `struct ifaddrmsg`
 const ADDRESS_HEADER: usize = 8;
 
-/// An address on an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[allow(clippy::struct_excessive_bools, reason = "independent flags of the kernel's interface")]
 pub struct InterfaceAddress {
-    /// The interface's index.
     pub index: u32,
     /// The address with its prefix length, host bits included.
     pub network: IpNetwork,
@@ -31,7 +29,6 @@ pub struct InterfaceAddress {
 }
 
 impl RouteSocket {
-    /// All addresses of the namespace.
     pub fn addresses(&mut self) -> Result<Vec<InterfaceAddress>, NetlinkError> {
         let message = Encoder::after(&[0; ADDRESS_HEADER]).message(libc::RTM_GETADDR);
         self.channel.dump("list the addresses", &message, parse_address)
@@ -75,7 +72,6 @@ fn described(index: u32, network: IpNetwork, flags: u8) -> Encoder {
         .address(libc::IFA_ADDRESS, network.addr())
 }
 
-/// The address that an `RTM_NEWADDR` or `RTM_DELADDR` message describes.
 pub(crate) fn parse_address(payload: &[u8]) -> Option<InterfaceAddress> {
     let (header, attributes) = Attributes::after(payload, ADDRESS_HEADER)?;
     let [_family, prefix, short_flags, scope, ..] = *header else { return None };

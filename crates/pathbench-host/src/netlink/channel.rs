@@ -25,7 +25,6 @@ const MESSAGE_HEADER: usize = 16;
 /// `struct nfgenmsg` of linux/netfilter/nfnetlink.h.
 pub(crate) const NETFILTER_HEADER: usize = 4;
 
-/// A kernel subsystem: its name in messages, and its number.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Protocol(&'static str, isize);
 
@@ -56,7 +55,6 @@ pub(crate) struct Channel {
 }
 
 impl Channel {
-    /// A socket in the calling thread's network namespace, where it stays wherever the thread goes.
     pub(crate) fn open(protocol: Protocol) -> Result<Self, NetlinkError> {
         let socket = protocol.open(|socket| {
             socket.set_ext_ack(true)?;
@@ -71,7 +69,6 @@ impl Channel {
         namespace.run_in(|| Self::open(protocol))?
     }
 
-    /// Sends a request and waits for its acknowledgement; `flags` come on top of `REQUEST` and `ACK`.
     pub(crate) fn execute(
         &mut self,
         request: &str,
@@ -81,7 +78,6 @@ impl Channel {
         self.get(request, flags, message, |_| None::<()>).map(drop)
     }
 
-    /// Like [`Self::execute`]; returns the first answer that `parse` understands.
     pub(crate) fn get<T>(
         &mut self,
         request: &str,
@@ -106,7 +102,6 @@ impl Channel {
             .ok_or_else(|| malformed(request, "what was asked is missing"))
     }
 
-    /// Lists a table: what `parse` understands of it. Repeats when the table changed meanwhile.
     pub(crate) fn dump<T>(
         &mut self,
         request: &str,
@@ -213,17 +208,13 @@ fn exchange(request: &str, source: std::io::Error) -> NetlinkError {
     NetlinkError::Exchange { request: request.to_owned(), source }
 }
 
-/// A change that is part of a netfilter transaction.
 #[derive(Debug, Clone)]
 pub(crate) struct Change {
-    /// Completes the sentence "cannot …".
     pub(crate) request: &'static str,
-    /// On top of `REQUEST`.
     pub(crate) flags: u16,
     pub(crate) message: Message,
 }
 
-/// A transaction that was not made.
 #[derive(Debug)]
 pub(crate) struct Refusal {
     /// The change that was refused; `None` when it was none of them in particular.
@@ -254,7 +245,6 @@ fn batch(sequence: u32, subsystem: u8, changes: &[Change]) -> Vec<u8> {
     bytes
 }
 
-/// Appends one message.
 fn put(bytes: &mut Vec<u8>, kind: u16, flags: u16, sequence: u32, payload: &[u8]) {
     let length = u32::try_from(MESSAGE_HEADER + payload.len()).unwrap_or(u32::MAX);
     bytes.extend(length.to_ne_bytes());
@@ -266,7 +256,6 @@ fn put(bytes: &mut Vec<u8>, kind: u16, flags: u16, sequence: u32, payload: &[u8]
     bytes.resize(bytes.len().next_multiple_of(4), 0);
 }
 
-/// One message of a datagram from the kernel.
 #[derive(Debug, Clone, Copy)]
 struct Answer<'a> {
     kind: u16,
@@ -276,7 +265,6 @@ struct Answer<'a> {
 }
 
 impl Answer<'_> {
-    /// The result in an acknowledgement or in the end of a dump.
     fn verdict(self, request: &str) -> Result<(), NetlinkError> {
         let Some(code) = u32_at(self.payload, 0) else { return Err(malformed(request, "it has no verdict")) };
         let code = code as i32;
@@ -321,16 +309,13 @@ impl<'a> Iterator for Answers<'a> {
     }
 }
 
-/// One thing that came over a [`Listener`].
 #[derive(Debug)]
 pub(crate) enum Notice<'a> {
-    /// A message's type and what follows the netlink header.
     Message(u16, &'a [u8]),
     /// The kernel dropped notifications because the receive buffer was full.
     Overrun,
 }
 
-/// A non-blocking socket subscribed to multicast groups.
 #[derive(Debug)]
 pub(crate) struct Listener {
     socket: Socket,
@@ -338,7 +323,6 @@ pub(crate) struct Listener {
 }
 
 impl Listener {
-    /// Subscribes in the calling thread's network namespace.
     pub(crate) fn subscribe(protocol: Protocol, groups: &[u32], request: &str) -> Result<Self, NetlinkError> {
         use rustix::net::sockopt::{set_socket_recv_buffer_size, set_socket_recv_buffer_size_force};
         let socket = protocol.open(|socket| {
@@ -358,7 +342,6 @@ impl Listener {
         Ok(Self { socket, buffer: Vec::with_capacity(RECEIVE_BYTES) })
     }
 
-    /// Passes everything that has arrived to `take`, without waiting.
     pub(crate) fn drain(
         &mut self,
         request: &str,

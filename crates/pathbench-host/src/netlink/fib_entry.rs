@@ -34,7 +34,6 @@ const INSTEAD_OF_NEXT_HOP_OBJECT: [u16; 7] = [
     libc::RTA_FLOW,
 ];
 
-/// One next hop of a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NextHop {
     /// Index of the interface; 0 when the kernel named none.
@@ -55,7 +54,6 @@ pub struct NextHop {
 #[serde(try_from = "Stored", into = "Stored")]
 pub struct FibEntry {
     header: [u8; ROUTE_HEADER],
-    /// In ascending order of their kinds, as they are compared.
     attributes: Vec<(u16, Vec<u8>)>,
     expires_s: Option<u32>,
 }
@@ -93,7 +91,6 @@ impl FibEntry {
         Some(Self { header, attributes: kept, expires_s })
     }
 
-    /// The request that makes this route.
     pub(crate) fn encode(&self) -> Encoder {
         let by_object = self.uses_next_hop_object();
         let kept = self.attributes.iter();
@@ -132,7 +129,6 @@ impl FibEntry {
         IpNetwork::new(address, prefix).unwrap_or(IpNetwork::host(address))
     }
 
-    /// Where it leads.
     pub fn destination(&self) -> IpNetwork {
         self.network(libc::RTA_DST, self.header[1])
     }
@@ -142,7 +138,6 @@ impl FibEntry {
         (self.header[2] != 0).then(|| self.network(libc::RTA_SRC, self.header[2]))
     }
 
-    /// The table it stands in.
     pub fn table(&self) -> u32 {
         self.number(libc::RTA_TABLE).unwrap_or_else(|| u32::from(self.header[4]))
     }
@@ -172,7 +167,6 @@ impl FibEntry {
         self.expires_s
     }
 
-    /// Its MTU in bytes, where it has one.
     pub fn mtu_bytes(&self) -> Option<u32> {
         self.metrics().u32(RTAX_MTU)
     }
@@ -271,7 +265,6 @@ impl FibEntry {
         copy
     }
 
-    /// The same with the time left that `other` has.
     pub(crate) fn expiring_like(&self, other: &Self) -> Self {
         Self { expires_s: self.expires_s.and(other.expires_s), ..self.clone() }
     }
@@ -285,7 +278,6 @@ impl FibEntry {
     }
 }
 
-/// The time until a route expires, in hundredths of a second (`USER_HZ`), if it does.
 pub(super) fn expires_hundredths(attributes: Attributes<'_>) -> Option<u32> {
     // `rta_expires` in `struct rta_cacheinfo`
     let hundredths = u32_at(attributes.get(libc::RTA_CACHEINFO)?, 8)? as i32;
@@ -307,7 +299,6 @@ fn hops_of(mut bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// The next hops without what is their state at the moment.
 fn steady_hops(bytes: &[u8]) -> Vec<u8> {
     let mut steady = bytes.to_vec();
     let mut offset = 0;

@@ -10,7 +10,6 @@ const CONTROLLER: u16 = libc::GENL_ID_CTRL as u16;
 /// `struct genlmsghdr`: command, version, two unused bytes.
 pub(crate) const GENERIC_HEADER: usize = 4;
 
-/// A socket of one network namespace to one family.
 #[derive(Debug)]
 pub(crate) struct GenericSocket {
     pub(crate) channel: Channel,
@@ -22,7 +21,6 @@ pub(crate) struct GenericSocket {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Family {
     pub(crate) id: u16,
-    /// Its multicast groups.
     pub(crate) groups: Vec<(String, u32)>,
 }
 

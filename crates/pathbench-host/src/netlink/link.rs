@@ -36,7 +36,6 @@ pub struct Link {
     pub loopback: bool,
     /// `veth`, `bridge`, …; `None` for hardware and loopback.
     pub kind: Option<String>,
-    /// Hardware address.
     pub mac: Option<[u8; 6]>,
     /// Index of the bridge or bond it belongs to.
     pub master: Option<u32>,
@@ -54,11 +53,6 @@ pub struct LinkStatistics {
     pub tx_packets: u64,
     pub rx_bytes: u64,
     pub tx_bytes: u64,
-    pub rx_errors: u64,
-    pub tx_errors: u64,
-    /// Packets received and dropped for lack of space.
-    pub rx_dropped: u64,
-    /// Packets dropped instead of sent.
     pub tx_dropped: u64,
 }
 
@@ -78,16 +72,12 @@ pub struct VethPair<'a> {
 }
 
 impl RouteSocket {
-    /// All interfaces of the namespace.
     pub fn links(&mut self) -> Result<Vec<Link>, NetlinkError> {
         let message = without_statistics(header(0, 0, 0)).message(libc::RTM_GETLINK);
         self.channel.dump("list the interfaces", &message, parse_link)
     }
 
     /// The interface called `name`.
-    ///
-    /// # Errors
-    /// [`NetlinkError::NoSuchInterface`] when there is none.
     pub fn link(&mut self, name: &str) -> Result<Link, NetlinkError> {
         self.get_link(header(0, 0, 0).text(libc::IFLA_IFNAME, valid_name(name)?), name)
     }
@@ -108,9 +98,7 @@ impl RouteSocket {
     }
 
     /// Creates both ends of a veth in their namespaces, under their final names, in one request. Both are down at first.
-    ///
-    /// # Errors
-    /// [`NetlinkError::Refused`] (a name is taken: `EEXIST`) and [`NetlinkError::InvalidName`].
+    /// Errors: [`NetlinkError::Refused`] (a name is taken: `EEXIST`) and [`NetlinkError::InvalidName`].
     pub fn create_veth(&mut self, pair: &VethPair<'_>) -> Result<(), NetlinkError> {
         let peer = described(&pair.second)?.into_bytes();
         let information = link_information("veth", Encoder::default().bytes(VETH_INFO_PEER, &peer));
@@ -121,9 +109,6 @@ impl RouteSocket {
 
     /// Creates a bridge that floods what it does not know (no spanning tree, no multicast snooping) and returns its
     /// index. It is down at first.
-    ///
-    /// # Errors
-    /// As of [`Self::create_veth`].
     pub fn create_bridge(&mut self, name: &str) -> Result<u32, NetlinkError> {
         let information = link_information("bridge", Encoder::default().u8(IFLA_BR_MCAST_SNOOPING, 0));
         let message = header(0, 0, 0)
@@ -203,7 +188,6 @@ impl RouteSocket {
     }
 }
 
-/// `struct ifinfomsg` for interface `index`, with those flags that are set in `change`.
 fn header(index: u32, flags: u32, change: u32) -> Encoder {
     let words = [0, index, flags, change].map(u32::to_ne_bytes);
     Encoder::after(words.as_flattened())
@@ -233,7 +217,6 @@ pub(crate) fn valid_name(name: &str) -> Result<&str, NetlinkError> {
     if wrong { Err(NetlinkError::InvalidName { name: name.to_owned() }) } else { Ok(name) }
 }
 
-/// The interface that an `RTM_NEWLINK` or `RTM_DELLINK` message describes.
 pub(crate) fn parse_link(payload: &[u8]) -> Option<Link> {
     let (header, attributes) = Attributes::after(payload, LINK_HEADER)?;
     let flags = u32_at(header, 8)? as i32;
@@ -262,9 +245,6 @@ fn parse_statistics(payload: &[u8]) -> Option<LinkStatistics> {
         tx_packets: field(1)?,
         rx_bytes: field(2)?,
         tx_bytes: field(3)?,
-        rx_errors: field(4)?,
-        tx_errors: field(5)?,
-        rx_dropped: field(6)?,
         tx_dropped: field(7)?,
     })
 }

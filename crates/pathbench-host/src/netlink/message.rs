@@ -12,7 +12,6 @@ pub(crate) struct Message {
     pub(crate) payload: Vec<u8>,
 }
 
-/// A fixed header, or nothing, and attributes behind it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Encoder(Vec<u8>);
 
@@ -54,12 +53,10 @@ impl Encoder {
         self.bytes(kind, &value.to_ne_bytes())
     }
 
-    /// In network byte order, as all numbers of netfilter are.
     pub(crate) fn be32(self, kind: u16, value: u32) -> Self {
         self.bytes(kind, &value.to_be_bytes())
     }
 
-    /// In network byte order.
     pub(crate) fn be64(self, kind: u16, value: u64) -> Self {
         self.bytes(kind, &value.to_be_bytes())
     }
@@ -75,7 +72,6 @@ impl Encoder {
         }
     }
 
-    /// An attribute that holds others, flagged as such.
     pub(crate) fn nested(self, kind: u16, attributes: Self) -> Self {
         self.bytes(kind | NLA_F_NESTED, &attributes.0)
     }
@@ -89,7 +85,6 @@ impl Encoder {
     }
 }
 
-/// The attributes that follow the fixed header of a message, or that are nested in one.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Attributes<'a>(&'a [u8]);
 
@@ -103,7 +98,6 @@ impl<'a> Attributes<'a> {
         message.split_at_checked(header).map(|(header, rest)| (header, Self(rest)))
     }
 
-    /// Kind and value of each attribute, up to the first that is cut short.
     pub(crate) fn iter(self) -> impl Iterator<Item = (u16, &'a [u8])> {
         NlasIterator::new(self.0).map_while(|attribute| {
             let attribute = attribute.ok()?;
@@ -112,7 +106,6 @@ impl<'a> Attributes<'a> {
         })
     }
 
-    /// The value of the first attribute of this kind.
     pub(crate) fn get(self, kind: u16) -> Option<&'a [u8]> {
         self.iter().find(|(found, _)| *found == kind).map(|(_, value)| value)
     }
@@ -133,7 +126,6 @@ impl<'a> Attributes<'a> {
         self.get(kind).and_then(|value| u32_at(value, 0))
     }
 
-    /// A text, with or without its terminating zero.
     pub(crate) fn text(self, kind: u16) -> Option<String> {
         let value = self.get(kind)?.split(|byte| *byte == 0).next()?;
         Some(String::from_utf8_lossy(value).into_owned())

@@ -73,7 +73,6 @@ pub(crate) const fn family(address: IpAddr) -> u8 {
     (if address.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 }) as u8
 }
 
-/// A netlink request that failed.
 #[derive(Debug, thiserror::Error)]
 pub enum NetlinkError {
     #[error("cannot open a {protocol} netlink socket: {source}")]
@@ -81,12 +80,7 @@ pub enum NetlinkError {
     #[error("cannot {request}: talking to the kernel failed: {source}")]
     Exchange { request: String, source: std::io::Error },
     #[error("cannot {request}: {errno}{}{}", explanation(kernel_message.as_ref()), remedy(*errno))]
-    Refused {
-        request: String,
-        errno: Errno,
-        /// The kernel's explanation, where it gave one (extended acknowledgement).
-        kernel_message: Option<String>,
-    },
+    Refused { request: String, errno: Errno, kernel_message: Option<String> },
     #[error("cannot {request}: the kernel's answer makes no sense: {detail}")]
     Malformed { request: String, detail: &'static str },
     #[error("cannot {request}: it changed while it was read, {attempts} times in a row")]

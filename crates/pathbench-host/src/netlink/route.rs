@@ -77,7 +77,6 @@ impl Route {
             .with(metrics, |to, metrics| to.nested(libc::RTA_METRICS, metrics))
     }
 
-    /// The route in an `RTM_NEWROUTE` message, if this type can express it.
     fn parse(payload: &[u8]) -> Option<Self> {
         let cloned = u32_at(payload, 8)? & libc::RTM_F_CLONED != 0;
         let entry = FibEntry::parse(payload)?;
@@ -121,12 +120,10 @@ impl fmt::Display for Route {
     }
 }
 
-/// The question that a lookup answers: which route a socket's packets take.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Lookup {
     pub(crate) source: IpAddr,
     pub(crate) destination: IpAddr,
-    /// Index of the interface that the socket is bound to.
     pub(crate) interface: Option<u32>,
 }
 
@@ -198,7 +195,6 @@ impl RouteSocket {
         }
     }
 
-    /// The entry of the table that decides `lookup`.
     pub(crate) fn matched_entry(&mut self, lookup: &Lookup) -> Result<Option<FibEntry>, NetlinkError> {
         let table = if lookup.destination.is_ipv4() { RTM_F_LOOKUP_TABLE } else { 0 };
         self.look_up(lookup, RTM_F_FIB_MATCH | table, FibEntry::parse)
@@ -238,7 +234,6 @@ impl RouteSocket {
         self.write("replace the route", libc::RTM_NEWROUTE, NLM_F_REPLACE, entry)
     }
 
-    /// Removes the route that is `entry` in every respect.
     pub(crate) fn remove_entry(&mut self, entry: &FibEntry) -> Result<(), NetlinkError> {
         self.write("remove the route", libc::RTM_DELROUTE, 0, entry)
     }

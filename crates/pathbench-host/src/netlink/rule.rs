@@ -47,7 +47,6 @@ impl fmt::Display for Rule {
     }
 }
 
-/// A rule that a lookup follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FollowedRule {
     pub(crate) priority: u32,
@@ -58,7 +57,6 @@ pub(crate) struct FollowedRule {
 }
 
 impl FollowedRule {
-    /// Whether it leads to a route of `table` whose destination has `prefix` bits.
     pub(crate) fn leads_to(self, table: u32, prefix: u8) -> bool {
         self.table.is_none_or(|own| own == table)
             && self.suppressed_prefix.is_none_or(|longest| prefix > longest)
@@ -88,7 +86,6 @@ impl RouteSocket {
 
     /// The rules that `lookup` follows until a table has a route, in their order. The answer to a lookup contains the
     /// table and not the rule, so this follows the kernel's `fib_rule_match` (net/core/fib_rules.c), for packets
-    /// without a mark. `interface` is the name of the interface that is looked up for.
     pub(crate) fn followed_rules(
         &mut self,
         lookup: &Lookup,
@@ -118,7 +115,6 @@ impl Rule {
     }
 }
 
-/// A rule as an `RTM_NEWRULE` message describes it.
 #[derive(Debug, Clone, Copy)]
 struct RuleEntry<'a> {
     v4: bool,

@@ -5,7 +5,6 @@
 
 mod block;
 mod ring;
-mod wire_packets;
 
 use crate::namespace::{NamespaceError, NetNamespace};
 use crate::netlink::{NetlinkError, RouteSocket};
@@ -32,48 +31,21 @@ pub struct PacketSizes {
     pub missed_packets: u64,
 }
 
-/// Packets could not be counted.
 #[derive(Debug, thiserror::Error)]
 pub enum SizeCounterError {
-    /// There are no packet sockets.
     #[error("cannot count the packets of {interface}: this kernel has no packet sockets (CONFIG_PACKET)")]
-    NotBuilt {
-        /// The interface's name.
-        interface: String,
-    },
-    /// Packet sockets are kept for others.
+    NotBuilt { interface: String },
     #[error(
         "cannot count the packets of {interface}: {errno}; this needs CAP_NET_RAW in the network namespace: run as \
          root or in a user namespace"
     )]
-    NotPermitted {
-        /// The interface's name.
-        interface: String,
-        /// What `socket(2)` said.
-        errno: Errno,
-    },
-    /// The kernel refused a step.
+    NotPermitted { interface: String, errno: Errno },
     #[error("cannot {step} to count the packets of {interface}: {errno}")]
-    Refused {
-        /// The interface's name.
-        interface: String,
-        /// What was being done.
-        step: &'static str,
-        /// What the system call said.
-        errno: Errno,
-    },
-    /// There is no thread for it.
+    Refused { interface: String, step: &'static str, errno: Errno },
     #[error("cannot start a thread to count the packets of {interface}: {source}")]
-    Thread {
-        /// The interface's name.
-        interface: String,
-        /// What the system said.
-        source: std::io::Error,
-    },
-    /// The namespace could not be entered.
+    Thread { interface: String, source: std::io::Error },
     #[error(transparent)]
     Namespace(#[from] NamespaceError),
-    /// The interface is not there.
     #[error(transparent)]
     Netlink(#[from] NetlinkError),
 }
@@ -106,9 +78,7 @@ pub struct PacketTap {
 
 impl PacketTap {
     /// Listens to `interface` in `namespace` from now on.
-    ///
-    /// # Errors
-    /// [`SizeCounterError`]; [`SizeCounterError::is_host_unable`] says whether it would fail for any interface.
+    /// Errors: [`SizeCounterError::is_host_unable`] says whether it would fail for any interface.
     pub fn open(namespace: &NetNamespace, interface: &str) -> Result<Self, SizeCounterError> {
         let index = RouteSocket::open_in(namespace)?.link(interface)?.index;
         let ring = namespace.run_in(|| Ring::open(interface, index))??;
@@ -153,9 +123,6 @@ pub struct SizeCounter {
 
 impl SizeCounter {
     /// Counts what crosses `interface` in `namespace` from now on.
-    ///
-    /// # Errors
-    /// As [`PacketTap::open`], and when there can be no thread.
     pub fn start(namespace: &NetNamespace, interface: &str) -> Result<Self, SizeCounterError> {
         let tap = PacketTap::open(namespace, interface)?;
         let refused = |errno| SizeCounterError::Refused {
@@ -203,7 +170,6 @@ impl Drop for SizeCounter {
     }
 }
 
-/// Collects until `stop` is readable, then what is left.
 fn watch(mut tap: PacketTap, stop: &OwnedFd, place: &Mutex<PacketSizes>) {
     loop {
         let mut files = [PollFd::new(&tap.ring, PollFlags::IN), PollFd::new(stop, PollFlags::IN)];

@@ -23,12 +23,10 @@ const HAND_OVER_MS: u32 = 50;
 /// As much of a packet as its headers can take: Ethernet, IPv6 with extensions or IPv4 with options, TCP.
 const CAPTURED_BYTES: u32 = 128;
 
-/// The socket and its memory.
 #[derive(Debug)]
 pub(super) struct Ring {
     socket: OwnedFd,
     memory: NonNull<u8>,
-    /// The block that the kernel hands over next.
     next: usize,
 }
 
@@ -36,7 +34,6 @@ pub(super) struct Ring {
 unsafe impl Send for Ring {}
 
 impl Ring {
-    /// Listens to the packets of interface `index` in the calling thread's network namespace, in both directions.
     pub(super) fn open(interface: &str, index: u32) -> Result<Self, SizeCounterError> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         // Without a protocol it hears nothing until everything is ready.
@@ -87,13 +84,11 @@ impl Ring {
         self.word(PACKETS_OFFSET).load(Ordering::Relaxed)
     }
 
-    /// Lets no further packet in.
     pub(super) fn close(&self) {
         // What could fail is memory for eight bytes; then it goes on.
         let _open = filter(&self.socket, &[statement(BPF_RETURN, 0)]);
     }
 
-    /// Packets that found no room since this was asked last.
     pub(super) fn take_dropped(&self) -> u32 {
         let mut statistics = libc::tpacket_stats_v3 { tp_packets: 0, tp_drops: 0, tp_freeze_q_cnt: 0 };
         let mut length = size_of::<libc::tpacket_stats_v3>() as libc::socklen_t;
@@ -120,7 +115,6 @@ impl Ring {
         unsafe { self.memory.add(self.next * BLOCK_BYTES) }
     }
 
-    /// A word of the header of the next block.
     fn word(&self, offset: usize) -> &AtomicU32 {
         // SAFETY: the offset is that of a 32-bit field in a block's header, so it is aligned and within the mapping,
         // which lives as long as `self`. The kernel writes it in one piece, and here only atomics touch it while the
@@ -130,7 +124,6 @@ impl Ring {
 }
 
 impl AsFd for Ring {
-    /// Readable when a block is ready.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
@@ -150,7 +143,6 @@ fn outcome(answer: libc::c_int) -> Result<(), Errno> {
     Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO))
 }
 
-/// Sets an option of packet sockets.
 fn set<T>(socket: &OwnedFd, option: libc::c_int, value: &T) -> Result<(), Errno> {
     set_at(socket, libc::SOL_PACKET, option, value)
 }
@@ -174,7 +166,6 @@ fn map(socket: &OwnedFd) -> Result<NonNull<u8>, Errno> {
     NonNull::new(memory.cast()).ok_or(Errno::NOMEM)
 }
 
-/// Binds the socket to one interface and all protocols; those on their way out are told to no other sockets.
 fn bind(socket: &OwnedFd, index: u32) -> Result<(), Errno> {
     let address = libc::sockaddr_ll {
         sll_family: libc::AF_PACKET as u16,

@@ -18,7 +18,6 @@ use std::path::{Path, PathBuf};
 
 /// The format that is written, and the only one that is read.
 const FORMAT: &str = "pathbench.mtu-journal/1";
-/// How the first line begins.
 const HEADING: &[u8] = br#"{"line":"journal","format":"pathbench.mtu-journal/"#;
 /// How often the file is opened again when somebody else has just removed it.
 const ATTEMPTS: u32 = 8;
@@ -40,9 +39,7 @@ pub struct NamespaceIdentity {
 
 impl NamespaceIdentity {
     /// That of the calling thread.
-    ///
-    /// # Errors
-    /// With the name of the file of `/proc` that cannot be read.
+    /// Errors: With the name of the file of `/proc` that cannot be read.
     pub fn of_this_thread() -> Result<Self, (&'static str, io::Error)> {
         let boot_id = std::fs::read_to_string(BOOT_ID).map_err(|source| (BOOT_ID, source))?;
         let inode = std::fs::metadata(OWN_NAMESPACE).map_err(|source| (OWN_NAMESPACE, source))?.ino();
@@ -84,7 +81,6 @@ fn elsewhere_remedy(written: &NamespaceIdentity, here: &NamespaceIdentity) -> &'
     }
 }
 
-/// A line of the file.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "line")]
 enum Line {
@@ -96,7 +92,6 @@ enum Line {
     Begin {
         step: usize,
         operation: Operation,
-        /// For a person who reads the file.
         undo: Vec<String>,
     },
     Done {
@@ -105,7 +100,6 @@ enum Line {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         left: Option<FibEntry>,
     },
-    /// The step is being taken back.
     Undoing {
         step: usize,
     },
@@ -118,14 +112,12 @@ enum Line {
     },
 }
 
-/// A step that the journal tells of.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) operation: Operation,
     pub(super) undo_commands: Vec<String>,
     /// Whether it was made for certain; otherwise it may have been.
     pub(super) done: bool,
-    /// Whether an undo of it has begun, of which no end is known.
     pub(super) undoing: bool,
     pub(super) undone: bool,
     /// The route that was there afterwards, where it is not the operation's.
@@ -137,18 +129,15 @@ impl Entry {
         Self { operation, undo_commands, done: false, undoing: false, undone: false, left: None }
     }
 
-    /// Whether nothing of it is to be taken back.
     pub(super) const fn is_settled(&self) -> bool {
         self.undone || (self.done && self.operation.leaves_nothing())
     }
 
-    /// Whether it may have been stopped halfway, when it was made or when it was taken back.
     pub(super) const fn is_interrupted(&self) -> bool {
         !self.done || self.undoing
     }
 }
 
-/// An open journal, locked against other processes.
 #[derive(Debug)]
 pub(super) struct Journal {
     path: PathBuf,
@@ -158,7 +147,6 @@ pub(super) struct Journal {
 }
 
 impl Journal {
-    /// Opens the journal at `path` or begins one.
     pub(super) fn open_or_create(path: &Path, here: &NamespaceIdentity) -> Result<Self, JournalError> {
         Self::locked(path, true)?.map_or_else(
             || Err(file_error("open", path, Errno::NOENT.into())),
@@ -171,51 +159,42 @@ impl Journal {
         Self::locked(path, false)?.map(|file| Self::over(path, file, here)).transpose()
     }
 
-    /// The steps, in the order in which they were made.
     pub(super) fn entries(&self) -> &[Entry] {
         &self.entries
     }
 
-    /// Whether nothing is to be taken back.
     pub(super) fn is_settled(&self) -> bool {
         self.entries.iter().all(Entry::is_settled)
     }
 
-    /// Announces a step; returns its number.
     pub(super) fn begin(&mut self, operation: &Operation, undo: &[String]) -> Result<usize, JournalError> {
         let step = self.entries.len();
         self.note(Line::Begin { step, operation: operation.clone(), undo: undo.to_vec() })?;
         Ok(step)
     }
 
-    /// Notes that a step was made.
     pub(super) fn done(&mut self, step: usize, left: Option<FibEntry>) -> Result<(), JournalError> {
         self.note(Line::Done { step, left })
     }
 
-    /// Announces that a step is taken back.
     pub(super) fn undoing(&mut self, step: usize) -> Result<(), JournalError> {
         self.note(Line::Undoing { step })
     }
 
-    /// Notes that a step was not taken back.
     pub(super) fn kept(&mut self, step: usize) -> Result<(), JournalError> {
         self.note(Line::Kept { step })
     }
 
-    /// Notes that a step was taken back, or was never made.
     pub(super) fn undone(&mut self, step: usize) -> Result<(), JournalError> {
         self.note(Line::Undone { step })
     }
 
-    /// Writes a line, and applies it once it is on disk.
     fn note(&mut self, line: Line) -> Result<(), JournalError> {
         self.append(&line)?;
         // The numbers of lines that are written here are right.
         self.take(line).map_err(|detail| corrupt(&self.path, 0, detail))
     }
 
-    /// Removes the file.
     pub(super) fn remove(self) -> Result<(), JournalError> {
         std::fs::remove_file(&self.path).map_err(|source| file_error("remove", &self.path, source))?;
         sync_directory_of(&self.path)
@@ -302,7 +281,6 @@ impl Journal {
         Ok(())
     }
 
-    /// Writes a line, which is on disk when this returns.
     fn append(&mut self, line: &Line) -> Result<(), JournalError> {
         let mut bytes =
             serde_json::to_vec(line).map_err(|error| file_error("write", &self.path, error.into()))?;
@@ -335,7 +313,6 @@ fn check_heading(path: &Path, line: &[u8], here: &NamespaceIdentity) -> Result<(
     }
 }
 
-/// Whether this may be a heading that was being written: nobody else's file is to be taken for a journal.
 fn is_beginning_of_heading(torn: &[u8]) -> bool {
     torn.iter().zip(HEADING).all(|(byte, expected)| byte == expected)
 }

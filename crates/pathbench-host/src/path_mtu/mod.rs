@@ -12,5 +12,5 @@ pub use crate::netlink::{CachedMtu, FibEntry, NextHop};
 pub use journal::{JournalError, NamespaceIdentity};
 pub use operation::{InterfaceNames, Operation};
 pub use plan::{Plan, PlanError, PlannedStep, plan};
-pub use remedy::{HostError, Interruption, Remedy, RemedyError, UndoOutcome, UndoReport, UndoneStep};
+pub use remedy::{Interruption, Remedy, RemedyError, UndoOutcome, UndoReport, UndoneStep};
 pub use state::{HostPath, KernelPathState, PathObserver, PathStateError};

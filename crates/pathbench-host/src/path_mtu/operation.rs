@@ -11,16 +11,21 @@ use std::net::IpAddr;
 /// Names of interfaces by their indices.
 pub type InterfaceNames = BTreeMap<u32, String>;
 
-/// One change of the host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "change")]
 pub enum Operation {
     /// A route is added where there was none of its destination and metric.
-    AddRoute { route: FibEntry },
-    /// A route takes the place of another.
-    ReplaceRoute { before: FibEntry, after: FibEntry },
-    /// MPTCP connections may have another number of subflows.
-    SetLimits { before: Limits, after: Limits },
+    AddRoute {
+        route: FibEntry,
+    },
+    ReplaceRoute {
+        before: FibEntry,
+        after: FibEntry,
+    },
+    SetLimits {
+        before: Limits,
+        after: Limits,
+    },
     /// An MPTCP endpoint is removed and added again, so that connections close their subflow from it and open
     /// another one.
     RefreshEndpoint {
@@ -37,9 +42,7 @@ pub enum Operation {
         /// How long to wait after it, as for [`Self::RefreshEndpoint`].
         wait_ms: u64,
     },
-    /// An MPTCP endpoint is added.
     AddEndpoint {
-        /// The endpoint, with an id.
         endpoint: Endpoint,
     },
 }
@@ -77,12 +80,10 @@ impl Operation {
         }
     }
 
-    /// Whether nothing stays of it once it was made in full.
     pub(super) const fn leaves_nothing(&self) -> bool {
         matches!(self, Self::RefreshEndpoint { .. } | Self::CloseFirstSubflow { .. })
     }
 
-    /// Whether it is one change for the kernel: made in full or not at all.
     pub(super) const fn is_atomic(&self) -> bool {
         !matches!(self, Self::RefreshEndpoint { .. })
     }
@@ -158,8 +159,6 @@ const RTAX_QUICKACK: u16 = 15;
 const RTAX_CC_ALGO: u16 = 16;
 const RTAX_FASTOPEN_NO_COOKIE: u16 = 17;
 
-/// `ip route VERB …`, which makes (`add`, `replace`) or removes (`delete`) this very route. Encapsulation, which has no
-/// such words, is named in a comment.
 fn route_command(verb: &str, entry: &FibEntry, names: &InterfaceNames) -> String {
     let mut words = vec![if entry.is_ipv4() { "ip" } else { "ip -6" }.to_owned(), format!("route {verb}")];
     words.push(destination(entry));

@@ -24,7 +24,6 @@ const MOST_WAIT_MS: u64 = 600;
 /// A change that is to be made, and the commands that do the same.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlannedStep {
-    /// The change.
     pub operation: Operation,
     /// The commands that do the same, to be pasted into a shell.
     pub commands: Vec<String>,
@@ -144,7 +143,6 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// Says what else a changed route of a shared table touches.
     fn explain_replacement(&mut self) {
         let state = self.state;
         let route = &state.route;
@@ -247,7 +245,6 @@ impl Draft<'_> {
     }
 
     /// Whether an MPTCP connection has no subflow but those from the path's address. The kernel opens no other one
-    /// when the last is closed.
     fn would_end_a_connection(&self, stuck: &[Subflow]) -> bool {
         let state = self.state;
         let token = |sibling: &LiveConnection| sibling.subflow.map(|own| own.token);
@@ -295,7 +292,6 @@ impl Draft<'_> {
         longest_us.div_ceil(1000).clamp(LEAST_WAIT_MS, MOST_WAIT_MS)
     }
 
-    /// A subflow in the place of a connection's first one counts against the limit, which that did not.
     fn make_room(&mut self, stuck: &[LiveConnection]) {
         let state = self.state;
         let Some(before) = state.limits else { return };
@@ -312,7 +308,6 @@ impl Draft<'_> {
     }
 }
 
-/// How long until the last of these sends again.
 fn waits(connections: &[&LiveConnection]) -> String {
     let longest_us = connections.iter().map(|connection| connection.rto_us).max().unwrap_or(0);
     format!("in at most {:.1} s", f64::from(longest_us) / 1e6)

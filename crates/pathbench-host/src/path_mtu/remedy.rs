@@ -5,7 +5,7 @@ use super::operation::Operation;
 use super::plan::{Plan, PlannedStep};
 use super::state::{PathObserver, PathStateError};
 use crate::mptcp::{Endpoint, MptcpError, PathManager};
-use crate::netlink::{FibEntry, NetlinkError};
+use crate::netlink::FibEntry;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -17,13 +17,10 @@ pub enum RemedyError {
     Journal(#[from] JournalError),
     #[error(transparent)]
     State(#[from] PathStateError),
-    /// The host is not as it was when the plan was made. Steps before this one were made and stand in the journal.
     #[error("cannot do {command:?}: {obstacle} since the kernel was asked; try again")]
     Changed { command: String, obstacle: String },
-    /// The kernel refused. Steps before this one were made and stand in the journal.
     #[error("cannot do {command:?}: {source}")]
-    Step { command: String, source: HostError },
-    /// A test stopped it here, as a crash would.
+    Step { command: String, source: MptcpError },
     #[error("it was stopped in the middle")]
     Interrupted,
 }
@@ -33,7 +30,7 @@ impl RemedyError {
     pub fn is_host_unable(&self) -> bool {
         match self {
             Self::Step { source, .. } => source.is_host_unable(),
-            Self::State(PathStateError::Mptcp(MptcpError::NoPathManager)) => true,
+            Self::State(PathStateError::Mptcp(error)) => error.is_host_unable(),
             Self::Journal(JournalError::File { source, .. }) => {
                 source.kind() == std::io::ErrorKind::PermissionDenied
             }
@@ -47,11 +44,9 @@ impl RemedyError {
 pub struct UndoneStep {
     /// The commands that take it back.
     pub commands: Vec<String>,
-    /// What became of it.
     pub outcome: UndoOutcome,
 }
 
-/// What an undo came to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct UndoReport {
     /// The steps, the last one that was made first; none when there is no journal.
@@ -90,9 +85,6 @@ impl std::fmt::Debug for Remedy {
 
 impl Remedy {
     /// For the calling thread's network namespace, with the journal at `journal`, in a directory that exists.
-    ///
-    /// # Errors
-    /// [`RemedyError::State`], [`RemedyError::Journal`].
     pub fn open(journal: &Path) -> Result<Self, RemedyError> {
         let here = NamespaceIdentity::of_this_thread()
             .map_err(|(file, source)| JournalError::Unidentified { file, source })?;
@@ -107,9 +99,7 @@ impl Remedy {
     }
 
     /// Makes the steps of `plan`, in their order.
-    ///
-    /// # Errors
-    /// [`RemedyError`]; what was made until then stands in the journal.
+    /// Errors: what was made until then stands in the journal.
     pub fn apply(&mut self, plan: &Plan) -> Result<(), RemedyError> {
         if plan.steps.is_empty() {
             return Ok(());
@@ -168,9 +158,7 @@ impl Remedy {
     /// Takes back what the journal tells of, the last step first, and removes it when everything is as it was. Steps of
     /// which nothing stays once they were made in full are left out. What somebody has changed since is left alone, unless
     /// `force`.
-    ///
-    /// # Errors
-    /// [`RemedyError`]; the journal stands then.
+    /// Errors: the journal stands then.
     pub fn undo(&mut self, force: bool) -> Result<UndoReport, RemedyError> {
         let mut report = UndoReport::default();
         let Some(mut journal) = Journal::open(&self.journal, &self.here)? else { return Ok(report) };
@@ -213,35 +201,12 @@ impl Remedy {
     }
 }
 
-/// An operation failed.
-#[derive(Debug, thiserror::Error)]
-pub enum HostError {
-    #[error(transparent)]
-    Netlink(#[from] NetlinkError),
-    #[error(transparent)]
-    Mptcp(#[from] MptcpError),
-}
-
-impl HostError {
-    /// Whether it is for want of privilege or of a kernel feature.
-    pub fn is_host_unable(&self) -> bool {
-        use rustix::io::Errno;
-        let errno = match self {
-            Self::Netlink(error) | Self::Mptcp(MptcpError::Netlink(error)) => error.errno(),
-            Self::Mptcp(MptcpError::NoPathManager | MptcpError::NoEvents) => return true,
-        };
-        matches!(errno, Some(Errno::PERM | Errno::ACCESS | Errno::OPNOTSUPP))
-    }
-}
-
 /// What became of a step that was to be taken back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UndoOutcome {
-    /// It was taken back.
     Restored,
     /// There was nothing to take back: it had not been made, or had been taken back, or leaves nothing behind.
     Nothing,
-    /// What it changed has gone with its interface.
     Gone,
     /// Somebody has put something else in its place since, in a sentence, which was left alone for good.
     Superseded(String),
@@ -251,7 +216,7 @@ pub enum UndoOutcome {
 
 impl PathObserver {
     /// What stands in the way of `operation`, in a sentence: the host is not as it was when it was planned.
-    pub(super) fn obstacle(&mut self, operation: &Operation) -> Result<Option<String>, HostError> {
+    pub(super) fn obstacle(&mut self, operation: &Operation) -> Result<Option<String>, MptcpError> {
         let obstacle = match operation {
             Operation::AddRoute { route } => {
                 let there = self.first_in_place_of(route)?;
@@ -284,7 +249,7 @@ impl PathObserver {
         &mut self,
         operation: &Operation,
         between: &mut dyn FnMut() -> bool,
-    ) -> Result<(), HostError> {
+    ) -> Result<(), MptcpError> {
         match operation {
             Operation::AddRoute { route } => self.routes.add_entry(route)?,
             Operation::ReplaceRoute { before, after } => self.put_in_place_of(before, after)?,
@@ -312,7 +277,7 @@ impl PathObserver {
     }
 
     /// What the kernel made of the route of `operation`, where that is not what it was told.
-    pub(super) fn left_by(&mut self, operation: &Operation) -> Result<Option<FibEntry>, HostError> {
+    pub(super) fn left_by(&mut self, operation: &Operation) -> Result<Option<FibEntry>, MptcpError> {
         let (Operation::AddRoute { route } | Operation::ReplaceRoute { after: route, .. }) = operation else {
             return Ok(None);
         };
@@ -321,8 +286,7 @@ impl PathObserver {
     }
 
     /// Takes back the operation of `entry`, which is not settled and may have been made or not. With `force` also where
-    /// somebody has changed the same since.
-    pub(super) fn take_back(&mut self, entry: &Entry, force: bool) -> Result<UndoOutcome, HostError> {
+    pub(super) fn take_back(&mut self, entry: &Entry, force: bool) -> Result<UndoOutcome, MptcpError> {
         let left = entry.left.as_ref();
         match &entry.operation {
             Operation::AddRoute { route } => self.remove_route(left.unwrap_or(route), force),
@@ -348,7 +312,7 @@ impl PathObserver {
         }
     }
 
-    fn remove_route(&mut self, ours: &FibEntry, force: bool) -> Result<UndoOutcome, HostError> {
+    fn remove_route(&mut self, ours: &FibEntry, force: bool) -> Result<UndoOutcome, MptcpError> {
         let Some(there) = self.first_in_place_of(ours)? else { return Ok(UndoOutcome::Nothing) };
         if there != *ours && !force {
             return Ok(UndoOutcome::Changed(format!(
@@ -367,7 +331,7 @@ impl PathObserver {
         ours: &FibEntry,
         interrupted: bool,
         force: bool,
-    ) -> Result<UndoOutcome, HostError> {
+    ) -> Result<UndoOutcome, MptcpError> {
         let there = self.first_in_place_of(before)?;
         let there_is_none = there.is_none();
         if there.as_ref() == Some(before) {
@@ -394,8 +358,7 @@ impl PathObserver {
     }
 
     /// Gives back the endpoint of a refresh that was stopped halfway. What somebody has put in its place is not ours to
-    /// remove: neither an endpoint of the same address nor one of the same id.
-    fn restore_endpoint(&mut self, endpoint: &Endpoint, force: bool) -> Result<UndoOutcome, HostError> {
+    fn restore_endpoint(&mut self, endpoint: &Endpoint, force: bool) -> Result<UndoOutcome, MptcpError> {
         let rival = self.rival_of(endpoint)?;
         if rival == Some(*endpoint) {
             return Ok(UndoOutcome::Nothing);
@@ -408,8 +371,7 @@ impl PathObserver {
         Ok(UndoOutcome::Restored)
     }
 
-    /// Removes the endpoint that was added, by its id and address; another one of either is somebody else's.
-    fn remove_endpoint(&mut self, ours: &Endpoint, force: bool) -> Result<UndoOutcome, HostError> {
+    fn remove_endpoint(&mut self, ours: &Endpoint, force: bool) -> Result<UndoOutcome, MptcpError> {
         let key = |endpoint: &Endpoint| (endpoint.id, endpoint.address, endpoint.port);
         let mut endpoints = self.manager()?.endpoints()?.into_iter();
         let Some(there) = endpoints.find(|there| key(there) == key(ours)) else {
@@ -423,25 +385,23 @@ impl PathObserver {
     }
 
     /// Connections whose first subflow is not from this address are left alone; that there are none is no error.
-    fn close_first_subflow(&mut self, address: IpAddr) -> Result<(), HostError> {
+    fn close_first_subflow(&mut self, address: IpAddr) -> Result<(), MptcpError> {
         self.manager()?.remove_endpoint(0, address)?;
         Ok(())
     }
 
-    fn manager(&mut self) -> Result<&mut PathManager, HostError> {
-        self.manager.as_mut().ok_or(HostError::Mptcp(MptcpError::NoPathManager))
+    fn manager(&mut self) -> Result<&mut PathManager, MptcpError> {
+        self.manager.as_mut().ok_or(MptcpError::NoPathManager)
     }
 
-    /// The endpoint that has the same id or the same address and port.
-    fn rival_of(&mut self, endpoint: &Endpoint) -> Result<Option<Endpoint>, HostError> {
+    fn rival_of(&mut self, endpoint: &Endpoint) -> Result<Option<Endpoint>, MptcpError> {
         let same = |other: &Endpoint| {
             other.id == endpoint.id || (other.address == endpoint.address && other.port == endpoint.port)
         };
         Ok(self.manager()?.endpoints()?.into_iter().find(same))
     }
 
-    /// Puts `entry` in the place of `there`, which is the first in it.
-    fn put_in_place_of(&mut self, there: &FibEntry, entry: &FibEntry) -> Result<(), HostError> {
+    fn put_in_place_of(&mut self, there: &FibEntry, entry: &FibEntry) -> Result<(), MptcpError> {
         self.routes.replace_entry(entry)?;
         if there.hides(entry) && self.first_in_place_of(entry)?.as_ref() == Some(there) {
             self.routes.remove_entry(there)?;
@@ -450,14 +410,12 @@ impl PathObserver {
         Ok(())
     }
 
-    /// The route that a replacement by `entry` would hit.
-    fn first_in_place_of(&mut self, entry: &FibEntry) -> Result<Option<FibEntry>, HostError> {
+    fn first_in_place_of(&mut self, entry: &FibEntry) -> Result<Option<FibEntry>, MptcpError> {
         let entries = self.routes.fib_entries(entry.destination().addr(), entry.table())?;
         Ok(entries.into_iter().find(|there| there.shares_place_with(entry)))
     }
 
-    /// Whether an interface of the route is gone or down, which takes its routes along.
-    fn is_gone(&mut self, entry: &FibEntry) -> Result<bool, HostError> {
+    fn is_gone(&mut self, entry: &FibEntry) -> Result<bool, MptcpError> {
         let links = self.routes.links()?;
         let up = |index| links.iter().any(|link| link.index == index && link.up);
         Ok(entry.next_hops().iter().any(|hop| !up(hop.interface)))

@@ -12,20 +12,15 @@ use std::net::IpAddr;
 /// A path of this host: what leaves by an interface from an address to a server.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct HostPath {
-    /// The address of this host.
     pub local: IpAddr,
-    /// The interface's name.
     pub interface: String,
-    /// The server's address.
     pub server: IpAddr,
 }
 
 /// What the kernel believes of a path. Reading it takes no privilege.
 #[derive(Debug, Clone)]
 pub struct KernelPathState {
-    /// The path.
     pub path: HostPath,
-    /// The interface's index.
     pub interface_index: u32,
     /// Largest IP packet that the interface takes, in bytes.
     pub interface_mtu_bytes: u32,
@@ -55,27 +50,15 @@ pub struct KernelPathState {
 /// Why the kernel's state cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum PathStateError {
-    /// There is no route.
     #[error(
         "this host has no route from {} to {} by {}{}: add one to the table that this address looks up",
         path.local, path.server, path.interface, explanation(*errno)
     )]
-    NoRoute {
-        /// The path.
-        path: HostPath,
-        /// What the kernel said.
-        errno: Option<Errno>,
-    },
-    /// The addresses are of two families.
+    NoRoute { path: HostPath, errno: Option<Errno> },
     #[error("{} and {} are of different families: there is no path between them", path.local, path.server)]
-    TwoFamilies {
-        /// The path.
-        path: HostPath,
-    },
-    /// The path manager could not be asked.
+    TwoFamilies { path: HostPath },
     #[error(transparent)]
     Mptcp(#[from] MptcpError),
-    /// The kernel could not be asked.
     #[error(transparent)]
     Netlink(#[from] NetlinkError),
 }
@@ -92,7 +75,6 @@ impl KernelPathState {
         cached.or(route).unwrap_or(self.interface_mtu_bytes)
     }
 
-    /// The table of the route.
     pub fn table(&self) -> u32 {
         self.route.table()
     }
@@ -114,9 +96,6 @@ pub struct PathObserver {
 
 impl PathObserver {
     /// For the calling thread's network namespace.
-    ///
-    /// # Errors
-    /// [`PathStateError::Netlink`], [`PathStateError::Mptcp`]; a kernel without MPTCP is no error.
     pub fn open() -> Result<Self, PathStateError> {
         let manager = match PathManager::open() {
             Ok(manager) => Some(manager),
@@ -127,14 +106,10 @@ impl PathObserver {
     }
 
     /// For `namespace`.
-    ///
-    /// # Errors
-    /// As [`Self::open`].
     pub fn open_in(namespace: &NetNamespace) -> Result<Self, PathStateError> {
         namespace.run_in(Self::open).map_err(NetlinkError::from)?
     }
 
-    /// What the kernel believes of a path.
     pub fn state(&mut self, path: &HostPath) -> Result<KernelPathState, PathStateError> {
         if path.local.is_ipv4() != path.server.is_ipv4() {
             return Err(PathStateError::TwoFamilies { path: path.clone() });
@@ -181,7 +156,6 @@ impl PathObserver {
         Ok(everything.into_iter().filter(|connection| is_on(path, connection)).collect())
     }
 
-    /// The route that decides for a socket that is bound to the interface, and all of its table that lead there.
     fn decision(
         &mut self,
         path: &HostPath,

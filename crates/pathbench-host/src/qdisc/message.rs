@@ -13,7 +13,6 @@ const FIFO: u32 = 0x10_0000;
 /// Handle of the queue in that class while it is netem, `20:`. The kernel changes a queue that it finds under
 /// the handle and refuses another kind there; under another handle it puts the new queue in the old one's place.
 const NETEM: u32 = 0x20_0000;
-/// Parent of a root queueing discipline.
 pub(super) const TC_H_ROOT: u32 = 0xFFFF_FFFF;
 
 /// `struct tcmsg`: family and padding, interface, handle, parent, info.
@@ -41,13 +40,11 @@ const TICK_SHIFT: u32 = 6;
 /// Beyond this HTB forgets debts (`mbuffer`, `net/sched/sch_htb.c`).
 const MAX_BURST_NS: u128 = 60_000_000_000;
 
-/// A message about a queueing discipline or class of interface `index`.
 pub(super) fn tc_message(index: u32, handle: u32, parent: u32) -> Encoder {
     let words = [0, index, handle, parent, 0].map(u32::to_ne_bytes);
     Encoder::after(words.as_flattened())
 }
 
-/// The same, with its kind and options.
 pub(super) fn tc_described(index: u32, handle: u32, parent: u32, kind: &str, options: &[u8]) -> Encoder {
     tc_message(index, handle, parent).text(libc::TCA_KIND, kind).bytes(libc::TCA_OPTIONS, options)
 }
@@ -93,7 +90,6 @@ pub(super) fn burst_ticks(rate_bps: u64, burst_bytes: u64) -> Option<u32> {
     u32::try_from(nanoseconds >> TICK_SHIFT).ok().map(|ticks| ticks.max(1))
 }
 
-/// Handle, kind and options of the queue.
 pub(super) fn leaf_options(shaper: &Shaper) -> (u32, &'static str, Vec<u8>) {
     // struct tc_fifo_qopt
     match (&shaper.netem, shaper.queue) {
@@ -105,7 +101,6 @@ pub(super) fn leaf_options(shaper: &Shaper) -> (u32, &'static str, Vec<u8>) {
     }
 }
 
-/// `struct tc_netem_qopt`, followed by attributes with the times in nanoseconds.
 pub(super) fn netem_options(netem: &Netem) -> Vec<u8> {
     let ticks = |time: Duration| u32::try_from(time.as_nanos() >> TICK_SHIFT).unwrap_or(u32::MAX);
     let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
@@ -123,7 +118,6 @@ fn words(words: &[u32]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_ne_bytes()).collect()
 }
 
-/// The counters in an `RTM_NEWQDISC` message.
 pub(super) fn parse_statistics(payload: &[u8]) -> Option<QdiscStatistics> {
     let (_, attributes) = Attributes::after(payload, TC_HEADER)?;
     let attributes = attributes.nested(libc::TCA_STATS2)?;

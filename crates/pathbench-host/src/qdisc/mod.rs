@@ -40,25 +40,21 @@ pub struct Shaper {
     pub rate_bps: u64,
     /// How much may pass at once after a pause; see [`default_burst_bytes`].
     pub burst_bytes: u64,
-    /// Room for what waits.
     pub queue: QueueLimit,
     /// Delay and loss before the rate. Its own limit takes the place of `queue` then.
     pub netem: Option<Netem>,
 }
 
-/// How much may wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum QueueLimit {
     /// Bytes of Ethernet frames. Must hold the largest packet, up to 64 KiB with segmentation offload.
     Bytes(u64),
-    /// Packets; one that is handed over for segmentation counts once.
     Packets(u32),
 }
 
 /// Delay and random loss by the kernel's network emulator.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Netem {
-    /// Added to every packet's way.
     pub delay: Duration,
     /// Uniformly distributed deviation from `delay`, up to this much to either side. It reorders packets.
     pub jitter: Duration,
@@ -77,9 +73,7 @@ pub struct QdiscStatistics {
     pub packets: u64,
     /// Packets dropped for want of room; one that was to be segmented counts once.
     pub drops: u32,
-    /// Bytes waiting.
     pub backlog_bytes: u32,
-    /// Packets waiting.
     pub backlog_packets: u32,
     /// How often something waited only because of the rate.
     pub overlimits: u32,
@@ -128,37 +122,23 @@ pub fn default_burst_bytes(rate_bps: u64, mtu: u32) -> u64 {
 /// A shaper could not be installed or changed.
 #[derive(Debug, thiserror::Error)]
 pub enum ShaperError {
-    /// Delay or loss was asked for.
     #[error(
         "this kernel has no netem (CONFIG_NET_SCH_NETEM), so its links can have no delay or loss: use the emulated engine"
     )]
     NoNetem,
-    /// The kernel has no HTB, bfifo or pfifo.
     #[error(
         "this kernel cannot shape: it was built without {kind} (CONFIG_NET_SCH_HTB, CONFIG_NET_SCH_FIFO)"
     )]
-    NoQdisc {
-        /// The queueing discipline that is missing.
-        kind: &'static str,
-    },
-    /// The shaper makes no sense.
+    NoQdisc { kind: &'static str },
     #[error("{what}, but this was asked for: {shaper:?}")]
-    Invalid {
-        /// What is wrong.
-        what: &'static str,
-        /// The shaper.
-        shaper: Box<Shaper>,
-    },
-    /// The request failed.
+    Invalid { what: &'static str, shaper: Box<Shaper> },
     #[error(transparent)]
     Netlink(#[from] NetlinkError),
 }
 
 impl RouteSocket {
     /// Shapes what interface `index` sends from now on, in place of whatever it had for that.
-    ///
-    /// # Errors
-    /// [`ShaperError`]. The interface may be left without a shaper then.
+    /// Errors: The interface may be left without a shaper then.
     pub fn install_shaper(&mut self, index: u32, shaper: &Shaper) -> Result<(), ShaperError> {
         shaper.check()?;
         let flags = NLM_F_CREATE | NLM_F_EXCL;
@@ -178,9 +158,7 @@ impl RouteSocket {
     /// Changes rate, burst and room of a shaper that [`Self::install_shaper`] made; what waits stays, and the
     /// counters run on. With netem where there was none, or the other way round, a new queue takes the old
     /// one's place, and what waits is dropped.
-    ///
-    /// # Errors
-    /// [`ShaperError::Netlink`] with `ENOENT` when there is no shaper, `EINVAL` when the queue counts packets
+    /// Errors: [`ShaperError::Netlink`] with `ENOENT` when there is no shaper, `EINVAL` when the queue counts packets
     /// instead of bytes or the other way round; [`ShaperError::NoNetem`]. But for the first the rate is changed
     /// already then.
     pub fn change_rate(&mut self, index: u32, shaper: &Shaper) -> Result<(), ShaperError> {
@@ -189,18 +167,13 @@ impl RouteSocket {
     }
 
     /// Takes away what shapes interface `index`, with all that waits.
-    ///
-    /// # Errors
-    /// [`NetlinkError::Refused`] (`ENOENT` when there is nothing).
+    /// Errors: [`NetlinkError::Refused`] (`ENOENT` when there is nothing).
     pub fn remove_shaper(&mut self, index: u32) -> Result<(), NetlinkError> {
         let message = tc_message(index, 0, TC_H_ROOT).message(libc::RTM_DELQDISC);
         self.channel.execute(&format!("remove the shaper from interface {index}"), 0, &message)
     }
 
     /// Counters of what shapes interface `index` (of its root queueing discipline, whatever it is).
-    ///
-    /// # Errors
-    /// [`NetlinkError::Refused`]; [`NetlinkError::Malformed`] when the kernel answers without counters.
     pub fn qdisc_statistics(&mut self, index: u32) -> Result<QdiscStatistics, NetlinkError> {
         let request = format!("read the shaper's counters of interface {index}");
         let message = tc_message(index, 0, TC_H_ROOT).message(libc::RTM_GETQDISC);
@@ -239,9 +212,6 @@ fn missing(error: NetlinkError, kind: &'static str) -> ShaperError {
 }
 
 /// Whether the kernel has netem, tried on the loopback interface of a network namespace made for that.
-///
-/// # Errors
-/// [`ShaperError::Netlink`] when no namespace can be made or the kernel refuses for another reason.
 pub fn kernel_has_netem() -> Result<bool, ShaperError> {
     let namespace = NetNamespace::create().map_err(NetlinkError::from)?;
     let mut socket = RouteSocket::open_in(&namespace)?;

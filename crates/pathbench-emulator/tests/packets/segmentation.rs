@@ -1,5 +1,46 @@
-use super::*;
+//! GSO packets are cut into correct wire packets.
+
+use pathbench_emulator::packet::Ecn;
+use pathbench_emulator::segmentation::{Handover, Headers, Run};
+use pathbench_host::tun::{PacketHeader, Segmentation};
 use proptest::prelude::*;
+
+// Where the checksum stands in a TCP and in a UDP header.
+const TCP_CHECKSUM: u16 = 16;
+const UDP_CHECKSUM: u16 = 6;
+const FIN_AND_PSH: u8 = 0x09;
+const CWR: u8 = 0x80;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Version {
+    V4,
+    V6,
+}
+
+fn word(bytes: &[u8], at: usize) -> u16 {
+    u16::from_be_bytes(bytes[at..at + 2].try_into().unwrap())
+}
+
+fn put(bytes: &mut [u8], at: usize, word: u16) {
+    bytes[at..at + 2].copy_from_slice(&word.to_be_bytes());
+}
+
+/// The sum of `bytes` in 16-bit words on top of `sum` (RFC 1071).
+fn add(sum: u64, bytes: &[u8]) -> u64 {
+    let words = bytes.chunks(2).map(|word| u64::from(word[0]) << 8 | u64::from(*word.get(1).unwrap_or(&0)));
+    sum + words.sum::<u64>()
+}
+
+fn fold(mut sum: u64) -> u16 {
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    sum as u16
+}
+
+const fn protocol_of(kind: Segmentation) -> u8 {
+    if matches!(kind, Segmentation::Udp) { 17 } else { 6 }
+}
 
 /// A packet as a host hands it over: addresses, ports, options and payload are counted up.
 #[derive(Debug)]
@@ -25,27 +66,27 @@ impl Sample {
         if self.version == Version::V4 {
             packet[0] = 0x45;
             packet[1] = 0x02;
-            put(&mut packet, 2, length as u16).unwrap();
-            put(&mut packet, 4, 0xfffe).unwrap();
+            put(&mut packet, 2, length as u16);
+            put(&mut packet, 4, 0xfffe);
             packet[9] = protocol;
-            put(&mut packet, 10, 0).unwrap();
-            let sum = !checksum::fold(checksum::add(0, &packet[..20]));
-            put(&mut packet, 10, sum).unwrap();
+            put(&mut packet, 10, 0);
+            let sum = !fold(add(0, &packet[..20]));
+            put(&mut packet, 10, sum);
         } else {
             packet[..4].copy_from_slice(&[0x60, 0x10, 0, 0]);
-            put(&mut packet, 4, inner).unwrap();
+            put(&mut packet, 4, inner);
             packet[6] = protocol;
         }
         let checksum_at = if udp { UDP_CHECKSUM } else { TCP_CHECKSUM };
         if udp {
-            put(&mut packet, ip_bytes + 4, inner).unwrap();
+            put(&mut packet, ip_bytes + 4, inner);
         } else {
             packet[ip_bytes + 4..ip_bytes + 8].copy_from_slice(&[0xff, 0xff, 0xff, 0x00]);
             packet[ip_bytes + 12] = (transport_bytes as u8 / 4) << 4;
             packet[ip_bytes + 13] = self.flags;
         }
         let sum = pseudo_header(self.version, &packet, protocol) + u64::from(inner);
-        put(&mut packet, ip_bytes + usize::from(checksum_at), checksum::fold(sum)).unwrap();
+        put(&mut packet, ip_bytes + usize::from(checksum_at), fold(sum));
         let header = PacketHeader {
             checksum: Some((ip_bytes as u16, checksum_at)),
             segmentation: Some(self.kind),
@@ -59,7 +100,7 @@ impl Sample {
 
 fn pseudo_header(version: Version, packet: &[u8], protocol: u8) -> u64 {
     let addresses = if version == Version::V4 { 12..20 } else { 8..40 };
-    checksum::add(u64::from(protocol), &packet[addresses])
+    add(u64::from(protocol), &packet[addresses])
 }
 
 fn samples() -> impl Strategy<Value = Sample> {
@@ -85,16 +126,16 @@ fn samples() -> impl Strategy<Value = Sample> {
 fn received(version: Version, kind: Segmentation, wire: &[u8]) -> Vec<u8> {
     let ip_bytes = if version == Version::V4 { 20 } else { 40 };
     if version == Version::V4 {
-        assert_eq!(checksum::fold(checksum::add(0, &wire[..20])), 0xffff, "IPv4 header checksum");
-        assert_eq!(usize::from(word(wire, 2).unwrap()), wire.len());
+        assert_eq!(fold(add(0, &wire[..20])), 0xffff, "IPv4 header checksum");
+        assert_eq!(usize::from(word(wire, 2)), wire.len());
     } else {
-        assert_eq!(usize::from(word(wire, 4).unwrap()) + 40, wire.len());
+        assert_eq!(usize::from(word(wire, 4)) + 40, wire.len());
     }
     let transport = &wire[ip_bytes..];
     let sum = pseudo_header(version, wire, protocol_of(kind)) + transport.len() as u64;
-    assert_eq!(checksum::fold(checksum::add(sum, transport)), 0xffff, "transport checksum");
+    assert_eq!(fold(add(sum, transport)), 0xffff, "transport checksum");
     let header_bytes = if kind == Segmentation::Udp {
-        assert_eq!(usize::from(word(transport, 4).unwrap()), transport.len());
+        assert_eq!(usize::from(word(transport, 4)), transport.len());
         8
     } else {
         usize::from(transport[12] >> 4) * 4
@@ -119,7 +160,7 @@ proptest! {
             wire_bytes += wire.len() as u32;
             let offset = payload.len() as u32;
             if sample.version == Version::V4 {
-                prop_assert_eq!(word(&wire, 4).unwrap(), 0xfffe_u16.wrapping_add(segment as u16));
+                prop_assert_eq!(word(&wire, 4), 0xfffe_u16.wrapping_add(segment as u16));
             }
             if sample.kind != Segmentation::Udp {
                 let tcp = &wire[usize::from(header.checksum.unwrap().0)..];
@@ -232,10 +273,10 @@ fn a_udp_checksum_is_never_zero() {
     let handover = Handover::parse(header, &packet).unwrap();
     let mut wire = Vec::new();
     handover.wire_packet(&packet, 0, false, &mut wire).unwrap();
-    let sum = word(&wire, 26).unwrap();
+    let sum = word(&wire, 26);
     // The payload takes over what makes the sum zero.
-    let payload = word(&packet, 28).unwrap();
-    put(&mut packet, 28, checksum::fold(u64::from(payload) + u64::from(sum))).unwrap();
+    let payload = word(&packet, 28);
+    put(&mut packet, 28, fold(u64::from(payload) + u64::from(sum)));
     handover.wire_packet(&packet, 0, false, &mut wire).unwrap();
-    assert_eq!(word(&wire, 26).unwrap(), 0xffff);
+    assert_eq!(word(&wire, 26), 0xffff);
 }

@@ -1,0 +1,213 @@
+//! From the bottleneck to the far end: loss, delay, and the packets under way.
+
+use super::course::Course;
+use crate::chance::{Chance, Purpose};
+use crate::packet::Held;
+use pathbench_link::{BaseDelay, Distribution, LinkModel, LossModel};
+use pathbench_record::time::Timestamp;
+use std::cmp::Ordering;
+use std::collections::{BinaryHeap, VecDeque};
+use std::f64::consts::TAU;
+use std::time::Duration;
+
+#[derive(Debug)]
+pub(crate) struct Delay {
+    base: Course<Duration>,
+    jitter: Duration,
+    distribution: Distribution,
+    reorder: bool,
+}
+
+impl Delay {
+    pub(crate) fn new(model: &LinkModel, begin: Timestamp) -> Self {
+        Self {
+            base: course(&model.delay, begin),
+            jitter: model.jitter,
+            distribution: model.jitter_distribution,
+            reorder: model.reorder,
+        }
+    }
+
+    pub(crate) fn set_base(&mut self, base: &BaseDelay, begin: Timestamp) {
+        self.base = course(base, begin);
+    }
+
+    pub(crate) fn set_jitter(&mut self, model: &LinkModel) {
+        (self.jitter, self.distribution) = (model.jitter, model.jitter_distribution);
+        self.reorder = model.reorder;
+    }
+
+    pub(crate) fn of(&mut self, number: u64, now: Timestamp, chance: Chance) -> Duration {
+        let base = self.base.advance(now);
+        if self.jitter.is_zero() {
+            return base;
+        }
+        let extra_ns = draw(self.distribution, number, chance) * self.jitter.as_nanos() as f64;
+        // Conversion from floating point saturates: below zero is zero.
+        Duration::from_nanos((base.as_nanos() as f64 + extra_ns).round() as u64)
+    }
+
+    pub(crate) fn may_overtake(&self) -> bool {
+        self.reorder && !self.jitter.is_zero()
+    }
+
+    pub(crate) fn base_at(&self, now: Timestamp) -> Duration {
+        self.base.at(now).0
+    }
+}
+
+fn course(base: &BaseDelay, begin: Timestamp) -> Course<Duration> {
+    match base {
+        BaseDelay::Constant(delay) => Course::constant(*delay),
+        BaseDelay::Schedule(schedule) => Course::scheduled(schedule.clone(), begin),
+    }
+}
+
+/// A draw from a distribution of size 1.
+fn draw(distribution: Distribution, number: u64, chance: Chance) -> f64 {
+    // In (0, 1], so that its logarithm is finite.
+    let unit = 1.0 - chance.unit(Purpose::Jitter, number, 0);
+    match distribution {
+        Distribution::Uniform => 1.0 - 2.0 * unit,
+        // Box and Muller, 1958.
+        Distribution::Normal => {
+            (-2.0 * unit.ln()).sqrt() * (TAU * chance.unit(Purpose::JitterAngle, number, 0)).cos()
+        }
+        Distribution::Exponential => -unit.ln(),
+        // Inverse of Lomax's distribution function.
+        Distribution::Pareto { shape } => unit.powf(-1.0 / shape) - 1.0,
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Flight<P> {
+    /// Packets whose due times do not decrease: all of them where nothing overtakes.
+    in_order: VecDeque<Flying<P>>,
+    /// Those that overtake one of `in_order`.
+    overtaking: BinaryHeap<Flying<P>>,
+    latest: Timestamp,
+}
+
+#[derive(Debug)]
+struct Flying<P> {
+    due: Timestamp,
+    held: Held<P>,
+}
+
+impl<P> Flight<P> {
+    pub(crate) fn new() -> Self {
+        Self { in_order: VecDeque::new(), overtaking: BinaryHeap::new(), latest: Timestamp::default() }
+    }
+
+    pub(crate) fn add(&mut self, held: Held<P>, due: Timestamp, may_overtake: bool) -> bool {
+        if due < self.latest && may_overtake {
+            self.overtaking.push(Flying { due, held });
+            return true;
+        }
+        self.latest = self.latest.max(due);
+        self.in_order.push_back(Flying { due: self.latest, held });
+        false
+    }
+
+    pub(crate) fn next_due(&self) -> Option<Timestamp> {
+        match (self.in_order.front(), self.overtaking.peek()) {
+            (Some(first), Some(other)) => Some(first.due.min(other.due)),
+            (first, other) => first.or(other).map(|flying| flying.due),
+        }
+    }
+
+    pub(crate) fn take(&mut self) -> Option<(Timestamp, Held<P>)> {
+        let from_heap = match (self.in_order.front(), self.overtaking.peek()) {
+            (Some(first), Some(other)) => (other.due, other.held.number) < (first.due, first.held.number),
+            (None, Some(_)) => true,
+            _ => false,
+        };
+        let flying = if from_heap { self.overtaking.pop() } else { self.in_order.pop_front() }?;
+        Some((flying.due, flying.held))
+    }
+}
+
+impl<P> Ord for Flying<P> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        (other.due, other.held.number).cmp(&(self.due, self.held.number))
+    }
+}
+
+impl<P> PartialOrd for Flying<P> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<P> PartialEq for Flying<P> {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl<P> Eq for Flying<P> {}
+
+#[derive(Debug)]
+pub(crate) struct Loss {
+    model: LossModel,
+    begin: Timestamp,
+    bad_state: bool,
+    scheduled: Course<f64>,
+}
+
+impl Loss {
+    pub(crate) fn new(model: LossModel, begin: Timestamp) -> Self {
+        let mut loss =
+            Self { model: LossModel::default(), begin, bad_state: false, scheduled: Course::constant(0.0) };
+        loss.change(model, begin);
+        loss
+    }
+
+    pub(crate) fn change(&mut self, model: LossModel, now: Timestamp) {
+        if !matches!((&self.model, &model), (LossModel::GilbertElliott(_), LossModel::GilbertElliott(_))) {
+            self.bad_state = false;
+        }
+        self.scheduled = match &model {
+            LossModel::Schedule(schedule) => Course::scheduled(schedule.clone(), now),
+            _ => Course::constant(0.0),
+        };
+        self.model = model;
+    }
+
+    pub(crate) fn state_at(&mut self, number: u64, chance: Chance) -> bool {
+        let LossModel::GilbertElliott(channel) = &self.model else { return false };
+        let bad = self.bad_state;
+        let leave = if bad { channel.to_good } else { channel.to_bad };
+        if chance.happens(leave, Purpose::ChannelState, number, 0) {
+            self.bad_state = !bad;
+        }
+        bad
+    }
+
+    pub(crate) fn takes<P>(&mut self, held: &Held<P>, attempt: u32, now: Timestamp, chance: Chance) -> bool {
+        let probability = match &self.model {
+            LossModel::Independent(loss) => *loss,
+            LossModel::GilbertElliott(channel) if held.bad_state => channel.loss_bad,
+            LossModel::GilbertElliott(channel) => channel.loss_good,
+            LossModel::Bursts { .. } => self.in_bursts(now),
+            LossModel::Schedule(_) => self.scheduled.advance(now),
+        };
+        chance.happens(probability, Purpose::Loss, held.number, attempt)
+    }
+
+    pub(crate) fn at(&self, now: Timestamp) -> Option<f64> {
+        match &self.model {
+            LossModel::Independent(loss) => Some(*loss),
+            LossModel::GilbertElliott(_) => None,
+            LossModel::Bursts { .. } => Some(self.in_bursts(now)),
+            LossModel::Schedule(_) => Some(self.scheduled.at(now).0),
+        }
+    }
+
+    fn in_bursts(&self, now: Timestamp) -> f64 {
+        let LossModel::Bursts { period, length, loss } = &self.model else { return 0.0 };
+        let (period, length) = (period.as_nanos().max(1), length.as_nanos());
+        let within = now.since(self.begin).as_nanos() % period;
+        if within + length >= period { *loss } else { 0.0 }
+    }
+}
