@@ -52,7 +52,7 @@ const DB_TO_HALF: f64 = 1.5;
 /// base delay stays, for the air's is next to none.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Walk {
-    /// Metres per second; about 1.4 for somebody who walks.
+    /// Metres per second; about 1.4 for a pedestrian.
     pub speed_mps: f64,
     /// Distance at the begin, in metres.
     pub from_m: f64,

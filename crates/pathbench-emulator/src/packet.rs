@@ -8,8 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Packet<P> {
     pub ip_bytes: u32,
-    /// Wire packets that it stands for: 1, or the segments of what was handed over for segmentation, each of which
-    /// counts the pipe's overhead.
+    /// Wire packets that it stands for: 1, or the segments of a GSO packet, each of which counts the pipe's overhead.
     pub segments: u32,
     pub ecn: Ecn,
     /// Whatever the owner of the pipe needs to recognise it.
@@ -50,7 +49,7 @@ pub struct Delivery {
     pub due: Timestamp,
     /// Whether its ECN field is to be set to CE.
     pub mark: bool,
-    /// A random number where a bit is to be turned over: the number modulo the packet's bits says which.
+    /// A random number where a bit is to be flipped: the bit of this number modulo the packet's bits.
     pub corrupt: Option<u64>,
     pub twice: bool,
 }

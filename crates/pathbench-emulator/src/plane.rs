@@ -1,7 +1,7 @@
 //! The data plane: one thread that moves the packets of TUN devices through pipes.
 //!
 //! A link is two devices and a pipe for each direction. What a host sends through one device is read at once, goes into the
-//! pipe, and is written to the other device when the pipe says so. How much later than that it really is is the
+//! pipe, and is written to the other device when the pipe delivers it. The time by which it is later than that is the
 //! [`Lateness`], counted for every packet.
 //!
 //! Hosts hand over what is still to be cut into segments. It is cut here, a wire packet at a time, so that loss and queues
@@ -183,7 +183,7 @@ impl std::fmt::Debug for DataPlane {
 
 impl Drop for DataPlane {
     fn drop(&mut self) {
-        // The thread ends when nobody can send commands any more.
+        // The thread ends when the sender of commands is gone.
         self.commands = None;
         if self.wake().is_ok()
             && let Some(thread) = self.thread.take()

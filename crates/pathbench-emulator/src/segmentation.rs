@@ -1,9 +1,8 @@
-//! What a host hands over, and the wire packets it stands for: TCP and UDP segmentation as network cards do it, over
-//! headers alone.
+//! GSO packets and their wire packets: TCP and UDP segmentation as network cards do it, over headers alone.
 //!
 //! The payload is never copied and, with one exception, never read: a wire packet is a few bytes of headers of its own
-//! and a range of what was handed over. Checksums that a host left to be completed stay so, for the host at the other
-//! end takes its own machine's word for them; they are completed where a bit is to be turned over, so that the receiver
+//! and a range of the GSO packet. Checksums that a host left to be completed stay so, for the host at the other
+//! end takes its own machine's word for them; they are completed where a bit is to be flipped, so that the receiver
 //! finds out, and in captures.
 //!
 //! Headers change as in the kernel's `tcp_gso_segment` and `__udp_gso_segment`: lengths, IPv4 identification, sequence
@@ -28,9 +27,9 @@ const CWR: u8 = 0x80;
 /// Longest IP and transport headers of a packet that is to be cut.
 pub const LARGEST_HEADERS_BYTES: usize = 256;
 
-/// The layout of what a host handed over: an IP packet on the wire, or several that are still to be cut out of it.
+/// The layout of an IP packet from a host: a wire packet, or a GSO packet with several segments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Handover {
+pub struct GsoPacket {
     header: PacketHeader,
     version: Version,
     length: usize,
@@ -55,7 +54,7 @@ struct Cut {
     pseudo_header: u64,
 }
 
-/// Wire packets that follow one another in a [`Handover`].
+/// Wire packets that follow one another in a [`GsoPacket`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Run {
     pub first: u32,
@@ -86,7 +85,7 @@ impl Headers {
         self.bytes.get(PacketHeader::BYTES..self.length).unwrap_or_default()
     }
 
-    /// Puts headers in; `None` when there is no room.
+    /// `None` when the headers do not fit.
     fn set(&mut self, header: PacketHeader, packet: &[u8]) -> Option<&mut [u8]> {
         self.length = PacketHeader::BYTES + packet.len();
         let (first, rest) = self.bytes.get_mut(..self.length)?.split_at_mut(PacketHeader::BYTES);
@@ -96,7 +95,7 @@ impl Headers {
     }
 }
 
-impl Handover {
+impl GsoPacket {
     /// The layout of `packet`, as `header` and its own headers tell it. `None` for what is no IP packet, or
     /// contradicts its header.
     pub fn parse(header: PacketHeader, packet: &[u8]) -> Option<Self> {
@@ -151,8 +150,8 @@ impl Handover {
         at(run.first)..at(run.first.saturating_add(run.count))
     }
 
-    /// Writes the headers of a run and says where its payload lies in `packet`, which must be the one that was parsed.
-    /// A run of several stays one packet to be cut, by whoever takes it. With `mark`, its ECN field becomes CE.
+    /// Writes the headers of a run and returns the place of its payload in `packet`, which must be the one that was parsed.
+    /// A run of several stays a GSO packet. With `mark`, its ECN field becomes CE.
     /// `None` when `packet` is another one, or there are no such segments.
     pub fn headers(
         &self,
@@ -226,7 +225,7 @@ impl Handover {
     }
 
     /// Writes wire packet `segment` as it is on a wire, with its checksums, into `wire`. `None` as for
-    /// [`Handover::headers`].
+    /// [`GsoPacket::headers`].
     pub fn wire_packet(&self, packet: &[u8], segment: u32, mark: bool, wire: &mut Vec<u8>) -> Option<()> {
         let mut headers = Headers::default();
         let payload = self.headers(packet, Run { first: segment, count: 1 }, mark, &mut headers)?;

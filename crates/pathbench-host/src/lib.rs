@@ -2,9 +2,9 @@
 //! the MPTCP path manager, sysctls and the kernel's counters, by netlink and system calls.
 //!
 //! Everything here is synchronous and acts either on the calling thread's network namespace or on one that
-//! is named explicitly ([`namespace::NetNamespace`]). Nothing calls `ip`, `tc` or `sysctl`. This room never
+//! is named explicitly ([`namespace::NetNamespace`]). Nothing calls `ip`, `tc` or `sysctl`. This crate never
 //! sends or receives test traffic, never decides what a host should look like, never reads a clock, and
-//! undoes nothing by itself: it does one thing when asked, and says exactly what the kernel answered. What takes
+//! undoes nothing by itself: it does one thing per call, and returns the kernel's answer. What takes
 //! several steps ([`path_mtu::Remedy`]) writes each down before it is made, and takes them back when asked.
 
 pub mod connections;

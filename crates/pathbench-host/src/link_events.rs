@@ -1,4 +1,4 @@
-//! What happens to interfaces and addresses, as the kernel tells it.
+//! Changes of interfaces and addresses, from the kernel's notifications.
 
 use crate::namespace::NetNamespace;
 use crate::netlink::channel::{Listener, Notice, Protocol};

@@ -69,17 +69,17 @@ pub struct Tun {
     socket: RouteSocket,
     name: String,
     index: u32,
-    cuts_udp: bool,
+    udp_gso: bool,
 }
 
 impl Tun {
     /// A new device in `namespace`, down at first. It takes packets still to be cut (TCP, and UDP where the kernel
     /// can) and checksums still to be completed. It has no address of its own making, so that nothing goes through
     /// it that nobody sent.
-    /// Errors: [`TunError::is_host_unable`] says whether it would fail for any name.
+    /// Errors: [`TunError::is_host_unable`] is true where it would fail for any name.
     pub fn create(namespace: &NetNamespace, name: &str, mtu_bytes: u32) -> Result<Self, TunError> {
         // A device is made in the namespace in which its file was opened.
-        let (fd, cuts_udp) = namespace.run_in(|| {
+        let (fd, udp_gso) = namespace.run_in(|| {
             let made = make(name)?;
             quieten(name);
             Ok::<_, TunError>(made)
@@ -88,7 +88,7 @@ impl Tun {
         let index = socket.link(name)?.index;
         socket.set_mtu(index, mtu_bytes)?;
         socket.set_transmit_queue(index, WAITING_PACKETS)?;
-        Ok(Self { fd, socket, name: name.to_owned(), index, cuts_udp })
+        Ok(Self { fd, socket, name: name.to_owned(), index, udp_gso })
     }
 
     /// The interface's name when it was made.
@@ -101,14 +101,14 @@ impl Tun {
         self.index
     }
 
-    /// Whether UDP packets still to be cut are handed over and taken (`TUN_F_USO4`, Linux 6.2).
-    pub const fn cuts_udp(&self) -> bool {
-        self.cuts_udp
+    /// Whether UDP GSO packets are read and written (`TUN_F_USO4`, Linux 6.2).
+    pub const fn udp_gso(&self) -> bool {
+        self.udp_gso
     }
 
     /// Chooses whether hosts hand over packets still to be cut. Without, each is a wire packet with its checksums.
     pub fn set_offload(&mut self, on: bool) -> Result<(), TunError> {
-        self.cuts_udp = set_offload(self.fd.as_fd(), &self.name, on)?;
+        self.udp_gso = set_offload(self.fd.as_fd(), &self.name, on)?;
         Ok(())
     }
 
@@ -121,7 +121,7 @@ impl Tun {
         refuse(answer, &self.name, "set the carrier")
     }
 
-    /// Reads one packet with its header into `buffer` and says how long both are. A buffer that is too short cuts
+    /// Reads one packet with its header into `buffer` and returns the length of both. A buffer that is too short cuts
     /// the packet off.
     /// Errors: `EAGAIN` when none is there, `EBADFD` when the interface is gone.
     #[inline]
@@ -137,7 +137,7 @@ impl Tun {
         rustix::io::writev(&self.fd, parts)
     }
 
-    /// The interface's counters; `tx_dropped` are packets that nobody read in time.
+    /// The interface's counters; `tx_dropped` are packets that were not read in time.
     pub fn statistics(&mut self) -> Result<LinkStatistics, NetlinkError> {
         self.socket.statistics(self.index)
     }
@@ -177,8 +177,8 @@ fn make(name: &str) -> Result<(OwnedFd, bool), TunError> {
     // SAFETY: TUNSETVNETHDRSZ reads one int, which lives until the call returns.
     let answer = unsafe { libc::ioctl(fd.as_raw_fd(), libc::TUNSETVNETHDRSZ as _, &raw const header_bytes) };
     refuse(answer, name, "set the packet header's length")?;
-    let cuts_udp = set_offload(fd.as_fd(), name, true)?;
-    Ok((fd, cuts_udp))
+    let udp_gso = set_offload(fd.as_fd(), name, true)?;
+    Ok((fd, udp_gso))
 }
 
 fn set_offload(fd: BorrowedFd<'_>, name: &str, on: bool) -> Result<bool, TunError> {
@@ -212,7 +212,7 @@ fn quieten(name: &str) {
     }
 }
 
-/// How a packet is still to be cut.
+/// How a GSO packet is to be segmented.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Segmentation {
     /// TCP over IPv4.
@@ -222,7 +222,7 @@ pub enum Segmentation {
     Udp,
 }
 
-/// What a network card is told of a packet, and tells of one.
+/// The offload state of a packet, as a network card and the kernel exchange it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PacketHeader {
     /// Where the checksum is still to be completed: the first byte it covers and where it stands, from there. The

@@ -30,7 +30,7 @@ const STA_INFO_RX_BITRATE: u16 = 14;
 // … in a bit rate, …
 const RATE_INFO_BITRATE: u16 = 1;
 const RATE_INFO_BITRATE32: u16 = 5;
-// … and kinds of interfaces that join somebody else's network.
+// … and kinds of interfaces that join a network.
 const IFTYPE_STATION: u32 = 2;
 const IFTYPE_P2P_CLIENT: u32 = 8;
 

@@ -1,6 +1,6 @@
 //! What tests, benchmarks and examples on the running kernel share: the processes in which they run, the macros in
-//! which they are written, and a real clock. A dev-dependency of the other rooms; it never becomes part of a program
-//! that is shipped, and knows no room but the record.
+//! which they are written, and a real clock. A dev-dependency of the other crates; it never becomes part of a program
+//! that is shipped, and depends on pathbench-record alone.
 //!
 //! A program of tests has a `main` of its own, for namespaces have to be entered before any thread is started:
 //!
@@ -10,7 +10,7 @@
 //! }
 //! ```
 //!
-//! Every program of tests of a room that uses this one says whether an ordinary user is to run it as well
+//! Every program of tests of a crate that uses this one declares whether an ordinary user is to run it as well
 //! ([`unprivileged_too!`], [`privilege_independent!`]); those with such a `main` always are.
 
 mod clock;

@@ -13,10 +13,10 @@ use std::process::{Command, ExitCode, ExitStatus};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
-/// The environment variable that tells a process of the program what it is.
+/// The environment variable with the stage of a process.
 pub const STAGE: &str = "PATHBENCH_KERNEL_TEST_STAGE";
 
-/// The environment variable by which `./test` says that it runs the program as an ordinary user.
+/// Set by `./test` when it runs the program as an ordinary user.
 const UNPRIVILEGED: &str = "PATHBENCH_TEST_UNPRIVILEGED";
 
 /// The environment variable by which `./test` names a copy of the sources.
@@ -110,7 +110,7 @@ pub fn in_namespaces<E: Display>(
     }
 }
 
-/// This program again, with the same arguments, as `stage` says.
+/// This program again, with the same arguments, as stage `stage`.
 pub fn again(stage: &str) -> Command {
     let mut command = Command::new("/proc/self/exe");
     command.args(std::env::args_os().skip(1)).env(STAGE, stage);

@@ -4,24 +4,24 @@
 
 use libfuzzer_sys::fuzz_target;
 use pathbench_emulator::capture;
-use pathbench_emulator::segmentation::{Handover, Headers, Run};
+use pathbench_emulator::segmentation::{GsoPacket, Headers, Run};
 use pathbench_host::tun::PacketHeader;
 
 fuzz_target!(|bytes: &[u8]| {
     let Some((head, packet)) = bytes.split_at_checked(PacketHeader::BYTES) else { return };
-    let Some(handover) = PacketHeader::parse(head).and_then(|header| Handover::parse(header, packet)) else { return };
+    let Some(gso) = PacketHeader::parse(head).and_then(|header| GsoPacket::parse(header, packet)) else { return };
     let (mut wire, mut file, mut headers) = (Vec::new(), Vec::new(), Headers::default());
-    for segment in 0..handover.segments().min(64) {
-        handover.wire_packet(packet, segment, bytes.len() % 2 == 0, &mut wire).expect("a segment of what was taken");
-        assert_eq!(wire.len() as u32, handover.ip_bytes(Run { first: segment, count: 1 }));
+    for segment in 0..gso.segments().min(64) {
+        gso.wire_packet(packet, segment, bytes.len() % 2 == 0, &mut wire).expect("a segment of what was taken");
+        assert_eq!(wire.len() as u32, gso.ip_bytes(Run { first: segment, count: 1 }));
         capture::packet(0, u64::from(segment), &wire, &String::from_utf8_lossy(packet), &mut file);
         assert_eq!(file.len() % 4, 0);
     }
-    let Some(count) = handover.segments().checked_sub(1).filter(|count| *count > 0) else { return };
+    let Some(count) = gso.segments().checked_sub(1).filter(|count| *count > 0) else { return };
     let run = Run { first: 1, count };
-    let payload = handover.headers(packet, run, false, &mut headers).expect("a run of what was taken");
+    let payload = gso.headers(packet, run, false, &mut headers).expect("a run of what was taken");
     let again = [headers.of_packet(), &packet[payload]].concat();
     let header = PacketHeader::parse(headers.as_bytes()).expect("a header that was just written");
-    let again = Handover::parse(header, &again).expect("what a host would take");
+    let again = GsoPacket::parse(header, &again).expect("what a host would take");
     assert_eq!(again.segments(), count);
 });

@@ -1,13 +1,13 @@
 //! A link at work: what its devices hand over goes into its pipes, and what its pipes let go goes to its devices.
 
 use super::packet::{Departure, Outlet, Written};
-use super::packet::{Handed, Piece, Pool, Received};
+use super::packet::{PacketBuffer, Piece, Pool, Received};
 use super::recorder::{Note, Recorder};
 use super::report::Histogram;
 use super::{DirectionReport, LinkReport, PlaneError, PlaneLink, QueueSample};
 use crate::packet::{Fate, Outcome, Packet};
 use crate::pipe::{Condition, Pipe};
-use crate::segmentation::{Handover, Run};
+use crate::segmentation::{GsoPacket, Run};
 use pathbench_host::tun::Tun;
 use pathbench_link::{ChangeSchedule, Discipline, LinkChange, LinkModel, LossModel, RateModel};
 use pathbench_record::direction::LinkDirection;
@@ -113,10 +113,10 @@ impl Link {
         for turn in 0..TURN_PACKETS {
             let end = &mut self.ends[direction.index()];
             match tools.pool.receive(&end.tun) {
-                Ok(Received::Packet(packet, handover)) => {
+                Ok(Received::Packet(packet, gso)) => {
                     let now = if turn == 0 { called } else { tools.clock.now() };
                     bytes += packet.ip().len();
-                    self.offer(direction, now, packet, &handover);
+                    self.offer(direction, now, packet, &gso);
                     if bytes > TURN_BYTES || deadline.is_some_and(|deadline| deadline <= now) {
                         return;
                     }
@@ -132,30 +132,30 @@ impl Link {
         }
     }
 
-    fn offer(&mut self, direction: LinkDirection, now: Timestamp, packet: Rc<Handed>, handover: &Handover) {
-        self.directions[direction.index()].count(handover);
-        let whole = handover.whole();
+    fn offer(&mut self, direction: LinkDirection, now: Timestamp, packet: Rc<PacketBuffer>, gso: &GsoPacket) {
+        self.directions[direction.index()].count(gso);
+        let whole = gso.whole();
         let traffic = &self.directions[direction.index()];
         // The pipe compares the mean of a lump with the MTU; the first segment is as long as any.
-        let first = handover.ip_bytes(Run { first: 0, count: 1 });
+        let first = gso.ip_bytes(Run { first: 0, count: 1 });
         let oversized = first > traffic.pipe.model().mtu_bytes;
         if whole.count == 1 || (self.recorder.is_none() && !oversized && traffic.passes_whole()) {
-            return self.put(direction, now, Piece { packet, run: whole }, handover);
+            return self.put(direction, now, Piece { packet, run: whole }, gso);
         }
         for segment in 0..whole.count {
             let run = Run { first: segment, count: 1 };
-            self.put(direction, now, Piece { packet: Rc::clone(&packet), run }, handover);
+            self.put(direction, now, Piece { packet: Rc::clone(&packet), run }, gso);
         }
     }
 
-    fn put(&mut self, direction: LinkDirection, now: Timestamp, piece: Piece, handover: &Handover) {
+    fn put(&mut self, direction: LinkDirection, now: Timestamp, piece: Piece, gso: &GsoPacket) {
         if let Some(recorder) = &mut self.recorder {
             recorder.enter(direction, now, piece.clone());
         }
         let packet = Packet {
-            ip_bytes: handover.ip_bytes(piece.run),
+            ip_bytes: gso.ip_bytes(piece.run),
             segments: piece.run.count,
-            ecn: handover.ecn(),
+            ecn: gso.ecn(),
             payload: piece,
         };
         self.directions[direction.index()].pipe.offer(now, packet);
@@ -286,9 +286,9 @@ impl Direction {
         !self.following && passes_whole(&self.model)
     }
 
-    pub(super) fn count(&mut self, handover: &Handover) {
-        let last = handover.segments().saturating_sub(1);
-        let bytes = |segment| handover.ip_bytes(Run { first: segment, count: 1 });
+    pub(super) fn count(&mut self, gso: &GsoPacket) {
+        let last = gso.segments().saturating_sub(1);
+        let bytes = |segment| gso.ip_bytes(Run { first: segment, count: 1 });
         if last > 0 {
             *self.offered_sizes.entry(bytes(0)).or_insert(0) += u64::from(last);
         }
@@ -327,11 +327,10 @@ impl Direction {
     }
 }
 
-/// Above this rate, what a host hands over at once (64 KiB) takes less than a quarter of a millisecond.
+/// Above this rate, a GSO packet (64 KiB) takes less than 0.25 ms.
 const FAST_BPS: u64 = 2_000_000_000;
 
-/// Whether nothing is lost by it if what hosts hand over passes whole, as one packet that counts all its wire
-/// packets: nothing is decided by chance, and the rate is unlimited or so high that a lump is short. Its queue must
+/// Whether GSO packets can pass whole, as one packet that counts all its wire packets: nothing is decided by chance, and the rate is unlimited or so high that a lump is short. Its queue must
 /// not count packets or measure their stay then.
 pub(super) fn passes_whole(model: &LinkModel) -> bool {
     let coarse_queue = !matches!(model.queue, QueueLimit::Packets(_))

@@ -1,7 +1,7 @@
 //! GSO packets from the devices, in buffers that are reused, and the packets written to the far device.
 
 use crate::packet::Delivery;
-use crate::segmentation::{Handover, Headers, Run};
+use crate::segmentation::{GsoPacket, Headers, Run};
 use pathbench_host::tun::{LARGEST_PACKET_BYTES, PacketHeader, Tun};
 use rustix::io::Errno;
 use std::io::IoSlice;
@@ -15,13 +15,13 @@ const SIZES: [usize; 3] = [2_048, 16_384, PacketHeader::BYTES + LARGEST_PACKET_B
 const KEPT: [usize; 3] = [8_192, 1_024, 512];
 
 #[derive(Debug)]
-pub(super) struct Handed {
+pub(super) struct PacketBuffer {
     buffer: Box<[u8]>,
     length: usize,
-    handover: Option<Handover>,
+    gso: Option<GsoPacket>,
 }
 
-impl Handed {
+impl PacketBuffer {
     pub(super) fn bytes(&self) -> &[u8] {
         self.buffer.get(..self.length).unwrap_or_default()
     }
@@ -32,12 +32,12 @@ impl Handed {
 }
 
 impl Piece {
-    pub(super) fn handover(&self) -> Option<&Handover> {
-        self.packet.handover.as_ref()
+    pub(super) fn gso(&self) -> Option<&GsoPacket> {
+        self.packet.gso.as_ref()
     }
 
     pub(super) fn is_whole(&self) -> bool {
-        self.handover().is_some_and(|handover| handover.whole() == self.run)
+        self.gso().is_some_and(|gso| gso.whole() == self.run)
     }
 
     pub(super) fn is_followed_by(&self, next: &Self) -> bool {
@@ -47,19 +47,19 @@ impl Piece {
 
 #[derive(Debug, Clone)]
 pub(super) struct Piece {
-    pub(super) packet: Rc<Handed>,
+    pub(super) packet: Rc<PacketBuffer>,
     pub(super) run: Run,
 }
 
 #[derive(Debug)]
 pub(super) struct Pool {
-    free: [Vec<Rc<Handed>>; 3],
+    free: [Vec<Rc<PacketBuffer>>; 3],
     reading: Box<[u8]>,
 }
 
 #[derive(Debug)]
 pub(super) enum Received {
-    Packet(Rc<Handed>, Handover),
+    Packet(Rc<PacketBuffer>, GsoPacket),
     Nonsense,
 }
 
@@ -72,23 +72,23 @@ impl Pool {
         let length = tun.read(&mut self.reading)?;
         let read = self.reading.get(..length).unwrap_or_default();
         let ip = read.get(PacketHeader::BYTES..).unwrap_or_default();
-        let Some(handover) = PacketHeader::parse(read).and_then(|header| Handover::parse(header, ip)) else {
+        let Some(gso) = PacketHeader::parse(read).and_then(|header| GsoPacket::parse(header, ip)) else {
             return Ok(Received::Nonsense);
         };
         let size = SIZES.iter().position(|size| length <= *size).unwrap_or(SIZES.len() - 1);
         let mut packet = self.free.get_mut(size).and_then(Vec::pop).unwrap_or_else(|| fresh(size));
-        if let Some(handed) = Rc::get_mut(&mut packet) {
-            match handed.buffer.get_mut(..length) {
+        if let Some(buffered) = Rc::get_mut(&mut packet) {
+            match buffered.buffer.get_mut(..length) {
                 Some(place) if size + 1 < SIZES.len() => place.copy_from_slice(read),
-                _ => std::mem::swap(&mut handed.buffer, &mut self.reading),
+                _ => std::mem::swap(&mut buffered.buffer, &mut self.reading),
             }
-            handed.length = length;
-            handed.handover = Some(handover);
+            buffered.length = length;
+            buffered.gso = Some(gso);
         }
-        Ok(Received::Packet(packet, handover))
+        Ok(Received::Packet(packet, gso))
     }
 
-    pub(super) fn put(&mut self, mut packet: Rc<Handed>) {
+    pub(super) fn put(&mut self, mut packet: Rc<PacketBuffer>) {
         if Rc::get_mut(&mut packet).is_none() {
             return;
         }
@@ -105,9 +105,9 @@ fn buffer(bytes: usize) -> Box<[u8]> {
     vec![0; bytes].into_boxed_slice()
 }
 
-fn fresh(size: usize) -> Rc<Handed> {
+fn fresh(size: usize) -> Rc<PacketBuffer> {
     let bytes = SIZES.get(size).copied().unwrap_or(SIZES[2]);
-    Rc::new(Handed { buffer: buffer(bytes), length: 0, handover: None })
+    Rc::new(PacketBuffer { buffer: buffer(bytes), length: 0, gso: None })
 }
 
 #[derive(Debug)]
@@ -175,7 +175,7 @@ impl Outlet {
         }
         let ip = piece.packet.ip();
         let headers = &mut self.headers;
-        let payload = piece.handover().and_then(|handover| handover.headers(ip, piece.run, mark, headers));
+        let payload = piece.gso().and_then(|gso| gso.headers(ip, piece.run, mark, headers));
         let Some(payload) = payload.and_then(|range| ip.get(range)) else { return Written::Refused };
         answer(tun.write(&[IoSlice::new(headers.as_bytes()), IoSlice::new(payload)]))
     }
@@ -203,7 +203,7 @@ impl Outlet {
     }
 
     fn wire_packet(&mut self, piece: &Piece, segment: u32, mark: bool) -> Option<()> {
-        piece.handover()?.wire_packet(piece.packet.ip(), segment, mark, &mut self.wire)
+        piece.gso()?.wire_packet(piece.packet.ip(), segment, mark, &mut self.wire)
     }
 }
 

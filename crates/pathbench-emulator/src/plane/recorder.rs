@@ -19,7 +19,7 @@ use std::time::Duration;
 /// Packets that wait for their or an older one's fate; beyond that, the oldest is written without.
 const WAITING_PACKETS: usize = 65_536;
 const BLOCK_BYTES: usize = 256 << 10;
-/// Blocks that may wait for the file; beyond that, the data plane waits for the disk, and its lateness says so.
+/// Blocks that may wait for the file; beyond that, the data plane waits for the disk, which shows in its lateness.
 const WAITING_BLOCKS: usize = 64;
 
 #[derive(Debug, Clone, Copy)]
@@ -125,11 +125,8 @@ impl Recorder {
         describe(at, note, &mut self.comment);
         let Run { first, count } = piece.run;
         for segment in first..first.saturating_add(count) {
-            let handover = piece.handover();
-            if handover
-                .and_then(|h| h.wire_packet(piece.packet.ip(), segment, false, &mut self.wire))
-                .is_some()
-            {
+            let gso = piece.gso();
+            if gso.and_then(|h| h.wire_packet(piece.packet.ip(), segment, false, &mut self.wire)).is_some() {
                 capture::packet(
                     direction.index() as u32,
                     at_ns,
@@ -164,7 +161,7 @@ fn describe(at: Timestamp, note: Option<Note>, text: &mut String) {
             let verb = if refused { "not taken by the far end" } else { "delivered" };
             let (after, due) = (ms(left.since(at)), ms(delivery.due.since(at)));
             let mark = if delivery.mark { ", marked CE" } else { "" };
-            let corrupt = if delivery.corrupt.is_some() { ", one bit turned over" } else { "" };
+            let corrupt = if delivery.corrupt.is_some() { ", one bit flipped" } else { "" };
             let twice = if delivery.twice { ", twice" } else { "" };
             write!(text, "{verb} after {after:.3} ms (due {due:.3}){mark}{corrupt}{twice}")
         }

@@ -1,4 +1,4 @@
-//! What the data plane tells of a link.
+//! Reports of the data plane about a link.
 
 use crate::packet::PipeStatistics;
 use pathbench_record::time::Timestamp;
@@ -17,12 +17,12 @@ pub struct LinkReport {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct DirectionReport {
     pub statistics: PipeStatistics,
-    /// How much later packets left than the model says.
+    /// Time by which packets left later than the model's times.
     pub lateness: Lateness,
     /// Wire packets that the pipe delivered and the far device did not take, because it was down or the packet no
-    /// longer made sense (a bit of its IP version was turned over).
+    /// longer made sense (a bit of its IP version was flipped).
     pub refused_packets: u64,
-    /// Packets that the sending device had no room for, because they were not read in time; a GSO packet counts once. By
+    /// Packets that overran the sending device's queue, because they were not read in time; a GSO packet counts once. By
     /// the kernel's counter.
     pub overrun_packets: u64,
     /// Every 100 ms, where something differs from the sample before.
@@ -54,7 +54,7 @@ pub struct QueueSample {
 const BUCKETS_BITS: u32 = 5;
 const BUCKETS: usize = 1 << BUCKETS_BITS;
 
-/// How much later packets left than the model says.
+/// Time by which packets left later than the model's times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Lateness {
     pub count: u64,

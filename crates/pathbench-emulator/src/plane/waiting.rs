@@ -88,7 +88,7 @@ impl Waiting {
         self.fetch(Some(&AT_ONCE))
     }
 
-    /// What has called. A handle that has is not told again until it does so anew.
+    /// The latest calls. A call of the handle is reported once.
     pub(super) fn calls(&self) -> &[Call] {
         &self.calls
     }

@@ -18,7 +18,7 @@ impl<'a> Line<'a> {
         self.text.split(u8::is_ascii_whitespace).filter(|field| !field.is_empty())
     }
 
-    /// A number without sign or fraction; up to 18 digits, so that there is room for arithmetic.
+    /// A number without sign or fraction; up to 18 digits, so that arithmetic does not overflow.
     pub(super) fn whole(&self, field: &[u8], expected: &'static str) -> Result<u64, TraceError> {
         if field.is_empty() || field.len() > 18 || !field.iter().all(u8::is_ascii_digit) {
             return Err(TraceError::Malformed { line: self.number, found: shown(field), expected });

@@ -47,7 +47,7 @@ fn the_same_seed_loses_the_same_packets() -> Outcome {
     Ok(())
 }
 
-/// The receiving kernel discards what a bit was turned over in: all of it is under some checksum.
+/// The receiving kernel discards what a bit was flipped in: all of it is under some checksum.
 fn duplicates_arrive_and_corrupted_ones_do_not() -> Outcome {
     let model = LinkModel { duplicate: 0.1, corrupt: 0.05, ..LinkModel::default() };
     let lab = Lab::symmetric(&model)?;

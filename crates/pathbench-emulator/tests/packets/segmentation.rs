@@ -1,7 +1,7 @@
 //! GSO packets are cut into correct wire packets.
 
 use pathbench_emulator::packet::Ecn;
-use pathbench_emulator::segmentation::{Handover, Headers, Run};
+use pathbench_emulator::segmentation::{GsoPacket, Headers, Run};
 use pathbench_host::tun::{PacketHeader, Segmentation};
 use proptest::prelude::*;
 
@@ -148,14 +148,14 @@ proptest! {
     #[test]
     fn wire_packets_are_right_and_carry_everything(sample in samples()) {
         let (header, packet) = sample.make();
-        let handover = Handover::parse(header, &packet).unwrap();
+        let gso = GsoPacket::parse(header, &packet).unwrap();
         let headers_bytes = packet.len() - sample.payload_bytes;
         let mut payload = Vec::new();
         let mut wire = Vec::new();
         let mut wire_bytes = 0;
-        for segment in 0..handover.segments() {
-            handover.wire_packet(&packet, segment, false, &mut wire).unwrap();
-            prop_assert_eq!(wire.len() as u32, handover.ip_bytes(Run { first: segment, count: 1 }));
+        for segment in 0..gso.segments() {
+            gso.wire_packet(&packet, segment, false, &mut wire).unwrap();
+            prop_assert_eq!(wire.len() as u32, gso.ip_bytes(Run { first: segment, count: 1 }));
             prop_assert!(wire.len() - headers_bytes <= usize::from(sample.segment_bytes));
             wire_bytes += wire.len() as u32;
             let offset = payload.len() as u32;
@@ -168,30 +168,30 @@ proptest! {
                 prop_assert_eq!(sequence, 0xffff_ff00_u32.wrapping_add(offset));
                 let mut flags = sample.flags;
                 if segment > 0 { flags &= !CWR; }
-                if segment + 1 < handover.segments() { flags &= !FIN_AND_PSH; }
+                if segment + 1 < gso.segments() { flags &= !FIN_AND_PSH; }
                 prop_assert_eq!(tcp[13], flags);
             }
             payload.extend(received(sample.version, sample.kind, &wire));
         }
         prop_assert_eq!(&payload, &packet[headers_bytes..]);
-        prop_assert_eq!(wire_bytes, handover.ip_bytes(handover.whole()));
+        prop_assert_eq!(wire_bytes, gso.ip_bytes(gso.whole()));
     }
 
     /// What is written as a run to be cut by the far host is cut there into the same wire packets.
     #[test]
     fn a_run_is_cut_into_the_same_packets(sample in samples(), from in any::<u32>(), count in any::<u32>()) {
         let (header, packet) = sample.make();
-        let handover = Handover::parse(header, &packet).unwrap();
-        let first = from % handover.segments();
-        let run = Run { first, count: 1 + count % (handover.segments() - first) };
+        let gso = GsoPacket::parse(header, &packet).unwrap();
+        let first = from % gso.segments();
+        let run = Run { first, count: 1 + count % (gso.segments() - first) };
         let mut headers = Headers::default();
-        let payload = handover.headers(&packet, run, false, &mut headers).unwrap();
+        let payload = gso.headers(&packet, run, false, &mut headers).unwrap();
         let bytes = [headers.of_packet(), &packet[payload]].concat();
-        let again = Handover::parse(PacketHeader::parse(headers.as_bytes()).unwrap(), &bytes).unwrap();
+        let again = GsoPacket::parse(PacketHeader::parse(headers.as_bytes()).unwrap(), &bytes).unwrap();
         prop_assert_eq!(again.segments(), run.count);
         let (mut expected, mut found) = (Vec::new(), Vec::new());
         for segment in 0..run.count {
-            handover.wire_packet(&packet, run.first + segment, true, &mut expected).unwrap();
+            gso.wire_packet(&packet, run.first + segment, true, &mut expected).unwrap();
             again.wire_packet(&bytes, segment, true, &mut found).unwrap();
             prop_assert_eq!(&found, &expected);
         }
@@ -201,11 +201,11 @@ proptest! {
     #[test]
     fn a_mark_is_ce_and_nothing_else(sample in samples()) {
         let (header, packet) = sample.make();
-        let handover = Handover::parse(header, &packet).unwrap();
-        prop_assert_eq!(handover.ecn(), Ecn::Ect);
+        let gso = GsoPacket::parse(header, &packet).unwrap();
+        prop_assert_eq!(gso.ecn(), Ecn::Ect);
         let (mut plain, mut marked) = (Vec::new(), Vec::new());
-        handover.wire_packet(&packet, 0, false, &mut plain).unwrap();
-        handover.wire_packet(&packet, 0, true, &mut marked).unwrap();
+        gso.wire_packet(&packet, 0, false, &mut plain).unwrap();
+        gso.wire_packet(&packet, 0, true, &mut marked).unwrap();
         received(sample.version, sample.kind, &marked);
         plain[1] |= if sample.version == Version::V4 { 0x03 } else { 0x30 };
         if sample.version == Version::V4 {
@@ -220,12 +220,12 @@ proptest! {
         if let Some(first) = packet.first_mut() {
             *first = version << 4 | *first & 15;
         }
-        let Some(handover) = PacketHeader::parse(&head).and_then(|header| Handover::parse(header, &packet)) else {
+        let Some(gso) = PacketHeader::parse(&head).and_then(|header| GsoPacket::parse(header, &packet)) else {
             return Ok(());
         };
         let mut wire = Vec::new();
-        for segment in 0..handover.segments().min(500) {
-            prop_assert!(handover.wire_packet(&packet, segment, true, &mut wire).is_some());
+        for segment in 0..gso.segments().min(500) {
+            prop_assert!(gso.wire_packet(&packet, segment, true, &mut wire).is_some());
         }
     }
 }
@@ -241,7 +241,7 @@ fn contradictions_are_refused() {
         flags: 0x18,
     };
     let (header, packet) = sample.make();
-    assert_eq!(Handover::parse(header, &packet).unwrap().segments(), 3);
+    assert_eq!(GsoPacket::parse(header, &packet).unwrap().segments(), 3);
     let wrong: [(&str, PacketHeader, &[u8]); 8] = [
         ("nothing", header, &[]),
         ("no IP", header, &[0; 60]),
@@ -253,7 +253,7 @@ fn contradictions_are_refused() {
         ("the other protocol", PacketHeader { segmentation: Some(Segmentation::Udp), ..header }, &packet),
     ];
     for (what, header, packet) in wrong {
-        assert_eq!(Handover::parse(header, packet), None, "{what}");
+        assert_eq!(GsoPacket::parse(header, packet), None, "{what}");
     }
 }
 
@@ -270,13 +270,13 @@ fn a_udp_checksum_is_never_zero() {
     }
     .make();
     header.segmentation = None;
-    let handover = Handover::parse(header, &packet).unwrap();
+    let gso = GsoPacket::parse(header, &packet).unwrap();
     let mut wire = Vec::new();
-    handover.wire_packet(&packet, 0, false, &mut wire).unwrap();
+    gso.wire_packet(&packet, 0, false, &mut wire).unwrap();
     let sum = word(&wire, 26);
     // The payload takes over what makes the sum zero.
     let payload = word(&packet, 28);
     put(&mut packet, 28, fold(u64::from(payload) + u64::from(sum)));
-    handover.wire_packet(&packet, 0, false, &mut wire).unwrap();
+    gso.wire_packet(&packet, 0, false, &mut wire).unwrap();
     assert_eq!(word(&wire, 26), 0xffff);
 }

@@ -160,7 +160,7 @@ impl FirewallError {
     /// What it means that the kernel did not do `step`, or anything at all.
     pub(super) fn refused(error: NetlinkError, step: Option<&Step>) -> Self {
         match (error.errno(), step) {
-            // nfnetlink finds nobody for nf_tables' messages.
+            // nfnetlink knows no nf_tables.
             (Some(Errno::OPNOTSUPP | Errno::INVAL), None) => Self::NoNfTables,
             // A chain or an expression whose name it does not know; or one that cannot do this yet.
             (Some(errno @ (Errno::NOENT | Errno::OPNOTSUPP | Errno::AFNOSUPPORT)), Some(step)) => {

@@ -104,7 +104,7 @@ fn on_scratch_thread<R: Send>(task: impl FnOnce() -> R + Send) -> Result<R, Name
     })
 }
 
-/// `unshare(2)` for the namespaces that this room makes.
+/// `unshare(2)` for the namespaces of labs.
 fn unshare(flags: UnshareFlags) -> Result<(), Errno> {
     debug_assert!((UnshareFlags::NEWUSER | UnshareFlags::NEWNET | UnshareFlags::NEWPID).contains(flags));
     // SAFETY: unsafe only because CLONE_FILES and CLONE_FS can break another thread's or library's idea of

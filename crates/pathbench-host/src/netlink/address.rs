@@ -35,7 +35,7 @@ impl RouteSocket {
     }
 
     /// Gives interface `index` an address, with the route to its network. IPv6 addresses skip duplicate address
-    /// detection, so that they can be used as soon as [`Self::delivers`] says so.
+    /// detection, so that they can be used as soon as [`Self::delivers`] is true.
     pub fn add_address(&mut self, index: u32, network: IpNetwork) -> Result<(), NetlinkError> {
         let flags = if network.addr().is_ipv6() { libc::IFA_F_NODAD as u8 } else { 0 };
         let message = described(index, network, flags).message(libc::RTM_NEWADDR);

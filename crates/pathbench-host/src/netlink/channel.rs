@@ -130,7 +130,7 @@ impl Channel {
         self.socket.send(bytes, 0).map(drop).map_err(|source| exchange(request, source))
     }
 
-    /// Collects the answer to `sequence`; says also whether the kernel flagged it as inconsistent.
+    /// Collects the answer to `sequence`; and whether the kernel flagged it as inconsistent.
     fn receive<T>(
         &mut self,
         request: &str,

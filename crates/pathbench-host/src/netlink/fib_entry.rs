@@ -42,7 +42,7 @@ pub struct NextHop {
     pub gateway: Option<IpAddr>,
     /// Its part of the packets, where there are several.
     pub weight: u32,
-    /// Whether the gateway counts as reachable although no route says so.
+    /// The gateway counts as reachable without a route to it.
     pub on_link: bool,
 }
 
@@ -171,7 +171,7 @@ impl FibEntry {
         self.metrics().u32(RTAX_MTU)
     }
 
-    /// Whether its MTU holds whatever ICMP says (`mtu lock`).
+    /// Whether its MTU holds whatever ICMP reports (`mtu lock`).
     pub fn is_mtu_locked(&self) -> bool {
         self.metrics().u32(RTAX_LOCK).is_some_and(|locks| locks & (1 << RTAX_MTU) != 0)
     }

@@ -117,7 +117,7 @@ impl NetlinkError {
 }
 
 fn explanation(message: Option<&String>) -> String {
-    message.map(|message| format!(", the kernel says {message:?}")).unwrap_or_default()
+    message.map(|message| format!(", the kernel reports {message:?}")).unwrap_or_default()
 }
 
 fn remedy(errno: Errno) -> &'static str {

@@ -1,4 +1,4 @@
-//! How large the IP packets are that really cross an interface: what is on the wire, not what a kernel says it sends.
+//! Sizes of the IP packets that cross an interface, as they are on the wire.
 //!
 //! Hosts hand over up to 64 KiB at a time and leave cutting to the network card, which on a `veth` never happens. A
 //! packet socket sees such a packet whole and is told how it would be cut; what it becomes is counted.
@@ -78,14 +78,14 @@ pub struct PacketTap {
 
 impl PacketTap {
     /// Listens to `interface` in `namespace` from now on.
-    /// Errors: [`SizeCounterError::is_host_unable`] says whether it would fail for any interface.
+    /// Errors: [`SizeCounterError::is_host_unable`] is true where it would fail for any interface.
     pub fn open(namespace: &NetNamespace, interface: &str) -> Result<Self, SizeCounterError> {
         let index = RouteSocket::open_in(namespace)?.link(interface)?.index;
         let ring = namespace.run_in(|| Ring::open(interface, index))??;
         Ok(Self { ring })
     }
 
-    /// Counts what the kernel has handed over, as it does when 250 KiB are full and 50 ms after a packet at the latest.
+    /// Counts the complete blocks: those of 250 KiB, and others 50 ms after a packet.
     pub fn collect(&mut self, sizes: &mut PacketSizes) {
         self.ring.drain(|block| block::count(block, sizes));
         sizes.missed_packets += u64::from(self.ring.take_dropped());
@@ -112,7 +112,7 @@ impl PacketTap {
     }
 }
 
-/// A [`PacketTap`] with a thread of its own that collects what it hears, until it is stopped or dropped. It costs less
+/// A [`PacketTap`] with a thread of its own that collects packets until it is stopped or dropped. It costs less
 /// than a thousandth of a processor at 100 Mbit/s and about a hundredth for 30 000 packets a second that come singly.
 #[derive(Debug)]
 pub struct SizeCounter {
@@ -146,7 +146,7 @@ impl SizeCounter {
         lock(&self.counted).clone()
     }
 
-    /// Ends the counting and says everything that was counted until now. It takes up to 50 ms.
+    /// Ends the counting and returns the result. It takes up to 50 ms.
     pub fn stop(mut self) -> PacketSizes {
         self.end();
         self.so_far()
@@ -154,7 +154,7 @@ impl SizeCounter {
 
     fn end(&mut self) {
         let Some(thread) = self.thread.take() else { return };
-        // An event descriptor has room for more than one 1.
+        // An event descriptor holds more than one 1.
         let _room = rustix::io::write(&self.stop, &1_u64.to_ne_bytes());
         if let Err(panic) = thread.join()
             && !std::thread::panicking()

@@ -18,7 +18,7 @@ const BLOCKS: usize = 16;
 const RING_BYTES: usize = BLOCK_BYTES * BLOCKS;
 /// Any power of two; with `TPACKET_V3` packets take what they need.
 const FRAME_BYTES: usize = 2048;
-/// A block that does not get full is handed over after this time.
+/// A block that is not full is passed to user space after this time.
 const HAND_OVER_MS: u32 = 50;
 /// As much of a packet as its headers can take: Ethernet, IPv6 with extensions or IPv4 with options, TCP.
 const CAPTURED_BYTES: u32 = 128;
@@ -36,7 +36,7 @@ unsafe impl Send for Ring {}
 impl Ring {
     pub(super) fn open(interface: &str, index: u32) -> Result<Self, SizeCounterError> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        // Without a protocol it hears nothing until everything is ready.
+        // Without a protocol it receives nothing until everything is ready.
         let socket = rustix::net::socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None)
             .map_err(|errno| SizeCounterError::socket(interface, errno))?;
         let refused =

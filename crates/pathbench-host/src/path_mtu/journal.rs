@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 /// The format that is written, and the only one that is read.
 const FORMAT: &str = "pathbench.mtu-journal/1";
 const HEADING: &[u8] = br#"{"line":"journal","format":"pathbench.mtu-journal/"#;
-/// How often the file is opened again when somebody else has just removed it.
+/// How often the file is opened again when another process has just removed it.
 const ATTEMPTS: u32 = 8;
 
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
@@ -96,7 +96,7 @@ enum Line {
     },
     Done {
         step: usize,
-        /// What the kernel made of the route, where that is not what it was told.
+        /// The route as the kernel stored it, where it differs from the request.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         left: Option<FibEntry>,
     },
@@ -106,7 +106,7 @@ enum Line {
     Undone {
         step: usize,
     },
-    /// The step was not taken back: somebody else has changed the same since.
+    /// The step was not taken back, because another program has changed the same since.
     Kept {
         step: usize,
     },
@@ -257,7 +257,7 @@ impl Journal {
 
     fn take(&mut self, line: Line) -> Result<(), String> {
         let known = self.entries.len();
-        let unknown = |step: usize| format!("it tells of step {step}, which has not begun");
+        let unknown = |step: usize| format!("it names step {step}, which has not begun");
         match line {
             Line::Journal { .. } => return Err("a second heading".to_owned()),
             Line::Begin { step, .. } if step != known => {

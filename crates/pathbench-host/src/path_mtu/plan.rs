@@ -17,7 +17,7 @@ const LEAST_MTU_V6: u32 = 1280;
 /// As many subflows beyond its first one as the kernel allows a connection (`MPTCP_SUBFLOWS_MAX`).
 const MOST_SUBFLOWS: u32 = 8;
 
-/// Bounds of the wait for peers to hear of a removal; the upper one leaves room for the rest within a second.
+/// Bounds of the time until peers have received a removal; the upper one leaves time for the rest within a second.
 const LEAST_WAIT_MS: u64 = 100;
 const MOST_WAIT_MS: u64 = 600;
 
@@ -59,8 +59,7 @@ pub enum PlanError {
     Ambiguous { destination: IpNetwork, table: u32, metric: u32, interface: String },
 }
 
-/// What would make the kernel believe that the path's MTU is `mtu_bytes`, the largest IP packet that was found to
-/// pass, and free the connections in `stuck` ([`super::is_stuck`]).
+/// The steps that set the path's MTU to `mtu_bytes`, the largest IP packet that was found to pass, and free the connections in `stuck` ([`super::is_stuck`]).
 ///
 /// The MTU of a route bounds what this host sends, and by the MSS that new connections announce what it is sent by
 /// TCP: of a path whose ways differ, give the smaller one.

@@ -155,8 +155,8 @@ impl Remedy {
         self.pause()
     }
 
-    /// Takes back what the journal tells of, the last step first, and removes it when everything is as it was. Steps of
-    /// which nothing stays once they were made in full are left out. What somebody has changed since is left alone, unless
+    /// Takes back the steps of the journal, the last one first, and removes it when everything is as it was. Steps of
+    /// which nothing stays once they were made in full are left out. What another program has changed since stays, unless
     /// `force`.
     /// Errors: the journal stands then.
     pub fn undo(&mut self, force: bool) -> Result<UndoReport, RemedyError> {
@@ -188,7 +188,7 @@ impl Remedy {
         Ok(report)
     }
 
-    /// The commands that would take back what the journal tells of, the last step first; none without a journal.
+    /// The commands that would take back the steps of the journal, the last one first; none without a journal.
     pub fn standing(&self) -> Result<Vec<String>, RemedyError> {
         let Some(journal) = Journal::open(&self.journal, &self.here)? else { return Ok(Vec::new()) };
         let entries = journal.entries().iter().rev().filter(|entry| !entry.is_settled());
@@ -255,7 +255,7 @@ impl PathObserver {
             Operation::ReplaceRoute { before, after } => self.put_in_place_of(before, after)?,
             Operation::SetLimits { after, .. } => self.manager()?.set_limits(after)?,
             Operation::RefreshEndpoint { endpoint, first_subflow_too, wait_ms } => {
-                // In this order peers are told once: removing the endpoint first, Linux 6.12 and newer close the
+                // In this order peers are notified once: removing the endpoint first, Linux 6.12 and newer close the
                 // first subflow with it, and would tell them again.
                 if *first_subflow_too {
                     self.close_first_subflow(endpoint.address)?;

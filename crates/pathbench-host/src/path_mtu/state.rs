@@ -17,7 +17,7 @@ pub struct HostPath {
     pub server: IpAddr,
 }
 
-/// What the kernel believes of a path. Reading it takes no privilege.
+/// The kernel's path-MTU state of a path. Reading it takes no privilege.
 #[derive(Debug, Clone)]
 pub struct KernelPathState {
     pub path: HostPath,

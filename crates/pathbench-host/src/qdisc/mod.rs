@@ -32,8 +32,8 @@ const MAX_BURST_BYTES: u64 = 1_250_000;
 
 /// A shaper of what an interface sends.
 ///
-/// Rate and sizes count Ethernet frames without preamble and FCS. A packet that is handed over for
-/// segmentation counts as the frames it becomes.
+/// Rate and sizes count Ethernet frames without preamble and FCS. A GSO packet
+/// counts as its segments.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Shaper {
     /// Bits per second, [`MIN_RATE_BPS`] to [`MAX_RATE_BPS`].
@@ -67,11 +67,11 @@ pub struct Netem {
 /// Counters of a queueing discipline since it was installed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct QdiscStatistics {
-    /// Bytes sent: Ethernet frames; what was handed over for segmentation counts as the frames it became.
+    /// Bytes of Ethernet frames sent; a GSO packet counts as its segments.
     pub bytes: u64,
     /// Packets sent, as frames like `bytes`.
     pub packets: u64,
-    /// Packets dropped for want of room; one that was to be segmented counts once.
+    /// Packets dropped because the queue was full; a GSO packet counts once.
     pub drops: u32,
     pub backlog_bytes: u32,
     pub backlog_packets: u32,
@@ -155,7 +155,7 @@ impl RouteSocket {
         self.class_and_leaf(index, shaper, [flags; 2], "install a shaper")
     }
 
-    /// Changes rate, burst and room of a shaper that [`Self::install_shaper`] made; what waits stays, and the
+    /// Changes rate, burst and queue of a shaper that [`Self::install_shaper`] made; what waits stays, and the
     /// counters run on. With netem where there was none, or the other way round, a new queue takes the old
     /// one's place, and what waits is dropped.
     /// Errors: [`ShaperError::Netlink`] with `ENOENT` when there is no shaper, `EINVAL` when the queue counts packets

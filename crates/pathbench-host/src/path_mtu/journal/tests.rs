@@ -31,7 +31,7 @@ fn three_steps(path: &Path) -> Vec<Entry> {
     journal.entries().to_vec()
 }
 
-/// Regression: a refresh that was made in full was to be taken back, which added what somebody had removed since.
+/// Regression: undo added an endpoint again that an administrator had removed after a complete refresh.
 #[test]
 fn a_refresh_that_was_made_in_full_is_settled() {
     let place = tempfile::tempdir().unwrap();
