@@ -74,7 +74,7 @@ fn limits_round_trip() -> Outcome {
     let refused = manager.set_limits(&Limits { subflows: 1000, ..limits });
     let text = refused.err().map(|error| error.to_string()).unwrap_or_default();
     ensure!(text.starts_with("cannot set the MPTCP limits to subflows 1000"), "{text}");
-    ensure!(text.contains("the kernel says"), "{text}");
+    ensure!(text.contains("the kernel reports"), "{text}");
     ensure!(manager.limits()? == limits, "{:?}", manager.limits()?);
     Ok(())
 }

@@ -112,7 +112,7 @@ fn refusals_say_what_and_why() -> Outcome {
     let index = lab.client.index(&wire_name(0))?;
     let error = lab.client.socket.set_mtu(index, 10).err().map(|error| error.to_string()).unwrap_or_default();
     ensure!(error.starts_with(&format!("cannot set the MTU of interface {index} to 10: ")), "{error}");
-    ensure!(error.contains("the kernel says \"mtu less than device minimum\""), "{error}");
+    ensure!(error.contains("the kernel reports \"mtu less than device minimum\""), "{error}");
     let error = lab.client.socket.link("pbt-none").err().map(|error| error.to_string()).unwrap_or_default();
     ensure!(error.contains("no interface pbt-none"), "{error}");
     Ok(())
