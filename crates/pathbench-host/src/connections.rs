@@ -1,4 +1,4 @@
-//! TCP connections and MPTCP subflows of a network namespace, by sock_diag(7): listed, and reset as `ss --kill` does.
+//! TCP connections and MPTCP subflows of a network namespace, by `sock_diag(7)`: listed, and reset as `ss --kill` does.
 
 use crate::namespace::NetNamespace;
 use crate::netlink::NetlinkError;

@@ -1,4 +1,4 @@
-//! How soon a thread runs when it wakes: scheduling policy (sched(7)) and CPU idle states (PM QoS).
+//! How soon a thread runs when it wakes: scheduling policy (sched(7)) and CPU idle states (`PM QoS`).
 
 #![allow(unsafe_code, reason = "sched_setattr(2) has no wrapper")]
 
@@ -75,8 +75,8 @@ fn set(attributes: &libc::sched_attr) -> Result<(), Errno> {
     Err(Errno::from_raw_os_error(code))
 }
 
-/// The CPU latency (PM QoS) that users of the machine tolerate, as a 32-bit integer of microseconds, for as long as the
-/// file is open (Documentation/power/pm_qos_interface.rst). Root only on most machines.
+/// The CPU latency (`PM QoS`) that users of the machine tolerate, as a 32-bit integer of microseconds, for as long as the
+/// file is open (`Documentation/power/pm_qos_interface.rst`). Root only on most machines.
 const CPU_LATENCY_DEVICE: &str = "/dev/cpu_dma_latency";
 
 /// While it exists, no processor of this machine enters an idle state: leaving one takes some 0.1 ms on bare metal and up

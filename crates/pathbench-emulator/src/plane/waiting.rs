@@ -63,7 +63,8 @@ impl Waiting {
         let _ = epoll::delete(&self.poll, tun);
     }
 
-    /// Waits until something calls or `deadline` has come, or is about to; `None`: as long as it takes. Who calls it
+    /// Waits until something calls or `deadline` has come, or is about to; `None`: as long as it takes. Repeated
+    /// calls meet the deadline as closely as the machine allows.
     pub(super) fn wait(&mut self, now: Timestamp, deadline: Option<Timestamp>) -> Result<(), Errno> {
         let timer = match deadline {
             Some(deadline) if deadline > now + LONG_WAIT => {

@@ -72,6 +72,7 @@ impl Encoder {
         }
     }
 
+    #[allow(clippy::needless_pass_by_value, reason = "builders are chained and used up")]
     pub(crate) fn nested(self, kind: u16, attributes: Self) -> Self {
         self.bytes(kind | NLA_F_NESTED, &attributes.0)
     }

@@ -85,7 +85,8 @@ impl RouteSocket {
     }
 
     /// The rules that `lookup` follows until a table has a route, in their order. The answer to a lookup contains the
-    /// table and not the rule, so this follows the kernel's `fib_rule_match` (net/core/fib_rules.c), for packets
+    /// table and not the rule, so this follows the kernel's `fib_rule_match` (`net/core/fib_rules.c`), for packets
+    /// without a mark. `interface` is the name of the interface that is looked up for.
     pub(crate) fn followed_rules(
         &mut self,
         lookup: &Lookup,

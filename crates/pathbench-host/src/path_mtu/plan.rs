@@ -244,6 +244,7 @@ impl Draft<'_> {
     }
 
     /// Whether an MPTCP connection has no subflow but those from the path's address. The kernel opens no other one
+    /// when the last is closed.
     fn would_end_a_connection(&self, stuck: &[Subflow]) -> bool {
         let state = self.state;
         let token = |sibling: &LiveConnection| sibling.subflow.map(|own| own.token);

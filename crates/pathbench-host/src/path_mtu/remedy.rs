@@ -286,6 +286,7 @@ impl PathObserver {
     }
 
     /// Takes back the operation of `entry`, which is not settled and may have been made or not. With `force` also where
+    /// another program has changed the same since.
     pub(super) fn take_back(&mut self, entry: &Entry, force: bool) -> Result<UndoOutcome, MptcpError> {
         let left = entry.left.as_ref();
         match &entry.operation {
@@ -357,7 +358,8 @@ impl PathObserver {
         )))
     }
 
-    /// Gives back the endpoint of a refresh that was stopped halfway. What somebody has put in its place is not ours to
+    /// Adds the endpoint of an interrupted refresh again. What another program has put in its place stays: an endpoint
+    /// of the same address, or one of the same id.
     fn restore_endpoint(&mut self, endpoint: &Endpoint, force: bool) -> Result<UndoOutcome, MptcpError> {
         let rival = self.rival_of(endpoint)?;
         if rival == Some(*endpoint) {

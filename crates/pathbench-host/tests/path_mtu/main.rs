@@ -1,5 +1,7 @@
 //! Path-MTU plans, without a kernel.
 
+#![allow(clippy::unwrap_used, reason = "samples of tests")]
+
 mod plan;
 mod samples;
 
