@@ -1,5 +1,7 @@
 //! Values and small system calls, without namespaces.
 
+#![allow(clippy::unwrap_used, reason = "a failed test panics")]
+
 use pathbench_host::kernel::{Release, cpu_count, memory_bytes, release};
 use pathbench_host::namespace::peer_uid;
 use pathbench_host::scheduling::{CpuLatencyRequest, Precedence, prefer_latency};
