@@ -1,6 +1,6 @@
 //! From what both ends and the kernels recorded of a run to its result: metrics, the multipath verdict, diagnoses.
 //!
-//! Pure: records in, results out. It opens no socket and reads no clock.
+//! Pure: records in, results out. It never opens a socket or reads a clock.
 
 pub mod assembly;
 pub mod binning;

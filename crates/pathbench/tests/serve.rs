@@ -210,8 +210,8 @@ fn get_health(address: SocketAddr) -> Option<(String, Value)> {
 fn endless_test(port: u16) -> TcpStream {
     use pathbench_record::test_id::TestId;
     use pathbench_traffic::protocol::{Frame, Hello};
-    let request = br#"{"pattern":"iperf","transport":"tcp","patience_ns":20000000000,"parameters":{
-        "direction":"upload","streams":1,"amount":{"duration_ns":5000000000},"block_bytes":131072}}"#;
+    let request = br#"{"pattern":"throughput","transport":"tcp","patience_ms":20000,"parameters":{
+        "direction":"upload","streams":1,"amount":{"duration_ms":5000},"block_bytes":131072}}"#;
     let mut id = [0; 16];
     std::fs::File::open("/dev/urandom").unwrap().read_exact(&mut id).unwrap();
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
@@ -272,7 +272,7 @@ fn a_busy_server_says_when_to_come_back_and_limits_are_named() {
     let server = Serving::start(&work, &options);
     let running = endless_test(server.port());
     let mut second = TcpStream::connect(("127.0.0.1", server.port())).unwrap();
-    let refusal = refusal_of(&mut second, r#""amount":{"duration_ns":1000000000}"#);
+    let refusal = refusal_of(&mut second, r#""amount":{"duration_ms":1000}"#);
     assert_eq!(refusal["code"], "busy", "{refusal}");
     assert!(refusal["retry_after_ms"].as_u64().is_some_and(|ms| ms >= 1000), "{refusal}");
     drop(running);
@@ -288,7 +288,7 @@ fn refusal_of(stream: &mut TcpStream, amount: &str) -> Value {
     use pathbench_record::test_id::TestId;
     use pathbench_traffic::protocol::{Frame, Hello};
     let request = format!(
-        r#"{{"pattern":"iperf","transport":"tcp","patience_ns":20000000000,"parameters":{{
+        r#"{{"pattern":"throughput","transport":"tcp","patience_ms":20000,"parameters":{{
             "direction":"upload","streams":1,{amount},"block_bytes":131072}}}}"#
     );
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
