@@ -207,7 +207,8 @@ fn write(
 ) -> Result<Exit, Failure> {
     session.document.mtu = Some(findings.record);
     if let Some(writer) = writer {
-        let directory = writer.finish(&session.document).map_err(Failure::failed)?;
+        let directory = writer.path().to_owned();
+        writer.finish(&session.document).map_err(Failure::failed)?;
         if !args.output.no_report {
             let set = report::open(&directory)?;
             report::write(std::slice::from_ref(&set), &directory)?;
