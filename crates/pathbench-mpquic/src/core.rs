@@ -574,11 +574,7 @@ impl Core {
                     self.opened.push(id);
                 }
             }
-            StreamEvent::Readable { id } => {
-                if self.streams.get_mut(&id).is_some_and(|stream| std::mem::take(&mut stream.reader_waits)) {
-                    self.wakeups.push(Wakeup::Reader(id));
-                }
-            }
+            StreamEvent::Readable { id } => self.wake_reader(id),
             StreamEvent::Writable { id } => self.wake_writers(id),
             StreamEvent::Stopped { id, .. } => {
                 self.wake_writers(id);
@@ -589,6 +585,12 @@ impl Core {
             }
             StreamEvent::Available { dir: Dir::Bi } => self.wakeups.push(Wakeup::Connection),
             _ => {}
+        }
+    }
+
+    fn wake_reader(&mut self, id: StreamId) {
+        if self.streams.get_mut(&id).is_some_and(|stream| std::mem::take(&mut stream.reader_waits)) {
+            self.wakeups.push(Wakeup::Reader(id));
         }
     }
 

@@ -66,7 +66,7 @@ struct Pulse {
     heard_at: Timestamp,
     sent: u64,
     sent_at: Timestamp,
-    /// The next datagram to be counted is a PING, which left at `sent_at`.
+    /// What is counted next is a PING, which left at `sent_at`.
     pinged: bool,
     rttvar: Duration,
     /// How long after the last packet the library sends a probe of its own.
@@ -116,7 +116,8 @@ impl Heartbeats {
         self.pulses.remove(&path);
     }
 
-    /// Takes in a path's counters of UDP datagrams (`PathStats::udp_rx`, `udp_tx`) and the variation of its RTT.
+    /// Takes in how much was received on a path, and how much that is acknowledged was sent: acknowledgements alone, which
+    /// the peer's heartbeats draw, must not take the place of a PING, or its RTT would never be measured again.
     ///
     /// To be called for all paths before [`Heartbeats::tick`], after everything that has arrived was read.
     pub(crate) fn observe(
@@ -132,11 +133,12 @@ impl Heartbeats {
             pulse.received = received;
             pulse.heard_at = pulse.heard_at.max(now);
         }
-        let own = u64::from(std::mem::take(&mut pulse.pinged) && sent > pulse.sent);
-        if sent != pulse.sent + own {
-            pulse.sent_at = pulse.sent_at.max(now);
+        if sent != pulse.sent {
+            pulse.sent = sent;
+            if !std::mem::take(&mut pulse.pinged) {
+                pulse.sent_at = pulse.sent_at.max(now);
+            }
         }
-        pulse.sent = sent;
         pulse.rttvar = rttvar;
     }
 

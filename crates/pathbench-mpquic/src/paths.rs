@@ -193,9 +193,9 @@ impl Paths {
         for path in context.inner.paths() {
             let Some(stats) = context.inner.path_stats(path) else { continue };
             self.note_black_holes(path, &stats, context.log, context.now);
-            let rttvar = context.board.observation(path).map(|seen| seen.rttvar).unwrap_or_default();
-            let (received, sent) = (stats.udp_rx.datagrams, stats.udp_tx.datagrams);
-            self.heartbeats.observe(path, received, sent, rttvar, context.now);
+            let seen = context.board.observation(path).unwrap_or_default();
+            let received = stats.udp_rx.datagrams;
+            self.heartbeats.observe(path, received, seen.sent_bytes, seen.rttvar, context.now);
             self.heartbeats.expect_probe(path, context.board.probe_after(path));
         }
         for beat in self.heartbeats.tick(context.now) {
@@ -338,7 +338,7 @@ impl Paths {
     fn carry_out(&mut self, action: &PathAction, context: &mut PathContext<'_>) -> Vec<PathInput> {
         match *action {
             PathAction::Open { .. } if context.turn != Turn::Whole => {
-                self.for_the_driver.push(action.clone())
+                self.for_the_driver.push(action.clone());
             }
             PathAction::Open { local, address } => return self.open(local, address, context),
             PathAction::Close { path, reason } => return self.close(path, reason, context),

@@ -376,7 +376,7 @@ impl Host {
         let mut bytes = 0;
         match self.end.as_mut().unwrap() {
             End::Core(core) => {
-                let mut buffer = [0; 64 << 10];
+                let mut buffer = vec![0; 64 << 10];
                 while let (Read::Bytes(count), _) = core.read(id, &mut buffer) {
                     bytes += count;
                 }
