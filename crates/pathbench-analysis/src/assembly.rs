@@ -43,7 +43,6 @@ pub struct Evidence<'a> {
     pub id: String,
     /// What was to be done, and between whom.
     pub setting: &'a RunSetting,
-    /// Transport, and the path it is bound to where it is.
     pub label: &'a TransportLabel,
     /// From 1.
     pub repetition: u32,
@@ -53,55 +52,42 @@ pub struct Evidence<'a> {
     pub server: Option<EndRecord>,
     /// Whether the test ran to its end and both ends agree.
     pub completed: bool,
-    /// Why not, in words.
     pub error: Option<String>,
-    /// When the client gave the connection up.
     pub gave_up: Option<Timestamp>,
     /// Links as measured before the run.
     pub links: Vec<RunLink>,
     /// Why the environment was not what the scenario asks for; empty when it was.
     pub invalid_because: Vec<String>,
-    /// The scenario's events.
     pub executed: Vec<ExecutedEvent>,
     /// What kernels told meanwhile.
     pub notifications: Vec<SeenEvent>,
-    /// MIB counters that changed.
     pub counters: BTreeMap<Side, BTreeMap<String, i64>>,
 }
 
 /// An event of the scenario, carried out.
 #[derive(Debug, Clone)]
 pub struct ExecutedEvent {
-    /// When it was due.
     pub due: Timestamp,
     /// When the kernel call returned.
     pub at: Timestamp,
-    /// The host at whose end.
     pub node: String,
-    /// The link.
     pub link: String,
     pub kind: EventKind,
-    /// What changed.
     pub detail: Map<String, Value>,
 }
 
 /// What a host's kernel told, and when it was heard.
 #[derive(Debug, Clone)]
 pub struct SeenEvent {
-    /// When it was heard.
     pub at: Timestamp,
-    /// The host whose kernel it is.
     pub node: String,
-    /// What it told.
     pub what: Notification,
 }
 
 /// What a kernel tells unasked.
 #[derive(Debug, Clone)]
 pub enum Notification {
-    /// Its MPTCP path manager.
     Mptcp(MptcpEvent),
-    /// Its interfaces and addresses.
     Link(LinkEvent),
     /// What a Wi-Fi interface is connected to.
     Wifi(WifiSighting),
@@ -110,9 +96,7 @@ pub enum Notification {
 /// What a Wi-Fi interface is connected to, and what is new of that.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WifiSighting {
-    /// The interface.
     pub interface: String,
-    /// What is new.
     pub change: WifiChange,
     /// The network it is connected to; `None` when it is not.
     pub network: Option<WifiNetwork>,
@@ -123,7 +107,6 @@ pub struct WifiSighting {
 pub enum WifiChange {
     /// It joined a network, or another one than before.
     Joined,
-    /// It left its network.
     Left,
     /// It moved to another access point of the same network.
     Moved,
@@ -134,19 +117,13 @@ pub enum WifiChange {
 /// A run's record and its lines for the other files.
 #[derive(Debug)]
 pub struct AssembledRun {
-    /// For `run.json`.
     pub record: RunRecord,
-    /// For `samples.jsonl`.
     pub samples: Vec<Sample>,
-    /// For `events.jsonl`.
     pub events: Vec<Event>,
-    /// For `delivery.jsonl`.
     pub deliveries: Vec<DeliveryLine>,
-    /// For `messages.jsonl`.
     pub messages: Vec<MessageLine>,
 }
 
-/// Puts the evidence together.
 pub fn assemble(evidence: &Evidence<'_>) -> AssembledRun {
     let names = PathNames::of(evidence.setting.named());
     let origin = evidence.origin();
@@ -370,7 +347,6 @@ impl Evidence<'_> {
         self.label.transport.is_multipath() || own == Some(link) || !of_client.contains(&link)
     }
 
-    /// The path managers' events, with the host each comes from.
     fn path_manager(&self) -> impl Iterator<Item = (&str, &MptcpEvent)> {
         self.notifications.iter().filter_map(|seen| match &seen.what {
             Notification::Mptcp(event) => Some((seen.node.as_str(), event)),

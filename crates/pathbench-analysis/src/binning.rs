@@ -8,14 +8,12 @@ use std::time::Duration;
 /// A stretch of time with both its ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Window {
-    /// Begin.
     pub from: Timestamp,
     /// End, not before the begin.
     pub until: Timestamp,
 }
 
 impl Window {
-    /// Length in milliseconds.
     pub fn length_ms(self) -> f64 {
         self.until.since(self.from).as_nanos() as f64 / 1e6
     }
@@ -118,7 +116,6 @@ impl ByteCurve {
         Self { segments: found }
     }
 
-    /// All bytes.
     pub fn total_bytes(&self) -> u64 {
         self.segments.last().map_or(0, |last| last.bytes_before.saturating_add(last.bytes))
     }
@@ -166,7 +163,6 @@ impl ByteCurve {
         self.segments.get(next).map(|segment| segment.from.max(at))
     }
 
-    /// Stretches in which bytes came.
     pub(crate) const fn stretches(&self) -> usize {
         self.segments.len()
     }
@@ -187,9 +183,7 @@ impl ByteCurve {
 /// When the first and the last byte came, where that is known more exactly than by bins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FirstAndLast {
-    /// The first.
     pub first: Option<Timestamp>,
-    /// The last.
     pub last: Option<Timestamp>,
 }
 
@@ -225,7 +219,6 @@ impl Bins {
         (0..count).map(move |index| Window { from: edge(index), until: edge(index + 1) })
     }
 
-    /// Bytes of `curve` in each bin.
     pub fn bytes<'a>(&self, curve: &'a ByteCurve) -> impl Iterator<Item = f64> + use<'a> {
         let end = self.stretch.until;
         self.windows().map(move |bin| {

@@ -30,7 +30,6 @@ pub const MOST_SILENCES: usize = 5;
 /// The evidence. Anything unknown stays empty or `None`; nothing unknown counts against a path.
 #[derive(Debug, Clone)]
 pub struct DiagnosisInput<'a> {
-    /// What carried the data.
     pub transport: Transport,
     /// The server as it was given, for the remedy's command; `None` in a lab.
     pub server: Option<&'a str>,
@@ -46,16 +45,11 @@ pub struct DiagnosisInput<'a> {
     pub connection: &'a VerdictInput,
 }
 
-/// A path that a connection was to use.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PlannedPath {
-    /// Its name.
     pub name: String,
-    /// The client's interface.
     pub interface: String,
-    /// The client's addresses on it.
     pub addresses: Vec<IpAddr>,
-    /// Whether it was to be a spare.
     pub backup: bool,
     /// MTU of the client's interface, where it is known.
     pub mtu_bytes: Option<u32>,

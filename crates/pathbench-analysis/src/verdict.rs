@@ -27,7 +27,6 @@ pub struct VerdictInput {
     pub requested: bool,
     /// The kernel's word at the end of the connection.
     pub negotiation: Negotiation,
-    /// Every path of the connection.
     pub paths: Vec<PathDelivery>,
     /// Subflows ever opened, the first included.
     pub subflows_total: Option<u32>,
@@ -45,7 +44,6 @@ pub struct VerdictInput {
     pub diagnoses: Vec<PathDiagnosis>,
 }
 
-/// What went over one path.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct PathDelivery {
     /// The path's name, or its local address.
@@ -76,9 +74,7 @@ pub struct LocalSetup {
 /// A subflow that could not be opened, or was closed with an error.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct JoinFailure {
-    /// Its local address.
     pub local: Option<IpAddr>,
-    /// Its remote address.
     pub remote: Option<IpAddr>,
     /// The error number (`MPTCP_ATTR_ERROR`).
     pub errno: Option<i32>,

@@ -6,12 +6,9 @@
 use pathbench_record::random::SplitMix64;
 use pathbench_record::transport::TransportLabel;
 
-/// One run to be made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScheduledRun {
-    /// Index of the variant in the plan.
     pub variant: usize,
-    /// Transport, and path where bound.
     pub label: TransportLabel,
     /// Index of the pattern in the variant's plan.
     pub pattern: usize,

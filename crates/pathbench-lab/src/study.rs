@@ -63,7 +63,6 @@ pub struct StudyOptions {
     pub capture: bool,
     /// What to add to the clock to get nanoseconds since 1970, for captures.
     pub wall_offset_ns: i64,
-    /// The machine, for the result.
     pub host: HostRecord,
     /// Runs made at the same time, each in a lab of its own. They share the machine: for light traffic only.
     pub jobs: NonZeroUsize,
@@ -77,13 +76,10 @@ pub trait StudyObserver: Send {
     fn on_run(&mut self, number: usize, total: usize, run: &ScheduledRun, pattern: &PatternPlan);
     /// The links of the run are being measured.
     fn on_calibration(&mut self);
-    /// The links were measured.
     fn on_links(&mut self, links: &[RunLink]);
-    /// Bytes so far.
     fn on_progress(&mut self, progress: &Progress);
     /// An event of the scenario was carried out.
     fn on_event(&mut self, kind: &str, link: &str);
-    /// The run is over.
     fn on_record(&mut self, record: &RunRecord);
 }
 
@@ -299,7 +295,6 @@ fn link_records(plan: &Plan) -> Vec<LinkRecord> {
     records
 }
 
-/// The record of a link, its variant aside.
 fn link_record(link: &Link) -> LinkRecord {
     LinkRecord {
         name: link.name.clone(),
@@ -316,7 +311,6 @@ fn link_record(link: &Link) -> LinkRecord {
     }
 }
 
-/// What one direction of a link is asked to be.
 fn direction_figures(model: &LinkModel, requested: &Map<String, Value>) -> DirectionFigures {
     let delay = model.constant_delay().filter(|delay| !delay.is_zero());
     DirectionFigures {

@@ -6,7 +6,6 @@ const DAY: i64 = 86_400;
 /// A moment in UTC, to the second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CivilTime {
-    /// Year of the Gregorian calendar.
     pub year: i64,
     /// 1 to 12.
     pub month: u8,

@@ -118,9 +118,7 @@ pub enum Scheduler {
     /// what has drained since of a queue that this connection made.
     #[default]
     LowestRtt,
-    /// Paths in turn.
     RoundRobin,
-    /// By [`LocalPath::weight`].
     Weighted,
     /// `MultipathTester`'s: the preferred path, and another one only while the preferred one is in trouble.
     Backup {
@@ -150,10 +148,8 @@ impl Scheduler {
     }
 }
 
-/// Something that happened to a path.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PathEvent {
-    /// When it was noticed.
     pub at: Timestamp,
     /// The path's id (draft-ietf-quic-multipath section 2.1); absent for an interface without a path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -164,60 +160,47 @@ pub struct PathEvent {
     /// The peer's address on the path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remote: Option<SocketAddr>,
-    /// What.
     #[serde(flatten)]
     pub kind: PathEventKind,
 }
 
-/// What happened to a path.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "kind")]
 pub enum PathEventKind {
-    /// This end began to open it.
     PathOpened,
     /// It could not even be begun.
     PathRefused {
-        /// Why, in words.
         reason: String,
     },
     /// It can carry data.
     PathEstablished,
     /// This end asked for its end.
     PathGivenUp {
-        /// Why, in words.
         reason: String,
     },
     /// One of the ends gave it up, and it carries nothing more.
     PathAbandoned {
-        /// Who and why, in words.
         reason: String,
     },
     /// Its last traces are gone.
     PathClosed,
     /// It is a backup path from now on, or no longer.
     PathStatus {
-        /// Whether it is a backup path now.
         backup: bool,
-        /// The peer said so.
         by_peer: bool,
     },
     /// Nothing was heard on it for too long while another path was heard: it gets no new data.
     PathSuspended,
-    /// It was heard again.
     PathResumed,
-    /// Its interface or address is gone, in words.
     InterfaceGone {
-        /// What the kernel reported.
         change: String,
     },
     /// Its interface and address are back, in words.
     InterfaceBack {
-        /// What the kernel reported.
         change: String,
     },
     /// The scheduler took to other paths than the preferred one, or returned to it.
     Scheduler {
-        /// Why, in words.
         reason: String,
         /// Which condition made it leave the preferred path; absent when it returned.
         #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -4,7 +4,6 @@ use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// Width of a delivery bin.
 pub const BIN: Duration = Duration::from_millis(10);
 
 /// Silences of the receiver shorter than this are not kept one by one.
@@ -33,9 +32,7 @@ pub struct DeliverySeries {
     pub origin: Timestamp,
     /// Bytes per bin; bin `i` covers `origin + i * BIN .. origin + (i + 1) * BIN`.
     pub bytes: Vec<u64>,
-    /// When the first byte came.
     pub first: Option<Timestamp>,
-    /// When the last byte came.
     pub last: Option<Timestamp>,
     /// Silences longer than [`SHORTEST_GAP`] between first and last byte, in order.
     pub gaps: Vec<Gap>,
@@ -68,7 +65,6 @@ impl DeliverySeries {
         self.last = self.last.max(Some(at));
     }
 
-    /// All bytes of the series.
     pub fn total_bytes(&self) -> u64 {
         self.bytes.iter().copied().fold(0, u64::saturating_add)
     }
@@ -119,7 +115,6 @@ impl DeliverySeries {
         usize::try_from(at.since(self.origin).as_nanos() / BIN.as_nanos()).unwrap_or(usize::MAX)
     }
 
-    /// When bin `bin` begins.
     pub fn bin_start(&self, bin: usize) -> Timestamp {
         self.origin + Duration::from_nanos((bin as u64).saturating_mul(BIN.as_nanos() as u64))
     }

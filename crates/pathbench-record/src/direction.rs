@@ -2,7 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-/// One direction of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LinkDirection {
@@ -33,7 +32,6 @@ impl LinkDirection {
     }
 }
 
-/// One direction of test data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Direction {
@@ -54,7 +52,6 @@ impl Direction {
     }
 }
 
-/// The directions in which a test sends data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DataDirection {

@@ -32,7 +32,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
-/// The schema this version writes.
 pub const SCHEMA: &str = "pathbench.result/1";
 
 /// Goodput, stall and the like by matrix key: key → value as written in the scenario.
@@ -43,11 +42,9 @@ pub type Variant = BTreeMap<String, Value>;
 pub struct ResultDocument {
     /// [`SCHEMA`], or that of the version which wrote the file.
     pub schema: String,
-    /// What was asked.
     pub scenario: ScenarioRecord,
     /// Seed of the run order and of everything random.
     pub seed: u64,
-    /// The machine.
     pub host: HostRecord,
     /// Each link: what was requested and what it measured over all runs.
     pub links: Vec<LinkRecord>,
@@ -84,16 +81,13 @@ impl Default for ResultDocument {
     }
 }
 
-/// The scenario as it was run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
 pub struct ScenarioRecord {
     /// Its name; `test` for `pathbench test`.
     pub name: String,
-    /// Its line of description.
     pub description: String,
     /// `builtin`, or the path of the file; `command line` for `pathbench test`.
     pub origin: String,
-    /// The text of the file.
     pub text: String,
     /// What was changed on the command line: key of the scenario, or `--NAME` of an option, → value.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
@@ -103,15 +97,10 @@ pub struct ScenarioRecord {
 /// The machine on which the result was made.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
 pub struct HostRecord {
-    /// `uname -r`.
     pub kernel: String,
-    /// `uname -m`.
     pub machine: String,
-    /// Online CPUs.
     pub cpus: u32,
-    /// Memory of the machine.
     pub memory_bytes: u64,
-    /// Pathbench's version.
     pub pathbench: String,
     /// `user-namespace` (rootless) or `root`; `user` where nothing of the kind was needed.
     pub privilege: String,
@@ -131,7 +120,6 @@ pub struct RunRecord {
     pub id: String,
     /// Matrix key → value.
     pub variant: Variant,
-    /// The transport.
     pub transport: Transport,
     /// The transport with the path it was bound to: `tcp@wlan`.
     pub label: String,
@@ -155,7 +143,6 @@ pub struct RunRecord {
     pub invalid_because: Vec<String>,
     /// Whether the test ran to its end and the receiver confirmed it.
     pub completed: bool,
-    /// Why not, in words.
     #[serde(default)]
     pub error: Option<String>,
     /// Bytes delivered to receiving applications per second of the measured time, both directions together.
@@ -192,11 +179,9 @@ pub struct RunRecord {
     /// Network changes that nobody ordered and that fell into the run, in words; empty when there were none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub touched_by: Vec<String>,
-    /// Was multipath really used.
     pub multipath: MultipathRecord,
     /// Every path of the connection, data or not.
     pub paths: Vec<PathRecord>,
-    /// Per direction.
     pub directions: Vec<DirectionRecord>,
     /// Each disruptive event and what it did, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -219,7 +204,6 @@ pub struct RunRecord {
     /// Probes of each interface (`pathbench roam`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub probes: Vec<ProbeRecord>,
-    /// Parameters as asked and as in force.
     pub parameters: Parameters,
     /// MIB counters that changed during the run, after − before: side → name (`MPTcpExt.MPJoinSynTx`) → difference.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -240,7 +224,6 @@ impl RunRecord {
 /// Was multipath really used? Never inferred from the option that asked for it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
 pub struct MultipathRecord {
-    /// Whether multipath was asked for.
     pub requested: bool,
     /// Whether the protocol was negotiated and still in force at the end (no fallback), by the word of the
     /// kernel (mptcp) or of the transport parameters (mpquic).
@@ -263,7 +246,6 @@ pub struct MultipathRecord {
 /// [`crate::sample::PathFigures`] says where each figure comes from.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
 pub struct PathRecord {
-    /// The path's name.
     pub name: String,
     /// Client's address.
     pub local: String,
@@ -292,24 +274,20 @@ pub struct PathRecord {
     pub rtt_ms: f64,
     /// `open` or `closed` at the end of the run.
     pub state: String,
-    /// Backup flag, where the transport has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backup: Option<bool>,
     /// Subflows (or QUIC paths) that used it.
     pub subflows: u32,
 }
 
-/// One direction of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DirectionRecord {
-    /// Which way.
     pub direction: Direction,
     /// Goodput over the measured time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub goodput_mbps: Option<f64>,
     /// Bytes delivered, warm-up included.
     pub delivered_bytes: u64,
-    /// Longest stall.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stall_ms: Option<f64>,
     /// `interactive`: delay of the messages whose requests went this way.
@@ -322,12 +300,9 @@ pub struct DirectionRecord {
 pub struct Impact {
     /// Direction whose deliveries are meant.
     pub direction: Direction,
-    /// The event's kind.
     pub kind: EventKind,
-    /// The path it hit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// When it took effect.
     pub at_ms: f64,
     /// Mean goodput before it, at most 2 s back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -354,11 +329,8 @@ pub struct Phase {
     pub direction: Direction,
     /// `start`, or the event that began it: `down wlan`.
     pub name: String,
-    /// Begin.
     pub from_ms: f64,
-    /// End.
     pub to_ms: f64,
-    /// Goodput of the stretch.
     pub goodput_mbps: f64,
     /// Path → part of the bytes that arrived over any path during the stretch (from the receiver's samples).
     pub shares: BTreeMap<String, f64>,
@@ -378,13 +350,11 @@ pub struct Parameters {
 pub struct Summary {
     /// One per variant × label.
     pub groups: Vec<Group>,
-    /// Expectations of the scenario and whether they held.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub expectations: Vec<Expectation>,
     /// Mobility metrics, one per variant, where there were handovers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mobility: Vec<MobilitySummary>,
-    /// Notes on the whole, in words.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
@@ -399,16 +369,12 @@ fn first_pattern() -> String {
 pub struct Group {
     /// Matrix key → value.
     pub variant: Variant,
-    /// Transport label.
     pub label: String,
-    /// The pattern.
     #[serde(default = "first_pattern")]
     pub pattern: String,
-    /// Runs in all.
     pub runs: u32,
     /// Runs in a valid environment; only these enter the figures below.
     pub valid: u32,
-    /// Valid runs that completed.
     pub completed: u32,
     /// Valid runs in which multipath was really used.
     pub multipath_used: u32,
@@ -421,13 +387,9 @@ pub struct Group {
 /// A figure over repetitions.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Distribution {
-    /// Number of values.
     pub n: u32,
-    /// Median.
     pub median: f64,
-    /// Smallest.
     pub min: f64,
-    /// Largest.
     pub max: f64,
     /// Distribution-free 95 % confidence interval of the median, from order statistics; absent for n < 6.
     #[serde(default, skip_serializing_if = "Option::is_none")]

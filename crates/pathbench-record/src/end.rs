@@ -19,11 +19,8 @@ pub const MAX_RECORD_BYTES: usize = 8 * 1024 * 1024;
 /// One end's record of a test: all its streams, or of one stream while it travels in a RECORD frame.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct EndRecord {
-    /// Which end.
     pub side: Side,
-    /// The test.
     pub test: TestId,
-    /// The transport that the client asked for.
     pub transport: Transport,
     /// What was done: what was asked, as the transport takes it ([`PatternParameters::for_transport`]).
     pub parameters: PatternParameters,
@@ -83,26 +80,20 @@ pub struct StreamRecord {
     pub mptcp: Option<MptcpFigures>,
     /// Every path of the connection at the end, closed ones with their last figures.
     pub paths: Vec<PathFigures>,
-    /// Payload bytes received.
     pub received_bytes: u64,
     /// Payload bytes that the socket accepted.
     pub sent_bytes: u64,
     /// Whether it ran to its end and both ends agree on every byte.
     pub completed: bool,
-    /// Why not, in words.
     pub error: Option<String>,
     /// For a stream that did not complete: from the last progress to its end.
     pub hung_ns: Option<u64>,
 }
 
-/// A path of one stream at one moment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PathSample {
-    /// When.
     pub at: Timestamp,
-    /// Of which stream.
     pub stream: u32,
-    /// The kernel's figures.
     pub figures: PathFigures,
 }
 
@@ -142,7 +133,6 @@ impl From<MessageRecord> for MessageOnWire {
 }
 
 impl MessageRecord {
-    /// From when it was due to its acknowledgement.
     pub fn delay(&self) -> Option<Duration> {
         self.acknowledged.map(|at| at.since(self.due))
     }
@@ -159,7 +149,6 @@ impl MessageRecord {
     "the record of the test takes {bytes} bytes even without samples; a RECORD frame carries {MAX_RECORD_BYTES}"
 )]
 pub struct RecordTooLong {
-    /// Its size.
     pub bytes: usize,
 }
 

@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::fmt;
 
-/// Who says that it happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum EventSource {
@@ -37,7 +36,6 @@ macro_rules! event_kinds {
         }
 
         impl EventKind {
-            /// As in `events.jsonl`.
             pub fn name(&self) -> &str {
                 match self {
                     $(Self::$variant => $name,)*
@@ -134,22 +132,17 @@ impl fmt::Display for EventKind {
     }
 }
 
-/// One line of `events.jsonl`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Event {
-    /// The run's id.
     pub run: String,
     /// When it took effect (scenario events: when the kernel call returned), on the run's clock.
     pub t_ms: f64,
-    /// Who says so.
     pub source: EventSource,
-    /// Host on which it happened or was seen.
     pub host: String,
     pub kind: EventKind,
     /// The path or link it concerns, where it concerns one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// For scenario events: when it was due.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub due_ms: Option<f64>,
     /// Everything else that was said (addresses, error, reset reason, changed keys).
@@ -160,7 +153,6 @@ pub struct Event {
 /// One line of `delivery.jsonl`: bytes handed to the receiving application in one 10 ms bin.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DeliveryLine {
-    /// The run's id.
     pub run: String,
     /// Which way the data went.
     pub direction: Direction,

@@ -12,15 +12,12 @@ pub enum MptcpEventKind {
     Created,
     /// A connection is set up; further subflows can follow.
     Established,
-    /// A connection has ended.
     Closed,
-    /// The peer announced an address.
     Announced,
     /// The peer withdrew an address.
     Removed,
     /// A further subflow is set up.
     SubEstablished,
-    /// A subflow has ended.
     SubClosed,
     /// A subflow became a backup or stopped being one.
     SubPriority,
@@ -57,7 +54,6 @@ impl MptcpEventKind {
 /// Something that happened to an MPTCP connection. Which fields are there depends on the kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct MptcpEvent {
-    /// What happened.
     pub kind: MptcpEventKind,
     /// This host's number of the connection (`mptcpi_token`).
     pub token: Option<u32>,
@@ -69,22 +65,18 @@ pub struct MptcpEvent {
     pub local_id: Option<u8>,
     /// Address id on the peer's side.
     pub remote_id: Option<u8>,
-    /// Whether the subflow is a backup.
     pub backup: Option<bool>,
     /// Error number with which the subflow ended; `None` or 0 when it ended in order.
     pub error: Option<u8>,
     /// Reason in the `MP_TCPRST` option that was sent or received (RFC 8684, 3.6).
     pub reset_reason: Option<u32>,
-    /// Flags of that option.
     pub reset_flags: Option<u32>,
     /// Index of the interface that the subflow is bound to; `None` when to none.
     pub interface_index: Option<u32>,
-    /// Whether this side accepted the connection.
     pub server_side: Option<bool>,
 }
 
 impl MptcpEvent {
-    /// An event without any attribute.
     pub const fn of_kind(kind: MptcpEventKind) -> Self {
         Self {
             kind,
@@ -103,14 +95,12 @@ impl MptcpEvent {
     }
 }
 
-/// One change of an interface.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct LinkEvent {
     /// The interface's index; 0 for [`LinkChange::Overrun`].
     pub index: u32,
     /// The interface's name; `None` when it was never seen.
     pub name: Option<String>,
-    /// What changed.
     pub change: LinkChange,
 }
 
@@ -121,19 +111,13 @@ pub enum LinkChange {
     Appeared,
     /// It is gone, or in another namespace.
     Disappeared,
-    /// It was brought up.
     Up,
-    /// It was taken down.
     Down,
-    /// It has a carrier now.
     CarrierUp,
-    /// It has no carrier any more.
     CarrierDown,
     /// Its MTU is this many bytes now.
     Mtu(u32),
-    /// It got an address.
     AddressAdded(IpNetwork),
-    /// It lost an address.
     AddressRemoved(IpNetwork),
     /// Not from the kernel: changes were lost because they came faster than they were read.
     Overrun,

@@ -40,7 +40,6 @@ impl Message {
 /// One line of `messages.jsonl`. Times are on the run's clock.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MessageLine {
-    /// The run's id.
     pub run: String,
     /// Which way the request goes.
     pub direction: Direction,
@@ -51,10 +50,8 @@ pub struct MessageLine {
     /// When the last of its bytes was taken by the transport.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sent_ms: Option<f64>,
-    /// When its acknowledgement had arrived.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub acknowledged_ms: Option<f64>,
-    /// When its answer had arrived as a whole.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answered_ms: Option<f64>,
     /// Due → acknowledged; for a late one, due → end of the run: at least this long.

@@ -22,20 +22,10 @@ pub struct IpNetwork {
 pub enum IpNetworkError {
     /// The part before the slash is no address.
     #[error("{text:?} is not an IP address with a prefix length such as 10.0.1.0/24 or fd00:1::/64")]
-    Syntax {
-        /// What was given.
-        text: String,
-    },
+    Syntax { text: String },
     /// The prefix is longer than the address.
     #[error("prefix length {prefix} does not fit {address}: it can be 0 to {longest}")]
-    Prefix {
-        /// The address.
-        address: IpAddr,
-        /// The prefix length that was asked for.
-        prefix: u8,
-        /// The longest that this address family has.
-        longest: u8,
-    },
+    Prefix { address: IpAddr, prefix: u8, longest: u8 },
 }
 
 impl IpNetwork {
@@ -61,7 +51,6 @@ impl IpNetwork {
         Self { address, prefix: longest_prefix(address) }
     }
 
-    /// Everything of the family of `address`.
     pub const fn default_for(address: IpAddr) -> Self {
         match address {
             IpAddr::V4(_) => Self::DEFAULT_V4,
@@ -74,7 +63,6 @@ impl IpNetwork {
         self.address
     }
 
-    /// Length of the prefix in bits.
     pub const fn prefix(self) -> u8 {
         self.prefix
     }
@@ -99,7 +87,6 @@ impl IpNetwork {
         Self { address, prefix: self.prefix }
     }
 
-    /// Whether `address` lies in this network.
     pub fn contains(self, address: IpAddr) -> bool {
         self.address.is_ipv4() == address.is_ipv4()
             && Self { address, prefix: self.prefix }.network() == self.network()

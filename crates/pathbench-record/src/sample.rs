@@ -9,11 +9,9 @@ use std::net::SocketAddr;
 pub enum Side {
     /// The end that opened the connection.
     Client,
-    /// The end that accepted it.
     Server,
 }
 
-/// State of a path inside a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
 #[serde(rename_all = "lowercase")]
 pub enum PathState {
@@ -39,9 +37,7 @@ pub struct PathFigures {
     /// QUIC path id (draft-ietf-quic-multipath, section 3.1; 0 is the handshake's). Absent for tcp and mptcp.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path_id: Option<u64>,
-    /// Local address and port.
     pub local: SocketAddr,
-    /// Remote address and port.
     pub remote: SocketAddr,
     /// Open, opening or closed.
     pub state: PathState,
@@ -94,14 +90,12 @@ pub struct PathFigures {
     pub rto_ms: f64,
     /// Exponential back-off steps of the retransmission timer (`tcpi_backoff`; QUIC: consecutive probe timeouts).
     pub backoff: u32,
-    /// Congestion window.
     pub cwnd_bytes: u64,
     /// Bytes in flight: for tcp and mptcp estimated as unacknowledged − sacked − lost + retransmitted segments
     /// times MSS; for QUIC as its congestion controller counts them.
     pub in_flight_bytes: u64,
     /// Bytes in the socket not yet sent (`tcpi_notsent_bytes`); zero for QUIC, where data waits in the connection.
     pub not_sent_bytes: u64,
-    /// Pacing rate, where one is in force.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pacing_rate_bps: Option<u64>,
     /// Most recent delivery-rate estimate.
@@ -248,19 +242,15 @@ impl PathFigures {
 /// One line of `samples.jsonl`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
-    /// The run's id.
     pub run: String,
     /// Time on the run's clock (zero: first byte of data).
     pub t_ms: f64,
-    /// Lab host, or host name.
     pub host: String,
-    /// Which end.
     pub side: Side,
     /// Connection within the run (parallel streams count from 0).
     pub stream: u32,
     /// The path's name, as in the scenario; the local address where none is known.
     pub path: String,
-    /// The figures.
     #[serde(flatten)]
     pub figures: PathFigures,
 }

@@ -125,7 +125,6 @@ pub enum Pairing {
     Unpaired,
 }
 
-/// Ratio of two medians.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MedianRatio {
     /// Median of the numerator's sample ÷ median of the denominator's.

@@ -67,7 +67,6 @@ impl Sub<Duration> for Timestamp {
 ///
 /// The binary implements it with the real clock; simulated tests implement it with a virtual one.
 pub trait Clock: Send + Sync {
-    /// The present.
     fn now(&self) -> Timestamp;
 
     /// Blocks the calling thread until `deadline`, or not at all when it has passed.

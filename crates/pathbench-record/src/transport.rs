@@ -43,11 +43,9 @@ impl fmt::Display for Transport {
     }
 }
 
-/// `text` names no transport.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("`{text}` is not a transport; known are tcp, mptcp, quic and mpquic")]
 pub struct UnknownTransport {
-    /// What was given.
     pub text: String,
 }
 
@@ -67,7 +65,6 @@ impl FromStr for Transport {
 /// On the wire of a multipath transport, the path named is the one the connection starts on.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TransportLabel {
-    /// The transport.
     pub transport: Transport,
     /// The path that the connection is bound to (single-path) or starts on (multipath); the first when `None`.
     pub path: Option<String>,

@@ -31,9 +31,7 @@ type Scale = (&'static str, u64);
 struct Kind {
     /// From the smallest to the largest.
     scales: &'static [Scale],
-    /// "a rate".
     noun: &'static str,
-    /// What would be right.
     remedy: &'static str,
     /// "a whole number of bits per second".
     grain: &'static str,
@@ -298,7 +296,6 @@ pub enum QueueLimit {
     Time(Duration),
     /// Packets, whatever their size.
     Packets(u32),
-    /// Bytes of whole packets.
     Bytes(u64),
 }
 

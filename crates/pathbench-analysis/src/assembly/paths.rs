@@ -30,7 +30,6 @@ impl PathNames {
         self.of_client_address(client_end(figures, side))
     }
 
-    /// The link with this address at the client, where there is one.
     pub(crate) fn known(&self, address: IpAddr) -> Option<&String> {
         self.by_client_address.get(&address)
     }

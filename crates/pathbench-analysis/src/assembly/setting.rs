@@ -20,7 +20,6 @@ pub struct RunSetting {
     pub server_address: Option<String>,
     /// The pattern's name in results.
     pub pattern: String,
-    /// The pattern, as it was asked for.
     pub parameters: PatternParameters,
     /// The parameters as the user knows them, for `parameters.asked`.
     pub asked: Map<String, Value>,
@@ -39,30 +38,23 @@ pub struct RunSetting {
 /// A way out of the client. Its addresses decide which path a subflow takes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientPath {
-    /// Its name in results.
     pub name: String,
-    /// The client's interface.
     pub interface: String,
-    /// The client's addresses on it.
     pub addresses: Vec<IpAddr>,
     /// Whether it was set up as a spare; `None` where nobody said.
     pub backup: Option<bool>,
-    /// MTU of the interface, where it is known.
     pub mtu_bytes: Option<u32>,
 }
 
 impl RunSetting {
-    /// Everything at the client that has a name.
     pub(super) fn named(&self) -> impl Iterator<Item = &ClientPath> {
         self.paths.iter().chain(&self.other_interfaces)
     }
 
-    /// The client's path of that name.
     pub(super) fn path(&self, name: &str) -> Option<&ClientPath> {
         self.paths.iter().find(|path| path.name == name)
     }
 
-    /// The path that this interface of this host belongs to.
     pub(super) fn path_of_interface(&self, host: &str, interface: &str) -> Option<String> {
         if host == self.client {
             let of_client = self.named().find(|path| path.interface == interface);

@@ -10,9 +10,7 @@ use pathbench_record::time::Timestamp;
 /// Lines of a run that still goes on.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct LinesSoFar {
-    /// For `samples.jsonl`.
     pub samples: Vec<Sample>,
-    /// For `events.jsonl`.
     pub events: Vec<Event>,
     /// For `messages.jsonl`; one that waits for its acknowledgement is late, for now.
     pub messages: Vec<MessageLine>,

@@ -12,7 +12,6 @@ const SLACK_MS: f64 = 300.0;
 pub(super) enum Cause {
     /// Nothing passes: the interface is down, the address gone, the link dead. In words.
     Gone {
-        /// What happened, and when.
         words: String,
         /// Whether the scenario ordered it.
         ordered: bool,
@@ -21,7 +20,6 @@ pub(super) enum Cause {
     },
     /// A hop or an end takes smaller packets only.
     Smaller {
-        /// What happened, and when.
         words: String,
         /// The largest packet that passes.
         mtu_bytes: u32,
@@ -33,9 +31,7 @@ pub(super) enum Cause {
 /// What gave a path back.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Restored {
-    /// When.
     pub(super) t_ms: f64,
-    /// What happened, and when.
     pub(super) words: String,
 }
 
@@ -98,7 +94,6 @@ fn taken<'a>(
 enum Effect {
     /// Nothing passes, or little and less (`fade`).
     Gone,
-    /// The link is there again.
     Back,
     /// Most packets are lost.
     Lossy,

@@ -14,7 +14,6 @@ pub(super) struct Silence<'a> {
     pub(super) seen_until_ms: f64,
     /// The subflow's figures when it began.
     pub(super) first: &'a PathFigures,
-    /// The subflow's last figures in it.
     pub(super) last: &'a PathFigures,
     /// The figures that ended it, where an acknowledgement did: the subflow's, or those of the one in its place.
     pub(super) after: Option<&'a PathFigures>,

@@ -38,7 +38,6 @@ fn mtu_command(input: &DiagnosisInput<'_>, apply: bool) -> String {
     format!("pathbench mtu {server}{}", if apply { " --apply" } else { "" })
 }
 
-/// The scenario wanted it so.
 pub(super) fn ordered() -> String {
     "none needed: the scenario asks for it".to_owned()
 }
@@ -84,7 +83,6 @@ pub(super) fn dead_or_small(input: &DiagnosisInput<'_>, path: &PlannedPath) -> S
     )
 }
 
-/// It is a spare.
 pub(super) fn backup(input: &DiagnosisInput<'_>, path: &PlannedPath) -> String {
     let address = path.addresses.first().map_or_else(|| "ADDRESS".to_owned(), ToString::to_string);
     if input.transport == Transport::Mptcp {
@@ -94,7 +92,6 @@ pub(super) fn backup(input: &DiagnosisInput<'_>, path: &PlannedPath) -> String {
     }
 }
 
-/// No route from its address.
 pub(super) fn no_route(path: &PlannedPath) -> String {
     let address = path.addresses.first().map_or_else(|| "ADDRESS".to_owned(), ToString::to_string);
     format!(
@@ -103,7 +100,6 @@ pub(super) fn no_route(path: &PlannedPath) -> String {
     )
 }
 
-/// Never opened.
 pub(super) fn never_established(input: &DiagnosisInput<'_>, path: &PlannedPath) -> String {
     if input.transport == Transport::Mptcp {
         format!(
@@ -115,7 +111,6 @@ pub(super) fn never_established(input: &DiagnosisInput<'_>, path: &PlannedPath) 
     }
 }
 
-/// Open and healthy.
 pub(super) fn not_chosen() -> String {
     "none if the rate is enough; else send longer, or give the sockets larger buffers (net.ipv4.tcp_wmem, tcp_rmem)"
         .to_owned()

@@ -63,7 +63,6 @@ fn short_silence(input: &DiagnosisInput<'_>, path: &PlannedPath) -> Option<PathD
         .then(|| silence::explain(input, path, side, &last, true))
 }
 
-/// A subflow was opened on it.
 fn opened(
     input: &DiagnosisInput<'_>,
     path: &PlannedPath,

@@ -21,7 +21,6 @@ pub struct RunFigures {
     pub dip: Option<f64>,
 }
 
-/// Puts the directions of a run together.
 pub fn combine(directions: &[DirectionAnalysis]) -> RunFigures {
     let largest = |values: &mut dyn Iterator<Item = f64>| values.max_by(f64::total_cmp);
     let first_impacts: Vec<_> = directions.iter().filter_map(|direction| direction.impacts.first()).collect();

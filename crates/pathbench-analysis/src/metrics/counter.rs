@@ -9,11 +9,9 @@ use std::net::SocketAddr;
 /// Bytes per path at any moment, linear between samples.
 #[derive(Debug, Clone)]
 pub struct PathCurves {
-    /// Of each path a curve for each of its subflows.
     paths: BTreeMap<String, Vec<ByteCurve>>,
 }
 
-/// The number of a subflow, and its ends.
 type SubflowKey = (u32, SocketAddr, SocketAddr);
 
 /// A path in one stream, moment by moment.
@@ -62,7 +60,6 @@ impl Course {
 }
 
 impl PathCurves {
-    /// Of no path.
     pub const fn empty() -> Self {
         Self { paths: BTreeMap::new() }
     }

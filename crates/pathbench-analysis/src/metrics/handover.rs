@@ -19,7 +19,6 @@ const RTO_THRESHOLD_MS: f64 = 1500.0;
 /// path is no spare. Paths that share a transfer come into use within a few round trips of each other.
 const ALONE_MS: f64 = 1000.0;
 
-/// What is known of the paths of one run.
 #[derive(Debug, Clone, Copy)]
 pub struct PathHistory<'a> {
     /// All samples of the run, of both sides, in any order.

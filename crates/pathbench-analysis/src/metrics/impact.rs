@@ -185,7 +185,6 @@ fn recovery(curve: &ByteCurve, phase: Window, reachable: f64) -> Result<Timestam
     Err(format!("goodput never stayed at {reachable:.1} Mbit/s"))
 }
 
-/// Whether goodput is at its target from `from` on, over [`STAY`].
 fn stays(curve: &ByteCurve, from: Timestamp, target: f64) -> bool {
     let count = STAY.as_nanos() / WINDOW.as_nanos();
     let parts: Vec<f64> = (0..count)

@@ -53,12 +53,9 @@ pub const SAME_MOMENT: Duration = WINDOW;
 /// Something that was done to a path at a moment of the run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Disturbance {
-    /// When it took effect.
     pub at: Timestamp,
     pub kind: EventKind,
-    /// The path it concerned.
     pub path: Option<String>,
-    /// Whether it gets an [`Impact`].
     pub disruptive: bool,
 }
 
@@ -86,7 +83,6 @@ pub struct Measurement<'a> {
     pub paths: &'a PathCurves,
 }
 
-/// The metrics of one direction of one run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DirectionAnalysis {
     /// Which way the data went.

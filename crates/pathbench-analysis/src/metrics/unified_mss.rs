@@ -14,12 +14,9 @@ use pathbench_record::sample::{PathState, Sample, Side};
 use pathbench_record::statistics::median;
 use serde::{Deserialize, Serialize};
 
-/// What the rule knows of a subflow.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SubflowWindow {
-    /// The path it takes.
     pub path: String,
-    /// The subflow's own MSS (`this_mss`).
     pub mss_bytes: u32,
     /// Smoothed round-trip time.
     pub srtt_ms: f64,
@@ -30,28 +27,22 @@ pub struct SubflowWindow {
 /// What the rule expects of one MSS for all subflows.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct UnifiedRate {
-    /// The MSS.
     pub mss_bytes: u32,
     /// What each subflow would carry with it, in the order of the subflows.
     pub subflows_mbps: Vec<f64>,
-    /// Their sum.
     pub total_mbps: f64,
 }
 
 /// The rule's outcome for one connection, beside what the same windows carry when each subflow has its own MSS.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct UnifiedMss {
-    /// The subflows.
     pub subflows: Vec<SubflowWindow>,
     /// Every MSS that was tried, in the order of the subflows.
     pub candidates: Vec<UnifiedRate>,
-    /// The MSS that the rule takes.
     pub chosen_mss_bytes: u32,
-    /// What the rule expects of it.
     pub chosen_mbps: f64,
     /// What each subflow carries with its own MSS: window × MSS ÷ round-trip time, in the order of the subflows.
     pub per_path_mbps: Vec<f64>,
-    /// Their sum.
     pub per_path_total_mbps: f64,
 }
 
@@ -67,7 +58,6 @@ impl SubflowWindow {
         unified * unified * 8.0 * self.window_segments / (self.srtt_ms * 1e3 * carried)
     }
 
-    /// What it carries with its own MSS.
     pub fn own_rate_mbps(&self) -> f64 {
         self.rate_mbps(self.mss_bytes)
     }

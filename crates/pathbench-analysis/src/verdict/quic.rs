@@ -19,11 +19,8 @@ pub struct QuicPaths {
 /// A path that an mpquic connection was to use.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AskedPath {
-    /// Its name.
     pub name: String,
-    /// The client's addresses on it.
     pub addresses: Vec<IpAddr>,
-    /// Whether it was to be a spare.
     pub backup: bool,
 }
 

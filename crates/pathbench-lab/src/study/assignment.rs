@@ -29,7 +29,6 @@ pub(super) struct Assignment<'a> {
     pub(super) qlog: Option<PathBuf>,
 }
 
-/// Where the connection starts, and where to.
 struct Start {
     local: IpAddr,
     interface: String,
@@ -122,7 +121,6 @@ impl Assignment<'_> {
         }
     }
 
-    /// The paths of an mpquic connection.
     fn local_paths(&self) -> Vec<LocalPath> {
         let of_link = |(link, end): (&Link, usize)| {
             let address = link.ends[end].address(self.plan.run.family)?;
@@ -168,7 +166,6 @@ impl Assignment<'_> {
         })
     }
 
-    /// What the assembly of the run has to know.
     pub(super) fn setting(&self) -> RunSetting {
         let mut setting = setting::of_plan(self.plan, self.pattern, self.pattern.parameters());
         if self.is_quic() {

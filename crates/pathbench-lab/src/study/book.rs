@@ -10,7 +10,6 @@ use pathbench_record::document::{ResultDocument, RunLink, RunRecord};
 use pathbench_traffic::client::Progress;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// See the module.
 pub(super) struct Book<'a> {
     pub(super) plan: &'a Plan,
     pub(super) order: &'a [ScheduledRun],

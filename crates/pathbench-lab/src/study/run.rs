@@ -28,7 +28,6 @@ const LAST_STRETCH: Duration = Duration::from_millis(2);
 /// How often the loop looks whether the user wants to stop.
 const STOP_INTERVAL: Duration = Duration::from_millis(200);
 
-/// One run and all that it needs.
 pub(super) struct Run<'a> {
     pub(super) assignment: Assignment<'a>,
     pub(super) repetition: u32,
@@ -39,21 +38,16 @@ pub(super) struct Run<'a> {
     pub(super) clock: &'a Arc<dyn Clock>,
 }
 
-/// What came of a run.
 pub(super) struct ConductedRun {
     pub(super) assembled: AssembledRun,
-    /// For `links.jsonl`.
     pub(super) link_samples: Vec<LinkSample>,
 }
 
-/// The server, ready.
 struct Serving {
     address: SocketAddr,
-    /// What its certificate is known by, where it has one.
     fingerprint: Option<CertificateFingerprint>,
 }
 
-/// What the traffic phase brought.
 #[derive(Default)]
 struct Traffic {
     outcome: Option<Box<ClientOutcome>>,
@@ -145,7 +139,6 @@ impl Run<'_> {
         Ok(ConductedRun { assembled, link_samples })
     }
 
-    /// The links that an event takes down.
     fn links_down(&self) -> Vec<&str> {
         let down = self.plan().events.iter().filter(|event| event.action == Action::Down);
         down.map(|event| event.link.as_str()).collect()

@@ -10,7 +10,6 @@ use crate::calendar;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-/// The result document.
 const DOCUMENT: &str = "run.json";
 /// The document of a result that is not finished, over the runs so far.
 const PARTIAL: &str = "run.partial.json";
@@ -40,7 +39,6 @@ pub fn default_directory_name(parent: &Path, scenario: &str, started: &str) -> P
     parent.join(name)
 }
 
-/// Whether `dir` holds a result, finished or not.
 pub fn holds_result(dir: &Path) -> bool {
     [DOCUMENT, PARTIAL, SAMPLES].iter().any(|file| dir.join(file).exists())
 }

@@ -19,50 +19,26 @@ const SCHEMA_NAME: &str = "pathbench.result/";
 /// The newest version this program reads.
 const NEWEST: u32 = 1;
 
-/// A result could not be opened.
 #[derive(Debug, Error)]
 pub enum OpenError {
-    /// No `run.json` there.
     #[error("{} holds no Pathbench result (there is no {DOCUMENT} in it)", path.display())]
-    NotAResult {
-        /// What was given.
-        path: PathBuf,
-    },
-    /// The system refused.
+    NotAResult { path: PathBuf },
     #[error("cannot read {}: {source}", path.display())]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
+    Io { path: PathBuf, source: io::Error },
     /// The file is JSON of something else.
     #[error("{} is not a Pathbench result: {problem}", path.display())]
-    OtherDocument {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with its `schema`.
-        problem: String,
-    },
-    /// A later Pathbench wrote it.
+    OtherDocument { path: PathBuf, problem: String },
     #[error(
         "{} was written by a newer Pathbench (schema {found}; this one reads up to {SCHEMA}); update Pathbench to read it",
         path.display()
     )]
-    Newer {
-        /// The file.
-        path: PathBuf,
-        /// Its schema.
-        found: String,
-    },
+    Newer { path: PathBuf, found: String },
     /// The file is no JSON, or lacks what a result has.
     #[error("{}:{}: {problem}", path.display(), line)]
     Broken {
-        /// The file.
         path: PathBuf,
         /// From 1.
         line: usize,
-        /// What is wrong.
         problem: String,
     },
 }
@@ -70,27 +46,17 @@ pub enum OpenError {
 /// The lines of a result could not be read.
 #[derive(Debug, Error)]
 pub enum ReadError {
-    /// The system refused.
     #[error("cannot read {}: {source}", path.display())]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// A line is not what it should be.
+    Io { path: PathBuf, source: io::Error },
     #[error("{}:{}: {problem}", path.display(), line)]
     Broken {
-        /// The file.
         path: PathBuf,
         /// From 1.
         line: usize,
-        /// What is wrong.
         problem: String,
     },
 }
 
-/// The records of one file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Records<T> {
     /// In the order of the file.
@@ -99,7 +65,6 @@ pub struct Records<T> {
     pub warning: Option<String>,
 }
 
-/// A result directory opened for reading.
 #[derive(Debug, Clone)]
 pub struct ResultDirectory {
     dir: PathBuf,
@@ -137,12 +102,10 @@ impl ResultDirectory {
         Ok(Self { dir, document, warning })
     }
 
-    /// The directory.
     pub fn path(&self) -> &Path {
         &self.dir
     }
 
-    /// `run.json`.
     pub fn document(&self) -> &ResultDocument {
         &self.document
     }

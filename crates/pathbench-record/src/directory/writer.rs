@@ -16,53 +16,24 @@ use thiserror::Error;
 /// A result directory could not be begun.
 #[derive(Debug, Error)]
 pub enum CreateError {
-    /// There is a result in it.
     #[error("{} already holds a Pathbench result, which is never overwritten; choose another directory with --out", dir.display())]
-    HoldsResult {
-        /// The directory.
-        dir: PathBuf,
-    },
-    /// There is something else in it.
+    HoldsResult { dir: PathBuf },
     #[error("{} is not empty and holds no Pathbench result; nothing was written there, choose another directory with --out", dir.display())]
-    NotEmpty {
-        /// The directory.
-        dir: PathBuf,
-    },
-    /// It is a file.
+    NotEmpty { dir: PathBuf },
     #[error("{} is not a directory; choose another one with --out", dir.display())]
-    NotADirectory {
-        /// What was given.
-        dir: PathBuf,
-    },
-    /// The system refused.
+    NotADirectory { dir: PathBuf },
     #[error("cannot create {}: {source}; choose another directory with --out", path.display())]
-    Io {
-        /// The directory or file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
+    Io { path: PathBuf, source: io::Error },
 }
 
 /// A part of a result could not be written.
 #[derive(Debug, Error)]
 pub enum WriteError {
-    /// The system refused.
     #[error("cannot write {}: {source}", path.display())]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
+    Io { path: PathBuf, source: io::Error },
     /// A record has no JSON form.
     #[error("cannot write {}: {source}", path.display())]
-    Encode {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: serde_json::Error,
-    },
+    Encode { path: PathBuf, source: serde_json::Error },
 }
 
 /// Writes one result directory.
@@ -126,7 +97,6 @@ impl ResultWriter {
         Err(CreateError::HoldsResult { dir: dir.to_owned() })
     }
 
-    /// The directory.
     pub fn path(&self) -> &Path {
         &self.dir
     }
@@ -278,7 +248,6 @@ struct Lines {
 }
 
 impl Lines {
-    /// A new file.
     fn open(path: &Path) -> io::Result<Self> {
         let file = OpenOptions::new().append(true).create_new(true).open(path)?;
         Ok(Self { path: path.to_owned(), file, place: None })

@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 /// time to the end of the run, which is less than its true delay; [`Self::late`] says how many there are.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
 pub struct DelayRecord {
-    /// Messages that were due.
     pub messages: u32,
     /// Of these, never acknowledged.
     pub late: u32,
@@ -18,14 +17,12 @@ pub struct DelayRecord {
     pub p95: f64,
     /// 99th percentile (nearest rank).
     pub p99: f64,
-    /// Largest.
     pub max: f64,
 }
 
 /// Round-trip times of `ping`, request handed to the socket → answer received, warm-up left out.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
 pub struct PingRecord {
-    /// Requests that count.
     pub sent: u32,
     /// Of these, not answered in time; they are in none of the figures below.
     pub lost: u32,

@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 /// An unused path of a run, explained. Also a path that carried nothing for a second or more while others did.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PathDiagnosis {
-    /// The path's name.
     pub path: String,
     /// The end whose data did not go over it.
     pub side: Side,
@@ -20,7 +19,6 @@ pub struct PathDiagnosis {
     pub to_ms: Option<f64>,
     /// The signs it was known by, in words.
     pub because: String,
-    /// What to do, in one line.
     pub remedy: String,
 }
 
@@ -33,7 +31,6 @@ pub enum DiagnosisKind {
     MtuBlackHole,
     /// The path went silent: whatever its size, nothing passes any more (MPTCP calls such a subflow stale).
     Stale,
-    /// It is marked as backup, and was not needed.
     Backup,
     /// No subflow or QUIC path was ever established on it.
     NeverEstablished,

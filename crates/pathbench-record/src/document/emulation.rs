@@ -15,9 +15,7 @@ pub struct EmulationRecord {
 /// One direction of an emulated link during one run. Packets are wire packets, bytes are frames.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
 pub struct EmulatedDirection {
-    /// Packets put in.
     pub offered_packets: u64,
-    /// Bytes put in.
     pub offered_bytes: u64,
     /// Packets that came out, duplicates not counted.
     pub delivered_packets: u64,
@@ -31,13 +29,11 @@ pub struct EmulatedDirection {
     pub marked_packets: u64,
     /// Packets in which a bit was turned over.
     pub corrupted_packets: u64,
-    /// Packets delivered twice.
     pub duplicated_packets: u64,
     /// Packets that left before one that had come before them.
     pub reordered_packets: u64,
     /// Link-layer retransmissions (ARQ) of the emulated link.
     pub arq_retransmissions: u64,
-    /// Most that waited in the queue.
     pub largest_queue_bytes: u64,
     /// Packets that the receiving interface did not take.
     pub refused_packets: u64,
@@ -48,7 +44,6 @@ pub struct EmulatedDirection {
 /// How late packets left an emulated link, over all packets of a run (docs/metrics.md).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
 pub struct LatenessRecord {
-    /// Median.
     pub p50: f64,
     /// 90th percentile.
     pub p90: f64,
@@ -56,30 +51,21 @@ pub struct LatenessRecord {
     pub p99: f64,
     /// 99.9th percentile.
     pub p999: f64,
-    /// Largest.
     pub max: f64,
 }
 
 /// One line of `links.jsonl`: a direction of an emulated link at one moment. Counters run from the start of the run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LinkSample {
-    /// The run's id.
     pub run: String,
     /// Time on the run's clock.
     pub t_ms: f64,
-    /// The link's name.
     pub link: String,
-    /// Which way.
     pub direction: crate::direction::LinkDirection,
-    /// What waits in the queue.
     pub queue_bytes: u64,
-    /// Packets that wait in the queue.
     pub queue_packets: u64,
-    /// Bytes put in.
     pub offered_bytes: u64,
-    /// Bytes that came out.
     pub delivered_bytes: u64,
-    /// Packets dropped, whatever the cause.
     pub dropped_packets: u64,
     /// Rate in force; absent when unlimited or made of opportunities.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -87,7 +73,6 @@ pub struct LinkSample {
     /// Probability of loss in force, where it is independent of the packet before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss: Option<f64>,
-    /// Base delay in force.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delay_ms: Option<f64>,
 }
@@ -95,14 +80,10 @@ pub struct LinkSample {
 /// One-way delays of small packets on an idle link, as measured before a run.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, Default)]
 pub struct OneWayDelay {
-    /// Packets that arrived.
     pub packets: u32,
-    /// Smallest.
     pub min_ms: f64,
-    /// Median.
     pub p50_ms: f64,
     /// 95th percentile.
     pub p95_ms: f64,
-    /// Largest.
     pub max_ms: f64,
 }

@@ -8,16 +8,12 @@ use std::collections::BTreeMap;
 /// A link: requested against measured, over all runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LinkRecord {
-    /// Its name.
     pub name: String,
-    /// The hosts at its ends.
     pub ends: [String; 2],
-    /// `kernel` or `emulated`.
     pub engine: String,
     /// The matrix variant it belongs to, where variants differ in it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub variant: Variant,
-    /// What the scenario asks for.
     pub requested: LinkFigures,
     /// What was measured: medians over the runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -26,7 +22,6 @@ pub struct LinkRecord {
     pub tolerance: f64,
 }
 
-/// What a link is asked to be.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
 pub struct LinkFigures {
     /// Largest IP packet.
@@ -51,10 +46,8 @@ pub struct DirectionFigures {
     /// Rate, counted in Ethernet frames without preamble and checksum.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_bps: Option<u64>,
-    /// One-way delay.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delay_ms: Option<f64>,
-    /// Queue in front of the bottleneck.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue_bytes: Option<u64>,
     /// Probability that a packet is lost, 0 to 1.
@@ -99,11 +92,8 @@ pub struct LinkMeasurement {
 /// A link as measured before one run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
 pub struct RunLink {
-    /// The link's name.
     pub name: String,
-    /// What it measured.
     pub measured: LinkMeasurement,
-    /// Whether all of it lies within the tolerance of what was asked.
     pub within_tolerance: bool,
     /// What was off, in words; empty when nothing was.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

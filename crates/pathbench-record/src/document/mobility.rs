@@ -48,7 +48,6 @@ pub struct HandoverRecord {
     /// The same with the last activity **received** on the first path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_received_ms: Option<f64>,
-    /// Why.
     pub reason: HandoverReason,
     /// Smoothed RTT of the first path at that moment.
     pub srtt_ms: f64,
@@ -79,14 +78,10 @@ pub struct MobilitySummary {
     pub max_delay_ratios: BTreeMap<String, Vec<f64>>,
 }
 
-/// Handovers of one label.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
 pub struct HandoverSummary {
-    /// Transport label.
     pub label: String,
-    /// Valid runs.
     pub runs: u32,
-    /// Of these, with a handover.
     pub handovers: u32,
     /// Reason → runs.
     pub reasons: BTreeMap<HandoverReason, u32>,
@@ -97,16 +92,13 @@ pub struct HandoverSummary {
 /// Probes of one interface during a run of `roam`: datagrams of its own, beside the tests.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
 pub struct ProbeRecord {
-    /// The path's name.
     pub path: String,
     /// Probes sent (or that could not be sent for want of a route or an interface).
     pub sent: u32,
-    /// Answered.
     pub answered: u32,
     /// Median round-trip time of those answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p50_ms: Option<f64>,
-    /// Largest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_ms: Option<f64>,
     /// Longest time without an answer.
@@ -119,7 +111,6 @@ pub struct ProbeRecord {
 pub struct ProbeLine {
     /// When it was sent, milliseconds from the begin of the result.
     pub t_ms: f64,
-    /// The path's name.
     pub path: String,
     /// Number on its path, from 0.
     pub sequence: u32,

@@ -5,7 +5,6 @@ use serde::{Deserialize, Serialize};
 /// One examination of all paths to a server.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
 pub struct MtuRecord {
-    /// The server, as it was given.
     pub server: String,
     /// Each path: a local address and its interface.
     pub paths: Vec<PathMtu>,
@@ -20,12 +19,10 @@ pub struct MtuRecord {
     pub notes: Vec<String>,
 }
 
-/// The MTU of one path, both ways.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
 pub struct PathMtu {
     /// The path's name: its interface, with the address where an interface has several.
     pub name: String,
-    /// The interface.
     pub interface: String,
     /// The client's address.
     pub local: String,
@@ -41,7 +38,6 @@ pub struct PathMtu {
     /// Where the kernel and the probes disagree, in words.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub disagreements: Vec<String>,
-    /// What to do, in words.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub advice: Vec<String>,
 }
@@ -58,7 +54,6 @@ pub struct DirectionMtu {
     /// The router that said so, where one did (ICMP), validated by probes of the size it gave.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub said_by: Option<String>,
-    /// The size it said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub said_bytes: Option<u32>,
     /// The smallest size that did not pass.
@@ -73,11 +68,9 @@ pub struct DirectionMtu {
     /// Median round-trip time of small probes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt_ms: Option<f64>,
-    /// Probes sent this way.
     pub probes: u32,
     /// Bytes of IP packets sent this way.
     pub probed_bytes: u64,
-    /// Time it took.
     pub duration_ms: f64,
     /// Why nothing was found, in words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -101,19 +94,14 @@ pub enum MtuEvidence {
 /// What a kernel believes of the way to the server from one of its addresses.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
 pub struct KernelBelief {
-    /// MTU of the interface.
     pub interface_mtu_bytes: u32,
-    /// Priority of the rule that selects the table.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rule_priority: Option<u32>,
-    /// The table.
     pub table: u32,
     /// The route's destination: `default`, `10.0.0.0/8`.
     pub destination: String,
-    /// Next hop.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gateway: Option<String>,
-    /// MTU of the route, where it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub route_mtu_bytes: Option<u32>,
     /// Whether the route's MTU is locked: no ICMP changes it.
@@ -122,7 +110,6 @@ pub struct KernelBelief {
     /// Cached path MTU (RFC 1191), where ICMP told one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cached_mtu_bytes: Option<u32>,
-    /// When it is forgotten.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cached_expires_s: Option<f64>,
     /// Live TCP connections and MPTCP subflows to the server from this address.
@@ -130,14 +117,10 @@ pub struct KernelBelief {
     pub connections: Vec<ConnectionMtu>,
 }
 
-/// A live connection or subflow.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
 pub struct ConnectionMtu {
-    /// `tcp` or `mptcp`.
     pub transport: String,
-    /// Local address and port.
     pub local: String,
-    /// Remote address and port.
     pub remote: String,
     /// Path MTU in force (`tcpi_pmtu`).
     pub pmtu_bytes: u32,
@@ -149,12 +132,9 @@ pub struct ConnectionMtu {
     pub stuck: bool,
 }
 
-/// One change of the host.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
 pub struct MtuStep {
-    /// The path.
     pub path: String,
-    /// The command that does the same.
     pub command: String,
     /// The command that takes it back.
     pub undo: String,
@@ -167,9 +147,7 @@ pub struct MtuStep {
 pub struct MtuChange {
     /// Since the beginning of the watch.
     pub t_ms: f64,
-    /// The path.
     pub path: String,
-    /// `upload` or `download`.
     pub direction: String,
     /// Before; absent when nothing passed.
     #[serde(default, skip_serializing_if = "Option::is_none")]

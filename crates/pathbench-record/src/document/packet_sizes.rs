@@ -20,7 +20,6 @@ pub struct PacketSizes {
 /// What a router of the lab did about packets that were too large for their next hop, during one run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
 pub struct RouterRecord {
-    /// Its name.
     pub name: String,
     /// `on`, `off`, or the messages per second that pass: `10/s`.
     pub icmp: String,

@@ -6,18 +6,14 @@ use serde::{Deserialize, Serialize};
 /// A server that was asked before the test.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
 pub struct ServerRecord {
-    /// As it was given.
     pub address: String,
-    /// The name it gives itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Median round-trip time of the pings that were answered; absent when none was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ping_ms: Option<f64>,
-    /// Pings not answered.
     #[serde(default)]
     pub lost: u32,
-    /// Whether the test went to it.
     pub chosen: bool,
     /// Why it cannot be used, in words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -27,13 +23,10 @@ pub struct ServerRecord {
 /// Whether a transport reached a server at one address and port.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Reachability {
-    /// The server, as it was given.
     pub server: String,
-    /// The transport.
     pub transport: Transport,
     /// IPv4 or IPv6.
     pub family: AddressFamily,
-    /// Port tried.
     pub port: u16,
     /// Whether a connection was opened and the server answered on it.
     pub reachable: bool,
@@ -43,7 +36,6 @@ pub struct Reachability {
     /// Why it was not reachable, in words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// The same for programs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_kind: Option<UnreachableBecause>,
 }

@@ -53,7 +53,6 @@ fn distance(before_ms: f64) -> String {
     if before_ms < 0.0 { format!("{:.0} ms after", -before_ms) } else { format!("{before_ms:.0} ms before") }
 }
 
-/// What the scenario did to a path.
 fn done(event: &Event, path: &str) -> Option<Told> {
     let words = match event.kind {
         EventKind::Up | EventKind::Restore | EventKind::AddAddress => return Some(Told::AllWell),
@@ -82,7 +81,6 @@ fn seen(event: &Event, path: &str) -> Option<Told> {
     Some(Told::Trouble(words))
 }
 
-/// What the transport said of a path.
 fn said(event: &Event, path: &str) -> Option<Told> {
     let reason = event.detail.get("reason").and_then(serde_json::Value::as_str);
     let because = reason.map(|reason| format!(" ({reason})")).unwrap_or_default();

@@ -11,7 +11,6 @@ type Subflow = (u32, u32);
 pub(super) struct Timeline<'a> {
     first: &'a str,
     paths: BTreeMap<&'a str, BTreeMap<Subflow, Vec<&'a Sample>>>,
-    /// When each connection was sampled.
     moments: BTreeMap<u32, Vec<f64>>,
 }
 
@@ -19,13 +18,11 @@ pub(super) struct Timeline<'a> {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Onset<'a> {
     pub(super) path: &'a str,
-    /// The connection that sent it.
     pub(super) stream: u32,
     /// When: as well as it is known.
     pub(super) at_ms: f64,
     /// The last moment at which there had been none.
     pub(super) unseen_ms: f64,
-    /// The first sample that has it.
     pub(super) seen_ms: f64,
 }
 
@@ -68,7 +65,6 @@ impl<'a> Timeline<'a> {
         self.first
     }
 
-    /// All paths but that one.
     pub(super) fn others(&self) -> impl Iterator<Item = &'a str> + '_ {
         self.paths.keys().copied().filter(|path| *path != self.first)
     }
@@ -85,12 +81,10 @@ impl<'a> Timeline<'a> {
         of_path.min_by(|a, b| a.at_ms.total_cmp(&b.at_ms))
     }
 
-    /// The first moment at which data had been sent on `path`.
     pub(super) fn first_data_ms(&self, path: &'a str) -> Option<f64> {
         self.onset(path).map(|onset| onset.at_ms)
     }
 
-    /// The last moment at which data was sent on `path`.
     pub(super) fn last_data_ms(&self, path: &str) -> Option<f64> {
         self.last_change_ms(path, |figures| figures.bytes_sent, |figures| figures.since_last_sent_ms)
     }
