@@ -103,7 +103,6 @@ impl ByteCurve {
         }))
     }
 
-    /// Bytes with the stretches in which they came, in order of time.
     fn of_segments(segments: impl Iterator<Item = (Timestamp, Timestamp, u64)>) -> Self {
         let mut bytes_before = 0_u64;
         let mut found: Vec<Segment> = Vec::new();
@@ -125,7 +124,6 @@ impl ByteCurve {
         self.up_to(self.segments.partition_point(|segment| segment.until < at), at)
     }
 
-    /// Bytes up to `at`, that moment included.
     fn until(&self, at: Timestamp) -> f64 {
         self.up_to(self.segments.partition_point(|segment| segment.until <= at), at)
     }
@@ -157,7 +155,6 @@ impl ByteCurve {
         self.segments.last().map(|segment| segment.until)
     }
 
-    /// The first moment from `at` on at which a byte comes.
     pub(crate) fn next_byte(&self, at: Timestamp) -> Option<Timestamp> {
         let next = self.segments.partition_point(|segment| segment.until < at);
         self.segments.get(next).map(|segment| segment.from.max(at))

@@ -110,7 +110,6 @@ fn first_sender(input: &DiagnosisInput<'_>) -> Side {
     input.senders.first().copied().unwrap_or(Side::Client)
 }
 
-/// Whether enough arrived over a path that it counts as used.
 fn is_used(input: &DiagnosisInput<'_>, path: &PlannedPath) -> bool {
     let paths = &input.connection.paths;
     let total = paths.iter().map(|path| path.delivered_bytes).fold(0, u64::saturating_add);
@@ -122,7 +121,6 @@ fn has_several_paths(input: &DiagnosisInput<'_>) -> bool {
     input.transport.is_multipath() && input.connection.negotiation == Negotiation::Negotiated
 }
 
-/// How the kinds are called in sentences.
 pub(crate) const fn kind_in_words(kind: DiagnosisKind) -> &'static str {
     match kind {
         DiagnosisKind::MtuBlackHole => "MTU black hole suspected",

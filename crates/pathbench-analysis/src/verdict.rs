@@ -133,17 +133,14 @@ impl VerdictInput {
         Some(format!("{}: {}. Remedy: {}", kind_in_words(found.kind), found.because, found.remedy))
     }
 
-    /// Whether a counter of the connecting host rose.
     pub(crate) fn rose(&self, name: &str) -> bool {
         rose(&self.counters, name)
     }
 
-    /// Whether a counter of the accepting host rose.
     fn rose_at_peer(&self, name: &str) -> bool {
         rose(&self.peer_counters, name)
     }
 
-    /// Whether any of these counters rose at either end.
     pub(crate) fn any_rose(&self, names: &[&str]) -> bool {
         names.iter().any(|name| self.rose(name) || self.rose_at_peer(name))
     }

@@ -115,7 +115,6 @@ pub(crate) struct Held<P> {
     pub(crate) packet: Packet<P>,
     pub(crate) number: u64,
     pub(crate) offered_at: Timestamp,
-    /// IP bytes and overhead of all its segments.
     pub(crate) wire_bytes: u64,
     pub(crate) twice: bool,
     pub(crate) corrupt: bool,

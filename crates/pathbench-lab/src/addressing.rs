@@ -17,13 +17,10 @@ use std::net::IpAddr;
 /// Table and rule priority of a node's first link; the next links count up from it.
 const FIRST_SOURCE_TABLE: u32 = 1000;
 
-/// A network prefix.
 pub(crate) type Prefix = (IpAddr, u8);
 
-/// One route of one interface.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PlannedRoute {
-    /// Destination.
     pub(crate) destination: Prefix,
     /// Next hop; absent for the link's own subnet.
     pub(crate) gateway: Option<IpAddr>,
@@ -31,7 +28,6 @@ pub(crate) struct PlannedRoute {
     pub(crate) table: Option<u32>,
 }
 
-/// A rule that sends traffic from `from` to `table`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SourceRule {
     pub(crate) from: IpAddr,
@@ -41,11 +37,9 @@ pub(crate) struct SourceRule {
 /// What one end of a link must have configured on its node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct InterfacePlan {
-    /// Index of the link in the topology.
     pub(crate) link: usize,
     /// 0 or 1: which of the link's ends this is.
     pub(crate) end: usize,
-    /// Name of the interface.
     pub(crate) interface: String,
     pub(crate) addresses: Vec<Prefix>,
     pub(crate) routes: Vec<PlannedRoute>,
@@ -191,7 +185,6 @@ fn same_family(addresses: &[Prefix], like: IpAddr) -> Option<IpAddr> {
     addresses.iter().map(|&(address, _)| address).find(|address| address.is_ipv4() == like.is_ipv4())
 }
 
-/// `address` with all bits after the first `length` cleared.
 fn network(address: IpAddr, length: u8) -> IpAddr {
     // A plan has been validated: its prefixes fit their addresses.
     IpNetwork::new(address, length).map_or(address, |network| network.network().addr())

@@ -122,7 +122,6 @@ impl Emulation {
         Self { clock, seed, repetition: 1, wall_offset_ns: 0, captures: BTreeMap::new() }
     }
 
-    /// Seeds of the two directions of `link`.
     fn seeds(&self, link: &str) -> [u64; 2] {
         LinkDirection::BOTH.map(|direction| {
             let repetition = self.repetition.to_string();

@@ -23,7 +23,6 @@ pub(crate) struct KernelWatch {
 }
 
 impl KernelWatch {
-    /// Subscribes on every host; what happens from now on is seen.
     pub(crate) fn start(environment: &Environment, clock: &Arc<dyn Clock>) -> Result<Self, EnvironmentError> {
         let mut ears = environment.nodes().iter().map(Ears::of).collect::<Result<Vec<_>, _>>()?;
         let stop = Arc::new(AtomicBool::new(false));
@@ -32,7 +31,6 @@ impl KernelWatch {
         Ok(Self { stop, thread: Some(thread) })
     }
 
-    /// Ends the watch and returns what was seen, in order.
     pub(crate) fn stop(mut self) -> Vec<SeenEvent> {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.take().and_then(|thread| thread.join().ok()).unwrap_or_default()
@@ -45,7 +43,6 @@ impl Drop for KernelWatch {
     }
 }
 
-/// The subscriptions on one host.
 struct Ears {
     node: String,
     mptcp: Option<EventStream>,

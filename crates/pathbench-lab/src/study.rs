@@ -36,10 +36,8 @@ use thiserror::Error;
 /// A study could not go on. What had been written stays.
 #[derive(Debug, Error)]
 pub enum StudyError {
-    /// A lab could not be built or changed.
     #[error(transparent)]
     Environment(#[from] EnvironmentError),
-    /// The result could not be written.
     #[error(transparent)]
     Write(#[from] WriteError),
 }
@@ -74,7 +72,6 @@ pub struct StudyOptions {
 pub trait StudyObserver: Send {
     /// Run `number` (from 1) of `total` begins.
     fn on_run(&mut self, number: usize, total: usize, run: &ScheduledRun, pattern: &PatternPlan);
-    /// The links of the run are being measured.
     fn on_calibration(&mut self);
     fn on_links(&mut self, links: &[RunLink]);
     fn on_progress(&mut self, progress: &Progress);
@@ -126,7 +123,6 @@ pub fn conduct(
     Ok(document)
 }
 
-/// What every worker of a study needs.
 struct Study<'a> {
     plan: &'a Plan,
     options: &'a StudyOptions,
@@ -161,7 +157,6 @@ impl Study<'_> {
         Ok(())
     }
 
-    /// Makes the run at `place` of the order.
     fn make(
         &self,
         place: usize,
@@ -205,7 +200,6 @@ impl Study<'_> {
     }
 }
 
-/// Unique within the study; names the pattern where there are several.
 fn run_id(number: usize, scheduled: &ScheduledRun, pattern: &PatternPlan, variant: &VariantPlan) -> String {
     let of_pattern =
         if variant.run.patterns.len() > 1 { format!("-{}", pattern.name()) } else { String::new() };
@@ -264,7 +258,6 @@ fn empty_document(plan: &Plan, host: &HostRecord) -> ResultDocument {
     }
 }
 
-/// Brings everything that depends on all runs up to date.
 fn conclude(plan: &Plan, document: &mut ResultDocument) {
     measure_links(&mut document.links, &document.runs);
     document.summary.groups = summarise(&document.runs);

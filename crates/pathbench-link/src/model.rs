@@ -66,7 +66,6 @@ macro_rules! link_model {
 }
 
 link_model! {
-    /// Largest IP packet let in; larger ones are dropped silently.
     mtu_bytes: u32 = 1_500,
     /// Probability that a packet is delivered twice, 0 to 1.
     duplicate: f64 = 0.0,
@@ -89,13 +88,11 @@ link_model! {
     arq: Option<ArqModel> = None,
     /// Loss behind the bottleneck: a lost packet has used the link's rate.
     loss: LossModel = LossModel::default(),
-    /// One-way delay that all packets have in common.
     delay: BaseDelay = BaseDelay::default(),
     /// Half width of the uniform, standard deviation of the normal, mean of the exponential, scale of the Pareto
     /// distribution.
     jitter: Duration = Duration::ZERO,
     jitter_distribution: Distribution = Distribution::Uniform,
-    /// Whether jitter may put packets out of order.
     reorder: bool = false,
 }
 

@@ -24,12 +24,10 @@ pub enum Engines {
 /// A parameter of one direction of a link.
 #[derive(Debug)]
 pub struct Parameter {
-    /// As in scenarios.
     pub key: &'static str,
     pub kind: Kind,
     /// The field of [`LinkModel`]: of the parameters of one field, a table gives one.
     pub field: &'static str,
-    /// As documented.
     pub default: &'static str,
     /// Engines that can do any value of it, as documented.
     pub engines: Engines,
@@ -46,7 +44,6 @@ pub struct Parameter {
 pub enum Kind {
     /// 8 kbit/s to 100 Gbit/s.
     Rate,
-    /// Rates from given times on.
     RateSteps,
     Time {
         least: Duration,
@@ -315,7 +312,6 @@ fn rate_changes(model: &LinkModel) -> bool {
     !matches!(model.rate, RateModel::Unlimited | RateModel::Constant(_))
 }
 
-/// The kind has made sure that the name is one of them.
 fn named<T: Copy>(known: &[(&str, T); 4], name: &str) -> T {
     known.iter().find(|(known, _)| *known == name).map_or(known[0].1, |(_, value)| *value)
 }
@@ -363,7 +359,6 @@ impl Parameter {
         given.insert(key, json);
     }
 
-    /// Takes what parameters of the same field have given out of `given`.
     fn take_out(&self, given: &mut Map<String, Json>) {
         let same = PARAMETERS.iter().filter(|other| other.field == self.field);
         let keys: Vec<String> = same.map(|other| other.kind.json_key(other.key)).collect();
@@ -395,7 +390,6 @@ impl Kind {
         format!("{key}{unit}")
     }
 
-    /// Type and range, as documented.
     fn words(&self) -> String {
         let range = |least: &dyn Display, most: &dyn Display| format!("`\"{least}\"` to `\"{most}\"`");
         match self {
@@ -445,7 +439,6 @@ impl Value {
         (format!("{key}{unit}"), json)
     }
 
-    /// As documented.
     fn words(&self) -> String {
         match self {
             Self::Rate(bps) => format!("`\"{}\"`", Rate(*bps)),

@@ -22,7 +22,6 @@ pub struct Steps<V> {
 
 /// Bits per second; 0 is no service at all.
 pub type RateSchedule = Steps<u64>;
-/// One-way delays.
 pub type DelaySchedule = Steps<Duration>;
 /// Loss probabilities, 0 to 1.
 pub type LossSchedule = Steps<f64>;
@@ -72,7 +71,6 @@ pub struct ChangeSchedule {
 }
 
 impl OpportunitySchedule {
-    /// When it repeats.
     pub fn period(&self) -> Option<Duration> {
         self.at_ms.last().filter(|&&last| last > 0).map(|&last| Duration::from_millis(last))
     }

@@ -5,7 +5,6 @@ use pathbench_lab::scenario::{Ledger, MistakeKind};
 
 const MOST_BYTES: usize = 1 << 20;
 
-/// A key and its value, and where they stand.
 #[derive(Debug, Clone)]
 pub(super) struct Entry {
     pub(super) line: u32,

@@ -6,7 +6,6 @@ use pathbench_lab::scenario::Origin;
 use pathbench_lab::scenario::{Ledger, MistakeKind};
 use std::time::Duration;
 
-/// What an experiment comes to.
 #[derive(Debug)]
 pub(super) struct Experiment {
     pub(super) transports: Vec<&'static str>,
@@ -14,21 +13,16 @@ pub(super) struct Experiment {
     pub(super) congestion: Option<&'static str>,
     /// Name and value of sysctls of both hosts.
     pub(super) sysctls: Vec<(&'static str, String)>,
-    /// Whether the client's first and second path are for backup.
     pub(super) backup: [bool; 2],
     pub(super) round_robin: bool,
     pub(super) tls: bool,
-    /// What was left out, and why.
     pub(super) notes: Vec<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Pattern {
-    /// As much as goes through, from client to server.
     Iperf { duration: Option<Duration>, streams: u64 },
-    /// A download.
     Bulk { bytes: u64 },
-    /// Requests and answers of one size.
     Ping { count: u64, interval: Duration, bytes: u64 },
 }
 
@@ -56,7 +50,6 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// The last one counts.
     fn get(&self, key: &str) -> Option<&'a Entry> {
         self.entries.iter().rev().find(|entry| entry.key == key)
     }
@@ -141,7 +134,6 @@ impl Experiment {
         };
     }
 
-    /// What is not part of the pattern.
     fn setting(&mut self, entry: &Entry, ledger: &Ledger) {
         let value = entry.value.as_str();
         let left_out = |why: &str| {

@@ -31,7 +31,6 @@ use topology::Topology;
 /// minitopo begins to count at its own start: its experiments start the server, sleep this long, and start the client.
 const HEAD_START_SECONDS: f64 = 2.0;
 
-/// A file of minitopo's.
 #[derive(Debug, Clone, Copy)]
 pub struct MinitopoFile<'a> {
     pub name: &'a str,

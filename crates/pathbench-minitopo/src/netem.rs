@@ -5,12 +5,10 @@
 use super::quantity::{rounded_percent, tc_percent, tc_rate, tc_time};
 use std::time::Duration;
 
-/// What netem is to do from some time on.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Netem {
     pub(super) delay: Duration,
     pub(super) jitter: Duration,
-    /// As scenarios call it.
     pub(super) distribution: Option<&'static str>,
     pub(super) loss: Loss,
     pub(super) duplicate: f64,
@@ -18,7 +16,6 @@ pub(super) struct Netem {
     pub(super) rate_bps: Option<u64>,
 }
 
-/// What is lost; all in percent.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Loss {
     Independent(f64),
@@ -31,7 +28,6 @@ impl Default for Loss {
     }
 }
 
-/// Longest delay of a scenario.
 const LONGEST_DELAY: Duration = Duration::from_secs(60);
 
 impl Netem {
@@ -173,7 +169,6 @@ impl<'a> Words<'a> {
         Some(value)
     }
 
-    /// A number where a word should begin is a correlation.
     fn no_correlation(&self) -> Result<(), (String, String)> {
         match self.peek() {
             Some(word) if word.starts_with(|c: char| c.is_ascii_digit()) => {

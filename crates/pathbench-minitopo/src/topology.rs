@@ -8,12 +8,9 @@ use pathbench_lab::scenario::Origin;
 use pathbench_lab::scenario::{Ledger, MistakeKind};
 use std::time::Duration;
 
-/// Which links a path is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Side {
-    /// Client to router.
     C2r,
-    /// Router to server.
     R2s,
 }
 
@@ -30,17 +27,14 @@ impl Side {
     }
 }
 
-/// A link of the topology.
 #[derive(Debug, Clone)]
 pub(super) struct Path {
     pub(super) side: Side,
     pub(super) number: u32,
     pub(super) entry: Entry,
-    /// One way.
     pub(super) delay: Duration,
     pub(super) rate_bps: u64,
     pub(super) queue_packets: u64,
-    /// Whether the file says how large the queue is.
     pub(super) queue_given: bool,
     pub(super) loss: f64,
     pub(super) backup: bool,
@@ -63,7 +57,6 @@ impl Path {
     }
 }
 
-/// A change of a path's netem.
 #[derive(Debug, Clone)]
 pub(super) struct NetemAt {
     pub(super) entry: Entry,
@@ -72,17 +65,12 @@ pub(super) struct NetemAt {
     pub(super) netem: Netem,
 }
 
-/// What a topology file says.
 #[derive(Debug)]
 pub(super) struct Topology {
     pub(super) description: String,
-    /// First two octets of the addresses left and right of the router.
     pub(super) subnets: [[u8; 2]; 2],
-    /// Whether the file describes further clients.
     pub(super) other_clients: bool,
-    /// Client to router first, each side by number.
     pub(super) paths: Vec<Path>,
-    /// Whether the changes are in force.
     pub(super) changing: bool,
 }
 
@@ -203,7 +191,6 @@ impl Topology {
     }
 }
 
-/// Changes of a path may share their key; nothing else may.
 fn no_key_twice(entries: &[Entry], ledger: &Ledger) {
     for (index, entry) in entries.iter().enumerate() {
         let before = entries[..index].iter().find(|before| before.key == entry.key);
@@ -346,7 +333,6 @@ impl ReadChange {
 }
 
 impl NetemAt {
-    /// By minitopo's clock.
     fn seconds(&self) -> f64 {
         self.entry.value.split(',').next().and_then(|text| number(text.trim())).unwrap_or_default()
     }

@@ -11,7 +11,6 @@ use std::time::Duration;
 const DURATION: Duration = Duration::from_secs(10);
 const AFTERMATH: Duration = Duration::from_secs(5);
 
-/// A scenario of a network and its traffic. `file` is the topology's.
 pub(super) fn scenario(file: &str, network: &Topology, traffic: &Experiment) -> String {
     let mut text = String::new();
     let title = name(file);
@@ -46,7 +45,6 @@ fn line(text: &mut String, arguments: std::fmt::Arguments<'_>) {
     let _ = writeln!(text, "{arguments}");
 }
 
-/// A TOML string. JSON's escapes are TOML's.
 fn quoted(text: &str) -> String {
     serde_json::Value::from(text.replace(char::is_control, " ")).to_string()
 }
@@ -172,7 +170,6 @@ fn hosts(text: &mut String, network: &Topology, traffic: &Experiment) {
     line(text, format_args!("]"));
 }
 
-/// How long the traffic runs, where that is a matter of time.
 fn duration(network: &Topology, traffic: &Experiment) -> Option<Duration> {
     let Pattern::Iperf { duration, .. } = traffic.pattern else { return None };
     let in_force = network.paths.iter().filter(|_| network.changing);

@@ -78,7 +78,6 @@ impl Instruments {
     }
 }
 
-/// What a connection is to be like.
 #[derive(Debug, Clone)]
 pub struct ConnectionSettings {
     pub quic: QuicOptions,
@@ -125,7 +124,6 @@ impl ConnectionSettings {
         config
     }
 
-    /// How much is taken from the application beyond what was acknowledged.
     pub(crate) fn send_window(&self) -> SendWindow {
         SendWindow::new(self.send_buffer_bytes)
     }

@@ -43,7 +43,6 @@ const ABORTED: VarInt = VarInt::from_u32(1);
 
 /// What a [`Core`] has done outside: sockets, and the endpoint that all connections of a host share.
 pub trait Driver {
-    /// Sends datagrams; what the socket cannot take is lost.
     fn send(&mut self, socket: SocketId, transmit: &Transmit, contents: &[u8]);
 
     /// Opens a socket on the interface, bound to `local` and connected to `remote`. Called in turns of [`Turn::Whole`]
@@ -111,13 +110,11 @@ pub struct Start {
     pub socket: LocalSocket,
     /// At a client: which of the wanted paths the handshake takes.
     pub first_path: usize,
-    /// At a client: the interfaces as they are.
     pub interfaces: Vec<PathInput>,
     /// At a server: whether the client has proved to be at its address.
     pub is_address_validated: bool,
 }
 
-/// One connection.
 #[derive(Debug)]
 #[allow(clippy::struct_excessive_bools, reason = "independent facts about a connection")]
 pub struct Core {
@@ -233,7 +230,6 @@ impl Core {
         self.established
     }
 
-    /// Why the connection is over.
     pub fn ended(&self) -> Option<&ConnectionError> {
         self.ended.as_ref()
     }
@@ -345,7 +341,6 @@ impl Core {
         }
     }
 
-    /// Sends one batch; how many datagrams.
     fn transmit(&mut self, driver: &mut dyn Driver, now: Instant, most_datagrams: usize) -> usize {
         self.buffer.clear();
         // One by one as long as each may be too much.
@@ -369,7 +364,6 @@ impl Core {
         transmit.map(|transmit| self.hand_over(driver, transmit)).is_some()
     }
 
-    /// Sends what is in the buffer.
     fn hand_over(&mut self, driver: &mut dyn Driver, transmit: Transmit) {
         let contents = self.buffer.get(..transmit.size).unwrap_or_default();
         if let Some(at) = self.board.take_hold() {
@@ -403,7 +397,6 @@ impl Core {
         deadlines.into_iter().flatten().min().map(|at| self.epoch.timestamp(at))
     }
 
-    /// When the connection will have outlived its purpose, as things are.
     fn purpose_ends_at(&self) -> Option<Instant> {
         if self.is_client() {
             return self.unused_since.filter(|_| self.established).map(|since| since + LINGER);
@@ -509,7 +502,6 @@ impl Core {
         self.interface_changes.extend(changes);
     }
 
-    /// Has something done about the paths.
     fn with_paths(
         &mut self,
         (driver, now, turn): (&mut dyn Driver, Instant, Turn),
@@ -529,7 +521,6 @@ impl Core {
         act(&mut self.paths, &mut context);
     }
 
-    /// Before the handshake is complete nothing can be done about paths.
     fn tend_paths(&mut self, driver: &mut dyn Driver, now: Instant) {
         if !self.established || self.ended.is_some() {
             return;

@@ -10,7 +10,6 @@ use pathbench_record::sample::{PathFigures, PathState};
 use pathbench_record::time::Timestamp;
 use std::time::{Duration, Instant};
 
-/// When the stream data of a path was last seen to grow.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Activity {
     sent_bytes: u64,
@@ -20,7 +19,6 @@ pub(crate) struct Activity {
 }
 
 impl Activity {
-    /// That of a path that is seen for the first time.
     pub(crate) const fn at(now: Timestamp) -> Self {
         Self { sent_bytes: 0, sent_at: now, received_bytes: 0, received_at: now }
     }
@@ -35,7 +33,6 @@ impl Activity {
     }
 }
 
-/// What the figures of a path rest on beside its own state.
 pub(crate) struct FigureContext<'a> {
     pub(crate) board: &'a Board,
     pub(crate) is_multipath: bool,
@@ -43,7 +40,6 @@ pub(crate) struct FigureContext<'a> {
     pub(crate) now: Timestamp,
 }
 
-/// The figures of one path.
 pub(crate) fn figures(
     (path, known): (PathId, &KnownPath),
     (stats, carried): (&PathStats, &StreamBytes),

@@ -16,7 +16,6 @@ const MAX_SUSPEND_AFTER: Duration = Duration::from_secs(1);
 /// A tail loss probe of the library is waited for this much longer, for it is never early.
 const PROBE_MARGIN: Duration = Duration::from_millis(15);
 
-/// How often to say something, and how much silence means what.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct HeartbeatOptions {
     /// A PING on each path on which nothing else was sent this long.
@@ -40,14 +39,11 @@ impl Default for HeartbeatOptions {
     }
 }
 
-/// What is to be done about a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Beat {
     /// Send a PING: `Board::allow_ping`, then `Connection::ping_path`.
     Ping(PathId),
-    /// Nothing has been heard for too long.
     Silent(PathId),
-    /// It is heard again.
     Heard(PathId),
     /// Silent for so long that it should be closed. Said once per silence.
     Dead(PathId),
@@ -66,7 +62,6 @@ struct Pulse {
     heard_at: Timestamp,
     sent: u64,
     sent_at: Timestamp,
-    /// What is counted next is a PING, which left at `sent_at`.
     pinged: bool,
     rttvar: Duration,
     /// How long after the last packet the library sends a probe of its own.
@@ -92,12 +87,10 @@ pub(crate) struct Heartbeats {
 }
 
 impl Heartbeats {
-    /// Heartbeats of a connection that has no path yet.
     pub(crate) fn new(options: HeartbeatOptions) -> Self {
         Self { options, pulses: BTreeMap::new(), ticked_at: None }
     }
 
-    /// Begins to watch a path that was established `now`.
     pub(crate) fn add(&mut self, path: PathId, now: Timestamp) {
         self.pulses.entry(path).or_insert(Pulse {
             received: 0,
@@ -111,7 +104,6 @@ impl Heartbeats {
         });
     }
 
-    /// Forgets a path that was abandoned.
     pub(crate) fn remove(&mut self, path: PathId) {
         self.pulses.remove(&path);
     }
@@ -193,7 +185,6 @@ impl Heartbeats {
         self.pulses.values().map(|pulse| pulse.ping_at(&self.options)).min()
     }
 
-    /// How long `path` was not heard while another was.
     fn silence(&self, path: PathId) -> Duration {
         let heard_at = |of: PathId| self.pulses.get(&of).map(|pulse| pulse.heard_at);
         let elsewhere =

@@ -13,7 +13,6 @@ pub(crate) fn path_number(path: PathId) -> u32 {
 #[derive(Debug)]
 pub(crate) struct PathLog {
     events: Vec<PathEvent>,
-    /// How many are kept, that of the omission included.
     most: usize,
     omitted: u64,
 }
@@ -29,7 +28,6 @@ impl PathLog {
         Self { events: Vec::new(), most, omitted: 0 }
     }
 
-    /// Keeps so many from now on.
     pub(crate) fn keep(&mut self, most: usize) {
         self.most = most;
     }
@@ -66,7 +64,6 @@ impl PathLog {
         self.events.push(omission);
     }
 
-    /// All of them, in order of time.
     pub(crate) fn events(&mut self) -> &[PathEvent] {
         self.events.sort_by_key(|event| event.at);
         &self.events

@@ -25,9 +25,7 @@ pub(crate) struct PathManagerOptions {
     pub(crate) open_timeout: Duration,
     /// As above, from when a link is back that went down meanwhile: its socket may be none any more.
     pub(crate) reopen_timeout: Duration,
-    /// Wait before the first retry; doubled for each that fails.
     pub(crate) first_retry: Duration,
-    /// Longest wait before a retry.
     pub(crate) last_retry: Duration,
     /// A path established this long has proved itself: the next retry is the first again.
     pub(crate) proved_after: Duration,
@@ -50,7 +48,6 @@ pub(crate) enum CloseReason {
     LinkDown,
     AddressRemoved,
     OpenTimeout,
-    /// Nothing was heard on it while others were heard.
     Silent,
 }
 
@@ -110,7 +107,6 @@ pub enum PathInput {
     Silent {
         path: PathId,
     },
-    /// Heartbeats: heard again.
     Heard {
         path: PathId,
     },
@@ -159,7 +155,6 @@ pub(crate) enum PathAction {
     },
 }
 
-/// The paths that a client wants and has.
 #[derive(Debug)]
 pub(crate) struct PathManager {
     options: PathManagerOptions,
@@ -188,7 +183,6 @@ impl PathManager {
         Self { options, ipv6, locals: locals.collect(), backup_needed: false }
     }
 
-    /// Takes in what happened, and says what is to be done now.
     pub(crate) fn handle(&mut self, input: &PathInput, now: Timestamp) -> Vec<PathAction> {
         match input {
             PathInput::LinkUp { interface } => self.link(interface, true, now),
@@ -218,7 +212,6 @@ impl PathManager {
         self.poll(now)
     }
 
-    /// What is to be done now that time has passed.
     pub(crate) fn poll(&mut self, now: Timestamp) -> Vec<PathAction> {
         let mut actions = Vec::new();
         self.close(now, &mut actions);
@@ -336,7 +329,6 @@ impl PathManager {
         }
     }
 
-    /// The path of a local that should be closed and can be.
     fn closable(&self, index: usize) -> Option<(PathId, CloseReason)> {
         let local = self.locals.get(index)?;
         let reason = local.closing.filter(|_| !local.refused)?;
@@ -367,7 +359,6 @@ impl PathManager {
         }
     }
 
-    /// Tells noq and the board what they do not know yet.
     fn tell(&mut self, actions: &mut Vec<PathAction>) {
         let preferred = self.locals.iter().any(|local| local.is_healthy() && !local.backup);
         for local in &mut self.locals {

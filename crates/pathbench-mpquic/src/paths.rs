@@ -32,25 +32,21 @@ const FIRST_RETRY: Duration = Duration::from_millis(20);
 /// instead would use up path ids: a server does not replace those of paths that it never heard of.
 const OPEN_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// What is remembered of a path when the library forgets it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct KnownPath {
     pub(crate) local: SocketAddr,
     pub(crate) remote: SocketAddr,
     pub(crate) state: PathState,
     pub(crate) backup: bool,
-    /// Its ends are known, and stay what they are.
     named: bool,
     last: Option<PathStats>,
     black_holes: u64,
-    /// Its packets take the way of another path.
     stray: Option<Stray>,
     /// What took its route from paths that are no longer kept.
     carried: Carried,
     activity: Activity,
 }
 
-/// Who decides.
 #[derive(Debug)]
 enum Decider {
     /// A single path, or a client that was not given any: the library alone.
@@ -58,7 +54,6 @@ enum Decider {
     Client {
         manager: PathManager,
         wanted: Vec<LocalPath>,
-        /// The wanted path that the handshake took.
         first: usize,
     },
     Server(PeerPaths),
@@ -70,7 +65,6 @@ pub(crate) struct Paths {
     heartbeats: Heartbeats,
     /// The paths that the library knows, and the last ones that it has forgotten.
     known: BTreeMap<PathId, KnownPath>,
-    /// Those before.
     closed: ClosedPaths,
     /// Why the connection must end: the peer opens more paths than any honest one does.
     excess: Option<&'static str>,
@@ -86,7 +80,6 @@ pub(crate) struct Paths {
     meter: StreamMeter,
 }
 
-/// What is acted upon.
 pub(crate) struct PathContext<'a> {
     pub(crate) inner: &'a mut Connection,
     pub(crate) board: &'a Board,
@@ -95,7 +88,6 @@ pub(crate) struct PathContext<'a> {
     pub(crate) instant: Instant,
     pub(crate) now: Timestamp,
     pub(crate) turn: Turn,
-    /// The connection may hold as much as a test takes.
     pub(crate) is_trusted: bool,
 }
 
@@ -144,7 +136,6 @@ impl Paths {
         source.and_then(of_source).map_or(self.first_socket().id, |(_, socket)| socket.id)
     }
 
-    /// There is always one.
     pub(crate) fn first_socket(&self) -> LocalSocket {
         self.sockets[0].1
     }
@@ -239,7 +230,6 @@ impl Paths {
         }
     }
 
-    /// Something changed on this host.
     pub(crate) fn on_interface_change(&mut self, change: InterfaceChange, context: &mut PathContext<'_>) {
         let Decider::Client { wanted, .. } = &self.decider else { return };
         let (interface, gone) = match &change.input {
@@ -269,7 +259,6 @@ impl Paths {
         }
     }
 
-    /// Something became of a path.
     pub(crate) fn on_path_event(&mut self, event: &noq_proto::PathEvent, context: &mut PathContext<'_>) {
         context.board.on_path_event(event);
         match event {
@@ -313,7 +302,6 @@ impl Paths {
         }
     }
 
-    /// Tells those who decide, and does what they say.
     fn decide(&mut self, input: PathInput, context: &mut PathContext<'_>) {
         let mut inputs = VecDeque::from([input]);
         while let Some(input) = inputs.pop_front() {
@@ -334,7 +322,6 @@ impl Paths {
         }
     }
 
-    /// Does it, and says what came of it.
     fn carry_out(&mut self, action: &PathAction, context: &mut PathContext<'_>) -> Vec<PathInput> {
         match *action {
             PathAction::Open { .. } if context.turn != Turn::Whole => {

@@ -19,7 +19,6 @@ struct Path {
     told_backup: bool,
 }
 
-/// The paths that the peer asks this end to keep off.
 #[derive(Debug, Default)]
 pub(crate) struct KeptOff(BTreeSet<PathId>);
 
@@ -33,7 +32,6 @@ impl KeptOff {
         }
     }
 
-    /// Forgets a path that is gone.
     pub(crate) fn forget(&mut self, path: PathId) {
         self.0.remove(&path);
     }

@@ -8,7 +8,6 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Instant;
 
-/// Where qlog files go.
 #[derive(Debug)]
 pub(crate) struct QlogDirectory {
     directory: PathBuf,
@@ -16,7 +15,6 @@ pub(crate) struct QlogDirectory {
 }
 
 impl QlogDirectory {
-    /// Files are made in `directory`, which exists.
     pub(crate) fn new(directory: PathBuf, epoch: Epoch) -> Self {
         Self { directory, epoch }
     }

@@ -20,11 +20,9 @@ pub(crate) const COPIED_BYTES: usize = 1452;
 /// Longest piece that is handed over at a time, and freed as one.
 pub(crate) const PIECE_BYTES: usize = 128 << 10;
 
-/// What the library holds of a connection's streams.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct HeldBytes(Arc<AtomicU64>);
 
-/// What the library has copied of one stream.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct CopiedBytes(Arc<Copied>);
 
@@ -36,7 +34,6 @@ struct Copied {
     freed: AtomicU64,
 }
 
-/// A part of a stream that is followed.
 struct Piece {
     bytes: Vec<u8>,
     held: HeldBytes,
@@ -56,21 +53,18 @@ impl HeldBytes {
         })
     }
 
-    /// Bytes that are held now, those not included that were copied.
     pub(crate) fn count(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }
 
 impl CopiedBytes {
-    /// So many bytes were written at a time.
     pub(crate) fn note_written(&self, count: usize) {
         if count <= COPIED_BYTES {
             self.0.all.fetch_add(count as u64, Ordering::Relaxed);
         }
     }
 
-    /// Bytes that may be held.
     pub(crate) fn count(&self) -> u64 {
         self.0.all.load(Ordering::Relaxed).saturating_sub(self.0.freed.load(Ordering::Relaxed))
     }
@@ -111,7 +105,6 @@ impl SendWindow {
         Self { bytes: asked_bytes.unwrap_or(LEAST_BYTES), fixed: asked_bytes.is_some() }
     }
 
-    /// The bound in force.
     pub(crate) const fn bytes(&self) -> u64 {
         self.bytes
     }

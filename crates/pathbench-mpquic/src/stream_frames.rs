@@ -12,7 +12,6 @@ pub(super) struct StreamFrame {
 }
 
 impl StreamFrame {
-    /// The offset after its last byte.
     pub(super) const fn end(self) -> u64 {
         self.offset.saturating_add(self.length_bytes)
     }
@@ -134,7 +133,6 @@ mod tests {
         stream_frames(payload).map(|frame| (frame.stream, frame.offset, frame.length_bytes)).collect()
     }
 
-    /// One of each frame that may stand before a STREAM frame.
     fn others() -> Vec<Vec<u8>> {
         let connection_id = || [&[7, 0, 4][..], &[9; 20]].concat();
         vec![

@@ -19,22 +19,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// Streams of which it is remembered how far they were sent; more than may be open at once at both ends together.
 const STREAMS: usize = 512;
 
-/// Stream data of one path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct StreamBytes {
-    /// Sent, retransmissions included.
     pub(crate) sent: u64,
-    /// Of these, sent on any path before.
     pub(crate) retransmitted: u64,
-    /// Received, whether it had arrived before or not.
     pub(crate) received: u64,
-    /// Sizes of the packets that carried what was sent.
     pub(crate) sent_in_packets: u64,
-    /// Sizes of the packets that carried what was received.
     pub(crate) received_in_packets: u64,
 }
 
-/// The stream data of one connection; clones share it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct StreamMeter(Arc<Mutex<Reading>>);
 
@@ -52,7 +45,6 @@ impl StreamMeter {
         Arc::new(Metered { inner, meter: self.clone() })
     }
 
-    /// The same for a server's.
     pub(crate) fn at_server(&self, inner: Arc<dyn ServerConfig>) -> Arc<dyn ServerConfig> {
         Arc::new(Metered { inner, meter: self.clone() })
     }
@@ -66,7 +58,6 @@ impl StreamMeter {
         self.reading().diverted.entry(path).or_insert(by);
     }
 
-    /// Forgets a path that is gone; what it carried.
     pub(crate) fn forget(&self, path: PathId) -> StreamBytes {
         let mut reading = self.reading();
         reading.diverted.retain(|from, by| *from != path && *by != path);
@@ -108,7 +99,6 @@ impl Reading {
     }
 }
 
-/// How far each stream was sent.
 #[derive(Debug, Default)]
 struct SentStreams {
     /// Stream → the end of what was sent, and when that was looked at last.
@@ -132,7 +122,6 @@ impl SentStreams {
     }
 }
 
-/// A part of a connection's cryptography whose packets the meter sees.
 struct Metered<T> {
     inner: T,
     meter: StreamMeter,

@@ -35,9 +35,7 @@ impl LinkDirection {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Direction {
-    /// Client to server.
     Upload,
-    /// Server to client.
     Download,
 }
 
@@ -55,9 +53,7 @@ impl Direction {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DataDirection {
-    /// Client to server.
     Upload,
-    /// Server to client.
     Download,
     /// Both at once, on the same connections.
     Both,

@@ -64,7 +64,6 @@ pub struct ResultDocument {
 }
 
 impl Default for ResultDocument {
-    /// An empty result of this version's schema.
     fn default() -> Self {
         Self {
             schema: SCHEMA.to_owned(),
@@ -247,9 +246,7 @@ pub struct MultipathRecord {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
 pub struct PathRecord {
     pub name: String,
-    /// Client's address.
     pub local: String,
-    /// Server's address.
     pub remote: String,
     /// Payload bytes sent, retransmissions included.
     pub bytes_sent: u64,

@@ -220,7 +220,6 @@ impl EndRecord {
         }
     }
 
-    /// Drops the samples of every other moment of each stream.
     fn thin_samples(&mut self) {
         let mut moment = (u32::MAX, Timestamp::default());
         let mut index: u64 = 0;

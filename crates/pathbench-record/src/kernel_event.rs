@@ -104,7 +104,6 @@ pub struct LinkEvent {
     pub change: LinkChange,
 }
 
-/// What changed about an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum LinkChange {
     /// It came into being, or into this namespace.

@@ -20,10 +20,8 @@ pub struct IpNetwork {
 /// Why a text or a pair of values is no [`IpNetwork`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum IpNetworkError {
-    /// The part before the slash is no address.
     #[error("{text:?} is not an IP address with a prefix length such as 10.0.1.0/24 or fd00:1::/64")]
     Syntax { text: String },
-    /// The prefix is longer than the address.
     #[error("prefix length {prefix} does not fit {address}: it can be 0 to {longest}")]
     Prefix { address: IpAddr, prefix: u8, longest: u8 },
 }

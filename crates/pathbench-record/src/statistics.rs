@@ -24,7 +24,6 @@ fn sorted(values: &[f64]) -> Option<Vec<f64>> {
     Some(values)
 }
 
-/// Quantile of a sample already in ascending order and not empty.
 fn quantile_sorted(sorted: &[f64], p: f64) -> f64 {
     let rank = (sorted.len() - 1) as f64 * p;
     let below = rank.floor() as usize;
@@ -184,7 +183,6 @@ fn ratio_interval(numerator: &[f64], denominator: &[f64], pairing: Pairing, seed
     Some([quantile(&ratios, 0.025)?, quantile(&ratios, 0.975)?])
 }
 
-/// Median of a finite, non-empty sample, which it sorts.
 fn median_in_place(values: &mut [f64]) -> f64 {
     values.sort_unstable_by(f64::total_cmp);
     quantile_sorted(values, 0.5)

@@ -24,7 +24,6 @@ impl UnitError {
     }
 }
 
-/// A unit and how many base units it stands for.
 type Scale = (&'static str, u64);
 
 /// A kind of quantity: its units, and how to speak of it.
@@ -33,7 +32,6 @@ struct Kind {
     scales: &'static [Scale],
     noun: &'static str,
     remedy: &'static str,
-    /// "a whole number of bits per second".
     grain: &'static str,
 }
 
@@ -85,7 +83,6 @@ const QUEUE_REMEDY: &str =
     "give a time at the link's rate (\"100ms\"), a number of packets (\"200p\") or bytes (\"256kB\")";
 
 impl Kind {
-    /// Splits `text` into its number and its unit, which may be empty.
     fn split<'a>(&self, text: &'a str) -> Result<(&'a str, &'a str), UnitError> {
         let trimmed = text.trim();
         if trimmed.is_empty() {

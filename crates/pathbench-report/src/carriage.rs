@@ -25,7 +25,6 @@ impl Stage<'_> {
         self.sizes.iter().map(of).fold(0, u64::saturating_add)
     }
 
-    /// Sizes with their part of the bytes, the largest part first.
     pub(crate) fn by_bytes(&self) -> Vec<(u32, f64)> {
         let all = self.bytes().max(1) as f64;
         let of = |(size, count): (&u32, &u64)| (*size, f64::from(*size) * *count as f64 / all);
@@ -39,7 +38,6 @@ impl Stage<'_> {
 pub(crate) struct Carriage<'a> {
     pub(crate) path: &'a str,
     pub(crate) direction: Direction,
-    /// At the sending host, where packets were counted there.
     pub(crate) sent: Option<Stage<'a>>,
     /// Behind the path's narrowest hop, where it has one of its own.
     pub(crate) passed: Option<Stage<'a>>,
@@ -134,7 +132,6 @@ fn path_capacity_mbps(view: &View, run: &RunRecord, path: &str, direction: Direc
     links.filter_map(rate_bps).min().map(|bps| bps as f64 / 1e6)
 }
 
-/// Whether forward on a link is the direction from the client.
 fn begins_at_client(view: &View, run: &RunRecord, link: &RunLink) -> bool {
     let of_client = view.data(run).samples.iter().find(|sample| sample.side == Side::Client);
     let client = of_client.map_or("client", |sample| sample.host.as_str());

@@ -49,7 +49,6 @@ pub enum WriteError {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Named {
     pub(crate) name: String,
-    /// Where a result has several patterns.
     pub(crate) pattern: Option<String>,
     pub(crate) svg: Svg,
 }
@@ -195,7 +194,6 @@ fn slug(text: &str) -> String {
     if slug.is_empty() { "unnamed".to_owned() } else { slug.to_owned() }
 }
 
-/// `name`, with a number where it is taken already.
 fn unique(name: &str, taken: &mut Vec<String>) -> String {
     let mut unique = name.to_owned();
     let mut number = 2;

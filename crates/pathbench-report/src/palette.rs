@@ -16,7 +16,6 @@ impl Colour {
 
 /// Text and marks that carry the message.
 pub(crate) const INK: Colour = Colour(0x1f, 0x24, 0x2b);
-/// Text that explains.
 pub(crate) const MUTED: Colour = Colour(0x5b, 0x65, 0x70);
 pub(crate) const GRID: Colour = Colour(0xe6, 0xe9, 0xed);
 pub(crate) const FRAME: Colour = Colour(0xb4, 0xbb, 0xc3);

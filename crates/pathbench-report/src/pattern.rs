@@ -14,16 +14,13 @@ pub(crate) struct Pattern<'a> {
 pub(crate) enum Kind {
     Ping,
     Bulk,
-    /// As much as goes through; also whatever this version does not know.
     Iperf,
     /// Small requests both ways at a fixed pace.
     Interactive,
 }
 
-/// A figure that is compared over repetitions.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Figure {
-    /// Its name in the summary of the result.
     pub(crate) name: &'static str,
     pub(crate) title: &'static str,
     pub(crate) unit: Unit,
@@ -100,7 +97,6 @@ impl<'a> Pattern<'a> {
         matches!(self.kind, Kind::Iperf | Kind::Bulk)
     }
 
-    /// The figures of its runs, the main one first.
     pub(crate) const fn figures(&self) -> &'static [Figure] {
         match self.kind {
             Kind::Ping => &[PING, HANDSHAKE],
@@ -110,7 +106,6 @@ impl<'a> Pattern<'a> {
         }
     }
 
-    /// The figure by which its transports are compared.
     pub(crate) const fn main(&self) -> Figure {
         self.figures()[0]
     }

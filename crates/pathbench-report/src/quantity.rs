@@ -5,7 +5,6 @@ use pathbench_record::statistics;
 
 pub const NONE: &str = "–";
 
-/// `value` with about three significant digits and no exponent.
 fn three_digits(value: f64) -> String {
     let size = value.abs();
     if size >= 99.95 || size == 0.0 {
@@ -119,7 +118,6 @@ pub fn ratio(value: f64) -> String {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
-    /// In Mbit/s.
     Rate,
     /// In ms.
     Duration,

@@ -46,7 +46,6 @@ impl Grid {
         Self { window_ms: bins * BIN_MS, until_ms }
     }
 
-    /// The same windows, up to where a run ends.
     pub(crate) fn ending_at(self, until_ms: f64) -> Self {
         Self { until_ms: self.until_ms.min(until_ms.max(0.0)), ..self }
     }
@@ -59,7 +58,6 @@ impl Grid {
         self.bins().count()
     }
 
-    /// Where window `index` begins, and the one before it ends.
     pub(crate) fn edge_ms(&self, index: usize) -> f64 {
         if index < self.windows() { index as f64 * self.window_ms } else { self.until_ms }
     }
@@ -78,7 +76,6 @@ impl Grid {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Attribution {
     OnePath,
-    /// `bytes_received` of each path at the receiving end.
     Receiver,
     /// What each path's acknowledged bytes say at the sending end, as the receiving end has no samples.
     Sender,

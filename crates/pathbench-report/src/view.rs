@@ -120,7 +120,6 @@ impl<'a> View<'a> {
         Self::with_paths(set, Paths::of(&[set]))
     }
 
-    /// A view whose path colours are shared with other results.
     pub(crate) fn with_paths(set: &'a ResultSet, paths: Paths) -> Self {
         let mut data: HashMap<&str, RunData> = HashMap::new();
         for sample in set.samples.iter().filter(|line| is_shown(line.t_ms)) {

@@ -87,7 +87,6 @@ impl Content {
     }
 }
 
-/// Bytes before the first whole word.
 fn head_of(offset: u64, length: usize) -> usize {
     length.min((offset.wrapping_neg() % 8) as usize)
 }

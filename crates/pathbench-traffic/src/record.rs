@@ -23,7 +23,6 @@ const DRIFT_PART: u32 = 1000;
 /// Paths that one stream can have had, and events of the paths of one connection.
 const MOST_PATHS: usize = 4096;
 
-/// Characters of a text.
 const MOST_CHARACTERS: usize = 1000;
 
 /// Bytes of one stream and direction: no sum over the streams of a test overflows.
@@ -116,7 +115,6 @@ pub fn check_peer(own: &EndRecord, peer: &EndRecord, now: Timestamp) -> Result<(
     peer.errors.iter().enumerate().try_for_each(|(index, error)| text(&format!("errors[{index}]"), error))
 }
 
-/// A record under examination.
 struct Bounds<'a> {
     own: &'a EndRecord,
     peer: &'a EndRecord,
@@ -157,7 +155,6 @@ impl Bounds<'_> {
         Ok(())
     }
 
-    /// A time of the test.
     fn time(&self, field: impl Display, at: Timestamp) -> Result<(), InvalidRecord> {
         if (self.earliest..=self.latest).contains(&at) {
             return Ok(());
@@ -218,7 +215,6 @@ impl Bounds<'_> {
         stream.paths.iter().try_for_each(|figures| times_of_path(field, figures))
     }
 
-    /// A series of the bytes that `of_stream` tells of each stream.
     fn series(
         &self,
         field: &str,

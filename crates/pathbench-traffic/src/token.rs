@@ -18,7 +18,6 @@ const MIN_KEY_CHARACTERS: usize = 32;
 /// Longest a token may be valid: anybody who has seen it can use it.
 pub const MAX_VALIDITY: Duration = Duration::from_secs(90 * 24 * 3600);
 
-/// Longest name in a token.
 const MAX_NAME_BYTES: usize = 64;
 
 /// What tokens are signed with.

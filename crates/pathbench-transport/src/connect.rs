@@ -49,13 +49,11 @@ impl ConnectOptions {
 /// Why MPTCP sockets cannot be had on this host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum MptcpUnavailable {
-    /// `EINVAL`: the kernel does not know the protocol.
     #[error("this kernel knows no MPTCP; it takes Linux 5.6 or newer")]
     KernelTooOld,
     /// `EPROTONOSUPPORT`: the kernel was built without it.
     #[error("this kernel was built without MPTCP (CONFIG_MPTCP); it takes another kernel")]
     NotBuilt,
-    /// `ENOPROTOOPT`: switched off in this network namespace.
     #[error("MPTCP is switched off in this network namespace; as root: sysctl net.mptcp.enabled=1")]
     Disabled,
 }
@@ -65,10 +63,8 @@ pub enum MptcpUnavailable {
 pub enum ConnectError {
     #[error("transport {transport} cannot be opened by this version")]
     NoSuchTransport { transport: Transport },
-    /// quic and mpquic always encrypt, so they have to know whom to believe.
     #[error("{transport} to {remote} takes the fingerprint or the authority of the server's certificate")]
     NoTrust { transport: Transport, remote: SocketAddr },
-    /// What the server is to be known by cannot be used.
     #[error(transparent)]
     Trust(#[from] TrustError),
     /// Somebody answers, but cannot prove to be the server that was meant.
@@ -81,7 +77,6 @@ pub enum ConnectError {
         /// What is wrong with the certificate.
         message: String,
     },
-    /// No agreement on encryption.
     #[error("no encrypted connection to {remote}: {message}")]
     NotEncrypted { remote: SocketAddr, message: String },
     #[error(transparent)]
@@ -90,15 +85,12 @@ pub enum ConnectError {
     Congestion(#[from] CongestionError),
     #[error("no interface `{interface}` in this network namespace")]
     NoSuchInterface { interface: String },
-    /// The local address is not one of this host's.
     #[error("{local} is not an address of this host; `ip address` shows which are")]
     NotALocalAddress { local: IpAddr },
-    /// Local address and server are of different families.
     #[error("cannot reach {remote} from {local}: one is IPv4 and the other IPv6")]
     FamilyMismatch { local: IpAddr, remote: SocketAddr },
     #[error("{remote} refused the connection: nothing listens on that port there (or a firewall rejects it)")]
     Refused { remote: SocketAddr },
-    /// No way there, by the local routing table or by a router's word.
     #[error("no route to {remote}{}: {message}", from(.local.as_ref()))]
     Unreachable {
         remote: SocketAddr,

@@ -29,7 +29,6 @@ pub(crate) struct ConnectedSocket {
     send_timeout: AtomicU64,
 }
 
-/// What a failed call means, whichever direction it was.
 enum Failure {
     TimedOut,
     Reset,
@@ -38,7 +37,6 @@ enum Failure {
 }
 
 impl ConnectedSocket {
-    /// Takes over a connected blocking socket.
     pub(crate) fn established(socket: Socket, transport: Transport) -> io::Result<Self> {
         let local = canonical(inet(&socket.local_addr()?)?);
         let peer = canonical(inet(&socket.peer_addr()?)?);
@@ -112,7 +110,6 @@ impl ConnectedSocket {
         })
     }
 
-    /// Sets `TCP_NODELAY`.
     pub(crate) fn send_at_once(&self) -> io::Result<()> {
         self.socket.set_tcp_nodelay(true)
     }
@@ -139,22 +136,18 @@ impl ConnectedSocket {
         self.aborted.load(Ordering::Acquire)
     }
 
-    /// The local address; of the initial subflow for mptcp.
     pub(crate) fn local_addr(&self) -> SocketAddr {
         self.local
     }
 
-    /// The peer's address; of the initial subflow for mptcp.
     pub(crate) fn peer_addr(&self) -> SocketAddr {
         self.peer
     }
 
-    /// The transport that was asked for.
     pub(crate) fn transport(&self) -> Transport {
         self.transport
     }
 
-    /// Socket options as in force right after the connection was established.
     pub(crate) fn in_force(&self) -> &InForce {
         &self.in_force
     }

@@ -28,7 +28,6 @@ enum Carrier {
     Socket(ConnectedSocket),
     /// tcp and mptcp, encrypted, or at a server that takes both.
     Tls(Box<TlsSocket>),
-    /// A stream of a quic or mpquic connection.
     Stream(QuicStream),
 }
 
@@ -47,13 +46,10 @@ impl From<TlsSocket> for Connection {
 /// Why nothing was received.
 #[derive(Debug, Error)]
 pub enum ReceiveError {
-    /// The time given has passed; the connection may still be alive.
     #[error("nothing received from {peer} for {} s", .after.as_secs_f64())]
     TimedOut { peer: SocketAddr, after: Duration },
-    /// The peer reset the connection.
     #[error("{peer} reset the connection")]
     Reset { peer: SocketAddr },
-    /// The kernel gave the connection up after unanswered retransmissions, or for want of a route or interface.
     #[error("the connection to {peer} is dead: {message}")]
     Dead { peer: SocketAddr, message: String },
     /// [`Connection::abort`] was called at this end.
@@ -66,13 +62,10 @@ pub enum ReceiveError {
 /// Why nothing was sent.
 #[derive(Debug, Error)]
 pub enum SendError {
-    /// Not a byte could be handed to the kernel in the time given; the connection may still be alive.
     #[error("nothing could be sent to {peer} for {} s", .after.as_secs_f64())]
     TimedOut { peer: SocketAddr, after: Duration },
-    /// The peer reset or closed the connection.
     #[error("{peer} closed the connection")]
     Reset { peer: SocketAddr },
-    /// The kernel gave the connection up after unanswered retransmissions, or for want of a route or interface.
     #[error("the connection to {peer} is dead: {message}")]
     Dead { peer: SocketAddr, message: String },
     /// [`Connection::abort`] was called at this end.
@@ -189,7 +182,6 @@ impl Connection {
         }
     }
 
-    /// The transport that was asked for.
     pub fn transport(&self) -> Transport {
         match &self.carrier {
             Carrier::Socket(socket) => socket.transport(),

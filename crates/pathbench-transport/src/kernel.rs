@@ -32,7 +32,6 @@ pub(crate) fn option_bytes(
     if result == 0 { Ok((length as usize).min(buffer.len())) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Reads an `int` socket option.
 pub(crate) fn option_int(fd: BorrowedFd<'_>, level: i32, name: i32) -> io::Result<i32> {
     let mut bytes = [0_u8; size_of::<i32>()];
     option_bytes(fd, level, name, &mut bytes)?;

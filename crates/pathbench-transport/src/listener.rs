@@ -15,7 +15,6 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use thiserror::Error;
 
-/// What to listen for connections with.
 #[derive(Debug, Clone)]
 pub struct ListenOptions {
     /// Connections that the kernel completes before they are accepted (tcp, mptcp).
@@ -39,7 +38,6 @@ pub struct ListenOptions {
 /// What it takes must not be mistaken for QUIC: the first byte alone does not tell, for peers that grease the QUIC bit
 /// (RFC 9287) may send any.
 pub trait DatagramService: Debug + Send + Sync {
-    /// Whether this datagram is for the service, and not for QUIC.
     fn takes(&self, datagram: &[u8]) -> bool;
 
     /// The answer to a datagram that it takes, if it gives one; it goes back to `from`, from the address that was
@@ -73,8 +71,10 @@ pub struct Listener {
 #[derive(Debug)]
 enum Kind {
     /// tcp and mptcp; with an acceptor, encrypted or not as each client chooses.
-    Socket { socket: ListeningSocket, tls: Option<TlsAcceptor> },
-    /// quic and mpquic.
+    Socket {
+        socket: ListeningSocket,
+        tls: Option<TlsAcceptor>,
+    },
     Quic(QuicListener),
 }
 
@@ -89,7 +89,6 @@ pub enum BindError {
     Congestion(#[from] CongestionError),
     #[error("{address} is taken: another program listens on that port (`ss -ltnp` shows which)")]
     InUse { address: SocketAddr },
-    /// The address is not one of this host's.
     #[error("{address} is not an address of this host; `ip address` shows which are")]
     NotALocalAddress { address: SocketAddr },
     /// A privileged port without the privilege.
@@ -97,11 +96,7 @@ pub enum BindError {
     Denied { address: SocketAddr },
     /// quic or mpquic without a certificate.
     #[error("{transport} on {address} takes a certificate: QUIC always encrypts")]
-    NoIdentity {
-        transport: Transport,
-        /// Where.
-        address: SocketAddr,
-    },
+    NoIdentity { transport: Transport, address: SocketAddr },
     #[error("{doing} to listen on {address}: {source}")]
     Failed { address: SocketAddr, doing: &'static str, source: io::Error },
 }
@@ -111,31 +106,17 @@ pub enum BindError {
 pub enum AcceptError {
     /// [`Listener::close`] was called.
     #[error("the listener on {local} was closed")]
-    Closed {
-        /// Where it listened.
-        local: SocketAddr,
-    },
-    /// The thread that drives QUIC here has died, and its connections with it. Nothing is accepted any more.
+    Closed { local: SocketAddr },
     #[error("the QUIC driver of {local} panicked: {message}")]
     Dead {
-        /// Where it listened.
         local: SocketAddr,
         /// The panic's message.
         message: String,
     },
-    /// No file descriptors or memory left; waiting a moment and trying again makes sense.
     #[error("no room for another connection on {local}: {source}")]
-    Exhausted {
-        /// Where it listens.
-        local: SocketAddr,
-        source: io::Error,
-    },
+    Exhausted { local: SocketAddr, source: io::Error },
     #[error("accepting on {local}: {source}")]
-    Failed {
-        /// Where it listens.
-        local: SocketAddr,
-        source: io::Error,
-    },
+    Failed { local: SocketAddr, source: io::Error },
 }
 
 impl Default for ListenOptions {

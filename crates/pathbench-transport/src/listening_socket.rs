@@ -89,7 +89,6 @@ impl ListeningSocket {
         }
     }
 
-    /// Where it listens, the port filled in.
     pub(crate) fn local_addr(&self) -> SocketAddr {
         self.local
     }

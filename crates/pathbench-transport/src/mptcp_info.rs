@@ -85,13 +85,11 @@ fn socket_address(bytes: &[u8]) -> Option<SocketAddr> {
     }
 }
 
-/// Layout of `struct mptcp_full_info`.
 pub(crate) mod full {
     /// Offset of `subflow_info`, the address of the subflow array.
     pub(crate) const SUBFLOW_POINTER: usize = 24;
     /// Offset of `tcp_info`, the address of the `tcp_info` array.
     pub(crate) const TCP_POINTER: usize = 32;
-    /// Offset of the embedded `mptcp_info`.
     pub(crate) const MPTCP_INFO: usize = 40;
 
     use super::Fields;
@@ -106,7 +104,6 @@ pub(crate) mod full {
         }
     }
 
-    /// `(size_tcpinfo_user, size_sfinfo_user, num_subflows)` as the kernel set them.
     pub(crate) fn answer(header: &[u8]) -> Option<(usize, usize, usize)> {
         let fields = Fields(header);
         Some((fields.u32(4)? as usize, fields.u32(12)? as usize, fields.u32(16)? as usize))

@@ -27,7 +27,6 @@ pub struct SocketOptions {
 /// The congestion control asked for cannot be had.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum CongestionError {
-    /// The kernel has none of this name.
     #[error(
         "no congestion control `{name}` here; available: {available}. Another may exist as a module: \
          `modprobe tcp_{name}` on the machine, then try again"
@@ -54,12 +53,10 @@ pub enum CongestionError {
         /// What the socket says.
         in_force: String,
     },
-    /// Any other refusal.
     #[error("setting congestion control `{name}`: {message}")]
     Failed { name: String, message: String },
 }
 
-/// Why options could not be applied.
 #[derive(Debug)]
 pub(crate) enum ApplyError {
     Congestion(CongestionError),

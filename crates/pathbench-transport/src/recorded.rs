@@ -27,7 +27,6 @@ pub(crate) const ADDRESSES_V6: (&str, &str) = (
     "0a00994100000000000000000000000000000000000000010000000000000000",
 );
 
-/// Hexadecimal digits as bytes.
 pub(crate) fn bytes(hex: &str) -> Vec<u8> {
     let digits: Vec<u8> =
         hex.chars().filter_map(|digit| digit.to_digit(16)).map(|digit| digit as u8).collect();

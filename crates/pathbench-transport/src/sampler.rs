@@ -40,7 +40,6 @@ pub struct SampledConnection {
 /// Why a sampler could not be started or asked.
 #[derive(Debug, Error)]
 pub enum SamplerError {
-    /// Less than a millisecond between samples costs more than it tells.
     #[error("a sampling interval of {} ms is too short; the shortest is 1 ms", .interval.as_secs_f64() * 1e3)]
     IntervalTooShort { interval: Duration },
     #[error("starting a thread for sampling: {source}")]
@@ -68,7 +67,6 @@ struct Held {
 
 #[derive(Debug)]
 struct Shared {
-    /// Gone once stopped.
     telemetry: Option<Telemetry>,
     series: Series,
     latest: Option<(Timestamp, ConnectionSnapshot)>,
@@ -168,14 +166,11 @@ impl Shared {
     }
 }
 
-/// The samples of a connection, within a bound.
 #[derive(Debug)]
 struct Series {
     samples: Vec<(Timestamp, ConnectionSnapshot)>,
-    /// Figures in all samples together; a sample counts as one, too.
     figures: usize,
     most_figures: usize,
-    /// Paths that are known to be closed.
     closed: Vec<u32>,
 }
 

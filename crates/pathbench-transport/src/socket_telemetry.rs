@@ -30,7 +30,6 @@ pub(crate) struct SocketTelemetry {
     ledger: SubflowLedger,
     /// The only source to use, when one is prescribed.
     only: Option<TelemetrySource>,
-    /// `MPTCP_FULL_INFO` was refused while `MPTCP_INFO` was not.
     lacks_full_info: bool,
     was_negotiated: bool,
     room: usize,
@@ -38,7 +37,6 @@ pub(crate) struct SocketTelemetry {
     tcp_buffer: Vec<u8>,
 }
 
-/// One look: what is listed now.
 struct Look {
     listed: Vec<ObservedSubflow>,
     mptcp: Option<MptcpFigures>,
@@ -109,7 +107,6 @@ impl SocketTelemetry {
         self.separate_look(info)
     }
 
-    /// `TCP_INFO`; the connection's own addresses.
     fn tcp_look(&self, multipath: Negotiation) -> Result<Look, TelemetryError> {
         let mut bytes = [0_u8; TCP_INFO_ROOM];
         let length = kernel::option_bytes(self.socket.as_fd(), libc::IPPROTO_TCP, libc::TCP_INFO, &mut bytes)
@@ -193,7 +190,6 @@ impl SocketTelemetry {
         Err(TelemetryError::Unsteady)
     }
 
-    /// One element per subflow of an option that starts with `struct mptcp_subflow_data`.
     fn subflow_option(
         &mut self,
         option: i32,
@@ -244,7 +240,6 @@ impl SocketTelemetry {
     }
 }
 
-/// The first `count` elements of `size` bytes each that lie within `bytes`.
 fn elements(bytes: &[u8], size: usize, count: usize) -> impl Iterator<Item = &[u8]> {
     bytes.chunks_exact(size.max(1)).take(if size == 0 { 0 } else { count })
 }

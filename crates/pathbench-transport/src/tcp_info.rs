@@ -11,7 +11,6 @@ pub(crate) const TCP_INFO_ROOM: usize = 512;
 /// End of `tcpi_bytes_retrans` (Linux 4.19), the last field without which a path's figures would be wrong.
 pub(crate) const TCP_INFO_NEEDED: usize = 216;
 
-/// TCP states as numbered in `tcpi_state` (`net/tcp_states.h`).
 mod state {
     pub(super) const ESTABLISHED: u8 = 1;
     pub(super) const SYN_SENT: u8 = 2;
@@ -24,7 +23,6 @@ mod state {
     pub(super) const NEW_SYN_RECV: u8 = 12;
 }
 
-/// Reads fields out of a structure that may be shorter than expected.
 #[derive(Clone, Copy)]
 pub(crate) struct Fields<'a>(pub(crate) &'a [u8]);
 

@@ -46,7 +46,6 @@ pub enum TelemetryError {
         /// The oldest kernel that will do.
         needed: &'static str,
     },
-    /// Subflows came and went too fast for a consistent look.
     #[error("subflows of the connection changed during each of {ATTEMPTS} looks at them")]
     Unsteady,
     #[error("reading {what} of the connection: {source}")]
@@ -60,7 +59,6 @@ pub struct Telemetry {
     figures: Figures,
 }
 
-/// Where the figures come from.
 #[derive(Debug)]
 enum Figures {
     Socket(Box<SocketTelemetry>),

@@ -7,7 +7,6 @@ use pathbench_record::document::PathDiagnosis;
 use pathbench_record::event::Event;
 use pathbench_record::sample::{Sample, Side};
 
-/// The diagnoses of a run whose connection is known as that.
 pub(super) fn diagnoses(
     evidence: &Evidence<'_>,
     connection: &VerdictInput,

@@ -30,7 +30,6 @@ pub(super) fn samples(evidence: &Evidence<'_>, names: &PathNames, origin: Timest
     samples
 }
 
-/// The bins of one direction in which anything arrived.
 pub(super) fn deliveries(
     evidence: &Evidence<'_>,
     direction: Direction,
@@ -41,7 +40,6 @@ pub(super) fn deliveries(
     lines.into_iter().map(|line| DeliveryLine { t_ms: rounded(line.t_ms), ..line }).collect()
 }
 
-/// Everything that happened, in order of time.
 pub(super) fn events(evidence: &Evidence<'_>, names: &PathNames, origin: Timestamp) -> Vec<Event> {
     let event = |at: Timestamp, source, host: &str, kind: EventKind| Event {
         run: evidence.id.clone(),

@@ -64,13 +64,11 @@ impl Messages {
         lines
     }
 
-    /// Round-trip times of a ping.
     pub(super) fn ping(&self) -> Option<PingRecord> {
         let flow = self.flows.first().filter(|_| self.is_ping)?;
         metrics::ping(&flow.round_trips)
     }
 
-    /// Delay of the messages of one direction; a ping has none.
     pub(super) fn delay_of(&self, direction: Direction) -> Option<DelayRecord> {
         let flow = self.flows.iter().find(|flow| flow.direction == direction && !self.is_ping)?;
         metrics::delay(&flow.messages, flow.end)

@@ -21,7 +21,6 @@ impl Evidence<'_> {
         word
     }
 
-    /// What is known of the connection and its paths; their diagnoses are not.
     pub(super) fn connection(&self, paths: &[AssembledPath]) -> VerdictInput {
         // The client's ledger keeps closed subflows, so its length is how many there ever were.
         let streams = self.client.iter().flat_map(|client| &client.streams);

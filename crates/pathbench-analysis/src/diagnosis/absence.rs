@@ -80,7 +80,6 @@ fn absences(of_path: &[&Sample], suspensions: &[Absence]) -> Vec<Absence> {
     found
 }
 
-/// What this end's QUIC said of the path.
 fn told<'a>(
     input: &'a DiagnosisInput<'_>,
     path: &'a PlannedPath,

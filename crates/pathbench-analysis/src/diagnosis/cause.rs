@@ -7,28 +7,14 @@ use pathbench_record::event::{Event, EventKind, EventSource};
 /// are 100 ms apart, and what is on its way still arrives.
 const SLACK_MS: f64 = 300.0;
 
-/// What took a path away.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Cause {
     /// Nothing passes: the interface is down, the address gone, the link dead. In words.
-    Gone {
-        words: String,
-        /// Whether the scenario ordered it.
-        ordered: bool,
-        /// What gave the path back while the silence lasted.
-        restored: Option<Restored>,
-    },
+    Gone { words: String, ordered: bool, restored: Option<Restored> },
     /// A hop or an end takes smaller packets only.
-    Smaller {
-        words: String,
-        /// The largest packet that passes.
-        mtu_bytes: u32,
-        /// What made room again while the silence lasted.
-        restored: Option<Restored>,
-    },
+    Smaller { words: String, mtu_bytes: u32, restored: Option<Restored> },
 }
 
-/// What gave a path back.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Restored {
     pub(super) t_ms: f64,
@@ -92,16 +78,12 @@ fn taken<'a>(
 /// What an event does to its link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Effect {
-    /// Nothing passes, or little and less (`fade`).
     Gone,
     Back,
-    /// Most packets are lost.
     Lossy,
-    /// Few packets are lost.
     Sound,
     /// Packets up to this size pass, which is less than what is sent.
     Smaller(u32),
-    /// What is sent is small enough.
     Wide,
     None,
 }

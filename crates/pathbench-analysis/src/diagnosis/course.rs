@@ -6,24 +6,18 @@ use std::collections::BTreeMap;
 /// A stretch in which a subflow had data outstanding and nothing of it was acknowledged.
 #[derive(Debug, Clone)]
 pub(super) struct Silence<'a> {
-    /// The last sample with an acknowledgement, or the first with data outstanding.
     pub(super) from_ms: f64,
     /// The next acknowledgement, or the end of the subflow; `None`: it lasted to the end.
     pub(super) to_ms: Option<f64>,
-    /// The subflow's last sample.
     pub(super) seen_until_ms: f64,
-    /// The subflow's figures when it began.
     pub(super) first: &'a PathFigures,
     pub(super) last: &'a PathFigures,
     /// The figures that ended it, where an acknowledgement did: the subflow's, or those of the one in its place.
     pub(super) after: Option<&'a PathFigures>,
-    /// Largest back-off in it.
     pub(super) backoff: u32,
-    /// Largest path MTU that was in force up to its end.
     pub(super) largest_pmtu_bytes: u32,
     /// The most that was acknowledged on the path between two samples before: no larger packet is known to have passed.
     pub(super) passed_before_bytes: u64,
-    /// Whether small packets are known to have passed in it.
     pub(super) small_ones_passed: bool,
     /// Whether data was sent again after the MSS had been lowered, without an acknowledgement.
     pub(super) small_ones_lost: bool,
@@ -44,12 +38,10 @@ impl Silence<'_> {
         self.length_ms() >= super::SHORTEST_SILENCE_MS && noticed
     }
 
-    /// Payload that waits for an acknowledgement.
     pub(super) const fn outstanding_bytes(&self) -> u64 {
         outstanding(self.last)
     }
 
-    /// Payload of the largest packet that can have vanished.
     pub(super) fn vanished_bytes(&self) -> u64 {
         self.outstanding_bytes().min(u64::from(self.first.mss_bytes))
     }
@@ -75,7 +67,6 @@ fn waits(figures: &PathFigures) -> bool {
 /// A subflow: its connection and its number there.
 type Key = (u32, u32);
 
-/// One subflow's samples, in order of time.
 struct Subflow<'a> {
     key: Key,
     samples: Vec<(f64, &'a PathFigures)>,
@@ -153,7 +144,6 @@ impl<'a> Subflow<'a> {
         two.map(|two| two[1].0)
     }
 
-    /// The most payload that was acknowledged between two samples within a time.
     fn most_acked(&self, after_ms: f64, until_ms: f64) -> u64 {
         self.acked(after_ms, until_ms).map(|(bytes, _)| bytes).max().unwrap_or(0)
     }
@@ -188,7 +178,6 @@ impl<'a> Subflow<'a> {
     }
 }
 
-/// A silence that still lasts.
 struct Building<'a> {
     from_ms: f64,
     first: &'a PathFigures,
@@ -253,9 +242,7 @@ fn answer_time_ms(figures: &PathFigures) -> f64 {
 /// when something was sent again afterwards, and enough time passed for its answer.
 #[derive(Default)]
 struct Ear {
-    /// Payload sent again up to the moment the peer had an acknowledgement.
     resent_by_then: Option<u64>,
-    /// When something was sent again after that.
     resent_ms: Option<f64>,
     sure: bool,
 }
@@ -274,12 +261,9 @@ impl Ear {
     }
 }
 
-/// Whether smaller segments are lost as well.
 #[derive(Default)]
 struct Lowered {
-    /// The lowered MSS, and what had been sent again by then.
     then: Option<(u32, u64)>,
-    /// When something was sent again after that.
     resent_ms: Option<f64>,
     lost: bool,
 }

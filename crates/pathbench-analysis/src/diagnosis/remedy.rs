@@ -42,7 +42,6 @@ pub(super) fn ordered() -> String {
     "none needed: the scenario asks for it".to_owned()
 }
 
-/// The path is back, and its sender waits for its retransmission timer.
 pub(super) fn waits(input: &DiagnosisInput<'_>, path: &PlannedPath) -> String {
     if is_quic(input) {
         return format!(
@@ -61,12 +60,10 @@ const fn is_quic(input: &DiagnosisInput<'_>) -> bool {
     matches!(input.transport, Transport::Quic | Transport::Mpquic)
 }
 
-/// Interface or address went away.
 pub(super) fn gone(path: &PlannedPath) -> String {
     format!("bring interface {} back: see `ip address show dev {0}`", path.interface)
 }
 
-/// Nothing passes, whatever its size.
 pub(super) fn dead(path: &PlannedPath) -> String {
     format!(
         "look at the link of path {}: its signal, `ip -s link show dev {}`, and what lies behind it",
@@ -74,7 +71,6 @@ pub(super) fn dead(path: &PlannedPath) -> String {
     )
 }
 
-/// Nothing passes, as far as that can be told.
 pub(super) fn dead_or_small(input: &DiagnosisInput<'_>, path: &PlannedPath) -> String {
     format!(
         "look at the link of path {}; `{}` says whether small packets still pass it",

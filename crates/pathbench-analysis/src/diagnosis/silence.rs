@@ -13,16 +13,19 @@ const ALWAYS_PASSES_BYTES: u64 = 1280;
 /// IP and TCP header with timestamps, at least: what a segment adds to its payload.
 const HEADERS_BYTES: u64 = 52;
 
-/// What is known of the size of the packets that vanish.
 #[derive(Debug, Clone, PartialEq)]
 enum Size {
-    /// The scenario made a hop too small.
-    Ordered { words: String, mtu_bytes: u32, restored: Option<Restored> },
+    Ordered {
+        words: String,
+        mtu_bytes: u32,
+        restored: Option<Restored>,
+    },
     /// Segments of this size got through as soon as they were as small as that.
-    Proven { mss_bytes: u32 },
+    Proven {
+        mss_bytes: u32,
+    },
     /// Nothing of that size ever passed, while the small packets of the handshake did.
     Never,
-    /// Small packets pass meanwhile.
     SmallOnes,
 }
 
@@ -75,7 +78,6 @@ pub(super) fn explain(
     diagnosis(DiagnosisKind::Stale, because, remedy)
 }
 
-/// That it was of no use at once.
 fn given_back(restored: Option<&Restored>, silence: &Silence<'_>) -> String {
     let Some(back) = restored else { return String::new() };
     let then = if silence.after.is_some() {
@@ -109,7 +111,6 @@ fn size(cause: Option<Cause>, silence: &Silence<'_>) -> Option<Size> {
     silence.is_from_the_start().then_some(Size::Never)
 }
 
-/// The largest IP packet that can have vanished.
 fn largest_packet_bytes(silence: &Silence<'_>) -> u64 {
     silence.vanished_bytes() + HEADERS_BYTES
 }
@@ -133,7 +134,6 @@ fn black_hole_because(known: &Size, path: &PlannedPath, side: Side, silence: &Si
     format!("{small}; {}; {}", signs(silence), told(path, side, silence))
 }
 
-/// What the sending end's own figures say of a silence.
 fn signs(silence: &Silence<'_>) -> String {
     let last = silence.last;
     let mut signs = format!(
@@ -148,7 +148,6 @@ fn signs(silence: &Silence<'_>) -> String {
     signs
 }
 
-/// What the sending host was told of the path's MTU.
 fn told(path: &PlannedPath, side: Side, silence: &Silence<'_>) -> String {
     let in_force = silence.last.pmtu_bytes;
     if silence.last.path_id.is_some() {

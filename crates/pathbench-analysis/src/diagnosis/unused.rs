@@ -106,7 +106,6 @@ fn opened(
     }
 }
 
-/// No subflow was ever seen on it.
 fn never_opened(input: &DiagnosisInput<'_>, path: &PlannedPath) -> (DiagnosisKind, String) {
     let connection = input.connection;
     if let Some(failure) = failure_on(input, path) {

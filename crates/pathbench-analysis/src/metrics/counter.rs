@@ -14,11 +14,9 @@ pub struct PathCurves {
 
 type SubflowKey = (u32, SocketAddr, SocketAddr);
 
-/// A path in one stream, moment by moment.
 struct Course {
     start: Timestamp,
     subflows: BTreeMap<SubflowKey, u64>,
-    /// Sampled at the latest moment.
     present: BTreeSet<SubflowKey>,
     /// One of these is the sum of closed ones: those that are not sampled any longer are in it.
     has_sum: bool,

@@ -67,7 +67,6 @@ pub fn handover(history: &PathHistory<'_>) -> Option<HandoverRecord> {
     })
 }
 
-/// The first that holds, in the paper's order.
 fn reason(srtt_ms: f64, rto_ms: f64, backoff: u32) -> HandoverReason {
     if srtt_ms > SRTT_THRESHOLD_MS {
         HandoverReason::RttThreshold
@@ -91,7 +90,6 @@ fn is_spare(history: &PathHistory<'_>, path: &str) -> bool {
             .is_some_and(|sample| sample.figures.backup == Some(true))
 }
 
-/// Whether the first path was alone before, and the other one after.
 fn data_moved(timeline: &Timeline<'_>, onset: &Onset<'_>) -> bool {
     let first = timeline.first_path();
     let alone_before = timeline.first_data_ms(first).is_some_and(|from| onset.at_ms - from >= ALONE_MS);

@@ -95,7 +95,6 @@ impl Depth {
 struct Dent {
     /// Mean before the event, Mbit/s.
     before: Result<f64, String>,
-    /// Mean at the end of the phase, Mbit/s.
     settled: Result<f64, String>,
     depth: Result<Depth, String>,
     recovered_at: Result<Timestamp, String>,
@@ -169,7 +168,6 @@ fn positions(curve: &ByteCurve, searched: Window) -> impl Iterator<Item = Timest
         .map(move |step| searched.from + Duration::from_nanos(step * STEP.as_nanos() as u64))
 }
 
-/// The moment from which goodput stays at what can be reached.
 fn recovery(curve: &ByteCurve, phase: Window, reachable: f64) -> Result<Timestamp, String> {
     // A window begins with a byte: the end of an outage is known exactly, not to the step.
     let mut from = phase.from;
@@ -201,7 +199,6 @@ fn stays(curve: &ByteCurve, from: Timestamp, target: f64) -> bool {
         && curve.longest_silence(from, from + STAY) < WINDOW
 }
 
-/// Goodput in Mbit/s of the window that begins at `from`.
 fn rate(curve: &ByteCurve, from: Timestamp) -> f64 {
     let window = Window { from, until: from + WINDOW };
     window.mbps(curve.between(window.from, window.until)).unwrap_or_default()

@@ -10,9 +10,7 @@ use pathbench_record::time::Timestamp;
 pub(super) struct Moment<'a> {
     /// In order; never empty.
     pub(super) events: Vec<&'a Disturbance>,
-    /// When the first of them took effect.
     pub(super) from: Timestamp,
-    /// When the last of them took effect.
     pub(super) until: Timestamp,
 }
 
@@ -41,7 +39,6 @@ pub(super) fn name(event: &Disturbance) -> String {
     }
 }
 
-/// The phases of the measured time, in order; together they cover it.
 pub(super) fn phases(
     measurement: &Measurement<'_>,
     curve: &ByteCurve,

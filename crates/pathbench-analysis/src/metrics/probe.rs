@@ -42,7 +42,6 @@ mod tests {
         ProbeLine { t_ms: 100.0 * f64::from(sequence), path: path.to_owned(), sequence, rtt_ms, error: None }
     }
 
-    /// The worked example of docs/metrics.md.
     #[test]
     fn a_fading_network_is_silent_between_its_answers() {
         let answers =

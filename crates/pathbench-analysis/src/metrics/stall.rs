@@ -10,9 +10,7 @@ pub(super) struct Stalls {
     intervals: Vec<Gap>,
     /// Whether there was anything to watch: a byte delivered, or a connection given up.
     watched: bool,
-    /// Moments at which nothing was outstanding, in order.
     idle: Vec<Timestamp>,
-    /// When everything ever offered had been delivered.
     idle_from: Option<Timestamp>,
 }
 
@@ -111,9 +109,7 @@ fn empty_bins(series: &DeliverySeries) -> Vec<Gap> {
 struct Backlog<'a> {
     offered: &'a DeliverySeries,
     delivered: &'a DeliverySeries,
-    /// Bytes offered up to the end of each bin.
     offered_by: Vec<u64>,
-    /// Bytes delivered up to the end of each bin.
     delivered_by: Vec<u64>,
 }
 

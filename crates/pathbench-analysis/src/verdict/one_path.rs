@@ -82,7 +82,6 @@ fn is_stuck(last: &PathFigures) -> bool {
     last.backoff > 0 && last.in_flight_bytes > 0 && last.bytes_acked.saturating_mul(10) < last.bytes_sent
 }
 
-/// What the host's own set-up explains.
 fn set_up(input: &VerdictInput) -> Vec<String> {
     let mut found = Vec::new();
     let Some(setup) = &input.setup else { return found };
@@ -119,7 +118,6 @@ fn missing_endpoints(setup: &LocalSetup) -> Option<String> {
     })
 }
 
-/// What happened to the attempts to open another subflow.
 pub(crate) fn joins(input: &VerdictInput) -> Vec<String> {
     let mut found = Vec::new();
     let mut say = |words: &str| found.push(words.to_owned());

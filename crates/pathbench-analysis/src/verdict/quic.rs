@@ -54,7 +54,6 @@ pub(super) fn one_path_reason(input: &VerdictInput, quic: &QuicPaths, total: u64
     format!("Multipath QUIC was negotiated, but {}", found.join("; "))
 }
 
-/// A path that carried next to nothing.
 fn idle(
     input: &VerdictInput,
     quic: &QuicPaths,
@@ -182,7 +181,6 @@ fn trouble<'a>(quic: &'a QuicPaths, asked: &'a AskedPath) -> Option<Trouble<'a>>
     found
 }
 
-/// Why a path in good health was not to carry data.
 fn kept_for_trouble(quic: &QuicPaths, index: usize, asked: &AskedPath) -> Option<&'static str> {
     if asked.backup {
         Some("it is marked backup, which is used only while no other path is usable")

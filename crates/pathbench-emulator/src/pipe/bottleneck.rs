@@ -17,7 +17,6 @@ const WORK_PER_BYTE: u64 = 8_000_000_000;
 #[derive(Debug)]
 enum Pace {
     Unlimited,
-    /// Bits per second.
     Steady(Course<u64>),
     Opportunities(Opportunities),
     Trains(Trains),
@@ -90,7 +89,6 @@ struct Sending<P> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// `left` is as of this time.
     Sending(Timestamp),
     Pausing(Timestamp),
 }

@@ -83,7 +83,6 @@ fn draw(distribution: Distribution, number: u64, chance: Chance) -> f64 {
 pub(crate) struct Flight<P> {
     /// Packets whose due times do not decrease: all of them where nothing overtakes.
     in_order: VecDeque<Flying<P>>,
-    /// Those that overtake one of `in_order`.
     overtaking: BinaryHeap<Flying<P>>,
     latest: Timestamp,
 }

@@ -142,7 +142,6 @@ impl Departure {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Written {
     Taken,
-    /// The device is down, or this is no packet any more.
     Refused,
     Gone,
 }

@@ -89,7 +89,6 @@ impl Waiting {
         self.fetch(Some(&AT_ONCE))
     }
 
-    /// The latest calls. A call of the handle is reported once.
     pub(super) fn calls(&self) -> &[Call] {
         &self.calls
     }

@@ -12,7 +12,6 @@ use std::time::Duration;
 
 /// Times that begin later than this are of some clock, not of the trace.
 const LATEST_BEGIN: Duration = Duration::from_secs(3_600);
-/// A terabit per second.
 const MAX_BYTES_PER_SECOND: f64 = 125e9;
 
 struct Table<V> {

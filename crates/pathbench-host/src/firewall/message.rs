@@ -99,23 +99,18 @@ pub(super) fn list_counters() -> Message {
 pub(super) enum Meta {
     /// `NFPROTO_IPV4` or `NFPROTO_IPV6`, in one byte.
     NetworkProtocol = 15,
-    /// `IPPROTO_…`, in one byte.
     TransportProtocol = 16,
 }
 
 #[derive(Debug, Clone)]
 pub(super) enum Expression {
     Meta(Meta),
-    /// Loads bytes from behind the IP header.
     Transport {
         offset: u32,
         bytes: u32,
     },
-    /// Keeps those bits of the first byte that are set here.
     Mask(u8),
-    /// Goes on when what was loaded begins with these bytes.
     Equals(Vec<u8>),
-    /// Goes on when what was loaded differs from these bytes.
     Differs(Vec<u8>),
     Beyond {
         per_second: u64,

@@ -176,7 +176,6 @@ mod tests {
     use super::super::message::number;
     use super::*;
 
-    /// The requests of the rules that `rules` come to, in their order.
     fn kinds(rules: &RouterRules) -> Vec<(u16, &'static str)> {
         steps(rules).iter().map(|step| (step.change.message.kind, step.change.request)).collect()
     }

@@ -7,7 +7,6 @@ use pathbench_record::network::IpNetwork;
 use rustix::io::Errno;
 use std::net::IpAddr;
 
-/// `struct ifaddrmsg`
 const ADDRESS_HEADER: usize = 8;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -20,7 +20,6 @@ const LISTENER_BUFFER_BYTES: usize = 8 * 1024 * 1024;
 const DUMP_ATTEMPTS: u32 = 16;
 /// `NLMSGERR_ATTR_MSG` of linux/netlink.h.
 const ERROR_TEXT: u16 = 1;
-/// `struct nlmsghdr`
 const MESSAGE_HEADER: usize = 16;
 /// `struct nfgenmsg` of linux/netfilter/nfnetlink.h.
 pub(crate) const NETFILTER_HEADER: usize = 4;

@@ -17,7 +17,6 @@ pub(crate) const RTAX_LOCK: u16 = 1;
 pub(crate) const RTAX_MTU: u16 = 2;
 /// `struct rtmsg`: family, lengths of destination and source, TOS, table, protocol, scope, type, flags (4).
 pub(super) const ROUTE_HEADER: usize = 12;
-/// `RTNH_F_ONLINK`
 const ONLINK: u8 = 4;
 /// The flags of a next hop that are configured (`RTNH_F_PERVASIVE`, `RTNH_F_ONLINK`); the others are its state.
 const CONFIGURED_FLAGS: u8 = 2 | ONLINK;

@@ -17,7 +17,6 @@ pub(crate) struct GenericSocket {
     version: u8,
 }
 
-/// The numbers that this kernel gave the family when it started.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Family {
     pub(crate) id: u16,

@@ -12,7 +12,6 @@ const IFLA_STATS_LINK_64: u16 = 1;
 const IFLA_BR_MCAST_SNOOPING: u16 = 23;
 const VETH_INFO_PEER: u16 = 1;
 const RTEXT_FILTER_SKIP_STATS: u32 = 8;
-/// `struct ifinfomsg`
 const LINK_HEADER: usize = 16;
 /// `struct if_stats_msg`
 const STATISTICS_HEADER: usize = 12;

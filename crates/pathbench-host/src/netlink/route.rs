@@ -224,7 +224,6 @@ impl RouteSocket {
         self.channel.get(&format!("look up the route from {source} to {destination}"), 0, &message, parse)
     }
 
-    /// Adds `entry` (`EEXIST` where its place is taken).
     pub(crate) fn add_entry(&mut self, entry: &FibEntry) -> Result<(), NetlinkError> {
         self.write("add the route", libc::RTM_NEWROUTE, NLM_F_CREATE | NLM_F_EXCL, entry)
     }

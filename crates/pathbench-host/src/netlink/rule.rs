@@ -52,7 +52,6 @@ pub(crate) struct FollowedRule {
     pub(crate) priority: u32,
     /// The table it leads to; `None` where that depends on the interface's virtual routing domain.
     pub(crate) table: Option<u32>,
-    /// Routes whose destination has no more bits than that do not count.
     suppressed_prefix: Option<u8>,
 }
 
@@ -231,7 +230,6 @@ mod tests {
         assert_eq!(parsed(&rule.encode().u32(FRA_FWMARK, 1).into_bytes()), None);
     }
 
-    /// Family, lengths of destination and source, TOS, table, two unused, action, flags.
     fn header(to: u8, from: u8, table: u8, flags: u8) -> Encoder {
         Encoder::after(&[2, to, from, 0, table, 0, 0, FR_ACT_TO_TBL, flags, 0, 0, 0])
     }

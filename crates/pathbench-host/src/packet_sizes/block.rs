@@ -14,7 +14,6 @@ const PACKET_HEADER: usize = 48;
 /// Where the packet's way lies in a `struct sockaddr_ll`.
 const WAY_OFFSET: usize = PACKET_HEADER + 10;
 
-/// Counts the packets of a complete block.
 pub(super) fn count(block: &[u8], sizes: &mut PacketSizes) {
     let packets = u32_at(block, PACKETS_OFFSET).unwrap_or(0);
     let mut place = u32_at(block, FIRST_OFFSET).unwrap_or(0) as usize;

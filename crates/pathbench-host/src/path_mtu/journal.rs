@@ -116,7 +116,6 @@ enum Line {
 pub(super) struct Entry {
     pub(super) operation: Operation,
     pub(super) undo_commands: Vec<String>,
-    /// Whether it was made for certain; otherwise it may have been.
     pub(super) done: bool,
     pub(super) undoing: bool,
     pub(super) undone: bool,

@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-/// Names of interfaces by their indices.
 pub type InterfaceNames = BTreeMap<u32, String>;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -242,7 +241,6 @@ fn protocol(number: u8) -> String {
     }
 }
 
-/// The scope, where it is not what `ip` takes for granted.
 fn scope(entry: &FibEntry, hops: &[NextHop]) -> Option<String> {
     if !entry.is_ipv4() {
         return None;

@@ -43,7 +43,6 @@ pub struct KernelPathState {
     pub endpoints: Option<Vec<Endpoint>>,
     /// The limits of MPTCP connections; `None` when the host does not tell.
     pub limits: Option<Limits>,
-    /// Names of all interfaces by their indices.
     pub interface_names: BTreeMap<u32, String>,
 }
 

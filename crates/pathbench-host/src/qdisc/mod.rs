@@ -202,7 +202,6 @@ impl RouteSocket {
     }
 }
 
-/// A queueing discipline that the kernel lacks is refused with `ENOENT`.
 fn missing(error: NetlinkError, kind: &'static str) -> ShaperError {
     match (error.errno(), kind) {
         (Some(Errno::NOENT), "netem") => ShaperError::NoNetem,

@@ -5,14 +5,12 @@ use pathbench_emulator::fading::Walk;
 use pathbench_record::direction::LinkDirection;
 use serde_json::{Map, Value};
 
-/// The values that a change sets.
 pub(super) fn of_change(change: &Change) -> Map<String, Value> {
     let mut detail = of_direction(change.direction);
     detail.extend(change.given.clone());
     detail
 }
 
-/// How long a fade takes and where it leads.
 pub(super) fn of_fade(fade: &FadePlan) -> Map<String, Value> {
     let duration_ms = Value::from(fade.duration().as_secs_f64() * 1e3);
     let mut detail = Map::from_iter([("duration_ms".to_owned(), duration_ms)]);
@@ -63,7 +61,6 @@ mod tests {
         }
     }
 
-    /// A value of the parameter's kind.
     fn sample(key: &str) -> String {
         match parameter(key).unwrap().kind {
             Kind::Bytes { most, .. } | Kind::Integer { most, .. } => most.to_string(),

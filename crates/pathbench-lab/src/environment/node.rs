@@ -55,7 +55,6 @@ pub struct NodeHandle {
 }
 
 impl NodeHandle {
-    /// Makes the namespace and starts the agent in it.
     pub(super) fn create(
         node: &Node,
         interfaces: Vec<InterfacePlan>,
@@ -152,7 +151,6 @@ impl NodeHandle {
         Ok(true)
     }
 
-    /// Caps what an interface is given for segmentation at once.
     pub(super) fn cap_offload(&mut self, interface: &str, cap: Cap) -> Result<(), EnvironmentError> {
         let index = self.interface_index(interface)?;
         self.routes
@@ -160,7 +158,6 @@ impl NodeHandle {
             .map_err(self.doing("capping segmentation offload"))
     }
 
-    /// Sysctls, loopback, every interface, MPTCP limits and endpoints.
     pub(super) fn configure(&mut self, node: &Node) -> Result<(), EnvironmentError> {
         self.write_sysctls(node)?;
         let lo = self.interface_index("lo")?;
@@ -320,7 +317,6 @@ impl NodeHandle {
         Ok(in_words(&plan))
     }
 
-    /// Gives link `wire` its addresses, routes and endpoints back.
     pub(super) fn return_addresses(&mut self, wire: usize) -> Result<Vec<String>, EnvironmentError> {
         let plan = self.plan_of(wire)?;
         self.configure_interface(&plan)?;
@@ -363,7 +359,6 @@ impl NodeHandle {
             .map_err(netlink(format!("host `{}`: looking up {name}", self.name)))
     }
 
-    /// Context for a refusal of something done to this node.
     fn doing(&self, what: &str) -> impl FnOnce(NetlinkError) -> EnvironmentError + use<> {
         netlink(format!("host `{}`: {what}", self.name))
     }

@@ -34,24 +34,18 @@ pub struct LinkCounters {
     pub reverse_drops: u64,
 }
 
-/// What all links of a lab share.
 #[derive(Debug)]
 pub(super) struct Fabric {
     /// The fabric namespace, in which links of the kernel's engine have their bridges and shapers.
     pub(super) routes: RouteSocket,
-    /// The data plane, where the lab has an emulated link.
     pub(super) plane: Option<DataPlane>,
 }
 
-/// What a link needs beside its model to be built.
 #[derive(Debug)]
 pub(super) struct Building<'a> {
-    /// Its number in the topology.
     pub(super) index: usize,
     pub(super) link: &'a Link,
-    /// Seeds of an emulated link's directions.
     pub(super) seeds: [u64; 2],
-    /// File for the packets of an emulated link.
     pub(super) capture: Option<PathBuf>,
 }
 
@@ -61,12 +55,10 @@ trait Engine: std::fmt::Debug + Send {
     /// `None` for no limit.
     fn offload_cap(&self, model: &LinkModel) -> Option<(u32, bool)>;
 
-    /// Whether packets pass.
     fn is_running(&self, _fabric: &mut Fabric, _link: &Link) -> Result<bool, EnvironmentError> {
         Ok(true)
     }
 
-    /// Notes in `link` what fades have made of it by now.
     fn refresh(&self, _fabric: &Fabric, _link: &mut Link) -> Result<(), EnvironmentError> {
         Ok(())
     }
@@ -90,15 +82,12 @@ trait Engine: std::fmt::Debug + Send {
         condition: Condition,
     ) -> Result<(), EnvironmentError>;
 
-    /// Begins a fade; the link follows it by itself.
     fn fade(&self, fabric: &Fabric, link: &Link, fade: &FadePlan) -> Result<(), EnvironmentError>;
 
-    /// Begins with the random numbers and traces of the beginning.
     fn restart(&self, _fabric: &Fabric, _link: &Link) -> Result<(), EnvironmentError> {
         Ok(())
     }
 
-    /// What an emulated link did with its packets.
     fn report(&self, _fabric: &Fabric, _link: &Link) -> Result<Option<LinkReport>, EnvironmentError> {
         Ok(None)
     }
@@ -121,7 +110,6 @@ trait Engine: std::fmt::Debug + Send {
     fn remove(&self, _fabric: &mut Fabric) {}
 }
 
-/// A link and its engine.
 #[derive(Debug)]
 pub(super) struct Wire {
     /// As events have changed it.
@@ -130,7 +118,6 @@ pub(super) struct Wire {
 }
 
 impl Wire {
-    /// Creates the link between its two nodes.
     pub(super) fn build(
         fabric: &mut Fabric,
         building: Building<'_>,
@@ -183,7 +170,6 @@ impl Wire {
         &self.link
     }
 
-    /// Puts new parameters in force. The MTU is set by itself.
     pub(super) fn change(
         &mut self,
         fabric: &mut Fabric,

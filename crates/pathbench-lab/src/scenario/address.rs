@@ -7,7 +7,6 @@ use super::section::Section;
 use super::tree::Origin;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// An address that the file gives to an end of a link.
 #[derive(Debug, Clone)]
 pub(super) struct Given {
     pub(super) subnet: Subnet,
@@ -15,7 +14,6 @@ pub(super) struct Given {
     pub(super) key: String,
 }
 
-/// An address with the length of its prefix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Subnet {
     pub(super) address: IpAddr,
@@ -58,7 +56,6 @@ impl Subnet {
         self.width() == other.width()
     }
 
-    /// Whether one holds the other.
     pub(super) fn overlaps(self, other: Self) -> bool {
         let prefix = self.prefix.min(other.prefix);
         self.same_family(other) && self.network_bits(prefix) == other.network_bits(prefix)
@@ -74,12 +71,10 @@ impl Subnet {
         self.with_bits(self.network_bits(self.prefix)).address
     }
 
-    /// The network in the usual notation.
     fn network(self) -> String {
         format!("{}/{}", self.network_address(), self.prefix)
     }
 
-    /// Why no host can have this address.
     fn fault(self) -> Option<&'static str> {
         let (network, host_bits) = (self.network_bits(self.prefix), u32::from(self.width() - self.prefix));
         let special = match self.address {
@@ -112,7 +107,6 @@ impl Subnet {
         special.then_some("is not an address that a host can have")
     }
 
-    /// The lowest host address of the subnet other than those `taken`.
     fn neighbour(self, taken: &[IpAddr]) -> Option<Self> {
         let network = self.network_bits(self.prefix);
         (0..=taken.len() as u128 + 2).map(|offset| self.with_bits(network | offset)).find(|candidate| {
@@ -123,7 +117,6 @@ impl Subnet {
     }
 }
 
-/// Reads `text` as an address with its prefix length.
 pub(super) fn parse_subnet(text: &str) -> Result<Subnet, (String, String)> {
     let example = "as in \"192.168.1.2/24\" or \"fd00:1::2/64\"";
     let (address, prefix) =
@@ -147,7 +140,6 @@ pub(super) fn parse_subnet(text: &str) -> Result<Subnet, (String, String)> {
     }
 }
 
-/// Refuses what an end of a link cannot have.
 fn usable(subnet: Subnet) -> Result<Subnet, (String, String)> {
     let prefixes = if subnet.address.is_ipv4() { 8..=31 } else { 16..=127 };
     if !prefixes.contains(&subnet.prefix) {
@@ -162,7 +154,6 @@ fn usable(subnet: Subnet) -> Result<Subnet, (String, String)> {
     }
 }
 
-/// The addresses at `key`: one or a list.
 pub(super) fn parse_given(section: &Section<'_>, key: &str) -> Vec<Given> {
     let texts = section.texts(key, "192.168.1.2/24").unwrap_or_default();
     let mut given = Vec::new();
@@ -295,7 +286,6 @@ fn written(subnet: Subnet) -> String {
     format!("{}/{}", subnet.address, subnet.prefix)
 }
 
-/// Gives `end` a neighbour of each address of the other end.
 fn fill_in(link: &LinkDraft<'_>, settled: &mut [Vec<Subnet>; 2], end: usize, ledger: &Ledger) {
     let mut taken: Vec<IpAddr> = settled.iter().flatten().map(|subnet| subnet.address).collect();
     let mut filled: Vec<Subnet> = Vec::new();

@@ -24,7 +24,6 @@ pub struct ExpectationPlan {
     pub when: Variant,
 }
 
-/// What an expectation is about.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Subject {
@@ -80,19 +79,12 @@ pub enum Target {
     Text(String),
 }
 
-/// The names that expectations may use.
 pub(super) struct Vocabulary {
-    /// Labels that will run, in any variant.
     pub(super) labels: Vec<String>,
-    /// Labels that the file has and the command line has taken away.
     pub(super) labels_gone: Vec<String>,
-    /// Patterns that will run, in any variant.
     pub(super) patterns: Vec<&'static str>,
-    /// Links of any variant.
     pub(super) links: Vec<String>,
-    /// The variants that will run.
     pub(super) variants: Vec<Variant>,
-    /// Whether the command line has changed which variants there are.
     pub(super) variants_changed: bool,
 }
 
@@ -171,7 +163,6 @@ impl Reader<'_> {
         })))
     }
 
-    /// `VALUE`, or `{ is = VALUE, when = { KEY = … } }`.
     fn value_and_when<'i>(&self, item: &'i Item) -> Option<(&'i Item, Option<&'i Item>)> {
         let Value::Table(table) = &item.value else { return Some((item, None)) };
         let path = format!("expect.\"{}\"", self.key.key);
@@ -199,7 +190,6 @@ impl Reader<'_> {
         }
     }
 
-    /// What the key speaks of, and what sort of value it has.
     fn subject(&self) -> Option<(Subject, FieldKind)> {
         let text = self.key.key.trim();
         let median = |text: &str| {
@@ -233,7 +223,6 @@ impl Reader<'_> {
         Some(figure)
     }
 
-    /// `LABEL.FIELD` or `LABEL.PATTERN.FIELD`
     fn figure(&self, text: &str) -> Option<(Figure, FieldKind)> {
         let origin = &self.key.origin;
         let Some((label, field)) = text.split_once('.') else {
@@ -262,7 +251,6 @@ impl Reader<'_> {
         }
     }
 
-    /// Reports a field that no run of the pattern can have.
     fn is_had_by_a_pattern(&self, pattern: Option<&str>, field: &str) -> bool {
         let has = |pattern: &&str| is_field_of(field, pattern);
         let all: Vec<&str> = PATTERNS.into_iter().filter(has).collect();
@@ -285,7 +273,6 @@ impl Reader<'_> {
         false
     }
 
-    /// What of the subject does not run.
     fn gone(&self, subject: &Subject) -> Option<String> {
         let figures = match subject {
             Subject::Each(figure) | Subject::Median(figure) => vec![figure],

@@ -172,14 +172,12 @@ const OF_PATTERNS: [(&str, &[&str]); 13] = [
 ];
 const TRANSFERS: [&str; 4] = ["bulk", "iperf", "iperf-upload", "iperf-download"];
 
-/// Whether a run of `pattern` can have the field.
 pub(super) fn is_field_of(field: &str, pattern: &str) -> bool {
     let begins =
         |start: &str| field.strip_prefix(start).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
     OF_PATTERNS.iter().find(|(start, _)| begins(start)).is_none_or(|(_, have)| have.contains(&pattern))
 }
 
-/// The kind of the field, or what is wrong with its name.
 pub(super) fn kind_of(field: &str, links: &[&str]) -> Result<FieldKind, (String, String)> {
     // Paths of the same shape differ only in the names that stand for themselves.
     if let Some((pattern, kind)) = FIELDS.iter().find(|(pattern, _)| fits(pattern, field)) {

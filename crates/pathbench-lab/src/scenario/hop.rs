@@ -11,7 +11,6 @@ use pathbench_link::LinkModel;
 /// what every host takes (RFC 791, section 3.1).
 const SMALLEST_PATH_MTU_BYTES: u64 = 576;
 
-/// The middle of a path as its table describes it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct HopDraft {
     pub(super) path_mtu_bytes: u32,
@@ -26,7 +25,6 @@ pub(super) fn of_path(section: &Section<'_>, mtu_bytes: u32) -> Option<HopDraft>
     (!is_wire).then(|| HopDraft { path_mtu_bytes: path_mtu_bytes.unwrap_or(mtu_bytes), rules })
 }
 
-/// The value of `path_mtu` for a path whose interfaces take `mtu_bytes`.
 pub(super) fn path_mtu(section: &Section<'_>, mtu_bytes: u32) -> Option<u32> {
     let range = SMALLEST_PATH_MTU_BYTES..=*MTU_BYTES.end();
     let path_mtu_bytes = section.bytes("path_mtu", range)? as u32;
@@ -39,7 +37,6 @@ pub(super) fn path_mtu(section: &Section<'_>, mtu_bytes: u32) -> Option<u32> {
     Some(path_mtu_bytes)
 }
 
-/// What `section` says of routers.
 pub(super) fn rules(section: &Section<'_>) -> RulesChange {
     RulesChange { too_big: too_big(section), clamp_mss: section.flag("clamp_mss") }
 }
@@ -67,12 +64,9 @@ pub(super) fn refuse(section: &Section<'_>, keys: &[&str], problem: &str, remedy
     }
 }
 
-/// What becomes of links when paths with a hop are taken apart.
 pub(super) struct Spread<'a> {
-    /// The links of the file in its order, then the inner ones.
     pub(super) links: Vec<LinkDraft<'a>>,
     pub(super) hops: Vec<Hop>,
-    /// Routers that the file does not know, with what they do.
     pub(super) routers: Vec<(String, Option<RouterRules>)>,
 }
 
@@ -101,7 +95,6 @@ struct Parts {
     names: Hop,
     /// The end of the path at the client, 0 or 1; the parts have the same orientation.
     near_end: usize,
-    /// IP versions of all parts, where the path's ends say so.
     families: Vec<Family>,
 }
 
@@ -124,7 +117,6 @@ impl Parts {
         }
     }
 
-    /// A part named `name` between `near` and `far`.
     fn part<'a>(&self, draft: &LinkDraft<'a>, name: &str, [near, far]: [EndDraft; 2]) -> LinkDraft<'a> {
         LinkDraft {
             named: Named { name: name.to_owned(), ..draft.named.clone() },
@@ -135,7 +127,6 @@ impl Parts {
         }
     }
 
-    /// An end at one of the routers.
     fn at_router(&self, draft: &LinkDraft<'_>, router: usize, interface: &str) -> EndDraft {
         EndDraft {
             node: self.names.routers[router].clone(),
@@ -145,20 +136,17 @@ impl Parts {
         }
     }
 
-    /// The path's own link.
     fn near<'a>(&self, draft: &LinkDraft<'a>) -> LinkDraft<'a> {
         let ends = [draft.ends[self.near_end].clone(), self.at_router(draft, 0, "near")];
         self.part(draft, &self.names.path, ends)
     }
 
-    /// The link between the routers.
     fn middle<'a>(&self, draft: &LinkDraft<'a>, hop: HopDraft) -> LinkDraft<'a> {
         let ends = [self.at_router(draft, 0, "hop"), self.at_router(draft, 1, "hop")];
         let part = self.part(draft, &self.names.link, ends);
         LinkDraft { part: Part::Hop, ..wire(part, hop.path_mtu_bytes) }
     }
 
-    /// The link to the other host.
     fn far<'a>(&self, draft: &LinkDraft<'a>) -> LinkDraft<'a> {
         let ends = [self.at_router(draft, 1, "far"), draft.ends[1 - self.near_end].clone()];
         let part = self.part(draft, &self.names.far, ends);
@@ -166,7 +154,6 @@ impl Parts {
     }
 }
 
-/// A link that does nothing to packets.
 fn wire(draft: LinkDraft<'_>, mtu_bytes: u32) -> LinkDraft<'_> {
     let model = LinkModel { mtu_bytes, ..LinkModel::default() };
     LinkDraft {

@@ -6,14 +6,12 @@ use super::tree::{Field, Item, Origin, Table, Value};
 /// Tables of named things: `path.wlan` is the one whose `name` is `wlan`.
 pub(super) const COLLECTIONS: [&str; 4] = ["path", "link", "host", "router"];
 
-/// Why a key path leads nowhere.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct DeadEnd {
     pub(super) problem: String,
     pub(super) remedy: String,
 }
 
-/// Whether keys below `path` may contain dots themselves.
 fn has_dotted_keys(path: &str) -> bool {
     path == "matrix" || path == "expect" || path.ends_with(".sysctl")
 }

@@ -5,14 +5,11 @@ use pathbench_link::{Kind, PARAMETERS};
 pub(super) const SCENARIO: [&str; 9] =
     ["name", "description", "path", "link", "host", "router", "event", "run", "expect"];
 pub(super) const MATRIX: &str = "matrix";
-/// Keys of a link beside its parameters.
 const LINK_KEYS: [&str; 6] = ["backup", "weight", "engine", "tolerance", "capture", "preset"];
-/// Keys of the middle of a path.
 pub(super) const HOP: [&str; 3] = ["path_mtu", "icmp", "clamp_mss"];
 /// Keys of a router's rules.
 pub(super) const RULES: [&str; 2] = ["icmp", "clamp_mss"];
 
-/// Parameters of one direction of a link.
 pub(super) fn direction() -> Vec<&'static str> {
     PARAMETERS.iter().filter(|parameter| !parameter.of_link).map(|parameter| parameter.key).collect()
 }

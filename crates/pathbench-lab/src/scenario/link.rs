@@ -19,7 +19,6 @@ pub(super) const MTU_BYTES: std::ops::RangeInclusive<u64> = 68..=65_535;
 pub(super) const SMALLEST_IPV6_MTU_BYTES: u32 = 1_280;
 const DEFAULT_TOLERANCE: f64 = 0.05;
 
-/// A link before its addresses are settled.
 #[derive(Debug, Clone)]
 pub(super) struct LinkDraft<'a> {
     pub(super) named: Named<'a>,
@@ -33,33 +32,23 @@ pub(super) struct LinkDraft<'a> {
     pub(super) backup: bool,
     pub(super) weight: u32,
     pub(super) capture: bool,
-    /// The middle of a path that is no plain wire.
     pub(super) hop: Option<HopDraft>,
     pub(super) part: Part,
-    /// IP versions of assigned addresses; empty for that of the run.
     pub(super) families: Vec<Family>,
 }
 
-/// What a link is of the table that describes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Part {
-    /// All of it, or its first link.
     Own,
-    /// The link between a path's routers.
     Hop,
-    /// The link behind them.
     Far,
 }
 
-/// One end of a link before its addresses are settled.
 #[derive(Debug, Clone)]
 pub(super) struct EndDraft {
-    /// Empty when it could not be read.
     pub(super) node: String,
     pub(super) interface: String,
-    /// Addresses that the file gives, not those to be assigned.
     pub(super) given: Vec<Given>,
-    /// Where the end is written, and its key path.
     pub(super) origin: Origin,
     pub(super) key: String,
 }

@@ -14,13 +14,11 @@ const MOST_VARIANTS: usize = 1_000;
 const GLOBAL: [&str; 7] =
     ["name", "description", "expect", "matrix", "run.repeat", "run.seed", "run.sample_interval"];
 
-/// A scenario with one combination of the matrix put in.
 pub(super) struct Cell {
     pub(super) variant: Variant,
     pub(super) table: Table,
 }
 
-/// One key of the matrix and its values.
 struct Dimension {
     key: String,
     values: Vec<Item>,

@@ -4,10 +4,8 @@ use super::mistake::{Ledger, MistakeKind};
 use super::section::Section;
 use super::tree::{Origin, Value};
 
-/// What a name is for; decides what it may look like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NameOf {
-    /// Results are stored under it.
     Scenario,
     /// Also becomes an interface in the wire room; no dots, since key paths have dots.
     Link,
@@ -20,7 +18,6 @@ pub(super) enum NameOf {
 const LONGEST_INTERFACE: usize = 15;
 
 impl NameOf {
-    /// Problem and remedy of a name that will not do.
     pub(super) fn fault(self, name: &str) -> Option<(String, String)> {
         let (noun, longest, dots) = match self {
             Self::Scenario => ("the name of a scenario", 64, true),
@@ -48,7 +45,6 @@ impl NameOf {
         None
     }
 
-    /// Reports a name that will not do.
     pub(super) fn check(self, name: &str, ledger: &Ledger, origin: &Origin, key: &str) {
         if let Some((problem, remedy)) = self.fault(name) {
             ledger.add(MistakeKind::Value, origin, key, problem, remedy);
@@ -56,14 +52,11 @@ impl NameOf {
     }
 }
 
-/// A table with its name.
 #[derive(Debug, Clone)]
 pub(super) struct Named<'a> {
     /// Empty when it has none, which is a mistake that has been reported.
     pub(super) name: String,
-    /// Where the name is written.
     pub(super) name_origin: Origin,
-    /// The table; its key path uses the name.
     pub(super) section: Section<'a>,
 }
 
@@ -115,7 +108,6 @@ fn tabled<'a>(root: &Section<'a>, key: &str, field: &'a super::tree::Field) -> O
     Some(Named { name: field.key.clone(), name_origin: field.origin.clone(), section })
 }
 
-/// Reports every name that is used again.
 pub(super) fn no_name_twice<'a>(named: impl Iterator<Item = &'a Named<'a>>) {
     let mut seen: Vec<&Named<'_>> = Vec::new();
     for this in named.filter(|named| !named.name.is_empty()) {

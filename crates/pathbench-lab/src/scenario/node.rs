@@ -69,13 +69,11 @@ fn sysctl_fault(name: &str) -> Option<(String, String)> {
     None
 }
 
-/// What a node needs to know of the rest.
 pub(super) struct Surroundings<'a> {
     pub(super) node: &'a str,
     pub(super) links: &'a [Link],
     pub(super) hops: &'a [Hop],
     pub(super) family: Family,
-    /// Whether the run's connections begin here.
     pub(super) is_client: bool,
 }
 
@@ -87,7 +85,6 @@ impl Surroundings<'_> {
     }
 }
 
-/// MPTCP limits and endpoints of a host.
 pub(super) fn mptcp(section: &Section<'_>, around: &Surroundings<'_>) -> MptcpPlan {
     let own = section.section("mptcp");
     own.only("mptcp", &keys::MPTCP);
@@ -119,7 +116,6 @@ fn check_endpoints(own: &Section<'_>, endpoints: &[EndpointPlan], node: &str) {
     }
 }
 
-/// A `subflow` endpoint for each address of the run's family.
 fn default_endpoints(around: &Surroundings<'_>) -> Vec<EndpointPlan> {
     let of_link = |(link, addresses): (&Link, &[(IpAddr, u8)])| {
         let endpoint = |address: &(IpAddr, u8)| EndpointPlan {
@@ -210,7 +206,6 @@ fn place(section: &Section<'_>, around: &Surroundings<'_>) -> Option<(String, Ip
     Some((link.name.clone(), address))
 }
 
-/// Routes by hand.
 pub(super) fn routes(section: &Section<'_>, around: &Surroundings<'_>) -> Vec<RoutePlan> {
     section.sections("routes").iter().filter_map(|route_of| route(route_of, around)).collect()
 }

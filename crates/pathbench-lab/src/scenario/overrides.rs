@@ -75,7 +75,6 @@ pub(super) fn apply(tree: &mut Table, overrides: &Overrides, ledger: &Ledger) ->
     record
 }
 
-/// Removes the dotted `key` from the matrix, however it is written there.
 fn forget(table: &mut Table, key: &str) {
     table.fields.retain(|field| field.key != key);
     for field in &mut table.fields {

@@ -21,7 +21,6 @@ const LONGEST_PATTERN: Duration = Duration::from_secs(24 * 3_600);
 /// Limits of the kernel's byte queues (`struct tc_fifo_qopt`) have 32 bits.
 const LARGEST_QUEUE_BYTES: u64 = u32::MAX as u64;
 
-/// The parameters that a table gives.
 #[derive(Debug, Default)]
 pub(super) struct Given {
     pub(super) change: LinkChange,
@@ -186,7 +185,6 @@ fn trace(section: &Section<'_>, key: &str, of: TraceOf) -> Option<Value> {
         .ok()
 }
 
-/// Path and content of a file, relative to the scenario's directory.
 fn read_file(section: &Section<'_>, key: &str, name: &str) -> Option<(PathBuf, Vec<u8>)> {
     let directory = Path::new(section.ledger.file()).parent().unwrap_or(Path::new(""));
     let path = directory.join(name);

@@ -77,7 +77,6 @@ impl Topology {
         self.nodes.iter().find(|node| node.name == name)
     }
 
-    /// The link of that name.
     pub fn link(&self, name: &str) -> Option<&Link> {
         self.links.iter().find(|link| link.name == name)
     }
@@ -91,7 +90,6 @@ impl Topology {
 /// Whether a node ends connections or passes packets on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// Programs run here.
     Host,
     /// Forwards packets between its links.
     Router,
@@ -111,7 +109,6 @@ pub struct Node {
     pub rules: Option<RouterRules>,
 }
 
-/// A route given by hand.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RoutePlan {
     pub destination: Option<(IpAddr, u8)>,

@@ -19,12 +19,9 @@ const PRESETS: [(&str, &str); 7] = [
     ("datacenter", include_str!("presets/datacenter.toml")),
 ];
 
-/// What a preset says about a link.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Preset {
-    /// From the client to the server (first end to second), and back.
     pub(super) directions: [LinkModel; 2],
-    /// The parameters that it gives for each direction, as results have them.
     pub(super) requested: [Map<String, Value>; 2],
 }
 

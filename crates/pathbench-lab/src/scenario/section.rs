@@ -17,12 +17,10 @@ pub(super) struct Section<'a> {
     pub(super) table: Option<&'a Table>,
     /// Where the table is written; of what encloses it when it is absent.
     pub(super) origin: Origin,
-    /// Its key path; empty for the whole scenario.
     pub(super) path: String,
 }
 
 impl<'a> Section<'a> {
-    /// Key path of `key` in this table.
     pub(super) fn key(&self, key: &str) -> String {
         if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) }
     }
@@ -35,7 +33,6 @@ impl<'a> Section<'a> {
         self.get(key).is_some()
     }
 
-    /// Where `key` is written, or where it would be.
     pub(super) fn origin_of(&self, key: &str) -> Origin {
         self.get(key).map_or_else(|| self.origin.clone(), |item| item.origin.clone())
     }
@@ -73,7 +70,6 @@ impl<'a> Section<'a> {
         self.ledger.add(MistakeKind::Type, &item.origin, self.key(key), problem, remedy);
     }
 
-    /// The table at `key`, empty when there is none.
     pub(super) fn section(&self, key: &str) -> Section<'a> {
         let item = self.get(key);
         let table = match item.map(|item| &item.value) {
@@ -163,7 +159,6 @@ impl<'a> Section<'a> {
         );
     }
 
-    /// The texts at `key`, which may be a single one; each with its own origin.
     pub(super) fn texts(&self, key: &str, example: &str) -> Option<Vec<(&'a str, Origin)>> {
         let item = self.get(key)?;
         let items = match &item.value {
@@ -189,7 +184,6 @@ impl<'a> Section<'a> {
         None
     }
 
-    /// The whole number at `key` if it lies within `range`.
     pub(super) fn integer(&self, key: &str, range: RangeInclusive<u64>) -> Option<u64> {
         let item = self.get(key)?;
         let Value::Integer(number) = item.value else {
@@ -208,7 +202,6 @@ impl<'a> Section<'a> {
         self.wrong(MistakeKind::Value, key, problem, format!("give {least} to {most}"));
     }
 
-    /// The number at `key`, whole or not, if it lies within `range`.
     pub(super) fn number(&self, key: &str, range: RangeInclusive<f64>) -> Option<f64> {
         let item = self.get(key)?;
         let number = match item.value {
@@ -226,7 +219,6 @@ impl<'a> Section<'a> {
         Some(number)
     }
 
-    /// One of `known` names.
     pub(super) fn choice<T: Copy>(&self, key: &str, known: &[(&str, T)]) -> Option<T> {
         let text = self.text(key, known.first().map_or("", |(name, _)| name))?;
         let found = known.iter().find(|(name, _)| *name == text).map(|(_, value)| *value);
@@ -238,7 +230,6 @@ impl<'a> Section<'a> {
         found
     }
 
-    /// A quantity with its unit, within `range`.
     fn quantity<T>(&self, key: &str, example: &str, range: RangeInclusive<T>) -> Option<T>
     where
         T: FromStr<Err = UnitError> + PartialOrd + Display,

@@ -1,6 +1,5 @@
 //! "Did you mean": the known name nearest to one that is not known.
 
-/// The name of `known` that `given` was probably meant to be.
 pub(super) fn nearest<'a>(given: &str, known: &[&'a str]) -> Option<&'a str> {
     let tolerated = 1 + given.chars().count() / 4;
     let distance = |name: &str| strsim::damerau_levenshtein(&given.to_lowercase(), &name.to_lowercase());

@@ -8,7 +8,6 @@ use toml::de::{DeTable, DeValue};
 /// Keys that are lists of tables: `[[path]]`.
 const LISTS: [&str; 5] = ["path", "link", "host", "router", "event"];
 
-/// The text of a file and where its lines begin.
 struct Lines<'a> {
     text: &'a str,
     starts: Vec<usize>,
@@ -27,7 +26,6 @@ impl<'a> Lines<'a> {
         self.starts.partition_point(|start| *start <= offset) as u32
     }
 
-    /// Where the line at `offset` begins.
     fn start(&self, offset: usize) -> usize {
         self.starts[self.number(offset) as usize - 1]
     }
@@ -122,11 +120,9 @@ struct Slip {
 }
 
 enum Cure {
-    /// The parser has read what is meant.
     None,
     /// Put this text in place of that range, never a shorter one, and it is what is meant.
     Replace(Range<usize>, String),
-    /// Do not look at the line.
     Skip,
     Impossible,
 }
@@ -195,7 +191,6 @@ fn slip(message: &str, lines: &Lines<'_>, span: &Range<usize>) -> Slip {
     slip(format!("this is not TOML: {problem}"), remedy, cure)
 }
 
-/// Everything in a value of the command line comes from that option.
 struct Given<'a> {
     option: &'a str,
     digits_lost: std::cell::Cell<bool>,

@@ -135,7 +135,6 @@ fn action(section: &Section<'_>, topology: &Topology, link: Option<&Link>) -> Op
     Some(action)
 }
 
-/// Reports keys that belong to another action.
 fn refuse_foreign(section: &Section<'_>, name: &str) {
     let given = |keys: &[&'static str]| -> Vec<&'static str> {
         keys.iter().copied().filter(|key| section.has(key)).collect()

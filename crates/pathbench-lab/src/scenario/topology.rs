@@ -61,11 +61,9 @@ fn count_links(root: &Section<'_>, drafts: &[LinkDraft<'_>]) {
     }
 }
 
-/// Hosts and routers that the file declares.
 struct Declared<'a> {
     hosts: Vec<Named<'a>>,
     routers: Vec<Named<'a>>,
-    /// Routers in the middle of paths, and what they do.
     inner: Vec<(String, Option<RouterRules>)>,
 }
 
@@ -97,7 +95,6 @@ impl<'a> Declared<'a> {
             || self.inner.iter().any(|(router, _)| router == name)
     }
 
-    /// What a router does, where anything is said of it.
     fn rules(&self, name: &str) -> Option<RouterRules> {
         if let Some((_, rules)) = self.inner.iter().find(|(router, _)| router == name) {
             return *rules;

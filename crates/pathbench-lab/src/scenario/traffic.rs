@@ -27,7 +27,6 @@ pub(super) struct Ends {
     pub(super) family: Family,
 }
 
-/// Hosts and IP version of the run.
 pub(super) fn ends(run: &Section<'_>) -> Ends {
     let families = [("ipv4", Family::Ipv4), ("ipv6", Family::Ipv6)];
     Ends {

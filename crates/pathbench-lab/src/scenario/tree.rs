@@ -12,33 +12,28 @@ pub enum Origin {
     Option(String),
 }
 
-/// A value and where it was written.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Item {
     pub(super) value: Value,
     pub(super) origin: Origin,
 }
 
-/// A TOML value.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Value {
     Text(String),
     Integer(i128),
     Float(f64),
     Flag(bool),
-    /// A date or time, which no key takes.
     Moment(String),
     List(Vec<Item>),
     Table(Table),
 }
 
-/// Keys and values in file order.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Table {
     pub(super) fields: Vec<Field>,
 }
 
-/// A key, where it was written, and its value.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Field {
     pub(super) key: String,
@@ -75,7 +70,6 @@ impl Item {
         }
     }
 
-    /// The value as a person writes it, on one line.
     pub(super) fn written(&self) -> String {
         match &self.value {
             Value::Text(text) => text.clone(),
@@ -89,7 +83,6 @@ impl Table {
         self.fields.iter().find(|field| field.key == key).map(|field| &field.item)
     }
 
-    /// Puts `item` at `key`, in place of what is there.
     pub(super) fn put(&mut self, key: &str, item: Item) {
         let origin = item.origin.clone();
         match self.fields.iter_mut().find(|field| field.key == key) {
@@ -119,9 +112,7 @@ impl Table {
     }
 }
 
-/// Turns byte offsets of a text into origins.
 pub(super) trait Locate {
-    /// Origin of what stands at byte `offset`.
     fn at(&self, offset: usize) -> Origin;
     /// Called for an integer that is no `i64`.
     fn too_large(&self, offset: usize, digits: &str);
@@ -139,7 +130,6 @@ pub(super) fn table(parsed: &DeTable<'_>, locate: &dyn Locate) -> Table {
     Table { fields: fields.collect() }
 }
 
-/// The tree of a parsed TOML value that begins at byte `offset`.
 pub(super) fn item(parsed: &DeValue<'_>, offset: usize, locate: &dyn Locate) -> Item {
     let value = match parsed {
         DeValue::String(text) => Value::Text(text.to_string()),

@@ -89,7 +89,6 @@ fn variant(root: &Section<'_>, cell: &Cell) -> VariantPlan {
     VariantPlan { variant: cell.variant.clone(), topology, events, run }
 }
 
-/// The file's own list of transports.
 fn transports(tree: &Table) -> Option<&Item> {
     match &tree.get("run")?.value {
         Value::Table(run) => run.get("transports"),
@@ -114,7 +113,6 @@ fn labels_of(item: &Item, ledger: &Ledger, variant: &VariantPlan) -> Vec<String>
         .collect()
 }
 
-/// The links that the scenario names.
 fn own_links(topology: &Topology) -> Vec<String> {
     let names = topology.links.iter().map(|link| &link.name);
     names.filter(|name| !topology.is_inner(name)).cloned().collect()

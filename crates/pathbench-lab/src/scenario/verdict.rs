@@ -6,12 +6,10 @@ use pathbench_record::document::{Expectation, ResultDocument, RunRecord, Variant
 use pathbench_record::statistics::median;
 use serde_json::Value;
 
-/// Whether an expectation with this filter applies to `variant`.
 pub(super) fn applies(when: &Variant, variant: &Variant) -> bool {
     when.iter().all(|(key, value)| variant.get(key) == Some(value))
 }
 
-/// What was found, in words, and whether that holds.
 struct Finding {
     found: String,
     held: bool,
@@ -24,7 +22,6 @@ impl Finding {
 }
 
 impl Figure {
-    /// Whether the figure is one of this run's.
     fn is_of(&self, run: &RunRecord) -> bool {
         let meant = match &self.pattern {
             Some(pattern) => *pattern == run.pattern,
@@ -177,7 +174,6 @@ impl ExpectationPlan {
     }
 }
 
-/// The median of the figure over `runs`, or why there is none.
 fn median_of(figure: &Figure, runs: &[&RunRecord]) -> Result<f64, String> {
     let mut values = Vec::new();
     for run in runs.iter().filter(|run| figure.is_of(run)) {
@@ -189,7 +185,6 @@ fn median_of(figure: &Figure, runs: &[&RunRecord]) -> Result<f64, String> {
     median(&values).ok_or_else(|| format!("no valid run of {}", figure.runs_in_words()))
 }
 
-/// The figure in the run's record.
 fn value_of(figure: &Figure, run: &RunRecord) -> Option<Value> {
     let record = serde_json::to_value(run).ok()?;
     let found = look_up(&record, &figure.field).filter(|value| !value.is_null()).cloned();

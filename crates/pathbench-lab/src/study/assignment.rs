@@ -25,7 +25,6 @@ pub(super) struct Assignment<'a> {
     pub(super) label: &'a TransportLabel,
     pub(super) pattern: &'a PatternPlan,
     pub(super) sample_interval: Duration,
-    /// Where qlogs go, where they are wanted.
     pub(super) qlog: Option<PathBuf>,
 }
 
@@ -79,7 +78,6 @@ impl Assignment<'_> {
         self.start().map(|start| start.remote)
     }
 
-    /// What the server's agent is to serve.
     pub(super) fn serve_plan(&self, remote: IpAddr) -> ServePlan {
         let any: IpAddr = if remote.is_ipv4() { [0; 4].into() } else { [0_u16; 8].into() };
         ServePlan {
@@ -109,7 +107,6 @@ impl Assignment<'_> {
         }
     }
 
-    /// What QUIC takes at either end; its paths are the client's.
     fn quic_options(&self) -> QuicOptions {
         let quic = &self.plan.run.quic;
         QuicOptions {

@@ -16,7 +16,6 @@ pub(super) struct Book<'a> {
     pub(super) writer: &'a mut ResultWriter,
     pub(super) observer: &'a mut dyn StudyObserver,
     pub(super) document: ResultDocument,
-    /// Place in the order of each run of the document.
     places: Vec<usize>,
     next: usize,
 }
@@ -65,7 +64,6 @@ pub(super) fn open<'b, 'a>(book: &'b Mutex<Book<'a>>) -> MutexGuard<'b, Book<'a>
     book.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Passes on what is heard of one run.
 pub(super) struct Listener<'b, 'a> {
     pub(super) book: &'b Mutex<Book<'a>>,
     /// Whether it is the only run: what several do at the same moment would only be a muddle.

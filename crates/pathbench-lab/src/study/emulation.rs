@@ -6,7 +6,6 @@ use pathbench_record::document::{EmulatedDirection, EmulationRecord, LatenessRec
 use pathbench_record::time::Timestamp;
 use std::time::Duration;
 
-/// Notes in `links` what the data plane did.
 pub(super) fn record(links: &mut [RunLink], reports: &[(String, LinkReport)]) {
     for (name, report) in reports {
         if let Some(link) = links.iter_mut().find(|link| link.name == *name) {

@@ -32,7 +32,6 @@ pub(super) struct Run<'a> {
     pub(super) assignment: Assignment<'a>,
     pub(super) repetition: u32,
     pub(super) options: &'a StudyOptions,
-    /// What its emulated links need.
     pub(super) emulation: &'a Emulation,
     pub(super) lateness_tolerance: Duration,
     pub(super) clock: &'a Arc<dyn Clock>,
@@ -53,7 +52,6 @@ struct Traffic {
     outcome: Option<Box<ClientOutcome>>,
     executed: Vec<ExecutedEvent>,
     failure: Option<String>,
-    /// When the client's end was heard of.
     ended: Timestamp,
 }
 
@@ -81,7 +79,6 @@ impl Run<'_> {
         }
     }
 
-    /// A run whose lab failed after `links` were measured.
     fn failed(&self, error: &EnvironmentError, links: Vec<RunLink>) -> ConductedRun {
         let error = error.to_string();
         let mut invalid_because = calibration::deviations(&links);
@@ -92,7 +89,6 @@ impl Run<'_> {
         ConductedRun { assembled, link_samples: Vec::new() }
     }
 
-    /// Makes the run in its lab; `measured` gets the links.
     fn conduct_in(
         &self,
         environment: &mut Environment,

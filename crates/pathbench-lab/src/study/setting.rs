@@ -62,7 +62,6 @@ fn mptcp(topology: &Topology, client: &str, server: &str, family: Family) -> Opt
     })
 }
 
-/// The pattern's own keys, defaults filled in.
 fn asked(pattern: &PatternPlan) -> Map<String, Value> {
     let value = match pattern {
         PatternPlan::Ping(ping) => serde_json::to_value(ping),

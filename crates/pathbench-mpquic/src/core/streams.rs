@@ -7,12 +7,10 @@ use noq_proto::{Dir, FinishError, ReadError, ReadableError, StreamId, WriteError
 
 #[derive(Debug, Default)]
 pub(super) struct StreamState {
-    /// Somebody waits who has not been called yet.
     pub(super) reader_waits: bool,
     pub(super) writer_waits: bool,
     /// How receiving ended, for the library tells only once.
     received_all: Option<StreamEnd>,
-    /// What the library has copied of what was sent.
     copied: CopiedBytes,
 }
 
@@ -160,7 +158,6 @@ impl Core {
         self.unacknowledged.count() + copied + self.copied_of_released
     }
 
-    /// Wakes writers that were held back, once the library has freed something.
     pub(super) fn end_holding_back(&mut self) {
         if self.held_back && !self.holds_too_much() {
             self.held_back = false;

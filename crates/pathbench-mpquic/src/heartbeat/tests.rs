@@ -7,7 +7,6 @@ fn b() -> PathId {
     PathId::from(1_u32)
 }
 
-/// Two paths and their counters, in steps of a millisecond.
 struct Pair {
     now: Timestamp,
     heartbeats: Heartbeats,

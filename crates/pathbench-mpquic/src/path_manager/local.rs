@@ -34,7 +34,6 @@ pub(super) enum Stage {
     },
 }
 
-/// A wanted path and how far it is.
 #[derive(Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "independent facts, each told by somebody else")]
 pub(super) struct Local {
@@ -44,12 +43,10 @@ pub(super) struct Local {
     pub(super) addresses: Vec<IpAddr>,
     pub(super) stage: Stage,
     pub(super) retry_after: Duration,
-    /// How long to wait for the path that is being opened.
     pub(super) patience: Duration,
     pub(super) silent: bool,
     pub(super) dead: bool,
     pub(super) remote_backup: bool,
-    /// It should be closed, at once or when another path is there.
     pub(super) closing: Option<CloseReason>,
     /// noq would not close it; not asked again until something is established.
     pub(super) refused: bool,
@@ -67,7 +64,6 @@ pub(super) struct Told {
 }
 
 impl Local {
-    /// A wanted path of which nothing is known yet.
     pub(super) fn new(wanted: &LocalPath, backup: bool, options: &PathManagerOptions) -> Self {
         Self {
             wanted: wanted.clone(),
@@ -140,7 +136,6 @@ impl Local {
         }
     }
 
-    /// A path begins, of which nothing was said yet.
     pub(super) fn begin(&mut self, stage: Stage) {
         self.stage = stage;
         self.silent = false;

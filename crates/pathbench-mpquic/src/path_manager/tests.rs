@@ -13,7 +13,6 @@ fn address(index: usize) -> IpAddr {
     IpAddr::V4(Ipv4Addr::new(10, 0, index as u8, 1))
 }
 
-/// A manager, and the library as far as the manager can tell.
 struct Bench {
     manager: PathManager,
     now: Timestamp,
@@ -22,7 +21,6 @@ struct Bench {
     paths: BTreeMap<PathId, (usize, bool)>,
     /// Opening cannot even be begun.
     refuse: bool,
-    /// Paths are established as soon as they are opened.
     prompt: bool,
     log: Vec<(u64, PathAction)>,
 }
@@ -39,7 +37,6 @@ impl Bench {
         Self { manager, now, next_path: 0, paths, refuse: false, prompt: true, log: Vec::new() }
     }
 
-    /// All links up with addresses, and all paths established.
     fn running(wanted: &[LocalPath], scheduler: &Scheduler) -> Self {
         let mut bench = Self::new(wanted, scheduler);
         for index in 0..wanted.len() {
@@ -65,7 +62,6 @@ impl Bench {
         self.give(&PathInput::LinkDown { interface: NAMES[index].to_owned() });
     }
 
-    /// Time passes, with the manager's timeouts kept.
     fn pass(&mut self, ms: u64) {
         let end = self.now + Duration::from_millis(ms);
         while let Some(due) = self.manager.next_timeout().filter(|due| *due <= end) {

@@ -51,7 +51,6 @@ impl Paths {
         self.close_now(path, reason, context)
     }
 
-    /// The detour, and at a client the path whose way it takes.
     fn detour(
         &self,
         path: PathId,

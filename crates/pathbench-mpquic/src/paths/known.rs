@@ -77,7 +77,6 @@ impl Paths {
         }
     }
 
-    /// Remembers a path, its ends as the library knows them now.
     pub(super) fn note(&mut self, id: PathId, state: PathState, inner: &Connection, now: Timestamp) {
         let backup = inner.path_status(id) == Ok(PathStatus::Backup);
         if let Some(known) = self.known.get_mut(&id) {

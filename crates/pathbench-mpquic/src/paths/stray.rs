@@ -10,9 +10,7 @@ use std::collections::BTreeMap;
 /// A path whose packets take another way until it is closed.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Stray {
-    /// Its figures when that began.
     own: PathStats,
-    /// The path whose way they take.
     by: PathId,
 }
 
@@ -46,7 +44,6 @@ impl Paths {
     }
 }
 
-/// Counters of packets that took another path's route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Carried {
     sent_datagrams: u64,
@@ -56,7 +53,6 @@ pub(super) struct Carried {
 }
 
 impl Carried {
-    /// What was counted between two looks at a path.
     fn between(own: &PathStats, all: &PathStats) -> Self {
         Self {
             sent_datagrams: all.udp_tx.datagrams.saturating_sub(own.udp_tx.datagrams),

@@ -26,9 +26,7 @@ pub(super) struct Arbiter {
     pub(super) scheduler: Scheduler,
     pub(super) slots: Vec<Slot>,
     pub(super) next_slot: u64,
-    /// Slots were added whose path is not known yet.
     pub(super) unbound: bool,
-    /// The latest time heard of.
     pub(super) now: Option<Instant>,
     /// noq is being asked for a packet. Otherwise it asks for windows to fill statistics.
     pub(super) questioning: bool,
@@ -36,11 +34,9 @@ pub(super) struct Arbiter {
     pub(super) trouble: Option<Trouble>,
     /// What the connection announces that it can take, if that may be raised a little.
     pub(super) receive_window: Option<u64>,
-    /// The slot whose path leaves its acknowledgements to another one just now.
     pub(super) rotating: Option<u64>,
     /// The slot whose path alone may send the next packets, which are to be small.
     pub(super) alone: Option<(u64, Alone)>,
-    /// The slot whose path's own frames the present question is about.
     pub(super) pending: Option<u64>,
     /// The packet that noq built last, its slot and bytes, as long as noq has not said that it is part of a batch.
     pub(super) single: Option<(u64, u64)>,
@@ -79,7 +75,6 @@ impl Arbiter {
         self.slots.iter_mut().find(|slot| slot.id == id)
     }
 
-    /// The paths that can carry data.
     pub(super) fn open_paths(&self) -> impl Iterator<Item = PathId> {
         self.slots.iter().filter(|slot| slot.open).filter_map(|slot| slot.path)
     }
@@ -150,7 +145,6 @@ impl Arbiter {
         self.judge(now, false);
     }
 
-    /// noq gave out something to send.
     pub(super) fn after_answer(&mut self, now: Instant) {
         self.questioning = false;
         self.end_pending(now, true);
@@ -194,7 +188,6 @@ impl Arbiter {
         news
     }
 
-    /// Whether the scheduler lets the path of slot `id` send.
     fn may_send(&mut self, id: u64, now: Instant) -> bool {
         let relieved = self.trouble.is_some();
         let mut index = usize::MAX;
@@ -338,7 +331,6 @@ impl Arbiter {
         self.judge(now, false);
     }
 
-    /// Decides whether the `backup` scheduler's preferred paths are in trouble.
     fn judge(&mut self, now: Instant, data_waits: bool) {
         let Scheduler::Backup { srtt_above, rto_above } = self.scheduler else { return };
         let preferred = || self.slots.iter().filter(|slot| slot.open && !slot.backup && !slot.suspended);

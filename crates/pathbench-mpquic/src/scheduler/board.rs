@@ -19,7 +19,6 @@ use std::time::{Duration, Instant};
 pub(crate) struct Board(Arc<Mutex<Arbiter>>);
 
 impl Board {
-    /// The board of a connection that has no path yet.
     pub(crate) fn new(scheduler: Scheduler) -> Self {
         Self(Arc::new(Mutex::new(Arbiter::new(scheduler))))
     }
@@ -158,7 +157,6 @@ impl Board {
         slot.map(|slot| slot.seen).or_else(|| state.gone.get(&path).copied())
     }
 
-    /// The same with the back-off as it is `now`.
     pub(crate) fn observation_at(&self, path: PathId, now: Instant) -> Option<Observation> {
         let state = self.state();
         let slot = state.slots.iter().find(|slot| slot.path == Some(path));
@@ -172,7 +170,6 @@ impl Board {
         slot.seen.retransmission_timeout()
     }
 
-    /// What may be under way on all open paths together.
     pub(crate) fn cwnd_bytes(&self) -> u64 {
         let state = self.state();
         state.slots.iter().filter(|slot| slot.open).map(|slot| slot.seen.cwnd_bytes).sum()

@@ -11,7 +11,6 @@ use std::any::Any;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// The congestion controls that noq has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum CongestionControl {
     /// RFC 9438.
@@ -60,7 +59,6 @@ pub(crate) struct SchedulerFactory {
 }
 
 impl SchedulerFactory {
-    /// A factory whose controllers share `board` and control congestion by `control`.
     pub(crate) fn new(board: Board, control: CongestionControl) -> Self {
         Self { board, inner: control.factory() }
     }
@@ -93,17 +91,14 @@ impl Drop for Place {
     }
 }
 
-/// Acknowledged packets of the batch that noq is reporting.
 #[derive(Debug, Clone, Copy, Default)]
 struct Batch {
     bytes: u64,
     probe_bytes: u64,
     /// When the latest of them left that was longer than what every path takes.
     large: Option<Instant>,
-    /// Packet number of the latest MTU probe.
     probe: Option<u64>,
     largest: Option<(u64, Instant)>,
-    /// Largest packet number acknowledged in earlier batches.
     known: Option<u64>,
 }
 
@@ -140,7 +135,6 @@ pub(super) struct Scheduled {
     inner: Box<dyn Controller>,
     place: Arc<Place>,
     batch: Batch,
-    /// UDP payload of the longest packet that is no MTU probe.
     mtu: u16,
     srtt: Option<Duration>,
 }

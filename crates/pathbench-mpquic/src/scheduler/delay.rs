@@ -24,7 +24,6 @@ pub(super) struct Delay {
 }
 
 impl Delay {
-    /// A packet left while so many bytes had been acknowledged.
     pub(super) fn note_sent(&mut self, now: Instant, acked_bytes: u64) {
         self.mark.get_or_insert((now, acked_bytes));
     }

@@ -36,9 +36,7 @@ use std::time::Instant;
 /// What the scheduler did that a person reading a result wants to know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SchedulerEvent {
-    /// When it was decided.
     pub(crate) at: Instant,
-    /// The preferred path it is about.
     pub(crate) path: PathId,
     /// Why the backup paths are used from now on; `None` when the preferred path is used again.
     pub(crate) trouble: Option<Trouble>,

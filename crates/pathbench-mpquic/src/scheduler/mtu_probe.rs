@@ -14,7 +14,6 @@ const PROBES_OF_A_SIZE: u32 = 3;
 const SHORTEST_WAIT: Duration = Duration::from_millis(2);
 const LONGEST_WAIT: Duration = Duration::from_millis(25);
 
-/// The MTU probes of a path.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct MtuProbes {
     bytes: u64,
@@ -38,7 +37,6 @@ impl Slot {
         self.mtu_probes.quiet_until
     }
 
-    /// Whether it waits for room for an MTU probe.
     pub(super) fn is_quiet(&self, now: Instant) -> bool {
         self.mtu_probes.quiet_until.is_some_and(|until| now < until)
     }

@@ -12,24 +12,19 @@ use std::time::{Duration, Instant};
 /// A path that has not been validated may have something to say this often: noq does not tell.
 const INTERVAL: Duration = Duration::from_millis(5);
 
-/// What a path has to say for itself.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct PendingFrames {
-    /// It is being validated, with as many frames as that takes.
     pub(super) opening: bool,
     /// A packet with frames of its own is due: a PING, or the answer to the peer's `PATH_CHALLENGE`.
     pub(super) due: bool,
-    /// When it was last given the room.
     last: Option<Instant>,
 }
 
 impl PendingFrames {
-    /// Those of a path that is new.
     pub(super) const fn of_new_path() -> Self {
         Self { opening: true, due: true, last: None }
     }
 
-    /// One more, to be seen to at once.
     pub(super) fn add(&mut self) {
         self.due = true;
         self.last = None;
@@ -50,7 +45,6 @@ impl Arbiter {
         self.pending = chosen.filter(|_| first.is_some()).map(|slot| slot.id);
     }
 
-    /// The path with pending frames had its chance, if it had.
     pub(super) fn end_pending(&mut self, now: Instant, answered: bool) -> bool {
         let Some(slot) = self.pending.take().and_then(|id| self.slot(id)) else { return false };
         // Otherwise a path before it had frames of its own.
@@ -60,7 +54,6 @@ impl Arbiter {
         true
     }
 
-    /// Whether the path of slot `id` is passed over for its frames.
     pub(super) fn is_before_pending(&self, id: u64) -> bool {
         let path = |id: u64| self.slots.iter().find(|slot| slot.id == id).and_then(|slot: &Slot| slot.path);
         self.pending.is_some_and(|pending| path(id) < path(pending))

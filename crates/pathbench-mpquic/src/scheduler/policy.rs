@@ -10,16 +10,19 @@ const TURN_PACKETS: u64 = 10;
 /// Why the `backup` scheduler left the preferred path: the conditions of `MultipathTester`'s paper.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Trouble {
-    /// Its smoothed RTT is above the threshold.
-    SlowPath { srtt: Duration },
+    SlowPath {
+        srtt: Duration,
+    },
     /// Nothing was acknowledged for a retransmission timeout, and there is new data to send.
-    Timeout { since: Duration },
-    /// Its retransmission timeout, with back-off, is above the threshold.
-    LongTimeout { rto: Duration },
+    Timeout {
+        since: Duration,
+    },
+    LongTimeout {
+        rto: Duration,
+    },
 }
 
 impl Trouble {
-    /// The condition of the paper that it is.
     pub(crate) const fn condition(self) -> HandoverReason {
         match self {
             Self::SlowPath { .. } => HandoverReason::RttThreshold,
@@ -29,7 +32,6 @@ impl Trouble {
     }
 }
 
-/// What the choice rests on, of one path that can send.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Contender {
     pub(super) rank: Rank,
@@ -37,9 +39,7 @@ pub(super) struct Contender {
     pub(super) rtt: Option<Duration>,
     /// Room in the congestion window for another packet, and not found blocked by pacing just now.
     pub(super) available: bool,
-    /// Bytes sent divided by weight, scaled.
     pub(super) served: u64,
-    /// Bytes of one turn, on the scale of `served`.
     pub(super) turn: u64,
 }
 
@@ -50,9 +50,7 @@ pub(super) enum Rank {
     /// A retransmission timeout passed without progress.
     Stalled,
     Backup,
-    /// The peer does not hear us there.
     Avoided,
-    /// We do not hear the peer there.
     Suspended,
 }
 

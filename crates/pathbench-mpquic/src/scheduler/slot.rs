@@ -25,17 +25,14 @@ pub(crate) struct Observation {
     /// Smallest RTT sample, acknowledgement delay included as RFC 9002 section 5.2 wants it.
     pub(crate) min_rtt: Option<Duration>,
     pub(crate) latest_rtt: Option<Duration>,
-    /// Bytes of ack-eliciting packets that are neither acknowledged nor lost.
     pub(crate) in_flight_bytes: u64,
     pub(crate) sent_bytes: u64,
     pub(crate) acked_bytes: u64,
     /// Bytes of those declared lost; their content was queued again for whichever path.
     pub(crate) lost_bytes: u64,
-    /// The real controller's congestion window.
     pub(crate) cwnd_bytes: u64,
     /// Slow start threshold, where the controller has one and has left slow start.
     pub(crate) ssthresh_bytes: Option<u64>,
-    /// UDP payload per datagram on the path.
     pub(crate) mtu_bytes: u16,
     /// Retransmission timeouts that have passed without progress, when it was read.
     pub(crate) backoff: u32,
@@ -47,18 +44,15 @@ impl Observation {
         Some(self.srtt? + (self.rttvar * 4).max(GRANULARITY) + MAX_ACK_DELAY)
     }
 
-    /// The same with the back-off in force.
     pub(crate) fn timeout_in_force(&self) -> Option<Duration> {
         self.retransmission_timeout()?.checked_mul(2_u32.checked_pow(self.backoff)?)
     }
 }
 
-/// One path on the board.
 #[derive(Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "independent facts, each told by somebody else")]
 pub(super) struct Slot {
     pub(super) id: u64,
-    /// The path, once the board has found out.
     pub(super) path: Option<PathId>,
     /// It can carry data: validated and not abandoned.
     pub(super) open: bool,
@@ -75,13 +69,10 @@ pub(super) struct Slot {
     pub(super) served: u64,
     /// When the last acknowledgement arrived, or the first packet of the present flight left.
     pub(super) progress: Option<Instant>,
-    /// The same of packets longer than any path takes.
     pub(super) large_progress: Option<Instant>,
-    /// When the first packet after a rest left.
     pub(super) busy_since: Option<Instant>,
     /// Had room but was told to wait, so that its controller must not take the window for used.
     pub(super) held_back: bool,
-    /// When anything was sent last, acknowledgements included.
     pub(super) transmitted: Option<Instant>,
     /// Transmissions since a path of higher id had one.
     pub(super) transmissions: u32,
@@ -98,7 +89,6 @@ pub(super) struct Slot {
 pub(super) struct Turn {
     /// Was asked for its window since the last question to noq.
     pub(super) asked: bool,
-    /// Was told to wait then.
     pub(super) diverted: bool,
     /// Sent since then.
     pub(super) sent: bool,
@@ -184,12 +174,10 @@ impl Slot {
         Some(self.seen.retransmission_timeout()? * 2_u32.pow(self.backoff(now)))
     }
 
-    /// What is known of the path `now`.
     pub(super) fn observation(&self, now: Option<Instant>) -> Observation {
         Observation { backoff: now.map_or(0, |now| self.backoff(now)), ..self.seen }
     }
 
-    /// How gladly it is used, `relieved` when the backup paths take over.
     pub(super) fn rank(&self, now: Instant, relieved: bool) -> Rank {
         if self.suspended {
             Rank::Suspended
@@ -204,7 +192,6 @@ impl Slot {
         }
     }
 
-    /// A packet that is no MTU probe left.
     pub(super) fn on_sent(&mut self, now: Instant, bytes: u64) {
         if self.data_in_flight_bytes == 0 {
             self.busy_since = self.busy_since.filter(|_| !self.has_rested(now)).or(Some(now));
@@ -228,7 +215,6 @@ impl Slot {
         self.seen.sent_bytes += bytes;
     }
 
-    /// A packet that is no MTU probe was lost.
     pub(super) fn on_lost(&mut self, bytes: u64) {
         self.seen.lost_bytes += bytes;
         self.seen.in_flight_bytes = self.seen.in_flight_bytes.saturating_sub(bytes);
@@ -265,11 +251,9 @@ impl Slot {
     }
 }
 
-/// One batch of acknowledged packets.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Acked {
     pub(super) bytes: u64,
-    /// Of these the MTU probe's.
     pub(super) probe_bytes: u64,
     /// When the latest of them left that was longer than what every path takes.
     pub(super) large: Option<Instant>,

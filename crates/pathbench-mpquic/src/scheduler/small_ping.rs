@@ -53,7 +53,6 @@ const TIMERS: usize = 8;
 /// How early noq's probe timer may expire.
 const LONGEST_LEAP: Duration = Duration::from_secs(1);
 
-/// What one path alone may send, regardless of its window and pacing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Alone {
     Ping,
@@ -61,17 +60,12 @@ pub(super) enum Alone {
     Probes,
 }
 
-/// The small PINGs of a path.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct SmallPings {
     at: Option<Instant>,
-    /// Bytes that had been sent on the path then.
     sent_bytes: u64,
-    /// A heartbeat is to be one.
     asked_for: bool,
-    /// What is left to send of the present group.
     further: u8,
-    /// When the large packet left whose acknowledgement is waited for.
     awaited: Option<Instant>,
     /// Large packets that were lost since the last group, or one before it, and none has been acknowledged since.
     lost: u8,
@@ -106,7 +100,6 @@ impl Slot {
         self.open && self.seen.mtu_bytes > LEAST_MTU_BYTES && self.data_in_flight_bytes >= self.large_bytes()
     }
 
-    /// A packet that is no MTU probe left.
     pub(super) fn note_size_sent(&mut self, now: Instant, bytes: u64) {
         if bytes > LEAST_MTU_BYTES.into() {
             let pings = &mut self.small_pings;
@@ -115,7 +108,6 @@ impl Slot {
         }
     }
 
-    /// Packets were acknowledged, of which the latest large one left at `large`.
     pub(super) fn note_sizes_acked(&mut self, large: Option<Instant>) {
         let pings = &mut self.small_pings;
         if let Some(sent) = large {
@@ -127,7 +119,6 @@ impl Slot {
         }
     }
 
-    /// A packet that is no MTU probe was lost.
     pub(super) fn note_size_lost(&mut self, bytes: u64) {
         let pings = &mut self.small_pings;
         let large = bytes > LEAST_MTU_BYTES.into();
@@ -143,7 +134,6 @@ impl Slot {
         }
     }
 
-    /// The path MTU is another one.
     pub(super) fn forget_doubt(&mut self) {
         self.small_pings = SmallPings::default();
     }
@@ -187,7 +177,6 @@ impl Slot {
 }
 
 impl Arbiter {
-    /// The path that is to have a small PING now.
     fn begin_small_ping(&mut self, now: Instant) -> Option<PathId> {
         if self.rotating.is_some() {
             return None;
@@ -201,7 +190,6 @@ impl Arbiter {
         slot.path
     }
 
-    /// The path is to have no more of the present group.
     fn end_group(&mut self, path: PathId) {
         self.change(path, |slot, _| slot.small_pings.further = 0);
     }
@@ -270,7 +258,6 @@ impl Board {
         None
     }
 
-    /// What noq has to send on one path alone.
     fn ask_alone(
         &self,
         connection: &mut Connection,
@@ -307,7 +294,6 @@ mod tests {
         Duration::from_millis(milliseconds)
     }
 
-    /// A packet of this size is acknowledged that left then.
     fn acked(packet_bytes: u64, sent: Instant) -> Acked {
         let large = (packet_bytes > LEAST_MTU_BYTES.into()).then_some(sent);
         Acked { bytes: packet_bytes, large, rtt: Some(ms(80)), ..Acked::default() }

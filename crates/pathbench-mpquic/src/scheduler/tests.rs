@@ -92,7 +92,6 @@ fn a_weight_of_three_counts_a_byte_as_a_third() {
     assert_eq!(turn(MTU, 3) * 3, turn(MTU, 1));
 }
 
-/// A path that has answered with these RTTs.
 fn path_with(rtts_ms: &[u64], now: Instant) -> Slot {
     let mut slot = Slot::new(0, MTU, 100_000);
     slot.open = true;
@@ -149,7 +148,6 @@ fn arbiter(rtts_ms: &[u64], now: Instant) -> Arbiter {
     arbiter
 }
 
-/// What the two paths are told when there is data to send.
 fn windows(arbiter: &mut Arbiter, now: Instant) -> [bool; 2] {
     arbiter.before_question(now, 1);
     [arbiter.window(0, 100_000) > 0, arbiter.window(1, 100_000) > 0]

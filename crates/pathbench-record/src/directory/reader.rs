@@ -25,7 +25,6 @@ pub enum OpenError {
     NotAResult { path: PathBuf },
     #[error("cannot read {}: {source}", path.display())]
     Io { path: PathBuf, source: io::Error },
-    /// The file is JSON of something else.
     #[error("{} is not a Pathbench result: {problem}", path.display())]
     OtherDocument { path: PathBuf, problem: String },
     #[error(
@@ -33,7 +32,6 @@ pub enum OpenError {
         path.display()
     )]
     Newer { path: PathBuf, found: String },
-    /// The file is no JSON, or lacks what a result has.
     #[error("{}:{}: {problem}", path.display(), line)]
     Broken {
         path: PathBuf,
@@ -206,13 +204,11 @@ fn last_words(lines: Vec<MessageLine>) -> Vec<MessageLine> {
     lines
 }
 
-/// The one field that every version has.
 #[derive(Deserialize)]
 struct Header {
     schema: Option<String>,
 }
 
-/// Reads the text of a `run.json`; `file` is named in errors.
 fn parse_document(text: &str, file: &Path) -> Result<ResultDocument, OpenError> {
     let path = || file.to_owned();
     let broken = |error: serde_json::Error| OpenError::Broken {
@@ -231,7 +227,6 @@ fn parse_document(text: &str, file: &Path) -> Result<ResultDocument, OpenError> 
     }
 }
 
-/// Reads a file of JSON lines.
 fn records<T: DeserializeOwned>(path: &Path) -> Result<Records<T>, ReadError> {
     let bytes = match fs::read(path) {
         Ok(bytes) => bytes,

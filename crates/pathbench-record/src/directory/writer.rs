@@ -31,7 +31,6 @@ pub enum CreateError {
 pub enum WriteError {
     #[error("cannot write {}: {source}", path.display())]
     Io { path: PathBuf, source: io::Error },
-    /// A record has no JSON form.
     #[error("cannot write {}: {source}", path.display())]
     Encode { path: PathBuf, source: serde_json::Error },
 }
@@ -201,7 +200,6 @@ impl ResultWriter {
     }
 }
 
-/// Appends to a file that is made with its first line.
 fn append_if_any<T: Serialize>(
     lines: &mut Option<Lines>,
     dir: &Path,

@@ -11,7 +11,6 @@ pub struct DelayRecord {
     pub messages: u32,
     /// Of these, never acknowledged.
     pub late: u32,
-    /// Median (nearest rank).
     pub p50: f64,
     /// 95th percentile (nearest rank).
     pub p95: f64,

@@ -24,7 +24,6 @@ pub struct LinkRecord {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
 pub struct LinkFigures {
-    /// Largest IP packet.
     pub mtu_bytes: u32,
     /// First end → second end.
     pub forward: DirectionFigures,

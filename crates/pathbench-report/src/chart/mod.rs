@@ -24,17 +24,14 @@ pub(crate) struct Chart {
     pub(crate) subtitle: String,
     pub(crate) legend: Vec<(Key, String)>,
     pub(crate) headings: Vec<String>,
-    /// Row by row.
     pub(crate) facets: Vec<Facet>,
     pub(crate) frame: Frame,
     /// The title of the horizontal axis that all facets share; without one, every facet has its own axis.
     pub(crate) shared_x: Option<String>,
-    /// Stands in place of the facets where there are none.
     pub(crate) empty: &'static str,
     pub(crate) caption: Vec<String>,
 }
 
-/// Where the columns of a chart stand, in pixels.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Frame {
     pub(crate) columns: usize,
@@ -71,18 +68,14 @@ impl Frame {
     }
 }
 
-/// One label, path or direction.
 #[derive(Debug, Clone)]
 pub(crate) struct Facet {
     pub(crate) title: String,
-    /// Most important first.
     pub(crate) facts: Vec<String>,
-    /// Which run it is, at the right of the title.
     pub(crate) run: String,
     pub(crate) remarks: Vec<(Colour, String)>,
     pub(crate) events: Vec<ScenarioEvent>,
     pub(crate) x: Scale,
-    /// From top to bottom, on one horizontal axis.
     pub(crate) strips: Vec<Strip>,
 }
 
@@ -106,7 +99,6 @@ pub(crate) struct Strip {
     pub(crate) height: f64,
     pub(crate) y: Scale,
     pub(crate) marks: Vec<Mark>,
-    /// Stands in the middle of a strip that has nothing to show.
     pub(crate) empty: Option<String>,
 }
 
@@ -161,7 +153,6 @@ pub(crate) struct Label {
     pub(crate) colour: Colour,
     pub(crate) size: f64,
     pub(crate) bold: bool,
-    /// The text is cut to this width in pixels.
     pub(crate) limit: f64,
 }
 
@@ -183,7 +174,6 @@ pub(crate) struct Layer {
     /// `None` for bytes of no known path.
     pub(crate) path: Option<String>,
     pub(crate) colour: Colour,
-    /// One value per window.
     pub(crate) values: Vec<f64>,
 }
 
@@ -191,7 +181,6 @@ pub(crate) struct Layer {
 pub(crate) struct Column {
     pub(crate) x: f64,
     pub(crate) y: f64,
-    /// Bars of more weight get their label first.
     pub(crate) weight: f64,
     pub(crate) label: String,
     pub(crate) tooltip: String,
@@ -223,7 +212,6 @@ pub(crate) enum Mark {
         radius: f64,
         points: Vec<Point>,
     },
-    /// A horizontal bar, `height` pixels high.
     Bar {
         series: String,
         from: f64,
@@ -247,7 +235,6 @@ pub(crate) enum Mark {
         shift: f64,
         colour: Colour,
     },
-    /// A vertical stroke at `x` around `y`, `half` pixels up and down.
     Tick {
         x: f64,
         y: Place,
@@ -283,7 +270,6 @@ pub(crate) enum Key {
     Line(Stroke),
 }
 
-/// The entries for the kinds of bounds that a chart shows.
 pub(crate) fn bounds_keys(
     shown: impl Iterator<Item = BoundsKind>,
     colour: Colour,

@@ -7,9 +7,7 @@ pub(crate) struct Scale {
     pub(crate) low: f64,
     pub(crate) high: f64,
     pub(crate) logarithmic: bool,
-    /// Values and, where there is to be one, their labels.
     pub(crate) ticks: Vec<(f64, Option<String>)>,
-    /// The unit, or what is counted.
     pub(crate) title: String,
     /// Categories from top to bottom instead of ticks.
     pub(crate) rows: Vec<Row>,
@@ -44,7 +42,6 @@ impl Steps {
         Self { step, count: ((highest / step) - 0.02).ceil().max(1.0) as usize }
     }
 
-    /// A tick's number with as many decimals as the step needs.
     fn number(&self, tick: f64) -> String {
         let decimals = (0..4_i32).find(|decimals| {
             let scaled = self.step * 10f64.powi(*decimals);
@@ -84,7 +81,6 @@ impl Scale {
         Self { high, ticks: ticks.collect(), ..Self { title: scale.title, ..Self::default() } }
     }
 
-    /// Packet sizes in bytes, with ticks at well-known MTUs.
     pub(crate) fn sizes(largest: f64) -> Self {
         let step = match largest {
             ..=1600.0 => 500.0,
@@ -239,7 +235,6 @@ pub(crate) fn rate_unit(mbps: f64) -> (&'static str, f64) {
     }
 }
 
-/// The unit for times up to `ms`: its name, and ms per unit.
 pub(crate) fn time_unit(ms: f64) -> (&'static str, f64) {
     match ms {
         7_200_000.0.. => ("h", 3_600_000.0),

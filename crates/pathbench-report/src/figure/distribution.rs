@@ -20,9 +20,7 @@ const MOST_STEPS: usize = 600;
 
 struct Line {
     name: String,
-    /// Of those answered, in ascending order.
     answered_ms: Vec<f64>,
-    /// Answered or not.
     all: usize,
     stroke: Stroke,
 }

@@ -268,7 +268,6 @@ fn caption(view: &View, selection: &Selection, all: &[Series], grid: Grid) -> Ve
     paragraphs
 }
 
-/// Text over a plot's upper left or right corner.
 pub(super) fn corner(text: String, right: bool, colour: crate::palette::Colour) -> Mark {
     let (x, anchor) = if right { (Place::High(0.0), Anchor::End) } else { (Place::Low(0.0), Anchor::Start) };
     Mark::Label(Label { size: 10.0, ..Label::new(text, (x, Place::High(4.0)), anchor, colour) })

@@ -16,7 +16,6 @@ const QUEUE_HEIGHT: f64 = 30.0;
 const IN_FORCE: Stroke = Stroke { colour: INK, width: 1.2, dash: None };
 const LOSS: Stroke = Stroke { colour: ALARM, width: 1.4, dash: Some((2.0, 2.0)) };
 
-/// One direction of a link during the representative run of a group.
 struct Course<'a> {
     name: String,
     link: &'a str,

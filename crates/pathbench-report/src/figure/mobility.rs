@@ -51,7 +51,6 @@ pub(crate) fn mobility_of(view: &View, pattern: Pattern) -> Option<Chart> {
 
 type Curve = (String, Vec<f64>, Stroke);
 
-/// Cumulative distributions over marks that lie under them.
 fn curves(title: &str, curves: Vec<Curve>, x: Scale, mut marks: Vec<Mark>) -> Option<Facet> {
     let has_values = curves.iter().any(|(_, values, _)| !values.is_empty());
     for (series, mut values, stroke) in curves {
@@ -76,7 +75,6 @@ fn values(curves: &[Curve]) -> impl Iterator<Item = f64> {
     curves.iter().flat_map(|(_, values, _)| values.iter().copied())
 }
 
-/// Two curves of each label, the second one dotted.
 fn two_of_each(
     members: &[(&GroupView, Stroke)],
     first: &dyn Fn(&GroupView) -> Vec<f64>,

@@ -15,7 +15,6 @@ const MOST_WINDOWS: usize = 200;
 /// Pixels between lines of the same value.
 const APART: f64 = 1.7;
 
-/// The scales that all facets share, and which strips they have.
 struct Axes {
     time: Scale,
     sizes: Scale,
@@ -142,7 +141,6 @@ fn windows(trace: &Trace, values: &[f64]) -> Vec<Vec<(f64, f64)>> {
     vec![steps(values.iter().take(grid.windows()).enumerate().map(of))]
 }
 
-/// A path's steps, broken where the path had no subflow.
 fn changes(trace: &Trace, path: &PathTrace, of: fn(&Sizes) -> u32) -> Vec<Vec<(f64, f64)>> {
     let until =
         |index: usize, from: f64| path.steps.get(index + 1).map_or(trace.end_ms, |next| next.0).max(from);

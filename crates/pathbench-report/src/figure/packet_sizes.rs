@@ -16,7 +16,6 @@ const PLOT_HEIGHT: f64 = 72.0;
 /// Lengths within a bar's width are one bar.
 const BAR: f64 = 5.0;
 
-/// One direction of a path in the representative run of a group.
 struct Row<'a> {
     name: String,
     run: &'a str,
@@ -79,7 +78,6 @@ pub(crate) fn packet_sizes_of(view: &View, selection: &Selection) -> Option<Char
     })
 }
 
-/// Packets that crossed one of the shown links and were not counted.
 fn missed(run: &RunRecord, carriage: &Carriage) -> u64 {
     let is_shown = |link: &&RunLink| carriage.stages().any(|stage| stage.link == link.name);
     let links = run.links.iter().filter(is_shown);
@@ -102,12 +100,10 @@ fn numbers(stage: &Stage) -> String {
 }
 
 fn columns(stage: &Stage, lengths: &Scale, width: f64) -> Vec<Column> {
-    /// Lengths that share a bar.
     #[derive(Default)]
     struct Bar {
         packets: u64,
         bytes: f64,
-        /// The length of most of its bytes, and those.
         length: u32,
         most: f64,
         lengths: usize,

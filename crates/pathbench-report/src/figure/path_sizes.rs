@@ -22,7 +22,6 @@ const GROWTH: f64 = 1.35;
 /// of a loopback go up and down).
 const PROBED: f64 = 1.5;
 
-/// What is in force on a path from a moment on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Sizes {
     pub(super) mss_bytes: u32,
@@ -43,7 +42,6 @@ pub(super) struct PathTrace {
 pub(super) struct Trace {
     pub(super) grid: Grid,
     pub(super) end_ms: f64,
-    /// What arrived is counted when everything before it has arrived.
     pub(super) in_order: bool,
     pub(super) paths: Vec<PathTrace>,
 }
@@ -140,7 +138,6 @@ impl Trace {
     }
 }
 
-/// What a counter grew by in each window, path by path.
 fn growth<'a>(
     samples: impl Iterator<Item = &'a Sample>,
     counter: fn(&PathFigures) -> u64,

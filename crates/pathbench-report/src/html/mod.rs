@@ -22,7 +22,6 @@ pub fn report(sets: &[ResultSet]) -> String {
     page(sets, &output::figures(sets))
 }
 
-/// The page with figures that are drawn already, one list per result.
 pub(crate) fn page(sets: &[ResultSet], figures: &[Vec<Named>]) -> String {
     let all: Vec<&ResultSet> = sets.iter().collect();
     let paths = Paths::of(&all);
@@ -292,7 +291,6 @@ fn across(views: &[View]) -> Markup {
     }
 }
 
-/// All runs, folded, in the order in which they ran.
 fn runs(view: &View) -> Markup {
     let runs = &view.set.document.runs;
     let several = view.patterns().len() > 1;
@@ -315,7 +313,6 @@ fn runs(view: &View) -> Markup {
     }
 }
 
-/// `text` with what stands between backquotes set as code.
 fn prose(text: &str) -> Markup {
     let parts: Vec<&str> = text.split('`').collect();
     html! {

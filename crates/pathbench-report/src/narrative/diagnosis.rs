@@ -44,7 +44,6 @@ fn period(all: &[&PathDiagnosis]) -> String {
     }
 }
 
-/// The diagnoses of a group that say the same of one path.
 #[derive(Debug)]
 pub(crate) struct Finding<'a> {
     pub(crate) path: &'a str,

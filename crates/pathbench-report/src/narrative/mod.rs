@@ -143,7 +143,6 @@ pub(crate) fn story(view: &View, group: &GroupView) -> Story {
     }
 }
 
-/// `a`, `a and b`, `a, b and c`.
 fn sentence_list(items: &[String]) -> String {
     match items {
         [] => String::new(),

@@ -3,7 +3,6 @@
 use pathbench_record::document::{AddressFamily, Reachability, UnreachableBecause};
 use pathbench_record::transport::Transport;
 
-/// `tcp, mptcp, quic get through, mpquic nowhere.`
 pub(crate) fn reachability(all: &[Reachability]) -> String {
     let mut transports = Vec::new();
     for one in all {

@@ -6,7 +6,6 @@ use crate::quantity::counted;
 use crate::view::{GroupView, View, variant_text};
 use pathbench_record::document::{RunRecord, Variant};
 
-/// Run ids that are named.
 const MOST_RUNS: usize = 12;
 /// Verdicts beyond this are summed up per label where multipath was used.
 const MOST_VERDICTS: usize = 4;
@@ -20,7 +19,6 @@ pub(crate) fn stories(view: &View) -> Vec<Finding> {
     view.groups.iter().map(of).collect()
 }
 
-/// The verdict on multipath, a finding per label that asked for it.
 pub(crate) fn verdicts(view: &View) -> Option<Section> {
     let mut verdicts = narrative::verdicts(view);
     if verdicts.len() > MOST_VERDICTS {
@@ -100,7 +98,6 @@ pub(crate) fn notes(view: &View) -> Option<Section> {
     Section::of_findings("Notes", "", findings.collect())
 }
 
-/// A note, and the runs that have it.
 struct Note<'a> {
     text: String,
     /// The note without its numbers.
@@ -142,7 +139,6 @@ pub(crate) fn expectations(view: &View) -> Option<Section> {
     Section::of_findings("Expectations", format!("{held} of {} held", all.len()), findings.collect())
 }
 
-/// Runs that enter no figure, by reason.
 pub(crate) fn invalid(view: &View) -> Option<Section> {
     let mut reasons: Vec<(String, Vec<&str>)> = Vec::new();
     let is_invalid = |run: &&RunRecord| !run.valid;

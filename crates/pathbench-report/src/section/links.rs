@@ -139,7 +139,6 @@ fn measured_rates(measured: &LinkMeasurement) -> Option<String> {
     }
 }
 
-/// Packets, drops by cause and lateness of each emulated link and direction.
 pub(super) fn emulated(view: &View, run: &RunRecord) -> Option<Section> {
     let columns = vec![
         words("link"),
@@ -236,7 +235,6 @@ fn sizes(stage: &Stage) -> String {
     if parts.is_empty() { NONE.to_owned() } else { parts.join(", ") }
 }
 
-/// Probes of each interface during a walk.
 pub(super) fn probes(view: &View, run: &RunRecord) -> Option<Section> {
     let columns = vec![
         words("path"),
@@ -284,7 +282,6 @@ pub(super) fn routers(run: &RunRecord) -> Option<Section> {
     Section::of_table(title, "", Table { columns, rows })
 }
 
-/// The servers that were asked, and which one was chosen.
 pub(crate) fn servers(view: &View) -> Option<Section> {
     let columns = vec![words(""), words("server"), number("median ping"), number("lost"), words("")];
     let row = |server: &pathbench_record::document::ServerRecord| {

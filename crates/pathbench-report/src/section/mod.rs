@@ -27,7 +27,6 @@ pub(crate) struct Section {
 pub(crate) enum Block {
     Findings(Vec<Finding>),
     Table(Table),
-    /// A paragraph; text between backquotes is code.
     Text(String),
     /// Commands with a sign for those that were run, and how to undo them. They are never cut.
     Commands(Vec<(bool, String, String)>),
@@ -59,7 +58,6 @@ impl Section {
 #[derive(Debug, Clone)]
 pub(crate) struct Finding {
     pub(crate) tone: Tone,
-    /// What it is about.
     pub(crate) subject: String,
     pub(crate) text: String,
     pub(crate) details: Vec<String>,
@@ -84,12 +82,10 @@ pub(crate) struct Column {
     pub(crate) in_report_only: bool,
 }
 
-/// A column of words.
 pub(crate) fn words(title: impl Into<String>) -> Column {
     Column { title: title.into(), is_number: false, in_report_only: false }
 }
 
-/// A column that is aligned at the right.
 pub(crate) fn number(title: impl Into<String>) -> Column {
     Column { is_number: true, ..words(title) }
 }
@@ -105,7 +101,6 @@ pub(crate) struct Row {
     /// Stands over the row where it differs from the row before: the variant.
     pub(crate) group: String,
     pub(crate) cells: Vec<Cell>,
-    /// Lines under the row.
     pub(crate) notes: Vec<(Tone, String)>,
 }
 
@@ -122,11 +117,9 @@ impl Row {
 #[derive(Debug, Clone)]
 pub(crate) enum Value {
     Absent,
-    /// Text between backquotes is code.
     Text(String),
     Count(u64),
     Quantity(f64, Unit),
-    /// A median with its bounds.
     Median {
         found: Distribution,
         unit: Unit,
@@ -137,7 +130,6 @@ pub(crate) enum Value {
         name: String,
         rank: usize,
     },
-    /// A path's part of a whole.
     Share {
         rank: usize,
         part: f64,
@@ -148,7 +140,6 @@ pub(crate) enum Value {
 #[derive(Debug, Clone)]
 pub(crate) struct Cell {
     pub(crate) value: Value,
-    /// Lines under the value, in small letters.
     pub(crate) below: Vec<String>,
     /// `None` is plain.
     pub(crate) tone: Option<Tone>,
@@ -202,7 +193,6 @@ impl Cell {
         self
     }
 
-    /// A value that is wrong, where `is_bad`.
     pub(crate) fn bad(self, is_bad: bool) -> Self {
         if is_bad { Self { tone: Some(Tone::Bad), ..self } } else { self }
     }
@@ -225,12 +215,10 @@ impl Value {
     }
 }
 
-/// The label as a cell, with its variant below.
 pub(crate) fn label_cell(label: &str, variant: &Variant) -> Cell {
     Cell::text(label).below(variant_text(variant))
 }
 
-/// The label, with its pattern where there are several.
 pub(crate) fn label_of(group: &GroupView) -> String {
     crate::view::name_of(group.label, group.said_pattern(), &Variant::new())
 }

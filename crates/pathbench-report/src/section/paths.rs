@@ -69,7 +69,6 @@ pub(super) fn path_cells(view: &View, path: &PathRecord, share: f64) -> Vec<Cell
     ]
 }
 
-/// The part of the bytes sent that was sent again.
 pub(super) fn resent(path: &PathRecord) -> Cell {
     let part = path.retransmitted_bytes as f64 / path.bytes_sent as f64;
     Cell::quantity((path.bytes_sent > 0).then_some(part), Unit::Percent)

@@ -60,7 +60,6 @@ fn figure_cell(group: &GroupView, figure: &Figure) -> Cell {
     Cell::median(group.figure(figure.name), figure.unit, group.bound_mark(figure.name))
 }
 
-/// The title of what did not get through.
 const fn lost_title(pattern: Pattern) -> &'static str {
     match pattern.kind {
         Kind::Ping => "lost",
@@ -88,7 +87,6 @@ fn lost(group: &GroupView) -> Option<Cell> {
     }
 }
 
-/// The main figure of each of several patterns.
 pub(crate) fn overview(view: &View) -> Option<Section> {
     let patterns = view.patterns();
     if patterns.len() < 2 {
@@ -108,7 +106,6 @@ pub(crate) fn overview(view: &View) -> Option<Section> {
     Section::of_table("Results", BOUNDS, Table { columns, rows })
 }
 
-/// The main figure, with what is missing below.
 pub(super) fn main_cell(group: &GroupView) -> Cell {
     let (valid, completed) = (group.valid(), group.completed());
     let cell = figure_cell(group, &group.pattern.main());
@@ -119,7 +116,6 @@ pub(super) fn main_cell(group: &GroupView) -> Cell {
     }
 }
 
-/// What the patterns of an overview measure.
 pub(crate) fn meanings(view: &View) -> String {
     let meanings = view.patterns().into_iter().map(|one| format!("{}: {}.", one.name, one.meaning()));
     let note = narrative::encryption(view).map(|note| format!("{note}."));

@@ -36,7 +36,6 @@ pub(crate) fn sections(view: &View, run: &RunRecord) -> Vec<Section> {
     all.into_iter().flatten().collect()
 }
 
-/// The application's figures of a run, in few words.
 fn application(run: &RunRecord) -> Vec<String> {
     let ping = run.ping.as_ref().map(|ping| {
         let median = ping.median_ms.map_or("no answer".to_owned(), duration);
@@ -73,7 +72,6 @@ pub(crate) fn in_short(run: &RunRecord, several_patterns: bool) -> String {
     parts.join(" · ")
 }
 
-/// `text` with a full stop at its end.
 fn sentence(text: &str) -> String {
     let text = text.trim();
     if text.is_empty() || text.ends_with(['.', '!', '?']) { text.to_owned() } else { format!("{text}.") }
@@ -179,7 +177,6 @@ fn impacts(run: &RunRecord) -> Table {
     Table { columns, rows: run.impacts.iter().map(row).collect() }
 }
 
-/// A row per phase and path.
 fn phases(view: &View, run: &RunRecord) -> Table {
     let mut columns = vec![words("phase"), words("direction")];
     columns.extend(["from", "to", "goodput"].map(number));

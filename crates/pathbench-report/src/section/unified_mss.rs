@@ -88,7 +88,6 @@ fn chosen(outcome: &UnifiedMss, mss_bytes: u32) -> Cell {
     Cell::text(format!("{mss_bytes} on all")).below(if is_chosen { "the rule's choice" } else { "" })
 }
 
-/// The rates of those subflows whose paths take packets of `mss_bytes`.
 fn arriving(outcome: &UnifiedMss, mss_bytes: u32, mbps: &[f64]) -> f64 {
     let rates = outcome.subflows.iter().zip(mbps);
     rates.filter(|(one, _)| one.mss_bytes + SAME_BYTES > mss_bytes).map(|(_, mbps)| mbps).sum()

@@ -23,10 +23,8 @@ const EVENT_ROW: f64 = 14.0;
 const MOST_EVENT_ROWS: usize = 3;
 /// No label of an event gets wider than this.
 const EVENT_LABEL: f64 = 190.0;
-/// Labels over the bars of a histogram.
 const MOST_COLUMN_LABELS: usize = 5;
 
-/// Draws `chart`, as high as it needs to be.
 pub(crate) fn draw(chart: &Chart) -> Svg {
     let width = WIDTH - 2.0 * MARGIN;
     let wrapped = |paragraph: &String| lettering::wrapped(paragraph, 11.0, width);
@@ -90,7 +88,6 @@ fn draw_key(svg: &mut Svg, key: Key, area: Area) {
     }
 }
 
-/// Facets in rows; returns where they end.
 fn draw_facets(svg: &mut Svg, chart: &Chart, top: f64) -> f64 {
     let (frame, mut y) = (chart.frame, top);
     let width = frame.plot_width();
@@ -142,13 +139,11 @@ fn above(facet: &Facet, width: f64) -> f64 {
     title + facet.remarks.len() as f64 * REMARK + rows as f64 * EVENT_ROW
 }
 
-/// Where a facet stands, and what it shows of the axes.
 struct FacetPlace {
     x: f64,
     top: f64,
     plot_top: f64,
     width: f64,
-    /// For titles.
     room: f64,
     y_numbers: bool,
     x_numbers: bool,
@@ -156,7 +151,6 @@ struct FacetPlace {
 }
 
 impl FacetPlace {
-    /// Returns the height of the strips.
     fn draw(&self, svg: &mut Svg, facet: &Facet) -> f64 {
         self.draw_title(svg, facet);
         let mut y = self.plot_top;
@@ -264,7 +258,6 @@ fn draw_events(svg: &mut Svg, facet: &Facet, area: Area, plot_top: f64) {
     }
 }
 
-/// A strip's area and its scales.
 struct Plot<'a> {
     area: Area,
     x: &'a Scale,
@@ -426,7 +419,6 @@ impl Plot<'_> {
         Area { x: left, width: (right - left).max(1.5), ..self.area }
     }
 
-    /// The longest label of a span that fits into it.
     fn label_span(&self, svg: &mut Svg, mark: &Mark) {
         let Mark::Span { from, to, labels, colour, .. } = mark else { return };
         let area = self.span(*from, *to);

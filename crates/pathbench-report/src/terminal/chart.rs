@@ -67,7 +67,6 @@ fn total((grid, layers): (Grid, &[Layer])) -> Vec<f64> {
     (0..grid.windows()).map(of_window).collect()
 }
 
-/// Returns how many runs are shown.
 fn write_stacks(page: &mut Page, view: &View, chart: &Chart, (left, of): (usize, &str)) -> usize {
     let with_stacks: Vec<(&Facet, Grid, &[Layer])> = chart
         .facets

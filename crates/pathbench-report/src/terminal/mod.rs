@@ -12,7 +12,6 @@ use crate::view::{View, override_text};
 use page::{Ink, Line, Page, fitted};
 use pathbench_record::document::{MtuChange, MtuRecord};
 
-/// How the terminal is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Style {
     /// Whether it shows colours (the caller honours `NO_COLOR`).
@@ -66,7 +65,6 @@ pub fn mtu(record: &MtuRecord, style: Style) -> String {
     page.finish().trim_start().to_owned()
 }
 
-/// One change, as a line.
 pub fn mtu_change(change: &MtuChange, style: Style) -> String {
     let mut page = Page::new(style);
     let ink = match (change.from_bytes, change.to_bytes) {
@@ -130,7 +128,6 @@ fn write_sections(page: &mut Page, sections: impl IntoIterator<Item = Section>) 
     }
 }
 
-/// Of many findings those that something is to be known about.
 fn write_findings(page: &mut Page, findings: &[Finding]) {
     let many = findings.len() > MOST_FINDINGS;
     let shown: Vec<&Finding> =

@@ -15,7 +15,6 @@ pub(super) enum Ink {
     Good,
     Warn,
     Bad,
-    /// The path of this rank.
     Path(usize),
 }
 
@@ -51,7 +50,6 @@ impl Ink {
     }
 }
 
-/// Columns that `text` takes.
 pub(super) fn columns(text: &str) -> usize {
     text.width()
 }
@@ -61,7 +59,6 @@ pub(super) fn clean(text: &str) -> String {
     text::plain(text, usize::MAX)
 }
 
-/// `text` cut to `limit` columns, with an ellipsis where something was cut.
 pub(super) fn fitted(text: &str, limit: usize) -> String {
     let text = clean(text);
     if columns(&text) <= limit {
@@ -81,7 +78,6 @@ pub(super) fn fitted(text: &str, limit: usize) -> String {
 const UNITS: [&str; 14] =
     ["%", "×", "µs", "ms", "s", "min", "h", "bit/s", "kbit/s", "Mbit/s", "Gbit/s", "kB", "MB", "GB"];
 
-/// `text` with a no-break space between a number and its unit.
 pub(super) fn with_units_held(text: &str) -> String {
     let mut held = String::with_capacity(text.len());
     for (index, word) in text.split(' ').enumerate() {
@@ -95,7 +91,6 @@ pub(super) fn with_units_held(text: &str) -> String {
     held
 }
 
-/// A line in the making.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Line {
     pieces: Vec<(Ink, String)>,
@@ -123,7 +118,6 @@ impl Line {
     }
 }
 
-/// The finished lines.
 #[derive(Debug)]
 pub(super) struct Page {
     style: Style,
@@ -152,7 +146,6 @@ impl Page {
         self.text.push('\n');
     }
 
-    /// A line; what goes beyond the width is cut.
     pub(super) fn line(&mut self, line: Line) {
         let mut left = self.width();
         let mut pieces: Vec<(Ink, String)> = Vec::new();
@@ -201,7 +194,6 @@ impl Page {
         }
     }
 
-    /// That `count` more are left to the report.
     pub(super) fn more(&mut self, count: usize) {
         self.line(Line::new().add(Ink::Dim, &format!("  … and {count} more, in the report")));
     }
@@ -215,7 +207,6 @@ impl Page {
         self.text.push('\n');
     }
 
-    /// A line that has its width and its colours.
     pub(super) fn ready(&mut self, line: &str) {
         self.text += line.replace('\u{a0}', " ").trim_end();
         self.text.push('\n');

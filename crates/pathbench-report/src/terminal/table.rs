@@ -8,7 +8,6 @@ use comfy_table::{Attribute, CellAlignment, Color, ContentArrangement, presets};
 
 /// Rows beyond this are left to the report.
 const MOST_ROWS: usize = 24;
-/// The bar of a share, in columns.
 const BAR: usize = 12;
 /// Stands in the first line of each row, and has no width.
 const ROW_MARK: char = '\u{2060}';
@@ -136,7 +135,6 @@ fn inked(text: &str, ink: Ink) -> comfy_table::Cell {
     }
 }
 
-/// To the eighth of a character.
 fn bar(share: f64) -> String {
     const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
     let part = if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.0 };

@@ -83,7 +83,6 @@ pub fn calibrate<E>(
     Ok(LinkCalibration { rtt, min_rtt, forward, reverse })
 }
 
-/// `from` is the sending end's place in `ends`.
 struct Link<'a, 'b, E> {
     plan: &'a CalibrationPlan,
     ends: [EndLink<'b, E>; 2],

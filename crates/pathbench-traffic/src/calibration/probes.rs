@@ -34,7 +34,6 @@ pub(super) struct ProbeTally {
     arrivals: Vec<ProbeArrival>,
 }
 
-/// Times in nanoseconds.
 #[derive(Debug, Clone, Copy)]
 struct ProbeArrival {
     sent: u64,

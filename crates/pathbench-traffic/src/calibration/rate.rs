@@ -41,7 +41,6 @@ struct Point {
     at_ns: u64,
     stretch: u32,
     received: u64,
-    /// Datagrams dropped by the socket before it.
     drops: u64,
 }
 
@@ -121,7 +120,6 @@ impl RateMeter {
         (bytes_per_ns.is_finite() && bytes_per_ns > 0.0).then(|| (bytes_per_ns * 8e9).round() as u64)
     }
 
-    /// Nanoseconds that `bytes` take at the asked rate.
     fn time_of(&self, bytes: u64) -> u64 {
         u64::try_from(u128::from(bytes) * 8_000_000_000 / u128::from(self.asked_bps)).unwrap_or(u64::MAX)
     }

@@ -23,9 +23,7 @@ const BUFFER_BYTES: usize = 8 * 1024 * 1024;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Arrival {
     pub(super) length: usize,
-    /// Of each datagram; the last may be shorter.
     pub(super) segment: usize,
-    /// When the kernel took it from the link, on the wall clock.
     pub(super) at_ns: Option<u64>,
     /// Running count of datagrams (or batches of them) that found no room in the socket's buffer.
     pub(super) drops: u32,
@@ -76,7 +74,6 @@ impl CalibrationSocket {
         self.socket.send_to(bytes, &self.peer()?.into()).map(drop)
     }
 
-    /// Sends `bytes` as datagrams of `segment` bytes each in one system call.
     pub(super) fn send_segments(&self, bytes: &[u8], segment: u16) -> io::Result<()> {
         let control = [ControlMessage::UdpGsoSegments(&segment)];
         let parts = [IoSlice::new(bytes)];

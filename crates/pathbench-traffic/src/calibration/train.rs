@@ -38,7 +38,6 @@ pub struct Train {
 
 #[derive(Debug, Clone)]
 pub(super) enum Meter {
-    /// Of a shaper with a token bucket.
     Shaper(RateMeter),
     Emulated(SequenceMeter),
 }

@@ -34,7 +34,6 @@ const IDLE: Duration = Duration::from_secs(10);
 #[derive(Debug, Clone, Copy)]
 struct TokenBucket {
     per_second: u64,
-    /// In thousandths of a unit.
     left: u64,
     at: Timestamp,
 }
@@ -82,7 +81,6 @@ impl ClientBudget {
     }
 }
 
-/// What a client that has returned its cookie asks for.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Cost {
     Probe,
@@ -95,7 +93,6 @@ pub(super) enum Cost {
 pub(super) struct Budget {
     hellos: TokenBucket,
     networks: Vec<TokenBucket>,
-    /// Places networks in the table; it is no proof of anything.
     places: RandomState,
     clients: HashMap<Client, ClientBudget>,
     most_clients: usize,
@@ -130,7 +127,6 @@ impl Budget {
         !self.clients.contains_key(&Client::from(from)) && active.count() >= self.most_clients
     }
 
-    /// Whether a client that has returned its cookie may have this now.
     pub(super) fn take(&mut self, from: IpAddr, cost: Cost, now: Timestamp) -> bool {
         let client = Client::from(from);
         if !self.clients.contains_key(&client) && self.clients.len() >= self.most_clients {

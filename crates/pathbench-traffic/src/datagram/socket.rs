@@ -41,22 +41,11 @@ pub enum DatagramError {
     Interval { given: Duration },
 }
 
-/// What the network or the kernel reports about a packet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum NetworkReport {
-    /// It is too long for the next link (ICMP).
-    TooBig {
-        router: IpAddr,
-        said_bytes: u32,
-        /// The beginning of its payload, as far as it was quoted.
-        quoted: Vec<u8>,
-    },
-    TooLong {
-        limit_bytes: u32,
-    },
-    Refused {
-        reason: String,
-    },
+    TooBig { router: IpAddr, said_bytes: u32, quoted: Vec<u8> },
+    TooLong { limit_bytes: u32 },
+    Refused { reason: String },
 }
 
 #[derive(Debug)]

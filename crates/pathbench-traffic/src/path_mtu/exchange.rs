@@ -23,7 +23,6 @@ const SHORTEST: Duration = Duration::from_millis(200);
 const LONGEST: Duration = Duration::from_secs(3);
 /// An answer that is overtaken by a later one is waited for so long at least.
 const LEAST_SLACK: Duration = Duration::from_millis(3);
-/// Samples that are kept for the median.
 const KEPT: usize = 512;
 
 /// Marks of requests for the path MTU in the server's kernel, and of other trials that are no search's.
@@ -49,7 +48,6 @@ pub(super) struct Trial {
 pub(super) enum Fate {
     Passed,
     Lost,
-    /// It came through after it had been given up.
     PassedLate,
     /// The sending interface takes at most this many bytes, where that is known.
     TooLong(Option<u32>),

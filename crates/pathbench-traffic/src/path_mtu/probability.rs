@@ -56,7 +56,6 @@ const LEAST: f64 = 1e-12;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Known<'a> {
     pub(super) floor: u32,
-    /// Largest size that passed; not below the floor.
     pub(super) low: u32,
     pub(super) ceiling: u32,
     pub(super) vanished: &'a BTreeMap<u32, u32>,

@@ -34,7 +34,6 @@ pub(super) enum Limit {
 pub(super) enum Verdict {
     /// This passes; one byte more has vanished so often that chance is out of the question.
     Vanished,
-    /// This passes, and nothing larger can be sent.
     Limited(Limit),
     BelowFloor,
     Silent,
@@ -54,7 +53,6 @@ pub(super) struct Search {
     limit: Limit,
     said: Vec<u32>,
     low: Option<u32>,
-    /// How often a larger size vanished beside a control that did not.
     vanished: BTreeMap<u32, u32>,
     loss: Loss,
     round: Vec<Entry>,
@@ -139,7 +137,6 @@ impl Search {
         self.barren > 0
     }
 
-    /// Whether the largest possible size has been sent, or refused.
     pub(super) fn has_sent_ceiling(&self) -> bool {
         self.rounds > 1 || self.rounds == 1 && self.waiting.front().is_none_or(|place| *place > 1)
     }

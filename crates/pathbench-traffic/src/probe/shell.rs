@@ -12,7 +12,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// How long the last answers are waited for.
 const LAST_ANSWERS: Duration = Duration::from_millis(500);
 
 /// After so much silence the socket is made anew, in case the address that it has is no longer the interface's.

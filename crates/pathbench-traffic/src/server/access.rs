@@ -15,7 +15,6 @@ pub enum Access {
 }
 
 impl Access {
-    /// Whether a client with this token may run a test.
     pub(crate) fn check(&self, token: Option<&str>) -> Result<(), TokenRefusal> {
         match (self, token) {
             (Self::Open, _) => Ok(()),

@@ -98,7 +98,6 @@ struct Shared {
     registry: Registry,
     fetches: FetchSlots,
     observer: Option<Arc<dyn ServerObserver>>,
-    /// Live connections by number, to be aborted at the end.
     connections: Mutex<HashMap<u64, Live>>,
     next_connection: AtomicU64,
     failed: Mutex<Vec<(Transport, SocketAddr)>>,

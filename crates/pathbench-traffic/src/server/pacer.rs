@@ -146,12 +146,9 @@ mod tests {
         2 * Bucket::new(rate_bps).credit_bytes() + (streams * LEAST_GRANT_BYTES) as u64
     }
 
-    /// A stream of the simulation.
     #[derive(Debug, Clone, Copy)]
     struct Habits {
-        /// What it asks for.
         wanted: usize,
-        /// Per cent of a grant that it moves.
         moves: usize,
         /// From a grant's time to the move (a socket that blocks), and from there to the next question.
         holds_us: u64,
@@ -196,7 +193,6 @@ mod tests {
         moves
     }
 
-    /// The bytes that were moved beyond the rate in the worst period.
     fn worst_excess(rate_bps: u64, moves: &[(Timestamp, usize, u64)]) -> i128 {
         // Kadane's algorithm: the excess of the worst period that ends with this move.
         let (mut worst, mut excess, mut before) = (0, 0_i128, None::<Timestamp>);

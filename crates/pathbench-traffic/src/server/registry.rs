@@ -35,7 +35,6 @@ struct Test {
     request: Request,
     started: Timestamp,
     joined: BTreeSet<u32>,
-    /// Streams that joined and have not left.
     live: usize,
     running: Vec<Arc<Stream>>,
     finished: Vec<EndRecord>,
@@ -46,11 +45,9 @@ struct Test {
     sent_bytes: u64,
     received_bytes: u64,
     ended: Option<Timestamp>,
-    /// Held by the threads of its streams.
     companions: Weak<Companions>,
 }
 
-/// A test whose streams hold memory.
 struct HeldTest {
     client: Client,
     companions: Weak<Companions>,

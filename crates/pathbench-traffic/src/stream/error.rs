@@ -83,7 +83,6 @@ impl StreamError {
         matches!(self, Self::Send(SendError::Aborted { .. }) | Self::Receive(ReceiveError::Aborted { .. }))
     }
 
-    /// Whether the peer may have said why before it went.
     pub(crate) fn may_have_an_explanation(&self) -> bool {
         matches!(self, Self::Send(SendError::Reset { .. }))
     }

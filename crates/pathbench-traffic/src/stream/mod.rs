@@ -55,7 +55,6 @@ pub(crate) struct TestPlan {
     /// At the client: how long the first connection took to open.
     pub(crate) handshake: Option<Duration>,
     pub(crate) patience: Duration,
-    /// This end's bound on the payload of one stream and direction.
     pub(crate) ceiling_bytes: Option<u64>,
     /// This end's bound on the rate, over all tests of the client.
     pub(crate) pacers: Option<Arc<Pacers>>,
@@ -73,7 +72,6 @@ pub(crate) struct Stream {
     work: Work,
     /// Absent for a stream whose connection's figures another stream reports.
     sampler: Mutex<Option<Sampler>>,
-    /// The last look at the connection, once its sampler has been stopped.
     last: Mutex<Option<ConnectionSnapshot>>,
     /// Since when all data has gone both ways and the other end has confirmed it.
     confirmed: Mutex<Option<Timestamp>>,

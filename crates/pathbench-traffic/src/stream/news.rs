@@ -10,7 +10,6 @@ use pathbench_transport::Sampler;
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Cursor {
-    /// Requests before this number are final and were handed out.
     message: u32,
     sample: Option<Timestamp>,
     path_events: usize,

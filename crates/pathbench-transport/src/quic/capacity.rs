@@ -39,7 +39,6 @@ pub struct QuicLimits {
     pub connections_per_client: usize,
     /// Connections that carry a test, and may therefore hold as much as a test needs.
     pub tests: usize,
-    /// The same of one client.
     pub tests_per_client: usize,
 }
 
@@ -97,14 +96,12 @@ impl QuicCapacity {
         Self { limits, used: Mutex::default(), returned: Condvar::new() }
     }
 
-    /// A slot for one more connection with this peer.
     pub(crate) fn connection(self: &Arc<Self>, peer: IpAddr) -> Option<ConnectionSlot> {
         let (client, limits) = (Client::from(peer), self.limits);
         let taken = self.used().connections.take(client, limits.connections, limits.connections_per_client);
         taken.then(|| ConnectionSlot { capacity: Arc::clone(self), client })
     }
 
-    /// A slot for one more test with this peer.
     pub(crate) fn test(self: &Arc<Self>, peer: IpAddr) -> Option<TestSlot> {
         let (client, limits) = (Client::from(peer), self.limits);
         let taken = self.used().tests.take(client, limits.tests, limits.tests_per_client);
@@ -128,7 +125,6 @@ impl QuicCapacity {
     }
 }
 
-/// A connection's slot, given back when dropped.
 #[derive(Debug)]
 pub(crate) struct ConnectionSlot {
     capacity: Arc<QuicCapacity>,

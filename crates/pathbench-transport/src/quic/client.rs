@@ -166,7 +166,6 @@ impl Drop for QuicClient {
     }
 }
 
-/// The interfaces that were asked for.
 fn interfaces(options: &ConnectOptions, multipath: bool) -> Vec<String> {
     let paths = options.quic.paths.iter().filter(|_| multipath).map(|path| path.interface.clone());
     options.interface.iter().cloned().chain(paths).collect()

@@ -24,7 +24,6 @@ pub(crate) struct QuicConnection {
     sockets: Mutex<Sockets>,
     signals: Mutex<HashMap<StreamId, Arc<StreamSignals>>>,
     changed: Condvar,
-    /// Something was done to it that the driver has to follow up.
     pending: AtomicBool,
     /// When it has to be looked at again, in nanoseconds of the clock.
     due_nanos: AtomicU64,
@@ -38,7 +37,6 @@ pub(crate) struct QuicConnection {
     pub(super) panics: AtomicBool,
 }
 
-/// Wakes the threads that wait for a stream.
 #[derive(Debug, Default)]
 pub(crate) struct StreamSignals {
     pub(crate) readable: Condvar,
@@ -49,12 +47,10 @@ pub(crate) struct StreamSignals {
 #[derive(Debug)]
 struct Sockets {
     open: Vec<(SocketId, Arc<PathSocket>)>,
-    /// How many there have been.
     count: u32,
     changed: bool,
 }
 
-/// What a connection has its driver do, during one turn.
 struct TurnDriver<'a> {
     connection: &'a QuicConnection,
     sockets: MutexGuard<'a, Sockets>,
@@ -145,12 +141,10 @@ impl QuicConnection {
         wait(&self.changed, core, limit)
     }
 
-    /// The peer's address when the connection began.
     pub(crate) fn peer_addr(&self) -> SocketAddr {
         self.peer
     }
 
-    /// What is in force on it.
     pub(crate) fn in_force(&self, core: &Core) -> InForce {
         let buffers = self.sockets().open.first().and_then(|(_, socket)| socket.buffers().ok());
         let (send_buffer_bytes, receive_buffer_bytes) = buffers.unwrap_or_default();
@@ -177,12 +171,10 @@ impl QuicConnection {
         let _ = self.test_slot.set(slot);
     }
 
-    /// What happened to its paths so far.
     pub(crate) fn path_events(&self) -> Vec<PathEvent> {
         self.lock().events().to_vec()
     }
 
-    /// A stream gets a user: its signals.
     pub(crate) fn adopt(&self, core: &mut Core, id: StreamId) -> Arc<StreamSignals> {
         core.adopt(id);
         let signals = Arc::<StreamSignals>::default();
@@ -190,7 +182,6 @@ impl QuicConnection {
         signals
     }
 
-    /// The user of a stream is gone.
     pub(crate) fn release(&self, id: StreamId) {
         let mut core = self.lock();
         core.release(id);
@@ -202,7 +193,6 @@ impl QuicConnection {
         self.signals.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The connection's sockets; locked after the core.
     fn sockets(&self) -> MutexGuard<'_, Sockets> {
         self.sockets.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -268,7 +258,6 @@ impl QuicConnection {
         more
     }
 
-    /// Wakes threads; not to be called with the lock held.
     pub(crate) fn wake(&self, wakeups: Vec<Wakeup>) {
         for wakeup in wakeups {
             match wakeup {
@@ -293,17 +282,14 @@ impl QuicConnection {
         self.pending.store(true, Ordering::Release);
     }
 
-    /// Whether its handshake is complete.
     pub(crate) fn is_established(&self) -> bool {
         self.established.load(Ordering::Acquire)
     }
 
-    /// Whether the driver has to look at it now.
     pub(crate) fn is_due(&self, now: Timestamp) -> bool {
         self.pending.load(Ordering::Acquire) || self.due() <= now
     }
 
-    /// When it has to be looked at again.
     pub(crate) fn due(&self) -> Timestamp {
         Timestamp::from_nanos(self.due_nanos.load(Ordering::Acquire))
     }

@@ -23,7 +23,6 @@ const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 /// Answers to incoming connection attempts are at most this many times as long as what they sent (RFC 9000 section 8.1).
 const AMPLIFICATION: usize = 3;
 
-/// What drives an endpoint.
 pub(crate) struct Driver {
     endpoint: Arc<Endpoint>,
     inbox: Inbox,
@@ -31,13 +30,10 @@ pub(crate) struct Driver {
     arrived: Vec<(ConnectionHandle, ConnectionEvent)>,
     incoming: Vec<Incoming>,
     response: Vec<u8>,
-    /// Threads to wake, whom to wake them through.
     wakeups: Vec<(Arc<QuicConnection>, Vec<Wakeup>)>,
     /// Turns since threads were woken last.
     turns: usize,
-    /// A client's eye on its interfaces.
     links: Option<LinkWatch>,
-    /// There may be something to see.
     links_stirred: bool,
 }
 
@@ -114,7 +110,6 @@ impl Driver {
         more
     }
 
-    /// Tells connections what changed on this host.
     fn notice_link_changes(&mut self) {
         let changes = self.links.as_mut().filter(|_| self.links_stirred).map(LinkWatch::changes);
         self.links_stirred = false;
@@ -127,7 +122,6 @@ impl Driver {
         }
     }
 
-    /// Decides about clients that want to connect.
     fn admit(&mut self) {
         for incoming in self.incoming.drain(..) {
             self.response.clear();
@@ -182,7 +176,6 @@ impl Driver {
         busy
     }
 
-    /// What is left to do when a connection was looked after.
     fn finish(&mut self, connection: &Arc<QuicConnection>, mut core: MutexGuard<'_, Core>) {
         let opened = core.take_opened();
         if let Some(server) = self.endpoint.server() {
@@ -205,7 +198,6 @@ impl Driver {
         }
     }
 
-    /// Wakes those who have something to do now.
     fn wake(&mut self) {
         self.turns = 0;
         for (connection, wakeups) in self.wakeups.drain(..) {

@@ -20,7 +20,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Instant;
 
-/// The library's endpoint, which all connections of a socket share.
 #[derive(Debug)]
 pub(crate) struct Routing(Mutex<noq_proto::Endpoint>);
 
@@ -35,7 +34,6 @@ impl Routing {
     }
 }
 
-/// The clock that is passed in, and the library's instants.
 pub(crate) struct Time {
     clock: Arc<dyn Clock>,
     epoch: Epoch,
@@ -62,7 +60,6 @@ impl fmt::Debug for Time {
     }
 }
 
-/// A client's endpoint, which has one connection, or a server's.
 #[derive(Debug)]
 pub(crate) struct Endpoint {
     time: Time,
@@ -78,9 +75,7 @@ pub(crate) struct Endpoint {
     /// Something was done that the driver has to follow up before it sleeps.
     pending: AtomicBool,
     planned_nanos: AtomicU64,
-    /// Nobody will want anything new of it.
     closing: AtomicBool,
-    /// The peer's host said that nobody listens there.
     refused: AtomicBool,
 }
 
@@ -168,17 +163,14 @@ impl Endpoint {
         self.time.now()
     }
 
-    /// The present as the library wants it.
     pub(crate) fn instant(&self) -> Instant {
         self.epoch().instant(self.now())
     }
 
-    /// The sockets it sends and receives by.
     pub(crate) fn sockets(&self) -> MutexGuard<'_, Vec<Arc<PathSocket>>> {
         self.sockets.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The connections that are not over.
     pub(crate) fn connections(&self) -> MutexGuard<'_, HashMap<ConnectionHandle, Arc<QuicConnection>>> {
         self.connections.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -198,7 +190,6 @@ impl Endpoint {
         }
     }
 
-    /// Whether the peer's host said that nobody listens there.
     pub(crate) fn was_refused(&self) -> bool {
         self.refused.load(Ordering::Acquire)
     }
@@ -237,7 +228,6 @@ impl Endpoint {
         true
     }
 
-    /// For the driver: it is awake.
     pub(crate) fn awake(&self) {
         self.asleep.store(false, Ordering::SeqCst);
         let mut count = [0_u8; 8];

@@ -9,12 +9,9 @@ const ETHERNET_MTU_BYTES: u32 = 1500;
 /// Ethernet with a VLAN tag, IPv6 and UDP, and one byte: `gso_max_size` itself is too long.
 const LONGEST_HEADERS_BYTES: usize = 18 + 40 + 8 + 1;
 
-/// The interfaces by which packets of a connection may leave.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Exits<'a> {
-    /// Those of these names; they may be down as yet.
     Named(&'a [String]),
-    /// Whichever has the address.
     Of(IpAddr),
     /// Whichever the routes choose, for a host reached at the address.
     Any(IpAddr),
@@ -51,7 +48,6 @@ impl GsoLimit {
         }
     }
 
-    /// How many segments of this size a GSO packet may have.
     pub(crate) fn segments_of(&self, segment_bytes: usize) -> usize {
         let fitting = self.bytes / segment_bytes.max(1);
         // As above.

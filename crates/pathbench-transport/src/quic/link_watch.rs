@@ -40,7 +40,6 @@ impl LinkWatch {
         usable.map(|interface| interface.addresses.iter().filter(fits).copied().collect()).unwrap_or_default()
     }
 
-    /// An interface as it is, told as changes.
     pub(crate) fn as_changes(&self, name: &str) -> Vec<PathInput> {
         let Some(interface) = self.interfaces.get(name) else { return Vec::new() };
         let added = interface
@@ -128,7 +127,6 @@ fn listing() -> Result<BTreeMap<String, Interface>, NetlinkError> {
     Ok(links.iter().map(|link| (link.name.clone(), interface(link))).collect())
 }
 
-/// The changes from one listing to another, when notices were lost.
 fn differences(
     before: &BTreeMap<String, Interface>,
     after: &BTreeMap<String, Interface>,

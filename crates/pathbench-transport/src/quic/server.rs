@@ -16,11 +16,9 @@ const HANDSHAKES: usize = 64;
 /// Streams that wait to be accepted; more are refused.
 const WAITING_STREAMS: usize = 1024;
 
-/// What a server's endpoint has beyond a client's.
 #[derive(Debug)]
 pub(crate) struct Server {
     config: ServerConfig,
-    /// What else is served at its port.
     datagrams: Option<Arc<dyn DatagramService>>,
     capacity: Arc<QuicCapacity>,
     waiting: Mutex<Waiting>,
@@ -33,7 +31,6 @@ struct Waiting {
     end: Option<End>,
 }
 
-/// Why nothing is accepted any more.
 #[derive(Debug)]
 enum End {
     Closed,
@@ -55,7 +52,6 @@ impl Server {
         &self.capacity
     }
 
-    /// Who else may be meant by a datagram.
     pub(crate) fn service_for(&self, datagram: &[u8]) -> Option<&dyn DatagramService> {
         self.datagrams.as_deref().filter(|service| service.takes(datagram))
     }
@@ -114,7 +110,6 @@ impl Server {
         }
     }
 
-    /// Puts a stream that the peer has opened into the queue.
     pub(crate) fn offer(&self, connection: &Arc<QuicConnection>, core: &mut Core, id: StreamId) {
         let mut waiting = self.waiting();
         if waiting.end.is_some() || waiting.streams.len() >= WAITING_STREAMS {

@@ -33,14 +33,12 @@ pub(crate) struct PathSocket {
     held: Mutex<Held>,
 }
 
-/// Batches that the kernel would not take yet.
 #[derive(Debug, Default)]
 struct Held {
     batches: VecDeque<Batch>,
     bytes: usize,
 }
 
-/// Datagrams of one size (the last may be shorter) to one destination.
 #[derive(Debug)]
 struct Batch {
     destination: SocketAddr,
@@ -50,7 +48,6 @@ struct Batch {
     contents: Vec<u8>,
 }
 
-/// At which step a socket could not be had.
 #[derive(Debug)]
 pub(crate) struct SocketError {
     pub(crate) doing: &'static str,
@@ -60,13 +57,11 @@ pub(crate) struct SocketError {
 /// Where a client's socket is bound and what it is connected to.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Way<'a> {
-    /// The interface (`SO_BINDTODEVICE`).
     pub(crate) interface: Option<&'a str>,
     pub(crate) local: Option<IpAddr>,
     pub(crate) remote: SocketAddr,
 }
 
-/// Room for what one system call brings.
 pub(crate) struct Inbox {
     buffers: Vec<Vec<u8>>,
     metas: [RecvMeta; MESSAGES_PER_READ],
@@ -74,14 +69,12 @@ pub(crate) struct Inbox {
 
 #[derive(Debug)]
 pub(crate) struct Datagram {
-    /// Where from, and which local address it came to.
     pub(crate) way: FourTuple,
     pub(crate) ecn: Option<EcnCodepoint>,
     pub(crate) payload: BytesMut,
 }
 
 impl PathSocket {
-    /// A client's socket, connected to the server.
     pub(crate) fn towards(way: &Way<'_>, options: &SocketOptions) -> Result<Self, SocketError> {
         let socket = open(Domain::for_address(way.remote), options)?;
         if let Some(interface) = way.interface {
@@ -125,7 +118,6 @@ impl PathSocket {
         Ok(Self { socket, state, local, connected, gso: gso(local.ip()), held: Mutex::default() })
     }
 
-    /// The address it is bound to.
     pub(crate) fn local_addr(&self) -> SocketAddr {
         self.local
     }
@@ -182,7 +174,6 @@ impl PathSocket {
         Ok(())
     }
 
-    /// Sends what was held back, as far as the kernel takes it.
     pub(crate) fn flush(&self) {
         let mut held = self.held();
         while let Some(batch) = held.batches.pop_front() {

@@ -33,14 +33,12 @@ const ABORT_CHECK: Duration = Duration::from_millis(100);
 /// A wait without a limit looks around this often.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
-/// Which way a thread waits.
 #[derive(Debug, Clone, Copy)]
 enum Waiting {
     Read,
     Write,
 }
 
-/// How a connection that is over shows in a call.
 enum Ending {
     Reset,
     Dead(String),
@@ -48,7 +46,6 @@ enum Ending {
 }
 
 impl QuicStream {
-    /// Takes over a stream of a connection that is locked.
     pub(crate) fn adopt(connection: Arc<QuicConnection>, core: &mut Core, id: StreamId) -> Self {
         let signals = connection.adopt(core, id);
         let (local, transport) = (core.local_addr(), connection.transport(core));
@@ -232,7 +229,6 @@ impl QuicStream {
     }
 }
 
-/// The time given has passed.
 struct TimeIsUp;
 
 fn ending(reason: &ConnectionError) -> Ending {

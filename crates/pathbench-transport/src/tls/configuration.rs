@@ -20,26 +20,12 @@ pub const ALPN: &[u8] = b"pathbench/1";
 /// Why a client cannot be set up to believe a server.
 #[derive(Debug, Error)]
 pub enum TrustError {
-    /// The authorities cannot be read.
     #[error("{}: {source}; give the authorities' certificates in PEM", .file.display())]
-    Authorities {
-        /// The file.
-        file: PathBuf,
-        /// What is wrong with it.
-        source: pem::Error,
-    },
-    /// The server's name is none.
+    Authorities { file: PathBuf, source: pem::Error },
     #[error("`{name}` is neither a DNS name nor an address: {source}")]
-    Name {
-        /// What was given.
-        name: String,
-        /// What is wrong with it.
-        source: InvalidDnsNameError,
-    },
-    /// The library refuses.
+    Name { name: String, source: InvalidDnsNameError },
     #[error("setting up TLS: {0}")]
     Library(#[from] rustls::Error),
-    /// None of the authorities can be used.
     #[error("setting up the authorities: {0}")]
     Verifier(#[from] rustls::client::VerifierBuilderError),
 }

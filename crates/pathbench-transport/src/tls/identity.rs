@@ -24,38 +24,17 @@ impl fmt::Debug for ServerIdentity {
 /// Why there is no identity.
 #[derive(Debug, Error)]
 pub enum IdentityError {
-    /// The certificates cannot be read.
     #[error("{}: {source}; give the server's certificate chain in PEM, its own certificate first", .file.display())]
-    Certificate {
-        /// The file.
-        file: PathBuf,
-        /// What is wrong with it.
-        source: pem::Error,
-    },
-    /// The key cannot be read.
+    Certificate { file: PathBuf, source: pem::Error },
     #[error("{}: {source}; give the certificate's private key in PEM (PKCS #8, PKCS #1 or SEC 1), not encrypted",
         .file.display())]
-    Key {
-        /// The file.
-        file: PathBuf,
-        /// What is wrong with it.
-        source: pem::Error,
-    },
+    Key { file: PathBuf, source: pem::Error },
     /// Both can be read, but a server cannot use them.
     #[error("{} and {} cannot be used together: {source}; is the key that of the first certificate?",
         .certificate.display(), .key.display())]
-    Unusable {
-        /// The file of the certificates.
-        certificate: PathBuf,
-        /// The file of the key.
-        key: PathBuf,
-        /// What is wrong with them.
-        source: rustls::Error,
-    },
-    /// No certificate could be made.
+    Unusable { certificate: PathBuf, key: PathBuf, source: rustls::Error },
     #[error("making a certificate for {names}: {source}")]
     Making {
-        /// For which names.
         names: String,
         /// What the library says.
         source: rcgen::Error,

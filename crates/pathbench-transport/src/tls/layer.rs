@@ -21,18 +21,15 @@ pub(super) struct Layer {
     session: Mutex<rustls::Connection>,
     /// Held by whoever sends, so that records leave in their order.
     outbox: Mutex<Outbox>,
-    /// Held by whoever receives.
     inbox: Mutex<Inbox>,
 }
 
-/// Ciphertext on its way out.
 #[derive(Debug, Default)]
 struct Outbox {
     bytes: Vec<u8>,
     sent: usize,
 }
 
-/// Ciphertext that has come in and has not been looked at.
 #[derive(Debug, Default)]
 struct Inbox {
     bytes: Vec<u8>,
@@ -41,7 +38,6 @@ struct Inbox {
 }
 
 impl Layer {
-    /// An end that has received `bytes` already.
     pub(super) fn new(session: impl Into<rustls::Connection>, bytes: &[u8]) -> Self {
         let inbox = Inbox { bytes: bytes.to_vec(), start: 0, end: bytes.len() };
         Self { session: Mutex::new(session.into()), outbox: Mutex::default(), inbox: Mutex::new(inbox) }
@@ -149,7 +145,6 @@ impl Layer {
         }
     }
 
-    /// Says that nothing more will come, after everything that was taken.
     pub(super) fn finish_sending(&self, socket: &ConnectedSocket) {
         let mut outbox = lock(&self.outbox);
         lock(&self.session).send_close_notify();
@@ -252,7 +247,6 @@ impl Inbox {
         self.start = (self.start + count).min(self.end);
     }
 
-    /// Waits for ciphertext, when all that came before has been looked at.
     fn refill(&mut self, socket: &ConnectedSocket, timeout: Option<Duration>) -> Result<usize, ReceiveError> {
         self.bytes.resize(INBOX_BYTES, 0);
         let count = socket.receive(&mut self.bytes, timeout)?;
@@ -261,7 +255,6 @@ impl Inbox {
     }
 }
 
-/// A failure to send, told as one of the handshake.
 fn lost(socket: &ConnectedSocket, error: &SendError) -> ReceiveError {
     let peer = socket.peer_addr();
     match error {

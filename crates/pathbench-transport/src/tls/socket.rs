@@ -22,13 +22,9 @@ const TLS_HANDSHAKE: u8 = 0x16;
 pub(crate) struct TlsSocket {
     socket: ConnectedSocket,
     clock: Arc<dyn Clock>,
-    /// What a server answers to a peer that encrypts.
     server: Option<Arc<ServerConfig>>,
-    /// Decided by the peer's first byte at a server.
     spoken: OnceLock<Spoken>,
-    /// Held while it is being decided.
     deciding: Mutex<()>,
-    /// With the encryption that was agreed on.
     in_force: OnceLock<InForce>,
 }
 
@@ -38,21 +34,16 @@ enum Spoken {
     Tls(Box<Layer>),
 }
 
-/// What a client needs for any number of connections to one server.
 #[derive(Debug, Clone)]
 pub(crate) struct ClientSetup {
     config: Arc<ClientConfig>,
     name: ServerName<'static>,
 }
 
-/// Why a client could not agree with a server on encryption.
 #[derive(Debug)]
 pub(crate) enum HandshakeError {
-    /// It is not the server that was to be reached.
     Untrusted(String),
-    /// It does not answer.
     TimedOut,
-    /// It does something else.
     Failed(String),
 }
 
@@ -62,7 +53,6 @@ impl ClientSetup {
     }
 }
 
-/// What a server needs for all its connections.
 pub(crate) struct TlsAcceptor {
     config: Arc<ServerConfig>,
     clock: Arc<dyn Clock>,
@@ -165,7 +155,6 @@ impl TlsSocket {
         &self.socket
     }
 
-    /// With the encryption, once that is agreed on.
     pub(crate) fn in_force(&self) -> &InForce {
         if let Some(in_force) = self.in_force.get() {
             return in_force;
@@ -182,7 +171,6 @@ impl TlsSocket {
         }
     }
 
-    /// Looks at the first bytes that the peer sends.
     fn decide(&self, buffer: &mut [u8], timeout: Option<Duration>) -> Result<Decision<'_>, ReceiveError> {
         let _alone = self.deciding.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(spoken) = self.spoken.get() {
@@ -203,11 +191,8 @@ impl TlsSocket {
     }
 }
 
-/// What the first bytes said.
 enum Decision<'a> {
-    /// Clear text, and so many bytes of it.
     Clear(usize),
-    /// It is decided, and nothing was received.
     Made(&'a Spoken),
 }
 

@@ -17,7 +17,6 @@ pub struct CertificateFingerprint(pub [u8; 32]);
     "`{text}` is not a fingerprint: give the 64 hexadecimal digits that `pathbench serve` prints (SHA-256)"
 )]
 pub struct InvalidFingerprint {
-    /// What was given.
     pub text: String,
 }
 
@@ -29,7 +28,6 @@ pub enum Trust {
     Fingerprint(CertificateFingerprint),
     /// A certificate for `name` by an authority in this PEM file.
     Authorities {
-        /// The PEM file.
         file: PathBuf,
         /// The server's DNS name or address, as in its certificate.
         name: String,

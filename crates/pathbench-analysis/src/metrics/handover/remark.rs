@@ -37,7 +37,6 @@ pub(super) fn remark(
     (!remarks.is_empty()).then(|| remarks.join("; "))
 }
 
-/// Whether it is the scheduler's return to its preferred path.
 pub(super) fn is_return(event: &Event) -> bool {
     let reason = event.detail.get("reason").and_then(serde_json::Value::as_str);
     event.kind == EventKind::Scheduler && reason == Some("the preferred path is used again")
@@ -45,7 +44,6 @@ pub(super) fn is_return(event: &Event) -> bool {
 
 enum Told {
     Trouble(String),
-    /// Whatever was before it is over.
     AllWell,
 }
 
@@ -67,7 +65,6 @@ fn done(event: &Event, path: &str) -> Option<Told> {
     Some(Told::Trouble(words))
 }
 
-/// What a kernel told of a path's interface.
 fn seen(event: &Event, path: &str) -> Option<Told> {
     let words = match event.kind {
         EventKind::Up | EventKind::CarrierUp | EventKind::Appeared => return Some(Told::AllWell),

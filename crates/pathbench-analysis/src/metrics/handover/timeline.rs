@@ -14,14 +14,11 @@ pub(super) struct Timeline<'a> {
     moments: BTreeMap<u32, Vec<f64>>,
 }
 
-/// The first data on a path.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Onset<'a> {
     pub(super) path: &'a str,
     pub(super) stream: u32,
-    /// When: as well as it is known.
     pub(super) at_ms: f64,
-    /// The last moment at which there had been none.
     pub(super) unseen_ms: f64,
     pub(super) seen_ms: f64,
 }
@@ -60,7 +57,6 @@ impl<'a> Timeline<'a> {
         Some(Self { first: &first.path, paths, moments })
     }
 
-    /// The path on which the run's first connection began.
     pub(super) fn first_path(&self) -> &'a str {
         self.first
     }
@@ -69,7 +65,6 @@ impl<'a> Timeline<'a> {
         self.paths.keys().copied().filter(|path| *path != self.first)
     }
 
-    /// The first data that any connection sent on `path`.
     pub(super) fn onset(&self, path: &'a str) -> Option<Onset<'a>> {
         let of_subflow = |(&(stream, _), samples): (&Subflow, &Vec<&Sample>)| {
             let seen = samples.iter().find(|sample| sample.figures.bytes_sent > 0)?;
@@ -89,12 +84,10 @@ impl<'a> Timeline<'a> {
         self.last_change_ms(path, |figures| figures.bytes_sent, |figures| figures.since_last_sent_ms)
     }
 
-    /// The last moment at which anything was sent on `path`, acknowledgements included.
     pub(super) fn last_sent_ms(&self, path: &str) -> Option<f64> {
         self.last_change_ms(path, sent, |figures| figures.since_last_sent_ms)
     }
 
-    /// The last moment at which anything was received on `path`, acknowledgements included.
     pub(super) fn last_received_ms(&self, path: &str) -> Option<f64> {
         self.last_change_ms(path, received, |figures| figures.since_last_received_ms)
     }

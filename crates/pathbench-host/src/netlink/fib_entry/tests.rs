@@ -16,7 +16,6 @@ fn by(gateway: &str) -> Encoder {
     Encoder::default().address(libc::RTA_GATEWAY, gateway.parse().unwrap()).u32(libc::RTA_OIF, 2)
 }
 
-/// Two next hops, the first with these flags.
 fn hops(flags: u8) -> Encoder {
     let hop = |interface: u32, flags: u8, gateway: &str| {
         let gateway = Encoder::default().address(libc::RTA_GATEWAY, gateway.parse().unwrap()).into_bytes();

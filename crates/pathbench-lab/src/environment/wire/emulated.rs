@@ -11,10 +11,8 @@ use pathbench_link::{LinkChange, LinkModel};
 use pathbench_record::direction::LinkDirection;
 use pathbench_record::document::PacketSizes;
 
-/// A link's part in the data plane.
 #[derive(Debug)]
 pub(super) struct EmulatedWire {
-    /// Its number there.
     number: usize,
     seeds: [u64; 2],
 }

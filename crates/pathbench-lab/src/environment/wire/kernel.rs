@@ -13,7 +13,6 @@ use pathbench_link::{LinkChange, LinkModel};
 use pathbench_record::direction::LinkDirection;
 use pathbench_record::document::PacketSizes;
 
-/// The part of a link that lies in the fabric namespace.
 #[derive(Debug)]
 pub(super) struct KernelWire {
     bridge: u32,
@@ -22,19 +21,16 @@ pub(super) struct KernelWire {
     port_names: [String; 2],
     /// Counters of what comes in by them, while packets are counted by their length.
     size_counters: Option<[SizeCounter; 2]>,
-    /// What shapes the forward and the reverse direction at present.
     in_force: [InForce; 2],
     /// Whether the link was built with a shaper on the forward and the reverse direction.
     built_shaped: [bool; 2],
 }
 
-/// What shapes one direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum InForce {
     #[default]
     Nothing,
     Rate,
-    /// A rate, and netem before it.
     Netem,
 }
 
@@ -289,7 +285,6 @@ mod tests {
         plan.variants[0].topology.links[0].clone()
     }
 
-    /// Delay by netem, of a shaper if there is one.
     fn shaped(path: &str, in_force: InForce) -> (bool, Option<Duration>) {
         let link = link(path);
         let shaper = shaper(&link, &link.forward, in_force);

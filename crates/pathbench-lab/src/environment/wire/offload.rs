@@ -10,16 +10,13 @@ const GSO_MAX_SEGMENTS: u32 = 65_535;
 /// How long the largest packet handed over for segmentation may occupy the link.
 const LUMP: Duration = Duration::from_micros(300);
 
-/// Bounds of what is handed over for segmentation at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::environment) struct Cap {
-    /// Whole packets, headers included.
     pub(in crate::environment) bytes: u32,
     pub(in crate::environment) segments: u32,
 }
 
 impl Cap {
-    /// So many segments of any size.
     pub(super) const fn of_segments(segments: u32) -> Self {
         Self { bytes: GSO_MAX_BYTES as u32, segments }
     }

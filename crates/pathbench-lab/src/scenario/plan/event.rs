@@ -96,7 +96,6 @@ pub enum FadePlan {
     Ramp {
         /// Where it leads, and how long it takes.
         ramp: Ramp,
-        /// The directions that fade.
         direction: Option<LinkDirection>,
         /// Where it leads, as `events.jsonl` has it.
         given: Map<String, Value>,

@@ -87,7 +87,6 @@ impl Topology {
     }
 }
 
-/// The path among those with `hops` that `link` belongs to, or itself.
 pub(crate) fn path_of<'a>(hops: &'a [Hop], link: &'a str) -> &'a str {
     let of = hops.iter().find(|hop| hop.link == link || hop.far == link);
     of.map_or(link, |hop| hop.path.as_str())

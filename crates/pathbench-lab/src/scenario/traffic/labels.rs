@@ -7,7 +7,6 @@ use crate::scenario::suggestion::choices;
 use crate::scenario::tree::{Origin, Value};
 use pathbench_record::transport::{Transport, TransportLabel};
 
-/// The transports in order, `@*` spread over the client's paths.
 pub(crate) fn labels(
     run: &Section<'_>,
     client: &str,

@@ -17,12 +17,10 @@ const DEFAULT_DURATION: Duration = Duration::from_secs(10);
 /// The largest value of `SO_SNDBUF` that does not overflow when the kernel doubles it.
 const LARGEST_BUFFER_BYTES: u64 = 1 << 30;
 
-/// What a name in `run.pattern` stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Name {
     Ping,
     Bulk,
-    /// With its direction where the name says it.
     Iperf(Option<DataDirection>),
     Interactive,
     Suite,
@@ -75,7 +73,6 @@ pub(super) fn read(run: &Section<'_>, socket: &SocketPlan) -> Vec<PatternPlan> {
         .collect()
 }
 
-/// The names, `suite` spread out.
 fn names(run: &Section<'_>) -> Vec<Name> {
     let Some(texts) = run.texts("pattern", "iperf") else { return vec![Name::Iperf(None)] };
     if matches!(run.get("pattern").map(|item| &item.value), Some(Value::List(items)) if items.is_empty()) {
@@ -115,7 +112,6 @@ fn meant(run: &Section<'_>, text: &str, origin: &Origin) -> Vec<Name> {
     }
 }
 
-/// How long the patterns that run by time send.
 fn duration(run: &Section<'_>, names: &[Name]) -> Duration {
     let given = run.duration("duration", Duration::from_millis(100)..=LONGEST_RUN);
     let runs_by_time = names.contains(&Name::Interactive);
