@@ -462,7 +462,8 @@ pub fn documentation() -> Vec<(&'static str, String)> {
             Engines::Emulated => "emulated",
         };
         let Parameter { key, default, documentation, kind, .. } = parameter;
-        text += &format!("| `{key}` | {documentation} | {} | {default} | {engines} |\n", kind.words());
+        let row = format!("| `{key}` | {documentation} | {} | {default} | {engines} |\n", kind.words());
+        text.push_str(&row);
         if let Kind::Table(fields) = kind {
             tables.push((*key, table(fields)));
         }

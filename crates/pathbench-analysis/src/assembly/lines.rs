@@ -104,13 +104,11 @@ pub(super) fn events(evidence: &Evidence<'_>, names: &PathNames, origin: Timesta
             events.extend(at.map(|at| event(at, EventSource::Observer, host, kind)));
         }
     }
-    if let Some(at) = evidence.gave_up {
-        let mut gave_up = event(at, EventSource::Observer, &evidence.setting.client, EventKind::GaveUp);
-        if let Some(error) = &evidence.error {
-            gave_up.detail.insert("error".to_owned(), Value::from(error.as_str()));
-        }
-        events.push(gave_up);
-    }
+    events.extend(evidence.gave_up.map(|at| {
+        let error = evidence.error.iter().map(|error| ("error".to_owned(), Value::from(error.as_str())));
+        let gave_up = event(at, EventSource::Observer, &evidence.setting.client, EventKind::GaveUp);
+        Event { detail: error.collect(), ..gave_up }
+    }));
     events.sort_by(|a, b| a.t_ms.total_cmp(&b.t_ms));
     events
 }

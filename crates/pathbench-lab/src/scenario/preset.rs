@@ -42,7 +42,7 @@ fn parse(text: &str) -> Result<Preset, Ledger> {
         let own = parameters::read(&section);
         preset.directions[index] = LinkModel::default().with(&both.change).with(&own.change);
         parameters::check(&[&section, &root], &preset.directions[index]);
-        preset.requested[index] = both.json.clone();
+        preset.requested[index].clone_from(&both.json);
         overlay(&mut preset.requested[index], own.json);
     }
     if ledger.is_empty() { Ok(preset) } else { Err(ledger) }

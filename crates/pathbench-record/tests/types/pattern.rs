@@ -8,7 +8,7 @@ use pathbench_record::pattern::{
 use pathbench_record::transport::Transport;
 use std::time::Duration;
 
-fn mistakes(parameters: PatternParameters) -> Vec<ParameterError> {
+fn mistakes(parameters: &PatternParameters) -> Vec<ParameterError> {
     parameters.validate().err().unwrap_or_default()
 }
 
@@ -37,19 +37,19 @@ fn every_mistake_of_messages_and_bulk_is_reported() {
         timeout: Duration::ZERO,
         ..PingParameters::default()
     };
-    assert_eq!(mistakes(PatternParameters::Ping(ping)).len(), 5);
+    assert_eq!(mistakes(&PatternParameters::Ping(ping)).len(), 5);
     let bulk = BulkParameters { bytes: 0, streams: 0, ..BulkParameters::default() };
-    assert_eq!(mistakes(PatternParameters::Bulk(bulk)).len(), 2);
+    assert_eq!(mistakes(&PatternParameters::Bulk(bulk)).len(), 2);
     let interactive = InteractiveParameters {
         duration: Duration::ZERO,
         interval: Duration::from_micros(999),
         request_bytes: 0,
         ..InteractiveParameters::default()
     };
-    assert_eq!(mistakes(PatternParameters::Interactive(interactive)).len(), 3);
+    assert_eq!(mistakes(&PatternParameters::Interactive(interactive)).len(), 3);
     let endless =
         InteractiveParameters { duration: Duration::from_secs(86_400), ..InteractiveParameters::default() };
-    let words = mistakes(PatternParameters::Interactive(endless))[0].to_string();
+    let words = mistakes(&PatternParameters::Interactive(endless))[0].to_string();
     assert_eq!(words, "864000 messages in one test: at most 36000 are possible");
 }
 
@@ -62,14 +62,14 @@ fn an_upload_has_an_amount_of_its_own() {
     let bytes = |bytes| Some(Amount::Bytes(bytes));
     for (bytes_down, bytes_up) in [(10, 20), (10, 0), (0, 20)] {
         let bulk = BulkParameters { bytes: bytes_down, upload_bytes: bytes_up, ..both.clone() };
-        assert_eq!(mistakes(PatternParameters::Bulk(bulk.clone())), []);
+        assert_eq!(mistakes(&PatternParameters::Bulk(bulk.clone())), []);
         let amount = |amount| if amount > 0 { bytes(amount) } else { None };
         assert_eq!(transfer(bulk.clone(), Direction::Download), amount(bytes_down));
         assert_eq!(transfer(bulk.clone(), Direction::Upload), amount(bytes_up));
     }
     // Each stream carries at least one byte each way that is used.
     let small = PatternParameters::Bulk(BulkParameters { upload_bytes: 3, ..both.clone() });
-    assert_eq!(mistakes(small), [ParameterError::Nothing]);
+    assert_eq!(mistakes(&small), [ParameterError::Nothing]);
     let few = PatternParameters::Bulk(BulkParameters { upload_bytes: 2, streams: 1, ..both });
     assert_eq!(few.for_transport(Transport::Quic).streams(), 2);
     let iperf = PatternParameters::Throughput(ThroughputParameters::default());
@@ -142,7 +142,7 @@ fn every_mistake_of_throughput_is_reported() {
         block_bytes: 1,
         ..ThroughputParameters::default()
     };
-    assert_eq!(mistakes(parameters.into()).len(), 4);
+    assert_eq!(mistakes(&parameters.into()).len(), 4);
 }
 
 #[test]

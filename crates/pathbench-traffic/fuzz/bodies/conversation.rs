@@ -356,7 +356,7 @@ fn check_outcome(outcome: &ClientOutcome, now: Timestamp) {
         assert!(!words.contains(is_deceptive) && words.len() < 4000, "{words:?}");
     }
     if let Some(server) = server {
-        assert_eq!(check_peer(&client, server, now), Ok(()));
+        assert_eq!(check_peer(client, server, now), Ok(()));
     }
 }
 

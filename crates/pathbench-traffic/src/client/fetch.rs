@@ -100,7 +100,7 @@ pub fn fetch_record(
     match channel.frame(&mut wait).map_err(failed)? {
         Frame::Record(json) => {
             let server = serde_json::from_slice(&json).map_err(|error| failed(StreamError::Record(error)))?;
-            check_peer(&client, &server, clock.now())?;
+            check_peer(client, &server, clock.now())?;
             Ok(server)
         }
         Frame::NotFound => Err(FetchError::NotFound { server: plan.server, test: client.test }),

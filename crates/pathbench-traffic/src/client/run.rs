@@ -300,7 +300,7 @@ fn receive_record(
         Frame::Record(json) => serde_json::from_slice(&json).map_err(StreamError::Record)?,
         frame => return Err(StreamError::unexpected("RECORD", frame)),
     };
-    check_peer(&client, &server, clock.now())?;
+    check_peer(client, &server, clock.now())?;
     stream.connection.finish_sending();
     // The server closes once it is read.
     channel.drain(CLOSING_TIME);

@@ -44,7 +44,7 @@ impl Responder {
     ) -> Option<Vec<u8>> {
         let message = Message::decode(datagram)?;
         let cost = match message.kind {
-            Kind::Hello => return self.answer_hello(now, from, message, datagram.len()),
+            Kind::Hello => return self.answer_hello(now, from, &message, datagram.len()),
             Kind::Probe => Cost::Probe,
             Kind::SizeProbe | Kind::SizeRequest | Kind::KernelMtuRequest => Cost::Size,
             _ => return None,
@@ -84,20 +84,20 @@ impl Responder {
         &mut self,
         now: Timestamp,
         from: SocketAddr,
-        hello: Message,
+        hello: &Message,
         length: usize,
     ) -> Option<Vec<u8>> {
         if !self.budget.take_hello(from.ip(), now) {
             return None;
         }
-        let answer = match self.objection(now, from, &hello) {
+        let answer = match self.objection(now, from, hello) {
             None => {
                 let cookie = self.cookies.cookie(now, from, hello.session);
-                Message { kind: Kind::Welcome, cookie, text: String::new(), ..hello }
+                Message { kind: Kind::Welcome, cookie, text: String::new(), ..hello.clone() }
             }
             Some(reason) => {
                 let text = cut(&reason, length - HEADER_BYTES).to_owned();
-                Message { kind: Kind::Refused, cookie: 0, text, ..hello }
+                Message { kind: Kind::Refused, cookie: 0, text, ..hello.clone() }
             }
         };
         Some(answer.encode(0))

@@ -53,7 +53,9 @@ pub fn run_probes(
         let now = clock.now();
         if deadline.is_none() && stop.load(Ordering::Acquire) {
             deadline = Some(now + LAST_ANSWERS);
-            lanes.iter_mut().for_each(|lane| lane.prober.stop());
+            for lane in &mut lanes {
+                lane.prober.stop();
+            }
         }
         for lane in &mut lanes {
             lane.turn(plan.server, clock, &mut buffer);
@@ -62,7 +64,9 @@ pub fn run_probes(
         let over = deadline
             .is_some_and(|deadline| now >= deadline || lanes.iter().all(|lane| !lane.prober.is_waiting()));
         if over {
-            lanes.iter_mut().for_each(|lane| lane.prober.finish());
+            for lane in &mut lanes {
+                lane.prober.finish();
+            }
         }
         for (path, lane) in lanes.iter_mut().enumerate() {
             for settled in lane.prober.take_settled() {

@@ -156,7 +156,9 @@ impl Discovery<'_> {
             }
             return Err(Failure { exit: exit.unwrap_or(Exit::HostCannot), message: lines.join("\n") });
         };
-        lines.iter().for_each(|line| report(line));
+        for line in &lines {
+            report(line);
+        }
         Ok(nearest)
     }
 

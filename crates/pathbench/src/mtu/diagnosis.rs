@@ -340,6 +340,7 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::too_many_lines, reason = "a table")]
     fn disagreements_are_named() {
         let route = |mtu| KernelBelief { route_mtu_bytes: Some(mtu), ..kernel() };
         let cached = KernelBelief { cached_mtu_bytes: Some(1400), cached_expires_s: Some(411.7), ..kernel() };

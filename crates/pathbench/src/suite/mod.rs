@@ -83,7 +83,9 @@ fn verdict(plan: &SuitePlan, document: &ResultDocument, suite: &Suite<'_>) -> Ex
     } else if unused.is_empty() {
         Exit::Done
     } else {
-        unused.iter().for_each(|line| output::note(format_args!("pathbench: {line}")));
+        for line in &unused {
+            output::note(format_args!("pathbench: {line}"));
+        }
         Exit::MultipathNotUsed
     }
 }

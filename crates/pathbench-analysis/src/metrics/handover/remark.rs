@@ -67,12 +67,13 @@ fn done(event: &Event, path: &str) -> Option<Told> {
 
 fn seen(event: &Event, path: &str) -> Option<Told> {
     let words = match event.kind {
-        EventKind::Up | EventKind::CarrierUp | EventKind::Appeared => return Some(Told::AllWell),
+        EventKind::Up | EventKind::CarrierUp | EventKind::Appeared | EventKind::AddressAdded => {
+            return Some(Told::AllWell);
+        }
         EventKind::Down => format!("`{path}` went down"),
         EventKind::CarrierDown => format!("`{path}` lost its carrier"),
         EventKind::Disappeared => format!("the interface of `{path}` went away"),
         EventKind::AddressRemoved => format!("`{path}` lost its address"),
-        EventKind::AddressAdded => return Some(Told::AllWell),
         _ => return None,
     };
     Some(Told::Trouble(words))
