@@ -1,10 +1,10 @@
 //! Why a path carried nothing, for all of a run or for a part of it.
 //!
 //! Pure: evidence in, diagnoses out. What counts is what the sending end knew: a path is *silent* while data that was
-//! sent there waits for an acknowledgement and none comes ([`course`]). A silence is explained by what was done to the
-//! path, by its signs, or not at all ([`silence`]); a path whose subflows are
-//! gone is told, too ([`absence`]); one that never had anything to wait for is explained by how it was set up and
-//! opened ([`unused`]). `docs/metrics.md` defines the signs.
+//! sent there waits for an acknowledgement and none comes (`course`). A silence is explained by what was done to the
+//! path, by its signs, or not at all (`silence`); a path whose subflows are
+//! gone is told, too (`absence`); one that never had anything to wait for is explained by how it was set up and
+//! opened (`unused`). `docs/metrics.md` defines the signs.
 
 mod absence;
 mod cause;

@@ -82,12 +82,12 @@ pub enum PathInput {
         interface: String,
         address: IpAddr,
     },
-    /// [`PathAction::Open`] was begun as this path; also for the path of the handshake, [`PathId::ZERO`].
+    /// `PathAction::Open` was begun as this path; also for the path of the handshake, [`PathId::ZERO`].
     Opened {
         local: usize,
         path: PathId,
     },
-    /// [`PathAction::Open`] could not even be begun (no connection ids yet, no socket).
+    /// `PathAction::Open` could not even be begun (no connection ids yet, no socket).
     OpenFailed {
         local: usize,
     },

@@ -2,7 +2,7 @@
 //!
 //! [`Message`] is the format. A server's [`Responder`] answers at the UDP ports where it serves QUIC; what asks it is a
 //! [`DatagramClient`]: a prober ([`crate::probe`]) or a search for a path MTU ([`crate::path_mtu`]). All of these are
-//! sans-IO; a [`PathSocket`] connects a client to the network. A calibration ([`crate::calibration`]) uses the format
+//! sans-IO; a `PathSocket` connects a client to the network. A calibration ([`crate::calibration`]) uses the format
 //! only, for its two ends are arranged by other means.
 
 mod budget;

@@ -43,7 +43,7 @@ struct DirectionSearch {
     ended: Option<Timestamp>,
 }
 
-/// An examination of a path: to be driven as an [`Examiner`] until [`Finder::is_over`], and then for its result.
+/// An examination of a path: to be driven as a [`crate::datagram::DatagramClient`] until [`Finder::is_over`], and then for its result.
 #[derive(Debug)]
 pub struct Finder {
     start: Timestamp,
