@@ -13,8 +13,8 @@ use crate::scheduler::{Board, Trouble};
 use crate::send_buffer::{HeldBytes, SendWindow};
 use crate::time::Epoch;
 use noq_proto::{
-    Connection, ConnectionError, ConnectionEvent, ConnectionHandle, Dir, EndpointEvent, Event, StreamEvent,
-    StreamId, Transmit, TransportError, TransportErrorCode, VarInt,
+    Connection, ConnectionError, ConnectionEvent, ConnectionHandle, Dir, EndpointEvent, Event, PathId,
+    PathStatus, StreamEvent, StreamId, Transmit, TransportError, TransportErrorCode, VarInt,
 };
 use pathbench_record::address::canonical;
 use pathbench_record::connection::{PathEvent, PathEventKind};
@@ -215,6 +215,19 @@ impl Core {
     #[inline]
     pub fn connection(&mut self) -> &mut Connection {
         &mut self.inner
+    }
+
+    /// How many paths this end knows, sums of closed ones it keeps, and paths the peer wants as backup: what the tests of
+    /// their bounds look at.
+    #[doc(hidden)]
+    pub fn kept_path_state(&self) -> [usize; 3] {
+        self.paths.kept_state()
+    }
+
+    /// Whether the peer's status of a path is another one than before, as for the library's event.
+    #[doc(hidden)]
+    pub fn changes_path_status(&mut self, id: PathId, status: PathStatus) -> bool {
+        self.paths.changes_status(id, status, &self.inner)
     }
 
     pub fn handle(&self) -> ConnectionHandle {

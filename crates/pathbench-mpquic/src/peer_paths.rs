@@ -35,6 +35,10 @@ impl KeptOff {
     pub(crate) fn forget(&mut self, path: PathId) {
         self.0.remove(&path);
     }
+
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
 }
 
 /// The paths that a client has opened to this server, by one connection.

@@ -35,8 +35,12 @@ pub const FIRST_PATHS_BYTES: u64 =
 impl Paths {
     /// Whether the peer's status of a path is another one than before. The library hands on that of any path id that the
     /// peer names.
-    pub(super) fn changes_status(&mut self, id: PathId, status: PathStatus, inner: &Connection) -> bool {
+    pub(crate) fn changes_status(&mut self, id: PathId, status: PathStatus, inner: &Connection) -> bool {
         inner.path_status(id).is_ok() && self.kept_off.change(id, status)
+    }
+
+    pub(crate) fn kept_state(&self) -> [usize; 3] {
+        [self.known.len(), self.closed.sums().len(), self.kept_off.len()]
     }
 
     /// Why the connection must be closed, when the peer has opened too many paths.

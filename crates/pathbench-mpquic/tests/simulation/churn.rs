@@ -44,9 +44,13 @@ fn open_and_abandon(world: &mut World) -> u32 {
     path.is_some().into()
 }
 
-/// Paths of a snapshot, and events.
-fn sizes(world: &mut World) -> [usize; 2] {
-    [world.server.figures(world.now).len(), world.server.core().events().len()]
+/// What grows with the paths of a connection if anything does: paths of a snapshot, events, paths known, sums of closed ones,
+/// paths that the peer wants as backup.
+fn sizes(world: &mut World) -> [usize; 5] {
+    let snapshot = world.server.figures(world.now).len();
+    let core = world.server.core();
+    let [known, sums, kept_off] = core.kept_path_state();
+    [snapshot, core.events().len(), known, sums, kept_off]
 }
 
 #[test]
@@ -57,7 +61,7 @@ fn state_of_closed_paths_stays_flat_during_60_s_of_path_churn() {
     let mut opened = 0;
     // The largest of each kind in each third of the time.
     let largest = [1, 2, 3].map(|window| {
-        let mut largest = [0; 2];
+        let mut largest = [0; 5];
         while world.now.since(begun) < WINDOW * window {
             opened += open_and_abandon(&mut world);
             let now = sizes(&mut world);
@@ -74,7 +78,7 @@ fn state_of_closed_paths_stays_flat_during_60_s_of_path_churn() {
 #[test]
 fn a_peer_that_opens_and_abandons_thousands_of_paths_makes_nothing_grow() {
     let mut world = connected();
-    let (mut opened, mut largest) = (0, [0; 2]);
+    let (mut opened, mut largest) = (0, [0; 5]);
     while world.server.ended().is_none() && opened < 2 * MOST_PATH_IDS {
         opened += open_and_abandon(&mut world);
         if opened % 4 > 0 {
@@ -83,14 +87,14 @@ fn a_peer_that_opens_and_abandons_thousands_of_paths_makes_nothing_grow() {
         let paths = world.server.figures(world.now);
         let now = sizes(&mut world);
         largest = std::array::from_fn(|kind| now[kind].max(largest[kind]));
-        let sums = paths.iter().filter(|path| path.closed_paths.is_some()).count();
-        assert!(sums <= 1, "{sums} sums");
         let seen: u64 = paths.iter().filter_map(|path| path.control_bytes_received).sum();
         let stats = world.server.connection().stats();
         assert_eq!(seen, stats.udp_rx.bytes, "bytes received after {opened} paths");
     }
-    let [paths, events] = largest;
+    let [paths, events, known, sums, kept_off] = largest;
     assert!(paths <= MOST_PATHS_KEPT + KEPT_CLOSED_PATHS, "{paths} paths in one snapshot");
+    assert!(known <= MOST_PATHS_KEPT + KEPT_CLOSED_PATHS, "{known} paths known");
+    assert!(sums == 1 && kept_off <= MOST_PATHS_KEPT, "{sums} sums, {kept_off} paths kept off");
     assert_eq!(events, MAX_EVENTS);
 
     // Not for ever, either.
@@ -118,4 +122,15 @@ fn paths_that_wait_for_their_end_are_few() {
     assert!(most <= MOST_PATHS_KEPT + 8, "{most} paths kept at a time");
     let ended = world.server.ended().cloned().expect("an end");
     assert!(ended.to_string().contains("too fast"), "{ended}");
+}
+
+#[test]
+fn statuses_of_paths_that_never_were_are_not_kept() {
+    let mut world = connected();
+    let core = world.server.core();
+    for number in 1000..5000_u32 {
+        assert!(!core.changes_path_status(PathId::from(number), PathStatus::Backup));
+    }
+    assert!(core.changes_path_status(PathId::ZERO, PathStatus::Backup));
+    assert_eq!(core.kept_path_state()[2], 1);
 }
