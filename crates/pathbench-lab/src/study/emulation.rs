@@ -10,6 +10,9 @@ pub(super) fn record(links: &mut [RunLink], reports: &[(String, LinkReport)]) {
     for (name, report) in reports {
         if let Some(link) = links.iter_mut().find(|link| link.name == *name) {
             let [forward, reverse] = &report.directions;
+            // Of the same moment as the rest of the report: a last packet may pass between two readings.
+            link.forward_bytes = Some(forward.statistics.delivered_bytes);
+            link.reverse_bytes = Some(reverse.statistics.delivered_bytes);
             link.emulation =
                 Some(EmulationRecord { forward: direction(forward), reverse: direction(reverse) });
         }
