@@ -3,7 +3,7 @@
 //! A token is text of four parts with points between: `pb1.EXPIRY.NAME.MAC`. EXPIRY is in seconds since the Unix
 //! epoch, in decimal digits; NAME is for the operator's eyes; MAC is HMAC-SHA256 (RFC 2104) over everything before
 //! its point, with the server's key, as 64 lower-case hexadecimal digits. The first part is the format's version.
-//! The key makes tokens, and nobody has to keep a list of them.
+//! The key makes tokens; no list of them is kept.
 
 use ring::hmac;
 use std::fmt;

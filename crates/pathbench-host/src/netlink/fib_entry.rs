@@ -170,7 +170,7 @@ impl FibEntry {
         self.metrics().u32(RTAX_MTU)
     }
 
-    /// Whether its MTU holds whatever ICMP reports (`mtu lock`).
+    /// Whether ICMP cannot change its MTU (`mtu lock`).
     pub fn is_mtu_locked(&self) -> bool {
         self.metrics().u32(RTAX_LOCK).is_some_and(|locks| locks & (1 << RTAX_MTU) != 0)
     }

@@ -33,7 +33,7 @@ pub struct Route {
     pub table: u32,
     /// Path MTU in bytes.
     pub mtu: Option<u32>,
-    /// `mtu` holds whatever path MTU discovery finds (`mtu lock`).
+    /// Path MTU discovery cannot change `mtu` (`mtu lock`).
     pub mtu_locked: bool,
     /// Among routes to the same destination the lowest wins; `None` is 0 for IPv4, 1024 for IPv6.
     pub metric: Option<u32>,

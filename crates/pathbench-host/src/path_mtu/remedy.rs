@@ -201,7 +201,7 @@ impl Remedy {
     }
 }
 
-/// What became of a step that was to be taken back.
+/// The result of undoing a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UndoOutcome {
     Restored,
@@ -276,7 +276,7 @@ impl PathObserver {
         Ok(())
     }
 
-    /// What the kernel made of the route of `operation`, where that is not what it was told.
+    /// The route of `operation` as the kernel has it, where that differs from the request.
     pub(super) fn left_by(&mut self, operation: &Operation) -> Result<Option<FibEntry>, MptcpError> {
         let (Operation::AddRoute { route } | Operation::ReplaceRoute { after: route, .. }) = operation else {
             return Ok(None);

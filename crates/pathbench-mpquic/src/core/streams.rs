@@ -39,7 +39,7 @@ impl Core {
         std::mem::take(&mut self.opened)
     }
 
-    /// Whether the peer has opened streams that nobody has taken over.
+    /// Whether streams that the peer opened wait to be accepted.
     pub fn has_opened(&self) -> bool {
         !self.opened.is_empty()
     }

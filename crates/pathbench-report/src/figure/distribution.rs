@@ -13,7 +13,7 @@ use crate::view::{GroupView, View, name_of};
 use pathbench_record::direction::Direction;
 use pathbench_record::transport::Transport;
 
-/// More lines cannot be told apart.
+/// More lines cannot be distinguished.
 const MOST_LINES: usize = 12;
 /// Steps of a line: finer than a pixel is not visible.
 const MOST_STEPS: usize = 600;

@@ -15,7 +15,7 @@ use pathbench_record::document::{HandoverRecord, RunRecord};
 use pathbench_record::summary::max_delay_pairs;
 
 const PLOT_HEIGHT: f64 = 220.0;
-/// More lines cannot be told apart.
+/// More lines cannot be distinguished.
 const MOST_LINES: usize = 12;
 const UPLOAD: Stroke = Stroke { colour: Colour(0x00, 0x72, 0xb2), width: 2.2, dash: None };
 const DOWNLOAD: Stroke = Stroke { colour: Colour(0xd5, 0x5e, 0x00), width: 2.2, dash: Some((6.0, 3.0)) };

@@ -48,7 +48,7 @@ fn shown_links<'a>(view: &View<'a>) -> Vec<&'a LinkRecord> {
     shown
 }
 
-/// Whether `link` is a part of a path that asks for nothing of its own and takes whatever the path's link takes.
+/// Whether `link` is a part of a path without parameters of its own, which carries what the path's link carries.
 fn is_plain_part(link: &LinkRecord, all: &[LinkRecord]) -> bool {
     let asked = &link.requested;
     let plain = |asked: &DirectionFigures| {

@@ -1,8 +1,8 @@
 //! What a link really delivers, measured before a run: rate, round-trip time and MTU in both directions, by UDP.
 //!
 //! Both ends are the lab's own: [`calibrate`] sends [`Command`]s to a [`CalibrationEnd`] at each end of the link, by a
-//! channel beside it, and only the measured packets cross the link. For each [`Series`] of packets one end is told to
-//! expect it, the other to send it, and the first to report what arrived. An end sends to nobody but the other end.
+//! channel beside it, and only the measured packets cross the link. For each [`Series`] of packets one end is to
+//! expect it, the other to send it, and the first to report what arrived. An end sends to the other end only.
 //!
 //! * **Round-trip time**: small echoes on the idle link.
 //! * **MTU**: datagrams with DF that ignore the kernel's cached path MTU (`IP_PMTUDISC_PROBE`).

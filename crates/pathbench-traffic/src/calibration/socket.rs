@@ -61,7 +61,7 @@ impl CalibrationSocket {
         Ok(Self { socket, local, peer: Mutex::new(None) })
     }
 
-    /// Not by connect(2): a connected socket reports ICMP errors to whatever is sent next.
+    /// Not by connect(2): a connected socket reports ICMP errors at the next send.
     pub(super) fn connect(&self, peer: SocketAddr) {
         *lock(&self.peer) = Some(peer);
     }

@@ -1,4 +1,4 @@
-//! A UDP socket on one path, which sends whole packets only, whatever path MTU the kernel has cached, and reads what the
+//! A UDP socket on one path, which sends whole packets only, regardless of the cached path MTU, and reads what the
 //! network reports about them; and questions to the kernel about a path.
 //!
 //! Sources: ip(7) (`IP_MTU_DISCOVER`, `IP_RECVERR`, `IP_MTU`), ipv6(7) (`IPV6_MTU_DISCOVER`, `IPV6_DONTFRAG`,
@@ -24,7 +24,7 @@ const IPV6_UNICAST_IF: i32 = 76;
 
 /// The kernel may grant less.
 const BUFFER_BYTES: usize = 1 << 20;
-/// The next call reports a pending error of the network, whatever that call does; so it is repeated.
+/// The next call of any kind reports a pending network error, so it is repeated.
 const ATTEMPTS: usize = 4;
 /// Of a quoted payload, more than the header.
 const QUOTED_BYTES: usize = 128;
@@ -205,7 +205,7 @@ fn forbid_fragments(socket: &Socket, is_ipv4: bool) -> io::Result<()> {
     Ok(setsockopt(socket, sockopt::Ipv6RecvErr, &true)?)
 }
 
-/// Sends with the DF bit, whatever path MTU the kernel has cached (`IP_PMTUDISC_PROBE`).
+/// Sends with the DF bit, regardless of the cached path MTU (`IP_PMTUDISC_PROBE`).
 pub(crate) fn ignore_cached_mtu(socket: &Socket, is_ipv4: bool) -> io::Result<()> {
     if is_ipv4 {
         set_ip_mtu_discover(socket, Ipv4PathMtuDiscovery::PROBE)?;

@@ -407,7 +407,7 @@ impl Window {
         self.under_way_bytes += u64::from(size);
     }
 
-    /// What became of one; `control`: it should have come through.
+    /// The fate of one; `control`: of a size that is known to pass.
     pub(super) fn settle(&mut self, now: Timestamp, settled: &Settled, control: bool) {
         let size = u64::from(settled.trial.size_bytes);
         if settled.fate == Fate::PassedLate {

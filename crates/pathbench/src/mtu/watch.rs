@@ -50,7 +50,7 @@ pub(super) fn watch(
         end.store(true, Ordering::Release);
         ended
     });
-    // The changes are undone whatever ended the watch.
+    // The changes are undone however the watch ended.
     let closed = watch.close();
     let unwritten = output::check().err().or(watch.unwritten.take());
     closed.and(ended)?;

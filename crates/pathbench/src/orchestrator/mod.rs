@@ -126,7 +126,7 @@ fn needed_multipath_in_vain(run: &RunRecord) -> bool {
 
 /// The process of a lab host: its agent, on the socket that is its standard input.
 pub(crate) fn serve_host() -> Result<Exit, Failure> {
-    // Ctrl-C reaches the whole process group; the orchestrator decides what becomes of the agents.
+    // Ctrl-C reaches the whole process group; the orchestrator ends the agents.
     signals::ignore_interrupts();
     let channel = std::io::stdin().as_fd().try_clone_to_owned().map_err(Failure::failed)?;
     let clock: Arc<dyn Clock> = Arc::new(MonotonicClock);

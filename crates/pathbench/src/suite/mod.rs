@@ -157,7 +157,7 @@ mod tests {
         let mut by_default = asked.clone();
         by_default.choice.named = false;
         assert!(multipath_unused(&by_default, &[upload], &several).is_empty());
-        // A few bytes need no second path; a fallback counts whatever was sent.
+        // A few bytes need no second path; a fallback counts for any amount of data.
         assert!(multipath_unused(&asked, &[run(Transport::Mptcp, "ping", true)], &several).is_empty());
         assert_eq!(multipath_unused(&asked, &[run(Transport::Mptcp, "ping", false)], &one_path).len(), 1);
         let invalid = RunRecord { valid: false, ..run(Transport::Mptcp, "iperf-upload", true) };
