@@ -1,15 +1,14 @@
-//! Bytes over time, and the bins in which metrics and figures count them: the one place that does.
+//! Bytes over time, and the bins for metrics and figures. No other module bins bytes.
 
-use pathbench_record::delivery::{BIN, DeliverySeries};
-use pathbench_record::event::DeliveryLine;
+use pathbench_record::delivery::{BIN, DeliveryLine, DeliverySeries};
 use pathbench_record::time::Timestamp;
 use std::time::Duration;
 
-/// A stretch of time with both its ends.
+/// A time interval that includes both ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Window {
     pub from: Timestamp,
-    /// End, not before the begin.
+    /// End, not before the start.
     pub until: Timestamp,
 }
 
@@ -18,14 +17,14 @@ impl Window {
         self.until.since(self.from).as_nanos() as f64 / 1e6
     }
 
-    /// The rate of `bytes` over the window in Mbit/s; `None` for a window without length.
+    /// The rate of `bytes` over the window in Mbit/s; `None` for a window of length 0.
     pub fn mbps(self, bytes: f64) -> Option<f64> {
         let nanos = self.until.since(self.from).as_nanos();
         (nanos > 0).then(|| bytes * 8.0 * 1e3 / nanos as f64)
     }
 }
 
-/// Bytes that came within a stretch of time, spread evenly over it; all at once where it has no length.
+/// Bytes that arrived within a period, spread evenly over the period; at one moment if the length is 0.
 #[derive(Debug, Clone, Copy)]
 struct Segment {
     from: Timestamp,
@@ -34,22 +33,22 @@ struct Segment {
     bytes: u64,
 }
 
-/// Bytes up to any moment.
+/// Cumulative bytes over time.
 #[derive(Debug, Clone, Default)]
 pub struct ByteCurve {
     segments: Vec<Segment>,
 }
 
 impl ByteCurve {
-    /// What a series recorded.
+    /// The curve of a recorded series.
     ///
-    /// Within a delivery bin, bytes are spread evenly over the part of it in which they can have come: not before the
-    /// first byte of the series, not after the last, not within a recorded silence. Around an outage the curve is
-    /// therefore exact, and elsewhere off by less than a bin's bytes.
+    /// Bytes of a delivery bin are spread evenly over the part of the bin in which they can have arrived: not before
+    /// the first byte of the series, not after the last, not within a recorded silence. The curve is therefore exact
+    /// around an outage; elsewhere the error is below a bin's bytes.
     pub fn of_series(series: &DeliverySeries) -> Self {
         let mut bounds: Vec<(Timestamp, Timestamp)> =
             (0..series.bytes.len()).map(|bin| (series.bin_start(bin), series.bin_start(bin) + BIN)).collect();
-        // The first bin also holds what came before the origin.
+        // The first bin also holds the bytes before the origin.
         if let (Some((from, _)), Some(first)) = (bounds.first_mut(), series.first) {
             *from = first.min(*from);
         }
@@ -70,10 +69,10 @@ impl ByteCurve {
         )
     }
 
-    /// What lines of `delivery.jsonl`, in order of time, say; `zero` is the zero of their clock.
+    /// The curve of lines of `delivery.jsonl`, sorted by time; `zero` is the zero of their clock.
     ///
-    /// Bytes are spread evenly over a line's 10 ms, within the times of the first and the last byte. Nothing comes before
-    /// zero, the first byte offered: a line that begins before it covers what is left of its 10 ms after it.
+    /// Bytes are spread evenly over a line's 10 ms, within the times of the first and the last byte. No byte arrives
+    /// before zero, the first byte offered: a line that begins before zero covers the part of its 10 ms after zero.
     pub fn of_lines<'a>(
         lines: impl IntoIterator<Item = &'a DeliveryLine>,
         zero: Timestamp,
@@ -83,7 +82,7 @@ impl ByteCurve {
         let segment = |line: &DeliveryLine| {
             let from = zero.plus_ms(line.t_ms);
             let until = from + BIN;
-            // Not beyond the line's own time: records can contradict each other.
+            // Not beyond the line's 10 ms: records can contradict each other.
             let from = from.max(earliest.min(until)).max(zero);
             let until = until.max(zero);
             let until = known.last.filter(|last| (from..until).contains(last)).unwrap_or(until);
@@ -92,7 +91,8 @@ impl ByteCurve {
         Self::of_segments(lines.into_iter().map(segment))
     }
 
-    /// A counter that grows, linear between points in order of time and 0 at `start`. Where it goes back it is held.
+    /// A growing counter, linear between points sorted by time, and 0 at `start`. Where the counter decreases, the
+    /// curve stays constant.
     pub fn of_counter(start: Timestamp, points: impl IntoIterator<Item = (Timestamp, u64)>) -> Self {
         let (mut before, mut highest) = (start, 0);
         Self::of_segments(points.into_iter().map(|(at, value)| {
@@ -107,7 +107,7 @@ impl ByteCurve {
         let mut bytes_before = 0_u64;
         let mut found: Vec<Segment> = Vec::new();
         for (from, until, bytes) in segments.filter(|&(.., bytes)| bytes > 0) {
-            // Stretches that overlap are of damaged records.
+            // Only damaged records have overlapping segments.
             let from = found.last().map_or(from, |last| from.max(last.until));
             found.push(Segment { from, until: until.max(from), bytes_before, bytes });
             bytes_before = bytes_before.saturating_add(bytes);
@@ -119,7 +119,7 @@ impl ByteCurve {
         self.segments.last().map_or(0, |last| last.bytes_before.saturating_add(last.bytes))
     }
 
-    /// Bytes before `at`, that moment excluded.
+    /// Bytes before `at`, without those at `at`.
     pub fn before(&self, at: Timestamp) -> f64 {
         self.up_to(self.segments.partition_point(|segment| segment.until < at), at)
     }
@@ -128,7 +128,7 @@ impl ByteCurve {
         self.up_to(self.segments.partition_point(|segment| segment.until <= at), at)
     }
 
-    /// Bytes of the first `whole` segments and of the part of the next that lies before `at`.
+    /// Bytes of the first `whole` segments, and of the part of the next segment before `at`.
     fn up_to(&self, whole: usize, at: Timestamp) -> f64 {
         let done = whole.checked_sub(1).and_then(|index| self.segments.get(index));
         let done = done.map_or(0, |segment| segment.bytes_before.saturating_add(segment.bytes)) as f64;
@@ -140,22 +140,21 @@ impl ByteCurve {
         done + next.bytes as f64 * (at.since(next.from).as_nanos() as f64 / width as f64).min(1.0)
     }
 
-    /// Bytes in the half-open `from..until`.
+    /// Bytes in the half-open interval `from..until`.
     pub fn between(&self, from: Timestamp, until: Timestamp) -> f64 {
         (self.before(until) - self.before(from)).max(0.0)
     }
 
-    /// Bytes in `window`, both its ends included.
+    /// Bytes in `window`, including both ends.
     pub fn within(&self, window: Window) -> f64 {
         (self.until(window.until) - self.before(window.from)).max(0.0)
     }
 
-    /// When the last byte came.
     pub fn end(&self) -> Option<Timestamp> {
         self.segments.last().map(|segment| segment.until)
     }
 
-    pub(crate) fn next_byte(&self, at: Timestamp) -> Option<Timestamp> {
+    pub fn next_byte(&self, at: Timestamp) -> Option<Timestamp> {
         let next = self.segments.partition_point(|segment| segment.until < at);
         self.segments.get(next).map(|segment| segment.from.max(at))
     }
@@ -164,8 +163,8 @@ impl ByteCurve {
         self.segments.len()
     }
 
-    /// The longest stretch of `from..until` in which no byte comes.
-    pub(crate) fn longest_silence(&self, from: Timestamp, until: Timestamp) -> Duration {
+    /// The longest part of `from..until` without a byte.
+    pub fn longest_silence(&self, from: Timestamp, until: Timestamp) -> Duration {
         let first = self.segments.partition_point(|segment| segment.until < from);
         let mut silent_since = from;
         let mut longest = Duration::ZERO;
@@ -177,15 +176,16 @@ impl ByteCurve {
     }
 }
 
-/// When the first and the last byte came, where that is known more exactly than by bins.
+/// When the first and the last byte arrived, where known more exactly than the bins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FirstAndLast {
     pub first: Option<Timestamp>,
     pub last: Option<Timestamp>,
 }
 
-/// A stretch of time cut into bins of one width. Bins are half-open, `t..t + width`, and begin with the stretch. The last
-/// one ends with the stretch, its end included: from half a width, for rates over less are noise, to one and a half.
+/// A time interval divided into bins of one width. Bins are half-open, `t..t + width`, and start with the interval.
+/// The last bin ends with the interval, includes its end, and is 0.5 to 1.5 widths long, because rates over shorter
+/// times are noise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bins {
     stretch: Window,
@@ -193,19 +193,18 @@ pub struct Bins {
 }
 
 impl Bins {
-    /// `stretch` in bins of `width`, which is at least a nanosecond.
+    /// Divides `stretch` into bins of `width`, at least 1 ns.
     pub fn of(stretch: Window, width: Duration) -> Self {
         Self { stretch, width: width.max(Duration::from_nanos(1)) }
     }
 
-    /// How many there are; none in a stretch without length.
+    /// Number of bins; 0 for an interval of length 0.
     pub fn count(&self) -> usize {
         let nanos = self.stretch.until.since(self.stretch.from).as_nanos();
         let rounded = (nanos + self.width.as_nanos() / 2) / self.width.as_nanos();
         usize::try_from(rounded).unwrap_or(usize::MAX).max(usize::from(nanos > 0))
     }
 
-    /// The bins in order.
     pub fn windows(&self) -> impl Iterator<Item = Window> + use<> {
         let Self { stretch, width } = *self;
         let count = self.count();
@@ -223,54 +222,9 @@ impl Bins {
         })
     }
 
-    /// The rate of `curve` in each bin in Mbit/s, over the time that the bin really has.
+    /// The rate of `curve` in each bin in Mbit/s, computed with the actual length of the bin.
     pub fn mbps(&self, curve: &ByteCurve) -> Vec<f64> {
         let bins = self.windows().zip(self.bytes(curve));
         bins.map(|(bin, bytes)| bin.mbps(bytes).unwrap_or_default()).collect()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn at(micros: u64) -> Timestamp {
-        Timestamp::from_nanos(1_000_000_000) + Duration::from_micros(micros)
-    }
-
-    #[test]
-    fn silence_is_measured_across_bins_and_at_both_ends() {
-        let mut series = DeliverySeries::starting_at(at(0));
-        for ms in (0..100).chain(218..400) {
-            series.record(at(ms * 1000), 1000);
-        }
-        let curve = ByteCurve::of_series(&series);
-        let silence = |from_ms: u64, until_ms: u64| {
-            curve.longest_silence(at(from_ms * 1000), at(until_ms * 1000)).as_millis()
-        };
-        assert_eq!(silence(0, 390), 119);
-        assert_eq!(silence(50, 160), 61);
-        assert_eq!(silence(150, 300), 68);
-        assert_eq!(silence(230, 390), 0);
-        assert_eq!(silence(500, 600), 100);
-    }
-
-    #[test]
-    fn bytes_stay_out_of_silences() {
-        let mut series = DeliverySeries::starting_at(at(0));
-        series.record(at(2_000), 100);
-        series.record(at(4_000), 100);
-        series.record(at(38_000), 100);
-        series.record(at(39_000), 100);
-        let curve = ByteCurve::of_series(&series);
-        assert!(curve.before(at(2_000)).abs() < 1e-9);
-        assert!((curve.before(at(3_000)) - 100.0).abs() < 1e-9);
-        assert!((curve.between(at(4_001), at(38_000))).abs() < 1e-9);
-        assert!((curve.between(at(38_000), at(38_500)) - 100.0).abs() < 1e-9);
-        assert_eq!(curve.next_byte(at(5_000)), Some(at(38_000)));
-        assert_eq!(curve.next_byte(at(38_200)), Some(at(38_200)));
-        assert_eq!(curve.next_byte(at(39_001)), None);
-        let all = Window { from: at(2_000), until: at(39_000) };
-        assert!((curve.within(all) - 400.0).abs() < 1e-9);
     }
 }

@@ -1,4 +1,4 @@
-//! From what both ends and the kernels recorded of a run to its result: metrics, the multipath verdict, diagnoses.
+//! Computes a run's result from the records of both ends and the kernels: metrics, the multipath verdict, diagnoses.
 //!
 //! Pure: records in, results out. It never opens a socket or reads a clock.
 
@@ -6,7 +6,11 @@ pub mod assembly;
 pub mod binning;
 pub mod diagnosis;
 pub mod metrics;
+pub mod mptcp_setup;
+pub mod path_mtu;
+pub mod reachability;
 pub mod verdict;
+pub mod wifi;
 
 #[cfg(test)]
 pathbench_kerneltest::privilege_independent!();

@@ -1,99 +1,52 @@
-//! Was multipath really used, and why not.
+//! Whether multipath was used, and if not, why.
 //!
 //! Pure: evidence in, verdict out. Counter names are those of `/proc/net/netstat` (net/mptcp/mib.c).
 
-mod fallback;
+mod input;
 mod one_path;
 mod quic;
 
+pub use input::{PathDelivery, QuicPaths, USED_SHARE, VerdictInput};
+pub(crate) use input::{is_used, share};
 pub(crate) use one_path::{failure_words, joins};
 pub(crate) use quic::why_unused;
-pub use quic::{AskedPath, QuicPaths};
 
-use crate::diagnosis::kind_in_words;
-use pathbench_record::connection::Negotiation;
-use pathbench_record::document::{DiagnosisKind, MultipathRecord, PathDiagnosis};
-use pathbench_record::sample::PathFigures;
-use std::collections::BTreeMap;
-use std::net::IpAddr;
+use pathbench_record::connection::{FallbackReason, Negotiation};
+use pathbench_record::document::MultipathRecord;
 
-/// A path counts as used from this part of the delivered bytes on.
-pub const USED_SHARE: f64 = 0.01;
+/// Counter at either end → its meaning. The first increased counter explains the fallback.
+const MID_LIFE: &[(&str, &str)] = &[
+    (
+        "DataCsumErr",
+        "data checksums did not match, so a middlebox changes the payload (a proxy, an application gateway)",
+    ),
+    ("DSSCorruptionFallback", "a data mapping (DSS option) was corrupt, so a middlebox rewrites TCP options"),
+    (
+        "InfiniteMapTx",
+        "this end went over to an infinite mapping after data had arrived that could not be mapped",
+    ),
+    (
+        "InfiniteMapRx",
+        "the peer went over to an infinite mapping after data had arrived that could not be mapped",
+    ),
+    ("MPFailRx", "the peer reported corrupt data (MP_FAIL)"),
+    ("MPFailTx", "corrupt data was reported to the peer (MP_FAIL)"),
+    ("DSSNoMatchTCP", "data did not match its mapping, so a middlebox splits, joins or rewrites segments"),
+    ("DssFallback", "data arrived without its mapping (DSS option), so a middlebox strips TCP options"),
+];
 
-/// The evidence. Anything unknown stays empty or `None`; nothing unknown counts against multipath.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct VerdictInput {
-    /// Whether a multipath transport was asked for.
-    pub requested: bool,
-    /// The kernel's word at the end of the connection.
-    pub negotiation: Negotiation,
-    pub paths: Vec<PathDelivery>,
-    /// Subflows ever opened, the first included.
-    pub subflows_total: Option<u32>,
-    /// MIB counters of the connecting host, after − before: `MPTcpExt.MPCapableSYNTXDrop` → 1.
-    pub counters: BTreeMap<String, i64>,
-    /// The same of the accepting host, where it is known.
-    pub peer_counters: BTreeMap<String, i64>,
-    /// How the connecting host is set up for MPTCP, where it is known.
-    pub setup: Option<LocalSetup>,
-    /// Subflows that the path manager reported closed with an error (event `SUB_CLOSED`).
-    pub join_failures: Vec<JoinFailure>,
-    /// What is known of the paths when the transport is mpquic; `None` for the others.
-    pub quic: Option<QuicPaths>,
-    /// What is known of paths that carried nothing ([`crate::diagnosis::diagnose`]); the reason agrees with it.
-    pub diagnoses: Vec<PathDiagnosis>,
-}
-
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct PathDelivery {
-    /// The path's name, or its local address.
-    pub name: String,
-    /// Payload bytes that arrived over it, both directions together.
-    pub delivered_bytes: u64,
-    /// The last figures of its subflow at the sending end.
-    pub last: Option<PathFigures>,
-}
-
-/// The MPTCP set-up of the connecting host.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct LocalSetup {
-    /// Limit of additional subflows (`ip mptcp limits`, `subflows`).
-    pub subflow_limit: u32,
-    /// Limit of accepted announced addresses (`add_addr_accepted`).
-    pub add_addr_accepted_limit: u32,
-    /// Addresses of endpoints from which subflows are opened (flags `subflow`, `fullmesh`).
-    pub endpoints: Vec<IpAddr>,
-    /// The host's addresses that are meant to carry a path.
-    pub addresses: Vec<IpAddr>,
-    /// The address the connection started from.
-    pub initial: Option<IpAddr>,
-    /// The accepting host's limit of additional subflows, where it is known.
-    pub peer_subflow_limit: Option<u32>,
-}
-
-/// A subflow that could not be opened, or was closed with an error.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct JoinFailure {
-    pub local: Option<IpAddr>,
-    pub remote: Option<IpAddr>,
-    /// The error number (`MPTCP_ATTR_ERROR`).
-    pub errno: Option<i32>,
-    /// The reason of an MPTCP reset (`MPTCP_ATTR_RESET_REASON`, RFC 8684 section 3.6).
-    pub reset_reason: Option<u32>,
-}
-
-/// Judges the evidence. The reason is always filled in: why multipath was not used, or how it is known that it was.
+/// Judges the evidence. The reason is always set: why multipath was not used, or the proof that it was.
 pub fn multipath_verdict(input: &VerdictInput) -> MultipathRecord {
     let total = input.paths.iter().map(|path| path.delivered_bytes).fold(0, u64::saturating_add);
     let used: Vec<&PathDelivery> = input.paths.iter().filter(|path| is_used(path, total)).collect();
     let negotiated = input.requested && input.negotiation == Negotiation::Negotiated;
     let really = negotiated && used.len() >= 2;
     let reason = if !input.requested {
-        "multipath was not asked for".to_owned()
+        "multipath was not requested".to_owned()
     } else if input.negotiation == Negotiation::NotNegotiated {
         quic::NOT_NEGOTIATED.to_owned()
     } else if !negotiated {
-        fallback::reason(input)
+        fallback_reason(input)
     } else if really {
         let shares: Vec<String> =
             used.iter().map(|path| format!("{} {}", path.name, share(path, total))).collect();
@@ -113,42 +66,70 @@ pub fn multipath_verdict(input: &VerdictInput) -> MultipathRecord {
     }
 }
 
-pub(crate) fn is_used(path: &PathDelivery, total: u64) -> bool {
-    path.delivered_bytes > 0 && path.delivered_bytes as f64 >= total as f64 * USED_SHARE
+/// Why a connection that requested MPTCP is plain TCP.
+fn fallback_reason(input: &VerdictInput) -> String {
+    let Negotiation::FellBack { reason } = input.negotiation else {
+        return "no connection was established, so nothing could be negotiated".to_owned();
+    };
+    match reason {
+        FallbackReason::PeerAskedForPlainTcp => {
+            "the connecting end asked for plain TCP, or its MP_CAPABLE option was removed on the path"
+                .to_owned()
+        }
+        FallbackReason::InHandshake => format!("fell back to plain TCP: {}", handshake(input)),
+        FallbackReason::InMidLife => format!("fell back to plain TCP in mid-connection: {}", mid_life(input)),
+    }
 }
 
-pub(crate) fn share(path: &PathDelivery, total: u64) -> String {
-    let percent = path.delivered_bytes as f64 * 100.0 / total.max(1) as f64;
-    if percent > 0.0 && percent < 0.1 { "less than 0.1 %".to_owned() } else { format!("{percent:.1} %") }
-}
-
-impl VerdictInput {
-    /// What fell silent on a path, in words with the remedy; `None` where its samples say nothing of the
-    /// kind.
-    fn diagnosis(&self, path: &str) -> Option<String> {
-        let silent = |found: &&PathDiagnosis| {
-            found.path == path && matches!(found.kind, DiagnosisKind::MtuBlackHole | DiagnosisKind::Stale)
+fn handshake(input: &VerdictInput) -> String {
+    const AGAIN: &str = "`sysctl net.mptcp.blackhole_timeout=0` as root switches MPTCP on again at once";
+    if input.rose("MPCapableSYNTXDisabled") {
+        return format!(
+            "the kernel did not ask for MPTCP, because an earlier connection found SYNs with MP_CAPABLE dropped on the \
+             path; outgoing MPTCP is disabled in the whole network namespace for net.mptcp.blackhole_timeout (3600 s by \
+             default); {AGAIN}"
+        );
+    }
+    if input.rose("MPCapableSYNTXDrop") || input.rose("Blackhole") {
+        let consequence = if input.rose("Blackhole") {
+            format!(
+                "; the kernel regards the path as an MPTCP black hole, and later connections of this network namespace \
+                 do not ask for MPTCP either, for 3600 s by default; {AGAIN}"
+            )
+        } else {
+            String::new()
         };
-        let found = self.diagnoses.iter().find(silent)?;
-        Some(format!("{}: {}. Remedy: {}", kind_in_words(found.kind), found.because, found.remedy))
+        return format!(
+            "SYNs with MP_CAPABLE were dropped on the path to the peer while a SYN without it was answered: a \
+             firewall or middlebox blocks MPTCP (TCP option 30){consequence}"
+        );
     }
-
-    pub(crate) fn rose(&self, name: &str) -> bool {
-        rose(&self.counters, name)
+    for (counter, meaning) in [
+        ("MPFallbackTokenInit", "no unused token could be found for the connection"),
+        ("MD5SigFallback", "TCP MD5 signatures are in use, which exclude MPTCP"),
+        ("SimultConnectFallback", "both ends opened the connection at the same moment"),
+    ] {
+        if input.any_rose(&[counter]) {
+            return meaning.to_owned();
+        }
     }
-
-    fn rose_at_peer(&self, name: &str) -> bool {
-        rose(&self.peer_counters, name)
+    if input.rose_at_peer("MPCapableFallbackACK") {
+        return "the peer agreed, but its answer or our third packet lost the MP_CAPABLE option on the path: a \
+                middlebox removes TCP option 30"
+            .to_owned();
     }
-
-    pub(crate) fn any_rose(&self, names: &[&str]) -> bool {
-        names.iter().any(|name| self.rose(name) || self.rose_at_peer(name))
+    if input.any_rose(&["DataCsumErr", "MPCapableDataFallback", "DSSNoMatchTCP", "DssFallback"]) {
+        return mid_life(input);
     }
+    "the peer did not answer MP_CAPABLE: its program listens on a plain TCP socket, its kernel has no MPTCP or has \
+     net.mptcp.enabled=0, or a middlebox removes TCP option 30"
+        .to_owned()
 }
 
-fn rose(counters: &BTreeMap<String, i64>, name: &str) -> bool {
-    // MIB lines are named by their group; the bare name is accepted, too.
-    [format!("MPTcpExt.{name}"), name.to_owned()]
+fn mid_life(input: &VerdictInput) -> String {
+    MID_LIFE
         .iter()
-        .any(|name| counters.get(name).is_some_and(|difference| *difference > 0))
+        .find(|(counter, _)| input.any_rose(&[counter]))
+        .map_or("the counters of this host show no cause", |(_, meaning)| *meaning)
+        .to_owned()
 }

@@ -1,8 +1,8 @@
 //! Captures in the pcapng format (draft-ietf-opsawg-pcapng): raw IP packets, nanoseconds, a comment on each packet.
 //!
-//! Only bytes are made here; where they go is the caller's business.
+//! This module only encodes; the caller writes the file.
 
-/// `LINKTYPE_RAW`: IPv4 or IPv6, as the first four bits say.
+/// `LINKTYPE_RAW`: IPv4 or IPv6, according to the first four bits.
 const LINK_TYPE_RAW: u16 = 101;
 const SECTION_HEADER: u32 = 0x0a0d_0d0a;
 const INTERFACE_DESCRIPTION: u32 = 1;
@@ -17,16 +17,16 @@ const INTERFACE_TIME_RESOLUTION: u16 = 9;
 /// Timestamps count units of 10⁻⁹ s.
 const NANOSECONDS: u8 = 9;
 
-/// Longest value of an option that needs no cutting off: its length and padding fit 16 bits.
+/// Longest value of an option; longer values are truncated. Its length with padding fits in 16 bits.
 const LARGEST_OPTION_BYTES: usize = 65_532;
 
-/// Appends the beginning of a capture: a section with an interface for each name, numbered from 0.
+/// Appends the start of a capture: a section with an interface for each name, numbered from 0.
 pub fn begin(interfaces: &[&str], out: &mut Vec<u8>) {
     block(SECTION_HEADER, out, |out| {
         out.extend_from_slice(&BYTE_ORDER_MAGIC.to_le_bytes());
         out.extend_from_slice(&1_u16.to_le_bytes());
         out.extend_from_slice(&0_u16.to_le_bytes());
-        // The section's length is not known beforehand.
+        // Section length: unspecified.
         out.extend_from_slice(&u64::MAX.to_le_bytes());
         option(SECTION_APPLICATION, b"Pathbench", out);
         end_of_options(out);
@@ -35,7 +35,7 @@ pub fn begin(interfaces: &[&str], out: &mut Vec<u8>) {
         block(INTERFACE_DESCRIPTION, out, |out| {
             out.extend_from_slice(&LINK_TYPE_RAW.to_le_bytes());
             out.extend_from_slice(&0_u16.to_le_bytes());
-            // Packets are not cut off.
+            // SnapLen: no limit.
             out.extend_from_slice(&0_u32.to_le_bytes());
             option(INTERFACE_NAME, name.as_bytes(), out);
             option(INTERFACE_TIME_RESOLUTION, &[NANOSECONDS], out);
@@ -44,7 +44,7 @@ pub fn begin(interfaces: &[&str], out: &mut Vec<u8>) {
     }
 }
 
-/// Appends an IP packet that came in at `at_ns` (nanoseconds since 1970) on interface `interface`.
+/// Appends an IP packet that was received at `at_ns` (nanoseconds since 1970) on interface `interface`.
 pub fn packet(interface: u32, at_ns: u64, ip: &[u8], comment: &str, out: &mut Vec<u8>) {
     let length = (ip.len() as u32).to_le_bytes();
     block(ENHANCED_PACKET, out, |out| {

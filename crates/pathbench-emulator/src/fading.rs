@@ -1,26 +1,28 @@
-//! How a link changes while its user walks, as a schedule that a pipe follows by itself.
+//! Computes a schedule of link changes for a moving user.
 //!
-//! [`Walk`] is a radio: distance → path loss → signal-to-noise ratio → share of the rate, and frame errors. [`Ramp`] goes
-//! from the present model to a given one. Both are pure: the same model and parameters give the same schedule.
+//! [`Walk`] models a radio: distance → path loss → signal-to-noise ratio → share of the rate, and frame errors.
+//! [`Ramp`] interpolates from the current model to given values. The same model and parameters give the same schedule.
 
-use pathbench_link::ChangeSchedule;
-use pathbench_link::{ArqModel, BaseDelay, GilbertElliott, LinkChange, LinkModel, LossModel, RateModel};
+use pathbench_link::{
+    ArqModel, BaseDelay, ChangeSchedule, GilbertElliott, LinkChange, LinkModel, LossModel, RateModel,
+};
+use pathbench_record::text::duration;
 use std::time::Duration;
 use thiserror::Error;
 
-/// From one change to the next.
+/// Interval between changes.
 pub const STEP: Duration = Duration::from_millis(100);
 
-/// Longest fade: the schedule is made in full beforehand.
+/// Longest fade. Limited because the complete schedule is computed in advance.
 pub const LONGEST: Duration = Duration::from_secs(24 * 3_600);
 
-/// Attempts and pauses of a fading link whose model has no ARQ: seven attempts after the first (`dot11ShortRetryLimit` of
-/// IEEE 802.11-2016, annex C); between them the mean backoff of these seven, whose windows grow from 31 to 1023 slots of 9 µs
-/// (its sections 10.3.3 and 17.4.4), in whole milliseconds.
+/// ARQ of a fading link whose model has none: seven retries (`dot11ShortRetryLimit` of IEEE 802.11-2016, annex C). The
+/// pause is the mean backoff of the seven retries, whose contention windows grow from 31 to 1023 slots of 9 µs
+/// (sections 10.3.3 and 17.4.4), in whole milliseconds.
 pub const DEFAULT_ARQ: ArqModel = ArqModel { retries: 7, pause: Duration::from_millis(2) };
 
-/// Receiver sensitivity in dBm and rate in kbit/s of each MCS with one stream, 20 MHz, long guard interval: IEEE 802.11-2016,
-/// sections 21.3.18.1 and 21.5 (VHT; MCS 9 does not exist at 20 MHz).
+/// Receiver sensitivity in dBm and rate in kbit/s of each MCS with one stream, 20 MHz, long guard interval: IEEE
+/// 802.11-2016, sections 21.3.18.1 and 21.5 (VHT; MCS 9 does not exist at 20 MHz).
 const MCS: [(f64, f64); 9] = [
     (-82.0, 6_500.0),
     (-79.0, 13_000.0),
@@ -33,28 +35,28 @@ const MCS: [(f64, f64); 9] = [
     (-59.0, 78_000.0),
 ];
 
-/// Noise that the sensitivities assume: thermal noise of 20 MHz (-101 dBm) and a noise figure of 10 dB; on top of it, they
-/// assume an implementation margin of 5 dB (IEEE 802.11-2016, section 17.3.10.2).
+/// Noise assumed by the sensitivities: thermal noise of 20 MHz (-101 dBm) and a noise figure of 10 dB. In addition, the
+/// sensitivities assume an implementation margin of 5 dB (IEEE 802.11-2016, section 17.3.10.2).
 const STANDARD_NOISE_DBM: f64 = -91.0;
 const STANDARD_MARGIN_DB: f64 = 5.0;
 
-/// Frame errors at the lowest MCS's sensitivity (IEEE 802.11-2016, section 21.3.18.1), and how much less signal makes them
-/// one half. The second is an estimate: measured curves fall from one to the other within 1 to 2 dB.
+/// Frame error rate at the lowest MCS's sensitivity (IEEE 802.11-2016, section 21.3.18.1), and the decrease of the
+/// signal that raises it to one half. The decrease is an estimate: measured curves need 1 to 2 dB.
 const ERRORS_AT_SENSITIVITY: f64 = 0.1;
 const DB_TO_HALF: f64 = 1.5;
 
-/// Someone walks to or from an access point: log-distance path loss, ideal rate adaptation, frame errors where even the
-/// lowest rate is too much.
+/// A walk to or from an access point: log-distance path loss, ideal rate adaptation, and frame errors if even the
+/// lowest rate is too high.
 ///
-/// Rate and frame success are relative to those at the walk's begin, which is where the present model holds. Errors
-/// are those of an attempt: the link sends again, so that it is slow first and loses later. Where the present
-/// model has no ARQ, it gets [`DEFAULT_ARQ`], and its loss becomes that of an attempt. An unlimited rate stays so. The
-/// base delay stays, for the air's is next to none.
+/// Rate and frame success are relative to their values at the start, which the current model describes. Frame errors
+/// apply to each attempt: ARQ retransmits, so the link first becomes slow and then loses packets. A model without ARQ
+/// gets [`DEFAULT_ARQ`], and its loss becomes the loss of each attempt. An unlimited rate stays unlimited. The base
+/// delay does not change, because radio propagation adds almost none.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Walk {
     /// Metres per second; about 1.4 for a pedestrian.
     pub speed_mps: f64,
-    /// Distance at the begin, in metres.
+    /// Distance at the start, in metres.
     pub from_m: f64,
     /// Distance at the end, in metres: larger (away) or smaller (back).
     pub to_m: f64,
@@ -67,8 +69,8 @@ pub struct Walk {
 }
 
 impl Default for Walk {
-    /// Out of a building at a walker's pace, from an access point's room to a hundred metres away: 5 GHz (free-space loss of
-    /// 46.8 dB at one metre, Friis), 20 dBm, the standard's noise.
+    /// Out of a building at walking speed, from an access point to a distance of 100 m: 5 GHz (free-space loss of
+    /// 46.8 dB at 1 m, Friis), 20 dBm, the noise of the standard.
     fn default() -> Self {
         Self {
             speed_mps: 1.4,
@@ -82,16 +84,14 @@ impl Default for Walk {
     }
 }
 
-/// Why a link cannot fade so.
+/// Why a link cannot fade with these parameters.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum FadingError {
     #[error("`{name}` of a fade is {value}; it must be {range}")]
     Parameter { name: &'static str, value: f64, range: &'static str },
-    #[error("the fade takes {seconds:.0} s, more than a day; walk faster or less far")]
-    TooLong { seconds: f64 },
-    #[error(
-        "the link's {what} is from a trace or by the clock, so it cannot fade as well; give a constant one"
-    )]
+    #[error("the fade takes {}, more than a day; raise the speed or shorten the distance", duration(*.length))]
+    TooLong { length: Duration },
+    #[error("the link's {what} follows a trace or a schedule, so it cannot fade; give a constant one")]
     Traced { what: &'static str },
 }
 
@@ -99,7 +99,7 @@ pub enum FadingError {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Quality {
     pub snr_db: f64,
-    /// Of the physical rate of the best MCS that the signal allows.
+    /// Physical rate of the best MCS that the signal allows.
     pub rate_kbps: f64,
     pub frame_errors: f64,
 }
@@ -109,7 +109,7 @@ impl Walk {
         Duration::try_from_secs_f64((self.to_m - self.from_m).abs() / self.speed_mps).unwrap_or(Duration::MAX)
     }
 
-    /// Where one is after a time.
+    /// Distance after `elapsed`.
     pub fn distance_m(&self, elapsed: Duration) -> f64 {
         let walked = self.speed_mps * elapsed.as_secs_f64();
         if self.to_m >= self.from_m {
@@ -135,12 +135,12 @@ impl Walk {
         Quality { snr_db, rate_kbps, frame_errors }
     }
 
-    /// The walk as changes of a model, which holds at its begin.
+    /// The walk as changes of `base`, the model at its start.
     pub fn changes(&self, base: &LinkModel) -> Result<ChangeSchedule, FadingError> {
         self.check()?;
         let duration = self.duration();
         if duration > LONGEST {
-            return Err(FadingError::TooLong { seconds: duration.as_secs_f64() });
+            return Err(FadingError::TooLong { length: duration });
         }
         let begin = self.quality(self.from_m);
         let rate_bps = constant_rate(base)?;
@@ -177,43 +177,24 @@ impl Walk {
     }
 }
 
-/// From the present model to other values. A loss in two states becomes an independent one, beginning at its mean; an
-/// unlimited rate becomes the new one at once.
+/// A linear change from the current model to other values. A Gilbert-Elliott loss becomes an independent loss that
+/// starts at its mean; an unlimited rate changes to the new rate immediately.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Ramp {
     pub duration: Duration,
-    pub shape: Shape,
-    /// Bits per second in the end, at least 1; `None`: as it is.
+    /// Bits per second at the end, at least 1; `None`: unchanged.
     pub rate_bps: Option<u64>,
-    /// Probability of loss in the end, 0 to 1; `None`: as it is.
+    /// Probability of loss at the end, 0 to 1; `None`: unchanged.
     pub loss: Option<f64>,
-    /// Base delay in the end; `None`: as it is.
+    /// Base delay at the end; `None`: unchanged.
     pub delay: Option<Duration>,
 }
 
-/// The way from one value to another.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Shape {
-    #[default]
-    Linear,
-    /// The same ratio in each step, where neither end is zero.
-    Exponential,
-}
-
-impl Shape {
-    fn between(self, from: f64, to: f64, share: f64) -> f64 {
-        match self {
-            Self::Exponential if from > 0.0 && to > 0.0 => from * (to / from).powf(share),
-            _ => from + (to - from) * share,
-        }
-    }
-}
-
 impl Ramp {
-    /// The ramp as changes of a model, which holds at its begin.
+    /// The ramp as changes of `base`, the model at its start.
     pub fn changes(&self, base: &LinkModel) -> Result<ChangeSchedule, FadingError> {
         if self.duration > LONGEST {
-            return Err(FadingError::TooLong { seconds: self.duration.as_secs_f64() });
+            return Err(FadingError::TooLong { length: self.duration });
         }
         let rate = match self.rate_bps {
             None => None,
@@ -225,7 +206,7 @@ impl Ramp {
                 return Err(FadingError::Parameter { name: "loss", value: to, range: "0 to 1" });
             }
             (Some(to), LossModel::Independent(from)) => Some((*from, to)),
-            (Some(to), LossModel::GilbertElliott(channel)) => Some((mean_loss(channel), to)),
+            (Some(to), LossModel::GilbertElliott(channel)) => Some((channel.mean_loss(), to)),
             (Some(_), LossModel::Bursts { .. } | LossModel::Schedule(_)) => {
                 return Err(FadingError::Traced { what: "loss" });
             }
@@ -241,7 +222,7 @@ impl Ramp {
             } else {
                 (elapsed.as_secs_f64() / self.duration.as_secs_f64()).min(1.0)
             };
-            let at = |(from, to): (f64, f64)| self.shape.between(from, to, share);
+            let at = |(from, to): (f64, f64)| from + (to - from) * share;
             let base_delay =
                 |delay| BaseDelay::Constant(Duration::try_from_secs_f64(at(delay)).unwrap_or_default());
             LinkChange {
@@ -254,7 +235,7 @@ impl Ramp {
     }
 }
 
-/// Changes every [`STEP`] and at the end, of which only what differs from the step before is kept.
+/// Changes every [`STEP`] and at the end, without values that equal those of the previous step.
 fn schedule(
     duration: Duration,
     base: &LinkModel,
@@ -262,20 +243,12 @@ fn schedule(
 ) -> ChangeSchedule {
     let steps = (duration.as_nanos() / STEP.as_nanos()) as u32;
     let times = (0..=steps).map(|step| STEP * step).chain((STEP * steps < duration).then_some(duration));
-    let mut before = LinkChange {
-        rate: Some(base.rate.clone()),
-        arq: Some(base.arq),
-        loss: Some(base.loss.clone()),
-        delay: Some(base.delay.clone()),
-        ..LinkChange::default()
-    };
+    let mut before = base.clone();
     let mut changes = Vec::new();
     for at in times {
         let mut change = change_at(at);
-        keep_new(&mut change.rate, &mut before.rate);
-        keep_new(&mut change.arq, &mut before.arq);
-        keep_new(&mut change.loss, &mut before.loss);
-        keep_new(&mut change.delay, &mut before.delay);
+        change.leave_out_unchanged(&before);
+        change.apply(&mut before);
         if change != LinkChange::default() {
             changes.push((at, change));
         }
@@ -283,15 +256,7 @@ fn schedule(
     ChangeSchedule { changes }
 }
 
-fn keep_new<T: Clone + PartialEq>(value: &mut Option<T>, before: &mut Option<T>) {
-    if value == before {
-        *value = None;
-    } else if value.is_some() {
-        before.clone_from(value);
-    }
-}
-
-/// `None` where it is unlimited.
+/// `None` if the rate is unlimited.
 fn constant_rate(base: &LinkModel) -> Result<Option<u64>, FadingError> {
     match base.rate {
         RateModel::Constant(rate_bps) => Ok(Some(rate_bps)),
@@ -309,7 +274,7 @@ fn fadable(loss: &LossModel) -> Result<(), FadingError> {
     }
 }
 
-/// The same loss with this many times as many successes, at most all.
+/// `loss` with its probability of success multiplied by `success`, at most 1.
 fn with_success(loss: &LossModel, success: f64) -> LossModel {
     let scale = |loss: f64| (1.0 - (1.0 - loss) * success).clamp(0.0, 1.0);
     match loss {
@@ -321,10 +286,4 @@ fn with_success(loss: &LossModel, success: f64) -> LossModel {
         }),
         other => other.clone(),
     }
-}
-
-fn mean_loss(channel: &GilbertElliott) -> f64 {
-    let moves = channel.to_bad + channel.to_good;
-    let bad = if moves > 0.0 { channel.to_bad / moves } else { 0.0 };
-    bad * channel.loss_bad + (1.0 - bad) * channel.loss_good
 }

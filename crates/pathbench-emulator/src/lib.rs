@@ -1,11 +1,11 @@
-//! The emulator: what a link does to packets, and the data plane that does it.
+//! The emulator: the model of a link and the data plane that applies it to packets.
 //!
-//! This crate models one direction of a link as a [`pipe`]: packet and time go in, packet and time, or drop and cause,
-//! come out. It reads traces of real links, computes how a radio fades, and moves the packets of TUN devices through
-//! pipes in one thread. It never knows about scenarios, hosts or runs, and reads no clock but the one passed in.
+//! This crate models one direction of a link as a [`pipe`]: the input is a packet and its arrival time, the output a
+//! packet and its departure time, or a drop and its cause. It reads traces of real links, computes the fading of a
+//! radio link, and moves the packets of TUN devices through pipes in one thread. It never depends on scenarios, hosts
+//! or runs, and reads only the clock passed in.
 
 pub mod capture;
-mod chance;
 pub mod fading;
 pub mod packet;
 pub mod pipe;

@@ -1,17 +1,16 @@
-//! Packets in a pipe, their fates, and the counters of both.
+//! Packets in a pipe, their fates, the random decisions about them, and the counters of a pipe.
 
 use pathbench_record::time::Timestamp;
-use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 
-/// A packet in a pipe. The pipe never looks at `payload`.
+/// A packet in a pipe. The pipe never reads `payload`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Packet<P> {
     pub ip_bytes: u32,
-    /// Wire packets that it stands for: 1, or the segments of a GSO packet, each of which counts the pipe's overhead.
+    /// Number of wire packets: 1, or the segments of a GSO packet. Each one counts with the pipe's overhead.
     pub segments: u32,
     pub ecn: Ecn,
-    /// Whatever the owner of the pipe needs to recognise it.
+    /// Identifies the packet to the pipe's owner.
     pub payload: P,
 }
 
@@ -30,7 +29,7 @@ pub enum Ecn {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome<P> {
     pub packet: Packet<P>,
-    /// Its number among those put into the pipe, from 0.
+    /// The number of the packet in the order of arrival, from 0.
     pub number: u64,
     pub offered_at: Timestamp,
     pub fate: Fate,
@@ -45,17 +44,16 @@ pub enum Fate {
 /// How a packet leaves the link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Delivery {
-    /// When, by the model. The difference to when it really leaves is the data plane's lateness.
+    /// Departure time by the model. The real departure minus this time is the data plane's lateness.
     pub due: Timestamp,
-    /// Whether its ECN field is to be set to CE.
+    /// Whether the ECN field must be set to CE.
     pub mark: bool,
-    /// A random number where a bit is to be flipped: the bit of this number modulo the packet's bits.
+    /// For a bit error, a random number: its remainder by the packet's length in bits is the number of the flipped bit.
     pub corrupt: Option<u64>,
     pub twice: bool,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum DropCause {
     QueueFull,
     /// `CoDel` or PIE dropped it.
@@ -82,30 +80,30 @@ impl DropCause {
     }
 }
 
-/// Counters of a pipe since it was made. Packets are wire packets; bytes are IP bytes and overhead.
+/// Counters of a pipe since its creation. Packets are wire packets; bytes include IP packets and overhead.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PipeStatistics {
     pub offered_packets: u64,
     pub offered_bytes: u64,
-    /// Left by the far end, duplicates not counted.
+    /// Without duplicates.
     pub delivered_packets: u64,
-    /// Left by the far end, duplicates not counted.
+    /// Without duplicates.
     pub delivered_bytes: u64,
     /// Packets dropped, by cause; causes that did not occur are absent.
     pub dropped_packets: BTreeMap<DropCause, u64>,
     pub marked_packets: u64,
     pub corrupted_packets: u64,
     pub duplicated_packets: u64,
-    /// That left before one that had come before it.
+    /// Packets that left before a packet that had arrived earlier.
     pub reordered_packets: u64,
     /// Attempts of link-layer retransmission beyond the first.
     pub arq_retransmissions: u64,
-    /// In the queue now, overhead included.
+    /// Bytes in the queue now, overhead included.
     pub queue_bytes: u64,
     pub queue_packets: u64,
-    /// Most that was ever in the queue.
+    /// Maximum of `queue_bytes`.
     pub largest_queue_bytes: u64,
-    /// Most that was ever in the queue.
+    /// Maximum of `queue_packets`.
     pub largest_queue_packets: u64,
 }
 
@@ -168,5 +166,57 @@ impl<P> Ledger<P> {
             Fate::Delivered(delivery) => delivery.due,
             Fate::Dropped { at, .. } => at,
         })
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    Duplicate = 1,
+    Corrupt,
+    CorruptedBit,
+    ChannelState,
+    Loss,
+    Jitter,
+    JitterAngle,
+    QueueManagement,
+}
+
+/// Random decisions that depend only on a seed, a purpose and a packet's number, not on time, on the fates of other
+/// packets or on other probabilities.
+#[derive(Debug, Clone, Copy)]
+pub struct Chance {
+    seed: u64,
+}
+
+/// The increment of `SplitMix64`: 2⁶⁴ divided by the golden ratio, made odd.
+const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
+
+/// The finaliser of `SplitMix64` (Steele, Lea and Flood, OOPSLA 2014), Stafford's variant 13.
+const fn mix(mut word: u64) -> u64 {
+    word = (word ^ (word >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    word = (word ^ (word >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    word ^ (word >> 31)
+}
+
+impl Chance {
+    pub const fn new(seed: u64) -> Self {
+        Self { seed: mix(seed.wrapping_add(GOLDEN)) }
+    }
+
+    /// 64 random bits for one attempt to send a packet.
+    pub const fn bits(self, purpose: Purpose, number: u64, attempt: u32) -> u64 {
+        let stream = mix(self.seed ^ (purpose as u64).wrapping_mul(GOLDEN));
+        let packet = mix(stream.wrapping_add(number.wrapping_mul(GOLDEN)));
+        if attempt == 0 { packet } else { mix(packet.wrapping_add((attempt as u64).wrapping_mul(GOLDEN))) }
+    }
+
+    /// A number in `[0, 1)`.
+    pub fn unit(self, purpose: Purpose, number: u64, attempt: u32) -> f64 {
+        (self.bits(purpose, number, attempt) >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    /// Whether an event with this probability occurs: never for 0, always for 1.
+    pub fn happens(self, probability: f64, purpose: Purpose, number: u64, attempt: u32) -> bool {
+        probability > 0.0 && self.unit(purpose, number, attempt) < probability
     }
 }

@@ -1,27 +1,24 @@
-//! One direction of a link at work: packets and time go in, packets and what became of them come out.
+//! One direction of a running link. The input is packets and their arrival times, the output packets and their fates.
 //!
-//! A packet's times follow from the model alone. Everything happens at its own time, however late the pipe is asked, so
-//! that it makes no difference how often it is.
+//! The times of a packet depend on the model only, not on the times or the number of polls.
 
 mod bottleneck;
-mod course;
+mod schedule;
 mod transit;
 
-use crate::chance::{Chance, Purpose};
-use crate::packet::{Delivery, DropCause, Held, Ledger, Outcome, Packet, PipeStatistics};
-use crate::queue::{Queue, QueueSettings};
+use crate::packet::{Chance, Delivery, DropCause, Held, Ledger, Outcome, Packet, PipeStatistics, Purpose};
+use crate::queue::Queue;
 use bottleneck::{Bottleneck, Progress};
-use pathbench_link::ChangeSchedule;
-use pathbench_link::{LinkChange, LinkModel};
+use pathbench_link::{ChangeSchedule, LinkChange, LinkModel};
 use pathbench_record::time::Timestamp;
 use std::collections::VecDeque;
 use std::time::Duration;
 use transit::{Delay, Flight, Loss};
 
-/// One direction of a link. See [`LinkModel`] for what it does to packets and in which order.
+/// One direction of a link. [`LinkModel`] describes its effects on packets and their order.
 ///
-/// Whoever owns it offers packets, fetches outcomes with [`Pipe::poll`] until there are none, and comes back at
-/// [`Pipe::next_deadline`]. Times must not decrease from call to call; one that does counts as the latest one.
+/// The owner offers packets, fetches outcomes with [`Pipe::poll`] until there are none, and polls again at
+/// [`Pipe::next_deadline`]. Times must not decrease from call to call; the pipe replaces an earlier time by the latest.
 #[derive(Debug)]
 pub struct Pipe<P> {
     model: LinkModel,
@@ -39,12 +36,12 @@ pub struct Pipe<P> {
     ledger: Ledger<P>,
 }
 
-/// How a pipe carries packets at present, apart from its model.
+/// The state of a pipe, apart from its model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Condition {
     #[default]
     Carrying,
-    /// Nothing is sent; packets wait in the queue until it overflows, and go on afterwards.
+    /// Sends no packets. They wait in the queue, which may overflow, until the outage ends.
     Outage,
     /// New packets are dropped silently; those already in the pipe still arrive.
     Blackhole,
@@ -59,7 +56,7 @@ enum Event {
 }
 
 impl<P> Pipe<P> {
-    /// A pipe whose random decisions `seed` decides and whose schedules begin at `now`.
+    /// A pipe with random decisions from `seed` and schedules that begin at `now`.
     pub fn new(model: LinkModel, seed: u64, now: Timestamp) -> Self {
         let chance = Chance::new(seed);
         Self {
@@ -67,7 +64,7 @@ impl<P> Pipe<P> {
             chance,
             now,
             offered: 0,
-            queue: Queue::new(QueueSettings::of(&model), chance, now),
+            queue: Queue::new(&model, chance, now),
             bottleneck: Bottleneck::new(&model.rate, now),
             bottleneck_due: None,
             loss: Loss::new(model.loss.clone(), now),
@@ -79,7 +76,7 @@ impl<P> Pipe<P> {
         }
     }
 
-    /// Puts a packet in. What happened before is done first.
+    /// Accepts a packet, after processing all events that are due by `now`.
     pub fn offer(&mut self, now: Timestamp, packet: Packet<P>) {
         let now = self.run(now, false);
         let held = self.admit(now, packet);
@@ -121,7 +118,7 @@ impl<P> Pipe<P> {
         held
     }
 
-    /// The next of what happened up to now, in order of time; to be called until there is nothing.
+    /// The next outcome up to `now`, in order of time. Call it until it returns `None`.
     pub fn poll(&mut self, now: Timestamp) -> Option<Outcome<P>> {
         if let Some(outcome) = self.ledger.fetch() {
             return Some(outcome);
@@ -130,26 +127,26 @@ impl<P> Pipe<P> {
         self.ledger.fetch()
     }
 
-    /// When [`Pipe::poll`] has something to do next, if no packet comes before.
+    /// The time of the next event for [`Pipe::poll`], if no packet arrives earlier.
     pub fn next_deadline(&self) -> Option<Timestamp> {
         self.ledger.oldest().or_else(|| self.next_event().map(|(at, _)| at))
     }
 
-    /// Puts new parameters in force. What waits or is under way stays; what is being sent goes on at the new rate. A
-    /// schedule that is followed changes these parameters no more, and goes on with the others.
+    /// Applies new parameters. Packets in the queue and in flight stay; the packet being sent continues at the new
+    /// rate. The current schedule continues to change the other parameters, but no longer these.
     pub fn change(&mut self, now: Timestamp, change: &LinkChange) {
         let now = self.run(now, false);
         self.leave_out(change);
         self.apply(now, change);
         if change.queue.is_some() || change.rate.is_some() {
-            // A queue given as a time follows the rate of a change, not that of a schedule: no buffer shrinks because its
-            // link fades.
+            // A queue limit given as a time is converted at the rate of a change, not of a schedule: the buffer of a
+            // device does not shrink when its link fades.
             self.queue.set_limit(&self.model);
         }
     }
 
-    /// Follows a schedule of changes from now on. One that is followed already goes on with the parameters that the new
-    /// one does not change.
+    /// Follows a schedule of changes from now on. The previous schedule continues with the parameters that the new one
+    /// does not change.
     pub fn follow(&mut self, now: Timestamp, schedule: ChangeSchedule) {
         let now = self.run(now, false);
         if !self.followed.is_empty() {
@@ -178,22 +175,21 @@ impl<P> Pipe<P> {
         &self.model
     }
 
-    /// How packets are carried at present.
     pub fn condition(&self) -> Condition {
         self.condition
     }
 
-    /// The rate in force; `None` where it is unlimited or made of opportunities.
+    /// The current rate; `None` if it is unlimited or consists of delivery opportunities.
     pub fn rate_bps(&self, now: Timestamp) -> Option<u64> {
         self.bottleneck.rate_bps(now)
     }
 
-    /// The probability of loss in force; `None` where it depends on the packet before.
+    /// The current loss probability; `None` if it depends on the previous packet.
     pub fn loss(&self, now: Timestamp) -> Option<f64> {
         self.loss.at(now)
     }
 
-    /// The base delay in force, that of packet trains included.
+    /// The current base delay, including the base delay of packet trains.
     pub fn base_delay(&self, now: Timestamp) -> Duration {
         self.delay.base_at(now) + self.bottleneck.train_delay_at(now)
     }
@@ -229,7 +225,10 @@ impl<P> Pipe<P> {
                 }
                 Event::Delivery => self.deliver(),
                 Event::Queue => self.queue.update(at),
-                Event::Bottleneck => self.work(at),
+                Event::Bottleneck => {
+                    self.bottleneck.open(at);
+                    self.resume(at);
+                }
             }
         }
         self.now = self.now.max(now);
@@ -241,11 +240,6 @@ impl<P> Pipe<P> {
         let corrupt = held.corrupt.then(|| self.chance.bits(Purpose::CorruptedBit, held.number, 0));
         let delivery = Delivery { due, mark: held.mark, corrupt, twice: held.twice };
         self.ledger.deliver(held, delivery);
-    }
-
-    fn work(&mut self, now: Timestamp) {
-        self.bottleneck.open(now);
-        self.resume(now);
     }
 
     fn resume(&mut self, now: Timestamp) {
@@ -290,7 +284,7 @@ impl<P> Pipe<P> {
         let model = &self.model;
         let disciplines = [change.queue_target, change.queue_interval].iter().any(Option::is_some);
         if disciplines || change.queue_discipline.is_some() || change.ecn.is_some() {
-            self.queue.change(QueueSettings::of(model), now);
+            self.queue.change(model, now);
         }
         if change.loss.is_some() {
             self.loss.change(model.loss.clone(), now);

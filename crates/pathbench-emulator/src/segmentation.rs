@@ -1,46 +1,35 @@
-//! GSO packets and their wire packets: TCP and UDP segmentation as network cards do it, over headers alone.
+//! Segments GSO packets into wire packets as network cards do for TCP and UDP, but changes only headers.
 //!
-//! The payload is never copied and, with one exception, never read: a wire packet is a few bytes of headers of its own
-//! and a range of the GSO packet. Checksums that a host left to be completed stay so, for the host at the other
-//! end takes its own machine's word for them; they are completed where a bit is to be flipped, so that the receiver
-//! finds out, and in captures.
+//! The payload is never copied and, with one exception, never read: a wire packet consists of its own headers and a
+//! range of the GSO packet. Partial checksums stay partial, because the receiving kernel accepts them; they are
+//! completed in captures, and in packets with a flipped bit, so that the receiver detects the error.
 //!
 //! Headers change as in the kernel's `tcp_gso_segment` and `__udp_gso_segment`: lengths, IPv4 identification, sequence
 //! number; FIN and PSH in the last segment only, CWR in the first only.
 
-mod checksum;
-
 use crate::packet::Ecn;
-use pathbench_host::tun::{PacketHeader, Segmentation};
+use pathbench_host::tun::{LARGEST_PACKET_BYTES, PacketHeader, Segmentation};
+use pathbench_record::network::{AddressFamily, IPV4_HEADER_BYTES, IPV6_HEADER_BYTES, UDP_HEADER_BYTES};
 use std::ops::Range;
 
-const IPV4_HEADER_BYTES: usize = 20;
-const IPV6_HEADER_BYTES: usize = 40;
-const UDP_HEADER_BYTES: usize = 8;
-/// Where the checksum stands in a TCP and in a UDP header.
+/// Offsets of the checksum in a TCP header and in a UDP header.
 const TCP_CHECKSUM: u16 = 16;
 const UDP_CHECKSUM: u16 = 6;
 const TCP_FLAGS: usize = 13;
 const FIN_AND_PSH: u8 = 0x09;
 const CWR: u8 = 0x80;
 
-/// Longest IP and transport headers of a packet that is to be cut.
+/// Maximum length of the IP and transport headers of a GSO packet.
 pub const LARGEST_HEADERS_BYTES: usize = 256;
 
 /// The layout of an IP packet from a host: a wire packet, or a GSO packet with several segments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GsoPacket {
     header: PacketHeader,
-    version: Version,
+    version: AddressFamily,
     length: usize,
     ecn: Ecn,
     cut: Option<Cut>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Version {
-    V4,
-    V6,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,18 +39,18 @@ struct Cut {
     payload: usize,
     segment_bytes: usize,
     segments: u32,
-    /// Sum of the pseudo header but for its length.
+    /// Sum of the pseudo header without its length field.
     pseudo_header: u64,
 }
 
-/// Wire packets that follow one another in a [`GsoPacket`].
+/// Consecutive wire packets of a [`GsoPacket`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Run {
     pub first: u32,
     pub count: u32,
 }
 
-/// The headers of a [`Run`] as they are to be written: the device's and those of the packet.
+/// The headers of a [`Run`] for a write to the device.
 #[derive(Debug, Clone)]
 pub struct Headers {
     bytes: [u8; PacketHeader::BYTES + LARGEST_HEADERS_BYTES],
@@ -75,7 +64,7 @@ impl Default for Headers {
 }
 
 impl Headers {
-    /// The device's header and those of the packet.
+    /// The device's header and the headers of the packet.
     pub fn as_bytes(&self) -> &[u8] {
         self.bytes.get(..self.length).unwrap_or_default()
     }
@@ -96,12 +85,12 @@ impl Headers {
 }
 
 impl GsoPacket {
-    /// The layout of `packet`, as `header` and its own headers tell it. `None` for what is no IP packet, or
-    /// contradicts its header.
+    /// The layout of `packet` according to `header` and its own headers. `None` if it is no IP packet or contradicts
+    /// its header.
     pub fn parse(header: PacketHeader, packet: &[u8]) -> Option<Self> {
         let (version, ecn) = match packet.first()? >> 4 {
-            4 if packet.len() >= IPV4_HEADER_BYTES => (Version::V4, packet.get(1)? & 3),
-            6 if packet.len() >= IPV6_HEADER_BYTES => (Version::V6, (packet.get(1)? >> 4) & 3),
+            4 if packet.len() >= IPV4_HEADER_BYTES => (AddressFamily::Ipv4, packet.get(1)? & 3),
+            6 if packet.len() >= IPV6_HEADER_BYTES => (AddressFamily::Ipv6, (packet.get(1)? >> 4) & 3),
             _ => return None,
         };
         let ecn = match ecn {
@@ -126,7 +115,7 @@ impl GsoPacket {
         self.ecn
     }
 
-    /// Wire packets that it stands for.
+    /// Number of wire packets.
     pub fn segments(&self) -> u32 {
         self.cut.map_or(1, |cut| cut.segments)
     }
@@ -150,9 +139,9 @@ impl GsoPacket {
         at(run.first)..at(run.first.saturating_add(run.count))
     }
 
-    /// Writes the headers of a run and returns the place of its payload in `packet`, which must be the one that was parsed.
-    /// A run of several stays a GSO packet. With `mark`, its ECN field becomes CE.
-    /// `None` when `packet` is another one, or there are no such segments.
+    /// Writes the headers of a run and returns the range of its payload in `packet`, which must be the parsed packet. A
+    /// run of several wire packets stays a GSO packet. With `mark`, its ECN field becomes CE. `None` if `packet` is
+    /// another packet or lacks these segments.
     pub fn headers(
         &self,
         packet: &[u8],
@@ -163,8 +152,8 @@ impl GsoPacket {
         let payload = if run == self.whole() {
             let bytes = match self.version {
                 _ if !mark => 0,
-                Version::V4 => IPV4_HEADER_BYTES,
-                Version::V6 => IPV6_HEADER_BYTES,
+                AddressFamily::Ipv4 => IPV4_HEADER_BYTES,
+                AddressFamily::Ipv6 => IPV6_HEADER_BYTES,
             };
             headers.set(self.header, packet.get(..bytes)?)?;
             bytes..self.length
@@ -193,18 +182,18 @@ impl GsoPacket {
         let length = cut.payload + payload.len();
         let (ip, transport) = bytes.split_at_mut_checked(cut.transport)?;
         match self.version {
-            Version::V4 => {
+            AddressFamily::Ipv4 => {
                 put(ip, 2, length as u16)?;
                 let identification = word(ip, 4)?.wrapping_add(run.first as u16);
                 put(ip, 4, identification)?;
                 put(ip, 10, 0)?;
-                let sum = !checksum::fold(checksum::add(0, ip));
+                let sum = !fold(sum_words(0, ip));
                 put(ip, 10, sum)?;
             }
-            Version::V6 => put(ip, 4, (length - IPV6_HEADER_BYTES) as u16)?,
+            AddressFamily::Ipv6 => put(ip, 4, (length - IPV6_HEADER_BYTES) as u16)?,
         }
         let transport_bytes = length - cut.transport;
-        let sum = checksum::fold(cut.pseudo_header + transport_bytes as u64);
+        let sum = fold(cut.pseudo_header + transport_bytes as u64);
         if cut.kind == Segmentation::Udp {
             put(transport, 4, transport_bytes as u16)?;
             put(transport, usize::from(UDP_CHECKSUM), sum)?;
@@ -224,7 +213,7 @@ impl GsoPacket {
         Some(payload)
     }
 
-    /// Writes wire packet `segment` as it is on a wire, with its checksums, into `wire`. `None` as for
+    /// Writes wire packet `segment` with complete checksums into `wire`. `None` in the same cases as
     /// [`GsoPacket::headers`].
     pub fn wire_packet(&self, packet: &[u8], segment: u32, mark: bool, wire: &mut Vec<u8>) -> Option<()> {
         let mut headers = Headers::default();
@@ -234,8 +223,8 @@ impl GsoPacket {
         wire.extend_from_slice(packet.get(payload)?);
         if let Some((start, offset)) = self.header.checksum {
             let covered = wire.get_mut(usize::from(start)..)?;
-            let sum = !checksum::fold(checksum::add(0, covered));
-            // A UDP checksum of zero would mean that there is none (RFC 768).
+            let sum = !fold(sum_words(0, covered));
+            // A UDP checksum field of zero means "no checksum" (RFC 768).
             let sum = if sum == 0 && offset == UDP_CHECKSUM { 0xffff } else { sum };
             put(covered, usize::from(offset), sum)?;
         }
@@ -244,23 +233,28 @@ impl GsoPacket {
 }
 
 impl Cut {
-    fn parse(kind: Segmentation, header: PacketHeader, version: Version, packet: &[u8]) -> Option<Self> {
-        // The checksum begins where the transport header does; the kernel always leaves it to be completed here.
+    fn parse(
+        kind: Segmentation,
+        header: PacketHeader,
+        version: AddressFamily,
+        packet: &[u8],
+    ) -> Option<Self> {
+        // The checksum covers the transport header and the payload; the kernel never completes it in a GSO packet.
         let (start, offset) = header.checksum?;
         let transport = usize::from(start);
         let (addresses, protocol) = match version {
-            Version::V4
+            AddressFamily::Ipv4
                 if transport == usize::from(packet.first()? & 15) * 4 && transport >= IPV4_HEADER_BYTES =>
             {
                 (12..20, *packet.get(9)?)
             }
-            // There may be extension headers; the last one's word about what follows is not needed.
-            Version::V6 if transport >= IPV6_HEADER_BYTES => (8..40, protocol_of(kind)),
+            // There may be extension headers; the Next Header field of the last one is not needed.
+            AddressFamily::Ipv6 if transport >= IPV6_HEADER_BYTES => (8..40, protocol_of(kind)),
             _ => return None,
         };
         let fits = match kind {
-            Segmentation::TcpV4 => version == Version::V4 && offset == TCP_CHECKSUM,
-            Segmentation::TcpV6 => version == Version::V6 && offset == TCP_CHECKSUM,
+            Segmentation::TcpV4 => version == AddressFamily::Ipv4 && offset == TCP_CHECKSUM,
+            Segmentation::TcpV6 => version == AddressFamily::Ipv6 && offset == TCP_CHECKSUM,
             Segmentation::Udp => offset == UDP_CHECKSUM,
         };
         if !fits || protocol != protocol_of(kind) {
@@ -277,8 +271,8 @@ impl Cut {
             && payload <= LARGEST_HEADERS_BYTES
             && payload < packet.len()
             && segment_bytes > 0
-            && packet.len() <= LARGEST_CUT_BYTES;
-        let pseudo_header = checksum::add(u64::from(protocol), packet.get(addresses)?);
+            && packet.len() <= LARGEST_PACKET_BYTES;
+        let pseudo_header = sum_words(u64::from(protocol), packet.get(addresses)?);
         valid.then(|| Self {
             kind,
             transport,
@@ -290,9 +284,6 @@ impl Cut {
     }
 }
 
-/// What the lengths in the headers of a packet that is still to be cut can say.
-const LARGEST_CUT_BYTES: usize = 65_535 + IPV6_HEADER_BYTES;
-
 const fn protocol_of(kind: Segmentation) -> u8 {
     match kind {
         Segmentation::TcpV4 | Segmentation::TcpV6 => 6,
@@ -300,16 +291,16 @@ const fn protocol_of(kind: Segmentation) -> u8 {
     }
 }
 
-fn mark_ce(version: Version, ip: &mut [u8]) -> Option<()> {
+fn mark_ce(version: AddressFamily, ip: &mut [u8]) -> Option<()> {
     match version {
-        Version::V4 => {
+        AddressFamily::Ipv4 => {
             let old = word(ip, 0)?;
             let new = old | 3;
-            let sum = checksum::updated(word(ip, 10)?, old, new);
+            let sum = updated_checksum(word(ip, 10)?, old, new);
             put(ip, 0, new)?;
             put(ip, 10, sum)
         }
-        Version::V6 => {
+        AddressFamily::Ipv6 => {
             let new = word(ip, 0)? | 0x30;
             put(ip, 0, new)
         }
@@ -323,4 +314,65 @@ fn word(bytes: &[u8], at: usize) -> Option<u16> {
 fn put(bytes: &mut [u8], at: usize, word: u16) -> Option<()> {
     *bytes.get_mut(at..)?.first_chunk_mut()? = word.to_be_bytes();
     Some(())
+}
+
+/// The Internet checksum (RFC 1071) before folding: `sum` plus the 16-bit words of `bytes`. An odd last byte counts as
+/// the upper half of a word.
+fn sum_words(sum: u64, bytes: &[u8]) -> u64 {
+    let mut words = bytes.chunks_exact(4);
+    let whole: u64 =
+        words.by_ref().map(|word| word.try_into().map_or(0, u32::from_be_bytes)).map(u64::from).sum();
+    let rest = words.remainder();
+    let mut last = [0; 4];
+    for (place, byte) in last.iter_mut().zip(rest) {
+        *place = *byte;
+    }
+    sum + whole + u64::from(u32::from_be_bytes(last))
+}
+
+/// Folds a sum into 16 bits.
+const fn fold(mut sum: u64) -> u16 {
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    sum as u16
+}
+
+/// A checksum after a word that it covers has changed (RFC 1624, equation 3).
+const fn updated_checksum(checksum: u16, old: u16, new: u16) -> u16 {
+    !fold((!checksum) as u64 + (!old) as u64 + new as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn examples_of_the_rfcs() {
+        // RFC 1071, section 3.
+        assert_eq!(fold(sum_words(0, &[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7])), 0xddf2);
+        // RFC 1624, section 4.
+        assert_eq!(updated_checksum(0xdd2f, 0x5555, 0x3285), 0x0000);
+    }
+
+    proptest! {
+        #[test]
+        fn a_sum_is_that_of_its_words(bytes: Vec<u8>) {
+            let words = bytes.chunks(2).map(|word| {
+                u64::from(word[0]) << 8 | u64::from(word.get(1).copied().unwrap_or(0))
+            });
+            let (found, expected) = (fold(sum_words(0, &bytes)), fold(words.sum()));
+            // Ones' complement has two zeros, 0x0000 and 0xffff; a sum is 0x0000 only if all words are zero.
+            prop_assert_eq!(found, expected);
+        }
+
+        #[test]
+        fn an_updated_checksum_equals_a_new_one(mut words in proptest::collection::vec(1..=u16::MAX, 2..20), new in 1..=u16::MAX) {
+            let sum = |words: &[u16]| !fold(words.iter().map(|&word| u64::from(word)).sum());
+            let before = sum(&words);
+            let old = std::mem::replace(&mut words[0], new);
+            prop_assert_eq!(updated_checksum(before, old, new), sum(&words));
+        }
+    }
 }

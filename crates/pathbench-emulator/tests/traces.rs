@@ -1,4 +1,4 @@
-//! Files of measured links: what is read from them, and what is said of those that cannot be.
+//! Traces of measured links: their schedules, and the errors of invalid files.
 
 use pathbench_emulator::trace::{self, RateFormat, TraceError};
 use pathbench_link::RateModel;
@@ -13,7 +13,7 @@ fn ms(value: u64) -> Duration {
 }
 
 #[test]
-fn mahimahi_opportunities_are_read_whatever_the_line_ends() {
+fn mahimahi_opportunities_are_read_with_any_line_end() {
     for text in ["0\n3\n3\n10\n", "0\r\n3\r\n3\r\n10", "0\r3\r3\r10\r\r", "\u{feff}0\n 3\n3\t\n10\n\n\n"] {
         let schedule = trace::mahimahi(text.as_bytes()).unwrap();
         assert_eq!(schedule.at_ms, [0, 3, 3, 10], "{text:?}");
@@ -74,7 +74,7 @@ fn one_line_holds_for_ever() {
 }
 
 #[test]
-fn the_format_is_seen_from_the_content() {
+fn the_content_decides_the_format() {
     let table = [
         ("12\n13\n", RateFormat::Mahimahi),
         ("0 21 0 0 1\n", RateFormat::CellReplay),
@@ -84,13 +84,14 @@ fn the_format_is_seen_from_the_content() {
     for (text, format) in table {
         assert_eq!(RateFormat::detect(text.as_bytes()), Ok(format), "{text:?}");
         assert!(trace::rate(text.as_bytes(), None).is_ok(), "{text:?}");
-        assert_eq!(format.name().parse(), Ok(format));
+        let named = RateFormat::ALL.into_iter().filter(|known| known.name() == format.name());
+        assert_eq!(named.collect::<Vec<_>>(), [format]);
     }
-    assert!("Mahimahi".parse::<RateFormat>().is_err());
+    assert!(RateFormat::ALL.iter().all(|format| format.name() != "Mahimahi"));
 }
 
 #[test]
-fn a_format_given_by_name_is_taken_at_its_word() {
+fn a_format_given_by_name_overrides_detection() {
     assert!(matches!(trace::rate(b"1\n2\n", Some(RateFormat::Mahimahi)), Ok(RateModel::Opportunities(_))));
     assert!(matches!(
         trace::rate(b"1\n2\n", Some(RateFormat::BytesPerSecond)),
@@ -98,10 +99,10 @@ fn a_format_given_by_name_is_taken_at_its_word() {
     ));
 }
 
-/// Format, text, what must stand in the message.
+/// Format, text, parts of the message.
 const MISTAKES: &[(&str, &[u8], &[&str])] = &[
-    ("mahimahi", b"", &["nothing in it", "whole number of milliseconds"]),
-    ("mahimahi", b"\n\n", &["nothing in it"]),
+    ("mahimahi", b"", &["file is empty", "whole number of milliseconds"]),
+    ("mahimahi", b"\n\n", &["file is empty"]),
     ("mahimahi", b"0\n0\n", &["line 2", "some time"]),
     ("mahimahi", b"5\n\n6\n", &["line 2", "``"]),
     ("mahimahi", b"5\r\n4\r\n", &["line 2", "4 ms comes after 5 ms", "not decrease"]),
@@ -131,7 +132,7 @@ const MISTAKES: &[(&str, &[u8], &[&str])] = &[
     ("loss", b"0,1.5\n", &["line 1", "the loss", "0 to 1"]),
     ("loss", b"0\n1\n0\n", &["line 1", "`0`", "two numbers"]),
     ("delay", b"0,70000\n", &["line 1", "the delay"]),
-    ("auto", b"", &["nothing in it"]),
+    ("auto", b"", &["file is empty"]),
     ("auto", b"\n1 2\n", &["line 2", "mahimahi", "cellreplay", "bytes-per-second"]),
     ("auto", b"{\"a\": 1}\n", &["line 1", "no known format"]),
 ];
@@ -148,7 +149,7 @@ fn read(format: &str, bytes: &[u8]) -> Result<(), TraceError> {
 }
 
 #[test]
-fn mistakes_name_the_line_what_is_wrong_and_what_would_be_right() {
+fn errors_name_the_line_the_error_and_the_valid_form() {
     for (format, text, parts) in MISTAKES {
         let shown = text.escape_ascii();
         let message = match read(format, text) {
@@ -156,7 +157,7 @@ fn mistakes_name_the_line_what_is_wrong_and_what_would_be_right() {
             Err(error) => error.to_string(),
         };
         for part in *parts {
-            assert!(message.contains(part), "{format} {shown}: `{message}` does not say `{part}`");
+            assert!(message.contains(part), "{format} {shown}: `{message}` lacks `{part}`");
         }
         assert!(!message.contains(char::is_control), "{message:?}");
     }
@@ -210,7 +211,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_is_read_keeps_the_promises_of_its_schedule(
+    fn every_parsed_schedule_is_valid(
         text in r"(([0-9]{1,4}|[0-9]\.[0-9]{1,2}|-1|x)[ ,\n]){0,60}"
     ) {
         for format in ["mahimahi", "cellreplay", "bytes", "loss", "delay", "auto"] {

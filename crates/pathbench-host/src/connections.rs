@@ -1,11 +1,14 @@
-//! TCP connections and MPTCP subflows of a network namespace, by `sock_diag(7)`: listed, and reset as `ss --kill` does.
+//! Lists the TCP connections and MPTCP subflows of a network namespace by `sock_diag(7)`; resets them like `ss --kill`.
 
 use crate::namespace::NetNamespace;
 use crate::netlink::NetlinkError;
 use crate::netlink::channel::{Channel, Protocol};
 use crate::netlink::message::{Attributes, Message, u32_at, u64_at};
+use pathbench_record::network::{AddressFamily, TCP_HEADER_BYTES};
+use pathbench_record::time::Timestamp;
 use rustix::io::Errno;
 use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
 
 // linux/sock_diag.h
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
@@ -20,22 +23,27 @@ const MESSAGE_HEADER: usize = 72;
 /// `struct inet_diag_sockid`
 const ID_BYTES: usize = 48;
 const ID_OFFSET: usize = 4;
-/// The bit of `idiag_ext` that asks for `INET_DIAG_INFO`.
+/// The bit of `idiag_ext` that requests `INET_DIAG_INFO`.
 const WITH_INFO: u8 = 1 << (INET_DIAG_INFO - 1);
 // linux/mptcp.h
 const SUBFLOW_TOKEN_LOCAL: u16 = 2;
 const SUBFLOW_ID_LOCAL: u16 = 10;
-/// States of `net/tcp_states.h` in which a program may send: `ESTABLISHED`, `CLOSE_WAIT`. A closing connection goes on
-/// without its program, and a removed subflow is closing for a while.
+/// States of `net/tcp_states.h` in which a program may send: `ESTABLISHED`, `CLOSE_WAIT`. The other states include
+/// connections whose program has ended, and removed subflows, which close for some time.
 const SENDING: u32 = 1 << 1 | 1 << 8;
-/// All states but `TCP_TIME_WAIT`, which holds nothing, and `TCP_LISTEN`, which is no connection.
+/// All states except `TCP_TIME_WAIT`, which has no socket, and `TCP_LISTEN`, which is no connection.
 const RESETTABLE: u32 = !(1 << 6 | 1 << 10);
-const TCP_HEADER: u32 = 20;
+/// Duration of progress after which a subflow has recovered.
+const LASTING: Duration = Duration::from_millis(200);
+/// `TCP_ESTABLISHED` of `net/tcp_states.h`.
+const ESTABLISHED: u8 = 1;
+/// The SYN counts as one acknowledged byte.
+const HANDSHAKE_BYTES: u64 = 1;
 
 /// Resets every TCP connection of `namespace`, subflows of MPTCP included, and returns their number.
 ///
-/// A connection outlives its program while it has unacknowledged data, and keeps its namespace for that long: minutes, if
-/// the link is gone. Programs that still run get `ECONNABORTED`.
+/// While a connection has unacknowledged data, it outlives its program and keeps its namespace alive: for minutes if
+/// the link is down. Running programs get `ECONNABORTED`.
 pub fn abort_all(namespace: &NetNamespace) -> Result<usize, NetlinkError> {
     let mut channel = Channel::open_in(Protocol::SOCK_DIAG, namespace)?;
     let mut aborted = 0;
@@ -46,7 +54,7 @@ pub fn abort_all(namespace: &NetNamespace) -> Result<usize, NetlinkError> {
             let one = request(SOCK_DESTROY, family, 0, RESETTABLE, &id);
             match channel.execute("reset a TCP connection", 0, &one) {
                 Ok(()) => aborted += 1,
-                // It went by itself.
+                // The connection has ended already.
                 Err(NetlinkError::Refused { errno: Errno::NOENT, .. }) => {}
                 Err(error) => return Err(error),
             }
@@ -68,15 +76,15 @@ pub struct LiveConnection {
     pub remote: SocketAddr,
     /// The kernel's number for the socket (`SO_COOKIE`), which is never used again.
     pub cookie: u64,
-    /// Index of the interface that it is bound to, if to any.
+    /// Index of the interface to which it is bound, if any.
     pub interface: Option<u32>,
-    /// Its place in an MPTCP connection; `None` for plain TCP, or where the kernel does not report it.
+    /// Its subflow data; `None` for plain TCP, or where the kernel does not report it.
     pub subflow: Option<Subflow>,
     /// `TCP_*` of `net/tcp_states.h`: 1 is established.
     pub state: u8,
-    /// Path MTU in force, in bytes (`tcpi_pmtu`). It follows the route only when the connection sends next.
+    /// Current path MTU in bytes (`tcpi_pmtu`). A change of the route takes effect with the next packet sent.
     pub pmtu_bytes: u32,
-    /// Sending MSS in force (`tcpi_snd_mss`), without TCP's options.
+    /// Current sending MSS (`tcpi_snd_mss`), without TCP options.
     pub mss_bytes: u32,
     /// MSS announced to the peer (`tcpi_advmss`).
     pub advertised_mss_bytes: u32,
@@ -94,24 +102,51 @@ pub struct LiveConnection {
     pub since_last_ack_ms: u32,
     /// `tcpi_snd_cwnd`
     pub cwnd_segments: u32,
-    /// Retransmission timeout in force, backoff included (`tcpi_rto`), in microseconds.
+    /// Current retransmission timeout, backoff included (`tcpi_rto`), in microseconds.
     pub rto_us: u32,
 }
 
-/// The place of a subflow in its MPTCP connection (`tcp-ulp-mptcp`).
+/// A subflow of an MPTCP connection (`tcp-ulp-mptcp`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Subflow {
-    /// The connection: all its subflows have this number.
+    /// The token of the connection, equal for all its subflows.
     pub token: u32,
-    /// Id of its local address; 0 for the connection's first address, else that of an endpoint.
+    /// Id of its local address: 0 for the connection's first address, otherwise the id of an endpoint.
     pub local_id: u8,
 }
 
 impl LiveConnection {
-    /// The largest IP packet that it sends, in bytes: its MSS and the headers without options.
+    /// Parses a connection from an answer of `sock_diag(7)` (`struct inet_diag_msg`).
+    pub fn parse(payload: &[u8]) -> Option<Self> {
+        let (header, attributes) = Attributes::after(payload, MESSAGE_HEADER)?;
+        let (family, state) = (*header.first()?, *header.get(1)?);
+        let info = attributes.get(INET_DIAG_INFO)?;
+        let number = |at| u32_at(info, at);
+        Some(Self {
+            local: SocketAddr::new(address(family, header, 8)?, port(header, 4)?),
+            remote: SocketAddr::new(address(family, header, 24)?, port(header, 6)?),
+            interface: u32_at(header, 40).filter(|index| *index != 0),
+            cookie: u64_at(header, 44)?,
+            subflow: attributes.nested(INET_DIAG_ULP_INFO).and_then(subflow),
+            state,
+            backoff: u32::from(*info.get(4)?),
+            rto_us: number(8)?,
+            mss_bytes: number(16)?,
+            unacked_segments: number(24)?,
+            since_last_ack_ms: number(56)?,
+            pmtu_bytes: number(60)?,
+            cwnd_segments: number(80)?,
+            advertised_mss_bytes: number(84)?,
+            retransmitted_segments: number(100)?,
+            bytes_acked: u64_at(info, 120)?,
+            bytes_sent: u64_at(info, 200).unwrap_or(0),
+        })
+    }
+
+    /// The largest IP packet that it sends, in bytes: MSS plus headers without options.
     pub fn largest_packet_bytes(&self) -> u32 {
-        let ip_header = if self.remote.is_ipv4() { 20 } else { 40 };
-        self.mss_bytes.saturating_add(ip_header + TCP_HEADER)
+        let ip_header_bytes = AddressFamily::of(self.remote.ip()).header_bytes();
+        self.mss_bytes.saturating_add(ip_header_bytes + TCP_HEADER_BYTES)
     }
 
     /// Whether `other` is the same connection.
@@ -120,9 +155,9 @@ impl LiveConnection {
     }
 }
 
-/// Whether a connection is stuck because its packets are larger than its path takes: between two looks nothing was
-/// acknowledged although data were out all the time, its retransmission timer has fired, and what it sends is larger
-/// than `mtu_bytes`, the MTU that was found.
+/// Whether a connection is stuck because its packets exceed the path MTU: between two reads no data was acknowledged
+/// although data was always in flight, the retransmission timer has fired, and its packets are larger than the
+/// discovered MTU, `mtu_bytes`.
 pub fn is_stuck(earlier: &LiveConnection, later: &LiveConnection, mtu_bytes: u32) -> bool {
     earlier.is_same_as(later)
         && earlier.bytes_acked == later.bytes_acked
@@ -134,41 +169,15 @@ pub fn is_stuck(earlier: &LiveConnection, later: &LiveConnection, mtu_bytes: u32
         && later.largest_packet_bytes() > mtu_bytes
 }
 
-/// The connections of the namespace whose programs may send. Older kernels report their place in MPTCP connections to
-/// the privileged only.
+/// The connections of the namespace in a sending state. Older kernels report their subflow data to privileged users
+/// only.
 pub(crate) fn live_connections(channel: &mut Channel) -> Result<Vec<LiveConnection>, NetlinkError> {
     let mut found = Vec::new();
     for family in [libc::AF_INET as u8, libc::AF_INET6 as u8] {
         let all = request(SOCK_DIAG_BY_FAMILY, family, WITH_INFO, SENDING, &[0; ID_BYTES]);
-        found.extend(channel.dump("list the TCP connections", &all, parse)?);
+        found.extend(channel.dump("list the TCP connections", &all, LiveConnection::parse)?);
     }
     Ok(found)
-}
-
-fn parse(payload: &[u8]) -> Option<LiveConnection> {
-    let (header, attributes) = Attributes::after(payload, MESSAGE_HEADER)?;
-    let (family, state) = (*header.first()?, *header.get(1)?);
-    let info = attributes.get(INET_DIAG_INFO)?;
-    let number = |at| u32_at(info, at);
-    Some(LiveConnection {
-        local: SocketAddr::new(address(family, header, 8)?, port(header, 4)?),
-        remote: SocketAddr::new(address(family, header, 24)?, port(header, 6)?),
-        interface: u32_at(header, 40).filter(|index| *index != 0),
-        cookie: u64_at(header, 44)?,
-        subflow: attributes.nested(INET_DIAG_ULP_INFO).and_then(subflow),
-        state,
-        backoff: u32::from(*info.get(4)?),
-        rto_us: number(8)?,
-        mss_bytes: number(16)?,
-        unacked_segments: number(24)?,
-        since_last_ack_ms: number(56)?,
-        pmtu_bytes: number(60)?,
-        cwnd_segments: number(80)?,
-        advertised_mss_bytes: number(84)?,
-        retransmitted_segments: number(100)?,
-        bytes_acked: u64_at(info, 120)?,
-        bytes_sent: u64_at(info, 200).unwrap_or(0),
-    })
 }
 
 fn subflow(ulp: Attributes<'_>) -> Option<Subflow> {
@@ -193,5 +202,34 @@ fn address(family: u8, header: &[u8], at: usize) -> Option<IpAddr> {
     bytes.first_chunk::<16>().map(|bytes| IpAddr::from(*bytes).to_canonical())
 }
 
-#[cfg(test)]
-mod tests;
+/// A connection with a stuck subflow, until one of its subflows on the same path makes progress.
+#[derive(Debug)]
+pub struct Recovery<'a> {
+    pub stuck: &'a LiveConnection,
+    /// The cookie of a subflow that makes progress, and the start of the progress.
+    seen: Option<(u64, Timestamp)>,
+}
+
+impl<'a> Recovery<'a> {
+    pub const fn of(stuck: &'a LiveConnection) -> Self {
+        Self { stuck, seen: None }
+    }
+
+    /// Evaluates the current connections; returns the start of the progress once it has lasted long enough. A subflow
+    /// that the peer resets immediately does not count.
+    pub fn check(&mut self, now: &[LiveConnection], at: Timestamp) -> Option<Timestamp> {
+        let going = now.iter().find(|one| self.is_on(one)).map(|one| one.cookie);
+        self.seen = match (going, self.seen) {
+            (Some(cookie), Some((known, since))) if cookie == known => Some((known, since)),
+            (Some(cookie), _) => Some((cookie, at)),
+            (None, _) => None,
+        };
+        self.seen.map(|(_, since)| since).filter(|since| at.since(*since) >= LASTING)
+    }
+
+    fn is_on(&self, one: &LiveConnection) -> bool {
+        let token = |one: &LiveConnection| one.subflow.map(|own| own.token);
+        let before = if one.is_same_as(self.stuck) { self.stuck.bytes_acked } else { HANDSHAKE_BYTES };
+        one.state == ESTABLISHED && token(one) == token(self.stuck) && one.bytes_acked > before
+    }
+}

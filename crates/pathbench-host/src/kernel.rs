@@ -1,24 +1,21 @@
-//! What this machine and its kernel are, and what they can do for multipath.
+//! The kernel version, the processors and the MPTCP support of this machine.
 
-use crate::namespace::{IsolationError, try_user_namespace};
-use crate::sysctl::{self, SysctlError};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto};
-use std::fmt;
 
 /// The version of the running kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Release {
-    /// As `uname -r` prints it.
+    /// The output of `uname -r`.
     pub text: String,
     pub major: u32,
     pub minor: u32,
-    /// Third number; 0 when there is none.
+    /// Third number; 0 if absent.
     pub patch: u32,
 }
 
 impl Release {
-    /// Reads `6.18.44-generic` and the like; numbers that are not there count as 0.
+    /// Parses `6.18.44-generic` and similar releases; missing numbers are 0.
     pub fn parse(text: &str) -> Self {
         let mut numbers = text.splitn(3, '.').map(|part| {
             let digits = part.find(|c: char| !c.is_ascii_digit()).unwrap_or(part.len());
@@ -34,58 +31,39 @@ impl Release {
     }
 }
 
-impl fmt::Display for Release {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
-    }
-}
-
 pub fn release() -> Release {
     Release::parse(&rustix::system::uname().release().to_string_lossy())
 }
 
-/// Number of processors that this process may use; 1 when the kernel does not tell.
+/// Number of processors available to this process; 1 when the kernel does not report it.
 pub fn cpu_count() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 pub fn memory_bytes() -> u64 {
     let info = rustix::system::sysinfo();
-    // The kernel's fields are machine words.
+    // The kernel's fields have the size of `long`.
     #[allow(clippy::useless_conversion, reason = "32 bits wide on 32-bit machines")]
     u64::from(info.totalram).saturating_mul(u64::from(info.mem_unit))
 }
 
-/// Whether MPTCP sockets can be made in the calling thread's network namespace.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Whether MPTCP sockets can be created in the calling thread's network namespace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum MptcpSupport {
+    #[error("MPTCP is available")]
     Available,
-    /// `net.mptcp.enabled` is 0.
+    #[error("MPTCP is switched off: switch it on with: sysctl -w net.mptcp.enabled=1")]
     Disabled,
+    #[error("this kernel was built without MPTCP (CONFIG_MPTCP): use a distribution kernel")]
     NotBuilt,
-    /// The kernel is older than 5.6.
+    #[error("this kernel is older than 5.6 and has no MPTCP: use a newer one")]
     TooOld,
-    /// Refused for a reason that has nothing to do with MPTCP (seccomp, an LSM, no descriptor left).
+    /// A reason unrelated to MPTCP (seccomp, an LSM, no free descriptor).
+    #[error("an MPTCP socket was refused: {0}")]
     Refused(Errno),
 }
 
-impl fmt::Display for MptcpSupport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Available => f.write_str("MPTCP is available"),
-            Self::Disabled => {
-                f.write_str("MPTCP is switched off: switch it on with: sysctl -w net.mptcp.enabled=1")
-            }
-            Self::NotBuilt => {
-                f.write_str("this kernel was built without MPTCP (CONFIG_MPTCP): use a distribution kernel")
-            }
-            Self::TooOld => f.write_str("this kernel is older than 5.6 and has no MPTCP: use a newer one"),
-            Self::Refused(errno) => write!(f, "an MPTCP socket was refused: {errno}"),
-        }
-    }
-}
-
-/// Tries whether an MPTCP socket can be made in the calling thread's network namespace.
+/// Attempts to create an MPTCP socket in the calling thread's network namespace.
 pub fn mptcp_support() -> MptcpSupport {
     let made = rustix::net::socket_with(
         AddressFamily::INET,
@@ -95,20 +73,10 @@ pub fn mptcp_support() -> MptcpSupport {
     );
     match made.map(drop) {
         Ok(()) => MptcpSupport::Available,
-        // inet_create looks the protocol up by number; before 5.6 IPPROTO_MPTCP is beyond IPPROTO_MAX.
+        // inet_create looks up the protocol by number; before 5.6, IPPROTO_MPTCP exceeds IPPROTO_MAX.
         Err(Errno::INVAL) => MptcpSupport::TooOld,
         Err(Errno::PROTONOSUPPORT) => MptcpSupport::NotBuilt,
         Err(Errno::NOPROTOOPT) => MptcpSupport::Disabled,
         Err(errno) => MptcpSupport::Refused(errno),
     }
-}
-
-/// The congestion control that sockets get when they ask for none, in the calling thread's namespace.
-pub fn default_congestion_control() -> Result<String, SysctlError> {
-    sysctl::read("net.ipv4.tcp_congestion_control")
-}
-
-/// Whether a rootless lab can be made here; found out by making its namespaces in a child process.
-pub fn user_namespaces() -> Result<(), IsolationError> {
-    try_user_namespace()
 }

@@ -1,11 +1,11 @@
 //! Control of this Linux host: network namespaces, links, addresses, routes, rules, queueing disciplines,
 //! the MPTCP path manager, sysctls and the kernel's counters, by netlink and system calls.
 //!
-//! Everything here is synchronous and acts either on the calling thread's network namespace or on one that
-//! is named explicitly ([`namespace::NetNamespace`]). Nothing calls `ip`, `tc` or `sysctl`. This crate never
-//! sends or receives test traffic, never decides what a host should look like, never reads a clock, and
-//! undoes nothing by itself: it does one thing per call, and returns the kernel's answer. What takes
-//! several steps ([`path_mtu::Remedy`]) writes each down before it is made, and takes them back when asked.
+//! All calls are synchronous and act on the calling thread's network namespace or on a named one
+//! ([`namespace::NetNamespace`]). This crate never runs `ip`, `tc` or `sysctl`, never sends or receives test traffic,
+//! never decides on the host's configuration, never reads a clock, and never undoes a change by itself: each call
+//! performs one operation and returns the kernel's answer. Changes with several steps ([`path_mtu::Remedy`]) record
+//! each step in advance, and undo the steps on request.
 
 pub mod connections;
 pub mod counters;
@@ -17,11 +17,10 @@ pub mod namespace;
 pub mod netlink;
 pub mod packet_sizes;
 pub mod path_mtu;
+pub mod paths;
 pub mod qdisc;
 pub mod scheduling;
+mod syscall;
 pub mod sysctl;
 pub mod tun;
 pub mod wifi;
-
-#[cfg(test)]
-pathbench_kerneltest::unprivileged_too!();

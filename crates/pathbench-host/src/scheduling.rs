@@ -1,50 +1,44 @@
-//! How soon a thread runs when it wakes: scheduling policy (sched(7)) and CPU idle states (`PM QoS`).
+//! Wake-up latency of threads: scheduling policy (sched(7)) and CPU idle states (`PM QoS`).
 
 #![allow(unsafe_code, reason = "sched_setattr(2) has no wrapper")]
 
-use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
 
-/// Shortest time slice that the kernel grants (`__sched_setparam`, kernel/sched/syscalls.c: 0.1 ms to 100 ms).
+/// Shortest time slice that the kernel accepts (`__sched_setparam`, kernel/sched/syscalls.c: 0.1 ms to 100 ms).
 const SLICE_NS: u64 = 100_000;
-/// Lowest real-time priority: before everything that is not real time, behind all that is.
+/// Lowest real-time priority: precedes all normal threads, follows all other real-time threads.
 const REAL_TIME_PRIORITY: u32 = 1;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Precedence {
-    /// `SCHED_FIFO`: it runs when it wakes. Needs `CAP_SYS_NICE` in the first user namespace, or `RLIMIT_RTPRIO`.
+    /// `SCHED_FIFO`: runs on wake-up. Needs `CAP_SYS_NICE` in the initial user namespace, or `RLIMIT_RTPRIO`.
     RealTime,
-    /// A short time slice (Linux 6.12 and newer, as any user): it soon runs when it wakes and is content with little
-    /// each time.
+    /// A short time slice (Linux 6.12 and newer, any user): runs soon after a wake-up, but for a short time.
     ShortSlice,
     None,
 }
 
-/// Asks that the calling thread, which sleeps much and is in a hurry when it wakes, run as soon as it can: as a
-/// real-time thread where that is allowed, else with a short time slice. What cannot be had is no error: the thread
-/// works in any case, only later.
+/// Minimises the wake-up latency of the calling thread: a real-time policy where permitted, otherwise a short time
+/// slice. A refusal is not an error, because the thread works without it, with higher latency.
 pub fn prefer_latency() -> Precedence {
-    let fifo = attributes(libc::SCHED_FIFO, REAL_TIME_PRIORITY, 0);
-    let slice = attributes(libc::SCHED_OTHER, 0, SLICE_NS);
-    if set(&fifo).is_ok() {
+    if schedule(libc::SCHED_FIFO, REAL_TIME_PRIORITY, 0) {
         Precedence::RealTime
-    } else if set(&slice).is_ok() {
-        // Before 6.12 the kernel takes the slice and makes nothing of it.
+    } else if schedule(libc::SCHED_OTHER, 0, SLICE_NS) {
+        // Before 6.12 the kernel accepts the slice and ignores it.
         Precedence::ShortSlice
     } else {
         Precedence::None
     }
 }
 
-/// Lets this process and all that it starts make threads that come before all others ([`prefer_latency`]), also from
-/// within a user namespace, where they could not be given that right. Only a privileged process can; others stay as
-/// they are, which is no error.
+/// Raises `RLIMIT_RTPRIO`, so that this process and its children can use real-time threads ([`prefer_latency`]) inside
+/// a user namespace, which cannot grant that right. Requires privilege; otherwise no change and no error.
 pub fn permit_precedence() {
     let limit = rustix::process::getrlimit(Resource::Rtprio);
     let priority = u64::from(REAL_TIME_PRIORITY);
-    // `None` is no limit at all.
+    // `None` is unlimited.
     if limit.current.is_some_and(|current| current < priority) {
         let maximum = limit.maximum.map(|maximum| maximum.max(priority));
         let _stays =
@@ -52,8 +46,9 @@ pub fn permit_precedence() {
     }
 }
 
-fn attributes(policy: libc::c_int, priority: u32, runtime_ns: u64) -> libc::sched_attr {
-    libc::sched_attr {
+/// Whether the kernel accepted the policy for the calling thread.
+fn schedule(policy: libc::c_int, priority: u32, runtime_ns: u64) -> bool {
+    let attributes = libc::sched_attr {
         size: size_of::<libc::sched_attr>() as u32,
         sched_policy: policy as u32,
         sched_flags: 0,
@@ -62,25 +57,17 @@ fn attributes(policy: libc::c_int, priority: u32, runtime_ns: u64) -> libc::sche
         sched_runtime: runtime_ns,
         sched_deadline: 0,
         sched_period: 0,
-    }
-}
-
-fn set(attributes: &libc::sched_attr) -> Result<(), Errno> {
+    };
     // SAFETY: the kernel reads `size` bytes of the structure, which lives until the call returns; 0 is this thread.
-    let answer = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, std::ptr::from_ref(attributes), 0) };
-    if answer == 0 {
-        return Ok(());
-    }
-    let code = io::Error::last_os_error().raw_os_error().unwrap_or(libc::EINVAL);
-    Err(Errno::from_raw_os_error(code))
+    unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) == 0 }
 }
 
-/// The CPU latency (`PM QoS`) that users of the machine tolerate, as a 32-bit integer of microseconds, for as long as the
-/// file is open (`Documentation/power/pm_qos_interface.rst`). Root only on most machines.
+/// The tolerated CPU latency (`PM QoS`), a 32-bit integer in microseconds, in effect while the file is open
+/// (`Documentation/power/pm_qos_interface.rst`). Root only on most machines.
 const CPU_LATENCY_DEVICE: &str = "/dev/cpu_dma_latency";
 
-/// While it exists, no processor of this machine enters an idle state: leaving one takes some 0.1 ms on bare metal and up
-/// to milliseconds in a virtual machine. Costs power. Ends with this value or with the process.
+/// Keeps all processors of this machine out of idle states: leaving one takes about 0.1 ms on bare metal and up to
+/// milliseconds in a virtual machine. Increases power consumption. Ends with this value or with the process.
 #[derive(Debug)]
 pub struct CpuLatencyRequest {
     _request: File,

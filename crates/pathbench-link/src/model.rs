@@ -1,22 +1,20 @@
 //! The parameters of one direction of a link as typed values.
 
 use crate::schedule::{DelaySchedule, End, LossSchedule, OpportunitySchedule, RateSchedule, TrainSchedule};
+use pathbench_record::network::ETHERNET_HEADER_BYTES;
 use pathbench_record::units::QueueLimit;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Bytes of an Ethernet frame beside its IP packet, as the kernel's queueing disciplines count: the header, neither
-/// preamble nor checksum.
-pub const ETHERNET_OVERHEAD_BYTES: u32 = 14;
 /// The largest IP packet.
 pub const MAX_PACKET_BYTES: u32 = 65_535;
-/// A queue given as a time is never smaller than this: one burst of a sender with segmentation offload.
+/// Smallest queue that is given as a time: one burst of a sender with segmentation offload.
 const SMALLEST_TIMED_QUEUE_BYTES: u64 = 65_536;
 
 macro_rules! link_model {
     ($($(#[$doc:meta])* $field:ident: $type:ty = $default:expr,)*) => {
-        /// One direction of a link. The order of the fields is the order in which a packet meets them; random decisions
-        /// follow from the seed and the packet's number alone.
+        /// One direction of a link. Packets pass the fields in their order; random decisions depend only on the seed
+        /// and the packet's number.
         #[derive(Debug, Clone, PartialEq)]
         pub struct LinkModel {
             $($(#[$doc])* pub $field: $type,)*
@@ -28,7 +26,7 @@ macro_rules! link_model {
             }
         }
 
-        /// New values of some parameters; what is `None` stays.
+        /// New values of some parameters; `None` leaves a parameter unchanged.
         #[derive(Debug, Clone, PartialEq, Default)]
         pub struct LinkChange {
             $(pub $field: Option<$type>,)*
@@ -41,21 +39,21 @@ macro_rules! link_model {
                 })*
             }
 
-            /// Takes out the parameters that `other` changes, too.
+            /// Removes the parameters that `other` also changes.
             pub fn leave_out(&mut self, other: &Self) {
                 $(if other.$field.is_some() {
                     self.$field = None;
                 })*
             }
 
-            /// Takes over the parameters that `other` changes.
+            /// Adopts the parameters that `other` changes.
             pub fn take_in(&mut self, other: &Self) {
                 $(if other.$field.is_some() {
                     self.$field.clone_from(&other.$field);
                 })*
             }
 
-            /// Takes out the parameters that have the same value in `model`.
+            /// Removes the parameters that have the same value in `model`.
             pub fn leave_out_unchanged(&mut self, model: &LinkModel) {
                 $(if self.$field.as_ref() == Some(&model.$field) {
                     self.$field = None;
@@ -71,22 +69,22 @@ link_model! {
     duplicate: f64 = 0.0,
     /// Probability that one bit of a packet is inverted, 0 to 1.
     corrupt: f64 = 0.0,
-    /// Limit of the queue in front of the bottleneck. Without a rate only retransmissions and outages fill it.
+    /// Limit of the queue before the bottleneck. Without a rate, only retransmissions and outages fill it.
     queue: QueueLimit = QueueLimit::Time(Duration::from_millis(100)),
     queue_discipline: Discipline = Discipline::DropTail,
-    /// Acceptable delay in the queue; `None` for what the discipline's RFC recommends.
+    /// Acceptable queueing delay; `None`: the recommendation of the discipline's RFC.
     queue_target: Option<Duration> = None,
-    /// `CoDel`'s interval or PIE's update period; `None` for what their RFC recommends.
+    /// `CoDel`'s interval or PIE's update period; `None`: the recommendation of their RFC.
     queue_interval: Option<Duration> = None,
     /// Whether the discipline marks packets of ECN-capable transports (RFC 3168) instead of dropping them.
     ecn: bool = false,
-    /// Rate of Ethernet frames without preamble and checksum; of IP packets where it is made of opportunities.
+    /// Rate of Ethernet frames without preamble and checksum; of IP packets if it is made of opportunities.
     rate: RateModel = RateModel::Unlimited,
-    /// Bytes that a packet counts for rate and queue beside its IP bytes.
-    overhead_bytes: u32 = ETHERNET_OVERHEAD_BYTES,
-    /// Link-layer retransmission; `None`: what is lost is lost.
+    /// Bytes per packet that count for rate and queue in addition to its IP bytes.
+    overhead_bytes: u32 = ETHERNET_HEADER_BYTES,
+    /// Link-layer retransmission; `None`: lost packets are not retransmitted.
     arq: Option<ArqModel> = None,
-    /// Loss behind the bottleneck: a lost packet has used the link's rate.
+    /// Loss after the bottleneck: a lost packet has used the link's rate.
     loss: LossModel = LossModel::default(),
     delay: BaseDelay = BaseDelay::default(),
     /// Half width of the uniform, standard deviation of the normal, mean of the exponential, scale of the Pareto
@@ -96,7 +94,7 @@ link_model! {
     reorder: bool = false,
 }
 
-/// How fast packets are sent. A schedule begins when the direction does, and again when a change puts it in force.
+/// The rate model. A schedule starts with the direction, and again when a change activates it.
 #[derive(Debug, Clone, PartialEq)]
 pub enum RateModel {
     Unlimited,
@@ -110,12 +108,12 @@ pub enum RateModel {
     Trains(Arc<TrainSchedule>),
 }
 
-/// Which packet a queue drops, and when.
+/// The queue discipline: the packets that a queue drops, and the time of the drop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Discipline {
-    /// The arriving one when the queue is full.
+    /// Drops the arriving packet when the queue is full.
     DropTail,
-    /// The oldest when the queue is full.
+    /// Drops the oldest packet when the queue is full.
     DropHead,
     /// RFC 8289.
     CoDel,
@@ -133,24 +131,24 @@ impl Discipline {
     ];
 }
 
-/// Link-layer retransmission (ARQ): each attempt fails by the loss model and takes the packet's time on the link and
-/// `pause`; a packet whose attempts have all failed is lost. A fading radio is slow first and loses later.
+/// Link-layer retransmission (ARQ): each attempt fails by the loss model and takes the packet's transmission time and
+/// `pause`; a packet is lost when all attempts fail. A fading radio link is first slow, then lossy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ArqModel {
     /// Attempts after the first (7 in 802.11 for short frames).
     pub retries: u32,
-    /// From a failed attempt to the next one.
+    /// Time from a failed attempt to the next one.
     pub pause: Duration,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum LossModel {
-    /// Each packet by itself with this probability, 0 to 1.
+    /// Each packet independently with this probability, 0 to 1.
     Independent(f64),
-    /// Two states with a loss probability each (Gilbert 1960, Elliott 1963); the state moves with each packet.
+    /// Two states with a loss probability each (Gilbert 1960, Elliott 1963); the state may change with each packet.
     GilbertElliott(GilbertElliott),
-    /// For `length` in every `period`, each packet with probability `loss`; the first burst begins after one
-    /// period less a length.
+    /// Each packet with probability `loss` during `length` of every `period`; the first burst begins `length` before
+    /// the end of the first period.
     Bursts { period: Duration, length: Duration, loss: f64 },
     /// Probabilities that change with time, from a trace.
     Schedule(Arc<LossSchedule>),
@@ -162,18 +160,27 @@ impl Default for LossModel {
     }
 }
 
-/// Parameters of the two-state channel; all 0 to 1. It begins in the good state.
+/// Parameters of the two-state channel; all 0 to 1. The channel begins in the good state.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct GilbertElliott {
-    /// Probability of going from good to bad, per packet.
+    /// Probability of the transition from good to bad, per packet.
     pub to_bad: f64,
-    /// Probability of going from bad to good, per packet.
+    /// Probability of the transition from bad to good, per packet.
     pub to_good: f64,
     pub loss_good: f64,
     pub loss_bad: f64,
 }
 
-/// The delay that all packets have in common.
+impl GilbertElliott {
+    /// Long-term mean loss.
+    pub fn mean_loss(&self) -> f64 {
+        let moves = self.to_bad + self.to_good;
+        let bad = if moves > 0.0 { self.to_bad / moves } else { 0.0 };
+        bad * self.loss_bad + (1.0 - bad) * self.loss_good
+    }
+}
+
+/// The delay common to all packets.
 #[derive(Debug, Clone, PartialEq)]
 pub enum BaseDelay {
     Constant(Duration),
@@ -187,11 +194,11 @@ impl Default for BaseDelay {
     }
 }
 
-/// Shapes of jitter. Uniform and normal lie around the base delay (never below zero in all), exponential and Pareto on
-/// top of it.
+/// Distributions of jitter. Uniform and normal lie around the base delay (the sum is never negative), exponential and
+/// Pareto are added to it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Distribution {
-    /// `[-size, size]`, all alike.
+    /// Uniform in `[-size, size]`.
     Uniform,
     /// Standard deviation `size`.
     Normal,
@@ -199,14 +206,14 @@ pub enum Distribution {
     Exponential,
     /// Exceeds `x` with probability `(size / (size + x))^shape` (Lomax); `shape` > 1.
     Pareto {
-        /// Tail index: the smaller, the heavier.
+        /// Tail index: a smaller index gives a heavier tail.
         shape: f64,
     },
 }
 
 impl Distribution {
-    /// All, with their names in scenarios and results. The Pareto index of 3 is that of netem's table: heavy, with a mean
-    /// and a variance.
+    /// All, with their names in scenarios and results. The Pareto index of 3 is that of netem's table: heavy-tailed,
+    /// with a mean and a variance.
     pub const NAMED: [(&'static str, Self); 4] = [
         ("uniform", Self::Uniform),
         ("normal", Self::Normal),
@@ -215,8 +222,27 @@ impl Distribution {
     ];
 }
 
+/// Changes of a model with their times, e.g. of a fade. Times do not decrease.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct ChangeSchedule {
+    pub changes: Vec<(Duration, LinkChange)>,
+}
+
+impl RateModel {
+    /// Long-term mean in bits per second; `None` without a limit.
+    pub fn mean_rate_bps(&self) -> Option<u64> {
+        match self {
+            Self::Unlimited => None,
+            Self::Constant(rate_bps) => Some(*rate_bps),
+            Self::Steps(schedule) => schedule.mean_rate_bps(),
+            Self::Opportunities(schedule) => schedule.mean_rate_bps(),
+            Self::Trains(schedule) => schedule.mean_rate_bps(),
+        }
+    }
+}
+
 impl LinkModel {
-    /// This model with what `change` gives in its place.
+    /// A copy of this model with `change` applied.
     #[must_use]
     pub fn with(&self, change: &LinkChange) -> Self {
         let mut model = self.clone();
@@ -224,7 +250,7 @@ impl LinkModel {
         model
     }
 
-    /// The rate, where it is limited and always the same.
+    /// The rate, if it is limited and constant.
     pub const fn rate_bps(&self) -> Option<u64> {
         match self.rate {
             RateModel::Constant(bps) => Some(bps),
@@ -232,7 +258,7 @@ impl LinkModel {
         }
     }
 
-    /// The rate, its mean where it changes with time; `None` where it is not limited.
+    /// The rate, or its mean if it changes with time; `None` without a limit.
     pub fn mean_rate_bps(&self) -> Option<u64> {
         match &self.rate {
             RateModel::Steps(steps) if steps.end == End::Hold => Some(mean(steps).max(1)),
@@ -240,7 +266,7 @@ impl LinkModel {
         }
     }
 
-    /// The one-way delay, where it is always the same.
+    /// The one-way delay, if it is constant.
     pub const fn constant_delay(&self) -> Option<Duration> {
         match (&self.delay, &self.rate) {
             (_, RateModel::Trains(_)) | (BaseDelay::Schedule(_), _) => None,
@@ -248,7 +274,7 @@ impl LinkModel {
         }
     }
 
-    /// The probability of loss, where each packet has the same and is lost by itself.
+    /// The loss probability, if it is equal and independent for all packets.
     pub const fn independent_loss(&self) -> Option<f64> {
         match self.loss {
             LossModel::Independent(loss) => Some(loss),
@@ -266,7 +292,7 @@ impl LinkModel {
     }
 }
 
-/// Mean over the steps of a scenario; the last one, which stays, counts as long as a second.
+/// Mean over the steps of a scenario; the last step, which has no end, counts for one second.
 fn mean(steps: &RateSchedule) -> u64 {
     let last = steps.steps.last().map_or(Duration::ZERO, |(at, _)| *at);
     let end = last + Duration::from_secs(1);
@@ -279,8 +305,8 @@ fn mean(steps: &RateSchedule) -> u64 {
     (bits.sum::<f64>() / end.as_secs_f64()) as u64
 }
 
-/// `limit` in bytes for packets of up to `mtu_bytes`: a time counts as what the link sends meanwhile (on average, where
-/// its rate changes), at least 64 KiB; a packet counts as a full Ethernet frame.
+/// `limit` in bytes for packets of up to `mtu_bytes`: a time counts as the bytes that the link sends in it (at the mean
+/// rate if the rate changes), at least 64 KiB; a packet counts as a full Ethernet frame.
 pub fn queue_bytes(limit: QueueLimit, rate_bps: u64, mtu_bytes: u32) -> u64 {
     match limit {
         QueueLimit::Time(time) => {
@@ -288,7 +314,7 @@ pub fn queue_bytes(limit: QueueLimit, rate_bps: u64, mtu_bytes: u32) -> u64 {
             u64::try_from(bits / 8).unwrap_or(u64::MAX).max(SMALLEST_TIMED_QUEUE_BYTES)
         }
         QueueLimit::Packets(packets) => {
-            u64::from(packets) * (u64::from(mtu_bytes) + u64::from(ETHERNET_OVERHEAD_BYTES))
+            u64::from(packets) * (u64::from(mtu_bytes) + u64::from(ETHERNET_HEADER_BYTES))
         }
         QueueLimit::Bytes(bytes) => bytes,
     }

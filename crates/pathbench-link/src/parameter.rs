@@ -1,22 +1,22 @@
 //! The table of link parameters.
 
 use crate::model::{
-    ArqModel, BaseDelay, Discipline, Distribution, ETHERNET_OVERHEAD_BYTES, GilbertElliott, LinkChange,
-    LinkModel, LossModel, RateModel,
+    ArqModel, BaseDelay, Discipline, Distribution, GilbertElliott, LinkChange, LinkModel, LossModel,
+    RateModel,
 };
 use crate::schedule::{DelaySchedule, LossSchedule, RateSchedule};
-use pathbench_record::units::{QueueLimit, Rate, Size, Span};
+use pathbench_record::network::ETHERNET_HEADER_BYTES;
+use pathbench_record::units::QueueLimit;
 use serde_json::{Map, Value as Json, json};
-use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Which engines do what a parameter asks for; the emulated one does everything.
+/// The engines that support a parameter's value; the emulated engine supports all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Engines {
-    /// The kernel's queueing disciplines, netem or not.
+    /// The kernel's qdiscs, with or without netem.
     Kernel,
-    /// The kernel where it has netem.
+    /// The kernel with netem.
     Netem,
     Emulated,
 }
@@ -26,15 +26,15 @@ pub enum Engines {
 pub struct Parameter {
     pub key: &'static str,
     pub kind: Kind,
-    /// The field of [`LinkModel`]: of the parameters of one field, a table gives one.
+    /// The field of [`LinkModel`]. A table sets one parameter of each field.
     pub field: &'static str,
     pub default: &'static str,
-    /// Engines that can do any value of it, as documented.
+    /// Engines that support every value, as documented.
     pub engines: Engines,
     pub documentation: &'static str,
-    /// Whether it is always the same in both directions.
+    /// Whether the parameter is always equal in both directions.
     pub of_link: bool,
-    /// The engines that can do what a model asks of this parameter.
+    /// The engines that support the model's value of this parameter.
     needs: fn(&LinkModel) -> Engines,
     set: fn(&Value, &mut LinkChange),
 }
@@ -61,7 +61,7 @@ pub enum Kind {
     Flag,
     Queue,
     Choice(&'static [&'static str]),
-    /// The name of a file, and what it must have in it.
+    /// The name of a file and its content.
     Trace(TraceOf),
     Table(&'static [Field]),
 }
@@ -78,11 +78,21 @@ pub enum TraceOf {
 pub struct Field {
     pub key: &'static str,
     pub kind: Kind,
-    /// `None`: it must be given.
+    /// `None`: the key is required.
     pub default: Option<Value>,
-    /// What a message shows where it is missing.
+    /// Example in the message about a missing key.
     pub example: &'static str,
     pub documentation: &'static str,
+}
+
+/// A required key.
+const fn needed(key: &'static str, kind: Kind, example: &'static str, documentation: &'static str) -> Field {
+    Field { key, kind, default: None, example, documentation }
+}
+
+/// An optional key.
+const fn optional(key: &'static str, kind: Kind, default: Value, documentation: &'static str) -> Field {
+    Field { key, kind, default: Some(default), example: "", documentation }
 }
 
 /// A valid value of a parameter.
@@ -97,7 +107,7 @@ pub enum Value {
     Flag(bool),
     Queue(QueueLimit),
     Choice(&'static str),
-    /// The file's name as written, and what it has in it.
+    /// The file's name as written and its content.
     RateTrace(String, RateModel),
     DelayTrace(String, Arc<DelaySchedule>),
     LossTrace(String, Arc<LossSchedule>),
@@ -105,8 +115,8 @@ pub enum Value {
     Table(&'static [Field], Vec<Value>),
 }
 
-/// `parameter!(KEY, KIND, DEFAULT, ENGINES where CONDITION, PATTERN => FIELD: VALUE, DOCUMENTATION)`: `CONDITION` says of a
-/// model whether it asks for more than every engine does.
+/// `parameter!(KEY, KIND, DEFAULT, ENGINES where CONDITION, PATTERN => FIELD: VALUE, DOCUMENTATION)`: `CONDITION` is
+/// true for a model whose value requires `ENGINES`.
 macro_rules! parameter {
     ($key:literal, $kind:expr, $default:literal, $engines:ident where $model:pat => $condition:expr,
      $value:pat => $field:ident: $set:expr, $documentation:literal) => {
@@ -131,11 +141,11 @@ macro_rules! parameter {
 const DELAY: Kind = Kind::Time { least: Duration::ZERO, most: Duration::from_secs(60) };
 const QUEUE_DELAY: Kind = Kind::Time { least: Duration::from_micros(1), most: Duration::from_secs(10) };
 const PATTERN: Kind = Kind::Time { least: Duration::from_millis(1), most: Duration::from_secs(24 * 3_600) };
-/// 802.11's `dot11ShortRetryLimit`; a driver counts the first attempt in.
+/// 802.11's `dot11ShortRetryLimit`; a driver's count includes the first attempt.
 const DEFAULT_RETRIES: u64 = 7;
 
-/// Every parameter, in the order of the documentation. The engine of a link with `engine = "auto"` follows from them:
-/// the kernel's where all of them need [`Engines::Kernel`] only, since netem's decisions can be neither repeated nor counted.
+/// Every parameter, in the order of the documentation. A link with `engine = "auto"` uses the kernel if all parameters
+/// need only [`Engines::Kernel`], because netem's decisions are neither repeatable nor counted.
 pub static PARAMETERS: &[Parameter] = &[
     parameter!("rate", Kind::Rate, "unlimited", Kernel where _ => false,
         Value::Rate(bps) => rate: RateModel::Constant(*bps),
@@ -159,7 +169,7 @@ pub static PARAMETERS: &[Parameter] = &[
     parameter!("rate_trace", Kind::Trace(TraceOf::Rate), "none", Emulated where model => rate_changes(model),
         Value::RateTrace(_, rate) => rate: rate.clone(),
         "file with a trace of the rate, see [presets.md](presets.md) for the formats"),
-    // The reader of `rate_trace` looks at it.
+    // Used by the reader of `rate_trace`.
     Parameter {
         key: "rate_trace_format",
         kind: Kind::Choice(&["auto", "mahimahi", "cellreplay", "bytes-per-second"]),
@@ -224,7 +234,7 @@ pub static PARAMETERS: &[Parameter] = &[
         "overhead",
         Kind::Bytes { least: 0, most: 256 },
         "14 (Ethernet header)",
-        Emulated where model => model.overhead_bytes != ETHERNET_OVERHEAD_BYTES,
+        Emulated where model => model.overhead_bytes != ETHERNET_HEADER_BYTES,
         Value::Bytes(bytes) => overhead_bytes: *bytes as u32,
         "bytes that a packet counts for rate and queue beside its IP bytes: 38 with preamble, checksum and gap of Ethernet"
     ),
@@ -237,75 +247,46 @@ pub static PARAMETERS: &[Parameter] = &[
 ];
 
 static BURST_LOSS: [Field; 4] = [
-    Field {
-        key: "to_bad",
-        kind: Kind::Fraction,
-        default: None,
-        example: "\"1%\"",
-        documentation: "probability of going from the good state to the bad one, per packet",
-    },
-    Field {
-        key: "to_good",
-        kind: Kind::Fraction,
-        default: None,
-        example: "\"25%\"",
-        documentation: "probability of going back, per packet: bursts are 1 / `to_good` packets long on average",
-    },
-    Field {
-        key: "loss_bad",
-        kind: Kind::Fraction,
-        default: Some(Value::Fraction(1.0)),
-        example: "\"100%\"",
-        documentation: "loss in the bad state",
-    },
-    Field {
-        key: "loss_good",
-        kind: Kind::Fraction,
-        default: Some(Value::Fraction(0.0)),
-        example: "\"0%\"",
-        documentation: "loss in the good state",
-    },
+    needed(
+        "to_bad",
+        Kind::Fraction,
+        "\"1%\"",
+        "probability of going from the good state to the bad one, per packet",
+    ),
+    needed(
+        "to_good",
+        Kind::Fraction,
+        "\"25%\"",
+        "probability of going back, per packet: bursts are 1 / `to_good` packets long on average",
+    ),
+    optional("loss_bad", Kind::Fraction, Value::Fraction(1.0), "loss in the bad state"),
+    optional("loss_good", Kind::Fraction, Value::Fraction(0.0), "loss in the good state"),
 ];
 
 static LOSS_BURSTS: [Field; 3] = [
-    Field {
-        key: "period",
-        kind: PATTERN,
-        default: None,
-        example: "\"10s\"",
-        documentation: "from the beginning of one burst to that of the next; the first ends with the first period",
-    },
-    Field {
-        key: "length",
-        kind: PATTERN,
-        default: None,
-        example: "\"300ms\"",
-        documentation: "how long a burst lasts, less than the period",
-    },
-    Field {
-        key: "loss",
-        kind: Kind::Fraction,
-        default: Some(Value::Fraction(1.0)),
-        example: "\"100%\"",
-        documentation: "loss within a burst",
-    },
+    needed(
+        "period",
+        PATTERN,
+        "\"10s\"",
+        "from the beginning of one burst to that of the next; the first ends with the first period",
+    ),
+    needed("length", PATTERN, "\"300ms\"", "how long a burst lasts, less than the period"),
+    optional("loss", Kind::Fraction, Value::Fraction(1.0), "loss within a burst"),
 ];
 
 static ARQ: [Field; 2] = [
-    Field {
-        key: "retries",
-        kind: Kind::Integer { least: 0, most: 1_000 },
-        default: Some(Value::Integer(DEFAULT_RETRIES)),
-        example: "7",
-        documentation: "attempts after the first; 0 takes ARQ away",
-    },
-    Field {
-        key: "pause",
-        kind: Kind::Time { least: Duration::ZERO, most: Duration::from_secs(1) },
-        default: Some(Value::Time(Duration::ZERO)),
-        example: "\"0s\"",
-        documentation: "from a failed attempt to the next",
-    },
+    optional(
+        "retries",
+        Kind::Integer { least: 0, most: 1_000 },
+        Value::Integer(DEFAULT_RETRIES),
+        "attempts after the first; 0 takes ARQ away",
+    ),
+    optional(
+        "pause",
+        Kind::Time { least: Duration::ZERO, most: Duration::from_secs(1) },
+        Value::Time(Duration::ZERO),
+        "from a failed attempt to the next",
+    ),
 ];
 
 fn rate_changes(model: &LinkModel) -> bool {
@@ -343,7 +324,7 @@ pub fn parameter(key: &str) -> Option<&'static Parameter> {
 }
 
 impl LinkModel {
-    /// The engines that can do all that the model asks for.
+    /// The engines that support all values of the model.
     pub fn needs(&self) -> Engines {
         let needs = PARAMETERS.iter().map(|parameter| (parameter.needs)(self));
         needs.max().unwrap_or(Engines::Kernel)
@@ -351,7 +332,7 @@ impl LinkModel {
 }
 
 impl Parameter {
-    /// Puts a value of this parameter into `change` and into `given`, in place of another of the same field.
+    /// Sets this parameter's value in `change` and `given`, and removes another parameter of the same field.
     pub fn give(&self, value: &Value, change: &mut LinkChange, given: &mut Map<String, Json>) {
         (self.set)(value, change);
         self.take_out(given);
@@ -366,7 +347,7 @@ impl Parameter {
     }
 }
 
-/// Puts the parameters of `inner` in the place of those of the same field in `outer`.
+/// Replaces parameters in `outer` by those of the same field in `inner`.
 pub fn overlay(outer: &mut Map<String, Json>, inner: Map<String, Json>) {
     for (key, json) in inner {
         if let Some(parameter) =
@@ -389,31 +370,11 @@ impl Kind {
         };
         format!("{key}{unit}")
     }
-
-    fn words(&self) -> String {
-        let range = |least: &dyn Display, most: &dyn Display| format!("`\"{least}\"` to `\"{most}\"`");
-        match self {
-            Self::Rate => "rate, `\"8kbit\"` to `\"100gbit\"`".to_owned(),
-            Self::RateSteps => "list of times (to 24 hours) and rates".to_owned(),
-            Self::Time { least, most } => format!("duration, {}", range(&Span(*least), &Span(*most))),
-            Self::Bytes { least, most } => format!("size, {} to {} bytes", Size(*least), Size(*most)),
-            Self::Integer { least, most } => format!("{least} to {most}"),
-            Self::Fraction => "percentage".to_owned(),
-            Self::Flag => "true or false".to_owned(),
-            Self::Queue => "queue".to_owned(),
-            Self::Choice(names) => {
-                let names: Vec<_> = names.iter().map(|name| format!("`\"{name}\"`")).collect();
-                names.join(", ")
-            }
-            Self::Trace(_) => "file, relative to the scenario's directory".to_owned(),
-            Self::Table(_) => "table".to_owned(),
-        }
-    }
 }
 
 impl Value {
-    /// As results and `events.jsonl` have it: a key with its unit, and a number or text.
-    fn json(&self, key: &str) -> (String, Json) {
+    /// As in results and `events.jsonl`: a key with its unit, and a number or text.
+    pub fn json(&self, key: &str) -> (String, Json) {
         let ms = |time: &Duration| Json::from(time.as_secs_f64() * 1e3);
         let (unit, json) = match self {
             Self::Rate(bps) => ("_bps", Json::from(*bps)),
@@ -438,45 +399,4 @@ impl Value {
         };
         (format!("{key}{unit}"), json)
     }
-
-    fn words(&self) -> String {
-        match self {
-            Self::Rate(bps) => format!("`\"{}\"`", Rate(*bps)),
-            Self::Time(time) => format!("`\"{}\"`", Span(*time)),
-            Self::Integer(number) => number.to_string(),
-            Self::Fraction(fraction) => format!("`\"{}%\"`", fraction * 100.0),
-            other => other.json("").1.to_string(),
-        }
-    }
-}
-
-/// The tables of link parameters as `docs/scenarios.md` has them, by the table that has the keys.
-pub fn documentation() -> Vec<(&'static str, String)> {
-    let mut text =
-        "| key | meaning | type and range | default | engines |\n|---|---|---|---|---|\n".to_owned();
-    let mut tables = Vec::new();
-    for parameter in PARAMETERS {
-        let engines = match parameter.engines {
-            Engines::Kernel => "kernel, emulated",
-            Engines::Netem => "kernel with netem, emulated",
-            Engines::Emulated => "emulated",
-        };
-        let Parameter { key, default, documentation, kind, .. } = parameter;
-        let row = format!("| `{key}` | {documentation} | {} | {default} | {engines} |\n", kind.words());
-        text.push_str(&row);
-        if let Kind::Table(fields) = kind {
-            tables.push((*key, table(fields)));
-        }
-    }
-    tables.insert(0, ("", text));
-    tables
-}
-
-fn table(fields: &[Field]) -> String {
-    let row = |field: &Field| {
-        let default = field.default.as_ref().map_or_else(|| "must be given".to_owned(), Value::words);
-        format!("| `{}` | {} | {} | {default} |\n", field.key, field.documentation, field.kind.words())
-    };
-    let rows: String = fields.iter().map(row).collect();
-    format!("| key | meaning | type and range | default |\n|---|---|---|---|\n{rows}")
 }

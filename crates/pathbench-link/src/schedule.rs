@@ -1,18 +1,17 @@
-//! Parameters that change with time: what traces become. All times count from when the schedule is put in force.
+//! Parameters that change with time: the contents of traces. All times count from the start of the schedule.
 
-use crate::model::{LinkChange, RateModel};
 use std::time::Duration;
 
-/// What comes after the end of a schedule.
+/// Continuation after the end of a schedule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
     /// The last value stays.
     Hold,
-    /// It begins anew after this much time in all, which is not before the last step.
+    /// The schedule repeats with this period, which is not shorter than the time of the last step.
     Repeat(Duration),
 }
 
-/// Values that hold from their time on until the next; the first at zero, times strictly increasing.
+/// Values that hold from their time until the next step; the first time is zero, times strictly increase.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Steps<V> {
     /// At least one.
@@ -20,13 +19,13 @@ pub struct Steps<V> {
     pub end: End,
 }
 
-/// Bits per second; 0 is no service at all.
+/// Bits per second; 0: no service.
 pub type RateSchedule = Steps<u64>;
 pub type DelaySchedule = Steps<Duration>;
 /// Loss probabilities, 0 to 1.
 pub type LossSchedule = Steps<f64>;
 
-/// Moments at which up to [`OpportunitySchedule::BYTES`] may leave; what is not used is lost.
+/// Times at which up to [`OpportunitySchedule::BYTES`] may leave; unused bytes are lost.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OpportunitySchedule {
     /// Milliseconds, not decreasing, the last above zero; a millisecond may occur several times.
@@ -34,40 +33,34 @@ pub struct OpportunitySchedule {
 }
 
 impl OpportunitySchedule {
-    /// Bytes of an opportunity (mahimahi's MTU without its TUN header).
+    /// Bytes per opportunity (mahimahi's MTU without its TUN header).
     pub const BYTES: u32 = 1_500;
 }
 
-/// `CellReplay`'s packet trains: what a train of packets that begins at a time meets.
+/// `CellReplay`'s packet trains.
 ///
-/// A train begins with a packet that comes when the train before is over. It meets the opportunities of the last line
-/// whose time has come, and a base delay between those of this line and the next, in proportion. Where packets still wait
-/// when its opportunities are used up, another train follows, as far from the last opportunity as they were from each
-/// other in the mean. Small packets share an opportunity, large ones span several, unused ones are lost. The trace
-/// repeats when its last line's time is reached.
+/// A train begins with a packet that arrives after the end of the previous train. It uses the opportunities of the last
+/// line at or before this time, and a base delay interpolated between that line and the next. If packets still wait
+/// when its opportunities are used up, another train follows after the last opportunity, at the mean interval of the
+/// opportunities. Small packets share an opportunity, large ones span several, unused ones are lost. The trace repeats
+/// from the time of its last line.
 ///
-/// (`CellReplay` goes on with a second trace, recorded under load, when a train is used up, and begins a new one with
-/// every packet that comes after the last one's departure, which lets a paced sender exceed what was measured.)
+/// (`CellReplay` continues with a second trace, recorded under load, when a train is used up, and begins a new train
+/// with every packet that arrives after the last one's departure, which lets a paced sender exceed the measured rate.)
 #[derive(Debug, Clone, PartialEq)]
 pub struct TrainSchedule {
     /// In the order of their times; at least one.
     pub trains: Vec<Train>,
 }
 
-/// What a train of packets that begins at `at` meets.
+/// Delay and opportunities of a train of packets that begins at `at`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Train {
     pub at: Duration,
-    /// Delay of its first packet.
+    /// Delay of the train's first packet.
     pub base_delay: Duration,
-    /// When each 1500-byte packet of it may leave, counted from the first's departure; not decreasing.
+    /// Departure times of the train's 1500-byte packets, relative to the first departure; not decreasing.
     pub opportunities: Vec<Duration>,
-}
-
-/// Changes of a model at their times: what a fade becomes. Times do not decrease.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct ChangeSchedule {
-    pub changes: Vec<(Duration, LinkChange)>,
 }
 
 impl OpportunitySchedule {
@@ -75,7 +68,7 @@ impl OpportunitySchedule {
         self.at_ms.last().filter(|&&last| last > 0).map(|&last| Duration::from_millis(last))
     }
 
-    /// Bits per second if every opportunity is used, over a whole period; `None` where it takes no time.
+    /// Bits per second if every opportunity is used, over a whole period; `None` for a period of zero.
     pub fn mean_rate_bps(&self) -> Option<u64> {
         let bits = self.at_ms.len() as u128 * u128::from(Self::BYTES) * 8;
         let mean = bits * 1_000 / u128::from(*self.at_ms.last()?).max(1);
@@ -84,8 +77,8 @@ impl OpportunitySchedule {
 }
 
 impl TrainSchedule {
-    /// Bits per second of packets after the first of their train, over all trains; `None` where all of them come at
-    /// once.
+    /// Bits per second of the packets after the first of their train, over all trains; `None` if their times are all
+    /// zero.
     pub fn mean_rate_bps(&self) -> Option<u64> {
         let (packets, time) = self.trains.iter().fold((0_u128, 0_u128), |(packets, time), train| {
             let length = train.opportunities.last().map_or(0, Duration::as_nanos);
@@ -95,7 +88,7 @@ impl TrainSchedule {
         (bits * 1_000_000_000).checked_div(time).and_then(|mean| u64::try_from(mean).ok())
     }
 
-    /// Delay of a train's first packet, in the mean over trains.
+    /// Mean delay of a train's first packet over all trains.
     pub fn mean_base_delay(&self) -> Option<Duration> {
         let sum: u128 = self.trains.iter().map(|train| train.base_delay.as_nanos()).sum();
         let mean = sum.checked_div(self.trains.len() as u128)?;
@@ -104,21 +97,21 @@ impl TrainSchedule {
 }
 
 impl RateSchedule {
-    /// Bits per second in the long run: over a period, or the last value where it stays.
+    /// Long-term mean in bits per second: over a period, or the last value if it stays.
     pub fn mean_rate_bps(&self) -> Option<u64> {
         self.mean(|&rate_bps| rate_bps as f64).map(|mean| mean.round() as u64)
     }
 }
 
 impl LossSchedule {
-    /// Loss in the long run: over a period, or the last value where it stays.
+    /// Long-term mean loss: over a period, or the last value if it stays.
     pub fn mean_loss(&self) -> Option<f64> {
         self.mean(|&loss| loss)
     }
 }
 
 impl DelaySchedule {
-    /// Delay in the long run: over a period, or the last value where it stays.
+    /// Long-term mean delay: over a period, or the last value if it stays.
     pub fn mean_delay(&self) -> Option<Duration> {
         self.mean(Duration::as_secs_f64).and_then(|mean| Duration::try_from_secs_f64(mean).ok())
     }
@@ -142,22 +135,8 @@ impl<V> Steps<V> {
     }
 }
 
-impl RateModel {
-    /// Bits per second in the long run; `None` where there is no limit.
-    pub fn mean_rate_bps(&self) -> Option<u64> {
-        match self {
-            Self::Unlimited => None,
-            Self::Constant(rate_bps) => Some(*rate_bps),
-            Self::Steps(schedule) => schedule.mean_rate_bps(),
-            Self::Opportunities(schedule) => schedule.mean_rate_bps(),
-            Self::Trains(schedule) => schedule.mean_rate_bps(),
-        }
-    }
-}
-
 impl<V: Copy> Steps<V> {
-    /// The value `elapsed` after the begin, and when the next step is due, if there is one. `None` where the schedule
-    /// is empty.
+    /// The value `elapsed` after the start, and the time of the next step, if any. `None` for an empty schedule.
     pub fn at(&self, elapsed: Duration) -> Option<(V, Option<Duration>)> {
         let period = match self.end {
             End::Repeat(period) if !period.is_zero() => Some(period.as_nanos()),

@@ -1,46 +1,38 @@
 //! Lines of `key:value`.
 
-use pathbench_lab::scenario::Origin;
-use pathbench_lab::scenario::{Ledger, MistakeKind};
+use pathbench_lab::scenario::{At, Ledger};
 
 const MOST_BYTES: usize = 1 << 20;
 
 #[derive(Debug, Clone)]
 pub(super) struct Entry {
     pub(super) line: u32,
-    pub(super) key: String,
+    /// Place and key of the entry.
+    pub(super) at: At,
     pub(super) value: String,
 }
 
 impl Entry {
-    pub(super) fn wrong(
-        &self,
-        ledger: &Ledger,
-        kind: MistakeKind,
-        problem: impl Into<String>,
-        remedy: impl Into<String>,
-    ) {
-        ledger.add(kind, &Origin::Line(self.line), &self.key, problem, remedy);
+    pub(super) fn key(&self) -> &str {
+        &self.at.key
     }
 }
 
-/// The entries of a file; lines of nothing and lines that begin with `#` say nothing. Values have no control
-/// characters.
+/// The entries of a file. Ignores empty lines and lines that begin with `#`. Values have no control characters.
 pub(super) fn entries(content: &[u8], ledger: &Ledger) -> Vec<Entry> {
-    let at = |line: usize| Origin::Line(u32::try_from(line + 1).unwrap_or(u32::MAX));
+    let at = |line: usize| At::new(ledger.line(u32::try_from(line + 1).unwrap_or(u32::MAX)), "");
     if content.len() > MOST_BYTES {
         let problem = format!("the file has {} bytes", content.len());
-        let remedy = format!("give one of minitopo's, of {MOST_BYTES} bytes at most");
-        ledger.add(MistakeKind::Syntax, &at(0), "", problem, remedy);
+        ledger.wrong(&at(0), problem, format!("give one of minitopo's, of {MOST_BYTES} bytes at most"));
         return Vec::new();
     }
     let Ok(text) = std::str::from_utf8(content) else {
         let valid = content.utf8_chunks().next().map_or("", |chunk| chunk.valid());
         let line = normalised(valid).matches('\n').count();
-        ledger.add(MistakeKind::Syntax, &at(line), "", "the line is not text", "save the file as UTF-8");
+        ledger.wrong(&at(line), "the line is not text", "save the file as UTF-8");
         return Vec::new();
     };
-    let text = normalised(text.strip_prefix('\u{feff}').unwrap_or(text));
+    let text = normalised(text);
     let mut entries = Vec::new();
     for (index, line) in text.lines().enumerate() {
         let line = line.trim();
@@ -49,25 +41,21 @@ pub(super) fn entries(content: &[u8], ledger: &Ledger) -> Vec<Entry> {
         }
         match line.split_once(':') {
             Some((key, value)) if !key.trim().is_empty() && !line.contains(char::is_control) => {
-                let (key, value) = (key.trim().to_owned(), value.trim().to_owned());
-                entries.push(Entry { line: u32::try_from(index + 1).unwrap_or(u32::MAX), key, value });
+                let at = At { key: key.trim().to_owned(), ..at(index) };
+                let line = u32::try_from(index + 1).unwrap_or(u32::MAX);
+                entries.push(Entry { line, at, value: value.trim().to_owned() });
             }
             _ => {
                 let shown: String = line.chars().take(40).collect();
                 let remedy = "write key:value, as in path_c2r_0:20,80,20, or # before a comment";
-                ledger.add(
-                    MistakeKind::Syntax,
-                    &at(index),
-                    "",
-                    format!("`{shown}` is no key with a value"),
-                    remedy,
-                );
+                ledger.wrong(&at(index), format!("`{shown}` is no key with a value"), remedy);
             }
         }
     }
     entries
 }
 
-fn normalised(text: &str) -> String {
-    text.replace("\r\n", "\n").replace('\r', "\n")
+/// Converts all line ends to LF, and removes a byte order mark.
+pub(super) fn normalised(text: &str) -> String {
+    text.strip_prefix('\u{feff}').unwrap_or(text).replace("\r\n", "\n").replace('\r', "\n")
 }

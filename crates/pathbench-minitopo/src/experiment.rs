@@ -1,9 +1,8 @@
-//! An experiment file: which traffic runs through a topology.
+//! An experiment file, which describes the traffic in a topology.
 
 use super::entry::Entry;
 use super::quantity::{number, seconds};
-use pathbench_lab::scenario::Origin;
-use pathbench_lab::scenario::{Ledger, MistakeKind};
+use pathbench_lab::scenario::{At, Ledger};
 use std::time::Duration;
 
 #[derive(Debug)]
@@ -27,7 +26,7 @@ pub(super) enum Pattern {
 }
 
 impl Default for Experiment {
-    /// No traffic is described: TCP is compared with MPTCP.
+    /// Without an experiment file, compares TCP with MPTCP.
     fn default() -> Self {
         Self {
             transports: vec!["tcp", "mptcp"],
@@ -51,7 +50,7 @@ struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     fn get(&self, key: &str) -> Option<&'a Entry> {
-        self.entries.iter().rev().find(|entry| entry.key == key)
+        self.entries.iter().rev().find(|entry| entry.key() == key)
     }
 
     fn number(&self, key: &str, default: f64, least: f64, most: f64) -> f64 {
@@ -59,7 +58,7 @@ impl<'a> Reader<'a> {
         let value = number(&entry.value).filter(|value| (least..=most).contains(value));
         if value.is_none() {
             let problem = format!("`{}` is not a number from {least} to {most}", entry.value);
-            entry.wrong(self.ledger, MistakeKind::Value, problem, "correct it");
+            self.ledger.wrong(&entry.at, problem, "correct it");
         }
         value.unwrap_or(default)
     }
@@ -68,7 +67,7 @@ impl<'a> Reader<'a> {
         let value = self.number(key, default as f64, least as f64, most as f64);
         if let Some(entry) = self.get(key).filter(|_| value.fract() != 0.0) {
             let problem = format!("`{}` is not a whole number", entry.value);
-            entry.wrong(self.ledger, MistakeKind::Value, problem, "leave the fraction out");
+            self.ledger.wrong(&entry.at, problem, "leave the fraction out");
         }
         value as u64
     }
@@ -119,16 +118,16 @@ impl Experiment {
             }
             "pquic" => {
                 let multipath =
-                    |entry: &&Entry| entry.key.ends_with("lugins") && entry.value.contains("multipath");
+                    |entry: &&Entry| entry.key().ends_with("lugins") && entry.value.contains("multipath");
                 let plugin = reader.entries.iter().find(multipath);
                 self.transports = vec![if plugin.is_some() { "mpquic" } else { "quic" }];
                 self.round_robin = plugin.is_some_and(|entry| entry.value.contains("_rr"));
                 Pattern::Bulk { bytes: reader.whole("pquicSize", 10_240_000, 1, 10_000_000_000) }
             }
             other => {
-                let origin = reader.get("xpType").map_or(Origin::Line(1), |entry| Origin::Line(entry.line));
                 let problem = format!("experiments of the type `{other}` cannot be imported");
-                reader.ledger.add(MistakeKind::Value, &origin, "xpType", problem, TYPES);
+                let top = At::new(reader.ledger.line(1), "xpType");
+                reader.ledger.wrong(reader.get("xpType").map_or(&top, |entry| &entry.at), problem, TYPES);
                 return;
             }
         };
@@ -137,9 +136,9 @@ impl Experiment {
     fn setting(&mut self, entry: &Entry, ledger: &Ledger) {
         let value = entry.value.as_str();
         let left_out = |why: &str| {
-            format!("{}:{value} (line {} of the experiment) is left out: {why}", entry.key, entry.line)
+            format!("{}:{value} (line {} of the experiment) is left out: {why}", entry.key(), entry.line)
         };
-        match entry.key.as_str() {
+        match entry.key() {
             "xpType" | "mptcpEnabled" | "iperfTime" | "iperfParallel" | "pingCount" | "msgClientSleep"
             | "msgNbRequests" | "msgBytes" | "file" | "file_size" | "pquicSize" | "pquicPlugins"
             | "pquicClientPlugins" | "pquicServerPlugins" | "backup_path_0" | "backup_path_1" => {}
@@ -154,9 +153,9 @@ impl Experiment {
                 if sizes.len() != 3 || sizes.iter().any(Result::is_err) || !increasing {
                     let remedy = "give least, default and most bytes, as in 4096 87380 16777216";
                     let problem = format!("`{value}` is not three sizes in their order");
-                    return entry.wrong(ledger, MistakeKind::Value, problem, remedy);
+                    return ledger.wrong(&entry.at, problem, remedy);
                 }
-                let name = if entry.key == "rmem" { "net.ipv4.tcp_rmem" } else { "net.ipv4.tcp_wmem" };
+                let name = if entry.key() == "rmem" { "net.ipv4.tcp_rmem" } else { "net.ipv4.tcp_wmem" };
                 self.sysctls.retain(|(known, _)| *known != name);
                 self.sysctls.push((name, value.split_ascii_whitespace().collect::<Vec<_>>().join(" ")));
             }
@@ -164,10 +163,10 @@ impl Experiment {
             "sched" => self.notes.push(left_out("the kernel's MPTCP has its own scheduler only")),
             "kpm" | "kpmc" | "kpms" if value == "fullmesh" => {}
             "kpm" | "kpmc" | "kpms" => {
-                self.notes.push(left_out("the scenario's endpoints say which paths are opened"));
+                self.notes.push(left_out("the scenario's endpoints determine the paths"));
             }
             "clientPcap" | "serverPcap" | "snaplenPcap" | "snaplen_pcap" => {
-                if value != "no" && !entry.key.starts_with("snaplen") {
+                if value != "no" && !entry.key().starts_with("snaplen") {
                     self.notes.push(left_out("capture = true at a link records its packets"));
                 }
             }

@@ -1,21 +1,19 @@
-//! Imports minitopo's files: writes a topology, and an experiment where there is one, as the text of a scenario whose
-//! comments name the lines that each part comes from. It never validates a scenario: its text goes through the lab's
-//! one validation like any other.
+//! Imports minitopo's files: converts a topology and an optional experiment into the text of a scenario, with comments
+//! that name the source lines of each part. It never validates the scenario; the lab validates its text like any other.
 //!
-//! Source: <https://github.com/qdeconinck/minitopo> (`core/topo.py`, `core/parameter.py`, `topos/`, `experiments/`), the
-//! wrapper of Mininet that multipath experiments have been described in since 2013. Its files have a `key:value` a line:
+//! Source: <https://github.com/qdeconinck/minitopo> (`core/topo.py`, `core/parameter.py`, `topos/`, `experiments/`),
+//! the wrapper of Mininet for multipath experiments since 2013. Its files have one `key:value` per line:
 //!
 //! | key | value |
 //! |---|---|
-//! | `topoType` | `MultiIf`, or `MultiIfMultiClient` (whose further clients are left out) |
+//! | `topoType` | `MultiIf`, or `MultiIfMultiClient` (the import omits its further clients) |
 //! | `leftSubnet`, `rightSubnet` | first two octets of the addresses left and right of the router: `10.1.`, `10.2.` |
 //! | `path_c2r_N`, `path_r2s_N` | `delay,bandwidth` or `delay,queue,bandwidth[,loss[,backup]]`: ms one way, packets, Mbit/s, %; a link from client to router or from router to server |
-//! | `changeNetem` | `yes`: the next key is in force |
-//! | `netemAt_c2r_N`, `netemAt_r2s_N` | `seconds,arguments of netem`: what the link's delay and loss are from then on |
+//! | `changeNetem` | `yes`: the next key is in effect |
+//! | `netemAt_c2r_N`, `netemAt_r2s_N` | `seconds,arguments of netem`: the link's delay and loss from that time on |
 //! | `desc` | a description |
 //!
-//! Where minitopo overlooks a mistake (a value it cannot read, changes out of order, a link that does not exist), this
-//! import reports it.
+//! This import reports mistakes that minitopo ignores: invalid values, changes out of order, links that do not exist.
 
 mod entry;
 mod experiment;
@@ -28,16 +26,13 @@ use experiment::Experiment;
 use pathbench_lab::scenario::{Ledger, Mistakes};
 use topology::Topology;
 
-/// minitopo begins to count at its own start: its experiments start the server, sleep this long, and start the client.
-const HEAD_START_SECONDS: f64 = 2.0;
-
 #[derive(Debug, Clone, Copy)]
 pub struct MinitopoFile<'a> {
     pub name: &'a str,
     pub content: &'a [u8],
 }
 
-/// The text of the scenario that a topology, and an experiment in it, amount to.
+/// Converts a topology, and optionally an experiment in it, into the text of a scenario.
 pub fn import_minitopo(
     topology: MinitopoFile<'_>,
     experiment: Option<MinitopoFile<'_>>,
@@ -48,7 +43,7 @@ pub fn import_minitopo(
 }
 
 fn read<T>(file: MinitopoFile<'_>, reader: fn(&[entry::Entry], &Ledger) -> T) -> Result<T, Mistakes> {
-    let ledger = Ledger::new(file.name);
+    let ledger = Ledger::new(file.name, entry::normalised(&String::from_utf8_lossy(file.content)));
     let entries = entry::entries(file.content, &ledger);
     let value = reader(&entries, &ledger);
     if ledger.is_empty() { Ok(value) } else { Err(ledger.into_mistakes()) }

@@ -1,6 +1,6 @@
-//! netem's arguments, as `netemAt_…` has them.
+//! Arguments of netem in `netemAt_…`.
 //!
-//! Source: tc-netem(8). A change replaces all that netem did before: what it does not say is gone.
+//! Source: tc-netem(8). A change replaces all parameters: absent ones return to their defaults.
 
 use super::quantity::{rounded_percent, tc_percent, tc_rate, tc_time};
 use std::time::Duration;
@@ -31,7 +31,7 @@ impl Default for Loss {
 const LONGEST_DELAY: Duration = Duration::from_secs(60);
 
 impl Netem {
-    /// Reads arguments, or says what is wrong with them and what would be right.
+    /// Reads arguments, or returns problem and remedy.
     pub(super) fn read(text: &str) -> Result<Self, (String, String)> {
         let mut netem = Self::default();
         let mut words = Words { words: text.split_ascii_whitespace().collect(), next: 0 };
@@ -49,7 +49,7 @@ impl Netem {
                 "duplicate" => netem.duplicate = words.value(word, tc_percent, PERCENT)?,
                 "corrupt" => netem.corrupt = words.value(word, tc_percent, PERCENT)?,
                 "rate" => netem.rate_bps = Some(words.value(word, tc_rate, "a rate, as in 10mbit")?),
-                // netem's own buffer, to be larger than what is under way; the emulator's has no limit.
+                // The limit of netem's queue, which includes packets in flight; the emulator does not limit them.
                 "limit" => drop(words.value(word, |word| word.parse::<u32>().ok(), "a number of packets")?),
                 other => {
                     let remedy =

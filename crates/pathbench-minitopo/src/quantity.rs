@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// A decimal number without sign, exponent or superfluous length.
+/// A decimal number of at most 15 characters, without sign or exponent.
 pub(super) fn number(text: &str) -> Option<f64> {
     let plain = text.len() <= 15
         && text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')
@@ -10,7 +10,7 @@ pub(super) fn number(text: &str) -> Option<f64> {
     plain.then(|| text.parse().ok()).flatten()
 }
 
-/// A time of tc(8): without a unit it is in microseconds.
+/// A time of tc(8); microseconds without a unit.
 pub(super) fn tc_time(text: &str) -> Option<Duration> {
     let (value, unit) = split(text)?;
     let nanoseconds = match unit {
@@ -22,7 +22,7 @@ pub(super) fn tc_time(text: &str) -> Option<Duration> {
     nanoseconds_checked(value * nanoseconds)
 }
 
-/// A rate of tc(8): without a unit it is in bits per second; `bps` are bytes.
+/// A rate of tc(8); bits per second without a unit. `bps` is bytes per second.
 pub(super) fn tc_rate(text: &str) -> Option<u64> {
     let (value, unit) = split(text)?;
     let bits = match unit.to_ascii_lowercase().as_str() {
@@ -39,12 +39,12 @@ pub(super) fn tc_rate(text: &str) -> Option<u64> {
     Some((value * bits).round() as u64)
 }
 
-/// A percentage of tc(8), whose sign may be missing.
+/// A percentage of tc(8), with or without `%`.
 pub(super) fn tc_percent(text: &str) -> Option<f64> {
     number(text.strip_suffix('%').unwrap_or(text)).filter(|percent| *percent <= 100.0).map(rounded_percent)
 }
 
-/// As many decimal places as a scenario's percentages may have, and some to spare.
+/// Rounds to six decimal places, which is more than scenarios need.
 pub(super) fn rounded_percent(percent: f64) -> f64 {
     (percent * 1e6).round() / 1e6
 }

@@ -1,12 +1,13 @@
 //! A topology file.
 
-use super::HEAD_START_SECONDS;
 use super::entry::Entry;
 use super::netem::Netem;
 use super::quantity::{milliseconds, number, rounded_percent, seconds};
-use pathbench_lab::scenario::Origin;
-use pathbench_lab::scenario::{Ledger, MistakeKind};
+use pathbench_lab::scenario::{At, Ledger};
 use std::time::Duration;
+
+/// minitopo's times begin at its own start: its experiments start the server, sleep this long, and start the client.
+const HEAD_START_SECONDS: f64 = 2.0;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Side {
@@ -46,8 +47,8 @@ impl Path {
         format!("{}_{}", self.side.name(), self.number)
     }
 
-    /// What minitopo's token bucket holds (`buffer_size`): the bandwidth-delay product of a round trip in packets
-    /// of 1500 bytes, and the packets of the queue, by way of whole milliseconds of a megabit of 2²⁰ bits.
+    /// Size of minitopo's token bucket (`buffer_size`): the bandwidth-delay product of a round trip in packets of 1500
+    /// bytes, plus the queue. The queue's delay is rounded to whole milliseconds, with a megabit of 2²⁰ bits.
     pub(super) fn bucket_bytes(&self) -> u64 {
         let mbps = self.rate_bps as f64 / 1e6;
         let queuing_ms =
@@ -60,9 +61,16 @@ impl Path {
 #[derive(Debug, Clone)]
 pub(super) struct NetemAt {
     pub(super) entry: Entry,
-    /// From the first byte of data; `None` where it comes before.
-    pub(super) at: Option<Duration>,
+    /// Time since minitopo's start.
+    seconds: f64,
     pub(super) netem: Netem,
+}
+
+impl NetemAt {
+    /// Time since the first byte of data; `None` if the change is earlier.
+    pub(super) fn at(&self) -> Option<Duration> {
+        seconds(self.seconds - HEAD_START_SECONDS)
+    }
 }
 
 #[derive(Debug)]
@@ -78,7 +86,7 @@ const TYPES: &str =
     "give MultiIf, the type that can be imported (or MultiIfMultiClient, of which only the first client is)";
 const LONGEST: &str =
     "give delay,bandwidth or delay,queue,bandwidth[,loss[,backup]]: ms one way, packets, Mbit/s, %, 0 or 1";
-/// The lab's kernel has eight endpoints for MPTCP, and the addresses one octet for the link.
+/// The kernel supports eight MPTCP endpoints, and one octet of the addresses is the number of the link.
 const MOST_PATHS: usize = 8;
 
 impl Topology {
@@ -93,7 +101,7 @@ impl Topology {
         no_key_twice(entries, ledger);
         let mut changes = Vec::new();
         for entry in entries {
-            match entry.key.as_str() {
+            match entry.key() {
                 "topoType" => topology.other_clients = is_multi_client(entry, ledger),
                 "desc" => topology.description.clone_from(&entry.value),
                 "leftSubnet" => topology.subnets[0] = subnet(entry, ledger).unwrap_or([10, 1]),
@@ -104,12 +112,7 @@ impl Topology {
                 _ => {
                     let remedy = "known are topoType, leftSubnet, rightSubnet, path_c2r_N, path_r2s_N, changeNetem, \
                                   netemAt_c2r_N, netemAt_r2s_N, desc";
-                    entry.wrong(
-                        ledger,
-                        MistakeKind::UnknownKey,
-                        "minitopo's topologies have no such key",
-                        remedy,
-                    );
+                    ledger.wrong(&entry.at, "minitopo's topologies have no such key", remedy);
                 }
             }
         }
@@ -129,91 +132,71 @@ impl Topology {
         let Some((side, number)) = identity(entry, "netemAt", ledger) else { return };
         let change = match change(entry) {
             Ok(change) => change,
-            Err((problem, remedy)) => return entry.wrong(ledger, MistakeKind::Value, problem, remedy),
+            Err((problem, remedy)) => return ledger.wrong(&entry.at, problem, remedy),
         };
         let found = self.paths.iter_mut().find(|path| (path.side, path.number) == (side, number));
         let Some(path) = found else {
-            // A path that could not be read has been reported as such.
+            // An invalid path has already been reported.
             if ledger.is_empty() {
                 let problem = format!("there is no path_{}_{number}", side.name());
-                entry.wrong(ledger, MistakeKind::Reference, problem, "name a path of this file");
+                ledger.wrong(&entry.at, problem, "name a path of this file");
             }
             return;
         };
-        if path.changes.last().is_some_and(|before| change.seconds <= before.seconds()) {
+        if path.changes.last().is_some_and(|before| change.seconds <= before.seconds) {
             let remedy = "write the changes of a path in the order of their times";
-            entry.wrong(
-                ledger,
-                MistakeKind::Conflict,
-                "the change does not come after the one before it",
-                remedy,
-            );
+            ledger.wrong(&entry.at, "the change does not come after the one before it", remedy);
         }
-        path.changes.push(NetemAt { entry: entry.clone(), at: change.at(), netem: change.netem });
+        path.changes.push(change);
     }
 
     fn check(&self, entries: &[Entry], ledger: &Ledger) {
         if !ledger.is_empty() {
             return;
         }
-        let top = Origin::Line(1);
-        if !entries.iter().any(|entry| entry.key == "topoType") {
-            ledger.add(MistakeKind::Missing, &top, "topoType", "the file does not say its type", TYPES);
+        let top = |key: &str| At::new(ledger.line(1), key);
+        if !entries.iter().any(|entry| entry.key() == "topoType") {
+            ledger.wrong(&top("topoType"), "the type of the topology is missing", TYPES);
         }
         if self.side(Side::C2r).next().is_none() {
             let remedy = "add one, as in path_c2r_0:20,80,20";
-            ledger.add(
-                MistakeKind::Missing,
-                &top,
-                "path_c2r_0",
-                "the file has no path of the client",
-                remedy,
-            );
+            ledger.wrong(&top("path_c2r_0"), "the file has no path of the client", remedy);
         }
         for side in [Side::C2r, Side::R2s] {
             if let Some(path) = self.side(side).nth(MOST_PATHS) {
                 let problem = format!("there are more than {MOST_PATHS} paths on one side of the router");
-                path.entry.wrong(ledger, MistakeKind::Value, problem, "take some away");
+                ledger.wrong(&path.entry.at, problem, "take some away");
             }
         }
         if self.subnets[0] == self.subnets[1] {
-            let entry = entries.iter().find(|entry| entry.key == "rightSubnet" || entry.key == "leftSubnet");
-            let origin = entry.map_or(top, |entry| Origin::Line(entry.line));
+            let entry =
+                entries.iter().find(|entry| entry.key() == "rightSubnet" || entry.key() == "leftSubnet");
+            let place = entry.map_or(top("").place, |entry| entry.at.place);
             let problem = "both sides of the router have the same subnets";
-            ledger.add(
-                MistakeKind::Conflict,
-                &origin,
-                "rightSubnet",
-                problem,
-                "give leftSubnet and rightSubnet different ones",
-            );
+            let remedy = "give leftSubnet and rightSubnet different ones";
+            ledger.wrong(&At::new(place, "rightSubnet"), problem, remedy);
         }
     }
 }
 
 fn no_key_twice(entries: &[Entry], ledger: &Ledger) {
     for (index, entry) in entries.iter().enumerate() {
-        let before = entries[..index].iter().find(|before| before.key == entry.key);
-        if let Some(before) = before.filter(|_| !entry.key.starts_with("netemAt")) {
+        let before = entries[..index].iter().find(|before| before.key() == entry.key());
+        if let Some(before) = before.filter(|_| !entry.key().starts_with("netemAt")) {
             let problem = format!("the key stands in line {} as well", before.line);
-            entry.wrong(ledger, MistakeKind::Duplicate, problem, "remove one of the two");
+            ledger.wrong(&entry.at, problem, "remove one of the two");
         }
     }
 }
 
 fn is_multi_client(entry: &Entry, ledger: &Ledger) -> bool {
     if !["MultiIf", "MultiIfMultiClient"].contains(&entry.value.as_str()) {
-        entry.wrong(
-            ledger,
-            MistakeKind::Value,
-            format!("the type `{}` cannot be imported", entry.value),
-            TYPES,
-        );
+        ledger.wrong(&entry.at, format!("the type `{}` cannot be imported", entry.value), TYPES);
     }
     entry.value == "MultiIfMultiClient"
 }
 
-/// `10.1.`: the first two octets of addresses.
+/// Parses the first two octets of addresses: `10.1.`.
 fn subnet(entry: &Entry, ledger: &Ledger) -> Option<[u8; 2]> {
     let octets = entry.value.strip_suffix('.').and_then(|text| text.split_once('.'));
     let octet = |text: &str| text.parse::<u8>().ok().filter(|octet| octet.to_string() == text);
@@ -221,19 +204,14 @@ fn subnet(entry: &Entry, ledger: &Ledger) -> Option<[u8; 2]> {
     let usable = pair.filter(|[first, _]| (1..=223).contains(first) && *first != 127);
     if usable.is_none() {
         let problem = format!("`{}` is not the begin of addresses that hosts can have", entry.value);
-        entry.wrong(
-            ledger,
-            MistakeKind::Value,
-            problem,
-            "give two octets with a dot after each, as in 10.1.",
-        );
+        ledger.wrong(&entry.at, problem, "give two octets with a dot after each, as in 10.1.");
     }
     usable
 }
 
 /// Side and number in `path_c2r_0` or `netemAt_c2r_0`.
 fn identity(entry: &Entry, prefix: &str, ledger: &Ledger) -> Option<(Side, u32)> {
-    let rest = entry.key.strip_prefix(prefix).and_then(|rest| rest.strip_prefix('_'));
+    let rest = entry.key().strip_prefix(prefix).and_then(|rest| rest.strip_prefix('_'));
     let pair = rest.and_then(|rest| rest.split_once('_'));
     let number =
         |text: &str| text.parse::<u32>().ok().filter(|number| *number < 1_000 && number.to_string() == text);
@@ -243,7 +221,7 @@ fn identity(entry: &Entry, prefix: &str, ledger: &Ledger) -> Option<(Side, u32)>
             "write {prefix}_c2r_N for the link N from client to router (old files: {prefix}_N), {prefix}_r2s_N for that \
              from router to server"
         );
-        entry.wrong(ledger, MistakeKind::UnknownKey, "the key does not say which link it is about", remedy);
+        ledger.wrong(&entry.at, "the key names no link", remedy);
     }
     identity
 }
@@ -254,39 +232,12 @@ fn round_trip_packets(delay: Duration, rate_bps: u64) -> u64 {
 
 fn path(entry: &Entry, ledger: &Ledger) -> Option<Path> {
     let (side, number) = identity(entry, "path", ledger)?;
-    match values(&entry.value) {
-        Ok(values) => {
-            let queue = values.queue_packets;
-            Some(Path {
-                side,
-                number,
-                entry: entry.clone(),
-                delay: values.delay,
-                rate_bps: values.rate_bps,
-                queue_packets: queue
-                    .unwrap_or_else(|| round_trip_packets(values.delay, values.rate_bps).max(1)),
-                queue_given: queue.is_some(),
-                loss: values.loss,
-                backup: values.backup,
-                changes: Vec::new(),
-            })
-        }
-        Err(problem) => {
-            entry.wrong(ledger, MistakeKind::Value, problem, LONGEST);
-            None
-        }
-    }
+    let path = values(entry, side, number).map_err(|problem| ledger.wrong(&entry.at, problem, LONGEST));
+    path.ok()
 }
 
-struct Values {
-    delay: Duration,
-    rate_bps: u64,
-    queue_packets: Option<u64>,
-    loss: f64,
-    backup: bool,
-}
-
-fn values(text: &str) -> Result<Values, String> {
+fn values(entry: &Entry, side: Side, number_of_path: u32) -> Result<Path, String> {
+    let text = entry.value.as_str();
     let fields: Vec<&str> = text.split(',').map(str::trim).collect();
     let (delay, queue, bandwidth, loss, backup) = match fields[..] {
         [delay, bandwidth] => (delay, None, bandwidth, "0", "0"),
@@ -312,33 +263,24 @@ fn values(text: &str) -> Result<Values, String> {
     let loss = limited("loss", loss, 0.0, 100.0, "%")?;
     let backup =
         backup.parse::<u8>().map_err(|_| format!("the backup flag `{backup}` is neither 0 nor 1"))?;
-    Ok(Values {
-        delay: milliseconds(delay).unwrap_or_default(),
-        rate_bps: (mbps * 1e6).round() as u64,
-        queue_packets: queue_packets.transpose()?,
+    let delay = milliseconds(delay).unwrap_or_default();
+    let rate_bps = (mbps * 1e6).round() as u64;
+    let usual_packets = round_trip_packets(delay, rate_bps).max(1);
+    Ok(Path {
+        side,
+        number: number_of_path,
+        entry: entry.clone(),
+        delay,
+        rate_bps,
+        queue_packets: queue_packets.transpose()?.unwrap_or(usual_packets),
+        queue_given: queue.is_some(),
         loss: rounded_percent(loss),
         backup: backup != 0,
+        changes: Vec::new(),
     })
 }
 
-struct ReadChange {
-    seconds: f64,
-    netem: Netem,
-}
-
-impl ReadChange {
-    fn at(&self) -> Option<Duration> {
-        seconds(self.seconds - HEAD_START_SECONDS)
-    }
-}
-
-impl NetemAt {
-    fn seconds(&self) -> f64 {
-        self.entry.value.split(',').next().and_then(|text| number(text.trim())).unwrap_or_default()
-    }
-}
-
-fn change(entry: &Entry) -> Result<ReadChange, (String, String)> {
+fn change(entry: &Entry) -> Result<NetemAt, (String, String)> {
     let example = "write seconds,arguments of netem, as in 5,delay 20ms loss 1%";
     let Some((at, arguments)) = entry.value.split_once(',') else {
         return Err((format!("`{}` has no comma", entry.value), example.to_owned()));
@@ -350,5 +292,5 @@ fn change(entry: &Entry) -> Result<ReadChange, (String, String)> {
     if arguments.contains(',') {
         return Err(("there is more than one comma".to_owned(), example.to_owned()));
     }
-    Ok(ReadChange { seconds, netem: Netem::read(arguments)? })
+    Ok(NetemAt { entry: entry.clone(), seconds, netem: Netem::read(arguments)? })
 }

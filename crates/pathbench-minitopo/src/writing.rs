@@ -4,15 +4,14 @@ use super::experiment::{Experiment, Pattern};
 use super::netem::{Loss, Netem};
 use super::topology::{NetemAt, Path, Side, Topology};
 use pathbench_record::units::{Rate, Span};
-use std::fmt::Write as _;
 use std::time::Duration;
 
-/// How long `iperf` runs where nothing says how long, and at least how long after the last change.
+/// Default duration of `throughput`, and minimum time after the last change.
 const DURATION: Duration = Duration::from_secs(10);
 const AFTERMATH: Duration = Duration::from_secs(5);
 
 pub(super) fn scenario(file: &str, network: &Topology, traffic: &Experiment) -> String {
-    let mut text = String::new();
+    let mut text = Vec::new();
     let title = name(file);
     head(&mut text, file, network, traffic);
     let description = if network.description.is_empty() {
@@ -20,9 +19,9 @@ pub(super) fn scenario(file: &str, network: &Topology, traffic: &Experiment) -> 
     } else {
         network.description.chars().take(200).collect()
     };
-    line(&mut text, format_args!("name = {}", quoted(&title)));
-    line(&mut text, format_args!("description = {}\n", quoted(&description)));
-    line(&mut text, format_args!("[[router]]\nname = \"router\""));
+    text.push(format!("name = {}", quoted(&title)));
+    text.push(format!("description = {}\n", quoted(&description)));
+    text.push("[[router]]\nname = \"router\"".to_owned());
     for side in [Side::C2r, Side::R2s] {
         for (position, path) in network.side(side).enumerate() {
             link(&mut text, network, path, position, traffic);
@@ -37,19 +36,14 @@ pub(super) fn scenario(file: &str, network: &Topology, traffic: &Experiment) -> 
         changes(&mut text, network, path, duration);
     }
     run(&mut text, traffic, duration);
-    text
-}
-
-fn line(text: &mut String, arguments: std::fmt::Arguments<'_>) {
-    // Writing to a string does not fail.
-    let _ = writeln!(text, "{arguments}");
+    text.join("\n") + "\n"
 }
 
 fn quoted(text: &str) -> String {
     serde_json::Value::from(text.replace(char::is_control, " ")).to_string()
 }
 
-/// The file's name without its directory, in letters that a scenario's name may have.
+/// The file's name without its directory, reduced to characters that are allowed in a scenario's name.
 fn name(file: &str) -> String {
     let stem = file.rsplit('/').next().unwrap_or_default();
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
@@ -57,30 +51,26 @@ fn name(file: &str) -> String {
     if name.is_empty() { "minitopo".to_owned() } else { name }
 }
 
-fn head(text: &mut String, file: &str, network: &Topology, traffic: &Experiment) {
+fn head(text: &mut Vec<String>, file: &str, network: &Topology, traffic: &Experiment) {
     let shown = file.replace(char::is_control, " ");
-    line(text, format_args!("# Imported from minitopo's topology {shown}."));
+    text.push(format!("# Imported from minitopo's topology {shown}."));
     if network.other_clients {
-        line(
-            text,
-            format_args!(
-                "# Its further clients and servers, one for each path, are left out: a scenario has one client."
-            ),
+        text.push(
+            "# Its further clients and servers, one for each path, are left out: a scenario has one client."
+                .to_owned(),
         );
     }
     if network.changing && network.paths.iter().any(|path| !path.changes.is_empty()) {
-        line(
-            text,
-            format_args!(
-                "# minitopo counts the times of changes from its own start, and its traffic begins 2 s later.\n\
+        text.push(
+            "# minitopo counts the times of changes from its own start, and its traffic begins 2 s later.\n\
                  # Here they count from the first byte of data, so they are 2 s earlier."
-            ),
+                .to_owned(),
         );
     }
     for note in &traffic.notes {
-        line(text, format_args!("# {note}"));
+        text.push(format!("# {note}"));
     }
-    line(text, format_args!(""));
+    text.push(String::new());
 }
 
 fn ends(network: &Topology, side: Side, position: usize) -> String {
@@ -98,100 +88,91 @@ fn ends(network: &Topology, side: Side, position: usize) -> String {
     format!("ends = [\n    {},\n    {},\n]", end(near), end(far))
 }
 
-fn link(text: &mut String, network: &Topology, path: &Path, position: usize, traffic: &Experiment) {
-    line(text, format_args!("\n# Line {}, {}:{}", path.entry.line, path.entry.key, path.entry.value));
-    line(text, format_args!("[[link]]\nname = \"{}\"", path.name()));
-    line(text, format_args!("{}", ends(network, path.side, position)));
-    line(text, format_args!("delay = \"{}\"", Span(path.delay)));
-    line(text, format_args!("rate = \"{}\"", Rate(path.rate_bps)));
+fn link(text: &mut Vec<String>, network: &Topology, path: &Path, position: usize, traffic: &Experiment) {
+    text.push(format!("\n# Line {}, {}:{}", path.entry.line, path.entry.key(), path.entry.value));
+    text.push(format!("[[link]]\nname = \"{}\"", path.name()));
+    text.push(ends(network, path.side, position));
+    text.push(format!("delay = \"{}\"", Span(path.delay)));
+    text.push(format!("rate = \"{}\"", Rate(path.rate_bps)));
     let bucket = path.bucket_bytes();
     if path.queue_given {
-        line(
-            text,
-            format_args!("# minitopo's own holds {bucket} bytes: the bandwidth-delay product as well"),
-        );
+        text.push(format!("# minitopo's own holds {bucket} bytes: the bandwidth-delay product as well"));
     } else {
-        line(
-            text,
-            format_args!("# The file gives no queue; the bandwidth-delay product, of which minitopo's own"),
+        text.push(
+            "# The file gives no queue; the bandwidth-delay product, of which minitopo's own".to_owned(),
         );
-        line(text, format_args!("# holds twice as much ({bucket} bytes)"));
+        text.push(format!("# holds twice as much ({bucket} bytes)"));
     }
-    line(text, format_args!("queue = \"{}p\"", path.queue_packets));
+    text.push(format!("queue = \"{}p\"", path.queue_packets));
     if path.loss > 0.0 {
-        line(text, format_args!("loss = \"{}%\"", path.loss));
+        text.push(format!("loss = \"{}%\"", path.loss));
     }
     let client = path.side == Side::C2r;
     if client && (path.backup || traffic.backup.get(position).copied().unwrap_or_default()) {
-        line(text, format_args!("backup = true"));
+        text.push("backup = true".to_owned());
     } else if path.backup {
-        line(text, format_args!("# Only paths of the client can be for backup, in minitopo, too."));
+        text.push("# Only paths of the client can be for backup, in minitopo, too.".to_owned());
     }
 }
 
-/// The cable between router and server of a topology that has no path there.
-fn wire(text: &mut String, network: &Topology) {
-    line(text, format_args!("\n# There is no path_r2s_N: router and server are linked directly."));
-    line(text, format_args!("[[link]]\nname = \"r2s\"\n{}", ends(network, Side::R2s, 0)));
+/// The link between router and server in a topology without a path between them.
+fn wire(text: &mut Vec<String>, network: &Topology) {
+    text.push("\n# There is no path_r2s_N: router and server are linked directly.".to_owned());
+    text.push(format!("[[link]]\nname = \"r2s\"\n{}", ends(network, Side::R2s, 0)));
 }
 
-/// With several addresses at the server, each is told to the client, which opens a path from each of its own to it.
-fn hosts(text: &mut String, network: &Topology, traffic: &Experiment) {
+/// If it has several addresses, the server announces each to the client, which opens a path from each of its addresses.
+fn hosts(text: &mut Vec<String>, network: &Topology, traffic: &Experiment) {
     for host in ["client", "server"] {
         if !traffic.sysctls.is_empty() {
-            line(text, format_args!("\n[host.{host}.sysctl]"));
+            text.push(format!("\n[host.{host}.sysctl]"));
         }
         for (name, value) in &traffic.sysctls {
-            line(text, format_args!("\"{name}\" = {}", quoted(value)));
+            text.push(format!("\"{name}\" = {}", quoted(value)));
         }
     }
     if network.side(Side::R2s).count() < 2 {
         return;
     }
-    line(
-        text,
-        format_args!(
-            "\n# minitopo's path manager is a full mesh of both hosts' addresses.\n[host.client.mptcp]\n\
+    text.push(
+        "\n# minitopo's path manager is a full mesh of both hosts' addresses.\n[host.client.mptcp]\n\
              endpoints = ["
-        ),
+            .to_owned(),
     );
     for (position, path) in network.side(Side::C2r).enumerate() {
         let backup = path.backup || traffic.backup.get(position).copied().unwrap_or_default();
         let flag = if backup { ", \"backup\"" } else { "" };
-        line(
-            text,
-            format_args!("    {{ link = \"{}\", flags = [\"subflow\", \"fullmesh\"{flag}] }},", path.name()),
-        );
+        text.push(format!(
+            "    {{ link = \"{}\", flags = [\"subflow\", \"fullmesh\"{flag}] }},",
+            path.name()
+        ));
     }
-    line(text, format_args!("]\n\n[host.server.mptcp]\nendpoints = ["));
+    text.push("]\n\n[host.server.mptcp]\nendpoints = [".to_owned());
     for path in network.side(Side::R2s).skip(1) {
-        line(text, format_args!("    {{ link = \"{}\", flags = [\"signal\"] }},", path.name()));
+        text.push(format!("    {{ link = \"{}\", flags = [\"signal\"] }},", path.name()));
     }
-    line(text, format_args!("]"));
+    text.push("]".to_owned());
 }
 
 fn duration(network: &Topology, traffic: &Experiment) -> Option<Duration> {
     let Pattern::Iperf { duration, .. } = traffic.pattern else { return None };
     let in_force = network.paths.iter().filter(|_| network.changing);
-    let last = in_force.flat_map(|path| &path.changes).filter_map(|change| change.at).max();
+    let last = in_force.flat_map(|path| &path.changes).filter_map(NetemAt::at).max();
     let enough = last.map_or(DURATION, |last| Duration::from_secs((last + AFTERMATH).as_secs() + 1));
     Some(duration.unwrap_or(enough.max(DURATION)))
 }
 
-fn changes(text: &mut String, network: &Topology, path: &Path, duration: Option<Duration>) {
+fn changes(text: &mut Vec<String>, network: &Topology, path: &Path, duration: Option<Duration>) {
     let mut so_far: Vec<&Netem> = Vec::new();
     for change in &path.changes {
-        line(
-            text,
-            format_args!("\n# Line {}, {}:{}", change.entry.line, change.entry.key, change.entry.value),
-        );
+        text.push(format!("\n# Line {}, {}:{}", change.entry.line, change.entry.key(), change.entry.value));
         if !network.changing {
-            line(text, format_args!("# is not in force, in minitopo, too: changeNetem is not yes."));
+            text.push("# is not in force, in minitopo, too: changeNetem is not yes.".to_owned());
             continue;
         }
-        let at = change.at.unwrap_or_default();
+        let at = change.at().unwrap_or_default();
         if duration.is_some_and(|duration| at >= duration) {
-            line(text, format_args!("# comes when the traffic is over."));
+            text.push("# comes when the traffic is over.".to_owned());
             continue;
         }
         event(text, path, change, &so_far);
@@ -199,79 +180,76 @@ fn changes(text: &mut String, network: &Topology, path: &Path, duration: Option<
     }
 }
 
-/// A change takes back what those before it have set and it does not.
-fn event(text: &mut String, path: &Path, change: &NetemAt, so_far: &[&Netem]) {
+/// A change resets the parameters of earlier changes that it does not set.
+fn event(text: &mut Vec<String>, path: &Path, change: &NetemAt, so_far: &[&Netem]) {
     let netem = &change.netem;
     let ever = |sets: fn(&Netem) -> bool| sets(netem) || so_far.iter().any(|before| sets(before));
-    if change.at.is_none() {
-        line(text, format_args!("# comes before the traffic."));
+    if change.at().is_none() {
+        text.push("# comes before the traffic.".to_owned());
     }
     if netem.delay.is_zero() && !so_far.last().map_or(path.delay, |before| before.delay).is_zero() {
-        line(text, format_args!("# It replaces all that netem did, the delay included."));
+        text.push("# It replaces all that netem did, the delay included.".to_owned());
     }
-    line(text, format_args!("[[event]]\nat = \"{}\"", Span(change.at.unwrap_or_default())));
-    line(text, format_args!("link = \"{}\"\naction = \"set\"", path.name()));
-    line(text, format_args!("delay = \"{}\"", Span(netem.delay)));
+    text.push(format!("[[event]]\nat = \"{}\"", Span(change.at().unwrap_or_default())));
+    text.push(format!("link = \"{}\"\naction = \"set\"", path.name()));
+    text.push(format!("delay = \"{}\"", Span(netem.delay)));
     if ever(|netem| !netem.jitter.is_zero()) {
-        line(text, format_args!("jitter = \"{}\"", Span(netem.jitter)));
-        line(text, format_args!("jitter_distribution = \"{}\"", netem.distribution.unwrap_or("uniform")));
+        text.push(format!("jitter = \"{}\"", Span(netem.jitter)));
+        text.push(format!("jitter_distribution = \"{}\"", netem.distribution.unwrap_or("uniform")));
         let comment = if netem.jitter.is_zero() { "" } else { "          # as netem's jitter does" };
-        line(text, format_args!("reorder = {}{comment}", !netem.jitter.is_zero()));
+        text.push(format!("reorder = {}{comment}", !netem.jitter.is_zero()));
     }
     match netem.loss {
-        Loss::Independent(percent) => line(text, format_args!("loss = \"{percent}%\"")),
-        Loss::Chain { to_bad, to_good, loss_bad, loss_good } => line(
-            text,
-            format_args!(
-                "burst_loss = {{ to_bad = \"{to_bad}%\", to_good = \"{to_good}%\", loss_bad = \"{loss_bad}%\", \
+        Loss::Independent(percent) => text.push(format!("loss = \"{percent}%\"")),
+        Loss::Chain { to_bad, to_good, loss_bad, loss_good } => text.push(format!(
+            "burst_loss = {{ to_bad = \"{to_bad}%\", to_good = \"{to_good}%\", loss_bad = \"{loss_bad}%\", \
                  loss_good = \"{loss_good}%\" }}"
-            ),
-        ),
+        )),
     }
     if ever(|netem| netem.duplicate > 0.0) {
-        line(text, format_args!("duplicate = \"{}%\"", netem.duplicate));
+        text.push(format!("duplicate = \"{}%\"", netem.duplicate));
     }
     if ever(|netem| netem.corrupt > 0.0) {
-        line(text, format_args!("corrupt = \"{}%\"", netem.corrupt));
+        text.push(format!("corrupt = \"{}%\"", netem.corrupt));
     }
     if ever(|netem| netem.rate_bps.is_some()) {
         let rate_bps = netem.rate_bps.map_or(path.rate_bps, |bps| bps.min(path.rate_bps));
-        line(text, format_args!("rate = \"{}\"", Rate(rate_bps)));
+        text.push(format!("rate = \"{}\"", Rate(rate_bps)));
     }
 }
 
-fn run(text: &mut String, traffic: &Experiment, duration: Option<Duration>) {
+fn run(text: &mut Vec<String>, traffic: &Experiment, duration: Option<Duration>) {
     let transports: Vec<_> = traffic.transports.iter().map(|transport| quoted(transport)).collect();
-    line(text, format_args!("\n[run]\ntransports = [{}]", transports.join(", ")));
+    text.push(format!("\n[run]\ntransports = [{}]", transports.join(", ")));
     let pattern = match traffic.pattern {
-        Pattern::Iperf { .. } => "iperf",
+        Pattern::Iperf { .. } => "throughput",
         Pattern::Bulk { .. } => "bulk",
         Pattern::Ping { .. } => "ping",
     };
-    line(text, format_args!("pattern = \"{pattern}\""));
+    text.push(format!("pattern = \"{pattern}\""));
     if let Some(duration) = duration {
-        line(text, format_args!("duration = \"{}\"", Span(duration)));
+        text.push(format!("duration = \"{}\"", Span(duration)));
     }
     if let Some(congestion) = traffic.congestion {
-        line(text, format_args!("congestion = \"{congestion}\""));
+        text.push(format!("congestion = \"{congestion}\""));
     }
     if traffic.tls {
-        line(text, format_args!("tls = true"));
+        text.push("tls = true".to_owned());
     }
     match traffic.pattern {
         Pattern::Iperf { streams, .. } => {
-            line(text, format_args!("\n[run.iperf]\ndirection = \"upload\"\nstreams = {streams}"));
+            text.push(format!("\n[run.throughput]\ndirection = \"upload\"\nstreams = {streams}"));
         }
-        Pattern::Bulk { bytes } => line(text, format_args!("\n[run.bulk]\nbytes = {bytes}")),
+        Pattern::Bulk { bytes } => text.push(format!("\n[run.bulk]\nbytes = {bytes}")),
         Pattern::Ping { count, interval, bytes } => {
-            line(
-                text,
-                format_args!("\n[run.ping]\ncount = {count}\nwarm_up = 0\ninterval = \"{}\"", Span(interval)),
-            );
-            line(text, format_args!("request = {bytes}\nresponse = {bytes}"));
+            text.push(format!(
+                "\n[run.ping]\ncount = {count}\nwarm_up = 0\ninterval = \"{}\"",
+                Span(interval)
+            ));
+            text.push(format!("request = {bytes}\nresponse = {bytes}"));
         }
     }
     if traffic.round_robin {
-        line(text, format_args!("\n[run.quic]\nscheduler = \"round-robin\""));
+        text.push("\n[run.quic]\nscheduler = \"round-robin\"".to_owned());
     }
 }

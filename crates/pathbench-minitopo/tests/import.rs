@@ -1,6 +1,6 @@
-//! minitopo's files become scenarios that say the same, or mistakes that name a line.
+//! minitopo's files become equivalent scenarios, or mistakes with a line.
 
-use pathbench_lab::scenario::{Action, Mistakes, Overrides, PatternPlan, Plan, Source, plan};
+use pathbench_lab::scenario::{Action, Mistake, Mistakes, Overrides, PatternPlan, Plan, Source, plan};
 use pathbench_minitopo::{MinitopoFile, import_minitopo};
 use pathbench_record::units::QueueLimit;
 use proptest::prelude::*;
@@ -66,7 +66,8 @@ fn links_say_what_the_file_says() {
     assert_eq!(link.forward.queue, QueueLimit::Packets(300));
     assert!(link.forward.loses());
     assert!(link.backup && !topology.link("c2r_0").unwrap().backup);
-    let address = |name: &str, end: usize| topology.link(name).unwrap().ends[end].addresses[0].0.to_string();
+    let address =
+        |name: &str, end: usize| topology.link(name).unwrap().ends[end].addresses[0].addr().to_string();
     assert_eq!((address("c2r_0", 0), address("c2r_0", 1)), ("10.0.0.1".to_owned(), "10.0.0.2".to_owned()));
     assert_eq!((address("r2s_0", 0), address("r2s_0", 1)), ("10.1.0.2".to_owned(), "10.1.0.1".to_owned()));
     // 40 Mbit/s × 20 ms of round trip, in packets of 1500 bytes.
@@ -101,7 +102,7 @@ fn changes_are_left_out_unless_the_file_asks_for_them() {
 fn experiments_become_patterns() {
     let topology = "topoType:MultiIf\npath_c2r_0:20,20\npath_c2r_1:20,20\n";
     let table = [
-        ("xpType:iperf\niperfTime:7\niperfParallel:2\nmptcpEnabled:0\n", "tcp", "iperf"),
+        ("xpType:iperf\niperfTime:7\niperfParallel:2\nmptcpEnabled:0\n", "tcp", "throughput"),
         (
             "xpType:msg\nmsgClientSleep:0.25\nmsgNbRequests:20\nmsgBytes:10000\nsched:default\n",
             "mptcp",
@@ -120,16 +121,22 @@ fn experiments_become_patterns() {
     }
 }
 
-/// Topology, experiment, and what each of its mistakes must say, with its line.
+/// File, line, key, what is wrong and what would be right.
+fn in_lines(mistakes: &Mistakes) -> String {
+    let line = |mistake: &Mistake| {
+        let key = if mistake.key.is_empty() { String::new() } else { format!(" {}:", mistake.key) };
+        let line = mistake.line.expect("in the file");
+        format!("{}:{line}:{key} {}; {}\n", mistake.file, mistake.problem, mistake.remedy)
+    };
+    mistakes.0.iter().map(line).collect()
+}
+
+/// Topology, experiment, and the text of each mistake with its line.
 const MISTAKES: &[(&str, &str, &[&str])] = &[
-    ("", "", &["topo:1: topoType: the file does not say its type"]),
+    ("", "", &["topo:1: topoType: the type of the topology is missing"]),
     ("topoType:MultiIf\n", "", &["topo:1: path_c2r_0: the file has no path of the client"]),
     ("topoType:ECMPLike\npath_c2r_0:1,1", "", &["topo:1: topoType: the type `ECMPLike` cannot be imported"]),
-    (
-        "topoType:MultiIf\npath_0:10,10,5",
-        "",
-        &["topo:2: path_0: the key does not say which link", "path_c2r_N"],
-    ),
+    ("topoType:MultiIf\npath_0:10,10,5", "", &["topo:2: path_0: the key names no link", "path_c2r_N"]),
     ("topoType:MultiIf\npath_c2r_0:10", "", &["topo:2: path_c2r_0: `10` has 1 values"]),
     ("topoType:MultiIf\npath_c2r_0:10,x,5", "", &["the queue `x` is not a number of packets"]),
     ("topoType:MultiIf\npath_c2r_0:10,0,5", "", &["the queue `0` is not between 1"]),
@@ -196,10 +203,10 @@ fn every_mistake_is_reported_with_its_line() {
         let experiment = (!experiment.is_empty()).then_some(*experiment);
         let message = match import(topology, experiment) {
             Ok(text) => panic!("{topology:?} was imported:\n{text}"),
-            Err(mistakes) => mistakes.to_string(),
+            Err(mistakes) => in_lines(&mistakes),
         };
         for part in *parts {
-            assert!(message.contains(part), "{topology:?}: `{message}` does not say `{part}`");
+            assert!(message.contains(part), "{topology:?}: `{message}` lacks `{part}`");
         }
     }
 }

@@ -1,26 +1,19 @@
-//! Multipath QUIC without input and output: a [`Core`] is one connection, with the library's state machine (`noq-proto`),
-//! path manager, heartbeats, schedulers and meters.
+//! Multipath QUIC without input and output: a [`Core`] is one connection, with the library's state machine
+//! (`noq-proto`), path manager, heartbeats, schedulers and meters.
 //!
-//! Time is passed in; datagrams leave and sockets are opened through a [`Driver`]. This crate never starts a thread, opens
-//! a socket, reads a clock or looks at an interface. `tests/simulation/` runs two cores over simulated links.
+//! The caller passes the time in. A [`Driver`] sends datagrams and opens sockets. This crate never starts a thread, opens
+//! a socket, or reads a clock or an interface. `tests/simulation/` runs two cores over simulated links.
 
 mod closed_paths;
 mod configuration;
 mod core;
-mod figures;
-mod heartbeat;
+mod driver;
 mod library;
 mod options;
 mod path_event;
-mod path_manager;
 mod paths;
-mod peer_paths;
 #[cfg(feature = "qlog")]
 mod qlog;
-mod scheduler;
-mod send_buffer;
-mod stream_frames;
-mod stream_meter;
 mod time;
 
 pub use closed_paths::{ClosedPaths, KEPT_CLOSED_PATHS};
@@ -28,15 +21,13 @@ pub use configuration::{
     CONNECTION_WINDOW_BYTES, ConnectionSettings, FIRST_WINDOW_BYTES, IDLE_TIMEOUT, Instruments, PATHS,
     endpoint_config,
 };
-pub use core::{
-    Core, Driver, InterfaceChange, LINGER, LocalSocket, Read, SocketId, Start, StreamEnd, Turn, Wakeup,
-};
-pub use options::{LocalPath, QuicOptions};
+pub use core::{Core, LINGER, Read, StreamEnd};
+pub use driver::{Driver, InterfaceChange, LocalSocket, SocketId, Start, Turn, Wakeup};
+pub use library::scheduler::CongestionControl;
+pub use library::send_buffer::{FIRST_HELD_BYTES, MOST_HELD_BYTES};
+pub use options::{Interface, LocalPath, QuicOptions};
 pub use path_event::{FIRST_EVENTS, MAX_EVENTS};
-pub use path_manager::PathInput;
 pub use paths::{FIRST_PATHS_BYTES, PATHS_BYTES};
-pub use scheduler::CongestionControl;
-pub use send_buffer::{FIRST_HELD_BYTES, MOST_HELD_BYTES};
 pub use time::Epoch;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What a QUIC connection is asked to be.
+//! Options of a QUIC connection.
 
 use pathbench_record::connection::Scheduler;
 use serde::{Deserialize, Serialize};
@@ -6,58 +6,69 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// A way out of this host that an mpquic connection is to use.
+/// A local interface and address that an mpquic connection uses as a path.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LocalPath {
     /// The interface; the path's socket is bound to it (`SO_BINDTODEVICE`).
     pub interface: String,
-    /// The local address; the interface's first of the server's family when absent.
+    /// The local address. `None`: the interface's first address of the server's family.
     #[serde(default)]
     pub address: Option<IpAddr>,
     /// Used only when no other path is usable (`PATH_STATUS_BACKUP` of the multipath draft).
     #[serde(default)]
     pub backup: bool,
-    /// Part of the data that the `weighted` scheduler gives it, relative to the others.
+    /// The path's share of the data with the `weighted` scheduler, relative to the other paths.
     #[serde(default = "one")]
     pub weight: u32,
 }
 
 impl LocalPath {
-    /// The way out by `interface`, as good as any other.
+    /// The path over `interface`: no backup, with weight 1.
     pub const fn by(interface: String) -> Self {
         Self { interface, address: None, backup: false, weight: one() }
     }
 
-    /// Whether a path over IPv6, or over IPv4, may have an interface's address where none is wanted: it is of the
-    /// family, and others can reach it.
-    pub const fn may_have(address: IpAddr, ipv6: bool) -> bool {
-        match address {
+    /// The path's source address: the configured one, or else the first of the family that is not link-local (IPv6).
+    /// `None` while the interface is down or has no such address.
+    pub fn source(&self, interface: &Interface, ipv6: bool) -> Option<IpAddr> {
+        let fits = |address: &IpAddr| match address {
             IpAddr::V4(_) => !ipv6,
             IpAddr::V6(v6) => ipv6 && !v6.is_unicast_link_local(),
-        }
+        };
+        let mut addresses = interface.addresses.iter().copied().filter(|_| interface.up);
+        addresses.find(|address| fits(address) && self.address.is_none_or(|wanted| wanted == *address))
     }
+}
+
+/// The present state of an interface of this host.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Interface {
+    pub name: String,
+    /// Up, with carrier.
+    pub up: bool,
+    pub addresses: Vec<IpAddr>,
 }
 
 const fn one() -> u32 {
     1
 }
 
-/// What a QUIC connection is asked to be, beyond the options of its sockets.
+/// Options of a QUIC connection, beyond those of its sockets.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct QuicOptions {
-    /// The paths of an mpquic connection, the one to start on first. Ignored by quic, and by servers.
+    /// The paths of an mpquic connection; the first one carries the handshake. Ignored by quic, and by servers.
     pub paths: Vec<LocalPath>,
-    /// Which path new data takes. Servers use it for what they send.
+    /// Chooses the path of new data; servers use it for the data that they send.
     pub scheduler: Scheduler,
-    /// A PING on every path this often, from both ends, so that a silent path is noticed.
+    /// Interval between PINGs on every path, from both ends, so that a silent path is detected.
     #[serde(with = "pathbench_record::units::milliseconds", rename = "heartbeat_ms")]
     pub heartbeat: Duration,
-    /// A path on which nothing was heard this long gets no new data while another path is heard.
+    /// A path on which no packet arrived this long gets no new data while packets arrive on another path.
     #[serde(with = "pathbench_record::units::milliseconds", rename = "silence_ms")]
     pub silence: Duration,
-    /// Directory for a qlog file per connection; without effect unless this build has the feature `qlog`.
+    /// Directory for one qlog file per connection; ignored in builds without the feature `qlog`.
     pub qlog: Option<PathBuf>,
 }
 

@@ -1,11 +1,11 @@
-//! What happened to the paths of a QUIC connection.
+//! The log of path events of a QUIC connection.
 
 use noq_proto::PathId;
 use pathbench_record::connection::{PathEvent, PathEventKind};
 use pathbench_record::time::Timestamp;
 use std::net::{IpAddr, SocketAddr};
 
-/// The number of a path id, which the library shows as text only.
+/// The number of a path id, which the library exposes only as text.
 pub(crate) fn path_number(path: PathId) -> u32 {
     path.to_string().parse().unwrap_or(u32::MAX)
 }
@@ -17,13 +17,13 @@ pub(crate) struct PathLog {
     omitted: u64,
 }
 
-/// Events kept of one connection.
+/// Events kept per connection.
 pub const MAX_EVENTS: usize = 4096;
-/// The same at a server that has not admitted a test on the connection.
+/// Events kept of a connection on which the server has not admitted a test yet.
 pub const FIRST_EVENTS: usize = 256;
 
 impl PathLog {
-    /// A log that keeps so many events.
+    /// A log that keeps at most `most` events.
     pub(crate) fn of(most: usize) -> Self {
         Self { events: Vec::new(), most, omitted: 0 }
     }
@@ -43,19 +43,22 @@ impl PathLog {
         if self.events.len() + 1 >= self.most || self.omitted > 0 {
             return self.omit(at);
         }
-        self.events.push(PathEvent {
+        let event = PathEvent {
             at,
             path: path.map(|(id, ..)| path_number(id).into()),
             local: path.map(|(_, local, _)| local).or(local),
             remote: path.map(|(.., remote)| remote),
             kind,
-        });
+        };
+        // The scheduler's events are recorded after the turn in which they occurred.
+        let later = self.events.iter().rev().take_while(|known| known.at > at).count();
+        self.events.insert(self.events.len() - later, event);
     }
 
     fn omit(&mut self, at: Timestamp) {
         self.omitted += 1;
         let kind = PathEventKind::EventsOmitted { count: self.omitted };
-        // The last in order of time.
+        // The omission is the last event in order of time.
         let at = self.events.last().map_or(at, |last| last.at.max(at));
         let omission = PathEvent { at, path: None, local: None, remote: None, kind };
         if self.omitted > 1 {
@@ -64,8 +67,8 @@ impl PathLog {
         self.events.push(omission);
     }
 
-    pub(crate) fn events(&mut self) -> &[PathEvent] {
-        self.events.sort_by_key(|event| event.at);
+    /// In order of time.
+    pub(crate) fn events(&self) -> &[PathEvent] {
         &self.events
     }
 }

@@ -21,7 +21,7 @@ impl QlogDirectory {
 }
 
 impl QlogFactory for QlogDirectory {
-    /// `None` when the file cannot be made: a connection is not refused for want of its log.
+    /// `None` when the file cannot be created: the connection works without its log.
     fn for_connection(
         &self,
         side: Side,

@@ -1,11 +1,11 @@
-//! The library's instants, and the timestamps that are passed in.
+//! Translation between the library's instants and Pathbench's timestamps.
 
 use pathbench_record::time::Timestamp;
 use std::time::{Duration, Instant};
 
-/// A fixed pair of points that translates between [`Timestamp`] and [`Instant`].
+/// The same point in time as a [`Timestamp`] and as an [`Instant`], to translate between them.
 ///
-/// The library wants `std`'s instants, and only ever looks at the difference of two of them.
+/// The library requires `std`'s instants, and uses only the difference of two of them.
 #[derive(Debug, Clone, Copy)]
 pub struct Epoch {
     origin: Timestamp,
@@ -23,7 +23,7 @@ impl Epoch {
         Self { origin, instant }
     }
 
-    /// The library's instant for `at`; the epoch itself for anything before it.
+    /// The library's instant for `at`; the epoch's for an earlier `at`.
     pub fn instant(&self, at: Timestamp) -> Instant {
         self.instant + at.since(self.origin)
     }

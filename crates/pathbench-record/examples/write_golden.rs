@@ -14,10 +14,12 @@ use std::path::PathBuf;
 fn main() -> Result<(), Box<dyn Error>> {
     let dir: PathBuf = std::env::args_os().nth(1).ok_or("usage: write_golden DIR")?.into();
     let mut writer = ResultWriter::create(&dir)?;
-    writer.append_run(&lines::samples(), &lines::events(), &lines::deliveries())?;
-    writer.append_messages(&lines::messages())?;
-    writer.append_links(&lines::link_samples())?;
-    writer.append_probes(&lines::probe_lines())?;
+    writer.append(&lines::samples())?;
+    writer.append(&lines::events())?;
+    writer.append(&lines::deliveries())?;
+    writer.append(&lines::messages())?;
+    writer.append(&lines::link_samples())?;
+    writer.append(&lines::probe_lines())?;
     writer.finish(&document::document())?;
     Ok(())
 }

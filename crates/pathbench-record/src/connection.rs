@@ -1,4 +1,4 @@
-//! What the ends of a connection know of it and of its paths.
+//! State of a connection and of its paths at one end.
 
 use crate::document::HandoverReason;
 use crate::time::Timestamp;
@@ -6,37 +6,37 @@ use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-/// Whether multipath is in force on a connection, by the kernel's word.
+/// Whether multipath is in use on a connection, according to the kernel (mptcp) or the QUIC connection (mpquic).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
 #[serde(rename_all = "kebab-case", tag = "state")]
 pub enum Negotiation {
     /// The transport is a single-path one.
     #[default]
     NotAsked,
-    /// The peer agreed, and it still holds.
+    /// The peer agreed, and multipath is still in use.
     Negotiated,
-    /// mpquic: the peer did not agree to several paths.
+    /// mpquic: the peer did not agree to multipath.
     NotNegotiated,
-    /// The connection is plain TCP now.
+    /// The connection has fallen back to plain TCP.
     FellBack {
-        /// When, as far as the connection itself tells.
+        /// Time of the fallback, as observed on the connection.
         reason: FallbackReason,
     },
 }
 
-/// What a connection itself tells of its fallback; the counters of the host tell more.
+/// A fallback as observed on the connection; the host's MIB counters show the cause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FallbackReason {
-    /// Accepted from a peer whose SYN did not ask for MPTCP, or lost the option on the way.
+    /// The server accepted a SYN without `MP_CAPABLE`: the peer did not request MPTCP, or the path removed the option.
     PeerAskedForPlainTcp,
-    /// It had fallen back before the first look: in the handshake, or right after.
+    /// The fallback preceded the first reading: in the handshake or just after it.
     InHandshake,
-    /// It had been seen as MPTCP before.
+    /// The connection was MPTCP at an earlier reading.
     InMidLife,
 }
 
-/// What the kernel says of an MPTCP connection as a whole (`struct mptcp_info`).
+/// The kernel's figures of an MPTCP connection as a whole (`struct mptcp_info`).
 ///
 /// Counters run from the start of the connection. Fields that this kernel does not report are `None`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -91,41 +91,41 @@ pub struct MptcpFigures {
     pub since_last_ack_ms: Option<u32>,
 }
 
-/// What is in force on a connected socket, as the kernel reports it.
+/// Options in force on a connected socket, as the kernel reports them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InForce {
-    /// `tcp` or `mptcp`: the protocol of the socket. Whether an mptcp connection fell back is for
-    /// [`crate::connection::Negotiation`] to say.
+    /// `tcp` or `mptcp`: the protocol of the socket. [`crate::connection::Negotiation`] has
+    /// the fallback of an mptcp connection.
     pub protocol: String,
-    /// Congestion control; of the first subflow for mptcp.
     pub congestion: String,
-    /// Send buffer including the kernel's bookkeeping: twice what was asked for, when something was.
+    /// Send buffer including the kernel's bookkeeping: twice the requested size, if one was requested.
     pub send_buffer_bytes: u64,
-    /// Receive buffer including the kernel's bookkeeping: twice what was asked for, when something was.
+    /// Receive buffer including the kernel's bookkeeping: twice the requested size, if one was requested.
     pub receive_buffer_bytes: u64,
-    /// Whether small segments are sent at once.
+    /// Whether small segments are sent at once (`TCP_NODELAY`).
     pub no_delay: bool,
-    /// What it is encrypted with, e.g. `TLS 1.3 TLS13_AES_128_GCM_SHA256`; absent for clear text.
+    /// Protocol and cipher suite, e.g. `TLS 1.3 TLS13_AES_128_GCM_SHA256`; absent without encryption.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encryption: Option<String>,
 }
 
-/// Which path new data takes on an mpquic connection.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+/// Scheduler: selects the path of new data on an mpquic connection.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 #[serde(rename_all = "kebab-case", tag = "name")]
 pub enum Scheduler {
-    /// The path with room in its congestion window on which the smallest RTT is to be expected: the smoothed one, less
-    /// what has drained since of a queue that this connection made.
+    /// The path with the smallest expected RTT among those with free congestion window: the smoothed RTT minus the part
+    /// of this connection's own queue that has drained since.
     #[default]
     LowestRtt,
     RoundRobin,
     Weighted,
-    /// `MultipathTester`'s: the preferred path, and another one only while the preferred one is in trouble.
+    /// As in `MultipathTester`: the preferred path; another one only while the preferred one exceeds a threshold.
     Backup {
-        /// Trouble: smoothed RTT of the preferred path above this.
+        /// Threshold of the preferred path's smoothed RTT.
         #[serde(with = "crate::units::milliseconds", rename = "srtt_above_ms")]
         srtt_above: Duration,
-        /// Trouble: retransmission timeout of the preferred path above this.
+        /// Threshold of the preferred path's retransmission timeout.
         #[serde(with = "crate::units::milliseconds", rename = "rto_above_ms")]
         rto_above: Duration,
     },
@@ -137,102 +137,78 @@ impl Scheduler {
         Self::Backup { srtt_above: Duration::from_millis(600), rto_above: Duration::from_millis(1500) }
     }
 
-    /// `lowest-rtt`, `round-robin`, `weighted` or `backup`.
-    pub const fn name(&self) -> &'static str {
-        match self {
-            Self::LowestRtt => "lowest-rtt",
-            Self::RoundRobin => "round-robin",
-            Self::Weighted => "weighted",
-            Self::Backup { .. } => "backup",
-        }
+    pub fn name(&self) -> &'static str {
+        self.into()
     }
 }
 
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PathEvent {
     pub at: Timestamp,
-    /// The path's id (draft-ietf-quic-multipath section 2.1); absent for an interface without a path.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// The path ID (draft-ietf-quic-multipath section 2.1); absent for an interface without a path.
     pub path: Option<u64>,
-    /// The path's local address, where it is known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// The path's local address, if known.
     pub local: Option<IpAddr>,
-    /// The peer's address on the path.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remote: Option<SocketAddr>,
     #[serde(flatten)]
     pub kind: PathEventKind,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 #[serde(rename_all = "kebab-case", tag = "kind")]
 pub enum PathEventKind {
     PathOpened,
-    /// It could not even be begun.
+    /// The path could not be opened.
     PathRefused {
         reason: String,
     },
-    /// It can carry data.
+    /// The path can carry data.
     PathEstablished,
-    /// This end asked for its end.
+    /// This end requested to abandon the path.
     PathGivenUp {
         reason: String,
     },
-    /// One of the ends gave it up, and it carries nothing more.
+    /// One of the ends abandoned the path; it carries no more data.
     PathAbandoned {
         reason: String,
     },
-    /// Its last traces are gone.
+    /// The path's state has been discarded.
     PathClosed,
-    /// It is a backup path from now on, or no longer.
+    /// The path became a backup path, or is no longer one.
     PathStatus {
         backup: bool,
         by_peer: bool,
     },
-    /// Nothing was heard on it for too long while another path was heard: it gets no new data.
+    /// Nothing was received on the path for too long while another path received: it gets no new data.
     PathSuspended,
     PathResumed,
     InterfaceGone {
         change: String,
     },
-    /// Its interface and address are back, in words.
+    /// The path's interface and address are back, as text.
     InterfaceBack {
         change: String,
     },
-    /// The scheduler took to other paths than the preferred one, or returned to it.
+    /// The scheduler switched from the preferred path to others, or returned to it.
     Scheduler {
         reason: String,
-        /// Which condition made it leave the preferred path; absent when it returned.
+        /// The condition of the switch from the preferred path; absent for the return.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         condition: Option<HandoverReason>,
     },
-    /// Packets of the path MTU no longer arrive: the search begins again at 1200 bytes.
+    /// Packets of the path MTU no longer arrive: the search restarts at 1200 bytes.
     MtuBlackHole,
-    /// More happened than is kept of one connection; what followed is counted only.
+    /// The limit of events per connection is reached; later ones are only counted.
     EventsOmitted {
-        /// Events that are not kept.
+        /// Number of events that are not kept.
         count: u64,
     },
 }
 
 impl PathEventKind {
-    /// `path-opened`, `path-established`, ….
-    pub const fn name(&self) -> &'static str {
-        match self {
-            Self::PathOpened => "path-opened",
-            Self::PathRefused { .. } => "path-refused",
-            Self::PathEstablished => "path-established",
-            Self::PathGivenUp { .. } => "path-given-up",
-            Self::PathAbandoned { .. } => "path-abandoned",
-            Self::PathClosed => "path-closed",
-            Self::PathStatus { .. } => "path-status",
-            Self::PathSuspended => "path-suspended",
-            Self::PathResumed => "path-resumed",
-            Self::InterfaceGone { .. } => "interface-gone",
-            Self::InterfaceBack { .. } => "interface-back",
-            Self::Scheduler { .. } => "scheduler",
-            Self::MtuBlackHole => "mtu-black-hole",
-            Self::EventsOmitted { .. } => "events-omitted",
-        }
+    pub fn name(&self) -> &'static str {
+        self.into()
     }
 }

@@ -1,31 +1,32 @@
-//! What the receiving application got, and when: the basis of every figure of goodput.
+//! Deliveries to the receiving application over time: the basis of every goodput figure.
 
+use crate::direction::Direction;
 use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 pub const BIN: Duration = Duration::from_millis(10);
 
-/// Silences of the receiver shorter than this are not kept one by one.
+/// Silences of the receiver shorter than this are not recorded individually.
 pub const SHORTEST_GAP: Duration = Duration::from_millis(20);
 
-/// Most bins of a series: a day. Bytes that come later count in the last one, so that no time, however wrong, makes
-/// a series larger.
+/// Limit of the bins of a series: one day. Later bytes count in the last bin, so that no time, however wrong, makes a
+/// series larger.
 pub const MAX_BINS: usize = 24 * 3600 * 100;
 
 /// An interval without a single byte at the receiver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gap {
-    /// The last byte before the silence.
+    /// Time of the last byte before the silence.
     pub from: Timestamp,
-    /// The first byte after it, or the end of the recording.
+    /// Time of the first byte after the silence, or end of the recording.
     pub until: Timestamp,
 }
 
-/// Bytes handed to an application over time, in bins of [`BIN`], with exact first and last times.
+/// Bytes delivered to an application over time, in bins of [`BIN`], with exact first and last times.
 ///
-/// One series covers one direction of one run, all its parallel streams together unless said otherwise.
-/// The same shape records what a *sending* application handed to its sockets (`offered`).
+/// One series covers one direction of one run, all its parallel streams together unless noted otherwise. The same type
+/// records the bytes that a *sending* application passed to its sockets (`offered`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeliverySeries {
     /// Start of the first bin.
@@ -60,7 +61,7 @@ impl DeliverySeries {
         {
             self.gaps.push(Gap { from: last, until: at });
         }
-        // Threads may hand in their records slightly out of order.
+        // Threads may record slightly out of order.
         self.first = Some(self.first.map_or(at, |first| first.min(at)));
         self.last = self.last.max(Some(at));
     }
@@ -69,9 +70,9 @@ impl DeliverySeries {
         self.bytes.iter().copied().fold(0, u64::saturating_add)
     }
 
-    /// Adds up series of one origin: bins and first and last times exactly. A gap of the sum is a time in which every
-    /// part was silent; as each part keeps all its silences above [`SHORTEST_GAP`], that is exact, too. `None` of no
-    /// series, and of series whose origins differ.
+    /// Sums series with one origin: bins and first and last times exactly. A gap of the sum is a time in which every
+    /// part was silent; as each part keeps all its silences above [`SHORTEST_GAP`], this is exact, too. `None` without
+    /// a series, or if the origins differ.
     pub fn sum(parts: &[&Self]) -> Option<Self> {
         let mut sum = Self::starting_at(parts.first()?.origin);
         if parts.iter().any(|part| part.origin != sum.origin) {
@@ -97,7 +98,7 @@ impl DeliverySeries {
         Some(sum)
     }
 
-    /// Its silences between `first` and `last` of all parts of a sum, its late start and early end included.
+    /// The series' silences between `first` and `last` of all parts of a sum, its late start and early end included.
     fn silences(&self, first: Timestamp, last: Timestamp) -> Vec<Gap> {
         let mut silences = Vec::with_capacity(self.gaps.len() + 2);
         if let Some(own) = self.first {
@@ -110,7 +111,7 @@ impl DeliverySeries {
         silences
     }
 
-    /// The bin that holds `at`; the first for times before the origin.
+    /// The bin of `at`; the first for times before the origin.
     pub fn bin_of(&self, at: Timestamp) -> usize {
         usize::try_from(at.since(self.origin).as_nanos() / BIN.as_nanos()).unwrap_or(usize::MAX)
     }
@@ -120,7 +121,7 @@ impl DeliverySeries {
     }
 }
 
-/// The times that lie in a gap of both sides, whose gaps are in order.
+/// The intersection of the gaps of both sides, which are in order.
 fn intersect(left: &[Gap], right: &[Gap]) -> Vec<Gap> {
     let (mut i, mut j) = (0, 0);
     let mut common = Vec::new();
@@ -136,4 +137,34 @@ fn intersect(left: &[Gap], right: &[Gap]) -> Vec<Gap> {
         }
     }
     common
+}
+
+/// One line of `delivery.jsonl`: bytes delivered to the receiving application in one 10 ms bin.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct DeliveryLine {
+    pub run: String,
+    pub direction: Direction,
+    /// Start of the bin on the run's clock. Empty bins have no line.
+    pub t_ms: f64,
+    pub bytes: u64,
+}
+
+impl DeliveryLine {
+    /// The lines of one direction of a run: one per bin with bytes. `origin` is the zero of the run's clock.
+    pub fn of_series(
+        run: &str,
+        direction: Direction,
+        series: &DeliverySeries,
+        origin: Timestamp,
+    ) -> Vec<Self> {
+        let spoken = series.bytes.iter().enumerate().filter(|&(_, &bytes)| bytes > 0);
+        spoken
+            .map(|(bin, &bytes)| Self {
+                run: run.to_owned(),
+                direction,
+                t_ms: series.bin_start(bin).ms_from(origin),
+                bytes,
+            })
+            .collect()
+    }
 }

@@ -21,12 +21,12 @@ impl LinkDirection {
         }
     }
 
-    /// Its place in [`BOTH`](Self::BOTH).
+    /// Index in [`BOTH`](Self::BOTH).
     pub const fn index(self) -> usize {
         self as usize
     }
 
-    /// Which of [`BOTH`](Self::BOTH) `only` selects; `None` selects both.
+    /// For each of [`BOTH`](Self::BOTH), whether `only` selects it; `None` selects both.
     pub fn selected(only: Option<Self>) -> [bool; 2] {
         Self::BOTH.map(|direction| only.is_none_or(|only| only == direction))
     }
@@ -50,24 +50,21 @@ impl Direction {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 #[serde(rename_all = "lowercase")]
 pub enum DataDirection {
     Upload,
     Download,
-    /// Both at once, on the same connections.
+    /// Both at the same time, on the same connections.
     Both,
 }
 
 impl DataDirection {
     pub const ALL: [Self; 3] = [Self::Upload, Self::Download, Self::Both];
 
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Upload => "upload",
-            Self::Download => "download",
-            Self::Both => "both",
-        }
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 
     pub const fn has_upload(self) -> bool {

@@ -1,64 +1,62 @@
-//! What one end of a test knows when the test is over.
+//! The record of one end at the end of a test.
 
 use crate::connection::{InForce, MptcpFigures, Negotiation, PathEvent};
 use crate::delivery::DeliverySeries;
 use crate::direction::Direction;
 use crate::pattern::PatternParameters;
 use crate::sample::{PathFigures, Side};
-use crate::test_id::TestId;
 use crate::time::Timestamp;
 use crate::transport::Transport;
+use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use serde::{Deserialize, Serialize};
+use serde_with::{DeserializeFromStr, SerializeDisplay};
+use std::fmt;
 use std::net::SocketAddr;
+use std::str::FromStr;
 use std::time::Duration;
 use thiserror::Error;
 
 /// Largest body of a RECORD frame.
 pub const MAX_RECORD_BYTES: usize = 8 * 1024 * 1024;
 
-/// One end's record of a test: all its streams, or of one stream while it travels in a RECORD frame.
+/// One end's record of a test: of all its streams, or of one stream in a RECORD frame.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct EndRecord {
     pub side: Side,
     pub test: TestId,
     pub transport: Transport,
-    /// What was done: what was asked, as the transport takes it ([`PatternParameters::for_transport`]).
+    /// The parameters in use: the requested ones, adapted to the transport ([`PatternParameters::for_transport`]).
     pub parameters: PatternParameters,
-    /// When this end began the test (before the first byte of data); origin of both series.
+    /// Start of the test at this end (before the first byte of data); origin of both series.
     pub started: Timestamp,
-    /// When this end's record was closed.
+    /// Time at which this end's record was completed.
     pub ended: Timestamp,
-    /// What this end's application received; empty when it was to receive nothing.
+    /// Bytes that this end's application received; empty if it receives nothing.
     pub deliveries: DeliverySeries,
-    /// What this end's sockets accepted from its application; empty when it was to send nothing.
+    /// Bytes that this end's sockets accepted from its application; empty if it sends nothing.
     pub offered: DeliverySeries,
-    /// The requests that this end made (ping, interactive), those of each flow in order; none is left out.
+    /// All requests of this end (ping, interactive), in order within each flow.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub messages: Vec<MessageRecord>,
-    /// What happened to the paths of a quic or mpquic connection, as this end saw it.
+    /// Path events of a quic or mpquic connection at this end.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub path_events: Vec<PathEvent>,
-    /// At the client: from the moment before the first connection is opened to the moment it is open, its
-    /// encryption included.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// At the client: time to open the first connection, its encryption included.
     pub handshake: Option<Duration>,
-    /// At the client of a bulk test that completed: from the moment before the first connection is opened to the
-    /// last byte received and verified, or to the server's word that it has received and verified
-    /// what was uploaded, whichever came later.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub completion: Option<Duration>,
-    /// What this end, a server, bounds the rate of each of its clients to, in each direction.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// At the client of a completed bulk test: from just before the first connection is opened to the later of the last
+    /// byte received and verified and the server's confirmation that it has received and verified the upload.
+    pub fct: Option<Duration>,
+    /// At a server: its rate limit for each client and direction.
     pub rate_limit_bps: Option<u64>,
-    /// One per stream that was opened, in order.
+    /// One entry per opened stream, in order.
     pub streams: Vec<StreamRecord>,
     /// The kernel's figures over time, in order of stream and time.
     pub samples: Vec<PathSample>,
-    /// Only every n-th sample is here (1: all), because a record must not exceed its bound.
+    /// Only every n-th sample is kept (1: all), because the size of a record is limited.
     pub samples_thinned_by: u32,
-    /// Whether every stream ran to its end and both ends agree on every byte.
+    /// Whether every stream completed and both ends agree on every byte.
     pub completed: bool,
-    /// What went wrong, in words.
     pub errors: Vec<String>,
 }
 
@@ -73,9 +71,9 @@ pub struct StreamRecord {
     pub peer: SocketAddr,
     /// Socket options as read back from the kernel.
     pub in_force: InForce,
-    /// Whether multipath was negotiated and still in force at the end.
+    /// Whether multipath was negotiated and still in use at the end.
     pub multipath: Negotiation,
-    /// The connection as a whole at the end. Absent for tcp and after a fallback.
+    /// The MPTCP connection as a whole at the end. Absent for tcp and after a fallback.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mptcp: Option<MptcpFigures>,
     /// Every path of the connection at the end, closed ones with their last figures.
@@ -83,10 +81,10 @@ pub struct StreamRecord {
     pub received_bytes: u64,
     /// Payload bytes that the socket accepted.
     pub sent_bytes: u64,
-    /// Whether it ran to its end and both ends agree on every byte.
+    /// Whether the stream completed and both ends agree on every byte.
     pub completed: bool,
     pub error: Option<String>,
-    /// For a stream that did not complete: from the last progress to its end.
+    /// For a stream that did not complete: time from the last progress to its end.
     pub hung_ns: Option<u64>,
 }
 
@@ -97,22 +95,22 @@ pub struct PathSample {
     pub figures: PathFigures,
 }
 
-/// A request of one end, and what came of it. Its time is its application's: what it waits for, and when it has it.
+/// A request of one end and its result. Times are those of the application.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "MessageOnWire", into = "MessageOnWire")]
 pub struct MessageRecord {
-    /// Which side sent the request: `Upload` the client.
+    /// The side that sent the request: `Upload` is the client.
     pub flow: Direction,
-    /// From 0 in each flow; a ping's warm-up does not count.
+    /// From 0 in each flow, without a ping's warm-up.
     pub sequence: u32,
-    /// When it was to be sent: interactive, its place on the grid, wherever the network was by then; ping, when
-    /// its first byte was handed to the socket.
+    /// Scheduled time of sending: for interactive, a multiple of the interval, independent of the network; for ping,
+    /// the time when its first byte was passed to the socket.
     pub due: Timestamp,
-    /// When the socket had taken the whole of it.
+    /// Time when the socket had accepted all of its bytes.
     pub sent: Option<Timestamp>,
-    /// When the acknowledgement was received (interactive); `None`: never, up to the end of this end's record.
+    /// Time when the acknowledgement was received (interactive); `None`: not received by the end of this end's record.
     pub acknowledged: Option<Timestamp>,
-    /// When the whole answer was received; `None`: never, or (ping) later than the timeout.
+    /// Time when the answer was completely received; `None`: not received, or (ping) after the timeout.
     pub answered: Option<Timestamp>,
 }
 
@@ -137,7 +135,13 @@ impl MessageRecord {
         self.acknowledged.map(|at| at.since(self.due))
     }
 
-    /// From when it was due to its answer; for a ping, the round-trip time.
+    /// Time from due to acknowledged. Without an acknowledgement, the time to `end`, when the requester stopped
+    /// waiting: a lower bound.
+    pub fn delay_by(&self, end: Timestamp) -> Duration {
+        self.acknowledged.unwrap_or(end).since(self.due)
+    }
+
+    /// Time from due to answered; for a ping, the round-trip time.
     pub fn round_trip(&self) -> Option<Duration> {
         self.answered.map(|at| at.since(self.due))
     }
@@ -152,43 +156,34 @@ pub struct RecordTooLong {
     pub bytes: usize,
 }
 
-/// No sample of a path is shorter as JSON: what is too long in any case is not written.
+/// Smallest size of a path's sample as JSON, to thin out samples before encoding.
 const LEAST_SAMPLE_JSON_BYTES: usize = 400;
 
 impl EndRecord {
-    /// Puts the records of one end's streams together; `None` of nothing, and of records that begin at different times:
-    /// the streams of a test begin with it.
+    /// Combines the records of one end's streams; `None` without a record, or if the records begin at different times:
+    /// all streams of a test have the same start.
     pub fn of_streams(mut parts: Vec<Self>) -> Option<Self> {
         parts.sort_by_key(|part| part.streams.first().map(|stream| stream.stream));
-        let first = parts.first()?;
         let deliveries: Vec<_> = parts.iter().map(|part| &part.deliveries).collect();
         let offered: Vec<_> = parts.iter().map(|part| &part.offered).collect();
-        Some(Self {
-            side: first.side,
-            test: first.test,
-            transport: first.transport,
-            parameters: first.parameters.clone(),
-            started: first.started,
-            ended: parts.iter().map(|part| part.ended).max()?,
-            deliveries: DeliverySeries::sum(&deliveries)?,
-            offered: DeliverySeries::sum(&offered)?,
-            samples_thinned_by: parts.iter().map(|part| part.samples_thinned_by).max()?,
-            completed: parts.len() == first.parameters.streams() as usize
-                && parts.iter().all(|part| part.completed),
-            messages: parts.iter().flat_map(|part| part.messages.iter().copied()).collect(),
-            path_events: parts.iter().flat_map(|part| part.path_events.iter().cloned()).collect(),
-            handshake: first.handshake,
-            rate_limit_bps: first.rate_limit_bps,
-            // Complete with the last stream.
-            completion: parts
-                .iter()
-                .map(|part| part.completion)
-                .collect::<Option<Vec<_>>>()
-                .and_then(|times| times.into_iter().max()),
-            errors: parts.iter().flat_map(|part| part.errors.iter().cloned()).collect(),
-            streams: parts.iter().flat_map(|part| part.streams.iter().cloned()).collect(),
-            samples: parts.into_iter().flat_map(|part| part.samples).collect(),
-        })
+        let (deliveries, offered) = (DeliverySeries::sum(&deliveries)?, DeliverySeries::sum(&offered)?);
+        let count = parts.len();
+        let mut parts = parts.into_iter();
+        let mut all = Self { deliveries, offered, ..parts.next()? };
+        all.completed &= count == all.parameters.streams() as usize;
+        for part in parts {
+            all.ended = all.ended.max(part.ended);
+            all.samples_thinned_by = all.samples_thinned_by.max(part.samples_thinned_by);
+            all.completed &= part.completed;
+            // The test is complete with its last stream.
+            all.fct = all.fct.zip(part.fct).map(|(all, part)| all.max(part));
+            all.messages.extend(part.messages);
+            all.path_events.extend(part.path_events);
+            all.errors.extend(part.errors);
+            all.streams.extend(part.streams);
+            all.samples.extend(part.samples);
+        }
+        Some(all)
     }
 
     /// The longest time without progress at the end of a stream that did not complete.
@@ -196,11 +191,11 @@ impl EndRecord {
         self.streams.iter().filter_map(|stream| stream.hung_ns).max().map(Duration::from_nanos)
     }
 
-    /// The record as JSON. Every other moment's samples go until it has at most `preferred` bytes; without samples it may
-    /// be as long as a RECORD frame carries.
+    /// The record as JSON. Every second sample time is removed until the record has at most `preferred` bytes; without
+    /// samples it may be as long as a RECORD frame permits.
     ///
     /// # Errors
-    /// [`RecordTooLong`] when it is longer even then.
+    /// [`RecordTooLong`] when it is longer even without samples.
     pub fn fit(&mut self, preferred: usize) -> Result<Vec<u8>, RecordTooLong> {
         let preferred = preferred.min(MAX_RECORD_BYTES);
         while self.samples.len() * LEAST_SAMPLE_JSON_BYTES > preferred {
@@ -235,5 +230,82 @@ impl EndRecord {
         if self.samples.len() == before {
             self.samples.clear();
         }
+    }
+}
+
+/// One line of `messages.jsonl`. Times are on the run's clock.
+#[serde_with::skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MessageLine {
+    pub run: String,
+    pub direction: Direction,
+    pub sequence: u32,
+    pub due_ms: f64,
+    /// Time when the transport accepted its last byte.
+    pub sent_ms: Option<f64>,
+    pub acknowledged_ms: Option<f64>,
+    pub answered_ms: Option<f64>,
+    /// From due to acknowledged. For an unacknowledged message, from due to the end of the run: a lower bound.
+    pub delay_ms: f64,
+    pub unacknowledged: bool,
+}
+
+impl MessageLine {
+    /// The lines of `messages`. `origin` is the zero of the run's clock, `end` the time when the requesters stopped
+    /// waiting.
+    pub fn of_messages(
+        run: &str,
+        messages: &[MessageRecord],
+        origin: Timestamp,
+        end: Timestamp,
+    ) -> Vec<Self> {
+        let on_the_clock = |at: Option<Timestamp>| at.map(|at| at.ms_from(origin));
+        messages
+            .iter()
+            .map(|message| Self {
+                run: run.to_owned(),
+                direction: message.flow,
+                sequence: message.sequence,
+                due_ms: message.due.ms_from(origin),
+                sent_ms: on_the_clock(message.sent),
+                acknowledged_ms: on_the_clock(message.acknowledged),
+                answered_ms: on_the_clock(message.answered),
+                delay_ms: message.delay_by(end).as_nanos() as f64 / 1e6,
+                unacknowledged: message.acknowledged.is_none(),
+            })
+            .collect()
+    }
+}
+
+/// Sixteen random bytes that identify a test. They authorise a peer to join the test, fetch its record and end it, so
+/// they come from a cryptographic random source. Written as 32 hexadecimal digits.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, SerializeDisplay, DeserializeFromStr)]
+pub struct TestId(pub [u8; 16]);
+
+impl fmt::Display for TestId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        HEXLOWER.encode_display(&self.0).fmt(f)
+    }
+}
+
+impl fmt::Debug for TestId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "TestId({self})")
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("`{text}` is not a test id; one is 32 hexadecimal digits")]
+pub struct InvalidTestId {
+    pub text: String,
+}
+
+impl FromStr for TestId {
+    type Err = InvalidTestId;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let bytes = HEXLOWER_PERMISSIVE.decode(text.as_bytes()).ok();
+        let bytes = bytes.and_then(|bytes| bytes.try_into().ok());
+        bytes.map(Self).ok_or_else(|| InvalidTestId { text: text.chars().take(80).collect() })
     }
 }

@@ -1,16 +1,14 @@
-//! One line of `events.jsonl`: something that happened to a link, a path or a connection.
+//! One line of `events.jsonl`: an event of a link, a path or a connection.
 
-use crate::delivery::DeliverySeries;
-use crate::direction::Direction;
-use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use serde_with::SerializeDisplay;
 use std::fmt;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum EventSource {
-    /// An `[[event]]` of the scenario, carried out by the lab.
+    /// An `[[event]]` of the scenario, executed by the lab.
     Scenario,
     /// The kernel's MPTCP path manager (generic netlink `mptcp_pm_events`).
     Mptcp,
@@ -20,15 +18,15 @@ pub enum EventSource {
     Quic,
     /// The kernel's link and address notifications.
     Link,
-    /// Pathbench's own observation (first byte, connection died, …).
+    /// Pathbench's own observation (first byte, connection failed, …).
     Observer,
 }
 
 macro_rules! event_kinds {
     ($($variant:ident = $name:literal,)*) => {
-        /// What happened. Scenario and kernel share the kinds of an interface; [`EventSource`] says who reports it.
-        #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-        #[serde(from = "String", into = "String")]
+        /// The kind of event. Scenario and kernel share the kinds of an interface; [`EventSource`] names the reporter.
+        #[derive(Debug, Clone, PartialEq, Eq, SerializeDisplay, Deserialize)]
+        #[serde(from = "String")]
         pub enum EventKind {
             $($variant,)*
             /// A kind that this version does not know.
@@ -107,10 +105,16 @@ event_kinds! {
 }
 
 impl EventKind {
-    /// Whether it takes something away from a path, so that its impact is worth a figure.
+    /// Whether the event degrades a path, so that its impact is computed.
     pub const fn is_disruptive(&self) -> bool {
         use EventKind::{Blackhole, Down, Fade, Outage, RemoveAddress, Set};
         matches!(self, Down | Blackhole | Outage | RemoveAddress | Set | Fade)
+    }
+}
+
+impl Default for EventKind {
+    fn default() -> Self {
+        Self::Other(String::new())
     }
 }
 
@@ -120,64 +124,25 @@ impl From<String> for EventKind {
     }
 }
 
-impl From<EventKind> for String {
-    fn from(kind: EventKind) -> Self {
-        kind.name().to_owned()
-    }
-}
-
 impl fmt::Display for EventKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
 }
 
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Event {
     pub run: String,
-    /// When it took effect (scenario events: when the kernel call returned), on the run's clock.
+    /// Time of effect (scenario events: when the kernel call returned), on the run's clock.
     pub t_ms: f64,
     pub source: EventSource,
     pub host: String,
     pub kind: EventKind,
-    /// The path or link it concerns, where it concerns one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// The affected path or link, if any.
     pub path: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub due_ms: Option<f64>,
-    /// Everything else that was said (addresses, error, reset reason, changed keys).
+    /// Further details (addresses, error, reset reason, changed keys).
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub detail: Map<String, Value>,
-}
-
-/// One line of `delivery.jsonl`: bytes handed to the receiving application in one 10 ms bin.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct DeliveryLine {
-    pub run: String,
-    /// Which way the data went.
-    pub direction: Direction,
-    /// Start of the bin on the run's clock. Bins without a byte have no line.
-    pub t_ms: f64,
-    /// Bytes delivered within the bin.
-    pub bytes: u64,
-}
-
-impl DeliveryLine {
-    /// The lines of one direction of a run: one per bin that has bytes. `origin` is the zero of the run's clock.
-    pub fn of_series(
-        run: &str,
-        direction: Direction,
-        series: &DeliverySeries,
-        origin: Timestamp,
-    ) -> Vec<Self> {
-        let spoken = series.bytes.iter().enumerate().filter(|&(_, &bytes)| bytes > 0);
-        spoken
-            .map(|(bin, &bytes)| Self {
-                run: run.to_owned(),
-                direction,
-                t_ms: series.bin_start(bin).ms_from(origin),
-                bytes,
-            })
-            .collect()
-    }
 }

@@ -1,12 +1,10 @@
-//! The result model: what a measurement is, how it is written down, and what is computed from it.
+//! The result model: the data of a measurement, its file formats, and the figures computed from it.
 //!
-//! This room holds the schema of `run.json`, `samples.jsonl`, `events.jsonl`, `delivery.jsonl` and
+//! This crate holds the schema of `run.json`, `samples.jsonl`, `events.jsonl`, `delivery.jsonl` and
 //! `messages.jsonl`, the units that scenario files and results share, the metrics (dip, stall, recovery, delay) as
-//! pure functions of what applications got and when, and the statistics over repetitions. It never touches a
-//! socket, a namespace or a clock, and depends on no other room: time reaches it as [`time::Timestamp`] values.
+//! pure functions of deliveries and their times, and the statistics over repetitions. It never uses a
+//! socket, namespace or clock, and depends on no other crate of the workspace: times are [`time::Timestamp`] values.
 
-pub mod address;
-pub mod calendar;
 pub mod connection;
 pub mod delivery;
 pub mod direction;
@@ -15,14 +13,11 @@ pub mod document;
 pub mod end;
 pub mod event;
 pub mod kernel_event;
-pub mod message;
 pub mod network;
 pub mod pattern;
-pub mod random;
 pub mod sample;
 pub mod statistics;
 pub mod summary;
-pub mod test_id;
 pub mod text;
 pub mod time;
 pub mod transport;

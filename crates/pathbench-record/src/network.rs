@@ -1,135 +1,159 @@
-//! [`IpNetwork`]: an IP address together with its prefix length.
+//! Addresses, names of servers, and header sizes.
 
+pub use ipnet::IpNet;
+use ipnet::{Ipv4Net, Ipv6Net};
 use serde::{Deserialize, Serialize};
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::str::FromStr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// An address with its prefix length: an interface's address (`10.0.1.2/24`) or a destination
-/// (`10.0.1.0/24`, `0.0.0.0/0` for everything).
-///
-/// Host bits are kept as given; [`IpNetwork::network`] clears them. In text and in serde it is
-/// `address/prefix`; an address without a prefix is that single host.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct IpNetwork {
-    address: IpAddr,
-    prefix: u8,
+/// The destination of a default route.
+pub const DEFAULT_V4: IpNet = IpNet::V4(Ipv4Net::new_assert(Ipv4Addr::UNSPECIFIED, 0));
+/// The destination of a default route.
+pub const DEFAULT_V6: IpNet = IpNet::V6(Ipv6Net::new_assert(Ipv6Addr::UNSPECIFIED, 0));
+
+/// Bytes that the kernel's qdiscs count in addition to the IP packet: without preamble and FCS.
+pub const ETHERNET_HEADER_BYTES: u32 = 14;
+/// Without options.
+pub const IPV4_HEADER_BYTES: usize = 20;
+/// Without extension headers.
+pub const IPV6_HEADER_BYTES: usize = 40;
+pub const UDP_HEADER_BYTES: usize = 8;
+/// Without options.
+pub const TCP_HEADER_BYTES: u32 = 20;
+/// The smallest MTU of a link (RFC 791).
+pub const SMALLEST_IPV4_MTU_BYTES: u32 = 68;
+/// The smallest MTU of a link (RFC 8200, section 5).
+pub const SMALLEST_IPV6_MTU_BYTES: u32 = 1_280;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum AddressFamily {
+    Ipv4,
+    Ipv6,
 }
 
-/// Why a text or a pair of values is no [`IpNetwork`].
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum IpNetworkError {
-    #[error("{text:?} is not an IP address with a prefix length such as 10.0.1.0/24 or fd00:1::/64")]
-    Syntax { text: String },
-    #[error("prefix length {prefix} does not fit {address}: it can be 0 to {longest}")]
-    Prefix { address: IpAddr, prefix: u8, longest: u8 },
-}
-
-impl IpNetwork {
-    /// Every IPv4 address, the destination of a default route.
-    pub const DEFAULT_V4: Self = Self { address: IpAddr::V4(Ipv4Addr::UNSPECIFIED), prefix: 0 };
-    /// Every IPv6 address, the destination of a default route.
-    pub const DEFAULT_V6: Self = Self { address: IpAddr::V6(Ipv6Addr::UNSPECIFIED), prefix: 0 };
-
-    /// `address/prefix`.
-    ///
-    /// # Errors
-    /// [`IpNetworkError::Prefix`] when the prefix is longer than the address.
-    pub fn new(address: IpAddr, prefix: u8) -> Result<Self, IpNetworkError> {
-        let longest = longest_prefix(address);
-        if prefix > longest {
-            return Err(IpNetworkError::Prefix { address, prefix, longest });
-        }
-        Ok(Self { address, prefix })
-    }
-
-    /// The single address `address` (`/32` or `/128`).
-    pub const fn host(address: IpAddr) -> Self {
-        Self { address, prefix: longest_prefix(address) }
-    }
-
-    pub const fn default_for(address: IpAddr) -> Self {
-        match address {
-            IpAddr::V4(_) => Self::DEFAULT_V4,
-            IpAddr::V6(_) => Self::DEFAULT_V6,
+impl AddressFamily {
+    /// An IPv4-mapped IPv6 address is IPv4.
+    pub const fn of(address: IpAddr) -> Self {
+        match address.to_canonical() {
+            IpAddr::V4(_) => Self::Ipv4,
+            IpAddr::V6(_) => Self::Ipv6,
         }
     }
 
-    /// The address as given, host bits included.
-    pub const fn addr(self) -> IpAddr {
-        self.address
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Ipv4 => "IPv4",
+            Self::Ipv6 => "IPv6",
+        }
     }
 
-    pub const fn prefix(self) -> u8 {
-        self.prefix
+    /// Size of the IP header without options or extension headers.
+    pub const fn header_bytes(self) -> u32 {
+        match self {
+            Self::Ipv4 => IPV4_HEADER_BYTES as u32,
+            Self::Ipv6 => IPV6_HEADER_BYTES as u32,
+        }
     }
 
-    /// Whether this is everything of its family (prefix 0).
-    pub const fn is_default(self) -> bool {
-        self.prefix == 0
+    /// Size of the IP packet with a UDP payload of `payload_bytes`.
+    pub const fn udp_packet_bytes(self, payload_bytes: usize) -> u32 {
+        self.header_bytes() + (UDP_HEADER_BYTES + payload_bytes) as u32
     }
 
-    /// The same prefix with the host bits cleared.
-    pub fn network(self) -> Self {
-        let address = match self.address {
-            IpAddr::V4(address) => {
-                let mask = u32::MAX.checked_shl(32 - u32::from(self.prefix)).unwrap_or(0);
-                IpAddr::V4(Ipv4Addr::from_bits(address.to_bits() & mask))
+    /// Size of the UDP payload of an IP packet of `packet_bytes`.
+    pub const fn udp_payload_bytes(self, packet_bytes: u32) -> usize {
+        packet_bytes.saturating_sub(self.udp_packet_bytes(0)) as usize
+    }
+}
+
+/// A path of the client. The addresses determine the path of a subflow.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ClientPath {
+    pub name: String,
+    pub interface: String,
+    pub addresses: Vec<IpAddr>,
+    /// Whether the path is configured as a backup path; `None` if unknown.
+    pub backup: Option<bool>,
+    pub mtu_bytes: Option<u32>,
+}
+
+/// An IPv4-mapped IPv6 address as IPv4: a socket bound to `::` reports IPv4 peers in the mapped form.
+pub fn canonical(address: SocketAddr) -> SocketAddr {
+    match address.ip().to_canonical() {
+        ip @ IpAddr::V4(_) => SocketAddr::new(ip, address.port()),
+        IpAddr::V6(_) => address,
+    }
+}
+
+/// The network of `address` with the prefix length of its family; an IPv4-mapped IPv6 address is IPv4.
+pub fn network(address: IpAddr, ipv4_prefix: u8, ipv6_prefix: u8) -> IpNet {
+    let address = address.to_canonical();
+    let prefix = if address.is_ipv4() { ipv4_prefix } else { ipv6_prefix };
+    IpNet::new(address, prefix).unwrap_or(address.into()).trunc()
+}
+
+/// A client: an IPv4 address, or an IPv6 /64, within which a host can choose any address (RFC 7421). Hosts behind one
+/// NAT are one client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Client(IpNet);
+
+impl From<IpAddr> for Client {
+    fn from(address: IpAddr) -> Self {
+        Self(network(address, 32, 64))
+    }
+}
+
+/// A server's name or address as the user wrote it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerName {
+    pub host: String,
+    pub port: u16,
+    given: String,
+}
+
+impl ServerName {
+    /// Parses `NAME`, `ADDRESS`, `HOST:PORT`, `[IPV6]` or `[IPV6]:PORT`.
+    pub fn parse(text: &str, default_port: u16) -> Result<Self, String> {
+        let wrong = |why: &str| Err(format!("`{text}` names no server: {why}"));
+        let usual = "give a name or an address, with :PORT where it is not the default";
+        if text.contains('/') || text.contains(char::is_whitespace) {
+            return wrong(usual);
+        }
+        let (host, port) = if let Some(rest) = text.strip_prefix('[') {
+            match rest.split_once(']') {
+                Some((host, "")) => (host, None),
+                Some((host, rest)) if rest.starts_with(':') => (host, Some(&rest[1..])),
+                _ => return wrong("an IPv6 address with a port is written [ADDRESS]:PORT"),
             }
-            IpAddr::V6(address) => {
-                let mask = u128::MAX.checked_shl(128 - u32::from(self.prefix)).unwrap_or(0);
-                IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & mask))
+        } else if text.parse::<Ipv6Addr>().is_ok() {
+            (text, None)
+        } else {
+            match text.rsplit_once(':') {
+                Some((host, _)) if host.contains(':') => {
+                    return wrong("an IPv6 address with a port is written [ADDRESS]:PORT");
+                }
+                Some((host, port)) => (host, Some(port)),
+                None => (text, None),
             }
         };
-        Self { address, prefix: self.prefix }
-    }
-
-    pub fn contains(self, address: IpAddr) -> bool {
-        self.address.is_ipv4() == address.is_ipv4()
-            && Self { address, prefix: self.prefix }.network() == self.network()
+        if text.starts_with('[') && host.parse::<Ipv6Addr>().is_err() {
+            return wrong("only an IPv6 address belongs in brackets");
+        }
+        if host.is_empty() {
+            return wrong(usual);
+        }
+        let port = match port.map(str::parse::<u16>) {
+            None => default_port,
+            Some(Ok(port)) if port > 0 => port,
+            Some(_) => return wrong("a port is a number from 1 to 65535"),
+        };
+        Ok(Self { host: host.to_owned(), port, given: text.to_owned() })
     }
 }
 
-const fn longest_prefix(address: IpAddr) -> u8 {
-    match address {
-        IpAddr::V4(_) => 32,
-        IpAddr::V6(_) => 128,
-    }
-}
-
-impl fmt::Display for IpNetwork {
+impl fmt::Display for ServerName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.address, self.prefix)
-    }
-}
-
-impl FromStr for IpNetwork {
-    type Err = IpNetworkError;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let syntax = || IpNetworkError::Syntax { text: text.to_owned() };
-        let Some((address, prefix)) = text.split_once('/') else {
-            return text.parse().map(Self::host).map_err(|_| syntax());
-        };
-        // u8::from_str takes a leading '+', which no one writes on purpose.
-        if !prefix.bytes().all(|byte| byte.is_ascii_digit()) {
-            return Err(syntax());
-        }
-        Self::new(address.parse().map_err(|_| syntax())?, prefix.parse().map_err(|_| syntax())?)
-    }
-}
-
-impl TryFrom<String> for IpNetwork {
-    type Error = IpNetworkError;
-
-    fn try_from(text: String) -> Result<Self, Self::Error> {
-        text.parse()
-    }
-}
-
-impl From<IpNetwork> for String {
-    fn from(network: IpNetwork) -> Self {
-        network.to_string()
+        f.write_str(&self.given)
     }
 }

@@ -1,6 +1,7 @@
 //! The traffic patterns and their parameters.
 
 use crate::direction::{DataDirection, Direction};
+use crate::text::duration;
 use crate::transport::Transport;
 use crate::units::milliseconds;
 use serde::{Deserialize, Serialize};
@@ -15,17 +16,17 @@ pub const MIN_MESSAGE_BYTES: usize = 4;
 /// Largest body of a message; a receiver holds one of them in memory.
 pub const MAX_MESSAGE_BYTES: usize = 64 * 1024;
 
-/// Lowest rate limit per stream: below it, single blocks would be seconds apart.
+/// Lowest rate limit per stream: below it, blocks would be seconds apart.
 pub const MIN_STREAM_RATE_BPS: u64 = 8_000;
 
-/// Most messages of one side in one test: their records must fit into a RECORD frame.
+/// Limit of the messages of one side in one test: their records must fit into a RECORD frame.
 pub const MAX_MESSAGES: u32 = 36_000;
 
 const SHORTEST: Duration = Duration::from_millis(1);
 
-/// Fewest streams that carry bulk data over quic and mpquic. A stream's receive window must stay small (the
-/// reassembly of a stream gives up when it has too many gaps, which a path's death makes), so that one stream
-/// alone cannot fill a fast or long path.
+/// Smallest number of streams for bulk data over quic and mpquic. A stream's receive window must stay small (the
+/// reassembly of a stream fails with too many gaps, which the loss of a path causes), so that one stream alone cannot
+/// fill a fast or long path.
 pub const QUIC_STREAMS: u32 = 4;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,7 +35,7 @@ pub enum PatternParameters {
     Ping(PingParameters),
     Bulk(BulkParameters),
     Throughput(ThroughputParameters),
-    /// Requests both ways at a fixed pace, like a voice assistant or a game.
+    /// Requests in both directions at a fixed interval, like a voice assistant or a game.
     Interactive(InteractiveParameters),
 }
 
@@ -48,8 +49,7 @@ impl PatternParameters {
         }
     }
 
-    /// Byte streams that the test takes: connections over tcp and mptcp, streams of one connection over quic
-    /// and mpquic.
+    /// Number of byte streams: connections over tcp and mptcp, streams of one connection over quic and mpquic.
     pub const fn streams(&self) -> u32 {
         match self {
             Self::Ping(_) => 1,
@@ -59,8 +59,8 @@ impl PatternParameters {
         }
     }
 
-    /// The parameters as they are run over `transport`: bulk data over quic and mpquic goes over at least
-    /// [`QUIC_STREAMS`] streams of the one connection, as far as there is a byte and a rate for each.
+    /// The parameters in use over `transport`: bulk data over quic and mpquic uses at least [`QUIC_STREAMS`] streams of
+    /// the one connection, if there is a byte and a rate for each.
     pub fn for_transport(mut self, transport: Transport) -> Self {
         if !matches!(transport, Transport::Quic | Transport::Mpquic) {
             return self;
@@ -84,8 +84,8 @@ impl PatternParameters {
         self
     }
 
-    /// What a pattern of bulk data comes down to; `None` for patterns of messages. A `bulk` may have another amount for
-    /// each direction, of which this is the larger: [`PatternParameters::transfer_of`] tells them apart.
+    /// The throughput parameters of a pattern of bulk data; `None` for patterns of messages. For a `bulk` with
+    /// different amounts per direction, the amount is the larger one; see [`PatternParameters::transfer_of`].
     pub fn transfer(&self) -> Option<ThroughputParameters> {
         match self {
             Self::Throughput(throughput) => Some(throughput.clone()),
@@ -99,7 +99,7 @@ impl PatternParameters {
         }
     }
 
-    /// What of a pattern of bulk data goes one way; `None` when nothing does.
+    /// The throughput parameters of one direction; `None` when it carries no bulk data.
     pub fn transfer_of(&self, direction: Direction) -> Option<ThroughputParameters> {
         let transfer = self.transfer()?;
         let (goes, bulk_bytes): (bool, fn(&BulkParameters) -> u64) = match direction {
@@ -113,13 +113,13 @@ impl PatternParameters {
         goes.then_some(ThroughputParameters { amount, ..transfer })
     }
 
-    /// Whether what is written has to go out at once. Nagle's algorithm (RFC 896) would hold the end of a message
-    /// back until the peer's delayed acknowledgement of its beginning, and the test would measure that.
+    /// Whether data must be sent without delay. Nagle's algorithm (RFC 896) would delay the end of a message until the
+    /// peer's delayed acknowledgement of its beginning, and the test would measure that.
     pub const fn sends_at_once(&self) -> bool {
         matches!(self, Self::Ping(_) | Self::Interactive(_))
     }
 
-    /// How long a test takes when the network is not what holds it up; `None` when only the network does.
+    /// The duration of a test over an unlimited network; `None` if only the network limits it.
     pub fn nominal_duration(&self) -> Option<Duration> {
         match self {
             Self::Ping(ping) => Some(ping.interval.saturating_mul(ping.requests())),
@@ -132,8 +132,7 @@ impl PatternParameters {
         }
     }
 
-    /// How long a test may take at a client that is in no hurry. One by bytes: the time that they take at 1 Mbit/s, an hour
-    /// at least.
+    /// The default time limit of a test. For a test by bytes: their time at 1 Mbit/s, at least one hour.
     pub fn longest_duration(&self) -> Duration {
         const LEAST_BYTES_PER_SECOND: u64 = 125_000;
         match self {
@@ -145,7 +144,7 @@ impl PatternParameters {
         }
     }
 
-    /// Payload of the busier direction; `None` when only time and network bound it.
+    /// Payload of the direction with more data; `None` if only time and network limit it.
     pub fn nominal_bytes(&self) -> Option<u64> {
         match self {
             Self::Ping(ping) => {
@@ -153,7 +152,7 @@ impl PatternParameters {
             }
             Self::Interactive(interactive) => {
                 let each = u64::from(interactive.request_bytes) + u64::from(interactive.response_bytes);
-                // An acknowledgement is a bare sequence number.
+                // An acknowledgement is only a sequence number.
                 Some(u64::from(interactive.messages()) * (each + 4))
             }
             Self::Bulk(bulk) => Some(bulk.bytes.max(bulk.upload_bytes)),
@@ -172,7 +171,7 @@ impl From<ThroughputParameters> for PatternParameters {
 }
 
 impl PingParameters {
-    /// All requests, those of the warm-up included.
+    /// Number of requests, those of the warm-up included.
     pub const fn requests(&self) -> u32 {
         self.count.saturating_add(self.warm_up)
     }
@@ -193,7 +192,7 @@ impl BulkParameters {
 }
 
 impl InteractiveParameters {
-    /// Requests of each side: one at the start, and one more per interval before the duration is over.
+    /// Number of requests of each side: one at the start, and one per interval until the end of the duration.
     pub fn messages(&self) -> u32 {
         let interval = self.interval.as_nanos().max(1);
         u32::try_from(self.duration.as_nanos().div_ceil(interval)).unwrap_or(u32::MAX)
@@ -203,10 +202,10 @@ impl InteractiveParameters {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Amount {
-    /// For this long from each stream's first byte, after the warm-up.
+    /// Time from each stream's first byte, after the warm-up.
     #[serde(rename = "duration_ms", with = "milliseconds")]
     Duration(Duration),
-    /// This many payload bytes, all streams of a direction together, warm-up included.
+    /// Payload bytes of all streams of a direction together, warm-up included.
     Bytes(u64),
 }
 
@@ -217,7 +216,7 @@ pub struct ThroughputParameters {
     /// Parallel connections, 1 to [`MAX_STREAMS`].
     pub streams: u32,
     pub amount: Amount,
-    /// Limit of the payload rate of each direction, all its streams together; each gets an equal part.
+    /// Limit of the payload rate of each direction, for all its streams together; each stream gets an equal share.
     #[serde(default)]
     pub rate_bps: Option<u64>,
     /// Warm-up before the measured time: recorded, but not counted in goodput.
@@ -228,7 +227,7 @@ pub struct ThroughputParameters {
 }
 
 impl ThroughputParameters {
-    /// Larger ones were not measurably better on an unshaped veth, smaller ones cost more per byte.
+    /// Larger blocks were not measurably faster on an unshaped veth; smaller ones cost more per byte.
     pub const DEFAULT_BLOCK_BYTES: u32 = 128 * 1024;
 }
 
@@ -250,9 +249,9 @@ impl Default for ThroughputParameters {
 #[serde(deny_unknown_fields, default)]
 pub struct PingParameters {
     pub count: u32,
-    /// Requests before them that do not (the path's state, the server's caches).
+    /// Additional first requests that do not count, because of the path's state and the server's caches.
     pub warm_up: u32,
-    /// From one request to the next, or to the answer when that takes longer.
+    /// Interval of requests; longer if an answer takes longer.
     #[serde(rename = "interval_ms", with = "milliseconds")]
     pub interval: Duration,
     /// Size of a request: its frame's body, of which the sequence number takes four bytes.
@@ -267,7 +266,7 @@ pub struct PingParameters {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct BulkParameters {
-    /// Bytes to download, all streams together; 0: none.
+    /// Bytes to download on all streams together; 0: none.
     pub bytes: u64,
     /// Bytes to upload at the same time, on the same streams; 0: none.
     pub upload_bytes: u64,
@@ -284,7 +283,7 @@ pub struct InteractiveParameters {
     /// Size of a request: its frame's body, of which the sequence number takes four bytes.
     pub request_bytes: u32,
     pub response_bytes: u32,
-    /// How long to wait for the last acknowledgements after the last request.
+    /// Limit of the wait for the last acknowledgements after the last request.
     #[serde(rename = "linger_ms", with = "milliseconds")]
     pub linger: Duration,
 }
@@ -334,39 +333,16 @@ pub enum ParameterError {
     Messages { given: u32, most: u32 },
     #[error("messages of {given} bytes: {least} to {most} bytes are possible")]
     Message { given: u32, least: u32, most: u32 },
-    #[error("an interval of {} ms between messages: 1 ms is the shortest", .given.as_secs_f64() * 1e3)]
+    #[error("an interval of {} between messages: 1 ms is the shortest", duration(*.given))]
     Interval { given: Duration },
-    #[error("a timeout of {} ms for an answer: 1 ms is the shortest", .given.as_secs_f64() * 1e3)]
+    #[error("a timeout of {} for an answer: 1 ms is the shortest", duration(*.given))]
     Timeout { given: Duration },
     #[error("blocks of {given} bytes: 64 bytes to 4 MiB are possible")]
     Block { given: u32 },
 }
 
 impl ThroughputParameters {
-    fn mistakes(&self) -> Vec<ParameterError> {
-        let mut wrong = Vec::new();
-        if self.streams == 0 || self.streams > MAX_STREAMS {
-            wrong.push(ParameterError::Streams { given: self.streams });
-        }
-        let nothing = match self.amount {
-            Amount::Duration(duration) => duration < Duration::from_millis(1),
-            Amount::Bytes(bytes) => bytes < u64::from(self.streams) || bytes == 0,
-        };
-        if nothing {
-            wrong.push(ParameterError::Nothing);
-        }
-        if let Some(given) = self.rate_bps
-            && given / u64::from(self.streams.max(1)) < MIN_STREAM_RATE_BPS
-        {
-            wrong.push(ParameterError::Rate { given, streams: self.streams });
-        }
-        if !(64..=4 * 1024 * 1024).contains(&self.block_bytes) {
-            wrong.push(ParameterError::Block { given: self.block_bytes });
-        }
-        wrong
-    }
-
-    /// The part of stream `stream` in the amount of one direction. The parts add up exactly.
+    /// The share of stream `stream` in the amount of one direction. The shares add up exactly.
     pub fn stream_amount(&self, stream: u32) -> Amount {
         match self.amount {
             Amount::Duration(duration) => Amount::Duration(duration),
@@ -385,57 +361,55 @@ impl ThroughputParameters {
 
 impl PatternParameters {
     pub fn validate(&self) -> Result<(), Vec<ParameterError>> {
-        let wrong = match self {
-            Self::Throughput(throughput) => throughput.mistakes(),
-            Self::Ping(ping) => ping.mistakes(),
-            Self::Bulk(bulk) => bulk.mistakes(),
-            Self::Interactive(interactive) => interactive.mistakes(),
+        let mut wrong = Vec::new();
+        let streams = self.streams();
+        if streams == 0 || streams > MAX_STREAMS {
+            wrong.push(ParameterError::Streams { given: streams });
+        }
+        let nothing = match self {
+            Self::Throughput(throughput) => match throughput.amount {
+                Amount::Duration(duration) => duration < SHORTEST,
+                Amount::Bytes(bytes) => bytes < u64::from(streams) || bytes == 0,
+            },
+            Self::Bulk(bulk) => bulk.least_bytes() == 0 || bulk.least_bytes() < u64::from(streams),
+            Self::Interactive(interactive) => interactive.duration < SHORTEST,
+            Self::Ping(_) => false,
         };
+        if nothing {
+            wrong.push(ParameterError::Nothing);
+        }
+        match self {
+            Self::Throughput(throughput) => {
+                if let Some(given) = throughput.rate_bps
+                    && given / u64::from(streams.max(1)) < MIN_STREAM_RATE_BPS
+                {
+                    wrong.push(ParameterError::Rate { given, streams });
+                }
+                if !(64..=4 * 1024 * 1024).contains(&throughput.block_bytes) {
+                    wrong.push(ParameterError::Block { given: throughput.block_bytes });
+                }
+            }
+            Self::Bulk(_) => {}
+            Self::Ping(ping) => {
+                if ping.count == 0 {
+                    wrong.push(ParameterError::NoRequest);
+                }
+                wrong.extend(number(ping.requests()));
+                wrong.extend(sizes([ping.request_bytes, ping.response_bytes]));
+                if ping.timeout < SHORTEST {
+                    wrong.push(ParameterError::Timeout { given: ping.timeout });
+                }
+            }
+            Self::Interactive(interactive) => {
+                if interactive.interval < SHORTEST {
+                    wrong.push(ParameterError::Interval { given: interactive.interval });
+                } else {
+                    wrong.extend(number(interactive.messages()));
+                }
+                wrong.extend(sizes([interactive.request_bytes, interactive.response_bytes]));
+            }
+        }
         if wrong.is_empty() { Ok(()) } else { Err(wrong) }
-    }
-}
-
-impl PingParameters {
-    fn mistakes(&self) -> Vec<ParameterError> {
-        let mut wrong = Vec::new();
-        if self.count == 0 {
-            wrong.push(ParameterError::NoRequest);
-        }
-        wrong.extend(number(self.requests()));
-        wrong.extend(sizes([self.request_bytes, self.response_bytes]));
-        if self.timeout < SHORTEST {
-            wrong.push(ParameterError::Timeout { given: self.timeout });
-        }
-        wrong
-    }
-}
-
-impl BulkParameters {
-    fn mistakes(&self) -> Vec<ParameterError> {
-        let mut wrong = Vec::new();
-        if self.streams == 0 || self.streams > MAX_STREAMS {
-            wrong.push(ParameterError::Streams { given: self.streams });
-        }
-        if self.least_bytes() == 0 || self.least_bytes() < u64::from(self.streams) {
-            wrong.push(ParameterError::Nothing);
-        }
-        wrong
-    }
-}
-
-impl InteractiveParameters {
-    fn mistakes(&self) -> Vec<ParameterError> {
-        let mut wrong = Vec::new();
-        if self.duration < SHORTEST {
-            wrong.push(ParameterError::Nothing);
-        }
-        if self.interval < SHORTEST {
-            wrong.push(ParameterError::Interval { given: self.interval });
-        } else {
-            wrong.extend(number(self.messages()));
-        }
-        wrong.extend(sizes([self.request_bytes, self.response_bytes]));
-        wrong
     }
 }
 

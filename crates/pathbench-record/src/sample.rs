@@ -1,9 +1,9 @@
-//! One line of `samples.jsonl`: a path as the transport sees it at one moment.
+//! One line of `samples.jsonl`: the transport's state of a path at one time.
 
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 
-/// Which end of the connection took a sample or made a record.
+/// The end of the connection that took a sample or made a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Side {
@@ -18,46 +18,40 @@ pub enum PathState {
     /// Being opened (TCP: SYN sent or received; QUIC: not validated yet).
     #[default]
     Opening,
-    /// Open; the transport may use it. Also a QUIC path that is suspended for its silence: that is an event.
+    /// Open; the transport may use it. Includes a QUIC path suspended for its silence, which is an event.
     Open,
-    /// Closed (QUIC: abandoned by either end); the figures are the last that were seen.
+    /// Closed (QUIC: abandoned by either end), with its last figures.
     Closed,
 }
 
-/// The transport's own view of one path. Counters run from the start of the connection.
+/// The transport's figures of one path. Counters run from the start of the connection.
 ///
 /// Sources: for tcp and mptcp, `struct tcp_info` (linux/tcp.h) of the subflow, and payload is TCP payload; a
 /// field that the kernel of the host did not report is absent. For quic and mpquic, the state of the QUIC path in
-/// the process (RFC 9000, RFC 9002, draft-ietf-quic-multipath), and payload is the data of STREAM frames. What counts
-/// whole packets (acknowledged, lost, in flight) counts them with their headers, and those without stream data too.
+/// the process (RFC 9000, RFC 9002, draft-ietf-quic-multipath), and payload is the data of STREAM frames. Counters of
+/// whole packets (acknowledged, lost, in flight) include headers and packets without stream data.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PathFigures {
-    /// Which subflow: the kernel's subflow id where it tells, else the order of appearance. From 1.
+    /// The kernel's subflow ID if reported, else the order of appearance. From 1.
     pub subflow: u32,
-    /// QUIC path id (draft-ietf-quic-multipath, section 3.1; 0 is the handshake's). Absent for tcp and mptcp.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// QUIC path ID (draft-ietf-quic-multipath, section 3.1; 0 is the handshake's). Absent for tcp and mptcp.
     pub path_id: Option<u64>,
     pub local: SocketAddr,
     pub remote: SocketAddr,
-    /// Open, opening or closed.
     pub state: PathState,
-    /// Whether the path is marked as backup, where the transport tells (QUIC: the status in force at this end).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// Whether the path is marked as backup, if the transport reports it (QUIC: the current status at this end).
     pub backup: Option<bool>,
     /// Payload bytes sent, retransmissions included (`tcpi_bytes_sent`; QUIC: data of STREAM frames).
     pub bytes_sent: u64,
-    /// Packets sent, acknowledgements included (`tcpi_segs_out`; QUIC: datagrams). Absent where nobody counts.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// Packets sent, acknowledgements included (`tcpi_segs_out`; QUIC: datagrams). Absent where unknown.
     pub packets_sent: Option<u64>,
-    /// Packets received, acknowledgements included (`tcpi_segs_in`; QUIC: datagrams). Absent where nobody counts.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// Packets received, acknowledgements included (`tcpi_segs_in`; QUIC: datagrams). Absent where unknown.
     pub packets_received: Option<u64>,
     /// UDP payload sent in packets without stream data: handshake, acknowledgements, heartbeats, MTU probes, path
     /// validation. Absent for tcp and mptcp.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub control_bytes_sent: Option<u64>,
-    /// The same, received. Absent for tcp and mptcp.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// As `control_bytes_sent`, received. Absent for tcp and mptcp.
     pub control_bytes_received: Option<u64>,
     /// Payload bytes acknowledged (`tcpi_bytes_acked`; QUIC: sizes of acknowledged packets, with and without stream
     /// data).
@@ -71,51 +65,42 @@ pub struct PathFigures {
     /// Segments retransmitted (`tcpi_total_retrans`; QUIC: packets declared lost).
     pub retransmitted_segments: u64,
     /// Sizes of packets declared lost (QUIC, RFC 9002, section 6.1), MTU probes included. Absent for tcp and mptcp.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost_bytes: Option<u64>,
     /// Packets sent to probe for a larger path MTU (RFC 8899). Absent for tcp and mptcp.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mtu_probes: Option<u64>,
-    /// Times that the path MTU was found too large and reset (RFC 8899, section 4.3). Absent for tcp and mptcp.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// How often the path MTU was found too large and reset (RFC 8899, section 4.3). Absent for tcp and mptcp.
     pub black_holes: Option<u64>,
     /// Smoothed round-trip time.
     pub srtt_ms: f64,
     /// Mean deviation of the round-trip time.
     pub rttvar_ms: f64,
-    /// Smallest round-trip time seen; absent before the first measurement.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// Smallest round-trip time; absent before the first measurement.
     pub min_rtt_ms: Option<f64>,
-    /// Retransmission timeout in force (QUIC: the probe timeout, RFC 9002, section 6.2.1).
+    /// Current retransmission timeout (QUIC: the probe timeout, RFC 9002, section 6.2.1).
     pub rto_ms: f64,
     /// Exponential back-off steps of the retransmission timer (`tcpi_backoff`; QUIC: consecutive probe timeouts).
     pub backoff: u32,
     pub cwnd_bytes: u64,
-    /// Bytes in flight: for tcp and mptcp estimated as unacknowledged − sacked − lost + retransmitted segments
-    /// times MSS; for QUIC as its congestion controller counts them.
+    /// Bytes in flight: for tcp and mptcp estimated as unacknowledged − sacked − lost + retransmitted segments times
+    /// MSS; for QUIC as counted by its congestion controller.
     pub in_flight_bytes: u64,
     /// Bytes in the socket not yet sent (`tcpi_notsent_bytes`); zero for QUIC, where data waits in the connection.
     pub not_sent_bytes: u64,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pacing_rate_bps: Option<u64>,
     /// Most recent delivery-rate estimate.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delivery_rate_bps: Option<u64>,
-    /// Sending MSS in force (QUIC: largest UDP payload in force).
+    /// Current sending MSS (QUIC: largest UDP payload).
     pub mss_bytes: u32,
-    /// Path MTU the kernel believes in (QUIC: largest UDP payload in force + UDP and IP header).
+    /// Path MTU in the kernel (QUIC: largest UDP payload + UDP and IP header).
     pub pmtu_bytes: u32,
-    /// Time since data was last sent on the path.
     pub since_last_sent_ms: u64,
-    /// Time since data was last received on the path.
     pub since_last_received_ms: u64,
-    /// Closed paths of the same two hosts whose counters are added up here. Absent for a path of its own.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// Number of closed paths between the same two hosts whose counters are summed here. Absent for a single path.
     pub closed_paths: Option<u32>,
 }
 
 impl PathFigures {
-    /// A path of which nothing is known but its ends: opening, all counters at zero.
+    /// A path with unknown figures: opening, all counters at zero.
     pub const fn between(local: SocketAddr, remote: SocketAddr) -> Self {
         Self {
             subflow: 0,
@@ -159,83 +144,66 @@ impl PathFigures {
         self.bytes_sent.saturating_sub(self.retransmitted_bytes)
     }
 
-    /// Payload that arrived, as far as the sender knows: the acknowledged packets of a QUIC path need not have carried
-    /// any.
+    /// Acknowledged payload: the acknowledged packets of a QUIC path need not have carried any.
     pub fn payload_acked(&self) -> u64 {
         self.bytes_acked.min(self.new_bytes_sent())
     }
 
-    /// Adds the counters of `later`, a closed path, to those of closed paths before it. All other figures are the
-    /// later path's.
+    /// Adds the counters of `later`, a closed path, to those of earlier closed paths. All other figures are from
+    /// `later`.
     pub fn add_closed(&mut self, later: &Self) {
-        // Without `..`, so that a new counter cannot be forgotten here.
-        let Self {
-            subflow: _,
-            path_id: _,
-            local: _,
-            remote: _,
-            state: _,
-            backup: _,
-            bytes_sent,
-            packets_sent,
-            packets_received,
-            control_bytes_sent,
-            control_bytes_received,
-            bytes_acked,
-            bytes_received,
-            retransmitted_bytes,
-            retransmitted_segments,
-            lost_bytes,
-            mtu_probes,
-            black_holes,
-            srtt_ms: _,
-            rttvar_ms: _,
-            min_rtt_ms,
-            rto_ms: _,
-            backoff: _,
-            cwnd_bytes: _,
-            in_flight_bytes: _,
-            not_sent_bytes: _,
-            pacing_rate_bps: _,
-            delivery_rate_bps: _,
-            mss_bytes: _,
-            pmtu_bytes: _,
-            since_last_sent_ms: _,
-            since_last_received_ms: _,
-            closed_paths,
-        } = &*self;
-        let sum = |a: u64, b: u64| a.saturating_add(b);
-        let each = |a: Option<u64>, b: Option<u64>| match (a, b) {
-            (Some(a), Some(b)) => Some(sum(a, b)),
-            (a, b) => a.or(b),
-        };
-        *self = Self {
+        let mut sum = Self {
             subflow: self.subflow,
             path_id: None,
             local: self.local,
             remote: self.remote,
             state: PathState::Closed,
-            bytes_sent: sum(*bytes_sent, later.bytes_sent),
-            packets_sent: each(*packets_sent, later.packets_sent),
-            packets_received: each(*packets_received, later.packets_received),
-            control_bytes_sent: each(*control_bytes_sent, later.control_bytes_sent),
-            control_bytes_received: each(*control_bytes_received, later.control_bytes_received),
-            bytes_acked: sum(*bytes_acked, later.bytes_acked),
-            bytes_received: sum(*bytes_received, later.bytes_received),
-            retransmitted_bytes: sum(*retransmitted_bytes, later.retransmitted_bytes),
-            retransmitted_segments: sum(*retransmitted_segments, later.retransmitted_segments),
-            lost_bytes: each(*lost_bytes, later.lost_bytes),
-            mtu_probes: each(*mtu_probes, later.mtu_probes),
-            black_holes: each(*black_holes, later.black_holes),
-            min_rtt_ms: match (*min_rtt_ms, later.min_rtt_ms) {
-                (Some(a), Some(b)) => Some(a.min(b)),
-                (a, b) => a.or(b),
-            },
             in_flight_bytes: 0,
             not_sent_bytes: 0,
-            closed_paths: Some(closed_paths.unwrap_or(1).saturating_add(later.closed_paths.unwrap_or(1))),
+            min_rtt_ms: either(self.min_rtt_ms, later.min_rtt_ms, f64::min),
+            closed_paths: Some(
+                self.closed_paths.unwrap_or(1).saturating_add(later.closed_paths.unwrap_or(1)),
+            ),
             ..later.clone()
         };
+        let (counters, more) = sum.counters();
+        let (earlier, more_earlier) = self.counters();
+        for (total, earlier) in counters.into_iter().zip(earlier) {
+            *total = total.saturating_add(*earlier);
+        }
+        for (total, earlier) in more.into_iter().zip(more_earlier) {
+            *total = either(*total, *earlier, u64::saturating_add);
+        }
+        *self = sum;
+    }
+
+    /// The counters of a path: those of all transports, and those of some.
+    const fn counters(&mut self) -> ([&mut u64; 5], [&mut Option<u64>; 7]) {
+        let always = [
+            &mut self.bytes_sent,
+            &mut self.bytes_acked,
+            &mut self.bytes_received,
+            &mut self.retransmitted_bytes,
+            &mut self.retransmitted_segments,
+        ];
+        let some = [
+            &mut self.packets_sent,
+            &mut self.packets_received,
+            &mut self.control_bytes_sent,
+            &mut self.control_bytes_received,
+            &mut self.lost_bytes,
+            &mut self.mtu_probes,
+            &mut self.black_holes,
+        ];
+        (always, some)
+    }
+}
+
+/// Both combined, or the one that is known.
+fn either<T>(a: Option<T>, b: Option<T>, combine: impl Fn(T, T) -> T) -> Option<T> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(combine(a, b)),
+        (a, b) => a.or(b),
     }
 }
 
@@ -247,9 +215,9 @@ pub struct Sample {
     pub t_ms: f64,
     pub host: String,
     pub side: Side,
-    /// Connection within the run (parallel streams count from 0).
+    /// Index of the connection within the run (parallel streams count from 0).
     pub stream: u32,
-    /// The path's name, as in the scenario; the local address where none is known.
+    /// The path's name as in the scenario; the local address if it has none.
     pub path: String,
     #[serde(flatten)]
     pub figures: PathFigures,

@@ -1,20 +1,18 @@
-//! Statistics over repetitions: quantiles, an interval for the median that assumes no distribution, and the
-//! ratio of two medians.
+//! Statistics over repetitions: quantiles, a distribution-free interval of the median, and the ratio of two medians.
 //!
-//! Contract: a sample holds finite numbers only. A function that is given a NaN, an infinity or too few
-//! values answers `None`; it never drops a value silently and never panics.
+//! Contract: a sample contains only finite numbers. A function returns `None` for a NaN, an infinity or too few values;
+//! it never drops a value silently and never panics.
 
 use crate::document::Distribution;
-use crate::random::SplitMix64;
 
-/// Fewest values for which a 95 % interval of the median exists: with five, even the interval from the
-/// smallest to the largest covers the median with only 1 − 2/2⁵ = 93.75 %.
+/// Smallest number of values with a 95 % interval of the median: with five, even the interval from the smallest to the
+/// largest covers the median with only 1 − 2/2⁵ = 93.75 %.
 pub const FEWEST_FOR_INTERVAL: usize = 6;
 
 /// Resamples drawn for an interval of a ratio. At 4000, the end points repeat to about 1 % of the interval's width.
 const RESAMPLES: usize = 4000;
 
-/// The sample in ascending order, or `None` when it is empty or holds a value that is not finite.
+/// The sample in ascending order, or `None` if it is empty or contains a value that is not finite.
 fn sorted(values: &[f64]) -> Option<Vec<f64>> {
     if values.is_empty() || values.iter().any(|value| !value.is_finite()) {
         return None;
@@ -45,8 +43,8 @@ pub fn quantile(values: &[f64], p: f64) -> Option<f64> {
     Some(quantile_sorted(&sorted(values)?, p))
 }
 
-/// The `p`-quantile, 0 < `p` ≤ 1, by nearest rank: the smallest value that at least the part `p` of the sample
-/// does not exceed. It is always a value of the sample, which is what a percentile of delays should be.
+/// The `p`-quantile, 0 < `p` ≤ 1, by nearest rank: the smallest value that is at least as large as the fraction `p` of
+/// the sample. It is always a value of the sample, as a percentile of delays should be.
 ///
 /// `None` for an empty sample, a value that is not finite, or `p` outside 0 to 1.
 pub fn nearest_rank(values: &[f64], p: f64) -> Option<f64> {
@@ -54,7 +52,7 @@ pub fn nearest_rank(values: &[f64], p: f64) -> Option<f64> {
         return None;
     }
     let sorted = sorted(values)?;
-    // 0.95 × 20 is a hair above 19 in binary; the tolerance keeps the rank that arithmetic on paper gives.
+    // 0.95 × 20 is slightly above 19 in binary; the tolerance keeps the exact rank.
     let rank = (sorted.len() as f64 * p - 1e-9).ceil().max(1.0) as usize;
     sorted.get(rank - 1).copied()
 }
@@ -70,7 +68,7 @@ pub fn range(values: &[f64]) -> Option<[f64; 2]> {
     Some([*sorted.first()?, *sorted.last()?])
 }
 
-/// Ranks (from 1) of the order statistics that enclose the median with at least 95 % confidence, whatever the
+/// Ranks (from 1) of the order statistics that enclose the median with at least 95 % confidence, for any
 /// distribution: the largest `k` with P(Binomial(n, ½) < k) ≤ 2.5 %, and its mirror `n + 1 − k`.
 ///
 /// David and Nagaraja, Order Statistics, 3rd ed. (2003), section 7.1. `None` for fewer than
@@ -103,7 +101,7 @@ pub fn median_interval(values: &[f64]) -> Option<[f64; 2]> {
     Some([sorted[low - 1], sorted[high - 1]])
 }
 
-/// What a table says of one figure over repetitions. `None` for an empty sample or a value that is not finite.
+/// The distribution of one figure over repetitions. `None` for an empty sample or a value that is not finite.
 pub fn distribution(values: &[f64]) -> Option<Distribution> {
     let [min, max] = range(values)?;
     Some(Distribution {
@@ -115,12 +113,12 @@ pub fn distribution(values: &[f64]) -> Option<Distribution> {
     })
 }
 
-/// How two samples belong together.
+/// Relation of two samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pairing {
-    /// Value `i` of one was measured next to value `i` of the other (same repetition, same moment).
+    /// Value `i` of one was measured with value `i` of the other (same repetition, same time).
     Paired,
-    /// Nothing connects them; they may differ in length.
+    /// The samples are independent; they may differ in length.
     Unpaired,
 }
 
@@ -128,7 +126,7 @@ pub enum Pairing {
 pub struct MedianRatio {
     /// Median of the numerator's sample ÷ median of the denominator's.
     pub ratio: f64,
-    /// 95 % percentile bootstrap interval; absent when either sample has fewer than [`FEWEST_FOR_INTERVAL`] values or a
+    /// 95 % percentile bootstrap interval; absent if either sample has fewer than [`FEWEST_FOR_INTERVAL`] values or a
     /// resample's denominator was not positive.
     pub ci95: Option<[f64; 2]>,
 }
@@ -186,4 +184,30 @@ fn ratio_interval(numerator: &[f64], denominator: &[f64], pairing: Pairing, seed
 fn median_in_place(values: &mut [f64]) -> f64 {
     values.sort_unstable_by(f64::total_cmp);
     quantile_sorted(values, 0.5)
+}
+
+/// `SplitMix64`: Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014. Small,
+/// seedable, and good enough to draw indices. The same seed gives the same draws in every version.
+#[derive(Debug, Clone)]
+pub struct SplitMix64 {
+    state: u64,
+}
+
+impl SplitMix64 {
+    pub const fn new(seed: u64) -> Self {
+        Self { state: seed }
+    }
+
+    pub const fn draw(&mut self) -> u64 {
+        self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.state;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// A number in `0..bound` (`bound` > 0) by multiplication; its bias, below `bound` ÷ 2⁶⁴, is negligible.
+    pub const fn below(&mut self, bound: usize) -> usize {
+        ((self.draw() as u128 * bound as u128) >> 64) as usize
+    }
 }

@@ -9,10 +9,10 @@ use crate::document::{Group, LinkMeasurement, LinkRecord, OneWayDelay, RunRecord
 use crate::statistics::{distribution, median};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Groups `runs` by variant, label and pattern, in the order in which they first appear.
+/// Groups `runs` by variant, label and pattern, in the order of first appearance.
 ///
-/// Only valid runs enter the figures and shares. A figure's `n` counts the runs that have it: where it is less
-/// than `valid`, the others had none (a run that never recovered has no `recovery_ms`).
+/// Only valid runs count in the figures and shares. A figure's `n` counts the runs with that figure: it is less than
+/// `valid` if some runs have none (a run without recovery has no `recovery_ms`).
 pub fn summarise(runs: &[RunRecord]) -> Vec<Group> {
     let mut members: Vec<Vec<&RunRecord>> = Vec::new();
     for run in runs {
@@ -64,7 +64,7 @@ const FIGURES: [(&str, Figure); 15] = [
     ("dip", |run| run.dip),
     ("hung_ms", |run| run.hung_ms),
     ("handshake_ms", |run| run.handshake_ms),
-    ("completion_ms", |run| run.completion_ms),
+    ("fct_ms", |run| run.fct_ms),
     ("ping_ms", |run| run.ping.as_ref()?.median_ms),
     ("delay_p50_ms", |run| Some(run.delay_ms.as_ref()?.p50)),
     ("delay_p95_ms", |run| Some(run.delay_ms.as_ref()?.p95)),
@@ -75,7 +75,7 @@ const FIGURES: [(&str, Figure); 15] = [
     ("handover_received_ms", |run| run.handover.as_ref()?.duration_received_ms),
 ];
 
-/// Path → median share; in a run that does not know the path, its share is zero.
+/// Path → median share; the share is zero in a run without the path.
 fn shares(runs: &[&RunRecord]) -> BTreeMap<String, f64> {
     let names: BTreeSet<&str> =
         runs.iter().flat_map(|run| &run.paths).map(|path| path.name.as_str()).collect();
@@ -91,15 +91,15 @@ fn shares(runs: &[&RunRecord]) -> BTreeMap<String, f64> {
         .collect()
 }
 
-/// Fills each link's `measured` with the medians over the runs of its variant, valid or not; a link that no run
-/// measured has none.
+/// Sets each link's `measured` to the medians over the runs of its variant, valid or not; a link without measurement
+/// has none.
 pub fn measure_links(links: &mut [LinkRecord], runs: &[RunRecord]) {
     for link in links {
         let of_variant =
             |run: &&RunRecord| link.variant.iter().all(|(key, value)| run.variant.get(key) == Some(value));
         let measured = runs.iter().filter(of_variant).flat_map(|run| &run.links);
         let measured: Vec<&LinkMeasurement> =
-            measured.filter(|of_run| of_run.name == link.name).map(|of_run| &of_run.measured).collect();
+            measured.filter(|one| one.name == link.name).filter_map(|one| one.measured.as_ref()).collect();
         link.measured = median_measurement(&measured);
     }
 }
@@ -136,7 +136,7 @@ fn all_delays(measured: impl Iterator<Item = OneWayDelay>) -> Option<OneWayDelay
     })
 }
 
-/// Each measurement sees a few losses at most: their median would say nothing of the probability, their mean does.
+/// Each measurement contains few losses: their mean estimates the probability, their median does not.
 fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
     let values: Vec<f64> = values.collect();
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)

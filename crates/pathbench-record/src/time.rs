@@ -1,13 +1,14 @@
-//! Points in time on the monotonic clock, and the trait through which the outermost shell lends its clock.
+//! Timestamps of the monotonic clock, and the trait through which the binary provides its clock.
 
 use serde::{Deserialize, Serialize};
+use std::fmt::Debug;
 use std::ops::{Add, Sub};
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
-/// A point on the machine's monotonic clock (`CLOCK_MONOTONIC`), in nanoseconds.
+/// A timestamp of the host's monotonic clock (`CLOCK_MONOTONIC`), in nanoseconds.
 ///
-/// All processes of a lab share the machine's monotonic clock, whatever namespaces they live in, so
-/// timestamps of different lab hosts compare directly. Timestamps of different machines do not.
+/// All processes of a lab share the host's monotonic clock across namespaces, so timestamps of different lab hosts are
+/// directly comparable. Timestamps of different hosts are not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Default)]
 #[serde(transparent)]
 pub struct Timestamp {
@@ -15,7 +16,6 @@ pub struct Timestamp {
 }
 
 impl Timestamp {
-    /// The timestamp `nanos` nanoseconds after the clock's origin.
     #[inline]
     pub const fn from_nanos(nanos: u64) -> Self {
         Self { nanos }
@@ -27,19 +27,19 @@ impl Timestamp {
         self.nanos
     }
 
-    /// Time passed since `earlier`; zero when `earlier` is in fact later.
+    /// Time since `earlier`; zero if `earlier` is later.
     #[inline]
     pub const fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.nanos.saturating_sub(earlier.nanos))
     }
 
-    /// The point `ms` milliseconds later, earlier when negative; this one for what is no number.
+    /// The timestamp `ms` milliseconds later, or earlier if negative; unchanged for NaN.
     pub fn plus_ms(self, ms: f64) -> Self {
         let distance = Duration::from_nanos((ms.abs() * 1e6).round() as u64);
         if ms < 0.0 { self - distance } else { self + distance }
     }
 
-    /// Milliseconds from `origin` to this point, negative when it lies before `origin`.
+    /// Milliseconds from `origin` to this timestamp, negative if it is before `origin`.
     pub fn ms_from(self, origin: Self) -> f64 {
         (i128::from(self.nanos) - i128::from(origin.nanos)) as f64 / 1e6
     }
@@ -63,12 +63,18 @@ impl Sub<Duration> for Timestamp {
     }
 }
 
-/// A source of monotonic time, and the only way below the binary to wait for a point in time.
+/// A source of monotonic time, and the only way to wait for a time in all crates below the binary.
 ///
 /// The binary implements it with the real clock; simulated tests implement it with a virtual one.
-pub trait Clock: Send + Sync {
+pub trait Clock: Debug + Send + Sync {
     fn now(&self) -> Timestamp;
 
-    /// Blocks the calling thread until `deadline`, or not at all when it has passed.
+    /// Blocks the calling thread until `deadline`, or not at all if it has passed.
     fn sleep_until(&self, deadline: Timestamp);
+}
+
+/// `2026-11-21T20:33:54Z` for a number of seconds since the Unix epoch (RFC 3339, UTC), from 1970 to 9999.
+pub fn rfc3339_from_unix(seconds: i64) -> String {
+    let seconds = seconds.clamp(0, 253_402_300_799).unsigned_abs();
+    humantime::format_rfc3339_seconds(UNIX_EPOCH + Duration::from_secs(seconds)).to_string()
 }

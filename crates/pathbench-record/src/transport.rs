@@ -1,4 +1,4 @@
-//! The transports, and the label under which a run of one appears in tables and expectations.
+//! The transports, and the labels of their runs in tables and expectations.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -6,7 +6,22 @@ use std::str::FromStr;
 use thiserror::Error;
 
 /// A transport protocol that carries a test.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Default)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    Default,
+    strum::IntoStaticStr,
+    strum::Display,
+)]
+#[strum(serialize_all = "lowercase")]
 #[serde(rename_all = "lowercase")]
 pub enum Transport {
     /// Plain TCP, one connection on one path.
@@ -21,25 +36,20 @@ pub enum Transport {
 }
 
 impl Transport {
-    /// The name used in scenario files, on the command line and in results.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Tcp => "tcp",
-            Self::Mptcp => "mptcp",
-            Self::Quic => "quic",
-            Self::Mpquic => "mpquic",
-        }
+    /// Each single-path transport precedes the multipath transport of the same protocol.
+    pub const ALL: [Self; 4] = [Self::Tcp, Self::Mptcp, Self::Quic, Self::Mpquic];
+
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 
-    /// Whether the transport is meant to use more than one path.
+    /// Whether the transport can use more than one path.
     pub const fn is_multipath(self) -> bool {
         matches!(self, Self::Mptcp | Self::Mpquic)
     }
-}
 
-impl fmt::Display for Transport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
+    pub const fn is_quic(self) -> bool {
+        matches!(self, Self::Quic | Self::Mpquic)
     }
 }
 
@@ -53,20 +63,20 @@ impl FromStr for Transport {
     type Err = UnknownTransport;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        [Self::Tcp, Self::Mptcp, Self::Quic, Self::Mpquic]
+        Self::ALL
             .into_iter()
             .find(|transport| transport.name() == text)
             .ok_or_else(|| UnknownTransport { text: text.to_owned() })
     }
 }
 
-/// A transport, and the path it is bound to when it is: `mptcp`, `tcp`, `tcp@wlan`.
+/// A transport, and the path to which it is bound, if any: `mptcp`, `tcp`, `tcp@wlan`.
 ///
-/// On the wire of a multipath transport, the path named is the one the connection starts on.
+/// For a multipath transport, the named path is the initial path of the connection.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TransportLabel {
     pub transport: Transport,
-    /// The path that the connection is bound to (single-path) or starts on (multipath); the first when `None`.
+    /// The path to which the connection is bound (single-path) or its initial path (multipath); `None`: the first.
     pub path: Option<String>,
 }
 

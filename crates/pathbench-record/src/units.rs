@@ -1,20 +1,20 @@
-//! Quantities as people write them in scenario files and on the command line, always with their unit.
+//! Quantities as users write them in scenario files and on the command line, always with their unit.
 //!
-//! Every type parses and prints ([`FromStr`], [`fmt::Display`]) without loss: what is printed parses back to
-//! the same value. Decimal places are exact, never rounded: what cannot be held exactly is refused.
+//! Every type parses and prints ([`FromStr`], [`fmt::Display`]) without loss: printed text parses back to
+//! the same value. Decimal places are exact, never rounded: values without an exact representation are rejected.
 
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 use thiserror::Error;
 
-/// A text is not the quantity it should be.
+/// Error for a text that is not a valid quantity.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{problem}; {remedy}")]
 pub struct UnitError {
-    /// What is wrong with the text, the text included.
+    /// The error, with the text.
     pub problem: String,
-    /// What would be right, with an example.
+    /// The valid form, with an example.
     pub remedy: String,
 }
 
@@ -26,7 +26,7 @@ impl UnitError {
 
 type Scale = (&'static str, u64);
 
-/// A kind of quantity: its units, and how to speak of it.
+/// A kind of quantity: its units and its name in messages.
 struct Kind {
     /// From the smallest to the largest.
     scales: &'static [Scale],
@@ -99,7 +99,7 @@ impl Kind {
         Ok((number, unit.trim_start()))
     }
 
-    /// The multiplier of `unit`, which must be one of the kind's own.
+    /// The multiplier of `unit`, which must be a unit of this kind.
     fn scale(&self, text: &str, unit: &str) -> Result<u64, UnitError> {
         if unit.is_empty() {
             return Err(UnitError::new(format!("`{}` has no unit", text.trim()), self.remedy));
@@ -113,7 +113,7 @@ impl Kind {
 
     fn unknown_unit(&self, text: &str, unit: &str) -> UnitError {
         let spelled = self.scales.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit));
-        // `KB` is 1000 bytes to some and 1024 to others, `mbps` bytes to tc and bits to the rest: no guessing.
+        // `KB` can mean 1000 or 1024 bytes, and `mbps` means bytes in tc and bits elsewhere, so both are rejected.
         let problem = match spelled {
             Some((name, _)) if unit != "KB" => format!("`{}` spells the unit {name} wrongly", text.trim()),
             _ => format!("`{}` has the unit `{unit}`, which is unknown or ambiguous", text.trim()),
@@ -137,7 +137,7 @@ impl Kind {
         if fraction.len() > 18 {
             return Err(wrong(format!("is not {}", self.grain)));
         }
-        // At most 20 digits times 86400e9 resp. 18 digits times 86400e9: both far below 2^128.
+        // At most 20 digits (18 for the fraction) times 86400e9: far below 2^128.
         let value_of = |part: &str| part.bytes().fold(0_u128, |sum, byte| sum * 10 + u128::from(byte - b'0'));
         let divisor = 10_u128.pow(fraction.len() as u32);
         let scaled = value_of(fraction) * u128::from(scale);
@@ -166,14 +166,14 @@ fn write_decimal(f: &mut fmt::Formatter<'_>, value: u64, scale: u64, unit: &str)
     f.pad(&format!("{whole}.{}{unit}", fraction.trim_end_matches('0')))
 }
 
-/// The largest scale that `value` reaches, so that the number before the unit is at least 1.
+/// The largest scale that is at most `value`, so that the number before the unit is at least 1.
 fn fitting(scales: &[Scale], value: u64) -> Scale {
     scales.iter().rev().find(|(_, scale)| value >= *scale).or(scales.first()).copied().unwrap_or(("", 1))
 }
 
 /// Bits per second: `"50mbit"`, `"2.5gbit"`.
 ///
-/// `mbps`, `Mb` and the like are refused: to `tc` they are bytes per second, to others bits.
+/// `mbps`, `Mb` and similar units are rejected: in `tc` they are bytes per second, elsewhere bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Rate(pub u64);
 
@@ -181,7 +181,7 @@ impl FromStr for Rate {
     type Err = UnitError;
 
     fn from_str(text: &str) -> Result<Self, UnitError> {
-        // Bits have no other reading, so `Mbit` and `mbit` are the same.
+        // Bits are unambiguous, so `Mbit` and `mbit` are the same.
         RATE.parse(&text.to_ascii_lowercase()).map(Self).map_err(|mut error| {
             error.problem = error.problem.replace(&text.trim().to_ascii_lowercase(), text.trim());
             error
@@ -196,7 +196,7 @@ impl fmt::Display for Rate {
     }
 }
 
-/// A length of time: `"250us"`, `"1ms"`, `"3s"`, `"2m"`, `"1h"`, `"7d"`; exact to the nanosecond, at most some 584 years.
+/// A duration: `"250us"`, `"1ms"`, `"3s"`, `"2m"`, `"1h"`, `"7d"`; exact to the nanosecond, at most about 584 years.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Span(pub Duration);
 
@@ -246,14 +246,14 @@ impl fmt::Display for Size {
     }
 }
 
-/// A part of a whole: `"0.1%"`; exact to a billionth, 0 to 100 %.
+/// A fraction: `"0.1%"`; exact to a billionth, 0 to 100 %.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Percent {
     billionths: u32,
 }
 
 impl Percent {
-    /// `value` per cent, 100 at most.
+    /// `value` per cent, at most 100.
     pub const fn whole(value: u32) -> Self {
         Self { billionths: (if value > 100 { 100 } else { value }) * 10_000_000 }
     }
@@ -285,13 +285,13 @@ impl fmt::Display for Percent {
     }
 }
 
-/// How much a queue holds: a time at the link's rate (`"100ms"`), packets (`"200p"`) or bytes (`"256kB"`).
+/// Limit of a queue: a time at the link's rate (`"100ms"`), packets (`"200p"`) or bytes (`"256kB"`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum QueueLimit {
-    /// As many bytes as the link sends in this time.
+    /// The bytes that the link sends in this time.
     Time(Duration),
-    /// Packets, whatever their size.
+    /// Packets of any size.
     Packets(u32),
     Bytes(u64),
 }
@@ -313,7 +313,7 @@ impl FromStr for QueueLimit {
         if SPAN.scales.iter().any(|(name, _)| *name == unit) {
             return text.parse::<Span>().map(|span| Self::Time(span.0)).map_err(queue);
         }
-        // Without a unit it could be packets or bytes.
+        // Without a unit the number could be packets or bytes.
         let scale = kind.scale(text, unit).map_err(queue)?;
         kind.exact(text, number, scale).map(Self::Bytes).map_err(queue)
     }
@@ -341,17 +341,11 @@ pub mod milliseconds {
     use std::time::Duration;
 
     /// Writes `duration` as milliseconds.
-    ///
-    /// # Errors
-    /// Those of the serializer.
     pub fn serialize<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_f64(duration.as_nanos() as f64 / 1e6)
     }
 
     /// Reads milliseconds.
-    ///
-    /// # Errors
-    /// When the value is not a number, negative, not finite or beyond the range of [`Duration`].
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
         let nanos = (f64::deserialize(deserializer)? * 1e6).round();
         if (0.0..18.0e18).contains(&nanos) {

@@ -1,5 +1,5 @@
-//! The result directory: what is written can be read, whatever happened in between; every field is documented;
-//! old results stay readable.
+//! The result directory: written results are readable, after a crash, too; every field is documented; old results
+//! stay readable.
 
 #[path = "support/document.rs"]
 mod example;
@@ -7,8 +7,12 @@ mod example;
 mod lines;
 
 use example::{emulated, path_mtu};
-use pathbench_record::directory::{CreateError, OpenError, ReadError, ResultDirectory, ResultWriter};
-use pathbench_record::document::ResultDocument;
+use pathbench_record::delivery::DeliveryLine;
+use pathbench_record::directory::{CreateError, ReadError, ResultDirectory, ResultWriter};
+use pathbench_record::document::{LinkSample, ProbeLine, ResultDocument};
+use pathbench_record::end::MessageLine;
+use pathbench_record::event::Event;
+use pathbench_record::sample::Sample;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::error::Error;
@@ -38,35 +42,40 @@ fn golden() -> PathBuf {
 
 fn write_example(dir: &Path) -> Result<PathBuf, Box<dyn Error>> {
     let mut writer = ResultWriter::create(dir)?;
-    writer.append_run(&lines::samples(), &lines::events(), &lines::deliveries())?;
+    writer.append(&lines::samples())?;
+    writer.append(&lines::events())?;
+    writer.append(&lines::deliveries())?;
     let messages = lines::messages();
-    writer.append_messages(&messages[..1])?;
-    writer.append_messages(&messages[1..])?;
-    writer.append_links(&lines::link_samples())?;
+    writer.append(&messages[..1])?;
+    writer.append(&messages[1..])?;
+    writer.append(&lines::link_samples())?;
     let probes = lines::probe_lines();
-    writer.append_probes(&probes[..2])?;
-    writer.append_probes(&probes[2..])?;
+    writer.append(&probes[..2])?;
+    writer.append(&probes[2..])?;
     Ok(writer.finish(&example::document())?)
 }
 
 #[test]
-fn what_is_written_can_be_read() {
+fn a_written_result_can_be_read() {
     let parent = tempfile::tempdir().unwrap();
     let dir = parent.path().join("not/yet/there");
     let document = write_example(&dir).unwrap();
     assert_eq!(document, dir.join("run.json"));
     for path in [&dir, &document] {
         let result = ResultDirectory::open(path).unwrap();
-        assert_eq!(result.document(), &example::document());
-        assert_eq!((result.path(), result.warning()), (dir.as_path(), None));
-        let (samples, events, deliveries) =
-            (result.samples().unwrap(), result.events().unwrap(), result.deliveries().unwrap());
+        assert_eq!(result.document, example::document());
+        assert_eq!((&result.path, result.warning.as_ref()), (&dir, None));
+        let (samples, events, deliveries) = (
+            result.lines::<Sample>().unwrap(),
+            result.lines::<Event>().unwrap(),
+            result.lines::<DeliveryLine>().unwrap(),
+        );
         assert_eq!((samples.items, samples.warning), (lines::samples(), None));
         assert_eq!((events.items, events.warning), (lines::events(), None));
         assert_eq!((deliveries.items, deliveries.warning), (lines::deliveries(), None));
         let messages = result.messages().unwrap();
         assert_eq!((messages.items, messages.warning), (lines::messages(), None));
-        let (links, probes) = (result.links().unwrap(), result.probes().unwrap());
+        let (links, probes) = (result.lines::<LinkSample>().unwrap(), result.lines::<ProbeLine>().unwrap());
         assert_eq!((links.items, links.warning), (lines::link_samples(), None));
         assert_eq!((probes.items, probes.warning), (lines::probe_lines(), None));
     }
@@ -87,21 +96,24 @@ fn what_is_written_can_be_read() {
 }
 
 #[test]
-fn a_result_lacks_only_the_files_that_its_runs_speak_of() {
+fn a_missing_file_is_reported_only_if_a_run_needs_it() {
     let parent = tempfile::tempdir().unwrap();
     let dir = parent.path().join("result");
     let mut writer = ResultWriter::create(&dir).unwrap();
-    writer.append_messages(&[]).unwrap();
-    writer.append_links(&[]).unwrap();
-    writer.append_probes(&[]).unwrap();
+    writer.append::<MessageLine>(&[]).unwrap();
+    writer.append::<LinkSample>(&[]).unwrap();
+    writer.append::<ProbeLine>(&[]).unwrap();
     let mut document = example::document();
     let run = &mut document.runs[0];
     (run.delay_ms, run.ping, run.probes) = (None, None, Vec::new());
     run.links[0].emulation = None;
     writer.finish(&document).unwrap();
     let result = ResultDirectory::open(&dir).unwrap();
-    let (messages, links, probes) =
-        (result.messages().unwrap(), result.links().unwrap(), result.probes().unwrap());
+    let (messages, links, probes) = (
+        result.messages().unwrap(),
+        result.lines::<LinkSample>().unwrap(),
+        result.lines::<ProbeLine>().unwrap(),
+    );
     assert_eq!((messages.items.len(), messages.warning), (0, None));
     assert_eq!((links.items.len(), links.warning), (0, None));
     assert_eq!((probes.items.len(), probes.warning), (0, None));
@@ -116,8 +128,8 @@ fn a_result_lacks_only_the_files_that_its_runs_speak_of() {
     let result = ResultDirectory::open(&dir).unwrap();
     let warnings = [
         result.messages().unwrap().warning.unwrap(),
-        result.links().unwrap().warning.unwrap(),
-        result.probes().unwrap().warning.unwrap(),
+        result.lines::<LinkSample>().unwrap().warning.unwrap(),
+        result.lines::<ProbeLine>().unwrap().warning.unwrap(),
     ];
     assert!(warnings[0].ends_with("messages.jsonl is missing"), "{warnings:?}");
     assert!(warnings[1].ends_with("links.jsonl is missing"), "{warnings:?}");
@@ -151,7 +163,7 @@ fn two_commands_of_one_second_get_two_directories() {
     let parent = tempfile::tempdir().unwrap();
     let dir = parent.path().join("failover-20261121-203354");
     let writers: Vec<_> = (0..3).map(|_| ResultWriter::create_beside(&dir).unwrap()).collect();
-    let names: Vec<_> = writers.iter().map(|w| w.path().file_name().unwrap().to_owned()).collect();
+    let names: Vec<_> = writers.iter().map(|w| w.path.file_name().unwrap().to_owned()).collect();
     assert_eq!(
         names,
         ["failover-20261121-203354", "failover-20261121-203354-2", "failover-20261121-203354-3"]
@@ -163,8 +175,10 @@ fn a_crash_loses_nothing_that_was_finished() {
     let parent = tempfile::tempdir().unwrap();
     let dir = parent.path().join("result");
     let mut writer = ResultWriter::create(&dir).unwrap();
-    assert!(matches!(ResultDirectory::open(&dir).unwrap_err(), OpenError::NotAResult { .. }));
-    writer.append_run(&lines::samples(), &lines::events(), &lines::deliveries()).unwrap();
+    assert!(matches!(ResultDirectory::open(&dir).unwrap_err(), ReadError::NotAResult { .. }));
+    writer.append(&lines::samples()).unwrap();
+    writer.append(&lines::events()).unwrap();
+    writer.append(&lines::deliveries()).unwrap();
     writer.write_partial(&example::document()).unwrap();
     drop(writer);
     // The next run's lines were being written.
@@ -173,13 +187,13 @@ fn a_crash_loses_nothing_that_was_finished() {
     fs::write(&samples, [&whole[..], b"{\"run\":\"02-tcp-r1\",\"t_ms\":0.0,\"ho"].concat()).unwrap();
 
     let result = ResultDirectory::open(&dir).unwrap();
-    assert_eq!(result.document(), &example::document());
-    assert!(result.warning().unwrap().contains("never finished"), "{:?}", result.warning());
-    let read = result.samples().unwrap();
+    assert_eq!(result.document, example::document());
+    assert!(result.warning.as_ref().unwrap().contains("never finished"), "{:?}", result.warning);
+    let read = result.lines::<Sample>().unwrap();
     assert_eq!(read.items, lines::samples());
     let warning = read.warning.unwrap();
     assert!(warning.contains("samples.jsonl:5: the last line is cut off"), "{warning}");
-    assert_eq!(result.events().unwrap().warning, None);
+    assert_eq!(result.lines::<Event>().unwrap().warning, None);
 }
 
 #[test]
@@ -192,14 +206,14 @@ fn a_broken_line_is_named() {
     let mut text_lines: Vec<&str> = text.lines().collect();
     text_lines[2] = "{\"run\": 7}";
     fs::write(&events, text_lines.join("\n") + "\n").unwrap();
-    let error = ResultDirectory::open(&dir).unwrap().events().unwrap_err();
+    let error = ResultDirectory::open(&dir).unwrap().lines::<Event>().unwrap_err();
     assert!(matches!(error, ReadError::Broken { line: 3, .. }), "{error:?}");
     assert!(error.to_string().contains("events.jsonl:3: "), "{error}");
 
     fs::write(dir.join("delivery.jsonl"), b"\xff\xfe\n").unwrap();
-    assert!(ResultDirectory::open(&dir).unwrap().deliveries().is_err());
+    assert!(ResultDirectory::open(&dir).unwrap().lines::<DeliveryLine>().is_err());
     fs::remove_file(dir.join("delivery.jsonl")).unwrap();
-    let missing = ResultDirectory::open(&dir).unwrap().deliveries().unwrap();
+    let missing = ResultDirectory::open(&dir).unwrap().lines::<DeliveryLine>().unwrap();
     assert!(missing.items.is_empty() && missing.warning.unwrap().ends_with("delivery.jsonl is missing"));
 }
 
@@ -215,18 +229,18 @@ fn only_a_result_of_a_known_version_opens() {
     };
     assert!(opened("\"pathbench.result/1\"").is_ok());
     let newer = opened("\"pathbench.result/2\"").unwrap_err();
-    assert!(matches!(newer, OpenError::Newer { .. }), "{newer:?}");
+    assert!(matches!(newer, ReadError::Newer { .. }), "{newer:?}");
     assert!(newer.to_string().contains("newer Pathbench (schema pathbench.result/2"), "{newer}");
     for other in ["\"pathbench.result/0\"", "\"pathbench.result/x\"", "\"pathbench\"", "null"] {
         let error = opened(other).unwrap_err();
-        assert!(matches!(error, OpenError::OtherDocument { .. }), "{other}: {error:?}");
+        assert!(matches!(error, ReadError::OtherDocument { .. }), "{other}: {error:?}");
     }
     fs::write(&file, "{\n  \"schema\": \"pathbench.result/1\",\n  nonsense").unwrap();
     let error = ResultDirectory::open(&dir).unwrap_err();
-    assert!(matches!(error, OpenError::Broken { line: 3, .. }), "{error:?}");
-    assert!(matches!(ResultDirectory::open(parent.path()).unwrap_err(), OpenError::NotAResult { .. }));
+    assert!(matches!(error, ReadError::Broken { line: 3, .. }), "{error:?}");
+    assert!(matches!(ResultDirectory::open(parent.path()).unwrap_err(), ReadError::NotAResult { .. }));
     let nowhere = ResultDirectory::open(&parent.path().join("nowhere")).unwrap_err();
-    assert!(matches!(nowhere, OpenError::NotAResult { .. }), "{nowhere:?}");
+    assert!(matches!(nowhere, ReadError::NotAResult { .. }), "{nowhere:?}");
 }
 
 /// Adds a field that this version does not know to every object that is not a map of data.
@@ -256,7 +270,7 @@ fn unknown_fields_are_ignored() {
     for line in lines::samples() {
         let mut value = serde_json::to_value(&line).unwrap();
         add_unknown(&mut value);
-        assert_eq!(serde_json::from_value::<pathbench_record::sample::Sample>(value).unwrap(), line);
+        assert_eq!(serde_json::from_value::<Sample>(value).unwrap(), line);
     }
 }
 
@@ -307,18 +321,18 @@ fn every_field_is_documented() {
 }
 
 #[test]
-fn what_was_added_to_the_first_schema_stays_readable() {
+fn additions_to_the_first_schema_stay_readable() {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/v1-messages");
     let result = ResultDirectory::open(&dir).unwrap();
     let text = fs::read_to_string(dir.join("run.json")).unwrap();
     let stored: Value = serde_json::from_str(&text).unwrap();
-    assert_within(&stored, &serde_json::to_value(result.document()).unwrap(), "run.json");
-    let run = &result.document().runs[0];
-    assert!(run.encrypted && run.touched_by.len() == 1 && result.document().servers[0].chosen);
-    assert_eq!(run.delay_ms.as_ref().map(|delay| (delay.messages, delay.late)), Some((100, 1)));
-    assert_eq!(result.document().summary.groups[0].pattern, "iperf");
+    assert_within(&stored, &serde_json::to_value(&result.document).unwrap(), "run.json");
+    let run = &result.document.runs[0];
+    assert!(run.encrypted && run.touched_by.len() == 1 && result.document.servers[0].chosen);
+    assert_eq!(run.delay_ms.as_ref().map(|delay| (delay.messages, delay.unacknowledged)), Some((100, 1)));
+    assert_eq!(result.document.summary.groups[0].pattern, "throughput");
     assert_eq!(result.messages().unwrap().items, lines::messages());
-    let figures = &result.samples().unwrap().items[0].figures;
+    let figures = &result.lines::<Sample>().unwrap().items[0].figures;
     assert_eq!((figures.path_id, figures.lost_bytes, figures.black_holes), (Some(1), Some(1_200), Some(1)));
 }
 
@@ -328,16 +342,16 @@ fn emulated_links_and_handovers_stay_readable() {
     let result = ResultDirectory::open(&dir).unwrap();
     let text = fs::read_to_string(dir.join("run.json")).unwrap();
     let stored: Value = serde_json::from_str(&text).unwrap();
-    assert_within(&stored, &serde_json::to_value(result.document()).unwrap(), "run.json");
-    let run = &result.document().runs[0];
+    assert_within(&stored, &serde_json::to_value(&result.document).unwrap(), "run.json");
+    let run = &result.document.runs[0];
     assert_eq!(run.handover, Some(emulated::handover()));
     assert_eq!(run.links[0].emulation, Some(emulated::emulation()));
     assert_eq!(
-        (&run.probes, &result.document().summary.mobility[0]),
+        (&run.probes, &result.document.summary.mobility[0]),
         (&emulated::probes(), &emulated::mobility())
     );
-    assert_eq!(result.links().unwrap().items, lines::link_samples());
-    assert_eq!(result.probes().unwrap().items, lines::probe_lines());
+    assert_eq!(result.lines::<LinkSample>().unwrap().items, lines::link_samples());
+    assert_eq!(result.lines::<ProbeLine>().unwrap().items, lines::probe_lines());
 }
 
 #[test]
@@ -346,9 +360,9 @@ fn path_mtus_and_diagnoses_stay_readable() {
     let result = ResultDirectory::open(&dir).unwrap();
     let text = fs::read_to_string(dir.join("run.json")).unwrap();
     let stored: Value = serde_json::from_str(&text).unwrap();
-    assert_within(&stored, &serde_json::to_value(result.document()).unwrap(), "run.json");
-    let run = &result.document().runs[0];
-    assert_eq!(result.document().mtu, Some(path_mtu::examination()));
+    assert_within(&stored, &serde_json::to_value(&result.document).unwrap(), "run.json");
+    let run = &result.document.runs[0];
+    assert_eq!(result.document.mtu, Some(path_mtu::examination()));
     assert_eq!((&run.diagnoses, &run.routers), (&path_mtu::diagnoses(), &path_mtu::routers()));
     assert_eq!(run.links[0].packet_sizes, Some(path_mtu::packet_sizes()));
 }
@@ -373,25 +387,28 @@ fn assert_within(stored: &Value, now: &Value, place: &str) {
 #[test]
 fn the_first_schema_stays_readable() {
     let result = ResultDirectory::open(&golden()).unwrap();
-    let document = result.document();
+    let document = &result.document;
     assert_eq!(document.schema, "pathbench.result/1");
     let run = &document.runs[0];
     assert_eq!((run.id.as_str(), run.goodput_mbps, run.recovery_ms), (lines::RUN, Some(1214.5), Some(230.9)));
     assert_eq!((run.paths[1].name.as_str(), run.paths[1].share), ("wlan", 0.23));
     assert_eq!(run.phases[1].shares.get("eth"), Some(&1.0));
     assert_eq!(document.summary.groups[0].figures["goodput_mbps"].ci95, Some([1190.0, 1233.25]));
-    let samples = result.samples().unwrap().items;
+    let samples = result.lines::<Sample>().unwrap().items;
     assert_eq!((samples.len(), samples[3].figures.bytes_received), (4, 23_310_000));
-    let events = result.events().unwrap().items;
+    let events = result.lines::<Event>().unwrap().items;
     assert_eq!((events.len(), events[0].due_ms), (4, Some(3000.0)));
-    assert_eq!(result.deliveries().unwrap().items.iter().map(|line| line.bytes).sum::<u64>(), 46_790_000);
+    assert_eq!(
+        result.lines::<DeliveryLine>().unwrap().items.iter().map(|line| line.bytes).sum::<u64>(),
+        46_790_000
+    );
 
-    // Nothing of it gets lost on the way through this version.
+    // Reading and writing by this version loses no field.
     let text = fs::read_to_string(golden().join("run.json")).unwrap();
     let stored: Value = serde_json::from_str(&text).unwrap();
     assert_within(&stored, &serde_json::to_value(document).unwrap(), "run.json");
-    // What came later reads as what was then the only possibility.
-    assert_eq!((run.encrypted, document.summary.groups[0].pattern.as_str()), (false, "iperf"));
+    // Fields added later read as the only value possible before.
+    assert_eq!((run.encrypted, document.summary.groups[0].pattern.as_str()), (false, "throughput"));
     let messages = result.messages().unwrap();
     assert_eq!((messages.items.len(), messages.warning), (0, None));
 }

@@ -56,7 +56,7 @@ fn only_valid_runs_count_and_missing_figures_show() {
 #[test]
 fn variants_are_kept_apart_and_an_absent_path_has_no_share() {
     let mut other = run("mptcp", 500.0, None, 0.5);
-    other.variant = [("run.iperf.streams".to_owned(), json!(4))].into();
+    other.variant = [("run.throughput.streams".to_owned(), json!(4))].into();
     let mut one_path = run("mptcp", 500.0, None, 0.5);
     one_path.paths.truncate(1);
     one_path.paths[0].share = 1.0;
@@ -87,7 +87,7 @@ fn links_get_the_medians_of_the_runs_of_their_variant() {
         run.variant = [("path.wlan.rate".to_owned(), json!(variant))].into();
         run.links = vec![RunLink {
             name: "wlan".to_owned(),
-            measured: measured(rate, rtt),
+            measured: Some(measured(rate, rtt)),
             within_tolerance: true,
             deviations: Vec::new(),
             forward_bytes: None,
@@ -116,7 +116,7 @@ fn links_get_the_medians_of_the_runs_of_their_variant() {
 }
 
 /// A run of messages with these largest delays up and down, and perhaps a handover.
-fn walk(
+fn mobile_run(
     transport: Transport,
     repetition: u32,
     max_ms: [f64; 2],
@@ -143,18 +143,18 @@ fn walk(
 #[test]
 fn the_two_multipath_transports_are_compared_repetition_by_repetition() {
     use HandoverReason::{Other, UnderRto};
-    let mut invalid = walk(Transport::Mptcp, 3, [9.0, 9.0], Some((Other, 1.0)));
+    let mut invalid = mobile_run(Transport::Mptcp, 3, [9.0, 9.0], Some((Other, 1.0)));
     invalid.valid = false;
     let runs = [
-        walk(Transport::Mptcp, 2, [300.0, 900.0], Some((UnderRto, -230.0))),
-        walk(Transport::Mpquic, 1, [400.0, 100.0], None),
-        walk(Transport::Mptcp, 1, [200.0, 50.0], Some((UnderRto, 4000.0))),
-        walk(Transport::Mpquic, 2, [200.0, 300.0], Some((Other, 10.0))),
-        walk(Transport::Tcp, 1, [1.0, 1.0], None),
+        mobile_run(Transport::Mptcp, 2, [300.0, 900.0], Some((UnderRto, -230.0))),
+        mobile_run(Transport::Mpquic, 1, [400.0, 100.0], None),
+        mobile_run(Transport::Mptcp, 1, [200.0, 50.0], Some((UnderRto, 4000.0))),
+        mobile_run(Transport::Mpquic, 2, [200.0, 300.0], Some((Other, 10.0))),
+        mobile_run(Transport::Tcp, 1, [1.0, 1.0], None),
         invalid,
-        walk(Transport::Mpquic, 3, [1.0, 1.0], None),
+        mobile_run(Transport::Mpquic, 3, [1.0, 1.0], None),
         // No mpquic of this repetition.
-        walk(Transport::Mptcp, 4, [1.0, 1.0], None),
+        mobile_run(Transport::Mptcp, 4, [1.0, 1.0], None),
     ];
     let all: Vec<&RunRecord> = runs.iter().collect();
     assert_eq!(max_delay_pairs(&all, Direction::Upload), [[200.0, 400.0], [300.0, 200.0]]);
@@ -170,15 +170,15 @@ fn the_two_multipath_transports_are_compared_repetition_by_repetition() {
     let groups = summarise(&runs);
     assert_eq!(groups[0].figures["delay_max_upload_ms"].max.to_bits(), 300.0_f64.to_bits());
     assert_eq!(groups[0].figures["handover_received_ms"].n, 2);
-    // Nothing to say: no handover, and no pair.
-    assert!(summarise_mobility(&[walk(Transport::Mptcp, 1, [1.0, 1.0], None)]).is_empty());
+    // No handover and no pair: no summary.
+    assert!(summarise_mobility(&[mobile_run(Transport::Mptcp, 1, [1.0, 1.0], None)]).is_empty());
 }
 
 #[test]
 fn delays_and_losses_of_links_are_gathered_over_runs() {
     let measured = |p50: f64, min: f64, loss: f64| {
         let mut run = run("mptcp", 1.0, None, 0.5);
-        let link = &mut run.links[0].measured;
+        let link = run.links[0].measured.as_mut().unwrap();
         let delay = link.forward_delay.as_mut().unwrap();
         (delay.p50_ms, delay.min_ms, delay.packets) = (p50, min, 100);
         (link.forward_loss, link.reverse_loss, link.reverse_delay) = (Some(loss), None, None);

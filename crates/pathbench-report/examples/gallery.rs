@@ -1,7 +1,7 @@
-//! Writes the reports of the synthetic results to a directory, to be looked at; with a second argument only those whose
+//! Writes the reports of the synthetic results to a directory for inspection; with a second argument only those whose
 //! name begins with it.
 
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "it prints what it measures")]
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "it prints its measurements")]
 
 #[path = "../tests/synthetic/mod.rs"]
 mod synthetic;
@@ -23,7 +23,7 @@ fn main() -> Result<(), pathbench_report::WriteError> {
         ("silence", synthetic::silence()),
         ("failover", synthetic::failover()),
         ("aggregate", synthetic::aggregate(6, false)),
-        ("both-ways", synthetic::aggregate(1, true)),
+        ("both-directions", synthetic::aggregate(1, true)),
         ("study", synthetic::study()),
         ("forty", synthetic::forty_labels()),
         ("invalid", synthetic::all_invalid()),

@@ -1,6 +1,6 @@
-//! Which packets crossed the links of a path: where they left the sending host, and behind its narrowest hop.
+//! Packets on the links of a path: at the sending host, and behind the hop with the smallest MTU.
 
-use crate::palette::is_part;
+use crate::result_set::is_part;
 use crate::view::View;
 use pathbench_record::direction::{Direction, LinkDirection};
 use pathbench_record::document::{LinkRecord, RunLink, RunRecord};
@@ -10,7 +10,6 @@ use std::collections::BTreeMap;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Stage<'a> {
     pub(crate) link: &'a str,
-    /// Length of the IP packet → packets.
     pub(crate) sizes: &'a BTreeMap<u32, u64>,
     pub(crate) mtu_bytes: Option<u32>,
 }
@@ -39,7 +38,7 @@ pub(crate) struct Carriage<'a> {
     pub(crate) path: &'a str,
     pub(crate) direction: Direction,
     pub(crate) sent: Option<Stage<'a>>,
-    /// Behind the path's narrowest hop, where it has one of its own.
+    /// Behind the hop with the smallest MTU, if the path has hops.
     pub(crate) passed: Option<Stage<'a>>,
 }
 
@@ -49,13 +48,13 @@ impl<'a> Carriage<'a> {
     }
 }
 
-/// A direction with less than this part of what the other one delivered carries acknowledgements and little else.
+/// A direction that delivers less than this part of the other direction carries mostly acknowledgements.
 const DATA: f64 = 0.1;
 
-/// What each path of a run carried, in the directions in which it had data; empty where packets were not counted.
+/// The packets on each path of a run in the directions with data; empty if packets were not counted.
 pub(crate) fn carriages<'a>(view: &View<'a>, run: &'a RunRecord) -> Vec<Carriage<'a>> {
     let is_counted = |link: &&RunLink| link.packet_sizes.is_some();
-    // Neighbour discovery crosses every link, also those that no path of the run took.
+    // Packets of neighbour discovery cross every link, including links without a path of the run.
     let is_path = |link: &&RunLink| run.paths.iter().any(|path| path.name == link.name);
     let mut hosts: Vec<&RunLink> = run.links.iter().filter(is_counted).filter(is_path).collect();
     hosts.sort_by_key(|link| view.paths.rank(&link.name));
@@ -77,7 +76,7 @@ fn of_path<'a>(
     host: &'a RunLink,
     direction: Direction,
 ) -> Option<Carriage<'a>> {
-    // The parts of a path have its orientation.
+    // The inner links of a path have its orientation.
     let forward = (direction == Direction::Upload) == begins_at_client(view, run, host);
     let stage = |link: &'a RunLink| {
         let sizes = link.packet_sizes.as_ref()?;
@@ -86,7 +85,7 @@ fn of_path<'a>(
     };
     let parts = || run.links.iter().filter(|link| is_part(&link.name, &host.name));
     let hop = parts().min_by_key(|link| mtu_bytes(view, run, link).unwrap_or(u32::MAX));
-    // Behind the hop there is the server's own link.
+    // The server's own link follows the hop.
     let of_server = parts().rfind(|link| hop.is_none_or(|hop| hop.name != link.name));
     let first = match direction {
         Direction::Download if hop.is_some() => of_server,
@@ -96,8 +95,7 @@ fn of_path<'a>(
     (sent.is_some() || passed.is_some()).then_some(Carriage { path: &host.name, direction, sent, passed })
 }
 
-/// What the links of a run's paths carry at most in a direction, or in all that had data, in Mbit/s; `None` where that is
-/// not known.
+/// The capacity of a run's paths in one direction, or in all directions with data, in Mbit/s; `None` if unknown.
 pub(crate) fn capacity_mbps(view: &View, run: &RunRecord, direction: Option<Direction>) -> Option<f64> {
     let had_data = run.directions.iter().filter(|one| one.delivered_bytes > 0).map(|one| one.direction);
     let wanted = had_data.filter(|one| direction.is_none_or(|wanted| wanted == *one));
@@ -108,10 +106,7 @@ pub(crate) fn capacity_mbps(view: &View, run: &RunRecord, direction: Option<Dire
     wanted.map(of_paths).sum::<Option<f64>>().filter(|most| *most > 0.0)
 }
 
-/// The same of one path: its slowest link, at the highest rate that link had.
 fn path_capacity_mbps(view: &View, run: &RunRecord, path: &str, direction: Direction) -> Option<f64> {
-    let of_run =
-        |link: &&LinkRecord| link.variant.iter().all(|(key, value)| run.variant.get(key) == Some(value));
     let of_path = |link: &&LinkRecord| link.name == path || is_part(&link.name, path);
     let forward = direction == Direction::Upload;
     let wanted = if forward { LinkDirection::Forward } else { LinkDirection::Reverse };
@@ -121,15 +116,14 @@ fn path_capacity_mbps(view: &View, run: &RunRecord, path: &str, direction: Direc
         let data = view.data(run);
         let samples = || data.links.iter().filter(|one| one.link == link.name && one.direction == wanted);
         if samples().next().is_some() && samples().all(|one| one.rate_bps.is_none()) {
-            // A trace drives it, and for a moment it can carry any rate.
+            // A trace controls the link, so the link may briefly carry any rate.
             return Some(u64::MAX);
         }
         let set = data.scenario_events().filter(|one| one.path.as_deref() == Some(&link.name));
         let set = set.filter_map(|one| one.detail.get("rate_bps")?.as_u64());
         samples().filter_map(|one| one.rate_bps).chain(set).chain([asked]).max()
     };
-    let links = view.set.document.links.iter().filter(of_run).filter(of_path);
-    links.filter_map(rate_bps).min().map(|bps| bps as f64 / 1e6)
+    view.links_of(run).filter(of_path).filter_map(rate_bps).min().map(|bps| bps as f64 / 1e6)
 }
 
 fn begins_at_client(view: &View, run: &RunRecord, link: &RunLink) -> bool {
@@ -140,22 +134,6 @@ fn begins_at_client(view: &View, run: &RunRecord, link: &RunLink) -> bool {
 }
 
 fn mtu_bytes(view: &View, run: &RunRecord, link: &RunLink) -> Option<u32> {
-    let of_link = |one: &&LinkRecord| {
-        one.name == link.name && one.variant.iter().all(|(key, value)| run.variant.get(key) == Some(value))
-    };
-    view.set.document.links.iter().find(of_link).map(|one| one.requested.mtu_bytes).filter(|bytes| *bytes > 0)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sizes_are_ranked_by_their_bytes() {
-        let sizes = BTreeMap::from([(52, 1000), (1500, 100), (9000, 1)]);
-        let stage = Stage { link: "wlan", sizes: &sizes, mtu_bytes: None };
-        assert_eq!((stage.packets(), stage.bytes()), (1101, 211_000));
-        let ranked: Vec<u32> = stage.by_bytes().into_iter().map(|(size, _)| size).collect();
-        assert_eq!(ranked, [1500, 52, 9000]);
-    }
+    let asked = view.links_of(run).find(|one| one.name == link.name)?.requested.mtu_bytes;
+    (asked > 0).then_some(asked)
 }

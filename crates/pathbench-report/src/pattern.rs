@@ -1,11 +1,10 @@
-//! The patterns as a report sees them: which figures each has, and which of them comes first.
+//! The patterns and their figures, the main figure first.
 
 use crate::quantity::Unit;
 use pathbench_record::document::{DelayRecord, RunRecord};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Pattern<'a> {
-    /// As in the result: `iperf-upload`.
     pub(crate) name: &'a str,
     pub(crate) kind: Kind,
 }
@@ -14,8 +13,7 @@ pub(crate) struct Pattern<'a> {
 pub(crate) enum Kind {
     Ping,
     Bulk,
-    Iperf,
-    /// Small requests both ways at a fixed pace.
+    Throughput,
     Interactive,
 }
 
@@ -25,57 +23,69 @@ pub(crate) struct Figure {
     pub(crate) title: &'static str,
     pub(crate) unit: Unit,
     pub(crate) of_run: fn(&RunRecord) -> Option<f64>,
+    /// The column title in a comparison; empty if the figure has none.
+    pub(crate) heading: &'static str,
+    pub(crate) meaning: &'static str,
+}
+
+impl Figure {
+    const fn of(
+        name: &'static str,
+        title: &'static str,
+        unit: Unit,
+        of_run: fn(&RunRecord) -> Option<f64>,
+    ) -> Self {
+        Self { name, title, unit, of_run, heading: "", meaning: "" }
+    }
+
+    const fn compared(self, heading: &'static str, meaning: &'static str) -> Self {
+        Self { heading, meaning, ..self }
+    }
 }
 
 pub(crate) const GOODPUT: Figure =
-    Figure { name: "goodput_mbps", title: "goodput", unit: Unit::Rate, of_run: |run| run.goodput_mbps };
-pub(crate) const DIP: Figure =
-    Figure { name: "dip", title: "dip", unit: Unit::Percent, of_run: |run| run.dip };
-pub(crate) const STALL: Figure =
-    Figure { name: "stall_ms", title: "longest stall", unit: Unit::Duration, of_run: |run| run.stall_ms };
-pub(crate) const RECOVERY: Figure =
-    Figure { name: "recovery_ms", title: "recovery", unit: Unit::Duration, of_run: |run| run.recovery_ms };
-pub(crate) const PING: Figure = Figure {
-    name: "ping_ms",
-    title: "round trip",
-    unit: Unit::Duration,
-    of_run: |run| run.ping.as_ref()?.median_ms,
-};
-pub(crate) const COMPLETION: Figure = Figure {
-    name: "completion_ms",
-    title: "completion",
-    unit: Unit::Duration,
-    of_run: |run| run.completion_ms,
-};
-pub(crate) const HANDSHAKE: Figure =
-    Figure { name: "handshake_ms", title: "handshake", unit: Unit::Duration, of_run: |run| run.handshake_ms };
-pub(crate) const DELAY_P50: Figure = Figure {
-    name: "delay_p50_ms",
-    title: "median delay",
-    unit: Unit::Duration,
-    of_run: |run| Some(run.delay_ms.as_ref()?.p50),
-};
-pub(crate) const DELAY_P95: Figure = Figure {
-    name: "delay_p95_ms",
-    title: "p95 delay",
-    unit: Unit::Duration,
-    of_run: |run| Some(run.delay_ms.as_ref()?.p95),
-};
-pub(crate) const DELAY_MAX: Figure = Figure {
-    name: "delay_max_ms",
-    title: "max delay",
-    unit: Unit::Duration,
-    of_run: |run| Some(run.delay_ms.as_ref()?.max),
-};
+    Figure::of("goodput_mbps", "goodput", Unit::Rate, |run| run.goodput_mbps).compared("Goodput", "");
+pub(crate) const DIP: Figure = Figure::of("dip", "dip", Unit::Percent, |run| run.dip);
+const STALL: Figure = Figure::of("stall_ms", "longest stall", Unit::Duration, |run| run.stall_ms).compared(
+    "Longest stall",
+    "Stall: the longest time the receiving application got no byte while data was outstanding.",
+);
+const RECOVERY: Figure = Figure::of("recovery_ms", "recovery", Unit::Duration, |run| run.recovery_ms).compared(
+    "Recovery after the first event",
+    "Recovery: from the first event to the first 100 ms window from which goodput stays at 90 % of what the surviving \
+     paths give.",
+);
+const PING: Figure = Figure::of("ping_ms", "round trip", Unit::Duration, |run| run.ping.as_ref()?.median_ms)
+    .compared(
+        "Round trip of a small request",
+        "Round trip: the median of a run's requests that were answered.",
+    );
+const FCT: Figure = Figure::of("fct_ms", "FCT", Unit::Duration, |run| run.fct_ms).compared(
+    "Flow completion time",
+    "Flow completion time (FCT): from before the connection is opened to the last byte received and found right.",
+);
+const HANDSHAKE: Figure = Figure::of("handshake_ms", "handshake", Unit::Duration, |run| run.handshake_ms);
+const DELAY_P50: Figure =
+    Figure::of("delay_p50_ms", "median delay", Unit::Duration, |run| Some(run.delay_ms.as_ref()?.p50))
+        .compared("Delay, median", "");
+const DELAY_P95: Figure =
+    Figure::of("delay_p95_ms", "p95 delay", Unit::Duration, |run| Some(run.delay_ms.as_ref()?.p95)).compared(
+        "Delay, 95th percentile",
+        "Delay: from the moment a message is due to its acknowledgement; a message never acknowledged counts with the \
+         time to the end of the run, and ≥ marks what rests on such messages.",
+    );
+const DELAY_MAX: Figure =
+    Figure::of("delay_max_ms", "max delay", Unit::Duration, |run| Some(run.delay_ms.as_ref()?.max))
+        .compared("Delay, slowest", "");
 
-/// `≥ ` where a figure of `delay` is a lower bound: it falls on messages that were never acknowledged.
+/// `≥ ` if a figure of `delay` is a lower bound because it falls on unacknowledged messages.
 pub(crate) fn bound_mark(delay: &DelayRecord, figure: &str) -> &'static str {
-    let (late, all) = (u64::from(delay.late), u64::from(delay.messages));
-    let is_bound = late > 0
+    let (unacknowledged, all) = (u64::from(delay.unacknowledged), u64::from(delay.messages));
+    let is_bound = unacknowledged > 0
         && match figure {
-            "delay_p50_ms" => late * 2 >= all,
-            "delay_p95_ms" => late * 20 >= all,
-            "delay_p99_ms" => late * 100 >= all,
+            "delay_p50_ms" => unacknowledged * 2 >= all,
+            "delay_p95_ms" => unacknowledged * 20 >= all,
+            "delay_p99_ms" => unacknowledged * 100 >= all,
             "delay_max_ms" => true,
             _ => false,
         };
@@ -88,20 +98,20 @@ impl<'a> Pattern<'a> {
             "ping" => Kind::Ping,
             "bulk" => Kind::Bulk,
             "interactive" => Kind::Interactive,
-            _ => Kind::Iperf,
+            _ => Kind::Throughput,
         };
         Self { name, kind }
     }
 
     pub(crate) const fn fills_paths(&self) -> bool {
-        matches!(self.kind, Kind::Iperf | Kind::Bulk)
+        matches!(self.kind, Kind::Throughput | Kind::Bulk)
     }
 
     pub(crate) const fn figures(&self) -> &'static [Figure] {
         match self.kind {
             Kind::Ping => &[PING, HANDSHAKE],
-            Kind::Bulk => &[COMPLETION, HANDSHAKE, GOODPUT, STALL],
-            Kind::Iperf => &[GOODPUT, DIP, STALL, RECOVERY],
+            Kind::Bulk => &[FCT, HANDSHAKE, GOODPUT, STALL],
+            Kind::Throughput => &[GOODPUT, DIP, STALL, RECOVERY],
             Kind::Interactive => &[DELAY_P95, DELAY_P50, DELAY_MAX],
         }
     }
@@ -114,21 +124,21 @@ impl<'a> Pattern<'a> {
         (self.main().of_run)(run).filter(|value| value.is_finite())
     }
 
-    /// Where it stands among patterns: what is short comes first, downloads after uploads.
+    /// The order of patterns: short ones first, downloads after uploads.
     pub(crate) fn rank(&self) -> u8 {
         match self.kind {
             Kind::Ping => 0,
             Kind::Bulk => 1,
-            Kind::Iperf if self.name == "iperf-download" => 3,
-            Kind::Iperf => 2,
+            Kind::Throughput if self.name == "throughput-download" => 3,
+            Kind::Throughput => 2,
             Kind::Interactive => 4,
         }
     }
 
     pub(crate) fn title(&self) -> String {
         match (self.name, self.kind) {
-            ("iperf-upload", _) => "upload".to_owned(),
-            ("iperf-download", _) => "download".to_owned(),
+            ("throughput-upload", _) => "upload".to_owned(),
+            ("throughput-download", _) => "download".to_owned(),
             (name, Kind::Interactive) => format!("{name}, p95"),
             (name, _) => name.to_owned(),
         }
@@ -138,32 +148,13 @@ impl<'a> Pattern<'a> {
         match self.kind {
             Kind::Ping => "round-trip time of a small request",
             Kind::Bulk => "time to open a connection and fetch all bytes",
-            Kind::Iperf => "goodput",
+            Kind::Throughput => "goodput",
             Kind::Interactive => "delay that 95 % of the messages do not exceed",
         }
     }
 
-    /// Whether it is messages that count, not bytes: which of two paths carries them is then the scheduler's choice.
+    /// Whether the pattern measures messages, not bytes; the scheduler may send messages over one path.
     pub(crate) const fn is_of_messages(&self) -> bool {
         matches!(self.kind, Kind::Ping | Kind::Interactive)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn patterns_of_the_suite_are_known_by_the_begin_of_their_name() {
-        for (name, kind, title) in [
-            ("ping", Kind::Ping, "ping"),
-            ("bulk", Kind::Bulk, "bulk"),
-            ("iperf-upload", Kind::Iperf, "upload"),
-            ("interactive", Kind::Interactive, "interactive, p95"),
-            ("of-tomorrow", Kind::Iperf, "of-tomorrow"),
-        ] {
-            let pattern = Pattern::named(name);
-            assert_eq!((pattern.kind, pattern.title().as_str()), (kind, title));
-        }
     }
 }

@@ -1,38 +1,9 @@
-//! Quantities in words: three significant digits, the unit that fits, and a dash for what is not a number.
+//! Quantities in words: three significant digits, a unit for the magnitude, a dash for values that are not numbers.
 
 use pathbench_record::document::Distribution;
 use pathbench_record::statistics;
-
-pub const NONE: &str = "–";
-
-fn three_digits(value: f64) -> String {
-    let size = value.abs();
-    if size >= 99.95 || size == 0.0 {
-        format!("{value:.0}")
-    } else if size >= 9.995 {
-        format!("{value:.1}")
-    } else {
-        format!("{value:.2}")
-    }
-}
-
-/// `value` in the largest of `units` (factor, name; largest first) in which it is at least 1.
-fn scaled(value: f64, units: &[(f64, &str)]) -> String {
-    if !value.is_finite() {
-        return NONE.to_owned();
-    }
-    // 0.9995 lets 999.6 Mbit/s become 1.00 Gbit/s rather than `1000 Mbit/s`.
-    let fits = |&&(factor, _): &&(f64, &str)| value.abs() >= 0.9995 * factor;
-    let Some((factor, unit)) = units.iter().find(fits).or(units.last()) else {
-        return NONE.to_owned();
-    };
-    let scaled = value / factor;
-    if scaled.abs() >= 1e6 {
-        format!("{scaled:.2e} {unit}")
-    } else {
-        format!("{} {unit}", three_digits(scaled))
-    }
-}
+pub use pathbench_record::text::{NONE, duration_ms as duration, plain};
+use pathbench_record::text::{scaled, three_digits};
 
 /// A rate given in Mbit/s: `938 Mbit/s`, `1.38 Gbit/s`, `512 kbit/s`.
 pub fn rate(mbps: f64) -> String {
@@ -46,17 +17,7 @@ pub fn bit_rate(bps: u64) -> String {
     rate(bps as f64 / 1e6)
 }
 
-/// `text` without the zeros that a value somebody wrote down does not need: `1 Gbit/s` for `1.00 Gbit/s`.
-pub fn plain(text: &str) -> String {
-    match text.split_once(' ') {
-        Some((number, unit)) if number.contains('.') => {
-            format!("{} {unit}", number.trim_end_matches('0').trim_end_matches('.'))
-        }
-        _ => text.to_owned(),
-    }
-}
-
-/// What both directions of a link have in words, forward first: once where it is the same. `None` where neither has it.
+/// Both directions of a link in words, forward first; one value if they are equal. `None` if neither has a value.
 pub fn each_direction<T: PartialEq>(
     forward: Option<T>,
     reverse: Option<T>,
@@ -69,20 +30,6 @@ pub fn each_direction<T: PartialEq>(
     Some(format!("{forward} / {reverse}"))
 }
 
-/// A duration given in ms: `0.35 ms`, `210 ms`, `2.41 s`, `15.4 min`.
-pub fn duration(ms: f64) -> String {
-    if !ms.is_finite() {
-        return NONE.to_owned();
-    }
-    if ms.abs() >= 120_000.0 {
-        return scaled(ms / 60_000.0, &[(60.0, "h"), (1.0, "min")]);
-    }
-    if ms == 0.0 {
-        return "0 ms".to_owned();
-    }
-    scaled(ms, &[(1e3, "s"), (1.0, "ms"), (1e-3, "µs")])
-}
-
 /// Decimal bytes: `1.25 GB`, `34.5 MB`, `512 B`.
 pub fn bytes(count: u64) -> String {
     if count < 1000 {
@@ -91,7 +38,7 @@ pub fn bytes(count: u64) -> String {
     scaled(count as f64, &[(1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")])
 }
 
-/// A part of 1 in percent: `66 %`, `0.4 %`, `< 0.1 %`.
+/// A fraction of 1 in percent: `66 %`, `0.4 %`, `< 0.1 %`.
 pub fn percent(part: f64) -> String {
     let percent = part * 100.0;
     if !percent.is_finite() {
@@ -107,7 +54,6 @@ pub fn percent(part: f64) -> String {
     }
 }
 
-/// How often one figure is another: `1.96 ×`.
 pub fn ratio(value: f64) -> String {
     if value.is_finite() && value.abs() < 1e6 {
         format!("{} ×", three_digits(value))
@@ -122,7 +68,7 @@ pub enum Unit {
     /// In ms.
     Duration,
     Bytes,
-    /// A part of 1.
+    /// A fraction of 1.
     Percent,
     Ratio,
 }
@@ -139,7 +85,7 @@ impl Unit {
     }
 }
 
-/// What stands beside a median, everywhere by the same rule.
+/// The bounds of a median.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bounds {
     pub kind: BoundsKind,
@@ -151,7 +97,7 @@ pub struct Bounds {
 pub enum BoundsKind {
     /// Distribution-free 95 % confidence interval of the median, from order statistics.
     Interval,
-    /// Lowest and highest of fewer values than it takes for an interval
+    /// Lowest and highest value, if there are too few values for an interval
     /// ([`FEWEST_FOR_INTERVAL`](statistics::FEWEST_FOR_INTERVAL)).
     Range,
 }
@@ -166,7 +112,6 @@ impl BoundsKind {
 }
 
 impl Bounds {
-    /// Those of a median; none for a single value.
     pub fn of(found: &Distribution) -> Option<Self> {
         let (kind, [low, high]) = match found.ci95 {
             Some(interval) => (BoundsKind::Interval, interval),
@@ -174,63 +119,47 @@ impl Bounds {
         };
         (found.n > 1 && low.is_finite() && high.is_finite()).then_some(Self { kind, low, high })
     }
-
-    /// Low to high, without the unit where both have that of the median; empty where there is nothing to add to it.
-    pub fn numbers(self, median: f64, show: fn(f64) -> String) -> String {
-        let (range, median) = (range(self.low, self.high, show), show(median));
-        if range == median {
-            return String::new();
-        }
-        match (range.rsplit_once(' '), median.rsplit_once(' ')) {
-            (Some((numbers, unit)), Some((_, same))) if unit == same && !numbers.contains(' ') => {
-                numbers.to_owned()
-            }
-            _ => range,
-        }
-    }
 }
 
-/// `range 190–230`, `95 % CI 190–230`: what stands under or behind a median. Empty where there is nothing to add to it.
+/// `range 190–230`, `95 % CI 190–230`: the bounds of a median, without a unit if the median has the same one. Empty
+/// without bounds.
 pub fn bounds(found: &Distribution, show: fn(f64) -> String) -> String {
-    let bounds = Bounds::of(found).map(|bounds| (bounds.kind.name(), bounds.numbers(found.median, show)));
-    match bounds {
-        Some((kind, numbers)) if !numbers.is_empty() => format!("{kind} {numbers}"),
-        _ => String::new(),
-    }
+    let Some(Bounds { kind, low, high }) = Bounds::of(found) else { return String::new() };
+    let (range, median) = (range(low, high, show), show(found.median));
+    let numbers = match (range.rsplit_once(' '), median.rsplit_once(' ')) {
+        _ if range == median => return String::new(),
+        (Some((numbers, unit)), Some((_, same))) if unit == same && !numbers.contains(' ') => numbers,
+        _ => &range,
+    };
+    format!("{} {numbers}", kind.name())
 }
 
-/// `210 ms (range 190–230)`: a median with what stands beside it.
+/// `210 ms (range 190–230)`: a median with its bounds.
 pub fn with_bounds(found: &Distribution, show: fn(f64) -> String) -> String {
     let (median, bounds) = (show(found.median), bounds(found, show));
     if bounds.is_empty() { median } else { format!("{median} ({bounds})") }
 }
 
-/// Lowest to highest, the unit said once where it is the same: `1.36–1.39 Gbit/s`, `950 Mbit/s–1.02 Gbit/s`.
+/// Lowest to highest, with a common unit only once: `1.36–1.39 Gbit/s`, `950 Mbit/s–1.02 Gbit/s`.
 pub fn range(min: f64, max: f64, show: fn(f64) -> String) -> String {
     let (low, high) = (show(min), show(max));
-    if low == high {
-        return low;
-    }
-    match (low.rsplit_once(' '), high.rsplit_once(' ')) {
+    if low == high { low } else { with_one_unit(&low, "–", &high) }
+}
+
+/// Two quantities, with a common unit only once: `941 / 938 Mbit/s`.
+pub(crate) fn with_one_unit(one: &str, between: &str, other: &str) -> String {
+    match (one.rsplit_once(' '), other.rsplit_once(' ')) {
         (Some((number, unit)), Some((_, same))) if unit == same && !number.starts_with('<') => {
-            format!("{number}–{high}")
+            format!("{number}{between}{other}")
         }
-        _ => format!("{low}–{high}"),
+        _ => format!("{one}{between}{other}"),
     }
 }
 
-/// The finite ones of `values`: a figure that is no number has no place in a sentence.
-fn finite(values: &[f64]) -> Vec<f64> {
-    values.iter().copied().filter(|value| value.is_finite()).collect()
-}
-
-/// The median of the finite `values`, the mean of the middle two when their number is even.
-pub fn median(values: &[f64]) -> Option<f64> {
-    statistics::median(&finite(values))
-}
-
+/// The distribution of the finite `values`; infinities and NaN are left out.
 pub fn distribution(values: &[f64]) -> Option<Distribution> {
-    statistics::distribution(&finite(values))
+    let finite: Vec<f64> = values.iter().copied().filter(|value| value.is_finite()).collect();
+    statistics::distribution(&finite)
 }
 
 /// `2.41 s` for one value, `2.41 s (range 2.10–3.02)` for several that differ; `None` for none.

@@ -1,4 +1,4 @@
-//! Pictures as PNG, with a font of our own: the same bytes on every machine.
+//! Pictures as PNG with built-in fonts: the same bytes on every machine.
 
 use crate::svg::Svg;
 use resvg::tiny_skia::{Pixmap, Transform};
@@ -9,10 +9,9 @@ use thiserror::Error;
 const REGULAR: &[u8] = include_bytes!("../assets/DejaVuSans.subset.ttf");
 const BOLD: &[u8] = include_bytes!("../assets/DejaVuSans-Bold.subset.ttf");
 
-/// Pixels per CSS pixel in files: sharp on today's screens and on paper.
 pub(crate) const FILE_SCALE: f32 = 2.0;
 
-/// A picture gets no larger than this; beyond, it is scaled down.
+/// The maximum number of pixels of a picture; a larger picture is scaled down.
 const MOST_PIXELS: f64 = 40e6;
 
 #[derive(Debug, Error)]
@@ -57,8 +56,8 @@ pub fn png(svg: &Svg, scale: f32) -> Result<Vec<u8>, RasterError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::chart::TextStyle;
     use crate::palette::INK;
-    use crate::svg::TextStyle;
 
     fn drawn(text: &str, bold: bool) -> Vec<u8> {
         let mut svg = Svg::new(40.0, "", "").finished(30.0);
@@ -85,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn a_huge_picture_is_scaled_down_rather_than_refused() {
+    fn a_huge_picture_is_scaled_down() {
         let svg = Svg::new(900.0, "", "").finished(200_000.0);
         let bytes = png(&svg, 2.0).expect("a picture");
         let side = |at: usize| u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);

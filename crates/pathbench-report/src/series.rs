@@ -1,28 +1,29 @@
-//! Goodput over time, path by path: heights from the receiver's deliveries, colours from the paths' counters. What falls
-//! into which window is computed by [`pathbench_analysis::binning`].
+//! Goodput over time per path: heights from the receiver's deliveries, colours from the paths' counters. The windows
+//! come from [`pathbench_analysis::binning`].
 
-use crate::palette::Paths;
+use crate::palette::{Colour, UNATTRIBUTED};
+use crate::result_set::Paths;
 use crate::view::RunData;
 use pathbench_analysis::binning::{Bins, ByteCurve, FirstAndLast, Window};
 use pathbench_analysis::metrics::PathCurves;
-use pathbench_record::delivery::BIN;
+use pathbench_record::delivery::{BIN, DeliveryLine};
 use pathbench_record::direction::Direction;
 use pathbench_record::document::RunRecord;
-use pathbench_record::event::{DeliveryLine, EventKind, EventSource};
+use pathbench_record::event::{EventKind, EventSource};
 use pathbench_record::sample::{PathFigures, Sample, Side};
 use pathbench_record::time::Timestamp;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Silences of the receiver from this length on are marked in figures.
+/// Figures mark silences of the receiver of at least this length.
 pub(crate) const MARKED_SILENCE_MS: f64 = 100.0;
 
 pub(crate) const BIN_MS: f64 = BIN.as_millis() as f64;
 
-/// Zero of the clock of all that is drawn; what lies before it has a place, too.
+/// Zero of the time axis, chosen so that earlier times are representable.
 pub(crate) const ZERO: Timestamp = Timestamp::from_nanos(1 << 60);
 
-/// A time axis from 0, cut into windows of equal width. The last one ends where the axis ends.
+/// A time axis from 0, divided into windows of equal width. The last window ends at the end of the axis.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Grid {
     pub(crate) window_ms: f64,
@@ -30,7 +31,6 @@ pub(crate) struct Grid {
 }
 
 impl Grid {
-    /// Windows of 100 ms, or of the next wider round width with which at most `limit` cover `until_ms`.
     pub(crate) fn covering(until_ms: f64, limit: usize) -> Self {
         let until_ms = until_ms.max(0.0);
         let steps = (2..12).flat_map(|power| [1.0, 2.0, 5.0].map(|step| step * 10f64.powi(power)));
@@ -39,7 +39,7 @@ impl Grid {
         Self { window_ms, until_ms }
     }
 
-    /// At most `windows` windows that cover all of `until_ms`, each a whole number of delivery bins wide.
+    /// At most `windows` windows that cover all of `until_ms`; the width of each is a whole number of delivery bins.
     pub(crate) fn split(until_ms: f64, windows: usize) -> Self {
         let until_ms = until_ms.max(0.0);
         let bins = (until_ms / BIN_MS / windows.max(1) as f64 - 1e-9).ceil().max(1.0);
@@ -62,7 +62,6 @@ impl Grid {
         if index < self.windows() { index as f64 * self.window_ms } else { self.until_ms }
     }
 
-    /// The window that holds `t_ms`, the first or the last one for what lies outside.
     pub(crate) fn window_of(&self, t_ms: f64) -> usize {
         ((t_ms / self.window_ms).max(0.0) as usize).min(self.windows().saturating_sub(1))
     }
@@ -77,27 +76,27 @@ impl Grid {
 pub(crate) enum Attribution {
     OnePath,
     Receiver,
-    /// What each path's acknowledged bytes say at the sending end, as the receiving end has no samples.
+    /// The bytes of each path acknowledged at the sender, because the receiver has no samples.
     Sender,
     Unknown,
 }
 
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct PathSeries {
-    /// `None`: bytes that could not be attributed to a path.
+#[derive(Debug, Clone)]
+pub(crate) struct Layer {
+    /// `None` for bytes without a known path.
     pub(crate) path: Option<String>,
-    pub(crate) mbps: Vec<f64>,
+    pub(crate) colour: Colour,
+    pub(crate) values: Vec<f64>,
 }
 
-/// Goodput per window and path; the paths add up to what the receiving application got.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub(crate) struct Series {
     pub(crate) grid: Grid,
-    pub(crate) paths: Vec<PathSeries>,
+    pub(crate) paths: Vec<Layer>,
     pub(crate) attribution: Attribution,
 }
 
-/// The goodput series of `run` in one direction, or of both together when `direction` is `None`; it ends with the run.
+/// The goodput series of `run` in one direction, or the sum of both when `direction` is `None`; it ends with the run.
 pub(crate) fn series(
     run: &RunRecord,
     data: &RunData,
@@ -119,8 +118,18 @@ pub(crate) fn series(
             }
         }
     }
-    let paths = rows.into_iter().map(|((_, path), mbps)| PathSeries { path, mbps }).collect();
-    Series { grid, paths, attribution }
+    let layer = |((_, path), values): ((usize, Option<String>), Vec<f64>)| {
+        let colour = path.as_ref().map_or(UNATTRIBUTED, |name| paths.colour(name));
+        Layer { path, colour, values }
+    };
+    Series { grid, paths: rows.into_iter().map(layer).collect(), attribution }
+}
+
+impl Series {
+    pub(crate) fn total_mbps(&self) -> Vec<f64> {
+        let of_window = |window| self.paths.iter().map(|path| path.values[window]).sum();
+        (0..self.grid.windows()).map(of_window).collect()
+    }
 }
 
 pub(crate) fn peak_mbps(data: &RunData, direction: Option<Direction>, grid: Grid) -> f64 {
@@ -132,7 +141,6 @@ pub(crate) fn peak_mbps(data: &RunData, direction: Option<Direction>, grid: Grid
     total.into_iter().fold(0.0, f64::max)
 }
 
-/// What the receiving application got in the wanted directions, those without a byte left out.
 fn deliveries(data: &RunData, wanted: Option<Direction>) -> Vec<(Direction, ByteCurve)> {
     let directions = Direction::BOTH.into_iter();
     directions
@@ -145,8 +153,8 @@ fn deliveries(data: &RunData, wanted: Option<Direction>) -> Vec<(Direction, Byte
 fn delivery_curve(data: &RunData, direction: Direction) -> ByteCurve {
     let lines =
         || data.deliveries.iter().copied().filter(|line| line.direction == direction && line.bytes > 0);
-    // The receiver told the exact times of its first and its last byte; they lie within the lines' 10 ms.
-    let told = |kind: EventKind, line: Option<&DeliveryLine>| {
+    // The receiver reports the exact times of its first and last byte, which are within the lines' 10 ms.
+    let exact = |kind: EventKind, line: Option<&DeliveryLine>| {
         let line = line?;
         let of_kind =
             data.events.iter().filter(|one| one.source == EventSource::Observer && one.kind == kind);
@@ -154,8 +162,8 @@ fn delivery_curve(data: &RunData, direction: Direction) -> ByteCurve {
         times.find(|t_ms| (0.0..=BIN_MS).contains(&(t_ms - line.t_ms))).map(|t_ms| ZERO.plus_ms(t_ms))
     };
     let known = FirstAndLast {
-        first: told(EventKind::FirstByte, lines().next()),
-        last: told(EventKind::LastByte, lines().next_back()),
+        first: exact(EventKind::FirstByte, lines().next()),
+        last: exact(EventKind::LastByte, lines().next_back()),
     };
     ByteCurve::of_lines(lines(), ZERO, known)
 }
@@ -164,7 +172,7 @@ type Counter = fn(&PathFigures) -> u64;
 
 type Shares = Vec<(Option<String>, f64)>;
 
-/// Per window: the part of each path in what arrived, 0 to 1, adding up to 1.
+/// The share of each path in the bytes of each window, 0 to 1; the shares of a window add up to 1.
 fn shares(run: &RunRecord, data: &RunData, direction: Direction, grid: Grid) -> (Vec<Shares>, Attribution) {
     let (receiver, sender) = match direction {
         Direction::Upload => (Side::Server, Side::Client),
@@ -191,8 +199,8 @@ pub(crate) fn path_curves<'a>(samples: impl Iterator<Item = &'a Sample>, counter
     PathCurves::of_samples(samples, ZERO, counter)
 }
 
-/// Shares of the paths in the growth per window; a window without growth takes its neighbour's. `None` when nothing
-/// ever grew.
+/// Shares of the paths in the growth per window; a window without growth takes the shares of its neighbour. `None` if
+/// nothing ever grew.
 fn shares_of(curves: &PathCurves, grid: Grid) -> Option<Vec<Shares>> {
     let of_window = |bin: Window| -> Option<Shares> {
         let shares = curves.shares(bin.from, bin.until).into_iter().filter(|(_, share)| *share > 0.0);
@@ -215,7 +223,7 @@ pub(crate) struct Silence {
     pub(crate) fatal: bool,
 }
 
-/// Silences of at least [`MARKED_SILENCE_MS`], seen in the 10 ms bins, and the wait before a run gave up.
+/// Silences of at least [`MARKED_SILENCE_MS`] in the 10 ms bins, and the waiting time before a run gave up.
 pub(crate) fn silences(run: &RunRecord, data: &RunData, direction: Option<Direction>) -> Vec<Silence> {
     let wanted = |line: &&&DeliveryLine| direction.is_none_or(|one| line.direction == one) && line.bytes > 0;
     let mut silences = Vec::new();
@@ -233,7 +241,6 @@ pub(crate) fn silences(run: &RunRecord, data: &RunData, direction: Option<Direct
     silences
 }
 
-/// When the last byte came or the last event of the scenario took place.
 pub(crate) fn end_ms(data: &RunData) -> f64 {
     let delivered = deliveries(data, None).into_iter().filter_map(|(_, curve)| curve.end());
     let delivered = delivered.map(|at| at.ms_from(ZERO));
@@ -246,7 +253,7 @@ mod tests {
     use pathbench_record::event::Event;
 
     #[test]
-    fn a_grid_has_round_windows_and_ends_with_what_it_covers() {
+    fn a_grid_has_round_windows_and_ends_at_its_limit() {
         let shape = |grid: Grid| (grid.window_ms as u32, grid.windows());
         assert_eq!(shape(Grid::covering(10_030.0, 400)), (100, 100));
         assert_eq!(shape(Grid::covering(60_000.0, 400)), (200, 300));
@@ -256,11 +263,6 @@ mod tests {
         assert!(Grid::covering(1e9, 400).windows() <= 400);
         let grid = Grid::covering(1030.0, 400);
         assert_eq!([0, 9, 10].map(|index| grid.edge_ms(index) as u32), [0, 900, 1030]);
-    }
-
-    fn total_mbps(series: &Series) -> Vec<f64> {
-        let of_window = |window| series.paths.iter().map(|path| path.mbps[window]).sum();
-        (0..series.grid.windows()).map(of_window).collect()
     }
 
     fn sample(t_ms: f64, path: &str, bytes_received: u64) -> Sample {
@@ -292,8 +294,8 @@ mod tests {
     }
 
     fn run() -> RunRecord {
-        let text = r#"{"id":"r","variant":{},"transport":"mptcp","label":"mptcp","pattern":"iperf","repetition":1,
-            "valid":true,"completed":true,"delivered_bytes":0,"duration_ms":0.0,"multipath":{"requested":true,
+        let text = r#"{"id":"r","variant":{},"transport":"mptcp","label":"mptcp","pattern":"throughput","repetition":1,
+            "valid":true,"completed":true,"encrypted":false,"delivered_bytes":0,"duration_ms":0.0,"multipath":{"requested":true,
             "negotiated":true,"used":true,"reason":"","paths_used":2},"paths":[],"directions":[],
             "parameters":{"asked":{},"in_force":{}}}"#;
         serde_json::from_str(text).expect("a run")
@@ -301,7 +303,7 @@ mod tests {
 
     #[test]
     fn height_comes_from_the_deliveries_and_colour_from_the_counters() {
-        // In the first 100 ms `a` brings a quarter of what arrives; then only `a` brings anything.
+        // In the first 100 ms a quarter of the bytes arrives over `a`; after that all bytes do.
         let samples = [
             sample(0.0, "a", 0),
             sample(0.0, "b", 0),
@@ -322,13 +324,13 @@ mod tests {
         let found = series(&run(), &data, None, Grid::covering(200.0, 10), &Paths::default());
         assert_eq!(found.attribution, Attribution::Receiver);
         let shape: Vec<(Option<&str>, Vec<f64>)> =
-            found.paths.iter().map(|one| (one.path.as_deref(), one.mbps.clone())).collect();
+            found.paths.iter().map(|one| (one.path.as_deref(), one.values.clone())).collect();
         assert_eq!(shape, [(Some("a"), vec![2.0, 1.6]), (Some("b"), vec![6.0, 0.0])]);
     }
 
     proptest::proptest! {
         #[test]
-        fn no_byte_is_lost_or_made_up(
+        fn the_sum_of_the_windows_is_the_delivered_bytes(
             lines in proptest::collection::vec((0..100_u32, 1..9_000_000_u64), 1..60),
             counters in proptest::collection::vec((0..1200_u32, 0..3_usize, 0..9_000_000_u64), 0..40),
         ) {
@@ -346,22 +348,22 @@ mod tests {
             };
             let found = series(&run(), &data, None, Grid::covering(1000.0, 10), &Paths::default());
             let widths = found.grid.bins().windows().map(Window::length_ms);
-            let bytes: f64 = total_mbps(&found).iter().zip(widths).map(|(mbps, ms)| mbps * ms / 8e-3).sum();
+            let bytes: f64 = found.total_mbps().iter().zip(widths).map(|(mbps, ms)| mbps * ms / 8e-3).sum();
             let delivered: u64 = deliveries.iter().map(|line| line.bytes).sum();
             proptest::prop_assert!((bytes - delivered as f64).abs() < 1.0, "{bytes} of {delivered}");
-            proptest::prop_assert!(found.paths.iter().flat_map(|path| &path.mbps).all(|mbps| *mbps >= 0.0));
+            proptest::prop_assert!(found.paths.iter().flat_map(|path| &path.values).all(|mbps| *mbps >= 0.0));
         }
     }
 
-    /// The README's picture once began with 1.05 Gbit/s on a link of 1 Gbit/s: the receiver had begun its bins 3 ms before
-    /// the sender's first byte, and eleven of them went into the first window.
+    /// A figure in the README began with 1.05 Gbit/s on a link of 1 Gbit/s: the receiver had started its bins 3 ms
+    /// before the sender's first byte, and the first window contained eleven of them.
     #[test]
     fn the_first_window_has_no_eleventh_bin() {
         let deliveries: Vec<DeliveryLine> = (0..100)
             .map(|bin| delivery(f64::from(bin) * 10.0 - 3.0, if bin == 0 { 875_000 } else { 1_250_000 }))
             .collect();
         let data = RunData { deliveries: deliveries.iter().collect(), ..RunData::default() };
-        let found = total_mbps(&series(&run(), &data, None, Grid::covering(1000.0, 10), &Paths::default()));
+        let found = series(&run(), &data, None, Grid::covering(1000.0, 10), &Paths::default()).total_mbps();
         assert_eq!(found.len(), 10);
         assert!(found.iter().all(|mbps| (mbps - 1000.0).abs() < 1e-6), "{found:?}");
     }
@@ -373,7 +375,7 @@ mod tests {
         let data =
             RunData { deliveries: deliveries.iter().collect(), events: vec![&last], ..RunData::default() };
         assert!((end_ms(&data) - 155.0).abs() < 1e-9);
-        let found = total_mbps(&series(&run(), &data, None, Grid::covering(5000.0, 400), &Paths::default()));
+        let found = series(&run(), &data, None, Grid::covering(5000.0, 400), &Paths::default()).total_mbps();
         assert!(found.len() == 2 && (found[0] - 0.1).abs() < 1e-9, "{found:?}");
         assert!((found[1] - 10.0 / 55.0).abs() < 1e-9, "{found:?}");
     }

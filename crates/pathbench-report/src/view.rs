@@ -1,22 +1,23 @@
-//! A result put in order for showing: the lines of each run, the groups, and the run that stands for a group.
+//! A result prepared for display: the lines of each run, the groups, and the representative run of each group.
 
-use crate::ResultSet;
-use crate::palette::Paths;
-use crate::pattern::{Kind, Pattern, bound_mark};
+use crate::list::distinct;
+use crate::pattern::{Figure, Pattern, bound_mark};
+use crate::result_set::{Paths, ResultSet};
+use pathbench_record::delivery::DeliveryLine;
 use pathbench_record::direction::Direction;
-use pathbench_record::document::{Distribution, Group, LinkSample, RunRecord, Variant};
-use pathbench_record::event::{DeliveryLine, Event, EventSource};
-use pathbench_record::message::MessageLine;
+use pathbench_record::document::{Distribution, Group, LinkRecord, LinkSample, RunRecord, Variant};
+use pathbench_record::end::MessageLine;
+use pathbench_record::event::{Event, EventSource};
 use pathbench_record::sample::Sample;
 use pathbench_record::transport::{Transport, TransportLabel};
 use serde_json::Value;
 use std::cmp::Ordering;
 use std::collections::{BTreeSet, HashMap};
 
-/// Times beyond this (eleven days) are taken for damaged records and left out of pictures.
+/// Later times (eleven days) come from damaged records and are left out of pictures.
 pub(crate) const LATEST_MS: f64 = 1e9;
 
-/// What was recorded of one run; each list is ordered by time and holds only times between 0 and [`LATEST_MS`].
+/// The records of one run. Each list is sorted by time and contains only times between 0 and [`LATEST_MS`].
 #[derive(Debug, Default)]
 pub(crate) struct RunData<'a> {
     pub(crate) samples: Vec<&'a Sample>,
@@ -32,20 +33,16 @@ impl<'a> RunData<'a> {
     }
 }
 
-/// All repetitions of one label and pattern in one variant, with what the document says of them together.
-#[derive(Debug)]
 pub(crate) struct GroupView<'a> {
     pub(crate) variant: &'a Variant,
     pub(crate) label: &'a str,
     pub(crate) pattern: Pattern<'a>,
-    /// Whether the result has other patterns as well, so that the name of this one's has to be said.
     pub(crate) among_patterns: bool,
     pub(crate) runs: Vec<&'a RunRecord>,
     pub(crate) summary: Option<&'a Group>,
 }
 
 impl<'a> GroupView<'a> {
-    /// The label, with its pattern where there are several, and its variant where there is one.
     pub(crate) fn name(&self) -> String {
         name_of(self.label, self.said_pattern(), self.variant)
     }
@@ -58,11 +55,17 @@ impl<'a> GroupView<'a> {
         self.summary.and_then(|group| group.figures.get(name)).filter(|found| found.median.is_finite())
     }
 
+    /// The figure of each valid run.
+    pub(crate) fn values(&self, figure: &Figure) -> Vec<f64> {
+        let values = self.valid_runs().filter_map(|run| (figure.of_run)(run));
+        values.filter(|value| value.is_finite() && (0.0..1e12).contains(value)).collect()
+    }
+
     pub(crate) fn median(&self, name: &str) -> Option<f64> {
         self.figure(name).map(|found| found.median)
     }
 
-    /// `≥ ` where the figure is a lower bound: some of the messages it rests on were never acknowledged.
+    /// `≥ ` if the figure is a lower bound because some of its messages were never acknowledged.
     pub(crate) fn bound_mark(&self, name: &str) -> &'static str {
         let delays = self.valid_runs().filter_map(|run| run.delay_ms.as_ref());
         delays.map(|delay| bound_mark(delay, name)).find(|mark| !mark.is_empty()).unwrap_or_default()
@@ -85,8 +88,8 @@ impl<'a> GroupView<'a> {
         self.valid_runs().filter(|run| run.completed).count() as u32
     }
 
-    /// The run that is shown for the group: the valid run whose main figure is the median (bytes delivered
-    /// where a run has none), the lower one of two; the first run when none is valid.
+    /// The run that represents the group: the valid run whose main figure (bytes delivered if a run has none) is the
+    /// median, the lower one of two. If no run is valid, the first run.
     pub(crate) fn representative(&self) -> Option<&'a RunRecord> {
         let mut valid: Vec<&RunRecord> = self.valid_runs().collect();
         valid.sort_by(|a, b| {
@@ -106,7 +109,6 @@ impl<'a> GroupView<'a> {
     }
 }
 
-#[derive(Debug)]
 pub(crate) struct View<'a> {
     pub(crate) set: &'a ResultSet,
     pub(crate) paths: Paths,
@@ -122,27 +124,20 @@ impl<'a> View<'a> {
 
     pub(crate) fn with_paths(set: &'a ResultSet, paths: Paths) -> Self {
         let mut data: HashMap<&str, RunData> = HashMap::new();
-        for sample in set.samples.iter().filter(|line| is_shown(line.t_ms)) {
+        for sample in in_order(&set.samples, |line| line.t_ms) {
             data.entry(&sample.run).or_default().samples.push(sample);
         }
-        for event in set.events.iter().filter(|line| is_shown(line.t_ms)) {
+        for event in in_order(&set.events, |line| line.t_ms) {
             data.entry(&event.run).or_default().events.push(event);
         }
-        for delivery in set.deliveries.iter().filter(|line| is_shown(line.t_ms)) {
+        for delivery in in_order(&set.deliveries, |line| line.t_ms) {
             data.entry(&delivery.run).or_default().deliveries.push(delivery);
         }
-        for message in set.messages.iter().filter(|line| is_shown(line.due_ms)) {
+        for message in in_order(&set.messages, |line| line.due_ms) {
             data.entry(&message.run).or_default().messages.push(message);
         }
-        for sample in set.links.iter().filter(|line| is_shown(line.t_ms)) {
+        for sample in in_order(&set.links, |line| line.t_ms) {
             data.entry(&sample.run).or_default().links.push(sample);
-        }
-        for lines in data.values_mut() {
-            lines.links.sort_by(|a, b| a.t_ms.total_cmp(&b.t_ms));
-            lines.messages.sort_by(|a, b| a.due_ms.total_cmp(&b.due_ms));
-            lines.samples.sort_by(|a, b| a.t_ms.total_cmp(&b.t_ms));
-            lines.events.sort_by(|a, b| a.t_ms.total_cmp(&b.t_ms));
-            lines.deliveries.sort_by(|a, b| a.t_ms.total_cmp(&b.t_ms));
         }
         Self { set, paths, groups: groups(set), data, nothing: RunData::default() }
     }
@@ -151,35 +146,50 @@ impl<'a> View<'a> {
         self.data.get(run.id.as_str()).unwrap_or(&self.nothing)
     }
 
-    pub(crate) fn variants(&self) -> Vec<&'a Variant> {
-        let mut variants: Vec<&Variant> = Vec::new();
-        for group in &self.groups {
-            if !variants.contains(&group.variant) {
-                variants.push(group.variant);
-            }
-        }
-        variants
+    /// The links in the variant of `run`.
+    pub(crate) fn links_of<'b>(
+        &self,
+        run: &'b RunRecord,
+    ) -> impl Iterator<Item = &'a LinkRecord> + use<'a, 'b> {
+        let links = self.set.document.links.iter();
+        links.filter(|link| link.variant.iter().all(|(key, value)| run.variant.get(key) == Some(value)))
     }
 
-    /// Labels in their variants, in the order of their groups, whatever the pattern.
+    pub(crate) fn variants(&self) -> Vec<&'a Variant> {
+        distinct(self.groups.iter().map(|group| group.variant))
+    }
+
     pub(crate) fn labels(&self) -> Vec<(&'a Variant, &'a str)> {
-        let mut labels: Vec<(&Variant, &str)> = Vec::new();
-        for group in &self.groups {
-            if !labels.contains(&(group.variant, group.label)) {
-                labels.push((group.variant, group.label));
-            }
-        }
-        labels
+        distinct(self.groups.iter().map(|group| (group.variant, group.label)))
     }
 
     pub(crate) fn patterns(&self) -> Vec<Pattern<'a>> {
-        let mut patterns: Vec<Pattern> = Vec::new();
-        for group in &self.groups {
-            if !patterns.contains(&group.pattern) {
-                patterns.push(group.pattern);
-            }
-        }
-        patterns
+        distinct(self.groups.iter().map(|group| group.pattern))
+    }
+
+    /// The best label on one path in the same variant and pattern, and the ratio of this group's figure to that
+    /// label's.
+    pub(crate) fn best_single_path(&self, group: &GroupView<'a>, figure: &str) -> Option<(&'a str, f64)> {
+        let own = group.median(figure).filter(|_| group.is_multipath())?;
+        let others = self.single_paths(group).into_iter();
+        let figures =
+            others.filter_map(|one| Some((one.label, one.median(figure).filter(|one| *one > 0.0)?)));
+        let by_figure = |a: &(&str, f64), b: &(&str, f64)| a.1.total_cmp(&b.1);
+        let best = if figure == "fct_ms" { figures.min_by(by_figure) } else { figures.max_by(by_figure) };
+        best.map(|(label, best)| (label, own / best))
+    }
+
+    /// The single-path groups to compare this group with, if all their runs completed: those of its own family (quic
+    /// for mpquic, tcp for mptcp) if there are any, so that only the second path differs.
+    fn single_paths(&self, group: &GroupView<'a>) -> Vec<&GroupView<'a>> {
+        let others: Vec<&GroupView> = self
+            .of_pattern(group.pattern)
+            .filter(|one| one.variant == group.variant && !one.is_multipath())
+            .filter(|one| one.valid() > 0 && one.completed() == one.valid())
+            .collect();
+        let family: Vec<&GroupView> =
+            others.iter().copied().filter(|one| one.is_quic() == group.is_quic()).collect();
+        if family.is_empty() { others } else { family }
     }
 
     pub(crate) fn of_pattern<'b, 'p>(
@@ -189,19 +199,10 @@ impl<'a> View<'a> {
         self.groups.iter().filter(move |group| group.pattern == pattern)
     }
 
-    pub(crate) fn has_messages_of(&self, kind: Kind) -> bool {
-        let runs =
-            self.groups.iter().filter(|group| group.pattern.kind == kind).flat_map(|group| &group.runs);
-        runs.into_iter().any(|run| !self.data(run).messages.is_empty())
-    }
-
-    /// The directions in which data flowed or was meant to, in order; of one pattern, or of all.
     pub(crate) fn directions_of(&self, pattern: Option<&str>) -> Vec<Direction> {
-        let runs = || {
-            let runs = self.set.document.runs.iter();
-            runs.filter(|run| pattern.is_none_or(|pattern| pattern == run.pattern))
-        };
-        let recorded = runs().flat_map(|run| &run.directions).map(|one| one.direction);
+        let runs = self.set.document.runs.iter();
+        let runs = runs.filter(|run| pattern.is_none_or(|pattern| pattern == run.pattern));
+        let recorded = runs.flat_map(|run| &run.directions).map(|one| one.direction);
         let mut found: BTreeSet<Direction> = recorded.collect();
         if pattern.is_none() {
             found.extend(self.set.deliveries.iter().map(|line| line.direction));
@@ -210,40 +211,36 @@ impl<'a> View<'a> {
     }
 }
 
-fn is_shown(t_ms: f64) -> bool {
-    // Also false for what is no number.
-    (-1e4..=LATEST_MS).contains(&t_ms)
+/// The lines to show, sorted by time.
+fn in_order<T>(lines: &[T], t_ms: fn(&T) -> f64) -> Vec<&T> {
+    // Also false for NaN.
+    let is_shown = |line: &&T| (-1e4..=LATEST_MS).contains(&t_ms(line));
+    let mut shown: Vec<&T> = lines.iter().filter(is_shown).collect();
+    shown.sort_by(|a, b| t_ms(a).total_cmp(&t_ms(b)));
+    shown
 }
 
-/// The groups in the summary's order, then those that only the runs know; in a reader's order where there are many
-/// kinds of them.
-fn groups(set: &ResultSet) -> Vec<GroupView<'_>> {
-    let mut groups: Vec<GroupView> = Vec::new();
-    for group in &set.document.summary.groups {
-        groups.push(GroupView {
-            variant: &group.variant,
-            label: &group.label,
-            pattern: Pattern::named(&group.pattern),
-            among_patterns: false,
-            runs: Vec::new(),
-            summary: Some(group),
-        });
-    }
+fn groups<'a>(set: &'a ResultSet) -> Vec<GroupView<'a>> {
+    let group = |variant, label, pattern, summary| GroupView {
+        variant,
+        label,
+        pattern: Pattern::named(pattern),
+        among_patterns: false,
+        runs: Vec::new(),
+        summary,
+    };
+    let summaries = set.document.summary.groups.iter();
+    let mut groups: Vec<GroupView> =
+        summaries.map(|one| group(&one.variant, &one.label, &one.pattern, Some(one))).collect();
     for run in &set.document.runs {
-        let same = |group: &&mut GroupView| {
+        let same = |group: &GroupView| {
             *group.variant == run.variant && group.label == run.label && group.pattern.name == run.pattern
         };
-        match groups.iter_mut().find(same) {
-            Some(group) => group.runs.push(run),
-            None => groups.push(GroupView {
-                variant: &run.variant,
-                label: &run.label,
-                pattern: Pattern::named(&run.pattern),
-                among_patterns: false,
-                runs: vec![run],
-                summary: None,
-            }),
-        }
+        let known = groups.iter().position(same).unwrap_or_else(|| {
+            groups.push(group(&run.variant, &run.label, &run.pattern, None));
+            groups.len() - 1
+        });
+        groups[known].runs.push(run);
     }
     let several = groups.windows(2).any(|pair| pair[0].pattern != pair[1].pattern);
     for group in &mut groups {
@@ -251,23 +248,18 @@ fn groups(set: &ResultSet) -> Vec<GroupView<'_>> {
     }
     let variants = groups.windows(2).any(|pair| pair[0].variant != pair[1].variant);
     if several || variants || groups.iter().any(GroupView::is_quic) {
-        put_in_order(&mut groups);
+        // The run order is random. For display, variants are sorted by their values, key after key; transports from
+        // tcp to mpquic, patterns from ping to interactive.
+        groups.sort_by(|a, b| {
+            let rest = |group: &GroupView<'a>| {
+                (group.transport(), group.label, group.pattern.rank(), group.pattern.name)
+            };
+            order(a.variant, b.variant).then_with(|| rest(a).cmp(&rest(b)))
+        });
     }
     groups
 }
 
-/// Runs are made in random order; where there is much to compare, that is no order for a reader: variants by their
-/// values, key after key; transports from tcp to mpquic, patterns from ping to interactive.
-fn put_in_order(groups: &mut [GroupView<'_>]) {
-    groups.sort_by(|a, b| {
-        let rest = |group: &GroupView| {
-            (group.transport(), group.label.to_owned(), group.pattern.rank(), group.pattern.name.to_owned())
-        };
-        order(a.variant, b.variant).then_with(|| rest(a).cmp(&rest(b)))
-    });
-}
-
-/// The order of two variants: by the value of the first key in which they differ.
 fn order(a: &Variant, b: &Variant) -> Ordering {
     let of_values = a.iter().zip(b).map(|((key, one), (other_key, other))| {
         key.cmp(other_key).then_with(|| {
@@ -278,20 +270,18 @@ fn order(a: &Variant, b: &Variant) -> Ordering {
     of_values.into_iter().find(|order| order.is_ne()).unwrap_or_else(|| a.len().cmp(&b.len()))
 }
 
-/// The number with which a value begins (`50mbit`, `1400`); words come after all numbers.
 fn leading_number(text: &str) -> f64 {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.' && c != '-').unwrap_or(text.len());
     text[..end].parse().unwrap_or(f64::INFINITY)
 }
 
-/// `mptcp`, `mptcp · ping` where there are several patterns, `mptcp · wlan.icmp=off` where there is a variant.
+/// `mptcp`; `mptcp · ping` if there are several patterns; `mptcp · wlan.icmp=off` if there is a variant.
 pub(crate) fn name_of(label: &str, pattern: Option<&str>, variant: &Variant) -> String {
     let variant = (!variant.is_empty()).then(|| variant_text(variant));
     let parts = [Some(label.to_owned()), pattern.map(str::to_owned), variant];
     parts.into_iter().flatten().collect::<Vec<_>>().join(" · ")
 }
 
-/// A JSON value as a person writes it: strings without quotes.
 pub(crate) fn value_text(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
@@ -299,7 +289,6 @@ pub(crate) fn value_text(value: &Value) -> String {
     }
 }
 
-/// What was changed on the command line, as it is written there: an option of the command, or a key of the scenario.
 pub(crate) fn override_text(key: &str, value: &Value) -> String {
     match value {
         _ if !key.starts_with("--") => format!("--set {key}={}", value_text(value)),
@@ -313,38 +302,14 @@ pub(crate) fn override_text(key: &str, value: &Value) -> String {
     }
 }
 
-/// `tcp_mtu_probing=2, wlan.icmp=off`: keys shortened to what tells them apart for a reader.
+/// The variant with short keys: `tcp_mtu_probing=2, wlan.icmp=off`.
 pub(crate) fn variant_text(variant: &Variant) -> String {
     let parts: Vec<String> =
         variant.iter().map(|(key, value)| format!("{}={}", short_key(key), value_text(value))).collect();
     parts.join(", ")
 }
 
-/// A scenario key without the part that a reader can do without.
 pub(crate) fn short_key(key: &str) -> &str {
     let sysctl = key.split_once(".sysctl.").and_then(|(_, name)| name.rsplit('.').next());
     sysctl.or_else(|| key.strip_prefix("path.")).or_else(|| key.strip_prefix("run.")).unwrap_or(key)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn variants_are_ordered_by_numbers_then_words() {
-        let of = |probing: u32, icmp: &str| {
-            Variant::from([("a".to_owned(), probing.into()), ("b".to_owned(), icmp.into())])
-        };
-        let mut variants = vec![of(10, "on"), of(2, "on"), of(2, "off"), of(2, "10/s")];
-        variants.sort_by(order);
-        assert_eq!(variants, [of(2, "10/s"), of(2, "off"), of(2, "on"), of(10, "on")]);
-    }
-
-    #[test]
-    fn keys_are_shortened_for_readers() {
-        assert_eq!(short_key("host.client.sysctl.net.ipv4.tcp_mtu_probing"), "tcp_mtu_probing");
-        assert_eq!(short_key("path.wlan.icmp"), "wlan.icmp");
-        assert_eq!(short_key("run.iperf.streams"), "iperf.streams");
-        assert_eq!(short_key("seed"), "seed");
-    }
 }

@@ -1,5 +1,5 @@
-//! The body of the fuzz target over its seeds and generated inputs, so that it does not rot between two sessions of
-//! fuzzing.
+//! Runs the body of the fuzz target over its seeds and generated inputs, so that the target keeps working between
+//! fuzzing campaigns.
 
 #![allow(clippy::unwrap_used, reason = "a failed test panics")]
 

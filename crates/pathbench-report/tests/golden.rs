@@ -1,8 +1,7 @@
-//! The output for a known result, byte by byte. `PATHBENCH_BLESS=1 cargo test` writes it anew: look at it then.
+//! The output for known results, byte for byte. `PATHBENCH_BLESS=1 cargo test` rewrites it; review the difference.
 
 mod synthetic;
 
-use pathbench_report::figure::{self, Selection};
 use pathbench_report::terminal::{Style, mtu, mtu_change, summary};
 use pathbench_report::{ResultSet, html};
 use std::fs;
@@ -54,34 +53,30 @@ fn path_mtus() {
 #[test]
 fn figures_of_packet_sizes() {
     let probing = synthetic::probing();
-    let variant = probing.document.runs.iter().find(|run| run.id == "off-1-mptcp-r1");
-    let selection = Selection { variant: variant.map(|run| run.variant.clone()), ..Selection::default() };
-    let drawn = [
-        ("probing-mtu.svg", figure::mtu(&probing, &selection)),
-        ("probing-packet-sizes.svg", figure::packet_sizes(&probing, &selection)),
-        ("probing-matrix.svg", figure::matrix(&probing)),
-        ("shrink-mtu.svg", figure::mtu(&synthetic::shrink(), &Selection::default())),
-    ];
-    for (name, svg) in drawn {
-        holds(name, &svg.map(|svg| svg.to_string()).unwrap_or_default());
+    for (file, set, name) in [
+        ("probing-mtu.svg", &probing, "mtu-tcp-mtu-probing-1-wlan-icmp-off"),
+        ("probing-packet-sizes.svg", &probing, "packet-sizes-tcp-mtu-probing-1-wlan-icmp-off"),
+        ("probing-matrix.svg", &probing, "matrix"),
+        ("shrink-mtu.svg", &synthetic::shrink(), "mtu"),
+    ] {
+        holds(file, &synthetic::drawn(set, name).unwrap_or_default());
     }
 }
 
 #[test]
 fn figures() {
-    let failover = synthetic::failover();
-    holds("failover-timeline.svg", &figure::timeline(&failover, &Selection::default()).to_string());
-    holds("failover-comparison.svg", &figure::comparison(&failover).to_string());
-    holds("suite-overview.svg", &figure::overview(&synthetic::suite()).to_string());
-    let handover = synthetic::handover();
-    holds("handover-delay.svg", &figure::delay(&handover, &Selection::default()).to_string());
-    let distribution = figure::distribution(&handover).map(|svg| svg.to_string());
-    holds("handover-distribution.svg", &distribution.unwrap_or_default());
-    let walk = synthetic::walk();
-    let mobility = figure::mobility(&walk).map(|svg| svg.to_string());
-    holds("walk-mobility.svg", &mobility.unwrap_or_default());
-    let links = figure::links(&walk, &Selection::default()).map(|svg| svg.to_string());
-    holds("walk-links.svg", &links.unwrap_or_default());
+    let (failover, handover, walk) = (synthetic::failover(), synthetic::handover(), synthetic::walk());
+    for (file, set, name) in [
+        ("failover-timeline.svg", &failover, "timeline"),
+        ("failover-comparison.svg", &failover, "comparison"),
+        ("suite-overview.svg", &synthetic::suite(), "overview"),
+        ("handover-delay.svg", &handover, "delay"),
+        ("handover-distribution.svg", &handover, "distribution"),
+        ("walk-mobility.svg", &walk, "mobility"),
+        ("walk-links.svg", &walk, "links"),
+    ] {
+        holds(file, &synthetic::drawn(set, name).unwrap_or_default());
+    }
 }
 
 #[test]

@@ -1,9 +1,8 @@
-//! The files that a report is written to.
+//! The files of a written report.
 
 mod synthetic;
 
 use pathbench_record::directory::{ResultDirectory, ResultWriter};
-use pathbench_report::figure::{Selection, timeline};
 use pathbench_report::terminal::{Style, summary};
 use pathbench_report::{FigureFormat, ResultSet, WriteError, Written};
 use std::error::Error;
@@ -49,7 +48,7 @@ fn png_files_are_written_on_request_only() -> Outcome {
 fn each_pattern_has_its_figures_under_its_name() -> Outcome {
     let out = tempfile::tempdir()?;
     let written = write(&[synthetic::suite()], out.path())?;
-    // Each is there as SVG, then as PNG.
+    // Each figure is listed as SVG, then as PNG.
     let svgs: Vec<String> = names(&written).into_iter().step_by(2).collect();
     assert_eq!(
         svgs,
@@ -59,10 +58,10 @@ fn each_pattern_has_its_figures_under_its_name() -> Outcome {
             "comparison-ping.svg",
             "timeline-bulk.svg",
             "comparison-bulk.svg",
-            "timeline-iperf-upload.svg",
-            "comparison-iperf-upload.svg",
-            "timeline-iperf-download.svg",
-            "comparison-iperf-download.svg",
+            "timeline-throughput-upload.svg",
+            "comparison-throughput-upload.svg",
+            "timeline-throughput-download.svg",
+            "comparison-throughput-download.svg",
             "delay-interactive.svg",
             "distribution-interactive.svg",
             "comparison-interactive.svg",
@@ -70,7 +69,7 @@ fn each_pattern_has_its_figures_under_its_name() -> Outcome {
     );
     let page = fs::read_to_string(&written.html)?;
     for part in [
-        "What gets through",
+        "Reachability",
         "test.example:4433",
         "Pattern interactive",
         "tcp, mptcp in clear text, quic, mpquic encrypted: not directly comparable",
@@ -152,7 +151,7 @@ fn a_file_that_cannot_be_written_is_named() -> Outcome {
     let out = tempfile::tempdir()?;
     let blocked = out.path().join("blocked");
     fs::create_dir_all(blocked.join("report.html"))?;
-    let error = write(&[synthetic::failover()], &blocked).expect_err("a directory is in the way");
+    let error = write(&[synthetic::failover()], &blocked).expect_err("a directory of that name exists");
     assert!(error.to_string().contains("report.html"), "{error}");
     Ok(())
 }
@@ -163,9 +162,11 @@ fn a_result_directory_is_read_whole() -> Outcome {
     let made = synthetic::failover();
     let directory = out.path().join("result");
     let mut writer = ResultWriter::create(&directory)?;
-    writer.append_run(&made.samples, &made.events, &made.deliveries)?;
+    writer.append(&made.samples)?;
+    writer.append(&made.events)?;
+    writer.append(&made.deliveries)?;
     let messages = synthetic::handover().messages;
-    writer.append_messages(&messages)?;
+    writer.append(&messages)?;
     writer.finish(&made.document)?;
     let (read, warnings) = ResultSet::read(ResultDirectory::open(&directory)?)?;
     assert_eq!(warnings, Vec::<String>::new());
@@ -178,17 +179,19 @@ fn a_result_directory_is_read_whole() -> Outcome {
 }
 
 #[test]
-fn what_is_missing_is_said() -> Outcome {
+fn a_missing_file_is_a_warning() -> Outcome {
     let out = tempfile::tempdir()?;
     let made = synthetic::aggregate(1, false);
     let directory = out.path().join("result");
     let mut writer = ResultWriter::create(&directory)?;
-    writer.append_run(&made.samples, &made.events, &made.deliveries)?;
+    writer.append(&made.samples)?;
+    writer.append(&made.events)?;
+    writer.append(&made.deliveries)?;
     writer.finish(&made.document)?;
     fs::remove_file(directory.join("samples.jsonl"))?;
     let (read, warnings) = ResultSet::read(ResultDirectory::open(&directory)?)?;
     assert!(warnings.len() == 1 && warnings[0].contains("samples.jsonl"), "{warnings:?}");
-    let drawn = timeline(&read, &Selection::default()).to_string();
-    assert!(drawn.contains("no samples say which path brought these bytes"));
+    let drawn = synthetic::drawn(&read, "timeline");
+    assert!(drawn.is_some_and(|svg| svg.contains("bytes without samples that attribute them to a path")));
     Ok(())
 }

@@ -1,18 +1,17 @@
-//! What reports tell of packet sizes, and where they keep quiet about them.
+//! Packet sizes in reports, and reports without them.
 
 mod synthetic;
 
 use pathbench_record::direction::Direction;
-use pathbench_record::document::{DiagnosisKind, PathDiagnosis};
+use pathbench_record::document::{DiagnosisKind, MtuStep, PathDiagnosis};
 use pathbench_record::sample::Side;
-use pathbench_report::figure::{self, Selection};
 use pathbench_report::narrative::{self, Tone};
-use pathbench_report::terminal::{Style, summary};
+use pathbench_report::terminal::{Style, mtu_script, summary};
 use pathbench_report::{ResultSet, html};
 use std::mem;
 
-fn told(set: &ResultSet) -> String {
-    // One line a finding, wherever the terminal would wrap.
+fn text_of(set: &ResultSet) -> String {
+    // Wide enough for one line per finding.
     summary(set, Style { colour: false, width: 600 })
 }
 
@@ -22,9 +21,11 @@ fn ordinary_results_have_no_figures_of_sizes_and_no_matrix() {
         [synthetic::failover(), synthetic::aggregate(2, true), synthetic::suite(), synthetic::handover()]
     {
         let name = &set.document.scenario.name;
-        assert_eq!(figure::mtu(&set, &Selection::default()), None, "{name}");
-        assert_eq!(figure::packet_sizes(&set, &Selection::default()), None, "{name}");
-        assert_eq!(figure::matrix(&set), None, "{name}");
+        for figure in pathbench_report::figures(std::slice::from_ref(&set)).concat() {
+            assert!(!figure.name.starts_with("mtu"), "{name}");
+            assert!(!figure.name.starts_with("packet-sizes"), "{name}");
+            assert!(!figure.name.starts_with("matrix"), "{name}");
+        }
         let page = html::report(std::slice::from_ref(&set));
         for part in
             ["One MSS for all subflows", "The matrix", "Paths that carried nothing", "The MTU of each path"]
@@ -35,18 +36,16 @@ fn ordinary_results_have_no_figures_of_sizes_and_no_matrix() {
 }
 
 #[test]
-fn a_path_that_nothing_fits_into_has_a_figure_though_its_sizes_never_change() {
+fn a_black_hole_has_a_figure_without_changes_of_size() {
     let mut set = synthetic::aggregate(1, false);
-    assert_eq!(figure::mtu(&set, &Selection::default()), None);
+    assert_eq!(synthetic::drawn(&set, "mtu"), None);
     set.document.runs[1].diagnoses = vec![finding(DiagnosisKind::MtuBlackHole)];
-    assert!(figure::mtu(&set, &Selection::default()).is_some());
+    assert!(synthetic::drawn(&set, "mtu").is_some());
 }
 
 #[test]
 fn a_link_that_begins_at_the_server_gives_the_same_picture() {
-    let drawn = |set: &ResultSet| {
-        figure::packet_sizes(set, &Selection::default()).map(|svg| svg.to_string()).unwrap_or_default()
-    };
+    let drawn = |set: &ResultSet| synthetic::drawn(set, "packet-sizes").unwrap_or_default();
     let mut set = synthetic::shrink();
     let expected = drawn(&set);
     for link in &mut set.document.links {
@@ -73,9 +72,7 @@ fn a_download_is_counted_from_the_servers_link_on() {
             mem::swap(&mut sizes.forward, &mut sizes.reverse);
         }
     }
-    let drawn = |set: &ResultSet| {
-        figure::packet_sizes(set, &Selection::default()).map(|svg| svg.to_string()).unwrap_or_default()
-    };
+    let drawn = |set: &ResultSet| synthetic::drawn(set, "packet-sizes").unwrap_or_default();
     let both = drawn(&set);
     assert!(both.contains(">wlan.far (MTU 9000): ") && both.contains(">wlan.hop (MTU 1500): "), "{both}");
     assert!(!both.contains(">wlan (MTU 9000): ") && both.contains("wlan, download"));
@@ -97,7 +94,7 @@ fn finding(kind: DiagnosisKind) -> PathDiagnosis {
     }
 }
 
-/// Three repetitions of tcp and mptcp; the finding in those of mptcp that are named.
+/// Three repetitions of tcp and mptcp, with the diagnosis in the given repetitions of mptcp.
 fn diagnosed(kind: DiagnosisKind, repetitions: &[u32]) -> ResultSet {
     let mut set = synthetic::aggregate(3, false);
     for run in &mut set.document.runs {
@@ -109,38 +106,38 @@ fn diagnosed(kind: DiagnosisKind, repetitions: &[u32]) -> ResultSet {
 }
 
 #[test]
-fn what_all_repetitions_say_is_said_once() {
-    let text = told(&diagnosed(DiagnosisKind::MtuBlackHole, &[1, 2, 3]));
+fn a_diagnosis_of_all_repetitions_appears_once() {
+    let text = text_of(&diagnosed(DiagnosisKind::MtuBlackHole, &[1, 2, 3]));
     let line = "✗ mptcp: path b: MTU black hole suspected from 200 ms on: nothing was acknowledged. Remedy: let ICMP pass.";
     assert_eq!(text.matches(line).count(), 1, "{text}");
 }
 
 #[test]
-fn what_some_repetitions_say_is_said_with_their_numbers() {
-    let text = told(&diagnosed(DiagnosisKind::MtuBlackHole, &[1, 3]));
+fn a_diagnosis_of_some_repetitions_names_them() {
+    let text = text_of(&diagnosed(DiagnosisKind::MtuBlackHole, &[1, 3]));
     assert!(text.contains("✗ mptcp r1 and r3: path b: MTU black hole suspected from 200 ms on"), "{text}");
 }
 
 #[test]
-fn a_black_hole_spoils_a_story_and_a_spare_path_does_not() {
+fn a_black_hole_lowers_the_tone_and_an_unused_backup_does_not() {
     let tone = |kind: DiagnosisKind| {
         let stories = narrative::stories(&diagnosed(kind, &[1, 2, 3]));
         stories.iter().find(|story| story.label == "mptcp").map(|story| story.tone)
     };
     assert_eq!(tone(DiagnosisKind::MtuBlackHole), Some(Tone::Mixed));
     assert_eq!(tone(DiagnosisKind::Backup), Some(Tone::Good));
-    let text = told(&diagnosed(DiagnosisKind::Backup, &[1, 2, 3]));
+    let text = text_of(&diagnosed(DiagnosisKind::Backup, &[1, 2, 3]));
     assert!(text.contains("· mptcp: path b: backup, not needed"), "{text}");
 }
 
 #[test]
-fn a_path_that_the_scenario_took_away_is_no_trouble() {
+fn a_path_that_the_scenario_took_down_is_no_trouble() {
     let mut set = diagnosed(DiagnosisKind::Stale, &[1, 2, 3]);
-    assert!(told(&set).contains("✗ mptcp: path b: went silent"));
+    assert!(text_of(&set).contains("✗ mptcp: path b: went silent"));
     for one in set.document.runs.iter_mut().flat_map(|run| &mut run.diagnoses) {
         "none needed: the scenario asks for it".clone_into(&mut one.remedy);
     }
-    assert!(told(&set).contains("· mptcp: path b: went silent"));
+    assert!(text_of(&set).contains("· mptcp: path b: went silent"));
 }
 
 #[test]
@@ -150,4 +147,35 @@ fn commands_are_never_cut() {
     for step in &record.steps {
         assert!(text.contains(&step.command) && text.contains(&step.undo), "{text}");
     }
+}
+
+fn step(path: &str, command: &str, undo: &str) -> MtuStep {
+    MtuStep { path: path.to_owned(), command: command.to_owned(), undo: undo.to_owned(), done: false }
+}
+
+#[test]
+fn a_script_corrects_and_names_the_undo_in_reverse_order() {
+    let steps = [
+        step(
+            "wlan",
+            "ip route add 10.0.2.1 dev wlan table 1001 mtu 1500",
+            "ip route delete 10.0.2.1 table 1001",
+        ),
+        step("wlan", "ip mptcp endpoint delete id 2", ""),
+        step("wlan", "ip mptcp endpoint add 10.0.1.2 id 2 subflow", ""),
+        step("lte", "ip route replace default dev lte mtu 1400", "ip route replace default dev lte"),
+    ];
+    assert_eq!(
+        mtu_script(&steps),
+        "# path wlan\n\
+     ip route add 10.0.2.1 dev wlan table 1001 mtu 1500\n\
+     ip mptcp endpoint delete id 2\n\
+     ip mptcp endpoint add 10.0.1.2 id 2 subflow\n\
+     # path lte\n\
+     ip route replace default dev lte mtu 1400\n\
+     # undo:\n\
+     # ip route replace default dev lte\n\
+     # ip route delete 10.0.2.1 table 1001\n"
+    );
+    assert_eq!(mtu_script(&[]), "");
 }

@@ -8,7 +8,7 @@ use pathbench_report::quantity::{
 };
 
 #[test]
-fn directions_that_differ_are_both_said() {
+fn directions_that_differ_both_appear() {
     let words = |forward, reverse| each_direction(forward, reverse, |bps| plain(&bit_rate(bps)));
     assert_eq!(words(Some(20_000_000), Some(50_000_000)).as_deref(), Some("20 Mbit/s / 50 Mbit/s"));
     assert_eq!(words(Some(20_000_000), Some(20_000_000)).as_deref(), Some("20 Mbit/s"));
@@ -42,7 +42,7 @@ fn a_median_has_the_same_bounds_everywhere_and_they_are_named() {
     let five = [1.0, 2.0, 3.0, 4.0, 50.0];
     assert_eq!(spread(&five, duration).as_deref(), Some("3.00 ms (range 1.00–50.0)"));
     let nine = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 90.0];
-    // The second lowest and the second highest of nine.
+    // The second lowest and the second highest of nine values.
     assert_eq!(spread(&nine, duration).as_deref(), Some("5.00 ms (95 % CI 2.00–8.00)"));
     assert_eq!(bounds(&distribution(&nine).unwrap(), duration), "95 % CI 2.00–8.00");
     assert_eq!(spread(&[3.0], duration).as_deref(), Some("3.00 ms"));
@@ -51,7 +51,7 @@ fn a_median_has_the_same_bounds_everywhere_and_they_are_named() {
 }
 
 #[test]
-fn what_is_no_number_is_a_dash() {
+fn a_value_that_is_not_a_number_is_a_dash() {
     for odd in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
         assert_eq!(rate(odd), NONE);
         assert_eq!(duration(odd), NONE);

@@ -1,15 +1,14 @@
-//! What the bytes of a test are, so that the receiver knows a wrong one: each stream of each test has a content of
-//! its own, which both ends compute.
+//! The content of the test data, which lets the receiver detect a wrong byte: each stream of each test has its own
+//! content, computed by both ends.
 
-use pathbench_record::test_id::TestId;
+use pathbench_record::end::TestId;
 
 /// A pseudo-random byte stream that can be computed at any offset.
 ///
 /// Word `i` (8 bytes, little-endian) is the `i`-th output of `SplitMix64` (Steele, Lea and Flood: "Fast splittable
-/// pseudorandom number generators", OOPSLA 2014) from a seed of the test, the stream and the lane. Bytes of another
-/// test, another stream or another place in the stream are therefore wrong bytes. The generator is no cipher: it
-/// finds mistakes, not forgers. One core computes or verifies several gigabytes per second of it (the benchmark in
-/// docs/performance.md).
+/// pseudorandom number generators", OOPSLA 2014) from a seed of the test, the stream and the kind. Bytes of another
+/// test, stream or offset are therefore wrong bytes. The generator is not a cipher: it detects errors, not forgeries.
+/// One core computes or verifies several gigabytes per second (benchmark in docs/performance.md).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Content {
     seed: u64,
@@ -17,7 +16,7 @@ pub struct Content {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u64)]
-pub enum Lane {
+pub enum ContentKind {
     Download = 1,
     Requests = 2,
     Answers = 3,
@@ -27,6 +26,9 @@ pub enum Lane {
 /// 2^64 / golden ratio: `SplitMix64`'s increment.
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
+/// Size of a block that is computed and compared at once; it fits into the L1 cache.
+const COMPARED_BYTES: usize = 4096;
+
 /// `SplitMix64`'s output function.
 const fn mix(mut word: u64) -> u64 {
     word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -35,10 +37,10 @@ const fn mix(mut word: u64) -> u64 {
 }
 
 impl Content {
-    pub fn of(test: TestId, stream: u32, lane: Lane) -> Self {
+    pub fn of(test: TestId, stream: u32, kind: ContentKind) -> Self {
         let test = u128::from_be_bytes(test.0);
         let seed = mix(test as u64 ^ mix((test >> 64) as u64));
-        Self { seed: mix(seed ^ (u64::from(stream) << 8 | lane as u64)) }
+        Self { seed: mix(seed ^ (u64::from(stream) << 8 | kind as u64)) }
     }
 
     const fn word(self, index: u64) -> u64 {
@@ -50,7 +52,8 @@ impl Content {
     }
 
     pub fn fill(self, offset: u64, bytes: &mut [u8]) {
-        let (head, rest) = bytes.split_at_mut(head_of(offset, bytes.len()));
+        let head = bytes.len().min((offset.wrapping_neg() % 8) as usize);
+        let (head, rest) = bytes.split_at_mut(head);
         for (byte, at) in head.iter_mut().zip(offset..) {
             *byte = self.byte(at);
         }
@@ -65,30 +68,19 @@ impl Content {
         }
     }
 
-    /// The offset of the first of `bytes`, which begin at `offset`, that is not the content's.
+    /// The offset of the first wrong byte in `bytes`, which begin at `offset`.
     pub fn first_difference(self, offset: u64, bytes: &[u8]) -> Option<u64> {
-        let wrong = |bytes: &[u8], from: u64| {
-            bytes.iter().zip(from..).find(|(byte, at)| **byte != self.byte(*at)).map(|(_, at)| at)
-        };
-        let (head, rest) = bytes.split_at(head_of(offset, bytes.len()));
-        if let Some(at) = wrong(head, offset) {
-            return Some(at);
-        }
-        let aligned = offset + head.len() as u64;
-        let (words, tail) = rest.as_chunks::<8>();
-        let differs = words
-            .iter()
-            .zip(aligned / 8..)
-            .find(|(word, index)| u64::from_le_bytes(**word) != self.word(*index));
-        match differs {
-            Some((word, index)) => wrong(word, index * 8),
-            None => wrong(tail, aligned + words.len() as u64 * 8),
-        }
+        let mut expected = [0; COMPARED_BYTES];
+        bytes.chunks(COMPARED_BYTES).zip((offset..).step_by(COMPARED_BYTES)).find_map(|(found, from)| {
+            let expected = &mut expected[..found.len()];
+            self.fill(from, expected);
+            if expected == found {
+                return None;
+            }
+            let wrong = found.iter().zip(expected.iter()).position(|(found, expected)| found != expected);
+            wrong.map(|place| from + place as u64)
+        })
     }
-}
-
-fn head_of(offset: u64, length: usize) -> usize {
-    length.min((offset.wrapping_neg() % 8) as usize)
 }
 
 #[cfg(test)]

@@ -1,10 +1,12 @@
-//! Tokens: what a server's operator hands out so that not everybody can load the server.
+//! Tokens that a server's operator issues to restrict who can load the server.
 //!
-//! A token is text of four parts with points between: `pb1.EXPIRY.NAME.MAC`. EXPIRY is in seconds since the Unix
-//! epoch, in decimal digits; NAME is for the operator's eyes; MAC is HMAC-SHA256 (RFC 2104) over everything before
-//! its point, with the server's key, as 64 lower-case hexadecimal digits. The first part is the format's version.
-//! The key makes tokens; no list of them is kept.
+//! A token is a text of four parts separated by dots: `pb1.EXPIRY.NAME.MAC`. EXPIRY is in seconds since the Unix epoch,
+//! in decimal digits; NAME is for the operator; MAC is HMAC-SHA256 (RFC 2104) with the server's key over everything
+//! before the dot that precedes it, as 64 lower-case hexadecimal digits. The first part is the format's version. The
+//! key makes tokens; no list of them is kept.
 
+use data_encoding::HEXLOWER;
+use pathbench_record::text::duration;
 use ring::hmac;
 use std::fmt;
 use std::time::Duration;
@@ -12,15 +14,15 @@ use thiserror::Error;
 
 const VERSION: &str = "pb1";
 
-/// A key must not be guessed: 16 bytes at least, however they are written.
+/// A key must not be guessable: at least 16 bytes in any encoding.
 const MIN_KEY_CHARACTERS: usize = 32;
 
-/// Longest a token may be valid: anybody who has seen it can use it.
+/// Longest validity of a token: anyone who reads the token can use it.
 pub const MAX_VALIDITY: Duration = Duration::from_secs(90 * 24 * 3600);
 
 const MAX_NAME_BYTES: usize = 64;
 
-/// What tokens are signed with.
+/// The key that signs tokens.
 #[derive(Clone)]
 pub struct TokenKey(hmac::Key);
 
@@ -31,7 +33,7 @@ impl fmt::Debug for TokenKey {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("a key takes at least {MIN_KEY_CHARACTERS} characters that nobody can guess; this has {found}")]
+#[error("a key needs at least {MIN_KEY_CHARACTERS} random characters; this one has {found}")]
 pub struct KeyTooShort {
     pub found: usize,
 }
@@ -46,35 +48,47 @@ pub enum MintError {
     Validity,
 }
 
-/// Why a token is not accepted. The words reach the person at the client.
+/// The reason why the server rejects a token, for the user at the client.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum TokenRefusal {
-    #[error("it takes a token: ask its operator for one and give it with --token")]
+    #[error("it requires a token: ask its operator for one and pass it with --token")]
     Missing,
-    #[error("this is not a token of this version (pb1.…): copy it whole")]
+    #[error("this is not a token of this version (pb1.…): copy all of it")]
     Malformed,
-    #[error("this token is not one of this server's: it was made for another one, or is not copied whole")]
+    #[error("this server did not issue this token: it is another server's, or not all of it was copied")]
     Wrong,
-    #[error("this token expired {} ago: ask the operator for a new one", words(*.since))]
+    #[error("this token expired {} ago: ask the operator for a new one", duration(*.since))]
     Expired { since: Duration },
 }
 
-fn words(time: Duration) -> String {
-    match time.as_secs() {
-        seconds @ ..120 => format!("{seconds} s"),
-        seconds @ ..7200 => format!("{} min", seconds / 60),
-        seconds @ ..172_800 => format!("{} h", seconds / 3600),
-        seconds => format!("{} days", seconds / 86_400),
+#[derive(Debug, Clone)]
+pub enum Access {
+    Open,
+    /// Only clients with a valid token, within the limits.
+    Token {
+        key: TokenKey,
+        /// Seconds since the Unix epoch, to check the tokens' expiry.
+        wall_clock: fn() -> u64,
+    },
+}
+
+impl Access {
+    pub(crate) fn check(&self, token: Option<&str>) -> Result<(), TokenRefusal> {
+        match (self, token) {
+            (Self::Open, _) => Ok(()),
+            (Self::Token { .. }, None) => Err(TokenRefusal::Missing),
+            (Self::Token { key, wall_clock }, Some(token)) => key.check(token, wall_clock()).map(drop),
+        }
     }
 }
 
 impl TokenKey {
-    /// The text of a key file, out of bytes from a cryptographic random source.
+    /// The text of a key file, made from bytes of a cryptographic random source.
     pub fn file_text(random: [u8; 32]) -> String {
-        hexadecimal(&random) + "\n"
+        HEXLOWER.encode(&random) + "\n"
     }
 
-    /// A key out of the text of a key file; white space around it does not count.
+    /// A key from the text of a key file, without leading and trailing white space.
     pub fn from_text(text: &str) -> Result<Self, KeyTooShort> {
         let text = text.trim();
         if text.len() < MIN_KEY_CHARACTERS {
@@ -83,7 +97,7 @@ impl TokenKey {
         Ok(Self(hmac::Key::new(hmac::HMAC_SHA256, text.as_bytes())))
     }
 
-    /// Makes a token that is valid for `validity` from `now` on (seconds since the Unix epoch).
+    /// Makes a token that is valid for `validity` from `now` (seconds since the Unix epoch).
     pub fn mint(&self, name: &str, now: u64, validity: Duration) -> Result<String, MintError> {
         if !is_name(name) {
             return Err(MintError::Name { name: name.chars().take(MAX_NAME_BYTES).collect() });
@@ -93,11 +107,11 @@ impl TokenKey {
         }
         let signed = format!("{VERSION}.{}.{name}", now.saturating_add(validity.as_secs()));
         let mac = hmac::sign(&self.0, signed.as_bytes());
-        Ok(format!("{signed}.{}", hexadecimal(mac.as_ref())))
+        Ok(format!("{signed}.{}", HEXLOWER.encode(mac.as_ref())))
     }
 
-    /// Checks a token at `now` (seconds since the Unix epoch) and returns the name in it. The comparison takes the
-    /// same time whatever is wrong with the signature, and an expiry is believed only once the signature is right.
+    /// Checks a token at `now` (seconds since the Unix epoch) and returns its name. The comparison takes the same time
+    /// for every wrong signature; the expiry is checked only if the signature is right.
     pub fn check<'a>(&self, token: &'a str, now: u64) -> Result<&'a str, TokenRefusal> {
         let (signed, mac) = token.trim().rsplit_once('.').ok_or(TokenRefusal::Malformed)?;
         let mut parts = signed.split('.');
@@ -107,7 +121,8 @@ impl TokenKey {
             return Err(TokenRefusal::Malformed);
         };
         let expiry: u64 = expiry.parse().map_err(|_| TokenRefusal::Malformed)?;
-        let mac = from_hexadecimal(mac).ok_or(TokenRefusal::Malformed)?;
+        let mac: Option<[u8; 32]> = HEXLOWER.decode(mac.as_bytes()).ok().and_then(|mac| mac.try_into().ok());
+        let mac = mac.ok_or(TokenRefusal::Malformed)?;
         hmac::verify(&self.0, signed.as_bytes(), &mac).map_err(|_| TokenRefusal::Wrong)?;
         match now.checked_sub(expiry) {
             None => Ok(name),
@@ -119,17 +134,4 @@ impl TokenKey {
 fn is_name(name: &str) -> bool {
     (1..=MAX_NAME_BYTES).contains(&name.len())
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_')
-}
-
-fn hexadecimal(bytes: &[u8]) -> String {
-    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
-    digits.filter_map(|digit| char::from_digit(digit.into(), 16)).collect()
-}
-
-fn from_hexadecimal(text: &str) -> Option<[u8; 32]> {
-    let (pairs, rest) = text.as_bytes().as_chunks::<2>();
-    let digit = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8);
-    let bytes: Vec<u8> =
-        pairs.iter().map(|&[high, low]| Some(digit(high)? * 16 + digit(low)?)).collect::<Option<_>>()?;
-    if rest.is_empty() { bytes.try_into().ok() } else { None }
 }

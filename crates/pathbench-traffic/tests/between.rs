@@ -1,4 +1,4 @@
-//! Between client and server sits something that changes bytes, or swallows them from some moment on.
+//! A relay between client and server that changes bytes, or drops all bytes silently from some time on.
 
 #![allow(clippy::unwrap_used, reason = "a failed test panics")]
 
@@ -10,7 +10,7 @@ use pathbench_record::pattern::{BulkParameters, InteractiveParameters, PatternPa
 use pathbench_record::time::Timestamp;
 use pathbench_record::transport::Transport;
 use pathbench_traffic::client::{
-    ClientError, ClientObserver, ClientOutcome, ClientPlan, FetchPlan, Unobserved, fetch_record, run_client,
+    ClientError, ClientObserver, ClientOutcome, ClientPlan, Unobserved, fetch_record, run_client,
 };
 use pathbench_traffic::protocol::{Decoder, Event, Frame, HEADER_BYTES};
 use std::io::{Read, Write};
@@ -24,17 +24,17 @@ pathbench_kerneltest::unprivileged_too!();
 
 const MS: Duration = Duration::from_millis(1);
 
-/// What it does with what it carries.
+/// The changes to the relayed bytes.
 #[derive(Clone)]
-struct Meddling {
-    /// Changes this byte of what the server sends on each connection.
+struct Interference {
+    /// Offset of a changed byte in the server's data on each connection.
     change: Option<u64>,
-    /// Swallows everything while set; nobody is told.
-    swallow: Arc<AtomicBool>,
+    /// Drops all bytes silently while set.
+    black_hole: Arc<AtomicBool>,
 }
 
-/// Carries bytes from one socket to another until either end closes.
-fn carry(mut from: TcpStream, mut to: TcpStream, change: Option<u64>, swallow: &AtomicBool) {
+/// Relays bytes from one socket to another until either end closes.
+fn relay_bytes(mut from: TcpStream, mut to: TcpStream, change: Option<u64>, black_hole: &AtomicBool) {
     let mut buffer = vec![0; 65_536];
     let mut at: u64 = 0;
     while let Ok(count @ 1..) = from.read(&mut buffer) {
@@ -44,15 +44,15 @@ fn carry(mut from: TcpStream, mut to: TcpStream, change: Option<u64>, swallow: &
             buffer[(place - at) as usize] ^= 0x20;
         }
         at += count as u64;
-        if !swallow.load(Ordering::Relaxed) && to.write_all(&buffer[..count]).is_err() {
+        if !black_hole.load(Ordering::Relaxed) && to.write_all(&buffer[..count]).is_err() {
             break;
         }
     }
     let _ = to.shutdown(std::net::Shutdown::Write);
 }
 
-/// Listens in the server's place. Its threads end with the connections they carry.
-fn between(server: SocketAddr, meddling: Meddling) -> SocketAddr {
+/// Listens instead of the server. The threads end with the connections that they relay.
+fn between(server: SocketAddr, interference: Interference) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     std::thread::spawn(move || {
@@ -60,21 +60,21 @@ fn between(server: SocketAddr, meddling: Meddling) -> SocketAddr {
             let Ok(server) = TcpStream::connect(server) else { return };
             for (from, to, change) in [
                 (client.try_clone().unwrap(), server.try_clone().unwrap(), None),
-                (server, client, meddling.change),
+                (server, client, interference.change),
             ] {
-                let swallow = Arc::clone(&meddling.swallow);
-                // As fast as a wire.
+                let black_hole = Arc::clone(&interference.black_hole);
+                // The relay adds no delay by Nagle's algorithm.
                 from.set_nodelay(true).unwrap();
                 to.set_nodelay(true).unwrap();
-                std::thread::spawn(move || carry(from, to, change, &swallow));
+                std::thread::spawn(move || relay_bytes(from, to, change, &black_hole));
             }
         }
     });
     address
 }
 
-fn meddling() -> Meddling {
-    Meddling { change: None, swallow: Arc::default() }
+fn interference() -> Interference {
+    Interference { change: None, black_hole: Arc::default() }
 }
 
 fn interactive(duration: Duration, linger: Duration) -> PatternParameters {
@@ -95,9 +95,9 @@ fn broken(outcome: &ClientOutcome) -> &str {
 }
 
 #[test]
-fn what_only_passes_through_is_as_good_as_direct() {
+fn an_unmodified_relayed_connection_completes_like_a_direct_one() {
     let (server, address) = server(Transport::Tcp, limits());
-    let via = between(address, meddling());
+    let via = between(address, interference());
     let bulk = PatternParameters::Bulk(BulkParameters { bytes: 2_000_000, upload_bytes: 0, streams: 2 });
     for parameters in [bulk, interactive(300 * MS, 5000 * MS)] {
         let outcome = run_client(&plan(Transport::Tcp, via, parameters), &clock(), &Unobserved);
@@ -110,16 +110,16 @@ fn what_only_passes_through_is_as_good_as_direct() {
 fn one_wrong_byte_of_a_download_fails_it_and_is_named() {
     let (server, address) = server(Transport::Tcp, limits());
     let place = 1_000_000;
-    let via = between(address, Meddling { change: Some(place), ..meddling() });
+    let via = between(address, Interference { change: Some(place), ..interference() });
     let bulk = PatternParameters::Bulk(BulkParameters { bytes: 3_000_000, ..BulkParameters::default() });
     let outcome = run_client(&plan(Transport::Tcp, via, bulk), &clock(), &Unobserved);
-    // ACCEPT goes before the blocks of 128 KiB, each of which has a header.
+    // ACCEPT precedes the blocks of 128 KiB, each of which has a header.
     let header = HEADER_BYTES as u64;
     let offset = place - header - header * ((place - header) / (128 * 1024) + 1);
     let words = format!("byte {offset} of the stream is wrong");
     assert!(broken(&outcome).contains(&words), "{} instead of {words}", broken(&outcome));
     assert_eq!(outcome.client.deliveries.total_bytes(), offset, "only what was right was delivered");
-    assert_eq!(outcome.client.completion, None);
+    assert_eq!(outcome.client.fct, None);
     server.stop();
 }
 
@@ -127,20 +127,20 @@ fn one_wrong_byte_of_a_download_fails_it_and_is_named() {
 fn a_wrong_byte_of_an_answer_fails_the_test_and_is_named() {
     let (server, address) = server(Transport::Tcp, limits());
     // ACCEPT; then answers of 8 + 100 bytes: the fourth byte of the content of the third.
-    let via = between(address, Meddling { change: Some(8 + 2 * 108 + 8 + 4 + 3), ..meddling() });
+    let via = between(address, Interference { change: Some(8 + 2 * 108 + 8 + 4 + 3), ..interference() });
     let parameters = PingParameters { response_bytes: 100, ..PingParameters::default() };
     let outcome =
         run_client(&plan(Transport::Tcp, via, PatternParameters::Ping(parameters)), &clock(), &Unobserved);
     let message = broken(&outcome);
     assert!(message.contains("ANSWER number 2") && message.contains("byte 3"), "{message}");
-    // Two answers were right, one of them the warm-up's; the third request was made.
+    // Two answers were correct, one of them the warm-up's; the third request was sent.
     let answered: Vec<bool> =
         outcome.client.messages.iter().map(|message| message.answered.is_some()).collect();
     assert_eq!(answered, [true, false]);
     server.stop();
 }
 
-/// Tells of a test's first byte.
+/// Reports a test's first byte.
 struct FirstByte(Mutex<Sender<()>>);
 
 impl ClientObserver for FirstByte {
@@ -149,14 +149,14 @@ impl ClientObserver for FirstByte {
     }
 }
 
-/// Runs a test of which everything is swallowed from some time after its first byte on.
-fn swallowed(plan: &ClientPlan, swallow: &AtomicBool, after: Duration) -> ClientOutcome {
+/// Runs a test whose bytes are all dropped silently from a time `after` its first byte.
+fn run_into_black_hole(plan: &ClientPlan, black_hole: &AtomicBool, after: Duration) -> ClientOutcome {
     let (begun, first_byte) = channel();
     std::thread::scope(|scope| {
         let running = scope.spawn(move || run_client(plan, &clock(), &FirstByte(Mutex::new(begun))));
         first_byte.recv().unwrap();
         std::thread::sleep(after);
-        swallow.store(true, Ordering::Relaxed);
+        black_hole.store(true, Ordering::Relaxed);
         running.join().unwrap()
     })
 }
@@ -164,23 +164,23 @@ fn swallowed(plan: &ClientPlan, swallow: &AtomicBool, after: Duration) -> Client
 #[test]
 fn a_dead_connection_ends_the_test_and_leaves_every_message_in_the_record() {
     let (server, address) = server(Transport::Tcp, limits());
-    let way = meddling();
-    let swallow = Arc::clone(&way.swallow);
-    let via = between(address, way);
+    let relay = interference();
+    let black_hole = Arc::clone(&relay.black_hole);
+    let via = between(address, relay);
     let plan =
         ClientPlan { patience: 1000 * MS, ..plan(Transport::Tcp, via, interactive(20_000 * MS, 5000 * MS)) };
-    let outcome = swallowed(&plan, &swallow, 700 * MS);
+    let outcome = run_into_black_hole(&plan, &black_hole, 700 * MS);
     let message = broken(&outcome);
     assert!(message.contains("hung") || message.contains("closed"), "{message}");
     assert!(outcome.hung.unwrap() >= 500 * MS, "{:?}", outcome.hung);
-    let fetch = FetchPlan { server: address, ..FetchPlan::after(&plan) };
-    let fetched = fetch_record(&fetch, &outcome.client, &clock()).unwrap();
+    let fetch = ClientPlan { server: address, ..plan };
+    let fetched = fetch_record(&fetch, true, &outcome.client, &clock()).unwrap();
     for (end, flow) in [(&outcome.client, Direction::Upload), (&fetched, Direction::Download)] {
         let messages = &end.messages;
         assert!(!end.completed);
         let first = messages[0];
         assert!(first.acknowledged.is_some());
-        // Every one that was due by the end, on the grid, and the last of them without an acknowledgement.
+        // All messages due by the end, at fixed intervals; the last is unacknowledged.
         for (message, sequence) in messages.iter().zip(0_u32..) {
             assert_eq!((message.flow, message.sequence), (flow, sequence));
             assert_eq!(message.due, first.due + 50 * MS * sequence);
@@ -193,17 +193,17 @@ fn a_dead_connection_ends_the_test_and_leaves_every_message_in_the_record() {
 }
 
 #[test]
-fn a_ping_into_silence_counts_what_was_lost() {
+fn pings_into_a_black_hole_count_as_lost() {
     let (server, address) = server(Transport::Tcp, limits());
-    let way = meddling();
-    let swallow = Arc::clone(&way.swallow);
-    let via = between(address, way);
+    let relay = interference();
+    let black_hole = Arc::clone(&relay.black_hole);
+    let via = between(address, relay);
     let parameters =
         PingParameters { count: 8, interval: 200 * MS, timeout: 100 * MS, ..PingParameters::default() };
     let plan =
         ClientPlan { patience: 1000 * MS, ..plan(Transport::Tcp, via, PatternParameters::Ping(parameters)) };
-    let outcome = swallowed(&plan, &swallow, 500 * MS);
-    // END does not come through either.
+    let outcome = run_into_black_hole(&plan, &black_hole, 500 * MS);
+    // END is dropped, too.
     assert!(!outcome.completed);
     assert_eq!(outcome.client.messages.len(), 8);
     let lost = outcome.client.messages.iter().filter(|message| message.answered.is_none()).count();
@@ -211,7 +211,7 @@ fn a_ping_into_silence_counts_what_was_lost() {
     server.stop();
 }
 
-/// Reads one frame off a connection.
+/// Reads one frame from a connection.
 fn next_frame(stream: &mut TcpStream) -> Frame {
     let mut decoder = Decoder::new(1 << 16);
     let mut byte = [0];
@@ -228,7 +228,7 @@ fn next_frame(stream: &mut TcpStream) -> Frame {
 fn many_streams_take_no_more_round_trips_than_one() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
-    // Accepts no stream before all have asked: as if every answer took longer than all questions.
+    // Accepts no stream before all HELLOs have arrived, as if each answer took longer than all requests.
     let server = std::thread::spawn(move || {
         let mut streams: Vec<TcpStream> = (0..4).map(|_| listener.accept().unwrap().0).collect();
         let mut asked: Vec<u32> = streams
@@ -247,7 +247,7 @@ fn many_streams_take_no_more_round_trips_than_one() {
     });
     let bulk = PatternParameters::Bulk(BulkParameters { bytes: 1000, upload_bytes: 0, streams: 4 });
     let plan = ClientPlan { connect_timeout: 20_000 * MS, ..plan(Transport::Tcp, address, bulk) };
-    // This server then goes.
+    // This server then stops.
     broken(&run_client(&plan, &clock(), &Unobserved));
     assert_eq!(server.join().unwrap(), [0, 1, 2, 3]);
 }

@@ -1,4 +1,4 @@
-//! Calibration over loopback: no shaper there, but the kernel's sockets, offloads and arrival times are real.
+//! Calibration over loopback: without a shaper, but with the kernel's real sockets, offloads and arrival times.
 
 #![allow(clippy::unwrap_used, reason = "a failed test panics")]
 
@@ -43,14 +43,14 @@ fn measures(near: &str, far: &str) {
     let (mut forward, mut reverse) = (Vec::new(), Vec::new());
     for _ in 0..5 {
         let link = measure(&plan).unwrap();
-        // Loopback takes more than 1500 bytes, and the report must say so.
+        // Loopback carries more than 1500 bytes, and the report must show that.
         assert_eq!((link.forward.mtu_bytes, link.reverse.mtu_bytes), (1501, 1501));
         assert!(link.min_rtt <= link.rtt && link.rtt < Duration::from_millis(100), "{link:?}");
         forward.push(link.forward.rate_bps.unwrap() as f64 / 100e6);
         reverse.push(link.reverse.rate_bps.unwrap() as f64 / 50e6);
     }
-    // Nothing limits the rate: the train arrives as fast as it is sent, 25 % above what was asked for. A sender
-    // that had to wait for a processor sends late and then too fast, so that single trains are off.
+    // Nothing limits the rate: the train arrives as fast as it is sent, 25 % above the requested rate. A sender that
+    // was descheduled sends late and then too fast, so that single trains deviate.
     for mut ratios in [forward, reverse] {
         ratios.sort_by(f64::total_cmp);
         assert!((0.9..1.5).contains(&ratios[2]), "{ratios:?}");
@@ -65,7 +65,7 @@ fn an_unlimited_link_measures_faster_than_asked_over_ipv4() {
 #[test]
 fn an_unlimited_link_measures_faster_than_asked_over_ipv6() {
     if UdpSocket::bind("[::1]:0").is_err() {
-        // A host without IPv6 is reported as such.
+        // Without IPv6 on the host, the error says so.
         let plan = CalibrationPlan::new(loopback("[::1]:0"), loopback("[::1]:9"), 1500);
         let error = measure(&plan).unwrap_err();
         assert!(error.to_string().contains("opening a UDP socket"), "{error}");
@@ -75,7 +75,7 @@ fn an_unlimited_link_measures_faster_than_asked_over_ipv6() {
 }
 
 #[test]
-fn an_mtu_smaller_than_asked_is_found_and_unasked_rates_are_not_measured() {
+fn an_mtu_smaller_than_requested_is_found_and_unlimited_rates_are_not_measured() {
     // Loopback's MTU is 65536; an IPv4 packet has at most 65535 bytes.
     let plan = CalibrationPlan::new(loopback("127.0.0.1:0"), loopback("127.0.0.1:0"), 70_000);
     let link = measure(&plan).unwrap();
@@ -85,8 +85,8 @@ fn an_mtu_smaller_than_asked_is_found_and_unasked_rates_are_not_measured() {
 
 #[test]
 fn silence_is_reported_after_a_bounded_time() {
-    let nobody = UdpSocket::bind("127.0.0.1:0").unwrap();
-    let plan = CalibrationPlan::new(loopback("127.0.0.1:0"), nobody.local_addr().unwrap(), 1500);
+    let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let plan = CalibrationPlan::new(loopback("127.0.0.1:0"), silent.local_addr().unwrap(), 1500);
     let near = CalibrationEnd::default();
     let begun = clock().now();
     let error: CalibrationError<EndError> =
@@ -100,11 +100,11 @@ fn silence_is_reported_after_a_bounded_time() {
 fn nothing_is_sent_to_an_address_but_the_other_end() {
     let [peer, other] = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
     let end = CalibrationEnd::default();
-    let tell = |command| end.carry_out(command, &clock()).unwrap();
-    let address = tell(Command::Open(loopback("127.0.0.1:0"))).local.unwrap();
-    tell(Command::Connect(peer.local_addr().unwrap()));
+    let command = |one| end.carry_out(one, &clock()).unwrap();
+    let address = command(Command::Open(loopback("127.0.0.1:0"))).local.unwrap();
+    command(Command::Connect(peer.local_addr().unwrap()));
     let waits = vec![MS];
-    tell(Command::Expect(7, Series::Echoes { waits, first_only: false }));
+    command(Command::Expect(7, Series::Echoes { waits, first_only: false }));
     let mut buffer = [0; 2000];
     for socket in [&peer, &other] {
         socket.set_read_timeout(Some(150 * MS)).unwrap();
@@ -121,29 +121,29 @@ fn nothing_is_sent_to_an_address_but_the_other_end() {
     let echo = Message::new(Kind::Probe, 7, 1).encode(0);
     other.send_to(&echo, address).unwrap();
     assert!(other.recv(&mut buffer).is_err(), "an answer to another address");
-    // An echo of the other end is returned, and the answer is not longer.
+    // An echo from the other end is returned, and the answer is not longer.
     peer.send_to(&echo, address).unwrap();
     assert_eq!(peer.recv(&mut buffer).unwrap(), echo.len());
     assert_eq!(Message::decode(&buffer).unwrap().kind, Kind::Answer);
-    tell(Command::Report { wait: Duration::ZERO, silence: None });
+    command(Command::Report { wait: Duration::ZERO, silence: None });
     peer.send_to(&echo, address).unwrap();
     assert!(peer.recv(&mut buffer).is_err(), "an echo was returned when none was expected");
 }
 
-/// What a link in between does, in both directions alike.
+/// The properties of the link, equal in both directions.
 #[derive(Debug, Clone, Copy)]
 struct Model {
     rate_bps: u64,
     queue: Duration,
     delay: Duration,
-    /// Every so many packets one is lost, behind the bottleneck.
+    /// Period of the losses after the bottleneck, in packets.
     one_lost_in: Option<u64>,
     mtu_bytes: usize,
 }
 
 /// A link between loopback sockets.
 struct Between {
-    /// Its addresses, as seen from the near and the far end.
+    /// The link's addresses, as seen from the near and the far end.
     sides: [SocketAddr; 2],
     stopping: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -175,7 +175,7 @@ fn carry(model: Model, sockets: &[UdpSocket; 2], stopping: &AtomicBool) {
     }
     let mut client = None;
     let mut buffer = vec![0; 65_536];
-    let mut under_way: [VecDeque<(Timestamp, Vec<u8>)>; 2] = Default::default();
+    let mut in_flight: [VecDeque<(Timestamp, Vec<u8>)>; 2] = Default::default();
     let mut busy_until = [clock.now(); 2];
     let mut number: u64 = 0;
     while !stopping.load(Ordering::Acquire) {
@@ -191,12 +191,12 @@ fn carry(model: Model, sockets: &[UdpSocket; 2], stopping: &AtomicBool) {
                 busy_until[from] = begins + Duration::from_nanos(wire_bits * 1_000_000_000 / model.rate_bps);
                 number += 1;
                 if model.one_lost_in.is_none_or(|every| !(number * 7919 % 1000).is_multiple_of(every)) {
-                    under_way[from].push_back((busy_until[from] + model.delay, buffer[..length].to_vec()));
+                    in_flight[from].push_back((busy_until[from] + model.delay, buffer[..length].to_vec()));
                 }
             }
             let now = clock.now();
-            while under_way[from].front().is_some_and(|(due, _)| *due <= now) {
-                let Some((_, bytes)) = under_way[from].pop_front() else { break };
+            while in_flight[from].front().is_some_and(|(due, _)| *due <= now) {
+                let Some((_, bytes)) = in_flight[from].pop_front() else { break };
                 let _ = match (from, client) {
                     (0, _) => sockets[1].send(&bytes),
                     (_, Some(client)) => sockets[0].send_to(&bytes, client),
@@ -247,7 +247,7 @@ fn delay_loss_and_rate_of_an_emulated_link_are_found_in_both_directions() {
     for one_lost_in in [None, Some(20)] {
         let model =
             Model { rate_bps: 10_000_000, queue: 40 * MS, delay: 20 * MS, one_lost_in, mtu_bytes: 1500 };
-        // A machine that is busy elsewhere carries late; once in a few tries it is not.
+        // A busy host relays packets late; at least one of a few tries is not delayed.
         let tries = (0..5).map(|_| {
             through(model, |plan| {
                 plan.forward_bps = Some(model.rate_bps);
@@ -291,11 +291,11 @@ fn a_link_with_a_round_trip_of_more_than_a_second_is_waited_for() {
     };
     let limit =
         CalibrationPlan::new(loopback("127.0.0.1:0"), loopback("127.0.0.1:1"), 1400).time_limit(1200 * MS);
-    // As above: what carries the packets is a thread of this test's, and a stall of it is in what is measured.
+    // As above: a thread of this test relays the packets, and its stalls appear in the measurement.
     let mut tries = (0..4).map(|_| {
         let (link, took) = through(model, |plan| {
             plan.mtu_bytes = 1400;
-            // Cut to the longest.
+            // Limited to the longest train.
             plan.train = 3000 * MS;
             plan.forward_bps = Some(model.rate_bps);
             plan.reverse_bps = Some(model.rate_bps);
@@ -314,7 +314,7 @@ fn a_link_with_a_round_trip_of_more_than_a_second_is_waited_for() {
 }
 
 #[test]
-fn an_mtu_is_found_though_packets_are_lost() {
+fn an_mtu_is_found_on_a_lossy_link() {
     let model =
         Model { rate_bps: 50_000_000, queue: 40 * MS, delay: MS, one_lost_in: Some(10), mtu_bytes: 1280 };
     let (link, _) = through(model, |_| {});

@@ -1,4 +1,4 @@
-//! The transport that a client says its test is of is compared with the connection that it came over.
+//! The server compares the transport that a client declares with the connection's transport.
 
 #![allow(clippy::unwrap_used, reason = "a failed test panics")]
 
@@ -41,7 +41,7 @@ fn a_claimed_transport_is_compared_with_the_connection() {
             );
             let hello = Frame::Hello(Hello::new(random_id(), 0, request.into_bytes())).encode().unwrap();
             connection.send(&hello, Some(TIMEOUT)).unwrap();
-            // A multipath transport may have fallen back; the one path of tcp and quic never is several.
+            // A multipath transport may have fallen back; tcp and quic never have several paths.
             let legal = claimed == used
                 || matches!(
                     (claimed, used),
@@ -52,7 +52,7 @@ fn a_claimed_transport_is_compared_with_the_connection() {
                 Frame::Refuse(refusal) => {
                     assert!(!legal, "{claimed} over {used}: {}", refusal.message);
                     assert_eq!(refusal.code, RefusalCode::BadRequest);
-                    let words = format!("of {claimed}, but the connection is {used}");
+                    let words = format!("declares {claimed}, but the connection is {used}");
                     assert!(refusal.message.contains(&words), "{}", refusal.message);
                 }
                 frame => panic!("{frame:?}"),

@@ -1,10 +1,10 @@
-//! What the bytes of a test are, their blocks, and when they are due.
+//! The content of the test data, its blocks, and its schedule.
 
 #![allow(clippy::unwrap_used, reason = "a failed test panics")]
 
-use pathbench_record::test_id::TestId;
+use pathbench_record::end::TestId;
 use pathbench_record::time::Timestamp;
-use pathbench_traffic::content::{Content, Lane};
+use pathbench_traffic::content::{Content, ContentKind};
 use pathbench_traffic::protocol::HEADER_BYTES;
 use pathbench_traffic::throughput::{Block, RateSchedule, payload_bytes_per_block};
 use proptest::prelude::*;
@@ -21,13 +21,13 @@ fn bytes(content: Content, offset: u64, length: usize) -> Vec<u8> {
 }
 
 #[test]
-fn every_test_stream_and_lane_has_its_own() {
+fn every_test_stream_and_lane_has_its_own_content() {
     let other = TestId([8; 16]);
     let mut seen = HashSet::new();
     for test in [TEST, other] {
         for stream in 0..3 {
-            for lane in [Lane::Download, Lane::Requests, Lane::Answers] {
-                assert!(seen.insert(bytes(Content::of(test, stream, lane), 0, 16)));
+            for kind in [ContentKind::Download, ContentKind::Requests, ContentKind::Answers] {
+                assert!(seen.insert(bytes(Content::of(test, stream, kind), 0, 16)));
             }
         }
     }
@@ -36,7 +36,7 @@ fn every_test_stream_and_lane_has_its_own() {
 proptest! {
     #[test]
     fn any_piece_is_a_piece_of_the_whole(from in 0_usize..500, length in 0_usize..500) {
-        let content = Content::of(TEST, 1, Lane::Download);
+        let content = Content::of(TEST, 1, ContentKind::Download);
         let whole = bytes(content, 0, 1000);
         prop_assert_eq!(bytes(content, from as u64, length), &whole[from..from + length]);
         prop_assert_eq!(content.first_difference(from as u64, &whole[from..from + length]), None);
@@ -49,7 +49,7 @@ proptest! {
         at in any::<prop::sample::Index>(),
         bit in 0..8_u32,
     ) {
-        let content = Content::of(TEST, 1, Lane::Download);
+        let content = Content::of(TEST, 1, ContentKind::Download);
         let mut piece = bytes(content, from, length);
         let at = at.index(length);
         piece[at] ^= 1_u8 << bit;
@@ -61,7 +61,7 @@ fn at_ns(nanos: u64) -> Timestamp {
     Timestamp::from_nanos(nanos)
 }
 
-/// Runs a schedule whose every wake-up is `late` late, for `span`; returns the bytes booked.
+/// Runs a schedule for `span` with every wake-up `late` late; returns the booked bytes.
 fn run(rate_bps: u64, block: u64, late: u64, span: u64) -> u64 {
     let mut schedule = RateSchedule::new(rate_bps, at_ns(0));
     let (mut now, mut bytes) = (0, 0);
@@ -78,7 +78,7 @@ fn run(rate_bps: u64, block: u64, late: u64, span: u64) -> u64 {
 }
 
 #[test]
-fn late_wake_ups_do_not_make_it_drift() {
+fn late_wake_ups_cause_no_drift() {
     // 333 Mbit/s in odd blocks, each wake-up 137 µs late, over a minute.
     let bytes = run(333_333_333, 7_777, 137_000, 60_000_000_000);
     let asked = 333_333_333_u64 * 60 / 8;
@@ -86,11 +86,11 @@ fn late_wake_ups_do_not_make_it_drift() {
 }
 
 #[test]
-fn a_stall_is_caught_up_by_the_bound_only() {
+fn catching_up_after_a_stall_is_bounded() {
     let mut schedule = RateSchedule::new(8_000_000, at_ns(0));
     assert_eq!(schedule.ready(at_ns(0)), Ok(()));
     schedule.book(1_000);
-    // One second of silence: 1 MB was forgone, 50 ms of it (50 kB) may follow at once.
+    // After one second of silence (1 MB), 50 ms of the rate (50 kB) may follow at once.
     let now = at_ns(1_000_000_000);
     let mut burst = 0;
     while schedule.ready(now).is_ok() {
@@ -119,7 +119,7 @@ fn blocks_shrink_with_the_rate() {
 #[test]
 fn payload_has_no_zero_and_does_not_compress_to_a_byte() {
     let block = Block::new(10_000);
-    let payload = &block.bytes()[HEADER_BYTES..];
+    let payload = &block.bytes[HEADER_BYTES..];
     assert_eq!(payload.len(), 10_000);
     assert!(!payload.contains(&0));
     let distinct: std::collections::BTreeSet<u8> = payload.iter().copied().collect();

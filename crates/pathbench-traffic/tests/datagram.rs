@@ -39,7 +39,7 @@ fn every_kind() -> Vec<Kind> {
 }
 
 #[test]
-fn messages_are_these_bytes() {
+fn the_encoding_of_a_message_is_fixed() {
     let probe = Message {
         kind: Kind::Probe,
         sequence: 0x0102_0304,
@@ -66,7 +66,7 @@ fn a_message_cut_short_or_of_another_version_is_none() {
     for length in 0..bytes.len() {
         assert_eq!(Message::decode(&bytes[..length]), None, "{length}");
     }
-    // A kind of size has no text.
+    // Messages about sizes have no text.
     for (place, value) in [(0, 0x40), (8, 0), (8, 6), (8, 16), (9, 2), (10, 0xff), (40, 0xff)] {
         let mut other = bytes.clone();
         other[place] = value;
@@ -104,7 +104,7 @@ fn probes_are_answered_with_the_cookie_of_the_address_only() {
     ] {
         assert_eq!(ask(&mut responder, at(2), peer, &probe), None, "{peer} {probe:?}");
     }
-    // For two hours at most.
+    // A cookie is valid for at most two hours.
     let hour = 3_600_000;
     assert!(ask(&mut responder, at(hour), "192.0.2.1:1000", &probe).is_some());
     assert_eq!(ask(&mut responder, at(2 * hour), "192.0.2.1:1000", &probe), None);
@@ -129,7 +129,7 @@ fn a_refusal_for_want_of_a_token_is_no_longer_than_the_hello() {
 }
 
 #[test]
-fn a_client_is_answered_so_often_and_no_more() {
+fn the_answers_to_one_client_are_rate_limited() {
     let mut responder = open();
     let welcome = ask(&mut responder, at(0), "192.0.2.1:1", &message(Kind::Hello, 0)).unwrap();
     let probe = message(Kind::Probe, welcome.cookie);
@@ -145,7 +145,7 @@ fn a_client_is_answered_so_often_and_no_more() {
     assert!(hellos.count() <= 50);
 }
 
-/// Forged sources once used up what was meant for everybody.
+/// Regression: forged sources exhausted the budget of all clients.
 #[test]
 fn forged_hellos_keep_out_neither_clients_nor_newcomers_of_other_networks() {
     let mut responder = Responder::new(Access::Open, 512, at(0));
@@ -153,7 +153,7 @@ fn forged_hellos_keep_out_neither_clients_nor_newcomers_of_other_networks() {
     let known = ask(&mut responder, at(0), "192.0.2.1:1", &hello).unwrap();
     let (mut answered, mut welcome) = (0, 0);
     for ms in 0..10_000_u64 {
-        // 20,000 a second, of all addresses of 50 networks.
+        // 20,000 per second, from all addresses of 50 networks.
         for number in 0..20_u64 {
             let host = ms * 20 + number;
             let forged = format!("10.0.{}.{}:{}", host % 50, host / 50 % 256, 1000 + host % 1000);
@@ -169,10 +169,10 @@ fn forged_hellos_keep_out_neither_clients_nor_newcomers_of_other_networks() {
         }
     }
     assert!(answered <= 50 * 50 * 11, "{answered} forged hellos were answered");
-    // A few share an allowance with a flooded network.
+    // A few new clients share a token bucket with a flooded network.
     assert!(welcome >= 85, "{welcome} of 100 newcomers were answered");
 
-    // Floods from everywhere: newcomers are answered at the bounded rate, clients as ever.
+    // A flood from all networks: new clients are answered at the limited rate, known clients as before.
     let everywhere = (0..100_000_u32).filter(|number| {
         let forged = SocketAddr::from((number.wrapping_mul(0x9e37_79b1).to_be_bytes(), 1));
         let datagram = hello.encode(0);
@@ -184,7 +184,7 @@ fn forged_hellos_keep_out_neither_clients_nor_newcomers_of_other_networks() {
 }
 
 #[test]
-fn clients_are_remembered_up_to_a_bound_and_make_room_when_idle() {
+fn clients_are_remembered_up_to_a_bound_and_forgotten_when_idle() {
     let mut responder = open();
     let join = |responder: &mut Responder, now, peer: &str| {
         let hello = responder.answer(now, from(peer), &message(Kind::Hello, 0).encode(300), || None)?;
@@ -204,7 +204,7 @@ fn size(kind: Kind, cookie: u64, size_bytes: u32) -> Message {
 }
 
 #[test]
-fn packets_of_a_size_are_received_and_sent_with_a_cookie_only() {
+fn size_probes_and_requests_require_a_cookie() {
     let mut responder = open();
     let welcome = ask(&mut responder, at(0), "192.0.2.1:1", &message(Kind::Hello, 0)).unwrap();
     let mut ask_size = |peer: &str, message: Message, length| {
@@ -247,7 +247,7 @@ fn packets_of_a_size_are_received_and_sent_with_a_cookie_only() {
 const CLIENT_BYTES: u64 = 2_000_000;
 
 #[test]
-fn a_client_gets_so_many_bytes_and_all_together_get_so_many() {
+fn the_bytes_sent_to_one_client_and_to_all_clients_are_rate_limited() {
     let mut responder = Responder::new(Access::Open, 100, at(0));
     let mut given = |peer: &str, now, times| {
         let welcome = ask(&mut responder, now, peer, &message(Kind::Hello, 0)).unwrap();
@@ -261,13 +261,13 @@ fn a_client_gets_so_many_bytes_and_all_together_get_so_many() {
         loads.count() as u64 * 60_000
     };
     assert!((CLIENT_BYTES - 60_000..=CLIENT_BYTES).contains(&given("192.0.2.1:1", at(0), 100)));
-    // By another port it is the same client.
+    // Another port is the same client.
     assert_eq!(given("192.0.2.1:2", at(0), 100), 0);
     let others: u64 = (2..60).map(|net| given(&format!("198.51.{net}.1:1"), at(0), 100)).sum();
     assert!(others <= 8_000_000, "{others}");
     let second = given("192.0.2.1:1", at(1000), 100);
     assert!(second <= CLIENT_BYTES && second > 0, "{second}");
-    // More questions than anybody needs get no answer at all.
+    // Requests beyond the rate limit get no answer.
     assert!(given("192.0.2.1:1", at(10_000), 5000) <= CLIENT_BYTES);
 }
 

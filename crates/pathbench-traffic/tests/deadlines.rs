@@ -1,4 +1,4 @@
-//! No peer decides how long the other end waits, and no wait outlives a shutdown.
+//! No peer can extend the other end's waits, and no wait continues after a shutdown.
 
 #![allow(clippy::unwrap_used, reason = "a failed test panics")]
 
@@ -10,11 +10,11 @@ use common::{Everything, clock, limits, plan, random_id, server};
 use honest::record_by_hand;
 use pathbench_kerneltest::MonotonicClock;
 use pathbench_record::direction::DataDirection;
+use pathbench_record::end::TestId;
 use pathbench_record::pattern::{Amount, PatternParameters, PingParameters, ThroughputParameters};
-use pathbench_record::test_id::TestId;
 use pathbench_record::time::{Clock, Timestamp};
 use pathbench_record::transport::Transport;
-use pathbench_traffic::client::{ClientPlan, FetchPlan, Unobserved, fetch_record, run_client};
+use pathbench_traffic::client::{ClientPlan, Unobserved, fetch_record, run_client};
 use pathbench_traffic::protocol::{Decoder, End, Event, Frame, Hello, data_header};
 use pathbench_traffic::server::{Access, Limits, Server, ServerOptions};
 use pathbench_transport::{ConnectOptions, Security, ServerIdentity, Session, Trust};
@@ -29,8 +29,8 @@ pathbench_kerneltest::unprivileged_too!();
 
 const MS: Duration = Duration::from_millis(1);
 
-/// Lets time pass faster for one end. A machine that stands still for a second takes half a minute from it, which no
-/// limit of these tests is as short as.
+/// A clock that runs faster for one end. A host that stalls for 1 s advances it by 30 s, less than every limit of these
+/// tests.
 #[derive(Debug)]
 struct FastClock;
 
@@ -38,7 +38,7 @@ impl FastClock {
     const SPEED: u64 = 30;
 }
 
-/// Three seconds in truth.
+/// Three seconds of real time.
 const LONG: Duration = Duration::from_secs(90);
 
 impl Clock for FastClock {
@@ -55,7 +55,7 @@ fn fast_clock() -> Arc<dyn Clock> {
     Arc::new(FastClock)
 }
 
-/// Lets time pass more slowly for one end: what it waits for does not come by itself while a test looks on.
+/// A clock that runs slower for one end: its timeouts do not expire during a test.
 #[derive(Debug)]
 struct SlowClock;
 
@@ -84,7 +84,7 @@ fn fast_server(max_duration: Duration) -> (Server, SocketAddr) {
     (server, address)
 }
 
-/// What a client says by hand: an upload of 1000 bytes.
+/// The HELLO of a hand-written client for an upload of 1000 bytes.
 fn hello(test: TestId, stream: u32, streams: u32) -> Frame {
     let request = format!(
         r#"{{"pattern":"throughput","transport":"tcp","patience_ms":100000,"parameters":{{
@@ -111,8 +111,8 @@ fn send(stream: &mut TcpStream, frame: &Frame) {
     stream.write_all(&frame.encode().unwrap()).unwrap();
 }
 
-/// Writes one byte at a time, each long before anybody would lose patience; how long the other end put up with it.
-fn dribble(stream: &mut TcpStream, bytes: &[u8], most: Duration) -> Duration {
+/// Writes single bytes, each well within the patience; returns the time for which the other end kept the connection.
+fn write_slowly(stream: &mut TcpStream, bytes: &[u8], most: Duration) -> Duration {
     let begun = MonotonicClock.now();
     for byte in bytes.iter().cycle() {
         let lasted = MonotonicClock.now().since(begun);
@@ -137,17 +137,17 @@ fn record_header() -> Vec<u8> {
 }
 
 #[test]
-fn a_client_that_dribbles_its_record_loses_its_slot() {
+fn a_client_that_writes_its_record_slowly_loses_its_slot() {
     let (server, address) = fast_server(Duration::from_secs(3600));
     let mut stream = upload_by_hand(address);
     stream.write_all(&record_header()).unwrap();
-    // Two minutes of the server's, four seconds in truth.
-    let lasted = dribble(&mut stream, b" ", Duration::from_secs(30));
+    // Two minutes on the server's clock are four seconds of real time.
+    let lasted = write_slowly(&mut stream, b" ", Duration::from_secs(30));
     assert!(lasted < Duration::from_secs(20), "{lasted:?}");
     assert!(waits_until(|| server.status().connections == 0), "{:?}", server.status());
 }
 
-/// The end of a test by hand, and the server's record of it.
+/// A hand-written upload up to the server's record.
 fn upload_by_hand(address: SocketAddr) -> TcpStream {
     let mut stream = TcpStream::connect(address).unwrap();
     send(&mut stream, &hello(random_id(), 0, 1));
@@ -161,7 +161,7 @@ fn upload_by_hand(address: SocketAddr) -> TcpStream {
     stream
 }
 
-/// Its next test was refused after 3 s: the server still held the memory of the first, for the time to close.
+/// Regression: the next test was refused after 3 s, because the server held the first test's memory until the close.
 #[test]
 fn a_client_that_has_its_record_may_begin_its_next_test_before_it_closes() {
     let options = ServerOptions {
@@ -177,15 +177,15 @@ fn a_client_that_has_its_record_may_begin_its_next_test_before_it_closes() {
 }
 
 #[test]
-fn a_client_that_dribbles_its_data_is_ended_at_the_limit_of_time() {
+fn a_client_that_writes_its_data_slowly_is_ended_at_the_deadline() {
     let (server, address) = fast_server(Duration::from_secs(60));
     let mut stream = TcpStream::connect(address).unwrap();
     send(&mut stream, &hello(random_id(), 0, 1));
     assert_eq!(next_frame(&mut stream), Some(Frame::Accept));
     send(&mut stream, &Frame::Start);
     stream.write_all(&data_header(1000)).unwrap();
-    // Twice the time for the handshake, a minute for the test, twice the patience of 102 s: 15 s in truth.
-    let lasted = dribble(&mut stream, &[7], Duration::from_secs(50));
+    // Twice the time for the handshake, a minute for the test, twice the patience of 102 s: 15 s of real time.
+    let lasted = write_slowly(&mut stream, &[7], Duration::from_secs(50));
     assert!(lasted < Duration::from_secs(40), "{lasted:?}");
     assert!(waits_until(|| server.status().tests == 0 && server.status().connections == 0));
 }
@@ -198,7 +198,7 @@ fn streams_that_join_one_after_the_other_do_not_prolong_a_test() {
     send(&mut first, &hello(test, 0, 100));
     assert_eq!(next_frame(&mut first), Some(Frame::Accept));
     send(&mut first, &Frame::Start);
-    // The test runs, for the first stream waits for data, and the time for the others passes.
+    // The test runs, because the first stream waits for data. The time for the others passes.
     thread::sleep(LONG / 28);
     assert_eq!(server.status().tests, 1);
     let mut second = TcpStream::connect(address).unwrap();
@@ -209,8 +209,8 @@ fn streams_that_join_one_after_the_other_do_not_prolong_a_test() {
     }
 }
 
-/// A server of one connection that goes as far as `until` and then dribbles `bytes`; how long the client stayed.
-fn dribbling_server(
+/// A server of one connection that completes `until`, then writes `bytes` slowly; returns how long the client stayed.
+fn slowly_writing_server(
     until: impl FnOnce(&mut TcpStream) -> Vec<u8> + Send + 'static,
 ) -> (SocketAddr, thread::JoinHandle<Duration>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -218,7 +218,7 @@ fn dribbling_server(
     let served = thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
         let bytes = until(&mut stream);
-        dribble(&mut stream, &bytes, Duration::from_secs(50))
+        write_slowly(&mut stream, &bytes, Duration::from_secs(50))
     });
     (address, served)
 }
@@ -229,14 +229,14 @@ fn accepted(stream: &mut TcpStream) {
     assert_eq!(next_frame(stream), Some(Frame::Start));
 }
 
-/// With so much patience that silence never ends the test.
+/// A plan with so much patience that silence never ends the test.
 fn patient(address: SocketAddr, parameters: impl Into<PatternParameters>) -> ClientPlan {
     ClientPlan { patience: LONG, connect_timeout: LONG, ..plan(Transport::Tcp, address, parameters) }
 }
 
 #[test]
-fn a_server_that_dribbles_its_record_does_not_hold_a_client() {
-    let (address, served) = dribbling_server(|stream| {
+fn a_server_that_writes_its_record_slowly_does_not_hold_a_client() {
+    let (address, served) = slowly_writing_server(|stream| {
         accepted(stream);
         let mut data = [0; 1008];
         stream.read_exact(&mut data).unwrap();
@@ -254,7 +254,7 @@ fn a_server_that_dribbles_its_record_does_not_hold_a_client() {
 }
 
 #[test]
-fn a_server_that_dribbles_data_or_takes_none_does_not_hold_a_client() {
+fn a_server_that_writes_slowly_or_reads_nothing_does_not_hold_a_client() {
     let download = ThroughputParameters {
         direction: DataDirection::Download,
         amount: Amount::Duration(Duration::from_secs(10)),
@@ -263,11 +263,11 @@ fn a_server_that_dribbles_data_or_takes_none_does_not_hold_a_client() {
     let ping = PingParameters { count: 5, timeout: Duration::from_secs(3), ..PingParameters::default() };
     let cases: [(PatternParameters, Vec<u8>); 2] = [
         (download.into(), [data_header(16_000_000).to_vec(), vec![7; 16_000]].concat()),
-        // The beginning of an answer that never comes to its end.
+        // The beginning of an answer that is never completed.
         (PatternParameters::Ping(ping), [&Frame::Done { bytes: 1 }.encode().unwrap()[..4], &[0; 4]].concat()),
     ];
     for (parameters, bytes) in cases {
-        let (address, served) = dribbling_server(|stream| {
+        let (address, served) = slowly_writing_server(|stream| {
             accepted(stream);
             bytes
         });
@@ -280,15 +280,18 @@ fn a_server_that_dribbles_data_or_takes_none_does_not_hold_a_client() {
 }
 
 #[test]
-fn a_server_that_dribbles_a_fetched_record_does_not_hold_a_client() {
-    let (address, served) = dribbling_server(|stream| {
+fn a_slowly_written_fetched_record_does_not_hold_a_client() {
+    let (address, served) = slowly_writing_server(|stream| {
         assert!(matches!(next_frame(stream), Some(Frame::Fetch(_))));
         stream.write_all(&record_header()).unwrap();
         b" ".to_vec()
     });
-    let plan = FetchPlan::new(Transport::Tcp, address, LONG);
     let client = record_by_hand(random_id(), ThroughputParameters::default().into(), 0);
-    let error = fetch_record(&plan, &client, &fast_clock()).unwrap_err().to_string();
+    let plan = ClientPlan {
+        connect_timeout: LONG,
+        ..ClientPlan::new(Transport::Tcp, address, client.test, client.parameters.clone())
+    };
+    let error = fetch_record(&plan, false, &client, &fast_clock()).unwrap_err().to_string();
     assert!(error.contains("did not hand over its record"), "{error}");
     let lasted = served.join().unwrap();
     assert!(lasted < Duration::from_secs(20), "{lasted:?}");
@@ -303,7 +306,7 @@ fn many(direction: DataDirection, seconds: u64) -> ThroughputParameters {
     }
 }
 
-/// How long a server takes to stop that paces 128 streams each way.
+/// Time to stop a server that paces 128 streams in each direction.
 fn shutdown_of_paced_streams(transport: Transport, direction: DataDirection) -> Duration {
     let everything = Everything::start(Limits { max_rate_bps: Some(2_000_000), ..limits() });
     let index = everything.addresses.iter().position(|(known, _)| *known == transport).unwrap();
@@ -330,16 +333,16 @@ fn a_shutdown_does_not_wait_for_streams_that_are_paced() {
         (Transport::Quic, DataDirection::Download),
         (Transport::Quic, DataDirection::Upload),
     ] {
-        // On a machine with much else to do, so many threads take their time to get a processor.
+        // On a busy host, many threads wait long for a CPU.
         let quick = (0..4).any(|_| shutdown_of_paced_streams(transport, direction) < Duration::from_secs(2));
         assert!(quick, "{transport} {direction:?}");
     }
 }
 
-/// Streams of a connection that never come are waited for, but not beyond a shutdown.
+/// The server waits for streams that never open, but not beyond a shutdown.
 #[test]
 fn a_shutdown_does_not_wait_for_streams_that_never_came() {
-    let identity = ServerIdentity::self_made(&["localhost".to_owned()]).unwrap();
+    let identity = ServerIdentity::self_signed(&["localhost".to_owned()]).unwrap();
     let security = Security::Tls(Trust::Fingerprint(identity.fingerprint()));
     let options = ServerOptions {
         identity: Some(Arc::new(identity)),
@@ -351,14 +354,14 @@ fn a_shutdown_does_not_wait_for_streams_that_never_came() {
     let stream = session.open().unwrap();
     let Frame::Hello(asked) = hello(random_id(), 0, 4) else { panic!("not a HELLO") };
     let request = String::from_utf8(asked.request.clone()).unwrap().replace("tcp", "quic").into_bytes();
-    let said = [
+    let sent = [
         Frame::Hello(Hello { request, ..asked }).encode().unwrap(),
         Frame::Start.encode().unwrap(),
         Frame::End(End { bytes: 0, elapsed_ns: 0, cut_short: false }).encode().unwrap(),
     ];
-    stream.send(&said.concat(), Some(20_000 * MS)).unwrap();
+    stream.send(&sent.concat(), Some(20_000 * MS)).unwrap();
     assert!(waits_until(|| server.status().tests == 1));
-    // ACCEPT and DONE; what is left is the record, for which it waits.
+    // ACCEPT and DONE; the server then waits for the client's record.
     let mut received = 0;
     while received < 24 {
         received += stream.receive(&mut [0; 64], Some(20_000 * MS)).unwrap();
@@ -383,7 +386,7 @@ fn many_streams_together_keep_the_rate_and_the_time() {
         let lasted = MonotonicClock.now().since(begun);
         assert!(outcome.completed, "{:?}", outcome.error);
         let received = outcome.client.deliveries.total_bytes();
-        // 20 ms of the rate, 512 bytes a stream, and the last block of each stream.
+        // 20 ms of the rate, 512 bytes per stream, and the last block of each stream.
         let burst = RATE_BPS / 8 / 50 + 128 * (512 + 512);
         let sent_for = outcome.server.unwrap().offered;
         let sent_for = sent_for.last.unwrap().since(sent_for.first.unwrap());
@@ -412,7 +415,7 @@ fn an_upload_is_taken_no_faster_than_the_rate() {
     assert!(outcome.completed, "{:?}", outcome.error);
     let deliveries = outcome.server.unwrap().deliveries;
     let taken_in = deliveries.last.unwrap().since(deliveries.first.unwrap());
-    // What came with START is taken at once: at most 8 KiB a stream.
+    // Data that arrived with START is accepted at once: at most 8 KiB per stream.
     let burst = RATE_BPS / 8 / 50 + 8 * (512 + 8192);
     let least = Duration::from_secs_f64((20_000_000 - burst) as f64 * 8.0 / RATE_BPS as f64);
     assert!(taken_in >= least, "{taken_in:?}, {least:?} expected");
@@ -420,7 +423,7 @@ fn an_upload_is_taken_no_faster_than_the_rate() {
 }
 
 #[test]
-fn messages_are_paced_as_well() {
+fn messages_are_paced() {
     const RATE_BPS: u64 = 4_000_000;
     let (server, address) = server(Transport::Tcp, Limits { max_rate_bps: Some(RATE_BPS), ..limits() });
     let ping = PingParameters {
@@ -435,7 +438,7 @@ fn messages_are_paced_as_well() {
     assert!(outcome.completed, "{:?}", outcome.error);
     let answers = outcome.client.deliveries;
     let span = answers.last.unwrap().since(answers.first.unwrap());
-    // The first answer is before the span, and one message may go ahead of its payment.
+    // The first answer precedes the span, and one message may be sent before its payment.
     let least = Duration::from_secs_f64(38.0 * 50_000.0 * 8.0 / RATE_BPS as f64 - 0.02);
     assert!(span >= least, "{span:?}, {least:?} expected");
     server.stop();

@@ -1,5 +1,5 @@
-//! The bodies of the fuzz targets over their seeds and a few hundred generated inputs, so that they do not rot between
-//! two sessions of fuzzing.
+//! The bodies of the fuzz targets, run over their seeds and a few hundred generated inputs, so that they stay valid
+//! between fuzzing sessions.
 
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "a failed test panics and says why")]
 

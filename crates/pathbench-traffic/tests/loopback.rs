@@ -1,4 +1,4 @@
-//! Whole tests between a client and a server over loopback, on the real kernel.
+//! Complete tests between a client and a server over loopback, on the real kernel.
 
 #![allow(clippy::unwrap_used, reason = "a failed test panics")]
 
@@ -13,8 +13,8 @@ use pathbench_record::sample::Side;
 use pathbench_record::time::Timestamp;
 use pathbench_record::transport::Transport;
 use pathbench_traffic::client::{
-    ClientError, ClientObserver, ClientOutcome, ClientPlan, Connected, FetchError, FetchPlan, Progress,
-    Unobserved, fetch_record, run_client,
+    ClientError, ClientObserver, ClientOutcome, ClientPlan, Connected, FetchError, Progress, Unobserved,
+    fetch_record, run_client,
 };
 use pathbench_traffic::protocol::RefusalCode;
 use pathbench_traffic::server::Limits;
@@ -54,7 +54,7 @@ fn span(end: &EndRecord) -> Duration {
 }
 
 #[test]
-fn an_upload_delivers_every_byte_and_both_ends_tell_the_same() {
+fn an_upload_delivers_every_byte_and_both_records_agree() {
     let ClientOutcome { client, server, .. } =
         run(Transport::Tcp, bytes(DataDirection::Upload, 1, 50_000_001));
     let server = server.unwrap();
@@ -71,7 +71,7 @@ fn an_upload_delivers_every_byte_and_both_ends_tell_the_same() {
         assert!(end.samples.len() >= 2, "{} samples", end.samples.len());
     }
     assert_eq!(client.streams[0].local, server.streams[0].peer);
-    // Every byte of data, and the protocol's own, was acknowledged when the client closed its record.
+    // The data and the protocol's own bytes were acknowledged when the client completed its record.
     assert!(client.streams[0].paths[0].bytes_acked > 50_000_001);
     assert!(server.streams[0].paths[0].bytes_received > 50_000_001);
 }
@@ -113,14 +113,14 @@ fn a_rate_limit_is_kept() {
     };
     let server = run(Transport::Tcp, parameters).server.unwrap();
     let ratio = server.deliveries.total_bytes() as f64 / 5_000_000.0;
-    // Above only by a block per stream; below by what a busy machine's late wake-ups forgo.
+    // The rate may be exceeded by a block per stream; late wake-ups on a busy host reduce it.
     assert!((0.7..1.02).contains(&ratio), "{ratio} of the rate");
 }
 
 #[test]
-fn mptcp_is_what_the_kernel_says_it_is() {
+fn mptcp_is_reported_as_the_kernel_reports_it() {
     if mptcp_available().is_err() {
-        // Without MPTCP the client must say so, and what to do.
+        // Without MPTCP the client must report that and the remedy.
         let plan = plan(Transport::Mptcp, ([127, 0, 0, 1], 9).into(), ThroughputParameters::default());
         let outcome = run_client(&plan, &clock(), &Unobserved);
         assert!(matches!(outcome.error, Some(ClientError::Incapable { .. })), "{:?}", outcome.error);
@@ -154,7 +154,7 @@ impl ClientObserver for Listener {
 }
 
 #[test]
-fn the_observer_hears_connection_first_byte_and_progress() {
+fn the_observer_gets_connection_first_byte_and_progress() {
     let (server, address) = server(Transport::Tcp, limits());
     let parameters = ThroughputParameters { streams: 2, ..seconds(DataDirection::Both, 600 * MS) };
     let listener = Listener::default();
@@ -179,7 +179,7 @@ fn the_observer_hears_connection_first_byte_and_progress() {
 }
 
 #[test]
-fn a_server_that_is_full_says_when_to_come_back() {
+fn a_busy_server_reports_when_to_retry() {
     let (server, address) = server(Transport::Tcp, Limits { max_tests: 1, ..limits() });
     std::thread::scope(|scope| {
         let parameters =
@@ -198,14 +198,14 @@ fn a_server_that_is_full_says_when_to_come_back() {
         assert!(!refused.completed && refused.server.is_none());
         assert!(long.join().unwrap().completed);
     });
-    // The place is free again.
+    // The slot is free again.
     let third = plan(Transport::Tcp, address, bytes(DataDirection::Upload, 1, 1000));
     assert!(run_client(&third, &clock(), &Unobserved).completed);
     server.stop();
 }
 
 #[test]
-fn limits_are_refused_in_words_and_enforced_when_not_announced() {
+fn requests_beyond_limits_are_refused_with_a_reason_and_limits_are_enforced() {
     let tight = Limits { max_bytes: Some(1_000_000), max_duration: Duration::from_secs(5), ..limits() };
     let (server, address) = server(Transport::Tcp, tight);
     let ask = |parameters| run_client(&plan(Transport::Tcp, address, parameters), &clock(), &Unobserved);
@@ -221,7 +221,7 @@ fn limits_are_refused_in_words_and_enforced_when_not_announced() {
     let download = ask(seconds(DataDirection::Download, Duration::from_secs(2)));
     assert_eq!(download.client.deliveries.total_bytes(), 1_000_000);
     let error = download.error.unwrap().to_string();
-    assert!(!download.completed && error.contains("limit of its own"), "{error}");
+    assert!(!download.completed && error.contains("its own limit"), "{error}");
     server.stop();
 }
 
@@ -230,13 +230,12 @@ fn the_record_of_a_test_can_be_fetched_afterwards_and_only_that() {
     let (server, address) = server(Transport::Tcp, limits());
     let plan = plan(Transport::Tcp, address, bytes(DataDirection::Upload, 2, 3_000_000));
     let outcome = run_client(&plan, &clock(), &Unobserved);
-    let fetch = FetchPlan::after(&plan);
-    let fetched = fetch_record(&fetch, &outcome.client, &clock()).unwrap();
+    let fetched = fetch_record(&plan, true, &outcome.client, &clock()).unwrap();
     assert_eq!(Some(&fetched), outcome.server.as_ref());
     let unknown = EndRecord { test: common::random_id(), ..outcome.client };
-    let error = fetch_record(&fetch, &unknown, &clock()).unwrap_err();
+    let error = fetch_record(&plan, true, &unknown, &clock()).unwrap_err();
     assert!(matches!(error, FetchError::NotFound { .. }), "{error}");
-    // A test id is for one test.
+    // A test ID is valid for one test only.
     let again = run_client(&plan, &clock(), &Unobserved);
     assert!(matches!(again.error, Some(ClientError::Refused { code: RefusalCode::BadRequest, .. })));
     server.stop();
@@ -251,9 +250,7 @@ fn records_are_forgotten_by_age_and_number() {
     let outcomes: Vec<ClientOutcome> =
         plans.iter().map(|plan| run_client(plan, &clock(), &Unobserved)).collect();
     assert!(outcomes.iter().all(|outcome| outcome.completed));
-    let found = |index: usize| {
-        fetch_record(&FetchPlan::after(&plans[index]), &outcomes[index].client, &clock()).is_ok()
-    };
+    let found = |index: usize| fetch_record(&plans[index], true, &outcomes[index].client, &clock()).is_ok();
     assert!(found(2));
     assert!(!found(0));
     std::thread::sleep(400 * MS);
@@ -275,7 +272,7 @@ fn a_client_with_many_tests_loses_its_own_records_first() {
     let modest = run(2);
     let greedy: Vec<_> = (0..6).map(|_| run(3)).collect();
     let found = |(plan, outcome): &(ClientPlan, ClientOutcome)| {
-        fetch_record(&FetchPlan::after(plan), &outcome.client, &clock()).is_ok()
+        fetch_record(plan, true, &outcome.client, &clock()).is_ok()
     };
     assert!(found(&modest), "the oldest of all, and the only one of its client");
     assert_eq!(greedy.iter().map(found).collect::<Vec<_>>(), [false, false, false, true, true, true]);
@@ -283,8 +280,8 @@ fn a_client_with_many_tests_loses_its_own_records_first() {
 }
 
 #[test]
-fn what_cannot_work_is_said_before_anything_is_sent() {
-    // Nobody listens on the port of a server that is gone.
+fn invalid_plans_are_reported_before_anything_is_sent() {
+    // No process listens on the port of a stopped server.
     let (server, address) = server(Transport::Tcp, limits());
     server.stop();
     let outcome =

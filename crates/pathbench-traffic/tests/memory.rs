@@ -1,4 +1,4 @@
-//! The memory of a server under hostile clients, compared with the bound that its limits give.
+//! The memory of a server under hostile clients, compared with the bound of its limits.
 
 #![allow(clippy::unwrap_used, reason = "a failed test panics")]
 #![allow(clippy::print_stdout, reason = "the server reports its addresses, the test the memory")]
@@ -6,7 +6,7 @@
 mod common;
 
 use common::{clock, random_id};
-use pathbench_record::test_id::TestId;
+use pathbench_record::end::TestId;
 use pathbench_record::transport::Transport;
 use pathbench_traffic::protocol::{Decoder, Event, Fetch, Frame, Hello, VERSION, data_header};
 use pathbench_traffic::server::{Limits, Server, ServerOptions};
@@ -23,7 +23,7 @@ pathbench_kerneltest::unprivileged_too!();
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
-/// Set in the process that is the server.
+/// Set in the server's process.
 const ROLE: &str = "PATHBENCH_MEMORY_SERVER";
 const MIB: f64 = (1 << 20) as f64;
 
@@ -42,9 +42,9 @@ fn limits() -> Limits {
     }
 }
 
-/// The server, until its standard input ends.
+/// Runs the server until its standard input ends.
 fn serve() {
-    let identity = ServerIdentity::self_made(&["localhost".to_owned()]).unwrap();
+    let identity = ServerIdentity::self_signed(&["localhost".to_owned()]).unwrap();
     let fingerprint = identity.fingerprint();
     let anywhere = SocketAddr::from(([127, 0, 0, 1], 0));
     let options = ServerOptions {
@@ -60,7 +60,7 @@ fn serve() {
     drop(server);
 }
 
-/// A server in a process of its own, whose memory can be read apart.
+/// A server in a separate process, so that its memory can be read separately.
 struct Process {
     child: Child,
     _output: BufReader<ChildStdout>,
@@ -113,17 +113,17 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        let _gone = self.child.kill();
+        let _closed = self.child.kill();
         let _reaped = self.child.wait();
     }
 }
 
-/// Connections with the beginning of a long HELLO each, and as much more as the server takes.
+/// Connections, each with the beginning of a long HELLO and as many more bytes as the server accepts.
 fn fill_connections(server: &Process, transport: Transport, count: usize, stop: &AtomicBool) {
     let hello = Frame::Hello(Hello::new(random_id(), 0, vec![b' '; 60_000])).encode().unwrap();
     while !stop.load(Ordering::Relaxed) {
         let sessions: Vec<Session> = (0..count).map(|_| server.session(transport)).collect();
-        // Over QUIC a second stream of each connection.
+        // Over QUIC, also a second stream of each connection.
         let opened = sessions.iter().chain(&sessions).filter_map(|session| session.open().ok());
         let held: Vec<Connection> = opened.collect();
         for connection in &held {
@@ -134,7 +134,7 @@ fn fill_connections(server: &Process, transport: Transport, count: usize, stop: 
     }
 }
 
-/// The streams of a test that the server has admitted and that has started.
+/// The streams of an admitted and started test.
 fn started(session: &Session, transport: Transport, direction: &str) -> Option<(TestId, Vec<Connection>)> {
     let (test, streams) = (random_id(), limits().max_streams);
     let request = format!(
@@ -169,7 +169,7 @@ fn frame(connection: &Connection) -> Option<Frame> {
     None
 }
 
-/// Downloads whose client reads nothing, and sends as much as the windows allow.
+/// Downloads with a client that reads nothing and sends as much as the windows allow.
 fn fill_windows(server: &Process, tests: &AtomicUsize, stop: &AtomicBool) {
     while !stop.load(Ordering::Relaxed) {
         let session = server.session(Transport::Mpquic);
@@ -188,8 +188,8 @@ fn fill_windows(server: &Process, tests: &AtomicUsize, stop: &AtomicBool) {
     }
 }
 
-/// Uploads with as many samples, bins and silences as possible, a byte on each stream every 21 ms; then their records,
-/// fetched and not read.
+/// Uploads with as many samples, bins and silences as possible (a byte on each stream every 21 ms), then fetches of
+/// their records that are not read.
 fn fill_records(server: &Process, tests: &AtomicUsize, stop: &AtomicBool) {
     let mut fetching = VecDeque::new();
     while !stop.load(Ordering::Relaxed) {
@@ -201,11 +201,11 @@ fn fill_records(server: &Process, tests: &AtomicUsize, stop: &AtomicBool) {
         tests.fetch_add(1, Ordering::Relaxed);
         let header = data_header(1 << 20);
         for stream in &streams {
-            let _gone = stream.send(&header, Some(SECOND));
+            let _closed = stream.send(&header, Some(SECOND));
         }
         for _ in 0..100 {
             for stream in &streams {
-                let _gone = stream.send(&[0], Some(SECOND));
+                let _closed = stream.send(&[0], Some(SECOND));
             }
             pause(stop, 21 * MS);
         }
@@ -215,7 +215,7 @@ fn fill_records(server: &Process, tests: &AtomicUsize, stop: &AtomicBool) {
             let session = server.session(transport);
             for _ in 0..4 {
                 let Ok(connection) = session.open() else { continue };
-                let _gone = connection.send(&fetch, Some(SECOND));
+                let _closed = connection.send(&fetch, Some(SECOND));
                 fetching.push_back(connection);
             }
         }
@@ -235,7 +235,7 @@ fn pause(stop: &AtomicBool, time: Duration) {
 
 type Load<'a> = Box<dyn FnOnce() + Send + 'a>;
 
-/// Runs all `loads` for a time, each in a thread.
+/// Runs all `loads` for `time`, each in a thread.
 fn under(time: Duration, stop: &AtomicBool, loads: Vec<Load<'_>>) {
     stop.store(false, Ordering::Relaxed);
     thread::scope(|scope| {
@@ -256,7 +256,7 @@ fn hostile_clients_keep_a_server_within_its_memory_bound() {
     let idle = server.status("VmRSS");
     let (stop, tests) = (AtomicBool::new(false), AtomicUsize::new(0));
 
-    // Without tests, so that their larger share does not hide that of connections.
+    // Without tests, so that their larger memory does not hide that of connections.
     let tcp = || fill_connections(&server, Transport::Tcp, 16, &stop);
     let quic = || fill_connections(&server, Transport::Mpquic, 32, &stop);
     under(5 * SECOND, &stop, vec![Box::new(tcp), Box::new(quic)]);

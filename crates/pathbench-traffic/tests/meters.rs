@@ -6,7 +6,7 @@ use pathbench_traffic::calibration::{RateMeter, SequenceMeter};
 
 pathbench_kerneltest::privilege_independent!();
 
-/// Arrivals behind a bottleneck of `rate_bps`, `span_ns` long, each up to `jitter` late.
+/// Arrivals after a bottleneck of `rate_bps`, `span_ns` long, each up to `jitter` late.
 fn arrivals(rate_bps: u64, wire: u64, span_ns: u64, jitter: u64) -> Vec<u64> {
     let spacing = wire * 8_000_000_000 / rate_bps;
     let mut noise: u64 = 88_172_645_463_325_252;
@@ -41,9 +41,9 @@ fn the_slope_is_the_rate_from_kilobits_to_ten_gigabits() {
 }
 
 #[test]
-fn drops_at_the_receiver_are_made_up_for() {
+fn drops_at_the_receiver_count_as_arrivals() {
     let mut meter = RateMeter::new(1_000_000_000, 262_144);
-    let mut drops = u32::MAX - 50; // wraps on the way
+    let mut drops = u32::MAX - 50; // wraps
     for (index, at) in arrivals(1_000_000_000, 15_140, 150_000_000, 1000).into_iter().enumerate() {
         if index % 100 < 20 {
             drops = drops.wrapping_add(1);
@@ -56,7 +56,7 @@ fn drops_at_the_receiver_are_made_up_for() {
 
 #[test]
 fn pauses_of_the_sender_and_the_burst_after_them_do_not_count() {
-    // 10 Gbit/s, bucket 256 KiB: every 10 ms the sender is away for 3 ms, then the bucket comes at once.
+    // 10 Gbit/s, bucket 256 KiB: every 10 ms the sender pauses for 3 ms, then the bucket's burst follows.
     let (rate, wire) = (10_000_000_000, 65_102);
     let mut meter = RateMeter::new(rate, 262_144);
     let (mut at, mut saved) = (0, 0);
@@ -77,7 +77,7 @@ fn pauses_of_the_sender_and_the_burst_after_them_do_not_count() {
 }
 
 #[test]
-fn too_little_says_nothing() {
+fn too_few_arrivals_give_no_rate() {
     let mut meter = RateMeter::new(8_000_000_000, 262_144);
     for index in 0..200_000 {
         meter.arrived(index * 1000, 1000, 0);
@@ -96,7 +96,7 @@ fn too_little_says_nothing() {
     assert_eq!(at_once.rate_bps(), None);
 }
 
-/// A link with a queue in front of its bottleneck, and what happens behind.
+/// A link with a queue before its bottleneck, and the impairments after it.
 #[derive(Debug, Clone, Copy)]
 struct Link {
     rate_bps: u64,
@@ -104,9 +104,9 @@ struct Link {
     loss: f64,
     jitter_ns: u64,
     in_order: bool,
-    /// Every so many packets the sender is away for so long.
+    /// Period of the sender's pauses in packets, and their length.
     away: Option<(u64, u64)>,
-    /// What would come from then on comes only after so long, at once.
+    /// Start of a stall and its length: packets due in it arrive at its end.
     held_up: Option<(u64, u64)>,
 }
 
@@ -136,7 +136,7 @@ impl Noise {
     }
 }
 
-/// What a train for `asked_bps` of 120 ms measures on the link.
+/// The meter after a train of 120 ms for `asked_bps` over the link.
 fn measured(link: Link, asked_bps: u64, seed: u64) -> SequenceMeter {
     let packet_ns = |bps: u64| WIRE * 8_000_000_000 / bps;
     let head_start = (4 * packet_ns(asked_bps)).max(2_000_000);
@@ -181,7 +181,7 @@ fn the_rate_is_found_whatever_the_link_does_to_packets() {
         (PLAIN, 10_000_000, 0.005),
         (lossy, 10_000_000, 0.005),
         (Link { loss: 0.05, ..PLAIN }, 10_000_000, 0.005),
-        // Some are dropped in front of the bottleneck as well, and the link is slower than asked for.
+        // Some packets are also dropped before the bottleneck, and the link is slower than requested.
         (Link { queue_packets: 5, ..lossy }, 10_000_000, 0.005),
         (Link { rate_bps: 9_000_000, queue_packets: 10, ..lossy }, 10_000_000, 0.005),
         (Link { rate_bps: 10_500_000, ..lossy }, 10_000_000, 0.005),

@@ -1,4 +1,4 @@
-//! Peers that talk nonsense, fall silent or vanish cost the other end bounded time, and leave a record.
+//! Peers that send garbage, become silent or disconnect cost the other end a limited time, and a record remains.
 
 #![allow(clippy::unwrap_used, reason = "a failed test panics")]
 
@@ -9,11 +9,10 @@ mod honest;
 use common::{clock, limits, plan, random_id, server};
 use honest::record_by_hand;
 use pathbench_record::direction::DataDirection;
-use pathbench_record::end::EndRecord;
+use pathbench_record::end::{EndRecord, TestId};
 use pathbench_record::pattern::{Amount, ThroughputParameters};
-use pathbench_record::test_id::TestId;
 use pathbench_record::transport::Transport;
-use pathbench_traffic::client::{ClientError, FetchError, FetchPlan, Unobserved, fetch_record, run_client};
+use pathbench_traffic::client::{ClientError, FetchError, Unobserved, fetch_record, run_client};
 use pathbench_traffic::protocol::{Decoder, Event, Frame, Hello, data_header};
 use pathbench_traffic::server::Limits;
 use std::io::{Read, Write};
@@ -24,7 +23,7 @@ pathbench_kerneltest::unprivileged_too!();
 
 const MS: Duration = Duration::from_millis(1);
 
-/// What a client says, by hand.
+/// The HELLO of a hand-written client.
 fn hello(test: TestId, direction: &str) -> Hello {
     let request = format!(
         r#"{{"pattern":"throughput","transport":"tcp","patience_ms":60000,"parameters":{{
@@ -47,7 +46,7 @@ fn next_frame(stream: &mut TcpStream) -> Option<Frame> {
     }
 }
 
-/// A client that got as far as START.
+/// A client that has sent START.
 fn started(server: SocketAddr, test: TestId, direction: &str) -> TcpStream {
     let mut stream = TcpStream::connect(server).unwrap();
     stream.write_all(&Frame::Hello(hello(test, direction)).encode().unwrap()).unwrap();
@@ -63,7 +62,7 @@ fn assert_serves(server: SocketAddr) {
     assert!(outcome.completed, "{:?}", outcome.error);
 }
 
-/// The server's record of a test by hand.
+/// The server's record of a hand-written test.
 fn fetched(
     server: SocketAddr,
     test: TestId,
@@ -72,13 +71,13 @@ fn fetched(
 ) -> Result<EndRecord, FetchError> {
     let Hello { request, .. } = hello(test, direction);
     let request: serde_json::Value = serde_json::from_slice(&request).unwrap();
-    let iperf: ThroughputParameters = serde_json::from_value(request["parameters"].clone()).unwrap();
-    let client = record_by_hand(test, iperf.into(), 50_000);
-    let plan = FetchPlan::new(Transport::Tcp, server, Duration::from_secs(5));
-    fetch_record(&FetchPlan { end_test, ..plan }, &client, &clock())
+    let throughput: ThroughputParameters = serde_json::from_value(request["parameters"].clone()).unwrap();
+    let client = record_by_hand(test, throughput.into(), 50_000);
+    let plan = plan(Transport::Tcp, server, client.parameters.clone());
+    fetch_record(&plan, end_test, &client, &clock())
 }
 
-/// Whether the server closes (or resets) within `time`, sending nothing.
+/// Whether the server closes (or resets) within `time` without sending.
 fn closes_within(stream: &mut TcpStream, time: Duration) -> bool {
     stream.set_read_timeout(Some(time)).unwrap();
     match stream.read(&mut [0; 64]) {
@@ -88,7 +87,7 @@ fn closes_within(stream: &mut TcpStream, time: Duration) -> bool {
 }
 
 #[test]
-fn strangers_silent_peers_and_slow_writers_are_dropped() {
+fn incoming_garbage_silent_peers_and_slow_writers_are_dropped() {
     let few = Limits { handshake_timeout: 300 * MS, max_tests: 1, ..limits() };
     let (server, address) = server(Transport::Tcp, few);
     let mut browser = TcpStream::connect(address).unwrap();
@@ -99,7 +98,7 @@ fn strangers_silent_peers_and_slow_writers_are_dropped() {
     assert!(closes_within(&mut endless, 3000 * MS));
     let mut silent = TcpStream::connect(address).unwrap();
     assert!(closes_within(&mut silent, 3000 * MS));
-    // One byte now and then does not prolong the time.
+    // Single bytes do not extend the time limit.
     let mut slow = TcpStream::connect(address).unwrap();
     let bytes = Frame::Hello(hello(random_id(), "upload")).encode().unwrap();
     let gave_up = bytes.iter().take(30).any(|byte| {
@@ -107,7 +106,7 @@ fn strangers_silent_peers_and_slow_writers_are_dropped() {
         slow.write_all(&[*byte]).is_err()
     });
     assert!(gave_up || closes_within(&mut slow, 3000 * MS));
-    // Accepted, but never started: the place is free again after the handshake time.
+    // Accepted but never started: the slot is free after the handshake time.
     let mut waiting = TcpStream::connect(address).unwrap();
     waiting.write_all(&Frame::Hello(hello(random_id(), "upload")).encode().unwrap()).unwrap();
     assert_eq!(next_frame(&mut waiting), Some(Frame::Accept));
@@ -117,7 +116,7 @@ fn strangers_silent_peers_and_slow_writers_are_dropped() {
 }
 
 #[test]
-fn requests_of_another_version_or_pattern_are_refused_in_words() {
+fn requests_of_another_version_or_pattern_are_refused_with_a_reason() {
     let (server, address) = server(Transport::Tcp, limits());
     let ours = hello(random_id(), "upload");
     let foreign = String::from_utf8(ours.request.clone()).unwrap().replace("throughput", "chat");
@@ -138,7 +137,7 @@ fn requests_of_another_version_or_pattern_are_refused_in_words() {
 }
 
 #[test]
-fn too_many_connections_are_closed_and_the_rest_goes_on() {
+fn excess_connections_are_closed_and_the_others_continue() {
     let (server, address) =
         server(Transport::Tcp, Limits { max_connections: 2, handshake_timeout: 600 * MS, ..limits() });
     let _first = TcpStream::connect(address).unwrap();
@@ -152,14 +151,14 @@ fn too_many_connections_are_closed_and_the_rest_goes_on() {
 }
 
 #[test]
-fn a_client_that_vanishes_leaves_a_record_and_its_place() {
+fn a_client_that_disconnects_silently_leaves_a_record_and_its_slot() {
     let (server, address) = server(Transport::Tcp, Limits { max_tests: 1, ..limits() });
     let test = random_id();
     let mut stream = started(address, test, "upload");
     stream.write_all(&data_header(50_000)).unwrap();
     stream.write_all(&vec![1; 30_000]).unwrap();
     drop(stream);
-    // By itself: a fetch that ends the test could come before the server has seen the client go.
+    // Sleeps first: the fetch could arrive before the server notices that the client has disconnected.
     let record = (0..100).find_map(|_| {
         std::thread::sleep(50 * MS);
         fetched(address, test, "upload", false).ok()
@@ -178,7 +177,7 @@ fn a_test_that_the_client_gave_up_can_be_ended_and_fetched_over_another_connecti
     let (server, address) = server(Transport::Tcp, Limits { max_tests: 1, ..limits() });
     for direction in ["upload", "download", "both"] {
         let test = random_id();
-        // Nothing comes from it any more, and nothing is read by it: a path that died silently.
+        // The client neither sends nor reads: a path that failed silently.
         let _stalled = started(address, test, direction);
         std::thread::sleep(150 * MS);
         let error = fetched(address, test, direction, false).unwrap_err().to_string();
@@ -193,7 +192,7 @@ fn a_test_that_the_client_gave_up_can_be_ended_and_fetched_over_another_connecti
 }
 
 /// A server that accepts a test and then neither reads nor writes.
-fn deaf_server() -> (SocketAddr, std::thread::JoinHandle<TcpStream>) {
+fn stalled_server() -> (SocketAddr, std::thread::JoinHandle<TcpStream>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let thread = std::thread::spawn(move || {
@@ -206,9 +205,9 @@ fn deaf_server() -> (SocketAddr, std::thread::JoinHandle<TcpStream>) {
 }
 
 #[test]
-fn a_test_without_progress_ends_after_its_patience_and_says_how_long_it_hung() {
+fn a_test_without_progress_ends_after_its_patience_and_records_the_silence() {
     for direction in DataDirection::ALL {
-        let (address, thread) = deaf_server();
+        let (address, thread) = stalled_server();
         let parameters = ThroughputParameters {
             direction,
             amount: Amount::Duration(Duration::from_secs(20)),
@@ -227,7 +226,7 @@ fn a_test_without_progress_ends_after_its_patience_and_says_how_long_it_hung() {
 }
 
 #[test]
-fn a_foreign_server_is_named_as_such() {
+fn a_server_of_another_protocol_is_reported() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let thread = std::thread::spawn(move || {

@@ -1,4 +1,4 @@
-//! A panic costs the connection that it happens in, or the listener; never a slot, another test, or the truth.
+//! A panic ends its connection or its listener, releases all slots, and affects no other test.
 
 #![allow(clippy::unwrap_used, reason = "a failed test panics")]
 
@@ -21,8 +21,8 @@ use std::time::Duration;
 
 pathbench_kerneltest::unprivileged_too!();
 
-/// A clock that panics once in a thread of the server with the name given.
-#[derive(Default)]
+/// A clock that panics once in the server's thread with the given name.
+#[derive(Debug, Default)]
 struct FaultyClock {
     victim: Mutex<Option<&'static str>>,
 }
@@ -33,7 +33,7 @@ impl Clock for FaultyClock {
         if victim.is_some() && *victim == thread::current().name() {
             *victim = None;
             drop(victim);
-            panic!("the clock stands still");
+            panic!("the clock failed");
         }
         MonotonicClock.now()
     }
@@ -43,7 +43,7 @@ impl Clock for FaultyClock {
     }
 }
 
-/// Notes what happens, and panics once at an event with this name.
+/// Records all events, and panics once at the event with this name.
 #[derive(Default)]
 struct Observer {
     panics_at: Mutex<Option<&'static str>>,
@@ -80,7 +80,7 @@ struct Service {
 
 impl Service {
     fn start(limits: Limits) -> Self {
-        let identity = ServerIdentity::self_made(&["localhost".to_owned()]).unwrap();
+        let identity = ServerIdentity::self_signed(&["localhost".to_owned()]).unwrap();
         let security = Security::Tls(Trust::Fingerprint(identity.fingerprint()));
         let anywhere = SocketAddr::from(([127, 0, 0, 1], 0));
         let options = ServerOptions {
@@ -107,7 +107,7 @@ impl Service {
         thread::spawn(move || run_client(&plan, &clock(), &Unobserved))
     }
 
-    /// Waits until so many tests run, and data has flown for a moment.
+    /// Waits until this many tests run, then 200 ms for data.
     fn await_tests(&self, count: usize) {
         assert!(soon(|| self.server.status().tests == count), "{:?}", self.server.status());
         thread::sleep(Duration::from_millis(200));
@@ -121,7 +121,7 @@ impl Service {
 
     #[track_caller]
     fn assert_serves(&self, transport: Transport) {
-        // The connection of the test before holds a slot until QUIC's closing period is over (RFC 9000, section 10.2).
+        // The previous test's connection holds a slot for QUIC's closing period (RFC 9000, section 10.2).
         let busy = |error: &Option<ClientError>| {
             matches!(error, Some(ClientError::Refused { code: RefusalCode::Busy, .. }))
         };
@@ -138,7 +138,7 @@ fn soon(mut holds: impl FnMut() -> bool) -> bool {
     })
 }
 
-/// Quick enough for a debug build on a busy machine.
+/// A low rate, for debug builds on busy hosts.
 fn upload(seconds: u64) -> ThroughputParameters {
     ThroughputParameters {
         amount: Amount::Duration(Duration::from_secs(seconds)),
@@ -147,7 +147,7 @@ fn upload(seconds: u64) -> ThroughputParameters {
     }
 }
 
-fn both_ways() -> ThroughputParameters {
+fn in_both_directions() -> ThroughputParameters {
     ThroughputParameters { direction: DataDirection::Both, ..upload(2) }
 }
 
@@ -156,13 +156,13 @@ fn a_panic_in_a_stream_ends_its_test_and_releases_its_slots() {
     for transport in [Transport::Tcp, Transport::Quic] {
         for victim in ["sender", "connection"] {
             let service = Service::start(Limits { max_tests: 1, ..limits() });
-            let hit = service.test(transport, both_ways());
+            let hit = service.test(transport, in_both_directions());
             service.await_tests(1);
             *service.clock.victim.lock().unwrap() = Some(victim);
             let outcome = hit.join().unwrap();
             assert!(!outcome.completed, "{transport}, {victim}");
             service.assert_free();
-            assert!(service.observer.saw(&["Panicked", "the clock stands still"]));
+            assert!(service.observer.saw(&["Panicked", "the clock failed"]));
             assert!(service.observer.saw(&["Ended"]));
             service.assert_serves(Transport::Tcp);
             service.assert_serves(Transport::Quic);
@@ -175,8 +175,8 @@ fn a_panic_in_a_stream_ends_its_test_and_releases_its_slots() {
 fn a_panic_in_a_stream_leaves_other_tests_alone() {
     let service = Service::start(limits());
     let others = [Transport::Tcp, Transport::Quic].map(|transport| service.test(transport, upload(4)));
-    // The only one with a sender at the server.
-    let hit = service.test(Transport::Tcp, both_ways());
+    // The only test with a sender at the server.
+    let hit = service.test(Transport::Tcp, in_both_directions());
     service.await_tests(3);
     *service.clock.victim.lock().unwrap() = Some("sender");
     assert!(!hit.join().unwrap().completed);
@@ -188,7 +188,7 @@ fn a_panic_in_a_stream_leaves_other_tests_alone() {
 }
 
 #[test]
-fn an_observer_that_panics_costs_no_slot() {
+fn a_panic_of_the_observer_releases_all_slots() {
     for event in ["Started", "Ended", "Refused", "Panicked"] {
         let service = Service::start(Limits { max_tests: 1, max_bytes: Some(10_000_000), ..limits() });
         *service.observer.panics_at.lock().unwrap() = Some(event);
@@ -198,7 +198,7 @@ fn an_observer_that_panics_costs_no_slot() {
                 assert!(!service.test(Transport::Tcp, parameters).join().unwrap().completed);
             }
             "Panicked" => {
-                let hit = service.test(Transport::Tcp, both_ways());
+                let hit = service.test(Transport::Tcp, in_both_directions());
                 service.await_tests(1);
                 *service.clock.victim.lock().unwrap() = Some("connection");
                 assert!(!hit.join().unwrap().completed);
@@ -222,7 +222,7 @@ fn a_panic_in_the_quic_driver_shows_and_leaves_tcp_alone() {
         let is_dead = !service.server.status().failed.is_empty();
         is_dead || service.clock.victim.lock().unwrap().is_none()
     };
-    // A panic in the driver's work for a connection ends that connection only, and the next is to hit the driver.
+    // A panic in the driver's work for a connection ends only that connection; the next one may hit the driver.
     let failed = (0..20).any(|_| {
         *service.clock.victim.lock().unwrap() = Some("quic");
         assert!(soon(is_over), "no panic");
@@ -235,10 +235,10 @@ fn a_panic_in_the_quic_driver_shows_and_leaves_tcp_alone() {
     });
     assert!(failed, "{:?}", service.server.status());
     assert_eq!(service.server.status().failed, [(Transport::Mpquic, service.address(Transport::Quic))]);
-    assert!(service.observer.saw(&["ListenerFailed", "Mpquic", "the clock stands still"]));
+    assert!(service.observer.saw(&["ListenerFailed", "Mpquic", "the clock failed"]));
     let tcp = tcp.join().unwrap();
     assert!(tcp.completed, "{:?}", tcp.error);
-    // Its slots are free although nothing can be said to the client any more.
+    // The slots are free although the client can no longer be notified.
     service.assert_free();
     service.assert_serves(Transport::Tcp);
     service.server.stop();

@@ -1,4 +1,4 @@
-//! The request that carries a pattern's parameters, and what a server's limits say to them.
+//! The request with a pattern's parameters, and its rejection by a server's limits.
 
 #![allow(clippy::unwrap_used, reason = "a failed test panics")]
 
@@ -6,14 +6,14 @@ use pathbench_record::pattern::{
     Amount, BulkParameters, InteractiveParameters, PatternParameters, PingParameters, ThroughputParameters,
 };
 use pathbench_record::transport::Transport;
-use pathbench_traffic::request::{Request, RequestError};
+use pathbench_traffic::protocol::{Request, RequestError};
 use pathbench_traffic::server::Limits;
 use std::time::Duration;
 
 pathbench_kerneltest::privilege_independent!();
 
 #[test]
-fn requests_round_trip_and_others_are_named() {
+fn valid_requests_round_trip_and_invalid_ones_are_reported() {
     let request = Request {
         transport: Transport::Mptcp,
         patience: Duration::from_secs(7),
@@ -34,7 +34,7 @@ fn requests_round_trip_and_others_are_named() {
 }
 
 #[test]
-fn objections_name_what_was_asked_and_what_is_allowed() {
+fn objections_name_the_requested_and_the_allowed_value() {
     let limits = Limits {
         max_streams: 4,
         max_bytes: Some(1000),
@@ -55,7 +55,7 @@ fn objections_name_what_was_asked_and_what_is_allowed() {
             "allows 1000",
         ),
         (ThroughputParameters { omit: Duration::from_secs(11), ..fine.clone() }.into(), patience, "21 s"),
-        (fine.into(), Duration::MAX, "allows 0.1 to 120 s"),
+        (fine.into(), Duration::MAX, "allows 100 ms to 2 min"),
         (bulk(1001, 0), patience, "1001 bytes"),
         (bulk(10, 1002), patience, "1002 bytes"),
         (
@@ -79,4 +79,21 @@ fn objections_name_what_was_asked_and_what_is_allowed() {
         let objection = limits.objection(&parameters, patience).unwrap_or_default();
         assert!(objection.contains(words), "{objection}");
     }
+}
+
+#[test]
+fn each_limit_raises_the_bound() {
+    let limits = Limits { max_connections_per_client: 8, max_tests_per_client: 1, ..Limits::default() };
+    let bound = limits.memory_bound(1);
+    assert!(bound.client_bytes < bound.server_bytes, "{bound:?}");
+    for more in [
+        Limits { max_tests: limits.max_tests + 1, ..limits.clone() },
+        Limits { max_connections: limits.max_connections + 1, ..limits.clone() },
+        Limits { max_duration: limits.max_duration + Duration::from_secs(1), ..limits.clone() },
+        Limits { max_patience: limits.max_patience + Duration::from_secs(1), ..limits.clone() },
+        Limits { max_record_bytes: limits.max_record_bytes + 1, ..limits.clone() },
+    ] {
+        assert!(more.memory_bound(1).server_bytes > bound.server_bytes, "{more:?}");
+    }
+    assert!(limits.memory_bound(2).server_bytes > bound.server_bytes);
 }

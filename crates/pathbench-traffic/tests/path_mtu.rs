@@ -1,13 +1,13 @@
-//! Examinations of loopback, answered beside QUIC by a server on the real kernel.
+//! Examinations of loopback, answered by a server on its QUIC port, on the real kernel.
 
 #![allow(clippy::unwrap_used, reason = "a failed test panics")]
 
 mod common;
 
 use common::{Everything, clock, limits, server_with_token};
-use pathbench_traffic::datagram::{DatagramError, HEADER_BYTES, Kind, Message};
+use pathbench_traffic::datagram::{DatagramError, HEADER_BYTES, Kind, Message, UdpPath};
 use pathbench_traffic::path_mtu::{
-    Evidence, MtuBounds, MtuEvent, MtuPath, MtuPlan, NoMtu, PathMtuFound, WatchPace, find_mtu, watch_mtu,
+    Evidence, MtuBounds, MtuEvent, MtuPlan, NoMtu, PathMtuFound, WatchPace, find_mtu, watch_mtu,
 };
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,7 +19,7 @@ const MS: Duration = Duration::from_millis(1);
 const LOCALHOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 fn plan(server: SocketAddr) -> MtuPlan {
-    let path = MtuPath { interface: Some("lo".to_owned()), local: Some(LOCALHOST) };
+    let path = UdpPath { interface: Some("lo".to_owned()), local: Some(LOCALHOST) };
     MtuPlan { server, token: None, path, bounds: MtuBounds::default() }
 }
 
@@ -28,13 +28,13 @@ fn find(plan: &MtuPlan) -> PathMtuFound {
 }
 
 #[test]
-fn the_largest_packet_there_is_goes_through_loopback() {
+fn the_largest_ip_packet_passes_loopback() {
     let everything = Everything::start(limits());
     let found = find(&plan(everything.quic_address()));
-    assert_eq!(found.local, LOCALHOST);
+    assert_eq!((found.upload.restarts, found.download.restarts), (0, 0));
     for direction in [&found.upload, &found.download] {
         let result = direction.found.as_ref().unwrap();
-        // The interface takes one byte more than an IPv4 packet can have.
+        // The interface's MTU is one byte larger than the largest IPv4 packet.
         assert_eq!((result.mtu_bytes, &result.evidence), (65_535, &Evidence::LocalInterface), "{found:#?}");
         assert!((result.confidence - 1.0).abs() < 1e-9);
         let record = direction.to_record();
@@ -44,7 +44,7 @@ fn the_largest_packet_there_is_goes_through_loopback() {
 }
 
 #[test]
-fn a_server_that_wants_a_token_says_so_and_takes_it() {
+fn a_server_that_requires_a_token_reports_that_and_accepts_it() {
     let (server, address, token) = server_with_token();
     let without = plan(address);
     let found = find(&without);
@@ -71,7 +71,7 @@ fn a_silent_server_a_closed_port_and_a_missing_interface_are_distinguished() {
     let Err(NoMtu::Unreachable { reason }) = &found.download.found else { panic!("{found:#?}") };
     assert!(reason.contains("refused") && reason.contains("127.0.0.1"), "{reason}");
     assert!(found.upload.duration < 3000 * MS, "{found:#?}");
-    let nowhere = MtuPath { interface: Some("nosuch0".to_owned()), local: None };
+    let nowhere = UdpPath { interface: Some("nosuch0".to_owned()), local: None };
     let error = find_mtu(&MtuPlan { path: nowhere, ..plan(address) }, &clock(), &AtomicBool::new(false));
     let error = error.unwrap_err();
     assert!(error.to_string().contains("nosuch0"), "{error}");
@@ -83,16 +83,16 @@ fn a_silent_server_a_closed_port_and_a_missing_interface_are_distinguished() {
 }
 
 #[test]
-fn a_watch_reports_what_it_found_and_stops() {
+fn a_watch_reports_its_result_and_stops() {
     let everything = Everything::start(limits());
     let stop = AtomicBool::new(false);
-    let mut told = Vec::new();
-    let mut sink = |_, news| {
-        told.push(news);
+    let mut events = Vec::new();
+    let mut sink = |_, event| {
+        events.push(event);
         stop.store(true, Ordering::Release);
     };
     watch_mtu(&plan(everything.quic_address()), WatchPace::default(), &clock(), &stop, &mut sink).unwrap();
-    let [MtuEvent::Examined(found)] = &told[..] else { panic!("{told:#?}") };
+    let [MtuEvent::Examined(found)] = &events[..] else { panic!("{events:#?}") };
     assert_eq!(found.upload.found.as_ref().unwrap().mtu_bytes, 65_535);
     everything.server.stop();
 }
@@ -127,7 +127,7 @@ fn packets_are_sent_with_the_cookie_of_the_address_only_and_within_a_budget() {
             other => panic!("{other:?}"),
         }
     }
-    // Two megabytes at once and two a second, for as long as this took.
+    // The budget is 2 MB at once and 2 MB per second.
     assert!(busy > 0 && bytes >= 1_000_000, "{busy} times busy, {bytes} bytes");
     everything.server.stop();
 }

@@ -14,7 +14,7 @@ use pathbench_record::pattern::{
 };
 use pathbench_record::time::Timestamp;
 use pathbench_record::transport::Transport;
-use pathbench_traffic::client::{ClientOutcome, ClientPlan, FetchPlan, Unobserved, fetch_record, run_client};
+use pathbench_traffic::client::{ClientOutcome, ClientPlan, Unobserved, fetch_record, run_client};
 use pathbench_traffic::server::Limits;
 use std::time::Duration;
 
@@ -33,14 +33,14 @@ fn run(plan: &ClientPlan) -> (EndRecord, EndRecord) {
         assert_eq!(end.streams.len(), end.parameters.streams() as usize);
     }
     assert!(client.handshake.unwrap() > Duration::ZERO);
-    assert_eq!((server.handshake, server.completion), (None, None));
-    // Nothing is lost between the ends of a test that completed.
+    assert_eq!((server.handshake, server.fct), (None, None));
+    // No byte is lost between the ends of a completed test.
     assert_eq!(client.offered.total_bytes(), server.deliveries.total_bytes());
     assert_eq!(server.offered.total_bytes(), client.deliveries.total_bytes());
     (client, server)
 }
 
-/// One run of a pattern over each transport, and over TLS where that is a choice.
+/// One run of a pattern over each transport, and a second one over TLS where it is optional.
 fn over_all(parameters: &PatternParameters, check: impl Fn(Transport, EndRecord, EndRecord)) {
     let everything = Everything::start(limits());
     for plan in everything.plans(parameters) {
@@ -68,7 +68,7 @@ fn a_ping_has_a_round_trip_time_per_request_and_no_warm_up() {
         }
         assert!(client.messages.windows(2).all(|pair| pair[1].due >= pair[0].due + 20 * MS));
         assert_eq!(client.offered.total_bytes(), 100);
-        // Nagle's algorithm would make a delay of its own.
+        // Nagle's algorithm would add a delay.
         if matches!(transport, Transport::Tcp | Transport::Mptcp) {
             assert!(client.streams[0].in_force.no_delay && server.streams[0].in_force.no_delay);
         }
@@ -81,23 +81,23 @@ fn bulk_has_a_completion_time_from_before_the_connection_to_the_last_byte() {
     over_all(&bulk, |transport, client, server| {
         assert_eq!(client.deliveries.total_bytes(), 10_000_001);
         assert_eq!(server.deliveries.total_bytes(), 0);
-        let (completion, handshake) = (client.completion.unwrap(), client.handshake.unwrap());
-        assert_eq!(completion, client.deliveries.last.unwrap().since(client.started));
-        assert!(completion > handshake, "{transport}");
+        let (fct, handshake) = (client.fct.unwrap(), client.handshake.unwrap());
+        assert_eq!(fct, client.deliveries.last.unwrap().since(client.started));
+        assert!(fct > handshake, "{transport}");
         let quic = matches!(transport, Transport::Quic | Transport::Mpquic);
         assert_eq!(client.streams.len(), if quic { QUIC_STREAMS as usize } else { 1 });
     });
 }
 
 #[test]
-fn bulk_goes_both_ways_at_once_and_is_complete_when_the_server_says_so() {
-    // As the kernel's selftest `simult_flows`, and with an upload alone.
+fn bulk_goes_in_both_directions_and_is_complete_when_the_server_confirms() {
+    // As in the kernel's selftest `simult_flows`, and with an upload alone.
     for (bytes, upload_bytes) in [(4_000_001, 81_920), (81_920, 4_000_001), (0, 300_007)] {
         let bulk = PatternParameters::Bulk(BulkParameters { bytes, upload_bytes, streams: 1 });
         over_all(&bulk, |transport, client, server| {
             assert_eq!(client.deliveries.total_bytes(), bytes, "{transport}");
             assert_eq!(server.deliveries.total_bytes(), upload_bytes, "{transport}");
-            let completed_at = client.started + client.completion.unwrap();
+            let completed_at = client.started + client.fct.unwrap();
             assert!(completed_at > server.deliveries.last.unwrap(), "{transport}");
             assert!(client.deliveries.last.is_none_or(|last| completed_at >= last), "{transport}");
             assert!(completed_at <= client.ended, "{transport}");
@@ -106,16 +106,16 @@ fn bulk_goes_both_ways_at_once_and_is_complete_when_the_server_says_so() {
 }
 
 #[test]
-fn iperf_is_exact_both_ways_over_every_transport() {
-    let iperf = ThroughputParameters {
+fn throughput_is_exact_in_both_directions_over_every_transport() {
+    let throughput = ThroughputParameters {
         direction: DataDirection::Both,
         amount: Amount::Bytes(5_000_003),
         ..ThroughputParameters::default()
     };
-    over_all(&iperf.into(), |transport, client, server| {
+    over_all(&throughput.into(), |transport, client, server| {
         assert_eq!(client.deliveries.total_bytes(), 5_000_003);
         assert_eq!(server.deliveries.total_bytes(), 5_000_003);
-        // The figures of a connection are counted once, however many of its streams the test has.
+        // The figures of a connection are counted once for all its streams.
         let paths: usize = client.streams.iter().map(|stream| stream.paths.len()).sum();
         assert_eq!(paths, 1, "{transport}");
         let acknowledged = client.streams[0].paths[0].bytes_acked;
@@ -131,7 +131,7 @@ fn iperf_is_exact_both_ways_over_every_transport() {
     });
 }
 
-/// Due times are on the grid exactly, and nothing comes before its cause.
+/// Due times are exact multiples of the interval, and no effect precedes its cause.
 fn assert_flow(messages: &[MessageRecord], flow: Direction, interval: Duration, number: u32) {
     assert_eq!(messages.len(), number as usize);
     let start = messages[0].due;
@@ -151,15 +151,15 @@ fn interactive_delays_are_known_for_both_directions() {
     over_all(&PatternParameters::Interactive(interactive), |_, client, server| {
         assert_flow(&client.messages, Direction::Upload, 20 * MS, 30);
         assert_flow(&server.messages, Direction::Download, 20 * MS, 30);
-        // 30 messages, and 30 acknowledgements and answers to the other side's.
+        // 30 messages, and 30 acknowledgements and answers to the other side's requests.
         assert_eq!(client.offered.total_bytes(), 30 * (2_000 + 4 + 750));
         let span = client.offered.last.unwrap().since(client.offered.first.unwrap());
         assert!(span >= 570 * MS, "{span:?}");
     });
 }
 
-/// What a mixed crowd asks for.
-fn of_the_crowd(index: usize) -> PatternParameters {
+/// The patterns of concurrent clients.
+fn parameters_of_client(index: usize) -> PatternParameters {
     match index % 5 {
         0 => PatternParameters::Ping(PingParameters { count: 20, ..PingParameters::default() }),
         1 => PatternParameters::Bulk(BulkParameters {
@@ -186,15 +186,15 @@ fn of_the_crowd(index: usize) -> PatternParameters {
 }
 
 #[test]
-fn twenty_clients_at_once_get_what_is_theirs() {
-    let room = Limits { max_tests: 20, max_connections: 256, handshake_timeout: 20_000 * MS, ..limits() };
-    let everything = Everything::start(room);
-    // Of every transport with every pattern: both numbers are counted through, and 5 shares no factor with 4 or 3.
+fn twenty_concurrent_clients_get_their_own_results() {
+    let wide = Limits { max_tests: 20, max_connections: 256, handshake_timeout: 20_000 * MS, ..limits() };
+    let everything = Everything::start(wide);
+    // All combinations of transports and patterns occur: 5 shares no factor with 4 or 3.
     let plans: Vec<ClientPlan> = (0..20)
         .map(|index| ClientPlan {
             patience: 20_000 * MS,
             connect_timeout: 20_000 * MS,
-            ..everything.plan(index, of_the_crowd(index))
+            ..everything.plan(index, parameters_of_client(index))
         })
         .collect();
     let outcomes: Vec<(EndRecord, EndRecord)> = std::thread::scope(|scope| {
@@ -212,8 +212,8 @@ fn twenty_clients_at_once_get_what_is_theirs() {
             Some(Amount::Duration(_)) => assert!(server.deliveries.total_bytes() > 0),
             None => assert!(client.messages.iter().all(|message| message.answered.is_some())),
         }
-        // The server keeps the same under the test's id.
-        let kept = fetch_record(&FetchPlan::after(plan), client, &clock()).unwrap();
+        // The server keeps the same record under the test's ID.
+        let kept = fetch_record(plan, true, client, &clock()).unwrap();
         assert_eq!(kept.test, plan.test);
         assert_eq!(kept.messages, server.messages);
     }
@@ -223,9 +223,9 @@ fn twenty_clients_at_once_get_what_is_theirs() {
 #[test]
 fn the_first_sample_and_the_last_span_a_test_of_several_streams() {
     let everything = Everything::start(limits());
-    let iperf =
+    let throughput =
         ThroughputParameters { amount: Amount::Duration(400 * MS), ..ThroughputParameters::default() };
-    let plan = everything.plan(1, iperf);
+    let plan = everything.plan(1, throughput);
     assert_eq!(plan.transport, Transport::Quic);
     let (client, _) = run(&plan);
     let times: Vec<Timestamp> = client.samples.iter().map(|sample| sample.at).collect();

@@ -1,4 +1,4 @@
-//! Probes over loopback, answered beside QUIC by a server on the real kernel.
+//! Probes over loopback, answered by a server on its QUIC port, on the real kernel.
 
 #![allow(clippy::unwrap_used, reason = "a failed test panics")]
 
@@ -9,8 +9,8 @@ use pathbench_record::direction::DataDirection;
 use pathbench_record::pattern::{Amount, ThroughputParameters};
 use pathbench_record::transport::Transport;
 use pathbench_traffic::client::{Unobserved, run_client};
-use pathbench_traffic::datagram::{DatagramError, HEADER_BYTES, Kind, MAGIC, Message};
-use pathbench_traffic::probe::{ProbeCounts, ProbeOutcome, ProbePath, ProbePlan, ProbeSample, run_probes};
+use pathbench_traffic::datagram::{DatagramError, HEADER_BYTES, Kind, MAGIC, Message, UdpPath};
+use pathbench_traffic::probe::{ProbeCounts, ProbeOutcome, ProbePlan, ProbeSample, run_probes};
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,15 +21,15 @@ pathbench_kerneltest::unprivileged_too!();
 
 const MS: Duration = Duration::from_millis(1);
 
-fn by(interface: &str) -> ProbePath {
-    ProbePath { name: interface.to_owned(), interface: interface.to_owned(), local: None }
+fn by(interface: &str) -> UdpPath {
+    UdpPath { interface: Some(interface.to_owned()), local: None }
 }
 
-fn plan(server: SocketAddr, paths: Vec<ProbePath>) -> ProbePlan {
+fn plan(server: SocketAddr, paths: Vec<UdpPath>) -> ProbePlan {
     ProbePlan { server, token: None, paths, interval: 20 * MS }
 }
 
-/// Probes for `time`.
+/// Runs `plan` for `time`.
 fn probe(plan: &ProbePlan, time: Duration) -> (Vec<ProbeSample>, Vec<ProbeCounts>) {
     let samples = Mutex::new(Vec::new());
     let stop = AtomicBool::new(false);
@@ -58,20 +58,20 @@ fn a_server_answers_probes_beside_quic_and_a_missing_interface_is_reported() {
     let plan = plan(everything.quic_address(), vec![by("lo"), by("nosuch0")]);
     let (samples, counts) = thread::scope(|scope| {
         let probing = scope.spawn(|| probe(&plan, 1500 * MS));
-        // Over the same port meanwhile, so that neither takes what is the other's.
-        let iperf = ThroughputParameters {
+        // A test over the same port during the probes: neither may receive the other's datagrams.
+        let throughput = ThroughputParameters {
             direction: DataDirection::Both,
             amount: Amount::Bytes(20_000_000),
             ..ThroughputParameters::default()
         };
         let index = everything.addresses.iter().position(|(transport, _)| *transport == Transport::Mpquic);
-        let outcome = run_client(&everything.plan(index.unwrap(), iperf), &clock(), &Unobserved);
+        let outcome = run_client(&everything.plan(index.unwrap(), throughput), &clock(), &Unobserved);
         assert!(outcome.completed, "{:?}", outcome.error);
         probing.join().unwrap()
     });
     assert_eq!(counts, [ProbeCounts::default(); 2]);
     let answered = of_path(&samples, 0);
-    // On a machine that is busy some are not sent in time, but none gets lost on the way.
+    // On a busy host, some probes are not sent in time, but none is lost on the path.
     assert!(answered.iter().filter(|sample| is_answered(sample)).count() >= 20, "{answered:?}");
     assert!(answered.iter().all(|sample| sample.outcome != ProbeOutcome::Lost), "{answered:?}");
     for sample in &answered {
@@ -94,7 +94,7 @@ fn a_server_answers_probes_beside_quic_and_a_missing_interface_is_reported() {
 }
 
 #[test]
-fn a_server_that_wants_a_token_answers_with_it_only_and_says_so() {
+fn a_server_that_requires_a_token_answers_only_with_it_and_reports_that() {
     let (server, address, token) = server_with_token();
     let without = plan(address, vec![by("lo")]);
     let (samples, _) = probe(&without, 200 * MS);
@@ -105,7 +105,7 @@ fn a_server_that_wants_a_token_answers_with_it_only_and_says_so() {
     }
     let with = ProbePlan { token: Some(token), ..without };
     assert!((0..20).any(|_| probe(&with, 200 * MS).0.iter().any(is_answered)), "no probe is answered");
-    // Whoever is in goes on, and nobody comes in any more.
+    // Clients with a cookie continue, and new ones are refused.
     server.drain();
     let (samples, _) = probe(&with, 200 * MS);
     assert!(!samples.iter().any(is_answered), "{samples:?}");
@@ -126,7 +126,7 @@ fn a_closed_port_is_reported_and_silence_is_loss() {
 }
 
 #[test]
-fn an_interval_that_would_be_a_burden_is_refused() {
+fn a_too_short_interval_is_refused() {
     let address = SocketAddr::from(([127, 0, 0, 1], 9));
     let hasty = ProbePlan { interval: 19 * MS, ..plan(address, vec![by("lo")]) };
     let error = run_probes(&hasty, &clock(), &AtomicBool::new(true), &|_| {}).unwrap_err();

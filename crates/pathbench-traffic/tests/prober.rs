@@ -4,7 +4,7 @@
 
 use pathbench_record::time::Timestamp;
 use pathbench_traffic::datagram::{DatagramClient as _, Kind, Message, Outgoing, Responder, Unsent};
-use pathbench_traffic::probe::{ProbeCounts, ProbeOutcome, Prober, Settled};
+use pathbench_traffic::probe::{ProbeCounts, ProbeOutcome, ProbeSample, Prober};
 use pathbench_traffic::server::Access;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -19,24 +19,23 @@ fn at(ms: u64) -> Timestamp {
 }
 
 fn prober() -> Prober {
-    Prober::new(at(0), 100 * MS, 42, None)
+    Prober::new(0, at(0), 100 * MS, 42, None)
 }
 
-/// Runs a prober against a responder for `ms`, over a way that takes `rtt_ms` and does to each datagram what `fate`
-/// says: how often it arrives there.
-fn run(ms: u64, rtt_ms: u64, fate: impl Fn(u32) -> usize) -> (Prober, Vec<Settled>) {
+/// Runs a prober against a responder for `ms` over a path of `rtt_ms`; `fate`: how often each datagram arrives.
+fn run(ms: u64, rtt_ms: u64, fate: impl Fn(u32) -> usize) -> (Prober, Vec<ProbeSample>) {
     let peer = "192.0.2.1:9".parse().unwrap();
     let mut responder = Responder::new(Access::Open, 4, at(0));
     let (mut prober, mut settled) = (prober(), Vec::new());
-    let mut under_way: BTreeMap<Timestamp, Vec<Vec<u8>>> = BTreeMap::new();
+    let mut in_flight: BTreeMap<Timestamp, Vec<Vec<u8>>> = BTreeMap::new();
     for now in 0..ms {
-        for answer in under_way.remove(&at(now)).unwrap_or_default() {
+        for answer in in_flight.remove(&at(now)).unwrap_or_default() {
             prober.received(at(now), &answer);
         }
         if let Some(Outgoing { sequence, payload }) = prober.poll(at(now)) {
             for _ in 0..fate(sequence) {
                 let answer = responder.answer(at(now), peer, &payload, || None);
-                under_way.entry(at(now + rtt_ms)).or_default().extend(answer);
+                in_flight.entry(at(now + rtt_ms)).or_default().extend(answer);
             }
         }
         prober.expire(at(now));
@@ -55,13 +54,13 @@ fn every_probe_is_accounted_for_once_and_the_first_already_measures() {
         assert_eq!((probe.sequence, probe.sent_at), (sequence, at(u64::from(sequence) * 100)));
         assert_eq!(probe.outcome, ProbeOutcome::Answered { rtt: 30 * MS });
     }
-    assert_eq!(prober.counts(), ProbeCounts::default());
-    assert!(!prober.is_waiting());
+    assert_eq!(prober.counts, ProbeCounts::default());
+    assert!(prober.in_flight.is_empty());
 }
 
 #[test]
-fn silence_is_loss_and_what_comes_after_it_counts_again() {
-    // From 1 s on nothing arrives for 2 s.
+fn silence_counts_as_loss_and_later_answers_count_again() {
+    // No datagram arrives from 1 s to 3 s.
     let (_, settled) = run(8000, 30, |sequence| usize::from(!(10..30).contains(&sequence)));
     let lost: Vec<u32> = settled
         .iter()
@@ -78,7 +77,7 @@ fn a_new_address_costs_no_probe() {
     let mut prober = prober();
     for (step, peer) in [(0, "192.0.2.1:9"), (100, "192.0.2.1:9"), (200, "192.0.2.7:4")] {
         if step == 200 {
-            prober.introduce_again();
+            prober.discard_cookie();
         }
         let probe = prober.poll(at(step)).unwrap();
         let answer = responder.answer(at(step), peer.parse().unwrap(), &probe.payload, || None).unwrap();
@@ -90,23 +89,23 @@ fn a_new_address_costs_no_probe() {
 }
 
 #[test]
-fn late_answers_and_duplicates_are_told_apart() {
+fn late_answers_and_duplicates_are_distinguished() {
     let (prober, settled) = run(8000, 3200, |_| 1);
     assert!(settled.iter().all(|probe| probe.outcome == ProbeOutcome::Lost));
-    assert!(prober.counts().late >= 40 && prober.counts().duplicates == 0, "{:?}", prober.counts());
+    assert!(prober.counts.late >= 40 && prober.counts.duplicates == 0, "{:?}", prober.counts);
     let (prober, settled) = run(1000, 10, |_| 2);
     assert!(settled.iter().all(|probe| probe.outcome == ProbeOutcome::Answered { rtt: 10 * MS }));
-    assert_eq!(prober.counts(), ProbeCounts { late: 0, duplicates: 10 });
+    assert_eq!(prober.counts, ProbeCounts { late: 0, duplicates: 10 });
 }
 
 #[test]
-fn what_is_not_sent_or_missed_is_refused_with_the_reason() {
+fn probes_not_sent_are_refused_with_the_reason() {
     let mut prober = prober();
     assert_eq!(prober.poll(at(0)).unwrap().sequence, 0);
     let unreachable = Unsent::Failed { reason: "Network is unreachable".to_owned() };
     prober.not_sent(at(0), 0, unreachable);
     prober.not_sent(at(0), 0, Unsent::Full);
-    prober.refused("nothing is under way".to_owned());
+    prober.refused("nothing is in flight".to_owned());
     assert_eq!(prober.poll(at(99)), None);
     // Asleep from 100 ms to 350 ms: 1 and 2 were never sent.
     assert_eq!(prober.poll(at(350)).unwrap().sequence, 3);
@@ -117,13 +116,13 @@ fn what_is_not_sent_or_missed_is_refused_with_the_reason() {
         .collect();
     assert_eq!(refused, [(0, true), (1, true), (2, true)]);
     assert_eq!(prober.due(), at(400));
-    // A year asleep is bounded, too.
+    // The work after a year of sleep is also limited.
     assert!(prober.poll(at(400 + 365 * 86_400_000)).is_some());
     assert!(prober.take_settled().len() <= 4096);
 }
 
 #[test]
-fn a_refusal_is_told_in_the_servers_words_and_asked_again() {
+fn a_refusal_is_reported_with_the_servers_reason_and_a_hello_follows() {
     let mut prober = prober();
     let Outgoing { sequence, payload } = prober.poll(at(0)).unwrap();
     let hello = Message::decode(&payload).unwrap();
@@ -132,14 +131,14 @@ fn a_refusal_is_told_in_the_servers_words_and_asked_again() {
     let error = "the server refused: no".to_owned();
     assert_eq!(
         prober.take_settled(),
-        [Settled { sequence, sent_at: at(0), outcome: ProbeOutcome::Refused { error } }]
+        [ProbeSample { path: 0, sequence, sent_at: at(0), outcome: ProbeOutcome::Refused { error } }]
     );
     let again = Message::decode(&prober.poll(at(100)).unwrap().payload).unwrap();
     assert_eq!(again.kind, Kind::Hello);
-    // Somebody else's session says nothing.
+    // Answers of another session are ignored.
     let foreign = Message { kind: Kind::Welcome, session: 43, sequence: 1, ..refusal };
     prober.received(at(105), &foreign.encode(0));
-    assert!(prober.is_waiting());
+    assert!(!prober.in_flight.is_empty());
 }
 
 proptest! {

@@ -1,10 +1,9 @@
-//! The codec: whatever the network does to the boundaries of the bytes, the same frames come out; and
-//! whatever a stranger sends, one clear error and bounded memory.
+//! The codec: any segmentation of the bytes decodes to the same frames; arbitrary bytes cause one clear error and
+//! bounded memory.
 
 #![allow(clippy::unwrap_used, reason = "a failed test panics")]
 
-use pathbench_record::end::MAX_RECORD_BYTES;
-use pathbench_record::test_id::TestId;
+use pathbench_record::end::{MAX_RECORD_BYTES, TestId};
 use pathbench_traffic::protocol::{
     DecodeError, Decoder, End, Event, Fetch, Frame, FrameKind, HEADER_BYTES, Hello, Message, Refusal,
     RefusalCode, data_header,
@@ -13,7 +12,7 @@ use proptest::prelude::*;
 
 pathbench_kerneltest::privilege_independent!();
 
-/// A frame, or a DATA frame of that many bytes.
+/// A frame, or a DATA frame with this number of bytes.
 #[derive(Debug, Clone, PartialEq)]
 enum Sent {
     Control(Frame),
@@ -150,7 +149,7 @@ fn error_of(bytes: &[u8]) -> DecodeError {
 #[test]
 fn unknown_types_and_reserved_bits_are_refused() {
     assert_eq!(error_of(b"GET / HTTP/1.1\r\n"), DecodeError::UnknownType { code: b'G' });
-    // What a 64-bit length of 2^63 looks like to this header.
+    // The header of a 64-bit length of 2^63.
     assert_eq!(error_of(&(1_u64 << 63).to_be_bytes()), DecodeError::UnknownType { code: 0x80 });
     assert_eq!(error_of(&[2, 0, 0x80, 0, 0, 0, 0, 0]), DecodeError::Reserved { kind: FrameKind::Accept });
     assert_eq!(error_of(&[5, 1, 0, 0, 0, 0, 0, 9]), DecodeError::Reserved { kind: FrameKind::Data });
@@ -164,9 +163,9 @@ fn lengths_beyond_the_bound_are_refused_before_anything_is_kept() {
         assert!(matches!(error, DecodeError::Length { length: 0xffff_ffff, .. }), "{error:?}");
         assert!(error.to_string().contains("4294967295 bytes"), "{error}");
     }
-    // Empty DATA would let a peer keep us busy for nothing.
+    // Empty DATA frames would cost this end time without progress.
     assert!(matches!(error_of(&data_header(0)), DecodeError::Length { length: 0, .. }));
-    // Within the protocol's bound, but above this decoder's.
+    // Within the protocol's limit, but above this decoder's.
     let record = Frame::Record(vec![b' '; 70_000]).encode().unwrap();
     assert!(matches!(error_of(&record), DecodeError::Length { length: 70_000, most: 65_536, .. }));
 }

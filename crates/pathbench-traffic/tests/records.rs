@@ -1,4 +1,4 @@
-//! Records that lie, and those who ask for records without end. A peer that was let into a test can do neither harm.
+//! Falsified records, and clients that fetch records repeatedly, do not harm the other end.
 
 #![allow(clippy::unwrap_used, reason = "a failed test panics")]
 
@@ -8,12 +8,11 @@ mod honest;
 
 use common::{clock, limits, plan, random_id, server};
 use honest::record_by_hand;
-use pathbench_record::end::EndRecord;
+use pathbench_record::end::{EndRecord, TestId};
 use pathbench_record::pattern::{BulkParameters, PatternParameters};
-use pathbench_record::test_id::TestId;
 use pathbench_record::transport::Transport;
 use pathbench_traffic::client::{
-    ClientError, ClientOutcome, ClientPlan, FetchError, FetchPlan, Unobserved, fetch_record, run_client,
+    ClientError, ClientOutcome, ClientPlan, FetchError, Unobserved, fetch_record, run_client,
 };
 use pathbench_traffic::protocol::{
     Decoder, End, Event, Fetch, Frame, Hello, RefusalCode, VERSION, data_header,
@@ -53,7 +52,7 @@ fn send(stream: &mut TcpStream, frame: &Frame) {
     stream.write_all(&frame.encode().unwrap()).unwrap();
 }
 
-/// A tiny download by hand up to the server's record of it.
+/// A small hand-written download up to the server's record.
 fn tiny_test(server: SocketAddr, test: TestId) -> (TcpStream, Vec<u8>) {
     let request = json!({
         "pattern": "bulk", "transport": "tcp", "patience_ms": 1000,
@@ -78,11 +77,11 @@ fn ask_for(server: SocketAddr, test: TestId) -> TcpStream {
 }
 
 #[test]
-fn a_clients_record_that_lies_does_nothing_to_the_server() {
+fn a_falsified_client_record_does_not_affect_the_server() {
     let (server, address) = server(Transport::Tcp, limits());
     let test = random_id();
     let (mut stream, json) = tiny_test(address, test);
-    // The record of a client that sets its bins 584 years after its begin.
+    // The record of a client with bins 584 years after its start.
     let mut record: Value = serde_json::from_slice(&json).unwrap();
     record["side"] = "client".into();
     record["started"] = 0.into();
@@ -97,7 +96,7 @@ fn a_clients_record_that_lies_does_nothing_to_the_server() {
     server.stop();
 }
 
-/// Serves one download over one connection, and its record as `lie` makes it; then answers FETCH with it.
+/// Serves one download on one connection and its record changed by `in_band`; then answers FETCH with `fetched`.
 fn lying_server(in_band: fn(&mut Value), fetched: fn(&mut Value)) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -125,14 +124,14 @@ fn lying_server(in_band: fn(&mut Value), fetched: fn(&mut Value)) -> SocketAddr 
     address
 }
 
-/// What an honest server does, and its record.
+/// Runs an honest server and returns its record.
 fn serve_download(stream: &mut TcpStream, hello: &Hello) -> Value {
-    use pathbench_traffic::content::{Content, Lane};
+    use pathbench_traffic::content::{Content, ContentKind};
     let started = clock().now();
     send(stream, &Frame::Accept);
     assert_eq!(next_frame(stream), Some(Frame::Start));
     let mut data = vec![0; BYTES as usize];
-    Content::of(hello.test, 0, Lane::Download).fill(0, &mut data);
+    Content::of(hello.test, 0, ContentKind::Download).fill(0, &mut data);
     stream.write_all(&data_header(BYTES as u32)).unwrap();
     stream.write_all(&data).unwrap();
     send(stream, &Frame::End(End { bytes: BYTES, elapsed_ns: 0, cut_short: false }));
@@ -161,16 +160,16 @@ fn against(in_band: fn(&mut Value)) -> (ClientPlan, ClientOutcome) {
 }
 
 #[test]
-fn an_honest_servers_record_is_taken() {
+fn a_valid_server_record_is_accepted() {
     let (plan, outcome) = against(|_| {});
     assert!(outcome.completed, "{:?}", outcome.error);
-    assert!(fetch_record(&FetchPlan::after(&plan), &outcome.client, &clock()).is_ok());
+    assert!(fetch_record(&plan, true, &outcome.client, &clock()).is_ok());
 }
 
 type Change = fn(&mut Value);
 
-/// What a server's record says instead of the truth, and what the client says of it.
-const LIES: [(Change, &str); 16] = [
+/// Falsified fields of a server's record, and the client's error for each.
+const FALSIFIED_FIELDS: [(Change, &str); 16] = [
     (|record| record["deliveries"]["origin"] = u64::MAX.into(), "deliveries.origin"),
     (|record| record["started"] = 0.into(), "started"),
     (|record| record["ended"] = u64::MAX.into(), "started"),
@@ -193,9 +192,9 @@ const LIES: [(Change, &str); 16] = [
 ];
 
 #[test]
-fn a_servers_record_that_lies_is_refused_by_field_and_the_clients_own_stands() {
-    for (lie, field) in LIES {
-        let (_, outcome) = against(lie);
+fn a_falsified_server_record_is_refused_by_field_and_the_client_record_remains() {
+    for (falsify, field) in FALSIFIED_FIELDS {
+        let (_, outcome) = against(falsify);
         assert!(!outcome.completed && outcome.server.is_none(), "{field}");
         let Some(ClientError::Broken { message }) = outcome.error else { panic!("{:?}", outcome.error) };
         assert!(message.contains(field), "{field}: {message}");
@@ -204,40 +203,40 @@ fn a_servers_record_that_lies_is_refused_by_field_and_the_clients_own_stands() {
 }
 
 #[test]
-fn a_fetched_record_that_lies_is_refused_by_field() {
+fn a_falsified_fetched_record_is_refused_by_field() {
     let address = lying_server(|_| {}, |record| record["ended"] = 0.into());
     let plan = plan(Transport::Tcp, address, download());
     let outcome = run_client(&plan, &clock(), &Unobserved);
     assert!(outcome.completed, "{:?}", outcome.error);
-    let error = fetch_record(&FetchPlan::after(&plan), &outcome.client, &clock()).unwrap_err();
+    let error = fetch_record(&plan, true, &outcome.client, &clock()).unwrap_err();
     assert!(matches!(&error, FetchError::Invalid(invalid) if invalid.field == "started"), "{error}");
 }
 
 #[test]
-fn a_record_is_handed_out_so_often_and_then_now_and_then() {
+fn fetches_of_a_record_are_rate_limited() {
     let (server, address) = server(Transport::Tcp, limits());
     let test = random_id();
     drop(tiny_test(address, test));
     let answers: Vec<_> = (0..12).map(|_| next_frame(&mut ask_for(address, test))).collect();
     let records = answers.iter().filter(|answer| matches!(answer, Some(Frame::Record(_)))).count();
-    // One more where five seconds have passed on a slow machine.
+    // One more record for every five seconds on a slow host.
     assert!((8..=10).contains(&records), "{records}");
     let Some(Some(Frame::Refuse(refusal))) = answers.last() else { panic!("{:?}", answers.last()) };
     assert_eq!(refusal.code, RefusalCode::Busy);
     assert!(refusal.retry_after_ms.unwrap() <= 25_000, "{refusal:?}");
-    // Nothing is known of a test that never was, and asking for it is no burden.
+    // An unknown test has no record, for any number of fetches.
     assert!((0..20).all(|_| next_frame(&mut ask_for(address, random_id())) == Some(Frame::NotFound)));
     server.stop();
 }
 
 #[test]
-fn readers_of_a_record_that_dawdle_are_cut_off_and_are_few() {
-    let dawdling = Limits { handshake_timeout: 1500 * MS, ..limits() };
+fn slow_readers_of_a_record_are_disconnected_and_limited_in_number() {
+    let short_timeout = Limits { handshake_timeout: 1500 * MS, ..limits() };
     let small = SocketOptions { send_buffer_bytes: Some(4096), ..SocketOptions::default() };
     let options = ServerOptions {
-        limits: dawdling,
+        limits: short_timeout,
         socket: small,
-        // Many samples make a record that no buffer takes whole.
+        // Many samples make a record larger than any buffer.
         sample_interval: MS,
         ..ServerOptions::new(vec![(Transport::Tcp, SocketAddr::from(([127, 0, 0, 1], 0)))])
     };
@@ -251,7 +250,7 @@ fn readers_of_a_record_that_dawdle_are_cut_off_and_are_few() {
     let plan = plan(Transport::Tcp, address, upload);
     let outcome = run_client(&plan, &clock(), &Unobserved);
     assert!(outcome.completed, "{:?}", outcome.error);
-    let mut dawdlers: Vec<TcpStream> = (0..4)
+    let mut slow_readers: Vec<TcpStream> = (0..4)
         .map(|_| {
             let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
             socket.set_recv_buffer_size(2048).unwrap();
@@ -266,23 +265,23 @@ fn readers_of_a_record_that_dawdle_are_cut_off_and_are_few() {
         panic!("a fifth reader is served beside four")
     };
     assert_eq!(refusal.code, RefusalCode::Busy);
-    // A byte now and then does not buy time: at 64 KiB/s the record takes 30 s at most, and these have 1.5 s.
+    // Slow reading does not extend the limit: at 64 KiB/s the record takes at most 30 s; these have 1.5 s.
     let begun = clock().now();
     let mut byte = [0];
-    for dawdler in &mut dawdlers {
-        dawdler.set_read_timeout(Some(10 * MS)).unwrap();
+    for slow_reader in &mut slow_readers {
+        slow_reader.set_read_timeout(Some(10 * MS)).unwrap();
     }
     while server.status().connections > 0 && clock().now().since(begun) < Duration::from_secs(60) {
-        for dawdler in &mut dawdlers {
-            let _ = dawdler.read(&mut byte);
+        for slow_reader in &mut slow_readers {
+            let _ = slow_reader.read(&mut byte);
         }
         std::thread::sleep(20 * MS);
     }
-    assert!(clock().now().since(begun) < Duration::from_secs(45), "dawdlers keep their places");
+    assert!(clock().now().since(begun) < Duration::from_secs(45), "slow_readers keep their places");
     server.stop();
 }
 
-/// Threads of this process that sample.
+/// Number of threads of this process that sample.
 fn samplers() -> usize {
     let tasks = std::fs::read_dir("/proc/self/task").unwrap().flatten();
     let names = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("comm")).ok());
@@ -290,14 +289,14 @@ fn samplers() -> usize {
 }
 
 #[test]
-fn a_client_that_wants_samples_once_in_a_while_leaves_no_thread_behind() {
+fn a_long_sample_interval_leaves_no_thread_behind() {
     let (server, address) = server(Transport::Tcp, limits());
     for _ in 0..40 {
         let server_sample_interval = Some(Duration::from_secs(3600));
         let plan = ClientPlan { server_sample_interval, ..plan(Transport::Tcp, address, download()) };
         assert!(run_client(&plan, &clock(), &Unobserved).completed);
     }
-    // Those of the tests beside this one are few.
+    // Tests that run at the same time have few sampler threads.
     let gone = (0..50).any(|_| {
         std::thread::sleep(100 * MS);
         samplers() < 25

@@ -1,4 +1,4 @@
-//! Tokens: what is valid, and what is not.
+//! Valid and invalid tokens.
 
 #![allow(clippy::unwrap_used, reason = "a failed test panics")]
 
@@ -23,7 +23,7 @@ fn a_token_is_valid_until_it_expires_and_with_its_key_only() {
     assert_eq!(expired, Err(TokenRefusal::Expired { since: Duration::from_secs(240) }));
     assert!(expired.unwrap_err().to_string().contains("4 min ago"));
     assert_eq!(key('b').check(&token, NOW), Err(TokenRefusal::Wrong));
-    // Somebody else's expired token does not even tell that it has expired.
+    // A token of another server is wrong, expired or not.
     assert_eq!(key('b').check(&token, NOW + 9000), Err(TokenRefusal::Wrong));
 }
 

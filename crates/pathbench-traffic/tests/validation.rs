@@ -1,4 +1,4 @@
-//! What a peer's record may say: everything that an honest end says, and nothing that does harm to its reader.
+//! Validation of a peer's record: every honest record passes, and no harmful value does.
 
 #![allow(clippy::unwrap_used, reason = "a failed test panics")]
 
@@ -8,10 +8,9 @@ mod honest;
 use honest::{Course, end, series};
 use pathbench_record::connection::PathEventKind;
 use pathbench_record::delivery::Gap;
-use pathbench_record::end::{EndRecord, MessageRecord};
+use pathbench_record::end::{EndRecord, MessageRecord, TestId};
 use pathbench_record::pattern::ThroughputParameters;
 use pathbench_record::sample::Side;
-use pathbench_record::test_id::TestId;
 use pathbench_record::time::Timestamp;
 use pathbench_traffic::record::check_peer;
 use proptest::prelude::*;
@@ -21,7 +20,7 @@ pathbench_kerneltest::privilege_independent!();
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Both ends' records of a test both ways over some streams, each with a clock of its own, and the client's time.
+/// Both ends' records of a test in both directions over some streams, each with its own clock, and the client's time.
 #[derive(Debug, Clone)]
 struct Honest {
     client: EndRecord,
@@ -49,41 +48,41 @@ fn honest() -> impl Strategy<Value = Honest> {
 
 type Change = Box<dyn Fn(&mut EndRecord)>;
 
-/// A change that no honest end makes, and the field in which it is seen.
+/// Changes that no honest end makes, each with the field in which validation detects it.
 #[allow(clippy::too_many_lines, reason = "a list of changes")]
-fn lies() -> Vec<(&'static str, Change)> {
+fn falsified_fields() -> Vec<(&'static str, Change)> {
     let far = Timestamp::from_nanos(u64::MAX / 2);
-    let lie = |field, lie: Change| (field, lie);
+    let falsify = |field, falsify: Change| (field, falsify);
     vec![
-        lie("side", Box::new(|record| record.side = Side::Client)),
-        lie("test", Box::new(|record| record.test = TestId([8; 16]))),
-        lie("samples_thinned_by", Box::new(|record| record.samples_thinned_by = 0)),
-        lie("parameters", Box::new(|record| record.parameters = ThroughputParameters::default().into())),
-        lie("started", Box::new(move |record| record.ended = record.ended + 1000 * SECOND)),
-        lie("handshake", Box::new(|record| record.handshake = Some(1000 * SECOND))),
-        lie("streams.length", Box::new(|record| record.streams.clear())),
-        lie("streams[0].stream", Box::new(|record| record.streams[0].stream = 77)),
-        lie("streams[1].stream", Box::new(|record| record.streams.push(record.streams[0].clone()))),
-        lie("streams[0].received_bytes", Box::new(|record| record.streams[0].received_bytes = u64::MAX)),
-        lie("streams[0].sent_bytes", Box::new(|record| record.streams[0].sent_bytes = u64::MAX)),
-        lie("streams[0].hung_ns", Box::new(|record| record.streams[0].hung_ns = Some(u64::MAX))),
-        lie("streams[0].error", Box::new(|record| record.streams[0].error = Some("\u{1b}".to_owned()))),
-        lie(
+        falsify("side", Box::new(|record| record.side = Side::Client)),
+        falsify("test", Box::new(|record| record.test = TestId([8; 16]))),
+        falsify("samples_thinned_by", Box::new(|record| record.samples_thinned_by = 0)),
+        falsify("parameters", Box::new(|record| record.parameters = ThroughputParameters::default().into())),
+        falsify("started", Box::new(move |record| record.ended = record.ended + 1000 * SECOND)),
+        falsify("handshake", Box::new(|record| record.handshake = Some(1000 * SECOND))),
+        falsify("streams.length", Box::new(|record| record.streams.clear())),
+        falsify("streams[0].stream", Box::new(|record| record.streams[0].stream = 77)),
+        falsify("streams[1].stream", Box::new(|record| record.streams.push(record.streams[0].clone()))),
+        falsify("streams[0].received_bytes", Box::new(|record| record.streams[0].received_bytes = u64::MAX)),
+        falsify("streams[0].sent_bytes", Box::new(|record| record.streams[0].sent_bytes = u64::MAX)),
+        falsify("streams[0].hung_ns", Box::new(|record| record.streams[0].hung_ns = Some(u64::MAX))),
+        falsify("streams[0].error", Box::new(|record| record.streams[0].error = Some("\u{1b}".to_owned()))),
+        falsify(
             "streams[0].paths",
             Box::new(|record| {
                 record.streams[0].paths = vec![record.streams[0].paths[0].clone(); 5000];
             }),
         ),
-        lie("streams[0]", Box::new(|record| record.streams[0].paths[0].rto_ms = f64::NAN)),
-        lie(
+        falsify("streams[0]", Box::new(|record| record.streams[0].paths[0].rto_ms = f64::NAN)),
+        falsify(
             "streams[0].in_force",
             Box::new(|record| record.streams[0].in_force.congestion = "x".repeat(9999)),
         ),
-        lie("deliveries.origin", Box::new(move |record| record.deliveries.origin = far)),
-        lie("deliveries.bytes", Box::new(|record| record.deliveries.bytes.push(1))),
-        lie("deliveries.bytes", Box::new(|record| record.deliveries.bytes = vec![u64::MAX; 2])),
-        lie("deliveries.bytes.length", Box::new(|record| record.deliveries.bytes.resize(100_000, 0))),
-        lie(
+        falsify("deliveries.origin", Box::new(move |record| record.deliveries.origin = far)),
+        falsify("deliveries.bytes", Box::new(|record| record.deliveries.bytes.push(1))),
+        falsify("deliveries.bytes", Box::new(|record| record.deliveries.bytes = vec![u64::MAX; 2])),
+        falsify("deliveries.bytes.length", Box::new(|record| record.deliveries.bytes.resize(100_000, 0))),
+        falsify(
             "offered.first",
             Box::new(move |record| {
                 (record.offered.first, record.offered.last) = (Some(far), Some(far));
@@ -91,13 +90,13 @@ fn lies() -> Vec<(&'static str, Change)> {
                 record.streams[0].completed = false;
             }),
         ),
-        lie(
+        falsify(
             "offered.gaps[0]",
             Box::new(move |record| {
                 record.offered.gaps = vec![Gap { from: far, until: Timestamp::default() }];
             }),
         ),
-        lie(
+        falsify(
             "messages.length",
             Box::new(|record| {
                 let at = record.started;
@@ -112,23 +111,26 @@ fn lies() -> Vec<(&'static str, Change)> {
                 record.messages.push(message);
             }),
         ),
-        lie("samples[0].at", Box::new(move |record| record.samples[0].at = record.ended + 100 * SECOND)),
-        lie("samples[0].stream", Box::new(|record| record.samples[0].stream = 78)),
-        lie("samples[3]", Box::new(|record| record.samples[3].figures.srtt_ms = -1.0)),
-        lie("path_events[0].at", Box::new(|record| record.path_events[0].at = record.ended + 100 * SECOND)),
-        lie(
+        falsify("samples[0].at", Box::new(move |record| record.samples[0].at = record.ended + 100 * SECOND)),
+        falsify("samples[0].stream", Box::new(|record| record.samples[0].stream = 78)),
+        falsify("samples[3]", Box::new(|record| record.samples[3].figures.srtt_ms = -1.0)),
+        falsify(
+            "path_events[0].at",
+            Box::new(|record| record.path_events[0].at = record.ended + 100 * SECOND),
+        ),
+        falsify(
             "path_events.length",
             Box::new(|record| {
                 record.path_events = vec![record.path_events[0].clone(); 5000];
             }),
         ),
-        lie(
+        falsify(
             "path_events[0]",
             Box::new(|record| {
                 record.path_events[0].kind = PathEventKind::InterfaceGone { change: "\u{202e}".to_owned() };
             }),
         ),
-        lie("errors", Box::new(|record| record.errors = vec![String::new(); 50])),
+        falsify("errors", Box::new(|record| record.errors = vec![String::new(); 50])),
     ]
 }
 
@@ -136,20 +138,20 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn what_an_honest_end_says_is_taken(honest in honest()) {
+    fn an_honest_record_is_accepted(honest in honest()) {
         let Honest { client, server, now } = honest;
         prop_assert_eq!(check_peer(&client, &server, now), Ok(()));
         prop_assert_eq!(check_peer(&server, &client, server.started + 11 * SECOND), Ok(()));
     }
 
     #[test]
-    fn a_lie_is_refused_by_the_name_of_its_field(honest in honest(), which in any::<prop::sample::Index>()) {
+    fn a_falsified_field_is_refused_by_its_name(honest in honest(), which in any::<prop::sample::Index>()) {
         let Honest { client, mut server, now } = honest;
-        let lies = lies();
-        let (field, lie) = which.get(&lies);
-        lie(&mut server);
+        let falsified_fields = falsified_fields();
+        let (field, falsify) = which.get(&falsified_fields);
+        falsify(&mut server);
         let invalid = check_peer(&client, &server, now).unwrap_err();
-        // Of bytes that other bytes contradict, whichever is seen first.
+        // If byte counts contradict each other, either field may be reported.
         let near = field.split(['.', '[']).next().unwrap();
         prop_assert!(invalid.field.starts_with(near) || invalid.field.starts_with("streams"), "{}: {}", field, invalid);
     }
@@ -170,7 +172,7 @@ proptest! {
         prop_assert_eq!(&whole.deliveries, &series(started, &all(|course| &course.1)));
         prop_assert_eq!(whole.completed, parts.len() == 4);
         prop_assert_eq!(whole.samples.len(), 10 * parts.len());
-        // In any order.
+        // The order of the parts does not matter.
         let reversed = parts.iter().rev().cloned().collect();
         prop_assert_eq!(EndRecord::of_streams(reversed), Some(whole));
         let mut elsewhere = parts;
@@ -189,7 +191,7 @@ fn a_record_fits_by_losing_samples_and_not_otherwise() {
     assert_eq!((record.samples.len(), record.samples_thinned_by), (10, 1));
     let json = record.fit(whole - 1).unwrap();
     assert!(json.len() < whole && record.samples.len() == 5 && record.samples_thinned_by == 2);
-    // Without samples it is still longer than was wished for, and short enough to travel.
+    // Without samples the record still exceeds the requested length, but not the limit of a frame.
     let json = record.fit(10).unwrap();
     assert!(record.samples.is_empty() && json.len() > 10);
     record.errors = vec!["x".repeat(9 << 20)];

@@ -1,159 +1,47 @@
 //! Opening a connection.
 
-use crate::connected_socket::ConnectedSocket;
 use crate::connection::Connection;
-use crate::options::{ApplyError, CongestionError, SocketOptions};
-use crate::tls::{ClientSetup, HandshakeError, Security, TlsSocket, TrustError};
-use pathbench_mpquic::QuicOptions;
+use crate::containment::lock;
+use crate::error::{CongestionError, ConnectError, MptcpUnavailable, SetupError};
+use crate::options::{ConnectOptions, SocketOptions};
+use crate::quic::client::QuicClient;
+use crate::socket::{ConnectedSocket, open_socket};
+use crate::tls::socket::StreamSocket;
+use crate::tls::{ALPN, client_config};
 use pathbench_record::time::Clock;
 use pathbench_record::transport::Transport;
-use socket2::{Domain, Protocol, SockAddr, Socket, Type};
+use socket2::{Domain, SockAddr};
 use std::io;
-use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
-use std::time::Duration;
-use thiserror::Error;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
 
-/// Where to connect to, from where, and how.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ConnectOptions {
-    pub remote: SocketAddr,
-    /// The local address to start from; the kernel's choice when absent.
-    pub local: Option<IpAddr>,
-    /// The interface to leave by (`SO_BINDTODEVICE`). For mptcp it binds every subflow.
-    pub interface: Option<String>,
-    pub socket: SocketOptions,
-    /// How long to wait for the server's answer.
-    pub timeout: Duration,
-    /// Whether to encrypt, and what the server is known by; quic and mpquic always encrypt.
-    pub security: Security,
-    /// What quic and mpquic take beyond that.
-    pub quic: QuicOptions,
-}
-
-impl ConnectOptions {
-    /// A connection to `remote` in clear text by the kernel's choice of address, with default options.
-    pub fn to(remote: SocketAddr, timeout: Duration) -> Self {
-        Self {
-            remote,
-            local: None,
-            interface: None,
-            socket: SocketOptions::default(),
-            timeout,
-            security: Security::Clear,
-            quic: QuicOptions::default(),
-        }
-    }
-}
-
-/// Why MPTCP sockets cannot be had on this host.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-pub enum MptcpUnavailable {
-    #[error("this kernel knows no MPTCP; it takes Linux 5.6 or newer")]
-    KernelTooOld,
-    /// `EPROTONOSUPPORT`: the kernel was built without it.
-    #[error("this kernel was built without MPTCP (CONFIG_MPTCP); it takes another kernel")]
-    NotBuilt,
-    #[error("MPTCP is switched off in this network namespace; as root: sysctl net.mptcp.enabled=1")]
-    Disabled,
-}
-
-/// Why a connection could not be opened.
-#[derive(Debug, Error)]
-pub enum ConnectError {
-    #[error("transport {transport} cannot be opened by this version")]
-    NoSuchTransport { transport: Transport },
-    #[error("{transport} to {remote} takes the fingerprint or the authority of the server's certificate")]
-    NoTrust { transport: Transport, remote: SocketAddr },
-    #[error(transparent)]
-    Trust(#[from] TrustError),
-    /// Somebody answers, but cannot prove to be the server that was meant.
-    #[error(
-        "{remote} is not the server that was meant: {message}. Compare with what `pathbench serve` prints there; a \
-         self-made certificate is another one at each start"
-    )]
-    Untrusted {
-        remote: SocketAddr,
-        /// What is wrong with the certificate.
-        message: String,
-    },
-    #[error("no encrypted connection to {remote}: {message}")]
-    NotEncrypted { remote: SocketAddr, message: String },
-    #[error(transparent)]
-    Mptcp(#[from] MptcpUnavailable),
-    #[error(transparent)]
-    Congestion(#[from] CongestionError),
-    #[error("no interface `{interface}` in this network namespace")]
-    NoSuchInterface { interface: String },
-    #[error("{local} is not an address of this host; `ip address` shows which are")]
-    NotALocalAddress { local: IpAddr },
-    #[error("cannot reach {remote} from {local}: one is IPv4 and the other IPv6")]
-    FamilyMismatch { local: IpAddr, remote: SocketAddr },
-    #[error("{remote} refused the connection: nothing listens on that port there (or a firewall rejects it)")]
-    Refused { remote: SocketAddr },
-    #[error("no route to {remote}{}: {message}", from(.local.as_ref()))]
-    Unreachable {
-        remote: SocketAddr,
-        /// Where it was tried from, when that was asked for.
-        local: Option<IpAddr>,
-        message: String,
-    },
-    #[error("no answer from {remote}{} within {} s: the packets or the answers get lost on the way, or the host is off",
-        from(.local.as_ref()), .after.as_secs_f64())]
-    TimedOut {
-        remote: SocketAddr,
-        /// Where it was tried from, when that was asked for.
-        local: Option<IpAddr>,
-        after: Duration,
-    },
-    #[error("{doing} for a connection to {remote}: {source}")]
-    Failed { remote: SocketAddr, doing: &'static str, source: io::Error },
-}
-
-fn from(local: Option<&IpAddr>) -> String {
-    local.map(|local| format!(" from {local}")).unwrap_or_default()
-}
-
-/// Opens a tcp or mptcp connection, waiting at most `options.timeout` for the server's answer, and as long again for
-/// TLS where that is asked for.
-///
-/// # Errors
-/// See [`ConnectError`]; nothing stays behind.
-pub(crate) fn connect(
+/// Opens a tcp or mptcp connection. Waits up to `options.timeout` for the server's answer, and up to `options.timeout`
+/// again for the TLS handshake.
+/// Errors: every resource is released.
+fn connect(
     transport: Transport,
     options: &ConnectOptions,
     clock: &Arc<dyn Clock>,
 ) -> Result<Connection, ConnectError> {
-    let remote = options.remote;
     let Some(trust) = options.security.trust() else {
-        return connect_socket(transport, options).map(Connection::from);
+        return connect_socket(transport, options).map(|socket| StreamSocket::clear(socket).into());
     };
-    let setup = ClientSetup::new(trust, remote.ip())?;
+    let (config, name) = (client_config(trust, ALPN)?, trust.server_name(options.remote.ip())?);
     let socket = connect_socket(transport, options)?;
-    TlsSocket::connect(socket, &setup, Arc::clone(clock), options.timeout).map(Connection::from).map_err(
-        |error| match error {
-            HandshakeError::Untrusted(message) => ConnectError::Untrusted { remote, message },
-            HandshakeError::Failed(message) => ConnectError::NotEncrypted { remote, message },
-            HandshakeError::TimedOut => {
-                ConnectError::TimedOut { remote, local: options.local, after: options.timeout }
-            }
-        },
-    )
+    StreamSocket::connect(socket, config, name, Arc::clone(clock), options).map(Connection::from)
 }
 
 fn connect_socket(transport: Transport, options: &ConnectOptions) -> Result<ConnectedSocket, ConnectError> {
     let remote = options.remote;
-    let domain = Domain::for_address(remote);
     let failed = |doing| move |source| ConnectError::Failed { remote, doing, source };
-    let socket = open_socket(transport, domain).map_err(|error| match error {
-        OpenError::NoSuchTransport => ConnectError::NoSuchTransport { transport },
-        OpenError::Mptcp(unavailable) => unavailable.into(),
-        OpenError::Failed(source) => failed("opening a socket")(source),
-    })?;
-    options.socket.apply(&socket, domain).map_err(|error| match error {
-        ApplyError::Congestion(error) => error.into(),
-        ApplyError::Option { option, source } => ConnectError::Failed { remote, doing: option, source },
-    })?;
+    let socket =
+        open_socket(transport, Domain::for_address(remote), &options.socket).map_err(
+            |error| match error {
+                SetupError::Mptcp(error) => error.into(),
+                SetupError::Congestion(error) => error.into(),
+                SetupError::Failed { doing, source } => failed(doing)(source),
+            },
+        )?;
     if let Some(interface) = &options.interface {
         socket.bind_device(Some(interface.as_bytes())).map_err(|source| match source.raw_os_error() {
             Some(libc::ENODEV) => ConnectError::NoSuchInterface { interface: interface.clone() },
@@ -174,8 +62,14 @@ fn connect_socket(transport: Transport, options: &ConnectOptions) -> Result<Conn
         .map_err(|source| connect_failure(options, source))?;
     let connection =
         ConnectedSocket::established(socket, transport).map_err(failed("reading the socket's options"))?;
-    options.socket.verify(connection.in_force())?;
-    Ok(connection)
+    // An unconnected mptcp socket accepts the name of any congestion control.
+    let in_force = &connection.in_force.congestion;
+    match &options.socket.congestion {
+        Some(name) if name != in_force => {
+            Err(CongestionError::NotInForce { name: name.clone(), in_force: in_force.clone() }.into())
+        }
+        _ => Ok(connection),
+    }
 }
 
 fn connect_failure(options: &ConnectOptions, source: io::Error) -> ConnectError {
@@ -193,35 +87,54 @@ fn connect_failure(options: &ConnectOptions, source: io::Error) -> ConnectError 
     }
 }
 
-/// Whether MPTCP sockets can be opened in this network namespace, and why not.
-///
-/// # Errors
-/// [`MptcpUnavailable`] with the remedy in its words.
+/// Whether MPTCP sockets can be opened in this network namespace; otherwise the reason.
 pub fn mptcp_available() -> Result<(), MptcpUnavailable> {
-    match open_socket(Transport::Mptcp, Domain::IPV4) {
-        Err(OpenError::Mptcp(unavailable)) => Err(unavailable),
+    match open_socket(Transport::Mptcp, Domain::IPV4, &SocketOptions::default()) {
+        Err(SetupError::Mptcp(unavailable)) => Err(unavailable),
         _ => Ok(()),
     }
 }
 
-pub(crate) enum OpenError {
-    NoSuchTransport,
-    Mptcp(MptcpUnavailable),
-    Failed(io::Error),
+/// The connections of a client to one server over one transport.
+///
+/// [`Session::open`] opens a byte stream: over tcp and mptcp a connection; over quic and mpquic a bidirectional stream
+/// of one QUIC connection. The QUIC connection opens with the first stream and closes when the session and all its
+/// streams are dropped.
+#[derive(Debug)]
+pub struct Session {
+    transport: Transport,
+    options: ConnectOptions,
+    clock: Arc<dyn Clock>,
+    quic: Mutex<Option<QuicClient>>,
 }
 
-pub(crate) fn open_socket(transport: Transport, domain: Domain) -> Result<Socket, OpenError> {
-    let protocol = match transport {
-        Transport::Tcp => Protocol::TCP,
-        Transport::Mptcp => Protocol::MPTCP,
-        Transport::Quic | Transport::Mpquic => return Err(OpenError::NoSuchTransport),
-    };
-    Socket::new(domain, Type::STREAM, Some(protocol)).map_err(|error| {
-        match (transport, error.raw_os_error()) {
-            (Transport::Mptcp, Some(libc::EINVAL)) => OpenError::Mptcp(MptcpUnavailable::KernelTooOld),
-            (Transport::Mptcp, Some(libc::EPROTONOSUPPORT)) => OpenError::Mptcp(MptcpUnavailable::NotBuilt),
-            (Transport::Mptcp, Some(libc::ENOPROTOOPT)) => OpenError::Mptcp(MptcpUnavailable::Disabled),
-            _ => OpenError::Failed(error),
+impl Session {
+    /// A session without a connection.
+    pub fn new(transport: Transport, options: ConnectOptions, clock: Arc<dyn Clock>) -> Self {
+        Self { transport, options, clock, quic: Mutex::default() }
+    }
+
+    /// Opens a byte stream. Waits up to [`ConnectOptions::timeout`] if a connection must be opened first.
+    ///
+    /// A QUIC peer can accept the stream only after its first byte has arrived.
+    /// Errors: every resource is released.
+    pub fn open(&self) -> Result<Connection, ConnectError> {
+        match self.transport {
+            Transport::Tcp | Transport::Mptcp => connect(self.transport, &self.options, &self.clock),
+            Transport::Quic | Transport::Mpquic => self.open_stream(),
         }
-    })
+    }
+
+    /// Opens a stream of the QUIC connection, and the connection first if necessary.
+    fn open_stream(&self) -> Result<Connection, ConnectError> {
+        let mut quic = lock(&self.quic);
+        if quic.as_ref().is_some_and(QuicClient::is_over) {
+            *quic = None;
+        }
+        let client = match quic.take() {
+            Some(client) => client,
+            None => QuicClient::connect(self.transport, &self.options, Arc::clone(&self.clock))?,
+        };
+        quic.insert(client).open().map(Connection::from)
+    }
 }

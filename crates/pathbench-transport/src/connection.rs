@@ -1,23 +1,22 @@
-//! A connection: bytes in, bytes out, from as many threads as it takes.
+//! A connection: a bidirectional byte stream that several threads can use.
 
-use crate::connected_socket::ConnectedSocket;
-use crate::quic::QuicStream;
-use crate::telemetry::Telemetry;
-use crate::tls::TlsSocket;
+use crate::error::{ReceiveError, SendError};
+use crate::quic::stream::{QuicStream, QuicTelemetry};
+use crate::telemetry::{ConnectionSnapshot, SocketTelemetry, TelemetryError, TelemetrySource};
+use crate::tls::socket::StreamSocket;
 use pathbench_record::connection::{InForce, PathEvent};
 use pathbench_record::transport::Transport;
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
-use thiserror::Error;
 
 /// An open connection over any transport.
 ///
-/// All methods take `&self`; one thread may receive while another sends and a third aborts. Two threads
-/// *receiving* (or two sending) at once must use the same timeout. Dropping it ends the sending direction in
-/// good order; a kernel socket lives on until the last [`Telemetry`] of it is dropped, too.
+/// All methods take `&self`: one thread can receive while another sends and a third aborts. Two threads that *receive*
+/// (or two that send) concurrently must use the same timeout. Dropping the connection closes the sending direction; a
+/// kernel socket stays open until the last [`Telemetry`] of it is dropped.
 ///
-/// Over quic and mpquic a connection in this sense is one bidirectional stream of a QUIC connection.
+/// Over quic and mpquic a connection is one bidirectional stream of a QUIC connection.
 #[derive(Debug)]
 pub struct Connection {
     carrier: Carrier,
@@ -25,54 +24,15 @@ pub struct Connection {
 
 #[derive(Debug)]
 enum Carrier {
-    Socket(ConnectedSocket),
-    /// tcp and mptcp, encrypted, or at a server that takes both.
-    Tls(Box<TlsSocket>),
+    /// tcp and mptcp.
+    Socket(Box<StreamSocket>),
     Stream(QuicStream),
 }
 
-impl From<ConnectedSocket> for Connection {
-    fn from(socket: ConnectedSocket) -> Self {
-        Self { carrier: Carrier::Socket(socket) }
+impl From<StreamSocket> for Connection {
+    fn from(socket: StreamSocket) -> Self {
+        Self { carrier: Carrier::Socket(Box::new(socket)) }
     }
-}
-
-impl From<TlsSocket> for Connection {
-    fn from(socket: TlsSocket) -> Self {
-        Self { carrier: Carrier::Tls(Box::new(socket)) }
-    }
-}
-
-/// Why nothing was received.
-#[derive(Debug, Error)]
-pub enum ReceiveError {
-    #[error("nothing received from {peer} for {} s", .after.as_secs_f64())]
-    TimedOut { peer: SocketAddr, after: Duration },
-    #[error("{peer} reset the connection")]
-    Reset { peer: SocketAddr },
-    #[error("the connection to {peer} is dead: {message}")]
-    Dead { peer: SocketAddr, message: String },
-    /// [`Connection::abort`] was called at this end.
-    #[error("the connection to {peer} was aborted at this end")]
-    Aborted { peer: SocketAddr },
-    #[error("receiving from {peer}: {source}")]
-    Failed { peer: SocketAddr, source: io::Error },
-}
-
-/// Why nothing was sent.
-#[derive(Debug, Error)]
-pub enum SendError {
-    #[error("nothing could be sent to {peer} for {} s", .after.as_secs_f64())]
-    TimedOut { peer: SocketAddr, after: Duration },
-    #[error("{peer} closed the connection")]
-    Reset { peer: SocketAddr },
-    #[error("the connection to {peer} is dead: {message}")]
-    Dead { peer: SocketAddr, message: String },
-    /// [`Connection::abort`] was called at this end.
-    #[error("the connection to {peer} was aborted at this end")]
-    Aborted { peer: SocketAddr },
-    #[error("sending to {peer}: {source}")]
-    Failed { peer: SocketAddr, source: io::Error },
 }
 
 impl From<QuicStream> for Connection {
@@ -82,75 +42,65 @@ impl From<QuicStream> for Connection {
 }
 
 impl Connection {
-    /// Receives up to `buffer.len()` bytes, waiting for the first of them up to `timeout` (`None`: for ever; zero:
-    /// not at all). `Ok(0)` is the end: the peer has finished sending.
-    ///
-    /// # Errors
-    /// See [`ReceiveError`]; after `TimedOut` the connection can be used on.
+    /// Receives up to `buffer.len()` bytes and waits up to `timeout` for the first byte (`None`: without limit; zero:
+    /// non-blocking). `Ok(0)` is the end of the stream.
+    /// Errors: after `TimedOut` the connection remains usable.
     pub fn receive(&self, buffer: &mut [u8], timeout: Option<Duration>) -> Result<usize, ReceiveError> {
         match &self.carrier {
             Carrier::Socket(socket) => socket.receive(buffer, timeout),
-            Carrier::Tls(tls) => tls.receive(buffer, timeout),
             Carrier::Stream(stream) => stream.receive(buffer, timeout),
         }
     }
 
-    /// At a server: lets the peer send as much as a test takes. Until then it may have 256 KiB under way in all streams
-    /// of its QUIC connection, so that connections without an admitted test hold little. Waits at most `limit` for
-    /// earlier connections of tests to end; whether they did. Of tcp and mptcp the kernel takes care.
+    /// At a server: raises the receive window of the QUIC connection for a test. Before that, the peer may have 128 KiB
+    /// in flight over all streams, which bounds the memory of connections without an admitted test. Waits up to `limit`
+    /// for the end of earlier connections' tests; returns whether a slot became free. With tcp and mptcp the kernel
+    /// manages the window.
     pub fn begin_test(&self, limit: Duration) -> bool {
         match &self.carrier {
-            Carrier::Socket(_) | Carrier::Tls(_) => true,
+            Carrier::Socket(_) => true,
             Carrier::Stream(stream) => stream.begin_test(limit),
         }
     }
 
-    /// Hands `bytes` to the transport, blocking up to `timeout` while its buffer is full (`None`: for ever; zero: not
-    /// at all), and returns how many were taken: all of them, or fewer when the time ran out.
-    ///
-    /// # Errors
-    /// See [`SendError`]; after `TimedOut` (nothing was taken) the connection can be used on.
+    /// Passes `bytes` to the transport, blocks up to `timeout` while its buffer is full (`None`: without limit; zero:
+    /// non-blocking), and returns the number of accepted bytes: fewer than all after a timeout.
+    /// Errors: after `TimedOut` (no byte accepted) the connection remains usable.
     pub fn send(&self, bytes: &[u8], timeout: Option<Duration>) -> Result<usize, SendError> {
         match &self.carrier {
             Carrier::Socket(socket) => socket.send(bytes, timeout),
-            Carrier::Tls(tls) => tls.send(bytes, timeout),
             Carrier::Stream(stream) => stream.send(bytes, timeout),
         }
     }
 
-    /// Says that nothing more will be sent: the peer receives the end after all bytes sent so far. Receiving
-    /// goes on. Harmless when the connection is already closed.
+    /// Closes the sending direction: the peer receives the end of the stream after all sent bytes. Receiving continues.
+    /// No effect on a closed connection.
     pub fn finish_sending(&self) {
         match &self.carrier {
             Carrier::Socket(socket) => socket.finish_sending(),
-            Carrier::Tls(tls) => tls.finish_sending(),
             Carrier::Stream(stream) => stream.finish_sending(),
         }
     }
 
-    /// Sends small segments at once from now on, as [`crate::SocketOptions::no_delay`] does from the start
-    /// (`TCP_NODELAY`); QUIC always does.
-    ///
-    /// # Errors
-    /// When the kernel refuses, which it does only on a connection that is over.
+    /// Disables Nagle's algorithm from now on (`TCP_NODELAY`), as [`crate::SocketOptions::no_delay`] does from the
+    /// start; QUIC never delays small packets.
+    /// Errors: the kernel refuses, which happens only on a closed connection.
     pub fn send_at_once(&self) -> io::Result<()> {
         match &self.carrier {
-            Carrier::Socket(socket) => socket.send_at_once(),
-            Carrier::Tls(tls) => tls.socket().send_at_once(),
+            Carrier::Socket(own) => own.socket.send_at_once(),
             Carrier::Stream(_) => Ok(()),
         }
     }
 
-    /// Ends the connection without regard for bytes still under way. Calls blocked in other threads return
-    /// with `Aborted`, and so do later ones. What the kernel still holds is thrown away and the peer gets a
-    /// reset when the last handle of the socket ([`Telemetry`] included) is dropped.
+    /// Ends the connection without waiting for bytes in flight. Blocked and later calls in all threads return
+    /// `Aborted`. The kernel discards its buffers, and the peer receives a reset when the last handle of the socket
+    /// ([`Telemetry`] included) is dropped.
     ///
-    /// Over quic and mpquic the stream is reset and stopped (RFC 9000 section 3); the QUIC connection, when this
-    /// was its last stream, is closed once nobody holds it any more.
+    /// Over quic and mpquic the stream is reset and stopped (RFC 9000, section 3); after its last stream, the QUIC
+    /// connection closes when its last handle is dropped.
     pub fn abort(&self) {
         match &self.carrier {
-            Carrier::Socket(socket) => socket.abort(),
-            Carrier::Tls(tls) => tls.socket().abort(),
+            Carrier::Socket(own) => own.socket.abort(),
             Carrier::Stream(stream) => stream.abort(),
         }
     }
@@ -158,8 +108,7 @@ impl Connection {
     /// Whether [`Connection::abort`] was called at this end.
     pub fn is_aborted(&self) -> bool {
         match &self.carrier {
-            Carrier::Socket(socket) => socket.is_aborted(),
-            Carrier::Tls(tls) => tls.socket().is_aborted(),
+            Carrier::Socket(own) => own.socket.is_aborted(),
             Carrier::Stream(stream) => stream.is_aborted(),
         }
     }
@@ -167,56 +116,82 @@ impl Connection {
     /// The local address; of the initial subflow for mptcp.
     pub fn local_addr(&self) -> SocketAddr {
         match &self.carrier {
-            Carrier::Socket(socket) => socket.local_addr(),
-            Carrier::Tls(tls) => tls.socket().local_addr(),
-            Carrier::Stream(stream) => stream.local_addr(),
+            Carrier::Socket(own) => own.socket.local,
+            Carrier::Stream(stream) => stream.local,
         }
     }
 
     /// The peer's address; of the initial subflow for mptcp.
     pub fn peer_addr(&self) -> SocketAddr {
         match &self.carrier {
-            Carrier::Socket(socket) => socket.peer_addr(),
-            Carrier::Tls(tls) => tls.socket().peer_addr(),
+            Carrier::Socket(own) => own.socket.peer,
             Carrier::Stream(stream) => stream.peer_addr(),
         }
     }
 
     pub fn transport(&self) -> Transport {
         match &self.carrier {
-            Carrier::Socket(socket) => socket.transport(),
-            Carrier::Tls(tls) => tls.socket().transport(),
-            Carrier::Stream(stream) => stream.transport(),
+            Carrier::Socket(own) => own.socket.transport,
+            Carrier::Stream(stream) => stream.transport,
         }
     }
 
-    /// Socket options as in force right after the connection was established.
-    pub fn in_force(&self) -> &InForce {
+    /// Socket options in force after the connection was established.
+    pub fn in_force(&self) -> InForce {
         match &self.carrier {
             Carrier::Socket(socket) => socket.in_force(),
-            Carrier::Tls(tls) => tls.in_force(),
-            Carrier::Stream(stream) => stream.in_force(),
+            Carrier::Stream(stream) => stream.in_force.clone(),
         }
     }
 
-    /// What happened to the paths of a quic or mpquic connection so far, in order; empty for tcp and mptcp, whose
-    /// paths are the kernel's.
+    /// The path events of a quic or mpquic connection so far, in order; empty for tcp and mptcp, whose paths the kernel
+    /// manages.
     pub fn path_events(&self) -> Vec<PathEvent> {
         match &self.carrier {
-            Carrier::Socket(_) | Carrier::Tls(_) => Vec::new(),
+            Carrier::Socket(_) => Vec::new(),
             Carrier::Stream(stream) => stream.path_events(),
         }
     }
 
-    /// A handle that reads the kernel's figures; it outlives the connection and can move to another thread.
-    ///
-    /// # Errors
-    /// When the process has no file descriptor left.
+    /// A handle for the connection's figures; it outlives the connection and can move to another thread.
+    /// Errors: the process has no file descriptor left.
     pub fn telemetry(&self) -> io::Result<Telemetry> {
         match &self.carrier {
-            Carrier::Socket(socket) => socket.telemetry(),
-            Carrier::Tls(tls) => tls.socket().telemetry(),
-            Carrier::Stream(stream) => Ok(stream.telemetry().into()),
+            Carrier::Socket(own) => {
+                Ok(Telemetry(Source::Socket(Box::new(SocketTelemetry::new(&own.socket)?))))
+            }
+            Carrier::Stream(stream) => Ok(Telemetry(Source::Quic(stream.telemetry()))),
+        }
+    }
+}
+
+/// Reads a connection's figures. For a kernel socket it holds a duplicate descriptor, which keeps the socket open until
+/// it is dropped.
+#[derive(Debug)]
+pub struct Telemetry(Source);
+
+#[derive(Debug)]
+enum Source {
+    Socket(Box<SocketTelemetry>),
+    Quic(QuicTelemetry),
+}
+
+impl Telemetry {
+    /// Restricts the figures to `source`, or to the best available one (`None`), and discards the known subflows. For
+    /// tests and comparisons; QUIC has one source only.
+    pub fn restrict_to(&mut self, source: Option<TelemetrySource>) {
+        match &mut self.0 {
+            Source::Socket(socket) => socket.restrict_to(source),
+            Source::Quic(_) => {}
+        }
+    }
+
+    /// A snapshot of the connection, closed subflows or paths included.
+    /// Errors: the known subflows are kept; a later call may succeed.
+    pub fn snapshot(&mut self) -> Result<ConnectionSnapshot, TelemetryError> {
+        match &mut self.0 {
+            Source::Socket(socket) => socket.snapshot(),
+            Source::Quic(quic) => Ok(quic.snapshot()),
         }
     }
 }

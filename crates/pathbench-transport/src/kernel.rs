@@ -1,12 +1,13 @@
-//! The calls for which no safe wrapper exists: socket options whose answers vary in length.
+//! Socket options without a safe wrapper, because their length varies.
 #![allow(unsafe_code, reason = "getsockopt and setsockopt with the kernel's own structures")]
 
+use crate::kernel_answers::{
+    FULL_MPTCP_INFO, FULL_SUBFLOW_POINTER, FULL_TCP_POINTER, MPTCP_INFO_CAPACITY, SUBFLOW_INFO_SIZE,
+    TCP_INFO_CAPACITY,
+};
 use std::io;
-use std::mem::size_of;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// `IPPROTO_MPTCP` (linux/in.h).
-pub(crate) const IPPROTO_MPTCP: i32 = 262;
 /// `SOL_MPTCP` (linux/socket.h).
 pub(crate) const SOL_MPTCP: i32 = 284;
 /// `MPTCP_INFO` (linux/mptcp.h), 5.16.
@@ -26,16 +27,11 @@ pub(crate) fn option_bytes(
     buffer: &mut [u8],
 ) -> io::Result<usize> {
     let mut length = libc::socklen_t::try_from(buffer.len()).unwrap_or(libc::socklen_t::MAX);
-    // SAFETY: pointer and length describe `buffer`, which outlives the call; the descriptor is borrowed.
+    // SAFETY: pointer and length describe `buffer`, which outlives the call; the descriptor is borrowed. Only
+    // `full_info` passes addresses inside `buffer`, and those of live buffers of the sizes given with them.
     let result =
         unsafe { libc::getsockopt(fd.as_raw_fd(), level, name, buffer.as_mut_ptr().cast(), &raw mut length) };
     if result == 0 { Ok((length as usize).min(buffer.len())) } else { Err(io::Error::last_os_error()) }
-}
-
-pub(crate) fn option_int(fd: BorrowedFd<'_>, level: i32, name: i32) -> io::Result<i32> {
-    let mut bytes = [0_u8; size_of::<i32>()];
-    option_bytes(fd, level, name, &mut bytes)?;
-    Ok(i32::from_ne_bytes(bytes))
 }
 
 /// Sets an `int` socket option.
@@ -53,26 +49,29 @@ pub fn set_option_int(fd: BorrowedFd<'_>, level: i32, name: i32, value: i32) -> 
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Reads `MPTCP_FULL_INFO`. `header` is `struct mptcp_full_info` as bytes with its input fields set, except for
-/// the two addresses, which are filled in here at `subflow_pointer_at` and `tcp_pointer_at`.
+/// Reads `MPTCP_FULL_INFO` into `header`, a `struct mptcp_full_info`, and into buffers for `capacity` elements of
+/// `struct mptcp_subflow_info` and `tcp_info`; returns the header's length.
 pub(crate) fn full_info(
     fd: BorrowedFd<'_>,
-    header: &mut [u8],
-    (subflow_pointer_at, subflows): (usize, &mut [u8]),
-    (tcp_pointer_at, tcp_infos): (usize, &mut [u8]),
-    (count, subflow_size, tcp_size): (usize, usize, usize),
+    header: &mut [u8; FULL_MPTCP_INFO + MPTCP_INFO_CAPACITY],
+    (subflows, tcp_infos): (&mut [u8], &mut [u8]),
+    capacity: usize,
 ) -> io::Result<usize> {
-    // The kernel writes through these pointers as far as the header's sizes say: they must be the buffers'.
-    if subflows.len() < count * subflow_size || tcp_infos.len() < count * tcp_size {
+    // The kernel writes through these pointers up to the sizes in the header, so the buffers must have these sizes.
+    if subflows.len() < capacity * SUBFLOW_INFO_SIZE || tcp_infos.len() < capacity * TCP_INFO_CAPACITY {
         return Err(io::Error::from(io::ErrorKind::InvalidInput));
+    }
+    header.fill(0);
+    // size_tcpinfo_user, size_sfinfo_user, size_arrays_user
+    for (at, value) in [(4, TCP_INFO_CAPACITY), (12, SUBFLOW_INFO_SIZE), (20, capacity)] {
+        header[at..at + 4].copy_from_slice(&(value as u32).to_ne_bytes());
     }
     let subflow_address = subflows.as_mut_ptr().expose_provenance() as u64;
     let tcp_address = tcp_infos.as_mut_ptr().expose_provenance() as u64;
-    for (at, address) in [(subflow_pointer_at, subflow_address), (tcp_pointer_at, tcp_address)] {
-        let field = header.get_mut(at..at + 8).ok_or(io::ErrorKind::InvalidInput)?;
-        field.copy_from_slice(&address.to_ne_bytes());
+    for (at, address) in [(FULL_SUBFLOW_POINTER, subflow_address), (FULL_TCP_POINTER, tcp_address)] {
+        header[at..at + 8].copy_from_slice(&address.to_ne_bytes());
     }
-    // Both buffers stay mutably borrowed until here returns, so nothing else sees the kernel's writes half done.
+    // Both buffers stay mutably borrowed until the function returns, so no other code reads a partial write.
     let length = option_bytes(fd, SOL_MPTCP, MPTCP_FULL_INFO, header)?;
     std::hint::black_box((subflows, tcp_infos));
     Ok(length)

@@ -1,48 +1,45 @@
-//! Transports behind one interface, and what each of their paths is doing.
+//! One interface to all transports, with figures for each of their paths.
 //!
-//! This room opens and accepts byte streams over `tcp`, `mptcp`, `quic` and `mpquic`, moves bytes through them
-//! with blocking calls, reads back what was made of the options, takes the figures of every path, the kernel's
-//! or QUIC's own ([`Telemetry`], [`Sampler`]), and manages the paths of QUIC. It never decides what to send, never changes the host (no
-//! endpoints, routes or sysctls), and never infers multipath from the option that asked for it.
+//! This crate opens and accepts byte streams over `tcp`, `mptcp`, `quic` and `mpquic`, transfers bytes with blocking
+//! calls, reads back the options in force, reads the figures of every path from the kernel or from QUIC ([`Telemetry`],
+//! [`Sampler`]), and manages the paths of QUIC. It never decides what to send, never changes the host (no endpoints,
+//! routes or sysctls), and reports multipath only as negotiated, never as requested.
 
 mod connect;
-mod connected_socket;
 mod connection;
 mod containment;
+mod error;
 mod kernel;
+pub mod kernel_answers;
 mod ledger;
 mod listener;
-mod listening_socket;
-mod mptcp_info;
 mod options;
 mod quic;
-#[cfg(test)]
-mod recorded;
 mod sampler;
-mod session;
-mod socket_telemetry;
-mod tcp_info;
+mod socket;
 mod telemetry;
 mod tls;
 
 /// Whether this build writes qlog files (feature `qlog`).
 pub const QLOG_AVAILABLE: bool = cfg!(feature = "qlog");
 
-pub use connect::{ConnectError, ConnectOptions, MptcpUnavailable, mptcp_available};
-pub use connection::{Connection, ReceiveError, SendError};
-pub use containment::{contain_panic, panic_message};
+pub use connect::{Session, mptcp_available};
+pub use connection::{Connection, Telemetry};
+pub use containment::{contain_panic, lock, panic_message};
+pub use error::{
+    AcceptError, BindError, CongestionError, ConnectError, MptcpUnavailable, ReceiveError, SendError,
+};
 pub use kernel::set_option_int;
 pub use ledger::{ObservedSubflow, SubflowLedger};
-pub use listener::{AcceptError, BindError, DatagramService, ListenOptions, Listener};
-pub use options::{CongestionError, SocketOptions};
+pub use listener::Listener;
+pub use options::{ConnectOptions, DatagramService, ListenOptions, SocketOptions};
 pub use pathbench_mpquic::{LocalPath, QuicOptions};
-pub use quic::{
+pub use quic::capacity::{
     QUIC_CONNECTION_BYTES, QUIC_LISTENER_BYTES, QUIC_STREAM_BYTES, QUIC_TEST_BYTES,
-    QUIC_UNTRUSTED_SEND_BYTES, QuicCapacity, QuicLimits,
+    QUIC_UNTRUSTED_SEND_BYTES, QuicCapacity, QuicLimits, Slot, Slots,
 };
-pub use sampler::{SampledConnection, Sampler, SamplerError};
-pub use session::Session;
-pub use telemetry::{ConnectionSnapshot, Telemetry, TelemetryError, TelemetrySource};
+pub use sampler::{SampleSeries, SampledConnection, Sampler, SamplerError, next_due};
+pub use telemetry::{ConnectionSnapshot, TelemetryError, TelemetrySource};
 pub use tls::{
     ALPN, CertificateFingerprint, IdentityError, InvalidFingerprint, Security, ServerIdentity, Trust,
     TrustError, client_config, server_config,

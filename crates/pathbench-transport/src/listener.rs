@@ -1,68 +1,26 @@
-//! Accepting connections, until told to stop.
+//! Listeners for all transports.
 
-use crate::connect::MptcpUnavailable;
 use crate::connection::Connection;
-use crate::listening_socket::ListeningSocket;
-use crate::options::{CongestionError, SocketOptions};
-use crate::quic::{QuicCapacity, QuicLimits, QuicListener};
-use crate::tls::{ServerIdentity, TlsAcceptor};
-use pathbench_mpquic::QuicOptions;
+use crate::error::{AcceptError, BindError, SetupError};
+use crate::options::{ListenOptions, SocketOptions};
+use crate::quic::listener::QuicListener;
+use crate::socket::{ConnectedSocket, inet, open_socket};
+use crate::tls::socket::{StreamSocket, TlsAcceptor};
+use pathbench_record::network::canonical;
 use pathbench_record::time::Clock;
 use pathbench_record::transport::Transport;
-use std::fmt::Debug;
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use socket2::{Domain, Socket};
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
-use thiserror::Error;
 
-#[derive(Debug, Clone)]
-pub struct ListenOptions {
-    /// Connections that the kernel completes before they are accepted (tcp, mptcp).
-    pub backlog: u32,
-    /// Options of accepted connections; of quic and mpquic, congestion control and buffers.
-    pub socket: SocketOptions,
-    /// Who the server is. Needed by quic and mpquic; with it, tcp and mptcp listeners accept TLS as well as clear
-    /// text on the same port, as each client chooses.
-    pub identity: Option<Arc<ServerIdentity>>,
-    /// What quic and mpquic take beyond that.
-    pub quic: QuicOptions,
-    /// How many connections of quic and mpquic there may be, shared by all listeners that have the same.
-    pub quic_capacity: Arc<QuicCapacity>,
-    /// Something else that is served at the UDP port of quic and mpquic.
-    pub datagrams: Option<Arc<dyn DatagramService>>,
-}
-
-/// Answers datagrams that are not QUIC's, at the UDP port where QUIC is served. It is asked before QUIC is, from the
-/// thread that drives all connections, so it must be quick.
+/// A listening socket. An mptcp listener also accepts plain TCP peers, and an mpquic listener quic peers; the telemetry
+/// of a connection reports which. A quic listener negotiates a single path.
 ///
-/// What it takes must not be mistaken for QUIC: the first byte alone does not tell, for peers that grease the QUIC bit
-/// (RFC 9287) may send any.
-pub trait DatagramService: Debug + Send + Sync {
-    fn takes(&self, datagram: &[u8]) -> bool;
-
-    /// The answer to a datagram that it takes, if it gives one; it goes back to `from`, from the address that was
-    /// asked, which is `local` where the kernel told it.
-    fn answer(&self, from: SocketAddr, local: Option<IpAddr>, datagram: &[u8]) -> Option<Vec<u8>>;
-
-    /// What goes to `from` instead of an answer that the kernel would not send: an answer is sent whole or not at all
-    /// (don't fragment), and one that is longer than the interface takes is refused with `EMSGSIZE`.
-    fn unsent(
-        &self,
-        from: SocketAddr,
-        local: Option<IpAddr>,
-        answer: &[u8],
-        error: &io::Error,
-    ) -> Option<Vec<u8>> {
-        let _ = (from, local, answer, error);
-        None
-    }
-}
-
-/// Listens. An mptcp listener accepts plain TCP peers, too, and an mpquic listener
-/// quic peers: the telemetry of the connections says which. A quic listener agrees to one path only.
-///
-/// Keep an mptcp listener open for as long as its connections shall be able to get further subflows: a join is a
-/// SYN to the listening port, and without a listener there it is answered with a reset.
+/// Keep an mptcp listener open while its connections may add subflows: `MP_JOIN` is a SYN to the listening port, and
+/// without a listener the kernel answers with a reset.
 #[derive(Debug)]
 pub struct Listener {
     kind: Kind,
@@ -70,86 +28,16 @@ pub struct Listener {
 
 #[derive(Debug)]
 enum Kind {
-    /// tcp and mptcp; with an acceptor, encrypted or not as each client chooses.
-    Socket {
-        socket: ListeningSocket,
-        tls: Option<TlsAcceptor>,
-    },
+    /// tcp and mptcp.
+    Socket(ListeningSocket),
     Quic(QuicListener),
 }
 
-/// Why a listener could not be opened.
-#[derive(Debug, Error)]
-pub enum BindError {
-    #[error("transport {transport} cannot be served by this version")]
-    NoSuchTransport { transport: Transport },
-    #[error(transparent)]
-    Mptcp(#[from] MptcpUnavailable),
-    #[error(transparent)]
-    Congestion(#[from] CongestionError),
-    #[error("{address} is taken: another program listens on that port (`ss -ltnp` shows which)")]
-    InUse { address: SocketAddr },
-    #[error("{address} is not an address of this host; `ip address` shows which are")]
-    NotALocalAddress { address: SocketAddr },
-    /// A privileged port without the privilege.
-    #[error("this user may not listen on {address}: ports below 1024 take root or CAP_NET_BIND_SERVICE")]
-    Denied { address: SocketAddr },
-    /// quic or mpquic without a certificate.
-    #[error("{transport} on {address} takes a certificate: QUIC always encrypts")]
-    NoIdentity { transport: Transport, address: SocketAddr },
-    #[error("{doing} to listen on {address}: {source}")]
-    Failed { address: SocketAddr, doing: &'static str, source: io::Error },
-}
-
-/// Why nothing was accepted.
-#[derive(Debug, Error)]
-pub enum AcceptError {
-    /// [`Listener::close`] was called.
-    #[error("the listener on {local} was closed")]
-    Closed { local: SocketAddr },
-    #[error("the QUIC driver of {local} panicked: {message}")]
-    Dead {
-        local: SocketAddr,
-        /// The panic's message.
-        message: String,
-    },
-    #[error("no room for another connection on {local}: {source}")]
-    Exhausted { local: SocketAddr, source: io::Error },
-    #[error("accepting on {local}: {source}")]
-    Failed { local: SocketAddr, source: io::Error },
-}
-
-impl Default for ListenOptions {
-    fn default() -> Self {
-        Self {
-            backlog: 128,
-            socket: SocketOptions::default(),
-            identity: None,
-            quic: QuicOptions::default(),
-            quic_capacity: Arc::new(QuicCapacity::new(QuicLimits::default())),
-            datagrams: None,
-        }
-    }
-}
-
 impl Listener {
-    /// Listens on `address` (port 0: the kernel's choice) over tcp or mptcp; accepted connections get `options`.
+    /// Listens on `address` (port 0: selected by the kernel). Over quic and mpquic, every stream that a peer opens is a
+    /// connection.
     ///
-    /// An IPv6 wildcard address takes IPv4 peers as well; their addresses are reported as IPv4.
-    pub fn bind(
-        transport: Transport,
-        address: SocketAddr,
-        backlog: u32,
-        options: &SocketOptions,
-    ) -> Result<Self, BindError> {
-        let socket = ListeningSocket::bind(transport, address, backlog, options)?;
-        Ok(Self { kind: Kind::Socket { socket, tls: None } })
-    }
-
-    /// Listens on `address` (port 0: the kernel's choice) over any transport. Over quic and mpquic every stream that a
-    /// peer opens is a connection.
-    ///
-    /// An IPv6 wildcard address takes IPv4 peers as well; their addresses are reported as IPv4.
+    /// An IPv6 wildcard address also accepts IPv4 peers; their addresses are reported as IPv4.
     pub fn open(
         transport: Transport,
         address: SocketAddr,
@@ -158,17 +46,8 @@ impl Listener {
     ) -> Result<Self, BindError> {
         match transport {
             Transport::Tcp | Transport::Mptcp => {
-                let tls = match &options.identity {
-                    None => None,
-                    Some(identity) => {
-                        Some(TlsAcceptor::new(identity, Arc::clone(clock)).map_err(|error| {
-                            let source = io::Error::other(error);
-                            BindError::Failed { address, doing: "setting up TLS", source }
-                        })?)
-                    }
-                };
-                let socket = ListeningSocket::bind(transport, address, options.backlog, &options.socket)?;
-                Ok(Self { kind: Kind::Socket { socket, tls } })
+                let socket = ListeningSocket::bind(transport, address, options, clock)?;
+                Ok(Self { kind: Kind::Socket(socket) })
             }
             Transport::Quic | Transport::Mpquic => {
                 let listener = QuicListener::open(transport, address, options, Arc::clone(clock))?;
@@ -178,19 +57,11 @@ impl Listener {
     }
 
     /// Waits for the next connection.
-    ///
-    /// # Errors
-    /// `Closed` once [`Listener::close`] was called, `Dead` once its driver panicked; the others leave the listener usable.
+    /// Errors: `Closed` after [`Listener::close`], `Dead` after a panic of the QUIC driver; after any other error the
+    /// listener remains usable.
     pub fn accept(&self) -> Result<(Connection, SocketAddr), AcceptError> {
         match &self.kind {
-            Kind::Socket { socket, tls } => {
-                let (connected, peer) = socket.accept()?;
-                let connection = match tls {
-                    None => Connection::from(connected),
-                    Some(tls) => Connection::from(tls.accept(connected)),
-                };
-                Ok((connection, peer))
-            }
+            Kind::Socket(socket) => socket.accept().map(|(stream, peer)| (stream.into(), peer)),
             Kind::Quic(listener) => listener.accept().map(|stream| {
                 let peer = stream.peer_addr();
                 (Connection::from(stream), peer)
@@ -198,19 +69,143 @@ impl Listener {
         }
     }
 
-    /// Where it listens, the port filled in.
+    /// The listening address with the actual port.
     pub fn local_addr(&self) -> SocketAddr {
         match &self.kind {
-            Kind::Socket { socket, .. } => socket.local_addr(),
+            Kind::Socket(socket) => socket.local,
             Kind::Quic(listener) => listener.local_addr(),
         }
     }
 
-    /// Makes [`Listener::accept`] return `Closed`, now in every thread blocked in it and whenever it is called.
+    /// Makes every current and later call of [`Listener::accept`] return `Closed`.
     pub fn close(&self) {
         match &self.kind {
-            Kind::Socket { socket, .. } => socket.close(),
+            Kind::Socket(socket) => socket.close(),
             Kind::Quic(listener) => listener.close(),
         }
+    }
+}
+
+/// A listening tcp or mptcp socket; without an acceptor, clear text only.
+#[derive(Debug)]
+struct ListeningSocket {
+    socket: Socket,
+    transport: Transport,
+    options: SocketOptions,
+    tls: Option<TlsAcceptor>,
+    local: SocketAddr,
+    closing: OwnedFd,
+}
+
+impl ListeningSocket {
+    fn bind(
+        transport: Transport,
+        address: SocketAddr,
+        options: &ListenOptions,
+        clock: &Arc<dyn Clock>,
+    ) -> Result<Self, BindError> {
+        let failed = |doing| move |source| BindError::Failed { address, doing, source };
+        let tls = options.identity.as_ref().map(|identity| TlsAcceptor::new(identity, Arc::clone(clock)));
+        let tls = tls.transpose().map_err(|error| failed("setting up TLS")(io::Error::other(error)))?;
+        let socket = open_socket(transport, Domain::for_address(address), &options.socket).map_err(
+            |error| match error {
+                SetupError::Mptcp(error) => error.into(),
+                SetupError::Congestion(error) => error.into(),
+                SetupError::Failed { doing, source } => failed(doing)(source),
+            },
+        )?;
+        if address.is_ipv6() && address.ip().is_unspecified() {
+            // The default depends on net.ipv6.bindv6only.
+            socket.set_only_v6(false).map_err(failed("clearing IPV6_V6ONLY"))?;
+        }
+        socket.set_reuse_address(true).map_err(failed("setting SO_REUSEADDR"))?;
+        let refused = |source| BindError::of(address, "binding the address", source);
+        socket.bind(&address.into()).map_err(refused)?;
+        socket.listen(i32::try_from(options.backlog).unwrap_or(i32::MAX)).map_err(refused)?;
+        socket.set_nonblocking(true).map_err(failed("setting O_NONBLOCK"))?;
+        let local =
+            socket.local_addr().and_then(|local| inet(&local)).map_err(failed("reading the address"))?;
+        let closing = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
+            .map_err(|error| failed("opening an event descriptor")(error.into()))?;
+        Ok(Self { socket, transport, options: options.socket.clone(), tls, local, closing })
+    }
+
+    fn accept(&self) -> Result<(StreamSocket, SocketAddr), AcceptError> {
+        let local = self.local;
+        loop {
+            self.wait()?;
+            let (socket, peer) = match self.socket.accept() {
+                Ok(accepted) => accepted,
+                Err(error) if is_transient(&error) => continue,
+                Err(source) => return Err(accept_failure(local, source)),
+            };
+            let connection = match self.adopt(socket) {
+                Ok(connection) => connection,
+                // The peer reset the connection before getpeername(2).
+                Err(error) if matches!(error.raw_os_error(), Some(libc::ENOTCONN | libc::EINVAL)) => continue,
+                Err(source) => return Err(accept_failure(local, source)),
+            };
+            let peer = inet(&peer).map_or(connection.peer, canonical);
+            return Ok((StreamSocket::accepted(connection, self.tls.as_ref()), peer));
+        }
+    }
+
+    fn close(&self) {
+        // The write fails only when the eventfd counter is full, that is, after an earlier close.
+        let _ = rustix::io::write(&self.closing, &1_u64.to_ne_bytes());
+    }
+
+    fn wait(&self) -> Result<(), AcceptError> {
+        let local = self.local;
+        let mut watched = [
+            PollFd::from_borrowed_fd(self.closing.as_fd(), PollFlags::IN),
+            PollFd::from_borrowed_fd(self.socket.as_fd(), PollFlags::IN),
+        ];
+        loop {
+            match poll(&mut watched, None) {
+                Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(AcceptError::Failed { local, source: error.into() }),
+                Ok(_) if !watched[0].revents().is_empty() => return Err(AcceptError::Closed { local }),
+                Ok(_) => return Ok(()),
+            }
+        }
+    }
+
+    fn adopt(&self, socket: Socket) -> io::Result<ConnectedSocket> {
+        socket.set_nonblocking(false)?;
+        // Accepted sockets inherit buffer sizes and congestion control, but not TCP_NODELAY on every kernel.
+        if self.options.no_delay {
+            socket.set_tcp_nodelay(true)?;
+        }
+        ConnectedSocket::established(socket, self.transport)
+    }
+}
+
+/// Errors of a connection that ended before it was accepted (accept(2), "Error handling").
+fn is_transient(error: &io::Error) -> bool {
+    matches!(
+        error.raw_os_error(),
+        Some(
+            libc::EAGAIN
+                | libc::EINTR
+                | libc::ECONNABORTED
+                | libc::EPROTO
+                | libc::ENETDOWN
+                | libc::ENOPROTOOPT
+                | libc::EHOSTDOWN
+                | libc::ENONET
+                | libc::EHOSTUNREACH
+                | libc::EOPNOTSUPP
+                | libc::ENETUNREACH
+        )
+    )
+}
+
+fn accept_failure(local: SocketAddr, source: io::Error) -> AcceptError {
+    match source.raw_os_error() {
+        Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM) => {
+            AcceptError::Exhausted { local, source }
+        }
+        _ => AcceptError::Failed { local, source },
     }
 }

@@ -1,153 +1,114 @@
-//! Socket options as asked for and as in force.
+//! The options of sockets, connections and listeners.
 
-use crate::kernel;
-use pathbench_record::connection::InForce;
-use pathbench_record::transport::Transport;
+use crate::quic::capacity::{QuicCapacity, QuicLimits};
+use crate::tls::{Security, ServerIdentity};
+use pathbench_mpquic::QuicOptions;
 use serde::{Deserialize, Serialize};
-use socket2::{Domain, Protocol, SockRef, Socket, Type};
-use std::os::fd::{AsFd, BorrowedFd};
-use std::{fs, io};
-use thiserror::Error;
+use std::fmt::Debug;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
 
-/// What to set on a socket before it connects or listens; absent fields leave the kernel's defaults.
+/// Options to set before a socket connects or listens; absent fields keep the kernel's defaults.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SocketOptions {
-    /// Congestion control, of every subflow (`TCP_CONGESTION`).
+    /// Congestion control of every subflow (`TCP_CONGESTION`).
     pub congestion: Option<String>,
-    /// Send buffer (`SO_SNDBUF`); ends the kernel's autotuning. The kernel doubles it for its own bookkeeping and,
-    /// without `CAP_NET_ADMIN`, caps it at `net.core.wmem_max`: see [`InForce`].
+    /// Send buffer (`SO_SNDBUF`); disables autotuning. The kernel doubles the value for its own bookkeeping and,
+    /// without `CAP_NET_ADMIN`, caps it at `net.core.wmem_max`: see `InForce`.
     pub send_buffer_bytes: Option<u64>,
-    /// Receive buffer (`SO_RCVBUF`), as above with `net.core.rmem_max`.
+    /// Receive buffer (`SO_RCVBUF`), likewise capped at `net.core.rmem_max`.
     pub receive_buffer_bytes: Option<u64>,
-    /// Send small segments at once (`TCP_NODELAY`).
+    /// Disable Nagle's algorithm (`TCP_NODELAY`).
     pub no_delay: bool,
 }
 
-/// The congestion control asked for cannot be had.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum CongestionError {
-    #[error(
-        "no congestion control `{name}` here; available: {available}. Another may exist as a module: \
-         `modprobe tcp_{name}` on the machine, then try again"
-    )]
-    Unknown {
-        name: String,
-        /// `/proc/sys/net/ipv4/tcp_available_congestion_control`.
-        available: String,
-    },
-    /// It exists, but not for this user.
-    #[error(
-        "congestion control `{name}` is not allowed for this user; allowed: {allowed}. As root on the machine: \
-         sysctl net.ipv4.tcp_allowed_congestion_control=\"{allowed} {name}\""
-    )]
-    NotAllowed {
-        name: String,
-        /// `/proc/sys/net/ipv4/tcp_allowed_congestion_control`.
-        allowed: String,
-    },
-    /// The kernel took the option but another one is in force.
-    #[error("congestion control `{name}` was accepted by the kernel, but `{in_force}` is in force")]
-    NotInForce {
-        name: String,
-        /// What the socket says.
-        in_force: String,
-    },
-    #[error("setting congestion control `{name}`: {message}")]
-    Failed { name: String, message: String },
+/// Server address, local address and options of a connection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConnectOptions {
+    pub remote: SocketAddr,
+    /// The local address; selected by the kernel when absent.
+    pub local: Option<IpAddr>,
+    /// The outgoing interface (`SO_BINDTODEVICE`). With mptcp it applies to every subflow.
+    pub interface: Option<String>,
+    pub socket: SocketOptions,
+    /// Timeout for the server's answer.
+    pub timeout: Duration,
+    /// Whether to encrypt, and how to authenticate the server; quic and mpquic always encrypt.
+    pub security: Security,
+    /// Further options of quic and mpquic.
+    pub quic: QuicOptions,
 }
 
-#[derive(Debug)]
-pub(crate) enum ApplyError {
-    Congestion(CongestionError),
-    Option { option: &'static str, source: io::Error },
-}
-
-impl SocketOptions {
-    /// Sets everything on a socket that is not yet connected or listening.
-    pub(crate) fn apply(&self, socket: &Socket, domain: Domain) -> Result<(), ApplyError> {
-        if let Some(bytes) = self.send_buffer_bytes {
-            set_buffer(socket.as_fd(), libc::SO_SNDBUFFORCE, libc::SO_SNDBUF, bytes)
-                .map_err(|source| ApplyError::Option { option: "send buffer (SO_SNDBUF)", source })?;
-        }
-        if let Some(bytes) = self.receive_buffer_bytes {
-            set_buffer(socket.as_fd(), libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, bytes)
-                .map_err(|source| ApplyError::Option { option: "receive buffer (SO_RCVBUF)", source })?;
-        }
-        if let Some(name) = &self.congestion {
-            set_congestion(socket, domain, name).map_err(ApplyError::Congestion)?;
-        }
-        if self.no_delay {
-            socket
-                .set_tcp_nodelay(true)
-                .map_err(|source| ApplyError::Option { option: "TCP_NODELAY", source })?;
-        }
-        Ok(())
-    }
-
-    /// Sets both buffers of a socket, as far as this user may.
-    pub(crate) fn set_buffers(fd: BorrowedFd<'_>, send: u64, receive: u64) -> io::Result<()> {
-        set_buffer(fd, libc::SO_SNDBUFFORCE, libc::SO_SNDBUF, send)?;
-        set_buffer(fd, libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, receive)
-    }
-
-    /// Checks on a connected socket what cannot be checked before (an unconnected mptcp socket takes any name).
-    pub(crate) fn verify(&self, in_force: &InForce) -> Result<(), CongestionError> {
-        match &self.congestion {
-            Some(name) if *name != in_force.congestion => {
-                Err(CongestionError::NotInForce { name: name.clone(), in_force: in_force.congestion.clone() })
-            }
-            _ => Ok(()),
+impl ConnectOptions {
+    /// A clear-text connection to `remote` with default options and a source address selected by the kernel.
+    pub fn to(remote: SocketAddr, timeout: Duration) -> Self {
+        Self {
+            remote,
+            local: None,
+            interface: None,
+            socket: SocketOptions::default(),
+            timeout,
+            security: Security::Clear,
+            quic: QuicOptions::default(),
         }
     }
 }
 
-pub(crate) fn read_in_force(fd: BorrowedFd<'_>) -> io::Result<InForce> {
-    let socket = SockRef::from(&fd);
-    let congestion = socket.tcp_congestion()?;
-    let congestion = congestion.split(|&byte| byte == 0).next().unwrap_or_default();
-    Ok(InForce {
-        protocol: if is_mptcp_socket(fd)? { Transport::Mptcp } else { Transport::Tcp }.name().to_owned(),
-        congestion: String::from_utf8_lossy(congestion).into_owned(),
-        send_buffer_bytes: socket.send_buffer_size()? as u64,
-        receive_buffer_bytes: socket.recv_buffer_size()? as u64,
-        no_delay: socket.tcp_nodelay()?,
-        encryption: None,
-    })
+#[derive(Debug, Clone)]
+pub struct ListenOptions {
+    /// Backlog: connections that the kernel completes before they are accepted (tcp, mptcp).
+    pub backlog: u32,
+    /// Socket options of accepted connections; for quic and mpquic, congestion control and buffer sizes.
+    pub socket: SocketOptions,
+    /// The server's certificate and key. Required by quic and mpquic. With an identity, tcp and mptcp listeners accept
+    /// TLS and clear text on the same port; the client chooses.
+    pub identity: Option<Arc<ServerIdentity>>,
+    /// Further options of quic and mpquic.
+    pub quic: QuicOptions,
+    /// Limits of quic and mpquic connections, shared by all listeners with the same value.
+    pub quic_capacity: Arc<QuicCapacity>,
+    /// Another service on the UDP port of quic and mpquic.
+    pub datagrams: Option<Arc<dyn DatagramService>>,
 }
 
-/// Whether the socket's protocol is MPTCP (it may have fallen back all the same). An mptcp listener returns
-/// plain TCP sockets for peers that asked for plain TCP.
-pub(crate) fn is_mptcp_socket(fd: BorrowedFd<'_>) -> io::Result<bool> {
-    Ok(kernel::option_int(fd, libc::SOL_SOCKET, libc::SO_PROTOCOL)? == kernel::IPPROTO_MPTCP)
+impl Default for ListenOptions {
+    fn default() -> Self {
+        Self {
+            backlog: 128,
+            socket: SocketOptions::default(),
+            identity: None,
+            quic: QuicOptions::default(),
+            quic_capacity: Arc::new(QuicCapacity::new(QuicLimits::default())),
+            datagrams: None,
+        }
+    }
 }
 
-fn set_buffer(fd: BorrowedFd<'_>, forced: i32, plain: i32, bytes: u64) -> io::Result<()> {
-    // The kernel doubles the value in an `int`.
-    let value = i32::try_from(bytes).unwrap_or(i32::MAX).min(i32::MAX / 2);
-    kernel::set_option_int(fd, libc::SOL_SOCKET, forced, value)
-        .or_else(|_| kernel::set_option_int(fd, libc::SOL_SOCKET, plain, value))
-}
+/// Answers non-QUIC datagrams on the UDP port of a QUIC listener. It is called before QUIC, in the thread that drives
+/// all connections, and must return quickly.
+///
+/// A service must not accept QUIC packets. The first byte is not sufficient to distinguish them: peers that grease the
+/// QUIC bit (RFC 9287) send any value.
+pub trait DatagramService: Debug + Send + Sync {
+    fn takes(&self, datagram: &[u8]) -> bool;
 
-fn set_congestion(socket: &Socket, domain: Domain, name: &str) -> Result<(), CongestionError> {
-    // An unconnected mptcp socket has no subflow that could refuse the name, so a plain TCP one is asked first.
-    Socket::new(domain, Type::STREAM, Some(Protocol::TCP))
-        .and_then(|probe| probe.set_tcp_congestion(name.as_bytes()))
-        .and_then(|()| socket.set_tcp_congestion(name.as_bytes()))
-        .map_err(|error| match error.raw_os_error() {
-            Some(libc::ENOENT) => CongestionError::Unknown {
-                name: name.to_owned(),
-                available: congestion_list("tcp_available_congestion_control"),
-            },
-            Some(libc::EPERM) => CongestionError::NotAllowed {
-                name: name.to_owned(),
-                allowed: congestion_list("tcp_allowed_congestion_control"),
-            },
-            _ => CongestionError::Failed { name: name.to_owned(), message: error.to_string() },
-        })
-}
+    /// The answer to an accepted datagram, if any; it is sent to `from` from `local`, the destination address of the
+    /// datagram, where the kernel reports it.
+    fn answer(&self, from: SocketAddr, local: Option<IpAddr>, datagram: &[u8]) -> Option<Vec<u8>>;
 
-fn congestion_list(file: &str) -> String {
-    let path = format!("/proc/sys/net/ipv4/{file}");
-    fs::read_to_string(&path).map_or_else(|error| format!("{path}: {error}"), |text| text.trim().to_owned())
+    /// The replacement for an answer that the kernel rejects with `EMSGSIZE`: answers are sent with "don't fragment",
+    /// and an answer may exceed the interface MTU.
+    fn unsent(
+        &self,
+        from: SocketAddr,
+        local: Option<IpAddr>,
+        answer: &[u8],
+        error: &io::Error,
+    ) -> Option<Vec<u8>> {
+        let _ = (from, local, answer, error);
+        None
+    }
 }

@@ -2,7 +2,7 @@
 //!
 //! `cargo bench --bench generator [-- ROUNDS SECONDS]`, on an otherwise idle machine. Needs iperf3.
 
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "it prints what it measures")]
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "the benchmark prints its results")]
 
 mod support;
 

@@ -2,7 +2,7 @@
 //!
 //! `cargo bench --bench lab_start [-- ROUNDS]`
 
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "it prints what it measures")]
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "the benchmark prints its results")]
 
 mod support;
 

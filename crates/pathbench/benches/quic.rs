@@ -1,9 +1,9 @@
 //! quic against the perf program of the library it is built on: the same lab, one unshaped path, in turn.
 //!
 //! `NOQ_PERF=/path/to/noq-perf cargo bench --bench quic [-- ROUNDS SECONDS [MTU]]`, on an otherwise idle machine.
-//! docs/performance.md says how to build noq-perf.
+//! docs/performance.md describes how to build noq-perf.
 
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "it prints what it measures")]
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "the benchmark prints its results")]
 
 mod support;
 

@@ -1,6 +1,7 @@
-//! The command line as clap reads it. Help texts are the users' first documentation: keep them exact.
+//! The command line as parsed by clap. Help texts are the users' first documentation: keep them exact.
 
-use crate::mtu::MtuArgs;
+use crate::arguments::MtuArgs;
+use crate::report::ReportArgs;
 use crate::roam::RoamArgs;
 use crate::serve::ServeArgs;
 use crate::suite::TestArgs;
@@ -10,11 +11,10 @@ use serde_json::{Map, Value};
 use std::path::PathBuf;
 
 const EXIT_CODES: &str = "Exit codes: 0 done; 1 failed; 2 usage or bad input; 3 server unreachable; \
-4 server refused; 5 an expectation of the scenario did not hold; 6 a multipath transport was asked for but \
-fell back or used one path only; 7 this host cannot do it; 130 stopped at once by a second signal; 141 standard \
+4 server refused; 5 an expectation of the scenario did not hold; 6 a requested multipath transport fell back or \
+used one path only; 7 this host lacks a feature or privilege; 130 stopped at once by a second signal; 141 standard \
 output was closed (a broken pipe).";
 
-/// Measures what a second network path is worth: TCP and Multipath TCP side by side, path by path.
 #[derive(Debug, Parser)]
 #[command(name = "pathbench", version, about, after_help = EXIT_CODES, max_term_width = 110)]
 pub(crate) struct Cli {
@@ -24,7 +24,7 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Emulated networks: run a scenario, or keep a lab to work in by hand
+    /// Emulated networks: run a scenario, or build a lab for other programs
     #[command(subcommand)]
     Lab(LabCommand),
     /// Test a server: every pattern on every transport that works, path by path
@@ -40,7 +40,7 @@ pub(crate) enum Command {
     /// The lab's orchestrator, first process of its namespaces; started by `lab run`
     #[command(name = "__orchestrate", hide = true)]
     Orchestrate,
-    /// The orchestrator of a lab that stays; started by `lab up`
+    /// The orchestrator of a lab that `lab up` starts
     #[command(name = "__keep", hide = true)]
     Keep,
     /// A lab host's agent; started by the orchestrator
@@ -55,7 +55,7 @@ pub(crate) enum Command {
 pub(crate) enum LabCommand {
     /// Build the scenario's network, run its traffic and events, write and show the result
     Run(RunArgs),
-    /// Build the scenario's network and keep it, to work in by hand
+    /// Build the scenario's network and keep it, for other programs
     Up(UpArgs),
     /// Run a program in a host of a lab that is up (ping, iperf3, curl, tcpdump, a shell …)
     Exec(ExecArgs),
@@ -97,7 +97,7 @@ pub(crate) struct OverrideArgs {
     /// Repetitions of each transport in each variant
     #[arg(long, value_name = "N")]
     pub(crate) repeat: Option<u32>,
-    /// Seed of the run order and of everything random
+    /// Seed of the run order and of all random decisions
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
     /// Duration of the traffic, e.g. 5s
@@ -106,7 +106,7 @@ pub(crate) struct OverrideArgs {
 }
 
 #[derive(Debug, Args)]
-#[allow(clippy::struct_excessive_bools, reason = "switches that have nothing to do with each other")]
+#[allow(clippy::struct_excessive_bools, reason = "independent switches")]
 pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) scenario: ScenarioArgs,
@@ -119,7 +119,7 @@ pub(crate) struct RunArgs {
     /// Do not measure the links before each run (the result says so)
     #[arg(long)]
     pub(crate) no_calibration: bool,
-    /// Run up to N runs in parallel, each in a lab of its own; for light traffic (interactive, ping), since they share
+    /// Run up to N runs in parallel, each in a separate lab; for light traffic (interactive, ping), because they share
     /// the machine
     #[arg(long, value_name = "N", default_value = "1")]
     pub(crate) jobs: std::num::NonZeroUsize,
@@ -138,7 +138,7 @@ pub(crate) struct ImportArgs {
     /// Topology file of minitopo
     #[arg(value_name = "FILE")]
     pub(crate) topology: PathBuf,
-    /// Experiment file of minitopo, for the traffic [default: iperf over tcp and mptcp]
+    /// Experiment file of minitopo, for the traffic [default: throughput over tcp and mptcp]
     #[arg(long, value_name = "FILE")]
     pub(crate) experiment: Option<PathBuf>,
     /// New file for the scenario [default: standard output]
@@ -148,7 +148,7 @@ pub(crate) struct ImportArgs {
 
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct PrivilegeArgs {
-    /// Build the lab as root instead of in a user namespace (needs root; default where user namespaces are refused)
+    /// Build the lab as root instead of in a user namespace (needs root; default if user namespaces are forbidden)
     #[arg(long)]
     pub(crate) as_root: bool,
 }
@@ -189,23 +189,6 @@ pub(crate) struct DownArgs {
     pub(crate) all: bool,
 }
 
-#[derive(Debug, Args)]
-pub(crate) struct ReportArgs {
-    /// Result directories (or their run.json)
-    #[arg(required = true, value_name = "RUN")]
-    pub(crate) runs: Vec<PathBuf>,
-    /// Where report.html and the figures go [default: the directory of a single result; of several comparison-DATE in
-    /// `$PATHBENCH_OUT`, else in pathbench-results; nowhere with --json]
-    #[arg(long, value_name = "DIR")]
-    pub(crate) out: Option<PathBuf>,
-    /// Write the figures as PNG, too
-    #[arg(long)]
-    pub(crate) png: bool,
-    /// Print the result documents as one JSON array instead of the summary, and write no report unless --out is given
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
 fn key_value(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((key, value)) if !key.trim().is_empty() => Ok((key.trim().to_owned(), value.trim().to_owned())),
@@ -213,7 +196,7 @@ fn key_value(text: &str) -> Result<(String, String), String> {
     }
 }
 
-/// Options that select the server and the output. The seed has a field of its own in a result, and a token is a secret.
+/// Options that select the server and the output. The result stores the seed in another field; a token is a secret.
 const NOT_RECORDED: [&str; 11] =
     ["port", "quic-port", "fingerprint", "ca", "token", "seed", "out", "json", "no-report", "quiet", "help"];
 
@@ -277,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn what_differs_is_recorded_under_the_names_of_the_options() {
+    fn options_that_differ_from_their_defaults_are_recorded() {
         let arguments =
             ["test", "server", "--repeat", "5", "--tls", "--transports", "tcp,mptcp", "--path", "eth0"];
         let expected =
@@ -292,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_recorded_is_an_option() {
+    fn every_unrecorded_name_is_an_option() {
         let mut command = Cli::command();
         command.build();
         let names: Vec<&str> = command

@@ -1,4 +1,4 @@
-//! The real clock: the one place in the workspace that reads it.
+//! The real clock. Only this module reads it.
 #![expect(clippy::disallowed_methods, reason = "this module is the clock that everybody else is passed")]
 
 use pathbench_record::time::{Clock, Timestamp};
@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct MonotonicClock;
 
-/// A shorter remaining time is waited for by yielding, because so short a sleep ends late.
+/// A shorter remaining time is spent yielding, because so short a sleep ends late.
 const SHORTEST_SLEEP: Duration = Duration::from_micros(80);
 
 impl Clock for MonotonicClock {
@@ -37,7 +37,7 @@ pub(crate) fn unix_seconds() -> u64 {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
-/// Nanoseconds from the monotonic clock to the Unix epoch, for the dates in captures; as accurate as the machine's date.
+/// Nanoseconds from the monotonic clock to the Unix epoch, for the dates in captures; as accurate as the system time.
 pub(crate) fn wall_offset_ns() -> i64 {
     let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let offset = since_epoch.as_nanos() as i128 - i128::from(MonotonicClock.now().as_nanos());

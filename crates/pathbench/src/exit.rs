@@ -1,40 +1,30 @@
-//! Exit codes and the one reporter through which every failure reaches the user.
+//! Exit codes, and failures with their exit code and message.
 
-use crate::output;
 use std::fmt::Display;
 use std::process::ExitCode;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
 pub(crate) enum Exit {
-    Done,
-    Failed,
-    BadInput,
-    Unreachable,
-    Refused,
-    ExpectationNotHeld,
+    Done = 0,
+    Failed = 1,
+    BadInput = 2,
+    Unreachable = 3,
+    Refused = 4,
+    ExpectationNotHeld = 5,
     /// A multipath transport fell back or used one path only.
-    MultipathNotUsed,
-    HostCannot,
+    MultipathNotUsed = 6,
+    HostCannot = 7,
     /// Standard output is closed: 128 + 13, as shells report the end by SIGPIPE.
-    OutputClosed,
+    OutputClosed = 141,
 }
 
 impl Exit {
     pub(crate) const fn code(self) -> u8 {
-        match self {
-            Self::Done => 0,
-            Self::Failed => 1,
-            Self::BadInput => 2,
-            Self::Unreachable => 3,
-            Self::Refused => 4,
-            Self::ExpectationNotHeld => 5,
-            Self::MultipathNotUsed => 6,
-            Self::HostCannot => 7,
-            Self::OutputClosed => 141,
-        }
+        self as u8
     }
 
-    /// Of another process of this program.
+    /// The exit code of another process of this program.
     pub(crate) fn of_code(code: i32) -> Self {
         [
             Self::Done,
@@ -77,15 +67,5 @@ impl Failure {
     /// This host lacks a privilege or a feature.
     pub(crate) fn host_cannot(message: impl Display) -> Self {
         Self { exit: Exit::HostCannot, message: message.to_string() }
-    }
-
-    /// Prints the failure on stderr, further lines indented. A closed standard output needs no message.
-    pub(crate) fn report(&self) {
-        if self.exit == Exit::OutputClosed {
-            return;
-        }
-        let mut lines = self.message.lines();
-        output::note(format_args!("pathbench: {}", lines.next().unwrap_or("failed")));
-        lines.for_each(|line| output::note(format_args!("  {line}")));
     }
 }

@@ -1,8 +1,9 @@
 //! The command line: arguments → validated plan → run; progress and summaries.
 //!
-//! This crate reads the clock for all others, owns the processes of a lab (the command in front, the
+//! This crate reads the clock for all other crates, owns the processes of a lab (the foreground command, the
 //! orchestrator in its namespaces, the host agents) and reports every failure. It never computes a metric.
 
+mod arguments;
 mod cli;
 mod client;
 mod clock;
@@ -33,20 +34,20 @@ fn main() -> ExitCode {
     let mut command = Cli::command();
     let ended = match parse(&mut command) {
         Ok((cli, given)) => dispatch(cli.command, given),
-        Err(said) => output::usage(&said),
+        Err(message) => output::usage(&message),
     };
-    // A command that was stopped because its output was closed fails for that reason, not for a consequence.
+    // If a command was stopped because its output was closed, report that reason and not a consequence.
     let ended = ended.or_else(|failure| output::check().and(Err(failure)));
     match ended {
         Ok(exit) => exit.into(),
         Err(failure) => {
-            failure.report();
+            output::report(&failure);
             failure.exit.into()
         }
     }
 }
 
-/// The command line, and the options that differ from their defaults.
+/// The command line, and its options that differ from their defaults.
 fn parse(command: &mut clap::Command) -> Result<(Cli, Map<String, Value>), clap::Error> {
     let matches = command.try_get_matches_from_mut(std::env::args_os())?;
     let cli = Cli::from_arg_matches(&matches).map_err(|error| error.format(command))?;
@@ -59,7 +60,7 @@ fn dispatch(command: Command, given: Map<String, Value>) -> Result<Exit, Failure
         Command::Lab(LabCommand::Up(args)) => lab::keep::up(&args),
         Command::Lab(LabCommand::Exec(args)) => lab::keep::exec(&args),
         Command::Lab(LabCommand::Down(args)) => lab::keep::down(&args),
-        Command::Lab(LabCommand::List) => lab::list(),
+        Command::Lab(LabCommand::List) => lab::keep::list(),
         Command::Lab(LabCommand::Show { name }) => lab::show(&name),
         Command::Lab(LabCommand::Import(args)) => lab::import(&args),
         Command::Lab(LabCommand::Check { scenario }) => lab::check(&scenario),

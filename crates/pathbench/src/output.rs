@@ -1,8 +1,8 @@
 //! Standard output and standard error. No other module writes to them, which clippy enforces.
 //!
-//! A command whose standard output cannot be written saves what it has measured and undoes what it has to
-//! undo. Where the reader is gone (`pathbench … | head`), it ends without a message and as
-//! [`Exit::OutputClosed`]; any other error is reported.
+//! A command that cannot write to standard output still saves its measurements and undoes its changes. If the reader
+//! has closed standard output (`pathbench … | head`), the command ends without a message, as [`Exit::OutputClosed`];
+//! any other error is reported.
 
 #![allow(clippy::disallowed_methods, reason = "the one place in which standard output and error are opened")]
 
@@ -19,8 +19,8 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Set once the reader of standard output is gone, in commands that watch for it.
-static READER_GONE: AtomicBool = AtomicBool::new(false);
+/// Set when the reader has closed standard output, in commands that monitor it.
+static OUTPUT_CLOSED: AtomicBool = AtomicBool::new(false);
 
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
@@ -33,39 +33,49 @@ pub(crate) fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
     print(&text)
 }
 
-/// Writes lines to standard error, which may quote a file or a peer: nothing in them reaches the terminal as a command.
-/// An error of standard error cannot be reported and is ignored.
+/// Writes lines to standard error without control sequences, because they may quote a file or a peer. An error of
+/// standard error cannot be reported and is ignored.
 pub(crate) fn note(lines: impl Display) {
     let plain: Vec<String> =
-        lines.to_string().split('\n').map(|line| text::plain(line, usize::MAX)).collect();
-    let _nobody_reads = writeln!(io::stderr(), "{}", plain.join("\n"));
+        lines.to_string().split('\n').map(|line| text::printable(line, usize::MAX)).collect();
+    let _ignored = writeln!(io::stderr(), "{}", plain.join("\n"));
 }
 
-/// Writes clap's message: help and version to standard output, a mistake of usage to standard error.
-pub(crate) fn usage(said: &clap::Error) -> Result<Exit, Failure> {
-    let written = said.print().and_then(|()| io::stdout().flush());
-    if said.use_stderr() {
+/// Prints a failure on standard error, with further lines indented. A closed standard output needs no message.
+pub(crate) fn report(failure: &Failure) {
+    if failure.exit == Exit::OutputClosed {
+        return;
+    }
+    let mut lines = failure.message.lines();
+    note(format_args!("pathbench: {}", lines.next().unwrap_or("failed")));
+    lines.for_each(|line| note(format_args!("  {line}")));
+}
+
+/// Writes clap's message: help and version to standard output, usage errors to standard error.
+pub(crate) fn usage(message: &clap::Error) -> Result<Exit, Failure> {
+    let written = message.print().and_then(|()| io::stdout().flush());
+    if message.use_stderr() {
         return Ok(Exit::BadInput);
     }
     written.map(|()| Exit::Done).map_err(|error| not_written(&error))
 }
 
-/// Calls `act` on a thread of its own once the reader of standard output is gone, so that commands without output end,
-/// too.
-pub(crate) fn on_reader_gone(act: impl FnOnce() + Send + 'static) {
+/// Calls `act` on a separate thread when the reader has closed standard output, so that commands that print nothing
+/// end as well.
+pub(crate) fn on_output_closed(act: impl FnOnce() + Send + 'static) {
     let Ok(out) = io::stdout().as_fd().try_clone_to_owned() else { return };
     std::thread::spawn(move || {
-        if wait_for_reader_gone(&out) {
-            READER_GONE.store(true, Ordering::Relaxed);
+        if wait_until_closed(&out) {
+            OUTPUT_CLOSED.store(true, Ordering::Relaxed);
             act();
         }
     });
 }
 
-/// Blocks until the reader of `out` is gone; false when that cannot be known.
-fn wait_for_reader_gone(out: &OwnedFd) -> bool {
-    // poll(2): POLLERR at the write end of a pipe whose read end is closed, POLLHUP at a socket or terminal; both are
-    // reported without being asked for, and never at a file.
+/// Blocks until the reader has closed `out`; false if the kernel does not report the close.
+fn wait_until_closed(out: &OwnedFd) -> bool {
+    // poll(2): POLLERR at the write end of a pipe whose read end is closed, POLLHUP at a socket or terminal. The
+    // kernel reports both without a request, and never for a file.
     let mut polled = [PollFd::new(out, PollFlags::empty())];
     loop {
         match poll(&mut polled, None) {
@@ -76,9 +86,9 @@ fn wait_for_reader_gone(out: &OwnedFd) -> bool {
     }
 }
 
-/// An error once the reader of standard output is gone, in a command that was stopped for that.
+/// Returns an error if the reader has closed standard output, in a command that was stopped because of it.
 pub(crate) fn check() -> Result<(), Failure> {
-    if READER_GONE.load(Ordering::Relaxed) { Err(closed()) } else { Ok(()) }
+    if OUTPUT_CLOSED.load(Ordering::Relaxed) { Err(closed()) } else { Ok(()) }
 }
 
 pub(crate) fn stdout_is_terminal() -> bool {
@@ -89,7 +99,7 @@ pub(crate) fn stderr_is_terminal() -> bool {
     io::stderr().is_terminal()
 }
 
-/// Columns of standard output's terminal.
+/// Width of standard output's terminal in columns.
 pub(crate) fn columns() -> Option<usize> {
     let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
     (size.ws_col > 0).then(|| usize::from(size.ws_col))

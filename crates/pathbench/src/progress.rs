@@ -1,12 +1,13 @@
-//! Progress of `lab run`, `test`, `roam` and `mtu` on stderr: lines, and on a terminal a live view below them.
+//! Progress of `lab run`, `test`, `roam` and `mtu` on stderr: lines, and on a terminal a live view below the lines.
 
 use crate::output;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use pathbench_analysis::assembly::ClientPath;
-use pathbench_lab::order::ScheduledRun;
 use pathbench_lab::scenario::{PatternPlan, Plan};
+use pathbench_lab::study::ScheduledRun;
 use pathbench_lab::study::StudyObserver;
-use pathbench_record::document::{RunLink, RunRecord};
+use pathbench_record::document::RunRecord;
+use pathbench_record::text::{duration, duration_ms};
 use pathbench_record::time::Timestamp;
 use pathbench_traffic::client::Progress as Transferred;
 use std::collections::BTreeMap;
@@ -15,11 +16,11 @@ use std::net::IpAddr;
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
-/// Between two updates of the live view.
+/// Interval between updates of the live view.
 const LIVE_INTERVAL: Duration = Duration::from_millis(200);
-/// Between two lines of a view that is not live.
+/// Interval between lines without a live view.
 const LINE_INTERVAL: Duration = Duration::from_secs(5);
-/// Rates over a shorter time fluctuate too much to be read.
+/// Rates over a shorter time fluctuate too much to be readable.
 const RATE_INTERVAL: Duration = Duration::from_millis(300);
 /// Resolution of the bar.
 const STEPS: u64 = 1000;
@@ -45,19 +46,19 @@ impl Progress {
         self.live
     }
 
-    /// Prints a line above the live view, unless the user wants no progress.
+    /// Prints a line above the live view, unless the user disabled progress.
     pub(crate) fn line(&self, text: impl Display) {
         if !self.quiet {
             self.warn(text);
         }
     }
 
-    /// Prints a line even if the user wants no progress.
+    /// Prints a line even if the user disabled progress.
     pub(crate) fn warn(&self, text: impl Display) {
         self.view.suspend(|| output::note(text));
     }
 
-    /// Whether it is time to show figures that change all the time.
+    /// Whether figures that change constantly are due to be shown.
     pub(crate) fn is_due(&mut self, now: Timestamp) -> bool {
         let due = !self.quiet && now >= self.next;
         if due {
@@ -66,7 +67,7 @@ impl Progress {
         due
     }
 
-    /// Replaces the live view; `done` (0 to 1) becomes a bar before the first line.
+    /// Replaces the live view; `done` (0 to 1) becomes a bar in front of the first line.
     pub(crate) fn show(&mut self, done: Option<f64>, lines: &[String]) {
         if !self.live {
             return;
@@ -100,13 +101,13 @@ pub(crate) struct RunProgress<'a> {
     progress: &'a mut Progress,
     runs: usize,
     finished: usize,
-    /// Several runs at the same time: a run is named by its id, and only the number of finished runs is shown.
+    /// Several runs in parallel: runs are named by their ids, and only the number of finished runs is shown.
     parallel: bool,
     title: String,
-    /// The title on a terminal of 80 columns.
+    /// The title for a terminal of 80 columns.
     short: String,
     expected: Option<Duration>,
-    /// Of all runs when the current run began.
+    /// Remaining time of all runs when the current run began.
     left: Option<Duration>,
     first: Option<Timestamp>,
     last: Option<Transferred>,
@@ -128,7 +129,7 @@ impl<'a> RunProgress<'a> {
         }
     }
 
-    /// A run begins that takes `expected`; `left` is the time for this and all later runs.
+    /// Starts a run that takes `expected`; `left` is the time for this and all later runs.
     pub(crate) fn begin(
         &mut self,
         number: usize,
@@ -147,7 +148,7 @@ impl<'a> RunProgress<'a> {
     }
 
     fn show(&mut self, elapsed: Duration, text: &str) {
-        let left = self.left.map(|left| format!(", {} left", in_words(left.saturating_sub(elapsed))));
+        let left = self.left.map(|left| format!(", {} left", duration(left.saturating_sub(elapsed))));
         let line = format!("{}{}  {text}", self.short, left.unwrap_or_default());
         let of_run = match self.expected.filter(|_| !self.parallel) {
             Some(expected) => (elapsed.as_secs_f64() / expected.as_secs_f64().max(1e-3)).min(1.0),
@@ -170,7 +171,7 @@ impl<'a> RunProgress<'a> {
         self.last = Some(now.clone());
     }
 
-    /// A run has ended; `left` is the time for all later runs.
+    /// Ends a run; `left` is the time for all later runs.
     pub(crate) fn finished(&mut self, record: &RunRecord, left: Option<Duration>) {
         self.finished += 1;
         self.show(Duration::ZERO, "");
@@ -183,7 +184,7 @@ impl<'a> RunProgress<'a> {
             (None, true) => "completed".to_owned(),
         };
         let left = left.filter(|left| !left.is_zero());
-        let left = left.map(|left| format!("; about {} left", in_words(left))).unwrap_or_default();
+        let left = left.map(|left| format!("; about {} left", duration(left))).unwrap_or_default();
         let title = if self.parallel { &record.id } else { &self.title };
         self.progress.line(format_args!("{title}: {}{end}{left}", figure(record)));
     }
@@ -225,7 +226,7 @@ impl StudyObserver for StudyProgress<'_> {
         self.0.status("measuring its links");
     }
 
-    fn on_links(&mut self, _links: &[RunLink]) {
+    fn on_connecting(&mut self) {
         self.0.status("connecting");
     }
 
@@ -242,23 +243,28 @@ impl StudyObserver for StudyProgress<'_> {
     }
 }
 
-/// The figure that a run of this pattern is made for.
+/// The main figure of this pattern.
 fn figure(record: &RunRecord) -> String {
     if let Some(ping) = &record.ping {
-        let median = ping.median_ms.map_or_else(|| "no answer".to_owned(), |ms| format!("{ms:.2} ms"));
+        let median = ping.median_ms.map_or_else(|| "no answer".to_owned(), duration_ms);
         return format!("{median}, {} of {} lost, ", ping.lost, ping.sent);
     }
     if let Some(delay) = &record.delay_ms {
-        return format!("delay {:.1} ms (p95 {:.1} ms), {} late, ", delay.p50, delay.p95, delay.late);
+        return format!(
+            "delay {} (p95 {}), {} unacknowledged, ",
+            duration_ms(delay.p50),
+            duration_ms(delay.p95),
+            delay.unacknowledged
+        );
     }
-    match (record.completion_ms, record.goodput_mbps) {
-        (Some(ms), _) => format!("{:.2} s, ", ms / 1e3),
+    match (record.fct_ms, record.goodput_mbps) {
+        (Some(ms), _) => format!("{}, ", duration_ms(ms)),
         (None, Some(mbps)) => format!("{mbps:.1} Mbit/s, "),
         (None, None) => String::new(),
     }
 }
 
-/// Goodput since `last`, and of each path where the transport reports paths.
+/// Total goodput since `last`, and the goodput of each path if the transport reports paths.
 fn rates(last: &Transferred, now: &Transferred, paths: &[ClientPath], seconds: f64) -> String {
     let mbps = |bytes: u64| bytes as f64 * 8.0 / seconds / 1e6;
     let total = |progress: &Transferred| progress.sent_bytes + progress.received_bytes;
@@ -274,22 +280,13 @@ fn rates(last: &Transferred, now: &Transferred, paths: &[ClientPath], seconds: f
     text
 }
 
-/// Bytes in both directions by local address.
+/// Sum of the bytes in both directions by local address.
 pub(crate) fn bytes_per_path(progress: &Transferred) -> BTreeMap<IpAddr, u64> {
     let mut sums = BTreeMap::new();
     for path in &progress.paths {
         *sums.entry(path.local).or_insert(0) += path.acknowledged_bytes + path.received_bytes;
     }
     sums
-}
-
-/// `4 min 20 s`.
-pub(crate) fn in_words(time: Duration) -> String {
-    match time.as_secs() {
-        seconds @ 0..60 => format!("{seconds} s"),
-        seconds @ 60..3600 => format!("{} min {} s", seconds / 60, seconds % 60),
-        seconds => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
-    }
 }
 
 #[cfg(test)]
@@ -323,12 +320,5 @@ mod tests {
         };
         let (before, now) = (transferred(0, 0, [0, 0]), transferred(1000, 1_500_000, [1_000_000, 500_000]));
         assert_eq!(rates(&before, &now, &[path], 1.0), "12.0 Mbit/s: eth0 8.0 + 192.0.2.2 4.0");
-    }
-
-    #[test]
-    fn times_are_in_units_that_people_use() {
-        for (seconds, words) in [(7, "7 s"), (80, "1 min 20 s"), (7_260, "2 h 1 min")] {
-            assert_eq!(in_words(Duration::from_secs(seconds)), words);
-        }
     }
 }

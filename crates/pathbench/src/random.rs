@@ -1,4 +1,4 @@
-//! Random bytes of the kernel's cryptographic source, for names of tests, keys and seeds.
+//! Random bytes from the kernel's cryptographic source, for test names, keys and seeds.
 
 use rustix::io::Errno;
 use rustix::rand::{GetRandomFlags, getrandom};
@@ -6,7 +6,7 @@ use rustix::rand::{GetRandomFlags, getrandom};
 /// `N` random bytes.
 ///
 /// # Panics
-/// Where the kernel gives none (a sandbox that forbids getrandom(2)): nothing may be named, then.
+/// If getrandom(2) fails, as in a sandbox that forbids it.
 pub(crate) fn bytes<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
     let mut filled = 0;
@@ -20,7 +20,7 @@ pub(crate) fn bytes<const N: usize>() -> [u8; N] {
     bytes
 }
 
-/// A seed that is easy to type again.
+/// A seed of 32 bits, short enough to type.
 pub(crate) fn seed() -> u64 {
     u64::from(u32::from_ne_bytes(bytes()))
 }

@@ -1,17 +1,41 @@
-//! `report`, and the report of a result that a command has just finished.
+//! Result directories and their reports, for `report` and for commands that have finished a measurement.
 
-use crate::cli::ReportArgs;
 use crate::clock::unix_seconds;
 use crate::exit::{Exit, Failure};
 use crate::output;
-use crate::session::default_directory;
-use pathbench_record::calendar::rfc3339_from_unix;
-use pathbench_record::directory::{ResultDirectory, create_new_beside, holds_result};
-use pathbench_record::document::ResultDocument;
+use clap::Args;
+use pathbench_host::{kernel, sysctl};
+use pathbench_record::directory::{
+    ResultDirectory, ResultWriter, create_new_beside, default_directory_name, holds_result,
+};
+use pathbench_record::document::{HostRecord, ResultDocument};
+use pathbench_record::time::rfc3339_from_unix;
 use pathbench_report::{FigureFormat, ResultSet, WriteError};
+use std::fs;
 use std::path::{Path, PathBuf};
 
 const COMPARISON: &str = "comparison";
+/// Names the parent of result directories.
+const PARENT_VARIABLE: &str = "PATHBENCH_OUT";
+/// The parent in the current directory if the variable is not set.
+const DEFAULT_PARENT: &str = "pathbench-results";
+
+#[derive(Debug, Args)]
+pub(crate) struct ReportArgs {
+    /// Result directories (or their run.json)
+    #[arg(required = true, value_name = "RUN")]
+    runs: Vec<PathBuf>,
+    /// Where report.html and the figures go [default: the directory of a single result; of several comparison-DATE in
+    /// `$PATHBENCH_OUT`, else in pathbench-results; nowhere with --json]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Write the figures as PNG, too
+    #[arg(long)]
+    png: bool,
+    /// Print the result documents as one JSON array instead of the summary, and write no report unless --out is given
+    #[arg(long)]
+    json: bool,
+}
 
 pub(crate) fn report(args: &ReportArgs) -> Result<Exit, Failure> {
     let sets = args.runs.iter().map(|path| open(path)).collect::<Result<Vec<_>, _>>()?;
@@ -24,8 +48,8 @@ pub(crate) fn report(args: &ReportArgs) -> Result<Exit, Failure> {
         let format = if args.png { FigureFormat::SvgAndPng } else { FigureFormat::Svg };
         write_as(&sets, &place.directory, format).inspect_err(|_| {
             if place.is_new {
-                // The report that was begun.
-                let _stays = std::fs::remove_dir_all(&place.directory);
+                // The incomplete report.
+                let _stays = fs::remove_dir_all(&place.directory);
             }
         })?;
     }
@@ -35,7 +59,7 @@ pub(crate) fn report(args: &ReportArgs) -> Result<Exit, Failure> {
     } else {
         let summaries = sets.iter().map(|set| pathbench_report::terminal::summary(set, output::style()));
         let mut parts: Vec<String> = summaries.collect();
-        // A result's own report is named by its summary.
+        // The summary names a result's own report.
         if let Some(place) = place.filter(|place| args.out.is_some() || place.is_new) {
             parts.push(format!("{}\n", place.directory.join("report.html").display()));
         }
@@ -50,7 +74,7 @@ struct Place {
     is_new: bool,
 }
 
-/// The directory of `--out`, where that is not the place of another result, whose report would be overwritten.
+/// The directory of `--out`, unless it belongs to another result, whose report would be overwritten.
 fn chosen(out: &Path, sets: &[ResultSet]) -> Result<Place, Failure> {
     let same = |set: &ResultSet| {
         let own = set.directory.as_deref().unwrap_or(Path::new("")).canonicalize();
@@ -65,7 +89,7 @@ fn chosen(out: &Path, sets: &[ResultSet]) -> Result<Place, Failure> {
     Ok(Place { directory: out.to_owned(), is_new: false })
 }
 
-/// The directory of a single result; for several a new one beside other results.
+/// The directory of a single result; for several results a new directory next to other results.
 fn own_place(sets: &[ResultSet]) -> Result<Place, Failure> {
     if let [ResultSet { directory: Some(directory), .. }] = sets {
         return Ok(Place { directory: directory.clone(), is_new: false });
@@ -99,7 +123,7 @@ fn write_as(sets: &[ResultSet], out: &Path, format: FigureFormat) -> Result<(), 
     })
 }
 
-/// Writes the report of a finished result, and prints its summary or its document.
+/// Writes the report of a finished result, and prints its summary or its JSON document.
 pub(crate) fn present(directory: &Path, json: bool, no_report: bool) -> Result<(), Failure> {
     let set = open(directory)?;
     if !no_report {
@@ -110,4 +134,50 @@ pub(crate) fn present(directory: &Path, json: bool, no_report: bool) -> Result<(
     } else {
         output::print(&pathbench_report::terminal::summary(&set, output::style()))
     }
+}
+
+/// The directory that `PATHBENCH_OUT` names.
+pub(crate) fn parent_of_results() -> Option<PathBuf> {
+    std::env::var_os(PARENT_VARIABLE).filter(|parent| !parent.is_empty()).map(PathBuf::from)
+}
+
+/// The directory of a result or comparison without `--out`.
+pub(crate) fn default_directory(name: &str, started: &str) -> PathBuf {
+    let parent = parent_of_results().unwrap_or_else(|| DEFAULT_PARENT.into());
+    default_directory_name(&parent, name, started)
+}
+
+/// Creates the directory of the command or scenario `name` that started at `started` (RFC 3339): `out`, or a new
+/// directory next to other results.
+pub(crate) fn create_result(out: Option<&Path>, name: &str, started: &str) -> Result<ResultWriter, Failure> {
+    match out {
+        Some(out) => ResultWriter::create(out),
+        None => ResultWriter::create_beside(&default_directory(name, started)),
+    }
+    .map_err(Failure::bad_input)
+}
+
+/// The record of this machine; `privilege` is the command's.
+pub(crate) fn host_record(privilege: &str, started: String) -> HostRecord {
+    HostRecord {
+        kernel: kernel::release().text,
+        machine: rustix::system::uname().machine().to_string_lossy().into_owned(),
+        cpus: kernel::cpu_count() as u32,
+        memory_bytes: kernel::memory_bytes(),
+        pathbench: env!("CARGO_PKG_VERSION").to_owned(),
+        privilege: privilege.to_owned(),
+        started,
+        default_congestion: sysctl::read("net.ipv4.tcp_congestion_control").unwrap_or_default(),
+        processors_awake: false,
+    }
+}
+
+/// Removes a result directory that has only empty files.
+pub(crate) fn remove_empty(directory: &Path) {
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        if entry.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.len() == 0) {
+            let _stays = fs::remove_file(entry.path());
+        }
+    }
+    let _not_empty = fs::remove_dir(directory);
 }

@@ -1,4 +1,4 @@
-//! SIGINT, SIGTERM and SIGHUP: the first stops a command after it has cleaned up, the second at once.
+//! SIGINT, SIGTERM and SIGHUP: the first signal stops a command after clean-up, the second stops it immediately.
 
 use crate::clock::MonotonicClock;
 use crate::output;
@@ -12,15 +12,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Exit status after a second signal, as shells show it for SIGINT.
+/// Exit status after a second signal, the shells' status for SIGINT.
 const INTERRUPTED: i32 = 130;
 
-/// Ctrl-C reaches the command in front and the orchestrator, and the former forwards it to the latter: signals
-/// that close together are one.
+/// Ctrl-C reaches the foreground command and the orchestrator, and the former forwards it to the latter: signals this
+/// close together count as one.
 const SAME_KEYSTROKE: Duration = Duration::from_millis(300);
 
-/// The signals that ask a command to stop. SIGHUP (a closed terminal) stays ignored where the caller
-/// ignores it, as `nohup` does.
+/// The signals that stop a command. SIGHUP (a closed terminal) stays ignored if the caller ignores it, as `nohup`
+/// does.
 fn stop_signals() -> Vec<i32> {
     let mut signals = vec![SIGINT, SIGTERM];
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -30,19 +30,19 @@ fn stop_signals() -> Vec<i32> {
     signals
 }
 
-/// Whether a process of this `/proc/PID/status` ignores the signal.
+/// Whether the process with this `/proc/PID/status` ignores the signal.
 fn is_ignored(status: &str, signal: i32) -> bool {
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
     mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
 }
 
-/// Sets the returned flag at the first signal and exits at the second. The flag is also set once standard output
-/// is closed.
+/// Sets the returned flag at the first signal and exits at the second. A closed standard output sets the flag as
+/// well.
 pub(crate) fn stop_flag() -> Arc<AtomicBool> {
     let stop = Arc::new(AtomicBool::new(false));
     let set = Arc::clone(&stop);
-    output::on_reader_gone(move || set.store(true, Ordering::Relaxed));
+    output::on_output_closed(move || set.store(true, Ordering::Relaxed));
     let set = Arc::clone(&stop);
     let mut first = None;
     on_signal(move || {
@@ -55,28 +55,28 @@ pub(crate) fn stop_flag() -> Arc<AtomicBool> {
     stop
 }
 
-/// Calls `act` for each signal to stop from now on, on a thread of its own.
+/// From now on calls `act` for each stop signal, on a separate thread.
 pub(crate) fn on_signal(mut act: impl FnMut() + Send + 'static) {
-    // Registering can only fail for signals that may not be caught, which these are not.
+    // Registering fails only for signals that cannot be caught; these can.
     if let Ok(mut signals) = Signals::new(stop_signals()) {
         std::thread::spawn(move || signals.forever().for_each(|_| act()));
     }
 }
 
-/// Ignores signals to stop, without a thread.
+/// Ignores stop signals, without a thread.
 pub(crate) fn ignore_interrupts() {
     for signal in stop_signals() {
         let _never_refused = flag::register(signal, Arc::new(AtomicBool::new(false)));
     }
 }
 
-/// Starts a child and waits for its end; meanwhile signals to stop go to `forward`. Without a thread, for a
-/// process whose children are to be in another PID namespace can have none (`clone(2)`, `EINVAL`).
+/// Starts a child, waits for its end, and meanwhile passes stop signals to `forward`. Uses no thread: a process whose
+/// children enter another PID namespace must not have several threads (`clone(2)`, `EINVAL`).
 pub(crate) fn wait_forwarding(
     start: impl FnOnce() -> io::Result<Child>,
     forward: impl Fn(&Child, i32),
 ) -> io::Result<ExitStatus> {
-    // Registered before the child starts, so that its end cannot be missed.
+    // Registered before the child starts, so that the end of the child cannot be missed.
     let mut signals = Signals::new(stop_signals().into_iter().chain([SIGCHLD]))?;
     let mut child = start()?;
     loop {

@@ -1,4 +1,4 @@
-//! The command line: what it accepts, what it refuses and how, and where it prints what.
+//! The command line: accepted and rejected arguments, messages, and output streams.
 
 #![allow(clippy::unwrap_used, reason = "a failed test panics")]
 
@@ -20,7 +20,7 @@ pathbench_kerneltest::unprivileged_too!();
 const HELLO: &str = include_str!("../../../scenarios/hello.toml");
 const ESCAPE: char = '\u{1b}';
 
-/// Each of these lines has one mistake.
+/// Each line has one mistake.
 const TEN_MISTAKES: &str = r#"
 description = 7
 colour = "red"
@@ -44,10 +44,10 @@ action = "explode"
 transports = ["tpc"]
 "#;
 
-/// Where in the file they are; the name stands on line 1.
+/// The lines of the mistakes in the file; line 1 has the name.
 const LINES_OF_MISTAKES: [u32; 10] = [3, 4, 8, 9, 10, 13, 14, 18, 19, 22];
 
-/// Every file of a directory with its content.
+/// Every file of a directory, with its content.
 fn contents(directory: &Path) -> BTreeMap<String, Vec<u8>> {
     let entries = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
     entries
@@ -60,7 +60,7 @@ fn contents(directory: &Path) -> BTreeMap<String, Vec<u8>> {
 fn help_names_every_command_and_the_exit_codes() {
     let work = Workplace::new();
     let help = work.run(&["--help"]).expect(0);
-    for text in ["lab", "mtu", "report", "Exit codes", "6 a multipath transport"] {
+    for text in ["lab", "mtu", "report", "Exit codes", "6 a requested multipath transport"] {
         assert!(help.stdout.contains(text), "{text}: {}", help.stdout);
     }
     assert!(!help.stdout.contains("__"), "internal commands are shown: {}", help.stdout);
@@ -77,14 +77,14 @@ fn help_names_every_command_and_the_exit_codes() {
 fn lab_check_counts_the_runs_that_lab_run_makes() {
     let work = Workplace::new();
     let twice =
-        QUICK.replace("[\"tcp\"]", "[\"tcp\", \"quic\"]\npattern = [\"iperf\", \"ping\"]\nrepeat = 2");
+        QUICK.replace("[\"tcp\"]", "[\"tcp\", \"quic\"]\npattern = [\"throughput\", \"ping\"]\nrepeat = 2");
     let matrix = "[matrix]\n\"path.eth.mtu\" = [1280, 1400, 1500]\n";
     let file = work.scenario("counted", &format!("{twice}{matrix}"));
     let checked = work.run(&["lab", "check", &file]).expect(0);
     assert_eq!(checked.stdout, format!("{file}: good; 3 variants, 24 runs\n"));
 }
 
-/// Regression: the second command found the first one's result where its own was to go.
+/// Regression: the second command tried to write its result where the first one's result was.
 #[test]
 fn pathbench_out_names_where_results_get_directories_of_their_own() {
     let work = Workplace::new();
@@ -109,28 +109,30 @@ fn pathbench_out_names_where_results_get_directories_of_their_own() {
     for name in &names {
         assert!(work.path().join("all").join(name).join("run.json").exists(), "{name}");
     }
-    // Several scenarios of one command, too; `--out` is the directory itself, and an empty variable says nothing.
+    // Also several scenarios of one command. `--out` is the directory itself, and an empty variable counts as unset.
     run(&[&file], "all").expect(0);
     assert_eq!(results("all").len(), 4);
     run(&["--out", "own"], "all").expect(0);
     assert!(work.path().join("own/run.json").exists());
     assert_eq!(results("all").len(), 4);
-    run(&["--out", "own"], "all").expect(2).says(&["own already holds a Pathbench result"]);
+    run(&["--out", "own"], "all").expect(2).reports(&["own already holds a Pathbench result"]);
     run(&[], "").expect(0);
     assert_eq!(results("pathbench-results").len(), 1);
     let compared = ["report", "own", &format!("all/{}", names[0])];
     support::finish(work.pathbench(&compared).env("PATHBENCH_OUT", "all")).expect(0);
     assert!(results("all").iter().any(|name| name.starts_with("comparison-20")), "{:?}", results("all"));
-    // Every command that measures goes by it, before it sends anything.
+    // Every measuring command checks the directory before it sends anything.
     std::fs::write(work.path().join("blocked"), "").unwrap();
     for command in ["test", "roam", "mtu"] {
         let mut command = work.pathbench(&[command, "127.0.0.1"]);
-        support::finish(command.env("PATHBENCH_OUT", "blocked")).expect(2).says(&["cannot create blocked/"]);
+        support::finish(command.env("PATHBENCH_OUT", "blocked"))
+            .expect(2)
+            .reports(&["cannot create blocked/"]);
     }
 }
 
 #[test]
-fn wrong_usage_ends_with_two_and_says_what_is_wrong() {
+fn wrong_usage_ends_with_two_and_names_the_mistake() {
     let work = Workplace::new();
     let cases: [(&[&str], &str); 8] = [
         (&[], "Usage"),
@@ -143,13 +145,13 @@ fn wrong_usage_ends_with_two_and_says_what_is_wrong() {
         (&["lab", "down", "a", "--all"], "--all"),
     ];
     for (arguments, text) in cases {
-        let refused = work.run(arguments).expect(2).says(&[text]);
+        let refused = work.run(arguments).expect(2).reports(&[text]);
         assert_eq!(refused.stdout, "", "{arguments:?}");
     }
 }
 
 #[test]
-fn what_mtu_cannot_do_is_said_before_anything_is_sent() {
+fn mistakes_of_mtu_are_reported_before_anything_is_sent() {
     let work = Workplace::new();
     let cases: [(&[&str], &str); 13] = [
         (&[], "<SERVER>"),
@@ -168,7 +170,7 @@ fn what_mtu_cannot_do_is_said_before_anything_is_sent() {
     ];
     for (arguments, text) in cases {
         let code = if arguments == ["127.0.0.1", "-6"] { 3 } else { 2 };
-        let refused = work.run(&[&["mtu"], arguments].concat()).expect(code).says(&[text]);
+        let refused = work.run(&[&["mtu"], arguments].concat()).expect(code).reports(&[text]);
         assert_eq!(refused.stdout, "", "{arguments:?}");
     }
 }
@@ -177,11 +179,11 @@ fn what_mtu_cannot_do_is_said_before_anything_is_sent() {
 fn an_undo_without_a_journal_has_nothing_to_do_and_one_with_a_wrong_one_does_nothing() {
     let work = Workplace::new();
     let undo = ["mtu", "--undo", "--journal", "journal.jsonl"];
-    work.run(&undo).expect(0).says(&["nothing to undo"]);
+    work.run(&undo).expect(0).reports(&["nothing to undo"]);
     assert!(!work.path().join("journal.jsonl").exists(), "an undo leaves no journal");
     for text in ["no journal\n", "{\"journal\":{\"format\":\"pathbench.mtu-journal/9\"}}\n"] {
         std::fs::write(work.path().join("journal.jsonl"), text).unwrap();
-        work.run(&undo).expect(1).says(&["journal.jsonl"]);
+        work.run(&undo).expect(1).reports(&["journal.jsonl"]);
         assert_eq!(std::fs::read_to_string(work.path().join("journal.jsonl")).unwrap(), text);
     }
 }
@@ -197,7 +199,7 @@ fn shipped_scenarios_are_listed_and_shown_as_they_are() {
         };
         assert!(list.lines().any(described), "{name} has no line: {list}");
         let shown = work.run(&["lab", "show", name]).expect(0).stdout;
-        // What is shown is a scenario itself.
+        // The printed text is a valid scenario.
         let copy = format!("my-{name}.toml");
         std::fs::write(work.path().join(&copy), &shown).unwrap();
         work.run(&["lab", "check", &copy]).expect(0);
@@ -209,9 +211,9 @@ fn shipped_scenarios_are_listed_and_shown_as_they_are() {
 fn an_unknown_scenario_is_refused_with_the_nearest_name() {
     let work = Workplace::new();
     for command in [["lab", "run", "failver"], ["lab", "show", "failver"], ["lab", "up", "failver"]] {
-        work.run(&command).expect(2).says(&["`failver`", "did you mean `failover`?", "./failver.toml"]);
+        work.run(&command).expect(2).reports(&["`failver`", "did you mean `failover`?", "./failver.toml"]);
     }
-    work.run(&["lab", "run", "./failver.toml"]).expect(2).says(&["./failver.toml", "No such file"]);
+    work.run(&["lab", "run", "./failver.toml"]).expect(2).reports(&["./failver.toml", "No such file"]);
 }
 
 #[test]
@@ -224,9 +226,10 @@ fn ten_mistakes_are_reported_at_once_and_nothing_is_started() {
         let mut lines: Vec<u32> = refused
             .stderr
             .lines()
-            .map(|line| line.split_once("mistaken.toml:").unwrap_or_else(|| panic!("{refused:#?}")).1)
+            .filter_map(|line| Some(line.trim_start().strip_prefix("--> ")?.split_once("mistaken.toml:")?.1))
             .map(|rest| rest.split(':').next().unwrap().parse().unwrap())
             .collect();
+        assert_eq!(lines.len(), refused.stderr.matches("= help: ").count(), "{refused:#?}");
         lines.dedup();
         assert_eq!(lines, LINES_OF_MISTAKES, "{refused:#?}");
         assert_eq!(refused.stdout, "");
@@ -246,7 +249,7 @@ fn mistakes_on_the_command_line_are_mistakes_of_their_option() {
         (&["--duration", "soon"], &["soon"]),
     ];
     for (options, texts) in cases {
-        work.run(&[&["lab", "run", "hello"], options].concat()).expect(2).says(texts);
+        work.run(&[&["lab", "run", "hello"], options].concat()).expect(2).reports(texts);
     }
     assert!(!work.path().join("pathbench-results").exists());
 }
@@ -255,7 +258,7 @@ fn mistakes_on_the_command_line_are_mistakes_of_their_option() {
 fn json_is_one_document_or_none() {
     let work = Workplace::new();
     let file = work.scenario("quick", QUICK);
-    let both = work.run(&["lab", "run", &file, "hello", "--json"]).expect(2).says(&["--json", "one"]);
+    let both = work.run(&["lab", "run", &file, "hello", "--json"]).expect(2).reports(&["--json", "one"]);
     assert_eq!(both.stdout, "");
     let run = work.run(&["lab", "run", &file, "--json", "--no-calibration", "--out", "out"]).expect(0);
     let printed: ResultDocument = serde_json::from_str(&run.stdout).unwrap();
@@ -275,13 +278,13 @@ fn a_result_is_never_overwritten() {
     work.run(&run).expect(0);
     let before = contents(&work.path().join("out"));
     assert!(before.contains_key("run.json") && before.contains_key("report.html"), "{:?}", before.keys());
-    work.run(&run).expect(2).says(&["out already holds a Pathbench result", "--out"]);
+    work.run(&run).expect(2).reports(&["out already holds a Pathbench result", "--out"]);
     assert_eq!(contents(&work.path().join("out")), before);
 
     std::fs::create_dir(work.path().join("mine")).unwrap();
     std::fs::write(work.path().join("mine/letter.txt"), "dear").unwrap();
-    work.run(&["lab", "run", &file, "--out", "mine"]).expect(2).says(&["mine is not empty", "--out"]);
-    work.run(&["lab", "run", &file, "--out", "mine/letter.txt"]).expect(2).says(&["not a directory"]);
+    work.run(&["lab", "run", &file, "--out", "mine"]).expect(2).reports(&["mine is not empty", "--out"]);
+    work.run(&["lab", "run", &file, "--out", "mine/letter.txt"]).expect(2).reports(&["not a directory"]);
     assert_eq!(contents(&work.path().join("mine")).len(), 1);
 }
 
@@ -297,7 +300,11 @@ fn without_out_results_lie_side_by_side_under_their_name_and_date() {
         let name = path.file_name().unwrap().to_str().unwrap();
         assert!(name.starts_with("quick-2"), "{name}");
         assert!(path.join("run.json").exists());
-        assert!(runs.stdout.contains(name), "the summary does not say where {name} is: {}", runs.stdout);
+        assert!(
+            runs.stdout.contains(name),
+            "the summary does not name the directory {name}: {}",
+            runs.stdout
+        );
     }
 }
 
@@ -313,7 +320,7 @@ fn several_scenarios_share_a_directory() {
 }
 
 #[test]
-fn what_is_no_result_cannot_be_reported() {
+fn only_results_can_be_reported() {
     let work = Workplace::new();
     std::fs::create_dir(work.path().join("empty")).unwrap();
     std::fs::write(work.path().join("other.json"), "{\"schema\":\"else/1\"}").unwrap();
@@ -325,7 +332,7 @@ fn what_is_no_result_cannot_be_reported() {
         ("newer.json", "newer Pathbench"),
     ];
     for (path, text) in cases {
-        let refused = work.run(&["report", path]).expect(2).says(&[path, text]);
+        let refused = work.run(&["report", path]).expect(2).reports(&[path, text]);
         assert_eq!(refused.stdout, "");
     }
     assert!(contents(&work.path().join("empty")).is_empty());
@@ -340,7 +347,7 @@ fn as_root_is_for_root() {
         let document: ResultDocument = serde_json::from_str(&work.run(&command).expect(0).stdout).unwrap();
         assert_eq!(document.host.privilege, "root");
     } else {
-        work.run(&command).expect(7).says(&["--as-root needs root", "sudo"]);
+        work.run(&command).expect(7).reports(&["--as-root needs root", "sudo"]);
     }
 }
 
@@ -374,7 +381,7 @@ fn colours_are_for_terminals_that_want_them() {
     assert!(plain.contains("quick") && !plain.contains(ESCAPE), "NO_COLOR is not heeded: {plain:?}");
 }
 
-/// What `command` prints on a terminal.
+/// The output of `command` on a terminal.
 fn on_a_terminal(command: &mut Command) -> String {
     let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
     grantpt(&master).unwrap();
@@ -383,17 +390,17 @@ fn on_a_terminal(command: &mut Command) -> String {
     let path = Path::new(std::ffi::OsStr::from_bytes(name.as_bytes()));
     let terminal = OpenOptions::new().read(true).write(true).open(path).unwrap();
     let mut child = command.stdout(Stdio::from(terminal)).stderr(Stdio::null()).spawn().unwrap();
-    // The command's own copy must go, or the terminal never ends.
+    // Drop the command's copy of the terminal; otherwise the read below would never end.
     command.stdout(Stdio::null());
     let mut printed = Vec::new();
-    // A terminal whose other side is closed ends with EIO instead of an end of file.
+    // A terminal whose other end is closed returns EIO instead of an end of file.
     let _ended = File::from(master).read_to_end(&mut printed);
     assert!(child.wait().unwrap().success());
     String::from_utf8(printed).unwrap()
 }
 
 #[test]
-fn every_key_can_be_set_and_the_result_says_so() {
+fn every_key_can_be_set_and_is_in_the_result() {
     let work = Workplace::new();
     let options =
         ["--set", "path.eth.rate=10mbit", "--transports", "tcp", "--duration", "300ms", "--seed", "9"];
@@ -407,7 +414,7 @@ fn every_key_can_be_set_and_the_result_says_so() {
     assert!(document.scenario.text.contains("20mbit"), "the text is not the file's any more");
 }
 
-/// The directories in `pathbench-results`, none where that is missing.
+/// The directories in `pathbench-results`; none if it is missing.
 fn default_results(work: &Workplace) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(work.path().join("pathbench-results"));
     entries.into_iter().flatten().map(|entry| entry.unwrap().path()).collect()
@@ -430,18 +437,20 @@ fn a_comparison_is_never_written_into_a_result() {
         let name = place.file_name().unwrap().to_str().unwrap();
         assert!(name.starts_with("comparison-2"), "{name}");
         assert!(place.join("report.html").exists() && place.join("1-quick-comparison.svg").exists());
-        let said = [&compared.stdout, &again.stdout]
+        let is_named = [&compared.stdout, &again.stdout]
             .into_iter()
-            .any(|said| said.contains(&format!("{name}/report.html")));
-        assert!(said, "{compared:#?} {again:#?}");
+            .any(|text| text.contains(&format!("{name}/report.html")));
+        assert!(is_named, "{compared:#?} {again:#?}");
     }
-    // Nor where the user names a result as the place.
+    // A result of the user's choice is not overwritten either.
     for (runs, out) in [(&["a", "b"][..], "a"), (&["a", "b"], "./b/../a"), (&["a", "b"], "c"), (&["a"], "b")]
     {
-        work.run(&[&["report"], runs, &["--out", out]].concat()).expect(2).says(&["holds a result", "--out"]);
+        work.run(&[&["report"], runs, &["--out", out]].concat())
+            .expect(2)
+            .reports(&["holds a result", "--out"]);
     }
     assert!(["a", "b", "c"].map(|name| contents(&work.path().join(name))) == before, "a result was changed");
-    // Its own report is a result's to have.
+    // The report of a single result goes into the result's directory.
     work.run(&["report", "a"]).expect(0);
     work.run(&["report", "a", "--out", "a/../a"]).expect(0);
     work.run(&["report", "a", "b", "--out", "both"]).expect(0);
@@ -477,15 +486,15 @@ fn results_name_the_options_that_were_given_and_no_defaults() {
         ("roam", &roam, &["--transports tcp", "--duration 1s"]),
     ];
     for (command, options, named) in cases {
-        let said = work.run(&[&[command], &access[..], options].concat()).expect(0).stdout;
-        let said = said.replace(['\u{a0}', '\n'], " ");
+        let summary = work.run(&[&[command], &access[..], options].concat()).expect(0).stdout;
+        let summary = summary.replace(['\u{a0}', '\n'], " ");
         for option in named {
-            assert!(said.contains(option), "{option}: {said}");
+            assert!(summary.contains(option), "{option}: {summary}");
         }
         for wrong in
             ["--set", "--tls", "--bulk-bytes", "--scheduler", "--patience", "--fingerprint", "--port"]
         {
-            assert!(!said.contains(wrong), "{wrong}: {said}");
+            assert!(!summary.contains(wrong), "{wrong}: {summary}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Whatever dies, and however: nothing is left of a lab, and what was measured before is kept.
+//! When any process of a lab dies, no process, namespace or interface is left, and the finished runs are kept.
 
 #![allow(clippy::print_stdout, reason = "how long everything took is worth reading")]
 #![allow(clippy::disallowed_methods, reason = "how long a lab takes to go is measured by the real clock")]
@@ -6,8 +6,10 @@
 
 mod support;
 
+use pathbench_record::delivery::DeliveryLine;
 use pathbench_record::directory::ResultDirectory;
 use pathbench_record::document::ResultDocument;
+use pathbench_record::sample::Sample;
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::collections::BTreeMap;
 use std::os::unix::process::CommandExt as _;
@@ -21,26 +23,26 @@ use support::{Dice, Finished, TWO_PATHS, Workplace, captured, within};
 
 pathbench_kerneltest::unprivileged_too!();
 
-/// How many labs are killed, where `PATHBENCH_CRASH_LABS` does not say.
+/// Number of labs to kill without `PATHBENCH_CRASH_LABS`.
 const LABS: u64 = 12;
-/// How long the kernel may take to end all processes of a lab.
+/// Time for the kernel to end all processes of a lab.
 const GONE_WITHIN: Duration = Duration::from_secs(3);
 
-/// Three runs of over a second each.
+/// Three runs of more than a second each.
 const THREE_RUNS: &str = "[run]\ntransports = [\"tcp\"]\nduration = \"1200ms\"\nrepeat = 3\n";
 
 fn number_from(variable: &str, default: u64) -> u64 {
     std::env::var(variable).ok().map_or(default, |value| value.parse().unwrap())
 }
 
-/// What came of killing one process of a lab.
+/// The result of killing one process of a lab.
 struct Death {
     victim: String,
-    /// From the kill to the end of the last process.
+    /// Time from the kill to the end of the last process.
     took: Duration,
 }
 
-/// Labs that are started in one ledger, to be killed.
+/// Starts labs in one user namespace and kills them.
 struct Slaughterhouse {
     work: Workplace,
     ledger: Ledger,
@@ -51,7 +53,7 @@ struct Slaughterhouse {
 impl Slaughterhouse {
     fn new() -> Self {
         let work = Workplace::new();
-        // Long enough that none comes to its end by itself.
+        // Long enough that no lab ends before it is killed.
         let rest = "[run]\ntransports = [\"mptcp\"]\nduration = \"1m\"\n";
         let scenario = work.scenario("doomed", &format!("{TWO_PATHS}\n{rest}"));
         let dice = Dice(number_from("PATHBENCH_CRASH_SEED", 1));
@@ -64,24 +66,24 @@ impl Slaughterhouse {
         command.args(arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
     }
 
-    /// Starts a lab, kills one of its processes after a while, and waits for the others to go.
+    /// Starts a lab, kills one of its processes after some time, and waits for the other processes to end.
     fn kill_one(&mut self, number: u64) -> Death {
         let stays = number % 3 == 2;
         let (name, out) = (format!("doomed-{number}"), format!("out-{number}"));
-        // A lab stands within a fifth of a second; links are measured and data flows for two more.
+        // A lab is up within 0.2 s; measuring the links and sending data take two more seconds.
         let (mut front, moment) = if stays {
             (self.start(&["lab", "up", &self.scenario, "--name", &name]), self.dice.below(400))
         } else {
             (self.start(&["lab", "run", &self.scenario, "--out", &out]), self.dice.below(3000))
         };
         std::thread::sleep(Duration::from_millis(moment));
-        // Before it begins, the front tries out in a child what it may; the child's death would tell it nothing.
+        // First, a child of the foreground command tests whether namespaces work; killing that child has no effect.
         let is_trial = |process: &Process| process.role == Role::Front && process.id != front.id() as i32;
         let mut processes = self.work.processes();
         processes.retain(|process| !is_trial(process));
         let begin = Instant::now();
         let victim = if processes.is_empty() {
-            // Hardly begun.
+            // The foreground command has not started yet.
             let _ended = front.kill();
             "front before it was one".to_owned()
         } else {
@@ -90,7 +92,7 @@ impl Slaughterhouse {
             format!("{} of lab {}", role_name(victim), if stays { "up" } else { "run" })
         };
         if stays {
-            // It stands if its keeper lives, and was told to nobody if its front died.
+            // The lab is up if its keeper is alive, even if the foreground command died and printed nothing.
             let ended = within(GONE_WITHIN, || front.try_wait().unwrap().is_some());
             assert!(ended, "lab {number} ({victim}): `lab up` hangs");
             let mut down = self.start(&["lab", "down", &name]);
@@ -131,7 +133,7 @@ fn labs_killed_at_random_moments_leave_the_machine_as_it_was() {
         let longest = took.iter().max().unwrap();
         println!("{} × {victim}: everything gone after at most {longest:.0?}", took.len());
     }
-    // The kernel itself has no namespace left of any of them.
+    // The kernel has no namespace left of any lab.
     let begin = Instant::now();
     if let Err(refused) = house.ledger.is_empty(&house.work, &house.scenario, "last") {
         panic!("namespaces were left: {refused:#?}");
@@ -152,26 +154,26 @@ fn lab_up_ends_when_its_keeper_dies_at_birth() {
         let mut front = captured(&mut work.pathbench(&["lab", "up", &file, "--name", &name]));
         let children = format!("/proc/{0}/task/{0}/children", front.id());
         let begin = Instant::now();
-        // Without a pause, to be there before a child has done anything.
+        // Polls without a pause, to act before a child has done anything.
         while front.try_wait().unwrap().is_none() {
             assert!(begin.elapsed() < GONE_WITHIN, "`lab up` waits for a dead process");
             let born = std::fs::read_to_string(&children).unwrap_or_default();
             born.split_whitespace().for_each(|child| signal(child.parse().unwrap(), Signal::KILL));
         }
-        Finished::from(front.wait_with_output().unwrap()).expect(1).says(&["the lab's orchestrator"]);
+        Finished::from(front.wait_with_output().unwrap()).expect(1).reports(&["the lab's orchestrator"]);
         let left = work.left_behind();
         assert!(left.is_empty(), "{left:?}");
     }
 }
 
-/// A `lab run` of three runs in a process group of its own.
+/// A `lab run` of three runs in its own process group.
 struct Study {
     work: Workplace,
     front: Child,
 }
 
 impl Study {
-    /// Starts it and waits until it has made its first run and is in the middle of the second.
+    /// Starts the study and waits until it has finished its first run and is in the middle of the second.
     fn in_its_second_run() -> Self {
         let work = Workplace::new();
         let file = work.scenario("study", &format!("{TWO_PATHS}\n{THREE_RUNS}"));
@@ -192,7 +194,7 @@ impl Study {
         self.work.processes().into_iter().find(|process| process.role == *role).unwrap()
     }
 
-    /// Waits for the end, which must come soon.
+    /// Waits for the end, which must come within 5 s.
     fn end(self) -> (Workplace, Finished) {
         self.end_within(Duration::from_secs(5))
     }
@@ -210,18 +212,20 @@ impl Study {
     }
 }
 
-/// What there is in `out`, and what `report` says of it.
+/// The runs in `out`, and the output of `report`.
 fn what_was_kept(work: &Workplace) -> (ResultDocument, Finished) {
     let directory = ResultDirectory::open(&work.path().join("out")).unwrap();
-    for warning in [directory.samples().unwrap().warning, directory.deliveries().unwrap().warning] {
+    for warning in
+        [directory.lines::<Sample>().unwrap().warning, directory.lines::<DeliveryLine>().unwrap().warning]
+    {
         assert_eq!(warning, None);
     }
     let report = work.run(&["report", "out"]).expect(0);
     assert!(work.path().join("out/report.html").exists());
-    (directory.into_document(), report)
+    (directory.document, report)
 }
 
-/// Regression: the study ended with its first host agent.
+/// Regression: the study ended when its first host agent died.
 #[test]
 fn a_study_whose_agent_dies_loses_that_run_only() {
     for host in ["client", "server"] {
@@ -229,7 +233,7 @@ fn a_study_whose_agent_dies_loses_that_run_only() {
         study.process(&Role::Agent(host.to_owned())).kill();
         let (work, finished) = study.end_within(Duration::from_secs(30));
         let finished = finished.expect(0);
-        let reason = format!("host `{host}`: its agent is gone (killed, or out of memory)");
+        let reason = format!("host `{host}`: its agent has ended (killed, or out of memory)");
         assert!(finished.stdout.contains(&reason), "{finished:#?}");
         let (document, report) = what_was_kept(&work);
         assert_eq!(report.stderr, "");
@@ -243,18 +247,18 @@ fn a_study_whose_agent_dies_loses_that_run_only() {
 }
 
 #[test]
-fn a_study_whose_orchestrator_dies_says_so_and_keeps_what_it_had() {
+fn a_study_whose_orchestrator_dies_reports_it_and_keeps_finished_runs() {
     let study = Study::in_its_second_run();
     study.process(&Role::Orchestrator).kill();
     let (work, finished) = study.end();
-    finished.expect(1).says(&["orchestrator was killed"]);
+    finished.expect(1).reports(&["orchestrator was killed"]);
     let (document, report) = what_was_kept(&work);
     assert_eq!(document.runs.len(), 1);
-    report.says(&["was never finished"]);
+    report.reports(&["was never finished"]);
 }
 
 #[test]
-fn a_study_whose_front_dies_ends_and_keeps_what_it_had() {
+fn a_study_whose_front_dies_ends_and_keeps_finished_runs() {
     let study = Study::in_its_second_run();
     signal(study.front.id() as i32, Signal::KILL);
     let (work, finished) = study.end();
@@ -264,8 +268,8 @@ fn a_study_whose_front_dies_ends_and_keeps_what_it_had() {
 
 #[test]
 fn a_study_that_is_stopped_ends_in_order() {
-    // Ctrl-C on a terminal goes to the whole process group, kill(1) to the command only.
-    for (way, end, to_all) in [
+    // Ctrl-C on a terminal signals the whole process group, kill(1) only the command.
+    for (case, end, to_all) in [
         ("Ctrl-C", Signal::INT, true),
         ("kill -INT", Signal::INT, false),
         ("kill -TERM", Signal::TERM, false),
@@ -279,14 +283,14 @@ fn a_study_that_is_stopped_ends_in_order() {
         }
         let (work, finished) = study.end();
         let finished = finished.expect(1);
-        assert!(finished.stdout.contains("stopped by the user"), "{way}: {finished:#?}");
+        assert!(finished.stdout.contains("stopped by the user"), "{case}: {finished:#?}");
         let (document, report) = what_was_kept(&work);
-        assert!(work.path().join("out/run.json").exists(), "{way}: the result is not finished");
-        assert_eq!(report.stderr, "", "{way}");
-        assert_eq!(document.runs.len(), 2, "{way}");
-        assert!(document.runs[0].valid && document.runs[0].completed, "{way}");
-        assert_eq!(document.runs[1].invalid_because, ["stopped by the user"], "{way}");
+        assert!(work.path().join("out/run.json").exists(), "{case}: the result is not finished");
+        assert_eq!(report.stderr, "", "{case}");
+        assert_eq!(document.runs.len(), 2, "{case}");
+        assert!(document.runs[0].valid && document.runs[0].completed, "{case}");
+        assert_eq!(document.runs[1].invalid_because, ["stopped by the user"], "{case}");
         let notes = document.summary.notes.join("\n");
-        assert!(notes.contains("stopped by the user; 1 of 3 runs were not made"), "{way}: {notes}");
+        assert!(notes.contains("stopped by the user; 1 of 3 runs were not made"), "{case}: {notes}");
     }
 }

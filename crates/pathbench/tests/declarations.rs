@@ -1,4 +1,4 @@
-//! Every program of tests says whether an ordinary user is to run it as well, so that `./test` cannot leave one out.
+//! Every test program declares whether an ordinary user runs it as well, so that `./test` cannot omit one.
 
 #![allow(clippy::unwrap_used, reason = "a failed test panics")]
 
@@ -7,17 +7,17 @@ use std::path::{Path, PathBuf};
 
 pathbench_kerneltest::privilege_independent!();
 
-/// The declarations; a program with a `main` in namespaces makes the third by its call.
+/// The declarations. The third is the call in a program with its own `main` in namespaces.
 const DECLARATIONS: [&str; 3] = [
     "\npathbench_kerneltest::unprivileged_too!();\n",
     "\npathbench_kerneltest::privilege_independent!();\n",
     "\nuse pathbench_kerneltest::{Order, ",
 ];
-/// What a program may not use that cannot declare anything: the crates without `pathbench-kerneltest` only compute.
+/// Programs without a declaration do not use these: the crates without `pathbench-kerneltest` only compute.
 const PRIVILEGED: [&str; 7] =
     ["TcpListener", "TcpStream", "UdpSocket", "os::unix::net", "process::Command", "rustix", "libc"];
 
-/// The crates with the program of their unit tests and the programs of their `tests` directory.
+/// The crates, each with its unit tests' program and the programs in its `tests` directory.
 fn programs() -> Vec<(PathBuf, Vec<PathBuf>)> {
     let crates = fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("..")).unwrap();
     crates
@@ -34,7 +34,16 @@ fn programs_of(directory: &Path) -> Vec<PathBuf> {
         Some(extension) => (extension == "rs").then_some(path),
         None => Some(path.join("main.rs")).filter(|main| main.exists()),
     });
-    roots.into_iter().filter(|root| root.exists()).chain(tests).collect()
+    let roots = roots.into_iter().filter(|root| root.exists() && has_tests(&directory.join("src")));
+    roots.chain(tests).collect()
+}
+
+/// Whether any file in this directory has tests.
+fn has_tests(directory: &Path) -> bool {
+    let mut paths = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+    paths.any(|path| {
+        if path.is_dir() { has_tests(&path) } else { fs::read_to_string(&path).unwrap().contains("#[test]") }
+    })
 }
 
 fn declarations(text: &str) -> usize {
@@ -42,7 +51,7 @@ fn declarations(text: &str) -> usize {
 }
 
 #[test]
-fn every_program_of_tests_says_whether_an_ordinary_user_is_to_run_it() {
+fn every_test_program_declares_whether_an_ordinary_user_runs_it() {
     let programs = programs();
     let count: usize = programs.iter().map(|(_, programs)| programs.len()).sum();
     assert!(count > 60, "only {count} programs were found");
@@ -65,7 +74,7 @@ fn every_program_of_tests_says_whether_an_ordinary_user_is_to_run_it() {
     }
     assert!(
         silent.is_empty(),
-        "say it with pathbench_kerneltest::unprivileged_too!(); or privilege_independent!();, once: {silent:#?}"
+        "declare it with pathbench_kerneltest::unprivileged_too!(); or privilege_independent!();, once: {silent:#?}"
     );
 }
 

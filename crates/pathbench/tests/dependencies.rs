@@ -1,4 +1,4 @@
-//! Dependencies between crates point down one list, and every crate says what it does and what it never does.
+//! A crate depends only on crates further down the list, and every crate documents its responsibility.
 
 #![allow(clippy::unwrap_used, reason = "a failed test panics")]
 
@@ -8,7 +8,7 @@ use std::process::Command;
 
 pathbench_kerneltest::privilege_independent!();
 
-/// From the top to the bottom. A crate may depend on crates further down only.
+/// From top to bottom. A crate may depend only on crates further down.
 const CRATES: [&str; 15] = [
     "pathbench",
     "pathbench-collector",
@@ -27,25 +27,25 @@ const CRATES: [&str; 15] = [
     "pathbench-record",
 ];
 
-/// What only tests, benchmarks and examples may use.
+/// Used only by tests, benchmarks and examples.
 const TESTS_SHARE: &str = "pathbench-kerneltest";
 
-/// What follows from the sentences that begin with "never": a crate, and a crate that it must not use.
+/// The column "never" of ARCHITECTURE.md: a crate, and a crate that it must not use.
 const FORBIDDEN: [(&str, &str); 3] = [
-    // The report reads no socket.
+    // The report does not read sockets.
     ("pathbench-report", "pathbench-transport"),
     ("pathbench-report", "pathbench-host"),
-    // The traffic crate opens no netlink socket.
+    // The traffic crate does not open netlink sockets.
     ("pathbench-traffic", "pathbench-host"),
 ];
 
 struct Crate {
     name: String,
-    /// `src/lib.rs`, or `src/main.rs` of the top.
+    /// `src/lib.rs`; for the top crate `src/main.rs`.
     root: String,
-    /// Other crates that it depends on, tests included.
+    /// Other crates in its dependencies, including those for tests.
     uses: Vec<String>,
-    /// Those of them that its tests, benchmarks and examples alone depend on.
+    /// The subset that only its tests, benchmarks and examples use.
     tests_use: Vec<String>,
 }
 
@@ -66,7 +66,7 @@ fn read(package: &Value) -> Crate {
     let dependencies = package["dependencies"].as_array().unwrap();
     let crates = |only_tests: bool| {
         let uses = dependencies.iter().filter(|dependency| !only_tests || dependency["kind"] == "dev");
-        // A crate that depends on itself turns on its own features for its tests.
+        // A crate that depends on itself enables its own features for its tests.
         let names =
             uses.map(|dependency| text(&dependency["name"])).filter(|name| package["name"] != name.as_str());
         names.filter(|name| CRATES.contains(&name.as_str())).collect()
@@ -123,10 +123,14 @@ fn test_code_is_in_no_program() {
 }
 
 #[test]
-fn every_crate_says_what_it_does_and_what_it_never_does() {
+fn every_crate_documents_its_responsibility() {
     for one in crates() {
         let text = std::fs::read_to_string(&one.root).unwrap();
         let opening: String = text.lines().take_while(|line| line.starts_with("//!")).collect();
-        assert!(opening.contains("never"), "{} does not open with what it never does: {opening}", one.root);
+        assert!(
+            opening.contains("never"),
+            "{} does not document its limits with \"never\": {opening}",
+            one.root
+        );
     }
 }

@@ -1,5 +1,5 @@
-//! The features `png` and `qlog`: with them the files are written, without them the request is refused. `.ci/run` builds
-//! this program without them once more.
+//! The features `png` and `qlog`: with them the files are written, without them the request is rejected. `.ci/run`
+//! also builds this program without them.
 
 #![allow(clippy::unwrap_used, reason = "a failed test panics")]
 
@@ -12,7 +12,7 @@ use support::{TWO_PATHS, Workplace};
 
 pathbench_kerneltest::unprivileged_too!();
 
-/// Names of the files in `directory`; none where there is no such directory.
+/// Names of the files in `directory`; none if the directory does not exist.
 fn files(directory: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(directory).into_iter().flatten();
     entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()

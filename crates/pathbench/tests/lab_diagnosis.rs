@@ -1,4 +1,4 @@
-//! Why a path carried nothing, on the real kernel: that results say it, and say nothing of paths in good health.
+//! Diagnoses of unused paths in results, on the real kernel; used paths have no diagnosis.
 
 #![allow(clippy::unwrap_used, reason = "a failed test panics")]
 
@@ -12,7 +12,7 @@ use support::measured::Measured;
 
 pathbench_kerneltest::unprivileged_too!();
 
-/// Two paths of jumbo frames; `wlan` has a hop between two routers.
+/// Two paths with jumbo frames; `wlan` has a hop between two routers.
 const A_HOP: &str = r#"
     [[path]]
     name = "eth"
@@ -31,7 +31,7 @@ const A_HOP: &str = r#"
     "net.ipv4.tcp_mtu_probing" = 0
 "#;
 
-/// `code` is 6 where multipath was asked for and not used.
+/// `code` is 6 if multipath was requested and not used.
 fn measure(name: &str, text: &str, code: i32) -> Measured {
     Workplace::new().lab_run(name, text, &[]).expect(code)
 }
@@ -81,7 +81,7 @@ fn a_black_hole_is_named_and_an_honest_hop_is_not() {
     }
 }
 
-/// When the only event of the only run was carried out: a busy machine is late.
+/// When the only event of the only run was executed, which may be late on a busy machine.
 fn happened_at_ms(measured: &Measured) -> f64 {
     let events = measured.events_of(measured.run("mptcp"), EventSource::Scenario);
     let [event] = events.as_slice() else { panic!("{events:?}") };
@@ -89,7 +89,7 @@ fn happened_at_ms(measured: &Measured) -> f64 {
 }
 
 #[test]
-fn a_hop_that_shrinks_and_a_wire_that_is_cut_are_told_by_their_events() {
+fn a_shrunk_hop_and_a_cut_link_are_diagnosed_from_their_events() {
     let rest = r#"
         [[event]]
         at = "2s"
@@ -114,12 +114,12 @@ fn a_hop_that_shrinks_and_a_wire_that_is_cut_are_told_by_their_events() {
     let cut = measure("cut", &format!("{shrinking}\n{cut}"), 0);
     let found = only(cut.run("mptcp"));
     assert_eq!(found.kind, DiagnosisKind::Stale, "{found:#?}");
-    let told = format!("the scenario's `blackhole wlan` at {:.1} s", happened_at_ms(&cut) / 1e3);
-    assert!(found.because.contains(&told), "no {told}: {found:#?}");
+    let cause = format!("the scenario's `blackhole wlan` at {:.1} s", happened_at_ms(&cut) / 1e3);
+    assert!(found.because.contains(&cause), "no {cause}: {found:#?}");
 }
 
 #[test]
-fn a_spare_is_a_spare_and_paths_in_use_are_in_good_health() {
+fn a_backup_path_is_diagnosed_as_backup_and_paths_in_use_are_not() {
     let text = r#"
         [[path]]
         name = "eth"
@@ -133,10 +133,10 @@ fn a_spare_is_a_spare_and_paths_in_use_are_in_good_health() {
         [matrix]
         "path.wlan.backup" = [false, true]
     "#;
-    let measured = measure("spare", text, 6);
+    let measured = measure("backup", text, 6);
     for run in &measured.document.runs {
-        let spare = run.variant["path.wlan.backup"] == true && run.transport.is_multipath();
-        if spare {
+        let backup = run.variant["path.wlan.backup"] == true && run.transport.is_multipath();
+        if backup {
             assert_eq!(only(run).kind, DiagnosisKind::Backup, "{}: {:#?}", run.id, run.diagnoses);
         } else {
             assert!(run.diagnoses.is_empty(), "{}: {:#?}", run.id, run.diagnoses);

@@ -1,8 +1,8 @@
-//! `lab run` over emulated links: delay, loss and rate as asked for, end to end; events, fades, captures; the same seed
-//! gives the same losses.
+//! `lab run` over emulated links: delay, loss and rate as configured, end to end; events, fades, captures; equal
+//! losses for equal seeds.
 //!
-//! Assertions are on physics: no packet is earlier than the link's delay, no link carries more than its rate, packets
-//! are conserved. What a busy machine may delay has room.
+//! Assertions are on physics: no packet arrives before the link's delay, no link carries more than its rate, packets
+//! are conserved. Times have tolerance for a busy machine.
 
 #![allow(clippy::unwrap_used, reason = "a failed test panics")]
 
@@ -17,7 +17,7 @@ use support::{Workplace, binary, finish};
 
 pathbench_kerneltest::unprivileged_too!();
 
-/// A busy machine is not to decide over these tests; what is asserted about times has room of its own.
+/// Calibration must not fail on a busy machine; assertions about times have their own tolerance.
 const PATIENT: &str = "lateness_tolerance = \"10s\"\n";
 
 fn link<'a>(run: &'a RunRecord, name: &str) -> &'a RunLink {
@@ -32,18 +32,18 @@ fn dropped(direction: &EmulatedDirection) -> u64 {
     direction.dropped_packets.values().sum()
 }
 
-/// Standard deviations of a binomial share that 99.99 % of all samples lie within.
+/// Number of standard deviations that contain 99.99 % of all samples of a binomial share.
 const SIGMAS: f64 = 3.9;
 
-/// How often a machine that stands still for moments may be asked for a quiet one.
+/// Attempts at a run without a stall of the machine.
 const ATTEMPTS: u32 = 4;
 
-/// One path of 10 Mbit/s, 30 ms and 2 % of loss each way, under pings and TCP. What Pathbench itself calls invalid,
-/// because the machine was too busy for its links to be as asked, is measured again.
+/// One path with 10 Mbit/s, 30 ms and 2 % loss in each direction, with pings and TCP. A run that is invalid because
+/// the machine was too busy is repeated.
 static ONE_PATH: LazyLock<Measured> = LazyLock::new(|| {
     let text = format!(
         "[[path]]\nname = \"lte\"\nrate = \"10mbit\"\ndelay = \"30ms\"\nloss = \"2%\"\ntolerance = \"10%\"\n\
-         [run]\ntransports = [\"tcp\"]\npattern = [\"iperf\", \"ping\"]\nduration = \"4s\"\n{PATIENT}"
+         [run]\ntransports = [\"tcp\"]\npattern = [\"throughput\", \"ping\"]\nduration = \"4s\"\n{PATIENT}"
     );
     let measured = || Workplace::new().lab_run("one-path", &text, &[]);
     let is_valid = |measured: &Measured| measured.document.runs.iter().all(|run| run.valid);
@@ -55,7 +55,7 @@ fn delay_loss_and_rate_are_measured_as_asked_for() {
     let document = &ONE_PATH.document;
     assert_eq!(document.links[0].engine, "emulated");
     for run in &document.runs {
-        let measured = &link(run, "lte").measured;
+        let measured = link(run, "lte").measured.as_ref().unwrap();
         for (delay, loss) in [
             (measured.forward_delay.unwrap(), measured.forward_loss.unwrap()),
             (measured.reverse_delay.unwrap(), measured.reverse_loss.unwrap()),
@@ -67,7 +67,7 @@ fn delay_loss_and_rate_are_measured_as_asked_for() {
         }
         assert!(measured.min_rtt_ms >= 60.0, "{measured:?}");
         for bps in [measured.forward_bps.unwrap(), measured.reverse_bps.unwrap()] {
-            // A train whose first packets were late looks faster than its link.
+            // A train whose first packets were late seems faster than its link.
             assert!((9e6..11e6).contains(&(bps as f64)), "{measured:?}");
         }
     }
@@ -77,27 +77,30 @@ fn delay_loss_and_rate_are_measured_as_asked_for() {
 fn an_application_meets_the_delay_and_the_rate() {
     let ping = ONE_PATH.run_of("tcp", "ping").ping.clone().unwrap();
     assert!(ping.min_ms.unwrap() >= 60.0, "{ping:?}");
-    let iperf = ONE_PATH.run_of("tcp", "iperf");
-    assert!(goodput(iperf) < 10.0 * 1448.0 / 1514.0, "{}", goodput(iperf));
-    assert!(goodput(iperf) > 0.5, "{}", goodput(iperf));
-    assert!(path(iperf, "lte").rtt_ms >= 60.0);
+    let throughput = ONE_PATH.run_of("tcp", "throughput");
+    assert!(goodput(throughput) < 10.0 * 1448.0 / 1514.0, "{}", goodput(throughput));
+    assert!(goodput(throughput) > 0.5, "{}", goodput(throughput));
+    assert!(path(throughput, "lte").rtt_ms >= 60.0);
 }
 
 #[test]
 fn packets_are_conserved_and_lost_for_the_reason_asked_for() {
-    let run = ONE_PATH.run_of("tcp", "iperf");
-    let way = forward(run, "lte");
-    let inside = way.offered_packets - way.delivered_packets - dropped(&way);
-    // What was on its way when the run was over: 30 ms of small packets.
-    assert!(inside < 100, "{way:?}");
-    // Two losses in a hundred leave TCP some 140 packets a second over 60 ms, and far fewer after a timeout.
-    assert!(way.offered_packets > 100, "{way:?}");
-    let lost =
-        way.dropped_packets.get("loss").copied().unwrap_or_default() as f64 / way.offered_packets as f64;
-    let spread = (0.02 * 0.98 / way.offered_packets as f64).sqrt();
-    assert!((lost - 0.02).abs() < SIGMAS * spread, "{lost} of {way:?}");
-    assert_eq!(link(run, "lte").forward_bytes, Some(way.delivered_bytes));
-    assert!(way.lateness_ms.p50 <= way.lateness_ms.p99 && way.lateness_ms.p99 <= way.lateness_ms.max);
+    let run = ONE_PATH.run_of("tcp", "throughput");
+    let direction = forward(run, "lte");
+    let inside = direction.offered_packets - direction.delivered_packets - dropped(&direction);
+    // In flight at the end of the run: 30 ms of small packets.
+    assert!(inside < 100, "{direction:?}");
+    // With 2 % loss and 60 ms RTT, TCP sends some 140 packets per second, and far fewer after a timeout.
+    assert!(direction.offered_packets > 100, "{direction:?}");
+    let lost = direction.dropped_packets.get("loss").copied().unwrap_or_default() as f64
+        / direction.offered_packets as f64;
+    let spread = (0.02 * 0.98 / direction.offered_packets as f64).sqrt();
+    assert!((lost - 0.02).abs() < SIGMAS * spread, "{lost} of {direction:?}");
+    assert_eq!(link(run, "lte").forward_bytes, Some(direction.delivered_bytes));
+    assert!(
+        direction.lateness_ms.p50 <= direction.lateness_ms.p99
+            && direction.lateness_ms.p99 <= direction.lateness_ms.max
+    );
 }
 
 #[test]
@@ -105,7 +108,7 @@ fn tcp_and_mptcp_over_two_emulated_paths() {
     let text = format!(
         "[[path]]\nname = \"eth\"\nrate = \"10mbit\"\ndelay = \"10ms\"\n\
          [[path]]\nname = \"lte\"\nrate = \"10mbit\"\ndelay = \"15ms\"\njitter = \"2ms\"\n\
-         [run]\ntransports = [\"tcp\", \"mptcp\"]\nduration = \"5s\"\n{PATIENT}[run.iperf]\nomit = \"1s\"\n"
+         [run]\ntransports = [\"tcp\", \"mptcp\"]\nduration = \"5s\"\n{PATIENT}[run.throughput]\nomit = \"1s\"\n"
     );
     let measured = Workplace::new().lab_run("two", &text, &["--no-calibration"]);
     let (tcp, mptcp) = (measured.run("tcp"), measured.run("mptcp"));
@@ -114,7 +117,7 @@ fn tcp_and_mptcp_over_two_emulated_paths() {
     assert!(goodput(mptcp) > 10.0, "{}, no more than one path can carry", goodput(mptcp));
 }
 
-/// Everything that can happen to one path in nine seconds.
+/// All kinds of events on one path within nine seconds.
 static EVENTS: LazyLock<Measured> = LazyLock::new(|| {
     let event = |at: &str, rest: &str| format!("[[event]]\nat = \"{at}\"\npath = \"eth\"\n{rest}\n");
     let text = [
@@ -127,14 +130,14 @@ static EVENTS: LazyLock<Measured> = LazyLock::new(|| {
         event("5300ms", "action = \"restore\""),
         event("6500ms", "action = \"fade\"\nduration = \"1s\"\nto = { rate = \"2mbit\" }"),
         format!(
-            "[run]\ntransports = [\"tcp\"]\nduration = \"9s\"\n{PATIENT}[run.iperf]\npatience = \"20s\"\n"
+            "[run]\ntransports = [\"tcp\"]\nduration = \"9s\"\n{PATIENT}[run.throughput]\npatience = \"20s\"\n"
         ),
     ]
     .concat();
     Workplace::new().lab_run("events", &text, &["--no-calibration", "--capture"])
 });
 
-/// The last sample of the forward direction before a time.
+/// The last sample of the forward direction before `t_ms`.
 fn sample_at(t_ms: f64) -> &'static LinkSample {
     let mut forward = EVENTS
         .links
@@ -144,12 +147,12 @@ fn sample_at(t_ms: f64) -> &'static LinkSample {
 }
 
 #[test]
-fn events_are_carried_out_and_what_is_in_force_can_be_read_off() {
+fn events_are_carried_out_and_the_values_in_force_are_recorded() {
     let run = EVENTS.run("tcp");
     let events = EVENTS.events_of(run, EventSource::Scenario);
     let kinds: Vec<_> = events.iter().map(|event| event.kind.name()).collect();
     assert_eq!(kinds, ["set", "set", "outage", "restore", "blackhole", "restore", "fade"]);
-    // What is in force before an event is what the one before it has set, however late either was.
+    // Before an event the values of the previous event are in force.
     let before = |event: usize| sample_at(events[event].t_ms - 1.0);
     assert_eq!(before(0).delay_ms, Some(0.0));
     assert_eq!((before(1).delay_ms, before(1).rate_bps), (Some(50.0), Some(20_000_000)));
@@ -163,12 +166,12 @@ fn events_are_carried_out_and_what_is_in_force_can_be_read_off() {
 }
 
 #[test]
-fn an_outage_holds_packets_and_a_black_hole_swallows_them() {
+fn an_outage_holds_packets_and_a_black_hole_drops_them() {
     let run = EVENTS.run("tcp");
     let events = EVENTS.events_of(run, EventSource::Scenario);
-    // A sample is taken every 100 ms: the one before the next 150 ms are over is one from within the outage.
+    // A sample is taken every 100 ms, so the last one before 150 ms have passed is within the outage.
     let (before, after) = (sample_at(events[2].t_ms + 150.0), sample_at(events[3].t_ms - 1.0));
-    // What had been sent before may arrive 5 ms later.
+    // Packets sent before the outage may arrive 5 ms later.
     assert!(after.delivered_bytes - before.delivered_bytes < 20_000, "{before:?} {after:?}");
     assert!(after.queue_packets > 0, "{after:?}");
     let (before, after) = (sample_at(events[4].t_ms - 1.0), sample_at(events[5].t_ms + 100.0));
@@ -177,7 +180,7 @@ fn an_outage_holds_packets_and_a_black_hole_swallows_them() {
     assert!(run.completed, "{:?}", run.error);
 }
 
-/// Comments of a capture's packets, by interface: 0 is the forward direction.
+/// The comments of a capture's packets on one interface; interface 0 is the forward direction.
 fn fates(capture: &[u8], interface: u32) -> Vec<String> {
     let word = |at: usize| u32::from_le_bytes(capture[at..at + 4].try_into().unwrap());
     let mut fates = Vec::new();
@@ -194,12 +197,12 @@ fn fates(capture: &[u8], interface: u32) -> Vec<String> {
     fates
 }
 
-/// Which packets of the forward direction a run's loss model lost, by their order, and how many there were.
+/// The order numbers of forward packets that the loss model of a run dropped, and the number of forward packets.
 fn lost_packets(seed: &str, repetitions: usize) -> Vec<(Vec<usize>, usize)> {
     let text = format!(
         "[[path]]\nname = \"eth\"\nrate = \"20mbit\"\ndelay = \"2ms\"\nloss = \"10%\"\ncapture = true\n\
          [run]\ntransports = [\"tcp\"]\nrepeat = {repetitions}\n{PATIENT}\
-         [run.iperf]\nbytes = \"400kB\"\npatience = \"60s\"\n"
+         [run.throughput]\nbytes = \"400kB\"\npatience = \"60s\"\n"
     );
     let workplace = Workplace::new();
     let measured = workplace.lab_run("seeded", &text, &["--no-calibration", "--seed", seed]);
@@ -216,7 +219,7 @@ fn lost_packets(seed: &str, repetitions: usize) -> Vec<(Vec<usize>, usize)> {
 fn the_same_seed_loses_the_same_packets_and_another_repetition_others() {
     let (first, again) = (lost_packets("7", 2), lost_packets("7", 2));
     for ((lost, count), (lost_again, count_again)) in first.iter().zip(&again) {
-        // One run may have got further than the other; as far as both got, they lost the same.
+        // One run may have sent more packets than the other; over the common part, both lost the same.
         let both = *count.min(count_again);
         assert!(both > 100, "{both} packets");
         let so_far =
@@ -238,7 +241,7 @@ fn a_run_whose_packets_left_later_than_is_tolerated_is_not_valid() {
 }
 
 #[test]
-fn interfaces_go_and_come_back_on_emulated_links_as_on_others() {
+fn interfaces_go_down_and_up_on_emulated_links_as_on_others() {
     let text = format!(
         "[[path]]\nname = \"eth\"\nrate = \"10mbit\"\ndelay = \"5ms\"\n\
          [[path]]\nname = \"wlan\"\nrate = \"10mbit\"\ndelay = \"5ms\"\n\
@@ -275,7 +278,7 @@ fn both_multipath_transports_lose_no_message_when_the_wifi_fades() {
     for label in ["mptcp", "mpquic"] {
         let run = measured.run(label);
         let delay = run.delay_ms.as_ref().unwrap();
-        assert!(run.completed && delay.late == 0, "{label}: {delay:?}");
+        assert!(run.completed && delay.unacknowledged == 0, "{label}: {delay:?}");
         assert!(path(run, "lte").bytes_delivered > 0, "{label}: {:?}", run.paths);
     }
     let radio = measured.links.iter().filter(|sample| sample.link == "wlan" && sample.run.contains("mptcp"));
@@ -290,7 +293,7 @@ fn a_lab_with_emulated_links_can_be_worked_in_by_hand() {
     let text = "[[path]]\nname = \"eth\"\nrate = \"10mbit\"\ndelay = \"100ms\"\n";
     let file = workplace.scenario("by-hand", text);
     workplace.run(&["lab", "up", &file, "--name", &name]).expect(0);
-    // Nobody listens there: the refusal is a round trip.
+    // No program listens on this port: the refusal takes one round trip.
     let knock = "time -p timeout 10 bash -c 'echo > /dev/tcp/10.83.0.2/9'";
     let knocked = workplace.run(&["lab", "exec", "--lab", &name, "client", "--", "bash", "-c", knock]);
     workplace.run(&["lab", "down", &name]).expect(0);
@@ -300,18 +303,18 @@ fn a_lab_with_emulated_links_can_be_worked_in_by_hand() {
 }
 
 #[test]
-fn a_host_without_tun_devices_is_told_what_to_do() {
+fn without_tun_devices_the_remedy_is_named() {
     let workplace = Workplace::new();
     let file = workplace.scenario("nowhere", "[[path]]\nname = \"eth\"\ndelay = \"5ms\"\n");
     let hide = "mount -t tmpfs none /dev/net && exec \"$@\"";
     let mut command = Command::new("unshare");
     command.args(["--map-root-user", "--mount", "sh", "-c", hide, "sh"]).arg(binary());
     workplace.prepare(command.args(["lab", "run", &file, "--out", "nothing"]));
-    finish(&mut command).expect(7).says(&["link `eth`", "/dev/net/tun is missing", "modprobe tun"]);
+    finish(&mut command).expect(7).reports(&["link `eth`", "/dev/net/tun is missing", "modprobe tun"]);
     assert!(!workplace.path().join("nothing").exists(), "no trace of it stays");
 }
 
-/// Regression: setting the jitter put the delay to the fade's end, and a second fade ended the first.
+/// Regression: setting the jitter set the delay to the fade's end value, and a second fade ended the first.
 #[test]
 fn events_leave_the_fades_of_other_keys_alone() {
     let text = format!(
@@ -330,7 +333,7 @@ fn events_leave_the_fades_of_other_keys_alone() {
     for sample in &measured.links {
         let faded = ((sample.t_ms - begun_ms) / 3_000.0).clamp(0.0, 1.0);
         let (delay_ms, expected_ms) = (sample.delay_ms.unwrap(), 20.0 + 100.0 * faded);
-        // Room for a machine that stands still for a second.
+        // The tolerance covers a one-second stall of the machine.
         assert!((delay_ms - expected_ms).abs() < 40.0, "{expected_ms:.0} ms expected: {sample:?}");
     }
     let last = measured.links.last().unwrap();

@@ -1,4 +1,4 @@
-//! `lab up`, `lab exec`, `lab list`, `lab down`: labs that stay, to work in by hand.
+//! `lab up`, `lab exec`, `lab list`, `lab down`: labs that stay up.
 
 #![allow(clippy::unwrap_used, reason = "a failed test panics")]
 
@@ -18,7 +18,7 @@ use support::{Finished, TWO_PATHS, Workplace, captured, finish, finish_with_inpu
 
 pathbench_kerneltest::unprivileged_too!();
 
-/// A place with the scenario `two`, and a name for a lab that no other test or user has.
+/// A directory with the scenario `two`, and a lab name that no other test or user has.
 struct Site {
     work: Workplace,
     name: String,
@@ -73,18 +73,18 @@ fn two_labs_of_one_scenario_stand_side_by_side_and_leave_nothing() {
     }
     assert!(labs.iter().all(|lab| site.is_listed(lab)));
     let work = &site.work;
-    // Both have the same addresses, and neither sees the other.
+    // Both labs use the same addresses, isolated from each other.
     for lab in &labs {
         let seen =
             work.run(&["lab", "exec", "--lab", lab, "client", "--", "cat", "/proc/net/fib_trie"]).expect(0);
         assert!(seen.stdout.contains("10.83.0.1") && seen.stdout.contains("10.83.1.1"), "{seen:#?}");
     }
-    work.run(&["lab", "exec", "client", "--", "true"]).expect(2).says(&[
+    work.run(&["lab", "exec", "client", "--", "true"]).expect(2).reports(&[
         "several labs are up",
         &labs[0],
         &labs[1],
     ]);
-    work.run(&["lab", "down"]).expect(2).says(&["several labs are up"]);
+    work.run(&["lab", "down"]).expect(2).reports(&["several labs are up"]);
 
     let mut of_labs: Vec<Role> = work.processes().into_iter().map(|process| process.role).collect();
     of_labs.sort();
@@ -100,17 +100,17 @@ fn two_labs_of_one_scenario_stand_side_by_side_and_leave_nothing() {
 }
 
 #[test]
-fn a_name_is_given_once_and_free_again_at_once() {
+fn a_name_is_unique_and_free_again_at_once() {
     let site = Site::standing();
-    site.up(&site.name).expect(2).says(&["is up already", "lab down", "--name"]);
+    site.up(&site.name).expect(2).reports(&["is up already", "lab down", "--name"]);
     for _ in 0..5 {
         site.down(&site.name).expect(0);
         site.up(&site.name).expect(0);
     }
     site.down(&site.name).expect(0);
-    site.down(&site.name).expect(2).says(&["no lab named", &site.name]);
-    site.up("no/slash").expect(2).says(&["cannot name a lab"]);
-    site.exec("client", &["true"]).expect(2).says(&["no lab named", &site.name]);
+    site.down(&site.name).expect(2).reports(&["no lab named", &site.name]);
+    site.up("no/slash").expect(2).reports(&["cannot name a lab"]);
+    site.exec("client", &["true"]).expect(2).reports(&["no lab named", &site.name]);
 }
 
 #[test]
@@ -121,12 +121,12 @@ fn programs_run_inside_a_host_as_if_it_were_a_machine() {
         assert_eq!(interfaces(&table), names(&["lo", "eth", "wlan"]), "{host}");
     }
     let wires = site.exec("wires", &["cat", "/proc/net/dev"]).expect(0).stdout;
-    // A bridge and two ports of each link.
+    // Each link has a bridge and two ports.
     let expected = names(&["lo", "w0", "w0a", "w0b", "w1", "w1a", "w1b"]);
     assert!(interfaces(&wires).is_superset(&expected), "{wires}");
-    let told =
+    let finished =
         site.exec("client", &["sh", "-c", "echo $PATHBENCH_LAB_HOST; id -u; echo aside >&2"]).expect(0);
-    assert_eq!((told.stdout.as_str(), told.stderr.as_str()), ("client\n0\n", "aside\n"));
+    assert_eq!((finished.stdout.as_str(), finished.stderr.as_str()), ("client\n0\n", "aside\n"));
     site.down(&site.name).expect(0);
 }
 
@@ -138,28 +138,28 @@ fn exit_codes_and_input_are_passed_on() {
     let arguments = ["lab", "exec", "--lab", &site.name, "server", "--", "tr", "a-z", "A-Z"];
     let mut command = site.work.pathbench(&arguments);
     assert_eq!(finish_with_input(&mut command, "hello\n").expect(0).stdout, "HELLO\n");
-    site.exec("client", &["no-such-program"]).expect(2).says(&["`no-such-program`", "host `client`"]);
-    site.exec("clinet", &["true"]).expect(2).says(&["`clinet`", "client, server"]);
+    site.exec("client", &["no-such-program"]).expect(2).reports(&["`no-such-program`", "host `client`"]);
+    site.exec("clinet", &["true"]).expect(2).reports(&["`clinet`", "client, server"]);
     site.down(&site.name).expect(0);
 }
 
 #[test]
 fn a_lab_is_ready_for_traffic_when_up_returns() {
     let site = Site::standing();
-    // Nobody listens there: only the server itself can refuse, and only over the link.
+    // No program listens on this port: only the server itself can refuse, and only over the link.
     for address in ["10.83.0.2", "10.83.1.2"] {
         let script = format!("exec 3<>/dev/tcp/{address}/9");
         let refused = site.exec("client", &["timeout", "2", "bash", "-c", &script]);
         assert!(refused.stderr.contains("Connection refused"), "{refused:#?}");
     }
-    // A lab has no way out.
+    // A lab has no route to the outside.
     let out = site.exec("client", &["bash", "-c", "exec 3<>/dev/tcp/192.0.2.1/9"]);
     assert!(out.stderr.contains("unreachable"), "{out:#?}");
     site.down(&site.name).expect(0);
 }
 
 #[test]
-fn what_runs_in_a_lab_ends_with_it() {
+fn programs_in_a_lab_end_with_it() {
     let site = Site::standing();
     let arguments = ["lab", "exec", "--lab", &site.name, "client", "--", "sleep", "1000"];
     let mut sleeper = captured(&mut site.work.pathbench(&arguments));
@@ -188,7 +188,7 @@ fn a_signal_to_the_keeper_takes_the_lab_down_in_order() {
 #[test]
 fn a_lab_outlives_the_terminal_it_was_started_from() {
     let site = Site::new();
-    // The shell is the leader of a session; everything left in its foreground group gets SIGHUP at its end.
+    // The shell is a session leader; when it ends, all processes in its foreground group get SIGHUP.
     let script = "setsid sh -c '\"$0\" lab up two.toml --name \"$1\" && kill -HUP 0' \"$0\" \"$1\"";
     let mut shell = std::process::Command::new("sh");
     site.work.prepare(&mut shell);
@@ -198,59 +198,62 @@ fn a_lab_outlives_the_terminal_it_was_started_from() {
 }
 
 #[test]
-fn what_cannot_be_built_is_said_and_leaves_nothing() {
+fn a_lab_that_cannot_be_built_is_reported_and_leaves_nothing() {
     let site = Site::new();
     let text = format!("{TWO_PATHS}\n[host.client.sysctl]\n\"net.ipv4.no_such_setting\" = 1\n");
     let file = site.work.scenario("wrong", &text);
     let refused = site.work.run(&["lab", "up", &file, "--name", &site.name]);
     assert_eq!(refused.code, Some(1), "{refused:#?}");
-    let refused = refused.says(&["host `client`", "net.ipv4.no_such_setting"]);
+    let refused = refused.reports(&["host `client`", "net.ipv4.no_such_setting"]);
     assert_eq!(refused.stdout, "");
     let left = site.work.left_behind();
     assert!(left.is_empty(), "{left:?}");
     assert!(!site.is_listed(&site.name));
 }
 
-/// Connected to a lab's socket.
+/// Connects to a lab's socket.
 fn connect(lab: &str) -> UnixStream {
     UnixStream::connect_addr(&address(lab)).unwrap()
 }
 
-/// Where a lab of this user listens.
+/// The socket address of a lab of this user.
 fn address(lab: &str) -> SocketAddr {
     let name = format!("pathbench-lab/{}/{lab}", rustix::process::geteuid().as_raw());
     SocketAddr::from_abstract_name(name).unwrap()
 }
 
+/// A request that a lab answers with the names of its hosts.
+const UNKNOWN_HOST: &str = "{\"Enter\":{\"host\":\"nowhere\"}}";
+
 fn question(text: &str) -> Vec<u8> {
     [&(text.len() as u32).to_be_bytes(), text.as_bytes()].concat()
 }
 
-/// What `act` gives in a thread of the user nobody, which only root can become.
+/// Runs `act` in a thread with the user id 65534 (nobody); requires root.
 fn as_nobody<T: Send>(act: impl FnOnce() -> T + Send) -> T {
     thread::scope(|scope| {
-        let nobody = scope.spawn(|| {
+        let thread = scope.spawn(|| {
             let uid = rustix::fs::Uid::from_raw(65_534);
             rustix::thread::set_thread_res_uid(uid, uid, uid).unwrap();
             act()
         });
-        nobody.join().unwrap()
+        thread.join().unwrap()
     })
 }
 
-/// A client once kept a lab for itself by saying nothing, and had it allocate what it announced.
+/// Regression: a silent client blocked a lab, and the lab allocated an announced length.
 #[test]
-fn a_client_that_says_nothing_does_not_keep_a_lab_to_itself() {
+fn a_silent_client_does_not_block_a_lab() {
     let site = Site::standing();
     let silent = connect(&site.name);
     let mut endless = connect(&site.name);
     endless.write_all(&(1_u32 << 29).to_be_bytes()).unwrap();
     let mut slow = connect(&site.name);
-    slow.write_all(&question("\"Hosts\"")[..5]).unwrap();
+    slow.write_all(&question(UNKNOWN_HOST)[..5]).unwrap();
     let mut exec =
         captured(&mut site.work.pathbench(&["lab", "exec", "--lab", &site.name, "client", "--", "true"]));
     let ended = within(Duration::from_secs(30), || {
-        // Drop by drop, without an end.
+        // Byte by byte, without ending the request.
         let _closed = slow.write_all(b" ");
         exec.try_wait().unwrap().is_some()
     });
@@ -269,7 +272,7 @@ fn a_lab_answers_its_user_and_no_other() {
     let ask = |question: &[u8]| {
         let mut lab = UnixStream::connect_addr(&address)?;
         lab.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
-        // Refused clients may be closed before they have said anything.
+        // The lab may close the connection before it has read the request.
         let _closed = lab.write_all(question);
         let mut answer = String::new();
         let mut prefix = [0; 4];
@@ -280,10 +283,10 @@ fn a_lab_answers_its_user_and_no_other() {
         })?;
         io::Result::Ok(answer)
     };
-    let own = ask(&question("\"Hosts\"")).unwrap();
+    let own = ask(&question(UNKNOWN_HOST)).unwrap();
     assert!(own.contains("client") && own.contains("server"), "{own}");
     if rustix::process::geteuid().is_root() {
-        for text in ["\"Hosts\"", "{\"Enter\":{\"host\":\"client\"}}", "\"Down\""] {
+        for text in [UNKNOWN_HOST, "{\"Enter\":{\"host\":\"client\"}}", "\"Down\""] {
             let answer = as_nobody(|| ask(&question(text))).unwrap_or_default();
             assert!(answer.is_empty() || answer.contains("another user"), "{text}: {answer}");
         }
@@ -293,10 +296,10 @@ fn a_lab_answers_its_user_and_no_other() {
 }
 
 #[test]
-fn a_name_that_another_user_listens_under_is_no_lab() {
+fn a_socket_of_another_user_is_no_lab() {
     let site = Site::new();
     let address = address(&site.name);
-    // This user's own socket passes for a lab that does not answer, which is found out in bounded time.
+    // This user's own socket imitates a lab that does not answer: the command fails within a bounded time.
     let listener = if rustix::process::geteuid().is_root() {
         as_nobody(|| UnixListener::bind_addr(&address).unwrap())
     } else {
@@ -304,7 +307,7 @@ fn a_name_that_another_user_listens_under_is_no_lab() {
     };
     if rustix::process::geteuid().is_root() {
         for finished in [site.up(&site.name), site.exec("client", &["true"]), site.down(&site.name)] {
-            finished.expect(2).says(&["belongs to a process of user 65534", "--name"]);
+            finished.expect(2).reports(&["belongs to a process of user 65534", "--name"]);
         }
         assert!(!site.is_listed(&site.name), "listed as a lab");
     } else {

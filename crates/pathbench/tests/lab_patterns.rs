@@ -1,4 +1,4 @@
-//! `lab run` with every pattern on the real kernel: what is counted, and that nothing is dropped from the count.
+//! `lab run` with every pattern on the real kernel; every message is counted.
 
 #![allow(clippy::unwrap_used, reason = "a failed test panics")]
 
@@ -6,7 +6,7 @@ mod support;
 
 use pathbench_record::direction::Direction;
 use pathbench_record::document::RunRecord;
-use pathbench_record::message::MessageLine;
+use pathbench_record::end::MessageLine;
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 use support::measured::{Measured, goodput};
@@ -14,7 +14,7 @@ use support::{TWO_PATHS, Workplace};
 
 pathbench_kerneltest::unprivileged_too!();
 
-/// The suite over all four transports; iperf and interactive for a second each.
+/// The suite over all four transports; throughput and interactive for a second each.
 static SUITE: LazyLock<Measured> = LazyLock::new(|| {
     let rest = r#"
         [run]
@@ -27,7 +27,7 @@ static SUITE: LazyLock<Measured> = LazyLock::new(|| {
         [run.bulk]
         bytes = "1MB"
         [expect]
-        "mpquic.interactive.delay_ms.late" = 0
+        "mpquic.interactive.delay_ms.unacknowledged" = 0
         "tcp.bulk.completed" = true
         "quic.ping.sent" = 8
     "#;
@@ -49,7 +49,7 @@ fn the_suite_runs_every_pattern_over_every_transport() {
     let kinds: BTreeSet<_> = runs.iter().map(|run| (run.label.as_str(), run.pattern.as_str())).collect();
     assert_eq!(kinds.len(), 20);
     assert_eq!(SUITE.document.summary.groups.len(), 20);
-    // Shuffled: not in the order of the file.
+    // The order is random, not that of the file.
     let labels: Vec<_> = runs.iter().map(|run| run.label.as_str()).collect();
     assert!(!labels.is_sorted_by_key(|label| LABELS.iter().position(|known| known == label)), "{labels:?}");
     assert!(runs.iter().all(|run| run.id.contains(&format!("-{}-{}-r1", run.label, run.pattern))));
@@ -63,7 +63,7 @@ fn a_ping_counts_its_requests_without_the_warm_up() {
         assert_eq!((ping.sent, ping.lost, ping.rtts_ms.len()), (8, 0, 8), "{label}");
         let (least, middle, most) = (ping.min_ms.unwrap(), ping.median_ms.unwrap(), ping.max_ms.unwrap());
         assert!(0.0 < least && least <= middle && middle <= most && most < 3_000.0, "{ping:?}");
-        assert!(run.goodput_mbps.is_none() && run.delay_ms.is_none() && run.completion_ms.is_none());
+        assert!(run.goodput_mbps.is_none() && run.delay_ms.is_none() && run.fct_ms.is_none());
         assert_eq!(messages(&SUITE, run, Direction::Upload).len(), 8, "{label}");
     }
 }
@@ -75,19 +75,19 @@ fn a_bulk_download_takes_at_least_what_its_links_need() {
         assert_eq!(run.delivered_bytes, 1_000_000, "{label}");
         let paths = if run.transport.is_multipath() { 2.0 } else { 1.0 };
         let least_ms = 8_000_000.0 / (paths * 20e6) * 1e3 * 0.9;
-        let completion_ms = run.completion_ms.unwrap();
-        assert!(completion_ms > least_ms, "{label}: {completion_ms} ms");
-        assert!(completion_ms >= run.handshake_ms.unwrap(), "{label}");
+        let fct_ms = run.fct_ms.unwrap();
+        assert!(fct_ms > least_ms, "{label}: {fct_ms} ms");
+        assert!(fct_ms >= run.handshake_ms.unwrap(), "{label}");
         assert_eq!(run.directions.len(), 1);
         assert_eq!(run.directions[0].direction, Direction::Download);
     }
 }
 
 #[test]
-fn both_iperfs_of_the_suite_go_their_way() {
+fn both_throughput_patterns_of_the_suite_have_their_direction() {
     for label in LABELS {
         for (pattern, direction) in
-            [("iperf-upload", Direction::Upload), ("iperf-download", Direction::Download)]
+            [("throughput-upload", Direction::Upload), ("throughput-download", Direction::Download)]
         {
             let run = SUITE.run_of(label, pattern);
             assert!(goodput(run) > 5.0, "{}: {}", run.id, goodput(run));
@@ -98,16 +98,16 @@ fn both_iperfs_of_the_suite_go_their_way() {
 }
 
 #[test]
-fn interactive_has_a_delay_for_every_message_of_both_ways() {
+fn interactive_has_a_delay_for_every_message_of_both_directions() {
     for label in LABELS {
         let run = SUITE.run_of(label, "interactive");
         let all = run.delay_ms.as_ref().unwrap();
-        // Every 100 ms for a second, each way.
-        assert_eq!((all.messages, all.late), (20, 0), "{label}: {all:?}");
+        // One message per 100 ms for a second, in each direction.
+        assert_eq!((all.messages, all.unacknowledged), (20, 0), "{label}: {all:?}");
         assert!(0.0 < all.p50 && all.p50 <= all.p95 && all.p95 <= all.p99 && all.p99 <= all.max, "{all:?}");
         for record in &run.directions {
             let delay = record.delay_ms.as_ref().unwrap();
-            assert_eq!((delay.messages, delay.late), (10, 0), "{label}: {delay:?}");
+            assert_eq!((delay.messages, delay.unacknowledged), (10, 0), "{label}: {delay:?}");
             let lines = messages(&SUITE, run, record.direction);
             let sequences: Vec<u32> = lines.iter().map(|line| line.sequence).collect();
             assert_eq!(sequences, (0..10).collect::<Vec<_>>());
@@ -117,14 +117,17 @@ fn interactive_has_a_delay_for_every_message_of_both_ways() {
             for line in lines {
                 let acknowledged = line.acknowledged_ms.unwrap();
                 assert!(line.due_ms <= line.sent_ms.unwrap() && line.due_ms < acknowledged, "{line:?}");
-                assert!((acknowledged - line.due_ms - line.delay_ms).abs() < 0.01 && !line.late, "{line:?}");
+                assert!(
+                    (acknowledged - line.due_ms - line.delay_ms).abs() < 0.01 && !line.unacknowledged,
+                    "{line:?}"
+                );
                 assert!(line.answered_ms.is_some(), "{line:?}");
             }
         }
     }
 }
 
-/// The path `wlan` swallows everything from 1 s on and never carries again; messages are sent for 2 s.
+/// The path `wlan` drops all packets silently from 1 s on; messages are sent for 2 s.
 #[test]
 fn a_message_that_never_arrives_is_marked_and_counted_and_sending_times_do_not_slip() {
     let rest = r#"
@@ -145,9 +148,9 @@ fn a_message_that_never_arrives_is_marked_and_counted_and_sending_times_do_not_s
         let run = measured.run(label);
         let delay = run.delay_ms.as_ref().unwrap();
         assert_eq!(delay.messages, 40, "{label}: none is dropped: {delay:?}");
-        // Those of the second half; a few of the first may have been in the queue, and some came late to it.
-        assert!((16..=26).contains(&delay.late), "{label}: {delay:?}");
-        // The first that was lost waited longest: about a second of sending and the linger.
+        // The messages of the second half; a few of the first half may be queued, and some may have been queued late.
+        assert!((16..=26).contains(&delay.unacknowledged), "{label}: {delay:?}");
+        // The first lost message waits longest: about one second of sending plus the linger time.
         assert!(delay.max > 2_000.0, "{label}: {delay:?}");
         for direction in Direction::BOTH {
             let lines = messages(&measured, run, direction);
@@ -158,18 +161,21 @@ fn a_message_that_never_arrives_is_marked_and_counted_and_sending_times_do_not_s
                     "{label}: the grid slipped: {next:?}"
                 );
             }
-            assert!(lines.iter().all(|line| line.late == line.acknowledged_ms.is_none()));
-            assert!(lines.iter().filter(|line| line.late).all(|line| line.due_ms > 500.0), "{label}");
+            assert!(lines.iter().all(|line| line.unacknowledged == line.acknowledged_ms.is_none()));
+            assert!(
+                lines.iter().filter(|line| line.unacknowledged).all(|line| line.due_ms > 500.0),
+                "{label}"
+            );
         }
     }
     let carried_on = measured.run("mpquic@wlan");
     let delay = carried_on.delay_ms.as_ref().unwrap();
-    assert!(carried_on.completed && delay.late == 0 && delay.messages == 40, "{carried_on:#?}");
+    assert!(carried_on.completed && delay.unacknowledged == 0 && delay.messages == 40, "{carried_on:#?}");
     assert!(delay.max < 3_000.0, "{delay:?}");
 }
 
 #[test]
-fn a_bulk_download_that_its_path_cuts_short_is_told_as_such() {
+fn a_bulk_download_cut_short_by_its_path_is_reported_as_such() {
     let rest = r#"
         [[event]]
         at = "500ms"
@@ -185,7 +191,7 @@ fn a_bulk_download_that_its_path_cuts_short_is_told_as_such() {
     let measured = Workplace::new().lab_run("cut", &format!("{TWO_PATHS}\n{rest}"), &["--no-calibration"]);
     for label in ["tcp", "quic"] {
         let run = measured.run(label);
-        assert!(!run.completed && run.error.is_some() && run.completion_ms.is_none(), "{run:#?}");
+        assert!(!run.completed && run.error.is_some() && run.fct_ms.is_none(), "{run:#?}");
         assert!((1..5_000_000).contains(&run.delivered_bytes), "{label}: {}", run.delivered_bytes);
     }
 }

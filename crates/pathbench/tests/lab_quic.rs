@@ -1,8 +1,8 @@
-//! `lab run` with quic and mpquic on the real kernel: what they carry, over which paths, and what they do when a path
-//! goes, with or without a word.
+//! `lab run` with quic and mpquic on the real kernel: bytes on each path, and the reaction to a path that goes down
+//! or drops all packets silently.
 //!
-//! The bounds have room for a machine on which much else runs: they tell a transport that carries on from one that
-//! does not, and are not what a quiet machine measures (docs/performance.md).
+//! The bounds have tolerance for a busy machine: they distinguish a transport that recovers from one that does not.
+//! docs/performance.md has the values of an idle machine.
 
 #![allow(clippy::unwrap_used, reason = "a failed test panics")]
 
@@ -19,18 +19,18 @@ pathbench_kerneltest::unprivileged_too!();
 
 /// Rate of each path of [`TWO_PATHS`].
 const RATE_MBPS: f64 = 20.0;
-/// Ethernet, IPv4 and UDP header in front of a QUIC datagram.
+/// Ethernet, IPv4 and UDP headers of a QUIC datagram.
 const HEADERS_BYTES: f64 = 14.0 + 20.0 + 8.0;
-/// In a datagram of stream data: short header with connection id, header of the frame, authentication tag.
+/// Overhead in a datagram with stream data: short header with connection ID, frame header, authentication tag.
 const QUIC_HEADERS_BYTES: f64 = 11.0 + 6.0 + 16.0;
-/// What a rate measured over a few seconds may be off.
+/// Tolerance of a rate measured over a few seconds.
 const SLACK: f64 = 1.02;
 
 fn measure(name: &str, rest: &str, options: &[&str]) -> Measured {
     Workplace::new().lab_run(name, &format!("{TWO_PATHS}\n{rest}"), options)
 }
 
-/// The four transports over the same two links, which are measured before each.
+/// The four transports over the same two links, which are measured before each run.
 static ALL_FOUR: LazyLock<Measured> = LazyLock::new(|| {
     let rest = r#"
         [run]
@@ -38,12 +38,12 @@ static ALL_FOUR: LazyLock<Measured> = LazyLock::new(|| {
         duration = "4s"
         congestion = "cubic"
     "#;
-    // What a busy machine measures of a link is not what is tested here.
+    // This test does not cover calibration on a busy machine.
     let tolerant = ["--set", "path.eth.tolerance=20%", "--set", "path.wlan.tolerance=20%"];
     measure("all-four", rest, &tolerant)
 });
 
-/// The second path goes at 2 s and comes back at 4 s, by the event kinds given.
+/// The second path goes down at 2 s and comes back at 4 s, with the given event kinds.
 fn outage(name: &str, gone: &str, back: &str) -> Measured {
     let rest = format!(
         "[[event]]\nat = \"2s\"\npath = \"wlan\"\naction = \"{gone}\"\n\
@@ -81,7 +81,7 @@ fn quic_fills_its_path_and_the_second_path_is_worth_much_to_both_multipath_trans
 }
 
 #[test]
-fn mpquic_uses_both_paths_by_its_own_word_and_quic_one() {
+fn mpquic_reports_both_paths_as_used_and_quic_one() {
     let (quic, mpquic) = (ALL_FOUR.run("quic"), ALL_FOUR.run("mpquic"));
     let used = |run: &RunRecord| {
         let multipath = &run.multipath;
@@ -98,10 +98,10 @@ fn mpquic_uses_both_paths_by_its_own_word_and_quic_one() {
         let samples: Vec<_> = ALL_FOUR.samples.iter().filter(|sample| sample.run == run.id).collect();
         for side in [Side::Client, Side::Server] {
             let of_side = samples.iter().filter(|sample| sample.side == side).count();
-            // One each 100 ms for 4 s; a busy machine misses some.
+            // One sample per 100 ms for 4 s; a busy machine misses some.
             assert!(of_side >= 20, "{}: {of_side} samples of the {side:?}", run.id);
         }
-        // The streams share one connection, whose paths count once.
+        // The streams share one connection; its paths count once.
         assert!(samples.iter().all(|sample| sample.stream == 0), "{}", run.id);
         assert_eq!(run.parameters.in_force["streams"], 4, "{:?}", run.parameters);
     }
@@ -117,19 +117,20 @@ fn path_counters_and_link_counters_agree_after_headers() {
                 assert!(frames < 100_000.0, "{}: {frames} bytes over {}, unused", run.id, link.name);
                 continue;
             };
-            // Packets full of stream data, and little else in this direction.
+            // The packets in this direction are almost only full packets of stream data.
             let packet = f64::from(path.mss_bytes);
             let with_headers =
                 path.bytes_delivered as f64 * (packet + HEADERS_BYTES) / (packet - QUIC_HEADERS_BYTES);
             let ratio = frames / with_headers;
-            // The records of the test, which travel after the last look at the counters, are in it.
+            // The frame counters include the test's records, which are sent after the last sample of the path
+            // counters.
             assert!((0.98..=1.03).contains(&ratio), "{}: {ratio:.4} on {}", run.id, link.name);
         }
     }
 }
 
 #[test]
-fn what_is_encrypted_is_told() {
+fn encryption_is_in_the_result() {
     for (label, encrypted) in [("tcp", false), ("mptcp", false), ("quic", true), ("mpquic", true)] {
         let run = ALL_FOUR.run(label);
         assert_eq!(run.encrypted, encrypted, "{label}: {:?}", run.encryption);
@@ -149,11 +150,11 @@ fn what_is_encrypted_is_told() {
 }
 
 #[test]
-fn an_interface_that_goes_down_is_left_at_once_and_taken_up_again() {
+fn traffic_leaves_an_interface_that_goes_down_and_returns_when_it_is_up() {
     let measured = outage("failing", "down", "up").expect(0);
     let run = measured.run("mpquic");
     assert!(run.completed && run.multipath.used, "{run:#?}");
-    // 0.25 s on a quiet machine; a transport that waits for its timers takes several seconds.
+    // 0.25 s on an idle machine; a transport that waits for its timers takes several seconds.
     assert!(run.stall_ms.unwrap() < 1_500.0, "{run:#?}");
     assert!(phase(run, "down wlan").shares["eth"] > 0.9, "{:?}", run.phases);
     let after = phase(run, "up wlan");
@@ -165,7 +166,7 @@ fn an_interface_that_goes_down_is_left_at_once_and_taken_up_again() {
     let opened = path_events(&measured, run, "client", "path-established");
     let again = opened.iter().find(|event| event.t_ms > 4_000.0);
     assert!(again.is_some_and(|event| event.path.as_deref() == Some("wlan")), "{opened:?}");
-    // The server heard of it over the other path.
+    // The server received PATH_ABANDON over the other path.
     assert!(!path_events(&measured, run, "server", "path-abandoned").is_empty());
 }
 
@@ -174,7 +175,7 @@ fn a_silent_black_hole_is_noticed_by_heartbeats_and_traffic_returns() {
     let measured = outage("swallowing", "blackhole", "restore").expect(0);
     let run = measured.run("mpquic");
     assert!(run.completed && run.multipath.used, "{run:#?}");
-    // Below 1 s on a quiet machine.
+    // Below 1 s on an idle machine.
     assert!(run.stall_ms.unwrap() < 3_000.0, "{run:#?}");
     let during = phase(run, "blackhole wlan");
     assert!(during.shares["eth"] > 0.8 && during.goodput_mbps > 0.3 * RATE_MBPS, "{during:?}");
@@ -183,9 +184,9 @@ fn a_silent_black_hole_is_noticed_by_heartbeats_and_traffic_returns() {
 }
 
 #[test]
-fn a_path_that_dies_during_a_download_is_left_by_the_server() {
+fn the_server_leaves_a_path_that_fails_during_a_download() {
     let rest = "[[event]]\nat = \"2s\"\npath = \"eth\"\naction = \"blackhole\"\n\
-                [run]\ntransports = [\"mpquic\"]\nduration = \"6s\"\n[run.iperf]\ndirection = \"download\"\n";
+                [run]\ntransports = [\"mpquic\"]\nduration = \"6s\"\n[run.throughput]\ndirection = \"download\"\n";
     let measured = measure("downward", rest, &["--no-calibration"]).expect(0);
     let run = measured.run("mpquic");
     assert!(run.completed && run.multipath.used, "{run:#?}");
@@ -195,7 +196,7 @@ fn a_path_that_dies_during_a_download_is_left_by_the_server() {
 }
 
 #[test]
-fn quic_alone_stands_still_while_its_path_is_gone_and_is_given_up() {
+fn quic_on_a_black_hole_stalls_and_ends_after_its_patience() {
     let rest = "[[event]]\nat = \"1s\"\npath = \"wlan\"\naction = \"blackhole\"\n\
                 [run]\ntransports = [\"quic@wlan\"]\nduration = \"3s\"\npatience = \"1500ms\"\n";
     let measured = measure("alone", rest, &["--no-calibration"]).expect(0);
@@ -204,26 +205,26 @@ fn quic_alone_stands_still_while_its_path_is_gone_and_is_given_up() {
     let hung = run.hung_ms.unwrap();
     assert!((1_400.0..6_000.0).contains(&hung), "patience is 1.5 s, hung {hung} ms");
     assert_eq!(run.paths.iter().map(|path| path.name.as_str()).collect::<Vec<_>>(), ["wlan"]);
-    // The server's end of it is there all the same.
+    // The result contains the server's samples.
     assert!(measured.samples.iter().any(|sample| sample.side == Side::Server), "{run:#?}");
 }
 
-/// When the client's scheduler went from one path to another, and why.
+/// When the client's scheduler switched paths, and why.
 fn switches(measured: &Measured) -> Vec<&Event> {
     path_events(measured, measured.run("mpquic"), "client", "scheduler")
 }
 
 #[test]
-fn the_backup_scheduler_keeps_to_its_path_until_that_is_in_trouble() {
-    // The queue holds 50 ms, so that the smoothed round-trip time exceeds the second scenario's threshold and
-    // never the paper's.
+fn the_backup_scheduler_switches_only_beyond_its_thresholds() {
+    // The queue holds 50 ms, so that the smoothed round-trip time exceeds the second scenario's threshold and never
+    // that of the paper.
     let of = |name: &str, thresholds: &str| {
         let rest = format!(
             "[run]\ntransports = [\"mpquic\"]\nduration = \"2s\"\n[run.quic]\nscheduler = \"backup\"\n{thresholds}\n"
         );
         measure(name, &rest, &["--no-calibration"])
     };
-    // On a machine that stands still a timer expires, and the scheduler rightly uses the other path: not in each of
+    // If the machine stalls, a timer expires and the scheduler correctly uses the other path, but not in all of
     // twelve runs.
     let calm = (0..12)
         .map(|_| of("calm", ""))
@@ -245,8 +246,8 @@ fn the_backup_scheduler_keeps_to_its_path_until_that_is_in_trouble() {
     let by_rtt = |event: &&Event| {
         event.detail["reason"].as_str().is_some_and(|it| it.starts_with("smoothed RTT of the preferred path"))
     };
-    let told = switches(&troubled);
-    assert!(told.iter().any(by_rtt), "{told:#?}");
+    let reported = switches(&troubled);
+    assert!(reported.iter().any(by_rtt), "{reported:#?}");
 }
 
 #[test]
@@ -262,7 +263,7 @@ fn weights_divide_the_bytes() {
         [run]
         transports = ["mpquic"]
         duration = "3s"
-        [run.iperf]
+        [run.throughput]
         rate = "5mbit"
         streams = 4
         [run.quic]
@@ -274,7 +275,7 @@ fn weights_divide_the_bytes() {
 }
 
 #[test]
-fn a_backup_path_waits_until_the_other_is_gone() {
+fn a_backup_path_carries_data_only_after_the_other_fails() {
     let text = r#"
         [[path]]
         name = "eth"
@@ -293,7 +294,7 @@ fn a_backup_path_waits_until_the_other_is_gone() {
         transports = ["mpquic"]
         duration = "5s"
     "#;
-    let measured = Workplace::new().lab_run("spare", text, &["--no-calibration"]).expect(0);
+    let measured = Workplace::new().lab_run("backup", text, &["--no-calibration"]).expect(0);
     let run = measured.run("mpquic");
     assert!(run.completed && run.multipath.used, "{run:#?}");
     assert!(phase(run, "start").shares["eth"] > 0.95, "{:?}", run.phases);
@@ -301,9 +302,9 @@ fn a_backup_path_waits_until_the_other_is_gone() {
     assert_eq!((path(run, "eth").backup, path(run, "lte").backup), (Some(false), Some(true)));
 }
 
-/// Heartbeats, MTU probes and acknowledgements once counted as delivered: `used: eth 96 %, lte 4 %`.
+/// Regression: heartbeats, MTU probes and acknowledgements counted as delivered: `used: eth 96 %, lte 4 %`.
 #[test]
-fn a_spare_that_carried_no_message_is_not_used_and_has_no_share() {
+fn a_backup_path_that_carried_no_message_has_no_share() {
     let text = r#"
         [[path]]
         name = "eth"
@@ -319,7 +320,7 @@ fn a_spare_that_carried_no_message_is_not_used_and_has_no_share() {
     "#;
     for label in ["mpquic", "mptcp"] {
         let set = format!("run.transports=[\"{label}\"]");
-        // While the machine stands still the spare may rightly be taken: not each of four times.
+        // If the machine stalls, the backup path may correctly carry data, but not in all of four runs.
         let calm = (0..4).find_map(|_| {
             let options = ["--no-calibration", "--set", &set];
             let measured = Workplace::new().lab_run("quiet", text, &options).expect(0);
@@ -327,19 +328,19 @@ fn a_spare_that_carried_no_message_is_not_used_and_has_no_share() {
             assert!(run.completed, "{run:#?}");
             (path(&run, "lte").bytes_sent == 0).then_some(run)
         });
-        let run = calm.expect("data on the spare each time");
+        let run = calm.expect("data on the backup path each time");
         assert!(run.multipath.negotiated && !run.multipath.used, "{:?}", run.multipath);
         assert!(run.multipath.reason.contains("backup"), "{:?}", run.multipath);
         let (eth, lte) = (path(&run, "eth"), path(&run, "lte"));
         assert!(eth.share > 0.999 && lte.bytes_delivered == 0, "{:#?}", run.paths);
-        // Which is not to say that nothing travelled.
+        // Control frames are still sent on it.
         let control = (label == "mpquic").then_some(true);
         assert_eq!(lte.control_bytes.map(|bytes| bytes > 1000), control, "{lte:?}");
     }
 }
 
 #[test]
-fn ipv6_carries_them_and_hosts_without_mptcp_are_no_obstacle() {
+fn quic_and_mpquic_run_over_ipv6_and_on_hosts_without_mptcp() {
     let rest = "[run]\ntransports = [\"quic\", \"mpquic\", \"mpquic@wlan\"]\nduration = \"2s\"\nfamily = \"ipv6\"\n\
                 [host.client.sysctl]\n\"net.mptcp.enabled\" = 0\n[host.server.sysctl]\n\"net.mptcp.enabled\" = 0\n";
     let measured = measure("six", rest, &["--no-calibration"]).expect(0);

@@ -1,7 +1,7 @@
-//! `lab run` on the real kernel: that the numbers are what their names say.
+//! `lab run` on the real kernel: the figures have the values that their definitions require.
 //!
-//! Assertions are on physics: bytes are conserved, a link never carries more than its rate, cause comes before
-//! effect. The links are slow, so that a busy machine does not stand in their way.
+//! Assertions are on physics: bytes are conserved, a link never carries more than its rate, causes precede effects.
+//! The links are slow, so that a busy machine does not limit them.
 
 #![allow(clippy::unwrap_used, reason = "a failed test panics")]
 
@@ -20,34 +20,34 @@ pathbench_kerneltest::unprivileged_too!();
 
 /// Rate of each path of [`TWO_PATHS`].
 const RATE_MBPS: f64 = 20.0;
-/// Of a full Ethernet frame of 1514 bytes, TCP over IPv4 with timestamps carries 1448.
+/// TCP over IPv4 with timestamps carries 1448 bytes in a full Ethernet frame of 1514 bytes.
 const PAYLOAD: f64 = 1448.0 / 1514.0;
-/// What a rate measured over a second or two may be off.
+/// Tolerance of a rate measured over one or two seconds.
 const SLACK: f64 = 1.02;
 
 fn scenario(rest: &str) -> String {
     format!("{TWO_PATHS}\n{rest}")
 }
 
-/// The result of a run over two paths, made in a place that is gone when it is read.
+/// The result of a run over two paths; the directory is removed after reading.
 fn measure(name: &str, rest: &str, options: &[&str]) -> Measured {
     Workplace::new().lab_run(name, &scenario(rest), options)
 }
 
-/// tcp and mptcp, upload, download and both at once, links measured.
+/// tcp and mptcp with upload, download and both directions at once; links measured.
 static DIRECTIONS: LazyLock<Measured> = LazyLock::new(|| {
     let rest = r#"
         [run]
         transports = ["tcp", "mptcp"]
         duration = "2s"
         [matrix]
-        "run.iperf.direction" = ["upload", "download", "both"]
+        "run.throughput.direction" = ["upload", "download", "both"]
     "#;
     measure("directions", rest, &[])
 });
 
 fn directions_of(run: &RunRecord) -> &'static [Direction] {
-    match run.variant["run.iperf.direction"].as_str().unwrap() {
+    match run.variant["run.throughput.direction"].as_str().unwrap() {
         "upload" => &[Direction::Upload],
         "download" => &[Direction::Download],
         _ => &Direction::BOTH,
@@ -59,7 +59,7 @@ fn of_directions(label: &str, direction: &str) -> &'static RunRecord {
         .document
         .runs
         .iter()
-        .find(|run| run.label == label && run.variant["run.iperf.direction"] == direction);
+        .find(|run| run.label == label && run.variant["run.throughput.direction"] == direction);
     found.unwrap()
 }
 
@@ -72,7 +72,7 @@ fn every_direction_of_tcp_and_mptcp_completes_over_links_as_asked_for() {
         assert_eq!(run.links.len(), 2);
         for link in &run.links {
             assert!(link.within_tolerance, "{link:?}");
-            let measured = &link.measured;
+            let measured = link.measured.as_ref().unwrap();
             for bps in [measured.forward_bps, measured.reverse_bps] {
                 let ratio = bps.unwrap() as f64 / (RATE_MBPS * 1e6);
                 assert!((0.95..=1.05).contains(&ratio), "{link:?}");
@@ -84,7 +84,7 @@ fn every_direction_of_tcp_and_mptcp_completes_over_links_as_asked_for() {
 
 #[test]
 fn bytes_are_conserved() {
-    /// An end's record of a run of a few seconds, generously.
+    /// Upper bound of the size of an end's record of a run of a few seconds.
     const LONGEST_RECORD_BYTES: u64 = 256 * 1024;
 
     for run in &DIRECTIONS.document.runs {
@@ -99,11 +99,11 @@ fn bytes_are_conserved() {
         assert_eq!(run.delivered_bytes, total, "{}", run.id);
         let share: f64 = run.paths.iter().map(|path| path.share).sum();
         assert!((share - 1.0).abs() < 1e-9, "{}: shares add up to {share}", run.id);
-        // What the application got came over the paths, and what came over them was sent.
+        // The application receives only bytes that a path delivered, and a path delivers only bytes that were sent.
         let arrived: u64 = run.paths.iter().map(|path| path.bytes_delivered).sum();
         assert!(arrived >= total, "{}: {total} bytes out of {arrived}", run.id);
         for path in &run.paths {
-            // The sender's record carries its last figures and travels over the same paths after they were taken.
+            // The sender's record contains its last figures, and is sent over the same paths afterwards.
             let sent = path.bytes_sent + LONGEST_RECORD_BYTES;
             assert!(sent >= path.bytes_delivered, "{}: {path:?}", run.id);
         }
@@ -111,7 +111,7 @@ fn bytes_are_conserved() {
 }
 
 #[test]
-fn links_let_through_what_arrived_and_headers_and_little_more() {
+fn links_deliver_the_payload_and_headers_and_little_more() {
     for run in &DIRECTIONS.document.runs {
         for link in &run.links {
             let frames = link.forward_bytes.unwrap() + link.reverse_bytes.unwrap();
@@ -126,7 +126,7 @@ fn links_let_through_what_arrived_and_headers_and_little_more() {
 }
 
 #[test]
-fn goodput_is_never_above_what_the_links_carry() {
+fn goodput_is_never_above_the_rate_of_the_links() {
     for run in &DIRECTIONS.document.runs {
         let paths = if run.transport.is_multipath() { 2.0 } else { 1.0 };
         let limit = RATE_MBPS * PAYLOAD * paths * SLACK;
@@ -174,14 +174,14 @@ fn nothing_arrives_before_it_was_sent() {
         let first = seen.iter().find(|event| event.kind.name() == "first-byte").unwrap();
         assert!((0.0..1000.0).contains(&first.t_ms), "{}: the first byte came at {} ms", run.id, first.t_ms);
         let samples: Vec<_> = DIRECTIONS.samples.iter().filter(|sample| sample.run == run.id).collect();
-        // Two ends, every 100 ms, for two seconds.
+        // Two ends, one sample per 100 ms, for two seconds.
         assert!(samples.len() >= 30, "{}: {} samples", run.id, samples.len());
         assert!(samples.iter().all(|sample| sample.path == "eth" || sample.path == "wlan"));
     }
 }
 
 #[test]
-fn a_subflow_limit_of_zero_is_found_out_and_told() {
+fn a_subflow_limit_of_zero_is_diagnosed() {
     let rest = "[run]\ntransports = [\"mptcp\"]\nduration = \"500ms\"\n[host.client.mptcp]\nsubflows = 0\n";
     let measured = measure("one-subflow", rest, &["--no-calibration"]).expect(6);
     let run = measured.run("mptcp");
@@ -192,9 +192,9 @@ fn a_subflow_limit_of_zero_is_found_out_and_told() {
     assert!(summary.contains("limit of additional subflows is 0"), "{summary}");
 }
 
-/// Regression: an expectation about one transport excused the others.
+/// Regression: an expectation about one transport applied to the others as well.
 #[test]
-fn one_path_is_excused_where_the_scenario_expects_it_only() {
+fn one_path_is_accepted_only_where_the_scenario_expects_it() {
     let run = |expected: &str| {
         let rest = format!(
             "[run]\ntransports = [\"mptcp\", \"mptcp@wlan\"]\nduration = \"300ms\"\n\
@@ -215,14 +215,14 @@ fn hosts_without_mptcp_are_named_and_never_measured_as_if_they_had_it() {
         let work = Workplace::new();
         let file = work.scenario("without", &scenario(&rest));
         let finished = work.run(&["lab", "run", &file, "--no-calibration", "--out", "out"]);
-        finished.says(&["MPTCP is switched off", "sysctl net.mptcp.enabled=1"])
+        finished.reports(&["MPTCP is switched off", "sysctl net.mptcp.enabled=1"])
     };
     without("client").expect(6);
-    without("server").expect(1).says(&["host `server`"]);
+    without("server").expect(1).reports(&["host `server`"]);
 }
 
 #[test]
-fn an_expectation_that_does_not_hold_ends_with_five_and_says_what_was_found() {
+fn an_expectation_that_does_not_hold_ends_with_five_and_shows_the_value() {
     let rest = "[run]\ntransports = [\"tcp\"]\nduration = \"500ms\"\n\
                 [expect]\n\"tcp.completed\" = true\n\"tcp.goodput_mbps\" = \"> 100\"\n";
     let measured = measure("too-much", rest, &["--no-calibration"]).expect(5);
@@ -234,7 +234,7 @@ fn an_expectation_that_does_not_hold_ends_with_five_and_says_what_was_found() {
 
 #[test]
 fn a_link_that_is_not_as_asked_for_makes_a_run_invalid() {
-    // No measurement is that good.
+    // No measurement is that accurate.
     let text = scenario("[run]\ntransports = [\"tcp\"]\nduration = \"500ms\"\n")
         .replace("queue", "tolerance = \"0.001%\"\nqueue");
     let measured = Workplace::new().lab_run("strict", &text, &[]).expect(1);
@@ -270,7 +270,7 @@ fn parallel_streams_share_one_rate_limit_each_and_the_warm_up_is_left_out() {
         [run]
         transports = ["tcp"]
         duration = "2s"
-        [run.iperf]
+        [run.throughput]
         streams = 3
         rate = "4mbit"
         omit = "500ms"
@@ -278,7 +278,7 @@ fn parallel_streams_share_one_rate_limit_each_and_the_warm_up_is_left_out() {
     "#;
     let measured = measure("limited", rest, &["--no-calibration"]).expect(0);
     let run = measured.run("tcp");
-    // More than two streams could send, and no more than three; with the warm-up it would be five quarters of that.
+    // More than two streams could send, and at most what three can; including the warm-up it would be 5/4 of that.
     assert!((8.1..=12.0 * SLACK).contains(&goodput(run)), "{}", goodput(run));
     let in_two_seconds = 12e6 / 8.0 * 2.0;
     let ratio = run.delivered_bytes as f64 / in_two_seconds;
@@ -288,7 +288,7 @@ fn parallel_streams_share_one_rate_limit_each_and_the_warm_up_is_left_out() {
     assert_eq!(streams, BTreeSet::from([0, 1, 2]));
     assert_eq!(run.parameters.asked["streams"], 3);
     assert_eq!(run.parameters.in_force["client.congestion"], "reno");
-    // The application waits by itself most of the time: that is no stall.
+    // The application itself is idle most of the time, which is no stall.
     assert!(run.stall_ms.unwrap() < 1000.0, "{:?}", run.stall_ms);
 }
 
@@ -297,7 +297,7 @@ fn a_transfer_by_bytes_delivers_them_exactly() {
     let rest = r#"
         [run]
         transports = ["tcp", "mptcp"]
-        [run.iperf]
+        [run.throughput]
         bytes = 1234567
         streams = 2
         direction = "download"
@@ -323,7 +323,7 @@ fn an_interface_that_goes_down_leaves_a_stall_and_half_of_the_goodput() {
         [run]
         transports = ["mptcp", "tcp@wlan"]
         duration = "6s"
-        [run.iperf]
+        [run.throughput]
         patience = "2s"
     "#;
     let measured = measure("failing", rest, &["--no-calibration"]).expect(0);
@@ -335,11 +335,11 @@ fn an_interface_that_goes_down_leaves_a_stall_and_half_of_the_goodput() {
     let down = phase(run, "down wlan");
     assert!(down.goodput_mbps < RATE_MBPS * PAYLOAD * SLACK * 1.1, "{down:?}");
     assert!(down.shares["eth"] > 0.95, "{down:?}");
-    // The impact is that of the first event, and `up` disturbs nobody.
+    // The impact belongs to the first event; `up` has none.
     let [impact] = run.impacts.as_slice() else { panic!("{:?}", run.impacts) };
     assert_eq!((impact.kind.name(), impact.path.as_deref()), ("down", Some("wlan")));
     assert!((impact.at_ms - 1500.0).abs() < 400.0, "{impact:?}");
-    // Half of the capacity is gone; the path that is left carries on at its rate.
+    // Half of the capacity is lost; the remaining path keeps its rate.
     assert!(impact.before_mbps.unwrap() > 1.4 * impact.settled_mbps.unwrap(), "{impact:?}");
 
     let alone = measured.run("tcp@wlan");
@@ -347,13 +347,13 @@ fn an_interface_that_goes_down_leaves_a_stall_and_half_of_the_goodput() {
     let hung = alone.hung_ms.unwrap();
     assert!((1900.0..3500.0).contains(&hung), "patience is 2 s, hung {hung} ms");
     assert!(alone.delivered_bytes > 0);
-    // With the interface down the kernel told an MSS of 36.
+    // While an interface is down, the kernel reports an MSS of 36.
     let wlan = path(alone, "wlan");
     assert!((1400..1500).contains(&wlan.mss_bytes) && wlan.pmtu_bytes == 1500, "{wlan:?}");
 }
 
 #[test]
-fn an_address_that_goes_closes_its_subflow_and_a_new_one_comes_with_it() {
+fn an_address_that_is_removed_closes_its_subflow_and_opens_one_when_it_returns() {
     let rest = r#"
         [[event]]
         at = "1s"
@@ -411,9 +411,9 @@ fn goodput_follows_the_rate_and_the_mtu_of_the_link() {
     "#;
     let measured = measure("changing", rest, &["--no-calibration"]).expect(0);
     let run = measured.run("tcp");
-    // What was in the queue goes at the new rate, too.
+    // Queued packets leave at the new rate as well.
     let [start, slow, small] = run.phases.as_slice() else { panic!("{:?}", run.phases) };
-    // Far from four times as fast or as slow, with room for a machine that stands still for a while.
+    // The rates differ by a factor of four: the tolerance covers a stall of the machine.
     for (phase, rate_mbps) in [(start, 20.0), (slow, 5.0), (small, 20.0)] {
         let ratio = phase.goodput_mbps / (rate_mbps * PAYLOAD);
         assert!((0.5..=1.5).contains(&ratio), "{ratio:.2} of {rate_mbps} Mbit/s: {phase:?}");
@@ -426,7 +426,7 @@ fn goodput_follows_the_rate_and_the_mtu_of_the_link() {
 }
 
 #[test]
-fn a_black_hole_is_noticed_by_nobody_but_the_traffic() {
+fn a_black_hole_affects_only_the_traffic() {
     let rest = r#"
         [[event]]
         at = "1s"
@@ -443,8 +443,8 @@ fn a_black_hole_is_noticed_by_nobody_but_the_traffic() {
     let measured = measure("hole", rest, &["--no-calibration"]).expect(0);
     let run = measured.run("tcp");
     assert!(run.completed, "{run:#?}");
-    // How long TCP waits after the hole is its own affair: a retransmission that is lost once more, in the queue that
-    // the restored path overflows, waits for a timeout that has doubled three times.
+    // TCP's waiting time after the black hole varies: a retransmission that is lost again, in the overflowing queue
+    // of the restored path, waits for a timeout that has doubled three times.
     let stall = run.stall_ms.unwrap();
     let times = || measured.deliveries.iter().map(|line| line.t_ms);
     let longest = times().zip(times().skip(1)).map(|(before, after)| after - before).fold(0.0, f64::max);
@@ -455,8 +455,8 @@ fn a_black_hole_is_noticed_by_nobody_but_the_traffic() {
     assert!((run.dip.unwrap() - 1.0).abs() < 1e-9, "{run:#?}");
     let events = measured.events_of(run, EventSource::Scenario);
     let [hole, restored] = events.as_slice() else { panic!("{events:?}") };
-    // Not a byte enters it. What waits in the queue behind the cut, 50 ms of it, still arrives, and the receiver
-    // reads it when the machine lets it run.
+    // No byte enters the link. The 50 ms of data in the queue behind the black hole still arrive, and the receiver
+    // reads them when the machine schedules it.
     let inside = |t_ms: f64| t_ms > hole.t_ms + 50.0 + 250.0 && t_ms + 10.0 < restored.t_ms;
     let leaked: Vec<_> = measured.deliveries.iter().filter(|line| inside(line.t_ms)).collect();
     assert!(leaked.is_empty(), "{leaked:?}");
@@ -483,10 +483,10 @@ fn events_happen_at_their_time() {
     assert_eq!(events.len(), 14);
     let late: Vec<f64> = events.iter().map(|event| event.t_ms - event.due_ms.unwrap()).collect();
     assert!(late.iter().all(|late| *late >= 0.0), "some came too early: {late:?}");
-    // Punctual where the machine lets it: a busy one delays some, and a wrong clock would delay all.
+    // A busy machine delays some events; a wrong clock would delay all.
     let most_punctual = late.iter().copied().fold(f64::INFINITY, f64::min);
     assert!(most_punctual < 10.0 && median(&late).unwrap() < 100.0, "{late:?}");
-    // The clock of the events is that of the run.
+    // The events use the clock of the run.
     let dues: Vec<f64> = events.iter().map(|event| event.due_ms.unwrap()).collect();
     assert!((dues[0] - 300.0).abs() < 200.0, "{dues:?}");
     assert!(dues.is_sorted(), "{dues:?}");
@@ -518,7 +518,7 @@ fn traffic_crosses_a_router() {
     let carried = |run: &RunRecord, name: &str| {
         run.links.iter().find(|link| link.name == name).unwrap().forward_bytes.unwrap()
     };
-    // tcp is bound to wlan; everything crosses the core.
+    // tcp is bound to wlan; all traffic crosses the core.
     assert!(carried(tcp, "eth") < 100_000 && carried(tcp, "wlan") >= tcp.delivered_bytes);
     for run in [tcp, mptcp] {
         assert!(carried(run, "core") >= run.delivered_bytes);

@@ -1,7 +1,6 @@
-//! `pathbench mtu` in labs with hops of every usual MTU: what it finds, what it puts right, and that it takes all of it
-//! back.
+//! `pathbench mtu` in labs with hops of all common MTUs: measured sizes, corrections, and their undo.
 //!
-//! Sizes are exact, and what was changed is compared byte for byte. Times and rates have room for a busy machine.
+//! Sizes are exact; the kernel's state is compared byte for byte. Times and rates have tolerance for a busy machine.
 
 #![allow(clippy::unwrap_used, reason = "a failed test panics")]
 #![allow(clippy::disallowed_methods, reason = "these tests wait by the real clock")]
@@ -24,7 +23,7 @@ use support::{Dice, Finished, binary, captured, finish, within};
 
 pathbench_kerneltest::unprivileged_too!();
 
-/// Sizes that are met: the least of IPv6, tunnels, `PPPoE`, Ethernet, FDDI, jumbo frames.
+/// Common sizes: the minimum of IPv6, tunnels, `PPPoE`, Ethernet, FDDI, jumbo frames.
 const SIZES: [u32; 6] = [1280, 1400, 1492, 1500, 4352, 9000];
 /// MTU of both hosts' interfaces.
 const LOCAL: u32 = 9000;
@@ -32,7 +31,7 @@ const LOCAL: u32 = 9000;
 const SERVER_V4: &str = "10.2.0.1";
 const SERVER_V6: &str = "fd00:2::1";
 
-/// A path for each size, each with a hop of that MTU behind its first link.
+/// One path per size, with a hop of that MTU behind its first link.
 fn hops(sizes: &[u32], keys: &str) -> String {
     let mut text = String::new();
     for (index, size) in sizes.iter().enumerate() {
@@ -46,7 +45,7 @@ fn hops(sizes: &[u32], keys: &str) -> String {
     text
 }
 
-/// Two paths of 30 Mbit/s at 9000, of which the second has a hop that takes less and says nothing.
+/// Two paths with 30 Mbit/s and MTU 9000; the second has a hop with a smaller MTU that sends no ICMP.
 fn black_hole(hop: u32) -> Lab {
     let text = format!(
         "[[path]]\nname = \"eth\"\nmtu = {LOCAL}\nrate = \"30mbit\"\n\
@@ -58,13 +57,13 @@ fn black_hole(hop: u32) -> Lab {
     Lab::of(&text, &[])
 }
 
-/// What is asked of a lab here.
+/// Commands in a lab.
 trait Mtu {
-    /// `pathbench mtu` in the host `client`, its journal in the test's directory.
+    /// `pathbench mtu` in the host `client`, with its journal in the test's directory.
     fn mtu(&self, options: &[&str]) -> Command;
-    /// The same, run to its end.
+    /// Runs `mtu` to its end.
     fn examine(&self, options: &[&str]) -> Finished;
-    /// The same, as the document that it prints.
+    /// Runs `mtu` to its end, and returns the printed document.
     fn record(&self, options: &[&str]) -> MtuRecord;
 }
 
@@ -72,7 +71,7 @@ impl Mtu for Lab {
     fn mtu(&self, options: &[&str]) -> Command {
         let program = binary();
         let journal = self.work.path().join("journal.jsonl");
-        // SIGHUP stays ignored in what `nohup` starts, these tests included.
+        // SIGHUP stays ignored in programs that `nohup` starts, which may include these tests.
         let start = ["env", "--default-signal=HUP", program.to_str().unwrap(), "mtu"];
         self.exec("client", &[&start[..], &["--journal", journal.to_str().unwrap()], options].concat())
     }
@@ -97,7 +96,7 @@ fn of<'a>(record: &'a MtuRecord, name: &str) -> &'a PathMtu {
         .unwrap_or_else(|| panic!("no path {name}: {record:#?}"))
 }
 
-/// All six sizes, both ways, over IPv4 and IPv6, in less than five seconds each.
+/// Finds all six sizes in both directions, over IPv4 and IPv6, in less than five seconds each.
 fn finds_all_six(keys: &str, silent: bool) {
     let lab = Lab::of(&hops(&SIZES, keys), &[]);
     let _server = lab.serve(&["--open"]);
@@ -106,14 +105,14 @@ fn finds_all_six(keys: &str, silent: bool) {
         assert_eq!(record.paths.len(), SIZES.len(), "{record:#?}");
         for size in SIZES {
             let path = of(&record, &format!("p{size}"));
-            for way in [&path.upload, &path.download] {
-                assert_eq!(way.mtu_bytes, Some(size), "{server}: {path:#?}");
-                assert!(way.duration_ms < 5000.0, "{server}: {path:#?}");
+            for direction in [&path.upload, &path.download] {
+                assert_eq!(direction.mtu_bytes, Some(size), "{server}: {path:#?}");
+                assert!(direction.duration_ms < 5000.0, "{server}: {path:#?}");
             }
             let evidence = if size == LOCAL {
                 MtuEvidence::Interface
             } else if silent {
-                MtuEvidence::Vanished
+                MtuEvidence::DroppedSilently
             } else {
                 MtuEvidence::Icmp
             };
@@ -123,33 +122,33 @@ fn finds_all_six(keys: &str, silent: bool) {
             assert_eq!((kernel.interface_mtu_bytes, kernel.route_mtu_bytes), (LOCAL, None), "{path:#?}");
             assert_eq!(path.disagreements.is_empty(), size == LOCAL, "{path:#?}");
         }
-        // Where routers tell, the kernel is left to them.
+        // If routers send ICMP, the kernel adapts by itself.
         let to_be_changed = record.steps.iter().filter(|step| !step.done).count();
         assert_eq!(to_be_changed, if silent { SIZES.len() - 1 } else { 0 }, "{record:#?}");
     }
 }
 
 #[test]
-fn every_size_is_found_where_routers_say_nothing() {
+fn every_size_is_found_without_icmp() {
     finds_all_six("icmp = \"off\"", true);
 }
 
 #[test]
-fn every_size_is_found_where_routers_tell() {
+fn every_size_is_found_with_icmp() {
     finds_all_six("icmp = \"on\"", false);
 }
 
 #[test]
-fn every_size_is_found_with_loss_where_routers_say_nothing() {
+fn every_size_is_found_with_loss_and_without_icmp() {
     finds_all_six("icmp = \"off\"\nloss = \"2%\"\nrate = \"30mbit\"\ndelay = \"5ms\"", true);
 }
 
 #[test]
-fn every_size_is_found_with_loss_where_routers_tell() {
+fn every_size_is_found_with_loss_and_with_icmp() {
     finds_all_six("icmp = \"on\"\nloss = \"2%\"\nrate = \"30mbit\"\ndelay = \"5ms\"", false);
 }
 
-/// `pathbench test` with MPTCP from the client, which sends for so long.
+/// `pathbench test` with MPTCP from the client, which sends for `seconds`.
 fn transfer(lab: &Lab, out: &str, seconds: u32) -> Command {
     let program = binary();
     let duration = format!("{seconds}s");
@@ -160,7 +159,7 @@ fn transfer(lab: &Lab, out: &str, seconds: u32) -> Command {
         "--transports",
         "mptcp",
         "--patterns",
-        "iperf-upload",
+        "throughput-upload",
         "--congestion",
         "cubic",
         "--duration",
@@ -175,7 +174,7 @@ fn transfer(lab: &Lab, out: &str, seconds: u32) -> Command {
 }
 
 #[test]
-fn what_is_applied_before_a_connection_lets_it_use_both_paths_and_is_taken_back_exactly() {
+fn changes_before_a_connection_let_it_use_both_paths_and_are_undone_exactly() {
     let lab = black_hole(1500);
     let _server = lab.serve(&["--open"]);
     let before = image(&lab);
@@ -194,7 +193,7 @@ fn what_is_applied_before_a_connection_lets_it_use_both_paths_and_is_taken_back_
     assert!((1400..=1460).contains(&path(run, "wlan").mss_bytes), "{:#?}", run.paths);
     assert!(path(run, "eth").mss_bytes >= 8900, "{:#?}", run.paths);
 
-    // The kernel is right now, and a second time has nothing to do.
+    // The kernel's state is correct now, so a second call plans no step.
     let again = lab.record(&[SERVER_V4, "--apply"]);
     assert!(again.steps.is_empty(), "{again:#?}");
     let kernel = of(&again, "wlan").kernel.clone().unwrap();
@@ -222,11 +221,11 @@ fn a_stuck_connection_goes_on_within_a_second() {
 
     let applied = lab.record(&[SERVER_V4, "--apply"]);
     let going = applied.notes.iter().find_map(|note| {
-        let (_, seconds) = note.split_once("carries data over this path again, after ")?;
-        seconds.strip_suffix(" s")?.parse::<f64>().ok()
+        let (_, time) = note.split_once("carries data over this path again, after ")?;
+        time.strip_suffix(" ms")?.parse::<f64>().ok()
     });
-    let seconds = going.unwrap_or_else(|| panic!("it goes on not at all: {applied:#?}"));
-    assert!(seconds < 1.0, "{applied:#?}");
+    let time_ms = going.unwrap_or_else(|| panic!("no data within a second: {applied:#?}"));
+    assert!(time_ms < 1000.0, "{applied:#?}");
     let live = of(&lab.record(&[SERVER_V4, "--path", "wlan"]), "wlan").kernel.clone().unwrap();
     let going = live.connections.iter().any(|one| {
         one.transport == "mptcp"
@@ -239,7 +238,7 @@ fn a_stuck_connection_goes_on_within_a_second() {
     let finished: Finished = running_out(&mut running);
     let measured = Measured::read(&lab.work.path().join("stuck"), finished).expect(0);
     let wlan = path(measured.run("mptcp"), "wlan");
-    // At 30 Mbit/s, that is less than two seconds of what is left.
+    // At 30 Mbit/s, the remaining data takes less than two seconds.
     assert!(wlan.bytes_delivered > 5_000_000, "{wlan:#?}");
     lab.examine(&["--undo"]).expect(0);
     assert_as_before(&lab, &before);
@@ -253,7 +252,7 @@ fn running_out(child: &mut Child) -> Finished {
 }
 
 #[test]
-fn whenever_it_is_killed_an_undo_restores_what_was() {
+fn an_undo_restores_the_host_after_a_kill_at_any_time() {
     let lab = black_hole(1500);
     let _server = lab.serve(&["--open"]);
     let before = image(&lab);
@@ -282,7 +281,7 @@ fn whenever_it_is_killed_an_undo_restores_what_was() {
     assert!(journals > 0, "it never came so far as to change anything");
 }
 
-/// Sends a signal to the watch that runs in this lab.
+/// Sends a signal to the watch in this lab.
 fn signal_watch(lab: &Lab, which: rustix::process::Signal) {
     for process in lab.work.processes() {
         let arguments = process.arguments();
@@ -293,7 +292,7 @@ fn signal_watch(lab: &Lab, which: rustix::process::Signal) {
 }
 
 #[test]
-fn a_watch_follows_an_mtu_down_and_up_and_takes_it_back_at_its_end() {
+fn a_watch_follows_an_mtu_down_and_up_and_undoes_its_changes_at_its_end() {
     let lab = black_hole(4352);
     let _server = lab.serve(&["--open"]);
     let before = image(&lab);
@@ -327,7 +326,7 @@ fn a_watch_follows_an_mtu_down_and_up_and_takes_it_back_at_its_end() {
     hop(4352);
     wait_for("1500 → 4352");
     wait_for("mtu 4352");
-    // The user has seen enough.
+    // SIGINT, as from Ctrl-C, ends the watch.
     signal_watch(&lab, rustix::process::Signal::INT);
     wait_for("ip route delete 10.2.0.1");
     assert_eq!(running.wait().unwrap().code(), Some(0));
@@ -335,11 +334,11 @@ fn a_watch_follows_an_mtu_down_and_up_and_takes_it_back_at_its_end() {
 }
 
 #[test]
-fn a_watch_that_nobody_reads_any_more_takes_back_what_it_did() {
+fn a_watch_whose_output_is_closed_undoes_its_changes() {
     let lab = black_hole(1500);
     let _server = lab.serve(&["--open"]);
     let before = image(&lab);
-    // Nothing changes in these minutes: there is nothing to be written, and so no broken pipe to be met.
+    // Without a change there is no output, and therefore no broken pipe.
     let watch = ["--watch", "--interval", "500ms", "--duration", "120s", "--apply", "--undo-at-end"];
     let mut running =
         captured(&mut lab.mtu(&[&[SERVER_V4, "--path", "wlan", "--out", "kept"], &watch[..]].concat()));
@@ -358,7 +357,7 @@ fn a_watch_that_nobody_reads_any_more_takes_back_what_it_did() {
 }
 
 #[test]
-fn a_full_disk_ends_a_watch_which_takes_back_what_it_did() {
+fn a_full_disk_ends_a_watch_which_undoes_its_changes() {
     let lab = black_hole(1500);
     let _server = lab.serve(&["--open"]);
     let before = image(&lab);
@@ -369,14 +368,14 @@ fn a_full_disk_ends_a_watch_which_takes_back_what_it_did() {
     let running = command.stdout(full).stderr(Stdio::piped()).spawn().unwrap();
     let ended: Finished = running.wait_with_output().unwrap().into();
     assert!(begun.elapsed() < Duration::from_secs(30), "it took {:?}: {ended:#?}", begun.elapsed());
-    let ended = ended.expect(1).says(&["cannot write to standard output: No space left on device"]);
+    let ended = ended.expect(1).reports(&["cannot write to standard output: No space left on device"]);
     assert_eq!(ended.stderr.lines().count(), 1, "{ended:#?}");
     assert_as_before(&lab, &before);
     assert!(!lab.work.path().join("journal.jsonl").exists(), "the journal stays");
 }
 
 #[test]
-fn a_watch_whose_terminal_is_closed_takes_back_what_it_did() {
+fn a_watch_whose_terminal_is_closed_undoes_its_changes() {
     let lab = black_hole(1500);
     let _server = lab.serve(&["--open"]);
     let before = image(&lab);
@@ -391,7 +390,7 @@ fn a_watch_whose_terminal_is_closed_takes_back_what_it_did() {
 }
 
 #[test]
-fn who_may_not_change_anything_measures_and_is_told_what_it_takes() {
+fn without_privilege_it_measures_and_names_the_missing_capability() {
     let lab = black_hole(1500);
     let _server = lab.serve(&["--open"]);
     let before = image(&lab);
@@ -408,8 +407,8 @@ fn who_may_not_change_anything_measures_and_is_told_what_it_takes() {
         "--journal",
         journal.to_str().unwrap(),
     ];
-    let refused = finish(&mut lab.exec("client", &command)).expect(7).says(&["CAP_NET_ADMIN", "--print"]);
-    assert!(refused.stdout.contains("1500 both ways"), "{refused:#?}");
+    let refused = finish(&mut lab.exec("client", &command)).expect(7).reports(&["CAP_NET_ADMIN", "--print"]);
+    assert!(refused.stdout.contains("1500 up and down"), "{refused:#?}");
     assert!(refused.stdout.contains("ip route add 10.2.0.1"), "{refused:#?}");
     assert!(!journal.exists(), "nothing was changed, and there is a journal");
     assert_as_before(&lab, &before);
@@ -432,18 +431,21 @@ fn commands_that_are_printed_do_the_same_as_apply() {
 }
 
 #[test]
-fn a_server_that_refuses_or_is_not_there_is_told_by_the_exit_code() {
+fn refusing_and_unreachable_servers_have_their_own_exit_codes() {
     let lab = black_hole(1500);
     let silent =
-        lab.examine(&[SERVER_V4, "--quiet"]).expect(3).says(&["answered on no path", "eth:", "wlan:"]);
+        lab.examine(&[SERVER_V4, "--quiet"]).expect(3).reports(&["answered on no path", "eth:", "wlan:"]);
     assert_eq!(silent.stdout, "");
+    let no_route =
+        lab.examine(&["2001:db8::1", "--quiet"]).expect(3).reports(&["has an address and a route"]);
+    assert_eq!(no_route.stdout, "");
     let program = binary();
     let program = program.to_str().unwrap();
     let key = lab.work.path().join("key");
     let key = key.to_str().unwrap();
     finish(&mut lab.exec("server", &[program, "serve", "key", key])).expect(0);
     let server: Server = lab.serve(&["--token-key", key]);
-    lab.examine(&[SERVER_V4]).expect(4).says(&["token"]);
+    lab.examine(&[SERVER_V4]).expect(4).reports(&["token"]);
     let token = finish(&mut lab.exec("server", &[program, "serve", "token", "--key", key])).stdout;
     lab.examine(&[SERVER_V4, "--token", token.trim()]).expect(0);
     drop(server);
@@ -455,6 +457,6 @@ fn a_result_can_be_kept_and_opened() {
     let _server = lab.serve(&["--open"]);
     lab.examine(&[SERVER_V4, "--out", "kept"]).expect(0);
     let report = lab.work.run(&["report", "kept"]).expect(0);
-    assert!(report.stdout.contains("1500 both ways"), "{report:#?}");
+    assert!(report.stdout.contains("1500 up and down"), "{report:#?}");
     assert!(lab.work.path().join("kept/report.html").exists());
 }

@@ -1,4 +1,4 @@
-//! Every option that a message, a help text or the documentation names is one.
+//! Every option named in a message, a help text or the documentation exists.
 
 #![allow(clippy::unwrap_used, reason = "a failed test panics")]
 
@@ -11,7 +11,7 @@ use support::help::{HelpPage, pages};
 
 pathbench_kerneltest::privilege_independent!();
 
-/// Options of other programs, which the text names with the program.
+/// Options of other programs, named in the text together with the program.
 const FOREIGN: [(&str, &[&str]); 5] = [
     ("cargo", &["--bench", "--example", "--features", "--locked", "--release", "--test"]),
     ("container", &["--cap-add", "--device", "--privileged", "--security-opt"]),
@@ -20,7 +20,7 @@ const FOREIGN: [(&str, &[&str]); 5] = [
     ("systemctl", &["--now"]),
 ];
 
-/// What users and readers of the sources read.
+/// Documents and help texts.
 fn texts() -> Vec<(PathBuf, String)> {
     let checkout = pathbench_kerneltest::checkout();
     let mut files = Vec::new();
@@ -33,7 +33,7 @@ fn texts() -> Vec<(PathBuf, String)> {
     files.into_iter().map(|file| (file.clone(), fs::read_to_string(file).unwrap())).collect()
 }
 
-/// The files of text below `place`, without tests, which use options that do not exist on purpose, and benchmarks,
+/// The text files below `place`, without tests, which use nonexistent options on purpose, and without benchmarks,
 /// which start other programs.
 fn collect(place: &Path, files: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(place).unwrap() {
@@ -51,7 +51,7 @@ fn collect(place: &Path, files: &mut Vec<PathBuf>) {
     }
 }
 
-/// The options in a piece of text: two dashes, a small letter, letters and dashes, with no other letter before.
+/// The options in a text: two dashes, a lower-case letter, then such letters, digits and dashes; not part of a word.
 fn options(text: &str) -> Vec<&str> {
     let is_inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     let mut found = Vec::new();
@@ -70,13 +70,13 @@ fn options(text: &str) -> Vec<&str> {
     found
 }
 
-/// The commands in a line, each up to its end: `pathbench` and what stands behind it.
+/// The commands in a line, each up to its end: `pathbench` and the words after it.
 fn commands(line: &str) -> impl Iterator<Item = &str> {
     let end = |rest: &str| rest.find(['`', '"', '\'', ';', '|', ')', ',']).unwrap_or(rest.len());
     line.split("pathbench ").skip(1).map(move |rest| rest[..end(rest)].split(" -- ").next().unwrap_or(rest))
 }
 
-/// The page of the command that `text` begins with: that of the most words.
+/// The page of the command at the start of `text`: the page with the most matching words.
 fn page<'a>(pages: &'a [HelpPage], text: &str) -> Option<&'a HelpPage> {
     let words: Vec<&str> = text.split_whitespace().collect();
     let fits = |page: &&HelpPage| {

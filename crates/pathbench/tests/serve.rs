@@ -1,4 +1,4 @@
-//! `pathbench serve` as its operator and its clients meet it. Over loopback, on ports that are free.
+//! `pathbench serve` as seen by its operator and its clients, over loopback, on free ports.
 
 #![allow(clippy::unwrap_used, reason = "a failed test panics")]
 
@@ -14,10 +14,10 @@ use support::{Finished, Workplace, captured, processes, within};
 
 pathbench_kerneltest::unprivileged_too!();
 
-/// Long enough for anything that is going to happen at all.
+/// Timeout of each wait.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A server that runs, and what it said when it began.
+/// A running server and its announcement.
 struct Serving {
     child: Child,
     announcement: Value,
@@ -30,13 +30,13 @@ impl Serving {
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let Ok(announcement) = serde_json::from_str(&line) else {
-            let said: Finished = child.wait_with_output().unwrap().into();
-            panic!("no announcement: {said:#?}");
+            let finished: Finished = child.wait_with_output().unwrap().into();
+            panic!("no announcement: {finished:#?}");
         };
         Self { child, announcement }
     }
 
-    /// Where it listens for tcp.
+    /// The server's tcp port.
     fn port(&self) -> u16 {
         let listening = self.announcement["listening"].as_array().unwrap();
         let address = listening[0]["address"].as_str().unwrap();
@@ -47,7 +47,7 @@ impl Serving {
         self.announcement["fingerprint"].as_str().unwrap()
     }
 
-    /// A quick test against it, with further `options`.
+    /// A quick test against this server, with additional `options`.
     fn test(&self, work: &Workplace, server: &str, options: &[&str]) -> Finished {
         let fixed = ["test", server, "--fingerprint", self.fingerprint(), "--quiet", "--json", "--no-report"];
         work.run(&[&fixed[..], QUICK, options].concat())
@@ -66,7 +66,7 @@ impl Serving {
         Finished { code, stdout: String::new(), stderr }
     }
 
-    /// Ends it in good order.
+    /// Ends the server with SIGTERM.
     fn stop(self) -> Finished {
         self.signal(Signal::TERM);
         self.finish()
@@ -81,7 +81,7 @@ fn document(finished: &Finished) -> Value {
 }
 
 #[test]
-fn a_server_says_how_to_test_against_it_and_that_works() {
+fn the_announced_client_command_works() {
     let work = Workplace::new();
     let server = Serving::start(&work, &["--open", "--listen", "127.0.0.1"]);
     let command = server.announcement["command"].as_str().unwrap().to_owned();
@@ -91,10 +91,12 @@ fn a_server_says_how_to_test_against_it_and_that_works() {
     let document = document(&measured);
     assert_eq!(document["runs"].as_array().unwrap().len(), 1, "{document}");
     assert_eq!(document["runs"][0]["completed"], true, "{document}");
-    let said = server.stop().expect(0);
-    assert!(said.stderr.contains(r#""event":"started""#) && said.stderr.contains(r#""event":"ended""#));
-    // Not a trace of who it was.
-    assert!(!said.stderr.contains("127.0.0.1"), "{}", said.stderr);
+    let finished = server.stop().expect(0);
+    assert!(
+        finished.stderr.contains(r#""event":"started""#) && finished.stderr.contains(r#""event":"ended""#)
+    );
+    // The log contains no client address.
+    assert!(!finished.stderr.contains("127.0.0.1"), "{}", finished.stderr);
 }
 
 #[test]
@@ -117,8 +119,8 @@ fn every_transport_is_served_on_ipv4_and_ipv6() {
             assert_eq!(run["encrypted"], true, "{run}");
         }
     }
-    let said = server.stop().expect(0);
-    assert!(said.stderr.contains("127.0.0.1:"), "{}", said.stderr);
+    let finished = server.stop().expect(0);
+    assert!(finished.stderr.contains("127.0.0.1:"), "{}", finished.stderr);
 }
 
 fn free_udp_port() -> u16 {
@@ -132,7 +134,7 @@ fn tokens_are_made_and_asked_for() {
     let secret =
         std::os::unix::fs::MetadataExt::mode(&std::fs::metadata(work.path().join("tokens.key")).unwrap());
     assert_eq!(secret & 0o777, 0o600);
-    work.run(&["serve", "key", "tokens.key"]).expect(2).says(&["does not overwrite"]);
+    work.run(&["serve", "key", "tokens.key"]).expect(2).reports(&["does not overwrite"]);
     let mint = |valid: &str| {
         let made = work.run(&["serve", "token", "--key", "tokens.key", "--valid", valid, "--name", "alice"]);
         made.expect(0).stdout.trim().to_owned()
@@ -143,30 +145,32 @@ fn tokens_are_made_and_asked_for() {
     let server = Serving::start(&work, &["--listen", "127.0.0.1", "--token-key", "tokens.key"]);
     let place = format!("127.0.0.1:{}", server.port());
     server.test(&work, &place, &["--token", &token]).expect(0);
-    server.test(&work, &place, &[]).expect(4).says(&["takes a token"]);
-    server.test(&work, &place, &["--token", &foreign]).expect(4).says(&["not one of this server's"]);
-    server.test(&work, &place, &["--token", "rubbish"]).expect(4).says(&["not a token"]);
+    server.test(&work, &place, &[]).expect(4).reports(&["requires a token"]);
+    server.test(&work, &place, &["--token", &foreign]).expect(4).reports(&["did not issue this token"]);
+    server.test(&work, &place, &["--token", "rubbish"]).expect(4).reports(&["not a token"]);
     std::thread::sleep(Duration::from_millis(2100));
-    server.test(&work, &place, &["--token", &brief]).expect(4).says(&["expired"]);
-    let said = server.stop().expect(0);
-    assert!(said.stderr.contains(r#""code":"access""#), "{}", said.stderr);
-    assert!(!said.stderr.contains(&token) && !said.stderr.contains(&brief));
+    server.test(&work, &place, &["--token", &brief]).expect(4).reports(&["expired"]);
+    let finished = server.stop().expect(0);
+    assert!(finished.stderr.contains(r#""code":"access""#), "{}", finished.stderr);
+    assert!(!finished.stderr.contains(&token) && !finished.stderr.contains(&brief));
 }
 
 #[test]
-fn what_is_wrong_with_the_command_line_is_said_before_anything_listens() {
+fn mistakes_are_reported_before_anything_listens() {
     let work = Workplace::new();
-    work.run(&["serve"]).expect(2).says(&["--token-key", "--open"]);
+    work.run(&["serve"]).expect(2).reports(&["--token-key", "--open"]);
     work.run(&["serve", "--open", "--token-key", "x"]).expect(2);
-    work.run(&["serve", "--token-key", "/nonexistent"]).expect(2).says(&["/nonexistent"]);
+    work.run(&["serve", "--token-key", "/nonexistent"]).expect(2).reports(&["/nonexistent"]);
     std::fs::write(work.path().join("weak.key"), "secret\n").unwrap();
-    work.run(&["serve", "--token-key", "weak.key"]).expect(2).says(&["weak.key", "at least 32"]);
+    work.run(&["serve", "--token-key", "weak.key"]).expect(2).reports(&["weak.key", "at least 32"]);
     work.run(&["serve", "--open", "--cert", "c.pem"]).expect(2);
-    work.run(&["serve", "--open", "--cert", "c.pem", "--key", "k.pem"]).expect(2).says(&["c.pem"]);
-    work.run(&["serve", "--open", "--listen", "localhost"]).expect(2).says(&["not an IP address"]);
-    // TEST-NET-1 is nobody's address.
-    work.run(&["serve", "--open", "--listen", "192.0.2.1"]).expect(2).says(&["192.0.2.1", "not an address"]);
-    work.run(&["serve", "--open", "--max-rate", "1kbit"]).expect(2).says(&["1mbit"]);
+    work.run(&["serve", "--open", "--cert", "c.pem", "--key", "k.pem"]).expect(2).reports(&["c.pem"]);
+    work.run(&["serve", "--open", "--listen", "localhost"]).expect(2).reports(&["not an IP address"]);
+    // No host has an address of TEST-NET-1 (RFC 5737).
+    work.run(&["serve", "--open", "--listen", "192.0.2.1"])
+        .expect(2)
+        .reports(&["192.0.2.1", "not an address"]);
+    work.run(&["serve", "--open", "--max-rate", "1kbit"]).expect(2).reports(&["1mbit"]);
 }
 
 #[test]
@@ -175,7 +179,7 @@ fn a_port_that_is_taken_is_named() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port().to_string();
     let refused = work.run(&["serve", "--open", "--listen", "127.0.0.1", "--port", &port]);
-    refused.expect(1).says(&[&format!("127.0.0.1:{port}"), "is taken"]);
+    refused.expect(1).reports(&[&format!("127.0.0.1:{port}"), "is in use"]);
 }
 
 #[test]
@@ -187,7 +191,7 @@ fn a_certificate_that_is_kept_has_the_same_fingerprint_at_each_start() {
         let arguments = ["--open", "--listen", "127.0.0.1", "--cert", "c.pem", "--key", "k.pem"];
         let server = Serving::start(&work, &arguments);
         let fingerprint = server.fingerprint().to_owned();
-        assert_eq!(server.announcement["self_made"], false);
+        assert_eq!(server.announcement["certificate_generated"], false);
         server.stop().expect(0);
         fingerprint
     };
@@ -206,9 +210,9 @@ fn get_health(address: SocketAddr) -> Option<(String, Value)> {
     Some((head.lines().next()?.to_owned(), serde_json::from_str(body).ok()?))
 }
 
-/// A client whose test runs until it is ended, by hand: an upload of which it says nothing more.
+/// A client whose test has no end: an upload that sends no further frame.
 fn endless_test(port: u16) -> TcpStream {
-    use pathbench_record::test_id::TestId;
+    use pathbench_record::end::TestId;
     use pathbench_traffic::protocol::{Frame, Hello};
     let request = br#"{"pattern":"throughput","transport":"tcp","patience_ms":20000,"parameters":{
         "direction":"upload","streams":1,"amount":{"duration_ms":5000},"block_bytes":131072}}"#;
@@ -225,7 +229,7 @@ fn endless_test(port: u16) -> TcpStream {
 }
 
 #[test]
-fn a_server_that_is_stopped_finishes_what_runs_and_refuses_what_is_new() {
+fn a_stopped_server_finishes_its_tests_and_refuses_new_ones() {
     let work = Workplace::new();
     let health = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let server = Serving::start(&work, &["--open", "--listen", "127.0.0.1", "--health", &health.to_string()]);
@@ -238,15 +242,15 @@ fn a_server_that_is_stopped_finishes_what_runs_and_refuses_what_is_new() {
     let draining =
         || get_health(health).is_some_and(|(line, now)| line.contains("503") && now["status"] == "draining");
     assert!(within(PATIENCE, draining));
-    server.test(&work, &place, &[]).expect(4).says(&["shut down"]);
+    server.test(&work, &place, &[]).expect(4).reports(&["shutting down"]);
     assert_eq!(get_health(health).unwrap().1["tests"], 1);
     drop(running);
-    let said = server.finish().expect(0);
-    assert!(said.stderr.contains("waiting for the end of 1"), "{}", said.stderr);
+    let finished = server.finish().expect(0);
+    assert!(finished.stderr.contains("waiting for the end of 1"), "{}", finished.stderr);
 }
 
 #[test]
-fn a_second_signal_ends_what_runs() {
+fn a_second_signal_ends_running_tests() {
     let work = Workplace::new();
     let server = Serving::start(&work, &["--open", "--listen", "127.0.0.1"]);
     let mut running = endless_test(server.port());
@@ -255,7 +259,7 @@ fn a_second_signal_ends_what_runs() {
     let begun = now();
     server.signal(Signal::INT);
     server.finish().expect(0);
-    // Its patience, and the length of the test, are longer.
+    // The server's patience and the length of the test are longer.
     assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
     assert!(!matches!(running.read(&mut [0; 64]), Ok(1..)));
 }
@@ -266,7 +270,7 @@ fn now() -> Instant {
 }
 
 #[test]
-fn a_busy_server_says_when_to_come_back_and_limits_are_named() {
+fn a_busy_server_names_the_time_to_retry_and_its_limits() {
     let work = Workplace::new();
     let options = ["--open", "--listen", "127.0.0.1", "--max-tests", "1", "--max-bytes", "1MB"];
     let server = Serving::start(&work, &options);
@@ -283,9 +287,9 @@ fn a_busy_server_says_when_to_come_back_and_limits_are_named() {
     server.stop().expect(0);
 }
 
-/// What the server answers to a request that it refuses.
+/// The server's answer to a refused request.
 fn refusal_of(stream: &mut TcpStream, amount: &str) -> Value {
-    use pathbench_record::test_id::TestId;
+    use pathbench_record::end::TestId;
     use pathbench_traffic::protocol::{Frame, Hello};
     let request = format!(
         r#"{{"pattern":"throughput","transport":"tcp","patience_ms":20000,"parameters":{{
@@ -332,16 +336,16 @@ fn the_shipped_unit_is_one_that_systemd_understands() {
     }
     let options = text.lines().find_map(|line| line.strip_prefix("ExecStart=/usr/bin/pathbench ")).unwrap();
     let work = Workplace::new();
-    // Everything on the line is understood: only the key's file is missing.
+    // All options on the line are valid: only the key's file is missing.
     let words: Vec<&str> = options.split_whitespace().collect();
-    work.run(&words).expect(2).says(&["token"]);
+    work.run(&words).expect(2).reports(&["token"]);
     let systemd = std::process::Command::new("systemd-analyze")
         .args(["verify", "--man=no"])
         .arg(&unit)
         .stdin(Stdio::null())
         .output();
     let Ok(verified) = systemd else { return };
-    let said: Finished = verified.into();
-    let wrong: Vec<&str> = said.stderr.lines().filter(|line| line.contains("Unknown")).collect();
+    let finished: Finished = verified.into();
+    let wrong: Vec<&str> = finished.stderr.lines().filter(|line| line.contains("Unknown")).collect();
     assert!(wrong.is_empty(), "{wrong:?}");
 }

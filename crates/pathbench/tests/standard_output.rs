@@ -1,4 +1,4 @@
-//! Every command whose standard output cannot be written: a closed pipe, and a full disk.
+//! Every command with a standard output that cannot be written: a closed pipe, and a full disk.
 
 #![allow(clippy::unwrap_used, reason = "a failed test panics")]
 #![allow(clippy::disallowed_methods, reason = "these tests wait by the real clock")]
@@ -17,7 +17,7 @@ use support::{Finished, QUICK, Workplace, captured, within};
 
 pathbench_kerneltest::unprivileged_too!();
 
-/// Ten minutes, unless something stops it.
+/// Takes ten minutes unless it is stopped.
 const LONG: &str = r#"
 [[path]]
 name = "eth"
@@ -28,9 +28,9 @@ transports = ["tcp"]
 duration = "10m"
 "#;
 
-/// No command here takes longer than this by itself.
+/// Every command here ends earlier than this.
 const SOON: Duration = Duration::from_secs(30);
-/// As shells report a program that SIGPIPE ended.
+/// The shells' exit status of a program that SIGPIPE ended.
 const CLOSED: i32 = 141;
 
 /// Standard output that cannot be written.
@@ -51,13 +51,13 @@ impl Sink {
     /// Runs a command to its end with this standard output.
     fn end_of(self, command: &mut Command) -> Finished {
         let child = command.stdout(Stdio::from(self.open())).stderr(Stdio::piped()).spawn().unwrap();
-        // The command keeps the descriptor that it was given.
+        // Drop this process's copy of the descriptor; the child keeps its own.
         command.stdout(Stdio::null());
         child.wait_with_output().unwrap().into()
     }
 }
 
-/// A place with everything that a command may need.
+/// A directory with everything that a command may need.
 struct Stage {
     work: Workplace,
     server: Server,
@@ -75,12 +75,12 @@ impl Stage {
         Self { work, server }
     }
 
-    /// The certificate is self-made.
+    /// The certificate is self-signed.
     fn fingerprint(&self) -> &str {
         &self.server.fingerprint
     }
 
-    /// Every command that writes to standard output, with arguments with which it would succeed.
+    /// Every command that writes to standard output, with valid arguments.
     fn commands(&self) -> Vec<Vec<&str>> {
         let port = self.server.port();
         let access = ["127.0.0.1", "--port", port, "--fingerprint", self.fingerprint()];
@@ -117,10 +117,10 @@ impl Stage {
     }
 }
 
-/// Those that write nothing to standard output, or not by themselves, or have a test of their own.
+/// Commands that write nothing to standard output by themselves, or that another test covers.
 const OTHERS: [&str; 2] = ["lab exec", "lab down"];
 
-/// Checks how a command ended, and what it left.
+/// Checks the end of a command, and that no process remains.
 #[track_caller]
 fn ended_in_good_order(sink: Sink, what: &str, ended: &Finished, work: &Workplace) {
     let complaints: Vec<&str> = ended.stderr.lines().filter(|line| line.starts_with("pathbench: ")).collect();
@@ -145,7 +145,7 @@ fn ended_in_good_order(sink: Sink, what: &str, ended: &Finished, work: &Workplac
     }
 }
 
-/// Checks the result, or the results, in `place`, and removes them.
+/// Checks and removes the result or results in `place`.
 #[track_caller]
 fn complete_or_absent(what: &str, place: &Path) {
     let Ok(entries) = std::fs::read_dir(place) else { return };
@@ -156,7 +156,7 @@ fn complete_or_absent(what: &str, place: &Path) {
         }
     } else if names.iter().any(|name| name == "samples.jsonl") {
         let result = ResultDirectory::open(place).unwrap_or_else(|error| panic!("{what}: {error}"));
-        assert_eq!(result.warning(), None, "{what}");
+        assert_eq!(result.warning, None, "{what}");
     } else {
         assert!(names.iter().any(|name| name == "report.html"), "{what}: {names:?}");
     }
@@ -201,7 +201,7 @@ fn no_command_is_left_out() {
 }
 
 #[test]
-fn labs_are_taken_down_where_nobody_hears_of_it() {
+fn labs_are_taken_down_when_the_output_is_closed() {
     let work = Workplace::new();
     work.scenario("quick", QUICK);
     let names = ["first", "second"].map(|name| format!("{name}-{}", std::process::id()));
@@ -215,7 +215,7 @@ fn labs_are_taken_down_where_nobody_hears_of_it() {
     }
 }
 
-/// Starts a command, closes its standard output a second later, and says how it ended and how long that took.
+/// Starts a command, closes its standard output after two seconds; returns its result and the time that it took to end.
 fn left_by_its_reader(command: &mut Command) -> (Finished, Duration) {
     let mut running = captured(command);
     std::thread::sleep(Duration::from_secs(2));
@@ -227,7 +227,7 @@ fn left_by_its_reader(command: &mut Command) -> (Finished, Duration) {
 }
 
 #[test]
-fn a_run_that_nobody_reads_any_more_ends_and_keeps_what_it_has() {
+fn a_run_whose_output_is_closed_ends_and_keeps_its_result() {
     let work = Workplace::new();
     work.scenario("long", LONG);
     let command = ["lab", "run", "long.toml", "--no-calibration", "--out", "out"];
@@ -238,7 +238,7 @@ fn a_run_that_nobody_reads_any_more_ends_and_keeps_what_it_has() {
 }
 
 #[test]
-fn a_walk_that_nobody_reads_any_more_ends_and_keeps_what_it_has() {
+fn a_roam_whose_output_is_closed_ends_and_keeps_its_result() {
     let stage = Stage::set();
     let port = stage.server.port();
     let access = ["127.0.0.1", "--port", port, "--fingerprint", stage.fingerprint()];
@@ -250,7 +250,7 @@ fn a_walk_that_nobody_reads_any_more_ends_and_keeps_what_it_has() {
 }
 
 #[test]
-fn a_watch_that_nobody_reads_any_more_ends_while_it_has_nothing_to_say() {
+fn a_watch_without_output_ends_when_its_output_is_closed() {
     let stage = Stage::set();
     let command =
         ["mtu", "127.0.0.1", "--port", stage.server.port(), "--watch", "--interval", "60s", "--out", "out"];

@@ -1,4 +1,4 @@
-//! `pathbench test` against `pathbench serve`: in a lab of two hosts with two links, and on this host alone.
+//! `pathbench test` against `pathbench serve`: in a lab of two hosts with two links, and on this host only.
 
 #![allow(clippy::unwrap_used, reason = "a failed test panics")]
 
@@ -21,14 +21,14 @@ use support::{Finished, TWO_PATHS, Workplace, binary, captured, finish, within};
 
 pathbench_kerneltest::unprivileged_too!();
 
-/// Runs that take about a second each.
+/// Options for runs of about one second each.
 const QUICK: [&str; 6] = ["--repeat", "1", "--duration", "1s", "--bulk-bytes", "500kB"];
 
-/// What is asked of a lab here.
+/// Commands in a lab.
 trait Suite {
-    /// `pathbench test` in the host `client`, its result in the directory `out`.
+    /// `pathbench test` in the host `client`, with its result in the directory `out`.
     fn test(&self, out: &str, options: &[&str]) -> Command;
-    /// The same, run to its end, its result read.
+    /// Runs `test` to its end, and reads its result.
     fn measure(&self, out: &str, options: &[&str]) -> Measured;
 }
 
@@ -49,7 +49,7 @@ fn runs<'a>(measured: &'a Measured, transport: Transport, pattern: &str) -> Vec<
     runs.filter(|run| run.transport == transport && run.pattern == pattern).collect()
 }
 
-fn port_that_nobody_has() -> u16 {
+fn unused_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
@@ -63,7 +63,7 @@ fn the_suite_runs_on_all_four_transports_from_one_lab_host_to_another() {
         "--quic-port",
         "6121",
         "--patterns",
-        "ping,bulk,iperf-upload",
+        "ping,bulk,throughput-upload",
         "--json",
     ];
     let measured = lab.measure("all", &[&[SERVER][..], &options, &QUICK].concat()).expect(0);
@@ -75,7 +75,7 @@ fn the_suite_runs_on_all_four_transports_from_one_lab_host_to_another() {
     let ids: BTreeSet<&str> = document.runs.iter().map(|run| run.id.as_str()).collect();
     assert_eq!(ids.len(), 4 * 3, "{ids:?}");
     for transport in [Transport::Tcp, Transport::Mptcp, Transport::Quic, Transport::Mpquic] {
-        for pattern in ["ping", "bulk", "iperf-upload"] {
+        for pattern in ["ping", "bulk", "throughput-upload"] {
             let of_kind = runs(&measured, transport, pattern);
             assert_eq!(of_kind.len(), 1, "{transport} {pattern}");
             let run = of_kind[0];
@@ -92,11 +92,11 @@ fn the_suite_runs_on_all_four_transports_from_one_lab_host_to_another() {
         let ping = runs(&measured, transport, "ping")[0].ping.as_ref().unwrap();
         assert_eq!((ping.sent, ping.lost), (10, 0), "{transport}");
         let bulk = runs(&measured, transport, "bulk")[0];
-        // 500 kB at 20 Mbit/s or twice that: no faster than the links.
-        assert!(bulk.completion_ms.is_some_and(|ms| ms > 80.0), "{transport}: {:?}", bulk.completion_ms);
+        // 500 kB at 20 or 40 Mbit/s: not faster than the links.
+        assert!(bulk.fct_ms.is_some_and(|ms| ms > 80.0), "{transport}: {:?}", bulk.fct_ms);
     }
     for transport in [Transport::Mptcp, Transport::Mpquic] {
-        let upload = runs(&measured, transport, "iperf-upload")[0];
+        let upload = runs(&measured, transport, "throughput-upload")[0];
         assert!(upload.multipath.used, "{transport}: {}", upload.multipath.reason);
         for name in ["eth", "wlan"] {
             assert!(path(upload, name).share > 0.1, "{transport}: {:?}", upload.paths);
@@ -114,7 +114,7 @@ fn the_suite_runs_on_all_four_transports_from_one_lab_host_to_another() {
     assert!(
         reached(Transport::Quic, 4433) && reached(Transport::Quic, 6121) && reached(Transport::Mpquic, 6121)
     );
-    // An address was given: there is no other version's to try.
+    // The server was given as an address, so no other address family is tried.
     assert_eq!(document.reachability.len(), 2 + 2 * 2);
     assert_eq!((document.servers.len(), document.servers[0].chosen), (1, true));
     assert!(document.servers[0].ping_ms.is_some_and(|ms| ms > 0.0));
@@ -139,17 +139,17 @@ fn of_several_servers_the_one_that_answers_is_tested_and_the_others_are_listed()
     assert!(servers[2..].contains(&chosen[0].address.as_str()));
     let nearest = of_server(servers[2]).ping_ms.unwrap().min(of_server(servers[3]).ping_ms.unwrap());
     assert_eq!(chosen[0].ping_ms, Some(nearest));
-    let finished = measured.finished.says(&["the nearest", "cannot be resolved"]);
+    let finished = measured.finished.reports(&["the nearest", "cannot be resolved"]);
     assert!(!lab.work.path().join("several/report.html").exists());
     drop(finished);
 }
 
 #[test]
-fn a_server_that_is_not_there_is_told_from_one_that_says_no() {
+fn unreachable_and_refusing_servers_have_their_own_exit_codes() {
     let lab = Lab::standing(&[]);
-    let nobody = finish(&mut lab.test("nobody", &[&[SERVER][..], &QUICK].concat())).expect(3);
-    drop(nobody.says(&["refused the connection"]));
-    assert!(!lab.work.path().join("nobody").exists(), "a result without runs was left");
+    let unreachable = finish(&mut lab.test("unreachable", &[&[SERVER][..], &QUICK].concat())).expect(3);
+    drop(unreachable.reports(&["refused the connection"]));
+    assert!(!lab.work.path().join("unreachable").exists(), "a result without runs was left");
 
     std::fs::write(lab.work.path().join("key"), "0123456789abcdef0123456789abcdef\n").unwrap();
     let key = lab.work.path().join("key");
@@ -157,36 +157,36 @@ fn a_server_that_is_not_there_is_told_from_one_that_says_no() {
     for token in [&[][..], &["--token", "made-up"]] {
         let options = [&[SERVER, "--transports", "tcp"][..], &QUICK, token].concat();
         let refused = finish(&mut lab.test("refused", &options)).expect(4);
-        drop(refused.says(&["the server refused", "token"]));
+        drop(refused.reports(&["the server refused", "token"]));
     }
 }
 
 #[test]
-fn a_multipath_transport_that_was_asked_for_and_finds_one_path_is_told() {
+fn a_named_multipath_transport_with_one_path_ends_with_six() {
     let lab = Lab::standing(&["--set", "host.client.mptcp.subflows=0"]);
     let _server = lab.serve(&["--open"]);
     let upload = |out: &str, options: &[&str]| {
         lab.measure(
             out,
-            &[&[SERVER, "--patterns", "iperf-upload", "--no-report"][..], options, &QUICK].concat(),
+            &[&[SERVER, "--patterns", "throughput-upload", "--no-report"][..], options, &QUICK].concat(),
         )
     };
     let asked = upload("asked", &["--transports", "mptcp"]).expect(6);
-    drop(asked.finished.says(&["limit of additional subflows is 0"]));
-    // With one path there is nothing to be disappointed of.
+    drop(asked.finished.reports(&["limit of additional subflows is 0"]));
+    // Only one path, and the user named none: no failure.
     let one_path = upload("one", &["--transports", "mptcp", "--path", "wlan"]).expect(0);
-    let run = runs(&one_path, Transport::Mptcp, "iperf-upload")[0];
+    let run = runs(&one_path, Transport::Mptcp, "throughput-upload")[0];
     assert_eq!((run.multipath.used, run.paths.len()), (false, 1));
     assert!(path(run, "wlan").share > 0.99, "{:?}", run.paths);
-    drop(one_path.finished.says(&["one path to the server (wlan)"]));
-    // An interface that leads nowhere.
+    drop(one_path.finished.reports(&["one path to the server (wlan)"]));
+    // An interface without a route to the server.
     let wrong = lab.test("wrong", &[&[SERVER, "--path", "eth9"][..], &QUICK].concat());
-    drop(finish(&mut { wrong }).expect(2).says(&["no interface `eth9`", "eth", "wlan"]));
+    drop(finish(&mut { wrong }).expect(2).reports(&["no interface `eth9`", "eth", "wlan"]));
 }
 
 #[test]
 fn a_change_of_the_network_marks_the_run_it_falls_into() {
-    // An IPv6 address more on the path that IPv4's traffic does not take.
+    // An additional IPv6 address on the path that the IPv4 traffic does not use.
     let scenario = format!(
         "{TWO_PATHS}client_address = [\"10.83.1.1/24\", \"fd83::1/64\"]\n\
          server_address = [\"10.83.1.2/24\", \"fd83::2/64\"]\n"
@@ -196,16 +196,16 @@ fn a_change_of_the_network_marks_the_run_it_falls_into() {
     let options =
         ["--transports", "tcp", "--patterns", "interactive", "--no-report", "--repeat", "2", "--duration"];
     let mut test = captured(&mut lab.test("changed", &[&[SERVER][..], &options, &["2s"]].concat()));
-    // The suite says so when it begins; its first run is on its way soon after.
+    // The suite prints this line before its first run.
     let mut progress = BufReader::new(test.stderr.take().unwrap()).lines().map_while(Result::ok);
     assert!(progress.any(|line| line.starts_with("2 runs:")), "it never began");
     std::thread::sleep(Duration::from_millis(800));
     let less = "echo 1 > /proc/sys/net/ipv6/conf/wlan/disable_ipv6";
     finish(&mut lab.exec("client", &["sh", "-c", less])).expect(0);
-    let told: Vec<String> = progress.collect();
+    let lines: Vec<String> = progress.collect();
     let finished = Finished::from(test.wait_with_output().unwrap());
     let measured = Measured::read(&lab.work.path().join("changed"), finished).expect(0);
-    assert!(told.iter().any(|line| line.contains("the network changed: wlan address")), "{told:#?}");
+    assert!(lines.iter().any(|line| line.contains("the network changed: wlan address")), "{lines:#?}");
     let [first, second] = &measured.document.runs[..] else { panic!("{:?}", measured.document.runs) };
     assert!(!first.valid && first.touched_by.iter().any(|words| words.contains("wlan")), "{first:#?}");
     assert!(second.valid && second.touched_by.is_empty(), "{second:#?}");
@@ -215,7 +215,7 @@ fn a_change_of_the_network_marks_the_run_it_falls_into() {
 }
 
 #[test]
-fn a_server_that_is_lost_on_the_way_ends_the_suite_with_what_there_is() {
+fn a_lost_server_ends_the_suite_and_keeps_the_finished_runs() {
     let lab = Lab::standing(&[]);
     let server = lab.serve(&["--open"]);
     let options = ["--transports", "tcp", "--patterns", "ping", "--repeat", "20", "--no-report"];
@@ -226,17 +226,17 @@ fn a_server_that_is_lost_on_the_way_ends_the_suite_with_what_there_is() {
     for process in lab.work.processes().into_iter().filter(of_server) {
         process.kill();
     }
-    let told: Vec<String> = progress.collect();
+    let lines: Vec<String> = progress.collect();
     let finished = Finished::from(test.wait_with_output().unwrap());
     let measured = Measured::read(&lab.work.path().join("lost"), finished).expect(3);
     let runs = &measured.document.runs;
     assert!(runs[0].completed && runs.len() < 20 && !runs[runs.len() - 1].completed, "{runs:#?}");
-    assert!(told.iter().any(|line| line.contains("tcp became unusable and was given up")), "{told:#?}");
+    assert!(lines.iter().any(|line| line.contains("tcp became unusable and was given up")), "{lines:#?}");
     drop(server);
 }
 
 #[test]
-fn a_server_whose_clock_is_another_one_is_put_on_the_clients() {
+fn times_of_a_server_with_another_clock_are_converted_to_the_clients() {
     if !Path::new("/proc/self/ns/time").exists() {
         eprintln!("this kernel knows one monotonic clock only (CONFIG_TIME_NS): nothing to test");
         return;
@@ -245,12 +245,12 @@ fn a_server_whose_clock_is_another_one_is_put_on_the_clients() {
     let program = binary();
     let ahead = ["unshare", "--time", "--monotonic", "86400", program.to_str().unwrap(), "serve", "--open"];
     let _server = Server::started(&mut lab.exec("server", &ahead));
-    let options = ["--transports", "tcp", "--patterns", "iperf-upload,interactive", "--no-report"];
+    let options = ["--transports", "tcp", "--patterns", "throughput-upload,interactive", "--no-report"];
     let measured = lab.measure("clocks", &[&[SERVER][..], &options, &QUICK].concat()).expect(0);
     for run in &measured.document.runs {
         assert!(run.notes.iter().any(|note| note.contains("its own clock")), "{}: {:?}", run.id, run.notes);
     }
-    // What the server saw and what the client saw fall into the same few seconds.
+    // The times of both ends' records are within the same few seconds.
     let times = measured
         .events
         .iter()
@@ -259,39 +259,39 @@ fn a_server_whose_clock_is_another_one_is_put_on_the_clients() {
     let (earliest, latest) =
         times.fold((0.0_f64, 0.0_f64), |(low, high), t_ms| (low.min(t_ms), high.max(t_ms)));
     assert!(earliest > -30_000.0 && latest < 60_000.0, "{earliest} to {latest} ms");
-    let upload = runs(&measured, Transport::Tcp, "iperf-upload")[0];
+    let upload = runs(&measured, Transport::Tcp, "throughput-upload")[0];
     assert!(goodput(upload) > 5.0 && goodput(upload) < 20.0, "{upload:#?}");
     let first_byte = measured.events_of(upload, EventSource::Observer)[0];
     assert!((-50.0..5_000.0).contains(&first_byte.t_ms), "{first_byte:?}");
 }
 
 #[test]
-fn interrupting_it_keeps_what_was_measured() {
+fn an_interrupt_keeps_the_finished_runs() {
     let lab = Lab::standing(&[]);
     let _server = lab.serve(&["--open"]);
     let options = ["--transports", "tcp", "--patterns", "ping", "--repeat", "50"];
     let mut test = captured(&mut lab.test("stopped", &[&[SERVER][..], &options].concat()));
     let mut progress = BufReader::new(test.stderr.take().unwrap()).lines().map_while(Result::ok);
     assert!(progress.any(|line| line.starts_with("run 2 of 50")), "it never began");
-    let mut told = Vec::new();
-    // The program itself; `lab exec` waits for it.
+    let mut lines = Vec::new();
+    // The process of the program itself; `lab exec` waits for it.
     let of_test = |process: &Process| process.arguments().get(1).is_some_and(|word| word == "test");
     let process = lab.work.processes().into_iter().find(of_test).unwrap();
     signal(process.id, Signal::INT);
-    told.extend(progress);
+    lines.extend(progress);
     let finished = Finished::from(test.wait_with_output().unwrap());
     let measured = Measured::read(&lab.work.path().join("stopped"), finished).expect(1);
     let made = measured.document.runs.len();
-    assert!((2..50).contains(&made), "{made}: {told:#?}");
+    assert!((2..50).contains(&made), "{made}: {lines:#?}");
     assert!(measured.document.summary.notes.iter().any(|note| note.contains("stopped by the user")));
     assert!(measured.finished.stdout.contains("ping"), "{:#?}", measured.finished);
     assert!(within(Duration::from_secs(3), || !lab.work.processes().iter().any(of_test)));
 }
 
 #[test]
-fn a_server_on_this_very_host_is_tested_over_loopback() {
+fn a_server_on_this_host_is_tested_over_loopback() {
     let work = Workplace::new();
-    let port = port_that_nobody_has().to_string();
+    let port = unused_port().to_string();
     let serve = ["serve", "--open", "--listen", "127.0.0.1", "--port", &port];
     let server = Server::started(&mut work.pathbench(&serve));
     let options = [
@@ -306,9 +306,9 @@ fn a_server_on_this_very_host_is_tested_over_loopback() {
     let finished = work.run(&[&["test", "localhost", "-4", "--out", "here"][..], &options, &QUICK].concat());
     let measured = Measured::read(&work.path().join("here"), finished).expect(0);
     assert!(measured.document.runs.len() >= 3 * 3, "{:?}", measured.document.reachability);
-    // Nobody's authority signed that certificate.
+    // The certificate is not signed by a CA.
     let strange = ["test", "127.0.0.1", "--port", &port, "--tls", "--patterns", "ping"];
-    drop(work.run(&strange).expect(3).says(&["not the server that was meant", "--fingerprint"]));
+    drop(work.run(&strange).expect(3).reports(&["not the expected server", "--fingerprint"]));
     for run in &measured.document.runs {
         assert!(
             run.encrypted && run.encryption.as_ref().is_some_and(|suite| suite.starts_with("TLS 1.3")),
@@ -316,24 +316,24 @@ fn a_server_on_this_very_host_is_tested_over_loopback() {
         );
         assert!(run.completed && run.valid, "{}: {:?}", run.id, run.error);
         assert!(run.paths.iter().all(|path| path.name == "lo"), "{}: {:?}", run.id, run.paths);
-        // One machine, one clock.
+        // Both ends use the clock of one machine.
         assert!(run.notes.iter().all(|note| !note.contains("clock")), "{}: {:?}", run.id, run.notes);
         if run.pattern == "interactive" {
             let delay = run.delay_ms.as_ref().unwrap();
-            assert_eq!((delay.messages, delay.late), (20, 0), "{}", run.id);
+            assert_eq!((delay.messages, delay.unacknowledged), (20, 0), "{}", run.id);
             assert_eq!(run.directions.len(), 2, "{}", run.id);
         }
     }
 }
 
 #[test]
-fn all_mistakes_on_the_line_are_told_at_once() {
+fn all_mistakes_of_the_command_line_are_reported_at_once() {
     let work = Workplace::new();
     let wrong = ["test", "a b", "[::1", "--ca", "no-such-file", "--path", "eth0", "--path", "eth0"];
     let refused = work.run(&wrong).expect(2);
-    drop(refused.says(&["`a b` names no server", "`[::1`", "no-such-file", "eth0 is given twice"]));
+    drop(refused.reports(&["`a b` names no server", "`[::1`", "no-such-file", "eth0 is given twice"]));
     for (option, value) in [("--patterns", "pong"), ("--scheduler", "best")] {
-        drop(work.run(&["test", "localhost", option, value]).expect(2).says(&[value, "possible values"]));
+        drop(work.run(&["test", "localhost", option, value]).expect(2).reports(&[value, "possible values"]));
     }
     work.run(&["test", "localhost", "--fingerprint", "abc"]).expect(2);
     work.run(&["test"]).expect(2);

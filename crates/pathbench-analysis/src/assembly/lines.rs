@@ -1,25 +1,49 @@
 //! The lines of `samples.jsonl`, `events.jsonl` and `delivery.jsonl` of one run.
 
-use super::{Evidence, Notification, PathNames, WifiChange, quic};
+use super::evidence::{Evidence, Notification, SeenEvent, WifiChange, as_map};
+use super::messages::Messages;
+use super::paths::PathNames;
+use pathbench_record::connection::PathEvent;
+use pathbench_record::delivery::DeliveryLine;
 use pathbench_record::direction::Direction;
-use pathbench_record::event::{DeliveryLine, Event, EventKind, EventSource};
+use pathbench_record::end::{EndRecord, MessageLine};
+use pathbench_record::event::{Event, EventKind, EventSource};
 use pathbench_record::kernel_event::{LinkChange, MptcpEvent, WifiNetwork};
 use pathbench_record::sample::{Sample, Side};
 use pathbench_record::time::Timestamp;
 use serde_json::{Map, Value};
+use std::net::IpAddr;
 
-/// Every sample of both ends, on the run's clock, in order of time.
+/// Lines of a run in progress.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct LinesSoFar {
+    pub samples: Vec<Sample>,
+    pub events: Vec<Event>,
+    /// For `messages.jsonl`. A message that still waits for its acknowledgement counts as unacknowledged.
+    pub messages: Vec<MessageLine>,
+}
+
+impl LinesSoFar {
+    /// Lines of `evidence`, which may cover only a part of the run. `origin` is the zero of their clock; a finished
+    /// run's zero is known only when both ends' records are available.
+    pub fn of(evidence: &Evidence<'_>, origin: Timestamp) -> Self {
+        let names = PathNames::of(evidence.setting.named());
+        Self {
+            samples: samples(evidence, &names, origin),
+            events: events(evidence, &names, origin),
+            messages: Messages::of(evidence).lines(&evidence.id, origin),
+        }
+    }
+}
+
+/// Every sample of both ends, on the run's clock, sorted by time.
 pub(super) fn samples(evidence: &Evidence<'_>, names: &PathNames, origin: Timestamp) -> Vec<Sample> {
     let mut samples: Vec<Sample> = Vec::new();
-    for end in [evidence.client.as_ref(), evidence.server.as_ref()].into_iter().flatten() {
-        let host = match end.side {
-            Side::Client => &evidence.setting.client,
-            Side::Server => &evidence.setting.server,
-        };
+    for end in evidence.ends() {
         samples.extend(end.samples.iter().map(|sample| Sample {
             run: evidence.id.clone(),
             t_ms: rounded(sample.at.ms_from(origin)),
-            host: host.clone(),
+            host: evidence.host(end.side).to_owned(),
             side: end.side,
             stream: sample.stream,
             path: names.of_figures(&sample.figures, end.side),
@@ -60,43 +84,19 @@ pub(super) fn events(evidence: &Evidence<'_>, names: &PathNames, origin: Timesta
             ..event(executed.at, EventSource::Scenario, &executed.node, executed.kind.clone())
         });
     }
-    for seen in &evidence.notifications {
-        events.push(match &seen.what {
-            Notification::Mptcp(told) => {
-                let addresses = [told.local, told.remote].into_iter().flatten();
-                Event {
-                    path: addresses.into_iter().find_map(|address| names.known(address.ip()).cloned()),
-                    detail: path_manager_detail(told),
-                    ..event(seen.at, EventSource::Mptcp, &seen.node, told.kind.event_kind())
-                }
-            }
-            Notification::Link(told) => Event {
-                path: told
-                    .name
-                    .as_deref()
-                    .and_then(|name| evidence.setting.path_of_interface(&seen.node, name)),
-                detail: link_detail(told.change),
-                ..event(seen.at, EventSource::Link, &seen.node, told.change.event_kind())
-            },
-            Notification::Wifi(told) => {
-                let (source, kind) = wifi_kind(told.change);
-                Event {
-                    path: evidence.setting.path_of_interface(&seen.node, &told.interface),
-                    detail: told.network.as_ref().map(wifi_detail).unwrap_or_default(),
-                    ..event(seen.at, source, &seen.node, kind)
-                }
-            }
-        });
+    events.extend(evidence.notifications.iter().map(|seen| {
+        notified(evidence, names, seen, &|source, kind| event(seen.at, source, &seen.node, kind))
+    }));
+    for end in evidence.ends() {
+        events.extend(path_events(end).iter().map(|seen| Event {
+            path: client_address(seen, end.side).and_then(|address| names.known(address).cloned()),
+            detail: quic_detail(seen),
+            ..event(seen.at, EventSource::Quic, evidence.host(end.side), seen.kind.name().into())
+        }));
     }
-    quic::append_events(evidence, names, &mut events, &|told, host| {
-        event(told.at, EventSource::Quic, host, told.kind.name().into())
-    });
     for &direction in evidence.directions() {
         let Some(receiver) = evidence.receiver(direction) else { continue };
-        let host = match receiver.side {
-            Side::Client => &evidence.setting.client,
-            Side::Server => &evidence.setting.server,
-        };
+        let host = evidence.host(receiver.side);
         for (at, kind) in [
             (receiver.deliveries.first, EventKind::FirstByte),
             (receiver.deliveries.last, EventKind::LastByte),
@@ -113,37 +113,95 @@ pub(super) fn events(evidence: &Evidence<'_>, names: &PathNames, origin: Timesta
     events
 }
 
-fn path_manager_detail(event: &MptcpEvent) -> Map<String, Value> {
-    let mut detail = Map::new();
-    let mut put = |key: &str, value: Option<Value>| {
-        if let Some(value) = value {
-            detail.insert(key.to_owned(), value);
+/// Converts a kernel's notification to an event; `event` builds it from source and kind.
+fn notified(
+    evidence: &Evidence<'_>,
+    names: &PathNames,
+    seen: &SeenEvent,
+    event: &dyn Fn(EventSource, EventKind) -> Event,
+) -> Event {
+    let path_of = |interface: &str| evidence.setting.path_of_interface(&seen.node, interface);
+    match &seen.what {
+        Notification::Mptcp(reported) => {
+            let addresses = [reported.local, reported.remote].into_iter().flatten();
+            Event {
+                path: addresses.into_iter().find_map(|address| names.known(address.ip()).cloned()),
+                detail: path_manager_detail(reported),
+                ..event(EventSource::Mptcp, reported.kind.clone())
+            }
         }
-    };
-    put("token", event.token.map(|token| format!("{token:08x}").into()));
-    put("local", event.local.map(|address| address.to_string().into()));
-    put("remote", event.remote.map(|address| address.to_string().into()));
-    put("local_id", event.local_id.map(Value::from));
-    put("remote_id", event.remote_id.map(Value::from));
-    put("backup", event.backup.map(Value::from));
-    put("error", event.error.map(Value::from));
-    put("reset_reason", event.reset_reason.map(Value::from));
-    put("interface_index", event.interface_index.map(Value::from));
+        Notification::Link(reported) => Event {
+            path: reported.name.as_deref().and_then(path_of),
+            detail: link_detail(reported.change),
+            ..event(EventSource::Link, reported.change.event_kind())
+        },
+        Notification::Wifi(reported) => {
+            let (source, kind) = wifi_kind(reported.change);
+            Event {
+                path: path_of(&reported.interface),
+                detail: reported.network.as_ref().map(wifi_detail).unwrap_or_default(),
+                ..event(source, kind)
+            }
+        }
+    }
+}
+
+/// An end's path events sorted by time, without duplicates: every stream records the events of its whole connection.
+pub(super) fn path_events(end: &EndRecord) -> Vec<PathEvent> {
+    let mut events: Vec<PathEvent> = Vec::new();
+    for event in &end.path_events {
+        if !events.contains(event) {
+            events.push(event.clone());
+        }
+    }
+    events.sort_by_key(|event| event.at);
+    events
+}
+
+fn client_address(event: &PathEvent, side: Side) -> Option<IpAddr> {
+    match side {
+        Side::Client => event.local,
+        Side::Server => event.remote.map(|address| address.ip()),
+    }
+}
+
+fn quic_detail(event: &PathEvent) -> Map<String, Value> {
+    let mut detail = as_map(event);
+    // The event itself has both keys.
+    detail.retain(|key, _| key != "at" && key != "kind");
     detail
 }
 
-fn link_detail(change: LinkChange) -> Map<String, Value> {
-    let (key, value) = match change {
-        LinkChange::Mtu(bytes) => ("mtu_bytes", bytes.into()),
-        LinkChange::AddressAdded(network) | LinkChange::AddressRemoved(network) => {
-            ("address", network.to_string().into())
-        }
-        _ => return Map::new(),
-    };
-    Map::from_iter([(key.to_owned(), value)])
+fn path_manager_detail(event: &MptcpEvent) -> Map<String, Value> {
+    detail([
+        ("token", event.token.map(|token| format!("{token:08x}").into())),
+        ("local", event.local.map(|address| address.to_string().into())),
+        ("remote", event.remote.map(|address| address.to_string().into())),
+        ("local_id", event.local_id.map(Value::from)),
+        ("remote_id", event.remote_id.map(Value::from)),
+        ("backup", event.backup.map(Value::from)),
+        ("error", event.error.map(Value::from)),
+        ("reset_reason", event.reset_reason.map(Value::from)),
+        ("interface_index", event.interface_index.map(Value::from)),
+    ])
 }
 
-/// What a reader looks for: changes stand with those of links, the signal's course by itself.
+/// The known values with their keys.
+fn detail<const N: usize>(known: [(&str, Option<Value>); N]) -> Map<String, Value> {
+    known.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect()
+}
+
+fn link_detail(change: LinkChange) -> Map<String, Value> {
+    match change {
+        LinkChange::Mtu(bytes) => detail([("mtu_bytes", Some(bytes.into()))]),
+        LinkChange::AddressAdded(network) | LinkChange::AddressRemoved(network) => {
+            detail([("address", Some(network.to_string().into()))])
+        }
+        _ => Map::new(),
+    }
+}
+
+/// Connection changes are link events; signal readings are observations.
 const fn wifi_kind(change: WifiChange) -> (EventSource, EventKind) {
     match change {
         WifiChange::Joined => (EventSource::Link, EventKind::WifiJoined),
@@ -155,18 +213,17 @@ const fn wifi_kind(change: WifiChange) -> (EventSource, EventKind) {
 
 fn wifi_detail(network: &WifiNetwork) -> Map<String, Value> {
     let mbps = |bps: u64| Value::from(bps as f64 / 1e6);
-    let told = [
+    detail([
         ("ssid", network.ssid.clone().map(Value::from)),
         ("bssid", network.bssid.map(|bssid| bssid.to_string().into())),
         ("frequency_mhz", network.frequency_mhz.map(Value::from)),
         ("signal_dbm", network.signal_dbm.map(Value::from)),
         ("tx_mbps", network.tx_bps.map(mbps)),
         ("rx_mbps", network.rx_bps.map(mbps)),
-    ];
-    told.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect()
+    ])
 }
 
-/// Milliseconds with three decimals: microseconds are all that the clock's readers are good for.
+/// Milliseconds with three decimals: the recorded times have microsecond resolution.
 fn rounded(ms: f64) -> f64 {
     (ms * 1e3).round() / 1e3
 }

@@ -1,15 +1,14 @@
-//! What came of the messages of a run: of ping and interactive.
+//! The messages of a run: ping and interactive.
 
-use super::{Evidence, sending_side};
+use super::evidence::{Evidence, sending_side};
 use crate::metrics;
 use pathbench_record::direction::Direction;
 use pathbench_record::document::{DelayRecord, PingRecord};
-use pathbench_record::message::{Message, MessageLine};
+use pathbench_record::end::{MessageLine, MessageRecord};
 use pathbench_record::pattern::PatternParameters;
 use pathbench_record::time::Timestamp;
-use std::time::Duration;
 
-/// The messages of both flows, each with the moment at which its requester stopped waiting.
+/// The messages of both flows, each flow with the time when its requester stopped waiting.
 pub(super) struct Messages {
     flows: Vec<Flow>,
     is_ping: bool,
@@ -17,8 +16,7 @@ pub(super) struct Messages {
 
 struct Flow {
     direction: Direction,
-    messages: Vec<Message>,
-    round_trips: Vec<Option<Duration>>,
+    messages: Vec<MessageRecord>,
     end: Timestamp,
 }
 
@@ -26,19 +24,9 @@ impl Messages {
     pub(super) fn of(evidence: &Evidence<'_>) -> Self {
         let flow = |direction| {
             let end = evidence.end(sending_side(direction))?;
-            let of_flow = || end.messages.iter().filter(|message| message.flow == direction);
-            let messages: Vec<Message> = of_flow()
-                .map(|message| Message {
-                    direction,
-                    sequence: message.sequence,
-                    due: message.due,
-                    sent: message.sent,
-                    acknowledged: message.acknowledged,
-                    answered: message.answered,
-                })
-                .collect();
-            let round_trips = of_flow().map(pathbench_record::end::MessageRecord::round_trip).collect();
-            (!messages.is_empty()).then_some(Flow { direction, messages, round_trips, end: end.ended })
+            let of_flow = end.messages.iter().filter(|message| message.flow == direction);
+            let messages: Vec<MessageRecord> = of_flow.copied().collect();
+            (!messages.is_empty()).then_some(Flow { direction, messages, end: end.ended })
         };
         Self {
             flows: Direction::BOTH.into_iter().filter_map(flow).collect(),
@@ -46,18 +34,14 @@ impl Messages {
         }
     }
 
-    /// Lines of `messages.jsonl`, in order of time. A ping's answer is its acknowledgement.
+    /// Lines of `messages.jsonl`, sorted by time. The answer to a ping is its acknowledgement.
     pub(super) fn lines(&self, run: &str, origin: Timestamp) -> Vec<MessageLine> {
         let mut lines: Vec<MessageLine> = Vec::new();
         for flow in &self.flows {
-            let messages: Vec<Message> = flow
-                .messages
-                .iter()
-                .map(|message| Message {
-                    acknowledged: if self.is_ping { message.answered } else { message.acknowledged },
-                    ..*message
-                })
-                .collect();
+            let mut messages = flow.messages.clone();
+            for message in messages.iter_mut().filter(|_| self.is_ping) {
+                message.acknowledged = message.answered;
+            }
             lines.extend(MessageLine::of_messages(run, &messages, origin, flow.end));
         }
         lines.sort_by(|a, b| a.due_ms.total_cmp(&b.due_ms));
@@ -66,7 +50,7 @@ impl Messages {
 
     pub(super) fn ping(&self) -> Option<PingRecord> {
         let flow = self.flows.first().filter(|_| self.is_ping)?;
-        metrics::ping(&flow.round_trips)
+        metrics::ping(&flow.messages.iter().map(MessageRecord::round_trip).collect::<Vec<_>>())
     }
 
     pub(super) fn delay_of(&self, direction: Direction) -> Option<DelayRecord> {
@@ -74,7 +58,7 @@ impl Messages {
         metrics::delay(&flow.messages, flow.end)
     }
 
-    /// Delay of the messages of both directions together.
+    /// Delay over the messages of both directions.
     pub(super) fn delay(&self) -> Option<DelayRecord> {
         if self.is_ping {
             return None;

@@ -1,14 +1,15 @@
-//! Which link a subflow takes, and the figures of each path.
+//! Maps subflows to links, and computes the figures of each path.
 
-use super::{ClientPath, Evidence, sending_side};
+use super::evidence::{Evidence, sending_side};
 use pathbench_record::document::PathRecord;
 use pathbench_record::end::EndRecord;
+use pathbench_record::network::ClientPath;
 use pathbench_record::sample::{PathFigures, PathState, Sample, Side};
 use pathbench_record::statistics::median;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-/// The client's addresses and the links they belong to. In a lab the client's address decides the path.
+/// The client's addresses and their links. In a lab the client's address determines the path.
 #[derive(Debug)]
 pub(crate) struct PathNames {
     by_client_address: BTreeMap<IpAddr, String>,
@@ -21,7 +22,7 @@ impl PathNames {
         Self { by_client_address: paths.flat_map(addresses).collect() }
     }
 
-    /// The path of a subflow whose end at the client has this address; the address itself where no link has it.
+    /// The path of a subflow with this client address; the address itself where no link has it.
     pub(crate) fn of_client_address(&self, address: IpAddr) -> String {
         self.by_client_address.get(&address).cloned().unwrap_or_else(|| address.to_string())
     }
@@ -52,7 +53,7 @@ pub(super) struct AssembledPath {
 /// Every path of the connection, in the order in which its first subflow was opened.
 pub(super) fn paths(evidence: &Evidence<'_>, names: &PathNames, samples: &[Sample]) -> Vec<AssembledPath> {
     let mut paths: Vec<AssembledPath> = Vec::new();
-    for end in [evidence.client.as_ref(), evidence.server.as_ref()].into_iter().flatten() {
+    for end in evidence.ends() {
         for figures in end.streams.iter().flat_map(|stream| &stream.paths) {
             let name = names.of_figures(figures, end.side);
             if !paths.iter().any(|path| path.record.name == name) {
@@ -101,7 +102,7 @@ fn fill(path: &mut AssembledPath, evidence: &Evidence<'_>, names: &PathNames, sa
         }
         let delivered = match evidence.receiver(direction) {
             Some(receiver) => sum(of_path(receiver).iter().map(|figures| figures.bytes_received)),
-            // Without the receiver's record, what it acknowledged is what it got.
+            // Without the receiver's record, the acknowledged bytes count as delivered.
             None => sum(sent.iter().map(PathFigures::payload_acked)),
         };
         record.bytes_delivered = record.bytes_delivered.saturating_add(delivered);
@@ -111,8 +112,7 @@ fn fill(path: &mut AssembledPath, evidence: &Evidence<'_>, names: &PathNames, sa
     let figures = evidence.end(sender).map(&of_path).unwrap_or_default();
     let subflows = figures.iter().map(|figures| figures.closed_paths.unwrap_or(1));
     record.subflows = subflows.fold(0, u32::saturating_add);
-    // The kernel does not tell a subflow's flag with its figures, and mpquic's changes with need; the plan says
-    // what was set.
+    // The kernel's figures lack the backup flag, and mpquic changes it as needed; the plan has the flag as set.
     let as_set = evidence.setting.path(&record.name).filter(|_| evidence.label.transport.is_multipath());
     record.backup = as_set.and_then(|path| path.backup).or(figures.iter().find_map(|figures| figures.backup));
     let open = figures.iter().any(|figures| figures.state != PathState::Closed);
@@ -129,12 +129,12 @@ fn fill(path: &mut AssembledPath, evidence: &Evidence<'_>, names: &PathNames, sa
     record.rtt_ms = median(&times).unwrap_or_default();
 }
 
-/// Figures that came from the other end are not to be trusted to have a sum.
+/// Figures from the other end may be too large for a plain sum.
 fn sum(figures: impl Iterator<Item = u64>) -> u64 {
     figures.fold(0, u64::saturating_add)
 }
 
-/// What both ends sent in packets without stream data; by the client's record alone where the server's is missing.
+/// Bytes that both ends sent in packets without stream data; only the client's where the server's record is missing.
 fn control_bytes(evidence: &Evidence<'_>, of_path: &impl Fn(&EndRecord) -> Vec<PathFigures>) -> Option<u64> {
     let sum = |end: &EndRecord, of: fn(&PathFigures) -> Option<u64>| {
         of_path(end).iter().filter_map(of).reduce(u64::saturating_add)
@@ -148,9 +148,9 @@ fn control_bytes(evidence: &Evidence<'_>, of_path: &impl Fn(&EndRecord) -> Vec<P
     sent.into_iter().chain(received).reduce(u64::saturating_add)
 }
 
-/// What a path was like when it last carried data: at the last sample between two stretches in which payload was
-/// acknowledged, for what comes after the last of them may be an interface that has gone down (Linux then tells an MSS of
-/// 36). Where there is no such sample, at the last one before which payload was acknowledged.
+/// Figures of a path when it last carried data: at the last sample between two intervals in which payload was
+/// acknowledged. After the last such interval the interface may be down, and Linux then reports an MSS of 36. Without
+/// such a sample: at the last sample before an interval in which payload was acknowledged.
 fn while_carrying<'a>(samples: &[&'a Sample]) -> Option<&'a PathFigures> {
     let mut subflows: BTreeMap<(u32, u32), Vec<&Sample>> = BTreeMap::new();
     for sample in samples.iter().filter(|sample| sample.figures.mss_bytes > 0) {
@@ -172,20 +172,11 @@ mod tests {
 
     fn samples(course: &[(f64, u64, u32)]) -> Vec<Sample> {
         let address = ([10, 0, 0, 1], 5201).into();
-        let sample = |&(t_ms, bytes_acked, mss_bytes): &(f64, u64, u32)| Sample {
-            run: "r".to_owned(),
-            t_ms,
-            host: "client".to_owned(),
-            side: Side::Client,
-            stream: 0,
-            path: "wlan".to_owned(),
-            figures: PathFigures {
-                subflow: 1,
-                bytes_sent: bytes_acked + 10_000,
-                bytes_acked,
-                mss_bytes,
-                ..PathFigures::between(address, address)
-            },
+        let sample = |&(t_ms, bytes_acked, mss_bytes): &(f64, u64, u32)| {
+            let bytes_sent = bytes_acked + 10_000;
+            let figures =
+                PathFigures { bytes_sent, bytes_acked, mss_bytes, ..PathFigures::between(address, address) };
+            pathbench_kerneltest::sample(t_ms, Side::Client, "wlan", figures)
         };
         course.iter().map(sample).collect()
     }
@@ -195,13 +186,13 @@ mod tests {
         while_carrying(&samples.iter().collect::<Vec<_>>()).map(|figures| figures.mss_bytes)
     }
 
-    /// `failover` told `tcp@wlan … MSS 36`: the kernel's word when the interface was down.
+    /// The scenario `failover` showed `tcp@wlan … MSS 36`, which the kernel reports for an interface that is down.
     #[test]
     fn the_mss_is_that_of_the_time_in_which_the_path_carried_data() {
         let up = [(0.0, 0, 536), (100.0, 1_000, 1448), (200.0, 2_000, 1448)];
         let down = [(300.0, 2_500, 36), (400.0, 2_500, 36)];
         assert_eq!(mss(&[&up[..], &down].concat()), Some(1448));
-        // A hop that became smaller holds to the end.
+        // A smaller MTU that remains until the end of the run.
         let smaller = [(300.0, 2_500, 1400), (400.0, 3_000, 1400), (500.0, 3_500, 1400)];
         assert_eq!(mss(&[&up[..], &smaller].concat()), Some(1400));
         assert_eq!(mss(&[(0.0, 0, 536), (100.0, 1_000, 1448)]), Some(1448), "over within one interval");

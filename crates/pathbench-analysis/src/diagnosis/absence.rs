@@ -1,37 +1,39 @@
-//! Times in which a path that had been there was gone: its subflows closed, or a QUIC path suspended.
+//! Times in which an established path was unusable: its subflows closed, or its QUIC path suspended.
 
 use super::cause::{self, Cause};
-use super::{DiagnosisInput, PlannedPath, SHORTEST_SILENCE_MS, remedy};
+use super::input::{DiagnosisInput, SHORTEST_SILENCE_MS, has_several_paths, is_used};
+use super::remedy;
 use crate::verdict::failure_words;
 use pathbench_record::document::{DiagnosisKind, PathDiagnosis};
 use pathbench_record::event::{Event, EventKind, EventSource};
+use pathbench_record::network::ClientPath;
 use pathbench_record::sample::{PathState, Sample, Side};
 use std::collections::BTreeMap;
 
-/// A stretch without a usable subflow.
+/// A period without a usable subflow.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Absence {
     from_ms: f64,
-    /// `None`: it lasted.
+    /// `None`: it lasted to the end of the run.
     to_ms: Option<f64>,
 }
 
-/// Explains the absences of a path of which the silences are known, and sets those forth that ended in one. Single-path
-/// transports have none: their path's end is that of the run.
+/// Explains the absences of a path with known silences, and extends the silences that ended in an absence.
+/// Single-path transports have no absences: the run ends with their path.
 pub(super) fn explain(
     input: &DiagnosisInput<'_>,
-    path: &PlannedPath,
+    path: &ClientPath,
     side: Side,
     silences: &mut Vec<PathDiagnosis>,
 ) {
-    if !super::has_several_paths(input) {
+    if !has_several_paths(input) {
         return;
     }
     let of_side = || input.samples.iter().filter(|sample| sample.side == side);
     let of_path: Vec<&Sample> = of_side().filter(|sample| sample.path == path.name).collect();
-    // A path has no samples any more once it is closed.
+    // A closed path has no further samples.
     let Some(last_ms) = of_side().next_back().map(|sample| sample.t_ms) else { return };
-    let carried = super::is_used(input, path);
+    let carried = is_used(input, path);
     for absence in absences(&of_path, &suspensions(input, path, side)) {
         let end_ms = absence.to_ms.unwrap_or(last_ms);
         if end_ms - absence.from_ms < SHORTEST_SILENCE_MS {
@@ -43,14 +45,14 @@ pub(super) fn explain(
         };
         match silences.iter_mut().rfind(|known| touches(known)) {
             Some(known) => known.to_ms = known.to_ms.and(absence.to_ms),
-            // One that was never used has a reason of its own.
+            // `unused` explains a path that was never used.
             None if carried => silences.push(diagnosis(input, path, side, absence)),
             None => {}
         }
     }
 }
 
-/// Stretches in which no subflow that had been there was open; with those in which the path was suspended.
+/// Periods in which all established subflows were closed, and periods in which the path was suspended.
 fn absences(of_path: &[&Sample], suspensions: &[Absence]) -> Vec<Absence> {
     let mut states: BTreeMap<(u32, u32), PathState> = BTreeMap::new();
     let mut found: Vec<Absence> = Vec::new();
@@ -80,9 +82,9 @@ fn absences(of_path: &[&Sample], suspensions: &[Absence]) -> Vec<Absence> {
     found
 }
 
-fn told<'a>(
+fn quic_events<'a>(
     input: &'a DiagnosisInput<'_>,
-    path: &'a PlannedPath,
+    path: &'a ClientPath,
     side: Side,
 ) -> impl Iterator<Item = &'a Event> {
     let is_of_client = |event: &Event| {
@@ -96,13 +98,13 @@ fn told<'a>(
         .filter(move |event| is_of_client(event) == (side == Side::Client))
 }
 
-fn suspensions(input: &DiagnosisInput<'_>, path: &PlannedPath, side: Side) -> Vec<Absence> {
+fn suspensions(input: &DiagnosisInput<'_>, path: &ClientPath, side: Side) -> Vec<Absence> {
     let mut found: Vec<Absence> = Vec::new();
-    for event in told(input, path, side) {
+    for event in quic_events(input, path, side) {
         let open = found.last_mut().filter(|last| last.to_ms.is_none());
         match (&event.kind, open) {
             (EventKind::PathSuspended, None) => found.push(Absence { from_ms: event.t_ms, to_ms: None }),
-            // What follows is seen in the samples.
+            // The samples show the other cases.
             (
                 EventKind::PathResumed
                 | EventKind::PathEstablished
@@ -118,7 +120,7 @@ fn suspensions(input: &DiagnosisInput<'_>, path: &PlannedPath, side: Side) -> Ve
     found
 }
 
-fn diagnosis(input: &DiagnosisInput<'_>, path: &PlannedPath, side: Side, absence: Absence) -> PathDiagnosis {
+fn diagnosis(input: &DiagnosisInput<'_>, path: &ClientPath, side: Side, absence: Absence) -> PathDiagnosis {
     let why = why(input, path, side, absence);
     let cause = cause::of(input, path, absence.from_ms, absence.to_ms, 0);
     let (because, remedy) = match cause {
@@ -142,28 +144,31 @@ fn diagnosis(input: &DiagnosisInput<'_>, path: &PlannedPath, side: Side, absence
     }
 }
 
-fn why(input: &DiagnosisInput<'_>, path: &PlannedPath, side: Side, absence: Absence) -> String {
+fn why(input: &DiagnosisInput<'_>, path: &ClientPath, side: Side, absence: Absence) -> String {
     if input.connection.quic.is_some() {
         let end_ms = absence.to_ms.unwrap_or(f64::INFINITY);
         let around =
             |event: &&Event| event.t_ms > absence.from_ms - SHORTEST_SILENCE_MS && event.t_ms < end_ms;
         let reason = |event: &Event| match event.kind {
-            EventKind::PathSuspended => Some("nothing was heard on it".to_owned()),
+            EventKind::PathSuspended => Some("no packet arrived on it".to_owned()),
             EventKind::PathGivenUp | EventKind::PathAbandoned => {
-                let reason =
-                    event.detail.get("reason").and_then(|reason| reason.as_str()).unwrap_or("no reason told");
+                let reason = event
+                    .detail
+                    .get("reason")
+                    .and_then(|reason| reason.as_str())
+                    .unwrap_or("no reason given");
                 Some(format!("it was given up: {reason}"))
             }
             _ => None,
         };
-        let told = told(input, path, side).filter(around).find_map(reason);
-        return told.unwrap_or_else(|| "its QUIC path was closed".to_owned());
+        let reported = quic_events(input, path, side).filter(around).find_map(reason);
+        return reported.unwrap_or_else(|| "its QUIC path was closed".to_owned());
     }
     let failure = input
         .connection
         .join_failures
         .iter()
-        .find(|failure| failure.local.is_some_and(|local| path.addresses.contains(&local)));
+        .find(|failure| failure.local.is_some_and(|local| path.addresses.contains(&local.ip())));
     let closed = match failure {
         Some(failure) => failure_words(failure),
         None => "its subflow was closed".to_owned(),

@@ -1,17 +1,18 @@
-//! What was done to a path, or happened to it, before it fell silent.
+//! The event that made a path silent.
 
-use super::{DiagnosisInput, PlannedPath};
+use super::input::DiagnosisInput;
 use pathbench_record::event::{Event, EventKind, EventSource};
+use pathbench_record::network::ClientPath;
 
-/// The event that a silence is put down to may be noted that much later than the last acknowledgement is seen: samples
-/// are 100 ms apart, and what is on its way still arrives.
+/// Maximum time from the last acknowledgement to the record of the causing event: samples are 100 ms apart, and
+/// packets in flight still arrive.
 const SLACK_MS: f64 = 300.0;
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Cause {
-    /// Nothing passes: the interface is down, the address gone, the link dead. In words.
+    /// No packet passes: the interface is down, the address was removed, or the link drops all packets.
     Gone { words: String, ordered: bool, restored: Option<Restored> },
-    /// A hop or an end takes smaller packets only.
+    /// A hop or an end accepts only smaller packets.
     Smaller { words: String, mtu_bytes: u32, restored: Option<Restored> },
 }
 
@@ -21,11 +22,11 @@ pub(super) struct Restored {
     pub(super) words: String,
 }
 
-/// The last thing before the silence that took something from the path and was not taken back.
-/// `from_ms` and `to_ms` are those of the silence (`None`: it lasted), `pmtu_bytes` what the sender had in force.
+/// The last event before the silence that impaired the path and was not undone. `from_ms` and `to_ms` bound the
+/// silence (`None`: it lasted to the end); `pmtu_bytes` is the path MTU in force at the sender.
 pub(super) fn of(
     input: &DiagnosisInput<'_>,
-    path: &PlannedPath,
+    path: &ClientPath,
     from_ms: f64,
     to_ms: Option<f64>,
     pmtu_bytes: u32,
@@ -37,7 +38,7 @@ pub(super) fn of(
         .events
         .iter()
         .filter(|later| later.t_ms > until_ms && later.t_ms < end_ms && concerns(later, path, input))
-        .find(|later| self::effect(later, pmtu_bytes).takes_back(effect))
+        .find(|later| self::effect(later, pmtu_bytes).undoes(effect))
         .map(|event| Restored { t_ms: event.t_ms, words: in_words(event) });
     let words = in_words(event);
     Some(match effect {
@@ -46,16 +47,16 @@ pub(super) fn of(
     })
 }
 
-/// What took a path away and never gave it back, in words.
-pub(super) fn away(input: &DiagnosisInput<'_>, path: &PlannedPath) -> Option<(String, bool)> {
+/// The event that interrupted a path until the end of the run, in words.
+pub(super) fn away(input: &DiagnosisInput<'_>, path: &ClientPath) -> Option<(String, bool)> {
     let (event, effect) = taken(input, path, f64::INFINITY, 0)?;
     (effect == Effect::Gone).then(|| (in_words(event), event.source == EventSource::Scenario))
 }
 
-/// What is in force on a path at a moment that keeps packets from passing, of a sender with this path MTU.
+/// The impairment in force on a path at `until_ms`, for a sender with the path MTU `pmtu_bytes`.
 fn taken<'a>(
     input: &DiagnosisInput<'a>,
-    path: &PlannedPath,
+    path: &ClientPath,
     until_ms: f64,
     pmtu_bytes: u32,
 ) -> Option<(&'a Event, Effect)> {
@@ -64,32 +65,31 @@ fn taken<'a>(
         let effect = effect(event, pmtu_bytes);
         match effect {
             Effect::Gone | Effect::Lossy | Effect::Smaller(_) => {
-                // What a kernel tells of a link that is away already is what came of that.
+                // A kernel's notification about a link that is already down is a consequence.
                 if event.source == EventSource::Scenario || taken.is_none() {
                     taken = Some((event, effect));
                 }
             }
-            _ => taken = taken.filter(|(_, before)| !effect.takes_back(*before)),
+            _ => taken = taken.filter(|(_, before)| !effect.undoes(*before)),
         }
     }
     taken
 }
 
-/// What an event does to its link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Effect {
     Gone,
     Back,
     Lossy,
     Sound,
-    /// Packets up to this size pass, which is less than what is sent.
+    /// Packets up to this size pass; the sender's packets are larger.
     Smaller(u32),
     Wide,
     None,
 }
 
 impl Effect {
-    fn takes_back(self, before: Self) -> bool {
+    fn undoes(self, before: Self) -> bool {
         matches!(
             (self, before),
             (Self::Back, Self::Gone) | (Self::Sound, Self::Lossy) | (Self::Wide, Self::Smaller(_))
@@ -97,7 +97,7 @@ impl Effect {
     }
 }
 
-/// See the kinds of events in docs/results.md.
+/// docs/results.md defines the kinds of events.
 fn effect(event: &Event, pmtu_bytes: u32) -> Effect {
     match event.source {
         EventSource::Scenario => match event.kind {
@@ -138,15 +138,15 @@ fn change(event: &Event, pmtu_bytes: u32) -> Effect {
     }
 }
 
-/// An event of the path itself, of a hop behind it (`wlan.hop`), or of a link that is nobody's own and that all paths
-/// may share.
-fn concerns(event: &Event, path: &PlannedPath, input: &DiagnosisInput<'_>) -> bool {
+/// Whether the event is on the path itself, on a hop behind it (`wlan.hop`), or on a link that belongs to no path and
+/// that all paths may share.
+fn concerns(event: &Event, path: &ClientPath, input: &DiagnosisInput<'_>) -> bool {
     let Some(link) = &event.path else { return false };
-    let is_of = |planned: &PlannedPath| {
+    let is_of = |planned: &ClientPath| {
         link.strip_prefix(planned.name.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
     };
     if matches!(event.kind, EventKind::AddressAdded | EventKind::AddressRemoved) {
-        // One of several addresses, or a link-local one, is not the path.
+        // An event on another address of the interface, such as a link-local one, does not affect the path.
         let address =
             event.detail.get("address").and_then(|network| network.as_str()?.split('/').next()?.parse().ok());
         return is_of(path) && address.is_some_and(|address| path.addresses.contains(&address));

@@ -1,25 +1,26 @@
-//! The course of a path at the sending end: when data waited there for an acknowledgement and none came.
+//! The silences of a path at the sending end: periods with outstanding data and no acknowledgement.
 
+use super::input::SHORTEST_SILENCE_MS;
 use pathbench_record::sample::{PathFigures, PathState, Sample, Side};
 use std::collections::BTreeMap;
 
-/// A stretch in which a subflow had data outstanding and nothing of it was acknowledged.
+/// A period in which a subflow had data outstanding and received no acknowledgement for it.
 #[derive(Debug, Clone)]
 pub(super) struct Silence<'a> {
     pub(super) from_ms: f64,
-    /// The next acknowledgement, or the end of the subflow; `None`: it lasted to the end.
+    /// The next acknowledgement, or the close of the subflow; `None`: the silence lasted to the end of the run.
     pub(super) to_ms: Option<f64>,
     pub(super) seen_until_ms: f64,
     pub(super) first: &'a PathFigures,
     pub(super) last: &'a PathFigures,
-    /// The figures that ended it, where an acknowledgement did: the subflow's, or those of the one in its place.
+    /// The figures at the acknowledgement that ended the silence, of this subflow or of its successor.
     pub(super) after: Option<&'a PathFigures>,
     pub(super) backoff: u32,
     pub(super) largest_pmtu_bytes: u32,
-    /// The most that was acknowledged on the path between two samples before: no larger packet is known to have passed.
+    /// Most bytes acknowledged on the path between two earlier samples: no larger packet is known to have passed.
     pub(super) passed_before_bytes: u64,
     pub(super) small_ones_passed: bool,
-    /// Whether data was sent again after the MSS had been lowered, without an acknowledgement.
+    /// Whether data was retransmitted after the MSS had been lowered, without an acknowledgement.
     pub(super) small_ones_lost: bool,
 }
 
@@ -32,27 +33,27 @@ impl Silence<'_> {
         self.to_ms.unwrap_or(self.seen_until_ms)
     }
 
-    /// Long, and no mere long round trip: the retransmission timer ran out in it, or QUIC found a black hole.
-    pub(super) fn is_worth_telling(&self) -> bool {
+    /// Whether the silence is long and more than a long round trip: a retransmission timeout, or a QUIC black hole.
+    pub(super) fn is_reportable(&self) -> bool {
         let noticed = self.backoff > 0 || self.last.black_holes > self.first.black_holes;
-        self.length_ms() >= super::SHORTEST_SILENCE_MS && noticed
+        self.length_ms() >= SHORTEST_SILENCE_MS && noticed
     }
 
     pub(super) const fn outstanding_bytes(&self) -> u64 {
         outstanding(self.last)
     }
 
-    pub(super) fn vanished_bytes(&self) -> u64 {
+    pub(super) fn segment_bytes(&self) -> u64 {
         self.outstanding_bytes().min(u64::from(self.first.mss_bytes))
     }
 
-    /// Whether no packet as large as those that vanish is known to have passed before.
+    /// Whether no packet of the size of the lost ones is known to have passed before.
     pub(super) fn is_from_the_start(&self) -> bool {
-        self.passed_before_bytes < self.vanished_bytes()
+        self.passed_before_bytes < self.segment_bytes()
     }
 }
 
-/// Payload sent and not acknowledged; of QUIC, where what is lost goes out again on any path, what is in flight.
+/// Payload sent and not acknowledged. For QUIC, which may retransmit on any path, the bytes in flight.
 const fn outstanding(figures: &PathFigures) -> u64 {
     if figures.path_id.is_some() {
         return figures.in_flight_bytes;
@@ -64,7 +65,7 @@ fn waits(figures: &PathFigures) -> bool {
     figures.state == PathState::Open && outstanding(figures) > 0
 }
 
-/// A subflow: its connection and its number there.
+/// Connection and subflow number.
 type Key = (u32, u32);
 
 struct Subflow<'a> {
@@ -72,9 +73,9 @@ struct Subflow<'a> {
     samples: Vec<(f64, &'a PathFigures)>,
 }
 
-/// The silences of the path of that name at this end, in order of time; of those of several subflows at a time, the
-/// longest stands for all. A subflow that is silent beside another one that gets segments of the same size through
-/// says nothing of the path.
+/// The silences of path `path` at end `side`, sorted by time. Of silences of several subflows that overlap, only the
+/// longest is kept. A silent subflow is no evidence against the path if another subflow gets segments of the same
+/// size acknowledged.
 pub(super) fn silences<'a>(samples: &'a [Sample], path: &str, side: Side) -> Vec<Silence<'a>> {
     let of_path = || samples.iter().filter(|sample| sample.path == path);
     let subflows = subflows(of_path().filter(|sample| sample.side == side));
@@ -84,12 +85,12 @@ pub(super) fn silences<'a>(samples: &'a [Sample], path: &str, side: Side) -> Vec
     let mut found: Vec<Silence<'_>> = Vec::new();
     for subflow in &subflows {
         let others = || subflows.iter().filter(|other| other.key != subflow.key);
-        // Every sample with data on its way begins one; few are worth a closer look.
-        let lasting = |silence: &Silence<'_>| silence.is_worth_telling() || silence.to_ms.is_none();
+        // Every sample with outstanding data begins a silence; most are too short to matter.
+        let lasting = |silence: &Silence<'_>| silence.is_reportable() || silence.to_ms.is_none();
         for mut silence in subflow.silences(&peer_answered_ms).into_iter().filter(lasting) {
             let before = subflows.iter().map(|one| one.most_acked(f64::NEG_INFINITY, silence.from_ms)).max();
             silence.passed_before_bytes = before.unwrap_or(0);
-            if others().all(|other| other.bears_out(&mut silence, other.key > subflow.key)) {
+            if others().all(|other| other.confirms(&mut silence, other.key > subflow.key)) {
                 found.push(silence);
             }
         }
@@ -138,7 +139,7 @@ impl<'a> Subflow<'a> {
         found
     }
 
-    /// The samples at which more had been acknowledged than at the one before.
+    /// Times of the samples with more acknowledged bytes than the previous sample.
     fn progress_ms(&self) -> impl Iterator<Item = f64> {
         let two = self.samples.windows(2).filter(|two| two[1].1.bytes_acked > two[0].1.bytes_acked);
         two.map(|two| two[1].0)
@@ -148,7 +149,7 @@ impl<'a> Subflow<'a> {
         self.acked(after_ms, until_ms).map(|(bytes, _)| bytes).max().unwrap_or(0)
     }
 
-    /// What was acknowledged at each sample within a time, and the figures then.
+    /// For each sample in an interval, the newly acknowledged bytes and the figures.
     fn acked(&self, after_ms: f64, until_ms: f64) -> impl Iterator<Item = (u64, &'a PathFigures)> {
         let before = std::iter::once(0).chain(self.samples.iter().map(|(_, figures)| figures.bytes_acked));
         self.samples
@@ -158,19 +159,19 @@ impl<'a> Subflow<'a> {
             .map(|((_, figures), before)| (figures.bytes_acked.saturating_sub(before), *figures))
     }
 
-    /// Whether what this subflow got through does not contradict the silence of another one on its path; what it tells
-    /// of sizes is noted. `is_later`: it was opened after the silent one.
-    fn bears_out(&self, silence: &mut Silence<'a>, is_later: bool) -> bool {
+    /// Whether this subflow's acknowledged data is consistent with the silence of another subflow of its path; also
+    /// records in `silence` that smaller packets passed. `is_later`: this subflow was opened after the silent one.
+    fn confirms(&self, silence: &mut Silence<'a>, is_later: bool) -> bool {
         let end_ms = silence.end_ms();
         for (bytes, figures) in self.acked(silence.from_ms, end_ms) {
             let smaller = figures.mss_bytes < silence.first.mss_bytes;
-            if bytes >= silence.vanished_bytes() && !smaller {
+            if bytes >= silence.segment_bytes() && !smaller {
                 return false;
             }
             silence.small_ones_passed |= bytes > 0;
         }
         if is_later && silence.after.is_none() && silence.to_ms.is_some() {
-            // Closed in silence, with this one in its place.
+            // The silent subflow was closed, and this one replaced it.
             let full = |(bytes, figures): &(u64, &PathFigures)| *bytes >= u64::from(figures.mss_bytes);
             silence.after = self.acked(silence.from_ms, f64::INFINITY).find(full).map(|(_, figures)| figures);
         }
@@ -183,7 +184,7 @@ struct Building<'a> {
     first: &'a PathFigures,
     last: &'a PathFigures,
     backoff: u32,
-    ear: Ear,
+    small_packets: SmallPackets,
     lowered: Lowered,
 }
 
@@ -194,7 +195,7 @@ impl<'a> Building<'a> {
             first: figures,
             last: figures,
             backoff: figures.backoff,
-            ear: Ear::default(),
+            small_packets: SmallPackets::default(),
             lowered: Lowered::default(),
         }
     }
@@ -205,7 +206,7 @@ impl<'a> Building<'a> {
         let earliest_ms = self.from_ms + answer_time_ms(figures);
         let next = peer_answered_ms.partition_point(|answered_ms| *answered_ms < earliest_ms);
         let answered_ms = peer_answered_ms.get(next).copied();
-        self.ear.take(t_ms, answered_ms, figures);
+        self.small_packets.take(t_ms, answered_ms, figures);
         self.lowered.take(t_ms, self.first, figures);
     }
 
@@ -226,29 +227,29 @@ impl<'a> Building<'a> {
             backoff: self.backoff,
             largest_pmtu_bytes,
             passed_before_bytes: 0,
-            small_ones_passed: self.ear.sure,
+            small_ones_passed: self.small_packets.passed,
             small_ones_lost: self.lowered.lost,
         }
     }
 }
 
-/// Time for an answer: two round trips, and what a machine that is busy needs.
+/// Time allowed for an answer: two round trips, and 200 ms for a busy host.
 fn answer_time_ms(figures: &PathFigures) -> f64 {
     2.0 * figures.srtt_ms + 200.0
 }
 
-/// Whether small packets pass in a silence: the peer's own data is acknowledged there, by packets of this end that
-/// carry nothing else. After an outage they pass again, too, before the retransmission timer runs out; so it counts only
-/// when something was sent again afterwards, and enough time passed for its answer.
+/// Whether small packets pass during a silence: pure acknowledgements from this end reach the peer, as the peer's
+/// acknowledged bytes show. After an outage they pass again before the retransmission timer expires. So the evidence
+/// counts only if data was retransmitted afterwards and the time for its answer has passed.
 #[derive(Default)]
-struct Ear {
+struct SmallPackets {
     resent_by_then: Option<u64>,
     resent_ms: Option<f64>,
-    sure: bool,
+    passed: bool,
 }
 
-impl Ear {
-    /// `answered_ms`: when the peer first had an acknowledgement that cannot have been on its way before.
+impl SmallPackets {
+    /// `answered_ms`: when the peer first received an acknowledgement that cannot have been in flight before.
     fn take(&mut self, t_ms: f64, answered_ms: Option<f64>, figures: &PathFigures) {
         if answered_ms.is_none_or(|answered_ms| t_ms < answered_ms) {
             return;
@@ -256,7 +257,7 @@ impl Ear {
         let by_then = *self.resent_by_then.get_or_insert(figures.retransmitted_bytes);
         if figures.retransmitted_bytes > by_then {
             let resent_ms = *self.resent_ms.get_or_insert(t_ms);
-            self.sure |= t_ms - resent_ms >= answer_time_ms(figures);
+            self.passed |= t_ms - resent_ms >= answer_time_ms(figures);
         }
     }
 }
@@ -276,7 +277,7 @@ impl Lowered {
         let now = (figures.mss_bytes, figures.retransmitted_bytes);
         let then = *self.then.get_or_insert(now);
         if then.0 > now.0 {
-            // Lowered again: what was too large may pass now.
+            // The MSS was lowered again: segments that were too large may pass now.
             *self = Self { then: Some(now), ..Self::default() };
         } else if now.1 > then.1 {
             let resent_ms = *self.resent_ms.get_or_insert(t_ms);

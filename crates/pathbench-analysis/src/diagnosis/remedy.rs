@@ -1,19 +1,20 @@
-//! What to do about it, in one line each.
+//! Remedies, in one line each.
 
-use super::{DiagnosisInput, PlannedPath};
+use super::input::DiagnosisInput;
+use pathbench_record::network::ClientPath;
 use pathbench_record::sample::Side;
 use pathbench_record::transport::Transport;
 
-/// Packets that are too large vanish without a word.
+/// For a path that silently drops packets that are too large.
 pub(super) fn black_hole(
     input: &DiagnosisInput<'_>,
-    path: &PlannedPath,
+    path: &ClientPath,
     side: Side,
     mtu_bytes: Option<u32>,
 ) -> String {
     let mtu = mtu_bytes.map_or_else(|| "N".to_owned(), |bytes| bytes.to_string());
     let name = &path.name;
-    if is_quic(input) {
+    if input.transport.is_quic() {
         return format!(
             "none needed: QUIC found it by itself and goes on over path {name} with smaller packets"
         );
@@ -27,7 +28,7 @@ pub(super) fn black_hole(
         ),
         Side::Server => format!(
             "on the server, for path {name}: `ip route change ... mtu {mtu}` towards the client, or \
-             net.ipv4.tcp_mtu_probing=2, or let ICMP \"packet too big\" pass; `{}` says what passes each way",
+             net.ipv4.tcp_mtu_probing=2, or let ICMP \"packet too big\" pass; `{}` shows the MTU of each direction",
             mtu_command(input, false)
         ),
     }
@@ -42,8 +43,8 @@ pub(super) fn ordered() -> String {
     "none needed: the scenario asks for it".to_owned()
 }
 
-pub(super) fn waits(input: &DiagnosisInput<'_>, path: &PlannedPath) -> String {
-    if is_quic(input) {
+pub(super) fn waits(input: &DiagnosisInput<'_>, path: &ClientPath) -> String {
+    if input.transport.is_quic() {
         return format!(
             "none of the network's: path {} was there again before QUIC sent on it again",
             path.name
@@ -56,39 +57,35 @@ pub(super) fn waits(input: &DiagnosisInput<'_>, path: &PlannedPath) -> String {
     )
 }
 
-const fn is_quic(input: &DiagnosisInput<'_>) -> bool {
-    matches!(input.transport, Transport::Quic | Transport::Mpquic)
-}
-
-pub(super) fn gone(path: &PlannedPath) -> String {
+pub(super) fn gone(path: &ClientPath) -> String {
     format!("bring interface {} back: see `ip address show dev {0}`", path.interface)
 }
 
-pub(super) fn dead(path: &PlannedPath) -> String {
+pub(super) fn dead(path: &ClientPath) -> String {
     format!(
-        "look at the link of path {}: its signal, `ip -s link show dev {}`, and what lies behind it",
+        "look at the link of path {}: its signal, `ip -s link show dev {}`, and the network behind it",
         path.name, path.interface
     )
 }
 
-pub(super) fn dead_or_small(input: &DiagnosisInput<'_>, path: &PlannedPath) -> String {
+pub(super) fn dead_or_small(input: &DiagnosisInput<'_>, path: &ClientPath) -> String {
     format!(
-        "look at the link of path {}; `{}` says whether small packets still pass it",
+        "look at the link of path {}; `{}` shows whether small packets still pass",
         path.name,
         mtu_command(input, false)
     )
 }
 
-pub(super) fn backup(input: &DiagnosisInput<'_>, path: &PlannedPath) -> String {
+pub(super) fn backup(input: &DiagnosisInput<'_>, path: &ClientPath) -> String {
     let address = path.addresses.first().map_or_else(|| "ADDRESS".to_owned(), ToString::to_string);
     if input.transport == Transport::Mptcp {
-        format!("none if it is to be a spare; else `ip mptcp endpoint change {address} nobackup`")
+        format!("none if it is meant as a backup; else `ip mptcp endpoint change {address} nobackup`")
     } else {
-        "none if it is to be a spare; else make it no backup, or take another scheduler".to_owned()
+        "none if it is meant as a backup; else clear its backup flag, or use another scheduler".to_owned()
     }
 }
 
-pub(super) fn no_route(path: &PlannedPath) -> String {
+pub(super) fn no_route(path: &ClientPath) -> String {
     let address = path.addresses.first().map_or_else(|| "ADDRESS".to_owned(), ToString::to_string);
     format!(
         "`ip rule add from {address} table N` and `ip route add default via GATEWAY dev {} table N`",
@@ -96,14 +93,14 @@ pub(super) fn no_route(path: &PlannedPath) -> String {
     )
 }
 
-pub(super) fn never_established(input: &DiagnosisInput<'_>, path: &PlannedPath) -> String {
+pub(super) fn never_established(input: &DiagnosisInput<'_>, path: &ClientPath) -> String {
     if input.transport == Transport::Mptcp {
         format!(
-            "see `ip mptcp limits` and `ip mptcp endpoint` on both hosts, and what a firewall does to joins on {}",
+            "see `ip mptcp limits` and `ip mptcp endpoint` on both hosts, and the firewall rules for joins on {}",
             path.interface
         )
     } else {
-        format!("let UDP datagrams of 1200 bytes pass both ways on {}", path.interface)
+        format!("let UDP datagrams of 1200 bytes pass in both directions on {}", path.interface)
     }
 }
 

@@ -1,16 +1,18 @@
-//! Why a path fell silent: a black hole for large packets, or for all.
+//! Why a path became silent: a black hole for large packets, or for all packets.
 
 use super::cause::{self, Cause, Restored};
 use super::course::Silence;
-use super::{DiagnosisInput, PlannedPath, SHORTEST_SILENCE_MS, remedy};
+use super::input::{DiagnosisInput, SHORTEST_SILENCE_MS};
+use super::remedy;
 use pathbench_record::document::{DiagnosisKind, PathDiagnosis};
+use pathbench_record::network::ClientPath;
 use pathbench_record::sample::Side;
 
-/// Every path takes packets of this size (RFC 8200, section 5, and what IPv4 paths have in practice): if these vanish,
-/// it is not for their size.
+/// Every path passes packets of this size (RFC 8200, section 5, and IPv4 paths in practice), so their loss is not due
+/// to their size.
 const ALWAYS_PASSES_BYTES: u64 = 1280;
 
-/// IP and TCP header with timestamps, at least: what a segment adds to its payload.
+/// Overhead of a segment: IP and TCP header with timestamps, the minimum.
 const HEADERS_BYTES: u64 = 52;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -20,19 +22,19 @@ enum Size {
         mtu_bytes: u32,
         restored: Option<Restored>,
     },
-    /// Segments of this size got through as soon as they were as small as that.
+    /// Segments of this smaller size were acknowledged.
     Proven {
         mss_bytes: u32,
     },
-    /// Nothing of that size ever passed, while the small packets of the handshake did.
+    /// No packet of that size ever passed, but the small packets of the handshake did.
     Never,
     SmallOnes,
 }
 
-/// The diagnosis of one silence; of the only one of a path that carried nothing else, it is that of the whole run.
+/// The diagnosis of one silence. It covers the whole run if the path had no other silence and carried no other data.
 pub(super) fn explain(
     input: &DiagnosisInput<'_>,
-    path: &PlannedPath,
+    path: &ClientPath,
     side: Side,
     silence: &Silence<'_>,
     is_only: bool,
@@ -81,14 +83,14 @@ pub(super) fn explain(
 fn given_back(restored: Option<&Restored>, silence: &Silence<'_>) -> String {
     let Some(back) = restored else { return String::new() };
     let then = if silence.after.is_some() {
-        "nothing was sent again before the retransmission timer ran out"
+        "nothing was retransmitted before the retransmission timer expired"
     } else {
         "nothing was acknowledged any more"
     };
     format!("; {} gave it back, but {then}", back.words)
 }
 
-/// `None` when nothing says that it is for their size that packets vanish.
+/// `None` without evidence that packets are dropped because of their size.
 fn size(cause: Option<Cause>, silence: &Silence<'_>) -> Option<Size> {
     let before = silence.first.mss_bytes;
     let smaller = silence.after.filter(|after| after.mss_bytes > 0 && after.mss_bytes < before);
@@ -101,7 +103,7 @@ fn size(cause: Option<Cause>, silence: &Silence<'_>) -> Option<Size> {
     if silence.small_ones_lost || largest_packet_bytes(silence) <= ALWAYS_PASSES_BYTES {
         return None;
     }
-    // QUIC's probes of the path are packets of 1200 bytes and less, which went unanswered as well.
+    // QUIC probes a path with packets of at most 1200 bytes; they got no answer either.
     if silence.last.path_id.is_some() {
         return (silence.last.black_holes > silence.first.black_holes).then_some(Size::SmallOnes);
     }
@@ -112,26 +114,26 @@ fn size(cause: Option<Cause>, silence: &Silence<'_>) -> Option<Size> {
 }
 
 fn largest_packet_bytes(silence: &Silence<'_>) -> u64 {
-    silence.vanished_bytes() + HEADERS_BYTES
+    silence.segment_bytes() + HEADERS_BYTES
 }
 
-fn black_hole_because(known: &Size, path: &PlannedPath, side: Side, silence: &Silence<'_>) -> String {
-    let vanished = silence.vanished_bytes();
+fn black_hole_because(known: &Size, path: &ClientPath, side: Side, silence: &Silence<'_>) -> String {
+    let lost = silence.segment_bytes();
     let small = match known {
         Size::Ordered { words, restored, .. } => {
             let back = given_back(restored.as_ref(), silence);
             format!("{words} made a hop too small for segments of {} bytes{back}", silence.first.mss_bytes)
         }
         Size::Proven { mss_bytes } => format!(
-            "segments of {vanished} bytes vanished, and those of {mss_bytes} bytes and less were acknowledged at once, \
+            "segments of {lost} bytes were lost, and those of {mss_bytes} bytes and less were acknowledged at once, \
              which proves it"
         ),
         Size::Never => {
-            format!("the small packets of the handshake passed, and no segment of {vanished} bytes ever did")
+            format!("the small packets of the handshake passed, and no segment of {lost} bytes ever did")
         }
-        Size::SmallOnes => format!("small packets passed meanwhile, and no segment of {vanished} bytes"),
+        Size::SmallOnes => format!("small packets passed meanwhile, and no segment of {lost} bytes"),
     };
-    format!("{small}; {}; {}", signs(silence), told(path, side, silence))
+    format!("{small}; {}; {}", signs(silence), path_mtu_words(path, side, silence))
 }
 
 fn signs(silence: &Silence<'_>) -> String {
@@ -148,16 +150,16 @@ fn signs(silence: &Silence<'_>) -> String {
     signs
 }
 
-fn told(path: &PlannedPath, side: Side, silence: &Silence<'_>) -> String {
+fn path_mtu_words(path: &ClientPath, side: Side, silence: &Silence<'_>) -> String {
     let in_force = silence.last.pmtu_bytes;
     if silence.last.path_id.is_some() {
-        return "QUIC goes by its own probes, not by what routers say".to_owned();
+        return "QUIC relies on its own probes, not on ICMP".to_owned();
     }
     let of_interface = path.mtu_bytes.filter(|_| side == Side::Client);
     if in_force < silence.largest_pmtu_bytes {
         format!(
-            "a router said meanwhile that packets are too large, and the path MTU in force fell from {} to {in_force} \
-             bytes, but what is stuck is sent again only when its timer runs out",
+            "a router reported meanwhile that packets are too large, and the path MTU in force fell from {} to \
+             {in_force} bytes, but the outstanding data is retransmitted only when its timer expires",
             silence.largest_pmtu_bytes
         )
     } else if of_interface.is_some_and(|mtu_bytes| in_force < mtu_bytes) {
@@ -166,33 +168,40 @@ fn told(path: &PlannedPath, side: Side, silence: &Silence<'_>) -> String {
         )
     } else if of_interface == Some(in_force) {
         format!(
-            "the path MTU in force is still the interface's, {in_force} bytes: no router said that packets are too large"
+            "the path MTU in force is still the interface's, {in_force} bytes: no router reported \
+             that packets are too large"
         )
     } else {
-        format!("the path MTU in force is still {in_force} bytes: no router said that packets are too large")
+        format!(
+            "the path MTU in force is still {in_force} bytes: no router reported \
+             that packets are too large"
+        )
     }
 }
 
-fn stale(input: &DiagnosisInput<'_>, path: &PlannedPath, silence: &Silence<'_>) -> (String, String) {
+fn stale(input: &DiagnosisInput<'_>, path: &ClientPath, silence: &Silence<'_>) -> (String, String) {
     let signs = signs(silence);
     if silence.small_ones_lost {
         let why = format!(
-            "{signs}; smaller segments, of {} bytes instead of {}, vanished as well, so that it is not their size",
+            "{signs}; smaller segments, of {} bytes instead of {}, were lost as well, so their size is not the cause",
             silence.last.mss_bytes, silence.first.mss_bytes
         );
         return (why, remedy::dead(path));
     }
     if largest_packet_bytes(silence) <= ALWAYS_PASSES_BYTES {
-        return (format!("{signs}; even packets that every path takes vanished"), remedy::dead(path));
+        return (
+            format!("{signs}; even packets of a size that every path carries were lost"),
+            remedy::dead(path),
+        );
     }
     if silence.last.path_id.is_some() {
-        return (format!("{signs}; probes of 1200 bytes and less vanished as well"), remedy::dead(path));
+        return (format!("{signs}; probes of 1200 bytes and less were lost as well"), remedy::dead(path));
     }
     let why = match silence.after {
         Some(_) => format!("{signs}; then packets of the same size passed again"),
         None => format!(
-            "{signs}; it had carried full-sized packets before. That only large packets vanish now cannot be told \
-             from this"
+            "{signs}; it had carried full-sized packets before. Whether only large packets are dropped now is \
+             not known"
         ),
     };
     let remedy =

@@ -1,15 +1,17 @@
-//! Why a path that never fell silent was not used either.
+//! Why a path without silences was not used.
 
-use super::{
-    DiagnosisInput, PlannedPath, cause, course, first_sender, has_several_paths, is_used, remedy, silence,
-};
-use crate::verdict::{JoinFailure, PathDelivery, failure_words, joins, share, why_unused};
+use super::input::{DiagnosisInput, first_sender, has_several_paths, is_used};
+use super::{cause, course, remedy, silence};
+use crate::verdict::{PathDelivery, failure_words, joins, share, why_unused};
 use pathbench_record::document::{DiagnosisKind, PathDiagnosis};
+use pathbench_record::kernel_event::MptcpEvent;
+use pathbench_record::network::ClientPath;
 use pathbench_record::sample::{PathFigures, PathState};
+use pathbench_record::text::duration_ms;
 use std::net::IpAddr;
 
-/// `None` for a path that was used, and where one path was all there was to be.
-pub(super) fn explain(input: &DiagnosisInput<'_>, path: &PlannedPath) -> Option<PathDiagnosis> {
+/// `None` for a path that was used, and for a connection over one path.
+pub(super) fn explain(input: &DiagnosisInput<'_>, path: &ClientPath) -> Option<PathDiagnosis> {
     if !has_several_paths(input) {
         return None;
     }
@@ -55,8 +57,8 @@ pub(super) fn explain(input: &DiagnosisInput<'_>, path: &PlannedPath) -> Option<
     })
 }
 
-/// A run that was over within a second of its path's falling silent: the signs are the same.
-fn short_silence(input: &DiagnosisInput<'_>, path: &PlannedPath) -> Option<PathDiagnosis> {
+/// For a run that ended within a second after its path became silent: the signs are those of a longer silence.
+fn short_silence(input: &DiagnosisInput<'_>, path: &ClientPath) -> Option<PathDiagnosis> {
     let side = first_sender(input);
     let last = course::silences(input.samples, &path.name, side).pop()?;
     (last.is_from_the_start() && last.to_ms.is_none() && last.backoff > 0)
@@ -65,12 +67,12 @@ fn short_silence(input: &DiagnosisInput<'_>, path: &PlannedPath) -> Option<PathD
 
 fn opened(
     input: &DiagnosisInput<'_>,
-    path: &PlannedPath,
+    path: &ClientPath,
     last: &PathFigures,
     delivery: &PathDelivery,
     total: u64,
 ) -> (DiagnosisKind, String) {
-    if path.backup || last.backup == Some(true) {
+    if path.backup == Some(true) || last.backup == Some(true) {
         let why = "it is marked backup, which is used only while no other path is alive";
         return (DiagnosisKind::Backup, why.to_owned());
     }
@@ -79,7 +81,7 @@ fn opened(
     match last.state {
         PathState::Opening => (
             DiagnosisKind::NeverEstablished,
-            "its handshake was never completed: its packets, or the answers, do not get through".to_owned(),
+            "its handshake was never completed: its packets, or the answers, are dropped".to_owned(),
         ),
         PathState::Closed if last.bytes_acked <= 1 => (
             failed.map_or(DiagnosisKind::NeverEstablished, kind_of),
@@ -96,17 +98,17 @@ fn opened(
         PathState::Open => (
             DiagnosisKind::NotChosen,
             format!(
-                "it was open and in good health (round trip {:.1} ms, nothing unacknowledged for long), and carried {} \
+                "it was open and healthy (round trip {}, nothing unacknowledged for long), and carried {} \
                  of the bytes: the transfer was too short or too slow to need it, or the buffers too small for both \
                  paths",
-                last.srtt_ms,
+                duration_ms(last.srtt_ms),
                 share(delivery, total)
             ),
         ),
     }
 }
 
-fn never_opened(input: &DiagnosisInput<'_>, path: &PlannedPath) -> (DiagnosisKind, String) {
+fn never_opened(input: &DiagnosisInput<'_>, path: &ClientPath) -> (DiagnosisKind, String) {
     let connection = input.connection;
     if let Some(failure) = failure_on(input, path) {
         return (kind_of(failure), failure_words(failure));
@@ -139,15 +141,16 @@ fn never_opened(input: &DiagnosisInput<'_>, path: &PlannedPath) -> (DiagnosisKin
     (DiagnosisKind::NeverEstablished, found.join("; "))
 }
 
-const fn kind_of(failure: &JoinFailure) -> DiagnosisKind {
-    match failure.errno {
+fn kind_of(failure: &MptcpEvent) -> DiagnosisKind {
+    match failure.error.map(i32::from) {
         Some(libc::ENETUNREACH | libc::EHOSTUNREACH) => DiagnosisKind::NoRoute,
         _ => DiagnosisKind::NeverEstablished,
     }
 }
 
-/// What the path manager said of a subflow from one of the path's addresses.
-fn failure_on<'a>(input: &DiagnosisInput<'a>, path: &PlannedPath) -> Option<&'a JoinFailure> {
-    let of_path = |failure: &&JoinFailure| failure.local.is_some_and(|local| path.addresses.contains(&local));
+/// The path manager's report of a failed subflow from one of the path's addresses.
+fn failure_on<'a>(input: &DiagnosisInput<'a>, path: &ClientPath) -> Option<&'a MptcpEvent> {
+    let of_path =
+        |failure: &&MptcpEvent| failure.local.is_some_and(|local| path.addresses.contains(&local.ip()));
     input.connection.join_failures.iter().find(of_path)
 }

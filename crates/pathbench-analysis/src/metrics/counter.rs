@@ -1,4 +1,4 @@
-//! Cumulative bytes per path over time, and the shares that follow from them.
+//! Cumulative bytes per path over time, and shares of paths.
 
 use crate::binning::ByteCurve;
 use pathbench_record::sample::{PathFigures, Sample};
@@ -6,7 +6,7 @@ use pathbench_record::time::Timestamp;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::SocketAddr;
 
-/// Bytes per path at any moment, linear between samples.
+/// Bytes per path over time, linear between samples.
 #[derive(Debug, Clone)]
 pub struct PathCurves {
     paths: BTreeMap<String, Vec<ByteCurve>>,
@@ -18,7 +18,7 @@ struct Course {
     start: Timestamp,
     subflows: BTreeMap<SubflowKey, u64>,
     present: BTreeSet<SubflowKey>,
-    /// One of these is the sum of closed ones: those that are not sampled any longer are in it.
+    /// One sample of this moment is the sum of closed subflows; it includes those without further samples.
     has_sum: bool,
     points: Vec<(Timestamp, u64)>,
 }
@@ -29,7 +29,7 @@ impl Course {
         Self { start, subflows, present, has_sum: false, points }
     }
 
-    /// Was not there at `moment`, if it has no sample of that time.
+    /// Marks the path as absent at `moment` unless it has a sample of that time.
     fn absent_at(&mut self, moment: Timestamp) {
         if let Some((_, total)) = self.points.last().copied().filter(|(latest, _)| *latest < moment) {
             self.points.push((moment, total));
@@ -62,7 +62,6 @@ impl PathCurves {
         Self { paths: BTreeMap::new() }
     }
 
-    /// From curves with the names of their paths.
     pub fn new(curves: impl IntoIterator<Item = (String, ByteCurve)>) -> Self {
         let mut paths: BTreeMap<String, Vec<ByteCurve>> = BTreeMap::new();
         for (path, curve) in curves {
@@ -71,8 +70,8 @@ impl PathCurves {
         Self { paths }
     }
 
-    /// What `counter` counts in the samples of one end: of every path the sum over all its subflows in all streams, closed
-    /// ones with their last figure. `zero` is the zero of the samples' clock.
+    /// The values of `counter` in the samples of one end. A path's value is the sum over its subflows in all streams;
+    /// a closed subflow keeps its last value. `zero` is the zero of the samples' clock.
     pub fn of_samples<'a>(
         samples: impl IntoIterator<Item = &'a Sample>,
         zero: Timestamp,
@@ -82,7 +81,7 @@ impl PathCurves {
             samples.into_iter().filter(|sample| sample.t_ms.is_finite()).collect();
         samples.sort_by(|a, b| a.t_ms.total_cmp(&b.t_ms));
         let mut paths: BTreeMap<(&str, u32), Course> = BTreeMap::new();
-        // When each stream was sampled last, and before that.
+        // Times of the latest and of the previous sample of each stream.
         let mut moments: HashMap<u32, [Timestamp; 2]> = HashMap::new();
         for sample in samples {
             let at = zero.plus_ms(sample.t_ms);
@@ -90,7 +89,7 @@ impl PathCurves {
             if *latest < at {
                 (*before, *latest) = (*latest, at);
             }
-            // A path begins to count after the last moment at which it was not there yet, or not any more.
+            // A path's counter starts or resumes at the last moment at which the path was absent.
             let path = paths.entry((&sample.path, sample.stream)).or_insert_with(|| Course::from(*before));
             path.absent_at(*before);
             path.take(at, &sample.figures, counter(&sample.figures));
@@ -102,17 +101,17 @@ impl PathCurves {
         )
     }
 
-    /// Path → what its counter stood at.
+    /// Path → value of its counter.
     pub fn at(&self, at: Timestamp) -> BTreeMap<&str, f64> {
         self.each(|curve| curve.before(at))
     }
 
-    /// Path → what its counter grew by in the half-open `from..until`.
+    /// Path → growth of its counter in the half-open `from..until`.
     pub fn growth(&self, from: Timestamp, until: Timestamp) -> BTreeMap<&str, f64> {
         self.each(|curve| curve.between(from, until))
     }
 
-    /// Path → part of the bytes that arrived over any path in `from..until`; empty when none did.
+    /// Path → part (0 to 1) of the bytes that arrived in `from..until`; empty without bytes.
     pub fn shares(&self, from: Timestamp, until: Timestamp) -> BTreeMap<String, f64> {
         let grown = self.growth(from, until);
         let total: f64 = grown.values().sum();
@@ -124,116 +123,5 @@ impl PathCurves {
 
     fn each(&self, of: impl Fn(&ByteCurve) -> f64) -> BTreeMap<&str, f64> {
         self.paths.iter().map(|(path, curves)| (path.as_str(), curves.iter().map(&of).sum())).collect()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use pathbench_record::sample::{PathState, Side};
-    use std::time::Duration;
-
-    const ZERO: Timestamp = Timestamp::from_nanos(9_000_000_000);
-
-    fn at(ms: u64) -> Timestamp {
-        ZERO + Duration::from_millis(ms)
-    }
-
-    fn sample(t_ms: f64, path: &str, stream: u32, subflow: u32, bytes_received: u64) -> Sample {
-        let address = ([10, 0, 0, 1], 5201).into();
-        let figures = PathFigures {
-            subflow,
-            state: PathState::Open,
-            bytes_received,
-            ..PathFigures::between(address, address)
-        };
-        Sample {
-            run: "r".to_owned(),
-            t_ms,
-            host: "server".to_owned(),
-            side: Side::Server,
-            stream,
-            path: path.to_owned(),
-            figures,
-        }
-    }
-
-    #[test]
-    fn a_path_has_all_its_subflows_and_streams() {
-        let samples = [
-            sample(100.0, "wlan", 0, 1, 50),
-            sample(100.0, "wlan", 1, 1, 7),
-            sample(100.0, "eth", 0, 2, 1000),
-            // The first subflow on wlan is gone; a new one took its place.
-            sample(200.0, "wlan", 0, 3, 20),
-            sample(-10.0, "wlan", 0, 1, 0),
-        ];
-        let curves = PathCurves::of_samples(&samples, ZERO, |figures| figures.bytes_received);
-        let found = [0, 50, 100, 150, 200, 900].map(|ms| {
-            let values = curves.at(at(ms));
-            (values["wlan"].round() as u64, values["eth"].round() as u64)
-        });
-        assert_eq!(found, [(5, 91), (31, 545), (57, 1000), (67, 1000), (77, 1000), (77, 1000)]);
-    }
-
-    #[test]
-    fn a_closed_subflow_that_is_summed_up_counts_once() {
-        let mut summed = sample(300.0, "wlan", 0, 1, 57);
-        summed.figures.closed_paths = Some(2);
-        let samples = [
-            sample(100.0, "wlan", 0, 1, 50),
-            sample(200.0, "wlan", 0, 1, 50),
-            sample(200.0, "wlan", 0, 2, 7),
-            summed,
-            sample(300.0, "wlan", 0, 3, 20),
-        ];
-        let curves = PathCurves::of_samples(&samples, ZERO, |figures| figures.bytes_received);
-        let found = [100, 200, 300].map(|ms| curves.at(at(ms))["wlan"].round() as u64);
-        assert_eq!(found, [50, 57, 77]);
-    }
-
-    /// What a path carried once it was back was spread over the whole time without it.
-    #[test]
-    fn a_path_that_comes_back_has_carried_nothing_meanwhile() {
-        let samples = [
-            sample(100.0, "wlan", 0, 1, 50),
-            sample(100.0, "eth", 0, 2, 100),
-            sample(200.0, "eth", 0, 2, 200),
-            sample(300.0, "eth", 0, 2, 300),
-            sample(400.0, "eth", 0, 2, 400),
-            sample(400.0, "wlan", 0, 3, 20),
-            sample(500.0, "wlan", 0, 3, 30),
-        ];
-        let curves = PathCurves::of_samples(&samples, ZERO, |figures| figures.bytes_received);
-        let found = [100, 200, 300, 350, 400, 500].map(|ms| curves.at(at(ms))["wlan"].round() as u64);
-        assert_eq!(found, [50, 50, 50, 60, 70, 80]);
-    }
-
-    #[test]
-    fn counters_are_linear_between_samples() {
-        let samples =
-            [(0.0, 0), (100.0, 1000), (200.0, 1000)].map(|(t_ms, bytes)| sample(t_ms, "a", 0, 1, bytes));
-        let curves = PathCurves::of_samples(&samples, ZERO, |figures| figures.bytes_received);
-        let found = [50, 150, 900].map(|ms| curves.at(at(ms))["a"]);
-        assert!(
-            found.iter().zip([500.0, 1000.0, 1000.0]).all(|(a, b): (&f64, f64)| (a - b).abs() < 1e-9),
-            "{found:?}"
-        );
-        assert!(curves.at(ZERO - Duration::from_millis(5))["a"].abs() < 1e-9);
-    }
-
-    #[test]
-    fn a_path_that_carried_nothing_has_a_share_of_nothing() {
-        let samples = [
-            sample(100.0, "eth", 0, 1, 100),
-            sample(200.0, "eth", 0, 1, 400),
-            sample(200.0, "wlan", 0, 2, 0),
-        ];
-        let curves = PathCurves::of_samples(&samples, ZERO, |figures| figures.bytes_received);
-        assert_eq!(curves.shares(at(0), at(150)), [("eth".to_owned(), 1.0), ("wlan".to_owned(), 0.0)].into());
-        assert!(
-            curves.shares(at(200), at(500)).is_empty(),
-            "after the last sample nothing is known to arrive"
-        );
     }
 }

@@ -1,31 +1,35 @@
-//! What an application with messages feels. docs/metrics.md, sections Delay and Ping.
+//! Message delay of an application, and round trips of pings and probes. docs/metrics.md, sections Delay, Ping and
+//! Probes.
 
-use pathbench_record::document::{DelayRecord, PingRecord};
-use pathbench_record::message::Message;
+use pathbench_record::document::{DelayRecord, PingRecord, ProbeLine, ProbeRecord};
+use pathbench_record::end::MessageRecord;
 use pathbench_record::statistics::{median, nearest_rank, range};
 use pathbench_record::time::Timestamp;
 use std::time::Duration;
 
-/// Delay of `messages`, all of one requester. `end` is when it stopped waiting for acknowledgements.
+/// Delay of `messages`, all of one requester. `end` is when the requester stopped waiting for acknowledgements.
 ///
-/// Percentiles are nearest-rank over all messages: one that was never acknowledged enters with the time it had
-/// been waiting at `end`. To leave it out would make a transport that loses its worst messages look the
-/// better one. `None` without messages.
-pub fn delay(messages: &[Message], end: Timestamp) -> Option<DelayRecord> {
+/// Percentiles are nearest-rank over all messages. An unacknowledged message counts with its waiting time until
+/// `end`: without it, a transport that loses its worst messages would look better. `None` without messages.
+pub fn delay(messages: &[MessageRecord], end: Timestamp) -> Option<DelayRecord> {
     delay_of_flows(&[(messages, end)])
 }
 
-/// [`delay`] of several flows together, each with its own `end` (and, between machines, on its own clock).
-pub fn delay_of_flows(flows: &[(&[Message], Timestamp)]) -> Option<DelayRecord> {
+/// [`delay`] over several flows, each with its own `end` (and, between machines, its own clock).
+pub fn delay_of_flows(flows: &[(&[MessageRecord], Timestamp)]) -> Option<DelayRecord> {
     let delays: Vec<f64> = flows
         .iter()
-        .flat_map(|(messages, end)| messages.iter().map(|message| message.delay(*end)))
+        .flat_map(|(messages, end)| messages.iter().map(|message| message.delay_by(*end)))
         .map(|delay| delay.as_nanos() as f64 / 1e6)
         .collect();
-    let late = flows.iter().flat_map(|(messages, _)| *messages).filter(|message| message.is_late()).count();
+    let unacknowledged = flows
+        .iter()
+        .flat_map(|(messages, _)| *messages)
+        .filter(|message| message.acknowledged.is_none())
+        .count();
     Some(DelayRecord {
-        messages: u32::try_from(delays.len()).unwrap_or(u32::MAX),
-        late: u32::try_from(late).unwrap_or(u32::MAX),
+        messages: count(delays.len()),
+        unacknowledged: count(unacknowledged),
         p50: nearest_rank(&delays, 0.5)?,
         p95: nearest_rank(&delays, 0.95)?,
         p99: nearest_rank(&delays, 0.99)?,
@@ -33,9 +37,9 @@ pub fn delay_of_flows(flows: &[(&[Message], Timestamp)]) -> Option<DelayRecord> 
     })
 }
 
-/// Round-trip times of a ping: one entry per request in the order sent, `None` for one not answered in time.
+/// Round-trip times of a ping: one entry per request in the order sent, `None` for a request that timed out.
 ///
-/// Lost requests are counted, not averaged: the median is that of the answers. `None` without requests.
+/// Lost requests are counted, not averaged: the median is over the answers. `None` without requests.
 pub fn ping(answers: &[Option<Duration>]) -> Option<PingRecord> {
     if answers.is_empty() {
         return None;
@@ -43,11 +47,42 @@ pub fn ping(answers: &[Option<Duration>]) -> Option<PingRecord> {
     let rtts_ms: Vec<f64> = answers.iter().flatten().map(|rtt| rtt.as_nanos() as f64 / 1e6).collect();
     let bounds = range(&rtts_ms);
     Some(PingRecord {
-        sent: u32::try_from(answers.len()).unwrap_or(u32::MAX),
-        lost: u32::try_from(answers.len() - rtts_ms.len()).unwrap_or(u32::MAX),
+        sent: count(answers.len()),
+        lost: count(answers.len() - rtts_ms.len()),
         median_ms: median(&rtts_ms),
         min_ms: bounds.map(|[min, _]| min),
         max_ms: bounds.map(|[_, max]| max),
         rtts_ms,
     })
+}
+
+/// Summary of the probes of one path, in the order sent.
+///
+/// The longest silence is the longest time without an answer: between two answers, from the first probe to the first
+/// answer, or from the last answer (the first probe, without any answer) to the last probe.
+pub fn probes(path: &str, lines: &[ProbeLine]) -> ProbeRecord {
+    let of_path: Vec<&ProbeLine> = lines.iter().filter(|line| line.path == path).collect();
+    let rtts_ms: Vec<f64> = of_path.iter().filter_map(|line| line.rtt_ms).collect();
+    ProbeRecord {
+        path: path.to_owned(),
+        sent: count(of_path.len()),
+        answered: count(rtts_ms.len()),
+        p50_ms: median(&rtts_ms),
+        max_ms: range(&rtts_ms).map(|[_, max]| max),
+        longest_silence_ms: longest_silence(&of_path),
+    }
+}
+
+fn longest_silence(lines: &[&ProbeLine]) -> Option<f64> {
+    let [begin, end] = range(&lines.iter().map(|line| line.t_ms).collect::<Vec<_>>())?;
+    let mut heard: Vec<f64> = lines.iter().filter_map(|line| Some(line.t_ms + line.rtt_ms?)).collect();
+    heard.sort_by(f64::total_cmp);
+    let moments: Vec<f64> = std::iter::once(begin).chain(heard).collect();
+    let last = moments.last().copied().unwrap_or(begin).max(end);
+    let nexts = moments.iter().skip(1).copied().chain([last]);
+    moments.iter().zip(nexts).map(|(from, to)| to - from).max_by(f64::total_cmp)
+}
+
+fn count(number: usize) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
 }

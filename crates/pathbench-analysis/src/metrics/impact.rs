@@ -1,27 +1,30 @@
-//! What a disruptive event did: dip, recovery and stall.
+//! The impact of a disruptive event: dip, recovery and stall.
 
+use super::measurement::{
+    LONGEST_BASELINE, Measurement, SHORTEST_BASELINE, SHORTEST_RECOVERY_PHASE, STAY, STEP, WINDOW,
+};
 use super::phase::{Moment, name};
 use super::stall::Stalls;
-use super::{LONGEST_BASELINE, Measurement, SHORTEST_BASELINE, SHORTEST_RECOVERY_PHASE, STAY, STEP, WINDOW};
 use crate::binning::{ByteCurve, Window};
 use pathbench_record::document::Impact;
+use pathbench_record::text::duration;
 use pathbench_record::time::Timestamp;
 use std::time::Duration;
 
-/// Goodput counts as recovered from this part of what can be reached; what stays above it is no dip.
+/// Goodput has recovered at this part of the reachable goodput; goodput above it is no dip.
 const RECOVERED: f64 = 0.9;
 
 /// A single window below this part is another dip, not a fluctuation.
 const FLUCTUATION: f64 = 0.5;
 
-/// A window counts at most for this much, so that data held back during an outage and released at once (by
-/// the receiver's reordering queue) cannot make up for goodput that is still low.
+/// Maximum part of the reachable goodput that a window counts for: data that the receiver's reordering queue held back
+/// during an outage and released at once cannot compensate for goodput that is still low.
 const BURST: f64 = 1.25;
 
-/// Windows looked at in a phase; more are only in a record that contradicts itself.
+/// Maximum number of windows in a phase; only a record that contradicts itself has more.
 const MOST_WINDOWS: u64 = 1_000_000;
 
-/// One impact per disruptive event, in order; says in `notes` why a figure is missing.
+/// One impact per disruptive event, in order. `notes` gets the reason for each missing figure.
 pub(super) fn impacts(
     measurement: &Measurement<'_>,
     curve: &ByteCurve,
@@ -62,7 +65,7 @@ pub(super) fn impacts(
             impact.before_mbps = dent.before.as_ref().ok().copied();
             impact.settled_mbps = dent.settled.as_ref().ok().copied();
             impact.recovery_ms = match (&dent.depth, &dent.recovered_at) {
-                // What did not fall has nothing to recover from.
+                // Goodput without a dip needs no recovery.
                 (Ok(depth), Ok(_)) if !depth.is_dip() => Some(0.0),
                 (_, recovered_at) => recovered_at.as_ref().ok().map(|at| at.ms_from(event.at)),
             };
@@ -77,7 +80,7 @@ pub(super) fn impacts(
     impacts
 }
 
-/// How far goodput fell, as the part of what can be reached that was left.
+/// The lowest goodput, as a part of the reachable goodput.
 #[derive(Debug, Clone, Copy)]
 struct Depth(f64);
 
@@ -91,7 +94,7 @@ impl Depth {
     }
 }
 
-/// What an event did to goodput, or why that cannot be said.
+/// An event's effect on goodput, or the reason why it cannot be computed.
 struct Dent {
     /// Mean before the event, Mbit/s.
     before: Result<f64, String>,
@@ -103,7 +106,7 @@ struct Dent {
 impl Dent {
     fn of(curve: &ByteCurve, stalls: &Stalls, baseline: Window, phase: Window) -> Self {
         let (before, settled) = (before(curve, baseline), settled(curve, phase));
-        // A path less is less goodput for as long as it is away: no dip, and nothing that is recovered from.
+        // The lower of both: goodput that is missing because a path is down is neither a dip nor a recovery.
         let known = before.iter().chain(&settled);
         let reachable = known.copied().reduce(f64::min).unwrap_or_default();
         let recovered_at = settled.clone().and_then(|_| recovery(curve, phase, reachable));
@@ -114,7 +117,7 @@ impl Dent {
     }
 }
 
-/// Up to 2 s before the event, back to the previous event or the begin.
+/// Up to 2 s before the event, but not before the previous event or the start.
 fn baseline(previous: Option<Timestamp>, event: Timestamp, window: Window) -> Window {
     let earliest = previous.map_or(window.from, |previous| previous.max(window.from));
     Window { from: earliest.max(event - LONGEST_BASELINE), until: event }
@@ -123,8 +126,8 @@ fn baseline(previous: Option<Timestamp>, event: Timestamp, window: Window) -> Wi
 fn before(curve: &ByteCurve, baseline: Window) -> Result<f64, String> {
     if baseline.until.since(baseline.from) < SHORTEST_BASELINE {
         return Err(format!(
-            "less than {} ms of data between it and what was before it",
-            SHORTEST_BASELINE.as_millis()
+            "less than {} of data between it and what was before it",
+            duration(SHORTEST_BASELINE)
         ));
     }
     let before = baseline.mbps(curve.between(baseline.from, baseline.until)).unwrap_or_default();
@@ -134,8 +137,8 @@ fn before(curve: &ByteCurve, baseline: Window) -> Result<f64, String> {
 fn settled(curve: &ByteCurve, phase: Window) -> Result<f64, String> {
     let length = phase.until.since(phase.from);
     if length < SHORTEST_RECOVERY_PHASE {
-        let least = SHORTEST_RECOVERY_PHASE.as_millis();
-        return Err(format!("its phase lasted {} ms, {least} ms are needed", length.as_millis()));
+        let [length, least] = [length, SHORTEST_RECOVERY_PHASE].map(duration);
+        return Err(format!("its phase lasted {length}, at least {least} needed"));
     }
     let tail = phase.until - (length / 2).clamp(STAY, Duration::from_secs(1));
     let end = Window { from: tail, until: phase.until };
@@ -147,9 +150,9 @@ fn settled(curve: &ByteCurve, phase: Window) -> Result<f64, String> {
 fn lowest(curve: &ByteCurve, stalls: &Stalls, searched: Window, reachable: f64) -> Result<f64, String> {
     let mut windows = positions(curve, searched).peekable();
     if windows.peek().is_none() {
-        return Err(format!("its phase lasted less than {} ms", WINDOW.as_millis()));
+        return Err(format!("its phase lasted less than {}", duration(WINDOW)));
     }
-    // A window in which the sender had nothing to send at some moment says nothing about the network.
+    // Windows in which the sender had nothing to send at some moment say nothing about the network.
     let lowest = windows
         .filter(|&from| stalls.outstanding_throughout(from, from + WINDOW))
         .map(|from| rate(curve, from))
@@ -157,8 +160,7 @@ fn lowest(curve: &ByteCurve, stalls: &Stalls, searched: Window, reachable: f64) 
     Ok(lowest)
 }
 
-/// Where a window may begin so that it lies within `searched`. Beyond the last byte, where one is like the other,
-/// only the first.
+/// The starts of windows within `searched`. After the last byte all windows are equal, so only the first is used.
 fn positions(curve: &ByteCurve, searched: Window) -> impl Iterator<Item = Timestamp> + use<> {
     let silent = curve.end().map_or(searched.from, |end| end.max(searched.from)) + WINDOW + STEP;
     let length = searched.until.min(silent).since(searched.from);
@@ -169,9 +171,9 @@ fn positions(curve: &ByteCurve, searched: Window) -> impl Iterator<Item = Timest
 }
 
 fn recovery(curve: &ByteCurve, phase: Window, reachable: f64) -> Result<Timestamp, String> {
-    // A window begins with a byte: the end of an outage is known exactly, not to the step.
+    // A window starts with a byte, so the end of an outage is exact and not rounded to the step.
     let mut from = phase.from;
-    // A bin of 10 ms has two candidates at most; a stretch that has more is in a record that contradicts itself.
+    // A 10 ms bin has at most two candidates; only a record that contradicts itself has more per segment.
     for _ in 0..=2 * curve.stretches() {
         let candidate = curve.next_byte(from).filter(|&at| phase.until.since(at) >= STAY);
         let Some(candidate) = candidate else { break };
@@ -195,7 +197,7 @@ fn stays(curve: &ByteCurve, from: Timestamp, target: f64) -> bool {
     parts.first().is_some_and(|&first| first >= RECOVERED)
         && mean >= RECOVERED
         && parts.iter().all(|&part| part >= FLUCTUATION)
-        // The windows that follow each other miss a silence that lies across two of them.
+        // Consecutive windows do not show a silence that spans two of them.
         && curve.longest_silence(from, from + STAY) < WINDOW
 }
 

@@ -1,6 +1,6 @@
-//! Phases: the stretches between events, with the goodput of each and the shares of its paths.
+//! Phases: the periods between events, with the goodput of each and the shares of its paths.
 
-use super::{Disturbance, Measurement, SAME_MOMENT};
+use super::measurement::{Disturbance, Measurement, SAME_MOMENT};
 use crate::binning::{ByteCurve, Window};
 use pathbench_record::document::Phase;
 use pathbench_record::time::Timestamp;
@@ -8,13 +8,13 @@ use pathbench_record::time::Timestamp;
 /// Events so close together that no window fits between them.
 #[derive(Debug, Clone)]
 pub(super) struct Moment<'a> {
-    /// In order; never empty.
+    /// Sorted by time; never empty.
     pub(super) events: Vec<&'a Disturbance>,
     pub(super) from: Timestamp,
     pub(super) until: Timestamp,
 }
 
-/// The events in order, those of one moment together.
+/// The events sorted by time, grouped by moment.
 pub(super) fn moments(disturbances: &[Disturbance]) -> Vec<Moment<'_>> {
     let mut ordered: Vec<&Disturbance> = disturbances.iter().collect();
     ordered.sort_by_key(|disturbance| disturbance.at);
@@ -70,26 +70,4 @@ pub(super) fn phases(
             })
         })
         .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use pathbench_record::event::EventKind;
-    use std::time::Duration;
-
-    #[test]
-    fn events_of_one_moment_belong_together() {
-        let at = |ms| Timestamp::from_nanos(5_000_000_000) + Duration::from_millis(ms);
-        let event = |ms, path: &str| Disturbance {
-            at: at(ms),
-            kind: EventKind::Down,
-            path: Some(path.to_owned()),
-            disruptive: true,
-        };
-        let events = [event(400, "c"), event(0, "a"), event(99, "b"), event(198, "d"), event(298, "e")];
-        let names: Vec<Vec<String>> =
-            moments(&events).iter().map(|m| m.events.iter().map(|event| name(event)).collect()).collect();
-        assert_eq!(names, [vec!["down a", "down b", "down d"], vec!["down e"], vec!["down c"]]);
-    }
 }

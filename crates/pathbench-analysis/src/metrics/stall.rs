@@ -1,14 +1,14 @@
-//! Stalls: the receiver's silences, as far as data was outstanding in them.
+//! Stalls: the receiver's silences while data was outstanding.
 
-use super::{Measurement, window};
+use super::measurement::{Measurement, start};
 use pathbench_record::delivery::{DeliverySeries, Gap};
 use pathbench_record::time::Timestamp;
 
-/// The stalls of a direction, in order of their begin, and what is known of idleness.
+/// The stalls of a direction, sorted by start, and the known idle times.
 #[derive(Debug, Clone)]
 pub(super) struct Stalls {
     intervals: Vec<Gap>,
-    /// Whether there was anything to watch: a byte delivered, or a connection given up.
+    /// Whether stalls could be observed: a byte was delivered, or a connection given up.
     watched: bool,
     idle: Vec<Timestamp>,
     idle_from: Option<Timestamp>,
@@ -19,7 +19,7 @@ impl Stalls {
         let deliveries = measurement.deliveries;
         let backlog = measurement.offered.map(|offered| Backlog::between(offered, deliveries));
         let warm = match deliveries.first {
-            Some(_) if !measurement.omit.is_zero() => window::start(measurement) + measurement.omit,
+            Some(_) if !measurement.omit.is_zero() => start(measurement) + measurement.omit,
             _ => Timestamp::default(),
         };
         let mut intervals: Vec<Gap> = silences(measurement)
@@ -42,19 +42,19 @@ impl Stalls {
         }
     }
 
-    /// The longest of all; `None` when nothing was watched.
+    /// The longest stall; `None` if none could be observed.
     pub(super) fn longest_ms(&self) -> Option<f64> {
         self.watched.then(|| longest_ms(self.intervals.iter().copied()))
     }
 
-    /// The longest stall that ends after `from` and begins before `next`, counted from `from` on, to its end.
+    /// The longest stall that ends after `from` and begins before `next`, counted from `from` to its end.
     pub(super) fn longest_ms_begun_in(&self, from: Timestamp, next: Option<Timestamp>) -> f64 {
         let begun = |stall: &&Gap| next.is_none_or(|next| stall.from < next);
         let of_phase = self.intervals.iter().filter(|stall| stall.until > from).filter(begun);
         longest_ms(of_phase.map(|stall| Gap { from: stall.from.max(from), until: stall.until }))
     }
 
-    /// Whether data was outstanding throughout `from..until`, as far as the 10 ms bins tell.
+    /// Whether data was outstanding throughout `from..until`, with the resolution of the 10 ms bins.
     pub(super) fn outstanding_throughout(&self, from: Timestamp, until: Timestamp) -> bool {
         let next = self.idle.partition_point(|&moment| moment < from);
         self.idle.get(next).is_none_or(|&moment| moment >= until)
@@ -67,12 +67,12 @@ fn longest_ms(stalls: impl Iterator<Item = Gap>) -> f64 {
     longest.as_nanos() as f64 / 1e6
 }
 
-/// Every silence of the receiver: before its first byte, between bytes, and up to giving up.
+/// Every silence of the receiver: before its first byte, between bytes, and until giving up.
 ///
-/// Silences of 20 ms or less are not recorded one by one; of those, the empty bins remain as lower bounds.
+/// Silences of 20 ms or less are not recorded individually; their empty bins give lower bounds.
 fn silences(measurement: &Measurement<'_>) -> Vec<Gap> {
     let deliveries = measurement.deliveries;
-    let start = window::start(measurement);
+    let start = start(measurement);
     let mut silences = deliveries.gaps.clone();
     silences.extend(empty_bins(deliveries));
     if let Some(until) = deliveries.first.or(measurement.gave_up) {
@@ -84,7 +84,7 @@ fn silences(measurement: &Measurement<'_>) -> Vec<Gap> {
     silences
 }
 
-/// Runs of empty bins between the first and the last bin that has bytes.
+/// Runs of empty bins between the first and the last bin with bytes.
 fn empty_bins(series: &DeliverySeries) -> Vec<Gap> {
     let mut runs = Vec::new();
     let mut after_last: Option<usize> = None;
@@ -99,12 +99,11 @@ fn empty_bins(series: &DeliverySeries) -> Vec<Gap> {
     runs
 }
 
-/// What was offered against what was delivered.
+/// Compares offered with delivered bytes.
 ///
-/// Both are known by bins, and exactly after silences. Where the bins leave it open whether data was
-/// outstanding, it counts as outstanding: a stall is at worst told 10 ms too long, never missed. A sender that
-/// records a write when its socket has accepted it can have delivered more than it offered: then a write has
-/// not returned yet, and data is outstanding.
+/// Both are known per bin, and exactly after silences. Where the bins are ambiguous, data counts as outstanding: a
+/// stall is reported at most 10 ms too long, and never missed. A sender that records a write when the socket has
+/// accepted it may show fewer offered than delivered bytes: a write has not returned yet, and data is outstanding.
 #[derive(Debug, Clone)]
 struct Backlog<'a> {
     offered: &'a DeliverySeries,
@@ -118,10 +117,10 @@ impl<'a> Backlog<'a> {
         Self { offered, delivered, offered_by: running_sum(offered), delivered_by: running_sum(delivered) }
     }
 
-    /// When the sender first had offered more than was delivered at `silent_since`, the moment a silence began;
-    /// `None` when it never did. May lie before `silent_since`.
+    /// The first time when the offered bytes exceeded those delivered at `silent_since`, the start of a silence.
+    /// `None` if they never did. May be before `silent_since`.
     fn outstanding_from(&self, silent_since: Timestamp) -> Option<Timestamp> {
-        // Nothing comes in a silence, so the whole bin in which it begins had come when it began.
+        // No byte arrives in a silence, so all bytes of the bin in which it begins arrived before it.
         let delivered = match self.delivered.first {
             Some(first) if silent_since >= first => {
                 let last = self.delivered_by.len().checked_sub(1);
@@ -129,7 +128,7 @@ impl<'a> Backlog<'a> {
             }
             _ => 0,
         };
-        // One bin later, since a write may be recorded a moment after the receiver had it.
+        // One more bin: a write may be recorded shortly after the receiver got the data.
         if self.offered_up_to_bin(self.offered.bin_of(silent_since) + 1) < delivered {
             return Some(silent_since);
         }
@@ -144,14 +143,14 @@ impl<'a> Backlog<'a> {
         Some(exact.filter(|&at| self.offered.bin_of(at) == bin).min().unwrap_or(start))
     }
 
-    /// Bytes offered up to the end of a bin, which may lie beyond the series.
+    /// Bytes offered up to the end of a bin, which may be beyond the series.
     fn offered_up_to_bin(&self, bin: usize) -> u64 {
         let last = self.offered_by.len().checked_sub(1);
         last.map_or(0, |last| self.offered_by[bin.min(last)])
     }
 
-    /// Starts of the receiver's bins at which everything offered up to the end of the sender's bin around that
-    /// moment had been delivered.
+    /// Starts of the receiver's bins at which all bytes had been delivered that were offered up to the end of the
+    /// sender's bin at that time.
     fn idle_moments(&self) -> Vec<Timestamp> {
         (0..self.delivered_by.len())
             .filter(|&bin| {
@@ -163,7 +162,7 @@ impl<'a> Backlog<'a> {
             .collect()
     }
 
-    /// When everything ever offered had been delivered; `None` when that never was.
+    /// When all offered bytes had been delivered; `None` if they never were.
     fn idle_from(&self) -> Option<Timestamp> {
         if self.delivered_by.last() == self.offered_by.last() {
             self.delivered.last.max(self.offered.last)

@@ -1,14 +1,14 @@
-//! The rate formula of the out-of-tree MPTCP v0.9x, which knew one MSS for all subflows of a connection.
+//! The rate formula of the out-of-tree MPTCP v0.9x, which used one MSS for all subflows of a connection.
 //!
-//! `__mptcp_current_mss` (`net/mptcp/mptcp_output.c` of that kernel) tried the MSS of each subflow as that of all of
-//! them, asked `mptcp_calc_rate` what the connection would carry with it, and took the one that promised most. S.
-//! Manoratne, *Investigating the Effect of Different Subflow MTUs on MPTCP Throughput* (2025), section 10.5, holds this
-//! rule responsible for the subflow that carried nothing. Linux' own MPTCP has no such rule: every subflow has the MSS
-//! of its path.
+//! `__mptcp_current_mss` (`net/mptcp/mptcp_output.c` of that kernel) tried the MSS of each subflow for all subflows,
+//! called `mptcp_calc_rate` for the resulting rate of the connection, and chose the MSS with the highest rate. S.
+//! Manoratne, *Investigating the Effect of Different Subflow MTUs on MPTCP Throughput* (2025), section 10.5,
+//! attributes the subflow without traffic to this rule. Upstream MPTCP in Linux has no such rule: every subflow has
+//! the MSS of its path.
 //!
-//! The thesis' example has two subflows of 8960 and 1460 bytes, both with 50 ms and 20 segments, and prints 56.72
-//! Mbit/s for 8960 and 5.43 for 1460. By its own formula the first is 53.81: it gives 25.14 for the second subflow, where
-//! 28.05 is printed. The choice is the same.
+//! The example in the thesis has two subflows with MSS 8960 and 1460 bytes, both with 50 ms and 20 segments, and
+//! prints 56.72 Mbit/s for 8960 and 5.43 for 1460. By the thesis' own formula the first is 53.81, with 25.14 for the
+//! second subflow instead of the printed 28.05. The choice is the same.
 
 use pathbench_record::sample::{PathState, Sample, Side};
 use pathbench_record::statistics::median;
@@ -20,20 +20,20 @@ pub struct SubflowWindow {
     pub mss_bytes: u32,
     /// Smoothed round-trip time.
     pub srtt_ms: f64,
-    /// Congestion window or packets in flight, whichever is more (`max(cwnd, packets_out)`), in segments.
+    /// Congestion window or packets in flight, the larger of both (`max(cwnd, packets_out)`), in segments.
     pub window_segments: f64,
 }
 
-/// What the rule expects of one MSS for all subflows.
+/// The rate according to the rule with one MSS for all subflows.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct UnifiedRate {
     pub mss_bytes: u32,
-    /// What each subflow would carry with it, in the order of the subflows.
+    /// The rate of each subflow with this MSS, in the order of the subflows.
     pub subflows_mbps: Vec<f64>,
     pub total_mbps: f64,
 }
 
-/// The rule's outcome for one connection, beside what the same windows carry when each subflow has its own MSS.
+/// The rule's result for one connection, and the rate of the same windows if each subflow uses its own MSS.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct UnifiedMss {
     pub subflows: Vec<SubflowWindow>,
@@ -41,13 +41,13 @@ pub struct UnifiedMss {
     pub candidates: Vec<UnifiedRate>,
     pub chosen_mss_bytes: u32,
     pub chosen_mbps: f64,
-    /// What each subflow carries with its own MSS: window × MSS ÷ round-trip time, in the order of the subflows.
+    /// The rate of each subflow with its own MSS: window × MSS ÷ round-trip time, in the order of the subflows.
     pub per_path_mbps: Vec<f64>,
     pub per_path_total_mbps: f64,
 }
 
 impl SubflowWindow {
-    /// `mptcp_calc_rate` for one subflow: what it would carry if data came in pieces of `mss_bytes`, which it cuts
+    /// `mptcp_calc_rate` for one subflow: its rate if data arrives in pieces of `mss_bytes`, which the subflow splits
     /// into segments of its own MSS.
     ///
     /// `mss² × 8 × 10⁶ × window ÷ (srtt_us × ⌈mss ÷ this_mss⌉ × this_mss)`, in Mbit/s.
@@ -71,8 +71,8 @@ impl SubflowWindow {
     }
 }
 
-/// Applies the rule; subflows without an MSS, a round-trip time or a window are left out, as the rule leaves out those
-/// that cannot send. `None` when none is left.
+/// Applies the rule. Subflows without an MSS, a round-trip time or a window are left out, as the rule leaves out
+/// those that cannot send. `None` if no subflow remains.
 pub fn apply(subflows: &[SubflowWindow]) -> Option<UnifiedMss> {
     let subflows: Vec<SubflowWindow> = subflows.iter().filter(|one| one.is_usable()).cloned().collect();
     let mut candidates: Vec<UnifiedRate> = Vec::new();
@@ -84,7 +84,7 @@ pub fn apply(subflows: &[SubflowWindow]) -> Option<UnifiedMss> {
         let total_mbps = subflows_mbps.iter().sum();
         candidates.push(UnifiedRate { mss_bytes: subflow.mss_bytes, subflows_mbps, total_mbps });
     }
-    // Of equal rates the rule takes the later one (`>=`), and so does `max_by`.
+    // Among equal rates the rule takes the last one (`>=`), as `max_by` does.
     let chosen = candidates.iter().max_by(|a, b| a.total_mbps.total_cmp(&b.total_mbps))?.clone();
     let per_path_mbps: Vec<f64> = subflows.iter().map(SubflowWindow::own_rate_mbps).collect();
     Some(UnifiedMss {
@@ -97,9 +97,9 @@ pub fn apply(subflows: &[SubflowWindow]) -> Option<UnifiedMss> {
     })
 }
 
-/// What the rule would have known of a run's subflows: of each path, in the order in which they first appear, the
-/// medians over the samples of the sending end (the one that sent more). Of several connections the one that sent most
-/// is taken, of several subflows on a path likewise: the rule is one of a connection.
+/// The rule's input from a run's samples: per path, in the order of first appearance, the medians over the samples of
+/// the sending end (the end that sent more). The rule applies to one connection: the connection that sent most is
+/// used, and on each path the subflow that sent most.
 pub fn from_samples(samples: &[Sample], run: &str) -> Vec<SubflowWindow> {
     let of_run: Vec<&Sample> = samples.iter().filter(|sample| sample.run == run).collect();
     let sent_most = |a: &&&Sample, b: &&&Sample| a.figures.bytes_sent.cmp(&b.figures.bytes_sent);

@@ -1,6 +1,8 @@
-//! Why a connection that speaks MPTCP used one path only.
+//! Why a connection with negotiated MPTCP used only one path.
 
-use super::{JoinFailure, LocalSetup, PathDelivery, VerdictInput, is_used, share};
+use super::input::{PathDelivery, VerdictInput, is_used, share};
+use crate::mptcp_setup::LocalSetup;
+use pathbench_record::kernel_event::MptcpEvent;
 use pathbench_record::sample::{PathFigures, PathState};
 use std::io;
 use std::net::IpAddr;
@@ -35,7 +37,7 @@ pub(super) fn reason(input: &VerdictInput, total: u64) -> String {
     format!("MPTCP was negotiated, but only one path was opened: {}", found.join("; "))
 }
 
-/// A path that was opened but carried next to nothing.
+/// Why a path carried almost nothing although it was opened.
 fn idle_path(input: &VerdictInput, path: &PathDelivery, total: u64) -> String {
     let name = &path.name;
     let carried = format!("path {name} was opened but carried {} of the bytes", share(path, total));
@@ -48,9 +50,9 @@ fn idle_path(input: &VerdictInput, path: &PathDelivery, total: u64) -> String {
     }
     if is_stuck(last) {
         return format!(
-            "{carried}: what was sent there is never acknowledged ({} retransmission timeouts in a row, MSS {} \
-             bytes, path MTU believed to be {} bytes). Either the path is dead, or it loses large packets without \
-             saying so (an MTU black hole): set the route's `mtu` or net.ipv4.tcp_mtu_probing=2",
+            "{carried}: data sent on it is never acknowledged ({} retransmission timeouts in a row, MSS {} \
+             bytes, path MTU {} bytes in the kernel). Either the path is dead, or it drops large packets \
+             silently (an MTU black hole): set the route's `mtu` or net.ipv4.tcp_mtu_probing=2",
             last.backoff, last.mss_bytes, last.pmtu_bytes
         );
     }
@@ -58,17 +60,19 @@ fn idle_path(input: &VerdictInput, path: &PathDelivery, total: u64) -> String {
         let failure = input
             .join_failures
             .iter()
-            .find(|failure| failure.local.is_none_or(|local| local == last.local.ip()))
+            .find(|failure| failure.local.is_none_or(|local| local.ip() == last.local.ip()))
             .map(|failure| format!(": {}", failure_words(failure)))
             .unwrap_or_default();
         return format!("{carried} before it was closed{failure}");
     }
     if last.state == PathState::Opening {
-        return format!("{carried}: its handshake was never completed, so its packets do not get through");
+        return format!(
+            "{carried}: its handshake was never completed, so its packets or the answers are dropped"
+        );
     }
     if input.any_rose(&["SubflowStale"]) {
         return format!(
-            "{carried}: the kernel found it stale (no progress over several retransmission timeouts)"
+            "{carried}: the kernel marked it stale (no progress over several retransmission timeouts)"
         );
     }
     format!(
@@ -77,7 +81,7 @@ fn idle_path(input: &VerdictInput, path: &PathDelivery, total: u64) -> String {
     )
 }
 
-/// Sent, never acknowledged, and the retransmission timer backs off (`bytes_acked` flat, `backoff` rising).
+/// Data is sent but not acknowledged, and the retransmission timer backs off (`bytes_acked` flat, `backoff` rising).
 fn is_stuck(last: &PathFigures) -> bool {
     last.backoff > 0 && last.in_flight_bytes > 0 && last.bytes_acked.saturating_mul(10) < last.bytes_sent
 }
@@ -120,32 +124,30 @@ fn missing_endpoints(setup: &LocalSetup) -> Option<String> {
 
 pub(crate) fn joins(input: &VerdictInput) -> Vec<String> {
     let mut found = Vec::new();
-    let mut say = |words: &str| found.push(words.to_owned());
+    let mut add = |words: &str| found.push(words.to_owned());
     if input.rose("MPJoinSynTxBindErr") {
-        say("an endpoint's address could not be bound: it is not (or no longer) an address of this host");
+        add("an endpoint's address could not be bound: it is not (or no longer) an address of this host");
     }
     if input.rose("MPJoinSynTxConnectErr") {
-        say(
+        add(
             "no route from an endpoint's address to the peer: it takes a rule and a routing table for that source \
              address (ip rule add from ADDRESS table N), or `dev` in the endpoint",
         );
     }
     if input.rose("MPJoinSynTxCreatSkErr") {
-        say("the kernel could not make a socket for another subflow");
+        add("the kernel could not make a socket for another subflow");
     }
     if input.any_rose(&["MPJoinNoTokenFound"]) {
-        say(
-            "a join reached a host that does not know the connection (token not found): another host answers at \
-             that address, or a load balancer sends the paths to different ones",
-        );
+        add("a join reached a host without this connection (token not found): another host answers at \
+             that address, or a load balancer sends the subflows to different hosts");
     }
     if input.any_rose(&["MPJoinRejected"]) {
-        say(
+        add(
             "a join was rejected by the peer: its limit of additional subflows is reached, or MPTCP is being closed there",
         );
     }
     if input.any_rose(&["MPJoinSynAckHMacFailure", "MPJoinAckHMacFailure"]) {
-        say(
+        add(
             "a join failed its authentication (HMAC): another host answers at that address, or something rewrites TCP options",
         );
     }
@@ -160,26 +162,27 @@ pub(crate) fn joins(input: &VerdictInput) -> Vec<String> {
     found
 }
 
-pub(crate) fn failure_words(failure: &JoinFailure) -> String {
-    let way = match (failure.local, failure.remote) {
+pub(crate) fn failure_words(failure: &MptcpEvent) -> String {
+    let [local, remote] = [failure.local, failure.remote].map(|address| address.map(|address| address.ip()));
+    let subflow = match (local, remote) {
         (Some(local), Some(remote)) => format!("the subflow {local} → {remote}"),
         (Some(local), None) => format!("the subflow from {local}"),
         (None, Some(remote)) => format!("the subflow to {remote}"),
         (None, None) => "a subflow".to_owned(),
     };
     if let Some(reason) = failure.reset_reason {
-        return format!("{way} was reset by MPTCP: {}", reset_words(reason));
+        return format!("{subflow} was reset by MPTCP: {}", reset_words(reason));
     }
-    match failure.errno {
+    match failure.error.map(i32::from) {
         Some(libc::ECONNREFUSED | libc::ECONNRESET) => {
-            format!("{way} was reset: the peer or a firewall on the way rejects the join")
+            format!("{subflow} was reset: the peer or a firewall on the path rejects the join")
         }
-        Some(libc::ETIMEDOUT) => format!("{way} timed out: its packets or the answers get lost on the way"),
+        Some(libc::ETIMEDOUT) => format!("{subflow} timed out: its packets or the answers are lost"),
         Some(errno @ (libc::ENETUNREACH | libc::EHOSTUNREACH)) => {
-            format!("{way} has no route ({})", io::Error::from_raw_os_error(errno))
+            format!("{subflow} has no route ({})", io::Error::from_raw_os_error(errno))
         }
-        Some(errno) if errno != 0 => format!("{way} was closed: {}", io::Error::from_raw_os_error(errno)),
-        _ => format!("{way} was closed without an error"),
+        Some(errno) if errno != 0 => format!("{subflow} was closed: {}", io::Error::from_raw_os_error(errno)),
+        _ => format!("{subflow} was closed without an error"),
     }
 }
 
@@ -203,7 +206,7 @@ fn nothing_known(input: &VerdictInput) -> String {
                 endpoint was added after the connection began"
             .to_owned();
     }
-    "neither the set-up nor the counters of this host say why; `ip mptcp limits`, `ip mptcp endpoint` and `ip mptcp \
-     monitor` show more"
+    "neither the set-up nor the counters of this host show the cause; `ip mptcp limits`, `ip mptcp endpoint` and \
+     `ip mptcp monitor` show more"
         .to_owned()
 }

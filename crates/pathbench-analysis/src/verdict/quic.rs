@@ -1,31 +1,12 @@
-//! Why a connection that asked for Multipath QUIC used one path only.
+//! Why a connection that requested Multipath QUIC used only one path.
 
-use super::{PathDelivery, VerdictInput, is_used, share};
+use super::input::{PathDelivery, QuicPaths, VerdictInput, is_used, share};
 use pathbench_record::connection::{PathEvent, PathEventKind, Scheduler};
 use pathbench_record::document::DiagnosisKind;
-use std::net::IpAddr;
-
-/// What the connecting end knows of an mpquic connection's paths.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct QuicPaths {
-    /// The paths it was to use, the one to start on first.
-    pub asked: Vec<AskedPath>,
-    /// What happened to them, in order of time.
-    pub events: Vec<PathEvent>,
-    /// Which path new data took.
-    pub scheduler: Scheduler,
-}
-
-/// A path that an mpquic connection was to use.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct AskedPath {
-    pub name: String,
-    pub addresses: Vec<IpAddr>,
-    pub backup: bool,
-}
+use pathbench_record::network::ClientPath;
 
 pub(super) const NOT_NEGOTIATED: &str = "the peer did not agree to Multipath QUIC (its transport parameters have no \
-     initial_max_path_id): its program speaks QUIC without it, or serves one path only";
+     initial_max_path_id): its program supports QUIC without multipath, or serves one path only";
 
 pub(super) fn one_path_reason(input: &VerdictInput, quic: &QuicPaths, total: u64) -> String {
     if total == 0 {
@@ -34,12 +15,12 @@ pub(super) fn one_path_reason(input: &VerdictInput, quic: &QuicPaths, total: u64
     if quic.asked.len() < 2 {
         let names: Vec<&str> = quic.asked.iter().map(|path| path.name.as_str()).collect();
         return format!(
-            "Multipath QUIC was negotiated, but this host has only one way to the server to use{}{}",
+            "Multipath QUIC was negotiated, but this host has only one path to the server{}{}",
             if names.is_empty() { "" } else { ": " },
             names.join(", ")
         );
     }
-    let delivered = |asked: &AskedPath| input.paths.iter().find(|path| path.name == asked.name);
+    let delivered = |asked: &ClientPath| input.paths.iter().find(|path| path.name == asked.name);
     let unused = quic
         .asked
         .iter()
@@ -58,7 +39,7 @@ fn idle(
     input: &VerdictInput,
     quic: &QuicPaths,
     index: usize,
-    asked: &AskedPath,
+    asked: &ClientPath,
     path: &PathDelivery,
     total: u64,
 ) -> String {
@@ -69,13 +50,13 @@ fn idle(
     match trouble(quic, asked) {
         Some(Trouble::Lost(why)) => format!("{carried} before it was given up: {why}"),
         Some(Trouble::Gone(change)) => {
-            format!("{carried} before its interface or address was gone ({change})")
+            format!("{carried} before its interface or address was removed ({change})")
         }
         Some(Trouble::Silent) => {
-            format!("{carried}: nothing was heard on it any more, so that it got no new data")
+            format!("{carried}: no packet arrived on it any more, so it got no new data")
         }
         Some(Trouble::Refused(why)) => format!("{carried} and could not be opened again: {why}"),
-        None => match kept_for_trouble(quic, index, asked) {
+        None => match backup_reason(quic, index, asked) {
             Some(why) => format!("{carried}: {why}"),
             None => format!(
                 "{carried}, less than the 1 % that counts as used: the transfer was too short or too slow to need \
@@ -86,7 +67,7 @@ fn idle(
     }
 }
 
-fn never_used(quic: &QuicPaths, index: usize, asked: &AskedPath) -> String {
+fn never_used(quic: &QuicPaths, index: usize, asked: &ClientPath) -> String {
     let name = &asked.name;
     let happened =
         |wanted: fn(&PathEventKind) -> bool| events_of(quic, asked).any(|event| wanted(&event.kind));
@@ -97,29 +78,29 @@ fn never_used(quic: &QuicPaths, index: usize, asked: &AskedPath) -> String {
             format!("path {name} was given up before it carried data: {why}")
         }
         Some(Trouble::Lost(why)) => format!("path {name} was never validated: {why}"),
-        Some(Trouble::Gone(change)) => format!("the interface or address of path {name} was gone ({change})"),
-        Some(Trouble::Silent) => format!("nothing was heard on path {name}"),
-        None if established => match kept_for_trouble(quic, index, asked) {
+        Some(Trouble::Gone(change)) => {
+            format!("the interface or address of path {name} was removed ({change})")
+        }
+        Some(Trouble::Silent) => format!("no packet arrived on path {name}"),
+        None if established => match backup_reason(quic, index, asked) {
             Some(why) => format!("path {name} carried no data: {why}"),
             None => format!("path {name} was open, but no data arrived over it"),
         },
         None if happened(|kind| matches!(kind, PathEventKind::PathOpened)) => {
-            format!(
-                "path {name} was not validated before the end: its packets, or the answers, do not get through"
-            )
+            format!("path {name} was not validated before the end: its packets, or the answers, are dropped")
         }
-        None => format!("path {name} was never begun: the transfer may have ended before it could be"),
+        None => format!("path {name} was never opened: the transfer may have ended before"),
     }
 }
 
-/// Why a path of an mpquic connection carried next to nothing: what kind of reason, and in words. `None` when the
-/// connection was not to use it.
+/// Kind and text of the reason why a path of an mpquic connection carried almost nothing; `None` for a path that was
+/// not planned for the connection.
 pub(crate) fn why_unused(quic: &QuicPaths, name: &str) -> Option<(DiagnosisKind, String)> {
     let (index, asked) = quic.asked.iter().enumerate().find(|(_, asked)| asked.name == name)?;
     let happened =
         |wanted: fn(&PathEventKind) -> bool| events_of(quic, asked).any(|event| wanted(&event.kind));
     let established = happened(|kind| matches!(kind, PathEventKind::PathEstablished));
-    let validation = "it takes datagrams of 1200 bytes that pass both ways";
+    let validation = "it requires datagrams of 1200 bytes in both directions";
     Some(match trouble(quic, asked) {
         Some(Trouble::Refused(why)) => {
             (DiagnosisKind::NeverEstablished, format!("it could not be opened: {why}"))
@@ -129,10 +110,10 @@ pub(crate) fn why_unused(quic: &QuicPaths, name: &str) -> Option<(DiagnosisKind,
             (DiagnosisKind::NeverEstablished, format!("it was never validated: {why}; {validation}"))
         }
         Some(Trouble::Gone(change)) => {
-            (DiagnosisKind::Stale, format!("its interface or address was gone ({change})"))
+            (DiagnosisKind::Stale, format!("its interface or address was removed ({change})"))
         }
-        Some(Trouble::Silent) => (DiagnosisKind::Stale, "nothing was heard on it any more".to_owned()),
-        None if established || index == 0 => match kept_for_trouble(quic, index, asked) {
+        Some(Trouble::Silent) => (DiagnosisKind::Stale, "no packet arrived on it any more".to_owned()),
+        None if established || index == 0 => match backup_reason(quic, index, asked) {
             Some(why) => (DiagnosisKind::Backup, why.to_owned()),
             None => (
                 DiagnosisKind::NotChosen,
@@ -144,12 +125,12 @@ pub(crate) fn why_unused(quic: &QuicPaths, name: &str) -> Option<(DiagnosisKind,
         }
         None => (
             DiagnosisKind::NeverEstablished,
-            "it was never begun: the transfer may have ended before it could be".to_owned(),
+            "it was never opened: the transfer may have ended before".to_owned(),
         ),
     })
 }
 
-/// What took a path away, by the last event that says so; none when it was well again afterwards.
+/// Why a path is unusable according to its last event; `None` once the path is usable again.
 enum Trouble<'a> {
     Refused(&'a str),
     Lost(&'a str),
@@ -157,12 +138,12 @@ enum Trouble<'a> {
     Silent,
 }
 
-fn trouble<'a>(quic: &'a QuicPaths, asked: &'a AskedPath) -> Option<Trouble<'a>> {
+fn trouble<'a>(quic: &'a QuicPaths, asked: &'a ClientPath) -> Option<Trouble<'a>> {
     let mut found = None;
     for event in events_of(quic, asked) {
         found = match &event.kind {
             PathEventKind::PathRefused { reason } => Some(Trouble::Refused(reason)),
-            // What led to it is said before: an interface that went, a silence.
+            // The previous event names the cause: the interface disappeared, or the path became silent.
             PathEventKind::PathAbandoned { .. } | PathEventKind::PathGivenUp { .. }
                 if matches!(found, Some(Trouble::Gone(_))) =>
             {
@@ -181,8 +162,8 @@ fn trouble<'a>(quic: &'a QuicPaths, asked: &'a AskedPath) -> Option<Trouble<'a>>
     found
 }
 
-fn kept_for_trouble(quic: &QuicPaths, index: usize, asked: &AskedPath) -> Option<&'static str> {
-    if asked.backup {
+fn backup_reason(quic: &QuicPaths, index: usize, asked: &ClientPath) -> Option<&'static str> {
+    if asked.backup == Some(true) {
         Some("it is marked backup, which is used only while no other path is usable")
     } else if index > 0 && matches!(quic.scheduler, Scheduler::Backup { .. }) {
         Some("the scheduler `backup` uses it only while the preferred path is in trouble")
@@ -191,6 +172,6 @@ fn kept_for_trouble(quic: &QuicPaths, index: usize, asked: &AskedPath) -> Option
     }
 }
 
-fn events_of<'a>(quic: &'a QuicPaths, asked: &'a AskedPath) -> impl Iterator<Item = &'a PathEvent> {
+fn events_of<'a>(quic: &'a QuicPaths, asked: &'a ClientPath) -> impl Iterator<Item = &'a PathEvent> {
     quic.events.iter().filter(|event| event.local.is_some_and(|local| asked.addresses.contains(&local)))
 }

@@ -1,4 +1,4 @@
-//! What is measured.
+//! The benchmark cases.
 
 use crate::fixture::{Host, Lab, delayed, v4};
 use crate::load::{datagrams, pings, plane_cpu, stream};
@@ -6,7 +6,7 @@ use libtest_mimic::Failed;
 use pathbench_host::namespace::NetNamespace;
 use pathbench_host::netlink::{RouteSocket, VethEnd, VethPair};
 use pathbench_link::{LinkModel, LossModel, RateModel};
-use pathbench_record::network::IpNetwork;
+use pathbench_record::network::IpNet;
 use pathbench_record::units::QueueLimit;
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
@@ -44,7 +44,7 @@ fn veth() -> Result<[Host; 2], Failed> {
         let mut socket = RouteSocket::open_in(&namespace)?;
         let index = socket.link("pbt-0")?.index;
         socket.set_up(index)?;
-        socket.add_address(index, IpNetwork::new(v4(number), 24)?)?;
+        socket.add_address(index, IpNet::new(v4(number), 24)?)?;
         Ok::<_, Failed>(Host { namespace, socket, index })
     };
     let mut hosts = [host(first, 1)?, host(second, 2)?];
@@ -102,13 +102,13 @@ fn whole(time: Duration) -> Result<Figures, Failed> {
     stream_over(&Lab::symmetric(&LinkModel::default())?, time)
 }
 
-/// A probability that never comes true, but has each packet asked.
-fn asked() -> LinkModel {
+/// A loss probability that never drops a packet but has every packet segmented.
+fn segmented() -> LinkModel {
     LinkModel { loss: LossModel::Independent(1e-18), ..LinkModel::default() }
 }
 
 fn cut_here(time: Duration) -> Result<Figures, Failed> {
-    stream_over(&Lab::symmetric(&asked())?, time)
+    stream_over(&Lab::symmetric(&segmented())?, time)
 }
 
 fn cut_by_hosts(time: Duration) -> Result<Figures, Failed> {

@@ -10,11 +10,11 @@ use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long a stream has to get up to speed before it is measured.
+/// Warm-up of a stream before it is measured.
 const WARM_UP: Duration = Duration::from_millis(1_500);
 
 /// A TCP stream from one host to another for `time`, while `aside` runs: payload bits per second at the receiver, and
-/// what `aside` says. `pace_bps` limits the sender (`SO_MAX_PACING_RATE`, which counts the headers).
+/// the result of `aside`. `pace_bps` limits the sender (`SO_MAX_PACING_RATE`, which counts the headers).
 pub(crate) fn stream<R>(
     from: &Host,
     to: &Host,
@@ -57,13 +57,13 @@ pub(crate) fn stream<R>(
         });
         std::thread::sleep(WARM_UP);
         let (begun, before) = (Instant::now(), bytes.load(Ordering::Relaxed));
-        let said = aside();
+        let result = aside();
         std::thread::sleep(time.saturating_sub(begun.elapsed()));
         let (after, elapsed) = (bytes.load(Ordering::Relaxed), begun.elapsed());
         done.store(true, Ordering::Relaxed);
         sender.shutdown(std::net::Shutdown::Both)?;
         receiver.shutdown(std::net::Shutdown::Both)?;
-        Ok(((after - before) as f64 * 8.0 / elapsed.as_secs_f64(), said?))
+        Ok(((after - before) as f64 * 8.0 / elapsed.as_secs_f64(), result?))
     })
 }
 
@@ -83,7 +83,7 @@ fn pace(stream: &TcpStream, bytes_per_second: u64) -> Result<(), Failed> {
     Ok(())
 }
 
-/// Datagrams of `bytes` IP bytes as fast as one thread can for `time`: how many were received, a second.
+/// Sends datagrams of `bytes` IP bytes as fast as one thread can for `time`; returns datagrams received per second.
 pub(crate) fn datagrams(
     (client, server): (UdpSocket, UdpSocket),
     bytes: usize,

@@ -1,12 +1,12 @@
-//! What the data plane carries, what that costs, and how exact it is (docs/performance.md).
+//! Throughput, processor cost and timing accuracy of the data plane (docs/performance.md).
 //!
 //! ```text
 //! cargo bench -p pathbench-emulator --bench plane [-- ROUNDS [SECONDS [WORD OF A CASE'S NAME]]]
 //! ```
-//! All cases are measured in every round, so that whatever else the machine does meets all alike; the table shows
+//! Every round measures all cases, so that other load on the machine affects all of them alike; the table shows
 //! medians over the rounds. The processor time is that of the data plane's thread alone.
 
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "it prints what it measures")]
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "it prints its measurements")]
 #![allow(clippy::disallowed_methods, reason = "a benchmark measures against the clock")]
 
 mod cases;

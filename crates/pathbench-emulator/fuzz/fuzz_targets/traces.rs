@@ -1,5 +1,4 @@
-//! Every parser of traces on arbitrary bytes: no panic, messages of one line, and what comes out keeps the promises of
-//! its schedule.
+//! Every parser of traces on arbitrary bytes: no panic, messages of one line, and valid schedules only.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,14 +1,11 @@
-//! The bottleneck: one packet at a time, sent at the rate in force.
+//! The bottleneck: sends one packet at a time at the current rate.
 //!
-//! Work is counted in billionths of a bit, of which a rate of r bit/s does r in each nanosecond: so all is whole
-//! numbers, and what the last nanosecond of a packet leaves over goes to the next one.
+//! The unit of work is 10⁻⁹ bit, so that all numbers are integers: a rate of r bit/s does r units in each nanosecond.
+//! The next packet uses the work that remains in the last nanosecond of a packet.
 
-use super::course::Course;
-use super::course::Opportunities;
-use super::course::Trains;
+use super::schedule::{Opportunities, ScheduledValue, Trains};
 use crate::packet::Held;
-use pathbench_link::OpportunitySchedule;
-use pathbench_link::{ArqModel, RateModel};
+use pathbench_link::{ArqModel, OpportunitySchedule, RateModel};
 use pathbench_record::time::Timestamp;
 use std::time::Duration;
 
@@ -17,7 +14,7 @@ const WORK_PER_BYTE: u64 = 8_000_000_000;
 #[derive(Debug)]
 enum Pace {
     Unlimited,
-    Steady(Course<u64>),
+    Steady(ScheduledValue<u64>),
     Opportunities(Opportunities),
     Trains(Trains),
 }
@@ -26,8 +23,8 @@ impl Pace {
     fn new(model: &RateModel, begin: Timestamp) -> Self {
         match model {
             RateModel::Unlimited => Self::Unlimited,
-            RateModel::Constant(rate_bps) => Self::Steady(Course::constant(*rate_bps)),
-            RateModel::Steps(schedule) => Self::Steady(Course::scheduled(schedule.clone(), begin)),
+            RateModel::Constant(rate_bps) => Self::Steady(ScheduledValue::constant(*rate_bps)),
+            RateModel::Steps(schedule) => Self::Steady(ScheduledValue::scheduled(schedule.clone(), begin)),
             RateModel::Opportunities(schedule) => {
                 Self::Opportunities(Opportunities::new(schedule.clone(), begin))
             }
@@ -44,10 +41,8 @@ impl Pace {
             }
         }
     }
-}
 
-impl Pace {
-    /// Whether packets leave at opportunities only, and wait for them in the queue.
+    /// Whether packets leave only at delivery opportunities, and wait for these in the queue.
     const fn is_by_opportunity(&self) -> bool {
         matches!(self, Self::Opportunities(_) | Self::Trains(_))
     }
@@ -97,8 +92,8 @@ enum Phase {
 pub(crate) struct Bottleneck<P> {
     pace: Pace,
     sending: Option<Sending<P>>,
-    /// Work that the nanosecond in which the last packet ended had left over, and that nanosecond's end.
-    spare: (u64, Timestamp),
+    /// Work that remains in the last nanosecond of the previous packet, and the end of that nanosecond.
+    left_over: (u64, Timestamp),
     budget: u64,
     halted: bool,
 }
@@ -106,14 +101,14 @@ pub(crate) struct Bottleneck<P> {
 #[derive(Debug)]
 pub(crate) enum Progress<P> {
     Wants,
-    /// An attempt is over: number of attempts before it. Say how it went with [`Bottleneck::again`].
+    /// An attempt has ended. Contains the number of earlier attempts. [`Bottleneck::again`] starts the next one.
     Sent(Held<P>, u32),
     Nothing,
 }
 
 impl<P> Bottleneck<P> {
     pub(crate) fn new(model: &RateModel, begin: Timestamp) -> Self {
-        Self { pace: Pace::new(model, begin), sending: None, spare: (0, begin), budget: 0, halted: false }
+        Self { pace: Pace::new(model, begin), sending: None, left_over: (0, begin), budget: 0, halted: false }
     }
 
     pub(crate) fn is_free(&self) -> bool {
@@ -124,7 +119,7 @@ impl<P> Bottleneck<P> {
         self.sending.is_some()
     }
 
-    /// The rate in force; `None` where it is unlimited or made of opportunities.
+    /// The current rate; `None` if it is unlimited or consists of delivery opportunities.
     pub(crate) fn rate_bps(&self, now: Timestamp) -> Option<u64> {
         match &self.pace {
             Pace::Steady(rate) => Some(rate.at(now).0),
@@ -155,10 +150,10 @@ impl<P> Bottleneck<P> {
         let mut left = work;
         if let Pace::Steady(rate) = &mut self.pace {
             rate.advance(now);
-            if self.spare.1 == now {
-                left = left.saturating_sub(self.spare.0);
+            if self.left_over.1 == now {
+                left = left.saturating_sub(self.left_over.0);
             }
-            self.spare.0 = 0;
+            self.left_over.0 = 0;
         }
         self.sending = Some(Sending { held, attempt, work, left, phase: Phase::Sending(now) });
     }
@@ -174,7 +169,7 @@ impl<P> Bottleneck<P> {
         }
     }
 
-    /// A packet has come to an idle link: opportunities up to now were not for it.
+    /// Skips opportunities before `now`, which a packet that arrives at an idle link cannot use.
     pub(crate) fn wake(&mut self, now: Timestamp) {
         self.pace.catch_up(now);
     }
@@ -212,7 +207,7 @@ impl<P> Bottleneck<P> {
         }
     }
 
-    /// Goes on to `now`, which is not beyond [`Bottleneck::next`]; to be called until it has nothing more.
+    /// Advances to `now`, at most to [`Bottleneck::next`]. Call it until it returns [`Progress::Nothing`].
     pub(crate) fn advance(&mut self, now: Timestamp) -> Progress<P> {
         if self.halted {
             return Progress::Nothing;
@@ -253,7 +248,7 @@ impl<P> Bottleneck<P> {
                     u128::from(now.as_nanos().saturating_sub(since.as_nanos())) * u128::from(rate.value());
                 let done = u64::try_from(done).unwrap_or(u64::MAX);
                 if done >= sending.left {
-                    self.spare = (done - sending.left, now);
+                    self.left_over = (done - sending.left, now);
                 }
                 sending.left = sending.left.saturating_sub(done);
                 rate.advance(now);
@@ -272,7 +267,7 @@ impl<P> Bottleneck<P> {
             self.settle(now);
         }
         self.pace = Pace::new(model, now);
-        self.spare.0 = 0;
+        self.left_over.0 = 0;
         if let Some(sending) = &mut self.sending {
             let work = self.pace.work(&sending.held);
             sending.left = match sending.work {

@@ -1,8 +1,7 @@
-//! From the bottleneck to the far end: loss, delay, and the packets under way.
+//! From the bottleneck to the far end: loss, delay and packets in flight.
 
-use super::course::Course;
-use crate::chance::{Chance, Purpose};
-use crate::packet::Held;
+use super::schedule::ScheduledValue;
+use crate::packet::{Chance, Held, Purpose};
 use pathbench_link::{BaseDelay, Distribution, LinkModel, LossModel};
 use pathbench_record::time::Timestamp;
 use std::cmp::Ordering;
@@ -12,7 +11,7 @@ use std::time::Duration;
 
 #[derive(Debug)]
 pub(crate) struct Delay {
-    base: Course<Duration>,
+    base: ScheduledValue<Duration>,
     jitter: Duration,
     distribution: Distribution,
     reorder: bool,
@@ -21,7 +20,7 @@ pub(crate) struct Delay {
 impl Delay {
     pub(crate) fn new(model: &LinkModel, begin: Timestamp) -> Self {
         Self {
-            base: course(&model.delay, begin),
+            base: scheduled_delay(&model.delay, begin),
             jitter: model.jitter,
             distribution: model.jitter_distribution,
             reorder: model.reorder,
@@ -29,7 +28,7 @@ impl Delay {
     }
 
     pub(crate) fn set_base(&mut self, base: &BaseDelay, begin: Timestamp) {
-        self.base = course(base, begin);
+        self.base = scheduled_delay(base, begin);
     }
 
     pub(crate) fn set_jitter(&mut self, model: &LinkModel) {
@@ -43,7 +42,7 @@ impl Delay {
             return base;
         }
         let extra_ns = draw(self.distribution, number, chance) * self.jitter.as_nanos() as f64;
-        // Conversion from floating point saturates: below zero is zero.
+        // The conversion from floating point saturates: a negative delay becomes zero.
         Duration::from_nanos((base.as_nanos() as f64 + extra_ns).round() as u64)
     }
 
@@ -56,10 +55,10 @@ impl Delay {
     }
 }
 
-fn course(base: &BaseDelay, begin: Timestamp) -> Course<Duration> {
+fn scheduled_delay(base: &BaseDelay, begin: Timestamp) -> ScheduledValue<Duration> {
     match base {
-        BaseDelay::Constant(delay) => Course::constant(*delay),
-        BaseDelay::Schedule(schedule) => Course::scheduled(schedule.clone(), begin),
+        BaseDelay::Constant(delay) => ScheduledValue::constant(*delay),
+        BaseDelay::Schedule(schedule) => ScheduledValue::scheduled(schedule.clone(), begin),
     }
 }
 
@@ -81,7 +80,7 @@ fn draw(distribution: Distribution, number: u64, chance: Chance) -> f64 {
 
 #[derive(Debug)]
 pub(crate) struct Flight<P> {
-    /// Packets whose due times do not decrease: all of them where nothing overtakes.
+    /// Packets with non-decreasing due times: all packets, if none can overtake another.
     in_order: VecDeque<Flying<P>>,
     overtaking: BinaryHeap<Flying<P>>,
     latest: Timestamp,
@@ -151,13 +150,17 @@ pub(crate) struct Loss {
     model: LossModel,
     begin: Timestamp,
     bad_state: bool,
-    scheduled: Course<f64>,
+    scheduled: ScheduledValue<f64>,
 }
 
 impl Loss {
     pub(crate) fn new(model: LossModel, begin: Timestamp) -> Self {
-        let mut loss =
-            Self { model: LossModel::default(), begin, bad_state: false, scheduled: Course::constant(0.0) };
+        let mut loss = Self {
+            model: LossModel::default(),
+            begin,
+            bad_state: false,
+            scheduled: ScheduledValue::constant(0.0),
+        };
         loss.change(model, begin);
         loss
     }
@@ -167,8 +170,8 @@ impl Loss {
             self.bad_state = false;
         }
         self.scheduled = match &model {
-            LossModel::Schedule(schedule) => Course::scheduled(schedule.clone(), now),
-            _ => Course::constant(0.0),
+            LossModel::Schedule(schedule) => ScheduledValue::scheduled(schedule.clone(), now),
+            _ => ScheduledValue::constant(0.0),
         };
         self.model = model;
     }

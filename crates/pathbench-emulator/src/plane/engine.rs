@@ -1,8 +1,8 @@
-//! The thread: waits for packets, times and commands, and has the links do what is to be done.
+//! The data plane's thread: waits for packets, deadlines and commands, and serves the links.
 
-use super::PlaneError;
 use super::link::{Link, Tools};
 use super::packet::{MODERATION, Outlet, Pool};
+use super::report::PlaneError;
 use super::waiting::{Call, Waiting};
 use pathbench_host::scheduling::CpuLatencyRequest;
 use pathbench_record::direction::LinkDirection;
@@ -13,15 +13,15 @@ use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::Duration;
 
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(100);
-/// The processors may sleep again when nothing was carried for this long: longer than between pings.
+/// The processors may enter idle states after this time without packets, which is longer than the interval of pings.
 const REST: Duration = Duration::from_secs(3);
 
 pub(super) type Command = Box<dyn FnOnce(&mut Engine<'_>, Timestamp) + Send>;
 
 pub(super) fn run(clock: &dyn Clock, inbox: &Receiver<Command>, waiting: Waiting) {
-    // Without it the kernel may wake this thread 50 µs late; that it cannot be set shows in the lateness.
+    // With the default timer slack the kernel may wake this thread 50 µs late. A refusal increases the lateness.
     let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
-    // So does what precedence it gets.
+    // A refusal increases the lateness, too.
     let _ = pathbench_host::scheduling::prefer_latency();
     let tools = Tools {
         clock,
@@ -30,33 +30,28 @@ pub(super) fn run(clock: &dyn Clock, inbox: &Receiver<Command>, waiting: Waiting
         left_at: Timestamp::default(),
         joined: Vec::new(),
     };
-    let mut engine = Engine { waiting, links: Vec::new(), tools, next_sample: None, attention: None };
-    // When there is nothing to wait with any more, the thread ends, which the handle finds out.
+    let mut engine = Engine { waiting, links: Vec::new(), tools, next_sample: None, awake: None };
+    // Without a working poll descriptor the thread ends; the handle reports `PlaneError::Ended`.
     while engine.wait().is_ok() {
-        if engine.take_note() && engine.obey(inbox) == Handle::Gone {
+        if engine.read_calls() && !engine.run_commands(inbox) {
             return;
         }
         engine.receive();
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Handle {
-    There,
-    Gone,
-}
-
 pub(super) struct Engine<'thread> {
     waiting: Waiting,
     links: Vec<Link>,
     tools: Tools<'thread>,
-    /// When samples are taken next; `None` while nothing happens.
+    /// Time of the next samples; `None` while no link changes.
     next_sample: Option<Timestamp>,
-    attention: Option<Attention>,
+    awake: Option<AwakeRequest>,
 }
 
-/// While packets are carried, no processor sleeps: it would be late for the next. `None` where that is not allowed,
-struct Attention {
+/// Keeps processors out of idle states while packets are carried, because leaving an idle state takes time. `_latency`
+/// is `None` if the request is not permitted.
+struct AwakeRequest {
     ends: Timestamp,
     _latency: Option<CpuLatencyRequest>,
 }
@@ -83,22 +78,22 @@ impl Engine<'_> {
             let changed = self.links.iter_mut().fold(false, |changed, link| changed | link.sample(now));
             self.next_sample = changed.then(|| now + SAMPLE_INTERVAL);
             if changed {
-                self.attend(now);
+                self.keep_awake(now);
             }
         }
-        self.attention.take_if(|attention| attention.ends <= now);
-        // Setting a timer and being woken costs more than a packet does, most of all in virtual machines.
+        self.awake.take_if(|awake| awake.ends <= now);
+        // A timer and its wake-up cost more CPU time than a packet, especially in virtual machines.
         let moderated = self.tools.left_at + MODERATION;
         let departure = self.deadline().map(|deadline| deadline.max(moderated));
-        let rest = self.attention.as_ref().map(|attention| attention.ends);
+        let rest = self.awake.as_ref().map(|awake| awake.ends);
         self.waiting.wait(now, departure.into_iter().chain(self.next_sample).chain(rest).min())
     }
 
-    fn attend(&mut self, now: Timestamp) {
+    fn keep_awake(&mut self, now: Timestamp) {
         let ends = now + REST;
-        match &mut self.attention {
-            Some(attention) => attention.ends = ends,
-            none => *none = Some(Attention { ends, _latency: CpuLatencyRequest::zero().ok() }),
+        match &mut self.awake {
+            Some(awake) => awake.ends = ends,
+            none => *none = Some(AwakeRequest { ends, _latency: CpuLatencyRequest::zero().ok() }),
         }
     }
 
@@ -106,7 +101,7 @@ impl Engine<'_> {
         self.links.iter().filter_map(Link::next_deadline).min()
     }
 
-    fn take_note(&mut self) -> bool {
+    fn read_calls(&mut self) -> bool {
         let mut called = false;
         for call in self.waiting.calls() {
             let Call::Device { number, failed } = *call else {
@@ -115,10 +110,10 @@ impl Engine<'_> {
             };
             let Some(link) = self.links.get_mut((number / 2) as usize) else { continue };
             let end = &mut link.ends[(number % 2) as usize];
-            end.gone |= failed;
-            end.readable = !end.gone;
-            if end.gone {
-                // It would call again and again.
+            end.removed |= failed;
+            end.readable = !end.removed;
+            if end.removed {
+                // Otherwise every wait would report it as ready.
                 self.waiting.remove(&end.tun);
             }
         }
@@ -127,7 +122,7 @@ impl Engine<'_> {
 
     fn receive(&mut self) {
         let deadline = self.deadline();
-        // What a device has called for was there when it called, however long reading it takes.
+        // The arrival time of all packets read below: they arrived when the device became readable.
         let called = self.tools.clock.now();
         for link in &mut self.links {
             for direction in LinkDirection::BOTH {
@@ -139,25 +134,24 @@ impl Engine<'_> {
         if self.next_sample.is_none() {
             let now = self.tools.clock.now();
             self.next_sample = Some(now + SAMPLE_INTERVAL);
-            self.attend(now);
+            self.keep_awake(now);
         }
     }
 
-    fn obey(&mut self, inbox: &Receiver<Command>) -> Handle {
+    /// Executes the pending commands; returns whether the handle still exists.
+    fn run_commands(&mut self, inbox: &Receiver<Command>) -> bool {
         loop {
             match inbox.try_recv() {
-                Ok(command) => self.carry_out(command),
-                Err(TryRecvError::Empty) => return Handle::There,
-                Err(TryRecvError::Disconnected) => return Handle::Gone,
+                Ok(command) => {
+                    // Serve the links first, so that counters and samples include all packets that are due.
+                    self.serve();
+                    let now = self.tools.clock.now();
+                    command(self, now);
+                }
+                Err(TryRecvError::Empty) => return true,
+                Err(TryRecvError::Disconnected) => return false,
             }
         }
-    }
-
-    fn carry_out(&mut self, command: Command) {
-        // Everything that was due before has left by then, so that counters and samples are of now.
-        self.serve();
-        let now = self.tools.clock.now();
-        command(self, now);
     }
 
     pub(super) fn restart(&mut self, link: usize, seeds: [u64; 2], now: Timestamp) -> Result<(), PlaneError> {

@@ -1,10 +1,8 @@
-//! A link at work: what its devices hand over goes into its pipes, and what its pipes let go goes to its devices.
+//! A running link: moves packets from its devices into its pipes, and from its pipes to its devices.
 
-use super::packet::{Departure, Outlet, Written};
-use super::packet::{PacketBuffer, Piece, Pool, Received};
+use super::packet::{Departure, Outlet, PacketBuffer, Piece, Pool, Received, Written};
 use super::recorder::{Note, Recorder};
-use super::report::Histogram;
-use super::{DirectionReport, LinkReport, PlaneError, PlaneLink, QueueSample};
+use super::report::{DirectionReport, Histogram, LinkReport, PlaneError, QueueSample};
 use crate::packet::{Fate, Outcome, Packet};
 use crate::pipe::{Condition, Pipe};
 use crate::segmentation::{GsoPacket, Run};
@@ -15,11 +13,24 @@ use pathbench_record::time::{Clock, Timestamp};
 use pathbench_record::units::QueueLimit;
 use rustix::io::Errno;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::rc::Rc;
 
-/// Most that is read from one device, or written of one pipe, before the others have their turn.
+/// Maximum that is read from one device, or written from one pipe, before the next one is served.
 const TURN_PACKETS: usize = 64;
 const TURN_BYTES: usize = 256 << 10;
+
+#[derive(Debug)]
+pub struct PlaneLink {
+    pub name: String,
+    pub ends: [Tun; 2],
+    /// Models of the direction from the first end to the second, and of the reverse direction.
+    pub models: [LinkModel; 2],
+    /// Seed of the random decisions of each direction.
+    pub seeds: [u64; 2],
+    /// The file that records every packet and its fate (pcapng); overwritten.
+    pub capture: Option<PathBuf>,
+}
 
 pub(super) struct Tools<'clock> {
     pub(super) clock: &'clock dyn Clock,
@@ -33,12 +44,12 @@ pub(super) struct Tools<'clock> {
 pub(super) struct End {
     pub(super) tun: Tun,
     pub(super) readable: bool,
-    pub(super) gone: bool,
+    pub(super) removed: bool,
     overruns_before: u64,
 }
 
 impl End {
-    /// The kernel counts them from when the device was made. The counters of an interface that is gone are gone with it.
+    /// The kernel's counter since the creation of the device; 0 for a removed interface.
     fn overruns(&mut self) -> u64 {
         self.tun.statistics().map_or(0, |counters| counters.tx_dropped)
     }
@@ -55,7 +66,7 @@ impl Link {
     pub(super) fn new(link: PlaneLink, wall_offset_ns: i64, now: Timestamp) -> Result<Self, PlaneError> {
         let PlaneLink { name, ends, models, seeds, capture } = link;
         let recorder = capture.map(|path| Recorder::create(&name, &path, wall_offset_ns)).transpose()?;
-        let ends = ends.map(|tun| End { tun, readable: true, gone: false, overruns_before: 0 });
+        let ends = ends.map(|tun| End { tun, readable: true, removed: false, overruns_before: 0 });
         let [forward, reverse] = models;
         let directions = [Direction::new(forward, seeds[0], now), Direction::new(reverse, seeds[1], now)];
         Ok(Self { ends, directions, recorder })
@@ -79,7 +90,7 @@ impl Link {
 
     pub(super) fn set_condition(&mut self, condition: Condition, now: Timestamp) {
         for direction in &mut self.directions {
-            direction.set_condition(now, condition);
+            direction.pipe.set_condition(now, condition);
         }
     }
 
@@ -121,11 +132,11 @@ impl Link {
                         return;
                     }
                 }
-                Ok(Received::Nonsense) => self.directions[direction.index()].refused_packets += 1,
+                Ok(Received::Invalid) => self.directions[direction.index()].refused_packets += 1,
                 Err(Errno::INTR) => {}
                 Err(errno) => {
                     end.readable = false;
-                    end.gone |= matches!(errno, Errno::BADFD | Errno::NODEV);
+                    end.removed |= matches!(errno, Errno::BADFD | Errno::NODEV);
                     return;
                 }
             }
@@ -136,7 +147,7 @@ impl Link {
         self.directions[direction.index()].count(gso);
         let whole = gso.whole();
         let traffic = &self.directions[direction.index()];
-        // The pipe compares the mean of a lump with the MTU; the first segment is as long as any.
+        // The pipe compares the mean segment with the MTU; no segment is longer than the first.
         let first = gso.ip_bytes(Run { first: 0, count: 1 });
         let oversized = first > traffic.pipe.model().mtu_bytes;
         if whole.count == 1 || (self.recorder.is_none() && !oversized && traffic.passes_whole()) {
@@ -209,8 +220,8 @@ impl Link {
         tools.left_at = at;
         let packets = departure.piece.run.count;
         let end = &mut self.ends[1 - direction.index()];
-        let written = if end.gone { Written::Gone } else { tools.outlet.write(&end.tun, &departure) };
-        end.gone |= written == Written::Gone;
+        let written = if end.removed { Written::Removed } else { tools.outlet.write(&end.tun, &departure) };
+        end.removed |= written == Written::Removed;
         let traffic = &mut self.directions[direction.index()];
         let mut first = packets;
         for (due, count) in tools.joined.drain(..) {
@@ -239,11 +250,11 @@ pub(super) struct Direction {
     pub(super) pipe: Pipe<Piece>,
     pub(super) lateness: Histogram,
     pub(super) refused_packets: u64,
-    /// As it was set, without what a schedule of changes made of it.
+    /// The model as set, without the changes of a schedule.
     model: LinkModel,
     following: bool,
     series: Vec<QueueSample>,
-    /// Length of the IP packet → wire packets put in. The largest IP packet bounds it.
+    /// Length of the IP packet → wire packets offered. The size of the largest IP packet limits the number of entries.
     offered_sizes: BTreeMap<u32, u64>,
 }
 
@@ -276,10 +287,6 @@ impl Direction {
     pub(super) fn follow(&mut self, now: Timestamp, schedule: ChangeSchedule) {
         self.pipe.follow(now, schedule);
         self.following = true;
-    }
-
-    pub(super) fn set_condition(&mut self, now: Timestamp, condition: Condition) {
-        self.pipe.set_condition(now, condition);
     }
 
     pub(super) fn passes_whole(&self) -> bool {
@@ -330,8 +337,9 @@ impl Direction {
 /// Above this rate, a GSO packet (64 KiB) takes less than 0.25 ms.
 const FAST_BPS: u64 = 2_000_000_000;
 
-/// Whether GSO packets can pass whole, as one packet that counts all its wire packets: nothing is decided by chance, and the rate is unlimited or so high that a lump is short. Its queue must
-/// not count packets or measure their stay then.
+/// Whether GSO packets can pass unsegmented, as one packet that counts all its wire packets: there are no random
+/// effects, the rate is unlimited or so high that a GSO packet is short, and the queue neither counts packets nor
+/// measures their sojourn time.
 pub(super) fn passes_whole(model: &LinkModel) -> bool {
     let coarse_queue = !matches!(model.queue, QueueLimit::Packets(_))
         && matches!(model.queue_discipline, Discipline::DropTail | Discipline::DropHead);
@@ -352,7 +360,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn whatever_concerns_single_packets_has_them_cut() {
+    fn models_that_treat_single_packets_have_gso_packets_cut() {
         let wire = LinkModel::default;
         let bytes = QueueLimit::Bytes(1_000_000);
         let packets = QueueLimit::Packets(1_000);

@@ -8,10 +8,10 @@ use std::io::IoSlice;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// Sizes of buffers. A packet that does not need the largest is copied into one that fits: what is under way on a
-/// link of small packets should not take up fifty times its size.
+/// Sizes of buffers. A packet is copied into the smallest buffer that fits, so that small packets in flight do not use
+/// fifty times their size.
 const SIZES: [usize; 3] = [2_048, 16_384, PacketHeader::BYTES + LARGEST_PACKET_BYTES];
-/// Buffers of each size kept for later; further ones are given back to the system.
+/// Maximum number of unused buffers of each size; the pool frees further ones.
 const KEPT: [usize; 3] = [8_192, 1_024, 512];
 
 #[derive(Debug)]
@@ -60,7 +60,7 @@ pub(super) struct Pool {
 #[derive(Debug)]
 pub(super) enum Received {
     Packet(Rc<PacketBuffer>, GsoPacket),
-    Nonsense,
+    Invalid,
 }
 
 impl Pool {
@@ -73,7 +73,7 @@ impl Pool {
         let read = self.reading.get(..length).unwrap_or_default();
         let ip = read.get(PacketHeader::BYTES..).unwrap_or_default();
         let Some(gso) = PacketHeader::parse(read).and_then(|header| GsoPacket::parse(header, ip)) else {
-            return Ok(Received::Nonsense);
+            return Ok(Received::Invalid);
         };
         let size = SIZES.iter().position(|size| length <= *size).unwrap_or(SIZES.len() - 1);
         let mut packet = self.free.get_mut(size).and_then(Vec::pop).unwrap_or_else(|| fresh(size));
@@ -117,14 +117,14 @@ pub(super) struct Departure {
     pub(super) delivery: Delivery,
 }
 
-/// Packets that are due within this time of one another may leave together, as network cards moderate their interrupts
-/// and hand up as one what came meanwhile. It is the time of four full packets at 1 Gbit/s; below 240 Mbit/s each
-/// goes by itself, however late.
+/// Packets that are due within this time of one another may leave together, like the interrupt moderation of network
+/// cards, which deliver packets in batches. It is the time of four full packets at 1 Gbit/s; below 240 Mbit/s each
+/// packet leaves separately, even if it is late.
 pub(super) const MODERATION: Duration = Duration::from_micros(50);
 
 impl Departure {
-    /// Takes in `next`, if both are ordinary neighbours of one flow that leave at about the same time; gives it back
-    /// otherwise.
+    /// Appends `next`, if both are unmodified consecutive parts of one GSO packet and due within [`MODERATION`];
+    /// otherwise returns `next`.
     pub(super) fn join(&mut self, next: Self) -> Result<Piece, Self> {
         let plain = |delivery: &Delivery| !delivery.mark && delivery.corrupt.is_none() && !delivery.twice;
         let together = next.delivery.due.since(self.delivery.due) <= MODERATION
@@ -143,7 +143,7 @@ impl Departure {
 pub(super) enum Written {
     Taken,
     Refused,
-    Gone,
+    Removed,
 }
 
 #[derive(Debug, Default)]
@@ -189,7 +189,7 @@ impl Outlet {
             *byte ^= 0x80 >> (bit % 8);
         }
         let written = self.write_again(tun);
-        if count == 1 || written == Written::Gone {
+        if count == 1 || written == Written::Removed {
             return written;
         }
         let rest = Piece { run: Run { first: first + 1, count: count - 1 }, ..piece.clone() };
@@ -209,7 +209,7 @@ impl Outlet {
 fn answer(answer: Result<usize, Errno>) -> Written {
     match answer {
         Ok(_) => Written::Taken,
-        Err(Errno::BADFD | Errno::NODEV) => Written::Gone,
+        Err(Errno::BADFD | Errno::NODEV) => Written::Removed,
         Err(_) => Written::Refused,
     }
 }

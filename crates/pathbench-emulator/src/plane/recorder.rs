@@ -1,7 +1,7 @@
-//! The capture of a link: every packet in the order in which they came in, and what became of each.
+//! The capture of a link: all packets in order of arrival, each with its fate.
 
-use super::PlaneError;
 use super::packet::{Piece, Pool};
+use super::report::PlaneError;
 use crate::capture;
 use crate::packet::{Delivery, Fate};
 use crate::segmentation::Run;
@@ -16,10 +16,11 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Packets that wait for their or an older one's fate; beyond that, the oldest is written without.
+/// Maximum number of packets that wait for their fate or for the fate of an older packet; beyond that, the oldest
+/// packet is written without its fate.
 const WAITING_PACKETS: usize = 65_536;
 const BLOCK_BYTES: usize = 256 << 10;
-/// Blocks that may wait for the file; beyond that, the data plane waits for the disk, which shows in its lateness.
+/// Maximum number of blocks to write; beyond that, the data plane waits for the disk, which increases its lateness.
 const WAITING_BLOCKS: usize = 64;
 
 #[derive(Debug, Clone, Copy)]
@@ -150,9 +151,9 @@ impl Drop for Recorder {
 fn describe(at: Timestamp, note: Option<Note>, text: &mut String) {
     text.clear();
     let ms = |time: Duration| time.as_secs_f64() * 1e3;
-    // Writing into a text cannot fail.
+    // Writing to a `String` cannot fail.
     let _ = match note {
-        None => write!(text, "still under direction when the capture ended"),
+        None => write!(text, "still in the link when the capture ended"),
         Some(Note::Dropped(Fate::Dropped { cause, at: dropped })) => {
             write!(text, "dropped: {}, after {:.3} ms", cause.name(), ms(dropped.since(at)))
         }
@@ -168,7 +169,7 @@ fn describe(at: Timestamp, note: Option<Note>, text: &mut String) {
     };
 }
 
-/// A file that a thread of its own writes, so that the disk holds no packet up.
+/// A file written by a separate thread, so that the disk does not delay packets.
 #[derive(Debug)]
 struct CaptureFile {
     block: Vec<u8>,
@@ -192,7 +193,7 @@ impl CaptureFile {
             return;
         }
         let block = std::mem::replace(&mut self.block, Vec::with_capacity(least_bytes + (64 << 10)));
-        // The thread ends before its time only when it cannot write.
+        // The thread ends early only if it cannot write.
         if self.blocks.as_ref().is_some_and(|blocks| blocks.send(block).is_err()) {
             self.end();
         }

@@ -1,51 +1,69 @@
-//! Reports of the data plane about a link.
+//! Reports of the data plane about a link, and its errors.
 
 use crate::packet::PipeStatistics;
 use pathbench_record::time::Timestamp;
+use rustix::io::Errno;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::Duration;
 
-/// What a link has done since it began or was restarted.
+/// A request to the data plane was not carried out.
+#[derive(Debug, thiserror::Error)]
+pub enum PlaneError {
+    #[error("cannot start the thread that moves the packets of emulated links: {source}")]
+    Thread { source: std::io::Error },
+    #[error("cannot {action} the event descriptor of the emulated links: {errno}")]
+    Wake { action: &'static str, errno: Errno },
+    #[error("the thread that moves the packets of emulated links has ended; this is a bug in Pathbench")]
+    Ended,
+    #[error("there is no emulated link with number {link}")]
+    NoSuchLink { link: usize },
+    #[error(
+        "cannot write the capture of link {link} to {path:?}: {source}; check that the directory exists and the disk has free space"
+    )]
+    Capture { link: String, path: PathBuf, source: std::io::Error },
+}
+
+/// The report of a link since it began or was restarted.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct LinkReport {
     pub directions: [DirectionReport; 2],
-    /// Why the capture is not complete, if it is not.
+    /// The reason why the capture is incomplete, if it is.
     pub capture_error: Option<String>,
 }
 
-/// What one way of a link has done.
+/// The report of one direction of a link.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct DirectionReport {
     pub statistics: PipeStatistics,
-    /// Time by which packets left later than the model's times.
     pub lateness: Lateness,
-    /// Wire packets that the pipe delivered and the far device did not take, because it was down or the packet no
-    /// longer made sense (a bit of its IP version was flipped).
+    /// Wire packets that the pipe delivered and the far device rejected, because the device was down or the packet was
+    /// invalid (a bit error in its IP version).
     pub refused_packets: u64,
-    /// Packets that overran the sending device's queue, because they were not read in time; a GSO packet counts once. By
-    /// the kernel's counter.
+    /// Packets that overran the sending device's queue, because they were not read in time (the kernel's counter); a
+    /// GSO packet counts once.
     pub overrun_packets: u64,
-    /// Every 100 ms, where something differs from the sample before.
+    /// One sample every 100 ms, if a value differs from the previous sample.
     pub series: Vec<QueueSample>,
-    /// Length of the IP packet in bytes → wire packets put in, whatever became of them.
+    /// Length of the IP packet in bytes → wire packets offered, delivered or not.
     pub offered_sizes: BTreeMap<u32, u64>,
 }
 
-/// The state of one way of a link at a time.
+/// The state of one direction of a link at a time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct QueueSample {
     pub at: Timestamp,
     pub queue_bytes: u64,
     pub queue_packets: u64,
-    /// Put in since the beginning, overhead included.
+    /// Offered since the start, overhead included.
     pub offered_bytes: u64,
-    /// Left by the far end since the beginning, overhead included.
+    /// Delivered since the start, overhead included.
     pub delivered_bytes: u64,
-    /// Dropped since the beginning, whatever the cause.
+    /// Dropped since the start, by all causes.
     pub dropped_packets: u64,
-    /// The rate in force; `None` where it is unlimited or made of opportunities.
+    /// The current rate; `None` if it is unlimited or consists of delivery opportunities.
     pub rate_bps: Option<u64>,
-    /// The probability of loss in force; `None` where it depends on the packet before.
+    /// The current loss probability; `None` if it depends on the previous packet.
     pub loss: Option<f64>,
     pub delay: Duration,
 }
@@ -54,19 +72,17 @@ pub struct QueueSample {
 const BUCKETS_BITS: u32 = 5;
 const BUCKETS: usize = 1 << BUCKETS_BITS;
 
-/// Time by which packets left later than the model's times.
+/// Actual departure time of packets minus the departure time of the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Lateness {
     pub count: u64,
-    /// Half of them were not later than this; like all percentiles at most 1/32 above the true value.
+    /// The median. All percentiles are at most 1/32 above the true value.
     pub p50: Duration,
-    /// 90 % were not later.
     pub p90: Duration,
-    /// 99 % were not later.
     pub p99: Duration,
-    /// 99.9 % were not later.
+    /// The 99.9th percentile.
     pub p999: Duration,
-    /// The latest, exactly.
+    /// The exact maximum.
     pub max: Duration,
 }
 
@@ -102,7 +118,7 @@ impl Histogram {
         }
     }
 
-    /// The upper bound of the bucket that holds the packet of this rank, but never more than the largest.
+    /// The upper bound of the bucket with this quantile, but at most the maximum.
     fn quantile(&self, share: f64) -> Duration {
         let rank = (share * self.count as f64).ceil() as u64;
         let mut passed = 0;
@@ -116,7 +132,7 @@ impl Histogram {
     }
 }
 
-/// The bucket of a number of nanoseconds: below 32 one each, then 32 for each power of two.
+/// The bucket of a number of nanoseconds: one bucket for each number below 32, then 32 for each power of two.
 fn bucket(nanos: u64) -> usize {
     if nanos < BUCKETS as u64 {
         return nanos as usize;

@@ -1,8 +1,7 @@
-//! Waiting for packets, commands and points in time.
+//! Waits for packets, commands and deadlines.
 //!
-//! Points in time come from a timer descriptor: timeouts of `epoll_wait(2)` count milliseconds, and those of its
-//! successor and of `ppoll(2)` may be late by a thousandth of what is waited for (`select_estimate_accuracy`,
-//! fs/select.c).
+//! Deadlines use a timer descriptor (timerfd): the timeout of `epoll_wait(2)` has a resolution of 1 ms, and the
+//! timeouts of `epoll_pwait2(2)` and `ppoll(2)` may be late by 0.1 % (`select_estimate_accuracy`, fs/select.c).
 
 use pathbench_host::tun::Tun;
 use pathbench_record::time::Timestamp;
@@ -19,11 +18,11 @@ use std::time::Duration;
 const EVENTS: usize = 64;
 const WAKE: u64 = u64::MAX;
 const TIMER: u64 = u64::MAX - 1;
-/// A long wait ends this long before its time and goes on as a short one: a processor that has slept deeply takes its
-/// time to wake, one that has just been woken does not.
+/// A long wait ends this long before its deadline and continues as a short one: a processor takes longer to leave a
+/// deep idle state than to wake shortly after a wake-up.
 const LEAD: Duration = Duration::from_micros(120);
 const LONG_WAIT: Duration = Duration::from_micros(400);
-/// The very last of a long wait is not slept through: going to sleep and waking take as long.
+/// The last part of a long wait is busy polling: sleeping and waking take as long.
 const LAST: Duration = Duration::from_micros(30);
 const AT_ONCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 const NEVER: Timespec = AT_ONCE;
@@ -59,12 +58,12 @@ impl Waiting {
     }
 
     pub(super) fn remove(&self, tun: &Tun) {
-        // It is gone already when its interface is.
+        // The kernel has removed it already if its interface was deleted.
         let _ = epoll::delete(&self.poll, tun);
     }
 
-    /// Waits until something calls or `deadline` has come, or is about to; `None`: as long as it takes. Repeated
-    /// calls meet the deadline as closely as the machine allows.
+    /// Waits until a descriptor is ready or `deadline` is reached or close; `None`: no limit. Repeated calls meet the
+    /// deadline with the best accuracy of the machine.
     pub(super) fn wait(&mut self, now: Timestamp, deadline: Option<Timestamp>) -> Result<(), Errno> {
         let timer = match deadline {
             Some(deadline) if deadline > now + LONG_WAIT => {
@@ -95,7 +94,7 @@ impl Waiting {
 
     fn arm(&mut self, deadline: Option<Timestamp>) -> Result<(), Errno> {
         let it_value = deadline.map_or(NEVER, |deadline| {
-            // Zero would mean never.
+            // Zero would disarm the timer.
             let nanos = deadline.as_nanos().max(1);
             Timespec { tv_sec: (nanos / 1_000_000_000) as _, tv_nsec: (nanos % 1_000_000_000) as _ }
         });
@@ -136,14 +135,14 @@ mod tests {
     use super::*;
     use rustix::event::EventfdFlags;
 
-    #[allow(clippy::disallowed_methods, reason = "the system's own clock is what is waited by")]
+    #[allow(clippy::disallowed_methods, reason = "the timer follows the system's clock")]
     fn now() -> Timestamp {
         let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
         Timestamp::from_nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
     }
 
-    /// Timeouts of `epoll_wait` were rounded up to milliseconds. The best of many is that of the mechanism, the others
-    /// are the machine's.
+    /// Regression: timeouts of `epoll_wait` were rounded up to milliseconds. The shortest of many waits is the accuracy
+    /// of the mechanism; the longer ones depend on the machine.
     #[test]
     fn waits_of_parts_of_a_millisecond_are_that_long() {
         let wake = Arc::new(rustix::event::eventfd(0, EventfdFlags::NONBLOCK).unwrap());
@@ -163,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_of_the_handle_is_told_once() {
+    fn a_wake_up_by_the_handle_is_reported_once() {
         let wake = Arc::new(rustix::event::eventfd(0, EventfdFlags::NONBLOCK).unwrap());
         let mut waiting = Waiting::new(Arc::clone(&wake)).unwrap();
         rustix::io::write(&wake, &1_u64.to_ne_bytes()).unwrap();

@@ -8,7 +8,7 @@ use pathbench_link::{LinkModel, LossModel};
 use std::path::PathBuf;
 use std::time::Duration;
 
-tests![a_capture_tells_every_fate, a_capture_that_cannot_be_made_is_an_error];
+tests![a_capture_records_every_fate, a_capture_that_cannot_be_made_is_an_error];
 
 /// A file of this test's own.
 fn file(name: &str) -> PathBuf {
@@ -48,7 +48,7 @@ fn recorded(bytes: &[u8]) -> Result<Vec<Recorded>, Failed> {
     Ok(packets)
 }
 
-fn a_capture_tells_every_fate() -> Outcome {
+fn a_capture_records_every_fate() -> Outcome {
     let path = file("fates");
     let model = LinkModel { loss: LossModel::Independent(0.1), ..delayed(Duration::from_millis(3)) };
     let lab = Lab::new([model.clone(), model], [1, 2], Some(path.clone()))?;

@@ -1,4 +1,4 @@
-//! Changes while packets pass, and what befalls the devices.
+//! Changes while packets pass, and devices that go down or are removed.
 
 use crate::fixture::{INTERFACE, Lab, MTU, delayed, v4};
 use crate::lots::send_in_lots;
@@ -20,16 +20,16 @@ use std::time::{Duration, Instant};
 tests![
     a_change_is_in_force_when_it_returns,
     a_schedule_is_followed_and_forgotten_at_a_restart,
-    outages_hold_and_black_holes_swallow,
+    outages_hold_packets_and_black_holes_drop_them,
     samples_follow_the_rate,
     overruns_count_from_the_restart_on,
     a_device_that_is_down_refuses,
-    a_device_that_is_gone_troubles_nobody,
-    links_that_are_not_there_are_refused,
-    a_name_that_is_taken_is_refused,
+    a_removed_device_does_not_disturb_other_links,
+    links_that_do_not_exist_are_rejected,
+    a_name_that_is_taken_is_rejected,
 ];
 
-/// How long a datagram is under way; `None`: longer than `patience`.
+/// Transit time of a datagram; `None`: longer than `patience`.
 fn passage_within(
     (client, server): &(UdpSocket, UdpSocket),
     patience: Duration,
@@ -40,13 +40,13 @@ fn passage_within(
     Ok(server.recv(&mut [0; 64]).is_ok().then(|| begun.elapsed()))
 }
 
-/// How long a datagram is under way that is to arrive.
+/// Transit time of a datagram that must arrive.
 fn passage(sockets: &(UdpSocket, UdpSocket)) -> Result<Duration, Failed> {
     passage_within(sockets, Duration::from_secs(5))?.ok_or_else(|| "nothing arrived".into())
 }
 
 /// Whether a datagram does not arrive.
-fn vanishes(sockets: &(UdpSocket, UdpSocket)) -> Result<bool, Failed> {
+fn is_lost(sockets: &(UdpSocket, UdpSocket)) -> Result<bool, Failed> {
     Ok(passage_within(sockets, Duration::from_millis(300))?.is_none())
 }
 
@@ -65,7 +65,7 @@ fn a_change_is_in_force_when_it_returns() -> Outcome {
     }
     let all_lost = LinkChange { loss: Some(LossModel::Independent(1.0)), ..LinkChange::default() };
     lab.plane.change(lab.link, LinkDirection::Forward, all_lost)?;
-    ensure!(vanishes(&sockets)?, "a packet came through certain loss");
+    ensure!(is_lost(&sockets)?, "a packet came through certain loss");
     Ok(())
 }
 
@@ -89,15 +89,15 @@ fn a_schedule_is_followed_and_forgotten_at_a_restart() -> Outcome {
     Ok(())
 }
 
-fn outages_hold_and_black_holes_swallow() -> Outcome {
+fn outages_hold_packets_and_black_holes_drop_them() -> Outcome {
     let lab = Lab::symmetric(&LinkModel { rate: RateModel::Constant(100_000_000), ..LinkModel::default() })?;
     let sockets = lab.udp(v4)?;
     lab.plane.set_condition(lab.link, Condition::Outage)?;
-    ensure!(vanishes(&sockets)?, "a packet came through an outage");
+    ensure!(is_lost(&sockets)?, "a packet came through an outage");
     lab.plane.set_condition(lab.link, Condition::Carrying)?;
-    ensure!(sockets.1.recv(&mut [0; 64]).is_ok(), "what waited did not go on");
+    ensure!(sockets.1.recv(&mut [0; 64]).is_ok(), "the held packet did not arrive after the outage");
     lab.plane.set_condition(lab.link, Condition::Blackhole)?;
-    ensure!(vanishes(&sockets)?, "a packet came through a black hole");
+    ensure!(is_lost(&sockets)?, "a packet came through a black hole");
     lab.plane.set_condition(lab.link, Condition::Carrying)?;
     passage(&sockets)?;
     let statistics = &lab.report()?.directions[0].statistics;
@@ -105,7 +105,7 @@ fn outages_hold_and_black_holes_swallow() -> Outcome {
     Ok(())
 }
 
-/// A change of rate is seen although nobody sends.
+/// A sample shows a change of rate on an idle link, too.
 fn samples_follow_the_rate() -> Outcome {
     let steps = vec![(Duration::ZERO, 5_000_000), (Duration::from_millis(150), 2_000_000)];
     let schedule: RateSchedule = Steps { steps, end: pathbench_link::End::Hold };
@@ -124,8 +124,8 @@ fn samples_follow_the_rate() -> Outcome {
     Ok(())
 }
 
-/// A clock that stands still, and with it who asks it for the time, while somebody holds it.
-#[derive(Default)]
+/// A clock that blocks its readers while a test holds its lock.
+#[derive(Debug, Default)]
 struct HeldClock(Mutex<()>);
 
 impl Clock for HeldClock {
@@ -139,7 +139,7 @@ impl Clock for HeldClock {
     }
 }
 
-/// Regression: a run was blamed for the packets that its links had lost while they were calibrated.
+/// Regression: packets lost during calibration were counted in the run.
 fn overruns_count_from_the_restart_on() -> Outcome {
     let clock = Arc::new(HeldClock::default());
     let models = [LinkModel::default(), LinkModel::default()];
@@ -166,15 +166,15 @@ fn a_device_that_is_down_refuses() -> Outcome {
     let sockets = lab.udp(v4)?;
     passage(&sockets)?;
     lab.server.socket.set_down(lab.server.index)?;
-    ensure!(vanishes(&sockets)?, "a device that is down took a packet");
+    ensure!(is_lost(&sockets)?, "a device that is down took a packet");
     ensure!(lab.report()?.directions[0].refused_packets == 1, "{:?}", lab.report()?);
     lab.server.socket.set_up(lab.server.index)?;
     passage(&sockets)?;
     Ok(())
 }
 
-/// Neither the other links nor the processor notice.
-fn a_device_that_is_gone_troubles_nobody() -> Outcome {
+/// Other links go on, and the processor stays idle.
+fn a_removed_device_does_not_disturb_other_links() -> Outcome {
     let mut lab = Lab::symmetric(&delayed(Duration::ZERO))?;
     let others = [NetNamespace::create()?, NetNamespace::create()?];
     let ends = [Tun::create(&others[0], "pbt-1", MTU)?, Tun::create(&others[1], "pbt-1", MTU)?];
@@ -215,7 +215,7 @@ fn thread_cpu_ticks() -> Result<u64, Failed> {
     Err("no thread called links".into())
 }
 
-fn links_that_are_not_there_are_refused() -> Outcome {
+fn links_that_do_not_exist_are_rejected() -> Outcome {
     let lab = Lab::symmetric(&delayed(Duration::ZERO))?;
     let refused = [
         lab.plane.report(7).err(),
@@ -229,7 +229,7 @@ fn links_that_are_not_there_are_refused() -> Outcome {
     Ok(())
 }
 
-fn a_name_that_is_taken_is_refused() -> Outcome {
+fn a_name_that_is_taken_is_rejected() -> Outcome {
     let lab = Lab::symmetric(&delayed(Duration::ZERO))?;
     let error = Tun::create(&lab.client.namespace, INTERFACE, MTU).err();
     ensure!(matches!(&error, Some(TunError::Refused { .. })), "{error:?}");

@@ -45,8 +45,8 @@ fn print(what: &str, times: &[Duration], lateness: &[Lateness; 2]) {
     println!("  lateness of the packets: {lateness:?}");
 }
 
-/// Never earlier than the model says. How much later is a matter of the machine: the fastest tell of the data plane,
-/// and of the others what is more than their lateness.
+/// Never earlier than the model. The excess depends on the machine: the test bounds the fastest packet, and for the
+/// median the excess beyond the data plane's lateness.
 fn the_kernel_answers_after_twice_the_delay() -> Outcome {
     for delay_ms in [1, 20, 100] {
         let delay = Duration::from_millis(delay_ms);
@@ -54,12 +54,12 @@ fn the_kernel_answers_after_twice_the_delay() -> Outcome {
         let count = (2_000 / delay_ms).clamp(10, 200) as u16;
         let times = pings(&lab, count)?;
         let lateness = lab.report()?.directions.map(|direction| direction.lateness);
-        print(&format!("{delay:?} each way"), &times, &lateness);
+        print(&format!("{delay:?} per direction"), &times, &lateness);
         ensure!(lateness.iter().all(|one| one.count == u64::from(count)), "{lateness:?}");
         ensure!(times[0] >= delay * 2, "{:?} is earlier than {:?}", times[0], delay * 2);
         let fastest = times[0].saturating_sub(delay * 2);
         ensure!(fastest < Duration::from_millis(1), "even the fastest is {fastest:?} late");
-        // Both ways' medians need not fall on one packet, nor is the way to the application lateness.
+        // The medians of both directions need not fall on one packet, and lateness excludes the path to the application.
         let median = times[times.len() / 2].saturating_sub(delay * 2);
         let explained = (lateness[0].p90 + lateness[1].p90) + Duration::from_millis(4);
         ensure!(median < explained, "half are {median:?} late, of which {explained:?} is explained");

@@ -8,7 +8,7 @@ use pathbench_host::sysctl;
 use pathbench_host::tun::Tun;
 use pathbench_kerneltest::{MonotonicClock, ensure};
 use pathbench_link::{BaseDelay, LinkModel};
-use pathbench_record::network::IpNetwork;
+use pathbench_record::network::IpNet;
 use pathbench_record::time::Clock;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::path::PathBuf;
@@ -51,7 +51,7 @@ pub(crate) fn delayed(delay: Duration) -> LinkModel {
 }
 
 impl Lab {
-    /// A lab whose link does the same both ways.
+    /// A lab whose link has the same model in both directions.
     pub(crate) fn symmetric(model: &LinkModel) -> Result<Self, Failed> {
         Self::new([model.clone(), model.clone()], [1, 2], None)
     }
@@ -83,7 +83,7 @@ impl Lab {
             ends.iter_mut().try_for_each(|end| end.set_offload(false))?;
         }
         let indices = ends.each_ref().map(Tun::index);
-        let mut plane = DataPlane::start(clock)?;
+        let plane = DataPlane::start(clock)?;
         let link = plane.add(PlaneLink { name: "pbt".to_owned(), ends, models, seeds, capture })?;
         let [first, second] = namespaces;
         let host = |namespace: NetNamespace, number: u8| {
@@ -91,8 +91,8 @@ impl Lab {
             socket.set_loopback_up()?;
             let index = indices[usize::from(number) - 1];
             socket.set_up(index)?;
-            socket.add_address(index, IpNetwork::new(v4(number), 24)?)?;
-            socket.add_address(index, IpNetwork::new(v6(number), 64)?)?;
+            socket.add_address(index, IpNet::new(v4(number), 24)?)?;
+            socket.add_address(index, IpNet::new(v6(number), 64)?)?;
             ensure!(socket.link_by_index(index)?.running, "{INTERFACE} is not ready");
             let deadline = Instant::now() + Duration::from_secs(10);
             while !socket.delivers(v6(number))? {

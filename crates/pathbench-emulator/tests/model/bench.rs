@@ -39,7 +39,7 @@ pub(crate) fn delay_change(delay: Duration) -> LinkChange {
     LinkChange { delay: Some(BaseDelay::Constant(delay)), ..LinkChange::default() }
 }
 
-/// A pipe and everything that has come out of it.
+/// A pipe and all its outcomes.
 pub(crate) struct Bench {
     pub(crate) pipe: Pipe<()>,
     outcomes: Vec<Outcome<()>>,
@@ -66,7 +66,7 @@ impl Bench {
         self.pipe.set_condition(at(after), condition);
     }
 
-    /// Fetches what happened up to a time.
+    /// Fetches the outcomes up to a time.
     pub(crate) fn poll(&mut self, after: Duration) {
         while let Some(outcome) = self.pipe.poll(at(after)) {
             self.outcomes.push(outcome);
@@ -88,7 +88,7 @@ impl Bench {
     }
 }
 
-/// Number and time of what was delivered.
+/// Numbers and times of the delivered packets.
 pub(crate) fn delivered(outcomes: &[Outcome<()>]) -> impl Iterator<Item = (u64, Duration)> + '_ {
     outcomes.iter().filter_map(|outcome| match outcome.fate {
         Fate::Delivered(delivery) => Some((outcome.number, delivery.due.since(Timestamp::default()))),
@@ -96,7 +96,7 @@ pub(crate) fn delivered(outcomes: &[Outcome<()>]) -> impl Iterator<Item = (u64, 
     })
 }
 
-/// Numbers of what was dropped, whatever the cause.
+/// Numbers of the dropped packets, of all causes.
 pub(crate) fn dropped(outcomes: &[Outcome<()>]) -> impl Iterator<Item = u64> + '_ {
     outcomes
         .iter()
@@ -104,7 +104,7 @@ pub(crate) fn dropped(outcomes: &[Outcome<()>]) -> impl Iterator<Item = u64> + '
         .map(|outcome| outcome.number)
 }
 
-/// When it happened.
+/// The time of the outcome.
 pub(crate) fn ended(outcome: &Outcome<()>) -> Timestamp {
     match outcome.fate {
         Fate::Delivered(delivery) => delivery.due,

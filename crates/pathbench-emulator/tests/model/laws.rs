@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What is done to a pipe, and how long after what was done before.
+/// An operation on a pipe.
 #[derive(Debug, Clone)]
 enum Act {
     Offer { ip_bytes: u32, segments: u32, ect: bool },
@@ -246,7 +246,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 192, ..ProptestConfig::default() })]
 
     #[test]
-    fn nothing_comes_from_nothing_and_nothing_is_lost_without_a_cause(
+    fn packets_are_conserved_and_every_drop_has_a_cause(
         model in models(true), seed: u64, acts in acts(true)
     ) {
         let (pipe, outcomes) = play(&model, seed, &acts, Polling::AtDeadlines);
@@ -260,9 +260,9 @@ proptest! {
             prop_assert_eq!(outcome.packet.payload, outcome.number);
             let (ip_bytes, segments) = offers[outcome.number as usize];
             prop_assert_eq!((outcome.packet.ip_bytes, outcome.packet.segments), (ip_bytes, segments));
-            let way = usize::from(matches!(outcome.fate, Fate::Dropped { .. }));
-            packets[way] += u64::from(segments);
-            bytes[way] += u64::from(ip_bytes + segments * 14);
+            let kind = usize::from(matches!(outcome.fate, Fate::Dropped { .. }));
+            packets[kind] += u64::from(segments);
+            bytes[kind] += u64::from(ip_bytes + segments * 14);
             if let Fate::Dropped { cause, .. } = outcome.fate {
                 *causes.entry(cause).or_insert(0) += u64::from(segments);
             }
@@ -284,7 +284,7 @@ proptest! {
     }
 
     #[test]
-    fn outcomes_do_not_depend_on_when_one_asks(model in models(true), seed: u64, acts in acts(true)) {
+    fn outcomes_do_not_depend_on_the_times_of_polls(model in models(true), seed: u64, acts in acts(true)) {
         let (_, often) = play(&model, seed, &acts, Polling::AtDeadlines);
         prop_assert!(often.is_sorted_by_key(ended), "in order of time");
         for polling in [Polling::AtActs, Polling::Every(Duration::from_micros(777)), Polling::Never] {
@@ -335,7 +335,7 @@ proptest! {
         );
     }
 
-    /// What arrives at the far end within any window fits its rate, but for a packet.
+    /// Packets arrive at the far end within any window at no more than the rate, but for one packet.
     #[test]
     fn no_window_carries_more_than_the_rate(
         first in 1_000_000..100_000_000_u64,

@@ -82,7 +82,7 @@ fn an_empty_queue_takes_any_packet() {
 }
 
 #[test]
-fn packets_larger_than_the_mtu_vanish() {
+fn packets_larger_than_the_mtu_are_dropped() {
     let mut bench = Bench::new(LinkModel { mtu_bytes: 1_400, ..wire() }, 1);
     bench.offer(ms(0), 1_401);
     bench.offer(ms(0), 1_400);
@@ -118,7 +118,7 @@ fn a_new_rate_holds_for_what_is_left_of_the_packet() {
 }
 
 #[test]
-fn a_smaller_queue_or_mtu_takes_nothing_away_from_what_is_in() {
+fn a_smaller_queue_or_mtu_drops_no_packet_already_in_the_pipe() {
     let mut bench = Bench::new(rate(PACKET_A_MS_BPS), 1);
     for _ in 0..10 {
         bench.offer(ms(0), 1_500);
@@ -135,7 +135,7 @@ fn a_smaller_queue_or_mtu_takes_nothing_away_from_what_is_in() {
 }
 
 #[test]
-fn an_outage_holds_and_a_black_hole_swallows() {
+fn an_outage_holds_packets_and_a_black_hole_drops_them() {
     let mut bench = Bench::new(rate(PACKET_A_MS_BPS), 1);
     bench.offer(ms(0), 1_500);
     bench.condition(us(500), Condition::Outage);
@@ -201,7 +201,7 @@ fn jitter_has_its_distributions_mean_and_spread() {
 }
 
 #[test]
-fn without_reordering_nobody_overtakes() {
+fn without_reordering_packets_keep_their_order() {
     for reorder in [false, true] {
         let mut bench = Bench::new(jitter(Distribution::Normal, reorder), 7);
         for number in 0..1_000 {

@@ -1,4 +1,4 @@
-//! What is lost, and what ARQ does about it.
+//! Losses and link-layer retransmission (ARQ).
 
 use crate::bench::{Bench, PACKET_A_MS_BPS, delivered, dropped, ms, rate, us, wire};
 use pathbench_emulator::packet::DropCause;

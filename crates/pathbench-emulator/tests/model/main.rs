@@ -2,6 +2,7 @@
 #![allow(clippy::unchecked_time_subtraction, reason = "a time that would be negative is to fail the test")]
 
 mod bench;
+mod chance;
 mod fades;
 mod laws;
 mod links;

@@ -152,7 +152,7 @@ fn an_idle_link_begins_a_new_train() {
 }
 
 #[test]
-fn a_train_that_nobody_began_holds_nobody_up() {
+fn a_train_without_a_packet_delays_no_packet() {
     // Regression: a rate put in force on an idle link, and a used-up train, left trains behind that no packet had begun.
     let mut bench = Bench::new(wire(), 1);
     bench.change(ms(0), &LinkChange { rate: Some(trains().rate), ..LinkChange::default() });

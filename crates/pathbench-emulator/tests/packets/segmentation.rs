@@ -42,7 +42,7 @@ const fn protocol_of(kind: Segmentation) -> u8 {
     if matches!(kind, Segmentation::Udp) { 17 } else { 6 }
 }
 
-/// A packet as a host hands it over: addresses, ports, options and payload are counted up.
+/// A GSO packet of a host: addresses, ports, options and payload are counted up.
 #[derive(Debug)]
 struct Sample {
     version: Version,
@@ -122,7 +122,7 @@ fn samples() -> impl Strategy<Value = Sample> {
     )
 }
 
-/// What a receiver makes of a wire packet: its checksums hold, its lengths are right.
+/// The payload of a wire packet, after checks of its checksums and lengths.
 fn received(version: Version, kind: Segmentation, wire: &[u8]) -> Vec<u8> {
     let ip_bytes = if version == Version::V4 { 20 } else { 40 };
     if version == Version::V4 {
@@ -177,7 +177,7 @@ proptest! {
         prop_assert_eq!(wire_bytes, gso.ip_bytes(gso.whole()));
     }
 
-    /// What is written as a run to be cut by the far host is cut there into the same wire packets.
+    /// The far host cuts a run that is written as a GSO packet into the same wire packets.
     #[test]
     fn a_run_is_cut_into_the_same_packets(sample in samples(), from in any::<u32>(), count in any::<u32>()) {
         let (header, packet) = sample.make();
@@ -214,9 +214,9 @@ proptest! {
         prop_assert_eq!(plain, marked);
     }
 
-    /// Whatever bytes come, there is an answer, and wire packets of what was accepted.
+    /// Parsing arbitrary bytes never panics, and every accepted packet yields its wire packets.
     #[test]
-    fn any_bytes_are_a_handover_or_not(head: [u8; PacketHeader::BYTES], mut packet in proptest::collection::vec(any::<u8>(), 0..400), version in 4..=6_u8) {
+    fn arbitrary_bytes_are_parsed_or_rejected(head: [u8; PacketHeader::BYTES], mut packet in proptest::collection::vec(any::<u8>(), 0..400), version in 4..=6_u8) {
         if let Some(first) = packet.first_mut() {
             *first = version << 4 | *first & 15;
         }

@@ -1,12 +1,41 @@
-//! The rules of a router as changes of the table, and what kernel each change needs.
+//! The rules of a router as changes of its table, and the kernel version that each change requires. The messages follow
+//! `linux/netfilter/nf_tables.h`; all numbers in them are in network byte order.
 
-use super::message::{Expression, Hook, Meta, all_rules, base_chain, chain, change, counter, rule, table};
-use super::{RouterRules, TooBig};
 use crate::netlink::NetlinkError;
-use crate::netlink::channel::Change;
-use crate::netlink::message::Encoder;
+use crate::netlink::message::{Change, Encoder, Message, netfilter_header};
 use netlink_packet_core::{NLM_F_APPEND, NLM_F_CREATE};
 use rustix::io::Errno;
+
+pub(super) const SUBSYSTEM: u8 = libc::NFNL_SUBSYS_NFTABLES as u8;
+pub(super) const TABLE: &str = "pathbench";
+
+const NFTA_TABLE_NAME: u16 = 1;
+const NFTA_CHAIN_TABLE: u16 = 1;
+const NFTA_CHAIN_NAME: u16 = 3;
+const NFTA_CHAIN_HOOK: u16 = 4;
+const NFTA_CHAIN_POLICY: u16 = 5;
+const NFTA_CHAIN_TYPE: u16 = 7;
+const NFTA_RULE_TABLE: u16 = 1;
+const NFTA_RULE_CHAIN: u16 = 2;
+const NFTA_RULE_EXPRESSIONS: u16 = 4;
+const NFTA_LIST_ELEM: u16 = 1;
+const NFTA_EXPR_NAME: u16 = 1;
+const NFTA_EXPR_DATA: u16 = 2;
+const NFTA_DATA_VALUE: u16 = 1;
+const NFTA_DATA_VERDICT: u16 = 2;
+const NFTA_VERDICT_CHAIN: u16 = 2;
+pub(super) const NFTA_OBJ_TABLE: u16 = 1;
+pub(super) const NFTA_OBJ_NAME: u16 = 2;
+const NFTA_OBJ_TYPE: u16 = 3;
+pub(super) const NFTA_OBJ_DATA: u16 = 4;
+pub(super) const NFTA_COUNTER_PACKETS: u16 = 2;
+const NFT_OBJECT_COUNTER: u32 = 1;
+/// The register of all expressions in this file except verdicts.
+const REGISTER: u32 = 1;
+const VERDICT_REGISTER: u32 = 0;
+const NFT_RT_TCPMSS: u32 = 3;
+const NFT_EXTHDR_OP_TCPOPT: u32 = 1;
+const TCPOPT_MSS: u8 = 2;
 
 pub(super) const SENT: &str = "too-big-sent";
 pub(super) const SUPPRESSED: &str = "too-big-suppressed";
@@ -16,45 +45,67 @@ const OUTPUT: &str = "too-big";
 const VERDICT: &str = "too-big-verdict";
 const FORWARD: &str = "clamp-mss";
 
-/// `NF_IP_PRI_FILTER` and `NF_IP_PRI_MANGLE` of `linux/netfilter_ipv4.h`.
-const PRIORITY_FILTER: i32 = 0;
-const PRIORITY_MANGLE: i32 = -150;
 const BURST: u32 = 1;
 
-const NFPROTO_IPV4: u8 = 2;
-const NFPROTO_IPV6: u8 = 10;
 const ICMPV4_FRAGMENTATION_NEEDED: [u8; 2] = [3, 4];
 const ICMPV6_PACKET_TOO_BIG: u8 = 2;
 const TCP_FLAGS_OFFSET: u32 = 13;
 const TCP_SYN: u8 = 0x02;
 
-/// A change and the options of the kernel's configuration without which it is refused.
-#[derive(Debug)]
-pub(super) struct Step {
-    pub(super) change: Change,
-    pub(super) needs: &'static str,
+/// The type of a message (`NFT_MSG_*`) in netlink.
+pub const fn number(kind: i32) -> u16 {
+    (SUBSYSTEM as u16) << 8 | kind as u16
 }
 
-pub(super) fn steps(rules: &RouterRules) -> Vec<Step> {
+fn message(kind: i32, attributes: Encoder) -> Message {
+    let header = Encoder::after(&netfilter_header(libc::NFPROTO_INET as u8, 0)).into_bytes();
+    Message { kind: number(kind), payload: [header, attributes.into_bytes()].concat() }
+}
+
+/// The fate of the router's own messages about packets that are too big for the next link: ICMP "fragmentation needed"
+/// and `ICMPv6` "packet too big". Forwarded messages always pass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum TooBig {
+    #[default]
+    Sent,
+    /// Sends at most this many per second, IPv4 and IPv6 together, evenly spaced: a message leaves if the previous one
+    /// left at least 1 s / `per_second` ago. 0 drops all.
+    Limited { per_second: u32 },
+    /// Drops all messages: the router is a black hole for packets that are too big.
+    Dropped,
+}
+
+/// The rules of a router. The default is the kernel's behaviour without rules.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct RouterRules {
+    /// The fate of its "too big" messages.
+    pub too_big: TooBig,
+    /// Whether it lowers the MSS option of forwarded SYNs to fit the MTUs of its routes to both ends.
+    pub clamp_mss: bool,
+}
+
+/// The changes that replace a table's rules by `rules`, in order.
+pub fn changes(rules: &RouterRules) -> Vec<Change> {
     const TABLES: &str = "CONFIG_NF_TABLES and CONFIG_NF_TABLES_INET";
     const COUNTERS: &str = "CONFIG_NFT_COUNTER and CONFIG_NFT_OBJREF, in nf_tables itself since Linux 5.17";
-    let mut steps = Vec::new();
+    let mut changes = Vec::new();
     let mut add = |request, kind, needs, attributes: Encoder| {
         let flags = match kind {
             libc::NFT_MSG_DELRULE => 0,
-            // Without, a rule would come before those that are there.
+            // Without this flag the kernel inserts a rule before the existing ones.
             libc::NFT_MSG_NEWRULE => NLM_F_CREATE | NLM_F_APPEND,
             _ => NLM_F_CREATE,
         };
-        steps.push(Step { change: change(request, kind, flags, attributes), needs });
+        changes.push(Change { request, needs, flags, message: message(kind, attributes) });
     };
     add("make the firewall's table", libc::NFT_MSG_NEWTABLE, TABLES, table());
     for name in [SENT, SUPPRESSED, CLAMPED] {
-        add("make the firewall's counters", libc::NFT_MSG_NEWOBJ, COUNTERS, counter(name));
+        let counter = counters().text(NFTA_OBJ_NAME, name).nested(NFTA_OBJ_DATA, Encoder::default());
+        add("make the firewall's counters", libc::NFT_MSG_NEWOBJ, COUNTERS, counter);
     }
     for made in [
-        base_chain(OUTPUT, Hook::Output, PRIORITY_FILTER),
-        base_chain(FORWARD, Hook::Forward, PRIORITY_MANGLE),
+        base_chain(OUTPUT, libc::NF_INET_LOCAL_OUT, libc::NF_IP_PRI_FILTER),
+        base_chain(FORWARD, libc::NF_INET_FORWARD, libc::NF_IP_PRI_MANGLE),
         chain(VERDICT),
     ] {
         add("make the firewall's chains", libc::NFT_MSG_NEWCHAIN, TABLES, made);
@@ -72,54 +123,155 @@ pub(super) fn steps(rules: &RouterRules) -> Vec<Step> {
             "CONFIG_NFT_RT and CONFIG_NFT_EXTHDR of Linux 4.14, in nf_tables itself since 4.18";
         add("clamp the MSS of forwarded SYNs", libc::NFT_MSG_NEWRULE, NEEDS, rule(FORWARD, &clamp()));
     }
-    steps
+    changes
 }
 
-/// The rules that find the messages, for IPv4 and IPv6.
-fn too_big_messages() -> [Vec<Expression>; 2] {
-    let found = |network, transport: i32, beginning: &[u8]| {
+pub(super) fn removal(request: &'static str) -> Change {
+    Change { request, needs: "", flags: 0, message: message(libc::NFT_MSG_DELTABLE, table()) }
+}
+
+pub(super) fn list_counters() -> Message {
+    message(libc::NFT_MSG_GETOBJ, counters())
+}
+
+fn table() -> Encoder {
+    Encoder::default().text(NFTA_TABLE_NAME, TABLE)
+}
+
+fn counters() -> Encoder {
+    Encoder::default().text(NFTA_OBJ_TABLE, TABLE).be32(NFTA_OBJ_TYPE, NFT_OBJECT_COUNTER)
+}
+
+fn chain(name: &str) -> Encoder {
+    Encoder::default().text(NFTA_CHAIN_TABLE, TABLE).text(NFTA_CHAIN_NAME, name)
+}
+
+fn base_chain(name: &str, hook: i32, priority: i32) -> Encoder {
+    chain(name)
+        .nested(NFTA_CHAIN_HOOK, numbers(&[hook as u32, priority as u32]))
+        .be32(NFTA_CHAIN_POLICY, libc::NF_ACCEPT as u32)
+        .text(NFTA_CHAIN_TYPE, "filter")
+}
+
+fn all_rules() -> Encoder {
+    Encoder::default().text(NFTA_RULE_TABLE, TABLE)
+}
+
+fn rule(chain: &str, expressions: &[Encoder]) -> Encoder {
+    let list = expressions
+        .iter()
+        .fold(Encoder::default(), |list, expression| list.nested(NFTA_LIST_ELEM, expression.clone()));
+    all_rules().text(NFTA_RULE_CHAIN, chain).nested(NFTA_RULE_EXPRESSIONS, list)
+}
+
+/// The rules that match the messages, for IPv4 and IPv6.
+fn too_big_messages() -> [Vec<Encoder>; 2] {
+    let found = |network: i32, transport: i32, beginning: &[u8]| {
         vec![
-            Expression::Meta(Meta::NetworkProtocol),
-            Expression::Equals(vec![network]),
-            Expression::Meta(Meta::TransportProtocol),
-            Expression::Equals(vec![transport as u8]),
-            Expression::Transport { offset: 0, bytes: beginning.len() as u32 },
-            Expression::Equals(beginning.to_vec()),
-            Expression::Jump(VERDICT),
+            meta(libc::NFT_META_NFPROTO),
+            compare(libc::NFT_CMP_EQ, &[network as u8]),
+            meta(libc::NFT_META_L4PROTO),
+            compare(libc::NFT_CMP_EQ, &[transport as u8]),
+            transport_header(0, beginning.len() as u32),
+            compare(libc::NFT_CMP_EQ, beginning),
+            jump(VERDICT),
         ]
     };
     [
-        found(NFPROTO_IPV4, libc::IPPROTO_ICMP, &ICMPV4_FRAGMENTATION_NEEDED),
-        found(NFPROTO_IPV6, libc::IPPROTO_ICMPV6, &[ICMPV6_PACKET_TOO_BIG]),
+        found(libc::NFPROTO_IPV4, libc::IPPROTO_ICMP, &ICMPV4_FRAGMENTATION_NEEDED),
+        found(libc::NFPROTO_IPV6, libc::IPPROTO_ICMPV6, &[ICMPV6_PACKET_TOO_BIG]),
     ]
 }
 
-fn too_big_verdicts(too_big: TooBig) -> Vec<(Vec<Expression>, Option<&'static str>)> {
-    let sent = (vec![Expression::Count(SENT)], None);
-    let suppress = [Expression::Count(SUPPRESSED), Expression::Drop];
+fn too_big_verdicts(too_big: TooBig) -> Vec<(Vec<Encoder>, Option<&'static str>)> {
+    let sent = (vec![count(SENT)], None);
+    let dropped = verdict(numbers(&[libc::NF_DROP as u32]));
     match too_big {
         TooBig::Sent => vec![sent],
-        TooBig::Dropped | TooBig::Limited { per_second: 0 } => vec![(suppress.to_vec(), None)],
+        TooBig::Dropped | TooBig::Limited { per_second: 0 } => {
+            vec![(vec![count(SUPPRESSED), dropped], None)]
+        }
         TooBig::Limited { per_second } => {
-            let mut beyond = vec![Expression::Beyond { per_second: u64::from(per_second), burst: BURST }];
-            beyond.extend(suppress);
-            vec![(beyond, Some("CONFIG_NFT_LIMIT")), sent]
+            vec![(vec![beyond(per_second), count(SUPPRESSED), dropped], Some("CONFIG_NFT_LIMIT")), sent]
         }
     }
 }
 
-fn clamp() -> Vec<Expression> {
+/// Lowers the MSS in SYNs to the smaller of the MTUs of the routes to the packet's destination and source.
+fn clamp() -> Vec<Encoder> {
+    let new = Encoder::default;
     vec![
-        Expression::Meta(Meta::TransportProtocol),
-        Expression::Equals(vec![libc::IPPROTO_TCP as u8]),
-        Expression::Transport { offset: TCP_FLAGS_OFFSET, bytes: 1 },
-        Expression::Mask(TCP_SYN),
-        Expression::Differs(vec![0]),
-        Expression::Count(CLAMPED),
-        Expression::RouteMss,
-        Expression::ToNetworkOrder,
-        Expression::LowerMss,
+        meta(libc::NFT_META_L4PROTO),
+        compare(libc::NFT_CMP_EQ, &[libc::IPPROTO_TCP as u8]),
+        transport_header(TCP_FLAGS_OFFSET, 1),
+        // sreg, dreg, len, mask, xor
+        expression(
+            "bitwise",
+            numbers(&[REGISTER, REGISTER, 1]).nested(4, value(&[TCP_SYN])).nested(5, value(&[0])),
+        ),
+        compare(libc::NFT_CMP_NEQ, &[0]),
+        count(CLAMPED),
+        // dreg, key
+        expression("rt", numbers(&[REGISTER, NFT_RT_TCPMSS])),
+        // sreg, dreg, op, len, size
+        expression("byteorder", numbers(&[REGISTER, REGISTER, libc::NFT_BYTEORDER_HTON as u32, 2, 2])),
+        // type, offset, len, op, sreg: written if the option exists and its value is larger.
+        expression(
+            "exthdr",
+            new().u8(2, TCPOPT_MSS).be32(3, 2).be32(4, 2).be32(6, NFT_EXTHDR_OP_TCPOPT).be32(7, REGISTER),
+        ),
     ]
+}
+
+fn expression(name: &str, data: Encoder) -> Encoder {
+    Encoder::default().text(NFTA_EXPR_NAME, name).nested(NFTA_EXPR_DATA, data)
+}
+
+/// Attributes 1, 2 and so on.
+fn numbers(values: &[u32]) -> Encoder {
+    (1..).zip(values).fold(Encoder::default(), |to, (kind, value)| to.be32(kind, *value))
+}
+
+fn value(bytes: &[u8]) -> Encoder {
+    Encoder::default().bytes(NFTA_DATA_VALUE, bytes)
+}
+
+/// dreg, key
+fn meta(key: i32) -> Encoder {
+    expression("meta", numbers(&[REGISTER, key as u32]))
+}
+
+/// dreg, base, offset, len
+fn transport_header(offset: u32, bytes: u32) -> Encoder {
+    expression("payload", numbers(&[REGISTER, libc::NFT_PAYLOAD_TRANSPORT_HEADER as u32, offset, bytes]))
+}
+
+/// sreg, op, data
+fn compare(operator: i32, bytes: &[u8]) -> Encoder {
+    expression("cmp", numbers(&[REGISTER, operator as u32]).nested(3, value(bytes)))
+}
+
+/// Matches packets above this rate. Attributes: rate, unit (seconds), burst, type, flags.
+pub fn beyond(per_second: u32) -> Encoder {
+    let rate = Encoder::default().be64(1, per_second.into()).be64(2, 1).be32(3, BURST);
+    let (packets, inverted) = (libc::NFT_LIMIT_PKTS as u32, libc::NFT_LIMIT_F_INV as u32);
+    expression("limit", rate.be32(4, packets).be32(5, inverted))
+}
+
+/// `imm_type`, `imm_name`
+fn count(name: &str) -> Encoder {
+    expression("objref", numbers(&[NFT_OBJECT_COUNTER]).text(2, name))
+}
+
+/// Jumps to this chain.
+pub fn jump(chain: &str) -> Encoder {
+    verdict(numbers(&[libc::NFT_JUMP as u32]).text(NFTA_VERDICT_CHAIN, chain))
+}
+
+/// dreg, data
+fn verdict(verdict: Encoder) -> Encoder {
+    let data = Encoder::default().nested(NFTA_DATA_VERDICT, verdict);
+    expression("immediate", numbers(&[VERDICT_REGISTER]).nested(2, data))
 }
 
 /// A router's rules could not be applied or read.
@@ -137,7 +289,7 @@ pub enum FirewallError {
 }
 
 impl FirewallError {
-    /// Whether this host cannot do it at all, for want of a part of the kernel or of permission.
+    /// Whether this host cannot apply any rules, because a kernel feature or permission is missing.
     pub fn is_host_unable(&self) -> bool {
         match self {
             Self::NoNfTables | Self::NotBuilt { .. } => true,
@@ -145,9 +297,10 @@ impl FirewallError {
         }
     }
 
-    pub(super) fn open(error: NetlinkError) -> Self {
+    /// Classifies the failure to open a socket.
+    pub fn open(error: NetlinkError) -> Self {
         match error {
-            // CONFIG_NETFILTER_NETLINK, without which there is no nf_tables.
+            // CONFIG_NETFILTER_NETLINK, which nf_tables requires.
             NetlinkError::Open { source, .. }
                 if Errno::from_io_error(&source) == Some(Errno::PROTONOSUPPORT) =>
             {
@@ -157,96 +310,16 @@ impl FirewallError {
         }
     }
 
-    /// What it means that the kernel did not do `step`, or anything at all.
-    pub(super) fn refused(error: NetlinkError, step: Option<&Step>) -> Self {
-        match (error.errno(), step) {
-            // nfnetlink knows no nf_tables.
+    /// Classifies the kernel's refusal of `change`, or of the whole transaction.
+    pub fn refused(error: NetlinkError, change: Option<&Change>) -> Self {
+        match (error.errno(), change) {
+            // nfnetlink has no nf_tables subsystem.
             (Some(Errno::OPNOTSUPP | Errno::INVAL), None) => Self::NoNfTables,
-            // A chain or an expression whose name it does not know; or one that cannot do this yet.
-            (Some(errno @ (Errno::NOENT | Errno::OPNOTSUPP | Errno::AFNOSUPPORT)), Some(step)) => {
-                Self::NotBuilt { request: step.change.request, config: step.needs, errno }
+            // The kernel lacks a chain or an expression of this name, or one of its features.
+            (Some(errno @ (Errno::NOENT | Errno::OPNOTSUPP | Errno::AFNOSUPPORT)), Some(change)) => {
+                Self::NotBuilt { request: change.request, config: change.needs, errno }
             }
             _ => Self::Netlink(error),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::message::number;
-    use super::*;
-
-    fn kinds(rules: &RouterRules) -> Vec<(u16, &'static str)> {
-        steps(rules).iter().map(|step| (step.change.message.kind, step.change.request)).collect()
-    }
-
-    #[test]
-    fn old_rules_go_before_new_ones_come() {
-        for too_big in [TooBig::Sent, TooBig::Dropped, TooBig::Limited { per_second: 1 }] {
-            let kinds = kinds(&RouterRules { too_big, clamp_mss: true });
-            let cleared = kinds.iter().position(|(kind, _)| *kind == number(libc::NFT_MSG_DELRULE)).unwrap();
-            let (before, after) = kinds.split_at(cleared);
-            assert!(before.iter().all(|(kind, _)| *kind != number(libc::NFT_MSG_NEWRULE)), "{kinds:?}");
-            assert!(after[1..].iter().all(|(kind, _)| *kind == number(libc::NFT_MSG_NEWRULE)), "{kinds:?}");
-        }
-    }
-
-    #[test]
-    fn rules_are_as_many_as_asked_for() {
-        let rules = |too_big, clamp_mss| {
-            let kinds = kinds(&RouterRules { too_big, clamp_mss });
-            kinds.iter().filter(|(kind, _)| *kind == number(libc::NFT_MSG_NEWRULE)).count()
-        };
-        // Two pick out the messages.
-        assert_eq!(rules(TooBig::Sent, false), 3);
-        assert_eq!(rules(TooBig::Dropped, false), 3);
-        assert_eq!(rules(TooBig::Limited { per_second: 10 }, false), 4);
-        assert_eq!(rules(TooBig::Limited { per_second: 0 }, true), 4);
-    }
-
-    #[test]
-    fn rules_stand_in_the_order_they_are_given_in() {
-        for step in steps(&RouterRules { too_big: TooBig::Limited { per_second: 5 }, clamp_mss: true }) {
-            let appended = step.change.flags & NLM_F_APPEND != 0;
-            assert_eq!(appended, step.change.message.kind == number(libc::NFT_MSG_NEWRULE), "{step:?}");
-        }
-    }
-
-    fn refusal(errno: Errno) -> NetlinkError {
-        NetlinkError::Refused { request: "try".to_owned(), errno, kernel_message: None }
-    }
-
-    #[test]
-    fn what_the_kernel_lacks_is_named() {
-        let rules = RouterRules { too_big: TooBig::Limited { per_second: 10 }, clamp_mss: true };
-        let lacks = |request: &str, errno, option: &str| {
-            let steps = steps(&rules);
-            let named = steps.iter().any(|step| {
-                let error = FirewallError::refused(refusal(errno), Some(step));
-                assert!(error.is_host_unable(), "{error}");
-                error.to_string().contains(request) && error.to_string().contains(option)
-            });
-            assert!(named, "no step names {option}");
-        };
-        lacks("make the firewall's table", Errno::AFNOSUPPORT, "CONFIG_NF_TABLES_INET");
-        lacks("make the firewall's counters", Errno::NOENT, "CONFIG_NFT_OBJREF");
-        lacks("drop or limit", Errno::NOENT, "CONFIG_NFT_LIMIT");
-        lacks("clamp the MSS", Errno::OPNOTSUPP, "CONFIG_NFT_EXTHDR");
-        lacks("clamp the MSS", Errno::NOENT, "CONFIG_NFT_RT");
-    }
-
-    #[test]
-    fn a_kernel_without_nf_tables_is_told_from_a_wrong_request() {
-        let source = std::io::Error::from_raw_os_error(libc::EPROTONOSUPPORT);
-        let error = FirewallError::open(NetlinkError::Open { protocol: "netfilter", source });
-        assert!(matches!(error, FirewallError::NoNfTables), "{error}");
-        let error = FirewallError::refused(refusal(Errno::OPNOTSUPP), None);
-        assert!(matches!(error, FirewallError::NoNfTables), "{error}");
-        assert!(error.is_host_unable() && error.to_string().contains("CONFIG_NF_TABLES"));
-        let steps = steps(&RouterRules::default());
-        let error = FirewallError::refused(refusal(Errno::INVAL), steps.first());
-        assert!(!error.is_host_unable(), "{error}");
-        let error = FirewallError::refused(refusal(Errno::PERM), None);
-        assert!(error.is_host_unable() && error.to_string().contains("CAP_NET_ADMIN"), "{error}");
     }
 }

@@ -1,7 +1,5 @@
-//! Entering a lab's namespaces: as the process that makes them, and as a guest.
+//! A lab's namespaces: creating and entering them, and the reasons and remedies when the kernel refuses.
 
-use super::refusal::{Circumstances, IsolationStep, Refusal};
-use super::unshare;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::process::Signal;
@@ -11,17 +9,17 @@ use std::os::fd::BorrowedFd;
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
-/// How a lab is kept apart from the host.
+/// How a lab is isolated from the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Isolation {
-    /// New user, network and PID namespaces: needs no privilege where the host allows user namespaces.
+    /// New user, network and PID namespaces: requires no privilege where the host allows user namespaces.
     User,
-    /// New network and PID namespaces only: needs root.
+    /// New network and PID namespaces only: requires root.
     Root,
 }
 
 impl Isolation {
-    /// [`Isolation::Root`] for root, who needs no user namespace; [`Isolation::User`] for everybody else.
+    /// [`Isolation::Root`] for root, who needs no user namespace; [`Isolation::User`] for all other users.
     pub fn for_this_user() -> Self {
         if rustix::process::geteuid().is_root() { Self::Root } else { Self::User }
     }
@@ -33,16 +31,16 @@ impl Isolation {
 pub struct IsolationError {
     pub step: IsolationStep,
     pub errno: Errno,
-    /// The reason, as far as this host's settings tell; its text names the remedy.
+    /// The reason, as derived from this host's settings; its text names the remedy.
     pub refusal: Refusal,
 }
 
-/// Moves a single-threaded process into new namespaces of its own. With [`Isolation::User`] it is root in
-/// them, and its user outside is the only one that exists inside. The process itself stays in its PID
-/// namespace; its first child becomes the new one's PID 1, whose end ends everything in it.
-/// Errors: The process may then be in some of the namespaces; it should say why and exit.
+/// Moves a single-threaded process into new namespaces. With [`Isolation::User`] the process is root in them, and only
+/// its own user id is mapped. The process itself stays in its PID namespace; its first child becomes PID 1 of the new
+/// PID namespace. When PID 1 exits, the kernel kills all processes in that namespace.
+/// Errors: the process may then be in some of the namespaces; it should report the error and exit.
 pub fn enter_lab(isolation: Isolation) -> Result<(), IsolationError> {
-    // The settings have to be read before: inside, /proc/sys/user shows the new namespace's own.
+    // Read the settings first: inside, /proc/sys/user shows the values of the new namespace.
     let circumstances = Circumstances::read();
     isolate(isolation).map_err(|(step, errno)| IsolationError {
         step,
@@ -51,13 +49,21 @@ pub fn enter_lab(isolation: Isolation) -> Result<(), IsolationError> {
     })
 }
 
-/// Only system calls on prepared data, so that it can also run between `fork` and `exec`.
+/// `unshare(2)` for the namespaces of labs.
+pub(super) fn unshare(flags: UnshareFlags) -> Result<(), Errno> {
+    debug_assert!((UnshareFlags::NEWUSER | UnshareFlags::NEWNET | UnshareFlags::NEWPID).contains(flags));
+    // SAFETY: unsafe only because CLONE_FILES and CLONE_FS can break assumptions of other threads about shared
+    // descriptors and directories; the flags used here affect neither.
+    unsafe { rustix::thread::unshare_unsafe(flags) }
+}
+
+/// Makes system calls on prepared data only, so that it can also run between `fork` and `exec`.
 fn isolate(isolation: Isolation) -> Result<(), (IsolationStep, Errno)> {
     if isolation == Isolation::User {
         let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
         unshare(UnshareFlags::NEWUSER).map_err(|errno| (IsolationStep::UserNamespace, errno))?;
         let map = || {
-            // Groups must be given up before an unprivileged process may map its own (user_namespaces(7)).
+            // An unprivileged process may map its group only after setgroups is denied (user_namespaces(7)).
             write_whole(c"/proc/self/setgroups", format_args!("deny"))?;
             write_whole(c"/proc/self/uid_map", format_args!("0 {} 1", user.as_raw()))?;
             write_whole(c"/proc/self/gid_map", format_args!("0 {} 1", group.as_raw()))
@@ -78,15 +84,16 @@ fn write_whole(path: &std::ffi::CStr, text: std::fmt::Arguments<'_>) -> Result<(
     rustix::io::write(&file, buffer.get(..used).unwrap_or_default()).map(drop)
 }
 
-pub(crate) fn try_user_namespace() -> Result<(), IsolationError> {
-    /// Stands for "everything worked" on the way back from the child.
+/// Whether a rootless lab can be created here; tested by creating its namespaces in a child process.
+pub fn try_user_namespace() -> Result<(), IsolationError> {
+    /// The error code by which the child reports success.
     const WORKED: i32 = 1 << 16;
     const STEP: i32 = 1 << 12;
     const STEPS: [IsolationStep; 3] =
         [IsolationStep::UserNamespace, IsolationStep::IdMaps, IsolationStep::NetworkAndPid];
 
     let mut command = Command::new("/proc/self/exe");
-    // The hook never lets the child come to exec: what it found out travels back as the error of the spawn.
+    // The hook always fails, so the child never reaches exec; `spawn` returns the hook's result as its error.
     let hook = || {
         let code = match isolate(Isolation::User) {
             Ok(()) => WORKED,
@@ -101,7 +108,7 @@ pub(crate) fn try_user_namespace() -> Result<(), IsolationError> {
     unsafe { command.pre_exec(hook) };
     let code = match command.spawn() {
         Err(error) => error.raw_os_error().unwrap_or(libc::EIO),
-        // Cannot be: the hook always fails. The child would run this program; end it.
+        // Unreachable: the hook always fails. Kill the child, which would run this program.
         Ok(mut child) => {
             let _ = child.kill();
             let _ = child.wait();
@@ -113,7 +120,7 @@ pub(crate) fn try_user_namespace() -> Result<(), IsolationError> {
     }
     let errno = Errno::from_io_error(&std::io::Error::from_raw_os_error(code % STEP)).unwrap_or(Errno::IO);
     let step = STEPS.get((code / STEP) as usize).copied().unwrap_or(IsolationStep::UserNamespace);
-    // The child was single-threaded, whatever this process is.
+    // The child was single-threaded, irrespective of this process.
     let circumstances = Circumstances { threads: Some(1), ..Circumstances::read() };
     Err(IsolationError { step, errno, refusal: circumstances.explain(step, errno, true) })
 }
@@ -125,14 +132,13 @@ pub(crate) fn try_user_namespace() -> Result<(), IsolationError> {
 pub struct JoinError {
     /// `user`, `network` or `PID`.
     pub namespace: &'static str,
-    /// What `setns(2)` said.
+    /// The error of `setns(2)`.
     pub errno: Errno,
 }
 
-/// Moves a single-threaded process into the namespaces of a running lab: the user namespace first, where the
-/// lab has one of its own, for that gives the right to enter the others. The process itself stays in its PID
-/// namespace; its next child is inside.
-/// Errors: the process may then be in some of them.
+/// Moves a single-threaded process into the namespaces of a running lab. The user namespace is entered first, because
+/// it grants the right to enter the others. The process itself stays in its PID namespace; its next child is inside.
+/// Errors: the process may then be in some of the namespaces.
 pub fn join(user: Option<BorrowedFd<'_>>, pid: BorrowedFd<'_>, net: BorrowedFd<'_>) -> Result<(), JoinError> {
     let enter = |fd, kind, namespace| {
         rustix::thread::move_into_link_name_space(fd, Some(kind))
@@ -145,8 +151,141 @@ pub fn join(user: Option<BorrowedFd<'_>>, pid: BorrowedFd<'_>, net: BorrowedFd<'
     enter(pid, LinkNameSpaceType::ProcessID, "PID")
 }
 
-/// Has the kernel kill the calling process when the thread that started it ends (`PR_SET_PDEATHSIG`). It
-/// does not last over a change of user; a parent that is gone already goes unnoticed.
+/// Requests that the kernel kill the calling process when the thread that started it ends (`PR_SET_PDEATHSIG`). A
+/// change of user clears the request. The kernel sends no signal if the parent has already exited.
 pub fn set_parent_death_signal_kill() -> Result<(), Errno> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
+}
+
+/// The step that the kernel refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum IsolationStep {
+    /// `unshare(CLONE_NEWUSER)`.
+    #[error("create a user namespace")]
+    UserNamespace,
+    /// Writing `setgroups`, `uid_map`, `gid_map`.
+    #[error("map the user into its user namespace")]
+    IdMaps,
+    /// `unshare(CLONE_NEWNET | CLONE_NEWPID)`.
+    #[error("create network and PID namespaces")]
+    NetworkAndPid,
+}
+
+/// The reason why the kernel refuses namespaces. Its text names the remedy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    #[error(
+        "this host forbids user namespaces (user.max_user_namespaces is 0): run as root, or allow them \
+         with: sysctl -w user.max_user_namespaces=10000"
+    )]
+    UserNamespacesForbidden,
+    #[error(
+        "no further user namespace is allowed (user.max_user_namespaces, or 32 levels of nesting): end \
+         programs that hold some, or raise user.max_user_namespaces"
+    )]
+    UserNamespacesExhausted,
+    #[error(
+        "this host keeps user namespaces for root (kernel.unprivileged_userns_clone is 0): run as root, \
+         or allow them with: sysctl -w kernel.unprivileged_userns_clone=1"
+    )]
+    UnprivilegedCloneOff,
+    /// Ubuntu's `kernel.apparmor_restrict_unprivileged_userns` is 1: the namespace has no capabilities.
+    #[error(
+        "AppArmor takes all rights from an ordinary user's user namespace \
+         (kernel.apparmor_restrict_unprivileged_userns is 1, as on Ubuntu since 24.04): run as root, give \
+         the program an AppArmor profile with `userns,`, or: \
+         sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"
+    )]
+    AppArmor,
+    #[error(
+        "a seccomp filter forbids it, as in a container: start the container with --privileged, or with \
+         --security-opt seccomp=unconfined and --cap-add SYS_ADMIN"
+    )]
+    Seccomp,
+    #[error("the process has more than one thread; it must be done before any is started")]
+    Threads,
+    /// A security module or a chroot; the kernel does not report which.
+    #[error(
+        "none of the usual settings forbids it, so a security module (SELinux, AppArmor, Landlock) does, or \
+         a chroot: run as root and outside of a chroot, or ask this host's administrator"
+    )]
+    Policy,
+    #[error("this needs CAP_SYS_ADMIN: run as root, or let the lab use a user namespace")]
+    NotRoot,
+    #[error(
+        "the limit of network or PID namespaces is reached: raise user.max_net_namespaces and \
+         user.max_pid_namespaces, or end programs that hold some"
+    )]
+    NamespacesExhausted,
+    #[error("this kernel was built without the namespaces (CONFIG_USER_NS, CONFIG_NET_NS, CONFIG_PID_NS)")]
+    NotBuilt,
+    #[error("no known setting of this host explains it; running as root may help")]
+    Unknown,
+}
+
+/// The settings of this host and the state of this process that control namespaces; `None` where the kernel lacks a
+/// setting or does not report it.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Circumstances {
+    pub max_user_namespaces: Option<u64>,
+    pub unprivileged_userns_clone: Option<u64>,
+    pub apparmor_restrict_unprivileged_userns: Option<u64>,
+    pub threads: Option<u64>,
+    pub seccomp_filtered: bool,
+    pub user_namespaces_built: bool,
+    pub root: bool,
+}
+
+impl Circumstances {
+    pub fn read() -> Self {
+        let number = |path: &str| std::fs::read_to_string(path).ok()?.trim().parse().ok();
+        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let field = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+            line.trim().parse::<u64>().ok()
+        };
+        Self {
+            max_user_namespaces: number("/proc/sys/user/max_user_namespaces"),
+            unprivileged_userns_clone: number("/proc/sys/kernel/unprivileged_userns_clone"),
+            apparmor_restrict_unprivileged_userns: number(
+                "/proc/sys/kernel/apparmor_restrict_unprivileged_userns",
+            ),
+            threads: field("Threads"),
+            seccomp_filtered: field("Seccomp") == Some(2),
+            user_namespaces_built: std::fs::exists("/proc/self/ns/user").unwrap_or(true),
+            root: rustix::process::geteuid().is_root(),
+        }
+    }
+
+    pub fn explain(&self, step: IsolationStep, errno: Errno, user_namespace: bool) -> Refusal {
+        let forbids_unprivileged = !self.root && self.unprivileged_userns_clone == Some(0);
+        let apparmor = self.apparmor_restrict_unprivileged_userns.is_some_and(|value| value != 0);
+        match (step, errno) {
+            (IsolationStep::UserNamespace, Errno::NOSPC | Errno::USERS) => match self.max_user_namespaces {
+                Some(0) => Refusal::UserNamespacesForbidden,
+                _ => Refusal::UserNamespacesExhausted,
+            },
+            (_, Errno::NOSPC | Errno::USERS) => Refusal::NamespacesExhausted,
+            (_, Errno::INVAL) if self.threads.is_some_and(|threads| threads > 1) => Refusal::Threads,
+            (_, Errno::INVAL | Errno::NOSYS) => Refusal::NotBuilt,
+            (IsolationStep::UserNamespace, _) if !self.user_namespaces_built => Refusal::NotBuilt,
+            (IsolationStep::UserNamespace, Errno::PERM) if forbids_unprivileged => {
+                Refusal::UnprivilegedCloneOff
+            }
+            (_, Errno::PERM | Errno::ACCESS) if user_namespace && apparmor => Refusal::AppArmor,
+            (_, Errno::PERM | Errno::ACCESS) if self.seccomp_filtered => Refusal::Seccomp,
+            (IsolationStep::NetworkAndPid, Errno::PERM) if !user_namespace => Refusal::NotRoot,
+            (IsolationStep::UserNamespace, Errno::PERM) => Refusal::Policy,
+            _ => Refusal::Unknown,
+        }
+    }
+}
+
+pub(super) const fn creation_remedy(errno: Errno) -> &'static str {
+    match errno {
+        Errno::PERM => "; this needs CAP_SYS_ADMIN: run as root or in a user namespace",
+        Errno::NOSPC => "; the limit user.max_net_namespaces is reached",
+        Errno::INVAL => "; this kernel was built without network namespaces (CONFIG_NET_NS)",
+        _ => "",
+    }
 }

@@ -1,12 +1,13 @@
-//! A route as the kernel dumps it, every attribute kept, understood or not.
+//! A route as the kernel dumps it, with all attributes, known and unknown.
 
 use super::message::{Attributes, Encoder, address, u32_at};
+use data_encoding::HEXLOWER;
 use netlink_packet_core::NLA_F_NESTED;
-use pathbench_record::network::IpNetwork;
+use pathbench_record::network::{DEFAULT_V4, DEFAULT_V6, IpNet};
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 
-// linux/rtnetlink.h: what libc lacks.
+// Constants of linux/rtnetlink.h that libc lacks.
 const RTA_VIA: u16 = 18;
 pub(crate) const RTA_PREF: u16 = 20;
 const RTA_ENCAP_TYPE: u16 = 21;
@@ -18,11 +19,11 @@ pub(crate) const RTAX_MTU: u16 = 2;
 /// `struct rtmsg`: family, lengths of destination and source, TOS, table, protocol, scope, type, flags (4).
 pub(super) const ROUTE_HEADER: usize = 12;
 const ONLINK: u8 = 4;
-/// The flags of a next hop that are configured (`RTNH_F_PERVASIVE`, `RTNH_F_ONLINK`); the others are its state.
+/// The configured flags of a next hop (`RTNH_F_PERVASIVE`, `RTNH_F_ONLINK`); the other flags are its state.
 const CONFIGURED_FLAGS: u8 = 2 | ONLINK;
-/// The largest MTU that the kernel keeps of a route (`ip_metrics_convert`, net/ipv4/metrics.c).
+/// The largest MTU that the kernel stores in a route (`ip_metrics_convert`, net/ipv4/metrics.c).
 const LARGEST_ROUTE_MTU: u32 = 65_535 - 15;
-/// What the kernel dumps beside `RTA_NH_ID`, which stands for it, and does not accept beside it.
+/// Attributes that the kernel derives from `RTA_NH_ID` in dumps, and rejects together with it in requests.
 const INSTEAD_OF_NEXT_HOP_OBJECT: [u16; 7] = [
     libc::RTA_OIF,
     libc::RTA_GATEWAY,
@@ -35,24 +36,24 @@ const INSTEAD_OF_NEXT_HOP_OBJECT: [u16; 7] = [
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NextHop {
-    /// Index of the interface; 0 when the kernel named none.
+    /// Index of the interface; 0 if the kernel reports none.
     pub interface: u32,
-    /// Next router; `None` when the destination is on the link itself.
+    /// Next router; `None` when the destination is on-link.
     pub gateway: Option<IpAddr>,
-    /// Its part of the packets, where there are several.
+    /// Its weight among several next hops.
     pub weight: u32,
-    /// The gateway counts as reachable without a route to it.
+    /// The gateway is considered reachable without a route to it.
     pub on_link: bool,
 }
 
-/// A route of any kind, byte for byte as the kernel dumps it (`RTM_NEWROUTE`), so that it can be put back exactly.
+/// A route of any type, byte for byte as the kernel dumps it (`RTM_NEWROUTE`), so that it can be restored exactly.
 ///
-/// Left out is only what the kernel computes: the state of next hops, counters of use. What runs down, the time
-/// until it expires, is kept beside it and is no part of comparisons.
+/// Excludes state that the kernel computes: the state of next hops and usage counters. The remaining lifetime is stored
+/// separately and excluded from comparisons.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(try_from = "Stored", into = "Stored")]
 pub struct FibEntry {
-    header: [u8; ROUTE_HEADER],
+    pub(crate) header: [u8; ROUTE_HEADER],
     attributes: Vec<(u16, Vec<u8>)>,
     expires_s: Option<u32>,
 }
@@ -68,8 +69,8 @@ impl PartialEq for FibEntry {
 impl Eq for FibEntry {}
 
 impl FibEntry {
-    /// The route in an `RTM_NEWROUTE` message; `None` when it is too short or of another family than IPv4 and IPv6.
-    pub(crate) fn parse(payload: &[u8]) -> Option<Self> {
+    /// Parses the route in an `RTM_NEWROUTE` message; `None` when it is too short or not IPv4 or IPv6.
+    pub fn parse(payload: &[u8]) -> Option<Self> {
         let (header, attributes) = Attributes::after(payload, ROUTE_HEADER)?;
         let mut header: [u8; ROUTE_HEADER] = header.try_into().ok()?;
         if !matches!(i32::from(header[0]), libc::AF_INET | libc::AF_INET6) {
@@ -90,7 +91,7 @@ impl FibEntry {
         Some(Self { header, attributes: kept, expires_s })
     }
 
-    pub(crate) fn encode(&self) -> Encoder {
+    pub fn encode(&self) -> Encoder {
         let by_object = self.uses_next_hop_object();
         let kept = self.attributes.iter();
         kept.filter(|(kind, _)| !(by_object && INSTEAD_OF_NEXT_HOP_OBJECT.contains(kind)))
@@ -99,10 +100,6 @@ impl FibEntry {
                 to.bytes(if nested { *kind | NLA_F_NESTED } else { *kind }, value)
             })
             .with(self.expires_s, |to, seconds| to.u32(RTA_EXPIRES, seconds))
-    }
-
-    pub(crate) const fn header(&self) -> &[u8; ROUTE_HEADER] {
-        &self.header
     }
 
     pub(crate) fn get(&self, kind: u16) -> Option<&[u8]> {
@@ -117,23 +114,23 @@ impl FibEntry {
         self.get(kind).and_then(address)
     }
 
-    /// Whether it is a route of IPv4; otherwise it is one of IPv6.
+    /// Whether it is an IPv4 route; otherwise IPv6.
     pub fn is_ipv4(&self) -> bool {
         i32::from(self.header[0]) == libc::AF_INET
     }
 
-    fn network(&self, kind: u16, prefix: u8) -> IpNetwork {
-        let anywhere = if self.is_ipv4() { IpNetwork::DEFAULT_V4 } else { IpNetwork::DEFAULT_V6 };
+    fn network(&self, kind: u16, prefix: u8) -> IpNet {
+        let anywhere = if self.is_ipv4() { DEFAULT_V4 } else { DEFAULT_V6 };
         let address = self.address(kind).unwrap_or(anywhere.addr());
-        IpNetwork::new(address, prefix).unwrap_or(IpNetwork::host(address))
+        IpNet::new(address, prefix).unwrap_or(IpNet::from(address))
     }
 
-    pub fn destination(&self) -> IpNetwork {
+    pub fn destination(&self) -> IpNet {
         self.network(libc::RTA_DST, self.header[1])
     }
 
-    /// The sources it is for (IPv6 only).
-    pub fn from(&self) -> Option<IpNetwork> {
+    /// The source prefix (IPv6 only).
+    pub fn from(&self) -> Option<IpNet> {
         (self.header[2] != 0).then(|| self.network(libc::RTA_SRC, self.header[2]))
     }
 
@@ -146,22 +143,22 @@ impl FibEntry {
         self.header[7]
     }
 
-    /// `RTPROT_*` of linux/rtnetlink.h: who made it; 2 the kernel, 9 a router's advertisement.
+    /// `RTPROT_*` of linux/rtnetlink.h: its origin; 2 is the kernel, 9 a router advertisement.
     pub const fn protocol(&self) -> u8 {
         self.header[5]
     }
 
-    /// Its place among routes to the same destination: the lowest wins.
+    /// Its metric: the lowest one wins among routes to the same destination.
     pub fn metric(&self) -> u32 {
         self.number(libc::RTA_PRIORITY).unwrap_or(0)
     }
 
-    /// The source address that sockets without one get.
+    /// The preferred source address of sockets without a bound address.
     pub fn preferred_source(&self) -> Option<IpAddr> {
         self.address(libc::RTA_PREFSRC)
     }
 
-    /// Seconds until the kernel forgets it, when it was read; `None` for one that stays.
+    /// Seconds until the route expires, at the time of reading; `None` for a permanent route.
     pub const fn expires_s(&self) -> Option<u32> {
         self.expires_s
     }
@@ -179,7 +176,7 @@ impl FibEntry {
         Attributes::new(self.get(libc::RTA_METRICS).unwrap_or_default())
     }
 
-    /// All its next hops; none for a blackhole and the like.
+    /// All next hops; empty for a blackhole route and similar types.
     pub fn next_hops(&self) -> Vec<NextHop> {
         if let Some(hops) = self.get(libc::RTA_MULTIPATH) {
             return hops_of(hops)
@@ -197,25 +194,25 @@ impl FibEntry {
         vec![NextHop { interface, gateway, weight: 1, on_link }]
     }
 
-    /// Whether its next hop is an object of its own (`ip nexthop`).
+    /// Whether it refers to a next hop object (`ip nexthop`).
     pub fn uses_next_hop_object(&self) -> bool {
         self.get(RTA_NH_ID).is_some()
     }
 
-    /// Whether the kernel may keep this one when `other` is to replace it: over a next hop object, IPv4 takes a route
-    /// without metrics for one with, as long as that is there (`fib_find_info_nh` of `net/ipv4/fib_semantics.c`).
+    /// Whether the kernel may keep this route when `other` replaces it: with a next hop object, IPv4 treats a route
+    /// without metrics as equal to an existing one with metrics (`fib_find_info_nh` of `net/ipv4/fib_semantics.c`).
     pub(crate) fn hides(&self, other: &Self) -> bool {
         let metrics = |entry: &Self| entry.get(libc::RTA_METRICS).is_some();
         self.is_ipv4() && other.uses_next_hop_object() && metrics(self) && !metrics(other)
     }
 
-    /// Whether every packet that takes it leaves by `interface`.
+    /// Whether all packets on this route leave by `interface`.
     pub fn leaves_only_by(&self, interface: u32) -> bool {
         let hops = self.next_hops();
         !hops.is_empty() && hops.iter().all(|hop| hop.interface == interface)
     }
 
-    /// Whether the kernel takes the two for the same place in a table: a replacement of the one hits the other
+    /// Whether both routes occupy the same entry of a table, so that a replacement of one affects the other
     /// (`fib_table_insert` of `net/ipv4/fib_trie.c`, `fib6_add_rt2node` of `net/ipv6/ip6_fib.c`).
     pub fn shares_place_with(&self, other: &Self) -> bool {
         let tos_counts = self.is_ipv4();
@@ -227,14 +224,14 @@ impl FibEntry {
             && self.metric() == other.metric()
     }
 
-    /// The same with another MTU, or with none. What is locked stays locked.
+    /// A copy with another MTU, or with none. A lock stays.
     pub fn with_mtu(&self, mtu_bytes: Option<u32>) -> Self {
         let lock = 1u32 << RTAX_MTU;
         let mut metrics: Vec<(u16, Vec<u8>)> = Vec::new();
         for (kind, value) in self.metrics().iter() {
             match kind {
                 RTAX_MTU => {}
-                // Without an MTU there is nothing to lock.
+                // Without an MTU there is no metric to lock.
                 RTAX_LOCK if mtu_bytes.is_none() => {
                     let locks = u32_at(value, 0).unwrap_or(0) & !lock;
                     if locks != 0 {
@@ -251,20 +248,21 @@ impl FibEntry {
         self.with(libc::RTA_METRICS, (!metrics.is_empty()).then_some(metrics))
     }
 
-    /// The same next hop, for `host` alone: an administrator's route that does not expire.
+    /// A permanent static route to `host` alone with the same next hop.
     pub fn for_host(&self, host: IpAddr) -> Self {
         let octets = match host {
             IpAddr::V4(host) => host.octets().to_vec(),
             IpAddr::V6(host) => host.octets().to_vec(),
         };
         let mut copy = self.with(libc::RTA_DST, Some(octets));
-        copy.header[1] = IpNetwork::host(host).prefix();
+        copy.header[1] = IpNet::from(host).prefix_len();
         copy.header[5] = libc::RTPROT_STATIC;
         copy.expires_s = None;
         copy
     }
 
-    pub(crate) fn expiring_like(&self, other: &Self) -> Self {
+    /// A copy with the remaining lifetime of `other`.
+    pub fn expiring_like(&self, other: &Self) -> Self {
         Self { expires_s: self.expires_s.and(other.expires_s), ..self.clone() }
     }
 
@@ -310,7 +308,7 @@ fn steady_hops(bytes: &[u8]) -> Vec<u8> {
     steady
 }
 
-/// How it is kept in a journal: the bytes in hexadecimal.
+/// The form in a journal: the bytes in hexadecimal.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Stored {
     bytes: String,
@@ -320,15 +318,10 @@ struct Stored {
 
 impl From<FibEntry> for Stored {
     fn from(entry: FibEntry) -> Self {
-        use std::fmt::Write as _;
         let kept = entry.attributes.iter();
         let bytes =
             kept.fold(Encoder::after(&entry.header), |to, (kind, value)| to.bytes(*kind, value)).into_bytes();
-        let mut text = String::with_capacity(bytes.len() * 2);
-        for byte in bytes {
-            let _ = write!(text, "{byte:02x}");
-        }
-        Self { bytes: text, expires_s: entry.expires_s }
+        Self { bytes: HEXLOWER.encode(&bytes), expires_s: entry.expires_s }
     }
 }
 
@@ -336,17 +329,10 @@ impl TryFrom<Stored> for FibEntry {
     type Error = String;
 
     fn try_from(stored: Stored) -> Result<Self, String> {
-        let pair = |at: usize| {
-            let pair = stored.bytes.get(at..at + 2)?;
-            u8::from_str_radix(pair, 16).ok()
-        };
-        let bytes: Option<Vec<u8>> = (0..stored.bytes.len()).step_by(2).map(pair).collect();
+        let bytes = HEXLOWER.decode(stored.bytes.as_bytes()).ok();
         let entry = bytes.as_deref().and_then(Self::parse);
         entry
             .map(|entry| Self { expires_s: stored.expires_s, ..entry })
             .ok_or_else(|| format!("{:?} is no route", stored.bytes))
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,18 +1,22 @@
-//! Interfaces: listing, creating, changing, counting.
+//! Interfaces, their counters and their addresses.
 
+use super::channel::NetlinkError;
 use super::message::{Attributes, Encoder, Message, u32_at, u64_at};
-use super::{NetlinkError, RouteSocket};
+use super::socket::{RouteSocket, family};
 use crate::namespace::NetNamespace;
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
-use std::os::fd::AsRawFd;
+use pathbench_record::network::IpNet;
+use rustix::io::Errno;
+use std::net::IpAddr;
+use std::os::fd::{AsFd as _, AsRawFd as _};
 
-// linux/if_link.h, linux/rtnetlink.h, linux/veth.h: what libc lacks.
+// Constants of linux/if_link.h, linux/rtnetlink.h and linux/veth.h that libc lacks.
 const RTM_GETSTATS: u16 = 94;
 const IFLA_STATS_LINK_64: u16 = 1;
 const IFLA_BR_MCAST_SNOOPING: u16 = 23;
 const VETH_INFO_PEER: u16 = 1;
-const RTEXT_FILTER_SKIP_STATS: u32 = 8;
 const LINK_HEADER: usize = 16;
+const ADDRESS_HEADER: usize = 8;
 /// `struct if_stats_msg`
 const STATISTICS_HEADER: usize = 12;
 
@@ -22,21 +26,21 @@ const STATISTICS_HEADER: usize = 12;
 pub struct Link {
     pub index: u32,
     pub name: String,
-    /// Largest IP packet it takes, in bytes.
+    /// MTU: the largest IP packet in bytes.
     pub mtu: u32,
     /// Administratively up (`IFF_UP`).
     pub up: bool,
-    /// Has a carrier (`IFF_LOWER_UP`); of a veth: its peer is up, too.
+    /// Has a carrier (`IFF_LOWER_UP`); for a veth, the peer is up too.
     pub carrier: bool,
-    /// Ready to carry packets (`IFF_RUNNING`). The kernel sets it a little after up and carrier, or when it is asked for
-    /// this interface alone ([`RouteSocket::link`], [`RouteSocket::link_by_index`]; Linux 6.8 or later); until then it
-    /// drops what is sent, and a bridge does not forward to the interface.
+    /// Ready to forward packets (`IFF_RUNNING`). The kernel sets the flag some time after up and carrier, or on a query
+    /// for this interface alone ([`RouteSocket::link`], [`RouteSocket::link_by_index`]; Linux 6.8 or later). Until then
+    /// it drops outgoing packets, and a bridge does not forward to the interface.
     pub running: bool,
     pub loopback: bool,
     /// `veth`, `bridge`, …; `None` for hardware and loopback.
     pub kind: Option<String>,
     pub mac: Option<[u8; 6]>,
-    /// Index of the bridge or bond it belongs to.
+    /// Index of its bridge or bond.
     pub master: Option<u32>,
     /// Largest GSO packet, in bytes.
     pub gso_max_size: Option<u32>,
@@ -70,10 +74,96 @@ pub struct VethPair<'a> {
     pub second: VethEnd<'a>,
 }
 
+impl Link {
+    /// Parses the interface in an `RTM_NEWLINK` message.
+    pub fn parse(payload: &[u8]) -> Option<Self> {
+        let (header, attributes) = Attributes::after(payload, LINK_HEADER)?;
+        let flags = u32_at(header, 8)? as i32;
+        Some(Self {
+            index: u32_at(header, 4)?,
+            name: attributes.text(libc::IFLA_IFNAME)?,
+            mtu: attributes.u32(libc::IFLA_MTU).unwrap_or(0),
+            up: flags & libc::IFF_UP != 0,
+            carrier: flags & libc::IFF_LOWER_UP != 0,
+            running: flags & libc::IFF_RUNNING != 0,
+            loopback: flags & libc::IFF_LOOPBACK != 0,
+            kind: attributes.nested(libc::IFLA_LINKINFO).and_then(|info| info.text(libc::IFLA_INFO_KIND)),
+            mac: attributes.get(libc::IFLA_ADDRESS).and_then(|bytes| bytes.try_into().ok()),
+            master: attributes.u32(libc::IFLA_MASTER),
+            gso_max_size: attributes.u32(libc::IFLA_GSO_MAX_SIZE),
+            gso_max_segs: attributes.u32(libc::IFLA_GSO_MAX_SEGS),
+        })
+    }
+}
+
+impl LinkStatistics {
+    /// Parses the counters in an `RTM_NEWSTATS` message.
+    pub fn parse(payload: &[u8]) -> Option<Self> {
+        let (_, attributes) = Attributes::after(payload, STATISTICS_HEADER)?;
+        let counters = attributes.get(IFLA_STATS_LINK_64)?;
+        let field = |number: usize| u64_at(counters, number * 8);
+        Some(Self {
+            rx_packets: field(0)?,
+            tx_packets: field(1)?,
+            rx_bytes: field(2)?,
+            tx_bytes: field(3)?,
+            tx_dropped: field(7)?,
+        })
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[allow(clippy::struct_excessive_bools, reason = "independent flags of the kernel's interface")]
+pub struct InterfaceAddress {
+    pub index: u32,
+    /// The address with its prefix length, host bits included.
+    pub network: IpNet,
+    /// Duplicate address detection is in progress (IPv6), so the address cannot be used yet.
+    pub tentative: bool,
+    /// Permanent; otherwise assigned by a router or DHCP with a lifetime.
+    pub permanent: bool,
+    /// Deprecated: new connections should not use it.
+    pub deprecated: bool,
+    /// IPv6: a privacy address; IPv4: a secondary address of its network.
+    pub secondary: bool,
+    /// Valid on its link only (`fe80::/10`, 169.254.0.0/16 by its scope).
+    pub link_scope: bool,
+}
+
+impl InterfaceAddress {
+    /// The attributes in requests: `flags` are `IFA_F_*`.
+    pub fn encode(index: u32, network: IpNet, flags: u8) -> Encoder {
+        let [a, b, c, d] = index.to_ne_bytes();
+        let header = [family(network.addr()), network.prefix_len(), flags, 0, a, b, c, d];
+        Encoder::after(&header)
+            .address(libc::IFA_LOCAL, network.addr())
+            .address(libc::IFA_ADDRESS, network.addr())
+    }
+
+    /// Parses the address in an `RTM_NEWADDR` message.
+    pub fn parse(payload: &[u8]) -> Option<Self> {
+        let (header, attributes) = Attributes::after(payload, ADDRESS_HEADER)?;
+        let [_family, prefix, short_flags, scope, ..] = *header else { return None };
+        // On a point-to-point interface IFA_ADDRESS is the peer's address; IFA_LOCAL is always the local one.
+        let address =
+            attributes.address(libc::IFA_LOCAL).or_else(|| attributes.address(libc::IFA_ADDRESS))?;
+        let flags = attributes.u32(libc::IFA_FLAGS).unwrap_or_else(|| u32::from(short_flags));
+        Some(Self {
+            index: u32_at(header, 4)?,
+            network: IpNet::new(address, prefix).ok()?,
+            tentative: flags & libc::IFA_F_TENTATIVE != 0,
+            permanent: flags & libc::IFA_F_PERMANENT != 0,
+            deprecated: flags & libc::IFA_F_DEPRECATED != 0,
+            secondary: flags & libc::IFA_F_TEMPORARY != 0,
+            link_scope: scope == libc::RT_SCOPE_LINK,
+        })
+    }
+}
+
 impl RouteSocket {
     pub fn links(&mut self) -> Result<Vec<Link>, NetlinkError> {
         let message = without_statistics(header(0, 0, 0)).message(libc::RTM_GETLINK);
-        self.channel.dump("list the interfaces", &message, parse_link)
+        self.channel.dump("list the interfaces", &message, Link::parse)
     }
 
     /// The interface called `name`.
@@ -81,7 +171,7 @@ impl RouteSocket {
         self.get_link(header(0, 0, 0).text(libc::IFLA_IFNAME, valid_name(name)?), name)
     }
 
-    /// The interface with this index; errors as of [`Self::link`].
+    /// The interface with this index. Errors: see [`Self::link`].
     pub fn link_by_index(&mut self, index: u32) -> Result<Link, NetlinkError> {
         self.get_link(header(index, 0, 0), &format!("with index {index}"))
     }
@@ -89,15 +179,16 @@ impl RouteSocket {
     fn get_link(&mut self, selection: Encoder, interface: &str) -> Result<Link, NetlinkError> {
         let message = without_statistics(selection).message(libc::RTM_GETLINK);
         let absent = || NetlinkError::NoSuchInterface { interface: interface.to_owned() };
-        match self.channel.get(&format!("look up interface {interface}"), 0, &message, parse_link) {
+        match self.channel.get(&format!("look up interface {interface}"), 0, &message, Link::parse) {
             Ok(link) => link.ok_or_else(absent),
             Err(error) if error.is_absent() => Err(absent()),
             Err(error) => Err(error),
         }
     }
 
-    /// Creates both ends of a veth in their namespaces, under their final names, in one request. Both are down at first.
-    /// Errors: [`NetlinkError::Refused`] (a name is taken: `EEXIST`) and [`NetlinkError::InvalidName`].
+    /// Creates both ends of a veth pair in their namespaces with their final names, in one request. Both are initially
+    /// down.
+    /// Errors: [`NetlinkError::Refused`] (a name is in use: `EEXIST`) and [`NetlinkError::InvalidName`].
     pub fn create_veth(&mut self, pair: &VethPair<'_>) -> Result<(), NetlinkError> {
         let peer = described(&pair.second)?.into_bytes();
         let information = link_information("veth", Encoder::default().bytes(VETH_INFO_PEER, &peer));
@@ -106,8 +197,8 @@ impl RouteSocket {
         self.create(&request, message)
     }
 
-    /// Creates a bridge that floods what it does not know (no spanning tree, no multicast snooping) and returns its
-    /// index. It is down at first.
+    /// Creates a bridge that floods unknown destinations (no spanning tree, no multicast snooping) and returns its
+    /// index. It is initially down.
     pub fn create_bridge(&mut self, name: &str) -> Result<u32, NetlinkError> {
         let information = link_information("bridge", Encoder::default().u8(IFLA_BR_MCAST_SNOOPING, 0));
         let message = header(0, 0, 0)
@@ -132,7 +223,7 @@ impl RouteSocket {
         self.change_link(&format!("bring interface {index} up"), header(index, up, up))
     }
 
-    /// Takes interface `index` down; the kernel removes its routes and its IPv6 addresses with that.
+    /// Sets interface `index` down; the kernel then removes its routes and IPv6 addresses.
     pub fn set_down(&mut self, index: u32) -> Result<(), NetlinkError> {
         self.change_link(&format!("bring interface {index} down"), header(index, 0, libc::IFF_UP as u32))
     }
@@ -148,7 +239,7 @@ impl RouteSocket {
         self.change_link(&request, header(index, 0, 0).u32(libc::IFLA_MTU, mtu))
     }
 
-    /// Sets how many packets may wait to be sent by interface `index`; of a TUN device: to be read.
+    /// Sets the transmit queue length of interface `index` in packets. A TUN device queues packets until they are read.
     pub fn set_transmit_queue(&mut self, index: u32, packets: u32) -> Result<(), NetlinkError> {
         let request = format!("set the transmit queue of interface {index} to {packets} packets");
         self.change_link(&request, header(index, 0, 0).u32(libc::IFLA_TXQLEN, packets))
@@ -166,7 +257,7 @@ impl RouteSocket {
         self.change_link(&request, limits)
     }
 
-    /// Removes interface `index`, and the other end when it is a veth.
+    /// Removes interface `index`, and the peer of a veth.
     pub fn delete_link(&mut self, index: u32) -> Result<(), NetlinkError> {
         let message = header(index, 0, 0).message(libc::RTM_DELLINK);
         self.channel.execute(&format!("remove interface {index}"), 0, &message)
@@ -179,7 +270,41 @@ impl RouteSocket {
         header[8..].copy_from_slice(&1_u32.to_ne_bytes());
         let message = Message { kind: RTM_GETSTATS, payload: header.to_vec() };
         let request = format!("read the counters of interface {index}");
-        self.channel.expect(&request, 0, &message, parse_statistics)
+        self.channel.expect(&request, 0, &message, LinkStatistics::parse)
+    }
+
+    pub fn addresses(&mut self) -> Result<Vec<InterfaceAddress>, NetlinkError> {
+        let message = Encoder::after(&[0; ADDRESS_HEADER]).message(libc::RTM_GETADDR);
+        self.channel.dump("list the addresses", &message, InterfaceAddress::parse)
+    }
+
+    /// Assigns an address to interface `index`, with the route to its network. IPv6 addresses skip duplicate address
+    /// detection and can be used once [`Self::delivers`] is true.
+    pub fn add_address(&mut self, index: u32, network: IpNet) -> Result<(), NetlinkError> {
+        let flags = if network.addr().is_ipv6() { libc::IFA_F_NODAD as u8 } else { 0 };
+        let message = InterfaceAddress::encode(index, network, flags).message(libc::RTM_NEWADDR);
+        let request = format!("add address {network} to interface {index}");
+        self.channel.execute(&request, NLM_F_CREATE | NLM_F_EXCL, &message)
+    }
+
+    /// Whether packets for `address` reach the sockets of the namespace. After the addition of an IPv6 address, a
+    /// kernel worker creates the local route asynchronously (`addrconf_dad_work`, net/ipv6/addrconf.c).
+    pub fn delivers(&mut self, address: IpAddr) -> Result<bool, NetlinkError> {
+        let mut header = [0; 12];
+        (header[0], header[1]) = (family(address), IpNet::from(address).prefix_len());
+        let message = Encoder::after(&header).address(libc::RTA_DST, address).message(libc::RTM_GETROUTE);
+        let request = format!("look up where packets for {address} go");
+        // The type of a route: byte 7 of `struct rtmsg`.
+        match self.channel.get(&request, 0, &message, |payload| payload.get(7).copied()) {
+            Ok(kind) => Ok(kind == Some(libc::RTN_LOCAL)),
+            Err(error) if matches!(error.errno(), Some(Errno::NETUNREACH | Errno::HOSTUNREACH)) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    pub fn remove_address(&mut self, index: u32, network: IpNet) -> Result<(), NetlinkError> {
+        let message = InterfaceAddress::encode(index, network, 0).message(libc::RTM_DELADDR);
+        self.channel.execute(&format!("remove address {network} from interface {index}"), 0, &message)
     }
 
     fn change_link(&mut self, request: &str, link: Encoder) -> Result<(), NetlinkError> {
@@ -193,7 +318,7 @@ fn header(index: u32, flags: u32, change: u32) -> Encoder {
 }
 
 fn without_statistics(link: Encoder) -> Encoder {
-    link.u32(libc::IFLA_EXT_MASK, RTEXT_FILTER_SKIP_STATS)
+    link.u32(libc::IFLA_EXT_MASK, libc::RTEXT_FILTER_SKIP_STATS as u32)
 }
 
 fn link_information(kind: &str, data: Encoder) -> Encoder {
@@ -207,67 +332,11 @@ fn described(end: &VethEnd<'_>) -> Result<Encoder, NetlinkError> {
         .u32(libc::IFLA_NET_NS_FD, end.namespace.as_fd().as_raw_fd().cast_unsigned()))
 }
 
-/// `name`, if the kernel's `dev_valid_name` takes it (net/core/dev.c).
-pub(crate) fn valid_name(name: &str) -> Result<&str, NetlinkError> {
+/// `name`, if the kernel's `dev_valid_name` accepts it (net/core/dev.c).
+pub fn valid_name(name: &str) -> Result<&str, NetlinkError> {
     let wrong = name.is_empty()
         || name.len() >= libc::IFNAMSIZ
         || matches!(name, "." | "..")
         || name.bytes().any(|byte| matches!(byte, 0 | b'/' | b':' | 0x0b) || byte.is_ascii_whitespace());
     if wrong { Err(NetlinkError::InvalidName { name: name.to_owned() }) } else { Ok(name) }
-}
-
-pub(crate) fn parse_link(payload: &[u8]) -> Option<Link> {
-    let (header, attributes) = Attributes::after(payload, LINK_HEADER)?;
-    let flags = u32_at(header, 8)? as i32;
-    Some(Link {
-        index: u32_at(header, 4)?,
-        name: attributes.text(libc::IFLA_IFNAME)?,
-        mtu: attributes.u32(libc::IFLA_MTU).unwrap_or(0),
-        up: flags & libc::IFF_UP != 0,
-        carrier: flags & libc::IFF_LOWER_UP != 0,
-        running: flags & libc::IFF_RUNNING != 0,
-        loopback: flags & libc::IFF_LOOPBACK != 0,
-        kind: attributes.nested(libc::IFLA_LINKINFO).and_then(|info| info.text(libc::IFLA_INFO_KIND)),
-        mac: attributes.get(libc::IFLA_ADDRESS).and_then(|bytes| bytes.try_into().ok()),
-        master: attributes.u32(libc::IFLA_MASTER),
-        gso_max_size: attributes.u32(libc::IFLA_GSO_MAX_SIZE),
-        gso_max_segs: attributes.u32(libc::IFLA_GSO_MAX_SEGS),
-    })
-}
-
-fn parse_statistics(payload: &[u8]) -> Option<LinkStatistics> {
-    let (_, attributes) = Attributes::after(payload, STATISTICS_HEADER)?;
-    let counters = attributes.get(IFLA_STATS_LINK_64)?;
-    let field = |number: usize| u64_at(counters, number * 8);
-    Some(LinkStatistics {
-        rx_packets: field(0)?,
-        tx_packets: field(1)?,
-        rx_bytes: field(2)?,
-        tx_bytes: field(3)?,
-        tx_dropped: field(7)?,
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    #[test]
-    fn names_the_kernel_would_not_take() {
-        for name in ["eth", "a", "fifteen-bytes-x", "wlan.a"] {
-            assert!(valid_name(name).is_ok(), "{name}");
-        }
-        for name in ["", "sixteen-bytes-xx", "a/b", "a b", "a:1", "..", "a\n"] {
-            assert!(valid_name(name).is_err(), "{name}");
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn any_bytes_are_a_link_or_not(payload: Vec<u8>) {
-            let _ = parse_link(&payload);
-            let _ = parse_statistics(&payload);
-        }
-    }
 }

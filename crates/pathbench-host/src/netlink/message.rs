@@ -1,34 +1,39 @@
-//! Messages as bytes: requests are built attribute by attribute, answers are read without insisting on understanding all
-//! of them. A decoder that wants to understand every attribute fails on the first interface kind or kernel it does not
-//! know; what is missing, too short or garbled reads as absent here.
+//! Encoding and decoding of messages. The decoder ignores unknown attributes, so that it works with any kernel and
+//! interface type; missing, short and malformed attributes are absent.
 
-use netlink_packet_core::{NLA_F_NESTED, NLA_HEADER_SIZE, NlasIterator};
+use netlink_packet_core::{
+    NLA_F_NESTED, NLA_HEADER_SIZE, NLM_F_ACK, NLM_F_REQUEST, NetlinkBuffer, NlasIterator,
+};
 use std::net::IpAddr;
+
+pub(super) const MESSAGE_HEADER: usize = 16;
+/// `struct nfgenmsg` of linux/netfilter/nfnetlink.h.
+pub(crate) const NETFILTER_HEADER: usize = 4;
 
 /// A request: its type, and its fixed header and attributes as bytes.
 #[derive(Debug, Clone)]
-pub(crate) struct Message {
-    pub(crate) kind: u16,
-    pub(crate) payload: Vec<u8>,
+pub struct Message {
+    pub kind: u16,
+    pub payload: Vec<u8>,
 }
 
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Encoder(Vec<u8>);
+pub struct Encoder(Vec<u8>);
 
 impl Encoder {
-    pub(crate) fn after(header: &[u8]) -> Self {
+    pub fn after(header: &[u8]) -> Self {
         Self(header.to_vec())
     }
 
-    pub(crate) fn message(self, kind: u16) -> Message {
+    pub fn message(self, kind: u16) -> Message {
         Message { kind, payload: self.0 }
     }
 
-    pub(crate) fn into_bytes(self) -> Vec<u8> {
+    pub fn into_bytes(self) -> Vec<u8> {
         self.0
     }
 
-    pub(crate) fn bytes(mut self, kind: u16, value: &[u8]) -> Self {
+    pub fn bytes(mut self, kind: u16, value: &[u8]) -> Self {
         let length = u16::try_from(NLA_HEADER_SIZE + value.len()).unwrap_or(u16::MAX);
         self.0.extend(length.to_ne_bytes());
         self.0.extend(kind.to_ne_bytes());
@@ -37,35 +42,35 @@ impl Encoder {
         self
     }
 
-    pub(crate) fn u8(self, kind: u16, value: u8) -> Self {
+    pub fn u8(self, kind: u16, value: u8) -> Self {
         self.bytes(kind, &[value])
     }
 
-    pub(crate) fn u16(self, kind: u16, value: u16) -> Self {
+    pub fn u16(self, kind: u16, value: u16) -> Self {
         self.bytes(kind, &value.to_ne_bytes())
     }
 
-    pub(crate) fn u32(self, kind: u16, value: u32) -> Self {
+    pub fn u32(self, kind: u16, value: u32) -> Self {
         self.bytes(kind, &value.to_ne_bytes())
     }
 
-    pub(crate) fn u64(self, kind: u16, value: u64) -> Self {
+    pub fn u64(self, kind: u16, value: u64) -> Self {
         self.bytes(kind, &value.to_ne_bytes())
     }
 
-    pub(crate) fn be32(self, kind: u16, value: u32) -> Self {
+    pub fn be32(self, kind: u16, value: u32) -> Self {
         self.bytes(kind, &value.to_be_bytes())
     }
 
-    pub(crate) fn be64(self, kind: u16, value: u64) -> Self {
+    pub fn be64(self, kind: u16, value: u64) -> Self {
         self.bytes(kind, &value.to_be_bytes())
     }
 
-    pub(crate) fn text(self, kind: u16, value: &str) -> Self {
+    pub fn text(self, kind: u16, value: &str) -> Self {
         self.bytes(kind, &[value.as_bytes(), &[0]].concat())
     }
 
-    pub(crate) fn address(self, kind: u16, value: IpAddr) -> Self {
+    pub fn address(self, kind: u16, value: IpAddr) -> Self {
         match value {
             IpAddr::V4(address) => self.bytes(kind, &address.octets()),
             IpAddr::V6(address) => self.bytes(kind, &address.octets()),
@@ -73,12 +78,12 @@ impl Encoder {
     }
 
     #[allow(clippy::needless_pass_by_value, reason = "builders are chained and used up")]
-    pub(crate) fn nested(self, kind: u16, attributes: Self) -> Self {
+    pub fn nested(self, kind: u16, attributes: Self) -> Self {
         self.bytes(kind | NLA_F_NESTED, &attributes.0)
     }
 
-    /// Adds an attribute where there is a value: `.with(metric, |to, metric| to.u32(RTA_PRIORITY, metric))`.
-    pub(crate) fn with<T>(self, value: Option<T>, add: impl FnOnce(Self, T) -> Self) -> Self {
+    /// Adds an attribute if a value exists: `.with(metric, |to, metric| to.u32(RTA_PRIORITY, metric))`.
+    pub fn with<T>(self, value: Option<T>, add: impl FnOnce(Self, T) -> Self) -> Self {
         match value {
             Some(value) => add(self, value),
             None => self,
@@ -87,19 +92,19 @@ impl Encoder {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Attributes<'a>(&'a [u8]);
+pub struct Attributes<'a>(&'a [u8]);
 
 impl<'a> Attributes<'a> {
-    pub(crate) const fn new(bytes: &'a [u8]) -> Self {
+    pub const fn new(bytes: &'a [u8]) -> Self {
         Self(bytes)
     }
 
-    /// The fixed header of a message, `header` bytes long, and its attributes; `None` when the message is shorter.
-    pub(crate) fn after(message: &'a [u8], header: usize) -> Option<(&'a [u8], Self)> {
+    /// Splits a message into its fixed header of `header` bytes and its attributes; `None` when the message is shorter.
+    pub fn after(message: &'a [u8], header: usize) -> Option<(&'a [u8], Self)> {
         message.split_at_checked(header).map(|(header, rest)| (header, Self(rest)))
     }
 
-    pub(crate) fn iter(self) -> impl Iterator<Item = (u16, &'a [u8])> {
+    pub fn iter(self) -> impl Iterator<Item = (u16, &'a [u8])> {
         NlasIterator::new(self.0).map_while(|attribute| {
             let attribute = attribute.ok()?;
             let (kind, length) = (attribute.kind(), usize::from(attribute.length()));
@@ -107,87 +112,127 @@ impl<'a> Attributes<'a> {
         })
     }
 
-    pub(crate) fn get(self, kind: u16) -> Option<&'a [u8]> {
+    pub fn get(self, kind: u16) -> Option<&'a [u8]> {
         self.iter().find(|(found, _)| *found == kind).map(|(_, value)| value)
     }
 
-    pub(crate) fn nested(self, kind: u16) -> Option<Self> {
+    pub fn nested(self, kind: u16) -> Option<Self> {
         self.get(kind).map(Self)
     }
 
-    pub(crate) fn u8(self, kind: u16) -> Option<u8> {
+    pub fn u8(self, kind: u16) -> Option<u8> {
         self.get(kind)?.first().copied()
     }
 
-    pub(crate) fn u16(self, kind: u16) -> Option<u16> {
+    pub fn u16(self, kind: u16) -> Option<u16> {
         self.get(kind).and_then(|value| u16_at(value, 0))
     }
 
-    pub(crate) fn u32(self, kind: u16) -> Option<u32> {
+    pub fn u32(self, kind: u16) -> Option<u32> {
         self.get(kind).and_then(|value| u32_at(value, 0))
     }
 
-    pub(crate) fn text(self, kind: u16) -> Option<String> {
+    pub fn text(self, kind: u16) -> Option<String> {
         let value = self.get(kind)?.split(|byte| *byte == 0).next()?;
         Some(String::from_utf8_lossy(value).into_owned())
     }
 
-    pub(crate) fn address(self, kind: u16) -> Option<IpAddr> {
+    pub fn address(self, kind: u16) -> Option<IpAddr> {
         self.get(kind).and_then(address)
     }
 }
 
-/// The IPv4 or IPv6 address that is exactly these bytes.
-pub(crate) fn address(bytes: &[u8]) -> Option<IpAddr> {
+/// The IPv4 or IPv6 address with exactly these bytes.
+pub fn address(bytes: &[u8]) -> Option<IpAddr> {
     let v6 = || <[u8; 16]>::try_from(bytes).ok().map(IpAddr::from);
     <[u8; 4]>::try_from(bytes).ok().map(IpAddr::from).or_else(v6)
 }
 
-pub(crate) fn u16_at(bytes: &[u8], offset: usize) -> Option<u16> {
+pub fn u16_at(bytes: &[u8], offset: usize) -> Option<u16> {
     bytes.get(offset..)?.first_chunk().map(|bytes| u16::from_ne_bytes(*bytes))
 }
 
-pub(crate) fn u32_at(bytes: &[u8], offset: usize) -> Option<u32> {
+pub fn u32_at(bytes: &[u8], offset: usize) -> Option<u32> {
     bytes.get(offset..)?.first_chunk().map(|bytes| u32::from_ne_bytes(*bytes))
 }
 
-pub(crate) fn u64_at(bytes: &[u8], offset: usize) -> Option<u64> {
+pub fn u64_at(bytes: &[u8], offset: usize) -> Option<u64> {
     bytes.get(offset..)?.first_chunk().map(|bytes| u64::from_ne_bytes(*bytes))
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
+/// A change of a netfilter subsystem, part of a transaction.
+#[derive(Debug, Clone)]
+pub struct Change {
+    /// Completes the sentence "cannot …".
+    pub request: &'static str,
+    /// The kernel configuration options that it requires.
+    pub needs: &'static str,
+    /// `NLM_F_*`
+    pub flags: u16,
+    pub message: Message,
+}
 
-    #[test]
-    fn reads_what_was_written() {
-        let bytes = Encoder::default()
-            .u32(1, 7)
-            .nested(2, Encoder::default().text(3, "eth0"))
-            .address(4, "fd00::1".parse().unwrap())
-            .into_bytes();
-        let attributes = Attributes::new(&bytes);
-        assert_eq!(attributes.u32(1), Some(7));
-        assert_eq!(attributes.nested(2).unwrap().text(3).as_deref(), Some("eth0"));
-        assert_eq!(attributes.address(4), Some("fd00::1".parse().unwrap()));
-        assert_eq!(attributes.u32(9), None);
+/// `struct nfgenmsg`: address family, version 0, a resource id in network byte order.
+pub(crate) const fn netfilter_header(family: u8, resource: u16) -> [u8; NETFILTER_HEADER] {
+    let [high, low] = resource.to_be_bytes();
+    [family, 0, high, low]
+}
+
+/// The changes between begin and end, numbered from `sequence`. The last one requests an acknowledgement, which the
+/// kernel sends after the transaction; not every kernel acknowledges the end message.
+pub fn batch(sequence: u32, subsystem: u8, changes: &[Change]) -> Vec<u8> {
+    let frame = netfilter_header(libc::AF_UNSPEC as u8, u16::from(subsystem));
+    let mut bytes = Vec::new();
+    put(&mut bytes, libc::NFNL_MSG_BATCH_BEGIN as u16, NLM_F_REQUEST, sequence, &frame);
+    let mut number = sequence;
+    for (place, change) in changes.iter().enumerate() {
+        number = number.wrapping_add(1);
+        let acknowledged = if place + 1 == changes.len() { NLM_F_ACK } else { 0 };
+        let flags = NLM_F_REQUEST | change.flags | acknowledged;
+        put(&mut bytes, change.message.kind, flags, number, &change.message.payload);
     }
+    put(&mut bytes, libc::NFNL_MSG_BATCH_END as u16, NLM_F_REQUEST, number.wrapping_add(1), &frame);
+    bytes
+}
 
-    #[test]
-    fn a_value_that_is_too_short_reads_as_absent() {
-        let bytes = Encoder::default().bytes(1, &[1, 2]).into_bytes();
-        assert_eq!(Attributes::new(&bytes).u32(1), None);
-        assert_eq!(Attributes::new(&bytes).address(1), None);
-        assert!(Attributes::new(&bytes).u16(1).is_some());
-    }
+/// Appends a message with its header, padded.
+pub fn put(bytes: &mut Vec<u8>, kind: u16, flags: u16, sequence: u32, payload: &[u8]) {
+    let length = u32::try_from(MESSAGE_HEADER + payload.len()).unwrap_or(u32::MAX);
+    bytes.extend(length.to_ne_bytes());
+    bytes.extend(kind.to_ne_bytes());
+    bytes.extend(flags.to_ne_bytes());
+    bytes.extend(sequence.to_ne_bytes());
+    bytes.extend([0; 4]);
+    bytes.extend(payload);
+    bytes.resize(bytes.len().next_multiple_of(4), 0);
+}
 
-    proptest! {
-        #[test]
-        fn never_panics(bytes: Vec<u8>, kind: u16) {
-            let attributes = Attributes::new(&bytes);
-            let _ = (attributes.u8(kind), attributes.u16(kind), attributes.u32(kind));
-            let _ = (attributes.text(kind), attributes.address(kind), attributes.iter().count());
+/// One message in a datagram from the kernel.
+#[derive(Debug, Clone, Copy)]
+pub struct Answer<'a> {
+    pub kind: u16,
+    pub payload: &'a [u8],
+    pub flags: u16,
+    pub sequence: u32,
+}
+
+/// The messages of a datagram; `None` for a truncated one, which ends the iteration.
+#[derive(Debug)]
+pub struct Answers<'a>(pub &'a [u8]);
+
+impl<'a> Iterator for Answers<'a> {
+    type Item = Option<Answer<'a>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.0.is_empty() {
+            return None;
         }
+        let datagram = std::mem::take(&mut self.0);
+        let Ok(buffer) = NetlinkBuffer::new_checked(datagram) else { return Some(None) };
+        let length = buffer.length() as usize;
+        let Some(payload) = datagram.get(MESSAGE_HEADER..length) else { return Some(None) };
+        self.0 = datagram.get(length.next_multiple_of(4)..).unwrap_or_default();
+        let (kind, flags, sequence) = (buffer.message_type(), buffer.flags(), buffer.sequence_number());
+        Some(Some(Answer { kind, payload, flags, sequence }))
     }
 }

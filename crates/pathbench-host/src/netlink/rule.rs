@@ -1,10 +1,11 @@
-//! Policy rules: which table a lookup leads to.
+//! Policy rules, which select the table of a lookup.
 
+use super::channel::NetlinkError;
 use super::message::{Attributes, Encoder, u32_at};
 use super::route::Lookup;
-use super::{NetlinkError, RouteSocket, family};
+use super::socket::{RouteSocket, family};
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
-use pathbench_record::network::IpNetwork;
+use pathbench_record::network::{DEFAULT_V4, DEFAULT_V6, IpNet};
 use std::fmt;
 use std::net::IpAddr;
 
@@ -34,10 +35,10 @@ const RULE_HEADER: usize = 12;
 /// "Packets from `from` look up `table`."
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Rule {
-    /// Source addresses it is for; prefix 0 for all of the family.
-    pub from: IpNetwork,
+    /// Source prefix; length 0 matches the whole family.
+    pub from: IpNet,
     pub table: u32,
-    /// Rules are tried from the lowest priority value up.
+    /// Lower priority values come first.
     pub priority: u32,
 }
 
@@ -47,45 +48,62 @@ impl fmt::Display for Rule {
     }
 }
 
+/// A rule that matches a lookup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct FollowedRule {
-    pub(crate) priority: u32,
-    /// The table it leads to; `None` where that depends on the interface's virtual routing domain.
-    pub(crate) table: Option<u32>,
+pub struct FollowedRule {
+    pub priority: u32,
+    /// Its table; `None` if it depends on the interface's VRF.
+    pub table: Option<u32>,
     suppressed_prefix: Option<u8>,
 }
 
 impl FollowedRule {
-    pub(crate) fn leads_to(self, table: u32, prefix: u8) -> bool {
+    /// Parses the rule in an `RTM_NEWRULE` message; `None` if it does not match `lookup` by an interface with this
+    /// name.
+    pub fn parse(payload: &[u8], lookup: &Lookup, interface: &str) -> Option<Self> {
+        let entry = RuleEntry::parse(payload)?;
+        if entry.selects(lookup, interface) == entry.inverted {
+            return None;
+        }
+        let by_domain = entry.attributes.u8(FRA_L3MDEV).is_some_and(|domains| domains != 0);
+        // "Suppress nothing" is -1.
+        let suppressed = entry.attributes.u32(FRA_SUPPRESS_PREFIXLEN);
+        Some(Self {
+            priority: entry.priority,
+            table: (!by_domain).then_some(entry.table),
+            suppressed_prefix: suppressed.and_then(|longest| u8::try_from(longest).ok()),
+        })
+    }
+
+    /// Whether the rule accepts a route of `table` with this prefix length.
+    pub fn leads_to(self, table: u32, prefix: u8) -> bool {
         self.table.is_none_or(|own| own == table)
             && self.suppressed_prefix.is_none_or(|longest| prefix > longest)
     }
 }
 
 impl RouteSocket {
-    /// The rules of both families that [`Rule`] can express in full, in no particular order. Rules with other conditions
-    /// (marks, interfaces, ports, destinations, users) or other actions are left out.
+    /// The rules of both families that [`Rule`] represents completely, unordered. Excludes rules with other conditions
+    /// (marks, interfaces, ports, destinations, users) or other actions.
     pub fn rules(&mut self) -> Result<Vec<Rule>, NetlinkError> {
-        self.dump_both_families("rules", libc::RTM_GETRULE, RULE_HEADER, |payload| {
-            RuleEntry::parse(payload)?.by_source_alone()
-        })
+        self.dump_both_families("rules", libc::RTM_GETRULE, RULE_HEADER, Rule::parse)
     }
 
-    /// Adds a rule (`EEXIST` when the very same is there).
+    /// Adds a rule (`EEXIST` if the same rule exists).
     pub fn add_rule(&mut self, rule: &Rule) -> Result<(), NetlinkError> {
         let message = rule.encode().message(libc::RTM_NEWRULE);
         self.channel.execute(&format!("add rule {rule}"), NLM_F_CREATE | NLM_F_EXCL, &message)
     }
 
-    /// Removes a rule (`ENOENT` when there is none like it).
+    /// Removes a rule (`ENOENT` if it does not exist).
     pub fn remove_rule(&mut self, rule: &Rule) -> Result<(), NetlinkError> {
         let message = rule.encode().message(libc::RTM_DELRULE);
         self.channel.execute(&format!("remove rule {rule}"), 0, &message)
     }
 
-    /// The rules that `lookup` follows until a table has a route, in their order. The answer to a lookup contains the
-    /// table and not the rule, so this follows the kernel's `fib_rule_match` (`net/core/fib_rules.c`), for packets
-    /// without a mark. `interface` is the name of the interface that is looked up for.
+    /// The rules that `lookup` evaluates until a table has a route, in order. The kernel's answer to a lookup contains
+    /// the table but not the rule, so this function implements the kernel's `fib_rule_match` (`net/core/fib_rules.c`)
+    /// for packets without a mark. `interface` is the name of the interface of the lookup.
     pub(crate) fn followed_rules(
         &mut self,
         lookup: &Lookup,
@@ -94,24 +112,43 @@ impl RouteSocket {
         let mut header = [0; RULE_HEADER];
         header[0] = family(lookup.destination);
         let message = Encoder::after(&header).message(libc::RTM_GETRULE);
-        let mut followed = self.channel.dump("list the rules", &message, |payload| {
-            RuleEntry::parse(payload)?.followed(lookup, interface)
-        })?;
+        let mut followed = self
+            .channel
+            .dump("list the rules", &message, |payload| FollowedRule::parse(payload, lookup, interface))?;
         followed.sort_by_key(|rule| rule.priority);
         Ok(followed)
     }
 }
 
 impl Rule {
-    fn encode(&self) -> Encoder {
-        let from = self.from.network();
+    pub fn encode(&self) -> Encoder {
+        let from = self.from.trunc();
         let table = u8::try_from(self.table).unwrap_or(libc::RT_TABLE_UNSPEC);
-        let header = [family(from.addr()), 0, from.prefix(), 0, table, 0, 0, FR_ACT_TO_TBL, 0, 0, 0, 0];
-        let source = (!from.is_default()).then_some(from.addr());
+        let header = [family(from.addr()), 0, from.prefix_len(), 0, table, 0, 0, FR_ACT_TO_TBL, 0, 0, 0, 0];
+        let source = (from.prefix_len() > 0).then_some(from.addr());
         Encoder::after(&header)
             .with(source, |to, source| to.address(FRA_SRC, source))
             .u32(FRA_PRIORITY, self.priority)
             .u32(FRA_TABLE, self.table)
+    }
+
+    /// Parses the rule in an `RTM_NEWRULE` message if its source is the only condition and a table lookup the only
+    /// action.
+    pub fn parse(payload: &[u8]) -> Option<Self> {
+        let entry = RuleEntry::parse(payload)?;
+        // The kernel sends "suppress nothing" (-1) with every rule.
+        let plain = entry.attributes.iter().all(|(kind, value)| match kind {
+            FRA_SRC | FRA_PRIORITY | FRA_TABLE | FRA_PAD | FRA_PROTOCOL => true,
+            FRA_SUPPRESS_PREFIXLEN | FRA_SUPPRESS_IFGROUP => u32_at(value, 0) == Some(u32::MAX),
+            _ => false,
+        });
+        if !plain || entry.inverted || entry.destination_prefix != 0 || entry.tos != 0 {
+            return None;
+        }
+        let anything = if entry.v4 { DEFAULT_V4 } else { DEFAULT_V6 };
+        let from = entry.attributes.address(FRA_SRC).unwrap_or(anything.addr());
+        let from = IpNet::new(from, entry.source_prefix).ok()?;
+        Some(Self { from, table: entry.table, priority: entry.priority })
     }
 }
 
@@ -123,69 +160,28 @@ struct RuleEntry<'a> {
     tos: u8,
     table: u32,
     priority: u32,
-    action: u8,
     inverted: bool,
     attributes: Attributes<'a>,
 }
 
 impl<'a> RuleEntry<'a> {
+    /// An IPv4 or IPv6 rule with a table lookup as its action.
     fn parse(payload: &'a [u8]) -> Option<Self> {
         let (header, attributes) = Attributes::after(payload, RULE_HEADER)?;
-        let [family, destination_prefix, source_prefix, tos, table, _, _, action, ..] = *header else {
+        let [family, destination_prefix, source_prefix, tos, table, _, _, FR_ACT_TO_TBL, ..] = *header else {
             return None;
         };
-        if !matches!(i32::from(family), libc::AF_INET | libc::AF_INET6) {
-            return None;
-        }
-        Some(Self {
-            v4: i32::from(family) == libc::AF_INET,
+        let v4 = i32::from(family) == libc::AF_INET;
+        (v4 || i32::from(family) == libc::AF_INET6).then_some(Self {
+            v4,
             destination_prefix,
             source_prefix,
             tos,
             table: attributes.u32(FRA_TABLE).unwrap_or_else(|| u32::from(table)),
-            // The first rule, to the local table, is sent without its priority 0.
+            // The first rule, for the local table, is sent without its priority 0.
             priority: attributes.u32(FRA_PRIORITY).unwrap_or(0),
-            action,
             inverted: u32_at(header, 8)? & FIB_RULE_INVERT != 0,
             attributes,
-        })
-    }
-
-    fn by_source_alone(self) -> Option<Rule> {
-        // The kernel sends "suppress nothing" (-1) with every rule.
-        let plain = self.attributes.iter().all(|(kind, value)| match kind {
-            FRA_SRC | FRA_PRIORITY | FRA_TABLE | FRA_PAD | FRA_PROTOCOL => true,
-            FRA_SUPPRESS_PREFIXLEN | FRA_SUPPRESS_IFGROUP => u32_at(value, 0) == Some(u32::MAX),
-            _ => false,
-        });
-        if self.action != FR_ACT_TO_TBL
-            || self.destination_prefix != 0
-            || self.tos != 0
-            || self.inverted
-            || !plain
-        {
-            return None;
-        }
-        let anything = if self.v4 { IpNetwork::DEFAULT_V4 } else { IpNetwork::DEFAULT_V6 };
-        let from = self.attributes.address(FRA_SRC).unwrap_or(anything.addr());
-        Some(Rule {
-            from: IpNetwork::new(from, self.source_prefix).ok()?,
-            table: self.table,
-            priority: self.priority,
-        })
-    }
-
-    fn followed(self, lookup: &Lookup, interface: &str) -> Option<FollowedRule> {
-        if self.action != FR_ACT_TO_TBL || self.selects(lookup, interface) == self.inverted {
-            return None;
-        }
-        let by_domain = self.attributes.u8(FRA_L3MDEV).is_some_and(|domains| domains != 0);
-        // "Suppress nothing" is -1.
-        let suppressed = self.attributes.u32(FRA_SUPPRESS_PREFIXLEN);
-        Some(FollowedRule {
-            priority: self.priority,
-            table: (!by_domain).then_some(self.table),
-            suppressed_prefix: suppressed.and_then(|longest| u8::try_from(longest).ok()),
         })
     }
 
@@ -194,10 +190,10 @@ impl<'a> RuleEntry<'a> {
         let within = |kind, prefix, address: IpAddr| {
             prefix == 0
                 || attributes.address(kind).is_some_and(|network| {
-                    IpNetwork::new(network, prefix).is_ok_and(|network| network.contains(address))
+                    IpNet::new(network, prefix).is_ok_and(|network| network.contains(&address))
                 })
         };
-        // Rules see `lo` as the input interface of what this host sends.
+        // For rules, the input interface of locally generated packets is `lo`.
         let comes_in = attributes.text(FRA_IIFNAME).is_none_or(|name| name == "lo");
         let goes_out = attributes.text(FRA_OIFNAME).is_none_or(|name| name == interface);
         let mark = attributes.u32(FRA_FWMARK).unwrap_or(0);
@@ -211,75 +207,5 @@ impl<'a> RuleEntry<'a> {
             && mark & bits_of_mark == 0
             && protocol
             && ports.iter().all(|kind| attributes.get(*kind).is_none())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    fn parsed(bytes: &[u8]) -> Option<Rule> {
-        RuleEntry::parse(bytes)?.by_source_alone()
-    }
-
-    #[test]
-    fn a_rule_with_a_mark_is_not_a_source_rule() {
-        let rule = Rule { from: IpNetwork::DEFAULT_V4, table: 100, priority: 5 };
-        assert_eq!(parsed(&rule.encode().into_bytes()), Some(rule));
-        assert_eq!(parsed(&rule.encode().u32(FRA_FWMARK, 1).into_bytes()), None);
-    }
-
-    fn header(to: u8, from: u8, table: u8, flags: u8) -> Encoder {
-        Encoder::after(&[2, to, from, 0, table, 0, 0, FR_ACT_TO_TBL, flags, 0, 0, 0])
-    }
-
-    #[test]
-    fn rules_are_followed_where_their_conditions_hold() {
-        let source: IpAddr = "10.0.1.1".parse().unwrap();
-        let other: IpAddr = "10.0.2.1".parse().unwrap();
-        let lookup = Lookup { source, destination: "10.9.9.9".parse().unwrap(), interface: Some(3) };
-        let invert = u8::try_from(FIB_RULE_INVERT).unwrap();
-        let plain = || header(0, 0, 100, 0);
-        for (name, leads, rule) in [
-            ("from all", true, plain()),
-            ("another table", false, header(0, 0, 101, 0)),
-            ("table beyond a byte", true, header(0, 0, 0, 0).u32(FRA_TABLE, 100)),
-            ("from the address", true, header(0, 32, 100, 0).address(FRA_SRC, source)),
-            ("from another", false, header(0, 32, 100, 0).address(FRA_SRC, other)),
-            ("from the network", true, header(0, 8, 100, 0).address(FRA_SRC, other)),
-            ("not from the address", false, header(0, 32, 100, invert).address(FRA_SRC, source)),
-            ("not from another", true, header(0, 32, 100, invert).address(FRA_SRC, other)),
-            ("to another", false, header(32, 0, 100, 0).address(FRA_DST, other)),
-            ("by the interface", true, plain().text(FRA_OIFNAME, "wlan")),
-            ("by another", false, plain().text(FRA_OIFNAME, "eth")),
-            ("forwarded", false, plain().text(FRA_IIFNAME, "eth")),
-            ("from here", true, plain().text(FRA_IIFNAME, "lo")),
-            ("marked", false, plain().u32(FRA_FWMARK, 7)),
-            ("not marked", true, header(0, 0, 100, invert).u32(FRA_FWMARK, 7)),
-            ("no default", false, plain().u32(FRA_SUPPRESS_PREFIXLEN, 24)),
-            ("no short", true, plain().u32(FRA_SUPPRESS_PREFIXLEN, 8)),
-            ("for TCP", true, plain().u8(FRA_IP_PROTO, 6)),
-            ("for UDP", false, plain().u8(FRA_IP_PROTO, 17)),
-        ] {
-            let bytes = rule.into_bytes();
-            let followed = RuleEntry::parse(&bytes).unwrap().followed(&lookup, "wlan");
-            assert_eq!(followed.is_some_and(|rule| rule.leads_to(100, 24)), leads, "{name}");
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn what_is_asked_for_is_what_would_be_read(
-            address: IpAddr, prefix in 0u8..=32, table: u32, priority: u32
-        ) {
-            let rule = Rule { from: IpNetwork::new(address, prefix).unwrap().network(), table, priority };
-            prop_assert_eq!(parsed(&rule.encode().into_bytes()), Some(rule));
-        }
-
-        #[test]
-        fn any_bytes_are_a_rule_or_not(payload: Vec<u8>) {
-            let _ = parsed(&payload);
-        }
     }
 }

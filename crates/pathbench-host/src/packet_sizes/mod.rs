@@ -1,97 +1,55 @@
 //! Sizes of the IP packets that cross an interface, as they are on the wire.
 //!
-//! Hosts hand over up to 64 KiB at a time and leave cutting to the network card, which on a `veth` never happens. A
-//! packet socket sees such a packet whole and is told how it would be cut; what it becomes is counted.
+//! Hosts pass GSO packets of up to 64 KiB to the network card for segmentation; a `veth` does not segment them. A
+//! packet socket receives the GSO packet with its segment size; the counter counts the resulting wire packets.
 
 mod block;
 mod ring;
 
-use crate::namespace::{NamespaceError, NetNamespace};
-use crate::netlink::{NetlinkError, RouteSocket};
+pub use block::{Alike, PacketSizes, wire_packets};
+pub use ring::SizeCounterError;
+
+use crate::namespace::NetNamespace;
+use crate::netlink::RouteSocket;
 use ring::Ring;
-use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
-use std::collections::BTreeMap;
-use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-/// How long the end waits for the kernel to hand over the last packets, which takes it 50 ms.
+/// Final wait for the last packets; the kernel passes them to the socket after 50 ms.
 const LAST_BLOCK_WAIT: Timespec = Timespec { tv_sec: 2, tv_nsec: 0 };
 
-/// IPv4 and IPv6 packets by their length in bytes, IP header included. Segments count, each with its headers.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct PacketSizes {
-    /// What came in by the interface: length in bytes → packets.
-    pub received: BTreeMap<u32, u64>,
-    /// What went out by it: length in bytes → packets.
-    pub sent: BTreeMap<u32, u64>,
-    /// Packets that crossed and were not counted, because this machine was too busy or could not make sense of them, as
-    /// kernels before 6.2 cannot of UDP that is still to be cut. One that is still to be cut is one.
-    pub missed_packets: u64,
-}
+/// Time limit of a wait for packets, and upper bound of the time to stop.
+const BLOCK_WAIT: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 
-#[derive(Debug, thiserror::Error)]
-pub enum SizeCounterError {
-    #[error("cannot count the packets of {interface}: this kernel has no packet sockets (CONFIG_PACKET)")]
-    NotBuilt { interface: String },
-    #[error(
-        "cannot count the packets of {interface}: {errno}; this needs CAP_NET_RAW in the network namespace: run as \
-         root or in a user namespace"
-    )]
-    NotPermitted { interface: String, errno: Errno },
-    #[error("cannot {step} to count the packets of {interface}: {errno}")]
-    Refused { interface: String, step: &'static str, errno: Errno },
-    #[error("cannot start a thread to count the packets of {interface}: {source}")]
-    Thread { interface: String, source: std::io::Error },
-    #[error(transparent)]
-    Namespace(#[from] NamespaceError),
-    #[error(transparent)]
-    Netlink(#[from] NetlinkError),
-}
-
-impl SizeCounterError {
-    /// Whether this host cannot count packets at all, for want of a part of the kernel or of permission.
-    pub const fn is_host_unable(&self) -> bool {
-        matches!(self, Self::NotBuilt { .. } | Self::NotPermitted { .. })
-    }
-
-    fn socket(interface: &str, errno: Errno) -> Self {
-        let interface = interface.to_owned();
-        match errno {
-            Errno::PERM | Errno::ACCESS => Self::NotPermitted { interface, errno },
-            Errno::AFNOSUPPORT => Self::NotBuilt { interface },
-            errno => Self::Refused { interface, step: "open a packet socket", errno },
-        }
-    }
-}
-
-/// Listens to the packets of one interface, and counts them when asked to. They wait in 4 MiB of memory, which takes
-/// some 20 000 of them; what finds no room is missed.
+/// Captures the packets of one interface and counts them on request. The ring has 4 MiB, which is about 20 000 packets;
+/// packets beyond that are counted as missed.
 ///
-/// It sees what comes in before any filter, and what goes out behind the interface's queueing discipline. An interface
-/// may have a link header or none (TUN). It may go down and up meanwhile. Packets with a VLAN tag are not counted.
+/// Incoming packets are captured before any filter, outgoing packets after the interface's queueing discipline. An
+/// interface may have a link header or none (TUN), and may go down and up. Packets with a VLAN tag are not counted.
 #[derive(Debug)]
 pub struct PacketTap {
     ring: Ring,
 }
 
 impl PacketTap {
-    /// Listens to `interface` in `namespace` from now on.
-    /// Errors: [`SizeCounterError::is_host_unable`] is true where it would fail for any interface.
+    /// Starts to capture on `interface` in `namespace`.
+    /// Errors: [`SizeCounterError::is_host_unable`] is true if the call would fail for every interface.
     pub fn open(namespace: &NetNamespace, interface: &str) -> Result<Self, SizeCounterError> {
         let index = RouteSocket::open_in(namespace)?.link(interface)?.index;
         let ring = namespace.run_in(|| Ring::open(interface, index))??;
         Ok(Self { ring })
     }
 
-    /// Counts the complete blocks: those of 250 KiB, and others 50 ms after a packet.
+    /// Counts the complete blocks: after 250 KiB, or 50 ms after a packet.
     pub fn collect(&mut self, sizes: &mut PacketSizes) {
-        self.ring.drain(|block| block::count(block, sizes));
+        self.ring.drain(|block| sizes.count_block(block));
         sizes.missed_packets += u64::from(self.ring.take_dropped());
     }
 
-    /// Counts everything that crossed until now, and ends. It waits up to 50 ms for the kernel.
+    /// Counts all packets so far and stops. Waits up to 50 ms for the kernel.
     pub fn finish(mut self, sizes: &mut PacketSizes) {
         self.ring.close();
         self.collect(sizes);
@@ -104,7 +62,7 @@ impl PacketTap {
                 }
                 Ok(_) => self.ring.clear_error(),
                 Err(Errno::INTR) => {}
-                // Memory ran out; nothing else is known to fail.
+                // Out of memory; no other failure is known.
                 Err(_) => return,
             }
             self.collect(sizes);
@@ -112,41 +70,39 @@ impl PacketTap {
     }
 }
 
-/// A [`PacketTap`] with a thread of its own that collects packets until it is stopped or dropped. It costs less
-/// than a thousandth of a processor at 100 Mbit/s and about a hundredth for 30 000 packets a second that come singly.
+/// A [`PacketTap`] with its own thread that counts packets until it is stopped or dropped. It uses less than 0.1 % of a
+/// processor at 100 Mbit/s, and about 1 % at 30 000 single packets per second.
 #[derive(Debug)]
 pub struct SizeCounter {
-    counted: Arc<Mutex<PacketSizes>>,
-    stop: OwnedFd,
+    shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
 
+#[derive(Debug, Default)]
+struct Shared {
+    counted: Mutex<PacketSizes>,
+    stopped: AtomicBool,
+}
+
 impl SizeCounter {
-    /// Counts what crosses `interface` in `namespace` from now on.
+    /// Starts to count on `interface` in `namespace`.
     pub fn start(namespace: &NetNamespace, interface: &str) -> Result<Self, SizeCounterError> {
         let tap = PacketTap::open(namespace, interface)?;
-        let refused = |errno| SizeCounterError::Refused {
-            interface: interface.to_owned(),
-            step: "make an event descriptor",
-            errno,
-        };
-        let stop = rustix::event::eventfd(0, EventfdFlags::CLOEXEC).map_err(refused)?;
-        let heard = rustix::io::fcntl_dupfd_cloexec(&stop, 0).map_err(refused)?;
-        let counted = Arc::new(Mutex::new(PacketSizes::default()));
-        let place = Arc::clone(&counted);
+        let shared = Arc::new(Shared::default());
+        let watched = Arc::clone(&shared);
         let thread = std::thread::Builder::new()
             .name("packet sizes".to_owned())
-            .spawn(move || watch(tap, &heard, &place))
+            .spawn(move || watch(tap, &watched))
             .map_err(|source| SizeCounterError::Thread { interface: interface.to_owned(), source })?;
-        Ok(Self { counted, stop, thread: Some(thread) })
+        Ok(Self { shared, thread: Some(thread) })
     }
 
-    /// What has been counted up to 50 ms ago, and part of what came since.
+    /// The counts up to 50 ms ago, and some of the later packets.
     pub fn so_far(&self) -> PacketSizes {
-        lock(&self.counted).clone()
+        lock(&self.shared.counted).clone()
     }
 
-    /// Ends the counting and returns the result. It takes up to 50 ms.
+    /// Stops counting and returns the result, within 100 ms.
     pub fn stop(mut self) -> PacketSizes {
         self.end();
         self.so_far()
@@ -154,8 +110,7 @@ impl SizeCounter {
 
     fn end(&mut self) {
         let Some(thread) = self.thread.take() else { return };
-        // An event descriptor holds more than one 1.
-        let _room = rustix::io::write(&self.stop, &1_u64.to_ne_bytes());
+        self.shared.stopped.store(true, Ordering::Relaxed);
         if let Err(panic) = thread.join()
             && !std::thread::panicking()
         {
@@ -170,20 +125,19 @@ impl Drop for SizeCounter {
     }
 }
 
-fn watch(mut tap: PacketTap, stop: &OwnedFd, place: &Mutex<PacketSizes>) {
-    loop {
-        let mut files = [PollFd::new(&tap.ring, PollFlags::IN), PollFd::new(stop, PollFlags::IN)];
-        let polled = rustix::event::poll(&mut files, None);
-        let [packets, stopped] = files.map(|file| file.revents());
-        if packets.contains(PollFlags::ERR) {
+fn watch(mut tap: PacketTap, shared: &Shared) {
+    while !shared.stopped.load(Ordering::Relaxed) {
+        let mut files = [PollFd::new(&tap.ring, PollFlags::IN)];
+        let polled = rustix::event::poll(&mut files, Some(&BLOCK_WAIT));
+        if files[0].revents().contains(PollFlags::ERR) {
             tap.ring.clear_error();
         }
-        if !matches!(polled, Ok(_) | Err(Errno::INTR)) || stopped.contains(PollFlags::IN) {
+        if !matches!(polled, Ok(_) | Err(Errno::INTR)) {
             break;
         }
-        tap.collect(&mut lock(place));
+        tap.collect(&mut lock(&shared.counted));
     }
-    tap.finish(&mut lock(place));
+    tap.finish(&mut lock(&shared.counted));
 }
 
 fn lock(sizes: &Mutex<PacketSizes>) -> MutexGuard<'_, PacketSizes> {

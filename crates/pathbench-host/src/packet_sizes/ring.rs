@@ -1,9 +1,11 @@
-//! A packet socket (packet(7)) whose packets the kernel puts into memory that this process sees.
+//! A packet socket (packet(7)) with a ring buffer that the kernel and this process share.
 
 #![allow(unsafe_code, reason = "the options of packet sockets and their memory have no safe form")]
 
-use super::SizeCounterError;
 use super::block::{PACKETS_OFFSET, STATUS_OFFSET};
+use crate::namespace::NamespaceError;
+use crate::netlink::NetlinkError;
+use crate::syscall::{option, outcome, set_option};
 use crate::tun::PacketHeader;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
@@ -12,16 +14,52 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A block takes some 1000 packets; all of them some 20 000, which is 0.1 s of a gigabit in packets of 1500 bytes.
+/// A block holds about 1000 packets; all blocks hold about 20 000, which is 0.1 s at 1 Gbit/s with packets of 1500
+/// bytes.
 const BLOCK_BYTES: usize = 256 * 1024;
 const BLOCKS: usize = 16;
 const RING_BYTES: usize = BLOCK_BYTES * BLOCKS;
-/// Any power of two; with `TPACKET_V3` packets take what they need.
+/// Any power of two; with `TPACKET_V3` packets have variable length.
 const FRAME_BYTES: usize = 2048;
-/// A block that is not full is passed to user space after this time.
+/// A partly filled block is passed to user space after this time.
 const HAND_OVER_MS: u32 = 50;
-/// As much of a packet as its headers can take: Ethernet, IPv6 with extensions or IPv4 with options, TCP.
+/// Captured bytes per packet, enough for its headers: Ethernet, IPv6 with extensions or IPv4 with options, TCP.
 const CAPTURED_BYTES: u32 = 128;
+
+#[derive(Debug, thiserror::Error)]
+pub enum SizeCounterError {
+    #[error("cannot count the packets of {interface}: this kernel has no packet sockets (CONFIG_PACKET)")]
+    NotBuilt { interface: String },
+    #[error(
+        "cannot count the packets of {interface}: {errno}; this needs CAP_NET_RAW in the network namespace: run as \
+         root or in a user namespace"
+    )]
+    NotPermitted { interface: String, errno: Errno },
+    #[error("cannot {step} to count the packets of {interface}: {errno}")]
+    Refused { interface: String, step: &'static str, errno: Errno },
+    #[error("cannot start a thread to count the packets of {interface}: {source}")]
+    Thread { interface: String, source: std::io::Error },
+    #[error(transparent)]
+    Namespace(#[from] NamespaceError),
+    #[error(transparent)]
+    Netlink(#[from] NetlinkError),
+}
+
+impl SizeCounterError {
+    /// Whether this host cannot count any packets, because a kernel feature or permission is missing.
+    pub const fn is_host_unable(&self) -> bool {
+        matches!(self, Self::NotBuilt { .. } | Self::NotPermitted { .. })
+    }
+
+    fn socket(interface: &str, errno: Errno) -> Self {
+        let interface = interface.to_owned();
+        match errno {
+            Errno::PERM | Errno::ACCESS => Self::NotPermitted { interface, errno },
+            Errno::AFNOSUPPORT => Self::NotBuilt { interface },
+            errno => Self::Refused { interface, step: "open a packet socket", errno },
+        }
+    }
+}
 
 #[derive(Debug)]
 pub(super) struct Ring {
@@ -30,13 +68,13 @@ pub(super) struct Ring {
     next: usize,
 }
 
-// SAFETY: the memory is a mapping of the process that nothing but this value refers to; threads do not matter to it.
+// SAFETY: only this value refers to the mapping, and a mapping belongs to the process, not to a thread.
 unsafe impl Send for Ring {}
 
 impl Ring {
     pub(super) fn open(interface: &str, index: u32) -> Result<Self, SizeCounterError> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        // Without a protocol it receives nothing until everything is ready.
+        // Protocol 0: the socket receives nothing until the setup is complete.
         let socket = rustix::net::socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None)
             .map_err(|errno| SizeCounterError::socket(interface, errno))?;
         let refused =
@@ -62,50 +100,40 @@ impl Ring {
         Ok(ring)
     }
 
-    /// Hands all blocks that are ready to `take`, and then back to the kernel.
+    /// Passes all ready blocks to `take`, and then returns them to the kernel.
     pub(super) fn drain(&mut self, mut take: impl FnMut(&[u8])) {
-        // At most once round: on a machine too slow for what comes in, others want their turn, too.
+        // At most one pass over the ring: on an overloaded machine other threads must get processor time.
         for _ in 0..BLOCKS {
             if self.word(STATUS_OFFSET).load(Ordering::Acquire) & libc::TP_STATUS_USER == 0 {
                 return;
             }
-            // SAFETY: the block lies within the mapping, which lives as long as `self`; the kernel does not write to
-            // it between setting TP_STATUS_USER, which was just read, and our taking it away below.
+            // SAFETY: the block is within the mapping, which lives as long as `self`; the kernel does not write to it
+            // between setting TP_STATUS_USER, which was just read, and the reset below.
             take(unsafe { std::slice::from_raw_parts(self.block().as_ptr(), BLOCK_BYTES) });
-            // The kernel sets it anew when it comes to the block, which may be later.
+            // The kernel sets the status again when it reaches the block.
             self.word(PACKETS_OFFSET).store(0, Ordering::Relaxed);
             self.word(STATUS_OFFSET).store(libc::TP_STATUS_KERNEL, Ordering::Release);
             self.next = (self.next + 1) % BLOCKS;
         }
     }
 
-    /// How many packets are in the block that the kernel is filling, or has just filled.
+    /// Number of packets in the block that the kernel is filling, or has just filled.
     pub(super) fn waiting_packets(&self) -> u32 {
         self.word(PACKETS_OFFSET).load(Ordering::Relaxed)
     }
 
     pub(super) fn close(&self) {
-        // What could fail is memory for eight bytes; then it goes on.
+        // The only possible failure is an allocation of eight bytes; it is ignored.
         let _open = filter(&self.socket, &[statement(BPF_RETURN, 0)]);
     }
 
     pub(super) fn take_dropped(&self) -> u32 {
-        let mut statistics = libc::tpacket_stats_v3 { tp_packets: 0, tp_drops: 0, tp_freeze_q_cnt: 0 };
-        let mut length = size_of::<libc::tpacket_stats_v3>() as libc::socklen_t;
-        // SAFETY: the kernel writes at most `length` bytes to the structure, which lives until the call returns.
-        let answer = unsafe {
-            libc::getsockopt(
-                self.socket.as_raw_fd(),
-                libc::SOL_PACKET,
-                libc::PACKET_STATISTICS,
-                (&raw mut statistics).cast(),
-                &raw mut length,
-            )
-        };
-        if answer == 0 { statistics.tp_drops } else { 0 }
+        let statistics = libc::tpacket_stats_v3 { tp_packets: 0, tp_drops: 0, tp_freeze_q_cnt: 0 };
+        let read = option(&self.socket, libc::SOL_PACKET, libc::PACKET_STATISTICS, statistics);
+        read.map_or(0, |statistics| statistics.tp_drops)
     }
 
-    /// Forgets that the interface went down, which would make every `poll(2)` return at once.
+    /// Clears the pending "interface down" error, which would make every `poll(2)` return immediately.
     pub(super) fn clear_error(&self) {
         let _network_down = rustix::net::sockopt::socket_error(&self.socket);
     }
@@ -117,8 +145,8 @@ impl Ring {
 
     fn word(&self, offset: usize) -> &AtomicU32 {
         // SAFETY: the offset is that of a 32-bit field in a block's header, so it is aligned and within the mapping,
-        // which lives as long as `self`. The kernel writes it in one piece, and here only atomics touch it while the
-        // block is the kernel's.
+        // which lives as long as `self`. The kernel writes the field atomically, and this process uses only atomics
+        // while the kernel owns the block.
         unsafe { AtomicU32::from_ptr(self.block().add(offset).cast().as_ptr()) }
     }
 }
@@ -131,32 +159,18 @@ impl AsFd for Ring {
 
 impl Drop for Ring {
     fn drop(&mut self) {
-        // SAFETY: exactly what `map` mapped, and nothing refers to it any more.
+        // SAFETY: `map` created exactly this mapping, and no reference to it remains.
         unsafe { libc::munmap(self.memory.as_ptr().cast(), RING_BYTES) };
     }
 }
 
-fn outcome(answer: libc::c_int) -> Result<(), Errno> {
-    if answer >= 0 {
-        return Ok(());
-    }
-    Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO))
-}
-
-fn set<T>(socket: &OwnedFd, option: libc::c_int, value: &T) -> Result<(), Errno> {
-    set_at(socket, libc::SOL_PACKET, option, value)
-}
-
-fn set_at<T>(socket: &OwnedFd, level: libc::c_int, option: libc::c_int, value: &T) -> Result<(), Errno> {
-    let (place, length) = (std::ptr::from_ref(value).cast(), size_of::<T>() as libc::socklen_t);
-    // SAFETY: the kernel reads `length` bytes of the value, which lives until the call returns, and what the value
-    // points to: of those used here only a filter's instructions, which its caller keeps.
-    outcome(unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, place, length) })
+fn set<T>(socket: &OwnedFd, name: libc::c_int, value: &T) -> Result<(), Errno> {
+    set_option(socket, libc::SOL_PACKET, name, value)
 }
 
 fn map(socket: &OwnedFd) -> Result<NonNull<u8>, Errno> {
     let protection = libc::PROT_READ | libc::PROT_WRITE;
-    // SAFETY: a new mapping at a place that the kernel chooses.
+    // SAFETY: a new mapping at an address that the kernel selects.
     let memory = unsafe {
         libc::mmap(std::ptr::null_mut(), RING_BYTES, protection, libc::MAP_SHARED, socket.as_raw_fd(), 0)
     };
@@ -190,7 +204,7 @@ const fn statement(code: u16, k: u32) -> libc::sock_filter {
     libc::sock_filter { code, jt: 0, jf: 0, k }
 }
 
-/// The beginning of IPv4 and IPv6 packets, and nothing of others, whatever the interface puts before them.
+/// Captures the first bytes of IPv4 and IPv6 packets only, with any link header.
 fn ip_only() -> [libc::sock_filter; 5] {
     let protocol = (libc::SKF_AD_OFF + libc::SKF_AD_PROTOCOL) as u32;
     let if_equal = |value: libc::c_int, skip| libc::sock_filter {
@@ -210,8 +224,8 @@ fn ip_only() -> [libc::sock_filter; 5] {
 
 fn filter(socket: &OwnedFd, program: &[libc::sock_filter]) -> Result<(), Errno> {
     let program = libc::sock_fprog { len: program.len() as u16, filter: program.as_ptr().cast_mut() };
-    set_at(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
+    set_option(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
 }
 
-/// What stands before each packet is as long as the kernel makes it without being asked for another length.
+/// The length of the header before each packet, which is the kernel's default.
 const _: () = assert!(PacketHeader::BYTES == 10);

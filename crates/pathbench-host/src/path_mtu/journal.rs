@@ -1,8 +1,8 @@
-//! The journal: what is changed stands on disk before it is changed.
+//! The journal: records every change on disk before the change is made.
 //!
-//! A text file of JSON lines. The first names the format, the boot and the network namespace; then come, for each
-//! step, a line before it is made, with all that takes it back, and one after it; a line before it is taken back, and one
-//! after that. A line without its end was being written when the machine stopped; what it announces has not begun.
+//! The file contains JSON lines. The first line contains the format, the boot id and the network namespace. Each step
+//! has one line before it, with the data to undo it, and one line after it; each undo has one line before and one after
+//! it. If the machine stops while a line is written, the incomplete line is removed later: its step has not begun.
 
 use super::operation::Operation;
 use crate::namespace::current_cookie;
@@ -16,10 +16,10 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-/// The format that is written, and the only one that is read.
+/// The format version written, and the only one accepted.
 const FORMAT: &str = "pathbench.mtu-journal/1";
 const HEADING: &[u8] = br#"{"line":"journal","format":"pathbench.mtu-journal/"#;
-/// How often the file is opened again when another process has just removed it.
+/// Attempts to open the file, which another process may remove at the same time.
 const ATTEMPTS: u32 = 8;
 
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
@@ -28,18 +28,18 @@ const OWN_NAMESPACE: &str = "/proc/thread-self/ns/net";
 /// A network namespace of a running kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NamespaceIdentity {
-    /// The kernel's number of this boot (`random(4)`).
+    /// The kernel's boot id (`random(4)`).
     pub boot_id: String,
     /// Inode of the namespace, as `ls -L -i /proc/self/ns/net` prints it.
     pub inode: u64,
-    /// The namespace's number that no other gets in this boot; absent before Linux 5.14.
+    /// The namespace's cookie, unique within a boot; absent before Linux 5.14.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cookie: Option<u64>,
 }
 
 impl NamespaceIdentity {
-    /// That of the calling thread.
-    /// Errors: With the name of the file of `/proc` that cannot be read.
+    /// The identity of the calling thread's namespace.
+    /// Errors: the name of the file in `/proc` that cannot be read.
     pub fn of_this_thread() -> Result<Self, (&'static str, io::Error)> {
         let boot_id = std::fs::read_to_string(BOOT_ID).map_err(|source| (BOOT_ID, source))?;
         let inode = std::fs::metadata(OWN_NAMESPACE).map_err(|source| (OWN_NAMESPACE, source))?.ino();
@@ -53,7 +53,7 @@ impl fmt::Display for NamespaceIdentity {
     }
 }
 
-/// The journal cannot be kept, or is not to be used here.
+/// The journal cannot be written, or does not apply here.
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
     #[error("cannot {what} the journal {}: {source}", path.display())]
@@ -61,12 +61,12 @@ pub enum JournalError {
     #[error("the journal {} is in use by another process: wait until it is done", path.display())]
     InUse { path: PathBuf },
     #[error(
-        "line {line} of the journal {} makes no sense ({detail}): nothing was changed; put right by hand what it tells, \
+        "line {line} of the journal {} is invalid ({detail}): no changes were made; undo the recorded steps by hand, \
          then remove it", path.display()
     )]
     Corrupt { path: PathBuf, line: usize, detail: String },
     #[error(
-        "the journal {} tells of {written}, and this is {here}: {}", path.display(), elsewhere_remedy(written, here)
+        "the journal {} belongs to {written}, but this is {here}: {}", path.display(), elsewhere_remedy(written, here)
     )]
     Elsewhere { path: PathBuf, written: Box<NamespaceIdentity>, here: Box<NamespaceIdentity> },
     #[error("cannot read {file}: {source}; is /proc mounted?")]
@@ -75,15 +75,15 @@ pub enum JournalError {
 
 fn elsewhere_remedy(written: &NamespaceIdentity, here: &NamespaceIdentity) -> &'static str {
     if written.boot_id == here.boot_id {
-        "undo it in the namespace that it tells of, or remove it if that is gone"
+        "undo it in that namespace, or remove the file if the namespace no longer exists"
     } else {
-        "routes and endpoints do not outlive a boot; if it was this machine, remove the file"
+        "routes and endpoints do not survive a reboot; if the file is from this machine, remove it"
     }
 }
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "line")]
-enum Line {
+pub enum Line {
     Journal {
         format: String,
         #[serde(flatten)]
@@ -96,7 +96,7 @@ enum Line {
     },
     Done {
         step: usize,
-        /// The route as the kernel stored it, where it differs from the request.
+        /// The route as stored by the kernel, if different from the request.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         left: Option<FibEntry>,
     },
@@ -106,100 +106,78 @@ enum Line {
     Undone {
         step: usize,
     },
-    /// The step was not taken back, because another program has changed the same since.
+    /// The step was not undone, because another program has changed the same object since.
     Kept {
         step: usize,
     },
 }
 
+/// A step, with all its lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Entry {
-    pub(super) operation: Operation,
-    pub(super) undo_commands: Vec<String>,
-    pub(super) done: bool,
-    pub(super) undoing: bool,
-    pub(super) undone: bool,
-    /// The route that was there afterwards, where it is not the operation's.
-    pub(super) left: Option<FibEntry>,
+pub struct Entry {
+    pub operation: Operation,
+    pub undo_commands: Vec<String>,
+    pub done: bool,
+    pub undoing: bool,
+    pub undone: bool,
+    /// The route after the step, if different from the operation's.
+    pub left: Option<FibEntry>,
 }
 
 impl Entry {
-    fn new(operation: Operation, undo_commands: Vec<String>) -> Self {
-        Self { operation, undo_commands, done: false, undoing: false, undone: false, left: None }
-    }
-
-    pub(super) const fn is_settled(&self) -> bool {
+    pub const fn is_settled(&self) -> bool {
         self.undone || (self.done && self.operation.leaves_nothing())
     }
 
-    pub(super) const fn is_interrupted(&self) -> bool {
+    pub const fn is_interrupted(&self) -> bool {
         !self.done || self.undoing
     }
 }
 
+/// The journal's file, locked.
 #[derive(Debug)]
-pub(super) struct Journal {
+pub struct Journal {
     path: PathBuf,
     file: File,
     length: u64,
-    entries: Vec<Entry>,
+    /// The steps in the order of their start.
+    pub entries: Vec<Entry>,
 }
 
 impl Journal {
-    pub(super) fn open_or_create(path: &Path, here: &NamespaceIdentity) -> Result<Self, JournalError> {
-        Self::locked(path, true)?.map_or_else(
-            || Err(file_error("open", path, Errno::NOENT.into())),
-            |file| Self::over(path, file, here),
-        )
+    pub fn open_or_create(path: &Path, here: &NamespaceIdentity) -> Result<Self, JournalError> {
+        let file = Self::locked(path, true)?.ok_or_else(|| file_error("open", path, Errno::NOENT.into()))?;
+        Self::over(path, file, here)
     }
 
-    /// Opens the journal at `path`; `None` when there is none.
-    pub(super) fn open(path: &Path, here: &NamespaceIdentity) -> Result<Option<Self>, JournalError> {
+    /// Opens the journal at `path`; `None` if it does not exist.
+    pub fn open(path: &Path, here: &NamespaceIdentity) -> Result<Option<Self>, JournalError> {
         Self::locked(path, false)?.map(|file| Self::over(path, file, here)).transpose()
     }
 
-    pub(super) fn entries(&self) -> &[Entry] {
-        &self.entries
-    }
-
-    pub(super) fn is_settled(&self) -> bool {
+    pub fn is_settled(&self) -> bool {
         self.entries.iter().all(Entry::is_settled)
     }
 
-    pub(super) fn begin(&mut self, operation: &Operation, undo: &[String]) -> Result<usize, JournalError> {
+    pub fn begin(&mut self, operation: &Operation, undo: &[String]) -> Result<usize, JournalError> {
         let step = self.entries.len();
         self.note(Line::Begin { step, operation: operation.clone(), undo: undo.to_vec() })?;
         Ok(step)
     }
 
-    pub(super) fn done(&mut self, step: usize, left: Option<FibEntry>) -> Result<(), JournalError> {
-        self.note(Line::Done { step, left })
-    }
-
-    pub(super) fn undoing(&mut self, step: usize) -> Result<(), JournalError> {
-        self.note(Line::Undoing { step })
-    }
-
-    pub(super) fn kept(&mut self, step: usize) -> Result<(), JournalError> {
-        self.note(Line::Kept { step })
-    }
-
-    pub(super) fn undone(&mut self, step: usize) -> Result<(), JournalError> {
-        self.note(Line::Undone { step })
-    }
-
-    fn note(&mut self, line: Line) -> Result<(), JournalError> {
+    /// Appends a line and syncs it to disk.
+    pub fn note(&mut self, line: Line) -> Result<(), JournalError> {
         self.append(&line)?;
-        // The numbers of lines that are written here are right.
+        // Cannot fail: this process writes only valid step numbers.
         self.take(line).map_err(|detail| corrupt(&self.path, 0, detail))
     }
 
-    pub(super) fn remove(self) -> Result<(), JournalError> {
+    pub fn remove(self) -> Result<(), JournalError> {
         std::fs::remove_file(&self.path).map_err(|source| file_error("remove", &self.path, source))?;
         sync_directory_of(&self.path)
     }
 
-    /// The file with its lock; `None` when there is none and none is to be made.
+    /// The locked file; `None` if it does not exist and `create` is false.
     fn locked(path: &Path, create: bool) -> Result<Option<File>, JournalError> {
         for _ in 0..ATTEMPTS {
             let mut options = OpenOptions::new();
@@ -215,7 +193,7 @@ impl Journal {
                 Err(Errno::WOULDBLOCK) => return Err(JournalError::InUse { path: path.to_owned() }),
                 Err(errno) => return Err(file_error("lock", path, errno.into())),
             }
-            // Whoever had the lock before may have removed the file.
+            // The previous owner of the lock may have removed the file.
             let inode =
                 |metadata: io::Result<std::fs::Metadata>| metadata.map(|found| (found.dev(), found.ino()));
             let (mine, there) = (inode(file.metadata()), inode(std::fs::symlink_metadata(path)));
@@ -262,7 +240,14 @@ impl Journal {
             Line::Begin { step, .. } if step != known => {
                 return Err(format!("step {step} where {known} was next"));
             }
-            Line::Begin { operation, undo, .. } => self.entries.push(Entry::new(operation, undo)),
+            Line::Begin { operation, undo: undo_commands, .. } => self.entries.push(Entry {
+                operation,
+                undo_commands,
+                done: false,
+                undoing: false,
+                undone: false,
+                left: None,
+            }),
             Line::Done { step, left } => {
                 let entry = self.entries.get_mut(step).ok_or_else(|| unknown(step))?;
                 (entry.done, entry.left) = (true, left);
@@ -286,7 +271,7 @@ impl Journal {
         bytes.push(b'\n');
         let written = self.file.write_all(&bytes).and_then(|()| self.file.sync_all());
         if let Err(source) = written {
-            // What is there of the line must not become the beginning of the next one.
+            // A partial line must not become the start of the next line.
             let _ = self.file.set_len(self.length);
             return Err(file_error("write", &self.path, source));
         }
@@ -324,13 +309,10 @@ fn file_error(what: &'static str, path: &Path, source: io::Error) -> JournalErro
     JournalError::File { what, path: path.to_owned(), source }
 }
 
-/// A file is found after a crash only if its directory is on disk, too.
+/// A file survives a crash only if its directory is synced, too.
 fn sync_directory_of(path: &Path) -> Result<(), JournalError> {
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     File::open(directory)
         .and_then(|directory| directory.sync_all())
         .map_err(|source| file_error("sync the directory of", path, source))
 }
-
-#[cfg(test)]
-mod tests;

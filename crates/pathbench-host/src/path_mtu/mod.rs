@@ -1,13 +1,13 @@
-//! The kernel's path-MTU state, and correcting it: read ([`PathObserver`]), planned without touching anything
-//! ([`plan()`]), applied step by step with a journal on disk, and taken back exactly ([`Remedy`]).
+//! The kernel's path-MTU state and its correction. [`PathObserver`] reads the state, [`plan()`] plans the correction
+//! without changes, and [`Remedy`] applies the plan step by step with a journal on disk and undoes it exactly.
 
-mod journal;
+pub mod journal;
 mod operation;
 mod plan;
 mod remedy;
 mod state;
 
-pub use crate::connections::{LiveConnection, Subflow, is_stuck};
+pub use crate::connections::{LiveConnection, Recovery, Subflow, is_stuck};
 pub use crate::netlink::{CachedMtu, FibEntry, NextHop};
 pub use journal::{JournalError, NamespaceIdentity};
 pub use operation::{InterfaceNames, Operation};

@@ -1,4 +1,4 @@
-//! The changes that correct a path's MTU, the commands that do the same, and those that undo them.
+//! The changes that correct a path's MTU, the equivalent commands, and the commands that undo them.
 
 use crate::mptcp::{Endpoint, EndpointFlags, Limits};
 use crate::netlink::MAIN_TABLE;
@@ -13,7 +13,7 @@ pub type InterfaceNames = BTreeMap<u32, String>;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "change")]
 pub enum Operation {
-    /// A route is added where there was none of its destination and metric.
+    /// Adds a route where no route has the same destination and metric.
     AddRoute {
         route: FibEntry,
     },
@@ -25,20 +25,19 @@ pub enum Operation {
         before: Limits,
         after: Limits,
     },
-    /// An MPTCP endpoint is removed and added again, so that connections close their subflow from it and open
-    /// another one.
+    /// Removes an MPTCP endpoint and adds it again, so that connections close their subflow from it and open a new one.
     RefreshEndpoint {
         endpoint: Endpoint,
-        /// Whether connections that began at its address close that first subflow, too.
+        /// Whether connections whose first subflow has its address close that subflow, too.
         first_subflow_too: bool,
-        /// Time between removal and addition. The removal (`REMOVE_ADDR`) reaches peers over another path, whose queue
-        /// may be long; they close the subflow that has the id then: the new one, if that arrives first.
+        /// Delay between removal and addition. Peers receive the removal (`REMOVE_ADDR`) over another path, whose queue
+        /// may be long, and then close the subflow with that id; if the removal arrives late, they close the new one.
         wait_ms: u64,
     },
-    /// Connections that began at this address, which is no endpoint, close that first subflow.
+    /// Closes the first subflow of connections from this address, which is no endpoint.
     CloseFirstSubflow {
         address: IpAddr,
-        /// How long to wait after it, as for [`Self::RefreshEndpoint`].
+        /// Delay after the removal, as for [`Self::RefreshEndpoint`].
         wait_ms: u64,
     },
     AddEndpoint {
@@ -47,7 +46,7 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// The commands that do the same, to be pasted into a shell.
+    /// The equivalent shell commands.
     pub fn commands(&self, names: &InterfaceNames) -> Vec<String> {
         match self {
             Self::AddRoute { route } => vec![route_command("add", route, names)],
@@ -68,7 +67,7 @@ impl Operation {
         }
     }
 
-    /// The commands that take it back; none where nothing stays of it.
+    /// The shell commands that undo the operation; empty if it has no lasting effect.
     pub fn undo_commands(&self, names: &InterfaceNames) -> Vec<String> {
         match self {
             Self::AddRoute { route } => vec![route_command("delete", route, names)],
@@ -162,7 +161,7 @@ fn route_command(verb: &str, entry: &FibEntry, names: &InterfaceNames) -> String
     let mut words = vec![if entry.is_ipv4() { "ip" } else { "ip -6" }.to_owned(), format!("route {verb}")];
     words.push(destination(entry));
     words.extend(entry.from().map(|from| format!("from {from}")));
-    let header = entry.header();
+    let header = entry.header;
     if header[3] != 0 {
         words.push(format!("tos {:#04x}", header[3]));
     }
@@ -202,9 +201,9 @@ fn route_command(verb: &str, entry: &FibEntry, names: &InterfaceNames) -> String
 
 fn destination(entry: &FibEntry) -> String {
     let network = entry.destination();
-    if network.is_default() {
+    if network.prefix_len() == 0 {
         "default".to_owned()
-    } else if network.prefix() == if entry.is_ipv4() { 32 } else { 128 } {
+    } else if network.prefix_len() == if entry.is_ipv4() { 32 } else { 128 } {
         network.addr().to_string()
     } else {
         network.to_string()
@@ -245,7 +244,7 @@ fn scope(entry: &FibEntry, hops: &[NextHop]) -> Option<String> {
     if !entry.is_ipv4() {
         return None;
     }
-    let scope = entry.header()[6];
+    let scope = entry.header[6];
     let direct = hops.len() == 1 && hops.iter().all(|hop| hop.gateway.is_none());
     let expected = if direct { libc::RT_SCOPE_LINK } else { libc::RT_SCOPE_UNIVERSE };
     (scope != expected).then(|| match scope {
@@ -274,17 +273,17 @@ fn metrics(entry: &FibEntry) -> Vec<String> {
     let locks = metrics.u32(RTAX_LOCK).unwrap_or(0);
     let words = metrics.iter().filter_map(|(kind, value)| {
         let name = METRICS.get(usize::from(kind)).filter(|name| !name.is_empty())?;
-        // ip locks rto_min by itself, and has no word for locking the others.
+        // ip locks rto_min implicitly, and has no syntax to lock the others.
         let unspoken = matches!(kind, RTAX_FEATURES | RTAX_RTO_MIN | RTAX_QUICKACK | RTAX_FASTOPEN_NO_COOKIE);
         let lock = if unspoken || locks & (1 << kind) == 0 { "" } else { "lock " };
         let number = || u32_at(value, 0);
         let value = match kind {
             RTAX_CC_ALGO => metrics.text(kind)?,
-            // In eighths and quarters of a millisecond.
+            // In units of 1/8 ms and 1/4 ms.
             RTAX_RTT => format!("{}ms", number()? / 8),
             RTAX_RTTVAR => format!("{}ms", number()? / 4),
             RTAX_RTO_MIN => format!("{}ms", number()?),
-            // RTAX_FEATURE_ECN, the only one that ip knows by name.
+            // RTAX_FEATURE_ECN, the only feature that ip names.
             RTAX_FEATURES if number()? == 1 => "ecn".to_owned(),
             _ => number()?.to_string(),
         };

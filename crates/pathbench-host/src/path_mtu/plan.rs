@@ -1,46 +1,44 @@
-//! What would put a path's MTU right.
+//! The steps that correct a path's MTU.
 
 use super::operation::Operation;
 use super::state::KernelPathState;
 use crate::connections::{LiveConnection, Subflow};
 use crate::mptcp::{Endpoint, EndpointFlags, Limits};
 use crate::netlink::FibEntry;
-use pathbench_record::network::IpNetwork;
+use pathbench_record::network::{IpNet, SMALLEST_IPV4_MTU_BYTES, SMALLEST_IPV6_MTU_BYTES};
+use pathbench_record::text::duration;
 use serde::{Deserialize, Serialize};
+use std::time::Duration;
 
-/// `RTPROT_RA`: by a router's advertisement.
+/// `RTPROT_RA`: from a router advertisement.
 const PROTOCOL_ROUTER_ADVERTISEMENT: u8 = 9;
-/// The least that a link of IPv4 can have (RFC 791).
-const LEAST_MTU_V4: u32 = 68;
-/// The least that a link of IPv6 can have (RFC 8200, section 5).
-const LEAST_MTU_V6: u32 = 1280;
-/// As many subflows beyond its first one as the kernel allows a connection (`MPTCP_SUBFLOWS_MAX`).
+/// The kernel's limit of subflows per connection beyond the first one (`MPTCP_SUBFLOWS_MAX`).
 const MOST_SUBFLOWS: u32 = 8;
 
-/// Bounds of the time until peers have received a removal; the upper one leaves time for the rest within a second.
+/// Bounds of the delay until peers have received a removal; the upper bound keeps the refresh below 1 s.
 const LEAST_WAIT_MS: u64 = 100;
 const MOST_WAIT_MS: u64 = 600;
 
-/// A change that is to be made, and the commands that do the same.
+/// A planned change and the equivalent commands.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlannedStep {
     pub operation: Operation,
-    /// The commands that do the same, to be pasted into a shell.
+    /// The equivalent shell commands.
     pub commands: Vec<String>,
-    /// The commands that take it back; none where nothing stays of it.
+    /// The shell commands that undo the operation; empty if it has no lasting effect.
     pub undo_commands: Vec<String>,
 }
 
-/// What would put a path's MTU right.
+/// A plan to correct a path's MTU.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// The changes, in their order; none when the kernel is right already.
+    /// The changes in order; empty if the kernel's state is correct.
     pub steps: Vec<PlannedStep>,
-    /// What a person should know of them, in sentences.
+    /// Notes for the user, in sentences.
     pub notes: Vec<String>,
 }
 
-/// Why the route cannot be given the MTU.
+/// The reason why the route cannot have the MTU.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum PlanError {
     #[error(
@@ -51,18 +49,19 @@ pub enum PlanError {
     #[error(
         "the route to {destination} in table {table} is not one that packets leave by: it has no MTU to set"
     )]
-    NotUnicast { destination: IpNetwork, table: u32 },
+    NotUnicast { destination: IpNet, table: u32 },
     #[error(
         "table {table} has several routes to {destination} with metric {metric}, and a change would hit the first of \
          them instead of the one by {interface}: give them different metrics, or {interface} a table of its own"
     )]
-    Ambiguous { destination: IpNetwork, table: u32, metric: u32, interface: String },
+    Ambiguous { destination: IpNet, table: u32, metric: u32, interface: String },
 }
 
-/// The steps that set the path's MTU to `mtu_bytes`, the largest IP packet that was found to pass, and free the connections in `stuck` ([`super::is_stuck`]).
+/// The steps that set the path's MTU to `mtu_bytes`, the largest IP packet that passes, and let the connections in
+/// `stuck` ([`super::is_stuck`]) continue.
 ///
-/// The MTU of a route bounds what this host sends, and by the MSS that new connections announce what it is sent by
-/// TCP: of a path whose ways differ, give the smaller one.
+/// The MTU of a route limits the packets that this host sends and, by the MSS announced on new connections, the TCP
+/// segments that it receives. For a path with different MTUs in each direction, pass the smaller one.
 pub fn plan(state: &KernelPathState, mtu_bytes: u32, stuck: &[LiveConnection]) -> Result<Plan, PlanError> {
     let mut draft = Draft { state, plan: Plan::default() };
     draft.route(mtu_bytes)?;
@@ -94,7 +93,7 @@ impl Draft<'_> {
         let state = self.state;
         let (route, interface) = (&state.route, state.interface_mtu_bytes);
         let narrow = mtu_bytes < interface;
-        let least_bytes = if route.is_ipv4() { LEAST_MTU_V4 } else { LEAST_MTU_V6 };
+        let least_bytes = if route.is_ipv4() { SMALLEST_IPV4_MTU_BYTES } else { SMALLEST_IPV6_MTU_BYTES };
         if narrow && mtu_bytes < least_bytes {
             return Err(PlanError::BelowMinimum { mtu_bytes, least_bytes });
         }
@@ -104,9 +103,9 @@ impl Draft<'_> {
         let cached = state.cached.map(|cached| cached.mtu_bytes);
         let wanted = match route.mtu_bytes() {
             _ if narrow => Some(mtu_bytes),
-            // A route of another MTU takes the place of what ICMP said, too.
+            // A route with another MTU also replaces the MTU that the kernel cached from ICMP.
             _ if cached.is_some_and(|cached| cached < interface) => Some(interface),
-            // What is locked stays locked, which takes a number.
+            // A locked MTU stays locked, which requires a value.
             Some(_) if route.is_mtu_locked() => Some(interface),
             Some(less) if less < interface => None,
             as_it_is => as_it_is,
@@ -121,7 +120,7 @@ impl Draft<'_> {
     fn change_route(&mut self, wanted: Option<u32>) -> Result<(), PlanError> {
         let state = self.state;
         let route = &state.route;
-        let host = IpNetwork::host(state.path.server);
+        let host = IpNet::from(state.path.server);
         let own_table = state.candidates.iter().all(|entry| entry.leaves_only_by(state.interface_index));
         if own_table && route.destination() != host {
             let copy = route.for_host(state.path.server).with_mtu(wanted);
@@ -183,13 +182,13 @@ impl Draft<'_> {
             ));
         }
         let Some(cached) = state.cached else { return };
-        let (mtu, seconds) = (cached.mtu_bytes, cached.expires_in.as_secs_f64());
+        let (mtu, rest) = (cached.mtu_bytes, duration(cached.expires_in));
         self.note(if !self.plan.steps.is_empty() {
             format!("The {mtu} that the kernel learnt by ICMP is not used with the new route any more.")
         } else if mtu == mtu_bytes {
-            format!("The kernel has learnt {mtu} by ICMP and keeps it for {seconds:.0} s more.")
+            format!("The kernel has learnt {mtu} by ICMP and keeps it for {rest} more.")
         } else {
-            format!("The kernel has learnt {mtu} by ICMP and uses it for {seconds:.0} s more.")
+            format!("The kernel has learnt {mtu} by ICMP and uses it for {rest} more.")
         });
     }
 
@@ -218,7 +217,7 @@ impl Draft<'_> {
         let state = self.state;
         let local = state.path.local;
         let Some(endpoints) = &state.endpoints else {
-            self.note("The MPTCP endpoints are told to root only: stuck subflows stay stuck.".to_owned());
+            self.note("Only root can list the MPTCP endpoints: stuck subflows stay stuck.".to_owned());
             return;
         };
         let first_subflow = ids.iter().any(|subflow| subflow.local_id == 0);
@@ -226,7 +225,7 @@ impl Draft<'_> {
         match own {
             Some(endpoint) if endpoint.flags.subflow => {
                 if first_subflow {
-                    self.make_room(stuck);
+                    self.raise_subflow_limit(stuck);
                 }
                 let endpoint = *endpoint;
                 let wait_ms = self.wait_ms(stuck);
@@ -243,8 +242,8 @@ impl Draft<'_> {
         }
     }
 
-    /// Whether an MPTCP connection has no subflow but those from the path's address. The kernel opens no other one
-    /// when the last is closed.
+    /// Whether all subflows of an MPTCP connection are from the path's address. The kernel opens no further subflow
+    /// after the last one is closed.
     fn would_end_a_connection(&self, stuck: &[Subflow]) -> bool {
         let state = self.state;
         let token = |sibling: &LiveConnection| sibling.subflow.map(|own| own.token);
@@ -268,7 +267,7 @@ impl Draft<'_> {
             self.note("No id is left for an MPTCP endpoint: stuck subflows stay stuck.".to_owned());
             return;
         };
-        self.make_room(stuck);
+        self.raise_subflow_limit(stuck);
         let address = state.path.local;
         let wait_ms = self.wait_ms(stuck);
         self.step(Operation::CloseFirstSubflow { address, wait_ms });
@@ -283,8 +282,8 @@ impl Draft<'_> {
         ));
     }
 
-    /// How long it takes at most until peers have heard of a removal by the subflows that still work: their
-    /// retransmission timeout, which is the kernel's own upper estimate of the way there and back.
+    /// Upper bound of the time until peers receive a removal over the working subflows: their retransmission timeout,
+    /// the kernel's own upper estimate of the RTT.
     fn wait_ms(&self, stuck: &[LiveConnection]) -> u64 {
         let is_stuck = |sibling: &&LiveConnection| stuck.iter().any(|other| other.is_same_as(sibling));
         let working = self.state.siblings.iter().filter(|sibling| !is_stuck(sibling));
@@ -292,7 +291,7 @@ impl Draft<'_> {
         longest_us.div_ceil(1000).clamp(LEAST_WAIT_MS, MOST_WAIT_MS)
     }
 
-    fn make_room(&mut self, stuck: &[LiveConnection]) {
+    fn raise_subflow_limit(&mut self, stuck: &[LiveConnection]) {
         let state = self.state;
         let Some(before) = state.limits else { return };
         let beginners =
@@ -310,5 +309,5 @@ impl Draft<'_> {
 
 fn waits(connections: &[&LiveConnection]) -> String {
     let longest_us = connections.iter().map(|connection| connection.rto_us).max().unwrap_or(0);
-    format!("in at most {:.1} s", f64::from(longest_us) / 1e6)
+    format!("in at most {}", duration(Duration::from_micros(longest_us.into())))
 }

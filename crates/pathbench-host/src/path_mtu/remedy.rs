@@ -1,6 +1,6 @@
-//! Plans applied with a journal, one operation at a time, and taken back.
+//! Applies plans with a journal, one operation at a time, and undoes them.
 
-use super::journal::{Entry, Journal, JournalError, NamespaceIdentity};
+use super::journal::{Entry, Journal, JournalError, Line, NamespaceIdentity};
 use super::operation::Operation;
 use super::plan::{Plan, PlannedStep};
 use super::state::{PathObserver, PathStateError};
@@ -10,23 +10,23 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// A plan was not applied in full, or not taken back.
+/// A plan was not applied in full, or not undone.
 #[derive(Debug, thiserror::Error)]
 pub enum RemedyError {
     #[error(transparent)]
     Journal(#[from] JournalError),
     #[error(transparent)]
     State(#[from] PathStateError),
-    #[error("cannot do {command:?}: {obstacle} since the kernel was asked; try again")]
+    #[error("cannot do {command:?}: {obstacle} since the kernel's state was read; try again")]
     Changed { command: String, obstacle: String },
     #[error("cannot do {command:?}: {source}")]
     Step { command: String, source: MptcpError },
-    #[error("it was stopped in the middle")]
+    #[error("interrupted")]
     Interrupted,
 }
 
 impl RemedyError {
-    /// Whether this host cannot do it at all, for want of privilege (`CAP_NET_ADMIN`) or of a kernel feature.
+    /// Whether this host cannot apply any plan, because privilege (`CAP_NET_ADMIN`) or a kernel feature is missing.
     pub fn is_host_unable(&self) -> bool {
         match self {
             Self::Step { source, .. } => source.is_host_unable(),
@@ -39,34 +39,34 @@ impl RemedyError {
     }
 }
 
-/// A step that was to be taken back.
+/// The undo of a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UndoneStep {
-    /// The commands that take it back.
+    /// The commands to undo it.
     pub commands: Vec<String>,
     pub outcome: UndoOutcome,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct UndoReport {
-    /// The steps, the last one that was made first; none when there is no journal.
+    /// The steps, latest first; empty without a journal.
     pub steps: Vec<UndoneStep>,
 }
 
 impl UndoReport {
-    /// Whether everything is as it was before the first step. Otherwise the journal is kept.
+    /// Whether the original state is restored. Otherwise the journal is kept.
     pub fn is_complete(&self) -> bool {
         !self.steps.iter().any(|step| matches!(step.outcome, UndoOutcome::Changed(_)))
     }
 }
 
-/// Stops a test's apply or undo as a crash would, when it answers `true`: it is asked before and after whatever lasts.
+/// Simulates a crash in a test by returning `true`; it is called before and after each persistent change.
 pub type Interruption = Box<dyn FnMut() -> bool + Send>;
 
-/// Applies plans in a network namespace, and takes them back.
+/// Applies plans in a network namespace, and undoes them.
 ///
-/// Each step stands in the journal, with what takes it back, before it is made; so whatever happens in between, an
-/// undo restores what was there before the first step. A journal that stands is gone on with.
+/// The journal records each step, with the data to undo it, before the step is made, so that an undo restores the
+/// original state after any interruption. An existing journal is continued.
 pub struct Remedy {
     host: PathObserver,
     journal: PathBuf,
@@ -84,22 +84,22 @@ impl std::fmt::Debug for Remedy {
 }
 
 impl Remedy {
-    /// For the calling thread's network namespace, with the journal at `journal`, in a directory that exists.
+    /// For the calling thread's network namespace. The directory of the file `journal` must exist.
     pub fn open(journal: &Path) -> Result<Self, RemedyError> {
         let here = NamespaceIdentity::of_this_thread()
             .map_err(|(file, source)| JournalError::Unidentified { file, source })?;
         Ok(Self { host: PathObserver::open()?, journal: journal.to_owned(), here, interruption: None })
     }
 
-    /// The same, stopped where `interruption` says so. For tests.
+    /// Adds an interruption. For tests.
     #[doc(hidden)]
     pub fn stopped_by(mut self, interruption: Interruption) -> Self {
         self.interruption = Some(interruption);
         self
     }
 
-    /// Makes the steps of `plan`, in their order.
-    /// Errors: what was made until then stands in the journal.
+    /// Applies the steps of `plan` in order.
+    /// Errors: the journal contains the steps made so far.
     pub fn apply(&mut self, plan: &Plan) -> Result<(), RemedyError> {
         if plan.steps.is_empty() {
             return Ok(());
@@ -143,32 +143,30 @@ impl Remedy {
             return Err(RemedyError::Interrupted);
         }
         if let Err(source) = made {
-            // Of what has one part, nothing was done.
+            // An atomic operation that fails has changed nothing.
             if step.operation.is_atomic() {
-                journal.undone(number)?;
+                journal.note(Line::Undone { step: number })?;
             }
             return Err(failed(source));
         }
         self.pause()?;
         let left = self.host.left_by(&step.operation).map_err(failed)?;
-        journal.done(number, left)?;
+        journal.note(Line::Done { step: number, left })?;
         self.pause()
     }
 
-    /// Takes back the steps of the journal, the last one first, and removes it when everything is as it was. Steps of
-    /// which nothing stays once they were made in full are left out. What another program has changed since stays, unless
-    /// `force`.
-    /// Errors: the journal stands then.
+    /// Undoes the steps of the journal, latest first, and removes the journal once the original state is restored.
+    /// Omits completed steps without lasting effect. Without `force`, keeps objects that another program has changed.
+    /// Errors: the journal is kept.
     pub fn undo(&mut self, force: bool) -> Result<UndoReport, RemedyError> {
         let mut report = UndoReport::default();
         let Some(mut journal) = Journal::open(&self.journal, &self.here)? else { return Ok(report) };
-        for number in (0..journal.entries().len()).rev() {
-            let Some(entry) = journal.entries().get(number).filter(|entry| !entry.is_settled()).cloned()
-            else {
+        for number in (0..journal.entries.len()).rev() {
+            let Some(entry) = journal.entries.get(number).filter(|entry| !entry.is_settled()).cloned() else {
                 continue;
             };
             self.pause()?;
-            journal.undoing(number)?;
+            journal.note(Line::Undoing { step: number })?;
             self.pause()?;
             let outcome = self
                 .host
@@ -176,8 +174,8 @@ impl Remedy {
                 .map_err(|source| RemedyError::Step { command: entry.undo_commands.join("; "), source })?;
             self.pause()?;
             match outcome {
-                UndoOutcome::Changed(_) => journal.kept(number)?,
-                _ => journal.undone(number)?,
+                UndoOutcome::Changed(_) => journal.note(Line::Kept { step: number })?,
+                _ => journal.note(Line::Undone { step: number })?,
             }
             report.steps.push(UndoneStep { commands: entry.undo_commands, outcome });
         }
@@ -188,10 +186,10 @@ impl Remedy {
         Ok(report)
     }
 
-    /// The commands that would take back the steps of the journal, the last one first; none without a journal.
+    /// The commands that would undo the steps of the journal, latest first; none without a journal.
     pub fn standing(&self) -> Result<Vec<String>, RemedyError> {
         let Some(journal) = Journal::open(&self.journal, &self.here)? else { return Ok(Vec::new()) };
-        let entries = journal.entries().iter().rev().filter(|entry| !entry.is_settled());
+        let entries = journal.entries.iter().rev().filter(|entry| !entry.is_settled());
         Ok(entries.flat_map(|entry| entry.undo_commands.clone()).collect())
     }
 
@@ -205,17 +203,17 @@ impl Remedy {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UndoOutcome {
     Restored,
-    /// There was nothing to take back: it had not been made, or had been taken back, or leaves nothing behind.
+    /// Nothing to undo: the step was not made, is already undone, or has no lasting effect.
     Nothing,
     Gone,
-    /// Somebody has put something else in its place since, in a sentence, which was left alone for good.
+    /// Another program has replaced the object, as described; it is left permanently.
     Superseded(String),
-    /// Somebody has changed the same since, in a sentence; it was left alone.
+    /// Another program has changed the object, as described; it is left as it is.
     Changed(String),
 }
 
 impl PathObserver {
-    /// What stands in the way of `operation`, in a sentence: the host is not as it was when it was planned.
+    /// Describes the difference between host and plan that prevents `operation`; `None` if there is none.
     pub(super) fn obstacle(&mut self, operation: &Operation) -> Result<Option<String>, MptcpError> {
         let obstacle = match operation {
             Operation::AddRoute { route } => {
@@ -243,8 +241,8 @@ impl PathObserver {
         Ok(obstacle)
     }
 
-    /// Makes `operation`. `between` is called in the midst of an operation that has two parts; when it says so, the
-    /// second is not made.
+    /// Performs `operation`. `between` is called between the parts of a two-part operation; if it returns true, the
+    /// second part is not performed.
     pub(super) fn make(
         &mut self,
         operation: &Operation,
@@ -255,8 +253,8 @@ impl PathObserver {
             Operation::ReplaceRoute { before, after } => self.put_in_place_of(before, after)?,
             Operation::SetLimits { after, .. } => self.manager()?.set_limits(after)?,
             Operation::RefreshEndpoint { endpoint, first_subflow_too, wait_ms } => {
-                // In this order peers are notified once: removing the endpoint first, Linux 6.12 and newer close the
-                // first subflow with it, and would tell them again.
+                // This order notifies peers once: Linux 6.12 and newer also close the first subflow with the endpoint;
+                // closing the first subflow after that would notify peers again.
                 if *first_subflow_too {
                     self.close_first_subflow(endpoint.address)?;
                 }
@@ -276,7 +274,7 @@ impl PathObserver {
         Ok(())
     }
 
-    /// The route of `operation` as the kernel has it, where that differs from the request.
+    /// The route of `operation` as stored by the kernel, if different from the request.
     pub(super) fn left_by(&mut self, operation: &Operation) -> Result<Option<FibEntry>, MptcpError> {
         let (Operation::AddRoute { route } | Operation::ReplaceRoute { after: route, .. }) = operation else {
             return Ok(None);
@@ -285,8 +283,8 @@ impl PathObserver {
         Ok(there.filter(|there| there != route))
     }
 
-    /// Takes back the operation of `entry`, which is not settled and may have been made or not. With `force` also where
-    /// another program has changed the same since.
+    /// Undoes the operation of `entry`, which is not settled; the operation may not have been performed. With `force`,
+    /// undoes it even after a change by another program.
     pub(super) fn take_back(&mut self, entry: &Entry, force: bool) -> Result<UndoOutcome, MptcpError> {
         let left = entry.left.as_ref();
         match &entry.operation {
@@ -339,14 +337,14 @@ impl PathObserver {
             return Ok(UndoOutcome::Nothing);
         }
         if let Some(there) = there.filter(|there| there == ours || force) {
-            // It has gone on running out meanwhile.
+            // The lifetime has decreased in the meantime.
             self.put_in_place_of(&there, &before.expiring_like(&there))?;
             return Ok(UndoOutcome::Restored);
         }
-        if self.is_gone(before)? {
+        if self.is_absent(before)? {
             return Ok(UndoOutcome::Gone);
         }
-        // A route of a next hop object is removed and added again, and this may have been stopped in between.
+        // Replacing a route with a next hop object removes and adds it; the interruption may have come between the two.
         if force || (interrupted && there_is_none && before.uses_next_hop_object()) {
             self.routes.add_entry(before)?;
             return Ok(UndoOutcome::Restored);
@@ -358,8 +356,8 @@ impl PathObserver {
         )))
     }
 
-    /// Adds the endpoint of an interrupted refresh again. What another program has put in its place stays: an endpoint
-    /// of the same address, or one of the same id.
+    /// Adds the endpoint of an interrupted refresh again. Leaves an endpoint with the same address or id that another
+    /// program has added.
     fn restore_endpoint(&mut self, endpoint: &Endpoint, force: bool) -> Result<UndoOutcome, MptcpError> {
         let rival = self.rival_of(endpoint)?;
         if rival == Some(*endpoint) {
@@ -386,7 +384,7 @@ impl PathObserver {
         Ok(UndoOutcome::Restored)
     }
 
-    /// Connections whose first subflow is not from this address are left alone; that there are none is no error.
+    /// Closes the first subflow of connections from `address`; succeeds if there is none.
     fn close_first_subflow(&mut self, address: IpAddr) -> Result<(), MptcpError> {
         self.manager()?.remove_endpoint(0, address)?;
         Ok(())
@@ -417,7 +415,7 @@ impl PathObserver {
         Ok(entries.into_iter().find(|there| there.shares_place_with(entry)))
     }
 
-    fn is_gone(&mut self, entry: &FibEntry) -> Result<bool, MptcpError> {
+    fn is_absent(&mut self, entry: &FibEntry) -> Result<bool, MptcpError> {
         let links = self.routes.links()?;
         let up = |index| links.iter().any(|link| link.index == index && link.up);
         Ok(entry.next_hops().iter().any(|hop| !up(hop.interface)))

@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use std::collections::{BTreeMap, HashSet};
 use std::net::IpAddr;
 
-/// A path of this host: what leaves by an interface from an address to a server.
+/// A path of this host, identified by interface, local address and server.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct HostPath {
     pub local: IpAddr,
@@ -17,31 +17,31 @@ pub struct HostPath {
     pub server: IpAddr,
 }
 
-/// The kernel's path-MTU state of a path. Reading it takes no privilege.
+/// The kernel's path-MTU state of a path. Reading it requires no privilege.
 #[derive(Debug, Clone)]
 pub struct KernelPathState {
     pub path: HostPath,
     pub interface_index: u32,
-    /// Largest IP packet that the interface takes, in bytes.
+    /// Interface MTU in bytes.
     pub interface_mtu_bytes: u32,
-    /// Priority of the rule that leads to the table; `None` where no rule is known to.
+    /// Priority of the rule that selects the table; `None` if no such rule is known.
     pub rule_priority: Option<u32>,
-    /// The route that decides. Its MTU is that of the path, where it has one; otherwise the interface's is.
+    /// The matching route. Its MTU is the path's MTU; a route without an MTU has the interface MTU.
     pub route: FibEntry,
-    /// All routes of its table that lead to the server, `route` among them, in the kernel's order.
+    /// All routes of its table that match the server, `route` included, in the kernel's order.
     pub candidates: Vec<FibEntry>,
-    /// The interface by which sockets leave that are bound to the address and to no interface; `None` when they
-    /// have no route, or several interfaces.
+    /// The outgoing interface of sockets bound to the address but to no interface; `None` if they have no route, or
+    /// several interfaces.
     pub unbound_interface: Option<u32>,
-    /// The path MTU that the kernel learnt by ICMP, if any (RFC 1191, RFC 8201).
+    /// The path MTU that the kernel cached from ICMP, if any (RFC 1191, RFC 8201).
     pub cached: Option<CachedMtu>,
     /// Live TCP connections and MPTCP subflows from the address to the server.
     pub connections: Vec<LiveConnection>,
-    /// All live subflows of every MPTCP connection that has one from the address, whatever path they take.
+    /// All live subflows, on any path, of every MPTCP connection with a subflow from the address.
     pub siblings: Vec<LiveConnection>,
-    /// The MPTCP endpoints of the host; `None` when it does not tell.
+    /// The MPTCP endpoints of the host; `None` if the kernel does not report them.
     pub endpoints: Option<Vec<Endpoint>>,
-    /// The limits of MPTCP connections; `None` when the host does not tell.
+    /// The limits of MPTCP connections; `None` if the kernel does not report them.
     pub limits: Option<Limits>,
     pub interface_names: BTreeMap<u32, String>,
 }
@@ -67,7 +67,7 @@ fn explanation(errno: Option<Errno>) -> String {
 }
 
 impl KernelPathState {
-    /// The MTU that new connections on this path begin with: the cached one, the route's or the interface's.
+    /// The initial MTU of new connections on this path: the cached one, the route's or the interface's.
     pub fn effective_mtu_bytes(&self) -> u32 {
         let route = self.route.mtu_bytes();
         let cached = self.cached.map(|cached| cached.mtu_bytes);
@@ -78,14 +78,14 @@ impl KernelPathState {
         self.route.table()
     }
 
-    /// The next router on this path; `None` when the server is on the link.
+    /// The next router on this path; `None` when the server is on-link.
     pub fn gateway(&self) -> Option<IpAddr> {
         let hops = self.route.next_hops();
         hops.iter().find(|hop| hop.interface == self.interface_index).or(hops.first())?.gateway
     }
 }
 
-/// Sockets to ask the kernel of one network namespace with.
+/// Sockets for queries in one network namespace.
 #[derive(Debug)]
 pub struct PathObserver {
     pub(super) routes: RouteSocket,
@@ -119,7 +119,7 @@ impl PathObserver {
         let lookup = Lookup { source: path.local, destination: path.server, interface: Some(link.index) };
         let rules = self.routes.followed_rules(&lookup, &path.interface)?;
         let (route, candidates) = self.decision(path, &lookup, &rules)?;
-        let prefix = route.destination().prefix();
+        let prefix = route.destination().prefix_len();
         let rule = rules.iter().find(|rule| rule.leads_to(route.table(), prefix));
         let rule_priority = rule.map(|rule| rule.priority);
         let everything = live_connections(&mut self.diagnosis)?;
@@ -148,8 +148,8 @@ impl PathObserver {
         })
     }
 
-    /// The live TCP connections and MPTCP subflows of a path: two looks some hundred milliseconds apart tell which
-    /// are stuck ([`super::is_stuck`]).
+    /// The live TCP connections and MPTCP subflows of a path. Two reads some hundred milliseconds apart identify the
+    /// stuck ones ([`super::is_stuck`]).
     pub fn connections(&mut self, path: &HostPath) -> Result<Vec<LiveConnection>, PathStateError> {
         let everything = live_connections(&mut self.diagnosis)?;
         Ok(everything.into_iter().filter(|connection| is_on(path, connection)).collect())
@@ -175,16 +175,16 @@ impl PathObserver {
             let whole = candidates.iter().find(|entry| is_answer(&matched, entry)).cloned();
             return Ok((whole.unwrap_or(matched), candidates));
         }
-        // IPv6 takes the interface for a preference when it is asked so, and for a condition when a bound socket
-        // sends (`ip6_route_output_flags` of `net/ipv6/route.c`).
+        // In an IPv6 lookup the interface is a preference; for packets of a bound socket it is a condition
+        // (`ip6_route_output_flags` of `net/ipv6/route.c`).
         for table in rules.iter().filter_map(|rule| rule.table) {
             let candidates = self.candidates(path.server, table)?;
             let best = candidates
                 .iter()
                 .filter(|entry| by_interface(entry))
-                .max_by_key(|entry| (entry.destination().prefix(), std::cmp::Reverse(entry.metric())));
+                .max_by_key(|entry| (entry.destination().prefix_len(), std::cmp::Reverse(entry.metric())));
             let followed = |entry: &FibEntry| {
-                let prefix = entry.destination().prefix();
+                let prefix = entry.destination().prefix_len();
                 rules.iter().any(|rule| rule.table == Some(table) && rule.leads_to(table, prefix))
             };
             if let Some(best) = best.filter(|best| followed(best)).cloned() {
@@ -196,7 +196,7 @@ impl PathObserver {
 
     fn candidates(&mut self, server: IpAddr, table: u32) -> Result<Vec<FibEntry>, PathStateError> {
         let entries = self.routes.fib_entries(server, table)?;
-        Ok(entries.into_iter().filter(|entry| entry.destination().contains(server)).collect())
+        Ok(entries.into_iter().filter(|entry| entry.destination().contains(&server)).collect())
     }
 
     fn unbound_interface(&mut self, lookup: &Lookup) -> Option<u32> {
@@ -218,7 +218,7 @@ fn is_on(path: &HostPath, connection: &LiveConnection) -> bool {
     connection.local.ip() == path.local && connection.remote.ip() == path.server
 }
 
-/// `None` where the kernel answers only the privileged.
+/// `None` if the kernel requires privilege for the answer.
 fn where_permitted<T>(answer: Option<Result<T, MptcpError>>) -> Result<Option<T>, MptcpError> {
     match answer {
         Some(Err(MptcpError::Netlink(error)))
@@ -235,7 +235,7 @@ fn is_no_route(error: &NetlinkError) -> bool {
     error.errno().is_some_and(|errno| no_route.contains(&errno))
 }
 
-/// Whether a lookup's answer is this entry of the table. IPv6's answer begins with the next hop that was chosen.
+/// Whether a lookup's answer is this table entry. IPv6 reports the selected next hop first.
 fn is_answer(answer: &FibEntry, entry: &FibEntry) -> bool {
     let (chosen, all) = (answer.next_hops(), entry.next_hops());
     answer.shares_place_with(entry)

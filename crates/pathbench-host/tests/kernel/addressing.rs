@@ -3,16 +3,21 @@
 use crate::fixture::{Lab, message_arrives, v4, v6, wire_name};
 use pathbench_host::netlink::{MAIN_TABLE, NetlinkError, Route, Rule};
 use pathbench_kerneltest::{Outcome, ensure, tests};
-use pathbench_record::network::IpNetwork;
+use pathbench_record::network::{DEFAULT_V4, DEFAULT_V6, IpNet};
 use std::time::{Duration, Instant};
 
-tests!(addresses_come_and_go, routes_come_change_and_go, rules_lead_to_tables, tables_beyond_a_byte);
+tests!(
+    addresses_are_added_and_removed,
+    routes_are_added_changed_and_removed,
+    rules_select_tables,
+    table_numbers_above_255_are_supported
+);
 
-fn addresses_come_and_go() -> Outcome {
+fn addresses_are_added_and_removed() -> Outcome {
     let mut lab = Lab::new(&[None])?;
     let index = lab.client.index(&wire_name(0))?;
     for (network, peer) in [("10.0.0.9/24", v4(0, 2)), ("fd00::9/64", v6(0, 2))] {
-        let network: IpNetwork = network.parse()?;
+        let network: IpNet = network.parse()?;
         ensure!(!lab.client.socket.delivers(network.addr())?, "{network} is delivered before it is there");
         lab.client.socket.add_address(index, network)?;
         let deadline = Instant::now() + Duration::from_secs(10);
@@ -36,12 +41,11 @@ fn addresses_come_and_go() -> Outcome {
     Ok(())
 }
 
-fn routes_come_change_and_go() -> Outcome {
+fn routes_are_added_changed_and_removed() -> Outcome {
     let mut lab = Lab::new(&[None])?;
     let index = lab.client.index(&wire_name(0))?;
     let socket = &mut lab.client.socket;
-    for (everywhere, gateway, source) in
-        [(IpNetwork::DEFAULT_V4, v4(0, 2), v4(0, 1)), (IpNetwork::DEFAULT_V6, v6(0, 2), v6(0, 1))]
+    for (everywhere, gateway, source) in [(DEFAULT_V4, v4(0, 2), v4(0, 1)), (DEFAULT_V6, v6(0, 2), v6(0, 1))]
     {
         let route = Route {
             gateway: Some(gateway),
@@ -60,7 +64,7 @@ fn routes_come_change_and_go() -> Outcome {
         socket.replace_route(&wider)?;
         let routes = socket.routes()?;
         ensure!(routes.contains(&wider) && !routes.contains(&route), "{routes:?}");
-        // The MTU does not tell routes apart.
+        // The MTU does not identify a route.
         socket.remove_route(&route)?;
         let left = socket.routes()?;
         ensure!(left.iter().all(|left| left.destination != everywhere), "{left:?}");
@@ -78,19 +82,15 @@ fn routes_come_change_and_go() -> Outcome {
     Ok(())
 }
 
-fn rules_lead_to_tables() -> Outcome {
+fn rules_select_tables() -> Outcome {
     let mut lab = Lab::new(&[None, None])?;
-    // Only the table of path 1 knows the way to an address that is the server's on no path.
-    let remote: IpNetwork = "192.0.2.1/32".parse()?;
+    // Only the table of path 1 has a route to this address, which the server has on no path.
+    let remote: IpNet = "192.0.2.1/32".parse()?;
     let loopback = lab.server.index("lo")?;
     lab.server.socket.add_address(loopback, remote)?;
     let index = lab.client.index(&wire_name(1))?;
-    let route = Route {
-        gateway: Some(v4(1, 2)),
-        interface: Some(index),
-        table: 101,
-        ..Route::to(IpNetwork::DEFAULT_V4)
-    };
+    let route =
+        Route { gateway: Some(v4(1, 2)), interface: Some(index), table: 101, ..Route::to(DEFAULT_V4) };
     lab.client.socket.add_route(&route)?;
     ensure!(
         message_arrives(&lab.client, v4(1, 1), &lab.server, remote.addr())?,
@@ -101,18 +101,21 @@ fn rules_lead_to_tables() -> Outcome {
         "path 0 should have no route"
     );
     for address in [v4(1, 1), v6(1, 1)] {
-        let rule = Rule { from: IpNetwork::host(address), table: 101, priority: 101 };
+        let rule = Rule { from: IpNet::from(address), table: 101, priority: 101 };
         ensure!(lab.client.socket.rules()?.contains(&rule), "{rule}");
         lab.client.socket.remove_rule(&rule)?;
         ensure!(!lab.client.socket.rules()?.contains(&rule), "{rule}");
         let again = lab.client.socket.remove_rule(&rule).err();
         ensure!(again.as_ref().is_some_and(NetlinkError::is_absent), "{again:?}");
     }
-    ensure!(!message_arrives(&lab.client, v4(1, 1), &lab.server, remote.addr())?, "the rule is gone");
+    ensure!(
+        !message_arrives(&lab.client, v4(1, 1), &lab.server, remote.addr())?,
+        "the rule is still in force"
+    );
     Ok(())
 }
 
-fn tables_beyond_a_byte() -> Outcome {
+fn table_numbers_above_255_are_supported() -> Outcome {
     let mut lab = Lab::new(&[None])?;
     let index = lab.client.index(&wire_name(0))?;
     let socket = &mut lab.client.socket;

@@ -1,4 +1,4 @@
-//! Live MPTCP connections that are stuck in a black hole, and get out of it.
+//! The recovery of live MPTCP connections from a black hole.
 
 use crate::fixture::{Lab, v4, v6, wire_name, within};
 use libtest_mimic::Failed;
@@ -6,89 +6,89 @@ use pathbench_host::mptcp::{Endpoint, EndpointFlags, Limits, PathManager};
 use pathbench_host::namespace::NetNamespace;
 use pathbench_host::netlink::Route;
 use pathbench_host::path_mtu::{HostPath, LiveConnection, PathObserver, Remedy, is_stuck, plan};
-use pathbench_host::qdisc::{QueueLimit, Shaper};
+use pathbench_host::qdisc::Shaper;
 use pathbench_host::sysctl;
 use pathbench_kerneltest::{Outcome, ensure, tests};
-use pathbench_record::network::IpNetwork;
+use pathbench_record::network::IpNet;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io::{Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr};
 use std::time::{Duration, Instant};
 
 tests!(
-    a_subflow_of_an_endpoint_gets_out_v4,
-    a_subflow_of_an_endpoint_gets_out_v6,
-    the_first_subflow_gets_out_without_an_endpoint,
-    the_first_subflow_gets_out_with_an_endpoint,
+    a_subflow_of_an_endpoint_recovers_v4,
+    a_subflow_of_an_endpoint_recovers_v6,
+    the_first_subflow_recovers_without_an_endpoint,
+    the_first_subflow_recovers_with_an_endpoint,
     the_only_subflow_is_not_closed,
-    a_subflow_gets_out_that_was_stuck_for_long,
+    a_subflow_recovers_after_a_long_time,
 );
 
-/// MTU of the hosts and of most of the way.
+/// MTU of the hosts and of all links except the narrow one.
 const WIDE: u32 = 9000;
-/// What the bridge of the second path forwards; it drops what is larger and says nothing.
+/// MTU of the bridge of the second path; it drops larger packets silently.
 const NARROW: u32 = 1500;
 const RATE_BPS: u64 = 30_000_000;
 
-/// How the connection is laid out.
+/// The addresses and endpoints of the connection.
 #[derive(Debug, Clone, Copy)]
 struct Layout {
     address: fn(u8, u8) -> IpAddr,
-    /// The path that the connection begins on.
+    /// The path of the connection's first subflow.
     first: u8,
-    /// Paths whose addresses of the client are endpoints.
+    /// Paths whose client addresses are endpoints.
     endpoints: &'static [u8],
-    /// How often the retransmission timer has doubled before something is done.
+    /// Doublings of the retransmission timer before the remedy.
     backoff: u32,
 }
 
-fn a_subflow_of_an_endpoint_gets_out_v4() -> Outcome {
-    gets_out(Layout { address: v4, first: 0, endpoints: &[1], backoff: 1 })
+fn a_subflow_of_an_endpoint_recovers_v4() -> Outcome {
+    recovers(Layout { address: v4, first: 0, endpoints: &[1], backoff: 1 })
 }
 
-fn a_subflow_of_an_endpoint_gets_out_v6() -> Outcome {
-    gets_out(Layout { address: v6, first: 0, endpoints: &[1], backoff: 1 })
+fn a_subflow_of_an_endpoint_recovers_v6() -> Outcome {
+    recovers(Layout { address: v6, first: 0, endpoints: &[1], backoff: 1 })
 }
 
-fn the_first_subflow_gets_out_without_an_endpoint() -> Outcome {
-    gets_out(Layout { address: v4, first: 1, endpoints: &[0], backoff: 1 })
+fn the_first_subflow_recovers_without_an_endpoint() -> Outcome {
+    recovers(Layout { address: v4, first: 1, endpoints: &[0], backoff: 1 })
 }
 
-fn the_first_subflow_gets_out_with_an_endpoint() -> Outcome {
-    gets_out(Layout { address: v4, first: 1, endpoints: &[0, 1], backoff: 1 })
+fn the_first_subflow_recovers_with_an_endpoint() -> Outcome {
+    recovers(Layout { address: v4, first: 1, endpoints: &[0, 1], backoff: 1 })
 }
 
-/// Closed, it would not be opened again: it goes on at its next retransmission.
+/// The kernel would not reopen the only subflow after a close; the subflow recovers at its next retransmission.
 fn the_only_subflow_is_not_closed() -> Outcome {
-    gets_out(Layout { address: v4, first: 1, endpoints: &[], backoff: 1 })
+    recovers(Layout { address: v4, first: 1, endpoints: &[], backoff: 1 })
 }
 
-/// By then the kernel takes it for stale, and tells the peer by the other one.
-fn a_subflow_gets_out_that_was_stuck_for_long() -> Outcome {
-    gets_out(Layout { address: v4, first: 0, endpoints: &[1], backoff: 4 })
+/// After that time the kernel treats the subflow as stale, and notifies the peer over the other subflow.
+fn a_subflow_recovers_after_a_long_time() -> Outcome {
+    recovers(Layout { address: v4, first: 0, endpoints: &[1], backoff: 4 })
 }
 
-/// Two paths at 30 Mbit/s, of which the second is a black hole for what is larger than 1500 bytes.
+/// Two paths at 30 Mbit/s; the second is a black hole for packets larger than 1500 bytes.
 fn lab(layout: Layout) -> Result<Lab, Failed> {
-    let shaper = Shaper::new(RATE_BPS, WIDE, QueueLimit::Bytes(400_000));
+    let shaper = Shaper::new(RATE_BPS, WIDE, 400_000);
     let mut lab = Lab::new(&[Some(shaper.clone()), Some(shaper)])?;
     for path in [0, 1] {
         for host in [&mut lab.client, &mut lab.server] {
             let index = host.index(&wire_name(path))?;
             host.socket.set_mtu(index, WIDE)?;
-            // A bridge lets pass what is still to be cut, however long.
+            // A bridge forwards GSO packets of any length.
             host.socket.set_gso(index, 65_536, 1)?;
         }
         let (near, far) = (lab.port(path, 1)?, lab.port(path, 2)?);
-        lab.room.socket.set_mtu(near, WIDE)?;
-        lab.room.socket.set_mtu(far, if path == 0 { WIDE } else { NARROW })?;
+        lab.fabric.socket.set_mtu(near, WIDE)?;
+        lab.fabric.socket.set_mtu(far, if path == 0 { WIDE } else { NARROW })?;
     }
     let address = layout.address;
-    let far = IpNetwork::new(address(0, 0), if address(0, 0).is_ipv4() { 24 } else { 64 })?;
+    let far = IpNet::new(address(0, 0), if address(0, 0).is_ipv4() { 24 } else { 64 })?;
     let interface = Some(lab.client.index(&wire_name(1))?);
     let route = Route { gateway: Some(address(1, 2)), interface, table: 101, ..Route::to(far) };
     lab.client.socket.add_route(&route)?;
-    // In the place of its first subflow a connection has one more in the eyes of both ends.
+    // Both ends count a replacement of the first subflow as a further one.
     for (host, subflows) in [(&lab.client, 1), (&lab.server, 2)] {
         host.namespace.run_in(|| sysctl::write("net.ipv4.tcp_mtu_probing", "0"))??;
         PathManager::open_in(&host.namespace)?.set_limits(&Limits { subflows, add_addr_accepted: 0 })?;
@@ -108,7 +108,7 @@ fn mptcp_socket(namespace: &NetNamespace, like: IpAddr) -> Result<Socket, Failed
     Ok(namespace.run_in(|| Socket::new(domain, Type::STREAM, Some(Protocol::MPTCP)))??)
 }
 
-fn gets_out(layout: Layout) -> Outcome {
+fn recovers(layout: Layout) -> Outcome {
     let lab = lab(layout)?;
     let address = layout.address;
     let listener = mptcp_socket(&lab.server.namespace, address(0, 2))?;
@@ -123,7 +123,7 @@ fn gets_out(layout: Layout) -> Outcome {
         scope.spawn(|| drain(&server));
         scope.spawn(|| pump(&client));
         let outcome = remedied(&lab, layout);
-        // Both may be waiting.
+        // Both threads may be blocked.
         let _ = (client.shutdown(Shutdown::Both), server.shutdown(Shutdown::Both));
         outcome
     })
@@ -140,12 +140,12 @@ fn drain(mut socket: &Socket) {
 }
 
 fn remedied(lab: &Lab, layout: Layout) -> Outcome {
-    let way =
+    let path =
         HostPath { local: (layout.address)(1, 1), interface: wire_name(1), server: (layout.address)(0, 2) };
     let mut observer = PathObserver::open_in(&lab.client.namespace)?;
-    let stuck = wait_until_stuck(&mut observer, &way, layout.backoff)?;
+    let stuck = wait_until_stuck(&mut observer, &path, layout.backoff)?;
     ensure!(stuck.subflow.is_some_and(|own| (own.local_id == 0) == (layout.first == 1)), "{stuck:?}");
-    let state = observer.state(&way)?;
+    let state = observer.state(&path)?;
     let alone = layout.endpoints.is_empty();
     ensure!(state.siblings.len() == if alone { 1 } else { 2 }, "{state:?}");
     let plan = plan(&state, NARROW, std::slice::from_ref(&stuck))?;
@@ -160,7 +160,7 @@ fn remedied(lab: &Lab, layout: Layout) -> Outcome {
         |live: &LiveConnection| (live.cookie == stuck.cookie) == alone && live.bytes_acked > before + 100_000;
     let mut seen = Vec::new();
     let out = within(Duration::from_secs(20), || {
-        seen = observer.connections(&way)?;
+        seen = observer.connections(&path)?;
         Ok(seen.iter().any(carries))
     })?;
     let took = begun.elapsed();

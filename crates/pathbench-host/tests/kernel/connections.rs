@@ -8,7 +8,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
-tests!(an_orphan_on_a_dead_link_is_aborted, a_program_in_use_of_its_connection_is_told);
+tests!(an_orphan_on_a_dead_link_is_aborted, a_running_program_gets_an_error_for_its_connection);
 
 /// A connection over path 0, from the client to the server.
 fn connect(lab: &Lab, address: fn(u8, u8) -> IpAddr) -> Result<(TcpStream, TcpStream), Failed> {
@@ -18,7 +18,7 @@ fn connect(lab: &Lab, address: fn(u8, u8) -> IpAddr) -> Result<(TcpStream, TcpSt
     Ok((client, listener.accept()?.0))
 }
 
-/// TCP sockets that the kernel still has in a namespace, time-wait ones aside.
+/// Number of TCP sockets in a namespace, without TIME-WAIT sockets.
 fn sockets(host: &Host) -> Result<u64, Failed> {
     let files = ["/proc/thread-self/net/sockstat", "/proc/thread-self/net/sockstat6"];
     let texts = host.namespace.run_in(|| files.map(std::fs::read_to_string))?;
@@ -40,8 +40,8 @@ fn an_orphan_on_a_dead_link_is_aborted() -> Outcome {
         ensure!(sockets(&lab.client)? == 0, "there are sockets already");
         let (mut client, server) = connect(&lab, address)?;
         let port = lab.port(0, 2)?;
-        lab.room.socket.set_down(port)?;
-        client.write_all(b"nobody will ever acknowledge this")?;
+        lab.fabric.socket.set_down(port)?;
+        client.write_all(b"never acknowledged")?;
         drop(client);
         drop(server);
         ensure!(sockets(&lab.client)? == 1, "the orphan went by itself: {}", sockets(&lab.client)?);
@@ -53,7 +53,7 @@ fn an_orphan_on_a_dead_link_is_aborted() -> Outcome {
     Ok(())
 }
 
-fn a_program_in_use_of_its_connection_is_told() -> Outcome {
+fn a_running_program_gets_an_error_for_its_connection() -> Outcome {
     let lab = Lab::new(&[None])?;
     let (mut client, _server) = connect(&lab, v4)?;
     ensure!(abort_all(&lab.client.namespace)? == 1, "the connection was not found");

@@ -1,18 +1,18 @@
-//! A small lab: two hosts and wires between them through bridges in a third namespace.
+//! A small lab: two hosts, and links between them through bridges in a third namespace.
 
 use libtest_mimic::Failed;
 use pathbench_host::namespace::NetNamespace;
 use pathbench_host::netlink::{Route, RouteSocket, Rule, VethEnd, VethPair};
 use pathbench_host::qdisc::Shaper;
 use pathbench_kerneltest::ensure;
-use pathbench_record::network::IpNetwork;
+use pathbench_record::network::IpNet;
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// All interfaces that tests make outside of `lo` start with this.
+/// Prefix of all interfaces of the tests, except `lo`.
 const PREFIX: &str = "pbt-";
 
 pub(crate) const MTU: u32 = 1500;
@@ -21,7 +21,7 @@ pub(crate) fn is_ours(name: &str) -> bool {
     name.starts_with(PREFIX)
 }
 
-/// One network namespace and a socket to control it with.
+/// One network namespace and a netlink socket in it.
 pub(crate) struct Host {
     pub(crate) namespace: NetNamespace,
     pub(crate) socket: RouteSocket,
@@ -39,7 +39,7 @@ impl Host {
         Ok(self.socket.link(name)?.index)
     }
 
-    /// Waits until all interfaces can carry packets, and what arrives for their addresses is delivered.
+    /// Waits until all interfaces can carry packets and deliver packets for their addresses.
     pub(crate) fn wait_for_links(&mut self) -> Result<(), Failed> {
         for link in self.socket.links()? {
             let ready =
@@ -55,11 +55,11 @@ impl Host {
     }
 }
 
-/// `client` and `server`, joined by wires `pbt-0`, `pbt-1`, … whose middles are bridges in `room`.
+/// `client` and `server`, joined by links `pbt-0`, `pbt-1`, … through bridges in the namespace `fabric`.
 pub(crate) struct Lab {
     pub(crate) client: Host,
     pub(crate) server: Host,
-    pub(crate) room: Host,
+    pub(crate) fabric: Host,
 }
 
 pub(crate) fn wire_name(path: u8) -> String {
@@ -76,13 +76,13 @@ pub(crate) fn v6(path: u8, host: u8) -> IpAddr {
 }
 
 impl Lab {
-    /// A lab with one path for each shaper; both directions get it, one hop away from the sender.
+    /// A lab with one path per shaper. The shaper applies to both directions, one hop away from the sender.
     pub(crate) fn new(paths: &[Option<Shaper>]) -> Result<Self, Failed> {
-        let mut lab = Self { client: Host::new()?, server: Host::new()?, room: Host::new()? };
+        let mut lab = Self { client: Host::new()?, server: Host::new()?, fabric: Host::new()? };
         for (path, shaper) in (0..).zip(paths) {
             lab.add_path(path, shaper.as_ref())?;
         }
-        for host in [&mut lab.client, &mut lab.server, &mut lab.room] {
+        for host in [&mut lab.client, &mut lab.server, &mut lab.fabric] {
             host.wait_for_links()?;
         }
         Ok(lab)
@@ -90,44 +90,44 @@ impl Lab {
 
     fn add_path(&mut self, path: u8, shaper: Option<&Shaper>) -> Result<(), Failed> {
         let name = wire_name(path);
-        let bridge = self.room.socket.create_bridge(&format!("{name}-b"))?;
+        let bridge = self.fabric.socket.create_bridge(&format!("{name}-b"))?;
         for (host, number) in [(&mut self.client, 1), (&mut self.server, 2)] {
             let far = format!("{name}.{number}");
             let wire = |name, namespace| VethEnd { name, namespace, mtu: MTU };
-            self.room.socket.create_veth(&VethPair {
+            self.fabric.socket.create_veth(&VethPair {
                 first: wire(&name, &host.namespace),
-                second: wire(&far, &self.room.namespace),
+                second: wire(&far, &self.fabric.namespace),
             })?;
-            let port = self.room.index(&far)?;
-            self.room.socket.set_master(port, bridge)?;
-            self.room.socket.set_up(port)?;
+            let port = self.fabric.index(&far)?;
+            self.fabric.socket.set_master(port, bridge)?;
+            self.fabric.socket.set_up(port)?;
             let index = host.index(&name)?;
             if let Some(shaper) = shaper {
-                self.room.socket.install_shaper(port, shaper)?;
+                self.fabric.socket.install_shaper(port, shaper)?;
                 host.socket.set_gso(index, 65_536, segments(shaper.rate_bps))?;
             }
             host.socket.set_up(index)?;
             let table = 100 + u32::from(path);
             for (address, prefix) in [(v4(path, number), 24), (v6(path, number), 64)] {
-                let network = IpNetwork::new(address, prefix)?;
+                let network = IpNet::new(address, prefix)?;
                 host.socket.add_address(index, network)?;
-                let route = Route { interface: Some(index), table, ..Route::to(network.network()) };
+                let route = Route { interface: Some(index), table, ..Route::to(network.trunc()) };
                 host.socket.add_route(&route)?;
-                let rule = Rule { from: IpNetwork::host(address), table, priority: table };
+                let rule = Rule { from: IpNet::from(address), table, priority: table };
                 host.socket.add_rule(&rule)?;
             }
         }
-        self.room.socket.set_up(bridge)?;
+        self.fabric.socket.set_up(bridge)?;
         Ok(())
     }
 
-    /// Index in the room of the port towards the server (2) or the client (1).
+    /// Index in the fabric namespace of the port towards the server (2) or the client (1).
     pub(crate) fn port(&mut self, path: u8, towards: u8) -> Result<u32, Failed> {
         let name = format!("{}.{towards}", wire_name(path));
-        self.room.index(&name)
+        self.fabric.index(&name)
     }
 
-    /// Sends from the client to the server for as long as `task` takes.
+    /// Sends from the client to the server while `task` runs.
     pub(crate) fn while_sending<R: Send>(
         &mut self,
         path: u8,
@@ -136,16 +136,16 @@ impl Lab {
         let listener = self.server.namespace.run_in(|| TcpListener::bind((v4(path, 2), 0)))??;
         let address = listener.local_addr()?;
         let stream = self.client.namespace.run_in(|| TcpStream::connect(address))??;
-        // Keeps the queue filled, which the machine's default may not want to; and every kernel has it.
+        // Fills the queue with any default congestion control; every kernel has reno.
         socket2::SockRef::from(&stream).set_tcp_congestion(b"reno")?;
         let done = AtomicBool::new(false);
-        let socket = &mut self.room.socket;
+        let socket = &mut self.fabric.socket;
         std::thread::scope(|scope| {
             scope.spawn(|| drain(&listener));
             scope.spawn(|| pump(&stream, &done));
             let result = task(socket);
             done.store(true, Ordering::Relaxed);
-            // The pump may be waiting for room.
+            // The pump may be blocked by a full buffer.
             stream.shutdown(std::net::Shutdown::Both)?;
             Ok(result)
         })
@@ -167,18 +167,17 @@ fn drain(listener: &TcpListener) {
     while matches!(stream.read(&mut data), Ok(length) if length > 0) {}
 }
 
-/// What a shaper let through in a stretch of time, in bits per second.
+/// The rate of a shaper in an interval, in bits per second.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sent {
-    /// While more was waiting than could leave. A reader of counters that has to wait for a processor makes it too
-    /// high or too low.
+    /// Rate while the queue was not empty. A delayed read of the counters makes it too high or too low.
     pub(crate) while_waiting_bps: f64,
-    /// Over the whole stretch, the clock read outside the counters: too low at worst, never too high.
+    /// Rate over the whole interval. The clock is read before and after the counters, so the rate is never too high.
     pub(crate) in_all_bps: f64,
 }
 
-/// What the shaper lets through in the best of up to five stretches of `time`. A machine that stands still for longer
-/// than the shaper's burst takes rate away from a stretch, nothing adds to it.
+/// The best rate of up to five intervals of `time`. A machine that stalls for longer than the shaper's burst reduces
+/// the rate of an interval; no effect increases it.
 pub(crate) fn sent(
     socket: &mut RouteSocket,
     index: u32,
@@ -209,7 +208,7 @@ fn sent_once(socket: &mut RouteSocket, index: u32, rate_bps: u64, time: Duration
         std::thread::sleep(Duration::from_millis(4));
         let after = read(socket)?;
         let window = after.0 - before.0;
-        // More was waiting than could leave.
+        // The queue was not empty.
         if f64::from(before.1.backlog_bytes) * 8.0 > rate_bps as f64 * window.as_secs_f64() {
             bytes += after.1.bytes - before.1.bytes;
             busy += window;
@@ -224,12 +223,12 @@ fn sent_once(socket: &mut RouteSocket, index: u32, rate_bps: u64, time: Duration
     })
 }
 
-/// The largest packet for segmentation, in segments: what the rate gives in 0.3 ms.
+/// The largest GSO packet in segments: 0.3 ms at the rate.
 fn segments(rate_bps: u64) -> u32 {
     (rate_bps * 3 / 80_000 / u64::from(MTU)).clamp(1, 43) as u32
 }
 
-/// Whether a text gets through over UDP from `from` in `sender` to `to` in `receiver`.
+/// Whether a UDP message from `from` in `sender` arrives at `to` in `receiver`.
 pub(crate) fn message_arrives(
     sender: &Host,
     from: IpAddr,
@@ -248,7 +247,7 @@ pub(crate) fn message_arrives(
     Ok(text.get(..length) == Some(b"over the wire") && source == SocketAddr::new(from, source.port()))
 }
 
-/// Tries until `condition` holds or `time` is over.
+/// Retries until `condition` is true or `time` has passed.
 pub(crate) fn within(
     time: Duration,
     mut condition: impl FnMut() -> Result<bool, Failed>,
@@ -265,7 +264,7 @@ pub(crate) fn within(
     }
 }
 
-/// Sets an option of a socket that has no safe form.
+/// Sets a socket option that has no safe wrapper.
 #[allow(unsafe_code, reason = "it has no safe form")]
 pub(crate) fn set_int(socket: &impl AsRawFd, level: i32, option: i32, value: i32) -> Result<(), Failed> {
     let length = size_of::<i32>() as libc::socklen_t;

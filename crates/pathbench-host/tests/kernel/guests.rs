@@ -8,19 +8,19 @@ use std::io::Read;
 use std::os::fd::AsFd;
 use std::process::{ExitCode, Stdio};
 
-/// Makes a lab and waits.
+/// Creates a lab and waits.
 pub(crate) const HOST: &str = "lab-host";
 /// PID 1 of that lab.
 const INIT: &str = "lab-init";
-/// Enters that lab.
+/// Enters the lab.
 pub(crate) const GUEST: &str = "lab-guest";
-/// Tells from inside what it sees.
+/// Reports its view from inside the lab.
 const REPORT: &str = "lab-report";
-/// Has a child that is to die with it.
+/// Starts a child that must end when this process ends.
 pub(crate) const PARENT: &str = "parent";
-/// That child.
+/// The child.
 const CHILD: &str = "child";
-/// Name of the interface by which the lab is recognised.
+/// Name of the interface that identifies the lab.
 pub(crate) const SIGN: &str = "pbt-sign";
 
 pub(crate) fn main(stage: &str) -> ExitCode {

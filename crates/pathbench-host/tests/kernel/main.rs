@@ -1,12 +1,14 @@
-//! Tests against the running kernel, in namespaces of their own.
+//! Tests on the running kernel, in separate namespaces.
 //!
-//! One process more than `pathbench_kerneltest` needs stays outside, and looks afterwards that nothing is left there.
+//! An additional process stays outside of the namespaces and finally checks that no interface is left there.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "tests print")]
 #![allow(clippy::disallowed_methods, reason = "these tests measure rates against the clock")]
 
 mod addressing;
 mod black_holes;
+#[path = "../common/mod.rs"]
+mod common;
 mod connections;
 mod events;
 mod fixture;
@@ -16,6 +18,7 @@ mod packet_sizes;
 mod path_manager;
 mod path_states;
 mod raw_routes;
+mod remedied_endpoints;
 mod remedies;
 mod routers;
 mod settings;
@@ -37,7 +40,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// In the host's network: starts the rest and looks afterwards that nothing is left.
+/// In the host's network: starts the other stages and then checks that no interface is left.
 fn outside() -> ExitCode {
     let code = again("isolate").status().map_or(ExitCode::FAILURE, exit_code);
     match RouteSocket::open().and_then(|mut socket| socket.links()) {
@@ -75,6 +78,7 @@ fn trials() -> Vec<Trial> {
         wifi::trials(),
         path_states::trials(),
         remedies::trials(),
+        remedied_endpoints::trials(),
         black_holes::trials(),
         routers::trials(),
         packet_sizes::trials(),

@@ -1,4 +1,4 @@
-//! Sizes of packets as they cross a wire.
+//! Sizes of packets on a link.
 
 use crate::fixture::{Host, set_int, within};
 use libtest_mimic::Failed;
@@ -6,7 +6,7 @@ use pathbench_host::netlink::{VethEnd, VethPair};
 use pathbench_host::packet_sizes::{PacketSizes, PacketTap, SizeCounter, SizeCounterError};
 use pathbench_host::tun::{PacketHeader, Segmentation, Tun};
 use pathbench_kerneltest::{Outcome, ensure, tests};
-use pathbench_record::network::IpNetwork;
+use pathbench_record::network::IpNet;
 use std::collections::BTreeMap;
 use std::io::{IoSlice, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener, TcpStream, UdpSocket};
@@ -15,15 +15,15 @@ use std::time::{Duration, Instant};
 
 tests!(
     datagrams_are_counted_one_by_one,
-    a_stream_crosses_in_packets_no_larger_than_the_mtu,
-    datagrams_handed_over_together_are_cut,
-    fragments_are_packets,
-    what_is_counted_can_be_read_meanwhile,
-    it_ends_while_packets_come,
+    packets_of_a_stream_do_not_exceed_the_mtu,
+    udp_gso_packets_count_as_segments,
+    every_fragment_is_counted,
+    counts_can_be_read_during_counting,
+    counting_stops_while_packets_arrive,
     an_interface_may_go_down_and_up,
-    what_was_missed_is_told,
+    missed_packets_are_reported,
     a_tun_device_has_no_link_header,
-    what_cannot_be_counted_is_refused,
+    uncountable_interfaces_are_rejected,
 );
 
 const NAME: &str = "pbt-s";
@@ -36,7 +36,7 @@ fn v6(host: u8) -> IpAddr {
     Ipv6Addr::new(0xfd08, 0, 0, 0, 0, 0, 0, u16::from(host)).into()
 }
 
-/// Two hosts and a wire between them.
+/// Two hosts with a link.
 struct Wire {
     client: Host,
     server: Host,
@@ -54,7 +54,7 @@ impl Wire {
             let index = host.index(NAME)?;
             host.socket.set_up(index)?;
             for (address, prefix) in [(v4(number), 24), (v6(number), 64)] {
-                host.socket.add_address(index, IpNetwork::new(address, prefix)?)?;
+                host.socket.add_address(index, IpNet::new(address, prefix)?)?;
             }
         }
         for host in [&mut wire.client, &mut wire.server] {
@@ -72,7 +72,7 @@ const fn udp_headers(address: IpAddr) -> usize {
 }
 
 impl Wire {
-    /// Sockets of the client and the server, connected to each other.
+    /// Connected sockets of the client and the server.
     fn datagrams(&self, address: fn(u8) -> IpAddr) -> Result<(UdpSocket, UdpSocket), Failed> {
         let bind = |host: &Host, number| host.namespace.run_in(|| UdpSocket::bind((address(number), 0)));
         let (client, server) = (bind(&self.client, 1)??, bind(&self.server, 2)??);
@@ -82,7 +82,7 @@ impl Wire {
         Ok((client, server))
     }
 
-    /// What crosses while `task` runs, as the client and as the server see it.
+    /// The packets during `task`, as counted at the client and at the server.
     fn counted(&self, task: impl FnOnce() -> Outcome) -> Result<[PacketSizes; 2], Failed> {
         let start = |host: &Host| SizeCounter::start(&host.namespace, NAME);
         let counters = [start(&self.client)?, start(&self.server)?];
@@ -90,7 +90,7 @@ impl Wire {
         Ok(counters.map(SizeCounter::stop))
     }
 
-    /// Has this many bytes sent from the client to the server by a connection.
+    /// Sends this many bytes from the client to the server over a TCP connection.
     fn transfer(&self, address: fn(u8) -> IpAddr, bytes: usize) -> Outcome {
         let listener = self.server.namespace.run_in(|| TcpListener::bind((address(2), 0)))??;
         let to = listener.local_addr()?;
@@ -98,7 +98,7 @@ impl Wire {
         let mut server = listener.accept()?.0;
         server.set_read_timeout(Some(Duration::from_secs(10)))?;
         std::thread::scope(|scope| {
-            // What goes wrong with it is seen by the one that reads.
+            // The receiver detects a failure.
             scope.spawn(move || client.write_all(&vec![7; bytes]));
             Ok(server.read_exact(&mut vec![0; bytes])?)
         })
@@ -140,7 +140,7 @@ fn datagrams_are_counted_one_by_one() -> Outcome {
     Ok(())
 }
 
-fn fragments_are_packets() -> Outcome {
+fn every_fragment_is_counted() -> Outcome {
     let wire = Wire::new(1500)?;
     let (client, server) = wire.datagrams(v4)?;
     let [sent, _] = wire.counted(|| {
@@ -152,7 +152,7 @@ fn fragments_are_packets() -> Outcome {
     Ok(())
 }
 
-fn a_stream_crosses_in_packets_no_larger_than_the_mtu() -> Outcome {
+fn packets_of_a_stream_do_not_exceed_the_mtu() -> Outcome {
     const BYTES: usize = 20_000_000;
     for (mtu, address, headers) in
         [(1500, v4 as fn(u8) -> _, 52), (1500, v6, 72), (9000, v4, 52), (9000, v6, 72)]
@@ -169,17 +169,17 @@ fn a_stream_crosses_in_packets_no_larger_than_the_mtu() -> Outcome {
         let (all, full) = (client.sent.values().sum::<u64>(), packets(&client.sent, mtu as usize));
         let carried: u64 =
             client.sent.iter().map(|(length, count)| u64::from(length.saturating_sub(headers)) * count).sum();
-        // No byte is left out; what else crossed, and what was sent again, is little.
+        // All bytes are counted; other packets and retransmissions are few.
         ensure!((BYTES..BYTES * 11 / 10).contains(&(carried as usize)), "MTU {mtu}: {carried}: {client:?}");
         ensure!(full > all / 2, "MTU {mtu}: {client:?}");
         ensure!(full == packets(&server.received, mtu as usize), "MTU {mtu}: {client:?} {server:?}");
-        // Or else nothing was shown of packets that are still to be cut.
+        // Otherwise the counter has seen no GSO packets.
         ensure!(handed < all / 2, "MTU {mtu}: {handed} packets were handed over for {all}");
     }
     Ok(())
 }
 
-fn datagrams_handed_over_together_are_cut() -> Outcome {
+fn udp_gso_packets_count_as_segments() -> Outcome {
     const UDP_SEGMENT: i32 = 103;
     let wire = Wire::new(1500)?;
     for address in HOSTS {
@@ -203,7 +203,7 @@ fn datagrams_handed_over_together_are_cut() -> Outcome {
     Ok(())
 }
 
-fn what_is_counted_can_be_read_meanwhile() -> Outcome {
+fn counts_can_be_read_during_counting() -> Outcome {
     let wire = Wire::new(1500)?;
     let (client, _server) = wire.datagrams(v4)?;
     let counter = SizeCounter::start(&wire.server.namespace, NAME)?;
@@ -217,7 +217,7 @@ fn what_is_counted_can_be_read_meanwhile() -> Outcome {
     Ok(())
 }
 
-fn it_ends_while_packets_come() -> Outcome {
+fn counting_stops_while_packets_arrive() -> Outcome {
     let wire = Wire::new(1500)?;
     let (client, server) = wire.datagrams(v4)?;
     let (sent, done) = (AtomicU64::new(0), AtomicBool::new(false));
@@ -234,7 +234,7 @@ fn it_ends_while_packets_come() -> Outcome {
         });
         let end = || -> Outcome {
             let counter = SizeCounter::start(&wire.server.namespace, NAME)?;
-            // The one after this is not yet on its way.
+            // The following datagram has not been sent yet.
             let (first, mut arrived, mut datagram) = (sent.load(Ordering::Relaxed), 0, [0; 500]);
             while arrived < first + 1000 {
                 server.recv(&mut datagram)?;
@@ -245,7 +245,7 @@ fn it_ends_while_packets_come() -> Outcome {
             let took = begun.elapsed();
             let known = packets(&sizes.received, 528) + sizes.missed_packets;
             ensure!(known > arrived - first, "{known} since {first}, {arrived} has arrived: {sizes:?}");
-            // It takes 50 ms; waiting for a pause in what comes, it would take for ever.
+            // Stopping takes 50 ms. A wait for an idle interval would never end.
             ensure!(took < Duration::from_secs(2), "{took:?}");
             Ok(())
         };
@@ -265,7 +265,7 @@ fn an_interface_may_go_down_and_up() -> Outcome {
             wire.server.socket.set_down(index)?;
             wire.server.socket.set_up(index)?;
         }
-        // The address is asked for anew after that, for which the first datagram may wait, or go.
+        // After that, the kernel resolves the neighbour again, which may delay or drop the first datagram.
         let arrives = within(Duration::from_secs(5), || {
             client.send(&[0; 20])?;
             Ok(server.recv(&mut [0; 2000]).is_ok())
@@ -281,27 +281,27 @@ fn an_interface_may_go_down_and_up() -> Outcome {
     Ok(())
 }
 
-fn what_was_missed_is_told() -> Outcome {
+fn missed_packets_are_reported() -> Outcome {
     const SENT: u64 = 40_000;
     let wire = Wire::new(1500)?;
     let (client, server) = wire.datagrams(v4)?;
     let mut tap = PacketTap::open(&wire.client.namespace, NAME)?;
     for _ in 0..SENT {
-        // The server's buffer is too small for all of them; they have crossed nevertheless.
+        // The server's buffer is too small for all datagrams, but all have crossed the link.
         client.send(&[0; 500])?;
     }
     let mut sizes = PacketSizes::default();
     tap.collect(&mut sizes);
     let counted = packets(&sizes.sent, 528);
     ensure!(counted > SENT / 10 && sizes.missed_packets > SENT / 10, "{sizes:?}");
-    let told = counted + sizes.missed_packets;
-    // Something else may have crossed.
-    ensure!((SENT..SENT + 20).contains(&told), "{told}: {sizes:?}");
-    // There is room again now.
+    let reported = counted + sizes.missed_packets;
+    // Other packets may have crossed.
+    ensure!((SENT..SENT + 20).contains(&reported), "{reported}: {sizes:?}");
+    // The ring has free blocks again.
     let missed = sizes.missed_packets;
     drop(server);
     for _ in 0..100 {
-        // The server says that nobody listens any more.
+        // The server answers with ICMP "port unreachable".
         while client.send(&[0; 600]).is_err() {}
     }
     tap.finish(&mut sizes);
@@ -313,11 +313,11 @@ fn a_tun_device_has_no_link_header() -> Outcome {
     let mut host = Host::new()?;
     let tun = Tun::create(&host.namespace, NAME, 1500)?;
     host.socket.set_up(tun.index())?;
-    host.socket.add_address(tun.index(), IpNetwork::new(v4(1), 24)?)?;
+    host.socket.add_address(tun.index(), IpNet::new(v4(1), 24)?)?;
     let counter = SizeCounter::start(&host.namespace, NAME)?;
     let socket = host.namespace.run_in(|| UdpSocket::bind((v4(1), 0)))??;
     socket.send_to(&[0; 500], (v4(2), 9))?;
-    // 2500 bytes of TCP for somebody else, in segments of 1000.
+    // 2500 bytes of TCP to another host, in segments of 1000.
     let mut packet = vec![0; 40 + 2500];
     packet[0] = 0x45;
     packet[2..4].copy_from_slice(&2540_u16.to_be_bytes());
@@ -338,13 +338,13 @@ fn a_tun_device_has_no_link_header() -> Outcome {
     Ok(())
 }
 
-fn what_cannot_be_counted_is_refused() -> Outcome {
+fn uncountable_interfaces_are_rejected() -> Outcome {
     use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
     let wire = Wire::new(1500)?;
     let absent = SizeCounter::start(&wire.client.namespace, "pbt-none").err();
     let named = matches!(&absent, Some(error @ SizeCounterError::Netlink(_)) if error.to_string().contains("pbt-none"));
     ensure!(named, "{absent:?}");
-    // In a thread that ends with it, for it gives up rights.
+    // In a temporary thread, because it drops capabilities.
     let forbidden = wire.client.namespace.run_in(|| -> Result<_, Failed> {
         let mut held = capabilities(None)?;
         held.effective.remove(CapabilitySet::NET_RAW);

@@ -7,9 +7,9 @@ use pathbench_host::mptcp::{Endpoint, EndpointFlags, EventStream, Limits, MptcpE
 use pathbench_host::namespace::NetNamespace;
 use pathbench_host::netlink::Route;
 use pathbench_kerneltest::{Outcome, ensure, tests};
+use pathbench_record::event::EventKind as Kind;
 use pathbench_record::kernel_event::MptcpEvent;
-use pathbench_record::kernel_event::MptcpEventKind as Kind;
-use pathbench_record::network::IpNetwork;
+use pathbench_record::network::IpNet;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io::{Read, Write};
@@ -18,28 +18,21 @@ use std::os::fd::AsFd as _;
 use std::time::{Duration, Instant};
 
 tests!(
-    endpoints_come_change_and_go,
-    limits_round_trip,
-    each_namespace_has_its_own,
+    endpoints_are_added_changed_and_removed,
+    limits_are_read_as_set,
+    each_namespace_has_its_own_endpoints,
     a_connection_with_two_subflows_v4,
     a_connection_with_two_subflows_v6,
-    lost_events_are_told,
+    lost_events_are_reported,
 );
 
-const SUBFLOW: EndpointFlags = EndpointFlags {
-    signal: false,
-    subflow: true,
-    backup: false,
-    fullmesh: false,
-    implicit: false,
-    laminar: false,
-};
+const SUBFLOW: EndpointFlags = EndpointFlags::from_bits(2);
 
 fn endpoint(address: IpAddr, flags: EndpointFlags) -> Endpoint {
     Endpoint { address, port: None, id: None, interface: None, flags }
 }
 
-fn endpoints_come_change_and_go() -> Outcome {
+fn endpoints_are_added_changed_and_removed() -> Outcome {
     let mut lab = Lab::new(&[None, None])?;
     let index = lab.client.index(&wire_name(1))?;
     let mut manager = PathManager::open_in(&lab.client.namespace)?;
@@ -65,7 +58,7 @@ fn endpoints_come_change_and_go() -> Outcome {
     Ok(())
 }
 
-fn limits_round_trip() -> Outcome {
+fn limits_are_read_as_set() -> Outcome {
     let host = Host::new()?;
     let mut manager = PathManager::open_in(&host.namespace)?;
     let limits = Limits { subflows: 5, add_addr_accepted: 3 };
@@ -79,7 +72,7 @@ fn limits_round_trip() -> Outcome {
     Ok(())
 }
 
-fn each_namespace_has_its_own() -> Outcome {
+fn each_namespace_has_its_own_endpoints() -> Outcome {
     let (left, right) = (Host::new()?, Host::new()?);
     PathManager::open_in(&left.namespace)?.add_endpoint(&endpoint(v4(0, 1), SUBFLOW))?;
     ensure!(PathManager::open_in(&right.namespace)?.endpoints()?.is_empty(), "it is in the other one");
@@ -98,8 +91,8 @@ fn a_connection_with_two_subflows_v6() -> Outcome {
 fn two_subflows(address: fn(u8, u8) -> IpAddr) -> Outcome {
     let mut lab = Lab::new(&[None, None])?;
     let interface = Some(lab.client.index(&wire_name(1))?);
-    // From its second address the client reaches the server's first one over path 1.
-    let far = IpNetwork::new(address(0, 0), if address(0, 1).is_ipv4() { 24 } else { 64 })?;
+    // Route from the client's second address to the server's first address over path 1.
+    let far = IpNet::new(address(0, 0), if address(0, 1).is_ipv4() { 24 } else { 64 })?;
     let route = Route { gateway: Some(address(1, 2)), interface, table: 101, ..Route::to(far) };
     lab.client.socket.add_route(&route)?;
     let mut manager = PathManager::open_in(&lab.client.namespace)?;
@@ -111,35 +104,35 @@ fn two_subflows(address: fn(u8, u8) -> IpAddr) -> Outcome {
     let mut server_events = EventStream::subscribe_in(&lab.server.namespace)?;
     let before = lab.client.namespace.run_in(Counters::read)??;
     let connection = Connection::open(&lab, address)?;
-    let seen = collect(&mut client_events, Kind::SubEstablished)?;
-    let created = find(&seen, Kind::Created)?;
+    let seen = collect(&mut client_events, &Kind::SubEstablished)?;
+    let created = find(&seen, &Kind::Created)?;
     ensure!(created.server_side == Some(false) && created.token.is_some(), "{created:?}");
     ensure!(
         created.local == Some(connection.local) && created.remote == Some(connection.remote),
         "{created:?}"
     );
-    let established = find(&seen, Kind::Established)?;
+    let established = find(&seen, &Kind::Established)?;
     ensure!(established.token == created.token, "{established:?}");
-    let joined = find(&seen, Kind::SubEstablished)?;
+    let joined = find(&seen, &Kind::SubEstablished)?;
     ensure!(joined.token == created.token && joined.backup == Some(false), "{joined:?}");
     ensure!(joined.local.map(|local| local.ip()) == Some(address(1, 1)), "{joined:?}");
     ensure!(joined.remote == Some(connection.remote), "{joined:?}");
     ensure!(joined.local_id == Some(3) && joined.interface_index == interface, "{joined:?}");
 
-    let of_server = collect(&mut server_events, Kind::SubEstablished)?;
-    ensure!(find(&of_server, Kind::Created)?.server_side == Some(true), "{of_server:?}");
+    let of_server = collect(&mut server_events, &Kind::SubEstablished)?;
+    ensure!(find(&of_server, &Kind::Created)?.server_side == Some(true), "{of_server:?}");
 
     let signal = EndpointFlags { subflow: false, signal: true, ..SUBFLOW };
     PathManager::open_in(&lab.server.namespace)?.add_endpoint(&endpoint(address(1, 2), signal))?;
-    let announced = find(&collect(&mut client_events, Kind::Announced)?, Kind::Announced)?;
+    let announced = find(&collect(&mut client_events, &Kind::Announced)?, &Kind::Announced)?;
     ensure!(announced.remote.map(|remote| remote.ip()) == Some(address(1, 2)), "{announced:?}");
     ensure!(announced.token == created.token && announced.remote_id.is_some(), "{announced:?}");
 
     manager.remove_endpoint(3, address(1, 1))?;
-    let closed = find(&collect(&mut client_events, Kind::SubClosed)?, Kind::SubClosed)?;
+    let closed = find(&collect(&mut client_events, &Kind::SubClosed)?, &Kind::SubClosed)?;
     ensure!(closed.local == joined.local && closed.token == joined.token, "{closed:?}");
     drop(connection);
-    let end = find(&collect(&mut client_events, Kind::Closed)?, Kind::Closed)?;
+    let end = find(&collect(&mut client_events, &Kind::Closed)?, &Kind::Closed)?;
     ensure!(end.token == created.token, "{end:?}");
     let change = Counters::difference(&before, &lab.client.namespace.run_in(Counters::read)??);
     ensure!(change.get("MPTcpExt.MPCapableSYNTX") == Some(&1), "{change:?}");
@@ -147,11 +140,11 @@ fn two_subflows(address: fn(u8, u8) -> IpAddr) -> Outcome {
     Ok(())
 }
 
-/// An MPTCP connection from the client to the server over path 0 through which data have passed.
+/// An MPTCP connection from the client to the server over path 0 that has carried data.
 struct Connection {
     local: SocketAddr,
     remote: SocketAddr,
-    /// Further subflows come to the listener, too.
+    /// The listener among them accepts further subflows.
     _sockets: [Socket; 3],
 }
 
@@ -167,7 +160,7 @@ impl Connection {
         client.bind(&SocketAddr::new(address(0, 1), 0).into())?;
         client.connect(&remote.into())?;
         let (mut server, _) = listener.accept()?;
-        // The path manager starts when the first data are acknowledged.
+        // The path manager starts with the first acknowledged data.
         client.write_all(b"hello")?;
         let mut text = [0; 5];
         server.read_exact(&mut text)?;
@@ -183,13 +176,13 @@ fn mptcp_socket(namespace: &NetNamespace, like: IpAddr) -> Result<Socket, Failed
     Ok(namespace.run_in(|| Socket::new(domain, Type::STREAM, Some(Protocol::MPTCP)))??)
 }
 
-/// The events up to the first of a kind, waiting for it for some seconds.
-fn collect(stream: &mut EventStream, until: Kind) -> Result<Vec<MptcpEvent>, Failed> {
+/// The events up to the first event of a kind, within 5 s.
+fn collect(stream: &mut EventStream, until: &Kind) -> Result<Vec<MptcpEvent>, Failed> {
     let deadline = Instant::now() + Duration::from_secs(5);
     let mut seen = Vec::new();
     loop {
         seen.extend(stream.receive()?);
-        if seen.iter().any(|event| event.kind == until) {
+        if seen.iter().any(|event| event.kind == *until) {
             return Ok(seen);
         }
         let left = deadline.saturating_duration_since(Instant::now());
@@ -199,18 +192,18 @@ fn collect(stream: &mut EventStream, until: Kind) -> Result<Vec<MptcpEvent>, Fai
     }
 }
 
-fn find(events: &[MptcpEvent], kind: Kind) -> Result<MptcpEvent, Failed> {
+fn find(events: &[MptcpEvent], kind: &Kind) -> Result<MptcpEvent, Failed> {
     events
         .iter()
-        .copied()
-        .find(|event| event.kind == kind)
+        .find(|event| event.kind == *kind)
+        .cloned()
         .ok_or_else(|| format!("no {kind:?} in {events:?}").into())
 }
 
-fn lost_events_are_told() -> Outcome {
+fn lost_events_are_reported() -> Outcome {
     let lab = Lab::new(&[None])?;
     let mut events = EventStream::subscribe_in(&lab.client.namespace)?;
-    // As small as the kernel allows, instead of the millions of events that it would take otherwise.
+    // The kernel's minimum, because the default would require millions of events.
     rustix::net::sockopt::set_socket_recv_buffer_size(events.as_fd(), 1)?;
     for _ in 0..100 {
         drop(Connection::open(&lab, v4)?);

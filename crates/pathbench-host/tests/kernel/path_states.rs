@@ -1,4 +1,4 @@
-//! What the kernel believes of a path's MTU, read as it is.
+//! Reads of the kernel's path-MTU state.
 
 use crate::fixture::{Host, Lab, v4, v6, wire_name};
 use crate::raw_routes::{RawRoute, attribute, number, octets};
@@ -9,18 +9,22 @@ use pathbench_host::path_mtu::{
 };
 use pathbench_host::sysctl;
 use pathbench_kerneltest::{Outcome, ensure, tests};
-use pathbench_record::network::IpNetwork;
+use pathbench_record::network::{DEFAULT_V4, DEFAULT_V6, IpNet};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
 tests!(
     rule_table_gateway_and_mtu,
-    the_way_of_the_interface_and_not_the_best,
-    no_route_is_said,
-    what_icmp_told_and_what_a_route_makes_of_it,
+    the_route_of_the_interface_is_used_instead_of_the_best_one,
+    a_missing_route_is_reported,
+    a_route_mtu_replaces_the_mtu_learnt_from_icmp,
 );
 
 const FAMILIES: [fn(u8, u8) -> IpAddr; 2] = [v4, v6];
+
+const fn default_for(address: IpAddr) -> IpNet {
+    if address.is_ipv4() { DEFAULT_V4 } else { DEFAULT_V6 }
+}
 
 fn path(local: IpAddr, link: u8, server: IpAddr) -> HostPath {
     HostPath { local, interface: wire_name(link), server }
@@ -43,7 +47,7 @@ fn rule_table_gateway_and_mtu() -> Outcome {
         ensure!(on_link.interface_index == index, "{on_link:?}");
 
         let far = address(9, 9);
-        let everywhere = IpNetwork::default_for(far);
+        let everywhere = default_for(far);
         let gateway = Some(address(1, 2));
         let (interface, table) = (Some(index), 101);
         let route =
@@ -58,16 +62,16 @@ fn rule_table_gateway_and_mtu() -> Outcome {
     Ok(())
 }
 
-/// Without rules of their own, two interfaces share the main table.
-fn the_way_of_the_interface_and_not_the_best() -> Outcome {
+/// Two interfaces without rules share the main table.
+fn the_route_of_the_interface_is_used_instead_of_the_best_one() -> Outcome {
     for address in FAMILIES {
         let mut lab = Lab::new(&[None, None])?;
         for (path, metric) in [(0u8, 100), (1, 200)] {
             let table = 100 + u32::from(path);
-            let from = IpNetwork::host(address(path, 1));
+            let from = IpNet::from(address(path, 1));
             lab.client.socket.remove_rule(&Rule { from, table, priority: table })?;
             let interface = lab.client.index(&wire_name(path))?;
-            let mut route = Route::to(IpNetwork::default_for(from.addr()));
+            let mut route = Route::to(default_for(from.addr()));
             route.gateway = Some(address(path, 2));
             (route.interface, route.metric) = (Some(interface), Some(metric));
             lab.client.socket.add_route(&route)?;
@@ -84,7 +88,7 @@ fn the_way_of_the_interface_and_not_the_best() -> Outcome {
     Ok(())
 }
 
-fn no_route_is_said() -> Outcome {
+fn a_missing_route_is_reported() -> Outcome {
     let lab = Lab::new(&[None])?;
     for address in FAMILIES {
         let mut observer = PathObserver::open_in(&lab.client.namespace)?;
@@ -99,7 +103,7 @@ fn no_route_is_said() -> Outcome {
     Ok(())
 }
 
-/// A router in the middle whose far link takes 1400 bytes, and says so.
+/// A router whose far link has an MTU of 1400 bytes and which sends ICMP messages.
 fn behind_a_narrow_router() -> Result<[Host; 3], Failed> {
     let [mut client, mut router, mut server] = [Host::new()?, Host::new()?, Host::new()?];
     for (host, link, mtu, number) in [(&mut client, 0u8, 1500, 1u8), (&mut server, 1, 1400, 9)] {
@@ -111,13 +115,13 @@ fn behind_a_narrow_router() -> Result<[Host; 3], Failed> {
         for (end, name, number) in [(&mut *host, &name, number), (&mut router, &port, 254)] {
             let index = end.index(name)?;
             for (address, prefix) in [(v4(link, number), 24), (v6(link, number), 64)] {
-                end.socket.add_address(index, IpNetwork::new(address, prefix)?)?;
+                end.socket.add_address(index, IpNet::new(address, prefix)?)?;
             }
             end.socket.set_up(index)?;
         }
         let index = host.index(&name)?;
         for gateway in [v4(link, 254), v6(link, 254)] {
-            let mut route = Route::to(IpNetwork::default_for(gateway));
+            let mut route = Route::to(default_for(gateway));
             (route.gateway, route.interface) = (Some(gateway), Some(index));
             host.socket.add_route(&route)?;
         }
@@ -132,7 +136,7 @@ fn behind_a_narrow_router() -> Result<[Host; 3], Failed> {
     Ok([client, router, server])
 }
 
-/// Sends more than the far link takes until the kernel has heard so.
+/// Sends packets larger than the far link's MTU until the kernel has cached the path MTU.
 fn learn(client: &Host, from: IpAddr, path: &HostPath) -> Result<KernelPathState, Failed> {
     for _ in 0..50 {
         client.namespace.run_in(|| {
@@ -148,7 +152,7 @@ fn learn(client: &Host, from: IpAddr, path: &HostPath) -> Result<KernelPathState
     Err("ICMP never came".into())
 }
 
-fn what_icmp_told_and_what_a_route_makes_of_it() -> Outcome {
+fn a_route_mtu_replaces_the_mtu_learnt_from_icmp() -> Outcome {
     for address in FAMILIES {
         let [client, _router, _server] = behind_a_narrow_router()?;
         let path = path(address(0, 1), 0, address(1, 9));
@@ -161,15 +165,15 @@ fn what_icmp_told_and_what_a_route_makes_of_it() -> Outcome {
         ensure!(learnt.effective_mtu_bytes() == 1400, "{learnt:?}");
         ensure!(plan(&learnt, 1400, &[])?.steps.is_empty(), "the kernel is right already");
 
-        // A route for the server alone has no history.
-        let host = RawRoute::new(path.server, IpNetwork::host(path.server).prefix(), 254)
+        // A new route for the server alone has no cached MTU.
+        let host = RawRoute::new(path.server, IpNet::from(path.server).prefix_len(), 254)
             .with(&attribute(5, &octets(address(0, 254))))
             .with(&number(4, learnt.interface_index))
             .with(&attribute(8, &number(2, 1300)));
         host.add(&client.namespace)?;
         let narrowed = state(&client, &path)?;
         ensure!(narrowed.cached.is_none() && narrowed.effective_mtu_bytes() == 1300, "{narrowed:?}");
-        // Without it, what was learnt is there again: it belongs to the other route, and goes with that.
+        // After the removal of that route the cached MTU applies again, because it belongs to the other route.
         host.remove(&client.namespace)?;
         let again = state(&client, &path)?.cached.map(|cached| cached.mtu_bytes);
         ensure!(again == Some(1400), "{again:?}");
@@ -182,7 +186,7 @@ fn what_icmp_told_and_what_a_route_makes_of_it() -> Outcome {
         remedy.apply(&Plan { steps: vec![step], notes: Vec::new() })?;
         let replaced = state(&client, &path)?;
         ensure!(replaced.cached.is_none() && replaced.effective_mtu_bytes() == 1350, "{replaced:?}");
-        ensure!(remedy.undo(false)?.is_complete(), "it is not taken back");
+        ensure!(remedy.undo(false)?.is_complete(), "it is not undone");
     }
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! Routes, rules and endpoints as the kernel's own bytes: to compare what was with what is, and to make routes that
-//! this room's own types cannot express.
+//! Routes, rules and endpoints in the kernel's binary form: to compare states, and to create routes that the types of
+//! this crate cannot express.
 
 use libtest_mimic::Failed;
 use netlink_sys::Socket;
@@ -27,11 +27,11 @@ const ROUTE_HEADER: usize = 12;
 const RTA_DST: u16 = 1;
 const RTA_CACHEINFO: u16 = 12;
 
-/// Everything that a remedy may touch.
+/// All state that a remedy may change.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Image {
-    /// Each route of every table in the kernel's order, byte for byte but for the time until it expires; without
-    /// those of link-local addresses, which come some seconds after an interface, when nobody else has the address.
+    /// All routes of every table in the kernel's order, byte for byte except the remaining lifetime. Excludes routes of
+    /// link-local addresses, which appear some seconds after an interface, once duplicate address detection has ended.
     routes: Vec<Vec<u8>>,
     rules: Vec<Vec<u8>>,
     endpoints: Vec<Endpoint>,
@@ -58,14 +58,14 @@ impl Image {
 }
 
 impl Image {
-    /// Of how many addresses of IPv6, loopback's among them, the kernel has made its own route yet. That comes a moment
-    /// after the address.
+    /// Number of IPv6 addresses, loopback included, for which the kernel has already created the local route. The
+    /// kernel creates it asynchronously.
     pub(crate) fn own_addresses_v6(&self) -> usize {
         // RTN_LOCAL
         self.routes.iter().filter(|route| route[0] == libc::AF_INET6 as u8 && route[7] == 2).count()
     }
 
-    /// What is in one of the two only.
+    /// The entries in only one of the two images.
     pub(crate) fn difference(&self, other: &Self) -> String {
         let only = |ours: &[Vec<u8>], theirs: &[Vec<u8>]| -> Vec<Vec<u8>> {
             ours.iter().filter(|one| !theirs.contains(one)).cloned().collect()
@@ -84,7 +84,7 @@ impl Image {
     }
 }
 
-/// Kind, beginning and end of the value of each attribute.
+/// Type, start and end of each attribute's value.
 fn attributes(route: &[u8]) -> Vec<(u16, usize, usize)> {
     let mut found = Vec::new();
     let mut at = ROUTE_HEADER;
@@ -102,7 +102,7 @@ fn is_link_local(route: &[u8]) -> bool {
     })
 }
 
-/// The route without the seconds that it has left.
+/// The route without its remaining lifetime.
 fn steady(route: &[u8]) -> Vec<u8> {
     let mut steady = route.to_vec();
     for (kind, from, _) in attributes(route) {
@@ -115,7 +115,7 @@ fn steady(route: &[u8]) -> Vec<u8> {
     steady
 }
 
-/// A unicast route to be made with attributes that are given as they are.
+/// A unicast route with arbitrary attributes.
 pub(crate) struct RawRoute {
     header: [u8; ROUTE_HEADER],
     attributes: Vec<u8>,
@@ -141,7 +141,7 @@ pub(crate) fn octets(address: IpAddr) -> Vec<u8> {
 }
 
 impl RawRoute {
-    /// To `destination` in `table`, by protocol 44, which nobody has.
+    /// To `destination` in `table`, by protocol 44, which no other program uses.
     pub(crate) fn new(destination: IpAddr, prefix: u8, table: u32) -> Self {
         let family = if destination.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 } as u8;
         let mut route =
@@ -167,7 +167,7 @@ impl RawRoute {
         self.request(namespace, RTM_NEWROUTE, CREATE | EXCLUSIVE)
     }
 
-    /// Behind others of its place.
+    /// Appends the route to other routes with the same destination and metric.
     pub(crate) fn append(&self, namespace: &NetNamespace) -> Result<(), Failed> {
         self.request(namespace, RTM_NEWROUTE, CREATE | APPEND)
     }
@@ -182,7 +182,7 @@ impl RawRoute {
     }
 }
 
-/// Makes a next hop object (`RTM_NEWNEXTHOP`, linux/nexthop.h) with this id.
+/// Creates a next hop object (`RTM_NEWNEXTHOP`, linux/nexthop.h) with this id.
 pub(crate) fn add_next_hop_object(
     namespace: &NetNamespace,
     id: u32,
@@ -195,7 +195,7 @@ pub(crate) fn add_next_hop_object(
     namespace.run_in(|| exchange(RTM_NEWNEXTHOP, REQUEST | ACK | CREATE, &payload).map(drop))?
 }
 
-/// One request and the payloads of the answer, in the calling thread's namespace.
+/// Sends one request and returns the payloads of the answer, in the calling thread's namespace.
 fn exchange(kind: u16, flags: u16, payload: &[u8]) -> Result<Vec<Vec<u8>>, Failed> {
     let mut socket = Socket::new(NETLINK_ROUTE)?;
     socket.bind_auto()?;

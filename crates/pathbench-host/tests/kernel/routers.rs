@@ -1,4 +1,4 @@
-//! What routers say of packets that are too big, and what they do to the MSS.
+//! "Too big" messages of routers, and MSS clamping.
 
 use crate::fixture::{Host, message_arrives, set_int, within};
 use libtest_mimic::Failed;
@@ -7,7 +7,7 @@ use pathbench_host::firewall::{Firewall, RouterCounters, RouterRules, TooBig};
 use pathbench_host::netlink::{Route, VethEnd, VethPair};
 use pathbench_host::sysctl;
 use pathbench_kerneltest::{Outcome, ensure, tests};
-use pathbench_record::network::IpNetwork;
+use pathbench_record::network::{DEFAULT_V4, DEFAULT_V6, IpNet};
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsRawFd;
@@ -19,20 +19,20 @@ tests!(
     no_message_leaves_a_router_that_drops_them,
     no_more_messages_leave_than_are_allowed,
     other_errors_pass,
-    the_clamp_lowers_what_both_ends_hear,
+    the_clamp_lowers_the_mss_at_both_ends,
     the_clamp_leaves_a_smaller_size_alone,
     rules_change_while_data_flows,
-    rules_replace_each_other_and_counters_go_on,
-    without_rights_the_refusal_says_so,
+    rules_replace_each_other_and_counters_continue,
+    without_privilege_the_error_names_the_capability,
 );
 
-/// MTU of the link at the client, and of the router's port to the server.
+/// MTU of the client's link, and of the router's port to the server.
 const NEAR_MTU: u32 = 9000;
 const FAR_MTU: u32 = 1500;
-/// Too big for the far link.
+/// Exceeds the MTU of the far link.
 const LARGE: usize = 3000;
 
-/// Client, router and server, one link between each.
+/// Client, router and server, with one link between neighbours.
 struct Routed {
     client: Host,
     server: Host,
@@ -53,11 +53,12 @@ const FAMILIES: [fn(u8, u8) -> IpAddr; 2] = [v4, v6];
 const ROUTER: u8 = 254;
 
 impl Routed {
-    /// A router that was not told what to do, and a host at either side whose interface has this MTU.
+    /// A router without rules, with a host on each side whose interface has this MTU.
     fn new(client_mtu: u32, server_mtu: u32) -> Result<Self, Failed> {
         let (mut client, mut router, mut server) = (Host::new()?, Host::new()?, Host::new()?);
         for host in [&client, &router, &server] {
-            // A router asks for neighbours from its link-local address, which is none while it is checked for duplicates.
+            // A router resolves neighbours from its link-local address, which is unusable during duplicate address
+            // detection.
             host.namespace.run_in(|| sysctl::write("net.ipv6.conf.default.accept_dad", "0"))??;
         }
         router.namespace.run_in(|| {
@@ -69,7 +70,7 @@ impl Routed {
         for host in [&mut client, &mut router, &mut server] {
             host.wait_for_links()?;
         }
-        // Afterwards all neighbours are known, and no packet has to wait.
+        // After this, all neighbours are resolved, and no packet is queued.
         for address in FAMILIES {
             let reached = within(Duration::from_secs(10), || {
                 message_arrives(&client, address(0, 1), &server, address(1, 1))
@@ -80,13 +81,13 @@ impl Routed {
         Ok(Self { client, server, firewall, router })
     }
 
-    fn saying(too_big: TooBig) -> Result<Self, Failed> {
+    fn with_too_big(too_big: TooBig) -> Result<Self, Failed> {
         let mut routed = Self::new(NEAR_MTU, FAR_MTU)?;
         routed.firewall.apply(&RouterRules { too_big, clamp_mss: false })?;
         Ok(routed)
     }
 
-    /// Sends a datagram of this many bytes, not to be cut, and says whether it was handed to the network.
+    /// Sends a datagram of this many bytes with "don't fragment"; returns whether the kernel sent it.
     fn send(&self, address: fn(u8, u8) -> IpAddr, bytes: usize) -> Result<bool, Failed> {
         let to = SocketAddr::new(address(1, 1), 9);
         let socket = self.client.namespace.run_in(|| UdpSocket::bind((address(0, 1), 0)))??;
@@ -94,17 +95,17 @@ impl Routed {
         Ok(socket.send_to(&vec![0; bytes], to).is_ok())
     }
 
-    /// What the router said of packets too big, by the client's own counters, IPv4 and IPv6.
-    fn heard(&self) -> Result<[u64; 2], Failed> {
+    /// "Too big" messages received from the router, from the client's counters, IPv4 and IPv6.
+    fn too_big_received(&self) -> Result<[u64; 2], Failed> {
         let counters = self.client.namespace.run_in(Counters::read)??;
         let of = |name| counters.get(name).unwrap_or(0) as u64;
         Ok([of("IcmpMsg.InType3"), of("Icmp6InPktTooBigs")])
     }
 
-    /// Waits until the client has heard as much.
-    fn hears(&self, expected: [u64; 2]) -> Result<(), Failed> {
-        let heard = within(Duration::from_secs(2), || Ok(self.heard()? == expected))?;
-        ensure!(heard, "{expected:?} should be heard, {:?} are", self.heard()?);
+    /// Waits until the client has received this many messages.
+    fn wait_for_too_big(&self, expected: [u64; 2]) -> Result<(), Failed> {
+        let heard = within(Duration::from_secs(2), || Ok(self.too_big_received()? == expected))?;
+        ensure!(heard, "{expected:?} should be heard, {:?} are", self.too_big_received()?);
         Ok(())
     }
 
@@ -122,7 +123,7 @@ struct Connection {
     server: TcpStream,
 }
 
-/// Joins a host to the router by a link with these MTUs at its ends, and default routes to the router.
+/// Connects a host to the router by a link with these MTUs, and adds default routes to the router.
 fn join((host, mtu): (&mut Host, u32), (router, port_mtu): (&mut Host, u32), link: u8) -> Result<(), Failed> {
     let (name, port) = ("pbt-r", format!("pbt-r{link}"));
     host.socket.create_veth(&VethPair {
@@ -133,20 +134,18 @@ fn join((host, mtu): (&mut Host, u32), (router, port_mtu): (&mut Host, u32), lin
         let index = host.index(name)?;
         host.socket.set_up(index)?;
         for (address, prefix) in [(v4(link, number), 24), (v6(link, number), 64)] {
-            host.socket.add_address(index, IpNetwork::new(address, prefix)?)?;
+            host.socket.add_address(index, IpNet::new(address, prefix)?)?;
         }
     }
     let index = host.index(name)?;
-    for (everywhere, gateway) in
-        [(IpNetwork::DEFAULT_V4, v4(link, ROUTER)), (IpNetwork::DEFAULT_V6, v6(link, ROUTER))]
-    {
+    for (everywhere, gateway) in [(DEFAULT_V4, v4(link, ROUTER)), (DEFAULT_V6, v6(link, ROUTER))] {
         let route = Route { gateway: Some(gateway), interface: Some(index), ..Route::to(everywhere) };
         host.socket.add_route(&route)?;
     }
     Ok(())
 }
 
-/// Sends what does not fit the path nevertheless, and whole: the interface's MTU alone counts.
+/// Sends packets larger than the path MTU without fragmentation: only the interface MTU limits them.
 fn never_cut(socket: &impl AsRawFd, v6: bool) -> Result<(), Failed> {
     let (level, option, value) = if v6 {
         (libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_PROBE)
@@ -156,7 +155,7 @@ fn never_cut(socket: &impl AsRawFd, v6: bool) -> Result<(), Failed> {
     set_int(socket, level, option, value)
 }
 
-/// The largest segment that the other end has let this one send: `TCP_MAXSEG` leaves out what timestamps take of it.
+/// The sending MSS from the peer's announcement: `TCP_MAXSEG` subtracts the timestamp option.
 fn largest_segment(stream: &TcpStream) -> Result<u32, Failed> {
     const TIMESTAMPS: u32 = 12;
     Ok(socket2::SockRef::from(stream).tcp_mss()? + TIMESTAMPS)
@@ -175,13 +174,13 @@ fn messages_are_sent_by_default_and_when_asked_for() -> Outcome {
         if asked {
             routed.firewall.apply(&RouterRules::default())?;
         }
-        let before = routed.heard()?;
+        let before = routed.too_big_received()?;
         for address in FAMILIES {
             for _ in 0..20 {
                 ensure!(routed.send(address, LARGE)?, "{} was not sent", address(1, 1));
             }
         }
-        routed.hears(before.map(|count| count + 20))?;
+        routed.wait_for_too_big(before.map(|count| count + 20))?;
     }
     let counters = routed.firewall.counters()?;
     ensure!(counters == RouterCounters { too_big_sent: 40, ..RouterCounters::default() }, "{counters:?}");
@@ -190,13 +189,13 @@ fn messages_are_sent_by_default_and_when_asked_for() -> Outcome {
 
 fn no_message_leaves_a_router_that_drops_them() -> Outcome {
     for too_big in [TooBig::Dropped, TooBig::Limited { per_second: 0 }] {
-        let mut routed = Routed::saying(too_big)?;
+        let mut routed = Routed::with_too_big(too_big)?;
         for address in FAMILIES {
             for _ in 0..5 {
                 ensure!(routed.send(address, LARGE)?, "{} was not sent", address(1, 1));
             }
         }
-        ensure!(routed.heard()? == [0, 0], "{:?}", routed.heard()?);
+        ensure!(routed.too_big_received()? == [0, 0], "{:?}", routed.too_big_received()?);
         let counters = routed.firewall.counters()?;
         let expected = RouterCounters { too_big_suppressed: 10, ..RouterCounters::default() };
         ensure!(counters == expected, "{counters:?}");
@@ -206,7 +205,7 @@ fn no_message_leaves_a_router_that_drops_them() -> Outcome {
 
 fn no_more_messages_leave_than_are_allowed() -> Outcome {
     const PER_SECOND: u32 = 50;
-    let mut routed = Routed::saying(TooBig::Limited { per_second: PER_SECOND })?;
+    let mut routed = Routed::with_too_big(TooBig::Limited { per_second: PER_SECOND })?;
     let begun = Instant::now();
     let mut cause = 0;
     while begun.elapsed() < Duration::from_millis(500) {
@@ -217,34 +216,34 @@ fn no_more_messages_leave_than_are_allowed() -> Outcome {
         std::thread::sleep(Duration::from_micros(500));
     }
     let most = u64::from(PER_SECOND) * (begun.elapsed().as_millis() as u64) / 1000 + 1;
-    let [v4, v6] = routed.heard()?;
+    let [v4, v6] = routed.too_big_received()?;
     let counters = routed.firewall.counters()?;
     ensure!(v4 + v6 == counters.too_big_sent, "{v4} + {v6} heard, {counters:?}");
     ensure!(counters.too_big_sent + counters.too_big_suppressed == cause, "{counters:?} of {cause}");
     ensure!(counters.too_big_sent <= most, "{counters:?}, {most} at most");
-    // There was cause for a message when each was due, unless the machine stood still for long.
+    // A message was due at all times, unless the machine stalled.
     ensure!(counters.too_big_sent >= 5 && counters.too_big_suppressed > 0, "{counters:?} of {cause}");
     Ok(())
 }
 
 fn other_errors_pass() -> Outcome {
-    // Nobody listens there: the server's answer goes through the router, and the client hears it.
-    let routed = Routed::saying(TooBig::Dropped)?;
+    // No socket listens on the port: the server's ICMP message reaches the client through the router.
+    let routed = Routed::with_too_big(TooBig::Dropped)?;
     for address in FAMILIES {
         let socket = routed.client.namespace.run_in(|| UdpSocket::bind((address(0, 1), 0)))??;
         socket.set_read_timeout(Some(Duration::from_millis(100)))?;
         socket.connect((address(1, 1), 9))?;
-        let told = within(Duration::from_secs(5), || {
+        let reported = within(Duration::from_secs(5), || {
             let error = socket.send(b"anybody?").and_then(|_| socket.recv(&mut [0])).err();
             Ok(error.is_some_and(|error| error.kind() == std::io::ErrorKind::ConnectionRefused))
         })?;
-        ensure!(told, "what {} says does not pass", address(1, 1));
+        ensure!(reported, "ICMP of {} does not pass", address(1, 1));
     }
     Ok(())
 }
 
-/// Both ends of connections over either family hear of these sizes of packets.
-fn both_hear(routed: &Routed, by_client: u32, by_server: u32) -> Outcome {
+/// The MSS of connections over both families corresponds to these packet sizes.
+fn check_mss(routed: &Routed, by_client: u32, by_server: u32) -> Outcome {
     for address in FAMILIES {
         let connection = routed.connect(address)?;
         let sizes = [largest_segment(&connection.client)?, largest_segment(&connection.server)?];
@@ -254,12 +253,12 @@ fn both_hear(routed: &Routed, by_client: u32, by_server: u32) -> Outcome {
     Ok(())
 }
 
-fn the_clamp_lowers_what_both_ends_hear() -> Outcome {
-    // The hosts' interfaces are large ones; only the router knows of the smaller link between.
+fn the_clamp_lowers_the_mss_at_both_ends() -> Outcome {
+    // The hosts' interfaces have a large MTU; only the router knows the smaller link MTU.
     let mut routed = Routed::new(NEAR_MTU, NEAR_MTU)?;
-    both_hear(&routed, NEAR_MTU, NEAR_MTU)?;
+    check_mss(&routed, NEAR_MTU, NEAR_MTU)?;
     routed.firewall.apply(&RouterRules { too_big: TooBig::Dropped, clamp_mss: true })?;
-    both_hear(&routed, FAR_MTU, FAR_MTU)?;
+    check_mss(&routed, FAR_MTU, FAR_MTU)?;
     ensure!(routed.firewall.counters()?.clamped_syns == 4, "{:?}", routed.firewall.counters()?);
     for address in FAMILIES {
         let Connection { client, server } = routed.connect(address)?;
@@ -268,10 +267,10 @@ fn the_clamp_lowers_what_both_ends_hear() -> Outcome {
         }
     }
     routed.firewall.apply(&RouterRules::default())?;
-    both_hear(&routed, NEAR_MTU, NEAR_MTU)
+    check_mss(&routed, NEAR_MTU, NEAR_MTU)
 }
 
-/// Whether this much gets through within some seconds.
+/// Whether this many bytes arrive within some seconds.
 fn transfer(from: &TcpStream, mut to: &TcpStream, bytes: usize) -> Result<bool, Failed> {
     to.set_read_timeout(Some(Duration::from_secs(5)))?;
     let data = vec![7; bytes];
@@ -282,7 +281,7 @@ fn transfer(from: &TcpStream, mut to: &TcpStream, bytes: usize) -> Result<bool, 
         });
         let arrived = to.read_exact(&mut vec![0; bytes]);
         if arrived.is_err() {
-            // The sender may be waiting for room.
+            // The sender may be blocked by a full buffer.
             from.shutdown(std::net::Shutdown::Both)?;
         }
         let sent = sender.join().map_err(|_| Failed::from("the sender panicked"))?;
@@ -294,12 +293,12 @@ fn the_clamp_leaves_a_smaller_size_alone() -> Outcome {
     const SMALL_MTU: u32 = 1300;
     let mut routed = Routed::new(SMALL_MTU, NEAR_MTU)?;
     routed.firewall.apply(&RouterRules { too_big: TooBig::Sent, clamp_mss: true })?;
-    // Towards the client the smaller of the router's two links counts, as well.
-    both_hear(&routed, SMALL_MTU, SMALL_MTU)
+    // In the direction to the client, the smaller of the router's link MTUs applies, too.
+    check_mss(&routed, SMALL_MTU, SMALL_MTU)
 }
 
 fn rules_change_while_data_flows() -> Outcome {
-    let mut routed = Routed::saying(TooBig::Sent)?;
+    let mut routed = Routed::with_too_big(TooBig::Sent)?;
     let done = AtomicBool::new(false);
     let (client, to) = (&routed.client, SocketAddr::new(v4(1, 1), 9));
     let socket = client.namespace.run_in(|| UdpSocket::bind((v4(0, 1), 0)))??;
@@ -333,20 +332,20 @@ fn rules_change_while_data_flows() -> Outcome {
     outcome?;
     let caused = caused.map_err(|_| Failed::from("the sender panicked"))?;
     let counters = routed.firewall.counters()?;
-    // Each met one set of rules, whenever it came.
+    // Every packet was processed by exactly one set of rules.
     ensure!(counters.too_big_sent + counters.too_big_suppressed == caused, "{counters:?} of {caused}");
     ensure!(counters.too_big_sent > 0 && counters.too_big_suppressed > 0, "{counters:?} of {caused}");
-    routed.hears([counters.too_big_sent, 0])
+    routed.wait_for_too_big([counters.too_big_sent, 0])
 }
 
-fn rules_replace_each_other_and_counters_go_on() -> Outcome {
-    let mut routed = Routed::saying(TooBig::Dropped)?;
+fn rules_replace_each_other_and_counters_continue() -> Outcome {
+    let mut routed = Routed::with_too_big(TooBig::Dropped)?;
     ensure!(routed.send(v4, LARGE)?, "it was not sent");
-    // By another handle, which knows nothing of the first.
+    // Another handle works independently of the first.
     let mut other = Firewall::open_in(&routed.router.namespace)?;
     other.apply(&RouterRules { too_big: TooBig::Sent, clamp_mss: true })?;
     ensure!(routed.send(v4, LARGE)? && routed.send(v6, LARGE)?, "they were not sent");
-    routed.hears([1, 1])?;
+    routed.wait_for_too_big([1, 1])?;
     let counters = routed.firewall.counters()?;
     ensure!((counters.too_big_sent, counters.too_big_suppressed) == (2, 1), "{counters:?}");
     for _ in 0..2 {
@@ -355,13 +354,13 @@ fn rules_replace_each_other_and_counters_go_on() -> Outcome {
         ensure!(counters == RouterCounters::default(), "{counters:?}");
     }
     ensure!(routed.send(v4, LARGE)?, "it was not sent");
-    routed.hears([2, 1])
+    routed.wait_for_too_big([2, 1])
 }
 
-fn without_rights_the_refusal_says_so() -> Outcome {
+fn without_privilege_the_error_names_the_capability() -> Outcome {
     use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
     let host = Host::new()?;
-    // In a thread that ends with it, for it gives up rights.
+    // In a temporary thread, because it drops capabilities.
     let error = host.namespace.run_in(|| -> Result<_, Failed> {
         let mut firewall = Firewall::open_in(&host.namespace)?;
         let mut held = capabilities(None)?;

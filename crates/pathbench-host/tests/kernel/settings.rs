@@ -1,4 +1,4 @@
-//! Sysctls, counters and what the kernel can do.
+//! Sysctls, counters and kernel features.
 
 use crate::fixture::{Host, Lab, message_arrives, v4};
 use pathbench_host::counters::Counters;
@@ -9,9 +9,9 @@ use pathbench_kerneltest::{Outcome, ensure, tests};
 
 tests!(
     settings_belong_to_a_namespace,
-    settings_the_kernel_refuses,
-    counters_count,
-    mptcp_can_be_switched_off,
+    invalid_settings_are_rejected,
+    counters_increase,
+    disabled_mptcp_is_detected,
     netem_or_not
 );
 
@@ -28,7 +28,7 @@ fn settings_belong_to_a_namespace() -> Outcome {
     Ok(())
 }
 
-fn settings_the_kernel_refuses() -> Outcome {
+fn invalid_settings_are_rejected() -> Outcome {
     let host = Host::new()?;
     let write =
         |key: &'static str, value: &'static str| host.namespace.run_in(move || sysctl::write(key, value));
@@ -38,13 +38,13 @@ fn settings_the_kernel_refuses() -> Outcome {
     ensure!(matches!(result, Err(SysctlError::InvalidValue { .. })), "{result:?}");
     let result = write("net.mptcp.no_such_key", "1")?;
     ensure!(matches!(result, Err(SysctlError::NoSuchKey { .. })), "{result:?}");
-    // Read-only for everyone.
+    // Read-only for every user.
     let result = write("net.ipv4.tcp_available_congestion_control", "reno")?;
     ensure!(matches!(result, Err(SysctlError::NoPermission { .. })), "{result:?}");
     Ok(())
 }
 
-fn counters_count() -> Outcome {
+fn counters_increase() -> Outcome {
     let lab = Lab::new(&[None])?;
     let read = || lab.server.namespace.run_in(Counters::read);
     let before = read()??;
@@ -57,24 +57,24 @@ fn counters_count() -> Outcome {
     Ok(())
 }
 
-fn mptcp_can_be_switched_off() -> Outcome {
+fn disabled_mptcp_is_detected() -> Outcome {
     let host = Host::new()?;
     let support = || host.namespace.run_in(kernel::mptcp_support);
     ensure!(support()? == MptcpSupport::Available, "{}", support()?);
     host.namespace.run_in(|| sysctl::write("net.mptcp.enabled", "0"))??;
     ensure!(support()? == MptcpSupport::Disabled, "{}", support()?);
     ensure!(kernel::mptcp_support() == MptcpSupport::Available, "only that namespace was meant");
-    let control = host.namespace.run_in(kernel::default_congestion_control)??;
+    let control = host.namespace.run_in(|| sysctl::read("net.ipv4.tcp_congestion_control"))??;
     ensure!(!control.is_empty(), "no default congestion control");
     Ok(())
 }
 
 fn netem_or_not() -> Outcome {
-    use pathbench_host::qdisc::{Netem, QueueLimit, Shaper, ShaperError};
+    use pathbench_host::qdisc::{Netem, Shaper, ShaperError};
     use std::time::Duration;
     let netem =
         Netem { delay: Duration::from_millis(5), jitter: Duration::ZERO, loss: 0.0, limit_packets: 100 };
-    let shaper = Shaper { netem: Some(netem), ..Shaper::new(1_000_000, 1500, QueueLimit::Packets(100)) };
+    let shaper = Shaper { netem: Some(netem), ..Shaper::new(1_000_000, 1500, 150_000) };
     let mut host = Host::new()?;
     let loopback = host.index("lo")?;
     match (kernel_has_netem()?, host.socket.install_shaper(loopback, &shaper)) {

@@ -3,18 +3,20 @@
 use crate::fixture::{Host, Lab, MTU, message_arrives, v4, v6, wire_name, within};
 use pathbench_host::namespace::NetNamespace;
 use pathbench_host::netlink::{NetlinkError, RouteSocket, VethEnd, VethPair};
+use pathbench_host::tun::{Tun, TunError};
 use pathbench_kerneltest::{Outcome, ensure, tests};
 use std::time::{Duration, Instant};
 
 tests!(
     packets_pass_between_namespaces,
-    a_name_may_be_used_in_each_namespace_but_once,
-    what_was_set_is_what_is_read,
-    a_pair_goes_with_either_end,
+    a_name_is_unique_within_a_namespace,
+    settings_are_read_as_set,
+    a_pair_is_removed_with_either_end,
     carrier_follows_the_peer,
     bytes_are_counted,
-    refusals_say_what_and_why,
-    a_namespace_goes_with_its_handles,
+    errors_name_the_request_and_the_reason,
+    tun_devices_have_names_that_the_kernel_takes_as_they_are,
+    a_namespace_is_removed_with_its_handles,
     a_lab_starts_in_less_than_100_ms,
 );
 
@@ -33,7 +35,7 @@ fn packets_pass_between_namespaces() -> Outcome {
     Ok(())
 }
 
-fn a_name_may_be_used_in_each_namespace_but_once() -> Outcome {
+fn a_name_is_unique_within_a_namespace() -> Outcome {
     let (left, right) = (Host::new()?, Host::new()?);
     let end = |host| VethEnd { name: "pbt-same", namespace: host, mtu: MTU };
     let pair = VethPair { first: end(&left.namespace), second: end(&right.namespace) };
@@ -46,7 +48,7 @@ fn a_name_may_be_used_in_each_namespace_but_once() -> Outcome {
     Ok(())
 }
 
-fn what_was_set_is_what_is_read() -> Outcome {
+fn settings_are_read_as_set() -> Outcome {
     let mut lab = Lab::new(&[None])?;
     let index = lab.client.index(&wire_name(0))?;
     lab.client.socket.set_mtu(index, 1400)?;
@@ -55,21 +57,21 @@ fn what_was_set_is_what_is_read() -> Outcome {
     ensure!(link.name == wire_name(0) && link.mtu == 1400, "{link:?}");
     ensure!((link.gso_max_size, link.gso_max_segs) == (Some(32_768), Some(17)), "{link:?}");
     ensure!(link.kind.as_deref() == Some("veth") && link.mac.is_some() && link.up, "{link:?}");
-    let port = lab.room.socket.link(&format!("{}.1", wire_name(0)))?;
-    let bridge = lab.room.socket.link(&format!("{}-b", wire_name(0)))?;
+    let port = lab.fabric.socket.link(&format!("{}.1", wire_name(0)))?;
+    let bridge = lab.fabric.socket.link(&format!("{}-b", wire_name(0)))?;
     ensure!(port.master == Some(bridge.index), "{port:?}");
     ensure!(bridge.kind.as_deref() == Some("bridge"), "{bridge:?}");
-    let all = lab.room.socket.links()?;
+    let all = lab.fabric.socket.links()?;
     ensure!(all.contains(&port) && all.contains(&bridge) && all.len() == 4, "{all:?}");
     ensure!(all.iter().filter(|link| link.loopback).count() == 1, "{all:?}");
     Ok(())
 }
 
-fn a_pair_goes_with_either_end() -> Outcome {
+fn a_pair_is_removed_with_either_end() -> Outcome {
     let mut lab = Lab::new(&[None])?;
     let index = lab.client.index(&wire_name(0))?;
     lab.client.socket.delete_link(index)?;
-    let peer = lab.room.socket.link(&format!("{}.1", wire_name(0)));
+    let peer = lab.fabric.socket.link(&format!("{}.1", wire_name(0)));
     ensure!(matches!(peer, Err(NetlinkError::NoSuchInterface { .. })), "{peer:?}");
     let gone = lab.client.socket.delete_link(index).err();
     ensure!(gone.as_ref().is_some_and(NetlinkError::is_absent), "{gone:?}");
@@ -82,9 +84,9 @@ fn carrier_follows_the_peer() -> Outcome {
     let index = lab.client.index(&wire_name(0))?;
     for up in [false, true] {
         if up {
-            lab.room.socket.set_up(port)?;
+            lab.fabric.socket.set_up(port)?;
         } else {
-            lab.room.socket.set_down(port)?;
+            lab.fabric.socket.set_down(port)?;
         }
         let follows = within(Duration::from_secs(2), || {
             let link = lab.client.socket.link_by_index(index)?;
@@ -101,13 +103,13 @@ fn bytes_are_counted() -> Outcome {
     let before = lab.client.socket.statistics(index)?;
     ensure!(message_arrives(&lab.client, v4(0, 1), &lab.server, v4(0, 2))?, "nothing arrives");
     let after = lab.client.socket.statistics(index)?;
-    // An Ethernet, an IPv4 and a UDP header and 13 bytes, and perhaps a question for the hardware address.
+    // An Ethernet, an IPv4 and a UDP header with 13 bytes, and possibly an ARP request.
     ensure!(after.tx_bytes >= before.tx_bytes + 14 + 20 + 8 + 13, "{before:?} {after:?}");
     ensure!(after.tx_packets > before.tx_packets, "{before:?} {after:?}");
     Ok(())
 }
 
-fn refusals_say_what_and_why() -> Outcome {
+fn errors_name_the_request_and_the_reason() -> Outcome {
     let mut lab = Lab::new(&[None])?;
     let index = lab.client.index(&wire_name(0))?;
     let error = lab.client.socket.set_mtu(index, 10).err().map(|error| error.to_string()).unwrap_or_default();
@@ -118,7 +120,19 @@ fn refusals_say_what_and_why() -> Outcome {
     Ok(())
 }
 
-fn a_namespace_goes_with_its_handles() -> Outcome {
+fn tun_devices_have_names_that_the_kernel_takes_as_they_are() -> Outcome {
+    let host = Host::new()?;
+    for name in ["", "sixteen-bytes-xx", "a/b", "a b", "a:1", "..", "tun%d"] {
+        let made = Tun::create(&host.namespace, name, 1500);
+        let invalid = matches!(made, Err(TunError::Netlink(NetlinkError::InvalidName { .. })));
+        ensure!(invalid, "{name}: {made:?}");
+    }
+    let made = Tun::create(&host.namespace, "fifteen-bytes-x", 1500);
+    ensure!(made.is_ok(), "{made:?}");
+    Ok(())
+}
+
+fn a_namespace_is_removed_with_its_handles() -> Outcome {
     let mut kept = Host::new()?;
     let gone = NetNamespace::create()?;
     kept.socket.create_veth(&VethPair {
@@ -127,15 +141,15 @@ fn a_namespace_goes_with_its_handles() -> Outcome {
     })?;
     kept.socket.link("pbt-kept")?;
     drop(gone);
-    // The kernel tears namespaces down in the background.
+    // The kernel removes namespaces asynchronously.
     let torn_down = within(Duration::from_secs(10), || Ok(kept.socket.link("pbt-kept").is_err()))?;
     ensure!(torn_down, "the wire into the namespace is still there");
     Ok(())
 }
 
 fn a_lab_starts_in_less_than_100_ms() -> Outcome {
-    use pathbench_host::qdisc::{QueueLimit, Shaper};
-    let shaper = Some(Shaper::new(1_000_000_000, MTU, QueueLimit::Bytes(1_000_000)));
+    use pathbench_host::qdisc::Shaper;
+    let shaper = Some(Shaper::new(1_000_000_000, MTU, 1_000_000));
     let mut best = Duration::MAX;
     for _ in 0..5 {
         let start = Instant::now();

@@ -1,20 +1,24 @@
-//! What of a measurement is off by more than a link's tolerance and chance allow, in words.
+//! Describes deviations of a measurement that exceed a link's tolerance and random variation. Pure.
 
-use super::expectation::{self, is_improbable};
 use crate::scenario::{Engine, Link};
-use pathbench_link::LinkModel;
+use pathbench_link::{Distribution, GilbertElliott, LinkModel, LossModel, RateModel};
 use pathbench_record::document::{LinkMeasurement, OneWayDelay};
+use pathbench_record::network::{AddressFamily, ETHERNET_HEADER_BYTES};
+use pathbench_record::text::duration_ms;
 use pathbench_traffic::calibration::{LinkCalibration, ProbedDirection};
+use std::time::Duration;
 
-/// Deviation of a delay that is the machine's, not the link's: scheduling on a busy host.
+/// Deviation of a delay caused by the machine, not the link: scheduling on a busy host.
 const SLACK_MS: f64 = 1.0;
 
-/// An Ethernet frame of a probe: 40 bytes under UDP and IPv6.
-const PROBE_FRAME_BYTES: u64 = 40 + 8 + 40 + 14;
+/// Size of a probe's Ethernet frame over IPv6.
+const PROBE_FRAME_BYTES: u64 = (AddressFamily::Ipv6
+    .udp_packet_bytes(pathbench_traffic::datagram::HEADER_BYTES)
+    + ETHERNET_HEADER_BYTES) as u64;
 
 struct Judged<'a> {
     link: &'a Link,
-    way: String,
+    place: String,
     model: &'a LinkModel,
     rate_bps: Option<u64>,
     mtu_bytes: u32,
@@ -22,12 +26,12 @@ struct Judged<'a> {
     probes: Option<ProbedDirection>,
 }
 
-pub(super) fn judge(link: &Link, calibration: &LinkCalibration, measured: &LinkMeasurement) -> Vec<String> {
+pub fn judge(link: &Link, calibration: &LinkCalibration, measured: &LinkMeasurement) -> Vec<String> {
     let [first, second] = [&link.ends[0].node, &link.ends[1].node];
     let directions = [
         Judged {
             link,
-            way: format!("link {} ({first} to {second})", link.name),
+            place: format!("link {} ({first} to {second})", link.name),
             model: &link.forward,
             rate_bps: measured.forward_bps,
             mtu_bytes: measured.forward_mtu_bytes,
@@ -36,7 +40,7 @@ pub(super) fn judge(link: &Link, calibration: &LinkCalibration, measured: &LinkM
         },
         Judged {
             link,
-            way: format!("link {} ({second} to {first})", link.name),
+            place: format!("link {} ({second} to {first})", link.name),
             model: &link.reverse,
             rate_bps: measured.reverse_bps,
             mtu_bytes: measured.reverse_mtu_bytes,
@@ -57,15 +61,15 @@ pub(super) fn judge(link: &Link, calibration: &LinkCalibration, measured: &LinkM
 
 impl Judged<'_> {
     fn rate(&self) -> Option<String> {
-        let asked = expectation::rate_bps(self.model)?;
+        let asked = expected_rate_bps(self.model)?;
         let Some(got) = self.rate_bps else {
-            return Some(format!("{}: its rate could not be measured", self.way));
+            return Some(format!("{}: its rate could not be measured", self.place));
         };
         let deviation = got as f64 / asked as f64 - 1.0;
         (deviation.abs() > self.link.tolerance).then(|| {
             format!(
                 "{}: {} Mbit/s asked for, {:.2} measured: {:+.1} %, tolerance is {:.3} %",
-                self.way,
+                self.place,
                 asked as f64 / 1e6,
                 got as f64 / 1e6,
                 deviation * 100.0,
@@ -76,33 +80,39 @@ impl Judged<'_> {
 
     fn mtu(&self) -> Option<String> {
         let (asked, got) = (self.link.mtu_bytes(), self.mtu_bytes);
-        // Where hardly any packet arrives, none of full size may have.
+        // With high loss, possibly no packet of full size has arrived.
         let lost = self.model.independent_loss().is_none_or(|loss| loss > 0.5);
-        (got != asked && !lost).then(|| format!("{}: MTU {asked} asked for, {got} measured", self.way))
+        (got != asked && !lost).then(|| format!("{}: MTU {asked} asked for, {got} measured", self.place))
     }
 
     fn delay(&self) -> Option<String> {
         if self.link.engine == Engine::Kernel {
             return None;
         }
-        let (expected, blur) = expectation::delay(self.model, PROBE_FRAME_BYTES)?;
+        let (expected, blur) = expected_delay(self.model, PROBE_FRAME_BYTES)?;
         let (asked_ms, blur_ms) = (expected.as_secs_f64() * 1e3, blur.as_secs_f64() * 1e3);
         let got = self.delay?.p50_ms;
         let slack_ms = asked_ms * self.link.tolerance + SLACK_MS + blur_ms;
-        ((got - asked_ms).abs() > slack_ms)
-            .then(|| format!("{}: delay {asked_ms:.2} ms asked for, {got:.2} ms measured (median)", self.way))
+        ((got - asked_ms).abs() > slack_ms).then(|| {
+            format!(
+                "{}: delay {} asked for, {} measured (median)",
+                self.place,
+                duration_ms(asked_ms),
+                duration_ms(got)
+            )
+        })
     }
 
     fn loss(&self) -> Option<String> {
         if self.link.engine == Engine::Kernel {
             return None;
         }
-        let (expected, probes) = (expectation::loss(self.model)?, self.probes?);
+        let (expected, probes) = (expected_loss(self.model)?, self.probes?);
         let lost = probes.sent.saturating_sub(probes.received);
         is_improbable(expected, probes.sent, lost).then(|| {
             format!(
                 "{}: loss {:.3} % asked for, {lost} of {} packets lost: less probable than one in a thousand",
-                self.way,
+                self.place,
                 expected.probability * 100.0,
                 probes.sent
             )
@@ -110,7 +120,7 @@ impl Judged<'_> {
     }
 }
 
-/// The kernel's links are judged by their round trip, as netem's delay can be measured from one end.
+/// Compares the round-trip time of a link of the kernel's engine, which one end can measure, with netem's delay.
 fn round_trip(link: &Link, measured: &LinkMeasurement) -> Option<String> {
     let asked = link.forward.constant_delay()? + link.reverse.constant_delay()?;
     let asked_ms = asked.as_secs_f64() * 1e3;
@@ -118,89 +128,103 @@ fn round_trip(link: &Link, measured: &LinkMeasurement) -> Option<String> {
     let slack_ms = (asked_ms * link.tolerance).max(SLACK_MS) + jitter_ms;
     ((measured.min_rtt_ms - asked_ms).abs() > slack_ms).then(|| {
         format!(
-            "link {}: round-trip time {asked_ms:.2} ms asked for, at least {:.2} ms measured",
-            link.name, measured.min_rtt_ms
+            "link {}: round-trip time {} asked for, at least {} measured",
+            link.name,
+            duration_ms(asked_ms),
+            duration_ms(measured.min_rtt_ms)
         )
     })
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::scenario::{self, Overrides, Source};
-    use pathbench_traffic::calibration::DirectionCalibration;
+/// The rate to measure; `None` if it changes, or if link-layer retransmissions use a part of it.
+pub(super) fn expected_rate_bps(model: &LinkModel) -> Option<u64> {
+    if model.arq.is_some() && model.loses() { None } else { model.rate_bps() }
+}
 
-    fn link(keys: &str) -> Link {
-        let text = format!("name = \"t\"\n[[path]]\nname = \"eth\"\nrate = \"50mbit\"\nmtu = 1400\n{keys}\n");
-        let plan = scenario::plan(&Source::from_text("t.toml", text), &Overrides::default()).unwrap();
-        plan.variants[0].topology.links[0].clone()
-    }
+/// Whether the link may pass no packets for so long that calibration fails.
+pub(super) fn may_be_silent(link: &Link) -> bool {
+    [&link.forward, &link.reverse].iter().any(|model| {
+        !matches!(model.rate, RateModel::Unlimited | RateModel::Constant(_))
+            || matches!(model.loss, LossModel::Bursts { .. } | LossModel::Schedule(_))
+    })
+}
 
-    fn as_asked(delay_ms: f64) -> LinkMeasurement {
-        let delay = OneWayDelay { packets: 980, p50_ms: delay_ms, ..OneWayDelay::default() };
-        LinkMeasurement {
-            forward_bps: Some(49_900_000),
-            reverse_bps: Some(50_400_000),
-            rtt_ms: 0.2 + 2.0 * delay_ms,
-            min_rtt_ms: 0.1 + 2.0 * delay_ms,
-            forward_mtu_bytes: 1400,
-            reverse_mtu_bytes: 1400,
-            forward_delay: Some(delay),
-            reverse_delay: Some(delay),
-            ..LinkMeasurement::default()
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ExpectedLoss {
+    /// 0 to 1.
+    pub probability: f64,
+    /// Number of packets that count as one independent sample because losses occur in bursts; 1 for independent losses.
+    pub clustering: f64,
+}
+
+/// The expected fraction of lost packets, including corrupted packets, which the receiver's kernel drops; `None` if it
+/// depends on time, or on link-layer retransmission without a closed formula.
+pub fn expected_loss(model: &LinkModel) -> Option<ExpectedLoss> {
+    let (of_link, clustering) = match (&model.loss, model.arq) {
+        (LossModel::Independent(loss), arq) => {
+            let attempts = arq.map_or(1, |arq| arq.retries + 1);
+            (loss.powi(attempts.min(10_000) as i32), 1.0)
         }
-    }
+        (LossModel::GilbertElliott(chain), None) => chain_loss(chain),
+        _ => return None,
+    };
+    Some(ExpectedLoss { probability: 1.0 - (1.0 - of_link) * (1.0 - model.corrupt), clustering })
+}
 
-    fn probed(received: u32) -> LinkCalibration {
-        let probes = Some(ProbedDirection { sent: 1_000, received, delays: None });
-        let direction = DirectionCalibration { rate_bps: None, mtu_bytes: 1400, probes };
-        let rtt = std::time::Duration::ZERO;
-        LinkCalibration { rtt, min_rtt: rtt, forward: direction, reverse: direction }
-    }
+/// Stationary loss of the two-state channel, and the variance of its mean relative to the variance with independent
+/// losses: (1 + λ) / (1 − λ), where λ is the correlation between consecutive packets.
+fn chain_loss(chain: &GilbertElliott) -> (f64, f64) {
+    let moves = chain.to_bad + chain.to_good;
+    let correlation = if moves == 0.0 { 0.0 } else { (1.0 - moves).clamp(0.0, 0.9999) };
+    (chain.mean_loss(), (1.0 + correlation) / (1.0 - correlation))
+}
 
-    #[test]
-    fn a_link_as_asked_for_has_no_deviation() {
-        assert_eq!(judge(&link(""), &probed(1_000), &as_asked(0.0)), Vec::<String>::new());
-        let emulated = link("delay = \"20ms\"\nloss = \"2%\"\n");
-        assert_eq!(judge(&emulated, &probed(981), &as_asked(20.1)), Vec::<String>::new());
-    }
+/// Median one-way delay of packets of `frame_bytes` on the idle link, and the tolerated deviation of the measured
+/// median by jitter; `None` if the delay changes with time.
+fn expected_delay(model: &LinkModel, frame_bytes: u64) -> Option<(Duration, Duration)> {
+    let constant_rate = matches!(model.rate, RateModel::Unlimited | RateModel::Constant(_));
+    let base = model.constant_delay().filter(|_| constant_rate)?;
+    let sending = model.rate_bps().map_or(0.0, |bps| frame_bytes as f64 * 8.0 / bps as f64);
+    // In units of the jitter: the median above the base delay, and the deviation of the median of a few hundred
+    // packets. It is largest without reordering, because a delayed packet also delays the packets behind it.
+    let (median, blur) = match model.jitter_distribution {
+        Distribution::Uniform => (0.0, 1.0),
+        Distribution::Normal => (0.0, 3.0),
+        Distribution::Exponential => (std::f64::consts::LN_2, 4.0),
+        Distribution::Pareto { shape } => (2_f64.powf(1.0 / shape) - 1.0, 5.0),
+    };
+    let expected = base + Duration::from_secs_f64(sending) + model.jitter.mul_f64(median);
+    let retries =
+        model.arq.map_or(Duration::ZERO, |arq| if model.loses() { arq.pause } else { Duration::ZERO });
+    Some((expected, model.jitter.mul_f64(blur) + retries))
+}
 
-    #[test]
-    fn each_deviation_is_named_with_its_direction() {
-        type Spoil = fn(&mut LinkMeasurement);
-        let cases: [(&str, Spoil, &str); 5] = [
-            (
-                "",
-                |m| m.forward_bps = Some(40_000_000),
-                "link eth (client to server): 50 Mbit/s asked for, 40.00",
-            ),
-            ("", |m| m.reverse_bps = None, "link eth (server to client): its rate could not be measured"),
-            ("", |m| m.reverse_mtu_bytes = 1399, "link eth (server to client): MTU 1400 asked for, 1399"),
-            ("", |m| m.min_rtt_ms = 5.0, "link eth: round-trip time 0.00 ms asked for, at least 5.00"),
-            (
-                "engine = \"emulated\"",
-                |m| m.forward_delay = Some(OneWayDelay { p50_ms: 3.0, ..OneWayDelay::default() }),
-                "link eth (client to server): delay 0.02 ms asked for, 3.00 ms measured",
-            ),
-        ];
-        for (keys, spoil, expected) in cases {
-            let mut measured = as_asked(0.0);
-            spoil(&mut measured);
-            let deviations = judge(&link(keys), &probed(1_000), &measured);
-            assert_eq!(deviations.len(), 1, "{deviations:?}");
-            assert!(deviations[0].starts_with(expected), "{}", deviations[0]);
+/// Probability of a result outside the interval, sum of both sides.
+const IMPROBABLE: f64 = 0.001;
+
+/// Whether `lost` of `sent` packets is outside the interval that has a probability of 99.9 % under `expected`.
+pub fn is_improbable(expected: ExpectedLoss, sent: u32, lost: u32) -> bool {
+    let independent = |packets: u32| (f64::from(packets) / expected.clustering).round() as u32;
+    let (sent, lost) = (independent(sent).max(1), independent(lost));
+    let [below, above] = binomial_tails(sent, expected.probability, lost.min(sent));
+    below.min(above) < IMPROBABLE / 2.0
+}
+
+/// Probabilities of at most and of at least `k` successes in `n` trials of probability `p`.
+pub fn binomial_tails(n: u32, p: f64, k: u32) -> [f64; 2] {
+    if p <= 0.0 || p >= 1.0 {
+        let certain = if p >= 1.0 { n } else { 0 };
+        return [f64::from(u8::from(k >= certain)), f64::from(u8::from(k <= certain))];
+    }
+    let odds = (p / (1.0 - p)).ln();
+    let mut log_mass = f64::from(n) * (1.0 - p).ln();
+    let (mut at_most, mut below) = (0.0, 0.0);
+    for successes in 0..=k {
+        if successes > 0 {
+            log_mass += (f64::from(n - successes + 1) / f64::from(successes)).ln() + odds;
+            below = at_most;
         }
+        at_most += log_mass.exp();
     }
-
-    #[test]
-    fn a_loss_beyond_chance_is_a_deviation() {
-        let emulated = link("delay = \"20ms\"\nloss = \"2%\"\n");
-        let deviations = judge(&emulated, &probed(900), &as_asked(20.0));
-        assert_eq!(deviations.len(), 2, "{deviations:?}");
-        assert!(
-            deviations[0].contains("loss 2.000 % asked for, 100 of 1000 packets lost"),
-            "{}",
-            deviations[0]
-        );
-    }
+    [at_most, 1.0 - below]
 }

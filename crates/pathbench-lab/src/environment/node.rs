@@ -1,8 +1,8 @@
-//! One node of the lab: its network namespace, its agent, and what is configured in it.
+//! One node of the lab: its network namespace, its agent, and its configuration.
 
-use super::wire::Cap;
-use super::{EnvironmentError, netlink};
-use crate::addressing::{InterfacePlan, Prefix};
+use super::error::{EnvironmentError, Result, Source, failed, refused};
+use super::offload::Cap;
+use crate::addressing::InterfacePlan;
 use crate::agent::{AgentHandle, AgentLauncher};
 use crate::scenario::{EndpointPlan, Node, Role, RulesChange};
 use pathbench_host::connections;
@@ -11,24 +11,24 @@ use pathbench_host::firewall::{Firewall, FirewallError, RouterCounters, RouterRu
 use pathbench_host::link_events::LinkEventStream;
 use pathbench_host::mptcp::{Endpoint, EndpointFlags, EventStream, Limits, MptcpError, PathManager};
 use pathbench_host::namespace::NetNamespace;
-use pathbench_host::netlink::{MAIN_TABLE, NetlinkError, Route, RouteSocket, Rule};
+use pathbench_host::netlink::{Route, RouteSocket};
 use pathbench_host::sysctl::{self, SysctlError};
-use pathbench_record::network::IpNetwork;
+use pathbench_record::network::{DEFAULT_V4, DEFAULT_V6, IpNet};
 use std::net::IpAddr;
 use std::process::{Child, Command};
 
-/// Settings that every lab host gets before those of its scenario, because the kernel's defaults would make
-/// one run depend on another or let traffic take a link that it should not.
+/// Settings of every lab host, applied before the settings of its scenario. The kernel's defaults would make runs
+/// depend on each other, or send traffic over the wrong link.
 const HOST_SYSCTLS: &[(&str, &str)] = &[
-    // After one blocked MPTCP handshake the whole namespace would stop trying for an hour.
+    // After one blocked MPTCP handshake the namespace would use plain TCP for an hour.
     ("net.mptcp.blackhole_timeout", "0"),
-    // Replies to the address of one link may arrive over another: that is what a second path is for.
+    // Replies to one link's address may arrive over another link.
     ("net.ipv4.conf.all.rp_filter", "0"),
     ("net.ipv4.conf.default.rp_filter", "0"),
     // Each address answers on its own link only.
     ("net.ipv4.conf.all.arp_ignore", "1"),
     ("net.ipv4.conf.all.arp_announce", "2"),
-    // Addresses stay when the interface goes down, as IPv4's do.
+    // IPv6 addresses stay when the interface goes down, as IPv4 addresses do.
     ("net.ipv6.conf.all.keep_addr_on_down", "1"),
     ("net.ipv6.conf.default.accept_dad", "0"),
     ("net.ipv4.tcp_no_metrics_save", "1"),
@@ -37,7 +37,7 @@ const HOST_SYSCTLS: &[(&str, &str)] = &[
 const ROUTER_SYSCTLS: &[(&str, &str)] = &[
     ("net.ipv4.ip_forward", "1"),
     ("net.ipv6.conf.all.forwarding", "1"),
-    // What a host sends from one link's address may come by another link.
+    // Packets from one link's address may arrive over another link.
     ("net.ipv4.conf.all.rp_filter", "0"),
     ("net.ipv4.conf.default.rp_filter", "0"),
 ];
@@ -49,7 +49,7 @@ pub struct NodeHandle {
     routes: RouteSocket,
     interfaces: Vec<InterfacePlan>,
     endpoints: Vec<EndpointPlan>,
-    /// What a router does beside forwarding, where it was told.
+    /// A router's rules, if any.
     rules: Option<(Firewall, RouterRules)>,
     agent: AgentHandle,
 }
@@ -59,13 +59,13 @@ impl NodeHandle {
         node: &Node,
         interfaces: Vec<InterfacePlan>,
         launcher: &AgentLauncher,
-    ) -> Result<Self, EnvironmentError> {
-        let in_node = |source| EnvironmentError::Namespace { node: node.name.clone(), source };
-        let namespace = NetNamespace::create().map_err(in_node)?;
+    ) -> Result<Self> {
+        let place = format!("host `{}`", node.name);
+        let namespace = NetNamespace::create().map_err(failed(&place))?;
         let agent = launcher
             .launch(&node.name, &namespace)
             .map_err(|source| EnvironmentError::Agent { node: node.name.clone(), source })?;
-        let routes = RouteSocket::open_in(&namespace).map_err(netlink(format!("host `{}`", node.name)))?;
+        let routes = RouteSocket::open_in(&namespace).map_err(failed(place))?;
         let endpoints = node.mptcp.endpoints.clone();
         Ok(Self { name: node.name.clone(), namespace, routes, interfaces, endpoints, rules: None, agent })
     }
@@ -82,31 +82,27 @@ impl NodeHandle {
         &self.agent
     }
 
-    /// A subscription to the MPTCP events of this node's kernel; `None` where it has no MPTCP to tell of.
-    pub fn mptcp_events(&self) -> Result<Option<EventStream>, EnvironmentError> {
+    /// A subscription to the MPTCP events of this node's kernel; `None` if the kernel has no MPTCP.
+    pub fn mptcp_events(&self) -> Result<Option<EventStream>> {
         match EventStream::subscribe_in(&self.namespace) {
             Ok(stream) => Ok(Some(stream)),
             Err(MptcpError::NoPathManager) => Ok(None),
-            Err(source) => Err(self.mptcp(source)),
+            Err(error) => Err(self.failed()(error)),
         }
     }
 
     /// A subscription to the changes of this node's interfaces and addresses.
-    pub fn link_events(&self) -> Result<LinkEventStream, EnvironmentError> {
+    pub fn link_events(&self) -> Result<LinkEventStream> {
         LinkEventStream::subscribe_in(&self.namespace).map_err(self.doing("listening to its links"))
     }
 
     /// The node's MIB counters.
-    pub fn mib(&self) -> Result<Counters, EnvironmentError> {
-        self.run_in(Counters::read)?.map_err(|source| EnvironmentError::Spawn {
-            program: "reading the MIB counters".to_owned(),
-            node: self.name.clone(),
-            source: std::io::Error::other(source),
-        })
+    pub fn mib(&self) -> Result<Counters> {
+        self.run_in(Counters::read)?.map_err(self.doing("reading the MIB counters"))
     }
 
     /// Starts a program in the node's network namespace.
-    pub fn spawn(&self, command: &mut Command) -> Result<Child, EnvironmentError> {
+    pub fn spawn(&self, command: &mut Command) -> Result<Child> {
         let program = command.get_program().to_string_lossy().into_owned();
         self.run_in(|| command.spawn())?.map_err(|source| EnvironmentError::Spawn {
             program,
@@ -115,34 +111,31 @@ impl NodeHandle {
         })
     }
 
-    fn run_in<R: Send>(&self, work: impl FnOnce() -> R + Send) -> Result<R, EnvironmentError> {
-        self.namespace
-            .run_in(work)
-            .map_err(|source| EnvironmentError::Namespace { node: self.name.clone(), source })
+    fn run_in<R: Send>(&self, work: impl FnOnce() -> R + Send) -> Result<R> {
+        self.namespace.run_in(work).map_err(self.failed())
     }
 
-    /// Ends the agent and what it had open. A connection with data that nobody will acknowledge any more would
-    /// keep the namespace for minutes.
+    /// Ends the agent and its connections: a connection with unacknowledged data would keep the namespace for minutes.
     pub(super) fn end(&mut self) {
         self.agent.end();
-        // A kernel that cannot do it frees the namespace later.
+        // If the kernel cannot reset connections, it frees the namespace later.
         let _later = connections::abort_all(&self.namespace);
     }
 
-    pub(super) fn wait_until_ready(&self) -> Result<(), EnvironmentError> {
+    pub(super) fn wait_until_ready(&self) -> Result {
         self.agent
             .wait_until_ready()
             .map_err(|source| EnvironmentError::Agent { node: self.name.clone(), source })
     }
 
-    /// Whether all of the node's links pass packets, and what arrives for its addresses is delivered.
-    pub(super) fn is_running(&mut self) -> Result<bool, EnvironmentError> {
+    /// Whether all links of the node pass packets, and packets to its addresses are delivered.
+    pub(super) fn is_running(&mut self) -> Result<bool> {
         for plan in self.interfaces.clone() {
             let link =
                 self.routes.link(&plan.interface).map_err(self.doing("asking whether an interface runs"))?;
             let mut running = link.running;
-            for (address, _) in plan.addresses {
-                running &= self.routes.delivers(address).map_err(self.doing("asking for an address"))?;
+            for own in plan.addresses {
+                running &= self.routes.delivers(own.addr()).map_err(self.doing("asking for an address"))?;
             }
             if !running {
                 return Ok(false);
@@ -151,14 +144,14 @@ impl NodeHandle {
         Ok(true)
     }
 
-    pub(super) fn cap_offload(&mut self, interface: &str, cap: Cap) -> Result<(), EnvironmentError> {
+    pub(super) fn cap_offload(&mut self, interface: &str, cap: Cap) -> Result {
         let index = self.interface_index(interface)?;
         self.routes
             .set_gso(index, cap.bytes, cap.segments)
             .map_err(self.doing("capping segmentation offload"))
     }
 
-    pub(super) fn configure(&mut self, node: &Node) -> Result<(), EnvironmentError> {
+    pub(super) fn configure(&mut self, node: &Node) -> Result {
         self.write_sysctls(node)?;
         let lo = self.interface_index("lo")?;
         self.routes.set_up(lo).map_err(self.doing("bringing lo up"))?;
@@ -172,36 +165,36 @@ impl NodeHandle {
             self.configure_mptcp(node)?;
         }
         if let Some(rules) = node.rules {
-            let mut firewall = Firewall::open_in(&self.namespace).map_err(|source| self.firewall(source))?;
-            firewall.apply(&rules).map_err(|source| self.firewall(source))?;
+            let mut firewall = Firewall::open_in(&self.namespace).map_err(self.firewall())?;
+            firewall.apply(&rules).map_err(self.firewall())?;
             self.rules = Some((firewall, rules));
         }
         Ok(())
     }
 
-    /// Changes what the router does beside forwarding. Plans see to it that it has rules.
-    pub(super) fn change_rules(&mut self, change: &RulesChange) -> Result<(), EnvironmentError> {
+    /// Changes the router's rules. The plan ensures that it has rules.
+    pub(super) fn change_rules(&mut self, change: &RulesChange) -> Result {
         let Some((firewall, rules)) = &mut self.rules else { return Ok(()) };
         let changed = change.applied_to(*rules);
         let applied = firewall.apply(&changed);
         *rules = changed;
-        applied.map_err(|source| self.firewall(source))
+        applied.map_err(self.firewall())
     }
 
-    /// What the router's rules have met so far; `None` where it has none.
-    pub(super) fn rules_met(&mut self) -> Result<Option<RouterCounters>, EnvironmentError> {
+    /// Counters of the router's rules; `None` if it has no rules.
+    pub(super) fn rules_met(&mut self) -> Result<Option<RouterCounters>> {
         let met = self.rules.as_mut().map(|(firewall, _)| firewall.counters()).transpose();
-        met.map_err(|source| self.firewall(source))
+        met.map_err(self.firewall())
     }
 
-    fn write_sysctls(&self, node: &Node) -> Result<(), EnvironmentError> {
+    fn write_sysctls(&self, node: &Node) -> Result {
         let defaults = match node.role {
             Role::Host => HOST_SYSCTLS,
             Role::Router => ROUTER_SYSCTLS,
         };
         let written = self.run_in(|| {
             for (key, value) in defaults {
-                // A kernel without the key (no IPv6, older MPTCP) does not have the problem either.
+                // A kernel without the key (no IPv6, older MPTCP) does not need the setting.
                 match sysctl::write(key, value) {
                     Ok(()) | Err(SysctlError::NoSuchKey { .. }) => {}
                     Err(error) => return Err(error),
@@ -209,85 +202,75 @@ impl NodeHandle {
             }
             node.sysctls.iter().try_for_each(|(key, value)| sysctl::write(key, value))
         })?;
-        written.map_err(|source| EnvironmentError::Sysctl { node: self.name.clone(), source })
+        written.map_err(self.failed())
     }
 
-    /// Brings the interface of `plan` up with its addresses, routes and rules; what is there already stays.
-    pub(super) fn configure_interface(&mut self, plan: &InterfacePlan) -> Result<(), EnvironmentError> {
+    /// Brings the interface of `plan` up with its addresses, routes and rules; existing ones stay.
+    pub(super) fn configure_interface(&mut self, plan: &InterfacePlan) -> Result {
         let index = self.interface_index(&plan.interface)?;
         self.routes.set_up(index).map_err(self.doing("bringing an interface up"))?;
         self.add_addresses(index, plan)?;
         for rule in &plan.rules {
-            let rule = Rule { from: IpNetwork::host(rule.from), table: rule.table, priority: rule.table };
             self.routes
-                .add_rule(&rule)
+                .add_rule(rule)
                 .or_else(|error| if error.is_already_there() { Ok(()) } else { Err(error) })
                 .map_err(self.doing("adding a source rule"))?;
         }
         self.add_routes(index, plan)
     }
 
-    pub(super) fn add_addresses(&mut self, index: u32, plan: &InterfacePlan) -> Result<(), EnvironmentError> {
+    pub(super) fn add_addresses(&mut self, index: u32, plan: &InterfacePlan) -> Result {
         for &prefix in &plan.addresses {
             self.routes
-                .add_address(index, network(prefix)?)
+                .add_address(index, prefix)
                 .or_else(|error| if error.is_already_there() { Ok(()) } else { Err(error) })
                 .map_err(self.doing("adding an address"))?;
         }
         Ok(())
     }
 
-    pub(super) fn remove_addresses(
-        &mut self,
-        index: u32,
-        plan: &InterfacePlan,
-    ) -> Result<(), EnvironmentError> {
+    pub(super) fn remove_addresses(&mut self, index: u32, plan: &InterfacePlan) -> Result {
         for &prefix in &plan.addresses {
             self.routes
-                .remove_address(index, network(prefix)?)
+                .remove_address(index, prefix)
                 .or_else(|error| if error.is_absent() { Ok(()) } else { Err(error) })
                 .map_err(self.doing("removing an address"))?;
         }
         Ok(())
     }
 
-    /// The routes of `plan`; the kernel forgets them when the interface goes down, so `up` adds them again.
-    pub(super) fn add_routes(&mut self, index: u32, plan: &InterfacePlan) -> Result<(), EnvironmentError> {
+    /// Adds the routes of `plan`. The kernel removes them when the interface goes down, so `up` adds them again.
+    pub(super) fn add_routes(&mut self, index: u32, plan: &InterfacePlan) -> Result {
         for route in &plan.routes {
-            let route = Route {
-                table: route.table.unwrap_or(MAIN_TABLE),
-                gateway: route.gateway,
-                interface: Some(index),
-                ..Route::to(network(route.destination)?)
-            };
+            let route = Route { interface: Some(index), ..*route };
             self.routes.replace_route(&route).map_err(self.doing("adding a route"))?;
         }
         Ok(())
     }
 
-    fn add_hand_route(&mut self, destination: Option<Prefix>, via: IpAddr) -> Result<(), EnvironmentError> {
-        let default = if via.is_ipv4() { IpNetwork::DEFAULT_V4 } else { IpNetwork::DEFAULT_V6 };
-        let destination = destination.map_or(Ok(default), network)?;
+    fn add_hand_route(&mut self, destination: Option<IpNet>, via: IpAddr) -> Result {
+        let default = if via.is_ipv4() { DEFAULT_V4 } else { DEFAULT_V6 };
+        let destination = destination.unwrap_or(default);
         let route = Route { gateway: Some(via), ..Route::to(destination) };
         self.routes.replace_route(&route).map_err(self.doing("adding a route of the scenario"))
     }
 
-    fn configure_mptcp(&mut self, node: &Node) -> Result<(), EnvironmentError> {
+    fn configure_mptcp(&mut self, node: &Node) -> Result {
         let Some(mut manager) = self.path_manager()? else { return Ok(()) };
         manager
             .set_limits(&Limits {
                 subflows: node.mptcp.subflows,
                 add_addr_accepted: node.mptcp.add_addr_accepted,
             })
-            .map_err(|source| self.mptcp(source))?;
+            .map_err(self.failed())?;
         for endpoint in self.endpoints.clone() {
             self.add_endpoint(&mut manager, &endpoint)?;
         }
         Ok(())
     }
 
-    /// Takes the interface of link `wire` down, or up again with all that the kernel forgot meanwhile.
-    pub(super) fn set_interface(&mut self, wire: usize, up: bool) -> Result<String, EnvironmentError> {
+    /// Brings the interface of link `wire` down, or up again with the configuration that the kernel has removed.
+    pub(super) fn set_interface(&mut self, wire: usize, up: bool) -> Result<String> {
         let plan = self.plan_of(wire)?;
         let interface = plan.interface.clone();
         if up {
@@ -300,16 +283,16 @@ impl NodeHandle {
     }
 
     /// Removes the addresses of link `wire`, and with them their MPTCP endpoints, as a network manager does.
-    pub(super) fn withdraw_addresses(&mut self, wire: usize) -> Result<Vec<String>, EnvironmentError> {
+    pub(super) fn withdraw_addresses(&mut self, wire: usize) -> Result<Vec<String>> {
         let plan = self.plan_of(wire)?;
         let index = self.interface_index(&plan.interface)?;
         if let Some(mut manager) = self.path_manager()? {
-            let present = manager.endpoints().map_err(|source| self.mptcp(source))?;
+            let present = manager.endpoints().map_err(self.failed())?;
             for endpoint in present {
-                if plan.addresses.iter().any(|&(address, _)| address == endpoint.address) {
+                if plan.addresses.iter().any(|own| own.addr() == endpoint.address) {
                     manager
                         .remove_endpoint(endpoint.id.unwrap_or_default(), endpoint.address)
-                        .map_err(|source| self.mptcp(source))?;
+                        .map_err(self.failed())?;
                 }
             }
         }
@@ -317,19 +300,19 @@ impl NodeHandle {
         Ok(in_words(&plan))
     }
 
-    pub(super) fn return_addresses(&mut self, wire: usize) -> Result<Vec<String>, EnvironmentError> {
+    pub(super) fn return_addresses(&mut self, wire: usize) -> Result<Vec<String>> {
         let plan = self.plan_of(wire)?;
         self.configure_interface(&plan)?;
         let Some(mut manager) = self.path_manager()? else { return Ok(in_words(&plan)) };
         for endpoint in self.endpoints.clone() {
-            if plan.addresses.iter().any(|&(address, _)| address == endpoint.address) {
+            if plan.addresses.iter().any(|own| own.addr() == endpoint.address) {
                 self.add_endpoint(&mut manager, &endpoint)?;
             }
         }
         Ok(in_words(&plan))
     }
 
-    fn plan_of(&self, wire: usize) -> Result<InterfacePlan, EnvironmentError> {
+    fn plan_of(&self, wire: usize) -> Result<InterfacePlan> {
         self.interfaces.iter().find(|plan| plan.link == wire).cloned().ok_or_else(|| {
             EnvironmentError::NoSuchNode {
                 name: format!("{} on link {wire}", self.name),
@@ -342,44 +325,37 @@ impl NodeHandle {
         &mut self.routes
     }
 
-    /// `None` on a kernel without MPTCP, where there is nothing to set up: scenarios that run mptcp are refused
-    /// there before any lab is built, and those that do not run it need none.
-    fn path_manager(&self) -> Result<Option<PathManager>, EnvironmentError> {
+    /// `None` on a kernel without MPTCP: scenarios that run mptcp are rejected before a lab is built, and other
+    /// scenarios need no path manager.
+    fn path_manager(&self) -> Result<Option<PathManager>> {
         match PathManager::open_in(&self.namespace) {
             Ok(manager) => Ok(Some(manager)),
             Err(MptcpError::NoPathManager) => Ok(None),
-            Err(source) => Err(self.mptcp(source)),
+            Err(error) => Err(self.failed()(error)),
         }
     }
 
-    fn interface_index(&mut self, name: &str) -> Result<u32, EnvironmentError> {
-        self.routes
-            .link(name)
-            .map(|link| link.index)
-            .map_err(netlink(format!("host `{}`: looking up {name}", self.name)))
+    fn interface_index(&mut self, name: &str) -> Result<u32> {
+        self.routes.link(name).map(|link| link.index).map_err(self.doing(&format!("looking up {name}")))
     }
 
-    fn doing(&self, what: &str) -> impl FnOnce(NetlinkError) -> EnvironmentError + use<> {
-        netlink(format!("host `{}`: {what}", self.name))
+    fn doing<E: Into<Source>>(&self, what: &str) -> impl FnOnce(E) -> EnvironmentError + use<E> {
+        failed(format!("host `{}`: {what}", self.name))
     }
 
-    fn firewall(&self, source: FirewallError) -> EnvironmentError {
-        EnvironmentError::Firewall { node: self.name.clone(), source }
+    fn failed<E: Into<Source>>(&self) -> impl FnOnce(E) -> EnvironmentError + use<E> {
+        failed(format!("host `{}`", self.name))
     }
 
-    fn mptcp(&self, source: MptcpError) -> EnvironmentError {
-        EnvironmentError::Mptcp { node: self.name.clone(), source }
+    fn firewall(&self) -> impl FnOnce(FirewallError) -> EnvironmentError + use<> {
+        refused(format!("router `{}`", self.name), FirewallError::is_host_unable)
     }
 
-    fn add_endpoint(
-        &mut self,
-        manager: &mut PathManager,
-        plan: &EndpointPlan,
-    ) -> Result<(), EnvironmentError> {
+    fn add_endpoint(&mut self, manager: &mut PathManager, plan: &EndpointPlan) -> Result {
         let interface = self
             .interfaces
             .iter()
-            .position(|interface| interface.addresses.iter().any(|&(address, _)| address == plan.address));
+            .position(|interface| interface.addresses.iter().any(|own| own.addr() == plan.address));
         let interface = match interface {
             Some(position) => {
                 let name = self.interfaces[position].interface.clone();
@@ -401,15 +377,10 @@ impl NodeHandle {
                 id: None,
                 port: None,
             })
-            .map_err(|source| self.mptcp(source))
+            .map_err(self.failed())
     }
 }
 
-fn network((address, length): Prefix) -> Result<IpNetwork, EnvironmentError> {
-    IpNetwork::new(address, length)
-        .map_err(|source| EnvironmentError::Address { text: format!("{address}/{length}"), source })
-}
-
 fn in_words(plan: &InterfacePlan) -> Vec<String> {
-    plan.addresses.iter().map(|(address, length)| format!("{address}/{length}")).collect()
+    plan.addresses.iter().map(ToString::to_string).collect()
 }

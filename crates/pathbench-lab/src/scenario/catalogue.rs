@@ -1,6 +1,6 @@
-//! Where scenarios come from: those that ship with Pathbench, and files.
+//! Loads scenarios: shipped ones and files.
 
-use super::suggestion::nearest;
+use super::mistake::nearest;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
@@ -62,7 +62,7 @@ pub fn builtin() -> &'static [Builtin] {
     ]
 }
 
-/// The text of a scenario and where it comes from.
+/// The text of a scenario and its origin.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Source {
     /// `builtin`, or the path of the file.
@@ -95,11 +95,11 @@ pub enum LoadError {
     TooLarge { path: String },
 }
 
-/// Beyond this, a file is something else than a scenario.
+/// Maximum size of a scenario; a larger file is not a scenario.
 const LARGEST_BYTES: u64 = 1 << 20;
 
-/// Finds a scenario: a shipped one by its name, else a file by its path. What contains `/`, ends in `.toml`, or
-/// is a file is a path.
+/// Loads a scenario: a shipped one by its name, else a file by its path. An argument is a path if it contains `/`, ends
+/// in `.toml`, or names a file.
 pub fn load(name_or_path: &str) -> Result<Source, LoadError> {
     if let Some(shipped) = builtin().iter().find(|shipped| shipped.name == name_or_path) {
         let file = format!("scenarios/{}.toml", shipped.name);
@@ -122,7 +122,7 @@ pub fn load(name_or_path: &str) -> Result<Source, LoadError> {
 fn read(path: &str) -> Result<String, LoadError> {
     let unreadable = |source| LoadError::Unreadable { path: path.to_owned(), source };
     let mut bytes = Vec::new();
-    // The size of a pipe or device is not known beforehand.
+    // Limit the read, because the size of a pipe or device is unknown.
     File::open(path)
         .and_then(|file| file.take(LARGEST_BYTES + 1).read_to_end(&mut bytes))
         .map_err(unreadable)?;

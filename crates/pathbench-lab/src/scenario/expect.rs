@@ -1,33 +1,30 @@
-//! `[expect]`: what must hold, read and checked against what a result has.
+//! `[expect]`: conditions on the result, checked against the fields of results.
 
 use super::fields::{FieldKind, PATTERNS, is_field_of, kind_of};
-use super::keys;
-use super::mistake::{Ledger, MistakeKind};
+use super::keypath::pattern_name;
+use super::mistake::{At, Fault, choices};
 use super::section::Section;
-use super::suggestion::choices;
-use super::tree::{Field, Item, Origin, Table, Value};
+use super::tree::{Item, Table, Value};
 use pathbench_record::document::Variant;
-use serde::Serialize;
 use std::fmt;
 
-/// Something that must hold in the result.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+/// A condition on the result.
+#[derive(Debug, Clone, PartialEq)]
 pub struct ExpectationPlan {
-    /// As written: `mptcp.stall_ms`, `median(mptcp.goodput_mbps) / median(tcp.goodput_mbps)`.
+    /// As in the file: `mptcp.stall_ms`, `median(mptcp.goodput_mbps) / median(tcp.goodput_mbps)`.
     pub key: String,
-    /// As written: `< 500`.
+    /// As in the file: `< 500`.
     pub expected: String,
     pub subject: Subject,
     pub comparison: Comparison,
     pub target: Target,
-    /// The matrix keys and values of the variants it applies to; all when empty.
+    /// Matrix keys and values of the variants to which it applies; empty: all variants.
     pub when: Variant,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Subject {
-    /// The figure of each run by itself.
+    /// The figure of each run separately.
     Each(Figure),
     /// The median over the runs of each variant.
     Median(Figure),
@@ -36,12 +33,11 @@ pub enum Subject {
 }
 
 /// A figure of the runs of one transport label.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Figure {
     /// `mptcp`, `tcp@wlan`.
     pub label: String,
-    /// Only of this pattern's runs; without it of every pattern's that has the field.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Selects the runs of this pattern; `None`: of every pattern with the field.
     pub pattern: Option<String>,
     /// Path of a field in a run's record: `stall_ms`, `paths.wlan.share`.
     pub field: String,
@@ -56,10 +52,7 @@ impl fmt::Display for Figure {
     }
 }
 
-/// How a value is compared with its target.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-#[allow(missing_docs, reason = "each is what its name says")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Comparison {
     Less,
     AtMost,
@@ -69,10 +62,8 @@ pub enum Comparison {
     Unequal,
 }
 
-/// What a value is compared with.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[serde(untagged)]
-#[allow(missing_docs, reason = "each is what its name says")]
+/// The target of a comparison.
+#[derive(Debug, Clone, PartialEq)]
 pub enum Target {
     Flag(bool),
     Number(f64),
@@ -81,28 +72,32 @@ pub enum Target {
 
 pub(super) struct Vocabulary {
     pub(super) labels: Vec<String>,
-    pub(super) labels_gone: Vec<String>,
+    pub(super) labels_removed: Vec<String>,
     pub(super) patterns: Vec<&'static str>,
     pub(super) links: Vec<String>,
     pub(super) variants: Vec<Variant>,
     pub(super) variants_changed: bool,
 }
 
-/// The expectations, and those that are left out because the command line took away what they speak of.
+/// The expectations, and the expectations omitted because the command line removed their transport or pattern.
 pub(super) fn read(root: &Section<'_>, words: &Vocabulary) -> (Vec<ExpectationPlan>, Vec<String>) {
     let section = root.section("expect");
     let is_leaf = |table: &Table| table.get("is").is_some();
     let (mut plans, mut left_out) = (Vec::new(), Vec::new());
     for field in section.table.map(|table| table.flattened(&is_leaf)).unwrap_or_default() {
-        let items = match &field.item.value {
-            Value::List(items) => items.as_slice(),
-            _ => std::slice::from_ref(&field.item),
-        };
-        for item in items {
-            let reader = Reader { ledger: root.ledger, key: &field, words };
+        for item in field.item.elements() {
+            let key = format!("expect.\"{}\"", field.key);
+            let at = |place| At::new(place, &key);
+            let reader = Reader {
+                root,
+                key: field.key.trim(),
+                key_at: at(field.place),
+                item_at: at(item.place),
+                words,
+            };
             match reader.expectation(item) {
-                Some(Reading::Plan(plan)) => plans.push(*plan),
-                Some(Reading::LeftOut(why)) => left_out.push(format!("{}: {why}", field.key)),
+                Some(Ok(plan)) => plans.push(plan),
+                Some(Err(why)) => left_out.push(format!("{}: {why}", field.key)),
                 None => {}
             }
         }
@@ -110,14 +105,15 @@ pub(super) fn read(root: &Section<'_>, words: &Vocabulary) -> (Vec<ExpectationPl
     (plans, left_out)
 }
 
-enum Reading {
-    Plan(Box<ExpectationPlan>),
-    LeftOut(String),
+pub(super) fn applies(when: &Variant, variant: &Variant) -> bool {
+    when.iter().all(|(key, value)| variant.get(key) == Some(value))
 }
 
 struct Reader<'a> {
-    ledger: &'a Ledger,
-    key: &'a Field,
+    root: &'a Section<'a>,
+    key: &'a str,
+    key_at: At,
+    item_at: At,
     words: &'a Vocabulary,
 }
 
@@ -125,155 +121,104 @@ const KEY_REMEDY: &str =
     "write LABEL.FIELD (\"mptcp.stall_ms\"), \"median(mptcp.goodput_mbps)\", or a quotient of two medians";
 
 impl Reader<'_> {
-    fn wrong(
-        &self,
-        kind: MistakeKind,
-        origin: &Origin,
-        problem: impl Into<String>,
-        remedy: impl Into<String>,
-    ) {
-        self.ledger.add(kind, origin, format!("expect.\"{}\"", self.key.key), problem, remedy);
+    fn read<T>(&self, at: &At, result: Result<T, Fault>) -> Option<T> {
+        result.map_err(|(problem, remedy)| self.root.ledger.wrong(at, problem, remedy)).ok()
     }
 
-    fn expectation(&self, item: &Item) -> Option<Reading> {
+    /// The expectation, or the reason why it is omitted; `None` for a mistake.
+    fn expectation(&self, item: &Item) -> Option<Result<ExpectationPlan, String>> {
         let (value, when) = self.value_and_when(item)?;
-        let subject = self.subject();
-        let target = self.comparison(value, subject.as_ref().map(|(_, kind)| *kind));
-        let when = self.when(when)?;
-        let ((subject, _), (comparison, target)) = (subject?, target?);
-        if let Some(gone) = self.gone(&subject) {
-            return Some(Reading::LeftOut(format!("{gone} does not run")));
+        let subject = self.subject().map_or_else(|fault| self.read(&self.key_at, Err(fault)), Some);
+        let value_at = At::new(value.place, &self.key_at.key);
+        let kind = subject.as_ref().map(|(_, kind)| *kind);
+        let compared = kind.and_then(|kind| self.read(&value_at, comparison(value, kind)));
+        let when = self.read(&self.key_at, conditions(when))?;
+        let ((subject, _), (comparison, target)) = (subject?, compared?);
+        if let Some(removed) = self.removed(&subject) {
+            return Some(Err(format!("{removed} does not run")));
         }
-        let applies = self.words.variants.iter().any(|variant| super::verdict::applies(&when, variant));
-        if !applies && self.words.variants_changed {
-            return Some(Reading::LeftOut("no variant that it applies to runs".to_owned()));
-        }
-        if !applies {
+        if !self.words.variants.iter().any(|variant| applies(&when, variant)) {
+            if self.words.variants_changed {
+                return Some(Err("no variant that it applies to runs".to_owned()));
+            }
             let remedy = "name keys of [matrix] and values that they have there";
-            self.wrong(MistakeKind::Reference, &item.origin, "`when` fits no variant of the matrix", remedy);
+            self.root.ledger.wrong(&self.item_at, "`when` fits no variant of the matrix", remedy);
             return None;
         }
-        Some(Reading::Plan(Box::new(ExpectationPlan {
-            key: self.key.key.clone(),
-            expected: value.written(),
-            subject,
-            comparison,
-            target,
-            when,
-        })))
+        let key = self.key.to_owned();
+        Some(Ok(ExpectationPlan { key, expected: value.written(), subject, comparison, target, when }))
     }
 
     fn value_and_when<'i>(&self, item: &'i Item) -> Option<(&'i Item, Option<&'i Item>)> {
         let Value::Table(table) = &item.value else { return Some((item, None)) };
-        let path = format!("expect.\"{}\"", self.key.key);
-        let section = Section { ledger: self.ledger, table: Some(table), origin: item.origin.clone(), path };
-        section.only("an expectation", &keys::EXPECT);
-        if !section.has("is") {
-            section.missing("is", "\"< 500\"");
-        }
+        let section = Section { ledger: self.root.ledger, table: Some(table), at: self.item_at.clone() };
+        section.require("is", "\"< 500\"");
+        section.has("when");
+        section.refuse_unknown_keys();
         Some((table.get("is")?, table.get("when")))
     }
 
-    fn when(&self, when: Option<&Item>) -> Option<Variant> {
-        match when.map(|item| &item.value) {
-            None => Some(Variant::new()),
-            Some(Value::Table(table)) => {
-                let flat = table.flattened(&|_| false);
-                Some(flat.into_iter().map(|field| (field.key, field.item.to_json())).collect())
-            }
-            Some(other) => {
-                let problem = format!("`when` is {}, not a table", other.noun());
-                let remedy = "write when = { \"run.iperf.direction\" = \"upload\" }";
-                self.wrong(MistakeKind::Type, &self.key.origin, problem, remedy);
-                None
-            }
-        }
-    }
-
-    fn subject(&self) -> Option<(Subject, FieldKind)> {
-        let text = self.key.key.trim();
+    fn subject(&self) -> Result<(Subject, FieldKind), Fault> {
         let median = |text: &str| {
             let inner = text.trim().strip_prefix("median(")?.strip_suffix(')')?;
             Some(inner.trim().to_owned())
         };
-        if let Some((dividend, divisor)) = text.split_once(" / ") {
+        if let Some((dividend, divisor)) = self.key.split_once(" / ") {
             let (Some(dividend), Some(divisor)) = (median(dividend), median(divisor)) else {
-                let problem = "a quotient takes two medians";
-                self.wrong(MistakeKind::Value, &self.key.origin, problem, KEY_REMEDY);
-                return None;
+                return Err(("a quotient takes two medians".to_owned(), KEY_REMEDY.to_owned()));
             };
-            let both = [self.number(&dividend), self.number(&divisor)];
-            let [Some(dividend), Some(divisor)] = both else { return None };
-            return Some((Subject::Ratio(dividend, divisor), FieldKind::Number));
+            let ratio = Subject::Ratio(self.number(&dividend)?, self.number(&divisor)?);
+            return Ok((ratio, FieldKind::Number));
         }
-        if let Some(inner) = median(text) {
-            return Some((Subject::Median(self.number(&inner)?), FieldKind::Number));
+        if let Some(inner) = median(self.key) {
+            return Ok((Subject::Median(self.number(&inner)?), FieldKind::Number));
         }
-        let (figure, kind) = self.figure(text)?;
-        Some((Subject::Each(figure), kind))
+        let (figure, kind) = self.figure(self.key)?;
+        Ok((Subject::Each(figure), kind))
     }
 
-    fn number(&self, text: &str) -> Option<Figure> {
+    fn number(&self, text: &str) -> Result<Figure, Fault> {
         let (figure, kind) = self.figure(text)?;
         if !matches!(kind, FieldKind::Number | FieldKind::Counter) {
             let problem = format!("`{figure}` is not a number, so it has no median");
-            self.wrong(MistakeKind::Type, &self.key.origin, problem, "compare it without median( )");
-            return None;
+            return Err((problem, "compare it without median( )".to_owned()));
         }
-        Some(figure)
+        Ok(figure)
     }
 
-    fn figure(&self, text: &str) -> Option<(Figure, FieldKind)> {
-        let origin = &self.key.origin;
+    fn figure(&self, text: &str) -> Result<(Figure, FieldKind), Fault> {
         let Some((label, field)) = text.split_once('.') else {
-            self.wrong(MistakeKind::Value, origin, format!("`{text}` names no figure of a run"), KEY_REMEDY);
-            return None;
+            return Err((format!("`{text}` names no figure of a run"), KEY_REMEDY.to_owned()));
         };
         let known: Vec<_> =
-            self.words.labels.iter().chain(&self.words.labels_gone).map(String::as_str).collect();
-        let label_is_known = known.contains(&label);
-        if !label_is_known {
+            self.words.labels.iter().chain(&self.words.labels_removed).map(String::as_str).collect();
+        if !known.contains(&label) {
             let problem = format!("`{label}` is not among the transports of the run");
-            self.wrong(MistakeKind::Reference, origin, problem, choices(label, &known));
+            return Err((problem, choices(label, &known)));
         }
         let links: Vec<_> = self.words.links.iter().map(String::as_str).collect();
-        let (pattern, field) = without_pattern(field, &links);
-        match kind_of(field, &links) {
-            Ok(kind) if label_is_known && self.is_had_by_a_pattern(pattern, field) => {
-                let pattern = pattern.map(str::to_owned);
-                Some((Figure { label: label.to_owned(), pattern, field: field.to_owned() }, kind))
-            }
-            Ok(_) => None,
-            Err((problem, remedy)) => {
-                self.wrong(MistakeKind::Reference, origin, problem, remedy);
-                None
-            }
-        }
+        let field = pattern_name(field);
+        let (pattern, field) = without_pattern(&field, &links);
+        let kind = kind_of(field, &links)?;
+        self.require_pattern_with(pattern, field)?;
+        let pattern = pattern.map(str::to_owned);
+        Ok((Figure { label: label.to_owned(), pattern, field: field.to_owned() }, kind))
     }
 
-    fn is_had_by_a_pattern(&self, pattern: Option<&str>, field: &str) -> bool {
-        let has = |pattern: &&str| is_field_of(field, pattern);
-        let all: Vec<&str> = PATTERNS.into_iter().filter(has).collect();
-        let patterns = pattern.map_or_else(|| self.words.patterns.clone(), |_| Vec::new());
-        if pattern.is_some_and(|pattern| is_field_of(field, pattern)) || patterns.iter().any(has) {
-            return true;
+    /// Checks that the named pattern has the field, or without a name that at least one pattern of the run has it.
+    fn require_pattern_with(&self, pattern: Option<&str>, field: &str) -> Result<(), Fault> {
+        let patterns = pattern.map_or_else(|| self.words.patterns.clone(), |pattern| vec![pattern]);
+        // If the command line changed the patterns, other code omits the expectation.
+        let is_left_out = pattern.is_none() && self.words.variants_changed;
+        if is_left_out || patterns.iter().any(|pattern| is_field_of(field, pattern)) {
+            return Ok(());
         }
-        // A pattern that the command line chose instead leaves its expectations out, which is not for here.
-        if pattern.is_none() && self.words.variants_changed {
-            return true;
-        }
-        let of = pattern.map_or_else(|| patterns.join(", "), str::to_owned);
-        let problem = format!("a run of {of} has no `{field}`");
-        self.wrong(
-            MistakeKind::Reference,
-            &self.key.origin,
-            problem,
-            format!("{} can have it", all.join(", ")),
-        );
-        false
+        let all: Vec<&str> = PATTERNS.into_iter().filter(|pattern| is_field_of(field, pattern)).collect();
+        let problem = format!("a run of {} has no `{field}`", patterns.join(", "));
+        Err((problem, format!("{} can have it", all.join(", "))))
     }
 
-    fn gone(&self, subject: &Subject) -> Option<String> {
+    fn removed(&self, subject: &Subject) -> Option<String> {
         let figures = match subject {
             Subject::Each(figure) | Subject::Median(figure) => vec![figure],
             Subject::Ratio(dividend, divisor) => vec![dividend, divisor],
@@ -290,50 +235,57 @@ impl Reader<'_> {
             (!had).then(|| format!("a pattern with `{}`", figure.field))
         })
     }
+}
 
-    fn comparison(&self, item: &Item, kind: Option<FieldKind>) -> Option<(Comparison, Target)> {
-        let (comparison, target) = match &item.value {
-            Value::Flag(flag) => (Comparison::Equal, Target::Flag(*flag)),
-            Value::Integer(number) => (Comparison::Equal, Target::Number(*number as f64)),
-            Value::Float(number) => (Comparison::Equal, Target::Number(*number)),
-            Value::Text(text) => compared(text),
-            other => {
-                let problem = format!("{} cannot be compared with", other.noun());
-                self.wrong(
-                    MistakeKind::Type,
-                    &item.origin,
-                    problem,
-                    "give true, false, a number or \"< 500\"",
-                );
-                return None;
-            }
-        };
-        let ordered = !matches!(comparison, Comparison::Equal | Comparison::Unequal);
-        let remedy = match (kind?, &target) {
-            (FieldKind::Flag, Target::Flag(_))
-            | (FieldKind::Number | FieldKind::Counter, Target::Number(_)) => None,
-            (FieldKind::Text, Target::Text(_)) if !ordered => None,
-            (FieldKind::Flag, _) => Some("give true or false without quotes"),
-            (FieldKind::Number | FieldKind::Counter, _) => Some(
-                "give a number, or a comparison with one, as in \"< 500\" (its unit is in the field's name)",
-            ),
-            (FieldKind::Text, _) => Some("give a text, or \"!= TEXT\""),
-        };
-        if let Some(remedy) = remedy {
-            let problem = format!("`{}` cannot be compared with it", item.written());
-            self.wrong(MistakeKind::Type, &item.origin, problem, remedy);
-            return None;
+fn conditions(when: Option<&Item>) -> Result<Variant, Fault> {
+    match when.map(|item| &item.value) {
+        None => Ok(Variant::new()),
+        Some(Value::Table(table)) => {
+            let flat = table.flattened(&|_| false);
+            Ok(flat.into_iter().map(|field| (field.key, field.item.to_json())).collect())
         }
-        if matches!(target, Target::Number(number) if !number.is_finite()) {
-            let problem = format!("`{}` is no number to compare with", item.written());
-            self.wrong(MistakeKind::Value, &item.origin, problem, "give a finite one");
-            return None;
+        Some(other) => {
+            let remedy = "write when = { \"run.throughput.direction\" = \"upload\" }";
+            Err((format!("`when` is {}, not a table", other.noun()), remedy.to_owned()))
         }
-        Some((comparison, target))
     }
 }
 
-/// Takes the pattern off `PATTERN.FIELD`. `ping.median_ms` is a field, `ping.ping.median_ms` names both.
+/// The comparison in `item` for a field of this kind.
+fn comparison(item: &Item, kind: FieldKind) -> Result<(Comparison, Target), Fault> {
+    let (comparison, target) = match &item.value {
+        Value::Flag(flag) => (Comparison::Equal, Target::Flag(*flag)),
+        Value::Integer(number) => (Comparison::Equal, Target::Number(*number as f64)),
+        Value::Float(number) => (Comparison::Equal, Target::Number(*number)),
+        Value::Text(text) => compared(text),
+        other => {
+            let remedy = "give true, false, a number or \"< 500\"";
+            return Err((format!("{} cannot be compared with", other.noun()), remedy.to_owned()));
+        }
+    };
+    let ordered = !matches!(comparison, Comparison::Equal | Comparison::Unequal);
+    let remedy = match (kind, &target) {
+        (FieldKind::Flag, Target::Flag(_)) | (FieldKind::Number | FieldKind::Counter, Target::Number(_)) => {
+            None
+        }
+        (FieldKind::Text, Target::Text(_)) if !ordered => None,
+        (FieldKind::Flag, _) => Some("give true or false without quotes"),
+        (FieldKind::Number | FieldKind::Counter, _) => {
+            Some("give a number, or a comparison with one, as in \"< 500\" (its unit is in the field's name)")
+        }
+        (FieldKind::Text, _) => Some("give a text, or \"!= TEXT\""),
+    };
+    if let Some(remedy) = remedy {
+        return Err((format!("`{}` cannot be compared with it", item.written()), remedy.to_owned()));
+    }
+    if matches!(target, Target::Number(number) if !number.is_finite()) {
+        let problem = format!("`{}` is no number to compare with", item.written());
+        return Err((problem, "give a finite one".to_owned()));
+    }
+    Ok((comparison, target))
+}
+
+/// Splits `PATTERN.FIELD`. `ping.median_ms` is a field without a pattern, `ping.ping.median_ms` has both.
 fn without_pattern<'f>(field: &'f str, links: &[&str]) -> (Option<&'f str>, &'f str) {
     match field.split_once('.') {
         Some((pattern, rest)) if PATTERNS.contains(&pattern) && kind_of(field, links).is_err() => {
@@ -343,7 +295,7 @@ fn without_pattern<'f>(field: &'f str, links: &[&str]) -> (Option<&'f str>, &'f 
     }
 }
 
-/// `< 500`, `>= 1.9`, `== open`, or a text alone.
+/// Parses `< 500`, `>= 1.9`, `== open`, or a text without an operator.
 fn compared(text: &str) -> (Comparison, Target) {
     // The longer operators first: `<=` begins with `<`.
     let operators = [

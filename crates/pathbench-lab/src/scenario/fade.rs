@@ -1,59 +1,62 @@
-//! `action = "fade"`: a link that gets better or worse bit by bit.
+//! `action = "fade"`: a link that changes gradually.
 
-use super::keys;
-use super::mistake::MistakeKind;
 use super::parameters;
 use super::plan::{FadePlan, Link};
 use super::section::Section;
-use super::timeline::direction;
 use super::traffic::LONGEST_RUN;
-use pathbench_emulator::fading::{Ramp, Shape, Walk};
+use pathbench_emulator::fading::{Ramp, Walk};
 use pathbench_link::{BaseDelay, LossModel};
+use pathbench_record::direction::LinkDirection;
 use std::time::Duration;
 
-/// What a person walks to: nearer than a metre the path loss of a radio means nothing.
+/// Distances in a building or street; the path-loss model does not hold below one metre.
 const DISTANCES_M: std::ops::RangeInclusive<f64> = 1.0..=10_000.0;
-/// From free space's 2 down to what corridors guide, up to what several floors block (ITU-R P.1238).
+/// Free space has 2, corridors have less (guided waves), and several floors have more (ITU-R P.1238).
 const EXPONENTS: std::ops::RangeInclusive<f64> = 1.5..=6.0;
 const SPEEDS_MPS: std::ops::RangeInclusive<f64> = 0.01..=1_000.0;
 const WALK_KEYS: [&str; 4] = ["from_m", "to_m", "speed_mps", "exponent"];
+/// Keys for `action = "fade"` only.
+pub(super) const KEYS: [&str; 6] = ["duration", "from_m", "to_m", "speed_mps", "exponent", "to"];
+const TO: [&str; 3] = ["rate", "loss", "delay"];
 
-/// The fade of an event; `None` when something is wrong with it.
+/// The fade of an event; `None` after a mistake.
 pub(super) fn read(section: &Section<'_>, link: Option<&Link>) -> Option<FadePlan> {
     let duration = section.duration("duration", Duration::from_millis(100)..=LONGEST_RUN);
     if section.has("to") {
         for key in WALK_KEYS.into_iter().filter(|key| section.has(key)) {
             let problem = format!("`to` and `{key}` are both given");
-            section.wrong(
-                MistakeKind::Conflict,
-                key,
-                problem,
-                "remove one: a fade is a walk, or leads to values",
-            );
+            section.wrong(key, problem, "remove one: a fade is a walk, or leads to values");
         }
     }
     let fade = if section.has("to") { ramp(section, duration) } else { walk(section, duration) }?;
     if let Some(Err(error)) = link.map(|link| fade.schedules(link)) {
-        let remedy = "let the link be what can fade: a constant rate, delay and probability of loss";
-        section.wrong(MistakeKind::Conflict, "action", error.to_string(), remedy);
+        let remedy = "give the link a constant rate, delay and probability of loss: only these can fade";
+        section.wrong("action", error.to_string(), remedy);
     }
     Some(fade)
 }
 
+/// The direction to which an event applies; `None` for both.
+pub(super) fn direction(section: &Section<'_>) -> Option<LinkDirection> {
+    let known = [
+        ("upload", LinkDirection::Forward),
+        ("download", LinkDirection::Reverse),
+        ("forward", LinkDirection::Forward),
+        ("reverse", LinkDirection::Reverse),
+    ];
+    section.choice("direction", &known)
+}
+
 fn ramp(section: &Section<'_>, duration: Option<Duration>) -> Option<FadePlan> {
     let own = section.section("to");
-    own.only("the end of a fade", &keys::FADE_TO);
     if own.table.is_some_and(|table| table.fields.is_empty()) {
-        let remedy = format!("give any of {}", keys::FADE_TO.join(", "));
-        section.wrong(MistakeKind::Missing, "to", "the fade leads nowhere", remedy);
+        let remedy = format!("give any of {}", TO.join(", "));
+        section.wrong("to", "the fade leads nowhere", remedy);
     }
-    if !section.has("duration") {
-        section.missing("duration", "\"10s\"");
-    }
-    let end = parameters::read(&own);
+    section.require("duration", "\"10s\"");
+    let end = parameters::read(&own, |parameter| TO.contains(&parameter.key));
     let ramp = Ramp {
         duration: duration?,
-        shape: Shape::Linear,
         rate_bps: end.change.rate.and_then(|rate| rate.mean_rate_bps()),
         loss: end.change.loss.map(|loss| if let LossModel::Independent(loss) = loss { loss } else { 0.0 }),
         delay: end.change.delay.map(|delay| match delay {
@@ -66,9 +69,7 @@ fn ramp(section: &Section<'_>, duration: Option<Duration>) -> Option<FadePlan> {
 
 fn walk(section: &Section<'_>, duration: Option<Duration>) -> Option<FadePlan> {
     for (key, example) in [("from_m", "3"), ("to_m", "60")] {
-        if !section.has(key) {
-            section.missing(key, example);
-        }
+        section.require(key, example);
     }
     let (from_m, to_m) = (section.number("from_m", DISTANCES_M), section.number("to_m", DISTANCES_M));
     let speed_mps = section.number("speed_mps", SPEEDS_MPS);
@@ -77,26 +78,21 @@ fn walk(section: &Section<'_>, duration: Option<Duration>) -> Option<FadePlan> {
         (false, false) => section.missing("duration", "\"30s\" (or speed_mps = 1.4)"),
         (true, true) => {
             let problem = "`duration` and `speed_mps` are both given";
-            section.wrong(
-                MistakeKind::Conflict,
-                "speed_mps",
-                problem,
-                "remove one: the other follows from it",
-            );
+            section.wrong("speed_mps", problem, "remove one: the other follows from it");
         }
         _ => {}
     }
     if section.has("direction") {
         let problem = "a walk concerns both directions";
-        section.wrong(MistakeKind::Conflict, "direction", problem, "remove it, or give `to`");
+        section.wrong("direction", problem, "remove it, or give `to`");
     }
     let (from_m, to_m) = (from_m?, to_m?);
-    let way_m = (to_m - from_m).abs();
-    if way_m == 0.0 {
-        section.wrong(MistakeKind::Conflict, "to_m", "the walk leads nowhere", "give another distance");
+    let distance_m = (to_m - from_m).abs();
+    if distance_m == 0.0 {
+        section.wrong("to_m", "the walk leads nowhere", "give another distance");
         return None;
     }
-    let speed_mps = speed_mps.or_else(|| Some(way_m / duration?.as_secs_f64()))?;
+    let speed_mps = speed_mps.or_else(|| Some(distance_m / duration?.as_secs_f64()))?;
     let usual = Walk::default();
     Some(FadePlan::Walk(Walk {
         speed_mps,

@@ -1,163 +1,77 @@
 //! The fields of a run's record that an expectation may name.
 
-use super::suggestion::nearest;
+use super::mistake::{Fault, choices, nearest};
+use std::sync::LazyLock;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FieldKind {
     Flag,
     Number,
     Text,
-    /// A number that is left out of the record when it is zero.
+    /// A number that the record omits if it is zero.
     Counter,
 }
 
-/// Fields by their path in [`pathbench_record::document::RunRecord`]; `PATH` stands for the name of a path or
-/// link, `N` for a number from 0, `NAME` for anything.
-const FIELDS: [(&str, FieldKind); 134] = [
-    ("completed", FieldKind::Flag),
-    ("error", FieldKind::Text),
-    ("goodput_mbps", FieldKind::Number),
-    ("delivered_bytes", FieldKind::Number),
-    ("duration_ms", FieldKind::Number),
-    ("hung_ms", FieldKind::Number),
-    ("stall_ms", FieldKind::Number),
-    ("recovery_ms", FieldKind::Number),
-    ("dip", FieldKind::Number),
-    ("encrypted", FieldKind::Flag),
-    ("encryption", FieldKind::Text),
-    ("handshake_ms", FieldKind::Number),
-    ("completion_ms", FieldKind::Number),
-    ("ping.sent", FieldKind::Number),
-    ("ping.lost", FieldKind::Number),
-    ("ping.median_ms", FieldKind::Number),
-    ("ping.min_ms", FieldKind::Number),
-    ("ping.max_ms", FieldKind::Number),
-    ("delay_ms.messages", FieldKind::Number),
-    ("delay_ms.late", FieldKind::Number),
-    ("delay_ms.p50", FieldKind::Number),
-    ("delay_ms.p95", FieldKind::Number),
-    ("delay_ms.p99", FieldKind::Number),
-    ("delay_ms.max", FieldKind::Number),
-    ("multipath.requested", FieldKind::Flag),
-    ("multipath.negotiated", FieldKind::Flag),
-    ("multipath.used", FieldKind::Flag),
-    ("multipath.reason", FieldKind::Text),
-    ("multipath.paths_used", FieldKind::Number),
-    ("multipath.subflows_total", FieldKind::Number),
-    ("handover.from", FieldKind::Text),
-    ("handover.to", FieldKind::Text),
-    ("handover.began_ms", FieldKind::Number),
-    ("handover.duration_sent_ms", FieldKind::Number),
-    ("handover.duration_received_ms", FieldKind::Number),
-    ("handover.reason", FieldKind::Text),
-    ("handover.srtt_ms", FieldKind::Number),
-    ("handover.rto_ms", FieldKind::Number),
-    ("handover.backoff", FieldKind::Number),
-    ("paths.PATH.local", FieldKind::Text),
-    ("paths.PATH.remote", FieldKind::Text),
-    ("paths.PATH.bytes_sent", FieldKind::Number),
-    ("paths.PATH.bytes_delivered", FieldKind::Number),
-    ("paths.PATH.share", FieldKind::Number),
-    ("paths.PATH.retransmitted_bytes", FieldKind::Number),
-    ("paths.PATH.lost_bytes", FieldKind::Number),
-    ("paths.PATH.control_bytes", FieldKind::Number),
-    ("paths.PATH.mss_bytes", FieldKind::Number),
-    ("paths.PATH.pmtu_bytes", FieldKind::Number),
-    ("paths.PATH.rtt_ms", FieldKind::Number),
-    ("paths.PATH.state", FieldKind::Text),
-    ("paths.PATH.backup", FieldKind::Flag),
-    ("paths.PATH.subflows", FieldKind::Number),
-    ("directions.upload.goodput_mbps", FieldKind::Number),
-    ("directions.upload.delivered_bytes", FieldKind::Number),
-    ("directions.upload.stall_ms", FieldKind::Number),
-    ("directions.upload.delay_ms.messages", FieldKind::Number),
-    ("directions.upload.delay_ms.late", FieldKind::Number),
-    ("directions.upload.delay_ms.p50", FieldKind::Number),
-    ("directions.upload.delay_ms.p95", FieldKind::Number),
-    ("directions.upload.delay_ms.p99", FieldKind::Number),
-    ("directions.upload.delay_ms.max", FieldKind::Number),
-    ("directions.download.goodput_mbps", FieldKind::Number),
-    ("directions.download.delivered_bytes", FieldKind::Number),
-    ("directions.download.stall_ms", FieldKind::Number),
-    ("directions.download.delay_ms.messages", FieldKind::Number),
-    ("directions.download.delay_ms.late", FieldKind::Number),
-    ("directions.download.delay_ms.p50", FieldKind::Number),
-    ("directions.download.delay_ms.p95", FieldKind::Number),
-    ("directions.download.delay_ms.p99", FieldKind::Number),
-    ("directions.download.delay_ms.max", FieldKind::Number),
-    ("impacts.N.before_mbps", FieldKind::Number),
-    ("impacts.N.settled_mbps", FieldKind::Number),
-    ("impacts.N.dip", FieldKind::Number),
-    ("impacts.N.recovery_ms", FieldKind::Number),
-    ("impacts.N.stall_ms", FieldKind::Number),
-    ("phases.N.from_ms", FieldKind::Number),
-    ("phases.N.to_ms", FieldKind::Number),
-    ("phases.N.goodput_mbps", FieldKind::Number),
-    ("phases.N.shares.PATH", FieldKind::Number),
-    ("links.PATH.forward_bytes", FieldKind::Number),
-    ("links.PATH.reverse_bytes", FieldKind::Number),
-    ("links.PATH.measured.forward_bps", FieldKind::Number),
-    ("links.PATH.measured.reverse_bps", FieldKind::Number),
-    ("links.PATH.measured.rtt_ms", FieldKind::Number),
-    ("links.PATH.measured.min_rtt_ms", FieldKind::Number),
-    ("links.PATH.measured.forward_mtu_bytes", FieldKind::Number),
-    ("links.PATH.measured.reverse_mtu_bytes", FieldKind::Number),
-    ("links.PATH.measured.forward_delay.min_ms", FieldKind::Number),
-    ("links.PATH.measured.forward_delay.p50_ms", FieldKind::Number),
-    ("links.PATH.measured.forward_delay.p95_ms", FieldKind::Number),
-    ("links.PATH.measured.forward_delay.max_ms", FieldKind::Number),
-    ("links.PATH.measured.forward_loss", FieldKind::Number),
-    ("links.PATH.measured.reverse_delay.min_ms", FieldKind::Number),
-    ("links.PATH.measured.reverse_delay.p50_ms", FieldKind::Number),
-    ("links.PATH.measured.reverse_delay.p95_ms", FieldKind::Number),
-    ("links.PATH.measured.reverse_delay.max_ms", FieldKind::Number),
-    ("links.PATH.measured.reverse_loss", FieldKind::Number),
-    ("links.PATH.emulation.forward.offered_packets", FieldKind::Number),
-    ("links.PATH.emulation.forward.offered_bytes", FieldKind::Number),
-    ("links.PATH.emulation.forward.delivered_packets", FieldKind::Number),
-    ("links.PATH.emulation.forward.delivered_bytes", FieldKind::Number),
-    ("links.PATH.emulation.forward.dropped_packets.NAME", FieldKind::Counter),
-    ("links.PATH.emulation.forward.marked_packets", FieldKind::Number),
-    ("links.PATH.emulation.forward.corrupted_packets", FieldKind::Number),
-    ("links.PATH.emulation.forward.duplicated_packets", FieldKind::Number),
-    ("links.PATH.emulation.forward.reordered_packets", FieldKind::Number),
-    ("links.PATH.emulation.forward.arq_retransmissions", FieldKind::Number),
-    ("links.PATH.emulation.forward.largest_queue_bytes", FieldKind::Number),
-    ("links.PATH.emulation.forward.refused_packets", FieldKind::Number),
-    ("links.PATH.emulation.forward.lateness_ms.p50", FieldKind::Number),
-    ("links.PATH.emulation.forward.lateness_ms.p90", FieldKind::Number),
-    ("links.PATH.emulation.forward.lateness_ms.p99", FieldKind::Number),
-    ("links.PATH.emulation.forward.lateness_ms.p999", FieldKind::Number),
-    ("links.PATH.emulation.forward.lateness_ms.max", FieldKind::Number),
-    ("links.PATH.emulation.reverse.offered_packets", FieldKind::Number),
-    ("links.PATH.emulation.reverse.offered_bytes", FieldKind::Number),
-    ("links.PATH.emulation.reverse.delivered_packets", FieldKind::Number),
-    ("links.PATH.emulation.reverse.delivered_bytes", FieldKind::Number),
-    ("links.PATH.emulation.reverse.dropped_packets.NAME", FieldKind::Counter),
-    ("links.PATH.emulation.reverse.marked_packets", FieldKind::Number),
-    ("links.PATH.emulation.reverse.corrupted_packets", FieldKind::Number),
-    ("links.PATH.emulation.reverse.duplicated_packets", FieldKind::Number),
-    ("links.PATH.emulation.reverse.reordered_packets", FieldKind::Number),
-    ("links.PATH.emulation.reverse.arq_retransmissions", FieldKind::Number),
-    ("links.PATH.emulation.reverse.largest_queue_bytes", FieldKind::Number),
-    ("links.PATH.emulation.reverse.refused_packets", FieldKind::Number),
-    ("links.PATH.emulation.reverse.lateness_ms.p50", FieldKind::Number),
-    ("links.PATH.emulation.reverse.lateness_ms.p90", FieldKind::Number),
-    ("links.PATH.emulation.reverse.lateness_ms.p99", FieldKind::Number),
-    ("links.PATH.emulation.reverse.lateness_ms.p999", FieldKind::Number),
-    ("links.PATH.emulation.reverse.lateness_ms.max", FieldKind::Number),
-    ("counters.client.NAME", FieldKind::Counter),
-    ("counters.server.NAME", FieldKind::Counter),
+/// Fields by their path in [`pathbench_record::document::RunRecord`]. `PATH` is the name of a path or link, `N` a
+/// number from 0, `NAME` any text; braces are alternatives, as in a shell.
+const FIELDS: &[(FieldKind, &str)] = &[
+    (FieldKind::Flag, "{completed,encrypted}"),
+    (FieldKind::Text, "{error,encryption}"),
+    (FieldKind::Number, "{goodput_mbps,delivered_bytes,duration_ms,hung_ms,stall_ms,recovery_ms,dip}"),
+    (FieldKind::Number, "{handshake_ms,fct_ms}"),
+    (FieldKind::Number, "ping.{sent,lost,median_ms,min_ms,max_ms}"),
+    (FieldKind::Number, "delay_ms.{messages,unacknowledged,p50,p95,p99,max}"),
+    (FieldKind::Flag, "multipath.{requested,negotiated,used}"),
+    (FieldKind::Text, "multipath.reason"),
+    (FieldKind::Number, "multipath.{paths_used,subflows_total}"),
+    (FieldKind::Text, "handover.{from,to,reason}"),
+    (FieldKind::Number, "handover.{began_ms,duration_sent_ms,duration_received_ms,srtt_ms,rto_ms,backoff}"),
+    (FieldKind::Text, "paths.PATH.{local,remote,state}"),
+    (FieldKind::Number, "paths.PATH.{bytes_sent,bytes_delivered,share,retransmitted_bytes,lost_bytes}"),
+    (FieldKind::Number, "paths.PATH.{control_bytes,mss_bytes,pmtu_bytes,rtt_ms,subflows}"),
+    (FieldKind::Flag, "paths.PATH.backup"),
+    (FieldKind::Number, "directions.{upload,download}.{goodput_mbps,delivered_bytes,stall_ms}"),
+    (FieldKind::Number, "directions.{upload,download}.delay_ms.{messages,unacknowledged,p50,p95,p99,max}"),
+    (FieldKind::Number, "impacts.N.{before_mbps,settled_mbps,dip,recovery_ms,stall_ms}"),
+    (FieldKind::Number, "phases.N.{from_ms,to_ms,goodput_mbps,shares.PATH}"),
+    (FieldKind::Number, "links.PATH.{forward,reverse}_bytes"),
+    (FieldKind::Number, "links.PATH.measured.{rtt_ms,min_rtt_ms}"),
+    (FieldKind::Number, "links.PATH.measured.{forward,reverse}_{bps,mtu_bytes,loss}"),
+    (FieldKind::Number, "links.PATH.measured.{forward,reverse}_delay.{min_ms,p50_ms,p95_ms,max_ms}"),
+    (FieldKind::Number, "links.PATH.emulation.{forward,reverse}.{offered,delivered}_{packets,bytes}"),
+    (FieldKind::Counter, "links.PATH.emulation.{forward,reverse}.dropped_packets.NAME"),
+    (FieldKind::Number, "links.PATH.emulation.{forward,reverse}.{marked,corrupted,duplicated}_packets"),
+    (FieldKind::Number, "links.PATH.emulation.{forward,reverse}.{reordered,refused}_packets"),
+    (FieldKind::Number, "links.PATH.emulation.{forward,reverse}.{arq_retransmissions,largest_queue_bytes}"),
+    (FieldKind::Number, "links.PATH.emulation.{forward,reverse}.lateness_ms.{p50,p90,p99,p999,max}"),
+    (FieldKind::Counter, "counters.{client,server}.NAME"),
 ];
 
-/// The patterns, as runs and expectations name them.
-pub(super) const PATTERNS: [&str; 6] =
-    ["ping", "bulk", "iperf", "iperf-upload", "iperf-download", "interactive"];
+/// Expands the braces of a pattern.
+fn spread(pattern: &str) -> Vec<String> {
+    let Some((begin, (names, rest))) =
+        pattern.split_once('{').and_then(|(begin, rest)| Some((begin, rest.split_once('}')?)))
+    else {
+        return vec![pattern.to_owned()];
+    };
+    let rest = spread(rest);
+    names.split(',').flat_map(|name| rest.iter().map(move |rest| format!("{begin}{name}{rest}"))).collect()
+}
 
-/// Fields that only runs of some patterns have, by their beginning.
+static SPREAD: LazyLock<Vec<(FieldKind, String)>> = LazyLock::new(|| {
+    let each =
+        |&(kind, pattern): &(FieldKind, &str)| spread(pattern).into_iter().map(move |field| (kind, field));
+    FIELDS.iter().flat_map(each).collect()
+});
+
+/// The names of the traffic patterns in runs and expectations.
+pub(super) const PATTERNS: [&str; 6] =
+    ["ping", "bulk", "throughput", "throughput-upload", "throughput-download", "interactive"];
+
+/// Prefixes of fields that only some patterns have, and these patterns.
 const OF_PATTERNS: [(&str, &[&str]); 13] = [
     ("ping", &["ping"]),
-    ("completion_ms", &["bulk"]),
+    ("fct_ms", &["bulk"]),
     ("delay_ms", &["interactive"]),
     ("directions.upload.delay_ms", &["interactive"]),
     ("directions.download.delay_ms", &["interactive"]),
@@ -170,7 +84,7 @@ const OF_PATTERNS: [(&str, &[&str]); 13] = [
     ("impacts", &TRANSFERS),
     ("phases", &TRANSFERS),
 ];
-const TRANSFERS: [&str; 4] = ["bulk", "iperf", "iperf-upload", "iperf-download"];
+const TRANSFERS: [&str; 4] = ["bulk", "throughput", "throughput-upload", "throughput-download"];
 
 pub(super) fn is_field_of(field: &str, pattern: &str) -> bool {
     let begins =
@@ -178,27 +92,24 @@ pub(super) fn is_field_of(field: &str, pattern: &str) -> bool {
     OF_PATTERNS.iter().find(|(start, _)| begins(start)).is_none_or(|(_, have)| have.contains(&pattern))
 }
 
-pub(super) fn kind_of(field: &str, links: &[&str]) -> Result<FieldKind, (String, String)> {
-    // Paths of the same shape differ only in the names that stand for themselves.
-    if let Some((pattern, kind)) = FIELDS.iter().find(|(pattern, _)| fits(pattern, field)) {
+pub(super) fn kind_of(field: &str, links: &[&str]) -> Result<FieldKind, Fault> {
+    // Field patterns of the same form differ only in their literal names.
+    if let Some((kind, pattern)) = SPREAD.iter().find(|(_, pattern)| fits(pattern, field)) {
         let name = pattern.split('.').zip(field.split('.')).find(|(slot, _)| *slot == "PATH");
         return match name {
             Some((_, name)) if !links.contains(&name) => {
-                Err((format!("there is no path or link `{name}`"), super::suggestion::choices(name, links)))
+                Err((format!("there is no path or link `{name}`"), choices(name, links)))
             }
             _ => Ok(*kind),
         };
     }
     let problem = format!("a run has no field `{field}`");
-    // With the name of the path put back, the nearest field reads like what was written.
+    // Insert the name of the path, so that the suggested field resembles the given one.
     let written =
         field.split('.').nth(1).filter(|_| field.starts_with("paths.") || field.starts_with("links."));
-    let known: Vec<String> = FIELDS
-        .iter()
-        .map(|(pattern, _)| {
-            written.map_or_else(|| (*pattern).to_owned(), |name| pattern.replace("PATH", name))
-        })
-        .collect();
+    let known =
+        known_fields().map(|known| written.map_or(known.to_owned(), |name| known.replace("PATH", name)));
+    let known: Vec<String> = known.collect();
     let known: Vec<&str> = known.iter().map(String::as_str).collect();
     let remedy = match nearest(field, &known) {
         Some(name) => format!("did you mean `{name}`?"),
@@ -215,7 +126,7 @@ fn fits(pattern: &str, field: &str) -> bool {
     loop {
         match (slots.next(), segments.next()) {
             (None, None) => return true,
-            // Names of counters have dots of their own.
+            // Names of counters contain dots.
             (Some("NAME"), Some(segment)) => return !segment.is_empty(),
             (Some("PATH"), Some(segment)) if !segment.is_empty() => {}
             (Some("N"), Some(segment)) if segment.parse::<u16>().is_ok() => {}
@@ -225,6 +136,6 @@ fn fits(pattern: &str, field: &str) -> bool {
     }
 }
 
-pub fn known_fields() -> Vec<&'static str> {
-    FIELDS.iter().map(|(pattern, _)| *pattern).collect()
+pub fn known_fields() -> impl Iterator<Item = &'static str> {
+    SPREAD.iter().map(|(_, field)| field.as_str())
 }

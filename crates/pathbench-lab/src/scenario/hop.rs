@@ -1,23 +1,19 @@
-//! `path_mtu`, `icmp`, `clamp_mss`: what becomes of packets that are too large for a hop behind a path's first link.
+//! `path_mtu`, `icmp`, `clamp_mss`: a hop behind a path's first link, and the fate of packets that exceed its MTU.
 
-use super::link::{EndDraft, LinkDraft, MTU_BYTES, Part};
-use super::mistake::MistakeKind;
-use super::naming::Named;
-use super::plan::{Engine, Family, Hop, RouterRules, RulesChange, TooBig};
+use super::address::{Given, HopDraft, LinkDraft, MTU_BYTES, Part};
+use super::plan::{Engine, Hop, Link, LinkEnd, RouterRules, RulesChange, TooBig};
 use super::section::Section;
 use pathbench_link::LinkModel;
+use pathbench_record::network::AddressFamily;
 
-/// The smallest path MTU that a kernel goes down to for IPv4 (`net.ipv4.route.min_pmtu` is 552), in round figures:
-/// what every host takes (RFC 791, section 3.1).
+/// The smallest path MTU that the kernel accepts for IPv4 (`net.ipv4.route.min_pmtu` is 552), rounded up to the size
+/// that every host accepts (RFC 791, section 3.1).
 const SMALLEST_PATH_MTU_BYTES: u64 = 576;
 
-#[derive(Debug, Clone, Copy)]
-pub(super) struct HopDraft {
-    pub(super) path_mtu_bytes: u32,
-    pub(super) rules: RulesChange,
-}
+/// Keys of a router's rules.
+pub(super) const RULES: [&str; 2] = ["icmp", "clamp_mss"];
 
-/// The middle of the path that `section` describes, whose interfaces take `mtu_bytes`; `None` for a plain wire.
+/// The hop of the path in `section`, whose interfaces have an MTU of `mtu_bytes`; `None` for a path without a hop.
 pub(super) fn of_path(section: &Section<'_>, mtu_bytes: u32) -> Option<HopDraft> {
     let rules = rules(section);
     let path_mtu_bytes = path_mtu(section, mtu_bytes);
@@ -32,7 +28,7 @@ pub(super) fn path_mtu(section: &Section<'_>, mtu_bytes: u32) -> Option<u32> {
         let problem =
             format!("a path MTU of {path_mtu_bytes} is larger than the hosts' interfaces take: {mtu_bytes}");
         let remedy = format!("give at most {mtu_bytes}, or the path a larger mtu");
-        section.wrong(MistakeKind::Conflict, "path_mtu", problem, remedy);
+        section.wrong("path_mtu", problem, remedy);
     }
     Some(path_mtu_bytes)
 }
@@ -49,19 +45,11 @@ fn too_big(section: &Section<'_>) -> Option<TooBig> {
         "off" => Some(TooBig::Dropped),
         _ => per_second().map(|per_second| TooBig::Limited { per_second }),
     };
-    if read.is_none() {
-        let problem = format!("`{text}` is not what becomes of a router's messages");
+    let fault = || {
         let remedy = "give \"on\", \"off\", or how many a second are sent, as in \"10/s\"";
-        section.wrong(MistakeKind::Value, "icmp", problem, remedy);
-    }
-    read
-}
-
-/// Reports keys of routers in a table of something else, to which `remedy` leads the way.
-pub(super) fn refuse(section: &Section<'_>, keys: &[&str], problem: &str, remedy: &str) {
-    for key in keys.iter().filter(|key| section.has(key)) {
-        section.wrong(MistakeKind::Conflict, key, problem, remedy);
-    }
+        (format!("`{text}` is not a value of icmp"), remedy.to_owned())
+    };
+    section.read("icmp", read.ok_or_else(fault))
 }
 
 pub(super) struct Spread<'a> {
@@ -70,12 +58,12 @@ pub(super) struct Spread<'a> {
     pub(super) routers: Vec<(String, Option<RouterRules>)>,
 }
 
-/// Takes paths with a hop apart. The one link of each that keeps its name is that at `client`.
+/// Splits paths with a hop into links. The link at `client` keeps the name of the path.
 pub(super) fn spread<'a>(drafts: Vec<LinkDraft<'a>>, client: &str) -> Spread<'a> {
     let mut spread = Spread { links: Vec::new(), hops: Vec::new(), routers: Vec::new() };
     let mut inner = Vec::new();
     for draft in drafts {
-        match draft.hop.filter(|_| !draft.named.name.is_empty()) {
+        match draft.hop.filter(|_| !draft.link.name.is_empty()) {
             None => spread.links.push(draft),
             Some(hop) => {
                 let parts = Parts::of(&draft, client);
@@ -91,20 +79,24 @@ pub(super) fn spread<'a>(drafts: Vec<LinkDraft<'a>>, client: &str) -> Spread<'a>
     spread
 }
 
+/// An end of a part, and its given addresses.
+type End = (LinkEnd, Vec<Given>);
+
 struct Parts {
     names: Hop,
-    /// The end of the path at the client, 0 or 1; the parts have the same orientation.
+    /// Index (0 or 1) of the path's end at the client; the parts have the same orientation.
     near_end: usize,
-    families: Vec<Family>,
+    families: Vec<AddressFamily>,
 }
 
 impl Parts {
     fn of(draft: &LinkDraft<'_>, client: &str) -> Self {
-        let path = &draft.named.name;
-        // A dot is in no name of the file's: these are never taken.
+        let path = &draft.link.name;
+        // Names in a scenario cannot contain a dot, so these names are unique.
         let part = |name: &str| format!("{path}.{name}");
-        let given = draft.ends.iter().flat_map(|end| &end.given);
-        let has = |family: &Family| given.clone().any(|given| family.holds(given.subnet.address));
+        let has = |family: &AddressFamily| {
+            draft.given.iter().flatten().any(|given| AddressFamily::of(given.subnet.addr()) == *family)
+        };
         Self {
             names: Hop {
                 path: path.clone(),
@@ -112,57 +104,67 @@ impl Parts {
                 far: part("far"),
                 routers: [part("near"), part("beyond")],
             },
-            near_end: usize::from(draft.ends[1].node == client),
-            families: [Family::Ipv4, Family::Ipv6].into_iter().filter(|family| has(family)).collect(),
+            near_end: usize::from(draft.link.ends[1].node == client),
+            families: [AddressFamily::Ipv4, AddressFamily::Ipv6]
+                .into_iter()
+                .filter(|family| has(family))
+                .collect(),
         }
     }
 
-    fn part<'a>(&self, draft: &LinkDraft<'a>, name: &str, [near, far]: [EndDraft; 2]) -> LinkDraft<'a> {
+    /// A part of the path between two nodes; the node nearer to the client is the first.
+    fn part<'a>(&self, draft: &LinkDraft<'a>, name: &str, mut ends: [End; 2]) -> LinkDraft<'a> {
+        if self.near_end == 1 {
+            ends.reverse();
+        }
+        let [(first, first_given), (second, second_given)] = ends;
+        let link = Link { name: name.to_owned(), ends: [first, second], ..draft.link.clone() };
         LinkDraft {
-            named: Named { name: name.to_owned(), ..draft.named.clone() },
-            ends: if self.near_end == 0 { [near, far] } else { [far, near] },
+            link,
+            given: [first_given, second_given],
             families: self.families.clone(),
             hop: None,
             ..draft.clone()
         }
     }
 
-    fn at_router(&self, draft: &LinkDraft<'_>, router: usize, interface: &str) -> EndDraft {
-        EndDraft {
-            node: self.names.routers[router].clone(),
-            interface: interface.to_owned(),
-            given: Vec::new(),
-            ..draft.ends[0].clone()
-        }
+    fn at_router(&self, router: usize, interface: &str) -> End {
+        let node = self.names.routers[router].clone();
+        (LinkEnd { node, interface: interface.to_owned(), addresses: Vec::new() }, Vec::new())
     }
 
     fn near<'a>(&self, draft: &LinkDraft<'a>) -> LinkDraft<'a> {
-        let ends = [draft.ends[self.near_end].clone(), self.at_router(draft, 0, "near")];
+        let ends = [end(draft, self.near_end), self.at_router(0, "near")];
         self.part(draft, &self.names.path, ends)
     }
 
     fn middle<'a>(&self, draft: &LinkDraft<'a>, hop: HopDraft) -> LinkDraft<'a> {
-        let ends = [self.at_router(draft, 0, "hop"), self.at_router(draft, 1, "hop")];
-        let part = self.part(draft, &self.names.link, ends);
-        LinkDraft { part: Part::Hop, ..wire(part, hop.path_mtu_bytes) }
+        let part = self.part(draft, &self.names.link, [self.at_router(0, "hop"), self.at_router(1, "hop")]);
+        wire(part, Part::Hop, hop.path_mtu_bytes)
     }
 
     fn far<'a>(&self, draft: &LinkDraft<'a>) -> LinkDraft<'a> {
-        let ends = [self.at_router(draft, 1, "far"), draft.ends[1 - self.near_end].clone()];
-        let part = self.part(draft, &self.names.far, ends);
-        LinkDraft { part: Part::Far, ..wire(part, draft.forward.mtu_bytes) }
+        let part =
+            self.part(draft, &self.names.far, [self.at_router(1, "far"), end(draft, 1 - self.near_end)]);
+        wire(part, Part::Far, draft.link.mtu_bytes())
     }
 }
 
-fn wire(draft: LinkDraft<'_>, mtu_bytes: u32) -> LinkDraft<'_> {
+fn end(draft: &LinkDraft<'_>, end: usize) -> End {
+    (draft.link.ends[end].clone(), draft.given[end].clone())
+}
+
+fn wire(draft: LinkDraft<'_>, part: Part, mtu_bytes: u32) -> LinkDraft<'_> {
     let model = LinkModel { mtu_bytes, ..LinkModel::default() };
-    LinkDraft {
+    let link = Link {
         forward: model.clone(),
         reverse: model,
         requested: Default::default(),
-        engine: Some(Engine::Kernel),
+        engine: Engine::Kernel,
+        engine_is_given: true,
         backup: false,
         capture: false,
-        ..draft
-    }
+        ..draft.link
+    };
+    LinkDraft { link, part, ..draft }
 }

@@ -1,77 +1,63 @@
-//! Key paths (`path.wlan.rate`, `event.0.at`): how the command line and the matrix reach into the tree.
+//! Key paths (`path.wlan.rate`, `event.0.at`) select values in the tree for the command line, the matrix and misplaced
+//! tables.
 
-use super::suggestion::choices;
-use super::tree::{Field, Item, Origin, Table, Value};
+use super::mistake::{At, Fault, Ledger, Place, choices};
+use super::tree::{Field, Item, Table, Value};
+use serde_json::Map;
+use std::borrow::Cow;
 
-/// Tables of named things: `path.wlan` is the one whose `name` is `wlan`.
+/// Lists of named tables: `path.wlan` is the `path` with the `name` `wlan`.
 pub(super) const COLLECTIONS: [&str; 4] = ["path", "link", "host", "router"];
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct DeadEnd {
-    pub(super) problem: String,
-    pub(super) remedy: String,
-}
 
 fn has_dotted_keys(path: &str) -> bool {
     path == "matrix" || path == "expect" || path.ends_with(".sysctl")
 }
 
-/// Puts `item` at the key path, making the tables on the way where they are missing. What is put is not
-/// checked, and neither is the last key: that is left to the validation of the whole.
-pub(super) fn set(root: &mut Table, path: &str, item: Item) -> Result<(), DeadEnd> {
+pub(super) fn join(path: &str, key: &str) -> String {
+    if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
+}
+
+/// Sets the value at the key path to `item`, and creates missing tables. Validation checks the item and the last key
+/// later.
+pub(super) fn set(root: &mut Table, path: &str, item: Item) -> Result<(), Fault> {
     if path.split('.').any(str::is_empty) {
-        return Err(DeadEnd {
-            problem: format!("`{path}` is not a key path"),
-            remedy: "give keys joined by dots, as in path.wlan.rate".to_owned(),
-        });
+        let remedy = "give keys joined by dots, as in path.wlan.rate";
+        return Err((format!("`{path}` is not a key path"), remedy.to_owned()));
     }
     set_in_table(root, "", path, item)
 }
 
-fn join(path: &str, key: &str) -> String {
-    if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
-}
-
-fn set_in_table(table: &mut Table, path: &str, rest: &str, item: Item) -> Result<(), DeadEnd> {
-    // Keys with dots exist (sysctls): the longest one that fits is meant.
-    let matching = |field: &Field| {
+fn set_in_table(table: &mut Table, path: &str, rest: &str, item: Item) -> Result<(), Fault> {
+    // Keys may contain dots (sysctls): the longest match applies.
+    let fits = |field: &&Field| {
         rest.strip_prefix(field.key.as_str()).is_some_and(|tail| tail.is_empty() || tail.starts_with('.'))
     };
-    let known = table.fields.iter().filter(|field| matching(field)).max_by_key(|field| field.key.len());
-    let known = known.map(|field| field.key.clone());
+    let known = table.fields.iter().filter(fits).map(|field| field.key.clone()).max_by_key(String::len);
     let is_new = known.is_none();
-    let key = match known {
-        Some(key) => key,
-        None if has_dotted_keys(path) => rest.to_owned(),
-        None => rest.split('.').next().unwrap_or(rest).to_owned(),
-    };
+    let first = if has_dotted_keys(path) { rest } else { rest.split('.').next().unwrap_or(rest) };
+    let key = known.unwrap_or_else(|| first.to_owned());
     let tail = rest[key.len()..].strip_prefix('.');
     if is_new && (tail.is_some() || !path.is_empty()) {
         refuse_new_thing(table, path, &key)?;
     }
-    let here = join(path, &key);
     let Some(tail) = tail else {
         table.put(&key, item);
         return Ok(());
     };
     if is_new {
-        let empty = Item { value: Value::Table(Table::default()), origin: item.origin.clone() };
-        table.put(&key, empty);
+        table.put(&key, Item { value: Value::Table(Table::default()), place: item.place });
     }
-    match table.fields.iter_mut().find(|field| field.key == key) {
-        Some(field) => set_in_item(&mut field.item, &here, tail, item),
+    match table.get_mut(&key) {
+        Some(known) => set_in_item(known, &join(path, &key), tail, item),
         None => Ok(()),
     }
 }
 
-/// Hosts need no declaration; but a path, link or router that does not exist cannot be changed.
-fn refuse_new_thing(table: &Table, path: &str, key: &str) -> Result<(), DeadEnd> {
+/// Rejects a path, link or router that does not exist. Hosts need no declaration.
+fn refuse_new_thing(table: &Table, path: &str, key: &str) -> Result<(), Fault> {
     let named = |collection: &str| collection != "host" && COLLECTIONS.contains(&collection);
     if path.is_empty() && (named(key) || key == "event") {
-        return Err(DeadEnd {
-            problem: format!("the scenario has no {key}"),
-            remedy: format!("add a [[{key}]] to the file"),
-        });
+        return Err((format!("the scenario has no {key}"), format!("add a [[{key}]] to the file")));
     }
     if named(path) {
         return Err(no_such(path, key, table.fields.iter().map(|field| field.key.as_str())));
@@ -79,65 +65,199 @@ fn refuse_new_thing(table: &Table, path: &str, key: &str) -> Result<(), DeadEnd>
     Ok(())
 }
 
-fn no_such<'a>(collection: &str, name: &str, known: impl Iterator<Item = &'a str>) -> DeadEnd {
-    DeadEnd {
-        problem: format!("there is no {collection} `{name}`"),
-        remedy: choices(name, &known.collect::<Vec<_>>()),
-    }
+fn no_such<'a>(collection: &str, name: &str, known: impl Iterator<Item = &'a str>) -> Fault {
+    (format!("there is no {collection} `{name}`"), choices(name, &known.collect::<Vec<_>>()))
 }
 
-fn set_in_item(target: &mut Item, path: &str, rest: &str, item: Item) -> Result<(), DeadEnd> {
+fn set_in_item(target: &mut Item, path: &str, rest: &str, item: Item) -> Result<(), Fault> {
     match &mut target.value {
         Value::Table(table) => set_in_table(table, path, rest, item),
         Value::List(items) => {
-            let (segment, tail) =
-                rest.split_once('.').map_or((rest, None), |(head, tail)| (head, Some(tail)));
-            let index = position(items, path, segment, &item.origin)?;
-            let here = join(path, segment);
-            match (tail, items.get_mut(index)) {
-                (None, Some(element)) => *element = item,
-                (Some(tail), Some(element)) => return set_in_item(element, &here, tail, item),
-                (_, None) => {}
+            let (segment, tail) = rest.split_once('.').map_or((rest, ""), |(head, tail)| (head, tail));
+            let element = element(items, path, segment, item.place)?;
+            if tail.is_empty() {
+                *element = item;
+                return Ok(());
             }
-            Ok(())
+            set_in_item(element, &join(path, segment), tail, item)
         }
-        other => Err(DeadEnd {
-            problem: format!("`{path}` is {} and has no keys of its own", other.noun()),
-            remedy: format!("set {path} itself"),
-        }),
+        other => {
+            let problem = format!("`{path}` is {} and has no keys of its own", other.noun());
+            Err((problem, format!("set {path} itself")))
+        }
     }
 }
 
-/// Index of the element that `segment` names. A host which the list lacks is added: hosts of the short form
-/// need no declaration.
-fn position(items: &mut Vec<Item>, path: &str, segment: &str, origin: &Origin) -> Result<usize, DeadEnd> {
+/// The element named by `segment`. Adds a missing host, because hosts of the short form need no declaration.
+fn element<'i>(
+    items: &'i mut Vec<Item>,
+    path: &str,
+    segment: &str,
+    place: Place,
+) -> Result<&'i mut Item, Fault> {
+    let count = items.len();
     if !COLLECTIONS.contains(&path) {
-        return segment.parse::<usize>().ok().filter(|index| *index < items.len()).ok_or_else(|| DeadEnd {
-            problem: format!("`{path}` has no element `{segment}`"),
-            remedy: match items.len() {
-                0 => "the list is empty".to_owned(),
-                1 => "its only element is 0".to_owned(),
-                count => format!("its elements are 0 to {}", count - 1),
-            },
-        });
+        let known = match count {
+            0 => "the list is empty".to_owned(),
+            1 => "its only element is 0".to_owned(),
+            _ => format!("its elements are 0 to {}", count - 1),
+        };
+        let element = segment.parse::<usize>().ok().and_then(|index| items.get_mut(index));
+        return element.ok_or_else(|| (format!("`{path}` has no element `{segment}`"), known));
     }
-    let name_of = |item: &Item| match &item.value {
-        Value::Table(table) => match table.get("name").map(|name| &name.value) {
-            Some(Value::Text(name)) => Some(name.clone()),
-            _ => None,
-        },
-        _ => None,
-    };
-    let names: Vec<_> = items.iter().map(name_of).collect();
-    if let Some(index) = names.iter().position(|name| name.as_deref() == Some(segment)) {
-        return Ok(index);
+    let index = items.iter().position(|item| item.name() == Some(segment));
+    if index.is_none() && path != "host" {
+        return Err(no_such(path, segment, items.iter().filter_map(Item::name)));
     }
-    if path == "host" {
-        let name = Item { value: Value::Text(segment.to_owned()), origin: origin.clone() };
+    if index.is_none() {
         let mut table = Table::default();
-        table.put("name", name);
-        items.push(Item { value: Value::Table(table), origin: origin.clone() });
-        return Ok(items.len() - 1);
+        table.put("name", Item { value: Value::Text(segment.to_owned()), place });
+        items.push(Item { value: Value::Table(table), place });
     }
-    Err(no_such(path, segment, names.iter().flatten().map(String::as_str)))
+    Ok(&mut items[index.unwrap_or(count)])
+}
+
+/// Replaces the pattern alias `iperf` at the beginning of the text: `iperf-upload`, `iperf.rate`.
+pub(super) fn pattern_name(name: &str) -> Cow<'_, str> {
+    match name.strip_prefix("iperf") {
+        Some(rest) if rest.is_empty() || rest.starts_with(['-', '.']) => {
+            Cow::Owned(format!("throughput{rest}"))
+        }
+        _ => Cow::Borrowed(name),
+    }
+}
+
+/// Replaces the alias after `run.` in a key path.
+fn without_alias(path: &str) -> Cow<'_, str> {
+    path.strip_prefix("run.").map_or(path.into(), |rest| format!("run.{}", pattern_name(rest)).into())
+}
+
+/// Replaces the alias in all keys below `parent`: `[run.iperf]`, and key paths in the matrix and in expectations.
+fn replace_alias(table: &mut Table, parent: &str, ledger: &Ledger) {
+    for field in &mut table.fields {
+        let key = if parent == "run" { pattern_name(&field.key) } else { without_alias(&field.key) };
+        field.key = key.into_owned();
+        let elements = match &mut field.item.value {
+            Value::List(items) => items.as_mut_slice(),
+            _ => std::slice::from_mut(&mut field.item),
+        };
+        for item in elements {
+            if let Value::Table(inner) = &mut item.value {
+                replace_alias(inner, &field.key, ledger);
+            }
+        }
+    }
+    let mut aliased = table.fields.iter().filter(|field| parent == "run" && field.key == "throughput");
+    if let (Some(_), Some(second)) = (aliased.next(), aliased.next()) {
+        let remedy = "remove one of the two: iperf is an alias of throughput";
+        ledger.wrong(&At::new(second.place, "run.throughput"), "is given twice", remedy);
+    }
+}
+
+/// Keys whose values are tables inside a named element.
+const INNER_TABLES: [&str; 9] =
+    ["sysctl", "mptcp", "upload", "download", "forward", "reverse", "burst_loss", "loss_bursts", "arq"];
+
+/// Moves misplaced tables before other code reads the tree. In TOML, `[host.client]` after a `[[host]]` is a table
+/// inside that last host, but the author means the host `client`. A table with the name of a declared element of the
+/// same list is moved into that element. A table `[host.NAME]` of an undeclared host becomes a host, because hosts need
+/// no declaration.
+///
+/// The alias `iperf` becomes `throughput`.
+pub(super) fn gather(tree: &mut Table, ledger: &Ledger) {
+    replace_alias(tree, "", ledger);
+    let mut misplaced = Vec::new();
+    for field in tree.fields.iter_mut().filter(|field| COLLECTIONS.contains(&field.key.as_str())) {
+        let collection = field.key.clone();
+        if field.item.name().is_some() {
+            let remedy = format!("write [[{collection}]], or [{collection}.NAME] without a name");
+            let at = At::new(field.place, &collection);
+            ledger.wrong(&at, format!("[{collection}] is a single table"), remedy);
+            field.item.value = Value::List(vec![field.item.clone()]);
+        }
+        let Value::List(items) = &mut field.item.value else { continue };
+        let names: Vec<String> = items.iter().filter_map(|item| item.name().map(str::to_owned)).collect();
+        for item in items {
+            let Value::Table(table) = &mut item.value else { continue };
+            let is_misplaced = |field: &mut Field| {
+                field.item.value.table().is_some()
+                    && !INNER_TABLES.contains(&field.key.as_str())
+                    && (collection == "host" || names.contains(&field.key))
+            };
+            let moved = table.fields.extract_if(.., is_misplaced);
+            misplaced.extend(moved.map(|field| (join(&collection, &field.key), field.item)));
+        }
+    }
+    for (path, item) in misplaced {
+        let fields = item.value.table().map(|table| table.flattened(&|_| false)).unwrap_or_default();
+        for field in fields {
+            let at = At::new(field.place, join(&path, &field.key));
+            if let Err((problem, remedy)) = set(tree, &at.key, field.item) {
+                ledger.wrong(&at, problem, remedy);
+            }
+        }
+    }
+}
+
+/// Changes to a scenario from the command line. They are validated with the rest of it.
+#[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
+pub struct Overrides {
+    /// `--set KEY=VALUE`: key path and value. A value that is not valid TOML is a text.
+    pub set: Vec<(String, String)>,
+    /// `--transports`: replaces `run.transports`.
+    pub transports: Option<Vec<String>>,
+    /// `--repeat`: replaces `run.repeat`.
+    pub repeat: Option<u32>,
+    /// `--seed`: replaces `run.seed`.
+    pub seed: Option<u64>,
+    /// `--duration`: replaces `run.duration`.
+    pub duration: Option<String>,
+}
+
+impl Overrides {
+    /// Key paths, options as given, and values. `--set` comes first, so that the dedicated options override it.
+    fn options(&self) -> Vec<(String, String, String)> {
+        let set = self.set.iter().map(|(key, value)| {
+            (without_alias(key).into_owned(), format!("--set {key}={value}"), value.clone())
+        });
+        let run = |key: &str, value: String| (format!("run.{key}"), format!("--{key} {value}"), value);
+        let transports = self.transports.as_ref().map(|labels| {
+            let option = format!("--transports {}", labels.join(","));
+            ("run.transports".to_owned(), option, format!("{labels:?}"))
+        });
+        set.chain(transports)
+            .chain(self.repeat.map(|repeat| run("repeat", repeat.to_string())))
+            .chain(self.seed.map(|seed| run("seed", seed.to_string())))
+            .chain(self.duration.clone().map(|duration| run("duration", duration)))
+            .collect()
+    }
+
+    /// Applies the overrides to the tree and returns their values by key path for the record. The matrix no longer
+    /// varies an overridden key.
+    pub(super) fn apply(&self, tree: &mut Table, ledger: &Ledger) -> Map<String, serde_json::Value> {
+        let mut record = Map::new();
+        for (key, option, value) in self.options() {
+            let item = Item::of_option(&value, ledger.text("", option));
+            let (at, json) = (At::new(item.place, &key), item.to_json());
+            if let Err((problem, remedy)) = set(tree, &key, item) {
+                ledger.wrong(&at, problem, remedy);
+                continue;
+            }
+            if let Some(Item { value: Value::Table(matrix), .. }) = tree.get_mut("matrix") {
+                forget(matrix, &key);
+            }
+            record.insert(key, json);
+        }
+        record
+    }
+}
+
+fn forget(table: &mut Table, key: &str) {
+    table.fields.retain(|field| field.key != key);
+    for field in &mut table.fields {
+        let rest = key.strip_prefix(field.key.as_str()).and_then(|rest| rest.strip_prefix('.'));
+        if let (Some(rest), Value::Table(inner)) = (rest, &mut field.item.value) {
+            forget(inner, rest);
+        }
+    }
 }

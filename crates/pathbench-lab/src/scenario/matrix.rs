@@ -1,16 +1,15 @@
-//! `[matrix]`: every combination of the values that it gives to keys.
+//! `[matrix]`: every combination of the values of its keys.
 
 use super::keypath;
-use super::keys;
-use super::mistake::MistakeKind;
+use super::mistake::{At, Fault};
 use super::section::Section;
 use super::tree::{Field, Item, Table, Value};
 use pathbench_record::document::Variant;
 
-/// More is a slip of the keyboard: at ten seconds a run, it would take hours to run each once.
+/// A larger matrix is a typing error: with runs of 10 s, one repetition would take hours.
 const MOST_VARIANTS: usize = 1_000;
 
-/// Keys that say something about the whole result, not about one variant of it.
+/// Keys that apply to the whole result, not to one variant.
 const GLOBAL: [&str; 7] =
     ["name", "description", "expect", "matrix", "run.repeat", "run.seed", "run.sample_interval"];
 
@@ -24,95 +23,70 @@ struct Dimension {
     values: Vec<Item>,
 }
 
-/// All combinations in file order, the last key varying fastest; the scenario itself when there is no matrix.
-/// Keys of the matrix that are mistakes are reported and left out.
+/// All combinations in file order, the last key varying fastest; without a matrix, the scenario itself. Reports and
+/// omits invalid keys of the matrix.
 pub(super) fn expand(root: &Section<'_>, base: &Table) -> Vec<Cell> {
-    let section = root.section(keys::MATRIX);
+    let section = root.section("matrix");
     let fields = section.table.map(|table| table.flattened(&|_| false)).unwrap_or_default();
     let mut dimensions: Vec<Dimension> = Vec::new();
     for field in fields {
-        let key = section.key(&field.key);
-        if dimensions.iter().any(|known| known.key == field.key) {
-            let problem = "is given twice";
-            root.ledger.add(MistakeKind::Duplicate, &field.origin, key, problem, "remove one of the two");
-        } else if let Some(dimension) = dimension(root, base, field, &key) {
-            dimensions.push(dimension);
+        let at = At::new(field.place, section.at(&field.key).key);
+        let is_known = dimensions.iter().any(|known| known.key == field.key);
+        let twice = || Err(("is given twice".to_owned(), "remove one of the two".to_owned()));
+        match if is_known { twice() } else { dimension(base, &field) } {
+            Ok(values) => dimensions.push(Dimension { key: field.key, values }),
+            Err((problem, remedy)) => root.ledger.wrong(&at, problem, remedy),
         }
     }
     let count = dimensions.iter().try_fold(1_usize, |count, next| count.checked_mul(next.values.len()));
     if count.is_none_or(|count| count > MOST_VARIANTS) {
         let sizes: Vec<_> = dimensions.iter().map(|dimension| dimension.values.len().to_string()).collect();
         let problem = format!("{} values make too many combinations", sizes.join(" × "));
-        let remedy = format!("vary less at once: at most {MOST_VARIANTS} combinations");
-        root.wrong(MistakeKind::Value, keys::MATRIX, problem, remedy);
+        root.wrong("matrix", problem, format!("vary less at once: at most {MOST_VARIANTS} combinations"));
         dimensions.clear();
     }
     combinations(base, &dimensions)
 }
 
-fn dimension(root: &Section<'_>, base: &Table, field: Field, key: &str) -> Option<Dimension> {
-    let wrong = |kind, problem: String, remedy: String| {
-        root.ledger.add(kind, &field.origin, key, problem, remedy);
-        None
-    };
+/// The values of a matrix key.
+fn dimension(base: &Table, field: &Field) -> Result<Vec<Item>, Fault> {
     let Value::List(values) = &field.item.value else {
         let problem = format!("{} is not a list of values", field.item.value.noun());
-        return wrong(
-            MistakeKind::Type,
-            problem,
-            "give the values to go through, as in [0, 1, 2]".to_owned(),
-        );
+        return Err((problem, "give the values to go through, as in [0, 1, 2]".to_owned()));
     };
-    if values.is_empty() {
-        let remedy = "give the values to go through, or remove the key".to_owned();
-        return wrong(MistakeKind::Value, "the list is empty, so nothing would run".to_owned(), remedy);
-    }
-    let is_below = |global: &str| {
-        field.key.strip_prefix(global).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    let Some(first) = values.first() else {
+        let remedy = "give the values to go through, or remove the key";
+        return Err(("the list is empty, so nothing would run".to_owned(), remedy.to_owned()));
     };
-    if let Some(global) = GLOBAL.iter().find(|global| is_below(global)) {
+    let is_below = |global: &&&str| {
+        field.key.strip_prefix(**global).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    };
+    if let Some(global) = GLOBAL.iter().find(is_below) {
         let problem = format!("`{global}` holds for the whole scenario and cannot vary");
-        return wrong(
-            MistakeKind::Value,
-            problem,
-            "vary keys of paths, links, hosts, events or run".to_owned(),
-        );
+        return Err((problem, "vary keys of paths, links, hosts, events or run".to_owned()));
     }
-    if let Some(twice) = (1..values.len()).find(|index| {
-        values[..*index].iter().any(|earlier| {
-            earlier.value == values[*index].value || earlier.to_json() == values[*index].to_json()
-        })
-    }) {
+    let json: Vec<_> = values.iter().map(Item::to_json).collect();
+    if let Some(twice) = (1..json.len()).find(|index| json[..*index].contains(&json[*index])) {
         let problem = format!("`{}` is there twice", values[twice].written());
-        return wrong(
-            MistakeKind::Duplicate,
-            problem,
-            "remove one; run.repeat says how often each runs".to_owned(),
-        );
+        return Err((problem, "remove one; run.repeat says how often each runs".to_owned()));
     }
-    // Whether the key leads anywhere does not depend on the value.
-    if let Err(end) = keypath::set(&mut base.clone(), &field.key, values[0].clone()) {
-        return wrong(MistakeKind::Reference, end.problem, end.remedy);
-    }
-    Some(Dimension { values: values.clone(), key: field.key })
+    // Whether the key exists does not depend on the value.
+    keypath::set(&mut base.clone(), &field.key, first.clone())?;
+    Ok(values.clone())
 }
 
 fn combinations(base: &Table, dimensions: &[Dimension]) -> Vec<Cell> {
     let mut cells = vec![Cell { variant: Variant::new(), table: base.clone() }];
-    for dimension in dimensions {
-        let mut next = Vec::with_capacity(cells.len() * dimension.values.len());
-        for cell in &cells {
-            for value in &dimension.values {
-                let mut table = cell.table.clone();
-                // It led somewhere in the base; should an earlier key have closed the way, validation sees the rest.
-                if keypath::set(&mut table, &dimension.key, value.clone()).is_ok() {
-                    let mut variant = cell.variant.clone();
-                    variant.insert(dimension.key.clone(), value.to_json());
-                    next.push(Cell { variant, table });
-                }
-            }
-        }
-        cells = next;
+    for Dimension { key, values } in dimensions {
+        let with = |cell: &Cell, value: &Item| {
+            let mut cell = Cell { variant: cell.variant.clone(), table: cell.table.clone() };
+            cell.variant.insert(key.clone(), value.to_json());
+            // The key exists in the base; if an earlier key has removed it, validation reports that.
+            let _closed = keypath::set(&mut cell.table, key, value.clone());
+            cell
+        };
+        let with_all = |cell: &Cell| values.iter().map(|value| with(cell, value)).collect::<Vec<_>>();
+        cells = cells.iter().flat_map(with_all).collect();
     }
     cells
 }

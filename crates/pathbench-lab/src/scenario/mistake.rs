@@ -1,145 +1,220 @@
-//! What is wrong with a scenario: one mistake, and the list of all of them.
+//! Mistakes in a file with their places, reported together.
 
-use super::tree::Origin;
-use std::cell::RefCell;
+use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::Range;
 use thiserror::Error;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum MistakeKind {
-    /// The text is not TOML.
-    Syntax,
-    /// A key that nothing reads.
-    UnknownKey,
-    /// A key that must be there is not.
-    Missing,
-    /// A value of the wrong type.
-    Type,
-    /// A value that cannot be read, or lies outside its range.
-    Value,
-    /// The name of something that does not exist.
-    Reference,
-    /// The same name or address twice.
-    Duplicate,
-    /// Two values that do not go together.
-    Conflict,
+/// Problem and remedy.
+pub(super) type Fault = (String, String);
+
+/// A byte range in one of the texts of a [`Ledger`], in the order of the text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    text: usize,
+    start: usize,
+    end: usize,
+}
+
+/// A place and its key path (`path.wlan.rate`).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct At {
+    pub place: Place,
+    /// May be empty for invalid text.
+    pub key: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mistake {
-    pub kind: MistakeKind,
     /// The file, or the option of the command line (`--set path.wlan.rate=50`).
     pub file: String,
     /// Line in the file, from 1; `None` for options.
     pub line: Option<u32>,
-    /// Key path of what is wrong (`path.wlan.rate`); may be empty for text that is not TOML.
+    /// Key path of the mistake (`path.wlan.rate`); may be empty for text that is not TOML.
     pub key: String,
     pub problem: String,
     pub remedy: String,
+    /// The line, or the option.
+    source: String,
+    /// The range of the mistake in `source`, in bytes.
+    span: Range<usize>,
 }
 
 impl fmt::Display for Mistake {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:", self.file)?;
-        if let Some(line) = self.line {
-            write!(f, "{line}:")?;
-        }
-        if !self.key.is_empty() {
-            write!(f, " {}:", self.key)?;
-        }
-        write!(f, " {}; {}", self.problem, self.remedy)
+        let separator = if self.key.is_empty() { "" } else { ": " };
+        let title = format!("{}{separator}{}", self.key, self.problem);
+        let snippet = Snippet::source(&self.source)
+            .path(&self.file)
+            .line_start(self.line.unwrap_or(1) as usize)
+            .annotation(AnnotationKind::Primary.span(self.span.clone()));
+        let report =
+            [Level::ERROR.primary_title(&title).element(snippet).element(Level::HELP.message(&self.remedy))];
+        f.write_str(&Renderer::plain().render(&report))
     }
 }
 
-/// All mistakes of a scenario, at least one: those of the file by line, then those of the command line.
-///
-/// Prints one per line.
+/// All mistakes, at least one: first the mistakes in the file by line, then the mistakes in options.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub struct Mistakes(pub Vec<Mistake>);
 
 impl fmt::Display for Mistakes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, mistake) in self.0.iter().enumerate() {
-            if index > 0 {
-                writeln!(f)?;
-            }
-            mistake.fmt(f)?;
-        }
-        Ok(())
+        let reports: Vec<_> = self.0.iter().map(Mistake::to_string).collect();
+        f.write_str(&reports.join("\n\n"))
     }
 }
 
-/// Whatever a file has in it, a message is one line that does nothing to a terminal.
+/// Escapes control characters, so that a message is one line for any content of a file.
 fn printable(text: impl Into<String>) -> String {
     let text = text.into();
     if !text.contains(char::is_control) {
         return text;
     }
-    text.chars()
-        .map(|c| if c.is_control() { c.escape_default().to_string() } else { c.to_string() })
-        .collect()
+    let shown = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
+    text.chars().map(shown).collect()
 }
 
-/// Collects mistakes while a scenario is read, so that all of them are reported at once.
+#[derive(Debug)]
+struct Text {
+    /// The name of the file; empty for an option.
+    file: String,
+    text: String,
+}
+
+/// Collects mistakes while a file is read, so that all are reported together.
 #[derive(Debug)]
 pub struct Ledger {
-    file: String,
+    /// The text of the file is the first.
+    texts: RefCell<Vec<Text>>,
     mistakes: RefCell<Vec<Mistake>>,
-    /// Lines that are not TOML: what was read there says nothing.
-    distrusted: RefCell<Vec<u32>>,
+    /// Set while mistakes are ignored.
+    pub(super) muted: Cell<bool>,
+    /// Set if lines were omitted, because these lines may contain keys that seem to be missing.
+    pub(super) incomplete: Cell<bool>,
+    /// The keys that readers have requested from each table, and whether each key is valid there.
+    pub(super) asked: RefCell<BTreeMap<String, Vec<(String, bool)>>>,
 }
 
 impl Ledger {
-    pub fn new(file: impl Into<String>) -> Self {
-        Self { file: file.into(), mistakes: RefCell::default(), distrusted: RefCell::default() }
-    }
-
-    /// Says that a line is not TOML: it is not looked at any more, and since it may have hidden a key, none is
-    /// reported as missing.
-    pub(super) fn distrust(&self, line: u32) {
-        self.distrusted.borrow_mut().push(line);
-    }
-
-    /// Adds a mistake, unless it is there already (the variants of a matrix mostly share theirs).
-    pub fn add(
-        &self,
-        kind: MistakeKind,
-        origin: &Origin,
-        key: impl Into<String>,
-        problem: impl Into<String>,
-        remedy: impl Into<String>,
-    ) {
-        let distrusted = self.distrusted.borrow();
-        let on_distrusted = matches!(origin, Origin::Line(line) if distrusted.contains(line));
-        if (kind == MistakeKind::Missing && !distrusted.is_empty())
-            || (kind != MistakeKind::Syntax && on_distrusted)
-        {
-            return;
+    pub fn new(file: impl Into<String>, text: impl Into<String>) -> Self {
+        let text = Text { file: file.into(), text: text.into() };
+        Self {
+            texts: RefCell::new(vec![text]),
+            mistakes: RefCell::default(),
+            muted: Cell::new(false),
+            incomplete: Cell::new(false),
+            asked: RefCell::default(),
         }
-        let (file, line) = match origin {
-            Origin::Line(line) => (self.file.clone(), Some(*line)),
-            Origin::Option(option) => (option.clone(), None),
+    }
+
+    /// Adds a text that contains values and returns its place. `file` is empty for an option of the command line.
+    pub(super) fn text(&self, file: &str, text: String) -> Place {
+        let mut texts = self.texts.borrow_mut();
+        let place = Place { text: texts.len(), start: 0, end: text.len() };
+        texts.push(Text { file: file.to_owned(), text });
+        place
+    }
+
+    /// The beginning of the file.
+    pub const fn top(&self) -> Place {
+        Place { text: 0, start: 0, end: 0 }
+    }
+
+    /// The line of the file with this number (from 1).
+    pub fn line(&self, number: u32) -> Place {
+        let text = &self.texts.borrow()[0].text;
+        let before = text.split_inclusive('\n').take((number as usize).saturating_sub(1));
+        let start = before.map(str::len).sum();
+        let line = text[start..].lines().next().unwrap_or_default();
+        Place { start, end: start + line.trim_end().len(), ..self.top() }
+    }
+
+    /// The line number (from 1) of a place; `None` for a place in an option.
+    pub(super) fn number(&self, place: Place) -> Option<u32> {
+        let text = &self.texts.borrow()[place.text];
+        let before = text.text.get(..place.start).unwrap_or(&text.text);
+        (!text.file.is_empty()).then(|| before.matches('\n').count() as u32 + 1)
+    }
+
+    /// Adds a mistake once: most variants of a matrix have the same mistakes.
+    pub fn wrong(&self, at: &At, problem: impl Into<String>, remedy: impl Into<String>) {
+        let line = self.number(at.place);
+        let Text { file, text } = &self.texts.borrow()[at.place.text];
+        let start = text.get(..at.place.start).and_then(|before| before.rfind('\n')).map_or(0, |end| end + 1);
+        let source = text[start..].lines().next().unwrap_or_default();
+        let [from, to] = [at.place.start, at.place.end].map(|offset| (offset - start).min(source.len()));
+        let harmless =
+            |range: Range<usize>| source.get(range).unwrap_or_default().replace(char::is_control, " ");
+        let [before, marked, after] = [0..from, from..to, to..source.len()].map(harmless);
+        let mistake = Mistake {
+            file: printable(if file.is_empty() { text } else { file }),
+            line,
+            key: printable(&at.key),
+            problem: printable(problem),
+            remedy: printable(remedy),
+            span: before.len()..before.len() + marked.len(),
+            source: before + &marked + &after,
         };
-        let (key, problem, remedy) = (printable(key), printable(problem), printable(remedy));
-        let mistake = Mistake { kind, file, line, key, problem, remedy };
         let mut mistakes = self.mistakes.borrow_mut();
-        if !mistakes.contains(&mistake) {
+        if !self.muted.get() && !mistakes.contains(&mistake) {
             mistakes.push(mistake);
         }
     }
 
-    pub(super) fn file(&self) -> &str {
-        &self.file
+    pub(super) fn file(&self) -> String {
+        self.texts.borrow()[0].file.clone()
     }
 
     pub fn is_empty(&self) -> bool {
         self.mistakes.borrow().is_empty()
     }
 
-    /// All mistakes in the order in which a person corrects them.
+    /// All mistakes: first the mistakes in the file by line, then the mistakes in options.
     pub fn into_mistakes(self) -> Mistakes {
         let mut mistakes = self.mistakes.into_inner();
         mistakes.sort_by_key(|mistake| mistake.line.unwrap_or(u32::MAX));
         Mistakes(mistakes)
+    }
+}
+
+impl Place {
+    /// The bytes `range` of this place's text.
+    pub(super) const fn part(self, range: &Range<usize>) -> Self {
+        Self { start: range.start, end: range.end, ..self }
+    }
+}
+
+impl At {
+    pub fn new(place: Place, key: impl Into<String>) -> Self {
+        Self { place, key: key.into() }
+    }
+}
+
+/// "Did you mean": the known name that is nearest to an unknown name.
+pub(super) fn nearest<'a>(given: &str, known: &[&'a str]) -> Option<&'a str> {
+    let tolerated = 1 + given.chars().count() / 4;
+    let distance = |name: &str| strsim::damerau_levenshtein(&given.to_lowercase(), &name.to_lowercase());
+    known
+        .iter()
+        .map(|name| (distance(name), *name))
+        .filter(|(distance, name)| *distance <= tolerated && *distance < name.chars().count())
+        // Among equally near names, the one that does not require removing a letter.
+        .min_by_key(|(distance, name)| (*distance, given.len().saturating_sub(name.len())))
+        .map(|(_, name)| name)
+}
+
+/// A remedy: the nearest of the known names, and all of them.
+pub(super) fn choices(given: &str, known: &[&str]) -> String {
+    let list = match known {
+        [] => return "there are none".to_owned(),
+        [only] => format!("the only one is {only}"),
+        many => format!("known are {}", many.join(", ")),
+    };
+    match nearest(given, known) {
+        Some(name) => format!("did you mean `{name}`? {list}"),
+        None => list,
     }
 }

@@ -1,16 +1,16 @@
-//! Names of paths, links, nodes and interfaces, and the tables that are found by name.
+//! Names of paths, links, nodes and interfaces, and the named tables.
 
-use super::mistake::{Ledger, MistakeKind};
+use super::mistake::{At, Fault, Ledger};
 use super::section::Section;
-use super::tree::{Origin, Value};
+use super::tree::{Field, Value};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NameOf {
     Scenario,
-    /// Also becomes an interface in the wire room; no dots, since key paths have dots.
+    /// Also the name of an interface in the fabric namespace. Has no dots, because key paths have dots.
     Link,
     Node,
-    /// `dev_valid_name` of the kernel (net/core/dev.c) allows more; what is left out only makes trouble.
+    /// `dev_valid_name` of the kernel (net/core/dev.c) allows more characters, which would need quotes elsewhere.
     Interface,
 }
 
@@ -18,7 +18,7 @@ pub(super) enum NameOf {
 const LONGEST_INTERFACE: usize = 15;
 
 impl NameOf {
-    pub(super) fn fault(self, name: &str) -> Option<(String, String)> {
+    pub(super) fn fault(self, name: &str) -> Option<Fault> {
         let (noun, longest, dots) = match self {
             Self::Scenario => ("the name of a scenario", 64, true),
             Self::Link => ("the name of a path or link", LONGEST_INTERFACE, false),
@@ -36,93 +36,84 @@ impl NameOf {
         }
         let legal = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_' || (dots && c == '.');
         if !name.chars().all(legal) || !name.starts_with(|c: char| c.is_ascii_alphanumeric()) {
-            return Some((format!("`{name}` will not do as {noun}"), remedy));
+            return Some((format!("`{name}` is not valid as {noun}"), remedy));
         }
         if matches!(self, Self::Link | Self::Interface) && ["lo", "all", "default"].contains(&name) {
-            let remedy = "choose another; lo, all and default mean something to the kernel".to_owned();
+            let remedy = "choose another; lo, all and default are special names in the kernel".to_owned();
             return Some((format!("`{name}` is reserved"), remedy));
         }
         None
     }
 
-    pub(super) fn check(self, name: &str, ledger: &Ledger, origin: &Origin, key: &str) {
+    pub(super) fn check(self, name: &str, ledger: &Ledger, at: &At) {
         if let Some((problem, remedy)) = self.fault(name) {
-            ledger.add(MistakeKind::Value, origin, key, problem, remedy);
+            ledger.wrong(at, problem, remedy);
         }
     }
 }
 
 #[derive(Debug, Clone)]
 pub(super) struct Named<'a> {
-    /// Empty when it has none, which is a mistake that has been reported.
+    /// Empty for a missing name, which has been reported as a mistake.
     pub(super) name: String,
-    pub(super) name_origin: Origin,
+    pub(super) name_at: At,
     pub(super) section: Section<'a>,
 }
 
-/// The things of one sort, in file order: `[[path]]` tables with a `name`, or tables `[path.NAME]`.
+/// The named tables of one kind, in file order: `[[path]]` with a `name`, or `[path.NAME]`.
 pub(super) fn collection<'a>(root: &Section<'a>, key: &str, sort: NameOf) -> Vec<Named<'a>> {
     let Some(item) = root.get(key) else { return Vec::new() };
-    let found = match &item.value {
+    let found: Vec<Named<'a>> = match &item.value {
         Value::Table(table) => table.fields.iter().filter_map(|field| tabled(root, key, field)).collect(),
         Value::List(_) => root.sections(key).into_iter().map(|section| listed(key, section)).collect(),
         other => {
             let problem = format!("{} is not a table", other.noun());
-            root.wrong(
-                MistakeKind::Type,
-                key,
-                problem,
-                format!("write each as [[{key}]] with its keys below"),
-            );
+            root.wrong(key, problem, format!("write each as [[{key}]] with its keys below"));
             Vec::new()
         }
     };
-    for named in found.iter().filter(|named: &&Named<'_>| !named.name.is_empty()) {
-        let key = named.section.key("name");
-        sort.check(&named.name, root.ledger, &named.name_origin, &key);
+    for named in found.iter().filter(|named| !named.name.is_empty()) {
+        sort.check(&named.name, root.ledger, &named.name_at);
     }
     found
 }
 
 /// An element of `[[path]]`.
-fn listed<'a>(key: &str, section: Section<'a>) -> Named<'a> {
-    let name = section.required_text("name", key).unwrap_or_default().to_owned();
-    if section.has("name") && name.is_empty() && section.text("name", key).is_some() {
-        section.wrong(MistakeKind::Value, "name", "an empty text is no name", "give it one");
+fn listed<'a>(key: &str, mut section: Section<'a>) -> Named<'a> {
+    let given = section.required_text("name", key);
+    if given == Some("") {
+        section.wrong("name", "an empty text is no name", "give it one");
     }
-    let path = if name.is_empty() { section.path.clone() } else { format!("{key}.{name}") };
-    let name_origin = section.origin_of("name");
-    Named { name, name_origin, section: Section { path, ..section } }
+    let name = given.unwrap_or_default().to_owned();
+    if !name.is_empty() {
+        section.at.key = format!("{key}.{name}");
+        section.get("name");
+    }
+    Named { name_at: section.at("name"), name, section }
 }
 
 /// A table `[path.NAME]`.
-fn tabled<'a>(root: &Section<'a>, key: &str, field: &'a super::tree::Field) -> Option<Named<'a>> {
-    let parent = root.section(key);
-    // Says so itself when it is not a table.
-    let section = parent.section(&field.key);
+fn tabled<'a>(root: &Section<'a>, key: &str, field: &Field) -> Option<Named<'a>> {
+    // Reports a value that is not a table.
+    let section = root.section(key).section(&field.key);
     section.table?;
     if section.text("name", &field.key).is_some_and(|name| name != field.key) {
         let remedy = format!("leave the name out; [{key}.{}] has one", field.key);
-        section.wrong(MistakeKind::Conflict, "name", "the table is already named by its heading", remedy);
+        section.wrong("name", "the table is already named by its heading", remedy);
     }
-    Some(Named { name: field.key.clone(), name_origin: field.origin.clone(), section })
+    let name_at = At::new(field.place, section.at("name").key);
+    Some(Named { name: field.key.clone(), name_at, section })
 }
 
-pub(super) fn no_name_twice<'a>(named: impl Iterator<Item = &'a Named<'a>>) {
-    let mut seen: Vec<&Named<'_>> = Vec::new();
-    for this in named.filter(|named| !named.name.is_empty()) {
-        match seen.iter().find(|other| other.name == this.name) {
-            Some(other) => {
-                let place = match &other.name_origin {
-                    Origin::Line(line) => format!("on line {line}"),
-                    Origin::Option(option) => format!("by {option}"),
-                };
-                let problem = format!("the name `{}` is already taken {place}", this.name);
-                let key = this.section.key("name");
-                let remedy = "choose another";
-                this.section.ledger.add(MistakeKind::Duplicate, &this.name_origin, key, problem, remedy);
-            }
-            None => seen.push(this),
+pub(super) fn no_name_twice<'a>(ledger: &Ledger, named: impl Iterator<Item = (&'a str, &'a At)>) {
+    let mut seen: Vec<(&str, &At)> = Vec::new();
+    for (name, at) in named.filter(|(name, _)| !name.is_empty()) {
+        if let Some((_, other)) = seen.iter().find(|(other, _)| *other == name) {
+            let line = ledger.number(other.place).map(|line| format!(" on line {line}"));
+            let problem = format!("the name `{name}` is already taken{}", line.unwrap_or_default());
+            ledger.wrong(at, problem, "choose another");
+        } else {
+            seen.push((name, at));
         }
     }
 }

@@ -1,59 +1,46 @@
-//! Hosts and routers: sysctls, MPTCP limits and endpoints, routes by hand.
+//! Hosts and routers: sysctls, MPTCP limits and endpoints, explicit routes.
 
 use super::address::parse_subnet;
-use super::keys;
-use super::mistake::MistakeKind;
-use super::plan::{EndpointPlan, Family, Hop, Link, MptcpPlan, RoutePlan, path_of};
+use super::mistake::{At, Fault, choices};
+use super::plan::{EndpointPlan, Hop, Link, MptcpPlan, RoutePlan, path_of};
 use super::section::Section;
-use super::suggestion::choices;
 use super::tree::Value;
+use pathbench_record::network::{AddressFamily, IpNet};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 /// `MPTCP_PM_ADDR_MAX` (net/mptcp/protocol.h): endpoints of a namespace, and the largest limit.
 const MOST_ENDPOINTS: u64 = 8;
 
-/// The sysctls of a node: values as they are written to `/proc/sys`.
+/// The sysctls of a node, with values in the format of `/proc/sys`.
 pub(super) fn sysctls(section: &Section<'_>) -> BTreeMap<String, String> {
     let own = section.section("sysctl");
     let mut sysctls = BTreeMap::new();
     for field in own.table.map(|table| table.flattened(&|_| false)).unwrap_or_default() {
-        let key = own.key(&field.key);
-        let wrong = |kind, problem: String, remedy: &str| {
-            section.ledger.add(kind, &field.item.origin, key.as_str(), problem, remedy);
-        };
+        let at = At::new(field.item.place, own.at(&field.key).key);
         let value = match &field.item.value {
             Value::Text(text) if text.chars().any(char::is_control) => {
-                wrong(
-                    MistakeKind::Value,
-                    "the value has control characters".to_owned(),
-                    "give one line of text",
-                );
+                section.ledger.wrong(&at, "the value has control characters", "give one line of text");
                 continue;
             }
-            Value::Text(text) => text.clone(),
-            Value::Integer(number) => number.to_string(),
+            Value::Text(_) | Value::Integer(_) => field.item.written(),
             other => {
-                let problem = format!("{} is not the value of a sysctl", other.noun());
-                wrong(
-                    MistakeKind::Type,
-                    problem,
-                    "give a whole number or a text, as in 1 or \"4096 131072 6291456\"",
-                );
+                let remedy = "give a whole number or a text, as in 1 or \"4096 131072 6291456\"";
+                section.ledger.wrong(&at, format!("{} is not the value of a sysctl", other.noun()), remedy);
                 continue;
             }
         };
         if let Some((problem, remedy)) = sysctl_fault(&field.key) {
-            section.ledger.add(MistakeKind::Value, &field.origin, key.as_str(), problem, remedy);
-        } else if sysctls.insert(field.key.clone(), value).is_some() {
-            wrong(MistakeKind::Duplicate, "is given twice".to_owned(), "remove one of the two");
+            section.ledger.wrong(&at, problem, remedy);
+        } else if sysctls.insert(field.key, value).is_some() {
+            section.ledger.wrong(&at, "is given twice", "remove one of the two");
         }
     }
     sysctls
 }
 
-/// What is wrong with the name of a sysctl. Only `net.*` belongs to a network namespace.
-fn sysctl_fault(name: &str) -> Option<(String, String)> {
+/// Checks the name of a sysctl. Only `net.*` settings belong to a network namespace.
+fn sysctl_fault(name: &str) -> Option<Fault> {
     let legal = |c: char| c.is_ascii_alphanumeric() || "-_/".contains(c);
     let parts_are_legal = name.split('.').all(|part| {
         !part.is_empty() && part.chars().all(legal) && !part.starts_with('/') && !part.ends_with('/')
@@ -69,26 +56,25 @@ fn sysctl_fault(name: &str) -> Option<(String, String)> {
     None
 }
 
-pub(super) struct Surroundings<'a> {
+pub(super) struct NodeContext<'a> {
     pub(super) node: &'a str,
     pub(super) links: &'a [Link],
     pub(super) hops: &'a [Hop],
-    pub(super) family: Family,
+    pub(super) family: AddressFamily,
     pub(super) is_client: bool,
 }
 
-impl Surroundings<'_> {
-    fn ends(&self) -> impl Iterator<Item = (&Link, &[(IpAddr, u8)])> {
+impl NodeContext<'_> {
+    fn ends(&self) -> impl Iterator<Item = (&Link, &[IpNet])> {
         self.links
             .iter()
             .filter_map(|link| Some((link, link.ends[link.end_of(self.node)?].addresses.as_slice())))
     }
 }
 
-pub(super) fn mptcp(section: &Section<'_>, around: &Surroundings<'_>) -> MptcpPlan {
+pub(super) fn mptcp(section: &Section<'_>, around: &NodeContext<'_>) -> MptcpPlan {
     let own = section.section("mptcp");
-    own.only("mptcp", &keys::MPTCP);
-    let limit = |key: &str| own.integer(key, 0..=MOST_ENDPOINTS).unwrap_or(MOST_ENDPOINTS) as u32;
+    let limit = |key: &str| own.count(key, 0..=MOST_ENDPOINTS).unwrap_or(MOST_ENDPOINTS as u32);
     let given = own.has("endpoints");
     let endpoints = match (given, around.is_client) {
         (true, _) => {
@@ -106,34 +92,34 @@ fn check_endpoints(own: &Section<'_>, endpoints: &[EndpointPlan], node: &str) {
         let problem = format!("`{node}` would have {} endpoints", endpoints.len());
         let remedy =
             format!("name at most {MOST_ENDPOINTS} in host.{node}.mptcp.endpoints; the kernel takes no more");
-        own.wrong(MistakeKind::Conflict, "endpoints", problem, remedy);
+        own.wrong("endpoints", problem, remedy);
     }
     for (index, endpoint) in endpoints.iter().enumerate() {
         if endpoints[..index].iter().any(|other| other.address == endpoint.address) {
             let problem = format!("{} is the address of two endpoints", endpoint.address);
-            own.wrong(MistakeKind::Duplicate, "endpoints", problem, "put all its flags into one of them");
+            own.wrong("endpoints", problem, "put all its flags into one of them");
         }
     }
 }
 
-fn default_endpoints(around: &Surroundings<'_>) -> Vec<EndpointPlan> {
-    let of_link = |(link, addresses): (&Link, &[(IpAddr, u8)])| {
-        let endpoint = |address: &(IpAddr, u8)| EndpointPlan {
-            address: address.0,
+fn default_endpoints(around: &NodeContext<'_>) -> Vec<EndpointPlan> {
+    let mut endpoints = Vec::new();
+    for (link, addresses) in around.ends() {
+        let own =
+            addresses.iter().map(IpNet::addr).filter(|address| AddressFamily::of(*address) == around.family);
+        endpoints.extend(own.map(|address| EndpointPlan {
+            address,
             link: link.name.clone(),
             signal: false,
             subflow: true,
             backup: link.backup,
             fullmesh: false,
-        };
-        let own = addresses.iter().filter(|(address, _)| around.family.holds(*address));
-        own.map(endpoint).collect::<Vec<_>>()
-    };
-    around.ends().flat_map(of_link).collect()
+        }));
+    }
+    endpoints
 }
 
-fn endpoint(section: &Section<'_>, around: &Surroundings<'_>) -> Option<EndpointPlan> {
-    section.only("an endpoint", &keys::ENDPOINT);
+fn endpoint(section: &Section<'_>, around: &NodeContext<'_>) -> Option<EndpointPlan> {
     let flags = flags(section);
     let (link, address) = place(section, around)?;
     let has = |flag: &str| flags.contains(&flag);
@@ -147,110 +133,81 @@ fn endpoint(section: &Section<'_>, around: &Surroundings<'_>) -> Option<Endpoint
     };
     if plan.signal && plan.fullmesh {
         let remedy = "choose one: the kernel refuses both on one endpoint";
-        section.wrong(MistakeKind::Conflict, "flags", "`signal` and `fullmesh` do not go together", remedy);
+        section.wrong("flags", "`signal` and `fullmesh` do not go together", remedy);
     }
     Some(plan)
 }
 
 fn flags<'a>(section: &Section<'a>) -> Vec<&'a str> {
     let known = ["subflow", "signal", "backup", "fullmesh"];
-    if !section.has("flags") {
-        section.missing("flags", "[\"subflow\"]");
+    section.require("flags", "[\"subflow\"]");
+    let given = section.texts("flags", "subflow").unwrap_or_default();
+    for (flag, at) in given.iter().filter(|(flag, _)| !known.contains(flag)) {
+        section.ledger.wrong(at, format!("`{flag}` is not a flag of an endpoint"), choices(flag, &known));
     }
-    let mut flags = Vec::new();
-    for (flag, origin) in section.texts("flags", "subflow").unwrap_or_default() {
-        if known.contains(&flag) {
-            flags.push(flag);
-        } else {
-            let problem = format!("`{flag}` is not a flag of an endpoint");
-            section.ledger.add(
-                MistakeKind::Value,
-                &origin,
-                section.key("flags"),
-                problem,
-                choices(flag, &known),
-            );
-        }
-    }
-    flags
+    given.into_iter().map(|(flag, _)| flag).collect()
 }
 
-/// Link and address of an endpoint: either given, the address wins.
-fn place(section: &Section<'_>, around: &Surroundings<'_>) -> Option<(String, IpAddr)> {
+/// Link and address of an endpoint. At least one of them is given; the address has priority.
+fn place(section: &Section<'_>, around: &NodeContext<'_>) -> Option<(String, IpAddr)> {
     let title = |link: &'_ Link| path_of(around.hops, &link.name).to_owned();
     let titles: Vec<_> = around.ends().map(|(link, _)| title(link)).collect();
     let names: Vec<_> = titles.iter().map(String::as_str).collect();
     let noun = format!("path or link at `{}`", around.node);
-    let key = if section.has("link") { "link" } else { "path" };
+    let (by_path, by_link) = (section.has("path"), section.has("link"));
+    let key = if by_link && !by_path { "link" } else { "path" };
     let link = section.reference(key, &noun, &names);
     if section.has("address") {
         let text = section.text("address", "10.83.0.1")?;
         let own =
-            around.ends().flat_map(|(link, addresses)| addresses.iter().map(move |(own, _)| (link, *own)));
+            around.ends().flat_map(|(link, addresses)| addresses.iter().map(move |own| (link, own.addr())));
         let mut own = own.filter(|(own, _)| link.is_none_or(|name| title(own) == name));
         let address = text.parse::<IpAddr>().ok();
         let Some((link, address)) = own.find(|(_, own)| Some(*own) == address) else {
-            let all = around.ends().flat_map(|(_, addresses)| addresses).map(|(own, _)| own.to_string());
+            let all = around.ends().flat_map(|(_, addresses)| addresses).map(|own| own.addr().to_string());
             let problem = format!("`{text}` is not an address of `{}`", around.node);
             let remedy = format!("its addresses are {}", all.collect::<Vec<_>>().join(", "));
-            section.wrong(MistakeKind::Reference, "address", problem, remedy);
+            section.wrong("address", problem, remedy);
             return None;
         };
         return Some((link.name.clone(), address));
     }
-    if !section.has(key) {
-        section.missing(key, &format!("\"{}\"", names.first().unwrap_or(&"wlan")));
-    }
+    section.require(key, &format!("\"{}\"", names.first().unwrap_or(&"wlan")));
     let (link, addresses) = around.ends().find(|(candidate, _)| Some(title(candidate).as_str()) == link)?;
-    let address = addresses.iter().map(|(address, _)| *address).find(|own| around.family.holds(*own))?;
+    let address = addresses.iter().map(IpNet::addr).find(|own| AddressFamily::of(*own) == around.family)?;
     Some((link.name.clone(), address))
 }
 
-pub(super) fn routes(section: &Section<'_>, around: &Surroundings<'_>) -> Vec<RoutePlan> {
+pub(super) fn routes(section: &Section<'_>, around: &NodeContext<'_>) -> Vec<RoutePlan> {
     section.sections("routes").iter().filter_map(|route_of| route(route_of, around)).collect()
 }
 
-fn route(section: &Section<'_>, around: &Surroundings<'_>) -> Option<RoutePlan> {
-    section.only("a route", &keys::ROUTE);
+fn route(section: &Section<'_>, around: &NodeContext<'_>) -> Option<RoutePlan> {
     let via = section.required_text("via", "10.83.0.2");
     let to = section.required_text("to", "default");
+    let subnet =
+        |to| parse_subnet(to).map_err(|(problem, remedy)| (problem, format!("{remedy}; or \"default\"")));
     let destination = match to? {
         "default" => None,
-        text => match parse_subnet(text) {
-            Ok(subnet) => Some((subnet.network_address(), subnet.prefix)),
-            Err((problem, remedy)) => {
-                section.wrong(MistakeKind::Value, "to", problem, format!("{remedy}; or \"default\""));
-                return None;
-            }
-        },
+        text => Some(section.read("to", subnet(text))?.trunc()),
     };
     let text = via?;
-    let Ok(via) = text.parse::<IpAddr>() else {
+    let fault = |_| {
         let remedy = "give the address of the next hop, as in \"10.83.0.2\"";
-        section.wrong(MistakeKind::Value, "via", format!("`{text}` is not an address"), remedy);
-        return None;
+        (format!("`{text}` is not an address"), remedy.to_owned())
     };
-    if destination.is_some_and(|(network, _)| network.is_ipv4() != via.is_ipv4()) {
+    let via = section.read("via", text.parse::<IpAddr>().map_err(fault))?;
+    if destination.is_some_and(|network| network.addr().is_ipv4() != via.is_ipv4()) {
         let remedy = "give both as IPv4, or both as IPv6";
-        section.wrong(MistakeKind::Conflict, "via", "destination and next hop differ in IP version", remedy);
+        section.wrong("via", "destination and next hop differ in IP version", remedy);
         return None;
     }
-    let neighbours: Vec<_> = around
-        .links
-        .iter()
-        .filter_map(|link| Some(&link.ends[1 - link.end_of(around.node)?].addresses))
-        .flatten()
-        .map(|(address, _)| *address)
-        .collect();
+    let far_ends = around.links.iter().filter_map(|link| Some(&link.ends[1 - link.end_of(around.node)?]));
+    let neighbours: Vec<_> = far_ends.flat_map(|end| &end.addresses).map(IpNet::addr).collect();
     if !neighbours.contains(&via) {
         let all: Vec<_> = neighbours.iter().map(ToString::to_string).collect();
         let problem = format!("`{text}` is no neighbour of `{}`", around.node);
-        section.wrong(
-            MistakeKind::Reference,
-            "via",
-            problem,
-            format!("its neighbours are {}", all.join(", ")),
-        );
+        section.wrong("via", problem, format!("its neighbours are {}", all.join(", ")));
         return None;
     }
     Some(RoutePlan { destination, via })

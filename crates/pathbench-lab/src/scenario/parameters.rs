@@ -1,12 +1,12 @@
-//! Reads link parameters: of a path or link, of one of its directions, of a preset, of an event.
+//! Reads the parameters of a path or link, of one of its directions, of a preset, or of an event.
 
-use super::mistake::MistakeKind;
+use super::mistake::{At, Fault};
 use super::section::Section;
 use super::tree::{Item, Value as Written};
 use pathbench_emulator::trace::{self, MAX_BYTES, RateFormat, TraceError};
 use pathbench_link::{
     Discipline, Distribution, End, Engines, Field, Kind, LinkChange, LinkModel, LossModel, PARAMETERS,
-    Parameter, RateSchedule, TraceOf, Value, queue_bytes,
+    Parameter, RateSchedule, TraceOf, Value, overlay, queue_bytes,
 };
 use pathbench_record::units::{QueueLimit, Rate, Span};
 use serde_json::{Map, Value as Json};
@@ -24,32 +24,62 @@ const LARGEST_QUEUE_BYTES: u64 = u32::MAX as u64;
 #[derive(Debug, Default)]
 pub(super) struct Given {
     pub(super) change: LinkChange,
-    /// As results and `events.jsonl` have them.
+    /// In the format of results and `events.jsonl`.
     pub(super) json: Map<String, Json>,
 }
 
-pub(super) fn read(section: &Section<'_>) -> Given {
+/// The models of both directions of a link, and their given parameters in the format of results.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Directions {
+    pub(super) models: [LinkModel; 2],
+    pub(super) requested: [Map<String, Json>; 2],
+}
+
+/// Applies the parameters of `section`, and then the parameters of its tables `names`, to `base`.
+pub(super) fn directions(
+    section: &Section<'_>,
+    names: [&str; 2],
+    base: impl FnOnce(&Section<'_>) -> Directions,
+) -> Directions {
+    let both = read(section, |_| true);
+    let mut directions = base(section);
+    for ((model, requested), name) in directions.models.iter_mut().zip(&mut directions.requested).zip(names) {
+        let table = section.section(name);
+        let own = read(&table, |parameter| !parameter.of_link);
+        *model = model.with(&both.change).with(&own.change);
+        check(&[&table, section], model);
+        overlay(requested, both.json.clone());
+        overlay(requested, own.json);
+    }
+    directions
+}
+
+/// The parameters given in `section`, among the parameters for which `takes` is true.
+pub(super) fn read(section: &Section<'_>, takes: impl Fn(&Parameter) -> bool) -> Given {
     let mut read = Given::default();
-    let given: Vec<&Parameter> = PARAMETERS.iter().filter(|parameter| section.has(parameter.key)).collect();
+    let given = PARAMETERS.iter().filter(|parameter| takes(parameter) && section.has(parameter.key));
+    let given: Vec<&Parameter> = given.collect();
     for (index, parameter) in given.iter().enumerate() {
         let key = parameter.key;
         if let Some(first) = given[..index].iter().find(|first| first.field == parameter.field) {
             let problem = format!("`{}` and `{key}` are both given", first.key);
-            section.wrong(MistakeKind::Conflict, key, problem, "remove one of the two");
+            section.wrong(key, problem, "remove one of the two");
         }
         if let Some(value) = value(section, key, parameter.kind) {
             parameter.give(&value, &mut read.change, &mut read.json);
         }
     }
-    if section.has("rate_trace_format") && !section.has("rate_trace") {
+    if given.iter().any(|parameter| parameter.key == "rate_trace_format")
+        && given.iter().all(|parameter| parameter.key != "rate_trace")
+    {
         let remedy = "add rate_trace = \"FILE\", or remove it";
-        section.wrong(MistakeKind::Conflict, "rate_trace_format", "there is no trace", remedy);
+        section.wrong("rate_trace_format", "there is no trace", remedy);
     }
     check_bursts(section, &read.change);
     read
 }
 
-/// The value of `key`; `None` when it is absent or wrong.
+/// The value of `key`; `None` if it is absent or invalid.
 pub(super) fn value(section: &Section<'_>, key: &str, kind: Kind) -> Option<Value> {
     Some(match kind {
         Kind::Rate => Value::Rate(section.rate_bps(key)?),
@@ -71,7 +101,6 @@ pub(super) fn value(section: &Section<'_>, key: &str, kind: Kind) -> Option<Valu
 
 fn table(section: &Section<'_>, key: &str, fields: &[Field]) -> Option<Vec<Value>> {
     let own = section.section(key);
-    own.only(key, &fields.iter().map(|field| field.key).collect::<Vec<_>>());
     own.table?;
     let values: Vec<_> = fields
         .iter()
@@ -94,13 +123,13 @@ fn check_bursts(section: &Section<'_>, change: &LinkChange) {
             if chain.to_good == 0.0 && chain.loss_bad >= 1.0 && chain.to_bad > 0.0 =>
         {
             let own = section.section("burst_loss");
-            own.wrong(MistakeKind::Value, "to_good", "a burst would never end", "give more than \"0%\"");
+            own.wrong("to_good", "a burst would never end", "give more than \"0%\"");
         }
         Some(LossModel::Bursts { period, length, .. }) if length >= period => {
             let (length, period) = (Span(*length), Span(*period));
             let problem = format!("a burst of {length} does not fit into a period of {period}");
             let own = section.section("loss_bursts");
-            own.wrong(MistakeKind::Conflict, "length", problem, "give less than the period");
+            own.wrong("length", problem, "give less than the period");
         }
         _ => {}
     }
@@ -112,39 +141,37 @@ fn steps(section: &Section<'_>, key: &str) -> Option<RateSchedule> {
     let items = section.items(key)?;
     let mut steps: Vec<(Duration, u64)> = Vec::new();
     for (index, item) in items.iter().enumerate() {
-        let wrong = |problem: String, remedy: String| {
-            let key = section.key(&format!("{key}.{index}"));
-            section.ledger.add(MistakeKind::Value, &item.origin, key, problem, remedy);
-        };
+        let key = format!("{}.{index}", section.at(key).key);
+        let wrong = |(problem, remedy)| section.ledger.wrong(&At::new(item.place, key), problem, remedy);
         let (at, bps) = match step(item) {
             Ok(step) => step,
-            Err((problem, remedy)) => {
-                wrong(problem, remedy);
+            Err(fault) => {
+                wrong(fault);
                 continue;
             }
         };
         match steps.last() {
             None if !at.is_zero() && index == 0 => {
-                wrong(format!("the first step is at {}", Span(at)), "begin at \"0s\"".to_owned());
+                wrong((format!("the first step is at {}", Span(at)), "begin at \"0s\"".to_owned()));
             }
             Some((before, _)) if at <= *before => {
                 let problem = format!("{} does not come after {}", Span(at), Span(*before));
-                wrong(problem, "give the steps in the order of their times".to_owned());
+                wrong((problem, "give the steps in the order of their times".to_owned()));
             }
             _ => {}
         }
         steps.push((at, bps));
     }
     if items.is_empty() {
-        section.wrong(MistakeKind::Value, key, "there is no step", format!("give {STEPS_EXAMPLE}"));
+        section.wrong(key, "there is no step", format!("give {STEPS_EXAMPLE}"));
     } else if !steps.is_empty() && steps.iter().all(|(_, bps)| *bps == 0) {
-        section.wrong(MistakeKind::Value, key, "nothing is ever sent", "give one step a rate above zero");
+        section.wrong(key, "nothing is ever sent", "give one step a rate above zero");
     }
     (!steps.is_empty()).then_some(RateSchedule { steps, end: End::Hold })
 }
 
-/// Time and rate of one step, or what is wrong with it and what would be right.
-fn step(item: &Item) -> Result<(Duration, u64), (String, String)> {
+/// Time and rate of one step, or the mistake in it.
+fn step(item: &Item) -> Result<(Duration, u64), Fault> {
     let pair = match &item.value {
         Written::List(pair) => pair.as_slice(),
         _ => &[],
@@ -163,7 +190,7 @@ fn step(item: &Item) -> Result<(Duration, u64), (String, String)> {
     Ok((at, rate))
 }
 
-/// The trace in the file that `key` names. It is read with the plan, so that a bad one is a mistake of the scenario.
+/// Reads the trace in the file named by `key`. An invalid trace is a mistake in the scenario.
 fn trace(section: &Section<'_>, key: &str, of: TraceOf) -> Option<Value> {
     let name = section.text(key, "walk.trace")?.to_owned();
     let (path, bytes) = read_file(section, key, &name)?;
@@ -180,34 +207,34 @@ fn trace(section: &Section<'_>, key: &str, of: TraceOf) -> Option<Value> {
     value
         .map_err(|error| {
             let problem = format!("{} is no trace: {error}", path.display());
-            section.wrong(MistakeKind::Value, key, problem, "docs/presets.md has the formats");
+            section.wrong(key, problem, "docs/presets.md has the formats");
         })
         .ok()
 }
 
 fn read_file(section: &Section<'_>, key: &str, name: &str) -> Option<(PathBuf, Vec<u8>)> {
-    let directory = Path::new(section.ledger.file()).parent().unwrap_or(Path::new(""));
-    let path = directory.join(name);
+    let directory = PathBuf::from(section.ledger.file());
+    let path = directory.parent().unwrap_or(Path::new("")).join(name);
     let mut bytes = Vec::new();
-    // One byte too many is enough for the parser to say that it is too large.
+    // One byte above the limit is enough for the parser to report the size.
     let most = MAX_BYTES as u64 + 1;
     let read = File::open(&path).and_then(|file| file.take(most).read_to_end(&mut bytes));
     if let Err(error) = read {
         let problem = format!("cannot read {}: {error}", path.display());
         let remedy = "give the path of a file, relative to the scenario's own directory";
-        section.wrong(MistakeKind::Reference, key, problem, remedy);
+        section.wrong(key, problem, remedy);
         return None;
     }
     Some((path, bytes))
 }
 
-/// Reports conflicts in a model that comes from the keys of `sections`, the one that counts most first.
+/// Reports conflicts in a model from the keys of `sections`, which are in descending priority.
 pub(super) fn check(sections: &[&Section<'_>], model: &LinkModel) {
     let owner = |key: &str| sections.iter().find(|section| section.has(key)).or(sections.last());
     let own = |keys: &[&str]| keys.iter().any(|key| sections.iter().any(|section| section.has(key)));
     let conflict = |key: &str, problem: &str, remedy: &str| {
         if let Some(section) = owner(key) {
-            section.wrong(MistakeKind::Conflict, key, problem, remedy);
+            section.wrong(key, problem, remedy);
         }
     };
     let around_delay = matches!(model.jitter_distribution, Distribution::Uniform | Distribution::Normal);
@@ -226,13 +253,13 @@ pub(super) fn check(sections: &[&Section<'_>], model: &LinkModel) {
     let manages = matches!(model.queue_discipline, Discipline::CoDel | Discipline::Pie);
     for key in ["ecn", "queue_target", "queue_interval"] {
         if own(&[key]) && (key != "ecn" || model.ecn) && !manages {
-            let problem = "a queue that is only dropped from when it is full takes no such setting";
+            let problem = "only active queue management (codel, pie) has this setting";
             conflict(key, problem, "add queue_discipline = \"codel\" or \"pie\"");
         }
     }
     if model.mean_rate_bps().is_none() {
         if own(&["queue_discipline"]) && manages {
-            conflict("queue_discipline", "nothing queues where the rate is unlimited", "give a rate as well");
+            conflict("queue_discipline", "a link of unlimited rate has no queue", "give a rate as well");
         }
         if own(&["arq"]) && model.arq.is_some() {
             let problem = "retransmission takes no time where the rate is unlimited";
@@ -241,12 +268,12 @@ pub(super) fn check(sections: &[&Section<'_>], model: &LinkModel) {
     }
 }
 
-/// Reports a queue that cannot hold one packet, or more than any engine holds.
+/// Reports a queue that is too small for one packet, or larger than the limit of the engines.
 fn check_queue(section: &Section<'_>, model: &LinkModel) {
     let (queue, mtu_bytes) = (model.queue, model.mtu_bytes);
     let bytes = queue_bytes(queue, model.mean_rate_bps().unwrap_or(0), mtu_bytes);
     let frame = queue_bytes(QueueLimit::Packets(1), 0, mtu_bytes);
-    let wrong = |problem: String, remedy: String| section.wrong(MistakeKind::Value, "queue", problem, remedy);
+    let wrong = |problem: String, remedy: String| section.wrong("queue", problem, remedy);
     if bytes > LARGEST_QUEUE_BYTES {
         let problem = format!("the queue `{queue}` comes to {bytes} bytes");
         wrong(problem, format!("give at most {LARGEST_QUEUE_BYTES} bytes"));
@@ -256,7 +283,7 @@ fn check_queue(section: &Section<'_>, model: &LinkModel) {
     }
 }
 
-/// Why the kernel's engine, netem or not, cannot do `model`, and the remedy.
+/// The reason why the kernel's engine, with or without netem, does not support `model`, and the remedy.
 pub(super) fn beyond_kernel(model: &LinkModel) -> Option<(&'static str, &'static str)> {
     if model.needs() <= Engines::Netem {
         None

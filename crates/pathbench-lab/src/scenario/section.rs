@@ -1,324 +1,345 @@
-//! Reading one table of a scenario: every value with its type, its range and its mistakes.
+//! Reads one table of a scenario, and checks the type and range of every value.
 
-use super::mistake::{Ledger, MistakeKind};
-use super::suggestion::{choices, nearest};
-use super::tree::{Item, Origin, Table, Value};
+use super::keypath::{COLLECTIONS, join, pattern_name};
+use super::mistake::{At, Fault, Ledger, choices};
+use super::tree::{Item, Table, Value};
 use pathbench_record::units::{Percent, QueueLimit, Rate, Size, Span, UnitError};
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// A table being read. A value that is absent or wrong reads as `None`; what is wrong goes to the ledger.
+/// A table to read. An absent or invalid value reads as `None`. The ledger receives mistakes and the keys that were
+/// read; every other key is a mistake.
 #[derive(Debug, Clone)]
 pub(super) struct Section<'a> {
     pub(super) ledger: &'a Ledger,
-    /// `None` when the scenario does not have it.
+    /// `None` if the scenario lacks the table.
     pub(super) table: Option<&'a Table>,
-    /// Where the table is written; of what encloses it when it is absent.
-    pub(super) origin: Origin,
-    pub(super) path: String,
+    /// Place of the table; of the enclosing table if it is absent.
+    pub(super) at: At,
 }
 
 impl<'a> Section<'a> {
-    pub(super) fn key(&self, key: &str) -> String {
-        if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) }
+    pub(super) fn whole(table: &'a Table, ledger: &'a Ledger) -> Self {
+        Self { ledger, table: Some(table), at: At::new(ledger.top(), "") }
+    }
+
+    /// Key path and place of `key`; the place of the table if it is absent.
+    pub(super) fn at(&self, key: &str) -> At {
+        let item = self.table.and_then(|table| table.get(key));
+        At::new(item.map_or(self.at.place, |item| item.place), join(&self.at.key, key))
+    }
+
+    fn ask(&self, key: &str, is_of_use: bool) -> Option<&'a Item> {
+        let mut asked = self.ledger.asked.borrow_mut();
+        if let Some(keys) = asked.get_mut(&self.at.key) {
+            if !keys.iter().any(|(known, _)| known == key) {
+                keys.push((key.to_owned(), is_of_use));
+            }
+        } else {
+            asked.insert(self.at.key.clone(), vec![(key.to_owned(), is_of_use)]);
+        }
+        self.table?.get(key)
     }
 
     pub(super) fn get(&self, key: &str) -> Option<&'a Item> {
-        self.table?.get(key)
+        self.ask(key, true)
     }
 
     pub(super) fn has(&self, key: &str) -> bool {
         self.get(key).is_some()
     }
 
-    pub(super) fn origin_of(&self, key: &str) -> Origin {
-        self.get(key).map_or_else(|| self.origin.clone(), |item| item.origin.clone())
+    pub(super) fn wrong(&self, key: &str, problem: impl Into<String>, remedy: impl Into<String>) {
+        self.ledger.wrong(&self.at(key), problem, remedy);
     }
 
-    pub(super) fn wrong(
-        &self,
-        kind: MistakeKind,
-        key: &str,
-        problem: impl Into<String>,
-        remedy: impl Into<String>,
-    ) {
-        self.ledger.add(kind, &self.origin_of(key), self.key(key), problem, remedy);
+    fn faulty<T>(&self, at: &At, result: Result<T, Fault>) -> Option<T> {
+        result.map_err(|(problem, remedy)| self.ledger.wrong(at, problem, remedy)).ok()
     }
 
-    /// Reports every key that is not in `known`; `noun` says whose keys they are.
-    pub(super) fn only(&self, noun: &str, known: &[&str]) {
-        for field in self.table.iter().flat_map(|table| &table.fields) {
-            let key = field.key.as_str();
-            if !known.contains(&key) {
-                let problem = format!("{noun} has no key `{key}`");
-                self.ledger.add(
-                    MistakeKind::UnknownKey,
-                    &field.origin,
-                    self.key(key),
-                    problem,
-                    choices(key, known),
-                );
+    /// The value of `key`; adds a fault to the ledger.
+    pub(super) fn read<T>(&self, key: &str, value: Result<T, Fault>) -> Option<T> {
+        self.faulty(&self.at(key), value)
+    }
+
+    /// Reports given keys among `keys`, which are valid elsewhere, as `remedy` explains.
+    pub(super) fn refuse(&self, keys: &[&str], problem: &str, remedy: &str) {
+        for key in keys {
+            if self.ask(key, false).is_some() {
+                self.wrong(key, problem, remedy);
             }
         }
     }
 
-    fn wrong_type(&self, key: &str, item: &Item, wanted: &str, example: &str) {
+    /// Reports every key in this table and in the tables below it that no reader has requested.
+    pub(super) fn refuse_unknown_keys(&self) {
+        if let Some(table) = self.table {
+            refuse_unknown_keys(self.ledger, table, &self.at.key);
+        }
+    }
+
+    pub(super) fn missing(&self, key: &str, example: &str) {
+        if !self.ledger.incomplete.get() {
+            let at = At::new(self.at.place, join(&self.at.key, key));
+            self.ledger.wrong(&at, "is missing", format!("add {key} = {example}"));
+        }
+    }
+
+    /// Reports `key` if it is absent.
+    pub(super) fn require(&self, key: &str, example: &str) {
+        if !self.has(key) {
+            self.missing(key, example);
+        }
+    }
+
+    fn wrong_type(&self, at: &At, item: &Item, wanted: &str, example: &str) {
+        let key = at.key.rsplit('.').next().unwrap_or_default();
         let problem = format!("{} is not {wanted}", item.value.noun());
-        let remedy = format!("give {wanted}, as in {} = {example}", key.rsplit('.').next().unwrap_or(key));
-        self.ledger.add(MistakeKind::Type, &item.origin, self.key(key), problem, remedy);
+        self.ledger.wrong(at, problem, format!("give {wanted}, as in {key} = {example}"));
+    }
+
+    /// The value at `key`, converted by `read`; reports a value that is not `wanted`.
+    fn typed<T>(
+        &self,
+        key: &str,
+        (wanted, example): (&str, &str),
+        read: impl FnOnce(&'a Value) -> Option<T>,
+    ) -> Option<T> {
+        let item = self.get(key)?;
+        let value = read(&item.value);
+        if value.is_none() {
+            self.wrong_type(&self.at(key), item, wanted, example);
+        }
+        value
     }
 
     pub(super) fn section(&self, key: &str) -> Section<'a> {
         let item = self.get(key);
-        let table = match item.map(|item| &item.value) {
-            Some(Value::Table(table)) => Some(table),
-            Some(_) => {
-                self.wrong(
-                    MistakeKind::Type,
-                    key,
-                    format!("{} is not a table", item.map_or("this", |item| item.value.noun())),
-                    format!("write it as [{}] with its keys below", self.key(key)),
-                );
-                None
-            }
-            None => None,
-        };
-        Section { ledger: self.ledger, table, origin: self.origin_of(key), path: self.key(key) }
+        let table = item.and_then(|item| item.value.table());
+        if let Some(item) = item.filter(|_| table.is_none()) {
+            let problem = format!("{} is not a table", item.value.noun());
+            self.wrong(key, problem, format!("write it as [{}] with its keys below", self.at(key).key));
+        }
+        Section { ledger: self.ledger, table, at: self.at(key) }
     }
 
     /// The elements of the list at `key`, each of which must be a table; numbered from 0.
     pub(super) fn sections(&self, key: &str) -> Vec<Section<'a>> {
-        if matches!(self.get(key).map(|item| &item.value), Some(Value::Table(_))) {
-            let own = self.key(key);
-            self.wrong(
-                MistakeKind::Type,
-                key,
-                format!("[{own}] is a single table"),
-                format!("write [[{own}]]"),
-            );
+        let at = self.at(key);
+        if self.get(key).is_some_and(|item| item.value.table().is_some()) {
+            let (problem, remedy) =
+                (format!("[{}] is a single table", at.key), format!("write [[{}]]", at.key));
+            self.ledger.wrong(&at, problem, remedy);
             return Vec::new();
         }
         let mut sections = Vec::new();
         for (index, item) in self.items(key).into_iter().flatten().enumerate() {
-            let path = format!("{}.{index}", self.key(key));
-            match &item.value {
-                Value::Table(table) => sections.push(Section {
-                    ledger: self.ledger,
-                    table: Some(table),
-                    origin: item.origin.clone(),
-                    path,
-                }),
-                other => self.ledger.add(
-                    MistakeKind::Type,
-                    &item.origin,
-                    path,
-                    format!("{} is not a table", other.noun()),
-                    format!("write each as [[{}]] with its keys below", self.key(key)),
-                ),
+            let own = At::new(item.place, format!("{}.{index}", at.key));
+            if let Some(table) = item.value.table() {
+                sections.push(Section { ledger: self.ledger, table: Some(table), at: own });
+            } else {
+                let remedy = format!("write each as [[{}]] with its keys below", at.key);
+                self.ledger.wrong(&own, format!("{} is not a table", item.value.noun()), remedy);
             }
         }
         sections
     }
 
-    /// The elements of the list at `key`; `None` when there is no list.
+    /// The elements of the list at `key`; `None` if there is no list.
     pub(super) fn items(&self, key: &str) -> Option<&'a [Item]> {
-        let item = self.get(key)?;
-        if let Value::List(items) = &item.value {
-            return Some(items);
-        }
-        self.wrong_type(key, item, "a list", "[…]");
-        None
+        self.typed(key, ("a list", "[…]"), |value| match value {
+            Value::List(items) => Some(items.as_slice()),
+            _ => None,
+        })
     }
 
     pub(super) fn text(&self, key: &str, example: &str) -> Option<&'a str> {
-        let item = self.get(key)?;
-        if let Value::Text(text) = &item.value {
-            return Some(text);
-        }
-        self.wrong_type(key, item, "a text", &format!("\"{example}\""));
-        None
+        self.typed(key, ("a text", &format!("\"{example}\"")), Value::text)
     }
 
-    /// The text at `key`, which must be there.
+    /// The text at `key`, which is mandatory.
     pub(super) fn required_text(&self, key: &str, example: &str) -> Option<&'a str> {
-        if !self.has(key) {
-            self.missing(key, &format!("\"{example}\""));
-        }
+        self.require(key, &format!("\"{example}\""));
         self.text(key, example)
     }
 
-    pub(super) fn missing(&self, key: &str, example: &str) {
-        self.ledger.add(
-            MistakeKind::Missing,
-            &self.origin,
-            self.key(key),
-            "is missing",
-            format!("add {key} = {example}"),
-        );
-    }
-
-    pub(super) fn texts(&self, key: &str, example: &str) -> Option<Vec<(&'a str, Origin)>> {
-        let item = self.get(key)?;
-        let items = match &item.value {
-            Value::List(items) => items.as_slice(),
-            _ => std::slice::from_ref(item),
-        };
+    /// A text, or the texts of a list.
+    pub(super) fn texts(&self, key: &str, example: &str) -> Option<Vec<(&'a str, At)>> {
         let mut texts = Vec::new();
-        for item in items {
-            match &item.value {
-                Value::Text(text) => texts.push((text.as_str(), item.origin.clone())),
-                _ => self.wrong_type(key, item, "a text or a list of texts", &format!("[\"{example}\"]")),
+        for item in self.get(key)?.elements() {
+            let at = At::new(item.place, self.at(key).key);
+            match item.value.text() {
+                Some(text) => texts.push((text, at)),
+                None => self.wrong_type(&at, item, "a text or a list of texts", &format!("[\"{example}\"]")),
             }
         }
         Some(texts)
     }
 
-    pub(super) fn flag(&self, key: &str) -> Option<bool> {
-        let item = self.get(key)?;
-        if let Value::Flag(flag) = item.value {
-            return Some(flag);
+    /// Like [`Self::texts`], each converted by `read`. At least one must be given, without duplicates.
+    pub(super) fn set<T: PartialEq + Display>(
+        &self,
+        key: &str,
+        examples: [&str; 2],
+        mut read: impl FnMut(&str, &At) -> Result<Vec<T>, Fault>,
+    ) -> Option<Vec<T>> {
+        let texts = self.texts(key, examples[0])?;
+        if self.get(key).is_some_and(|item| item.elements().is_empty()) {
+            let remedy = format!("give some, as in [\"{}\", \"{}\"]", examples[0], examples[1]);
+            self.wrong(key, format!("names no {}", key.trim_end_matches('s')), remedy);
         }
-        self.wrong_type(key, item, "true or false", "true");
-        None
+        let mut found: Vec<T> = Vec::new();
+        for (text, at) in texts {
+            let remedy = "remove one; run.repeat says how often each runs";
+            for meant in self.faulty(&at, read(text, &at)).into_iter().flatten() {
+                if !found.contains(&meant) {
+                    found.push(meant);
+                } else if meant.to_string() == pattern_name(text) || text.ends_with("@*") {
+                    self.ledger.wrong(&at, format!("`{meant}` is there twice"), remedy);
+                } else {
+                    let problem = format!("`{text}` holds `{meant}`, which is there already");
+                    self.ledger.wrong(&at, problem, remedy);
+                }
+            }
+        }
+        Some(found)
+    }
+
+    pub(super) fn flag(&self, key: &str) -> Option<bool> {
+        self.typed(key, ("true or false", "true"), |value| match value {
+            Value::Flag(flag) => Some(*flag),
+            _ => None,
+        })
     }
 
     pub(super) fn integer(&self, key: &str, range: RangeInclusive<u64>) -> Option<u64> {
-        let item = self.get(key)?;
-        let Value::Integer(number) = item.value else {
-            self.wrong_type(key, item, "a whole number without quotes", &range.start().to_string());
-            return None;
-        };
-        let number = u64::try_from(number).ok().filter(|number| range.contains(number));
-        if number.is_none() {
-            self.out_of_range(key, item, range.start(), range.end());
-        }
-        number
+        let example = range.start().to_string();
+        let number = self.typed(key, ("a whole number without quotes", &example), |value| match value {
+            Value::Integer(number) => Some(*number),
+            _ => None,
+        })?;
+        let range = i128::from(*range.start())..=i128::from(*range.end());
+        self.within(key, number, &range, ToString::to_string).map(|number| number as u64)
     }
 
-    fn out_of_range(&self, key: &str, item: &Item, least: impl Display, most: impl Display) {
-        let problem = format!("`{}` is out of range", item.written());
-        self.wrong(MistakeKind::Value, key, problem, format!("give {least} to {most}"));
+    /// Like [`Self::integer`], for ranges within 32 bits.
+    pub(super) fn count(&self, key: &str, range: RangeInclusive<u64>) -> Option<u32> {
+        self.integer(key, range).map(|count| count as u32)
     }
 
     pub(super) fn number(&self, key: &str, range: RangeInclusive<f64>) -> Option<f64> {
-        let item = self.get(key)?;
-        let number = match item.value {
-            Value::Integer(number) => number as f64,
-            Value::Float(number) => number,
-            _ => {
-                self.wrong_type(key, item, "a number without quotes", &range.end().to_string());
-                return None;
-            }
-        };
-        if !range.contains(&number) {
-            self.out_of_range(key, item, range.start(), range.end());
-            return None;
+        let example = range.end().to_string();
+        let number = self.typed(key, ("a number without quotes", &example), |value| match value {
+            Value::Integer(number) => Some(*number as f64),
+            Value::Float(number) => Some(*number),
+            _ => None,
+        })?;
+        self.within(key, number, &range, ToString::to_string)
+    }
+
+    fn within<T: PartialOrd>(
+        &self,
+        key: &str,
+        value: T,
+        range: &RangeInclusive<T>,
+        written: impl Fn(&T) -> String,
+    ) -> Option<T> {
+        if range.contains(&value) {
+            return Some(value);
         }
-        Some(number)
+        let problem = format!("`{}` is out of range", self.get(key).map(Item::written).unwrap_or_default());
+        self.wrong(key, problem, format!("give {} to {}", written(range.start()), written(range.end())));
+        None
     }
 
     pub(super) fn choice<T: Copy>(&self, key: &str, known: &[(&str, T)]) -> Option<T> {
         let text = self.text(key, known.first().map_or("", |(name, _)| name))?;
         let found = known.iter().find(|(name, _)| *name == text).map(|(_, value)| *value);
-        if found.is_none() {
-            let names: Vec<_> = known.iter().map(|(name, _)| *name).collect();
-            let problem = format!("`{text}` is not one of its values");
-            self.wrong(MistakeKind::Value, key, problem, choices(text, &names));
-        }
-        found
+        let names = || known.iter().map(|(name, _)| *name).collect::<Vec<_>>();
+        let fault = || (format!("`{text}` is not one of its values"), choices(text, &names()));
+        self.read(key, found.ok_or_else(fault))
     }
 
-    fn quantity<T>(&self, key: &str, example: &str, range: RangeInclusive<T>) -> Option<T>
+    /// A quantity with its unit. A value without quotes has no unit; the parser of the quantity reports that or accepts
+    /// the number.
+    fn unit<T: FromStr<Err = UnitError>>(&self, key: &str, example: &str) -> Option<T> {
+        let item = self.get(key)?;
+        let example = format!("\"{example}\"");
+        self.typed(key, ("a text with a number and its unit", &example), |value| match value {
+            Value::Text(_) | Value::Integer(_) | Value::Float(_) => Some(()),
+            _ => None,
+        })?;
+        self.read(key, item.written().parse().map_err(|error: UnitError| (error.problem, error.remedy)))
+    }
+
+    fn quantity<T>(&self, key: &str, example: &str, range: &RangeInclusive<T>) -> Option<T>
     where
         T: FromStr<Err = UnitError> + PartialOrd + Display,
     {
-        let item = self.get(key)?;
-        let text = match &item.value {
-            Value::Text(text) => text.clone(),
-            // Without quotes there can be no unit; the parser of the quantity says so, or takes it.
-            Value::Integer(_) | Value::Float(_) => item.written(),
-            _ => {
-                self.wrong_type(key, item, "a text with a number and its unit", &format!("\"{example}\""));
-                return None;
-            }
-        };
-        match text.parse::<T>() {
-            Ok(quantity) if range.contains(&quantity) => Some(quantity),
-            Ok(_) => {
-                self.out_of_range(key, item, as_written(range.start()), as_written(range.end()));
-                None
-            }
-            Err(error) => {
-                self.wrong(MistakeKind::Value, key, error.problem, error.remedy);
-                None
-            }
-        }
+        self.within(key, self.unit(key, example)?, range, |quantity| {
+            // In the format of a scenario file: with quotes if it has a unit.
+            let text = quantity.to_string();
+            if text.bytes().all(|byte| byte.is_ascii_digit()) { text } else { format!("\"{text}\"") }
+        })
     }
 
     pub(super) fn duration(&self, key: &str, range: RangeInclusive<Duration>) -> Option<Duration> {
-        let range = Span(*range.start())..=Span(*range.end());
-        self.quantity(key, "10ms", range).map(|span| span.0)
+        self.quantity(key, "10ms", &(Span(*range.start())..=Span(*range.end()))).map(|span| span.0)
     }
 
     pub(super) fn rate_bps(&self, key: &str) -> Option<u64> {
-        self.quantity(key, "50mbit", Rate(8_000)..=Rate(100_000_000_000)).map(|rate| rate.0)
+        self.quantity(key, "50mbit", &(Rate(8_000)..=Rate(100_000_000_000))).map(|rate| rate.0)
     }
 
     pub(super) fn bytes(&self, key: &str, range: RangeInclusive<u64>) -> Option<u64> {
-        self.quantity(key, "256kB", Size(*range.start())..=Size(*range.end())).map(|size| size.0)
+        self.quantity(key, "256kB", &(Size(*range.start())..=Size(*range.end()))).map(|size| size.0)
     }
 
     pub(super) fn fraction(&self, key: &str) -> Option<f64> {
-        self.quantity(key, "0.1%", Percent::whole(0)..=Percent::whole(100)).map(Percent::fraction)
+        self.quantity(key, "0.1%", &(Percent::whole(0)..=Percent::whole(100))).map(Percent::fraction)
     }
 
     pub(super) fn queue(&self, key: &str) -> Option<QueueLimit> {
-        let text = match &self.get(key)?.value {
-            Value::Integer(number) => number.to_string(),
-            _ => self.text(key, "100ms")?.to_owned(),
-        };
-        let queue = text.parse::<QueueLimit>();
-        match queue {
-            Ok(queue) => {
-                let is_empty = match queue {
-                    QueueLimit::Time(time) => time.is_zero(),
-                    QueueLimit::Packets(packets) => packets == 0,
-                    QueueLimit::Bytes(bytes) => bytes == 0,
-                };
-                if is_empty {
-                    let remedy = "give at least one packet (\"1p\"), or leave it out for \"100ms\"";
-                    self.wrong(MistakeKind::Value, key, "a queue that holds nothing passes nothing", remedy);
-                    return None;
-                }
-                Some(queue)
-            }
-            Err(error) => {
-                self.wrong(MistakeKind::Value, key, error.problem, error.remedy);
-                None
-            }
+        let queue = self.unit(key, "100ms")?;
+        if matches!(queue, QueueLimit::Time(Duration::ZERO) | QueueLimit::Packets(0) | QueueLimit::Bytes(0)) {
+            let remedy = "give at least one packet (\"1p\"), or leave it out for \"100ms\"";
+            self.wrong(key, "a queue of size 0 passes no packets", remedy);
+            return None;
         }
+        Some(queue)
     }
 
-    /// The value of `key` as the name of one of `known` things; `noun` says of what sort.
+    /// The value of `key`, which must be one of the `known` names; `noun` is their kind.
     pub(super) fn reference(&self, key: &str, noun: &str, known: &[&str]) -> Option<&'a str> {
         let text = self.text(key, known.first().copied().unwrap_or("name"))?;
-        if known.contains(&text) {
-            return Some(text);
-        }
-        self.wrong(MistakeKind::Reference, key, format!("there is no {noun} `{text}`"), choices(text, known));
-        None
+        let fault = || (format!("there is no {noun} `{text}`"), choices(text, known));
+        self.read(key, known.contains(&text).then_some(text).ok_or_else(fault))
     }
 }
 
-/// A quantity as it stands in a file: in quotes when it has a unit.
-fn as_written(quantity: &impl Display) -> String {
-    let text = quantity.to_string();
-    if text.bytes().all(|byte| byte.is_ascii_digit()) { text } else { format!("\"{text}\"") }
-}
-
-/// The remedy for a name that is known elsewhere but not here.
-pub(super) fn did_you_mean(given: &str, known: &[&str]) -> Option<String> {
-    nearest(given, known).map(|name| format!("did you mean `{name}`?"))
+fn refuse_unknown_keys(ledger: &Ledger, table: &Table, path: &str) {
+    let Some(asked) = ledger.asked.borrow().get(path).cloned() else { return };
+    for field in &table.fields {
+        let key = join(path, &field.key);
+        if !asked.iter().any(|(known, _)| *known == field.key) {
+            let known: Vec<&str> =
+                asked.iter().filter(|(_, is_of_use)| *is_of_use).map(|(known, _)| known.as_str()).collect();
+            let problem = format!("there is no key `{}` here", field.key);
+            ledger.wrong(&At::new(field.place, key), problem, choices(&field.key, &known));
+            continue;
+        }
+        if let Some(table) = field.item.value.table() {
+            refuse_unknown_keys(ledger, table, &key);
+            continue;
+        }
+        for (index, item) in field.item.elements().iter().enumerate() {
+            let name = item.name().filter(|_| COLLECTIONS.contains(&key.as_str()));
+            let own = name.map_or_else(|| format!("{key}.{index}"), |name| join(&key, name));
+            if let Some(table) = item.value.table() {
+                refuse_unknown_keys(ledger, table, &own);
+            }
+        }
+    }
 }

@@ -1,19 +1,20 @@
-//! `[[event]]`: what happens to links during a run.
+//! `[[event]]`: events of links during a run.
 
-use super::fade;
+use super::fade::{self, direction};
 use super::hop;
-use super::keys;
-use super::link::SMALLEST_IPV6_MTU_BYTES;
-use super::mistake::MistakeKind;
 use super::parameters;
 use super::plan::{Action, Change, Engine, EventPlan, Link, RunPlan, Topology, icmp_in_words};
 use super::section::Section;
 use super::traffic::LONGEST_RUN;
-use pathbench_link::LinkModel;
+use pathbench_link::{LinkModel, PARAMETERS};
 use pathbench_record::direction::LinkDirection;
+use pathbench_record::network::SMALLEST_IPV6_MTU_BYTES;
 use pathbench_record::units::Span;
 use serde_json::Value as Json;
 use std::time::Duration;
+
+/// Keys of a path with routers.
+const HOP: [&str; 3] = ["path_mtu", "icmp", "clamp_mss"];
 
 /// The events in the order of their times.
 pub(super) fn read(root: &Section<'_>, topology: &Topology, run: &RunPlan) -> Vec<EventPlan> {
@@ -27,7 +28,7 @@ pub(super) fn read(root: &Section<'_>, topology: &Topology, run: &RunPlan) -> Ve
     events.into_iter().map(|(_, event)| event).collect()
 }
 
-/// Reports the events after which `link` would be what the kernel's engine cannot do.
+/// Reports the events after which the kernel's engine could not implement `link`.
 fn check_kernel(link: &Link, events: &[(&Section<'_>, EventPlan)]) {
     let mut models = [link.forward.clone(), link.reverse.clone()];
     let beyond = |models: &[LinkModel; 2]| models.iter().find_map(parameters::beyond_kernel);
@@ -39,31 +40,32 @@ fn check_kernel(link: &Link, events: &[(&Section<'_>, EventPlan)]) {
             }
         }
         if let Some((problem, remedy)) = beyond(&models) {
-            section.wrong(MistakeKind::Conflict, "action", problem, remedy);
+            section.wrong("action", problem, remedy);
         }
     }
 }
 
 fn event(section: &Section<'_>, topology: &Topology, run: &RunPlan) -> Option<EventPlan> {
-    section.only("an event", &keys::event());
+    // These keys are valid even if other keys are invalid.
+    for key in ["at", "path", "link", "host", "action", "direction"].iter().chain(&fade::KEYS) {
+        section.has(key);
+    }
     let at = at(section, run);
     let link = link(section, topology);
     let end = link.and_then(|link| end(section, topology, link, run));
     let action = action(section, topology, link);
     let ((link, node), action) = (end?, action?);
-    // Only what happens to an interface happens at one end of a path with several links.
+    // On a path with several links, only events of interfaces apply to one end.
     let link = if action.is_of_one_end() { link } else { topology.path_of(&link).to_owned() };
     Some(EventPlan { at: at?, link, node, action })
 }
 
 fn at(section: &Section<'_>, run: &RunPlan) -> Option<Duration> {
-    if !section.has("at") {
-        section.missing("at", "\"3s\"");
-    }
+    section.require("at", "\"3s\"");
     let at = section.duration("at", Duration::ZERO..=LONGEST_RUN)?;
     if let Some(duration) = run.duration().filter(|duration| at >= *duration) {
         let problem = format!("the event comes at {}, but the run ends at {}", Span(at), Span(duration));
-        section.wrong(MistakeKind::Conflict, "at", problem, "give an earlier time, or a longer run.duration");
+        section.wrong("at", problem, "give an earlier time, or a longer run.duration");
     }
     Some(at)
 }
@@ -74,7 +76,7 @@ fn link<'t>(section: &Section<'_>, topology: &'t Topology) -> Option<&'t Link> {
     let key = match (section.has("path"), section.has("link")) {
         (true, true) => {
             let remedy = "remove one: both name the link that the event is about";
-            section.wrong(MistakeKind::Conflict, "link", "`path` and `link` are both given", remedy);
+            section.wrong("link", "`path` and `link` are both given", remedy);
             "path"
         }
         (false, true) => "link",
@@ -88,7 +90,7 @@ fn link<'t>(section: &Section<'_>, topology: &'t Topology) -> Option<&'t Link> {
     topology.link(name)
 }
 
-/// The end to act on, as link and node: the given node's, else the client's, else the first.
+/// Link and node of the affected end: the given node's end, else the client's, else the first.
 fn end(section: &Section<'_>, topology: &Topology, link: &Link, run: &RunPlan) -> Option<(String, String)> {
     let near = link.end_of(&run.client).unwrap_or(0);
     let near = (link, near);
@@ -109,9 +111,7 @@ const ACTIONS: [&str; 9] =
     ["down", "up", "blackhole", "outage", "restore", "remove-address", "add-address", "set", "fade"];
 
 fn action(section: &Section<'_>, topology: &Topology, link: Option<&Link>) -> Option<Action> {
-    if !section.has("action") {
-        section.missing("action", "\"down\"");
-    }
+    section.require("action", "\"down\"");
     let change = change(section, topology, link);
     let name = section.choice("action", &ACTIONS.map(|name| (name, name)))?;
     refuse_foreign(section, name);
@@ -130,7 +130,7 @@ fn action(section: &Section<'_>, topology: &Topology, link: Option<&Link>) -> Op
     if of_kernel && matches!(action, Action::Outage | Action::Fade(_)) {
         let problem = format!("the kernel's engine, which the link asks for, cannot do this `{name}`");
         let remedy = "give the link engine = \"emulated\", or leave its engine out";
-        section.wrong(MistakeKind::Conflict, "action", problem, remedy);
+        section.wrong("action", problem, remedy);
     }
     Some(action)
 }
@@ -139,41 +139,31 @@ fn refuse_foreign(section: &Section<'_>, name: &str) {
     let given = |keys: &[&'static str]| -> Vec<&'static str> {
         keys.iter().copied().filter(|key| section.has(key)).collect()
     };
-    let of_set = given(&keys::change());
+    let change: Vec<_> = PARAMETERS.iter().map(|parameter| parameter.key).chain(HOP).collect();
+    let of_set = given(&change);
     if name != "set" {
         for key in of_set {
             let problem = format!("the action `{name}` changes no {key}");
-            section.wrong(MistakeKind::Conflict, key, problem, "remove it, or make the action \"set\"");
+            section.wrong(key, problem, "remove it, or make the action \"set\"");
         }
     } else if of_set.is_empty() {
-        let remedy = format!("give what to set: {}", keys::change().join(", "));
-        section.wrong(MistakeKind::Missing, "action", "`set` without anything to set", remedy);
+        let remedy = format!("give what to set: {}", change.join(", "));
+        section.wrong("action", "`set` without anything to set", remedy);
     }
     if name != "fade" {
-        for key in given(&keys::FADE).into_iter().chain(given(&["to"])) {
+        for key in given(&fade::KEYS) {
             let problem = format!("the action `{name}` takes no {key}");
-            section.wrong(MistakeKind::Conflict, key, problem, "remove it, or make the action \"fade\"");
+            section.wrong(key, problem, "remove it, or make the action \"fade\"");
         }
     }
     if section.has("direction") && !["set", "fade"].contains(&name) {
         let problem = format!("the action `{name}` concerns both directions");
-        section.wrong(MistakeKind::Conflict, "direction", problem, "remove it");
+        section.wrong("direction", problem, "remove it");
     }
 }
 
-/// The direction that an event concerns; `None` for both.
-pub(super) fn direction(section: &Section<'_>) -> Option<LinkDirection> {
-    let known = [
-        ("upload", LinkDirection::Forward),
-        ("download", LinkDirection::Reverse),
-        ("forward", LinkDirection::Forward),
-        ("reverse", LinkDirection::Reverse),
-    ];
-    section.choice("direction", &known)
-}
-
 fn change(section: &Section<'_>, topology: &Topology, link: Option<&Link>) -> Change {
-    let mut given = parameters::read(section);
+    let mut given = parameters::read(section, |_| true);
     let mtu_bytes = given.change.mtu_bytes;
     let largest_bytes = mtu_bytes.or(link.map(Link::mtu_bytes)).unwrap_or(u32::MAX);
     let path_mtu_bytes = hop::path_mtu(section, largest_bytes);
@@ -195,7 +185,7 @@ fn change(section: &Section<'_>, topology: &Topology, link: Option<&Link>) -> Ch
     if topology.hop(&link.name).is_none() {
         let problem = format!("`{}` is a plain wire without routers", link.name);
         let remedy = format!("give the path itself path_mtu = {}, or icmp, or clamp_mss", link.mtu_bytes());
-        hop::refuse(section, &keys::HOP, &problem, &remedy);
+        section.refuse(&HOP, &problem, &remedy);
     }
     for (model, chosen) in
         [&link.forward, &link.reverse].into_iter().zip(LinkDirection::selected(change.direction))
@@ -206,10 +196,10 @@ fn change(section: &Section<'_>, topology: &Topology, link: Option<&Link>) -> Ch
     }
     if change.direction.is_some() {
         let remedy = "leave direction out";
-        hop::refuse(section, &["mtu", "path_mtu"], "a link has one MTU for both directions", remedy);
-        hop::refuse(section, &keys::RULES, "routers do the same in both directions", remedy);
+        section.refuse(&["mtu", "path_mtu"], "a link has one MTU for both directions", remedy);
+        section.refuse(&hop::RULES, "routers do the same in both directions", remedy);
     }
-    let has_ipv6 = link.ends.iter().flat_map(|end| &end.addresses).any(|(address, _)| address.is_ipv6());
+    let has_ipv6 = link.ends.iter().flat_map(|end| &end.addresses).any(|subnet| subnet.addr().is_ipv6());
     for (key, bytes) in [("mtu", mtu_bytes), ("path_mtu", change.path_mtu_bytes)] {
         if has_ipv6 && bytes.is_some_and(|bytes| bytes < SMALLEST_IPV6_MTU_BYTES) {
             let problem = format!(
@@ -217,7 +207,7 @@ fn change(section: &Section<'_>, topology: &Topology, link: Option<&Link>) -> Ch
                 link.name
             );
             let remedy = format!("give at least {SMALLEST_IPV6_MTU_BYTES} (RFC 8200)");
-            section.wrong(MistakeKind::Conflict, key, problem, remedy);
+            section.wrong(key, problem, remedy);
         }
     }
     change

@@ -1,42 +1,50 @@
-//! `[run]`: transports, patterns, how long and how often.
+//! `[run]`: transports, patterns, duration and repetitions.
 
-mod labels;
-mod pattern;
-mod quic;
-
-pub(super) use labels::labels;
-
-use super::keys;
-use super::mistake::MistakeKind;
-use super::plan::{Family, Role, RunPlan, SocketPlan, Topology};
-use super::section::{Section, did_you_mean};
+use super::keypath::pattern_name;
+use super::mistake::{Fault, choices, nearest};
+use super::plan::{PatternPlan, QuicPlan, Role, RunPlan, SocketPlan, ThroughputPlan, Topology};
+use super::section::Section;
 use super::topology::reaches;
+use pathbench_record::connection::Scheduler;
+use pathbench_record::direction::DataDirection;
+use pathbench_record::network::AddressFamily;
+use pathbench_record::pattern::{
+    BulkParameters, InteractiveParameters, MAX_MESSAGE_BYTES, MAX_MESSAGES, MIN_MESSAGE_BYTES, PingParameters,
+};
+use pathbench_record::transport::{Transport, TransportLabel};
+use pathbench_transport::{QLOG_AVAILABLE, QuicOptions};
+use std::fmt::{self, Display};
 use std::time::Duration;
 
 const DEFAULT_PATIENCE: Duration = Duration::from_secs(30);
-/// Past this a link's delays are not what the scenario says, on the scale of what is measured over it.
+/// A larger lateness would exceed the differences measured over the link.
 const DEFAULT_LATENESS_TOLERANCE: Duration = Duration::from_millis(10);
 const DEFAULT_SAMPLE_INTERVAL: Duration = Duration::from_millis(100);
 const DEFAULT_SEED: u64 = 1;
 pub(super) const LONGEST_RUN: Duration = Duration::from_secs(24 * 3_600);
+const DEFAULT_DURATION: Duration = Duration::from_secs(10);
+/// The largest value of `SO_SNDBUF` that does not overflow when the kernel doubles it.
+const LARGEST_BUFFER_BYTES: u64 = 1 << 30;
+/// Congestion controls of the QUIC transport.
+const CONGESTION: [(&str, &str); 3] = [("cubic", "cubic"), ("newreno", "newreno"), ("bbr3", "bbr3")];
 
-/// What the rest of the scenario must know of `[run]` before it can be read.
+/// The keys of `[run]` that are required to read the topology.
 pub(super) struct Ends {
     pub(super) client: String,
     pub(super) server: String,
-    pub(super) family: Family,
+    pub(super) family: AddressFamily,
 }
 
 pub(super) fn ends(run: &Section<'_>) -> Ends {
-    let families = [("ipv4", Family::Ipv4), ("ipv6", Family::Ipv6)];
+    let families = [("ipv4", AddressFamily::Ipv4), ("ipv6", AddressFamily::Ipv6)];
     Ends {
         client: run.text("client", "client").unwrap_or("client").to_owned(),
         server: run.text("server", "server").unwrap_or("server").to_owned(),
-        family: run.choice("family", &families).unwrap_or(Family::Ipv4),
+        family: run.choice("family", &families).unwrap_or(AddressFamily::Ipv4),
     }
 }
 
-/// What `[run]` says about the whole rather than about one run.
+/// The keys of `[run]` that apply to the whole study.
 pub(super) struct Course {
     pub(super) seed: u64,
     pub(super) repeat: u32,
@@ -48,7 +56,7 @@ pub(super) fn course(run: &Section<'_>) -> Course {
     let intervals = Duration::from_millis(10)..=Duration::from_secs(10);
     Course {
         seed: run.integer("seed", 0..=u64::MAX).unwrap_or(DEFAULT_SEED),
-        repeat: run.integer("repeat", 1..=10_000).unwrap_or(1) as u32,
+        repeat: run.count("repeat", 1..=10_000).unwrap_or(1),
         sample_interval: run.duration("sample_interval", intervals).unwrap_or(DEFAULT_SAMPLE_INTERVAL),
         lateness_tolerance: run
             .duration("lateness_tolerance", Duration::ZERO..=Duration::from_secs(10))
@@ -58,19 +66,18 @@ pub(super) fn course(run: &Section<'_>) -> Course {
 
 /// Reads `[run]` in full.
 pub(super) fn read(run: &Section<'_>, ends: Ends, topology: &Topology) -> RunPlan {
-    run.only("run", &keys::RUN);
     check_ends(run, &ends, topology);
     let socket =
         SocketPlan { congestion: congestion(run), patience: patience(run).unwrap_or(DEFAULT_PATIENCE) };
     RunPlan {
         labels: labels(run, &ends.client, ends.family, topology),
-        patterns: pattern::read(run, &socket),
+        patterns: patterns(run, &socket),
         client: ends.client,
         server: ends.server,
         family: ends.family,
         packet_sizes: run.flag("packet_sizes").unwrap_or(false),
         tls: run.flag("tls").unwrap_or(false),
-        quic: quic::read(&run.section("quic")),
+        quic: quic(&run.section("quic")),
         socket,
     }
 }
@@ -78,7 +85,7 @@ pub(super) fn read(run: &Section<'_>, ends: Ends, topology: &Topology) -> RunPla
 fn check_ends(run: &Section<'_>, ends: &Ends, topology: &Topology) {
     let hosts: Vec<_> =
         topology.nodes.iter().filter(|node| node.role == Role::Host).map(|node| node.name.as_str()).collect();
-    // Without any link there is no host either, and that has been said.
+    // Without links there are no hosts, which is reported elsewhere.
     if topology.links.is_empty() {
         return;
     }
@@ -86,28 +93,28 @@ fn check_ends(run: &Section<'_>, ends: &Ends, topology: &Topology) {
     for (key, host) in [("client", &ends.client), ("server", &ends.server)] {
         if !hosts.contains(&host.as_str()) {
             all_known = false;
-            let remedy = match did_you_mean(host, &hosts) {
-                Some(guess) => format!("{guess} the hosts are {}", hosts.join(", ")),
+            let remedy = match nearest(host, &hosts) {
+                Some(guess) => format!("did you mean `{guess}`? the hosts are {}", hosts.join(", ")),
                 None => format!("name one of the hosts as run.{key}: {}", hosts.join(", ")),
             };
-            run.wrong(MistakeKind::Reference, key, format!("there is no host `{host}`"), remedy);
+            run.wrong(key, format!("there is no host `{host}`"), remedy);
         }
     }
     if !all_known {
         return;
     }
     if ends.client == ends.server {
-        run.wrong(MistakeKind::Conflict, "server", "client and server are the same host", "name two hosts");
+        run.wrong("server", "client and server are the same host", "name two hosts");
     } else if !reaches(topology, &ends.client, &ends.server) {
         let problem = format!("nothing links `{}` with `{}`", ends.client, ends.server);
         let remedy = "link them, directly or over routers (hosts do not forward)";
-        run.wrong(MistakeKind::Conflict, "server", problem, remedy);
+        run.wrong("server", problem, remedy);
     }
     for host in [&ends.client, &ends.server] {
         let mut own = topology.links_of(host);
         if !own.any(|(link, end)| link.ends[end].address(ends.family).is_some()) {
-            let problem = format!("`{host}` has no {} address", ends.family.title());
-            run.wrong(MistakeKind::Conflict, "family", problem, "give one of its links such an address");
+            let problem = format!("`{host}` has no {} address", ends.family.name());
+            run.wrong("family", problem, "give one of its links such an address");
         }
     }
 }
@@ -120,15 +127,280 @@ fn patience(section: &Section<'_>) -> Option<Duration> {
 fn congestion(section: &Section<'_>) -> Option<String> {
     let name = section.text("congestion", "cubic")?;
     let legal = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    if name.is_empty() || name.len() > 15 || !name.chars().all(legal) {
+    let fault = || {
         let remedy = "give a name as in net.ipv4.tcp_available_congestion_control, \"cubic\" for example";
-        section.wrong(
-            MistakeKind::Value,
-            "congestion",
-            format!("`{name}` names no congestion control"),
-            remedy,
-        );
-        return None;
+        (format!("`{name}` names no congestion control"), remedy.to_owned())
+    };
+    let is_name = (1..=15).contains(&name.len()) && name.chars().all(legal);
+    section.read("congestion", is_name.then(|| name.to_owned()).ok_or_else(fault))
+}
+
+/// The transports, each with the path to which it is bound, if any.
+pub(super) fn labels(
+    run: &Section<'_>,
+    client: &str,
+    family: AddressFamily,
+    topology: &Topology,
+) -> Vec<TransportLabel> {
+    let paths: Vec<_> = topology.links_of(client).map(|(link, _)| link.name.as_str()).collect();
+    let lacking: Vec<_> = topology
+        .links_of(client)
+        .filter(|(link, end)| link.ends[*end].address(family).is_none())
+        .map(|(link, _)| link.name.as_str())
+        .collect();
+    let labels = run.set("transports", ["mptcp", "tcp"], |text, at| {
+        let labels = label(text, &paths)?;
+        for label in &labels {
+            let start = label.path.as_deref().or(paths.first().copied());
+            if let Some(path) = start.filter(|path| lacking.contains(path)) {
+                let problem = format!("`{label}`: `{path}` has no {} address", family.name());
+                run.ledger.wrong(at, problem, "give the path one, or leave this transport out");
+            }
+        }
+        Ok(labels)
+    });
+    let unbound = |transport| TransportLabel { transport, path: None };
+    labels.unwrap_or_else(|| [Transport::Tcp, Transport::Mptcp].map(unbound).into())
+}
+
+fn label(text: &str, paths: &[&str]) -> Result<Vec<TransportLabel>, Fault> {
+    let (name, path) = text.split_once('@').map_or((text, None), |(name, path)| (name, Some(path)));
+    let Ok(transport) = name.parse::<Transport>() else {
+        let guess = nearest(name, &["tcp", "mptcp", "quic", "mpquic"])
+            .map_or_else(String::new, |guess| format!("did you mean `{guess}`? "));
+        let remedy = format!("{guess}available are tcp, mptcp, quic and mpquic, each also with @PATH or @*");
+        return Err((format!("`{name}` is not a transport"), remedy));
+    };
+    let bound = |path: &&str| TransportLabel { transport, path: Some((*path).to_owned()) };
+    match path {
+        None => Ok(vec![TransportLabel { transport, path: None }]),
+        Some("*") => Ok(paths.iter().map(bound).collect()),
+        Some(path) if paths.contains(&path) => Ok(vec![bound(&path)]),
+        Some(path) => Err((format!("`{text}`: the client has no path `{path}`"), choices(path, paths))),
     }
-    Some(name.to_owned())
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Name {
+    Ping,
+    Bulk,
+    Throughput(Option<DataDirection>),
+    Interactive,
+    Suite,
+}
+
+const NAMES: [(&str, Name); 7] = [
+    ("throughput", Name::Throughput(None)),
+    ("ping", Name::Ping),
+    ("bulk", Name::Bulk),
+    ("interactive", Name::Interactive),
+    ("suite", Name::Suite),
+    ("throughput-upload", Name::Throughput(Some(DataDirection::Upload))),
+    ("throughput-download", Name::Throughput(Some(DataDirection::Download))),
+];
+
+impl Name {
+    fn of(text: &str) -> Option<Self> {
+        NAMES.iter().find(|(name, _)| *name == pattern_name(text)).map(|(_, name)| *name)
+    }
+}
+
+impl Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = NAMES.iter().find(|(_, name)| name == self);
+        f.write_str(name.map_or("", |(name, _)| name))
+    }
+}
+
+/// The patterns of `suite`: `MultipathTester`'s test of a stable network.
+const SUITE: [Name; 5] = [
+    Name::Ping,
+    Name::Bulk,
+    Name::Throughput(Some(DataDirection::Upload)),
+    Name::Throughput(Some(DataDirection::Download)),
+    Name::Interactive,
+];
+
+/// The patterns in the given order; throughput by default. Checks all tables, even if their pattern does not run.
+fn patterns(run: &Section<'_>, socket: &SocketPlan) -> Vec<PatternPlan> {
+    let names = names(run);
+    let duration = duration(run, &names);
+    let [ping, bulk, throughput, interactive] =
+        ["ping", "bulk", "throughput", "interactive"].map(|key| run.section(key));
+    let (ping, bulk) = (read_ping(&ping), read_bulk(&bulk));
+    let interactive = read_interactive(&interactive, duration, names.contains(&Name::Interactive));
+    let throughput_plan = read_throughput(&throughput, duration, socket);
+    check_omit(&throughput, &throughput_plan, &names);
+    names
+        .into_iter()
+        .map(|name| match name {
+            Name::Ping => PatternPlan::Ping(ping.clone()),
+            Name::Bulk => PatternPlan::Bulk(bulk.clone()),
+            Name::Interactive | Name::Suite => PatternPlan::Interactive(interactive.clone()),
+            Name::Throughput(None) => PatternPlan::Throughput(throughput_plan.clone()),
+            Name::Throughput(Some(direction)) => PatternPlan::Throughput(ThroughputPlan {
+                direction,
+                named_by_direction: true,
+                ..throughput_plan.clone()
+            }),
+        })
+        .collect()
+}
+
+fn names(run: &Section<'_>) -> Vec<Name> {
+    let names = run.set("pattern", ["ping", "throughput"], |text, _| match Name::of(text) {
+        Some(Name::Suite) => Ok(SUITE.into()),
+        Some(name) => Ok(vec![name]),
+        None => Err((format!("`{text}` is not a pattern"), choices(text, &NAMES.map(|(name, _)| name)))),
+    });
+    names.unwrap_or_else(|| vec![Name::Throughput(None)])
+}
+
+fn duration(run: &Section<'_>, names: &[Name]) -> Duration {
+    let given = run.duration("duration", Duration::from_millis(100)..=LONGEST_RUN);
+    let runs_by_time = names.contains(&Name::Interactive);
+    let throughput = names.iter().any(|name| matches!(name, Name::Throughput(_)));
+    if run.has("duration") && run.section("throughput").has("bytes") && throughput && !runs_by_time {
+        let problem = "the run ends by time or by run.throughput.bytes, not both";
+        run.wrong("duration", problem, "remove one of the two");
+    }
+    given.unwrap_or(DEFAULT_DURATION)
+}
+
+fn message_bytes(section: &Section<'_>, key: &str, default: u32) -> u32 {
+    let sizes = MIN_MESSAGE_BYTES as u64..=MAX_MESSAGE_BYTES as u64;
+    section.bytes(key, sizes).map_or(default, |bytes| bytes as u32)
+}
+
+fn read_ping(ping: &Section<'_>) -> PingParameters {
+    let default = PingParameters::default();
+    let times = Duration::from_millis(1)..=Duration::from_secs(60);
+    PingParameters {
+        count: ping.count("count", 1..=10_000).unwrap_or(default.count),
+        warm_up: ping.count("warm_up", 0..=1_000).unwrap_or(default.warm_up),
+        interval: ping.duration("interval", times.clone()).unwrap_or(default.interval),
+        request_bytes: message_bytes(ping, "request", default.request_bytes),
+        response_bytes: message_bytes(ping, "response", default.response_bytes),
+        timeout: ping.duration("timeout", times).unwrap_or(default.timeout),
+    }
+}
+
+fn read_bulk(bulk: &Section<'_>) -> BulkParameters {
+    let default = BulkParameters::default();
+    let plan = BulkParameters {
+        bytes: bulk.bytes("bytes", 0..=1 << 40).unwrap_or(default.bytes),
+        upload_bytes: bulk.bytes("upload", 0..=1 << 40).unwrap_or(default.upload_bytes),
+        streams: bulk.count("streams", 1..=128).unwrap_or(default.streams),
+    };
+    if plan.bytes == 0 && plan.upload_bytes == 0 {
+        let remedy = "give the bytes to download (bytes), those to upload, or both";
+        bulk.wrong("bytes", "both sizes are 0", remedy);
+    }
+    plan
+}
+
+/// Only if the pattern `runs`, its interval must match the duration.
+fn read_interactive(interactive: &Section<'_>, duration: Duration, runs: bool) -> InteractiveParameters {
+    let default = InteractiveParameters::default();
+    let intervals = Duration::from_millis(1)..=Duration::from_secs(60);
+    let lingers = Duration::ZERO..=Duration::from_secs(300);
+    let plan = InteractiveParameters {
+        duration,
+        interval: interactive.duration("interval", intervals).unwrap_or(default.interval),
+        request_bytes: message_bytes(interactive, "request", default.request_bytes),
+        response_bytes: message_bytes(interactive, "response", default.response_bytes),
+        linger: interactive.duration("linger", lingers).unwrap_or(default.linger),
+    };
+    let requests = plan.messages();
+    let wrong = |problem: String, remedy| interactive.wrong("interval", problem, remedy);
+    if runs && plan.interval > duration {
+        let problem = "the run is over before the second request".to_owned();
+        wrong(problem, "give less than run.duration");
+    } else if runs && requests > MAX_MESSAGES {
+        let problem = format!("{requests} requests exceed the limit of {MAX_MESSAGES} per run");
+        wrong(problem, "give a longer interval, or a shorter run.duration");
+    }
+    plan
+}
+
+fn read_throughput(throughput: &Section<'_>, duration: Duration, socket: &SocketPlan) -> ThroughputPlan {
+    let directions = [
+        ("upload", DataDirection::Upload),
+        ("download", DataDirection::Download),
+        ("both", DataDirection::Both),
+    ];
+    let buffers = 1_024..=LARGEST_BUFFER_BYTES;
+    ThroughputPlan {
+        direction: throughput.choice("direction", &directions).unwrap_or(DataDirection::Upload),
+        named_by_direction: false,
+        duration: (!throughput.has("bytes")).then_some(duration),
+        streams: throughput.count("streams", 1..=128).unwrap_or(1),
+        bytes: throughput.bytes("bytes", 1..=1 << 50),
+        rate_bps: throughput.rate_bps("rate"),
+        omit: throughput.duration("omit", Duration::ZERO..=LONGEST_RUN).unwrap_or_default(),
+        congestion: congestion(throughput).or_else(|| socket.congestion.clone()),
+        send_buffer_bytes: throughput.bytes("send_buffer", buffers.clone()),
+        receive_buffer_bytes: throughput.bytes("receive_buffer", buffers),
+        block_bytes: throughput.bytes("block", 1..=16 << 20).map(|bytes| bytes as u32),
+        patience: patience(throughput).unwrap_or(socket.patience),
+    }
+}
+
+fn check_omit(throughput: &Section<'_>, plan: &ThroughputPlan, names: &[Name]) {
+    let runs = names.iter().any(|name| matches!(name, Name::Throughput(_)));
+    if runs && plan.duration.is_some_and(|duration| plan.omit >= duration) {
+        let remedy = "give less than run.duration";
+        throughput.wrong("omit", "the warm-up takes all of the run", remedy);
+    }
+}
+
+/// `[run.quic]`; absent keys have the transport's defaults.
+fn quic(quic: &Section<'_>) -> QuicPlan {
+    let default = QuicOptions::default();
+    let times = Duration::from_millis(1)..=Duration::from_secs(60);
+    let heartbeat = quic.duration("heartbeat", times.clone()).unwrap_or(default.heartbeat);
+    let silence = quic.duration("silence", times).unwrap_or(default.silence);
+    if silence <= heartbeat {
+        let (key, remedy) = if quic.has("silence") {
+            ("silence", "give more than run.quic.heartbeat, several times that to tolerate a loss")
+        } else {
+            ("heartbeat", "give less than run.quic.silence")
+        };
+        let problem = "a healthy path is silent between two heartbeats";
+        quic.wrong(key, problem, remedy);
+    }
+    let qlog = quic.flag("qlog").unwrap_or(false);
+    if qlog && !QLOG_AVAILABLE {
+        let problem = "this pathbench was built without qlog";
+        quic.wrong("qlog", problem, "build it with `cargo build --features qlog`, or remove the key");
+    }
+    QuicPlan {
+        scheduler: scheduler(quic),
+        heartbeat,
+        silence,
+        congestion: quic.choice("congestion", &CONGESTION).map(str::to_owned),
+        qlog,
+    }
+}
+
+fn scheduler(quic: &Section<'_>) -> Scheduler {
+    let known = ["lowest-rtt", "round-robin", "weighted", "backup"].map(|name| (name, name));
+    let thresholds = Duration::from_millis(1)..=Duration::from_secs(60);
+    let above = ["srtt_above", "rto_above"].map(|key| quic.duration(key, thresholds.clone()));
+    let name = quic.choice("scheduler", &known).unwrap_or("lowest-rtt");
+    if name != "backup" {
+        for key in ["srtt_above", "rto_above"].into_iter().filter(|key| quic.has(key)) {
+            let problem = format!("the scheduler `{name}` has no threshold");
+            quic.wrong(key, problem, "remove it, or make the scheduler \"backup\"");
+        }
+    }
+    match (name, Scheduler::backup()) {
+        ("round-robin", _) => Scheduler::RoundRobin,
+        ("weighted", _) => Scheduler::Weighted,
+        ("backup", Scheduler::Backup { srtt_above, rto_above }) => {
+            let [srtt, rto] = above;
+            Scheduler::Backup { srtt_above: srtt.unwrap_or(srtt_above), rto_above: rto.unwrap_or(rto_above) }
+        }
+        _ => Scheduler::LowestRtt,
+    }
 }

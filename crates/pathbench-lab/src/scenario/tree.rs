@@ -1,24 +1,17 @@
-//! A scenario as a tree of values, each of which knows where it was written.
+//! Parses TOML text into a tree of values with their places, and reports every line that is not TOML as a mistake.
 
+use super::mistake::{At, Fault, Ledger, Place};
 use serde_json::Value as Json;
-use toml::de::{DeTable, DeValue};
+use toml::de::{DeTable, DeValue, Error};
+use toml::{Spanned, de::DeInteger};
 
-/// Where a value was written.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Origin {
-    /// A line of the file, from 1.
-    Line(u32),
-    /// An option of the command line, as given: `--set path.wlan.rate=50mbit`.
-    Option(String),
-}
-
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub(super) struct Item {
     pub(super) value: Value,
-    pub(super) origin: Origin,
+    pub(super) place: Place,
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub(super) enum Value {
     Text(String),
     Integer(i128),
@@ -29,20 +22,22 @@ pub(super) enum Value {
     Table(Table),
 }
 
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Table {
+    /// In the order of the file.
     pub(super) fields: Vec<Field>,
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub(super) struct Field {
     pub(super) key: String,
-    pub(super) origin: Origin,
+    /// Place of the key.
+    pub(super) place: Place,
     pub(super) item: Item,
 }
 
 impl Value {
-    /// What it is, with its article, for messages.
+    /// The type with an article, for messages.
     pub(super) const fn noun(&self) -> &'static str {
         match self {
             Self::Text(_) => "a text",
@@ -52,6 +47,14 @@ impl Value {
             Self::List(_) => "a list",
             Self::Table(_) => "a table",
         }
+    }
+
+    pub(super) fn text(&self) -> Option<&str> {
+        if let Self::Text(text) = self { Some(text) } else { None }
+    }
+
+    pub(super) const fn table(&self) -> Option<&Table> {
+        if let Self::Table(table) = self { Some(table) } else { None }
     }
 }
 
@@ -73,8 +76,19 @@ impl Item {
     pub(super) fn written(&self) -> String {
         match &self.value {
             Value::Text(text) => text.clone(),
+            Value::Integer(number) => number.to_string(),
             _ => self.to_json().to_string(),
         }
+    }
+
+    /// The elements of a list; for any other value, the value itself.
+    pub(super) fn elements(&self) -> &[Self] {
+        if let Value::List(items) = &self.value { items } else { std::slice::from_ref(self) }
+    }
+
+    /// The `name` of a table, if any.
+    pub(super) fn name(&self) -> Option<&str> {
+        self.value.table()?.get("name")?.value.text()
     }
 }
 
@@ -83,70 +97,181 @@ impl Table {
         self.fields.iter().find(|field| field.key == key).map(|field| &field.item)
     }
 
+    pub(super) fn get_mut(&mut self, key: &str) -> Option<&mut Item> {
+        self.fields.iter_mut().find(|field| field.key == key).map(|field| &mut field.item)
+    }
+
     pub(super) fn put(&mut self, key: &str, item: Item) {
-        let origin = item.origin.clone();
-        match self.fields.iter_mut().find(|field| field.key == key) {
-            Some(field) => *field = Field { key: key.to_owned(), origin, item },
-            None => self.fields.push(Field { key: key.to_owned(), origin, item }),
+        match self.get_mut(key) {
+            Some(known) => *known = item,
+            None => self.fields.push(Field { key: key.to_owned(), place: item.place, item }),
         }
     }
 
-    /// The entries under dotted keys, however they are written: `"a.b" = 1`, `a.b = 1` and `[a] b = 1` are the
-    /// same. A table for which `is_leaf` holds is a value of its own.
-    pub(super) fn flattened(&self, is_leaf: &dyn Fn(&Table) -> bool) -> Vec<Field> {
+    /// The entries under dotted keys: `"a.b" = 1`, `a.b = 1` and `[a] b = 1` are equivalent. A table for which
+    /// `is_leaf` is true is a value.
+    pub(super) fn flattened(&self, is_leaf: &dyn Fn(&Self) -> bool) -> Vec<Field> {
         let mut flat = Vec::new();
         for field in &self.fields {
-            match &field.item.value {
-                Value::Table(table) if !is_leaf(table) => {
-                    flat.extend(
-                        table
-                            .flattened(is_leaf)
-                            .into_iter()
-                            .map(|inner| Field { key: format!("{}.{}", field.key, inner.key), ..inner }),
-                    );
-                }
-                _ => flat.push(field.clone()),
+            match field.item.value.table().filter(|table| !is_leaf(table)) {
+                Some(table) => flat.extend(
+                    table
+                        .flattened(is_leaf)
+                        .into_iter()
+                        .map(|inner| Field { key: format!("{}.{}", field.key, inner.key), ..inner }),
+                ),
+                None => flat.push(field.clone()),
             }
         }
         flat
     }
+
+    /// The tree of a parsed table in the text of `place`.
+    fn parsed(parsed: &DeTable<'_>, place: Place) -> Self {
+        let mut fields: Vec<_> = parsed
+            .iter()
+            .map(|(key, value)| Field {
+                key: key.get_ref().to_string(),
+                place: place.part(&key.span()),
+                item: Item::parsed(value, place),
+            })
+            .collect();
+        fields.sort_by_key(|field| field.place);
+        Self { fields }
+    }
 }
 
-pub(super) trait Locate {
-    fn at(&self, offset: usize) -> Origin;
-    /// Called for an integer that is no `i64`.
-    fn too_large(&self, offset: usize, digits: &str);
-}
+impl Item {
+    fn parsed(parsed: &Spanned<DeValue<'_>>, place: Place) -> Self {
+        let value = match parsed.get_ref() {
+            DeValue::String(text) => Value::Text(text.to_string()),
+            DeValue::Integer(number) => integer(number),
+            DeValue::Float(number) => Value::Float(number.as_str().parse().unwrap_or(f64::NAN)),
+            DeValue::Boolean(flag) => Value::Flag(*flag),
+            DeValue::Datetime(moment) => Value::Moment(moment.to_string()),
+            DeValue::Array(items) => {
+                Value::List(items.iter().map(|item| Self::parsed(item, place)).collect())
+            }
+            DeValue::Table(table) => Value::Table(Table::parsed(table, place)),
+        };
+        Self { value, place: place.part(&parsed.span()) }
+    }
 
-/// The tree of a parsed TOML table; keys in the order of the file.
-pub(super) fn table(parsed: &DeTable<'_>, locate: &dyn Locate) -> Table {
-    let mut entries: Vec<_> = parsed.iter().collect();
-    entries.sort_by_key(|(key, _)| key.span().start);
-    let fields = entries.into_iter().map(|(key, value)| Field {
-        key: key.get_ref().to_string(),
-        origin: locate.at(key.span().start),
-        item: item(value.get_ref(), value.span().start, locate),
-    });
-    Table { fields: fields.collect() }
-}
-
-pub(super) fn item(parsed: &DeValue<'_>, offset: usize, locate: &dyn Locate) -> Item {
-    let value = match parsed {
-        DeValue::String(text) => Value::Text(text.to_string()),
-        DeValue::Integer(number) => {
-            let parsed = i64::from_str_radix(number.as_str(), number.radix());
-            Value::Integer(i128::from(parsed.unwrap_or_else(|_| {
-                locate.too_large(offset, number.as_str());
-                i64::MAX
-            })))
+    /// A value of the command line: TOML if valid (`1400`, `true`, `["tcp", "mptcp"]`), else a text.
+    pub(super) fn of_option(text: &str, option: Place) -> Self {
+        fn at(item: &mut Item, place: Place) {
+            item.place = place;
+            match &mut item.value {
+                Value::List(items) => items.iter_mut().for_each(|item| at(item, place)),
+                Value::Table(table) => table.fields.iter_mut().for_each(|field| {
+                    field.place = place;
+                    at(&mut field.item, place);
+                }),
+                _ => {}
+            }
         }
-        DeValue::Float(number) => Value::Float(number.as_str().parse().unwrap_or(f64::NAN)),
-        DeValue::Boolean(flag) => Value::Flag(*flag),
-        DeValue::Datetime(moment) => Value::Moment(moment.to_string()),
-        DeValue::Array(items) => {
-            Value::List(items.iter().map(|inner| item(inner.get_ref(), inner.span().start, locate)).collect())
+        let mut item = DeValue::parse(text).map_or_else(
+            |_| Self { value: Value::Text(text.to_owned()), place: option },
+            |parsed| Self::parsed(&parsed, option),
+        );
+        at(&mut item, option);
+        item
+    }
+}
+
+/// An integer with too many digits becomes a float, which every range rejects.
+fn integer(number: &DeInteger<'_>) -> Value {
+    let digits = number.as_str();
+    let float = |_| Value::Float(digits.parse().unwrap_or(f64::INFINITY));
+    i128::from_str_radix(digits, number.radix()).map_or_else(float, Value::Integer)
+}
+
+/// The tree of the ledger's file.
+///
+/// A line that is not TOML is a mistake. If its meaning is clear, the parser corrects it; otherwise the parser omits
+/// it, and no key is reported as missing. `None` if the rest is not TOML either, after an unclosed bracket or quote.
+pub(super) fn document(text: &str, ledger: &Ledger) -> Option<Table> {
+    let (parsed, errors) = DeTable::parse_recoverable(text);
+    if errors.is_empty() {
+        return Some(Table::parsed(parsed.get_ref(), ledger.top()));
+    }
+    let repaired = repaired(text, errors, ledger);
+    let parsed = DeTable::parse(&repaired).ok()?;
+    Some(Table::parsed(parsed.get_ref(), ledger.text(&ledger.file(), repaired.clone())))
+}
+
+fn repaired(text: &str, mut errors: Vec<Error>, ledger: &Ledger) -> String {
+    errors.sort_by_key(|error| error.span().map_or(0, |span| span.start));
+    let mut lines: Vec<String> = text.split('\n').map(str::to_owned).collect();
+    let mut last = None;
+    for error in errors {
+        let place = ledger.top().part(&error.span().unwrap_or_default());
+        let index = ledger.number(place).map_or(0, |number| number as usize - 1);
+        // For one mistake, the parser may report several errors in the same line.
+        if last.replace(index) == Some(index) {
+            continue;
         }
-        DeValue::Table(inner) => Value::Table(table(inner, locate)),
+        let line = &lines[index];
+        let at = At::new(place, key_of(line));
+        let (meant, (problem, remedy)) = meant(line, text).unwrap_or_else(|| {
+            let remedy =
+                "write key = \"value\", or key = 1, each key once and each text in quotes".to_owned();
+            (String::new(), (format!("this is not TOML: {}", error.message()), remedy))
+        });
+        ledger.wrong(&at, problem, remedy);
+        if meant.is_empty() {
+            ledger.incomplete.set(true);
+        }
+        lines[index] = meant;
+    }
+    lines.join("\n")
+}
+
+/// Keys that are lists of tables: `[[path]]`.
+const LISTS: [&str; 5] = ["path", "link", "host", "router", "event"];
+
+/// The key before `=` in a line; empty if the text does not look like a key.
+fn key_of(line: &str) -> String {
+    let key = line.split_once('=').map_or("", |(key, _)| key.trim().trim_matches(['"', '\'']));
+    let plain = |c: char| c.is_alphanumeric() || "-_.@*() ".contains(c);
+    if key.chars().all(plain) { key.to_owned() } else { String::new() }
+}
+
+/// The corrected line and its fault, if both are clear.
+fn meant(line: &str, text: &str) -> Option<(String, Fault)> {
+    let fault = |problem: String, remedy: String| (problem, remedy);
+    let code = line.split('#').next().unwrap_or(line).trim();
+    let Some((key, value)) = code.split_once('=') else {
+        let name = code.strip_prefix('[')?.trim_matches(['[', ']']);
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        if name.is_empty() || !name.chars().all(plain) {
+            return None;
+        }
+        let list = format!("[[{name}]]");
+        if LISTS.contains(&name) && code != list && text.contains(&list) {
+            return Some((
+                list.clone(),
+                fault(format!("there are several {list}"), format!("write {list} here too")),
+            ));
+        }
+        let closed = if code.starts_with("[[") { list } else { format!("[{name}]") };
+        let problem = "the heading has no closing bracket".to_owned();
+        return (code != closed).then(|| (closed.clone(), fault(problem, format!("write {closed}"))));
     };
-    Item { value, origin: locate.at(offset) }
+    let (key, value) = (key.trim(), value.trim());
+    let bare = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    if !key.is_empty() && !key.contains(['"', '\'']) && !key.chars().all(bare) {
+        let remedy = format!("write it as \"{key}\"");
+        return Some((format!("\"{key}\" = {value}"), fault("the key needs quotes".to_owned(), remedy)));
+    }
+    let is_word = |c: char| c.is_ascii_alphanumeric() || "._:/%+-".contains(c);
+    if value.is_empty() {
+        let remedy = "give it one, or remove the key".to_owned();
+        return Some((String::new(), fault("the key has no value".to_owned(), remedy)));
+    }
+    if !value.chars().all(is_word) || DeValue::parse(value).is_ok() {
+        return None;
+    }
+    let remedy = format!("write it as \"{value}\"");
+    Some((format!("{key} = \"{value}\""), fault(format!("`{value}` has no quotes"), remedy)))
 }

@@ -1,25 +1,10 @@
-//! Expectations held against a result.
+//! Checks expectations against a result.
 
-use super::expect::{Comparison, ExpectationPlan, Figure, Subject, Target};
+use super::expect::{Comparison, ExpectationPlan, Figure, Subject, Target, applies};
 use super::fields::{FieldKind, is_field_of, kind_of};
 use pathbench_record::document::{Expectation, ResultDocument, RunRecord, Variant};
 use pathbench_record::statistics::median;
 use serde_json::Value;
-
-pub(super) fn applies(when: &Variant, variant: &Variant) -> bool {
-    when.iter().all(|(key, value)| variant.get(key) == Some(value))
-}
-
-struct Finding {
-    found: String,
-    held: bool,
-}
-
-impl Finding {
-    fn not_held(found: impl Into<String>) -> Self {
-        Self { found: found.into(), held: false }
-    }
-}
 
 impl Figure {
     fn is_of(&self, run: &RunRecord) -> bool {
@@ -37,12 +22,12 @@ impl Figure {
 }
 
 impl ExpectationPlan {
-    /// Whether the expectation held in every valid run that it applies to. It did not hold when there is no such
-    /// run, or when a run lacks the figure.
+    /// Whether the expectation holds in every valid run to which it applies. It does not hold if there is no such run,
+    /// or if a run lacks the figure.
     pub fn evaluate(&self, document: &ResultDocument) -> Expectation {
         let runs: Vec<&RunRecord> =
             document.runs.iter().filter(|run| run.valid && applies(&self.when, &run.variant)).collect();
-        let finding = match &self.subject {
+        let found = match &self.subject {
             Subject::Each(figure) => self.each(figure, &runs),
             Subject::Median(figure) => self.per_variant(&runs, &[figure], |runs| median_of(figure, runs)),
             Subject::Ratio(dividend, divisor) => self.per_variant(&runs, &[dividend, divisor], |runs| {
@@ -53,93 +38,72 @@ impl ExpectationPlan {
                 Ok(above / below)
             }),
         };
-        Expectation {
-            key: self.key.clone(),
-            expected: self.expected.clone(),
-            found: finding.found,
-            held: finding.held,
-        }
+        let held = found.is_ok();
+        let found = found.unwrap_or_else(|found| found);
+        Expectation { key: self.key.clone(), expected: self.expected.clone(), found, held }
     }
 
-    /// Whether it says of this run that it uses one path only, or is no multipath connection at all.
+    /// Whether the expectation requires that this run uses only one path, or no multipath connection.
     pub fn expects_one_path(&self, run: &RunRecord) -> bool {
         let Subject::Each(figure) = &self.subject else { return false };
-        let says = |flag: bool| self.holds(&Value::Bool(flag));
+        let accepts = |flag: bool| self.holds(&Value::Bool(flag));
         matches!(figure.field.as_str(), "multipath.used" | "multipath.negotiated")
             && figure.is_of(run)
             && applies(&self.when, &run.variant)
-            && says(false)
-            && !says(true)
+            && accepts(false)
+            && !accepts(true)
     }
 
-    fn each(&self, figure: &Figure, runs: &[&RunRecord]) -> Finding {
+    /// The value nearest to failing if the expectation holds, else the first value that fails.
+    fn each(&self, figure: &Figure, runs: &[&RunRecord]) -> Result<String, String> {
         let runs: Vec<_> = runs.iter().filter(|run| figure.is_of(run)).collect();
-        let Some(first) = runs.first() else {
-            return Finding::not_held(format!("no valid run of {}", figure.runs_in_words()));
-        };
-        // The value to show: the first that fails, else the one that comes nearest to failing.
         let mut shown: Option<(Value, &str)> = None;
         for run in &runs {
-            let Some(value) = value_of(figure, run) else {
-                return Finding::not_held(format!("absent in {}", run.id));
-            };
+            let value = value_of(figure, run).ok_or_else(|| format!("absent in {}", run.id))?;
             if !self.holds(&value) {
-                return Finding::not_held(format!("{} in {}", in_words(&value), run.id));
+                return Err(format!("{} in {}", in_words(&value), run.id));
             }
-            let is_nearer = shown.as_ref().is_none_or(|(other, _)| self.is_nearer_to_failing(&value, other));
-            if is_nearer {
+            if shown.as_ref().is_none_or(|(other, _)| self.is_nearer_to_failing(&value, other)) {
                 shown = Some((value, &run.id));
             }
         }
-        let (value, id) = shown.unwrap_or((Value::Null, &first.id));
-        let found = match (runs.len(), value.is_number()) {
+        let (value, id) = shown.ok_or_else(|| format!("no valid run of {}", figure.runs_in_words()))?;
+        Ok(match (runs.len(), value.is_number()) {
             (1, _) => format!("{} in {id}", in_words(&value)),
             (count, true) => format!("{} in {id}, the furthest of {count} runs", in_words(&value)),
             (count, false) => format!("{} in all {count} runs", in_words(&value)),
-        };
-        Finding { found, held: true }
+        })
     }
 
-    /// Holds `figure_of` each variant's runs against the target. Variants without a valid run of any of the
-    /// labels do not count.
+    /// Like [`Self::each`], for the value of `figure_of` over the runs of each variant. Ignores variants without a
+    /// valid run of any of the labels.
     fn per_variant(
         &self,
         runs: &[&RunRecord],
         figures: &[&Figure],
         figure_of: impl Fn(&[&RunRecord]) -> Result<f64, String>,
-    ) -> Finding {
-        let is_meant = |run: &&&RunRecord| figures.iter().any(|figure| figure.is_of(run));
+    ) -> Result<String, String> {
         let mut variants: Vec<&Variant> = Vec::new();
-        for run in runs.iter().filter(is_meant) {
+        for run in runs.iter().filter(|run| figures.iter().any(|figure| figure.is_of(run))) {
             if !variants.contains(&&run.variant) {
                 variants.push(&run.variant);
             }
         }
-        let labels: Vec<_> = figures.iter().map(|figure| figure.runs_in_words()).collect();
-        let mut shown: Option<(f64, String)> = None;
+        let mut shown: Option<(Value, String)> = None;
         for variant in variants {
             let own: Vec<_> = runs.iter().copied().filter(|run| run.variant == *variant).collect();
             let place = described(variant);
-            let value = match figure_of(&own) {
-                Ok(value) => value,
-                Err(why) => return Finding::not_held(format!("{why}{place}")),
-            };
-            if !self.holds(&Value::from(value)) {
-                return Finding::not_held(format!("{}{place}", number_in_words(value)));
+            let value = Value::from(figure_of(&own).map_err(|why| format!("{why}{place}"))?);
+            let found = format!("{}{place}", in_words(&value));
+            if !self.holds(&value) {
+                return Err(found);
             }
-            let is_nearer = shown.as_ref().is_none_or(|(other, _)| {
-                self.is_nearer_to_failing(&Value::from(value), &Value::from(*other))
-            });
-            if is_nearer {
-                shown = Some((value, place));
+            if shown.as_ref().is_none_or(|(other, _)| self.is_nearer_to_failing(&value, other)) {
+                shown = Some((value, found));
             }
         }
-        match shown {
-            Some((value, place)) => {
-                Finding { found: format!("{}{place}", number_in_words(value)), held: true }
-            }
-            None => Finding::not_held(format!("no valid run of {}", labels.join(" or "))),
-        }
+        let labels = || figures.iter().map(|figure| figure.runs_in_words()).collect::<Vec<_>>().join(" or ");
+        shown.map(|(_, found)| found).ok_or_else(|| format!("no valid run of {}", labels()))
     }
 
     fn holds(&self, value: &Value) -> bool {
@@ -188,7 +152,7 @@ fn median_of(figure: &Figure, runs: &[&RunRecord]) -> Result<f64, String> {
 fn value_of(figure: &Figure, run: &RunRecord) -> Option<Value> {
     let record = serde_json::to_value(run).ok()?;
     let found = look_up(&record, &figure.field).filter(|value| !value.is_null()).cloned();
-    // Counters that did not change are not in the record, provided that whoever counts is there at all.
+    // The record omits unchanged counters: an absent counter is 0 if the record includes its side.
     let segments = if figure.field.starts_with("links.") { 4 } else { 2 };
     let side = figure.field.split('.').take(segments).collect::<Vec<_>>().join(".");
     let links: Vec<&str> = run.links.iter().map(|link| link.name.as_str()).collect();
@@ -238,16 +202,14 @@ fn described(variant: &Variant) -> String {
     format!(" with {}", pairs.join(", "))
 }
 
+/// Numbers with at most three decimal places, without trailing zeros.
 fn in_words(value: &Value) -> String {
     match value {
-        Value::Number(number) => number.as_f64().map_or_else(|| number.to_string(), number_in_words),
+        Value::Number(number) => {
+            let text = number.as_f64().map_or_else(|| number.to_string(), |number| format!("{number:.3}"));
+            text.trim_end_matches('0').trim_end_matches('.').to_owned()
+        }
         Value::String(text) => format!("`{text}`"),
         other => other.to_string(),
     }
-}
-
-/// At most three decimal places, none that say nothing.
-fn number_in_words(value: f64) -> String {
-    let text = format!("{value:.3}");
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }

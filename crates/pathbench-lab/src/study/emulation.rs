@@ -1,22 +1,31 @@
-//! What emulated links tell of a run: records, lines of `links.jsonl`, and whether they kept their times.
+//! Figures of links in a run: records, lines of `links.jsonl`, and lateness beyond its tolerance.
 
-use pathbench_emulator::plane::{DirectionReport, Lateness, LinkReport};
+use crate::environment::LinkCounters;
+use pathbench_emulator::plane::{DirectionReport, LinkReport};
 use pathbench_record::direction::LinkDirection;
 use pathbench_record::document::{EmulatedDirection, EmulationRecord, LatenessRecord, LinkSample, RunLink};
+use pathbench_record::text::duration;
 use pathbench_record::time::Timestamp;
 use std::time::Duration;
 
-pub(super) fn record(links: &mut [RunLink], reports: &[(String, LinkReport)]) {
-    for (name, report) in reports {
-        if let Some(link) = links.iter_mut().find(|link| link.name == *name) {
-            let [forward, reverse] = &report.directions;
-            // Of the same moment as the rest of the report: a last packet may pass between two readings.
-            link.forward_bytes = Some(forward.statistics.delivered_bytes);
-            link.reverse_bytes = Some(reverse.statistics.delivered_bytes);
-            link.emulation =
-                Some(EmulationRecord { forward: direction(forward), reverse: direction(reverse) });
-        }
+type Counted = (String, LinkCounters);
+
+/// Adds the counters to the links' records.
+pub(super) fn record(links: &mut [RunLink], counted: &[Counted], packet_sizes: bool) {
+    for link in links {
+        let Some((_, counters)) = counted.iter().find(|(name, _)| *name == link.name) else { continue };
+        [link.forward_bytes, link.reverse_bytes] = counters.delivered_bytes.map(Some);
+        link.emulation = counters.emulated.as_ref().map(|report| {
+            let [forward, reverse] = report.directions.each_ref().map(direction);
+            EmulationRecord { forward, reverse }
+        });
+        link.packet_sizes = counters.packet_sizes.clone().filter(|_| packet_sizes);
     }
+}
+
+/// The reports of the emulated links.
+fn emulated(counted: &[Counted]) -> impl Iterator<Item = (&str, &LinkReport)> {
+    counted.iter().filter_map(|(name, counters)| Some((name.as_str(), counters.emulated.as_ref()?)))
 }
 
 fn direction(report: &DirectionReport) -> EmulatedDirection {
@@ -38,29 +47,25 @@ fn direction(report: &DirectionReport) -> EmulatedDirection {
         arq_retransmissions: counted.arq_retransmissions,
         largest_queue_bytes: counted.largest_queue_bytes,
         refused_packets: report.refused_packets,
-        lateness_ms: lateness(&report.lateness),
-    }
-}
-
-fn lateness(lateness: &Lateness) -> LatenessRecord {
-    LatenessRecord {
-        p50: ms(lateness.p50),
-        p90: ms(lateness.p90),
-        p99: ms(lateness.p99),
-        p999: ms(lateness.p999),
-        max: ms(lateness.max),
+        lateness_ms: LatenessRecord {
+            p50: ms(report.lateness.p50),
+            p90: ms(report.lateness.p90),
+            p99: ms(report.lateness.p99),
+            p999: ms(report.lateness.p999),
+            max: ms(report.lateness.max),
+        },
     }
 }
 
 /// The lines of `links.jsonl`, for a run whose clock begins at `origin`.
-pub(super) fn samples(run: &str, origin: Timestamp, reports: &[(String, LinkReport)]) -> Vec<LinkSample> {
+pub(super) fn samples(run: &str, origin: Timestamp, counted: &[Counted]) -> Vec<LinkSample> {
     let mut samples = Vec::new();
-    for (name, report) in reports {
+    for (name, report) in emulated(counted) {
         for (direction, report) in LinkDirection::BOTH.into_iter().zip(&report.directions) {
             samples.extend(report.series.iter().map(|sample| LinkSample {
                 run: run.to_owned(),
                 t_ms: sample.at.ms_from(origin),
-                link: name.clone(),
+                link: name.to_owned(),
                 direction,
                 queue_bytes: sample.queue_bytes,
                 queue_packets: sample.queue_packets,
@@ -77,38 +82,37 @@ pub(super) fn samples(run: &str, origin: Timestamp, reports: &[(String, LinkRepo
     samples
 }
 
-/// Why a run does not count: the links at which more than one packet in a hundred left later than `tolerance`.
-pub(super) fn too_late(tolerance: Duration, reports: &[(String, LinkReport)]) -> Vec<String> {
-    let late = |(name, report): &(String, LinkReport)| {
+/// Reasons why a run is invalid: the links on which more than 1 % of packets were later than `tolerance`.
+pub(super) fn too_late(tolerance: Duration, counted: &[Counted]) -> Vec<String> {
+    let late = |(name, report): (&str, &LinkReport)| {
         let p99 = report.directions.iter().map(|direction| direction.lateness.p99).max()?;
         (p99 > tolerance).then(|| {
             format!(
-                "link {name}: one packet in a hundred left {:.3} ms or more after its time, tolerance is {} ms: \
+                "link {name}: one packet in a hundred left {} or more after its due time, tolerance is {}: \
                  is the machine overloaded?",
-                ms(p99),
-                ms(tolerance)
+                duration(p99),
+                duration(tolerance)
             )
         })
     };
-    reports.iter().filter_map(late).collect()
+    emulated(counted).filter_map(late).collect()
 }
 
-/// What else there is to know of emulated links, in words. An interface of the links that `went_down` dropped what was
-/// sent over it meanwhile, as it should.
-pub(super) fn notes(reports: &[(String, LinkReport)], went_down: &[&str]) -> Vec<String> {
-    let of_link = |(name, report): &(String, LinkReport)| {
+/// Notes on emulated links. Omits links in `went_down`, because an interface that is down drops packets.
+pub(super) fn notes(counted: &[Counted], went_down: &[&str]) -> Vec<String> {
+    let of_link = |(name, report): (&str, &LinkReport)| {
         let capture = report.capture_error.as_ref();
         let capture = capture.map(|error| format!("the capture of link {name} is not complete: {error}"));
         let overrun: u64 = report.directions.iter().map(|direction| direction.overrun_packets).sum();
-        let overrun = (overrun > 0 && !went_down.contains(&name.as_str())).then(|| {
+        let overrun = (overrun > 0 && !went_down.contains(&name)).then(|| {
             format!(
-                "link {name} lost {overrun} packets before they came to its model: they were sent faster than this \
-                 machine could take them"
+                "link {name} lost {overrun} packets before its model: they were sent faster than this machine could read \
+                 them"
             )
         });
         [capture, overrun]
     };
-    reports.iter().flat_map(of_link).flatten().collect()
+    emulated(counted).flat_map(of_link).flatten().collect()
 }
 
 fn ms(time: Duration) -> f64 {
@@ -118,20 +122,23 @@ fn ms(time: Duration) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pathbench_emulator::plane::Lateness;
 
     #[test]
     fn a_run_is_off_when_one_packet_in_a_hundred_is_late() {
+        let counted =
+            |report| [("lte".to_owned(), LinkCounters { emulated: Some(report), ..LinkCounters::default() })];
         let late = |ms| Lateness { p99: Duration::from_millis(ms), ..Lateness::default() };
         let mut report = LinkReport::default();
         report.directions[1].lateness = late(11);
-        let reports = [("lte".to_owned(), report)];
+        let reports = counted(report);
         assert_eq!(too_late(Duration::from_millis(11), &reports), Vec::<String>::new());
         assert_eq!(notes(&reports, &[]), Vec::<String>::new());
         let reasons = too_late(Duration::from_millis(10), &reports);
-        assert!(reasons[0].starts_with("link lte: one packet in a hundred left 11.000 ms"), "{reasons:?}");
+        assert!(reasons[0].starts_with("link lte: one packet in a hundred left 11 ms"), "{reasons:?}");
         let mut report = LinkReport { capture_error: Some("disk full".to_owned()), ..LinkReport::default() };
         report.directions[0].overrun_packets = 3;
-        let reports = [("lte".to_owned(), report)];
+        let reports = counted(report);
         assert_eq!(notes(&reports, &["lte"]).len(), 1);
         let notes = notes(&reports, &[]);
         assert!(

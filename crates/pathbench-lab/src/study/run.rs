@@ -1,15 +1,16 @@
-//! One run: a fresh lab, links measured, the traffic with its events on time, both ends' records.
+//! One run: builds a new lab, measures its links, runs the traffic and the events, and collects both ends' records.
 
 use super::assignment::{Assignment, CONNECT_TIMEOUT};
-use super::{StudyObserver, StudyOptions, emulation};
+use super::emulation;
+use super::progress::{ConductedRun, Listener, StudyOptions};
 use crate::agent::{AgentError, Notice, Request};
 use crate::calibration;
 use crate::environment::{Emulation, Environment, EnvironmentError};
-use crate::kernel_watch::KernelWatch;
-use crate::scenario::{Action, EventPlan, VariantPlan};
-use pathbench_analysis::assembly::{AssembledRun, Evidence, ExecutedEvent, assemble};
+use crate::kernel_watch::{KernelEvents, KernelWatch};
+use crate::scenario::{Action, EventPlan, Link, VariantPlan};
+use pathbench_analysis::assembly::{Evidence, ExecutedEvent, RunSetting, assemble};
 use pathbench_host::counters::Counters;
-use pathbench_record::document::{LinkSample, PacketSizes, RunLink};
+use pathbench_record::document::RunLink;
 use pathbench_record::end::EndRecord;
 use pathbench_record::sample::Side;
 use pathbench_record::time::{Clock, Timestamp};
@@ -21,11 +22,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// Beyond duration and patience: exchange of records over a bad path.
+/// Time in addition to duration and patience, for the exchange of records over a bad path.
 const WRAP_UP: Duration = Duration::from_secs(20);
-/// A sleep that long before an event is left to the channel; the rest is waited out on the clock.
+/// The wait for notices ends this long before an event; the clock sleeps for the rest.
 const LAST_STRETCH: Duration = Duration::from_millis(2);
-/// How often the loop looks whether the user wants to stop.
+/// Interval at which the loop checks whether the user stops the study.
 const STOP_INTERVAL: Duration = Duration::from_millis(200);
 
 pub(super) struct Run<'a> {
@@ -35,11 +36,6 @@ pub(super) struct Run<'a> {
     pub(super) emulation: &'a Emulation,
     pub(super) lateness_tolerance: Duration,
     pub(super) clock: &'a Arc<dyn Clock>,
-}
-
-pub(super) struct ConductedRun {
-    pub(super) assembled: AssembledRun,
-    pub(super) link_samples: Vec<LinkSample>,
 }
 
 struct Serving {
@@ -60,78 +56,67 @@ impl Run<'_> {
         self.assignment.plan
     }
 
-    /// Makes the run. A run whose lab fails is no error but a result that does not count: the next run gets a lab of its
-    /// own.
+    /// Executes the run. A failure of the lab makes the result invalid and is not an error: the next run has a new lab.
     ///
     /// # Errors
-    /// When no lab can be had, or not on this host.
-    pub(super) fn conduct(&self, observer: &mut dyn StudyObserver) -> Result<ConductedRun, EnvironmentError> {
+    /// This host cannot build a lab.
+    pub(super) fn conduct(&self, listener: &Listener<'_, '_>) -> Result<ConductedRun, EnvironmentError> {
         let (topology, server) = (&self.plan().topology, &self.plan().run.server);
+        let reported = topology.links.iter().filter(|link| topology.is_reported(&link.name));
+        let record =
+            |link: &Link| RunLink { name: link.name.clone(), within_tolerance: true, ..RunLink::default() };
+        let mut links: Vec<_> = reported.map(record).collect();
         let built = Environment::build(topology, server, &self.options.launcher, self.emulation);
         let mut environment = match built {
-            Err(error) if error.is_transient() => return Ok(self.failed(&error, Vec::new())),
+            Err(error) if error.is_transient() => return Ok(self.failed(&error, links)),
             built => built?,
         };
-        let mut links = Vec::new();
-        match self.conduct_in(&mut environment, &mut links, observer) {
+        match self.conduct_in(&mut environment, &mut links, listener) {
             Err(error) if !error.is_incapable() => Ok(self.failed(&error, links)),
             conducted => conducted,
         }
     }
 
     fn failed(&self, error: &EnvironmentError, links: Vec<RunLink>) -> ConductedRun {
-        let error = error.to_string();
-        let mut invalid_because = calibration::deviations(&links);
-        invalid_because.push(error.clone());
-        let traffic = Traffic { failure: Some(error), ended: self.clock.now(), ..Traffic::default() };
-        let (assembled, _) =
-            self.assemble(traffic, None, links, invalid_because, Vec::new(), BTreeMap::new());
+        let failure = Some(error.to_string());
+        let traffic = Traffic { failure, ended: self.clock.now(), ..Traffic::default() };
+        let setting = self.assignment.setting();
+        let assembled = assemble(&self.evidence(&setting, traffic, links, Vec::new()));
         ConductedRun { assembled, link_samples: Vec::new() }
     }
 
     fn conduct_in(
         &self,
         environment: &mut Environment,
-        measured: &mut Vec<RunLink>,
-        observer: &mut dyn StudyObserver,
+        links: &mut [RunLink],
+        listener: &Listener<'_, '_>,
     ) -> Result<ConductedRun, EnvironmentError> {
         if self.options.calibrate {
-            observer.on_calibration();
-            *measured = calibration::measure(environment)?;
-            observer.on_links(measured);
+            listener.notify(|observer| observer.on_calibration());
+            calibration::measure(environment, links)?;
         }
-        let mut invalid_because = calibration::deviations(measured);
+        listener.notify(|observer| observer.on_connecting());
         let server = self.start_server(environment)?;
-        let watch = KernelWatch::start(environment, self.clock)?;
+        let kernels = environment.nodes().iter().map(KernelEvents::of).collect::<Result<_, _>>()?;
+        let watch = KernelWatch::start(kernels, self.clock);
         let before = self.read_counters(environment)?;
         let routers = environment.routers()?;
-        environment.restart_links()?;
-        if self.plan().run.packet_sizes {
-            environment.count_sizes()?;
-        }
-        let link_counters = calibration::read_link_counters(environment)?;
-        let mut traffic = self.traffic(environment, &server, observer);
-        let mut links = measured.clone();
-        calibration::count_bytes(&mut links, &link_counters, environment)?;
-        if self.plan().run.packet_sizes {
-            note_sizes(&mut links, environment.counted_sizes()?);
-        }
-        let reports = environment.reports()?;
-        emulation::record(&mut links, &reports);
-        invalid_because.extend(emulation::too_late(self.lateness_tolerance, &reports));
+        environment.restart_links(self.plan().run.packet_sizes)?;
+        let mut traffic = self.traffic(environment, &server, listener);
+        let counted = environment.link_counters()?;
+        emulation::record(links, &counted, self.plan().run.packet_sizes);
+        let late = emulation::too_late(self.lateness_tolerance, &counted);
         let counters = difference(&before, &self.read_counters(environment)?);
-        let server_record = self.server_record(environment, &mut traffic)?;
-        if let Some(failure) = &traffic.failure {
-            invalid_because.push(failure.clone());
-        }
-        let notifications = watch.stop();
-        let (mut assembled, origin) =
-            self.assemble(traffic, server_record, links, invalid_because, notifications, counters);
-        assembled.record.notes.extend(emulation::notes(&reports, &self.links_down()));
+        let server = self.server_record(environment, &mut traffic)?;
+        let setting = self.assignment.setting();
+        let evidence = self.evidence(&setting, traffic, links.to_vec(), late);
+        let evidence = Evidence { server, counters, notifications: watch.stop(), ..evidence };
+        let mut assembled = assemble(&evidence);
+        assembled.record.notes.extend(emulation::notes(&counted, &self.links_down()));
         let after = environment.routers()?;
         assembled.record.routers =
             after.iter().zip(&routers).filter_map(|(after, before)| after.since(before)).collect();
-        let link_samples = emulation::samples(&self.assignment.id, origin, &reports);
+        let link_samples = emulation::samples(&self.assignment.id, evidence.origin(), &counted);
         Ok(ConductedRun { assembled, link_samples })
     }
 
@@ -140,52 +125,46 @@ impl Run<'_> {
         down.map(|event| event.link.as_str()).collect()
     }
 
-    fn assemble(
-        &self,
+    /// The data from client and links. Deviations of `links`, `late` and a failure of the traffic invalidate the run.
+    fn evidence<'e>(
+        &'e self,
+        setting: &'e RunSetting,
         traffic: Traffic,
-        server: Option<EndRecord>,
         links: Vec<RunLink>,
-        invalid_because: Vec<String>,
-        notifications: Vec<pathbench_analysis::assembly::SeenEvent>,
-        counters: BTreeMap<Side, BTreeMap<String, i64>>,
-    ) -> (AssembledRun, Timestamp) {
+        late: Vec<String>,
+    ) -> Evidence<'e> {
         let Traffic { outcome, executed, failure, ended } = traffic;
-        let (completed, error, gave_up, client) = match outcome {
-            None => (false, failure, None, None),
-            Some(outcome) => {
-                let gave_up = outcome.hung.map(|_| outcome.client.ended.min(ended));
-                (
-                    outcome.completed,
-                    outcome.error.map(|error| error.to_string()),
-                    gave_up,
-                    Some(outcome.client),
-                )
-            }
-        };
-        let setting = self.assignment.setting();
+        let invalid_because = calibration::deviations(&links).into_iter().chain(late).chain(failure.clone());
         let evidence = Evidence {
             id: self.assignment.id.clone(),
-            setting: &setting,
+            setting,
             label: self.assignment.label,
             repetition: self.repetition,
-            client,
-            server,
-            completed,
-            error,
-            gave_up,
+            client: None,
+            server: None,
+            completed: false,
+            error: failure,
+            gave_up: None,
+            invalid_because: invalid_because.collect(),
             links,
-            invalid_because,
             executed,
-            notifications,
-            counters,
+            notifications: Vec::new(),
+            counters: BTreeMap::new(),
         };
-        (assemble(&evidence), evidence.origin())
+        let Some(outcome) = outcome else { return evidence };
+        Evidence {
+            completed: outcome.completed,
+            error: outcome.error.map(|error| error.to_string()),
+            gave_up: outcome.hung.map(|_| outcome.client.ended.min(ended)),
+            client: Some(outcome.client),
+            ..evidence
+        }
     }
 
     fn start_server(&self, environment: &Environment) -> Result<Serving, EnvironmentError> {
         let run = &self.assignment.plan.run;
         let remote = self.assignment.server_address().ok_or_else(|| EnvironmentError::NoSuchNode {
-            name: format!("{} with an {} address", run.server, run.family.title()),
+            name: format!("{} with an {} address", run.server, run.family.name()),
             known: "none".to_owned(),
         })?;
         let plan = self.assignment.serve_plan(remote);
@@ -198,15 +177,15 @@ impl Run<'_> {
         Ok(Serving { address: SocketAddr::new(remote, port), fingerprint })
     }
 
-    /// Runs the client and carries out the events until the client is done, or an agent is gone.
+    /// Runs the client and carries out the events until the client has finished or an agent has exited.
     fn traffic(
         &self,
         environment: &mut Environment,
         server: &Serving,
-        observer: &mut dyn StudyObserver,
+        listener: &Listener<'_, '_>,
     ) -> Traffic {
         let mut traffic = Traffic::default();
-        if let Err(error) = self.follow(environment, server, &mut traffic, observer) {
+        if let Err(error) = self.follow(environment, server, &mut traffic, listener) {
             traffic.failure = Some(error.to_string());
         }
         traffic.ended = self.clock.now();
@@ -218,7 +197,7 @@ impl Run<'_> {
         environment: &mut Environment,
         server: &Serving,
         traffic: &mut Traffic,
-        observer: &mut dyn StudyObserver,
+        listener: &Listener<'_, '_>,
     ) -> Result<(), EnvironmentError> {
         let client = self.plan().run.client.clone();
         let gone = |source: AgentError| EnvironmentError::Agent { node: client.clone(), source };
@@ -243,7 +222,7 @@ impl Run<'_> {
             if let (Some(at), Some(event)) = (at, next)
                 && at.since(now) <= LAST_STRETCH
             {
-                self.carry_out(environment, event, at, traffic, observer);
+                self.carry_out(environment, event, at, traffic, listener);
                 next = pending.next();
                 continue;
             }
@@ -252,7 +231,9 @@ impl Run<'_> {
             match environment.next_notice(&client, wait)? {
                 None => {}
                 Some(Notice::FirstByte(at)) => due = Some(at),
-                Some(Notice::Progress(progress)) => observer.on_progress(&progress),
+                Some(Notice::Progress(progress)) => {
+                    listener.notify(|observer| observer.on_progress(&progress));
+                }
                 Some(Notice::Finished(outcome)) => traffic.outcome = Some(outcome),
                 Some(Notice::Failed(message)) => traffic.failure = Some(message),
                 Some(_) => return Err(gone(AgentError::OutOfTurn)),
@@ -267,7 +248,7 @@ impl Run<'_> {
         event: &EventPlan,
         due: Timestamp,
         traffic: &mut Traffic,
-        observer: &mut dyn StudyObserver,
+        listener: &Listener<'_, '_>,
     ) {
         self.clock.sleep_until(due);
         let path = self.plan().topology.path_of(&event.link);
@@ -281,7 +262,7 @@ impl Run<'_> {
                     kind: event.action.name().into(),
                     detail,
                 });
-                observer.on_event(event.action.name(), path);
+                listener.notify(|observer| observer.on_event(event.action.name(), path));
             }
             Err(error) => {
                 traffic.failure = Some(format!("the event `{}` failed: {error}", event.action.name()));
@@ -298,7 +279,7 @@ impl Run<'_> {
         Ok(counters)
     }
 
-    /// The server's record: as handed over in the connection, else from the server itself.
+    /// The server's record, as received by the client over the connection, else requested from the server.
     fn server_record(
         &self,
         environment: &Environment,
@@ -314,21 +295,6 @@ impl Run<'_> {
             _ => None,
         })?;
         Ok(fetched.map_err(|why| outcome.report_fetch(&why)).ok())
-    }
-}
-
-/// Notes in `links` what entered each. A run whose links were not measured has nothing else to tell of them.
-fn note_sizes(links: &mut Vec<RunLink>, counted: Vec<(String, PacketSizes)>) {
-    for (name, sizes) in counted {
-        match links.iter_mut().find(|link| link.name == name) {
-            Some(link) => link.packet_sizes = Some(sizes),
-            None => links.push(RunLink {
-                name,
-                within_tolerance: true,
-                packet_sizes: Some(sizes),
-                ..RunLink::default()
-            }),
-        }
     }
 }
 

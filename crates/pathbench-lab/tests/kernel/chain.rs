@@ -10,7 +10,7 @@ use pathbench_host::namespace::NetNamespace;
 use pathbench_host::netlink::{Route, RouteSocket, VethEnd, VethPair};
 use pathbench_host::sysctl;
 use pathbench_kerneltest::{MonotonicClock, ensure};
-use pathbench_record::network::IpNetwork;
+use pathbench_record::network::IpNet;
 use pathbench_record::time::Clock;
 use pathbench_record::transport::Transport;
 use pathbench_traffic::server::{Access, Server, ServerOptions};
@@ -29,7 +29,6 @@ pub(crate) struct Host {
     pub(crate) socket: RouteSocket,
 }
 
-/// See the module.
 pub(crate) struct Chain {
     pub(crate) client: Host,
     routers: [Host; 2],
@@ -75,13 +74,13 @@ impl Host {
     fn end(&mut self, name: &str, link: u8, end: u8) -> Result<(), Failed> {
         let index = self.index(name)?;
         self.socket.set_up(index)?;
-        self.socket.add_address(index, IpNetwork::new(v4(link, end), 24)?)?;
-        self.socket.add_address(index, IpNetwork::new(v6(link, end), 64)?)?;
+        self.socket.add_address(index, IpNet::new(v4(link, end), 24)?)?;
+        self.socket.add_address(index, IpNet::new(v6(link, end), 64)?)?;
         Ok(())
     }
 
-    /// Waits until an end carries packets and is delivered to: the kernel sees to both when it has the time, and what it
-    /// loses before, questions for neighbours among it, is asked for again only after a second.
+    /// Waits until an end carries packets and packets to its address are delivered: until then the kernel drops packets,
+    /// and it repeats a lost neighbour solicitation only after a second.
     fn wait_for(&mut self, name: &str, link: u8, end: u8) -> Result<(), Failed> {
         let clock = clock();
         let deadline = clock.now() + Duration::from_secs(10);
@@ -94,7 +93,7 @@ impl Host {
 
     fn route(&mut self, to: u8, link: u8, end: u8) -> Result<(), Failed> {
         for (to, prefix, via) in [(v4(to, 0), 24, v4(link, end)), (v6(to, 0), 64, v6(link, end))] {
-            let route = Route { gateway: Some(via), ..Route::to(IpNetwork::new(to, prefix)?) };
+            let route = Route { gateway: Some(via), ..Route::to(IpNet::new(to, prefix)?) };
             self.socket.add_route(&route)?;
         }
         Ok(())
@@ -102,7 +101,7 @@ impl Host {
 }
 
 impl Chain {
-    /// A chain whose middle link takes `narrow` bytes; the routers say so or not.
+    /// A chain whose middle link takes `narrow` bytes; the routers send ICMP or not.
     pub(crate) fn new(narrow: u32, too_big: TooBig) -> Result<Self, Failed> {
         let (mut client, mut server) = (Host::new()?, Host::new()?);
         let (mut near, mut far) = (Host::router()?, Host::router()?);
@@ -147,10 +146,10 @@ impl Chain {
         Ok(())
     }
 
-    /// A server that serves everybody, and its UDP port.
+    /// A server without access control, and its UDP port.
     pub(crate) fn serve(&self) -> Result<(Server, u16), Failed> {
         let server = self.server.namespace.run_in(|| -> Result<Server, Failed> {
-            let identity = ServerIdentity::self_made(&["server".to_owned()])?;
+            let identity = ServerIdentity::self_signed(&["server".to_owned()])?;
             let anywhere = SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0));
             let options = ServerOptions {
                 access: Access::Open,

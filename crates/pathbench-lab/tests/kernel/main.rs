@@ -1,4 +1,4 @@
-//! What takes a network, traffic and the running kernel together, in namespaces of their own.
+//! Tests with networks, traffic and the running kernel, in namespaces of their own.
 
 mod chain;
 mod path_mtu;

@@ -1,14 +1,14 @@
-//! The MTU of a path through routers that say something or not, against a real server.
+//! The MTU of a path through routers with and without ICMP, against a real server.
 
 use crate::chain::{Chain, INTERFACE, WIDE, clock, v4, v6, within};
 use libtest_mimic::Failed;
 use pathbench_host::firewall::TooBig;
 use pathbench_host::netlink::Route;
 use pathbench_kerneltest::{Outcome, ensure, tests};
-use pathbench_record::network::IpNetwork;
+use pathbench_record::network::IpNet;
+use pathbench_traffic::datagram::UdpPath;
 use pathbench_traffic::path_mtu::{
-    DirectionFound, Evidence, MtuBounds, MtuEvent, MtuPath, MtuPlan, PathMtuFound, WatchPace, find_mtu,
-    watch_mtu,
+    DirectionFound, Evidence, MtuBounds, MtuEvent, MtuPlan, PathMtuFound, WatchPace, find_mtu, watch_mtu,
 };
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Mutex;
@@ -19,7 +19,7 @@ tests! {
     the_table_is_found_exactly_with_icmp,
     the_table_is_found_exactly_without_icmp,
     the_interfaces_limit_each_direction,
-    what_the_kernel_has_cached_is_not_heeded,
+    the_kernels_cached_mtu_does_not_limit_probes,
     a_watch_follows_the_path,
 }
 
@@ -27,7 +27,7 @@ fn plan(server: IpAddr, port: u16, interface: Option<&str>) -> MtuPlan {
     MtuPlan {
         server: SocketAddr::new(server, port),
         token: None,
-        path: MtuPath { interface: interface.map(str::to_owned), local: None },
+        path: UdpPath { interface: interface.map(str::to_owned), local: None },
         bounds: MtuBounds::default(),
     }
 }
@@ -51,10 +51,10 @@ fn the_table_is_found_exactly_without_icmp() -> Outcome {
 fn the_table(too_big: TooBig) -> Outcome {
     let mut chain = Chain::new(WIDE, too_big)?;
     let (server, port) = chain.serve()?;
-    let mut believed_bytes = WIDE;
+    let mut pmtu_bytes = WIDE;
     for narrow in [9000, 4352, 1500, 1492, 1400, 1280, 1337] {
-        // A kernel that has learnt less does not unlearn it for minutes.
-        believed_bytes = believed_bytes.min(narrow);
+        // The kernel keeps a cached path MTU for minutes.
+        pmtu_bytes = pmtu_bytes.min(narrow);
         chain.narrow(narrow, too_big)?;
         for (address, router) in [(v4(2, 2), v4(0, 2)), (v6(2, 2), v6(0, 2))] {
             let found = find(&chain, &plan(address, port, Some(INTERFACE)))?;
@@ -64,14 +64,14 @@ fn the_table(too_big: TooBig) -> Outcome {
             }
             let expected = match (narrow, too_big) {
                 (WIDE, _) => Evidence::LocalInterface,
-                (_, TooBig::Sent) => Evidence::Icmp { router, said_bytes: narrow },
-                _ => Evidence::Vanished,
+                (_, TooBig::Sent) => Evidence::Icmp { router, mtu_bytes: narrow },
+                _ => Evidence::DroppedSilently,
             };
             let evidence = found.upload.found.as_ref().map(|found| &found.evidence);
             ensure!(evidence == Ok(&expected), "{narrow}: {found:#?}");
-            // What ICMP says of the download it says to the server's kernel.
+            // ICMP for the download arrives at the server's kernel.
             let expected = match expected {
-                Evidence::Icmp { .. } => Evidence::PeerKernel { believed_bytes },
+                Evidence::Icmp { .. } => Evidence::PeerKernel { pmtu_bytes },
                 other => other,
             };
             let evidence = found.download.found.as_ref().map(|found| &found.evidence);
@@ -104,8 +104,8 @@ fn the_interfaces_limit_each_direction() -> Outcome {
     Ok(())
 }
 
-/// A path that was narrow and is not any more: both kernels remember, and the probes do not care.
-fn what_the_kernel_has_cached_is_not_heeded() -> Outcome {
+/// The path was narrow before: both kernels have cached its MTU, and the probes ignore it.
+fn the_kernels_cached_mtu_does_not_limit_probes() -> Outcome {
     let mut chain = Chain::new(1400, TooBig::Sent)?;
     let (server, port) = chain.serve()?;
     for (narrow, too_big) in [(1400, TooBig::Sent), (WIDE, TooBig::Dropped)] {
@@ -120,9 +120,9 @@ fn what_the_kernel_has_cached_is_not_heeded() -> Outcome {
     Ok(())
 }
 
-/// What a watch told, as MTUs up and down.
-fn told(news: &MtuEvent) -> Option<(Option<u32>, Option<u32>)> {
-    match news {
+/// The MTUs (upload, download) in an event of a watch.
+fn mtus(event: &MtuEvent) -> Option<(Option<u32>, Option<u32>)> {
+    match event {
         MtuEvent::Examined(now) | MtuEvent::Changed { now, .. } => {
             Some((mtu(&now.upload), mtu(&now.download)))
         }
@@ -136,33 +136,33 @@ fn a_watch_follows_the_path() -> Outcome {
     let plan = plan(v4(2, 2), port, Some(INTERFACE));
     let pace =
         WatchPace { interval: Duration::from_millis(200), larger_interval: Duration::from_millis(600) };
-    let (stop, heard) = (AtomicBool::new(false), Mutex::new(Vec::new()));
+    let (stop, events) = (AtomicBool::new(false), Mutex::new(Vec::new()));
     let namespace = chain.client.namespace.try_clone()?;
     let outcome = std::thread::scope(|scope| -> Outcome {
         let watching = scope.spawn(|| {
             namespace.run_in(|| {
-                let mut sink = |_, news| heard.lock().expect("no panic").push(told(&news));
+                let mut sink = |_, event| events.lock().expect("no panic").push(mtus(&event));
                 watch_mtu(&plan, pace, &clock(), &stop, &mut sink)
             })
         });
         let steps = (|| -> Outcome {
-            let last = || heard.lock().expect("no panic").last().copied().flatten();
+            let last = || events.lock().expect("no panic").last().copied().flatten();
             let follows =
                 |mtu: u32| within(Duration::from_secs(15), || last() == Some((Some(mtu), Some(mtu))));
-            ensure!(follows(1500), "{heard:?}");
+            ensure!(follows(1500), "{events:?}");
             for narrow in [1400, 9000, 1280] {
                 chain.narrow(narrow, TooBig::Dropped)?;
-                ensure!(follows(narrow), "{narrow}: {heard:?}");
+                ensure!(follows(narrow), "{narrow}: {events:?}");
             }
             // The interface goes and comes back, and the route with it.
             let index = chain.client.socket.link(INTERFACE)?.index;
             chain.client.socket.set_down(index)?;
-            let is_away = || heard.lock().expect("no panic").last() == Some(&None);
-            ensure!(within(Duration::from_secs(15), is_away), "{heard:?}");
+            let is_away = || events.lock().expect("no panic").last() == Some(&None);
+            ensure!(within(Duration::from_secs(15), is_away), "{events:?}");
             chain.client.socket.set_up(index)?;
-            let route = Route { gateway: Some(v4(0, 2)), ..Route::to(IpNetwork::new(v4(2, 0), 24)?) };
+            let route = Route { gateway: Some(v4(0, 2)), ..Route::to(IpNet::new(v4(2, 0), 24)?) };
             chain.client.socket.add_route(&route)?;
-            ensure!(follows(1280), "{heard:?}");
+            ensure!(follows(1280), "{events:?}");
             Ok(())
         })();
         stop.store(true, Ordering::Release);

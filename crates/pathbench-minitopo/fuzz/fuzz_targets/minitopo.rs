@@ -1,4 +1,4 @@
-//! Any two files, parted by a line of `---`: no panic, and whatever can be imported is a scenario.
+//! Two arbitrary files, separated by a line `---`: no panic, and every successful import is a valid scenario.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

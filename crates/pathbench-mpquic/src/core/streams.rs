@@ -1,25 +1,10 @@
-//! The streams of a connection: reading, writing, ending, and who waits for them.
+//! The streams of a connection: reading, writing, ending, and waiting.
 
-use super::{ABORTED, Core, DONE, Wakeup};
-use crate::send_buffer::{COPIED_BYTES, CopiedBytes, FIRST_HELD_BYTES, MOST_HELD_BYTES, PIECE_BYTES};
+use super::state::{ABORTED, Core, DONE, StreamEnd, StreamState};
+use crate::driver::Wakeup;
+use crate::library::send_buffer::{COPIED_BYTES, FIRST_HELD_BYTES, MOST_HELD_BYTES, PIECE_BYTES};
 use bytes::Bytes;
 use noq_proto::{Dir, FinishError, ReadError, ReadableError, StreamId, WriteError};
-
-#[derive(Debug, Default)]
-pub(super) struct StreamState {
-    pub(super) reader_waits: bool,
-    pub(super) writer_waits: bool,
-    /// How receiving ended, for the library tells only once.
-    received_all: Option<StreamEnd>,
-    copied: CopiedBytes,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StreamEnd {
-    Finished,
-    /// The peer took it back.
-    Reset,
-}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Read {
@@ -29,7 +14,7 @@ pub enum Read {
 }
 
 impl Core {
-    /// Opens a stream; `None` until the server allows one more.
+    /// Opens a stream; `None` while the peer's limit on streams is reached.
     pub fn open_stream(&mut self) -> Option<StreamId> {
         self.inner.streams().open(Dir::Bi)
     }
@@ -44,35 +29,35 @@ impl Core {
         !self.opened.is_empty()
     }
 
-    /// A stream gets a user at this end, until [`Core::release`].
+    /// Adds the stream's user at this end, until [`Core::release`].
     pub fn adopt(&mut self, id: StreamId) {
         self.join();
         self.streams.insert(id, StreamState::default());
     }
 
-    /// Wants neither direction of a stream that the peer has opened.
+    /// Rejects a stream that the peer opened: `RESET_STREAM` and `STOP_SENDING`.
     pub fn refuse(&mut self, id: StreamId) {
-        // Both fail only on a stream that is closed already, which is what is wanted.
+        // Both fail only on a stream that is closed already.
         let _ = self.inner.send_stream(id).reset(ABORTED);
         let _ = self.inner.recv_stream(id).stop(ABORTED);
     }
 
-    /// The user of a stream waits for something to read: a [`Wakeup::Reader`] will follow.
+    /// Requests a [`Wakeup::Reader`] for when the stream has data to read.
     pub fn await_readable(&mut self, id: StreamId) {
         if let Some(stream) = self.streams.get_mut(&id) {
             stream.reader_waits = true;
         }
     }
 
-    /// The user of a stream waits for room to write: a [`Wakeup::Writer`] will follow.
+    /// Requests a [`Wakeup::Writer`] for when the stream can take data.
     pub fn await_writable(&mut self, id: StreamId) {
         if let Some(stream) = self.streams.get_mut(&id) {
             stream.writer_waits = true;
         }
     }
 
-    /// Copies what has arrived on a stream into `buffer`. The second value: whether the peer should be told that there
-    /// is room again.
+    /// Copies received data of a stream into `buffer`. The second value: whether the larger flow control window should
+    /// be announced to the peer now.
     pub fn read(&mut self, id: StreamId, buffer: &mut [u8]) -> (Read, bool) {
         if self.broken {
             return (Read::Blocked, false);
@@ -104,18 +89,18 @@ impl Core {
                 Err(ReadError::Blocked) => break None,
             }
         };
-        let tell = chunks.finalize().should_transmit();
+        let notify = chunks.finalize().should_transmit();
         stream.received_all = end;
         let read = match end {
             _ if filled > 0 => Read::Bytes(filled),
             Some(end) => Read::End(end),
             None => Read::Blocked,
         };
-        (read, tell)
+        (read, notify)
     }
 
-    /// Hands bytes to a stream: how many were taken, or that the peer wants no more. `piece` is what the call before
-    /// left over of the same bytes.
+    /// Writes bytes to a stream; returns how many the library took, or that the peer stopped the stream. `piece` is the
+    /// part of the same bytes that the last call left over.
     pub fn write(&mut self, id: StreamId, bytes: &[u8], piece: &mut Bytes) -> Result<usize, StreamEnd> {
         let Some(copied) = self.streams.get(&id).map(|stream| stream.copied.clone()) else {
             return Err(StreamEnd::Reset);
@@ -147,12 +132,12 @@ impl Core {
         Ok(taken)
     }
 
-    /// Whether the library holds so much that nothing more is to be handed to it.
+    /// Whether the library holds so much data that it must not get more.
     fn holds_too_much(&self) -> bool {
         self.held_bytes() >= if self.is_trusted() { MOST_HELD_BYTES } else { FIRST_HELD_BYTES }
     }
 
-    /// What the library holds, or may hold, of what streams have sent.
+    /// An upper bound of the stream data that the library holds.
     pub fn held_bytes(&self) -> u64 {
         let copied: u64 = self.streams.values().map(|stream| stream.copied.count()).sum();
         self.unacknowledged.count() + copied + self.copied_of_released
@@ -167,21 +152,21 @@ impl Core {
         }
     }
 
-    /// Ends sending on a stream in good order.
+    /// Ends sending on a stream with a FIN.
     pub fn finish(&mut self, id: StreamId) {
         if self.broken {
             return;
         }
         match self.inner.send_stream(id).finish() {
             Ok(()) | Err(FinishError::ClosedStream) => {}
-            // The peer wants no more; what it has not got it will not get.
+            // The peer sent STOP_SENDING.
             Err(FinishError::Stopped(_)) => {
                 let _ = self.inner.send_stream(id).reset(ABORTED);
             }
         }
     }
 
-    /// Takes back what was sent on a stream and wants nothing more from it.
+    /// Aborts both directions of a stream: `RESET_STREAM` and `STOP_SENDING`.
     pub fn abort(&mut self, id: StreamId) {
         if !self.broken {
             self.refuse(id);
@@ -192,7 +177,7 @@ impl Core {
         }
     }
 
-    /// Lets go of a stream: the sending direction ends in good order, what may still arrive is not wanted.
+    /// Removes the stream's user: sends a FIN, and `STOP_SENDING` for the receiving direction.
     pub fn release(&mut self, id: StreamId) {
         self.finish(id);
         if !self.broken {

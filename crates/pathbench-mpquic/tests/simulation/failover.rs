@@ -1,8 +1,8 @@
-//! What a path's death costs, and whether traffic returns.
+//! The stall when a link goes down or becomes a black hole, and whether traffic returns to it.
 
 use super::*;
 
-/// Little, so that a test of many seconds takes few.
+/// A low rate, so that the simulation of many seconds is fast.
 const RATE_MBPS: u64 = 8;
 
 fn two_paths() -> Setup {
@@ -24,7 +24,7 @@ fn receiver(world: &mut World, download: bool) -> &mut Host {
     if download { &mut world.client } else { &mut world.server }
 }
 
-/// Cuts a link, reported or not, restores it, and gives the stall. Data must flow on both links at the end.
+/// Cuts a link, with or without a report, restores it, and returns the stall. At the end, both links must carry data.
 fn cut_and_restore(download: bool, link: usize, reported: bool) -> Duration {
     let mut world = begin(download);
     let now = world.now;
@@ -50,19 +50,21 @@ fn cut_and_restore(download: bool, link: usize, reported: bool) -> Duration {
     stall
 }
 
+/// The stall is 72 ms; for a download without a detour, 260 ms.
 #[test]
 fn a_link_that_goes_down_costs_little_and_traffic_returns() {
     for (download, link) in [(true, 0), (true, 1), (false, 0), (false, 1)] {
         let stall = cut_and_restore(download, link, true);
-        assert!(stall < ms(500), "download {download}, link {link}: {stall:?}");
+        assert!(stall < ms(150), "download {download}, link {link}: {stall:?}");
     }
 }
 
+/// The stall is 510 to 580 ms, with 450 ms of silence; without a detour, 770 to 800 ms.
 #[test]
 fn a_black_hole_costs_less_than_a_second_and_traffic_returns() {
     for (download, link) in [(true, 0), (true, 1), (false, 0), (false, 1)] {
         let stall = cut_and_restore(download, link, false);
-        assert!(stall < ms(1000), "download {download}, link {link}: {stall:?}");
+        assert!(stall < ms(650), "download {download}, link {link}: {stall:?}");
     }
 }
 
@@ -83,6 +85,7 @@ fn a_black_hole_in_one_direction_is_survived() {
     }
 }
 
+/// The stall is at most 510 ms; without a detour, 620 ms.
 #[test]
 fn a_trickle_outlives_a_black_hole_too() {
     for (download, link) in [(true, 0), (true, 1), (false, 0), (false, 1)] {
@@ -100,7 +103,7 @@ fn a_trickle_outlives_a_black_hole_too() {
         world.run_for(ms(3000));
         let now = world.now;
         let stall = receiver(&mut world, download).stall(now);
-        assert!(stall < ms(1000), "download {download}, link {link}: {stall:?}\n{}", world.story());
+        assert!(stall < ms(560), "download {download}, link {link}: {stall:?}\n{}", world.story());
     }
 }
 

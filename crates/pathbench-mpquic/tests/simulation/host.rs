@@ -7,7 +7,7 @@ use noq_proto::{
     StreamId, Transmit, TransportConfig,
 };
 use pathbench_mpquic::{
-    ConnectionSettings, Core, Driver, Epoch, Instruments, InterfaceChange, LocalSocket, PathInput, Read,
+    ConnectionSettings, Core, Driver, Epoch, Instruments, Interface, InterfaceChange, LocalSocket, Read,
     SocketId, Start, Turn,
 };
 use pathbench_record::connection::{PathEvent, PathEventKind};
@@ -21,24 +21,24 @@ use std::time::{Duration, Instant};
 
 static NOTHING: [u8; 16 << 10] = [0; 16 << 10];
 const PACE: Duration = Duration::from_millis(20);
-/// Datagrams in a turn: few, so that what is sent meanwhile is small beside the queues of the links.
+/// Datagrams in a GSO packet of the library alone.
 const BATCH: NonZeroUsize = NonZeroUsize::new(10).unwrap();
 
-/// What a host is to do with its streams.
+/// The traffic that a host sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Load {
     /// Only read.
     Silent,
-    /// Send as much as goes on each stream.
+    /// Send as much as possible on each stream.
     Bulk,
-    /// This many bytes on the first stream each 20 ms.
+    /// Send this many bytes on the first stream every 20 ms.
     Paced(usize),
 }
 
-/// Whose connection it is.
+/// The owner of the library's connection.
 enum End {
     Core(Box<Core>),
-    /// The library left to itself, with the path events it reported.
+    /// The library alone, with the path events that it reported.
     Library(Box<Connection>, Vec<(Timestamp, LibraryEvent)>),
 }
 
@@ -65,34 +65,44 @@ pub(super) struct Host {
     pub(super) wanted_streams: usize,
     pub(super) streams: BTreeSet<StreamId>,
     pub(super) received_bytes: u64,
-    /// Of the library alone: takes what has arrived behind a gap.
+    /// Only for the library alone: reads data that arrived behind a gap.
     pub(super) reads_unordered: bool,
     last_data: Timestamp,
-    /// The longest time without new data, since it was last set to zero.
+    /// No socket can be opened.
+    pub(super) refuses_sockets: bool,
+    /// The longest time without new data since the last reset of this value.
     longest_stall: Duration,
     pub(super) connected: bool,
     ended: Option<ConnectionError>,
     next_paced: Timestamp,
     owed: usize,
-    /// Its thread is inside a call that sends until then.
+    /// The host's thread is in a send call until then.
     busy_until: Timestamp,
 }
 
-/// What a core has done outside, over the simulated links.
+/// The driver of a core, over the simulated links.
 struct LinkDriver<'a> {
     endpoint: &'a mut Endpoint,
     handle: ConnectionHandle,
+    refuses_sockets: bool,
+    /// The end of this turn's send calls, which run one after another.
     busy_until: &'a mut Timestamp,
-    send: &'a mut dyn FnMut(SocketId, &Transmit, &[u8]) -> Timestamp,
+    send: &'a mut SendCall<'a>,
 }
+
+/// Sends datagrams at a given time, and returns the end of the call.
+type SendCall<'a> = dyn FnMut(Timestamp, SocketId, &Transmit, &[u8]) -> Timestamp + 'a;
 
 impl Driver for LinkDriver<'_> {
     fn send(&mut self, socket: SocketId, transmit: &Transmit, contents: &[u8]) {
-        *self.busy_until = (self.send)(socket, transmit, contents);
+        *self.busy_until = (self.send)(*self.busy_until, socket, transmit, contents);
     }
 
-    /// A socket has its link's number.
+    /// The socket's id is the number of its link.
     fn open_socket(&mut self, interface: &str, local: IpAddr, _: SocketAddr) -> Result<LocalSocket, String> {
+        if self.refuses_sockets {
+            return Err("refused by the test".to_owned());
+        }
         let link = super::link_of(local);
         assert_eq!(interface, super::interface(link));
         Ok(super::client_socket(link))
@@ -121,6 +131,7 @@ impl Host {
             streams: BTreeSet::new(),
             received_bytes: 0,
             reads_unordered: false,
+            refuses_sockets: false,
             last_data: Timestamp::default(),
             longest_stall: Duration::ZERO,
             connected: false,
@@ -145,12 +156,12 @@ impl Host {
         Arc::new(transport)
     }
 
-    /// Begins the handshake; these are the links as they are.
+    /// Begins the handshake, with the present state of the interfaces.
     pub(super) fn connect(
         &mut self,
         now: Timestamp,
         crypto: Arc<dyn noq_proto::crypto::ClientConfig>,
-        interfaces: Vec<PathInput>,
+        interfaces: Vec<Interface>,
     ) {
         let instruments = Instruments::new(&self.setup.settings.quic.scheduler);
         let crypto = if self.setup.library_only { crypto } else { instruments.at_client(crypto) };
@@ -167,7 +178,7 @@ impl Host {
         handle: ConnectionHandle,
         connection: Connection,
         instruments: Instruments,
-        interfaces: Vec<PathInput>,
+        interfaces: Vec<Interface>,
     ) {
         self.handle = Some(handle);
         if self.setup.library_only {
@@ -175,7 +186,6 @@ impl Host {
             return;
         }
         let start = Start {
-            handle,
             now,
             epoch: self.setup.epoch,
             remote: self.setup.remote,
@@ -184,13 +194,13 @@ impl Host {
             interfaces,
             is_address_validated: true,
         };
-        let mut core = Core::new(connection, instruments, &self.setup.settings, start);
+        let mut core = Core::new(connection, instruments, &self.setup.settings, &start);
         core.join();
         core.begin_test();
         self.end = Some(End::Core(Box::new(core)));
     }
 
-    /// The connection with the library, which there is once the handshake has begun.
+    /// The library's connection, which exists once the handshake has begun.
     pub(super) fn connection(&mut self) -> &mut Connection {
         match self.end.as_mut().unwrap() {
             End::Core(core) => core.connection(),
@@ -205,7 +215,7 @@ impl Host {
         }
     }
 
-    /// Whether nothing is left of the connection.
+    /// Whether the core has drained the connection.
     pub(super) fn is_drained(&self) -> bool {
         matches!(&self.end, Some(End::Core(core)) if core.is_drained())
     }
@@ -217,17 +227,17 @@ impl Host {
         }
     }
 
-    /// Takes a datagram in; answers that are not a connection's are dropped.
-    pub(super) fn receive(&mut self, now: Timestamp, way: FourTuple, contents: &[u8]) {
+    /// Processes a received datagram. Answers of the endpoint, which belong to no connection, are dropped.
+    pub(super) fn receive(&mut self, now: Timestamp, route: FourTuple, contents: &[u8]) {
         let mut answer = Vec::new();
         let at = self.instant(now);
-        match self.endpoint.handle(at, way, None, BytesMut::from(contents), &mut answer) {
+        match self.endpoint.handle(at, route, None, BytesMut::from(contents), &mut answer) {
             Some(DatagramEvent::NewConnection(incoming)) => {
                 let instruments = Instruments::new(&self.setup.settings.quic.scheduler);
                 let mut config = self.server.clone().unwrap();
                 config.crypto = instruments.at_server(config.crypto);
                 config.transport = self.transport(&instruments);
-                self.setup.remote = way.remote();
+                self.setup.remote = route.remote();
                 let accepted = self.endpoint.accept(incoming, at, &mut answer, Some(Arc::new(config)));
                 if let Ok((handle, connection)) = accepted {
                     self.begin(now, handle, connection, instruments, Vec::new());
@@ -238,13 +248,14 @@ impl Host {
         }
     }
 
-    /// Does what is due, and hands over what is to be sent, to one who tells when he is done with that.
+    /// Does all due work. Passes datagrams to `send` with the start time of the call; `send` returns its end.
     pub(super) fn run(
         &mut self,
         now: Timestamp,
-        mut send: impl FnMut(SocketId, &Transmit, &[u8]) -> Timestamp,
+        mut send: impl FnMut(Timestamp, SocketId, &Transmit, &[u8]) -> Timestamp,
     ) {
         while self.end.is_some() && now >= self.busy_until {
+            self.busy_until = now;
             let more = self.turn(now, &mut send);
             if now < self.busy_until {
                 return;
@@ -256,19 +267,16 @@ impl Host {
         }
     }
 
-    /// `true` when there is more to do at once.
-    fn turn(
-        &mut self,
-        now: Timestamp,
-        send: &mut dyn FnMut(SocketId, &Transmit, &[u8]) -> Timestamp,
-    ) -> bool {
+    /// Runs one turn; `true` when there is more to do at once.
+    fn turn(&mut self, now: Timestamp, send: &mut SendCall<'_>) -> bool {
         let (Some(handle), Some(end)) = (self.handle, self.end.as_mut()) else { return false };
         let at = self.setup.epoch.instant(now);
         match end {
             End::Core(core) => {
                 let (endpoint, busy_until) = (&mut self.endpoint, &mut self.busy_until);
-                let mut driver = LinkDriver { endpoint, handle, busy_until, send };
-                let more = core.turn(&mut driver, now, Turn::Whole, BATCH.get());
+                let refuses_sockets = self.refuses_sockets;
+                let mut driver = LinkDriver { endpoint, handle, refuses_sockets, busy_until, send };
+                let more = core.turn(&mut driver, now, Turn::Whole);
                 for id in core.take_opened() {
                     core.adopt(id);
                     self.streams.insert(id);
@@ -288,7 +296,7 @@ impl Host {
                 while let Some(transmit) = connection.poll_transmit(at, BATCH, &mut buffer) {
                     let source = transmit.src_ip.filter(|_| connection.side().is_client());
                     let socket = SocketId(source.map_or(0, super::link_of) as u32);
-                    send(socket, &transmit, &buffer[..transmit.size]);
+                    send(now, socket, &transmit, &buffer[..transmit.size]);
                     buffer.clear();
                     progress = true;
                 }
@@ -328,13 +336,18 @@ impl Host {
     }
 
     /// The kernel reports a change of an interface.
-    pub(super) fn report(&mut self, input: PathInput) {
+    pub(super) fn report(&mut self, interface: Interface) {
         if let Some(End::Core(core)) = &mut self.end {
-            core.on_interface_changes([InterfaceChange { input, description: "simulated".to_owned() }]);
+            core.on_interface_changes([InterfaceChange { interface, description: "simulated".to_owned() }]);
         }
     }
 
-    /// The application: reads everything, writes what the load wants.
+    /// Stops the host's thread until then.
+    pub(super) fn stand_still(&mut self, until: Timestamp) {
+        self.busy_until = until;
+    }
+
+    /// The application: reads all data, and writes according to the load.
     fn apply(&mut self, now: Timestamp) -> bool {
         if !self.connected || self.ended().is_some() {
             return false;
@@ -415,23 +428,23 @@ impl Host {
         written
     }
 
-    /// Starts to measure stalls afresh.
+    /// Resets the measured stall.
     pub(super) fn forget_stalls(&mut self, now: Timestamp) {
         self.longest_stall = Duration::ZERO;
         self.last_data = self.last_data.max(now);
     }
 
-    /// The longest stall, one that has not ended included.
+    /// The longest stall, including one in progress.
     pub(super) fn stall(&self, now: Timestamp) -> Duration {
         self.longest_stall.max(now.since(self.last_data))
     }
 
-    /// What the core recorded of its paths.
+    /// The core's path events.
     pub(super) fn events(&mut self) -> Vec<PathEvent> {
         self.core().events().to_vec()
     }
 
-    /// What the library alone reported of its paths.
+    /// The library's path events, of a host without a core.
     pub(super) fn library_events(&self) -> &[(Timestamp, LibraryEvent)] {
         match &self.end {
             Some(End::Library(_, events)) => events,
@@ -439,14 +452,14 @@ impl Host {
         }
     }
 
-    /// What the scheduler did.
+    /// The scheduler's events.
     pub(super) fn scheduled(&mut self) -> Vec<PathEvent> {
         let mut events = self.events();
         events.retain(|event| matches!(event.kind, PathEventKind::Scheduler { .. }));
         events
     }
 
-    /// The paths that were given up because nothing was received on them.
+    /// The closes of paths on which nothing was received.
     pub(super) fn closed_as_silent(&mut self) -> Vec<PathEvent> {
         let mut events = self.events();
         events.retain(|event| {

@@ -3,22 +3,22 @@
 use pathbench_record::time::Timestamp;
 use std::time::Duration;
 
-/// What a link is like, the same in both directions.
+/// The parameters of a link, the same in both directions.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct LinkModel {
     pub(super) rate_bps: u64,
     pub(super) delay: Duration,
     pub(super) queue_bytes: u64,
-    /// Part of the packets that is lost, 0 to 1.
+    /// Packet loss ratio, 0 to 1.
     pub(super) loss: f64,
-    /// Longer UDP payloads are dropped silently.
+    /// Longer UDP payloads are dropped silently, before the queue.
     pub(super) mtu_bytes: usize,
-    /// The same at a hop behind the queue, which they have been through.
+    /// Longer UDP payloads are dropped silently at a hop after the queue.
     pub(super) hop_mtu_bytes: usize,
 }
 
 impl LinkModel {
-    /// A link of so many Mbit/s with a queue of 50 ms.
+    /// A link of this rate in Mbit/s, with a queue of 50 ms.
     pub(super) const fn new(megabits: u64, delay_ms: u64) -> Self {
         let rate_bps = megabits * 1_000_000;
         Self {
@@ -38,7 +38,7 @@ pub(super) struct Wire {
     pub(super) model: LinkModel,
     pub(super) cut: bool,
     busy_until: Timestamp,
-    /// UDP payload handed to the other end.
+    /// UDP payload delivered to the other end.
     pub(super) delivered_bytes: u64,
 }
 
@@ -47,12 +47,12 @@ impl Wire {
         Self { model, cut: false, busy_until: Timestamp::default(), delivered_bytes: 0 }
     }
 
-    /// When no more is waiting than takes `room` to be sent.
+    /// When the queue has drained to at most `room`.
     pub(super) fn has_room_at(&self, room: Duration) -> Timestamp {
         Timestamp::default() + self.busy_until.since(Timestamp::default() + room)
     }
 
-    /// When a datagram sent `now` arrives, if it does; `chance` is a random number from 0 to 1.
+    /// The arrival time of a datagram sent `now`; `None` if it is dropped. `chance` is a random number from 0 to 1.
     pub(super) fn send(&mut self, now: Timestamp, bytes: usize, chance: f64) -> Option<Timestamp> {
         if self.cut || bytes > self.model.mtu_bytes {
             return None;
@@ -81,7 +81,7 @@ impl Dice {
         Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
     }
 
-    /// From 0 to 1, 1 excluded.
+    /// A number from 0 to 1, excluding 1.
     pub(super) fn roll(&mut self) -> f64 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;

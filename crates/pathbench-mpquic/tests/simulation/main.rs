@@ -1,4 +1,4 @@
-//! Two hosts, links, virtual time: the shipped core under everything a network does, in the same way in each run.
+//! Two hosts and links in virtual time: reproducible tests of the shipped core under many network conditions.
 
 #![allow(
     clippy::unwrap_used,
@@ -8,13 +8,17 @@
 )]
 
 mod churn;
+mod closed_paths;
 mod failover;
+mod heartbeats;
 mod host;
 mod link;
 mod mtu;
+mod paths;
 mod payload;
 mod scheduling;
 mod shrink;
+mod tampered;
 mod traps;
 mod withheld;
 
@@ -23,7 +27,7 @@ use link::{Dice, LinkModel, Wire};
 use noq_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use noq_proto::{FourTuple, ServerConfig, Transmit, TransportConfig};
 use pathbench_mpquic::{
-    CONNECTION_WINDOW_BYTES, CongestionControl, ConnectionSettings, Epoch, LocalPath, LocalSocket, PathInput,
+    CONNECTION_WINDOW_BYTES, CongestionControl, ConnectionSettings, Epoch, Interface, LocalPath, LocalSocket,
     QuicOptions, SocketId,
 };
 use pathbench_record::connection::{PathEventKind, Scheduler};
@@ -40,24 +44,24 @@ const SERVER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 9)
 const CLIENT_PORT: u16 = 5000;
 const BEGIN: Timestamp = Timestamp::from_nanos(1_000_000_000);
 
-/// A datagram on its way.
+/// A datagram in flight.
 struct Datagram {
     to_server: bool,
     link: usize,
     contents: Vec<u8>,
 }
 
-/// What a simulation begins with.
+/// The configuration of a simulation.
 struct Setup {
     links: Vec<LinkModel>,
     paths: Vec<LocalPath>,
     scheduler: Scheduler,
     /// The library alone, at the client and at the server.
     library_only: [bool; 2],
-    /// The largest MTU that the hosts' interfaces are said to have.
+    /// The largest MTU of the hosts' interfaces.
     mtu_bytes: u32,
-    /// A sender is held up in the call until the link's queue is no longer than this. Without, the link drops what is too
-    /// much.
+    /// A send call blocks until the link's queue is no longer than this. `None`: the link drops packets that exceed its
+    /// queue.
     sending_room: Option<Duration>,
     /// Changes the library's configuration, at the client and at the server.
     adjust: [fn(&mut TransportConfig); 2],
@@ -98,13 +102,9 @@ fn client_socket(link: usize) -> LocalSocket {
     LocalSocket { id: SocketId(link as u32), address: SocketAddr::new(client_address(link), CLIENT_PORT) }
 }
 
-/// The interface comes up and gets its address, as the kernel reports it.
-fn as_up(link: usize) -> [PathInput; 2] {
-    let address = client_address(link);
-    [
-        PathInput::LinkUp { interface: interface(link) },
-        PathInput::AddressAdded { interface: interface(link), address },
-    ]
+/// The client's interface as the kernel reports it.
+fn reported(link: usize, up: bool) -> Interface {
+    Interface { name: interface(link), up, addresses: vec![client_address(link)] }
 }
 
 fn tls() -> (QuicClientConfig, QuicServerConfig) {
@@ -141,7 +141,7 @@ struct World {
     now: Timestamp,
     client: Host,
     server: Host,
-    /// To the server and to the client, by link.
+    /// For each link, the directions to the server and to the client.
     wires: Vec<[Wire; 2]>,
     flying: BTreeMap<(Timestamp, u64), Datagram>,
     launched: u64,
@@ -150,7 +150,7 @@ struct World {
 }
 
 impl World {
-    /// Two hosts that know nothing of each other yet.
+    /// Two hosts before the handshake.
     fn new(setup: &Setup) -> Self {
         let (client_crypto, server_crypto) = tls();
         let host = |at_server: usize, socket, remote| {
@@ -181,7 +181,7 @@ impl World {
         let server = host(1, socket, client_socket(0).address);
         let server = Host::new(server, Some(ServerConfig::with_crypto(Arc::new(server_crypto))));
         let mut client = Host::new(host(0, client_socket(0), SERVER), None);
-        let interfaces = (0..setup.links.len()).flat_map(as_up).collect();
+        let interfaces = (0..setup.links.len()).map(|link| reported(link, true)).collect();
         client.connect(BEGIN, (setup.client_crypto)(client_crypto), interfaces);
         Self {
             now: BEGIN,
@@ -223,31 +223,29 @@ impl World {
     /// The interface comes up and gets its address.
     fn bring_up(&mut self, link: usize) {
         self.set_cut(link, false);
-        for input in as_up(link) {
-            self.client.report(input);
-        }
+        self.client.report(reported(link, true));
     }
 
     /// The interface goes down, and the kernel reports it.
     fn bring_down(&mut self, link: usize) {
         self.set_cut(link, true);
-        self.client.report(PathInput::LinkDown { interface: interface(link) });
+        self.client.report(reported(link, false));
     }
 
-    /// All packets are dropped silently in both directions; or no longer.
+    /// With `cut`, the link drops all packets silently in both directions.
     fn set_cut(&mut self, link: usize, cut: bool) {
         for wire in &mut self.wires[link] {
             wire.cut = cut;
         }
     }
 
-    /// The server sends as much as goes, on several streams.
+    /// The server sends as much as possible, on several streams.
     fn start_download(&mut self) {
         self.client.wanted_streams = 4;
         self.server.load = Load::Bulk;
     }
 
-    /// The client sends as much as goes, on several streams.
+    /// The client sends as much as possible, on several streams.
     fn start_upload(&mut self) {
         self.client.wanted_streams = 4;
         self.client.load = Load::Bulk;
@@ -262,7 +260,7 @@ impl World {
             let server = self.server.next_timeout(self.now);
             let next = [arrival, client, server].into_iter().flatten().min();
             let Some(next) = next.filter(|next| *next <= end) else { break };
-            // A timer that is due and stays due must not stop time.
+            // The time must advance even if a timer remains due.
             self.now = next.max(self.now + Duration::from_nanos(1));
             while let Some(entry) = self.flying.first_entry().filter(|entry| entry.key().0 <= self.now) {
                 let datagram = entry.remove();
@@ -288,22 +286,23 @@ impl World {
     fn run_hosts(&mut self) {
         let now = self.now;
         let Self { client, server, wires, flying, launched, dice, sending_room, .. } = self;
-        let mut send = |to_server: bool, link: usize, transmit: &Transmit, bytes: &[u8]| {
+        let mut send = |at: Timestamp, to_server: bool, link: usize, transmit: &Transmit, bytes: &[u8]| {
             let wire = &mut wires[link][usize::from(!to_server)];
             for contents in datagrams(transmit, bytes) {
-                if let Some(arrival) = wire.send(now, contents.len(), dice.roll()) {
+                if let Some(arrival) = wire.send(at, contents.len(), dice.roll()) {
                     *launched += 1;
                     flying.insert((arrival, *launched), Datagram { to_server, link, contents });
                 }
             }
-            sending_room.map_or(now, |room| wire.has_room_at(room))
+            sending_room.map_or(at, |room| wire.has_room_at(room).max(at))
         };
-        client.run(now, |socket, transmit, bytes| send(true, socket.0 as usize, transmit, bytes));
-        server
-            .run(now, |_, transmit, bytes| send(false, link_of(transmit.destination.ip()), transmit, bytes));
+        client.run(now, |at, socket, transmit, bytes| send(at, true, socket.0 as usize, transmit, bytes));
+        server.run(now, |at, _, transmit, bytes| {
+            send(at, false, link_of(transmit.destination.ip()), transmit, bytes)
+        });
     }
 
-    /// What happened to paths at both ends, for a test that fails.
+    /// The path events of both ends, for the message of a failed test.
     fn story(&mut self) -> String {
         let mut story: Vec<_> = self.client.events().into_iter().map(|event| (event, "client")).collect();
         story.extend(self.server.events().into_iter().map(|event| (event, "server")));
@@ -324,14 +323,14 @@ impl World {
         self.wires.iter().map(|wires| wires[1].delivered_bytes).collect()
     }
 
-    /// Runs, and gives the bytes that each link delivered to the client meanwhile.
+    /// Runs for `duration`, and returns the bytes that each link delivered to the client in that time.
     fn download_for(&mut self, duration: Duration) -> Vec<u64> {
         let before = self.downloaded();
         self.run_for(duration);
         self.downloaded().iter().zip(before).map(|(after, before)| after - before).collect()
     }
 
-    /// Runs, and gives the bytes that each link delivered to the server meanwhile.
+    /// Runs for `duration`, and returns the bytes that each link delivered to the server in that time.
     fn upload_for(&mut self, duration: Duration) -> Vec<u64> {
         let before = self.uploaded();
         self.run_for(duration);
@@ -348,7 +347,7 @@ const fn ms(milliseconds: u64) -> Duration {
     Duration::from_millis(milliseconds)
 }
 
-/// Part of `capacity_bps` that `bytes` in `duration` are.
+/// The rate of `bytes` in `duration`, as a fraction of `capacity_bps`.
 fn utilisation(bytes: u64, duration: Duration, capacity_bps: u64) -> f64 {
     bytes as f64 * 8.0 / duration.as_secs_f64() / capacity_bps as f64
 }

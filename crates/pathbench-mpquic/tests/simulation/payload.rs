@@ -1,4 +1,4 @@
-//! What each path carried of the streams: the figures on which shares of paths and the verdict on multipath rest.
+//! Stream data on each path: the figures for the shares of paths and for the verdict on multipath.
 
 use super::*;
 use noq_proto::{Connection, PathId};
@@ -12,7 +12,7 @@ fn sent_udp_bytes(connection: &mut Connection, path: usize) -> u64 {
     connection.path_stats(PathId::from(path as u32)).unwrap().udp_tx.bytes
 }
 
-/// Heartbeats and MTU probes once counted as delivered data: 4 % of a message now and then, on a path without any.
+/// Regression: heartbeats and MTU probes counted as delivered data, sometimes 4 % of a message, on a path without data.
 #[test]
 fn a_spare_that_carried_no_stream_data_has_none() {
     let links = [LinkModel::new(50, 10), LinkModel::new(20, 30)];
@@ -39,7 +39,7 @@ fn stream_data_is_counted_to_the_byte_under_loss_on_both_paths() {
     let mut world = World::established(&setup);
     world.start_upload();
     world.run_for(ms(5000));
-    // Everything that was written arrives.
+    // All written data arrives.
     world.client.load = Load::Silent;
     world.run_for(ms(3000));
     let written = world.server.received_bytes;

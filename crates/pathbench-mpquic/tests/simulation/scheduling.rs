@@ -1,4 +1,4 @@
-//! Which path the data takes, with each scheduler.
+//! The choice of the path by each scheduler.
 
 use super::*;
 use pathbench_record::document::HandoverReason;
@@ -32,27 +32,50 @@ fn upload_fills_both_paths_too() {
     }
 }
 
-/// A sender that is held up by the link it sends on, so that its congestion window has always room.
-fn held_up(scheduler: Scheduler, links: [LinkModel; 2]) -> Setup {
-    Setup { sending_room: Some(Duration::from_micros(1500)), ..Setup::new(&links, scheduler) }
+/// The send window begins with 1 MiB, which is 42 % of the path's bandwidth-delay product.
+#[test]
+fn the_send_window_grows_with_the_congestion_window() {
+    let link = LinkModel { queue_bytes: 8 << 20, ..LinkModel::new(100, 100) };
+    for download in [false, true] {
+        let mut world = World::established(&Setup::new(&[link], Scheduler::LowestRtt));
+        if download {
+            world.start_download();
+        } else {
+            world.start_upload();
+        }
+        world.run_for(ms(2500));
+        let bytes = if download { world.download_for(ms(1000)) } else { world.upload_for(ms(1000)) };
+        let used = utilisation(bytes[0], ms(1000), link.rate_bps);
+        assert!(used > 0.9, "download {download}: the link was used by {used:.2}");
+    }
 }
 
-const FAST: LinkModel = LinkModel::new(200, 0);
+/// Limits of a link's queue: enough for a GSO packet of 44 datagrams, and too little for one.
+const ROOM: Duration = Duration::from_micros(1500);
+const LITTLE_ROOM: Duration = Duration::from_micros(300);
 
-/// What each link was used of 200 Mbit/s.
+/// A sender that the link blocks in the send call, so that its congestion window is never full.
+fn held_up(scheduler: Scheduler, links: [LinkModel; 2], room: Duration) -> Setup {
+    Setup { sending_room: Some(room), ..Setup::new(&links, scheduler) }
+}
+
+/// On this link, a GSO packet of 44 datagrams takes 0.5 ms.
+const FAST: LinkModel = LinkModel::new(1000, 0);
+
+/// The utilisation of each link of 1 Gbit/s.
 fn used(bytes: &[u64], duration: Duration) -> Vec<f64> {
-    bytes.iter().map(|bytes| utilisation(*bytes, duration, 200_000_000)).collect()
+    bytes.iter().map(|bytes| utilisation(*bytes, duration, FAST.rate_bps)).collect()
 }
 
-/// The frames of a path were once sent only when all paths before it had nothing to send.
+/// Regression: the frames of a path were sent only when all paths of lower id had nothing to send.
 #[test]
 fn a_busy_path_leaves_a_new_one_room_to_be_validated() {
     for scheduler in [Scheduler::LowestRtt, Scheduler::RoundRobin, Scheduler::Weighted] {
-        let mut world = World::established(&held_up(scheduler.clone(), [FAST; 2]));
+        let mut world = World::established(&held_up(scheduler.clone(), [FAST; 2], ROOM));
         world.bring_down(1);
-        world.run_for(ms(300));
+        world.run_for(ms(500));
         world.start_upload();
-        world.run_for(ms(300));
+        world.run_for(ms(100));
         assert_eq!(world.open_paths(), 1);
         world.bring_up(1);
         world.run_for(ms(100));
@@ -60,31 +83,34 @@ fn a_busy_path_leaves_a_new_one_room_to_be_validated() {
     }
 }
 
-/// The second path was once left at the RTT of its first sample, and never used.
+/// Regression: the second path kept the RTT of its first sample and was never used. Regression: an acknowledgement of
+/// two packets doubled a path's measured rate, and the other path was used by only a third.
 #[test]
 fn a_sender_that_is_held_up_fills_both_paths_with_the_lowest_rtt_scheduler() {
-    for download in [false, true] {
-        let mut world = World::established(&held_up(Scheduler::LowestRtt, [FAST; 2]));
-        if download {
-            world.start_download();
-        } else {
-            world.start_upload();
+    for (room, least) in [(ROOM, 0.85), (LITTLE_ROOM, 0.7)] {
+        for download in [false, true] {
+            let mut world = World::established(&held_up(Scheduler::LowestRtt, [FAST; 2], room));
+            if download {
+                world.start_download();
+            } else {
+                world.start_upload();
+            }
+            world.run_for(ms(60));
+            let bytes = if download { world.download_for(ms(100)) } else { world.upload_for(ms(100)) };
+            let used = used(&bytes, ms(100));
+            assert!(used.iter().all(|used| *used > least), "download {download}, {room:?}: {used:.2?}");
         }
-        world.run_for(ms(300));
-        let bytes = if download { world.download_for(ms(700)) } else { world.upload_for(ms(700)) };
-        let used = used(&bytes, ms(700));
-        assert!(used.iter().all(|used| *used > 0.85), "download {download}: {used:.2?}");
     }
 }
 
 #[test]
 fn a_sender_that_is_held_up_leaves_a_path_alone_whose_rtt_is_clearly_longer() {
-    let links = [LinkModel::new(200, 5), LinkModel::new(200, 25)];
-    let mut world = World::established(&held_up(Scheduler::LowestRtt, links));
+    let links = [LinkModel::new(1000, 1), LinkModel::new(1000, 5)];
+    let mut world = World::established(&held_up(Scheduler::LowestRtt, links, ROOM));
     world.start_upload();
-    world.run_for(ms(500));
-    let used = used(&world.upload_for(ms(1000)), ms(1000));
-    assert!(used[0] > 0.9 && used[1] < 0.02, "{used:.2?}: RTTs of 10 and 50 ms");
+    world.run_for(ms(100));
+    let used = used(&world.upload_for(ms(200)), ms(200));
+    assert!(used[0] > 0.9 && used[1] < 0.02, "{used:.2?}: RTTs of 2 and 10 ms");
 }
 
 #[test]
@@ -101,7 +127,7 @@ fn little_data_takes_the_path_of_lowest_rtt_whatever_its_id() {
 fn round_robin_alternates_where_the_library_would_keep_to_the_first_path() {
     let mut world = World::established(&two(Scheduler::RoundRobin));
     world.client.wanted_streams = 1;
-    // 1.2 Mbit/s, which the initial window of either path has room for.
+    // 1.2 Mbit/s, which fits into the initial window of either path.
     world.server.load = Load::Paced(3000);
     world.run_for(ms(500));
     let bytes = world.download_for(ms(3000));
@@ -125,7 +151,7 @@ fn weights_are_kept_to() {
     let mut setup = two(Scheduler::Weighted);
     setup.paths[0].weight = 3;
     let mut world = World::established(&setup);
-    // The server knows no weights: they are the client's.
+    // Only the client has weights.
     world.start_upload();
     world.run_for(ms(500));
     let bytes = world.upload_for(ms(4000));
@@ -147,7 +173,7 @@ fn a_backup_path_carries_no_data_while_the_other_works() {
     assert!(utilisation(bytes[1], ms(2000), 10_000_000) > 0.85, "{bytes:?}");
 }
 
-/// Two paths, the first preferred, and data that fit either of them.
+/// Two paths, the first one preferred, and data at a rate that fits either.
 fn preferred_first(links: [LinkModel; 2]) -> World {
     let mut world = World::established(&Setup::new(&links, Scheduler::backup()));
     world.client.wanted_streams = 1;
@@ -180,7 +206,7 @@ fn the_backup_scheduler_keeps_to_the_preferred_path_in_good_times() {
 fn the_backup_scheduler_leaves_a_path_whose_smoothed_rtt_is_above_600_ms_and_returns() {
     let mut world = preferred_first([LinkModel::new(20, 30), LinkModel::new(20, 5)]);
     world.run_for(ms(1000));
-    // The delay rises by degrees, as a queue's does: no retransmission timeout in between.
+    // The delay rises in steps, like that of a queue, so that no retransmission timeout expires.
     for step in 0..30 {
         set_delay(&mut world, 0, ms(30 + step * 12));
         world.run_for(ms(120));
@@ -188,7 +214,7 @@ fn the_backup_scheduler_leaves_a_path_whose_smoothed_rtt_is_above_600_ms_and_ret
     let bytes = world.upload_for(ms(2000));
     let reasons = troubles(&mut world);
     assert!(reasons.contains(&HandoverReason::RttThreshold), "{reasons:?}");
-    // The PINGs on the preferred path take some data along.
+    // noq fills the PINGs on the preferred path with data.
     assert!(bytes[1] > 4 * bytes[0], "{bytes:?} in trouble\n{}", world.story());
     set_delay(&mut world, 0, ms(30));
     world.run_for(ms(3000));
@@ -213,7 +239,7 @@ fn the_backup_scheduler_leaves_a_path_in_timeout_with_new_data_to_send() {
     let event = world.client.scheduled().first().cloned().unwrap();
     assert_eq!(condition(&event), Some(HandoverReason::UnderRto), "{}", world.story());
     let after = event.at.since(before);
-    assert!(after < ms(300), "sooner than the heartbeats would have told: {after:?}");
+    assert!(after < ms(300), "sooner than by heartbeats: {after:?}");
     assert!(bytes[1] > 30_000, "{bytes:?}\n{}", world.story());
     world.set_cut(0, false);
     world.run_for(ms(5000));

@@ -1,5 +1,5 @@
-//! What noq 1.4.0 does that this crate is built around, by the library alone at both ends. A test that fails with another
-//! version shows what changed, and which workaround may go (`src/library.rs` lists them).
+//! Behaviour of noq 1.4.0 that this crate works around, with the library alone at both ends. If a test fails with
+//! another version, the behaviour has changed, and its workaround in `src/library.rs` may be unnecessary.
 
 use super::*;
 use noq_proto::congestion::{Controller, ControllerFactory};
@@ -7,7 +7,7 @@ use noq_proto::{PathAbandonReason, PathEvent, PathId, PathStatus};
 use std::any::Any;
 use std::time::Instant;
 
-/// The library left to itself, with two paths that were opened by hand.
+/// The library alone, with two paths that the test opened.
 fn two_library_paths() -> World {
     let mut world = World::established(&library_only(&[LinkModel::new(50, 10); 2]));
     open_second(&mut world, PathStatus::Available);
@@ -20,8 +20,8 @@ fn library_only(links: &[LinkModel]) -> Setup {
 
 fn open_second(world: &mut World, status: PathStatus) {
     let now = world.client.instant(world.now);
-    let way = FourTuple::new(SERVER, Some(client_address(1)));
-    world.client.connection().open_path(way, status, now).unwrap();
+    let route = FourTuple::new(SERVER, Some(client_address(1)));
+    world.client.connection().open_path(route, status, now).unwrap();
     world.run_for(ms(200));
 }
 
@@ -33,8 +33,8 @@ fn timed_out(host: &Host) -> Vec<PathId> {
     host.library_events().iter().filter_map(timed_out).collect()
 }
 
-/// Acknowledgements of all paths travel on the lowest one, so the client hears nothing on the other path although
-/// it answers every keep-alive, and gives a healthy path up. Remedy: heartbeats from both ends.
+/// Acknowledgements for all paths are sent on the path of lowest id. So the client receives nothing on the other path,
+/// although it answers every keep-alive, and abandons a healthy path. Remedy: heartbeats from both ends.
 #[test]
 fn trap_1_idle_timeout_with_keep_alive_at_one_end_abandons_a_healthy_path() {
     let mut world = two_library_paths();
@@ -49,7 +49,7 @@ fn trap_1_idle_timeout_with_keep_alive_at_one_end_abandons_a_healthy_path() {
     assert_eq!(timed_out(&world.client), [PathId::from(1_u32)]);
 }
 
-/// The remedy of trap 1 holds: with heartbeats from both ends each path is heard.
+/// The remedy of trap 1 works: with heartbeats from both ends, packets arrive on each path.
 #[test]
 fn trap_1_heartbeats_from_both_ends_are_heard_on_every_path() {
     let mut world = World::established(&Setup::new(&[LinkModel::new(50, 10); 2], Scheduler::LowestRtt));
@@ -65,7 +65,7 @@ fn trap_1_heartbeats_from_both_ends_are_heard_on_every_path() {
     }
 }
 
-/// A window that no loss makes smaller.
+/// A congestion window that no loss reduces.
 #[derive(Debug, Clone)]
 struct FixedWindow;
 
@@ -99,8 +99,8 @@ impl ControllerFactory for FixedWindow {
     }
 }
 
-/// More than 1024 gaps in one stream's data end the connection, as the death of a path with much in flight makes
-/// them. Remedy: at most 2 MB per stream.
+/// More than 1024 gaps in one stream's data end the connection. They occur when a path with much data in flight goes
+/// down. Remedy: at most 2 MB per stream.
 #[test]
 fn trap_2_too_many_gaps_in_a_stream_end_the_connection() {
     let lose_much = |adjust: fn(&mut TransportConfig)| {
@@ -124,8 +124,8 @@ fn trap_2_too_many_gaps_in_a_stream_end_the_connection() {
     assert_eq!(ended, None, "2 MB are too much as well");
 }
 
-/// A path MTU that stops to work (as a batch above 64 KiB does, which the kernel drops silently) is searched
-/// again from 1200 bytes. Remedy: batches below that.
+/// When large packets are lost (as a GSO packet above 64 KiB, which the kernel drops silently), the path MTU is
+/// searched again from 1200 bytes. Remedy: shorter GSO packets.
 #[test]
 fn trap_3_lost_large_packets_collapse_the_path_mtu() {
     let mut world = World::established(&library_only(&[LinkModel::new(50, 10)]));
@@ -164,12 +164,12 @@ fn trap_4_only_a_change_of_the_status_is_signalled() {
     world.client.connection().set_path_status(path, PathStatus::Backup).unwrap();
     world.run_for(ms(200));
     assert_eq!(remote_status(&world), [PathStatus::Backup]);
-    // And the peer does not act on it by itself.
+    // The peer's library does not act on the status.
     assert_eq!(world.server.connection().path_status(path).unwrap(), PathStatus::Available);
 }
 
-/// Each path that is begun and closed before the peer hears of it uses up a path id, which noq's server does not
-/// replace. Remedy: an unanswered path is waited for.
+/// Each path that is opened and closed before a packet reaches the peer uses up a path id, which noq's server does not
+/// replace. Remedy: wait longer for an unanswered path.
 #[test]
 fn path_ids_of_unheard_paths_are_not_replaced() {
     let mut world = World::established(&library_only(&[LinkModel::new(50, 10); 2]));
@@ -177,8 +177,8 @@ fn path_ids_of_unheard_paths_are_not_replaced() {
     let mut begun = 0;
     for _ in 0..20 {
         let at = world.client.instant(world.now);
-        let way = FourTuple::new(SERVER, Some(client_address(1)));
-        if let Ok(path) = world.client.connection().open_path(way, PathStatus::Available, at) {
+        let route = FourTuple::new(SERVER, Some(client_address(1)));
+        if let Ok(path) = world.client.connection().open_path(route, PathStatus::Available, at) {
             begun += 1;
             world.run_for(ms(1000));
             let at = world.client.instant(world.now);
@@ -189,8 +189,8 @@ fn path_ids_of_unheard_paths_are_not_replaced() {
     assert_eq!(begun, pathbench_mpquic::PATHS - 1);
 }
 
-/// A path's data in flight are sent again only when its state is dropped: after the peer's answer to
-/// `PATH_ABANDON`, and three PTOs of the path. That is what a failover takes at least.
+/// noq retransmits a path's data in flight only when it discards the path: after the peer's answer to `PATH_ABANDON`,
+/// and three PTOs of the path. A failover takes at least this long.
 #[test]
 fn what_was_in_flight_on_a_closed_path_is_sent_again_after_three_ptos() {
     let mut world = two_library_paths();
@@ -201,7 +201,7 @@ fn what_was_in_flight_on_a_closed_path_is_sent_again_after_three_ptos() {
     let at = world.client.instant(world.now);
     world.client.connection().close_path(at, path, 0_u32.into()).unwrap();
     let closed = world.now;
-    // The PTO but for the RTT's variation (RFC 9002 section 6.2.1), which the library does not tell.
+    // The PTO without the RTT variation (RFC 9002 section 6.2.1), which the library does not report.
     let timeout = world.server.connection().rtt(path).unwrap() + ms(25);
     world.run_for(ms(2000));
     let discarded = |(at, event): &(Timestamp, PathEvent)| match event {

@@ -1,19 +1,19 @@
-//! Writing a result, run by run, so that a crash loses nothing that was finished.
+//! Writes a result run by run, so that a crash loses no finished run.
 
-use super::{
-    DELIVERIES, DOCUMENT, EVENTS, LINKS, MESSAGES, PARTIAL, PROBES, SAMPLES, candidates, holds_result,
-};
-use crate::document::{LinkSample, ProbeLine, ResultDocument};
-use crate::event::{DeliveryLine, Event};
-use crate::message::MessageLine;
+use super::reader::{DOCUMENT, Line, PARTIAL, holds_result};
+use crate::delivery::DeliveryLine;
+use crate::document::ResultDocument;
+use crate::end::MessageLine;
+use crate::event::Event;
 use crate::sample::Sample;
-use serde::Serialize;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
-/// A result directory could not be begun.
+/// Error of creating a result directory.
 #[derive(Debug, Error)]
 pub enum CreateError {
     #[error("{} already holds a Pathbench result, which is never overwritten; choose another directory with --out", dir.display())]
@@ -26,37 +26,27 @@ pub enum CreateError {
     Io { path: PathBuf, source: io::Error },
 }
 
-/// A part of a result could not be written.
+/// Error of writing a part of a result.
 #[derive(Debug, Error)]
-pub enum WriteError {
-    #[error("cannot write {}: {source}", path.display())]
-    Io { path: PathBuf, source: io::Error },
-    #[error("cannot write {}: {source}", path.display())]
-    Encode { path: PathBuf, source: serde_json::Error },
+#[error("cannot write {}: {source}", path.display())]
+pub struct WriteError {
+    pub path: PathBuf,
+    pub source: io::Error,
 }
 
 /// Writes one result directory.
 ///
-/// Lines are appended and flushed run by run; the document is replaced as a whole, so that whoever reads it
-/// meanwhile sees a complete one.
+/// Lines are appended and flushed run by run; the document is replaced as a whole, so that concurrent
+/// readers always see a complete one.
 #[derive(Debug)]
 pub struct ResultWriter {
-    dir: PathBuf,
-    samples: Lines,
-    events: Lines,
-    deliveries: Lines,
-    // The rest is made with its first line.
-    messages: Option<Lines>,
-    links: Option<Lines>,
-    probes: Option<Lines>,
+    pub path: PathBuf,
+    /// By the file's name.
+    files: BTreeMap<&'static str, Lines>,
 }
 
 impl ResultWriter {
-    /// Begins a result in `dir`, which is created with its parents, or exists and is empty.
-    ///
-    /// # Errors
-    ///
-    /// When `dir` holds anything, is a file, or cannot be written to.
+    /// Creates a result in `dir`, which is created with its parents, or exists and is empty.
     pub fn create(dir: &Path) -> Result<Self, CreateError> {
         let io = |source| CreateError::Io { path: dir.to_owned(), source };
         if dir.exists() && !dir.is_dir() {
@@ -69,23 +59,13 @@ impl ResultWriter {
         if fs::read_dir(dir).map_err(io)?.next().is_some() {
             return Err(CreateError::NotEmpty { dir: dir.to_owned() });
         }
-        Ok(Self {
-            dir: dir.to_owned(),
-            samples: Lines::create(dir, SAMPLES)?,
-            events: Lines::create(dir, EVENTS)?,
-            deliveries: Lines::create(dir, DELIVERIES)?,
-            messages: None,
-            links: None,
-            probes: None,
-        })
+        let from_the_begin = [Sample::FILE, Event::FILE, DeliveryLine::FILE];
+        let files = from_the_begin.map(|name| Lines::create(dir, name).map(|lines| (name, lines)));
+        Ok(Self { path: dir.to_owned(), files: files.into_iter().collect::<Result<_, _>>()? })
     }
 
-    /// Begins a result in `dir`, or where that holds anything already in `dir-2`, `dir-3`, …: for default names,
-    /// which two commands started in the same second share.
-    ///
-    /// # Errors
-    ///
-    /// As [`Self::create`], except that a directory that holds anything is none.
+    /// Creates a result in `dir`, or if that is not empty, in `dir-2`, `dir-3`, …. Two commands started in the same
+    /// second share a default name.
     pub fn create_beside(dir: &Path) -> Result<Self, CreateError> {
         for candidate in candidates(dir) {
             match Self::create(&candidate) {
@@ -96,152 +76,78 @@ impl ResultWriter {
         Err(CreateError::HoldsResult { dir: dir.to_owned() })
     }
 
-    pub fn path(&self) -> &Path {
-        &self.dir
+    /// Appends lines of one kind. When it returns, the operating system has them.
+    pub fn append<T: Line>(&mut self, lines: &[T]) -> Result<(), WriteError> {
+        if lines.is_empty() {
+            return Ok(());
+        }
+        let file = match self.files.entry(T::FILE) {
+            Entry::Occupied(file) => file.into_mut(),
+            Entry::Vacant(place) => {
+                let path = self.path.join(T::FILE);
+                let made = Lines::open(&path).map_err(|source| WriteError { path, source })?;
+                place.insert(made)
+            }
+        };
+        file.append(lines)
     }
 
-    /// Appends what was recorded of one run; when it returns, the lines are with the operating system.
-    ///
-    /// # Errors
-    ///
-    /// When a file cannot be written.
-    pub fn append_run(
-        &mut self,
-        samples: &[Sample],
-        events: &[Event],
-        deliveries: &[DeliveryLine],
-    ) -> Result<(), WriteError> {
-        self.samples.append(samples)?;
-        self.events.append(events)?;
-        self.deliveries.append(deliveries)
-    }
-
-    /// Appends the messages of one run, if it has any, to `messages.jsonl`.
-    ///
-    /// # Errors
-    ///
-    /// When the file cannot be written.
-    pub fn append_messages(&mut self, messages: &[MessageLine]) -> Result<(), WriteError> {
-        append_if_any(&mut self.messages, &self.dir, MESSAGES, messages)
-    }
-
-    /// Appends what became of the emulated links of one run, if it has any, to `links.jsonl`.
-    ///
-    /// # Errors
-    ///
-    /// When the file cannot be written.
-    pub fn append_links(&mut self, links: &[LinkSample]) -> Result<(), WriteError> {
-        append_if_any(&mut self.links, &self.dir, LINKS, links)
-    }
-
-    /// Appends probes, if there are any, to `probes.jsonl`.
-    ///
-    /// # Errors
-    ///
-    /// When the file cannot be written.
-    pub fn append_probes(&mut self, probes: &[ProbeLine]) -> Result<(), WriteError> {
-        append_if_any(&mut self.probes, &self.dir, PROBES, probes)
-    }
-
-    /// Writes the runs' lines (samples, events, deliveries, messages) anew. What was appended so far was provisional;
-    /// it stays readable until [`Self::finish`] puts what is appended from now on in its place.
-    ///
-    /// # Errors
-    ///
-    /// When a file cannot be written.
+    /// Starts new files for the runs' lines (samples, events, deliveries, messages). Lines appended so far are
+    /// provisional; they stay readable until [`Self::finish`] replaces them with those appended from now on.
     pub fn begin_anew(&mut self) -> Result<(), WriteError> {
-        self.samples = Lines::anew(&self.dir, SAMPLES)?;
-        self.events = Lines::anew(&self.dir, EVENTS)?;
-        self.deliveries = Lines::anew(&self.dir, DELIVERIES)?;
-        self.messages = Some(Lines::anew(&self.dir, MESSAGES)?);
+        for name in [Sample::FILE, Event::FILE, DeliveryLine::FILE, MessageLine::FILE] {
+            self.files.insert(name, Lines::anew(&self.path, name)?);
+        }
         Ok(())
     }
 
-    /// Makes durable what was appended so far: it outlives the machine, too, not only this process.
-    ///
-    /// # Errors
-    ///
-    /// When a file cannot be written.
+    /// Syncs the appended lines to disk, so that they survive a crash of the host.
     pub fn sync(&self) -> Result<(), WriteError> {
-        self.all_lines().try_for_each(Lines::sync)
+        self.files.values().try_for_each(Lines::sync)
     }
 
-    fn all_lines(&self) -> impl Iterator<Item = &Lines> {
-        let optional = [&self.messages, &self.links, &self.probes].into_iter().flatten();
-        [&self.samples, &self.events, &self.deliveries].into_iter().chain(optional)
-    }
-
-    /// Writes `document` as that of the runs so far (`run.partial.json`): what a report reads when this process
-    /// dies before [`Self::finish`].
-    ///
-    /// # Errors
-    ///
-    /// When the file cannot be written.
+    /// Writes `document` with the runs so far (`run.partial.json`), which a report reads when this process ends before
+    /// [`Self::finish`].
     pub fn write_partial(&mut self, document: &ResultDocument) -> Result<(), WriteError> {
-        replace(&self.dir, PARTIAL, document).map(drop)
+        replace(&self.path, PARTIAL, document).map(drop)
     }
 
-    /// Writes `run.json`, makes everything durable, and returns the path of `run.json`.
-    ///
-    /// # Errors
-    ///
-    /// When a file cannot be written.
+    /// Writes `run.json`, syncs everything to disk, and returns the path of `run.json`.
     pub fn finish(self, document: &ResultDocument) -> Result<PathBuf, WriteError> {
         self.sync()?;
-        self.all_lines().try_for_each(Lines::put_in_place)?;
-        let path = replace(&self.dir, DOCUMENT, document)?;
-        let partial = self.dir.join(PARTIAL);
+        self.files.values().try_for_each(Lines::put_in_place)?;
+        let path = replace(&self.path, DOCUMENT, document)?;
+        let partial = self.path.join(PARTIAL);
         match fs::remove_file(&partial) {
             Err(source) if source.kind() != io::ErrorKind::NotFound => {
-                Err(WriteError::Io { path: partial, source })
+                Err(WriteError { path: partial, source })
             }
             _ => Ok(path),
         }
     }
 }
 
-fn append_if_any<T: Serialize>(
-    lines: &mut Option<Lines>,
-    dir: &Path,
-    name: &str,
-    records: &[T],
-) -> Result<(), WriteError> {
-    if records.is_empty() {
-        return Ok(());
-    }
-    let lines = match lines {
-        Some(lines) => lines,
-        none => {
-            let path = dir.join(name);
-            let made = Lines::open(&path).map_err(|source| WriteError::Io { path, source })?;
-            none.insert(made)
-        }
-    };
-    lines.append(records)
-}
-
-/// Writes a document under a temporary name, makes it durable, and puts it in place.
+/// Writes a document to a temporary file, syncs it to disk, and renames it.
 fn replace(dir: &Path, name: &str, document: &ResultDocument) -> Result<PathBuf, WriteError> {
     let path = dir.join(name);
     let temporary = dir.join(format!(".{name}.tmp"));
-    let io = |path: &Path, source| WriteError::Io { path: path.to_owned(), source };
-    let mut text = serde_json::to_vec_pretty(document)
-        .map_err(|source| WriteError::Encode { path: path.clone(), source })?;
+    let io = |path: &Path, source| WriteError { path: path.to_owned(), source };
+    let mut text = serde_json::to_vec_pretty(document).map_err(|source| io(&path, source.into()))?;
     text.push(b'\n');
     let mut file = File::create(&temporary).map_err(|source| io(&temporary, source))?;
     file.write_all(&text).and_then(|()| file.sync_all()).map_err(|source| io(&temporary, source))?;
     fs::rename(&temporary, &path).map_err(|source| io(&path, source))?;
-    // The rename itself is durable once the directory is.
+    // The rename is durable after a sync of the directory.
     File::open(dir).and_then(|dir| dir.sync_all()).map_err(|source| io(dir, source))?;
     Ok(path)
 }
 
-/// A file of JSON lines that only grows.
+/// A JSON Lines file that only grows.
 #[derive(Debug)]
 struct Lines {
     path: PathBuf,
     file: File,
-    /// Where it goes in the end, when it is elsewhere until then.
+    /// The final path, if the file is elsewhere until then.
     place: Option<PathBuf>,
 }
 
@@ -251,27 +157,27 @@ impl Lines {
         Ok(Self { path: path.to_owned(), file, place: None })
     }
 
-    /// A new file that takes the place of the one of this name when it is put there.
+    /// A new file that replaces the one of this name when it is put in place.
     fn anew(dir: &Path, name: &str) -> Result<Self, WriteError> {
         let path = dir.join(format!(".{name}.tmp"));
-        let file = File::create(&path).map_err(|source| WriteError::Io { path: path.clone(), source })?;
+        let file = File::create(&path).map_err(|source| WriteError { path: path.clone(), source })?;
         Ok(Self { path, file, place: Some(dir.join(name)) })
     }
 
     fn sync(&self) -> Result<(), WriteError> {
-        self.file.sync_all().map_err(|source| WriteError::Io { path: self.path.clone(), source })
+        self.file.sync_all().map_err(|source| WriteError { path: self.path.clone(), source })
     }
 
     fn put_in_place(&self) -> Result<(), WriteError> {
         let Some(place) = &self.place else { return Ok(()) };
-        fs::rename(&self.path, place).map_err(|source| WriteError::Io { path: place.clone(), source })
+        fs::rename(&self.path, place).map_err(|source| WriteError { path: place.clone(), source })
     }
 
     fn create(dir: &Path, name: &str) -> Result<Self, CreateError> {
         let path = dir.join(name);
         match Self::open(&path) {
             Ok(lines) => Ok(lines),
-            // Another command was faster.
+            // Another command has created the file first.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 Err(CreateError::HoldsResult { dir: dir.to_owned() })
             }
@@ -279,19 +185,70 @@ impl Lines {
         }
     }
 
-    fn append<T: Serialize>(&mut self, records: &[T]) -> Result<(), WriteError> {
-        let io = |source| WriteError::Io { path: self.path.clone(), source };
+    fn append<T: Line>(&mut self, records: &[T]) -> Result<(), WriteError> {
+        let io = |source| WriteError { path: self.path.clone(), source };
         let mut writer = BufWriter::with_capacity(1 << 18, &self.file);
         for record in records {
-            serde_json::to_writer(&mut writer, record).map_err(|source| {
-                if source.is_io() {
-                    io(source.into())
-                } else {
-                    WriteError::Encode { path: self.path.clone(), source }
-                }
-            })?;
+            serde_json::to_writer(&mut writer, record).map_err(|source| io(source.into()))?;
             writer.write_all(b"\n").map_err(io)?;
         }
         writer.flush().map_err(io)
     }
+}
+
+/// `<parent>/<scenario>-<YYYYmmdd-HHMMSS>` for a scenario's name and an RFC 3339 start time (UTC).
+///
+/// Characters of the name with a meaning for a shell or a file system become `-`.
+pub fn default_directory_name(parent: &Path, scenario: &str, started: &str) -> PathBuf {
+    let plain = |c: char| if c.is_alphanumeric() || matches!(c, '-' | '_' | '.') { c } else { '-' };
+    let mut name: String = scenario.chars().map(plain).collect();
+    if name.starts_with('.') || name.is_empty() {
+        name.insert_str(0, "result");
+    }
+    if let Some(stamp) = compact_stamp(started) {
+        name.push('-');
+        name.push_str(&stamp);
+    }
+    parent.join(name)
+}
+
+/// Creates a new directory `dir` with its parents, or if that exists, `dir-2`, `dir-3`, ….
+pub fn create_new_beside(dir: &Path) -> io::Result<PathBuf> {
+    fs::create_dir_all(dir.parent().unwrap_or(Path::new("")))?;
+    let mut candidates = candidates(dir);
+    loop {
+        let Some(candidate) = candidates.next() else { return Err(io::ErrorKind::AlreadyExists.into()) };
+        match fs::create_dir(&candidate) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            made => return made.map(|()| candidate),
+        }
+    }
+}
+
+/// `dir`, `dir-2`, `dir-3`, …: two commands started in the same second share a default name.
+fn candidates(dir: &Path) -> impl Iterator<Item = PathBuf> {
+    let numbered = |number: u32| {
+        let mut name = dir.as_os_str().to_owned();
+        name.push(format!("-{number}"));
+        PathBuf::from(name)
+    };
+    std::iter::once(dir.to_owned()).chain((2..u32::MAX).map(numbered))
+}
+
+/// `20261121-203354` from an RFC 3339 timestamp, for file names; `None` when `stamp` does not begin like one.
+fn compact_stamp(stamp: &str) -> Option<String> {
+    let pattern = b"dddd-dd-ddTdd:dd:dd";
+    let head = stamp.as_bytes().get(..pattern.len())?;
+    let fits = head.iter().zip(pattern).all(|(byte, form)| match form {
+        b'd' => byte.is_ascii_digit(),
+        b'T' => matches!(byte, b'T' | b't' | b' '),
+        _ => byte == form,
+    });
+    if !fits {
+        return None;
+    }
+    let digits: String =
+        head.iter().filter(|byte| byte.is_ascii_digit()).map(|&byte| char::from(byte)).collect();
+    let (date, time) = digits.split_at(8);
+    Some(format!("{date}-{time}"))
 }

@@ -1,4 +1,4 @@
-//! What `pathbench mtu` found: the MTU of each path, what the kernel believes, and what was done about it.
+//! Results of `pathbench mtu`: the MTU of each path, the kernel's path-MTU state, and changes to it.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,74 +6,59 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
 pub struct MtuRecord {
     pub server: String,
-    /// Each path: a local address and its interface.
+    /// One entry per path, which is a local address and its interface.
     pub paths: Vec<PathMtu>,
-    /// What would put the kernel right, or did; empty when nothing is to be done.
+    /// Commands that correct the kernel's state, executed or only printed; empty if no correction is needed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<MtuStep>,
-    /// Changes that were seen while watching, oldest first.
+    /// Changes observed while watching, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<MtuChange>,
-    /// Anything a person should know, in words.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
 pub struct PathMtu {
-    /// The path's name: its interface, with the address where an interface has several.
+    /// The path's name: its interface, and the address if an interface has several.
     pub name: String,
     pub interface: String,
-    /// The client's address.
     pub local: String,
-    /// The server's address and port that was probed.
+    /// The probed address and port of the server.
     pub remote: String,
-    /// Client → server.
     pub upload: DirectionMtu,
-    /// Server → client.
     pub download: DirectionMtu,
-    /// What the client's kernel believed before it was probed; absent where it does not tell.
+    /// The client kernel's path-MTU state before the probes; absent if it cannot be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub kernel: Option<KernelBelief>,
-    /// Where the kernel and the probes disagree, in words.
+    pub kernel: Option<KernelPathState>,
+    /// Differences between the kernel's state and the probes, as text.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub disagreements: Vec<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub advice: Vec<String>,
 }
 
-/// The largest IP packet that passes one way (RFC 8899), and how that is known.
+/// The largest IP packet that passes in one direction (RFC 8899), and the evidence for it.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
 pub struct DirectionMtu {
-    /// The largest size of which a probe was answered; absent when none was.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// The largest size with an answered probe; absent without an answer.
     pub mtu_bytes: Option<u32>,
     /// How it is known that nothing larger passes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub evidence: Option<MtuEvidence>,
-    /// The router that said so, where one did (ICMP), validated by probes of the size it gave.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub said_by: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub said_bytes: Option<u32>,
-    /// The smallest size that did not pass.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// The router that reported the size by ICMP, validated by probes of that size; absent without ICMP.
+    pub reported_by: Option<String>,
+    pub reported_bytes: Option<u32>,
     pub smallest_lost_bytes: Option<u32>,
-    /// Probability that the smallest lost size is really too large, and not lost by chance, 0 to 1.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// Probability that the smallest lost size is too large and was not lost by chance, 0 to 1.
     pub confidence: Option<f64>,
-    /// Part of the probes of sizes that pass which were lost, 0 to 1.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// Loss rate of the probes of passing sizes, 0 to 1.
     pub loss: Option<f64>,
-    /// Median round-trip time of small probes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt_ms: Option<f64>,
     pub probes: u32,
-    /// Bytes of IP packets sent this way.
+    /// Bytes of IP packets sent in this direction.
     pub probed_bytes: u64,
     pub duration_ms: f64,
-    /// Why nothing was found, in words.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 
@@ -81,38 +66,34 @@ pub struct DirectionMtu {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MtuEvidence {
-    /// A router said so, and larger probes vanished.
+    /// A router reported the size (ICMP), and larger probes were lost.
     Icmp,
-    /// Larger probes vanished without a word: a black hole for whoever waits for ICMP.
-    Vanished,
-    /// The sending host's own interface takes nothing larger.
+    /// Larger probes were dropped silently (no ICMP): a black hole.
+    DroppedSilently,
+    /// Larger packets exceed the MTU of the sending host's interface.
     Interface,
-    /// The search was ended by its bounds: larger packets may pass.
+    /// The search reached its bounds: larger packets may pass.
     Bounded,
 }
 
-/// What a kernel believes of the way to the server from one of its addresses.
+/// The kernel's path-MTU state of the path from one of its addresses to the server.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
-pub struct KernelBelief {
+pub struct KernelPathState {
     pub interface_mtu_bytes: u32,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rule_priority: Option<u32>,
     pub table: u32,
     /// The route's destination: `default`, `10.0.0.0/8`.
     pub destination: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gateway: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub route_mtu_bytes: Option<u32>,
-    /// Whether the route's MTU is locked: no ICMP changes it.
+    /// Whether the route's MTU is locked: ICMP does not change it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub route_mtu_locked: bool,
-    /// Cached path MTU (RFC 1191), where ICMP told one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// Cached path MTU (RFC 1191), if ICMP reported one.
     pub cached_mtu_bytes: Option<u32>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cached_expires_s: Option<f64>,
-    /// Live TCP connections and MPTCP subflows to the server from this address.
+    /// Open TCP connections and MPTCP subflows to the server from this address.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub connections: Vec<ConnectionMtu>,
 }
@@ -122,13 +103,12 @@ pub struct ConnectionMtu {
     pub transport: String,
     pub local: String,
     pub remote: String,
-    /// Path MTU in force (`tcpi_pmtu`).
+    /// Current path MTU (`tcpi_pmtu`).
     pub pmtu_bytes: u32,
-    /// Sending MSS in force (`tcpi_snd_mss`).
     pub mss_bytes: u32,
-    /// Steps of the retransmission timer (`tcpi_backoff`).
+    /// Back-off steps of the retransmission timer (`tcpi_backoff`).
     pub backoff: u32,
-    /// Whether it has data to send that nobody acknowledges, in packets that are too large.
+    /// Whether the connection's data stays unacknowledged because its packets are too large.
     pub stuck: bool,
 }
 
@@ -136,23 +116,21 @@ pub struct ConnectionMtu {
 pub struct MtuStep {
     pub path: String,
     pub command: String,
-    /// The command that takes it back.
     pub undo: String,
-    /// Whether it was done, or only printed.
+    /// Whether the command was executed, or only printed.
     pub done: bool,
 }
 
-/// A path MTU that changed while it was watched.
+/// A change of a path MTU during the watch.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
 pub struct MtuChange {
-    /// Since the beginning of the watch.
+    /// Time since the start of the watch.
     pub t_ms: f64,
     pub path: String,
     pub direction: String,
-    /// Before; absent when nothing passed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// MTU before the change; absent if nothing passed.
     pub from_bytes: Option<u32>,
-    /// After; absent when nothing passes any more.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// MTU after the change; absent if nothing passes.
     pub to_bytes: Option<u32>,
 }

@@ -5,8 +5,8 @@ use crate::document::{HandoverSummary, MobilitySummary, RunRecord, Variant};
 use crate::transport::Transport;
 use std::collections::BTreeMap;
 
-/// The mobility metrics of `runs`, one entry per variant in the order in which they first appear; variants without a
-/// handover and without messages on both multipath transports have none. Only valid runs count.
+/// The mobility metrics of `runs`, one entry per variant in the order of first appearance; variants without a handover
+/// and without messages on both multipath transports have none. Only valid runs count.
 pub fn summarise_mobility(runs: &[RunRecord]) -> Vec<MobilitySummary> {
     let valid: Vec<&RunRecord> = runs.iter().filter(|run| run.valid).collect();
     let mut variants: Vec<&Variant> = Vec::new();
@@ -27,7 +27,7 @@ pub fn summarise_mobility(runs: &[RunRecord]) -> Vec<MobilitySummary> {
     variants.into_iter().filter_map(of_variant).collect()
 }
 
-/// One per multipath label; none when no run of any had a handover.
+/// One entry per multipath label; none if no run had a handover.
 fn handovers(runs: &[&RunRecord]) -> Vec<HandoverSummary> {
     let mut summaries: BTreeMap<&str, HandoverSummary> = BTreeMap::new();
     for run in runs.iter().filter(|run| run.transport.is_multipath()) {
@@ -46,7 +46,7 @@ fn handovers(runs: &[&RunRecord]) -> Vec<HandoverSummary> {
     summaries.into_values().collect()
 }
 
-/// Direction → largest delay of mptcp ÷ that of mpquic, of each repetition of which both have messages that way.
+/// Direction → largest delay of mptcp ÷ that of mpquic, for each repetition with messages of both in that direction.
 fn max_delay_ratios(runs: &[&RunRecord]) -> BTreeMap<String, Vec<f64>> {
     let mut ratios = BTreeMap::new();
     for direction in Direction::BOTH {
@@ -59,8 +59,8 @@ fn max_delay_ratios(runs: &[&RunRecord]) -> BTreeMap<String, Vec<f64>> {
     ratios
 }
 
-/// Largest delays of mptcp and mpquic, in milliseconds, of each repetition of which both are known, in the order of
-/// variants, labels' paths and repetitions. Only valid runs count; a delay of 0 has no ratio and is left out.
+/// Largest delays of mptcp and mpquic, in milliseconds, for each repetition with both, in the order of variants,
+/// labels' paths and repetitions. Only valid runs count; a delay of 0 has no ratio and is left out.
 pub fn max_delay_pairs(runs: &[&RunRecord], direction: Direction) -> Vec<[f64; 2]> {
     let of_transport = |transport| runs.iter().filter(move |run| run.valid && run.transport == transport);
     let mut pairs: Vec<(u32, [f64; 2])> = of_transport(Transport::Mptcp)
@@ -80,7 +80,7 @@ pub fn max_delay_pairs(runs: &[&RunRecord], direction: Direction) -> Vec<[f64; 2
     pairs.into_iter().map(|(_, pair)| pair).collect()
 }
 
-/// The path a label is bound to: `wlan` of `mptcp@wlan`.
+/// The path to which a label is bound: `wlan` of `mptcp@wlan`.
 fn bound_to(run: &RunRecord) -> Option<&str> {
     run.label.split_once('@').map(|(_, path)| path)
 }

@@ -7,11 +7,12 @@ pub(crate) mod path_mtu;
 
 use pathbench_record::direction::Direction;
 use pathbench_record::document::{
-    AddressFamily, DelayRecord, DirectionFigures, DirectionRecord, Distribution, Expectation, Group,
-    HostRecord, Impact, LinkFigures, LinkMeasurement, LinkRecord, MultipathRecord, Parameters, PathRecord,
-    Phase, PingRecord, Reachability, ResultDocument, RunLink, RunRecord, SCHEMA, ScenarioRecord,
-    ServerRecord, Summary, UnreachableBecause,
+    DelayRecord, DirectionFigures, DirectionRecord, Distribution, Expectation, Group, HostRecord, Impact,
+    LinkFigures, LinkMeasurement, LinkRecord, MultipathRecord, Parameters, PathRecord, Phase, PingRecord,
+    Reachability, ResultDocument, RunLink, RunRecord, SCHEMA, ScenarioRecord, ServerRecord, Summary,
+    UnreachableBecause,
 };
+use pathbench_record::network::AddressFamily;
 use pathbench_record::sample::Side;
 use pathbench_record::transport::Transport;
 use serde_json::json;
@@ -100,7 +101,7 @@ fn phase(name: &str, from_ms: f64, to_ms: f64, goodput_mbps: f64, wlan: f64) -> 
 }
 
 fn delay() -> DelayRecord {
-    DelayRecord { messages: 100, late: 1, p50: 22.5, p95: 231.0, p99: 900.25, max: 5000.0 }
+    DelayRecord { messages: 100, unacknowledged: 1, p50: 22.5, p95: 231.0, p99: 900.25, max: 5000.0 }
 }
 
 fn ping() -> PingRecord {
@@ -121,7 +122,7 @@ fn run() -> RunRecord {
         variant: map(&[("path.wlan.rate", json!("1gbit"))]),
         transport: Transport::Mptcp,
         label: "mptcp".to_owned(),
-        pattern: "iperf".to_owned(),
+        pattern: "throughput".to_owned(),
         server: Some("test.example:4433".to_owned()),
         repetition: 1,
         encrypted: true,
@@ -138,7 +139,7 @@ fn run() -> RunRecord {
         recovery_ms: Some(230.9),
         dip: Some(1.0),
         handshake_ms: Some(21.5),
-        completion_ms: Some(812.25),
+        fct_ms: Some(812.25),
         ping: Some(ping()),
         delay_ms: Some(delay()),
         touched_by: vec!["`wlan` lost its address 10.0.2.1 at 3.0 s".to_owned()],
@@ -175,7 +176,7 @@ fn run() -> RunRecord {
         ],
         links: vec![RunLink {
             name: "wlan".to_owned(),
-            measured: measurement(),
+            measured: Some(measurement()),
             within_tolerance: false,
             deviations: vec!["890 Mbit/s forward, 1000 asked, 5 % allowed".to_owned()],
             forward_bytes: Some(370_120_992),
@@ -245,7 +246,7 @@ pub(crate) fn document() -> ResultDocument {
             groups: vec![Group {
                 variant: map(&[("path.wlan.rate", json!("1gbit"))]),
                 label: "mptcp".to_owned(),
-                pattern: "iperf".to_owned(),
+                pattern: "throughput".to_owned(),
                 runs: 7,
                 valid: 6,
                 completed: 6,

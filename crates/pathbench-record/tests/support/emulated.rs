@@ -1,4 +1,4 @@
-//! What a result says of emulated links and of hosts that move, every field with a value.
+//! Records of emulated links and of mobile hosts, every field with a value.
 
 use pathbench_record::document::{
     EmulatedDirection, EmulationRecord, HandoverReason, HandoverRecord, HandoverSummary, LatenessRecord,

@@ -1,9 +1,10 @@
 //! Lines in which every field has a value, shared by tests and by the writer of the golden result.
 
+use pathbench_record::delivery::DeliveryLine;
 use pathbench_record::direction::{Direction, LinkDirection};
 use pathbench_record::document::{LinkSample, ProbeLine};
-use pathbench_record::event::{DeliveryLine, Event, EventSource};
-use pathbench_record::message::MessageLine;
+use pathbench_record::end::MessageLine;
+use pathbench_record::event::{Event, EventSource};
 use pathbench_record::sample::{PathFigures, PathState, Sample, Side};
 use serde_json::json;
 
@@ -96,16 +97,16 @@ pub(crate) fn deliveries() -> Vec<DeliveryLine> {
 }
 
 pub(crate) fn messages() -> Vec<MessageLine> {
-    let line = |sequence, late: bool| MessageLine {
+    let line = |sequence, unacknowledged: bool| MessageLine {
         run: RUN.to_owned(),
         direction: Direction::Upload,
         sequence,
         due_ms: f64::from(sequence) * 100.0,
         sent_ms: Some(f64::from(sequence) * 100.0 + 0.25),
-        acknowledged_ms: (!late).then(|| f64::from(sequence) * 100.0 + 21.5),
-        answered_ms: (!late).then(|| f64::from(sequence) * 100.0 + 22.0),
-        delay_ms: if late { 5000.0 } else { 21.5 },
-        late,
+        acknowledged_ms: (!unacknowledged).then(|| f64::from(sequence) * 100.0 + 21.5),
+        answered_ms: (!unacknowledged).then(|| f64::from(sequence) * 100.0 + 22.0),
+        delay_ms: if unacknowledged { 5000.0 } else { 21.5 },
+        unacknowledged,
     };
     vec![line(0, false), line(1, true)]
 }

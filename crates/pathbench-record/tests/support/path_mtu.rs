@@ -1,7 +1,7 @@
-//! What a result says of path MTUs, every field with a value.
+//! Records of path MTUs, every field with a value.
 
 use pathbench_record::document::{
-    ConnectionMtu, DiagnosisKind, DirectionMtu, KernelBelief, MtuChange, MtuEvidence, MtuRecord, MtuStep,
+    ConnectionMtu, DiagnosisKind, DirectionMtu, KernelPathState, MtuChange, MtuEvidence, MtuRecord, MtuStep,
     PacketSizes, PathDiagnosis, PathMtu, RouterRecord,
 };
 use pathbench_record::sample::Side;
@@ -42,8 +42,8 @@ fn direction() -> DirectionMtu {
     DirectionMtu {
         mtu_bytes: Some(1500),
         evidence: Some(MtuEvidence::Icmp),
-        said_by: Some("10.0.1.254".to_owned()),
-        said_bytes: Some(1500),
+        reported_by: Some("10.0.1.254".to_owned()),
+        reported_bytes: Some(1500),
         smallest_lost_bytes: Some(1501),
         confidence: Some(0.999),
         loss: Some(0.02),
@@ -55,8 +55,8 @@ fn direction() -> DirectionMtu {
     }
 }
 
-fn kernel() -> KernelBelief {
-    KernelBelief {
+fn kernel() -> KernelPathState {
+    KernelPathState {
         interface_mtu_bytes: 9000,
         rule_priority: Some(32_765),
         table: 2,

@@ -1,6 +1,8 @@
 use pathbench_record::delivery::*;
+use pathbench_record::direction::Direction;
 use pathbench_record::time::Timestamp;
 use proptest::prelude::*;
+use std::time::Duration;
 
 fn at(ms: u64) -> Timestamp {
     Timestamp::from_nanos(ms * 1_000_000)
@@ -8,7 +10,7 @@ fn at(ms: u64) -> Timestamp {
 
 proptest! {
     #[test]
-    fn the_sum_is_what_one_series_would_have_recorded(
+    fn a_sum_equals_one_series_of_all_records(
         mut arrivals in prop::collection::vec((0_u64..2_000, 0_usize..4, 1_u64..1_000), 0..60)
     ) {
         arrivals.sort_unstable();
@@ -48,4 +50,18 @@ fn counts_beyond_64_bits_saturate() {
     series.record(at(11), 1);
     assert_eq!((series.bytes[0], series.total_bytes()), (u64::MAX, u64::MAX));
     assert_eq!(DeliverySeries::sum(&[&series, &series]).map(|sum| sum.bytes), Some(vec![u64::MAX, 2]));
+}
+
+#[test]
+fn a_series_becomes_lines_on_the_clock_of_the_run() {
+    let begun = Timestamp::from_nanos(1_000_000_000);
+    let mut series = DeliverySeries::starting_at(begun);
+    series.record(begun + Duration::from_millis(5), 10);
+    series.record(begun + Duration::from_millis(9), 1);
+    series.record(begun + Duration::from_millis(31), 20);
+    // The sender's first byte went out 2 ms after the recording had begun.
+    let origin = begun + Duration::from_millis(2);
+    let lines = DeliveryLine::of_series("r", Direction::Upload, &series, origin);
+    let found: Vec<_> = lines.iter().map(|line| (line.t_ms as i64, line.bytes)).collect();
+    assert_eq!(found, [(-2, 11), (28, 20)]);
 }

@@ -3,10 +3,10 @@
 #![allow(clippy::unwrap_used, reason = "a failed test panics")]
 
 mod delivery;
-mod event;
 mod network;
 mod pattern;
+mod sample;
 mod statistics;
-mod test_id;
 mod text;
+mod time;
 mod units;

@@ -67,14 +67,14 @@ fn an_upload_has_an_amount_of_its_own() {
         assert_eq!(transfer(bulk.clone(), Direction::Download), amount(bytes_down));
         assert_eq!(transfer(bulk.clone(), Direction::Upload), amount(bytes_up));
     }
-    // Each stream carries at least one byte each way that is used.
+    // Each stream carries at least one byte in each direction in use.
     let small = PatternParameters::Bulk(BulkParameters { upload_bytes: 3, ..both.clone() });
     assert_eq!(mistakes(&small), [ParameterError::Nothing]);
     let few = PatternParameters::Bulk(BulkParameters { upload_bytes: 2, streams: 1, ..both });
     assert_eq!(few.for_transport(Transport::Quic).streams(), 2);
-    let iperf = PatternParameters::Throughput(ThroughputParameters::default());
-    assert_eq!(iperf.transfer_of(Direction::Upload), iperf.transfer());
-    assert_eq!(iperf.transfer_of(Direction::Download), None);
+    let throughput = PatternParameters::Throughput(ThroughputParameters::default());
+    assert_eq!(throughput.transfer_of(Direction::Upload), throughput.transfer());
+    assert_eq!(throughput.transfer_of(Direction::Download), None);
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn bulk_data_over_quic_is_spread_where_there_is_enough_of_it() {
     let bulk = |bytes, streams| {
         PatternParameters::Bulk(BulkParameters { bytes, streams, ..BulkParameters::default() })
     };
-    let iperf = |streams, amount, rate_bps| {
+    let throughput = |streams, amount, rate_bps| {
         PatternParameters::Throughput(ThroughputParameters {
             streams,
             amount,
@@ -95,10 +95,10 @@ fn bulk_data_over_quic_is_spread_where_there_is_enough_of_it() {
         (bulk(10_000_000, 1), 4),
         (bulk(10_000_000, 9), 9),
         (bulk(3, 1), 3),
-        (iperf(1, time, None), 4),
-        (iperf(1, Amount::Bytes(2), None), 2),
-        (iperf(1, time, Some(17_000)), 2),
-        (iperf(1, time, Some(8_000)), 1),
+        (throughput(1, time, None), 4),
+        (throughput(1, Amount::Bytes(2), None), 2),
+        (throughput(1, time, Some(17_000)), 2),
+        (throughput(1, time, Some(8_000)), 1),
         (PatternParameters::Ping(PingParameters::default()), 1),
         (PatternParameters::Interactive(InteractiveParameters::default()), 2),
     ];
@@ -110,7 +110,7 @@ fn bulk_data_over_quic_is_spread_where_there_is_enough_of_it() {
         }
         assert_eq!(parameters.clone().for_transport(Transport::Mptcp), parameters);
     }
-    // What makes no sense stays what it is, and is refused.
+    // Invalid parameters are not adapted; they are rejected.
     assert!(bulk(10, 0).for_transport(Transport::Quic).validate().is_err());
 }
 

@@ -26,7 +26,7 @@ fn ranks_are_those_of_the_printed_tables() {
 }
 
 #[test]
-fn what_is_not_a_number_is_refused() {
+fn values_that_are_not_finite_are_rejected() {
     for bad in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
         assert_eq!(median(&[1.0, bad]), None);
         assert_eq!(distribution(&[1.0, bad]), None);
@@ -53,9 +53,27 @@ fn the_ratio_of_samples_that_differ_by_a_factor_is_that_factor() {
 }
 
 #[test]
-fn a_ratio_without_ground_is_none() {
+fn a_ratio_of_unusable_samples_is_none() {
     assert_eq!(median_ratio(&[1.0], &[0.0], Pairing::Paired, 1), None);
     assert_eq!(median_ratio(&[1.0, 2.0], &[1.0], Pairing::Paired, 1), None);
     let few = median_ratio(&[2.0; 3], &[1.0; 3], Pairing::Paired, 1).unwrap();
     assert_eq!(few, MedianRatio { ratio: 2.0, ci95: None });
+}
+
+#[test]
+fn the_draws_are_those_of_the_reference() {
+    // The generator of java.util.SplittableRandom and of Vigna's splitmix64.c.
+    let mut random = SplitMix64::new(1_234_567);
+    let drawn = [random.draw(), random.draw(), random.draw()];
+    assert_eq!(drawn, [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423]);
+}
+
+#[test]
+fn every_index_is_drawn_and_none_beyond() {
+    let mut random = SplitMix64::new(1);
+    let mut drawn = [0; 5];
+    for _ in 0..5_000 {
+        drawn[random.below(5)] += 1;
+    }
+    assert!(drawn.iter().all(|count| (850..1_150).contains(count)), "{drawn:?}");
 }

@@ -29,7 +29,7 @@ fn rates_are_read_exactly() {
 }
 
 #[test]
-fn refusals_say_what_would_be_right() {
+fn errors_name_the_valid_form() {
     let remedy = "give a number with bit, kbit, mbit or gbit (per second), as in \"50mbit\"";
     assert_eq!(
         refused::<Rate>("50mbps"),
@@ -84,7 +84,7 @@ fn durations_sizes_and_queues_are_read() {
 
 proptest! {
     #[test]
-    fn what_is_printed_parses_back(
+    fn printed_quantities_parse_back(
         number in any::<u64>(), small in any::<u32>(), percent in 0_u32..=1_000_000_000
     ) {
         prop_assert_eq!(Rate(number).to_string().parse(), Ok(Rate(number)));
@@ -108,7 +108,7 @@ proptest! {
     #[test]
     fn no_text_panics(text in "\\PC{0,12}", number in "[0-9.]{0,40}", unit in "[a-zA-Z%]{0,4}") {
         for text in [text, format!("{number}{unit}")] {
-            // What is accepted must also print as something that is accepted.
+            // An accepted text prints as another accepted text.
             if let Ok(rate) = text.parse::<Rate>() { prop_assert_eq!(rate.to_string().parse(), Ok(rate)); }
             if let Ok(span) = text.parse::<Span>() { prop_assert_eq!(span.to_string().parse(), Ok(span)); }
             if let Ok(size) = text.parse::<Size>() { prop_assert_eq!(size.to_string().parse(), Ok(size)); }

@@ -1,10 +1,8 @@
-//! What the fuzz target does with its input. The ordinary tests run it, too (`tests/fuzz_bodies.rs`).
+//! The body of the fuzz target. The ordinary tests run it, too (`tests/fuzz_bodies.rs`).
 
 #![allow(dead_code, reason = "the target uses its part")]
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a finding panics")]
 
 #[path = "../../../pathbench-traffic/fuzz/bodies/input.rs"]
 mod input;
-#[path = "../../../pathbench-traffic/fuzz/bodies/json.rs"]
-mod json;
 pub(crate) mod results;

@@ -1,8 +1,7 @@
-//! A result directory as somebody else may have made it: from its files to metrics, the summary in a terminal, and the
+//! A result directory from an untrusted source: from its files to metrics, the summary in a terminal, and the
 //! report. No panic, no command for the terminal, and an end in reasonable time.
 
-use super::input::Input;
-use super::json::changed;
+use super::input::{Input, changed};
 use pathbench_analysis::binning::{ByteCurve, FirstAndLast};
 use pathbench_analysis::metrics::PathHistory;
 use pathbench_analysis::metrics::{PathCurves, handover, unified_mss};
@@ -11,9 +10,8 @@ use pathbench_record::sample::Side;
 use pathbench_record::summary::{summarise, summarise_mobility};
 use pathbench_record::text::is_deceptive;
 use pathbench_record::time::Timestamp;
-use pathbench_report::figure::{self, Selection};
 use pathbench_report::terminal::{Style, summary};
-use pathbench_report::{ResultSet, html};
+use pathbench_report::{ResultSet, figures, html};
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -107,7 +105,7 @@ fn measure(set: &ResultSet) {
     let paths = PathCurves::of_samples(&set.samples, zero, |figures| figures.bytes_received);
     let _ = paths.growth(zero, Timestamp::from_nanos(u64::MAX));
     for side in [Side::Client, Side::Server] {
-        let history = PathHistory { samples: &set.samples, events: &set.events, side, spares: &[] };
+        let history = PathHistory { samples: &set.samples, events: &set.events, side, backups: &[] };
         let _ = handover(&history);
     }
     for run in &set.document.runs {
@@ -121,6 +119,8 @@ fn show(set: &ResultSet) {
     let one = std::slice::from_ref(set);
     let page = html::report(one);
     assert!(!page.contains(|character| character != '\n' && is_deceptive(character)));
-    let svg = figure::timeline(set, &Selection::default()).to_string();
-    assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
+    for figure in figures(one).concat() {
+        let svg = figure.svg.to_string();
+        assert!(!svg.contains("NaN") && !svg.contains("inf\""), "{svg}");
+    }
 }

@@ -6,16 +6,18 @@ mod scale;
 pub(crate) use scale::{Row, Scale, rate_unit, time_unit, window};
 
 use crate::narrative::ScenarioEvent;
-use crate::palette::Colour;
+use crate::palette::{Colour, INK};
 use crate::quantity::BoundsKind;
-use crate::series::Grid;
+use crate::series::{Grid, Layer};
+use crate::view::View;
 use std::collections::BTreeSet;
 
 pub(crate) const WIDTH: f64 = 900.0;
-/// Space left of the first column where no other value is set, in pixels.
+/// The default space to the left of the first column, in pixels.
 const LEFT: f64 = 62.0;
 const RIGHT: f64 = 20.0;
-/// Space left of a column without numbers of its own.
+/// The maximum number of steps of a line; more are finer than a pixel.
+const MOST_STEPS: usize = 600;
 const GAP: f64 = 26.0;
 
 #[derive(Debug, Clone, Default)]
@@ -26,19 +28,26 @@ pub(crate) struct Chart {
     pub(crate) headings: Vec<String>,
     pub(crate) facets: Vec<Facet>,
     pub(crate) frame: Frame,
-    /// The title of the horizontal axis that all facets share; without one, every facet has its own axis.
+    /// The title of the shared horizontal axis; without a title, every facet has its own axis.
     pub(crate) shared_x: Option<String>,
     pub(crate) empty: &'static str,
     pub(crate) caption: Vec<String>,
 }
 
+impl Chart {
+    /// Titled with the scenario's name, followed by `what`, and with its description.
+    pub(crate) fn of(view: &View, what: &str) -> Self {
+        let scenario = &view.set.document.scenario;
+        let title = format!("{}{what}", scenario.name);
+        Self { title, subtitle: scenario.description.clone(), ..Self::default() }
+    }
+}
+
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Frame {
     pub(crate) columns: usize,
-    /// Left of a plot, for the numbers of its vertical axis.
     pub(crate) left: f64,
     pub(crate) right: f64,
-    /// Only the first column has numbers on its vertical axes.
     pub(crate) shared_y: bool,
 }
 
@@ -68,7 +77,7 @@ impl Frame {
     }
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Facet {
     pub(crate) title: String,
     pub(crate) facts: Vec<String>,
@@ -81,15 +90,7 @@ pub(crate) struct Facet {
 
 impl Facet {
     pub(crate) fn new(title: impl Into<String>, x: Scale, strips: Vec<Strip>) -> Self {
-        Self {
-            title: title.into(),
-            facts: Vec::new(),
-            run: String::new(),
-            remarks: Vec::new(),
-            events: Vec::new(),
-            x,
-            strips,
-        }
+        Self { title: title.into(), x, strips, ..Self::default() }
     }
 }
 
@@ -145,20 +146,44 @@ pub(crate) enum Anchor {
     End,
 }
 
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct TextStyle {
+    pub(crate) size: f64,
+    pub(crate) colour: Colour,
+    pub(crate) bold: bool,
+    pub(crate) anchor: Anchor,
+}
+
+impl TextStyle {
+    pub(crate) const fn new(size: f64, colour: Colour) -> Self {
+        Self { size, colour, bold: false, anchor: Anchor::Start }
+    }
+
+    pub(crate) const fn bold(self) -> Self {
+        Self { bold: true, ..self }
+    }
+
+    pub(crate) const fn anchored(self, anchor: Anchor) -> Self {
+        Self { anchor, ..self }
+    }
+}
+
 #[derive(Debug, Clone)]
 pub(crate) struct Label {
     pub(crate) text: String,
     pub(crate) at: (Place, Place),
-    pub(crate) anchor: Anchor,
-    pub(crate) colour: Colour,
-    pub(crate) size: f64,
-    pub(crate) bold: bool,
+    pub(crate) style: TextStyle,
     pub(crate) limit: f64,
 }
 
 impl Label {
-    pub(crate) fn new(text: impl Into<String>, at: (Place, Place), anchor: Anchor, colour: Colour) -> Self {
-        Self { text: text.into(), at, anchor, colour, size: 10.5, bold: false, limit: f64::MAX }
+    pub(crate) fn new(text: impl Into<String>, at: (Place, Place), style: TextStyle) -> Self {
+        Self { text: text.into(), at, style, limit: f64::MAX }
+    }
+
+    /// The value of a row.
+    pub(crate) fn value(text: String, at: (Place, Place)) -> Mark {
+        Mark::Label(Self::new(text, at, TextStyle::new(11.0, INK).bold()))
     }
 }
 
@@ -167,14 +192,6 @@ pub(crate) struct Point {
     pub(crate) x: f64,
     pub(crate) y: f64,
     pub(crate) tooltip: String,
-}
-
-#[derive(Debug, Clone)]
-pub(crate) struct Layer {
-    /// `None` for bytes of no known path.
-    pub(crate) path: Option<String>,
-    pub(crate) colour: Colour,
-    pub(crate) values: Vec<f64>,
 }
 
 #[derive(Debug, Clone)]
@@ -188,7 +205,7 @@ pub(crate) struct Column {
 
 #[derive(Debug, Clone)]
 pub(crate) enum Mark {
-    /// A line through points; a line with a `raise` lies that many pixels over its values, unless they are 0.
+    /// A line through points. A line with a `raise` is that many pixels above its values, unless they are 0.
     Line {
         series: String,
         points: Vec<(f64, f64)>,
@@ -200,7 +217,6 @@ pub(crate) enum Mark {
         points: Vec<(f64, f64)>,
         colour: Colour,
     },
-    /// Layers over each other, as steps: a window has one height.
     Stack {
         grid: Grid,
         layers: Vec<Layer>,
@@ -226,7 +242,7 @@ pub(crate) enum Mark {
         width: f64,
         colour: Colour,
     },
-    /// The bounds of a median from left to right, `shift` pixels under `y`.
+    /// The bounds of a median from left to right, `shift` pixels below `y`.
     Bounds {
         kind: BoundsKind,
         low: f64,
@@ -242,7 +258,6 @@ pub(crate) enum Mark {
         stroke: Stroke,
         tooltip: String,
     },
-    /// A span of the horizontal axis; the first of `labels` that fits stands in it.
     Span {
         from: f64,
         to: f64,
@@ -252,11 +267,25 @@ pub(crate) enum Mark {
         colour: Colour,
     },
     Label(Label),
-    /// Values at the right end of lines, spread so that they do not overlap.
     Ends {
         x: f64,
         ends: Vec<(f64, Colour, String)>,
     },
+}
+
+impl Mark {
+    pub(crate) fn line(series: &str, points: Vec<(f64, f64)>, stroke: Stroke) -> Self {
+        Self::Line { series: series.to_owned(), points, stroke, raise: 0.0 }
+    }
+
+    pub(crate) fn points(
+        series: &str,
+        (shape, colour, radius): (Shape, Colour, f64),
+        points: impl IntoIterator<Item = Point>,
+    ) -> Self {
+        let (series, points) = (series.to_owned(), points.into_iter().collect());
+        Self::Points { series, shape, colour, radius, points }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -288,7 +317,20 @@ pub(crate) fn keys<const N: usize>(entries: [(Key, &str, bool); N]) -> impl Iter
     entries.into_iter().filter(|entry| entry.2).map(|(key, text, _)| (key, text.to_owned()))
 }
 
-/// The corners of steps that hold each value from its time to the next one's.
 pub(crate) fn steps(values: impl Iterator<Item = (f64, f64, f64)>) -> Vec<(f64, f64)> {
     values.flat_map(|(from, until, value)| [(from, value), (until, value)]).collect()
+}
+
+/// The corners of a line that rises at each of the sorted `values` to the fraction of `all` up to that value; for
+/// many values only as many corners as are visible.
+pub(crate) fn cumulative(values: &[f64], all: usize) -> Vec<(f64, f64)> {
+    let part = |count: usize| count as f64 / all as f64;
+    let mut points = Vec::new();
+    let mut before = 0;
+    for step in values.chunks(values.len().div_ceil(MOST_STEPS).max(1)) {
+        let (at, count) = (step[step.len() - 1], before + step.len());
+        points.extend([(at, part(before)), (at, part(count))]);
+        before = count;
+    }
+    points
 }

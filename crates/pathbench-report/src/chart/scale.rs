@@ -6,23 +6,25 @@ use crate::quantity;
 pub(crate) struct Scale {
     pub(crate) low: f64,
     pub(crate) high: f64,
-    pub(crate) logarithmic: bool,
+    pub(crate) is_logarithmic: bool,
     pub(crate) ticks: Vec<(f64, Option<String>)>,
     pub(crate) title: String,
-    /// Categories from top to bottom instead of ticks.
     pub(crate) rows: Vec<Row>,
 }
 
-/// A category of a scale: 0 to 1 is the first one.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Row {
     pub(crate) label: String,
     pub(crate) detail: String,
-    /// It has no values, but names the rows below it.
     pub(crate) is_heading: bool,
 }
 
-/// Round steps from 0 to what holds a value.
+impl Row {
+    pub(crate) fn new(label: &str, detail: String) -> Self {
+        Self { label: label.to_owned(), detail, is_heading: false }
+    }
+}
+
 struct Steps {
     step: f64,
     count: usize,
@@ -38,7 +40,7 @@ impl Steps {
             .map(|factor| factor * power)
             .find(|step| step * wanted as f64 >= highest * 0.999)
             .unwrap_or(10.0 * power);
-        // A value a hair above a tick does not open another step.
+        // A value slightly above a tick does not add a step.
         Self { step, count: ((highest / step) - 0.02).ceil().max(1.0) as usize }
     }
 
@@ -56,7 +58,15 @@ fn sane(highest: f64) -> f64 {
 }
 
 impl Scale {
-    /// From 0 to a round value that holds `highest`, its numbers in `unit`: a name, and how much of the value it is.
+    fn between(low: f64, high: f64, ticks: impl Iterator<Item = (f64, Option<String>)>) -> Self {
+        Self { low, high, ticks: ticks.collect(), ..Self::default() }
+    }
+
+    fn logarithmic(low: f64, high: f64, ticks: impl Iterator<Item = (f64, Option<String>)>) -> Self {
+        Self { is_logarithmic: true, ..Self::between(low, high, ticks) }
+    }
+
+    /// From 0 to a round value of at least `highest`, with numbers in `unit` (name, factor).
     pub(crate) fn linear(highest: f64, wanted: usize, unit: (&str, f64)) -> Self {
         let highest = sane(highest / unit.1);
         let steps = Steps::holding(highest, wanted);
@@ -64,21 +74,17 @@ impl Scale {
             let tick = index as f64 * steps.step;
             (tick * unit.1, Some(steps.number(tick)))
         });
-        Self {
-            high: (steps.count as f64 * steps.step).max(highest) * unit.1,
-            ticks: ticks.collect(),
-            title: unit.0.to_owned(),
-            ..Self::default()
-        }
+        let high = (steps.count as f64 * steps.step).max(highest) * unit.1;
+        Self { title: unit.0.to_owned(), ..Self::between(0.0, high, ticks) }
     }
 
-    /// From 0 to exactly `end_ms`; ticks only at round values before it.
+    /// From 0 to exactly `end_ms`; ticks only at round values.
     pub(crate) fn time(end_ms: f64, plot_width: f64) -> Self {
         let unit = time_unit(end_ms);
         let scale = Self::linear(end_ms, (plot_width / 70.0) as usize, unit);
         let high = if end_ms.is_finite() && end_ms > 0.0 { end_ms } else { scale.high };
         let ticks = scale.ticks.into_iter().filter(|(tick, _)| *tick <= high * 1.000_001);
-        Self { high, ticks: ticks.collect(), ..Self { title: scale.title, ..Self::default() } }
+        Self { title: scale.title, ..Self::between(0.0, high, ticks) }
     }
 
     pub(crate) fn sizes(largest: f64) -> Self {
@@ -90,25 +96,25 @@ impl Scale {
         let steps = (largest / step - 0.02).ceil().max(1.0);
         let ticks = (0..=steps as u32).map(|index| f64::from(index) * step);
         let ticks = ticks.map(|tick| (tick, Some(format!("{tick:.0}"))));
-        // Space over the largest for lines that are drawn side by side.
-        Self { high: (steps * step).max(largest) * 1.05, ticks: ticks.collect(), ..Self::default() }
+        // Space above the largest value for lines that are drawn side by side.
+        Self::between(0.0, (steps * step).max(largest) * 1.05, ticks)
     }
 
     pub(crate) fn parts(shown: &[f64]) -> Self {
         let ticks = shown.iter().map(|part| (*part, Some(format!("{:.0} %", part * 100.0))));
-        Self { high: 1.0, ticks: ticks.collect(), ..Self::default() }
+        Self::between(0.0, 1.0, ticks)
     }
 
-    pub(crate) fn rows(rows: Vec<Row>) -> Self {
+    pub(crate) fn rows(rows: impl IntoIterator<Item = Row>) -> Self {
+        let rows: Vec<Row> = rows.into_iter().collect();
         Self { low: rows.len() as f64, rows, ..Self::default() }
     }
 
-    /// Without numbers and lines.
     pub(crate) fn bare() -> Self {
         Self { high: 1.0, ..Self::default() }
     }
 
-    /// Milliseconds of either sign; holds zero.
+    /// Milliseconds of either sign; includes zero.
     pub(crate) fn signed_ms(values: impl Iterator<Item = f64>) -> Self {
         let (low, high) = values
             .filter(|value| value.is_finite())
@@ -125,7 +131,7 @@ impl Scale {
             (tick * factor, Some(format!("{sign}{} {unit}", steps.number(tick.abs()))))
         });
         let end = |index: i32| f64::from(index) * steps.step * factor;
-        Self { low: end(first), high: end(last), ticks: ticks.collect(), ..Self::default() }
+        Self::between(end(first), end(last), ticks)
     }
 
     /// Positive milliseconds between round values: 1, 2 or 5 times a power of ten.
@@ -135,7 +141,7 @@ impl Scale {
             .map(|value| value.clamp(1e-3, 1e8))
             .fold((f64::MAX, 0.0_f64), |(low, high), value| (low.min(value), high.max(value)));
         let (low, high) = if high <= 0.0 { (1.0, 10.0) } else { (low, high) };
-        // Steps -9 to 24 hold all that the clamp passes.
+        // Steps -9 to 24 cover the clamped range.
         let low = (-9..=24).rev().find(|step| round_value(*step) <= low).unwrap_or(-9);
         let high = (-9..=24).find(|step| round_value(*step) >= high).unwrap_or(24).max(low + 1);
         let powers = (low..=high).filter(|step| step.rem_euclid(3) == 0).count();
@@ -143,13 +149,7 @@ impl Scale {
         let ticks = (low..=high)
             .filter(|step| step.rem_euclid(3) == 0 || high - low < 15)
             .map(|step| (round_value(step), shown(step).then(|| round_words(step))));
-        Self {
-            low: round_value(low),
-            high: round_value(high),
-            logarithmic: true,
-            ticks: ticks.collect(),
-            ..Self::default()
-        }
+        Self::logarithmic(round_value(low), round_value(high), ticks)
     }
 
     /// Positive ratios; 1 is in the middle.
@@ -168,16 +168,16 @@ impl Scale {
         scale
     }
 
-    /// Lengths of IP packets; the shortest of TCP has 40 bytes.
+    /// Lengths of IP packets; the shortest TCP packet has 40 bytes.
     pub(crate) fn lengths(longest: u32) -> Self {
         const KNOWN: [u32; 8] = [52, 100, 256, 576, 1500, 4096, 9000, 65_535];
         let high = [1700.0, 10_400.0].into_iter().find(|end| f64::from(longest) < *end).unwrap_or(72_000.0);
         let known = KNOWN.into_iter().filter(|length| f64::from(*length) < high);
         let ticks = known.map(|length| (f64::from(length), Some(length.to_string())));
-        Self { low: 36.0, high, logarithmic: true, ticks: ticks.collect(), ..Self::default() }
+        Self::logarithmic(36.0, high, ticks)
     }
 
-    /// Counts up to a power of ten; a count of 1 is a little above the axis.
+    /// Counts up to a power of ten; a count of 1 is slightly above the axis.
     pub(crate) fn counts(most: u64) -> Self {
         let powers = ((most.max(1) as f64).log10().ceil() as i32).max(1);
         let words = |power: i32| match power {
@@ -188,20 +188,13 @@ impl Scale {
         };
         let shown = |power: i32| powers < 4 || power % 2 == powers % 2;
         let ticks = (0..=powers).map(|power| (10f64.powi(power), shown(power).then(|| words(power))));
-        Self {
-            low: 10f64.powf(-0.35),
-            high: 10f64.powi(powers),
-            logarithmic: true,
-            ticks: ticks.collect(),
-            ..Self::default()
-        }
+        Self::logarithmic(10f64.powf(-0.35), 10f64.powi(powers), ticks)
     }
 
-    /// Where `value` lies, 0 to 1; values outside are brought to the nearer end.
     pub(crate) fn part(&self, value: f64) -> f64 {
         let part = if !value.is_finite() {
             return 0.0;
-        } else if self.logarithmic {
+        } else if self.is_logarithmic {
             let (low, high) = (self.low.log10(), self.high.log10());
             if value > 0.0 { (value.log10() - low) / (high - low) } else { 0.0 }
         } else {
@@ -211,12 +204,11 @@ impl Scale {
     }
 }
 
-/// The `step`th round value: 0 is 1, 1 is 2, 2 is 5, 3 is 10.
+/// The `step`th round value: step 0 is 1, step 1 is 2, step 2 is 5, step 3 is 10.
 fn round_value(step: i32) -> f64 {
     [1.0, 2.0, 5.0][step.rem_euclid(3) as usize] * 10f64.powi(step.div_euclid(3))
 }
 
-/// The `step`th round value of milliseconds: `0.1 ms`, `20 ms`, `1 s`.
 fn round_words(step: i32) -> String {
     let value = round_value(step);
     match step {
@@ -245,7 +237,7 @@ pub(crate) fn time_unit(ms: f64) -> (&'static str, f64) {
 }
 
 pub(crate) fn window(ms: f64) -> String {
-    if ms < 1000.0 { format!("{ms:.0} ms") } else { quantity::duration(ms).replace(".00", "") }
+    quantity::plain(&quantity::duration(ms))
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
-//! Goodput over time: stacked by path, one facet per label and variant, on shared axes.
+//! Goodput over time, stacked by path: one facet per label and variant, on shared axes.
 
-use super::{Selection, chosen};
+use super::selection::{Selection, chosen};
 use crate::carriage::capacity_mbps;
-use crate::chart::{Anchor, Chart, Facet, Frame, Key, Label, Layer, Mark, Place, Point, Scale, Shape, Strip};
-use crate::chart::{keys, rate_unit, window};
+use crate::chart::{Anchor, Chart, Facet, Frame, Key, Label, Mark, Place, Point, Scale, Shape, Strip};
+use crate::chart::{TextStyle, keys, rate_unit, window};
 use crate::narrative;
 use crate::palette::{ALARM, INK, MUTED, UNATTRIBUTED};
 use crate::quantity::{duration, rate};
@@ -14,35 +14,20 @@ use pathbench_record::event::{Event, EventKind, EventSource};
 use pathbench_record::transport::Transport;
 
 const MOST_FACETS: usize = 48;
-/// A window counts as above the rate of its links from this part of it on: bins leave that much open.
+/// A window exceeds the rate of its links from this multiple, the precision of the bins.
 const MORE_THAN: f64 = 1.02;
 const LANE: f64 = 13.0;
-/// No window is shorter than this where the axis is split.
-const SHORTEST_MS: f64 = 50.0;
 
-impl Windows {
-    /// With more windows a step is thinner than two pixels.
-    pub(crate) const ROUND: Self = Self::AtMost(400);
-}
+/// With more windows a step is thinner than two pixels.
+const MOST_WINDOWS: usize = 400;
 
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Windows {
-    /// Of round width, at most so many.
-    AtMost(usize),
-    /// As many as possible up to this number, each a whole number of delivery bins wide.
-    Split(usize),
-}
-
-/// The chart of the selected groups; the scales hold the runs of all variants, so that charts of different variants
-/// compare.
-pub(crate) fn timeline_of(view: &View, selection: &Selection, windows: Windows) -> Chart {
+/// The chart of the selected groups. The scales cover the runs of all variants, so that charts of different variants
+/// are comparable.
+pub(crate) fn timeline_of(view: &View, selection: &Selection) -> Chart {
     let of_pattern = || view.groups.iter().filter(|group| selection.has_pattern(group));
     let representatives = || of_pattern().filter_map(GroupView::representative).map(|run| view.data(run));
     let end_ms = representatives().map(series::end_ms).fold(0.0, f64::max);
-    let grid = match windows {
-        Windows::AtMost(most) => Grid::covering(end_ms, most),
-        Windows::Split(most) => Grid::split(end_ms, most.min((end_ms / SHORTEST_MS) as usize)),
-    };
+    let grid = Grid::covering(end_ms, MOST_WINDOWS);
     let peak = representatives().map(|data| series::peak_mbps(data, selection.direction, grid));
     let peak = peak.fold(0.0, f64::max);
     let shown: Vec<_> = selection.runs(view).take(MOST_FACETS).collect();
@@ -55,7 +40,7 @@ pub(crate) fn timeline_of(view: &View, selection: &Selection, windows: Windows) 
     let height = heights.get(shown.len()).copied().unwrap_or(84.0);
     let time = Scale::time(grid.until_ms(), frame.plot_width());
     let scale = Scale::linear(peak, if height > 100.0 { 4 } else { 2 }, rate_unit(peak));
-    let axes = Axes { grid, time, rate: scale, height };
+    let axes = Axes { time, rate: scale, height };
     let all: Vec<Series> = shown
         .iter()
         .map(|(_, run)| series::series(run, view.data(run), selection.direction, grid, &view.paths))
@@ -82,7 +67,6 @@ pub(crate) fn timeline_of(view: &View, selection: &Selection, windows: Windows) 
 }
 
 struct Axes {
-    grid: Grid,
     time: Scale,
     rate: Scale,
     height: f64,
@@ -98,12 +82,7 @@ fn facet(
     let data = view.data(run);
     let mut marks: Vec<Mark> =
         series::silences(run, data, selection.direction).into_iter().map(silence).collect();
-    let layers = series.paths.iter().map(|one| Layer {
-        path: one.path.clone(),
-        colour: one.path.as_ref().map_or(UNATTRIBUTED, |name| view.paths.colour(name)),
-        values: one.mbps.clone(),
-    });
-    marks.push(Mark::Stack { grid: axes.grid.ending_at(series.grid.until_ms()), layers: layers.collect() });
+    marks.push(Mark::Stack { grid: series.grid, layers: series.paths.clone() });
     let mut plot = Strip::new(axes.height, axes.rate.clone(), marks);
     let nothing = series.paths.is_empty();
     plot.empty = nothing.then(|| "no byte was delivered".to_owned());
@@ -152,13 +131,9 @@ fn lane(view: &View, data: &RunData) -> Vec<Mark> {
         let colour = event.path.as_ref().map_or(MUTED, |name| view.paths.colour(name));
         let path = event.path.as_deref().map_or(String::new(), |path| format!(" on {path}"));
         let tooltip = format!("{}{path} at {}", subflow_words(event, opened), duration(t_ms));
-        Mark::Points {
-            series: event.path.clone().unwrap_or_default(),
-            shape: if opened { Shape::Ring } else { Shape::Cross },
-            colour,
-            radius: 3.0,
-            points: vec![Point { x: t_ms, y: 0.5, tooltip }],
-        }
+        let shape = if opened { Shape::Ring } else { Shape::Cross };
+        let series = event.path.as_deref().unwrap_or_default();
+        Mark::points(series, (shape, colour, 3.0), [Point { x: t_ms, y: 0.5, tooltip }])
     };
     narrative::subflow_marks(data).into_iter().map(mark).collect()
 }
@@ -183,7 +158,7 @@ fn legend(
     let has = |name: Option<&str>| {
         all.iter().flat_map(|series| &series.paths).any(|one| one.path.as_deref() == name)
     };
-    let paths = view.paths.names().iter().filter(|name| has(Some(name.as_str())));
+    let paths = view.paths.names.iter().filter(|name| has(Some(name.as_str())));
     let paths = paths.map(|name| (Key::Fill(view.paths.colour(name)), name.clone()));
     let is_quic = view.groups.iter().any(|group| group.transport() == Some(Transport::Mpquic));
     let noun = if is_quic { "subflow or path" } else { "subflow" };
@@ -207,7 +182,7 @@ fn legend(
     paths.chain(marks).collect()
 }
 
-/// Why a window of a shown run is higher than the rate of its links; nothing where none is.
+/// The reason why a window of a shown run exceeds the rate of its links; empty if none does.
 fn above_the_links(view: &View, selection: &Selection, grid: Grid) -> &'static str {
     let is_above = |run: &RunRecord| {
         let most = capacity_mbps(view, run, selection.direction);
@@ -251,7 +226,7 @@ fn caption(view: &View, selection: &Selection, all: &[Series], grid: Grid) -> Ve
             "Colours: that height split in the proportion in which each path's acknowledged bytes grew at the sending \
              end, as there are no samples of the receiving end."
         }
-        Some(Attribution::Unknown) => "Grey: no samples say which path brought these bytes.",
+        Some(Attribution::Unknown) => "Grey: bytes without samples that attribute them to a path.",
     };
     if let Some(more @ 1..) = groups.len().checked_sub(MOST_FACETS) {
         paragraphs.push(format!("{more} more panels are not shown; the report's table has them."));
@@ -270,5 +245,5 @@ fn caption(view: &View, selection: &Selection, all: &[Series], grid: Grid) -> Ve
 
 pub(super) fn corner(text: String, right: bool, colour: crate::palette::Colour) -> Mark {
     let (x, anchor) = if right { (Place::High(0.0), Anchor::End) } else { (Place::Low(0.0), Anchor::Start) };
-    Mark::Label(Label { size: 10.0, ..Label::new(text, (x, Place::High(4.0)), anchor, colour) })
+    Mark::Label(Label::new(text, (x, Place::High(4.0)), TextStyle::new(10.0, colour).anchored(anchor)))
 }

@@ -1,20 +1,33 @@
-//! Emulated links during a run: the rate in force and the delivered rate, the queue, and the drops.
+//! Emulated links during a run: the configured rate and the delivered rate, the queue, and the drops.
 
 use super::goodput::corner;
-use super::link_trace::{Stretch, Trace};
-use super::{Selection, left_out};
+use super::selection::{Selection, left_out, paragraph};
 use crate::chart::{Chart, Facet, Frame, Key, Mark, Place, Scale, Strip, Stroke, keys, rate_unit, steps};
+use crate::list::distinct;
 use crate::narrative;
 use crate::palette::{ALARM, Colour, INK};
 use crate::quantity::{counted, percent, plain, rate};
 use crate::view::View;
 use pathbench_record::direction::LinkDirection;
+use pathbench_record::document::LinkSample;
 
 const MOST_ROWS: usize = 12;
+/// If there are more intervals than this, adjacent ones are merged, by twos, fours, ….
+const MOST_STRETCHES: usize = 400;
 const RATE_HEIGHT: f64 = 66.0;
 const QUEUE_HEIGHT: f64 = 30.0;
 const IN_FORCE: Stroke = Stroke { colour: INK, width: 1.2, dash: None };
 const LOSS: Stroke = Stroke { colour: ALARM, width: 1.4, dash: Some((2.0, 2.0)) };
+
+struct Stretch {
+    from_ms: f64,
+    until_ms: f64,
+    delivered_mbps: f64,
+    dropped: u64,
+    queue_kb: f64,
+    rate_mbps: Option<f64>,
+    loss: Option<f64>,
+}
 
 struct Course<'a> {
     name: String,
@@ -22,42 +35,35 @@ struct Course<'a> {
     run: String,
     is_first: bool,
     events: Vec<narrative::ScenarioEvent>,
-    trace: Trace,
+    stretches: Vec<Stretch>,
 }
 
-/// `None` when no link of the selection was emulated.
 pub(crate) fn links_of(view: &View, selection: &Selection) -> Option<Chart> {
     let mut courses = courses(view, selection);
     courses.first()?;
     let more = (courses.len() / 2).saturating_sub(MOST_ROWS);
     courses.truncate(2 * MOST_ROWS);
     let frame = Frame::of_columns(2);
-    let most = |of: fn(&Trace) -> f64| courses.iter().map(|one| of(&one.trace)).fold(0.0, f64::max);
-    let peak = most(Trace::peak_mbps);
+    let peak = courses.iter().map(peak_mbps).fold(0.0, f64::max);
     let axes = (
-        Scale::time(most(Trace::end_ms), frame.plot_width()),
+        Scale::time(most(&courses, |one| one.until_ms), frame.plot_width()),
         Scale::linear(peak, 2, rate_unit(peak)),
-        queue_scale(most(Trace::peak_queue_kb)),
+        queue_scale(most(&courses, |one| one.queue_kb)),
     );
-    let mut links: Vec<&str> = courses.iter().map(|one| one.link).collect();
+    let mut links = distinct(courses.iter().map(|one| one.link));
     links.sort_by_key(|link| view.paths.rank(link));
-    links.dedup();
     let links =
         links.into_iter().map(|link| (Key::Fill(view.paths.colour(link)), format!("{link}: delivered")));
-    let any = |of: fn(&Trace) -> bool| courses.iter().any(|one| of(&one.trace));
+    let any = |of: fn(&Stretch) -> bool| courses.iter().flat_map(|one| &one.stretches).any(of);
     let marks = keys([
-        (Key::Line(IN_FORCE), "rate in force", any(Trace::has_rate)),
-        (Key::Line(LOSS), "probability of loss in force", any(|trace| trace.peak_loss() > 0.0)),
-        (Key::Bar(ALARM), "packets dropped", any(Trace::has_drops)),
+        (Key::Line(IN_FORCE), "rate in force", any(|one| one.rate_mbps.is_some())),
+        (Key::Line(LOSS), "probability of loss in force", any(|one| one.loss.is_some_and(|loss| loss > 0.0))),
+        (Key::Bar(ALARM), "packets dropped", any(|one| one.dropped > 0)),
         (Key::Event, "event of the scenario", courses.iter().any(|one| !one.events.is_empty())),
     ]);
-    let mut caption = vec![
-        "Above: bytes that left the link, in frames, as steps between samples. Below: the queue at each sample. A red \
-         stroke: packets were dropped since the sample before; the table of the run has the causes. Each row is one \
-         link in the representative run of its label."
-            .to_owned(),
-    ];
-    caption.extend(left_out(more, "row"));
+    let caption = "Above: bytes that left the link, in frames, as steps between samples. Below: the queue at each sample. A \
+                   red stroke: packets were dropped since the sample before; the table of the run has the causes. Each \
+                   row is one link in the representative run of its label.";
     Some(Chart {
         legend: links.chain(marks).collect(),
         headings: ["forward: first end → second end", "reverse: second end → first end"]
@@ -66,12 +72,12 @@ pub(crate) fn links_of(view: &View, selection: &Selection) -> Option<Chart> {
         facets: courses.into_iter().map(|one| facet(view, one, &axes)).collect(),
         frame,
         shared_x: Some("time since the first byte of data".to_owned()),
-        caption: vec![caption.join(" ")],
+        caption: vec![paragraph(&[caption, &left_out(more, "row")])],
         ..selection.chart(view, "emulated links")
     })
 }
 
-/// Kilobytes; the unit stands at the last tick, since there are drops over the axis.
+/// Kilobytes. The unit is at the last tick, because drops are shown above the axis.
 fn queue_scale(peak_kb: f64) -> Scale {
     let mut scale = Scale::linear(peak_kb, 1, ("", 1.0));
     if let Some((_, Some(label))) = scale.ticks.last_mut() {
@@ -80,14 +86,12 @@ fn queue_scale(peak_kb: f64) -> Scale {
     scale
 }
 
-/// Forward and reverse of every link that was sampled in the representative runs.
 fn courses<'a>(view: &'a View<'a>, selection: &Selection) -> Vec<Course<'a>> {
     let mut courses = Vec::new();
     for (group, run) in selection.runs(view) {
         let data = view.data(run);
-        let mut names: Vec<&str> = data.links.iter().map(|sample| sample.link.as_str()).collect();
+        let mut names = distinct(data.links.iter().map(|sample| sample.link.as_str()));
         names.sort_by_key(|name| (view.paths.rank(name), *name));
-        names.dedup();
         for link in names {
             for direction in LinkDirection::BOTH {
                 let samples = data.links.iter().copied();
@@ -100,7 +104,7 @@ fn courses<'a>(view: &'a View<'a>, selection: &Selection) -> Vec<Course<'a>> {
                     run: run.id.clone(),
                     is_first: direction == LinkDirection::Forward,
                     events,
-                    trace: Trace::of(of_link),
+                    stretches: stretches(of_link),
                 });
             }
         }
@@ -109,28 +113,28 @@ fn courses<'a>(view: &'a View<'a>, selection: &Selection) -> Vec<Course<'a>> {
 }
 
 fn facet(view: &View, course: Course, (time, rates, queues): &(Scale, Scale, Scale)) -> Facet {
-    let (trace, colour) = (&course.trace, view.paths.colour(course.link));
+    let (stretches, colour) = (&course.stretches, view.paths.colour(course.link));
     let of = |value: &dyn Fn(&Stretch) -> f64| {
-        steps(trace.stretches.iter().map(|one| (one.from_ms, one.until_ms, value(one))))
+        steps(stretches.iter().map(|one| (one.from_ms, one.until_ms, value(one))))
     };
     let area =
         |series: &str, points, colour: Colour| Mark::Area { series: series.to_owned(), points, colour };
     let mut above = vec![area("delivered", of(&|one| one.delivered_mbps), colour)];
-    above.extend(in_force(trace, rates));
-    let most = trace.peak_loss();
+    above.extend(in_force(stretches, rates));
+    let most = most([&course], |one| one.loss.unwrap_or_default());
     if most > 0.0 {
         let points = of(&|one| one.loss.unwrap_or_default() / most * rates.high);
-        above.push(Mark::Line { series: "loss".to_owned(), points, stroke: LOSS, raise: 0.0 });
+        above.push(Mark::line("loss", points, LOSS));
         above.push(corner(format!("loss up to {}", percent(most)), true, ALARM));
     }
     let mut below = vec![area("queue", of(&|one| one.queue_kb), colour.paler(0.35))];
-    below.extend(trace.stretches.iter().filter(|one| one.dropped > 0).map(|one| {
+    below.extend(stretches.iter().filter(|one| one.dropped > 0).map(|one| {
         let packets = counted(u32::try_from(one.dropped).unwrap_or(u32::MAX), "packet");
         let tooltip = format!("{packets} dropped");
         let stroke = Stroke::solid(ALARM, 1.4);
         Mark::Tick { x: one.until_ms, y: Place::High(11.0), half: 3.0, stroke, tooltip }
     }));
-    let empty = trace.stretches.is_empty().then(|| "no sample".to_owned());
+    let empty = stretches.is_empty().then(|| "no sample".to_owned());
     let strips = vec![
         Strip { empty, ..Strip::new(RATE_HEIGHT, rates.clone(), above) },
         Strip { title: "\u{a0}".to_owned(), ..Strip::new(QUEUE_HEIGHT, queues.clone(), below) },
@@ -140,22 +144,106 @@ fn facet(view: &View, course: Course, (time, rates, queues): &(Scale, Scale, Sca
     Facet { facts, events: course.events, ..Facet::new(title, time.clone(), strips) }
 }
 
-/// The rate in force, broken where there is none or it is beyond the scale; how far beyond is said in words.
-fn in_force(trace: &Trace, rates: &Scale) -> Vec<Mark> {
+/// The configured rate, with gaps where it is absent or beyond the scale; a label gives the highest rate.
+fn in_force(stretches: &[Stretch], rates: &Scale) -> Vec<Mark> {
     let is_shown = |one: &Stretch| one.rate_mbps.is_some_and(|mbps| mbps <= rates.high * 1.000_001);
-    let line = |stretches: &[Stretch]| Mark::Line {
-        series: "rate in force".to_owned(),
-        points: steps(
-            stretches.iter().map(|one| (one.from_ms, one.until_ms, one.rate_mbps.unwrap_or_default())),
-        ),
-        stroke: IN_FORCE,
-        raise: 0.0,
+    let line = |stretches: &[Stretch]| {
+        let rates =
+            stretches.iter().map(|one| (one.from_ms, one.until_ms, one.rate_mbps.unwrap_or_default()));
+        Mark::line("rate in force", steps(rates), IN_FORCE)
     };
-    let parts = trace.stretches.chunk_by(|a, b| is_shown(a) == is_shown(b));
+    let parts = stretches.chunk_by(|a, b| is_shown(a) == is_shown(b));
     let mut marks: Vec<Mark> = parts.filter(|part| is_shown(&part[0])).map(line).collect();
-    let beyond = trace.stretches.iter().filter(|one| !is_shown(one)).filter_map(|one| one.rate_mbps);
+    let beyond = stretches.iter().filter(|one| !is_shown(one)).filter_map(|one| one.rate_mbps);
     if let Some(beyond) = beyond.reduce(f64::max).filter(|mbps| *mbps > 0.0) {
         marks.push(corner(format!("rate in force up to {}", plain(&rate(beyond))), false, INK));
     }
     marks
+}
+
+/// From samples sorted by time; a counter that decreases counts as constant.
+fn stretches<'a>(samples: impl Iterator<Item = &'a LinkSample>) -> Vec<Stretch> {
+    let samples: Vec<&LinkSample> = samples.filter(|sample| sample.t_ms.is_finite()).collect();
+    let stride = samples.len().div_ceil(MOST_STRETCHES).max(1);
+    let mut stretches = Vec::new();
+    let mut before: Option<&LinkSample> = None;
+    for group in samples.chunks(stride) {
+        let (Some(first), Some(last)) = (group.first(), group.last()) else { continue };
+        if let Some(before) = before.filter(|before| last.t_ms > before.t_ms) {
+            let bytes = last.delivered_bytes.saturating_sub(before.delivered_bytes);
+            stretches.push(Stretch {
+                from_ms: before.t_ms,
+                until_ms: last.t_ms,
+                delivered_mbps: bytes as f64 * 8e-3 / (last.t_ms - before.t_ms),
+                dropped: last.dropped_packets.saturating_sub(before.dropped_packets),
+                // A queue that is full only for a moment stays visible.
+                queue_kb: group.iter().map(|one| one.queue_bytes).max().unwrap_or_default() as f64 / 1e3,
+                rate_mbps: last.rate_bps.map(|bps| bps as f64 / 1e6),
+                loss: last.loss.filter(|loss| loss.is_finite()),
+            });
+        }
+        before = Some(if before.is_none() && stride > 1 { first } else { last });
+    }
+    stretches
+}
+
+/// The highest delivered rate. The configured rate is cut off well above it, so that the traffic of a fast, mostly
+/// idle link stays visible.
+fn peak_mbps(course: &Course) -> f64 {
+    let delivered = most([course], |stretch| stretch.delivered_mbps);
+    let in_force = most([course], |stretch| stretch.rate_mbps.unwrap_or_default());
+    delivered.max(in_force.min(delivered * 4.0))
+}
+
+fn most<'a>(courses: impl IntoIterator<Item = &'a Course<'a>>, of: fn(&Stretch) -> f64) -> f64 {
+    let values = courses.into_iter().flat_map(|one| &one.stretches).map(of);
+    values.filter(|value| value.is_finite()).fold(0.0, f64::max)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(t_ms: f64, delivered_bytes: u64, dropped_packets: u64, queue_bytes: u64) -> LinkSample {
+        LinkSample {
+            run: "r".to_owned(),
+            t_ms,
+            link: "wlan".to_owned(),
+            direction: LinkDirection::Forward,
+            queue_bytes,
+            queue_packets: 0,
+            offered_bytes: 0,
+            delivered_bytes,
+            dropped_packets,
+            rate_bps: Some(20_000_000),
+            loss: None,
+            delay_ms: None,
+        }
+    }
+
+    #[test]
+    fn counters_become_rates_and_drops_of_stretches() {
+        let samples = [sample(0.0, 0, 0, 0), sample(100.0, 250_000, 3, 5_000), sample(200.0, 250_000, 3, 0)];
+        let found = stretches(samples.iter());
+        assert!(found.iter().all(|one| one.rate_mbps.is_some()));
+        let found: Vec<_> = found
+            .iter()
+            .map(|one| (one.delivered_mbps.round() as u32, one.dropped, one.queue_kb.round() as u32))
+            .collect();
+        assert_eq!(found, [(20, 3, 5), (0, 0, 0)]);
+    }
+
+    #[test]
+    fn many_samples_become_few_stretches_and_the_fullest_queue_stays() {
+        let samples: Vec<LinkSample> = (0..5000_u32)
+            .map(|index| {
+                sample(f64::from(index) * 10.0, u64::from(index), 0, u64::from(index == 777) * 9_000)
+            })
+            .collect();
+        let found = stretches(samples.iter());
+        assert!(found.len() <= MOST_STRETCHES);
+        assert!(found.iter().any(|one| (one.queue_kb - 9.0).abs() < 1e-9));
+        assert!((found[found.len() - 1].until_ms - 49_990.0).abs() < 1e-9);
+        assert!(stretches([].into_iter()).is_empty());
+    }
 }

@@ -1,8 +1,8 @@
 //! The matrix: goodput of every label in every variant as a bar, split by path.
 
-use super::left_out;
+use super::selection::{left_out, paragraph};
 use crate::chart::{
-    Anchor, Chart, Facet, Frame, Key, Label, Mark, Place, Row, Scale, Strip, bounds_keys, rate_unit,
+    Chart, Facet, Frame, Key, Label, Mark, Place, Row, Scale, Strip, TextStyle, bounds_keys, rate_unit,
 };
 use crate::narrative::diagnosis;
 use crate::palette::{ALARM, INK, MUTED, UNATTRIBUTED};
@@ -16,15 +16,13 @@ const ROW: f64 = 22.0;
 /// Right of the bars: the median, and the diagnoses of paths without traffic.
 const VALUE: f64 = 84.0;
 const REMARK: f64 = 236.0;
-/// The table of the report has the bars beyond.
 const MOST_ROWS: usize = 120;
 
-/// `None` for a pattern without variants, or of messages.
 pub(crate) fn matrix_of(view: &View, pattern: Pattern) -> Option<Chart> {
     let mut groups: Vec<&GroupView> = view.of_pattern(pattern).collect();
     let first = groups.first()?.variant;
     let several = groups.iter().any(|group| group.variant != first);
-    if !several || !matches!(pattern.kind, Kind::Iperf | Kind::Bulk) {
+    if !several || !matches!(pattern.kind, Kind::Throughput | Kind::Bulk) {
         return None;
     }
     let all = groups.len();
@@ -44,34 +42,30 @@ pub(crate) fn matrix_of(view: &View, pattern: Pattern) -> Option<Chart> {
     };
     let strip = Strip::new(ROW * rows.len() as f64, Scale::rows(rows), marks);
     let of_pattern = if view.patterns().len() > 1 { format!(" of {}", pattern.name) } else { String::new() };
-    let names = view.paths.names().iter().filter(|name| {
+    let names = view.paths.names.iter().filter(|name| {
         groups.iter().any(|group| shares(group).get(name.as_str()).is_some_and(|share| *share > 0.0))
     });
     let paths = names.map(|name| (Key::Fill(view.paths.colour(name)), name.clone()));
     let bounds = bounds_keys(figures().filter_map(Bounds::of).map(|bounds| bounds.kind), INK);
-    let scenario = &view.set.document.scenario;
     Some(Chart {
-        title: format!("{}: goodput in every variant{of_pattern}", scenario.name),
-        subtitle: scenario.description.clone(),
         legend: paths.chain(bounds).collect(),
         facets: vec![Facet::new("", scale, vec![strip])],
         frame,
-        caption: caption(remarks, all - groups.len()),
-        ..Chart::default()
+        caption: vec![caption(remarks, all - groups.len())],
+        ..Chart::of(view, &format!(": goodput in every variant{of_pattern}"))
     })
 }
 
-/// A heading per variant, a row per group, and the marks in them.
 fn rows(view: &View, groups: &[&GroupView]) -> (Vec<Row>, Vec<Mark>) {
     let (mut rows, mut marks) = (Vec::new(), Vec::new());
     let mut last: Option<&Variant> = None;
     for group in groups {
         if last != Some(group.variant) {
-            rows.push(Row { label: variant_text(group.variant), detail: String::new(), is_heading: true });
+            rows.push(Row { is_heading: true, ..Row::new(&variant_text(group.variant), String::new()) });
         }
         last = Some(group.variant);
         let y = rows.len() as f64 + 0.5;
-        rows.push(Row { label: group.label.to_owned(), detail: String::new(), is_heading: false });
+        rows.push(Row::new(group.label, String::new()));
         marks.extend(row(view, group, y));
     }
     (rows, marks)
@@ -85,8 +79,7 @@ fn row(view: &View, group: &GroupView, y: f64) -> Vec<Mark> {
             marks.push(Mark::Bounds { kind, low, high, y, shift: 0.0, colour: INK });
         }
         let at = (Place::High(8.0), Place::Data(y, 4.0));
-        let text = Label::new((GOODPUT.unit.words())(found.median), at, Anchor::Start, INK);
-        marks.push(Mark::Label(Label { size: 11.0, bold: true, ..text }));
+        marks.push(Label::value((GOODPUT.unit.words())(found.median), at));
     } else {
         let text = match (group.valid(), group.completed()) {
             (0, _) => "no valid run",
@@ -94,14 +87,14 @@ fn row(view: &View, group: &GroupView, y: f64) -> Vec<Mark> {
             _ => "nothing arrived",
         };
         let at = (Place::Low(6.0), Place::Data(y, 3.8));
-        marks.push(Mark::Label(Label::new(text, at, Anchor::Start, ALARM)));
+        marks.push(Mark::Label(Label::new(text, at, TextStyle::new(10.5, ALARM))));
     }
     let findings = diagnosis::findings(group);
     let texts = findings.iter().map(|one| format!("{}: {}", one.path, diagnosis::title(one.kind)));
     let colour = if findings.iter().any(diagnosis::Finding::is_trouble) { ALARM } else { MUTED };
     let at = (Place::High(8.0 + VALUE), Place::Data(y, 3.8));
-    let remark = Label::new(texts.collect::<Vec<_>>().join("; "), at, Anchor::Start, colour);
-    marks.push(Mark::Label(Label { size: 10.0, limit: REMARK - 8.0, ..remark }));
+    let remark = Label::new(texts.collect::<Vec<_>>().join("; "), at, TextStyle::new(10.0, colour));
+    marks.push(Mark::Label(Label { limit: REMARK - 8.0, ..remark }));
     marks
 }
 
@@ -129,7 +122,6 @@ fn bars(view: &View, group: &GroupView, median: f64, y: f64) -> Vec<Mark> {
     parts.into_iter().map(bar).collect()
 }
 
-/// Path → part of the bytes that arrived, the median over the valid runs.
 fn shares<'a>(group: &GroupView<'a>) -> BTreeMap<&'a str, f64> {
     let known = group.summary.into_iter().flat_map(|summary| &summary.shares);
     known
@@ -138,15 +130,9 @@ fn shares<'a>(group: &GroupView<'a>) -> BTreeMap<&'a str, f64> {
         .collect()
 }
 
-fn caption(remarks: bool, more: usize) -> Vec<String> {
-    let mut sentences = vec![
-        "Length: the median goodput of the valid runs, split in the proportion of the paths' median shares of the bytes \
-         that arrived."
-            .to_owned(),
-    ];
-    if remarks {
-        sentences.push("At the right: paths that carried no data for a second or more, and why.".to_owned());
-    }
-    sentences.extend(left_out(more, "bar"));
-    vec![sentences.join(" ")]
+fn caption(remarks: bool, more: usize) -> String {
+    let length = "Length: the median goodput of the valid runs, split in the proportion of the paths' median shares of the \
+                  bytes that arrived.";
+    let right = "At the right: paths that carried no data for a second or more, and why.";
+    paragraph(&[length, if remarks { right } else { "" }, &left_out(more, "bar")])
 }

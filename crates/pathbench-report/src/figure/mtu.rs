@@ -1,33 +1,35 @@
-//! Packet sizes over time, path by path: MSS and path MTU, arrived bytes, retransmissions and back-off.
+//! Packet sizes over time per path: MSS and path MTU, arrived bytes, retransmissions and back-off.
 
-use super::path_sizes::{PathTrace, Sizes, Trace, is_telling};
-use super::{Selection, left_out};
+use super::selection::{Selection, left_out, paragraph};
 use crate::chart::{Chart, Facet, Frame, Key, Mark, Scale, Strip, Stroke, keys, rate_unit, steps, window};
+use crate::list::distinct;
 use crate::narrative;
 use crate::palette::{ALARM, Colour, MUTED};
 use crate::quantity::{percent, rate};
-use crate::series::{self, Grid};
-use crate::view::{GroupView, View};
-use pathbench_record::document::RunRecord;
+use crate::result_set::Paths;
+use crate::series::{self, Grid, path_curves};
+use crate::view::{GroupView, RunData, View};
+use pathbench_analysis::binning::Window;
+use pathbench_record::direction::Direction;
+use pathbench_record::document::{DiagnosisKind, RunRecord};
+use pathbench_record::sample::{PathFigures, PathState, Sample, Side};
+use pathbench_record::transport::Transport;
+use std::collections::{BTreeMap, HashMap};
+use std::net::SocketAddr;
 
 const MOST_FACETS: usize = 24;
 const MOST_WINDOWS: usize = 200;
-/// Pixels between lines of the same value.
 const APART: f64 = 1.7;
 
 struct Axes {
     time: Scale,
     sizes: Scale,
-    rate: Scale,
-    resent: Scale,
-    backoff: Scale,
+    rate: Option<Scale>,
+    resent: Option<Scale>,
+    backoff: Option<Scale>,
     window: String,
-    has_arrived: bool,
-    has_resent: bool,
-    has_backoff: bool,
 }
 
-/// `None` when no selected run says anything about packet sizes.
 pub(crate) fn mtu_of(view: &View, selection: &Selection) -> Option<Chart> {
     selection.runs(view).find(|(_, run)| is_telling(run, view.data(run)))?;
     let end_ms = selection.runs(view).map(|(_, run)| series::end_ms(view.data(run))).fold(0.0, f64::max);
@@ -36,25 +38,24 @@ pub(crate) fn mtu_of(view: &View, selection: &Selection) -> Option<Chart> {
     let shown: Vec<(&GroupView, &RunRecord)> = selection.runs(view).take(MOST_FACETS).collect();
     let traces: Vec<Trace> =
         shown.iter().map(|(_, run)| Trace::of(run, view.data(run), grid, &view.paths)).collect();
-    // At the right there is the last MSS of each path.
+    // The right margin holds the last MSS of each path.
     let frame = Frame { right: 46.0, left: 54.0, ..Frame::of_columns(shown.len().min(2)) };
     let most = |of: fn(&Trace) -> f64| traces.iter().map(of).fold(0.0, f64::max);
-    let (peak, resent) = (most(Trace::peak_mbps), most(Trace::peak_resent_kb));
-    let backoff = most(|trace| f64::from(trace.peak_backoff()));
+    let peak = most(|trace| trace.most(|path| &path.mbps));
+    let resent = most(|trace| trace.most(|path| &path.resent_kb));
+    let backoff = most(|trace| trace.most_of_sizes(|sizes| sizes.backoff, 100));
+    let largest = most(|trace| trace.most_of_sizes(|one| one.pmtu_bytes.max(one.mss_bytes), 70_000));
     let axes = Axes {
         time: Scale::time(grid.until_ms(), frame.plot_width()),
-        sizes: Scale::sizes(most(|trace| f64::from(trace.largest_bytes()))),
-        rate: Scale::linear(peak, 3, rate_unit(peak)),
-        resent: Scale::linear(resent, 1, ("", 1.0)),
-        backoff: Scale::linear(backoff, 1, ("", 1.0)),
+        sizes: Scale::sizes(largest),
+        rate: (peak > 0.0).then(|| Scale::linear(peak, 3, rate_unit(peak))),
+        resent: (resent > 0.0).then(|| Scale::linear(resent, 1, ("", 1.0))),
+        backoff: (backoff > 0.0).then(|| Scale::linear(backoff, 1, ("", 1.0))),
         window: window(grid.window_ms),
-        has_arrived: peak > 0.0,
-        has_resent: resent > 0.0,
-        has_backoff: backoff > 0.0,
     };
     let facets = shown.iter().zip(&traces);
     let facets = facets.map(|(one, trace)| facet(view, *one, selection, trace, &axes)).collect();
-    let names = view.paths.names().iter();
+    let names = view.paths.names.iter();
     let names =
         names.filter(|name| traces.iter().flat_map(|trace| &trace.paths).any(|one| one.name == **name));
     let paths = names.map(|name| (Key::Fill(view.paths.colour(name)), name.clone()));
@@ -74,7 +75,7 @@ pub(crate) fn mtu_of(view: &View, selection: &Selection) -> Option<Chart> {
     })
 }
 
-/// The path MTU: so wide and pale that the MSS shows in it.
+/// The path MTU: a wide, pale line behind the MSS.
 fn band(colour: Colour) -> Stroke {
     Stroke::solid(colour.paler(0.66), 5.0)
 }
@@ -92,23 +93,23 @@ fn facet(
     let remarks = remarks.map(|one| (ALARM, narrative::diagnosis::finding(one)));
     let counted = if trace.in_order { "received in order" } else { "arrived" };
     let strip = |title: String, height, scale: &Scale, marks| {
-        // The unit stands in the strip's title.
+        // The strip's title names the unit.
         let y = Scale { title: String::new(), ..scale.clone() };
         Strip { title, ..Strip::new(height, y, marks) }
     };
     let strips = [
         Some(strip("MSS and path MTU, bytes".to_owned(), 92.0, &axes.sizes, sizes(view, trace))),
-        axes.has_arrived.then(|| {
+        axes.rate.as_ref().map(|rate| {
             let marks = lines(view, trace, 1.5, |path| windows(trace, &path.mbps));
-            strip(format!("{counted}, {}", axes.rate.title), 52.0, &axes.rate, marks)
+            strip(format!("{counted}, {}", rate.title), 52.0, rate, marks)
         }),
-        axes.has_resent.then(|| {
+        axes.resent.as_ref().map(|resent| {
             let marks = lines(view, trace, 1.5, |path| windows(trace, &path.resent_kb));
-            strip(format!("retransmitted, kB per {}", axes.window), 26.0, &axes.resent, marks)
+            strip(format!("retransmitted, kB per {}", axes.window), 26.0, resent, marks)
         }),
-        axes.has_backoff.then(|| {
+        axes.backoff.as_ref().map(|backoff| {
             let marks = lines(view, trace, 1.6, |path| changes(trace, path, |one| one.backoff));
-            strip("back-off of the retransmission timer, steps".to_owned(), 26.0, &axes.backoff, marks)
+            strip("back-off of the retransmission timer, steps".to_owned(), 26.0, backoff, marks)
         }),
     ];
     Facet {
@@ -119,7 +120,7 @@ fn facet(
     }
 }
 
-/// A line per path and unbroken part of it, a little over those of the paths before.
+/// A line per path and uninterrupted period, raised above the lines of earlier paths.
 fn lines(
     view: &View,
     trace: &Trace,
@@ -141,22 +142,18 @@ fn windows(trace: &Trace, values: &[f64]) -> Vec<Vec<(f64, f64)>> {
     vec![steps(values.iter().take(grid.windows()).enumerate().map(of))]
 }
 
+/// The uninterrupted periods of a path's values.
 fn changes(trace: &Trace, path: &PathTrace, of: fn(&Sizes) -> u32) -> Vec<Vec<(f64, f64)>> {
-    let until =
-        |index: usize, from: f64| path.steps.get(index + 1).map_or(trace.end_ms, |next| next.0).max(from);
-    let held: Vec<(f64, f64, Option<f64>)> = path
-        .steps
-        .iter()
-        .enumerate()
-        .map(|(index, (from, sizes))| {
-            (*from, until(index, *from), sizes.as_ref().map(|one| f64::from(of(one))))
-        })
-        .collect();
-    let parts = held.chunk_by(|a, b| a.2.is_some() == b.2.is_some());
+    let ends = path.steps.iter().skip(1).map(|next| next.0).chain([trace.end_ms]);
+    let held = path.steps.iter().zip(ends).map(|((from, sizes), until)| {
+        (*from, until.max(*from), sizes.as_ref().map(|one| f64::from(of(one))))
+    });
+    let held: Vec<(f64, f64, Option<f64>)> = held.collect();
+    let parts = held.split(|(.., value)| value.is_none()).filter(|part| !part.is_empty());
     let points = |part: &[(f64, f64, Option<f64>)]| {
         steps(part.iter().filter_map(|(from, until, value)| Some((*from, *until, (*value)?))))
     };
-    parts.map(points).filter(|points| !points.is_empty()).collect()
+    parts.map(points).collect()
 }
 
 fn sizes(view: &View, trace: &Trace) -> Vec<Mark> {
@@ -176,7 +173,7 @@ fn sizes(view: &View, trace: &Trace) -> Vec<Mark> {
 }
 
 fn caption(window: &str, more: usize) -> Vec<String> {
-    let mut sentences = vec![format!(
+    let text = format!(
         "MSS and path MTU: as reported by the sending end's transport (tcp, mptcp: tcpi_snd_mss and tcpi_pmtu of the \
          subflow; quic, mpquic: the largest UDP payload in force), as steps between samples; the number at the right is \
          the last MSS. Arrived (payload, at the receiving end) and retransmitted: per {window}. tcp and mptcp count \
@@ -184,7 +181,255 @@ fn caption(window: &str, more: usize) -> Vec<String> {
          the machine, counts in one window, which can then hold more than the link carries in it. Back-off: steps of \
          the retransmission timer. Paths with the same value are drawn side by side. Each panel is one run, the one of \
          median goodput."
-    )];
-    sentences.extend(left_out(more, "label"));
-    vec![sentences.join(" ")]
+    );
+    vec![paragraph(&[&text, &left_out(more, "label")])]
+}
+
+/// A subflow without samples for this long is closed.
+const FORGOTTEN_MS: f64 = 1000.0;
+/// Sizes that differ by less count as equal: the length of options varies.
+const SAME_BYTES: u32 = 40;
+/// Growth of a path's MTU beyond this factor is shown; QUIC's usual growth, from 1200 to Ethernet's MTU, is smaller.
+const GROWTH: f64 = 1.35;
+/// An MSS that varies by more than this factor does not only follow the peer's window (`tcp_bound_to_half_wnd`, which
+/// makes the MSS of a loopback connection vary).
+const PROBED: f64 = 1.5;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Sizes {
+    mss_bytes: u32,
+    pmtu_bytes: u32,
+    backoff: u32,
+}
+
+struct PathTrace {
+    name: String,
+    /// Start time and sizes; `None` while the path had no open subflow.
+    steps: Vec<(f64, Option<Sizes>)>,
+    mbps: Vec<f64>,
+    resent_kb: Vec<f64>,
+}
+
+struct Trace {
+    grid: Grid,
+    end_ms: f64,
+    in_order: bool,
+    paths: Vec<PathTrace>,
+}
+
+fn sender(run: &RunRecord) -> Side {
+    let most = run.directions.iter().max_by_key(|one| one.delivered_bytes);
+    match most.map(|one| one.direction) {
+        Some(Direction::Download) => Side::Server,
+        Some(Direction::Upload) | None => Side::Client,
+    }
+}
+
+fn of_sender<'a>(run: &RunRecord, data: &RunData<'a>) -> Vec<&'a Sample> {
+    let side = sender(run);
+    data.samples.iter().copied().filter(|sample| sample.side == side).collect()
+}
+
+/// Whether to show a figure of a run's packet sizes: sizes differ between paths, changed, or were too large for a
+/// path, or packets were counted.
+fn is_telling(run: &RunRecord, data: &RunData) -> bool {
+    let too_large = run.diagnoses.iter().any(|one| one.kind == DiagnosisKind::MtuBlackHole);
+    if too_large || run.links.iter().any(|link| link.packet_sizes.is_some()) {
+        return true;
+    }
+    let known = run.paths.iter().map(|path| path.pmtu_bytes).filter(|bytes| *bytes > 0);
+    if known.clone().max().zip(known.min()).is_some_and(|(most, least)| most - least >= SAME_BYTES) {
+        return true;
+    }
+    // The smallest and the largest size so far.
+    let mut ranges: HashMap<&str, [(u32, u32); 2]> = HashMap::new();
+    of_sender(run, data).into_iter().filter(|sample| sample.figures.state == PathState::Open).any(|sample| {
+        let (mss, pmtu) = (sample.figures.mss_bytes, sample.figures.pmtu_bytes);
+        if mss == 0 || pmtu == 0 {
+            return false;
+        }
+        let ranges = ranges.entry(&sample.path).or_insert([(mss, mss), (pmtu, pmtu)]);
+        for ((least, most), bytes) in ranges.iter_mut().zip([mss, pmtu]) {
+            (*least, *most) = ((*least).min(bytes), (*most).max(bytes));
+        }
+        let [of_mss, of_pmtu] = ranges.map(|(least, most)| f64::from(most) / f64::from(least));
+        of_mss > PROBED || of_pmtu > GROWTH || ranges[1].1 - pmtu >= SAME_BYTES
+    })
+}
+
+impl Trace {
+    fn of(run: &RunRecord, data: &RunData, grid: Grid, paths: &Paths) -> Self {
+        let grid = grid.ending_at(series::end_ms(data));
+        let samples = of_sender(run, data);
+        let of_run = run.paths.iter().map(|path| path.name.as_str());
+        let mut names = distinct(of_run.chain(samples.iter().map(|sample| sample.path.as_str())));
+        names.sort_by_key(|name| paths.rank(name));
+        let arrived = arrived(run, data, grid);
+        let resent = growth(samples.iter().copied(), |figures| figures.retransmitted_bytes, grid);
+        let of_path = |name: &str| {
+            let series = |of: &[BTreeMap<String, f64>]| -> Vec<f64> {
+                of.iter().map(|window| window.get(name).copied().unwrap_or(0.0)).collect()
+            };
+            let rate = |(bin, bytes): (Window, f64)| bin.mbps(bytes).unwrap_or_default();
+            PathTrace {
+                name: name.to_owned(),
+                steps: size_steps(samples.iter().copied().filter(|sample| sample.path == name)),
+                mbps: grid.bins().windows().zip(series(&arrived)).map(rate).collect(),
+                resent_kb: series(&resent).into_iter().map(|bytes| bytes / 1e3).collect(),
+            }
+        };
+        let end_ms = samples.last().map_or(0.0, |sample| sample.t_ms).min(grid.until_ms());
+        let in_order = matches!(run.transport, Transport::Tcp | Transport::Mptcp);
+        Self { grid, end_ms, in_order, paths: names.into_iter().map(of_path).collect() }
+    }
+
+    fn most(&self, of: fn(&PathTrace) -> &[f64]) -> f64 {
+        self.paths.iter().flat_map(of).copied().fold(0.0, f64::max)
+    }
+
+    /// A size above `limit` comes from a damaged record.
+    fn most_of_sizes(&self, of: fn(&Sizes) -> u32, limit: u32) -> f64 {
+        let sizes = self.paths.iter().flat_map(|path| &path.steps).filter_map(|(_, sizes)| sizes.as_ref());
+        f64::from(sizes.map(|sizes| of(sizes).min(limit)).max().unwrap_or(0))
+    }
+}
+
+fn growth<'a>(
+    samples: impl Iterator<Item = &'a Sample>,
+    counter: fn(&PathFigures) -> u64,
+    grid: Grid,
+) -> Vec<BTreeMap<String, f64>> {
+    let curves = path_curves(samples, counter);
+    let of_window = |bin: Window| {
+        let grown = curves.growth(bin.from, bin.until).into_iter();
+        grown.map(|(path, bytes)| (path.to_owned(), bytes)).collect()
+    };
+    grid.bins().windows().map(of_window).collect()
+}
+
+/// Bytes that arrived over each path according to the receiver, if it was sampled. Delivery to the application does
+/// not measure a path, because it also waits for data of the other paths.
+fn arrived(run: &RunRecord, data: &RunData, grid: Grid) -> Vec<BTreeMap<String, f64>> {
+    let sender = sender(run);
+    let of_side = |is_sender: bool| {
+        data.samples.iter().copied().filter(move |sample| (sample.side == sender) == is_sender)
+    };
+    if of_side(false).next().is_none() {
+        growth(of_side(true), PathFigures::payload_acked, grid)
+    } else {
+        growth(of_side(false), |figures| figures.bytes_received, grid)
+    }
+}
+
+/// The changes on a path, from its samples sorted by time: the smallest sizes and the longest back-off of its open
+/// subflows.
+fn size_steps<'a>(samples: impl Iterator<Item = &'a Sample>) -> Vec<(f64, Option<Sizes>)> {
+    let mut subflows: HashMap<(u32, u32, SocketAddr), (f64, Sizes)> = HashMap::new();
+    let mut steps: Vec<(f64, Option<Sizes>)> = Vec::new();
+    for sample in samples {
+        let (t_ms, figures) = (sample.t_ms, &sample.figures);
+        subflows.retain(|_, (seen, _)| t_ms - *seen < FORGOTTEN_MS);
+        let key = (sample.stream, figures.subflow, figures.local);
+        if figures.state == PathState::Open {
+            let sizes = Sizes {
+                mss_bytes: figures.mss_bytes,
+                pmtu_bytes: figures.pmtu_bytes,
+                backoff: figures.backoff,
+            };
+            subflows.insert(key, (t_ms, sizes));
+        } else {
+            subflows.remove(&key);
+        }
+        let now = subflows.values().map(|(_, sizes)| *sizes).reduce(|a, b| Sizes {
+            mss_bytes: a.mss_bytes.min(b.mss_bytes),
+            pmtu_bytes: a.pmtu_bytes.min(b.pmtu_bytes),
+            backoff: a.backoff.max(b.backoff),
+        });
+        // The state at the first data is the first step.
+        if t_ms <= 0.0 {
+            steps.clear();
+        }
+        if steps.last().is_none_or(|(_, last)| *last != now) {
+            steps.push((t_ms.max(0.0), now));
+        }
+    }
+    steps
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pathbench_record::sample::PathFigures;
+
+    fn sample(t_ms: f64, subflow: u32, mss_bytes: u32, state: PathState) -> Sample {
+        let address = SocketAddr::from(([10, 0, 0, 1], 5201));
+        Sample {
+            run: "r".to_owned(),
+            t_ms,
+            host: "client".to_owned(),
+            side: Side::Client,
+            stream: 0,
+            path: "wlan".to_owned(),
+            figures: PathFigures {
+                subflow,
+                state,
+                mss_bytes,
+                pmtu_bytes: mss_bytes + 52,
+                ..PathFigures::between(address, address)
+            },
+        }
+    }
+
+    #[test]
+    fn only_changes_are_steps_and_a_closed_subflow_leaves_a_gap() {
+        use PathState::{Closed, Open};
+        let samples = [
+            sample(0.0, 1, 8948, Open),
+            sample(100.0, 1, 8948, Open),
+            sample(200.0, 1, 1448, Open),
+            sample(300.0, 1, 1448, Closed),
+            sample(400.0, 2, 1400, Open),
+        ];
+        let found: Vec<_> = size_steps(samples.iter())
+            .into_iter()
+            .map(|(t, sizes)| (t as u32, sizes.map(|s| s.mss_bytes)))
+            .collect();
+        assert_eq!(found, [(0, Some(8948)), (200, Some(1448)), (300, None), (400, Some(1400))]);
+    }
+
+    #[test]
+    fn a_change_in_the_first_milliseconds_is_shown() {
+        let samples = [(-3.0, 536), (-2.0, 8948), (8.0, 1448)]
+            .map(|(t_ms, mss_bytes)| sample(t_ms, 1, mss_bytes, PathState::Open));
+        let found: Vec<_> = size_steps(samples.iter())
+            .into_iter()
+            .map(|(t, sizes)| (t as u32, sizes.map(|sizes| sizes.mss_bytes)))
+            .collect();
+        assert_eq!(found, [(0, Some(8948)), (8, Some(1448))]);
+    }
+
+    #[test]
+    fn the_usual_growth_of_a_quic_path_is_not_shown() {
+        let run = RunRecord::default();
+        let is_shown = |sizes: &[u32]| {
+            let samples: Vec<Sample> = sizes
+                .iter()
+                .enumerate()
+                .map(|(index, mss)| {
+                    let mut sample = sample(index as f64 * 100.0, 1, *mss, PathState::Open);
+                    if *mss > 9000 {
+                        sample.figures.pmtu_bytes = 65_535;
+                    }
+                    sample
+                })
+                .collect();
+            is_telling(&run, &RunData { samples: samples.iter().collect(), ..RunData::default() })
+        };
+        assert!(!is_shown(&[1200, 1389, 1452, 1452]));
+        assert!(!is_shown(&[1448, 1428, 1448]));
+        assert!(is_shown(&[8948, 8948, 1448]));
+        assert!(!is_shown(&[32_768, 45_568, 32_768]), "a loopback's window");
+        assert!(is_shown(&[1448, 1228]));
+        assert!(is_shown(&[1200, 1452, 8972]));
+    }
 }

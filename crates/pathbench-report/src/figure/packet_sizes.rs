@@ -1,7 +1,7 @@
-//! The lengths of the packets that crossed a path's links, as histograms: at the sending host, and behind the path's
-//! narrowest hop.
+//! The lengths of the packets that crossed a path's links, as histograms: at the sending host, and behind the hop
+//! with the smallest MTU.
 
-use super::{Selection, left_out};
+use super::selection::{Selection, left_out, paragraph};
 use crate::carriage::{self, Carriage, Stage};
 use crate::chart::{Chart, Column, Facet, Frame, Mark, Scale, Strip};
 use crate::palette::MUTED;
@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 const MOST_ROWS: usize = 24;
 const PLOT_HEIGHT: f64 = 72.0;
-/// Lengths within a bar's width are one bar.
+/// Lengths within a bar's width share one bar.
 const BAR: f64 = 5.0;
 
 struct Row<'a> {
@@ -23,7 +23,6 @@ struct Row<'a> {
     missed: u64,
 }
 
-/// `None` when no selected run counted packets.
 pub(crate) fn packet_sizes_of(view: &View, selection: &Selection) -> Option<Chart> {
     let mut rows: Vec<Row> = Vec::new();
     for (group, run) in selection.runs(view) {
@@ -133,18 +132,11 @@ fn columns(stage: &Stage, lengths: &Scale, width: f64) -> Vec<Column> {
 }
 
 fn caption(missed: u64, more: usize) -> Vec<String> {
-    let mut sentences = vec![
-        "Lengths of IP packets, headers included, counted on the link and not by the kernel that sent them; GSO packets \
-         count as the segments they become. Height: packets of this length (logarithmic). Percentages: part of the bytes \
-         in packets of a length. Directions that carried acknowledgements only are left out. Each row is one run, the \
-         one of median goodput."
-            .to_owned(),
-    ];
-    if missed > 0 {
-        let packets = counted(u32::try_from(missed).unwrap_or(u32::MAX), "packet");
-        sentences
-            .push(format!("{packets} crossed and could not be counted, since the machine was too busy."));
-    }
-    sentences.extend(left_out(more, "row"));
-    vec![sentences.join(" ")]
+    let text = "Lengths of IP packets, headers included, counted on the link and not by the kernel that sent them; GSO \
+                packets count as the segments they become. Height: packets of this length (logarithmic). Percentages: \
+                part of the bytes in packets of a length. Directions that carried acknowledgements only are left out. \
+                Each row is one run, the one of median goodput.";
+    let packets = counted(u32::try_from(missed).unwrap_or(u32::MAX), "packet");
+    let missing = format!("{packets} crossed and could not be counted, since the machine was too busy.");
+    vec![paragraph(&[text, if missed > 0 { &missing } else { "" }, &left_out(more, "row")])]
 }

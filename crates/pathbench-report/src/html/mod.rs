@@ -1,10 +1,10 @@
-//! The report as one HTML page that needs nothing else: no script, no font, no picture from elsewhere.
+//! The report as one self-contained HTML page: no scripts, no external fonts, no external pictures.
 
-use crate::ResultSet;
+use crate::figure::{self, Figure};
 use crate::narrative::{self, Tone};
-use crate::output::{self, Named};
-use crate::palette::{Colour, Paths, path_colour};
+use crate::palette::path_colour;
 use crate::quantity::{bounds, bytes, counted, percent};
+use crate::result_set::{Paths, ResultSet};
 use crate::section::{
     self, Block, Cell, Finding, Row, Section, Table, Value, findings, links, matrix, mtu, paths, results,
     unified_mss,
@@ -14,15 +14,15 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use pathbench_record::text::is_deceptive;
 
 const CSS: &str = include_str!("report.css");
-/// How each metric is defined, in short.
 const DEFINITIONS: &str = include_str!("definitions.html");
 
-/// The page for one or several results, complete in itself. Everything that comes from a result is escaped.
+/// The self-contained page for one or several results. Everything that comes from a result is escaped.
 pub fn report(sets: &[ResultSet]) -> String {
-    page(sets, &output::figures(sets))
+    page(sets, &figure::figures(sets))
 }
 
-pub(crate) fn page(sets: &[ResultSet], figures: &[Vec<Named>]) -> String {
+/// The page with the given figures.
+pub fn page(sets: &[ResultSet], figures: &[Vec<Figure>]) -> String {
     let all: Vec<&ResultSet> = sets.iter().collect();
     let paths = Paths::of(&all);
     let views: Vec<View> = all.iter().map(|set| View::with_paths(set, paths.clone())).collect();
@@ -58,8 +58,8 @@ pub(crate) fn page(sets: &[ResultSet], figures: &[Vec<Named>]) -> String {
     harmless(markup.into_string())
 }
 
-/// The page without control characters and characters that turn the reading direction: nothing that the report
-/// itself writes has any, and in a name they make one thing look like another.
+/// Removes control characters and characters that change the reading direction. The report itself writes none; in a
+/// name they could imitate another name.
 fn harmless(page: String) -> String {
     if page.chars().all(|character| character == '\n' || !is_deceptive(character)) {
         return page;
@@ -67,9 +67,19 @@ fn harmless(page: String) -> String {
     page.chars().map(|c| if c != '\n' && is_deceptive(c) { char::REPLACEMENT_CHARACTER } else { c }).collect()
 }
 
-fn result(view: &View, figures: &[Named], number: Option<usize>) -> Markup {
+fn result(view: &View, figures: &[Figure], number: Option<usize>) -> Markup {
     let document = &view.set.document;
     let anchor = number.map(|number| format!("result-{number}"));
+    let patterns = || view.patterns().into_iter();
+    let last = [
+        unified_mss::rule(view),
+        paths::handovers(view),
+        paths::carried(view, true),
+        findings::expectations(view),
+        findings::notes(view),
+        findings::invalid(view),
+        links::links(view, true),
+    ];
     html! {
         article id=[anchor] {
             header {
@@ -80,44 +90,37 @@ fn result(view: &View, figures: &[Named], number: Option<usize>) -> Markup {
                 p.lead { (document.scenario.description) }
                 (facts(view))
             }
-            (optional(links::servers(view)))
-            (optional(links::reachability(view, true)))
-            @if let Some(record) = &document.mtu { @for one in mtu::sections(record) { (section_of(&one)) } }
-            @if document.mtu.is_none() || !document.runs.is_empty() { (stories(view)) }
-            (optional(findings::verdicts(view)))
-            (optional(findings::diagnoses(view)))
-            @if let Some(overview) = results::overview(view) {
-                (section_of(&overview))
-                p.muted { (results::meanings(view)) }
+            (sections(links::servers(view)))
+            (sections(links::reachability(view, true)))
+            @if let Some(record) = &document.mtu { (sections(mtu::sections(record))) }
+            @if document.mtu.is_none() || !document.runs.is_empty() {
+                @let stories = findings::stories(view);
+                section.findings {
+                    @if stories.is_empty() { (finding(&Finding::new(Tone::Bad, "", "No run was made."))) }
+                    (findings_of(&stories))
+                }
             }
+            (sections(findings::verdicts(view).into_iter().chain(findings::diagnoses(view))))
+            (sections(results::overview(view)))
+            @if view.patterns().len() > 1 { p.muted { (results::meanings(view)) } }
             (drawn(figures))
-            @for pattern in view.patterns() { (optional(results::of_pattern(view, pattern))) }
-            @for pattern in view.patterns() { (optional(matrix::matrix(view, pattern))) }
-            (optional(unified_mss::rule(view)))
-            (optional(paths::handovers(view)))
-            (optional(paths::carried(view, true)))
-            (optional(findings::expectations(view)))
-            (optional(findings::notes(view)))
-            (optional(findings::invalid(view)))
-            (optional(links::links(view, true)))
+            (sections(patterns().filter_map(|pattern| results::of_pattern(view, pattern))))
+            (sections(patterns().filter_map(|pattern| matrix::matrix(view, pattern))))
+            (sections(last.into_iter().flatten()))
             (runs(view))
-            (asked(view))
+            (scenario(view))
             (environment(view))
         }
     }
 }
 
-fn drawn(figures: &[Named]) -> Markup {
-    let mut last = None;
-    let parts = figures.iter().map(|figure| {
-        let heading = figure.pattern.as_ref().filter(|pattern| last != Some(*pattern));
-        last = figure.pattern.as_ref();
-        html! {
-            @if let Some(pattern) = heading { h2 { "Pattern " (pattern) } }
-            figure { (PreEscaped(figure.svg.to_string())) }
+fn drawn(figures: &[Figure]) -> Markup {
+    html! {
+        @for of_pattern in figures.chunk_by(|a, b| a.pattern == b.pattern) {
+            @if let Some(pattern) = &of_pattern[0].pattern { h2 { "Pattern " (pattern) } }
+            @for one in of_pattern { figure { (PreEscaped(one.svg.to_string())) } }
         }
-    });
-    html! { @for part in parts { (part) } }
+    }
 }
 
 fn facts(view: &View) -> Markup {
@@ -141,18 +144,8 @@ fn facts(view: &View) -> Markup {
     }
 }
 
-/// More findings than this, and those without trouble are folded away.
+/// With more findings than this, findings without trouble are folded.
 const MOST_FINDINGS: usize = 12;
-
-fn stories(view: &View) -> Markup {
-    let stories = findings::stories(view);
-    html! {
-        section.findings {
-            @if stories.is_empty() { (finding(&Finding::new(Tone::Bad, "", "No run was made."))) }
-            (findings_of(&stories))
-        }
-    }
-}
 
 fn findings_of(all: &[Finding]) -> Markup {
     let is_folded = |one: &&Finding| all.len() > MOST_FINDINGS && one.tone == Tone::Good;
@@ -182,12 +175,8 @@ fn finding(one: &Finding) -> Markup {
     }
 }
 
-fn optional(section: Option<Section>) -> Markup {
-    html! { @if let Some(section) = section { (section_of(&section)) } }
-}
-
-fn section_of(section: &Section) -> Markup {
-    html! { section { h2 { (section.title) } (blocks(section)) } }
+fn sections(all: impl IntoIterator<Item = Section>) -> Markup {
+    html! { @for one in all { section { h2 { (one.title) } (blocks(&one)) } } }
 }
 
 fn blocks(section: &Section) -> Markup {
@@ -210,20 +199,15 @@ fn blocks(section: &Section) -> Markup {
 }
 
 fn table(table: &Table) -> Markup {
-    let mut group = "";
-    let rows = table.rows.iter().map(|row| {
-        let is_new = row.group != group && !row.group.is_empty();
-        group = row.group.as_str();
-        html! {
-            @if is_new { tr.variant { td colspan=(table.columns.len()) { (row.group) } } }
-            (table_row(table, row))
-        }
-    });
-    let rows: Vec<Markup> = rows.collect();
     html! {
         table {
             thead { tr { @for one in &table.columns { th.n[one.is_number] { (one.title) } } } }
-            tbody { @for row in rows { (row) } }
+            tbody { @for rows in table.rows.chunk_by(|a, b| a.group == b.group || b.group.is_empty()) {
+                @if !rows[0].group.is_empty() {
+                    tr.variant { td colspan=(table.columns.len()) { (rows[0].group) } }
+                }
+                @for row in rows { (table_row(table, row)) }
+            } }
         }
     }
 }
@@ -245,7 +229,7 @@ fn cell_content(cell: &Cell) -> Markup {
     html! {
         @match (&cell.value, cell.tone) {
             (Value::Path { rank, .. }, _) => {
-                span.path title=(text) { span.swatch style=(css(path_colour(*rank))) {} (text) }
+                span.path title=(text) { span.swatch style={ "background:" (path_colour(*rank).to_string()) } {} (text) }
             }
             (Value::Share { rank, part }, _) => { (share(*rank, *part)) }
             (Value::Sign(is_good), _) => { (mark(*is_good)) }
@@ -260,13 +244,9 @@ fn cell_content(cell: &Cell) -> Markup {
     }
 }
 
-fn css(Colour(r, g, b): Colour) -> String {
-    format!("background:#{r:02x}{g:02x}{b:02x}")
-}
-
 fn share(rank: usize, share: f64) -> Markup {
     let part = if share.is_finite() { share.clamp(0.0, 1.0) * 100.0 } else { 0.0 };
-    let style = format!("width:{part:.1}%;{}", css(path_colour(rank)));
+    let style = format!("width:{part:.1}%;background:{}", path_colour(rank));
     html! { span.bar { i style=(style) {} } (percent(share)) }
 }
 
@@ -283,7 +263,7 @@ fn across(views: &[View]) -> Markup {
                         @if let Some(directory) = &view.set.directory { ", " (directory.display()) } }
                 }
             } }
-            @for one in results::across(views) { (section_of(&one)) }
+            (sections(results::across(views)))
             p.muted { "Median over the valid runs; below it its 95 % CI, or the range of fewer than six; × is the ratio of \
                        medians to the first result. A 95 % CI that excludes another result's median is the \
                        minimum evidence of a difference." }
@@ -316,7 +296,7 @@ fn runs(view: &View) -> Markup {
 fn prose(text: &str) -> Markup {
     let parts: Vec<&str> = text.split('`').collect();
     html! {
-        // A backquote without its fellow is none of ours.
+        // An unpaired backquote comes from a file; it stays as text.
         @if parts.len().is_multiple_of(2) { (text) }
         @else { @for (index, part) in parts.into_iter().enumerate() {
             @if index % 2 == 1 { code { (part) } } @else { (part) }
@@ -324,18 +304,18 @@ fn prose(text: &str) -> Markup {
     }
 }
 
-/// A sign for yes or no, with its word for those who do not see it.
+/// A yes or no mark, with a title for screen readers.
 fn mark(good: bool) -> Markup {
     html! {
         @if good { span.good title="yes" { "✓" } } @else { span.bad title="no" { "✗" } }
     }
 }
 
-fn asked(view: &View) -> Markup {
+fn scenario(view: &View) -> Markup {
     let scenario = &view.set.document.scenario;
     html! {
         section {
-            h2 { "What was asked" }
+            h2 { "Scenario" }
             p { "Scenario " b { (scenario.name) } " from " code { (scenario.origin) } "." }
             @if !scenario.overrides.is_empty() {
                 p { "Changed on the command line:" }

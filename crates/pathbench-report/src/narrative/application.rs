@@ -1,23 +1,23 @@
-//! What patterns with an application's eyes found: pings answered, files fetched, messages on time.
+//! Results of ping, bulk and interactive traffic: answered pings, fetched files, delays of messages.
 
-use super::{Tone, with_bounds};
+use super::event::event_sentence;
+use super::verdict::Tone;
 use crate::pattern::Kind;
-use crate::quantity::{bytes, counted, duration, percent, plain, rate, ratio};
+use crate::quantity::{bytes, counted, duration, percent, plain, rate, ratio, with_bounds};
 use crate::view::{GroupView, View};
 use pathbench_record::document::{DelayRecord, RunRecord};
-use pathbench_record::message::MessageLine;
+use pathbench_record::end::MessageLine;
 use serde_json::Value;
 
-/// A person talking to a machine notices a delay from about here on (ITU-T G.114, one way, as a limit).
+/// Users notice a longer delay (limit of one-way delay in ITU-T G.114).
 const NOTICED_MS: f64 = 400.0;
 
-/// What a group did whose runs all completed; `None` where the bytes tell more than the application.
 pub(super) fn through(view: &View, group: &GroupView) -> Option<(Tone, String)> {
     match group.pattern.kind {
         Kind::Ping => ping(group),
         Kind::Bulk => bulk(view, group),
         Kind::Interactive => interactive(group),
-        Kind::Iperf => None,
+        Kind::Throughput => None,
     }
 }
 
@@ -40,27 +40,18 @@ fn ping(group: &GroupView) -> Option<(Tone, String)> {
         ),
     };
     let tone = if lost == 0 { Tone::Good } else { Tone::Mixed };
-    Some((tone, format!("answered in {}, {lost_text}", with_bounds(found))))
+    Some((tone, format!("answered in {}, {lost_text}", with_bounds(found, duration))))
 }
 
 fn bulk(view: &View, group: &GroupView) -> Option<(Tone, String)> {
-    let found = group.figure("completion_ms")?;
+    let found = group.figure("fct_ms")?;
     let size = group.runs.iter().find_map(|run| run.parameters.asked.get("bytes")).and_then(Value::as_u64);
     let what = size.map_or("everything".to_owned(), |size| plain(&bytes(size)));
-    let than = fastest_single_path(view, group)
+    let than = view
+        .best_single_path(group, "fct_ms")
         .map(|(label, factor)| format!(", {} the time of {label}", ratio(factor)))
         .unwrap_or_default();
-    Some((Tone::Good, format!("fetched {what} in {}{than}", with_bounds(found))))
-}
-
-/// The label on one path that was fastest in the same variant, and this group's time as a multiple of its.
-fn fastest_single_path<'a>(view: &View<'a>, group: &GroupView<'a>) -> Option<(&'a str, f64)> {
-    let own = group.median("completion_ms").filter(|_| group.is_multipath())?;
-    let timed = super::single_paths(view, group)
-        .into_iter()
-        .filter_map(|one| Some((one.label, one.median("completion_ms").filter(|ms| *ms > 0.0)?)));
-    let (label, best) = timed.min_by(|a, b| a.1.total_cmp(&b.1))?;
-    Some((label, own / best))
+    Some((Tone::Good, format!("fetched {what} in {}{than}", with_bounds(found, duration))))
 }
 
 fn interactive(group: &GroupView) -> Option<(Tone, String)> {
@@ -68,22 +59,22 @@ fn interactive(group: &GroupView) -> Option<(Tone, String)> {
     let (p50, p95, max) =
         (group.figure("delay_p50_ms")?, group.figure("delay_p95_ms")?, group.figure("delay_max_ms")?);
     let sum = |of: fn(&DelayRecord) -> u32| records().map(of).fold(0, u32::saturating_add);
-    let (messages, late) = (sum(|one| one.messages), sum(|one| one.late));
-    if late == 0 {
+    let (messages, unacknowledged) = (sum(|one| one.messages), sum(|one| one.unacknowledged));
+    if unacknowledged == 0 {
         let tone = if max.median > NOTICED_MS { Tone::Mixed } else { Tone::Good };
         let text = format!(
-            "got its messages through in {} in the median, 95 % of them within {}, the slowest in {}",
+            "delivered its messages in {} in the median, 95 % of them within {}, the slowest in {}",
             duration(p50.median),
-            with_bounds(p95),
-            with_bounds(max)
+            with_bounds(p95, duration),
+            with_bounds(max, duration)
         );
         return Some((tone, text));
     }
-    // What was cut off by the end of the run took at least as long as is written down.
+    // The delay of an unacknowledged message is a lower bound.
     let [p50_mark, p95_mark] = ["delay_p50_ms", "delay_p95_ms"].map(|name| group.bound_mark(name));
     let tone = if p95_mark.is_empty() { Tone::Mixed } else { Tone::Bad };
     let text = format!(
-        "left {late} of {} without acknowledgement; delay {p50_mark}{} in the median, {p95_mark}{} at 95 %, the \
+        "left {unacknowledged} of {} without acknowledgement; delay {p50_mark}{} in the median, {p95_mark}{} at 95 %, the \
          slowest ≥ {}",
         counted(messages, "message"),
         duration(p50.median),
@@ -93,7 +84,6 @@ fn interactive(group: &GroupView) -> Option<(Tone, String)> {
     Some((tone, text))
 }
 
-/// More on a group: what each direction felt, the loss of a ping, the handshake.
 pub(super) fn details(view: &View, group: &GroupView) -> Vec<String> {
     let mut details = Vec::new();
     if group.pattern.kind == Kind::Interactive {
@@ -109,31 +99,34 @@ pub(super) fn details(view: &View, group: &GroupView) -> Vec<String> {
 
 fn directions(group: &GroupView) -> Option<String> {
     let run = group.representative()?;
-    let told: Vec<String> = run
+    let parts: Vec<String> = run
         .directions
         .iter()
         .filter_map(|one| Some((one.direction.name(), one.delay_ms.as_ref()?)))
         .map(|(name, delay)| {
-            let late =
-                if delay.late > 0 { format!(", {} never acknowledged", delay.late) } else { String::new() };
-            format!("{name} p95 {}, slowest {}{late}", duration(delay.p95), duration(delay.max))
+            let unacknowledged = if delay.unacknowledged > 0 {
+                format!(", {} unacknowledged", delay.unacknowledged)
+            } else {
+                String::new()
+            };
+            format!("{name} p95 {}, slowest {}{unacknowledged}", duration(delay.p95), duration(delay.max))
         })
         .collect();
-    (told.len() > 1).then(|| format!("by direction, in {}: {}", run.id, told.join("; ")))
+    (parts.len() > 1).then(|| format!("by direction, in {}: {}", run.id, parts.join("; ")))
 }
 
-/// The slowest message that was under way when the first event took place, or became due within the next second.
+/// The slowest of the messages in flight at the first event or due within the next second.
 fn after_event(view: &View, group: &GroupView) -> Option<String> {
     let run = group.representative()?;
     let data = view.data(run);
-    let event = data.scenario_events().find(|event| super::is_disruption(event))?;
+    let event = data.scenario_events().find(|event| event.kind.is_disruptive())?;
     let hit = |line: &&&MessageLine| {
         line.delay_ms.is_finite()
             && line.due_ms <= event.t_ms + 1000.0
             && line.due_ms + line.delay_ms >= event.t_ms
     };
     let slowest = data.messages.iter().filter(hit).map(|line| line.delay_ms).reduce(f64::max)?;
-    let what = super::event_sentence(event);
+    let what = event_sentence(event);
     Some(format!("when {what}, the slowest message took {} in {}", duration(slowest), run.id))
 }
 

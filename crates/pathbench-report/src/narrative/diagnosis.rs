@@ -1,12 +1,12 @@
-//! Why a path carried nothing, in sentences; what all repetitions say alike is said once.
+//! Sentences about paths without data, with the reason; repetitions with the same diagnosis share a sentence.
 
-use super::sentence_list;
+use crate::list::grouped;
 use crate::quantity::{counted, duration, range};
 use crate::view::{GroupView, View};
 use pathbench_record::document::{DiagnosisKind, PathDiagnosis, RunRecord};
 
-/// Whether something is wrong with the path, and not just with the wish to see it used: a spare that was not needed, a
-/// path that was not chosen, one that the scenario took away. Of these the remedy says that none is needed.
+/// Whether the path has a fault. An unneeded backup, a path that was not chosen and a path that the scenario took
+/// down have none: their remedy begins with "none".
 pub(crate) fn is_trouble(one: &PathDiagnosis) -> bool {
     let is_harmless = matches!(one.kind, DiagnosisKind::Backup | DiagnosisKind::NotChosen);
     !is_harmless && !one.remedy.trim_start().to_lowercase().starts_with("none")
@@ -23,12 +23,11 @@ pub(crate) const fn title(kind: DiagnosisKind) -> &'static str {
     }
 }
 
-/// Path and kind, and when: `path wlan: MTU black hole suspected from 0.2 s on`.
 pub(crate) fn finding(one: &PathDiagnosis) -> String {
     format!("path {}: {}{}", one.path, title(one.kind), period(&[one]))
 }
 
-/// When it was so: ` from 0.2 s on`, ` from 0.2–0.3 s to 6.3 s`, nothing where it was so all the time.
+/// The period of the diagnoses: ` from 0.2 s on`, ` from 0.2–0.3 s to 6.3 s`, empty for the whole run.
 fn period(all: &[&PathDiagnosis]) -> String {
     let of = |moment: fn(&PathDiagnosis) -> Option<f64>| -> Option<String> {
         let known: Vec<f64> = all.iter().filter_map(|one| moment(one)).filter(|ms| ms.is_finite()).collect();
@@ -44,7 +43,6 @@ fn period(all: &[&PathDiagnosis]) -> String {
     }
 }
 
-#[derive(Debug)]
 pub(crate) struct Finding<'a> {
     pub(crate) path: &'a str,
     pub(crate) kind: DiagnosisKind,
@@ -62,7 +60,6 @@ impl<'a> Finding<'a> {
         period(&self.all)
     }
 
-    /// In which repetitions: `r2`, `r1, r3`; nothing when in all of several, or when there is only one.
     pub(crate) fn repetitions(&self) -> Option<String> {
         (self.runs.len() < self.of).then(|| {
             let numbers: Vec<String> = self.runs.iter().map(|run| format!("r{}", run.repetition)).collect();
@@ -70,7 +67,6 @@ impl<'a> Finding<'a> {
         })
     }
 
-    /// In how many: `all 3 runs`, `2 of 3 runs`.
     pub(crate) fn of_runs(&self) -> String {
         match (self.runs.len(), self.of) {
             (1, 1) => "the only run".to_owned(),
@@ -87,12 +83,10 @@ impl<'a> Finding<'a> {
         self.all.first().map_or("", |one| one.remedy.trim())
     }
 
-    /// Without signs and remedy: `path wlan: MTU black hole suspected from 0.2 s on; signs and remedy as above`.
     pub(crate) fn in_short(&self) -> String {
         format!("path {}: {}{}; signs and remedy as above", self.path, title(self.kind), self.period())
     }
 
-    /// All of it: `path wlan: MTU black hole suspected from 0.2 s on: …  Remedy: …`.
     pub(crate) fn sentence(&self) -> String {
         let because = self.because().trim_end_matches('.');
         let because = if because.is_empty() { String::new() } else { format!(": {because}") };
@@ -102,32 +96,24 @@ impl<'a> Finding<'a> {
     }
 }
 
-/// What was found in the runs of a group, path by path; what went wrong first.
-pub(crate) fn findings<'a>(group: &GroupView<'a>) -> Vec<Finding<'a>> {
-    let mut found: Vec<Finding> = Vec::new();
-    let runs: Vec<&RunRecord> = group.valid_runs().collect();
-    for run in &runs {
-        for one in &run.diagnoses {
-            let place = found
-                .iter()
-                .position(|finding| finding.path == one.path && finding.kind == one.kind)
-                .unwrap_or_else(|| {
-                    found.push(Finding {
-                        path: &one.path,
-                        kind: one.kind,
-                        runs: Vec::new(),
-                        all: Vec::new(),
-                        of: runs.len(),
-                    });
-                    found.len() - 1
-                });
-            let finding = &mut found[place];
-            finding.all.push(one);
-            if finding.runs.last().is_none_or(|last| last.id != run.id) {
-                finding.runs.push(run);
-            }
-        }
+fn sentence_list(items: &[String]) -> String {
+    match items {
+        [] => String::new(),
+        [only] => only.clone(),
+        [first @ .., last] => format!("{} and {last}", first.join(", ")),
     }
+}
+
+pub(crate) fn findings<'a>(group: &GroupView<'a>) -> Vec<Finding<'a>> {
+    let of = group.valid() as usize;
+    let all = group.valid_runs().flat_map(|run| run.diagnoses.iter().map(move |one| (run, one)));
+    let all = grouped(all, |(_, one)| (one.path.as_str(), one.kind)).into_iter();
+    let finding = |((path, kind), found): (_, Vec<(&'a RunRecord, &'a PathDiagnosis)>)| {
+        let (mut runs, all): (Vec<_>, Vec<_>) = found.into_iter().unzip();
+        runs.dedup_by_key(|run| &run.id);
+        Finding { path, kind, runs, all, of }
+    };
+    let mut found: Vec<Finding> = all.map(finding).collect();
     found.sort_by_key(|finding| !finding.is_trouble());
     found
 }

@@ -1,18 +1,18 @@
-//! What was found out about the MTU of a path, in sentences.
+//! The MTU of a path and the evidence for it, in sentences.
 
 use crate::quantity::{NONE, counted, duration, percent};
 use pathbench_record::document::{
-    ConnectionMtu, DirectionMtu, KernelBelief, MtuChange, MtuEvidence, MtuRecord, MtuStep, PathMtu,
+    ConnectionMtu, DirectionMtu, KernelPathState, MtuChange, MtuEvidence, MtuRecord, MtuStep, PathMtu,
 };
+use pathbench_record::text::duration_s;
 
 pub(crate) fn size(bytes: Option<u32>) -> String {
     bytes.map_or(NONE.to_owned(), |bytes| bytes.to_string())
 }
 
-/// Both directions in few words: `1500 up, 9000 down`; one number where they are the same.
 pub(crate) fn in_short(path: &PathMtu) -> String {
     match (path.upload.mtu_bytes, path.download.mtu_bytes) {
-        (Some(up), Some(down)) if up == down => format!("{up} both ways"),
+        (Some(up), Some(down)) if up == down => format!("{up} up and down"),
         (None, None) => "not found".to_owned(),
         (up, down) => format!("{} up, {} down", size(up), size(down)),
     }
@@ -27,36 +27,37 @@ pub(crate) fn evidence(found: &DirectionMtu) -> String {
     match found.evidence {
         None => "a probe of this size was answered".to_owned(),
         Some(MtuEvidence::Icmp) => {
-            let router = found.said_by.as_deref().unwrap_or("a router");
-            match found.said_bytes {
-                Some(said) if said != mtu => {
-                    format!("{router} said {said} (ICMP), but probes{lost} found {mtu}")
+            let router = found.reported_by.as_deref().unwrap_or("a router");
+            match found.reported_bytes {
+                Some(reported) if reported != mtu => {
+                    format!("ICMP from {router} reports {reported}, but probes{lost} found {mtu}")
                 }
-                _ => format!("{router} said so (ICMP), and probes{lost} did not pass"),
+                _ => format!("ICMP from {router}; probes{lost} did not pass"),
             }
         }
-        Some(MtuEvidence::Vanished) => {
+        Some(MtuEvidence::DroppedSilently) => {
             format!(
                 "probes{lost} were dropped silently (no ICMP): a black hole for path MTU discovery by ICMP"
             )
         }
-        Some(MtuEvidence::Interface) => "the sending interface takes nothing larger".to_owned(),
+        Some(MtuEvidence::Interface) => "MTU of the sending interface".to_owned(),
         Some(MtuEvidence::Bounded) => "the search ended at its bounds; larger packets may pass".to_owned(),
     }
 }
 
-/// How sure that is, and what it took: `> 99.9 % sure`, `loss 2.1 %`, `RTT 4.10 ms`, `38 probes in 610 ms`.
+/// Confidence, loss, RTT and effort: `confidence > 99.9 %`, `loss 2.1 %`, `RTT 4.10 ms`, `38 probes in 610 ms`.
 pub(crate) fn circumstances(found: &DirectionMtu) -> Vec<String> {
-    let vanished = matches!(found.evidence, Some(MtuEvidence::Icmp | MtuEvidence::Vanished));
-    let sure = found.confidence.filter(|_| vanished).map(|sure| format!("{} sure", certainty(sure)));
+    let has_confidence = matches!(found.evidence, Some(MtuEvidence::Icmp | MtuEvidence::DroppedSilently));
+    let confidence = found.confidence.filter(|_| has_confidence);
+    let confidence = confidence.map(|one| format!("confidence {}", certainty(one)));
     let loss = found.loss.filter(|loss| *loss > 0.0).map(|loss| format!("loss {}", percent(loss)));
     let rtt = found.rtt_ms.map(|rtt| format!("RTT {}", duration(rtt)));
     let effort = (found.probes > 0)
         .then(|| format!("{} in {}", counted(found.probes, "probe"), duration(found.duration_ms)));
-    [sure, loss, rtt, effort].into_iter().flatten().collect()
+    [confidence, loss, rtt, effort].into_iter().flatten().collect()
 }
 
-/// A probability close to 1, never rounded up to certainty.
+/// A probability close to 1, never rounded up to 100 %.
 pub(crate) fn certainty(probability: f64) -> String {
     if !probability.is_finite() {
         return NONE.to_owned();
@@ -65,7 +66,7 @@ pub(crate) fn certainty(probability: f64) -> String {
     if percent > 99.9 { "> 99.9 %".to_owned() } else { format!("{:.1} %", (percent * 10.0).floor() / 10.0) }
 }
 
-pub(crate) fn in_force(kernel: &KernelBelief) -> u32 {
+pub(crate) fn in_force(kernel: &KernelPathState) -> u32 {
     let of_route = kernel.route_mtu_bytes.unwrap_or(kernel.interface_mtu_bytes);
     match kernel.cached_mtu_bytes {
         Some(cached) if !kernel.route_mtu_locked => cached,
@@ -73,7 +74,7 @@ pub(crate) fn in_force(kernel: &KernelBelief) -> u32 {
     }
 }
 
-pub(crate) fn route_state(kernel: &KernelBelief, interface: &str) -> String {
+pub(crate) fn route_state(kernel: &KernelPathState, interface: &str) -> String {
     let rule = kernel.rule_priority.map_or(String::new(), |priority| format!("rule {priority} → "));
     let gateway = kernel.gateway.as_deref().map_or(String::new(), |gateway| format!(" via {gateway}"));
     let route = format!("{rule}table {}: {}{gateway}", kernel.table, kernel.destination);
@@ -81,7 +82,7 @@ pub(crate) fn route_state(kernel: &KernelBelief, interface: &str) -> String {
         .route_mtu_bytes
         .map(|bytes| format!("route mtu {}{bytes}", if kernel.route_mtu_locked { "lock " } else { "" }));
     let cached = kernel.cached_mtu_bytes.map(|bytes| {
-        let expires = kernel.cached_expires_s.map(|seconds| format!(", expires in {seconds:.0} s"));
+        let expires = kernel.cached_expires_s.map(|seconds| format!(", expires in {}", duration_s(seconds)));
         format!("cached path MTU {bytes}{}", expires.unwrap_or_default())
     });
     let of_interface = format!("{interface} has {}", kernel.interface_mtu_bytes);
@@ -89,7 +90,6 @@ pub(crate) fn route_state(kernel: &KernelBelief, interface: &str) -> String {
     parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
 }
 
-/// What a live connection sends with: `pmtu 9000, mss 8948, backoff 5, stuck`.
 pub(crate) fn connection(one: &ConnectionMtu) -> String {
     let mut parts = vec![format!("pmtu {}", one.pmtu_bytes), format!("mss {}", one.mss_bytes)];
     if one.backoff > 0 {
@@ -101,11 +101,10 @@ pub(crate) fn connection(one: &ConnectionMtu) -> String {
     parts.join(", ")
 }
 
-/// A change that was seen while watching: `wlan upload: 9000 → 1500`.
 pub(crate) fn change(change: &MtuChange) -> String {
     let to = match (change.from_bytes, change.to_bytes) {
-        (_, None) => "nothing passes any more".to_owned(),
-        (None, Some(to)) => format!("{to} passes again"),
+        (_, None) => "no packet passes".to_owned(),
+        (None, Some(to)) => format!("{to} bytes pass again"),
         (Some(from), Some(to)) => format!("{from} → {to}"),
     };
     format!("{} {}: {to}", change.path, change.direction)
@@ -114,9 +113,9 @@ pub(crate) fn change(change: &MtuChange) -> String {
 pub(crate) fn of_steps(steps: &[MtuStep]) -> String {
     let done = steps.iter().filter(|step| step.done).count();
     match done {
-        0 => "not done; --apply does them".to_owned(),
-        _ if done == steps.len() => "done; --undo takes them back".to_owned(),
-        _ => format!("{done} of {} done; --undo takes them back", steps.len()),
+        0 => "not done; --apply runs them".to_owned(),
+        _ if done == steps.len() => "done; --undo reverts them".to_owned(),
+        _ => format!("{done} of {} done; --undo reverts them", steps.len()),
     }
 }
 
@@ -124,28 +123,4 @@ pub(crate) fn headline(record: &MtuRecord) -> String {
     let paths = record.paths.iter().map(|path| format!("{} {}", path.name, in_short(path)));
     let text = paths.collect::<Vec<_>>().join("; ");
     if text.is_empty() { "no path was examined".to_owned() } else { text }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn certainty_is_never_rounded_up() {
-        assert_eq!(certainty(0.999_6), "> 99.9 %");
-        assert_eq!(certainty(0.998_9), "99.8 %");
-        assert_eq!(certainty(0.5), "50.0 %");
-        assert_eq!(certainty(f64::NAN), NONE);
-    }
-
-    #[test]
-    fn what_the_kernel_would_send_with() {
-        let kernel = KernelBelief { interface_mtu_bytes: 9000, ..KernelBelief::default() };
-        assert_eq!(in_force(&kernel), 9000);
-        let of_route = KernelBelief { route_mtu_bytes: Some(4000), ..kernel };
-        assert_eq!(in_force(&of_route), 4000);
-        let cached = KernelBelief { cached_mtu_bytes: Some(1500), ..of_route };
-        assert_eq!(in_force(&cached), 1500);
-        assert_eq!(in_force(&KernelBelief { route_mtu_locked: true, ..cached }), 4000);
-    }
 }

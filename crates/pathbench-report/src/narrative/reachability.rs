@@ -1,59 +1,55 @@
-//! Which transport gets through, in words.
+//! Sentences about the transports that reach the server.
 
-use pathbench_record::document::{AddressFamily, Reachability, UnreachableBecause};
+use crate::list::distinct;
+use pathbench_record::document::{Reachability, UnreachableBecause};
+use pathbench_record::network::AddressFamily;
 use pathbench_record::transport::Transport;
 
 pub(crate) fn reachability(all: &[Reachability]) -> String {
-    let mut transports = Vec::new();
-    for one in all {
-        if !transports.contains(&one.transport) {
-            transports.push(one.transport);
-        }
-    }
+    let transports = distinct(all.iter().map(|one| one.transport));
     let reached = |transport| all.iter().any(|one| one.transport == transport && one.reachable);
     let (through, not): (Vec<_>, Vec<_>) = transports.into_iter().partition(|transport| reached(*transport));
     let names =
         |all: &[Transport]| all.iter().map(|transport| transport.name()).collect::<Vec<_>>().join(", ");
     let mut text = match (through.as_slice(), not.as_slice()) {
-        ([], _) => format!("{}: none gets through", names(&not)),
-        (_, []) => format!("{}: each gets through", names(&through)),
-        _ => format!("{} get through, {} nowhere", names(&through), names(&not)),
+        ([], _) => format!("{}: none reaches the server", names(&not)),
+        (_, []) => format!("{}: all reach the server", names(&through)),
+        _ => format!("{} reach the server, {} do not", names(&through), names(&not)),
     };
     if all.iter().any(|one| !one.reachable && reached(one.transport)) {
-        text += ", but not everywhere";
+        text += ", but not on every port and address family";
     }
     text + "."
 }
 
-/// What does not get through, and why: transports, IP version and ports that share a reason in one sentence.
+/// Failed transports, IP versions and ports with the reason, one sentence for each reason.
 pub(crate) fn barriers(all: &[Reachability]) -> Vec<String> {
-    let mut barriers: Vec<Barrier> = Vec::new();
-    for one in all.iter().filter(|one| !one.reachable) {
-        let why = why_unreachable(one);
-        let same = |known: &&mut Barrier| {
-            known.family == one.family && known.ports == [one.port] && known.why == why
-        };
-        match barriers.iter_mut().find(same) {
-            Some(known) => known.transports.push(one.transport),
-            None => barriers.push(Barrier {
-                transports: vec![one.transport],
-                family: one.family,
-                ports: vec![one.port],
-                why,
-            }),
-        }
-    }
-    let mut merged: Vec<Barrier> = Vec::new();
+    let barriers = all.iter().filter(|one| !one.reachable).map(|one| Barrier {
+        transports: vec![one.transport],
+        family: one.family,
+        ports: vec![one.port],
+        why: why_unreachable(one),
+    });
+    let by_port = joined(barriers, |known, one| known.ports == one.ports);
+    let by_transport = joined(by_port, |known, one| known.transports == one.transports);
+    by_transport.iter().map(Barrier::sentence).collect()
+}
+
+/// Joins barriers for which `same` holds.
+fn joined(barriers: impl IntoIterator<Item = Barrier>, same: fn(&Barrier, &Barrier) -> bool) -> Vec<Barrier> {
+    let mut joined: Vec<Barrier> = Vec::new();
     for one in barriers {
-        let same = |known: &&mut Barrier| {
-            known.family == one.family && known.transports == one.transports && known.why == one.why
-        };
-        match merged.iter_mut().find(same) {
-            Some(known) => known.ports.extend(one.ports),
-            None => merged.push(one),
+        let like =
+            |known: &&mut Barrier| known.family == one.family && known.why == one.why && same(known, &one);
+        match joined.iter_mut().find(like) {
+            Some(known) => {
+                known.transports = distinct(known.transports.drain(..).chain(one.transports));
+                known.ports = distinct(known.ports.drain(..).chain(one.ports));
+            }
+            None => joined.push(one),
         }
     }
-    merged.iter().map(Barrier::sentence).collect()
+    joined
 }
 
 struct Barrier {
@@ -73,7 +69,6 @@ impl Barrier {
     }
 }
 
-/// Why a server was not reached, in its own words or in ours.
 pub(crate) fn why_unreachable(one: &Reachability) -> String {
     if let Some(error) = &one.error {
         return error.clone();

@@ -1,13 +1,13 @@
 //! Findings: the stories of all labels, whether multipath was used, diagnoses, notes, invalid runs.
 
 use super::{Finding, Section};
+use crate::list::{distinct, grouped};
 use crate::narrative::{self, Tone, Verdict, diagnosis};
 use crate::quantity::counted;
 use crate::view::{GroupView, View, variant_text};
 use pathbench_record::document::{RunRecord, Variant};
 
 const MOST_RUNS: usize = 12;
-/// Verdicts beyond this are summed up per label where multipath was used.
 const MOST_VERDICTS: usize = 4;
 
 pub(crate) fn stories(view: &View) -> Vec<Finding> {
@@ -31,32 +31,24 @@ pub(crate) fn verdicts(view: &View) -> Option<Section> {
     Section::of_findings("Was multipath used?", "", verdicts.iter().map(of).collect())
 }
 
-/// One verdict per label for the patterns and variants in which multipath was used in every run; the others as they are.
+/// One verdict per label for all patterns and variants with multipath used in every run; the others unchanged.
 fn summed_up(verdicts: &[Verdict]) -> Vec<Verdict> {
-    let mut sums: Vec<(Verdict, usize, Vec<String>)> = Vec::new();
-    for verdict in verdicts.iter().filter(|one| one.holds()) {
-        let place = sums.iter().position(|(known, ..)| known.label == verdict.label).unwrap_or_else(|| {
-            let none = Verdict { variant: Variant::new(), pattern: None, used: 0, of: 0, ..verdict.clone() };
-            sums.push((none, 0, Vec::new()));
-            sums.len() - 1
-        });
-        let (known, number, patterns) = &mut sums[place];
-        known.used += verdict.used;
-        known.of += verdict.of;
-        *number += 1;
-        patterns.extend(verdict.pattern.clone().filter(|pattern| !patterns.contains(pattern)));
-    }
-    let sums = sums.into_iter().map(|(verdict, number, patterns)| {
-        let of = if patterns.is_empty() { format!("{number} variants") } else { patterns.join(", ") };
-        Verdict { text: format!("used in all {} of {of}", counted(verdict.of, "run")), ..verdict }
+    let sums = grouped(verdicts.iter().filter(|one| one.holds()), |one| &one.label).into_iter();
+    let sums = sums.map(|(label, all)| {
+        let (used, of) = (all.iter().map(|one| one.used).sum(), all.iter().map(|one| one.of).sum());
+        let patterns = distinct(all.iter().filter_map(|one| one.pattern.clone()));
+        let number = format!("{} variants", all.len());
+        let what = if patterns.is_empty() { number } else { patterns.join(", ") };
+        let text = format!("used in all {} of {what}", counted(of, "run"));
+        Verdict { variant: Variant::new(), label: label.clone(), pattern: None, used, of, text }
     });
     sums.chain(verdicts.iter().filter(|one| !one.holds()).cloned()).collect()
 }
 
-/// Paths without traffic, and why: a finding per label, path and kind, once for all repetitions that agree.
+/// Paths without traffic, with the reason: one finding per label, path and kind for all repetitions that agree.
 pub(crate) fn diagnoses(view: &View) -> Option<Section> {
     let mut all = diagnosis::of_view(view);
-    // Trouble comes before what was asked for; within both the groups keep their order.
+    // Faults come before intended states; within both, the order of the groups is kept.
     all.sort_by_key(|(_, one)| !one.is_trouble());
     let mut last: Option<(String, &str)> = None;
     let findings = all.iter().map(|(group, one)| {
@@ -65,7 +57,7 @@ pub(crate) fn diagnoses(view: &View) -> Option<Section> {
         let name = crate::view::name_of(group.label, group.said_pattern(), &Variant::new());
         let variant = variant_text(group.variant);
         let variant = if variant.is_empty() { variant } else { format!(" ({variant})") };
-        // Findings that differ only in numbers have their signs and remedy once.
+        // Findings that differ only in numbers share their signs and remedy.
         let signs = (one.because().chars().filter(|c| !c.is_ascii_digit()).collect(), one.remedy());
         let text = if last.as_ref() == Some(&signs) { one.in_short() } else { one.sentence() };
         last = Some(signs);
@@ -75,54 +67,29 @@ pub(crate) fn diagnoses(view: &View) -> Option<Section> {
     Section::of_findings("Paths that carried nothing", "for a second or more, and why", findings)
 }
 
-/// Notes of the result and of its runs; those that differ only in numbers once.
 pub(crate) fn notes(view: &View) -> Option<Section> {
     let document = &view.set.document;
-    let mut notes: Vec<Note> = document.summary.notes.iter().map(|text| Note::of(text)).collect();
-    let is_known = notes.iter().any(|note| note.text.contains("clear text"));
+    let mut notes = document.summary.notes.clone();
+    let is_known = notes.iter().any(|note| note.contains("clear text"));
     if let Some(note) = narrative::encryption(view).filter(|_| !is_known) {
-        notes.insert(0, Note::of(&note));
+        notes.insert(0, note);
     }
-    for run in &document.runs {
-        for text in &run.notes {
-            let new = Note::of(text);
-            let place = notes.iter().position(|known| known.gist == new.gist).unwrap_or_else(|| {
-                notes.push(new);
-                notes.len() - 1
-            });
-            notes[place].differs |= notes[place].text != *text;
-            notes[place].runs.push(&run.id);
-        }
-    }
-    let findings = notes.iter().map(|note| Finding::new(Tone::Neutral, "", note.sentence()));
+    let of_runs = document.runs.iter().flat_map(|run| run.notes.iter().map(move |text| (run, text)));
+    let gist = |text: &str| text.replace(|character: char| character.is_ascii_digit(), "");
+    notes.extend(grouped(of_runs, |(_, text)| gist(text)).iter().map(|(_, all)| note(all)));
+    let findings = notes.into_iter().map(|note| Finding::new(Tone::Neutral, "", note));
     Section::of_findings("Notes", "", findings.collect())
 }
 
-struct Note<'a> {
-    text: String,
-    /// The note without its numbers.
-    gist: String,
-    runs: Vec<&'a str>,
-    differs: bool,
-}
-
-impl Note<'_> {
-    fn of(text: &str) -> Self {
-        let gist = text.chars().filter(|character| !character.is_ascii_digit()).collect();
-        Self { text: text.to_owned(), gist, runs: Vec::new(), differs: false }
-    }
-
-    fn sentence(&self) -> String {
-        let of = match (self.runs.as_slice(), self.differs) {
-            ([], _) => String::new(),
-            ([run], _) => format!(" ({run})"),
-            ([first, others @ ..], true) => {
-                format!(" ({first}; much the same in {})", counted(others.len() as u32, "other run"))
-            }
-            (many, false) => format!(" ({} runs)", many.len()),
-        };
-        format!("{}{of}", self.text)
-    }
+/// A note, with the runs that have it or a note that differs only in numbers.
+fn note(all: &[(&RunRecord, &String)]) -> String {
+    let (first, text) = all[0];
+    let of = match all.len() {
+        1 => first.id.clone(),
+        many if all.iter().all(|one| one.1 == text) => format!("{many} runs"),
+        many => format!("{}; much the same in {}", first.id, counted(many as u32 - 1, "other run")),
+    };
+    format!("{text} ({of})")
 }
 
 pub(crate) fn expectations(view: &View) -> Option<Section> {
@@ -140,18 +107,11 @@ pub(crate) fn expectations(view: &View) -> Option<Section> {
 }
 
 pub(crate) fn invalid(view: &View) -> Option<Section> {
-    let mut reasons: Vec<(String, Vec<&str>)> = Vec::new();
-    let is_invalid = |run: &&RunRecord| !run.valid;
-    for run in view.set.document.runs.iter().filter(is_invalid) {
-        let because = run.invalid_because.join("; ");
+    let runs = view.set.document.runs.iter().filter(|run| !run.valid);
+    let findings = grouped(runs, |run| run.invalid_because.join("; ")).into_iter().map(|(because, runs)| {
         let because = if because.is_empty() { "no reason was recorded".to_owned() } else { because };
-        match reasons.iter_mut().find(|(known, _)| *known == because) {
-            Some((_, ids)) => ids.push(&run.id),
-            None => reasons.push((because, vec![&run.id])),
-        }
-    }
-    let findings = reasons.into_iter().map(|(because, ids)| {
-        let (shown, more) = ids.split_at(ids.len().min(MOST_RUNS));
+        let (shown, more) = runs.split_at(runs.len().min(MOST_RUNS));
+        let shown: Vec<&str> = shown.iter().map(|run| run.id.as_str()).collect();
         let more = if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
         let details = vec![String::new(), format!("{}{more}", shown.join(", "))];
         Finding { details, ..Finding::new(Tone::Bad, "", because) }

@@ -1,39 +1,62 @@
-//! Tables of links: as asked and as measured, what emulated links did, packets on the wire, probes, routers.
+//! Tables of links: configured and measured parameters, counters of emulated links, packets, probes, routers.
 
-use super::{Block, Cell, Row, Section, Table, Value, number, words};
+use super::{Block, Cell, Finding, Items, Section, Value};
 use crate::carriage::{self, Stage};
-use crate::narrative::Tone;
-use crate::palette::is_part;
-use crate::quantity::{NONE, Unit, bit_rate, bytes, duration, each_direction, percent, plain};
+use crate::list::distinct;
+use crate::narrative::{self, Tone};
+use crate::quantity::{NONE, Unit, bit_rate, bytes, duration, each_direction, percent, plain, with_one_unit};
+use crate::result_set::is_part;
 use crate::view::{View, variant_text};
 use pathbench_record::document::{
     DirectionFigures, EmulatedDirection, LinkMeasurement, LinkRecord, OneWayDelay, RunRecord,
 };
 
-/// Lengths of a link's packets that are named.
 const MOST_SIZES: usize = 6;
 
-/// Links as asked and as measured: all of them, or for the summary those that ask for something, once for all variants
-/// in which they ask for the same and nothing was out of tolerance.
 pub(crate) fn links(view: &View, all: bool) -> Option<Section> {
     let links = if all { view.set.document.links.iter().collect() } else { shown_links(view) };
-    let columns = vec![
-        words(""),
-        words("link"),
-        words("between").in_report_only(),
-        words("rate → / ←"),
-        words("RTT, idle"),
-        words("one-way delay, idle").in_report_only(),
-        words("loss"),
-        words("MTU"),
-        words("queue").in_report_only(),
-        words("engine"),
-        words("tolerance").in_report_only(),
-    ];
-    let rows = links.into_iter().map(|link| row(view, link)).collect();
-    let remark =
-        "asked → measured: medians over the runs; rates count Ethernet frames without preamble and checksum";
-    Section::of_table("Links", remark, Table { columns, rows })
+    let remark = "requested → measured: medians over the runs; rates count Ethernet frames without preamble and checksum";
+    Items::of(links)
+        .words("", |one| match (&one.measured, deviations(view, one).is_empty()) {
+            (None, _) => Cell::text("?").below("not measured"),
+            (Some(_), is_good) => Cell::new(Value::Sign(is_good)),
+        })
+        .words("link", |one| Cell::path(view, &one.name).below(variant_text(&one.variant)))
+        .words("between", |one| Cell::text(one.ends.join(" – ")))
+        .in_report_only()
+        .words("rate → / ←", |one| {
+            let asked = asked(one, |direction| direction.rate_bps, |rate| plain(&bit_rate(rate)));
+            let asked = asked.unwrap_or_else(|| "unlimited".to_owned());
+            against(Some(asked), one.measured.as_ref().and_then(measured_rates))
+        })
+        .words("RTT, idle", |one| {
+            let asked = one.requested.rtt_ms().map(|rtt| plain(&duration(rtt)));
+            against(asked, one.measured.as_ref().map(|found| duration(found.rtt_ms)))
+        })
+        .words("one-way delay, idle", |one| {
+            let asked = asked(one, |direction| direction.delay_ms, |delay| plain(&duration(delay)));
+            against(asked, measured(one, |found| (found.forward_delay, found.reverse_delay), delay_words))
+        })
+        .in_report_only()
+        .words("loss", |one| {
+            let asked = asked(one, |direction| direction.loss, percent);
+            against(asked, measured(one, |found| (found.forward_loss, found.reverse_loss), percent))
+        })
+        .words("MTU", |one| {
+            let (asked, found) = (one.requested.mtu_bytes, one.measured.as_ref());
+            let found = found.map(|found| found.forward_mtu_bytes.min(found.reverse_mtu_bytes));
+            against(Some(asked.to_string()), found.filter(|mtu| *mtu != asked).map(|mtu| mtu.to_string()))
+        })
+        .words("queue", |one| {
+            let asked = asked(one, |direction| direction.queue_bytes, bytes);
+            Cell::text(asked.unwrap_or(NONE.to_owned()))
+        })
+        .in_report_only()
+        .words("engine", |one| Cell::text(&*one.engine))
+        .words("tolerance", |one| Cell::text(format!("± {}", percent(one.tolerance))))
+        .in_report_only()
+        .each(|row, one| row.notes.extend(deviations(view, one).into_iter().map(|text| (Tone::Bad, text))))
+        .section("Links", remark)
 }
 
 fn shown_links<'a>(view: &View<'a>) -> Vec<&'a LinkRecord> {
@@ -48,7 +71,7 @@ fn shown_links<'a>(view: &View<'a>) -> Vec<&'a LinkRecord> {
     shown
 }
 
-/// Whether `link` is a part of a path without parameters of its own, which carries what the path's link carries.
+/// Whether `link` is an inner link of a path, without parameters, that carries the traffic of the path's first link.
 fn is_plain_part(link: &LinkRecord, all: &[LinkRecord]) -> bool {
     let asked = &link.requested;
     let plain = |asked: &DirectionFigures| {
@@ -59,66 +82,42 @@ fn is_plain_part(link: &LinkRecord, all: &[LinkRecord]) -> bool {
     plain(&asked.forward) && plain(&asked.reverse) && all.iter().any(of_path)
 }
 
-/// What was out of tolerance on a link in any run, each thing once.
+/// Each deviation of a link from its tolerance in any run, once.
 fn deviations(view: &View, link: &LinkRecord) -> Vec<String> {
-    let mut found: Vec<String> = Vec::new();
     let is_same =
         |run: &&RunRecord| link.variant.iter().all(|(key, value)| run.variant.get(key) == Some(value));
     let runs = view.set.document.runs.iter().filter(is_same);
-    let links = runs.flat_map(|run| &run.links);
-    for measured in links.filter(|one| one.name == link.name && !one.within_tolerance) {
-        let none = ["out of tolerance".to_owned()];
-        let texts = if measured.deviations.is_empty() { &none[..] } else { &measured.deviations };
-        for text in texts {
-            if !found.contains(text) && found.len() < 3 {
-                found.push(text.clone());
-            }
-        }
-    }
+    let measured = runs.flat_map(|run| &run.links);
+    let deviating = measured.filter(|one| one.name == link.name && !one.within_tolerance);
+    let mut found = distinct(deviating.flat_map(|one| match one.deviations.as_slice() {
+        [] => vec!["out of tolerance".to_owned()],
+        texts => texts.to_vec(),
+    }));
+    found.truncate(3);
     found
 }
 
-fn row(view: &View, link: &LinkRecord) -> Row {
-    let asked = &link.requested;
-    let (forward, reverse) = (&asked.forward, &asked.reverse);
-    let measured = link.measured.as_ref();
-    let rate = each_direction(forward.rate_bps, reverse.rate_bps, |rate| plain(&bit_rate(rate)));
-    let delays = each_direction(forward.delay_ms, reverse.delay_ms, |delay| plain(&duration(delay)));
-    let losses = each_direction(forward.loss, reverse.loss, percent);
-    let of_delay = |one: OneWayDelay| format!("{} (p95 {})", duration(one.p50_ms), duration(one.p95_ms));
-    let mtu = measured.map(|one| one.forward_mtu_bytes.min(one.reverse_mtu_bytes));
-    let mtu = mtu.filter(|mtu| *mtu != asked.mtu_bytes).map(|mtu| mtu.to_string());
-    let deviations = deviations(view, link);
-    let sign = match (measured, deviations.is_empty()) {
-        (None, _) => Cell::text("?").below("not measured"),
-        (Some(_), is_good) => Cell::new(Value::Sign(is_good)),
-    };
-    let cells = vec![
-        sign,
-        Cell::path(view, &link.name).below(variant_text(&link.variant)),
-        Cell::text(format!("{} – {}", link.ends[0], link.ends[1])),
-        against(Some(rate.unwrap_or_else(|| "unlimited".to_owned())), measured.and_then(measured_rates)),
-        against(
-            asked.rtt_ms().map(|rtt| plain(&duration(rtt))),
-            measured.map(|found| duration(found.rtt_ms)),
-        ),
-        against(
-            delays,
-            measured.and_then(|one| each_direction(one.forward_delay, one.reverse_delay, of_delay)),
-        ),
-        against(losses, measured.and_then(|one| each_direction(one.forward_loss, one.reverse_loss, percent))),
-        against(Some(asked.mtu_bytes.to_string()), mtu),
-        Cell::text(
-            each_direction(forward.queue_bytes, reverse.queue_bytes, bytes).unwrap_or(NONE.to_owned()),
-        ),
-        Cell::text(&*link.engine),
-        Cell::text(format!("± {}", percent(link.tolerance))),
-    ];
-    let notes = deviations.into_iter().map(|text| (Tone::Bad, text)).collect();
-    Row { notes, ..Row::new(cells) }
+fn asked<T: PartialEq>(
+    link: &LinkRecord,
+    of: fn(&DirectionFigures) -> Option<T>,
+    words: impl Fn(T) -> String,
+) -> Option<String> {
+    each_direction(of(&link.requested.forward), of(&link.requested.reverse), words)
 }
 
-/// `1 Gbit/s → 941 Mbit/s`: asked and measured.
+fn measured<T: PartialEq>(
+    link: &LinkRecord,
+    of: fn(&LinkMeasurement) -> (Option<T>, Option<T>),
+    words: fn(T) -> String,
+) -> Option<String> {
+    let (forward, reverse) = of(link.measured.as_ref()?);
+    each_direction(forward, reverse, words)
+}
+
+fn delay_words(one: OneWayDelay) -> String {
+    format!("{} (p95 {})", duration(one.p50_ms), duration(one.p95_ms))
+}
+
 fn against(asked: Option<String>, measured: Option<String>) -> Cell {
     match (asked, measured) {
         (None, None) => Cell::absent(),
@@ -128,46 +127,27 @@ fn against(asked: Option<String>, measured: Option<String>) -> Cell {
 }
 
 fn measured_rates(measured: &LinkMeasurement) -> Option<String> {
-    let [forward, reverse] = [measured.forward_bps, measured.reverse_bps].map(|bps| bps.map(bit_rate));
-    // The unit stands once where it is the same.
-    match (&forward, &reverse) {
-        (Some(one), Some(other)) if one != other => match (one.split_once(' '), other.split_once(' ')) {
-            (Some((number, unit)), Some((_, same))) if unit == same => Some(format!("{number} / {other}")),
-            _ => Some(format!("{one} / {other}")),
-        },
-        _ => each_direction(forward, reverse, |rate| rate),
+    match [measured.forward_bps, measured.reverse_bps].map(|bps| bps.map(bit_rate)) {
+        [Some(one), Some(other)] if one != other => Some(with_one_unit(&one, " / ", &other)),
+        [forward, reverse] => each_direction(forward, reverse, |rate| rate),
     }
 }
 
 pub(super) fn emulated(view: &View, run: &RunRecord) -> Option<Section> {
-    let columns = vec![
-        words("link"),
-        words(""),
-        number("packets in"),
-        number("out"),
-        words("dropped, by cause"),
-        words("otherwise"),
-        number("largest queue"),
-        number("lateness p50 / p99 / max"),
-    ];
-    let mut rows = Vec::new();
-    for (link, emulation) in run.links.iter().filter_map(|link| Some((link, link.emulation.as_ref()?))) {
-        for (arrow, one) in [("→", &emulation.forward), ("←", &emulation.reverse)] {
+    let emulated = run.links.iter().filter_map(|link| Some((&link.name, link.emulation.as_ref()?)));
+    Items::of(emulated.flat_map(|(link, one)| [(link, "→", &one.forward), (link, "←", &one.reverse)]))
+        .words("link", |(link, ..)| Cell::path(view, link))
+        .words("", |(_, arrow, _)| Cell::text(*arrow))
+        .number("packets in", |(.., one)| Cell::count(one.offered_packets))
+        .number("out", |(.., one)| Cell::count(one.delivered_packets))
+        .words("dropped, by cause", |(.., one)| Cell::text(drops(one)))
+        .words("otherwise", |(.., one)| Cell::text(otherwise(one)))
+        .number("largest queue", |(.., one)| Cell::bytes(one.largest_queue_bytes))
+        .number("lateness p50 / p99 / max", |(.., one)| {
             let late = &one.lateness_ms;
-            let [p50, p99, max] = [late.p50, late.p99, late.max].map(duration);
-            rows.push(Row::new(vec![
-                Cell::path(view, &link.name),
-                Cell::text(arrow),
-                Cell::count(one.offered_packets),
-                Cell::count(one.delivered_packets),
-                Cell::text(drops(one)),
-                Cell::text(otherwise(one)),
-                Cell::bytes(one.largest_queue_bytes),
-                Cell::text(format!("{p50} / {p99} / {max}")),
-            ]));
-        }
-    }
-    Section::of_table("Emulated links", "", Table { columns, rows })
+            Cell::text([late.p50, late.p99, late.max].map(duration).join(" / "))
+        })
+        .section("Emulated links", "")
 }
 
 fn drops(one: &EmulatedDirection) -> String {
@@ -195,32 +175,17 @@ fn otherwise(one: &EmulatedDirection) -> String {
     if parts.is_empty() { NONE.to_owned() } else { parts.join(", ") }
 }
 
-/// The sizes of the packets that crossed a run's links: a row per path, direction and link.
 pub(super) fn packets(view: &View, run: &RunRecord) -> Option<Section> {
-    let columns = vec![
-        words("path"),
-        words("direction"),
-        words("link"),
-        number("MTU"),
-        number("packets"),
-        number("bytes"),
-        words("length: part of the bytes (packets)"),
-    ];
-    let mut rows = Vec::new();
-    for one in carriage::carriages(view, run) {
-        for stage in one.stages() {
-            rows.push(Row::new(vec![
-                Cell::path(view, one.path),
-                Cell::text(one.direction.name()),
-                Cell::text(stage.link),
-                Cell::size(stage.mtu_bytes.unwrap_or(0)),
-                Cell::count(stage.packets()),
-                Cell::bytes(stage.bytes()),
-                Cell::text(sizes(&stage)),
-            ]));
-        }
-    }
-    Section::of_table("Packets on the wire", "", Table { columns, rows })
+    let carriages = carriage::carriages(view, run);
+    Items::of(carriages.iter().flat_map(|one| one.stages().map(move |stage| (one, stage))))
+        .words("path", |(one, _)| Cell::path(view, one.path))
+        .words("direction", |(one, _)| Cell::text(one.direction.name()))
+        .words("link", |(_, stage)| Cell::text(stage.link))
+        .number("MTU", |(_, stage)| Cell::size(stage.mtu_bytes.unwrap_or(0)))
+        .number("packets", |(_, stage)| Cell::count(stage.packets()))
+        .number("bytes", |(_, stage)| Cell::bytes(stage.bytes()))
+        .words("length: part of the bytes (packets)", |(_, stage)| Cell::text(sizes(stage)))
+        .section("Packets on the wire", "")
 }
 
 fn sizes(stage: &Stage) -> String {
@@ -236,107 +201,72 @@ fn sizes(stage: &Stage) -> String {
 }
 
 pub(super) fn probes(view: &View, run: &RunRecord) -> Option<Section> {
-    let columns = vec![
-        words("path"),
-        words("answered"),
-        number("RTT, median"),
-        number("slowest"),
-        number("longest silence"),
-    ];
-    let row = |one: &pathbench_record::document::ProbeRecord| {
-        Row::new(vec![
-            Cell::path(view, &one.path),
-            Cell::text(format!("{} of {} probes", one.answered, one.sent)),
-            Cell::quantity(one.p50_ms, Unit::Duration),
-            Cell::quantity(one.max_ms, Unit::Duration),
-            Cell::quantity(one.longest_silence_ms, Unit::Duration),
-        ])
-    };
-    let rows = run.probes.iter().map(row).collect();
-    Section::of_table("Probes of each interface", "", Table { columns, rows })
+    Items::of(&run.probes)
+        .words("path", |one| Cell::path(view, &one.path))
+        .words("answered", |one| Cell::text(format!("{} of {} probes", one.answered, one.sent)))
+        .number("RTT, median", |one| Cell::quantity(one.p50_ms, Unit::Duration))
+        .number("slowest", |one| Cell::quantity(one.max_ms, Unit::Duration))
+        .number("longest silence", |one| Cell::quantity(one.longest_silence_ms, Unit::Duration))
+        .section("Probes of each interface", "")
 }
 
-/// The lab's routers and packets that are larger than the MTU of the next hop.
 pub(super) fn routers(run: &RunRecord) -> Option<Section> {
-    let columns = vec![
-        words("router"),
-        words("too big messages"),
-        number("sent"),
-        number("suppressed"),
-        words("MSS of SYNs"),
-        number("SYNs rewritten"),
-    ];
-    let row = |router: &pathbench_record::document::RouterRecord| {
-        let clamped = if router.clamp_mss { Cell::count(router.clamped_syns) } else { Cell::absent() };
-        Row::new(vec![
-            Cell::text(&*router.name),
-            Cell::text(&*router.icmp),
-            Cell::count(router.too_big_sent),
-            Cell::count(router.too_big_suppressed).bad(router.too_big_suppressed > 0),
-            Cell::text(if router.clamp_mss { "clamped" } else { "left alone" }),
-            clamped,
-        ])
-    };
-    let rows = run.routers.iter().map(row).collect();
-    let title = "Routers, and packets that were too large for their next hop";
-    Section::of_table(title, "", Table { columns, rows })
+    Items::of(&run.routers)
+        .words("router", |one| Cell::text(&*one.name))
+        .words("too big messages", |one| Cell::text(&*one.icmp))
+        .number("sent", |one| Cell::count(one.too_big_sent))
+        .number("suppressed", |one| Cell::count(one.too_big_suppressed).bad(one.too_big_suppressed > 0))
+        .words("MSS of SYNs", |one| Cell::text(if one.clamp_mss { "clamped" } else { "left alone" }))
+        .number(
+            "SYNs rewritten",
+            |one| {
+                if one.clamp_mss { Cell::count(one.clamped_syns) } else { Cell::absent() }
+            },
+        )
+        .section("Routers, and packets that were too large for their next hop", "")
 }
 
 pub(crate) fn servers(view: &View) -> Option<Section> {
-    let columns = vec![words(""), words("server"), number("median ping"), number("lost"), words("")];
-    let row = |server: &pathbench_record::document::ServerRecord| {
-        let sign = match (server.chosen, &server.error) {
-            (true, _) => Cell::new(Value::Sign(true)),
-            (false, Some(_)) => Cell::new(Value::Sign(false)),
+    Items::of(&view.set.document.servers)
+        .words("", |one| match (one.chosen, &one.error) {
             (false, None) => Cell::text("·"),
-        };
-        let ping = server
-            .ping_ms
-            .map_or_else(|| Cell::text("no answer"), |ping_ms| Cell::quantity(ping_ms, Unit::Duration));
-        let chosen = server.chosen.then(|| "chosen".to_owned());
-        let state = chosen.into_iter().chain(server.error.clone()).collect::<Vec<_>>().join(", ");
-        Row::new(vec![
-            sign,
-            Cell::text(&*server.address).below(server.name.clone().unwrap_or_default()),
-            ping,
-            Cell::count(server.lost),
-            Cell::text(state).bad(server.error.is_some()),
-        ])
-    };
-    let rows = view.set.document.servers.iter().map(row).collect();
-    Section::of_table("Servers", "median ping", Table { columns, rows })
+            (is_chosen, _) => Cell::new(Value::Sign(is_chosen)),
+        })
+        .words("server", |one| Cell::text(&*one.address).below(one.name.clone().unwrap_or_default()))
+        .number("median ping", |one| match one.ping_ms {
+            None => Cell::text("no answer"),
+            found => Cell::quantity(found, Unit::Duration),
+        })
+        .number("lost", |one| Cell::count(one.lost))
+        .words("", |one| {
+            let chosen = one.chosen.then(|| "chosen".to_owned());
+            let state = chosen.into_iter().chain(one.error.clone()).collect::<Vec<_>>();
+            Cell::text(state.join(", ")).bad(one.error.is_some())
+        })
+        .section("Servers", "median ping")
 }
 
-/// Which transport gets through: in short, what does not, and for the report each address family and port.
+/// Reachability of the server: a sentence, the failures, and for the report each address family and port.
 pub(crate) fn reachability(view: &View, all: bool) -> Option<Section> {
     let found = &view.set.document.reachability;
     if found.is_empty() {
         return None;
     }
-    let barriers = crate::narrative::barriers(found).into_iter();
-    let barriers = barriers.map(|text| super::Finding::new(Tone::Bad, "", text)).collect();
-    let mut blocks = vec![Block::Text(crate::narrative::reachability(found)), Block::Findings(barriers)];
-    if all {
-        let columns = vec![
-            words("transport"),
-            words("IP"),
-            number("port"),
-            words("reached"),
-            number("first answer"),
-            words("why not"),
-        ];
-        let row = |one: &pathbench_record::document::Reachability| {
-            let why = if one.reachable { String::new() } else { crate::narrative::why_unreachable(one) };
-            Row::new(vec![
-                Cell::text(one.transport.name()),
-                Cell::text(one.family.name()),
-                Cell::count(one.port),
-                Cell::new(Value::Sign(one.reachable)),
-                Cell::quantity(one.rtt_ms, Unit::Duration),
-                Cell::text(why),
-            ])
-        };
-        blocks[1] = Block::Table(Table { columns, rows: found.iter().map(row).collect() });
-    }
-    Some(Section::new("What gets through", "", blocks))
+    let details = if all {
+        let rows = Items::of(found)
+            .words("transport", |one| Cell::text(one.transport.name()))
+            .words("IP", |one| Cell::text(one.family.name()))
+            .number("port", |one| Cell::count(one.port))
+            .words("reached", |one| Cell::new(Value::Sign(one.reachable)))
+            .number("first answer", |one| Cell::quantity(one.rtt_ms, Unit::Duration))
+            .words("why not", |one| {
+                Cell::text(if one.reachable { String::new() } else { narrative::why_unreachable(one) })
+            });
+        Block::Table(rows.table)
+    } else {
+        let barriers = narrative::barriers(found).into_iter();
+        Block::Findings(barriers.map(|text| Finding::new(Tone::Bad, "", text)).collect())
+    };
+    let blocks = vec![Block::Text(narrative::reachability(found)), details];
+    Some(Section::new("Reachability", "", blocks))
 }

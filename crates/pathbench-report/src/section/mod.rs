@@ -1,5 +1,5 @@
 //! Findings and tables as data, built once from results. The terminal summary and the HTML report render the same
-//! sections; the summary leaves out what only the report shows.
+//! sections; the summary omits some.
 
 pub(crate) mod findings;
 pub(crate) mod links;
@@ -18,7 +18,7 @@ use pathbench_record::document::{Distribution, Variant};
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Section {
     pub(crate) title: String,
-    /// Explains the title; beside it in the summary, below the tables in the report.
+    /// Explains the title: next to the title in the summary, below the tables in the report.
     pub(crate) remark: String,
     pub(crate) blocks: Vec<Block>,
 }
@@ -28,22 +28,13 @@ pub(crate) enum Block {
     Findings(Vec<Finding>),
     Table(Table),
     Text(String),
-    /// Commands with a sign for those that were run, and how to undo them. They are never cut.
+    /// Commands with their state (run or not), and the commands that undo them. Commands are never truncated.
     Commands(Vec<(bool, String, String)>),
 }
 
 impl Section {
     pub(crate) fn new(title: impl Into<String>, remark: impl Into<String>, blocks: Vec<Block>) -> Self {
         Self { title: title.into(), remark: remark.into(), blocks }
-    }
-
-    /// A section of one table; `None` for a table without rows.
-    pub(crate) fn of_table(
-        title: impl Into<String>,
-        remark: impl Into<String>,
-        table: Table,
-    ) -> Option<Self> {
-        (!table.rows.is_empty()).then(|| Self::new(title, remark, vec![Block::Table(table)]))
     }
 
     pub(crate) fn of_findings(
@@ -82,36 +73,58 @@ pub(crate) struct Column {
     pub(crate) in_report_only: bool,
 }
 
-pub(crate) fn words(title: impl Into<String>) -> Column {
-    Column { title: title.into(), is_number: false, in_report_only: false }
+/// A table that is built column by column from items, one row per item.
+pub(crate) struct Items<T> {
+    items: Vec<T>,
+    pub(crate) table: Table,
 }
 
-pub(crate) fn number(title: impl Into<String>) -> Column {
-    Column { is_number: true, ..words(title) }
-}
+impl<T> Items<T> {
+    pub(crate) fn of(items: impl IntoIterator<Item = T>) -> Self {
+        let items: Vec<T> = items.into_iter().collect();
+        let rows = items.iter().map(|_| Row::default()).collect();
+        Self { items, table: Table { columns: Vec::new(), rows } }
+    }
 
-impl Column {
-    pub(crate) fn in_report_only(self) -> Self {
-        Self { in_report_only: true, ..self }
+    pub(crate) fn words(self, title: impl Into<String>, cell: impl Fn(&T) -> Cell) -> Self {
+        self.column(title.into(), false, cell)
+    }
+
+    pub(crate) fn number(self, title: impl Into<String>, cell: impl Fn(&T) -> Cell) -> Self {
+        self.column(title.into(), true, cell)
+    }
+
+    fn column(mut self, title: String, is_number: bool, cell: impl Fn(&T) -> Cell) -> Self {
+        self.table.columns.push(Column { title, is_number, in_report_only: false });
+        self.each(|row, item| row.cells.push(cell(item)))
+    }
+
+    pub(crate) fn in_report_only(mut self) -> Self {
+        self.table.columns.iter_mut().rev().take(1).for_each(|column| column.in_report_only = true);
+        self
+    }
+
+    pub(crate) fn grouped(self, variant: impl Fn(&T) -> &Variant) -> Self {
+        self.each(|row, item| row.group = variant_text(variant(item)))
+    }
+
+    pub(crate) fn each(mut self, change: impl Fn(&mut Row, &T)) -> Self {
+        self.table.rows.iter_mut().zip(&self.items).for_each(|(row, item)| change(row, item));
+        self
+    }
+
+    pub(crate) fn section(self, title: impl Into<String>, remark: impl Into<String>) -> Option<Section> {
+        let section = Section::new(title, remark, vec![Block::Table(self.table)]);
+        (!self.items.is_empty()).then_some(section)
     }
 }
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Row {
-    /// Stands over the row where it differs from the row before: the variant.
+    /// The variant: a heading above the row if it differs from the previous row's.
     pub(crate) group: String,
     pub(crate) cells: Vec<Cell>,
     pub(crate) notes: Vec<(Tone, String)>,
-}
-
-impl Row {
-    pub(crate) fn new(cells: Vec<Cell>) -> Self {
-        Self { cells, ..Self::default() }
-    }
-
-    pub(crate) fn of_variant(variant: &Variant, cells: Vec<Cell>) -> Self {
-        Self { group: variant_text(variant), cells, notes: Vec::new() }
-    }
 }
 
 #[derive(Debug, Clone)]
@@ -120,20 +133,9 @@ pub(crate) enum Value {
     Text(String),
     Count(u64),
     Quantity(f64, Unit),
-    Median {
-        found: Distribution,
-        unit: Unit,
-        /// It rests on messages that were never acknowledged.
-        mark: &'static str,
-    },
-    Path {
-        name: String,
-        rank: usize,
-    },
-    Share {
-        rank: usize,
-        part: f64,
-    },
+    Median { found: Distribution, unit: Unit, mark: &'static str },
+    Path { name: String, rank: usize },
+    Share { rank: usize, part: f64 },
     Sign(bool),
 }
 
@@ -141,7 +143,6 @@ pub(crate) enum Value {
 pub(crate) struct Cell {
     pub(crate) value: Value,
     pub(crate) below: Vec<String>,
-    /// `None` is plain.
     pub(crate) tone: Option<Tone>,
 }
 
@@ -162,7 +163,7 @@ impl Cell {
         Self::new(Value::Count(count.into()))
     }
 
-    /// `None` and values that are no number are absent.
+    /// `None` and NaN are absent.
     pub(crate) fn quantity(value: impl Into<Option<f64>>, unit: Unit) -> Self {
         Self::new(match value.into() {
             Some(value) if value.is_finite() => Value::Quantity(value, unit),
@@ -174,7 +175,7 @@ impl Cell {
         Self::quantity(count.into().map(|count| count as f64), Unit::Bytes)
     }
 
-    /// A packet size; 0 is an unknown one.
+    /// A packet size; 0 is unknown.
     pub(crate) fn size(bytes: u32) -> Self {
         if bytes == 0 { Self::absent() } else { Self::count(bytes) }
     }
@@ -185,6 +186,10 @@ impl Cell {
 
     pub(crate) fn path(view: &View, name: &str) -> Self {
         Self::new(Value::Path { name: name.to_owned(), rank: view.paths.rank(name) })
+    }
+
+    pub(crate) fn share(view: &View, path: &str, part: f64) -> Self {
+        Self::new(Value::Share { rank: view.paths.rank(path), part })
     }
 
     pub(crate) fn below(mut self, line: impl Into<String>) -> Self {
@@ -199,7 +204,6 @@ impl Cell {
 }
 
 impl Value {
-    /// The value in words, without markup.
     pub(crate) fn shown(&self) -> String {
         match self {
             Self::Absent => NONE.to_owned(),
@@ -213,10 +217,6 @@ impl Value {
             Self::Sign(false) => "✗".to_owned(),
         }
     }
-}
-
-pub(crate) fn label_cell(label: &str, variant: &Variant) -> Cell {
-    Cell::text(label).below(variant_text(variant))
 }
 
 pub(crate) fn label_of(group: &GroupView) -> String {

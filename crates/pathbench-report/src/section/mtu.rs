@@ -1,9 +1,9 @@
-//! An examination of path MTUs (`pathbench mtu`): what passes, the kernel's state, the steps that correct it.
+//! An examination of path MTUs (`pathbench mtu`): the MTUs, the kernel's state, the steps that correct it.
 
-use super::{Block, Cell, Finding, Row, Section, Table, number, words};
+use super::{Block, Cell, Finding, Items, Section, Value};
 use crate::narrative::{Tone, path_mtu as text};
 use crate::quantity::duration;
-use pathbench_record::document::{DirectionMtu, KernelBelief, MtuRecord, PathMtu};
+use pathbench_record::document::{DirectionMtu, KernelPathState, MtuRecord, PathMtu};
 
 pub(crate) fn sections(record: &MtuRecord) -> Vec<Section> {
     let title = format!("The MTU of each path to {}", record.server);
@@ -11,9 +11,12 @@ pub(crate) fn sections(record: &MtuRecord) -> Vec<Section> {
         let none = vec![Finding::new(Tone::Bad, "", "No path was examined.")];
         return vec![Section::new(title, "", vec![Block::Findings(none)])];
     }
-    let columns = vec![words("path"), words(""), number("MTU"), words("how it is known")];
-    let rows = record.paths.iter().enumerate().flat_map(|(rank, path)| rows(rank, path)).collect();
-    let mut blocks = vec![Block::Table(Table { columns, rows })];
+    let rows = Items::of(record.paths.iter().enumerate().flat_map(|(rank, path)| rows(rank, path)))
+        .words("path", |row| row[0].clone())
+        .words("", |row| row[1].clone())
+        .number("MTU", |row| row[2].clone())
+        .words("how it is known", |row| row[3].clone());
+    let mut blocks = vec![Block::Table(rows.table)];
     let findings = record.paths.iter().flat_map(|path| {
         let subject = format!("{}:", path.name);
         let wrong = path.disagreements.iter().map({
@@ -38,44 +41,39 @@ pub(crate) fn sections(record: &MtuRecord) -> Vec<Section> {
     sections
 }
 
-/// Upload, download, the kernel's state and live connections of a path.
-fn rows(rank: usize, path: &PathMtu) -> Vec<Row> {
+/// Upload, download, the kernel's state and live connections of a path, with its name in the first row.
+fn rows(rank: usize, path: &PathMtu) -> Vec<[Cell; 4]> {
     let mut rows = vec![direction("up", &path.upload), direction("down", &path.download)];
-    if let Some(kernel) = &path.kernel {
-        rows.extend(kernel_rows(kernel, path));
-    }
-    let name = Cell::new(super::Value::Path { name: path.name.clone(), rank });
+    rows.extend(path.kernel.iter().flat_map(|kernel| kernel_rows(kernel, path)));
     let interface = if path.interface == path.name { String::new() } else { path.interface.clone() };
-    let names = [name.below(path.local.clone()).below(format!("→ {}", path.remote)).below(interface)];
-    let names = names.into_iter().chain(std::iter::repeat_with(|| Cell::text("")));
-    rows.into_iter()
-        .zip(names)
-        .map(|(cells, name)| Row::new(std::iter::once(name).chain(cells).collect()))
-        .collect()
+    let name = Cell::new(Value::Path { name: path.name.clone(), rank }).below(path.local.clone());
+    rows[0][0] = name.below(format!("→ {}", path.remote)).below(interface);
+    rows
 }
 
-fn direction(label: &str, found: &DirectionMtu) -> Vec<Cell> {
+fn direction(label: &str, found: &DirectionMtu) -> [Cell; 4] {
     let mtu = found.mtu_bytes.map_or_else(Cell::absent, Cell::count);
     let circumstances = text::circumstances(found).join(", ");
     let circumstances = if circumstances.is_empty() { circumstances } else { format!(" ({circumstances})") };
     let known = Cell::text(format!("{}{circumstances}", text::evidence(found)));
-    vec![Cell::text(label), mtu, known.bad(found.mtu_bytes.is_none())]
+    [Cell::text(""), Cell::text(label), mtu, known.bad(found.mtu_bytes.is_none())]
 }
 
-fn kernel_rows(kernel: &KernelBelief, path: &PathMtu) -> Vec<Vec<Cell>> {
+fn kernel_rows(kernel: &KernelPathState, path: &PathMtu) -> Vec<[Cell; 4]> {
     let in_force = text::in_force(kernel);
-    // A kernel that sends less than the path takes wastes some; one that sends more gets nothing through.
+    // A kernel MTU below the path MTU wastes capacity; above it, packets are dropped.
     let tone = match path.upload.mtu_bytes {
         Some(found) if in_force > found => Some(Tone::Bad),
         Some(found) if in_force < found => Some(Tone::Mixed),
         _ => None,
     };
     let state = Cell { tone, ..Cell::count(in_force) };
-    let mut rows =
-        vec![vec![Cell::text("kernel"), state, Cell::text(text::route_state(kernel, &path.interface))]];
+    let route = Cell::text(text::route_state(kernel, &path.interface));
+    let mut rows = vec![[Cell::text(""), Cell::text("kernel"), state, route]];
     rows.extend(kernel.connections.iter().map(|one| {
         let words = format!("{} → {}: {}", one.local, one.remote, text::connection(one));
-        vec![Cell::text(&*one.transport), Cell::size(one.pmtu_bytes), Cell::text(words).bad(one.stuck)]
+        let (transport, words) = (Cell::text(&*one.transport), Cell::text(words).bad(one.stuck));
+        [Cell::text(""), transport, Cell::size(one.pmtu_bytes), words]
     }));
     rows
 }

@@ -1,37 +1,41 @@
-//! Everything about one run: why it is valid or not, its directions, impacts of events, phases, events, parameters and
-//! kernel counters.
+//! Everything about one run: its validity with reasons, its directions, impacts of events, phases, events, parameters
+//! and kernel counters.
 
-use super::paths::{path_cells, path_columns};
-use super::{Block, Cell, Finding, Row, Section, Table, Value, number, words};
+use super::paths::{Carried, path_columns};
+use super::{Block, Cell, Finding, Items, Section};
 use crate::narrative::{self, Tone, diagnosis};
 use crate::pattern::bound_mark;
 use crate::quantity::{Unit, duration, rate};
 use crate::view::{View, value_text, variant_text};
-use pathbench_record::document::{DelayRecord, Impact, Phase, RunRecord};
+use pathbench_record::document::{DelayRecord, DirectionRecord, RunRecord};
 use pathbench_record::event::{Event, EventSource};
 use pathbench_record::sample::Side;
 use serde_json::{Map, Value as Json};
 use std::collections::BTreeSet;
 
-/// Events beyond this are left to `events.jsonl`.
 const MOST_EVENTS: usize = 200;
 
 pub(crate) fn sections(view: &View, run: &RunRecord) -> Vec<Section> {
-    let paths = run.paths.iter().map(|path| Row::new(path_cells(view, path, path.share))).collect();
+    let paths = Items::of(run.paths.iter().map(|path| Carried {
+        label: String::new(),
+        variant: &run.variant,
+        path,
+        share: path.share,
+    }));
     let all = [
         Some(Section::new("", "", vec![Block::Findings(findings(run))])),
         directions(run),
-        Section::of_table("Impact of the events", "", impacts(run)),
-        Section::of_table("Phases", "", phases(view, run)),
-        Section::of_table("Paths", "", Table { columns: path_columns(), rows: paths }),
+        impacts(run),
+        phases(view, run),
+        path_columns(view, paths).section("Paths", ""),
         super::links::emulated(view, run),
         super::links::packets(view, run),
         super::links::routers(run),
         super::links::probes(view, run),
         events(view, run),
-        Section::of_table("Parameters as asked", "", parameters(&run.parameters.asked)),
-        Section::of_table("Parameters in force", "", parameters(&run.parameters.in_force)),
-        Section::of_table("Kernel counters that changed", "", counters(run)),
+        parameters("Parameters as asked", &run.parameters.asked),
+        parameters("Parameters in force", &run.parameters.in_force),
+        counters(run),
     ];
     all.into_iter().flatten().collect()
 }
@@ -45,20 +49,20 @@ fn application(run: &RunRecord) -> Vec<String> {
         let of = |figure: &str, ms: f64| format!("{}{}", bound_mark(delay, figure), duration(ms));
         format!("p95 {}, slowest {}", of("delay_p95_ms", delay.p95), of("delay_max_ms", delay.max))
     });
-    let late = run.delay_ms.as_ref().filter(|delay| delay.late > 0);
-    let late = late.map(|delay| format!("{} of {} never acknowledged", delay.late, delay.messages));
-    let completion = run.completion_ms.map(|ms| format!("completed in {}", duration(ms)));
-    [ping, delay, late, completion].into_iter().flatten().collect()
+    let unacknowledged = run.delay_ms.as_ref().filter(|delay| delay.unacknowledged > 0);
+    let unacknowledged =
+        unacknowledged.map(|delay| format!("{} of {} unacknowledged", delay.unacknowledged, delay.messages));
+    let fct = run.fct_ms.map(|ms| format!("completed in {}", duration(ms)));
+    [ping, delay, unacknowledged, fct].into_iter().flatten().collect()
 }
 
-/// `mptcp · 1.26 Gbit/s · stall 190 ms`.
 pub(crate) fn in_short(run: &RunRecord, several_patterns: bool) -> String {
     let mut parts = vec![run.label.clone()];
     parts.extend((!run.variant.is_empty()).then(|| variant_text(&run.variant)));
     parts.extend((!run.valid).then(|| "not valid".to_owned()));
     parts.extend(several_patterns.then(|| run.pattern.clone()));
     parts.extend(application(run));
-    // Messages are too few for goodput to mean anything.
+    // Goodput of few messages is meaningless.
     if run.delay_ms.is_none() && run.ping.is_none() {
         parts.extend(run.goodput_mbps.map(rate));
         parts.extend(run.stall_ms.map(|stall| format!("stall {}", duration(stall))));
@@ -123,86 +127,86 @@ fn findings(run: &RunRecord) -> Vec<Finding> {
 }
 
 fn directions(run: &RunRecord) -> Option<Section> {
-    let mut columns =
-        vec![words("direction"), number("goodput"), number("delivered"), number("longest stall")];
-    let with_delays = run.directions.iter().any(|one| one.delay_ms.is_some());
-    let titles = ["messages", "never acknowledged", "delay p50", "p95", "p99", "max"];
-    columns.extend(titles.into_iter().filter(|_| with_delays).map(number));
-    let rows = run.directions.iter().map(|one| {
-        let mut cells = vec![
-            Cell::text(one.direction.name()),
-            Cell::quantity(one.goodput_mbps, Unit::Rate),
-            Cell::bytes(one.delivered_bytes),
-            Cell::quantity(one.stall_ms, Unit::Duration),
-        ];
-        if with_delays {
-            match &one.delay_ms {
-                Some(delay) => cells.extend(delay_cells(delay)),
-                None => cells.extend(titles.map(|_| Cell::absent())),
-            }
-        }
-        Row::new(cells)
-    });
-    let rows: Vec<Row> = rows.collect();
-    if rows.len() < 2 { None } else { Section::of_table("Directions", "", Table { columns, rows }) }
+    if run.directions.len() < 2 {
+        return None;
+    }
+    let mut rows = Items::of(&run.directions)
+        .words("direction", |one| Cell::text(one.direction.name()))
+        .number("goodput", |one| Cell::quantity(one.goodput_mbps, Unit::Rate))
+        .number("delivered", |one| Cell::bytes(one.delivered_bytes))
+        .number("longest stall", |one| Cell::quantity(one.stall_ms, Unit::Duration));
+    if run.directions.iter().any(|one| one.delay_ms.is_some()) {
+        rows = rows
+            .number("messages", |one| of_delay(one, |delay| Cell::count(delay.messages)))
+            .number("unacknowledged", |one| {
+                of_delay(one, |delay| Cell::count(delay.unacknowledged).bad(delay.unacknowledged > 0))
+            })
+            .number("delay p50", |one| of_delay(one, |delay| bounded(delay, "delay_p50_ms", delay.p50)))
+            .number("p95", |one| of_delay(one, |delay| bounded(delay, "delay_p95_ms", delay.p95)))
+            .number("p99", |one| of_delay(one, |delay| bounded(delay, "delay_p99_ms", delay.p99)))
+            .number("max", |one| of_delay(one, |delay| bounded(delay, "delay_max_ms", delay.max)));
+    }
+    rows.section("Directions", "")
 }
 
-fn delay_cells(delay: &DelayRecord) -> Vec<Cell> {
-    let of = |figure: &str, ms: f64| Cell::text(format!("{}{}", bound_mark(delay, figure), duration(ms)));
-    vec![
-        Cell::count(delay.messages),
-        Cell::count(delay.late).bad(delay.late > 0),
-        of("delay_p50_ms", delay.p50),
-        of("delay_p95_ms", delay.p95),
-        of("delay_p99_ms", delay.p99),
-        of("delay_max_ms", delay.max),
-    ]
+fn of_delay(one: &DirectionRecord, cell: fn(&DelayRecord) -> Cell) -> Cell {
+    one.delay_ms.as_ref().map_or_else(Cell::absent, cell)
 }
 
-fn impacts(run: &RunRecord) -> Table {
-    let mut columns = vec![words("event"), words("direction")];
-    columns.extend(["at", "before", "after", "dip", "recovery", "stall"].map(number));
-    let row = |one: &Impact| {
-        Row::new(vec![
-            Cell::text(format!("{} {}", one.kind, one.path.as_deref().unwrap_or_default())),
-            Cell::text(one.direction.name()),
-            Cell::quantity(one.at_ms, Unit::Duration),
-            Cell::quantity(one.before_mbps, Unit::Rate),
-            Cell::quantity(one.settled_mbps, Unit::Rate),
-            Cell::quantity(one.dip, Unit::Percent),
-            Cell::quantity(one.recovery_ms, Unit::Duration),
-            Cell::quantity(one.stall_ms, Unit::Duration),
-        ])
-    };
-    Table { columns, rows: run.impacts.iter().map(row).collect() }
+fn bounded(delay: &DelayRecord, figure: &str, ms: f64) -> Cell {
+    Cell::text(format!("{}{}", bound_mark(delay, figure), duration(ms)))
 }
 
-fn phases(view: &View, run: &RunRecord) -> Table {
-    let mut columns = vec![words("phase"), words("direction")];
-    columns.extend(["from", "to", "goodput"].map(number));
-    columns.extend([words("path"), words("share")]);
-    let of_phase = |phase: &Phase| {
-        let first = [
-            Cell::text(&*phase.name),
-            Cell::text(phase.direction.name()),
-            Cell::quantity(phase.from_ms, Unit::Duration),
-            Cell::quantity(phase.to_ms, Unit::Duration),
-            Cell::quantity(phase.goodput_mbps, Unit::Rate),
-        ];
-        let share = |(path, part): (&String, &f64)| {
-            [Cell::path(view, path), Cell::new(Value::Share { rank: view.paths.rank(path), part: *part })]
-        };
-        let mut shares: Vec<[Cell; 2]> = phase.shares.iter().map(share).collect();
-        if shares.is_empty() {
-            shares.push([Cell::absent(), Cell::absent()]);
-        }
-        let leading =
-            |index: usize| if index == 0 { first.clone() } else { [(); 5].map(|()| Cell::text("")) };
-        let row =
-            |(index, share): (usize, [Cell; 2])| Row::new(leading(index).into_iter().chain(share).collect());
-        shares.into_iter().enumerate().map(row).collect::<Vec<_>>()
-    };
-    Table { columns, rows: run.phases.iter().flat_map(of_phase).collect() }
+fn impacts(run: &RunRecord) -> Option<Section> {
+    Items::of(&run.impacts)
+        .words("event", |one| Cell::text(format!("{} {}", one.kind, one.path.as_deref().unwrap_or_default())))
+        .words("direction", |one| Cell::text(one.direction.name()))
+        .number("at", |one| Cell::quantity(one.at_ms, Unit::Duration))
+        .number("before", |one| Cell::quantity(one.before_mbps, Unit::Rate))
+        .number("after", |one| Cell::quantity(one.settled_mbps, Unit::Rate))
+        .number("dip", |one| Cell::quantity(one.dip, Unit::Percent))
+        .number("recovery", |one| Cell::quantity(one.recovery_ms, Unit::Duration))
+        .number("stall", |one| Cell::quantity(one.stall_ms, Unit::Duration))
+        .section("Impact of the events", "")
+}
+
+/// A row for each path of a phase; the first row has the values of the whole phase.
+fn phases(view: &View, run: &RunRecord) -> Option<Section> {
+    let once = |index: &usize, cell: Cell| if *index == 0 { cell } else { Cell::text("") };
+    Items::of(run.phases.iter().flat_map(|phase| (0..phase.shares.len().max(1)).map(move |at| (phase, at))))
+        .words("phase", |(one, index)| once(index, Cell::text(&*one.name)))
+        .words("direction", |(one, index)| once(index, Cell::text(one.direction.name())))
+        .number("from", |(one, index)| once(index, Cell::quantity(one.from_ms, Unit::Duration)))
+        .number("to", |(one, index)| once(index, Cell::quantity(one.to_ms, Unit::Duration)))
+        .number("goodput", |(one, index)| once(index, Cell::quantity(one.goodput_mbps, Unit::Rate)))
+        .words("path", |(one, index)| {
+            one.shares.keys().nth(*index).map_or_else(Cell::absent, |path| Cell::path(view, path))
+        })
+        .words("share", |(one, index)| match one.shares.iter().nth(*index) {
+            Some((path, part)) => Cell::share(view, path, *part),
+            None => Cell::absent(),
+        })
+        .section("Phases", "")
+}
+
+fn events(view: &View, run: &RunRecord) -> Option<Section> {
+    let events = &view.data(run).events;
+    let remark = format!("The first {MOST_EVENTS} of {} events; all are in `events.jsonl`.", events.len());
+    Items::of(events.iter().take(MOST_EVENTS))
+        .number("at", |one| Cell::text(format!("{:.1} ms", one.t_ms)))
+        .number("due", |one| Cell::text(one.due_ms.map_or(String::new(), |due| format!("{due:.0} ms"))))
+        .words("source", |one| Cell::text(source(one)))
+        .words("host", |one| Cell::text(&*one.host))
+        .words("event", |one| {
+            let is_scenario = one.source == EventSource::Scenario;
+            Cell::text(if is_scenario { narrative::event_sentence(one) } else { one.kind.to_string() })
+        })
+        .words("path", |one| one.path.as_ref().map_or(Cell::text(""), |path| Cell::path(view, path)))
+        .words("detail", |one| {
+            let detail = one.detail.iter().map(|(key, value)| format!("{key}={}", value_text(value)));
+            Cell::text(detail.collect::<Vec<_>>().join(" "))
+        })
+        .section("Events", if events.len() > MOST_EVENTS { remark } else { String::new() })
 }
 
 fn source(event: &Event) -> &'static str {
@@ -215,47 +219,22 @@ fn source(event: &Event) -> &'static str {
     }
 }
 
-fn events(view: &View, run: &RunRecord) -> Option<Section> {
-    let events = &view.data(run).events;
-    let mut columns = vec![number("at"), number("due")];
-    columns.extend(["source", "host", "event", "path", "detail"].map(words));
-    let row = |event: &&Event| {
-        let is_scenario = event.source == EventSource::Scenario;
-        let what = if is_scenario { narrative::event_sentence(event) } else { event.kind.to_string() };
-        let detail = event.detail.iter().map(|(key, value)| format!("{key}={}", value_text(value)));
-        Row::new(vec![
-            Cell::text(format!("{:.1} ms", event.t_ms)),
-            Cell::text(event.due_ms.map_or(String::new(), |due| format!("{due:.0} ms"))),
-            Cell::text(source(event)),
-            Cell::text(&*event.host),
-            Cell::text(what),
-            event.path.as_ref().map_or_else(|| Cell::text(""), |path| Cell::path(view, path)),
-            Cell::text(detail.collect::<Vec<_>>().join(" ")),
-        ])
-    };
-    let rows = events.iter().take(MOST_EVENTS).map(row).collect();
-    let more = events.len() > MOST_EVENTS;
-    let remark = format!("The first {MOST_EVENTS} of {} events; all are in `events.jsonl`.", events.len());
-    Section::of_table("Events", if more { remark } else { String::new() }, Table { columns, rows })
+fn parameters(title: &str, all: &Map<String, Json>) -> Option<Section> {
+    Items::of(all)
+        .words("key", |(key, _)| Cell::text(format!("`{key}`")))
+        .words("value", |(_, value)| Cell::text(value_text(value)))
+        .section(title, "")
 }
 
-fn parameters(all: &Map<String, Json>) -> Table {
-    let row = |(key, value): (&String, &Json)| {
-        Row::new(vec![Cell::text(format!("`{key}`")), Cell::text(value_text(value))])
-    };
-    Table { columns: vec![words("key"), words("value")], rows: all.iter().map(row).collect() }
-}
-
-fn counters(run: &RunRecord) -> Table {
+fn counters(run: &RunRecord) -> Option<Section> {
     let names: BTreeSet<&String> = run.counters.values().flat_map(|side| side.keys()).collect();
     let value = |side: Side, name: &str| {
         let count = run.counters.get(&side).and_then(|side| side.get(name));
         count.map_or_else(Cell::absent, |count| Cell::text(count.to_string()))
     };
-    let row = |name: &String| {
-        let values = [value(Side::Client, name), value(Side::Server, name)];
-        Row::new(std::iter::once(Cell::text(format!("`{name}`"))).chain(values).collect())
-    };
-    let columns = vec![words("counter"), number("client"), number("server")];
-    Table { columns, rows: names.into_iter().map(row).collect() }
+    Items::of(names)
+        .words("counter", |name| Cell::text(format!("`{name}`")))
+        .number("client", |name| value(Side::Client, name))
+        .number("server", |name| value(Side::Server, name))
+        .section("Kernel counters that changed", "")
 }

@@ -1,18 +1,18 @@
-//! The rule of the out-of-tree MPTCP kernel, which had one MSS for all subflows: the worked example of the thesis that is
-//! about it, and the rule applied to the result's own runs.
+//! The rule of the out-of-tree MPTCP kernel, which used one MSS for all subflows: the thesis' example, and the rule
+//! applied to the result's own runs.
 
-use super::{Block, Cell, Row, Section, Table, number, words};
-use crate::quantity::{NONE, Unit, duration};
+use super::{Block, Cell, Items, Section, Table};
+use crate::narrative::Tone;
+use crate::quantity::{Unit, duration};
 use crate::view::{GroupView, View};
 use pathbench_analysis::metrics::unified_mss::{SubflowWindow, UnifiedMss, apply, from_samples};
 use pathbench_record::document::RunRecord;
 use pathbench_record::transport::Transport;
 
-/// Groups whose runs are shown.
 const MOST_GROUPS: usize = 6;
-/// Subflows whose MSS differ by less have one path MTU: options come and go.
+/// Subflows whose MSS differ by less have the same path MTU: the length of options varies.
 const SAME_BYTES: u32 = 40;
-/// What the thesis prints for its two subflows of 8960 and 1460 bytes, in Mbit/s, by the MSS for both.
+/// The goodput in the thesis for subflows of 8960 and 1460 bytes, in Mbit/s, by the common MSS.
 const PRINTED: [(u32, &str); 2] = [(8960, "56.72"), (1460, "5.43")];
 
 /// `None` for a result without runs over paths of different MSS.
@@ -39,7 +39,6 @@ pub(crate) fn rule(view: &View) -> Option<Section> {
     Some(Section::new("One MSS for all subflows: the old kernel's rule", remark, blocks))
 }
 
-/// The rule applied to a group's representative run, where its subflows differ in their MSS.
 fn outcome<'a, 'b>(
     view: &View<'a>,
     group: &'b GroupView<'a>,
@@ -51,7 +50,6 @@ fn outcome<'a, 'b>(
     differ.then_some((group, run, outcome))
 }
 
-/// The thesis' example, as it is printed and as its formula gives it.
 fn example() -> Option<Block> {
     let subflow = |path: &str, mss_bytes: u32| SubflowWindow {
         path: path.to_owned(),
@@ -60,67 +58,79 @@ fn example() -> Option<Block> {
         window_segments: 20.0,
     };
     let outcome = apply(&[subflow("A", 8960), subflow("B", 1460)])?;
-    let two = |mbps: &f64| Cell::text(format!("{mbps:.2}"));
-    let mut columns = vec![words("worked example: 50 ms, 20 segments; Mbit/s")];
-    columns.extend(outcome.subflows.iter().map(|one| number(format!("{} ({})", one.path, one.mss_bytes))));
-    columns.extend([number("together"), number("as printed"), number("what arrives")]);
-    let mut rows: Vec<Row> = Vec::new();
-    for candidate in &outcome.candidates {
-        let printed = PRINTED.iter().find(|(of, _)| *of == candidate.mss_bytes).map_or(NONE, |one| one.1);
-        let arriving = arriving(&outcome, candidate.mss_bytes, &candidate.subflows_mbps);
-        let mut cells = vec![chosen(&outcome, candidate.mss_bytes)];
-        cells.extend(candidate.subflows_mbps.iter().map(two));
-        cells.extend([two(&candidate.total_mbps), Cell::text(printed), two(&arriving)]);
-        rows.push(Row::new(cells));
+    let two = |mbps: f64| Cell::text(format!("{mbps:.2}"));
+    let mut rows = Items::of(rules(&outcome))
+        .words("worked example: 50 ms, 20 segments; Mbit/s", |rule| rule.name.clone());
+    for (index, one) in outcome.subflows.iter().enumerate() {
+        rows = rows.number(format!("{} ({})", one.path, one.mss_bytes), |rule| two(rule.mbps[index]));
     }
-    let total = &outcome.per_path_total_mbps;
-    let mut cells = vec![Cell::text("each its own")];
-    cells.extend(outcome.per_path_mbps.iter().map(two));
-    cells.extend([two(total), Cell::absent(), two(total)]);
-    let note = "The thesis prints 28.05 for subflow B with 8960, where its formula gives 25.14; the choice is the same.";
-    let notes = vec![(crate::narrative::Tone::Neutral, note.to_owned())];
-    rows.push(Row { notes, ..Row::new(cells) });
-    Some(Block::Table(Table { columns, rows }))
+    let rows = rows
+        .number("together", |rule| two(rule.total_mbps))
+        .number("as printed", |rule| {
+            let printed = PRINTED.iter().find(|(of, _)| Some(*of) == rule.mss_bytes);
+            printed.map_or_else(Cell::absent, |one| Cell::text(one.1))
+        })
+        .number("what arrives", |rule| two(rule.arriving_mbps))
+        .each(|row, rule| {
+            let note = "The thesis prints 28.05 for subflow B with 8960, where its formula gives 25.14; the choice is \
+                        the same.";
+            row.notes.extend(rule.mss_bytes.is_none().then(|| (Tone::Neutral, note.to_owned())));
+        });
+    Some(Block::Table(rows.table))
 }
 
-fn chosen(outcome: &UnifiedMss, mss_bytes: u32) -> Cell {
-    let is_chosen = outcome.chosen_mss_bytes == mss_bytes;
-    Cell::text(format!("{mss_bytes} on all")).below(if is_chosen { "the rule's choice" } else { "" })
+/// A row of the tables: the rates of the subflows with one MSS for all, or with their own.
+struct Rule {
+    name: Cell,
+    mss_bytes: Option<u32>,
+    mbps: Vec<f64>,
+    total_mbps: f64,
+    arriving_mbps: f64,
 }
 
-fn arriving(outcome: &UnifiedMss, mss_bytes: u32, mbps: &[f64]) -> f64 {
-    let rates = outcome.subflows.iter().zip(mbps);
-    rates.filter(|(one, _)| one.mss_bytes + SAME_BYTES > mss_bytes).map(|(_, mbps)| mbps).sum()
+fn rules(outcome: &UnifiedMss) -> Vec<Rule> {
+    let candidates = outcome.candidates.iter().map(|one| {
+        let rates = outcome.subflows.iter().zip(&one.subflows_mbps);
+        let arriving = rates.filter(|(subflow, _)| subflow.mss_bytes + SAME_BYTES > one.mss_bytes);
+        let is_chosen = outcome.chosen_mss_bytes == one.mss_bytes;
+        let name = Cell::text(format!("{} on all", one.mss_bytes));
+        Rule {
+            name: name.below(if is_chosen { "the rule's choice" } else { "" }),
+            mss_bytes: Some(one.mss_bytes),
+            mbps: one.subflows_mbps.clone(),
+            total_mbps: one.total_mbps,
+            arriving_mbps: arriving.map(|(_, mbps)| mbps).sum(),
+        }
+    });
+    let own = Rule {
+        name: Cell::text("each its own"),
+        mss_bytes: None,
+        mbps: outcome.per_path_mbps.clone(),
+        total_mbps: outcome.per_path_total_mbps,
+        arriving_mbps: outcome.per_path_total_mbps,
+    };
+    candidates.chain([own]).collect()
 }
 
 fn of_run(run: &RunRecord, outcome: &UnifiedMss) -> Table {
+    let share =
+        |path: &str| run.paths.iter().filter(|one| one.name == path).map(|one| one.share).sum::<f64>();
+    let goodput = run.goodput_mbps.unwrap_or(f64::NAN);
+    let measured = Rule {
+        name: Cell::text("measured goodput"),
+        mss_bytes: None,
+        mbps: outcome.subflows.iter().map(|one| goodput * share(&one.path)).collect(),
+        total_mbps: goodput,
+        arriving_mbps: goodput,
+    };
     let rate = |mbps: f64| Cell::quantity(mbps, Unit::Rate);
-    let mut columns = vec![words("MSS")];
-    columns.extend(outcome.subflows.iter().map(|one| {
-        let rtt = duration(one.srtt_ms);
-        words(format!("{}: MSS {}, RTT {rtt}, {:.0} segments", one.path, one.mss_bytes, one.window_segments))
-    }));
-    columns.extend([number("together"), number("what arrives")]);
-    let mut rows: Vec<Row> = Vec::new();
-    for candidate in &outcome.candidates {
-        let arriving = arriving(outcome, candidate.mss_bytes, &candidate.subflows_mbps);
-        let mut cells = vec![chosen(outcome, candidate.mss_bytes)];
-        cells.extend(candidate.subflows_mbps.iter().map(|mbps| rate(*mbps)));
-        cells.extend([rate(candidate.total_mbps), rate(arriving)]);
-        rows.push(Row::new(cells));
+    let mut rows =
+        Items::of(rules(outcome).into_iter().chain([measured])).words("MSS", |rule| rule.name.clone());
+    for (index, one) in outcome.subflows.iter().enumerate() {
+        let (path, mss, rtt) = (&one.path, one.mss_bytes, duration(one.srtt_ms));
+        let title = format!("{path}: MSS {mss}, RTT {rtt}, {:.0} segments", one.window_segments);
+        rows = rows.words(title, |rule| rate(rule.mbps[index]));
     }
-    let total = outcome.per_path_total_mbps;
-    let mut cells = vec![Cell::text("each its own")];
-    cells.extend(outcome.per_path_mbps.iter().map(|mbps| rate(*mbps)));
-    cells.extend([rate(total), rate(total)]);
-    rows.push(Row::new(cells));
-    let all = Cell::quantity(run.goodput_mbps, Unit::Rate);
-    let mut cells = vec![Cell::text("measured goodput")];
-    cells.extend(outcome.subflows.iter().map(|one| {
-        let share: f64 = run.paths.iter().filter(|path| path.name == one.path).map(|path| path.share).sum();
-        Cell::quantity(run.goodput_mbps.map(|goodput| goodput * share), Unit::Rate)
-    }));
-    cells.extend([all.clone(), all]);
-    rows.push(Row::new(cells));
-    Table { columns, rows }
+    let rows = rows.number("together", |rule| rate(rule.total_mbps));
+    rows.number("what arrives", |rule| rate(rule.arriving_mbps)).table
 }

@@ -1,10 +1,12 @@
-//! How wide a text gets, well enough to lay one out: `DejaVu Sans` is the widest font that a figure is shown in.
+//! The width of text for layout, in `DejaVu Sans`, the widest font of the figures.
+
+/// How much wider bold text is.
+pub(crate) const BOLD: f64 = 1.12;
 
 pub(crate) fn width(text: &str, size: f64) -> f64 {
     text.chars().map(advance).sum::<f64>() * size
 }
 
-/// Advance of a character in em, by class (`DejaVu Sans` 2.37).
 fn advance(character: char) -> f64 {
     match character {
         'i' | 'j' | 'l' | '\'' => 0.28,
@@ -17,7 +19,7 @@ fn advance(character: char) -> f64 {
     }
 }
 
-/// `text` cut to at most `limit` pixels, with an ellipsis where something was cut.
+/// `text` truncated to at most `limit` pixels, with an ellipsis if something was cut.
 pub(crate) fn fitted(text: &str, size: f64, limit: f64) -> String {
     if width(text, size) <= limit {
         return text.to_owned();
@@ -35,7 +37,7 @@ pub(crate) fn fitted(text: &str, size: f64, limit: f64) -> String {
     fitted + "…"
 }
 
-/// `text` broken at spaces into lines of at most `limit` pixels; a word that is longer is cut.
+/// `text` broken at spaces into lines of at most `limit` pixels; a longer word is cut.
 pub(crate) fn wrapped(text: &str, size: f64, limit: f64) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     let mut line = String::new();

@@ -1,32 +1,26 @@
 //! Renders the summary of a result for the terminal.
 
 mod chart;
+pub mod live;
 mod page;
 mod table;
 
-use crate::ResultSet;
+use crate::list::distinct;
 use crate::narrative::{self, path_mtu};
 use crate::quantity::{counted, duration};
+use crate::result_set::ResultSet;
 use crate::section::{Block, Finding, Section, findings, links, mtu as mtu_sections, paths, results};
 use crate::view::{View, override_text};
+pub use page::Style;
 use page::{Ink, Line, Page, fitted};
-use pathbench_record::document::{MtuChange, MtuRecord};
+use pathbench_record::document::{MtuChange, MtuRecord, MtuStep};
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Style {
-    /// Whether it shows colours (the caller honours `NO_COLOR`).
-    pub colour: bool,
-    /// Its width in columns; taken for 80 when it is less.
-    pub width: usize,
-}
-
-/// Findings beyond this are left to the report.
 const MOST_FINDINGS: usize = 12;
 
-/// The summary of a result: what was asked, whether multipath was used, the figures per label, which path carried the
-/// bytes, a small timeline, findings and notes.
+/// The summary of a result: the scenario, whether multipath was used, the figures per label, the bytes per path, a
+/// small timeline, findings and notes.
 ///
-/// No line is longer than the terminal is wide, except commands and names of files.
+/// No line is longer than the terminal is wide, except commands and file names.
 pub fn summary(set: &ResultSet, style: Style) -> String {
     let view = View::new(set);
     let mut page = Page::new(style);
@@ -55,14 +49,14 @@ pub fn summary(set: &ResultSet, style: Style) -> String {
     let sections = [findings::notes(&view), findings::expectations(&view), findings::invalid(&view)];
     write_sections(&mut page, sections.into_iter().flatten());
     write_files(&mut page, set);
-    page.finish()
+    page.text
 }
 
-/// What `pathbench mtu` found: the paths, then the steps that correct the kernel's state, and what changed meanwhile.
+/// The result of `pathbench mtu`: the paths, the steps that correct the kernel's state, and changes during the watch.
 pub fn mtu(record: &MtuRecord, style: Style) -> String {
     let mut page = Page::new(style);
     write_sections(&mut page, mtu_sections::sections(record));
-    page.finish().trim_start().to_owned()
+    page.text.trim_start().to_owned()
 }
 
 pub fn mtu_change(change: &MtuChange, style: Style) -> String {
@@ -72,15 +66,36 @@ pub fn mtu_change(change: &MtuChange, style: Style) -> String {
         (Some(from), Some(to)) if to < from => Ink::Warn,
         _ => Ink::Good,
     };
-    let line = Line::new().add(Ink::Dim, &format!("  {:>8}  ", duration(change.t_ms)));
+    let line = Line::of(Ink::Dim, &format!("  {:>8}  ", duration(change.t_ms)));
     page.line(line.add(ink, &path_mtu::change(change)));
-    page.finish()
+    page.text
+}
+
+/// The commands for a shell, and in comments the commands that undo them, in reverse order.
+pub fn mtu_script(steps: &[MtuStep]) -> String {
+    let mut lines = Vec::new();
+    let mut path = None;
+    for step in steps {
+        if path != Some(&step.path) {
+            lines.push(format!("# path {}", step.path));
+            path = Some(&step.path);
+        }
+        lines.push(step.command.clone());
+    }
+    let undoing: Vec<&str> =
+        steps.iter().rev().map(|step| step.undo.as_str()).filter(|undo| !undo.is_empty()).collect();
+    if !undoing.is_empty() {
+        lines.push("# undo:".to_owned());
+        lines.extend(undoing.into_iter().map(|line| format!("# {line}")));
+    }
+    lines.push(String::new());
+    lines.join("\n")
 }
 
 fn write_question(page: &mut Page, view: &View) {
     let document = &view.set.document;
     let scenario = &document.scenario;
-    let start = Line::new().add(Ink::Strong, &fitted(&scenario.name, 40)).add(Ink::Plain, "  ");
+    let start = Line::of(Ink::Strong, &fitted(&scenario.name, 40)).add(Ink::Plain, "  ");
     page.paragraph(start, Ink::Plain, &scenario.description);
     let mut parts = Vec::new();
     match (view.patterns().as_slice(), document.runs.first()) {
@@ -91,16 +106,11 @@ fn write_question(page: &mut Page, view: &View) {
         (_, Some(run)) => parts.push(narrative::traffic(run)),
         _ => {}
     }
-    let mut labels: Vec<&str> = Vec::new();
-    for (_, label) in view.labels() {
-        if !labels.contains(&label) {
-            labels.push(label);
-        }
-    }
+    let labels = distinct(view.groups.iter().map(|group| group.label));
     if (1..=8).contains(&labels.len()) {
         parts.push(labels.join(", "));
     }
-    // An examination of path MTUs has no runs, and nothing random.
+    // An examination of path MTUs has no runs and no seed.
     if document.mtu.is_none() || !document.runs.is_empty() {
         parts.push(counted(document.runs.len() as u32, "run"));
         parts.push(format!("seed {}", document.seed));
@@ -109,9 +119,9 @@ fn write_question(page: &mut Page, view: &View) {
         parts.push(format!("Linux {}", document.host.kernel));
     }
     parts.extend(scenario.overrides.iter().map(|(key, value)| override_text(key, value)));
-    // Parts stay whole; lines break between them.
+    // Lines break between parts only.
     let parts: Vec<String> = parts.iter().map(|part| part.replace(' ', "\u{a0}")).collect();
-    page.paragraph(Line::new(), Ink::Dim, &parts.join(" · "));
+    page.paragraph(Line::default(), Ink::Dim, &parts.join(" · "));
 }
 
 fn write_sections(page: &mut Page, sections: impl IntoIterator<Item = Section>) {
@@ -121,7 +131,7 @@ fn write_sections(page: &mut Page, sections: impl IntoIterator<Item = Section>) 
             match block {
                 Block::Findings(findings) => write_findings(page, findings),
                 Block::Table(one) => table::write(page, one),
-                Block::Text(text) => page.paragraph(Line::new().add(Ink::Plain, "  "), Ink::Plain, text),
+                Block::Text(text) => page.paragraph(Line::of(Ink::Plain, "  "), Ink::Plain, text),
                 Block::Commands(commands) => write_commands(page, commands),
             }
         }
@@ -133,12 +143,12 @@ fn write_findings(page: &mut Page, findings: &[Finding]) {
     let shown: Vec<&Finding> =
         findings.iter().filter(|one| !many || one.tone != narrative::Tone::Good).collect();
     for one in shown.iter().take(MOST_FINDINGS) {
-        let start = Line::new().add(Ink::Plain, "  ").add(Ink::of(one.tone), one.tone.sign());
+        let start = Line::of(Ink::Plain, "  ").add(Ink::of(one.tone), one.tone.sign());
         let text = format!("{} {}", one.subject, one.text);
         page.paragraph(start.add(Ink::Plain, " "), Ink::Plain, text.trim_start());
-        // The first detail is in the table of results.
+        // The table of results has the first detail.
         for detail in one.details.iter().skip(1) {
-            page.paragraph(Line::new().add(Ink::Plain, "    "), Ink::Dim, detail);
+            page.paragraph(Line::of(Ink::Plain, "    "), Ink::Dim, detail);
         }
     }
     if shown.len() > MOST_FINDINGS {
@@ -146,26 +156,26 @@ fn write_findings(page: &mut Page, findings: &[Finding]) {
     } else if shown.len() < findings.len() {
         let others = findings.len() - shown.len();
         let text = format!("  {others} of {} without trouble; their figures are above", findings.len());
-        page.line(Line::new().add(Ink::Dim, &text));
+        page.line(Line::of(Ink::Dim, &text));
     }
 }
 
 fn write_commands(page: &mut Page, commands: &[(bool, String, String)]) {
     for (done, command, undo) in commands {
         let (sign, ink) = if *done { ("✓", Ink::Good) } else { ("·", Ink::Dim) };
-        page.copyable(Line::new().add(Ink::Plain, "  ").add(ink, sign).add(Ink::Plain, " "), command);
+        page.copyable(Line::of(Ink::Plain, "  ").add(ink, sign).add(Ink::Plain, " "), command);
         if !undo.is_empty() {
-            page.copyable(Line::new().add(Ink::Dim, "      undo: "), undo);
+            page.copyable(Line::of(Ink::Dim, "      undo: "), undo);
         }
     }
 }
 
 fn write_files(page: &mut Page, set: &ResultSet) {
     let Some(directory) = &set.directory else { return };
-    page.blank();
+    page.text.push('\n');
     let report = directory.join("report.html");
     if report.is_file() {
-        page.copyable(Line::new().add(Ink::Plain, "Report   "), &report.display().to_string());
+        page.copyable(Line::of(Ink::Plain, "Report   "), &report.display().to_string());
     }
-    page.copyable(Line::new().add(Ink::Plain, "Results  "), &directory.display().to_string());
+    page.copyable(Line::of(Ink::Plain, "Results  "), &directory.display().to_string());
 }

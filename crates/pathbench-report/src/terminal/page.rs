@@ -1,12 +1,19 @@
-//! Lines of text with ink, held to the width of the terminal.
+//! Lines of text with ink, limited to the width of the terminal.
 
-use super::Style;
 use crate::narrative::Tone;
 use anstyle::{AnsiColor, Color, Style as Ansi};
 use pathbench_record::text;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// What a piece of text is, not how it looks: colours may be off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Style {
+    /// Whether to use colours (the caller honours `NO_COLOR`).
+    pub colour: bool,
+    /// Width in columns, at least 80.
+    pub width: usize,
+}
+
+/// The role of a piece of text; colours may be off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ink {
     Plain,
@@ -29,14 +36,6 @@ impl Ink {
     }
 
     fn ansi(self) -> Ansi {
-        const PATHS: [AnsiColor; 6] = [
-            AnsiColor::Blue,
-            AnsiColor::Yellow,
-            AnsiColor::Green,
-            AnsiColor::Magenta,
-            AnsiColor::Cyan,
-            AnsiColor::Red,
-        ];
         let coloured = |colour: AnsiColor| Ansi::new().fg_color(Some(Color::Ansi(colour)));
         match self {
             Self::Plain => Ansi::new(),
@@ -45,18 +44,28 @@ impl Ink {
             Self::Good => coloured(AnsiColor::Green),
             Self::Warn => coloured(AnsiColor::Yellow),
             Self::Bad => coloured(AnsiColor::Red).bold(),
-            Self::Path(rank) => coloured(PATHS[rank % PATHS.len()]),
+            Self::Path(rank) => coloured(PATHS[rank % PATHS.len()].0),
         }
     }
 }
+
+/// The colours of paths, for text and in tables.
+pub(super) const PATHS: [(AnsiColor, comfy_table::Color); 6] = [
+    (AnsiColor::Blue, comfy_table::Color::DarkBlue),
+    (AnsiColor::Yellow, comfy_table::Color::DarkYellow),
+    (AnsiColor::Green, comfy_table::Color::DarkGreen),
+    (AnsiColor::Magenta, comfy_table::Color::DarkMagenta),
+    (AnsiColor::Cyan, comfy_table::Color::DarkCyan),
+    (AnsiColor::Red, comfy_table::Color::DarkRed),
+];
 
 pub(super) fn columns(text: &str) -> usize {
     text.width()
 }
 
-/// `text` with spaces for what would move the cursor or turn the reading direction: names come from files.
+/// `text` with spaces for characters that move the cursor or change the reading direction: names come from files.
 pub(super) fn clean(text: &str) -> String {
-    text::plain(text, usize::MAX)
+    text::printable(text, usize::MAX)
 }
 
 pub(super) fn fitted(text: &str, limit: usize) -> String {
@@ -74,7 +83,7 @@ pub(super) fn fitted(text: &str, limit: usize) -> String {
     if limit > 0 { kept + "…" } else { kept }
 }
 
-/// Units of quantities, which stay on the line of their number.
+/// Units of quantities. A unit stays on the line of its number.
 const UNITS: [&str; 14] =
     ["%", "×", "µs", "ms", "s", "min", "h", "bit/s", "kbit/s", "Mbit/s", "Gbit/s", "kB", "MB", "GB"];
 
@@ -97,8 +106,8 @@ pub(super) struct Line {
 }
 
 impl Line {
-    pub(super) fn new() -> Self {
-        Self::default()
+    pub(super) fn of(ink: Ink, text: &str) -> Self {
+        Self::default().add(ink, text)
     }
 
     pub(super) fn add(mut self, ink: Ink, text: &str) -> Self {
@@ -106,7 +115,7 @@ impl Line {
         self
     }
 
-    /// Spaces up to `column`, and at least one when there is already something there.
+    /// Spaces up to `column`; at least one after existing text.
     pub(super) fn padded_to(self, column: usize) -> Self {
         let used = self.columns();
         let gap = if used == 0 { column } else { column.saturating_sub(used).max(1) };
@@ -118,10 +127,10 @@ impl Line {
     }
 }
 
-#[derive(Debug)]
 pub(super) struct Page {
-    style: Style,
-    text: String,
+    /// At least 80 columns wide.
+    pub(super) style: Style,
+    pub(super) text: String,
 }
 
 impl Page {
@@ -129,38 +138,18 @@ impl Page {
         Self { style: Style { width: style.width.max(80), ..style }, text: String::new() }
     }
 
-    pub(super) fn has_colour(&self) -> bool {
-        self.style.colour
-    }
-
-    /// Columns of the terminal, 80 at least.
-    pub(super) fn width(&self) -> usize {
-        self.style.width
-    }
-
-    pub(super) fn finish(self) -> String {
-        self.text
-    }
-
-    pub(super) fn blank(&mut self) {
-        self.text.push('\n');
-    }
-
     pub(super) fn line(&mut self, line: Line) {
-        let mut left = self.width();
+        let mut left = self.style.width;
         let mut pieces: Vec<(Ink, String)> = Vec::new();
         for (ink, text) in line.pieces {
             let text = fitted(&text, left);
             left -= columns(&text).min(left);
             pieces.push((ink, text));
         }
-        // Blanks at the end help nobody.
-        while let Some((_, last)) = pieces.last_mut() {
+        // No trailing blanks.
+        while pieces.pop_if(|(_, last)| last.trim_end().is_empty()).is_some() {}
+        if let Some((_, last)) = pieces.last_mut() {
             last.truncate(last.trim_end().len());
-            if !last.is_empty() {
-                break;
-            }
-            pieces.pop();
         }
         for (ink, text) in pieces {
             self.piece(ink, &text);
@@ -178,27 +167,27 @@ impl Page {
     }
 
     pub(super) fn heading(&mut self, title: &str, remark: &str) {
-        self.blank();
-        self.paragraph(Line::new().add(Ink::Strong, title).add(Ink::Plain, "  "), Ink::Dim, remark);
+        self.text.push('\n');
+        self.paragraph(Line::of(Ink::Strong, title).add(Ink::Plain, "  "), Ink::Dim, remark);
     }
 
-    /// `text` after `start`, wrapped at spaces, its further lines indented to where it began. A no-break space
-    /// holds its neighbours together.
+    /// `text` after `start`, wrapped at spaces; further lines are indented to the start of the text. Lines do not
+    /// break at a no-break space.
     pub(super) fn paragraph(&mut self, start: Line, ink: Ink, text: &str) {
         let indent = start.columns();
-        let room = self.width().saturating_sub(indent).max(20);
+        let limit = self.style.width.saturating_sub(indent).max(20);
         let mut line = start;
-        for words in textwrap::wrap(&with_units_held(&clean(text)), room) {
+        for words in textwrap::wrap(&with_units_held(&clean(text)), limit) {
             self.line(line.add(ink, &words.replace('\u{a0}', " ")));
-            line = Line::new().padded_to(indent);
+            line = Line::default().padded_to(indent);
         }
     }
 
     pub(super) fn more(&mut self, count: usize) {
-        self.line(Line::new().add(Ink::Dim, &format!("  … and {count} more, in the report")));
+        self.line(Line::of(Ink::Dim, &format!("  … and {count} more, in the report")));
     }
 
-    /// `text` after `start`, never cut or wrapped, so that it can be copied.
+    /// `text` after `start`, never truncated or wrapped, so that it can be copied.
     pub(super) fn copyable(&mut self, start: Line, text: &str) {
         for (ink, piece) in start.pieces {
             self.piece(ink, &piece);
@@ -210,41 +199,5 @@ impl Page {
     pub(super) fn ready(&mut self, line: &str) {
         self.text += line.replace('\u{a0}', " ").trim_end();
         self.text.push('\n');
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn page(colour: bool) -> Page {
-        Page::new(Style { colour, width: 80 })
-    }
-
-    #[test]
-    fn long_text_wraps_under_its_beginning() {
-        let mut page = page(false);
-        page.paragraph(Line::new().add(Ink::Plain, "  - "), Ink::Plain, &"word ".repeat(40));
-        let text = page.finish();
-        assert!(text.lines().all(|line| columns(line) <= 80));
-        assert!(text.lines().skip(1).all(|line| line.starts_with("    word")));
-        assert_eq!(text.matches("word").count(), 40);
-    }
-
-    #[test]
-    fn escape_sequences_from_files_do_not_reach_the_terminal() {
-        let mut page = page(true);
-        page.line(Line::new().add(Ink::Plain, "a\u{1b}[2Jb\u{202e}c"));
-        assert_eq!(page.finish(), "a [2Jb c\n");
-    }
-
-    #[test]
-    fn colours_only_when_asked_for() {
-        let mut plain = page(false);
-        plain.line(Line::new().add(Ink::Bad, "x"));
-        assert_eq!(plain.finish(), "x\n");
-        let mut coloured = page(true);
-        coloured.line(Line::new().add(Ink::Bad, "x"));
-        assert!(coloured.finish().contains("\u{1b}["));
     }
 }

@@ -1,15 +1,14 @@
 //! Renders tables for the terminal.
 
-use super::page::{Ink, Line, Page, clean, fitted, with_units_held};
+use super::page::{Ink, Line, PATHS, Page, clean, fitted, with_units_held};
 use crate::narrative::Tone;
 use crate::quantity::bounds;
 use crate::section::{Cell, Row, Table, Value};
 use comfy_table::{Attribute, CellAlignment, Color, ContentArrangement, presets};
 
-/// Rows beyond this are left to the report.
 const MOST_ROWS: usize = 24;
 const BAR: usize = 12;
-/// Stands in the first line of each row, and has no width.
+/// Marks the first line of each row, without width.
 const ROW_MARK: char = '\u{2060}';
 
 pub(super) fn write(page: &mut Page, table: &Table) {
@@ -27,8 +26,8 @@ pub(super) fn write(page: &mut Page, table: &Table) {
     drawn
         .load_preset(presets::NOTHING)
         .set_content_arrangement(ContentArrangement::Dynamic)
-        .set_width(u16::try_from(page.width().saturating_sub(2)).unwrap_or(u16::MAX));
-    if page.has_colour() {
+        .set_width(u16::try_from(page.style.width.saturating_sub(2)).unwrap_or(u16::MAX));
+    if page.style.colour {
         drawn.enforce_styling().style_text_only();
     } else {
         drawn.force_no_tty();
@@ -52,7 +51,7 @@ pub(super) fn write(page: &mut Page, table: &Table) {
     }
 }
 
-/// The table's lines, with the groups over their rows and the notes under them.
+/// The table's lines, with the groups above their rows and the notes below.
 fn write_lines(page: &mut Page, text: &str, rows: &[Row]) {
     let mut rows = rows.iter();
     let (mut row, mut group): (Option<&Row>, &str) = (None, "");
@@ -62,7 +61,7 @@ fn write_lines(page: &mut Page, text: &str, rows: &[Row]) {
             row = rows.next();
             let next = row.map_or("", |row| row.group.as_str());
             if next != group && !next.is_empty() {
-                page.line(Line::new().add(Ink::Plain, "  ").add(Ink::Strong, next));
+                page.line(Line::of(Ink::Plain, "  ").add(Ink::Strong, next));
             }
             group = next;
         }
@@ -73,7 +72,7 @@ fn write_lines(page: &mut Page, text: &str, rows: &[Row]) {
 
 fn write_notes(page: &mut Page, row: Option<&Row>) {
     for (tone, note) in row.iter().flat_map(|row| &row.notes) {
-        page.paragraph(Line::new().add(Ink::Plain, "      "), Ink::of(*tone), note);
+        page.paragraph(Line::of(Ink::Plain, "      "), Ink::of(*tone), note);
     }
 }
 
@@ -121,17 +120,7 @@ fn inked(text: &str, ink: Ink) -> comfy_table::Cell {
         Ink::Good => cell.fg(Color::DarkGreen),
         Ink::Warn => cell.fg(Color::DarkYellow),
         Ink::Bad => cell.fg(Color::DarkRed).add_attribute(Attribute::Bold),
-        Ink::Path(rank) => {
-            let colours = [
-                Color::DarkBlue,
-                Color::DarkYellow,
-                Color::DarkGreen,
-                Color::DarkMagenta,
-                Color::DarkCyan,
-                Color::DarkRed,
-            ];
-            cell.fg(colours[rank % colours.len()])
-        }
+        Ink::Path(rank) => cell.fg(PATHS[rank % PATHS.len()].1),
     }
 }
 

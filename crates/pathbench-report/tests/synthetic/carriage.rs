@@ -1,14 +1,14 @@
-//! What paths carry: a rate with a little noise, silences, and the records both ends would make of it.
+//! The traffic of paths: a rate with some noise, silences, and the records of both ends.
 
+use pathbench_record::delivery::DeliveryLine;
 use pathbench_record::direction::Direction;
-use pathbench_record::event::DeliveryLine;
 use pathbench_record::sample::{PathFigures, PathState, Sample, Side};
 use std::net::{Ipv4Addr, SocketAddr};
 
 const BIN_MS: f64 = 10.0;
 const SAMPLE_BINS: usize = 10;
 
-/// The course of one path: its rate, and when it carries nothing.
+/// The traffic of one path over time: its rate and its silences.
 #[derive(Debug, Clone)]
 pub(crate) struct Course {
     pub(crate) path: String,
@@ -48,7 +48,7 @@ impl Course {
         self
     }
 
-    /// From its first silence on, the subflow is closed.
+    /// Closes the subflow from its first silence.
     pub(crate) fn closed(mut self) -> Self {
         self.state = PathState::Closed;
         self

@@ -1,8 +1,8 @@
-//! What `pathbench mtu` finds on a host with a black hole, a path with an honest router, and a dead one.
+//! The result of `pathbench mtu` on a host with a black hole, a path whose router sends ICMP, and a dead path.
 
 use super::nothing;
 use pathbench_record::document::{
-    ConnectionMtu, DirectionMtu, KernelBelief, MtuChange, MtuEvidence, MtuRecord, MtuStep, PathMtu,
+    ConnectionMtu, DirectionMtu, KernelPathState, MtuChange, MtuEvidence, MtuRecord, MtuStep, PathMtu,
 };
 use pathbench_report::ResultSet;
 
@@ -21,9 +21,9 @@ fn found(mtu_bytes: u32, evidence: MtuEvidence) -> DirectionMtu {
     }
 }
 
-/// Its kernel believes what its interface says.
-fn kernel() -> KernelBelief {
-    KernelBelief {
+/// The kernel's path MTU is the MTU of the interface.
+fn kernel() -> KernelPathState {
+    KernelPathState {
         interface_mtu_bytes: 9000,
         rule_priority: Some(32_765),
         table: 102,
@@ -38,7 +38,7 @@ fn kernel() -> KernelBelief {
             backoff: 5,
             stuck: true,
         }],
-        ..KernelBelief::default()
+        ..KernelPathState::default()
     }
 }
 
@@ -48,7 +48,7 @@ fn black_hole() -> PathMtu {
         interface: "wlan0".to_owned(),
         local: "10.0.2.1".to_owned(),
         remote: "192.0.2.7:7700".to_owned(),
-        upload: DirectionMtu { loss: Some(0.021), confidence: Some(0.998_7), ..found(1500, MtuEvidence::Vanished) },
+        upload: DirectionMtu { loss: Some(0.021), confidence: Some(0.998_7), ..found(1500, MtuEvidence::DroppedSilently) },
         download: found(9000, MtuEvidence::Interface),
         kernel: Some(kernel()),
         disagreements: vec![
@@ -66,12 +66,12 @@ fn honest() -> PathMtu {
         local: "2001:db8:1::10".to_owned(),
         remote: "[2001:db8:ff::7]:7700".to_owned(),
         upload: DirectionMtu {
-            said_by: Some("2001:db8:1::1".to_owned()),
-            said_bytes: Some(1492),
+            reported_by: Some("2001:db8:1::1".to_owned()),
+            reported_bytes: Some(1492),
             ..found(1492, MtuEvidence::Icmp)
         },
-        download: found(1492, MtuEvidence::Vanished),
-        kernel: Some(KernelBelief {
+        download: found(1492, MtuEvidence::DroppedSilently),
+        kernel: Some(KernelPathState {
             cached_mtu_bytes: Some(1492),
             cached_expires_s: Some(587.0),
             interface_mtu_bytes: 1500,
@@ -116,7 +116,7 @@ fn steps() -> Vec<MtuStep> {
         ]
 }
 
-/// All of it.
+/// The complete examination.
 pub(crate) fn examination() -> MtuRecord {
     MtuRecord {
         server: "test.example".to_owned(),
@@ -142,7 +142,7 @@ pub(crate) fn examination() -> MtuRecord {
     }
 }
 
-/// The examination as a result of its own.
+/// A result that contains only the examination.
 pub(crate) fn examined() -> ResultSet {
     let mut set = nothing("mtu", "the MTU of each path to test.example");
     set.document.mtu = Some(examination());

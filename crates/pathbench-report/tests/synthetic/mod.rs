@@ -1,4 +1,4 @@
-//! Results that no network made: the same on every machine, with everything that a report has to show.
+//! Synthetic results, identical on every machine, with every part of a report.
 
 #![allow(dead_code, unused_imports, reason = "every test file uses its own part of this module")]
 
@@ -25,11 +25,17 @@ use pathbench_record::event::{Event, EventSource};
 use pathbench_record::sample::{PathState, Side};
 use pathbench_record::summary::summarise;
 use pathbench_record::transport::Transport;
-use pathbench_report::ResultSet;
+use pathbench_report::{ResultSet, figures};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// A result without a single run.
+/// The figure with this name, as drawn by the report.
+pub(crate) fn drawn(set: &ResultSet, name: &str) -> Option<String> {
+    let mut figures = figures(std::slice::from_ref(set)).into_iter().flatten();
+    figures.find(|one| one.name == name).map(|one| one.svg.to_string())
+}
+
+/// A result without runs.
 pub(crate) fn nothing(name: &str, description: &str) -> ResultSet {
     let scenario = ScenarioRecord {
         name: name.to_owned(),
@@ -63,7 +69,7 @@ pub(crate) fn nothing(name: &str, description: &str) -> ResultSet {
     }
 }
 
-/// A link that measured what was asked of it.
+/// A link whose measured rate is its configured rate.
 pub(crate) fn link(name: &str, rate_bps: u64) -> LinkRecord {
     let direction = DirectionFigures {
         rate_bps: Some(rate_bps),
@@ -95,7 +101,7 @@ fn measurement(rate_bps: u64) -> LinkMeasurement {
     }
 }
 
-/// A run in a valid environment that did nothing yet.
+/// A run in a valid environment, without traffic so far.
 pub(crate) fn run(id: &str, label: &str, repetition: u32) -> RunRecord {
     let transport = if label.starts_with("mptcp") { Transport::Mptcp } else { Transport::Tcp };
     let asked = json!({ "direction": "upload", "duration": "10s", "streams": 1 });
@@ -106,7 +112,7 @@ pub(crate) fn run(id: &str, label: &str, repetition: u32) -> RunRecord {
         variant: Variant::new(),
         transport,
         label: label.to_owned(),
-        pattern: "iperf".to_owned(),
+        pattern: "throughput".to_owned(),
         repetition,
         valid: true,
         completed: true,
@@ -140,7 +146,7 @@ fn subflow_event(run: &str, t_ms: f64, kind: &str, path: &str) -> Event {
     }
 }
 
-/// Adds what the paths carried: deliveries, samples, and the run's own figures that follow from them.
+/// Adds the traffic of the paths: deliveries, samples, and the resulting figures of the run.
 pub(crate) fn add_carried(
     set: &mut ResultSet,
     run: &mut RunRecord,
@@ -202,7 +208,7 @@ pub(crate) fn add_carried(
     set.deliveries.extend(carried.deliveries);
 }
 
-/// Puts the run into the result, with links that measured well.
+/// Adds the run to the result, with links within their tolerance.
 pub(crate) fn finish_run(set: &mut ResultSet, mut run: RunRecord) {
     run.links = set
         .document
@@ -210,7 +216,7 @@ pub(crate) fn finish_run(set: &mut ResultSet, mut run: RunRecord) {
         .iter()
         .map(|link| RunLink {
             name: link.name.clone(),
-            measured: link.measured.clone().unwrap_or_default(),
+            measured: link.measured.clone(),
             within_tolerance: true,
             deviations: Vec::new(),
             forward_bytes: Some(run.delivered_bytes),
@@ -314,15 +320,16 @@ fn phase(name: &str, from_ms: f64, to_ms: f64, wlan: f64) -> Phase {
     Phase { direction: Direction::Upload, name: name.to_owned(), from_ms, to_ms, goodput_mbps, shares }
 }
 
-/// Two 10 Gbit/s links, nothing happens to them; `repetitions` of tcp and mptcp, upload or both ways.
-pub(crate) fn aggregate(repetitions: u32, both_ways: bool) -> ResultSet {
+/// Two 10 Gbit/s links without events; `repetitions` of tcp and mptcp, upload or both directions.
+pub(crate) fn aggregate(repetitions: u32, both_directions: bool) -> ResultSet {
     let mut set = nothing("aggregate-2x10g", "what two 10 Gbit/s links give together");
     set.document.links = vec![link("a", 10_000_000_000), link("b", 10_000_000_000)];
     for repetition in 1..=repetitions {
         for label in ["tcp", "mptcp"] {
             let mut run = run(&format!("{label}-r{repetition}"), label, repetition);
             let seed = u64::from(repetition);
-            let directions: &[Direction] = if both_ways { &Direction::BOTH } else { &[Direction::Upload] };
+            let directions: &[Direction] =
+                if both_directions { &Direction::BOTH } else { &[Direction::Upload] };
             for (index, direction) in directions.iter().enumerate() {
                 let rate = 9400.0 - 900.0 * index as f64;
                 let mut courses = vec![Course::new("a", rate, seed)];
@@ -338,7 +345,7 @@ pub(crate) fn aggregate(repetitions: u32, both_ways: bool) -> ResultSet {
     set
 }
 
-/// A study: 20 variants × 2 labels, 6 repetitions each, a second long.
+/// A study: 20 variants × 2 labels, 6 repetitions each, one second long.
 pub(crate) fn study() -> ResultSet {
     let mut set = nothing("mtu-study", "every setting of probing against every size, with and without ICMP");
     set.document.links = vec![link("fast", 30_000_000), link("narrow", 30_000_000)];
@@ -370,7 +377,7 @@ pub(crate) fn study() -> ResultSet {
     set
 }
 
-/// Names as an attacker would choose them.
+/// Names as chosen by an attacker.
 pub(crate) fn hostile() -> ResultSet {
     let evil = "<script>alert(\"x\")</script>&amp;'\u{1b}[31m\u{202e}";
     let mut set = nothing(evil, &format!("description {evil}"));
@@ -423,7 +430,7 @@ pub(crate) fn hostile() -> ResultSet {
     set
 }
 
-/// The failover result in which no link was what it should be.
+/// The failover result with every link out of tolerance.
 pub(crate) fn all_invalid() -> ResultSet {
     let mut set = failover();
     for run in &mut set.document.runs {
@@ -438,7 +445,7 @@ pub(crate) fn all_invalid() -> ResultSet {
     set
 }
 
-/// Forty labels, one run each.
+/// Forty labels with one run each.
 pub(crate) fn forty_labels() -> ResultSet {
     let mut set = nothing("many", "forty paths, each with a connection of its own");
     for index in 0..40_u64 {

@@ -1,5 +1,4 @@
-//! Paths whose MTU is smaller than that of the hosts' interfaces: as a study, and as a change in
-//! mid-transfer.
+//! Paths whose MTU is smaller than that of the hosts' interfaces: as a study, and as a change during a transfer.
 
 use super::{Course, add_carried, event, finish_run, link, nothing, run};
 use pathbench_record::direction::Direction;
@@ -13,7 +12,7 @@ use pathbench_report::ResultSet;
 use serde_json::json;
 use std::collections::BTreeMap;
 
-/// A link that takes packets of this size.
+/// A link with this MTU.
 fn sized(name: &str, ends: [&str; 2], rate_bps: u64, mtu_bytes: u32) -> LinkRecord {
     let mut link = link(name, rate_bps);
     link.ends = ends.map(str::to_owned);
@@ -24,7 +23,7 @@ fn sized(name: &str, ends: [&str; 2], rate_bps: u64, mtu_bytes: u32) -> LinkReco
     link
 }
 
-/// A link behind the first one of a path: nothing but its MTU is asked of it.
+/// A link behind the first link of a path, with an MTU as its only parameter.
 fn inner(name: &str, ends: [&str; 2], mtu_bytes: u32) -> LinkRecord {
     let mut link = sized(name, ends, 1_000_000, mtu_bytes);
     (link.requested.forward, link.requested.reverse) = Default::default();
@@ -43,13 +42,13 @@ fn links() -> Vec<LinkRecord> {
     ]
 }
 
-/// What one path of a run does: carries `mbps` from `from_ms` on in packets of `mss`, before that in none.
+/// The traffic of one path of a run: `mbps` from `from_ms` on, with packet sizes before and after that time.
 #[derive(Debug, Clone, Copy)]
 struct Plan {
     path: &'static str,
     mbps: f64,
     from_ms: f64,
-    /// Whether it carries nothing before.
+    /// Whether the path carries nothing before `from_ms`.
     stuck: bool,
     /// MSS and path MTU before and after `from_ms`.
     before: (u32, u32),
@@ -151,7 +150,7 @@ fn routers(icmp: &str, unused: u64) -> Vec<RouterRecord> {
         .to_vec()
 }
 
-/// Puts the run with what `plans` carry into the result, with the packets that its links saw.
+/// Adds the run with the traffic of `plans` to the result, including the packets on its links.
 fn carry_sized(set: &mut ResultSet, mut run: RunRecord, plans: &[Plan], until_ms: f64) {
     let seed = u64::from(run.repetition);
     let course = |(index, plan): (usize, &Plan)| {
@@ -218,7 +217,7 @@ fn packets(link: &str, plan: &Plan, delivered: u64) -> PacketSizes {
     PacketSizes { forward, reverse, missed_packets: 0 }
 }
 
-/// `mtu-shrink`: the hop of wlan goes from 9000 to 1500 at 3 s and back at 6 s; tcp on it, and mptcp.
+/// `mtu-shrink`: the MTU of wlan's hop changes from 9000 to 1500 at 3 s and back at 6 s; tcp on wlan, and mptcp.
 pub(crate) fn shrink() -> ResultSet {
     let mut set =
         nothing("mtu-shrink", "a hop's MTU shrinks in mid-transfer, from 9000 to 1500, and grows again");

@@ -4,10 +4,11 @@ use super::{Course, add_carried, event, finish_run, link, nothing, run};
 use pathbench_analysis::metrics;
 use pathbench_record::direction::Direction;
 use pathbench_record::document::{
-    AddressFamily, DirectionRecord, Reachability, ResultDocument, RunRecord, ServerRecord, UnreachableBecause,
+    DirectionRecord, Reachability, ResultDocument, RunRecord, ServerRecord, UnreachableBecause,
 };
-use pathbench_record::message::{Message, MessageLine};
-use pathbench_record::random::SplitMix64;
+use pathbench_record::end::{MessageLine, MessageRecord};
+use pathbench_record::network::AddressFamily;
+use pathbench_record::statistics::SplitMix64;
 use pathbench_record::time::Timestamp;
 use pathbench_record::transport::Transport;
 use pathbench_report::ResultSet;
@@ -21,26 +22,26 @@ fn at(ms: f64) -> Timestamp {
     ORIGIN + Duration::from_nanos((ms * 1e6) as u64)
 }
 
-/// Round-trip time with a tail: most near `floor_ms`, one in twenty up to twice as long.
+/// Round-trip time with a tail: most values near `floor_ms`, one in twenty up to twice as long.
 fn noisy(random: &mut SplitMix64, floor_ms: f64) -> f64 {
     let part = random.below(1000) as f64 / 1000.0;
     floor_ms * (1.0 + 0.15 * part + if part > 0.95 { 20.0 * (part - 0.95) } else { 0.0 })
 }
 
-/// When nothing gets through: messages due then wait for its end.
+/// A period without delivery: messages due in it wait until its end.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Outage {
     pub(super) from_ms: f64,
     pub(super) until_ms: f64,
 }
 
-/// Adds 10 s of messages both ways, one each 100 ms; the requester gives up 5 s after the last.
+/// Adds 10 s of messages in both directions, one per 100 ms; the requester gives up 5 s after the last message.
 pub(super) fn add_messages(set: &mut ResultSet, run: &mut RunRecord, floor_ms: f64, outage: Option<Outage>) {
     let mut random = SplitMix64::new(u64::from(run.repetition) * 31 + run.label.len() as u64);
     let end = at(15_000.0);
     let mut all = Vec::new();
     for direction in Direction::BOTH {
-        let messages: Vec<Message> = (0..100_u32)
+        let messages: Vec<MessageRecord> = (0..100_u32)
             .map(|sequence| {
                 let due = f64::from(sequence) * 100.0;
                 let took = noisy(&mut random, floor_ms);
@@ -51,8 +52,8 @@ pub(super) fn add_messages(set: &mut ResultSet, run: &mut RunRecord, floor_ms: f
                     _ => due + took,
                 };
                 let acknowledged = (through < 15_000.0).then(|| at(through));
-                Message {
-                    direction,
+                MessageRecord {
+                    flow: direction,
                     sequence,
                     due: at(due),
                     sent: Some(at(due)),
@@ -96,7 +97,7 @@ pub(crate) fn suite() -> ResultSet {
     set.document.reachability = reachability();
     for repetition in 1..=6_u32 {
         for (index, label) in LABELS.into_iter().enumerate() {
-            for pattern in ["ping", "bulk", "iperf-upload", "iperf-download", "interactive"] {
+            for pattern in ["ping", "bulk", "throughput-upload", "throughput-download", "interactive"] {
                 let id = format!("{repetition}{index}-{label}-{pattern}-r{repetition}");
                 let mut run = of_transport(&id, label, repetition, pattern);
                 run.server = Some("test.example:4433".to_owned());
@@ -133,7 +134,7 @@ fn suite_run(set: &mut ResultSet, run: &mut RunRecord) {
         }
         "bulk" => {
             let rate = if multipath { 72.0 } else { 45.0 } * wobble;
-            run.completion_ms = Some(80_000.0 / rate + 40.0);
+            run.fct_ms = Some(80_000.0 / rate + 40.0);
             add_carried(set, run, Direction::Download, &courses(45.0 * wobble, 80_000.0 / rate));
             json!({ "bytes": 10_000_000, "streams": 1 })
         }
@@ -146,7 +147,7 @@ fn suite_run(set: &mut ResultSet, run: &mut RunRecord) {
             json!({ "duration_ms": 10_000.0, "interval_ms": 100.0 })
         }
         up_or_down => {
-            let (direction, rate) = if up_or_down == "iperf-upload" {
+            let (direction, rate) = if up_or_down == "throughput-upload" {
                 (Direction::Upload, 18.0)
             } else {
                 (Direction::Download, 46.0)
@@ -202,7 +203,7 @@ fn reachability() -> Vec<Reachability> {
     all
 }
 
-/// Interactive traffic while `wlan` goes down at 3 s and comes back at 7 s: what each transport makes of it.
+/// Interactive traffic while `wlan` goes down at 3 s and comes back at 7 s, on each transport.
 pub(crate) fn handover() -> ResultSet {
     let mut set = nothing("handover", "one of two paths goes away under interactive traffic");
     set.document.links = vec![link("wlan", 50_000_000), link("lte", 50_000_000)];
@@ -229,7 +230,7 @@ pub(crate) fn handover() -> ResultSet {
     set
 }
 
-/// One ping run of which nothing came back, and one interactive run without any message.
+/// One ping run without answers, and one interactive run without messages.
 pub(crate) fn silence() -> ResultSet {
     let mut set =
         ResultSet { document: ResultDocument::default(), ..nothing("silence", "nothing came back") };

@@ -1,4 +1,4 @@
-//! A walk out of reach of `wlan`, with `lte` as a spare, over emulated links: twelve repetitions.
+//! A walk out of reach of `wlan`, with `lte` as the backup path, over emulated links: twelve repetitions.
 
 use super::suite::{Outage, add_messages, of_transport};
 use super::{event, finish_run, link, nothing};
@@ -7,14 +7,14 @@ use pathbench_record::document::{
     EmulatedDirection, EmulationRecord, HandoverReason, HandoverRecord, LatenessRecord, LinkSample,
     OneWayDelay, ProbeRecord, RunRecord,
 };
-use pathbench_record::random::SplitMix64;
+use pathbench_record::statistics::SplitMix64;
 use pathbench_record::summary::{measure_links, summarise_mobility};
 use pathbench_report::ResultSet;
 use serde_json::json;
 
-/// Interactive traffic over tcp, mptcp and mpquic while `wlan` fades away from 3 s on.
+/// Interactive traffic over tcp, mptcp and mpquic while `wlan` fades from 3 s on.
 pub(crate) fn walk() -> ResultSet {
-    let mut set = nothing("walk-away", "Wi-Fi fades while one walks away; LTE stays as a spare");
+    let mut set = nothing("walk-away", "the Wi-Fi fades as the user walks away; LTE is the backup path");
     set.document.links = vec![link("wlan", 40_000_000), link("lte", 20_000_000)];
     for (index, link) in set.document.links.iter_mut().enumerate() {
         "emulated".clone_into(&mut link.engine);
@@ -23,7 +23,7 @@ pub(crate) fn walk() -> ResultSet {
             (direction.delay_ms, direction.loss) = (Some(10.0), (index == 0).then_some(0.01));
         }
     }
-    // More of LTE comes down than goes up.
+    // LTE has a higher rate in the download direction.
     if let [_, lte] = set.document.links.as_mut_slice() {
         (lte.requested.reverse.rate_bps, lte.requested.reverse.queue_bytes) =
             (Some(50_000_000), Some(625_000));
@@ -91,7 +91,7 @@ fn probes() -> Vec<ProbeRecord> {
     }]
 }
 
-/// Samples of both links every 100 ms: `wlan` loses its rate and gains loss from 3 s to 8 s.
+/// Samples of both links every 100 ms: from 3 s to 8 s the rate of `wlan` decreases and its loss increases.
 fn add_links(set: &mut ResultSet, run: &str) {
     let mut random = SplitMix64::new(run.len() as u64);
     for (name, full) in [("wlan", 40e6), ("lte", 20e6)] {
@@ -125,7 +125,7 @@ fn add_links(set: &mut ResultSet, run: &str) {
     }
 }
 
-/// Says of the last run's links what an emulator says.
+/// Adds the emulator's records of the last run's links.
 fn emulate(set: &mut ResultSet) {
     let Some(run) = set.document.runs.last_mut() else { return };
     for link in &mut run.links {
@@ -144,10 +144,11 @@ fn emulate(set: &mut ResultSet) {
         link.emulation =
             Some(EmulationRecord { forward: direction(61 * lossy), reverse: direction(40 * lossy) });
         let delay = OneWayDelay { packets: 99, min_ms: 10.01, p50_ms: 10.2, p95_ms: 11.5, max_ms: 14.0 };
-        link.measured.forward_delay = Some(delay);
-        link.measured.reverse_delay = Some(delay);
-        link.measured.forward_loss = Some(if lossy > 0 { 0.011 } else { 0.0 });
-        link.measured.reverse_loss = Some(if lossy > 0 { 0.009 } else { 0.0 });
-        (link.measured.rtt_ms, link.measured.min_rtt_ms) = (20.4, 20.1);
+        let measured = link.measured.get_or_insert_default();
+        measured.forward_delay = Some(delay);
+        measured.reverse_delay = Some(delay);
+        measured.forward_loss = Some(if lossy > 0 { 0.011 } else { 0.0 });
+        measured.reverse_loss = Some(if lossy > 0 { 0.009 } else { 0.0 });
+        (measured.rtt_ms, measured.min_rtt_ms) = (20.4, 20.1);
     }
 }

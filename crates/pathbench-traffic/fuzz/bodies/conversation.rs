@@ -8,15 +8,15 @@ use super::input::Input;
 use super::peer::Peer;
 use pathbench_kerneltest::MonotonicClock;
 use pathbench_record::direction::DataDirection;
+use pathbench_record::end::TestId;
 use pathbench_record::pattern::{
     Amount, BulkParameters, InteractiveParameters, PatternParameters, PingParameters, ThroughputParameters,
 };
 use pathbench_record::sample::Side;
-use pathbench_record::test_id::TestId;
 use pathbench_record::text::is_deceptive;
 use pathbench_record::time::{Clock, Timestamp};
 use pathbench_record::transport::Transport;
-use pathbench_traffic::client::{ClientOutcome, ClientPlan, FetchPlan, Unobserved, fetch_record, run_client};
+use pathbench_traffic::client::{ClientOutcome, ClientPlan, Unobserved, fetch_record, run_client};
 use pathbench_traffic::protocol::{Fetch, Frame, Hello, Refusal, RefusalCode, VERSION};
 use pathbench_traffic::record::check_peer;
 use pathbench_traffic::server::{Limits, Server, ServerEvent, ServerObserver, ServerOptions};
@@ -35,16 +35,16 @@ const SECOND: Duration = Duration::from_secs(1);
 const STEPS: usize = 48;
 const SLOTS: usize = 4;
 
-/// Until everything has ended, on a machine that stands still now and then.
+/// Until everything has ended, on a machine that stalls at times.
 const SETTLING: Duration = Duration::from_secs(30);
 
-/// Each so often an honest client sees whether the server still serves.
+/// Interval at which an honest client checks that the server still serves.
 const HONEST: u64 = 64;
 
 /// Numbers of its tests: one, and others when the server is still busy with the script.
 const HONEST_TESTS: RangeInclusive<usize> = 99..=108;
 
-/// Threads of a process that only waits for the next script, with room for those that are just ending.
+/// Threads of a process that only waits for the next script, and some that are just ending.
 const MOST_THREADS: usize = 64;
 
 pub(crate) fn run(bytes: &[u8]) {
@@ -52,7 +52,7 @@ pub(crate) fn run(bytes: &[u8]) {
     if input.byte() % 4 == 3 { as_server(&mut input) } else { as_client(&mut input) }
 }
 
-/// The machine's clock, and what it was moved on by.
+/// The machine's clock plus an offset.
 #[derive(Debug, Default)]
 struct JumpingClock {
     moved_ns: AtomicU64,
@@ -166,7 +166,7 @@ impl Bench {
             let plan = Self::plan(self.address, Self::test(script, number), parameters(0));
             let outcome = run_client(&plan, &self.clock(), &Unobserved);
             if outcome.completed {
-                let fetched = fetch_record(&FetchPlan::after(&plan), &outcome.client, &self.clock());
+                let fetched = fetch_record(&plan, true, &outcome.client, &self.clock());
                 assert!(fetched.is_ok(), "{:?}", fetched.err());
                 return;
             }
@@ -204,7 +204,7 @@ fn at_once() -> SocketOptions {
 
 /// Small tests of every kind, and some that a server does not grant.
 fn parameters(which: usize) -> PatternParameters {
-    let iperf = |direction, streams, amount| ThroughputParameters {
+    let throughput = |direction, streams, amount| ThroughputParameters {
         direction,
         streams,
         amount,
@@ -216,10 +216,11 @@ fn parameters(which: usize) -> PatternParameters {
         0 => PatternParameters::Bulk(BulkParameters { bytes: 1000, ..BulkParameters::default() }),
         1 => PatternParameters::Bulk(BulkParameters { bytes: 0, upload_bytes: 900, streams: 1 }),
         2 => PatternParameters::Bulk(BulkParameters { bytes: 5000, upload_bytes: 70, streams: 2 }),
-        3 => iperf(DataDirection::Upload, 3, Amount::Bytes(5000)).into(),
-        4 => iperf(DataDirection::Both, 1, short).into(),
-        5 => iperf(DataDirection::Download, 2, short).into(),
-        6 => ThroughputParameters { rate_bps: Some(80_000), ..iperf(DataDirection::Both, 1, short) }.into(),
+        3 => throughput(DataDirection::Upload, 3, Amount::Bytes(5000)).into(),
+        4 => throughput(DataDirection::Both, 1, short).into(),
+        5 => throughput(DataDirection::Download, 2, short).into(),
+        6 => ThroughputParameters { rate_bps: Some(80_000), ..throughput(DataDirection::Both, 1, short) }
+            .into(),
         7 | 8 => PatternParameters::Ping(PingParameters {
             count: 2,
             interval: MS,
@@ -233,7 +234,7 @@ fn parameters(which: usize) -> PatternParameters {
             response_bytes: 40,
             linger: 20 * MS,
         }),
-        _ => iperf(DataDirection::Upload, 9, long).into(),
+        _ => throughput(DataDirection::Upload, 9, long).into(),
     }
 }
 
@@ -329,8 +330,7 @@ fn as_server(input: &mut Input<'_>) {
     check_outcome(&outcome, bench.clock.now());
     if !outcome.client.streams.is_empty() && !input.is_empty() {
         thread::scope(|scope| {
-            let fetching =
-                scope.spawn(|| fetch_record(&FetchPlan::after(&plan), &outcome.client, &bench.clock()));
+            let fetching = scope.spawn(|| fetch_record(&plan, true, &outcome.client, &bench.clock()));
             let slots = serve(input, &|| fetching.is_finished());
             drop(slots);
             bench.settle("a fetch goes on", || {
@@ -360,7 +360,7 @@ fn check_outcome(outcome: &ClientOutcome, now: Timestamp) {
     }
 }
 
-/// A step that both ends have: what an honest peer would do next, or something else.
+/// A step of either end: the next step of an honest peer, or another one.
 fn step(bench: &Bench, slot: &mut Option<Peer>, input: &mut Input<'_>) {
     let Some(peer) = slot else { return };
     match input.byte() % 28 {
@@ -395,7 +395,7 @@ fn step(bench: &Bench, slot: &mut Option<Peer>, input: &mut Input<'_>) {
         20 => peer.hand_over(),
         21 => {
             let mut record = peer.record();
-            super::json::change(&mut record, &mut input.below(60), input);
+            super::input::change(&mut record, &mut input.below(60), input);
             peer.send(&Frame::Record(record.to_string().into_bytes()));
         }
         22 => peer.send(&Frame::NotFound),

@@ -1,4 +1,4 @@
-//! Records as honest ends write them.
+//! The records of honest ends.
 
 #![allow(dead_code, reason = "each user takes its part")]
 
@@ -6,16 +6,15 @@ use pathbench_kerneltest::MonotonicClock;
 use pathbench_record::connection::{InForce, Negotiation, PathEvent, PathEventKind};
 use pathbench_record::delivery::DeliverySeries;
 use pathbench_record::direction::DataDirection;
-use pathbench_record::end::{EndRecord, PathSample, StreamRecord};
+use pathbench_record::end::{EndRecord, PathSample, StreamRecord, TestId};
 use pathbench_record::pattern::{PatternParameters, ThroughputParameters};
 use pathbench_record::sample::{PathFigures, Side};
-use pathbench_record::test_id::TestId;
 use pathbench_record::time::{Clock as _, Timestamp};
 use pathbench_record::transport::Transport;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// What a client by hand, with one stream, would know of its test: how to ask for the server's record of it.
+/// The state of a hand-written client with one stream: how to request the server's record of its test.
 pub(crate) fn record_by_hand(test: TestId, parameters: PatternParameters, sent_bytes: u64) -> EndRecord {
     let now = MonotonicClock.now();
     let nothing = || DeliverySeries::starting_at(now);
@@ -54,7 +53,7 @@ pub(crate) fn record_by_hand(test: TestId, parameters: PatternParameters, sent_b
         messages: Vec::new(),
         path_events: Vec::new(),
         handshake: None,
-        completion: None,
+        fct: None,
         rate_limit_bps: None,
         streams: vec![stream],
         samples: Vec::new(),
@@ -67,8 +66,8 @@ pub(crate) fn record_by_hand(test: TestId, parameters: PatternParameters, sent_b
 /// When bytes went, and how many: milliseconds and bytes.
 pub(crate) type Course = Vec<(u64, u64)>;
 
-/// What a test of 10 s both ways on four streams is agreed on as.
-pub(crate) fn both_ways() -> PatternParameters {
+/// The agreed parameters of a test of 10 s in both directions on four streams.
+pub(crate) fn in_both_directions() -> PatternParameters {
     let both = ThroughputParameters {
         direction: DataDirection::Both,
         streams: 4,
@@ -87,7 +86,7 @@ pub(crate) fn series(origin: Timestamp, course: &Course) -> DeliverySeries {
     series
 }
 
-/// One end's record of one stream of [`both_ways`].
+/// One end's record of one stream of [`in_both_directions`].
 pub(crate) fn end(
     side: Side,
     started: Timestamp,
@@ -97,7 +96,7 @@ pub(crate) fn end(
     completed: bool,
 ) -> EndRecord {
     let second = Duration::from_secs(1);
-    let by_hand = record_by_hand(TestId([7; 16]), both_ways(), 0);
+    let by_hand = record_by_hand(TestId([7; 16]), in_both_directions(), 0);
     let (offered, deliveries) = (series(started, sent), series(started, received));
     let address = SocketAddr::from(([192, 0, 2, 1], 1));
     let figures = PathFigures { subflow: 1, srtt_ms: 3.5, ..PathFigures::between(address, address) };

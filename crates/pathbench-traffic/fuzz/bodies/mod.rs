@@ -5,13 +5,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a finding panics")]
 
 pub(crate) mod conversation;
-mod decoder;
 pub(crate) mod honest;
 mod input;
-mod json;
-mod messages;
 pub(crate) mod payloads;
 mod peer;
-mod probes;
-mod sizes;
 pub(crate) mod wire;

@@ -1,9 +1,9 @@
 //! What frames carry, as a peer that was let in may make it: records, requests, refusals, tokens. The first byte says
 //! which. No panic, nothing accepted that its reader could not bear, and what is accepted can be written and read again.
 
-use super::honest::{Course, both_ways, end};
+use super::honest::{Course, end, in_both_directions};
 use super::input::Input;
-use super::json::changed;
+use super::input::changed;
 use pathbench_analysis::metrics::{self, Disturbance, Measurement};
 use pathbench_record::delivery::{BIN, MAX_BINS};
 use pathbench_record::direction::Direction;
@@ -13,9 +13,8 @@ use pathbench_record::sample::Side;
 use pathbench_record::text::is_deceptive;
 use pathbench_record::time::Timestamp;
 use pathbench_record::transport::Transport;
-use pathbench_traffic::protocol::{Decoder, Event, Frame};
+use pathbench_traffic::protocol::{Decoder, Event, Frame, Request};
 use pathbench_traffic::record::check_peer;
-use pathbench_traffic::request::Request;
 use pathbench_traffic::server::Limits;
 use pathbench_traffic::token::TokenKey;
 use serde_json::Value;
@@ -40,7 +39,7 @@ pub(crate) fn run(bytes: &[u8]) {
     }
 }
 
-/// What honest ends of the first `streams` streams would have written.
+/// The record of honest ends of the first `streams` streams.
 fn honest(side: Side, streams: u32) -> EndRecord {
     let (up, down): (Course, Course) = (vec![(3, 1000), (5000, 70)], vec![(2, 9), (400, 8), (9000, 7)]);
     let (sent, received) = if side == Side::Client { (&up, &down) } else { (&down, &up) };
@@ -145,7 +144,7 @@ fn honest_request(pattern: usize) -> Value {
         0 => PatternParameters::Ping(PingParameters::default()),
         1 => PatternParameters::Bulk(BulkParameters::default()),
         2 => PatternParameters::Interactive(InteractiveParameters::default()),
-        _ => both_ways(),
+        _ => in_both_directions(),
     };
     let request = Request {
         transport: Transport::Tcp,

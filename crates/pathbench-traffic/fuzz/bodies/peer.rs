@@ -1,15 +1,14 @@
-//! The other end of a connection, by hand: it can go on as an honest end would, or do anything else.
+//! A hand-written other end of a connection: it continues as an honest end, or does anything else.
 
 use super::honest::{record_by_hand, series};
 use pathbench_record::direction::Direction;
+use pathbench_record::end::TestId;
 use pathbench_record::pattern::{Amount, InteractiveParameters, PatternParameters, PingParameters};
 use pathbench_record::sample::Side;
-use pathbench_record::test_id::TestId;
 use pathbench_record::time::Timestamp;
 use pathbench_record::transport::Transport;
-use pathbench_traffic::content::{Content, Lane};
-use pathbench_traffic::protocol::{Decoder, End, Event, Frame, Hello, Message, data_header};
-use pathbench_traffic::request::Request;
+use pathbench_traffic::content::{Content, ContentKind};
+use pathbench_traffic::protocol::{Decoder, End, Event, Frame, Hello, Message, Request, data_header};
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpStream};
 use std::time::Duration;
@@ -87,8 +86,8 @@ impl Peer {
     pub(crate) fn data(&mut self, length: usize, right: bool) {
         let mut payload = vec![7; length];
         if right {
-            let lane = if self.side == Side::Client { Lane::Upload } else { Lane::Download };
-            Content::of(self.test, self.index, lane).fill(self.sent, &mut payload);
+            let kind = if self.side == Side::Client { ContentKind::Upload } else { ContentKind::Download };
+            Content::of(self.test, self.index, kind).fill(self.sent, &mut payload);
         }
         self.raw(&data_header(length as u32));
         self.raw(&payload);
@@ -109,11 +108,12 @@ impl Peer {
     /// A request, or the answer to one.
     pub(crate) fn message(&mut self, sequence: u32, is_answer: bool, right: bool) {
         let Some([request, response]) = self.message_bytes() else { return };
-        let (lane, bytes) = if is_answer { (Lane::Answers, response) } else { (Lane::Requests, request) };
+        let (kind, bytes) =
+            if is_answer { (ContentKind::Answers, response) } else { (ContentKind::Requests, request) };
         let mut content = vec![7; (bytes as usize).saturating_sub(4)];
         if right {
             let offset = u64::from(sequence) * content.len() as u64;
-            Content::of(self.test, self.index, lane).fill(offset, &mut content);
+            Content::of(self.test, self.index, kind).fill(offset, &mut content);
         }
         let message = Message { sequence, content };
         self.send(&if is_answer { Frame::Answer(message) } else { Frame::Message(message) });
@@ -144,7 +144,7 @@ impl Peer {
         serde_json::to_value(record).expect("JSON")
     }
 
-    /// Reads what comes within a moment, and replies to up to `most` frames as an honest end does; false at the end.
+    /// Reads the frames that arrive within a moment, and replies to up to `most` frames as an honest end does; false at the end.
     pub(crate) fn go_on(&mut self, most: usize) -> bool {
         let mut buffer = [0; 4096];
         let mut frames = 0;

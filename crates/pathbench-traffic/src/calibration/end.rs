@@ -1,42 +1,39 @@
-//! One end of a link: carries out commands.
+//! One end of a link: executes [`Command`]s.
 
-use super::OneWayDelays;
+use super::plan::OneWayDelays;
 use super::probes::ProbeTally;
-use super::socket::{Arrival, CalibrationSocket};
-use super::train::{Meter, Train};
-use crate::datagram::{Family, Kind, Message};
-use crate::stream::lock;
+use super::train::{Train, send};
+use crate::datagram::{Arrival, BUFFER_BYTES, Kind, Message, PathSocket, wait};
 use pathbench_record::time::{Clock, Timestamp};
+use pathbench_transport::lock;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::SocketAddr;
+use std::sync::mpsc::{self, Sender, TryRecvError, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use thiserror::Error;
 
-/// How often a receiver looks whether a report is due.
 const TICK: Duration = Duration::from_millis(5);
 
-/// A receiver of which no report is asked for ends after this.
+/// A receiver ends after this time if no report is requested.
 const LONGEST_RECEIVER: Duration = Duration::from_secs(60);
 
-/// An echo that takes this much longer than the slowest one is lost.
+/// A packet is lost when it takes this much longer than the slowest other one and a margin for jitter.
 pub(super) const ANSWER_TIME: Duration = Duration::from_millis(20);
-
-const BUFFER_BYTES: usize = 1 << 16;
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Command {
-    /// Opens a socket on this address, in place of an earlier one; the report has its port.
+    /// Opens a socket on this address and closes an earlier one. The report contains the port.
     Open(SocketAddr),
     Connect(SocketAddr),
-    /// Receives the series of this number until a report is asked for.
+    /// Receives the series with this number until a report is requested.
     Expect(u32, Series),
     Send(u32, Series),
-    /// Reports what has arrived, once it is complete or until `wait` is over. With `silence`: once something has
-    /// arrived, when nothing more has for that time.
+    /// Reports the received packets when the series is complete or `wait` has elapsed. With `silence`: once a packet
+    /// has arrived, when no further packet arrives for that time.
     Report {
         wait: Duration,
         silence: Option<Duration>,
@@ -45,13 +42,13 @@ pub enum Command {
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Series {
-    /// Small packets that the receiver returns. The sender waits so long after each; with `first_only` until one is
-    /// back.
+    /// Small packets that the receiver returns. The sender pauses for one of `waits` after each; with `first_only`, it
+    /// stops at the first answer.
     Echoes {
         waits: Vec<Duration>,
         first_only: bool,
     },
-    /// In each attempt a packet of each size (IP packet), and a small one behind them.
+    /// Per attempt, a packet of each size (of the IP packet), followed by a small packet.
     Sizes {
         sizes: Vec<u32>,
         attempts: u32,
@@ -64,12 +61,12 @@ pub enum Series {
     Train(Train),
 }
 
-/// What a command results in; fields that do not concern it are empty.
+/// The result of a command; fields that do not apply to it are empty.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct EndReport {
     pub local: Option<SocketAddr>,
     pub rtts: Vec<Duration>,
-    /// Sizes that the local interface does not take.
+    /// Sizes that the local interface rejects (`EMSGSIZE`).
     pub refused: Vec<u32>,
     pub sizes: Vec<u32>,
     pub received: u32,
@@ -84,7 +81,7 @@ pub struct EndError {
     source: io::Error,
 }
 
-/// One end of a link. It receives on a thread of its own, which ends when it is dropped.
+/// One end of a link. A separate thread receives; it ends when this value is dropped.
 #[derive(Debug, Default)]
 pub struct CalibrationEnd {
     state: Mutex<State>,
@@ -93,13 +90,14 @@ pub struct CalibrationEnd {
 #[derive(Debug, Default)]
 struct State {
     receiver: Option<Receiver>,
-    socket: Option<Arc<CalibrationSocket>>,
+    socket: Option<Arc<PathSocket>>,
 }
 
+/// The thread ends at the time that a [`Finish`] sets, or when the sender is dropped without one.
 #[derive(Debug)]
 struct Receiver {
-    finish: Arc<Mutex<Option<Finish>>>,
-    thread: Option<JoinHandle<io::Result<EndReport>>>,
+    finish: Sender<Finish>,
+    thread: JoinHandle<EndReport>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -114,75 +112,68 @@ impl CalibrationEnd {
         let failed = |doing| move |source| EndError { doing, source };
         match command {
             Command::Open(address) => {
-                *lock(&self.state) = State::default();
-                let socket = CalibrationSocket::bind(address).map_err(failed("opening a UDP socket"))?;
-                let local = Some(socket.local);
+                // The receiver holds the earlier socket, which may have the same address.
+                self.end_receiver();
+                lock(&self.state).socket = None;
+                let socket = PathSocket::bind(None, address).map_err(io::Error::other);
+                let socket = socket.map_err(failed("preparing a socket"))?;
+                socket.meter_arrivals().map_err(failed("metering arrivals"))?;
+                let local = socket.local().map_err(failed("reading the address"))?;
                 lock(&self.state).socket = Some(Arc::new(socket));
                 Ok(EndReport { local, ..EndReport::default() })
             }
             Command::Connect(peer) => {
-                self.socket()?.connect(peer);
+                self.socket()?.connect(peer).map_err(failed("connecting"))?;
                 Ok(EndReport::default())
             }
             Command::Expect(number, series) => {
-                let receiver = Receiver::start(self.socket()?, number, series, Arc::clone(clock))
+                self.end_receiver();
+                let (socket, clock) = (self.socket()?, Arc::clone(clock));
+                let (finish, finished) = channel();
+                let thread = thread::Builder::new()
+                    .name("calibration".to_owned())
+                    .spawn(move || receive(&socket, number, &series, &finished, clock.as_ref()))
                     .map_err(failed("starting a thread"))?;
-                lock(&self.state).receiver = Some(receiver);
+                lock(&self.state).receiver = Some(Receiver { finish, thread });
                 Ok(EndReport::default())
             }
             Command::Send(number, series) => {
                 series.send(number, self.socket()?.as_ref(), clock.as_ref()).map_err(failed("sending"))
             }
             Command::Report { wait, silence } => {
-                let receiver = lock(&self.state).receiver.take();
-                let report =
-                    receiver.map(|receiver| receiver.finish(Finish { asked: clock.now(), wait, silence }));
-                report.unwrap_or_else(|| Err(no_command())).map_err(failed("receiving"))
+                let receiver = lock(&self.state).receiver.take().ok_or_else(no_command);
+                let Receiver { finish, thread } = receiver.map_err(failed("receiving"))?;
+                // The send fails if the receiver has ended on its own; its report is then ready.
+                let _ended = finish.send(Finish { asked: clock.now(), wait, silence });
+                let panicked = |_| io::Error::other("the receiver panicked");
+                thread.join().map_err(panicked).map_err(failed("receiving"))
             }
         }
     }
 
-    fn socket(&self) -> Result<Arc<CalibrationSocket>, EndError> {
+    fn end_receiver(&self) {
+        let earlier = lock(&self.state).receiver.take();
+        if let Some(Receiver { finish, thread }) = earlier {
+            drop(finish);
+            // A panic of the thread has been printed already.
+            let _ = thread.join();
+        }
+    }
+
+    fn socket(&self) -> Result<Arc<PathSocket>, EndError> {
         let socket = lock(&self.state).socket.clone();
         socket.ok_or_else(|| EndError { doing: "using a UDP socket", source: no_command() })
     }
 }
 
+impl Drop for CalibrationEnd {
+    fn drop(&mut self) {
+        self.end_receiver();
+    }
+}
+
 fn no_command() -> io::Error {
     io::Error::other("no command has made one")
-}
-
-impl Receiver {
-    fn start(
-        socket: Arc<CalibrationSocket>,
-        number: u32,
-        series: Series,
-        clock: Arc<dyn Clock>,
-    ) -> io::Result<Self> {
-        let finish = Arc::new(Mutex::new(None));
-        let shared = Arc::clone(&finish);
-        let thread = thread::Builder::new()
-            .name("calibration".to_owned())
-            .spawn(move || receive(&socket, number, &series, &shared, clock.as_ref()))?;
-        Ok(Self { finish, thread: Some(thread) })
-    }
-
-    fn finish(mut self, finish: Finish) -> io::Result<EndReport> {
-        *lock(&self.finish) = Some(finish);
-        let joined = self.thread.take().map(JoinHandle::join);
-        joined.and_then(Result::ok).unwrap_or_else(|| Err(io::Error::other("the receiver panicked")))
-    }
-}
-
-impl Drop for Receiver {
-    fn drop(&mut self) {
-        let now = Finish { asked: Timestamp::default(), wait: Duration::ZERO, silence: None };
-        lock(&self.finish).get_or_insert(now);
-        if let Some(thread) = self.thread.take() {
-            // A panic of the thread has been printed already.
-            let _ = thread.join();
-        }
-    }
 }
 
 impl Finish {
@@ -195,32 +186,30 @@ impl Finish {
     }
 }
 
-struct Tally {
-    probes: ProbeTally,
-    sizes: BTreeSet<u32>,
-    meter: Option<Meter>,
-    is_complete: bool,
-}
-
 fn receive(
-    socket: &CalibrationSocket,
+    socket: &PathSocket,
     number: u32,
     series: &Series,
-    finish: &Mutex<Option<Finish>>,
+    finished: &mpsc::Receiver<Finish>,
     clock: &dyn Clock,
-) -> io::Result<EndReport> {
-    let meter = if let Series::Train(train) = series { Some(train.meter()) } else { None };
-    let mut tally =
-        Tally { probes: ProbeTally::default(), sizes: BTreeSet::new(), meter, is_complete: false };
+) -> EndReport {
+    let mut meter = if let Series::Train(train) = series { Some(train.meter()) } else { None };
+    let (mut probes, mut sizes) = (ProbeTally::default(), BTreeSet::new());
     let mut buffer = vec![0; BUFFER_BYTES];
-    let (start, mut last) = (clock.now(), None);
-    loop {
+    let (start, mut last, mut finish) = (clock.now(), None, None::<Finish>);
+    let mut is_complete = false;
+    while !is_complete {
         let now = clock.now();
-        let is_due = lock(finish).is_some_and(|finish| finish.is_due(now, last));
-        if tally.is_complete || is_due || now.since(start) >= LONGEST_RECEIVER {
+        match finished.try_recv() {
+            Ok(time) => finish = Some(time),
+            // The sender is dropped: no report can be requested.
+            Err(TryRecvError::Disconnected) if finish.is_none() => break,
+            Err(_) => {}
+        }
+        if finish.is_some_and(|finish| finish.is_due(now, last)) || now.since(start) >= LONGEST_RECEIVER {
             break;
         }
-        let Some(arrival) = socket.receive(&mut buffer, TICK)? else { continue };
+        let Some(arrival) = receive_within(socket, &mut buffer, TICK, clock) else { continue };
         let now = clock.now();
         for (message, length) in arrival.messages(&buffer) {
             if message.session != u64::from(number) {
@@ -229,43 +218,53 @@ fn receive(
             last = Some(now);
             match (message.kind, series) {
                 (Kind::Probe, Series::Echoes { .. }) => {
-                    // One that cannot be sent is lost like any datagram.
-                    let _ = socket.send(&Message { kind: Kind::Answer, ..message }.encode(length));
+                    // An answer that cannot be sent is lost like any datagram.
+                    let _ = send(socket, &Message { kind: Kind::Answer, ..message }.encode(length), None);
                 }
-                (Kind::Probe, _) => tally.probes.take(message.sequence, message.value, &arrival, now),
-                (Kind::SizeProbe, _) if is_of_size(&message, length, socket.local) => {
-                    tally.sizes.insert(message.size_bytes());
+                (Kind::Probe, _) => probes.take(message.sequence, message.value, arrival.at_ns, now),
+                (Kind::SizeProbe, _) if socket.family.udp_packet_bytes(length) == message.size_bytes() => {
+                    sizes.insert(message.size_bytes());
                 }
-                (Kind::TrainEnd, _) => tally.is_complete = true,
+                (Kind::TrainEnd, _) => is_complete = true,
                 _ => {}
             }
         }
-        if let Some(meter) = tally.meter.as_mut() {
-            meter.take(number.into(), &buffer, &arrival, Family::of(socket.local.ip()), now);
+        if let Some(meter) = &mut meter {
+            meter.take(number.into(), &buffer, &arrival, socket.family, now);
         }
-        tally.is_complete |=
-            matches!(series, Series::Probes { count, .. } if tally.probes.received() >= *count);
+        is_complete |= matches!(series, Series::Probes { count, .. } if probes.received() >= *count);
     }
-    Ok(EndReport {
-        sizes: tally.sizes.into_iter().collect(),
-        received: tally.probes.received(),
-        delays: tally.probes.delays(),
-        rate_bps: tally.meter.and_then(|meter| meter.rate_bps()),
+    EndReport {
+        sizes: sizes.into_iter().collect(),
+        received: probes.received(),
+        delays: probes.delays(),
+        rate_bps: meter.and_then(|meter| meter.rate_bps()),
         ..EndReport::default()
+    }
+}
+
+/// Waits up to `time` for a datagram.
+fn receive_within(
+    socket: &PathSocket,
+    buffer: &mut [u8],
+    time: Duration,
+    clock: &dyn Clock,
+) -> Option<Arrival> {
+    socket.receive(buffer).or_else(|| {
+        // An entry in the socket's error queue would end the wait at once.
+        while socket.take_report().is_some() {}
+        wait([socket], time, clock);
+        socket.receive(buffer)
     })
 }
 
-fn is_of_size(message: &Message, length: usize, local: SocketAddr) -> bool {
-    Family::of(local.ip()).packet_bytes(length) == message.size_bytes()
-}
-
 impl Series {
-    fn send(&self, number: u32, socket: &CalibrationSocket, clock: &dyn Clock) -> io::Result<EndReport> {
+    fn send(&self, number: u32, socket: &PathSocket, clock: &dyn Clock) -> io::Result<EndReport> {
         let mut report = EndReport::default();
         let session = u64::from(number);
         let small = |sequence: u32| {
             let message = Message::new(Kind::Probe, session, sequence);
-            socket.send(&Message { value: clock.now().as_nanos(), ..message }.encode(0))
+            send(socket, &Message { value: clock.now().as_nanos(), ..message }.encode(0), None)
         };
         match self {
             Self::Echoes { waits, first_only } => {
@@ -278,8 +277,8 @@ impl Series {
                     clock.sleep_until(start + *spacing * attempt);
                     for &size in sizes {
                         let message = Message::new(Kind::SizeProbe, session, attempt).with_sizes(size, 0);
-                        let length = Family::of(socket.local.ip()).payload_bytes(size);
-                        match socket.send(&message.encode(length)) {
+                        let length = socket.family.udp_payload_bytes(size);
+                        match send(socket, &message.encode(length), None) {
                             Err(error) if error.raw_os_error() == Some(libc::EMSGSIZE) => {
                                 refused.insert(size);
                             }
@@ -325,13 +324,13 @@ impl Echoes {
     }
 }
 
-/// Sends echoes; the round-trip times of those that are back in time. The last is waited for only as long as makes sense
-/// by the others.
+/// Sends echoes and returns the round-trip times of those that return in time. The wait for the last echo is computed
+/// from the other round-trip times.
 fn send_echoes(
     session: u64,
     waits: &[Duration],
     first_only: bool,
-    socket: &CalibrationSocket,
+    socket: &PathSocket,
     clock: &dyn Clock,
 ) -> io::Result<Vec<Duration>> {
     let mut echoes = Echoes::default();
@@ -340,7 +339,7 @@ fn send_echoes(
         let is_last = sequence as usize + 1 == waits.len();
         let sent = clock.now();
         echoes.sent.insert(sequence, sent);
-        socket.send(&Message::new(Kind::Probe, session, sequence).encode(0))?;
+        send(socket, &Message::new(Kind::Probe, session, sequence).encode(0), None)?;
         loop {
             let longest = echoes.rtts.iter().max().filter(|_| is_last);
             let wait = longest.map_or(*wait, |rtt| *rtt + *rtt / 4 + ANSWER_TIME);
@@ -353,7 +352,7 @@ fn send_echoes(
             if rest.is_zero() {
                 break;
             }
-            if let Some(arrival) = socket.receive(&mut buffer, rest)? {
+            if let Some(arrival) = receive_within(socket, &mut buffer, rest, clock) {
                 echoes.take(session, arrival, &buffer, clock.now());
             }
         }

@@ -1,48 +1,48 @@
 //! The sequence of measurements of a link.
 
 use super::end::{ANSWER_TIME, Command, EndReport, Series};
+use super::plan::{CalibrationPlan, DirectionCalibration, LinkCalibration, ProbedDirection};
 use super::probes::probe_series;
 use super::train::Train;
-use super::{CalibrationPlan, DirectionCalibration, LinkCalibration, ProbedDirection};
+use pathbench_record::network::SMALLEST_IPV6_MTU_BYTES;
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 use thiserror::Error;
 
-/// Pause between echoes: each finds the link idle.
+/// Pause between echoes, so that each echo finds the link idle.
 const ECHO_SPACING: Duration = Duration::from_millis(2);
 
-/// Longest wait before the round-trip time is known, or behind a full queue: over a satellite with a bloated queue, a
+/// Longest wait before the round-trip time is known, or behind a full queue: over a satellite link with bufferbloat, a
 /// packet takes two seconds.
 const LONG_TIME: Duration = Duration::from_secs(3);
 
-/// Pauses between the first echoes, 3 s in all: most of them early, for each may be lost. They also resolve the
-/// neighbours' addresses.
+/// Pauses between the first echoes, 3 s in total. Most echoes are sent early because each may be lost. The first echoes
+/// also resolve the neighbours' addresses (ARP, NDP).
 const FIRST_WAITS_MS: [u64; 7] = [100, 200, 300, 400, 500, 700, 800];
 
-/// Silence after which a train that has begun to arrive is over, beyond the variation of the link's delay.
+/// A train that has begun to arrive is over after this silence, plus the variation of the link's delay.
 const TRAIN_SILENCE: Duration = Duration::from_millis(100);
 
-/// Pause between attempts of sizes, at least; at low rates it is longer, so that they find the link idle.
+/// Shortest pause between attempts of sizes. At low rates the pause is longer, so that attempts find the link idle.
 const SIZE_SPACING: Duration = Duration::from_millis(10);
 
-/// A size does not pass when so many small packets arrived, each sent right behind a packet of the size, and none of the
-/// latter did. At 10 % of loss, chance does that once in a million cases.
-const WITNESSES: u32 = 6;
-/// Attempts in one series, of which one may lose its small packet, and series.
-const SIZE_ATTEMPTS: u32 = WITNESSES + 1;
+/// A size does not pass when this many small packets arrived, each sent directly after a packet of the size, and no
+/// packet of the size did. At 10 % loss, this happens by chance once in a million cases.
+const CONTROLS: u32 = 6;
+/// Attempts in one series, one of which may lose its small packet, and the number of series.
+const SIZE_ATTEMPTS: u32 = CONTROLS + 1;
 const SIZE_SERIES: u32 = 6;
 
-/// Series of probes of which nothing arrives before that is the result.
 const PROBE_SERIES: u32 = 3;
 
-/// A train that measures less than this part of the requested rate is sent again, up to so many times in all, and
-/// the highest rate counts: a busy machine can make a train too slow, but nothing makes a bottleneck faster.
+/// A train that measures less than this fraction of the requested rate is repeated, up to `TRAINS` trains in total. The
+/// highest rate counts: a busy machine can make a train too slow, but nothing makes a bottleneck faster.
 const GOOD_ENOUGH: f64 = 0.99;
 const TRAINS: u32 = 3;
 
 /// Smallest IP packet that any link must carry (RFC 791, RFC 8200 section 5).
 const SMALLEST_MTU_V4: u32 = 68 + 28;
-const SMALLEST_MTU_V6: u32 = 1280;
 
 #[derive(Debug, Error)]
 pub enum CalibrationError<E> {
@@ -54,7 +54,7 @@ pub enum CalibrationError<E> {
 
 pub(crate) type EndLink<'a, E> = &'a mut dyn FnMut(Command) -> Result<EndReport, E>;
 
-/// Measures a link by commands to its two ends.
+/// Measures a link by sending commands to its two ends.
 ///
 /// Takes about two trains, the time that the links' queues take to drain after each, 0.2 s, 0.6 s for probes, and some
 /// ten round-trip times; more where packets are lost or sizes do not pass ([`CalibrationPlan::time_limit`]).
@@ -87,21 +87,21 @@ struct Link<'a, 'b, E> {
     plan: &'a CalibrationPlan,
     ends: [EndLink<'b, E>; 2],
     series: u32,
-    /// In this time a packet arrives on the idle link, or is lost.
+    /// A packet on the idle link arrives within this time or is lost.
     answer_time: Duration,
     spread: Duration,
 }
 
 impl<E> Link<'_, '_, E> {
-    fn tell(&mut self, end: usize, command: Command) -> Result<EndReport, CalibrationError<E>> {
+    fn command(&mut self, end: usize, command: Command) -> Result<EndReport, CalibrationError<E>> {
         (self.ends[end])(command).map_err(CalibrationError::End)
     }
 
     fn connect(&mut self) -> Result<(), CalibrationError<E>> {
-        let near = self.tell(0, Command::Open(self.plan.near))?.local.unwrap_or(self.plan.near);
-        let far = self.tell(1, Command::Open(self.plan.far))?.local.unwrap_or(self.plan.far);
-        self.tell(0, Command::Connect(far))?;
-        self.tell(1, Command::Connect(near))?;
+        let near = self.command(0, Command::Open(self.plan.near))?.local.unwrap_or(self.plan.near);
+        let far = self.command(1, Command::Open(self.plan.far))?.local.unwrap_or(self.plan.far);
+        self.command(0, Command::Connect(far))?;
+        self.command(1, Command::Connect(near))?;
         Ok(())
     }
 
@@ -113,9 +113,9 @@ impl<E> Link<'_, '_, E> {
         silence: Option<Duration>,
     ) -> Result<(EndReport, EndReport), CalibrationError<E>> {
         self.series += 1;
-        self.tell(1 - from, Command::Expect(self.series, series.clone()))?;
-        let sent = self.tell(from, Command::Send(self.series, series))?;
-        let received = self.tell(1 - from, Command::Report { wait, silence })?;
+        self.command(1 - from, Command::Expect(self.series, series.clone()))?;
+        let sent = self.command(from, Command::Send(self.series, series))?;
+        let received = self.command(1 - from, Command::Report { wait, silence })?;
         Ok((sent, received))
     }
 
@@ -139,7 +139,7 @@ impl<E> Link<'_, '_, E> {
         Ok((median, min))
     }
 
-    /// The requested size, one byte more when that passes as well, or the largest below it that does.
+    /// The requested size, one byte more if that passes too, or the largest smaller size that passes.
     fn mtu(&mut self, from: usize) -> Result<u32, CalibrationError<E>> {
         let asked = self.plan.mtu_bytes;
         match self.sizes(from, &[asked, asked + 1])?[..] {
@@ -149,7 +149,7 @@ impl<E> Link<'_, '_, E> {
     }
 
     fn largest_below(&mut self, from: usize, mut fails: u32) -> Result<u32, CalibrationError<E>> {
-        let least = if self.plan.far.is_ipv4() { SMALLEST_MTU_V4 } else { SMALLEST_MTU_V6 };
+        let least = if self.plan.far.is_ipv4() { SMALLEST_MTU_V4 } else { SMALLEST_IPV6_MTU_BYTES };
         let mut passes = least.min(fails);
         while fails - passes > 1 {
             let size = passes + (fails - passes) / 2;
@@ -162,24 +162,32 @@ impl<E> Link<'_, '_, E> {
         Ok(passes)
     }
 
+    /// Whether each size passes, on a link that may also lose packets for other reasons.
     fn sizes(&mut self, from: usize, sizes: &[u32]) -> Result<Vec<bool>, CalibrationError<E>> {
-        let mut questions = Questions::new(sizes);
+        let mut answers: BTreeMap<u32, bool> = BTreeMap::new();
+        let mut controls = 0;
         for _ in 0..SIZE_SERIES {
-            let sizes = questions.open();
-            let spacing = self.size_spacing(&sizes);
-            let series = Series::Sizes { sizes, attempts: SIZE_ATTEMPTS, spacing };
+            let open: Vec<u32> = sizes.iter().copied().filter(|size| !answers.contains_key(size)).collect();
+            let spacing = self.size_spacing(&open);
+            let series = Series::Sizes { sizes: open, attempts: SIZE_ATTEMPTS, spacing };
             let (sent, received) = self.transfer(from, series, self.answer_time, None)?;
-            questions.answered(&sent.refused, false);
-            questions.answered(&received.sizes, true);
-            questions.witnesses += received.received;
-            if questions.open().is_empty() || questions.silence_counts() {
+            for (found, passes) in [(sent.refused, false), (received.sizes, true)] {
+                for size in found.into_iter().filter(|size| sizes.contains(size)) {
+                    answers.entry(size).or_insert(passes);
+                }
+            }
+            controls += received.received;
+            if answers.len() == sizes.len() || controls >= CONTROLS {
                 break;
             }
         }
-        questions.answers().ok_or_else(|| self.no_answer("when the MTU was measured"))
+        if controls == 0 && answers.len() < sizes.len() {
+            return Err(self.no_answer("when the MTU was measured"));
+        }
+        Ok(sizes.iter().map(|size| answers.get(size).copied().unwrap_or(false)).collect())
     }
 
-    /// The time that an attempt takes at least, so that the link is idle again: twice that of its packets.
+    /// Shortest time of an attempt, so that the link is idle again: twice the transmission time of its packets.
     fn size_spacing(&self, sizes: &[u32]) -> Duration {
         let plan = self.plan;
         let slowest = [plan.forward_bps, plan.reverse_bps].into_iter().flatten().min().or(plan.probed_bps);
@@ -225,81 +233,11 @@ impl<E> Link<'_, '_, E> {
     }
 }
 
-/// Of an even number, the median is the mean of the middle two.
+/// With an even number of times, the median is the mean of the middle two.
 fn median_and_min(mut times: Vec<Duration>) -> Option<(Duration, Duration)> {
     times.sort_unstable();
     let middle = times.len() / 2;
     let (upper, min) = (*times.get(middle)?, *times.first()?);
     let lower = if times.len().is_multiple_of(2) { times[middle - 1] } else { upper };
     Some(((lower + upper) / 2, min))
-}
-
-/// Which sizes pass, on a link that may also lose packets for other reasons.
-struct Questions {
-    answers: Vec<(u32, Option<bool>)>,
-    witnesses: u32,
-}
-
-impl Questions {
-    fn new(sizes: &[u32]) -> Self {
-        Self { answers: sizes.iter().map(|size| (*size, None)).collect(), witnesses: 0 }
-    }
-
-    fn open(&self) -> Vec<u32> {
-        self.answers.iter().filter(|(_, passes)| passes.is_none()).map(|(size, _)| *size).collect()
-    }
-
-    fn answered(&mut self, sizes: &[u32], passes: bool) {
-        for (size, answer) in &mut self.answers {
-            if sizes.contains(size) {
-                answer.get_or_insert(passes);
-            }
-        }
-    }
-
-    fn silence_counts(&self) -> bool {
-        self.witnesses >= WITNESSES
-    }
-
-    fn answers(&self) -> Option<Vec<bool>> {
-        if self.witnesses == 0 && !self.open().is_empty() {
-            return None;
-        }
-        Some(self.answers.iter().map(|(_, passes)| passes.unwrap_or(false)).collect())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn silence_is_an_answer_only_with_witnesses() {
-        let mut questions = Questions::new(&[1500, 1501]);
-        questions.answered(&[1500], true);
-        questions.answered(&[1500], false);
-        assert_eq!(questions.open(), [1501]);
-        assert_eq!(questions.answers(), None);
-        questions.witnesses += 5;
-        assert!(!questions.silence_counts());
-        questions.witnesses += 1;
-        assert!(questions.silence_counts());
-        assert_eq!(questions.answers(), Some(vec![true, false]));
-    }
-
-    #[test]
-    fn a_kernel_that_refuses_needs_no_witness() {
-        let mut questions = Questions::new(&[1500]);
-        questions.answered(&[1500], false);
-        assert_eq!(questions.answers(), Some(vec![false]));
-    }
-
-    #[test]
-    fn median_and_minimum() {
-        let ms = |values: &[u64]| values.iter().map(|ms| Duration::from_millis(*ms)).collect();
-        let figures = |median, min| Some((Duration::from_millis(median), Duration::from_millis(min)));
-        assert_eq!(median_and_min(Vec::new()), None);
-        assert_eq!(median_and_min(ms(&[9, 1, 5])), figures(5, 1));
-        assert_eq!(median_and_min(ms(&[4, 2, 100, 8])), figures(6, 2));
-    }
 }

@@ -1,25 +1,25 @@
-//! The rate of a bottleneck, from the arrivals of a train that was faster.
+//! The rate of a bottleneck, from the arrivals of a train that was sent faster.
 
 const MIN_ARRIVALS: usize = 8;
 
-/// Part of the train's time that is left out at its begin, where the shaper still settles.
+/// Fraction of the train's time left out at the beginning, where the shaper still settles.
 const SETTLING: f64 = 0.2;
 
-/// Arrivals kept at most; beyond that every other one goes (the slope needs no more).
+/// Limit of kept arrivals; beyond it, every other arrival is discarded.
 const MOST_ARRIVALS: usize = 16_384;
 
-/// A pause this many times as long as an arrival takes at the asked rate means that the bottleneck ran dry,
-/// because the sender did not get the processor; shorter ones are jitter.
+/// A pause this many times as long as an arrival takes at the requested rate means that the bottleneck's queue was
+/// empty because the sender was not scheduled; shorter pauses are jitter.
 const PAUSE_ARRIVALS: u64 = 8;
 const SHORTEST_PAUSE_NS: u64 = 300_000;
 
-/// Takes the arrivals of a train and estimates the rate by least squares over its steady stretches.
+/// Estimates the rate from the arrivals of a train, by least squares over its steady stretches.
 ///
-/// Stretches are separated by pauses in which the bottleneck ran dry. What a token bucket saved up during a
-/// pause is left out after it; all stretches share one slope.
+/// Stretches are separated by pauses in which the bottleneck's queue was empty. The burst that a token bucket
+/// accumulates during a pause is excluded; all stretches share one slope.
 ///
-/// Datagrams that the receiving socket had to drop for want of buffer have passed the bottleneck all the
-/// same: the kernel counts them (`SO_RXQ_OVFL`), and each counts as much as the largest arrival.
+/// Datagrams dropped by the receiving socket for lack of buffer space have still passed the bottleneck: the kernel
+/// counts them (`SO_RXQ_OVFL`), and each counts as much as the largest arrival.
 #[derive(Debug, Clone)]
 pub struct RateMeter {
     asked_bps: u64,
@@ -32,7 +32,7 @@ pub struct RateMeter {
     largest: u64,
     last_at_ns: Option<u64>,
     stretch: u32,
-    /// Bytes of the stretch that were saved up and do not show the rate, still to come.
+    /// Bytes of the token bucket's burst that are still to arrive in this stretch; they do not show the rate.
     saved_up: u64,
 }
 
@@ -62,8 +62,8 @@ impl RateMeter {
         }
     }
 
-    /// `wire_bytes` arrived at `at_ns` (any clock that runs evenly); `drops` is the socket's running count of
-    /// datagrams dropped until then.
+    /// `wire_bytes` arrived at `at_ns` (on any steady clock); `drops` is the socket's running count of datagrams
+    /// dropped up to that time.
     pub fn arrived(&mut self, at_ns: u64, wire_bytes: u64, drops: u32) {
         let first = *self.first_drops.get_or_insert(drops);
         self.received += wire_bytes;
@@ -95,7 +95,7 @@ impl RateMeter {
         self.seen
     }
 
-    /// Bits per second; `None` when there is too little to say.
+    /// Bits per second; `None` with too few arrivals.
     pub fn rate_bps(&self) -> Option<u64> {
         let (first, last) = (self.points.first()?.at_ns, self.points.last()?.at_ns);
         let settled = first + (last.saturating_sub(first) as f64 * SETTLING) as u64;

@@ -1,36 +1,36 @@
-//! The rate of a bottleneck behind which packets are lost, delayed and reordered, from a train of numbered packets.
+//! The rate of a bottleneck after which packets are lost, delayed and reordered, from a train of numbered packets.
 
 const MIN_ARRIVALS: usize = 8;
 
-/// Arrivals kept at most; a train of usual length has fewer.
+/// Limit of kept arrivals; a train of usual length has fewer.
 const MOST_ARRIVALS: usize = 65_536;
 
-/// Numbers beyond this are not of a train.
+/// Numbers above this belong to no train.
 const MOST_NUMBER: u64 = 1 << 24;
 
-/// Times scatter less than this part of a packet's time: then a hole says how many packets would have filled it.
+/// If times scatter less than this fraction of a packet's transmission time, a gap shows how many packets are missing.
 const CLEAR: f64 = 0.2;
 
-/// Arrivals so many times their usual deviation beside the line, and at least a packet's time, are not of the link.
+/// An arrival this many standard deviations off the line, and at least one packet's time, was not delayed by the link.
 const BESIDE: f64 = 6.0;
-/// A normal distribution's standard deviation over its median absolute deviation.
+/// Ratio of a normal distribution's standard deviation to its median absolute deviation.
 const DEVIATION: f64 = 1.4826;
 
 /// Standard errors within which an estimate agrees with another.
 const AGREEMENT: f64 = 2.0;
 
-/// Takes the arrivals of a train of packets of one size and estimates the rate by least squares.
+/// Estimates the rate from the arrivals of a train of equal-sized packets, by least squares.
 ///
-/// A packet that is missing was dropped in front of the bottleneck, for want of room, and took no time of it; or it
-/// was lost behind, and its time shows as a hole. So the slope is first taken within stretches in which none is
-/// missing. Where arrivals are regular enough, each hole then says what was in it, and the slope is taken again over
-/// all; else, of the slopes in which all or none of the missing packets took their time, the one is taken that agrees
-/// with the stretches', and theirs when none does.
+/// A missing packet was either dropped before the bottleneck by a full queue, and took no transmission time, or was
+/// lost after it, and left a time gap. So the slope is first fitted within stretches without missing packets. If
+/// arrivals are regular enough, each gap then shows how many packets it held, and the slope is fitted over all
+/// arrivals. Otherwise two more slopes are fitted, counting all or none of the missing packets; the first that agrees
+/// with the stretches' slope is used, else the stretches' slope.
 ///
-/// Times are what scatters, not bytes, so times are fitted over packets: jitter makes the result uncertain, not low.
-/// When the sender was held up so long that the bottleneck ran dry, a new stretch begins; that follows from the times
-/// of sending, which jitter does not touch. When what carries or receives the packets was held up for a moment, those
-/// that came all at once afterwards lie beside the line of the others, and are left out.
+/// Times scatter, bytes do not, so times are fitted over packets: jitter makes the result uncertain, not low. When the
+/// sender was descheduled so long that the bottleneck's queue was empty, a new stretch begins; this follows from the
+/// send times, which jitter does not affect. When the emulator or the receiver stalls for a moment, the packets of the
+/// following burst lie off the line of the others and are left out.
 #[derive(Debug, Clone)]
 pub struct SequenceMeter {
     asked_bps: u64,
@@ -55,9 +55,9 @@ struct Point {
     count: f64,
     missing: f64,
     busy_period: u32,
-    /// Begins anew with that and whenever packets are missing.
+    /// Incremented with `busy_period` and whenever packets are missing.
     stretch: u32,
-    /// Came late, and not because of the link.
+    /// Delayed by the sending or receiving host, not by the link.
     held_up: bool,
 }
 
@@ -69,7 +69,7 @@ struct Fit {
 }
 
 impl SequenceMeter {
-    /// A meter without arrivals for a bottleneck of about `asked_bps`, in whose queue the sender puts `head_start_ns`
+    /// A meter without arrivals, for a bottleneck of about `asked_bps`. The sender fills its queue with `head_start_ns`
     /// of packets before the train.
     pub const fn new(asked_bps: u64, head_start_ns: u64) -> Self {
         let asked_bps = if asked_bps == 0 { 1 } else { asked_bps };
@@ -77,7 +77,7 @@ impl SequenceMeter {
     }
 
     /// Packets `first .. first + count` of `wire_bytes` each, sent at `sent_ns` on the sender's clock, arrived at
-    /// `at_ns` (any clock that runs evenly).
+    /// `at_ns` (on any steady clock).
     pub fn arrived(&mut self, first: u64, count: u64, wire_bytes: u64, sent_ns: u64, at_ns: u64) {
         if self.arrivals.len() < MOST_ARRIVALS && first < MOST_NUMBER && (1..MOST_NUMBER).contains(&count) {
             self.wire_bytes = wire_bytes;
@@ -89,7 +89,7 @@ impl SequenceMeter {
         self.arrivals.len() as u64
     }
 
-    /// Bits per second; `None` when there is too little to say.
+    /// Bits per second; `None` with too few arrivals.
     pub fn rate_bps(&self) -> Option<u64> {
         let mut points = self.points();
         if points.len() < MIN_ARRIVALS {
@@ -114,7 +114,7 @@ impl SequenceMeter {
         let upper = fit(&points, |point| point.sent, |point| point.busy_period);
         let agrees =
             |fit: &Fit| (fit.ns_per_packet - within.ns_per_packet).abs() <= within.error_ns * AGREEMENT;
-        // A gentle train seldom finds the queue full, so that is assumed last.
+        // A slow train seldom fills the queue, so drops there are assumed last.
         [upper, lower].into_iter().flatten().find(agrees).or(Some(within)).and_then(rate)
     }
 
@@ -128,7 +128,7 @@ impl SequenceMeter {
         };
         let packet_ns = self.wire_bytes as f64 * 8e9 / self.asked_bps as f64;
         let since = |ns: u64| ns.saturating_sub(first.sent_ns) as f64;
-        // Until when the bottleneck has something to send, as far as the sender can tell.
+        // Time until which the bottleneck has packets to send, computed from the send times.
         let mut busy_until = self.head_start_ns as f64;
         let (mut expected, mut received) = (first.first, 0.0);
         let (mut busy_period, mut stretch) = (0, 0);
@@ -163,8 +163,8 @@ impl SequenceMeter {
     }
 }
 
-/// Marks what lies beside the line of most arrivals. The line's slope is the median of those over half a busy period,
-/// which a part of the arrivals cannot bend.
+/// Marks the arrivals off the line of most arrivals. The line's slope is the median of the slopes over half a busy
+/// period, which a minority of the arrivals cannot change.
 fn mark_held_up(points: &mut [Point]) {
     let periods = |left: &Point, right: &Point| left.busy_period == right.busy_period;
     let slopes = points.chunk_by(periods).flat_map(|period| {
@@ -191,14 +191,14 @@ fn median(mut values: Vec<f64>) -> Option<f64> {
     values.get(values.len() / 2).copied()
 }
 
-/// Takes what was missing without leaving a hole for not sent.
+/// Counts missing packets without a time gap as not sent.
 fn fill_holes(points: &mut [Point], ns_per_packet: f64) {
     let (mut sent, mut before) = (0.0, None::<(f64, u32)>);
     for point in points {
         let lost = match before {
             Some((at_ns, busy_period)) if busy_period == point.busy_period => {
-                let room = ((point.at_ns - at_ns) / ns_per_packet).round();
-                (room - point.count).clamp(0.0, point.missing)
+                let packets = ((point.at_ns - at_ns) / ns_per_packet).round();
+                (packets - point.count).clamp(0.0, point.missing)
             }
             _ => 0.0,
         };
@@ -208,7 +208,7 @@ fn fill_holes(points: &mut [Point], ns_per_packet: f64) {
     }
 }
 
-/// Least squares of time over `packets`, with an intercept for each group; `None` where that leaves nothing to fit.
+/// Least squares of time over `packets`, with an intercept for each group; `None` with too few points.
 fn fit(points: &[Point], packets: impl Fn(&Point) -> f64, group: impl Fn(&Point) -> u32) -> Option<Fit> {
     let (mut both, mut square, mut time_square) = (0.0, 0.0, 0.0);
     let (mut used, mut groups) = (0.0, 0.0);

@@ -1,26 +1,27 @@
-//! Sending a train, and metering one.
+//! Sending and metering a train.
 
-use super::socket::{Arrival, CalibrationSocket};
-use super::{CalibrationPlan, RateMeter, SequenceMeter, overhead_bytes};
-use crate::datagram::{Family, HEADER_BYTES, Kind, Message};
+use super::plan::{CalibrationPlan, overhead_bytes};
+use super::rate::RateMeter;
+use super::sequence_meter::SequenceMeter;
+use crate::datagram::{Arrival, HEADER_BYTES, Kind, Message, PathSocket, Unsent};
+use pathbench_record::network::AddressFamily;
 use pathbench_record::time::{Clock, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::time::Duration;
 
-/// Datagrams of one system call (linux/udp.h: `UDP_MAX_SEGMENTS` was 64 before 6.9), and their bytes.
+/// Datagrams per system call (linux/udp.h: `UDP_MAX_SEGMENTS` was 64 before 6.9), and their bytes.
 const MOST_SEGMENTS: u64 = 44;
 const MOST_BATCH_BYTES: u64 = 65_000;
 
-/// At a lower rate, a system call sends not more than this much time of it.
+/// At lower rates, one system call sends at most this much time of the rate.
 const BATCH_TIME: Duration = Duration::from_micros(200);
 
-/// What a numbered train puts into the queue before it begins: so much that a sender that is held up for a moment does
-/// not let the bottleneck run dry.
+/// Data queued before a numbered train, to keep the bottleneck busy while the sender is descheduled for a moment.
 const HEAD_START: Duration = Duration::from_millis(2);
 const HEAD_START_PACKETS: u64 = 4;
 
-/// A train has at least about this many datagrams, if need be smaller ones.
+/// A train has at least about this many datagrams; at low rates they are smaller.
 const FEW_DATAGRAMS: u64 = 60;
 const SMALLEST_PAYLOAD: u64 = 200;
 
@@ -31,8 +32,8 @@ pub struct Train {
     /// Wire rate of the bottleneck to be measured.
     asked_bps: u64,
     duration: Duration,
-    payload_bytes: u64,
-    /// 0: the link is an emulated one.
+    pub payload_bytes: u64,
+    /// 0: the link is emulated.
     bucket_bytes: u64,
 }
 
@@ -42,10 +43,10 @@ pub(super) enum Meter {
     Emulated(SequenceMeter),
 }
 
-fn payload_bytes(asked_bps: u64, duration: Duration, mtu_bytes: u32, family: Family) -> u64 {
+fn payload_bytes(asked_bps: u64, duration: Duration, mtu_bytes: u32, family: AddressFamily) -> u64 {
     let whole = u128::from(asked_bps) * duration.as_nanos() / 8_000_000_000;
     let share = u64::try_from(whole).unwrap_or(u64::MAX) / FEW_DATAGRAMS;
-    let most = (family.payload_bytes(mtu_bytes) as u64).clamp(HEADER_BYTES as u64, MOST_BATCH_BYTES);
+    let most = (family.udp_payload_bytes(mtu_bytes) as u64).clamp(HEADER_BYTES as u64, MOST_BATCH_BYTES);
     share.saturating_sub(overhead_bytes(family)).clamp(SMALLEST_PAYLOAD.min(most), most)
 }
 
@@ -55,7 +56,7 @@ impl Train {
         Self {
             asked_bps,
             duration,
-            payload_bytes: payload_bytes(asked_bps, duration, mtu_bytes, Family::of(plan.far.ip())),
+            payload_bytes: payload_bytes(asked_bps, duration, mtu_bytes, AddressFamily::of(plan.far.ip())),
             bucket_bytes: if plan.emulated { 0 } else { plan.bucket_bytes.max(1) },
         }
     }
@@ -73,13 +74,13 @@ impl Train {
     }
 
     /// Blocks for at most about twice its duration.
-    pub(super) fn send(&self, session: u64, socket: &CalibrationSocket, clock: &dyn Clock) -> io::Result<()> {
-        let wire = self.payload_bytes + overhead_bytes(Family::of(socket.local.ip()));
+    pub(super) fn send(&self, session: u64, socket: &PathSocket, clock: &dyn Clock) -> io::Result<()> {
+        let wire = self.payload_bytes + overhead_bytes(socket.family);
         let most = (MOST_BATCH_BYTES / self.payload_bytes).clamp(1, MOST_SEGMENTS);
         let in_time = |bps: u64, time: Duration| {
             u64::try_from(u128::from(bps) * time.as_nanos() / 8_000_000_000).unwrap_or(u64::MAX) / wire
         };
-        // Empties the bucket, so that the rate, and not the bucket's depth, limits what follows.
+        // Empties the bucket, so that the rate and not the bucket's depth limits the train.
         let fill = if self.is_emulated() {
             in_time(self.asked_bps, HEAD_START).max(HEAD_START_PACKETS)
         } else {
@@ -114,9 +115,9 @@ impl Train {
             self.send_batch(socket, &batch, per_batch)?;
             sent += per_batch;
         }
-        // Thrice, because the queue behind it may be full.
+        // Three times, because the queue may be full after the train.
         for _ in 0..3 {
-            socket.send(&Message::new(Kind::TrainEnd, session, 0).encode(0))?;
+            send(socket, &Message::new(Kind::TrainEnd, session, 0).encode(0), None)?;
             clock.sleep_until(clock.now() + Duration::from_millis(3));
         }
         Ok(())
@@ -132,18 +133,18 @@ impl Train {
         Message::new(kind, session, 0).encode(self.payload_bytes as usize).repeat(count as usize)
     }
 
-    fn send_batch(&self, socket: &CalibrationSocket, batch: &[u8], count: u64) -> io::Result<()> {
+    fn send_batch(&self, socket: &PathSocket, batch: &[u8], count: u64) -> io::Result<()> {
         let bytes = &batch[..(self.payload_bytes * count) as usize];
-        let result = if count == 1 {
-            socket.send(bytes)
-        } else {
-            socket.send_segments(bytes, self.payload_bytes as u16)
-        };
-        match result {
-            // A queue on the own interface is full: lost like anything else of the surplus.
-            Err(error) if matches!(error.raw_os_error(), Some(libc::ENOBUFS | libc::EAGAIN)) => Ok(()),
-            result => result,
-        }
+        send(socket, bytes, (count > 1).then_some(self.payload_bytes as u16))
+    }
+}
+
+/// Sends one datagram or several. Datagrams dropped by a full queue of this host count as lost.
+pub(super) fn send(socket: &PathSocket, bytes: &[u8], segment: Option<u16>) -> io::Result<()> {
+    match socket.send(bytes, segment, &mut Vec::new()) {
+        Ok(()) | Err(Unsent::Full) => Ok(()),
+        Err(Unsent::TooLong { .. }) => Err(io::Error::from_raw_os_error(libc::EMSGSIZE)),
+        Err(Unsent::Failed { reason }) => Err(io::Error::other(reason)),
     }
 }
 
@@ -153,7 +154,7 @@ impl Meter {
         session: u64,
         bytes: &[u8],
         arrival: &Arrival,
-        family: Family,
+        family: AddressFamily,
         now: Timestamp,
     ) {
         let overhead = overhead_bytes(family);
@@ -161,60 +162,29 @@ impl Meter {
         let is_part = |message: &Message| message.kind == Kind::Train && message.session == session;
         match self {
             Self::Shaper(rate) => {
-                // The kernel coalesces datagrams of one size, the first of a train with the last before it, too.
+                // The kernel coalesces datagrams of equal size, also the first of a train with the datagram before it.
                 if Message::decode(&bytes[..arrival.length]).is_some_and(|message| is_part(&message)) {
                     let segments = arrival.length.div_ceil(arrival.segment.max(1)) as u64;
                     rate.arrived(at_ns, arrival.length as u64 + segments * overhead, arrival.drops);
                 }
             }
             Self::Emulated(rate) => {
-                let mut run: Option<(u64, u64, u64)> = None;
                 let wire = arrival.segment as u64 + overhead;
-                for (message, _) in arrival.messages(bytes).filter(|(message, _)| is_part(message)) {
-                    let (number, sent_ns) = (u64::from(message.sequence), message.value);
-                    run = match run {
-                        Some((first, count, sent)) if first + count == number => {
-                            Some((first, count + 1, sent))
-                        }
-                        other => {
-                            if let Some((first, count, sent)) = other {
-                                rate.arrived(first, count, wire, sent, at_ns);
-                            }
-                            Some((number, 1, sent_ns))
-                        }
-                    };
-                }
-                if let Some((first, count, sent)) = run {
-                    rate.arrived(first, count, wire, sent, at_ns);
+                let messages = arrival.messages(bytes).filter(|(message, _)| is_part(message));
+                let packets: Vec<(u64, u64)> =
+                    messages.map(|(message, _)| (message.sequence.into(), message.value)).collect();
+                for run in packets.chunk_by(|(left, _), (right, _)| left + 1 == *right) {
+                    rate.arrived(run[0].0, run.len() as u64, wire, run[0].1, at_ns);
                 }
             }
         }
     }
 
-    /// Bits per second; `None` when there is too little to say.
+    /// Bits per second; `None` with too few arrivals.
     pub(super) fn rate_bps(&self) -> Option<u64> {
         match self {
             Self::Shaper(rate) => rate.rate_bps(),
             Self::Emulated(rate) => rate.rate_bps(),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn datagrams_fit_the_mtu_and_get_smaller_at_low_rates() {
-        let train = Duration::from_millis(150);
-        for (rate_bps, mtu_bytes, family, payload) in [
-            (1_000_000_000, 1500, Family::V4, 1472),
-            (1_000_000_000, 1500, Family::V6, 1452),
-            (10_000_000_000, 9000, Family::V4, 8972),
-            (1_000_000, 1500, Family::V4, 270),
-            (10_000, 1500, Family::V4, 200),
-        ] {
-            assert_eq!(payload_bytes(rate_bps, train, mtu_bytes, family), payload);
         }
     }
 }

@@ -1,35 +1,37 @@
-//! One test, from the first connection to both ends' records.
+//! One test, from the first connection to both ends' records, and the later FETCH of the server's record.
 
-use super::news::Listener;
-use super::{
-    ClientError, ClientObserver, ClientOutcome, ClientPlan, Connected, PathProgress, Progress, Wish,
+use super::observer::{ClientObserver, Connected, Control, PathProgress, Progress};
+use super::plan::ClientPlan;
+use crate::meter::Wait;
+use crate::protocol::{Fetch, Frame, Hello, Refusal, RefusalCode, Request, VERSION};
+use crate::record::{InvalidRecord, check_peer, most_record_bytes};
+use crate::stream::{
+    Channel, Cursor, Member, RECORD_TIME, Stream, StreamError, StreamGroup, TICK, TestPlan, Update,
 };
-use crate::protocol::{Frame, Hello, Refusal};
-use crate::record::{check_peer, most_record_bytes};
-use crate::request::Request;
-use crate::stream::{Channel, Companions, Stream, StreamError, TICK, TestPlan, Wait};
-use pathbench_record::delivery::DeliverySeries;
 use pathbench_record::document::UnreachableBecause;
-use pathbench_record::end::EndRecord;
-use pathbench_record::pattern::PatternParameters;
+use pathbench_record::end::{EndRecord, MAX_RECORD_BYTES, TestId};
 use pathbench_record::sample::Side;
 use pathbench_record::text;
 use pathbench_record::time::{Clock, Timestamp};
-use pathbench_transport::{ConnectError, ConnectOptions, Connection, Session, contain_panic};
+use pathbench_transport::{ConnectError, ConnectOptions, Connection, Session, SocketOptions, contain_panic};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
+use thiserror::Error;
 
-/// What a test may take beyond its duration, for a server that paces, and a queue that drains slowly.
+/// Longest time of a test beyond its duration, for a server that paces or a queue that drains slowly.
 const OVERTIME: Duration = Duration::from_secs(120);
 
-/// How long a server may take to close after a test that is complete.
+/// Limit of the time a server takes to close after a complete test.
 const CLOSING_TIME: Duration = Duration::from_millis(500);
 
-/// Characters of an error of a connection, which may quote what the peer said at its end.
+/// Longest error of a connection, in characters; it may quote the peer.
 const MOST_CHARACTERS: usize = 500;
 
 struct StreamOutcome {
@@ -38,33 +40,10 @@ struct StreamOutcome {
     error: Option<String>,
 }
 
-/// Runs a test. It always comes back with the client's record, however the test went.
+/// Runs a test. It always returns the client's record, even after an error.
 pub fn run_client(plan: &ClientPlan, clock: &Arc<dyn Clock>, observer: &dyn ClientObserver) -> ClientOutcome {
     let started = clock.now();
-    let mut test = test_plan(plan, started);
-    let session = Session::new(plan.transport, connect_options(plan), Arc::clone(clock));
-    let connections = match open_all(&mut test, &session, clock.as_ref(), observer) {
-        Ok(connections) => connections,
-        Err(error) => return not_begun(&test, clock.now(), error),
-    };
-    test.deadline = deadline(plan, &test.parameters, clock.now());
-    let mut channels: Vec<Channel<'_>> =
-        connections.iter().map(|connection| Channel::new(connection, clock.as_ref())).collect();
-    let streams = match shake_hands(plan, &test, clock, &connections, &mut channels) {
-        Ok(streams) => streams,
-        Err(error) => {
-            for connection in &connections {
-                connection.abort();
-            }
-            return not_begun(&test, clock.now(), error);
-        }
-    };
-    let outcomes = run_streams(&streams, channels, clock.as_ref(), observer);
-    outcome(&test, outcomes, clock.now())
-}
-
-fn test_plan(plan: &ClientPlan, started: Timestamp) -> TestPlan {
-    TestPlan {
+    let mut test = TestPlan {
         side: Side::Client,
         test: plan.test,
         transport: plan.transport,
@@ -74,15 +53,34 @@ fn test_plan(plan: &ClientPlan, started: Timestamp) -> TestPlan {
         patience: plan.patience,
         ceiling_bytes: None,
         pacers: None,
-        // Counts from the first handshake on.
+        // Set after the connections are open.
         deadline: started,
-    }
-}
-
-/// When the client gives a test up that goes on without an end: a server may be slow, but not for ever.
-fn deadline(plan: &ClientPlan, parameters: &PatternParameters, now: Timestamp) -> Timestamp {
+    };
+    let not_begun = |test: &TestPlan, error: ClientError| {
+        let client = EndRecord { errors: vec![error.to_string()], ..test.record(clock.now()) };
+        ClientOutcome { client, server: None, completed: false, error: Some(error), hung: None }
+    };
+    let session = Session::new(plan.transport, connect_options(plan), Arc::clone(clock));
+    let connections = match open_all(&mut test, &session, clock.as_ref(), observer) {
+        Ok(connections) => connections,
+        Err(error) => return not_begun(&test, error),
+    };
+    // The client abandons a test that a slow server does not end.
     let patience = plan.patience.saturating_mul(2).saturating_add(OVERTIME);
-    now + parameters.longest_duration().saturating_add(patience)
+    test.deadline = clock.now() + test.parameters.longest_duration().saturating_add(patience);
+    let mut channels: Vec<Channel<'_>> =
+        connections.iter().map(|connection| Channel::new(connection, clock.as_ref())).collect();
+    let streams = match handshake(plan, &test, clock, &connections, &mut channels) {
+        Ok(streams) => streams,
+        Err(error) => {
+            for connection in &connections {
+                connection.abort();
+            }
+            return not_begun(&test, error);
+        }
+    };
+    let outcomes = run_streams(&streams, channels, clock.as_ref(), observer);
+    outcome(&test, outcomes, clock.now())
 }
 
 fn connect_options(plan: &ClientPlan) -> ConnectOptions {
@@ -123,26 +121,24 @@ fn open_all(
     Ok(connections)
 }
 
-pub(super) fn connect_error(error: &ConnectError) -> ClientError {
-    let message = text::plain(&error.to_string(), MOST_CHARACTERS);
+fn connect_error(error: &ConnectError) -> ClientError {
+    let message = text::printable(&error.to_string(), MOST_CHARACTERS);
     let unreachable = |because| ClientError::Unreachable { because, message: message.clone() };
     match error {
         ConnectError::Refused { .. } => unreachable(UnreachableBecause::Refused),
         ConnectError::Unreachable { .. } => unreachable(UnreachableBecause::NoRoute),
         ConnectError::TimedOut { .. } => unreachable(UnreachableBecause::Timeout),
-        // Somebody is there, but not the server that was meant, or not one that encrypts.
+        // The peer answers, but is not the intended server or does not encrypt.
         ConnectError::Untrusted { .. } | ConnectError::NotEncrypted { .. } => {
             unreachable(UnreachableBecause::Other)
         }
-        ConnectError::NoSuchTransport { .. } | ConnectError::Mptcp(_) | ConnectError::Congestion(_) => {
-            ClientError::Incapable { message }
-        }
+        ConnectError::Mptcp(_) | ConnectError::Congestion(_) => ClientError::Incapable { message },
         _ => ClientError::Plan { message },
     }
 }
 
 /// HELLO on every stream, ACCEPT from every stream, and only then START.
-fn shake_hands(
+fn handshake(
     plan: &ClientPlan,
     test: &TestPlan,
     clock: &Arc<dyn Clock>,
@@ -158,14 +154,14 @@ fn shake_hands(
     }
     .to_json();
     let failed = |error| handshake_error(plan, error);
-    // For all streams together, or a slow server could take as long for each.
+    // One wait for all streams together, or a slow server could take this time for each stream.
     let wait = || Wait::within(clock.now(), plan.connect_timeout, "answer");
     let mut hellos = wait();
     for (index, channel) in channels.iter_mut().enumerate() {
         let hello = Frame::Hello(Hello::new(plan.test, index as u32, request.clone()));
         channel.write(&hello, &mut hellos).map_err(failed)?;
     }
-    // Only now, so that many streams cost no more round trips than one.
+    // After all HELLOs, so that many streams take as many round trips as one.
     let mut answers = wait();
     for channel in channels.iter_mut() {
         match channel.frame(&mut answers).map_err(failed)? {
@@ -173,13 +169,13 @@ fn shake_hands(
             frame => return Err(failed(StreamError::unexpected("ACCEPT", frame))),
         }
     }
-    let companions = Companions::new(test.parameters.streams());
+    let group = StreamGroup::new(test.parameters.streams());
     let streams = connections
         .iter()
         .enumerate()
         .map(|(index, connection)| {
             let connection = Arc::clone(connection);
-            let member = companions.member();
+            let member = Member(Arc::clone(&group));
             Stream::new(test.clone(), index as u32, connection, member, clock, plan.sample_interval)
         })
         .collect::<Result<Vec<_>, _>>()
@@ -191,14 +187,11 @@ fn shake_hands(
     Ok(streams)
 }
 
-pub(super) fn refused(refusal: Refusal) -> ClientError {
-    let Refusal { code, message, retry_after_ms } = refusal;
-    ClientError::Refused { code, message, retry_after_ms }
-}
-
 fn handshake_error(plan: &ClientPlan, error: StreamError) -> ClientError {
     match error {
-        StreamError::Refused(refusal) => refused(refusal),
+        StreamError::Refused(Refusal { code, message, retry_after_ms }) => {
+            ClientError::Refused { code, message, retry_after_ms }
+        }
         StreamError::Telemetry(_) | StreamError::Sampler(_) => {
             ClientError::Plan { message: error.to_string() }
         }
@@ -206,7 +199,7 @@ fn handshake_error(plan: &ClientPlan, error: StreamError) -> ClientError {
     }
 }
 
-/// One thread per stream; this thread tells the observer how far they are.
+/// One thread per stream; this thread reports their progress to the observer.
 fn run_streams(
     streams: &[Stream],
     channels: Vec<Channel<'_>>,
@@ -242,24 +235,26 @@ fn run_streams(
             }
         }
         drop(done);
-        let mut listener = observer.wants_news().then(|| Listener::of(streams));
+        let mut cursors = vec![Cursor::default(); streams.len()];
         loop {
             match finished.recv_timeout(TICK) {
                 Ok(outcome) => outcomes.push(outcome),
                 Err(RecvTimeoutError::Timeout) if begun.load(Ordering::Relaxed) => {
                     let now = clock.now();
                     observer.on_progress(&progress(streams, now));
-                    if let Some(listener) = &mut listener {
-                        listener.tell(streams, now, observer);
+                    if observer.wants_updates() {
+                        let records = || streams.iter().map(|stream| stream.record_so_far(now)).collect();
+                        let update = Update::since(&mut cursors, streams, now);
+                        observer.on_update(update, &|| EndRecord::of_streams(records()));
                     }
                 }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return outcomes,
             }
-            match observer.wish() {
-                Wish::GoOn => {}
-                Wish::Stop => streams.iter().for_each(|stream| stream.stop(clock.now())),
-                Wish::Abort => streams.iter().for_each(|stream| stream.connection.abort()),
+            match observer.control() {
+                Control::Continue => {}
+                Control::Stop => streams.iter().for_each(|stream| stream.stop(clock.now())),
+                Control::Abort => streams.iter().for_each(|stream| stream.connection.abort()),
             }
         }
     })
@@ -270,39 +265,37 @@ fn run_stream(
     channel: &mut Channel<'_>,
     on_first_byte: &(dyn Fn(Timestamp) + Sync),
 ) -> StreamOutcome {
-    let clock = channel.clock();
+    let clock = channel.clock;
     let result = stream.run(channel, on_first_byte);
     let client = stream.finish(clock);
     match result.and_then(|()| receive_record(stream, channel, &client)) {
         Ok(server) => StreamOutcome { client, server: Some(server), error: None },
         Err(error) => {
-            // Nothing more is to be expected of it; a peer that still lives hears of it at once.
+            // Notifies a peer that is still connected.
             stream.connection.abort();
-            let error = error.line() + &of_several(stream);
-            StreamOutcome { client, server: None, error: Some(error) }
+            let is_one_of_several = stream.plan.parameters.streams() > 1;
+            let suffix =
+                if is_one_of_several { format!(" (stream {})", stream.index) } else { String::new() };
+            StreamOutcome { client, server: None, error: Some(error.line() + &suffix) }
         }
     }
 }
 
-fn of_several(stream: &Stream) -> String {
-    if stream.is_one_of_several() { format!(" (stream {})", stream.index()) } else { String::new() }
-}
-
-/// The server's record of the stream, as far as the test allows it, and the end.
+/// The server's record of the stream, checked against the test's bounds, and the end of the connection.
 fn receive_record(
     stream: &Stream,
     channel: &mut Channel<'_>,
     client: &EndRecord,
 ) -> Result<EndRecord, StreamError> {
-    let clock = channel.clock();
-    channel.accept_bodies_of(most_record_bytes(client, clock.now(), stream.record_bytes()));
+    let clock = channel.clock;
+    channel.decoder.set_body_limit(most_record_bytes(client, clock.now(), stream.record_bytes()));
     let server: EndRecord = match channel.frame(&mut stream.record_wait(clock))? {
         Frame::Record(json) => serde_json::from_slice(&json).map_err(StreamError::Record)?,
         frame => return Err(StreamError::unexpected("RECORD", frame)),
     };
     check_peer(client, &server, clock.now())?;
     stream.connection.finish_sending();
-    // The server closes once it is read.
+    // The server closes after it has read the end of the stream.
     channel.drain(CLOSING_TIME);
     Ok(server)
 }
@@ -311,7 +304,7 @@ fn progress(streams: &[Stream], at: Timestamp) -> Progress {
     let (mut sent_bytes, mut received_bytes) = (0, 0);
     let mut paths: BTreeMap<_, PathProgress> = BTreeMap::new();
     for stream in streams {
-        let (sent, received) = stream.progress();
+        let (sent, received) = stream.work.progress();
         sent_bytes += sent;
         received_bytes += received;
         for figures in stream.latest().into_iter().flat_map(|snapshot| snapshot.subflows) {
@@ -336,52 +329,94 @@ fn outcome(test: &TestPlan, outcomes: Vec<StreamOutcome>, ended: Timestamp) -> C
         outcomes.into_iter().map(|outcome| (outcome.client, outcome.server)).unzip();
     let server: Vec<EndRecord> = server.into_iter().flatten().collect();
     let server = if server.len() == streams { EndRecord::of_streams(server) } else { None };
-    let client = EndRecord::of_streams(client).unwrap_or_else(|| empty_record(test, ended));
+    let client = EndRecord::of_streams(client).unwrap_or_else(|| test.record(ended));
     let completed = error.is_none() && client.completed && server.as_ref().is_some_and(|end| end.completed);
-    ClientOutcome {
-        hung: if completed { None } else { client.hung() },
-        error: match error {
-            None if completed => None,
-            None => Some(ClientError::Broken {
-                message: match server {
-                    Some(_) => "the server's record is not complete",
-                    None => "the records of the server's streams do not begin at the same time",
-                }
-                .to_owned(),
-            }),
-            Some(message) => Some(ClientError::Broken { message }),
-        },
-        completed,
-        client,
-        server,
+    let reason = || match server {
+        Some(_) => "the server's record is not complete".to_owned(),
+        None => "the records of the server's streams do not begin at the same time".to_owned(),
+    };
+    let error = (!completed).then(|| ClientError::Broken { message: error.unwrap_or_else(reason) });
+    let hung = if completed { None } else { client.hung() };
+    ClientOutcome { client, server, completed, error, hung }
+}
+
+#[derive(Debug, Error)]
+pub enum FetchError {
+    #[error("fetching the server's record of the test: {0}")]
+    Connection(#[from] ClientError),
+    #[error("{server} has no record of the test {test}: it never began there, or its record has expired")]
+    NotFound { server: SocketAddr, test: TestId },
+    #[error("the server's record of the test is invalid: {0}")]
+    Invalid(#[from] InvalidRecord),
+}
+
+/// Fetches the server's record of the test whose client record is `client`, over the path in `plan`. Socket options and
+/// the token are not used: the server requires the test's id, which only this client knows.
+///
+/// With `end_test` the client has abandoned the test: if it still runs, the server ends it first, so that its record is
+/// complete and its slot is free. Otherwise the server refuses while the test runs.
+pub fn fetch_record(
+    plan: &ClientPlan,
+    end_test: bool,
+    client: &EndRecord,
+    clock: &Arc<dyn Clock>,
+) -> Result<EndRecord, FetchError> {
+    let options = ConnectOptions { socket: SocketOptions::default(), ..connect_options(plan) };
+    let session = Session::new(plan.transport, options, Arc::clone(clock));
+    let clock = clock.as_ref();
+    let connection = session.open().map_err(|error| connect_error(&error))?;
+    let mut channel = Channel::new(&connection, clock);
+    channel.decoder.set_body_limit(MAX_RECORD_BYTES);
+    let mut wait =
+        Wait::within(clock.now(), RECORD_TIME, "hand over its record").or_silence(plan.connect_timeout);
+    let failed = |error| handshake_error(plan, error);
+    let fetch = Frame::Fetch(Fetch { version: VERSION, test: client.test, end_test });
+    channel.write(&fetch, &mut wait).map_err(failed)?;
+    match channel.frame(&mut wait).map_err(failed)? {
+        Frame::Record(json) => {
+            let server = serde_json::from_slice(&json).map_err(|error| failed(StreamError::Record(error)))?;
+            check_peer(client, &server, clock.now())?;
+            Ok(server)
+        }
+        Frame::NotFound => Err(FetchError::NotFound { server: plan.server, test: client.test }),
+        frame => Err(failed(StreamError::unexpected("RECORD", frame)).into()),
     }
 }
 
-fn not_begun(test: &TestPlan, ended: Timestamp, error: ClientError) -> ClientOutcome {
-    let mut client = empty_record(test, ended);
-    client.errors.push(error.to_string());
-    ClientOutcome { client, server: None, completed: false, error: Some(error), hung: None }
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ClientOutcome {
+    pub client: EndRecord,
+    /// The server's record of all streams; `None` if the record of any stream is missing ([`fetch_record`] gets it over
+    /// another path).
+    pub server: Option<EndRecord>,
+    /// Whether every stream completed and both ends agree on every byte.
+    pub completed: bool,
+    pub error: Option<ClientError>,
+    /// For a test that began and did not complete: the time from the last progress to its end.
+    pub hung: Option<Duration>,
 }
 
-fn empty_record(test: &TestPlan, ended: Timestamp) -> EndRecord {
-    EndRecord {
-        side: test.side,
-        test: test.test,
-        transport: test.transport,
-        parameters: test.parameters.clone(),
-        started: test.started,
-        ended,
-        deliveries: DeliverySeries::starting_at(test.started),
-        offered: DeliverySeries::starting_at(test.started),
-        messages: Vec::new(),
-        path_events: Vec::new(),
-        handshake: test.handshake,
-        completion: None,
-        rate_limit_bps: None,
-        streams: Vec::new(),
-        samples: Vec::new(),
-        samples_thinned_by: 1,
-        completed: false,
-        errors: Vec::new(),
+impl ClientOutcome {
+    /// Appends the reason why the server's record could not be fetched to the test's error.
+    pub fn report_fetch(&mut self, failure: &dyn Display) {
+        if let Some(ClientError::Broken { message }) = &mut self.error {
+            *message = format!("{message}; {failure}");
+        }
     }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+pub enum ClientError {
+    #[error("{message}")]
+    Unreachable { because: UnreachableBecause, message: String },
+    #[error("{message}")]
+    Incapable { message: String },
+    #[error("the server refused the test: {message}")]
+    Refused { code: RefusalCode, message: String, retry_after_ms: Option<u64> },
+    #[error("{server} does not answer as a Pathbench server of this version does: {message}")]
+    Handshake { server: SocketAddr, message: String },
+    #[error("{message}")]
+    Plan { message: String },
+    #[error("{message}")]
+    Broken { message: String },
 }

@@ -6,47 +6,46 @@
 //! ```
 //! All big-endian.
 
-use std::net::IpAddr;
+use pathbench_record::network::{AddressFamily, SMALLEST_IPV6_MTU_BYTES};
 
-/// Length of a datagram without text and padding.
 pub const HEADER_BYTES: usize = 40;
 
-/// No QUIC packet begins so: the first byte alone could be that of one whose QUIC bit is greased (RFC 9287), but then
-/// a connection id chosen by the server follows.
+/// No QUIC packet begins with these bytes: after a first byte with a greased QUIC bit (RFC 9287) follows a connection
+/// ID that the server has chosen.
 pub const MAGIC: [u8; 8] = *b"\x0bpbprobe";
 
 const VERSION: u8 = 1;
 
 pub const MAX_TEXT_BYTES: usize = 512;
 
-/// Length of a [`Kind::Hello`], so that the reason of a refusal fits into an answer that is no longer.
+/// Length of a [`Kind::Hello`], so that the reason of a refusal fits into an answer of the same length.
 pub(crate) const HELLO_BYTES: usize = HEADER_BYTES + 280;
 
-/// Largest IP packet: the length field of an IPv4 header (RFC 791) ends there.
+/// Largest IP packet: the limit of the length field of an IPv4 header (RFC 791).
 pub(crate) const MOST_PACKET_BYTES: u32 = 65_535;
 
 /// `Size…` and `KernelMtu…` messages carry two sizes of IP packets in their value ([`Message::with_sizes`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
-    /// Client, with its token as text: asks for a cookie. Value: time of sending, which answers return.
+    /// Client: requests a cookie; the text is its token. Value: time of sending, which answers return.
     Hello = 1,
     Welcome = 2,
     /// Server: no cookie; the reason is the text.
     Refused = 3,
-    /// Client: to be answered. Value: time of sending.
+    /// Client: requests an answer. Value: time of sending.
     Probe = 4,
     Answer = 5,
     SizeProbe = 16,
     SizeReceived = 17,
     SizeRequest = 18,
     SizeResponse = 19,
-    /// Server: the interface takes no packet of this size, but of `limit_bytes` (0: not known).
+    /// Server: this size exceeds the interface's MTU, `limit_bytes` (0: unknown).
     ExceedsInterface = 20,
     Busy = 21,
     /// Client: requests the path MTU in the server's kernel.
     KernelMtuRequest = 22,
-    /// Server: it is `limit_bytes` (0: not known).
+    /// Server: the path MTU in its kernel is `limit_bytes` (0: unknown).
     KernelMtu = 23,
     /// Calibration: empties the token bucket of a link's shaper before a train.
     Fill = 32,
@@ -55,28 +54,16 @@ pub enum Kind {
     TrainEnd = 34,
 }
 
-const KINDS: [Kind; 16] = [
-    Kind::Hello,
-    Kind::Welcome,
-    Kind::Refused,
-    Kind::Probe,
-    Kind::Answer,
-    Kind::SizeProbe,
-    Kind::SizeReceived,
-    Kind::SizeRequest,
-    Kind::SizeResponse,
-    Kind::ExceedsInterface,
-    Kind::Busy,
-    Kind::KernelMtuRequest,
-    Kind::KernelMtu,
-    Kind::Fill,
-    Kind::Train,
-    Kind::TrainEnd,
-];
-
 impl Kind {
     fn from_code(code: u8) -> Option<Self> {
-        KINDS.into_iter().find(|kind| *kind as u8 == code)
+        use Kind as K;
+        let kinds = match code {
+            1..=5 => [K::Hello, K::Welcome, K::Refused, K::Probe, K::Answer].as_slice(),
+            16..=19 => &[K::SizeProbe, K::SizeReceived, K::SizeRequest, K::SizeResponse],
+            20..=23 => &[K::ExceedsInterface, K::Busy, K::KernelMtuRequest, K::KernelMtu],
+            _ => &[K::Fill, K::Train, K::TrainEnd],
+        };
+        kinds.iter().copied().find(|kind| *kind as u8 == code)
     }
 
     const fn may_have_text(self) -> bool {
@@ -87,7 +74,7 @@ impl Kind {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {
     pub kind: Kind,
-    /// Of an answer: that of the message it answers.
+    /// In an answer: the sequence number of the request.
     pub sequence: u32,
     pub session: u64,
     pub cookie: u64,
@@ -101,7 +88,7 @@ impl Message {
         Self { kind, sequence, session, cookie: 0, value: 0, text: String::new() }
     }
 
-    /// The size of a packet, and what an interface takes or a kernel takes for the path MTU (0: not known).
+    /// The size of a packet, and the MTU of an interface or the path MTU in a kernel (0: unknown).
     pub fn with_sizes(self, size_bytes: u32, limit_bytes: u32) -> Self {
         Self { value: u64::from(size_bytes) << 32 | u64::from(limit_bytes), ..self }
     }
@@ -114,7 +101,7 @@ impl Message {
         self.value as u32
     }
 
-    /// The message, padded to at least `length` bytes. A text that is too long is cut.
+    /// The message, padded to at least `length` bytes. A text that is too long is truncated.
     pub fn encode(&self, length: usize) -> Vec<u8> {
         let text = cut(&self.text, MAX_TEXT_BYTES).as_bytes();
         let mut bytes = Vec::with_capacity(length.max(HEADER_BYTES + text.len()));
@@ -164,43 +151,15 @@ pub(super) fn cut(text: &str, most: usize) -> &str {
     &text[..end]
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Family {
-    V4,
-    V6,
+/// Smallest path MTU searched for: every host accepts it (RFC 791), every IPv6 link carries it (RFC 8200).
+pub(crate) const fn floor_bytes(family: AddressFamily) -> u32 {
+    match family {
+        AddressFamily::Ipv4 => 576,
+        AddressFamily::Ipv6 => SMALLEST_IPV6_MTU_BYTES,
+    }
 }
 
-impl Family {
-    /// That of an address; an IPv4-mapped IPv6 address is IPv4.
-    pub fn of(address: IpAddr) -> Self {
-        if address.to_canonical().is_ipv4() { Self::V4 } else { Self::V6 }
-    }
-
-    /// Bytes of IP and UDP headers, without options or extension headers.
-    pub const fn header_bytes(self) -> u32 {
-        match self {
-            Self::V4 => 20 + 8,
-            Self::V6 => 40 + 8,
-        }
-    }
-
-    /// Smallest path MTU that is searched for: every host takes it (RFC 791), every IPv6 link carries it (RFC 8200).
-    pub const fn floor_bytes(self) -> u32 {
-        match self {
-            Self::V4 => 576,
-            Self::V6 => 1280,
-        }
-    }
-
-    pub(crate) const fn tiny_bytes(self) -> u32 {
-        self.header_bytes() + HEADER_BYTES as u32
-    }
-
-    pub(crate) const fn payload_bytes(self, size_bytes: u32) -> usize {
-        size_bytes.saturating_sub(self.header_bytes()) as usize
-    }
-
-    pub(crate) const fn packet_bytes(self, payload: usize) -> u32 {
-        self.header_bytes() + payload as u32
-    }
+/// Size of an IP packet with a message without text or padding.
+pub(crate) const fn tiny_bytes(family: AddressFamily) -> u32 {
+    family.udp_packet_bytes(HEADER_BYTES)
 }

@@ -1,23 +1,23 @@
-//! The UDP datagrams beside QUIC: one format, one cookie, one budget, one responder.
+//! The UDP datagrams other than QUIC: one format, one cookie, one budget, one responder.
 //!
-//! [`Message`] is the format. A server's [`Responder`] answers at the UDP ports where it serves QUIC; what asks it is a
-//! [`DatagramClient`]: a prober ([`crate::probe`]) or a search for a path MTU ([`crate::path_mtu`]). All of these are
-//! sans-IO; a `PathSocket` connects a client to the network. A calibration ([`crate::calibration`]) uses the format
-//! only, for its two ends are arranged by other means.
+//! [`Message`] is the format. A server's [`Responder`] answers at the UDP ports where it serves QUIC. A
+//! [`DatagramClient`] sends the requests: a prober ([`crate::probe`]) or a search for a path MTU ([`crate::path_mtu`]).
+//! All are sans-IO; a `PathSocket` connects a client to the network. A calibration ([`crate::calibration`]) uses only
+//! the format and the socket: the lab commands both ends.
 
-mod budget;
-mod cookie;
+mod admission;
+mod client;
 mod message;
 mod responder;
-mod shell;
 mod socket;
 
-pub(crate) use cookie::random_session;
-pub use message::{Family, HEADER_BYTES, Kind, MAGIC, MAX_TEXT_BYTES, Message};
-pub(crate) use message::{HELLO_BYTES, MOST_PACKET_BYTES};
+pub(crate) use admission::random_session;
+pub use admission::{Budget, Cookies, Cost};
+pub(crate) use client::{BUFFER_BYTES, STALE, TICK, turn, wait};
+pub use client::{DatagramClient, Outgoing};
+pub use message::{HEADER_BYTES, Kind, MAGIC, MAX_TEXT_BYTES, Message};
+pub(crate) use message::{HELLO_BYTES, MOST_PACKET_BYTES, floor_bytes, tiny_bytes};
 pub use responder::Responder;
 pub(crate) use responder::ResponderService;
-pub(crate) use shell::{BUFFER_BYTES, TICK, turn, wait};
-pub use shell::{DatagramClient, Outgoing, Unsent};
-pub use socket::DatagramError;
-pub(crate) use socket::{PathSocket, check_token, ignore_cached_mtu};
+pub(crate) use socket::{Arrival, PathSocket, check_token};
+pub use socket::{DatagramError, UdpPath, Unsent};

@@ -1,22 +1,21 @@
-//! A server's side: datagrams and time in, datagrams out; and its place at a server's UDP port.
+//! The server's side: datagrams and time in, datagrams out; and its attachment to the server's UDP port.
 
-use super::budget::{Budget, Cost};
-use super::cookie::Cookies;
-use super::message::{Family, HEADER_BYTES, Kind, MAGIC, MOST_PACKET_BYTES, Message, cut};
+use super::admission::{Budget, Cookies, Cost};
+use super::message::{HEADER_BYTES, Kind, MAGIC, MOST_PACKET_BYTES, Message, cut, tiny_bytes};
 use super::socket::{interface_limit, kernel_path_mtu};
-use crate::server::Access;
-use crate::stream::lock;
+use crate::token::Access;
+use pathbench_record::network::AddressFamily;
 use pathbench_record::time::{Clock, Timestamp};
-use pathbench_transport::DatagramService;
+use pathbench_transport::{DatagramService, lock};
 use std::fmt;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex};
 
-/// Five rules hold for every datagram: no answer is longer than its question, but for a packet of the size that a client
-/// which has returned its cookie requests; an address that has not returned the cookie sent there gets nothing but
-/// answers to hellos; these have a budget of their own, so that forged sources can keep out new clients at most; a client
-/// gets so many answers, and so many bytes, and no more; and memory is bounded.
+/// Five rules hold for every datagram. No answer is longer than its request, except a packet of a size requested by a
+/// client that has returned its cookie. An address that has not returned its cookie receives only answers to hellos.
+/// These answers have their own budget, so that forged sources can at most keep out new clients. Answers and bytes are
+/// rate-limited per client. Memory is bounded.
 #[derive(Debug)]
 pub struct Responder {
     access: Access,
@@ -34,7 +33,7 @@ impl Responder {
         self.draining = true;
     }
 
-    /// The answer to a datagram. `kernel_mtu` finds out the path MTU in this host's kernel.
+    /// The answer to a datagram. `kernel_mtu` reads the path MTU in this host's kernel.
     pub fn answer(
         &mut self,
         now: Timestamp,
@@ -54,23 +53,23 @@ impl Responder {
         {
             return None;
         }
-        let family = Family::of(from.ip());
+        let family = AddressFamily::of(from.ip());
         let (kind, size_bytes) = (message.kind, message.size_bytes());
         let answer = Message { text: String::new(), ..message };
         Some(match kind {
             Kind::SizeProbe => Message { kind: Kind::SizeReceived, ..answer }
-                .with_sizes(family.packet_bytes(datagram.len()), message.value as u32)
+                .with_sizes(family.udp_packet_bytes(datagram.len()), message.value as u32)
                 .encode(0),
             Kind::KernelMtuRequest => Message { kind: Kind::KernelMtu, ..answer }
                 .with_sizes(size_bytes, kernel_mtu().unwrap_or_default())
                 .encode(0),
             Kind::SizeRequest => {
-                if !(family.tiny_bytes()..=MOST_PACKET_BYTES).contains(&size_bytes) {
+                if !(tiny_bytes(family)..=MOST_PACKET_BYTES).contains(&size_bytes) {
                     return None;
                 }
-                // Silence would be taken for the packet's fate.
+                // Without an answer the client would count the packet as lost.
                 if self.budget.take(from.ip(), Cost::Bytes(size_bytes.into()), now) {
-                    let length = family.payload_bytes(size_bytes);
+                    let length = family.udp_payload_bytes(size_bytes);
                     Message { kind: Kind::SizeResponse, ..answer }.encode(length)
                 } else {
                     Message { kind: Kind::Busy, ..answer }.encode(0)
@@ -103,7 +102,7 @@ impl Responder {
         Some(answer.encode(0))
     }
 
-    /// Why the sender of a hello gets no cookie, for the user there.
+    /// The reason why a hello gets no cookie, for the user at the client.
     fn objection(&self, now: Timestamp, from: SocketAddr, hello: &Message) -> Option<String> {
         let token = (!hello.text.is_empty()).then_some(hello.text.as_str());
         if let Err(refusal) = self.access.check(token) {
@@ -113,10 +112,11 @@ impl Responder {
             return Some("the server is shutting down".to_owned());
         }
         let is_full = self.budget.is_full(from.ip(), now);
-        is_full.then(|| "the server probes for as many clients as it may; try again later".to_owned())
+        let reason = "the server already probes for as many clients as its limit allows; try again later";
+        is_full.then(|| reason.to_owned())
     }
 
-    /// What is sent instead of an `answer` that exceeds this host's interface, which takes `limit` bytes if known.
+    /// The message sent instead of an `answer` that exceeds the MTU of this host's interface (`limit`, if known).
     pub fn too_long(answer: &[u8], limit: Option<u32>) -> Option<Vec<u8>> {
         let message = Message::decode(answer).filter(|message| message.kind == Kind::SizeResponse)?;
         let size_bytes = message.size_bytes();

@@ -1,10 +1,11 @@
 //! The answering end of both patterns.
 
-use super::{MessageFault, Series, Template};
-use crate::content::{Content, Lane};
+use super::template::{MessageFault, Template};
+use crate::content::{Content, ContentKind};
+use crate::meter::Meter;
 use crate::protocol::{End, Frame, FrameKind};
+use pathbench_record::end::TestId;
 use pathbench_record::pattern::PatternParameters;
-use pathbench_record::test_id::TestId;
 use pathbench_record::time::Timestamp;
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ pub struct ResponderPlan {
     answers: Template,
     most: u32,
     acknowledges: bool,
-    /// The longest silence of a requester that is well.
+    /// Longest silence of a requester that works correctly.
     silence: Duration,
 }
 
@@ -25,17 +26,15 @@ pub struct Reply {
     pub answer: Vec<u8>,
 }
 
-/// Answers requests, in order, and counts them. Unless somebody wants to know when they came, it holds nothing of a
-/// request once it is answered.
+/// Answers requests in order and counts them. It keeps nothing of an answered request, unless arrivals are recorded.
 #[derive(Debug)]
 pub struct Responder {
     plan: ResponderPlan,
-    patience: Duration,
     next: u32,
-    end: Option<End>,
-    last_heard: Option<Timestamp>,
+    pub end: Option<End>,
     arrivals: Option<Vec<Arrival>>,
-    series: Series,
+    /// Bodies of sent acknowledgements and answers, and of received requests; receiving is progress.
+    pub meter: Meter,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,18 +45,18 @@ pub struct Arrival {
 
 impl ResponderPlan {
     pub fn of(parameters: &PatternParameters, test: TestId, stream: u32) -> Option<Self> {
-        let template = |lane, bytes| Template::new(Content::of(test, stream, lane), bytes);
+        let template = |kind, bytes| Template::new(Content::of(test, stream, kind), bytes);
         match parameters {
             PatternParameters::Ping(ping) => Some(Self {
-                requests: template(Lane::Requests, ping.request_bytes),
-                answers: template(Lane::Answers, ping.response_bytes),
+                requests: template(ContentKind::Requests, ping.request_bytes),
+                answers: template(ContentKind::Answers, ping.response_bytes),
                 most: ping.requests(),
                 acknowledges: false,
                 silence: ping.interval.saturating_add(ping.timeout),
             }),
             PatternParameters::Interactive(interactive) => Some(Self {
-                requests: template(Lane::Requests, interactive.request_bytes),
-                answers: template(Lane::Answers, interactive.response_bytes),
+                requests: template(ContentKind::Requests, interactive.request_bytes),
+                answers: template(ContentKind::Answers, interactive.response_bytes),
                 most: interactive.messages(),
                 acknowledges: true,
                 silence: interactive.interval.saturating_add(interactive.linger),
@@ -68,27 +67,14 @@ impl ResponderPlan {
 }
 
 impl Responder {
-    /// A responder that has heard nothing yet; its series count from `origin`. Silence of the peer for `patience`,
-    /// beyond what the pattern itself may take, ends the test.
+    /// A responder before the first request; its series count from `origin`. Silence of the peer for `patience`, in
+    /// addition to the pattern's own pauses, ends the test.
     pub fn new(plan: ResponderPlan, origin: Timestamp, patience: Duration) -> Self {
-        Self {
-            plan,
-            patience,
-            next: 0,
-            end: None,
-            last_heard: None,
-            arrivals: None,
-            series: Series::starting_at(origin),
-        }
+        let meter = Meter::new(origin, patience.saturating_add(plan.silence));
+        Self { plan, next: 0, end: None, arrivals: None, meter }
     }
 
-    /// The test begins: silence counts from now on.
-    pub const fn begin(&mut self, now: Timestamp) {
-        self.last_heard = Some(now);
-    }
-
-    /// When the requests since the last call came. From the first call on they are remembered, each until it is handed
-    /// out.
+    /// The arrivals of requests since the last call. From the first call on they are stored until the next call.
     pub fn take_arrivals(&mut self) -> Vec<Arrival> {
         self.arrivals.replace(Vec::new()).unwrap_or_default()
     }
@@ -98,7 +84,7 @@ impl Responder {
             Frame::Message(message) => message,
             Frame::End(end) => {
                 self.end = Some(end);
-                self.last_heard = Some(now);
+                self.meter.progressed(now);
                 return Ok(None);
             }
             frame => return Err(MessageFault::unexpected(frame)),
@@ -113,11 +99,11 @@ impl Responder {
         }
         self.plan.requests.check(FrameKind::Message, &message)?;
         self.next += 1;
-        self.last_heard = Some(now);
+        self.meter.progressed(now);
         if let Some(arrivals) = &mut self.arrivals {
             arrivals.push(Arrival { sequence, at: now });
         }
-        self.series.deliveries.record(now, self.plan.requests.body_bytes as u64);
+        self.meter.received(now, self.plan.requests.body_bytes as u64);
         let acknowledgement =
             self.plan.acknowledges.then(|| Frame::Acknowledge { sequence }.encode()).transpose()?;
         let answer = Frame::Answer(self.plan.answers.message(sequence)).encode()?;
@@ -125,33 +111,15 @@ impl Responder {
     }
 
     pub fn acknowledged(&mut self, now: Timestamp) {
-        self.series.offered.record(now, 4);
+        self.meter.sent(now, 4);
     }
 
     pub fn answered(&mut self, now: Timestamp) {
-        self.series.offered.record(now, self.plan.answers.body_bytes as u64);
+        self.meter.sent(now, self.plan.answers.body_bytes as u64);
     }
 
-    /// How long nothing was heard, once that exceeds what is to be expected.
+    /// Time without received data, once it exceeds the expected silence.
     pub fn hung(&self, now: Timestamp) -> Option<Duration> {
-        if self.end.is_some() {
-            return None;
-        }
-        let silence = now.since(self.last_heard?);
-        (silence >= self.patience.saturating_add(self.plan.silence)).then_some(silence)
-    }
-
-    /// When something was last heard of the peer; `None` before the test begins.
-    pub const fn last_progress(&self) -> Option<Timestamp> {
-        self.last_heard
-    }
-
-    pub const fn end(&self) -> Option<End> {
-        self.end
-    }
-
-    /// Bodies of acknowledgements and answers that went out, and of requests that came in.
-    pub const fn series(&self) -> &Series {
-        &self.series
+        self.meter.hung(now).filter(|_| self.end.is_none())
     }
 }

@@ -1,40 +1,40 @@
-//! The account of what was sent to the server and what became of it: messages and time in and out, without an opinion
-//! about sizes.
+//! The messages to the server and their fates, sans-IO, without conclusions about MTUs.
 
-use crate::datagram::{Family, HELLO_BYTES, Kind, Message, Outgoing, Unsent};
+use crate::datagram::{HELLO_BYTES, Kind, Message, Outgoing, Unsent};
 use pathbench_record::direction::Direction;
+use pathbench_record::network::AddressFamily;
 use pathbench_record::time::Timestamp;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-/// Between hellos, until one is answered.
+/// Shortest interval between hellos until one is answered.
 const HELLO_INTERVAL: Duration = Duration::from_millis(200);
-/// Hellos whose answers tell a round-trip time.
+/// Number of stored hellos whose answers give a round-trip time.
 const REMEMBERED_HELLOS: usize = 32;
-/// Probes that were given up and may yet be answered.
+/// Number of stored probes that count as lost but may still be answered.
 const REMEMBERED: usize = 512;
 /// Packets up to this size are small.
 const SMALL_BYTES: u32 = 576;
 
-/// Time to wait for an answer before a round trip is known.
+/// Timeout of an answer before a round-trip time is known.
 const INITIAL: Duration = Duration::from_secs(1);
-/// A machine that is busy answers late.
+/// Lower bound of the timeout: a busy host needs time to answer.
 const SHORTEST: Duration = Duration::from_millis(200);
 const LONGEST: Duration = Duration::from_secs(3);
-/// An answer that is overtaken by a later one is waited for so long at least.
+/// Shortest wait for an answer after a later probe was answered.
 const LEAST_SLACK: Duration = Duration::from_millis(3);
 const KEPT: usize = 512;
 
-/// Marks of requests for the path MTU in the server's kernel, and of other trials that are no search's.
+/// Marks of requests for the path MTU in the server's kernel, and of other trials that belong to no search.
 pub(super) const KERNEL_MTU: u32 = u32::MAX - 1;
 pub(super) const FOLLOWER: u32 = u32::MAX;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Introduction {
+pub struct SessionParameters {
     pub session: u64,
-    /// What allows this client to ask, where the server wants a token.
+    /// The client's token, if the server requires one.
     pub token: Option<String>,
-    pub family: Family,
+    pub family: AddressFamily,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,9 +49,9 @@ pub(super) enum Fate {
     Passed,
     Lost,
     PassedLate,
-    /// The sending interface takes at most this many bytes, where that is known.
+    /// The packet exceeds the sending interface's MTU (given if known).
     TooLong(Option<u32>),
-    /// It was not sent, for a reason that has nothing to do with its size.
+    /// Not sent, for a reason unrelated to its size.
     NotSent,
 }
 
@@ -59,12 +59,12 @@ pub(super) enum Fate {
 pub(super) struct Settled {
     pub(super) trial: Trial,
     pub(super) fate: Fate,
-    /// How much longer than the shortest round trip it took, when it came through in time: mostly, what it met waiting.
+    /// Time beyond the shortest round trip, if it passed in time: mostly queueing delay.
     pub(super) delayed: Option<Duration>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Flight {
+pub(super) struct InFlight {
     trial: Trial,
     sent_at: Timestamp,
     overtaken_at: Option<Timestamp>,
@@ -72,82 +72,58 @@ struct Flight {
 
 #[derive(Debug)]
 pub(super) struct Exchange {
-    who: Introduction,
+    pub(super) parameters: SessionParameters,
     cookie: Option<u64>,
-    was_welcome: bool,
+    pub(super) had_cookie: bool,
     next_hello: Timestamp,
     hello_interval: Duration,
     hellos: BTreeMap<u32, Timestamp>,
     next: u32,
-    flights: BTreeMap<u32, Flight>,
-    given_up: BTreeMap<u32, Trial>,
-    settled: VecDeque<Settled>,
-    refusal: Option<String>,
-    last_heard: Option<Timestamp>,
-    sent: u32,
-    /// 0: not known.
-    server_kernel_mtu: Option<u32>,
+    pub(super) in_flight: BTreeMap<u32, InFlight>,
+    timed_out: BTreeMap<u32, Trial>,
+    pub(super) settled: VecDeque<Settled>,
+    pub(super) refusal: Option<String>,
+    pub(super) last_received: Option<Timestamp>,
+    pub(super) sent: u32,
+    /// The path MTU in the server's kernel after the server's answer; 0: unknown.
+    pub(super) server_kernel_mtu: Option<u32>,
     pub(super) round_trip: RoundTrip,
 }
 
 impl Exchange {
-    pub(super) fn new(now: Timestamp, who: Introduction) -> Self {
+    /// Sends a hello every `hello_interval`, at least `HELLO_INTERVAL`, until one is answered.
+    pub(super) fn new(now: Timestamp, parameters: SessionParameters, hello_interval: Duration) -> Self {
         Self {
-            who,
+            parameters,
             cookie: None,
-            was_welcome: false,
+            had_cookie: false,
             next_hello: now,
-            hello_interval: HELLO_INTERVAL,
+            hello_interval: hello_interval.max(HELLO_INTERVAL),
             hellos: BTreeMap::new(),
             next: 0,
-            flights: BTreeMap::new(),
-            given_up: BTreeMap::new(),
+            in_flight: BTreeMap::new(),
+            timed_out: BTreeMap::new(),
             settled: VecDeque::new(),
             refusal: None,
-            last_heard: None,
+            last_received: None,
             sent: 0,
             server_kernel_mtu: None,
             round_trip: RoundTrip::default(),
         }
     }
 
-    pub(super) fn with_hellos_every(mut self, interval: Duration) -> Self {
-        self.hello_interval = interval.max(HELLO_INTERVAL);
-        self
-    }
-
-    pub(super) fn family(&self) -> Family {
-        self.who.family
-    }
-
-    pub(super) fn sent(&self) -> u32 {
-        self.sent
-    }
-
-    pub(super) fn is_welcome(&self) -> bool {
+    pub(super) fn has_cookie(&self) -> bool {
         self.cookie.is_some()
     }
 
-    pub(super) fn was_welcome(&self) -> bool {
-        self.was_welcome
-    }
-
-    pub(super) fn refusal(&self) -> Option<&str> {
-        self.refusal.as_deref()
-    }
-
-    pub(super) fn last_heard(&self) -> Option<Timestamp> {
-        self.last_heard
-    }
-
-    pub(super) fn introduce_again(&mut self, now: Timestamp) {
+    pub(super) fn discard_cookie(&mut self, now: Timestamp) {
         if self.cookie.take().is_some() {
             self.next_hello = now;
         }
     }
 
     pub(super) fn hello(&mut self, now: Timestamp) -> Option<Outgoing> {
-        if self.is_welcome() || now < self.next_hello {
+        if self.has_cookie() || now < self.next_hello {
             return None;
         }
         self.next_hello = now + self.hello_interval;
@@ -158,39 +134,26 @@ impl Exchange {
         }
         let message = Message {
             value: now.as_nanos(),
-            text: self.who.token.clone().unwrap_or_default(),
-            ..Message::new(Kind::Hello, self.who.session, sequence)
+            text: self.parameters.token.clone().unwrap_or_default(),
+            ..Message::new(Kind::Hello, self.parameters.session, sequence)
         };
         Some(Outgoing { sequence, payload: message.encode(HELLO_BYTES) })
     }
 
-    /// The datagram that makes a trial; `None` without a welcome.
+    /// The datagram of a trial; `None` without a cookie.
     pub(super) fn send(&mut self, now: Timestamp, trial: Trial) -> Option<Outgoing> {
         let cookie = self.cookie?;
         let sequence = self.number();
         let (kind, length) = match trial.direction {
             _ if trial.mark == KERNEL_MTU => (Kind::KernelMtuRequest, 0),
-            Direction::Upload => (Kind::SizeProbe, self.who.family.payload_bytes(trial.size_bytes)),
+            Direction::Upload => {
+                (Kind::SizeProbe, self.parameters.family.udp_payload_bytes(trial.size_bytes))
+            }
             Direction::Download => (Kind::SizeRequest, 0),
         };
-        let message = Message { cookie, ..Message::new(kind, self.who.session, sequence) };
-        self.flights.insert(sequence, Flight { trial, sent_at: now, overtaken_at: None });
+        let message = Message { cookie, ..Message::new(kind, self.parameters.session, sequence) };
+        self.in_flight.insert(sequence, InFlight { trial, sent_at: now, overtaken_at: None });
         Some(Outgoing { sequence, payload: message.with_sizes(trial.size_bytes, 0).encode(length) })
-    }
-
-    /// The datagram that requests the path MTU in the server's kernel; `None` without a welcome.
-    pub(super) fn request_kernel_mtu(&mut self, now: Timestamp) -> Option<Outgoing> {
-        let size_bytes = self.who.family.tiny_bytes();
-        self.send(now, Trial { direction: Direction::Download, size_bytes, mark: KERNEL_MTU })
-    }
-
-    /// The path MTU in the server's kernel, once it has answered; 0: not known.
-    pub(super) fn server_kernel_mtu(&self) -> Option<u32> {
-        self.server_kernel_mtu
-    }
-
-    pub(super) fn is_idle(&self) -> bool {
-        self.flights.is_empty()
     }
 
     fn number(&mut self) -> u32 {
@@ -205,7 +168,7 @@ impl Exchange {
             Unsent::TooLong { limit_bytes } => Fate::TooLong(*limit_bytes),
             Unsent::Full | Unsent::Failed { .. } => Fate::NotSent,
         };
-        if let Some(flight) = self.flights.remove(&sequence) {
+        if let Some(flight) = self.in_flight.remove(&sequence) {
             self.sent = self.sent.saturating_sub(1);
             self.settle(flight.trial, fate, None);
         }
@@ -213,14 +176,15 @@ impl Exchange {
 
     pub(super) fn quoted(&self, payload: &[u8]) -> Option<u32> {
         let message = Message::decode(payload)?;
-        let is_ours = message.session == self.who.session && message.kind == Kind::SizeProbe;
-        let flight = self.flights.get(&message.sequence).map(|flight| flight.trial);
-        let trial = flight.or_else(|| self.given_up.get(&message.sequence).copied());
+        let is_ours = message.session == self.parameters.session && message.kind == Kind::SizeProbe;
+        let flight = self.in_flight.get(&message.sequence).map(|flight| flight.trial);
+        let trial = flight.or_else(|| self.timed_out.get(&message.sequence).copied());
         trial.filter(|_| is_ours).map(|trial| trial.size_bytes)
     }
 
     pub(super) fn received(&mut self, now: Timestamp, datagram: &[u8]) {
-        let Some(message) = Message::decode(datagram).filter(|message| message.session == self.who.session)
+        let Some(message) =
+            Message::decode(datagram).filter(|message| message.session == self.parameters.session)
         else {
             return;
         };
@@ -232,21 +196,23 @@ impl Exchange {
                 return;
             }
             self.cookie = Some(message.cookie);
-            self.was_welcome = true;
-            self.last_heard = Some(now);
-            self.round_trip.guess(now.since(sent_at));
+            self.had_cookie = true;
+            self.last_received = Some(now);
+            self.round_trip.hello_sample(now.since(sent_at));
         }
     }
 
     fn answered(&mut self, now: Timestamp, message: &Message, length: usize) {
-        let flight = self.flights.get(&message.sequence).copied();
+        let flight = self.in_flight.get(&message.sequence).copied();
         let trial = flight.map(|flight| flight.trial);
-        let Some(trial) = trial.or_else(|| self.given_up.get(&message.sequence).copied()) else { return };
-        // What arrived is what was sent, or it does not count.
+        let Some(trial) = trial.or_else(|| self.timed_out.get(&message.sequence).copied()) else { return };
+        // An answer counts only for the size that was sent.
         let has_size = |size| size == trial.size_bytes;
         let fate = match (message.kind, trial.direction) {
             (Kind::SizeReceived, Direction::Upload) if has_size(message.size_bytes()) => Fate::Passed,
-            (Kind::SizeResponse, Direction::Download) if has_size(self.who.family.packet_bytes(length)) => {
+            (Kind::SizeResponse, Direction::Download)
+                if has_size(self.parameters.family.udp_packet_bytes(length)) =>
+            {
                 Fate::Passed
             }
             (Kind::ExceedsInterface, Direction::Download) if has_size(message.size_bytes()) => {
@@ -259,20 +225,20 @@ impl Exchange {
             (Kind::Busy, Direction::Download) => Fate::NotSent,
             _ => return,
         };
-        self.last_heard = Some(now);
-        if self.given_up.remove(&message.sequence).is_some() {
+        self.last_received = Some(now);
+        if self.timed_out.remove(&message.sequence).is_some() {
             if fate == Fate::Passed {
                 self.settle(trial, Fate::PassedLate, None);
             }
             return;
         }
-        self.flights.remove(&message.sequence);
+        self.in_flight.remove(&message.sequence);
         let delayed = flight.map(|flight| {
             let rtt = now.since(flight.sent_at);
             self.round_trip.sample(rtt, trial.size_bytes <= SMALL_BYTES);
             rtt.saturating_sub(self.round_trip.shortest())
         });
-        for (_, earlier) in self.flights.range_mut(..message.sequence) {
+        for (_, earlier) in self.in_flight.range_mut(..message.sequence) {
             if earlier.trial.direction == trial.direction && earlier.overtaken_at.is_none() {
                 earlier.overtaken_at = Some(now);
             }
@@ -286,58 +252,54 @@ impl Exchange {
 
     pub(super) fn expire(&mut self, now: Timestamp) {
         let over: Vec<u32> = self
-            .flights
+            .in_flight
             .iter()
             .filter(|(_, flight)| self.deadline(flight) <= now)
             .map(|(sequence, _)| *sequence)
             .collect();
         for sequence in over {
-            let Some(flight) = self.flights.remove(&sequence) else { continue };
+            let Some(flight) = self.in_flight.remove(&sequence) else { continue };
             self.settle(flight.trial, Fate::Lost, None);
-            self.given_up.insert(sequence, flight.trial);
-            if self.given_up.len() > REMEMBERED {
-                self.given_up.pop_first();
+            self.timed_out.insert(sequence, flight.trial);
+            if self.timed_out.len() > REMEMBERED {
+                self.timed_out.pop_first();
             }
         }
     }
 
-    fn deadline(&self, flight: &Flight) -> Timestamp {
+    fn deadline(&self, flight: &InFlight) -> Timestamp {
         let silent = flight.sent_at + self.round_trip.timeout();
         flight.overtaken_at.map_or(silent, |at| silent.min(at + self.round_trip.slack()))
     }
 
     pub(super) fn due(&self) -> Option<Timestamp> {
-        let hello = (!self.is_welcome()).then_some(self.next_hello);
-        self.flights.values().map(|flight| self.deadline(flight)).chain(hello).min()
-    }
-
-    pub(super) fn take_settled(&mut self) -> Option<Settled> {
-        self.settled.pop_front()
+        let hello = (!self.has_cookie()).then_some(self.next_hello);
+        self.in_flight.values().map(|flight| self.deadline(flight)).chain(hello).min()
     }
 }
 
-/// Smoothed as TCP's (RFC 6298).
+/// Round-trip time, smoothed as in TCP (RFC 6298).
 #[derive(Debug, Clone, Default)]
 pub(super) struct RoundTrip {
     smoothed: Option<(Duration, Duration)>,
-    is_guess: bool,
+    is_of_hello: bool,
     shortest: Option<Duration>,
     small: Vec<Duration>,
 }
 
 impl RoundTrip {
-    /// Takes the time of a hello. It may have waited in the kernel until neighbours were found, for seconds where their
-    /// messages get lost; so it counts only until something better is known.
-    pub(super) fn guess(&mut self, rtt: Duration) {
-        let is_better = self.is_guess && self.smoothed.is_some_and(|(mean, _)| rtt < mean);
+    /// Adds the round-trip time of a hello. Neighbour discovery may have delayed it by seconds, so it counts only until
+    /// another sample is known.
+    pub(super) fn hello_sample(&mut self, rtt: Duration) {
+        let is_better = self.is_of_hello && self.smoothed.is_some_and(|(mean, _)| rtt < mean);
         if self.smoothed.is_none() || is_better {
             self.smoothed = Some((rtt, rtt / 2));
-            self.is_guess = true;
+            self.is_of_hello = true;
         }
     }
 
     pub(super) fn sample(&mut self, rtt: Duration, small: bool) {
-        if std::mem::take(&mut self.is_guess) {
+        if std::mem::take(&mut self.is_of_hello) {
             self.smoothed = None;
         }
         self.smoothed = Some(match self.smoothed {

@@ -1,31 +1,32 @@
-//! One examination of a path, both ways, without a socket: time, datagrams and what the kernel says in; datagrams and
+//! One examination of a path in both directions, sans-IO: time, datagrams and reports of the kernel in; datagrams and
 //! the result out.
 
-use super::exchange::{Exchange, FOLLOWER, Fate, Introduction, KERNEL_MTU, Settled, Trial};
+use super::exchange::{Exchange, FOLLOWER, Fate, KERNEL_MTU, SessionParameters, Settled, Trial};
+use super::plan::{DirectionFound, Evidence, FoundMtu, IcmpReport, MtuBounds, NoMtu, PathMtuFound};
 use super::search::{Limit, Search, Verdict};
-use super::{DirectionFound, Evidence, FoundMtu, IcmpReport, MtuBounds, NoMtu};
-use crate::datagram::{DatagramClient, MOST_PACKET_BYTES, Outgoing, Unsent};
+use crate::datagram::{DatagramClient, MOST_PACKET_BYTES, Outgoing, Unsent, floor_bytes, tiny_bytes};
 use pathbench_record::direction::Direction;
+use pathbench_record::network::AddressFamily;
 use pathbench_record::time::Timestamp;
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// How long a server is waited for that does not answer at all.
+/// Longest wait for a server that does not answer.
 const PATIENCE: Duration = Duration::from_secs(4);
-/// Refusals of the network after which the path counts as unreachable.
+/// ICMP errors after which the path counts as unreachable.
 const REFUSALS: u32 = 5;
-/// After a trial could not be sent.
+/// Pause after a trial could not be sent.
 const PAUSE: Duration = Duration::from_millis(100);
-/// Requests for the path MTU in the server's kernel, while it does not answer.
+/// Limit of requests for the path MTU in the server's kernel while it does not answer.
 const KERNEL_MTU_REQUESTS: u32 = 4;
-const MOST_WORDS: usize = 8;
+const MOST_ICMP: usize = 8;
 
 const FIRST_BYTES: u64 = 12_000;
 const LEAST_BYTES: u64 = 3_000;
 const MOST_BYTES: u64 = 64 * 1024;
-/// It is made smaller so often and no more.
+/// Shortest interval between two reductions of the window.
 const ONCE: Duration = Duration::from_millis(100);
-/// How long a packet may have waited for others for the window to grow, and for it to stay as it is.
+/// Limits of a packet's queueing delay for the window to grow, and for it to stay unchanged.
 const SHORT_QUEUE: Duration = Duration::from_millis(30);
 const LONG_QUEUE: Duration = Duration::from_millis(60);
 
@@ -35,15 +36,16 @@ struct DirectionSearch {
     search: Search,
     window: Window,
     paused_until: Option<Timestamp>,
-    /// Behind the last trial there is a tiny one: its answer tells that those before it are late.
+    /// A tiny packet follows the last trial: its answer shows that the answers to earlier trials are overdue.
     is_followed: bool,
-    words: Vec<IcmpReport>,
+    icmp: Vec<IcmpReport>,
     probes_sent: u32,
     bytes_sent: u64,
     ended: Option<Timestamp>,
 }
 
-/// An examination of a path: to be driven as a [`crate::datagram::DatagramClient`] until [`Finder::is_over`], and then for its result.
+/// An examination of a path. Run it as a [`crate::datagram::DatagramClient`] until [`Finder::is_over`], then read its
+/// result.
 #[derive(Debug)]
 pub struct Finder {
     start: Timestamp,
@@ -59,14 +61,14 @@ pub struct Finder {
 }
 
 impl DirectionSearch {
-    fn new(direction: Direction, search: Search) -> Self {
+    fn new(direction: Direction, family: AddressFamily, ceiling_bytes: u32) -> Self {
         Self {
             direction,
-            search,
+            search: Search::new(family, ceiling_bytes),
             window: Window::default(),
             paused_until: None,
             is_followed: false,
-            words: Vec::new(),
+            icmp: Vec::new(),
             probes_sent: 0,
             bytes_sent: 0,
             ended: None,
@@ -89,14 +91,12 @@ impl DirectionSearch {
 }
 
 impl Finder {
-    pub fn new(now: Timestamp, who: Introduction, bounds: MtuBounds) -> Self {
-        let family = who.family;
-        let search = Search::new(family, MOST_PACKET_BYTES, Limit::Local);
+    pub fn new(now: Timestamp, parameters: SessionParameters, bounds: MtuBounds) -> Self {
         Self {
             start: now,
             bounds,
-            exchange: Exchange::new(now, who),
-            upload: DirectionSearch::new(Direction::Upload, search),
+            upload: DirectionSearch::new(Direction::Upload, parameters.family, MOST_PACKET_BYTES),
+            exchange: Exchange::new(now, parameters, Duration::ZERO),
             download: None,
             download_next: false,
             kernel_mtu_requests: 0,
@@ -111,23 +111,15 @@ impl Finder {
     }
 
     fn is_found(&self) -> bool {
-        self.download.is_some() && self.searches().all(|one| one.search.verdict().is_some())
+        self.download.is_some() && self.searches().all(|one| one.search.verdict.is_some())
     }
 
-    /// Whether the path MTU in the server's kernel is still to be requested, or answered: only now, when ICMP has said
-    /// what it has to say.
+    /// Whether the request for the path MTU in the server's kernel is due or unanswered: only at the end, when all ICMP
+    /// messages have arrived.
     fn is_asking(&self) -> bool {
-        let can_answer = self.download.as_ref().is_some_and(|one| one.search.low().is_some());
-        let given_up = self.kernel_mtu_requests >= KERNEL_MTU_REQUESTS && self.exchange.is_idle();
-        can_answer && self.exchange.server_kernel_mtu().is_none() && !given_up
-    }
-
-    fn question(&mut self, now: Timestamp) -> Option<Outgoing> {
-        if !self.exchange.is_idle() {
-            return None;
-        }
-        self.kernel_mtu_requests += 1;
-        self.exchange.request_kernel_mtu(now)
+        let can_answer = self.download.as_ref().is_some_and(|one| one.search.low.is_some());
+        let given_up = self.kernel_mtu_requests >= KERNEL_MTU_REQUESTS && self.exchange.in_flight.is_empty();
+        can_answer && self.exchange.server_kernel_mtu.is_none() && !given_up
     }
 
     pub fn stop(&mut self) {
@@ -136,16 +128,17 @@ impl Finder {
         }
     }
 
-    pub fn result(&self, now: Timestamp) -> (DirectionFound, DirectionFound) {
-        let idle = DirectionSearch::new(
-            Direction::Download,
-            Search::new(self.exchange.family(), MOST_PACKET_BYTES, Limit::Local),
-        );
-        (self.found(&self.upload, now), self.found(self.download.as_ref().unwrap_or(&idle), now))
+    pub fn result(&self, now: Timestamp) -> PathMtuFound {
+        let idle =
+            DirectionSearch::new(Direction::Download, self.exchange.parameters.family, MOST_PACKET_BYTES);
+        PathMtuFound {
+            upload: self.found(&self.upload, now),
+            download: self.found(self.download.as_ref().unwrap_or(&idle), now),
+        }
     }
 
     pub(super) fn interface_bytes(&self) -> u32 {
-        self.upload.search.ceiling()
+        self.upload.search.ceiling
     }
 
     fn searches(&self) -> impl Iterator<Item = &DirectionSearch> {
@@ -153,7 +146,7 @@ impl Finder {
     }
 
     fn account(&mut self, now: Timestamp) {
-        while let Some(settled) = self.exchange.take_settled() {
+        while let Some(settled) = self.exchange.settled.pop_front() {
             let (trial, fate) = (settled.trial, settled.fate);
             if trial.mark == KERNEL_MTU {
                 continue;
@@ -165,7 +158,7 @@ impl Finder {
                     (one, Limit::Peer)
                 }
             };
-            let is_control = one.search.low().is_some_and(|low| trial.size_bytes <= low);
+            let is_control = one.search.low.is_some_and(|low| trial.size_bytes <= low);
             one.window.settle(now, &settled, is_control);
             match fate {
                 Fate::NotSent => one.paused_until = Some(now + PAUSE),
@@ -183,48 +176,49 @@ impl Finder {
         if self.is_over() {
             return;
         }
-        let heard = self.exchange.last_heard().unwrap_or(self.start);
-        let silent = !self.exchange.is_welcome() && now.since(heard) >= PATIENCE;
-        self.over = if let Some(reason) = self.exchange.refusal().filter(|_| !self.exchange.is_welcome()) {
-            Some(NoMtu::Refused { reason: reason.to_owned() })
-        } else if silent || self.exchange.last_heard().is_none() && self.refusals >= REFUSALS {
-            let reason = self.last_refusal.clone();
-            Some(reason.map_or(NoMtu::Silent, |reason| NoMtu::Unreachable { reason }))
-        } else if now.since(self.start) >= self.bounds.most_time
-            || self.exchange.sent() >= self.bounds.most_probes
-        {
-            Some(NoMtu::Silent)
-        } else {
-            None
-        };
+        let received_at = self.exchange.last_received.unwrap_or(self.start);
+        let silent = !self.exchange.has_cookie() && now.since(received_at) >= PATIENCE;
+        self.over =
+            if let Some(reason) = self.exchange.refusal.as_deref().filter(|_| !self.exchange.has_cookie()) {
+                Some(NoMtu::Refused { reason: reason.to_owned() })
+            } else if silent || self.exchange.last_received.is_none() && self.refusals >= REFUSALS {
+                let reason = self.last_refusal.clone();
+                Some(reason.map_or(NoMtu::Silent, |reason| NoMtu::Unreachable { reason }))
+            } else if now.since(self.start) >= self.bounds.most_time
+                || self.exchange.sent >= self.bounds.most_probes
+            {
+                Some(NoMtu::Silent)
+            } else {
+                None
+            };
     }
 
     fn advance(&mut self, now: Timestamp) {
         let most_bytes = self.bounds.most_bytes;
         let mut spent = 0;
         for one in std::iter::once(&mut self.upload).chain(&mut self.download) {
-            if one.search.verdict().is_none() && one.search.is_idle() {
+            if one.search.verdict.is_none() && one.search.is_idle() {
                 one.search.next_round();
-                if one.search.is_barren() {
-                    self.exchange.introduce_again(now);
+                if one.search.unanswered_rounds > 0 {
+                    self.exchange.discard_cookie(now);
                 }
             }
-            if one.search.verdict().is_some() && one.ended.is_none() {
+            if one.search.verdict.is_some() && one.ended.is_none() {
                 one.ended = Some(now);
             }
             let is_stuck = one.bytes_sent >= most_bytes && one.window.is_empty();
-            spent += u32::from(is_stuck || one.search.verdict().is_some());
+            spent += u32::from(is_stuck || one.search.verdict.is_some());
         }
-        if self.download.is_none() && (self.upload.search.has_sent_ceiling()) {
-            let search = Search::new(self.exchange.family(), self.upload.search.ceiling(), Limit::Local);
-            self.download = Some(DirectionSearch::new(Direction::Download, search));
+        if self.download.is_none() && self.upload.search.has_sent_ceiling() {
+            let (family, ceiling_bytes) = (self.exchange.parameters.family, self.upload.search.ceiling);
+            self.download = Some(DirectionSearch::new(Direction::Download, family, ceiling_bytes));
         } else if self.download.is_some() && spent == 2 && !self.is_found() {
             self.over = Some(NoMtu::Stopped);
         }
     }
 
     fn trial(&mut self, now: Timestamp) -> Option<Outgoing> {
-        let (most_bytes, tiny_bytes) = (self.bounds.most_bytes, self.exchange.family().tiny_bytes());
+        let (most_bytes, tiny_bytes) = (self.bounds.most_bytes, tiny_bytes(self.exchange.parameters.family));
         for _ in 0..2 {
             self.download_next = !self.download_next;
             let one = if self.download_next { self.download.as_mut() } else { Some(&mut self.upload) };
@@ -235,7 +229,7 @@ impl Finder {
             let Some((trial, is_planned)) = one.next(now, most_bytes, tiny_bytes) else { continue };
             let outgoing = self.exchange.send(now, trial)?;
             if is_planned {
-                one.search.sent();
+                one.search.waiting.pop_front();
             }
             one.is_followed = !is_planned;
             one.window.sent(trial.size_bytes);
@@ -248,31 +242,30 @@ impl Finder {
 
     fn found(&self, one: &DirectionSearch, now: Timestamp) -> DirectionFound {
         let search = &one.search;
-        let mut words = one.words.clone();
+        let mut icmp = one.icmp.clone();
         let found = self.verdict(one);
-        for word in &mut words {
-            word.held = found.as_ref().is_ok_and(|found| {
-                found.mtu_bytes == word.said_bytes && found.evidence != Evidence::Unsettled
-            });
+        let held = found.as_ref().ok().filter(|found| found.evidence != Evidence::Unsettled);
+        for report in &mut icmp {
+            report.held = held.is_some_and(|found| found.mtu_bytes == report.mtu_bytes);
         }
         DirectionFound {
             found,
-            icmp: words,
+            icmp,
             peer_kernel_bytes: self.server_kernel_mtu(one),
-            restarts: search.restarts(),
+            restarts: search.restarts,
             probes_sent: one.probes_sent,
             bytes_sent: one.bytes_sent,
             duration: one.ended.unwrap_or(now).since(self.start),
             rtt: self.exchange.round_trip.median(),
-            loss: search.loss().share(),
+            loss: search.loss.share(),
         }
     }
 
     fn verdict(&self, one: &DirectionSearch) -> Result<FoundMtu, NoMtu> {
         let search = &one.search;
-        let floor_bytes = self.exchange.family().floor_bytes();
-        let evidence = match search.verdict() {
-            Some(Verdict::Vanished) => Evidence::Vanished,
+        let floor_bytes = floor_bytes(self.exchange.parameters.family);
+        let evidence = match search.verdict {
+            Some(Verdict::Lost) => Evidence::DroppedSilently,
             Some(Verdict::Limited(Limit::Local)) => Evidence::LocalInterface,
             Some(Verdict::Limited(Limit::Peer)) => Evidence::PeerInterface,
             Some(Verdict::BelowFloor) => return Err(NoMtu::BelowFloor { floor_bytes }),
@@ -280,39 +273,37 @@ impl Finder {
             Some(Verdict::Silent) => return Err(self.silence()),
             None => Evidence::Unsettled,
         };
-        let Some(mtu_bytes) = search.low() else {
+        let Some(mtu_bytes) = search.low else {
             return Err(self.over.clone().unwrap_or(NoMtu::Stopped));
         };
-        let said = one.words.iter().find(|word| word.said_bytes == mtu_bytes);
         let is_limited = matches!(evidence, Evidence::LocalInterface | Evidence::PeerInterface);
-        // Less than that is old knowledge, and no black hole either.
+        // A smaller value in the server's kernel is outdated, but no black hole either.
         let kernel_mtu = self.server_kernel_mtu(one).filter(|mtu| *mtu <= mtu_bytes);
-        let evidence = match (evidence, said) {
-            (Evidence::Vanished, Some(word)) => {
-                Evidence::Icmp { router: word.router, said_bytes: word.said_bytes }
+        let evidence = match (evidence, one.icmp.iter().find(|report| report.mtu_bytes == mtu_bytes)) {
+            (Evidence::DroppedSilently, Some(report)) => Evidence::Icmp { router: report.router, mtu_bytes },
+            (Evidence::DroppedSilently, None) => {
+                kernel_mtu.map_or(Evidence::DroppedSilently, |pmtu_bytes| Evidence::PeerKernel { pmtu_bytes })
             }
-            (Evidence::Vanished, None) => kernel_mtu
-                .map_or(Evidence::Vanished, |believed_bytes| Evidence::PeerKernel { believed_bytes }),
             (evidence, _) => evidence,
         };
         Ok(FoundMtu {
             mtu_bytes,
             evidence,
-            smallest_lost_bytes: search.smallest_vanished().filter(|_| !is_limited),
+            smallest_lost_bytes: search.smallest_lost().filter(|_| !is_limited),
             confidence: if is_limited { 1.0 } else { search.confidence() },
         })
     }
 
     fn server_kernel_mtu(&self, one: &DirectionSearch) -> Option<u32> {
         let is_download = one.direction == Direction::Download;
-        self.exchange.server_kernel_mtu().filter(|mtu| is_download && *mtu > 0)
+        self.exchange.server_kernel_mtu.filter(|mtu| is_download && *mtu > 0)
     }
 
     fn silence(&self) -> NoMtu {
-        let answered = self.searches().any(|one| one.search.loss().answered > 0);
+        let answered = self.searches().any(|one| one.search.loss.answered > 0);
         match (&self.last_refusal, answered) {
             (Some(reason), _) => NoMtu::Unreachable { reason: reason.clone() },
-            (None, false) if self.exchange.was_welcome() => NoMtu::Unanswered,
+            (None, false) if self.exchange.had_cookie => NoMtu::Unanswered,
             _ => NoMtu::Silent,
         }
     }
@@ -329,14 +320,19 @@ impl DatagramClient for Finder {
         if let Some(hello) = self.exchange.hello(now) {
             return Some(hello);
         }
-        if !self.exchange.is_welcome() {
+        if !self.exchange.has_cookie() {
             return None;
         }
         self.advance(now);
         if !self.is_found() {
             return self.trial(now);
         }
-        if self.is_asking() { self.question(now) } else { None }
+        if !self.is_asking() || !self.exchange.in_flight.is_empty() {
+            return None;
+        }
+        self.kernel_mtu_requests += 1;
+        let size_bytes = tiny_bytes(self.exchange.parameters.family);
+        self.exchange.send(now, Trial { direction: Direction::Download, size_bytes, mark: KERNEL_MTU })
     }
 
     fn due(&self) -> Timestamp {
@@ -363,57 +359,57 @@ impl DatagramClient for Finder {
         self.last_refusal = Some(reason);
     }
 
-    fn icmp(&mut self, _now: Timestamp, router: IpAddr, said_bytes: u32, quoted: &[u8]) {
-        // A router need quote no more than eight bytes (RFC 792), which the kernel has matched to the socket then.
+    fn icmp(&mut self, _now: Timestamp, router: IpAddr, mtu_bytes: u32, quoted: &[u8]) {
+        // A router may quote only eight bytes (RFC 792), which the kernel has already matched to the socket.
         let known = self.exchange.quoted(quoted);
         if known.is_none() && !quoted.is_empty() {
             return;
         }
-        let probe_bytes = known.unwrap_or(0);
-        let words = &mut self.upload.words;
-        let is_news = !words.iter().any(|word| word.router == router && word.said_bytes == said_bytes);
-        if is_news && words.len() < MOST_WORDS {
-            words.push(IcmpReport { router, said_bytes, probe_bytes, held: false });
-            self.upload.search.hint(said_bytes, known.unwrap_or(u32::MAX));
+        let report = IcmpReport { router, mtu_bytes, probe_bytes: known.unwrap_or(0), held: false };
+        let icmp = &mut self.upload.icmp;
+        let is_new = !icmp.iter().any(|one| one.router == router && one.mtu_bytes == mtu_bytes);
+        if is_new && icmp.len() < MOST_ICMP {
+            icmp.push(report);
+            self.upload.search.hint(mtu_bytes, known.unwrap_or(u32::MAX));
         }
     }
 }
 
-/// How much may be under way at once: little at first, more as it comes through, less when it is lost or queued.
+/// Limit of the bytes in flight: it grows with answers, and shrinks with losses and queueing delay.
 #[derive(Debug)]
 pub(super) struct Window {
     bytes: u64,
-    under_way_bytes: u64,
+    in_flight_bytes: u64,
     shrunk_at: Option<Timestamp>,
 }
 
 impl Default for Window {
     fn default() -> Self {
-        Self { bytes: FIRST_BYTES, under_way_bytes: 0, shrunk_at: None }
+        Self { bytes: FIRST_BYTES, in_flight_bytes: 0, shrunk_at: None }
     }
 }
 
 impl Window {
-    /// Whether a packet of `size` may be sent now; one may always be under way.
+    /// Whether a packet of `size` may be sent now; one may always be in flight.
     pub(super) fn admits(&self, size: u32) -> bool {
-        self.under_way_bytes == 0 || self.under_way_bytes + u64::from(size) <= self.bytes
+        self.in_flight_bytes == 0 || self.in_flight_bytes + u64::from(size) <= self.bytes
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.under_way_bytes == 0
+        self.in_flight_bytes == 0
     }
 
     pub(super) fn sent(&mut self, size: u32) {
-        self.under_way_bytes += u64::from(size);
+        self.in_flight_bytes += u64::from(size);
     }
 
-    /// The fate of one; `control`: of a size that is known to pass.
+    /// Records the fate of a packet; `control`: its size is known to pass.
     pub(super) fn settle(&mut self, now: Timestamp, settled: &Settled, control: bool) {
         let size = u64::from(settled.trial.size_bytes);
         if settled.fate == Fate::PassedLate {
             return;
         }
-        self.under_way_bytes = self.under_way_bytes.saturating_sub(size);
+        self.in_flight_bytes = self.in_flight_bytes.saturating_sub(size);
         match settled.fate {
             Fate::Passed if settled.delayed.is_none_or(|delayed| delayed < SHORT_QUEUE) => {
                 self.bytes = (self.bytes + size).min(MOST_BYTES);

@@ -1,30 +1,32 @@
-//! Keeps an eye on MTUs that are known, with few probes: whether they still pass, and whether more does by now.
+//! Checks known MTUs with few probes: whether they still pass, and whether larger packets pass as well. If no MTU is
+//! known because the server does not answer, it waits for the server.
 //!
-//! A path carries every size up to its MTU, so one byte more tells whether it has grown. What has changed is not
-//! measured here: a [`super::Finder`] is sent again.
+//! A path carries every size up to its MTU, so a packet one byte larger shows whether the MTU has grown. Changes are
+//! not measured here: a [`super::Finder`] examines the path again.
 
-use super::WatchPace;
-use super::exchange::{Exchange, Fate, Introduction, Settled, Trial};
+use super::exchange::{Exchange, Fate, SessionParameters, Settled, Trial};
+use super::plan::WatchPace;
 use super::probability::Loss;
-use crate::datagram::{Family, MOST_PACKET_BYTES, Outgoing, Unsent};
+use crate::datagram::{DatagramClient, MOST_PACKET_BYTES, Outgoing, Unsent};
+use crate::datagram::{floor_bytes, tiny_bytes};
 use pathbench_record::direction::Direction;
 use pathbench_record::time::Timestamp;
 use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// After a probe was lost, the next one comes so much sooner.
-const HASTE: u32 = 5;
-/// Chance of raising a false alarm. It costs an examination, and nothing worse.
+/// After a loss, the next probe follows after the interval divided by this number.
+const RETRY_DIVISOR: u32 = 5;
+/// Probability of a false alarm, which causes an unnecessary examination.
 const DOUBT: f64 = 1e-3;
-/// Silence after which the path is away: so many intervals, and so long at least.
+/// Silence after which the path counts as away: this many intervals, and at least `SHORTEST_SILENCE`.
 const SILENT_INTERVALS: u32 = 3;
 const SHORTEST_SILENCE: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Known {
     pub(super) direction: Direction,
-    /// `None`: not even the smallest size.
+    /// `None`: not even the smallest size passes.
     pub(super) mtu_bytes: Option<u32>,
     pub(super) loss: Loss,
 }
@@ -42,7 +44,7 @@ struct Watched {
     open: u32,
     passed: bool,
     small_passed: bool,
-    /// Times in a row that it did not pass, and smaller ones did.
+    /// Consecutive losses of this size while smaller sizes passed.
     missed: u32,
 }
 
@@ -55,21 +57,22 @@ const INTERFACE: u32 = 4;
 pub(super) struct Guard {
     exchange: Exchange,
     pace: WatchPace,
-    watched: [Watched; 2],
+    /// The directions; none while the server is away.
+    watched: Vec<Watched>,
     interface_bytes: u32,
     larger_due: Timestamp,
     queue: VecDeque<Trial>,
-    heard: Timestamp,
-    alarm: Option<Alarm>,
+    received_at: Timestamp,
+    pub(super) alarm: Option<Alarm>,
     pub(super) last_refusal: Option<String>,
 }
 
 impl Guard {
     pub(super) fn new(
         now: Timestamp,
-        who: Introduction,
+        parameters: SessionParameters,
         pace: WatchPace,
-        known: [Known; 2],
+        known: Vec<Known>,
         interface_bytes: u32,
     ) -> Self {
         let watched = |known| Watched {
@@ -80,84 +83,34 @@ impl Guard {
             small_passed: false,
             missed: 0,
         };
+        let hello_interval = if known.is_empty() { pace.interval } else { Duration::ZERO };
         Self {
-            exchange: Exchange::new(now, who),
+            exchange: Exchange::new(now, parameters, hello_interval),
             pace,
-            watched: known.map(watched),
+            watched: known.into_iter().map(watched).collect(),
             interface_bytes,
             larger_due: now + pace.larger_interval,
             queue: VecDeque::new(),
-            heard: now,
+            received_at: now,
             alarm: None,
             last_refusal: None,
         }
     }
 
-    pub(super) fn alarm(&self) -> Option<Alarm> {
-        self.alarm
-    }
-
-    pub(super) fn poll(&mut self, now: Timestamp) -> Option<Outgoing> {
-        self.exchange.expire(now);
-        self.account(now);
-        if self.alarm.is_some() {
-            return None;
-        }
-        if now.since(self.heard) >= self.silence() {
-            self.alarm = Some(Alarm::Silent);
-            return None;
-        }
-        if let Some(hello) = self.exchange.hello(now) {
-            return Some(hello);
-        }
-        self.enqueue(now);
-        let trial = *self.queue.front().filter(|_| self.exchange.is_welcome())?;
-        self.queue.pop_front();
-        self.exchange.send(now, trial)
+    pub(super) fn is_away(&self) -> bool {
+        self.watched.is_empty()
     }
 
     fn silence(&self) -> Duration {
         (self.pace.interval * SILENT_INTERVALS).max(SHORTEST_SILENCE)
     }
 
-    pub(super) fn due(&self) -> Timestamp {
-        let watched = self.watched.iter().filter(|watched| watched.open == 0).map(|watched| watched.due);
-        // Without a welcome there is nothing to do about them.
-        let probes = watched.chain([self.larger_due]).filter(|_| self.exchange.is_welcome());
-        let end = self.heard + self.silence();
-        self.exchange.due().into_iter().chain(probes).chain([end]).min().unwrap_or(end)
-    }
-
-    pub(super) fn received(&mut self, now: Timestamp, datagram: &[u8]) {
-        self.exchange.received(now, datagram);
-        self.account(now);
-    }
-
-    pub(super) fn not_sent(&mut self, now: Timestamp, sequence: u32, why: Unsent) {
-        self.exchange.not_sent(sequence, &why);
-        if let Unsent::Failed { reason } = why {
-            self.last_refusal = Some(reason);
-        }
-        self.account(now);
-    }
-
-    pub(super) fn icmp(&mut self, now: Timestamp, _router: IpAddr, said_bytes: u32, quoted: &[u8]) {
-        let Some(probe_bytes) = self.exchange.quoted(quoted) else { return };
-        let upload = &mut self.watched[0];
-        if upload.known.mtu_bytes == Some(probe_bytes) && said_bytes < probe_bytes {
-            upload.due = now;
-        }
-    }
-
-    fn family(&self) -> Family {
-        self.exchange.family()
-    }
-
     fn enqueue(&mut self, now: Timestamp) {
-        if !self.queue.is_empty() || !self.exchange.is_welcome() {
+        if !self.queue.is_empty() || !self.exchange.has_cookie() {
             return;
         }
-        let (tiny, floor) = (self.family().tiny_bytes(), self.family().floor_bytes());
+        let family = self.exchange.parameters.family;
+        let (tiny, floor) = (tiny_bytes(family), floor_bytes(family));
         for watched in self.watched.iter_mut().filter(|watched| watched.open == 0 && watched.due <= now) {
             let direction = watched.known.direction;
             let trial = |size_bytes, mark| Trial { direction, size_bytes, mark };
@@ -187,19 +140,19 @@ impl Guard {
     }
 
     fn account(&mut self, now: Timestamp) {
-        while let Some(settled) = self.exchange.take_settled() {
-            let is_heard = matches!(settled.fate, Fate::Passed | Fate::PassedLate);
-            if is_heard {
-                self.heard = now;
+        while let Some(settled) = self.exchange.settled.pop_front() {
+            let is_answered = matches!(settled.fate, Fate::Passed | Fate::PassedLate);
+            if is_answered {
+                self.received_at = now;
             }
             let interface_bytes = self.interface_bytes;
             let is_changed = match settled.trial.mark {
-                // The kernel refuses it, as long as nothing changes.
+                // The kernel rejects this size unless the interface changes.
                 INTERFACE => {
                     !matches!(settled.fate, Fate::TooLong(Some(limit)) if limit == interface_bytes)
                         && settled.fate != Fate::NotSent
                 }
-                LARGER => is_heard,
+                LARGER => is_answered,
                 _ => self.regular(now, settled),
             };
             if is_changed {
@@ -229,8 +182,65 @@ impl Guard {
         if watched.open > 0 || watched.passed || watched.known.mtu_bytes.is_none() {
             return false;
         }
-        watched.due = watched.due.min(now + interval / HASTE);
+        watched.due = watched.due.min(now + interval / RETRY_DIVISOR);
         watched.missed += u32::from(watched.small_passed);
         watched.missed >= 3 && watched.known.loss.chance_of_all(watched.missed) < DOUBT
+    }
+}
+
+impl DatagramClient for Guard {
+    fn poll(&mut self, now: Timestamp) -> Option<Outgoing> {
+        self.exchange.expire(now);
+        self.account(now);
+        if self.is_away() && self.exchange.has_cookie() {
+            self.alarm = Some(Alarm::Changed);
+        } else if !self.is_away() && now.since(self.received_at) >= self.silence() {
+            self.alarm.get_or_insert(Alarm::Silent);
+        }
+        if self.alarm.is_some() {
+            return None;
+        }
+        if let Some(hello) = self.exchange.hello(now) {
+            return Some(hello);
+        }
+        self.enqueue(now);
+        let trial = *self.queue.front().filter(|_| self.exchange.has_cookie())?;
+        self.queue.pop_front();
+        self.exchange.send(now, trial)
+    }
+
+    fn due(&self) -> Timestamp {
+        let watched = self.watched.iter().filter(|watched| watched.open == 0).map(|watched| watched.due);
+        // Without a cookie no probe can be sent.
+        let probes = watched.chain([self.larger_due]).filter(|_| self.exchange.has_cookie());
+        let silent = (!self.is_away()).then(|| self.received_at + self.silence());
+        self.exchange.due().into_iter().chain(probes).chain(silent).min().unwrap_or_default()
+    }
+
+    fn received(&mut self, now: Timestamp, datagram: &[u8]) {
+        self.exchange.received(now, datagram);
+        self.account(now);
+    }
+
+    fn not_sent(&mut self, now: Timestamp, sequence: u32, why: Unsent) {
+        self.exchange.not_sent(sequence, &why);
+        if let Unsent::Failed { reason } = why {
+            self.last_refusal = Some(reason);
+        }
+        self.account(now);
+    }
+
+    fn refused(&mut self, reason: String) {
+        self.last_refusal = Some(reason);
+    }
+
+    fn icmp(&mut self, now: Timestamp, _router: IpAddr, mtu_bytes: u32, quoted: &[u8]) {
+        let (Some(upload), Some(probe_bytes)) = (self.watched.first_mut(), self.exchange.quoted(quoted))
+        else {
+            return;
+        };
+        if upload.known.mtu_bytes == Some(probe_bytes) && mtu_bytes < probe_bytes {
+            upload.due = now;
+        }
     }
 }

@@ -1,64 +1,126 @@
-//! Small UDP datagrams over each interface at a steady pace, answered by the server: which network is alive, and how
-//! far away the server is by it, whatever the tests do meanwhile.
+//! Small UDP datagrams over each interface at a fixed interval, answered by the server. They measure reachability and
+//! round-trip time of each network, independently of the tests.
 //!
-//! A [`Prober`] per path is sans-IO; [`run_probes`] gives the probers sockets.
+//! Each path has a [`Prober`], which is sans-IO; [`run_probes`] connects the probers to sockets.
 
 mod prober;
-mod shell;
 
-pub use prober::{Prober, Settled};
-pub use shell::run_probes;
+pub use prober::{ProbeCounts, ProbeOutcome, ProbeSample, Prober};
 
-use pathbench_record::time::Timestamp;
-use std::net::{IpAddr, SocketAddr};
+use crate::datagram::{
+    BUFFER_BYTES, DatagramClient as _, DatagramError, PathSocket, STALE, TICK, UdpPath, Unsent, check_token,
+    random_session, turn, wait,
+};
+use pathbench_record::time::{Clock, Timestamp};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 const SHORTEST_INTERVAL: Duration = Duration::from_millis(20);
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ProbePath {
-    pub name: String,
-    /// The interface that the socket is bound to (`SO_BINDTODEVICE`). It need not exist yet, and may come and go.
-    pub interface: String,
-    /// The local address; `None`: the kernel's choice, which follows a change of the interface's address.
-    pub local: Option<IpAddr>,
-}
+const LAST_ANSWERS: Duration = Duration::from_millis(500);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProbePlan {
     pub server: SocketAddr,
-    /// What allows this client to ask, where the server wants a token.
+    /// The client's token, if the server requires one.
     pub token: Option<String>,
-    pub paths: Vec<ProbePath>,
-    /// From one probe of a path to its next; at least 20 ms.
+    /// The interfaces need not exist yet, and may disappear and return.
+    pub paths: Vec<UdpPath>,
+    /// Interval between two probes of a path; at least 20 ms.
     pub interval: Duration,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ProbeSample {
-    pub path: usize,
-    /// From 0 in each path; every number is reported once, not necessarily in order (after hours of the host's sleep,
-    /// some are left out).
-    pub sequence: u32,
-    pub sent_at: Timestamp,
-    pub outcome: ProbeOutcome,
+struct ProbedPath<'a> {
+    path: &'a UdpPath,
+    prober: Prober,
+    socket: Option<(PathSocket, Timestamp)>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ProbeOutcome {
-    Answered {
-        rtt: Duration,
-    },
-    /// No answer within 3 s, or until the end.
-    Lost,
-    /// The kernel did not send it, or the network or the server refused it.
-    Refused {
-        error: String,
-    },
+/// Probes every path of `plan` in the calling thread until `stop` is set, and passes each probe to `sink` when its
+/// outcome is known. An interface that is down or missing is not an error: its probes are reported as refused until it
+/// returns. At the end the function waits for the probes in flight, for at most 0.5 s.
+///
+/// Returns the number of late and duplicate answers of each path. After an error no probe has been sent.
+pub fn run_probes(
+    plan: &ProbePlan,
+    clock: &Arc<dyn Clock>,
+    stop: &AtomicBool,
+    sink: &dyn Fn(ProbeSample),
+) -> Result<Vec<ProbeCounts>, DatagramError> {
+    if plan.interval < SHORTEST_INTERVAL {
+        return Err(DatagramError::Interval { given: plan.interval });
+    }
+    check_token(plan.token.as_deref())?;
+    let clock = clock.as_ref();
+    let start = clock.now();
+    let probed = |(index, path)| {
+        // The probes of different paths are spread over the interval, because the paths may share a bottleneck.
+        let offset = plan.interval.mul_f64(index as f64 / plan.paths.len() as f64);
+        let (start, session) = (start + offset, random_session());
+        let prober = Prober::new(index, start, plan.interval, session, plan.token.as_deref());
+        ProbedPath { path, prober, socket: None }
+    };
+    let mut probed_paths: Vec<ProbedPath<'_>> = plan.paths.iter().enumerate().map(probed).collect();
+    let mut buffer = vec![0; BUFFER_BYTES];
+    let mut deadline = None;
+    loop {
+        let now = clock.now();
+        if deadline.is_none() && stop.load(Ordering::Acquire) {
+            deadline = Some(now + LAST_ANSWERS);
+            for probed in &mut probed_paths {
+                probed.prober.stopped = true;
+            }
+        }
+        for probed in &mut probed_paths {
+            probed.turn(plan.server, clock, &mut buffer);
+            probed.prober.expire(clock.now());
+        }
+        let over = deadline.is_some_and(|deadline| {
+            now >= deadline || probed_paths.iter().all(|probed| probed.prober.in_flight.is_empty())
+        });
+        if over {
+            for probed in &mut probed_paths {
+                probed.prober.finish();
+            }
+        }
+        probed_paths.iter_mut().flat_map(|probed| probed.prober.take_settled()).for_each(sink);
+        if over {
+            return Ok(probed_paths.iter().map(|probed| probed.prober.counts).collect());
+        }
+        let until = probed_paths.iter().map(|probed| probed.prober.due()).fold(now + TICK, Timestamp::min);
+        let sockets =
+            probed_paths.iter().filter_map(|probed| probed.socket.as_ref().map(|(socket, _)| socket));
+        wait(sockets, until.since(clock.now()), clock);
+    }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct ProbeCounts {
-    pub late: u64,
-    pub duplicates: u64,
+impl ProbedPath<'_> {
+    fn turn(&mut self, server: SocketAddr, clock: &dyn Clock, buffer: &mut [u8]) {
+        let now = clock.now();
+        // Opened before the probe is sent, so that no round-trip time includes the opening of a socket.
+        let opened = if now < self.prober.due() { Ok(()) } else { self.ensure_socket(server, now) };
+        if let Some((socket, _)) = &self.socket {
+            if !turn(&mut self.prober, socket, clock, buffer) {
+                self.socket = None;
+            }
+        } else if let Err(error) = opened
+            && let Some(probe) = self.prober.poll(clock.now())
+        {
+            let reason = error.to_string();
+            self.prober.not_sent(clock.now(), probe.sequence, Unsent::Failed { reason });
+        }
+    }
+
+    fn ensure_socket(&mut self, server: SocketAddr, now: Timestamp) -> Result<(), DatagramError> {
+        self.socket.take_if(|(_, since)| {
+            now.since(self.prober.last_received.map_or(*since, |received_at| received_at.max(*since))) > STALE
+        });
+        if self.socket.is_none() {
+            self.prober.discard_cookie();
+            let socket = PathSocket::open(self.path, server)?;
+            self.socket = Some((socket, now));
+        }
+        Ok(())
+    }
 }

@@ -1,55 +1,49 @@
 //! Probes one path, sans-IO: time and datagrams in, datagrams and outcomes out.
 
-use super::{ProbeCounts, ProbeOutcome};
 use crate::datagram::{DatagramClient, HELLO_BYTES, Kind, Message, Outgoing, Unsent};
 use pathbench_record::time::Timestamp;
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 use std::time::Duration;
 
-/// A probe that is not answered within this is lost.
+/// A probe without an answer after this time is lost.
 const TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Silence after which the prober introduces itself again: its address may have changed on the way (NAT).
+/// Silence after which the prober sends a hello again: a NAT may have changed its address.
 const SILENCE: Duration = Duration::from_millis(500);
 
-/// Probes that may be under way; at the shortest interval it takes three seconds to get there.
-const MOST_UNDER_WAY: usize = 4096;
+/// Limit of the probes in flight.
+const MAX_IN_FLIGHT: usize = 4096;
 
 const REMEMBERED: usize = 1024;
 
 /// One path's prober.
 ///
-/// Every probe is one datagram, sent on a grid of time. Until the server has given a cookie, and while it is silent,
-/// the datagram is a hello, which it answers as well: so every probe has a round-trip time or was lost, and no probe
-/// is spent on formalities.
+/// Every probe is one datagram, sent at a fixed interval. Until the server has sent a cookie, and while it is silent,
+/// the datagram is a hello, which the server also answers: so every probe has a round-trip time or was lost.
 #[derive(Debug)]
 pub struct Prober {
+    path: usize,
     start: Timestamp,
     interval: Duration,
     session: u64,
     token: String,
     cookie: Option<u64>,
     next: u32,
-    stopped: bool,
-    under_way: BTreeMap<u32, Timestamp>,
-    /// Answered or lost, and whether it was answered.
+    pub stopped: bool,
+    pub in_flight: BTreeMap<u32, Timestamp>,
+    /// Settled probes, and whether an answer to each has arrived.
     settled: BTreeMap<u32, bool>,
-    last_heard: Option<Timestamp>,
-    results: Vec<Settled>,
-    counts: ProbeCounts,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Settled {
-    pub sequence: u32,
-    pub sent_at: Timestamp,
-    pub outcome: ProbeOutcome,
+    /// When the server last answered.
+    pub last_received: Option<Timestamp>,
+    results: Vec<ProbeSample>,
+    pub counts: ProbeCounts,
 }
 
 impl Prober {
-    pub fn new(start: Timestamp, interval: Duration, session: u64, token: Option<&str>) -> Self {
+    /// A prober of the path with this index.
+    pub fn new(path: usize, start: Timestamp, interval: Duration, session: u64, token: Option<&str>) -> Self {
         Self {
+            path,
             start,
             interval,
             session,
@@ -57,16 +51,16 @@ impl Prober {
             cookie: None,
             next: 0,
             stopped: false,
-            under_way: BTreeMap::new(),
+            in_flight: BTreeMap::new(),
             settled: BTreeMap::new(),
-            last_heard: None,
+            last_received: None,
             results: Vec::new(),
             counts: ProbeCounts::default(),
         }
     }
 
     /// The cookie is not valid for the address of a new socket.
-    pub fn introduce_again(&mut self) {
+    pub fn discard_cookie(&mut self) {
         self.cookie = None;
     }
 
@@ -74,67 +68,50 @@ impl Prober {
         self.start + self.interval.saturating_mul(sequence)
     }
 
-    pub fn stop(&mut self) {
-        self.stopped = true;
-    }
-
     pub fn expire(&mut self, now: Timestamp) {
-        while let Some((&sequence, &sent_at)) = self.under_way.first_key_value()
+        while let Some((&sequence, &sent_at)) = self.in_flight.first_key_value()
             && now.since(sent_at) >= TIMEOUT
         {
-            self.under_way.remove(&sequence);
+            self.in_flight.remove(&sequence);
             self.settle(sequence, sent_at, ProbeOutcome::Lost);
         }
     }
 
     pub fn finish(&mut self) {
-        while let Some((sequence, sent_at)) = self.under_way.pop_first() {
+        while let Some((sequence, sent_at)) = self.in_flight.pop_first() {
             self.settle(sequence, sent_at, ProbeOutcome::Lost);
         }
     }
 
-    pub fn is_waiting(&self) -> bool {
-        !self.under_way.is_empty()
-    }
-
-    /// Since when nothing has been heard of the server; `None` before the first answer.
-    pub const fn last_heard(&self) -> Option<Timestamp> {
-        self.last_heard
-    }
-
-    pub fn take_settled(&mut self) -> Vec<Settled> {
+    pub fn take_settled(&mut self) -> Vec<ProbeSample> {
         std::mem::take(&mut self.results)
     }
 
-    pub const fn counts(&self) -> ProbeCounts {
-        self.counts
-    }
-
     fn settle(&mut self, sequence: u32, sent_at: Timestamp, outcome: ProbeOutcome) {
-        // What was refused here never left, so that no answer can come late.
+        // A refused probe was never sent, so no answer to it can arrive.
         self.settled.insert(sequence, outcome != ProbeOutcome::Lost);
         if self.settled.len() > REMEMBERED {
             self.settled.pop_first();
         }
-        self.results.push(Settled { sequence, sent_at, outcome });
+        self.results.push(ProbeSample { path: self.path, sequence, sent_at, outcome });
     }
 }
 
 impl DatagramClient for Prober {
-    /// The next probe. Probes that were missed, because the host slept, are left out.
+    /// The next probe. Probes missed while the host slept are left out.
     fn poll(&mut self, now: Timestamp) -> Option<Outgoing> {
         if now < self.due() {
             return None;
         }
         let missed = now.since(self.due()).as_nanos() / self.interval.as_nanos().max(1);
         let sequence = self.next.saturating_add(u32::try_from(missed).unwrap_or(u32::MAX - 1));
-        for left_out in self.next..sequence.min(self.next.saturating_add(MOST_UNDER_WAY as u32)) {
+        for left_out in self.next..sequence.min(self.next.saturating_add(MAX_IN_FLIGHT as u32)) {
             let at = self.at(left_out);
             let error = "not sent in time: this host was busy or asleep".to_owned();
             self.settle(left_out, at, ProbeOutcome::Refused { error });
         }
         self.next = sequence.saturating_add(1);
-        let is_silent = self.last_heard.is_none_or(|last| now.since(last) > SILENCE);
+        let is_silent = self.last_received.is_none_or(|last| now.since(last) > SILENCE);
         let cookie = self.cookie.filter(|_| !is_silent);
         let (kind, length) = if cookie.is_some() { (Kind::Probe, 0) } else { (Kind::Hello, HELLO_BYTES) };
         let message = Message {
@@ -143,9 +120,9 @@ impl DatagramClient for Prober {
             text: if kind == Kind::Hello { self.token.clone() } else { String::new() },
             ..Message::new(kind, self.session, sequence)
         };
-        self.under_way.insert(sequence, now);
-        if self.under_way.len() > MOST_UNDER_WAY
-            && let Some((sequence, sent_at)) = self.under_way.pop_first()
+        self.in_flight.insert(sequence, now);
+        if self.in_flight.len() > MAX_IN_FLIGHT
+            && let Some((sequence, sent_at)) = self.in_flight.pop_first()
         {
             self.settle(sequence, sent_at, ProbeOutcome::Lost);
         }
@@ -171,8 +148,8 @@ impl DatagramClient for Prober {
             Kind::Answer => {}
             _ => return,
         }
-        if let Some(sent_at) = self.under_way.remove(&message.sequence) {
-            self.last_heard = Some(now);
+        if let Some(sent_at) = self.in_flight.remove(&message.sequence) {
+            self.last_received = Some(now);
             self.settle(message.sequence, sent_at, outcome(sent_at));
         } else {
             match self.settled.get_mut(&message.sequence) {
@@ -192,16 +169,43 @@ impl DatagramClient for Prober {
             Unsent::Full => "the send queue is full".to_owned(),
             Unsent::TooLong { .. } => "too long for the interface".to_owned(),
         };
-        if let Some(sent_at) = self.under_way.remove(&sequence) {
+        if let Some(sent_at) = self.in_flight.remove(&sequence) {
             self.settle(sequence, sent_at, ProbeOutcome::Refused { error });
         }
     }
 
     fn refused(&mut self, reason: String) {
-        if let Some((sequence, sent_at)) = self.under_way.pop_last() {
+        if let Some((sequence, sent_at)) = self.in_flight.pop_last() {
             self.settle(sequence, sent_at, ProbeOutcome::Refused { error: reason });
         }
     }
+}
 
-    fn icmp(&mut self, _now: Timestamp, _router: IpAddr, _said_bytes: u32, _quoted: &[u8]) {}
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProbeSample {
+    pub path: usize,
+    /// From 0 on each path. Every number is reported once, not necessarily in order (some are left out after the host
+    /// has slept for hours).
+    pub sequence: u32,
+    pub sent_at: Timestamp,
+    pub outcome: ProbeOutcome,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ProbeOutcome {
+    Answered {
+        rtt: Duration,
+    },
+    /// No answer within 3 s, or until the end.
+    Lost,
+    /// The kernel did not send the probe, or the network or the server refused it.
+    Refused {
+        error: String,
+    },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ProbeCounts {
+    pub late: u64,
+    pub duplicates: u64,
 }

@@ -1,18 +1,19 @@
-//! The incremental decoder: bytes in as they come, frames and runs of test data out.
+//! The incremental decoder: bytes in any segmentation in, frames and lengths of test data out.
 
-use super::{DecodeError, Frame, FrameKind, HEADER_BYTES};
+use super::format::{DecodeError, FrameKind, HEADER_BYTES};
+use super::frame::Frame;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
-    /// This many bytes of DATA payload: the last ones of the consumed input. One DATA frame may give several.
+    /// Length of DATA payload: the last bytes of the consumed input. One DATA frame may give several events.
     Payload(usize),
     Frame(Frame),
 }
 
 /// Decodes one direction of a connection.
 ///
-/// Memory: at most the body of one control frame, which grows with the bytes that really arrive and never
-/// beyond the bound of the frame's kind or [`Decoder::set_body_limit`]. DATA payload is only counted.
+/// Memory: at most the body of one control frame. It grows with the received bytes, up to the bound of the frame's kind
+/// or of [`Decoder::set_body_limit`]. DATA payload is only counted.
 #[derive(Debug)]
 pub struct Decoder {
     state: State,
@@ -31,11 +32,11 @@ impl State {
     const START: Self = Self::Header { bytes: [0; HEADER_BYTES], filled: 0 };
 }
 
-/// What a body's buffer starts with; more only once the peer has sent that much.
+/// Initial capacity of a body's buffer; it grows only with received bytes.
 const FIRST_BODY_BYTES: usize = 4 * 1024;
 
 impl Decoder {
-    /// A decoder at the start of a connection that takes control bodies of up to `body_limit` bytes.
+    /// A decoder at the start of a connection that accepts control bodies of up to `body_limit` bytes.
     pub const fn new(body_limit: usize) -> Self {
         Self { state: State::START, body_limit }
     }
@@ -49,11 +50,11 @@ impl Decoder {
         matches!(self.state, State::Header { filled: 0, .. })
     }
 
-    /// Takes the next bytes of the connection: returns how many were consumed and what they completed.
+    /// Decodes the next bytes of the connection. Returns the number of consumed bytes and the event that they complete.
     ///
-    /// With `None` all of `input` was consumed. Otherwise call again with the rest.
+    /// With `None`, all of `input` was consumed. Otherwise call again with the remaining bytes.
     ///
-    /// [`DecodeError`] at the first byte that cannot be the protocol; the same error again ever after.
+    /// Errors: at the first byte that violates the protocol; each later call returns the same error.
     pub fn decode(&mut self, input: &[u8]) -> Result<(usize, Option<Event>), DecodeError> {
         let mut consumed = 0;
         loop {
@@ -99,21 +100,18 @@ impl Decoder {
     fn begin_body(&self, header: [u8; HEADER_BYTES]) -> Result<State, DecodeError> {
         let [code, flags, reserved_0, reserved_1, length @ ..] = header;
         let kind = FrameKind::from_code(code).ok_or(DecodeError::UnknownType { code })?;
-        if reserved_0 != 0 || reserved_1 != 0 || flags & !kind.known_flags() != 0 {
+        let (_, body, flags_known) = kind.properties();
+        if reserved_0 != 0 || reserved_1 != 0 || flags & !flags_known != 0 {
             return Err(DecodeError::Reserved { kind });
         }
         let length = u32::from_be_bytes(length) as usize;
-        let (least, mut most) = kind.body_bounds();
-        if kind == FrameKind::Data {
-            return if (least..=most).contains(&length) {
-                Ok(State::Payload { left: length })
-            } else {
-                Err(DecodeError::Length { kind, length: length as u64, least, most })
-            };
+        let most = if kind == FrameKind::Data { *body.end() } else { self.body_limit.min(*body.end()) };
+        let bounds = *body.start()..=most;
+        if !bounds.contains(&length) {
+            return Err(DecodeError::length(kind, length, &bounds));
         }
-        most = most.min(self.body_limit);
-        if !(least..=most).contains(&length) {
-            return Err(DecodeError::Length { kind, length: length as u64, least, most });
+        if kind == FrameKind::Data {
+            return Ok(State::Payload { left: length });
         }
         let bytes = Vec::with_capacity(length.min(FIRST_BODY_BYTES));
         Ok(State::Body { kind, flags, length, bytes })

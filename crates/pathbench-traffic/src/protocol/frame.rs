@@ -1,90 +1,17 @@
-//! Frame types, their bodies, and how they are written.
+//! The control frames, their bodies, and the JSON in HELLO.
 
-use super::{DecodeError, HEADER_BYTES, MAGIC, MAX_DATA_BYTES, MAX_HELLO_BYTES, MAX_SMALL_BYTES, VERSION};
-use pathbench_record::end::MAX_RECORD_BYTES;
-use pathbench_record::pattern::{MAX_MESSAGE_BYTES, MIN_MESSAGE_BYTES};
-use pathbench_record::test_id::TestId;
+use super::format::{DecodeError, FLAG_CUT_SHORT, FLAG_END_TEST, FrameKind, HEADER_BYTES, MAGIC, VERSION};
+use pathbench_record::end::TestId;
+use pathbench_record::pattern::PatternParameters;
 use pathbench_record::text;
+use pathbench_record::transport::Transport;
+use pathbench_record::units::milliseconds;
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::time::Duration;
+use thiserror::Error;
 
-/// Byte 0 of a header.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-pub enum FrameKind {
-    Hello = 1,
-    Accept = 2,
-    /// Server does not, or ends a test by force.
-    Refuse = 3,
-    /// Client: every stream of the test is accepted, data may flow.
-    Start = 4,
-    Data = 5,
-    /// The sender of test data has sent all of it.
-    End = 6,
-    /// The receiver of test data has received up to END.
-    Done = 7,
-    Record = 8,
-    Fetch = 9,
-    NotFound = 10,
-    Message = 11,
-    /// The whole of a request was received.
-    Acknowledge = 12,
-    Answer = 13,
-    /// Who answers asks who asks to make no further request (interactive).
-    Stop = 14,
-}
-
-/// Of each kind: its name, the bounds of its body in bytes, and the flags it may have.
-const KINDS: [(FrameKind, &str, [usize; 2], u8); 14] = [
-    (FrameKind::Hello, "HELLO", [MAGIC.len() + 2 + 16 + 4, MAX_HELLO_BYTES], 0),
-    (FrameKind::Accept, "ACCEPT", [0, 0], 0),
-    (FrameKind::Refuse, "REFUSE", [2, MAX_SMALL_BYTES], 0),
-    (FrameKind::Start, "START", [0, 0], 0),
-    (FrameKind::Data, "DATA", [1, MAX_DATA_BYTES], 0),
-    (FrameKind::End, "END", [16, 16], FLAG_CUT_SHORT),
-    (FrameKind::Done, "DONE", [8, 8], 0),
-    (FrameKind::Record, "RECORD", [2, MAX_RECORD_BYTES], 0),
-    (FrameKind::Fetch, "FETCH", [MAGIC.len() + 2 + 16, MAGIC.len() + 2 + 16], FLAG_END_TEST),
-    (FrameKind::NotFound, "NOT_FOUND", [0, 0], 0),
-    (FrameKind::Message, "MESSAGE", [MIN_MESSAGE_BYTES, MAX_MESSAGE_BYTES], 0),
-    (FrameKind::Acknowledge, "ACKNOWLEDGE", [4, 4], 0),
-    (FrameKind::Answer, "ANSWER", [MIN_MESSAGE_BYTES, MAX_MESSAGE_BYTES], 0),
-    (FrameKind::Stop, "STOP", [0, 0], 0),
-];
-
-impl FrameKind {
-    pub fn from_code(code: u8) -> Option<Self> {
-        // In the order of their codes, which begin with 1.
-        KINDS.get(usize::from(code).checked_sub(1)?).map(|(kind, ..)| *kind)
-    }
-
-    const fn properties(self) -> &'static (Self, &'static str, [usize; 2], u8) {
-        &KINDS[self as usize - 1]
-    }
-
-    pub(super) const fn body_bounds(self) -> (usize, usize) {
-        let [least, most] = self.properties().2;
-        (least, most)
-    }
-
-    pub(super) const fn known_flags(self) -> u8 {
-        self.properties().3
-    }
-}
-
-impl fmt::Display for FrameKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.properties().1)
-    }
-}
-
-/// END: the sender stopped before the amount that was asked for.
-const FLAG_CUT_SHORT: u8 = 1;
-
-/// FETCH: end the test first if it is still running.
-const FLAG_END_TEST: u8 = 1;
-
-/// A control frame. DATA is not one: its body never is in memory as a whole.
+/// A control frame. DATA is not included: its body is never in memory as a whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Frame {
     Hello(Hello),
@@ -105,7 +32,7 @@ pub enum Frame {
 /// Body of MESSAGE and ANSWER: sequence number (u32) of the request, content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {
-    /// From 0 on each stream; the answer to a request carries the request's.
+    /// From 0 on each stream; an answer has the sequence number of its request.
     pub sequence: u32,
     pub content: Vec<u8>,
 }
@@ -115,19 +42,19 @@ pub struct Message {
 pub struct Hello {
     pub version: u16,
     pub test: TestId,
-    /// Which of its streams this connection is, from 0.
+    /// Index of the stream in the test, from 0.
     pub stream: u32,
     pub request: Vec<u8>,
 }
 
 /// Body of END: payload bytes sent (u64), nanoseconds from the first to the last of them (u64).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct End {
     /// DATA payload sent on this connection, in bytes. Below 2^63.
     pub bytes: u64,
-    /// From the first to the last byte handed to the sender's socket.
+    /// From the first to the last byte passed to the sender's socket.
     pub elapsed_ns: u64,
-    /// The sender stopped before the amount that was asked for (a limit of its own).
+    /// The sender stopped at its own limit, before the requested amount.
     pub cut_short: bool,
 }
 
@@ -136,11 +63,11 @@ pub struct End {
 pub struct Fetch {
     pub version: u16,
     pub test: TestId,
-    /// The client has given the test up: end it now if it still runs, then answer.
+    /// The client has abandoned the test: the server ends it if it still runs, and then answers.
     pub end_test: bool,
 }
 
-/// Characters of a refusal's message: it is shown on a terminal.
+/// Longest message of a refusal, in characters; it is shown on a terminal.
 const MOST_CHARACTERS: usize = 500;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -156,7 +83,7 @@ impl fmt::Display for Refusal {
         f.write_str(&self.message)?;
         match self.retry_after_ms {
             None => Ok(()),
-            Some(ms) => write!(f, " (try again in {} s)", ms.div_ceil(1000)),
+            Some(ms) => write!(f, " (try again in {})", text::duration(Duration::from_millis(ms))),
         }
     }
 }
@@ -168,7 +95,7 @@ pub enum RefusalCode {
     Limit,
     BadRequest,
     Unsupported,
-    /// It takes a token, and there is none, or not a valid one.
+    /// The server requires a token; the request has none or an invalid one.
     Access,
     ShuttingDown,
 }
@@ -177,40 +104,21 @@ pub const fn data_header(length: u32) -> [u8; HEADER_BYTES] {
     header(FrameKind::Data, 0, length)
 }
 
-pub(crate) const fn record_header(length: u32) -> [u8; HEADER_BYTES] {
-    header(FrameKind::Record, 0, length)
-}
-
-const fn header(kind: FrameKind, flags: u8, length: u32) -> [u8; HEADER_BYTES] {
+pub(crate) const fn header(kind: FrameKind, flags: u8, length: u32) -> [u8; HEADER_BYTES] {
     let length = length.to_be_bytes();
     [kind as u8, flags, 0, 0, length[0], length[1], length[2], length[3]]
 }
 
 impl Frame {
-    pub const fn kind(&self) -> FrameKind {
-        match self {
-            Self::Hello(_) => FrameKind::Hello,
-            Self::Accept => FrameKind::Accept,
-            Self::Refuse(_) => FrameKind::Refuse,
-            Self::Start => FrameKind::Start,
-            Self::End(_) => FrameKind::End,
-            Self::Done { .. } => FrameKind::Done,
-            Self::Record(_) => FrameKind::Record,
-            Self::Fetch(_) => FrameKind::Fetch,
-            Self::NotFound => FrameKind::NotFound,
-            Self::Message(_) => FrameKind::Message,
-            Self::Acknowledge { .. } => FrameKind::Acknowledge,
-            Self::Answer(_) => FrameKind::Answer,
-            Self::Stop => FrameKind::Stop,
-        }
+    pub fn kind(&self) -> FrameKind {
+        self.parts().0
     }
 
     pub fn encode(&self) -> Result<Vec<u8>, DecodeError> {
-        let (flags, body) = self.body();
-        let kind = self.kind();
-        let (least, most) = kind.body_bounds();
-        if !(least..=most).contains(&body.len()) {
-            return Err(DecodeError::Length { kind, length: body.len() as u64, least, most });
+        let (kind, flags, body) = self.parts();
+        let (_, bounds, _) = kind.properties();
+        if !bounds.contains(&body.len()) {
+            return Err(DecodeError::length(kind, body.len(), &bounds));
         }
         let mut bytes = Vec::with_capacity(HEADER_BYTES + body.len());
         bytes.extend_from_slice(&header(kind, flags, body.len() as u32));
@@ -218,39 +126,34 @@ impl Frame {
         Ok(bytes)
     }
 
-    fn body(&self) -> (u8, Vec<u8>) {
-        let mut body = Vec::new();
-        let mut flags = 0;
+    fn parts(&self) -> (FrameKind, u8, Vec<u8>) {
+        let plain = |kind| (kind, 0, Vec::new());
+        let message = |message: &Message| [&message.sequence.to_be_bytes()[..], &message.content].concat();
         match self {
-            Self::Accept | Self::Start | Self::NotFound | Self::Stop => {}
-            Self::Hello(hello) => {
-                body.extend_from_slice(&MAGIC);
-                body.extend_from_slice(&hello.version.to_be_bytes());
-                body.extend_from_slice(&hello.test.0);
-                body.extend_from_slice(&hello.stream.to_be_bytes());
-                body.extend_from_slice(&hello.request);
+            Self::Accept => plain(FrameKind::Accept),
+            Self::Start => plain(FrameKind::Start),
+            Self::NotFound => plain(FrameKind::NotFound),
+            Self::Stop => plain(FrameKind::Stop),
+            Self::Hello(Hello { version, test, stream, request }) => {
+                let fields = [&MAGIC[..], &version.to_be_bytes(), &test.0, &stream.to_be_bytes(), request];
+                (FrameKind::Hello, 0, fields.concat())
             }
-            Self::Refuse(refusal) => body = refusal.to_json(),
-            Self::End(end) => {
-                flags = if end.cut_short { FLAG_CUT_SHORT } else { 0 };
-                body.extend_from_slice(&end.bytes.to_be_bytes());
-                body.extend_from_slice(&end.elapsed_ns.to_be_bytes());
+            // A struct of strings and numbers always serialises; `encode` would reject an empty body.
+            Self::Refuse(refusal) => (FrameKind::Refuse, 0, serde_json::to_vec(refusal).unwrap_or_default()),
+            Self::End(End { bytes, elapsed_ns, cut_short }) => {
+                let flags = if *cut_short { FLAG_CUT_SHORT } else { 0 };
+                (FrameKind::End, flags, [bytes.to_be_bytes(), elapsed_ns.to_be_bytes()].concat())
             }
-            Self::Done { bytes } => body.extend_from_slice(&bytes.to_be_bytes()),
-            Self::Record(json) => body.extend_from_slice(json),
-            Self::Acknowledge { sequence } => body.extend_from_slice(&sequence.to_be_bytes()),
-            Self::Message(message) | Self::Answer(message) => {
-                body.extend_from_slice(&message.sequence.to_be_bytes());
-                body.extend_from_slice(&message.content);
-            }
-            Self::Fetch(fetch) => {
-                flags = if fetch.end_test { FLAG_END_TEST } else { 0 };
-                body.extend_from_slice(&MAGIC);
-                body.extend_from_slice(&fetch.version.to_be_bytes());
-                body.extend_from_slice(&fetch.test.0);
+            Self::Done { bytes } => (FrameKind::Done, 0, bytes.to_be_bytes().to_vec()),
+            Self::Record(json) => (FrameKind::Record, 0, json.clone()),
+            Self::Acknowledge { sequence } => (FrameKind::Acknowledge, 0, sequence.to_be_bytes().to_vec()),
+            Self::Message(request) => (FrameKind::Message, 0, message(request)),
+            Self::Answer(answer) => (FrameKind::Answer, 0, message(answer)),
+            Self::Fetch(Fetch { version, test, end_test }) => {
+                let flags = if *end_test { FLAG_END_TEST } else { 0 };
+                (FrameKind::Fetch, flags, [&MAGIC[..], &version.to_be_bytes(), &test.0].concat())
             }
         }
-        (flags, body)
     }
 
     pub(super) fn parse(kind: FrameKind, flags: u8, body: Vec<u8>) -> Result<Self, DecodeError> {
@@ -300,6 +203,13 @@ impl Frame {
     }
 }
 
+impl End {
+    /// Whether the sender sent everything requested, and exactly `received` bytes.
+    pub const fn is_complete(&self, received: u64) -> bool {
+        !self.cut_short && self.bytes == received
+    }
+}
+
 impl Hello {
     pub const fn new(test: TestId, stream: u32, request: Vec<u8>) -> Self {
         Self { version: VERSION, test, stream, request }
@@ -307,14 +217,9 @@ impl Hello {
 }
 
 impl Refusal {
-    /// A refusal; the message becomes one line of at most 500 characters, which a frame can carry.
+    /// A refusal. The message is limited to one line of 500 characters, which fits into a frame.
     pub fn new(code: RefusalCode, message: impl AsRef<str>, retry_after_ms: Option<u64>) -> Self {
-        Self { code, message: text::plain(message.as_ref(), MOST_CHARACTERS), retry_after_ms }
-    }
-
-    fn to_json(&self) -> Vec<u8> {
-        // A struct of strings and numbers always serialises; an empty body would be refused by `encode`.
-        serde_json::to_vec(self).unwrap_or_default()
+        Self { code, message: text::printable(message.as_ref(), MOST_CHARACTERS), retry_after_ms }
     }
 }
 
@@ -345,11 +250,61 @@ impl Fields<'_> {
         if count >> 63 == 0 {
             Ok(count)
         } else {
-            Err(self.malformed("a count of 2^63 bytes or more cannot be true"))
+            Err(self.malformed("a count of 2^63 bytes or more is impossible"))
         }
     }
 
     fn malformed(&self, reason: &str) -> DecodeError {
         DecodeError::Malformed { kind: self.kind, reason: reason.to_owned() }
+    }
+}
+
+const PATTERNS: [&str; 4] = ["ping", "bulk", "throughput", "interactive"];
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Request {
+    pub transport: Transport,
+    #[serde(rename = "patience_ms", with = "milliseconds")]
+    pub patience: Duration,
+    #[serde(flatten)]
+    pub parameters: PatternParameters,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<String>,
+    #[serde(rename = "sample_interval_ms", with = "milliseconds", default)]
+    pub sample_interval: Duration,
+}
+
+#[derive(Debug, Error)]
+pub enum RequestError {
+    #[error("this server does not know the pattern `{pattern}`; it knows {}", PATTERNS.join(", "))]
+    UnknownPattern { pattern: String },
+    #[error("the request is malformed: {0}")]
+    Malformed(#[from] serde_json::Error),
+    #[error("the request is invalid: {0}")]
+    Parameters(String),
+}
+
+impl Request {
+    pub fn to_json(&self) -> Vec<u8> {
+        // A struct of numbers and strings always serialises.
+        serde_json::to_vec(self).unwrap_or_default()
+    }
+
+    pub fn from_json(json: &[u8]) -> Result<Self, RequestError> {
+        #[derive(Deserialize)]
+        struct Named {
+            pattern: String,
+        }
+        let Named { pattern } = serde_json::from_slice(json)?;
+        if !PATTERNS.contains(&pattern.as_str()) {
+            let pattern = pattern.chars().take(40).collect();
+            return Err(RequestError::UnknownPattern { pattern });
+        }
+        let request: Self = serde_json::from_slice(json)?;
+        request.parameters.validate().map_err(|wrong| {
+            let words: Vec<String> = wrong.iter().map(ToString::to_string).collect();
+            RequestError::Parameters(words.join("; "))
+        })?;
+        Ok(request)
     }
 }

@@ -1,7 +1,7 @@
-//! The test protocol: how a test travels inside the connection that it measures.
+//! The test protocol, which carries a test inside the connection that it measures.
 //!
-//! One connection is one stream of a test; there is no separate control connection that could die in its
-//! place. Every frame is an 8-byte header and a body:
+//! One connection is one stream of a test; there is no separate control connection that could fail while the measured
+//! one works. Every frame is an 8-byte header and a body:
 //!
 //! ```text
 //!  byte 0     1       2..4          4..8                 8..
@@ -19,8 +19,8 @@
 //! close                                 ◄─ RECORD of the server's end of the stream
 //! ```
 //!
-//! The patterns of messages have, in the place of DATA, on each stream in one direction (ping: the client asks;
-//! interactive: the client on stream 0, the server on stream 1):
+//! The patterns of messages use these frames instead of DATA, on each stream in one direction (ping: the client makes
+//! the requests; interactive: the client on stream 0, the server on stream 1):
 //!
 //! ```text
 //! MESSAGE{sequence, content}            ─►
@@ -30,32 +30,21 @@
 //!                                       ◄─ DONE{bytes received}
 //! ```
 //!
-//! A test that a person ends: the client makes no further request, and in the place of an answer says `STOP` on the
-//! stream on which the server asks, which then makes none either (interactive). Both go on to END as ever.
+//! When a user ends an interactive test, the client makes no further request and sends `STOP` instead of an answer, so
+//! that the server makes no further request either. Both continue with END.
 //!
-//! On a fresh connection, over any path: `FETCH{test}` ─► `RECORD` of the whole test as the server saw it, `REFUSE`
-//! while the test runs, or `NOT_FOUND`. The client's record stays with the client.
+//! On a new connection, over any path: `FETCH{test}` ─► `RECORD` of the server's end of the whole test, `REFUSE` while
+//! the test runs, or `NOT_FOUND`. The client's record stays with the client.
 
 mod decoder;
-mod error;
+mod format;
 mod frame;
 
 pub use decoder::{Decoder, Event};
-pub use error::DecodeError;
-pub(crate) use frame::record_header;
-pub use frame::{End, Fetch, Frame, FrameKind, Hello, Message, Refusal, RefusalCode, data_header};
-
-/// First bytes of the body of HELLO and FETCH.
-pub const MAGIC: [u8; 8] = *b"PATHBNCH";
-
-pub const VERSION: u16 = 1;
-
-pub const HEADER_BYTES: usize = 8;
-
-pub const MAX_HELLO_BYTES: usize = 64 * 1024;
-
-/// Largest body of the other small frames (ACCEPT, REFUSE).
-pub const MAX_SMALL_BYTES: usize = 4 * 1024;
-
-/// Largest body of DATA; it is never held in memory as a whole by a receiver.
-pub const MAX_DATA_BYTES: usize = 16 * 1024 * 1024;
+pub use format::{
+    DecodeError, FrameKind, HEADER_BYTES, MAGIC, MAX_DATA_BYTES, MAX_HELLO_BYTES, MAX_SMALL_BYTES, VERSION,
+};
+pub(crate) use frame::header;
+pub use frame::{
+    End, Fetch, Frame, Hello, Message, Refusal, RefusalCode, Request, RequestError, data_header,
+};

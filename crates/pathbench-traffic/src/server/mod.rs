@@ -1,33 +1,23 @@
-//! The server: one thread per connection, bounded in everything that a peer could make grow.
+//! The server: one thread per connection, with a bound on every resource that a peer can use up.
 
-mod access;
-mod events;
-mod fetch;
-mod limits;
-mod memory;
-mod pacer;
+mod options;
 mod registry;
 mod session;
-mod slot;
+mod shared;
 
-pub use access::Access;
-pub use events::{ServerEvent, ServerObserver, ServerStatus};
-pub use limits::Limits;
-pub use memory::MemoryBound;
-pub(crate) use pacer::{Grant, Pacer, Pacers};
+pub use crate::pacer::{Grant, Pacer, Pacers, TokenBucket};
+pub use crate::token::Access;
+pub use options::{Limits, MemoryBound, ServerEvent, ServerObserver, ServerOptions};
+pub use registry::MemorySlots;
 
 use crate::datagram::ResponderService;
-use crate::stream::lock;
-use fetch::FetchSlots;
-pub(crate) use pathbench_record::address::Client;
 use pathbench_record::time::Clock;
 use pathbench_record::transport::Transport;
 use pathbench_transport::{
-    AcceptError, BindError, Connection, ListenOptions, Listener, QuicCapacity, QuicOptions, ServerIdentity,
-    SocketOptions, contain_panic,
+    AcceptError, BindError, ListenOptions, Listener, QuicCapacity, Slots, contain_panic, lock,
 };
 use registry::Registry;
-use slot::ConnectionSlot;
+use shared::Shared;
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -37,40 +27,19 @@ use std::time::Duration;
 use std::{fmt, io};
 use thiserror::Error;
 
-/// Connections that wait to be accepted, per listener.
 const BACKLOG: u32 = 128;
 
 /// Pause of a listener that cannot accept (no file descriptors, no memory).
 const EXHAUSTED_PAUSE: Duration = Duration::from_millis(100);
 
-#[derive(Debug, Clone)]
-pub struct ServerOptions {
-    /// Transports and addresses to listen on; port 0 for the kernel's choice. An mptcp listener serves plain
-    /// TCP clients as well.
-    pub listeners: Vec<(Transport, SocketAddr)>,
-    pub limits: Limits,
-    pub access: Access,
-    pub socket: SocketOptions,
-    /// Who the server is. Needed by quic and mpquic; with it, tcp and mptcp clients may encrypt, too.
-    pub identity: Option<Arc<ServerIdentity>>,
-    pub quic: QuicOptions,
-    /// Interval of the kernel's figures per path, at least 1 ms.
-    pub sample_interval: Duration,
-}
-
-impl ServerOptions {
-    /// A server in clear text for everybody with the default limits and options, and a sample every 100 ms.
-    pub fn new(listeners: Vec<(Transport, SocketAddr)>) -> Self {
-        Self {
-            listeners,
-            limits: Limits::default(),
-            access: Access::Open,
-            socket: SocketOptions::default(),
-            identity: None,
-            quic: QuicOptions::default(),
-            sample_interval: Duration::from_millis(100),
-        }
-    }
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerStatus {
+    pub tests: usize,
+    pub max_tests: usize,
+    /// Number of connections, silent ones included.
+    pub connections: usize,
+    pub draining: bool,
+    pub failed: Vec<(Transport, SocketAddr)>,
 }
 
 #[derive(Debug, Error)]
@@ -83,31 +52,12 @@ pub enum StartError {
     NoListener,
 }
 
-/// A running server; stops when dropped.
 pub struct Server {
     shared: Arc<Shared>,
     listeners: Vec<(Transport, Arc<Listener>)>,
     probes: Arc<ResponderService>,
     addresses: Vec<(Transport, SocketAddr)>,
     threads: Vec<JoinHandle<()>>,
-}
-
-struct Shared {
-    options: ServerOptions,
-    clock: Arc<dyn Clock>,
-    registry: Registry,
-    fetches: FetchSlots,
-    observer: Option<Arc<dyn ServerObserver>>,
-    connections: Mutex<HashMap<u64, Live>>,
-    next_connection: AtomicU64,
-    failed: Mutex<Vec<(Transport, SocketAddr)>>,
-    draining: AtomicBool,
-    stopping: AtomicBool,
-}
-
-struct Live {
-    client: Client,
-    connection: Arc<Connection>,
 }
 
 impl fmt::Debug for Server {
@@ -119,21 +69,17 @@ impl fmt::Debug for Server {
 impl Server {
     /// Listens on all addresses and serves until [`Server::stop`].
     pub fn start(options: ServerOptions, clock: Arc<dyn Clock>) -> Result<Self, StartError> {
-        Self::start_with(options, clock, None)
+        struct Unobserved;
+        impl ServerObserver for Unobserved {
+            fn on_event(&self, _event: &ServerEvent<'_>) {}
+        }
+        Self::start_observed(options, clock, Arc::new(Unobserved))
     }
 
     pub fn start_observed(
         options: ServerOptions,
         clock: Arc<dyn Clock>,
         observer: Arc<dyn ServerObserver>,
-    ) -> Result<Self, StartError> {
-        Self::start_with(options, clock, Some(observer))
-    }
-
-    fn start_with(
-        options: ServerOptions,
-        clock: Arc<dyn Clock>,
-        observer: Option<Arc<dyn ServerObserver>>,
     ) -> Result<Self, StartError> {
         if options.listeners.is_empty() {
             return Err(StartError::NoListener);
@@ -159,7 +105,7 @@ impl Server {
                 options,
                 clock,
                 registry,
-                fetches: FetchSlots::default(),
+                fetches: Slots::new(options::MOST_FETCHES, options::MOST_FETCHES_PER_CLIENT),
                 observer,
                 connections: Mutex::new(HashMap::new()),
                 next_connection: AtomicU64::new(0),
@@ -183,12 +129,12 @@ impl Server {
         Ok(server)
     }
 
-    /// Where it listens, in the order of the options, ports filled in.
+    /// The listening addresses in the order of the options, with the kernel's port numbers.
     pub fn addresses(&self) -> &[(Transport, SocketAddr)] {
         &self.addresses
     }
 
-    /// Takes no new tests from now on; those that run go on, and their records can be fetched.
+    /// Rejects new tests from now on; running tests continue, and their records can be fetched.
     pub fn drain(&self) {
         self.shared.draining.store(true, Ordering::SeqCst);
         self.probes.drain();
@@ -215,26 +161,29 @@ impl Drop for Server {
         self.listeners.iter().for_each(|(_, listener)| listener.close());
         // Each listener thread waits for the threads of its connections.
         lock(&self.shared.connections).values().for_each(|live| live.connection.abort());
-        self.shared.registry.dissolve();
+        self.shared.registry.stop_waiting();
         for thread in self.threads.drain(..) {
-            // Its panics are contained and reported.
+            // Panics of the thread are contained and reported.
             let _ = thread.join();
         }
     }
 }
 
-/// Accepts until the listener is closed, and then waits for the connections. A listener that dies before leaves those
-/// that it accepted to their threads, and the other listeners alone.
+/// Accepts until the listener is closed, then waits for the connections to end. The failure of a listener affects
+/// neither its accepted connections nor the other listeners.
 fn listen(shared: &Shared, transport: Transport, listener: &Listener) {
     thread::scope(|scope| {
         let end = contain_panic(|| accept(scope, shared, listener)).unwrap_or_else(Err);
         if let Err(message) = end {
-            shared.report_failure(transport, listener.local_addr(), &message);
+            let (address, message) = (listener.local_addr(), message.as_str());
+            lock(&shared.failed).push((transport, address));
+            let event = ServerEvent::ListenerFailed { transport, address, message };
+            let _ = contain_panic(|| shared.observer.on_event(&event));
         }
     });
 }
 
-/// Serves each connection on a thread of its own, until the listener is closed.
+/// Serves each connection on its own thread, until the listener is closed.
 fn accept<'scope>(
     scope: &'scope thread::Scope<'scope, '_>,
     shared: &'scope Shared,
@@ -254,44 +203,7 @@ fn accept<'scope>(
             }
         };
         let Some(slot) = slot else { continue };
-        // No thread: the slot is dropped with the closure, and the peer sees the connection close.
+        // Without a thread, the slot is dropped with the closure, and the connection closes.
         let _ = thread::Builder::new().name("connection".to_owned()).spawn_scoped(scope, || slot.serve());
-    }
-}
-
-impl Shared {
-    /// Counts a connection in; `None` when there are too many, of this client or of all, or the server is stopping.
-    fn admit(&self, peer: SocketAddr, connection: Arc<Connection>) -> Option<ConnectionSlot<'_>> {
-        let limits = &self.options.limits;
-        let client = Client::from(peer.ip());
-        let mut connections = lock(&self.connections);
-        if self.stopping.load(Ordering::SeqCst) {
-            return None;
-        }
-        let own = || connections.values().filter(|live| live.client == client).count();
-        if connections.len() >= limits.max_connections || own() >= limits.max_connections_per_client {
-            drop(connections);
-            self.tell(&ServerEvent::TooManyConnections { client: peer });
-            return None;
-        }
-        let number = self.next_connection.fetch_add(1, Ordering::Relaxed);
-        connections.insert(number, Live { client, connection: Arc::clone(&connection) });
-        Some(ConnectionSlot::of(self, number, connection))
-    }
-
-    fn tell(&self, event: &ServerEvent<'_>) {
-        if let Some(observer) = &self.observer {
-            observer.on_event(event);
-        }
-    }
-
-    /// Says that a thread panicked. The panic may have been the observer's, so this one goes no further.
-    fn report_panic(&self, place: &'static str, message: &str) {
-        let _ = contain_panic(|| self.tell(&ServerEvent::Panicked { place, message }));
-    }
-
-    fn report_failure(&self, transport: Transport, address: SocketAddr, message: &str) {
-        lock(&self.failed).push((transport, address));
-        let _ = contain_panic(|| self.tell(&ServerEvent::ListenerFailed { transport, address, message }));
     }
 }

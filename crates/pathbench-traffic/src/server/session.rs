@@ -1,30 +1,41 @@
-//! One connection of a server: what it asks for, and its stream of a test.
+//! One connection of a server: its request, then its stream of a test or the record that it fetches.
 
-use super::fetch::serve_fetch;
-use super::limits::EXTRA_PATIENCE;
-use super::registry::{Applicant, Place, StreamResult};
-use super::slot::TestSlot;
-use super::{Client, ServerEvent, Shared};
-use crate::protocol::{Frame, Hello, Refusal, RefusalCode, VERSION};
-use crate::request::{Request, RequestError};
-use crate::stream::{Channel, Companions, Member, Stream, StreamError, TestPlan, Wait};
+use super::options::{EXTRA_PATIENCE, ServerEvent};
+use super::registry::Place;
+use super::shared::{ConnectionSlot, Shared, TestSlot};
+use crate::meter::Wait;
+use crate::protocol::{Fetch, Frame, Hello, Refusal, RefusalCode, Request, RequestError, VERSION};
+use crate::stream::{Channel, Member, Stream, StreamError, StreamGroup, TestPlan};
 use crate::throughput::ReceiveFault;
+use pathbench_record::end::TestId;
+use pathbench_record::network::Client;
 use pathbench_record::sample::Side;
 use pathbench_record::transport::Transport;
-use pathbench_transport::Connection;
+use pathbench_transport::{Connection, contain_panic, lock};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// How long earlier tests, whose streams and QUIC connections hold memory until they end, may still take to end.
+/// Longest wait for the end of earlier tests, whose streams and QUIC connections hold memory until then.
 const EARLIER_TESTS: Duration = Duration::from_secs(3);
-const EARLIER_INTERVAL: Duration = Duration::from_millis(5);
+/// Interval of the checks whether tests have ended.
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// How long a peer may take to close after the last message.
+/// Limit of the time a peer takes to close after the last message.
 const CLOSING_TIME: Duration = Duration::from_secs(2);
 
-/// Serves one connection to its end. A peer that speaks another language, or nothing, is dropped.
-pub(super) fn serve(shared: &Shared, connection: &Arc<Connection>) {
+impl ConnectionSlot<'_> {
+    /// Serves the connection to its end. A panic ends only this connection.
+    pub(super) fn serve(self) {
+        if let Err(message) = contain_panic(|| serve(self.shared, &self.connection)) {
+            self.connection.abort();
+            self.shared.report_panic("connection", &message);
+        }
+    }
+}
+
+/// Serves one connection to its end. Aborts a connection whose peer is silent or uses another protocol.
+fn serve(shared: &Shared, connection: &Arc<Connection>) {
     let clock = shared.clock.as_ref();
     let mut channel = Channel::new(connection, clock);
     let mut wait = shared.handshake_wait();
@@ -42,21 +53,21 @@ fn serve_stream(shared: &Shared, connection: &Arc<Connection>, channel: &mut Cha
         Ok(admitted) => admitted,
         Err(refusal) => return refuse(shared, channel, refusal),
     };
-    let slot = TestSlot::of(shared, id, index);
+    let mut slot = TestSlot { shared, test: id, stream: index, record: None };
     if let Some(number) = place.begins {
-        shared.tell(&ServerEvent::Started {
+        shared.observer.on_event(&ServerEvent::Started {
             number,
             pattern: request.parameters.name(),
             transport: request.transport,
             client: connection.peer_addr(),
         });
     }
-    // Never more often than the server samples.
+    // Not more often than the server samples.
     let interval = shared.options.sample_interval.max(request.sample_interval);
-    let companions = Arc::clone(&place.companions);
-    let member = companions.member();
+    let group = Arc::clone(&place.group);
+    let member = Member(Arc::clone(&group));
     let plan = shared.plan(hello, request, place);
-    if !shared.may_hold_memory(connection, &companions) {
+    if !shared.may_hold_memory(connection, &group) {
         drop((slot, member));
         let message = "connections of earlier tests have not ended yet".to_owned();
         let wait_ms = u64::try_from(EARLIER_TESTS.as_millis()).ok();
@@ -74,21 +85,21 @@ fn serve_stream(shared: &Shared, connection: &Arc<Connection>, channel: &mut Cha
     }
     let mut record = stream.finish(clock);
     if shared.stopping.load(Ordering::SeqCst) {
-        // Nobody can fetch it any more, and its samples are what takes time.
+        // No client can fetch the record any more, and its samples dominate the time to encode it.
         record.samples.clear();
     }
-    let (sent_bytes, received_bytes) = stream.progress();
     let json = record.fit(stream.record_bytes());
-    // Before the client hears of the end: its next test must find the place free.
-    slot.release(json.is_ok().then_some(StreamResult { record, sent_bytes, received_bytes }));
+    // Released before the client is notified of the end: its next test must find a free slot.
+    slot.record = json.is_ok().then_some(record);
+    drop(slot);
     match (result, json) {
         (Err(error), _) => break_off(shared, channel, &stream, &error),
         (Ok(()), Ok(json)) => {
             let written = channel.write_record(&json, &mut stream.record_wait(clock));
-            // The client, which has it all, may begin its next test and take its time to close this connection.
-            drop((json, stream, companions));
+            // The client has the complete record; it may begin its next test before it closes this connection.
+            drop((json, stream, group));
             if written.is_ok() {
-                end_in_order(channel);
+                close_gracefully(channel);
             }
         }
         (Ok(()), Err(error)) => {
@@ -98,38 +109,6 @@ fn serve_stream(shared: &Shared, connection: &Arc<Connection>, channel: &mut Cha
 }
 
 fn admit(shared: &Shared, connection: &Connection, hello: &Hello) -> Result<(Place, Request), Refusal> {
-    let request = understand(hello)?;
-    shared
-        .options
-        .access
-        .check(request.token.as_deref())
-        .map_err(|refusal| Refusal::new(RefusalCode::Access, refusal.to_string(), None))?;
-    if let Some(message) = mismatch(request.transport, &connection.in_force().protocol) {
-        return Err(Refusal::new(RefusalCode::BadRequest, message, None));
-    }
-    let applicant = Applicant {
-        client: Client::from(connection.peer_addr().ip()),
-        draining: shared.draining.load(Ordering::SeqCst),
-    };
-    let place = shared.registry.join(shared.clock.now(), hello.test, hello.stream, &request, applicant)?;
-    Ok((place, request))
-}
-
-/// Why a test cannot be of the transport that its client says. A multipath transport may have fallen back to one path;
-/// a transport of one path never has several.
-fn mismatch(claimed: Transport, used: &str) -> Option<String> {
-    let used: Transport = used.parse().ok()?;
-    let is_quic = |transport| matches!(transport, Transport::Quic | Transport::Mpquic);
-    let is_legal = is_quic(claimed) == is_quic(used) && (claimed.is_multipath() || !used.is_multipath());
-    (!is_legal).then(|| {
-        format!(
-            "the test is said to be of {claimed}, but the connection is {used}: \
-             a proxy on the path, or a client that opens another transport than it says"
-        )
-    })
-}
-
-fn understand(hello: &Hello) -> Result<Request, Refusal> {
     if hello.version != VERSION {
         let message = format!(
             "it speaks version {VERSION} of the test protocol, the client version {}; \
@@ -138,26 +117,47 @@ fn understand(hello: &Hello) -> Result<Request, Refusal> {
         );
         return Err(Refusal::new(RefusalCode::Unsupported, message, None));
     }
-    Request::from_json(&hello.request).map_err(|error| {
-        let code = match error {
-            RequestError::UnknownPattern { .. } => RefusalCode::Unsupported,
-            _ => RefusalCode::BadRequest,
-        };
+    let request = Request::from_json(&hello.request).map_err(|error| {
+        let is_unknown = matches!(error, RequestError::UnknownPattern { .. });
+        let code = if is_unknown { RefusalCode::Unsupported } else { RefusalCode::BadRequest };
         Refusal::new(code, error.to_string(), None)
+    })?;
+    let access = shared.options.access.check(request.token.as_deref());
+    access.map_err(|refusal| Refusal::new(RefusalCode::Access, refusal.to_string(), None))?;
+    if let Some(message) = mismatch(request.transport, &connection.in_force().protocol) {
+        return Err(Refusal::new(RefusalCode::BadRequest, message, None));
+    }
+    let client = Client::from(connection.peer_addr().ip());
+    let (now, draining) = (shared.clock.now(), shared.draining.load(Ordering::SeqCst));
+    let place = shared.registry.join(now, hello.test, hello.stream, &request, client, draining)?;
+    Ok((place, request))
+}
+
+/// The reason why the connection cannot be of the transport that the client declares. A multipath transport may have
+/// fallen back to one path; a single-path transport never has several.
+fn mismatch(claimed: Transport, used: &str) -> Option<String> {
+    let used: Transport = used.parse().ok()?;
+    let is_quic = |transport| matches!(transport, Transport::Quic | Transport::Mpquic);
+    let is_legal = is_quic(claimed) == is_quic(used) && (claimed.is_multipath() || !used.is_multipath());
+    (!is_legal).then(|| {
+        format!(
+            "the client declares {claimed}, but the connection is {used}: \
+             a proxy on the path, or a client that opens another transport than it declares"
+        )
     })
 }
 
-/// What was to be said is said: the peer is to read it all and close.
-pub(super) fn end_in_order(channel: &mut Channel<'_>) {
-    channel.connection().finish_sending();
+/// Waits for the peer to read all data and close.
+fn close_gracefully(channel: &mut Channel<'_>) {
+    channel.connection.finish_sending();
     channel.drain(CLOSING_TIME);
 }
 
-pub(super) fn refuse(shared: &Shared, channel: &mut Channel<'_>, refusal: Refusal) {
-    let (code, client) = (refusal.code, channel.connection().peer_addr());
-    shared.tell(&ServerEvent::Refused { code, message: &refusal.message, client });
+fn refuse(shared: &Shared, channel: &mut Channel<'_>, refusal: Refusal) {
+    let (code, client) = (refusal.code, channel.connection.peer_addr());
+    shared.observer.on_event(&ServerEvent::Refused { code, message: &refusal.message, client });
     if channel.write(&Frame::Refuse(refusal), &mut shared.handshake_wait()).is_ok() {
-        end_in_order(channel);
+        close_gracefully(channel);
     }
 }
 
@@ -178,38 +178,39 @@ fn begin(
     }
 }
 
-/// Tells a client that is still there why its test ends here, where the protocol has room for it.
+/// Sends the client the reason for the end of its test, if the protocol permits it.
 fn break_off(shared: &Shared, channel: &mut Channel<'_>, stream: &Stream, error: &StreamError) {
     let ours = matches!(error, StreamError::Fault(ReceiveFault::Excess { .. }) | StreamError::Overtime);
-    if ours && !stream.is_sending() {
+    if ours && !stream.work.is_sending() {
         refuse(shared, channel, Refusal::new(RefusalCode::Limit, error.to_string(), None));
     }
     stream.connection.abort();
 }
 
 impl Shared {
-    /// Whether a test may hold memory, once earlier ones of its client have ended.
-    fn may_hold_memory(&self, connection: &Connection, companions: &Arc<Companions>) -> bool {
+    /// Waits until a test may hold memory, after earlier tests of its client have ended. It polls, because a slot of
+    /// the test, a slot of the stream, another stream of the test, an abort or a shutdown may end the wait.
+    fn may_hold_memory(&self, connection: &Connection, group: &Arc<StreamGroup>) -> bool {
         let client = Client::from(connection.peer_addr().ip());
         let deadline = self.clock.now() + EARLIER_TESTS;
-        while !self.registry.hold_memory(client, companions) {
+        while !self.registry.memory.acquire(client, &mut lock(&group.memory)) {
             let now = self.clock.now();
             if now >= deadline || self.stopping.load(Ordering::SeqCst) || connection.is_aborted() {
                 return false;
             }
-            self.clock.sleep_until(now + EARLIER_INTERVAL);
+            self.clock.sleep_until(now + POLL_INTERVAL);
         }
         connection.begin_test(EARLIER_TESTS)
     }
 
     pub(super) fn handshake_wait(&self) -> Wait {
-        Wait::within(self.clock.now(), self.options.limits.handshake_timeout, "say what it wants")
+        Wait::within(self.clock.now(), self.options.limits.handshake_timeout, "send its request")
     }
 
     fn plan(&self, hello: &Hello, request: Request, place: Place) -> TestPlan {
         let limits = &self.options.limits;
         let patience = request.patience.saturating_add(EXTRA_PATIENCE);
-        // Whatever the peer does, the test's data is over by then. Counted from the test's first stream on.
+        // No peer can extend the test's data beyond this time, which counts from the test's first stream on.
         let deadline = place.started + limits.longest_test(request.patience);
         TestPlan {
             side: Side::Server,
@@ -224,4 +225,63 @@ impl Shared {
             deadline,
         }
     }
+}
+
+/// Longest wait for the end of a test that its client has abandoned; then the client must retry.
+const END_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// The server aborts a client that reads its record more slowly than this.
+const LEAST_BYTES_PER_SECOND: u64 = 64 * 1024;
+
+/// Retry time of a client that is refused temporarily.
+const RETRY_AFTER_MS: u64 = 1000;
+
+fn serve_fetch(shared: &Shared, channel: &mut Channel<'_>, fetch: Fetch) {
+    if fetch.version != VERSION {
+        let message = format!("it speaks version {VERSION} of the test protocol");
+        return refuse(shared, channel, Refusal::new(RefusalCode::Unsupported, message, None));
+    }
+    let clock = shared.clock.as_ref();
+    let deadline = clock.now() + END_TIMEOUT;
+    let waits = || fetch.end_test && clock.now() < deadline && !channel.connection.is_aborted();
+    while shared.registry.is_running(fetch.test) == Some(true) && waits() {
+        shared.registry.end(fetch.test);
+        clock.sleep_until(clock.now() + POLL_INTERVAL);
+    }
+    match shared.registry.is_running(fetch.test) {
+        None => {
+            if channel.write(&Frame::NotFound, &mut shared.handshake_wait()).is_ok() {
+                close_gracefully(channel);
+            }
+        }
+        Some(true) => {
+            let message = "the test still runs; its record is complete when it ends";
+            refuse(shared, channel, busy(message, RETRY_AFTER_MS));
+        }
+        Some(false) => match hand_out(shared, channel, fetch.test) {
+            Ok(()) => close_gracefully(channel),
+            Err(Some(refusal)) => refuse(shared, channel, refusal),
+            Err(None) => {}
+        },
+    }
+}
+
+/// Writes the record of an ended test. Errors: the refusal to send, if any.
+fn hand_out(shared: &Shared, channel: &Channel<'_>, test: TestId) -> Result<(), Option<Refusal>> {
+    let Some(_slot) = shared.fetches.acquire(Client::from(channel.connection.peer_addr().ip())) else {
+        return Err(Some(busy("it already sends as many records as its limit allows", RETRY_AFTER_MS)));
+    };
+    let now = shared.clock.now();
+    let json = shared
+        .registry
+        .hand_out(now, test)
+        .map_err(|again_ms| Some(busy("this record was fetched too often recently", again_ms)))?;
+    let time = Duration::from_secs(json.len() as u64 / LEAST_BYTES_PER_SECOND);
+    let patience = shared.options.limits.handshake_timeout;
+    let mut wait = Wait::within(now, patience + time, "take the record").or_silence(patience);
+    channel.write_record(&json, &mut wait).map_err(|_| None)
+}
+
+fn busy(message: &str, retry_after_ms: u64) -> Refusal {
+    Refusal::new(RefusalCode::Busy, message, Some(retry_after_ms))
 }

@@ -1,14 +1,16 @@
-//! The threads of the patterns of messages: one that asks and hears, or asks in one and hears in another; one that
-//! answers.
+//! The threads of the patterns of messages. The requesting end has one thread that sends requests and receives answers,
+//! or one for each; the answering end has one.
 
-use super::channel::write_frame;
+use super::channel::{Channel, TICK, write_frame};
+use super::error::StreamError;
+use super::state::{FirstByte, Stream};
 use super::transfer::{first_cause, joined};
-use super::{Channel, FirstByte, Stream, StreamError, TICK, lock};
-use crate::messages::{InteractiveCore, InteractiveStep, PingCore, PingStep, Responder};
+use crate::messages::{InteractiveCore, PingCore, Responder, Step};
 use crate::protocol::Frame;
-use pathbench_record::time::{Clock, Timestamp};
-use pathbench_transport::SendError;
+use pathbench_record::time::Clock;
+use pathbench_transport::{SendError, lock};
 use std::sync::Mutex;
+use std::sync::atomic::Ordering;
 use std::thread;
 
 pub(super) fn ping(
@@ -17,7 +19,7 @@ pub(super) fn ping(
     channel: &mut Channel<'_>,
     on_first_byte: FirstByte<'_>,
 ) -> Result<(), StreamError> {
-    let clock = channel.clock();
+    let clock = channel.clock;
     let peer = stream.connection.peer_addr();
     on_first_byte(clock.now());
     loop {
@@ -25,7 +27,7 @@ pub(super) fn ping(
         stream.check_deadline(now)?;
         let step = lock(core).next(now)?;
         match step {
-            PingStep::Write(bytes) => match stream.connection.send(&bytes, Some(TICK)) {
+            Step::Write(bytes) => match stream.connection.send(&bytes, Some(TICK)) {
                 Ok(count) => lock(core).accepted(clock.now(), count),
                 Err(SendError::TimedOut { .. }) => {
                     if let Some(silence) = lock(core).hung(clock.now()) {
@@ -34,40 +36,41 @@ pub(super) fn ping(
                 }
                 Err(error) => return Err(error.into()),
             },
-            PingStep::WaitUntil(due) => stream.pause(clock, due)?,
-            PingStep::Await(until) => {
+            Step::WaitUntil(due) => stream.pause(clock, due)?,
+            Step::Await(until) => {
                 if let Some(frame) = channel.next_frame_within(until.since(now).min(TICK))? {
                     lock(core).take(clock.now(), frame)?;
                 }
             }
-            PingStep::Finished => break,
+            Step::Finished => break,
         }
     }
-    let end = Frame::End(lock(core).series().end());
+    let end = Frame::End(lock(core).meter.end(false));
     channel.write(&end, &mut stream.wait(clock))
 }
 
-/// Asks on the grid, in a thread of its own that nothing received can hold up, and hears the replies; ends with END.
+/// Sends requests at fixed intervals in a separate thread, which received data cannot delay, and receives the replies;
+/// ends with END.
 pub(super) fn interactive(
     stream: &Stream,
     core: &Mutex<InteractiveCore>,
     channel: &mut Channel<'_>,
     on_first_byte: FirstByte<'_>,
 ) -> Result<(), StreamError> {
-    let clock = channel.clock();
+    let clock = channel.clock;
     thread::scope(|scope| {
-        let asking = thread::Builder::new()
-            .name("asker".to_owned())
-            .spawn_scoped(scope, || stream.half(|| ask(stream, core, clock, on_first_byte)))
+        let sending = thread::Builder::new()
+            .name("requests".to_owned())
+            .spawn_scoped(scope, || stream.half(|| send_requests(stream, core, clock, on_first_byte)))
             .map_err(StreamError::Thread)?;
-        let heard = stream.half(|| hear(stream, core, channel));
-        first_cause(heard, joined(asking))
+        let received = stream.half(|| receive_replies(stream, core, channel));
+        first_cause(received, joined(sending))
     })?;
-    let end = Frame::End(lock(core).series().end());
+    let end = Frame::End(lock(core).meter.end(false));
     channel.write(&end, &mut stream.wait(clock))
 }
 
-fn ask(
+fn send_requests(
     stream: &Stream,
     core: &Mutex<InteractiveCore>,
     clock: &dyn Clock,
@@ -79,33 +82,33 @@ fn ask(
         stream.check_deadline(now)?;
         let step = lock(core).next(now)?;
         match step {
-            InteractiveStep::Write(bytes) => match stream.connection.send(&bytes, Some(TICK)) {
+            Step::Write(bytes) => match stream.connection.send(&bytes, Some(TICK)) {
                 Ok(count) => {
                     lock(core).accepted(clock.now(), count);
                     stream.pay(clock, |pacers| &pacers.sent, count)?;
                 }
-                // Whether it hangs is for the one who hears to say.
+                // The other thread detects whether the connection hangs.
                 Err(SendError::TimedOut { .. }) => {}
                 Err(error) => return Err(error.into()),
             },
-            // It may be stopped in between.
-            InteractiveStep::WaitUntil(due) => stream.pause(clock, due.min(now + TICK))?,
-            InteractiveStep::Finished => return Ok(()),
+            // Wakes up every `TICK`, because the test may be stopped.
+            Step::WaitUntil(due) | Step::Await(due) => stream.pause(clock, due.min(now + TICK))?,
+            Step::Finished => return Ok(()),
         }
     }
 }
 
-fn hear(
+fn receive_replies(
     stream: &Stream,
     core: &Mutex<InteractiveCore>,
     channel: &mut Channel<'_>,
 ) -> Result<(), StreamError> {
-    let clock = channel.clock();
+    let clock = channel.clock;
     let peer = stream.connection.peer_addr();
     loop {
         let frame = channel.next_frame_within(TICK)?;
         let now = clock.now();
-        let received = channel.take_uncharged();
+        let received = std::mem::take(&mut channel.uncharged);
         let mut core = lock(core);
         if let Some(frame) = frame {
             core.take(now, frame)?;
@@ -123,41 +126,27 @@ fn hear(
     }
 }
 
-/// What still comes between END and DONE; returns the bytes that DONE speaks of.
-pub(super) fn until_done(
-    channel: &mut Channel<'_>,
-    wait: &mut super::Wait,
-    mut late: impl FnMut(Timestamp, Frame) -> Result<(), StreamError>,
-) -> Result<u64, StreamError> {
-    loop {
-        match channel.frame(wait)? {
-            Frame::Done { bytes } => return Ok(bytes),
-            frame => late(channel.clock().now(), frame)?,
-        }
-    }
-}
-
 pub(super) fn respond(
     stream: &Stream,
     core: &Mutex<Responder>,
     channel: &mut Channel<'_>,
     on_first_byte: FirstByte<'_>,
 ) -> Result<(), StreamError> {
-    let clock = channel.clock();
+    let clock = channel.clock;
     let peer = stream.connection.peer_addr();
     let write = |frame: &[u8]| {
         let mut wait = stream.wait(clock);
         write_frame(&stream.connection, clock, frame, &mut wait).map(|()| clock.now())
     };
-    lock(core).begin(clock.now());
-    let mut said_stop = false;
+    lock(core).meter.progressed(clock.now());
+    let mut stop_sent = false;
     loop {
         let frame = channel.next_frame_within(TICK)?;
         let now = clock.now();
         stream.check_deadline(now)?;
-        if stream.is_stopping() && !said_stop {
+        if stream.group.stopping.load(Ordering::Acquire) && !stop_sent {
             write(&Frame::Stop.encode()?)?;
-            said_stop = true;
+            stop_sent = true;
         }
         let Some(frame) = frame else {
             if let Some(silence) = lock(core).hung(now) {
@@ -177,6 +166,6 @@ pub(super) fn respond(
         let at = write(&reply.answer)?;
         lock(core).answered(at);
         stream.pay(clock, |pacers| &pacers.sent, sent)?;
-        stream.pay(clock, |pacers| &pacers.received, channel.take_uncharged())?;
+        stream.pay(clock, |pacers| &pacers.received, std::mem::take(&mut channel.uncharged))?;
     }
 }

@@ -1,4 +1,4 @@
-//! Why a stream did not complete.
+//! The errors that end a stream.
 
 use crate::messages::MessageFault;
 use crate::protocol::{DecodeError, Frame, FrameKind, Refusal};
@@ -11,14 +11,13 @@ use std::net::SocketAddr;
 use std::time::Duration;
 use thiserror::Error;
 
-/// Why a stream did not complete, in words for the person who ran the test.
 #[derive(Debug, Error)]
 pub(crate) enum StreamError {
-    #[error("the connection to {peer} hung: no progress for {:.1} s while {doing}", .silence.as_secs_f64())]
+    #[error("the connection to {peer} hung: no progress for {} while {doing}", text::duration(*.silence))]
     Hung { peer: SocketAddr, doing: &'static str, silence: Duration },
-    #[error("{peer} did not {task} within {:.1} s", .after.as_secs_f64())]
+    #[error("{peer} did not {task} within {}", text::duration(*.after))]
     TooLate { peer: SocketAddr, task: &'static str, after: Duration },
-    #[error("the test was stopped at this end's limit of time")]
+    #[error("the test exceeded the time limit of this end")]
     Overtime,
     #[error(transparent)]
     Send(#[from] SendError),
@@ -34,13 +33,13 @@ pub(crate) enum StreamError {
     Protocol(#[from] DecodeError),
     #[error("the peer refused: {0}")]
     Refused(Refusal),
-    #[error("the peer sent {found} where {expected} belongs")]
+    #[error("the peer sent {found}; {expected} was expected")]
     Unexpected { expected: &'static str, found: String },
     #[error("{}", incomplete(*.sent, *.received, *.cut_short))]
     Incomplete { sent: u64, received: u64, cut_short: bool },
-    #[error("the peer's record is not one: {0}")]
+    #[error("the peer's record is malformed: {0}")]
     Record(serde_json::Error),
-    #[error("the peer's record is not used: {0}")]
+    #[error("the peer's record is invalid: {0}")]
     InvalidRecord(#[from] InvalidRecord),
     #[error("preparing to sample the connection: {0}")]
     Telemetry(#[from] io::Error),
@@ -54,18 +53,17 @@ pub(crate) enum StreamError {
 
 fn incomplete(sent: u64, received: u64, cut_short: bool) -> String {
     if cut_short {
-        format!("the sender stopped at a limit of its own, after {sent} bytes")
+        format!("the sender stopped at its own limit, after {sent} bytes")
     } else {
         format!("{sent} bytes were sent but {received} were received")
     }
 }
 
-/// Characters of an error; some quote what the peer sent.
 const MOST_CHARACTERS: usize = 500;
 
 impl StreamError {
     pub(crate) fn line(&self) -> String {
-        text::plain(&self.to_string(), MOST_CHARACTERS)
+        text::printable(&self.to_string(), MOST_CHARACTERS)
     }
 
     pub(crate) fn unexpected(expected: &'static str, frame: Frame) -> Self {
@@ -81,9 +79,5 @@ impl StreamError {
 
     pub(crate) fn is_consequence(&self) -> bool {
         matches!(self, Self::Send(SendError::Aborted { .. }) | Self::Receive(ReceiveError::Aborted { .. }))
-    }
-
-    pub(crate) fn may_have_an_explanation(&self) -> bool {
-        matches!(self, Self::Send(SendError::Reset { .. }))
     }
 }

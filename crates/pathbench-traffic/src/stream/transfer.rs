@@ -1,18 +1,20 @@
 //! The threads of the data phase: one per direction.
 
-use super::channel::write_frame;
+use super::channel::{Channel, TICK, write_frame};
+use super::error::StreamError;
+use super::state::{FirstByte, Stream};
 use super::work::content;
-use super::{Channel, FirstByte, Stream, StreamError, TICK, Wait, lock};
+use crate::meter::Wait;
+use crate::pacer::{Grant, Pacer};
 use crate::protocol::{Frame, HEADER_BYTES};
-use crate::server::{Grant, Pacer};
 use crate::throughput::{Block, ReceiveCore, SendCore, Step};
 use pathbench_record::time::Clock;
-use pathbench_transport::{Connection, SendError};
+use pathbench_transport::{Connection, SendError, lock};
 use std::sync::Mutex;
 use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
 
-/// How long a reason that the peer gave before it closed may take to be read.
+/// Time limit for reading the refusal of a peer that has reset the connection.
 const EXPLANATION: Duration = Duration::from_millis(500);
 
 pub(super) fn exchange(
@@ -22,7 +24,7 @@ pub(super) fn exchange(
     channel: &mut Channel<'_>,
     on_first_byte: FirstByte<'_>,
 ) -> Result<(), StreamError> {
-    let clock = channel.clock();
+    let clock = channel.clock;
     match (sending, receiving) {
         (Some(core), None) => send(stream, core, clock, on_first_byte)
             .map_err(|error| explanation(channel, &error).unwrap_or(error)),
@@ -54,12 +56,12 @@ pub(super) fn first_cause(
     }
 }
 
-/// A refusal that the peer sent before it closed the connection under our data.
+/// The refusal that the peer sent before it reset the connection during this end's sending.
 fn explanation(channel: &mut Channel<'_>, error: &StreamError) -> Option<StreamError> {
-    if !error.may_have_an_explanation() {
+    if !matches!(error, StreamError::Send(SendError::Reset { .. })) {
         return None;
     }
-    let mut wait = Wait::within(channel.clock().now(), EXPLANATION, "say why");
+    let mut wait = Wait::within(channel.clock.now(), EXPLANATION, "report a reason");
     match channel.frame(&mut wait) {
         Ok(Frame::Refuse(refusal)) => Some(StreamError::Refused(refusal)),
         _ => None,
@@ -73,7 +75,7 @@ fn send(
     on_first_byte: FirstByte<'_>,
 ) -> Result<(), StreamError> {
     let connection: &Connection = &stream.connection;
-    let mut block = Block::new(lock(core).payload_per_block());
+    let mut block = Block::new(lock(core).payload_per_block);
     let content = content(&stream.plan, stream.index, stream.plan.sends_as());
     let pacer = stream.plan.pacers.as_ref().map(|pacers| &pacers.sent);
     let mut block_header = [0; HEADER_BYTES];
@@ -97,9 +99,10 @@ fn send(
                     block_header = header;
                     block.set_header(header);
                 }
-                let grant = granted(stream, clock, pacer, until - from, |waited| lock(core).excuse(waited))?;
-                let until = grant.as_ref().map_or(until, |grant| from + grant.bytes());
-                match connection.send(&block.bytes()[from..until], Some(TICK)) {
+                let grant =
+                    granted(stream, clock, pacer, until - from, |waited| lock(core).meter.excuse(waited))?;
+                let until = grant.as_ref().map_or(until, |grant| from + grant.bytes);
+                match connection.send(&block.bytes[from..until], Some(TICK)) {
                     Ok(count) => {
                         now = clock.now();
                         if let Some(grant) = grant {
@@ -115,9 +118,9 @@ fn send(
                         let advanced = watch.advanced();
                         let mut core = lock(core);
                         if advanced {
-                            core.acknowledged(now);
+                            core.meter.progressed(now);
                         }
-                        if let Some(silence) = core.hung(now) {
+                        if let Some(silence) = core.meter.hung(now) {
                             return Err(StreamError::Hung { peer, doing: "sending", silence });
                         }
                     }
@@ -131,7 +134,7 @@ fn send(
     write_frame(connection, clock, &end.encode()?, &mut stream.wait(clock))
 }
 
-/// Waits for leave to move some of `wanted` bytes, where this end bounds the rate; `excuse` learns how long that took.
+/// Waits for a grant of some of `wanted` bytes, if this end limits the rate; `excuse` receives the time of that wait.
 fn granted<'a>(
     stream: &Stream,
     clock: &dyn Clock,
@@ -142,8 +145,8 @@ fn granted<'a>(
     let Some(pacer) = pacer else { return Ok(None) };
     let asked = clock.now();
     let grant = pacer.grant(asked, wanted);
-    if grant.due() > asked {
-        stream.pause(clock, grant.due())?;
+    if grant.due > asked {
+        stream.pause(clock, grant.due)?;
         excuse(clock.now().since(asked));
     }
     Ok(Some(grant))
@@ -155,30 +158,31 @@ fn receive(
     channel: &mut Channel<'_>,
     on_first_byte: FirstByte<'_>,
 ) -> Result<(), StreamError> {
-    let clock = channel.clock();
-    let peer = channel.connection().peer_addr();
+    let clock = channel.clock;
+    let peer = channel.connection.peer_addr();
     channel.prepare_for_data();
     let pacer = stream.plan.pacers.as_ref().map(|pacers| &pacers.received);
-    lock(core).begin(clock.now());
+    lock(core).meter.progressed(clock.now());
     if let Some(pacer) = pacer {
-        // What came with START.
+        // Bytes that arrived together with START.
         pacer.charge(clock.now(), channel.unread().0.len());
     }
     let mut begun = false;
     loop {
-        let grant = granted(stream, clock, pacer, channel.capacity(), |waited| lock(core).excuse(waited))?;
-        channel.take_uncharged();
-        let came = channel.fill_at_most(grant.as_ref().map_or(usize::MAX, Grant::bytes))?;
+        let grant =
+            granted(stream, clock, pacer, channel.buffer.len(), |waited| lock(core).meter.excuse(waited))?;
+        channel.uncharged = 0;
+        let came = channel.fill(TICK, grant.as_ref().map_or(usize::MAX, |grant| grant.bytes))?;
         let now = clock.now();
         if let Some(grant) = grant {
-            grant.spend(channel.take_uncharged());
+            grant.spend(std::mem::take(&mut channel.uncharged));
         }
         if came {
             let (input, decoder) = channel.unread();
             let taken = lock(core).take(now, decoder, input)?;
             channel.consume(taken.consumed);
             if !begun {
-                begun = lock(core).received_bytes() > 0;
+                begun = lock(core).meter.received_bytes > 0;
                 if begun {
                     on_first_byte(now);
                 }

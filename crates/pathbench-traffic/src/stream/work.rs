@@ -1,20 +1,21 @@
-//! What one stream has to do at one end: the pure core of its pattern behind a lock.
+//! The work of one stream at one end: the pure core of its pattern behind a lock.
 
-use super::{MAX_SERVER_BLOCKS_BYTES, TestPlan, lock};
-use crate::content::{Content, Lane};
-use crate::messages::{InteractiveCore, PingCore, Responder, ResponderPlan, Series};
-use crate::protocol::HEADER_BYTES;
-use crate::throughput::{ReceiveCore, SendCore, SendPlan, payload_bytes_per_block};
+use super::plan::TestPlan;
+use crate::content::{Content, ContentKind};
+use crate::messages::{InteractiveCore, PingCore, Responder, ResponderPlan};
+use crate::meter::Meter;
+use crate::throughput::{ReceiveCore, SendCore, SendPlan};
 use pathbench_record::delivery::DeliverySeries;
 use pathbench_record::direction::Direction;
 use pathbench_record::end::MessageRecord;
 use pathbench_record::pattern::PatternParameters;
 use pathbench_record::sample::Side;
 use pathbench_record::time::Timestamp;
+use pathbench_transport::lock;
 use std::sync::Mutex;
 
-pub(super) enum Work {
-    Transfer { sending: Option<Mutex<SendCore>>, receiving: Option<Mutex<ReceiveCore>> },
+pub(crate) enum Work {
+    Transfer { sending: Option<Box<Mutex<SendCore>>>, receiving: Option<Box<Mutex<ReceiveCore>>> },
     Ping(Mutex<PingCore>),
     Interactive(Mutex<InteractiveCore>),
     Respond(Mutex<Responder>),
@@ -49,59 +50,64 @@ impl Work {
                 ceiling_bytes: plan.ceiling_bytes,
                 patience: plan.patience,
             };
-            Mutex::new(SendCore::new(send, plan.started))
+            Box::new(Mutex::new(SendCore::new(send, plan.started)))
         });
         let receiving = plan.parameters.transfer_of(plan.receives_as()).map(|_| {
-            let core = ReceiveCore::new(plan.started, plan.patience, plan.ceiling_bytes);
-            Mutex::new(match content(plan, stream, plan.receives_as()) {
-                Some(content) => core.verifying(content),
-                None => core,
-            })
+            let content = content(plan, stream, plan.receives_as());
+            let core = ReceiveCore::new(plan.started, plan.patience, plan.ceiling_bytes, content);
+            Box::new(Mutex::new(core))
         });
         Self::Transfer { sending, receiving }
     }
 
-    /// Whether this end may be in the middle of a frame, so that nothing else may be written.
-    pub(super) fn is_sending(&self) -> bool {
+    /// Whether this end may be in the middle of test data, so that it must not write anything else before END.
+    pub(crate) fn is_sending(&self) -> bool {
         !matches!(self, Self::Transfer { sending: None, .. })
     }
 
-    pub(super) fn progress(&self) -> (u64, u64) {
+    /// Calls `visit` with the meter of each core.
+    fn meters(&self, mut visit: impl FnMut(&Meter)) {
         match self {
-            Self::Transfer { sending, receiving } => (
-                sending.as_ref().map_or(0, |core| lock(core).accepted_bytes()),
-                receiving.as_ref().map_or(0, |core| lock(core).received_bytes()),
-            ),
-            Self::Ping(core) => lock(core).series().total_bytes(),
-            Self::Interactive(core) => lock(core).series().total_bytes(),
-            Self::Respond(core) => lock(core).series().total_bytes(),
+            Self::Transfer { sending, receiving } => {
+                if let Some(core) = sending {
+                    visit(&lock(core).meter);
+                }
+                if let Some(core) = receiving {
+                    visit(&lock(core).meter);
+                }
+            }
+            Self::Ping(core) => visit(&lock(core).meter),
+            Self::Interactive(core) => visit(&lock(core).meter),
+            Self::Respond(core) => visit(&lock(core).meter),
         }
+    }
+
+    pub(crate) fn progress(&self) -> (u64, u64) {
+        let (mut sent, mut received) = (0, 0);
+        self.meters(|meter| {
+            sent += meter.sent_bytes;
+            received += meter.received_bytes;
+        });
+        (sent, received)
     }
 
     pub(super) fn last_progress(&self) -> Option<Timestamp> {
-        match self {
-            Self::Transfer { sending, receiving } => {
-                let sent = sending.as_ref().and_then(|core| lock(core).last_progress());
-                let received = receiving.as_ref().and_then(|core| lock(core).last_progress());
-                sent.max(received)
-            }
-            Self::Ping(core) => lock(core).last_progress(),
-            Self::Interactive(core) => lock(core).last_progress(),
-            Self::Respond(core) => lock(core).last_progress(),
-        }
+        let mut last = None;
+        self.meters(|meter| last = last.max(meter.last_progress));
+        last
     }
 
-    pub(super) fn series(&self, origin: Timestamp) -> Series {
-        let none = || DeliverySeries::starting_at(origin);
-        match self {
-            Self::Transfer { sending, receiving } => Series {
-                offered: sending.as_ref().map_or_else(none, |core| lock(core).offered().clone()),
-                deliveries: receiving.as_ref().map_or_else(none, |core| lock(core).deliveries().clone()),
-            },
-            Self::Ping(core) => lock(core).series().clone(),
-            Self::Interactive(core) => lock(core).series().clone(),
-            Self::Respond(core) => lock(core).series().clone(),
-        }
+    /// The series of offered and delivered bytes. In a transfer, each core has one of the two.
+    pub(super) fn series(&self, origin: Timestamp) -> [DeliverySeries; 2] {
+        let mut series = [DeliverySeries::starting_at(origin), DeliverySeries::starting_at(origin)];
+        self.meters(|meter| {
+            for (series, part) in series.iter_mut().zip([&meter.offered, &meter.deliveries]) {
+                if part.first.is_some() {
+                    series.clone_from(part);
+                }
+            }
+        });
+        series
     }
 
     pub(super) fn messages(&self, now: Timestamp) -> Vec<MessageRecord> {
@@ -113,43 +119,16 @@ impl Work {
     }
 }
 
-impl TestPlan {
-    /// Where this end bounds the rate, blocks are small enough for the last ones not to outlast the test. A server bounds
-    /// the memory of all blocks of a test.
-    fn block_bytes(&self, asked: u32, streams: u32) -> u32 {
-        let most = match self.side {
-            Side::Client => asked,
-            Side::Server => MAX_SERVER_BLOCKS_BYTES / streams.max(1),
-        };
-        let asked = asked.min(most);
-        let share = self.pacers.as_ref().map(|pacers| pacers.rate_bps() / u64::from(streams.max(1)));
-        payload_bytes_per_block(asked, share) as u32 + HEADER_BYTES as u32
-    }
-
-    pub(super) const fn sends_as(&self) -> Direction {
-        match self.side {
-            Side::Client => Direction::Upload,
-            Side::Server => Direction::Download,
-        }
-    }
-
-    const fn receives_as(&self) -> Direction {
-        match self.side {
-            Side::Client => Direction::Download,
-            Side::Server => Direction::Upload,
-        }
-    }
-}
-
-/// Who asks on a stream of the interactive pattern: the client on the first, the server on the second.
+/// The direction of the requests on a stream of the interactive pattern: the client's on the first, the server's on the
+/// second.
 const fn flow(stream: u32) -> Direction {
     if stream == 0 { Direction::Upload } else { Direction::Download }
 }
 
 pub(super) fn content(plan: &TestPlan, stream: u32, direction: Direction) -> Option<Content> {
-    let lane = match direction {
-        Direction::Upload => Lane::Upload,
-        Direction::Download => Lane::Download,
+    let kind = match direction {
+        Direction::Upload => ContentKind::Upload,
+        Direction::Download => ContentKind::Download,
     };
-    matches!(plan.parameters, PatternParameters::Bulk(_)).then(|| Content::of(plan.test, stream, lane))
+    matches!(plan.parameters, PatternParameters::Bulk(_)).then(|| Content::of(plan.test, stream, kind))
 }

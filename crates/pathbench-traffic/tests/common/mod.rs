@@ -3,8 +3,8 @@
 #![allow(dead_code, reason = "each test binary uses its part")]
 
 use pathbench_kerneltest::MonotonicClock;
+use pathbench_record::end::TestId;
 use pathbench_record::pattern::PatternParameters;
-use pathbench_record::test_id::TestId;
 use pathbench_record::time::Clock;
 use pathbench_record::transport::Transport;
 use pathbench_traffic::client::ClientPlan;
@@ -54,11 +54,11 @@ pub(crate) fn plan(
     }
 }
 
-/// A server of QUIC that wants a token, and one that it takes for long enough.
+/// A QUIC server that requires a token, and a valid token.
 pub(crate) fn server_with_token() -> (Server, SocketAddr, String) {
     let key = TokenKey::from_text(&"k".repeat(32)).unwrap();
     let token = key.mint("alice", 1000, Duration::from_secs(60)).unwrap();
-    let identity = ServerIdentity::self_made(&["localhost".to_owned()]).unwrap();
+    let identity = ServerIdentity::self_signed(&["localhost".to_owned()]).unwrap();
     let options = ServerOptions {
         access: Access::Token { key, wall_clock: || 1010 },
         identity: Some(Arc::new(identity)),
@@ -78,7 +78,7 @@ pub(crate) struct Everything {
 
 impl Everything {
     pub(crate) fn start(limits: Limits) -> Self {
-        let identity = ServerIdentity::self_made(&["localhost".to_owned()]).unwrap();
+        let identity = ServerIdentity::self_signed(&["localhost".to_owned()]).unwrap();
         let security = Security::Tls(Trust::Fingerprint(identity.fingerprint()));
         let anywhere = SocketAddr::from(([127, 0, 0, 1], 0));
         let stream = if mptcp_available().is_ok() { Transport::Mptcp } else { Transport::Tcp };
@@ -101,12 +101,12 @@ impl Everything {
         Self { server, addresses, security }
     }
 
-    /// Where it serves QUIC, and answers probes.
+    /// The address where it serves QUIC and answers probes.
     pub(crate) fn quic_address(&self) -> SocketAddr {
         self.addresses.iter().find(|(transport, _)| *transport == Transport::Mpquic).unwrap().1
     }
 
-    /// A test over the `index`-th of its transports, in turn.
+    /// A test over its transport number `index`, modulo their count.
     pub(crate) fn plan(&self, index: usize, parameters: impl Into<PatternParameters>) -> ClientPlan {
         let (transport, address) = self.addresses[index % self.addresses.len()];
         let encrypts = matches!(transport, Transport::Quic | Transport::Mpquic);
@@ -116,7 +116,7 @@ impl Everything {
         }
     }
 
-    /// A test over each of its transports, and where that is a choice, once in clear text and once encrypted.
+    /// A test over each of its transports; with optional encryption, one without and one with it.
     pub(crate) fn plans(&self, parameters: &PatternParameters) -> Vec<ClientPlan> {
         let mut plans: Vec<ClientPlan> =
             (0..self.addresses.len()).map(|index| self.plan(index, parameters.clone())).collect();

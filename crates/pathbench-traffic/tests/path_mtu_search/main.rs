@@ -4,9 +4,9 @@
 
 mod simulated;
 
-use pathbench_traffic::datagram::Family;
+use pathbench_record::network::AddressFamily;
 use pathbench_traffic::path_mtu::{
-    BothFound, DirectionFound, Evidence, MtuBounds, NoMtu, WatchEvent, WatchPace,
+    DirectionFound, Evidence, MtuBounds, MtuEvent, NoMtu, PathMtuFound, WatchPace,
 };
 use proptest::prelude::*;
 use simulated::{Icmp, Leg, ROUTER, Simulation};
@@ -28,7 +28,7 @@ fn lossy(leg: Leg, loss_permille: u32) -> Leg {
 fn the_mtus_of_the_table_are_found_exactly_within_five_seconds() {
     let mut slowest = Duration::ZERO;
     let mut most = (0, 0);
-    for family in [Family::V4, Family::V6] {
+    for family in [AddressFamily::Ipv4, AddressFamily::Ipv6] {
         for true_mtu in [1280, 1400, 1492, 1500, 4352, 9000] {
             for icmp in [Icmp::Silent, Icmp::Honest] {
                 for loss in [0, 20, 50] {
@@ -48,18 +48,18 @@ fn the_mtus_of_the_table_are_found_exactly_within_five_seconds() {
                             slowest = slowest.max(direction.duration);
                             most = (most.0.max(direction.probes_sent), most.1.max(direction.bytes_sent));
                         }
-                        let is_said = matches!(
+                        let has_icmp = matches!(
                             found.upload.found.as_ref().unwrap().evidence,
-                            Evidence::Icmp { router: ROUTER, said_bytes } if said_bytes == true_mtu
+                            Evidence::Icmp { router: ROUTER, mtu_bytes } if mtu_bytes == true_mtu
                         );
-                        let is_told = icmp == Icmp::Honest && true_mtu < 9000;
-                        assert_eq!(is_said, is_told, "{case}");
-                        let believed_bytes = if is_told { true_mtu } else { 9000 };
+                        let is_reported = icmp == Icmp::Honest && true_mtu < 9000;
+                        assert_eq!(has_icmp, is_reported, "{case}");
+                        let pmtu_bytes = if is_reported { true_mtu } else { 9000 };
                         let down = &found.download;
-                        assert_eq!(down.peer_kernel_bytes, Some(believed_bytes), "{case}");
+                        assert_eq!(down.peer_kernel_bytes, Some(pmtu_bytes), "{case}");
                         let is_known =
-                            down.found.as_ref().unwrap().evidence == Evidence::PeerKernel { believed_bytes };
-                        assert_eq!(is_known, is_told, "{case}");
+                            down.found.as_ref().unwrap().evidence == Evidence::PeerKernel { pmtu_bytes };
+                        assert_eq!(is_known, is_reported, "{case}");
                     }
                 }
             }
@@ -68,12 +68,12 @@ fn the_mtus_of_the_table_are_found_exactly_within_five_seconds() {
     assert!(slowest < 4000 * MS && most.0 < 150, "slowest {slowest:?}, most probes and bytes {most:?}");
 }
 
-/// As when neighbours have to be found first, and their messages get lost: the first datagrams wait in the kernel.
+/// As during neighbour discovery with losses: the first datagrams wait in the kernel.
 #[test]
-fn a_beginning_that_is_held_up_does_not_slow_down_the_rest() {
+fn delayed_first_datagrams_do_not_slow_down_the_search() {
     for seed in 0..20 {
         let leg = lossy(Leg::plain(1492, MS), 20);
-        let mut simulation = Simulation::new(Family::V6, leg, leg, Icmp::Silent, seed);
+        let mut simulation = Simulation::new(AddressFamily::Ipv6, leg, leg, Icmp::Silent, seed);
         let held = 2000 * MS;
         let found = simulation.find(MtuBounds::default(), |path, elapsed| {
             path.up.delay = held.saturating_sub(elapsed).max(MS);
@@ -92,7 +92,7 @@ fn a_slow_link_with_a_short_queue_is_measured_in_time() {
             for loss in [0, 20] {
                 let leg = Leg { rate_bps, queue_bytes, ..Leg::plain(true_mtu, 10 * MS) };
                 let leg = lossy(leg, loss);
-                let mut simulation = Simulation::new(Family::V4, leg, leg, Icmp::Silent, 5);
+                let mut simulation = Simulation::new(AddressFamily::Ipv4, leg, leg, Icmp::Silent, 5);
                 let found = simulation.find(MtuBounds::default(), |_, _| {});
                 for direction in [&found.upload, &found.download] {
                     assert_eq!(mtu(direction), true_mtu, "{rate_bps} {queue_bytes} {found:#?}");
@@ -104,65 +104,70 @@ fn a_slow_link_with_a_short_queue_is_measured_in_time() {
 }
 
 #[test]
-fn the_interfaces_limits_are_told_apart_and_directions_differ() {
+fn the_interfaces_limits_are_distinguished_and_directions_differ() {
     let interface = |mut leg: Leg, bytes| {
         leg.interface_bytes = bytes;
         leg
     };
     let wide = Leg::plain(65_535, 5 * MS);
     let mut simulation =
-        Simulation::new(Family::V4, interface(wide, 9000), interface(wide, 4000), Icmp::Silent, 1);
+        Simulation::new(AddressFamily::Ipv4, interface(wide, 9000), interface(wide, 4000), Icmp::Silent, 1);
     let found = simulation.find(MtuBounds::default(), |_, _| {});
     assert_eq!((mtu(&found.upload), mtu(&found.download)), (9000, 4000), "{found:#?}");
     assert_eq!(found.upload.found.unwrap().evidence, Evidence::LocalInterface);
     assert_eq!(found.download.found.unwrap().evidence, Evidence::PeerInterface);
     let mut simulation =
-        Simulation::new(Family::V6, interface(wide, 1500), interface(wide, 9000), Icmp::Silent, 1);
+        Simulation::new(AddressFamily::Ipv6, interface(wide, 1500), interface(wide, 9000), Icmp::Silent, 1);
     let found = simulation.find(MtuBounds::default(), |_, _| {});
     assert_eq!((mtu(&found.upload), mtu(&found.download)), (1500, 1500), "{found:#?}");
-    let mut simulation =
-        Simulation::new(Family::V4, Leg::plain(1500, 5 * MS), Leg::plain(1337, 5 * MS), Icmp::Honest, 1);
+    let mut simulation = Simulation::new(
+        AddressFamily::Ipv4,
+        Leg::plain(1500, 5 * MS),
+        Leg::plain(1337, 5 * MS),
+        Icmp::Honest,
+        1,
+    );
     let found = simulation.find(MtuBounds::default(), |_, _| {});
     assert_eq!((mtu(&found.upload), mtu(&found.download)), (1500, 1337), "{found:#?}");
 }
 
 #[test]
-fn a_router_that_lies_is_noted_and_not_believed() {
-    for said in [0, 68, 300, 576, 1300, 1499, 1501, 8999, 9000, 65_535, u32::MAX] {
+fn a_wrong_icmp_report_is_recorded_and_ignored() {
+    for reported in [0, 68, 300, 576, 1300, 1499, 1501, 8999, 9000, 65_535, u32::MAX] {
         let leg = Leg::plain(1500, 10 * MS);
-        let mut simulation = Simulation::new(Family::V4, leg, leg, Icmp::Lie(said), 3);
+        let mut simulation = Simulation::new(AddressFamily::Ipv4, leg, leg, Icmp::Wrong(reported), 3);
         let found = simulation.find(MtuBounds::default(), |_, _| {});
-        assert_eq!(mtu(&found.upload), 1500, "{said}: {found:#?}");
-        assert_eq!(found.upload.found.unwrap().evidence, Evidence::Vanished);
-        assert!(found.upload.icmp.iter().all(|word| !word.held && word.said_bytes == said));
+        assert_eq!(mtu(&found.upload), 1500, "{reported}: {found:#?}");
+        assert_eq!(found.upload.found.unwrap().evidence, Evidence::DroppedSilently);
+        assert!(found.upload.icmp.iter().all(|report| !report.held && report.mtu_bytes == reported));
         assert_eq!(found.upload.icmp.len(), 1);
     }
 }
 
 #[test]
-fn what_does_not_answer_is_told_in_its_kind() {
+fn each_kind_of_silence_is_reported_as_such() {
     let leg = Leg::plain(1500, 10 * MS);
-    let mut dead = Simulation::new(Family::V4, lossy(leg, 1000), leg, Icmp::Silent, 1);
+    let mut dead = Simulation::new(AddressFamily::Ipv4, lossy(leg, 1000), leg, Icmp::Silent, 1);
     let found = dead.find(MtuBounds::default(), |_, _| {});
     assert_eq!(found.upload.found, Err(NoMtu::Silent));
     assert!(found.upload.duration < 5000 * MS);
-    let mut old = Simulation::new(Family::V4, leg, leg, Icmp::Silent, 1);
-    old.deaf_to_sizes = true;
+    let mut old = Simulation::new(AddressFamily::Ipv4, leg, leg, Icmp::Silent, 1);
+    old.answers_hello_only = true;
     let found = old.find(MtuBounds::default(), |_, _| {});
     assert_eq!(found.upload.found, Err(NoMtu::Unanswered), "{found:#?}");
     let narrow = Leg::plain(1200, 10 * MS);
-    let mut tunnel = Simulation::new(Family::V6, narrow, leg, Icmp::Silent, 1);
+    let mut tunnel = Simulation::new(AddressFamily::Ipv6, narrow, leg, Icmp::Silent, 1);
     let found = tunnel.find(MtuBounds::default(), |_, _| {});
     assert_eq!(found.upload.found, Err(NoMtu::BelowFloor { floor_bytes: 1280 }));
     assert_eq!(mtu(&found.download), 1500);
 }
 
 #[test]
-fn a_path_that_changes_meanwhile_is_measured_as_it_is_in_the_end() {
+fn a_path_that_changes_during_a_search_is_measured_in_its_final_state() {
     for (before, after) in [(1500, 1400), (1400, 1500), (9000, 1280), (1280, 9000), (4352, 1500)] {
         for change_ms in [30, 60, 90, 120, 150, 200] {
             let leg = Leg::plain(before, 10 * MS);
-            let mut simulation = Simulation::new(Family::V4, leg, leg, Icmp::Silent, 1);
+            let mut simulation = Simulation::new(AddressFamily::Ipv4, leg, leg, Icmp::Silent, 1);
             let found = simulation.find(MtuBounds::default(), |simulation, at| {
                 let mtu_bytes = if at < change_ms * MS { before } else { after };
                 (simulation.up.mtu_bytes, simulation.down.mtu_bytes) = (mtu_bytes, mtu_bytes);
@@ -176,17 +181,17 @@ fn a_path_that_changes_meanwhile_is_measured_as_it_is_in_the_end() {
     }
 }
 
-fn both(found: &BothFound) -> (u32, u32) {
-    (mtu(&found.0), mtu(&found.1))
+fn both(found: &PathMtuFound) -> (u32, u32) {
+    (mtu(&found.upload), mtu(&found.download))
 }
 
 #[test]
-fn a_watch_follows_an_mtu_down_and_up_and_tells_nothing_else() {
+fn a_watch_follows_an_mtu_down_and_up_and_reports_nothing_else() {
     for icmp in [Icmp::Silent, Icmp::Honest] {
         for loss in [0, 20] {
             let leg = lossy(Leg::plain(1500, 10 * MS), loss);
-            let mut simulation = Simulation::new(Family::V4, leg, leg, icmp, 4);
-            let told = simulation.watch(WatchPace::default(), Duration::from_secs(60), |simulation, at| {
+            let mut simulation = Simulation::new(AddressFamily::Ipv4, leg, leg, icmp, 4);
+            let events = simulation.watch(WatchPace::default(), Duration::from_secs(60), |simulation, at| {
                 let mtu_bytes = match at.as_secs() {
                     0..20 => 1500,
                     20..40 => 1400,
@@ -194,16 +199,16 @@ fn a_watch_follows_an_mtu_down_and_up_and_tells_nothing_else() {
                 };
                 (simulation.up.mtu_bytes, simulation.down.mtu_bytes) = (mtu_bytes, mtu_bytes);
             });
-            let [(first, WatchEvent::Examined(found)), rest @ ..] = &told[..] else { panic!("{told:#?}") };
-            assert!(*first < 2000 * MS && both(found) == (1500, 1500), "{told:#?}");
+            let [(first, MtuEvent::Examined(found)), rest @ ..] = &events[..] else { panic!("{events:#?}") };
+            assert!(*first < 2000 * MS && both(found) == (1500, 1500), "{events:#?}");
             let changes: Vec<_> = rest
                 .iter()
-                .map(|(at, news)| match news {
-                    WatchEvent::Changed { before, now } => (*at, both(before), both(now)),
+                .map(|(at, event)| match event {
+                    MtuEvent::Changed { before, now } => (*at, both(before), both(now)),
                     other => panic!("{other:?}"),
                 })
                 .collect();
-            // Each direction may be noticed for itself.
+            // Each direction may be detected separately.
             let (_, _, last) = changes[changes.len() - 1];
             assert_eq!(last, (9000, 9000), "{changes:?}");
             let down = changes.iter().find(|(_, _, now)| *now == (1400, 1400)).expect("smaller");
@@ -215,22 +220,19 @@ fn a_watch_follows_an_mtu_down_and_up_and_tells_nothing_else() {
 }
 
 #[test]
-fn a_path_that_goes_away_and_comes_back_is_told() {
+fn the_loss_and_the_return_of_a_path_are_reported() {
     let leg = Leg::plain(1500, 10 * MS);
-    let mut simulation = Simulation::new(Family::V6, leg, leg, Icmp::Silent, 4);
-    let told = simulation.watch(WatchPace::default(), Duration::from_secs(60), |simulation, at| {
+    let mut simulation = Simulation::new(AddressFamily::Ipv6, leg, leg, Icmp::Silent, 4);
+    let events = simulation.watch(WatchPace::default(), Duration::from_secs(60), |simulation, at| {
         let loss = if (10..30).contains(&at.as_secs()) { 1000 } else { 0 };
         (simulation.up.loss_permille, simulation.down.loss_permille) = (loss, loss);
         let mtu_bytes = if at.as_secs() < 20 { 1500 } else { 1280 };
         (simulation.up.mtu_bytes, simulation.down.mtu_bytes) = (mtu_bytes, mtu_bytes);
     });
-    let [
-        (_, WatchEvent::Examined(first)),
-        (away, WatchEvent::Away { .. }),
-        (back, WatchEvent::Examined(second)),
-    ] = &told[..]
+    let [(_, MtuEvent::Examined(first)), (away, MtuEvent::Away { .. }), (back, MtuEvent::Examined(second))] =
+        &events[..]
     else {
-        panic!("{told:#?}")
+        panic!("{events:#?}")
     };
     assert_eq!((both(first), both(second)), ((1500, 1500), (1280, 1280)));
     assert!((10_000 * MS..16_000 * MS).contains(away), "{away:?}");
@@ -240,8 +242,8 @@ fn a_path_that_goes_away_and_comes_back_is_told() {
 #[test]
 fn an_interface_that_changes_is_noticed_by_the_watch() {
     let leg = Leg { interface_bytes: 1500, ..Leg::plain(65_535, 10 * MS) };
-    let mut simulation = Simulation::new(Family::V4, leg, leg, Icmp::Silent, 4);
-    let told = simulation.watch(WatchPace::default(), Duration::from_secs(40), |simulation, at| {
+    let mut simulation = Simulation::new(AddressFamily::Ipv4, leg, leg, Icmp::Silent, 4);
+    let events = simulation.watch(WatchPace::default(), Duration::from_secs(40), |simulation, at| {
         let interface_bytes = match at.as_secs() {
             0..10 => 1500,
             10..20 => 1400,
@@ -249,27 +251,27 @@ fn an_interface_that_changes_is_noticed_by_the_watch() {
         };
         (simulation.up.interface_bytes, simulation.down.interface_bytes) = (interface_bytes, interface_bytes);
     });
-    let found: Vec<_> = told
+    let found: Vec<_> = events
         .iter()
-        .map(|(_, news)| match news {
-            WatchEvent::Examined(now) | WatchEvent::Changed { now, .. } => both(now),
-            WatchEvent::Away { .. } => panic!("{told:#?}"),
+        .map(|(_, event)| match event {
+            MtuEvent::Examined(now) | MtuEvent::Changed { now, .. } => both(now),
+            MtuEvent::Away { .. } => panic!("{events:#?}"),
         })
         .collect();
     assert_eq!(found, [(1500, 1500), (1400, 1400), (9000, 9000)]);
 }
 
 #[test]
-fn a_quiet_watch_costs_little() {
+fn a_watch_of_a_stable_path_sends_little() {
     let leg = Leg::plain(1400, 10 * MS);
-    let mut simulation = Simulation::new(Family::V4, leg, leg, Icmp::Silent, 4);
+    let mut simulation = Simulation::new(AddressFamily::Ipv4, leg, leg, Icmp::Silent, 4);
     let mut before = 0;
-    let told = simulation.watch(WatchPace::default(), Duration::from_secs(100), |simulation, at| {
+    let events = simulation.watch(WatchPace::default(), Duration::from_secs(100), |simulation, at| {
         before = if at.as_secs() < 10 { simulation.sent_bytes() } else { before };
     });
-    assert_eq!(told.len(), 1, "{told:#?}");
+    assert_eq!(events.len(), 1, "{events:#?}");
     let rate_bps = (simulation.sent_bytes() - before) * 8 / 90;
-    assert!(rate_bps < 40_000, "{rate_bps} bit/s, both ways");
+    assert!(rate_bps < 40_000, "{rate_bps} bit/s, both directions");
 }
 
 proptest! {
@@ -283,7 +285,7 @@ proptest! {
         jitter_ms in 0_u32..=10,
         duplicates in 0_u32..=50,
         rtt_ms in 1_u32..=100,
-        lie in prop::option::of(prop_oneof![Just(300), Just(1500), Just(9000), 576_u32..9000]),
+        wrong_bytes in prop::option::of(prop_oneof![Just(300), Just(1500), Just(9000), 576_u32..9000]),
         silent in any::<bool>(),
         seed in any::<u64>(),
     ) {
@@ -292,8 +294,8 @@ proptest! {
             duplicate_permille: duplicates,
             ..lossy(Leg::plain(mtu, MS * rtt_ms / 2), loss)
         };
-        let icmp = lie.map_or(if silent { Icmp::Silent } else { Icmp::Honest }, Icmp::Lie);
-        let mut simulation = Simulation::new(Family::V4, leg(true_mtu), leg(down_mtu), icmp, seed);
+        let icmp = wrong_bytes.map_or(if silent { Icmp::Silent } else { Icmp::Honest }, Icmp::Wrong);
+        let mut simulation = Simulation::new(AddressFamily::Ipv4, leg(true_mtu), leg(down_mtu), icmp, seed);
         let found = simulation.find(MtuBounds::default(), |_, _| {});
         for (direction, true_mtu) in [(&found.upload, true_mtu), (&found.download, down_mtu)] {
             let result = direction.found.as_ref();
@@ -313,7 +315,7 @@ proptest! {
     #[test]
     fn a_fifth_lost_is_measured_or_admitted(true_mtu in 576_u32..=9000, seed in any::<u64>()) {
         let leg = lossy(Leg::plain(true_mtu, 10 * MS), 200);
-        let mut simulation = Simulation::new(Family::V4, leg, leg, Icmp::Silent, seed);
+        let mut simulation = Simulation::new(AddressFamily::Ipv4, leg, leg, Icmp::Silent, seed);
         let found = simulation.find(MtuBounds::default(), |_, _| {});
         for direction in [&found.upload, &found.download] {
             if let Ok(result) = &direction.found {

@@ -1,10 +1,11 @@
-//! A path and a server on a simulated clock, for the tests of finder and watch.
+//! A path and a server on a simulated clock, for the tests of `Finder` and `Watch`.
 
-use pathbench_record::random::SplitMix64;
+use pathbench_record::network::AddressFamily;
+use pathbench_record::statistics::SplitMix64;
 use pathbench_record::time::Timestamp;
-use pathbench_traffic::datagram::{DatagramClient as _, Family, Kind, Message, Responder, Unsent};
+use pathbench_traffic::datagram::{DatagramClient as _, Kind, Message, Responder, Unsent};
 use pathbench_traffic::path_mtu::{
-    Finder, Introduction, MtuBounds, PathMtuFound, Watch, WatchEvent, WatchPace,
+    Finder, MtuBounds, MtuEvent, PathMtuFound, SessionParameters, Watch, WatchPace,
 };
 use pathbench_traffic::server::Access;
 use std::cmp::Reverse;
@@ -12,28 +13,28 @@ use std::collections::BinaryHeap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-/// What the router before the narrow link says.
+/// The ICMP report of the router before the narrow link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Icmp {
     Silent,
     Honest,
-    /// Always this.
-    Lie(u32),
+    /// Always this MTU.
+    Wrong(u32),
 }
 
-/// One way.
+/// One direction.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Leg {
-    /// Of the sending host's interface.
+    /// MTU of the sending host's interface.
     pub(crate) interface_bytes: u32,
-    /// Of the narrowest link.
+    /// MTU of the narrowest link.
     pub(crate) mtu_bytes: u32,
     pub(crate) delay: Duration,
     pub(crate) jitter: Duration,
-    /// Bits per second before the narrowest link, and what waits for them.
+    /// Rate in bits per second before the narrowest link, and its queue.
     pub(crate) rate_bps: u64,
     pub(crate) queue_bytes: u64,
-    /// Thousandths of the packets that are lost, or come twice.
+    /// Thousandths of the packets that are lost or duplicated.
     pub(crate) loss_permille: u32,
     pub(crate) duplicate_permille: u32,
 }
@@ -60,29 +61,28 @@ enum Event {
     Icmp(u32, Vec<u8>),
 }
 
-/// See the module.
 pub(crate) struct Simulation {
     pub(crate) now: Timestamp,
-    pub(crate) family: Family,
+    pub(crate) family: AddressFamily,
     pub(crate) up: Leg,
     pub(crate) down: Leg,
     pub(crate) icmp: Icmp,
-    /// The server answers only these kinds of messages (their codes), where it is said.
-    pub(crate) deaf_to_sizes: bool,
+    /// The server answers only hellos.
+    pub(crate) answers_hello_only: bool,
     responder: Responder,
     random: SplitMix64,
     events: BinaryHeap<Reverse<(Timestamp, u64, Event)>>,
     count: u64,
     free_at: [Timestamp; 2],
     sent_bytes: u64,
-    /// What the server's kernel has learnt from ICMP.
+    /// The path MTU in the server's kernel, from ICMP.
     server_kernel_mtu: Option<u32>,
 }
 
 pub(crate) const ROUTER: IpAddr = IpAddr::V4(Ipv4Addr::new(203, 0, 113, 1));
 
 impl Simulation {
-    pub(crate) fn new(family: Family, up: Leg, down: Leg, icmp: Icmp, seed: u64) -> Self {
+    pub(crate) fn new(family: AddressFamily, up: Leg, down: Leg, icmp: Icmp, seed: u64) -> Self {
         let now = Timestamp::from_nanos(5_000_000_000);
         Self {
             now,
@@ -90,7 +90,7 @@ impl Simulation {
             up,
             down,
             icmp,
-            deaf_to_sizes: false,
+            answers_hello_only: false,
             responder: Responder::new(Access::Open, 8, now),
             random: SplitMix64::new(seed),
             events: BinaryHeap::new(),
@@ -101,19 +101,19 @@ impl Simulation {
         }
     }
 
-    pub(crate) fn introduction(&self) -> Introduction {
-        Introduction { session: 77, token: None, family: self.family }
+    pub(crate) fn session_parameters(&self) -> SessionParameters {
+        SessionParameters { session: 77, token: None, family: self.family }
     }
 
-    /// Bytes sent, both ways.
+    /// Bytes sent in both directions.
     pub(crate) fn sent_bytes(&self) -> u64 {
         self.sent_bytes
     }
 
     fn client(&self) -> SocketAddr {
         match self.family {
-            Family::V4 => SocketAddr::from(([192, 0, 2, 1], 40_000)),
-            Family::V6 => "[2001:db8::1]:40000".parse().unwrap(),
+            AddressFamily::Ipv4 => SocketAddr::from(([192, 0, 2, 1], 40_000)),
+            AddressFamily::Ipv6 => "[2001:db8::1]:40000".parse().unwrap(),
         }
     }
 
@@ -121,10 +121,10 @@ impl Simulation {
         self.random.below(1000) < permille as usize
     }
 
-    /// Puts a datagram on its way; the size that the sending interface takes when it is longer than that.
+    /// Sends a datagram. Error: the MTU of the sending interface if the packet exceeds it.
     fn put(&mut self, upwards: bool, payload: &[u8]) -> Result<(), u32> {
         let leg = if upwards { self.up } else { self.down };
-        let size = self.family.header_bytes() + payload.len() as u32;
+        let size = self.family.udp_packet_bytes(payload.len());
         if size > leg.interface_bytes {
             return Err(leg.interface_bytes);
         }
@@ -138,16 +138,16 @@ impl Simulation {
         let through = free_at.max(self.now) + serialised;
         self.free_at[usize::from(upwards)] = through;
         if size > leg.mtu_bytes {
-            let said = match self.icmp {
+            let reported = match self.icmp {
                 Icmp::Silent => return Ok(()),
                 Icmp::Honest => leg.mtu_bytes,
-                Icmp::Lie(said) => said,
+                Icmp::Wrong(reported) => reported,
             };
             if upwards {
                 let quoted = payload[..payload.len().min(64)].to_vec();
-                self.schedule(through + leg.delay, Event::Icmp(said, quoted));
-            } else if said < size {
-                self.server_kernel_mtu = Some(said);
+                self.schedule(through + leg.delay, Event::Icmp(reported, quoted));
+            } else if reported < size {
+                self.server_kernel_mtu = Some(reported);
             }
             return Ok(());
         }
@@ -171,7 +171,7 @@ impl Simulation {
 
     fn serve(&mut self, payload: &[u8]) {
         let kind = Message::decode(payload).map(|message| message.kind);
-        if self.deaf_to_sizes && kind != Some(Kind::Hello) {
+        if self.answers_hello_only && kind != Some(Kind::Hello) {
             return;
         }
         let client = self.client();
@@ -184,12 +184,12 @@ impl Simulation {
         }
     }
 
-    /// Sends what a client sends.
+    /// Sends a client's datagram.
     pub(crate) fn send(&mut self, payload: &[u8]) -> Result<(), Unsent> {
         self.put(true, payload).map_err(|limit| Unsent::TooLong { limit_bytes: Some(limit) })
     }
 
-    /// Goes on to the next thing that happens, or to `due`, and hands over what the client gets.
+    /// Advances to the next event or to `due`, and delivers the client's datagrams.
     pub(crate) fn step(&mut self, due: Timestamp, mut take: impl FnMut(Timestamp, Arrived)) {
         let next = self.events.peek().map_or(due, |Reverse((at, ..))| (*at).min(due));
         self.now = self.now.max(next);
@@ -200,7 +200,7 @@ impl Simulation {
             match event {
                 Event::ToServer(payload) => self.serve(&payload),
                 Event::ToClient(payload) => take(self.now, Arrived::Datagram(payload)),
-                Event::Icmp(said, quoted) => take(self.now, Arrived::Icmp(said, quoted)),
+                Event::Icmp(reported, quoted) => take(self.now, Arrived::Icmp(reported, quoted)),
             }
         }
     }
@@ -212,7 +212,7 @@ impl Simulation {
         mut meanwhile: impl FnMut(&mut Self, Duration),
     ) -> PathMtuFound {
         let start = self.now;
-        let mut finder = Finder::new(self.now, self.introduction(), bounds);
+        let mut finder = Finder::new(self.now, self.session_parameters(), bounds);
         let mut turns = 0;
         loop {
             turns += 1;
@@ -228,26 +228,24 @@ impl Simulation {
             }
             self.step(finder.due(), |now, arrived| match arrived {
                 Arrived::Datagram(payload) => finder.received(now, &payload),
-                Arrived::Icmp(said, quoted) => finder.icmp(now, ROUTER, said, &quoted),
+                Arrived::Icmp(reported, quoted) => finder.icmp(now, ROUTER, reported, &quoted),
             });
         }
-        let (upload, download) = finder.result(self.now);
-        let client = self.client();
-        PathMtuFound { local: client.ip(), remote: client, upload, download }
+        finder.result(self.now)
     }
 }
 
 impl Simulation {
-    /// Runs a watch for `time`; what it tells, and when.
+    /// Runs a watch for `time`; returns its events with their times.
     pub(crate) fn watch(
         &mut self,
         pace: WatchPace,
         time: Duration,
         mut meanwhile: impl FnMut(&mut Self, Duration),
-    ) -> Vec<(Duration, WatchEvent)> {
+    ) -> Vec<(Duration, MtuEvent)> {
         let start = self.now;
-        let mut watch = Watch::new(self.now, self.introduction(), MtuBounds::default(), pace);
-        let (mut told, mut turns) = (Vec::new(), 0);
+        let mut watch = Watch::new(self.now, self.session_parameters(), MtuBounds::default(), pace);
+        let (mut events, mut turns) = (Vec::new(), 0);
         while self.now.since(start) < time {
             turns += 1;
             assert!(turns < 1_000_000, "it does not sleep: {watch:?}");
@@ -257,19 +255,21 @@ impl Simulation {
                     watch.not_sent(self.now, outgoing.sequence, why);
                 }
             }
-            told.extend(std::iter::from_fn(|| watch.take_event()).map(|news| (self.now.since(start), news)));
-            // So that what changes meanwhile changes in time.
+            events.extend(
+                std::iter::from_fn(|| watch.take_event()).map(|event| (self.now.since(start), event)),
+            );
+            // At most 10 ms, so that `meanwhile` changes the path in time.
             let due = watch.due().min(self.now + Duration::from_millis(10));
             self.step(due, |now, arrived| match arrived {
                 Arrived::Datagram(payload) => watch.received(now, &payload),
-                Arrived::Icmp(said, quoted) => watch.icmp(now, ROUTER, said, &quoted),
+                Arrived::Icmp(reported, quoted) => watch.icmp(now, ROUTER, reported, &quoted),
             });
         }
-        told
+        events
     }
 }
 
-/// What a client gets.
+/// An event for a client.
 pub(crate) enum Arrived {
     Datagram(Vec<u8>),
     Icmp(u32, Vec<u8>),

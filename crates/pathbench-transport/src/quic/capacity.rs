@@ -1,43 +1,43 @@
-//! How many QUIC connections a server has, and how many of them may hold much.
+//! Limits of a server's QUIC connections and tests, and of their memory.
 
+use crate::containment::lock;
 use pathbench_mpquic::{
     CONNECTION_WINDOW_BYTES, FIRST_EVENTS, FIRST_HELD_BYTES, FIRST_PATHS_BYTES, FIRST_WINDOW_BYTES,
     MAX_EVENTS, MOST_HELD_BYTES, PATHS_BYTES,
 };
-use pathbench_record::address::Client;
+use pathbench_record::network::Client;
 use std::collections::HashMap;
-use std::net::IpAddr;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// What a QUIC connection takes at most on which no test has been admitted: what waits in its streams (the library keeps
-/// up to two and a half times as much as it counts), its paths and their events, TLS and the library's own state.
+/// Most memory of a QUIC connection without an admitted test: unread data of its streams (the library keeps up to 2.5
+/// times the bytes that it counts), its paths and their events, TLS and the library's own state.
 pub const QUIC_CONNECTION_BYTES: u64 =
     FIRST_WINDOW_BYTES as u64 * 5 / 2 + FIRST_PATHS_BYTES + FIRST_EVENTS as u64 * EVENT_BYTES + (256 << 10);
 
-/// What it takes at most beyond that while it carries a test: the same, and what its streams send.
+/// Most additional memory of a connection with a test: unread data, paths, events, and the data that its streams send.
 pub const QUIC_TEST_BYTES: u64 =
     CONNECTION_WINDOW_BYTES as u64 * 5 / 2 + PATHS_BYTES + MAX_EVENTS as u64 * EVENT_BYTES + MOST_HELD_BYTES;
 
-/// What a stream takes at most besides its windows: the library lets small frames keep 32 KiB of their packets.
+/// Most memory of a stream besides its windows: small frames keep up to 32 KiB of their packets in the library.
 pub const QUIC_STREAM_BYTES: u64 = 40 << 10;
 
-/// What the streams of a connection without a test may have sent that is not acknowledged.
+/// Most unacknowledged bytes that the streams of a connection without a test have sent.
 pub const QUIC_UNTRUSTED_SEND_BYTES: u64 = FIRST_HELD_BYTES;
 
-/// What a listening socket takes at most: datagrams that have arrived and that wait to be sent.
+/// Most memory of a listening socket: received datagrams, and datagrams to send.
 pub const QUIC_LISTENER_BYTES: u64 = 8 << 20;
 
-/// A path event with its words.
+/// Memory of a path event with its text.
 const EVENT_BYTES: u64 = 512;
 
-/// Bounds on the QUIC connections of a server, all its listeners together.
+/// Limits of all QUIC listeners of a server together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QuicLimits {
     pub connections: usize,
-    /// The same of one client, so that none can keep the others out by holding idle ones.
+    /// Prevents one client from using up the limit with idle connections.
     pub connections_per_client: usize,
-    /// Connections that carry a test, and may therefore hold as much as a test needs.
+    /// Connections with a test, each of which may use [`QUIC_TEST_BYTES`].
     pub tests: usize,
     pub tests_per_client: usize,
 }
@@ -48,142 +48,114 @@ impl Default for QuicLimits {
     }
 }
 
-/// What is left of [`QuicLimits`].
+/// Slots of one kind, limited for each client and in total.
 #[derive(Debug)]
-pub struct QuicCapacity {
-    limits: QuicLimits,
-    used: Mutex<Used>,
-    returned: Condvar,
+pub struct Slots {
+    most: usize,
+    most_per_client: usize,
+    held: Mutex<HashMap<Client, usize>>,
+    released: Condvar,
 }
 
-#[derive(Debug, Default)]
-struct Used {
-    connections: Slots,
-    tests: Slots,
-}
-
-#[derive(Debug, Default)]
-struct Slots {
-    all: usize,
-    by_client: HashMap<Client, usize>,
+/// A slot in use; its drop releases it.
+#[derive(Debug)]
+pub struct Slot {
+    slots: Arc<Slots>,
+    client: Client,
 }
 
 impl Slots {
-    fn has_room(&self, client: Client, most: usize, most_of_client: usize) -> bool {
-        self.all < most && self.by_client.get(&client).copied().unwrap_or(0) < most_of_client
+    pub fn new(most: usize, most_per_client: usize) -> Arc<Self> {
+        Arc::new(Self { most, most_per_client, held: Mutex::default(), released: Condvar::new() })
     }
 
-    fn take(&mut self, client: Client, most: usize, most_of_client: usize) -> bool {
-        let has_room = self.has_room(client, most, most_of_client);
-        if has_room {
-            self.all += 1;
-            *self.by_client.entry(client).or_default() += 1;
+    pub fn acquire(self: &Arc<Self>, client: Client) -> Option<Slot> {
+        let mut held = self.held();
+        if self.is_full(&held, client) {
+            return None;
         }
-        has_room
+        *held.entry(client).or_default() += 1;
+        Some(Slot { slots: Arc::clone(self), client })
     }
 
-    fn give_back(&mut self, client: Client) {
-        self.all -= 1;
-        match self.by_client.get_mut(&client) {
-            Some(own) if *own > 1 => *own -= 1,
-            _ => drop(self.by_client.remove(&client)),
-        }
+    /// Waits up to `limit` until a slot is free for this client.
+    pub(crate) fn wait(&self, client: Client, limit: Duration) {
+        let is_full = |held: &mut HashMap<Client, usize>| self.is_full(held, client);
+        let waited = self.released.wait_timeout_while(self.held(), limit, is_full);
+        drop(waited.unwrap_or_else(PoisonError::into_inner));
     }
+
+    fn is_full(&self, held: &HashMap<Client, usize>, client: Client) -> bool {
+        let own = held.get(&client).copied().unwrap_or(0);
+        held.values().sum::<usize>() >= self.most || own >= self.most_per_client
+    }
+
+    /// Each change is one step, so the counts are correct even after a panic of a thread that held the lock.
+    fn held(&self) -> MutexGuard<'_, HashMap<Client, usize>> {
+        lock(&self.held)
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        let mut held = self.slots.held();
+        if let Some(own) = held.get_mut(&self.client) {
+            *own -= 1;
+            if *own == 0 {
+                held.remove(&self.client);
+            }
+        }
+        self.slots.released.notify_all();
+    }
+}
+
+/// The slots of [`QuicLimits`].
+#[derive(Debug)]
+pub struct QuicCapacity {
+    pub(crate) connections: Arc<Slots>,
+    pub(crate) tests: Arc<Slots>,
 }
 
 impl QuicCapacity {
     pub fn new(limits: QuicLimits) -> Self {
-        Self { limits, used: Mutex::default(), returned: Condvar::new() }
-    }
-
-    pub(crate) fn connection(self: &Arc<Self>, peer: IpAddr) -> Option<ConnectionSlot> {
-        let (client, limits) = (Client::from(peer), self.limits);
-        let taken = self.used().connections.take(client, limits.connections, limits.connections_per_client);
-        taken.then(|| ConnectionSlot { capacity: Arc::clone(self), client })
-    }
-
-    pub(crate) fn test(self: &Arc<Self>, peer: IpAddr) -> Option<TestSlot> {
-        let (client, limits) = (Client::from(peer), self.limits);
-        let taken = self.used().tests.take(client, limits.tests, limits.tests_per_client);
-        taken.then(|| TestSlot { capacity: Arc::clone(self), client })
-    }
-
-    /// Waits at most `limit` until there is room for one more test with this peer.
-    pub(crate) fn await_test(&self, peer: IpAddr, limit: Duration) {
-        let (client, limits) = (Client::from(peer), self.limits);
-        let is_full = |used: &mut Used| !used.tests.has_room(client, limits.tests, limits.tests_per_client);
-        drop(
-            self.returned
-                .wait_timeout_while(self.used(), limit, is_full)
-                .unwrap_or_else(PoisonError::into_inner),
-        );
-    }
-
-    /// Each change is one step, so a panic elsewhere leaves the counts right.
-    fn used(&self) -> MutexGuard<'_, Used> {
-        self.used.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-#[derive(Debug)]
-pub(crate) struct ConnectionSlot {
-    capacity: Arc<QuicCapacity>,
-    client: Client,
-}
-
-impl Drop for ConnectionSlot {
-    fn drop(&mut self) {
-        self.capacity.used().connections.give_back(self.client);
-    }
-}
-
-/// The slot of a connection that carries a test, given back when dropped.
-#[derive(Debug)]
-pub(crate) struct TestSlot {
-    capacity: Arc<QuicCapacity>,
-    client: Client,
-}
-
-impl Drop for TestSlot {
-    fn drop(&mut self) {
-        self.capacity.used().tests.give_back(self.client);
-        self.capacity.returned.notify_all();
+        Self {
+            connections: Slots::new(limits.connections, limits.connections_per_client),
+            tests: Slots::new(limits.tests, limits.tests_per_client),
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::IpAddr;
     use std::thread;
 
-    const ALICE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
-    const BOB: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 2));
-    const CAROL: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 3));
-
     #[test]
-    fn slots_are_few_and_come_back() {
+    fn slots_are_limited_and_return_when_dropped() {
         let limits = QuicLimits { connections: 3, connections_per_client: 2, tests: 2, tests_per_client: 1 };
-        let capacity = Arc::new(QuicCapacity::new(limits));
-        let first = capacity.connection(ALICE).expect("a slot");
-        let _second = capacity.connection(ALICE).expect("a slot");
-        assert!(capacity.connection(ALICE).is_none(), "a third of one client");
-        let _third = capacity.connection(BOB).expect("a slot");
-        assert!(capacity.connection(BOB).is_none(), "a fourth in all");
+        let capacity = QuicCapacity::new(limits);
+        let [alice, bob, carol] = [1, 2, 3].map(|last| Client::from(IpAddr::from([192, 0, 2, last])));
+        let first = capacity.connections.acquire(alice).expect("a slot");
+        let _second = capacity.connections.acquire(alice).expect("a slot");
+        assert!(capacity.connections.acquire(alice).is_none(), "a third of one client");
+        let _third = capacity.connections.acquire(bob).expect("a slot");
+        assert!(capacity.connections.acquire(bob).is_none(), "a fourth in all");
         drop(first);
-        assert!(capacity.connection(BOB).is_some());
+        assert!(capacity.connections.acquire(bob).is_some());
 
-        let test = capacity.test(ALICE).expect("a slot");
-        assert!(capacity.test(ALICE).is_none(), "a second of one client");
-        let _other = capacity.test(BOB).expect("a slot");
+        let test = capacity.tests.acquire(alice).expect("a slot");
+        assert!(capacity.tests.acquire(alice).is_none(), "a second of one client");
+        let _other = capacity.tests.acquire(bob).expect("a slot");
         let waiting = {
-            let capacity = Arc::clone(&capacity);
+            let tests = Arc::clone(&capacity.tests);
             thread::spawn(move || {
-                capacity.await_test(CAROL, Duration::from_secs(60));
-                capacity.test(CAROL).is_some()
+                tests.wait(carol, Duration::from_secs(60));
+                tests.acquire(carol).is_some()
             })
         };
         drop(test);
         assert!(waiting.join().unwrap());
-        assert_eq!(capacity.used().tests.by_client.len(), 1, "only Bob has one");
+        assert_eq!(capacity.tests.held().len(), 1, "only Bob has one");
     }
 }

@@ -1,22 +1,23 @@
-//! The opening side: one QUIC connection, and streams on it.
+//! A client's QUIC connection and its streams.
 
 use super::connection::{FIRST_SOCKET, QuicConnection};
-use super::endpoint::{Endpoint, Time};
-use super::interfaces::{Exits, largest_mtu};
+use super::driver::Driver;
+use super::endpoint::Endpoint;
+use super::interfaces::{Egress, largest_mtu};
 use super::link_watch::LinkWatch;
 use super::settings;
-use super::socket::{PathSocket, SocketError, Way};
+use super::socket::{Binding, PathSocket, SocketError};
 use super::stream::QuicStream;
-use crate::connect::{ConnectError, ConnectOptions};
-use crate::tls::{ALPN, client_config, distrust};
+use crate::error::ConnectError;
+use crate::options::ConnectOptions;
+use crate::tls::{ALPN, client_config, rejection};
 use noq_proto::crypto::rustls::QuicClientConfig;
 use noq_proto::{ClientConfig, ConnectionError};
 use pathbench_mpquic::{
-    CONNECTION_WINDOW_BYTES, Core, Instruments, LocalSocket, PathInput, Start, endpoint_config,
+    CONNECTION_WINDOW_BYTES, Core, Epoch, Instruments, LocalSocket, Start, endpoint_config,
 };
 use pathbench_record::time::Clock;
 use pathbench_record::transport::Transport;
-use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
 
@@ -28,7 +29,7 @@ pub(crate) struct QuicClient {
 }
 
 impl QuicClient {
-    /// Connects, waiting at most `options.timeout`.
+    /// Waits up to `options.timeout` for the end of the handshake.
     pub(crate) fn connect(
         transport: Transport,
         options: &ConnectOptions,
@@ -38,10 +39,9 @@ impl QuicClient {
         let failed = |doing| move |source| ConnectError::Failed { remote, doing, source };
         let multipath = transport == Transport::Mpquic;
         let instruments = Instruments::new(&options.quic.scheduler);
-        let (crypto, server_name) = trust(transport, options)?;
+        let (crypto, server_name) = tls_config(transport, options)?;
         let mut crypto = ClientConfig::new(instruments.at_client(Arc::new(crypto)));
-        let time = Time::new(clock);
-        let epoch = time.epoch();
+        let epoch = Epoch::starting(clock.now());
         let links =
             if multipath && !options.quic.paths.is_empty() {
                 Some(LinkWatch::start().map_err(|error| {
@@ -52,35 +52,39 @@ impl QuicClient {
             };
         let (first, socket) = first_socket(options, links.as_ref())?;
         let names = interfaces(options, multipath);
-        let exits = if names.is_empty() { Exits::Of(socket.local_addr().ip()) } else { Exits::Named(&names) };
+        let mtu_bytes = largest_mtu(if names.is_empty() {
+            Egress::Address(socket.local_addr().ip())
+        } else {
+            Egress::Named(&names)
+        });
         let settings =
-            settings(&options.socket, &options.quic, multipath, largest_mtu(exits), CONNECTION_WINDOW_BYTES)?;
+            settings(&options.socket, &options.quic, multipath, mtu_bytes, CONNECTION_WINDOW_BYTES)?;
         let socket = Arc::new(socket);
         let sockets = vec![Arc::clone(&socket)];
         crypto.transport_config(Arc::new(settings.transport(&instruments, epoch, remote.ip())));
         let mut protocol = noq_proto::Endpoint::new(Arc::new(endpoint_config()), None, true);
-        let now = time.now();
+        let now = clock.now();
         let (handle, inner) = protocol
             .connect(epoch.instant(now), crypto, remote, &server_name)
             .map_err(|error| failed("starting a QUIC handshake")(io::Error::other(error.to_string())))?;
         let start = Start {
-            handle,
             now,
             epoch,
             remote,
             socket: LocalSocket { id: FIRST_SOCKET, address: socket.local_addr() },
             first_path: first,
-            interfaces: links.as_ref().map_or_else(Vec::new, |links| as_found(options, first, links)),
+            interfaces: links.as_ref().map(LinkWatch::interfaces).unwrap_or_default(),
             is_address_validated: true,
         };
-        let mut core = Core::new(inner, instruments, &settings, start);
+        let mut core = Core::new(inner, instruments, &settings, &start);
         core.join();
-        let endpoint = Endpoint::new(time, protocol, settings, options.socket.clone(), None, sockets)
-            .map_err(failed("opening an event descriptor"))?;
-        let endpoint = Arc::new(endpoint);
-        let connection = Arc::new(QuicConnection::new(Arc::clone(&endpoint), remote, core, socket, None));
-        endpoint.connections().insert(handle, Arc::clone(&connection));
-        endpoint.start(links).map_err(failed("starting a thread for QUIC"))?;
+        let endpoint =
+            Endpoint::new((clock, epoch), protocol, settings, options.socket.clone(), None, sockets);
+        let endpoint = Arc::new(endpoint.map_err(failed("opening an event descriptor"))?);
+        let connection = QuicConnection::new(Arc::clone(&endpoint), (handle, remote), core, socket, None);
+        let connection = Arc::new(connection);
+        Driver::start(&endpoint, None, Some(Arc::clone(&connection)), links)
+            .map_err(failed("starting a thread for QUIC"))?;
         let client = Self { connection, options: options.clone() };
         client.await_handshake()?;
         Ok(client)
@@ -111,7 +115,7 @@ impl QuicClient {
         }
     }
 
-    /// Opens a stream, waiting at most `options.timeout` until the server allows one more.
+    /// Opens a stream; waits up to `options.timeout` while the server's stream limit is reached (RFC 9000, section 4.6).
     pub(crate) fn open(&self) -> Result<QuicStream, ConnectError> {
         let endpoint = &self.connection.endpoint;
         let deadline = endpoint.now() + self.options.timeout;
@@ -131,7 +135,7 @@ impl QuicClient {
         }
     }
 
-    /// Whether streams can no longer be opened on it.
+    /// Whether the connection has ended, so that it opens no more streams.
     pub(crate) fn is_over(&self) -> bool {
         self.connection.lock().ended().is_some()
     }
@@ -142,7 +146,7 @@ impl QuicClient {
             ConnectionError::TimedOut => {
                 ConnectError::TimedOut { remote, local, after: self.options.timeout }
             }
-            other => match distrusted(other) {
+            other => match certificate_rejection(other) {
                 Some(message) => ConnectError::Untrusted { remote, message },
                 None => ConnectError::Failed {
                     remote,
@@ -154,10 +158,10 @@ impl QuicClient {
     }
 }
 
-/// Why the server is not the one that was meant, when that is what ended the handshake.
-fn distrusted(reason: &ConnectionError) -> Option<String> {
+/// The reason why the certificate is rejected, if that ended the handshake.
+fn certificate_rejection(reason: &ConnectionError) -> Option<String> {
     let ConnectionError::TransportError(error) = reason else { return None };
-    error.crypto.as_ref()?.downcast_ref::<rustls::Error>().and_then(distrust)
+    error.crypto.as_ref()?.downcast_ref::<rustls::Error>().and_then(rejection)
 }
 
 impl Drop for QuicClient {
@@ -171,52 +175,45 @@ fn interfaces(options: &ConnectOptions, multipath: bool) -> Vec<String> {
     options.interface.iter().cloned().chain(paths).collect()
 }
 
-/// The interfaces of the wanted paths as they are, the one of the handshake first.
-fn as_found(options: &ConnectOptions, first: usize, links: &LinkWatch) -> Vec<PathInput> {
-    let mut names: Vec<&str> = options.quic.paths.iter().map(|path| path.interface.as_str()).collect();
-    if first < names.len() {
-        names.swap(0, first);
-    }
-    let mut seen = BTreeSet::new();
-    names.retain(|name| seen.insert(*name));
-    names.into_iter().flat_map(|name| links.as_changes(name)).collect()
-}
-
-/// The socket that the handshake takes, and of which wanted path it is: the first that can be had.
+/// The socket of the handshake and the index of its path: the first requested path whose socket can be opened.
 fn first_socket(
     options: &ConnectOptions,
     links: Option<&LinkWatch>,
 ) -> Result<(usize, PathSocket), ConnectError> {
     let remote = options.remote;
     let Some(links) = links else {
-        let way = Way { interface: options.interface.as_deref(), local: options.local, remote };
-        let socket = PathSocket::towards(&way, &options.socket);
-        return socket.map(|socket| (0, socket)).map_err(|error| refusal(options, error));
+        let route = Binding { interface: options.interface.as_deref(), local: options.local, remote };
+        let socket = PathSocket::connected(&route, &options.socket);
+        return socket.map(|socket| (0, socket)).map_err(|error| socket_failure(options, error));
     };
-    let mut refused = None;
+    let interfaces = links.interfaces();
+    let mut failure = None;
     for (index, path) in options.quic.paths.iter().enumerate() {
-        let usable = links.usable_addresses(&path.interface, remote.is_ipv6());
-        let local = usable.into_iter().find(|address| path.address.is_none_or(|wanted| wanted == *address));
+        let interface = interfaces.iter().find(|interface| interface.name == path.interface);
+        let local = interface.and_then(|interface| path.source(interface, remote.is_ipv6()));
         let Some(local) = local else { continue };
-        let way = Way { interface: Some(&path.interface), local: Some(local), remote };
-        match PathSocket::towards(&way, &options.socket) {
+        let route = Binding { interface: Some(&path.interface), local: Some(local), remote };
+        match PathSocket::connected(&route, &options.socket) {
             Ok(socket) => return Ok((index, socket)),
-            Err(error) => refused = Some(error),
+            Err(error) => failure = Some(error),
         }
     }
-    Err(refused.map_or_else(
+    Err(failure.map_or_else(
         || ConnectError::Unreachable {
             remote,
             local: None,
-            message: "none of the interfaces asked for is up and has an address of the server's family"
+            message: "none of the requested interfaces is up with an address of the server's family"
                 .to_owned(),
         },
-        |error| refusal(options, error),
+        |error| socket_failure(options, error),
     ))
 }
 
-/// The configuration by which the server is believed, and the name that it is to prove.
-fn trust(transport: Transport, options: &ConnectOptions) -> Result<(QuicClientConfig, String), ConnectError> {
+/// The TLS configuration that authenticates the server, and the name that the server must prove.
+fn tls_config(
+    transport: Transport,
+    options: &ConnectOptions,
+) -> Result<(QuicClientConfig, String), ConnectError> {
     let remote = options.remote;
     let failed = |source: String| ConnectError::Failed {
         remote,
@@ -230,7 +227,7 @@ fn trust(transport: Transport, options: &ConnectOptions) -> Result<(QuicClientCo
     Ok((crypto, name.to_str().into_owned()))
 }
 
-fn refusal(options: &ConnectOptions, error: SocketError) -> ConnectError {
+fn socket_failure(options: &ConnectOptions, error: SocketError) -> ConnectError {
     let (remote, local) = (options.remote, options.local);
     match (error.source.kind(), &options.interface) {
         (_, Some(interface)) if error.source.raw_os_error() == Some(libc::ENODEV) => {

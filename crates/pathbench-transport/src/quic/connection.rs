@@ -1,18 +1,19 @@
-//! A QUIC connection that threads share: one lock, and whoever changes something sees to what follows.
+//! A QUIC connection shared by threads, with one lock. The thread that changes the state sends the resulting datagrams.
 
-use super::capacity::{ConnectionSlot, TestSlot};
+use super::capacity::Slot;
 use super::endpoint::Endpoint;
-use super::socket::{PathSocket, Way};
+use super::socket::{Binding, PathSocket};
+use crate::containment::lock;
 use noq_proto::{ConnectionEvent, ConnectionHandle, EndpointEvent, StreamId, Transmit};
 use pathbench_mpquic::{Core, Driver, InterfaceChange, LINGER, LocalSocket, SocketId, Turn, Wakeup};
-use pathbench_record::address::canonical;
 use pathbench_record::connection::{InForce, PathEvent};
+use pathbench_record::network::canonical;
 use pathbench_record::time::Timestamp;
 use pathbench_record::transport::Transport;
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 
 #[derive(Debug)]
@@ -25,14 +26,14 @@ pub(crate) struct QuicConnection {
     signals: Mutex<HashMap<StreamId, Arc<StreamSignals>>>,
     changed: Condvar,
     pending: AtomicBool,
-    /// When it has to be looked at again, in nanoseconds of the clock.
+    /// Time of the next turn, in nanoseconds of the clock.
     due_nanos: AtomicU64,
     established: AtomicBool,
-    /// At a server: counts it among the connections there may be.
-    _slot: Option<ConnectionSlot>,
-    /// At a server: counts it among the connections that carry a test.
-    test_slot: OnceLock<TestSlot>,
-    /// The next turn panics.
+    /// At a server: the slot of the connection.
+    _slot: Option<Slot>,
+    /// At a server: the slot of its test.
+    test_slot: OnceLock<Slot>,
+    /// Makes the next turn panic.
     #[cfg(test)]
     pub(super) panics: AtomicBool,
 }
@@ -43,7 +44,7 @@ pub(crate) struct StreamSignals {
     pub(crate) writable: Condvar,
 }
 
-/// The sockets of a connection, by the number that the core knows them by.
+/// The sockets of a connection with the ids by which the core addresses them.
 #[derive(Debug)]
 struct Sockets {
     open: Vec<(SocketId, Arc<PathSocket>)>,
@@ -69,8 +70,8 @@ impl Driver for TurnDriver<'_> {
         local: IpAddr,
         remote: SocketAddr,
     ) -> Result<LocalSocket, String> {
-        let way = Way { interface: Some(interface), local: Some(local), remote };
-        let socket = PathSocket::towards(&way, self.connection.endpoint.socket_options())
+        let route = Binding { interface: Some(interface), local: Some(local), remote };
+        let socket = PathSocket::connected(&route, &self.connection.endpoint.socket_options)
             .map_err(|error| format!("{}: {}", error.doing, error.source))?;
         let Sockets { open, count, changed } = &mut *self.sockets;
         let opened = LocalSocket { id: SocketId(*count), address: socket.local_addr() };
@@ -86,27 +87,23 @@ impl Driver for TurnDriver<'_> {
 
     fn on_endpoint_event(&mut self, event: EndpointEvent) -> Option<ConnectionEvent> {
         let connection = self.connection;
-        connection.endpoint.routing().with(|endpoint| endpoint.handle_event(connection.handle, event))
+        connection.endpoint.with_library(|endpoint| endpoint.handle_event(connection.handle, event))
     }
 }
 
-/// The number of a connection's first socket.
 pub(crate) const FIRST_SOCKET: SocketId = SocketId(0);
-
-/// Datagrams sent before what has arrived is looked at again.
-const TURN_DATAGRAMS: usize = 88;
 
 impl QuicConnection {
     pub(crate) fn new(
         endpoint: Arc<Endpoint>,
-        peer: SocketAddr,
+        (handle, peer): (ConnectionHandle, SocketAddr),
         core: Core,
         socket: Arc<PathSocket>,
-        slot: Option<ConnectionSlot>,
+        slot: Option<Slot>,
     ) -> Self {
         Self {
             endpoint,
-            handle: core.handle(),
+            handle,
             peer: canonical(peer),
             core: Mutex::new(core),
             sockets: Mutex::new(Sockets { open: vec![(FIRST_SOCKET, socket)], count: 1, changed: false }),
@@ -136,7 +133,7 @@ impl QuicConnection {
         self.wake(wakeups);
     }
 
-    /// Waits for a change of the connection, at most `limit`.
+    /// Waits up to `limit` for a change of the connection.
     pub(crate) fn wait<'a>(&self, core: MutexGuard<'a, Core>, limit: Duration) -> MutexGuard<'a, Core> {
         wait(&self.changed, core, limit)
     }
@@ -150,7 +147,7 @@ impl QuicConnection {
         let (send_buffer_bytes, receive_buffer_bytes) = buffers.unwrap_or_default();
         InForce {
             protocol: self.transport(core).name().to_owned(),
-            congestion: self.endpoint.settings().control.name().to_owned(),
+            congestion: self.endpoint.settings.control.name().to_owned(),
             send_buffer_bytes,
             receive_buffer_bytes,
             no_delay: true,
@@ -158,14 +155,14 @@ impl QuicConnection {
         }
     }
 
-    /// `mpquic` where both ends agreed to several paths, or this end asked for them.
+    /// `mpquic` if this client requested multipath, or both ends negotiated it.
     pub(crate) fn transport(&self, core: &Core) -> Transport {
-        let asked = core.is_client() && self.endpoint.settings().multipath;
-        if asked || core.is_multipath() { Transport::Mpquic } else { Transport::Quic }
+        let requested = core.is_client() && self.endpoint.settings.multipath;
+        if requested || core.is_multipath() { Transport::Mpquic } else { Transport::Quic }
     }
 
-    /// At a server: has the connection hold as much as a test takes, until it ends.
-    pub(crate) fn begin_test(&self, core: &mut Core, slot: TestSlot) {
+    /// At a server: raises the connection's limits to those of a test, until the connection ends.
+    pub(crate) fn begin_test(&self, core: &mut Core, slot: Slot) {
         core.begin_test();
         // Set only here, under the core's lock.
         let _ = self.test_slot.set(slot);
@@ -190,14 +187,14 @@ impl QuicConnection {
     }
 
     fn signals(&self) -> MutexGuard<'_, HashMap<StreamId, Arc<StreamSignals>>> {
-        self.signals.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.signals)
     }
 
     fn sockets(&self) -> MutexGuard<'_, Sockets> {
-        self.sockets.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.sockets)
     }
 
-    /// A user less; the last one at a client waits a little until the peer has everything.
+    /// Removes a user. The last one at a client waits up to [`LINGER`] for the end of the connection.
     pub(crate) fn leave(&self, mut core: MutexGuard<'_, Core>) {
         let last = core.leave(self.endpoint.now());
         let waits = last && core.is_client() && core.ended().is_none();
@@ -216,8 +213,7 @@ impl QuicConnection {
         }
     }
 
-    /// Sees to what follows from a change: sends at once when the driver is asleep, else leaves it to the driver,
-    /// which is at work anyway.
+    /// Processes a change. If the driver sleeps, this thread sends the resulting datagrams; an awake driver sends them.
     pub(crate) fn submit(&self, mut core: MutexGuard<'_, Core>) {
         self.pending.store(true, Ordering::Release);
         if self.endpoint.is_driver_asleep() {
@@ -226,12 +222,12 @@ impl QuicConnection {
             let unfinished = more || core.has_opened() || core.is_drained();
             drop(core);
             self.wake(wakeups);
-            self.endpoint.look_again(self.due(), unfinished);
+            self.endpoint.request_turn(self.due(), unfinished);
         }
     }
 
-    /// Does what is due. `true` when there is more to send at once. What depends on all having been taken in that has
-    /// arrived is left to the driver.
+    /// Runs a turn of the core; `true` if more datagrams can be sent at once. Only the driver runs [`Turn::Whole`], after
+    /// it has passed on all received datagrams.
     pub(crate) fn turn(&self, core: &mut Core, turn: Turn) -> bool {
         if core.is_broken() {
             self.due_nanos.store(u64::MAX, Ordering::Release);
@@ -243,11 +239,11 @@ impl QuicConnection {
         let now = self.endpoint.now();
         core.close_when_useless(now, self.endpoint.is_closing());
         let mut driver = TurnDriver { connection: self, sockets: self.sockets() };
-        let more = core.turn(&mut driver, now, turn, TURN_DATAGRAMS);
+        let more = core.turn(&mut driver, now, turn);
         if std::mem::take(&mut driver.sockets.changed) {
             let sockets = driver.sockets.open.iter().map(|(_, socket)| Arc::clone(socket)).collect();
             *self.endpoint.sockets() = sockets;
-            self.endpoint.ring();
+            self.endpoint.wake_driver();
         }
         drop(driver);
         let due = if more { Some(now) } else { core.next_deadline(now) };
@@ -276,7 +272,7 @@ impl QuicConnection {
         }
     }
 
-    /// Changes of this host's interfaces, to be looked at in the next turn.
+    /// Queues changes of this host's interfaces for the next turn.
     pub(crate) fn on_interface_changes(&self, changes: &[InterfaceChange]) {
         self.lock().on_interface_changes(changes.iter().cloned());
         self.pending.store(true, Ordering::Release);
@@ -295,7 +291,7 @@ impl QuicConnection {
     }
 }
 
-/// Waits for a signal, at most `limit`.
+/// Waits up to `limit` for a signal.
 pub(crate) fn wait<'a>(
     signal: &Condvar,
     core: MutexGuard<'a, Core>,

@@ -1,47 +1,64 @@
-//! The thread of an endpoint: takes what arrives, sends what is due, sleeps.
+//! The thread of an endpoint: receives datagrams, runs the connections' turns, sleeps.
 
 use super::connection::QuicConnection;
 use super::endpoint::Endpoint;
 use super::link_watch::LinkWatch;
-use super::socket::{Datagram, Inbox, PathSocket, was_full};
+use super::server::Server;
+use super::socket::{Datagram, PathSocket, ReceiveBuffers, was_full};
 use crate::containment::contain_panic;
 use noq_proto::{ConnectionEvent, ConnectionHandle, DatagramEvent, EndpointEvent, Incoming, Transmit};
 use pathbench_mpquic::{Core, Turn, Wakeup};
 use pathbench_record::time::Timestamp;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::collections::HashMap;
+use std::io;
 use std::os::fd::AsFd;
 use std::sync::{Arc, MutexGuard};
+use std::thread;
 use std::time::{Duration, Instant};
 
-/// Reads of one socket before others have their turn.
+/// Most reads of one socket before the next socket is read.
 const READS_PER_TURN: usize = 4;
-/// While there is more to do, threads that wait for streams are woken every so many turns only: each finds more then,
-/// and the switch to it is not paid for every batch.
+/// A busy driver wakes the threads that wait for streams once in this many turns: each then finds more data, for fewer
+/// context switches.
 const TURNS_PER_WAKING: usize = 4;
-/// The driver looks around at least this often.
+/// The longest sleep of the driver.
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
-/// Answers to incoming connection attempts are at most this many times as long as what they sent (RFC 9000 section 8.1).
+/// An answer to a connection attempt is at most this many times as long as the datagram (RFC 9000, section 8.1).
 const AMPLIFICATION: usize = 3;
 
 pub(crate) struct Driver {
     endpoint: Arc<Endpoint>,
-    inbox: Inbox,
+    server: Option<Arc<Server>>,
+    connections: HashMap<ConnectionHandle, Arc<QuicConnection>>,
+    buffers: ReceiveBuffers,
     sockets: Vec<Arc<PathSocket>>,
     arrived: Vec<(ConnectionHandle, ConnectionEvent)>,
     incoming: Vec<Incoming>,
     response: Vec<u8>,
     wakeups: Vec<(Arc<QuicConnection>, Vec<Wakeup>)>,
-    /// Turns since threads were woken last.
+    /// Turns since the threads were last woken.
     turns: usize,
     links: Option<LinkWatch>,
-    links_stirred: bool,
+    links_readable: bool,
 }
 
 impl Driver {
-    pub(crate) fn new(endpoint: Arc<Endpoint>, links: Option<LinkWatch>) -> Self {
-        Self {
-            endpoint,
-            inbox: Inbox::new(),
+    /// Starts the thread of a server's endpoint, or of a client's with its connection; with `links`, it reports changes
+    /// of this host's interfaces to the connections. A server's thread ends when the endpoint is closing and its last
+    /// connection has ended, a client's with its connection. A panic of the thread ends all connections.
+    /// Errors: the system cannot start a thread.
+    pub(crate) fn start(
+        endpoint: &Arc<Endpoint>,
+        server: Option<Arc<Server>>,
+        connection: Option<Arc<QuicConnection>>,
+        links: Option<LinkWatch>,
+    ) -> io::Result<()> {
+        let mut driver = Self {
+            endpoint: Arc::clone(endpoint),
+            server,
+            connections: connection.into_iter().map(|connection| (connection.handle, connection)).collect(),
+            buffers: ReceiveBuffers::new(),
             sockets: Vec::new(),
             arrived: Vec::new(),
             incoming: Vec::new(),
@@ -49,26 +66,43 @@ impl Driver {
             wakeups: Vec::new(),
             turns: 0,
             links,
-            links_stirred: true,
+            links_readable: true,
+        };
+        let drive = move || {
+            if let Err(message) = contain_panic(|| driver.run()) {
+                driver.fail(&message);
+            }
+        };
+        thread::Builder::new().name("quic".to_owned()).spawn(drive).map(drop)
+    }
+
+    /// Ends every connection and the listener.
+    fn fail(&mut self, message: &str) {
+        self.endpoint.close();
+        self.endpoint.awake();
+        for (_, connection) in self.connections.drain() {
+            connection.break_down(&format!("the QUIC driver of this end panicked: {message}"));
+        }
+        if let Some(server) = &self.server {
+            server.fail(message);
         }
     }
 
-    /// Drives until there is nothing left to drive.
-    pub(crate) fn run(mut self) {
+    fn run(&mut self) {
         loop {
             self.sockets.clone_from(&self.endpoint.sockets());
             let more = self.receive();
-            self.notice_link_changes();
+            self.report_link_changes();
             self.admit();
-            let busy = self.serve();
+            let busy = self.run_turns();
             if self.is_done() {
                 return;
             }
             let idle = !more && !busy;
             if idle || self.turns >= TURNS_PER_WAKING {
                 self.wake();
-                // A driver that never sleeps has to look, too.
-                self.links_stirred |= !idle;
+                // A driver that never sleeps does not poll the netlink socket.
+                self.links_readable |= !idle;
             }
             if idle {
                 self.sleep();
@@ -77,20 +111,20 @@ impl Driver {
     }
 
     fn is_done(&self) -> bool {
-        let over = self.endpoint.server().is_none() || self.endpoint.is_closing();
-        over && self.endpoint.connections().is_empty()
+        let over = self.server.is_none() || self.endpoint.is_closing();
+        over && self.connections.is_empty()
     }
 
-    /// Takes what has arrived at the sockets. `true` when there may be more.
+    /// Receives from all sockets; `true` if more datagrams may be waiting.
     fn receive(&mut self) -> bool {
         let mut more = false;
         for socket in &self.sockets {
-            let now = self.endpoint.instant();
+            let now = self.endpoint.epoch.instant(self.endpoint.now());
             for read in 1..=READS_PER_TURN {
-                let (endpoint, response) = (&self.endpoint, &mut self.response);
+                let (endpoint, server, response) = (&self.endpoint, &self.server, &mut self.response);
                 let (arrived, attempts) = (&mut self.arrived, &mut self.incoming);
-                let count = socket.receive(&mut self.inbox, |datagram| {
-                    if is_served_otherwise(endpoint, socket, &datagram) {
+                let count = socket.receive(&mut self.buffers, |datagram| {
+                    if serve_otherwise(server.as_deref(), socket, &datagram) {
                         return;
                     }
                     match route(endpoint, now, datagram, response) {
@@ -103,21 +137,26 @@ impl Driver {
                 match count {
                     Ok(count) if was_full(count) => more |= read == READS_PER_TURN,
                     Ok(_) => break,
-                    Err(error) => self.endpoint.on_network_error(&error),
+                    Err(error) if self.endpoint.note_refusal(&error) => {
+                        for connection in self.connections.values() {
+                            connection.wake(vec![Wakeup::Connection]);
+                        }
+                    }
+                    Err(_) => {}
                 }
             }
         }
         more
     }
 
-    fn notice_link_changes(&mut self) {
-        let changes = self.links.as_mut().filter(|_| self.links_stirred).map(LinkWatch::changes);
-        self.links_stirred = false;
+    fn report_link_changes(&mut self) {
+        let changes = self.links.as_mut().filter(|_| self.links_readable).map(LinkWatch::changes);
+        self.links_readable = false;
         let changes = changes.unwrap_or_default();
         if changes.is_empty() {
             return;
         }
-        for connection in self.endpoint.connections().values() {
+        for connection in self.connections.values() {
             connection.on_interface_changes(&changes);
         }
     }
@@ -125,25 +164,25 @@ impl Driver {
     fn admit(&mut self) {
         for incoming in self.incoming.drain(..) {
             self.response.clear();
-            let Some(server) = self.endpoint.server() else {
-                self.endpoint.routing().with(|endpoint| endpoint.ignore(incoming));
+            let Some(server) = &self.server else {
+                self.endpoint.with_library(|endpoint| endpoint.ignore(incoming));
                 continue;
             };
-            let answer: Option<Transmit> = server.admit(&self.endpoint, incoming, &mut self.response);
+            let (connections, response) = (&mut self.connections, &mut self.response);
+            let answer = server.admit(&self.endpoint, connections, incoming, response);
             if let (Some(transmit), Some(socket)) = (answer, self.sockets.first()) {
                 socket.send(&transmit, &self.response);
             }
         }
     }
 
-    /// Hands on what has arrived and does what is due. `true` when there is more to send at once.
-    fn serve(&mut self) -> bool {
-        for socket in self.sockets.iter().filter(|socket| socket.is_holding()) {
+    /// Passes received datagrams to their connections and runs the turns that are due; `true` if more can be sent at once.
+    fn run_turns(&mut self) -> bool {
+        for socket in self.sockets.iter().filter(|socket| socket.has_queued()) {
             socket.flush();
         }
         self.turns += 1;
-        let mut connections: Vec<Arc<QuicConnection>> =
-            self.endpoint.connections().values().map(Arc::clone).collect();
+        let mut connections: Vec<Arc<QuicConnection>> = self.connections.values().map(Arc::clone).collect();
         let now = self.endpoint.now();
         let mut arrived = std::mem::take(&mut self.arrived);
         let mut busy = false;
@@ -178,7 +217,7 @@ impl Driver {
 
     fn finish(&mut self, connection: &Arc<QuicConnection>, mut core: MutexGuard<'_, Core>) {
         let opened = core.take_opened();
-        if let Some(server) = self.endpoint.server() {
+        if let Some(server) = &self.server {
             for id in opened {
                 server.offer(connection, &mut core, id);
             }
@@ -188,13 +227,13 @@ impl Driver {
         drop(core);
         if must_be_forgotten {
             let drained = EndpointEvent::drained();
-            self.endpoint.routing().with(|endpoint| endpoint.handle_event(connection.handle, drained));
+            self.endpoint.with_library(|endpoint| endpoint.handle_event(connection.handle, drained));
         }
         if !wakeups.is_empty() {
             self.wakeups.push((Arc::clone(connection), wakeups));
         }
         if drained {
-            self.endpoint.connections().remove(&connection.handle);
+            self.connections.remove(&connection.handle);
         }
     }
 
@@ -208,34 +247,34 @@ impl Driver {
     fn sleep(&mut self) {
         let now = self.endpoint.now();
         let longest = now + LONGEST_SLEEP;
-        let dues = self.endpoint.connections().values().map(|connection| connection.due()).min();
+        let dues = self.connections.values().map(|connection| connection.due()).min();
         let planned: Timestamp = dues.map_or(longest, |due| due.min(longest));
         if !self.endpoint.fall_asleep(planned) {
             return;
         }
-        let mut watched = vec![PollFd::from_borrowed_fd(self.endpoint.bell(), PollFlags::IN)];
+        let mut watched = vec![PollFd::new(&self.endpoint.wakeup, PollFlags::IN)];
         watched.extend(self.sockets.iter().map(|socket| {
-            let room = if socket.is_holding() { PollFlags::OUT } else { PollFlags::empty() };
-            PollFd::from_borrowed_fd(socket.as_fd(), PollFlags::IN | room)
+            let writable = if socket.has_queued() { PollFlags::OUT } else { PollFlags::empty() };
+            PollFd::from_borrowed_fd(socket.as_fd(), PollFlags::IN | writable)
         }));
         let limit = planned.since(now);
         let limit = Timespec { tv_sec: limit.as_secs() as i64, tv_nsec: limit.subsec_nanos().into() };
         let links = self.links.as_ref().map(|links| PollFd::from_borrowed_fd(links.as_fd(), PollFlags::IN));
         watched.extend(links);
-        // Nothing but a signal can end it in error, and then it is as good as over.
+        // The only possible error is EINTR, which ends the sleep.
         let _ = poll(&mut watched, Some(&limit));
-        let stirred = self.links.is_some() && watched.last().is_some_and(|last| !last.revents().is_empty());
+        let readable = self.links.is_some() && watched.last().is_some_and(|last| !last.revents().is_empty());
         drop(watched);
-        self.links_stirred = stirred;
+        self.links_readable = readable;
         self.endpoint.awake();
     }
 }
 
-/// Whether a datagram was not QUIC's, but for the other service at the port, which has then answered it.
-fn is_served_otherwise(endpoint: &Endpoint, socket: &PathSocket, datagram: &Datagram) -> bool {
-    let service = endpoint.server().and_then(|server| server.service_for(&datagram.payload));
+/// Passes a datagram that is not QUIC's to the other service on the port; `false` if that does not accept it.
+fn serve_otherwise(server: Option<&Server>, socket: &PathSocket, datagram: &Datagram) -> bool {
+    let service = server.and_then(|server| server.service_for(&datagram.payload));
     let Some(service) = service else { return false };
-    let (destination, src_ip) = (datagram.way.remote(), datagram.way.local_ip());
+    let (destination, src_ip) = (datagram.route.remote(), datagram.route.local_ip());
     if let Some(answer) = service.answer(destination, src_ip, &datagram.payload) {
         let transmit = |size| Transmit { destination, ecn: None, size, segment_size: None, src_ip };
         if let Err(error) = socket.send_whole(&transmit(answer.len()), &answer)
@@ -247,8 +286,8 @@ fn is_served_otherwise(endpoint: &Endpoint, socket: &PathSocket, datagram: &Data
     true
 }
 
-/// Finds the connection of a datagram. An answer to a connection attempt that would be much longer than it is dropped:
-/// its source address may be forged.
+/// Passes a datagram to the library, which finds its connection. An answer above [`AMPLIFICATION`] is dropped: the
+/// source address may be forged.
 fn route(
     endpoint: &Endpoint,
     now: Instant,
@@ -257,9 +296,9 @@ fn route(
 ) -> Option<DatagramEvent> {
     response.clear();
     let length = datagram.payload.len();
-    let event = endpoint
-        .routing()
-        .with(|endpoint| endpoint.handle(now, datagram.way, datagram.ecn, datagram.payload, response));
+    let event = endpoint.with_library(|endpoint| {
+        endpoint.handle(now, datagram.route, datagram.ecn, datagram.payload, response)
+    });
     event.filter(
         |event| !matches!(event, DatagramEvent::Response(transmit) if transmit.size > AMPLIFICATION * length),
     )

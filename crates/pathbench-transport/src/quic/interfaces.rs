@@ -1,19 +1,21 @@
-//! What must be known of this host's interfaces.
+//! GSO limits and MTUs of this host's interfaces.
 
 use pathbench_host::netlink::{Link, NetlinkError, RouteSocket};
 use std::net::IpAddr;
 
-/// Of Ethernet; what is assumed when the host does not tell.
+/// Assumed when the host does not report an MTU.
 const ETHERNET_MTU_BYTES: u32 = 1500;
 
-/// Ethernet with a VLAN tag, IPv6 and UDP, and one byte: `gso_max_size` itself is too long.
+/// Headers of Ethernet with a VLAN tag, IPv6 and UDP, and one byte, since a packet must be shorter than `gso_max_size`.
 const LONGEST_HEADERS_BYTES: usize = 18 + 40 + 8 + 1;
 
+/// The outgoing interfaces.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Exits<'a> {
+pub(crate) enum Egress<'a> {
     Named(&'a [String]),
-    Of(IpAddr),
-    /// Whichever the routes choose, for a host reached at the address.
+    /// The owner of a local address.
+    Address(IpAddr),
+    /// Any interface, for a server reached at the address.
     Any(IpAddr),
 }
 
@@ -25,17 +27,17 @@ pub(crate) struct GsoLimit {
 }
 
 impl GsoLimit {
-    /// Without a limit of the interface, a GSO packet has to fit an IP packet: the kernel drops a longer one silently,
-    /// and the path MTU collapses.
+    /// Without a limit of the interface, a GSO packet must fit into an IP packet: the kernel drops a longer one
+    /// silently, and the path MTU falls to 1200 bytes.
     const NONE: Self = Self { bytes: 65_000, segments: usize::MAX };
 
-    /// The smallest limit of the interfaces that packets may leave by (`gso_max_size`, `gso_max_segs`).
+    /// The smallest limits of the egress interfaces (`gso_max_size`, `gso_max_segs`).
     ///
     /// The kernel segments a longer GSO packet before it enters the interface (`gso_features_check`, net/core/dev.c),
     /// and each segment then passes bridges, netfilter and qdiscs by itself: 0.4 ms for 44 datagrams, not 0.03 ms.
-    /// Single segments are made by the kernel at less cost than by a system call for each, so a limit of one is none.
-    pub(crate) fn of(exits: Exits<'_>) -> Self {
-        links_of(exits).unwrap_or_default().iter().fold(Self::NONE, Self::and)
+    /// A limit of one segment is ignored: segmentation by the kernel costs less than a system call for each segment.
+    pub(crate) fn of(egress: Egress<'_>) -> Self {
+        links_of(egress).unwrap_or_default().iter().fold(Self::NONE, Self::and)
     }
 
     fn and(self, link: &Link) -> Self {
@@ -50,7 +52,7 @@ impl GsoLimit {
 
     pub(crate) fn segments_of(&self, segment_bytes: usize) -> usize {
         let fitting = self.bytes / segment_bytes.max(1);
-        // As above.
+        // As in [`GsoLimit::of`].
         let fitting = if fitting > 1 { fitting } else { Self::NONE.bytes / segment_bytes.max(1) };
         fitting.min(self.segments).max(1)
     }
@@ -58,24 +60,24 @@ impl GsoLimit {
 
 /// The largest MTU of the interfaces, in bytes: no path can have a larger one.
 ///
-/// Loopback's 64 KiB count only where nothing else can be meant: each search of a path that goes elsewhere would begin
-/// with probes that no interface takes.
-pub(crate) fn largest_mtu(exits: Exits<'_>) -> u32 {
-    links_of(exits)
+/// The loopback interface's 64 KiB count only if there is no other outgoing interface: otherwise each search for a path
+/// MTU would begin with probes that no interface can send.
+pub(crate) fn largest_mtu(egress: Egress<'_>) -> u32 {
+    links_of(egress)
         .ok()
         .and_then(|links| links.iter().map(|link| link.mtu).max())
         .unwrap_or(ETHERNET_MTU_BYTES)
 }
 
-fn links_of(exits: Exits<'_>) -> Result<Vec<Link>, NetlinkError> {
+fn links_of(egress: Egress<'_>) -> Result<Vec<Link>, NetlinkError> {
     let mut socket = RouteSocket::open()?;
     let mut links = socket.links()?;
-    let address = match exits {
-        Exits::Named(names) => {
+    let address = match egress {
+        Egress::Named(names) => {
             links.retain(|link| names.contains(&link.name));
             return Ok(links);
         }
-        Exits::Of(address) => {
+        Egress::Address(address) => {
             let owners: Vec<u32> = socket
                 .addresses()?
                 .iter()
@@ -87,7 +89,7 @@ fn links_of(exits: Exits<'_>) -> Result<Vec<Link>, NetlinkError> {
             }
             address
         }
-        Exits::Any(address) => address,
+        Egress::Any(address) => address,
     };
     links.retain(|link| link.up);
     let loopback = address.to_canonical().is_loopback() || links.iter().all(|link| link.loopback);
@@ -121,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gso_packet_is_no_longer_than_every_interface_takes() {
+    fn a_gso_packet_fits_every_interface() {
         let usual = link(65_536, 65_535);
         assert_eq!(limit(&[]).segments_of(1472), 44);
         assert_eq!(limit(std::slice::from_ref(&usual)).segments_of(1472), 44);
@@ -131,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interface_of_single_segments_leaves_segmentation_to_the_kernel() {
+    fn a_limit_of_one_segment_is_ignored() {
         assert_eq!(limit(&[link(65_536, 1)]).segments_of(1472), 44);
         assert_eq!(limit(&[link(2_000, 65_535)]).segments_of(1472), 44);
     }

@@ -1,37 +1,27 @@
 //! QUIC (RFC 9000) and its multipath extension (draft-ietf-quic-multipath).
 //!
-//! Each connection is a [`pathbench_mpquic::Core`]. Around it: sockets, one for each local interface; a thread for each
-//! endpoint that takes what arrives and sends what is due; streams with blocking calls, whose callers send themselves
-//! while that thread sleeps.
+//! Each connection is a [`pathbench_mpquic::Core`]. This module adds a socket for each local interface, a thread for each
+//! endpoint that receives and sends, and streams with blocking calls. Callers send while that thread sleeps.
 
-mod capacity;
-mod client;
+pub(crate) mod capacity;
+pub(crate) mod client;
 mod connection;
 mod driver;
 mod endpoint;
 mod interfaces;
 mod link_watch;
-mod listener;
+pub(crate) mod listener;
 #[cfg(test)]
 mod panics;
 mod server;
 mod socket;
-mod stream;
-mod telemetry;
+pub(crate) mod stream;
 
-pub use capacity::{
-    QUIC_CONNECTION_BYTES, QUIC_LISTENER_BYTES, QUIC_STREAM_BYTES, QUIC_TEST_BYTES,
-    QUIC_UNTRUSTED_SEND_BYTES, QuicCapacity, QuicLimits,
-};
-pub(crate) use client::QuicClient;
-pub(crate) use listener::QuicListener;
-pub(crate) use stream::QuicStream;
-pub(crate) use telemetry::QuicTelemetry;
-
-use crate::options::{CongestionError, SocketOptions};
+use crate::error::CongestionError;
+use crate::options::SocketOptions;
 use pathbench_mpquic::{CongestionControl, ConnectionSettings, QuicOptions};
 
-/// The settings of connections, once the congestion control's name is known to be one.
+/// Errors: QUIC lacks the requested congestion control.
 fn settings(
     socket: &SocketOptions,
     quic: &QuicOptions,

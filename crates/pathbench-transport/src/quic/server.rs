@@ -1,17 +1,19 @@
-//! The accepting side: whom to admit, and the streams that wait to be taken over.
+//! Admission of clients, and the streams that wait to be accepted.
 
-use super::capacity::QuicCapacity;
 use super::connection::{FIRST_SOCKET, QuicConnection};
 use super::endpoint::Endpoint;
 use super::stream::QuicStream;
-use crate::listener::{AcceptError, DatagramService};
-use noq_proto::{Incoming, ServerConfig, StreamId, Transmit};
+use crate::containment::lock;
+use crate::error::AcceptError;
+use crate::options::DatagramService;
+use noq_proto::{ConnectionHandle, Incoming, ServerConfig, StreamId, Transmit};
 use pathbench_mpquic::{Core, Instruments, LocalSocket, Start};
-use std::collections::VecDeque;
+use pathbench_record::network::Client;
+use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Handshakes at once beyond which a client must prove its address first.
+/// Concurrent handshakes above which a client must first prove its address (Retry; RFC 9000, section 8.1.2).
 const HANDSHAKES: usize = 64;
 /// Streams that wait to be accepted; more are refused.
 const WAITING_STREAMS: usize = 1024;
@@ -20,7 +22,6 @@ const WAITING_STREAMS: usize = 1024;
 pub(crate) struct Server {
     config: ServerConfig,
     datagrams: Option<Arc<dyn DatagramService>>,
-    capacity: Arc<QuicCapacity>,
     waiting: Mutex<Waiting>,
     arrived: Condvar,
 }
@@ -39,60 +40,46 @@ enum End {
 }
 
 impl Server {
-    /// A server whose connections are secured as `config` says, and of `datagrams` that are not QUIC's.
-    pub(crate) fn new(
-        config: ServerConfig,
-        datagrams: Option<Arc<dyn DatagramService>>,
-        capacity: Arc<QuicCapacity>,
-    ) -> Self {
-        Self { config, datagrams, capacity, waiting: Mutex::default(), arrived: Condvar::new() }
-    }
-
-    pub(crate) fn capacity(&self) -> &Arc<QuicCapacity> {
-        &self.capacity
+    pub(crate) fn new(config: ServerConfig, datagrams: Option<Arc<dyn DatagramService>>) -> Self {
+        Self { config, datagrams, waiting: Mutex::default(), arrived: Condvar::new() }
     }
 
     pub(crate) fn service_for(&self, datagram: &[u8]) -> Option<&dyn DatagramService> {
         self.datagrams.as_deref().filter(|service| service.takes(datagram))
     }
 
-    pub(crate) fn config(&self) -> &ServerConfig {
-        &self.config
-    }
-
-    /// Admits a client, makes it prove its address, or refuses it; the answer is in `response`.
+    /// Admits a client, requires proof of its address (Retry), or refuses it; the answer is in `response`.
     pub(crate) fn admit(
         &self,
         endpoint: &Arc<Endpoint>,
+        connections: &mut HashMap<ConnectionHandle, Arc<QuicConnection>>,
         incoming: Incoming,
         response: &mut Vec<u8>,
     ) -> Option<Transmit> {
         let peer = incoming.remote_address();
-        let handshakes =
-            endpoint.connections().values().filter(|connection| !connection.is_established()).count();
+        let handshakes = connections.values().filter(|connection| !connection.is_established()).count();
         let validated = incoming.remote_address_validated();
         let proved = validated || !incoming.may_retry();
-        let routing = endpoint.routing();
-        let slot = self.capacity.connection(peer.ip()).filter(|_| !endpoint.is_closing());
+        let capacity = endpoint.capacity.as_ref().filter(|_| !endpoint.is_closing());
+        let slot = capacity.and_then(|capacity| capacity.connections.acquire(Client::from(peer.ip())));
         let Some(slot) = slot else {
-            return Some(routing.with(|endpoint| endpoint.refuse(incoming, response)));
+            return Some(endpoint.with_library(|endpoint| endpoint.refuse(incoming, response)));
         };
         if handshakes >= HANDSHAKES && !proved {
-            return routing.with(|endpoint| endpoint.retry(incoming, response)).ok();
+            return endpoint.with_library(|endpoint| endpoint.retry(incoming, response)).ok();
         }
-        let (settings, epoch, now) = (endpoint.settings(), endpoint.epoch(), endpoint.now());
+        let (settings, epoch, now) = (&endpoint.settings, endpoint.epoch, endpoint.now());
         let instruments = Instruments::new(&settings.quic.scheduler);
         let mut config = self.config.clone();
         config.crypto = instruments.at_server(config.crypto);
         config.transport = Arc::new(settings.transport(&instruments, epoch, peer.ip()));
         let config = Some(Arc::new(config));
         let accepted =
-            routing.with(|endpoint| endpoint.accept(incoming, epoch.instant(now), response, config));
+            endpoint.with_library(|endpoint| endpoint.accept(incoming, epoch.instant(now), response, config));
         match accepted {
             Ok((handle, inner)) => {
                 let socket = Arc::clone(endpoint.sockets().first()?);
                 let start = Start {
-                    handle,
                     now,
                     epoch,
                     remote: peer,
@@ -101,9 +88,10 @@ impl Server {
                     interfaces: Vec::new(),
                     is_address_validated: validated,
                 };
-                let core = Core::new(inner, instruments, settings, start);
-                let connection = QuicConnection::new(Arc::clone(endpoint), peer, core, socket, Some(slot));
-                endpoint.connections().insert(handle, Arc::new(connection));
+                let core = Core::new(inner, instruments, settings, &start);
+                let connection =
+                    QuicConnection::new(Arc::clone(endpoint), (handle, peer), core, socket, Some(slot));
+                connections.insert(handle, Arc::new(connection));
                 None
             }
             Err(error) => error.response,
@@ -121,10 +109,8 @@ impl Server {
         self.arrived.notify_one();
     }
 
-    /// Waits for a stream that a peer has opened.
-    ///
-    /// # Errors
-    /// `Closed` once [`Server::close`] was called, `Dead` once [`Server::fail`] was.
+    /// Waits for a stream that a peer opens.
+    /// Errors: `Closed` after [`Server::close`], `Dead` after [`Server::fail`].
     pub(crate) fn accept(&self, local: SocketAddr) -> Result<QuicStream, AcceptError> {
         let mut waiting = self.waiting();
         loop {
@@ -142,12 +128,12 @@ impl Server {
         }
     }
 
-    /// Ends all waiting for streams, now and later; those nobody has taken over are refused.
+    /// Ends current and later calls of [`Server::accept`], and refuses the streams that wait to be accepted.
     pub(crate) fn close(&self) {
         self.end(End::Closed);
     }
 
-    /// The same, for the driver has died of a panic.
+    /// Like [`Server::close`], after a panic of the driver.
     pub(crate) fn fail(&self, message: &str) {
         self.end(End::Dead(message.to_owned()));
     }
@@ -164,6 +150,6 @@ impl Server {
     }
 
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.waiting)
     }
 }

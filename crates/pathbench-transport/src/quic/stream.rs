@@ -1,12 +1,14 @@
 //! A bidirectional stream as a connection: blocking calls with a time limit.
 
 use super::connection::{QuicConnection, StreamSignals, wait};
-use super::telemetry::QuicTelemetry;
-use crate::connection::{ReceiveError, SendError};
+use crate::error::{ReceiveError, SendError};
+use crate::telemetry::ConnectionSnapshot;
 use bytes::Bytes;
 use noq_proto::{ConnectionError, StreamId};
 use pathbench_mpquic::{Core, IDLE_TIMEOUT, Read, StreamEnd};
-use pathbench_record::connection::{InForce, PathEvent};
+use pathbench_record::connection::{InForce, Negotiation, PathEvent};
+use pathbench_record::network::Client;
+use pathbench_record::text::duration;
 use pathbench_record::time::Timestamp;
 use pathbench_record::transport::Transport;
 use std::io;
@@ -18,19 +20,19 @@ use std::time::Duration;
 /// A stream. Its methods are those of [`crate::Connection`].
 #[derive(Debug)]
 pub(crate) struct QuicStream {
-    connection: Arc<QuicConnection>,
+    pub(super) connection: Arc<QuicConnection>,
     id: StreamId,
     signals: Arc<StreamSignals>,
-    local: SocketAddr,
-    transport: Transport,
-    in_force: InForce,
+    pub(crate) local: SocketAddr,
+    pub(crate) transport: Transport,
+    pub(crate) in_force: InForce,
     aborted: AtomicBool,
 }
 
-/// A wait for something that is not the stream's own looks this often whether the stream was aborted.
+/// A stream that waits for a test slot checks this often whether it was aborted.
 const ABORT_CHECK: Duration = Duration::from_millis(100);
 
-/// A wait without a limit looks around this often.
+/// The longest wait for a signal before the state is checked again.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Clone, Copy)]
@@ -65,10 +67,10 @@ impl QuicStream {
             if self.aborted.load(Ordering::Acquire) {
                 return Err(ReceiveError::Aborted { peer });
             }
-            let (read, tell) = core.read(self.id, buffer);
+            let (read, must_send) = core.read(self.id, buffer);
             match read {
                 Read::Bytes(count) => {
-                    if tell {
+                    if must_send {
                         self.connection.submit(core);
                     }
                     return Ok(count);
@@ -87,7 +89,7 @@ impl QuicStream {
             }
             core = match self.wait(core, Waiting::Read, deadline) {
                 Ok(core) => core,
-                Err(TimeIsUp) => {
+                Err(TimedOut) => {
                     return Err(ReceiveError::TimedOut { peer, after: timeout.unwrap_or_default() });
                 }
             };
@@ -125,13 +127,13 @@ impl QuicStream {
                 return Ok(taken);
             }
             if count > 0 {
-                // What was submitted may have made room.
+                // Sending may have freed buffer space.
                 continue;
             }
             core = match self.wait(core, Waiting::Write, deadline) {
                 Ok(core) => core,
-                Err(TimeIsUp) if taken > 0 => return Ok(taken),
-                Err(TimeIsUp) => {
+                Err(TimedOut) if taken > 0 => return Ok(taken),
+                Err(TimedOut) => {
                     return Err(SendError::TimedOut { peer, after: timeout.unwrap_or_default() });
                 }
             };
@@ -140,15 +142,17 @@ impl QuicStream {
 
     /// See [`crate::Connection::begin_test`].
     pub(crate) fn begin_test(&self, limit: Duration) -> bool {
-        let Some(server) = self.connection.endpoint.server() else { return true };
-        let (peer, deadline) = (self.peer_addr().ip(), self.connection.endpoint.now() + limit);
+        let Some(capacity) = &self.connection.endpoint.capacity else { return true };
+        let tests = &capacity.tests;
+        let client = Client::from(self.peer_addr().ip());
+        let deadline = self.connection.endpoint.now() + limit;
         loop {
-            // Under the lock, for all streams of the connection share one slot.
+            // Under the lock: all streams of the connection share one slot.
             let mut core = self.connection.lock();
             if core.has_test() {
                 return true;
             }
-            if let Some(slot) = server.capacity().test(peer) {
+            if let Some(slot) = tests.acquire(client) {
                 self.connection.begin_test(&mut core, slot);
                 self.connection.submit(core);
                 return true;
@@ -158,7 +162,7 @@ impl QuicStream {
             if left.is_zero() || self.is_aborted() {
                 return false;
             }
-            server.capacity().await_test(peer, left.min(ABORT_CHECK));
+            tests.wait(client, left.min(ABORT_CHECK));
         }
     }
 
@@ -181,24 +185,16 @@ impl QuicStream {
         self.aborted.load(Ordering::Acquire)
     }
 
-    pub(crate) fn local_addr(&self) -> SocketAddr {
-        self.local
-    }
-
     pub(crate) fn peer_addr(&self) -> SocketAddr {
         self.connection.peer_addr()
     }
 
-    pub(crate) fn transport(&self) -> Transport {
-        self.transport
-    }
-
-    pub(crate) fn in_force(&self) -> &InForce {
-        &self.in_force
-    }
-
     pub(crate) fn telemetry(&self) -> QuicTelemetry {
-        QuicTelemetry::new(Arc::clone(&self.connection), self.transport, self.id.index() == 0)
+        QuicTelemetry {
+            connection: Arc::clone(&self.connection),
+            transport: self.transport,
+            reports_paths: self.id.index() == 0,
+        }
     }
 
     pub(crate) fn path_events(&self) -> Vec<PathEvent> {
@@ -210,10 +206,10 @@ impl QuicStream {
         mut core: MutexGuard<'a, Core>,
         direction: Waiting,
         deadline: Option<Timestamp>,
-    ) -> Result<MutexGuard<'a, Core>, TimeIsUp> {
+    ) -> Result<MutexGuard<'a, Core>, TimedOut> {
         let left = deadline.map_or(LONGEST_WAIT, |deadline| deadline.since(self.connection.endpoint.now()));
         if left.is_zero() {
-            return Err(TimeIsUp);
+            return Err(TimedOut);
         }
         let signal = match direction {
             Waiting::Read => {
@@ -229,7 +225,7 @@ impl QuicStream {
     }
 }
 
-struct TimeIsUp;
+struct TimedOut;
 
 fn ending(reason: &ConnectionError) -> Ending {
     match reason {
@@ -238,8 +234,8 @@ fn ending(reason: &ConnectionError) -> Ending {
         | ConnectionError::Reset
         | ConnectionError::LocallyClosed => Ending::Reset,
         ConnectionError::TimedOut => {
-            let seconds = IDLE_TIMEOUT.as_secs();
-            Ending::Dead(format!("nothing was heard of it for {seconds} s (QUIC idle timeout)"))
+            let silence = duration(IDLE_TIMEOUT);
+            Ending::Dead(format!("nothing received for {silence} (QUIC idle timeout)"))
         }
         other => Ending::Failed(io::Error::other(other.to_string())),
     }
@@ -248,5 +244,29 @@ fn ending(reason: &ConnectionError) -> Ending {
 impl Drop for QuicStream {
     fn drop(&mut self) {
         self.connection.release(self.id);
+    }
+}
+
+/// Reads the figures of a connection's paths. The first stream of a connection reports them, the others none, so
+/// that sums over streams count everything once.
+#[derive(Debug)]
+pub(crate) struct QuicTelemetry {
+    connection: Arc<QuicConnection>,
+    transport: Transport,
+    reports_paths: bool,
+}
+
+impl QuicTelemetry {
+    /// The open paths, the last closed ones, and the sums of earlier closed ones.
+    pub(crate) fn snapshot(&self) -> ConnectionSnapshot {
+        let now = self.connection.endpoint.now();
+        let mut core = self.connection.lock();
+        let multipath = match self.transport {
+            Transport::Mpquic if core.is_multipath() => Negotiation::Negotiated,
+            Transport::Mpquic => Negotiation::NotNegotiated,
+            _ => Negotiation::NotAsked,
+        };
+        let subflows = if self.reports_paths { core.path_figures(now) } else { Vec::new() };
+        ConnectionSnapshot { subflows, mptcp: None, multipath }
     }
 }

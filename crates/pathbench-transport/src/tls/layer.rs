@@ -1,49 +1,51 @@
-//! TLS between an application and a blocking socket, for a thread that sends and another that receives.
+//! TLS on a blocking socket, for one sending and one receiving thread.
 //!
-//! The protocol's state is locked only while it computes, never while a thread waits for the socket.
+//! The protocol state is locked only for computations, never while a thread waits for the socket.
 
-use crate::connected_socket::ConnectedSocket;
-use crate::connection::{ReceiveError, SendError};
+use crate::containment::lock;
+use crate::error::{ReceiveError, SendError};
+use crate::socket::ConnectedSocket;
 use pathbench_record::time::Clock;
 use std::io::{self, Read as _, Write as _};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// Ciphertext that one call takes from the socket: four records of the largest size (RFC 8446, 5.2).
-const INBOX_BYTES: usize = 64 * 1024;
+/// Ciphertext read from the socket by one call: four records of the maximum size (RFC 8446, section 5.2).
+const READ_BYTES: usize = 64 * 1024;
 
-/// How long what is left may take to go out before the sending direction is closed.
+/// Time limit for the remaining records before the sending direction closes.
 const CLOSING_TIME: Duration = Duration::from_secs(1);
 
-/// One end of a TLS connection. Locks are taken in the order inbox, outbox, session.
+/// One end of a TLS connection. Lock order: received, outgoing, session.
 #[derive(Debug)]
 pub(super) struct Layer {
     session: Mutex<rustls::Connection>,
-    /// Held by whoever sends, so that records leave in their order.
-    outbox: Mutex<Outbox>,
-    inbox: Mutex<Inbox>,
+    /// Held by the sending thread, so that records are sent in order.
+    outgoing: Mutex<Outgoing>,
+    received: Mutex<Received>,
+    clock: Arc<dyn Clock>,
 }
 
 #[derive(Debug, Default)]
-struct Outbox {
+struct Outgoing {
     bytes: Vec<u8>,
     sent: usize,
 }
 
 #[derive(Debug, Default)]
-struct Inbox {
+struct Received {
     bytes: Vec<u8>,
     start: usize,
     end: usize,
 }
 
 impl Layer {
-    pub(super) fn new(session: impl Into<rustls::Connection>, bytes: &[u8]) -> Self {
-        let inbox = Inbox { bytes: bytes.to_vec(), start: 0, end: bytes.len() };
-        Self { session: Mutex::new(session.into()), outbox: Mutex::default(), inbox: Mutex::new(inbox) }
+    pub(super) fn new(session: impl Into<rustls::Connection>, bytes: &[u8], clock: Arc<dyn Clock>) -> Self {
+        let received = Mutex::new(Received { bytes: bytes.to_vec(), start: 0, end: bytes.len() });
+        Self { session: Mutex::new(session.into()), outgoing: Mutex::default(), received, clock }
     }
 
-    /// What it is encrypted with, once both ends have agreed.
+    /// The negotiated cipher suite, once the handshake is complete.
     pub(super) fn encryption(&self) -> Option<String> {
         let session = lock(&self.session);
         if session.is_handshaking() {
@@ -56,189 +58,183 @@ impl Layer {
         Some(format!("{version} {:?}", session.negotiated_cipher_suite()?.suite()))
     }
 
-    /// A client's part of the handshake, up to the point from which data may flow.
-    pub(super) fn shake_hands(
-        &self,
-        socket: &ConnectedSocket,
-        clock: &dyn Clock,
-        timeout: Duration,
-    ) -> Result<(), ReceiveError> {
-        let deadline = clock.now() + timeout;
-        let mut inbox = lock(&self.inbox);
+    /// The client's handshake, up to the first application data.
+    pub(super) fn handshake(&self, socket: &ConnectedSocket, timeout: Duration) -> Result<(), ReceiveError> {
+        let deadline = self.clock.now() + timeout;
+        let mut received = lock(&self.received);
         loop {
-            let opened = self.open(socket, &mut inbox, &mut []);
-            let left = deadline.since(clock.now());
-            self.flush(socket, &mut lock(&self.outbox), Some(left)).map_err(|error| lost(socket, &error))?;
-            opened?;
+            let decrypted = self.decrypt(socket, &mut received, &mut []);
+            let left = deadline.since(self.clock.now());
+            self.flush(socket, &mut lock(&self.outgoing), Some(left))
+                .map_err(|error| receive_error(socket, &error))?;
+            decrypted?;
             if !lock(&self.session).is_handshaking() {
                 return Ok(());
             }
-            let left = deadline.since(clock.now());
+            let left = deadline.since(self.clock.now());
             if left.is_zero() {
-                return Err(ReceiveError::TimedOut { peer: socket.peer_addr(), after: timeout });
+                return Err(ReceiveError::TimedOut { peer: socket.peer, after: timeout });
             }
-            if inbox.refill(socket, Some(left))? == 0 {
-                return Err(ReceiveError::Reset { peer: socket.peer_addr() });
+            if received.refill(socket, Some(left))? == 0 {
+                return Err(ReceiveError::Reset { peer: socket.peer });
             }
         }
     }
 
-    /// [`crate::Connection::receive`]. The end of the connection without a `close_notify` counts as the end, too:
-    /// the test protocol has an end of its own.
+    /// See [`crate::Connection::receive`]. A connection that ends without `close_notify` counts as ended: the test
+    /// protocol has its own end.
     pub(super) fn receive(
         &self,
         socket: &ConnectedSocket,
-        clock: &dyn Clock,
         buffer: &mut [u8],
         timeout: Option<Duration>,
     ) -> Result<usize, ReceiveError> {
-        let deadline = timeout.map(|timeout| clock.now() + timeout);
-        let mut inbox = lock(&self.inbox);
-        let mut looked = false;
+        let deadline = timeout.map(|timeout| self.clock.now() + timeout);
+        let mut received = lock(&self.received);
+        let mut has_read = false;
         loop {
-            let opened = self.open(socket, &mut inbox, buffer);
-            self.flush_if_nobody_sends(socket);
-            if let Some(count) = opened? {
+            let decrypted = self.decrypt(socket, &mut received, buffer);
+            self.try_flush(socket);
+            if let Some(count) = decrypted? {
                 return Ok(count);
             }
-            // A peer that sends a record byte by byte does not prolong the time.
-            if let Some(deadline) = deadline.filter(|_| looked)
-                && clock.now() >= deadline
+            // A peer that sends a record byte by byte does not extend the timeout.
+            if let Some(deadline) = deadline.filter(|_| has_read)
+                && self.clock.now() >= deadline
             {
                 let after = timeout.unwrap_or_default();
-                return Err(ReceiveError::TimedOut { peer: socket.peer_addr(), after });
+                return Err(ReceiveError::TimedOut { peer: socket.peer, after });
             }
-            if inbox.refill(socket, timeout)? == 0 {
+            if received.refill(socket, timeout)? == 0 {
                 return Ok(0);
             }
-            looked = true;
+            has_read = true;
         }
     }
 
-    /// [`crate::Connection::send`]. What was taken may still wait here, encrypted, when the time ran out: the next
-    /// call in either direction sends it on.
+    /// See [`crate::Connection::send`]. After a timeout, accepted bytes may still be queued here, encrypted; the next
+    /// call in either direction sends them.
     pub(super) fn send(
         &self,
         socket: &ConnectedSocket,
-        clock: &dyn Clock,
         bytes: &[u8],
         timeout: Option<Duration>,
     ) -> Result<usize, SendError> {
-        let deadline = timeout.map(|timeout| clock.now() + timeout);
-        let mut outbox = lock(&self.outbox);
+        let deadline = timeout.map(|timeout| self.clock.now() + timeout);
+        let mut outgoing = lock(&self.outgoing);
         let mut taken = 0;
         loop {
-            let flushed = self.flush(socket, &mut outbox, timeout)?;
-            // A peer that takes one record after the other does not prolong the time.
-            if !flushed || (taken > 0 && deadline.is_some_and(|deadline| clock.now() >= deadline)) {
+            let flushed = self.flush(socket, &mut outgoing, timeout)?;
+            // A peer that accepts one record after the other does not extend the timeout.
+            if !flushed || (taken > 0 && deadline.is_some_and(|deadline| self.clock.now() >= deadline)) {
                 let after = timeout.unwrap_or_default();
-                let nothing = SendError::TimedOut { peer: socket.peer_addr(), after };
+                let nothing = SendError::TimedOut { peer: socket.peer, after };
                 return if taken > 0 { Ok(taken) } else { Err(nothing) };
             }
             let rest = bytes.get(taken..).unwrap_or_default();
             if rest.is_empty() {
                 return Ok(taken);
             }
-            // The session takes up to its own bound, 64 KiB.
+            // The session accepts up to its own limit, 64 KiB.
             let written = lock(&self.session).writer().write(rest);
-            taken += written.map_err(|source| SendError::Failed { peer: socket.peer_addr(), source })?;
+            taken += written.map_err(|source| SendError::Failed { peer: socket.peer, source })?;
         }
     }
 
     pub(super) fn finish_sending(&self, socket: &ConnectedSocket) {
-        let mut outbox = lock(&self.outbox);
+        let mut outgoing = lock(&self.outgoing);
         lock(&self.session).send_close_notify();
-        // A peer that takes nothing more is not told.
-        let _ = self.flush(socket, &mut outbox, Some(CLOSING_TIME));
+        // If the peer accepts no more data, close_notify is not sent.
+        let _ = self.flush(socket, &mut outgoing, Some(CLOSING_TIME));
     }
 
-    /// The same without waiting, for a connection that is being dropped.
-    pub(super) fn leave(&self, socket: &ConnectedSocket) {
+    /// Like [`Layer::finish_sending`], but non-blocking, for a connection that is being dropped.
+    pub(super) fn close_without_waiting(&self, socket: &ConnectedSocket) {
         lock(&self.session).send_close_notify();
-        self.flush_if_nobody_sends(socket);
+        self.try_flush(socket);
     }
 
-    /// Decrypts into `buffer` as much as there is; `None` when that is nothing, `Some(0)` at the end.
-    fn open(
+    /// Decrypts into `buffer`; `None` when no data is available, `Some(0)` at the end of the stream.
+    fn decrypt(
         &self,
         socket: &ConnectedSocket,
-        inbox: &mut Inbox,
+        received: &mut Received,
         buffer: &mut [u8],
     ) -> Result<Option<usize>, ReceiveError> {
-        let peer = socket.peer_addr();
+        let peer = socket.peer;
         let failed = |source| ReceiveError::Failed { peer, source };
         let mut session = lock(&self.session);
         let process = |session: &mut rustls::Connection| {
             let broken = |error| failed(io::Error::new(io::ErrorKind::InvalidData, error));
             session.process_new_packets().map(drop).map_err(broken)
         };
-        // Fails again when it has failed before.
+        // Returns an earlier error again.
         process(&mut session)?;
         let mut count = 0;
         loop {
-            let room = buffer.get_mut(count..).unwrap_or_default();
-            if !room.is_empty() {
-                match session.reader().read(room) {
+            let free = buffer.get_mut(count..).unwrap_or_default();
+            if !free.is_empty() {
+                match session.reader().read(free) {
                     Ok(0) => return Ok(Some(count)),
                     Ok(read) => count += read,
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                     Err(error) => return Err(failed(error)),
                 }
             }
-            let mut unread = inbox.unread();
+            let mut unread = received.unread();
             if unread.is_empty() || (count > 0 && count == buffer.len()) {
                 return Ok((count > 0).then_some(count));
             }
             let taken = session.read_tls(&mut unread).map_err(failed)?;
-            inbox.consume(taken);
+            received.consume(taken);
             process(&mut session)?;
         }
     }
 
-    /// Hands what is encrypted to the socket; whether that was all of it.
+    /// Sends encrypted records; returns whether all were sent.
     fn flush(
         &self,
         socket: &ConnectedSocket,
-        outbox: &mut Outbox,
+        outgoing: &mut Outgoing,
         timeout: Option<Duration>,
     ) -> Result<bool, SendError> {
         loop {
-            if outbox.sent == outbox.bytes.len() {
-                outbox.bytes.clear();
-                outbox.sent = 0;
+            if outgoing.sent == outgoing.bytes.len() {
+                outgoing.bytes.clear();
+                outgoing.sent = 0;
                 let mut session = lock(&self.session);
                 while session.wants_write() {
                     // Writing to memory does not fail.
-                    if session.write_tls(&mut outbox.bytes).is_err() {
+                    if session.write_tls(&mut outgoing.bytes).is_err() {
                         break;
                     }
                 }
             }
-            let rest = outbox.bytes.get(outbox.sent..).unwrap_or_default();
+            let rest = outgoing.bytes.get(outgoing.sent..).unwrap_or_default();
             if rest.is_empty() {
                 return Ok(true);
             }
             match socket.send(rest, timeout) {
-                Ok(count) => outbox.sent += count,
+                Ok(count) => outgoing.sent += count,
                 Err(SendError::TimedOut { .. }) => return Ok(false),
                 Err(error) => return Err(error),
             }
-            if outbox.sent < outbox.bytes.len() {
+            if outgoing.sent < outgoing.bytes.len() {
                 return Ok(false);
             }
         }
     }
 
-    /// Answers of the protocol itself, and what an earlier call had to leave.
-    fn flush_if_nobody_sends(&self, socket: &ConnectedSocket) {
-        if let Ok(mut outbox) = self.outbox.try_lock() {
-            // A socket that is broken says so to whoever sends or receives next.
-            let _ = self.flush(socket, &mut outbox, Some(Duration::ZERO));
+    /// Sends the protocol's own answers and the records that an earlier call left.
+    fn try_flush(&self, socket: &ConnectedSocket) {
+        if let Ok(mut outgoing) = self.outgoing.try_lock() {
+            // The next send or receive reports a socket error.
+            let _ = self.flush(socket, &mut outgoing, Some(Duration::ZERO));
         }
     }
 }
 
-impl Inbox {
+impl Received {
     fn unread(&self) -> &[u8] {
         self.bytes.get(self.start..self.end).unwrap_or_default()
     }
@@ -248,22 +244,17 @@ impl Inbox {
     }
 
     fn refill(&mut self, socket: &ConnectedSocket, timeout: Option<Duration>) -> Result<usize, ReceiveError> {
-        self.bytes.resize(INBOX_BYTES, 0);
+        self.bytes.resize(READ_BYTES, 0);
         let count = socket.receive(&mut self.bytes, timeout)?;
         (self.start, self.end) = (0, count);
         Ok(count)
     }
 }
 
-fn lost(socket: &ConnectedSocket, error: &SendError) -> ReceiveError {
-    let peer = socket.peer_addr();
+fn receive_error(socket: &ConnectedSocket, error: &SendError) -> ReceiveError {
+    let peer = socket.peer;
     match error {
         SendError::Reset { .. } => ReceiveError::Reset { peer },
         other => ReceiveError::Dead { peer, message: other.to_string() },
     }
-}
-
-/// A panic of another thread leaves the session as it was after its last call.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,58 +1,40 @@
-//! A connected kernel socket that is, or may turn out to be, encrypted.
+//! A connected kernel socket with optional TLS; at a server, also before the first byte shows whether the client uses it.
 
-use super::configuration::distrust;
 use super::layer::Layer;
-use super::{ALPN, ServerIdentity, Trust, TrustError, client_config, server_config};
-use crate::connected_socket::ConnectedSocket;
-use crate::connection::{ReceiveError, SendError};
+use super::{ALPN, ServerIdentity, rejection, server_config};
+use crate::containment::lock;
+use crate::error::{ConnectError, ReceiveError, SendError};
+use crate::options::ConnectOptions;
+use crate::socket::ConnectedSocket;
 use pathbench_record::connection::InForce;
 use pathbench_record::time::Clock;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, ServerConfig, ServerConnection};
-use std::net::IpAddr;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::io;
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
-use std::{fmt, io};
 
-/// First byte of a TLS connection: a record with a handshake message (RFC 8446, 5.1). No frame of the test protocol
-/// begins like that.
+/// First byte of a TLS connection: a handshake record (RFC 8446, section 5.1). No frame of the test protocol begins
+/// with it.
 const TLS_HANDSHAKE: u8 = 0x16;
 
-/// A socket with TLS on it, or one of a server that takes both, before and after its peer has chosen.
-pub(crate) struct TlsSocket {
-    socket: ConnectedSocket,
-    clock: Arc<dyn Clock>,
-    server: Option<Arc<ServerConfig>>,
-    spoken: OnceLock<Spoken>,
-    deciding: Mutex<()>,
-    in_force: OnceLock<InForce>,
+/// A kernel socket in clear text or with TLS. At a server that accepts both, the first byte decides.
+#[derive(Debug)]
+pub(crate) struct StreamSocket {
+    pub(crate) socket: ConnectedSocket,
+    server: Option<TlsAcceptor>,
+    wire_format: OnceLock<WireFormat>,
+    detecting: Mutex<()>,
 }
 
 #[derive(Debug)]
-enum Spoken {
+enum WireFormat {
     Clear,
     Tls(Box<Layer>),
 }
 
+/// The state of a server that accepts TLS and clear text.
 #[derive(Debug, Clone)]
-pub(crate) struct ClientSetup {
-    config: Arc<ClientConfig>,
-    name: ServerName<'static>,
-}
-
-#[derive(Debug)]
-pub(crate) enum HandshakeError {
-    Untrusted(String),
-    TimedOut,
-    Failed(String),
-}
-
-impl ClientSetup {
-    pub(crate) fn new(trust: &Trust, remote: IpAddr) -> Result<Self, TrustError> {
-        Ok(Self { config: Arc::new(client_config(trust, ALPN)?), name: trust.server_name(remote)? })
-    }
-}
-
 pub(crate) struct TlsAcceptor {
     config: Arc<ServerConfig>,
     clock: Arc<dyn Clock>,
@@ -62,56 +44,43 @@ impl TlsAcceptor {
     pub(crate) fn new(identity: &ServerIdentity, clock: Arc<dyn Clock>) -> Result<Self, rustls::Error> {
         Ok(Self { config: Arc::new(server_config(identity, ALPN)?), clock })
     }
+}
 
-    /// Takes a connection whose peer encrypts or not. Nothing is received here, so that no peer holds up the others.
-    pub(crate) fn accept(&self, socket: ConnectedSocket) -> TlsSocket {
-        TlsSocket {
-            socket,
-            clock: Arc::clone(&self.clock),
-            server: Some(Arc::clone(&self.config)),
-            spoken: OnceLock::new(),
-            deciding: Mutex::default(),
-            in_force: OnceLock::new(),
+impl StreamSocket {
+    fn new(socket: ConnectedSocket, server: Option<TlsAcceptor>, wire_format: OnceLock<WireFormat>) -> Self {
+        Self { socket, server, wire_format, detecting: Mutex::default() }
+    }
+
+    pub(crate) fn clear(socket: ConnectedSocket) -> Self {
+        Self::new(socket, None, OnceLock::from(WireFormat::Clear))
+    }
+
+    /// A server's socket; without an acceptor, clear text. Receives nothing here, so that no peer delays the others.
+    pub(crate) fn accepted(socket: ConnectedSocket, server: Option<&TlsAcceptor>) -> Self {
+        match server {
+            None => Self::clear(socket),
+            Some(server) => Self::new(socket, Some(server.clone()), OnceLock::new()),
         }
     }
-}
 
-impl fmt::Debug for TlsAcceptor {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TlsAcceptor").finish_non_exhaustive()
-    }
-}
-
-impl fmt::Debug for TlsSocket {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TlsSocket").field("socket", &self.socket).finish_non_exhaustive()
-    }
-}
-
-impl TlsSocket {
-    /// A client's: shakes hands at once, within `timeout`.
+    /// A client's TLS socket; completes the handshake within the timeout in `options`.
     pub(crate) fn connect(
         socket: ConnectedSocket,
-        setup: &ClientSetup,
+        config: ClientConfig,
+        name: ServerName<'static>,
         clock: Arc<dyn Clock>,
-        timeout: Duration,
-    ) -> Result<Self, HandshakeError> {
-        let session = ClientConnection::new(Arc::clone(&setup.config), setup.name.clone())
-            .map_err(|error| HandshakeError::Failed(error.to_string()))?;
-        let layer = Layer::new(session, &[]);
-        layer.shake_hands(&socket, clock.as_ref(), timeout).map_err(|error| {
-            // The peer is not to take it for a connection that will be used.
-            socket.abort();
-            handshake_error(error)
+        options: &ConnectOptions,
+    ) -> Result<Self, ConnectError> {
+        let session = ClientConnection::new(Arc::new(config), name).map_err(|error| {
+            ConnectError::NotEncrypted { remote: options.remote, message: error.to_string() }
         })?;
-        Ok(Self {
-            socket,
-            clock,
-            server: None,
-            spoken: OnceLock::from(Spoken::Tls(Box::new(layer))),
-            deciding: Mutex::default(),
-            in_force: OnceLock::new(),
-        })
+        let layer = Layer::new(session, &[], clock);
+        layer.handshake(&socket, options.timeout).map_err(|error| {
+            // The peer must not consider this connection usable.
+            socket.abort();
+            handshake_error(error, options)
+        })?;
+        Ok(Self::new(socket, None, OnceLock::from(WireFormat::Tls(Box::new(layer)))))
     }
 
     pub(crate) fn receive(
@@ -119,109 +88,94 @@ impl TlsSocket {
         buffer: &mut [u8],
         timeout: Option<Duration>,
     ) -> Result<usize, ReceiveError> {
-        let spoken = match self.spoken.get() {
-            Some(spoken) => spoken,
-            None => match self.decide(buffer, timeout)? {
-                Decision::Clear(count) => return Ok(count),
-                Decision::Made(spoken) => spoken,
-            },
-        };
-        match spoken {
-            Spoken::Clear => self.socket.receive(buffer, timeout),
-            Spoken::Tls(layer) => layer.receive(&self.socket, self.clock.as_ref(), buffer, timeout),
+        if self.wire_format.get().is_none()
+            && let Some(count) = self.detect(buffer, timeout)?
+        {
+            return Ok(count);
+        }
+        match self.wire_format.get() {
+            Some(WireFormat::Tls(layer)) => layer.receive(&self.socket, buffer, timeout),
+            _ => self.socket.receive(buffer, timeout),
         }
     }
 
     pub(crate) fn send(&self, bytes: &[u8], timeout: Option<Duration>) -> Result<usize, SendError> {
-        match self.spoken.get() {
-            Some(Spoken::Tls(layer)) => layer.send(&self.socket, self.clock.as_ref(), bytes, timeout),
-            Some(Spoken::Clear) => self.socket.send(bytes, timeout),
-            // In clear text it would be wrong for half of them.
+        match self.wire_format.get() {
+            Some(WireFormat::Tls(layer)) => layer.send(&self.socket, bytes, timeout),
+            Some(WireFormat::Clear) => self.socket.send(bytes, timeout),
+            // In clear text the result would be wrong for TLS clients.
             None => Err(SendError::Failed {
-                peer: self.socket.peer_addr(),
-                source: io::Error::other("the client has not spoken yet, so it is not known how to answer"),
+                peer: self.socket.peer,
+                source: io::Error::other(
+                    "the client has not sent data yet, so TLS or clear text is not yet determined",
+                ),
             }),
         }
     }
 
     pub(crate) fn finish_sending(&self) {
-        if let Some(Spoken::Tls(layer)) = self.spoken.get() {
+        if let Some(WireFormat::Tls(layer)) = self.wire_format.get() {
             layer.finish_sending(&self.socket);
         }
         self.socket.finish_sending();
     }
 
-    pub(crate) fn socket(&self) -> &ConnectedSocket {
-        &self.socket
+    pub(crate) fn in_force(&self) -> InForce {
+        let encryption = match self.wire_format.get() {
+            Some(WireFormat::Tls(layer)) => layer.encryption(),
+            _ => None,
+        };
+        InForce { encryption, ..self.socket.in_force.clone() }
     }
 
-    pub(crate) fn in_force(&self) -> &InForce {
-        if let Some(in_force) = self.in_force.get() {
-            return in_force;
-        }
-        match self.spoken.get() {
-            Some(Spoken::Tls(layer)) => match layer.encryption() {
-                Some(encryption) => self.in_force.get_or_init(|| InForce {
-                    encryption: Some(encryption),
-                    ..self.socket.in_force().clone()
-                }),
-                None => self.socket.in_force(),
-            },
-            _ => self.socket.in_force(),
-        }
-    }
-
-    fn decide(&self, buffer: &mut [u8], timeout: Option<Duration>) -> Result<Decision<'_>, ReceiveError> {
-        let _alone = self.deciding.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(spoken) = self.spoken.get() {
-            return Ok(Decision::Made(spoken));
+    /// Detects TLS from the first bytes. Returns the number of bytes in `buffer` in clear text.
+    fn detect(&self, buffer: &mut [u8], timeout: Option<Duration>) -> Result<Option<usize>, ReceiveError> {
+        let _guard = lock(&self.detecting);
+        if self.wire_format.get().is_some() {
+            return Ok(None);
         }
         let count = self.socket.receive(buffer, timeout)?;
         let first = buffer.get(..count).unwrap_or_default();
         let server = self.server.as_ref().filter(|_| first.first() == Some(&TLS_HANDSHAKE));
         let Some(server) = server else {
-            let _decided = self.spoken.set(Spoken::Clear);
-            return Ok(Decision::Clear(count));
+            let _unset = self.wire_format.set(WireFormat::Clear);
+            return Ok(Some(count));
         };
-        let session = ServerConnection::new(Arc::clone(server)).map_err(|error| ReceiveError::Failed {
-            peer: self.socket.peer_addr(),
-            source: io::Error::other(error),
+        let session = ServerConnection::new(Arc::clone(&server.config)).map_err(|error| {
+            ReceiveError::Failed { peer: self.socket.peer, source: io::Error::other(error) }
         })?;
-        Ok(Decision::Made(self.spoken.get_or_init(|| Spoken::Tls(Box::new(Layer::new(session, first))))))
+        let layer = Layer::new(session, first, Arc::clone(&server.clock));
+        let _unset = self.wire_format.set(WireFormat::Tls(Box::new(layer)));
+        Ok(None)
     }
 }
 
-enum Decision<'a> {
-    Clear(usize),
-    Made(&'a Spoken),
-}
-
-impl Drop for TlsSocket {
+impl Drop for StreamSocket {
     fn drop(&mut self) {
-        if let Some(Spoken::Tls(layer)) = self.spoken.get() {
-            layer.leave(&self.socket);
+        if let Some(WireFormat::Tls(layer)) = self.wire_format.get() {
+            layer.close_without_waiting(&self.socket);
         }
     }
 }
 
-fn handshake_error(error: ReceiveError) -> HandshakeError {
+fn handshake_error(error: ReceiveError, options: &ConnectOptions) -> ConnectError {
+    let (remote, local) = (options.remote, options.local);
     let source = match error {
-        ReceiveError::TimedOut { .. } => return HandshakeError::TimedOut,
-        ReceiveError::Reset { .. } => {
-            return HandshakeError::Failed("it closed the connection; does it serve TLS there?".to_owned());
+        ReceiveError::TimedOut { .. } => {
+            return ConnectError::TimedOut { remote, local, after: options.timeout };
         }
+        ReceiveError::Reset { .. } => io::Error::other("it closed the connection; does it serve TLS there?"),
         ReceiveError::Failed { source, .. } => source,
-        other => return HandshakeError::Failed(other.to_string()),
+        other => io::Error::other(other.to_string()),
     };
     let error = source.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
-    if let Some(words) = error.and_then(distrust) {
-        return HandshakeError::Untrusted(words);
+    if let Some(message) = error.and_then(rejection) {
+        return ConnectError::Untrusted { remote, message };
     }
-    match error {
-        Some(rustls::Error::InvalidMessage(_)) => {
-            HandshakeError::Failed("it answers with something other than TLS".to_owned())
-        }
-        Some(error) => HandshakeError::Failed(error.to_string()),
-        None => HandshakeError::Failed(source.to_string()),
-    }
+    let message = match error {
+        Some(rustls::Error::InvalidMessage(_)) => "it answers with something other than TLS".to_owned(),
+        Some(error) => error.to_string(),
+        None => source.to_string(),
+    };
+    ConnectError::NotEncrypted { remote, message }
 }

@@ -1,16 +1,16 @@
-//! The room against the running kernel, each test in a network namespace of its own.
+//! Tests of the crate on the running kernel, each in its own network namespace.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "tests print")]
 
 mod quic;
 mod quic_mtu;
 mod quic_paths;
-mod routed_ways;
+mod routed_topology;
 mod sampling;
 mod sockets;
 mod support;
 mod telemetry;
-mod two_ways;
+mod two_links;
 
 use libtest_mimic::Trial;
 use pathbench_host::namespace::{Isolation, enter_lab};

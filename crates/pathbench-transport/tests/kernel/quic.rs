@@ -23,24 +23,24 @@ const SHORT: Duration = Duration::from_millis(120);
 
 tests! {
     in_namespace =>
-    bytes_go_both_ways_and_the_end_is_seen,
+    bytes_arrive_in_both_directions_with_the_end_of_the_stream,
     one_stream_serves_a_sending_and_a_receiving_thread,
     many_streams_of_one_connection_keep_their_bytes_apart,
     a_wildcard_ipv6_listener_reports_ipv4_peers_as_ipv4,
     timeouts_leave_the_stream_usable,
     abort_unblocks_other_threads_and_resets_the_peer,
     a_closed_listener_stops_accepting,
-    failures_to_connect_are_told_apart,
-    every_congestion_control_carries_data_and_an_unknown_one_is_told,
+    each_connect_failure_has_its_own_error,
+    every_congestion_control_carries_data_and_an_unknown_one_is_rejected,
     the_first_stream_reports_the_path_and_the_others_none,
     a_qlog_file_is_written_per_connection_on_request,
-    clients_beyond_the_bound_are_refused_and_the_others_served,
+    clients_above_the_limit_are_rejected_and_the_others_served,
     an_aborted_stream_does_not_wait_for_a_test_slot,
     the_streams_of_a_connection_share_a_test_slot,
     the_kernel_segments_no_gso_packet_before_the_interface,
 }
 
-/// A server with a certificate made for it, and what a client must know of it.
+/// A server with a generated certificate, and the client options to authenticate it.
 pub(crate) struct Service {
     pub(crate) listener: Listener,
     pub(crate) trust: Trust,
@@ -52,7 +52,7 @@ impl Service {
     }
 
     pub(crate) fn over(transport: Transport, address: IpAddr, options: ListenOptions) -> Self {
-        let identity = ServerIdentity::self_made(&["localhost".to_owned()]).expect("a certificate");
+        let identity = ServerIdentity::self_signed(&["localhost".to_owned()]).expect("a certificate");
         let trust = Trust::Fingerprint(identity.fingerprint());
         let options = ListenOptions { identity: Some(Arc::new(identity)), ..options };
         let listener =
@@ -67,13 +67,20 @@ impl Service {
         }
     }
 
-    /// The server's end of a stream that is open at the client: it hears of it with the first byte.
+    /// Accepts the stream that `client` has opened; the first byte announces it to the server.
     pub(crate) fn accept(&self, client: &Connection) -> Connection {
         client.send(b"!", Some(PATIENCE)).expect("sent");
         let (server, _) = self.listener.accept().expect("accepted");
         let mut first = [0; 1];
         assert_eq!(server.receive(&mut first, Some(PATIENCE)).expect("received"), 1);
         assert_eq!(&first, b"!");
+        server
+    }
+
+    /// Accepts the stream as a server does for a test: with the receive window of a test, which bulk data need.
+    pub(crate) fn accept_test(&self, client: &Connection) -> Connection {
+        let server = self.accept(client);
+        assert!(server.begin_test(PATIENCE), "no test slot is free");
         server
     }
 }
@@ -86,7 +93,7 @@ fn session(transport: Transport, service: &Service) -> Session {
     Session::new(transport, service.options(), clock())
 }
 
-fn bytes_go_both_ways_and_the_end_is_seen() {
+fn bytes_arrive_in_both_directions_with_the_end_of_the_stream() {
     for transport in BOTH {
         for address in [loopback(1), IpAddr::V6(Ipv6Addr::LOCALHOST)] {
             let service = Service::at(address, ListenOptions::default());
@@ -195,7 +202,7 @@ fn timeouts_leave_the_stream_usable() {
     let error = client.receive(&mut buffer, Some(Duration::ZERO)).expect_err("nothing was sent");
     assert!(matches!(error, ReceiveError::TimedOut { .. }), "{error}");
 
-    // Nobody reads, so the stream's window fills up: first a part is taken, then nothing.
+    // The receiver does not read, so the stream's window fills up: first part of the data is accepted, then none.
     let mut taken = 0;
     let error = loop {
         match client.send(&buffer, Some(SHORT)) {
@@ -220,7 +227,7 @@ fn abort_unblocks_other_threads_and_resets_the_peer() {
     let server = service.accept(&client);
     abort_while_blocked(&client);
     assert_reset(&server);
-    // The connection serves on.
+    // The connection still works.
     let client = session.open().expect("another stream");
     let server = service.accept(&client);
     transfer(&client, &server, 10_000);
@@ -231,7 +238,7 @@ fn a_closed_listener_stops_accepting() {
     close_while_accepting(&service.listener);
 }
 
-fn failures_to_connect_are_told_apart() {
+fn each_connect_failure_has_its_own_error() {
     let service = Service::at(loopback(1), ListenOptions::default());
     let good = service.options();
     let refusal = |options: ConnectOptions| {
@@ -239,7 +246,7 @@ fn failures_to_connect_are_told_apart() {
     };
     let clear = refusal(ConnectOptions { security: Security::Clear, ..good.clone() });
     assert!(matches!(clear, ConnectError::NoTrust { .. }), "{clear}");
-    let other = ServerIdentity::self_made(&["other".to_owned()]).expect("a certificate");
+    let other = ServerIdentity::self_signed(&["other".to_owned()]).expect("a certificate");
     let security = Security::Tls(Trust::Fingerprint(other.fingerprint()));
     let wrong = refusal(ConnectOptions { security, ..good.clone() });
     assert!(matches!(wrong, ConnectError::Untrusted { .. }), "{wrong}");
@@ -253,14 +260,14 @@ fn failures_to_connect_are_told_apart() {
     assert!(matches!(foreign, ConnectError::NotALocalAddress { .. }), "{foreign}");
     let nowhere = refusal(ConnectOptions { interface: Some("nosuch0".to_owned()), ..good.clone() });
     assert!(matches!(nowhere, ConnectError::NoSuchInterface { .. }), "{nowhere}");
-    // Somebody is there and says nothing.
+    // A server that does not answer.
     let silent = std::net::UdpSocket::bind((loopback(1), 0)).expect("a socket");
     let remote = silent.local_addr().expect("its address");
     let mute = refusal(ConnectOptions { remote, timeout: Duration::from_millis(300), ..good });
     assert!(matches!(mute, ConnectError::TimedOut { .. }), "{mute}");
 }
 
-fn every_congestion_control_carries_data_and_an_unknown_one_is_told() {
+fn every_congestion_control_carries_data_and_an_unknown_one_is_rejected() {
     for name in ["cubic", "newreno", "bbr3"] {
         let socket = SocketOptions { congestion: Some(name.to_owned()), ..SocketOptions::default() };
         let service =
@@ -322,7 +329,7 @@ fn a_qlog_file_is_written_per_connection_on_request() {
     }
 }
 
-fn clients_beyond_the_bound_are_refused_and_the_others_served() {
+fn clients_above_the_limit_are_rejected_and_the_others_served() {
     let service = Service::at(loopback(1), ListenOptions::default());
     let mut held = Vec::new();
     let refusal = loop {
@@ -362,7 +369,8 @@ fn an_aborted_stream_does_not_wait_for_a_test_slot() {
     });
 }
 
-/// Regression: a stream that asked while another one took the last slot waited for a second slot, and its test was refused.
+/// Regression: a stream that requested a test slot while another stream took the last one waited for a second slot, and
+/// its test was rejected.
 fn the_streams_of_a_connection_share_a_test_slot() {
     let limits = QuicLimits { tests: 1, ..QuicLimits::default() };
     for _ in 0..50 {
@@ -384,8 +392,8 @@ fn the_streams_of_a_connection_share_a_test_slot() {
     }
 }
 
-/// GSO packets of 44 datagrams, on an interface that takes 25, were once segmented before they entered it: a call that sends
-/// took 0.4 ms, and the sender was no faster than one path of 1 Gbit/s.
+/// Regression: GSO packets of 44 datagrams were segmented before an interface that takes 25. A send call took 0.4 ms,
+/// which limited the sender to one path of 1 Gbit/s.
 fn the_kernel_segments_no_gso_packet_before_the_interface() {
     const LENGTH: usize = 8_000_000;
     let mut interface = Loopback::new();
@@ -395,7 +403,7 @@ fn the_kernel_segments_no_gso_packet_before_the_interface() {
     let client = session.open().expect("a stream");
     let server = service.accept(&client);
     for (from, to) in [(&client, &server), (&server, &client)] {
-        // Slow start is over, and the path MTU found.
+        // Slow start has ended, and the path MTU is known.
         transfer(from, to, LENGTH);
         let before = interface.sent();
         transfer(from, to, LENGTH);

@@ -1,7 +1,7 @@
-//! The path MTU of each path of Multipath QUIC, behind interfaces that promise more.
+//! The path MTU of each Multipath QUIC path, where the interface MTU is larger than the path MTU.
 
 use crate::quic::Service;
-use crate::routed_ways::RoutedWays;
+use crate::routed_topology::RoutedTopology;
 use crate::support::{in_namespace, send_during, wait_for};
 use pathbench_kerneltest::{MonotonicClock, tests};
 use pathbench_record::connection::PathEventKind;
@@ -14,21 +14,21 @@ use std::time::Duration;
 
 tests! {
     in_namespace =>
-    each_path_has_its_own_mtu_whether_icmp_says_so_or_not,
+    each_path_has_its_own_mtu_with_and_without_icmp,
     each_path_has_its_own_mtu_over_ipv6,
-    a_path_whose_mtu_shrinks_and_grows_in_mid_transfer_is_followed,
+    mtu_changes_during_a_transfer_are_detected,
 }
 
-/// Of each path.
+/// Rate of each path.
 const RATE_BPS: u64 = 30_000_000;
-/// Of 2 × 30 Mbit/s less headers: nothing more is waited for.
+/// Goodput that ends the measurement, of 2 × 30 Mbit/s minus headers.
 const ENOUGH_BPS: u64 = 52_000_000;
-/// More than one path can carry, with room for a machine that is taken away.
+/// More than one path can carry, with a margin for a busy machine.
 const MULTIPATH_BPS: u64 = RATE_BPS * 11 / 10;
 
-/// What holds a connection together.
+/// The topology and the endpoints of a connection.
 struct Test {
-    ways: RoutedWays,
+    topology: RoutedTopology,
     _session: Session,
     client: Connection,
     server: Connection,
@@ -36,13 +36,13 @@ struct Test {
 }
 
 fn connected(mtus: [u32; 2], icmp: bool, ipv6: bool) -> Test {
-    let ways = RoutedWays::new(mtus, icmp, ipv6);
-    ways.shape(RATE_BPS);
-    let service = ways.serve();
-    let session = RoutedWays::session(&service);
-    let client = ways.client.run_in(|| session.open().expect("a stream")).expect("the client's host");
-    let server = service.accept(&client);
-    let test = Test { ways, _session: session, client, server, _service: service };
+    let topology = RoutedTopology::new(mtus, icmp, ipv6);
+    topology.shape(RATE_BPS);
+    let service = topology.serve();
+    let session = RoutedTopology::session(&service);
+    let client = topology.client.run_in(|| session.open().expect("a stream")).expect("the client's host");
+    let server = service.accept_test(&client);
+    let test = Test { topology, _session: session, client, server, _service: service };
     wait_for("both paths", || (open_paths(&snapshot(&test.client)).count() == 2).then_some(()));
     test
 }
@@ -55,12 +55,12 @@ fn open_paths(seen: &ConnectionSnapshot) -> impl Iterator<Item = &PathFigures> {
     seen.subflows.iter().filter(|path| path.state == PathState::Open)
 }
 
-/// Waits until the sender's paths are of these MTUs; how long that took.
+/// Waits until the sender's paths have these MTUs; returns the elapsed time.
 fn await_mtus(test: &Test, end: &Connection, mtus: [u32; 2]) -> Duration {
     let clock = MonotonicClock;
     let begun = clock.now();
     for _ in 0..1600 {
-        if test.ways.path_mtus(&snapshot(end)) == mtus {
+        if test.topology.path_mtus(&snapshot(end)) == mtus {
             return clock.now().since(begun);
         }
         thread::sleep(Duration::from_millis(10));
@@ -68,8 +68,8 @@ fn await_mtus(test: &Test, end: &Connection, mtus: [u32; 2]) -> Duration {
     panic!("not {mtus:?} after 16 s: {:#?}\n{:#?}", snapshot(end).subflows, end.path_events());
 }
 
-/// Bits per second that arrive: in the first second of ten that is as good as both paths allow, or the best of them, for
-/// the machine may have others to run.
+/// Received bits per second in the first of ten 1 s intervals that reaches the capacity of both paths, or else in the
+/// best interval: the machine may be busy.
 fn goodput(arrived: &AtomicU64) -> u64 {
     let clock = MonotonicClock;
     let mut best = 0;
@@ -97,7 +97,7 @@ fn each_path_has_its_own_mtu(mtus: [u32; 2], icmp: bool, ipv6: bool, upload: boo
         let rate = goodput(&arrived);
         eprintln!("{mtus:?} icmp {icmp} ipv6 {ipv6} upload {upload}: found after {found:?}, {rate} bit/s");
         let seen = snapshot(from);
-        assert_eq!(test.ways.path_mtus(&seen), mtus);
+        assert_eq!(test.topology.path_mtus(&seen), mtus);
         for path in open_paths(&seen) {
             assert!(path.bytes_sent * 8 > RATE_BPS / 2, "a path is not used: {:#?}", seen.subflows);
             assert_eq!(path.black_holes, Some(0), "{path:?}");
@@ -105,12 +105,12 @@ fn each_path_has_its_own_mtu(mtus: [u32; 2], icmp: bool, ipv6: bool, upload: boo
             assert!(path.mtu_probes > Some(10));
         }
         assert!(rate > MULTIPATH_BPS, "{rate} bit/s: {:#?}", seen.subflows);
-        // The other end searches for itself: the way back could be another.
+        // The peer runs its own search: the reverse path may differ.
         await_mtus(&test, to, mtus);
     });
 }
 
-fn each_path_has_its_own_mtu_whether_icmp_says_so_or_not() {
+fn each_path_has_its_own_mtu_with_and_without_icmp() {
     for (mtus, icmp, upload) in [
         ([9000, 1500], false, true),
         ([9000, 1500], true, true),
@@ -125,7 +125,7 @@ fn each_path_has_its_own_mtu_over_ipv6() {
     each_path_has_its_own_mtu([9000, 1500], false, true, true);
 }
 
-fn a_path_whose_mtu_shrinks_and_grows_in_mid_transfer_is_followed() {
+fn mtu_changes_during_a_transfer_are_detected() {
     for upload in [true, false] {
         let test = connected([9000, 9000], false, false);
         let (from, to) = if upload { (&test.client, &test.server) } else { (&test.server, &test.client) };
@@ -135,16 +135,17 @@ fn a_path_whose_mtu_shrinks_and_grows_in_mid_transfer_is_followed() {
         };
         send_during(from, to, count, || {
             await_mtus(&test, from, [9000, 9000]);
-            test.ways.set_mtu(1, 1500);
+            test.topology.set_mtu(1, 1500);
             let found = await_mtus(&test, from, [9000, 1500]);
             let rate = goodput(&arrived);
             eprintln!("upload {upload}: 1500 found {found:?} after it shrank, then {rate} bit/s");
             let seen = snapshot(from);
             assert!(rate > MULTIPATH_BPS, "{rate} bit/s: {:#?}", seen.subflows);
-            let told = from.path_events().into_iter().any(|event| event.kind == PathEventKind::MtuBlackHole);
-            assert!(told, "{:#?}", from.path_events());
+            let reported =
+                from.path_events().into_iter().any(|event| event.kind == PathEventKind::MtuBlackHole);
+            assert!(reported, "{:#?}", from.path_events());
             assert!(seen.subflows.iter().any(|path| path.black_holes > Some(0)), "{:#?}", seen.subflows);
-            test.ways.set_mtu(1, 9000);
+            test.topology.set_mtu(1, 9000);
             let found = await_mtus(&test, from, [9000, 9000]);
             eprintln!("upload {upload}: 9000 found {found:?} after it grew");
         });

@@ -1,8 +1,8 @@
-//! Multipath QUIC between two hosts with two wires.
+//! Multipath QUIC between two hosts with two links.
 
 use crate::quic::Service;
 use crate::support::{PATIENCE, in_namespace, send_during, transfer, wait_for};
-use crate::two_ways::{TwoWays, WIRES, carried, client_address};
+use crate::two_links::{LINKS, TwoLinks, carried, client_address};
 use pathbench_kerneltest::{MonotonicClock, tests};
 use pathbench_record::connection::{Negotiation, PathEventKind, Scheduler};
 use pathbench_record::sample::PathState;
@@ -17,15 +17,15 @@ tests! {
     jumbo_frames_are_found_per_path_and_kept,
     a_link_down_is_survived_and_its_return_is_used,
     a_silent_black_hole_is_survived_by_upload_and_download,
-    a_link_that_flaps_is_used_again_whenever_it_is_there,
+    a_flapping_link_is_used_each_time_it_is_up,
     a_connection_outlives_all_its_links,
     a_backup_path_stays_idle_until_it_is_needed,
-    a_peer_that_knows_no_multipath_is_told,
+    a_peer_without_multipath_is_reported,
 }
 
-/// What holds a connection between the two hosts together.
+/// The hosts and the endpoints of a connection.
 struct Test {
-    two: TwoWays,
+    two: TwoLinks,
     session: Session,
     client: Connection,
     server: Connection,
@@ -33,14 +33,14 @@ struct Test {
 }
 
 fn connected(mtus: [u32; 2], rates_bps: Option<[u64; 2]>, quic: &QuicOptions) -> Test {
-    let two = TwoWays::new(mtus);
-    for (wire, rate) in rates_bps.into_iter().flatten().enumerate() {
-        two.shape(wire, rate);
+    let two = TwoLinks::new(mtus);
+    for (link, rate) in rates_bps.into_iter().flatten().enumerate() {
+        two.shape(link, rate);
     }
     let service = two.serve(quic.clone());
-    let session = TwoWays::session(&service, quic.clone());
+    let session = TwoLinks::session(&service, quic.clone());
     let client = two.client.run_in(|| session.open().expect("a stream")).expect("the client's host");
-    let server = service.accept(&client);
+    let server = service.accept_test(&client);
     Test { two, session, client, server, _service: service }
 }
 
@@ -52,7 +52,7 @@ fn open_paths(end: &Connection) -> usize {
     snapshot(end).subflows.iter().filter(|path| path.state == PathState::Open).count()
 }
 
-fn both_open(test: &Test) {
+fn await_both_paths(test: &Test) {
     for end in [&test.client, &test.server] {
         let opened = (0..1000).any(|_| {
             thread::sleep(Duration::from_millis(10));
@@ -64,16 +64,16 @@ fn both_open(test: &Test) {
 
 fn both_paths_carry_data_and_are_reported() {
     let test = connected([1500, 1500], Some([50_000_000; 2]), &QuicOptions::default());
-    both_open(&test);
+    await_both_paths(&test);
     let (up, down) = (4_000_000, 3_000_000);
     transfer(&test.client, &test.server, up);
     transfer(&test.server, &test.client, down);
     let seen = snapshot(&test.client);
     assert_eq!(seen.multipath, Negotiation::Negotiated);
     assert_eq!(snapshot(&test.server).multipath, Negotiation::Negotiated);
-    for wire in 0..WIRES.len() {
-        let (sent, received) = carried(&seen, wire);
-        assert!(sent > up as u64 / 5 && received > down as u64 / 5, "{wire}: {sent} {received} {seen:#?}");
+    for link in 0..LINKS.len() {
+        let (sent, received) = carried(&seen, link);
+        assert!(sent > up as u64 / 5 && received > down as u64 / 5, "{link}: {sent} {received} {seen:#?}");
     }
     let kinds: Vec<&str> = test.client.path_events().iter().map(|event| event.kind.name()).collect();
     assert!(kinds.contains(&"path-opened") && kinds.contains(&"path-established"), "{kinds:?}");
@@ -81,16 +81,16 @@ fn both_paths_carry_data_and_are_reported() {
     assert_eq!(second.and_then(|event| event.local), Some(client_address(1)));
 }
 
-/// Bulk over batches longer than an IP packet once brought the path MTU down to 1200.
+/// Regression: GSO packets longer than an IP packet reduced the path MTU to 1200 bytes.
 fn jumbo_frames_are_found_per_path_and_kept() {
     let test = connected([9000, 1500], None, &QuicOptions::default());
-    both_open(&test);
+    await_both_paths(&test);
     for _ in 0..3 {
         transfer(&test.client, &test.server, 20_000_000);
     }
-    // Probes wait while there is something else to send, which is always so on wires without a limit.
-    let found = |seen: &ConnectionSnapshot, wire| {
-        let path = seen.subflows.iter().find(|path| path.local.ip() == client_address(wire)).expect("a path");
+    // Probes wait for idle moments of the sender, and an unlimited link has none.
+    let found = |seen: &ConnectionSnapshot, link| {
+        let path = seen.subflows.iter().find(|path| path.local.ip() == client_address(link)).expect("a path");
         (path.pmtu_bytes, path.black_holes)
     };
     wait_for("the end of the search", || {
@@ -99,8 +99,8 @@ fn jumbo_frames_are_found_per_path_and_kept() {
     });
 }
 
-/// Sends from `from` to `to` until told otherwise while `disturb` does its part; when the bytes came.
-fn deliver_through(
+/// Sends from `from` to `to` until stopped while `disturb` runs; returns the arrival times.
+fn arrivals_during(
     from: &Connection,
     to: &Connection,
     disturb: impl FnOnce(&MonotonicClock),
@@ -114,64 +114,67 @@ fn longest_pause(arrivals: &[Timestamp]) -> Duration {
     arrivals.windows(2).map(|pair| pair[1].since(pair[0])).max().unwrap_or(PATIENCE)
 }
 
-fn rest() {
+fn settle() {
     thread::sleep(Duration::from_millis(1500));
 }
 
 fn a_link_down_is_survived_and_its_return_is_used() {
-    for (wire, name) in WIRES.into_iter().enumerate() {
+    for (link, name) in LINKS.into_iter().enumerate() {
         let test = connected([1500, 1500], Some([30_000_000; 2]), &QuicOptions::default());
-        both_open(&test);
+        await_both_paths(&test);
         let mut before = (0, 0);
-        let arrivals = deliver_through(&test.client, &test.server, |_| {
-            rest();
-            test.two.set_up(wire, false);
-            rest();
-            test.two.set_up(wire, true);
+        let arrivals = arrivals_during(&test.client, &test.server, |_| {
+            settle();
+            test.two.set_up(link, false);
+            settle();
+            test.two.set_up(link, true);
             wait_for("the path back", || (open_paths(&test.client) == 2).then_some(()));
-            before = carried(&snapshot(&test.client), wire);
-            rest();
+            before = carried(&snapshot(&test.client), link);
+            settle();
         });
         let pause = longest_pause(&arrivals);
         eprintln!("{name}: down, longest pause {pause:?}");
         assert!(pause < Duration::from_secs(3), "{name}: {pause:?}");
-        let after = carried(&snapshot(&test.client), wire);
+        let after = carried(&snapshot(&test.client), link);
         assert!(after.0 > before.0 + 500_000, "{before:?} {after:?}");
         let events = test.client.path_events();
-        let told = |name| events.iter().any(|event| event.kind.name() == name);
-        assert!(told("interface-gone") && told("interface-back") && told("path-abandoned"), "{events:#?}");
+        let reported = |name| events.iter().any(|event| event.kind.name() == name);
+        assert!(
+            reported("interface-gone") && reported("interface-back") && reported("path-abandoned"),
+            "{events:#?}"
+        );
     }
 }
 
 fn a_silent_black_hole_is_survived_by_upload_and_download() {
-    for (wire, upload) in [(0, true), (1, true), (0, false), (1, false)] {
+    for (link, upload) in [(0, true), (1, true), (0, false), (1, false)] {
         let test = connected([1500, 1500], Some([30_000_000; 2]), &QuicOptions::default());
-        both_open(&test);
+        await_both_paths(&test);
         let (from, to) = if upload { (&test.client, &test.server) } else { (&test.server, &test.client) };
         let mut before = (0, 0);
-        let arrivals = deliver_through(from, to, |_| {
-            rest();
-            test.two.blackhole(wire);
-            rest();
-            test.two.restore(wire);
+        let arrivals = arrivals_during(from, to, |_| {
+            settle();
+            test.two.blackhole(link);
+            settle();
+            test.two.restore(link);
             wait_for("the path back", || (open_paths(&test.client) == 2).then_some(()));
-            before = carried(&snapshot(&test.client), wire);
-            rest();
+            before = carried(&snapshot(&test.client), link);
+            settle();
         });
         let pause = longest_pause(&arrivals);
-        eprintln!("{}: black hole, upload {upload}, longest pause {pause:?}", WIRES[wire]);
-        assert!(pause < Duration::from_secs(5), "{}: {pause:?}", WIRES[wire]);
-        let after = carried(&snapshot(&test.client), wire);
+        eprintln!("{}: black hole, upload {upload}, longest pause {pause:?}", LINKS[link]);
+        assert!(pause < Duration::from_secs(5), "{}: {pause:?}", LINKS[link]);
+        let after = carried(&snapshot(&test.client), link);
         let more = if upload { after.0 - before.0 } else { after.1 - before.1 };
-        assert!(more > 500_000, "{} upload {upload}: {before:?} {after:?}", WIRES[wire]);
+        assert!(more > 500_000, "{} upload {upload}: {before:?} {after:?}", LINKS[link]);
     }
 }
 
-/// More often than there are path ids at once.
-fn a_link_that_flaps_is_used_again_whenever_it_is_there() {
+/// The link flaps more often than there are concurrent path ids.
+fn a_flapping_link_is_used_each_time_it_is_up() {
     let test = connected([1500, 1500], Some([30_000_000; 2]), &QuicOptions::default());
-    both_open(&test);
-    let _ = deliver_through(&test.client, &test.server, |_| {
+    await_both_paths(&test);
+    let _ = arrivals_during(&test.client, &test.server, |_| {
         for _ in 0..12 {
             test.two.set_up(0, false);
             wait_for("one path less", || (open_paths(&test.client) == 1).then_some(()));
@@ -183,29 +186,29 @@ fn a_link_that_flaps_is_used_again_whenever_it_is_there() {
 
 fn a_connection_outlives_all_its_links() {
     let test = connected([1500, 1500], Some([30_000_000; 2]), &QuicOptions::default());
-    both_open(&test);
-    let _ = deliver_through(&test.client, &test.server, |_| {
-        for wire in [0, 1] {
-            test.two.set_up(wire, false);
+    await_both_paths(&test);
+    let _ = arrivals_during(&test.client, &test.server, |_| {
+        for link in [0, 1] {
+            test.two.set_up(link, false);
         }
-        rest();
-        for wire in [1, 0] {
-            test.two.set_up(wire, true);
+        settle();
+        for link in [1, 0] {
+            test.two.set_up(link, true);
         }
-        both_open(&test);
+        await_both_paths(&test);
     });
 }
 
 fn a_backup_path_stays_idle_until_it_is_needed() {
     let quic = QuicOptions { scheduler: Scheduler::backup(), ..QuicOptions::default() };
     let test = connected([1500, 1500], Some([30_000_000; 2]), &quic);
-    both_open(&test);
+    await_both_paths(&test);
     transfer(&test.client, &test.server, 3_000_000);
     transfer(&test.server, &test.client, 3_000_000);
-    // On a machine that stops for a moment an acknowledgement is late, and then the backup is needed until it comes.
-    // Two equal paths without a backup share by halves.
-    let (main, spare) = (carried(&snapshot(&test.client), 0), carried(&snapshot(&test.client), 1));
-    assert!(spare.0 < main.0 / 3 && spare.1 < main.1 / 3, "{main:?} {spare:?}");
+    // On a machine that stalls, a delayed acknowledgement activates the backup until it arrives. Without a backup path,
+    // two equal paths would each carry half of the data.
+    let (main, backup) = (carried(&snapshot(&test.client), 0), carried(&snapshot(&test.client), 1));
+    assert!(backup.0 < main.0 / 3 && backup.1 < main.1 / 3, "{main:?} {backup:?}");
     test.two.set_up(0, false);
     transfer(&test.client, &test.server, 3_000_000);
     transfer(&test.server, &test.client, 3_000_000);
@@ -219,10 +222,10 @@ fn a_backup_path_stays_idle_until_it_is_needed() {
     drop(test.session);
 }
 
-fn a_peer_that_knows_no_multipath_is_told() {
-    let two = TwoWays::new([1500, 1500]);
+fn a_peer_without_multipath_is_reported() {
+    let two = TwoLinks::new([1500, 1500]);
     let service = two.serve_single_path();
-    let session = TwoWays::session(&service, QuicOptions::default());
+    let session = TwoLinks::session(&service, QuicOptions::default());
     let client = two.client.run_in(|| session.open().expect("a stream")).expect("the client's host");
     let server = service.accept(&client);
     transfer(&client, &server, 100_000);

@@ -1,4 +1,4 @@
-//! Sampling at an interval, on the real clock.
+//! Periodic sampling on the real clock.
 
 use crate::support::{in_namespace, loopback, pair, transfer};
 use pathbench_kerneltest::{MonotonicClock, tests};
@@ -11,11 +11,11 @@ use std::time::Duration;
 
 tests! {
     in_namespace =>
-    samples_come_at_their_interval_and_stopping_is_at_once,
+    samples_keep_their_interval_and_stopping_is_immediate,
     a_long_interval_does_not_delay_the_end,
 }
 
-fn samples_come_at_their_interval_and_stopping_is_at_once() {
+fn samples_keep_their_interval_and_stopping_is_immediate() {
     let (client, server) = pair(Transport::Mptcp, Transport::Mptcp, loopback(1));
     let clock = Arc::new(MonotonicClock);
     let interval = Duration::from_millis(10);

@@ -1,8 +1,8 @@
 //! Connections over the kernel's tcp and mptcp.
 
 use crate::support::{
-    Loopback, PATIENCE, abort_while_blocked, assert_reset, close_while_accepting, connect, in_namespace,
-    listen, loopback, pair, to, transfer,
+    Loopback, PATIENCE, abort_while_blocked, assert_reset, bind, close_while_accepting, connect,
+    in_namespace, listen, loopback, pair, to, transfer,
 };
 use pathbench_host::sysctl;
 use pathbench_kerneltest::{MonotonicClock, tests};
@@ -10,8 +10,8 @@ use pathbench_record::connection::{FallbackReason, Negotiation};
 use pathbench_record::time::Clock;
 use pathbench_record::transport::Transport;
 use pathbench_transport::{
-    BindError, CongestionError, ConnectError, ConnectOptions, Listener, MptcpUnavailable, ReceiveError,
-    SendError, SocketOptions, mptcp_available,
+    BindError, CongestionError, ConnectError, ConnectOptions, MptcpUnavailable, ReceiveError, SendError,
+    SocketOptions, mptcp_available,
 };
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::thread;
@@ -22,24 +22,24 @@ const SHORT: Duration = Duration::from_millis(120);
 
 tests! {
     in_namespace =>
-    bytes_go_both_ways_and_the_end_is_seen,
+    bytes_arrive_in_both_directions_with_the_end_of_the_stream,
     one_connection_serves_a_sending_and_a_receiving_thread,
     a_wildcard_ipv6_listener_reports_ipv4_peers_as_ipv4,
     timeouts_leave_the_connection_usable,
     abort_unblocks_other_threads_and_resets_the_peer,
     a_closed_listener_stops_accepting,
-    failures_to_connect_are_told_apart,
-    a_connection_starts_where_it_is_told_to,
+    each_connect_failure_has_its_own_error,
+    a_connection_uses_the_requested_address_and_interface,
     options_are_in_force_at_both_ends,
     an_unknown_congestion_control_names_the_known_ones,
-    a_taken_port_is_told,
+    a_port_in_use_is_reported,
     a_plain_tcp_server_makes_mptcp_fall_back_in_the_handshake,
-    a_plain_tcp_client_is_told_by_the_mptcp_server,
-    switched_off_mptcp_is_told_with_its_remedy,
-    a_dead_path_is_told_from_a_slow_one,
+    an_mptcp_server_reports_a_plain_tcp_client,
+    disabled_mptcp_is_reported_with_its_remedy,
+    a_dead_path_and_a_slow_path_have_different_errors,
 }
 
-fn bytes_go_both_ways_and_the_end_is_seen() {
+fn bytes_arrive_in_both_directions_with_the_end_of_the_stream() {
     for transport in BOTH {
         for address in [loopback(1), IpAddr::V6(Ipv6Addr::LOCALHOST)] {
             let (client, server) = pair(transport, transport, address);
@@ -97,7 +97,7 @@ fn timeouts_leave_the_connection_usable() {
         let error = client.receive(&mut buffer, Some(Duration::ZERO)).expect_err("nothing was sent");
         assert!(matches!(error, ReceiveError::TimedOut { .. }), "{error}");
 
-        // Nobody reads, so the buffers fill up: first a part is taken, then nothing.
+        // The receiver does not read, so the buffers fill up: first part of the data is accepted, then none.
         let mut taken = 0;
         let error = loop {
             match client.send(&buffer, Some(SHORT)) {
@@ -133,11 +133,11 @@ fn a_closed_listener_stops_accepting() {
     }
 }
 
-fn failures_to_connect_are_told_apart() {
+fn each_connect_failure_has_its_own_error() {
     let clock = MonotonicClock;
     for transport in BOTH {
         let free = listen(transport, loopback(1)).local_addr();
-        let error = connect(transport, &to(free)).expect_err("nobody listens");
+        let error = connect(transport, &to(free)).expect_err("no listener");
         assert!(matches!(error, ConnectError::Refused { remote } if remote == free), "{error}");
 
         let far = SocketAddr::from(([192, 0, 2, 1], 9));
@@ -156,23 +156,23 @@ fn failures_to_connect_are_told_apart() {
         let error = connect(transport, &options).expect_err("no such interface");
         assert!(matches!(error, ConnectError::NoSuchInterface { .. }), "{error}");
 
-        // Nobody accepts and the queue is full, so further SYNs are dropped.
-        let listener = Listener::bind(transport, free, 0, &SocketOptions::default()).expect("a listener");
-        let _queued = connect(transport, &to(listener.local_addr())).expect("room for one");
+        // The server does not accept and the queue is full, so the kernel drops further SYNs.
+        let listener = bind(transport, free, 0, &SocketOptions::default()).expect("a listener");
+        let _queued = connect(transport, &to(listener.local_addr())).expect("a queue for one connection");
         let options = ConnectOptions { timeout: Duration::from_millis(300), ..to(listener.local_addr()) };
         let before = clock.now();
         let error = connect(transport, &options).expect_err("no answer");
         let waited = clock.now().since(before);
         assert!(matches!(error, ConnectError::TimedOut { .. }), "{error}");
-        // poll(2) counts in whole milliseconds.
+        // poll(2) has a resolution of 1 ms.
         assert!(waited >= Duration::from_millis(298) && waited < PATIENCE, "{waited:?}");
     }
     let error =
-        connect(Transport::Quic, &to(SocketAddr::from(([127, 0, 0, 1], 9)))).expect_err("nobody to believe");
+        connect(Transport::Quic, &to(SocketAddr::from(([127, 0, 0, 1], 9)))).expect_err("no trusted server");
     assert!(matches!(error, ConnectError::NoTrust { transport: Transport::Quic, .. }), "{error}");
 }
 
-fn a_connection_starts_where_it_is_told_to() {
+fn a_connection_uses_the_requested_address_and_interface() {
     for transport in BOTH {
         let listener = listen(transport, loopback(1));
         let options = ConnectOptions {
@@ -196,7 +196,7 @@ fn options_are_in_force_at_both_ends() {
     };
     for transport in BOTH {
         let any = SocketAddr::new(loopback(1), 0);
-        let listener = Listener::bind(transport, any, 4, &options).expect("a listener");
+        let listener = bind(transport, any, 4, &options).expect("a listener");
         let client = ConnectOptions { socket: options.clone(), ..to(listener.local_addr()) };
         let client = connect(transport, &client).expect("a connection");
         let (server, _) = listener.accept().expect("accepted");
@@ -222,17 +222,16 @@ fn an_unknown_congestion_control_names_the_known_ones() {
         };
         assert_eq!(name, "nosuch");
         assert!(available.contains("reno"), "{available}");
-        let error = Listener::bind(transport, SocketAddr::new(loopback(1), 0), 1, &socket)
+        let error = bind(transport, SocketAddr::new(loopback(1), 0), 1, &socket)
             .expect_err("no such congestion control");
         assert!(matches!(error, BindError::Congestion(CongestionError::Unknown { .. })), "{error:?}");
     }
 }
 
-fn a_taken_port_is_told() {
+fn a_port_in_use_is_reported() {
     let listener = listen(Transport::Tcp, loopback(1));
     for transport in BOTH {
-        let error = Listener::bind(transport, listener.local_addr(), 1, &SocketOptions::default())
-            .expect_err("taken");
+        let error = bind(transport, listener.local_addr(), 1, &SocketOptions::default()).expect_err("taken");
         assert!(matches!(error, BindError::InUse { .. }), "{error}");
     }
 }
@@ -252,7 +251,7 @@ fn a_plain_tcp_server_makes_mptcp_fall_back_in_the_handshake() {
     }
 }
 
-fn a_plain_tcp_client_is_told_by_the_mptcp_server() {
+fn an_mptcp_server_reports_a_plain_tcp_client() {
     for address in [loopback(1), IpAddr::V6(Ipv6Addr::LOCALHOST)] {
         let (client, server) = pair(Transport::Tcp, Transport::Mptcp, address);
         transfer(&client, &server, 500_000);
@@ -263,7 +262,7 @@ fn a_plain_tcp_client_is_told_by_the_mptcp_server() {
     }
 }
 
-fn switched_off_mptcp_is_told_with_its_remedy() {
+fn disabled_mptcp_is_reported_with_its_remedy() {
     assert_eq!(mptcp_available(), Ok(()));
     sysctl::write("net.mptcp.enabled", "0").expect("a setting of the namespace");
     assert_eq!(mptcp_available(), Err(MptcpUnavailable::Disabled));
@@ -272,13 +271,13 @@ fn switched_off_mptcp_is_told_with_its_remedy() {
     assert!(error.to_string().contains("net.mptcp.enabled=1"), "{error}");
 }
 
-fn a_dead_path_is_told_from_a_slow_one() {
+fn a_dead_path_and_a_slow_path_have_different_errors() {
     sysctl::write("net.ipv4.tcp_retries2", "1").expect("a setting of the namespace");
     let (mut interface, address) = (Loopback::new(), IpAddr::from([192, 0, 2, 1]));
     interface.add_address(address);
     let (client, _server) = pair(Transport::Tcp, Transport::Tcp, address);
     interface.set_down();
     client.send(b"into the void", Some(PATIENCE)).expect("taken");
-    let error = client.receive(&mut [0; 16], Some(PATIENCE)).expect_err("no way back");
+    let error = client.receive(&mut [0; 16], Some(PATIENCE)).expect_err("no route in the reverse direction");
     assert!(matches!(error, ReceiveError::Dead { .. }), "{error:?}");
 }

@@ -1,15 +1,16 @@
-//! A namespace for each test, what tests change in it, and connections.
+//! Namespaces, connections and common actions of the tests.
 
 use libtest_mimic::Failed;
 use pathbench_host::mptcp::{Endpoint, EndpointFlags, PathManager};
 use pathbench_host::namespace::NetNamespace;
 use pathbench_host::netlink::RouteSocket;
 use pathbench_kerneltest::MonotonicClock;
-use pathbench_record::network::IpNetwork;
+use pathbench_record::network::IpNet;
+use pathbench_record::time::Clock;
 use pathbench_record::transport::Transport;
 use pathbench_transport::{
-    AcceptError, ConnectError, ConnectOptions, Connection, Listener, ReceiveError, SendError, Session,
-    SocketOptions,
+    AcceptError, BindError, ConnectError, ConnectOptions, Connection, ListenOptions, Listener, ReceiveError,
+    SendError, Session, SocketOptions,
 };
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -17,7 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// Long enough for anything that is going to happen at all.
+/// Longer than any expected event takes.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Runs `body` in a fresh network namespace whose loopback is up.
@@ -41,10 +42,10 @@ impl Loopback {
     }
 
     pub(crate) fn add_address(&mut self, address: IpAddr) {
-        self.socket.add_address(self.index, IpNetwork::host(address)).expect("an address more");
+        self.socket.add_address(self.index, IpNet::from(address)).expect("an address more");
     }
 
-    /// Packets of 1500 bytes, and GSO packets of no more than so many segments.
+    /// Limits packets to 1500 bytes, and GSO packets to `segments` segments.
     pub(crate) fn limit_gso(&mut self, segments: u32) {
         self.socket.set_mtu(self.index, 1500).expect("the MTU");
         self.socket.set_gso(self.index, 65_536, segments).expect("a limit");
@@ -60,7 +61,7 @@ impl Loopback {
         self.socket.set_down(self.index).expect("the loopback interface down");
     }
 
-    /// An endpoint at which MPTCP connections open a subflow.
+    /// Adds an endpoint from which MPTCP connections open a subflow.
     pub(crate) fn add_endpoint(&self, address: IpAddr) {
         let flags = EndpointFlags { subflow: true, ..EndpointFlags::default() };
         let endpoint = Endpoint { address, port: None, id: None, interface: Some(self.index), flags };
@@ -86,7 +87,19 @@ pub(crate) fn connect(transport: Transport, options: &ConnectOptions) -> Result<
 }
 
 pub(crate) fn listen(transport: Transport, address: IpAddr) -> Listener {
-    Listener::bind(transport, SocketAddr::new(address, 0), 16, &SocketOptions::default()).expect("a listener")
+    bind(transport, SocketAddr::new(address, 0), 16, &SocketOptions::default()).expect("a listener")
+}
+
+/// A listener of tcp or mptcp in clear text.
+pub(crate) fn bind(
+    transport: Transport,
+    address: SocketAddr,
+    backlog: u32,
+    socket: &SocketOptions,
+) -> Result<Listener, BindError> {
+    let options = ListenOptions { backlog, socket: socket.clone(), ..ListenOptions::default() };
+    let clock: Arc<dyn Clock> = Arc::new(MonotonicClock);
+    Listener::open(transport, address, &options, &clock)
 }
 
 /// A connection from a client to a server of possibly different transports.
@@ -94,14 +107,14 @@ pub(crate) fn pair(client: Transport, server: Transport, address: IpAddr) -> (Co
     pair_at(&listen(server, address), client)
 }
 
-/// A connection to a listener, which must stay open for as long as further subflows shall be able to join.
+/// A connection to `listener`, which must stay open while further subflows may join.
 pub(crate) fn pair_at(listener: &Listener, client: Transport) -> (Connection, Connection) {
     let client = connect(client, &to(listener.local_addr())).expect("a connection");
     let (server, _) = listener.accept().expect("an accepted connection");
     (client, server)
 }
 
-/// Sends `length` bytes one way and waits until all have arrived.
+/// Sends `length` bytes in one direction and waits until all have arrived.
 pub(crate) fn transfer(from: &Connection, to: &Connection, length: usize) {
     thread::scope(|scope| {
         scope.spawn(|| {
@@ -122,7 +135,7 @@ pub(crate) fn transfer(from: &Connection, to: &Connection, length: usize) {
     });
 }
 
-/// Set once this is dropped.
+/// Set when this value is dropped.
 struct SetAtEnd<'a>(&'a AtomicBool);
 
 impl Drop for SetAtEnd<'_> {
@@ -131,7 +144,7 @@ impl Drop for SetAtEnd<'_> {
     }
 }
 
-/// Sends from `from` to `to` for as long as `act` runs, and calls `arrived` with each count of bytes that arrive.
+/// Sends from `from` to `to` while `act` runs, and calls `arrived` with the size of each received chunk.
 pub(crate) fn send_during(
     from: &Connection,
     to: &Connection,
@@ -156,16 +169,16 @@ pub(crate) fn send_during(
                 }
             }
         });
-        // A panic of `act` must end the sender, too: the scope waits for it.
+        // A panic of `act` must end the sender too: the scope waits for it.
         let _done = SetAtEnd(&done);
         act();
     });
 }
 
-/// Repeats `look` until it finds something.
-pub(crate) fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+/// Repeats `condition` until it returns a value.
+pub(crate) fn wait_for<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
     for _ in 0..2000 {
-        if let Some(found) = look() {
+        if let Some(found) = condition() {
             return found;
         }
         thread::sleep(Duration::from_millis(5));
@@ -173,8 +186,8 @@ pub(crate) fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T 
     panic!("{what} did not happen within 10 s");
 }
 
-/// Aborts a connection that one thread receives from and another sends on, neither of them getting anywhere: both
-/// must come back, and so must later calls.
+/// Aborts a connection while one thread is blocked in receive and another in send: both calls must return, and so must
+/// later calls.
 pub(crate) fn abort_while_blocked(client: &Connection) {
     thread::scope(|scope| {
         let receiving = scope.spawn(|| client.receive(&mut [0; 16], None));
@@ -199,7 +212,7 @@ pub(crate) fn abort_while_blocked(client: &Connection) {
     assert!(matches!(later, Err(ReceiveError::Aborted { .. })), "{later:?}");
 }
 
-/// Closes a listener that two threads wait at: both must come back, and so must later calls.
+/// Closes a listener while two threads wait in accept: both calls must return, and so must later calls.
 pub(crate) fn close_while_accepting(listener: &Listener) {
     thread::scope(|scope| {
         let waiting: Vec<_> = (0..2).map(|_| scope.spawn(|| listener.accept())).collect();
@@ -215,7 +228,7 @@ pub(crate) fn close_while_accepting(listener: &Listener) {
     assert!(matches!(listener.accept(), Err(AcceptError::Closed { .. })));
 }
 
-/// Receives what is still under way, and then a reset.
+/// Receives the data in flight, and then a reset.
 pub(crate) fn assert_reset(server: &Connection) {
     let mut buffer = vec![0; 1 << 20];
     let end = wait_for("a reset", || match server.receive(&mut buffer, Some(PATIENCE)) {

@@ -1,4 +1,4 @@
-//! What the kernel tells of paths, by each of its interfaces.
+//! Path figures from each kernel interface.
 
 use crate::support::{
     Loopback, in_namespace, listen, loopback, pair, pair_at, path_manager, transfer, wait_for,
@@ -19,7 +19,7 @@ tests! {
     tcp_counts_payload_exactly,
     all_sources_agree_on_two_subflows,
     a_closed_subflow_keeps_its_last_figures_and_a_new_one_gets_a_new_number,
-    more_subflows_than_there_was_room_for,
+    buffers_grow_with_the_number_of_subflows,
     figures_survive_the_connection,
 }
 
@@ -29,27 +29,27 @@ fn telemetry(connection: &Connection, source: Option<TelemetrySource>) -> Teleme
     telemetry
 }
 
-fn look(connection: &Connection, source: Option<TelemetrySource>) -> ConnectionSnapshot {
+fn snapshot_of(connection: &Connection, source: Option<TelemetrySource>) -> ConnectionSnapshot {
     telemetry(connection, source).snapshot().expect("a snapshot")
 }
 
-/// Figures that do not change while a connection is idle.
+/// Figures that are constant on an idle connection.
 fn steady(figures: &PathFigures) -> PathFigures {
     PathFigures { subflow: 0, since_last_sent_ms: 0, since_last_received_ms: 0, ..figures.clone() }
 }
 
-/// What MPTCP has sent a second time, which is new payload to the subflow that carries it.
-fn sent_again(connection: &Connection) -> u64 {
-    look(connection, None).mptcp.and_then(|mptcp| mptcp.bytes_retransmitted).unwrap_or(0)
+/// MPTCP-level retransmissions, which are new payload to the subflow that carries them.
+fn retransmitted(connection: &Connection) -> u64 {
+    snapshot_of(connection, None).mptcp.and_then(|mptcp| mptcp.bytes_retransmitted).unwrap_or(0)
 }
 
-/// A connection with subflows from 127.0.0.1 and 127.0.0.2, both established.
+/// A connection with established subflows from 127.0.0.1 and 127.0.0.2.
 fn two_subflows(listener: &Listener) -> (Connection, Connection) {
     Loopback::new().add_endpoint(loopback(2));
     let (client, server) = pair_at(listener, Transport::Mptcp);
     transfer(&client, &server, 10_000);
     for end in [&client, &server] {
-        wait_for("a second subflow", || (look(end, None).subflows.len() == 2).then_some(()));
+        wait_for("a second subflow", || (snapshot_of(end, None).subflows.len() == 2).then_some(()));
     }
     (client, server)
 }
@@ -63,15 +63,15 @@ fn tcp_counts_payload_exactly() {
             [(&client, &server, 1_234_567, 7_654), (&server, &client, 7_654, 1_234_567)]
         {
             let path = wait_for("the last acknowledgement", || {
-                let snapshot = look(end, None);
+                let snapshot = snapshot_of(end, None);
                 assert_eq!(snapshot.subflows.len(), 1);
                 let path = snapshot.subflows[0].clone();
                 (path.bytes_acked >= sent && path.in_flight_bytes == 0).then_some(path)
             });
-            assert_eq!(path.bytes_acked, sent + sent_again(end), "{transport}");
+            assert_eq!(path.bytes_acked, sent + retransmitted(end), "{transport}");
             assert_eq!(path.bytes_sent - path.retransmitted_bytes, path.bytes_acked, "{transport}");
-            assert_eq!(path.bytes_received, received + sent_again(peer), "{transport}");
-            let delivered = look(end, None).mptcp.and_then(|mptcp| mptcp.bytes_received);
+            assert_eq!(path.bytes_received, received + retransmitted(peer), "{transport}");
+            let delivered = snapshot_of(end, None).mptcp.and_then(|mptcp| mptcp.bytes_received);
             assert!(delivered.is_none_or(|delivered| delivered == received), "{delivered:?}");
             assert_eq!(path.subflow, 1);
             assert_eq!(path.state, PathState::Open);
@@ -86,8 +86,8 @@ fn tcp_counts_payload_exactly() {
         }
         client.finish_sending();
         assert_eq!(server.receive(&mut [0], None).expect("the end"), 0);
-        let path = &look(&server, None).subflows[0];
-        let expected = 1_234_567 + sent_again(&client);
+        let path = &snapshot_of(&server, None).subflows[0];
+        let expected = 1_234_567 + retransmitted(&client);
         assert_eq!(path.bytes_received, expected, "{transport}: the end of data is not data");
     }
 }
@@ -98,7 +98,7 @@ fn all_sources_agree_on_two_subflows() {
     transfer(&client, &server, 5_000_000);
     for end in [&client, &server] {
         let settled = wait_for("everything to be acknowledged", || {
-            let snapshots = SOURCES.map(|source| look(end, source));
+            let snapshots = SOURCES.map(|source| snapshot_of(end, source));
             let paths: Vec<Vec<PathFigures>> =
                 snapshots.iter().map(|snapshot| snapshot.subflows.iter().map(steady).collect()).collect();
             let settled = paths[0].iter().all(|path| path.in_flight_bytes == 0 && path.not_sent_bytes == 0);
@@ -112,18 +112,18 @@ fn all_sources_agree_on_two_subflows() {
             assert_eq!(other.write_seq, mptcp.write_seq);
             assert_eq!(other.rcv_nxt, mptcp.rcv_nxt);
             let numbers: Vec<u32> = snapshot.subflows.iter().map(|path| path.subflow).collect();
-            // The kernel's own numbers have gaps: a subflow that failed to open has used one up.
+            // The kernel's ids may have gaps: a subflow that failed to open has used one.
             assert!(numbers[0] == 1 && numbers[1] > 1, "{numbers:?}");
         }
         assert_eq!(mptcp.extra_subflows, 1);
         assert!(mptcp.subflows_total.is_none_or(|total| total == 2));
-        let first = look(end, Some(TelemetrySource::TcpInfo));
+        let first = snapshot_of(end, Some(TelemetrySource::TcpInfo));
         assert_eq!(first.subflows.len(), 1);
         assert_eq!(steady(&first.subflows[0]), steady(&settled[0].subflows[0]));
         assert_eq!(first.multipath, Negotiation::Negotiated);
     }
-    let sent = look(&client, None);
-    let received = look(&server, None);
+    let sent = snapshot_of(&client, None);
+    let received = snapshot_of(&server, None);
     let bytes = |snapshot: &ConnectionSnapshot, read: fn(&PathFigures) -> u64| -> u64 {
         snapshot.subflows.iter().map(read).sum()
     };
@@ -164,7 +164,7 @@ fn a_closed_subflow_keeps_its_last_figures_and_a_new_one_gets_a_new_number() {
     }
 }
 
-fn more_subflows_than_there_was_room_for() {
+fn buffers_grow_with_the_number_of_subflows() {
     let limits = Limits { subflows: 8, add_addr_accepted: 8 };
     path_manager().set_limits(&limits).expect("the highest limits");
     let interface = Loopback::new();

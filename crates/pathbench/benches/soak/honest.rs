@@ -3,13 +3,13 @@
 use super::{Random, Soak, address_of};
 use pathbench_kerneltest::MonotonicClock;
 use pathbench_record::direction::DataDirection;
+use pathbench_record::end::TestId;
 use pathbench_record::pattern::{
     Amount, BulkParameters, InteractiveParameters, PatternParameters, PingParameters, ThroughputParameters,
 };
-use pathbench_record::test_id::TestId;
 use pathbench_record::time::Clock;
 use pathbench_record::transport::Transport;
-use pathbench_traffic::client::{ClientPlan, FetchPlan, Unobserved, fetch_record, run_client};
+use pathbench_traffic::client::{ClientPlan, Unobserved, fetch_record, run_client};
 use pathbench_transport::{Security, Trust, mptcp_available};
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,7 +33,7 @@ pub(crate) fn run(soak: &Soak, client: u32) {
             }
         }
         if outcome.completed && random.below(4) == 0 {
-            match fetch_record(&FetchPlan::after(&plan), &outcome.client, &clock) {
+            match fetch_record(&plan, true, &outcome.client, &clock) {
                 Ok(_) => soak.count("honest FETCH answered"),
                 Err(error) => soak.fail(format!("client {client}, FETCH after {what}: {error}")),
             }

@@ -1,14 +1,13 @@
-//! Clients that send garbage, stay half-open, dribble, lie in their records, or flood with FETCH. None of them counts on
-//! an answer; all of them bound what they send.
+//! Clients that send garbage, stay half-open, dribble, send false records, or flood with FETCH. None of them needs
+//! an answer; all of them limit their sending rate.
 
 use super::{Random, Soak, address_of};
 use pathbench_kerneltest::MonotonicClock;
 use pathbench_record::delivery::DeliverySeries;
 use pathbench_record::direction::DataDirection;
-use pathbench_record::end::EndRecord;
+use pathbench_record::end::{EndRecord, TestId};
 use pathbench_record::pattern::{Amount, ThroughputParameters};
 use pathbench_record::sample::Side;
-use pathbench_record::test_id::TestId;
 use pathbench_record::time::{Clock as _, Timestamp};
 use pathbench_record::transport::Transport;
 use pathbench_traffic::protocol::{End, Fetch, Frame, Hello, VERSION, data_header};
@@ -174,7 +173,7 @@ pub(crate) fn dribble(soak: &Soak, client: u32) {
     );
 }
 
-/// One attack after the other until the end. An error is what an attacker has to expect.
+/// One attack after the other until the end. Errors are expected.
 fn repeat(soak: &Soak, client: u32, attacks: &[(&str, Attack)]) {
     let mut random = Random::of(client);
     while soak.runs() {
@@ -204,7 +203,7 @@ fn hello(random: &mut Random, direction: &str, bytes: u32) -> (TestId, Frame) {
     (test, Frame::Hello(Hello::new(test, 0, request.into_bytes())))
 }
 
-/// A client that got as far as START.
+/// A client that has sent START.
 fn started(
     soak: &Soak,
     client: u32,
@@ -221,7 +220,7 @@ fn started(
     Ok((stream, test))
 }
 
-/// A client that has only its record left to hand over.
+/// A client that has only its record left to send.
 fn uploaded(soak: &Soak, client: u32, random: &mut Random) -> std::io::Result<(TcpStream, TestId)> {
     let (mut stream, test) = started(soak, client, random, "upload", PAYLOAD_BYTES)?;
     stream.write_all(&data_header(PAYLOAD_BYTES))?;
@@ -256,7 +255,7 @@ fn lie(test: TestId) -> std::io::Result<Vec<u8>> {
         messages: Vec::new(),
         path_events: Vec::new(),
         handshake: None,
-        completion: None,
+        fct: None,
         rate_limit_bps: Some(u64::MAX),
         streams: Vec::new(),
         samples: Vec::new(),

@@ -4,7 +4,7 @@
 //! server's memory grows after the first sixth of the time, when a slot is still taken at the end, or when the server
 //! does not stop with exit code 0.
 
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "it prints what it measures")]
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "the benchmark prints its results")]
 
 mod honest;
 mod hostile;
@@ -27,7 +27,7 @@ const CLIENTS: u32 = 200;
 /// How often the server's memory is read.
 const READING_INTERVAL: Duration = Duration::from_secs(5);
 
-/// The longest that the server may take to release what its clients left behind: a test's patience and the time for
+/// The longest that the server may take to release the resources of lost clients: a test's patience and the time for
 /// its record.
 const RELEASE_TIME: Duration = Duration::from_secs(180);
 
@@ -37,7 +37,7 @@ const GROWTH_SHARE: f64 = 0.10;
 /// ...and by no more than this, which an allocator's fragmentation can explain.
 const GROWTH_BYTES: f64 = 8e6;
 
-/// What all clients of a soak share.
+/// Shared by all clients of a soak.
 struct Soak {
     server: ServerProcess,
     begun: Timestamp,

@@ -18,7 +18,7 @@ pub(crate) struct ServerProcess {
     pub(crate) fingerprint: String,
 }
 
-/// What the server takes at one moment.
+/// The server's resources at one moment.
 #[derive(Debug, Clone)]
 pub(crate) struct Reading {
     pub(crate) at: Timestamp,
@@ -46,9 +46,9 @@ impl ServerProcess {
         let mut line = String::new();
         let stdout = child.stdout.take().ok_or("the server has no stdout")?;
         BufReader::new(stdout).read_line(&mut line).map_err(|error| words(&error))?;
-        let said: Value = serde_json::from_str(&line).map_err(|error| words(&error))?;
+        let announced: Value = serde_json::from_str(&line).map_err(|error| words(&error))?;
         let listening = |transport: &str| {
-            said["listening"]
+            announced["listening"]
                 .as_array()
                 .into_iter()
                 .flatten()
@@ -61,14 +61,14 @@ impl ServerProcess {
             health,
             tcp: listening("tcp")?,
             quic: listening("quic")?,
-            fingerprint: said["fingerprint"].as_str().unwrap_or_default().to_owned(),
+            fingerprint: announced["fingerprint"].as_str().unwrap_or_default().to_owned(),
         })
     }
 
     pub(crate) fn read(&self) -> Result<Reading, String> {
         let id = self.child.id();
         let status = std::fs::read_to_string(format!("/proc/{id}/status"))
-            .map_err(|error| format!("the server is gone: {error}"))?;
+            .map_err(|error| format!("the server has exited: {error}"))?;
         let field = |name: &str| -> Option<u64> {
             let line = status.lines().find(|line| line.starts_with(name))?;
             line.split_whitespace().nth(1)?.parse().ok()
@@ -103,7 +103,7 @@ impl ServerProcess {
         serde_json::from_str(body).map_err(|error| format!("GET /health: {error}"))
     }
 
-    /// How long it takes until nothing is left of its clients.
+    /// Time until the server has released all resources of its clients.
     pub(crate) fn wait_until_idle(&self, most: Duration) -> Result<Duration, String> {
         let begun = MonotonicClock.now();
         loop {
@@ -119,7 +119,7 @@ impl ServerProcess {
         }
     }
 
-    /// Ends it with SIGTERM; it has nothing to wait for.
+    /// Ends the server, which has no test left, with SIGTERM.
     pub(crate) fn stop(mut self) -> Result<(), String> {
         let pid = Pid::from_child(&self.child);
         kill_process(pid, Signal::TERM).map_err(|error| format!("SIGTERM to the server: {error}"))?;

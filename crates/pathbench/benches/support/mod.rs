@@ -1,4 +1,4 @@
-//! What the benchmarks share: the way into namespaces of their own, resource usage.
+//! Shared by the benchmarks: entering namespaces of their own, resource usage.
 #![allow(dead_code, reason = "each benchmark uses its part")]
 
 pub(crate) mod transfer;
@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What emulated links take.
+/// Resources of emulated links.
 pub(crate) fn emulation() -> Emulation {
     Emulation::new(Arc::new(MonotonicClock), 1)
 }

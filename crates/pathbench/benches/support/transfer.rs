@@ -3,13 +3,14 @@
 use super::{children_cpu, launcher};
 use pathbench_lab::agent::{Notice, Request, ServePlan};
 use pathbench_lab::environment::Environment;
-use pathbench_lab::scenario::{Family, VariantPlan};
+use pathbench_lab::scenario::VariantPlan;
 use pathbench_record::direction::DataDirection;
+use pathbench_record::end::TestId;
+use pathbench_record::network::AddressFamily;
 use pathbench_record::pattern::{Amount, ThroughputParameters};
-use pathbench_record::test_id::TestId;
 use pathbench_record::transport::Transport;
 use pathbench_traffic::client::{ClientOutcome, ClientPlan};
-use pathbench_transport::{Security, SocketOptions, Trust};
+use pathbench_transport::{QuicOptions, Security, SocketOptions, Trust};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
@@ -34,7 +35,7 @@ pub(crate) fn build(plan: &VariantPlan) -> Result<Environment, String> {
 /// Addresses of client and server on the first link.
 pub(crate) fn addresses(plan: &VariantPlan) -> Result<(IpAddr, IpAddr), String> {
     let link = plan.topology.links.first().ok_or("no link")?;
-    let of_end = |end: usize| link.ends[end].address(Family::Ipv4).ok_or("no address");
+    let of_end = |end: usize| link.ends[end].address(AddressFamily::Ipv4).ok_or("no address");
     Ok((of_end(0)?, of_end(1)?))
 }
 
@@ -49,10 +50,16 @@ pub(crate) fn pathbench(
     let (local, remote) = addresses(plan)?;
     let socket = SocketOptions { congestion: Some("cubic".to_owned()), ..SocketOptions::default() };
     let before = children_cpu();
-    let server = environment.node("server").map_err(|error| error.to_string())?.agent();
-    let serve = ServePlan { socket: socket.clone(), ..ServePlan::new(transport, SocketAddr::new(remote, 0)) };
-    let (address, fingerprint) = server
-        .ask(&Request::Serve(serve), Duration::from_secs(5), |notice| match notice {
+    let serve = ServePlan {
+        transport,
+        address: SocketAddr::new(remote, 0),
+        socket: socket.clone(),
+        quic: QuicOptions::default(),
+        encrypted: matches!(transport, Transport::Quic | Transport::Mpquic),
+        sample_interval: Duration::from_millis(100),
+    };
+    let (address, fingerprint) = environment
+        .ask("server", &Request::Serve(serve), Duration::from_secs(5), |notice| match notice {
             Notice::Serving { addresses, fingerprint } => Some((addresses.first().copied()?, fingerprint)),
             _ => None,
         })

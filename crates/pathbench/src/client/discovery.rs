@@ -1,20 +1,30 @@
-//! Finds the nearest of the named servers, and the transports that reach it.
+//! Finds the nearest of the given servers, and the transports that reach it.
 
-use super::reachability::{self, Answer, Try, ping};
-use super::server::{ServerName, family};
-use super::{Client, Target, is_quic};
+use super::{Client, Target, addresses_of};
+use crate::arguments::TransportChoice;
 use crate::exit::{Exit, Failure};
-use crate::session::TransportChoice;
-use pathbench_record::document::{AddressFamily, Reachability, ServerRecord, UnreachableBecause};
+use pathbench_analysis::reachability::{self, Probed, Try};
+use pathbench_record::document::{Reachability, ServerRecord, UnreachableBecause};
+use pathbench_record::end::MessageRecord;
+use pathbench_record::network::{AddressFamily, ServerName};
+use pathbench_record::pattern::{PatternParameters, PingParameters};
+use pathbench_record::statistics::median;
+use pathbench_record::text::{duration, duration_ms};
 use pathbench_record::transport::Transport;
 use pathbench_traffic::client::ClientError;
+use pathbench_transport::mptcp_available;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
-/// Pings that count, and one before them that does not.
-const PINGS: u32 = 5;
-const WARM_UP: u32 = 1;
+/// Pings that find the nearest server: measured ones, and a warm-up ping before them.
+const PINGS: [u32; 2] = [5, 1];
+/// Pings that test whether a transport works.
+const ONE_PING: [u32; 2] = [1, 0];
+const TIMEOUT: Duration = Duration::from_secs(3);
+/// Interval between requests.
+const INTERVAL: Duration = Duration::from_millis(50);
 
 #[derive(Clone, Copy)]
 pub(crate) struct Discovery<'a> {
@@ -30,10 +40,19 @@ pub(crate) struct Reached {
     /// All servers that were pinged.
     pub(crate) servers: Vec<ServerRecord>,
     pub(crate) reachability: Vec<Reachability>,
-    /// The address and port at which each working transport is tested.
+    /// The address and port for each working transport's test.
     pub(crate) places: BTreeMap<Transport, SocketAddr>,
     /// The transports that do not work, with the reason.
     pub(crate) left_out: Vec<String>,
+}
+
+/// The answers to pings.
+#[derive(Debug, Clone, Copy)]
+struct Answer {
+    median_ms: f64,
+    /// From the start of the connection to its first answer.
+    first_ms: f64,
+    lost: u32,
 }
 
 /// A server and its answer to the pings.
@@ -45,7 +64,7 @@ struct Pinged {
 
 impl Pinged {
     fn median_ms(&self) -> Option<f64> {
-        self.outcome.as_ref().ok().and_then(|(_, answer)| answer.median_ms())
+        self.outcome.as_ref().ok().map(|(_, answer)| answer.median_ms)
     }
 
     fn record(&self, is_nearest: bool) -> ServerRecord {
@@ -62,8 +81,8 @@ impl Pinged {
     fn line(&self, mark: &str) -> String {
         match &self.outcome {
             Ok((transport, answer)) => {
-                let median = answer.median_ms().unwrap_or_default();
-                format!("{}: {median:.1} ms by {transport}{mark}", self.server)
+                let rtt = duration_ms(answer.median_ms);
+                format!("{}: {rtt} by {transport}{mark}", self.server)
             }
             Err(failure) => format!("{}: {}", self.server, failure.message),
         }
@@ -71,7 +90,7 @@ impl Pinged {
 }
 
 impl Discovery<'_> {
-    /// Pings all servers, and tries every transport on the nearest; `report` gets a line for each result.
+    /// Pings all servers, and tries every transport on the nearest one; `report` gets a line per result.
     pub(crate) fn run(&self, servers: Vec<ServerName>, report: &dyn Fn(&str)) -> Result<Reached, Failure> {
         let mut pinged = Vec::new();
         for server in servers {
@@ -92,20 +111,20 @@ impl Discovery<'_> {
         Ok(Reached { server, servers, reachability, places, left_out })
     }
 
-    /// Pings over tcp, and where tcp gets no answer over quic.
+    /// Pings over tcp; if tcp gets no answer, over quic.
     fn ping_server(&self, server: ServerName) -> Pinged {
-        let addresses = match server.addresses(self.client.arguments.server.family()) {
+        let addresses = match addresses_of(&server, self.client.arguments.server.family()) {
             Ok(addresses) => addresses,
             Err(failure) => return Pinged { server, addresses: Vec::new(), outcome: Err(failure) },
         };
         let mut first_error: Option<ClientError> = None;
         for (transport, address) in self.ping_targets(&server, &addresses) {
             let target = Target { address, host: server.host.clone(), paths: Vec::new() };
-            match ping(self.client, transport, &target, PINGS, WARM_UP) {
+            match self.ping(transport, &target, PINGS) {
                 Ok(answer) => return Pinged { server, addresses, outcome: Ok((transport, answer)) },
                 Err(error) => {
                     let by_server = matches!(error, ClientError::Refused { .. });
-                    // The server's message explains more than a port that does not answer.
+                    // The server's message explains more than an unanswered port.
                     if first_error.is_none() || by_server {
                         first_error = Some(error);
                     }
@@ -122,7 +141,7 @@ impl Discovery<'_> {
         Pinged { server, addresses, outcome }
     }
 
-    /// tcp on every address, then quic on every address and port, as far as the user named them.
+    /// tcp on every address, then quic on every address and port, limited to the transports that the user named.
     fn ping_targets(&self, server: &ServerName, addresses: &[IpAddr]) -> Vec<(Transport, SocketAddr)> {
         let wanted = |transports: [Transport; 2]| {
             !self.choice.named || self.choice.transports.iter().any(|one| transports.contains(one))
@@ -147,7 +166,7 @@ impl Discovery<'_> {
         let mut lines: Vec<String> =
             pinged.iter().enumerate().map(|(index, one)| one.line(mark(index))).collect();
         let Some(nearest) = nearest else {
-            // A refusal is better news than an unreachable server, and a host that lacks a feature is worse.
+            // A refusal takes precedence over an unreachable server, and that over a missing feature of this host.
             let exits = || pinged.iter().filter_map(|one| one.outcome.as_ref().err().map(|no| no.exit));
             let exit =
                 [Exit::Refused, Exit::Unreachable].into_iter().find(|exit| exits().any(|one| one == *exit));
@@ -162,7 +181,7 @@ impl Discovery<'_> {
         Ok(nearest)
     }
 
-    /// An error when none of the interfaces that the user named has a route to the server.
+    /// Returns an error if no interface that the user named has a route to the server.
     fn require_paths(&self, server: &ServerName, addresses: &[IpAddr]) -> Result<(), Failure> {
         if self.client.arguments.server.interfaces.is_empty() {
             return Ok(());
@@ -183,24 +202,87 @@ impl Discovery<'_> {
         addresses: &[IpAddr],
         report: &dyn Fn(&str),
     ) -> Vec<Reachability> {
-        // A server given by its address has no address of the other family.
-        let given = server.host.parse().ok().map(family);
+        // A server given as an address has no address of the other family.
+        let given = server.host.parse().ok().map(AddressFamily::of);
         let families = match self.client.arguments.server.family().or(given) {
             Some(family) => vec![family],
             None => vec![AddressFamily::Ipv4, AddressFamily::Ipv6],
         };
         let quic_ports = &self.client.arguments.quic_ports;
-        let tries: Vec<Try> =
-            reachability::tries(server, addresses, &families, &self.choice.transports, quic_ports);
-        let stopped = || self.stop.load(Ordering::Relaxed);
-        reachability::probe_all(self.client, server, &tries, &stopped, |one| {
-            let place = place(one);
+        let mut found = Vec::new();
+        for tried in reachability::tries(server, addresses, &families, &self.choice.transports, quic_ports) {
+            if self.stop.load(Ordering::Relaxed) {
+                break;
+            }
+            let result = match reachability::silent_sibling(&found, tried) {
+                Some(sibling) => Err((
+                    UnreachableBecause::Timeout,
+                    format!("not tried, because {sibling} got no answer there either"),
+                )),
+                None => self.probe(server, tried),
+            };
+            let one = reachability::record(server, tried, result);
+            let place = place(&one);
             match (one.rtt_ms, &one.error) {
-                (Some(ms), _) => report(&format!("{place}: works, first answer after {ms:.1} ms")),
+                (Some(ms), _) => report(&format!("{place}: works, first answer after {}", duration_ms(ms))),
                 (None, Some(error)) => report(&format!("{place}: {error}")),
                 (None, None) => report(&format!("{place}: no answer")),
             }
-        })
+            found.push(one);
+        }
+        found
+    }
+
+    /// One connection and one ping.
+    fn probe(&self, server: &ServerName, tried: Try) -> Probed {
+        let Some(address) = tried.address else {
+            let message = format!("{server} has no {} address", tried.family.name());
+            return Err((UnreachableBecause::NoRoute, message));
+        };
+        if tried.transport == Transport::Mptcp
+            && let Err(unavailable) = mptcp_available()
+        {
+            return Err((UnreachableBecause::Other, unavailable.to_string()));
+        }
+        let address = SocketAddr::new(address, tried.port);
+        let paths = self.client.paths_to(address).map_err(|why| (UnreachableBecause::NoRoute, why))?;
+        let target = Target { address, host: server.host.clone(), paths };
+        let answer = self.ping(tried.transport, &target, ONE_PING).map_err(|error| {
+            let because = match &error {
+                ClientError::Unreachable { because, .. } => *because,
+                _ => UnreachableBecause::Other,
+            };
+            (because, error.to_string())
+        })?;
+        Ok(Some(answer.first_ms))
+    }
+
+    fn ping(
+        &self,
+        transport: Transport,
+        target: &Target,
+        [count, warm_up]: [u32; 2],
+    ) -> Result<Answer, ClientError> {
+        let ping = PingParameters {
+            count,
+            warm_up,
+            interval: INTERVAL,
+            timeout: TIMEOUT,
+            ..PingParameters::default()
+        };
+        let outcome = self.client.run_short(transport, target, PatternParameters::Ping(ping), TIMEOUT);
+        let messages = &outcome.client.messages;
+        let rtts: Vec<Duration> = messages.iter().filter_map(MessageRecord::round_trip).collect();
+        let rtts_ms: Vec<f64> = rtts.iter().map(|rtt| rtt.as_secs_f64() * 1e3).collect();
+        let Some((&first, median_ms)) = rtts.first().zip(median(&rtts_ms)) else {
+            return Err(outcome.error.unwrap_or_else(|| ClientError::Unreachable {
+                because: UnreachableBecause::Timeout,
+                message: format!("{} opened the connection but answered nothing", target.address),
+            }));
+        };
+        let first = outcome.client.handshake.unwrap_or_default() + first;
+        let lost = (messages.len() - rtts.len()) as u32;
+        Ok(Answer { median_ms, first_ms: first.as_secs_f64() * 1e3, lost })
     }
 
     fn left_out(
@@ -212,7 +294,7 @@ impl Discovery<'_> {
         let line = |&transport: &Transport| {
             let why = reachability.iter().find(|one| one.transport == transport && one.error.is_some());
             let hint = why
-                .filter(|why| is_quic(transport) && why.error_kind == Some(UnreachableBecause::Other))
+                .filter(|why| transport.is_quic() && why.error_kind == Some(UnreachableBecause::Other))
                 .and_then(|_| self.client.arguments.hint());
             let why = why.and_then(|one| one.error.clone()).unwrap_or_default();
             let hint = hint.map(|hint| format!(" ({hint})")).unwrap_or_default();
@@ -221,7 +303,7 @@ impl Discovery<'_> {
         missing.map(line).collect()
     }
 
-    /// An error when the user stops the command before it measured anything.
+    /// Returns an error if the user stops the command before any measurement.
     fn go_on(&self) -> Result<(), Failure> {
         if self.stop.load(Ordering::Relaxed) {
             return Err(Failure::failed("stopped by the user before anything was measured"));
@@ -233,7 +315,7 @@ impl Discovery<'_> {
 fn failure_of(error: &ClientError) -> Failure {
     let when = match error {
         ClientError::Refused { retry_after_ms: Some(ms), .. } => {
-            format!(" (try again in {} s)", ms.div_ceil(1000))
+            format!(" (try again in {})", duration(Duration::from_millis(*ms)))
         }
         _ => String::new(),
     };

@@ -1,41 +1,36 @@
-//! This host as the client of tests: the servers, the paths to them and the transports that reach them.
+//! This host as the client of tests: the servers, the paths to them and the transports that work.
 
+use crate::arguments::TestServerArguments;
 use crate::clock::MonotonicClock;
+use crate::exit::{Exit, Failure};
 use crate::random;
-use crate::session::TestServerArguments;
 use pathbench_analysis::assembly::{
     AssembledRun, ClientPath, ClockOffset, Evidence, RunSetting, SeenEvent, assemble,
 };
 use pathbench_host::counters::Counters;
+use pathbench_host::paths::HostNetwork;
 use pathbench_record::connection::Scheduler;
 use pathbench_record::direction::DataDirection;
-use pathbench_record::end::EndRecord;
+use pathbench_record::end::{EndRecord, TestId};
+use pathbench_record::network::{AddressFamily, ServerName};
 use pathbench_record::pattern::{Amount, PatternParameters, ThroughputParameters};
 use pathbench_record::sample::Side;
-use pathbench_record::test_id::TestId;
+use pathbench_record::text::duration;
 use pathbench_record::time::{Clock, Timestamp};
 use pathbench_record::transport::{Transport, TransportLabel};
 use pathbench_traffic::client::{ClientOutcome, ClientPlan, Unobserved, run_client};
 use pathbench_transport::{LocalPath, QuicOptions, Security, SocketOptions, Trust};
-use paths::HostNetwork;
 use serde_json::{Map, Value, json};
-use server::ServerName;
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
 use std::sync::Arc;
 use std::time::Duration;
 
 pub(crate) mod discovery;
-pub(crate) mod mptcp;
 pub(crate) mod network;
-pub(crate) mod paths;
-mod reachability;
-pub(crate) mod server;
 
-/// This host in results.
-pub(crate) const CLIENT: &str = "client";
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// A run ends as not completed after this long without progress.
+/// A run without progress for this long ends as not completed.
 const PATIENCE: Duration = Duration::from_secs(10);
 const CLOCK_BYTES: u64 = 1000;
 const CLOCK_TIMEOUT: Duration = Duration::from_secs(5);
@@ -46,7 +41,7 @@ pub(crate) struct Target {
     pub(crate) address: SocketAddr,
     /// The name in the server's certificate.
     pub(crate) host: String,
-    /// The path to start on first. Empty where the kernel's routes decide.
+    /// The initial path first. Empty if the kernel's routes decide.
     pub(crate) paths: Vec<ClientPath>,
 }
 
@@ -67,13 +62,12 @@ impl Client {
         Self { clock: Arc::new(MonotonicClock), arguments: arguments.clone(), scheduler, congestion }
     }
 
-    /// The paths to `address` now, over the interfaces that the user named.
+    /// The current paths to `address`, over the interfaces that the user named.
     pub(crate) fn paths_to(&self, address: SocketAddr) -> Result<Vec<ClientPath>, String> {
         let network = HostNetwork::read().map_err(|error| error.to_string())?;
         network.paths_over(&self.arguments.server.interfaces, address)
     }
 
-    /// A test of `parameters` against `target`.
     pub(crate) fn plan(
         &self,
         transport: Transport,
@@ -82,7 +76,7 @@ impl Client {
     ) -> ClientPlan {
         let first = target.paths.first();
         let local = first.and_then(|path| path.addresses.first().copied());
-        // The kernel binds further subflows to the interface of the mptcp socket, too.
+        // The kernel binds additional subflows to the interface of the mptcp socket as well.
         let bind = !self.arguments.server.interfaces.is_empty() && !transport.is_multipath();
         let congestion = self.congestion.as_deref().map(|name| known_as(transport, name).to_owned());
         ClientPlan {
@@ -119,7 +113,7 @@ impl Client {
     }
 
     pub(crate) fn security(&self, transport: Transport, host: &str) -> Security {
-        if !is_quic(transport) && !self.arguments.tls {
+        if !transport.is_quic() && !self.arguments.tls {
             return Security::Clear;
         }
         let name = host.to_owned();
@@ -130,7 +124,7 @@ impl Client {
         })
     }
 
-    /// The offset between both clocks, from a short exchange in both directions.
+    /// The offset between both clocks, measured by a short exchange in both directions.
     pub(crate) fn compare_clocks(
         &self,
         server: &ServerName,
@@ -148,7 +142,7 @@ impl Client {
         ClockOffset::of_records(&outcome.client, outcome.server.as_ref()?)
     }
 
-    /// A run's setting, with the other interfaces of the host for their names in the result.
+    /// A run's setting, including the host's other interfaces, whose names appear in the result.
     pub(crate) fn run_setting(
         &self,
         server: &ServerName,
@@ -159,13 +153,13 @@ impl Client {
     ) -> RunSetting {
         RunSetting {
             variant: BTreeMap::new(),
-            client: CLIENT.to_owned(),
+            client: network::CLIENT.to_owned(),
             server: "server".to_owned(),
             server_address: Some(server.to_string()),
             pattern: pattern.to_owned(),
             parameters: parameters.clone(),
             asked: asked_parameters(pattern, parameters),
-            mptcp: mptcp::kernel_setup(&paths),
+            mptcp: network::path_manager_setup(&paths),
             paths,
             other_interfaces,
             far_interfaces: Vec::new(),
@@ -189,9 +183,9 @@ fn local_path(path: &ClientPath) -> LocalPath {
     }
 }
 
-/// The kernel and the QUIC library call the same algorithms by different names.
+/// The kernel and the QUIC library have different names for the same algorithms.
 fn known_as(transport: Transport, congestion: &str) -> &str {
-    match (congestion, is_quic(transport)) {
+    match (congestion, transport.is_quic()) {
         ("reno", true) => "newreno",
         ("bbr", true) => "bbr3",
         ("newreno", false) => "reno",
@@ -200,11 +194,29 @@ fn known_as(transport: Transport, congestion: &str) -> &str {
     }
 }
 
-pub(crate) const fn is_quic(transport: Transport) -> bool {
-    matches!(transport, Transport::Quic | Transport::Mpquic)
+/// The addresses of `server`, of one family or of both, in the resolver's order of preference (RFC 6724).
+pub(crate) fn addresses_of(
+    server: &ServerName,
+    wanted: Option<AddressFamily>,
+) -> Result<Vec<IpAddr>, Failure> {
+    let unreachable = |message| Failure { exit: Exit::Unreachable, message };
+    let resolved = (server.host.as_str(), server.port)
+        .to_socket_addrs()
+        .map_err(|error| unreachable(format!("the name {} cannot be resolved: {error}", server.host)))?;
+    let mut addresses: Vec<IpAddr> = Vec::new();
+    for address in resolved.map(|address| address.ip()) {
+        if !addresses.contains(&address) && wanted.is_none_or(|wanted| AddressFamily::of(address) == wanted) {
+            addresses.push(address);
+        }
+    }
+    if addresses.is_empty() {
+        let wanted = wanted.map_or("IP", AddressFamily::name);
+        return Err(unreachable(format!("{server} has no {wanted} address")));
+    }
+    Ok(addresses)
 }
 
-/// The offset between both clocks, as far as it is known.
+/// The offset between both clocks, if known.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Clocks {
     offset: Option<ClockOffset>,
@@ -237,8 +249,8 @@ impl Clocks {
                     .to_owned(),
             ),
             Some(offset) if !offset.may_be_none() => Some(format!(
-                "the server has its own clock: its times are accurate to ±{:.2} ms",
-                offset.uncertainty().as_secs_f64() * 1e3
+                "the server has its own clock: its times are accurate to ±{}",
+                duration(offset.uncertainty())
             )),
             Some(_) => None,
         };
@@ -251,28 +263,15 @@ impl Clocks {
 pub(crate) fn asked_parameters(name: &str, parameters: &PatternParameters) -> Map<String, Value> {
     let ms = |time: Duration| json!(time.as_secs_f64() * 1e3);
     let asked = match parameters {
-        PatternParameters::Ping(ping) => json!({
-            "count": ping.count,
-            "warm_up": ping.warm_up,
-            "interval_ms": ms(ping.interval),
-            "request_bytes": ping.request_bytes,
-            "response_bytes": ping.response_bytes,
-            "timeout_ms": ms(ping.timeout),
-        }),
+        PatternParameters::Ping(ping) => json!(ping),
         PatternParameters::Bulk(bulk) => json!({ "bytes": bulk.bytes, "streams": bulk.streams }),
-        PatternParameters::Throughput(iperf) => json!({
-            "direction": name.trim_start_matches("iperf-"),
-            "streams": iperf.streams,
+        PatternParameters::Throughput(throughput) => json!({
+            "direction": name.trim_start_matches("throughput-"),
+            "streams": throughput.streams,
             "duration_ms": parameters.nominal_duration().map(ms),
-            "omit_ms": ms(iperf.omit),
+            "omit_ms": ms(throughput.omit),
         }),
-        PatternParameters::Interactive(interactive) => json!({
-            "duration_ms": ms(interactive.duration),
-            "interval_ms": ms(interactive.interval),
-            "request_bytes": interactive.request_bytes,
-            "response_bytes": interactive.response_bytes,
-            "linger_ms": ms(interactive.linger),
-        }),
+        PatternParameters::Interactive(interactive) => json!(interactive),
     };
     match asked {
         Value::Object(map) => map,
@@ -280,7 +279,7 @@ pub(crate) fn asked_parameters(name: &str, parameters: &PatternParameters) -> Ma
     }
 }
 
-/// A test that has ended, and what the host observed meanwhile.
+/// A finished test, and the host's observations during the test.
 pub(crate) struct TestEvidence<'a> {
     pub(crate) id: String,
     pub(crate) label: &'a TransportLabel,

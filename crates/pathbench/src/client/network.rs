@@ -1,37 +1,31 @@
-//! The host's network while a command measures: the kernel's events, and the changes among them that affect tests.
+//! The host's network: its MPTCP configuration, the kernel's events during a measurement, and the changes that affect
+//! tests.
 
-use super::CLIENT;
-use super::paths::HostNetwork;
 use crate::exit::Failure;
 use pathbench_analysis::assembly::{ClientPath, Notification, SeenEvent};
+use pathbench_analysis::mptcp_setup::{self, LocalSetup};
 use pathbench_host::link_events::LinkEventStream;
-use pathbench_host::mptcp::EventStream;
-use pathbench_record::kernel_event::{LinkChange, LinkEvent};
+use pathbench_host::mptcp::{Endpoint, EventStream, PathManager};
+use pathbench_host::paths::{ChangeFilter, HostNetwork};
+use pathbench_lab::kernel_watch::{KernelEvents, KernelWatch};
 use pathbench_record::time::Clock;
-use rustix::event::{PollFd, PollFlags, poll};
-use rustix::time::Timespec;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::os::fd::AsFd as _;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
+use std::sync::Arc;
 
-/// Longest time between the end of the monitor and the end of its thread.
-const WAIT: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
+/// This host in results.
+pub(crate) const CLIENT: &str = "client";
 
-/// Follows links, addresses and (with `CAP_NET_ADMIN`) MPTCP subflows by netlink, on a thread of its own.
+/// Monitors links, addresses and (with `CAP_NET_ADMIN`) MPTCP subflows over netlink.
 pub(crate) struct NetworkMonitor {
-    received: Arc<Mutex<Vec<SeenEvent>>>,
-    stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
+    watch: KernelWatch,
     filter: ChangeFilter,
     pub(crate) network: HostNetwork,
-    /// Interface → every address that it has had, in the order of their appearance.
+    /// Interface → all its addresses so far, in order of appearance.
     addresses: BTreeMap<String, Vec<IpAddr>>,
     /// All events since the last [`Self::take`], in order.
     pub(crate) events: Vec<SeenEvent>,
-    /// The changes among them that affect tests.
+    /// The changes among the events that affect tests.
     pub(crate) changes: Vec<String>,
 }
 
@@ -40,14 +34,9 @@ impl NetworkMonitor {
         let links = LinkEventStream::subscribe().map_err(Failure::failed)?;
         let subflows = EventStream::subscribe().ok();
         let network = HostNetwork::read().map_err(Failure::failed)?;
-        let received = Arc::new(Mutex::new(Vec::new()));
-        let stop = Arc::new(AtomicBool::new(false));
-        let (sink, stopped, clock) = (Arc::clone(&received), Arc::clone(&stop), Arc::clone(clock));
-        let thread = std::thread::spawn(move || receive(links, subflows, &sink, &stopped, &*clock));
+        let kernel = KernelEvents { node: CLIENT.to_owned(), mptcp: subflows, links };
         let mut monitor = Self {
-            received,
-            stop,
-            thread: Some(thread),
+            watch: KernelWatch::start(vec![kernel], clock),
             filter: ChangeFilter::new(&network),
             network,
             addresses: BTreeMap::new(),
@@ -58,14 +47,14 @@ impl NetworkMonitor {
         Ok(monitor)
     }
 
-    /// Changes of these interfaces affect tests from now on.
+    /// From now on, changes of these interfaces affect tests.
     pub(crate) fn follow(&mut self, paths: &[ClientPath]) {
         self.filter.interfaces.extend(paths.iter().map(|path| path.interface.clone()));
     }
 
-    /// Takes in the latest events, and returns the changes among them.
+    /// Adds the latest events, and returns the changes among them.
     pub(crate) fn poll(&mut self) -> Vec<String> {
-        let received = std::mem::take(&mut *self.received.lock().unwrap_or_else(PoisonError::into_inner));
+        let received = self.watch.take();
         if received.is_empty() {
             return Vec::new();
         }
@@ -89,7 +78,7 @@ impl NetworkMonitor {
         (std::mem::take(&mut self.events), std::mem::take(&mut self.changes))
     }
 
-    /// These paths with all addresses that their interfaces have had, for the names of subflows.
+    /// These paths with all addresses that their interfaces have had, to name subflows.
     pub(crate) fn with_all_addresses(&self, paths: &[ClientPath]) -> Vec<ClientPath> {
         let mut paths = paths.to_vec();
         for path in &mut paths {
@@ -115,127 +104,42 @@ impl NetworkMonitor {
     }
 }
 
-impl Drop for NetworkMonitor {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            // The panic hook has printed a panic of the thread already.
-            let _ended = thread.join();
-        }
-    }
+/// The path manager's configuration; `None` if the kernel does not show it without privilege.
+pub(crate) fn path_manager_setup(paths: &[ClientPath]) -> Option<LocalSetup> {
+    let mut manager = PathManager::open().ok()?;
+    let limits = manager.limits().ok()?;
+    let endpoints = manager.endpoints().ok()?.into_iter();
+    Some(LocalSetup {
+        subflow_limit: limits.subflows,
+        add_addr_accepted_limit: limits.add_addr_accepted,
+        endpoints: endpoints
+            .filter(|endpoint| endpoint.flags.subflow || endpoint.flags.fullmesh)
+            .map(|endpoint| endpoint.address)
+            .collect(),
+        addresses: paths.iter().filter_map(|path| path.addresses.first().copied()).collect(),
+        initial: None,
+        peer_subflow_limit: None,
+    })
 }
 
-fn receive(
-    mut links: LinkEventStream,
-    mut subflows: Option<EventStream>,
-    sink: &Mutex<Vec<SeenEvent>>,
-    stop: &AtomicBool,
-    clock: &dyn Clock,
-) {
-    while !stop.load(Ordering::Relaxed) {
-        let descriptors = std::iter::once(links.as_fd()).chain(subflows.as_ref().map(EventStream::as_fd));
-        let mut waiting: Vec<PollFd<'_>> =
-            descriptors.map(|stream| PollFd::from_borrowed_fd(stream, PollFlags::IN)).collect();
-        let ready = poll(&mut waiting, Some(&WAIT));
-        drop(waiting);
-        if !ready.is_ok_and(|count| count > 0) {
-            continue;
-        }
-        let at = clock.now();
-        let of_links = links.receive().unwrap_or_default().into_iter().map(Notification::Link);
-        let of_subflows = subflows.as_mut().and_then(|subflows| subflows.receive().ok()).unwrap_or_default();
-        let events = of_links.chain(of_subflows.into_iter().map(Notification::Mptcp));
-        let events = events.map(|what| SeenEvent { at, node: CLIENT.to_owned(), what });
-        sink.lock().unwrap_or_else(PoisonError::into_inner).extend(events);
-    }
+/// The reason why MPTCP cannot use all of `paths`, with the remedy; `None` if it can.
+pub(crate) fn mptcp_shortage(paths: &[ClientPath]) -> Option<String> {
+    mptcp_setup::shortage(&path_manager_setup(paths)?, paths)
 }
 
-/// Separates changes that affect tests from other events: renewed leases, interfaces of other programs.
-#[derive(Debug, Default)]
-struct ChangeFilter {
-    addresses: BTreeMap<u32, BTreeSet<IpAddr>>,
-    /// Interfaces that have had a path to the server. One that is down may come back.
-    interfaces: BTreeSet<String>,
+fn endpoints() -> Vec<Endpoint> {
+    PathManager::open().and_then(|mut manager| manager.endpoints()).unwrap_or_default()
 }
 
-impl ChangeFilter {
-    fn new(network: &HostNetwork) -> Self {
-        let addresses = network.routable_addresses().into_iter();
-        Self {
-            addresses: addresses.map(|(index, of)| (index, of.into_iter().collect())).collect(),
-            interfaces: BTreeSet::new(),
-        }
-    }
-
-    /// The change that `event` is: `eth0 down`, `wlan0 address 192.0.2.2/24 added`; `None` for any other event.
-    fn change(&mut self, event: &LinkEvent) -> Option<String> {
-        let name = event.name.clone().unwrap_or_else(|| format!("interface {}", event.index));
-        let is_change = match event.change {
-            LinkChange::AddressAdded(network) => {
-                // The kernel reports a renewed lease like a new address.
-                let is_new = self.addresses.entry(event.index).or_default().insert(network.addr());
-                is_new && is_routable(network.addr())
-            }
-            LinkChange::AddressRemoved(network) => {
-                let was_known =
-                    self.addresses.get_mut(&event.index).is_some_and(|of| of.remove(&network.addr()));
-                was_known && is_routable(network.addr())
-            }
-            LinkChange::Overrun => return Some("more changes than could be read".to_owned()),
-            _ => self.interfaces.contains(&name),
-        };
-        is_change.then(|| format!("{name} {}", event.change))
-    }
+/// Addresses of the endpoints with the backup flag.
+pub(crate) fn backup_endpoints() -> Vec<IpAddr> {
+    let backups = endpoints().into_iter().filter(|endpoint| endpoint.flags.backup);
+    backups.map(|endpoint| endpoint.address).collect()
 }
 
-/// Whether packets with this address can leave their link.
-const fn is_routable(address: IpAddr) -> bool {
-    match address {
-        IpAddr::V4(v4) => !v4.is_link_local() && !v4.is_loopback(),
-        IpAddr::V6(v6) => !v6.is_unicast_link_local() && !v6.is_loopback(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn event(index: u32, name: &str, change: LinkChange) -> LinkEvent {
-        LinkEvent { index, name: Some(name.to_owned()), change }
-    }
-
-    fn added(text: &str) -> LinkChange {
-        LinkChange::AddressAdded(text.parse().unwrap())
-    }
-
-    fn removed(text: &str) -> LinkChange {
-        LinkChange::AddressRemoved(text.parse().unwrap())
-    }
-
-    #[test]
-    fn only_changes_that_affect_a_test_count() {
-        let known = BTreeMap::from([(2, BTreeSet::from(["192.0.2.2".parse().unwrap()]))]);
-        let mut filter = ChangeFilter { addresses: known, interfaces: BTreeSet::from(["eth0".to_owned()]) };
-        let mut words = |event: &LinkEvent| filter.change(event);
-        let said = |words: &str| Some(words.to_owned());
-        assert_eq!(words(&event(2, "eth0", LinkChange::Down)), said("eth0 down"));
-        assert_eq!(words(&event(2, "eth0", LinkChange::Mtu(1400))), said("eth0 mtu 1400"));
-        // Another program's interface comes and goes.
-        assert_eq!(words(&event(9, "veth7", LinkChange::Appeared)), None);
-        assert_eq!(words(&event(9, "veth7", LinkChange::Up)), None);
-        assert_eq!(words(&event(9, "veth7", added("fe80::9/64"))), None);
-        // A lease is renewed; an address goes and comes back.
-        assert_eq!(words(&event(2, "eth0", added("192.0.2.2/24"))), None);
-        assert_eq!(
-            words(&event(2, "eth0", removed("192.0.2.2/24"))),
-            said("eth0 address 192.0.2.2/24 removed")
-        );
-        assert_eq!(words(&event(2, "eth0", removed("192.0.2.2/24"))), None);
-        assert_eq!(words(&event(2, "eth0", added("192.0.2.2/24"))), said("eth0 address 192.0.2.2/24 added"));
-        // An address of a further interface counts, too.
-        assert_eq!(
-            words(&event(3, "wlan0", added("198.51.100.2/24"))),
-            said("wlan0 address 198.51.100.2/24 added")
-        );
-    }
+/// The reason why mptcp does not treat `path` as a backup path, with the remedy; `None` if it does. Pathbench does
+/// not change the host's own network.
+pub(crate) fn not_backup(path: &ClientPath) -> Option<String> {
+    let of_path = endpoints().into_iter().find(|endpoint| path.addresses.contains(&endpoint.address));
+    mptcp_setup::not_backup(path, of_path.map(|endpoint| (endpoint.id, endpoint.flags.backup)))
 }

@@ -1,10 +1,9 @@
-//! Messages on the socket of a standing lab. The socket is abstract (unix(7)), so any user of the machine can connect to
-//! it, or bind its name first: each end checks the peer's user, and bounds time and length.
+//! Messages on the socket of a running lab. The socket is abstract (unix(7)), so any user of the machine can connect
+//! to it or bind its name first. Each end therefore checks the peer's user, and limits time and length.
 
 use crate::clock::MonotonicClock;
 use pathbench_host::namespace::peer_uid;
 use pathbench_record::time::{Clock as _, Timestamp};
-use rustix::io::Errno;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
     SendFlags, recvmsg, sendmsg,
@@ -19,27 +18,19 @@ pub(crate) const MESSAGE_BYTES: u32 = 64 * 1024;
 
 const DESCRIPTORS: usize = 3;
 
-/// Checks that the other end is this user, or root. At a lab's own end, in its user namespace, root of the machine
-/// cannot be distinguished from other users.
+/// Checks that the peer is this user or root. In the lab's user namespace, the machine's root cannot be distinguished
+/// from other users.
 pub(crate) fn check_peer(connection: &UnixStream) -> Result<(), OtherUser> {
-    let uid = peer_uid(connection).map_err(OtherUser::Unknown)?;
-    if uid == 0 || uid == rustix::process::geteuid().as_raw() { Ok(()) } else { Err(OtherUser::User(uid)) }
-}
-
-#[derive(Debug)]
-pub(crate) enum OtherUser {
-    User(u32),
-    Unknown(Errno),
-}
-
-impl std::fmt::Display for OtherUser {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::User(uid) => write!(f, "a process of user {uid}"),
-            Self::Unknown(errno) => write!(f, "a process of an unknown user ({errno})"),
-        }
+    match peer_uid(connection) {
+        Ok(uid) if uid == 0 || uid == rustix::process::geteuid().as_raw() => Ok(()),
+        Ok(uid) => Err(OtherUser(format!("a process of user {uid}"))),
+        Err(errno) => Err(OtherUser(format!("a process of an unknown user ({errno})"))),
     }
 }
+
+/// The peer's user, in words.
+#[derive(Debug)]
+pub(crate) struct OtherUser(pub(crate) String);
 
 /// A connection with a deadline that a slow peer cannot extend.
 #[derive(Debug)]

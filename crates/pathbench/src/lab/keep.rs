@@ -1,8 +1,8 @@
-//! `lab up`, `lab exec`, `lab down`: a lab that stays until it is taken down.
+//! `lab up`, `lab exec`, `lab list`, `lab down`: a lab that runs until `lab down`.
 //!
-//! The lab's orchestrator listens on an abstract socket, `pathbench-lab/UID/NAME`, made in the machine's own
-//! network namespace before the lab's are entered. An abstract socket is no file: it is gone when the
-//! orchestrator is, whatever ended it, so there is nothing that could be stale.
+//! The lab's orchestrator listens on an abstract socket, `pathbench-lab/UID/NAME`, created in the machine's network
+//! namespace before the process enters the lab's namespaces. The kernel removes an abstract socket (unix(7)) when the
+//! orchestrator ends, so no stale file remains.
 
 use super::control::{self, MESSAGE_BYTES, OtherUser, Timed};
 use super::{Assignment, Job, enter, load, require};
@@ -11,7 +11,8 @@ use crate::exit::{Exit, Failure};
 use crate::output;
 use pathbench_host::namespace::join;
 use pathbench_lab::channel;
-use pathbench_lab::scenario::Overrides;
+use pathbench_lab::scenario::{self, Overrides};
+use pathbench_record::text::duration;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -27,14 +28,13 @@ use std::time::Duration;
 const ANSWER_TIME: Duration = Duration::from_secs(10);
 const DOWN_TIME: Duration = Duration::from_secs(60);
 
-/// A request to a standing lab.
+/// A request to a running lab.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Question {
-    /// For the namespaces of a host.
+    /// Requests the namespaces of a host.
     Enter {
         host: String,
     },
-    Hosts,
     Down,
 }
 
@@ -72,13 +72,13 @@ pub(crate) fn up(args: &UpArgs) -> Result<Exit, Failure> {
         .process_group(0)
         .spawn()
         .map_err(|error| Failure::failed(format!("cannot start the lab's orchestrator: {error}")))?;
-    // It still holds the orchestrator's end: as long as one process does, waiting for an answer would go on for ever
-    // after the orchestrator's death.
+    // `command` still holds the orchestrator's end of the socket. While any process holds that end, this process
+    // would wait for an answer even after the orchestrator's death.
     drop(command);
     let job = Job { source, overrides, out: None };
     let assignment = Assignment {
         privilege,
-        // The links see to it themselves while they carry packets: a lab that is up is idle most of the time.
+        // Links hold the request themselves while they carry packets: a running lab is idle most of the time.
         processors_awake: false,
         jobs: vec![job],
         json: false,
@@ -90,13 +90,13 @@ pub(crate) fn up(args: &UpArgs) -> Result<Exit, Failure> {
     let died = |error| Failure::failed(format!("the lab's orchestrator did not start: {error}"));
     channel::send(&control, &assignment).map_err(died)?;
     control::send_descriptors(&control, &[listener.as_fd()]).map_err(|error| died(error.into()))?;
-    // The name is free again as soon as the orchestrator is gone.
+    // Releases the name when the orchestrator ends.
     drop(listener);
     match channel::receive(&control).map_err(died)? {
         Answer::Standing { hosts } => {
             output::print(&announcement(&name, &hosts)).inspect_err(|_| {
-                // A command that fails leaves nothing behind; the lab ends with its first process.
-                let _gone = orchestrator.kill();
+                // A failed command leaves no lab behind; the lab ends with its first process.
+                let _dead = orchestrator.kill();
                 let _reaped = orchestrator.wait();
             })?;
             Ok(Exit::Done)
@@ -121,7 +121,7 @@ pub(crate) fn exec(args: &ExecArgs) -> Result<Exit, Failure> {
         answer => return Err(refusal(answer)),
     }
     let [user, process, network] = control::receive_descriptors(&control).map_err(Failure::failed)?;
-    // As root outside a user namespace, lab and machine share theirs, and joining one's own is an error.
+    // For root without a user namespace, lab and machine share the user namespace, and joining one's own is an error.
     let own = is_own_user_namespace(&user)?;
     join((!own).then_some(user.as_fd()), process.as_fd(), network.as_fd()).map_err(Failure::failed)?;
     let shell = std::env::var_os("SHELL").unwrap_or_else(|| "/bin/sh".into());
@@ -138,9 +138,24 @@ pub(crate) fn exec(args: &ExecArgs) -> Result<Exit, Failure> {
             args.host
         ))
     })?;
-    // The program's own exit code, whatever it is; a signal's as shells show it.
+    // The program's exit code, unchanged; 128 + number after a signal, as in shells.
     let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or_default());
     std::process::exit(code);
+}
+
+pub(crate) fn list() -> Result<Exit, Failure> {
+    let shipped = scenario::builtin();
+    let width = shipped.iter().map(|builtin| builtin.name.len()).max().unwrap_or_default();
+    let mut lines = vec!["Shipped scenarios (pathbench lab show NAME prints one):".to_owned()];
+    let line = |builtin: &scenario::Builtin| format!("  {:width$}  {}", builtin.name, builtin.description());
+    lines.extend(shipped.iter().map(line));
+    let labs = running_labs();
+    if !labs.is_empty() {
+        lines.push("Labs that are up (pathbench lab exec HOST -- CMD works in them):".to_owned());
+        lines.extend(labs.iter().map(|lab| format!("  {lab}")));
+    }
+    output::print(&(lines.join("\n") + "\n"))?;
+    Ok(Exit::Done)
 }
 
 pub(crate) fn down(args: &DownArgs) -> Result<Exit, Failure> {
@@ -149,15 +164,15 @@ pub(crate) fn down(args: &DownArgs) -> Result<Exit, Failure> {
     for lab in labs {
         let mut control = ask(&lab, &Question::Down)?;
         control.set_read_timeout(Some(DOWN_TIME)).map_err(Failure::failed)?;
-        // The connection ends when the orchestrator does, and everything with it.
+        // The connection closes when the orchestrator ends, and the whole lab with it.
         let still_up = |error: &io::Error| error.kind() == io::ErrorKind::WouldBlock;
         if control.read(&mut [0; 1]).is_err_and(|error| still_up(&error)) {
-            let seconds = DOWN_TIME.as_secs();
-            return Err(Failure::failed(format!("lab `{lab}` is still up after {seconds} s")));
+            let after = duration(DOWN_TIME);
+            return Err(Failure::failed(format!("lab `{lab}` is still up after {after}")));
         }
         lines.push(format!("lab `{lab}` is down\n"));
     }
-    // At the end: an output that cannot be written keeps no lab up.
+    // Printed last, so that a closed output does not keep a lab running.
     output::print(&lines.concat())?;
     Ok(Exit::Done)
 }
@@ -165,14 +180,14 @@ pub(crate) fn down(args: &DownArgs) -> Result<Exit, Failure> {
 pub(crate) fn running_labs() -> Vec<String> {
     let prefix = format!("@{}", socket_name(""));
     let Ok(table) = std::fs::read_to_string("/proc/net/unix") else { return Vec::new() };
-    // Columns of /proc/net/unix: …, path. A listening socket and each of its connections have a line.
+    // Columns of /proc/net/unix: …, path. There is one line per listening socket and per connection.
     let mut labs: Vec<String> = table
         .lines()
         .filter_map(|line| line.split_whitespace().nth(7)?.strip_prefix(&prefix).map(str::to_owned))
         .collect();
     labs.sort();
     labs.dedup();
-    // Another user can bind such a name.
+    // Another user can bind the same name.
     labs.retain(|lab| connect(lab).is_ok());
     labs
 }
@@ -191,7 +206,7 @@ enum Unconnected {
     Failure(Failure),
 }
 
-/// Why the name of a lab is not free.
+/// Why the name of a lab is already in use.
 fn taken(name: &str) -> Failure {
     match connect(name) {
         Err(Unconnected::OtherUser(user)) => squatted(name, &user),
@@ -204,8 +219,8 @@ fn taken(name: &str) -> Failure {
 
 fn squatted(name: &str, user: &OtherUser) -> Failure {
     Failure::bad_input(format!(
-        "the socket of lab `{name}` belongs to {user}, not to a lab of this user; give the lab another name with \
-         --name"
+        "the socket of lab `{name}` belongs to {}, not to a lab of this user; give the lab another name with --name",
+        user.0
     ))
 }
 
@@ -217,7 +232,7 @@ fn chosen_lab(wanted: Option<&str>) -> Result<String, Failure> {
     match labs.as_slice() {
         [lab] => Ok(lab.clone()),
         [] => Err(Failure::bad_input("no lab is up; start one with `pathbench lab up SCENARIO`")),
-        _ => Err(Failure::bad_input(format!("several labs are up: say which of {}", labs.join(", ")))),
+        _ => Err(Failure::bad_input(format!("several labs are up; name one of: {}", labs.join(", ")))),
     }
 }
 

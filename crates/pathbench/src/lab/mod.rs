@@ -1,14 +1,15 @@
-//! The `lab` commands, up to the point where the orchestrator takes over.
+//! The `lab` commands, until the orchestrator takes over.
 
 use crate::cli::{ImportArgs, OverrideArgs, PrivilegeArgs, ScenarioArgs};
 use crate::exit::{Exit, Failure};
 use crate::output;
 use pathbench_host::kernel::{self, MptcpSupport};
-use pathbench_host::namespace::{Isolation, enter_lab};
+use pathbench_host::namespace::{Isolation, enter_lab, try_user_namespace};
 use pathbench_host::scheduling;
 use pathbench_lab::scenario::{self, Overrides, Plan, Source};
 use pathbench_minitopo::{MinitopoFile, import_minitopo};
 use pathbench_record::transport::Transport;
+use pathbench_report::quantity::counted;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::num::NonZeroUsize;
@@ -36,15 +37,15 @@ pub(crate) fn load(name: &str, overrides: &Overrides) -> Result<(Source, Plan), 
     Ok((source, plan))
 }
 
-/// From the command in front to the orchestrator, over its standard input.
+/// Sent by the foreground command to the orchestrator over its standard input.
 #[derive(Debug, Serialize, Deserialize)]
 #[allow(clippy::struct_excessive_bools, reason = "switches that have nothing to do with each other")]
 pub(crate) struct Assignment {
     /// `user-namespace` or `root`.
     pub(crate) privilege: String,
-    /// The command in front holds a CPU latency request.
+    /// Whether the foreground command holds a CPU latency request.
     pub(crate) processors_awake: bool,
-    /// One after the other; `lab up` has exactly one.
+    /// Run one after the other; `lab up` has exactly one.
     pub(crate) jobs: Vec<Job>,
     pub(crate) json: bool,
     pub(crate) quiet: bool,
@@ -53,16 +54,16 @@ pub(crate) struct Assignment {
     pub(crate) capture: bool,
 }
 
-/// One scenario to run. Validated once in front; planning it again here gives the same plan.
+/// One scenario to run. The foreground command validates it; the orchestrator plans it again with the same result.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Job {
     pub(crate) source: Source,
     pub(crate) overrides: Overrides,
-    /// Result directory; a default one beside others where `None`.
+    /// Result directory; `None`: a default directory.
     pub(crate) out: Option<PathBuf>,
 }
 
-/// Checks that this kernel can run the plan, before anything is built.
+/// Checks that this kernel can run the plan before anything is built.
 pub(crate) fn require(plan: &Plan) -> Result<(), Failure> {
     let labels = plan.variants.iter().flat_map(|variant| &variant.run.labels);
     if labels.into_iter().any(|label| label.transport == Transport::Mptcp) {
@@ -74,7 +75,7 @@ pub(crate) fn require(plan: &Plan) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Moves this single-threaded process into the lab's namespaces and says with which privilege.
+/// Moves this single-threaded process into the lab's namespaces; returns the privilege.
 pub(crate) fn enter(args: PrivilegeArgs) -> Result<String, Failure> {
     let root = rustix::process::geteuid().is_root();
     if args.as_root && !root {
@@ -82,12 +83,12 @@ pub(crate) fn enter(args: PrivilegeArgs) -> Result<String, Failure> {
             "--as-root needs root: run it with sudo, or leave --as-root out to build the lab in a user namespace",
         ));
     }
-    let isolation = if args.as_root || (root && kernel::user_namespaces().is_err()) {
+    let isolation = if args.as_root || (root && try_user_namespace().is_err()) {
         Isolation::Root
     } else {
         Isolation::User
     };
-    // Before the namespace, in which even root could not: the thread that carries emulated links is in a hurry.
+    // Before the namespace is entered, where root lacks the privilege for the threads of emulated links.
     scheduling::permit_precedence();
     enter_lab(isolation).map_err(Failure::host_cannot)?;
     Ok(match isolation {
@@ -95,21 +96,6 @@ pub(crate) fn enter(args: PrivilegeArgs) -> Result<String, Failure> {
         Isolation::Root => "root",
     }
     .to_owned())
-}
-
-pub(crate) fn list() -> Result<Exit, Failure> {
-    let shipped = scenario::builtin();
-    let width = shipped.iter().map(|builtin| builtin.name.len()).max().unwrap_or_default();
-    let mut lines = vec!["Shipped scenarios (pathbench lab show NAME prints one):".to_owned()];
-    let line = |builtin: &scenario::Builtin| format!("  {:width$}  {}", builtin.name, builtin.description());
-    lines.extend(shipped.iter().map(line));
-    let labs = keep::running_labs();
-    if !labs.is_empty() {
-        lines.push("Labs that are up (pathbench lab exec HOST -- CMD works in them):".to_owned());
-        lines.extend(labs.iter().map(|lab| format!("  {lab}")));
-    }
-    output::print(&(lines.join("\n") + "\n"))?;
-    Ok(Exit::Done)
 }
 
 pub(crate) fn show(name: &str) -> Result<Exit, Failure> {
@@ -124,11 +110,9 @@ pub(crate) fn check(args: &ScenarioArgs) -> Result<Exit, Failure> {
     for name in &args.scenarios {
         match load(name, &overrides) {
             Ok((_, plan)) => {
-                output::print(&format!(
-                    "{name}: good; {} variants, {} runs\n",
-                    plan.variants.len(),
-                    plan.run_count()
-                ))?;
+                let variants = counted(plan.variants.len() as u32, "variant");
+                let runs = counted(plan.run_count() as u32, "run");
+                output::print(&format!("{name}: good; {variants}, {runs}\n"))?;
             }
             Err(failure) => refusals.push(failure.message),
         }

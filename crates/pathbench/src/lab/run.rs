@@ -50,7 +50,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit, Failure> {
         return Err(Failure::bad_input(refusals.join("\n")));
     }
     let privilege = enter(args.privilege)?;
-    // Processors in deep sleep states delay links, timers and programs. Where the request fails, the result says so.
+    // Processors in deep sleep states delay links, timers and programs. The result records a failure of this request.
     let latency = CpuLatencyRequest::zero().ok();
     let assignment = Assignment {
         privilege,
@@ -65,7 +65,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit, Failure> {
     orchestrate(&assignment)
 }
 
-/// Checks that there is a link to capture from: only emulated links record every packet's fate.
+/// Checks that the plan has a link to capture from: only emulated links record every packet's fate.
 fn require_emulated(plan: &Plan) -> Result<(), Failure> {
     let mut links = plan.variants.iter().flat_map(|variant| &variant.topology.links);
     if links.any(|link| link.engine == Engine::Emulated) {
@@ -78,13 +78,13 @@ fn require_emulated(plan: &Plan) -> Result<(), Failure> {
     )))
 }
 
-/// With several scenarios, `--out` holds a directory for each.
+/// With several scenarios, `--out` contains a directory for each.
 fn out_directory(out: &Path, scenario: &str, scenarios: usize) -> PathBuf {
     if scenarios > 1 { out.join(scenario) } else { out.to_owned() }
 }
 
-/// Starts the orchestrator as first process of the new PID namespace and waits for its end. The socket pair
-/// stays open meanwhile: its end tells the orchestrator that this process is gone.
+/// Starts the orchestrator as the first process of the new PID namespace and waits for its end. The socket pair stays
+/// open meanwhile; its close notifies the orchestrator that this process has ended.
 fn orchestrate(assignment: &Assignment) -> Result<Exit, Failure> {
     let (ours, theirs) = UnixStream::pair().map_err(Failure::failed)?;
     let start = || {
@@ -98,19 +98,19 @@ fn orchestrate(assignment: &Assignment) -> Result<Exit, Failure> {
     let status = signals::wait_forwarding(start, |child, signal| {
         let process = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
         let signal = if signal == signal_hook::consts::SIGINT { Signal::INT } else { Signal::TERM };
-        // Gone already: then waiting for it ends, too.
-        let _gone = process.map(|process| kill_process(process, signal));
+        // If the process has already ended, the wait for it ends as well.
+        let _dead = process.map(|process| kill_process(process, signal));
     })
     .map_err(|error| Failure::failed(format!("cannot start the lab's orchestrator: {error}")))?;
     passed_on(status)
 }
 
-/// The orchestrator's exit code, whose reason it has printed.
+/// The orchestrator's exit code; the orchestrator has printed the reason.
 fn passed_on(status: ExitStatus) -> Result<Exit, Failure> {
     match status.code() {
         Some(code) => Ok(Exit::of_code(code)),
         None => Err(Failure::failed(format!(
-            "the lab's orchestrator was killed ({status}); the lab is gone with it"
+            "the lab's orchestrator was killed ({status}); the lab has ended with it"
         ))),
     }
 }

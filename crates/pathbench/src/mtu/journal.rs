@@ -1,4 +1,4 @@
-//! The place of the journal that records changes of this host before they are made.
+//! The location of the journal, which records each change of this host before it is made.
 
 use crate::exit::Failure;
 use pathbench_host::namespace::current_cookie;
@@ -7,12 +7,12 @@ use std::fs::{self, DirBuilder};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
-/// A writable journal would let another user set routes by the undo.
+/// If others could write the journal, another user could set routes through the undo.
 const OWN_ONLY: u32 = 0o700;
 const OTHERS_MAY_WRITE: u32 = 0o022;
 
 /// The journal of this network namespace: the user's file, or the first default directory that holds a journal or can
-/// be created. Like routes, these directories do not survive a boot.
+/// be created. Like routes, these directories do not survive a reboot.
 pub(super) fn place(given: Option<&Path>) -> Result<PathBuf, Failure> {
     if let Some(given) = given {
         return Ok(given.to_owned());
@@ -30,15 +30,13 @@ pub(super) fn place(given: Option<&Path>) -> Result<PathBuf, Failure> {
     })
 }
 
-/// A network namespace's journal; a namespace that comes later has another number, though perhaps the same inode.
+/// The file name of a network namespace's journal. A later namespace may have the same inode, but another cookie.
 fn name() -> Result<String, Failure> {
     if let Ok(cookie) = current_cookie() {
         return Ok(format!("mtu-journal-{cookie}.jsonl"));
     }
     let namespace = fs::metadata("/proc/thread-self/ns/net").map_err(|error| {
-        Failure::host_cannot(format!(
-            "cannot tell this network namespace from others: {error}; is /proc mounted?"
-        ))
+        Failure::host_cannot(format!("cannot identify this network namespace: {error}; is /proc mounted?"))
     })?;
     Ok(format!("mtu-journal-inode-{}.jsonl", namespace.ino()))
 }
@@ -48,18 +46,18 @@ fn places() -> Vec<PathBuf> {
     let of_root = user.is_root().then(|| PathBuf::from("/run/pathbench"));
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").filter(|place| !place.is_empty());
     let of_user = runtime.map(|place| PathBuf::from(place).join("pathbench"));
-    // In a user namespace without a runtime directory of its own.
+    // For a user namespace without its own runtime directory.
     let last = std::env::temp_dir().join(format!("pathbench-{}", user.as_raw()));
     [of_root, of_user, Some(last)].into_iter().flatten().collect()
 }
 
-/// Creates the directory where it is missing; whether a journal can be kept there.
+/// Creates a missing directory; returns whether it can hold a journal.
 fn make(place: &Path) -> bool {
     let _there_already = DirBuilder::new().mode(OWN_ONLY).create(place);
     is_own(place) && access(place, Access::WRITE_OK | Access::EXEC_OK).is_ok()
 }
 
-/// Whether it is a directory of this user's that no other can write to.
+/// Whether it is a directory owned by this user that no other user can write to.
 fn is_own(place: &Path) -> bool {
     fs::symlink_metadata(place).is_ok_and(|metadata| {
         metadata.is_dir()
@@ -74,7 +72,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     #[test]
-    fn a_journal_is_kept_where_nobody_else_can_write() {
+    fn a_journal_is_kept_where_no_other_user_can_write() {
         let home = tempfile::tempdir().unwrap();
         let place = home.path().join("pathbench");
         assert!(make(&place), "a missing directory is made");
@@ -89,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_user_names_is_taken_as_it_is() {
+    fn a_named_journal_is_used_as_given() {
         assert_eq!(place(Some(Path::new("here.jsonl"))).unwrap(), Path::new("here.jsonl"));
     }
 }

@@ -1,4 +1,4 @@
-//! The orchestrator of a lab that stays: builds it, then answers `exec` and `down` on the lab's socket.
+//! The orchestrator of a lab of `lab up`: builds the lab, then answers `exec` and `down` on the lab's socket.
 
 use super::launcher;
 use crate::clock::{MonotonicClock, wall_offset_ns};
@@ -26,7 +26,7 @@ const EXHAUSTED_PAUSE: Duration = Duration::from_millis(100);
 const WIRES: &str = "wires";
 
 pub(crate) fn keep() -> Result<Exit, Failure> {
-    // Standard input is a connection to `lab up`: it brings the assignment and the lab's socket, and carries the answer.
+    // Standard input is a connection to `lab up` for the assignment, the lab's socket and the answer.
     let front = UnixStream::from(std::io::stdin().as_fd().try_clone_to_owned().map_err(Failure::failed)?);
     let _no_other_holds_it = File::open("/dev/null").map(rustix::stdio::dup2_stdin);
     let assignment: Assignment = channel::receive(&front).map_err(Failure::failed)?;
@@ -36,7 +36,7 @@ pub(crate) fn keep() -> Result<Exit, Failure> {
         Ok(environment) => environment,
         Err(failure) => {
             let answer = Answer::Refused { message: failure.message.clone(), exit: failure.exit.code() };
-            let _front_gone = channel::send(&front, &answer);
+            let _front_ended = channel::send(&front, &answer);
             return Ok(failure.exit);
         }
     };
@@ -45,19 +45,19 @@ pub(crate) fn keep() -> Result<Exit, Failure> {
     drop(front);
     let ended_by = serve(&listener, &environment);
     drop(environment);
-    // `lab down` waits for the end of its connection: by then nothing is left, and the name is free again.
+    // `lab down` waits for the close of its connection; the lab has ended then, and its name is available again.
     drop(listener);
     drop(ended_by);
     Ok(Exit::Done)
 }
 
-/// Answers requests, one client at a time, until the lab shall end; returns the connection of that request.
+/// Answers requests, one client at a time, until a request to end the lab; returns the connection of that request.
 fn serve(listener: &UnixListener, environment: &Environment) -> UnixStream {
     loop {
         match listener.accept() {
             Ok((connection, _)) if answer(&connection, environment) => {}
             Ok((connection, _)) => return connection,
-            // Most likely EMFILE.
+            // EMFILE is the most likely error.
             Err(_) => MonotonicClock.sleep_until(MonotonicClock.now() + EXHAUSTED_PAUSE),
         }
     }
@@ -83,25 +83,21 @@ fn hosts(environment: &Environment) -> Vec<String> {
     environment.nodes().iter().map(|node| node.name().to_owned()).collect()
 }
 
-/// Answers one request; false when the lab shall end. Invalid requests and lost clients have no effect.
+/// Answers one request; returns false to end the lab. Invalid requests and lost clients have no effect.
 fn answer(connection: &UnixStream, environment: &Environment) -> bool {
     let timed = Timed::new(connection, CLIENT_TIME);
     let refuse = |message| {
-        let _gone = channel::send(&timed, &Answer::Refused { message, exit: Exit::BadInput.code() });
+        let _client_lost = channel::send(&timed, &Answer::Refused { message, exit: Exit::BadInput.code() });
         true
     };
     if let Err(user) = control::check_peer(connection) {
-        return refuse(format!("the lab is another user's: it does not answer {user}"));
+        return refuse(format!("the lab is another user's: it does not answer {}", user.0));
     }
     match channel::receive_at_most(MESSAGE_BYTES, &timed) {
         Ok(Question::Enter { host }) => match admit(connection, environment, &host) {
             Ok(()) => true,
             Err(message) => refuse(message),
         },
-        Ok(Question::Hosts) => {
-            let _gone = channel::send(&timed, &Answer::Standing { hosts: hosts(environment) });
-            true
-        }
         Ok(Question::Down) => false,
         Err(_) => true,
     }

@@ -1,20 +1,20 @@
-//! The lab's orchestrator: PID 1 of the lab's PID namespace. When it ends, the kernel ends everything in it.
+//! The lab's orchestrator: PID 1 of the lab's PID namespace. When it ends, the kernel kills all processes of the lab.
 
 use crate::clock::{MonotonicClock, unix_seconds, wall_offset_ns};
 use crate::exit::{Exit, Failure};
 use crate::lab::{Assignment, Job};
 use crate::progress::{Progress, StudyProgress};
-use crate::session::{create_result, host_record, remove_empty};
-use crate::{report, signals};
+use crate::report::{self, create_result, host_record, remove_empty};
+use crate::signals;
 use pathbench_host::namespace::set_parent_death_signal_kill;
 use pathbench_lab::agent::AgentLauncher;
 use pathbench_lab::channel;
 use pathbench_lab::scenario::{self, Plan};
 use pathbench_lab::study::{StudyError, StudyOptions, conduct};
-use pathbench_record::calendar::rfc3339_from_unix;
 use pathbench_record::directory::ResultDirectory;
 use pathbench_record::document::{HostRecord, ResultDocument, RunRecord};
 use pathbench_record::time::Clock;
+use pathbench_record::time::rfc3339_from_unix;
 use std::io::Read as _;
 use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream;
@@ -25,7 +25,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub(crate) mod keep;
 
 pub(crate) fn orchestrate() -> Result<Exit, Failure> {
-    // The end of the command in front is noticed by the kernel's signal and by the end of the socket.
+    // Both the parent-death signal and the close of the socket report the end of the foreground command.
     set_parent_death_signal_kill().map_err(Failure::failed)?;
     let control = UnixStream::from(std::io::stdin().as_fd().try_clone_to_owned().map_err(Failure::failed)?);
     let assignment: Assignment = channel::receive(&control).map_err(|error| {
@@ -80,17 +80,17 @@ fn run(job: &Job, assignment: &Assignment, stop: &Arc<AtomicBool>) -> Result<Exi
     let mut study = StudyProgress::new(&mut progress, &plan, assignment.side_by_side);
     let conducted = conduct(&plan, &options, &clock, &mut writer, &mut study);
     progress.end();
-    let directory = writer.path().to_owned();
+    let directory = writer.path.clone();
     let document = conducted.map_err(|error| broken_off(&error, &directory))?;
     writer.finish(&document).map_err(Failure::failed)?;
     report::present(&directory, assignment.json, false)?;
     Ok(verdict(&plan, &document))
 }
 
-/// The failure of an aborted study, which names the finished runs; without any the directory is removed.
+/// The failure of an aborted study, with the number of finished runs; without any, the directory is removed.
 fn broken_off(error: &StudyError, directory: &Path) -> Failure {
     let exit = if error.is_incapable() { Exit::HostCannot } else { Exit::Failed };
-    let finished = ResultDirectory::open(directory).map_or(0, |result| result.document().runs.len());
+    let finished = ResultDirectory::open(directory).map_or(0, |result| result.document.runs.len());
     if finished > 0 {
         let shown = directory.display();
         let message =
@@ -103,7 +103,7 @@ fn broken_off(error: &StudyError, directory: &Path) -> Failure {
 
 fn verdict(plan: &Plan, document: &ResultDocument) -> Exit {
     let valid = || document.runs.iter().filter(|run| run.valid);
-    // Where an expectation does not hold, that is the verdict.
+    // An expectation that does not hold decides the exit code.
     let is_expected =
         |run: &RunRecord| plan.expectations.iter().any(|expected| expected.expects_one_path(run));
     if document.summary.expectations.iter().any(|expectation| !expectation.held) {
@@ -117,16 +117,17 @@ fn verdict(plan: &Plan, document: &ResultDocument) -> Exit {
     }
 }
 
-/// Whether a multipath transport fell back, or used one path only for bulk data: a scheduler sends a few messages or a
-/// short download over the better path on purpose.
+/// Whether a multipath transport fell back, or used one path only for bulk data. A scheduler intentionally sends a
+/// few messages or a short download over the better path.
 fn needed_multipath_in_vain(run: &RunRecord) -> bool {
     let multipath = &run.multipath;
-    multipath.requested && (!multipath.negotiated || (!multipath.used && run.pattern.starts_with("iperf")))
+    multipath.requested
+        && (!multipath.negotiated || (!multipath.used && run.pattern.starts_with("throughput")))
 }
 
-/// The process of a lab host: its agent, on the socket that is its standard input.
+/// The process of a lab host: its agent, with the control socket as standard input.
 pub(crate) fn serve_host() -> Result<Exit, Failure> {
-    // Ctrl-C reaches the whole process group; the orchestrator ends the agents.
+    // Ctrl-C signals the whole process group; the orchestrator ends the agents.
     signals::ignore_interrupts();
     let channel = std::io::stdin().as_fd().try_clone_to_owned().map_err(Failure::failed)?;
     let clock: Arc<dyn Clock> = Arc::new(MonotonicClock);

@@ -1,30 +1,29 @@
-//! `roam`: interactive traffic on several transports at the same time while this host moves from network to network,
-//! beside probes of each path, until the user stops it.
+//! `roam`: interactive traffic on several transports in parallel while this host moves from network to network, with
+//! probes of each path, until the user stops the command.
 
 mod context;
-mod figures;
 mod plan;
 mod records;
 mod run;
 mod test;
-mod view;
 
 pub(crate) use plan::RoamArgs;
 
-use crate::client::discovery::{Discovery, Reached};
-use crate::client::server::ServerName;
-use crate::client::{Client, Clocks, counters_since, mptcp};
+use crate::client::discovery::Reached;
+use crate::client::{Client, Clocks, counters_since, network};
 use crate::exit::{Exit, Failure};
 use crate::output;
 use crate::session::Session;
 use pathbench_analysis::assembly::ClientPath;
 use pathbench_host::counters::Counters;
-use pathbench_lab::order::schedule;
+use pathbench_lab::study::schedule;
 use pathbench_record::document::ResultDocument;
+use pathbench_record::network::ServerName;
 use pathbench_record::transport::{Transport, TransportLabel};
+use pathbench_report::terminal::live;
 use pathbench_traffic::client::ClientError;
-use plan::RoamPlan;
-use run::{End, Recorded, Roam};
+use plan::{Roam, RoamPlan};
+use run::{End, Recorder};
 use serde_json::{Map, Value};
 use std::sync::Arc;
 use std::time::Duration;
@@ -49,27 +48,34 @@ struct Job<'a> {
 impl Job<'_> {
     fn measure(&self, servers: Vec<ServerName>, session: &mut Session) -> Result<Exit, Failure> {
         let mut writer = session.create_result()?;
-        let stop = Arc::clone(&session.stop);
-        let discovery = Discovery { client: self.client, choice: &self.plan.choice, stop: &stop };
-        let reached = discovery.run(servers, &|line| session.progress.line(line))?;
+        let reached = session.reach(self.client, &self.plan.choice, servers, "Mobility with")?;
         let paths = self.paths(&reached)?;
         let until_gone = self.until_gone(&paths)?;
-        session.record_server(&reached, "Mobility with");
         session.record_notes(self.notes(&reached, &paths));
         let tests = self.tests(&reached, &paths, session.document.seed);
-        let roam = Roam { client: self.client, plan: self.plan, reached: &reached, tests, until_gone, stop };
+        let roam = Roam {
+            client: self.client,
+            plan: self.plan,
+            reached: &reached,
+            tests,
+            until_gone,
+            stop: Arc::clone(&session.stop),
+        };
         let compare_clocks = || self.client.compare_clocks(&reached.server, &reached.places);
         let mut clocks = Clocks::new(compare_clocks());
         session.progress.line(self.announcement(&roam, &paths));
         let before = Counters::read().ok();
-        let recorded = roam.run(&mut writer, session)?;
+        let recorder = roam.run(&mut writer, session)?;
         let counters = counters_since(before.as_ref());
         clocks.learn(compare_clocks());
-        let verdict = verdict(&recorded)?;
-        let after = view::clock(recorded.lasted);
+        let verdict = verdict(&recorder)?;
         let document = &mut session.document;
-        document.summary.notes.push(format!("{}, after {after}", recorded.end.words()));
-        roam.write_runs(recorded, &mut clocks, counters.as_ref(), &mut writer, document)
+        if let Some((end, at)) = &recorder.ended {
+            let after = live::clock(at.since(recorder.begun));
+            document.summary.notes.push(format!("{}, after {after}", end.words()));
+        }
+        recorder
+            .write_runs(&mut clocks, counters.as_ref(), &mut writer, document)
             .map_err(Failure::failed)?;
         writer.finish(document).map_err(Failure::failed)?;
         Ok(self.multipath_verdict(document).unwrap_or(verdict))
@@ -85,9 +91,9 @@ impl Job<'_> {
         Ok(paths)
     }
 
-    /// The interface whose loss ends the tests.
+    /// The interface whose loss ends the tests, and how long the loss must last.
     fn until_gone(&self, paths: &[ClientPath]) -> Result<Option<(String, Duration)>, Failure> {
-        let Some(asked) = &self.args.end.until_gone else { return Ok(None) };
+        let Some(asked) = &self.args.until_gone else { return Ok(None) };
         let interface = if asked == "auto" { self.wifi(paths) } else { Some(asked.clone()) };
         let Some(interface) = interface else {
             return Err(Failure::bad_input(
@@ -95,12 +101,12 @@ impl Job<'_> {
             ));
         };
         require_path("--until-gone", &interface, paths)?;
-        Ok(Some((interface, self.args.end.gone_for.0)))
+        Ok(Some((interface, self.args.gone_for.0)))
     }
 
-    /// The Wi-Fi interface that the user names, or the one that the kernel reports.
+    /// The Wi-Fi interface that the user names, or the one reported by the kernel.
     fn wifi(&self, paths: &[ClientPath]) -> Option<String> {
-        if let Some(named) = &self.args.paths.wifi {
+        if let Some(named) = &self.args.wifi {
             return Some(named.clone());
         }
         let wifi = context::wifi_interfaces();
@@ -108,11 +114,11 @@ impl Job<'_> {
         paths.iter().find(is_wifi).map(|path| path.interface.clone())
     }
 
-    /// The transports that work, in the random order of the seed, each with its paths.
+    /// The transports that work, in random order by the seed, each with its paths.
     fn tests(&self, reached: &Reached, paths: &[ClientPath], seed: u64) -> Vec<(Transport, Vec<ClientPath>)> {
         let label = |&transport: &Transport| TransportLabel { transport, path: None };
         let labels: Vec<TransportLabel> = reached.places.keys().map(label).collect();
-        let backups = mptcp::backup_addresses();
+        let backups = network::backup_endpoints();
         schedule(&[(&labels, 1)], 1, seed)
             .into_iter()
             .map(|run| run.label.transport)
@@ -120,7 +126,7 @@ impl Job<'_> {
             .collect()
     }
 
-    /// Notes that a reader needs before the figures.
+    /// Notes that a reader needs before reading the figures.
     fn notes(&self, reached: &Reached, paths: &[ClientPath]) -> Vec<String> {
         let mut notes = reached.left_out.clone();
         if paths.len() < 2 {
@@ -128,16 +134,16 @@ impl Job<'_> {
             notes.push(format!("this host has one path to the server ({name}) at the start"));
         }
         if reached.places.contains_key(&Transport::Mptcp) {
-            notes.extend(mptcp::kernel_setup(paths).and_then(|setup| mptcp::shortage(&setup, paths)));
+            notes.extend(network::mptcp_shortage(paths));
             let backups = paths.iter().filter(|path| self.plan.backups.contains(&path.interface));
-            notes.extend(backups.filter_map(mptcp::not_backup));
+            notes.extend(backups.filter_map(network::not_backup));
         }
         notes
     }
 
     fn announcement(&self, roam: &Roam<'_>, paths: &[ClientPath]) -> String {
         let transports: Vec<&str> = roam.tests.iter().map(|(transport, _)| transport.name()).collect();
-        let until = match (self.args.end.duration, &roam.until_gone) {
+        let until = match (self.args.duration, &roam.until_gone) {
             (Some(duration), _) => format!("for {duration}"),
             (None, Some((interface, _))) => format!("until {interface} is lost, or Ctrl-C"),
             (None, None) => "until Ctrl-C".to_owned(),
@@ -172,13 +178,14 @@ fn require_path(option: &str, interface: &str, paths: &[ClientPath]) -> Result<(
     )))
 }
 
-/// The exit code. Broken tests are what the command records; it fails where no test began, or where all tests broke
-/// before the end.
-fn verdict(recorded: &Recorded) -> Result<Exit, Failure> {
-    let outcomes: Vec<_> = recorded.finished.iter().flatten().map(|finished| &finished.outcome).collect();
+/// The exit code. A test may fail; the command fails only if no test began, or if all tests failed before the end.
+fn verdict(recorder: &Recorder<'_>) -> Result<Exit, Failure> {
+    let finished = recorder.logs.iter().filter_map(|log| log.finished.as_ref());
+    let outcomes: Vec<_> = finished.map(|finished| &finished.outcome).collect();
     if outcomes.iter().any(|outcome| !outcome.client.messages.is_empty()) {
         let completed = outcomes.iter().any(|outcome| outcome.completed);
-        return Ok(if recorded.end == End::Over && !completed { Exit::Failed } else { Exit::Done });
+        let is_broken = matches!(recorder.ended, Some((End::Over, _))) && !completed;
+        return Ok(if is_broken { Exit::Failed } else { Exit::Done });
     }
     let errors = || outcomes.iter().filter_map(|outcome| outcome.error.as_ref());
     let refused = errors().any(|error| matches!(error, ClientError::Refused { .. }));

@@ -1,19 +1,23 @@
-//! The arguments of `roam`, and the plan that they ask for.
+//! The arguments of `roam`, and the resulting plan.
 
-use crate::session::{
+use crate::arguments::{
     OutputArguments, TestServerArguments, TransportChoice, repeated, scheduler_parser, transport_parser,
 };
+use crate::client::Client;
+use crate::client::discovery::Reached;
 use clap::Args;
 use pathbench_analysis::assembly::ClientPath;
 use pathbench_record::connection::Scheduler;
 use pathbench_record::pattern::{InteractiveParameters, PatternParameters};
 use pathbench_record::transport::Transport;
 use pathbench_record::units::Span;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// The transports that run where the user names none.
+/// The transports that run if the user names none.
 const DEFAULT: [Transport; 2] = [Transport::Mptcp, Transport::Mpquic];
-/// Durations to ask for, from the longest possible test down, where the user names none: servers have limits.
+/// Durations to request if the user sets none, starting with the longest possible test: servers have limits.
 const OPEN_END: [Duration; 7] = [
     Duration::from_secs(3590),
     Duration::from_secs(1790),
@@ -23,6 +27,8 @@ const OPEN_END: [Duration; 7] = [
     Duration::from_secs(110),
     Duration::from_secs(50),
 ];
+/// Interval between messages of the interactive pattern.
+pub(super) const MESSAGE_INTERVAL: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct RoamArgs {
@@ -34,19 +40,6 @@ pub(crate) struct RoamArgs {
     /// Transports that run at the same time [default: mptcp,mpquic]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = transport_parser())]
     pub(super) transports: Vec<Transport>,
-    #[command(flatten)]
-    pub(super) paths: PathArgs,
-    #[command(flatten)]
-    pub(super) end: EndArgs,
-    /// Seed of the order in which the transports start [default: a random one, which the result names]
-    #[arg(long, value_name = "N")]
-    pub(super) seed: Option<u64>,
-    #[command(flatten)]
-    pub(super) output: OutputArguments,
-}
-
-#[derive(Debug, Clone, Args)]
-pub(crate) struct PathArgs {
     /// Interface of a backup path, which carries data only while no other path works well (repeatable)
     #[arg(long = "backup", value_name = "IFACE")]
     pub(super) backups: Vec<String>,
@@ -56,11 +49,6 @@ pub(crate) struct PathArgs {
     /// The Wi-Fi interface [default: the one that the kernel reports]
     #[arg(long, value_name = "IFACE")]
     pub(super) wifi: Option<String>,
-}
-
-/// The end of the tests: an interrupt (Ctrl-C), at the latest the longest time that the server allows.
-#[derive(Debug, Clone, Args)]
-pub(crate) struct EndArgs {
     /// End after this time
     #[arg(long, value_name = "TIME")]
     pub(super) duration: Option<Span>,
@@ -73,6 +61,11 @@ pub(crate) struct EndArgs {
     /// End a transport that receives nothing for this long; quic and mpquic end after 30s at the latest
     #[arg(long, value_name = "TIME", default_value = "30s")]
     pub(super) patience: Span,
+    /// Seed of the order in which the transports start [default: a random one, which the result names]
+    #[arg(long, value_name = "N")]
+    pub(super) seed: Option<u64>,
+    #[command(flatten)]
+    pub(super) output: OutputArguments,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -81,25 +74,25 @@ pub(super) struct RoamPlan {
     pub(super) scheduler: Scheduler,
     /// Interfaces of backup paths.
     pub(super) backups: Vec<String>,
-    /// Durations to ask the server for, until the server grants one.
+    /// Durations to request, one after the other, until the server grants one.
     pub(super) durations: Vec<Duration>,
-    /// The user set the duration.
+    /// Whether the user set the duration.
     pub(super) timed: bool,
     pub(super) patience: Duration,
 }
 
 impl RoamPlan {
-    /// The plan, or all mistakes in the arguments, each with its remedy.
+    /// Returns the plan, or all mistakes in the arguments, each with its remedy.
     pub(super) fn new(args: &RoamArgs) -> Result<Self, Vec<String>> {
-        let mut mistakes = repeated("--backup", &args.paths.backups);
-        let default = if args.paths.backups.is_empty() { Scheduler::LowestRtt } else { Scheduler::backup() };
-        let durations = args.end.duration.map_or_else(|| OPEN_END.to_vec(), |duration| vec![duration.0]);
+        let mut mistakes = repeated("--backup", &args.backups);
+        let default = if args.backups.is_empty() { Scheduler::LowestRtt } else { Scheduler::backup() };
+        let durations = args.duration.map_or_else(|| OPEN_END.to_vec(), |duration| vec![duration.0]);
         if let Some(&longest) = durations.first()
             && let Err(wrong) = interactive(longest).validate()
         {
             mistakes.extend(wrong.iter().map(|wrong| format!("--duration: {wrong}")));
         }
-        if args.end.patience.0 < Duration::from_secs(1) {
+        if args.patience.0 < Duration::from_secs(1) {
             mistakes.push("--patience is at least 1s: a handover takes longer than that".to_owned());
         }
         if !mistakes.is_empty() {
@@ -107,16 +100,16 @@ impl RoamPlan {
         }
         Ok(Self {
             choice: TransportChoice::new(&args.transports, &DEFAULT),
-            scheduler: args.paths.scheduler.clone().unwrap_or(default),
-            backups: args.paths.backups.clone(),
+            scheduler: args.scheduler.clone().unwrap_or(default),
+            backups: args.backups.clone(),
             durations,
-            timed: args.end.duration.is_some(),
-            patience: args.end.patience.0,
+            timed: args.duration.is_some(),
+            patience: args.patience.0,
         })
     }
 
-    /// The paths in the order in which `transport` uses them, backup paths last. For mptcp the kernel's endpoints decide
-    /// which path is a backup path (`kernel_backups`).
+    /// The paths in the order in which `transport` uses them, backup paths last. For mptcp, the kernel's endpoints
+    /// determine which paths are backup paths (`kernel_backups`).
     pub(super) fn paths_of(
         &self,
         transport: Transport,
@@ -132,13 +125,24 @@ impl RoamPlan {
         for path in &mut paths {
             path.backup = transport.is_multipath().then(|| is_backup(path));
         }
-        // A stable sort keeps the order of the others.
+        // A stable sort keeps the order of the other paths.
         paths.sort_by_key(|path| named(path));
         paths
     }
 }
 
-/// `MultipathTester`'s stream test for that long.
+pub(super) struct Roam<'a> {
+    pub(super) client: &'a Client,
+    pub(super) plan: &'a RoamPlan,
+    pub(super) reached: &'a Reached,
+    /// The transports in the order of their start, each with its paths.
+    pub(super) tests: Vec<(Transport, Vec<ClientPath>)>,
+    /// The Wi-Fi interface whose loss ends the tests, and how long the loss must last.
+    pub(super) until_gone: Option<(String, Duration)>,
+    pub(super) stop: Arc<AtomicBool>,
+}
+
+/// `MultipathTester`'s stream test with this duration.
 pub(super) fn interactive(duration: Duration) -> PatternParameters {
     PatternParameters::Interactive(InteractiveParameters { duration, ..InteractiveParameters::default() })
 }
@@ -175,7 +179,7 @@ mod tests {
         assert_eq!(plan.scheduler, Scheduler::LowestRtt);
         assert!(!plan.timed && !plan.choice.names(Transport::Mptcp));
         assert!(plan.durations.is_sorted_by(|a, b| a > b));
-        // Every one of them is a test that can be run.
+        // Each duration gives a valid test.
         assert!(plan.durations.iter().all(|duration| interactive(*duration).validate().is_ok()));
     }
 
@@ -192,7 +196,7 @@ mod tests {
         let named = |wlan, lte| vec![("wlan".to_owned(), wlan), ("lte".to_owned(), lte)];
         assert_eq!(of(Transport::Mpquic, &[]), named(Some(false), Some(true)));
         assert_eq!(of(Transport::Tcp, &[]), named(None, None));
-        // For mptcp the endpoints of the kernel decide, not the command line.
+        // For mptcp the kernel's endpoints decide, not the command line.
         assert_eq!(of(Transport::Mptcp, &[]), named(Some(false), Some(false)));
         assert_eq!(of(Transport::Mptcp, &[[192, 0, 2, 1].into()]), named(Some(false), Some(true)));
     }

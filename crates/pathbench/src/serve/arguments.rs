@@ -21,7 +21,7 @@ pub(crate) struct ServeArgs {
     /// A further UDP port for QUIC (repeatable)
     #[arg(long = "quic-port", value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(super) quic_ports: Vec<u16>,
-    /// PEM file with the server's certificate chain [default: a fresh self-made certificate]
+    /// PEM file with the server's certificate chain [default: a fresh self-signed certificate]
     #[arg(long, value_name = "FILE", requires = "key")]
     pub(super) cert: Option<PathBuf>,
     /// PEM file with the certificate's private key
@@ -53,7 +53,7 @@ pub(crate) struct ServeArgs {
 #[derive(Debug, Clone, Args)]
 #[allow(clippy::struct_field_names, reason = "the flags are called so")]
 pub(crate) struct LimitArgs {
-    /// Tests at the same time; the server tells further clients when to try again
+    /// Tests at the same time; the server refuses further clients with a time to retry
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..))]
     pub(super) max_tests: u16,
     /// Tests of one client (an IPv4 address, an IPv6 /64) at the same time

@@ -1,4 +1,4 @@
-//! `GET /health`: a status for load balancers and monitors, over the part of HTTP/1.1 (RFC 9112) that it needs.
+//! `GET /health`: a status for load balancers and monitors, with the required subset of HTTP/1.1 (RFC 9112).
 
 use super::log::PanicCount;
 use crate::clock::MonotonicClock;
@@ -13,13 +13,13 @@ use std::sync::{Arc, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// Time for one request and its response; requests are served one after the other.
+/// Time for one request and its response; requests are served sequentially.
 const TIME: Duration = Duration::from_millis(500);
 
-/// Longest request that is read; only its first line matters.
+/// Maximum length read of a request; only its first line matters.
 const MOST_BYTES: usize = 4096;
 
-/// Responds until dropped.
+/// Responds until it is dropped.
 pub(super) struct HealthResponder {
     address: SocketAddr,
     stopping: Arc<AtomicBool>,
@@ -49,7 +49,7 @@ impl HealthResponder {
 impl Drop for HealthResponder {
     fn drop(&mut self) {
         self.stopping.store(true, Ordering::SeqCst);
-        // Wakes the thread; when that fails, it ends with the process.
+        // Wakes the thread. If that fails, the thread ends with the process.
         if TcpStream::connect_timeout(&reachable(self.address), TIME).is_ok()
             && let Some(thread) = self.thread.take()
         {
@@ -58,7 +58,7 @@ impl Drop for HealthResponder {
     }
 }
 
-/// A wildcard address is no destination.
+/// A wildcard address is not a valid destination.
 fn reachable(mut address: SocketAddr) -> SocketAddr {
     use std::net::{Ipv4Addr, Ipv6Addr};
     if address.ip().is_unspecified() {
@@ -77,9 +77,9 @@ fn respond(listener: &TcpListener, server: &Weak<Server>, panics: &PanicCount, s
             return;
         }
         match accepted {
-            // An error concerns this client alone.
+            // An error affects only this client.
             Ok((stream, _)) => drop(answer(stream, server, panics)),
-            // Most likely EMFILE.
+            // EMFILE is the most likely error.
             Err(_) => thread::sleep(TIME),
         }
     }
@@ -107,7 +107,7 @@ fn answer(mut stream: TcpStream, server: &Weak<Server>, panics: &PanicCount) -> 
     stream.shutdown(Shutdown::Write)
 }
 
-/// The whole response to a request that begins with this line.
+/// The complete response to a request with this first line.
 fn response(line: &[u8], status: &ServerStatus, panics: u64) -> String {
     let mut words = line.split(|&byte| byte == b' ');
     let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
@@ -152,16 +152,16 @@ mod tests {
     fn only_health_is_answered() {
         let status =
             |draining| ServerStatus { tests: 1, max_tests: 8, connections: 3, draining, failed: Vec::new() };
-        let says = |line: &str, draining| response(line.as_bytes(), &status(draining), 2);
-        let fine = says("GET /health HTTP/1.1", false);
+        let answer_to = |line: &str, draining| response(line.as_bytes(), &status(draining), 2);
+        let fine = answer_to("GET /health HTTP/1.1", false);
         assert!(fine.starts_with("HTTP/1.1 200 OK\r\n") && fine.contains(r#""status":"ok""#), "{fine}");
         assert!(fine.contains(r#""tests":1"#) && fine.contains(r#""max_tests":8"#), "{fine}");
-        let leaving = says("GET /health?x=1 HTTP/1.0", true);
+        let leaving = answer_to("GET /health?x=1 HTTP/1.0", true);
         assert!(leaving.starts_with("HTTP/1.1 503 ") && leaving.contains("draining"), "{leaving}");
-        assert!(says("GET / HTTP/1.1", false).starts_with("HTTP/1.1 404 "));
-        assert!(says("POST /health HTTP/1.1", false).starts_with("HTTP/1.1 405 "));
-        assert!(says("", false).starts_with("HTTP/1.1 405 "));
-        assert!(says("HEAD /health HTTP/1.1", false).ends_with("\r\n\r\n"));
+        assert!(answer_to("GET / HTTP/1.1", false).starts_with("HTTP/1.1 404 "));
+        assert!(answer_to("POST /health HTTP/1.1", false).starts_with("HTTP/1.1 405 "));
+        assert!(answer_to("", false).starts_with("HTTP/1.1 405 "));
+        assert!(answer_to("HEAD /health HTTP/1.1", false).ends_with("\r\n\r\n"));
         assert!(fine.contains(r#""panics":2"#) && fine.contains(r#""failed_listeners":[]"#), "{fine}");
         let failed = vec![(Transport::Mpquic, SocketAddr::from(([192, 0, 2, 1], 4433)))];
         let failed = response(b"GET /health", &ServerStatus { failed, ..status(true) }, 1);

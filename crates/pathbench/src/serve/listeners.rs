@@ -1,8 +1,7 @@
-//! The addresses on which a server listens, and their announcement.
+//! The listening addresses of a server, and their announcement.
 
 use super::arguments::ServeArgs;
 use crate::exit::Failure;
-use crate::output;
 use pathbench_host::netlink::RouteSocket;
 use pathbench_record::transport::Transport;
 use pathbench_transport::{CertificateFingerprint, MptcpUnavailable, mptcp_available};
@@ -23,7 +22,7 @@ impl Places {
             (port, _) => port,
         };
         let lack = mptcp_available().err();
-        // An mptcp listener serves tcp, too.
+        // An mptcp listener also accepts tcp.
         let streams = if lack.is_none() { Transport::Mptcp } else { Transport::Tcp };
         let mut quic_ports = vec![port];
         for &further in &args.quic_ports {
@@ -34,7 +33,7 @@ impl Places {
         let mut listeners = Vec::new();
         for address in addresses {
             listeners.push((streams, SocketAddr::new(address, port)));
-            // An mpquic listener serves quic, too.
+            // An mpquic listener also accepts quic.
             let quic = quic_ports.iter().map(|&port| (Transport::Mpquic, SocketAddr::new(address, port)));
             listeners.extend(quic);
         }
@@ -61,7 +60,7 @@ pub(super) fn host_name() -> String {
     if fits { name } else { "pathbench".to_owned() }
 }
 
-/// The given addresses, each once; the IPv6 wildcard serves IPv4 clients as well.
+/// The given addresses without duplicates; the IPv6 wildcard serves IPv4 clients as well.
 fn addresses(given: &[IpAddr]) -> Vec<IpAddr> {
     const ANY_V4: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
     const ANY_V6: IpAddr = IpAddr::V6(Ipv6Addr::UNSPECIFIED);
@@ -82,7 +81,7 @@ fn has_ipv6() -> bool {
     TcpListener::bind((Ipv6Addr::UNSPECIFIED, 0)).is_ok()
 }
 
-/// A free port for TCP and UDP; another program may take it before this server does.
+/// A free port for TCP and UDP. Another program may bind it before this server does.
 fn free_port(address: IpAddr) -> Result<u16, Failure> {
     let failed = |error| Failure::failed(format!("looking for a free port on {address}: {error}"));
     loop {
@@ -94,67 +93,38 @@ fn free_port(address: IpAddr) -> Result<u16, Failure> {
     }
 }
 
-#[derive(Debug, Clone)]
-pub(super) struct Announcement {
-    listening: Vec<(Transport, SocketAddr)>,
+/// The announcement of a listening server: sentences, or one document with --json.
+pub(super) fn announcement(
+    args: &ServeArgs,
+    listening: &[(Transport, SocketAddr)],
     fingerprint: CertificateFingerprint,
-    self_made: bool,
-    /// The client's command.
-    command: String,
-}
-
-impl Announcement {
-    pub(super) fn new(
-        args: &ServeArgs,
-        listening: &[(Transport, SocketAddr)],
-        fingerprint: CertificateFingerprint,
-    ) -> Self {
-        let self_made = args.cert.is_none();
-        let first = listening.first().map(|(_, address)| *address);
-        let mut words = vec![format!("pathbench test {}", first.map_or_else(String::new, destination))];
-        words.extend(args.quic_ports.iter().map(|port| format!("--quic-port {port}")));
-        // A certificate that was given may be one that the public trusts, but pinning it is right as well.
-        words.push(format!("--fingerprint {fingerprint}"));
-        if args.token_key.is_some() {
-            words.push("--token TOKEN".to_owned());
-        }
-        Self { listening: listening.to_vec(), fingerprint, self_made, command: words.join(" ") }
+) -> String {
+    let first = listening.first().map(|(_, address)| *address);
+    let mut words = vec![format!("pathbench test {}", first.map_or_else(String::new, destination))];
+    words.extend(args.quic_ports.iter().map(|port| format!("--quic-port {port}")));
+    // A public CA may have signed a given certificate, but pinning its fingerprint is valid as well.
+    words.push(format!("--fingerprint {fingerprint}"));
+    if args.token_key.is_some() {
+        words.push("--token TOKEN".to_owned());
     }
-
-    pub(super) fn print(&self, json: bool) -> Result<(), Failure> {
-        output::print(&if json { self.document() } else { self.sentences() })
-    }
-
-    fn document(&self) -> String {
-        let listening: Vec<_> = self
-            .listening
-            .iter()
-            .map(|(transport, address)| {
-                json!({ "transports": served(*transport), "address": address.to_string() })
-            })
-            .collect();
+    let (command, generated) = (words.join(" "), args.cert.is_none());
+    if args.json {
+        let listener = |(transport, address): &(Transport, SocketAddr)| json!({ "transports": served(*transport), "address": address.to_string() });
         let document = json!({
-            "listening": listening,
-            "fingerprint": self.fingerprint.to_string(),
-            "self_made": self.self_made,
-            "command": self.command,
+            "listening": listening.iter().map(listener).collect::<Vec<_>>(),
+            "fingerprint": fingerprint.to_string(),
+            "certificate_generated": generated,
+            "command": command,
         });
-        format!("{document}\n")
+        return format!("{document}\n");
     }
-
-    fn sentences(&self) -> String {
-        let listening = self.listening.iter().map(|(transport, address)| {
-            let port = if matches!(transport, Transport::Tcp | Transport::Mptcp) { "TCP" } else { "UDP" };
-            format!("listening on {address} ({port}): {}\n", served(*transport).join(", "))
-        });
-        let kind = if self.self_made { "self-made certificate" } else { "certificate" };
-        format!(
-            "{}{kind}, SHA-256: {}\nto test against it:\n  {}\n",
-            listening.collect::<String>(),
-            self.fingerprint,
-            self.command
-        )
-    }
+    let listening = listening.iter().map(|(transport, address)| {
+        let port = if transport.is_quic() { "UDP" } else { "TCP" };
+        format!("listening on {address} ({port}): {}\n", served(*transport).join(", "))
+    });
+    let listening: String = listening.collect();
+    let kind = if generated { "self-signed certificate" } else { "certificate" };
+    format!("{listening}{kind}, SHA-256: {fingerprint}\nto test against it:\n  {command}\n")
 }
 
 fn served(transport: Transport) -> &'static [&'static str] {
@@ -166,7 +136,7 @@ fn served(transport: Transport) -> &'static [&'static str] {
     }
 }
 
-/// The server's address for clients; a guess where it listens on all addresses.
+/// The server's address for clients; a guess if the server listens on all addresses.
 fn destination(listening: SocketAddr) -> String {
     let port = listening.port();
     if !listening.ip().is_unspecified() {
@@ -203,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_listening_address_is_where_to_go_when_it_is_one() {
+    fn a_specific_listening_address_is_the_destination() {
         assert_eq!(destination(SocketAddr::from(([192, 0, 2, 1], 4433))), "192.0.2.1:4433");
         let anywhere = destination(SocketAddr::from(([0, 0, 0, 0], 4433)));
         assert!(anywhere.ends_with(":4433") && !anywhere.starts_with("0.0.0.0"), "{anywhere}");

@@ -1,21 +1,23 @@
-//! The server's log on stderr: a line per event, with clients' addresses only on request.
+//! The server's log on stderr: one line per event, with clients' addresses only on request.
 
 use super::arguments::ServeArgs;
 use crate::clock::{MonotonicClock, unix_seconds};
 use crate::output;
-use pathbench_record::calendar::rfc3339_from_unix;
+use pathbench_record::text::duration;
+use pathbench_record::time::rfc3339_from_unix;
 use pathbench_record::time::{Clock as _, Timestamp};
 use pathbench_traffic::server::{ServerEvent, ServerObserver};
+use pathbench_transport::lock;
 use pathbench_transport::panic_message;
 use serde_json::{Map, Value, json};
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::net::SocketAddr;
 use std::panic::PanicHookInfo;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// Refusals that are logged within a span; clients must not fill a disk.
+/// Maximum number of refusals logged per [`SPAN`]; clients must not be able to fill a disk.
 const MOST_REFUSALS: u32 = 20;
 const SPAN: Duration = Duration::from_secs(10);
 
@@ -24,12 +26,12 @@ pub(super) struct Log {
     quiet: bool,
     clients: bool,
     refusals: Mutex<Refusals>,
-    /// Standard error, except in tests.
+    /// Standard error; replaced in tests.
     sink: Box<dyn Fn(String) + Send + Sync>,
 }
 
 struct Line {
-    event: &'static str,
+    /// Includes `event`.
     fields: Map<String, Value>,
     words: String,
 }
@@ -46,14 +48,11 @@ impl Log {
     }
 
     pub(super) fn notice(&self, words: &str) {
-        self.write(Line {
-            event: "notice",
-            fields: fields(json!({ "message": words })),
-            words: words.to_owned(),
-        });
+        let fields = fields(json!({ "event": "notice", "message": words }));
+        self.write(Line { fields, words: words.to_owned() });
     }
 
-    /// A panic of any thread, logged even with --quiet.
+    /// Logs a panic of any thread, even with --quiet.
     pub(super) fn panic(&self, panic: &PanicHookInfo<'_>) {
         let thread = std::thread::current();
         let place = panic.location().map(ToString::to_string).unwrap_or_default();
@@ -67,13 +66,14 @@ impl Log {
 
     fn panic_line(thread: &str, place: &str, message: &str, backtrace: &Backtrace) -> Line {
         let mut words = format!("thread `{thread}` panicked at {place}: {message}");
-        let mut document = fields(json!({ "thread": thread, "location": place, "message": message }));
+        let mut fields =
+            fields(json!({ "event": "panic", "thread": thread, "location": place, "message": message }));
         if backtrace.status() == BacktraceStatus::Captured {
             let frames = backtrace.to_string();
             words = format!("{words}\n{frames}");
-            document.insert("backtrace".to_owned(), frames.into());
+            fields.insert("backtrace".to_owned(), frames.into());
         }
-        Line { event: "panic", fields: document, words }
+        Line { fields, words }
     }
 
     fn write(&self, line: Line) {
@@ -85,7 +85,7 @@ impl Log {
     fn show(&self, line: Line) {
         let time = rfc3339_from_unix(i64::try_from(unix_seconds()).unwrap_or(i64::MAX));
         let text = if self.json {
-            let mut document = fields(json!({ "time": time, "event": line.event }));
+            let mut document = fields(json!({ "time": time }));
             document.extend(line.fields);
             Value::Object(document).to_string()
         } else {
@@ -95,72 +95,43 @@ impl Log {
     }
 
     fn line(&self, event: &ServerEvent<'_>) -> Line {
+        let mut fields = fields(serde_json::to_value(event).unwrap_or_default());
+        if !self.clients {
+            fields.remove("client");
+        }
         let from = |client: &SocketAddr| {
             if self.clients { format!(" from {client}") } else { String::new() }
         };
-        let with_client = |document: Value, client: &SocketAddr| {
-            let mut document = fields(document);
-            if self.clients {
-                document.insert("client".to_owned(), client.to_string().into());
+        let words = match event {
+            ServerEvent::Started { number, pattern, transport, client } => {
+                format!("test {number} begins: {pattern} over {transport}{}", from(client))
             }
-            document
+            ServerEvent::Ended { number, completed, sent_bytes, received_bytes, lasted_ms } => format!(
+                "test {number} {} after {}: {sent_bytes} bytes sent, {received_bytes} received",
+                if *completed { "is complete" } else { "broke off" },
+                duration(Duration::from_millis(*lasted_ms))
+            ),
+            ServerEvent::Refused { message, client, .. } => {
+                format!("refused a client{}: {message}", from(client))
+            }
+            ServerEvent::TooManyConnections { client } => {
+                format!("closed a connection{}: there are too many", from(client))
+            }
+            ServerEvent::Panicked { place, message } => {
+                format!("aborted a connection after a panic ({place}: {message}); please report it")
+            }
+            ServerEvent::ListenerFailed { transport, address, message } => {
+                format!("{address} accepts no {transport} any more: {message}; please report it")
+            }
         };
-        match event {
-            ServerEvent::Started { number, pattern, transport, client } => Line {
-                event: "started",
-                fields: with_client(
-                    json!({ "test": number, "pattern": pattern, "transport": transport.name() }),
-                    client,
-                ),
-                words: format!("test {number} begins: {pattern} over {transport}{}", from(client)),
-            },
-            ServerEvent::Ended { number, completed, sent_bytes, received_bytes, lasted } => Line {
-                event: "ended",
-                fields: fields(json!({
-                    "test": number,
-                    "completed": completed,
-                    "sent_bytes": sent_bytes,
-                    "received_bytes": received_bytes,
-                    "lasted_ms": u64::try_from(lasted.as_millis()).unwrap_or(u64::MAX),
-                })),
-                words: format!(
-                    "test {number} {} after {:.1} s: {sent_bytes} bytes sent, {received_bytes} received",
-                    if *completed { "is complete" } else { "broke off" },
-                    lasted.as_secs_f64()
-                ),
-            },
-            ServerEvent::Refused { code, message, client } => Line {
-                event: "refused",
-                fields: with_client(json!({ "code": code, "message": message }), client),
-                words: format!("refused a client{}: {message}", from(client)),
-            },
-            ServerEvent::TooManyConnections { client } => Line {
-                event: "too-many-connections",
-                fields: with_client(json!({}), client),
-                words: format!("closed a connection{}: there are too many", from(client)),
-            },
-            ServerEvent::Panicked { place, message } => Line {
-                event: "panicked",
-                fields: fields(json!({ "place": place, "message": message })),
-                words: format!("aborted a connection after a panic ({place}: {message}); please report it"),
-            },
-            ServerEvent::ListenerFailed { transport, address, message } => Line {
-                event: "listener-failed",
-                fields: fields(json!({
-                    "transport": transport.name(),
-                    "address": address.to_string(),
-                    "message": message,
-                })),
-                words: format!("{address} accepts no {transport} any more: {message}; please report it"),
-            },
-        }
+        Line { fields, words }
     }
 }
 
 impl ServerObserver for Log {
     fn on_event(&self, event: &ServerEvent<'_>) {
         if matches!(event, ServerEvent::Refused { .. } | ServerEvent::TooManyConnections { .. }) {
-            let mut refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut refusals = lock(&self.refusals);
             let (shown, missed) = refusals.count(MonotonicClock.now());
             drop(refusals);
             if missed > 0 {
@@ -181,7 +152,7 @@ struct Refusals {
 }
 
 impl Refusals {
-    /// Whether this one is to be logged, and how many were not before it.
+    /// Whether to log this refusal, and how many refusals before it were not logged.
     fn count(&mut self, now: Timestamp) -> (bool, u32) {
         let mut missed = 0;
         if self.since.is_none_or(|since| now.since(since) > SPAN) {
@@ -204,7 +175,7 @@ fn fields(document: Value) -> Map<String, Value> {
 pub(super) struct PanicCount(Arc<AtomicU64>);
 
 impl PanicCount {
-    /// Counts and logs every panic of this process from now on, instead of the standard message.
+    /// From now on counts and logs every panic of this process instead of printing the standard message.
     pub(super) fn start(log: &Arc<Log>) -> Self {
         let count = Self::default();
         std::panic::set_hook(Box::new(count.hook(log)));
@@ -250,8 +221,8 @@ mod tests {
 
     #[test]
     fn a_panic_is_one_line_with_its_place() {
-        let line = Log::panic_line("quic", "src/x.rs:1:2", "no room", &Backtrace::disabled());
-        assert_eq!(line.words, "thread `quic` panicked at src/x.rs:1:2: no room");
+        let line = Log::panic_line("quic", "src/x.rs:1:2", "no memory", &Backtrace::disabled());
+        assert_eq!(line.words, "thread `quic` panicked at src/x.rs:1:2: no memory");
         assert_eq!(line.fields["location"], "src/x.rs:1:2");
         assert!(!line.fields.contains_key("backtrace"));
     }
@@ -262,7 +233,7 @@ mod tests {
         let client = SocketAddr::from(([192, 0, 2, 7], 1234));
         let event = ServerEvent::TooManyConnections { client };
         assert!(!log(false).line(&event).words.contains("192.0.2.7"));
-        assert!(log(false).line(&event).fields.is_empty());
+        assert!(!log(false).line(&event).fields.contains_key("client"));
         assert!(log(true).line(&event).words.contains("192.0.2.7:1234"));
         assert_eq!(log(true).line(&event).fields["client"], "192.0.2.7:1234");
     }
@@ -277,7 +248,7 @@ mod tests {
         });
         let (standard, count) = (std::panic::take_hook(), PanicCount::default());
         let hook = count.hook(&Arc::new(log));
-        // Panics of other tests, which run at the same time, are reported as ever.
+        // Other tests run in parallel; their panics are reported by the standard hook.
         std::panic::set_hook(Box::new(move |panic| {
             if std::thread::current().name() == Some(VICTIM) { hook(panic) } else { standard(panic) }
         }));

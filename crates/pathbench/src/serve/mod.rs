@@ -1,4 +1,4 @@
-//! `pathbench serve`: the test server, from the command line to its shutdown.
+//! `pathbench serve`: the test server, from its command line to its shutdown.
 
 use crate::clock::{MonotonicClock, unix_seconds};
 use crate::exit::{Exit, Failure};
@@ -6,7 +6,6 @@ use crate::{output, random, signals};
 pub(crate) use arguments::ServeArgs;
 use arguments::{LimitArgs, ServeCommand};
 use health::HealthResponder;
-use listeners::Announcement;
 use log::{Log, PanicCount};
 use pathbench_record::time::Clock;
 use pathbench_traffic::server::{Access, Limits, Server, ServerOptions, StartError};
@@ -22,16 +21,16 @@ mod health;
 mod listeners;
 mod log;
 
-/// Interval of the samples per path in the server's records.
+/// Interval of the per-path samples in the server's records.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Between two checks during the shutdown.
+/// Interval between checks during the shutdown.
 const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
-/// How long clients may fetch their records after the last test.
+/// Time for clients to fetch their records after the last test.
 const FETCH_TIME: Duration = Duration::from_secs(3);
 
-/// Longest time of a test beyond its duration.
+/// Maximum time of a test beyond its duration.
 const OVERTIME: Duration = Duration::from_secs(60);
 
 pub(crate) fn serve(args: &ServeArgs) -> Result<Exit, Failure> {
@@ -48,11 +47,11 @@ fn run(args: &ServeArgs) -> Result<Exit, Failure> {
     let places = listeners::Places::chosen(args)?;
     let identity = identity(args, &places)?;
     let fingerprint = identity.fingerprint();
-    // Two descriptors a connection; a soft limit of 1024 would be reached before --max-connections.
+    // A connection uses two descriptors; a soft limit of 1024 would be reached before --max-connections.
     raise_descriptor_limit();
     let (signal, signals) = channel();
     signals::on_signal(move || {
-        // The receiver lives as long as the process.
+        // The receiver lives until the process ends.
         let _ = signal.send(());
     });
     let log = Arc::new(Log::new(args));
@@ -77,8 +76,7 @@ fn run(args: &ServeArgs) -> Result<Exit, Failure> {
         None => None,
         Some(address) => Some(HealthResponder::start(address, &server, panics)?),
     };
-    let announcement = Announcement::new(args, server.addresses(), fingerprint);
-    announcement.print(args.json)?;
+    output::print(&listeners::announcement(args, server.addresses(), fingerprint))?;
     let failure = await_end(&server, &signals);
     wind_down(&server, &signals, &log, clock.as_ref(), longest);
     drop(health);
@@ -87,8 +85,8 @@ fn run(args: &ServeArgs) -> Result<Exit, Failure> {
     failure.map_or(Ok(Exit::Done), Err)
 }
 
-/// Waits for a signal, or for a failed listener: the other listeners finish their tests then, and the exit code makes a
-/// service manager restart the server.
+/// Waits for a signal or for a failed listener. After a failure the other listeners finish their tests, and the exit
+/// code makes a service manager restart the server.
 fn await_end(server: &Server, signals: &Receiver<()>) -> Option<Failure> {
     loop {
         match signals.recv_timeout(CHECK_INTERVAL) {
@@ -103,7 +101,7 @@ fn await_end(server: &Server, signals: &Receiver<()>) -> Option<Failure> {
     }
 }
 
-/// Takes no new tests and waits for those that run; a second signal ends the wait.
+/// Accepts no new tests and waits for running ones; a second signal ends the wait.
 fn wind_down(server: &Server, signals: &Receiver<()>, log: &Log, clock: &dyn Clock, longest: Duration) {
     server.drain();
     let tests = server.status().tests;
@@ -153,7 +151,7 @@ fn identity(args: &ServeArgs, places: &listeners::Places) -> Result<ServerIdenti
         (Some(certificate), Some(key)) => {
             ServerIdentity::from_pem_files(certificate, key).map_err(Failure::bad_input)
         }
-        _ => ServerIdentity::self_made(&places.names()).map_err(Failure::failed),
+        _ => ServerIdentity::self_signed(&places.names()).map_err(Failure::failed),
     }
 }
 
@@ -183,7 +181,7 @@ fn raise_descriptor_limit() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current != maximum {
-        // Without it, connections beyond the limit wait until there is room.
+        // If this fails, connections beyond the limit wait in the backlog.
         let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
     }
 }
@@ -195,7 +193,7 @@ pub(super) fn make_key(file: &Path) -> Result<Exit, Failure> {
     output::create_file(file, SECRET, &TokenKey::file_text(random::bytes()))?;
     let file = file.display();
     output::print(&format!(
-        "{file}: a key for tokens. Whoever can read it can make tokens.\n  \
+        "{file}: a key for tokens. Anyone who can read the file can make tokens.\n  \
          pathbench serve token --key {file} --valid 1h\n  pathbench serve --token-key {file}\n"
     ))?;
     Ok(Exit::Done)
@@ -210,7 +208,7 @@ pub(super) fn make_token(key: &Path, valid: Duration, name: &str) -> Result<Exit
 pub(super) fn make_certificate(cert: &Path, key: &Path, names: &[String]) -> Result<Exit, Failure> {
     let own = [listeners::host_name()];
     let names = if names.is_empty() { &own[..] } else { names };
-    let (certificate, private) = ServerIdentity::self_made_pem(names).map_err(Failure::bad_input)?;
+    let (certificate, private) = ServerIdentity::self_signed_pem(names).map_err(Failure::bad_input)?;
     output::create_file(key, SECRET, &private)?;
     output::create_file(cert, PUBLIC, &certificate)?;
     let identity = ServerIdentity::from_pem_files(cert, key).map_err(Failure::failed)?;
@@ -270,7 +268,7 @@ mod tests {
         assert_eq!(failure.exit, Exit::Failed);
         assert!(failure.message.contains(&address.to_string()), "{}", failure.message);
         wind_down(&server, &signals, &Log::to(drop), clock.as_ref(), Duration::from_secs(60));
-        // In good order: a signal ends it with success.
+        // A signal ends the server with success.
         let (signal, signals) = channel();
         signal.send(()).unwrap();
         assert!(await_end(&server, &signals).is_none());

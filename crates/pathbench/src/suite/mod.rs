@@ -1,20 +1,20 @@
-//! `test`: the suite against a server. The nearest of several servers is chosen, every transport is tried on every port,
-//! then each pattern runs on each transport that works, in seeded random order, while the host's network is monitored.
+//! `test`: the suite against the nearest of several servers. The command tries every transport on every port, then
+//! runs each pattern on each working transport in seeded random order, and monitors the host's network.
 
 mod plan;
 mod runs;
 
 pub(crate) use plan::TestArgs;
 
-use crate::client::discovery::{Discovery, Reached};
-use crate::client::server::ServerName;
-use crate::client::{Client, mptcp};
+use crate::client::discovery::Reached;
+use crate::client::{Client, network};
 use crate::exit::{Exit, Failure};
 use crate::output;
 use crate::session::Session;
 use pathbench_analysis::assembly::ClientPath;
 use pathbench_record::connection::Scheduler;
 use pathbench_record::document::{ResultDocument, RunRecord};
+use pathbench_record::network::ServerName;
 use pathbench_record::transport::Transport;
 use plan::SuitePlan;
 use runs::Suite;
@@ -40,9 +40,7 @@ fn measure(
 ) -> Result<Exit, Failure> {
     let mut writer = session.create_result()?;
     let stop = Arc::clone(&session.stop);
-    let discovery = Discovery { client, choice: &plan.choice, stop: &stop };
-    let reached = discovery.run(servers, &|line| session.progress.line(line))?;
-    session.record_server(&reached, "The suite against");
+    let reached = session.reach(client, &plan.choice, servers, "The suite against")?;
     let paths = match reached.places.values().next() {
         Some(&address) => client.paths_to(address).map_err(Failure::failed)?,
         None => Vec::new(),
@@ -54,7 +52,7 @@ fn measure(
     Ok(verdict(plan, &session.document, &suite))
 }
 
-/// Notes that a reader needs before the figures.
+/// Notes that a reader needs before reading the figures.
 fn notes(reached: &Reached, paths: &[ClientPath]) -> Vec<String> {
     let mut notes = reached.left_out.clone();
     if paths.len() < 2 && reached.places.keys().any(|transport| transport.is_multipath()) {
@@ -62,12 +60,12 @@ fn notes(reached: &Reached, paths: &[ClientPath]) -> Vec<String> {
         notes.push(format!("this host has one path to the server ({name}): multipath has nothing to add"));
     }
     if reached.places.contains_key(&Transport::Mptcp) {
-        notes.extend(mptcp::kernel_setup(paths).and_then(|setup| mptcp::shortage(&setup, paths)));
+        notes.extend(network::mptcp_shortage(paths));
     }
     notes
 }
 
-/// The exit code, with the reason on stderr where the summary does not give it.
+/// The exit code; prints the reason on stderr if the summary does not give it.
 fn verdict(plan: &SuitePlan, document: &ResultDocument, suite: &Suite<'_>) -> Exit {
     let unused = multipath_unused(plan, &document.runs, &suite.with_several_paths);
     let missing = |transport: &Transport| {
@@ -90,15 +88,15 @@ fn verdict(plan: &SuitePlan, document: &ResultDocument, suite: &Suite<'_>) -> Ex
     }
 }
 
-/// The multipath transports that the user named and that fell back, or used one path only in a run that began with
-/// several paths to the server; each with the reason of its first such run.
+/// The multipath transports that the user named and that fell back, or used only one path in a run with several paths
+/// to the server at its start; each with the reason of its first such run.
 fn multipath_unused(
     plan: &SuitePlan,
     runs: &[RunRecord],
     with_several_paths: &BTreeSet<String>,
 ) -> Vec<String> {
     let unused = |transport: Transport| {
-        // The backup scheduler leaves a backup path alone on purpose.
+        // The backup scheduler intentionally leaves a backup path unused.
         let by_design = transport == Transport::Mpquic && matches!(plan.scheduler, Scheduler::Backup { .. });
         let run = runs.iter().find(|run| {
             let fell_back = !run.multipath.negotiated;
@@ -119,15 +117,15 @@ fn multipath_unused(
 mod tests {
     use super::plan::SuitePattern;
     use super::*;
-    use crate::session::TransportChoice;
+    use crate::arguments::TransportChoice;
     use pathbench_record::document::MultipathRecord;
     use pathbench_record::pattern::{PatternParameters, PingParameters, ThroughputParameters};
 
     fn plan(transports: Vec<Transport>, named: bool, scheduler: Scheduler) -> SuitePlan {
-        let iperf = PatternParameters::Throughput(ThroughputParameters::default());
+        let throughput = PatternParameters::Throughput(ThroughputParameters::default());
         let ping = PatternParameters::Ping(PingParameters::default());
         let patterns = vec![
-            SuitePattern { name: "iperf-upload", parameters: iperf },
+            SuitePattern { name: "throughput-upload", parameters: throughput },
             SuitePattern { name: "ping", parameters: ping },
         ];
         SuitePlan { patterns, choice: TransportChoice { transports, named }, repeat: 1, scheduler }
@@ -148,23 +146,23 @@ mod tests {
 
     #[test]
     fn multipath_that_was_named_and_had_the_paths_must_be_used() {
-        let several = BTreeSet::from(["iperf-upload".to_owned(), "ping".to_owned()]);
+        let several = BTreeSet::from(["throughput-upload".to_owned(), "ping".to_owned()]);
         let one_path = BTreeSet::new();
         let asked = plan(vec![Transport::Mptcp, Transport::Mpquic], true, Scheduler::default());
-        let upload = run(Transport::Mptcp, "iperf-upload", true);
+        let upload = run(Transport::Mptcp, "throughput-upload", true);
         assert_eq!(multipath_unused(&asked, std::slice::from_ref(&upload), &several).len(), 1);
         assert!(multipath_unused(&asked, std::slice::from_ref(&upload), &one_path).is_empty());
         let mut by_default = asked.clone();
         by_default.choice.named = false;
         assert!(multipath_unused(&by_default, &[upload], &several).is_empty());
-        // A few bytes need no second path; a fallback counts for any amount of data.
+        // A few bytes do not need a second path; a fallback counts for any amount of data.
         assert!(multipath_unused(&asked, &[run(Transport::Mptcp, "ping", true)], &several).is_empty());
         assert_eq!(multipath_unused(&asked, &[run(Transport::Mptcp, "ping", false)], &one_path).len(), 1);
-        let invalid = RunRecord { valid: false, ..run(Transport::Mptcp, "iperf-upload", true) };
+        let invalid = RunRecord { valid: false, ..run(Transport::Mptcp, "throughput-upload", true) };
         assert!(multipath_unused(&asked, &[invalid], &several).is_empty());
         let with_backup = SuitePlan { scheduler: Scheduler::backup(), ..asked };
         assert!(
-            multipath_unused(&with_backup, &[run(Transport::Mpquic, "iperf-upload", true)], &several)
+            multipath_unused(&with_backup, &[run(Transport::Mpquic, "throughput-upload", true)], &several)
                 .is_empty()
         );
     }

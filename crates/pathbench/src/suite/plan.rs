@@ -1,7 +1,7 @@
-//! The arguments of `test`, and the suite that they ask for.
+//! The arguments of `test`, and the resulting suite.
 
-use crate::session::{
-    OutputArguments, TRANSPORTS, TestServerArguments, TransportChoice, scheduler_parser, transport_parser,
+use crate::arguments::{
+    OutputArguments, TestServerArguments, TransportChoice, scheduler_parser, transport_parser,
 };
 use clap::{Args, ValueEnum};
 use pathbench_record::connection::Scheduler;
@@ -13,9 +13,9 @@ use pathbench_record::transport::Transport;
 use pathbench_record::units::{Size, Span};
 use std::time::Duration;
 
-/// Pings of one run: enough for a median that one slow answer does not move.
+/// Pings of one run: enough that one slow answer does not change the median.
 const PINGS: u32 = 10;
-/// Time of a run beside its traffic: connections, the exchange of records.
+/// Time of a run in addition to its traffic: connections, the exchange of records.
 const OVERHEAD: Duration = Duration::from_millis(500);
 /// Expected time of a bulk download until one has been measured.
 const UNKNOWN_DOWNLOAD: Duration = Duration::from_secs(3);
@@ -38,7 +38,7 @@ pub(crate) struct TrafficArgs {
     /// Transports [default: all that work]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = transport_parser())]
     pub(super) transports: Vec<Transport>,
-    /// Patterns; iperf stands for iperf-upload and iperf-download [default: all]
+    /// Patterns; throughput stands for throughput-upload and throughput-download [default: all]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_enum)]
     pub(super) patterns: Vec<PatternName>,
     /// Runs of each pattern on each transport
@@ -47,7 +47,7 @@ pub(crate) struct TrafficArgs {
     /// Seed of the order of the runs [default: a random one, which the result names]
     #[arg(long, value_name = "N")]
     pub(super) seed: Option<u64>,
-    /// How long iperf and interactive send
+    /// How long throughput and interactive send
     #[arg(long, value_name = "TIME", default_value = "7s")]
     pub(super) duration: Span,
     /// Size of the bulk download
@@ -65,13 +65,16 @@ pub(crate) struct TrafficArgs {
 pub(super) enum PatternName {
     Ping,
     Bulk,
-    IperfUpload,
-    IperfDownload,
-    Iperf,
+    #[value(alias = "iperf-upload")]
+    ThroughputUpload,
+    #[value(alias = "iperf-download")]
+    ThroughputDownload,
+    #[value(alias = "iperf")]
+    Throughput,
     Interactive,
 }
 
-/// A pattern of the suite under its name in results.
+/// A pattern of the suite with its name in results.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct SuitePattern {
     pub(super) name: &'static str,
@@ -79,12 +82,12 @@ pub(super) struct SuitePattern {
 }
 
 impl SuitePattern {
-    /// Expected time of a run: the mean of the earlier runs, where there are any.
+    /// Expected time of a run: the mean of earlier runs, if any.
     pub(super) fn expected(&self, measured: &[Duration]) -> Duration {
         match self.parameters.nominal_duration() {
             _ if !measured.is_empty() => measured.iter().sum::<Duration>() / measured.len() as u32,
             Some(nominal) => match &self.parameters {
-                // Next to nothing of the linger is used.
+                // A run needs almost none of its linger time.
                 PatternParameters::Interactive(interactive) => interactive.duration + OVERHEAD,
                 _ => nominal + OVERHEAD,
             },
@@ -92,7 +95,7 @@ impl SuitePattern {
         }
     }
 
-    /// Whether it sends enough to need more than one path.
+    /// Whether the pattern sends enough to need more than one path.
     pub(super) const fn fills_paths(&self) -> bool {
         matches!(self.parameters, PatternParameters::Throughput(_))
     }
@@ -107,7 +110,7 @@ pub(super) struct SuitePlan {
 }
 
 impl SuitePlan {
-    /// The plan, or all mistakes in the arguments, each with its remedy.
+    /// Returns the plan, or all mistakes in the arguments, each with its remedy.
     pub(super) fn new(args: &TrafficArgs) -> Result<Self, Vec<String>> {
         let patterns = patterns(args);
         let mistakes: Vec<String> = patterns
@@ -118,13 +121,13 @@ impl SuitePlan {
         if !mistakes.is_empty() {
             return Err(mistakes);
         }
-        let choice = TransportChoice::new(&args.transports, &TRANSPORTS);
+        let choice = TransportChoice::new(&args.transports, &Transport::ALL);
         Ok(Self { patterns, choice, repeat: args.repeat, scheduler: args.scheduler.clone() })
     }
 }
 
 fn patterns(args: &TrafficArgs) -> Vec<SuitePattern> {
-    let iperf = |direction| {
+    let throughput = |direction| {
         PatternParameters::Throughput(ThroughputParameters {
             direction,
             amount: Amount::Duration(args.duration.0),
@@ -137,15 +140,15 @@ fn patterns(args: &TrafficArgs) -> Vec<SuitePattern> {
     let all = [
         (PatternName::Ping, "ping", PatternParameters::Ping(ping)),
         (PatternName::Bulk, "bulk", PatternParameters::Bulk(bulk)),
-        (PatternName::IperfUpload, "iperf-upload", iperf(DataDirection::Upload)),
-        (PatternName::IperfDownload, "iperf-download", iperf(DataDirection::Download)),
+        (PatternName::ThroughputUpload, "throughput-upload", throughput(DataDirection::Upload)),
+        (PatternName::ThroughputDownload, "throughput-download", throughput(DataDirection::Download)),
         (PatternName::Interactive, "interactive", PatternParameters::Interactive(interactive)),
     ];
     let wanted = |pattern: PatternName| {
-        let both = matches!(pattern, PatternName::IperfUpload | PatternName::IperfDownload);
+        let both = matches!(pattern, PatternName::ThroughputUpload | PatternName::ThroughputDownload);
         args.patterns.is_empty()
             || args.patterns.contains(&pattern)
-            || (both && args.patterns.contains(&PatternName::Iperf))
+            || (both && args.patterns.contains(&PatternName::Throughput))
     };
     let wanted = all.into_iter().filter(|(pattern, ..)| wanted(*pattern));
     wanted.map(|(_, name, parameters)| SuitePattern { name, parameters }).collect()
@@ -171,7 +174,7 @@ mod tests {
     fn without_options_everything_is_run() {
         let plan = plan(&[]).unwrap();
         let names: Vec<&str> = plan.patterns.iter().map(|pattern| pattern.name).collect();
-        assert_eq!(names, ["ping", "bulk", "iperf-upload", "iperf-download", "interactive"]);
+        assert_eq!(names, ["ping", "bulk", "throughput-upload", "throughput-download", "interactive"]);
         assert_eq!((plan.choice.transports.len(), plan.repeat, plan.choice.named), (4, 3, false));
         assert!(
             plan.patterns
@@ -182,11 +185,20 @@ mod tests {
     }
 
     #[test]
-    fn options_choose_and_iperf_is_both_directions() {
-        let plan =
-            plan(&["--transports", "mptcp,tcp", "--patterns", "iperf,ping", "--duration", "2s"]).unwrap();
+    fn iperf_is_an_alias_of_throughput() {
+        for name in ["throughput", "throughput-upload", "throughput-download"] {
+            let alias = name.replace("throughput", "iperf");
+            let patterns = |name: &str| plan(&["--patterns", name]).unwrap().patterns;
+            assert_eq!(patterns(&alias), patterns(name));
+        }
+    }
+
+    #[test]
+    fn options_choose_and_throughput_is_both_directions() {
+        let plan = plan(&["--transports", "mptcp,tcp", "--patterns", "throughput,ping", "--duration", "2s"])
+            .unwrap();
         let names: Vec<&str> = plan.patterns.iter().map(|pattern| pattern.name).collect();
-        assert_eq!(names, ["ping", "iperf-upload", "iperf-download"]);
+        assert_eq!(names, ["ping", "throughput-upload", "throughput-download"]);
         assert_eq!(plan.choice.transports, [Transport::Tcp, Transport::Mptcp]);
         assert!(plan.choice.names(Transport::Mptcp));
         assert_eq!(plan.patterns[1].parameters.nominal_duration(), Some(Duration::from_secs(2)));
@@ -207,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_measured_replaces_what_was_expected() {
+    fn measured_times_replace_expected_times() {
         let plan = plan(&[]).unwrap();
         let bulk = &plan.patterns[1];
         assert_eq!(bulk.expected(&[]), UNKNOWN_DOWNLOAD);

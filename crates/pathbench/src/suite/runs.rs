@@ -1,43 +1,44 @@
-//! The suite's runs in their order: each runs on a thread of its own while the network is monitored, becomes a record,
-//! and is written.
+//! Makes the suite's runs in order: each runs on a separate thread while the network is monitored, and its record is
+//! written.
 
 use super::plan::SuitePlan;
 use crate::client::discovery::Reached;
 use crate::client::network::NetworkMonitor;
-use crate::client::server::ServerName;
-use crate::client::{Client, Clocks, Target, TestEvidence, counters_since, paths};
+use crate::client::{Client, Clocks, Target, TestEvidence, counters_since};
 use crate::exit::Failure;
-use crate::progress::{Progress, RunProgress, in_words};
+use crate::progress::{Progress, RunProgress};
 use crate::session::Session;
 use pathbench_analysis::assembly::{AssembledRun, ClientPath};
 use pathbench_host::counters::Counters;
-use pathbench_lab::order::{ScheduledRun, schedule};
+use pathbench_host::paths;
+use pathbench_lab::study::{ScheduledRun, schedule};
 use pathbench_record::directory::ResultWriter;
+use pathbench_record::network::ServerName;
 use pathbench_record::summary::{summarise, summarise_mobility};
+use pathbench_record::text::duration;
 use pathbench_record::transport::{Transport, TransportLabel};
 use pathbench_traffic::client::{
-    ClientError, ClientObserver, ClientOutcome, ClientPlan, FetchPlan, Progress as Transferred, fetch_record,
-    run_client,
+    ClientError, ClientOutcome, ClientPlan, Progress as Transferred, fetch_record, run_client,
 };
 use pathbench_traffic::protocol::RefusalCode;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::thread;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// Between two polls of the network and of the user's interrupt.
+/// Interval between polls of the network and of the user's interrupt.
 const TICK: Duration = Duration::from_millis(100);
-/// Attempts at a busy server, and the longest wait in between.
+/// Attempts at a busy server, and the maximum wait between attempts.
 const BUSY_TRIES: u32 = 5;
 const LONGEST_BUSY_WAIT: Duration = Duration::from_secs(30);
-/// Wait where a busy server does not say how long.
+/// Wait if a busy server gives no time to retry.
 const BUSY_WAIT: Duration = Duration::from_secs(2);
-/// The suite gives up a transport that could not be opened this many times in a row.
+/// The suite gives up a transport after this many failures to connect in a row.
 const FAILURES: u32 = 2;
 
-/// The suite's state from run to run.
+/// The suite's state between runs.
 pub(super) struct Suite<'a> {
     client: &'a Client,
     plan: &'a SuitePlan,
@@ -46,16 +47,16 @@ pub(super) struct Suite<'a> {
     stop: &'a AtomicBool,
     monitor: NetworkMonitor,
     clocks: Clocks,
-    /// Time of earlier runs by transport and pattern.
+    /// Durations of earlier runs by transport and pattern.
     took: BTreeMap<(Transport, usize), Vec<Duration>>,
     failures: BTreeMap<Transport, u32>,
     given_up: BTreeSet<Transport>,
     notes: Vec<String>,
-    /// Ids of the runs that began with several paths to the server.
+    /// Ids of the runs with several paths to the server at their start.
     pub(super) with_several_paths: BTreeSet<String>,
-    /// The server refused a run.
+    /// Whether the server refused a run.
     pub(super) refused: bool,
-    /// The user stopped the suite.
+    /// Whether the user stopped the suite.
     pub(super) stopped: bool,
 }
 
@@ -89,7 +90,7 @@ impl<'a> Suite<'a> {
         self.given_up.len() == self.places.len()
     }
 
-    /// Makes all runs, each written to `writer` as it ends.
+    /// Makes all runs, and writes each to `writer` when it ends.
     pub(super) fn run_all(
         &mut self,
         session: &mut Session,
@@ -116,8 +117,10 @@ impl<'a> Suite<'a> {
                     .push(format!("stopped by the user; {count} of {} runs were not made", order.len()));
                 break;
             };
-            writer.append_run(&run.samples, &run.events, &run.deliveries).map_err(Failure::failed)?;
-            writer.append_messages(&run.messages).map_err(Failure::failed)?;
+            writer.append(&run.samples).map_err(Failure::failed)?;
+            writer.append(&run.events).map_err(Failure::failed)?;
+            writer.append(&run.deliveries).map_err(Failure::failed)?;
+            writer.append(&run.messages).map_err(Failure::failed)?;
             progress.finished(&run.record, Some(self.left(rest.get(1..).unwrap_or_default())));
             document.runs.push(run.record);
             document.summary.groups = summarise(&document.runs);
@@ -148,7 +151,7 @@ impl<'a> Suite<'a> {
             patterns.join(", "),
             transports.join(", "),
             self.plan.repeat,
-            in_words(self.left(order))
+            duration(self.left(order))
         )
     }
 
@@ -162,7 +165,7 @@ impl<'a> Suite<'a> {
         to_be_made.map(expected).sum()
     }
 
-    /// One run; `None` when the user stopped it.
+    /// Makes one run; `None` if the user stopped it.
     fn run(
         &mut self,
         number: usize,
@@ -188,7 +191,7 @@ impl<'a> Suite<'a> {
         let outcome = self.run_test(&plan, &paths, progress)?;
         let took = self.client.clock.now().since(begun);
         let (notifications, mut changes) = self.monitor.take();
-        // The kernel reports no change of routes as a change of links or addresses.
+        // The kernel does not report a route change as a change of links or addresses.
         let rerouted = self.client.paths_to(address).ok().and_then(|now| paths::rerouted(&paths, &now));
         if let Some(rerouted) = rerouted.filter(|_| changes.is_empty()) {
             progress.warn(format_args!("pathbench: the network changed: {rerouted}"));
@@ -224,7 +227,7 @@ impl<'a> Suite<'a> {
         Some(assembled)
     }
 
-    /// Runs the test of `plan`, and waits for a busy server; `None` when the user stopped it.
+    /// Runs the test of `plan`, and waits for a busy server; `None` if the user stopped it.
     fn run_test(
         &mut self,
         plan: &ClientPlan,
@@ -233,26 +236,24 @@ impl<'a> Suite<'a> {
     ) -> Option<ClientOutcome> {
         let clock = &self.client.clock;
         for attempt in 1.. {
-            let messages = start(self.client, plan.clone());
+            let (transferred, test) = start(self.client, plan.clone());
             let outcome = loop {
                 self.poll_network(progress);
                 if self.stop.load(Ordering::Relaxed) {
-                    // The thread dies with the process, and with it the connection.
+                    // The thread and its connection end with the process.
                     return None;
                 }
-                match messages.recv_timeout(TICK) {
-                    Ok(Message::Transferred(transferred)) => progress.transferred(&transferred, paths),
-                    Ok(Message::Done(outcome)) => break outcome,
+                match transferred.recv_timeout(TICK) {
+                    Ok(transferred) => progress.transferred(&transferred, paths),
                     Err(RecvTimeoutError::Timeout) => {}
-                    Err(RecvTimeoutError::Disconnected) => return None,
+                    Err(RecvTimeoutError::Disconnected) => break test.join().ok()?,
                 }
             };
             let Some(wait) = busy_wait(&outcome).filter(|_| attempt < BUSY_TRIES) else {
                 self.poll_network(progress);
-                return Some(*outcome);
+                return Some(outcome);
             };
-            let seconds = wait.as_secs_f64().ceil();
-            progress.line(format_args!("the server is busy; trying again in {seconds:.0} s"));
+            progress.line(format_args!("the server is busy; trying again in {}", duration(wait)));
             let until = clock.now() + wait;
             while clock.now() < until {
                 if self.stop.load(Ordering::Relaxed) {
@@ -270,7 +271,7 @@ impl<'a> Suite<'a> {
         }
     }
 
-    /// Draws conclusions from a run for later runs: their time, transports to give up.
+    /// Uses a run's results for later runs: their expected time, transports to give up.
     fn learn(
         &mut self,
         number: usize,
@@ -305,41 +306,25 @@ impl<'a> Suite<'a> {
     }
 }
 
-/// From the thread of a test.
-enum Message {
-    Transferred(Transferred),
-    Done(Box<ClientOutcome>),
-}
-
-struct Reporter {
-    sender: Sender<Message>,
-}
-
-impl ClientObserver for Reporter {
-    fn on_progress(&self, progress: &Transferred) {
-        // A suite that was stopped has dropped the receiver.
-        let _stopped = self.sender.send(Message::Transferred(progress.clone()));
-    }
-}
-
-fn start(client: &Client, plan: ClientPlan) -> Receiver<Message> {
-    let (sender, messages) = channel();
+/// Starts the test on a separate thread, which ends with the result.
+fn start(client: &Client, plan: ClientPlan) -> (Receiver<Transferred>, JoinHandle<ClientOutcome>) {
+    let (sender, transferred) = channel();
     let clock = client.clock.clone();
-    thread::spawn(move || {
-        let mut outcome = run_client(&plan, &clock, &Reporter { sender: sender.clone() });
-        // A record that the test's connection could not carry may come over another one.
+    let test = thread::spawn(move || {
+        let mut outcome = run_client(&plan, &clock, &sender);
+        // If the test's connection could not carry the record, another connection may.
         if outcome.server.is_none() && !outcome.client.streams.is_empty() {
-            match fetch_record(&FetchPlan::after(&plan), &outcome.client, &clock) {
+            match fetch_record(&plan, true, &outcome.client, &clock) {
                 Ok(record) => outcome.server = Some(record),
                 Err(failure) => outcome.report_fetch(&failure),
             }
         }
-        let _stopped = sender.send(Message::Done(Box::new(outcome)));
+        outcome
     });
-    messages
+    (transferred, test)
 }
 
-/// How long to wait, where the server was busy.
+/// Time to wait if the server was busy.
 fn busy_wait(outcome: &ClientOutcome) -> Option<Duration> {
     match &outcome.error {
         Some(ClientError::Refused { code: RefusalCode::Busy, retry_after_ms, .. }) => {

@@ -1,5 +1,5 @@
-//! What tests do inside a lab's host: this program is started there once more, and asked for one thing by a variable of
-//! its environment. So the kernel's own bytes are compared, and no other program is needed.
+//! Tasks of tests inside a lab's host: this program is started again there, with its task in an environment variable.
+//! So the tests compare the kernel's own bytes and need no other program.
 
 use super::support::standing::Lab;
 use super::support::{Finished, finish, within};
@@ -9,7 +9,7 @@ use pathbench_host::mptcp::PathManager;
 use pathbench_host::netlink::RouteSocket;
 use std::time::Duration;
 
-/// What to do, and where the answer goes.
+/// The task, and the file of its answer.
 const TASK: &str = "PATHBENCH_TEST_TASK";
 const ANSWER: &str = "PATHBENCH_TEST_ANSWER";
 
@@ -23,16 +23,16 @@ const HEADER: usize = 16;
 const ROUTE_HEADER: usize = 12;
 const RTA_CACHEINFO: u16 = 12;
 
-/// Everything that the command may change: each route of every table in the kernel's order, each rule, byte for byte but
-/// for what counts by itself; the MPTCP endpoints and limits.
+/// All state that the command may change: each route of every table in the kernel's order and each rule, byte for
+/// byte without self-changing counters; the MPTCP endpoints and limits.
 pub(crate) fn image(lab: &Lab) -> String {
     let image = ask(lab, "client", "image");
-    // Of a lab with two paths: own tables, rules, endpoints.
+    // A lab with two paths has its own tables, rules and endpoints.
     assert!(image.lines().count() > 20, "{image}");
     image
 }
 
-/// Fails where the host is not as it was, with what is different.
+/// Fails with the difference if the host's state differs from `before`.
 #[track_caller]
 pub(crate) fn assert_as_before(lab: &Lab, before: &str) {
     let after = image(lab);
@@ -44,7 +44,6 @@ pub(crate) fn assert_as_before(lab: &Lab, before: &str) {
     assert!(before == after, "gone: {gone:#?}\nnew: {new:#?}\nor another order");
 }
 
-/// Sets the MTU of an interface.
 pub(crate) fn set_mtu(lab: &Lab, host: &str, interface: &str, mtu: u32) {
     ask(lab, host, &format!("mtu {interface} {mtu}"));
 }
@@ -76,7 +75,7 @@ fn a_task_in_a_host() {
 }
 
 fn own_image() -> String {
-    // The kernel adds routes of its own when it has found that nobody else has an address (RFC 4862).
+    // The kernel adds routes after duplicate address detection (RFC 4862).
     let mut socket = RouteSocket::open().unwrap();
     let settled = within(Duration::from_secs(20), || {
         !socket.addresses().unwrap().iter().any(|address| address.tentative)
@@ -93,7 +92,7 @@ fn own_image() -> String {
     lines.join("\n")
 }
 
-/// The route without what counts by itself: ages and users of an entry.
+/// The route without its counters: ages and users of an entry.
 fn steady(route: &[u8]) -> Vec<u8> {
     let mut steady = route.to_vec();
     let mut at = ROUTE_HEADER;

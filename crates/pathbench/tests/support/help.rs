@@ -1,16 +1,16 @@
-//! The commands of the program and their options, as its help names them.
+//! The program's commands and their options, according to its help.
 
 use super::{binary, finish};
 use std::collections::BTreeSet;
 use std::process::Command;
 
-/// A command, by its words after `pathbench`; none for the program itself.
+/// A command by its words after `pathbench`; without words, the program itself.
 #[derive(Debug)]
 pub(crate) struct HelpPage {
     pub(crate) words: Vec<String>,
-    /// Long options, with their dashes.
+    /// Long options, including the dashes.
     pub(crate) options: BTreeSet<String>,
-    /// It does nothing without one of its subcommands.
+    /// Whether the command requires a subcommand.
     pub(crate) is_group: bool,
 }
 
@@ -20,7 +20,7 @@ impl HelpPage {
     }
 }
 
-/// Every command with its own help.
+/// Every command with a help page.
 pub(crate) fn pages() -> Vec<HelpPage> {
     pages_from(&[])
 }
@@ -28,7 +28,7 @@ pub(crate) fn pages() -> Vec<HelpPage> {
 fn pages_from(words: &[String]) -> Vec<HelpPage> {
     let help = finish(Command::new(binary()).args(words).arg("--help")).expect(0).stdout;
     let listed = help.lines().skip_while(|line| *line != "Commands:").skip(1);
-    // Further lines of a description are further in.
+    // Continuation lines of a description have a deeper indentation.
     let names = listed
         .take_while(|line| !line.is_empty())
         .filter_map(|line| line.strip_prefix("  ").filter(|line| !line.starts_with(' ')))

@@ -1,10 +1,10 @@
-//! The machine outside of all labs, to be compared before and after.
+//! The machine outside all labs, to compare its state before and after a test.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Counters among the sysctls: they change by themselves.
+/// Sysctls that are counters and change by themselves.
 const COUNTERS: [&str; 1] = ["nf_conntrack_count"];
 
 /// Interfaces and network settings of the test's own network namespace.
@@ -28,7 +28,7 @@ pub(crate) fn interfaces(table: &str) -> BTreeSet<String> {
     table.lines().filter_map(|line| line.split_once(':')).map(|(name, _)| name.trim().to_owned()).collect()
 }
 
-/// Every setting that this user may read.
+/// Every setting that this user can read.
 fn read_tree(directory: &Path, found: &mut BTreeMap<PathBuf, String>) {
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         let path = entry.path();

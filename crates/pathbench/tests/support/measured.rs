@@ -1,15 +1,16 @@
-//! A result as a test looks at it.
+//! A result as read by a test.
 
 use super::Finished;
+use pathbench_record::delivery::DeliveryLine;
 use pathbench_record::direction::Direction;
 use pathbench_record::directory::ResultDirectory;
 use pathbench_record::document::{LinkSample, PathRecord, Phase, ResultDocument, RunRecord};
-use pathbench_record::event::{DeliveryLine, Event, EventSource};
-use pathbench_record::message::MessageLine;
+use pathbench_record::end::MessageLine;
+use pathbench_record::event::{Event, EventSource};
 use pathbench_record::sample::Sample;
 use std::path::Path;
 
-/// The result of a `lab run`, read back whole.
+/// The complete result of a `lab run`.
 pub(crate) struct Measured {
     pub(crate) finished: Finished,
     pub(crate) document: ResultDocument,
@@ -24,11 +25,11 @@ impl Measured {
     pub(crate) fn read(directory: &Path, finished: Finished) -> Self {
         let result = ResultDirectory::open(directory)
             .unwrap_or_else(|error| panic!("no result: {error}; {finished:#?}"));
-        let samples = result.samples().unwrap();
-        let events = result.events().unwrap();
-        let deliveries = result.deliveries().unwrap();
+        let samples = result.lines().unwrap();
+        let events = result.lines().unwrap();
+        let deliveries = result.lines().unwrap();
         let messages = result.messages().unwrap();
-        let links = result.links().unwrap();
+        let links = result.lines().unwrap();
         for warning in [&samples.warning, &events.warning, &deliveries.warning, &messages.warning] {
             assert_eq!(*warning, None);
         }
@@ -39,18 +40,18 @@ impl Measured {
             deliveries: deliveries.items,
             messages: messages.items,
             links: links.items,
-            document: result.into_document(),
+            document: result.document,
         }
     }
 
-    /// Checks the exit code; shows what was said when it is another.
+    /// Checks the exit code; prints the output if it differs.
     #[track_caller]
     pub(crate) fn expect(self, code: i32) -> Self {
         assert_eq!(self.finished.code, Some(code), "{:#?}", self.finished);
         self
     }
 
-    /// The only run of a label, which is valid.
+    /// The only run of a label; it must be valid.
     #[track_caller]
     pub(crate) fn run(&self, label: &str) -> &RunRecord {
         let mut runs = self.document.runs.iter().filter(|run| run.label == label);
@@ -60,7 +61,7 @@ impl Measured {
         run
     }
 
-    /// The only run of a label with that pattern, which is valid.
+    /// The only run of a label with that pattern; it must be valid.
     #[track_caller]
     pub(crate) fn run_of(&self, label: &str, pattern: &str) -> &RunRecord {
         let mut runs = self.document.runs.iter().filter(|run| run.label == label && run.pattern == pattern);
@@ -70,7 +71,7 @@ impl Measured {
         run
     }
 
-    /// What happened in a run, by who says so.
+    /// The events of a run from one source.
     pub(crate) fn events_of(&self, run: &RunRecord, source: EventSource) -> Vec<&Event> {
         self.events.iter().filter(|event| event.run == run.id && event.source == source).collect()
     }
@@ -82,19 +83,17 @@ impl Measured {
     }
 }
 
-/// The path of that name.
 #[track_caller]
 pub(crate) fn path<'a>(run: &'a RunRecord, name: &str) -> &'a PathRecord {
     run.paths.iter().find(|path| path.name == name).unwrap_or_else(|| panic!("no path {name}: {run:#?}"))
 }
 
-/// The phase of that name.
 #[track_caller]
 pub(crate) fn phase<'a>(run: &'a RunRecord, name: &str) -> &'a Phase {
     run.phases.iter().find(|phase| phase.name == name).unwrap_or_else(|| panic!("no phase {name}: {run:#?}"))
 }
 
-/// Goodput of a run that must have one.
+/// Goodput of a run; panics without one.
 #[track_caller]
 pub(crate) fn goodput(run: &RunRecord) -> f64 {
     run.goodput_mbps.unwrap_or_else(|| panic!("no goodput: {run:#?}"))

@@ -1,7 +1,7 @@
-//! What the end-to-end tests share: the binary under test, results read back, processes found by their mark,
-//! and the machine before and after.
+//! Shared by the end-to-end tests: the binary under test, results read from files, processes found by their mark, and
+//! the machine's state before and after.
 //!
-//! The binary is `PATHBENCH_BIN` where that is set, so that the tests can be run as another user from copied files.
+//! `PATHBENCH_BIN` replaces the binary, so that another user can run the tests from copied files.
 
 #![allow(dead_code, reason = "each test program uses its own part of this")]
 #![allow(clippy::disallowed_methods, reason = "these tests wait by the real clock")]
@@ -23,10 +23,10 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// Environment variable by which every process that a test starts, however far down, can be found.
+/// Environment variable that identifies every process started by a test, including descendants.
 const MARK: &str = "PATHBENCH_TEST_MARK";
 
-/// The quickest run there is.
+/// A scenario with the shortest possible run.
 pub(crate) const QUICK: &str = r#"
 [[path]]
 name = "eth"
@@ -37,7 +37,7 @@ transports = ["tcp"]
 duration = "200ms"
 "#;
 
-/// Two hosts with two paths of 20 Mbit/s. The queues are short, so that data is not late because it waited.
+/// Two hosts with two paths of 20 Mbit/s. The queues are short, to keep queueing delay short.
 pub(crate) const TWO_PATHS: &str = r#"
 [[path]]
 name = "eth"
@@ -56,7 +56,7 @@ pub(crate) fn binary() -> PathBuf {
     chosen.map_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_pathbench")), PathBuf::from)
 }
 
-/// A directory of a test's own, in which its commands run, and a mark that its processes carry.
+/// A test's own directory, in which its commands run, and the mark of its processes.
 pub(crate) struct Workplace {
     directory: TempDir,
 }
@@ -86,7 +86,7 @@ impl Workplace {
         command
     }
 
-    /// Makes `command` one of this workplace's.
+    /// Sets the mark and the directory of `command`.
     pub(crate) fn prepare(&self, command: &mut Command) {
         command
             .current_dir(self.path())
@@ -101,7 +101,7 @@ impl Workplace {
         finish(&mut self.pathbench(arguments))
     }
 
-    /// Runs a scenario of this text to its end and reads its result.
+    /// Runs a scenario with this text to its end and reads the result.
     pub(crate) fn lab_run(&self, name: &str, text: &str, options: &[&str]) -> Measured {
         let file = self.scenario(name, text);
         let out = format!("result-{name}");
@@ -109,12 +109,12 @@ impl Workplace {
         Measured::read(&self.path().join(out), finished)
     }
 
-    /// Every process that was started here and still lives.
+    /// Every live process that was started here.
     pub(crate) fn processes(&self) -> Vec<Process> {
         processes::with_environment(MARK, self.path())
     }
 
-    /// The processes that are still there after they had three seconds to go.
+    /// The processes that have not ended after three seconds.
     pub(crate) fn left_behind(&self) -> Vec<Process> {
         within(Duration::from_secs(3), || self.processes().is_empty());
         self.processes()
@@ -122,7 +122,7 @@ impl Workplace {
 }
 
 impl Drop for Workplace {
-    /// A failed test leaves no lab behind either.
+    /// A failed test does not leave a lab behind either.
     fn drop(&mut self) {
         for process in self.processes() {
             process.kill();
@@ -130,10 +130,10 @@ impl Drop for Workplace {
     }
 }
 
-/// What a command that has ended left.
+/// Exit code and output of a finished command.
 #[derive(Debug)]
 pub(crate) struct Finished {
-    /// `None` when a signal ended it.
+    /// `None` if a signal ended the command.
     pub(crate) code: Option<i32>,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
@@ -150,18 +150,18 @@ impl From<Output> for Finished {
 }
 
 impl Finished {
-    /// Checks the exit code; shows everything when it is another.
+    /// Checks the exit code; prints all output if it differs.
     #[track_caller]
     pub(crate) fn expect(self, code: i32) -> Self {
         assert_eq!(self.code, Some(code), "{self:#?}");
         self
     }
 
-    /// Checks that every one of `texts` was said on stderr.
+    /// Checks that stderr contains all of `texts`.
     #[track_caller]
-    pub(crate) fn says(self, texts: &[&str]) -> Self {
+    pub(crate) fn reports(self, texts: &[&str]) -> Self {
         for text in texts {
-            assert!(self.stderr.contains(text), "`{text}` was not said: {self:#?}");
+            assert!(self.stderr.contains(text), "`{text}` is not on stderr: {self:#?}");
         }
         self
     }
@@ -172,19 +172,19 @@ pub(crate) fn finish(command: &mut Command) -> Finished {
     command.output().unwrap().into()
 }
 
-/// Runs a command to its end, with something to read on its standard input.
+/// Runs a command to its end, with `input` on its standard input.
 pub(crate) fn finish_with_input(command: &mut Command, input: &str) -> Finished {
     let mut child = captured(command.stdin(Stdio::piped()));
     child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
     child.wait_with_output().unwrap().into()
 }
 
-/// Starts a command whose output is kept for later.
+/// Starts a command and captures its output.
 pub(crate) fn captured(command: &mut Command) -> Child {
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
-/// Waits until `condition` holds, at most for `time`, and says whether it does.
+/// Waits at most `time` until `condition` holds; returns whether it does.
 pub(crate) fn within(time: Duration, mut condition: impl FnMut() -> bool) -> bool {
     let begin = Instant::now();
     loop {
@@ -198,7 +198,7 @@ pub(crate) fn within(time: Duration, mut condition: impl FnMut() -> bool) -> boo
     }
 }
 
-/// A sequence of numbers that looks random and is the same each time (`SplitMix64`).
+/// A reproducible pseudo-random sequence (`SplitMix64`).
 pub(crate) struct Dice(pub(crate) u64);
 
 impl Dice {

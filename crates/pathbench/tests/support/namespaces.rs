@@ -1,9 +1,9 @@
 //! The kernel's own count of network namespaces.
 //!
-//! A user namespace has limits of its own (`/proc/sys/user`, namespaces(7)), which hold for everything created in it
-//! and below it, and the kernel counts against them exactly: a network namespace is counted until it is freed,
-//! whoever or whatever keeps it. Labs that are started in such a ledger therefore prove that they left nothing behind
-//! by the fact that one more fits when the limit is that of a single lab.
+//! A user namespace has its own limits (`/proc/sys/user`, namespaces(7)) for all namespaces created in it and below
+//! it. The kernel counts exactly: a network namespace counts until it is freed, regardless of the process or socket
+//! that holds it. If another lab can start under the limit of a single lab, the earlier labs have left no namespace
+//! behind.
 
 use super::{Finished, Workplace, finish};
 use std::io::{BufRead as _, BufReader};
@@ -11,21 +11,22 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// Network namespaces of a lab of two hosts: theirs, and the wires'.
+/// Network namespaces of a lab with two hosts: one each, and the fabric namespace.
 const NETWORKS_OF_A_LAB: u32 = 3;
-/// Between two tries: the kernel frees namespaces some time after they are gone, and a try makes some itself.
+/// Pause between attempts: the kernel frees namespaces some time after their last process ends, and an attempt
+/// creates some itself.
 const PAUSE: Duration = Duration::from_millis(500);
-/// An MPTCP connection whose two programs were killed in the same moment may wait for its end as long as a closed
-/// one may (`TCP_TIMEWAIT_LEN`, 60 s; `net/mptcp/protocol.c`), and keeps its namespace meanwhile. That is seldom.
+/// If both programs of an MPTCP connection are killed at the same moment, the connection may live as long as a closed
+/// one (`TCP_TIMEWAIT_LEN`, 60 s; `net/mptcp/protocol.c`) and hold its namespace. This is rare.
 const TRIES: u32 = 140;
 
-/// A user namespace that is held open.
+/// A user namespace held open by a process.
 pub(crate) struct Ledger {
     holder: Child,
 }
 
 impl Ledger {
-    /// Needs unshare(1) and nsenter(1) of util-linux.
+    /// Requires unshare(1) and nsenter(1) of util-linux.
     pub(crate) fn open() -> Self {
         let mut holder = Command::new("unshare")
             .args(["--user", "--map-root-user", "sh", "-c", "echo open && exec sleep infinity"])
@@ -39,7 +40,7 @@ impl Ledger {
         Self { holder }
     }
 
-    /// A program in this user namespace. It replaces nsenter, so that its process id is that of the child.
+    /// A program in this user namespace. It replaces nsenter, so its process ID is that of the child.
     pub(crate) fn command(&self, program: &Path) -> Command {
         let mut command = Command::new("nsenter");
         let target = self.holder.id().to_string();
@@ -47,21 +48,21 @@ impl Ledger {
         command
     }
 
-    /// Sets how many network namespaces there may be.
+    /// Limits the number of network namespaces.
     fn limit(&self, networks: u32) {
         let script = format!("echo {networks} > /proc/sys/user/max_net_namespaces");
         finish(self.command(Path::new("sh")).args(["-c", &script])).expect(0);
     }
 
-    /// Proves that there is room for one more lab, which is taken down again, when there is only room for one.
-    /// Otherwise returns what its last try said.
+    /// Starts and ends one more lab under the limit of a single lab; on failure, returns the output of the last
+    /// attempt.
     pub(crate) fn is_empty(&self, workplace: &Workplace, scenario: &str, name: &str) -> Result<(), Finished> {
         let run = |arguments: &[&str]| {
             let mut command = self.command(&super::binary());
             workplace.prepare(&mut command);
             finish(command.args(arguments))
         };
-        // As root, for in a user namespace of its own it would first try in a child whether it can have one.
+        // As root: with its own user namespace, the command would first test in a child whether it can create one.
         let up = ["lab", "up", scenario, "--name", name, "--as-root"];
         self.limit(NETWORKS_OF_A_LAB - 1);
         let refused = run(&up);
@@ -82,7 +83,7 @@ impl Ledger {
 
 impl Drop for Ledger {
     fn drop(&mut self) {
-        let _gone = self.holder.kill();
+        let _dead = self.holder.kill();
         let _reaped = self.holder.wait();
     }
 }

@@ -1,14 +1,14 @@
-//! Processes, found in `/proc` by a variable of their environment, so that none is missed because its parent died.
+//! Processes, found in `/proc` by an environment variable, so that processes with a dead parent are included.
 
 use rustix::process::{Pid, Signal, kill_process};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-/// What a process is to a lab.
+/// The role of a process in a lab.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Role {
-    /// The command that the user gave.
+    /// The command started by the user.
     Front,
     /// First process of the lab of `lab run`.
     Orchestrator,
@@ -18,7 +18,7 @@ pub(crate) enum Role {
     Agent(String),
 }
 
-/// A process that lives.
+/// A live process.
 #[derive(Debug, Clone)]
 pub(crate) struct Process {
     pub(crate) id: i32,
@@ -27,28 +27,28 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Whether it is the program of that name.
+    /// Whether the process runs the program with this name.
     pub(crate) fn runs(&self, program: &str) -> bool {
         self.command_line.first().is_some_and(|name| name == program)
     }
 
-    /// Its command line, the program first.
+    /// The command line, starting with the program.
     pub(crate) fn arguments(&self) -> &[String] {
         &self.command_line
     }
 
-    /// Ends it, however it is; it may be gone already.
+    /// Kills the process, which may have ended.
     pub(crate) fn kill(&self) {
         signal(self.id, Signal::KILL);
     }
 }
 
-/// Sends a signal to a process, which may be gone.
+/// Sends a signal to a process, which may have ended.
 pub(crate) fn signal(id: i32, signal: Signal) {
-    let _gone = kill_process(Pid::from_raw(id).unwrap(), signal);
+    let _dead = kill_process(Pid::from_raw(id).unwrap(), signal);
 }
 
-/// All processes whose environment has `key` with this value. A dead process that waits for its parent has none.
+/// All processes with the environment variable `key` set to `value`. A zombie has no environment.
 pub(crate) fn with_environment(key: &str, value: &Path) -> Vec<Process> {
     let wanted = [key.as_bytes(), b"=", value.as_os_str().as_bytes()].concat();
     let mut found: Vec<Process> = std::fs::read_dir("/proc")
@@ -71,7 +71,7 @@ fn of_id(id: i32) -> Option<Process> {
         .filter(|argument| !argument.is_empty())
         .map(|argument| OsStr::from_bytes(argument).to_string_lossy().into_owned())
         .collect();
-    // It died in between.
+    // The process ended in the meantime.
     if command_line.is_empty() {
         return None;
     }

@@ -1,4 +1,4 @@
-//! A lab that stays, and a server in it.
+//! A running lab, and a server in it.
 
 use super::{Finished, TWO_PATHS, Workplace, binary, captured};
 use std::io::{BufRead as _, BufReader};
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The server's address on the first link.
 pub(crate) const SERVER: &str = "10.83.0.2";
-/// A lab that stays, with two hosts and two links.
+/// A running lab with two hosts and two links.
 pub(crate) struct Lab {
     pub(crate) work: Workplace,
     pub(crate) name: String,
@@ -28,12 +28,12 @@ impl Lab {
         Self { work, name }
     }
 
-    /// A program in one of its hosts.
+    /// A command that runs in a host of the lab.
     pub(crate) fn exec(&self, host: &str, command: &[&str]) -> Command {
         self.work.pathbench(&[&["lab", "exec", "--lab", &self.name, host, "--"], command].concat())
     }
 
-    /// `pathbench serve` in the host `server`, which is up when this returns.
+    /// `pathbench serve` in the host `server`; it is listening when this returns.
     pub(crate) fn serve(&self, options: &[&str]) -> Server {
         let program = binary();
         let serve = [&[program.to_str().unwrap(), "serve"], options].concat();
@@ -47,16 +47,16 @@ impl Drop for Lab {
     }
 }
 
-/// A server that runs; it ends with the test.
+/// A running server; it ends with the test.
 pub(crate) struct Server {
     process: Child,
     pub(crate) fingerprint: String,
-    /// The first one that it listens on.
+    /// The server's first listening address.
     pub(crate) address: String,
 }
 
 impl Server {
-    /// Waits for the line that names the certificate, which comes when it listens.
+    /// Waits for the line with the certificate's fingerprint, which the server prints when it is listening.
     pub(crate) fn started(command: &mut Command) -> Self {
         let mut process = captured(command);
         let lines = BufReader::new(process.stdout.take().unwrap()).lines();
@@ -91,7 +91,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        let _gone = self.process.kill();
+        let _dead = self.process.kill();
         let _reaped = self.process.wait();
     }
 }

@@ -1,4 +1,4 @@
-//! When each path was seen to do something, from the samples of one end.
+//! When each path sent and received, from the samples of one end.
 
 use pathbench_record::sample::{PathFigures, Sample, Side};
 use std::collections::BTreeMap;
@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 /// A subflow among all connections of a run: stream and subflow.
 type Subflow = (u32, u32);
 
-/// The samples of one end by path and subflow, in order of time.
+/// The samples of one end by path and subflow, sorted by time.
 #[derive(Debug)]
 pub(super) struct Timeline<'a> {
     first: &'a str,
@@ -35,7 +35,7 @@ impl<'a> Timeline<'a> {
     /// `None` without samples of that side.
     pub(super) fn of(samples: &'a [Sample], side: Side) -> Option<Self> {
         let of_side = || samples.iter().filter(|sample| sample.side == side && sample.t_ms.is_finite());
-        // Paths of one connection have one sample each at every moment; the first subflow has the lowest number.
+        // Every path of a connection has one sample per sampling time; the first subflow has the lowest number.
         let first = of_side().min_by(|a, b| {
             let order = |sample: &Sample| (sample.figures.subflow, sample.stream);
             order(a).cmp(&order(b)).then(a.t_ms.total_cmp(&b.t_ms))
@@ -92,14 +92,14 @@ impl<'a> Timeline<'a> {
         self.last_change_ms(path, received, |figures| figures.since_last_received_ms)
     }
 
-    /// What `path` was like for the connection of `onset`, at its last sample before and its first one after it.
+    /// Figures of `path` for the connection of `onset`: its last sample before and its first sample after the onset.
     pub(super) fn around(&self, path: &str, onset: &Onset<'_>) -> Vec<&'a PathFigures> {
         let subflows = self.paths.get(path).into_iter().flatten();
         let samples: Vec<&Sample> = subflows
             .filter(|((stream, _), _)| *stream == onset.stream)
             .flat_map(|(_, samples)| samples.iter().copied())
             .collect();
-        // Of several subflows on one path the newest speaks.
+        // If a path has several subflows, the newest counts.
         let newest = |a: &&&Sample, b: &&&Sample| a.figures.subflow.cmp(&b.figures.subflow);
         let before = samples.iter().filter(|sample| sample.t_ms < onset.seen_ms);
         let before = before.max_by(|a, b| a.t_ms.total_cmp(&b.t_ms).then_with(|| newest(a, b)));
@@ -108,8 +108,8 @@ impl<'a> Timeline<'a> {
         before.into_iter().chain(after).map(|sample| &sample.figures).collect()
     }
 
-    /// The last moment at which `counter` went up on any subflow of `path`. `since_ms` counts from the last *data*: where
-    /// that falls between the two samples in question, it is exact; else the later of them is an upper bound.
+    /// The last time when `counter` increased on any subflow of `path`. `since_ms` counts from the last *data*: if
+    /// that time is between the two samples in question, it is exact; otherwise the later sample is an upper bound.
     fn last_change_ms(
         &self,
         path: &str,
@@ -131,7 +131,7 @@ impl<'a> Timeline<'a> {
         self.paths.get(path)?.iter().filter_map(of_subflow).max_by(f64::total_cmp)
     }
 
-    /// The moment at which the connection was sampled before; that moment itself for the first one.
+    /// The connection's previous sampling time; for the first one, the time itself.
     fn moment_before(&self, stream: u32, at_ms: f64) -> f64 {
         let moments = self.moments.get(&stream).map(Vec::as_slice).unwrap_or_default();
         let index = moments.partition_point(|&moment| moment < at_ms);
@@ -139,7 +139,7 @@ impl<'a> Timeline<'a> {
     }
 }
 
-/// `since_ms` before `at_ms` where that lies after `earliest_ms`; else `at_ms`.
+/// `since_ms` before `at_ms` if that is after `earliest_ms`; otherwise `at_ms`.
 fn within(at_ms: f64, since_ms: u64, earliest_ms: f64) -> f64 {
     let moment = at_ms - since_ms as f64;
     if moment > earliest_ms { moment } else { at_ms }

@@ -1,14 +1,14 @@
-//! A link of the kernel's engine: in the fabric namespace a bridge, one veth end towards each node, a shaper on each.
+//! A link of the kernel's engine: a bridge in the fabric namespace with one veth end and one shaper towards each node.
 
-use super::{Engine, Fabric, LinkCounters, offload};
+use super::engine::{Engine, Fabric, LinkCounters, node_at, of_link};
+use crate::environment::error::{EnvironmentError, Result, failed, refused};
 use crate::environment::node::NodeHandle;
-use crate::environment::{EnvironmentError, netlink};
 use crate::scenario::{FadePlan, Link};
 use pathbench_emulator::pipe::Condition;
 use pathbench_host::namespace::NetNamespace;
-use pathbench_host::netlink::{RouteSocket, VethEnd, VethPair};
-use pathbench_host::packet_sizes::SizeCounter;
-use pathbench_host::qdisc::{MAX_RATE_BPS, Netem, QueueLimit, Shaper, ShaperError};
+use pathbench_host::netlink::{NetlinkError, RouteSocket, VethEnd, VethPair};
+use pathbench_host::packet_sizes::{SizeCounter, SizeCounterError};
+use pathbench_host::qdisc::{MAX_RATE_BPS, Netem, Shaper, ShaperError};
 use pathbench_link::{LinkChange, LinkModel};
 use pathbench_record::direction::LinkDirection;
 use pathbench_record::document::PacketSizes;
@@ -19,11 +19,12 @@ pub(super) struct KernelWire {
     /// Interfaces in the fabric namespace towards the first and the second end, and their names.
     ports: [u32; 2],
     port_names: [String; 2],
-    /// Counters of what comes in by them, while packets are counted by their length.
+    /// Counters of the packets that enter by the ports, by length; `None` if packets are not counted by length.
     size_counters: Option<[SizeCounter; 2]>,
     in_force: [InForce; 2],
     /// Whether the link was built with a shaper on the forward and the reverse direction.
     built_shaped: [bool; 2],
+    bytes_at_restart: [u64; 2],
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -41,21 +42,16 @@ impl KernelWire {
         index: usize,
         link: &Link,
         nodes: &[NodeHandle],
-    ) -> Result<Self, EnvironmentError> {
-        let doing = |what: &str| netlink(format!("link `{}`: {what}", link.name));
+    ) -> Result<Self> {
+        let doing = |what: &str| failed::<NetlinkError>(format!("link `{}`: {what}", link.name));
         let bridge_name = format!("w{index}");
         let bridge = routes.create_bridge(&bridge_name).map_err(doing("creating its bridge"))?;
-        let here = NetNamespace::current().map_err(|source| EnvironmentError::Namespace {
-            node: "the fabric namespace".to_owned(),
-            source,
-        })?;
+        let here = fabric_namespace()?;
         let mut ports = [0; 2];
         let port_names = ["a", "b"].map(|end| format!("w{index}{end}"));
         for (end, port) in ports.iter_mut().enumerate() {
             let port_name = &port_names[end];
-            let node = nodes.iter().find(|node| node.name() == link.ends[end].node).ok_or_else(|| {
-                EnvironmentError::NoSuchNode { name: link.ends[end].node.clone(), known: String::new() }
-            })?;
+            let node = node_at(nodes, link, end)?;
             routes
                 .create_veth(&VethPair {
                     first: VethEnd { name: port_name, namespace: &here, mtu: link.mtu_bytes() },
@@ -66,11 +62,18 @@ impl KernelWire {
                     },
                 })
                 .map_err(doing("creating its end"))?;
-            *port = interface_index(routes, port_name, link)?;
+            *port = routes.link(port_name).map_err(doing(&format!("looking up {port_name}")))?.index;
             routes.set_master(*port, bridge).map_err(doing("joining its bridge"))?;
         }
-        let (in_force, built_shaped) = Default::default();
-        let mut wire = Self { bridge, ports, port_names, size_counters: None, in_force, built_shaped };
+        let mut wire = Self {
+            bridge,
+            ports,
+            port_names,
+            size_counters: None,
+            in_force: Default::default(),
+            built_shaped: Default::default(),
+            bytes_at_restart: Default::default(),
+        };
         wire.shape(routes, link)?;
         wire.built_shaped = wire.in_force.map(|shape| shape != InForce::Nothing);
         for index in [bridge, ports[0], ports[1]] {
@@ -79,41 +82,51 @@ impl KernelWire {
         Ok(wire)
     }
 
-    /// Puts the models in force: the shaper of the forward direction stands on the port towards the second end.
-    fn shape(&mut self, routes: &mut RouteSocket, link: &Link) -> Result<(), EnvironmentError> {
+    /// Applies the models: the shaper of the forward direction is on the port towards the second end.
+    fn shape(&mut self, routes: &mut RouteSocket, link: &Link) -> Result {
         let directions = [(&link.forward, self.ports[1]), (&link.reverse, self.ports[0])];
         for ((model, port), in_force) in directions.into_iter().zip(&mut self.in_force) {
             let Some(shaper) = shaper(link, model, *in_force) else { continue };
-            // The lab's start, or an event that is the first to ask anything of the link: there is none to change.
+            // No shaper exists at the lab's start, or before the first event that needs one.
             let done = if *in_force == InForce::Nothing {
                 routes.install_shaper(port, &shaper)
             } else {
                 routes.change_rate(port, &shaper)
             };
-            done.map_err(|source| refused(link, source))?;
+            done.map_err(|source| not_shaped(link, source))?;
             *in_force = if shaper.netem.is_some() { InForce::Netem } else { InForce::Rate };
         }
         Ok(())
     }
+
+    /// Bytes sent in either direction since the link was built.
+    fn sent_bytes(&self, fabric: &mut Fabric, link: &Link) -> Result<[u64; 2]> {
+        let doing = || failed::<NetlinkError>(format!("link `{}`: reading its counters", link.name));
+        let mut sent = |direction: usize| {
+            let port = self.ports[1 - direction];
+            // A shaper counts each segment of a GSO packet as a frame; an unshaped port has only the interface's
+            // counter. A shaper added by an event has not counted the earlier packets.
+            if self.built_shaped[direction] {
+                return fabric.routes.qdisc_statistics(port).map(|counted| counted.bytes).map_err(doing());
+            }
+            fabric.routes.statistics(port).map(|counted| counted.tx_bytes).map_err(doing())
+        };
+        Ok([sent(0)?, sent(1)?])
+    }
 }
 
 impl Engine for KernelWire {
-    /// netem drops an unsegmented packet as a whole: for each packet to be lost independently of the others, none may be.
-    fn offload_cap(&self, model: &LinkModel) -> Option<(u32, bool)> {
-        offload::kernel_cap(model).map(|segments| (segments, model.loses()))
-    }
-
     fn change(
         &mut self,
         fabric: &mut Fabric,
         link: &Link,
         _change: &LinkChange,
         _direction: Option<LinkDirection>,
-    ) -> Result<(), EnvironmentError> {
+    ) -> Result {
         self.shape(&mut fabric.routes, link)
     }
 
-    fn fade(&self, _fabric: &Fabric, link: &Link, _fade: &FadePlan) -> Result<(), EnvironmentError> {
+    fn fade(&self, _fabric: &Fabric, link: &Link, _fade: &FadePlan) -> Result {
         Err(EnvironmentError::Unsupported {
             link: link.name.clone(),
             what: "a fade".to_owned(),
@@ -121,108 +134,78 @@ impl Engine for KernelWire {
         })
     }
 
-    fn is_running(&self, fabric: &mut Fabric, link: &Link) -> Result<bool, EnvironmentError> {
+    fn is_running(&self, fabric: &mut Fabric, link: &Link) -> Result<bool> {
         let mut running = true;
         for port in self.ports {
-            let doing = netlink(format!("link `{}`: asking whether it runs", link.name));
+            let doing = failed(format!("link `{}`: asking whether it runs", link.name));
             running &= fabric.routes.link_by_index(port).map_err(doing)?.running;
         }
         Ok(running)
     }
 
-    fn set_mtu(&self, fabric: &mut Fabric, link: &Link) -> Result<(), EnvironmentError> {
+    fn set_mtu(&mut self, fabric: &mut Fabric, link: &Link) -> Result {
         for index in [self.ports[0], self.ports[1], self.bridge] {
             let mtu_bytes = link.mtu_bytes();
             fabric
                 .routes
                 .set_mtu(index, mtu_bytes)
-                .map_err(netlink(format!("link `{}`: setting its MTU to {mtu_bytes}", link.name)))?;
+                .map_err(failed(format!("link `{}`: setting its MTU to {mtu_bytes}", link.name)))?;
         }
         Ok(())
     }
 
-    /// A cut link's ports leave the bridge, and carrier stays. Plans ask this engine for no outage.
-    fn set_condition(
-        &self,
-        fabric: &mut Fabric,
-        link: &Link,
-        condition: Condition,
-    ) -> Result<(), EnvironmentError> {
+    /// For a black hole, removes the ports from the bridge; the carrier stays up. Plans have no outage for this engine.
+    fn set_condition(&self, fabric: &mut Fabric, link: &Link, condition: Condition) -> Result {
         for port in self.ports {
             fabric
                 .routes
                 .set_master(port, if condition == Condition::Carrying { self.bridge } else { 0 })
-                .map_err(netlink(format!("link `{}`: cutting or joining it", link.name)))?;
+                .map_err(failed(format!("link `{}`: cutting or joining it", link.name)))?;
         }
         Ok(())
     }
 
-    fn counters(&self, fabric: &mut Fabric, link: &Link) -> Result<LinkCounters, EnvironmentError> {
-        let mut read = |port, built_shaped, in_force| -> Result<(u64, u64), EnvironmentError> {
-            let doing = || netlink(format!("link `{}`: reading its counters", link.name));
-            let queue = match in_force {
-                InForce::Nothing => None,
-                InForce::Rate | InForce::Netem => {
-                    Some(fabric.routes.qdisc_statistics(port).map_err(doing())?)
-                }
+    fn restart(&mut self, fabric: &mut Fabric, link: &Link, packet_sizes: bool) -> Result {
+        if packet_sizes {
+            let here = fabric_namespace()?;
+            let counter = |port: &String| {
+                SizeCounter::start(&here, port)
+                    .map_err(refused(format!("link `{}`", link.name), SizeCounterError::is_host_unable))
             };
-            // A shaper counts packets handed over for segmentation as the frames they become; an unshaped port
-            // has nothing better than the interface's own count. A shaper that an event has added has missed
-            // what passed before it.
-            if let (true, Some(counted)) = (built_shaped, queue) {
-                return Ok((counted.bytes, u64::from(counted.drops)));
-            }
-            let interface = fabric.routes.statistics(port).map_err(doing())?;
-            let queue_drops = queue.map_or(0, |counted| u64::from(counted.drops));
-            Ok((interface.tx_bytes, interface.tx_dropped + queue_drops))
-        };
-        let [forward, reverse] = [0, 1].map(|way| (self.built_shaped[way], self.in_force[way]));
-        let (forward_bytes, forward_drops) = read(self.ports[1], forward.0, forward.1)?;
-        let (reverse_bytes, reverse_drops) = read(self.ports[0], reverse.0, reverse.1)?;
-        Ok(LinkCounters { forward_bytes, forward_drops, reverse_bytes, reverse_drops })
-    }
-
-    fn count_sizes(&mut self, link: &Link) -> Result<(), EnvironmentError> {
-        let here = NetNamespace::current().map_err(|source| EnvironmentError::Namespace {
-            node: "the fabric namespace".to_owned(),
-            source,
-        })?;
-        let counter = |port: usize| {
-            SizeCounter::start(&here, &self.port_names[port])
-                .map_err(|source| EnvironmentError::PacketSizes { link: link.name.clone(), source })
-        };
-        self.size_counters = Some([counter(0)?, counter(1)?]);
+            self.size_counters = Some([counter(&self.port_names[0])?, counter(&self.port_names[1])?]);
+        }
+        self.bytes_at_restart = self.sent_bytes(fabric, link)?;
         Ok(())
     }
 
-    fn counted_sizes(
-        &mut self,
-        _fabric: &Fabric,
-        _link: &Link,
-    ) -> Result<Option<PacketSizes>, EnvironmentError> {
-        let Some(counters) = self.size_counters.take() else { return Ok(None) };
-        let [from_first, from_second] = counters.map(SizeCounter::stop);
-        Ok(Some(PacketSizes {
-            forward: from_first.received,
-            reverse: from_second.received,
-            missed_packets: from_first.missed_packets + from_second.missed_packets,
-        }))
+    fn counters(&mut self, fabric: &mut Fabric, link: &Link) -> Result<LinkCounters> {
+        let sent = self.sent_bytes(fabric, link)?;
+        let packet_sizes = self.size_counters.take().map(|counters| {
+            let [from_first, from_second] = counters.map(SizeCounter::stop);
+            PacketSizes {
+                forward: from_first.received,
+                reverse: from_second.received,
+                missed_packets: from_first.missed_packets + from_second.missed_packets,
+            }
+        });
+        let delivered_bytes =
+            [0, 1].map(|direction| sent[direction].saturating_sub(self.bytes_at_restart[direction]));
+        Ok(LinkCounters { delivered_bytes, packet_sizes, emulated: None })
     }
 
-    /// Takes the wire out of the fabric.routes. Its interfaces in the nodes go with it; what is gone already is no matter.
     fn remove(&self, fabric: &mut Fabric) {
         for index in [self.ports[0], self.ports[1], self.bridge] {
-            let _already_gone = fabric.routes.delete_link(index);
+            let _already_removed = fabric.routes.delete_link(index);
         }
     }
 }
 
-/// A link without a rate that has delay or loss still needs a class to hang them under.
+/// A link without a rate that has delay or loss needs a class as the parent of netem.
 const UNLIMITED_BPS: u64 = MAX_RATE_BPS;
 
-/// The shaper for one direction of a link; `None` when the model asks for nothing and nothing is in force.
+/// The shaper for one direction of a link; `None` if the model needs none and none is installed.
 ///
-/// netem once in force stays, with a delay of zero if need be: taking it away would drop what waits.
+/// An installed netem is kept, if necessary with zero delay, because its removal would drop its queue.
 fn shaper(link: &Link, model: &LinkModel, in_force: InForce) -> Option<Shaper> {
     let mtu_bytes = link.mtu_bytes();
     let netem = (disturbs(model) || in_force == InForce::Netem).then(|| Netem {
@@ -234,16 +217,16 @@ fn shaper(link: &Link, model: &LinkModel, in_force: InForce) -> Option<Shaper> {
     if model.rate_bps().is_none() && netem.is_none() {
         return None;
     }
-    let queue = QueueLimit::Bytes(model.queue_bytes().unwrap_or(u64::from(u32::MAX)));
-    Some(Shaper { netem, ..Shaper::new(model.rate_bps().unwrap_or(UNLIMITED_BPS), mtu_bytes, queue) })
+    let queue_bytes = model.queue_bytes().unwrap_or(u64::from(u32::MAX));
+    Some(Shaper { netem, ..Shaper::new(model.rate_bps().unwrap_or(UNLIMITED_BPS), mtu_bytes, queue_bytes) })
 }
 
-/// Whether a link asks for what only netem (or the emulated engine) can do.
+/// Whether a model needs netem (or the emulated engine).
 fn disturbs(model: &LinkModel) -> bool {
     !model.constant_delay().unwrap_or_default().is_zero() || !model.jitter.is_zero() || model.loses()
 }
 
-/// netem holds packets in flight and packets that wait for the rate in one queue: room for both.
+/// netem holds packets in flight and packets that wait for the rate in one queue: the limit covers both.
 fn netem_limit(model: &LinkModel) -> u32 {
     let rate_bps = model.rate_bps().unwrap_or(UNLIMITED_BPS) as f64;
     let in_flight_bytes =
@@ -252,7 +235,7 @@ fn netem_limit(model: &LinkModel) -> u32 {
     ((in_flight_bytes + waiting_bytes) / f64::from(model.mtu_bytes)).ceil().clamp(100.0, 1e6) as u32
 }
 
-fn refused(link: &Link, source: ShaperError) -> EnvironmentError {
+fn not_shaped(link: &Link, source: ShaperError) -> EnvironmentError {
     match source {
         ShaperError::NoNetem => EnvironmentError::Unsupported {
             link: link.name.clone(),
@@ -262,15 +245,12 @@ fn refused(link: &Link, source: ShaperError) -> EnvironmentError {
                   install that module, or leave delay, jitter and loss out of the scenario"
                     .to_owned(),
         },
-        source => EnvironmentError::Shaper { link: link.name.clone(), source },
+        source => of_link(link)(source),
     }
 }
 
-fn interface_index(routes: &mut RouteSocket, name: &str, link: &Link) -> Result<u32, EnvironmentError> {
-    routes
-        .link(name)
-        .map(|found| found.index)
-        .map_err(netlink(format!("link `{}`: looking up {name}", link.name)))
+fn fabric_namespace() -> Result<NetNamespace> {
+    NetNamespace::current().map_err(failed("the fabric namespace"))
 }
 
 #[cfg(test)]
@@ -298,7 +278,7 @@ mod tests {
         assert_eq!(shaped("rate = \"10mbit\"", InForce::Nothing), (true, None));
         assert_eq!(shaped("delay = \"20ms\"", InForce::Nothing), (true, delay));
         assert_eq!(shaped("rate = \"10mbit\"\ndelay = \"20ms\"", InForce::Rate), (true, delay));
-        // An event has set the delay back to zero: what is in force must not keep the old one.
+        // An event has set the delay back to zero: netem must not keep the old delay.
         let zero = Some(Duration::ZERO);
         assert_eq!(shaped("", InForce::Netem), (true, zero));
         assert_eq!(shaped("rate = \"10mbit\"", InForce::Netem), (true, zero));

@@ -1,20 +1,19 @@
-//! What happens to links during a run.
+//! Events of links during a run.
 
-use super::Link;
-use super::hop::RulesChange;
+use super::link::Link;
+use super::topology::RulesChange;
 use pathbench_emulator::fading::{FadingError, Ramp, Walk};
 use pathbench_link::{ChangeSchedule, Engines, LinkChange, LinkModel};
 use pathbench_record::direction::LinkDirection;
 use serde_json::{Map, Value};
 use std::time::Duration;
 
-/// Something that happens to a link during a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EventPlan {
-    /// From the first byte of data.
+    /// Time since the first byte of data.
     pub at: Duration,
     pub link: String,
-    /// The end to act on, where the action concerns one end.
+    /// The affected end, if the action applies to one end.
     pub node: String,
     pub action: Action,
 }
@@ -25,7 +24,7 @@ pub enum Action {
     Down,
     /// The node's interface comes up again.
     Up,
-    /// The link swallows every packet, both ways; nobody is told.
+    /// The link drops all packets silently in both directions; carrier stays up.
     Blackhole,
     /// The link sends nothing; packets wait in its queues.
     Outage,
@@ -35,9 +34,9 @@ pub enum Action {
     RemoveAddress,
     /// The node gets its addresses on the link back.
     AddAddress,
-    /// The link changes; what is `None` stays as it is.
+    /// The link changes; properties that are `None` stay.
     Set(Box<Change>),
-    /// The link changes bit by bit, by itself.
+    /// The link changes gradually.
     Fade(FadePlan),
 }
 
@@ -57,12 +56,35 @@ impl Action {
         }
     }
 
-    /// Whether it happens to the interface or the addresses of one node.
+    /// The details of the action in `events.jsonl`.
+    pub fn detail(&self) -> Map<String, Value> {
+        let (direction, given) = match self {
+            Self::Set(change) => (change.direction, &change.given),
+            Self::Fade(FadePlan::Ramp { direction, given, .. }) => (*direction, given),
+            _ => (None, &Map::new()),
+        };
+        let mut detail = Map::new();
+        if let Self::Fade(fade) = self {
+            detail.insert("duration_ms".to_owned(), (fade.duration().as_secs_f64() * 1e3).into());
+        }
+        if let Self::Fade(FadePlan::Walk(Walk { speed_mps, from_m, to_m, exponent, .. })) = self {
+            for (key, value) in
+                [("from_m", from_m), ("to_m", to_m), ("speed_mps", speed_mps), ("exponent", exponent)]
+            {
+                detail.insert(key.to_owned(), (*value).into());
+            }
+        }
+        detail.extend(direction.map(|direction| ("direction".to_owned(), direction.name().into())));
+        detail.extend(given.clone());
+        detail
+    }
+
+    /// Whether the action applies to the interface or the addresses of one node.
     pub const fn is_of_one_end(&self) -> bool {
         matches!(self, Self::Down | Self::Up | Self::RemoveAddress | Self::AddAddress)
     }
 
-    /// Whether the kernel's engine can do it.
+    /// Whether the kernel's engine supports the action.
     pub fn is_plain(&self) -> bool {
         match self {
             Self::Outage | Self::Fade(_) => false,
@@ -75,35 +97,34 @@ impl Action {
 /// New values of a link's properties; at least one is given.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Change {
-    /// The directions that change; MTUs and routers are those of both.
+    /// The direction that changes; `None` for both. MTUs and router rules apply to both directions.
     pub direction: Option<LinkDirection>,
-    /// Its MTU is that of the hosts' interfaces where the link is a path with a hop.
+    /// On a path with a hop, its MTU is the MTU of the hosts' interfaces.
     pub link: LinkChange,
     /// New MTU of the path's hop.
     pub path_mtu_bytes: Option<u32>,
-    /// What changes of the path's routers.
+    /// New rules of the path's routers.
     pub rules: RulesChange,
-    /// All of it as `events.jsonl` has it.
+    /// All new values in the format of `events.jsonl`.
     pub given: Map<String, Value>,
 }
 
-/// A link that gets better or worse bit by bit.
+/// A gradual change of a link.
 #[derive(Debug, Clone, PartialEq)]
 pub enum FadePlan {
-    /// A walk away from the radio's base station, or towards it: both directions fade as radios do.
+    /// The distance to the base station changes at walking speed: both directions fade by radio path loss.
     Walk(Walk),
-    /// Each given value changes evenly from what it is to another.
+    /// Each given value changes linearly from its current value.
     Ramp {
-        /// Where it leads, and how long it takes.
+        /// Final values and duration.
         ramp: Ramp,
         direction: Option<LinkDirection>,
-        /// Where it leads, as `events.jsonl` has it.
+        /// Final values in the format of `events.jsonl`.
         given: Map<String, Value>,
     },
 }
 
 impl FadePlan {
-    /// How long it takes.
     pub fn duration(&self) -> Duration {
         match self {
             Self::Walk(walk) => walk.duration(),
@@ -111,8 +132,7 @@ impl FadePlan {
         }
     }
 
-    /// What the two directions of `link`, as it is when the fade begins, follow from then on; empty for one that does
-    /// not fade.
+    /// The changes of both directions from the current state of `link`; empty for a direction that does not fade.
     pub fn schedules(&self, link: &Link) -> Result<[ChangeSchedule; 2], FadingError> {
         let of = |model: &LinkModel, chosen: bool| match self {
             Self::Walk(walk) => walk.changes(model),

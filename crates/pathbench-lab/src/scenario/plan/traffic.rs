@@ -1,8 +1,8 @@
-//! What a valid `[run]` asks for: transports, patterns, and what each of them takes.
+//! A valid `[run]`: transports, patterns and their parameters.
 
-use super::Family;
 use pathbench_record::connection::Scheduler;
 use pathbench_record::direction::DataDirection;
+use pathbench_record::network::AddressFamily;
 use pathbench_record::pattern::{
     Amount, BulkParameters, InteractiveParameters, PatternParameters, PingParameters, ThroughputParameters,
 };
@@ -13,69 +13,66 @@ use std::time::Duration;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunPlan {
-    /// Each transport, with the path it is bound to where it is; `tcp@*` is already spread out.
+    /// Each transport, with the path to which it is bound, if any; `tcp@*` is already expanded.
     pub labels: Vec<TransportLabel>,
-    /// The traffic; each transport runs each of them. At least one, no name twice.
+    /// Each transport runs each pattern. At least one pattern; names are unique.
     pub patterns: Vec<PatternPlan>,
     /// The host that opens connections.
     pub client: String,
     /// The host that accepts them.
     pub server: String,
     /// IP version of the connections.
-    pub family: Family,
+    pub family: AddressFamily,
     /// Whether the sizes of all packets on all links are counted.
     pub packet_sizes: bool,
     /// Whether tcp and mptcp are encrypted, too.
     pub tls: bool,
-    /// What the kernel's sockets take under every pattern.
+    /// Options of the kernel's sockets under every pattern.
     pub socket: SocketPlan,
-    /// What quic and mpquic take.
     pub quic: QuicPlan,
 }
 
 impl RunPlan {
-    /// How long the longest pattern sends, warm-up included; `None` when one of them ends by something else.
+    /// Sending time of the longest pattern, warm-up included; `None` if a pattern ends by count or by bytes.
     pub fn duration(&self) -> Option<Duration> {
         let durations: Option<Vec<Duration>> = self.patterns.iter().map(PatternPlan::duration).collect();
         durations?.into_iter().max()
     }
 }
 
-/// What the kernel's sockets and the application on them take, whatever the pattern.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+/// Options of the kernel's sockets and of the application, the same for all patterns.
+#[derive(Debug, Clone, PartialEq)]
 pub struct SocketPlan {
-    /// Congestion control of both ends of tcp and mptcp; the kernel's choice when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Congestion control of both ends of tcp and mptcp; `None`: the kernel's choice.
     pub congestion: Option<String>,
-    /// The application gives up when its connection made no progress this long although data was outstanding.
-    #[serde(rename = "patience_ms", with = "milliseconds")]
+    /// The application gives up after this time without progress of its connection while data is outstanding.
     pub patience: Duration,
 }
 
 /// A traffic pattern and its parameters.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(untagged)]
 pub enum PatternPlan {
     /// Small requests, one after the other.
     Ping(PingParameters),
     /// A download of a given size, verified.
     Bulk(BulkParameters),
-    /// As much data as the connection carries.
-    Iperf(IperfPlan),
-    /// Small requests both ways at a fixed pace.
+    /// The maximum amount of data that the connection carries.
+    Throughput(ThroughputPlan),
+    /// Small requests and responses at a fixed interval.
     Interactive(InteractiveParameters),
 }
 
 impl PatternPlan {
-    /// As in the scenario file and in results. The two iperf patterns of the suite carry their direction.
+    /// As in the scenario file and in results. The names of the suite's two throughput patterns have their direction.
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Ping(_) => "ping",
             Self::Bulk(_) => "bulk",
-            Self::Iperf(iperf) => match (iperf.named_by_direction, iperf.direction) {
-                (true, DataDirection::Upload) => "iperf-upload",
-                (true, DataDirection::Download) => "iperf-download",
-                _ => "iperf",
+            Self::Throughput(throughput) => match (throughput.named_by_direction, throughput.direction) {
+                (true, DataDirection::Upload) => "throughput-upload",
+                (true, DataDirection::Download) => "throughput-download",
+                _ => "throughput",
             },
             Self::Interactive(_) => "interactive",
         }
@@ -85,44 +82,39 @@ impl PatternPlan {
         match self {
             Self::Ping(ping) => PatternParameters::Ping(ping.clone()),
             Self::Bulk(bulk) => PatternParameters::Bulk(bulk.clone()),
-            Self::Iperf(iperf) => PatternParameters::Throughput(iperf.into()),
+            Self::Throughput(throughput) => PatternParameters::Throughput(throughput.into()),
             Self::Interactive(interactive) => PatternParameters::Interactive(interactive.clone()),
         }
     }
 
-    /// How long data is sent, warm-up included; `None` for what ends by count or by bytes.
+    /// Sending time, warm-up included; `None` for a pattern that ends by count or by bytes.
     pub const fn duration(&self) -> Option<Duration> {
         match self {
             Self::Ping(_) | Self::Bulk(_) => None,
-            Self::Iperf(iperf) => iperf.duration,
+            Self::Throughput(throughput) => throughput.duration,
             Self::Interactive(interactive) => Some(interactive.duration),
         }
     }
 }
 
-/// Parameters of the iperf pattern. An absent value leaves the choice to the kernel, or sets no limit.
+/// Parameters of the throughput pattern. An absent value means the kernel's choice, or no limit.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct IperfPlan {
-    /// Which way the data goes.
+pub struct ThroughputPlan {
     pub direction: DataDirection,
-    /// Whether the pattern is one of the suite's two, whose names carry their direction.
+    /// Whether the pattern is one of the suite's two, whose names contain their direction.
     #[serde(skip)]
     pub named_by_direction: bool,
-    /// How long data is sent, warm-up included; `None` when the run ends by bytes.
-    #[serde(
-        rename = "duration_ms",
-        with = "super::optional_milliseconds",
-        skip_serializing_if = "Option::is_none"
-    )]
+    /// Sending time, warm-up included; `None` if the run ends by bytes.
+    #[serde(rename = "duration_ms", with = "optional_milliseconds", skip_serializing_if = "Option::is_none")]
     pub duration: Option<Duration>,
     pub streams: u32,
     /// Bytes per stream and direction after which the run ends.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,
-    /// Limit of the sending application, per stream and direction.
+    /// Rate limit of the sending application, per stream and direction.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate_bps: Option<u64>,
-    /// Warm-up that goodput leaves out.
+    /// Warm-up that goodput excludes.
     #[serde(rename = "omit_ms", with = "milliseconds")]
     pub omit: Duration,
     /// Congestion control of both ends of tcp and mptcp.
@@ -134,18 +126,18 @@ pub struct IperfPlan {
     /// `SO_RCVBUF` of the receiving end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub receive_buffer_bytes: Option<u64>,
-    /// Bytes per write; the pattern's own choice when absent.
+    /// Bytes per write; `None`: the pattern's default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub block_bytes: Option<u32>,
-    /// The application gives up when its connection made no progress this long although data was outstanding.
+    /// The application gives up after this time without progress of its connection while data is outstanding.
     #[serde(rename = "patience_ms", with = "milliseconds")]
     pub patience: Duration,
 }
 
-impl From<&IperfPlan> for ThroughputParameters {
-    /// Bytes and rate are per stream in a plan, of all streams together there; the warm-up is part of the
-    /// duration in a plan, and comes before it there.
-    fn from(plan: &IperfPlan) -> Self {
+impl From<&ThroughputPlan> for ThroughputParameters {
+    /// In a plan, bytes and rate are per stream, and the duration includes the warm-up. In the parameters, bytes and
+    /// rate are totals of all streams, and the warm-up precedes the duration.
+    fn from(plan: &ThroughputPlan) -> Self {
         let streams = u64::from(plan.streams);
         let amount = match (plan.bytes, plan.duration) {
             (Some(bytes), _) => Amount::Bytes(bytes.saturating_mul(streams)),
@@ -162,44 +154,35 @@ impl From<&IperfPlan> for ThroughputParameters {
     }
 }
 
-/// What quic and mpquic take, whatever the pattern.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+/// Options of quic and mpquic, the same for all patterns.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QuicPlan {
-    /// Which path new data takes, at both ends.
+    /// The scheduler, which selects the path of new data, at both ends.
     pub scheduler: Scheduler,
-    /// A PING on every path this often, from both ends.
-    #[serde(rename = "heartbeat_ms", with = "milliseconds")]
+    /// Interval of PING frames on every path, from both ends.
     pub heartbeat: Duration,
-    /// A path on which nothing was heard this long gets no new data while another path is heard.
-    #[serde(rename = "silence_ms", with = "milliseconds")]
+    /// After this time without received packets, a path carries no new data while another path receives packets.
     pub silence: Duration,
-    /// Congestion control of both ends; the transport's choice when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Congestion control of both ends; `None`: the transport's choice.
     pub congestion: Option<String>,
-    /// Whether each run leaves a qlog of its connection in the result directory.
+    /// Whether each run writes a qlog of its connection to the result directory.
     pub qlog: bool,
 }
 
-#[cfg(test)]
-mod tests {
-    use crate::scenario::{self, Overrides, Source};
-    use pathbench_record::pattern::{BulkParameters, PatternParameters};
+mod optional_milliseconds {
+    use pathbench_record::units::milliseconds;
+    use serde::{Serialize, Serializer};
+    use std::time::Duration;
 
-    #[test]
-    fn bulk_goes_down_up_or_both_ways() {
-        for (keys, bytes, upload_bytes) in [
-            ("", 10_000_000, 0),
-            ("upload = \"81920B\"\nbytes = 16777216", 16_777_216, 81_920),
-            ("upload = 5000\nbytes = 0", 0, 5_000),
-        ] {
-            let text = format!(
-                "name = \"t\"\ndescription = \"t\"\n[[path]]\nname = \"eth\"\n[run]\ntransports = [\"tcp\"]\n\
-                 pattern = \"bulk\"\n[run.bulk]\n{keys}\n"
-            );
-            let plan = scenario::plan(&Source::from_text("t.toml", &text), &Overrides::default()).unwrap();
-            let expected = BulkParameters { bytes, upload_bytes, ..BulkParameters::default() };
-            let read = plan.variants[0].run.patterns[0].parameters();
-            assert_eq!(read, PatternParameters::Bulk(expected));
-        }
+    #[derive(Serialize)]
+    #[serde(transparent)]
+    struct Milliseconds(#[serde(with = "milliseconds")] Duration);
+
+    #[allow(clippy::ref_option, reason = "serde calls it with a reference to the field")]
+    pub(super) fn serialize<S: Serializer>(
+        value: &Option<Duration>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        value.map(Milliseconds).serialize(serializer)
     }
 }

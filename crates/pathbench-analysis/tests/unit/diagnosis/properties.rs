@@ -1,0 +1,105 @@
+//! Properties of diagnoses for any series.
+
+use super::*;
+use proptest::prelude::*;
+
+/// A stretch of a subflow's life.
+#[derive(Debug, Clone)]
+enum Stretch {
+    Flowing(u32),
+    Idle(u32),
+    Stuck(u32, u64),
+    Mss(u32),
+    Heard,
+    Closed,
+}
+
+fn stretch() -> impl Strategy<Value = Stretch> {
+    prop_oneof![
+        (1_u32..40).prop_map(Stretch::Flowing),
+        (1_u32..40).prop_map(Stretch::Idle),
+        (1_u32..60, 1_u64..200_000).prop_map(|(steps, bytes)| Stretch::Stuck(steps, bytes)),
+        (536_u32..9000).prop_map(Stretch::Mss),
+        Just(Stretch::Heard),
+        Just(Stretch::Closed),
+    ]
+}
+
+fn series(stretches: &[Stretch]) -> Series {
+    stretches.iter().fold(Series::new(), |series, stretch| {
+        let after = |steps: u32| series.t_ms + INTERVAL_MS * f64::from(steps);
+        match *stretch {
+            Stretch::Flowing(steps) => {
+                let until_ms = after(steps);
+                series.flowing(until_ms)
+            }
+            Stretch::Idle(steps) => {
+                let until_ms = after(steps);
+                series.idle(until_ms)
+            }
+            Stretch::Stuck(steps, bytes) => {
+                let until_ms = after(steps);
+                series.stuck(until_ms, bytes)
+            }
+            Stretch::Mss(mss_bytes) => series.changed(move |now| now.mss_bytes = mss_bytes),
+            Stretch::Heard => {
+                series.changed(|now| now.packets_received = now.packets_received.map(|n| n + 1))
+            }
+            Stretch::Closed => series.closed().changed(|now| now.state = PathState::Open),
+        }
+    })
+}
+
+proptest! {
+    #[test]
+    fn diagnoses_are_in_order_and_say_everything(
+        stretches in proptest::collection::vec(stretch(), 0..8),
+        multipath: bool,
+        at_ms in 0.0_f64..5000.0,
+        kind in prop_oneof![Just("down"), Just("up"), Just("blackhole"), Just("set"), Just("first-byte")],
+    ) {
+        let series = series(&stretches);
+        let end_ms = series.t_ms;
+        let case = if multipath { series.mptcp() } else { series.tcp() };
+        let found = case.with_event(event(EventSource::Scenario, at_ms, kind, "wlan")).diagnoses();
+        prop_assert!(found.len() <= MOST_SILENCES + 1);
+        for one in &found {
+            prop_assert!(!one.because.is_empty() && !one.remedy.is_empty() && !one.remedy.contains('\n'));
+            prop_assert!(one.from_ms.is_some() || one.to_ms.is_none());
+            if let Some(from_ms) = one.from_ms {
+                let to_ms = one.to_ms.unwrap_or(end_ms);
+                prop_assert!(to_ms - from_ms >= SHORTEST_SILENCE_MS - 1e-6, "{one:?}");
+            }
+        }
+        for two in found.windows(2).filter(|two| two[0].path == two[1].path) {
+            prop_assert!(two[0].to_ms.is_some_and(|to_ms| two[1].from_ms.is_some_and(|from_ms| to_ms <= from_ms)));
+        }
+    }
+
+    #[test]
+    fn a_path_that_never_waits_for_a_second_is_sound(
+        turns in proptest::collection::vec((1_u32..20, 1_u32..9, 1_u64..200_000), 1..12),
+    ) {
+        let mut series = Series::new();
+        for (flowing, stuck, bytes) in turns {
+            let until_ms = series.t_ms + INTERVAL_MS * f64::from(flowing);
+            series = series.flowing(until_ms);
+            series = series.stuck(until_ms + INTERVAL_MS * f64::from(stuck), bytes);
+        }
+        series.tcp().has_none();
+    }
+
+    #[test]
+    fn a_black_hole_from_the_start_is_found_whatever_the_sizes(
+        mss_bytes in 1300_u32..9000,
+        segments in 1_u64..200,
+        steps in 12_u32..200,
+    ) {
+        let mtu = |now: &mut PathFigures| (now.mss_bytes, now.pmtu_bytes) = (mss_bytes, mss_bytes + 52);
+        let series = Series::new().changed(mtu).idle(100.0);
+        let until_ms = 100.0 + INTERVAL_MS * f64::from(steps);
+        let found = series.stuck(until_ms, segments * u64::from(mss_bytes)).mptcp().only();
+        prop_assert_eq!(found.kind, DiagnosisKind::MtuBlackHole);
+        prop_assert_eq!((found.from_ms, found.to_ms), (None, None));
+    }
+}

@@ -1,0 +1,148 @@
+//! The scenario language: TOML text → typed [`Plan`], or every [`Mistake`] in it at once.
+//!
+//! The parser converts the text into a tree with the place of each value, inserts the command line's overrides by key
+//! path, expands the matrix, and validates each variant in full. This module makes all checks except those of this
+//! machine's capabilities, which the engines make.
+
+mod address;
+mod catalogue;
+mod expect;
+mod fade;
+mod fields;
+mod hop;
+mod keypath;
+mod link;
+mod matrix;
+mod mistake;
+mod naming;
+mod node;
+mod parameters;
+mod plan;
+mod section;
+mod timeline;
+mod topology;
+mod traffic;
+mod tree;
+mod verdict;
+
+pub use catalogue::{Builtin, LoadError, Source, builtin, load};
+pub use expect::{Comparison, ExpectationPlan, Figure, Subject, Target};
+pub use fields::known_fields;
+pub use keypath::Overrides;
+pub use mistake::{At, Ledger, Mistake, Mistakes, Place};
+pub use plan::{
+    Action, Change, EndpointPlan, Engine, EventPlan, FadePlan, Hop, Link, LinkEnd, MptcpPlan, Node,
+    PatternPlan, Plan, QuicPlan, Role, RoutePlan, RulesChange, RunPlan, SocketPlan, ThroughputPlan, Topology,
+    VariantPlan, icmp_in_words,
+};
+
+use expect::Vocabulary;
+use matrix::Cell;
+use naming::NameOf;
+use section::Section;
+use std::collections::BTreeSet;
+use tree::{Item, Table};
+
+/// Reads a scenario with the overrides of the command line.
+pub fn plan(source: &Source, overrides: &Overrides) -> Result<Plan, Mistakes> {
+    let ledger = Ledger::new(&source.file, &source.text);
+    let plan = tree::document(&source.text, &ledger).map(|tree| read(source, overrides, tree, &ledger));
+    match plan {
+        Some(plan) if ledger.is_empty() => Ok(plan),
+        _ => Err(ledger.into_mistakes()),
+    }
+}
+
+/// Reads the complete scenario. The plan is valid only if the ledger is empty afterwards.
+fn read(source: &Source, overrides: &Overrides, mut tree: Table, ledger: &Ledger) -> Plan {
+    keypath::gather(&mut tree, ledger);
+    let transports = tree.get("run").and_then(|run| run.value.table()?.get("transports")).cloned();
+    let record = overrides.apply(&mut tree, ledger);
+    let root = Section::whole(&tree, ledger);
+    let name = root.required_text("name", "failover");
+    if let Some(name) = name {
+        NameOf::Scenario.check(name, ledger, &root.at("name"));
+    }
+    let description = root.text("description", "what it shows").unwrap_or_default();
+    if description.contains(char::is_control) {
+        let problem = "the description is more than one line of text";
+        root.wrong("description", problem, "put the rest into comments (# …)");
+    }
+    let cells = matrix::expand(&root, &tree);
+    let mut labels_removed = Vec::new();
+    let mut variants = Vec::new();
+    for cell in &cells {
+        let variant = variant(&Section::whole(&cell.table, ledger), cell);
+        labels_removed.extend(transports.iter().flat_map(|item| labels_of(item, ledger, &variant)));
+        variants.push(variant);
+    }
+    let course = traffic::course(&root.section("run"));
+    let words = vocabulary(&variants, labels_removed, !record.is_empty());
+    let (expectations, left_out) = expect::read(&root, &words);
+    for cell in &cells {
+        Section::whole(&cell.table, ledger).refuse_unknown_keys();
+    }
+    Plan {
+        name: name.unwrap_or_default().to_owned(),
+        description: description.to_owned(),
+        origin: source.origin.clone(),
+        text: source.text.clone(),
+        overrides: record,
+        seed: course.seed,
+        repeat: course.repeat,
+        variants,
+        expectations,
+        left_out,
+        sample_interval: course.sample_interval,
+        lateness_tolerance: course.lateness_tolerance,
+    }
+}
+
+fn variant(root: &Section<'_>, cell: &Cell) -> VariantPlan {
+    let run = root.section("run");
+    let ends = traffic::ends(&run);
+    let mut topology = topology::read(root, ends.family, &ends.client);
+    let run = traffic::read(&run, ends, &topology);
+    let events = timeline::read(root, &topology, &run);
+    topology::adapt_to_events(&mut topology, &events);
+    VariantPlan { variant: cell.variant.clone(), topology, events, run }
+}
+
+/// The transport labels in `item` for a variant. Ignores mistakes in `item`.
+fn labels_of(item: &Item, ledger: &Ledger, variant: &VariantPlan) -> Vec<String> {
+    let mut table = Table::default();
+    table.put("transports", item.clone());
+    let run = Section { at: At::new(item.place, "run"), ..Section::whole(&table, ledger) };
+    ledger.muted.set(true);
+    let labels = traffic::labels(&run, &variant.run.client, variant.run.family, &variant.topology);
+    ledger.muted.set(false);
+    labels.iter().map(ToString::to_string).collect()
+}
+
+fn vocabulary(variants: &[VariantPlan], labels_removed: Vec<String>, overridden: bool) -> Vocabulary {
+    let distinct = |names: &mut dyn Iterator<Item = String>| {
+        let mut known: Vec<String> = Vec::new();
+        for name in names.filter(|name| !name.is_empty()) {
+            if !known.contains(&name) {
+                known.push(name);
+            }
+        }
+        known
+    };
+    let labels = variants.iter().flat_map(|variant| &variant.run.labels);
+    let labels = distinct(&mut labels.map(ToString::to_string));
+    let own_links = |variant: &VariantPlan| {
+        let names = variant.topology.links.iter().map(|link| link.name.clone());
+        names.filter(|name| !variant.topology.is_inner(name)).collect::<Vec<_>>()
+    };
+    let patterns: BTreeSet<_> =
+        variants.iter().flat_map(|variant| &variant.run.patterns).map(PatternPlan::name).collect();
+    Vocabulary {
+        labels_removed: distinct(&mut labels_removed.into_iter().filter(|label| !labels.contains(label))),
+        labels,
+        patterns: patterns.into_iter().collect(),
+        links: distinct(&mut variants.iter().flat_map(own_links)),
+        variants: variants.iter().map(|variant| variant.variant.clone()).collect(),
+        variants_changed: overridden,
+    }
+}

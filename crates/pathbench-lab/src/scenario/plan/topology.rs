@@ -1,0 +1,178 @@
+//! Nodes, links, paths with a hop between two routers, and the rules of routers.
+
+use super::link::Link;
+pub(crate) use pathbench_host::firewall::{RouterRules, TooBig};
+use pathbench_record::network::IpNet;
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Topology {
+    /// `client` and `server` first if they exist, then file order.
+    pub nodes: Vec<Node>,
+    /// In file order, followed by the inner links of paths with a hop.
+    pub links: Vec<Link>,
+    /// The hops of paths, in file order.
+    pub hops: Vec<Hop>,
+}
+
+impl Topology {
+    pub fn node(&self, name: &str) -> Option<&Node> {
+        self.nodes.iter().find(|node| node.name == name)
+    }
+
+    pub fn link(&self, name: &str) -> Option<&Link> {
+        self.links.iter().find(|link| link.name == name)
+    }
+
+    /// The links of `node`, with the index (0 or 1) of its end, in file order.
+    pub fn links_of<'a>(&'a self, node: &'a str) -> impl Iterator<Item = (&'a Link, usize)> {
+        self.links.iter().filter_map(move |link| Some((link, link.end_of(node)?)))
+    }
+
+    /// The hop of `path`, if any.
+    pub fn hop(&self, path: &str) -> Option<&Hop> {
+        self.hops.iter().find(|hop| hop.path == path)
+    }
+
+    /// The path that contains `link`: the link itself if it is not a part of another path.
+    pub fn path_of<'a>(&'a self, link: &'a str) -> &'a str {
+        path_of(&self.hops, link)
+    }
+
+    /// Whether `link` is a part of a path with another name.
+    pub fn is_inner(&self, link: &str) -> bool {
+        self.path_of(link) != link
+    }
+
+    /// Whether results include `link`. They omit the link from a path's second router to the other host, because it has
+    /// no model.
+    pub fn is_reported(&self, link: &str) -> bool {
+        self.hops.iter().all(|hop| hop.far != link)
+    }
+
+    /// The last link of a path that begins with `link` at `node`, and the index of its far end.
+    pub fn far_end_of<'a>(&'a self, link: &'a Link, node: &str) -> Option<(&'a Link, usize)> {
+        let end = 1 - link.end_of(node)?;
+        match self.hop(&link.name) {
+            Some(hop) => Some((self.link(&hop.far)?, end)),
+            None => Some((link, end)),
+        }
+    }
+}
+
+/// Whether a node is an endpoint of connections or forwards packets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    Host,
+    /// Forwards packets between its links.
+    Router,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Node {
+    pub name: String,
+    pub role: Role,
+    /// Dotted name (`net.ipv4.tcp_mtu_probing`) → value to write.
+    pub sysctls: BTreeMap<String, String>,
+    /// MPTCP limits and endpoints; not applied to a router.
+    pub mptcp: MptcpPlan,
+    /// Routes in addition to the routes derived from the links.
+    pub routes: Vec<RoutePlan>,
+    /// A router's rules, if the scenario sets any; always `None` for a host.
+    pub rules: Option<RouterRules>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RoutePlan {
+    /// `None`: all destinations.
+    pub destination: Option<IpNet>,
+    /// The next hop, on one of the node's own subnets.
+    pub via: IpAddr,
+}
+
+/// MPTCP path-manager settings of a node.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct MptcpPlan {
+    /// Additional subflows allowed per connection, at most 8.
+    pub subflows: u32,
+    /// Announced addresses accepted per connection, at most 8.
+    pub add_addr_accepted: u32,
+    /// Endpoints, in the order in which they are added.
+    pub endpoints: Vec<EndpointPlan>,
+}
+
+/// One MPTCP endpoint (`ip mptcp endpoint add ADDRESS dev … FLAGS`).
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(clippy::struct_excessive_bools, reason = "the kernel's flags are independent of each other")]
+pub struct EndpointPlan {
+    /// One of the node's own addresses.
+    pub address: IpAddr,
+    /// The link that has the address at its end.
+    pub link: String,
+    /// Announce the address to the peer.
+    pub signal: bool,
+    /// Open a subflow from the address.
+    pub subflow: bool,
+    /// Use the subflow only if no other subflow works.
+    pub backup: bool,
+    /// Open a subflow to each address of the peer.
+    pub fullmesh: bool,
+}
+
+/// The routers and inner links of a `[[path]]` with an MTU behind its first link, or with router rules.
+///
+/// ```text
+/// client ═══ path ═══ routers[0] ═══ link ═══ routers[1] ═══ far ═══ server
+/// ```
+///
+/// The link at the run's client has the model, events and results of the path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hop {
+    /// Name of the path, and of its link at the run's client.
+    pub path: String,
+    /// The link between the routers, with the path MTU. Its name begins with the name of the path.
+    pub link: String,
+    /// The link between the second router and the other host. Its name begins with the name of the path.
+    pub far: String,
+    /// The routers; the first one is next to the run's client. Their names begin with the name of the path.
+    pub routers: [String; 2],
+}
+
+/// Rules of a router that an event or a scenario sets; `None` keeps a rule.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct RulesChange {
+    /// The fate of the router's packet-too-big messages.
+    pub too_big: Option<TooBig>,
+    /// Whether it clamps the MSS of SYNs.
+    pub clamp_mss: Option<bool>,
+}
+
+impl RulesChange {
+    /// Whether at least one rule is given.
+    pub const fn is_given(&self) -> bool {
+        self.too_big.is_some() || self.clamp_mss.is_some()
+    }
+
+    /// `rules`, with the given rules replaced.
+    pub fn applied_to(&self, rules: RouterRules) -> RouterRules {
+        RouterRules {
+            too_big: self.too_big.unwrap_or(rules.too_big),
+            clamp_mss: self.clamp_mss.unwrap_or(rules.clamp_mss),
+        }
+    }
+}
+
+/// As in scenarios and results: `on`, `off`, or the messages per second that pass (`10/s`).
+pub fn icmp_in_words(too_big: TooBig) -> String {
+    match too_big {
+        TooBig::Sent => "on".to_owned(),
+        TooBig::Dropped => "off".to_owned(),
+        TooBig::Limited { per_second } => format!("{per_second}/s"),
+    }
+}
+
+pub(crate) fn path_of<'a>(hops: &'a [Hop], link: &'a str) -> &'a str {
+    let of = hops.iter().find(|hop| hop.link == link || hop.far == link);
+    of.map_or(link, |hop| hop.path.as_str())
+}

@@ -1,0 +1,113 @@
+//! Deviations of measured links.
+
+use pathbench_lab::calibration::judgement::{
+    ExpectedLoss, binomial_tails, expected_loss, is_improbable, judge,
+};
+use pathbench_lab::scenario::{self, Link, Overrides, Source};
+use pathbench_link::{GilbertElliott, LinkModel, LossModel};
+use pathbench_record::document::{LinkMeasurement, OneWayDelay};
+use pathbench_traffic::calibration::{DirectionCalibration, LinkCalibration, ProbedDirection};
+use std::time::Duration;
+
+fn link(keys: &str) -> Link {
+    let text = format!("name = \"t\"\n[[path]]\nname = \"eth\"\nrate = \"50mbit\"\nmtu = 1400\n{keys}\n");
+    let plan = scenario::plan(&Source::from_text("t.toml", text), &Overrides::default()).unwrap();
+    plan.variants[0].topology.links[0].clone()
+}
+
+fn as_asked(delay_ms: f64) -> LinkMeasurement {
+    let delay = OneWayDelay { packets: 980, p50_ms: delay_ms, ..OneWayDelay::default() };
+    LinkMeasurement {
+        forward_bps: Some(49_900_000),
+        reverse_bps: Some(50_400_000),
+        rtt_ms: 0.2 + 2.0 * delay_ms,
+        min_rtt_ms: 0.1 + 2.0 * delay_ms,
+        forward_mtu_bytes: 1400,
+        reverse_mtu_bytes: 1400,
+        forward_delay: Some(delay),
+        reverse_delay: Some(delay),
+        ..LinkMeasurement::default()
+    }
+}
+
+fn probed(received: u32) -> LinkCalibration {
+    let probes = Some(ProbedDirection { sent: 1_000, received, delays: None });
+    let direction = DirectionCalibration { rate_bps: None, mtu_bytes: 1400, probes };
+    let rtt = Duration::ZERO;
+    LinkCalibration { rtt, min_rtt: rtt, forward: direction, reverse: direction }
+}
+
+#[test]
+fn a_link_as_asked_for_has_no_deviation() {
+    assert_eq!(judge(&link(""), &probed(1_000), &as_asked(0.0)), Vec::<String>::new());
+    let emulated = link("delay = \"20ms\"\nloss = \"2%\"\n");
+    assert_eq!(judge(&emulated, &probed(981), &as_asked(20.1)), Vec::<String>::new());
+}
+
+#[test]
+fn each_deviation_is_named_with_its_direction() {
+    type Spoil = fn(&mut LinkMeasurement);
+    let cases: [(&str, Spoil, &str); 5] = [
+        ("", |m| m.forward_bps = Some(40_000_000), "link eth (client to server): 50 Mbit/s asked for, 40.00"),
+        ("", |m| m.reverse_bps = None, "link eth (server to client): its rate could not be measured"),
+        ("", |m| m.reverse_mtu_bytes = 1399, "link eth (server to client): MTU 1400 asked for, 1399"),
+        ("", |m| m.min_rtt_ms = 5.0, "link eth: round-trip time 0 ms asked for, at least 5.00 ms"),
+        (
+            "engine = \"emulated\"",
+            |m| m.forward_delay = Some(OneWayDelay { p50_ms: 3.0, ..OneWayDelay::default() }),
+            "link eth (client to server): delay 16.3 µs asked for, 3.00 ms measured",
+        ),
+    ];
+    for (keys, spoil, expected) in cases {
+        let mut measured = as_asked(0.0);
+        spoil(&mut measured);
+        let deviations = judge(&link(keys), &probed(1_000), &measured);
+        assert_eq!(deviations.len(), 1, "{deviations:?}");
+        assert!(deviations[0].starts_with(expected), "{}", deviations[0]);
+    }
+}
+
+#[test]
+fn a_loss_beyond_chance_is_a_deviation() {
+    let emulated = link("delay = \"20ms\"\nloss = \"2%\"\n");
+    let deviations = judge(&emulated, &probed(900), &as_asked(20.0));
+    assert_eq!(deviations.len(), 2, "{deviations:?}");
+    assert!(deviations[0].contains("loss 2.000 % asked for, 100 of 1000 packets lost"), "{}", deviations[0]);
+}
+
+#[test]
+fn tails_are_those_of_the_binomial_distribution() {
+    // Against tables: n = 10, p = 0.2.
+    for (k, at_most, at_least) in [(0, 0.107_374, 1.0), (2, 0.677_800, 0.624_190), (5, 0.993_631, 0.032_793)]
+    {
+        let [below, above] = binomial_tails(10, 0.2, k);
+        assert!((below - at_most).abs() < 1e-6 && (above - at_least).abs() < 1e-6, "{k}: {below} {above}");
+    }
+}
+
+#[test]
+fn losses_by_chance_are_tolerated_and_a_wrong_loss_is_not() {
+    let two = ExpectedLoss { probability: 0.02, clustering: 1.0 };
+    assert!(!is_improbable(two, 1_000, 20));
+    assert!(!is_improbable(two, 1_000, 30));
+    assert!(is_improbable(two, 1_000, 50));
+    assert!(is_improbable(two, 1_000, 3));
+    let none = ExpectedLoss { probability: 0.0, clustering: 1.0 };
+    assert!(!is_improbable(none, 1_000, 0));
+    assert!(is_improbable(none, 1_000, 1));
+    // Losses in clusters of twenty are weaker evidence.
+    assert!(!is_improbable(ExpectedLoss { clustering: 20.0, ..two }, 1_000, 60));
+}
+
+#[test]
+fn a_radio_loses_what_all_its_attempts_lose() {
+    let arq = pathbench_link::ArqModel { retries: 2, pause: Duration::ZERO };
+    let model = LinkModel { loss: LossModel::Independent(0.1), arq: Some(arq), ..LinkModel::default() };
+    assert!((expected_loss(&model).unwrap().probability - 0.001).abs() < 1e-12);
+    let corrupt = LinkModel { corrupt: 0.01, ..LinkModel::default() };
+    assert!((expected_loss(&corrupt).unwrap().probability - 0.01).abs() < 1e-12);
+    let chain = GilbertElliott { to_bad: 0.01, to_good: 0.24, loss_good: 0.0, loss_bad: 1.0 };
+    let bursty = LinkModel { loss: LossModel::GilbertElliott(chain), ..LinkModel::default() };
+    let expected = expected_loss(&bursty).unwrap();
+    assert!((expected.probability - 0.04).abs() < 1e-12 && (expected.clustering - 7.0).abs() < 1e-9);
+}

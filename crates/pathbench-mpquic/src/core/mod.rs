@@ -1,0 +1,8 @@
+//! One connection: the library's state machine, its paths and its streams. No threads, locks, sockets or clock.
+
+mod state;
+mod streams;
+mod turn;
+
+pub use self::state::{Core, LINGER, StreamEnd};
+pub use self::streams::Read;

@@ -1,0 +1,7 @@
+//! The result directory: `run.json` and the JSON Lines files (docs/results.md).
+
+mod reader;
+mod writer;
+
+pub use reader::{Line, ReadError, Records, ResultDirectory, holds_result};
+pub use writer::{CreateError, ResultWriter, WriteError, create_new_beside, default_directory_name};

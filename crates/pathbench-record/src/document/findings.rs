@@ -1,0 +1,185 @@
+//! Delays of messages, diagnoses of unused paths, and the mobility metrics: Q. De Coninck and
+//! O. Bonaventure, "`MultipathTester`: Comparing MPTCP and MPQUIC in Mobile Environments", section IV
+//! (definitions in docs/metrics.md).
+
+use super::link::Variant;
+use crate::sample::Side;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Delay of the messages of `interactive`, in milliseconds: from due to acknowledgement received (docs/metrics.md).
+///
+/// Percentiles are over **all** messages. An unacknowledged message counts with the time from its due time to the end
+/// of the run, which is less than its true delay; [`Self::unacknowledged`] counts these messages.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+pub struct DelayRecord {
+    pub messages: u32,
+    pub unacknowledged: u32,
+    pub p50: f64,
+    pub p95: f64,
+    pub p99: f64,
+    pub max: f64,
+}
+
+/// Round-trip times of `ping`, from passing the request to the socket to receiving the answer, without the warm-up.
+#[serde_with::skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+pub struct PingRecord {
+    pub sent: u32,
+    /// Requests without an answer in time; they count in none of the figures below.
+    pub lost: u32,
+    /// Median of the answered requests; absent without an answer.
+    pub median_ms: Option<f64>,
+    pub min_ms: Option<f64>,
+    pub max_ms: Option<f64>,
+    /// The answered requests, in the order of sending.
+    pub rtts_ms: Vec<f64>,
+}
+
+/// The explanation of a path that was unused, or that carried nothing for a second or more while others carried data.
+#[serde_with::skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PathDiagnosis {
+    pub path: String,
+    /// The sending end whose data did not use the path.
+    pub side: Side,
+    /// The most likely cause.
+    pub kind: DiagnosisKind,
+    /// Begin on the run's clock; absent for all of the run.
+    pub from_ms: Option<f64>,
+    /// End on the run's clock; absent: to the end of the run.
+    pub to_ms: Option<f64>,
+    /// The evidence, as text.
+    pub because: String,
+    pub remedy: String,
+}
+
+/// The reason why a path carries no data.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, strum::IntoStaticStr,
+)]
+#[strum(serialize_all = "kebab-case")]
+#[serde(rename_all = "kebab-case")]
+pub enum DiagnosisKind {
+    /// Small packets pass and full-sized ones are dropped: nothing is acknowledged, the retransmission timer backs off,
+    /// and the path MTU in use is still the local interface's (RFC 2923, section 2.1).
+    MtuBlackHole,
+    /// The path is silent: packets of all sizes are lost (MPTCP calls such a subflow stale).
+    Stale,
+    Backup,
+    /// No subflow or QUIC path was established on the path.
+    NeverEstablished,
+    /// The host has no route to the server from the path's address.
+    NoRoute,
+    /// The path was open and healthy, and the scheduler preferred others.
+    NotChosen,
+}
+
+impl DiagnosisKind {
+    pub fn name(self) -> &'static str {
+        self.into()
+    }
+}
+
+/// The reason why the second path came into use: in this order, the first that holds at its first sent byte.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, strum::IntoStaticStr,
+)]
+#[strum(serialize_all = "kebab-case")]
+#[serde(rename_all = "kebab-case")]
+pub enum HandoverReason {
+    /// The smoothed RTT of the first path exceeded 600 ms.
+    RttThreshold,
+    /// The first path was in retransmission timeout.
+    UnderRto,
+    /// The retransmission timeout of the first path exceeded 1500 ms.
+    RtoThreshold,
+    /// None of the other reasons.
+    Other,
+}
+
+impl HandoverReason {
+    pub fn name(self) -> &'static str {
+        self.into()
+    }
+}
+
+/// A handover from the first path to the second, observed at the client or, with download data only, at the server.
+#[serde_with::skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct HandoverRecord {
+    pub from: String,
+    pub to: String,
+    /// First data sent on the second path.
+    pub began_ms: f64,
+    /// Last activity (data or acknowledgement) **sent** on the first path − first data sent on the second. Negative:
+    /// the first path had become silent before (abrupt).
+    pub duration_sent_ms: Option<f64>,
+    /// As `duration_sent_ms`, with the last activity **received** on the first path.
+    pub duration_received_ms: Option<f64>,
+    pub reason: HandoverReason,
+    /// Smoothed RTT of the first path at the time of the handover.
+    pub srtt_ms: f64,
+    pub rto_ms: f64,
+    pub backoff: u32,
+    /// Other events at that time, as text (`wlan went down 12 ms before`).
+    pub remark: Option<String>,
+}
+
+impl HandoverRecord {
+    /// Whether reception on the first path ended before the second came into use.
+    pub fn is_abrupt(&self) -> bool {
+        self.duration_received_ms.is_some_and(|duration| duration < 0.0)
+    }
+}
+
+/// The mobility metrics over all repetitions of one variant.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+pub struct MobilitySummary {
+    pub variant: Variant,
+    /// One entry per multipath label with handovers.
+    pub handovers: Vec<HandoverSummary>,
+    /// Maximum delay of mptcp ÷ that of mpquic in the same repetition, by direction; in the order of repetitions.
+    pub max_delay_ratios: BTreeMap<String, Vec<f64>>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+pub struct HandoverSummary {
+    pub label: String,
+    pub runs: u32,
+    pub handovers: u32,
+    /// Reason → runs.
+    pub reasons: BTreeMap<HandoverReason, u32>,
+    /// Runs in which the first path had become silent before the second was used (by received activity).
+    pub abrupt: u32,
+}
+
+/// Probes of one interface during a run of `roam`: separate datagrams, independent of the tests.
+#[serde_with::skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+pub struct ProbeRecord {
+    pub path: String,
+    /// Probes sent, or not sent because of a missing route or interface.
+    pub sent: u32,
+    pub answered: u32,
+    /// Median round-trip time of the answered probes.
+    pub p50_ms: Option<f64>,
+    pub max_ms: Option<f64>,
+    /// Longest time without an answer.
+    pub longest_silence_ms: Option<f64>,
+}
+
+/// One line of `probes.jsonl`: a probe and its answer.
+#[serde_with::skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ProbeLine {
+    /// Time of sending, in milliseconds from the start of the result.
+    pub t_ms: f64,
+    pub path: String,
+    /// Number on its path, from 0.
+    pub sequence: u32,
+    /// Round-trip time; absent without an answer.
+    pub rtt_ms: Option<f64>,
+    /// The reason why the probe could not be sent, if it was not.
+    pub error: Option<String>,
+}

@@ -1,0 +1,90 @@
+//! The state that all threads of a server share. Each slot has an owner, and is released when the owner is dropped: at
+//! the end, when a thread cannot be started, or at a panic.
+
+use super::options::{ServerEvent, ServerObserver, ServerOptions};
+use super::registry::Registry;
+use pathbench_record::end::{EndRecord, TestId};
+use pathbench_record::network::Client;
+use pathbench_record::time::Clock;
+use pathbench_record::transport::Transport;
+use pathbench_transport::{Connection, Slots, contain_panic, lock};
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+pub(super) struct Shared {
+    pub(super) options: ServerOptions,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) registry: Registry,
+    pub(super) fetches: Arc<Slots>,
+    pub(super) observer: Arc<dyn ServerObserver>,
+    pub(super) connections: Mutex<HashMap<u64, Live>>,
+    pub(super) next_connection: AtomicU64,
+    pub(super) failed: Mutex<Vec<(Transport, SocketAddr)>>,
+    pub(super) draining: AtomicBool,
+    pub(super) stopping: AtomicBool,
+}
+
+pub(super) struct Live {
+    pub(super) client: Client,
+    pub(super) connection: Arc<Connection>,
+}
+
+pub(super) struct ConnectionSlot<'a> {
+    pub(super) shared: &'a Shared,
+    pub(super) number: u64,
+    pub(super) connection: Arc<Connection>,
+}
+
+/// The slot of one stream in its test; the last one also releases the test's slot.
+pub(super) struct TestSlot<'a> {
+    pub(super) shared: &'a Shared,
+    pub(super) test: TestId,
+    pub(super) stream: u32,
+    pub(super) record: Option<EndRecord>,
+}
+
+impl Drop for ConnectionSlot<'_> {
+    fn drop(&mut self) {
+        lock(&self.shared.connections).remove(&self.number);
+    }
+}
+
+impl Drop for TestSlot<'_> {
+    fn drop(&mut self) {
+        let now = self.shared.clock.now();
+        let ended = self.shared.registry.leave(now, self.test, self.stream, self.record.take());
+        let Some(event) = ended else { return };
+        // The drop may be part of a panic; a second one would abort the process.
+        if let Err(message) = contain_panic(|| self.shared.observer.on_event(&event)) {
+            self.shared.report_panic("observer", &message);
+        }
+    }
+}
+
+impl Shared {
+    /// Registers a connection; `None` when this client or all clients have too many, or the server is stopping.
+    pub(super) fn admit(&self, peer: SocketAddr, connection: Arc<Connection>) -> Option<ConnectionSlot<'_>> {
+        let limits = &self.options.limits;
+        let client = Client::from(peer.ip());
+        let mut connections = lock(&self.connections);
+        if self.stopping.load(Ordering::SeqCst) {
+            return None;
+        }
+        let own = || connections.values().filter(|live| live.client == client).count();
+        if connections.len() >= limits.max_connections || own() >= limits.max_connections_per_client {
+            drop(connections);
+            self.observer.on_event(&ServerEvent::TooManyConnections { client: peer });
+            return None;
+        }
+        let number = self.next_connection.fetch_add(1, Ordering::Relaxed);
+        connections.insert(number, Live { client, connection: Arc::clone(&connection) });
+        Some(ConnectionSlot { shared: self, number, connection })
+    }
+
+    /// Reports that a thread panicked. The observer itself may have panicked, so a second panic is contained.
+    pub(super) fn report_panic(&self, place: &'static str, message: &str) {
+        let _ = contain_panic(|| self.observer.on_event(&ServerEvent::Panicked { place, message }));
+    }
+}

@@ -1,0 +1,107 @@
+//! The run of a stream: its data, and the confirmation of the received bytes.
+
+use super::channel::Channel;
+use super::error::StreamError;
+use super::state::{FirstByte, Stream};
+use super::work::Work;
+use super::{dialogue, transfer};
+use crate::protocol::{End, Frame};
+use pathbench_record::time::Timestamp;
+use pathbench_transport::lock;
+
+impl Stream {
+    /// Exchanges the data and its confirmation by both ends. The thread that first sends or receives a byte calls
+    /// `on_first_byte`, once. After an error, the connection is not usable.
+    pub(crate) fn run(
+        &self,
+        channel: &mut Channel<'_>,
+        on_first_byte: FirstByte<'_>,
+    ) -> Result<(), StreamError> {
+        let clock = channel.clock;
+        let begun = clock.now();
+        let result = self.exchange(channel, on_first_byte).and_then(|()| self.confirm(channel));
+        *lock(&self.confirmed) = result.is_ok().then(|| clock.now());
+        if let Err(error) = &result {
+            let silence = clock.now().since(self.work.last_progress().unwrap_or(begun));
+            *lock(&self.failure) = Some((error.line(), silence));
+        }
+        self.end_membership();
+        result
+    }
+
+    fn exchange(&self, channel: &mut Channel<'_>, on_first_byte: FirstByte<'_>) -> Result<(), StreamError> {
+        match &self.work {
+            Work::Transfer { sending, receiving } => {
+                transfer::exchange(self, sending.as_deref(), receiving.as_deref(), channel, on_first_byte)
+            }
+            Work::Ping(core) => dialogue::ping(self, core, channel, on_first_byte),
+            Work::Interactive(core) => dialogue::interactive(self, core, channel, on_first_byte),
+            Work::Respond(core) => dialogue::respond(self, core, channel, on_first_byte),
+        }
+    }
+
+    fn confirm(&self, channel: &mut Channel<'_>) -> Result<(), StreamError> {
+        match &self.work {
+            Work::Transfer { sending, receiving } => {
+                if let Some(core) = receiving {
+                    let core = lock(core);
+                    let (received, end) = (core.meter.received_bytes, core.end);
+                    drop(core);
+                    self.confirm_received(channel, received, end)?;
+                }
+                let Some(core) = sending else { return Ok(()) };
+                let end = lock(core).end();
+                self.await_confirmation(channel, end, |_, frame| Err(StreamError::unexpected("DONE", frame)))
+            }
+            Work::Respond(core) => {
+                let core = lock(core);
+                let (received, end) = (core.meter.received_bytes, core.end);
+                drop(core);
+                self.confirm_received(channel, received, end)
+            }
+            Work::Ping(core) => {
+                let end = lock(core).meter.end(false);
+                self.await_confirmation(channel, end, |at, frame| Ok(lock(core).take(at, frame)?))
+            }
+            Work::Interactive(core) => {
+                let end = lock(core).meter.end(false);
+                self.await_confirmation(channel, end, |at, frame| Ok(lock(core).take(at, frame)?))
+            }
+        }
+    }
+
+    fn confirm_received(
+        &self,
+        channel: &mut Channel<'_>,
+        received: u64,
+        end: Option<End>,
+    ) -> Result<(), StreamError> {
+        channel.write(&Frame::Done { bytes: received }, &mut self.wait(channel.clock))?;
+        complete(end.unwrap_or_default(), received)
+    }
+
+    /// Waits for DONE; `late` handles frames that arrive before it.
+    fn await_confirmation(
+        &self,
+        channel: &mut Channel<'_>,
+        end: End,
+        mut late: impl FnMut(Timestamp, Frame) -> Result<(), StreamError>,
+    ) -> Result<(), StreamError> {
+        let mut wait = self.wait(channel.clock);
+        loop {
+            match channel.frame(&mut wait)? {
+                Frame::Done { bytes } => return complete(end, bytes),
+                frame => late(channel.clock.now(), frame)?,
+            }
+        }
+    }
+}
+
+const fn complete(end: End, received: u64) -> Result<(), StreamError> {
+    let End { bytes: sent, cut_short, .. } = end;
+    if end.is_complete(received) {
+        Ok(())
+    } else {
+        Err(StreamError::Incomplete { sent, received, cut_short })
+    }
+}
