@@ -32,7 +32,7 @@ pub(super) fn write(page: &mut Page, table: &Table) {
     } else {
         drawn.force_no_tty();
     }
-    let titles = shown.iter().map(|index| inked(&table.columns[*index].title, Ink::Dim));
+    let titles = shown.iter().map(|index| inked(&clean(&table.columns[*index].title), Ink::Dim));
     drawn.set_header(titles.collect::<Vec<_>>());
     for row in table.rows.iter().take(MOST_ROWS) {
         add(&mut drawn, row, &shown);

@@ -412,7 +412,10 @@ pub(crate) fn hostile() -> ResultSet {
     }];
     run.routers =
         vec![RouterRecord { name: evil.to_owned(), icmp: evil.to_owned(), ..RouterRecord::default() }];
+    // A second pattern, so that the summary has a column for each.
+    let other = RunRecord { pattern: format!("other {evil}"), ..run.clone() };
     finish_run(&mut set, run);
+    finish_run(&mut set, other);
     set.document.mtu = Some(MtuRecord {
         server: evil.to_owned(),
         paths: vec![PathMtu { name: evil.to_owned(), advice: vec![evil.to_owned()], ..PathMtu::default() }],
