@@ -167,7 +167,8 @@ impl Paths {
             let Some(path) = self.known.get_mut(&id) else { continue };
             path.activity = path.activity.after(&self.meter.of(id), now);
             let seen = context.board.observation(id).unwrap_or_default();
-            path.pulse.observe(stats.udp_rx.datagrams, seen.sent_bytes, seen.rttvar, now);
+            path.pulse.observe(stats.udp_rx.datagrams, stats.udp_tx.datagrams, seen.sent_bytes, now);
+            path.pulse.rttvar = seen.rttvar;
             path.pulse.probe_after = context.board.probe_after(id);
             let black_holes = std::mem::replace(&mut path.black_holes, stats.black_holes_detected);
             if stats.black_holes_detected > black_holes {

@@ -19,7 +19,7 @@ const PROBE_MARGIN: Duration = Duration::from_millis(15);
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct HeartbeatOptions {
-    /// A PING is sent on each path on which no other packet was sent this long.
+    /// A PING is sent on each path on which no other packet was sent this long, or no ack-eliciting one twice this long.
     pub(super) interval: Duration,
     /// A path on which no packet arrived this long gets no new data. If the RTT varies, the limit is at least two
     /// intervals and four times the RTT variation, up to a second.
@@ -41,8 +41,11 @@ pub(super) struct Pulse {
     received: u64,
     sent: u64,
     sent_at: Timestamp,
+    /// Bytes of ack-eliciting packets sent, and when the last one was.
+    elicited_bytes: u64,
+    elicited_at: Timestamp,
     pinged: bool,
-    rttvar: Duration,
+    pub(super) rttvar: Duration,
     /// How long after the last packet the library sends a tail loss probe of 1200 bytes on a path with a full window. A
     /// PING instead would be filled with data up to the path MTU and delay that probe. It would be dropped where the
     /// path MTU has become smaller.
@@ -57,15 +60,16 @@ impl Pulse {
             received: 0,
             sent: 0,
             sent_at: now,
+            elicited_bytes: 0,
+            elicited_at: now,
             pinged: false,
             rttvar: Duration::ZERO,
             probe_after: None,
         }
     }
 
-    /// Takes the counters of received datagrams and of sent ack-eliciting bytes. Packets with only acknowledgements,
-    /// which answer the peer's heartbeats, must not replace a PING: the path's RTT would no longer be measured.
-    pub(super) fn observe(&mut self, received: u64, sent: u64, rttvar: Duration, now: Timestamp) {
+    /// Takes the counters of received and sent datagrams and of sent ack-eliciting bytes.
+    pub(super) fn observe(&mut self, received: u64, sent: u64, elicited_bytes: u64, now: Timestamp) {
         if received != self.received {
             self.received = received;
             self.heard_at = self.heard_at.max(now);
@@ -74,24 +78,30 @@ impl Pulse {
             self.sent = sent;
             if !std::mem::take(&mut self.pinged) {
                 self.sent_at = self.sent_at.max(now);
+                if elicited_bytes != self.elicited_bytes {
+                    self.elicited_at = self.sent_at;
+                }
             }
+            self.elicited_bytes = elicited_bytes;
         }
-        self.rttvar = rttvar;
     }
 
-    /// When to send a PING, if no other packet is sent before. The PING waits for a probe of the library that is due
-    /// well before the peer would find the path silent. The peer is assumed to have the same options.
+    /// When to send a PING, if no other packet is sent before. Acknowledgements of the peer's PINGs replace this end's
+    /// only once in a row: they do not measure the RTT. PINGs twice as often would hide longer that a path loses most
+    /// packets. The PING waits for a probe of the library that is due well before the peer would find the path silent.
+    /// The peer is assumed to have the same options.
     pub(super) fn ping_at(&self, options: &HeartbeatOptions) -> Timestamp {
         let probe = self.probe_after.map(|after| after + PROBE_MARGIN);
-        let probe = probe.filter(|after| *after <= options.suspend_after * 2 / 3);
-        self.sent_at + probe.unwrap_or_default().max(options.interval)
+        let probe = probe.filter(|after| *after <= options.suspend_after * 2 / 3).unwrap_or_default();
+        let elicited = self.elicited_at + probe.max(options.interval * 2);
+        elicited.min(self.sent_at + probe.max(options.interval))
     }
 
     /// Whether a PING is due now; the caller sends it.
     pub(super) fn takes_ping(&mut self, options: &HeartbeatOptions, now: Timestamp) -> bool {
         let due = now >= self.ping_at(options);
         if due {
-            (self.sent_at, self.pinged) = (now, true);
+            (self.sent_at, self.elicited_at, self.pinged) = (now, now, true);
         }
         due
     }
@@ -136,5 +146,21 @@ mod tests {
         assert_eq!(pings(Some(30)), usual);
         assert_eq!(pings(Some(250)), usual);
         assert_eq!(pings(Some(120)), [135, 270]);
+    }
+    #[test]
+    fn acknowledgements_replace_every_second_ping() {
+        let options = HeartbeatOptions { interval: ms(60), suspend_after: ms(300) };
+        let mut pulse = Pulse::at(Timestamp::default());
+        let mut pings = Vec::new();
+        // The peer's PING is acknowledged 10 ms before this end's is due.
+        for at in 1..=400 {
+            let now = Timestamp::default() + ms(at);
+            let sent = (at + 10) / 60 + pings.len() as u64;
+            pulse.observe(0, sent, 40 * pings.len() as u64, now);
+            if pulse.takes_ping(&options, now) {
+                pings.push(at);
+            }
+        }
+        assert_eq!(pings, [120, 240, 360]);
     }
 }

@@ -393,6 +393,13 @@ fn addresses_of_the_other_family_are_not_used() {
     }
 }
 
+/// Whether the client may be about to close a path, as it found one silent lately.
+fn gives_up(world: &mut World) -> bool {
+    let lately = |at| world.now.since(at) < ms(700);
+    let mut events = world.client.events().into_iter().rev().take_while(|event| lately(event.at));
+    events.any(|event| matches!(event.kind, PathEventKind::PathSuspended))
+}
+
 /// A random event of an interface or path.
 fn disturb(world: &mut World) {
     let link = (world.dice.roll() * 3.0) as usize;
@@ -401,7 +408,8 @@ fn disturb(world: &mut World) {
         3 | 4 => world.bring_down(link),
         5 => world.client.report(Interface { addresses: Vec::new(), ..reported(link, true) }),
         6 => world.set_cut(link, true),
-        7 => {
+        // If each end closes the other's last path at the same time, the connection ends.
+        7 if !gives_up(world) => {
             let at = world.server.instant(world.now);
             let paths = world.server.connection().paths();
             // Fails for the last path.
