@@ -33,8 +33,11 @@ impl Paths {
     fn reason_to_close(&self, path: &PathState, now: Timestamp) -> Option<CloseReason> {
         let wanted = path.wanted.and_then(|index| self.wanted.get(index));
         let reason = wanted.and_then(|wanted| wanted.reason_to_close(path, self.remote.is_ipv6(), now));
-        let dead = path.is_open() && path.pulse.verdict == Verdict::Dead;
-        path.closing.or(reason).or(dead.then_some(CloseReason::Silent))
+        let heartbeats = match path.pulse.verdict {
+            Verdict::Dead => Some(CloseReason::Silent),
+            _ => path.unheard.then_some(CloseReason::Unheard),
+        };
+        path.closing.or(reason).or(heartbeats.filter(|_| path.is_open()))
     }
 
     fn is_healthy(&self, path: &PathState, now: Timestamp) -> bool {
@@ -74,9 +77,11 @@ impl Paths {
             let backup = suspended || (role_backup && preferred && !self.troubled);
             let weight = wanted.map_or(1, |wanted| wanted.path.weight);
             self.set_status(id, backup, context);
-            let Some(path) = self.known.get(&id) else { continue };
+            let Some(path) = self.known.get_mut(&id) else { continue };
             // The server repeats the client's status; a different status is the server's own choice.
             let avoided = path.wanted.is_some() && path.peer_asks && !backup;
+            path.avoided_since = path.avoided_since.or(Some(now)).filter(|_| avoided);
+            path.unheard &= avoided;
             let role = Role { stage: path.stage, backup: role_backup, avoided, suspended, weight };
             context.board.set_role(id, role);
         }

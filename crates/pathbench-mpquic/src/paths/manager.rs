@@ -1,6 +1,6 @@
 //! The states of all paths of a connection, the library's events about them, and heartbeats.
 
-use super::pulse::{HeartbeatOptions, Pulse};
+use super::pulse::{GIVE_UP_AFTER, HeartbeatOptions, Pulse};
 use super::state::PathState;
 use super::wanted::{REOPEN_TIMEOUT, Wanted};
 use crate::closed_paths::ClosedPaths;
@@ -184,7 +184,10 @@ impl Paths {
         }
     }
 
-    /// Updates the verdicts of the open paths and sends due PINGs; whether a verdict has changed.
+    /// Judges the open paths and sends due PINGs; whether a verdict has changed.
+    ///
+    /// A path that delivers in one direction only is silent at the peer, which asks for no data on it. Without a close by
+    /// this end, the data in flight would wait until the library discards the path after the peer's close.
     fn beat(&mut self, context: &mut PathContext<'_>) -> bool {
         let now = context.now;
         let heard: Vec<(PathId, Timestamp)> =
@@ -197,6 +200,10 @@ impl Paths {
             let before = path.pulse.verdict;
             path.pulse.judge(elsewhere, &self.heartbeat, now);
             changed |= path.pulse.verdict != before;
+            let seen = context.board.observation_at(*id, context.instant).unwrap_or_default();
+            let unheard = path.avoided_since.is_some_and(|since| now.since(since) >= GIVE_UP_AFTER)
+                && seen.waiting >= self.heartbeat.suspend_after;
+            changed |= std::mem::replace(&mut path.unheard, unheard) != unheard;
             let is_silent = path.is_silent();
             if path.pulse.takes_ping(&self.heartbeat, now) {
                 ping(*id, context);

@@ -13,7 +13,7 @@ const MAX_SUSPEND_AFTER: Duration = Duration::from_secs(1);
 /// A path suspended this long is closed. Only then is its lost data retransmitted on other paths. With 300 ms of
 /// silence before, a path that is a black hole is closed within 0.5 s. That leaves noq the rest of a second: it
 /// retransmits after a round trip and three PTOs of the path.
-const GIVE_UP_AFTER: Duration = Duration::from_millis(150);
+pub(super) const GIVE_UP_AFTER: Duration = Duration::from_millis(150);
 /// Margin added to the expected time of the library's tail loss probe, which is never early.
 const PROBE_MARGIN: Duration = Duration::from_millis(15);
 

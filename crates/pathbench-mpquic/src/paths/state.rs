@@ -19,6 +19,7 @@ pub(crate) enum CloseReason {
     AddressRemoved,
     OpenTimeout,
     Silent,
+    Unheard,
 }
 
 impl CloseReason {
@@ -29,6 +30,7 @@ impl CloseReason {
             Self::AddressRemoved => "the local address was removed",
             Self::OpenTimeout => "the peer did not answer on it in time",
             Self::Silent => "nothing was heard on it while another path was heard",
+            Self::Unheard => "the peer asked not to use it and acknowledged nothing on it",
         }
     }
 }
@@ -80,6 +82,10 @@ pub(crate) struct PathState {
     pub(super) peer_backup: bool,
     /// The peer chose its status; it does not repeat the status that this end sent.
     pub(super) peer_asks: bool,
+    /// Since when the peer asks for no data on it, although this end wants to use it.
+    pub(super) avoided_since: Option<Timestamp>,
+    /// The peer asks for no data on it, and acknowledges nothing: it seems to receive nothing on it.
+    pub(super) unheard: bool,
     pub(super) pulse: Pulse,
     /// Reason of the close in progress.
     pub(super) closing: Option<CloseReason>,
@@ -108,6 +114,8 @@ impl PathState {
             patience: OPEN_TIMEOUT,
             peer_backup: false,
             peer_asks: false,
+            avoided_since: None,
+            unheard: false,
             pulse: Pulse::at(now),
             closing: None,
             refused: false,

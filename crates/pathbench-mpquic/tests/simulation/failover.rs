@@ -68,6 +68,7 @@ fn a_black_hole_costs_less_than_a_second_and_traffic_returns() {
     }
 }
 
+/// The stall is at most 580 ms; 870 ms if the client waits until the server, which receives nothing, closes the path.
 #[test]
 fn a_black_hole_in_one_direction_is_survived() {
     for (download, direction) in [(true, 0), (true, 1), (false, 0), (false, 1)] {
@@ -78,7 +79,7 @@ fn a_black_hole_in_one_direction_is_survived() {
         world.run_for(ms(4000));
         let now = world.now;
         let stall = receiver(&mut world, download).stall(now);
-        assert!(stall < ms(1000), "download {download}, direction {direction}: {stall:?}\n{}", world.story());
+        assert!(stall < ms(650), "download {download}, direction {direction}: {stall:?}\n{}", world.story());
         world.wires[0][direction].cut = false;
         world.run_for(ms(4500));
         assert_eq!(world.open_paths(), 2, "{}", world.story());

@@ -36,7 +36,9 @@ pub(crate) struct Observation {
     pub(crate) acked_bytes: u64,
     pub(crate) cwnd_bytes: u64,
     pub(crate) mtu_bytes: u16,
-    /// Retransmission timeouts that had passed without progress at the time of reading.
+    /// Time without progress although packets are in flight, at the time of reading.
+    pub(crate) waiting: Duration,
+    /// Retransmission timeouts that had passed in it.
     pub(crate) backoff: u32,
 }
 
@@ -157,7 +159,8 @@ impl Slot {
     }
 
     pub(super) fn observation(&self, now: Option<Instant>) -> Observation {
-        Observation { backoff: now.map_or(0, |now| self.backoff(now)), ..self.seen }
+        let waiting = now.map_or(Duration::ZERO, |now| self.waiting(now));
+        Observation { waiting, backoff: now.map_or(0, |now| self.backoff(now)), ..self.seen }
     }
 
     pub(super) fn rank(&self, now: Instant, relieved: bool) -> Rank {
