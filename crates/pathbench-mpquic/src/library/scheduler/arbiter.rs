@@ -322,6 +322,7 @@ impl Arbiter {
         let Some(slot) = self.slot(id) else { return };
         if slot.stalled(now) {
             slot.served = slot.served.max(least_served);
+            slot.resumed = Some(now);
         }
         slot.on_acked(now, acked, in_flight_bytes);
         self.judge(now, false);
@@ -336,9 +337,9 @@ impl Arbiter {
         // One preferred path without trouble is enough; if all are in trouble, the reason is that of the first.
         let first = troubles.next().flatten();
         let trouble = if troubles.all(|other| other.is_some()) { first } else { None };
-        // Only a read of a window shows that data waits, so a timeout lasts until there is progress.
+        // Only a read of a window shows that data waits, so a timeout lasts until the path has recovered.
         let lasting = matches!(self.trouble, Some(Trouble::Timeout { .. }))
-            && preferred().all(|slot| slot.stalled(now));
+            && preferred().all(|slot| slot.stalled(now) || slot.recovers(now));
         let trouble = trouble.or(self.trouble.filter(|_| lasting));
         if trouble.is_some() != self.trouble.is_some() && self.events.len() < MAX_EVENTS {
             self.events.push(SchedulerEvent { at: now, path, trouble });

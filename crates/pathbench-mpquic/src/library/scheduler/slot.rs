@@ -11,6 +11,8 @@ const MAX_ACK_DELAY: Duration = Duration::from_millis(25);
 const GRANULARITY: Duration = Duration::from_millis(1);
 /// Back-off is counted up to 2^10; a larger one has no further meaning.
 const MAX_BACKOFF: u32 = 10;
+/// A path that was stalled counts as recovered after so many retransmission timeouts without another stall.
+const RECOVERY_TIMEOUTS: u32 = 2;
 /// Minimum RTT and maximum rate cover the last one to two of these intervals.
 const LATELY: Duration = Duration::from_secs(1);
 /// Recorded send times of large packets per path, and how many of them are recorded in an RTT.
@@ -67,6 +69,8 @@ pub(super) struct Slot {
     pub(super) served: u64,
     /// When the last acknowledgement arrived, or the first packet of the present flight was sent.
     pub(super) progress: Option<Instant>,
+    /// When an acknowledgement ended the last stall.
+    pub(super) resumed: Option<Instant>,
     pub(super) large_progress: Option<Instant>,
     pub(super) busy_since: Option<Instant>,
     /// The scheduler held the path back with space in its window: the controller must not consider the window used.
@@ -131,6 +135,12 @@ impl Slot {
     /// Whether a retransmission timeout has passed without progress.
     pub(super) fn stalled(&self, now: Instant) -> bool {
         self.seen.retransmission_timeout().is_some_and(|timeout| self.waiting(now) > timeout)
+    }
+
+    /// Whether a stall ended only a moment ago. On a path that loses most packets, each acknowledgement ends one.
+    pub(super) fn recovers(&self, now: Instant) -> bool {
+        let timeout = self.seen.retransmission_timeout().unwrap_or_default();
+        self.resumed.is_some_and(|at| now.saturating_duration_since(at) < timeout * RECOVERY_TIMEOUTS)
     }
 
     /// When the path will be [`Slot::stalled`] if nothing is acknowledged.
