@@ -26,9 +26,6 @@ pub enum ContentKind {
 /// 2^64 / golden ratio: `SplitMix64`'s increment.
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Size of a block that is computed and compared at once; it fits into the L1 cache.
-const COMPARED_BYTES: usize = 4096;
-
 /// `SplitMix64`'s output function.
 const fn mix(mut word: u64) -> u64 {
     word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -52,8 +49,7 @@ impl Content {
     }
 
     pub fn fill(self, offset: u64, bytes: &mut [u8]) {
-        let head = bytes.len().min((offset.wrapping_neg() % 8) as usize);
-        let (head, rest) = bytes.split_at_mut(head);
+        let (head, rest) = bytes.split_at_mut(head_bytes(offset, bytes.len()));
         for (byte, at) in head.iter_mut().zip(offset..) {
             *byte = self.byte(at);
         }
@@ -70,17 +66,26 @@ impl Content {
 
     /// The offset of the first wrong byte in `bytes`, which begin at `offset`.
     pub fn first_difference(self, offset: u64, bytes: &[u8]) -> Option<u64> {
-        let mut expected = [0; COMPARED_BYTES];
-        bytes.chunks(COMPARED_BYTES).zip((offset..).step_by(COMPARED_BYTES)).find_map(|(found, from)| {
-            let expected = &mut expected[..found.len()];
-            self.fill(from, expected);
-            if expected == found {
-                return None;
-            }
-            let wrong = found.iter().zip(expected.iter()).position(|(found, expected)| found != expected);
-            wrong.map(|place| from + place as u64)
-        })
+        let wrong = |bytes: &[u8], from: u64| {
+            bytes.iter().zip(from..).find(|(byte, at)| **byte != self.byte(*at)).map(|(_, at)| at)
+        };
+        let (head, rest) = bytes.split_at(head_bytes(offset, bytes.len()));
+        let first = offset + head.len() as u64;
+        let (words, tail) = rest.as_chunks::<8>();
+        let mut compared = words.iter().zip(first / 8..);
+        wrong(head, offset)
+            .or_else(|| {
+                compared
+                    .find(|(word, index)| u64::from_le_bytes(**word) != self.word(*index))
+                    .and_then(|(word, index)| wrong(word, index * 8))
+            })
+            .or_else(|| wrong(tail, first + words.len() as u64 * 8))
     }
+}
+
+/// Bytes before the first whole word.
+fn head_bytes(offset: u64, length: usize) -> usize {
+    length.min((offset.wrapping_neg() % 8) as usize)
 }
 
 #[cfg(test)]
