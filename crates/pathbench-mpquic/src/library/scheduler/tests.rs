@@ -186,10 +186,12 @@ fn a_timeout_is_trouble_only_with_new_data_to_send() {
     assert_eq!(arbiter.trouble, None, "noq did not ask for a window: nothing to send");
     assert_eq!(windows(&mut arbiter, later), [false, true]);
     assert!(matches!(arbiter.trouble, Some(Trouble::Timeout { .. })), "{:?}", arbiter.trouble);
-    // An acknowledgement ends the trouble.
+    // Two timeouts after an acknowledgement the path has recovered.
     arbiter.on_acked(0, later, &Acked { bytes: 1200, rtt: Some(ms(200)), ..Acked::default() }, 0);
+    let timeout = arbiter.slots[0].seen.retransmission_timeout().unwrap();
+    assert_eq!(windows(&mut arbiter, later + timeout), [false, true]);
+    assert_eq!(windows(&mut arbiter, later + timeout * 2), [true, false]);
     assert_eq!(arbiter.trouble, None);
-    assert_eq!(windows(&mut arbiter, later), [true, false]);
     let troubles: Vec<bool> = arbiter.events.iter().map(|event| event.trouble.is_some()).collect();
     assert_eq!(troubles, [true, false]);
 }
