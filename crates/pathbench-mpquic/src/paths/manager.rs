@@ -200,9 +200,9 @@ impl Paths {
             let before = path.pulse.verdict;
             path.pulse.judge(elsewhere, &self.heartbeat, now);
             changed |= path.pulse.verdict != before;
-            let seen = context.board.observation_at(*id, context.instant).unwrap_or_default();
+            let waiting = || Some(context.board.observation_at(*id, context.instant)?.waiting);
             let unheard = path.avoided_since.is_some_and(|since| now.since(since) >= GIVE_UP_AFTER)
-                && seen.waiting >= self.heartbeat.suspend_after;
+                && waiting().is_some_and(|waiting| waiting >= self.heartbeat.suspend_after);
             changed |= std::mem::replace(&mut path.unheard, unheard) != unheard;
             let is_silent = path.is_silent();
             if path.pulse.takes_ping(&self.heartbeat, now) {
