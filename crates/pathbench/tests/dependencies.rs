@@ -9,12 +9,14 @@ use std::process::Command;
 pathbench_kerneltest::privilege_independent!();
 
 /// From top to bottom. A crate may depend only on crates further down.
-const CRATES: [&str; 15] = [
+const CRATES: [&str; 17] = [
     "pathbench",
     "pathbench-collector",
     "pathbench-report",
     "pathbench-minitopo",
     "pathbench-lab",
+    "pathbench-check",
+    "pathbench-supervisor",
     "pathbench-traffic",
     "pathbench-transport",
     "pathbench-mpquic",
