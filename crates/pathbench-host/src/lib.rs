@@ -4,9 +4,10 @@
 //! All calls are synchronous and act on the calling thread's network namespace or on a named one
 //! ([`namespace::NetNamespace`]). This crate never runs `ip`, `tc` or `sysctl`, never sends or receives test traffic,
 //! never decides on the host's configuration, never reads a clock, and never undoes a change by itself: each call
-//! performs one operation and returns the kernel's answer. Changes with several steps ([`path_mtu::Remedy`]) record
+//! performs one operation and returns the kernel's answer. Changes with several steps ([`change::Applier`]) record
 //! each step in advance, and undo the steps on request.
 
+pub mod change;
 pub mod connections;
 pub mod counters;
 pub mod firewall;

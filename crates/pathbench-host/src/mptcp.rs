@@ -219,6 +219,14 @@ impl PathManager {
         Ok(Self { socket: socket()? })
     }
 
+    /// Like [`Self::open`]; `None` if this kernel has no path manager.
+    pub fn open_if_known() -> Result<Option<Self>, MptcpError> {
+        match Self::open() {
+            Err(MptcpError::NoPathManager) => Ok(None),
+            opened => opened.map(Some),
+        }
+    }
+
     pub fn open_in(namespace: &NetNamespace) -> Result<Self, MptcpError> {
         namespace.run_in(Self::open).map_err(NetlinkError::from)?
     }

@@ -8,6 +8,7 @@ mod cli;
 mod client;
 mod clock;
 mod exit;
+mod journal;
 mod lab;
 mod mtu;
 mod orchestrator;

@@ -181,7 +181,7 @@ fn an_undo_without_a_journal_has_nothing_to_do_and_one_with_a_wrong_one_does_not
     let undo = ["mtu", "--undo", "--journal", "journal.jsonl"];
     work.run(&undo).expect(0).reports(&["nothing to undo"]);
     assert!(!work.path().join("journal.jsonl").exists(), "an undo leaves no journal");
-    for text in ["no journal\n", "{\"journal\":{\"format\":\"pathbench.mtu-journal/9\"}}\n"] {
+    for text in ["no journal\n", "{\"journal\":{\"format\":\"pathbench.journal/9\"}}\n"] {
         std::fs::write(work.path().join("journal.jsonl"), text).unwrap();
         work.run(&undo).expect(1).reports(&["journal.jsonl"]);
         assert_eq!(std::fs::read_to_string(work.path().join("journal.jsonl")).unwrap(), text);

@@ -1,13 +1,12 @@
 //! The steps that correct a path's MTU.
 
-use super::operation::Operation;
 use super::state::KernelPathState;
+use crate::change::{Operation, Plan};
 use crate::connections::{LiveConnection, Subflow};
 use crate::mptcp::{Endpoint, EndpointFlags, Limits};
 use crate::netlink::FibEntry;
 use pathbench_record::network::{IpNet, SMALLEST_IPV4_MTU_BYTES, SMALLEST_IPV6_MTU_BYTES};
 use pathbench_record::text::duration;
-use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// `RTPROT_RA`: from a router advertisement.
@@ -18,25 +17,6 @@ const MOST_SUBFLOWS: u32 = 8;
 /// Bounds of the delay until peers have received a removal; the upper bound keeps the refresh below 1 s.
 const LEAST_WAIT_MS: u64 = 100;
 const MOST_WAIT_MS: u64 = 600;
-
-/// A planned change and the equivalent commands.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PlannedStep {
-    pub operation: Operation,
-    /// The equivalent shell commands.
-    pub commands: Vec<String>,
-    /// The shell commands that undo the operation; empty if it has no lasting effect.
-    pub undo_commands: Vec<String>,
-}
-
-/// A plan to correct a path's MTU.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Plan {
-    /// The changes in order; empty if the kernel's state is correct.
-    pub steps: Vec<PlannedStep>,
-    /// Notes for the user, in sentences.
-    pub notes: Vec<String>,
-}
 
 /// The reason why the route cannot have the MTU.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -77,12 +57,7 @@ struct Draft<'a> {
 
 impl Draft<'_> {
     fn step(&mut self, operation: Operation) {
-        let names = &self.state.interface_names;
-        self.plan.steps.push(PlannedStep {
-            commands: operation.commands(names),
-            undo_commands: operation.undo_commands(names),
-            operation,
-        });
+        self.plan.push(operation, &self.state.interface_names);
     }
 
     fn note(&mut self, note: String) {

@@ -88,20 +88,19 @@ impl KernelPathState {
 /// Sockets for queries in one network namespace.
 #[derive(Debug)]
 pub struct PathObserver {
-    pub(super) routes: RouteSocket,
+    routes: RouteSocket,
     diagnosis: Channel,
-    pub(super) manager: Option<PathManager>,
+    manager: Option<PathManager>,
 }
 
 impl PathObserver {
     /// For the calling thread's network namespace.
     pub fn open() -> Result<Self, PathStateError> {
-        let manager = match PathManager::open() {
-            Ok(manager) => Some(manager),
-            Err(MptcpError::NoPathManager) => None,
-            Err(error) => return Err(error.into()),
-        };
-        Ok(Self { routes: RouteSocket::open()?, diagnosis: Channel::open(Protocol::SOCK_DIAG)?, manager })
+        Ok(Self {
+            routes: RouteSocket::open()?,
+            diagnosis: Channel::open(Protocol::SOCK_DIAG)?,
+            manager: PathManager::open_if_known()?,
+        })
     }
 
     /// For `namespace`.

@@ -2,10 +2,11 @@
 
 use crate::fixture::{Lab, v4, v6, wire_name, within};
 use libtest_mimic::Failed;
+use pathbench_host::change::Applier;
 use pathbench_host::mptcp::{Endpoint, EndpointFlags, Limits, PathManager};
 use pathbench_host::namespace::NetNamespace;
 use pathbench_host::netlink::Route;
-use pathbench_host::path_mtu::{HostPath, LiveConnection, PathObserver, Remedy, is_stuck, plan};
+use pathbench_host::path_mtu::{HostPath, LiveConnection, PathObserver, is_stuck, plan};
 use pathbench_host::qdisc::Shaper;
 use pathbench_host::sysctl;
 use pathbench_kerneltest::{Outcome, ensure, tests};
@@ -152,7 +153,7 @@ fn remedied(lab: &Lab, layout: Layout) -> Outcome {
     ensure!((plan.steps.len() == 1) == alone, "{plan:?}");
 
     let place = tempfile::tempdir()?;
-    let mut remedy = lab.client.namespace.run_in(|| Remedy::open(&place.path().join("journal")))??;
+    let mut remedy = lab.client.namespace.run_in(|| Applier::open(&place.path().join("journal")))??;
     let begun = Instant::now();
     remedy.apply(&plan)?;
     let before = if alone { stuck.bytes_acked } else { 0 };

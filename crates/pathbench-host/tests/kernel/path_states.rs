@@ -3,10 +3,9 @@
 use crate::fixture::{Host, Lab, v4, v6, wire_name};
 use crate::raw_routes::{RawRoute, attribute, number, octets};
 use libtest_mimic::Failed;
+use pathbench_host::change::{Applier, Operation, Plan, PlannedStep};
 use pathbench_host::netlink::{Route, Rule, VethEnd, VethPair};
-use pathbench_host::path_mtu::{
-    HostPath, KernelPathState, Operation, PathObserver, PathStateError, Plan, PlannedStep, Remedy, plan,
-};
+use pathbench_host::path_mtu::{HostPath, KernelPathState, PathObserver, PathStateError, plan};
 use pathbench_host::sysctl;
 use pathbench_kerneltest::{Outcome, ensure, tests};
 use pathbench_record::network::{DEFAULT_V4, DEFAULT_V6, IpNet};
@@ -182,7 +181,7 @@ fn a_route_mtu_replaces_the_mtu_learnt_from_icmp() -> Outcome {
         let (after, command) = (before.route.with_mtu(Some(1350)), Vec::new());
         let operation = Operation::ReplaceRoute { before: before.route, after };
         let step = PlannedStep { operation, commands: command.clone(), undo_commands: command };
-        let mut remedy = client.namespace.run_in(|| Remedy::open(&journal.path().join("journal")))??;
+        let mut remedy = client.namespace.run_in(|| Applier::open(&journal.path().join("journal")))??;
         remedy.apply(&Plan { steps: vec![step], notes: Vec::new() })?;
         let replaced = state(&client, &path)?;
         ensure!(replaced.cached.is_none() && replaced.effective_mtu_bytes() == 1350, "{replaced:?}");

@@ -3,8 +3,8 @@
 use crate::fixture::v4;
 use crate::remedies::{Bench, SUBFLOW, plans_of_every_kind, stopped};
 use libtest_mimic::Failed;
+use pathbench_host::change::{Operation, Plan};
 use pathbench_host::mptcp::{Endpoint, EndpointFlags, PathManager};
-use pathbench_host::path_mtu::{Operation, Plan};
 use pathbench_kerneltest::{Outcome, ensure, tests};
 
 tests!(

@@ -4,12 +4,11 @@ use crate::common::waiting;
 use crate::fixture::{Host, Lab, v4, v6, wire_name, within};
 use crate::raw_routes::{Image, RawRoute, add_next_hop_object, attribute, number, octets};
 use libtest_mimic::Failed;
+use pathbench_host::change::{Applier, ApplyError, JournalError, Plan, UndoOutcome};
 use pathbench_host::mptcp::{Endpoint, EndpointFlags, Limits, PathManager};
 use pathbench_host::namespace::NetNamespace;
 use pathbench_host::netlink::{Route, Rule};
-use pathbench_host::path_mtu::{
-    HostPath, JournalError, LiveConnection, PathObserver, Plan, Remedy, RemedyError, UndoOutcome, plan,
-};
+use pathbench_host::path_mtu::{HostPath, LiveConnection, PathObserver, plan};
 use pathbench_kerneltest::{Outcome, ensure, tests};
 use pathbench_record::network::IpNet;
 use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
@@ -87,8 +86,8 @@ impl Bench {
         Ok(plan(&state, mtu_bytes, stuck)?)
     }
 
-    pub(crate) fn remedy(&self) -> Result<Remedy, Failed> {
-        Ok(self.namespace().run_in(|| Remedy::open(&self.journal))??)
+    pub(crate) fn remedy(&self) -> Result<Applier, Failed> {
+        Ok(self.namespace().run_in(|| Applier::open(&self.journal))??)
     }
 
     fn effective_mtu(&self) -> Result<u32, Failed> {
@@ -275,7 +274,7 @@ pub(crate) fn plans_of_every_kind(bench: &mut Bench, endpoint: Option<u8>) -> Re
 }
 
 /// Interrupts before or after a persistent change: at call number `moment`.
-pub(crate) fn stopped(remedy: Remedy, moment: usize) -> Remedy {
+pub(crate) fn stopped(remedy: Applier, moment: usize) -> Applier {
     let mut passed = 0;
     remedy.stopped_by(Box::new(move || {
         passed += 1;
@@ -295,7 +294,7 @@ fn an_interrupted_apply_is_undone() -> Outcome {
             if applied.is_ok() {
                 break;
             }
-            ensure!(matches!(applied, Err(RemedyError::Interrupted)), "{applied:?}");
+            ensure!(matches!(applied, Err(ApplyError::Interrupted)), "{applied:?}");
             let report = bench.remedy()?.undo(false)?;
             ensure!(report.is_complete(), "stopped at {moments}: {report:?}");
             same(&before, &bench.image()?, &format!("stopped at {moments}"))?;
@@ -319,7 +318,7 @@ fn an_interrupted_undo_can_be_continued() -> Outcome {
             if undone.is_ok() {
                 break;
             }
-            ensure!(matches!(undone, Err(RemedyError::Interrupted)), "{undone:?}");
+            ensure!(matches!(undone, Err(ApplyError::Interrupted)), "{undone:?}");
             let report = bench.remedy()?.undo(false)?;
             ensure!(report.is_complete(), "stopped at {moments}: {report:?}");
             same(&before, &bench.image()?, &format!("stopped at {moments}"))?;
@@ -424,9 +423,9 @@ fn another_namespace_is_not_changed() -> Outcome {
     let bench = Bench::new(v4)?;
     bench.remedy()?.apply(&bench.plan(1400, &[])?)?;
     let other = Host::new()?;
-    let elsewhere = |journal: &Path| other.namespace.run_in(|| Remedy::open(journal)?.undo(true));
+    let elsewhere = |journal: &Path| other.namespace.run_in(|| Applier::open(journal)?.undo(true));
     let refused = elsewhere(&bench.journal)?;
-    ensure!(matches!(refused, Err(RemedyError::Journal(JournalError::Elsewhere { .. }))), "{refused:?}");
+    ensure!(matches!(refused, Err(ApplyError::Journal(JournalError::Elsewhere { .. }))), "{refused:?}");
     ensure!(bench.remedy()?.undo(false)?.is_complete(), "the undo is no longer possible");
     Ok(())
 }
@@ -440,7 +439,7 @@ fn an_outdated_plan_is_rejected() -> Outcome {
     theirs.append(bench.namespace())?;
     let before = bench.image()?;
     let refused = bench.remedy()?.apply(&plan);
-    ensure!(matches!(refused, Err(RemedyError::Changed { .. })), "{refused:?}");
+    ensure!(matches!(refused, Err(ApplyError::Changed { .. })), "{refused:?}");
     same(&before, &bench.image()?, "after the refusal")?;
     ensure!(!bench.journal.exists(), "a journal of nothing stays");
     Ok(())
@@ -456,7 +455,7 @@ fn without_privilege_no_change_remains() -> Outcome {
             None,
             CapabilitySets { effective: own.effective - CapabilitySet::NET_ADMIN, ..own },
         )?;
-        let refused = Remedy::open(&bench.journal).and_then(|mut remedy| remedy.apply(&plan));
+        let refused = Applier::open(&bench.journal).and_then(|mut remedy| remedy.apply(&plan));
         set_capabilities(None, own)?;
         Ok::<_, Failed>(refused)
     })??;

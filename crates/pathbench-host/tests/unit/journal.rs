@@ -1,8 +1,9 @@
 //! The journal file of remedies.
 
+use pathbench_host::change::journal::{Entry, Journal, Line};
+use pathbench_host::change::{JournalError, NamespaceIdentity, Operation};
 use pathbench_host::mptcp::{Endpoint, EndpointFlags};
-use pathbench_host::path_mtu::journal::{Entry, Journal, Line};
-use pathbench_host::path_mtu::{FibEntry, JournalError, NamespaceIdentity, Operation};
+use pathbench_host::path_mtu::FibEntry;
 use proptest::prelude::*;
 use std::path::Path;
 

@@ -2,8 +2,9 @@
 
 use crate::common::waiting;
 use crate::samples::{Sample, to};
+use pathbench_host::change::Plan;
 use pathbench_host::mptcp::{Endpoint, EndpointFlags, Limits};
-use pathbench_host::path_mtu::{CachedMtu, HostPath, KernelPathState, LiveConnection, Plan, PlanError, plan};
+use pathbench_host::path_mtu::{CachedMtu, HostPath, KernelPathState, LiveConnection, PlanError, plan};
 use std::collections::BTreeMap;
 use std::time::Duration;
 

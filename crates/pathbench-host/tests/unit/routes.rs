@@ -1,8 +1,8 @@
 //! Routes in the kernel's dumps and requests.
 
+use pathbench_host::change::Operation;
 use pathbench_host::netlink::message::{Attributes, Encoder};
 use pathbench_host::netlink::{FibEntry, Route};
-use pathbench_host::path_mtu::Operation;
 use pathbench_record::network::IpNet;
 use proptest::prelude::*;
 use std::collections::BTreeMap;

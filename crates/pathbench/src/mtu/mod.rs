@@ -4,14 +4,13 @@
 //! parallel, one thread each, and compares both. `pathbench-host` plans the changes and keeps the journal.
 
 mod examination;
-mod journal;
 mod monitor;
 mod remedy;
 
 use crate::arguments::MtuArgs;
 use crate::exit::{Exit, Failure};
 use crate::session::Session;
-use crate::{output, report};
+use crate::{journal, output, report};
 use monitor::Monitor;
 use pathbench_record::directory::ResultWriter;
 use pathbench_record::document::MtuRecord;
@@ -24,7 +23,7 @@ use std::time::Duration;
 const SHORTEST_INTERVAL: Duration = Duration::from_millis(100);
 
 pub(crate) fn mtu(args: &MtuArgs) -> Result<Exit, Failure> {
-    let open = || Application::open(&journal::place(args.journal.as_deref())?);
+    let open = || Application::open(&journal::place("mtu", args.journal.as_deref())?);
     let Some(given) = &args.server else {
         let undone = open()?.undo(args.force);
         let printed = output::print(&undone.restored);

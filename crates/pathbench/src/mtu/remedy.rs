@@ -4,9 +4,8 @@ use super::examination::{Examination, host_path};
 use crate::exit::Failure;
 use crate::output;
 use pathbench_analysis::path_mtu;
-use pathbench_host::path_mtu::{
-    KernelPathState, PathObserver, Plan, PlannedStep, Recovery, Remedy, RemedyError, UndoOutcome, plan,
-};
+use pathbench_host::change::{Applier, ApplyError, Plan, PlannedStep, UndoOutcome};
+use pathbench_host::path_mtu::{KernelPathState, PathObserver, Recovery, plan};
 use pathbench_record::document::{MtuStep, PathMtu};
 use pathbench_record::text::duration;
 use pathbench_record::time::{Clock, Timestamp};
@@ -18,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 #[derive(Debug)]
 pub(super) struct Application {
-    remedy: Remedy,
+    applier: Applier,
     pub(super) journal: PathBuf,
 }
 
@@ -40,8 +39,8 @@ pub(super) struct Undone {
 
 impl Application {
     pub(super) fn open(journal: &Path) -> Result<Self, Failure> {
-        let remedy = Remedy::open(journal).map_err(|error| failure(&error))?;
-        Ok(Self { remedy, journal: journal.to_owned() })
+        let applier = Applier::open(journal).map_err(|error| failure(&error))?;
+        Ok(Self { applier, journal: journal.to_owned() })
     }
 
     /// Corrects one path, based on the kernel's current state.
@@ -69,7 +68,7 @@ impl Application {
         for (index, step) in plan.steps.iter().enumerate() {
             // One at a time, so that the steps that were made are known.
             let one = Plan { steps: vec![step.clone()], notes: Vec::new() };
-            match self.remedy.apply(&one) {
+            match self.applier.apply(&one) {
                 Ok(()) => corrected.steps.extend(records(name, &one.steps, true)),
                 Err(error) => {
                     corrected.steps.extend(records(name, &plan.steps[index..], false));
@@ -86,7 +85,7 @@ impl Application {
 
     /// Undoes all changes in the journal, and reports unrestored changes on stderr.
     pub(super) fn undo(&mut self, force: bool) -> Undone {
-        let report = match self.remedy.undo(force) {
+        let report = match self.applier.undo(force) {
             Ok(report) => report,
             Err(error) => return Undone { restored: String::new(), ending: Err(failure(&error)) },
         };
@@ -133,7 +132,7 @@ pub(super) fn planned(
     Ok((state, plan))
 }
 
-fn failure(error: &RemedyError) -> Failure {
+fn failure(error: &ApplyError) -> Failure {
     if error.is_host_unable() {
         return Failure::host_cannot(format!(
             "{error}\nthis needs CAP_NET_ADMIN: run it as root (sudo), or let an administrator run the commands that --print \

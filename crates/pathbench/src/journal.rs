@@ -1,4 +1,5 @@
-//! The location of the journal, which records each change of this host before it is made.
+//! The location of the journal, which records each change of this host before it is made. Each command has its own, so
+//! that its undo undoes its own changes only.
 
 use crate::exit::Failure;
 use pathbench_host::namespace::current_cookie;
@@ -11,13 +12,13 @@ use std::path::{Path, PathBuf};
 const OWN_ONLY: u32 = 0o700;
 const OTHERS_MAY_WRITE: u32 = 0o022;
 
-/// The journal of this network namespace: the user's file, or the first default directory that holds a journal or can
-/// be created. Like routes, these directories do not survive a reboot.
-pub(super) fn place(given: Option<&Path>) -> Result<PathBuf, Failure> {
+/// The journal of `command` in this network namespace: the user's file, or the first default directory that holds a
+/// journal or can be created. Like routes, these directories do not survive a reboot.
+pub(crate) fn place(command: &str, given: Option<&Path>) -> Result<PathBuf, Failure> {
     if let Some(given) = given {
         return Ok(given.to_owned());
     }
-    let name = name()?;
+    let name = name(command)?;
     let places = places();
     let standing = places.iter().find(|place| is_own(place) && place.join(&name).exists());
     let place = standing.or_else(|| places.iter().find(|place| make(place)));
@@ -30,15 +31,15 @@ pub(super) fn place(given: Option<&Path>) -> Result<PathBuf, Failure> {
     })
 }
 
-/// The file name of a network namespace's journal. A later namespace may have the same inode, but another cookie.
-fn name() -> Result<String, Failure> {
+/// The file name of a command's journal. A later namespace may have the same inode, but another cookie.
+fn name(command: &str) -> Result<String, Failure> {
     if let Ok(cookie) = current_cookie() {
-        return Ok(format!("mtu-journal-{cookie}.jsonl"));
+        return Ok(format!("{command}-journal-{cookie}.jsonl"));
     }
     let namespace = fs::metadata("/proc/thread-self/ns/net").map_err(|error| {
         Failure::host_cannot(format!("cannot identify this network namespace: {error}; is /proc mounted?"))
     })?;
-    Ok(format!("mtu-journal-inode-{}.jsonl", namespace.ino()))
+    Ok(format!("{command}-journal-inode-{}.jsonl", namespace.ino()))
 }
 
 fn places() -> Vec<PathBuf> {
@@ -88,6 +89,6 @@ mod tests {
 
     #[test]
     fn a_named_journal_is_used_as_given() {
-        assert_eq!(place(Some(Path::new("here.jsonl"))).unwrap(), Path::new("here.jsonl"));
+        assert_eq!(place("mtu", Some(Path::new("here.jsonl"))).unwrap(), Path::new("here.jsonl"));
     }
 }

@@ -17,8 +17,8 @@ use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 /// The format version written, and the only one accepted.
-const FORMAT: &str = "pathbench.mtu-journal/1";
-const HEADING: &[u8] = br#"{"line":"journal","format":"pathbench.mtu-journal/"#;
+const FORMAT: &str = "pathbench.journal/1";
+const HEADING: &[u8] = br#"{"line":"journal","format":"pathbench.journal/"#;
 /// Attempts to open the file, which another process may remove at the same time.
 const ATTEMPTS: u32 = 8;
 

@@ -1,119 +1,43 @@
-//! The changes that correct a path's MTU, the equivalent commands, and the commands that undo them.
+//! The shell commands (ip(8)) that are equivalent to changes.
 
+use super::operation::InterfaceNames;
 use crate::mptcp::{Endpoint, EndpointFlags, Limits};
 use crate::netlink::MAIN_TABLE;
 use crate::netlink::fib_entry::{FibEntry, NextHop, RTA_ENCAP, RTA_NH_ID, RTA_PREF, RTAX_LOCK};
 use crate::netlink::message::u32_at;
-use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-pub type InterfaceNames = BTreeMap<u32, String>;
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", tag = "change")]
-pub enum Operation {
-    /// Adds a route where no route has the same destination and metric.
-    AddRoute {
-        route: FibEntry,
-    },
-    ReplaceRoute {
-        before: FibEntry,
-        after: FibEntry,
-    },
-    SetLimits {
-        before: Limits,
-        after: Limits,
-    },
-    /// Removes an MPTCP endpoint and adds it again, so that connections close their subflow from it and open a new one.
-    RefreshEndpoint {
-        endpoint: Endpoint,
-        /// Whether connections whose first subflow has its address close that subflow, too.
-        first_subflow_too: bool,
-        /// Delay between removal and addition. Peers receive the removal (`REMOVE_ADDR`) over another path, whose queue
-        /// may be long, and then close the subflow with that id; if the removal arrives late, they close the new one.
-        wait_ms: u64,
-    },
-    /// Closes the first subflow of connections from this address, which is no endpoint.
-    CloseFirstSubflow {
-        address: IpAddr,
-        /// Delay after the removal, as for [`Self::RefreshEndpoint`].
-        wait_ms: u64,
-    },
-    AddEndpoint {
-        endpoint: Endpoint,
-    },
-}
-
-impl Operation {
-    /// The equivalent shell commands.
-    pub fn commands(&self, names: &InterfaceNames) -> Vec<String> {
-        match self {
-            Self::AddRoute { route } => vec![route_command("add", route, names)],
-            Self::ReplaceRoute { before, after } => replacement_commands(before, after, names),
-            Self::SetLimits { after, .. } => vec![limits_command(*after)],
-            Self::RefreshEndpoint { endpoint, first_subflow_too, wait_ms } => {
-                let first = first_subflow_too.then(|| first_subflow_command(endpoint.address));
-                let mut commands: Vec<_> = first.into_iter().collect();
-                commands.push(remove_endpoint_command(endpoint));
-                commands.push(wait_command(*wait_ms));
-                commands.push(endpoint_command(endpoint, names));
-                commands
-            }
-            Self::CloseFirstSubflow { address, wait_ms } => {
-                vec![first_subflow_command(*address), wait_command(*wait_ms)]
-            }
-            Self::AddEndpoint { endpoint } => vec![endpoint_command(endpoint, names)],
-        }
-    }
-
-    /// The shell commands that undo the operation; empty if it has no lasting effect.
-    pub fn undo_commands(&self, names: &InterfaceNames) -> Vec<String> {
-        match self {
-            Self::AddRoute { route } => vec![route_command("delete", route, names)],
-            Self::ReplaceRoute { before, after } => replacement_commands(after, before, names),
-            Self::SetLimits { before, .. } => vec![limits_command(*before)],
-            Self::RefreshEndpoint { .. } | Self::CloseFirstSubflow { .. } => Vec::new(),
-            Self::AddEndpoint { endpoint } => vec![remove_endpoint_command(endpoint)],
-        }
-    }
-
-    pub(super) const fn leaves_nothing(&self) -> bool {
-        matches!(self, Self::RefreshEndpoint { .. } | Self::CloseFirstSubflow { .. })
-    }
-
-    pub(super) const fn is_atomic(&self) -> bool {
-        !matches!(self, Self::RefreshEndpoint { .. })
-    }
-}
-
-fn replacement_commands(there: &FibEntry, entry: &FibEntry, names: &InterfaceNames) -> Vec<String> {
+pub(super) fn replacement_commands(
+    there: &FibEntry,
+    entry: &FibEntry,
+    names: &InterfaceNames,
+) -> Vec<String> {
     if there.hides(entry) {
         return vec![route_command("delete", there, names), route_command("add", entry, names)];
     }
     vec![route_command("replace", entry, names)]
 }
 
-fn limits_command(limits: Limits) -> String {
+pub(super) fn limits_command(limits: Limits) -> String {
     format!("ip mptcp limits set subflows {} add_addr_accepted {}", limits.subflows, limits.add_addr_accepted)
 }
 
-fn first_subflow_command(address: IpAddr) -> String {
+pub(super) fn first_subflow_command(address: IpAddr) -> String {
     format!("ip mptcp endpoint delete id 0 {address}")
 }
 
-fn wait_command(wait_ms: u64) -> String {
+pub(super) fn wait_command(wait_ms: u64) -> String {
     format!("sleep {}.{:03}", wait_ms / 1000, wait_ms % 1000)
 }
 
-fn remove_endpoint_command(endpoint: &Endpoint) -> String {
+pub(super) fn remove_endpoint_command(endpoint: &Endpoint) -> String {
     match endpoint.id {
         Some(id) => format!("ip mptcp endpoint delete id {id}"),
         None => format!("ip mptcp endpoint delete {}", endpoint.address),
     }
 }
 
-fn endpoint_command(endpoint: &Endpoint, names: &InterfaceNames) -> String {
+pub(super) fn endpoint_command(endpoint: &Endpoint, names: &InterfaceNames) -> String {
     let mut words = vec![format!("ip mptcp endpoint add {}", endpoint.address)];
     words.extend(endpoint.port.map(|port| format!("port {port}")));
     words.extend(endpoint.interface.map(|index| device(index, names)));
@@ -157,7 +81,7 @@ const RTAX_QUICKACK: u16 = 15;
 const RTAX_CC_ALGO: u16 = 16;
 const RTAX_FASTOPEN_NO_COOKIE: u16 = 17;
 
-fn route_command(verb: &str, entry: &FibEntry, names: &InterfaceNames) -> String {
+pub(super) fn route_command(verb: &str, entry: &FibEntry, names: &InterfaceNames) -> String {
     let mut words = vec![if entry.is_ipv4() { "ip" } else { "ip -6" }.to_owned(), format!("route {verb}")];
     words.push(destination(entry));
     words.extend(entry.from().map(|from| format!("from {from}")));

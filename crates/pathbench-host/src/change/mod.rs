@@ -1,0 +1,15 @@
+//! Changes of this host, applied step by step with a journal on disk and undone exactly ([`Applier`]).
+//!
+//! A [`Plan`] contains operations with their inverse. Each kind of plan has a journal file of its own in one format, so
+//! that the undo of one command never undoes the changes of another.
+
+mod applier;
+mod commands;
+mod host;
+pub mod journal;
+mod operation;
+
+pub use applier::{Applier, ApplyError, Interruption, UndoReport, UndoneStep};
+pub use host::UndoOutcome;
+pub use journal::{JournalError, NamespaceIdentity};
+pub use operation::{InterfaceNames, Operation, Plan, PlannedStep};

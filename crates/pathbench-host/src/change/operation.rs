@@ -1,0 +1,119 @@
+//! The changes of a host, the equivalent commands, and the commands that undo them.
+
+use super::commands::{
+    endpoint_command, first_subflow_command, limits_command, remove_endpoint_command, replacement_commands,
+    route_command, wait_command,
+};
+use crate::mptcp::{Endpoint, Limits};
+use crate::netlink::FibEntry;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+pub type InterfaceNames = BTreeMap<u32, String>;
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "change")]
+pub enum Operation {
+    /// Adds a route where no route has the same destination and metric.
+    AddRoute {
+        route: FibEntry,
+    },
+    ReplaceRoute {
+        before: FibEntry,
+        after: FibEntry,
+    },
+    SetLimits {
+        before: Limits,
+        after: Limits,
+    },
+    /// Removes an MPTCP endpoint and adds it again, so that connections close their subflow from it and open a new one.
+    RefreshEndpoint {
+        endpoint: Endpoint,
+        /// Whether connections whose first subflow has its address close that subflow, too.
+        first_subflow_too: bool,
+        /// Delay between removal and addition. Peers receive the removal (`REMOVE_ADDR`) over another path, whose queue
+        /// may be long, and then close the subflow with that id; if the removal arrives late, they close the new one.
+        wait_ms: u64,
+    },
+    /// Closes the first subflow of connections from this address, which is no endpoint.
+    CloseFirstSubflow {
+        address: IpAddr,
+        /// Delay after the removal, as for [`Self::RefreshEndpoint`].
+        wait_ms: u64,
+    },
+    AddEndpoint {
+        endpoint: Endpoint,
+    },
+}
+
+impl Operation {
+    /// The equivalent shell commands.
+    pub fn commands(&self, names: &InterfaceNames) -> Vec<String> {
+        match self {
+            Self::AddRoute { route } => vec![route_command("add", route, names)],
+            Self::ReplaceRoute { before, after } => replacement_commands(before, after, names),
+            Self::SetLimits { after, .. } => vec![limits_command(*after)],
+            Self::RefreshEndpoint { endpoint, first_subflow_too, wait_ms } => {
+                let first = first_subflow_too.then(|| first_subflow_command(endpoint.address));
+                let mut commands: Vec<_> = first.into_iter().collect();
+                commands.push(remove_endpoint_command(endpoint));
+                commands.push(wait_command(*wait_ms));
+                commands.push(endpoint_command(endpoint, names));
+                commands
+            }
+            Self::CloseFirstSubflow { address, wait_ms } => {
+                vec![first_subflow_command(*address), wait_command(*wait_ms)]
+            }
+            Self::AddEndpoint { endpoint } => vec![endpoint_command(endpoint, names)],
+        }
+    }
+
+    /// The shell commands that undo the operation; empty if it has no lasting effect.
+    pub fn undo_commands(&self, names: &InterfaceNames) -> Vec<String> {
+        match self {
+            Self::AddRoute { route } => vec![route_command("delete", route, names)],
+            Self::ReplaceRoute { before, after } => replacement_commands(after, before, names),
+            Self::SetLimits { before, .. } => vec![limits_command(*before)],
+            Self::RefreshEndpoint { .. } | Self::CloseFirstSubflow { .. } => Vec::new(),
+            Self::AddEndpoint { endpoint } => vec![remove_endpoint_command(endpoint)],
+        }
+    }
+
+    pub(super) const fn leaves_nothing(&self) -> bool {
+        matches!(self, Self::RefreshEndpoint { .. } | Self::CloseFirstSubflow { .. })
+    }
+
+    pub(super) const fn is_atomic(&self) -> bool {
+        !matches!(self, Self::RefreshEndpoint { .. })
+    }
+}
+
+/// A planned change and the equivalent commands.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlannedStep {
+    pub operation: Operation,
+    /// The equivalent shell commands.
+    pub commands: Vec<String>,
+    /// The shell commands that undo the operation; empty if it has no lasting effect.
+    pub undo_commands: Vec<String>,
+}
+
+/// Changes to make in order.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// Empty if the host's state is as wanted.
+    pub steps: Vec<PlannedStep>,
+    /// Notes for the user, in sentences.
+    pub notes: Vec<String>,
+}
+
+impl Plan {
+    pub fn push(&mut self, operation: Operation, names: &InterfaceNames) {
+        self.steps.push(PlannedStep {
+            commands: operation.commands(names),
+            undo_commands: operation.undo_commands(names),
+            operation,
+        });
+    }
+}
