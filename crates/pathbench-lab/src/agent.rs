@@ -16,7 +16,7 @@ use pathbench_traffic::client::{
 use pathbench_traffic::server::{Limits, Server, ServerOptions};
 use pathbench_transport::lock;
 use pathbench_transport::{
-    CertificateFingerprint, QuicOptions, Security, ServerIdentity, SocketOptions, Trust,
+    CertificateFingerprint, QuicOptions, Security, ServerIdentity, SocketOptions, Trust, mptcp_available,
 };
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
@@ -220,6 +220,14 @@ pub fn serve(channel: &UnixStream, clock: &Arc<dyn Clock>) -> Result<(), Channel
     }
 }
 
+/// A host without MPTCP serves tcp, as `pathbench serve` does: the client then finds a server of plain TCP.
+fn served(transport: Transport) -> Transport {
+    match transport {
+        Transport::Mptcp if mptcp_available().is_err() => Transport::Tcp,
+        other => other,
+    }
+}
+
 #[derive(Default)]
 struct Held {
     server: Option<(Server, Option<CertificateFingerprint>)>,
@@ -242,7 +250,7 @@ impl Held {
             identity,
             quic: plan.quic,
             sample_interval: plan.sample_interval,
-            ..ServerOptions::new(vec![(plan.transport, plan.address)])
+            ..ServerOptions::new(vec![(served(plan.transport), plan.address)])
         };
         let server = Server::start(options, Arc::clone(clock))?;
         let addresses = server.addresses().iter().map(|&(_, address)| address).collect();

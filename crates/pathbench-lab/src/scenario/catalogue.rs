@@ -59,6 +59,11 @@ pub fn builtin() -> &'static [Builtin] {
         "tutorial-scheduler",
         "tutorial-bottleneck",
         "tutorial-quic",
+        "broken-mptcp-off",
+        "broken-server-tcp",
+        "broken-limits",
+        "broken-no-endpoint",
+        "broken-mtu",
     ]
 }
 
