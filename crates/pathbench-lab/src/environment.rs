@@ -20,6 +20,7 @@ use crate::agent::{AgentError, AgentLauncher, Notice, Request};
 use crate::scenario::{Engine, Role, Topology, icmp_in_words};
 use pathbench_emulator::plane::DataPlane;
 use pathbench_host::counters::Counters;
+use pathbench_host::firewall::RouterCounters;
 use pathbench_host::netlink::RouteSocket;
 use pathbench_record::direction::LinkDirection;
 use pathbench_record::document::RouterRecord;
@@ -242,21 +243,25 @@ impl Environment {
             if node.role != Role::Router {
                 continue;
             }
-            let rules = node.rules.unwrap_or_default();
+            let rules = node.rules.clone().unwrap_or_default();
             let in_path = self.topology.hops.iter().any(|hop| hop.routers.contains(&node.name));
-            let met = handle.rules_met()?;
-            let (too_big_sent, too_big_suppressed, clamped_syns) = match met {
-                Some(met) => (met.too_big_sent, met.too_big_suppressed, met.clamped_syns),
-                None => (too_big_sent(&handle.mib()?), 0, 0),
+            let met = match handle.rules_met()? {
+                Some(met) => met,
+                None => {
+                    RouterCounters { too_big_sent: too_big_sent(&handle.mib()?), ..RouterCounters::default() }
+                }
             };
+            let treated =
+                met.middlebox.iter().map(|(middlebox, packets)| (middlebox.name().to_owned(), *packets));
             counts.push(RouterCount {
                 record: RouterRecord {
                     name: node.name.clone(),
                     icmp: icmp_in_words(rules.too_big),
                     clamp_mss: rules.clamp_mss,
-                    too_big_sent,
-                    too_big_suppressed,
-                    clamped_syns,
+                    too_big_sent: met.too_big_sent,
+                    too_big_suppressed: met.too_big_suppressed,
+                    clamped_syns: met.clamped_syns,
+                    middlebox: treated.collect(),
                 },
                 is_asked: node.rules.is_some() || in_path,
             });
@@ -294,10 +299,15 @@ impl RouterCount {
     /// The difference from `before`; `None` if results omit the router.
     pub fn since(&self, before: &Self) -> Option<RouterRecord> {
         let (now, then) = (&self.record, &before.record);
+        let treated = |(name, packets): (&String, &u64)| {
+            let earlier = then.middlebox.get(name).copied().unwrap_or_default();
+            (name.clone(), packets.saturating_sub(earlier))
+        };
         let record = RouterRecord {
             too_big_sent: now.too_big_sent.saturating_sub(then.too_big_sent),
             too_big_suppressed: now.too_big_suppressed.saturating_sub(then.too_big_suppressed),
             clamped_syns: now.clamped_syns.saturating_sub(then.clamped_syns),
+            middlebox: now.middlebox.iter().map(treated).collect(),
             ..now.clone()
         };
         (self.is_asked || record.too_big_sent > 0).then_some(record)

@@ -32,6 +32,7 @@ const MAPS: [&str; 13] = [
     "detail",
     "client",
     "dropped_packets",
+    "middlebox",
     "reasons",
     "max_delay_ratios",
 ];
@@ -363,7 +364,10 @@ fn path_mtus_and_diagnoses_stay_readable() {
     assert_within(&stored, &serde_json::to_value(&result.document).unwrap(), "run.json");
     let run = &result.document.runs[0];
     assert_eq!(result.document.mtu, Some(path_mtu::examination()));
-    assert_eq!((&run.diagnoses, &run.routers), (&path_mtu::diagnoses(), &path_mtu::routers()));
+    let mut routers = path_mtu::routers();
+    // The file is older than the field.
+    routers[0].middlebox.clear();
+    assert_eq!((&run.diagnoses, &run.routers), (&path_mtu::diagnoses(), &routers));
     assert_eq!(run.links[0].packet_sizes, Some(path_mtu::packet_sizes()));
 }
 

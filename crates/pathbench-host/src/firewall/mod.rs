@@ -1,17 +1,20 @@
-//! Rules of a lab's router by `nf_tables` (nft(8)) in its network namespace: "too big" messages (ICMP) and MSS
-//! clamping.
+//! Rules of a lab's router by `nf_tables` (nft(8)) in its network namespace: "too big" messages (ICMP), MSS clamping,
+//! and the treatment of forwarded packets by middleboxes.
 //!
 //! ```text
 //! table inet pathbench
 //!   output:  sends, limits or drops ICMP fragmentation needed (RFC 792, 3/4), ICMPv6 packet too big (RFC 4443, 2)
 //!   forward: SYN and SYN/ACK, both directions: MSS limited by the MTUs of the routes (RFC 9293, 3.7.1)
+//!   forward: strips MPTCP options, rewrites payload, drops packets
 //! ```
 //!
 //! The kernel itself does not limit these messages: `icmpv4_mask_allow` (net/ipv4/icmp.c) excludes "fragmentation
 //! needed", and the default of `net.ipv6.icmp.ratemask` excludes "packet too big".
 
+mod middlebox;
 mod ruleset;
 
+pub use middlebox::{Middlebox, MptcpOption, Segments, Treatment};
 pub use ruleset::{FirewallError, RouterRules, TooBig, beyond, changes, jump, number};
 
 use crate::namespace::NetNamespace;
@@ -20,13 +23,16 @@ use crate::netlink::message::{Attributes, NETFILTER_HEADER};
 use ruleset::{NFTA_COUNTER_PACKETS, NFTA_OBJ_DATA, NFTA_OBJ_NAME, NFTA_OBJ_TABLE, SUBSYSTEM, TABLE};
 
 /// Counters of a namespace's rules since they were first applied. Changing the rules does not reset them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct RouterCounters {
     pub too_big_sent: u64,
     /// "Too big" messages dropped before they left the router.
     pub too_big_suppressed: u64,
     /// SYN and SYN/ACK segments that passed the clamp, with or without a change of their MSS.
     pub clamped_syns: u64,
+    /// Packets that each middlebox has treated, in the order of [`Middlebox::ALL`]; a GSO packet counts once. Contains each
+    /// middlebox that has been applied.
+    pub middlebox: Vec<(Middlebox, u64)>,
 }
 
 /// The table `inet pathbench` of a network namespace. It outlives this handle and ends with the namespace.
@@ -60,11 +66,16 @@ impl Firewall {
             Err(error) if error.is_absent() => return Ok(RouterCounters::default()),
             Err(error) => return Err(FirewallError::refused(error, None)),
         };
-        let packets = |name| found.iter().find(|(found, _)| found == name).map_or(0, |(_, packets)| *packets);
+        let counter = |name| found.iter().find(|(found, _)| found == name).map(|(_, packets)| *packets);
+        let packets = |name| counter(name).unwrap_or_default();
+        let of_middlebox = Middlebox::ALL.into_iter();
         Ok(RouterCounters {
             too_big_sent: packets(ruleset::SENT),
             too_big_suppressed: packets(ruleset::SUPPRESSED),
             clamped_syns: packets(ruleset::CLAMPED),
+            middlebox: of_middlebox
+                .filter_map(|(name, middlebox)| Some((middlebox, counter(name)?)))
+                .collect(),
         })
     }
 

@@ -1,6 +1,7 @@
 //! The rules of a router as changes of its table, and the kernel version that each change requires. The messages follow
 //! `linux/netfilter/nf_tables.h`; all numbers in them are in network byte order.
 
+use super::middlebox::Middlebox;
 use crate::netlink::NetlinkError;
 use crate::netlink::message::{Change, Encoder, Message, netfilter_header};
 use netlink_packet_core::{NLM_F_APPEND, NLM_F_CREATE};
@@ -31,7 +32,7 @@ pub(super) const NFTA_OBJ_DATA: u16 = 4;
 pub(super) const NFTA_COUNTER_PACKETS: u16 = 2;
 const NFT_OBJECT_COUNTER: u32 = 1;
 /// The register of all expressions in this file except verdicts.
-const REGISTER: u32 = 1;
+pub(super) const REGISTER: u32 = 1;
 const VERDICT_REGISTER: u32 = 0;
 const NFT_RT_TCPMSS: u32 = 3;
 const NFT_EXTHDR_OP_TCPOPT: u32 = 1;
@@ -44,13 +45,17 @@ pub(super) const CLAMPED: &str = "syn-clamped";
 const OUTPUT: &str = "too-big";
 const VERDICT: &str = "too-big-verdict";
 const FORWARD: &str = "clamp-mss";
+const MIDDLEBOX: &str = "middlebox";
+
+pub(super) const COUNTERS: &str =
+    "CONFIG_NFT_COUNTER and CONFIG_NFT_OBJREF, in nf_tables itself since Linux 5.17";
 
 const BURST: u32 = 1;
 
 const ICMPV4_FRAGMENTATION_NEEDED: [u8; 2] = [3, 4];
 const ICMPV6_PACKET_TOO_BIG: u8 = 2;
 const TCP_FLAGS_OFFSET: u32 = 13;
-const TCP_SYN: u8 = 0x02;
+pub(super) const TCP_SYN: u8 = 0x02;
 
 /// The type of a message (`NFT_MSG_*`) in netlink.
 pub const fn number(kind: i32) -> u16 {
@@ -76,18 +81,19 @@ pub enum TooBig {
 }
 
 /// The rules of a router. The default is the kernel's behaviour without rules.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct RouterRules {
     /// The fate of its "too big" messages.
     pub too_big: TooBig,
     /// Whether it lowers the MSS option of forwarded SYNs to fit the MTUs of its routes to both ends.
     pub clamp_mss: bool,
+    /// What it does to the packets that it forwards, in this order.
+    pub middlebox: Vec<Middlebox>,
 }
 
 /// The changes that replace a table's rules by `rules`, in order.
 pub fn changes(rules: &RouterRules) -> Vec<Change> {
     const TABLES: &str = "CONFIG_NF_TABLES and CONFIG_NF_TABLES_INET";
-    const COUNTERS: &str = "CONFIG_NFT_COUNTER and CONFIG_NFT_OBJREF, in nf_tables itself since Linux 5.17";
     let mut changes = Vec::new();
     let mut add = |request, kind, needs, attributes: Encoder| {
         let flags = match kind {
@@ -99,13 +105,15 @@ pub fn changes(rules: &RouterRules) -> Vec<Change> {
         changes.push(Change { request, needs, flags, message: message(kind, attributes) });
     };
     add("make the firewall's table", libc::NFT_MSG_NEWTABLE, TABLES, table());
-    for name in [SENT, SUPPRESSED, CLAMPED] {
+    let own = rules.middlebox.iter().map(|middlebox| middlebox.name());
+    for name in [SENT, SUPPRESSED, CLAMPED].into_iter().chain(own) {
         let counter = counters().text(NFTA_OBJ_NAME, name).nested(NFTA_OBJ_DATA, Encoder::default());
         add("make the firewall's counters", libc::NFT_MSG_NEWOBJ, COUNTERS, counter);
     }
     for made in [
         base_chain(OUTPUT, libc::NF_INET_LOCAL_OUT, libc::NF_IP_PRI_FILTER),
         base_chain(FORWARD, libc::NF_INET_FORWARD, libc::NF_IP_PRI_MANGLE),
+        base_chain(MIDDLEBOX, libc::NF_INET_FORWARD, libc::NF_IP_PRI_FILTER),
         chain(VERDICT),
     ] {
         add("make the firewall's chains", libc::NFT_MSG_NEWCHAIN, TABLES, made);
@@ -122,6 +130,9 @@ pub fn changes(rules: &RouterRules) -> Vec<Change> {
         const NEEDS: &str =
             "CONFIG_NFT_RT and CONFIG_NFT_EXTHDR of Linux 4.14, in nf_tables itself since 4.18";
         add("clamp the MSS of forwarded SYNs", libc::NFT_MSG_NEWRULE, NEEDS, rule(FORWARD, &clamp()));
+    }
+    for (made, needs) in rules.middlebox.iter().map(|middlebox| middlebox.rule()) {
+        add("act as a middlebox", libc::NFT_MSG_NEWRULE, needs, rule(MIDDLEBOX, &made));
     }
     changes
 }
@@ -203,12 +214,8 @@ fn clamp() -> Vec<Encoder> {
     vec![
         meta(libc::NFT_META_L4PROTO),
         compare(libc::NFT_CMP_EQ, &[libc::IPPROTO_TCP as u8]),
-        transport_header(TCP_FLAGS_OFFSET, 1),
-        // sreg, dreg, len, mask, xor
-        expression(
-            "bitwise",
-            numbers(&[REGISTER, REGISTER, 1]).nested(4, value(&[TCP_SYN])).nested(5, value(&[0])),
-        ),
+        tcp_flags(),
+        masked(TCP_SYN),
         compare(libc::NFT_CMP_NEQ, &[0]),
         count(CLAMPED),
         // dreg, key
@@ -223,21 +230,31 @@ fn clamp() -> Vec<Encoder> {
     ]
 }
 
-fn expression(name: &str, data: Encoder) -> Encoder {
+pub(super) fn tcp_flags() -> Encoder {
+    transport_header(TCP_FLAGS_OFFSET, 1)
+}
+
+/// Keeps these bits of the register's first byte. Attributes: sreg, dreg, len, mask, xor.
+pub(super) fn masked(mask: u8) -> Encoder {
+    let byte = numbers(&[REGISTER, REGISTER, 1]);
+    expression("bitwise", byte.nested(4, value(&[mask])).nested(5, value(&[0])))
+}
+
+pub(super) fn expression(name: &str, data: Encoder) -> Encoder {
     Encoder::default().text(NFTA_EXPR_NAME, name).nested(NFTA_EXPR_DATA, data)
 }
 
 /// Attributes 1, 2 and so on.
-fn numbers(values: &[u32]) -> Encoder {
+pub(super) fn numbers(values: &[u32]) -> Encoder {
     (1..).zip(values).fold(Encoder::default(), |to, (kind, value)| to.be32(kind, *value))
 }
 
-fn value(bytes: &[u8]) -> Encoder {
+pub(super) fn value(bytes: &[u8]) -> Encoder {
     Encoder::default().bytes(NFTA_DATA_VALUE, bytes)
 }
 
 /// dreg, key
-fn meta(key: i32) -> Encoder {
+pub(super) fn meta(key: i32) -> Encoder {
     expression("meta", numbers(&[REGISTER, key as u32]))
 }
 
@@ -247,7 +264,7 @@ fn transport_header(offset: u32, bytes: u32) -> Encoder {
 }
 
 /// sreg, op, data
-fn compare(operator: i32, bytes: &[u8]) -> Encoder {
+pub(super) fn compare(operator: i32, bytes: &[u8]) -> Encoder {
     expression("cmp", numbers(&[REGISTER, operator as u32]).nested(3, value(bytes)))
 }
 
@@ -259,7 +276,7 @@ pub fn beyond(per_second: u32) -> Encoder {
 }
 
 /// `imm_type`, `imm_name`
-fn count(name: &str) -> Encoder {
+pub(super) fn count(name: &str) -> Encoder {
     expression("objref", numbers(&[NFT_OBJECT_COUNTER]).text(2, name))
 }
 
@@ -269,7 +286,7 @@ pub fn jump(chain: &str) -> Encoder {
 }
 
 /// dreg, data
-fn verdict(verdict: Encoder) -> Encoder {
+pub(super) fn verdict(verdict: Encoder) -> Encoder {
     let data = Encoder::default().nested(NFTA_DATA_VERDICT, verdict);
     expression("immediate", numbers(&[VERDICT_REGISTER]).nested(2, data))
 }

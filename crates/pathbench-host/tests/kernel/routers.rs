@@ -83,7 +83,7 @@ impl Routed {
 
     fn with_too_big(too_big: TooBig) -> Result<Self, Failed> {
         let mut routed = Self::new(NEAR_MTU, FAR_MTU)?;
-        routed.firewall.apply(&RouterRules { too_big, clamp_mss: false })?;
+        routed.firewall.apply(&RouterRules { too_big, ..RouterRules::default() })?;
         Ok(routed)
     }
 
@@ -257,7 +257,11 @@ fn the_clamp_lowers_the_mss_at_both_ends() -> Outcome {
     // The hosts' interfaces have a large MTU; only the router knows the smaller link MTU.
     let mut routed = Routed::new(NEAR_MTU, NEAR_MTU)?;
     check_mss(&routed, NEAR_MTU, NEAR_MTU)?;
-    routed.firewall.apply(&RouterRules { too_big: TooBig::Dropped, clamp_mss: true })?;
+    routed.firewall.apply(&RouterRules {
+        too_big: TooBig::Dropped,
+        clamp_mss: true,
+        ..RouterRules::default()
+    })?;
     check_mss(&routed, FAR_MTU, FAR_MTU)?;
     ensure!(routed.firewall.counters()?.clamped_syns == 4, "{:?}", routed.firewall.counters()?);
     for address in FAMILIES {
@@ -292,7 +296,7 @@ fn transfer(from: &TcpStream, mut to: &TcpStream, bytes: usize) -> Result<bool, 
 fn the_clamp_leaves_a_smaller_size_alone() -> Outcome {
     const SMALL_MTU: u32 = 1300;
     let mut routed = Routed::new(SMALL_MTU, NEAR_MTU)?;
-    routed.firewall.apply(&RouterRules { too_big: TooBig::Sent, clamp_mss: true })?;
+    routed.firewall.apply(&RouterRules { clamp_mss: true, ..RouterRules::default() })?;
     // In the direction to the client, the smaller of the router's link MTUs applies, too.
     check_mss(&routed, SMALL_MTU, SMALL_MTU)
 }
@@ -317,7 +321,11 @@ fn rules_change_while_data_flows() -> Outcome {
         let mut change = || -> Outcome {
             for too_big in choices.into_iter().cycle().take(60) {
                 let begun = Instant::now();
-                firewall.apply(&RouterRules { too_big, clamp_mss: too_big == TooBig::Sent })?;
+                firewall.apply(&RouterRules {
+                    too_big,
+                    clamp_mss: too_big == TooBig::Sent,
+                    ..RouterRules::default()
+                })?;
                 took.push(begun.elapsed());
                 std::thread::sleep(Duration::from_millis(2));
             }
@@ -343,7 +351,7 @@ fn rules_replace_each_other_and_counters_continue() -> Outcome {
     ensure!(routed.send(v4, LARGE)?, "it was not sent");
     // Another handle works independently of the first.
     let mut other = Firewall::open_in(&routed.router.namespace)?;
-    other.apply(&RouterRules { too_big: TooBig::Sent, clamp_mss: true })?;
+    other.apply(&RouterRules { clamp_mss: true, ..RouterRules::default() })?;
     ensure!(routed.send(v4, LARGE)? && routed.send(v6, LARGE)?, "they were not sent");
     routed.wait_for_too_big([1, 1])?;
     let counters = routed.firewall.counters()?;

@@ -26,7 +26,7 @@ fn kinds(rules: &RouterRules) -> Vec<u16> {
 #[test]
 fn old_rules_are_removed_before_new_ones_are_added() {
     for too_big in [TooBig::Sent, TooBig::Dropped, TooBig::Limited { per_second: 1 }] {
-        let kinds = kinds(&RouterRules { too_big, clamp_mss: true });
+        let kinds = kinds(&RouterRules { too_big, clamp_mss: true, ..RouterRules::default() });
         let cleared = kinds.iter().position(|kind| *kind == number(libc::NFT_MSG_DELRULE)).unwrap();
         let (before, after) = kinds.split_at(cleared);
         assert!(before.iter().all(|kind| *kind != number(libc::NFT_MSG_NEWRULE)), "{kinds:?}");
@@ -37,7 +37,7 @@ fn old_rules_are_removed_before_new_ones_are_added() {
 #[test]
 fn every_requested_rule_is_added() {
     let rules = |too_big, clamp_mss| {
-        let kinds = kinds(&RouterRules { too_big, clamp_mss });
+        let kinds = kinds(&RouterRules { too_big, clamp_mss, ..RouterRules::default() });
         kinds.iter().filter(|kind| **kind == number(libc::NFT_MSG_NEWRULE)).count()
     };
     // Two rules select the messages.
@@ -49,7 +49,11 @@ fn every_requested_rule_is_added() {
 
 #[test]
 fn rules_keep_their_order() {
-    for change in changes(&RouterRules { too_big: TooBig::Limited { per_second: 5 }, clamp_mss: true }) {
+    for change in changes(&RouterRules {
+        too_big: TooBig::Limited { per_second: 5 },
+        clamp_mss: true,
+        ..RouterRules::default()
+    }) {
         let appended = change.flags & NLM_F_APPEND != 0;
         assert_eq!(appended, change.message.kind == number(libc::NFT_MSG_NEWRULE), "{change:?}");
     }
@@ -61,7 +65,11 @@ fn refusal(errno: Errno) -> NetlinkError {
 
 #[test]
 fn missing_kernel_features_are_named() {
-    let rules = RouterRules { too_big: TooBig::Limited { per_second: 10 }, clamp_mss: true };
+    let rules = RouterRules {
+        too_big: TooBig::Limited { per_second: 10 },
+        clamp_mss: true,
+        ..RouterRules::default()
+    };
     let lacks = |request: &str, errno, option: &str| {
         let changes = changes(&rules);
         let named = changes.iter().any(|change| {

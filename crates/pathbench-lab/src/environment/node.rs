@@ -164,7 +164,7 @@ impl NodeHandle {
         if node.role == Role::Host {
             self.configure_mptcp(node)?;
         }
-        if let Some(rules) = node.rules {
+        if let Some(rules) = node.rules.clone() {
             let mut firewall = Firewall::open_in(&self.namespace).map_err(self.firewall())?;
             firewall.apply(&rules).map_err(self.firewall())?;
             self.rules = Some((firewall, rules));
@@ -175,7 +175,7 @@ impl NodeHandle {
     /// Changes the router's rules. The plan ensures that it has rules.
     pub(super) fn change_rules(&mut self, change: &RulesChange) -> Result {
         let Some((firewall, rules)) = &mut self.rules else { return Ok(()) };
-        let changed = change.applied_to(*rules);
+        let changed = change.applied_to(rules);
         let applied = firewall.apply(&changed);
         *rules = changed;
         applied.map_err(self.firewall())

@@ -39,7 +39,7 @@ pub(super) struct Given {
     pub(super) at: At,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct HopDraft {
     pub(super) path_mtu_bytes: u32,
     pub(super) rules: RulesChange,

@@ -63,6 +63,11 @@ pub fn builtin() -> &'static [Builtin] {
         "broken-server-tcp",
         "broken-limits",
         "broken-no-endpoint",
+        "broken-strip-mp-capable",
+        "broken-strip-mp-join",
+        "broken-strip-dss",
+        "broken-rewrite-payload",
+        "broken-udp",
         "broken-mtu",
     ]
 }

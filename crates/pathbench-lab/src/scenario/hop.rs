@@ -1,7 +1,8 @@
-//! `path_mtu`, `icmp`, `clamp_mss`: a hop behind a path's first link, and the fate of packets that exceed its MTU.
+//! `path_mtu`, `icmp`, `clamp_mss`, `middlebox`: a hop behind a path's first link, and what its routers do to packets.
 
 use super::address::{Given, HopDraft, LinkDraft, MTU_BYTES, Part};
-use super::plan::{Engine, Hop, Link, LinkEnd, RouterRules, RulesChange, TooBig};
+use super::mistake::choices;
+use super::plan::{Engine, Hop, Link, LinkEnd, Middlebox, RouterRules, RulesChange, TooBig};
 use super::section::Section;
 use pathbench_link::LinkModel;
 use pathbench_record::network::AddressFamily;
@@ -11,14 +12,17 @@ use pathbench_record::network::AddressFamily;
 const SMALLEST_PATH_MTU_BYTES: u64 = 576;
 
 /// Keys of a router's rules.
-pub(super) const RULES: [&str; 2] = ["icmp", "clamp_mss"];
+pub(super) const RULES: [&str; 3] = ["icmp", "clamp_mss", "middlebox"];
+
+/// Keys that give a path routers.
+pub(super) const KEYS: [&str; 4] = ["path_mtu", "icmp", "clamp_mss", "middlebox"];
 
 /// The hop of the path in `section`, whose interfaces have an MTU of `mtu_bytes`; `None` for a path without a hop.
 pub(super) fn of_path(section: &Section<'_>, mtu_bytes: u32) -> Option<HopDraft> {
     let rules = rules(section);
     let path_mtu_bytes = path_mtu(section, mtu_bytes);
-    let is_wire = !section.has("path_mtu") && !section.has("icmp") && !section.has("clamp_mss");
-    (!is_wire).then(|| HopDraft { path_mtu_bytes: path_mtu_bytes.unwrap_or(mtu_bytes), rules })
+    let is_routed = KEYS.iter().fold(false, |is_routed, key| section.has(key) || is_routed);
+    is_routed.then(|| HopDraft { path_mtu_bytes: path_mtu_bytes.unwrap_or(mtu_bytes), rules })
 }
 
 pub(super) fn path_mtu(section: &Section<'_>, mtu_bytes: u32) -> Option<u32> {
@@ -34,7 +38,28 @@ pub(super) fn path_mtu(section: &Section<'_>, mtu_bytes: u32) -> Option<u32> {
 }
 
 pub(super) fn rules(section: &Section<'_>) -> RulesChange {
-    RulesChange { too_big: too_big(section), clamp_mss: section.flag("clamp_mss") }
+    RulesChange {
+        too_big: too_big(section),
+        clamp_mss: section.flag("clamp_mss"),
+        middlebox: middlebox(section),
+    }
+}
+
+fn middlebox(section: &Section<'_>) -> Option<Vec<Middlebox>> {
+    let names = Middlebox::ALL.map(|(name, _)| name);
+    let mut found = Vec::new();
+    for (text, at) in section.texts("middlebox", "strip-mp-join")? {
+        match Middlebox::named(text) {
+            None => {
+                section.ledger.wrong(&at, format!("there is no middlebox `{text}`"), choices(text, &names))
+            }
+            Some(middlebox) if found.contains(&middlebox) => {
+                section.ledger.wrong(&at, format!("`{text}` is there twice"), "remove one");
+            }
+            Some(middlebox) => found.push(middlebox),
+        }
+    }
+    Some(found)
 }
 
 fn too_big(section: &Section<'_>) -> Option<TooBig> {
@@ -63,13 +88,15 @@ pub(super) fn spread<'a>(drafts: Vec<LinkDraft<'a>>, client: &str) -> Spread<'a>
     let mut spread = Spread { links: Vec::new(), hops: Vec::new(), routers: Vec::new() };
     let mut inner = Vec::new();
     for draft in drafts {
-        match draft.hop.filter(|_| !draft.link.name.is_empty()) {
+        match draft.hop.clone().filter(|_| !draft.link.name.is_empty()) {
             None => spread.links.push(draft),
             Some(hop) => {
                 let parts = Parts::of(&draft, client);
-                inner.extend([parts.middle(&draft, hop), parts.far(&draft)]);
-                let rules = hop.rules.is_given().then(|| hop.rules.applied_to(RouterRules::default()));
-                spread.routers.extend(parts.names.routers.iter().map(|router| (router.clone(), rules)));
+                inner.extend([parts.middle(&draft, hop.path_mtu_bytes), parts.far(&draft)]);
+                let rules = hop.rules.is_given().then(|| hop.rules.applied_to(&RouterRules::default()));
+                spread
+                    .routers
+                    .extend(parts.names.routers.iter().map(|router| (router.clone(), rules.clone())));
                 spread.links.push(parts.near(&draft));
                 spread.hops.push(parts.names);
             }
@@ -138,9 +165,9 @@ impl Parts {
         self.part(draft, &self.names.path, ends)
     }
 
-    fn middle<'a>(&self, draft: &LinkDraft<'a>, hop: HopDraft) -> LinkDraft<'a> {
+    fn middle<'a>(&self, draft: &LinkDraft<'a>, path_mtu_bytes: u32) -> LinkDraft<'a> {
         let part = self.part(draft, &self.names.link, [self.at_router(0, "hop"), self.at_router(1, "hop")]);
-        wire(part, Part::Hop, hop.path_mtu_bytes)
+        wire(part, Part::Hop, path_mtu_bytes)
     }
 
     fn far<'a>(&self, draft: &LinkDraft<'a>) -> LinkDraft<'a> {

@@ -10,7 +10,7 @@ pub use link::{Engine, Link, LinkEnd};
 pub use topology::{
     EndpointPlan, Hop, MptcpPlan, Node, Role, RoutePlan, RulesChange, Topology, icmp_in_words,
 };
-pub(crate) use topology::{RouterRules, TooBig, path_of};
+pub(crate) use topology::{Middlebox, RouterRules, TooBig, path_of};
 pub use traffic::{PatternPlan, QuicPlan, RunPlan, SocketPlan, ThroughputPlan};
 
 use super::expect::ExpectationPlan;

@@ -13,9 +13,6 @@ use pathbench_record::units::Span;
 use serde_json::Value as Json;
 use std::time::Duration;
 
-/// Keys of a path with routers.
-const HOP: [&str; 3] = ["path_mtu", "icmp", "clamp_mss"];
-
 /// The events in the order of their times.
 pub(super) fn read(root: &Section<'_>, topology: &Topology, run: &RunPlan) -> Vec<EventPlan> {
     let sections = root.sections("event");
@@ -139,7 +136,7 @@ fn refuse_foreign(section: &Section<'_>, name: &str) {
     let given = |keys: &[&'static str]| -> Vec<&'static str> {
         keys.iter().copied().filter(|key| section.has(key)).collect()
     };
-    let change: Vec<_> = PARAMETERS.iter().map(|parameter| parameter.key).chain(HOP).collect();
+    let change: Vec<_> = PARAMETERS.iter().map(|parameter| parameter.key).chain(hop::KEYS).collect();
     let of_set = given(&change);
     if name != "set" {
         for key in of_set {
@@ -172,6 +169,7 @@ fn change(section: &Section<'_>, topology: &Topology, link: Option<&Link>) -> Ch
         ("path_mtu_bytes", path_mtu_bytes.map(Json::from)),
         ("icmp", rules.too_big.map(|too_big| icmp_in_words(too_big).into())),
         ("clamp_mss", rules.clamp_mss.map(Json::from)),
+        ("middlebox", rules.middlebox.as_ref().map(|all| all.iter().map(|one| one.name()).collect())),
     ];
     given.json.extend(of_hop.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))));
     let change = Change {
@@ -184,8 +182,9 @@ fn change(section: &Section<'_>, topology: &Topology, link: Option<&Link>) -> Ch
     let Some(link) = link else { return change };
     if topology.hop(&link.name).is_none() {
         let problem = format!("`{}` is a plain wire without routers", link.name);
-        let remedy = format!("give the path itself path_mtu = {}, or icmp, or clamp_mss", link.mtu_bytes());
-        section.refuse(&HOP, &problem, &remedy);
+        let remedy =
+            format!("give the path itself path_mtu = {}, icmp, clamp_mss or middlebox", link.mtu_bytes());
+        section.refuse(&hop::KEYS, &problem, &remedy);
     }
     for (model, chosen) in
         [&link.forward, &link.reverse].into_iter().zip(LinkDirection::selected(change.direction))

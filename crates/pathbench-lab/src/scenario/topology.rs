@@ -77,11 +77,11 @@ impl<'a> Declared<'a> {
 
     fn rules(&self, name: &str) -> Option<RouterRules> {
         if let Some((_, rules)) = self.inner.iter().find(|(router, _)| router == name) {
-            return *rules;
+            return rules.clone();
         }
         let router = self.routers.iter().find(|router| router.name == name)?;
         let rules = hop::rules(&router.section);
-        rules.is_given().then(|| rules.applied_to(RouterRules::default()))
+        rules.is_given().then(|| rules.applied_to(&RouterRules::default()))
     }
 
     /// Every node once: client and server if a link or a table names them, then the others in file order, then the

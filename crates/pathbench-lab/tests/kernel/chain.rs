@@ -129,7 +129,7 @@ impl Chain {
         server.route(1, 2, 1)?;
         let mut firewalls = [Firewall::open_in(&near.namespace)?, Firewall::open_in(&far.namespace)?];
         for firewall in &mut firewalls {
-            firewall.apply(&RouterRules { too_big, clamp_mss: false })?;
+            firewall.apply(&RouterRules { too_big, ..RouterRules::default() })?;
         }
         Ok(Self { client, routers: [near, far], firewalls, server })
     }
@@ -141,7 +141,7 @@ impl Chain {
         near.socket.set_mtu(near_index, mtu)?;
         far.socket.set_mtu(far_index, mtu)?;
         for firewall in &mut self.firewalls {
-            firewall.apply(&RouterRules { too_big, clamp_mss: false })?;
+            firewall.apply(&RouterRules { too_big, ..RouterRules::default() })?;
         }
         Ok(())
     }

@@ -80,8 +80,11 @@ fn every_key_of_set_is_in_the_details() {
         ("path_mtu", "1300", json!({ "path_mtu_bytes": 1300 })),
         ("icmp", "\"off\"", json!({ "icmp": "off" })),
         ("clamp_mss", "true", json!({ "clamp_mss": true })),
+        ("middlebox", "\"strip-dss\"", json!({ "middlebox": ["strip-dss"] })),
     ];
-    for key in PARAMETERS.iter().map(|parameter| parameter.key).chain(["path_mtu", "icmp", "clamp_mss"]) {
+    for key in
+        PARAMETERS.iter().map(|parameter| parameter.key).chain(["path_mtu", "icmp", "clamp_mss", "middlebox"])
+    {
         let Some((_, value, expected)) = values.iter().find(|(known, ..)| *known == key) else {
             let details = detail(&format!("action = \"set\"\n{key} = {}", sample(key)));
             assert!(details.keys().any(|name| name.starts_with(key)), "{key}: {details:?}");

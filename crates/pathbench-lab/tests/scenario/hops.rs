@@ -1,6 +1,6 @@
-//! Paths with routers in them: the effect of `path_mtu`, `icmp` and `clamp_mss`, and mistakes in them.
+//! Paths with routers in them: the effect of `path_mtu`, `icmp`, `clamp_mss` and `middlebox`, and mistakes in them.
 
-use pathbench_host::firewall::{RouterRules, TooBig};
+use pathbench_host::firewall::{Middlebox, RouterRules, TooBig};
 use pathbench_lab::scenario::{Action, Engine, Overrides, Source, VariantPlan, plan};
 
 const TWO: &str = "name = \"x\"\n[[path]]\nname = \"eth\"\nmtu = 9000\n[[path]]\nname = \"wlan\"\nmtu = 9000\n\
@@ -67,18 +67,24 @@ fn where_the_server_opens_the_connections_the_path_begins_there() {
 fn routers_have_rules_where_they_are_asked_for_anything() {
     let rules = |addition: &str| {
         let topology = variant(addition).topology;
-        let of = |name: &str| topology.node(name).expect("a router").rules;
+        let of = |name: &str| topology.node(name).expect("a router").rules.clone();
         assert_eq!(of("wlan.near"), of("wlan.beyond"));
         of("wlan.near")
     };
     let sent = RouterRules::default();
-    assert_eq!(rules("icmp = \"on\""), Some(sent));
-    assert_eq!(rules("icmp = \"off\""), Some(RouterRules { too_big: TooBig::Dropped, ..sent }));
+    assert_eq!(rules("icmp = \"on\""), Some(sent.clone()));
+    assert_eq!(rules("icmp = \"off\""), Some(RouterRules { too_big: TooBig::Dropped, ..sent.clone() }));
     assert_eq!(
         rules("icmp = \"10/s\""),
-        Some(RouterRules { too_big: TooBig::Limited { per_second: 10 }, ..sent })
+        Some(RouterRules { too_big: TooBig::Limited { per_second: 10 }, ..sent.clone() })
     );
-    assert_eq!(rules("clamp_mss = true"), Some(RouterRules { clamp_mss: true, ..sent }));
+    assert_eq!(rules("clamp_mss = true"), Some(RouterRules { clamp_mss: true, ..sent.clone() }));
+    let middlebox = vec![Middlebox::named("strip-dss").expect("known"), Middlebox::DropUdp];
+    assert_eq!(
+        rules("middlebox = [\"strip-dss\", \"drop-udp\"]"),
+        Some(RouterRules { middlebox: middlebox.clone(), ..sent.clone() })
+    );
+    assert_eq!(rules("middlebox = []"), Some(sent.clone()));
     // A change by an event is checked before the run.
     let event = "[[event]]\nat = \"1s\"\npath = \"wlan\"\naction = \"set\"\n";
     assert_eq!(rules(&format!("path_mtu = 1500\n{event}icmp = \"off\"")), Some(sent));
@@ -92,9 +98,9 @@ fn routers_of_the_long_form_take_the_same_rules() {
                 [matrix]\n\"router.isp.clamp_mss\" = [false, true]\n";
     let plan = plan(&Source::from_text("x.toml", text), &Overrides::default()).expect("a plan");
     let rules: Vec<_> =
-        plan.variants.iter().map(|variant| variant.topology.node("isp").expect("it").rules).collect();
-    let off = RouterRules { too_big: TooBig::Dropped, clamp_mss: false };
-    assert_eq!(rules, [Some(off), Some(RouterRules { clamp_mss: true, ..off })]);
+        plan.variants.iter().map(|variant| variant.topology.node("isp").expect("it").rules.clone()).collect();
+    let off = RouterRules { too_big: TooBig::Dropped, ..RouterRules::default() };
+    assert_eq!(rules, [Some(off.clone()), Some(RouterRules { clamp_mss: true, ..off })]);
 }
 
 #[test]
@@ -107,7 +113,7 @@ fn a_matrix_varies_the_middle_of_a_path() {
         .map(|variant| {
             let topology = &variant.topology;
             let hop = topology.link("wlan.hop").expect("a hop").mtu_bytes();
-            (topology.node("wlan.near").and_then(|router| router.rules).expect("rules").too_big, hop)
+            (topology.node("wlan.near").and_then(|router| router.rules.clone()).expect("rules").too_big, hop)
         })
         .collect();
     let (on, off) = (TooBig::Sent, TooBig::Dropped);
@@ -181,6 +187,21 @@ const ONE_BY_ONE: &[(&str, &str)] = &[
          many a second are sent, as in \"10/s\"",
     ),
     (
+        "middlebox = \"strip-mp-joint\"",
+        "mine.toml:9: path.wlan.middlebox: there is no middlebox `strip-mp-joint`; did you mean `strip-mp-join`? known are \
+         strip-mp-capable, strip-mp-capable-syn-ack, drop-mp-capable, drop-mp-capable-syn-ack, reset-mp-capable, \
+         strip-mp-join, strip-mp-join-syn-ack, drop-mp-join, reset-mp-join, strip-dss, strip-add-addr, rewrite-payload, \
+         drop-udp",
+    ),
+    (
+        "middlebox = [\"strip-dss\", \"strip-dss\"]",
+        "mine.toml:9: path.wlan.middlebox: `strip-dss` is there twice; remove one",
+    ),
+    (
+        "[host.client]\nmiddlebox = \"drop-udp\"",
+        "mine.toml:10: host.client.middlebox: a host does not forward packets; give it to a [[router]], or to the [[path]]",
+    ),
+    (
         "icmp = true",
         "mine.toml:9: path.wlan.icmp: true or false is not a text; give a text, as in icmp = \"off\"",
     ),
@@ -199,7 +220,7 @@ const ONE_BY_ONE: &[(&str, &str)] = &[
     (
         "[[event]]\nat = \"1s\"\npath = \"wlan\"\naction = \"set\"\npath_mtu = 1400",
         "mine.toml:13: event.0.path_mtu: `wlan` is a plain wire without routers; give the path itself path_mtu = 9000, \
-         or icmp, or clamp_mss",
+         icmp, clamp_mss or middlebox",
     ),
     (
         "path_mtu = 1500\n[[event]]\nat = \"1s\"\npath = \"wlan\"\naction = \"set\"\npath_mtu = 9001",

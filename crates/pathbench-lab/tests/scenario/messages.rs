@@ -36,7 +36,7 @@ const ONE_BY_ONE: &[(&str, &str)] = &[
         "run = 3",
         "12: path.lte.run: there is no key `run` here; known are name, client_address, server_address, \
          PARAMETERS, preset, upload, download, engine, capture, tolerance, backup, weight, icmp, clamp_mss, \
-         path_mtu",
+         middlebox, path_mtu",
     ),
     ("[event]\nat = \"1s\"", "12: event: [event] is a single table; write [[event]]"),
     // Quantities
@@ -216,7 +216,7 @@ const ONE_BY_ONE: &[(&str, &str)] = &[
     (
         "[[event]]\nat = \"1s\"\npath = \"eth\"\naction = \"set\"",
         "15: event.0.action: `set` without anything to set; give what to set: PARAMETERS, path_mtu, icmp, \
-         clamp_mss",
+         clamp_mss, middlebox",
     ),
     // Runs
     (
@@ -323,7 +323,7 @@ const ONE_BY_ONE: &[(&str, &str)] = &[
         "[matrix]\n\"path.wlan.raet\" = [\"1mbit\"]",
         "13: path.wlan.raet: there is no key `raet` here; did you mean `rate`? known are name, \
          client_address, server_address, PARAMETERS, preset, upload, download, engine, capture, tolerance, \
-         backup, weight, icmp, clamp_mss, path_mtu",
+         backup, weight, icmp, clamp_mss, middlebox, path_mtu",
     ),
     (
         "[matrix]\n\"run.seed\" = [1, 2]",

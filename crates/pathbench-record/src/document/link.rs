@@ -212,6 +212,10 @@ pub struct RouterRecord {
     pub too_big_suppressed: u64,
     /// SYNs whose MSS option the router inspected.
     pub clamped_syns: u64,
+    /// The router's middleboxes (`strip-mp-join`, `drop-udp`, …) → packets that each has treated; a GSO packet counts
+    /// once.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub middlebox: BTreeMap<String, u64>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]

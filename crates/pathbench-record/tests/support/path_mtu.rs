@@ -5,6 +5,7 @@ use pathbench_record::document::{
     PacketSizes, PathDiagnosis, PathMtu, RouterRecord,
 };
 use pathbench_record::sample::Side;
+use std::collections::BTreeMap;
 
 pub(crate) fn diagnoses() -> Vec<PathDiagnosis> {
     vec![PathDiagnosis {
@@ -35,6 +36,7 @@ pub(crate) fn routers() -> Vec<RouterRecord> {
         too_big_sent: 10,
         too_big_suppressed: 32,
         clamped_syns: 2,
+        middlebox: BTreeMap::from([("drop-udp".to_owned(), 3)]),
     }]
 }
 

@@ -223,6 +223,11 @@ pub(super) fn routers(run: &RunRecord) -> Option<Section> {
                 if one.clamp_mss { Cell::count(one.clamped_syns) } else { Cell::absent() }
             },
         )
+        .words("middlebox: packets treated", |one| {
+            let treated = one.middlebox.iter().map(|(name, packets)| format!("{name}: {packets}"));
+            let treated: Vec<_> = treated.collect();
+            if treated.is_empty() { Cell::absent() } else { Cell::text(treated.join(", ")) }
+        })
         .section("Routers, and packets that were too large for their next hop", "")
 }
 

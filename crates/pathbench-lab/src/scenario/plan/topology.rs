@@ -1,7 +1,7 @@
 //! Nodes, links, paths with a hop between two routers, and the rules of routers.
 
 use super::link::Link;
-pub(crate) use pathbench_host::firewall::{RouterRules, TooBig};
+pub(crate) use pathbench_host::firewall::{Middlebox, RouterRules, TooBig};
 use pathbench_record::network::IpNet;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -140,25 +140,28 @@ pub struct Hop {
 }
 
 /// Rules of a router that an event or a scenario sets; `None` keeps a rule.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RulesChange {
     /// The fate of the router's packet-too-big messages.
     pub too_big: Option<TooBig>,
     /// Whether it clamps the MSS of SYNs.
     pub clamp_mss: Option<bool>,
+    /// What it does to the packets that it forwards; empty for nothing.
+    pub middlebox: Option<Vec<Middlebox>>,
 }
 
 impl RulesChange {
     /// Whether at least one rule is given.
     pub const fn is_given(&self) -> bool {
-        self.too_big.is_some() || self.clamp_mss.is_some()
+        self.too_big.is_some() || self.clamp_mss.is_some() || self.middlebox.is_some()
     }
 
     /// `rules`, with the given rules replaced.
-    pub fn applied_to(&self, rules: RouterRules) -> RouterRules {
+    pub fn applied_to(&self, rules: &RouterRules) -> RouterRules {
         RouterRules {
             too_big: self.too_big.unwrap_or(rules.too_big),
             clamp_mss: self.clamp_mss.unwrap_or(rules.clamp_mss),
+            middlebox: self.middlebox.as_ref().unwrap_or(&rules.middlebox).clone(),
         }
     }
 }
