@@ -11,20 +11,20 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 // linux/sock_diag.h
-const SOCK_DIAG_BY_FAMILY: u16 = 20;
+pub(crate) const SOCK_DIAG_BY_FAMILY: u16 = 20;
 const SOCK_DESTROY: u16 = 21;
 // linux/inet_diag.h
-const INET_DIAG_INFO: u16 = 2;
-const INET_DIAG_ULP_INFO: u16 = 19;
-const INET_ULP_INFO_NAME: u16 = 1;
+pub(crate) const INET_DIAG_INFO: u16 = 2;
+pub(crate) const INET_DIAG_ULP_INFO: u16 = 19;
+pub(crate) const INET_ULP_INFO_NAME: u16 = 1;
 const INET_ULP_INFO_MPTCP: u16 = 3;
 /// `struct inet_diag_msg`: family, state, timer, retransmissions; `struct inet_diag_sockid`; counters.
-const MESSAGE_HEADER: usize = 72;
+pub(crate) const MESSAGE_HEADER: usize = 72;
 /// `struct inet_diag_sockid`
-const ID_BYTES: usize = 48;
+pub(crate) const ID_BYTES: usize = 48;
 const ID_OFFSET: usize = 4;
 /// The bit of `idiag_ext` that requests `INET_DIAG_INFO`.
-const WITH_INFO: u8 = 1 << (INET_DIAG_INFO - 1);
+pub(crate) const WITH_INFO: u8 = 1 << (INET_DIAG_INFO - 1);
 // linux/mptcp.h
 const SUBFLOW_TOKEN_LOCAL: u16 = 2;
 const SUBFLOW_ID_LOCAL: u16 = 10;
@@ -64,7 +64,7 @@ pub fn abort_all(namespace: &NetNamespace) -> Result<usize, NetlinkError> {
 }
 
 /// `struct inet_diag_req_v2` for TCP: family, protocol, extensions, padding; states; addresses, ports and cookie.
-fn request(kind: u16, family: u8, extensions: u8, states: u32, id: &[u8; ID_BYTES]) -> Message {
+pub(crate) fn request(kind: u16, family: u8, extensions: u8, states: u32, id: &[u8; ID_BYTES]) -> Message {
     let head = [family, libc::IPPROTO_TCP as u8, extensions, 0];
     Message { kind, payload: [&head[..], &states.to_ne_bytes(), id].concat() }
 }
@@ -180,7 +180,7 @@ pub(crate) fn live_connections(channel: &mut Channel) -> Result<Vec<LiveConnecti
     Ok(found)
 }
 
-fn subflow(ulp: Attributes<'_>) -> Option<Subflow> {
+pub(crate) fn subflow(ulp: Attributes<'_>) -> Option<Subflow> {
     if ulp.text(INET_ULP_INFO_NAME)? != "mptcp" {
         return None;
     }
@@ -190,11 +190,11 @@ fn subflow(ulp: Attributes<'_>) -> Option<Subflow> {
     Some(Subflow { token, local_id: mptcp.u8(SUBFLOW_ID_LOCAL)? })
 }
 
-fn port(header: &[u8], at: usize) -> Option<u16> {
+pub(crate) fn port(header: &[u8], at: usize) -> Option<u16> {
     header.get(at..)?.first_chunk().map(|bytes| u16::from_be_bytes(*bytes))
 }
 
-fn address(family: u8, header: &[u8], at: usize) -> Option<IpAddr> {
+pub(crate) fn address(family: u8, header: &[u8], at: usize) -> Option<IpAddr> {
     let bytes = header.get(at..)?;
     if i32::from(family) == libc::AF_INET {
         return bytes.first_chunk::<4>().map(|bytes| IpAddr::from(*bytes));

@@ -4,4 +4,6 @@ mod reader;
 mod writer;
 
 pub use reader::{Line, ReadError, Records, ResultDirectory, holds_result};
-pub use writer::{CreateError, ResultWriter, WriteError, create_new_beside, default_directory_name};
+pub use writer::{
+    CreateError, ResultWriter, WriteError, create_empty, create_new_beside, default_directory_name,
+};

@@ -3,5 +3,21 @@
 //!
 //! It never opens a connection itself, never reads a clock, and never keeps a descriptor of the program.
 
+mod activity;
+mod answering;
+mod confinement;
+mod decision;
+mod following;
+mod ledger;
+pub mod options;
+mod report;
+
+pub use activity::Activity;
+pub use answering::Answering;
+pub use decision::LeftOnTcp;
+pub use following::{Following, Progress};
+pub use ledger::{Connection, Ledger, Protocol, Role, SubflowRecord};
+pub use report::{ConnectionReport, Evidence, Group, PathReport, State, Summary};
+
 #[cfg(test)]
-pathbench_kerneltest::privilege_independent!();
+pathbench_kerneltest::unprivileged_too!();

@@ -3,6 +3,7 @@
 use crate::arguments::MtuArgs;
 use crate::report::ReportArgs;
 use crate::roam::RoamArgs;
+use crate::run::ProgramArgs;
 use crate::serve::ServeArgs;
 use crate::suite::TestArgs;
 use clap::{Arg, ArgAction, ArgMatches, Args, Parser, Subcommand};
@@ -33,6 +34,8 @@ pub(crate) enum Command {
     Roam(Box<RoamArgs>),
     /// Measure the MTU of each path to a server, and correct the kernel's path MTU
     Mtu(Box<MtuArgs>),
+    /// Run any program with its TCP sockets created as MPTCP, and show what each connection used
+    Run(Box<ProgramArgs>),
     /// Run the test server
     Serve(Box<ServeArgs>),
     /// Figures and tables of one or several results

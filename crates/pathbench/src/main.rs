@@ -17,6 +17,7 @@ mod progress;
 mod random;
 mod report;
 mod roam;
+mod run;
 mod serve;
 mod session;
 mod signals;
@@ -68,6 +69,7 @@ fn dispatch(command: Command, given: Map<String, Value>) -> Result<Exit, Failure
         Command::Test(args) => suite::test(&args, given),
         Command::Roam(args) => roam::roam(&args, given),
         Command::Mtu(args) => mtu::mtu(&args),
+        Command::Run(args) => run::run(&args),
         Command::Serve(args) => serve::serve(&args),
         Command::Report(args) => report::report(&args),
         Command::Orchestrate => orchestrator::orchestrate(),

@@ -99,6 +99,11 @@ pub(crate) fn stderr_is_terminal() -> bool {
     io::stderr().is_terminal()
 }
 
+/// A descriptor of standard error, for another process's standard output.
+pub(crate) fn duplicate_of_stderr() -> io::Result<OwnedFd> {
+    io::stderr().as_fd().try_clone_to_owned()
+}
+
 /// Width of standard output's terminal in columns.
 pub(crate) fn columns() -> Option<usize> {
     let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;

@@ -21,7 +21,7 @@ const SAME_KEYSTROKE: Duration = Duration::from_millis(300);
 
 /// The signals that stop a command. SIGHUP (a closed terminal) stays ignored if the caller ignores it, as `nohup`
 /// does.
-fn stop_signals() -> Vec<i32> {
+pub(crate) fn stop_signals() -> Vec<i32> {
     let mut signals = vec![SIGINT, SIGTERM];
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     if !is_ignored(&status, SIGHUP) {

@@ -106,6 +106,7 @@ impl Stage {
             mtu(&["--json"]),
             mtu(&["--watch"]),
             mtu(&["--watch", "--json", "--duration", "2s"]),
+            vec!["run", "--json", "--", "true"],
             vec!["report", "result", "--out", "out"],
             vec!["report", "result", "--json"],
             vec!["serve", "--open", "--port", "0", "--listen", "127.0.0.1"],

@@ -48,17 +48,7 @@ pub struct ResultWriter {
 impl ResultWriter {
     /// Creates a result in `dir`, which is created with its parents, or exists and is empty.
     pub fn create(dir: &Path) -> Result<Self, CreateError> {
-        let io = |source| CreateError::Io { path: dir.to_owned(), source };
-        if dir.exists() && !dir.is_dir() {
-            return Err(CreateError::NotADirectory { dir: dir.to_owned() });
-        }
-        fs::create_dir_all(dir).map_err(io)?;
-        if holds_result(dir) {
-            return Err(CreateError::HoldsResult { dir: dir.to_owned() });
-        }
-        if fs::read_dir(dir).map_err(io)?.next().is_some() {
-            return Err(CreateError::NotEmpty { dir: dir.to_owned() });
-        }
+        create_empty(dir)?;
         let from_the_begin = [Sample::FILE, Event::FILE, DeliveryLine::FILE];
         let files = from_the_begin.map(|name| Lines::create(dir, name).map(|lines| (name, lines)));
         Ok(Self { path: dir.to_owned(), files: files.into_iter().collect::<Result<_, _>>()? })
@@ -210,6 +200,22 @@ pub fn default_directory_name(parent: &Path, scenario: &str, started: &str) -> P
         name.push_str(&stamp);
     }
     parent.join(name)
+}
+
+/// Creates a directory with its parents, unless it exists and is empty.
+pub fn create_empty(dir: &Path) -> Result<(), CreateError> {
+    let io = |source| CreateError::Io { path: dir.to_owned(), source };
+    if dir.exists() && !dir.is_dir() {
+        return Err(CreateError::NotADirectory { dir: dir.to_owned() });
+    }
+    fs::create_dir_all(dir).map_err(io)?;
+    if holds_result(dir) {
+        return Err(CreateError::HoldsResult { dir: dir.to_owned() });
+    }
+    if fs::read_dir(dir).map_err(io)?.next().is_some() {
+        return Err(CreateError::NotEmpty { dir: dir.to_owned() });
+    }
+    Ok(())
 }
 
 /// Creates a new directory `dir` with its parents, or if that exists, `dir-2`, `dir-3`, ….

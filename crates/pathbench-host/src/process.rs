@@ -1,0 +1,128 @@
+//! Running processes, from `/proc` (proc(5)).
+//!
+//! A process that has joined another PID namespace without mounting its `/proc`, as in a lab, finds other numbers there
+//! than system calls report. [`Numbering`] translates; all other functions take numbers of `/proc`.
+
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, getpid, pidfd_open};
+use std::fs;
+use std::io;
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::MetadataExt as _;
+
+/// A namespace by the device and inode of its file.
+pub type NamespaceId = (u64, u64);
+
+/// The thread's number in `/proc`, for one from a system call.
+#[derive(Debug, Clone, Copy)]
+pub struct Numbering {
+    is_same: bool,
+}
+
+impl Numbering {
+    pub fn read() -> Self {
+        let own = fs::read_link("/proc/self").ok().and_then(|own| own.to_str()?.parse::<i32>().ok());
+        Self { is_same: own == Some(getpid().as_raw_nonzero().get()) }
+    }
+
+    /// `None` once the thread has ended, if it is not visible there, and before Linux 6.9 for all but the first thread of
+    /// a process if the numbers differ.
+    pub fn in_proc(self, thread: u32) -> Option<u32> {
+        if self.is_same {
+            return Some(thread).filter(|thread| *thread != 0);
+        }
+        // `fdinfo` of a pidfd has the number in the PID namespace of this `/proc` (`pidfd_show_fdinfo`, fs/pidfs.c).
+        let id = Pid::from_raw(i32::try_from(thread).ok()?)?;
+        let of_thread = PidfdFlags::from_bits_retain(libc::PIDFD_THREAD);
+        let descriptor = pidfd_open(id, of_thread).or_else(|_| pidfd_open(id, PidfdFlags::empty())).ok()?;
+        let about = fs::read_to_string(format!("/proc/self/fdinfo/{}", descriptor.as_raw_fd())).ok()?;
+        let number: i32 = field(&about, "Pid:")?.parse().ok()?;
+        u32::try_from(number).ok().filter(|number| *number != 0)
+    }
+}
+
+/// The network namespace of a thread.
+/// Errors: `NotFound` once it has ended, `PermissionDenied` for a process that this user may not examine (another user's,
+/// or one that is not dumpable).
+pub fn network_namespace(thread: u32) -> io::Result<NamespaceId> {
+    identity(&format!("/proc/{thread}/ns/net"))
+}
+
+/// The network namespace of the calling thread.
+pub fn own_network_namespace() -> io::Result<NamespaceId> {
+    identity("/proc/thread-self/ns/net")
+}
+
+fn identity(file: &str) -> io::Result<NamespaceId> {
+    fs::metadata(file).map(|file| (file.dev(), file.ino()))
+}
+
+/// A process's id and its parent's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ancestry {
+    pub process: u32,
+    /// 0 without a parent in this PID namespace.
+    pub parent: u32,
+}
+
+/// The process of a thread, and its parent; `None` once it has ended.
+pub fn ancestry(thread: u32) -> Option<Ancestry> {
+    Status::read(&thread.to_string()).map(|status| status.ancestry)
+}
+
+struct Status {
+    ancestry: Ancestry,
+    /// The ids in nested PID namespaces, from that of `/proc` inwards.
+    ids: Vec<i32>,
+}
+
+impl Status {
+    fn read(process: &str) -> Option<Self> {
+        let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+        let number = |name| field(&status, name)?.parse().ok();
+        let ids = field(&status, "NSpid:")?.split_ascii_whitespace();
+        Some(Self {
+            ancestry: Ancestry { process: number("Tgid:")?, parent: number("PPid:")? },
+            ids: ids.filter_map(|id| id.parse().ok()).collect(),
+        })
+    }
+}
+
+fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    text.lines().find_map(|line| line.strip_prefix(name)).map(str::trim)
+}
+
+/// The name of a thread's program, at most 15 bytes (`/proc/PID/comm`); `None` once it has ended.
+pub fn program_name(thread: u32) -> Option<String> {
+    let name = fs::read_to_string(format!("/proc/{thread}/comm")).ok()?;
+    Some(name.trim_end().to_owned())
+}
+
+/// All descendants of this process, by ids for system calls.
+pub fn descendants() -> Vec<Pid> {
+    let Some(own) = Status::read("self") else { return Vec::new() };
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let all: Vec<Status> = entries
+        .filter_map(|entry| Status::read(entry.file_name().to_str().filter(|name| is_id(name))?))
+        .collect();
+    let mut found = vec![own.ancestry.process];
+    let mut ids = Vec::new();
+    let mut at = 0;
+    while let Some(parent) = found.get(at).copied() {
+        for child in all.iter().filter(|one| one.ancestry.parent == parent) {
+            found.push(child.ancestry.process);
+            ids.extend(child.ids.get(own.ids.len().saturating_sub(1)).and_then(|id| Pid::from_raw(*id)));
+        }
+        at += 1;
+    }
+    ids
+}
+
+fn is_id(name: &str) -> bool {
+    name.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// Adopts orphaned descendants of this process (`PR_SET_CHILD_SUBREAPER`), so that it can find and reap them.
+pub fn adopt_orphans() -> Result<(), Errno> {
+    rustix::process::set_child_subreaper(Some(getpid()))
+}

@@ -1,0 +1,112 @@
+//! What the notifications told: sockets created, sockets left on TCP, options asked for. Pure and bounded.
+
+use crate::confinement::Confinement;
+use crate::decision::LeftOnTcp;
+use pathbench_host::seccomp::OptionName;
+use std::collections::{BTreeMap, HashSet, VecDeque};
+
+/// Created sockets that are not connected yet. Older ones beyond it are no longer recognised.
+const MOST_AWAITED: usize = 65_536;
+/// Programs that are named in a note; further ones are counted without a name.
+const MOST_PROGRAMS: usize = 64;
+const FURTHER_PROGRAMS: &str = "further programs";
+
+/// Shared by the thread that answers calls and the thread that samples.
+#[derive(Debug, Default)]
+pub struct Activity {
+    pub sockets_created: u64,
+    /// Calls that ended with `EMFILE`, the program's own limit of descriptors.
+    pub refused_for_descriptors: u64,
+    sockets_seen: u64,
+    /// Cookies of created sockets that no snapshot has shown yet.
+    awaited: HashSet<u64>,
+    order: VecDeque<u64>,
+    /// Reason, program → sockets.
+    pub left_on_tcp: BTreeMap<(LeftOnTcp, String), u64>,
+    /// Program → calls of `io_uring_setup`.
+    pub io_uring: BTreeMap<String, u64>,
+    /// Calls of setsockopt(2) on MPTCP sockets that MPTCP refuses.
+    pub refused_options: BTreeMap<OptionName, u64>,
+    pub(crate) confinement: Confinement,
+}
+
+impl Activity {
+    pub fn created(&mut self, cookie: u64) {
+        self.sockets_created += 1;
+        self.awaited.insert(cookie);
+        self.order.push_back(cookie);
+        while self.order.len() > MOST_AWAITED {
+            self.order.pop_front().map(|oldest| self.awaited.remove(&oldest));
+        }
+    }
+
+    /// Whether it is the cookie of a created socket.
+    pub fn is_awaited(&self, cookie: u64) -> bool {
+        self.awaited.contains(&cookie)
+    }
+
+    /// Sockets that never were connected or listening when the kernel's sockets were listed.
+    pub const fn unseen(&self) -> u64 {
+        self.sockets_created.saturating_sub(self.sockets_seen)
+    }
+
+    /// The socket is connected or listening; true if it was created here.
+    pub fn appeared(&mut self, cookie: u64) -> bool {
+        // Its place in the queue stays until it is the oldest.
+        let is_own = self.awaited.remove(&cookie);
+        self.sockets_seen += u64::from(is_own);
+        is_own
+    }
+
+    pub fn left(&mut self, reason: LeftOnTcp, program: &str) {
+        let is_known = self.left_on_tcp.contains_key(&(reason, program.to_owned()));
+        let program = bounded(program, is_known, self.left_on_tcp.len());
+        *self.left_on_tcp.entry((reason, program.to_owned())).or_default() += 1;
+    }
+
+    pub fn used_io_uring(&mut self, program: &str) {
+        let program = bounded(program, self.io_uring.contains_key(program), self.io_uring.len());
+        *self.io_uring.entry(program.to_owned()).or_default() += 1;
+    }
+
+    pub fn refused_option(&mut self, option: OptionName) {
+        *self.refused_options.entry(option).or_default() += 1;
+    }
+}
+
+fn bounded(program: &str, is_known: bool, programs: usize) -> &str {
+    if is_known || programs < MOST_PROGRAMS { program } else { FURTHER_PROGRAMS }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flood_of_sockets_takes_bounded_memory() {
+        let mut activity = Activity::default();
+        let many = 3 * MOST_AWAITED as u64;
+        (0..many).for_each(|cookie| activity.created(cookie));
+        assert_eq!(activity.sockets_created, many);
+        assert_eq!((activity.awaited.len(), activity.order.len()), (MOST_AWAITED, MOST_AWAITED));
+        assert!(!activity.appeared(0) && activity.appeared(many - 1) && !activity.appeared(many - 1));
+        // Sockets that were connected leave the queue, too.
+        (many..2 * many).for_each(|cookie| {
+            activity.created(cookie);
+            assert!(activity.appeared(cookie));
+        });
+        assert!(activity.awaited.len() <= MOST_AWAITED && activity.order.len() <= MOST_AWAITED);
+    }
+
+    #[test]
+    fn programs_with_many_names_take_bounded_memory() {
+        let mut activity = Activity::default();
+        for number in 0..1000 {
+            activity.left(LeftOnTcp::Landlock, &format!("program-{number}"));
+            activity.used_io_uring(&format!("program-{number}"));
+        }
+        assert_eq!(activity.left_on_tcp.values().sum::<u64>(), 1000);
+        assert_eq!(activity.left_on_tcp.len(), MOST_PROGRAMS + 1);
+        assert_eq!(activity.io_uring.len(), MOST_PROGRAMS + 1);
+    }
+}

@@ -1,0 +1,137 @@
+//! The thread that answers the program's calls: each at once, without waiting for anything.
+
+use crate::activity::Activity;
+use crate::decision::{Caller, Decision, LeftOnTcp, Namespace, decide};
+use pathbench_host::process::{
+    NamespaceId, Numbering, ancestry, network_namespace, own_network_namespace, program_name,
+};
+use pathbench_host::seccomp::{Call, Listener, Notification};
+use pathbench_host::sockets::protocol_name;
+use pathbench_transport::lock;
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto, socket_with, sockopt::socket_cookie};
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::sync::Mutex;
+
+/// Answers the calls of a tree of processes.
+#[derive(Debug)]
+pub struct Answering<'a> {
+    listener: &'a Listener,
+    activity: &'a Mutex<Activity>,
+    numbering: Numbering,
+    /// The first process of the tree, in `/proc`.
+    root: u32,
+    /// The network namespace of the sockets that this creates.
+    own: Option<NamespaceId>,
+}
+
+impl<'a> Answering<'a> {
+    /// `root` is the id of the tree's first process. Sockets belong to the network namespace of the calling thread.
+    pub fn new(listener: &'a Listener, activity: &'a Mutex<Activity>, root: u32) -> Self {
+        let numbering = Numbering::read();
+        let own = own_network_namespace().ok();
+        Self { listener, activity, numbering, root: numbering.in_proc(root).unwrap_or_default(), own }
+    }
+
+    /// Answers every call until the last process of the tree has ended.
+    /// Errors: the listener cannot be read; the calls of the remaining processes then fail with `ENOSYS`.
+    pub fn run(&self) -> Result<(), Errno> {
+        while let Some(notification) = self.listener.receive()? {
+            // An error means that the call does not wait any more: its thread was killed or interrupted.
+            let _gone = self.answer(&notification);
+        }
+        Ok(())
+    }
+
+    fn answer(&self, notification: &Notification) -> Result<(), Errno> {
+        match decide(&notification.call, || self.examine(notification.thread)) {
+            Decision::Create { family, nonblocking, close_on_exec } => {
+                self.create(notification, family, nonblocking, close_on_exec)
+            }
+            Decision::Leave(reason) => self.leave(notification, reason),
+            Decision::Pass => {
+                self.note(&notification.call, notification.thread);
+                self.listener.leave_to_kernel(notification.id)
+            }
+        }
+    }
+
+    fn leave(&self, notification: &Notification, reason: LeftOnTcp) -> Result<(), Errno> {
+        let program = self.program(notification.thread);
+        lock(self.activity).left(reason, &program);
+        self.listener.leave_to_kernel(notification.id)
+    }
+
+    fn program(&self, thread: u32) -> String {
+        let name = self.numbering.in_proc(thread).and_then(program_name);
+        name.unwrap_or_else(|| "a process that has ended".to_owned())
+    }
+
+    fn examine(&self, thread: u32) -> Caller {
+        let thread = self.numbering.in_proc(thread).unwrap_or_default();
+        let namespace = match (network_namespace(thread), self.own) {
+            (Ok(theirs), Some(own)) if theirs == own => Namespace::Same,
+            (Ok(_), Some(_)) => Namespace::Other,
+            _ => Namespace::Unknown,
+        };
+        Caller {
+            namespace,
+            is_confined: lock(self.activity).confinement.includes(thread, self.root, ancestry),
+        }
+    }
+
+    fn note(&self, call: &Call, thread: u32) {
+        match *call {
+            Call::RestrictSelf => match self.numbering.in_proc(thread).and_then(ancestry) {
+                Some(found) => lock(self.activity).confinement.add(found.process),
+                // It has ended, or cannot be told from others.
+                None => lock(self.activity).confinement.add_unknown(),
+            },
+            Call::IoUring => {
+                let program = self.program(thread);
+                lock(self.activity).used_io_uring(&program);
+            }
+            Call::SetOption { descriptor, option } => {
+                let name =
+                    self.numbering.in_proc(thread).and_then(|thread| protocol_name(thread, descriptor));
+                if name.is_some_and(|name| name.starts_with("MPTCP")) {
+                    lock(self.activity).refused_option(option);
+                }
+            }
+            Call::Socket { .. } | Call::Other => {}
+        }
+    }
+
+    fn create(
+        &self,
+        notification: &Notification,
+        family: i32,
+        nonblocking: bool,
+        close_on_exec: bool,
+    ) -> Result<(), Errno> {
+        let Ok((socket, cookie)) = make_socket(family, nonblocking) else {
+            return self.leave(notification, LeftOnTcp::MptcpRefused);
+        };
+        let answered = self.listener.answer_with(notification.id, socket.as_fd(), close_on_exec);
+        // Closed before anything else: the peer would see no end of the connection while this process holds a copy.
+        drop(socket);
+        match answered {
+            Ok(()) => lock(self.activity).created(cookie),
+            Err(Errno::NOENT) => {}
+            Err(errno) => {
+                lock(self.activity).refused_for_descriptors += 1;
+                return self.listener.fail(notification.id, errno);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn make_socket(family: i32, nonblocking: bool) -> Result<(OwnedFd, u64), Errno> {
+    let family = if family == libc::AF_INET6 { AddressFamily::INET6 } else { AddressFamily::INET };
+    let flags = if nonblocking { SocketFlags::NONBLOCK } else { SocketFlags::empty() };
+    let flags = flags | SocketFlags::CLOEXEC;
+    let socket = socket_with(family, SocketType::STREAM, flags, Some(ipproto::MPTCP))?;
+    let cookie = socket_cookie(&socket)?;
+    Ok((socket, cookie))
+}

@@ -1,0 +1,116 @@
+//! The thread that follows the connections: snapshots at an interval that depends on their cost, so that they take a
+//! twentieth of a processor at most.
+
+use crate::activity::Activity;
+use crate::ledger::{Connection, Ledger};
+use pathbench_host::netlink::NetlinkError;
+use pathbench_host::sockets::{DestroyedSockets, SocketLister};
+use pathbench_record::time::{Clock, Timestamp};
+use pathbench_transport::lock;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// Interval while sockets are new: a short connection is seen at least once.
+const YOUNG: Duration = Duration::from_millis(4);
+/// A socket is new for this time.
+const YOUTH: Duration = Duration::from_secs(1);
+/// Interval while the program has connections, or listens: nothing else announces an accepted connection.
+const BUSY: Duration = Duration::from_millis(20);
+const CALM: Duration = Duration::from_millis(200);
+/// A new socket ends a pause within this time.
+const SLICE: Duration = Duration::from_millis(10);
+/// Pause per time of a snapshot.
+const PAUSE_PER_COST: u32 = 20;
+/// Time for connections to close once the program has ended.
+const CLOSING: Duration = Duration::from_millis(500);
+
+/// What a snapshot showed.
+#[derive(Debug)]
+pub struct Progress<'a> {
+    pub now: Timestamp,
+    pub live: Vec<&'a Connection>,
+    pub ended: Vec<Connection>,
+}
+
+/// Follows the connections of a program in the network namespace of the thread that made it.
+#[derive(Debug)]
+pub struct Following<'a> {
+    clock: &'a dyn Clock,
+    activity: &'a Mutex<Activity>,
+    lister: SocketLister,
+    destroyed: DestroyedSockets,
+    ledger: Ledger,
+    is_complete: bool,
+}
+
+impl<'a> Following<'a> {
+    pub fn new(clock: &'a dyn Clock, activity: &'a Mutex<Activity>) -> Result<Self, NetlinkError> {
+        let destroyed = DestroyedSockets::subscribe()?;
+        let lister = SocketLister::open()?;
+        Ok(Self { clock, activity, lister, destroyed, ledger: Ledger::default(), is_complete: true })
+    }
+
+    /// Reports progress until `is_over` is set and the connections have closed; returns the ledger, and whether every
+    /// snapshot was complete.
+    pub fn run(mut self, is_over: &AtomicBool, mut report: impl FnMut(Progress<'_>)) -> (Ledger, bool) {
+        let mut over_since = None;
+        let mut newest = (0, self.clock.now());
+        loop {
+            let begin = self.clock.now();
+            let (pause, created) = self.look(begin, &mut newest);
+            let ended = self.ledger.take_ended();
+            report(Progress { now: begin, live: self.ledger.live(), ended });
+            if is_over.load(Ordering::Acquire) {
+                let since = *over_since.get_or_insert(begin);
+                if self.ledger.live().is_empty() || begin.since(since) >= CLOSING {
+                    break;
+                }
+            }
+            self.pause(pause, created, is_over);
+        }
+        self.ledger.end_all();
+        let ended = self.ledger.take_ended();
+        report(Progress { now: self.clock.now(), live: Vec::new(), ended });
+        (self.ledger, self.is_complete)
+    }
+
+    /// Takes a snapshot; returns the pause after it, and the number of sockets created before it.
+    fn look(&mut self, begin: Timestamp, newest: &mut (u64, Timestamp)) -> (Duration, u64) {
+        let created = lock(self.activity).sockets_created;
+        if created != newest.0 {
+            *newest = (created, begin);
+        }
+        // Sockets that change all the time make a snapshot fail; the next one may succeed.
+        match self.lister.snapshot() {
+            Ok(snapshot) => self.ledger.observe(&snapshot, &mut lock(self.activity), begin),
+            Err(_) => self.is_complete = false,
+        }
+        // After the snapshot, which shows to which connection a destroyed subflow belonged.
+        match self.destroyed.receive() {
+            Ok(destroyed) => destroyed.iter().for_each(|socket| self.ledger.destroyed(socket)),
+            Err(_) => self.is_complete = false,
+        }
+        let is_young = created > 0 && begin.since(newest.1) < YOUTH;
+        let wanted = match (is_young, self.ledger.is_busy()) {
+            (true, _) => YOUNG,
+            (false, true) => BUSY,
+            (false, false) => CALM,
+        };
+        (wanted.max(self.clock.now().since(begin) * PAUSE_PER_COST), created)
+    }
+
+    fn pause(&self, time: Duration, created: u64, is_over: &AtomicBool) {
+        let begin = self.clock.now();
+        let (soonest, end) = (begin + YOUNG, begin + time);
+        loop {
+            let now = self.clock.now();
+            let is_over = is_over.load(Ordering::Acquire);
+            let is_wanted = time <= CALM && lock(self.activity).sockets_created != created;
+            if now >= end || ((is_over || is_wanted) && now >= soonest) {
+                return;
+            }
+            self.clock.sleep_until(end.min((now + SLICE).max(soonest)));
+        }
+    }
+}

@@ -1,0 +1,293 @@
+//! The report of a connection, and the summary of all. Pure.
+
+use crate::ledger::{Connection, Protocol, Role};
+use pathbench_analysis::mptcp_setup::LocalSetup;
+use pathbench_analysis::verdict::{PathDelivery, VerdictInput, multipath_verdict};
+use pathbench_record::connection::{FallbackReason, Negotiation};
+use pathbench_record::document::MultipathRecord;
+use pathbench_record::sample::PathFigures;
+use pathbench_record::time::Timestamp;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+
+/// The state of this host, as evidence for the reason of a fallback.
+#[derive(Debug, Clone, Default)]
+pub struct Evidence {
+    /// The path manager's configuration, where readable.
+    pub setup: Option<LocalSetup>,
+    /// MIB counters of this network namespace, difference since the program's start: other programs count, too.
+    pub counters: BTreeMap<String, i64>,
+    /// Addresses of this host, and their interfaces.
+    pub interfaces: Vec<(IpAddr, String)>,
+}
+
+impl Evidence {
+    fn interface(&self, address: IpAddr) -> Option<String> {
+        self.interfaces.iter().find(|(own, _)| *own == address).map(|(_, name)| name.clone())
+    }
+}
+
+/// A path of a connection: the sum of its subflows from one address to another.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct PathReport {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interface: Option<String>,
+    pub local: IpAddr,
+    pub remote: IpAddr,
+    /// Payload bytes sent, without retransmissions.
+    pub bytes_sent: u64,
+    /// Payload bytes received.
+    pub bytes_received: u64,
+    pub retransmitted_segments: u64,
+    pub retransmitted_bytes: u64,
+    /// Smoothed round-trip time at the last look.
+    pub rtt_ms: f64,
+    /// The kernel reported the figures at the end of the path's subflows; otherwise the true ones may be larger.
+    #[serde(rename = "final")]
+    pub is_final: bool,
+}
+
+impl PathReport {
+    /// `eth`, or the local address without a known interface.
+    pub fn name(&self) -> String {
+        self.interface.clone().unwrap_or_else(|| self.local.to_string())
+    }
+
+    pub const fn bytes(&self) -> u64 {
+        self.bytes_sent.saturating_add(self.bytes_received)
+    }
+}
+
+/// A connection of the program.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ConnectionReport {
+    /// Order of appearance, from 1.
+    pub number: u64,
+    pub role: Role,
+    pub local: SocketAddr,
+    pub remote: SocketAddr,
+    /// Seconds from the program's start to the first and to the last look at the connection.
+    pub first_seen_s: f64,
+    pub last_seen_s: f64,
+    pub multipath: MultipathRecord,
+    /// Payload bytes of the connection, sent once.
+    pub bytes_sent: u64,
+    pub bytes_received: u64,
+    pub paths: Vec<PathReport>,
+}
+
+impl ConnectionReport {
+    pub fn new(connection: &Connection, evidence: &Evidence, start: Timestamp) -> Self {
+        let paths = paths(connection, evidence);
+        let sum = |bytes: fn(&PathReport) -> u64| paths.iter().map(bytes).fold(0, u64::saturating_add);
+        let mptcp = connection.mptcp.as_ref();
+        // Subflows may carry bytes twice (reinjection), and their last figures may be older than the connection's.
+        let total =
+            |mptcp: Option<u64>, paths: u64| mptcp.unwrap_or(0).max(if mptcp.is_some() { 0 } else { paths });
+        Self {
+            number: connection.number,
+            role: connection.role,
+            local: connection.local,
+            remote: connection.remote,
+            first_seen_s: connection.first_seen.since(start).as_secs_f64(),
+            last_seen_s: connection.last_seen.since(start).as_secs_f64(),
+            multipath: multipath_verdict(&verdict_input(connection, &paths, evidence)),
+            bytes_sent: total(mptcp.and_then(|mptcp| mptcp.bytes_sent), sum(|path| path.bytes_sent)),
+            bytes_received: total(
+                mptcp.and_then(|mptcp| mptcp.bytes_received),
+                sum(|path| path.bytes_received),
+            ),
+            paths,
+        }
+    }
+
+    /// Whether the kernel reported the final figures of all paths.
+    pub fn is_final(&self) -> bool {
+        !self.paths.is_empty() && self.paths.iter().all(|path| path.is_final)
+    }
+
+    pub fn state(&self) -> State {
+        if self.multipath.used {
+            State::Multipath
+        } else if self.multipath.negotiated {
+            State::OnePath
+        } else {
+            State::Tcp
+        }
+    }
+}
+
+/// Whether a connection used multipath.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum State {
+    Multipath,
+    /// MPTCP, with bytes on one path only.
+    OnePath,
+    /// Plain TCP: not negotiated, or fallen back.
+    Tcp,
+}
+
+impl State {
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Multipath => "multipath",
+            Self::OnePath => "one path",
+            Self::Tcp => "plain TCP",
+        }
+    }
+}
+
+fn paths(connection: &Connection, evidence: &Evidence) -> Vec<PathReport> {
+    let mut paths: Vec<PathReport> = Vec::new();
+    for subflow in &connection.subflows {
+        let figures = &subflow.figures;
+        let (local, remote) = (figures.local.ip(), figures.remote.ip());
+        let new = PathReport {
+            interface: evidence.interface(local),
+            local,
+            remote,
+            bytes_sent: figures.new_bytes_sent(),
+            bytes_received: figures.bytes_received,
+            retransmitted_segments: figures.retransmitted_segments,
+            retransmitted_bytes: figures.retransmitted_bytes,
+            rtt_ms: figures.srtt_ms,
+            is_final: subflow.is_final,
+        };
+        match paths.iter_mut().find(|path| (path.local, path.remote) == (local, remote)) {
+            None => paths.push(new),
+            Some(path) => {
+                path.bytes_sent = path.bytes_sent.saturating_add(new.bytes_sent);
+                path.bytes_received = path.bytes_received.saturating_add(new.bytes_received);
+                path.retransmitted_segments += new.retransmitted_segments;
+                path.retransmitted_bytes = path.retransmitted_bytes.saturating_add(new.retransmitted_bytes);
+                path.rtt_ms = new.rtt_ms;
+                path.is_final &= new.is_final;
+            }
+        }
+    }
+    paths
+}
+
+fn verdict_input(connection: &Connection, paths: &[PathReport], evidence: &Evidence) -> VerdictInput {
+    let negotiation = match connection.protocol {
+        Protocol::Mptcp => Negotiation::Negotiated,
+        Protocol::PlainTcp => Negotiation::FellBack { reason: FallbackReason::PeerAskedForPlainTcp },
+        Protocol::FellBack { at_first: true } => {
+            Negotiation::FellBack { reason: FallbackReason::InHandshake }
+        }
+        Protocol::FellBack { at_first: false } => Negotiation::FellBack { reason: FallbackReason::InMidLife },
+    };
+    let last = |path: &PathReport| -> Option<PathFigures> {
+        let on_path = connection.subflows.iter().map(|subflow| &subflow.figures);
+        on_path.rev().find(|figures| figures.local.ip() == path.local).cloned()
+    };
+    let deliveries = paths.iter().map(|path| PathDelivery {
+        name: path.name(),
+        delivered_bytes: path.bytes(),
+        last: last(path),
+    });
+    let initial = Some(connection.local.ip());
+    let (connecting, accepting) = match connection.role {
+        Role::Connected => (evidence.counters.clone(), BTreeMap::new()),
+        Role::Accepted => (BTreeMap::new(), evidence.counters.clone()),
+    };
+    VerdictInput {
+        requested: true,
+        negotiation,
+        paths: deliveries.collect(),
+        subflows_total: Some(connection.subflows_seen),
+        counters: connecting,
+        peer_counters: accepting,
+        // The set-up of the connecting host decides about paths; of an accepted connection it is unknown.
+        setup: evidence
+            .setup
+            .clone()
+            .filter(|_| connection.role == Role::Connected)
+            .map(|setup| LocalSetup { initial, ..setup }),
+        ..VerdictInput::default()
+    }
+}
+
+/// Connections with the same role, peer and state.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Group {
+    pub role: Role,
+    /// The peer's address and port; of accepted connections the listening port, and the peer's address.
+    pub peer: String,
+    pub state: State,
+    pub connections: u64,
+    pub bytes_sent: u64,
+    pub bytes_received: u64,
+    pub retransmitted_segments: u64,
+    /// Path name → bytes sent and received.
+    pub bytes_by_path: BTreeMap<String, u64>,
+    /// The reason of the group's first connection.
+    pub reason: String,
+    /// The sums include the last figures of connections whose final ones the kernel did not report.
+    pub at_least: bool,
+}
+
+/// Groups beyond it are added to one of further peers.
+const MOST_GROUPS: usize = 256;
+const MOST_PATHS: usize = 64;
+const FURTHER_PEERS: &str = "further peers";
+const FURTHER_PATHS: &str = "further paths";
+
+/// The sums over all connections, in bounded memory.
+#[derive(Debug, Clone, Default)]
+pub struct Summary {
+    groups: BTreeMap<(Role, String, State), Group>,
+    pub connections: u64,
+    pub multipath: u64,
+}
+
+impl Summary {
+    pub fn add(&mut self, report: &ConnectionReport) {
+        self.connections += 1;
+        self.multipath += u64::from(report.multipath.used);
+        let peer = match report.role {
+            Role::Connected => report.remote.to_string(),
+            Role::Accepted => format!("{} at port {}", report.remote.ip(), report.local.port()),
+        };
+        let mut key = (report.role, peer, report.state());
+        if self.groups.len() >= MOST_GROUPS && !self.groups.contains_key(&key) {
+            FURTHER_PEERS.clone_into(&mut key.1);
+        }
+        let group = self.groups.entry(key.clone()).or_insert_with(|| Group {
+            role: key.0,
+            peer: key.1,
+            state: key.2,
+            connections: 0,
+            bytes_sent: 0,
+            bytes_received: 0,
+            retransmitted_segments: 0,
+            bytes_by_path: BTreeMap::new(),
+            reason: report.multipath.reason.clone(),
+            at_least: false,
+        });
+        group.connections += 1;
+        group.bytes_sent = group.bytes_sent.saturating_add(report.bytes_sent);
+        group.bytes_received = group.bytes_received.saturating_add(report.bytes_received);
+        group.at_least |= !report.is_final();
+        for path in &report.paths {
+            group.retransmitted_segments += path.retransmitted_segments;
+            let is_full = group.bytes_by_path.len() >= MOST_PATHS;
+            let name = if is_full && !group.bytes_by_path.contains_key(&path.name()) {
+                FURTHER_PATHS.to_owned()
+            } else {
+                path.name()
+            };
+            let bytes = group.bytes_by_path.entry(name).or_default();
+            *bytes = bytes.saturating_add(path.bytes());
+        }
+    }
+
+    /// The groups with the most connections first.
+    pub fn groups(&self) -> Vec<&Group> {
+        let mut groups: Vec<&Group> = self.groups.values().collect();
+        groups.sort_by_key(|group| std::cmp::Reverse(group.connections));
+        groups
+    }
+}
