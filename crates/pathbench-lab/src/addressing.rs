@@ -1,7 +1,8 @@
 //! Derives the configuration of each node (addresses, routes, source rules) from a topology. Pure.
 //!
 //! In a lab only the client's address determines the link of a packet, in both directions. The hosts route by *source*:
-//! each link has its own table, and traffic from an address of the link leaves by that link, for every destination.
+//! each link has its own table, and traffic from an address of the link leaves by that link, for every destination,
+//! unless the scenario leaves the source rules out.
 //! The server routes by *destination*: a packet to the client's address on a link leaves by that link, from any of the
 //! server's addresses. For example, a subflow from the client's `wlan` address to the server's `eth` address uses
 //! `wlan` in both directions. The main table has routes to other subnets over the path with the fewest hops. Routers
@@ -31,7 +32,7 @@ pub struct InterfacePlan {
 
 /// The interfaces of `node`, in the order of the topology's links. `server` is the host that accepts connections.
 pub fn interfaces(topology: &Topology, node: &str, server: &str) -> Vec<InterfacePlan> {
-    let routes_by_source = node != server && !forwards(topology, node);
+    let routes_by_source = node != server && topology.node(node).is_some_and(|node| node.source_rules);
     let mut plans: Vec<InterfacePlan> = Vec::new();
     for (index, link) in topology.links.iter().enumerate() {
         for end in 0..2 {

@@ -20,7 +20,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Fields whose keys are data (path names, matrix keys, figure names), not part of the schema.
-const MAPS: [&str; 13] = [
+const MAPS: [&str; 14] = [
     "given",
     "overrides",
     "variant",

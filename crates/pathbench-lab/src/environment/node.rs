@@ -4,7 +4,7 @@ use super::error::{EnvironmentError, Result, Source, failed, refused};
 use super::offload::Cap;
 use crate::addressing::InterfacePlan;
 use crate::agent::{AgentHandle, AgentLauncher};
-use crate::scenario::{EndpointPlan, Node, Role, RulesChange};
+use crate::scenario::{EndpointPlan, Node, Role, RoutePlan, RulesChange};
 use pathbench_host::connections;
 use pathbench_host::counters::Counters;
 use pathbench_host::firewall::{Firewall, FirewallError, RouterCounters, RouterRules};
@@ -13,8 +13,7 @@ use pathbench_host::mptcp::{Endpoint, EndpointFlags, EventStream, Limits, MptcpE
 use pathbench_host::namespace::NetNamespace;
 use pathbench_host::netlink::{Route, RouteSocket};
 use pathbench_host::sysctl::{self, SysctlError};
-use pathbench_record::network::{DEFAULT_V4, DEFAULT_V6, IpNet};
-use std::net::IpAddr;
+use pathbench_record::network::{DEFAULT_V4, DEFAULT_V6};
 use std::process::{Child, Command};
 
 /// Settings of every lab host, applied before the settings of its scenario. The kernel's defaults would make runs
@@ -159,7 +158,7 @@ impl NodeHandle {
             self.configure_interface(&plan)?;
         }
         for route in &node.routes {
-            self.add_hand_route(route.destination, route.via)?;
+            self.add_hand_route(route)?;
         }
         if node.role == Role::Host {
             self.configure_mptcp(node)?;
@@ -248,10 +247,10 @@ impl NodeHandle {
         Ok(())
     }
 
-    fn add_hand_route(&mut self, destination: Option<IpNet>, via: IpAddr) -> Result {
-        let default = if via.is_ipv4() { DEFAULT_V4 } else { DEFAULT_V6 };
-        let destination = destination.unwrap_or(default);
-        let route = Route { gateway: Some(via), ..Route::to(destination) };
+    fn add_hand_route(&mut self, plan: &RoutePlan) -> Result {
+        let default = if plan.via.is_ipv4() { DEFAULT_V4 } else { DEFAULT_V6 };
+        let destination = plan.destination.unwrap_or(default);
+        let route = Route { gateway: Some(plan.via), metric: plan.metric, ..Route::to(destination) };
         self.routes.replace_route(&route).map_err(self.doing("adding a route of the scenario"))
     }
 
@@ -352,17 +351,7 @@ impl NodeHandle {
     }
 
     fn add_endpoint(&mut self, manager: &mut PathManager, plan: &EndpointPlan) -> Result {
-        let interface = self
-            .interfaces
-            .iter()
-            .position(|interface| interface.addresses.iter().any(|own| own.addr() == plan.address));
-        let interface = match interface {
-            Some(position) => {
-                let name = self.interfaces[position].interface.clone();
-                Some(self.interface_index(&name)?)
-            }
-            None => None,
-        };
+        let interface = plan.device.as_deref().map(|device| self.interface_index(device)).transpose()?;
         manager
             .add_endpoint(&Endpoint {
                 address: plan.address,

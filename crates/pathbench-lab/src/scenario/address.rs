@@ -23,6 +23,8 @@ pub(super) struct LinkDraft<'a> {
     pub(super) given: [Vec<Given>; 2],
     pub(super) hop: Option<HopDraft>,
     pub(super) part: Part,
+    /// Its subnet may be that of other links that allow it, too.
+    pub(super) shares_subnet: bool,
     pub(super) families: Vec<AddressFamily>,
 }
 
@@ -253,12 +255,15 @@ fn no_address_twice(links: &[LinkDraft<'_>], ledger: &Ledger) {
     }
 }
 
-/// Reports two links in one subnet, because no route could distinguish them.
+/// Reports two links in one subnet, because no route could distinguish them, unless both are to be in one.
 fn no_overlap(links: &[LinkDraft<'_>], ledger: &Ledger) {
     for (index, link) in links.iter().enumerate() {
         for given in link.given.iter().flatten() {
             let other =
                 links.iter().enumerate().filter(|(other, _)| *other != index).find_map(|(at, other)| {
+                    if link.shares_subnet && other.shares_subnet {
+                        return None;
+                    }
                     // Reports the later of two given subnets; an assigned subnet never changes.
                     let is_given = !other.given.iter().all(Vec::is_empty);
                     let mut addresses = other.link.ends.iter().flat_map(|end| &end.addresses);

@@ -63,12 +63,17 @@ pub fn builtin() -> &'static [Builtin] {
         "broken-server-tcp",
         "broken-limits",
         "broken-no-endpoint",
+        "broken-no-source-rule",
+        "broken-rp-filter",
         "broken-strip-mp-capable",
         "broken-strip-mp-join",
         "broken-strip-dss",
         "broken-rewrite-payload",
         "broken-udp",
         "broken-mtu",
+        "broken-address-family",
+        "broken-foreign-endpoints",
+        "broken-unconfigured",
     ]
 }
 

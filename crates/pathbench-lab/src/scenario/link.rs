@@ -54,6 +54,7 @@ fn draft<'a>(named: Named<'a>, ends: [End; 2], directions: [&str; 2]) -> LinkDra
     let engines = [("auto", None), ("kernel", Some(Engine::Kernel)), ("emulated", Some(Engine::Emulated))];
     let engine = section.choice("engine", &engines).flatten();
     let capture = section.flag("capture").unwrap_or(false);
+    let shares_subnet = section.flag("shared_subnet").unwrap_or(false);
     // The kernel's engine for rate, queue and MTU only; otherwise the emulated engine, even if the kernel has netem,
     // because netem's decisions are neither repeatable nor countable.
     let is_plain = forward.needs().max(reverse.needs()) == Engines::Kernel && !capture;
@@ -84,6 +85,7 @@ fn draft<'a>(named: Named<'a>, ends: [End; 2], directions: [&str; 2]) -> LinkDra
         given: [first.given, second.given],
         hop: None,
         part: Part::Own,
+        shares_subnet,
         families: Vec::new(),
         section,
     }

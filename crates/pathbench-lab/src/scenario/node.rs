@@ -70,6 +70,18 @@ impl NodeContext<'_> {
             .iter()
             .filter_map(|link| Some((link, link.ends[link.end_of(self.node)?].addresses.as_slice())))
     }
+
+    /// The interface of the node on `link`.
+    fn device(&self, link: &str) -> Option<String> {
+        let link = self.links.iter().find(|known| known.name == link)?;
+        Some(link.ends[link.end_of(self.node)?].interface.clone())
+    }
+
+    /// Whether another node has the address.
+    fn is_of_another(&self, address: IpAddr) -> bool {
+        let ends = self.links.iter().flat_map(|link| &link.ends).filter(|end| end.node != self.node);
+        ends.flat_map(|end| &end.addresses).any(|known| known.addr() == address)
+    }
 }
 
 pub(super) fn mptcp(section: &Section<'_>, around: &NodeContext<'_>) -> MptcpPlan {
@@ -110,6 +122,7 @@ fn default_endpoints(around: &NodeContext<'_>) -> Vec<EndpointPlan> {
         endpoints.extend(own.map(|address| EndpointPlan {
             address,
             link: link.name.clone(),
+            device: around.device(&link.name),
             signal: false,
             subflow: true,
             backup: link.backup,
@@ -125,6 +138,7 @@ fn endpoint(section: &Section<'_>, around: &NodeContext<'_>) -> Option<EndpointP
     let has = |flag: &str| flags.contains(&flag);
     let plan = EndpointPlan {
         address,
+        device: around.device(&link).filter(|_| section.flag("dev").unwrap_or(true)),
         link,
         signal: has("signal"),
         subflow: has("subflow"),
@@ -157,6 +171,12 @@ fn place(section: &Section<'_>, around: &NodeContext<'_>) -> Option<(String, IpA
     let (by_path, by_link) = (section.has("path"), section.has("link"));
     let key = if by_link && !by_path { "link" } else { "path" };
     let link = section.reference(key, &noun, &names);
+    if section.flag("foreign").unwrap_or(false) {
+        let address = foreign_address(section, around)?;
+        section.require(key, &format!("\"{}\"", names.first().unwrap_or(&"wlan")));
+        let (link, _) = around.ends().find(|(own, _)| Some(title(own).as_str()) == link)?;
+        return Some((link.name.clone(), address));
+    }
     if section.has("address") {
         let text = section.text("address", "10.83.0.1")?;
         let own =
@@ -178,12 +198,24 @@ fn place(section: &Section<'_>, around: &NodeContext<'_>) -> Option<(String, IpA
     Some((link.name.clone(), address))
 }
 
+/// The address of an endpoint that by mistake names another node's; the kernel accepts it.
+fn foreign_address(section: &Section<'_>, around: &NodeContext<'_>) -> Option<IpAddr> {
+    let text = section.required_text("address", "10.83.0.2")?;
+    let address = text.parse::<IpAddr>().ok().filter(|address| around.is_of_another(*address));
+    let fault = || {
+        let remedy = "give an address of another one, or leave `foreign` out";
+        (format!("`{text}` is not an address of a host beside `{}`", around.node), remedy.to_owned())
+    };
+    section.read("address", address.ok_or_else(fault))
+}
+
 pub(super) fn routes(section: &Section<'_>, around: &NodeContext<'_>) -> Vec<RoutePlan> {
     section.sections("routes").iter().filter_map(|route_of| route(route_of, around)).collect()
 }
 
 fn route(section: &Section<'_>, around: &NodeContext<'_>) -> Option<RoutePlan> {
     let via = section.required_text("via", "10.83.0.2");
+    let metric = section.count("metric", 0..=u32::MAX.into());
     let to = section.required_text("to", "default");
     let subnet =
         |to| parse_subnet(to).map_err(|(problem, remedy)| (problem, format!("{remedy}; or \"default\"")));
@@ -210,5 +242,5 @@ fn route(section: &Section<'_>, around: &NodeContext<'_>) -> Option<RoutePlan> {
         section.wrong("via", problem, format!("its neighbours are {}", all.join(", ")));
         return None;
     }
-    Some(RoutePlan { destination, via })
+    Some(RoutePlan { destination, via, metric })
 }

@@ -119,6 +119,7 @@ impl<'a> Declared<'a> {
             role,
             sysctls: node::sysctls(&section),
             mptcp,
+            source_rules: role == Role::Host && section.flag("source_rules").unwrap_or(true),
             routes: node::routes(&section, &around),
             rules: self.rules(name),
         }

@@ -35,7 +35,7 @@ const ONE_BY_ONE: &[(&str, &str)] = &[
     (
         "run = 3",
         "12: path.lte.run: there is no key `run` here; known are name, client_address, server_address, \
-         PARAMETERS, preset, upload, download, engine, capture, tolerance, backup, weight, icmp, clamp_mss, \
+         PARAMETERS, preset, upload, download, engine, capture, shared_subnet, tolerance, backup, weight, icmp, clamp_mss, \
          middlebox, path_mtu",
     ),
     ("[event]\nat = \"1s\"", "12: event: [event] is a single table; write [[event]]"),
@@ -322,7 +322,7 @@ const ONE_BY_ONE: &[(&str, &str)] = &[
     (
         "[matrix]\n\"path.wlan.raet\" = [\"1mbit\"]",
         "13: path.wlan.raet: there is no key `raet` here; did you mean `rate`? known are name, \
-         client_address, server_address, PARAMETERS, preset, upload, download, engine, capture, tolerance, \
+         client_address, server_address, PARAMETERS, preset, upload, download, engine, capture, shared_subnet, tolerance, \
          backup, weight, icmp, clamp_mss, middlebox, path_mtu",
     ),
     (

@@ -143,6 +143,7 @@ transports = "mptcp@home"
     let route = RoutePlan {
         destination: Some("10.200.0.0/16".parse().expect("a subnet")),
         via: "10.83.0.2".parse().expect("an address"),
+        metric: None,
     };
     assert_eq!(laptop.routes, [route]);
     let server = &topology.node("server").expect("a server").mptcp.endpoints[0];

@@ -77,6 +77,8 @@ pub struct Node {
     pub sysctls: BTreeMap<String, String>,
     /// MPTCP limits and endpoints; not applied to a router.
     pub mptcp: MptcpPlan,
+    /// Whether the node has a rule and a table for each link, unless it accepts the connections or forwards packets.
+    pub source_rules: bool,
     /// Routes in addition to the routes derived from the links.
     pub routes: Vec<RoutePlan>,
     /// A router's rules, if the scenario sets any; always `None` for a host.
@@ -89,6 +91,8 @@ pub struct RoutePlan {
     pub destination: Option<IpNet>,
     /// The next hop, on one of the node's own subnets.
     pub via: IpAddr,
+    /// The lowest one wins among routes to the same destination.
+    pub metric: Option<u32>,
 }
 
 /// MPTCP path-manager settings of a node.
@@ -106,10 +110,12 @@ pub struct MptcpPlan {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[allow(clippy::struct_excessive_bools, reason = "the kernel's flags are independent of each other")]
 pub struct EndpointPlan {
-    /// One of the node's own addresses.
+    /// One of the node's own addresses, or by mistake one of another node.
     pub address: IpAddr,
     /// The link that has the address at its end.
     pub link: String,
+    /// The interface to which the endpoint's subflows are bound.
+    pub device: Option<String>,
     /// Announce the address to the peer.
     pub signal: bool,
     /// Open a subflow from the address.
